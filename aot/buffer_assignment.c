@@ -37,10 +37,9 @@ static const char *define_constant(HostEmitter *e, const Node *n) {
   const Tensor *t = n->data;
   CModule *m = e->module;
   if (t->count > MAX_CONSTANT_ELEMENTS)
-    host_emit_unsupported(
-        e, n->span,
-        "it needs data of more than 4 million elements, "
-        "which a text is no place for: make them an argument");
+    host_emit_unsupported(e, n->span,
+                          "it contains constant data of more than 4 million "
+                          "elements: pass the data as an argument");
   Buffer all = {.arena = e->arena}, elements = constant_initializer(e, t);
   Fault fault;
   if (!tensor_check(t, &fault))

@@ -484,7 +484,7 @@ static void write_definition(HostEmitter *e, CFunction *f) {
   Buffer *out = &e->module->source;
   buffer_printf(out, "\n/* %s : %s%s */\n%sint %s", e->trace->name,
                 e->trace->type,
-                e->is_row_strided ? ", of arguments with rows apart" : "",
+                e->is_row_strided ? ", of strided arguments" : "",
                 e->is_row_strided ? "static " : "", e->name);
   host_emit_params(out, &f->params, true);
   buffer_puts(out, " {\n");
@@ -566,8 +566,8 @@ static bool add_function(CModule *m, Trace *t, bool row_strided,
   }
   if (e.needs_unfused)
     session_error(m->session, 613, t->span,
-                  "%s cannot be built: a body of it has "
-                  "too many axes, divides them too often, or is too long",
+                  "%s cannot be built: a kernel has too many axes, too many "
+                  "index divisions, or is too long",
                   t->name);
   if (fail != FAIL_NONE)
     trap_raise(fail);
@@ -585,21 +585,23 @@ static void begin_module(CModule *m) {
   buffer_printf(&m->header,
                 "/* %s\n"
                 " *\n"
-                " * Tensors are row-major and contiguous, f16 and bf16 as their"
-                " bits, bool as 0\n"
-                " * and 1; results must not overlap with anything.  Sizes come"
-                " first, and each\n"
-                " * array has the shape that its comment says.  A function"
-                " gives 0, or a code of\n"
-                " * which %s_message says what it means; then the results are"
-                " not to be used.\n"
-                " * NAME_call is the same function on arrays of its sizes, of"
-                " pointers to its\n"
-                " * arguments and to its results.  NAME_strided takes arrays"
-                " whose elements lie\n"
-                " * elsewhere: behind each stands how far apart they are along"
-                " each axis, in\n"
-                " * elements, 0 and less too (not of results), or NULL. */\n"
+                " * Tensors are row-major and contiguous.  f16 and bf16 "
+                "elements are their bits;\n"
+                " * bool elements are 0 or 1.  Results must not overlap any "
+                "other array.  Sizes\n"
+                " * come first; the comment of each array gives its shape.  A "
+                "function returns 0\n"
+                " * or an error code; %s_message returns its text.  After an "
+                "error, do not\n"
+                " * use the results.  NAME_call is the same function with "
+                "three arrays: sizes,\n"
+                " * pointers to arguments, pointers to results.  NAME_strided "
+                "accepts arrays\n"
+                " * that are not contiguous: after each array comes an array "
+                "with its stride\n"
+                " * along each axis, in elements, or NULL for a contiguous "
+                "array.  Strides of\n"
+                " * arguments can be 0 or negative. */\n"
                 "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
                 "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n"
                 "#endif\n\nconst char *%s_message(int code);\n",
@@ -625,10 +627,9 @@ static void write_c_string(Buffer *out, const char *text) {
 static void write_omitted(CModule *m, const EntryNames *names) {
   if (!names->omitted.len)
     return;
-  buffer_puts(&m->header,
-              "\n/* Not built, since types leave something open, or"
-              " functions do more than\n * compute tensors, and no --entry"
-              " names them:\n");
+  buffer_puts(&m->header, "\n/* Not built: the element types or ranks are not "
+                          "known, or the function has\n * other effects than "
+                          "computing tensors, and no --entry names it:\n");
   for (uint32_t k = 0; k < names->omitted.len; k++)
     buffer_printf(&m->header, " *   %s\n", names->omitted.at[k]);
   buffer_puts(&m->header, " */\n");
@@ -764,10 +765,10 @@ static SessionStatus build_entry(Session *s, CModule *m, const char *entry) {
 
 static void report_no_entries(Session *s, const EntryNames *names) {
   enum { SHOWN = 8 };
-  Diag *diag = session_error(
-      s, 610, (Span){0},
-      "there is no function to build: one whose type leaves something open has "
-      "to be named, as in --entry 'f : f32[n] -> _'");
+  Diag *diag =
+      session_error(s, 610, (Span){0},
+                    "no function to build: to build a function with unknown "
+                    "element types or ranks, use --entry 'f : f32[n] -> _'");
   Buffer text = {.arena = s->arena};
   for (uint32_t k = 0; k < names->omitted.len && k < SHOWN; k++)
     buffer_printf(&text, "%s%s", k ? "\n" : "", names->omitted.at[k]);
@@ -775,7 +776,8 @@ static void report_no_entries(Session *s, const EntryNames *names) {
     buffer_printf(&text, "\nand %u more", names->omitted.len - SHOWN);
   diag->note = text.text;
   if (names->omitted.len)
-    diag->help = "--entry with a name alone says what is open in it";
+    diag->help =
+        "--entry with only the name reports what is unknown in its type";
 }
 
 static const char *const runtime_sources[] = {

@@ -61,36 +61,34 @@ void cuda_host_header(CModule *m) {
       &m->header,
       "/* Written by axon build, for GPUs: %s.\n"
       " *\n"
-      " * Pointers are into the memory of the GPU that is the calling thread's,"
-      " or of\n"
-      " * the first one where it has none yet.  Tensors are row-major and"
-      " contiguous, f16\n"
-      " * and bf16 as their bits, bool as 0 and 1; results must not overlap "
-      "with"
-      " anything.\n"
-      " * Sizes come first, and each array has the shape that its comment says."
-      "  All is\n"
-      " * put on the stream (NULL: the default one), with the memory that it"
-      " takes on the\n"
-      " * way, and the function returns before it is done; but where indices or"
-      " divisors\n"
-      " * are data, whose checks it waits for, or a loop goes on until data "
-      "says"
-      " so.  It\n"
-      " * gives 0, or a code of which %s_message says what it means; then the"
-      " results\n"
-      " * are not to be used.  %s_driver_error is the last CUresult of this"
-      " thread that\n"
-      " * was no success.  NAME_call is the same function on arrays of its"
-      " sizes, of\n"
-      " * pointers to its arguments (to numbers, which are the host's) and to"
-      " its results.\n"
+      " * Pointers are GPU addresses in the current context of the calling "
+      "thread.  A\n"
+      " * thread without a context uses the first device.  Tensors are "
+      "row-major and\n"
+      " * contiguous.  f16 and bf16 elements are their bits; bool elements are "
+      "0 or 1.\n"
+      " * Results must not overlap any other array.  Sizes come first; the "
+      "comment of\n"
+      " * each array gives its shape.  A function enqueues all its work and "
+      "temporary\n"
+      " * memory on the stream (NULL: the default stream), and usually returns "
+      "before\n"
+      " * the work is done.  It waits only to check data-dependent indices "
+      "and\n"
+      " * divisors, and for the condition of a loop.  A function returns 0 or "
+      "an error\n"
+      " * code; %s_message returns its text.  After an error, do not use the\n"
+      " * results.  %s_driver_error is the last CUresult of this thread that\n"
+      " * was not a success.  NAME_call is the same function with three "
+      "arrays: sizes,\n"
+      " * pointers to arguments (numbers are in host memory), pointers to "
+      "results.\n"
       " *\n"
-      " * The driver alone is needed, libcuda.so.1, which is loaded at the "
-      "first"
-      " call.\n"
-      " * CUstream and cudaStream_t are struct CUstream_st *.  Any thread may"
-      " call. */\n"
+      " * Functions need only the driver, libcuda.so.1, which the first call "
+      "loads.\n"
+      " * CUstream and cudaStream_t are struct CUstream_st *.  Every thread "
+      "may call\n"
+      " * these functions. */\n"
       "#ifndef AXON_BUILD_%s_H\n#define AXON_BUILD_%s_H\n\n"
       "#include <stdint.h>\n\nstruct CUstream_st;\n\n#ifdef __cplusplus\n"
       "extern \"C\" {\n#endif\n\nconst char *%s_message(int code);\n"
@@ -100,16 +98,14 @@ void cuda_host_header(CModule *m) {
                 "{\"module\":\"%s\",\"target\":\"cuda\",\"functions\":[", name);
   Arena *arena = m->session->arena;
   VEC_PUSH(arena, m->messages, "out of memory");
-  VEC_PUSH(arena, m->messages,
-           "there is no driver for GPUs that would do (libcuda.so.1)");
-  VEC_PUSH(arena, m->messages,
-           arena_printf(arena, "the GPU is none that this is for: %s",
-                        archs_text(m)));
+  VEC_PUSH(arena, m->messages, "no usable GPU driver (libcuda.so.1)");
   VEC_PUSH(arena, m->messages,
            arena_printf(arena,
-                        "the GPU's driver failed: %s_driver_error says "
-                        "how",
-                        name));
+                        "this code does not support the GPU; it supports: %s",
+                        archs_text(m)));
+  VEC_PUSH(
+      arena, m->messages,
+      arena_printf(arena, "the GPU driver failed: see %s_driver_error", name));
   VEC_PUSH(arena, m->messages,
            "sizes are too large for a GPU: more than 2^31 blocks, or rows, "
            "columns or terms of a product");

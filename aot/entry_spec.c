@@ -66,8 +66,7 @@ static bool write_wrapper(EntryWrapper *w, uint32_t start) {
   if (!type || type->kind != TX_FUN) {
     if (type)
       session_error(s, 610, type->span,
-                    "--entry wants a function's type, as "
-                    "in 'f : f32[n] -> _'");
+                    "--entry needs a function type, as in 'f : f32[n] -> _'");
     return false;
   }
   buffer_printf(&w->text, "fun %s", wrapper_name(w));
@@ -160,8 +159,8 @@ bool entry_spec_resolve(Session *s, const char *entry, EntryPoint *out) {
                     name);
     else
       session_error(s, 610, (Span){0},
-                    "--entry wants a function, as in --entry f or --entry "
-                    "'f : f32[n] -> _'");
+                    "--entry needs a function, as in --entry f or --entry 'f : "
+                    "f32[n] -> _'");
     return false;
   }
   if (!colon)

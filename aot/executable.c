@@ -72,7 +72,7 @@ static const char *extent_expr(HostEmitter *e, int64_t size) {
   Buffer text = {.arena = e->arena};
   if (!extent_emit_c(e->graph, &text, size, host_emit_extent_var, e))
     host_emit_unsupported(e, e->trace->span,
-                          "a size of it is too long a formula");
+                          "the formula of a size is too long");
   return text.text;
 }
 
@@ -196,11 +196,11 @@ SessionStatus executable_select_entry(Session *s, EntryNames *names) {
     const Dec *dec = s->current_program.decs[k];
     if (dec->kind != DEC_DO)
       continue;
-    Diag *diag = session_error(
-        s, 614, dec->span, "what a program does at top level is not compiled");
-    diag->help = "name a function to make a command of, as in --entry f, or "
-                 "define `fun main () = ...`, whose result is printed; `axon "
-                 "run` does all of it";
+    Diag *diag = session_error(s, 614, dec->span,
+                               "top-level effects cannot be compiled");
+    diag->help =
+        "name a function, as in --entry f, or define `fun main () = ...`: the "
+        "executable prints its result; `axon run` runs the whole program";
     return SESSION_ERROR;
   }
   return SESSION_OK;

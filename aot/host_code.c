@@ -138,8 +138,7 @@ static void find_loops(NodeWalk *w, Node *n) {
     if (n->loop_body->condition && n->loop_body->condition->free_count)
       host_emit_unsupported(
           w->e, n->span,
-          "a `while` in a `for` that ends at another turn for each "
-          "index");
+          "a `while` in a `for` whose trip count depends on the index");
     set_captures(w->e, n->loop_body);
     broadcast_carry_inits(w->e, n);
     for (uint32_t k = 0; k < n->loop_body->capture_count; k++)
@@ -547,8 +546,8 @@ static void emit_group(HostEmitter *e, const Region *r, uint32_t at) {
     emit_kernel_comment(e, n, NULL);
     if (e->is_cuda)
       host_emit_unsupported(e, n->span,
-                            "there is no kernel of GPUs for sorting, "
-                            "running sums, scattering and permuting yet");
+                            "CUDA code generation does not support sort, "
+                            "prefix sums, scatter and permutations");
     host_emit_library_op(e, n, host_emit_allocate(e, n, n->guard != NULL));
   } else if (has_elements(n)) {
     emit_kernel(e, c);

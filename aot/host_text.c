@@ -164,7 +164,7 @@ const char *host_emit_extent_expr(HostEmitter *e, int64_t x) {
   if (!extent_emit_c(e->graph, &text, x, size_var_name, e))
     host_emit_unsupported(
         e, e->trace->span,
-        host_emit_format(e, "a size of it, %s, is too long a formula",
+        host_emit_format(e, "the formula of the size %s is too long",
                          extent_text(e->graph, x).text));
   return text.text;
 }
@@ -292,7 +292,7 @@ void host_emit_array_limit(HostEmitter *e, Dtype dtype, uint32_t axes,
                            const int64_t *extents, Span span,
                            const char *what) {
   host_emit_size_limit(e, axes, extents, dtype_info[dtype].bytes, span,
-                       host_emit_format(e, "%s: %s is larger than any memory",
+                       host_emit_format(e, "%s: %s is too large for any memory",
                                         e->trace->name, what));
 }
 

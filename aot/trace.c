@@ -348,8 +348,8 @@ static bool run_trace(Tracer *t) {
   bool ok = eval_each_leaf(s->eval, out->result_handle, add_result, t);
   if (!ok)
     session_error(s, 611, out->span,
-                  "%s cannot be compiled: its result is "
-                  "more than tensors, and records and tuples of them",
+                  "%s cannot be compiled: its result must be tensors, or "
+                  "records and tuples of tensors",
                   out->name)
         ->note = arena_printf(s->arena, "%s : %s", out->name, out->type);
   for (uint32_t k = 0; k < t->strides.len; k++)

@@ -50,50 +50,47 @@ static int64_t env_number(const char *name, int64_t fallback) {
 bool target_check_settings(Fault *fault) {
   const char *name = env_setting("AXON_TARGET");
   if (name && !target_by_name(name)) {
-    fault_set(fault, "AXON_TARGET=%s is nothing that programs run on", name);
-    fault_set_help(fault, "it is " TARGET_NAMES ", or left unset");
+    fault_set(fault, "AXON_TARGET=%s is not a target", name);
+    fault_set_help(fault, "use " TARGET_NAMES ", or unset it");
     return false;
   }
   if (env_number("AXON_TINY", DEFAULT_JIT_THRESHOLD_OPS) < 0) {
-    fault_set(fault, "AXON_TINY=%s is no number of operations",
+    fault_set(fault, "AXON_TINY=%s is not a number of operations",
               env_setting("AXON_TINY"));
-    fault_set_help(fault, "give 0 or more, or leave it unset: then it is %d",
+    fault_set_help(fault, "use 0 or more, or unset it (default %d)",
                    DEFAULT_JIT_THRESHOLD_OPS);
     return false;
   }
   if (env_number("AXON_STREAM", 0) < 0) {
-    fault_set(fault, "AXON_STREAM=%s is no number of bytes",
+    fault_set(fault, "AXON_STREAM=%s is not a number of bytes",
               env_setting("AXON_STREAM"));
-    fault_set_help(fault,
-                   "give 0 or more, or leave it unset: then it is decided "
-                   "by what the caches hold");
+    fault_set_help(
+        fault, "use 0 or more, or unset it (default: from the cache sizes)");
     return false;
   }
   if (env_number("AXON_KEEP", 0) < 0) {
-    fault_set(fault, "AXON_KEEP=%s is no number of bytes",
+    fault_set(fault, "AXON_KEEP=%s is not a number of bytes",
               env_setting("AXON_KEEP"));
     fault_set_help(fault,
-                   "give 0, so that no copies of operands are kept, or how "
-                   "many bytes all of them may take: else it is a quarter "
-                   "of the memory");
+                   "use the maximum size in bytes of all prepacked operands, 0 "
+                   "for none, or unset it (default: a quarter of the memory)");
     return false;
   }
   if (env_number("AXON_POOL", 0) < 0) {
-    fault_set(fault, "AXON_POOL=%s is no number of bytes",
+    fault_set(fault, "AXON_POOL=%s is not a number of bytes",
               env_setting("AXON_POOL"));
-    fault_set_help(fault,
-                   "give 0, so that a GPU's memory goes back to the driver "
-                   "at once, or how many bytes of it are kept for values to "
-                   "come: else it is half of it");
+    fault_set_help(
+        fault, "use the maximum size in bytes of the GPU memory pool, 0 for no "
+               "pool, or unset it (default: half of the GPU memory)");
     return false;
   }
   int64_t tf32 = env_number("AXON_TF32", 0);
   if (tf32 < 0 || tf32 > 1) {
     fault_set(fault, "AXON_TF32=%s is neither 0 nor 1",
               env_setting("AXON_TF32"));
-    fault_set_help(fault,
-                   "give 1, so that products of f32 on GPUs are rounded to "
-                   "tf32, or leave it unset");
+    fault_set_help(
+        fault,
+        "use 1 for tf32 rounding of f32 matrix products on GPUs, or unset it");
     return false;
   }
   return true;

@@ -198,7 +198,7 @@ static WorkCount count_work(BenchRun *b, Benchmark *repeated) {
 static void record_error(BenchRun *b, BenchRow *row) {
   const Diags *diags = session_diags(b->session);
   const char *why = b->status == SESSION_INTERRUPTED ? "interrupted"
-                    : b->status == SESSION_EXITED    ? "it calls exit"
+                    : b->status == SESSION_EXITED    ? "the program calls exit"
                                                      : "out of memory";
   for (uint32_t i = diags->all.len; i-- > 0;)
     if (diags->all.at[i]->severity == SEV_ERROR)
@@ -249,8 +249,8 @@ static int add_named(BenchRun *b, const char *name) {
   const char *type = session_binding_type(b->session, binding);
   if (!takes_unit(type))
     return usage_error("bench",
-                       "`%s` is no function of (): its type is %s.\n"
-                       "Time an expression with it: -e '%s ...'",
+                       "`%s` is not a function of (): its type is "
+                       "%s.\nBenchmark an expression: -e '%s ...'",
                        name, type ? type : "not known", name);
   add_function(b, name);
   return -1;
@@ -269,11 +269,11 @@ static int add_all(BenchRun *b) {
     session_each_binding(b->session, add_own, b);
   if (b->rows.len)
     return -1;
-  return usage_error("bench",
-                     "nothing to time: %s has no function of (), such as\n"
-                     "  fun bench_product () = a @ b\n"
-                     "Or name an expression: -e 'a @ b'",
-                     o->args[0]);
+  return usage_error(
+      "bench",
+      "nothing to benchmark: %s has no function of (), for example\n  fun "
+      "bench_product () = a @ b\nYou can also give an expression: -e 'a @ b'",
+      o->args[0]);
 }
 
 /* ---- telling ---- */
@@ -436,9 +436,9 @@ static int run_rows(BenchRun *b) {
   if (!table)
     put_json(b);
   else if (b->gpu_clock)
-    puts("by the GPU's clock, its second cache cold");
+    puts("measured by GPU events, with a cold L2 cache");
   else if (any_work_known(b) && !machine_peak_rates()->measured)
-    puts("limits are guesses here: `axon doctor` measures them");
+    puts("the limits are estimates; run `axon doctor` to measure them");
   if (b->status == SESSION_INTERRUPTED)
     return terminal_flush(EXIT_INTERRUPTED);
   return terminal_flush(failed ? EXIT_DIAGNOSTICS : EXIT_OK);
@@ -476,8 +476,8 @@ static int read_seconds(const char *text, double *out) {
   *out = strtod(text, &end);
   if (end != text && !*end && !errno && *out > 0 && *out <= 3600)
     return -1;
-  return usage_error("bench", "--seconds wants a number, as 0.5, not `%s`",
-                     text);
+  return usage_error("bench",
+                     "--seconds needs a number such as 0.5; found `%s`", text);
 }
 
 int verb_bench(int argc, char **argv) {
@@ -487,7 +487,7 @@ int verb_bench(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)
-    return usage_error("bench", "which file?");
+    return usage_error("bench", "no file given");
   if (o.min_seconds &&
       (status = read_seconds(o.min_seconds, &b.min_seconds)) >= 0)
     return status;

@@ -63,8 +63,8 @@ static int parse_archs(const char *name, BuildOutput *t) {
     return strcmp(name, "cpu") == 0
                ? -1
                : usage_error("build",
-                             "--target is cpu, or cuda:sm_90a and the"
-                             " like, not `%s`",
+                             "--target must be cpu, or a GPU such as "
+                             "cuda:sm_90a; found `%s`",
                              name);
   snprintf(list, sizeof list, "%s", name);
   for (char *at = strtok(list, ","); at; at = strtok(NULL, ",")) {
@@ -73,12 +73,14 @@ static int parse_archs(const char *name, BuildOutput *t) {
       return usage_error("build", "%s: %s", fault.message, fault.help);
     for (uint32_t k = 0; k < t->arch_count; k++)
       if (t->archs[k] == arch)
-        return usage_error("build", "%s is named twice", arch);
+        return usage_error("build", "duplicate architecture %s", arch);
     t->archs[t->arch_count++] = arch;
   }
-  return t->arch_count ? -1
-                       : usage_error("build", "which architecture?  As in "
-                                              "`--target cuda:sm_90a`");
+  return t->arch_count
+             ? -1
+             : usage_error(
+                   "build",
+                   "no architecture given; for example `--target cuda:sm_90a`");
 }
 
 /* Schedules of a file are built in: one that cannot be read is told. */
@@ -95,18 +97,18 @@ static int check_extension(const BuildOutput *t) {
   bool is_gpu_extension = has_extension(t, "cu") || has_extension(t, "ptx") ||
                           has_extension(t, "cubin");
   if (is_gpu_extension && !t->arch_count)
-    return usage_error("build",
-                       "what ends in .%s is for GPUs: --target "
-                       "cuda:sm_90a says which",
-                       t->extension);
+    return usage_error(
+        "build",
+        "a .%s file needs a GPU target, for example --target cuda:sm_90a",
+        t->extension);
   if (t->arch_count && (has_extension(t, "") || has_extension(t, "c")))
-    return usage_error("build", "for GPUs -o wants a name that ends in .cu, "
-                                ".ptx, .cubin, .o, .a or .so");
+    return usage_error("build", "for a GPU target, -o needs a name that ends "
+                                "in .cu, .ptx, .cubin, .o, .a or .so");
   if (is_gpu_extension && t->arch_count > 1)
-    return usage_error("build",
-                       "what ends in .%s is for one architecture: "
-                       "several go into .so, .a and .o",
-                       t->extension);
+    return usage_error(
+        "build",
+        "a .%s file has one architecture; for several, use .so, .a or .o",
+        t->extension);
   return t->arch_count ? check_schedules() : -1;
 }
 
@@ -122,8 +124,8 @@ static int parse_output(const char *output, BuildOutput *t) {
   }
   if (!t->extension || !*name)
     return usage_error("build",
-                       "-o wants a name that ends in .c, .o, .a or "
-                       ".so, or for a program in none of these, not `%s`",
+                       "-o needs a name that ends in .c, .o, .a or .so, or has "
+                       "no extension (an executable); found `%s`",
                        output);
   int status = check_extension(t);
   if (status >= 0)
@@ -134,8 +136,8 @@ static int parse_output(const char *output, BuildOutput *t) {
     snprintf(t->module, sizeof t->module, "axon");
   if (!is_identifier(t->module) || strlen(output) + 8 > sizeof t->stem)
     return usage_error("build",
-                       "`%s` is no name that C could give a function:"
-                       " letters, digits and _, as in -o model.%s",
+                       "`%s` is not a valid C name: use letters, digits and _, "
+                       "as in -o model.%s",
                        t->module, t->extension);
   return -1;
 }
@@ -237,8 +239,8 @@ static bool output_exists(const Command *c, const char *path) {
   if (stat(path, &info) == 0)
     return true;
   fprintf(stderr,
-          "axon build: %s ended well, but made no file: is it a C compiler? "
-          "AXON_CC names one\n",
+          "axon build: %s succeeded, but wrote no file; set AXON_CC to a C "
+          "compiler\n",
           c->words[0]);
   return false;
 }
@@ -280,7 +282,7 @@ static int check_output_path(const char *output) {
   char folder[PATH_MAX];
   const char *slash = strrchr(output, '/');
   if (stat(output, &info) == 0 && !S_ISREG(info.st_mode))
-    return usage_error("build", "%s is no file: -o would put one in its place",
+    return usage_error("build", "%s is not a regular file: -o would replace it",
                        output);
   snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - output) + 1 : 1,
            slash ? output : ".");
@@ -294,8 +296,7 @@ static int check_entries(const Options *o) {
   for (uint32_t i = 0; i < o->entry_count; i++)
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(o->entries[i], o->entries[k]) == 0)
-        return usage_error("build", "--entry '%s' is there twice",
-                           o->entries[i]);
+        return usage_error("build", "duplicate --entry '%s'", o->entries[i]);
   return -1;
 }
 
@@ -311,7 +312,7 @@ static bool make_build_dir(const BuildOutput *t, BuildDir *f) {
   TrustFailure failure;
   if (!temp_dir_create(&f->dir, tmp, "build", false, &failure)) {
     fprintf(stderr,
-            "axon build: no folder can be made in %s: %s%s%s; TMPDIR names "
+            "axon build: cannot create a folder in %s: %s%s%s; set TMPDIR to "
             "another one\n",
             tmp, failure.is_untrusted ? failure.path : "",
             failure.is_untrusted ? ": " : "", failure.reason);
@@ -329,8 +330,8 @@ static bool compile_source(const BuildOutput *t, const Buffer *text,
   BuildDir f;
   if (!toolchain()->found) {
     fprintf(stderr,
-            "axon build: there is no C compiler (%s): AXON_CC names "
-            "one, and `-o %s.c` needs none\n",
+            "axon build: no C compiler (%s): set AXON_CC, or use `-o %s.c`, "
+            "which needs none\n",
             toolchain()->name, t->module);
     return false;
   }
@@ -512,10 +513,10 @@ int verb_build(int argc, char **argv) {
     return status;
   if (o.arg_count != 1)
     return usage_error("build",
-                       o.arg_count ? "one file at a time" : "which file?");
+                       o.arg_count ? "expected one file" : "no file given");
   BuildOutput target = {.extension = NULL};
   if (!o.output)
-    return usage_error("build", "where to?  As in `-o model.c`");
+    return usage_error("build", "no output given; for example `-o model.c`");
   status = o.target ? parse_archs(o.target, &target) : -1;
   if (status < 0)
     status = parse_output(o.output, &target);

@@ -32,7 +32,7 @@ static bool cache_is_usable(const ArtifactStats *t) {
   if (t->path[0])
     puts(t->path);
   if (t->unusable_reason[0])
-    printf("nothing is kept: %s\n", t->unusable_reason);
+    printf("the cache is disabled: %s\n", t->unusable_reason);
   return !t->unusable_reason[0];
 }
 
@@ -42,7 +42,7 @@ static int show(void) {
   if (!cache_is_usable(&t))
     return terminal_flush(EXIT_OK);
   put_entries(&t);
-  printf(" of at most ");
+  printf("; limit ");
   put_bytes(artifact_limit());
   putchar('\n');
   put_count(t.hits, "time", "times");
@@ -61,7 +61,7 @@ static int verify(void) {
   if (t.corrupt)
     printf(": %u damaged, removed\n", t.corrupt);
   else
-    puts(": all are whole");
+    puts(": no damaged entries");
   return terminal_flush(t.corrupt ? EXIT_DIAGNOSTICS : EXIT_OK);
 }
 
@@ -71,7 +71,7 @@ static int clear(void) {
   if (!cache_is_usable(&t))
     return terminal_flush(EXIT_OK);
   put_entries(&t);
-  puts(good ? " removed" : ", of which some cannot be removed");
+  puts(good ? " removed" : ", some cannot be removed");
   return terminal_flush(good ? EXIT_OK : EXIT_DIAGNOSTICS);
 }
 
@@ -81,7 +81,8 @@ int verb_cache(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count > 1)
-    return usage_error("cache", "one word at most: verify or clear");
+    return usage_error("cache",
+                       "expected at most one argument: verify or clear");
   Fault fault = {0};
   if (!artifact_check_env(&fault))
     return usage_error("cache", "%s: %s", fault.message, fault.help);
@@ -91,5 +92,6 @@ int verb_cache(int argc, char **argv) {
     return verify();
   if (strcmp(o.args[0], "clear") == 0)
     return clear();
-  return usage_error("cache", "there is no `%s`: verify or clear", o.args[0]);
+  return usage_error("cache", "unknown argument `%s`; expected verify or clear",
+                     o.args[0]);
 }

@@ -46,7 +46,7 @@ static void print_unproved(Session *session, const UnprovedConstraint *open) {
   if (open->name)
     printf("given of %s: %s\n", open->name, open->text);
   else
-    printf("checked when run: %s (%s)\n", open->text, open->reason);
+    printf("checked at run time: %s (%s)\n", open->text, open->reason);
 }
 
 static void list_unproved(Session *session) {
@@ -59,8 +59,8 @@ static void list_unproved(Session *session) {
 
 static void print_stats(Session *session, const char *name) {
   CheckStats stats = session_stats(session);
-  printf("%s: %llu constraints proved, %llu carried by types, %llu left to "
-         "check when run\n",
+  printf("%s: %llu constraints proved, %llu deferred to callers, %llu checked "
+         "at run time\n",
          name, (unsigned long long)stats.proved,
          (unsigned long long)stats.deferred, (unsigned long long)stats.runtime);
 }
@@ -109,7 +109,7 @@ int verb_check(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("check", "which files?");
+    return usage_error("check", "no file given");
   bool ok = true;
   for (int i = 0; i < o.arg_count; i++)
     ok &= check_file(&o, o.args[i]);

@@ -69,7 +69,7 @@ static void put_machine(void) {
           format_size(text[3], m->cache_bytes[2]));
   const char *wanted = getenv("AXON_THREADS");
   put_row("threads", "%d%s", thread_pool_size(),
-          wanted ? " (AXON_THREADS)" : "; AXON_THREADS=n for others");
+          wanted ? " (AXON_THREADS)" : "; set AXON_THREADS=n to change");
 }
 
 /* ---- the compiler ---- */
@@ -133,11 +133,11 @@ static bool try_compile(const Toolchain *tools, char *why, size_t size) {
         good ? dlopen(compile_process_object_path(job), RTLD_NOW | RTLD_LOCAL)
              : NULL;
     if (good && !made)
-      snprintf(why, size, "what it makes cannot be loaded: %s", dlerror());
+      snprintf(why, size, "cannot load its output: %s", dlerror());
     good = made && dlclose(made) == 0;
   } else {
     compile_process_kill(job);
-    snprintf(why, size, "it was not done with an empty kernel after %d s",
+    snprintf(why, size, "it did not compile an empty kernel in %d s",
              try_seconds(tools));
   }
   compile_process_free(job);
@@ -145,9 +145,9 @@ static bool try_compile(const Toolchain *tools, char *why, size_t size) {
 }
 
 static void put_compiler(void) {
-  static const char slow[] = "without one kernels are interpreted, which is "
-                             "slow",
-                    how[] = "on Debian and Ubuntu: apt install gcc; or name "
+  static const char slow[] =
+      "without a C compiler, kernels are interpreted, which is slow",
+                    how[] = "on Debian and Ubuntu: apt install gcc; or select "
                             "another one: AXON_CC=clang";
   const Toolchain *tools = toolchain();
   char line[LINE_BYTES], why[400];
@@ -157,8 +157,7 @@ static void put_compiler(void) {
     return;
   }
   put_row("compiler", "%s: %s", tools->name,
-          compiler_version_line(tools, line) ? line
-                                             : "it does not tell its version");
+          compiler_version_line(tools, line) ? line : "unknown version");
   if (!try_compile(tools, why, sizeof why))
     report_missing(why, how);
 }
@@ -172,7 +171,7 @@ static void put_hint(const char *how) {
 /* What nobody asks for is not missing: programs run on the CPU. */
 static void report_missing_gpu(const char *what, const Fault *fault,
                                bool wanted) {
-  put_row(what, "none%s", wanted ? "" : ", which only --target cuda needs");
+  put_row(what, "none%s", wanted ? "" : "; only --target cuda needs it");
   if (wanted)
     report_missing(fault->message, fault->help);
   else
@@ -204,7 +203,7 @@ static void put_nvrtc(const Nvrtc *n) {
   if (*n->headers)
     put_row("", "headers in %s", n->headers);
   else
-    put_row("", "without headers: cuda_fp16.h is not found beside it");
+    put_row("", "without headers: cuda_fp16.h is not in its folder");
   buffer_free(&archs);
 }
 
@@ -226,7 +225,7 @@ static void put_gpu(void) {
   if (!s.api || !s.nvrtc || *s.device_fault.message)
     return;
   if (cuda_self_test(&s, &fault))
-    put_row("", "a kernel was compiled, and ran on the GPU");
+    put_row("", "a test kernel was compiled and ran on the GPU");
   else
     report_missing(fault.message, fault.help);
   put_row("", "programs do not run there yet");
@@ -304,19 +303,19 @@ static void put_cache(void) {
   artifact_stats(&t);
   if (!t.path[0]) {
     put_row("cache", "none");
-    report_missing(
-        "what is compiled is not kept from one run to the next",
-        "set HOME or XDG_CACHE_HOME to a folder that you may write to");
+    report_missing("compiled kernels are not cached",
+                   "set HOME or XDG_CACHE_HOME to a writable folder");
     return;
   }
   bool there,
       usable = is_writable_path(t.path, &there) && !t.unusable_reason[0];
-  put_row("cache", "%s%s", t.path, there || !usable ? "" : " (not made yet)");
+  put_row("cache", "%s%s", t.path,
+          there || !usable ? "" : " (not created yet)");
   if (!usable)
     report_missing(t.unusable_reason[0] ? t.unusable_reason
-                   : there ? "this is no folder that can be written to"
-                           : "this folder cannot be made",
-                   "make it yours, or set XDG_CACHE_HOME to another one");
+                   : there              ? "this folder is not writable"
+                                        : "cannot create this folder",
+                   "change its owner, or set XDG_CACHE_HOME to another folder");
 }
 
 /* ---- limits ---- */
@@ -331,7 +330,7 @@ static void put_rate(const char *what, const double rate[2], const char *unit) {
 static void put_peak_rates(const PeakRates *l) {
   static const char *const from[] = {"level 1", "level 2", "level 3", "memory"};
   char what[32];
-  printf("\n%-30s %9s", l->measured ? "limits" : "limits (guesses)",
+  printf("\n%-30s %9s", l->measured ? "limits" : "limits (estimates)",
          "1 thread");
   if (l->threads > 1)
     printf(" %7d t.", l->threads);
@@ -345,24 +344,24 @@ static void put_peak_rates(const PeakRates *l) {
     snprintf(what, sizeof what, "copy within %s", from[k]);
     put_rate(what, l->copy_bandwidth[k], "GB/s");
   }
-  put_rate("copy past the caches", l->nontemporal_bandwidth, "GB/s");
-  printf("  %-28s %9.2f µs\n", "sharing out a job", 1e6 * l->fork_join_seconds);
+  put_rate("copy, non-temporal stores", l->nontemporal_bandwidth, "GB/s");
+  printf("  %-28s %9.2f µs\n", "starting a parallel loop",
+         1e6 * l->fork_join_seconds);
 }
 
 static void measure_peak_rates(void) {
   PeakRates l;
   if (!machine_measure_peak_rates(&l)) {
     put_peak_rates(machine_peak_rates());
-    report_missing(
-        "the limits could not be measured: too little memory, or this axon "
-        "was\n              built without optimisation",
-        "build it with -O2");
+    report_missing("cannot measure the limits: too little memory, or this axon "
+                   "was\n              built without optimization",
+                   "build it with -O2");
     return;
   }
   bool saved = machine_save_peak_rates(&l);
   put_peak_rates(&l);
   if (!saved)
-    report_missing("the limits could not be kept", "see the cache, above");
+    report_missing("cannot save the limits", "see `cache` above");
 }
 
 static void json_rates(Buffer *out, const char *name, const double rate[2]) {

@@ -8,11 +8,11 @@ int verb_dump(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
-    return usage_error("dump", "which file?");
+    return usage_error("dump", "no file given");
   DumpStage stage = o.stage ? dump_stage_by_name(o.stage) : DUMP_CORE;
   if (stage == DUMP_NONE)
-    return usage_error("dump", "--stage is tree, core or graph, not `%s`",
-                       o.stage);
+    return usage_error(
+        "dump", "--stage must be tree, core or graph; found `%s`", o.stage);
   SessionHost host = terminal_host(0, NULL);
   Session *session = terminal_open_session(&host);
   terminal_apply_defines(session, &o);

@@ -51,7 +51,7 @@ int verb_explain(int argc, char **argv) {
   for (int i = 0; i < o.arg_count; i++)
     if (!find_page(o.args[i]))
       return usage_error("explain",
-                         "there is no code `%s`; `axon explain` lists them",
+                         "unknown code `%s`; `axon explain` lists all codes",
                          o.args[i]);
   for (int i = 0; i < o.arg_count; i++) {
     if (i)

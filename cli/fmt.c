@@ -74,7 +74,7 @@ int verb_fmt(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("fmt", "which files?  (- is the standard input)");
+    return usage_error("fmt", "no file given (- is standard input)");
   SessionHost host = terminal_host(0, NULL);
   Session *session = terminal_open_session(&host);
   bool ok = true;

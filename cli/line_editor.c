@@ -225,10 +225,10 @@ static int open_state_dir(void) {
     return -1;
   int folder = trusted_dir_open_private(path, true, &why);
   if (folder < 0)
-    trust_failure_warn(
-        &why, "no history is kept, as others could change it",
-        "let XDG_STATE_HOME name a folder of your own, in folders that "
-        "only you and root can write to");
+    trust_failure_warn(&why,
+                       "the history is not saved: other users could change it",
+                       "set XDG_STATE_HOME to your own folder; only you and "
+                       "root may write to its parent folders");
   return folder;
 }
 

@@ -106,14 +106,14 @@ static int add_define(Options *o, const char *text) {
   long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
   if (!equals || equals == text || !equals[1] || *end || errno || value < 0 ||
       (size_t)(equals - text) >= sizeof o->defines[0].name)
-    return usage_error(o->verb, "-D wants a size as in `-D n=64`, not `%s`",
+    return usage_error(o->verb, "-D needs a size such as `-D n=64`; found `%s`",
                        text);
   if (o->define_count == MAX_DEFINES)
-    return usage_error(o->verb, "-D may be given %d times", MAX_DEFINES);
+    return usage_error(o->verb, "at most %d -D options", MAX_DEFINES);
   for (uint32_t i = 0; i < o->define_count; i++)
     if (strlen(o->defines[i].name) == (size_t)(equals - text) &&
         memcmp(o->defines[i].name, text, (size_t)(equals - text)) == 0)
-      return usage_error(o->verb, "-D %s is given twice", o->defines[i].name);
+      return usage_error(o->verb, "duplicate -D %s", o->defines[i].name);
   struct Define *define = &o->defines[o->define_count++];
   memcpy(define->name, text, (size_t)(equals - text));
   define->value = value;
@@ -122,14 +122,14 @@ static int add_define(Options *o, const char *text) {
 
 static int add_expr(Options *o, const char *text) {
   if (o->expr_count == MAX_EXPRS)
-    return usage_error(o->verb, "-e may be given %d times", MAX_EXPRS);
+    return usage_error(o->verb, "at most %d -e options", MAX_EXPRS);
   o->exprs[o->expr_count++] = text;
   return -1;
 }
 
 static int add_entry(Options *o, const char *text) {
   if (o->entry_count == MAX_ENTRIES)
-    return usage_error(o->verb, "--entry may be given %d times", MAX_ENTRIES);
+    return usage_error(o->verb, "at most %d --entry options", MAX_ENTRIES);
   o->entries[o->entry_count++] = text;
   return -1;
 }
@@ -137,8 +137,8 @@ static int add_entry(Options *o, const char *text) {
 static int set_colour(const Options *o, const char *when) {
   if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 &&
       strcmp(when, "never") != 0)
-    return usage_error(o->verb, "--color is auto, always or never, not `%s`",
-                       when);
+    return usage_error(
+        o->verb, "--color must be auto, always or never; found `%s`", when);
   terminal_set_colour(when);
   return -1;
 }
@@ -146,8 +146,8 @@ static int set_colour(const Options *o, const char *when) {
 static int set_format(const Options *o, const char *name) {
   if (report_set_format(name))
     return -1;
-  return usage_error(o->verb, "--diagnostics is text, json or sarif, not `%s`",
-                     name);
+  return usage_error(
+      o->verb, "--diagnostics must be text, json or sarif; found `%s`", name);
 }
 
 /* Sessions read it where they begin.  What is made for GPUs that are elsewhere
@@ -162,8 +162,8 @@ static int set_target(Options *o, const char *name) {
   if (strncmp(name, "cuda:", 5) == 0) {
     if (!plans && !builds)
       return usage_error(o->verb,
-                         "a GPU is of the architecture that it is: "
-                         "`%s` is for `axon plan` and `axon build`",
+                         "the GPU of this machine determines the architecture: "
+                         "`%s` is only for `axon plan` and `axon build`",
                          name);
     if (builds) /* which reads it */
       return -1;
@@ -177,10 +177,11 @@ static int set_target(Options *o, const char *name) {
   const char *nearest_arch = plans ? cuda_arch_of_number(name) : NULL;
   if (nearest_arch)
     return usage_error(o->verb,
-                       "--target is " TARGET_NAMES ", not `%s`: a GPU "
-                       "of that kind is `cuda:%s`",
+                       "--target must be " TARGET_NAMES
+                       "; found `%s`: for this architecture, write `cuda:%s`",
                        name, nearest_arch);
-  return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`", name);
+  return usage_error(o->verb, "--target must be " TARGET_NAMES "; found `%s`",
+                     name);
 }
 
 static int apply_option(Options *o, int option) {
@@ -252,7 +253,7 @@ static int apply_option(Options *o, int option) {
 static int reject_option(const Options *o, int option, char **argv) {
   const char *word = argv[optind - 1];
   if (option == ':')
-    return usage_error(o->verb, "`%s` wants a value", word);
+    return usage_error(o->verb, "`%s` needs a value", word);
   if (optopt && optopt < LONG_COLOR)
     return usage_error(o->verb, "there is no option `-%c`", optopt);
   if (optopt)

@@ -115,7 +115,7 @@ static void put_plan(const PlanRecorder *recorder, const PlanStyle *style,
   if (json)
     plan_json(&out, recorder, style);
   else if (!recorder->runs.len)
-    buffer_puts(&out, "no tensors are computed\n");
+    buffer_puts(&out, "the program computes no tensors\n");
   else
     plan_text(&out, recorder, style);
   terminal_hide_progress();
@@ -130,7 +130,8 @@ static int read_kernel(const char *text, int64_t *out) {
   *out = strtoll(text, &end, 10);
   if (end != text && !*end && !errno && *out > 0)
     return -1;
-  return usage_error("plan", "--kernel wants a number, as 2, not `%s`", text);
+  return usage_error("plan", "--kernel needs a number such as 2; found `%s`",
+                     text);
 }
 
 static SessionHost host_of(const Options *o) {
@@ -173,7 +174,7 @@ int verb_plan(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)
-    return usage_error("plan", "which file?");
+    return usage_error("plan", "no file given");
   Planner p = {.options = &o};
   if (o.kernel_number &&
       (status = read_kernel(o.kernel_number, &p.style.only_kernel)) >= 0)

@@ -194,7 +194,7 @@ static const char *const *kernel_comments(Arena *arena, const PlanKernel *k) {
 /* ---- kernels ---- */
 
 static const char *const reference_requested =
-    "the reference backend was asked for";
+    "the reference backend was requested";
 
 static bool describe(const Graph *g, const FusionGroup *c, Arena *arena,
                      const char *const *comments, KernelInfo *out) {
@@ -236,7 +236,7 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
   if (!compiled && !p->graph->backend->compiles_kernels)
     to->fallback_reason = reference_requested;
   else if (!compiled && !to->fallback_reason && !to->is_library_op)
-    to->fallback_reason = "there is no C for something in it yet";
+    to->fallback_reason = "no C code generation for one of its operations";
   if (to->fallback_reason)
     to->fallback_reason =
         arena_strndup(arena, to->fallback_reason, strlen(to->fallback_reason));

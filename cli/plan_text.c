@@ -178,7 +178,7 @@ static void put_parallel_extents(Buffer *out, const PlanStyle *s,
   buffer_puts(&text, k->parallel_extents);
   if (!s->stable && k->info.task_shape && !k->fallback_reason &&
       k->info.tasks > 1)
-    buffer_printf(&text, "%sin %lld pieces of %s", text.len ? ", " : "",
+    buffer_printf(&text, "%sin %lld tasks of %s", text.len ? ", " : "",
                   (long long)k->info.tasks, k->info.task_shape);
   if (text.len)
     put_line(out, s, *k->parallel_extents ? "for each" : "all", text.text);
@@ -251,9 +251,9 @@ static void put_fusion_blockers(Buffer *out, const PlanStyle *s,
                                 const PlanKernel *k, uint32_t first) {
   for (uint32_t j = 0; j < k->fusion_blockers.len; j++) {
     Buffer text = {0};
-    buffer_printf(&text, "from %u: %s", first + k->fusion_blockers.at[j].kernel,
+    buffer_printf(&text, "with %u: %s", first + k->fusion_blockers.at[j].kernel,
                   k->fusion_blockers.at[j].reason);
-    put_line(out, s, j ? "" : "apart", text.text);
+    put_line(out, s, j ? "" : "unfused", text.text);
     buffer_free(&text);
   }
 }
@@ -293,35 +293,35 @@ static void put_code_summary(Buffer *out, const PlanStyle *s,
   const KernelInfo *a = &k->info;
   Buffer text = {0};
   if (k->is_alias) {
-    buffer_puts(&text, "no work: it is the memory of what it reads");
+    buffer_puts(&text, "none: a view of its input");
   } else if (k->fallback_reason) {
     buffer_printf(&text, "reference backend: %s", k->fallback_reason);
   } else if (k->is_library_op) {
-    buffer_puts(&text, "a routine, which is no loop over indices");
+    buffer_puts(&text, "library routine");
     if (!s->stable && a->task_shape)
       buffer_printf(&text, ": %s", a->task_shape);
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {
-    buffer_printf(&text, "%s, sizes as arguments", a->specialized_for);
+    buffer_printf(&text, "%s, sizes are arguments", a->specialized_for);
     if (a->strided_accesses)
-      buffer_printf(&text, "; %u access%s with lanes apart in memory",
+      buffer_printf(&text, "; %u access%s with stride (not contiguous)",
                     a->strided_accesses, a->strided_accesses == 1 ? "" : "es");
     if (a->indirect_accesses)
-      buffer_printf(&text, "; %u access%s with lanes where data says",
+      buffer_printf(&text, "; %u access%s by gather or scatter",
                     a->indirect_accesses,
                     a->indirect_accesses == 1 ? "" : "es");
     if (a->tiling)
       buffer_printf(&text, "; tiles: %s", a->tiling);
     if (k->reuses_code) {
-      buffer_puts(&text, "; that of a kernel before");
+      buffer_puts(&text, "; same code as an earlier kernel");
     } else if (a->compile_seconds > 0) {
       buffer_puts(&text, "; compiled in ");
       put_seconds(&text, a->compile_seconds);
     } else if (a->compiled) {
-      buffer_puts(&text, "; found in the cache");
+      buffer_puts(&text, "; from the cache");
     } else {
-      buffer_puts(&text, "; to be compiled");
+      buffer_puts(&text, "; not compiled yet");
     }
   }
   put_line(out, s, "code", text.text);
@@ -333,8 +333,8 @@ static void put_code_summary(Buffer *out, const PlanStyle *s,
 
 const char *plan_bound_name(RooflineBound bound) {
   static const char *const names[] = {
-      [ROOFLINE_L1] = "the first cache", [ROOFLINE_L2] = "the second cache",
-      [ROOFLINE_L3] = "the third cache", [ROOFLINE_MEMORY] = "memory",
+      [ROOFLINE_L1] = "L1 cache",        [ROOFLINE_L2] = "L2 cache",
+      [ROOFLINE_L3] = "L3 cache",        [ROOFLINE_MEMORY] = "memory",
       [ROOFLINE_COMPUTE] = "arithmetic", [ROOFLINE_SCRATCH] = "scratch memory"};
   return names[bound];
 }
@@ -349,10 +349,11 @@ static void put_time(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
   if (predicted) {
     buffer_puts(&text, k->tries ? "; predicted " : "predicted ");
     put_seconds(&text, k->predicted.seconds);
-    buffer_printf(&text, ", by %s", plan_bound_name(k->predicted.bound));
+    buffer_printf(&text, ", limited by %s",
+                  plan_bound_name(k->predicted.bound));
   }
   if (predicted && k->tries && k->best_seconds > 0)
-    buffer_printf(&text, "; %.0f %% of that limit",
+    buffer_printf(&text, "; %.0f %% of this limit",
                   100 * k->predicted.bound_seconds / k->best_seconds);
   put_line(out, s, "time", text.text);
   buffer_free(&text);
@@ -366,10 +367,10 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
     int width = operation_width(k);
     for (uint32_t j = 0; j < k->loops.len; j++)
       put_loop(out, s, k, &k->loops.at[j], width);
-    put_values_of(out, s, k, VALUE_INLINED, "fused", "that never reach memory");
-    put_values_of(out, s, k, VALUE_LOCAL, "kept",
-                  "that live part by part near to their readers");
-    put_values_of(out, s, k, VALUE_VIEW, "moved", "at no cost");
+    put_values_of(out, s, k, VALUE_INLINED, "fused", "never written to memory");
+    put_values_of(out, s, k, VALUE_LOCAL, "local",
+                  "held in registers or cache");
+    put_values_of(out, s, k, VALUE_VIEW, "views", "without data movement");
     put_materialized(out, s, k);
     put_fusion_blockers(out, s, k, first);
     put_work(out, s, k);
@@ -389,20 +390,18 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
 void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,
                    uint32_t first, const PlanStyle *s) {
   if (!s->only_kernel) {
-    buffer_printf(out, "%srun %u%s: %u part%s", ansi_style(s, BOLD), number,
+    buffer_printf(out, "%srun %u%s: %u kernel%s", ansi_style(s, BOLD), number,
                   ansi_style(s, PLAIN), run->kernels.len,
                   run->kernels.len == 1 ? "" : "s");
     if (run->count > 1)
       buffer_printf(out, ", %u times", run->count);
     buffer_puts(out, "; memory: ");
     put_bytes(out, run->bytes_before);
-    buffer_puts(out, " before, ");
+    buffer_puts(out, " before, peak ");
     put_bytes(out, run->peak_bytes);
-    buffer_puts(out, " at most\n");
+    buffer_puts(out, "\n");
     if (run->unused_by_program)
-      put_line(out, s, "",
-               "made by the program, and never needed: computed "
-               "for this plan");
+      put_line(out, s, "", "unused by the program; evaluated for this plan");
   }
   for (uint32_t k = 0; k < run->kernels.len; k++)
     if (!s->only_kernel || s->only_kernel == first + k) {
@@ -440,10 +439,10 @@ static void put_totals(Buffer *out, const PlanRecorder *recorder,
                        const PlanStyle *s) {
   PlanTotals t = plan_totals(recorder);
   Buffer text = {0};
-  buffer_printf(out, "%stotal%s: %u run%s; ", ansi_style(s, BOLD),
+  buffer_printf(out, "%stotal%s: %u run%s; peak ", ansi_style(s, BOLD),
                 ansi_style(s, PLAIN), t.runs, t.runs == 1 ? "" : "s");
   put_bytes(out, t.peak_bytes);
-  buffer_puts(out, " at most\n");
+  buffer_puts(out, "\n");
   if (s->stable)
     return;
   if (t.kernel_seconds > 0) {
@@ -462,15 +461,15 @@ static void put_totals(Buffer *out, const PlanRecorder *recorder,
     buffer_puts(&text, ", in ");
     put_seconds(&text, t.compile_seconds);
   }
-  buffer_printf(&text, "; %u found", t.cache_hits);
+  buffer_printf(&text, "; %u from the cache", t.cache_hits);
   put_line(out, s, "kernels", text.text);
   if (s->arch) {
     text.len = 0;
-    buffer_printf(&text, "are those of a usual GPU of %s", s->arch);
+    buffer_printf(&text, "of a typical %s GPU", s->arch);
     put_line(out, s, "limits", text.text);
   } else if (!machine_peak_rates()->measured)
     put_line(out, s, "limits",
-             "of this machine are guesses: `axon doctor` measures them");
+             "are estimates; run `axon doctor` to measure them");
   buffer_free(&text);
 }
 
@@ -479,9 +478,8 @@ void plan_text(Buffer *out, const PlanRecorder *recorder, const PlanStyle *s) {
   if (s->arch && !s->only_kernel)
     buffer_printf(out, "Planned for %s.  ", s->arch);
   if (s->dry_run && !s->only_kernel)
-    buffer_puts(out, "Nothing was run: what the program computes is taken for "
-                     "zeros, and where that\ndecides what it does next, this "
-                     "is not what it would do.\n\n");
+    buffer_puts(out, "Dry run: every computed value is zero.  Data-dependent "
+                     "control flow may differ\nfrom a real run.\n\n");
   for (uint32_t j = 0; j < recorder->runs.len; j++) {
     const PlanRun *run = recorder->runs.at[j];
     plan_text_run(out, run, j + 1, first, s);

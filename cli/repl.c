@@ -104,8 +104,8 @@ bool repl_run(Repl *repl, const char *text, bool final) {
   finish_input(repl, status);
   uint32_t rest = session_unrun_dec_count(repl->session);
   if (rest && (status == SESSION_ERROR || status == SESSION_INTERRUPTED))
-    printf("%u declaration%s behind it %s not run\n", rest,
-           rest == 1 ? "" : "s", rest == 1 ? "was" : "were");
+    printf("%u declaration%s after it %s not run\n", rest, rest == 1 ? "" : "s",
+           rest == 1 ? "was" : "were");
   if (repl->show_time)
     printf("%.3f s\n", now() - start);
   return true;
@@ -174,7 +174,7 @@ static const char *prompt(const Repl *repl) {
 }
 
 static void greet(void) {
-  puts("Axon " AXON_VERSION "  (:help for help, Ctrl-D ends)");
+  puts("Axon " AXON_VERSION "  (:help for help, Ctrl-D exits)");
 }
 
 static void read_terminal(Repl *repl) {
@@ -224,7 +224,7 @@ int verb_repl(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count > 1)
-    return usage_error("repl", "one file at most");
+    return usage_error("repl", "at most one file");
   SessionHost host = terminal_host(0, NULL);
   host.on_executed = show_results;
   Repl repl = {.session = terminal_open_session(&host)};

@@ -60,7 +60,7 @@ static void doc_operator(const char *name) {
   }
   for (uint32_t i = 0; i < lexer_keyword_count; i++)
     if (strcmp(lexer_keywords[i].text, name) == 0) {
-      printf("%s is a word of the language: see doc/language.md\n", name);
+      printf("%s is a keyword: see doc/language.md\n", name);
       return;
     }
   printf("there is no `%s`\n", name);
@@ -143,7 +143,7 @@ static void command_reload(Repl *repl, const char *argument) {
   if (repl->loaded_path.len)
     repl_load(repl, repl->loaded_path.text);
   else
-    puts("nothing was loaded: :load FILE");
+    puts("no file is loaded: use :load FILE");
 }
 
 static void command_time(Repl *repl, const char *text) {
@@ -218,10 +218,10 @@ static const struct Setting {
 
 static void list_settings(const Repl *repl) {
   const EvalHost *host = session_eval_host(repl->session);
-  printf(":set limit N       elements printed before ... (now %lld)\n"
-         ":set target NAME   what computes: " TARGET_NAMES " (now %s)\n"
-         ":set time on       how long each input took (now %s)\n"
-         ":set width N       columns of a line (now %d)\n",
+  printf(":set limit N       elements printed before ... (now %lld)\n:set "
+         "target NAME   compute with " TARGET_NAMES
+         " (now %s)\n:set time on       print the time of each input (now "
+         "%s)\n:set width N       columns of a line (now %d)\n",
          (long long)host->print_limit, session_target_name(repl->session),
          repl->show_time ? "on" : "off", host->print_width);
 }
@@ -238,7 +238,7 @@ static void command_set(Repl *repl, const char *argument) {
     return;
   }
   if (len)
-    printf("there is no setting `%.*s`: see :set\n", (int)len, argument);
+    printf("unknown setting `%.*s`: see :set\n", (int)len, argument);
   else
     list_settings(repl);
 }
@@ -251,20 +251,19 @@ static void command_quit(Repl *repl, const char *argument) {
 /* ---- the table ---- */
 
 static const Command commands[] = {
-    {":browse", "[MODULE]", "names and types: your own, or a module's",
+    {":browse", "[MODULE]", "list your names and types, or those of a module",
      command_browse},
-    {":doc", "NAME", "what a name is for", command_doc},
-    {":help", "", "this list", command_help},
-    {":load", "FILE", "run a file; its definitions stay", command_load},
-    {":plan", "EXPR", "how it is computed, kernel by kernel", command_plan},
-    {":quit", "", "end (also Ctrl-D)", command_quit},
+    {":doc", "NAME", "show the documentation of a name", command_doc},
+    {":help", "", "show this list", command_help},
+    {":load", "FILE", "run a file and keep its definitions", command_load},
+    {":plan", "EXPR", "show the kernels that compute it", command_plan},
+    {":quit", "", "exit (also Ctrl-D)", command_quit},
     {":reload", "", "load the last file again", command_reload},
-    {":set", "NAME VALUE", "limit, target, time, width", command_set},
-    {":shape", "EXPR", "the shape of a value", command_shape},
-    {":time", "EXPR", "how long it takes", command_time},
-    {":type", "EXPR", "the type, without running it", command_type},
-    {":why", "NAME", "how its type came about: shapes, sizes, conditions",
-     command_why},
+    {":set", "NAME VALUE", "change limit, target, time, width", command_set},
+    {":shape", "EXPR", "show the shape of a value", command_shape},
+    {":time", "EXPR", "measure its time", command_time},
+    {":type", "EXPR", "show the type without running it", command_type},
+    {":why", "NAME", "explain how its type was inferred", command_why},
 };
 
 static void command_help(Repl *repl, const char *argument) {
@@ -272,11 +271,10 @@ static void command_help(Repl *repl, const char *argument) {
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
     printf("%-8s %-10s  %s\n", commands[i].name, commands[i].argument,
            commands[i].doc);
-  puts("\nAnything else is a definition or an expression; `it` is the last\n"
-       "value.  An input goes on over lines while something is open; an empty\n"
-       "line ends it.  A line that begins with | goes on with the input "
-       "before,\n"
-       "and |> f applies f to `it`.  Commands can be shortened: :t is :type.");
+  puts("\nOther inputs are definitions or expressions; `it` is the last "
+       "value.\nAn incomplete input continues on the next line; an empty line "
+       "ends it.\nA line that begins with | continues the previous input, and "
+       "|> f\napplies f to `it`.  Commands can be shortened: :t is :type.");
 }
 
 void command_for_each(void (*f)(void *, const char *name), void *arg) {
@@ -298,7 +296,7 @@ void command_run(Repl *repl, const char *line) {
   size_t len = strcspn(line, " \t");
   const Command *command = find_command(line, len);
   if (!command) {
-    printf("there is no command `%.*s`: see :help\n", (int)len, line);
+    printf("unknown command `%.*s`: see :help\n", (int)len, line);
     return;
   }
   Buffer argument = {0};

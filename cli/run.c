@@ -105,7 +105,7 @@ static int run(const char *verb, int argc, char **argv) {
     return run_stdin(&o, 0, NULL);
   if (!verb)
     return verb_repl(1, argv);
-  return usage_error(verb, "which file?");
+  return usage_error(verb, "no file given");
 }
 
 int verb_run(int argc, char **argv) {

@@ -67,7 +67,7 @@ int verb_shapes(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("shapes", "which file?");
+    return usage_error("shapes", "no file given");
   SessionHost host = terminal_host(0, NULL);
   Session *session = terminal_open_session(&host);
   terminal_apply_defines(session, &o);

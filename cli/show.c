@@ -90,7 +90,7 @@ static bool refuse_shape(const Tensor *t, const char *kind, const char *wants,
                          Fault *fault) {
   Buffer type = {0};
   tensor_print_type(&type, t);
-  fault_set(fault, "show draws no %s of %s", kind, type.text);
+  fault_set(fault, "show cannot draw a %s of %s", kind, type.text);
   fault_set_help(fault, "%s", wants);
   buffer_free(&type);
   return false;
@@ -121,17 +121,18 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
                ? show_image(t, file, size, fault)
                : refuse_shape(
                      t, "picture",
-                     "a picture is [height, width], or [height, width, "
-                     "channels] with 1, 3 or 4 channels",
+                     "an image needs the shape [height, width], or [height, "
+                     "width, channels] with 1, 3 or 4 channels",
                      fault);
   for (size_t i = 0; i < ARRAY_LEN(plot_names); i++)
     if (strcmp(kind, plot_names[i].name) == 0)
       return t->rank == 1 || (t->rank == 2 && t->shape[1] == 2)
                  ? show_plot(t, plot_names[i].kind, file, size, fault)
-                 : refuse_shape(t, "plot",
-                                "a plot is of [n], or of [n, 2]: x and y",
-                                fault);
-  fault_set(fault, "show knows no kind \"%.40s\"", kind);
-  fault_set_help(fault, "kinds are line, scatter, bar and image");
+                 : refuse_shape(
+                       t, "plot",
+                       "a plot needs the shape [n], or [n, 2] with x and y",
+                       fault);
+  fault_set(fault, "show has no kind \"%.40s\"", kind);
+  fault_set_help(fault, "the kinds are line, scatter, bar and image");
   return false;
 }

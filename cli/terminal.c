@@ -263,8 +263,8 @@ bool terminal_defines_matched(const Options *options) {
     const struct Define *d = &options->defines[i];
     if (!d->matched)
       fprintf(stderr,
-              "axon %s: -D %s=%lld: data at top level leaves no size `%s` "
-              "open\n",
+              "axon %s: -D %s=%lld: no data-dependent size at top level has "
+              "the name `%s`\n",
               options->verb ? options->verb : "run", d->name,
               (long long)d->value, d->name);
     ok &= d->matched;

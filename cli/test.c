@@ -103,13 +103,13 @@ static SessionStatus run_example(TestRun *t, Session *session,
   t->failed++;
   put_place(session, e, "FAIL");
   if (status == SESSION_OK) {
-    printf("    wanted\n");
+    printf("    expected\n");
     put_indented(want);
-    printf("    but got\n");
+    printf("    found\n");
     put_indented(t->printed.text);
   }
   if (status == SESSION_EXITED)
-    puts("    it calls exit: no example after it is run");
+    puts("    the example calls exit: later examples are not run");
   if (status == SESSION_INTERRUPTED)
     puts("    interrupted");
   terminal_report(session, true);
@@ -117,9 +117,9 @@ static SessionStatus run_example(TestRun *t, Session *session,
 }
 
 static const char *why_not_run(SessionStatus status) {
-  return status == SESSION_EXITED        ? "it calls exit"
+  return status == SESSION_EXITED        ? "the program calls exit"
          : status == SESSION_INTERRUPTED ? "interrupted"
-                                         : "the file itself does not run";
+                                         : "the file itself fails";
 }
 
 static void test_file(TestRun *t, const char *path) {
@@ -162,7 +162,7 @@ int verb_test(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("test", "which files?");
+    return usage_error("test", "no file given");
   TestRun t = {.options = &o};
   for (int i = 0; i < o.arg_count; i++)
     test_file(&t, o.args[i]);

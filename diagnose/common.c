@@ -175,7 +175,7 @@ static void label_shadowing_value(Checker *c, Diag *d, const DimVar *v) {
     } else if (s->name == v->name && s->binding &&
                s->binding->kind == BK_VALUE) {
       diag_add_label(c->arena, d, s->binding->span,
-                     arena_printf(c->arena, "a value, which hides the size %s",
+                     arena_printf(c->arena, "this value hides the size %s",
                                   v->name->text));
       return;
     }
@@ -187,7 +187,8 @@ static void label_skolems(Checker *c, Diag *d, Constraint *k) {
   dim_each_var(dim_resolve(c->dims, k->right), collect_skolem, NULL, &r);
   for (uint32_t i = 0; i < r.count; i++) {
     diag_add_label(c->arena, d, r.at[i]->origin,
-                   arena_printf(c->arena, "%s stands for every size",
+                   arena_printf(c->arena,
+                                "%s is arbitrary: it must work for every size",
                                 r.at[i]->name->text));
     label_shadowing_value(c, d, r.at[i]);
   }

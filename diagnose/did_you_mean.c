@@ -102,7 +102,7 @@ static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
 void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
   if (name == c->val_name) {
-    d->help = "what calls itself is declared by `fun`";
+    d->help = "a recursive function needs `fun`";
     return;
   }
   for (Scope *scope = c->scope; scope; scope = scope->outer)
@@ -147,8 +147,8 @@ void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
       consider(&s, c->module->bindings.at[i]->name->text);
   attach_suggestion(&s, d, span);
   if (!s.best)
-    d->help = "names with a capital are constructors; those of values and "
-              "functions begin with a small letter";
+    d->help = "constructors begin with a capital letter; values and functions "
+              "begin with a small letter";
 }
 
 /* ---- fields, labels, types, words of other languages ---- */

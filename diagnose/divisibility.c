@@ -243,7 +243,7 @@ static const char *nearest_multiples(Checker *c, const Origin *o,
                                   "the nearest multiples are %lld "
                                   "and %lld",
                                   (long long)low, (long long)high)
-                   : arena_printf(c->arena, "the least multiple is %lld",
+                   : arena_printf(c->arena, "the smallest multiple is %lld",
                                   (long long)high);
   }
   while (low > 1 && m.num % low)

@@ -71,7 +71,7 @@ static void explain_existential(void *arg, DimVar *v) {
   map_put(&u->met, v, v);
   Checker *c = u->w->c;
   diag_add_label(c->arena, u->w->d, v->origin,
-                 arena_printf(c->arena, "%s is known when this has run",
+                 arena_printf(c->arena, "%s is known only after this has run",
                               dim_to_text(c, dim_of_var(c->dims, v))));
 }
 
@@ -83,17 +83,17 @@ static void explain_given(Explanation *w, Scheme *s, Constraint *given) {
   if (!o)
     return;
   const char *text = given_text(c, s, given);
-  diag_add_label(
-      c->arena, w->d, o->span,
-      o->kind == ORIGIN_GIVEN || !o->subject || o->kind != ORIGIN_ARG
-          ? arena_printf(c->arena, "given %s", text)
-          : arena_printf(c->arena, "given %s, by %s", text, o->subject));
+  diag_add_label(c->arena, w->d, o->span,
+                 o->kind == ORIGIN_GIVEN || !o->subject || o->kind != ORIGIN_ARG
+                     ? arena_printf(c->arena, "given %s", text)
+                     : arena_printf(c->arena, "given %s: required by %s", text,
+                                    o->subject));
   for (o = o->body_origin; o; o = o->body_origin)
     if (is_visible(w, o->span))
       diag_add_label(c->arena, w->d, o->span,
                      o->kind == ORIGIN_ARG && o->subject
-                         ? arena_printf(c->arena, "there by %s", o->subject)
-                         : "there by this");
+                         ? arena_printf(c->arena, "required by %s", o->subject)
+                         : "required here");
 }
 
 const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {

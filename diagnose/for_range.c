@@ -124,13 +124,14 @@ static const char *names_of(const RangeDiagnostic *u, uint32_t count) {
 static const char *range_failure_text(RangeFailure reason) {
   switch (reason) {
   case RANGE_NO_ACCESS:
-    return "no axis is indexed by it";
+    return "it does not index any axis";
   case RANGE_GUARDED:
-    return "stands under a condition on an index, and so says nothing";
+    return "this access depends on a condition on an index: it does not give a "
+           "range";
   case RANGE_SHARED:
-    return "has more than one index without a range";
+    return "this access has more than one index without a range";
   case RANGE_UNBOUNDED:
-    return "does not tell how far it may go";
+    return "this access does not bound the index";
   }
   return NULL;
 }
@@ -203,7 +204,7 @@ static void suggest_ranges(const RangeDiagnostic *u, Diag *d) {
     if (range && i + 1 < u->scope->count)
       buffer_puts(&text, ",");
   }
-  d->help = arena_printf(c->arena, "write for %s => ...", text.text);
+  d->help = arena_printf(c->arena, "write: for %s => ...", text.text);
   if (!unknown)
     diag_add_fixit_edits(c->arena, d, edits, count, "write `for %s`",
                          text.text);

@@ -67,7 +67,7 @@ bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
   Shape *flat = shape_new(c, 2);
   flat->axes[0] = s->axes[0];
   flat->axes[1] = (ShapeAxis){.tag = SHAPE_DIM, .dim = size};
-  d->help = arena_printf(c->arena, "insert flatten: it makes %s of %s",
+  d->help = arena_printf(c->arena, "insert flatten: the result is %s, from %s",
                          shape_text(c, flat), shape_text(c, s));
   if (e)
     fixit_apply(c, d, o, e, "flatten");
@@ -106,10 +106,9 @@ static void hint_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
              *name = name_of(c, o->expr);
   d->help = arena_printf(
       c->arena,
-      at == 0 && !unit  ? "a leading axis, as of a batch of one, is made by "
-                          "%s.[%s]"
-      : at == have->len ? "a last axis of 1 is made by %s.[%s]"
-                        : "an axis of 1 is made by %s.[%s]",
+      at == 0 && !unit  ? "to add a leading axis of size 1, write %s.[%s]"
+      : at == have->len ? "to add a last axis of size 1, write %s.[%s]"
+                        : "to add an axis of size 1, write %s.[%s]",
       name, items);
   if (o->expr)
     fixit_index(c, d, o, o->expr, items);
@@ -119,7 +118,7 @@ static void hint_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
 static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
                              const Shape *have) {
   if (o->subject && strcmp(o->subject, "if") == 0) {
-    d->help = "select c x y chooses element by element";
+    d->help = "for a choice per element, write select c x y";
     return true;
   }
   Type *fun = o->fun_type ? ty_root(o->fun_type) : NULL;
@@ -128,7 +127,8 @@ static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
       ty_root(fun->arg[1])->tag == TY_FUN)
     return false;
   const char *name = o->subject ? o->subject : "f";
-  d->help = arena_printf(c->arena, "map %s x applies it to each element", name);
+  d->help = arena_printf(c->arena,
+                         "to apply it to each element, write map %s x", name);
   fixit_wrap_callee(c, d, o, "map");
   return true;
 }
@@ -169,8 +169,8 @@ static bool hint_star_or_one(Checker *c, Diag *d, const Origin *o,
     return false;
   const Slice *star = stretches ? only_star_slice(o->expr) : NULL;
   if (star) {
-    d->help = "`new` makes an axis of 1 where `*` makes one that stretches, "
-              "which has no size";
+    d->help = "`new` adds an axis of size 1; `*` adds a broadcast axis, which "
+              "has no size";
     fixit_replace(c, d, star->span, "new");
     return true;
   }
@@ -178,11 +178,12 @@ static bool hint_star_or_one(Checker *c, Diag *d, const Origin *o,
       items_at(c, at, have->len - 1, stretches ? "0, new" : "0, *");
   if (at + 1 == have->len)
     items = stretches ? "..., 0, new" : "..., 0, *";
-  d->help = arena_printf(c->arena,
-                         stretches ? "an axis that stretches has no size: "
-                                     "%s.[%s] makes one of 1 of it"
-                                   : "%s.[%s] makes the axis of 1 stretch",
-                         name_of(c, o->expr), items);
+  d->help = arena_printf(
+      c->arena,
+      stretches
+          ? "a broadcast axis has no size: write %s.[%s] for an axis of size 1"
+          : "to broadcast the axis of size 1, write %s.[%s]",
+      name_of(c, o->expr), items);
   if (o->expr)
     fixit_index(c, d, o, o->expr, items);
   return true;
@@ -207,13 +208,12 @@ void hint_rank(Checker *c, Diag *d, Type *actual, Type *expected,
   } else if (have->len == wanted->len + 1 && missing_axis(wanted, have, &at) &&
              is_size_one(&have->axes[at])) {
     const char *items = items_at(c, at, wanted->len, "0");
-    d->help = arena_printf(c->arena,
-                           "its %s axis just is 1: take it off, "
-                           "%s.[%s]",
-                           at == wanted->len ? "last"
-                           : at == 0         ? "first"
-                                             : "middle",
-                           name_of(c, o->expr), items);
+    d->help = arena_printf(
+        c->arena, "its %s axis has size 1: to remove it, write %s.[%s]",
+        at == wanted->len ? "last"
+        : at == 0         ? "first"
+                          : "middle",
+        name_of(c, o->expr), items);
     if (o->expr)
       fixit_index(c, d, o, o->expr, items);
   }
@@ -305,13 +305,13 @@ bool hint_axis_order(Checker *c, Diag *d, const Origin *o, Expr *e,
   const char *change =
       first + 2 == n && exchanged ? "transpose" : permute_text(c, &order);
   const char *name = name_of(c, e);
-  d->help = exchanged
-                ? arena_printf(c->arena, "axes %u and %u look swapped: %s %s",
-                               first, last, change, name)
-                : arena_printf(c->arena,
-                               "the axes look to be in another order: "
-                               "%s %s",
-                               change, name);
+  d->help =
+      exchanged
+          ? arena_printf(c->arena, "axes %u and %u may be swapped: write %s %s",
+                         first, last, change, name)
+          : arena_printf(c->arena,
+                         "the axes may be in the wrong order: write %s %s",
+                         change, name);
   if (e)
     fixit_apply(c, d, o, e, change);
   return true;
@@ -341,8 +341,9 @@ void hint_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k) {
   if (!item)
     return;
   const char *text = arena_printf(c->arena, "%lld", (long long)right);
-  d->help = arena_printf(c->arena, "with %s in place of %s they are as many",
-                         text, item->num);
+  d->help = arena_printf(
+      c->arena, "with %s instead of %s, the numbers of elements are equal",
+      text, item->num);
   fixit_replace(c, d, item->span, text);
 }
 
@@ -358,8 +359,8 @@ bool hint_concat_axis(Checker *c, Diag *d, const Origin *o) {
   const char *other = axis->num[0] == '-'
                           ? arena_printf(c->arena, "-%u", a->len - i)
                           : arena_printf(c->arena, "%u", i);
-  d->help =
-      arena_printf(c->arena, "they fit along another axis: ~axis:%s", other);
+  d->help = arena_printf(c->arena,
+                         "the shapes fit along another axis: ~axis:%s", other);
   fixit_replace(c, d, axis->span, other);
   return true;
 }
@@ -373,14 +374,14 @@ void hint_matmul_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y) {
   const ShapeAxis *rows = a->len > 1 ? &a->axes[a->len - 2] : NULL;
   const ShapeAxis *columns = b->len > 1 ? &b->axes[b->len - 1] : NULL;
   if (columns && columns->tag == SHAPE_DIM && dim_equal(columns->dim, x)) {
-    d->help = "the right side looks transposed: write transpose";
+    d->help = "the right side may be transposed: write transpose";
     if (o->right)
       fixit_apply(c, d, o, o->right, "transpose");
   } else if (hint_flatten(c, d, o, o->left, o->actual, y)) {
     return;
   } else if (rows && rows->tag == SHAPE_DIM && dim_equal(rows->dim, y) &&
              o->left && error_expr_path(c, o->left)) {
-    d->help = "the left side looks transposed: write transpose";
+    d->help = "the left side may be transposed: write transpose";
     fixit_apply(c, d, o, o->left, "transpose");
   }
 }
@@ -396,7 +397,7 @@ bool hint_transposed_matrix(Checker *c, Diag *d, const Origin *o,
       !dim_equal(w->axes[1].dim, have))
     return false;
   d->help =
-      arena_printf(c->arena, "%s : %s looks transposed", name, ty_text(c, t));
+      arena_printf(c->arena, "%s : %s may be transposed", name, ty_text(c, t));
   if (e)
     fixit_apply(c, d, o, e, "transpose");
   return true;
@@ -511,11 +512,11 @@ static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
                   has ? ":" : "*");
   }
   d->help = arena_printf(
-      c->arena, "axes line up at the right: %s lacks %s%s, made by %s.[%s]%s",
+      c->arena, "axes are aligned at the right: %s needs %s%s: write %s.[%s]%s",
       shape_text(c, x->small),
-      stars == 1 ? "a stretching axis" : "stretching axes",
-      front ? " behind its own" : "", name_of(c, x->of_small), items.text,
-      front ? ", or by ~keep:true in a reduction" : "");
+      stars == 1 ? "a broadcast axis" : "broadcast axes",
+      front ? " at the end" : "", name_of(c, x->of_small), items.text,
+      front ? ", or use ~keep:true in a reduction" : "");
   if (x->of_small)
     fixit_index(c, d, o, x->of_small, items.text);
   return true;
@@ -530,10 +531,10 @@ static bool hint_drop_last_one(Checker *c, Diag *d, const Origin *o,
   for (uint32_t i = 0; i < n; i++)
     if (!same_axis(&x->small->axes[i], &x->large->axes[i]))
       return false;
-  d->help = arena_printf(c->arena,
-                         "the last axis of %s just is 1: take it "
-                         "off, %s.[..., 0]",
-                         shape_text(c, x->large), name_of(c, x->of_large));
+  d->help = arena_printf(
+      c->arena,
+      "the last axis of %s has size 1: to remove it, write %s.[..., 0]",
+      shape_text(c, x->large), name_of(c, x->of_large));
   if (x->of_large)
     fixit_index(c, d, o, x->of_large, "..., 0");
   return true;
@@ -554,14 +555,14 @@ static bool hint_ones_to_stars(Checker *c, Diag *d, const Origin *o,
     buffer_printf(&items, "%s%s", i ? ", " : "", same ? ":" : "0, *");
   }
   if (ones[0] && ones[1]) {
-    d->help = "an axis that just is 1 does not stretch: take it off by an "
-              "index 0, and make one that does, as in x.[:, *]";
+    d->help = "an axis of size 1 does not broadcast: remove it with index 0, "
+              "and add a broadcast axis, as in x.[:, *]";
     return true;
   }
   Expr *e = ones[0] ? o->left : o->right;
   d->help = arena_printf(c->arena,
-                         "an axis that just is 1 does not stretch: "
-                         "%s.[%s] makes one that does of it",
+                         "an axis of size 1 does not broadcast: to make it a "
+                         "broadcast axis, write %s.[%s]",
                          name_of(c, e), items.text);
   if (e)
     fixit_index(c, d, o, e, items.text);
@@ -590,8 +591,8 @@ static bool hint_slice_longer(Checker *c, Diag *d, const Origin *o,
   }
   const char *name = name_of(c, e);
   d->help = arena_printf(c->arena,
-                         "one is longer by %u: %s.[%s] and %s.[%s] "
-                         "are parts of the other's length",
+                         "one side is longer by %u: %s.[%s] and %s.[%s] have "
+                         "the length of the other side",
                          by, name, items[0], name, items[1]);
   for (int k = 0; e && k < 2; k++)
     fixit_index(c, d, o, e, items[k]);

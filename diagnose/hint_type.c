@@ -26,9 +26,7 @@ static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
     buffer_printf(&text, "%s%s", i ? " " : "", item);
   }
   bool apart = o->head && o->head->span.end < e->span.start;
-  d->help = arena_printf(c->arena,
-                         "arguments stand one after the other: "
-                         "%s %s",
+  d->help = arena_printf(c->arena, "write arguments separated by spaces: %s %s",
                          o->subject ? o->subject : "f", text.text);
   if (e == o->expr)
     fixit_replace(c, d, e->span,
@@ -74,11 +72,11 @@ static bool hint_shape_literal(Checker *c, Diag *d, Type *actual,
     return false;
   const char *sizes = sizes_written(c, actual, e);
   if (!sizes) {
-    d->help = "a shape is written in brackets, as in [n, m]";
+    d->help = "write a shape in brackets, as in [n, m]";
     return true;
   }
   const char *text = arena_printf(c->arena, "[%s]", sizes);
-  d->help = arena_printf(c->arena, "a shape is written %s", text);
+  d->help = arena_printf(c->arena, "write the shape as %s", text);
   fixit_replace(c, d, e->span, text);
   return true;
 }
@@ -90,25 +88,26 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     d->help = "an argument may be missing";
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
            actual->datatype == c->string_datatype)
-    d->help = "strings are joined by `^`";
+    d->help = "to join strings, use `^`";
   else if (o->prim == PRIM_APPEND && error_is_tensor(actual) &&
            o->number == 2) {
-    d->help = "`^` joins strings: `string x` is how x is written";
+    d->help = "`^` joins strings: to convert x to a string, write `string x`";
     if (o->expr)
       fixit_apply(c, d, o, o->expr, "string");
   } else if (o->prim == PRIM_APPEND && error_is_tensor(actual))
-    d->help = "`^` joins strings; a power is `pow x y`";
+    d->help = "`^` joins strings; for a power, write `pow x y`";
   else if (is_list(c, expected) && e && e->kind == EX_BRACKET)
-    d->help = "a list is written `list [x, y]`: brackets alone make a tensor";
+    d->help = "for a list, write `list [x, y]`: brackets alone make a tensor";
   else if (is_list(c, actual) && e && e->kind == EX_LIST)
-    d->help = "a tensor is written without `list`: `[x, y]`";
+    d->help = "for a tensor, omit `list`: `[x, y]`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
     return;
   else if (hint_tuple_argument(c, d, actual, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&
            o->kind == ORIGIN_ARG && error_is_tensor(actual->args[0])) {
-    d->help = "`stack` makes a tensor of a list of tensors of one shape";
+    d->help =
+        "to make a tensor from a list of tensors of equal shape, use `stack`";
     if (o->expr)
       fixit_apply(c, d, o, o->expr, "stack");
   }
@@ -124,7 +123,7 @@ static bool hint_class_labels(Checker *c, Diag *d, Type *actual, Type *expected,
       a->len != b->len + 1 ||
       elem_root(expected->elem)->classes & ~(uint32_t)CLASS_INT || !o->expr)
     return false;
-  d->help = "the number of the largest entry of each row is argmax x";
+  d->help = "for the index of the largest element of each row, write argmax x";
   fixit_apply(c, d, o, o->expr, "argmax");
   return true;
 }
@@ -142,8 +141,7 @@ static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
       !is_class(elem_root(actual->elem), CLASS_FLOAT) ||
       !is_class(elem_root(expected->elem), CLASS_INT))
     return false;
-  d->help = "nothing converts by itself: `float x` makes a float of the left "
-            "side";
+  d->help = "no implicit conversion: to convert the left side, write `float x`";
   fixit_apply(c, d, o, other, "float");
   return true;
 }
@@ -155,12 +153,10 @@ void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
       hint_convert_operand(c, d, actual, expected, o))
     return;
   if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
-    d->help = arena_printf(c->arena,
-                           "nothing converts by itself: write %s x "
-                           "to convert",
+    d->help = arena_printf(c->arena, "no implicit conversion: write %s x",
                            dtype_info[w->dtype].name);
   else if (w->classes == CLASS_FLOAT)
-    d->help = "nothing converts by itself: write float x to convert";
+    d->help = "no implicit conversion: write float x";
   else if (is_class(w, CLASS_INT) && is_class(g, CLASS_FLOAT))
-    d->help = "nothing converts by itself: write i64 x to convert";
+    d->help = "no implicit conversion: write i64 x";
 }

@@ -103,7 +103,7 @@ void size_error_le(Checker *c, Constraint *k);
 void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o);
 
 /* ---- related_location.c ---- */
-/* "5408 columns arrive, fc1.w wants 9216", if another argument says so. */
+/* "5408 columns found, fc1.w needs 9216", if another argument says so. */
 bool error_related_argument(Checker *c, Constraint *k);
 /* Where a `_` took a factor over, the blame is its reshape's. */
 void error_blame_reshape_hole(Checker *c, Diag *d, const Constraint *k);

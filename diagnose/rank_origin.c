@@ -55,7 +55,7 @@ static void search_index(RankSearch *s, const Expr *e) {
   }
   if (items == s->rank && is_param(s, e->arg[0]))
     record_found(s, e,
-                 arena_printf(s->c->arena, "%s here: an item for each",
+                 arena_printf(s->c->arena, "%s here: one item per axis",
                               axes_text(s->c, items)));
 }
 
@@ -148,5 +148,5 @@ void error_mark_rank_origin(Checker *c, Diag *d, const Origin *o,
     return;
   diag_add_label(c->arena, d, s.found->span, s.label);
   if (s.found->kind == EX_INDEX && !d->help)
-    d->help = "an index with `...` leaves other axes as they are: x.[i, ...]";
+    d->help = "to keep the other axes, write `...`: x.[i, ...]";
 }

@@ -129,7 +129,7 @@ static void report_in_call(Checker *c, const Constraint *k) {
   d->found = body->found, d->expected = body->expected;
   d->counterexample = body->counterexample;
   label_calls(c, d, call,
-              stated                ? "this needs it"
+              stated                ? "this call requires it"
               : body->primary_label ? body->primary_label
                                     : "here");
   error_note_scheme(c, d, call);

@@ -25,7 +25,8 @@ void error_blame_reshape_hole(Checker *c, Diag *d, const Constraint *k) {
       return;
     }
     diag_add_label(c->arena, d, d->span,
-                   d->primary_label ? d->primary_label : "here they meet");
+                   d->primary_label ? d->primary_label
+                                    : "these sizes must be equal here");
     d->span = h->shape_span;
     d->primary_label = text;
     return;
@@ -232,8 +233,7 @@ static void hint_layer_inputs(Checker *c, Diag *d, const Origin *o, DimVar *v,
       dim_equal(w->axes[0].dim, columns) && !dim_equal(columns, wanted) &&
       !outputs_fit(c, o, related)) {
     d->help = arena_printf(c->arena,
-                           "%s looks transposed: [outputs, inputs] "
-                           "is wanted",
+                           "%s may be transposed: expected [outputs, inputs]",
                            related->name);
     if (strcmp(related->name, related->holder) == 0)
       fixit_apply(c, d, o, related->expr, "transpose");
@@ -255,7 +255,7 @@ static void hint_layer_inputs(Checker *c, Diag *d, const Origin *o, DimVar *v,
                          dim_to_text(c, images ? row : columns));
 }
 
-/* "5408 columns arrive, fc1.w wants 9216". */
+/* "5408 columns found, fc1.w needs 9216". */
 bool error_related_argument(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   uint32_t axis;
@@ -277,8 +277,8 @@ bool error_related_argument(Checker *c, Constraint *k) {
                 : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
                            error_subject(c, o), actual, expected);
   d->primary_label =
-      arena_printf(c->arena, "%s %s, %s wants %s", actual,
-                   v->matmul_inner && axis == 1 ? "columns arrive" : "arrive",
+      arena_printf(c->arena, "%s %s, %s needs %s", actual,
+                   v->matmul_inner && axis == 1 ? "columns found" : "found",
                    related.name, expected);
   Dim *arrived = s->axes[s->len - axis].dim;
   bool direct = strcmp(related.name, related.holder) == 0;

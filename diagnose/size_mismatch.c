@@ -39,15 +39,16 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
   else
     x = ty_text(c, o->actual), y = ty_text(c, o->expected);
   Diag *d = *out =
-      error_at(c, 302, o->span, "%s calls itself at another %s: %s, not %s",
+      error_at(c, 302, o->span,
+               "the recursive call of %s has another %s: found %s, expected %s",
                name, size ? "size" : "shape", x, y);
-  d->primary_label = error_two_types(c, "this is %s, its parameter %s",
+  d->primary_label = error_two_types(c, "found %s, the parameter is %s",
                                      o->actual, o->expected);
   const char *as = annotated_signature(c, o->recursive_callee);
   if (!o->recursive_callee->clause ||
       !clause_is_annotated(o->recursive_callee->clause))
     d->help = arena_printf(
-        c->arena, "annotate its parameters and its result, so that it may%s",
+        c->arena, "annotate the parameters and the result to allow this%s",
         as ? arena_printf(c->arena, ": %s", as)
            : ", as in fun f (x : 'a[n]) : 'a[n]");
   return true;
@@ -65,7 +66,7 @@ void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
                  error_two_types(c, "%s and %s", o->actual, o->expected));
   else {
     const char *actual = shape_text(c, a), *expected = shape_text(c, b);
-    d = error_at(c, 304, o->span, "%s has shape %s where %s is wanted",
+    d = error_at(c, 304, o->span, "%s has shape %s; expected %s",
                  error_subject(c, o), actual, expected);
   }
   error_add_provenance(c, d, o);
@@ -77,10 +78,9 @@ static void batch_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *x, *y;
   dims_text(c, k->left, k->right, &x, &y);
-  Diag *d = error_at(c, 303, o->span,
-                     "the axes in front of a matrix product "
-                     "do not broadcast: %s meets %s",
-                     x, y);
+  Diag *d = error_at(
+      c, 303, o->span,
+      "batch axes of a matrix product do not broadcast: %s and %s", x, y);
   d->primary_label = error_two_types(c, "%s @ %s", o->actual, o->expected);
   error_add_details(c, d, k);
 }
@@ -115,11 +115,11 @@ static void squeeze_error(Checker *c, Constraint *k) {
   if (dim_equal(x, one))
     x = dim_resolve(c->dims, k->right);
   Diag *d = error_at(c, 302, o->span,
-                     "squeeze removes axes that are * or 1, not one of size %s",
+                     "squeeze removes only axes that are * or 1; found size %s",
                      dim_to_text(c, x));
   if (o->actual)
     d->primary_label =
-        arena_printf(c->arena, "this is %s", ty_text(c, o->actual));
+        arena_printf(c->arena, "found %s", ty_text(c, o->actual));
   error_add_details(c, d, k);
 }
 
@@ -139,7 +139,7 @@ static bool inexact_division_error(Checker *c, Constraint *k) {
   if ((o->actual && o->expected) ||
       !divisibility_inexact_division(c, k->left, k->right, &inexact))
     return false;
-  Diag *d = error_at(c, 302, o->span, "%s, as %s needs", inexact.text,
+  Diag *d = error_at(c, 302, o->span, "%s; %s requires it", inexact.text,
                      error_subject(c, o));
   error_note_scheme(c, d, o);
   error_add_details(c, d, k);
@@ -157,7 +157,7 @@ static Diag *operands_error(Checker *c, Constraint *k) {
   dims_text(c, k->left, k->right, &x, &y);
   operand_sizes(c, o, &x, &y);
   Diag *d =
-      error_at(c, 303, o->span, "%s do not broadcast: %s meets %s",
+      error_at(c, 303, o->span, "%s do not broadcast: %s and %s differ",
                error_two_types(c, "%s and %s", o->actual, o->expected), x, y);
   if (k->divisor) {
     dims_text(c, k->left, k->divisor, &x, &y);
@@ -189,12 +189,13 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   if (!o->actual || !o->expected)
     error_note_scheme(c, d, o);
   else if (found && *part.path)
-    d->primary_label = arena_printf(
-        c->arena, "%s : %s", part.path,
-        error_two_types(c, "%s, wanted is %s", part.actual, part.expected));
+    d->primary_label =
+        arena_printf(c->arena, "%s : %s", part.path,
+                     error_two_types(c, "found %s, expected %s", part.actual,
+                                     part.expected));
   else if (!error_prints_alike(c, o->actual, o->expected))
     d->primary_label =
-        error_two_types(c, "this is %s, wanted is %s", o->actual, o->expected);
+        error_two_types(c, "found %s, expected %s", o->actual, o->expected);
   error_note_callee(c, d, o);
   return d;
 }
@@ -203,14 +204,13 @@ static Diag *reshape_error(Checker *c, Constraint *k, const char *x,
                            const char *y) {
   Origin *o = k->origin;
   Diag *d = error_at(c, 302, o->span,
-                     "reshape keeps the number of elements: "
-                     "%s and %s differ",
+                     "reshape changes the number of elements: %s and %s differ",
                      x, y);
   Type *data = o->arg_count == 2 ? o->args[1].expr->inferred_type : NULL;
   const char *shape = data ? error_source_text(c, o->args[0].expr->span) : NULL;
   if (shape)
     d->primary_label = arena_printf(
-        c->arena, "of %s to %s",
+        c->arena, "from %s to %s",
         ty_text(
             c, ty_norm(c, call_substitute_type(c, o->call_substitution, data))),
         shape);
@@ -225,8 +225,8 @@ static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
   if (k->divisor && !is_about_operands(o)) {
     dims_text(c, k->left, k->divisor, &x, &y);
     Diag *d =
-        error_at(c, 302, o->span, "%s is not a multiple of %s, as %s needs", x,
-                 y, error_subject(c, o));
+        error_at(c, 302, o->span, "%s is not a multiple of %s; %s requires it",
+                 x, y, error_subject(c, o));
     error_note_scheme(c, d, o);
     return d;
   }
@@ -234,14 +234,14 @@ static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
   if (o->scheme && o->subject && strcmp(o->subject, "reshape") == 0)
     return reshape_error(c, k, x, y);
   if (o->kind == ORIGIN_ARG && k->from_broadcast && !o->actual) {
-    Diag *d =
-        error_at(c, 303, o->span, "shapes do not broadcast in %s: %s meets %s",
-                 error_subject(c, o), x, y);
+    Diag *d = error_at(c, 303, o->span,
+                       "shapes do not broadcast in %s: %s and %s differ",
+                       error_subject(c, o), x, y);
     int64_t n;
     if ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n == 1) ||
         (dim_is_int(dim_resolve(c->dims, k->right), &n) && n == 1))
-      d->help = "an axis that just is 1 does not stretch: take it off by an "
-                "index 0, and make one that does, as in x.[:, *]";
+      d->help = "an axis of size 1 does not broadcast: remove it with index 0, "
+                "and add a broadcast axis, as in x.[:, *]";
     error_note_scheme(c, d, o);
     return d;
   }
@@ -295,19 +295,20 @@ static void index_error(Checker *c, Constraint *k) {
                  o->number, size);
   else
     d = error_at(c, 307, o->span,
-                 "the slice %s:%s does not fit axis %u of size %s", from,
+                 "slice %s:%s is out of bounds for axis %u of size %s", from,
                  dim_to_text(c, o->to), o->number, size);
   if (o->actual)
     d->primary_label = arena_printf(c->arena, "of %s", ty_text(c, o->actual));
   int64_t first, end;
   bool reversed = o->to && dim_is_int(dim_resolve(c->dims, o->from), &first) &&
                   dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
-  d->help = reversed ? "a slice ends behind its first element: reverse turns "
-                       "an axis round"
-            : o->to  ? "slices are not cut to fit: the rest of an axis has no "
-                       "end, as in x.[2:]"
-                    : "indices run from 0 to one less than the size; a literal "
-                      "-k counts from the end";
+  d->help =
+      reversed ? "the end of a slice is at or after its start; to reverse an "
+                 "axis, use reverse"
+      : o->to
+          ? "slices are not truncated: for the rest of an axis, omit the end, "
+            "as in x.[2:]"
+          : "indices are from 0 to size - 1; a literal -k counts from the end";
   error_add_details(c, d, k);
 }
 
@@ -320,7 +321,7 @@ void size_error_le(Checker *c, Constraint *k) {
   const char *x, *y;
   inequality_text(c, k->left, k->right, &x, &y);
   Diag *d = error_at(c, 306, o->span,
-                     "a size does not fit in %s: %s <= %s does not hold",
+                     "a size is out of range in %s: %s <= %s does not hold",
                      error_subject(c, o), x, y);
   if (o->actual)
     d->primary_label = ty_text(c, o->actual);

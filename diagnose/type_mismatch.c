@@ -18,7 +18,7 @@ static const char *elem_text(ElemVar *e) {
 
 static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
-  Diag *d = error_at(c, 308, o->span, "%s is %s where %s is wanted",
+  Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
                      error_subject(c, o), elem_text(g), elem_text(w));
   d->primary_label = ty_text(c, actual);
   hint_elem_type(c, d, actual, expected, o);
@@ -44,7 +44,7 @@ static const char *axes_text(Checker *c, uint32_t n) {
                 : arena_printf(c->arena, "%u %s", n, n == 1 ? "axis" : "axes");
 }
 
-/* "3 axes where 4 are wanted" */
+/* "3 axes; expected 4" */
 static const char *ranks_text(Checker *c, const Shape *have,
                               const Shape *expected) {
   uint32_t min = shape_min_rank(expected), n = shape_min_rank(have), at;
@@ -52,14 +52,13 @@ static const char *ranks_text(Checker *c, const Shape *have,
       (!shape_has_known_rank(expected) && min <= n))
     return "the wrong number of axes";
   if (hint_find_star(have, expected, &at))
-    return "a stretching axis where one of a size is wanted";
+    return "a broadcast axis; expected an axis with a size";
   if (hint_find_star(expected, have, &at))
-    return "an axis of a size where one that stretches is wanted";
+    return "an axis with a size; expected a broadcast axis";
   if (min == 0)
-    return arena_printf(c->arena, "%s where none is wanted", axes_text(c, n));
-  return arena_printf(c->arena, "%s where %u%s %s wanted", axes_text(c, n), min,
-                      shape_has_known_rank(expected) ? "" : " or more",
-                      min == 1 ? "is" : "are");
+    return arena_printf(c->arena, "%s; expected none", axes_text(c, n));
+  return arena_printf(c->arena, "%s; expected %u%s", axes_text(c, n), min,
+                      shape_has_known_rank(expected) ? "" : " or more");
 }
 
 static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
@@ -68,18 +67,18 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   if (axis && shape_has_known_rank(have)) {
     error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
              ty_text(c, actual), axes_text(c, have->len))
-        ->help = "axes are counted from 0, or from the end with -1, -2, ...";
+        ->help = "axes count from 0, or from the end: -1, -2, ...";
     return;
   }
   Diag *d = error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
                      ranks_text(c, have, shape_norm(c, expected->shape)));
   if (o->prim == PRIM_MATMUL) {
-    d->primary_label = arena_printf(c->arena, "this is %s", ty_text(c, actual));
-    d->help = "a matrix product wants rank 2 or more on both sides: dot m v "
-              "takes a vector";
+    d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
+    d->help = "a matrix product needs rank 2 or more on both sides; for a "
+              "vector, write dot m v";
   } else {
     d->primary_label =
-        error_two_types(c, "this is %s, wanted is %s", actual, expected);
+        error_two_types(c, "found %s, expected %s", actual, expected);
     hint_rank(c, d, actual, expected, o);
     error_mark_rank_origin(c, d, o, "", expected);
   }
@@ -137,36 +136,36 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     part = (TypeDiff){.path = "", .actual = actual, .expected = expected};
   const char *what = diff_subject(c, &part, o);
   if (!part.field) {
-    Diag *d = error_at(c, 305, o->span, "%s is %s", what,
-                       error_two_types(c, "%s where %s is wanted", part.actual,
-                                       part.expected));
+    Diag *d = error_at(
+        c, 305, o->span, "%s is %s", what,
+        error_two_types(c, "%s; expected %s", part.actual, part.expected));
     error_mark_rank_origin(c, d, o, part.path, part.expected);
     return d;
   }
   Diag *d = error_at(c, 305, o->span,
-                     part.extra ? "%s has a field `%s`, which is not wanted"
+                     part.extra ? "%s has an unexpected field `%s`"
                                 : "%s lacks the field `%s`",
                      what, part.field->text);
   d->primary_label =
-      arena_printf(c->arena, "the fields are %s; wanted are %s",
+      arena_printf(c->arena, "found fields %s; expected %s",
                    fields_text(c, part.actual), fields_text(c, part.expected));
   return d;
 }
 
 static void effect_error(Checker *c, Type *actual, Origin *o) {
-  Diag *d = error_at(c, 320, o->span,
-                     "%s has effects where a pure function is wanted",
-                     error_subject(c, o));
+  Diag *d =
+      error_at(c, 320, o->span, "%s has effects; expected a pure function",
+               error_subject(c, o));
   d->primary_label = ty_text(c, actual);
   d->help = o->prim != PRIM_NONE
-                ? "map, for, reduce, fold and scan run their function in any "
+                ? "map, for, reduce, fold and scan call a function in any "
                   "order: use iterate, lists.map or a recursive function"
-                : "an arrow `->` is of a pure function; with effects it is "
-                  "`->!`";
+                : "`->` is the type of a pure function; `->!` is the type of a "
+                  "function with effects";
 }
 
 static void no_leading_axis_error(Checker *c, Type *actual, Origin *o) {
-  Diag *d = error_at(c, 304, o->span, "%s has no leading axis to run over",
+  Diag *d = error_at(c, 304, o->span, "%s has no leading axis to iterate over",
                      error_subject(c, o));
   d->primary_label = ty_text(c, actual);
   error_add_provenance(c, d, o);
@@ -180,16 +179,15 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   Datatype *two = datatype_of_same_name(c, actual, expected);
   if (!two)
     return error_at(c, 305, o->span,
-                    "%s does not fit: a type would contain itself, or a size "
-                    "would leave its scope",
+                    "%s has the wrong type: a type would contain itself, or a "
+                    "size would leave its scope",
                     error_subject(c, o));
-  Diag *d =
-      error_at(c, 305, o->span, "%s is %s, where another datatype %s is wanted",
-               error_subject(c, o), g, two->name->text);
-  d->note = arena_printf(c->arena,
-                         "there are two datatypes %s: what was made "
-                         "of the earlier one stays of it",
-                         two->name->text);
+  Diag *d = error_at(c, 305, o->span, "%s is %s; expected another datatype %s",
+                     error_subject(c, o), g, two->name->text);
+  d->note = arena_printf(
+      c->arena,
+      "there are two datatypes %s: existing values have the earlier one",
+      two->name->text);
   return d;
 }
 
@@ -209,7 +207,7 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
     Diag *d = error_find_at(c, other->span);
     if (!d)
       return false;
-    d->help = arena_printf(c->arena, "arguments %u and %u look swapped",
+    d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
                            other->number, o->number);
     fixit_swap(c, d, other->expr, o->expr);
     return true;

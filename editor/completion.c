@@ -292,11 +292,10 @@ static void complete_label(void *arg, Sym *name, bool optional,
   for (uint32_t i = 0; g->app && i < g->app->arg_count; i++)
     if (g->app->args[i].label == name)
       return;
-  complete_with(g->probe,
-                &(Completion){.kind = COMPLETION_LABEL,
-                              .name = name->text,
-                              .type = type,
-                              .doc = optional ? "may be left out" : NULL});
+  complete_with(g->probe, &(Completion){.kind = COMPLETION_LABEL,
+                                        .name = name->text,
+                                        .type = type,
+                                        .doc = optional ? "optional" : NULL});
 }
 
 /* Fields of a record that is taken apart or changed. */

@@ -28,15 +28,15 @@ static const char *invalid_name_reason(Session *s, const SymbolRef *of,
   const char *old = of->name->text, *p = name;
   bool variable = *old == '\'';
   if (variable && *p++ != '\'')
-    return "the name of a type variable begins with a quote";
+    return "the name of a type variable must begin with a quote";
   for (uint32_t i = 0; i < lexer_keyword_count; i++)
     if (strcmp(lexer_keywords[i].text, name) == 0)
-      return arena_printf(s->arena, "`%s` is a word of the language", name);
+      return arena_printf(s->arena, "`%s` is a keyword", name);
   bool capital = is_between(*old, 'A', 'Z');
   if (capital && !is_between(*p, 'A', 'Z'))
-    return "the name of a constructor begins with a capital";
+    return "the name of a constructor must begin with a capital letter";
   if (!capital && !is_between(*p, 'a', 'z') && *p != '_')
-    return "this name begins with a small letter";
+    return "this name must begin with a small letter";
   size_t len = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                          "0123456789_'");
   return p[len] || strcmp(name, "_") == 0
@@ -47,17 +47,18 @@ static const char *invalid_name_reason(Session *s, const SymbolRef *of,
 static const char *refusal_reason(Session *s, const SymbolRef *of) {
   const Source *source = sources_get(&s->sources, of->definition.file);
   if (of->kind == REF_FIELD)
-    return "a field is part of every record type that has it: fields are "
-           "renamed by hand";
+    return "fields cannot be renamed: every record type can have the same "
+           "field";
   if (of->kind == REF_MODULE)
-    return "a module is called as its file, or as the import says by `as`";
+    return "a module has the name of its file, or the name after `as` in the "
+           "import";
   if (source && source->is_library)
-    return arena_printf(s->arena, "`%s` belongs to the library",
+    return arena_printf(s->arena, "`%s` is defined in the library",
                         of->name->text);
   if (!source && of->binding)
     return arena_printf(s->arena, "`%s` is built in", of->name->text);
   if (!source)
-    return arena_printf(s->arena, "where `%s` is defined is not known",
+    return arena_printf(s->arena, "the definition of `%s` is not known",
                         of->name->text);
   return NULL;
 }
@@ -327,10 +328,9 @@ static SessionStatus rename_all(Session *s, void *arg) {
   RenameContext g = {s, r};
   editor_each_reference(s, r->ref, rename_reference, &g);
   if (!preserves_resolution(s, r))
-    r->refusal = arena_printf(s->arena,
-                              "with the name `%s` the program would mean "
-                              "something else",
-                              r->name);
+    r->refusal = arena_printf(
+        s->arena, "the new name `%s` would change the meaning of the program",
+        r->name);
   return SESSION_OK;
 }
 
@@ -339,7 +339,7 @@ const char *editor_rename(Session *s, const SourceInput *text,
                           void (*f)(void *, const DiagEdit *), void *arg) {
   RenameRequest r = {.text = *text, .ref = of, .name = name};
   if (session_protected_call(s, rename_all, &r) != SESSION_OK)
-    return "there is no memory for this";
+    return "out of memory";
   for (uint32_t i = 0; !r.refusal && i < r.edits.len; i++)
     f(arg, &r.edits.at[i]);
   return r.refusal;

@@ -19,11 +19,11 @@ static bool exceeds_pending_limit(const Eval *vm, uint32_t max) {
 /* What a compiled function will know is not known yet. */
 static void fail_if_symbolic(Eval *vm, const Node *n) {
   if (n->symbolic)
-    vm_fail_at(vm, n->span, 612,
-               "hand it over as an argument, or compile what comes before and "
-               "after it apart",
-               "this value decides how the function goes on, but is known only "
-               "when the compiled function runs");
+    vm_fail_at(
+        vm, n->span, 612,
+        "pass it as an argument, or compile the code before and after it "
+        "separately",
+        "control flow depends on this value, which is known only at run time");
 }
 
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
@@ -143,8 +143,7 @@ int64_t vm_size_maybe_wrapped(Eval *vm, Value v) {
 int64_t vm_size(Eval *vm, Value v) {
   int64_t size = vm_size_maybe_wrapped(vm, v);
   if (v.tag == DT_I64 && v.aux)
-    vm_fail(vm, 506,
-            "a size does not fit in 64 bits: it wrapped around to %lld",
+    vm_fail(vm, 506, "a size does not fit in 64 bits: it overflowed to %lld",
             (long long)size);
   return size;
 }

@@ -294,11 +294,10 @@ int64_t vm_leading_size(Eval *vm, Value x) {
 int64_t vm_static_trip_count(Eval *vm, int64_t count) {
   if (extent_is_static(&vm->graph, count))
     return count;
-  vm_fail_at(vm, (Span){0}, 612,
-             "give the size as a number: --entry 'f : f32[8, n] -> _'",
-             "a loop of %s steps: how many there are has to be known to "
-             "compile it",
-             extent_text(&vm->graph, count).text);
+  vm_fail_at(
+      vm, (Span){0}, 612, "fix the size: --entry 'f : f32[8, n] -> _'",
+      "a loop of %s iterations: the trip count must be known at compile time",
+      extent_text(&vm->graph, count).text);
 }
 
 bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind) {

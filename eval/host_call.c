@@ -230,8 +230,8 @@ static void constructor_to_host(HostCall *call, HostValue **at, Value v,
 static void to_host(HostCall *call, HostValue **at, Value v, uint32_t depth) {
   Eval *vm = call->vm;
   if (depth > MAX_HOST_VALUE_DEPTH)
-    vm_fail_at(vm, (Span){0}, 520, "hand it out in parts, or as a list",
-               "a value nested more than %d levels deep cannot be handed out",
+    vm_fail_at(vm, (Span){0}, 520, "return it in parts, or as a list",
+               "cannot return a value with more than %d levels of nesting",
                MAX_HOST_VALUE_DEPTH);
   if (value_is_num(v)) {
     make_host_number(at, value_to_scalar(v));

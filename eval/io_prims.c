@@ -14,7 +14,7 @@ static const char *string_text(Value v) {
 
 static void check_no_nul(Eval *vm, Value v) {
   if (v.tag == V_STRING && strlen(AS_STRING(v)->text) != v.obj->len)
-    vm_fail(vm, 508, "a file's name cannot hold a NUL character");
+    vm_fail(vm, 508, "a file name cannot contain a NUL character");
 }
 
 static NORETURN void fail_file(Eval *vm, const Fault *fault) {
@@ -38,7 +38,7 @@ PRIM(prim_load) {
   Dtype dtype = t->dtype;
   if (site->elem != DT_NONE && dtype != site->elem) {
     tensor_release(t);
-    vm_fail(vm, 508, "%s holds elements of type %s; %s is wanted",
+    vm_fail(vm, 508, "%s contains elements of type %s; expected %s",
             string_text(path), dtype_info[dtype].name,
             dtype_info[site->elem].name);
   }
@@ -57,7 +57,8 @@ static void bail_out_of_traced_loops(Eval *vm) {
 static void check_effect_allowed(Eval *vm, const char *what) {
   bail_out_of_traced_loops(vm);
   if (vm_is_aot_tracing(vm) && !vm->lazy_init_count)
-    vm_fail(vm, 612, "`%s` in a function that is compiled: it can only compute",
+    vm_fail(vm, 612,
+            "`%s` is not possible in a compiled function: it has an effect",
             what);
 }
 

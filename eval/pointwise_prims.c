@@ -144,9 +144,7 @@ static bool shapes_equal_or_fail(Eval *vm, Value a, Value b) {
     is_undecided = is_undecided || v == UNDECIDED;
   }
   if (same && is_undecided)
-    vm_fail(vm, 612,
-            "whether these shapes are equal is known only when the "
-            "compiled function runs");
+    vm_fail(vm, 612, "equality of these shapes is known only at run time");
   return same;
 }
 

@@ -91,7 +91,7 @@ Value vm_make_shape(Eval *vm, const LiteralSite *site, Value *items) {
 
 static void require_equal_sizes(Eval *vm, int64_t x, int64_t y) {
   Fault fault = {0};
-  fault_set(&fault, "sizes do not fit: %s meets %s",
+  fault_set(&fault, "sizes do not match: %s and %s",
             extent_text(&vm->graph, x).text, extent_text(&vm->graph, y).text);
   if (!extent_require(&vm->graph, EXTENT_EQ, x, y, &fault))
     vm_fault(vm, &fault);
@@ -199,11 +199,11 @@ void vm_check_loaded_shape(Eval *vm, const CoreShape *expected, Value v,
   if (fits)
     return;
   Buffer text = {.arena = vm->diags->arena};
-  buffer_puts(&text, "the file holds a tensor of shape [");
+  buffer_puts(&text, "the file contains a tensor of shape [");
   print_sizes(&text, rank, shape);
-  buffer_puts(&text, "]; [");
+  buffer_puts(&text, "]; expected [");
   print_sizes(&text, len, expected_sizes);
-  buffer_puts(&text, "] is wanted");
+  buffer_puts(&text, "]");
   vm_fail(vm, 508, "%s", text.text);
 }
 
@@ -288,7 +288,7 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
                        : size;
       if (!vm_is_aot_tracing(vm) && (from < 0 || to > size || from > to))
         vm_fail_at(vm, item->span, 507, NULL,
-                   "the slice %lld:%lld does not lie in an axis of %lld",
+                   "slice %lld:%lld is out of bounds for an axis of size %lld",
                    (long long)from, (long long)to, (long long)size);
       items[count++] = (Subscript){.kind = SUBSCRIPT_SLICE,
                                    .start = from,
@@ -354,7 +354,7 @@ static bool shapes_agree(Eval *vm, Value a, Value b) {
     return false;
   for (uint32_t k = 0; k < a.obj->len; k++) {
     Fault fault = {0};
-    fault_set(&fault, "shapes that have to be the same differ");
+    fault_set(&fault, "shapes must be equal, but they differ");
     if (!extent_require(&vm->graph, EXTENT_EQ, AS_SHAPE(a)->extents[k],
                         AS_SHAPE(b)->extents[k], &fault))
       return false;
@@ -368,12 +368,12 @@ void vm_check_unpacked_size(Eval *vm, const SizePath *bind, Value v,
   size_t mark = vm->temp_count;
   vm_push_temp(vm, other);
   if (bind->shape_var && !shapes_agree(vm, other, known))
-    vm_fail(vm, 303, "shapes that have to be the same differ");
+    vm_fail(vm, 303, "shapes must be equal, but they differ");
   int64_t x = bind->shape_var ? 0 : vm_size_maybe_wrapped(vm, known);
   int64_t y = bind->shape_var ? 0 : vm_size_maybe_wrapped(vm, other);
   if (!extent_holds_trivially(&vm->graph, EXTENT_EQ, x, y)) {
     Fault fault = {0};
-    fault_set(&fault, "sizes that have to be the same differ: %s and %s",
+    fault_set(&fault, "sizes must be equal, but they differ: %s and %s",
               extent_text(&vm->graph, x).text, extent_text(&vm->graph, y).text);
     if (!extent_require(&vm->graph, EXTENT_EQ, x, y, &fault))
       vm_fail(vm, 302, "%s", fault.message);

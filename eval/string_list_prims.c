@@ -164,8 +164,8 @@ PRIM(prim_parse) {
     errno = 0;
   }
   if (!start || !end || end != text + s->obj.len || errno == ERANGE)
-    vm_fail(vm, 509, "\"%.60s\" is no %s", text,
-            is_integer ? "integer" : "number");
+    vm_fail(vm, 509, "\"%.60s\" is not %s", text,
+            is_integer ? "an integer" : "a number");
   return r;
 }
 
@@ -196,10 +196,10 @@ static const char *parse_directive(Eval *vm, const char *at, Directive *out) {
 static void check_width(Eval *vm, const char *spec) {
   const char *digits = strpbrk(spec, "123456789");
   if (digits && strtol(digits, NULL, 10) > 10000)
-    vm_fail(vm, 509, "format asks for a width of more than 10000");
+    vm_fail(vm, 509, "format: the width is more than 10000");
   const char *dot = strchr(spec, '.');
   if (dot && strtol(dot + 1, NULL, 10) > 1000)
-    vm_fail(vm, 509, "format asks for more than 1000 digits");
+    vm_fail(vm, 509, "format: more than 1000 digits");
 }
 
 #pragma GCC diagnostic push
@@ -225,12 +225,12 @@ static void format_directive(Eval *vm, Buffer *out, Directive *d, Value v) {
     return;
   }
   if (!value_is_tensor(v) || (v.tag == V_NODE && v.node->rank))
-    vm_fail(vm, 509, "format: %s%c wants a number", d->spec, d->letter);
+    vm_fail(vm, 509, "format: %s%c needs a number", d->spec, d->letter);
   Value k = vm_concrete_scalar(vm, v);
   bool is_float = dtype_is_float((Dtype)k.tag);
   if (strchr("dixX", d->letter)) {
     if (is_float)
-      vm_fail(vm, 509, "format: %s%c wants an integer", d->spec, d->letter);
+      vm_fail(vm, 509, "format: %s%c needs an integer", d->spec, d->letter);
     memcpy(d->spec + len, "ll", 2);
     d->spec[len + 2] = d->letter;
     d->spec[len + 3] = 0;

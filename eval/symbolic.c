@@ -268,8 +268,8 @@ void vm_aot_assert(Eval *vm, Node *cond, const char *message) {
   ExtentConstraint constraint;
   if (cond->loop_depth)
     vm_fail(vm, 612,
-            "an assertion about the state of a loop of which only the "
-            "compiled function knows how often it turns");
+            "an assertion about the state of a loop whose trip count is known "
+            "only at run time");
   if (!node_to_constraint(&vm->graph, cond, &constraint))
     add_runtime_failure(vm, cond, message);
   else if (extent_add_requirement(&vm->graph, constraint, NULL, 0, message,
@@ -308,7 +308,7 @@ void vm_branch_failed(Eval *vm) {
 /* Neither side comes to a value. */
 static void both_branches_failed(Eval *vm) {
   if (!innermost_branch_frame(vm))
-    vm_fail(vm, 501, "it fails whatever it is called with");
+    vm_fail(vm, 501, "it fails for all arguments");
   vm->failed_branch_temps = vm->temp_count;
   vm->is_branch_failing = true;
   trap_raise(FAIL_LIMIT);

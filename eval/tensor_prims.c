@@ -58,7 +58,7 @@ static uint32_t axis_or_last(Eval *vm, Value axis, uint32_t rank) {
     return rank - 1;
   vm_axis_range(vm, axis, rank, &first, &count);
   if (count != 1)
-    vm_fail(vm, 507, "one axis is wanted");
+    vm_fail(vm, 507, "expected one axis");
   return first;
 }
 
@@ -72,8 +72,8 @@ static const ShapeObj *shape_of(Eval *vm, Value v) {
     vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
   const ShapeObj *s = AS_SHAPE(v);
   if (s->obj.len > MAX_RANK)
-    vm_fail(vm, 507, "a tensor of %u axes; at most %d are possible", s->obj.len,
-            MAX_RANK);
+    vm_fail(vm, 507, "a tensor with %u axes; at most %d are possible",
+            s->obj.len, MAX_RANK);
   return s;
 }
 
@@ -81,7 +81,7 @@ static const ShapeObj *concrete_shape_of(Eval *vm, Value v) {
   const ShapeObj *s = shape_of(vm, v);
   for (uint32_t i = 0; i < s->obj.len; i++)
     if (s->extents[i] < 0)
-      vm_fail(vm, 507, "a tensor's axis cannot be %lld long",
+      vm_fail(vm, 507, "an axis cannot have size %lld",
               (long long)s->extents[i]);
   return s;
 }
@@ -180,7 +180,7 @@ static const char *parse_labels(Eval *vm, EinsumLabels *labels, const char *at,
     }
     size_t len = strcspn(at, " \t\n,-.");
     if (!len || *count == MAX_RANK)
-      vm_fail(vm, 507, "axis names cannot be read at: %.20s", at);
+      vm_fail(vm, 507, "invalid axis names at: %.20s", at);
     out[(*count)++] = label_number(vm, labels, at, len);
     at += len;
   }
@@ -218,7 +218,7 @@ static const char *take_pattern(const PrimSite *site, Value **args, uint32_t *n,
 
 static const char *skip_token(Eval *vm, const char *at, const char *what) {
   if (strncmp(at, what, strlen(what)))
-    vm_fail(vm, 507, "`%s` is missing among the axis names", what);
+    vm_fail(vm, 507, "the axis names do not contain `%s`", what);
   return at + strlen(what);
 }
 
@@ -258,13 +258,13 @@ PRIM(prim_permute) {
   at = skip_token(vm, at, "->");
   parse_labels(vm, &labels, at, UINT32_MAX, &ellipsis_rank, to, &count);
   if (count != x->rank)
-    vm_fail(vm, 507, "permute keeps all %u axes; %u are named", x->rank, count);
+    vm_fail(vm, 507, "permute needs all %u axes; found %u", x->rank, count);
   for (uint32_t k = 0; k < count; k++) {
     uint32_t j = 0;
     while (j < count && from[j] != to[k])
       j++;
     if (j == count)
-      vm_fail(vm, 507, "permute names an axis that is not there");
+      vm_fail(vm, 507, "permute names an axis that does not exist");
     order[k] = j;
   }
   return VALUE_OF(node_permute(&vm->graph, x, order, &fault));
@@ -365,9 +365,7 @@ PRIM(prim_stack) {
   for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail)
     count++;
   if (!count)
-    vm_fail(vm, 507,
-            "stack of an empty list: the shape of its elements is "
-            "not known");
+    vm_fail(vm, 507, "stack of an empty list: the element shape is not known");
   Value items = vm_new_tuple(vm, count);
   count = 0;
   for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail)
@@ -421,7 +419,7 @@ PRIM(prim_split) {
   ExtentRelation relation = holes ? EXTENT_LE : EXTENT_EQ;
   if (!ok || holes > 1 ||
       !extent_holds_trivially(g, relation, known_size, axis_size)) {
-    fault_set(&fault, "split of %s into pieces of %s in all",
+    fault_set(&fault, "split of %s into parts of total size %s",
               extent_text(g, axis_size).text, extent_text(g, known_size).text);
     if (!ok || holes > 1 ||
         !extent_require(g, relation, known_size, axis_size, &fault))
@@ -627,11 +625,9 @@ static PrngKey key_of(Eval *vm, Value v) {
 static int64_t static_seed(Eval *vm, Value v) {
   if (vm_is_aot_tracing(vm) && v.tag == V_NODE && v.node->symbolic)
     vm_fail_at(vm, (Span){0}, 612,
-               "take the random numbers themselves as an argument, or give the "
-               "seed as a number",
-               "a function that is compiled can only make random numbers of "
-               "seeds that are numbers in the program; this one is known only "
-               "when the function runs");
+               "pass the random numbers as an argument, or use a literal seed",
+               "a compiled function needs literal seeds for random numbers; "
+               "this seed is known only at run time");
   return vm_int(vm, v);
 }
 

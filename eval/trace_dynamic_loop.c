@@ -23,10 +23,8 @@ static const LoopLocals loop_locals[] = {
 
 NORETURN static void fail_dynamic_loop(Eval *vm, const char *why) {
   vm_fail_at(vm, (Span){0}, 612,
-             "give the number of its turns as a number: --entry 'f : f32[8, n] "
-             "-> _'",
-             "this loop turns as often as only the compiled function knows: %s",
-             why);
+             "fix the trip count: --entry 'f : f32[8, n] -> _'",
+             "the trip count of this loop is known only at run time: %s", why);
 }
 
 /* ---- the tensors of a value, in order ---- */
@@ -53,8 +51,9 @@ bool vm_flatten(Eval *vm, Value v, FlatLeaves *out) {
 
 static void flatten_or_fail(Eval *vm, Value v, FlatLeaves *out) {
   if (!vm_flatten(vm, v, out))
-    fail_dynamic_loop(vm,
-                      "its state is more than tensors, or has too many parts");
+    fail_dynamic_loop(
+        vm,
+        "its state contains values that are not tensors, or too many parts");
 }
 
 Value vm_unflatten(Eval *vm, Value v, Node *const **nodes) {
@@ -121,7 +120,7 @@ const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
   IndexVar *enclosing[MAX_RANK];
   uint32_t enclosing_count;
   if (!vm_enclosing_indices(vm, enclosing, &enclosing_count))
-    fail_dynamic_loop(vm, "it stands inside of too many indices");
+    fail_dynamic_loop(vm, "it is inside too many index loops");
   g->loop_depth++;
   Node *carry_in[MAX_LEAVES], *const *made = carry_in;
   for (uint32_t k = 0; k < carry_init.count; k++)
@@ -150,7 +149,7 @@ static void check_carry_shape(Eval *vm, Node *state, Node *result) {
   Fault fault = {0};
   if (state->dtype != result->dtype || state->rank != result->rank ||
       state->broadcast_mask != result->broadcast_mask)
-    fail_dynamic_loop(vm, "its state changes its type");
+    fail_dynamic_loop(vm, "the type of its state changes");
   for (uint32_t k = 0; k < state->rank; k++) {
     int64_t x = node_size(state, k), y = node_size(result, k);
     fault_set(&fault, "the state of a loop changes from %s to %s along axis %u",
@@ -212,7 +211,7 @@ Value vm_traced_loop_end(Eval *vm, TracedLoopKind kind, Value result) {
   flatten_or_fail(vm, AS_ARRAY(pair)->at[0], &carry_in);
   flatten_or_fail(vm, next, &carry_out);
   if (carry_in.count != carry_out.count)
-    fail_dynamic_loop(vm, "its state changes its type");
+    fail_dynamic_loop(vm, "the type of its state changes");
   for (uint32_t k = 0; k < carry_in.count; k++)
     check_carry_shape(vm, carry_in.leaves[k], carry_out.leaves[k]);
   flatten_or_fail(vm, made, &carry_out);

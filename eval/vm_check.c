@@ -13,7 +13,7 @@ static const char *check_message(Eval *vm, const CoreCheck *check, int64_t a,
   const char *format = formats[check->kind];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  buffer_printf(&text, format, of ? of->message : "sizes do not fit",
+  buffer_printf(&text, format, of ? of->message : "sizes do not match",
                 extent_text(&vm->graph, a).text,
                 extent_text(&vm->graph, b).text);
 #pragma GCC diagnostic pop

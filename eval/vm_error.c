@@ -100,8 +100,7 @@ Diag *vm_report_error(Eval *vm, Span span, uint16_t code, const char *message) {
   }
   Diag *diag = diag_error(vm->diags, code, span, "%s", message);
   if (library_function)
-    diag->note = arena_printf(vm->diags->arena,
-                              "it happened in the library function `%s`",
+    diag->note = arena_printf(vm->diags->arena, "in the library function `%s`",
                               library_function);
   if (vm->is_running)
     add_backtrace(vm, diag);
@@ -162,18 +161,19 @@ void vm_fail_unknown_size(Eval *vm, const char *name) {
   buffer_puts(&text, name ? "the size" : "a size");
   if (name)
     buffer_printf(&text, " `%s`", name);
-  vm_fail(vm, 363, "%s cannot be found: nothing says what it is", text.text);
+  vm_fail(vm, 363, "cannot determine %s: no argument has it as a size",
+          text.text);
 }
 
 /* ---- giving a symbolic run up ---- */
 
 NORETURN static void fail_dynamic_branch(Eval *vm) {
   vm_fail_at(vm, vm->graph.span, 612,
-             "give the sizes that decide it as numbers: --entry 'f : f32[8, n] "
-             "-> _'; or choose between elements, by select",
-             "which way this goes is known only when the compiled function "
-             "runs, and the ways cannot both be compiled: they come to more "
-             "than tensors of one shape, or to no end");
+             "fix the sizes: --entry 'f : f32[8, n] -> _'; or choose per "
+             "element with select",
+             "this condition is known only at run time, and both branches "
+             "cannot be compiled: they do not return tensors of equal shape, "
+             "or they do not terminate");
 }
 
 void vm_bail_out(Eval *vm, const Node *reason) {
@@ -194,8 +194,8 @@ void vm_bail_out(Eval *vm, const Node *reason) {
   if (!vm->symbolic_runs[to].can_bail_out) {
     vm->symbolic_run_count = 0;
     vm_fail(vm, 612,
-            "this needs the value of an index, or of an element, of a loop "
-            "over a size that is known only when the compiled function runs");
+            "this needs the value of an index or element in a loop whose trip "
+            "count is known only at run time");
   }
   SymbolicRun *a = &vm->symbolic_runs[to];
   if (reason && a->body)

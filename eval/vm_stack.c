@@ -87,9 +87,9 @@ void vm_grow_frames(Eval *vm, Obj *env) {
     vm_push_temp(vm, value_obj(V_ENV, env));
   if (new_cap == cap)
     vm_fail_at(vm, vm_span_of_instr(vm->fp->code, vm->pc), 502,
-               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
-               "tail position, needs none that wait",
-               "recursion too deep: %zu calls wait for a result", used + 1);
+               "this is the limit: use a loop (`iterate`, `while`, `fold`) or "
+               "a call in tail position",
+               "recursion too deep: %zu active calls", used + 1);
   vm->frames =
       mem_realloc(vm->frames, cap * sizeof(Frame), new_cap * sizeof(Frame));
   vm->frames_end = vm->frames + new_cap;
@@ -109,9 +109,9 @@ void vm_grow_stack(Eval *vm, size_t need) {
     new_cap = MAX_STACK_VALUES;
   if (new_cap < used + need)
     vm_fail_at(vm, vm_span_of_instr(vm->fp->code, vm->pc), 502,
-               "no more can: a loop (`iterate`, `while`, `fold`), or a call in "
-               "tail position, needs none that wait",
-               "recursion too deep: the values of calls that wait take %zu MiB",
+               "this is the limit: use a loop (`iterate`, `while`, `fold`) or "
+               "a call in tail position",
+               "recursion too deep: active calls use %zu MiB",
                used * sizeof(Value) >> 20);
   vm->stack =
       mem_realloc(vm->stack, cap * sizeof(Value), new_cap * sizeof(Value));

@@ -20,7 +20,7 @@ enum {
 
 static const ForeignWord foreign_words[] = {
 #define FOREIGN(text, blame, help) {text, TOK_##blame, help, NULL},
-#define RENAMED(text, own) {text, FOREIGN_NONE, "it is `" own "`", own},
+#define RENAMED(text, own) {text, FOREIGN_NONE, "write `" own "`", own},
 #include "lexer/foreign.def"
 #undef RENAMED
 #undef FOREIGN

@@ -195,7 +195,7 @@ static void report_unclosed(ParseState *ps, const Opener *opener,
   const char *open = opener_text(opener);
   const char *close = parse_symbol_name(closer_of(opener_kind(opener)));
   Diag *diag =
-      parse_error(ps, 112, opener->span, "this `%s` is never closed", open);
+      parse_error(ps, 112, opener->span, "this `%s` is not closed", open);
   if (at->kind == 0)
     ps->incomplete_errors++;
   if (!diag)

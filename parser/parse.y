@@ -981,11 +981,10 @@ static void add_bare_expr(ParseState *ps, Expr *expr) {
     return;
   }
   Diag *diag = parse_error(ps, 116, expr->span,
-                           "an expression stands where a declaration is "
-                           "expected");
+                           "expected a declaration; found an expression");
   if (diag)
-    diag->help = "write `do` in front of it to run it, or `val x =` to name "
-                 "its value";
+    diag->help = "to run it, write `do` before it; to name its value, write "
+                 "`val x =`";
 }
 
 /* Bison calls this for one reason only. */

@@ -34,7 +34,7 @@ void parse_error_depth(ParseState *ps, Span span) {
   if (diag) {
     diag->note =
         arena_printf(ps->arena, "the limit is %d levels", PARSE_MAX_DEPTH);
-    diag->help = "name parts of it with `val`";
+    diag->help = "give names to its parts with `val`";
   }
 }
 
@@ -235,7 +235,7 @@ static const char *context_text(ParseState *ps, const SyntaxError *e,
 static const char *found_text(ParseState *ps, const SyntaxError *e) {
   uint32_t len = e->span.end - e->span.start;
   if (e->found == 0)
-    return "the text ends";
+    return "found the end of the text";
   if (len == 0 || len > 40)
     return arena_printf(ps->arena, "found %s", token_text(ps, e->found));
   return arena_printf(ps->arena, "found `%.*s`", (int)len,
@@ -266,35 +266,37 @@ static bool in_dec(const SyntaxError *e) {
 }
 
 /* In braces nothing but fields is understood. */
-static const char *const BRACES =
-    "braces are for records, `{x = e}`; a block is `let val x = e in e end`";
+static const char *const BRACES = "braces enclose records, `{x = e}`; write a "
+                                  "block as `let val x = e in e end`";
 
 /* A guess from the token, by the construct that it stands in. */
 static const char *help_in_context(int seen, int context) {
   switch (context) {
   case TOK_LBRACE:
     if (seen == TOK_EQUAL || seen == TOK_COLON)
-      return "a field is `name = value`, its name with a small letter";
+      return "write a field as `name = value`; its name begins with a small "
+             "letter";
     if (seen == TOK_SEMI)
-      return "fields are separated by commas";
+      return "separate fields by commas";
     if (seen == TOK_BAR || seen == TOK_WITH)
-      return "with another value for a field it is `{r with x = e}`";
+      return "to change a field, write `{r with x = e}`";
     return seen == TOK_RBRACE ? NULL : BRACES;
   case TOK_DOTBRACKET:
-    return seen == TOK_COLON ? "a slice is `from:to`; it has no step" : NULL;
+    return seen == TOK_COLON ? "write a slice as `from:to`; slices have no step"
+                             : NULL;
   case TOK_LBRACKET:
-    return seen == TOK_COLON  ? "a slice has a dot: `x.[from:to]`"
-           : seen == TOK_SEMI ? "elements are separated by commas"
-           : seen == TOK_FOR  ? "it is `for i => e`, or `map (fn x => e) xs`"
+    return seen == TOK_COLON  ? "write a slice with a dot: `x.[from:to]`"
+           : seen == TOK_SEMI ? "separate elements by commas"
+           : seen == TOK_FOR  ? "write `for i => e` or `map (fn x => e) xs`"
                               : NULL;
   case TOK_IF:
   case TOK_THEN:
     if (seen == TOK_COLON || (context == TOK_IF && seen == TOK_ELSE))
-      return "it is `if c then a else b`";
+      return "write `if c then a else b`";
     return NULL;
   case TOK_CASE:
     return seen == TOK_DARROW || seen == TOK_WITH || seen == TOK_COLON
-               ? "it is `case e of p => e | q => e`"
+               ? "write `case e of p => e | q => e`"
                : NULL;
   default:
     return NULL;
@@ -305,7 +307,7 @@ static const char *help_in_context(int seen, int context) {
 static const char *help_after_expr(const SyntaxError *e,
                                    SyntaxContext context) {
   if (stack_at(e, 0) == TOK_PUN && e->found == TOK_EQUAL)
-    return "a labelled argument is `~axis:0`";
+    return "write a labelled argument as `~axis:0`";
   const char *help = help_in_context(e->found, context.token);
   if (help)
     return help;
@@ -313,36 +315,38 @@ static const char *help_after_expr(const SyntaxError *e,
   switch (e->found) {
   case TOK_EQUAL:
     if (bare)
-      return "a value is named by `val x = e`, a function by `fun f x = e`";
+      return "define a value with `val x = e`, a function with `fun f x = e`";
     return stack_has(e, 1, "post") || stack_has(e, 1, "args")
-               ? "a labelled argument is `~axis:0`; `==` compares"
-               : "`==` compares; `=` belongs to `val`, `fun` and record "
+               ? "write a labelled argument as `~axis:0`; to compare, write "
+                 "`==`"
+               : "to compare, write `==`; `=` is for `val`, `fun` and record "
                  "fields";
   case TOK_ARROW:
-    return "in expressions it is `=>`; `->` is for types";
+    return "in expressions, write `=>`; `->` is for types";
   case TOK_DARROW:
-    return "a function is `fn x => e`";
+    return "write a function as `fn x => e`";
   case TOK_COLON:
-    return bare ? "a value with a type is named by `val x : type = e`"
-                : "a type is ascribed in parentheses: `(e : type)`";
+    return bare ? "to define a value with a type, write `val x : type = e`"
+                : "write a type annotation in parentheses: `(e : type)`";
   case TOK_SEMI:
-    return "a sequence stands in parentheses, or between `in` and `end`";
+    return "write a sequence in parentheses, or between `in` and `end`";
   case TOK_BAR:
-    return "logical or is `||`";
+    return "for logical or, write `||`";
   case TOK_QUESTION:
-    return "it is `if c then a else b`";
+    return "write `if c then a else b`";
   case TOK_WITH:
-    return "with another value for a field it is `{r with x = e}`";
+    return "to change a field, write `{r with x = e}`";
   case TOK_IN:
-    return "`in` belongs to `let val x = e in e end`";
+    return "`in` is part of `let val x = e in e end`";
   case TOK_OPTLABEL:
   case TOK_SOME:
-    return "the label of an argument is `~x:`, also where it is optional";
+    return "in a call, write the label as `~x:`, even if the parameter is "
+           "optional";
   default:
     break;
   }
   if (context.token == TOK_THEN)
-    return "every `if` has an `else`: it gives a value either way";
+    return "every `if` needs an `else`: its value is one of the two branches";
   return NULL;
 }
 
@@ -350,34 +354,35 @@ static const char *help_after_expr(const SyntaxError *e,
 static const char *help_after_word(const SyntaxError *e) {
   switch (stack_at(e, 0)) {
   case TOK_LIST:
-    return "a list is `list [x, y]`";
+    return "write a list as `list [x, y]`";
   case TOK_FOR:
-    return "a range is `for i < n => e`";
+    return "write a range as `for i < n => e`";
   case TOK_DOT:
-    return e->found == TOK_LPAREN ? "an element is `x.[i]`" : NULL;
+    return e->found == TOK_LPAREN ? "write an element as `x.[i]`" : NULL;
   case TOK_OPEN:
-    return e->found == TOK_STRING ? "`open` takes the name of a module" : NULL;
+    return e->found == TOK_STRING ? "`open` needs the name of a module" : NULL;
   case TOK_CON:
-    return expects(e, TOK_OF) ? "an argument follows `of`: `A of int`" : NULL;
+    return expects(e, TOK_OF) ? "write the argument after `of`: `A of int`"
+                              : NULL;
   case TOK_COMMA:
     return e->found == TOK_RPAREN || e->found == TOK_RBRACKET ||
                    e->found == TOK_RBRACE
-               ? "no comma follows the last one"
+               ? "remove the comma after the last one"
                : NULL;
   case TOK_LPAREN:
     return e->found == TOK_PUN || e->found == TOK_LABEL
-               ? "labelled arguments stand without parentheses and commas: "
-                 "`f ~x:1 y`"
+               ? "write labelled arguments without parentheses and commas: `f "
+                 "~x:1 y`"
                : NULL;
   default:
     break;
   }
   if (e->found == TOK_CON && stack_has(e, 4, "type_word"))
-    return "constructors are declared by `datatype`";
+    return "to declare constructors, use `datatype`";
   if (e->found == TOK_OPTLABEL && stack_has(e, 1, "fun_word"))
-    return "an optional parameter is `~x:(x = e)`";
+    return "write an optional parameter as `~x:(x = e)`";
   if (e->found == TOK_FUN && expects(e, TOK_FN))
-    return "a function without a name is `fn x => e`";
+    return "write a function without a name as `fn x => e`";
   return NULL;
 }
 
@@ -399,27 +404,27 @@ static const char *help_arrow(const SyntaxError *e) {
   bool arrow = e->found == TOK_ARROW || e->found == TOK_DARROW;
   const char *next = next_after_pattern(e);
   if (e->found == TOK_DARROW && (follows_type(e) || expects(e, TOK_ARROW)))
-    return "in types it is `->`; `=>` is for `fn`, `case` and `for`";
+    return "in types, write `->`; `=>` is for `fn`, `case` and `for`";
   if (e->found == TOK_ARROW && strcmp(next, "`=>`") == 0)
-    return "in expressions it is `=>`; `->` is for types";
+    return "in expressions, write `=>`; `->` is for types";
   if (e->found == TOK_EQUAL && strcmp(next, "`=>`") == 0)
-    return "a function's body follows `=>`: `fn x => e`";
+    return "write `=>` before the body of `fn`: `fn x => e`";
   if (arrow && strcmp(next, "an argument or `=`") == 0)
-    return "the body of `fun` follows `=`";
+    return "write `=` before the body of `fun`";
   if (e->found == TOK_EQ && expects(e, TOK_EQUAL))
-    return "`=` defines; `==` compares";
+    return "to define, write `=`; `==` compares";
   return NULL;
 }
 
 /* For words that cannot be names, and names with the wrong first letter. */
 static const char *help_name(ParseState *ps, const SyntaxError *e) {
   if (e->found == TOK_LIST && expects(e, TOK_TYVAR) && !expects(e, TOK_FN))
-    return "the type of the elements stands in front: `int list`";
+    return "write the element type first: `int list`";
   if (e->found == TOK_AS && expects(e, TOK_HOLE))
-    return "here `as` stands in parentheses: `(x as p)`";
+    return "write `as` in parentheses: `(x as p)`";
   if (is_keyword(e->found) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
       !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL) && same_line(ps, e))
-    return arena_printf(ps->arena, "`%s` is a keyword, and cannot be a name",
+    return arena_printf(ps->arena, "`%s` is a keyword: it cannot be a name",
                         parse_symbol_name(e->found));
   if (e->found == TOK_CON && expects(e, TOK_ID) && !expects(e, TOK_CON))
     return "names of values, types and modules begin with a small letter";
@@ -440,30 +445,30 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return word;
   if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&
       expects(e, TOK_MINUS))
-    return "a minus sign between spaces subtracts: `n - 1`";
+    return "to subtract, write spaces on both sides of the minus sign: `n - 1`";
   if (e->found == TOK_IN && context.token == TOK_FOR)
-    return "a range is `for i < n => e`";
+    return "write a range as `for i < n => e`";
   if (e->found == TOK_TYVAR && expects(e, TOK_FN))
-    return "strings take double quotes; `'a` is a type";
+    return "write strings in double quotes; `'a` is a type";
   if (e->found == TOK_BAR && context.token != TOK_LBRACE)
-    return "`|` stands between two, and not before the first";
+    return "`|` separates alternatives: remove it before the first one";
   if (e->found == TOK_EQUAL && context.token == TOK_FOR)
-    return "a range is `for i < n => e`";
+    return "write a range as `for i < n => e`";
   if (e->found == TOK_EQUAL && expects(e, TOK_RPAREN))
-    return "a default belongs to a label: `~x:(x = e)`";
+    return "only a labelled parameter can have a default: `~x:(x = e)`";
   if (stack_has(e, 0, "decs") && e->found == TOK_ID)
-    return "it is `val x = e` or `fun f x = e`, in a `let` too: `let val x = "
+    return "write `val x = e` or `fun f x = e`, also in a `let`: `let val x = "
            "e in e end`";
   if (e->found == TOK_LBRACE && stack_has(e, 0, "params"))
-    return "the body of `fun` follows `=`, without braces";
+    return "write `=` before the body of `fun`, without braces";
   if (stack_at(e, 0) == TOK_ID && stack_has(e, 1, "val") &&
       begins_pattern(e->found))
-    return "a function is declared with `fun`: `fun f x = e`";
+    return "to declare a function, write `fun f x = e`";
   if (e->found == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
       stack_has(e, 1, "fun_word"))
-    return "without arguments it is `val x = e`";
+    return "without parameters, write `val x = e`";
   if (e->found == TOK_LPAREN && stack_has(e, 0, "fun_word"))
-    return "a function without a name is `fn x => e`";
+    return "write a function without a name as `fn x => e`";
   const char *name = help_name(ps, e);
   return name ? name : help_in_context(e->found, context.token);
 }

@@ -574,26 +574,26 @@ static bool is_cheap_to_recompute(const Plan *plan, const PlanNode *p) {
 static const char *materialize_reason(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
   if (p->root)
-    return "its value is asked for";
+    return "the program needs its value";
   if (p->required)
-    return "it is a condition, or an operation wants it whole";
+    return "it is a condition, or an operation needs all of it";
   if (n->kind != NODE_COMP)
-    return "an operation of its own";
+    return "not an elementwise operation";
   if (n->reduce != PRIM_NONE)
-    return "a reduction, which is done once";
+    return "a reduction, computed once";
   if (plan->graph->fuse_mode == FUSE_NONE)
-    return "fusion is off";
+    return "fusion is disabled";
   if (!is_read_in_bounds(p))
-    return "it is read at an index that data decides";
+    return "it is read by a gather";
   if (!fits_reader_bodies(plan, p))
-    return "what reads it is long already";
+    return "its consumer is already too long";
   if (plan->graph->fuse_mode == FUSE_ALL)
     return NULL;
   if (is_worth_keeping(plan, p))
-    return "the program still holds it, and it is work";
+    return "still referenced, and expensive to recompute";
   return is_cheap_to_recompute(plan, p)
              ? NULL
-             : "each element is read often, and is work";
+             : "read often, and expensive to recompute";
 }
 
 /* ---- deciding ---- */

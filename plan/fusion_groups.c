@@ -330,7 +330,7 @@ static const char *check_parallelism(const MergeCandidate *m,
                                      double min_per_core) {
   return m->parallel_iterations >= min_per_core * machine()->processors
              ? NULL
-             : "too few points are shared for all cores";
+             : "the shared loops have too little parallelism";
 }
 
 /* Has one of them a sum so long, for so few points, that it is better cut?  As
@@ -424,21 +424,21 @@ static bool is_small_producer(const MergeCandidate *m) {
  * shared out, not memory, if these are large. */
 static const char *unprofitable_reason(const MergeCandidate *m) {
   static const char exceeds_cache[] =
-      "what one point leaves for it fills the cache";
+      "intermediates of one iteration exceed the cache";
   if (m->consumer_is_contraction && !m->producer_is_contraction)
-    return "a product reads it, in an order of its own";
+    return "it is a matmul operand";
   if (is_small_producer(m))
-    return "it is little, and would leave no whole rows";
+    return "it is small, and fusing it would split rows";
   if (prefers_split_reduction(m))
-    return "a long sum is cut into parts for all cores";
+    return "the long reduction is split across cores";
   if (m->producer_is_contraction && !m->consumer_is_contraction &&
       m->shares_all_axes)
     return NULL;
   if (prefers_own_tiles(m))
-    return "its product is better off as tiles, which have no whole rows";
+    return "tensor-core tiles do not contain whole rows";
   if (m->producer_is_contraction && m->consumer_is_contraction &&
       m->shares_all_axes)
-    return "two products at each point would be in each other's way";
+    return "the tiles of two matmuls exceed the registers";
   if (m->producer_is_contraction && m->consumer_is_contraction) {
     double others = 0;
     for (uint32_t k = 0; k < m->consumer->candidates.len; k++)
@@ -448,7 +448,7 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                  m->parallel_iterations;
     if (contraction_depth(m->producer) + others > MAX_FUSED_DEPTH &&
         !may_be_shallow(m))
-      return "two products of such depth are work, not memory";
+      return "both matmuls are compute-bound";
     return tile_rows_fit_cache(m) || may_strip_mine(m)
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;
@@ -458,7 +458,7 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                                  : MAX_CACHED_BYTES;
   if (m->producer_is_contraction &&
       m->local_bytes * m->parallel_iterations < max_unfused_bytes)
-    return "whole rows of a product share fewer copies";
+    return "fused rows would pack the matmul operand more often";
   if (m->producer_is_contraction)
     return tile_rows_fit_cache(m) || may_strip_mine(m)
                ? check_parallelism(m, MIN_ROWS_PER_CORE)
@@ -531,7 +531,7 @@ static bool may_be_fused_attention(const MergeCandidate *m,
   if (second || shared < m->producer->parallel_axes ||
       (has_reductions(m->consumer) &&
        !reads_only_rows(m->producer, m->consumer)))
-    *reason = "rows between two products are in no memory there";
+    *reason = "this backend has no buffer for rows between two matmuls";
   return true;
 }
 
@@ -621,18 +621,19 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
                                    GroupBuilder *b, AxisMap *axis_map) {
   *axis_map = (AxisMap){.has_access = false};
   if (!a->candidates.at[0]->lowered)
-    return "that is no kernel";
+    return "the other one is not a kernel";
   if (!b->candidates.at[0]->lowered)
-    return "this is no kernel";
+    return "this is not a kernel";
   if (a->candidates.len + b->candidates.len > MAX_GROUP_NODES)
-    return "there are too many values for one kernel";
+    return "too many values for one kernel";
   build_axis_map(c, a, b, axis_map);
   if (!axis_map->has_access || axis_map->unmappable)
-    return "it is read at an index that data decides, or in parts";
+    return "it is read by a gather or by parts of an axis";
   if (count_shared_axes(a, b, axis_map) == 0)
-    return a->parallel_axes == 0   ? "it is one value, which comes first"
-           : b->parallel_axes == 0 ? "all of it goes into one value"
-                                   : "each point reads other points of it";
+    return a->parallel_axes == 0 ? "it is a single value, computed first"
+           : b->parallel_axes == 0
+               ? "it is reduced to a single value"
+               : "an iteration reads results of other iterations";
   MergeCandidate m = {.graph = c->plan->graph,
                       .producer = a,
                       .consumer = b,
@@ -647,9 +648,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     reason = unprofitable_reason(&m);
   if (reason)
     return reason;
-  return would_create_cycle(c, a, b)
-             ? "something between them has to wait for it"
-             : NULL;
+  return would_create_cycle(c, a, b) ? "fusion would create a dependency cycle"
+                                     : NULL;
 }
 
 static void try_merge(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b) {
@@ -692,13 +692,13 @@ static Kernel *build_kernel(FusionPlanner *c, const GroupBuilder *d) {
 /* Of a node alone; NULL: nothing keeps it from being a kernel. */
 static const char *fallback_reason_of(Arena *arena, const Node *n) {
   if (n->guard)
-    return "it is run under a condition";
+    return "it is computed only under a condition";
   if (n->kind == NODE_OPAQUE)
-    return arena_printf(arena, "%s is no loop over indices",
+    return arena_printf(arena, "%s is a library routine",
                         prim_info[n->op].name);
   if (node_is_empty(n))
     return "it has no elements";
-  return "it has too many axes, or divides them too often";
+  return "it has too many axes or index divisions";
 }
 
 /* ---- for who asks ---- */
@@ -710,10 +710,10 @@ static void add_blocker(FusionPlanner *c, GroupBuilder *d,
     if (remarks->blockers.at[k].producer == from->fusion_group)
       return;
   const char *reason = c->plan->materialized.len > MAX_PLAN_NODES
-                           ? "there are too many values to look at all pairs"
+                           ? "too many values to search all pairs"
                            : blocking_reason(c, from, d, &axis_map);
   if (!reason)
-    reason = "it was decided about before";
+    reason = "an earlier decision prevents it";
   FusionBlocker blocker = {from->fusion_group,
                            c->build_kernels ? reason : "too little work"};
   VEC_PUSH(c->arena, remarks->blockers, blocker);
@@ -746,7 +746,7 @@ static void emit_group(FusionPlanner *c, GroupBuilder *d) {
   group->kernel = build_kernel(c, d);
   if (!c->build_kernels &&
       d->candidates.at[0]->plan_node->node->kind == NODE_COMP)
-    group->fallback_reason = "too little work to compile";
+    group->fallback_reason = "below the compilation threshold";
   else if (!group->kernel)
     group->fallback_reason =
         fallback_reason_of(c->arena, d->candidates.at[0]->plan_node->node);

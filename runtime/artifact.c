@@ -91,9 +91,8 @@ bool artifact_check_env(Fault *fault) {
   if (!setting || parse_byte_size(setting, &limit))
     return true;
   fault_set(fault, "AXON_CACHE_LIMIT=%s is no size", setting);
-  fault_set_help(fault,
-                 "write bytes, or a number with K, M, G or T, as 512M; 0 "
-                 "keeps nothing");
+  fault_set_help(fault, "use a number of bytes, or a number with K, M, G or T, "
+                        "as 512M; 0 disables the cache");
   return false;
 }
 

@@ -35,7 +35,7 @@ static bool cache_path(char path[ARTIFACT_PATH_BYTES], const char **why) {
     *why = "neither HOME nor XDG_CACHE_HOME is set";
     return false;
   } else if (!is_directory(home)) {
-    *why = "the folder that HOME names is not there";
+    *why = "the folder in HOME does not exist";
     return false;
   } else {
     len = snprintf(path, ARTIFACT_PATH_BYTES, "%s/.cache/axon", home);
@@ -50,9 +50,9 @@ static bool cache_path(char path[ARTIFACT_PATH_BYTES], const char **why) {
 /* What cannot be trusted is told; what is not there is no news. */
 static void warn_untrusted(const TrustFailure *out) {
   trust_failure_warn(
-      out, "what is compiled is not kept, as others could change it",
-      "let XDG_CACHE_HOME name a folder of your own, in folders that "
-      "only you and root can write to");
+      out, "compiled kernels are not cached: other users could change them",
+      "set XDG_CACHE_HOME to your own folder; only you and root may write to "
+      "its parent folders");
 }
 
 int artifact_open_root(char path[ARTIFACT_PATH_BYTES], bool create) {

@@ -98,7 +98,7 @@ static bool find_extents(CsvReader *s, const LoadOptions *options,
 static bool ragged_row_fault(const CsvReader *s, int64_t columns) {
   int64_t count = count_fields(s);
   input_fault(s->in, s->fault,
-              "line %lld has %lld field%s, the first row has %lld",
+              "line %lld has %lld field%s; the first row has %lld",
               (long long)s->line, (long long)count, count == 1 ? "" : "s",
               (long long)columns);
   return false;
@@ -186,8 +186,9 @@ static bool field_fault(const CsvReader *s, const Field *f, const char *what) {
 static bool not_a_number_fault(const CsvReader *s, const Field *f) {
   field_fault(s, f, "is not a number");
   if (s->at_first_row && f->at < f->end)
-    fault_set_help(s->fault, "if the first line holds names, skip it with "
-                             "~header:true");
+    fault_set_help(
+        s->fault,
+        "if the first line contains names, skip it with ~header:true");
   return false;
 }
 
@@ -215,7 +216,7 @@ static bool slow_path_float(const CsvReader *s, Dtype dtype, const Field *f,
   char text[MAX_NUMBER_BYTES];
   size_t len = (size_t)(f->end - f->at);
   if (len >= sizeof text)
-    return field_fault(s, f, "... is too long a number");
+    return field_fault(s, f, "... has too many digits");
   memcpy(text, f->at, len);
   text[len] = 0;
   *out = dtype_parse(dtype, text, NULL);
@@ -256,7 +257,7 @@ static bool read_int(const CsvReader *s, Field *f, int64_t *out) {
       return false;
     if (x != floor(x) || (!f->is_integer && fabs(x) >= 0x1p53)) {
       field_fault(s, f, "is not a whole number");
-      fault_set_help(s->fault, "the program wants %s there",
+      fault_set_help(s->fault, "the program expects %s there",
                      dtype_info[s->dtype].name);
       return false;
     }
@@ -339,7 +340,7 @@ static bool read_rows(CsvReader *s, int64_t columns, const Tensor *t) {
   s->at_first_row = true;
   for (; next_line(s); end_line(s), s->at_first_row = false) {
     if (interrupt_pending()) {
-      fault_set(s->fault, "it was not read to its end");
+      fault_set(s->fault, "reading stopped before its end");
       return false;
     }
     if (!read_row(s, columns, out, element_bytes))

@@ -50,7 +50,8 @@ bool file_check_env(Fault *fault) {
   if (!wanted || parse_byte_size(wanted, &limit))
     return true;
   fault_set(fault, "AXON_FILE_LIMIT=%.80s is no size", wanted);
-  fault_set_help(fault, "write bytes, or a number with K, M, G or T, as 512M");
+  fault_set_help(
+      fault, "use a number of bytes, or a number with K, M, G or T, as 512M");
   return false;
 }
 
@@ -67,7 +68,7 @@ static bool refuse(const InputFile *in, Fault *fault, const char *what,
               limit_text);
   fault_set_help(
       fault,
-      "if you trust it, raise the limit: AXON_FILE_LIMIT=%llu%c in the "
+      "if you trust the file, raise the limit: AXON_FILE_LIMIT=%llu%c in the "
       "environment",
       (unsigned long long)(mebibytes >= 1024 ? mebibytes / 1024 : mebibytes),
       mebibytes >= 1024 ? 'G' : 'M');
@@ -80,12 +81,12 @@ bool input_check_decompressed_size(const InputFile *in,
   uint64_t limit = file_limit();
   if (size <= limit || size / MAX_TRUSTED_RATIO <= compressed_bytes)
     return true;
-  return refuse(in, fault, "it is packed as tightly as bombs are: it takes",
+  return refuse(in, fault, "its compression ratio is suspicious: it needs",
                 size, limit, size);
 }
 
 bool input_check_header_size(const InputFile *in, uint64_t size, Fault *fault) {
   uint64_t limit = file_limit() / HEADER_MEMORY_FACTOR;
-  return size <= limit || refuse(in, fault, "its header takes", size, limit,
+  return size <= limit || refuse(in, fault, "its header needs", size, limit,
                                  size * HEADER_MEMORY_FACTOR);
 }

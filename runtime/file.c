@@ -27,9 +27,9 @@ static const FileFormat *format_of(const char *path, Fault *fault) {
   for (size_t i = 0; dot && i < ARRAY_LEN(formats); i++)
     if (strcasecmp(dot, formats[i]->extension) == 0)
       return formats[i];
-  fault_set(fault, "\"%.400s\" does not say by its ending what it holds", path);
-  fault_set_help(fault, "it must end in .npy, .npz, .safetensors, .csv, .tsv, "
-                        ".png, .pgm or .ppm");
+  fault_set(fault, "\"%.400s\" has no known file extension", path);
+  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, .csv, "
+                        ".tsv, .png, .pgm or .ppm");
   return NULL;
 }
 
@@ -125,14 +125,14 @@ bool input_check_data_size(const InputFile *in, const TensorHeader *header,
   size_t bytes;
   if (!shape_count_and_bytes(header->dtype, header->rank, header->shape, &count,
                              &bytes))
-    return input_fault(in, fault, "%s is larger than any file", type);
+    return input_fault(in, fault, "%s exceeds the size of any file", type);
   if (bytes > available)
     return input_fault(in, fault,
-                       "it is cut short: %s takes %zu bytes, %zu are there",
+                       "the file is truncated: %s needs %zu bytes, found %zu",
                        type, bytes, available);
   if (bytes < available)
-    return input_fault(in, fault, "%s takes %zu bytes, but %zu are there", type,
-                       bytes, available);
+    return input_fault(in, fault, "%s needs %zu bytes, found %zu", type, bytes,
+                       available);
   return true;
 }
 
@@ -246,19 +246,20 @@ bool names_select(const EntryNames *names, const InputFile *in,
   if (found == 1)
     return true;
   if (!named_count)
-    return input_fault(in, fault, "it holds no tensor");
+    return input_fault(in, fault, "it contains no tensor");
   if (wanted_name && found > 1)
-    return input_fault(in, fault, "it holds more than one tensor \"%.80s\"",
+    return input_fault(in, fault, "it contains more than one tensor \"%.80s\"",
                        wanted_name);
   char list[160];
   names_list(names, list, sizeof list);
   if (wanted_name)
-    input_fault(in, fault, "it holds no tensor \"%.80s\"", wanted_name);
+    input_fault(in, fault, "it contains no tensor \"%.80s\"", wanted_name);
   else
-    input_fault(in, fault, "it holds %u tensors", named_count);
+    input_fault(in, fault, "it contains %u tensors", named_count);
   fault_set_help(fault,
-                 wanted_name ? "it holds %s"
-                             : "name one with load ~name:\"...\": it holds %s",
+                 wanted_name
+                     ? "it contains %s"
+                     : "select one with load ~name:\"...\": it contains %s",
                  list);
   return false;
 }
@@ -267,9 +268,9 @@ static bool check_no_name(const FileFormat *format, const InputFile *in,
                           const LoadOptions *options, Fault *fault) {
   if (format->list_names || !options || !options->name)
     return true;
-  input_fault(in, fault, "a %s file holds one tensor, without a name",
+  input_fault(in, fault, "a %s file contains one tensor without a name",
               format->extension);
-  fault_set_help(fault, "leave out ~name:\"%.100s\"", options->name);
+  fault_set_help(fault, "omit ~name:\"%.100s\"", options->name);
   return false;
 }
 
@@ -442,9 +443,9 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
   if (!format)
     return false;
   if (!format->list_names && count != 1) {
-    output_fault(&out, fault, "a %s file holds one tensor, not %u",
+    output_fault(&out, fault, "a %s file contains one tensor; found %u",
                  format->extension, count);
-    fault_set_help(fault, ".npz and .safetensors hold several");
+    fault_set_help(fault, ".npz and .safetensors can contain several");
     return false;
   }
   static const char *const default_names[] = {

@@ -71,7 +71,7 @@ static void on_warning(png_structp png, png_const_charp message) {
 static void on_read(png_structp png, png_bytep to, size_t size) {
   PngReader *p = lib.png_get_io_ptr(png);
   if (size > p->in->size - p->offset) {
-    input_fault(p->in, p->fault, "it is cut short");
+    input_fault(p->in, p->fault, "the file is truncated");
     longjmp(p->failed, 1);
   }
   memcpy(to, p->in->bytes + p->offset, size);
@@ -88,8 +88,8 @@ static bool check_decoded_size(const PngReader *p, png_uint_32 width,
       row * height / MAX_DEFLATE_RATIO <= p->in->size)
     return true;
   return input_fault(p->in, p->fault,
-                     "%u by %u pixels are more than its %zu bytes can hold",
-                     width, height, p->in->size);
+                     "%u by %u pixels need more than its %zu bytes", width,
+                     height, p->in->size);
 }
 
 static bool read_png_header(PngReader *p) {
@@ -201,14 +201,14 @@ static int64_t channels_of(const OutputFile *out, const Tensor *t,
   char type[160];
   format_tensor_type(type, sizeof type, t->dtype, t->rank, t->shape,
                      t->broadcast_mask);
-  output_fault(out, fault, "%s is not such a picture", type);
+  output_fault(out, fault, "%s is not an image of this kind", type);
   if (min_channels == max_channels)
-    fault_set_help(fault, "it must be u8[h, w%s], with numbers from 0 to 255",
+    fault_set_help(fault, "it must be u8[h, w%s], with values from 0 to 255",
                    max_channels == 3 ? ", 3" : "] or u8[h, w, 1");
   else
     fault_set_help(fault,
                    "it must be u8[h, w] or u8[h, w, c] with c from %lld to "
-                   "%lld, and numbers from 0 to 255",
+                   "%lld, and values from 0 to 255",
                    (long long)min_channels, (long long)max_channels);
   return 0;
 }
@@ -317,8 +317,7 @@ static bool pnm_read_header(PnmReader *p, const InputFile *in, Fault *fault) {
   uint8_t kind = in->size > 2 && in->bytes[0] == 'P' ? in->bytes[1] : 0;
   if (kind != '2' && kind != '3' && kind != '5' && kind != '6')
     return input_fault(in, fault,
-                       "it does not start with P2, P3, P5 or P6, as a PGM or "
-                       "PPM file does");
+                       "a PGM or PPM file must start with P2, P3, P5 or P6");
   p->is_text = kind < '5';
   p->header = (TensorHeader){.dtype = DT_U8, .rank = 3};
   p->header.shape[1] = pnm_number(p);
@@ -336,11 +335,10 @@ static bool pnm_read_header(PnmReader *p, const InputFile *in, Fault *fault) {
   uint64_t max_pixels =
       (left + p->is_text) / bytes_per_sample / (uint64_t)p->header.shape[2];
   if (count > max_pixels)
-    return input_fault(in, fault,
-                       "it is cut short: %lld by %lld pixels, and "
-                       "%zu bytes for them",
-                       (long long)p->header.shape[1],
-                       (long long)p->header.shape[0], left);
+    return input_fault(
+        in, fault,
+        "the file is truncated: %lld by %lld pixels, but only %zu bytes",
+        (long long)p->header.shape[1], (long long)p->header.shape[0], left);
   return true;
 }
 

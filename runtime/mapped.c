@@ -195,12 +195,13 @@ bool mapped_check(Mapped *m, Fault *fault) {
   if (!atomic_load(&m->lost))
     return true;
   fault_set(fault, "cannot read \"%.200s\": %s", m->path,
-            shorter   ? "it was cut short after it was loaded"
-            : changed ? "it was changed after it was loaded"
-                      : "a part of it is gone");
+            shorter   ? "the file was truncated after it was loaded"
+            : changed ? "the file was changed after it was loaded"
+                      : "a part of the file is missing");
   fault->kind = FAULT_FILE;
-  fault_set_help(fault, "load it again, and let nobody write to a file that is "
-                        "in use: put a new one in its place");
+  fault_set_help(
+      fault,
+      "load it again; to change a file in use, replace it by a new file");
   return false;
 }
 

@@ -105,15 +105,13 @@ static bool read_shape(HeaderParser *r, const InputFile *in,
 static bool unsupported_dtype_fault(const InputFile *in, Fault *fault,
                                     const char *descr, const char *nearest) {
   if (descr)
-    input_fault(in, fault,
-                "its elements are '%.40s' in NumPy's notation, "
-                "which Axon has no type for",
+    input_fault(in, fault, "its NumPy element type '%.40s' has no Axon type",
                 descr);
   else
     input_fault(in, fault, "its elements are structures");
   if (nearest)
     fault_set_help(fault,
-                   "convert it in NumPy: numpy.save(\"new.npy\", "
+                   "convert it with NumPy: numpy.save(\"new.npy\", "
                    "numpy.load(\"old.npy\").astype(\"%s\"))",
                    nearest);
   else
@@ -185,18 +183,18 @@ bool npy_parse(const InputFile *in, NpyHeader *h, Fault *fault) {
     return input_fault(in, fault, "it is not a .npy file");
   int version = b[MAGIC_BYTES];
   if (version < 1 || version > 3)
-    return input_fault(in, fault, "version %d of the format is not known",
+    return input_fault(in, fault, "version %d of the format is not supported",
                        version);
   size_t start = version == 1 ? MAGIC_BYTES + 4 : MAGIC_BYTES + 6;
   if (in->size < start)
-    return input_fault(in, fault, "it is cut short");
+    return input_fault(in, fault, "the file is truncated");
   size_t len = (size_t)b[MAGIC_BYTES + 2] | (size_t)b[MAGIC_BYTES + 3] << 8;
   if (version > 1)
     len |= (size_t)b[MAGIC_BYTES + 4] << 16 | (size_t)b[MAGIC_BYTES + 5] << 24;
   if (len > MAX_HEADER_BYTES)
     return input_fault(in, fault, "its header of %zu bytes is too long", len);
   if (in->size - start < len)
-    return input_fault(in, fault, "it is cut short in its header");
+    return input_fault(in, fault, "the file is truncated in its header");
   HeaderParser r = {(const char *)b + start, (const char *)b + start + len};
   h->data_offset = start + len;
   return read_dict(&r, in, h, fault);

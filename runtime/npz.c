@@ -104,13 +104,14 @@ static bool check_entry_size(const InputFile *in, zip_t *zip,
     return input_fault(in, fault, "it is encrypted");
   bool stored = info.comp_method == ZIP_CM_STORE;
   if (!stored && info.comp_method != ZIP_CM_DEFLATE)
-    return input_fault(in, fault, "it is compressed in a way that .npz is not");
+    return input_fault(in, fault,
+                       "it uses a compression method that .npz does not use");
   if (info.comp_size > in->size)
-    return input_fault(in, fault, "it is cut short");
+    return input_fault(in, fault, "the file is truncated");
   if (info.size > (stored ? 1 : MAX_DEFLATE_RATIO) * info.comp_size)
-    return input_fault(
-        in, fault, "%llu bytes cannot hold the %llu that it claims",
-        (unsigned long long)info.comp_size, (unsigned long long)info.size);
+    return input_fault(in, fault, "%llu bytes cannot unpack to %llu bytes",
+                       (unsigned long long)info.comp_size,
+                       (unsigned long long)info.size);
   *size = (size_t)info.size;
   *compressed_bytes = (size_t)info.comp_size;
   return true;

@@ -81,10 +81,9 @@ static bool read_range(const InputFile *in, const json_t *offsets, size_t data,
     return input_fault(in, fault, "no valid \"data_offsets\"");
   size_t data_bytes = in->size - data;
   if (e->end > data_bytes)
-    return input_fault(in, fault,
-                       "it is cut short: byte %zu is asked for, "
-                       "%zu are there",
-                       e->end, data_bytes);
+    return input_fault(
+        in, fault, "the file is truncated: byte %zu is needed, found %zu bytes",
+        e->end, data_bytes);
   e->start += data;
   e->end += data;
   return true;
@@ -133,7 +132,8 @@ static bool check_contiguous(const InputFile *in, const SafetensorsFile *file,
   if (overlap)
     return input_fault(in, fault, "two of its tensors overlap");
   if (!is_covered)
-    return input_fault(in, fault, "bytes from %zu on belong to no tensor", at);
+    return input_fault(in, fault, "bytes from %zu on are not part of a tensor",
+                       at);
   return true;
 }
 
@@ -160,10 +160,10 @@ static bool file_open(InputFile *in, SafetensorsFile *file, Fault *fault) {
     return false;
   uint64_t length = 0;
   if (in->size < LENGTH_FIELD_BYTES + 2)
-    return input_fault(in, fault, "it is cut short");
+    return input_fault(in, fault, "the file is truncated");
   memcpy(&length, in->bytes, LENGTH_FIELD_BYTES);
   if (length > in->size - LENGTH_FIELD_BYTES || length > MAX_HEADER_BYTES)
-    return input_fault(in, fault, "its header would be %llu bytes long",
+    return input_fault(in, fault, "its header length of %llu bytes is invalid",
                        (unsigned long long)length);
   if (!input_check_header_size(in, length, fault))
     return false;
@@ -192,10 +192,11 @@ static const Entry *select_entry(InputFile *in, const SafetensorsFile *file,
   const Entry *e = &file->entries[entry_index];
   if (e->header.dtype)
     return e;
-  input_fault(in, fault, "its elements are %.40s, which Axon has no type for",
+  input_fault(in, fault, "its element type %.40s has no Axon type",
               e->dtype_name);
-  fault_set_help(fault,
-                 "convert it in PyTorch or NumPy, to int32 or float32 say");
+  fault_set_help(
+      fault,
+      "convert it with PyTorch or NumPy, for example to int32 or float32");
   return NULL;
 }
 
@@ -264,7 +265,7 @@ static bool check_names(const OutputFile *out, uint32_t count,
     const char *name = names[i];
     if (strcmp(name, "__metadata__") == 0 ||
         utf8_valid_prefix(name, strlen(name)) < strlen(name))
-      return output_fault(out, fault, "\"%.80s\" cannot be a tensor's name",
+      return output_fault(out, fault, "\"%.80s\" is not a valid tensor name",
                           name);
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(names[k], name) == 0)

@@ -145,8 +145,8 @@ static void set_out_of_memory(Fault *fault, Dtype dtype, uint32_t rank,
   fault->kind = FAULT_MEMORY;
   fault_set_help(fault,
                  bytes > memory_limit()
-                     ? "this machine has %s: work on it in parts, or reduce it "
-                       "before it is stored"
+                     ? "this machine has %s: process the data in parts, or "
+                       "reduce it before it is stored"
                      : "this machine has %s, and not enough of it is free",
                  have);
 }
@@ -170,13 +170,13 @@ Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
   int64_t count;
   size_t bytes;
   if (rank > MAX_RANK) {
-    fault_set(fault, "a tensor of rank %u: the most is %d", rank, MAX_RANK);
+    fault_set(fault, "a tensor of rank %u: the maximum is %d", rank, MAX_RANK);
     return NULL;
   }
   if (!shape_count_and_bytes(dtype, rank, shape, &count, &bytes)) {
     char type[200];
     format_tensor_type(type, sizeof type, dtype, rank, shape, 0);
-    fault_set(fault, "%s has a size that no memory can hold", type);
+    fault_set(fault, "%s is too large for any memory", type);
     fault->kind = FAULT_MEMORY;
     return NULL;
   }

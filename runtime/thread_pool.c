@@ -114,8 +114,7 @@ bool thread_pool_check_env(Fault *fault) {
             getenv("AXON_THREADS"));
   fault_set_help(
       fault,
-      "give a number from 1 to %d, or leave it unset: then all cores "
-      "are used (%d here)",
+      "use a number from 1 to %d, or unset it (default: all cores, here %d)",
       MAX_POOL_THREADS, usable_cores(&set));
   return false;
 }

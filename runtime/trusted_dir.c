@@ -14,9 +14,9 @@
 enum { MAX_SYMLINK_HOPS = 40 };
 
 static const char other_owner[] = "it belongs to another user",
-                  world_writable[] = "others may write there",
-                  group_writable[] = "its group may write there",
-                  not_a_directory[] = "it is no folder";
+                  world_writable[] = "other users can write to it",
+                  group_writable[] = "its group can write to it",
+                  not_a_directory[] = "it is not a folder";
 
 /* ---- whom we trust ---- */
 
@@ -170,7 +170,8 @@ int trusted_dir_open(const char *path, bool create, TrustFailure *out) {
   *out = (TrustFailure){0};
   if (*path != '/' || strlen(path) >= sizeof w.remaining) {
     snprintf(out->path, sizeof out->path, "%s", path);
-    fail(&w, *path == '/' ? strerror(ENAMETOOLONG) : "it is no whole path");
+    fail(&w,
+         *path == '/' ? strerror(ENAMETOOLONG) : "it is not an absolute path");
     return -1;
   }
   memcpy(w.remaining, path, strlen(path) + 1);

@@ -16,7 +16,7 @@ static bool is_one_expression(Session *s) {
     return true;
   Span all = {s->current_file, 0,
               (uint32_t)sources_get(&s->sources, s->current_file)->len};
-  session_error(s, 605, all, "this is not one expression");
+  session_error(s, 605, all, "expected exactly one expression");
   return false;
 }
 

@@ -22,7 +22,7 @@ static void host_write(void *owner, const char *text, size_t len) {
 static bool host_show(void *owner, const Tensor *t, const char *kind,
                       const char *file, int64_t size, Fault *fault) {
   (void)owner, (void)t, (void)kind, (void)file, (void)size;
-  fault_set(fault, "there is no screen to show this on");
+  fault_set(fault, "no terminal to show this on");
   return false;
 }
 

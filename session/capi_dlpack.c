@@ -29,16 +29,15 @@ static Dtype dtype_from_dlpack(DLDataType type) {
 
 static bool check_importable(AxnSession *a, const DLTensor *t) {
   if (t->device.device_type != kDLCPU)
-    capi_error(a, ERROR_BAD_VALUE, "copy it to the memory of the CPU first",
-               "a tensor lies on a device that Axon does not reach (DLPack's "
-               "device type %d)",
+    capi_error(a, ERROR_BAD_VALUE, "first copy it to CPU memory",
+               "a tensor is on an unsupported device (DLPack device type %d)",
                (int)t->device.device_type);
   else if (dtype_from_dlpack(t->dtype) == DT_NONE)
     capi_error(a, ERROR_BAD_VALUE,
-               "convert it: Axon has bool, u8, i8, i32, i64, f16, bf16, f32 "
-               "and f64",
-               "a tensor has elements that Axon has not (DLPack's type code "
-               "%d, %d bits, %d lanes)",
+               "convert it: Axon supports bool, u8, i8, i32, i64, f16, bf16, "
+               "f32 and f64",
+               "a tensor has an unsupported element type (DLPack type code %d, "
+               "%d bits, %d lanes)",
                t->dtype.code, t->dtype.bits, t->dtype.lanes);
   else
     return true;
@@ -73,9 +72,9 @@ static void delete_unversioned(void *owner) {
 AxnValue *axn_value_from_dlpack(AxnSession *a, DLManagedTensorVersioned *m) {
   if (m->version.major == DLPACK_MAJOR_VERSION)
     return import_dlpack(a, &m->dl_tensor, delete_versioned, m);
-  capi_error(a, ERROR_BAD_VALUE, "ask for version 1 of DLPack",
-             "a tensor in the layout of DLPack %u.%u", m->version.major,
-             m->version.minor);
+  capi_error(a, ERROR_BAD_VALUE, "request version 1 of DLPack",
+             "a tensor uses the unsupported DLPack version %u.%u",
+             m->version.major, m->version.minor);
   return NULL;
 }
 
@@ -142,8 +141,7 @@ static Tensor *copy_tensor(const HostValue *d, Fault *fault) {
 static DlpackExport *export_new(AxnSession *a, AxnValue *value, bool writable) {
   HostValue *d = host_value_of(value);
   if (d->kind != HOST_VALUE_TENSOR && d->kind != HOST_VALUE_NUMBER) {
-    capi_error(a, ERROR_BAD_VALUE, NULL,
-               "only a tensor can be handed to others");
+    capi_error(a, ERROR_BAD_VALUE, NULL, "only a tensor can be exported");
     return NULL;
   }
   DlpackExport *exported = mem_try_alloc(sizeof *exported);

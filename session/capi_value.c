@@ -54,7 +54,7 @@ AxnValue *axn_value_unit(AxnSession *a) {
 AxnValue *axn_value_string(AxnSession *a, const char *text, size_t len) {
   if (len > UINT32_MAX || utf8_valid_prefix(text, len) != len) {
     capi_error(a, ERROR_BAD_VALUE, "pass bytes as a tensor of type u8",
-               "a string is UTF-8, without a zero byte");
+               "a string must be UTF-8 without a zero byte");
     return NULL;
   }
   return checked_value(a,
@@ -91,7 +91,7 @@ static AxnValue *make_compound(AxnSession *a, HostValueKind kind, size_t count,
 AxnValue *axn_value_tuple(AxnSession *a, size_t count, AxnValue *const *items) {
   if (count == 1) {
     capi_error(a, ERROR_BAD_VALUE, "pass the item itself",
-               "there are no tuples of one item");
+               "a tuple has at least two items");
     return NULL;
   }
   if (!count)
@@ -108,8 +108,8 @@ AxnValue *axn_value_record(AxnSession *a, size_t count,
   for (size_t i = 0; i < count; i++)
     for (size_t k = 0; k < i; k++)
       if (strcmp(names[i], names[k]) == 0) {
-        capi_error(a, ERROR_BAD_VALUE, NULL, "a record has two fields %s",
-                   names[i]);
+        capi_error(a, ERROR_BAD_VALUE, NULL,
+                   "a record has a duplicate field %s", names[i]);
         return NULL;
       }
   return make_compound(a, HOST_VALUE_RECORD, count, count ? names : NULL,
@@ -182,20 +182,20 @@ static bool check_tensor(AxnSession *a, const AxnTensor *t) {
     has_elements = has_elements && t->shape[i] > 0;
   }
   if ((int)t->dtype <= 0 || (int)t->dtype >= DT_COUNT)
-    capi_error(a, ERROR_BAD_VALUE, NULL, "there is no element type %d",
+    capi_error(a, ERROR_BAD_VALUE, NULL, "element type %d does not exist",
                (int)t->dtype);
   else if (t->rank < 0 || t->rank > MAX_RANK)
-    capi_error(a, ERROR_BAD_VALUE, NULL, "a tensor of rank %d: it is 0 to %d",
-               (int)t->rank, MAX_RANK);
+    capi_error(a, ERROR_BAD_VALUE, NULL,
+               "a tensor of rank %d: the rank must be 0 to %d", (int)t->rank,
+               MAX_RANK);
   else if (t->rank && !t->shape)
     capi_error(a, ERROR_BAD_VALUE, NULL,
-               "a tensor of rank %d whose shape is NULL", (int)t->rank);
+               "the shape of a tensor of rank %d is NULL", (int)t->rank);
   else if (!sizes_ok)
-    capi_error(a, ERROR_BAD_VALUE, NULL, "a tensor has a size below 0");
+    capi_error(a, ERROR_BAD_VALUE, NULL, "a tensor has a negative size");
   else if (has_elements && !t->data)
     capi_error(a, ERROR_BAD_VALUE, NULL,
-               "a tensor has elements, and its data are "
-               "NULL");
+               "the data of a tensor with elements is NULL");
   else
     return true;
   return false;
@@ -206,9 +206,7 @@ static Tensor *borrow_or_copy(const AxnTensor *t, bool *copied, Fault *fault) {
   Tensor *borrowed =
       tensor_borrow((Dtype)t->dtype, (uint32_t)t->rank, t->shape, t->data);
   if (!borrowed) {
-    fault_set_kind(fault, FAULT_MEMORY,
-                   "a tensor has a size that no memory "
-                   "can hold");
+    fault_set_kind(fault, FAULT_MEMORY, "a tensor is too large for any memory");
     return NULL;
   }
   size_t bytes = dtype_info[borrowed->dtype].bytes;

@@ -315,9 +315,10 @@ static void adapt_diags_to_caller(const HostCall *call, Diags *diags,
       continue;
     d->fixit_count = 0;
     if (d->code == 308 && d->help)
-      d->help = "nothing converts by itself: pass an array of other elements";
+      d->help =
+          "no implicit conversion: pass an array with another element type";
     else if (d->code == 305 && has_list(call))
-      d->help = "pass an array: a list is no tensor";
+      d->help = "pass an array: a list is not a tensor";
   }
 }
 
@@ -513,28 +514,29 @@ static bool same_type(const HostValue *a, const HostValue *b) {
 static bool arg_is_valid(Session *s, const HostCall *call, uint32_t i,
                          const HostValue *d) {
   if (d->kind == HOST_VALUE_CONSTRUCTOR || d->kind == HOST_VALUE_OTHER)
-    return reject_arg(s, call, i,
-                      "is a function, or made by a constructor: a host cannot "
-                      "tell its type",
-                      "define a function in Axon that makes it of numbers, "
-                      "tensors, records, tuples or lists");
+    return reject_arg(
+        s, call, i,
+        "is a function or a constructor value: a host cannot give its type",
+        "define a function in Axon that creates it from numbers, tensors, "
+        "records, tuples or lists");
   if (is_empty_list(d) && d != call->args[i].value)
     return reject_arg(s, call, i,
-                      "has an empty list inside: its type is not known",
-                      "pass the list as an argument of its own");
+                      "contains an empty list: its type is not known",
+                      "pass the list as a separate argument");
   for (uint32_t k = 0; k < d->len; k++) {
     if (d->names && !is_lower_identifier(d->names[k], strlen(d->names[k])))
-      return reject_arg(s, call, i, "has a field whose name Axon cannot write",
-                        "names begin with a small letter, go on with letters, "
-                        "digits and _, and are no keyword");
+      return reject_arg(s, call, i,
+                        "has a field whose name is not valid in Axon",
+                        "a name has a small first letter, then letters, digits "
+                        "and _; it is not a keyword");
     if (!arg_is_valid(s, call, i, d->items[k]))
       return false;
   }
   for (uint32_t k = 1; d->kind == HOST_VALUE_LIST && k < d->len; k++)
     if (!same_type(d->items[0], d->items[k]))
-      return reject_arg(s, call, i, "is a list of unlike things",
-                        "give all its items one element type and one number of "
-                        "axes, or pass a tuple");
+      return reject_arg(
+          s, call, i, "is a list with items of different types",
+          "give all items one element type and one rank, or pass a tuple");
   return true;
 }
 
@@ -543,8 +545,7 @@ static bool args_are_valid(Session *s, const HostCall *call) {
   uint32_t required = 0, given = 0;
   if (call->count > MAX_HOST_ARGS) {
     session_error(s, ERROR_WRONG_ARG_COUNT, (Span){0},
-                  "a call from outside has at most %d arguments",
-                  MAX_HOST_ARGS);
+                  "a call from a host has at most %d arguments", MAX_HOST_ARGS);
     return false;
   }
   for (uint32_t i = 0; i < sig->count; i++)
@@ -562,7 +563,8 @@ static bool args_are_valid(Session *s, const HostCall *call) {
     }
     given += !param || !param->optional;
     if (label && !is_lower_identifier(label, strlen(label)))
-      return reject_arg(s, call, i, "has a label that is no name", NULL);
+      return reject_arg(s, call, i, "has a label that is not a valid name",
+                        NULL);
     if (!arg_is_valid(s, call, i, call->args[i].value))
       return false;
   }
@@ -570,7 +572,7 @@ static bool args_are_valid(Session *s, const HostCall *call) {
     return true;
   Diag *diag = session_error(
       s, ERROR_WRONG_ARG_COUNT, (Span){0},
-      sig->count ? "%s takes %u argument%s, not %u" : "%s is no function",
+      sig->count ? "%s takes %u argument%s; found %u" : "%s is not a function",
       call->function->name, required, required == 1 ? "" : "s", given);
   diag->note = arena_printf(s->arena, "%s : %s", call->function->name,
                             binding_type(s->checker, call->function->binding));
@@ -597,7 +599,7 @@ static void replace_with_static_errors(Session *s, HostCall *call) {
 static SessionStatus run_call(Session *s, void *arg) {
   HostCall *call = arg;
   if (!refresh_binding(s, call->function)) {
-    session_error(s, 312, (Span){0}, "%s is not defined any more",
+    session_error(s, 312, (Span){0}, "%s is no longer defined",
                   call->function->name);
     return SESSION_ERROR;
   }

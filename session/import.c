@@ -14,8 +14,8 @@ static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
   Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
   if (span.file)
-    diag->help = "an import is a module of the library, or a file seen from "
-                 "this one's folder";
+    diag->help = "import a library module, or a file with a path relative to "
+                 "the folder of this file";
   return false;
 }
 
@@ -133,8 +133,8 @@ static Module *import_new(Session *s, uint32_t number, const char *path,
   Import *import = &s->imports.at[number];
   if (import->is_in_progress) {
     Diag *diag = session_error(s, 602, span, "%s imports itself", path);
-    diag->note = "a file is checked before those that import it,\n"
-                 "so imports cannot go in a circle";
+    diag->note = "imports cannot form a cycle:\na file is checked before the "
+                 "files that import it";
     return NULL;
   }
   if (s->import_depth >= MAX_IMPORT_DEPTH) {

@@ -29,7 +29,7 @@ static Expr *query_parse_expr(Session *s, const Query *query) {
   if (program.dec_count == 1 && program.decs[0]->kind == DEC_EXPR)
     return program.decs[0]->expr;
   Span all = {file, 0, (uint32_t)query->len};
-  session_error(s, 605, all, "this is not one expression");
+  session_error(s, 605, all, "expected exactly one expression");
   return NULL;
 }
 
@@ -180,9 +180,8 @@ void session_reject_unproved(Session *s) {
   const UnprovedConstraint *open = session_unproved_constraints(s, &count);
   for (uint32_t i = 0; i < count; i++)
     if (!open[i].name) {
-      Diag *diag =
-          session_error(s, 362, open[i].span,
-                        "only the running program can check: %s", open[i].text);
+      Diag *diag = session_error(s, 362, open[i].span,
+                                 "checked at run time: %s", open[i].text);
       diag->primary_label = open[i].reason;
     }
 }

@@ -42,16 +42,15 @@ static bool broadcast_axes(Graph *g, NodeSpec *spec,
       spec->broadcast_mask |= (uint32_t)node_is_broadcast_axis(x, k) << at;
     } else if (!node_is_broadcast_axis(x, k) &&
                own[k] != spec->own_extents[at]) {
-      fault_set(fault, "shapes %s and %s do not broadcast: %s meets %s",
+      fault_set(fault, "shapes %s and %s do not broadcast: %s and %s differ",
                 node_type_text(g, extent_source[at]).text,
                 node_type_text(g, x).text,
                 extent_text(g, spec->own_extents[at]).text,
                 extent_text(g, own[k]).text);
       fault->kind = FAULT_BROADCAST;
       if (own[k] == 1 || spec->own_extents[at] == 1)
-        fault_set_help(fault,
-                       "a size of 1 does not stretch: write * for that axis,"
-                       " as in x.[:, *]");
+        fault_set_help(fault, "an axis of size 1 does not broadcast: write * "
+                              "for that axis, as in x.[:, *]");
       if (!extent_require(g, EXTENT_EQ, spec->own_extents[at], own[k], fault))
         return false;
     }
@@ -118,7 +117,7 @@ static bool check_map_types(PrimId op, uint32_t count, Node *const *args,
                             Fault *fault) {
   const char *name = prim_info[op].name;
   if (prim_info[op].class != PC_MAP || count == 0 || count > 3) {
-    fault_set(fault, "%s is no pointwise operation", name);
+    fault_set(fault, "%s is not an elementwise operation", name);
     return false;
   }
   uint32_t first = op == PRIM_SELECT;
@@ -219,7 +218,7 @@ static bool branches_same_shape(Graph *g, const Node *a, const Node *b,
   for (uint32_t k = 0; k == 0 || (same && k < a->rank); k++) {
     if (same && (!a->rank || node_own_extents(a)[k] == node_own_extents(b)[k]))
       continue;
-    fault_set(fault, "the branches of if differ in shape: %s and %s",
+    fault_set(fault, "the branches of `if` have different shapes: %s and %s",
               node_type_text(g, a).text, node_type_text(g, b).text);
     same = same && extent_require(g, EXTENT_EQ, node_own_extents(a)[k],
                                   node_own_extents(b)[k], fault);
@@ -231,8 +230,7 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault) {
   Scalar known;
   if (c->dtype != DT_BOOL || c->rank || a->dtype != b->dtype) {
     fault_set(fault,
-              "if wants a bool and two values of one type, not %s, %s, "
-              "%s",
+              "`if` needs a bool and two values of one type; found %s, %s, %s",
               node_type_text(g, c).text, node_type_text(g, a).text,
               node_type_text(g, b).text);
     return NULL;
@@ -281,7 +279,7 @@ static bool check_reduce(Graph *g, PrimId op, const Node *x, uint32_t first,
     if (extent_is_static(g, node_own_extents(x)[k]) &&
         node_own_extents(x)[k] > 0)
       continue;
-    fault_set(fault, "%s of nothing: %s has no elements there", name,
+    fault_set(fault, "%s of an empty axis of %s", name,
               node_type_text(g, x).text);
     if (!extent_require(g, EXTENT_LE, 1, node_own_extents(x)[k], fault))
       return false;
@@ -403,7 +401,7 @@ static bool shape_spec(Graph *g, NodeSpec *spec, uint32_t rank,
     spec->own_extents[k] = shape[k];
     if (extent_is_static(g, shape[k]) && shape[k] >= 0)
       continue;
-    fault_set(fault, "a size cannot be negative: %s is asked for",
+    fault_set(fault, "a size cannot be negative; found %s",
               extent_text(g, shape[k]).text);
     if (!extent_require(g, EXTENT_LE, 0, shape[k], fault))
       return false;
@@ -450,7 +448,7 @@ Node *node_random(Graph *g, PrimId op, PrngKey key, Dtype dtype, uint32_t rank,
   if (!shape_spec(g, &spec, rank, shape, broadcast_mask, fault))
     return NULL;
   if (!dtype_is_float(dtype)) {
-    fault_set(fault, "random numbers are floats, not %s",
+    fault_set(fault, "random numbers must be floats; found %s",
               dtype_info[dtype].name);
     return NULL;
   }
@@ -482,7 +480,7 @@ Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype,
                    Fault *fault) {
   NodeSpec spec = {.dtype = dtype};
   if (!dtype_is_int(index->dtype)) {
-    fault_set(fault, "indices are integers, not %s",
+    fault_set(fault, "indices must be integers; found %s",
               dtype_info[index->dtype].name);
     return NULL;
   }

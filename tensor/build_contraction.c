@@ -37,12 +37,12 @@ static bool add_label(Graph *g, Contraction *c, const Node *x, uint32_t axis,
     l->extent = extent;
     l->broadcast = broadcast;
   } else if (!broadcast && extent != l->extent) {
-    fault_set(fault,
-              "sizes of one axis of a product differ: %s in %s and "
-              "%s in %s",
-              extent_text(g, l->extent).text,
-              node_type_text(g, l->extent_source).text,
-              extent_text(g, extent).text, node_type_text(g, x).text);
+    fault_set(
+        fault,
+        "sizes of one axis of a contraction differ: %s in %s and %s in %s",
+        extent_text(g, l->extent).text,
+        node_type_text(g, l->extent_source).text, extent_text(g, extent).text,
+        node_type_text(g, x).text);
     return extent_require(g, EXTENT_EQ, l->extent, extent, fault);
   }
   return true;
@@ -54,8 +54,8 @@ static bool add_operand_labels(Graph *g, Contraction *c, Fault *fault) {
     const Node *x = c->args[k];
     if (x->dtype != t || t == DT_BOOL) {
       fault_set(fault,
-                "element types of a product must be one type of "
-                "number, not %s and %s",
+                "element types of a matrix product must be equal numeric "
+                "types; found %s and %s",
                 dtype_info[t].name, dtype_info[x->dtype].name);
       return false;
     }
@@ -72,8 +72,9 @@ static bool contraction_spec(Contraction *c, NodeSpec *spec, uint32_t out_rank,
     struct Label *l = &c->label[out[k]];
     bool seen = label_is_seen(c, out[k]);
     if (!seen || l->own_position) {
-      fault_set(fault, seen ? "an axis is named twice in the result"
-                            : "an axis of the result is in no argument");
+      fault_set(fault,
+                seen ? "the result has a duplicate axis"
+                     : "an axis of the result is not an axis of an argument");
       return false;
     }
     l->own_position = (uint8_t)(k + 1);
@@ -237,7 +238,8 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
                   const uint8_t *const *labels, uint32_t out_rank,
                   const uint8_t *out, Fault *fault) {
   if (count == 0 || out_rank > MAX_RANK) {
-    fault_set(fault, count ? "more than %d axes" : "einsum of nothing",
+    fault_set(fault,
+              count ? "more than %d axes" : "einsum needs at least one tensor",
               MAX_RANK);
     return NULL;
   }
@@ -253,11 +255,11 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
 
 static bool check_matmul(Graph *g, const Node *a, const Node *b, Fault *fault) {
   if (a->rank < 2 || b->rank < 2) {
-    fault_set(fault,
-              "a matrix product wants two axes or more on both sides, "
-              "not %s @ %s",
-              node_type_text(g, a).text, node_type_text(g, b).text);
-    fault_set_help(fault, "dot is the product with a vector");
+    fault_set(
+        fault,
+        "a matrix product needs 2 or more axes on both sides; found %s @ %s",
+        node_type_text(g, a).text, node_type_text(g, b).text);
+    fault_set_help(fault, "for a product with a vector, use dot");
     return false;
   }
   int64_t k = node_own_extents(a)[a->rank - 1],
@@ -291,8 +293,8 @@ static bool check_batch_axes(Graph *g, const Node *a, const Node *b,
         node_is_broadcast_axis(b, batch_rank_b - k))
       continue;
     fault_set(fault,
-              "axes in front of a matrix product do not broadcast: "
-              "%s meets %s (%s @ %s)",
+              "batch axes of a matrix product do not broadcast: %s and %s "
+              "differ (%s @ %s)",
               extent_text(g, x).text, extent_text(g, y).text,
               node_type_text(g, a).text, node_type_text(g, b).text);
     fault->kind = FAULT_BROADCAST;
@@ -322,7 +324,7 @@ Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault) {
 
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
   if (a->rank < 1 || b->rank != 1) {
-    fault_set(fault, "dot wants a vector on the right, not dot %s %s",
+    fault_set(fault, "dot needs a vector on the right; found dot %s %s",
               node_type_text(g, a).text, node_type_text(g, b).text);
     return NULL;
   }
@@ -347,7 +349,7 @@ Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault) {
 
 Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault) {
   if (a->rank != 1 || b->rank != 1) {
-    fault_set(fault, "outer wants two vectors, not %s and %s",
+    fault_set(fault, "outer needs two vectors; found %s and %s",
               node_type_text(g, a).text, node_type_text(g, b).text);
     return NULL;
   }

@@ -4,7 +4,8 @@
 static bool is_index_type(const Node *x, Fault *fault) {
   if (dtype_is_int(x->dtype))
     return true;
-  fault_set(fault, "indices are integers, not %s", dtype_info[x->dtype].name);
+  fault_set(fault, "indices must be integers; found %s",
+            dtype_info[x->dtype].name);
   return false;
 }
 
@@ -38,11 +39,13 @@ static bool check_slice(Graph *g, const Node *x, uint32_t axis,
   for (uint32_t k = 0; k < 3; k++) {
     if (extent_holds_trivially(g, EXTENT_LE, ends[k], ends[k + 1]))
       continue;
-    fault_set(fault, "slice %s:%s does not fit axis %u of size %s",
+    fault_set(fault, "slice %s:%s is out of bounds for axis %u of size %s",
               extent_text(g, subscript->start).text,
               extent_text(g, subscript->stop).text, axis,
               extent_text(g, extent).text);
-    fault_set_help(fault, "slices do not clamp: of %s, axis %u has 0:%s",
+    fault_set_help(fault,
+                   "slices are not truncated: the largest slice of %s along "
+                   "axis %u is 0:%s",
                    node_type_text(g, x).text, axis,
                    extent_text(g, extent).text);
     if (!extent_require(g, EXTENT_LE, ends[k], ends[k + 1], fault))
@@ -119,7 +122,7 @@ static bool subscripts_spec(Graph *g, NodeSpec *spec, Node *x, uint32_t count,
     return true;
   fault_set(fault, "%u indices for the %u axes of %s", consumed, x->rank,
             node_type_text(g, x).text);
-  fault_set_help(fault, "index every axis, or write ... for the others");
+  fault_set_help(fault, "index every axis, or write ... for the other axes");
   return false;
 }
 
@@ -148,7 +151,7 @@ Node *node_subscript(Graph *g, Node *x, uint32_t count,
 
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault) {
   if (x->rank == 0) {
-    fault_set(fault, "gather from a scalar: %s has no rows",
+    fault_set(fault, "cannot gather from a scalar: %s has no rows",
               node_type_text(g, x).text);
     return NULL;
   }

@@ -49,7 +49,7 @@ static bool infer_axis(Graph *g, const Node *x, int64_t count, int64_t known,
   bool fits_i64 = extent_holds_trivially(g, EXTENT_LE, 1, known) &&
                   extent_floor_mod(g, count, known, &remainder);
   if (!fits_i64 || remainder) {
-    fault_set(fault, "reshape: %s elements of %s are no multiple of %s",
+    fault_set(fault, "reshape: %s elements of %s are not a multiple of %s",
               extent_text(g, count).text, node_type_text(g, x).text,
               extent_text(g, known).text);
     Fault saved = *fault;
@@ -205,8 +205,8 @@ Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault) {
   spec.broadcast_mask = 0;
   for (uint32_t k = 0; k < x->rank; k++) {
     if (order[k] >= x->rank || (seen >> order[k] & 1)) {
-      fault_set(fault, "permute wants each of the %u axes of %s once", x->rank,
-                node_type_text(g, x).text);
+      fault_set(fault, "permute needs each of the %u axes of %s exactly once",
+                x->rank, node_type_text(g, x).text);
       return NULL;
     }
     seen |= (uint32_t)1 << order[k];
@@ -266,7 +266,7 @@ Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
 Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
                    Fault *fault) {
   if (first > x->rank || count > x->rank - first) {
-    fault_set(fault, "squeeze of axes %u to %u, but %s has %u", first,
+    fault_set(fault, "cannot squeeze axes %u to %u: %s has %u", first,
               first + count - 1, node_type_text(g, x).text, x->rank);
     return NULL;
   }
@@ -408,7 +408,7 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
 
 Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault) {
   if (x->rank < 2) {
-    fault_set(fault, "%s wants a matrix, not %s", lower ? "tril" : "triu",
+    fault_set(fault, "%s needs a matrix; found %s", lower ? "tril" : "triu",
               node_type_text(g, x).text);
     return NULL;
   }
@@ -453,7 +453,7 @@ static bool check_pieces(Graph *g, uint32_t axis, uint32_t count,
                          Node *const *xs, bool stacking, Fault *fault) {
   const char *what = stacking ? "stack" : "concat";
   if (count == 0) {
-    fault_set(fault, "%s of nothing", what);
+    fault_set(fault, "%s needs at least one tensor", what);
     return false;
   }
   const Node *x = xs[0];

@@ -46,11 +46,11 @@ static bool axis_op_spec(const Graph *g, NodeSpec *spec, PrimId op,
 static bool scatter_spec(Graph *g, NodeSpec *spec, const Node *x,
                          const Node *index, const Node *y, Fault *fault) {
   if (!dtype_is_int(index->dtype) || x->dtype != y->dtype) {
-    fault_set(fault,
-              "scatter wants integer indices and one element type, not "
-              "%s, %s, %s",
-              node_type_text(g, x).text, node_type_text(g, index).text,
-              node_type_text(g, y).text);
+    fault_set(
+        fault,
+        "scatter needs integer indices and one element type; found %s, %s, %s",
+        node_type_text(g, x).text, node_type_text(g, index).text,
+        node_type_text(g, y).text);
     return false;
   }
   bool fits = index->rank == 1 && x->rank >= 1 && x->rank == y->rank;
@@ -59,8 +59,8 @@ static bool scatter_spec(Graph *g, NodeSpec *spec, const Node *x,
     if (fits && rows == node_own_extents(y)[k])
       continue;
     fault_set(fault,
-              "scatter wants rows of one shape and an index for each, "
-              "not %s, %s, %s",
+              "scatter needs rows of equal shape and one index per row; found "
+              "%s, %s, %s",
               node_type_text(g, x).text, node_type_text(g, index).text,
               node_type_text(g, y).text);
     if (!fits ||
@@ -77,8 +77,8 @@ static bool topk_spec(Graph *g, NodeSpec *spec, const Node *x, int64_t k,
   for (uint32_t at = 0; at < 2; at++) {
     if (x->rank && extent_holds_trivially(g, EXTENT_LE, ends[at], ends[at + 1]))
       continue;
-    fault_set(fault, "topk of %s elements from %s", extent_text(g, k).text,
-              node_type_text(g, x).text);
+    fault_set(fault, "topk cannot take %s elements from %s",
+              extent_text(g, k).text, node_type_text(g, x).text);
     if (!x->rank ||
         !extent_require(g, EXTENT_LE, ends[at], ends[at + 1], fault))
       return false;
@@ -94,7 +94,7 @@ static bool topk_spec(Graph *g, NodeSpec *spec, const Node *x, int64_t k,
 static bool permutation_spec(Graph *g, NodeSpec *spec, int64_t n,
                              Fault *fault) {
   if (!extent_holds_trivially(g, EXTENT_LE, 0, n)) {
-    fault_set(fault, "a size cannot be negative: %s is asked for",
+    fault_set(fault, "a size cannot be negative; found %s",
               extent_text(g, n).text);
     if (!extent_require(g, EXTENT_LE, 0, n, fault))
       return false;
@@ -117,7 +117,7 @@ static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
   if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
       count == 1)
     return axis_op_spec(g, spec, op, inputs[0], params[0], fault);
-  fault_set(fault, "%s is no operation on %u tensors", prim_info[op].name,
+  fault_set(fault, "%s is not an operation on %u tensors", prim_info[op].name,
             count);
   return false;
 }

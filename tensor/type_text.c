@@ -29,8 +29,10 @@ bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
                      const char *what, Fault *fault) {
   if (!node_is_broadcast_axis(x, axis))
     return true;
-  fault_set(fault, "%s wants an axis of a size, but axis %u of %s stretches",
-            what, axis, node_type_text(g, x).text);
+  fault_set(
+      fault,
+      "%s needs an axis with a size, but axis %u of %s is a broadcast axis",
+      what, axis, node_type_text(g, x).text);
   return false;
 }
 
@@ -50,10 +52,9 @@ bool node_fits_memory(const Graph *g, const Node *n, Fault *fault) {
       tensor_type_text(g, n->dtype, n->free_count + n->rank, n->extents, 0);
   fault_set(fault, "%s needs %.1f GiB of memory", t.text, bytes / 0x1p30);
   fault->kind = FAULT_MEMORY;
-  fault_set_help(
-      fault,
-      "at most %.1f GiB may be used: work on it in parts, or reduce it "
-      "before it is stored",
-      (double)limit / 0x1p30);
+  fault_set_help(fault,
+                 "the limit is %.1f GiB: process it in parts, or reduce it "
+                 "before it is stored",
+                 (double)limit / 0x1p30);
   return false;
 }

@@ -22,8 +22,8 @@ counted() { # counted LEAST SCHEDULE
   count=$(grep -o "\"schedule\":\"$2" all.json | wc -l)
   [ "$count" -ge "$1" ] || wrong "$count kernels, and not $1, of $2"
 }
-counted 8 'rows between two products, a tile for sm_90a: way=wgmma'
-counted 10 'rows between two products, a tile for sm_90a: way=mma'
+counted 8 'fused attention, tile for sm_90a: way=wgmma'
+counted 10 'fused attention, tile for sm_90a: way=mma'
 counted 2 'a tile for sm_90a: way=fma'   # several
 counted 2 'a tile for sm_90a: way=wgmma' # likely, rows
 counted 2 'a tile for sm_90a: way=mma'

@@ -86,7 +86,7 @@ mkdir "$work/texts"
 AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
 AXON_SCHEDULES=schedules same none
 AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >said 2>&1
-[ "$(tr -s ' \n' ' ' <said | grep -o 'a tile for sm_90a: way=wgmma' |
+[ "$(tr -s ' \n' ' ' <said | grep -o 'tile for sm_90a: way=wgmma' |
   wc -l)" = 8 ] || wrong 'products by wgmma are not those that were'
 grep -q 'ax_tma_pixels_4d' "$work"/texts/*.cu || wrong 'no pixels'
 grep -q 'ax_tma_pixels_3d' "$work"/texts/*.cu || wrong 'no pixels of lines'

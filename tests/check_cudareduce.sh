@@ -100,7 +100,7 @@ by() { # by NAME CAPABILITY WAYS [SCHEDULE]
   fi
   AXON_CC_DEBUG="$work/texts" same "$1"
   for way in $3; do
-    tiles=$(grep -l "a tile for.* way=$way " "$work"/texts/*.cu)
+    tiles=$(grep -l "tile for.* way=$way " "$work"/texts/*.cu)
     # shellcheck disable=SC2086
     [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
       wrong "$1, sm_$2: no rows of tiles by $way ${4:-}"

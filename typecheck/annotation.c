@@ -45,15 +45,15 @@ static bool may_be_size(Checker *c, Type *t) {
 /* A name that stands for a value of another kind, as where a parameter has the
  * name of a size. */
 static void error_not_a_size(Checker *c, const Binding *b, Type *t, Span span) {
-  Diag *d = error_at(c, 374, span, "`%s` is no size here: it is %s",
+  Diag *d = error_at(c, 374, span, "`%s` is not a size here: it is %s",
                      b->name->text, ty_text(c, t));
   diag_add_label(c->arena, d, b->span, "the value");
   for (Scope *s = c->scope; s; s = s->outer)
     if (s->name == b->name && s->dim) {
       if (dim_as_var(s->dim))
         diag_add_label(c->arena, d, dim_as_var(s->dim)->origin,
-                       "the size, which it hides");
-      d->help = "give one of them another name";
+                       "the size that it hides");
+      d->help = "rename one of them";
       return;
     }
 }
@@ -113,8 +113,8 @@ static Dim *annot_size_function(Checker *c, DimExpr *d, AnnotMode mode) {
     }
     return shape_product(c, annot_axes(c, d->axes, mode));
   }
-  error_at(c, 340, d->span, "no function of sizes is named `%s`", d->id->text)
-      ->help = "there are min(n, m), max(n, m) and prod(s)";
+  error_at(c, 340, d->span, "there is no size function `%s`", d->id->text)
+      ->help = "size functions: min(n, m), max(n, m), prod(s)";
   return meta_dim(c, NULL, d->span);
 }
 
@@ -182,9 +182,9 @@ static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
   case DX_CALL:
     return annot_size_function(c, d, mode);
   case DX_SHAPE:
-    error_at(c, 340, d->span, "a shape stands where a size is wanted")->help =
-        "after `given` shapes are compared with shapes, as in "
-        "`join(s, t) == [n, m]`";
+    error_at(c, 340, d->span, "found a shape; expected a size")->help =
+        "after `given`, compare shapes only with shapes, as in `join(s, t) == "
+        "[n, m]`";
     return meta_dim(c, NULL, d->span);
   case DX_BIN:
     break;
@@ -302,7 +302,7 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
   Shape *s = shape_new(c, 0);
   if (axes.len > MAX_RANK) {
     error_at(c, 342, axes.at[MAX_RANK].span,
-             "a tensor has at most %d axes; these are %u", MAX_RANK, axes.len);
+             "a tensor has at most %d axes; found %u", MAX_RANK, axes.len);
     axes.len = MAX_RANK;
   }
   for (uint32_t i = 0; i < axes.len; i++) {
@@ -373,30 +373,30 @@ static const struct {
   const char *name, *help;
 } foreign_type_names[] = {
     {"float", "the float types are f32, f64, f16 and bf16"},
-    {"float32", "it is `f32`"},
-    {"float64", "it is `f64`"},
-    {"float16", "it is `f16`"},
-    {"bfloat16", "it is `bf16`"},
-    {"double", "it is `f64`"},
+    {"float32", "use `f32`"},
+    {"float64", "use `f64`"},
+    {"float16", "use `f16`"},
+    {"bfloat16", "use `bf16`"},
+    {"double", "use `f64`"},
     {"real", "the float types are f32, f64, f16 and bf16"},
-    {"int32", "it is `i32`"},
-    {"int64", "it is `i64`, or `int`"},
-    {"int8", "it is `i8`"},
-    {"uint8", "it is `u8`"},
-    {"integer", "it is `int`"},
-    {"long", "it is `i64`, or `int`"},
-    {"boolean", "it is `bool`"},
-    {"str", "it is `string`"},
-    {"text", "it is `string`"},
-    {"char", "text is a `string`"},
-    {"num", "a numeric type is a variable with its class: `'a[n] given 'a : "
-            "num`"},
-    {"void", "it is `unit`"},
-    {"tensor", "a tensor is as `f32[n, m]`"},
-    {"array", "a tensor is as `f32[n, m]`"},
-    {"vector", "a tensor is as `f32[n]`"},
-    {"matrix", "a tensor is as `f32[n, m]`"},
-    {"dict", "there are records, `{w : f32}`, and lists of pairs"},
+    {"int32", "use `i32`"},
+    {"int64", "use `i64` or `int`"},
+    {"int8", "use `i8`"},
+    {"uint8", "use `u8`"},
+    {"integer", "use `int`"},
+    {"long", "use `i64` or `int`"},
+    {"boolean", "use `bool`"},
+    {"str", "use `string`"},
+    {"text", "use `string`"},
+    {"char", "use `string`"},
+    {"num", "for any numeric type, use a type variable with a class: `'a[n] "
+            "given 'a : num`"},
+    {"void", "use `unit`"},
+    {"tensor", "a tensor type is written `f32[n, m]`"},
+    {"array", "a tensor type is written `f32[n, m]`"},
+    {"vector", "a tensor type is written `f32[n]`"},
+    {"matrix", "a tensor type is written `f32[n, m]`"},
+    {"dict", "use a record, `{w : f32}`, or a list of pairs"},
 };
 
 static Type *error_unknown_type(Checker *c, TypeExpr *t) {
@@ -404,12 +404,12 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
   Diag *d = t->name.module
                 ? error_at(c, 342, t->span, "module `%s` has no type `%s`",
                            t->name.module->text, name)
-                : error_at(c, 342, t->span, "no type is named `%s`", name);
+                : error_at(c, 342, t->span, "type `%s` is not defined", name);
   for (size_t i = 0; i < ARRAY_LEN(foreign_type_names); i++)
     if (!t->name.module && strcmp(foreign_type_names[i].name, name) == 0)
       d->help = foreign_type_names[i].help;
   if (!d->help && c->alias_name == t->name.id)
-    d->help = "an abbreviation cannot contain itself: a `datatype` can";
+    d->help = "a type abbreviation cannot contain itself; a `datatype` can";
   if (!d->help && !t->name.module)
     suggest(c, d,
             (Suggestion){.kind = SUGGEST_TYPE,
@@ -461,7 +461,7 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
   if (!unify(c, arg, scalar, origin_new(c, ORIGIN_ANNOTATION, span)))
     error_at(c, 342, span, "the parameter `%s` of `%s` is an element type",
              dec->tyvars[i]->text, dec->name->text)
-        ->help = "it stands for f32, i64, ... or a type variable";
+        ->help = "it is f32, i64, ... or a type variable";
 }
 
 /* An argument of a named type. */
@@ -541,7 +541,7 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
         error_at(c, 342, t->span, "datatype `%s` takes %u type%s and %u size%s",
                  d->name->text, d->arity, d->arity == 1 ? "" : "s",
                  d->dim_arity, d->dim_arity == 1 ? "" : "s");
-    diag->help = d->dec ? declared_form(c, d->dec) : "as in `int list`";
+    diag->help = d->dec ? declared_form(c, d->dec) : "for example `int list`";
     return ty_meta(c);
   }
   Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
@@ -635,7 +635,7 @@ static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
   for (TypeExpr *u = t->arg[1]; t->label && u->kind == TX_FUN && u->label;
        u = u->arg[1])
     if (u->label == t->label)
-      error_at(c, 343, u->span, "label `%s` is given twice", u->label->text);
+      error_at(c, 343, u->span, "duplicate label `%s`", u->label->text);
   f->arg[0] = annot_type(c, t->arg[0], mode);
   f->arg[1] = annot_type(c, t->arg[1], mode);
   f->effect = effect_pure(c);
@@ -656,7 +656,7 @@ static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
                   r->args[i]);
     for (uint32_t k = 0; k < i; k++)
       if (r->labels[k] == r->labels[i])
-        error_at(c, 343, t->fields[i].span, "field `%s` is given twice",
+        error_at(c, 343, t->fields[i].span, "duplicate field `%s`",
                  r->labels[i]->text);
   }
   if (t->is_open)
@@ -725,9 +725,9 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
       refs_add_size(c, f->span, f->tyvar, false);
       return;
     }
-  error_at(c, 344, f->span, "no class of element types is named `%s`",
+  error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help = "there are num, int and float";
+      ->help = "the classes are num, int and float";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {
@@ -778,7 +778,7 @@ static void annot_shape_given(Checker *c, const GivenExpr *f, AnnotMode mode,
   bool swapped = is_broadcast_expr(f->right);
   DimExpr *a = swapped ? f->right : f->left, *b = swapped ? f->left : f->right;
   if (f->op != REL_EQ) {
-    error_at(c, 340, f->span, "shapes are compared with == only");
+    error_at(c, 340, f->span, "shapes can only be compared with ==");
     return;
   }
   if (is_broadcast_expr(a)) {
@@ -884,7 +884,7 @@ static void check_sizes_known(Checker *c, const DimExpr *d) {
   if (d->kind == DX_ID && !annot_size_in_scope(c, d->id))
     error_at(c, 371, d->span, "the size `%s` is not in a parameter",
              d->id->text)
-        ->help = "a condition is about sizes that callers can see";
+        ->help = "a condition uses only sizes that callers can see";
   check_sizes_known(c, d->arg[0]);
   check_sizes_known(c, d->arg[1]);
 }
@@ -895,7 +895,7 @@ static void check_given(Checker *c, const GivenExpr *f) {
   if (f->kind == GIVEN_DIM &&
       (f->left->kind != DX_CALL || strcmp(f->left->id->text, "join") != 0))
     error_at(c, 373, f->span, "this is a size, not a condition")->help =
-        "a condition is as `n <= m`, `'a : num` or `join(s, t)`";
+        "write a condition such as `n <= m`, `'a : num` or `join(s, t)`";
   else
     check_sizes_known(c, f->left);
   check_sizes_known(c, f->right);
@@ -919,8 +919,8 @@ void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
     if (!assume || unreachable || !assumption_inconsistent(c, c->assumptions))
       continue;
     error_at(c, 372, givens.at[i].span, "no sizes satisfy this condition")
-        ->help = i ? "it contradicts the others after `given`"
-                   : "sizes are at least 0, and numbers are what they are";
+        ->help = i ? "it contradicts the other conditions after `given`"
+                   : "sizes are at least 0";
     return;
   }
 }

@@ -66,7 +66,7 @@ static void read_shape(EntryReader *r, EntryType *part, Type *t,
   for (uint32_t i = 0; i < s->len; i++) {
     const ShapeAxis *it = &s->axes[i];
     if (it->tag == SHAPE_SPLICE)
-      reject(r, t, true, "how many axes it has is not settled");
+      reject(r, t, true, "its rank is not known");
     else if (i >= MAX_RANK)
       reject(r, t, false, "it has too many axes");
     else if (axis_is_star(it))
@@ -80,7 +80,7 @@ static EntryType read_tensor(EntryReader *r, Type *t) {
   EntryType part = {.kind = ENTRY_TENSOR, .singleton = ty_singleton(r->c, t)};
   part.dtype = elem_root(t->elem)->dtype;
   if (part.dtype == DT_NONE)
-    reject(r, t, true, "its element type is not settled");
+    reject(r, t, true, "its element type is not known");
   read_shape(r, &part, t, shape_concat(r->c, r->lifted_axes, t->shape));
   return part;
 }
@@ -115,14 +115,14 @@ static EntryType read_type(EntryReader *r, Type *t) {
     reject(r, t, false, "it is a function");
     return part;
   case TY_VAR:
-    reject(r, t, true, "its type is not settled");
+    reject(r, t, true, "its type is not known");
     return part;
   case TY_DATATYPE:
   case TY_AXIS:
   case TY_KEEP:
-    reject(r, t, false,
-           "compiled functions take tensors, and records and "
-           "tuples of them");
+    reject(
+        r, t, false,
+        "a compiled function takes tensors, and records and tuples of tensors");
     return part;
   }
   return part;
@@ -293,7 +293,7 @@ bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
   c->work = 0;
   Scheme *s = binding_scheme(c, b);
   if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
-    error_at(c, 610, b->span, "%s is no function of the program", name);
+    error_at(c, 610, b->span, "the program has no function %s", name);
     return false;
   }
   EntryReader r = {.c = c,
@@ -308,25 +308,25 @@ bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
                        r.rejected_part);
     d->primary_label = r.reject_reason;
     d->note = arena_printf(c->arena, "%s : %s", name, out->type);
-    d->help = arena_printf(
-        c->arena,
-        r.undetermined ? "say its element types and axes: --entry '%s : "
-                         "f32[n, k] -> _', or annotate it"
-                       : "write a function that applies %s to such an "
-                         "argument, and compile that",
-        name);
+    d->help = arena_printf(c->arena,
+                           r.undetermined
+                               ? "give its element types and axes: --entry '%s "
+                                 ": f32[n, k] -> _', or annotate it"
+                               : "write a function that applies %s to such an "
+                                 "argument, and compile that",
+                           name);
     return false;
   }
   if (!implicits_are_sizes(s)) {
     Diag *d = error_at(c, 611, b->span,
-                       "%s cannot be compiled: its type leaves element types "
-                       "or axes open",
+                       "%s cannot be compiled: element types or ranks in its "
+                       "type are not known",
                        name);
     d->note = arena_printf(c->arena, "%s : %s", name, out->type);
-    d->help = arena_printf(c->arena,
-                           "annotate its result, too, or say all of "
-                           "its type: --entry '%s : %s'",
-                           name, defaulted_type_text(c, s));
+    d->help = arena_printf(
+        c->arena,
+        "annotate the result too, or give the whole type: --entry '%s : %s'",
+        name, defaulted_type_text(c, s));
     return false;
   }
   out->is_pure_tensor_function = is_pure_tensor_result(c, s->type);

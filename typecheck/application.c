@@ -161,7 +161,7 @@ static Arg *find_labelled_arg(Application *k, uint32_t from, uint32_t to,
 static void error_unknown_label(Application *k, Arg *a) {
   Checker *c = k->c;
   Diag *d = error_at(c, 319, a->label_span.file ? a->label_span : a->span,
-                     "%s takes no argument labelled ~%s",
+                     "%s has no parameter ~%s",
                      k->name ? k->name : "this function", a->label->text);
   d->note =
       arena_printf(c->arena, "its type is %s", ty_text(c, k->remaining_type));
@@ -191,7 +191,7 @@ static const char *hint_not_function(const Application *k) {
   if (a->kind == EX_NUM && a->num[0] == '-')
     return "to subtract, put a space after the minus sign";
   if (a->kind == EX_BRACKET && k->fn->span.end == a->span.start)
-    return "an index has a dot: `x.[i, j]`";
+    return "to index, write a dot: `x.[i, j]`";
   return NULL;
 }
 
@@ -257,9 +257,7 @@ static bool error_expects_tuple(Application *k) {
     if (k->args[i].label)
       return false;
   Span span = span_join(k->args[0].span, k->args[k->count - 1].span);
-  Diag *d = error_at(c, 322, span,
-                     "%s takes one tuple, and is given %u "
-                     "arguments",
+  Diag *d = error_at(c, 322, span, "%s takes one tuple; found %u arguments",
                      k->name ? k->name : "this function", k->count);
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, fun_type));
@@ -282,10 +280,10 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
     return false;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
   Diag *d = error_at(c, 322, span,
-                     "~%s stands behind an argument without a "
+                     "~%s comes after an argument without a "
                      "label",
                      k->args[first].label->text);
-  d->help = "labelled arguments stand before the others";
+  d->help = "labelled arguments come before the others";
   suggest(c, d,
           (Suggestion){.kind = SUGGEST_LABELS_FIRST,
                        .args = k->args,
@@ -306,9 +304,9 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
   if (error_expects_tuple(k) || error_label_after_positional(k, first))
     return;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
-  Diag *d = error_at(c, 322, span, "%s is given too many arguments",
+  Diag *d = error_at(c, 322, span, "too many arguments for %s",
                      k->name ? k->name : "this function");
-  d->note = arena_printf(c->arena, "what it returns is %s", ty_text(c, t));
+  d->note = arena_printf(c->arena, "its result is %s", ty_text(c, t));
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
@@ -316,7 +314,7 @@ static void error_missing_label(Application *k, Type *t, uint32_t last) {
   Diag *d = error_at(c, 323, k->fn->span, "the argument ~%s is missing",
                      t->label->text);
   if (find_labelled_arg(k, last, k->count, t->label))
-    d->help = "labelled arguments stand before the others";
+    d->help = "labelled arguments come before the others";
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, k->remaining_type));
 }
@@ -393,7 +391,7 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
   }
   Arg *a = &k->args[p.last];
   if (t->tag != TY_FUN) {
-    error_at(c, 322, a->span, "%s is given too many arguments",
+    error_at(c, 322, a->span, "too many arguments for %s",
              k->name ? k->name : "this function");
     return false;
   }
@@ -466,7 +464,7 @@ static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
         dim_is_int(r->axes[0].dim, &n) && n == 1)
       warning_at(c, 403, k->e->span, "%s over an axis of size 1 is always 0",
                  k->name)
-          ->help = "another axis may be meant: give it with ~axis";
+          ->help = "to use another axis, give ~axis";
   }
 }
 

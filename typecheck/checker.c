@@ -34,8 +34,8 @@ static void error_size_limit(void *owner) {
   Checker *c = owner;
   if (!c->diags)
     return;
-  error_at(c, 324, c->dec_span, "a size in this declaration grows too large")
-      ->help = "name parts of it with a size of their own";
+  error_at(c, 324, c->dec_span, "a size in this declaration is too large")
+      ->help = "give names to its parts";
 }
 
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,

@@ -60,24 +60,24 @@ void stats_count_proved(Checker *c, const Constraint *k) {
 
 static const char *unproved_reason(Checker *c, Constraint *k) {
   if (!constraint_is_size(k))
-    return "a rank is not known before the program runs";
+    return "the rank is known only at run time";
   if (k->sufficient_only)
-    return "enough for every index of a loop, perhaps more than is needed";
+    return "sufficient for every loop index, but possibly too strict";
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown)
-    return "a size was forgotten";
+    return "the size is unknown";
   if (l.index || r.index)
-    return "an index that the solver cannot bound";
+    return "the solver cannot bound a loop index";
   if (l.existential || r.existential)
-    return "a size that data decides";
+    return "the size depends on data";
   if (mentions_products(k)) /* of a shape, not of its sizes */
-    return "a rank is not known before the program runs";
-  return "beyond what the solver decides";
+    return "the rank is known only at run time";
+  return "the solver can neither prove nor refute it";
 }
 
 void stats_count_unproved(Checker *c, Constraint *k) {
   c->stats.by_class[constraint_class(k)].runtime++;
-  const char *text = "shapes that join";
+  const char *text = "shapes that broadcast";
   if (constraint_is_size(k)) {
     const char *x, *y;
     dims_text(c, k->left, k->right, &x, &y);

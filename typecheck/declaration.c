@@ -131,7 +131,7 @@ static void open_module(Checker *c, Dec *dec) {
   Binding *b = lookup(c, NULL, dec->id);
   if (!b || b->kind != BK_MODULE) {
     error_at(c, 310, dec->span, "no module is named `%s`", dec->id->text)
-        ->help = "a file is imported first: `import \"./file\" as m`";
+        ->help = "import a file first: `import \"./file\" as m`";
     return;
   }
   refs_add_import(c, dec, dec->id, b);
@@ -294,9 +294,9 @@ static void report_typed_holes(Checker *c, const Bindings *bound) {
                          ? p ? printer_dim(p, h->dim) : dim_to_text(c, h->dim)
                      : p ? printer_type(p, h->type)
                          : ty_text(c, h->type);
-    error_at(c, 330, h->span, "a hole is to be filled in: _ is %s", is)->help =
-        h->dim ? "write this size, or a name, in place of _"
-               : "write this type in place of _";
+    error_at(c, 330, h->span, "found hole `_`: it is %s", is)->help =
+        h->dim ? "replace _ with this size, or with a name"
+               : "replace _ with this type";
   }
 }
 
@@ -312,10 +312,10 @@ static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
   if (!v)
     return false;
-  error_at(c, 363, u->use_span, "the size `%s` of %s cannot be found here",
+  error_at(c, 363, u->use_span, "cannot determine the size `%s` of %s here",
            dim_var_name(c->dims, v), u->used_name ? u->used_name->text : "this")
-      ->help = "what is known of it leaves more than one number, or none, or "
-               "is too hard to solve";
+      ->help =
+      "its constraints have no solution, several solutions, or are too complex";
   c->module = u->module;
   define_failed_dec(c, u->dec);
   return true;

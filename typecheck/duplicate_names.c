@@ -30,7 +30,7 @@ static void error_twice(SeenNames *m, Span span, Span first, const Sym *name) {
   Diag *d = error_at(m->c, m->code, span, "%s `%s` is %s twice", m->what,
                      name->text, m->verb);
   if (m->code == 370)
-    d->help = "give one of them another name";
+    d->help = "rename one of them";
   diag_add_label(m->c->arena, d, first, "the first one");
 }
 
@@ -165,20 +165,19 @@ static void error_undeclared(TypeBody *in, const char *what, Sym *name,
                      what, name->text, dec->name->text);
   const char *kind = dec->kind == DEC_TYPE ? "type" : "datatype";
   if (!size && dec->tyvar_count)
-    d->help = arena_printf(in->c->arena, "declare it in front of `%s`",
-                           dec->name->text);
+    d->help =
+        arena_printf(in->c->arena, "declare it before `%s`", dec->name->text);
   else if (!size)
     d->help = arena_printf(in->c->arena, "write `%s %s %s`", kind, name->text,
                            dec->name->text);
   else if (strcmp(what, "the size") == 0 && dec->has_axes)
-    d->help = arena_printf(in->c->arena,
-                           "declare it in the brackets of `%s`, "
-                           "or write `?` for some size",
-                           dec->name->text);
+    d->help = arena_printf(
+        in->c->arena,
+        "declare it in the brackets of `%s`, or write `?` for an unknown size",
+        dec->name->text);
   else if (strcmp(what, "the size") == 0)
     d->help = arena_printf(in->c->arena,
-                           "write `%s %s[%s]`, or `?` for some "
-                           "size",
+                           "write `%s %s[%s]`, or `?` for an unknown size",
                            kind, dec->name->text, name->text);
 }
 
@@ -280,8 +279,8 @@ void check_unique_type(Checker *c, const Dec *dec) {
   const char *name = dec->name->text;
   if (dtype_by_name(name) != DT_NONE || strcmp(name, "int") == 0 ||
       strcmp(name, "unit") == 0)
-    error_at(c, 342, dec->name_span, "`%s` cannot be defined anew", name)
-        ->help = "take another name: this one stands for a type of its own";
+    error_at(c, 342, dec->name_span, "cannot redefine `%s`", name)->help =
+        "use another name: this is a predefined type";
   SeenNames cons = seen_names_new(c, "the constructor", "defined");
   TypeBody in = {.c = c, .dec = dec};
   bool sound = c->diags->errors == errors;
@@ -289,8 +288,8 @@ void check_unique_type(Checker *c, const Dec *dec) {
     const ConDef *k = &dec->cons[i];
     see_name(&cons, k->name, k->span);
     if (k->name == c->sym_true || k->name == c->sym_false)
-      error_at(c, 370, k->span, "`%s` cannot be defined anew", k->name->text)
-          ->help = "constructors begin with a capital letter";
+      error_at(c, 370, k->span, "cannot redefine `%s`", k->name->text)->help =
+          "constructors begin with a capital letter";
     if (k->type && sound)
       walk_type(&in, k->type);
   }

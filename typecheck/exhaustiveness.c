@@ -928,9 +928,9 @@ static void report_warnings(const ExhaustivenessCheck *m, uint32_t rules,
         "this match is not exhaustive%s%s%s", show ? ": for example `" : "",
         show ? m->example.text : "", show ? "` is not matched" : "");
     if (source && follows_val(source, span.start))
-      d->help = "take the value apart with `case`, which has a rule for each";
+      d->help = "use `case` with one rule for each constructor";
     else if (source && !begins_with(source, span.start, "case"))
-      d->help = "add a clause for what is missing";
+      d->help = "add a clause for the missing values";
     else
       d->help = "add a rule, or a final `_ => ...`";
   }
@@ -938,7 +938,7 @@ static void report_warnings(const ExhaustivenessCheck *m, uint32_t rules,
     if (m->reached[i])
       continue;
     Diag *d = warning_at(c, 402, pats[i]->span, "this rule is never reached");
-    d->help = "the rules before it match all that it does";
+    d->help = "earlier rules match all values of this rule";
   }
 }
 

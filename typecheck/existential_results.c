@@ -10,7 +10,7 @@
 
 static void note_results_must_agree(Checker *c, Span span) {
   note_runtime_check(c, span, "the sizes of the results agree",
-                     "each call decides its own");
+                     "each call has its own size");
 }
 
 enum { NO_MARK = UINT32_MAX };
@@ -241,7 +241,7 @@ void note_list_items_agree(Checker *c, Type *actual, Type *expected,
       actual->datatype == expected->datatype &&
       items_must_be_one_shape(c, actual, expected, span))
     note_runtime_check(c, span, "the sizes of the items agree",
-                       "a size was forgotten");
+                       "the size is unknown");
 }
 
 /* Does a function of this type take values whose sizes are `?`?  A name is then

@@ -258,7 +258,7 @@ static void infer_index_item(Indexing *x, Slice *s, CoreSlice *out) {
   case SLICE_ELLIPSIS:
     out->kind = CS_ELLIPSIS;
     if (x->rest)
-      error_at(c, 350, s->span, "one ... at most stands in an index");
+      error_at(c, 350, s->span, "an index has at most one ...");
     x->rest = true;
     break;
   case SLICE_NEWAXIS:
@@ -287,9 +287,9 @@ static void error_index_count(Indexing *x, Expr *e, Type *expected, Origin *o) {
                      "exact",
                      x->axes_taken, x->axes_taken == 1 ? "" : "es", have->len,
                      have->len == 1 ? "i" : "e");
-  d->note = arena_printf(c->arena, "what is indexed is %s", ty_text(c, t));
+  d->note = arena_printf(c->arena, "the indexed value is %s", ty_text(c, t));
   if (x->axes_taken < have->len && !x->rest)
-    d->help = "write ... for the axes that stay whole, as in x.[0, ...]";
+    d->help = "write ... to keep the other axes, as in x.[0, ...]";
 }
 
 Core *infer_index(Checker *c, Expr *e, Type **type) {
@@ -628,9 +628,9 @@ static void error_index_escape(Checker *c, ForScope *loop, Expr *e,
   Diag *d = error_at(c, 353, e->arg[0]->span,
                      "the size of the result depends on the index `%s`",
                      esc.found->name->text);
-  d->note = arena_printf(c->arena, "the body is %s", ty_text(c, body));
-  d->help = "results of different sizes do not make a tensor: reduce the "
-            "inner one, or collect a list with lists.tabulate";
+  d->note = arena_printf(c->arena, "the body has type %s", ty_text(c, body));
+  d->help = "results of different sizes do not form a tensor: reduce the inner "
+            "axis, or collect a list with lists.tabulate";
 }
 
 Core *infer_for(Checker *c, Expr *e, Type **type) {

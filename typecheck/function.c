@@ -113,16 +113,17 @@ static void make_params(Checker *c, Function *f, Type *expected,
 static bool check_like_first_clause(Checker *c, const Function *f, uint32_t i) {
   const Clause *k = &f->clauses[i];
   if (k->param_count != f->arity) {
-    error_at(c, 347, k->span, "this clause has %u parameter%s, the first %u",
+    error_at(c, 347, k->span,
+             "this clause has %u parameter%s; the first clause has %u",
              k->param_count, k->param_count == 1 ? "" : "s", f->arity)
-        ->help = "every clause takes the same number: `_` is one that is "
-                 "not looked at";
+        ->help = "all clauses need the same number of parameters: write `_` "
+                 "for an unused one";
     return false;
   }
   for (uint32_t j = 0; j < f->arity; j++)
     if (k->params[j].label != f->clauses[0].params[j].label)
       error_at(c, 348, k->params[j].span,
-               "every clause has the same labels as the first");
+               "all clauses need the labels of the first clause");
   return true;
 }
 

@@ -106,7 +106,7 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
   switch (b->kind) {
   case BK_MODULE:
     error_at(c, 310, span, "`%s` is a module, not a value", b->name->text)
-        ->help = "use one of its names, as in nn.softmax";
+        ->help = "use a name of the module, for example nn.softmax";
     return core_error(c, span, type);
   case BK_CON:
     return instantiate_con(c, b, span, type, o);
@@ -131,7 +131,7 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
   if (!s) {
     error_at(c, 311, span, "`%s` is used while it is being defined",
              b->name->text)
-        ->help = "only functions can be recursive: define it with fun";
+        ->help = "only functions can be recursive: define it with `fun`";
     return core_error(c, span, type);
   }
   Core *core = core_var(c, b->var, span);
@@ -171,7 +171,7 @@ Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
     suggest(c, d,
             (Suggestion){.kind = SUGGEST_FOREIGN, .span = span, .word = word});
   else if (lookup_type(c, NULL, name))
-    d->help = "this is the name of a type, not of a value";
+    d->help = "this name is a type, not a value";
   else
     suggest(c, d,
             (Suggestion){.kind = SUGGEST_NAME, .span = span, .name = name});
@@ -239,7 +239,7 @@ void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
              name->text);
     return;
   }
-  Diag *d = error_at(c, 313, span, "no constructor is named `%s`", name->text);
+  Diag *d = error_at(c, 313, span, "there is no constructor `%s`", name->text);
   const ForeignWord *word = lexer_find_foreign(name->text);
   char *small = arena_strndup(c->arena, name->text, name->len);
   small[0] = (char)(small[0] - 'A' + 'a');

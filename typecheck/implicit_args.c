@@ -231,11 +231,10 @@ static void note_inaccessible(void *arg, DimVar *v) {
 static void error_inaccessible_size(Checker *c, const char *param,
                                     const Core *use) {
   error_at(c, 302, use->span,
-           "%s needs to know `%s`, the same for all items, whose sizes may "
-           "differ",
+           "%s requires one `%s` for all items, but their sizes may differ",
            use->var && use->var->name ? use->var->name->text : "this function",
            param)
-      ->help = "make one tensor of them first, with stack";
+      ->help = "first combine them into one tensor with stack";
 }
 
 static void check_accessible(Checker *c, Dim *d, const char *param,
@@ -366,8 +365,8 @@ static void check_literal_range(Checker *c, const char *num, Dtype t,
   if (dim_is_int(dim_parse(c->dims, num), &n) && n >= min && n <= max)
     return;
   error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name)
-      ->help = arena_printf(c->arena, "it holds %lld to %lld", (long long)min,
-                            (long long)max);
+      ->help = arena_printf(c->arena, "its range is %lld to %lld",
+                            (long long)min, (long long)max);
 }
 
 static void find_unsolved(void *arg, DimVar *v) {

@@ -151,9 +151,9 @@ static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
 static Core *infer_typed_hole(Checker *c, Expr *e, Type *expected,
                               Type **type) {
   *type = expected ? expected : ty_meta(c);
-  Diag *d = error_at(c, 330, e->span, "a hole of type %s is to be filled in",
-                     ty_text(c, *type));
-  d->help = "write an expression of this type in place of _";
+  Diag *d =
+      error_at(c, 330, e->span, "found hole `_` of type %s", ty_text(c, *type));
+  d->help = "replace _ with an expression of this type";
   return core_new(c, CORE_ERROR, e->span);
 }
 
@@ -274,7 +274,7 @@ static bool too_deep(Checker *c, Span span) {
   if (c->depth < MAX_DEPTH)
     return false;
   error_at(c, 315, span, "this expression is nested too deeply")->help =
-      "name some of its parts with val";
+      "give names to its parts with `val`";
   return true;
 }
 

@@ -128,9 +128,9 @@ static bool check_record_labels(Checker *c, Pat *p, Type *type,
     }
   for (uint32_t i = 0; i < t->count && !p->is_open; i++)
     if (!has_label(expected, t->labels[i])) {
-      error_at(c, 305, p->span, "this pattern leaves out the field `%s`",
+      error_at(c, 305, p->span, "this pattern omits the field `%s`",
                t->labels[i]->text)
-          ->help = "end it in `...` where other fields are not looked at";
+          ->help = "to ignore other fields, end the pattern with `...`";
       return false;
     }
   return true;
@@ -148,7 +148,7 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
     expected->labels[i] = p->fields[i].id;
     for (uint32_t k = 0; k < i; k++)
       if (expected->labels[k] == expected->labels[i])
-        error_at(c, 343, p->fields[i].span, "field `%s` is given twice",
+        error_at(c, 343, p->fields[i].span, "duplicate field `%s`",
                  expected->labels[i]->text);
     expected->args[i] =
         p->fields[i].type
@@ -185,7 +185,7 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
     if (p->args[i]->kind == PAT_SPLICE) {
       if (cp->rest >= 0)
         error_at(c, 346, p->args[i]->span,
-                 "a shape pattern has one ... at most");
+                 "a shape pattern has at most one ...");
       parts[i] = shape_meta(c);
       cp->rest = (int)i;
     } else {
@@ -196,8 +196,8 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
   }
   Type *value = ty_norm(c, type);
   if (value->tag == TY_DATATYPE && value->datatype == c->list_datatype)
-    error_at(c, 305, p->span, "this is the pattern of a shape, not of a list")
-        ->help = "a list is matched by `list [a, b]`, or by `x :: rest`";
+    error_at(c, 305, p->span, "this pattern matches a shape, not a list")
+        ->help = "to match a list, write `list [a, b]` or `x :: rest`";
   else
     unify_pattern(c, p, type, ty_shape(c, s));
   for (uint32_t i = 0; i < p->arg_count; i++) {
@@ -285,6 +285,6 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_SPLICE:
     break;
   }
-  error_at(c, 346, p->span, "... stands only in a shape pattern");
+  error_at(c, 346, p->span, "... is allowed only in a shape pattern");
   return corepat_new(c, CP_WILD, p->span);
 }

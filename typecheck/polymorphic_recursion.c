@@ -216,11 +216,11 @@ static void finish_use(Checker *c, PolyrecUse *use) {
   if (!undischarged || c->diags->errors > errors)
     return;
   Diag *d = error_at(c, 306, use->core->span,
-                     "what `%s` demands is not known to hold for this call",
+                     "cannot prove the conditions of `%s` for this call",
                      use->binding->name->text);
   d->note = arena_printf(c->arena, "%s : %s", use->binding->name->text,
                          scheme_text(c, own));
-  d->help = "write the condition after `given`, or test it in an `if`";
+  d->help = "add the condition after `given`, or test it with `if`";
 }
 
 void polyrec_finish(Checker *c, BindingGroup *group) {

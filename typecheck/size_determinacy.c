@@ -102,9 +102,9 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (!v || v->kind != DV_SKOLEM || map_get(&f.known, v))
       continue;
-    error_at(c, 363, v->origin,
-             "the size `%s` cannot be found from the arguments", v->name->text)
-        ->help = "write it where it stands alone, as in f32[n]: a term is "
-                 "solved for one name at most, and not below / and %";
+    error_at(c, 363, v->origin, "the arguments do not determine the size `%s`",
+             v->name->text)
+        ->help = "give it an axis of its own, as in f32[n]: a term determines "
+                 "at most one name, and not inside / or %";
   }
 }

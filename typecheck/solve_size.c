@@ -137,11 +137,12 @@ static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
   const Origin *o = k->origin;
   if (c->module->library || o->kind != ORIGIN_OPERATOR || o->body_origin)
     return; /* of a call: its sizes are still to be found from the arguments */
-  Diag *d = warning_at(c, 404, o->span,
-                       "%s has to be 1 here: it meets an axis that is 1",
-                       dim_to_text(c, dim_of_var(c->dims, v)));
-  d->help = "an axis that is 1 does not stretch; one made with * does, as in "
-            "x.[:, *]";
+  Diag *d =
+      warning_at(c, 404, o->span,
+                 "%s must be 1 here: it is combined with an axis of size 1",
+                 dim_to_text(c, dim_of_var(c->dims, v)));
+  d->help = "an axis of size 1 does not broadcast; an axis made with * does, "
+            "as in x.[:, *]";
 }
 
 /* A variable that a == b gives, and what it is: the side that stands alone,

@@ -49,7 +49,7 @@ static bool check_labels_allowed(Checker *c, Arg *args, uint32_t n,
     size_t len = args[i].label->len;
     if (!at || (at[len] && at[len] != ' ') ||
         (at != allowed && at[-1] != ' ')) {
-      error_at(c, 319, args[i].span, "%s takes no argument labelled ~%s", what,
+      error_at(c, 319, args[i].span, "%s has no parameter ~%s", what,
                args[i].label->text);
       return false;
     }
@@ -216,8 +216,8 @@ static void error_letter_notation(Checker *c, const Expr *e,
   buffer_puts(&text, " -> ");
   put_letters(&text, &read->out);
   buffer_puts(&text, "\"");
-  Diag *d = error_at(c, 355, e->span, "a name of an axis is a whole word here");
-  d->help = arena_printf(c->arena, "put blanks between names: %s", text.text);
+  Diag *d = error_at(c, 355, e->span, "here each word is the name of one axis");
+  d->help = arena_printf(c->arena, "put spaces between names: %s", text.text);
   suggest(
       c, d,
       (Suggestion){.kind = SUGGEST_TEXT, .span = e->span, .text = text.text});
@@ -228,9 +228,8 @@ static bool read_labels(Checker *c, Expr *e, PrimId id, Expr **pos,
                         uint32_t count, Einsum *out) {
   if (!parse_einsum(pos[0]->text, out) ||
       (id == PRIM_PERMUTE && out->count != 1)) {
-    error_at(c, 356, pos[0]->span, "this does not read as axes -> axes")->help =
-        "name each axis and separate the names by blanks: "
-        "\"b i k, k j -> b i j\"";
+    error_at(c, 356, pos[0]->span, "expected the form: axes -> axes")->help =
+        "name each axis, and put spaces between names: \"b i k, k j -> b i j\"";
     return false;
   }
   if (is_letter_notation(out)) {
@@ -239,7 +238,7 @@ static bool read_labels(Checker *c, Expr *e, PrimId id, Expr **pos,
   }
   if (count == out->count + 1)
     return true;
-  error_at(c, 357, e->span, "%s \"%s\" takes %u tensor%s, not %u",
+  error_at(c, 357, e->span, "%s \"%s\" takes %u tensor%s; found %u",
            prim_info[id].name, pos[0]->text, out->count,
            out->count == 1 ? "" : "s", count - 1);
   return false;
@@ -252,7 +251,9 @@ static Core *infer_einsum_or_permute(Checker *c, Expr *e, PrimId id, Arg *args,
   uint32_t count = collect_positional(args, n, pos, 10);
   if (count < 1 || pos[0]->kind != EX_STRING)
     return error_needs_call(
-        c, e, arena_printf(c->arena, "%s takes a literal string first", name),
+        c, e,
+        arena_printf(c->arena,
+                     "the first argument of %s must be a literal string", name),
         "for example einsum \"b i k, k j -> b i j\" x y", type);
   Einsum spec;
   if (!read_labels(c, e, id, pos, count, &spec))
@@ -286,7 +287,7 @@ static Core *infer_einsum_or_permute(Checker *c, Expr *e, PrimId id, Arg *args,
   Shape *out = labels_shape(&dims, &spec.out, rest, false, pos[0]->span);
   if (id == PRIM_PERMUTE && spec.out.count != spec.in[0].count)
     error_at(c, 358, pos[0]->span, "permute keeps every axis exactly once")
-        ->help = "use sum to remove axes, x.[:, new] to make them";
+        ->help = "use sum to remove axes; use x.[:, new] to add axes";
   solve_pending(c);
   *type = ty_tensor(c, elem, out, NULL);
   Core *app = prim_application(c, id, e, count, cores);
@@ -441,9 +442,8 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   t = ty_norm(c, t);
   Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
   if (!s || !shape_has_known_rank(s)) {
-    error_at(c, 364, pos[0]->span,
-             "forget wants to know how many axes there are")
-        ->help = "say it where this comes from, as in (x : f32[n, m])";
+    error_at(c, 364, pos[0]->span, "forget needs a tensor of known rank")
+        ->help = "annotate the tensor, as in (x : f32[n, m])";
     *type = ty_meta(c);
     return core_new(c, CORE_ERROR, e->span);
   }
@@ -468,8 +468,9 @@ static Core *infer_format(Checker *c, Expr *e, Arg *args, uint32_t n,
   Expr **pos = NEW_ARRAY(c->arena, Expr *, n + 1);
   uint32_t count = collect_positional(args, n, pos, n);
   if (!count || pos[0]->kind != EX_STRING)
-    return error_needs_call(c, e, "format takes a literal string first",
-                            "write format \"%d of %s\" n name", type);
+    return error_needs_call(
+        c, e, "the first argument of format must be a literal string",
+        "write format \"%d of %s\" n name", type);
   uint32_t wanted = 0;
   VEC(char) kinds = {0};
   for (const char *s = pos[0]->text; *s; s++) {
@@ -487,7 +488,7 @@ static Core *infer_format(Checker *c, Expr *e, Arg *args, uint32_t n,
     wanted++;
   }
   if (count - 1 != wanted) {
-    error_at(c, 360, e->span, "this format takes %u value%s, not %u", wanted,
+    error_at(c, 360, e->span, "this format takes %u value%s; found %u", wanted,
              wanted == 1 ? "" : "s", count - 1);
     return failed(c, e, type);
   }

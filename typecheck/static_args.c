@@ -37,7 +37,7 @@ static void unify_literal_axes(Checker *c, Type *expected, long first,
   if (!stats_count_decided(c, CONSTRAINT_AXIS,
                            unify(c, ty_axis(c, s, r, t), expected, o))) {
     Diag *d = error_at(c, 316, o->span, "there is no axis %ld here", first);
-    d->note = arena_printf(c->arena, "the axes are split as %s",
+    d->note = arena_printf(c->arena, "the groups of axes are %s",
                            ty_text(c, expected));
   }
 }
@@ -87,15 +87,14 @@ Core *check_axis(Checker *c, Expr *e, Type *expected, Origin *o) {
   Type *n = ty_norm(c, t);
   if (n->tag == TY_TENSOR || n->tag == TY_TUPLE) {
     error_at(c, 317, e->span,
-             "an axis is a literal number, a tuple of "
-             "adjacent ones, `all`, or a parameter that "
-             "takes an axis")
-        ->help = is_tuple_of_numbers(e)
-                     ? "the axes of a tuple follow one another: reduce in two "
-                       "steps, as in `mean ~axis:0 (mean ~axis:(2, 3) x)`, or "
-                       "`permute` them together first"
-                     : "write the number here: shapes are known before the "
-                       "program runs";
+             "an axis must be a literal number, a tuple of adjacent numbers, "
+             "`all`, or an axis parameter")
+        ->help =
+        is_tuple_of_numbers(e)
+            ? "the axes of a tuple must be adjacent: reduce in two steps, as "
+              "in `mean ~axis:0 (mean ~axis:(2, 3) x)`, or `permute` the axes "
+              "first"
+            : "write the number here: it determines the shape at compile time";
     return core;
   }
   return subsume(c, core, t, expected, o);
@@ -119,7 +118,8 @@ Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o) {
   Core *core = infer(c, e, &t);
   if (ty_norm(c, t)->tag == TY_TENSOR) {
     error_at(c, 317, e->span,
-             "~keep is a literal true or false, or a parameter that takes one");
+             "~~keep must be literal true or false, or a parameter of the same "
+             "kind");
     return core;
   }
   return subsume(c, core, t, expected, o);
@@ -149,7 +149,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
       core->items[i]->dim = one->axes[0].dim;
       core->items[i]->flag = true;
       if (holes++)
-        error_at(c, 318, item->span, "only one _ can be solved for");
+        error_at(c, 318, item->span, "at most one _ can be inferred");
     } else if (e->splices && e->splices[i]) {
       one = shape_meta(c);
       core->splices[i] = true;
@@ -173,7 +173,8 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
     s = shape_concat(c, s, one);
   }
   if (holes && zero && o->prim == PRIM_RESHAPE)
-    error_at(c, 318, e->span, "a _ beside a size of 0 could be any size");
+    error_at(c, 318, e->span,
+             "cannot infer _: another size is 0, so any size is possible");
   if (!unify(c, ty_shape(c, s), expected, o))
     report_type_mismatch(c, ty_shape(c, s), expected, o);
   return core;

@@ -234,8 +234,8 @@ static bool error_not_an_element(Checker *c, Expr *whole, Expr *item, Type *t) {
     return false;
   Diag *d = error_at(c, 305, item->span, "a tensor has no elements of type %s",
                      ty_text(c, ty_forget_singletons(c, t)));
-  d->help = whole->item_count == 1 ? "a list is written `list [x]`"
-                                   : "a list is written `list [x, y]`";
+  d->help = whole->item_count == 1 ? "write a list as `list [x]`"
+                                   : "write a list as `list [x, y]`";
   return true;
 }
 

@@ -420,11 +420,10 @@ void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
     from->link = into;
     return;
   }
-  Diag *d =
-      error_at(c, 320, span, "%s has effects where a pure function is wanted",
-               what ? what : "this function");
-  d->help = "map, for, reduce, fold and scan run their function in any order: "
-            "use iterate, lists.map or a recursive function";
+  Diag *d = error_at(c, 320, span, "%s has effects; expected a pure function",
+                     what ? what : "this function");
+  d->help = "map, for, reduce, fold and scan call a function in any order: use "
+            "iterate, lists.map or a recursive function";
 }
 
 Dim *ty_singleton(Checker *c, Type *t) {
@@ -485,8 +484,8 @@ void charge_work(Checker *c, uint32_t steps) {
   if (c->work < MAX_WORK)
     return;
   c->work = 0;
-  error_at(c, 324, c->dec_span, "the types of this declaration grow too large")
-      ->help = "give parts of it types of their own, or fewer fields";
+  error_at(c, 324, c->dec_span, "the types in this declaration are too large")
+      ->help = "give names to parts of the type, or use fewer fields";
   trap_raise(FAIL_LIMIT);
 }
 

@@ -82,10 +82,9 @@ static bool write_source(const CompileProcess *process, const char *source,
 static void tell(const TrustFailure *reason) {
   trust_failure_warn(
       reason,
-      "temporary files are put elsewhere, as others could change "
-      "them",
-      "let TMPDIR name a folder of your own, or one with the sticky "
-      "bit, in folders that only you and root can write to");
+      "temporary files use another folder: other users could change them",
+      "set TMPDIR to your own folder, or to one with the sticky bit; only you "
+      "and root may write to its parent folders");
 }
 
 static bool try_folder(CompileProcess *process, const char *base,
@@ -200,15 +199,15 @@ CompileProcess *compile_process_start(const Toolchain *tools,
                                       const char **reason) {
   int ends[2];
   CompileProcess *process = mem_try_alloc(sizeof *process);
-  *reason = "there is no memory for it";
+  *reason = "out of memory";
   if (!process)
     return NULL;
-  *reason = "there is no folder for temporary files that can be written to";
+  *reason = "no writable folder for temporary files";
   if (!make_folder(process, source, len)) {
     mem_free(process);
     return NULL;
   }
-  *reason = "no process can be started";
+  *reason = "cannot start a process";
   if (pipe2(ends, O_CLOEXEC) != 0) {
     temp_dir_remove(&process->dir);
     mem_free(process);
@@ -255,7 +254,7 @@ static void first_error(const CompileProcess *process, char *out, size_t size) {
   while (line && line > source && line[-1] != '\n')
     line--;
   if (!line)
-    line = source[0] ? source : "it said nothing";
+    line = source[0] ? source : "it printed nothing";
   snprintf(out, size, "%.*s", (int)strcspn(line, "\n"), line);
   for (char *p = out; *p; p++)
     if (*p < ' ' || *p > '~')
@@ -283,7 +282,7 @@ bool compile_process_wait(CompileProcess *process, char *reason, size_t size) {
   int len = WEXITSTATUS(status)
                 ? snprintf(reason, size,
                            "the C compiler failed (%d): ", WEXITSTATUS(status))
-                : snprintf(reason, size, "the C compiler made no file: ");
+                : snprintf(reason, size, "the C compiler wrote no file: ");
   first_error(process, reason + len, size - (size_t)len);
   return false;
 }

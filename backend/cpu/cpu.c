@@ -45,9 +45,9 @@ static void prepare_group(const Graph *g, FusionGroup *c) {
   if (!c->kernel)
     return;
   if (!g->hot && kernel_operation_count(c->kernel) < compiled_work(g, c))
-    c->fallback_reason = "too little work to compile";
+    c->fallback_reason = "below the compilation threshold";
   else if (!dry && !(c->backend_data = (void *)(uintptr_t)kernel_cache_get(c)))
-    c->fallback_reason = "there is no C for something in it yet";
+    c->fallback_reason = "no C code generation for one of its operations";
 }
 
 static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
@@ -342,11 +342,12 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   if (c->library_op && library_op_run(g, c->nodes.at[0]))
     return true;
   if (c->library_op)
-    c->fallback_reason = "an index is wrong, or there is no memory";
+    c->fallback_reason = "an index is invalid, or out of memory";
   if (p && !compiled_kernel_is_interpreted(g, p) && run_compiled(g, c))
     return true;
   if (p)
-    c->fallback_reason = "it was not compiled, or an index or divisor is wrong";
+    c->fallback_reason =
+        "it was not compiled, or an index or divisor is invalid";
   return backend_reference.run(g, c, where, fault);
 }
 

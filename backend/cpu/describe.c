@@ -12,7 +12,7 @@ static const char *describe_tasks(const Kernel *k, const Schedule *s,
     break;
   case TASK_ROWS:
     if (s->strip_length)
-      return arena_printf(arena, "%lld rows, %lld at a time, %lld of each",
+      return arena_printf(arena, "%lld rows, %lld at a time, strips of %lld",
                           (long long)s->task_rows, block,
                           (long long)s->strip_length);
     return arena_printf(arena, "%lld rows, %lld at a time",
@@ -25,7 +25,7 @@ static const char *describe_tasks(const Kernel *k, const Schedule *s,
                           (long long)s->task_image_rows, block);
     return arena_printf(arena, "%lld × %lld", height, block);
   case TASK_BATCHED_GEMM:
-    return arena_printf(arena, "%lld of %lld × %lld", block,
+    return arena_printf(arena, "%lld matrices of %lld × %lld", block,
                         (long long)s->batched_gemm->rows,
                         (long long)s->batched_gemm->columns);
   }
@@ -38,17 +38,18 @@ static const char *describe_tasks(const Kernel *k, const Schedule *s,
 static const char *describe_packing(const Operand *o) {
   switch (o->packing) {
   case OPERAND_UNPACKED:
-    return o->prepack_pays ? "as it lies, kept in panels" : "as it lies";
+    return o->prepack_pays ? "unpacked, then prepacked" : "unpacked";
   case OPERAND_PACK_A_ROWS:
-    return "copied in rows";
+    return "packed by rows";
   case OPERAND_PACK_A_COLUMNS:
-    return "copied in columns";
+    return "packed by columns";
   case OPERAND_PACK_B:
-    return o->prepack_pays ? "in panels, kept" : "copied in panels";
+    return o->prepack_pays ? "prepacked panels" : "packed panels";
   case OPERAND_PACK_B_TRANSPOSED:
-    return o->prepack_pays ? "turned into panels, kept" : "turned into panels";
+    return o->prepack_pays ? "transposed, prepacked panels"
+                           : "transposed, packed panels";
   case OPERAND_PACK_B_IM2COL:
-    return "in panels out of a window";
+    return "im2col panels";
   }
   return "";
 }
@@ -58,11 +59,11 @@ static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
   Buffer out = {.arena = arena};
   const BatchedGemm *p = s->batched_gemm;
   if (p && p->nr_vectors)
-    return arena_printf(arena, "%u × %u in registers, all as it lies", p->mr,
+    return arena_printf(arena, "%u × %u in registers, all unpacked", p->mr,
                         p->nr_vectors * s->width);
   if (p)
     return arena_printf(
-        arena, "%lld × %lld by %lld terms, %lld at a time: constants here",
+        arena, "%lld × %lld by %lld terms, %lld per vector, constant sizes",
         (long long)p->rows, (long long)p->columns, (long long)p->depth,
         (long long)p->per_register);
   for (uint32_t j = 0; s->gemm_tilings && j < k->loops.len; j++) {
@@ -72,8 +73,9 @@ static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
     bool vectorize_channels = t->window && t->window->vectorize_channels;
     buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
                   out.len ? "; " : "", t->mr, t->nr_vectors * s->width,
-                  t->element_dtype == DT_I32 ? " by pairs of bf16" : "",
-                  vectorize_channels ? "a window" : describe_packing(&t->a),
+                  t->element_dtype == DT_I32 ? " with bf16 pairs" : "",
+                  vectorize_channels ? "a convolution window"
+                                     : describe_packing(&t->a),
                   describe_packing(vectorize_channels ? &t->a : &t->b));
   }
   return out.text;
@@ -103,7 +105,7 @@ static bool has_nontemporal_store(const Kernel *k, const Schedule *s) {
 static const char *describe_vectors(const Kernel *k, const Schedule *s,
                                     Arena *arena) {
   const char *nontemporal =
-      has_nontemporal_store(k, s) ? ", stored past the caches" : "";
+      has_nontemporal_store(k, s) ? ", non-temporal stores" : "";
   if (s->shape == TASK_COLUMNS && has_reduction(k))
     return arena_printf(arena, "%u lanes, sums of at most %lld columns%s",
                         s->width, (long long)s->task_columns, nontemporal);

@@ -69,11 +69,11 @@ static void warn_no_compiler(const Toolchain *tools) {
   snprintf(n.message, sizeof n.message,
            "there is no C compiler: kernels are interpreted, which is slow");
   snprintf(n.note, sizeof n.note,
-           "not found: %.200s; the last digits of floats may differ from those "
-           "of compiled kernels",
+           "not found: %.200s; the last digits of floats may differ from "
+           "compiled kernels",
            tools->name);
   snprintf(n.help, sizeof n.help,
-           "install gcc or clang, or let AXON_CC name a compiler");
+           "install gcc or clang, or set AXON_CC to a compiler");
   warn_once(&n);
 }
 
@@ -86,20 +86,21 @@ static void warn_compile_failed(const char *reason,
   bool disk_is_full = strstr(reason, strerror(ENOSPC)) != NULL;
   bool is_our_bug = !disk_is_full && strstr(reason, "kernel.c:") != NULL;
   snprintf(n.message, sizeof n.message,
-           "%sa kernel was not compiled, and is interpreted",
+           "%sa kernel was not compiled: it is interpreted",
            is_our_bug ? "compiler bug: " : "");
   if (process && compile_process_keeps_files())
     snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", reason,
              compile_process_folder(process));
   else
     snprintf(n.note, sizeof n.note, "%s", reason);
-  snprintf(n.help, sizeof n.help, "%s",
-           disk_is_full ? "make room there, or let TMPDIR name another folder"
-           : !is_our_bug
-               ? "axon doctor tries the compiler; AXON_CC names another one"
-           : compile_process_keeps_files()
-               ? "please report it, with what was kept"
-               : "AXON_CC_DEBUG=1 keeps the C text and what the compiler said");
+  snprintf(
+      n.help, sizeof n.help, "%s",
+      disk_is_full ? "free space there, or set TMPDIR to another folder"
+      : !is_our_bug
+          ? "run axon doctor to test the compiler; AXON_CC selects another one"
+      : compile_process_keeps_files()
+          ? "please report it, with the kept files"
+          : "AXON_CC_DEBUG=1 keeps the C code and the compiler output");
   warn_once(&n);
 }
 
@@ -233,8 +234,8 @@ static void collect_compile(JitObject *o) {
   bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
   if (succeeded && !(succeeded = load_compiled(o))) {
     const char *error = dlerror();
-    snprintf(reason, sizeof reason, "it cannot be loaded: %.200s",
-             error ? error : "it cannot be read");
+    snprintf(reason, sizeof reason, "cannot load it: %.200s",
+             error ? error : "cannot read it");
   }
   end_compile(o, succeeded, reason);
 }

@@ -209,11 +209,9 @@ static int timeout_setting(void) {
 bool toolchain_check(Fault *fault) {
   if (timeout_setting())
     return true;
-  fault_set(fault, "AXON_CC_SECONDS=%s is no number of seconds",
+  fault_set(fault, "AXON_CC_SECONDS=%s is not a number of seconds",
             getenv("AXON_CC_SECONDS"));
-  fault_set_help(fault,
-                 "give 1 or more, or leave it unset: then the C compiler "
-                 "has %d s for a kernel",
+  fault_set_help(fault, "use 1 or more, or unset it (default: %d s per kernel)",
                  DEFAULT_TIMEOUT_SECONDS);
   return false;
 }

@@ -28,10 +28,9 @@ const char *cuda_arch_named(const char *name, Fault *fault) {
     if (strcmp(cuda_archs[k], name) == 0)
       return cuda_archs[k];
   const char *same_number = cuda_arch_of_number(name);
-  fault_set(fault, "`%.40s` is no architecture that kernels are made for",
-            name);
+  fault_set(fault, "`%.40s` is not a supported GPU architecture", name);
   if (same_number)
-    fault_set_help(fault, "`%s` is the one of that number", same_number);
+    fault_set_help(fault, "did you mean `%s`?", same_number);
   else
     fault_set_help(fault,
                    "these are sm_75 (Turing), sm_80 and sm_86 (Ampere), "

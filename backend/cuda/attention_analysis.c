@@ -527,7 +527,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
 }
 
 void attention_pass_print(Buffer *out, const AttentionPass *t) {
-  buffer_printf(out, "rows between two products, a tile for %s: ", t->arch);
+  buffer_printf(out, "fused attention, tile for %s: ", t->arch);
   gemm_schedule_print(out, &t->s);
   if (t->override_error)
     buffer_printf(out, " (%s)", t->override_error);

@@ -48,9 +48,10 @@ static void prepare_one(const Graph *g, FusionGroup *c, const Device *d) {
                               : kernel_operation_count(c->kernel);
   c->fallback_reason = NULL;
   if (!g->hot && work < (double)g->jit_threshold)
-    c->fallback_reason = c->library_op ? NULL : "too little work to compile";
+    c->fallback_reason =
+        c->library_op ? NULL : "below the compilation threshold";
   else if (!(c->backend_data = cuda_kernel_cache_get(c, d)) && !c->library_op)
-    c->fallback_reason = "there is no kernel for something in it yet";
+    c->fallback_reason = "no CUDA code generation for one of its operations";
 }
 
 static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
@@ -208,7 +209,7 @@ static bool launch_pass(Device *d, const FusionGroup *c, CachedKernel *p,
   if (pass->max_grid_blocks && blocks > pass->max_grid_blocks)
     blocks = pass->max_grid_blocks;
   if (blocks > INT32_MAX) {
-    fault_set_kind(fault, FAULT_MEMORY, "more blocks than a GPU starts");
+    fault_set_kind(fault, FAULT_MEMORY, "too many thread blocks for a GPU");
     return false;
   }
   if (indirect && !fill_indirect_args(d, c, p, pass, run, args, fault))
@@ -300,7 +301,7 @@ static bool run_on_device(Graph *g, FusionGroup *c, bool *done, Fault *fault) {
   if (!run_kernel(g, d, c, &check_failed, fault))
     return false;
   if (check_failed)
-    c->fallback_reason = "an index or divisor is wrong";
+    c->fallback_reason = "an index or divisor is invalid";
   *done = !check_failed;
   return true;
 }

@@ -132,20 +132,19 @@ static void fault_out_of_memory(DeviceAllocator *m, size_t bytes,
   size_text(text[0], total);
   if (bytes > total) {
     fault_set_help(fault,
-                   "it has %s: work on it in parts, or reduce it before it "
-                   "is stored",
+                   "it has %s: process the data in parts, or reduce it before "
+                   "it is stored",
                    text[0]);
   } else if (cuda_memory_info(m->gpu, &unused, &total, &ignored)) {
     size_text(text[1], unused);
     fault_set_help(fault,
-                   "of %s %s are free, and this program holds %s: work on "
-                   "it in parts, or end others that use the GPU",
+                   "of %s, %s are free, and this program uses %s: process the "
+                   "data in parts, or end other programs that use the GPU",
                    text[0], text[1], live);
   } else {
-    fault_set_help(fault,
-                   "it has %s, of which this program holds %s: work on it "
-                   "in parts",
-                   text[0], live);
+    fault_set_help(
+        fault, "it has %s, and this program uses %s: process the data in parts",
+        text[0], live);
   }
 }
 
@@ -211,7 +210,7 @@ static bool alloc_buffer(DeviceAllocator *m, size_t bytes, DeviceBuffer *b,
   if (result == CU_OUT_OF_MEMORY)
     fault_out_of_memory(m, bytes, label, fault);
   else
-    cuda_check(m->gpu->api, result, fault, "taking %zu bytes of its memory",
+    cuda_check(m->gpu->api, result, fault, "allocating %zu bytes of GPU memory",
                bytes);
   return result == 0;
 }

@@ -15,7 +15,7 @@ enum {
 
 bool cuda_context_make_current(CudaContext *gpu, Fault *fault) {
   return cuda_check(gpu->api, gpu->api->context_set(gpu->context), fault,
-                    "choosing it");
+                    "selecting it");
 }
 
 /* The same, for what is put on the stream: behind all that was started. */
@@ -31,13 +31,13 @@ bool cuda_context_open(const CudaApi *api, int ordinal, CudaContext *out,
   *out = (CudaContext){.api = api};
   if (!cuda_device_info(api, ordinal, &out->info, fault) ||
       !cuda_check(api, api->device_get(&out->device, ordinal), fault,
-                  "taking device %d", ordinal) ||
+                  "opening device %d", ordinal) ||
       !cuda_check(api, api->context_retain(&out->context, out->device), fault,
                   "opening %s", out->info.name))
     return false;
   if (cuda_context_make_current(out, fault) &&
       cuda_check(api, api->stream_create(&out->stream, STREAM_NON_BLOCKING),
-                 fault, "making a stream"))
+                 fault, "creating a stream"))
     return true;
   api->context_release(out->device);
   return false;
@@ -57,7 +57,7 @@ void cuda_context_close(CudaContext *gpu) {
 bool cuda_synchronize(CudaContext *gpu, Fault *fault) {
   return make_current_and_flush(gpu, fault) &&
          cuda_check(gpu->api, gpu->api->stream_synchronize(gpu->stream), fault,
-                    "waiting for what runs there");
+                    "waiting for kernels");
 }
 
 bool cuda_memory_info(CudaContext *gpu, uint64_t *unused, uint64_t *total,
@@ -65,7 +65,7 @@ bool cuda_memory_info(CudaContext *gpu, uint64_t *unused, uint64_t *total,
   size_t sizes[2] = {0};
   bool good = cuda_context_make_current(gpu, fault) &&
               cuda_check(gpu->api, gpu->api->mem_info(&sizes[0], &sizes[1]),
-                         fault, "asking how much memory is free");
+                         fault, "querying free memory");
   *unused = sizes[0];
   *total = sizes[1];
   return good;
@@ -96,11 +96,13 @@ bool cuda_get_function(CudaContext *gpu, CuModule module, const char *name,
                   "finding the kernel %.100s", name))
     return false;
   return shared <= DEFAULT_SHARED_BYTES ||
-         cuda_check(api,
-                    api->function_set_attribute(
-                        *out, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED, (int)shared),
-                    fault, "giving the kernel %.100s %u bytes of shared memory",
-                    name, shared);
+         cuda_check(
+             api,
+             api->function_set_attribute(
+                 *out, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED, (int)shared),
+             fault,
+             "allocating for the kernel %.100s %u bytes of shared memory", name,
+             shared);
 }
 
 bool cuda_launch(CudaContext *gpu, const CudaLaunch *l, Fault *fault) {
@@ -162,10 +164,9 @@ void *cuda_host_alloc(CudaContext *gpu, size_t bytes, Fault *fault) {
   bool good =
       cuda_context_make_current(gpu, fault) &&
       cuda_check(gpu->api, gpu->api->host_alloc(&at, bytes, 0), fault,
-                 "taking %zu bytes of the host's memory for copies", bytes);
+                 "allocating %zu bytes of host memory for copies", bytes);
   if (!good && fault->kind == FAULT_MEMORY)
-    fault_set_help(fault,
-                   "so much of it cannot be kept from being swapped out");
+    fault_set_help(fault, "this amount of host memory cannot be pinned");
   return good ? at : NULL;
 }
 
@@ -181,7 +182,7 @@ bool cuda_event_create(CudaContext *gpu, CuEvent *out, Fault *fault) {
   *out = NULL;
   return cuda_context_make_current(gpu, fault) &&
          cuda_check(gpu->api, gpu->api->event_create(out, EVENT_DEFAULT), fault,
-                    "making an event");
+                    "creating an event");
 }
 
 void cuda_event_destroy(CudaContext *gpu, CuEvent event) {
@@ -203,7 +204,7 @@ bool cuda_event_elapsed(CudaContext *gpu, CuEvent first, CuEvent last,
               cuda_check(gpu->api, gpu->api->event_synchronize(last), fault,
                          "waiting for an event") &&
               cuda_check(gpu->api, gpu->api->event_elapsed(&ms, first, last),
-                         fault, "asking for the time between events");
+                         fault, "querying the time between events");
   *seconds = 1e-3 * (double)ms;
   return good;
 }

@@ -23,8 +23,7 @@ static void check_first_device(CudaState *s) {
   const CudaDeviceInfo *d = &s->devices[0];
   if (10 * d->major + d->minor < CUDA_MIN_ARCH) {
     fault_set(&s->device_fault,
-              "%s is of compute capability %d.%d: 7.5 is the "
-              "least",
+              "%s has compute capability %d.%d; at least 7.5 is required",
               d->name, d->major, d->minor);
     fault_set_help(&s->device_fault,
                    "it takes a GPU of 2018 (Turing) or later");
@@ -34,8 +33,7 @@ static void check_first_device(CudaState *s) {
               "%s",
               s->nvrtc->major, s->nvrtc->minor, d->name, d->arch);
     fault_set_help(&s->device_fault,
-                   "let AXON_NVRTC name a newer one, or update "
-                   "CUDA's toolkit");
+                   "set AXON_NVRTC to a newer one, or update the CUDA toolkit");
   }
 }
 
@@ -45,10 +43,10 @@ static void probe_devices(CudaState *s) {
       !cuda_device_count(s->api, &s->count, fault))
     return;
   if (!s->count) {
-    fault_set(fault, "the driver has no device");
-    fault_set_help(fault,
-                   "nvidia-smi -L lists what it sees; CUDA_VISIBLE_DEVICES "
-                   "may hide it");
+    fault_set(fault, "the driver finds no device");
+    fault_set_help(
+        fault,
+        "nvidia-smi -L lists the devices; CUDA_VISIBLE_DEVICES may hide one");
   }
   for (int k = 0; k < s->count && k < CUDA_MAX_DEVICES; k++)
     if (!cuda_device_info(s->api, k, &s->devices[k], fault))
@@ -96,7 +94,7 @@ static bool run_test_kernel(CudaContext *gpu, CuFunction function,
     return false;
   for (int k = 0; k < TEST_ELEMENTS; k++)
     if (x[k] != (float)(2 * (k % 7) + k)) {
-      fault_set(fault, "the GPU: a kernel gave %g in the place of %d",
+      fault_set(fault, "the GPU: a test kernel returned %g; expected %d",
                 (double)x[k], 2 * (k % 7) + k);
       return false;
     }
@@ -114,7 +112,7 @@ static bool test_code(CudaContext *gpu, const CompiledCode *code,
   bool good =
       cuda_get_function(gpu, module, "axon_trial", 0, &function, fault) &&
       cuda_check(gpu->api, gpu->api->mem_alloc(&at, sizeof x), fault,
-                 "taking %zu bytes of its memory", sizeof x) &&
+                 "allocating %zu bytes of GPU memory", sizeof x) &&
       run_test_kernel(gpu, function, at, x, fault);
   if (at)
     gpu->api->mem_free(at);
@@ -156,13 +154,12 @@ bool cuda_is_usable(Fault *fault) {
   if (!*first->message && !*second->message)
     return true;
   const char *help = *first->message ? first->help : second->help;
-  fault_set(fault, "nothing runs on the target cuda: %.200s%s%.180s",
+  fault_set(fault, "the target cuda is not available: %.200s%s%.180s",
             first->message, *first->message && *second->message ? "; " : "",
             second->message);
-  fault_set_help(fault, "%.200s%s", help,
-                 *first->message && *second->message
-                     ? "; axon doctor has the way to the rest"
-                     : "");
+  fault_set_help(
+      fault, "%.200s%s", help,
+      *first->message && *second->message ? "; run axon doctor for help" : "");
   fault->kind = FAULT_TARGET_UNAVAILABLE;
   return false;
 }

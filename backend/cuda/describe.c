@@ -37,7 +37,7 @@ static const char *report_text(CachedKernel *p, Device *d, const CudaKernel *k,
   Fault fault = {0};
   cached_kernel_dump_source(p);
   if (!d->nvrtc)
-    return "not known: there is no NVRTC here that compiles for it";
+    return "not known: no NVRTC on this machine compiles for it";
   bool good = cached_kernel_compile(p, d, &code, &fault);
   for (uint32_t j = 0; good && j < k->passes.len; j++)
     if (ptxas_report(code.log, k->passes.at[j]->name, &r))
@@ -111,7 +111,7 @@ static bool describe_routine(const FusionGroup *c, Arena *arena, bool code,
   CudaKernel k;
   Device *d = device_get(&ignored);
   CachedKernel *p = c->backend_data;
-  about->task_shape = "the CPU's, to which what it reads is copied";
+  about->task_shape = "on the CPU: its inputs are copied to the CPU";
   if (!p)
     return true;
   if (!d || !library_kernel_emit(c->nodes.at[0], &d->target, arena, &k) ||

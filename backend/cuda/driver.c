@@ -20,8 +20,8 @@ _Static_assert(ARRAY_LEN(symbols) - 1 == sizeof(CudaApi) / sizeof(void *),
 
 /* ---- errors ---- */
 
-#define CONTEXT_LOST_HELP                                                     \
-  "what is in the GPU's memory is lost to this process: start it again, and " \
+#define CONTEXT_LOST_HELP                                  \
+  "this process has lost its GPU memory: restart it, and " \
   "please report it"
 
 typedef struct DriverError {
@@ -47,7 +47,7 @@ static void error_text(const CudaApi *api, CuResult result, char out[200]) {
   const DriverError *e = find_error(result);
   const char *name = NULL, *text = NULL;
   if (api->error_name(result, &name) != 0 || !name)
-    name = e ? e->name : "an error that the driver has no name for";
+    name = e ? e->name : "unknown driver error";
   if (api->error_string(result, &text) != 0 || !text)
     snprintf(out, 200, "%.90s (%d)", name, result);
   else
@@ -113,15 +113,16 @@ static bool has_nvidia_gpu(void) {
 
 static void fault_no_driver(Fault *fault) {
   if (has_nvidia_gpu()) {
-    fault_set(fault, "there is a GPU of NVIDIA, but not its driver: "
-                     "libcuda.so.1 is not found");
+    fault_set(
+        fault,
+        "found an NVIDIA GPU, but not its driver: libcuda.so.1 is missing");
     fault_set_help(
         fault, "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
                "ubuntu-drivers install); a container wants the host's "
                "(--gpus all)");
   } else {
-    fault_set(fault, "there is no GPU of NVIDIA that this system shows, nor "
-                     "its driver: libcuda.so.1 is not found");
+    fault_set(fault,
+              "found no NVIDIA GPU and no driver: libcuda.so.1 is missing");
     fault_set_help(
         fault, "programs run on the CPU without one; where there is one, "
                "install its driver, and give it to the container (--gpus all)");
@@ -144,11 +145,11 @@ static void find_driver(void) {
   Fault *fault = &driver.fault;
   switch (load_driver()) {
   case LOAD_OK:
-    driver.good = cuda_check(&driver.api, driver.api.init(0), fault,
-                             "beginning to use it");
+    driver.good =
+        cuda_check(&driver.api, driver.api.init(0), fault, "initializing it");
     break;
   case LOAD_INVALID:
-    fault_set(fault, "the driver of the GPU, libcuda.so.1, cannot be used: %s",
+    fault_set(fault, "cannot use the GPU driver, libcuda.so.1: %s",
               driver.library.error);
     fault_set_help(fault,
                    "install a driver for CUDA 12 or later (525 or later)");
@@ -180,7 +181,7 @@ const char *cuda_api_path(void) {
 bool cuda_version(const CudaApi *api, int *version, Fault *fault) {
   *version = 0;
   return cuda_check(api, api->driver_version(version), fault,
-                    "asking for the driver's version");
+                    "querying the driver version");
 }
 
 bool cuda_device_count(const CudaApi *api, int *count, Fault *fault) {
@@ -221,7 +222,7 @@ static void set_arch_name(CudaDeviceInfo *d) {
 static bool device_at(const CudaApi *api, int ordinal, CuDevice *device,
                       Fault *fault) {
   return cuda_check(api, api->device_get(device, ordinal), fault,
-                    "taking device %d", ordinal);
+                    "opening device %d", ordinal);
 }
 
 bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
@@ -231,9 +232,9 @@ bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
   *out = (CudaDeviceInfo){0};
   if (!device_at(api, ordinal, &device, fault) ||
       !cuda_check(api, api->device_name(out->name, sizeof out->name, device),
-                  fault, "asking for the name of device %d", ordinal) ||
+                  fault, "querying the name of device %d", ordinal) ||
       !cuda_check(api, api->device_memory(&memory, device), fault,
-                  "asking for the memory of device %d", ordinal))
+                  "querying the memory of device %d", ordinal))
     return false;
   out->name[sizeof out->name - 1] = 0;
   out->memory_bytes = memory;
@@ -249,7 +250,7 @@ bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
     if (!cuda_check(
             api,
             api->device_attribute(wanted[k].value, wanted[k].number, device),
-            fault, "asking device %d for %s", ordinal, wanted[k].name))
+            fault, "querying device %d for %s", ordinal, wanted[k].name))
       return false;
   set_arch_name(out);
   return true;

@@ -383,7 +383,7 @@ bool gemm_pass_needs_fission(const Kernel *k) {
 }
 
 void gemm_pass_print(Buffer *out, const GemmPass *t) {
-  buffer_printf(out, "a tile for %s: ", t->arch);
+  buffer_printf(out, "tile for %s: ", t->arch);
   gemm_schedule_print(out, &t->s);
   if (t->shape.a.dtype == DT_F32 && t->s.way != MMA_KIND_FMA)
     buffer_puts(out, ", f32 rounded to tf32");

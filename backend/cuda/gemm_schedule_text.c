@@ -87,13 +87,12 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
     size_t len = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
     const ScheduleField *f = find_field(text, name);
     if (!f) {
-      buffer_printf(why, "%.*s is no field of a schedule", (int)name, text);
+      buffer_printf(why, "%.*s is not a field of a schedule", (int)name, text);
       return false;
     }
     if (name == len ||
         !read_value(f, text + name + 1, len - name - 1, field_at(&to, f))) {
-      buffer_printf(why, "%.*s: that is no value of %s", (int)len, text,
-                    f->name);
+      buffer_printf(why, "%.*s: invalid value of %s", (int)len, text, f->name);
       return false;
     }
     text += len;

@@ -218,7 +218,7 @@ bool launch_graph_flush(CudaContext *gpu, Fault *fault) {
   uint64_t hash = hash_of(t);
   CachedGraph *x = t->count >= MIN_GRAPH_LAUNCHES ? find_graph(t, hash) : NULL;
   bool good = cuda_check(gpu->api, gpu->api->context_set(gpu->context), fault,
-                         "choosing it") &&
+                         "selecting it") &&
               (x ? launch_cached(gpu, x, fault) : launch_each(gpu, fault));
   if (!x && t->count >= MIN_GRAPH_LAUNCHES)
     cache_graph(t, gpu->api, hash);

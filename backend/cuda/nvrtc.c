@@ -36,9 +36,9 @@ static struct {
   Fault fault; /* where it is not good */
 } found = {.once = PTHREAD_ONCE_INIT};
 
-#define INSTALL_HELP                                                      \
-  "install CUDA's toolkit, or the library alone: apt install libnvrtc12 " \
-  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc (CUDA 12: "   \
+#define INSTALL_HELP                                                        \
+  "install the CUDA toolkit, or only this library: apt install libnvrtc12 " \
+  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc (CUDA 12: "     \
   "nvidia-cuda-nvrtc-cu12); or let AXON_NVRTC name the file"
 
 /* ---- loading ---- */
@@ -58,13 +58,13 @@ static bool load_candidate(Nvrtc *n, const char *name, Fault *fault) {
       return true;
     }
     snprintf(library.error, sizeof library.error,
-             "it is NVRTC %d.%d, and must be of CUDA %d or later", n->major,
+             "found NVRTC %d.%d; CUDA %d or later is required", n->major,
              n->minor, MIN_MAJOR);
     unload_library(&library);
   }
   if (!*fault->message && end != LOAD_ABSENT) {
-    fault_set(fault, "NVRTC, the compiler for GPUs, cannot be used: %.150s: %s",
-              name, library.error);
+    fault_set(fault, "cannot use NVRTC, the CUDA compiler: %.150s: %s", name,
+              library.error);
     fault_set_help(fault, INSTALL_HELP);
   }
   return false;
@@ -83,9 +83,9 @@ static void load_requested(Nvrtc *n, const char *requested, Fault *fault) {
   if (*wrong.message)
     fault_set(fault, "AXON_NVRTC: %s", wrong.message);
   else
-    fault_set(fault, "AXON_NVRTC=%.300s: there is no such file", requested);
-  fault_set_help(fault, "give the path of NVRTC's library, libnvrtc.so.13 or "
-                        "libnvrtc.so.12, or leave it unset");
+    fault_set(fault, "AXON_NVRTC=%.300s: file not found", requested);
+  fault_set_help(fault, "set it to the path of the library, libnvrtc.so.13 or "
+                        "libnvrtc.so.12, or unset it");
 }
 
 /* What a newer NVRTC makes an older driver does not load. */
@@ -101,12 +101,12 @@ static int max_driver_major(void) {
 
 static void fault_not_found(int newest, Fault *fault) {
   if (newest == MAX_MAJOR)
-    fault_set(fault, "NVRTC, the compiler for GPUs, is not found: "
-                     "libnvrtc.so.13 or libnvrtc.so.12");
+    fault_set(fault, "NVRTC, the CUDA compiler, is not found: libnvrtc.so.13 "
+                     "or libnvrtc.so.12");
   else
     fault_set(fault,
-              "NVRTC, the compiler for GPUs, is not found: "
-              "libnvrtc.so.%d, as the driver is for CUDA %d",
+              "NVRTC, the CUDA compiler, is not found: libnvrtc.so.%d (the "
+              "driver supports CUDA %d)",
               newest, newest);
   fault_set_help(fault, INSTALL_HELP);
 }
@@ -149,11 +149,11 @@ bool nvrtc_compiles(const Nvrtc *n, const char *arch) {
 static bool check_arch(const Nvrtc *n, const char *arch, Fault *fault) {
   if (nvrtc_compiles(n, arch))
     return true;
-  fault_set(fault,
-            "NVRTC %d.%d does not compile for %.20s: it does for sm_%d "
-            "to sm_%d",
-            n->major, n->minor, arch, n->archs[0], n->archs[n->arch_count - 1]);
-  fault_set_help(fault, "let AXON_NVRTC name one of another version");
+  fault_set(
+      fault,
+      "NVRTC %d.%d does not compile for %.20s; it supports sm_%d to sm_%d",
+      n->major, n->minor, arch, n->archs[0], n->archs[n->arch_count - 1]);
+  fault_set_help(fault, "set AXON_NVRTC to another version");
   fault->kind = FAULT_TARGET_UNAVAILABLE;
   return false;
 }
@@ -183,10 +183,11 @@ static void fault_compile(const Nvrtc *n, int result,
             n->api.error_string(result), line);
   fault->kind = FAULT_TARGET_UNAVAILABLE;
   if (result == NVRTC_BUILTINS)
-    fault_set_help(fault, "libnvrtc-builtins.so.%d.%d is to lie beside %.150s",
+    fault_set_help(fault,
+                   "libnvrtc-builtins.so.%d.%d must be in the folder of %.150s",
                    n->major, n->minor, n->path);
   else if (result == NVRTC_COMPILATION || result == NVRTC_INVALID_OPTION)
-    fault_set_help(fault, "this is a fault of Axon: please report it");
+    fault_set_help(fault, "this is an internal error: please report it");
 }
 
 /* Of a size that one function tells, by another one; NUL-ended.  NULL: it says
@@ -212,7 +213,7 @@ static bool fetch_code(const Nvrtc *n, NvrtcProgram program, bool ptx,
                             ptx ? api->ptx : api->cubin, &out->size);
   if (!out->bytes)
     fault_set_kind(fault, FAULT_MEMORY,
-                   "NVRTC gave no code, or there is no memory for it");
+                   "NVRTC returned no code, or out of memory");
   return out->bytes;
 }
 

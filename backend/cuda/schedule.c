@@ -557,11 +557,11 @@ void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, "points");
     break;
   case CUDA_TRANSPOSE:
-    buffer_printf(out, "squares of %u turned along i%u", s->tile_side,
+    buffer_printf(out, "transposed tiles of %u along i%u", s->tile_side,
                   s->transposed_axis);
     break;
   case CUDA_ROW:
-    buffer_printf(out, "teams of %u%s", s->group_threads,
+    buffer_printf(out, "thread groups of %u%s", s->group_threads,
                   s->coalesce_outer ? " across points" : "");
     break;
   case CUDA_GEMM:
@@ -583,7 +583,7 @@ void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
     buffer_printf(out, ", rows in registers, %u each",
                   s->vectors_in_registers * s->vector_width);
   if (s->online_softmax)
-    buffer_puts(out, ", sums online");
+    buffer_puts(out, ", online sums");
   if (s->reduction_chunk)
     buffer_printf(out, ", sums of %lld terms", (long long)s->reduction_chunk);
 }

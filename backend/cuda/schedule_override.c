@@ -65,7 +65,7 @@ bool override_read_line(char *text, OverrideLine *to, Buffer *why) {
   char *colon = strchr(text, ':');
   *to = (OverrideLine){.schedule = ""};
   if (!colon) {
-    buffer_puts(why, "there is no `:` before the schedule");
+    buffer_puts(why, "missing `:` before the schedule");
     return false;
   }
   *colon = 0;
@@ -79,12 +79,12 @@ bool override_read_line(char *text, OverrideLine *to, Buffer *why) {
   snprintf(to->arch, sizeof to->arch, "%s", arch);
   const char *same_number = cuda_arch_of_number(arch);
   if (same_number && strcmp(same_number, arch) != 0)
-    buffer_printf(why, "`%.40s` is no architecture, but `%s`", arch,
-                  same_number);
+    buffer_printf(why, "`%.40s` is not an architecture; did you mean `%s`?",
+                  arch, same_number);
   else if (strcmp(arch, "*") != 0 && !gpu_spec(arch, &gpu))
-    buffer_printf(why, "`%.40s` is no architecture", arch);
+    buffer_printf(why, "`%.40s` is not an architecture", arch);
   else if (!read_dtype(type, &to->dtype))
-    buffer_printf(why, "`%.40s` is none of f16, bf16, f32, f64 and *", type);
+    buffer_printf(why, "`%.40s` is not f16, bf16, f32, f64 or *", type);
   else if (!read_sizes(sizes, to) || *next_word(&text))
     buffer_printf(why, "`%.40s` is not ROWSxCOLUMNSxTERMS", sizes);
   else
@@ -97,13 +97,12 @@ static void fault_line(uint32_t number, const char *why) {
   if (number)
     fault_set(&file.fault, "%.200s:%u: %.200s", file.path, number, why);
   else
-    fault_set(&file.fault, "AXON_SCHEDULES=%.200s cannot be read: %.200s",
+    fault_set(&file.fault, "cannot read AXON_SCHEDULES=%.200s: %.200s",
               file.path, why);
   file.fault.kind = FAULT_TARGET_UNAVAILABLE;
-  fault_set_help(
-      &file.fault,
-      "a line is like `sm_90a bf16 4096x4096x*: m=128 n=256 stages=4`; "
-      "axon plan prints schedules as they are");
+  fault_set_help(&file.fault,
+                 "write a line like `sm_90a bf16 4096x4096x*: m=128 n=256 "
+                 "stages=4`; axon plan prints schedules in this form");
 }
 
 static void add_line(char *text, uint32_t number) {
@@ -114,7 +113,7 @@ static void add_line(char *text, uint32_t number) {
   OverrideLine *to = &file.lines[file.count];
   char *copy = strdup(text);
   if (file.count == MAX_LINES)
-    fault_line(number, "there are more lines than are read");
+    fault_line(number, "the file has too many lines");
   else if (!copy || !override_read_line(copy, to, &why))
     fault_line(number, copy ? why.text : "out of memory");
   if (!file.good) {

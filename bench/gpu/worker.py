@@ -17,7 +17,7 @@ torch = peers.torch
 
 
 class Clock:
-    """Median milliseconds by events, the second cache cold."""
+    """Median milliseconds by events, L2 cache cold."""
 
     def __init__(self):
         self.flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")

@@ -205,7 +205,7 @@ static void put_type_action(void *arg, const InlayHint *hint) {
   json_comma(request->out);
   buffer_puts(request->out, "{\"title\":");
   Buffer title = {0};
-  buffer_printf(&title, "write the type: %s", hint->type);
+  buffer_printf(&title, "add the type: %s", hint->type);
   json_quote(request->out, title.text);
   buffer_free(&title);
   json_string_field(request->out, "kind", "refactor.rewrite");

@@ -164,7 +164,7 @@ static void worker_start(Server *server, Document *document) {
   close(sockets[1]);
   if (pid < 0) {
     close(sockets[0]);
-    log_message(server, "axon lsp: no process could be started");
+    log_message(server, "axon lsp: cannot start a process");
     document->worker.failed = true;
     return;
   }
@@ -192,7 +192,7 @@ void document_request(Server *server, Document *document, const char *id,
     worker_start(server, document);
   Worker *w = &document->worker;
   if (!w->pid) {
-    server_error(server, id, INTERNAL_ERROR, "this text could not be checked");
+    server_error(server, id, INTERNAL_ERROR, "cannot check this text");
     return;
   }
   PendingRequest *p = mem_alloc(sizeof *p);
@@ -303,10 +303,10 @@ static void put_end(Buffer *out, int status) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
     buffer_puts(out, "takes too long");
   else if (WIFSIGNALED(status))
-    buffer_printf(out, "was ended by a signal (%s)",
+    buffer_printf(out, "was stopped by a signal (%s)",
                   strsignal(WTERMSIG(status)));
   else
-    buffer_printf(out, "ended with status %d", WEXITSTATUS(status));
+    buffer_printf(out, "exited with status %d", WEXITSTATUS(status));
 }
 
 /* It ended by itself: a fault of ours, or the text takes too long.  The log has
@@ -316,7 +316,7 @@ static void worker_failed(Server *server, Document *document) {
   Buffer text = {0};
   buffer_printf(&text, "axon lsp: checking %s ", document->path);
   put_end(&text, status);
-  buffer_puts(&text, "; it is tried again when the text changes");
+  buffer_puts(&text, "; Axon tries again when the text changes");
   log_message(server, text.text);
   if (!document->warned)
     message(server, "window/showMessage", text.text);

@@ -359,8 +359,7 @@ void lsp_formatting(LspRequest *request) {
     put_changed_lines(request, out.text ? out.text : "", out.len);
     buffer_putc(request->out, ']');
   } else {
-    request->error_message =
-        "this text has errors of syntax: it stays as it is";
+    request->error_message = "this text has syntax errors: it is not formatted";
   }
   buffer_free(&out);
 }

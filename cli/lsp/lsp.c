@@ -163,16 +163,18 @@ static void handle_request(Server *server, const char *id, const char *method,
     server_error(server, id, INVALID_REQUEST, "the server was shut down");
   } else if (strcmp(method, "initialize") == 0) {
     if (server->initialized)
-      server_error(server, id, INVALID_REQUEST, "initialize comes once");
+      server_error(server, id, INVALID_REQUEST,
+                   "initialize was already called");
     else
       initialize(server, id, params);
   } else if (!server->initialized) {
-    server_error(server, id, SERVER_NOT_INITIALIZED, "initialize comes first");
+    server_error(server, id, SERVER_NOT_INITIALIZED,
+                 "initialize must come first");
   } else if (strcmp(method, "shutdown") == 0) {
     server->shut_down = true;
     send_result(server, id, "null");
   } else if (!worker_has_method(method)) {
-    server_error(server, id, METHOD_NOT_FOUND, "there is no such method");
+    server_error(server, id, METHOD_NOT_FOUND, "unknown method");
   } else {
     const char *uri = lsp_string(params, "textDocument.uri");
     if (!uri) /* of what an earlier answer has brought */
@@ -188,18 +190,18 @@ static void handle_request(Server *server, const char *id, const char *method,
 static void handle_message(Server *server, const char *body, size_t len) {
   json_t *json = lsp_parse_json(body, len);
   if (!json) {
-    server_error(server, NULL, PARSE_ERROR, "this is no JSON");
+    server_error(server, NULL, PARSE_ERROR, "this is not JSON");
     return;
   }
   const char *method = lsp_string(json, "method");
   const json_t *id = lsp_get(json, "id");
   char *id_json = id_text(id);
   if (!json_is_object(json))
-    server_error(server, NULL, INVALID_REQUEST, "this is no message");
+    server_error(server, NULL, INVALID_REQUEST, "this is not a message");
   else if (!method && (lsp_get(json, "result") || lsp_get(json, "error")))
     ; /* an answer: nothing was asked */
   else if (!method || (id && !id_json))
-    server_error(server, id_json, INVALID_REQUEST, "this is no message");
+    server_error(server, id_json, INVALID_REQUEST, "this is not a message");
   else if (id)
     handle_request(server, id_json, method, lsp_get(json, "params"), body, len);
   else
@@ -258,19 +260,18 @@ static void handle_messages(Server *server) {
   while (!server->should_exit && at < in->len) {
     size_t body = header_end(in, at);
     if ((body ? body : in->len) - at > MAX_HEADER_BYTES) {
-      fail_protocol(server, "a header without an end");
+      fail_protocol(server, "a header has no end");
       return;
     }
     if (!body)
       break;
     int64_t len = content_length(in->text + at, body - at);
     if (len == -2) {
-      fail_protocol(server, "a Content-Length that cannot be");
+      fail_protocol(server, "invalid Content-Length");
       return;
     }
     if (len < 0) {
-      server_error(server, NULL, PARSE_ERROR,
-                   "a header without Content-Length");
+      server_error(server, NULL, PARSE_ERROR, "a header has no Content-Length");
       at = body;
       continue;
     }
@@ -341,7 +342,8 @@ int verb_lsp(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count)
-    return usage_error("lsp", "an editor starts this, and sends the texts");
+    return usage_error(
+        "lsp", "an editor starts this server and sends the source text");
   if (!lsp_load_json_library())
     return EXIT_DIAGNOSTICS;
   signal(SIGPIPE, SIG_IGN);

@@ -225,7 +225,7 @@ void lsp_rename(LspRequest *request) {
   const SymbolRef *place = name_at(request);
   const char *name = lsp_string(request->params, "newName");
   if (!place || !name) {
-    request->error_message = "there is no name here";
+    request->error_message = "no name here";
     return;
   }
   SymbolRef copy = *place;

@@ -261,7 +261,7 @@ def test_checker_dies():
     for method in ("window/logMessage", "window/showMessage"):
         said = c.note(method)
         assert said["type"] == 1, said
-        assert "a.axn was ended by a signal (Killed)" in said["message"], said
+        assert "a.axn was stopped by a signal (Killed)" in said["message"], said
     c.change(u, BAD)
     assert codes(c.diagnostics(u)) == ["E0308"]
     assert c.at("hover", u, (0, 8))

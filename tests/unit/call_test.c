@@ -243,13 +243,13 @@ static void test_no_tensors(void **state) {
   float x[2] = {0};
   const int64_t two = 2, below = -1, none[] = {3, 0};
   AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = &two};
-  no_tensor(*state, t, "its data are NULL");
-  no_tensor(*state, (AxnTensor){.dtype = AXN_F32}, "its data are NULL");
+  no_tensor(*state, t, "is NULL");
+  no_tensor(*state, (AxnTensor){.dtype = AXN_F32}, "is NULL");
   t.data = x;
   t.shape = NULL;
-  no_tensor(*state, t, "whose shape is NULL");
+  no_tensor(*state, t, "is NULL");
   t.shape = &below;
-  no_tensor(*state, t, "a size below 0");
+  no_tensor(*state, t, "a negative size");
   t.shape = &two;
   t.rank = AXN_RANK_MAX + 1; /* its sizes are not looked at */
   no_tensor(*state, t, "it is 0 to 32");
@@ -603,7 +603,7 @@ static void test_dlpack_in(void **state) {
   m->dl_tensor.dtype = (DLDataType){kDLFloat, 32, 1};
   m->dl_tensor.data = NULL;
   assert_null(axn_value_from_dlpack(*state, m));
-  assert_non_null(strstr(axn_diag_text(*state, 0), "its data are NULL"));
+  assert_non_null(strstr(axn_diag_text(*state, 0), "is NULL"));
   m->version.major = 2;
   assert_null(axn_value_from_dlpack(*state, m));
   assert_int_equal(deleted, 1);

@@ -89,15 +89,15 @@ static void test_opening_fails(void **state) {
     const char *function, *said;
     int after;
   } cases[] = {
-      {"device_get", "taking device 0", 0},
-      {"device_get", "taking device 0", 1},
+      {"device_get", "opening device 0", 0},
+      {"device_get", "opening device 0", 1},
       {"device_name", "the name of device 0", 0},
       {"device_memory", "the memory of device 0", 0},
       {"device_attribute", "COMPUTE_CAPABILITY_MAJOR", 0},
       {"device_attribute", "GLOBAL_MEMORY_BUS_WIDTH", 14},
       {"context_retain", "opening Fake GPU 0", 0},
-      {"context_set", "choosing it", 0},
-      {"stream_create", "making a stream", 0},
+      {"context_set", "selecting it", 0},
+      {"stream_create", "creating a stream", 0},
   };
   CudaContext other;
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
@@ -193,14 +193,14 @@ static void test_use(void **state) {
       {"copy_out", "copying 400 bytes from it"},
       {"copy", "copying 400 bytes on it"},
       {"fill", "filling 400 bytes"},
-      {"stream_wait", "waiting for what runs"},
-      {"host_take", "taking 10 bytes of the host's memory"},
-      {"event_create", "making an event"},
+      {"stream_wait", "waiting for kernels"},
+      {"host_take", "allocating 10 bytes of host memory"},
+      {"event_create", "creating an event"},
       {"event_record", "recording an event"},
       {"event_wait", "waiting for an event"},
-      {"event_elapsed", "the time between events"},
-      {"memory_info", "how much memory"},
-      {"context_set", "choosing it"},
+      {"event_elapsed", "time between events"},
+      {"memory_info", "querying free memory"},
+      {"context_set", "selecting it"},
   };
   CuModule other;
   CuEvent more;
@@ -347,7 +347,7 @@ static void test_memory_fails(void **state) {
   assert_int_equal(fault.kind, FAULT_TARGET_UNAVAILABLE);
   fake_inject_failure("context_set", 709, 0);
   assert_null(device_allocator_alloc(m, 1000, &use, &fault));
-  assert_said("choosing it");
+  assert_said("selecting it");
   for (uint64_t n = 1; n <= 2; n++) { /* of the host's memory, of the GPU's */
     mem_inject_failures_from(n);
     assert_null(device_allocator_alloc(m, 1000, &use, &fault));

@@ -80,9 +80,9 @@ static int look_at_report(const char *path, const char *arch, const char *text,
 
 /* A text that has tiles of products is for one architecture. */
 static bool is_for_other(const char *text, const char *arch, char own[16]) {
-  const char *at = strstr(text, "a tile for ");
+  const char *at = strstr(text, "tile for ");
   *own = 0;
-  return at && sscanf(at, "a tile for %15[^:]", own) == 1 &&
+  return at && sscanf(at, "tile for %15[^:]", own) == 1 &&
          strcmp(own, arch) != 0;
 }
 

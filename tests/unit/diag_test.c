@@ -59,7 +59,7 @@ static void test_steps(void **state) {
                 "32 * 13 * 13 = 5408");
   diag_add_step(f->arena, d, at(f, n, "linear fc1"), "fc1.w : f32[128, 9216]",
                 NULL);
-  d->primary_label = "5408 columns arrive";
+  d->primary_label = "5408 columns found";
   d->help = "declare fc1 with 5408 inputs";
   renders(f, d,
           "error[E0301]: inner dimensions differ: 5408 and 9216\n"
@@ -69,7 +69,7 @@ static void test_steps(void **state) {
           "3 │   |> flatten                 f32[b, 5408]           "
           "32 * 13 * 13 = 5408\n"
           "4 │   |> linear fc1              fc1.w : f32[128, 9216]\n"
-          "  │      ────────── 5408 columns arrive\n"
+          "  │      ────────── 5408 columns found\n"
           "  ╰─ help: declare fc1 with 5408 inputs\n");
 }
 

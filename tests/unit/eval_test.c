@@ -369,7 +369,7 @@ static void test_format(void **state) {
   is("(lit format \"%d|%5.2f|%-4s|%s%%\" 4 3 1.5 \"ab\" (list 1))",
      "\"3| 1.50|ab  |list [1]%\"");
   is("(lit format \"%d\" 2 \"%d\" 7)", "\"7\"");
-  fails("(lit format \"%d\" 1 1.5)", 509, "wants an integer");
+  fails("(lit format \"%d\" 1 1.5)", 509, "needs an integer");
   is("(parse_int \"-42\")", "-42");
   is("(parse_float:f64 \"0.5\")", "0.5");
   fails("(parse_int \"4x\")", 509, "is no integer");

@@ -231,7 +231,7 @@ static void test_lazy_division(void **state) {
   CHECK_EACH(close1(n, i), SHAPE(4), at_, at_[0] ? 12 / at_[0] : -1);
   must_fail_to_build(
       node_select_lazy(&g, c, numbers(SHAPE(2)), numbers(SHAPE(3)), &fault),
-      "the branches of if differ in shape: i64[2] and i64[3]");
+      "the branches of `if` have different shapes: i64[2] and i64[3]");
 }
 
 /* The same read in two branches that exclude each other, and behind them. */

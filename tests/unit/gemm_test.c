@@ -21,13 +21,13 @@ static void test_record(void **state) {
   assert_true(gemm_schedule_parse(&back, " stages=4\n n=64 ", &why));
   assert_true(back.stages == 4 && back.n == 64 && back.m == 128);
   static const char *const wrong[][2] = {
-      {"m=64 height=3", "height is no field of a schedule"},
-      {"way=fast", "way=fast: that is no value of way"},
-      {"m=-1", "m=-1: that is no value of m"},
-      {"m=", "m=: that is no value of m"},
-      {"m", "m: that is no value of m"},
-      {"m=3x", "m=3x: that is no value of m"},
-      {"copy=1", "copy=1: that is no value of copy"},
+      {"m=64 height=3", "height is not a field of a schedule"},
+      {"way=fast", "way=fast: invalid value of way"},
+      {"m=-1", "m=-1: invalid value of m"},
+      {"m=", "m=: invalid value of m"},
+      {"m", "m: invalid value of m"},
+      {"m=3x", "m=3x: invalid value of m"},
+      {"copy=1", "copy=1: invalid value of copy"},
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
     why.len = 0;
@@ -58,26 +58,28 @@ static void test_change(void **state) {
   assert_true(s.way == MMA_KIND_WGMMA && s.flight == 1 && s.copy_a == 16);
   was = s;
   static const char *const wrong[][2] = {
-      {"n=100", "n is a multiple of 32"},
-      {"m=96", "warps_m is 1 to 3 groups, each of a multiple of 64 rows"},
-      {"stages=9", "shared memory or registers are not enough for it"},
-      {"persistent=0 stream=1", "stream=1 and pingpong=1 have persistent=1"},
-      {"flight=0", "flight is 1 to stages"},
-      {"split=2", "sums are cut by stream=1, not by split"},
-      {"way=fma", "way=fma has operands of the type of the sums"},
-      {"way=mma k=128", "k is twice or four times the terms of an mma"},
+      {"n=100", "n must be a multiple of 32"},
+      {"m=96",
+       "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
+      {"stages=9", "it exceeds shared memory or registers"},
+      {"persistent=0 stream=1", "stream=1 and pingpong=1 need persistent=1"},
+      {"flight=0", "flight must be from 1 to stages"},
+      {"split=2", "to split sums, use stream=1, not split"},
+      {"way=fma", "way=fma needs operands of the accumulator type"},
+      {"way=mma k=128", "k must be 2 or 4 times the depth of an mma"},
       {"way=mma m=48", "a warp has a power of two of rows and columns, at "
                        "least 16"},
-      {"way=mma stream=1", "stream, pingpong and persistent are of way=wgmma"},
-      {"raster=0", "raster and split are 1 at least, and split 32 at most"},
-      {"way=mma cluster_m=2", "cluster_m and cluster_n are of way=wgmma"},
-      {"cluster_m=3",
-       "cluster_m and cluster_n are powers of two, of at most 8 blocks"},
-      {"n=32 cluster_m=8", "a block's part of what clusters share has 8 rows"},
+      {"way=mma stream=1", "stream, pingpong and persistent need way=wgmma"},
+      {"raster=0", "raster and split must be at least 1, split at most 32"},
+      {"way=mma cluster_m=2", "cluster_m and cluster_n need way=wgmma"},
+      {"cluster_m=3", "cluster_m and cluster_n must be powers of two, at most "
+                      "8 blocks together"},
+      {"n=32 cluster_m=8",
+       "the part of a block in a cluster copy must have at least 8 rows"},
       {"store=direct",
-       "way=wgmma has copy=engine and store=shared or store=engine"},
-      {"store=engine waiting=5", "waiting is 1 to 4"},
-      {"m=512", "m and n are at most 256"},
+       "way=wgmma needs copy=engine, and store=shared or store=engine"},
+      {"store=engine waiting=5", "waiting must be 1 to 4"},
+      {"m=512", "m and n must be at most 256"},
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
     why.len = 0;
@@ -89,11 +91,11 @@ static void test_change(void **state) {
   assert_true(gemm_override(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
   why.len = 0;
   assert_false(gemm_override(&shape, &gpu, "cluster_n=2", &s, &why));
-  assert_string_equal(why.text, "blocks share no pixels: cluster_n is 1");
+  assert_string_equal(why.text, "blocks share no pixels: cluster_n must be 1");
   shape.tma_storable = false;
   why.len = 0;
   assert_false(gemm_override(&shape, &gpu, "store=engine waiting=1", &s, &why));
-  assert_string_equal(why.text, "results are none that TMA stores");
+  assert_string_equal(why.text, "TMA cannot store these results");
   buffer_free(&why);
 }
 
@@ -108,14 +110,15 @@ static void test_lines(void **state) {
   assert_true(l.dtype == DT_BF16 && l.m == 64 && l.n == -1 && l.k == 4096);
   assert_string_equal(l.schedule, " m=64 stages=4");
   static const char *const wrong[][2] = {
-      {"sm_90a bf16 *x*x*", "there is no `:` before the schedule"},
+      {"sm_90a bf16 *x*x*", "missing `:` before the schedule"},
       {"sm_90a bf16 *x*: m=1", "`*x*` is not ROWSxCOLUMNSxTERMS"},
       {"sm_90a bf16 *x-1x*: m=1", "`*x-1x*` is not ROWSxCOLUMNSxTERMS"},
       {"sm_90a bf16 1x2x3 4: m=1", "`1x2x3` is not ROWSxCOLUMNSxTERMS"},
-      {"sm_90a i32 *x*x*: m=1", "`i32` is none of f16, bf16, f32, f64 and *"},
-      {"sm_1 bf16 *x*x*: m=1", "`sm_1` is no architecture"},
-      {"sm_90 bf16 *x*x*: m=1", "`sm_90` is no architecture, but `sm_90a`"},
-      {"* * *x*x*: height=1", "height is no field of a schedule"},
+      {"sm_90a i32 *x*x*: m=1", "`i32` is not f16, bf16, f32, f64 or *"},
+      {"sm_1 bf16 *x*x*: m=1", "`sm_1` is not an architecture"},
+      {"sm_90 bf16 *x*x*: m=1",
+       "`sm_90` is not an architecture; did you mean `sm_90a`?"},
+      {"* * *x*x*: height=1", "height is not a field of a schedule"},
   };
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
     char text[80];

@@ -141,7 +141,7 @@ static void test_moved(void **state) {
   assert_true(last_of(t) == 0 && tensor_check(t, &fault));
   assert_int_equal(ftruncate(fd, PAGE), 0);
   assert_true(last_of(t) == 0);
-  says(t, "a part of it is gone");
+  says(t, "a part of the file is missing");
   close(fd);
   tensor_release(t);
   make(NULL);

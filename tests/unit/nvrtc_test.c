@@ -281,8 +281,8 @@ static int compile_fails(const char *message, const char *help, bool ptx) {
 }
 
 static int fails_builtins(void) {
-  return compile_fails("FAKE", "libnvrtc-builtins.so.12.8 is to lie beside",
-                       false);
+  return compile_fails(
+      "FAKE", "libnvrtc-builtins.so.12.8 must be in the folder", false);
 }
 
 static int fails_memory(void) {
@@ -417,8 +417,8 @@ static void test_refused(void **state) {
   text = simple;
   text.arch = "sm_30";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
-  assert_non_null(strstr(fault.message, "does not compile for sm_30: it does "
-                                        "for sm_"));
+  assert_non_null(strstr(fault.message, "does not compile for sm_30; it "
+                                        "supports sm_"));
   text.arch = "gfx90";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
 }

@@ -195,11 +195,11 @@ static void test_names(void **state) {
   assert_int_equal(count, 0);
   assert_null(file_names(temp_path("none.npz"), arena, &count, &fault));
   arena_free(arena);
-  check_fault_twice(data_path("stored.npz"), NULL, "it holds 9 tensors");
+  check_fault_twice(data_path("stored.npz"), NULL, "it contains 9 tensors");
   check_fault_twice(data_path("stored.npz"), &(LoadOptions){.name = "x"},
-                    "it holds no tensor \"x\"");
+                    "it contains no tensor \"x\"");
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "x"},
-                    "it holds no tensor \"x\"");
+                    "it contains no tensor \"x\"");
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "i16"},
                     "its elements are I16");
   check_fault_twice(data_path("f32.npy"), &(LoadOptions){.name = "x"},
@@ -210,8 +210,8 @@ static void test_paths(void **state) {
   (void)state;
   check_fault_twice("nowhere.npy", NULL,
                     "cannot read \"nowhere.npy\": No such file");
-  check_fault_twice("a.b/nothing", NULL, "does not say by its ending");
-  check_fault_twice("x.xyz", NULL, "does not say by its ending");
+  check_fault_twice("a.b/nothing", NULL, "has no known file extension");
+  check_fault_twice("x.xyz", NULL, "has no known file extension");
   assert_int_equal(mkdir(temp_path("d.npy"), 0777), 0);
   check_fault_twice(temp_path("d.npy"), NULL, "it is a directory");
   assert_int_equal(mkfifo(temp_path("f.npy"), 0666), 0);
@@ -362,7 +362,7 @@ static void test_bad_npy(void **state) {
     const char *dict, *message;
   } bad[] = {
       {DICT("<f4", "(4,)"), "f32[4] takes 16 bytes, 8 are there"},
-      {DICT("<f4", "(1,)"), "f32[1] takes 4 bytes, but 8 are there"},
+      {DICT("<f4", "(1,)"), "f32[1] needs 4 bytes, found 8"},
       {DICT("<f4", "(-2,)"), "no valid shape"},
       {DICT("<f4", "(9223372036854775807, 9223372036854775807)"),
        "larger than any file"},
@@ -444,7 +444,7 @@ static void test_bad_npz(void **state) {
   check_fault(write_file("x.npz", bytes, size), NULL, "damaged");
   BAD("x.npz", "not a zip file", "Not a zip archive");
   BAD("x.npz", "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-      "it holds no tensor");
+      "it contains no tensor");
 }
 
 /* ---- .safetensors from strangers ---- */
@@ -467,7 +467,7 @@ static void test_bad_safetensors(void **state) {
     const char *json, *message;
   } bad[] = {
       {ONE("F32", "[3]", "[0,12]"), "cut short"},
-      {ONE("F32", "[1]", "[0,8]"), "f32[1] takes 4 bytes, but 8 are there"},
+      {ONE("F32", "[1]", "[0,8]"), "f32[1] needs 4 bytes, found 8"},
       {ONE("F32", "[4]", "[0,8]"), "f32[4] takes 16 bytes"},
       {ONE("F32", "[-2]", "[0,8]"), "no valid \"shape\""},
       {ONE("F32", "[2.0]", "[0,8]"), "no valid \"shape\""},
@@ -501,7 +501,7 @@ static void test_bad_safetensors(void **state) {
   BAD("x.safetensors", "", "cut short");
   BAD("x.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "header would be");
   BAD("x.safetensors", "\3\0\0\0\0\0\0\0{}", "header would be");
-  BAD("x.safetensors", "\2\0\0\0\0\0\0\0{}", "it holds no tensor");
+  BAD("x.safetensors", "\2\0\0\0\0\0\0\0{}", "it contains no tensor");
   Fault fault = {0};
   Tensor *t =
       file_load(st_file("{\"z\":" ENTRY("F32", "[0]", "[0,0]") ",\"a\":" ENTRY(
@@ -581,7 +581,7 @@ static void test_bad_csv(void **state) {
                     boolean = {.dtype = DT_BOOL};
   check_fault(CSV("1,2\n3\n"), NULL, "line 2 has 1 field, the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
-              "line 3 has 3 fields, the first row has 2");
+              "line 3 has 3 fields; the first row has 2");
   check_fault(CSV("1,2\n3,x\n"), NULL, "line 2, column 2: \"x\" is not a num");
   check_fault(CSV("1,\n"), NULL, "line 1, column 2 is empty");
   check_fault(CSV("1,,2\n"), &i64, "line 1, column 2 is empty");
@@ -745,14 +745,15 @@ static void test_save_faults(void **state) {
   check_save_fault("x.npz", 1, empty, u8, "cannot be the name");
   check_save_fault("x.npz", 0, NULL, u8, "nothing to save");
   check_save_fault("x.safetensors", 2, same, u8, "two tensors have the name");
-  check_save_fault("x.safetensors", 1, meta, u8, "cannot be a tensor's name");
+  check_save_fault("x.safetensors", 1, meta, u8, "is not a valid tensor name");
   check_save_fault("x.csv", 1, NULL, u8, "a table has 2 axes, not 3");
-  check_save_fault("x.png", 1, NULL, bf16, "is not such a picture");
-  check_save_fault("x.ppm", 1, NULL, u8, "u8[2, 3, 4] is not such a picture");
-  check_save_fault("x.pgm", 1, NULL, u8, "is not such a picture");
-  check_save_fault("x.foo", 1, NULL, u8, "does not say by its ending");
+  check_save_fault("x.png", 1, NULL, bf16, "is not an image of this kind");
+  check_save_fault("x.ppm", 1, NULL, u8,
+                   "u8[2, 3, 4] is not an image of this kind");
+  check_save_fault("x.pgm", 1, NULL, u8, "is not an image of this kind");
+  check_save_fault("x.foo", 1, NULL, u8, "has no known file extension");
   check_save_fault("no/x.npy", 1, NULL, u8, "No such file");
-  check_save_fault("dd.npy/", 1, NULL, u8, "does not say by its ending");
+  check_save_fault("dd.npy/", 1, NULL, u8, "has no known file extension");
   assert_int_equal(mkdir(temp_path("dd.npy"), 0777), 0);
   check_save_fault("dd.npy", 1, NULL, u8, "not a regular file");
   /* The old file stays when writing fails; nothing else is left behind. */
