@@ -65,7 +65,7 @@ Tensor *tensor_unique(const Tensor *x, Fault *fault) {
 Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault) {
   int64_t shape[MAX_RANK];
   if (x->rank == 0 || rows->rank != 1) {
-    fault_set(fault, "rows of a scalar");
+    fault_set(fault, "a scalar has no rows");
     return NULL;
   }
   memcpy(shape, x->shape, x->rank * sizeof *shape);
