@@ -33,16 +33,25 @@ static bool is_refuted(const Graph *g, ExtentRelation relation, int64_t x,
   return extent_decide(g, relation, x, y) == CONTRADICTED;
 }
 
-static bool var_exists(const LoopNest *loop, uint32_t var,
-                       uint32_t floor_divs) {
-  return var < MAX_KERNEL_AXES ? var < loop->axis_count
-                               : var - MAX_KERNEL_AXES < floor_divs;
+/* A quotient exists if all variables of its dividend do.  One that no
+ * expression uses any more may name axes that are gone. */
+static bool var_exists(const LoopNest *loop, uint32_t var, uint32_t depth) {
+  if (var < MAX_KERNEL_AXES)
+    return var < loop->axis_count;
+  if (var - MAX_KERNEL_AXES >= loop->floor_div_count ||
+      depth > loop->floor_div_count)
+    return false;
+  const AffineExpr *x = &loop->floor_divs[var - MAX_KERNEL_AXES].dividend;
+  for (uint32_t k = 0; k < MAX_KERNEL_VARS; k++)
+    if (x->coef[k] && !var_exists(loop, k, depth + 1))
+      return false;
+  return true;
 }
 
-static bool vars_exist(const Verifier *v, const AffineExpr *x,
-                       uint32_t floor_divs, const char *what, uint32_t at) {
+static bool vars_exist(const Verifier *v, const AffineExpr *x, const char *what,
+                       uint32_t at) {
   for (uint32_t k = 0; k < MAX_KERNEL_VARS; k++)
-    if (x->coef[k] && !var_exists(v->loop, k, floor_divs))
+    if (x->coef[k] && !var_exists(v->loop, k, 0))
       return fail(v, "%s %u uses variable %u, which does not exist", what, at,
                   k);
   return true;
@@ -81,15 +90,9 @@ static bool check_floor_divs(const Verifier *v) {
   const LoopNest *loop = v->loop;
   if (loop->floor_div_count > MAX_FLOOR_DIVS)
     return fail(v, "it has %u quotients", loop->floor_div_count);
-  for (uint32_t k = 0; k < loop->floor_div_count; k++) {
-    if (!vars_exist(v, &loop->floor_divs[k].dividend, loop->floor_div_count,
-                    "quotient", k))
-      return false;
-    if (loop->floor_divs[k].dividend.coef[MAX_KERNEL_AXES + k])
-      return fail(v, "quotient %u depends on itself", k);
+  for (uint32_t k = 0; k < loop->floor_div_count; k++)
     if (is_refuted(loop->graph, EXTENT_LE, 1, loop->floor_divs[k].divisor))
       return fail(v, "the divisor of quotient %u is less than 1", k);
-  }
   return true;
 }
 
@@ -118,7 +121,7 @@ static bool arg_count_fits(const KernelOp *op) {
 static bool check_load(const Verifier *v, const KernelOp *op, uint32_t at) {
   if (!op->address)
     return fail(v, "op %u loads without an address", at);
-  if (!vars_exist(v, op->address, v->loop->floor_div_count, "op", at))
+  if (!vars_exist(v, op->address, "op", at))
     return false;
   for (uint32_t k = 0; k < op->checked_index_count; k++)
     if (op->checked_indices[k].index_op >= at)
@@ -144,7 +147,7 @@ static bool check_load_local(const Verifier *v, const KernelOp *op,
   if (!source->outputs.at[op->source_output].local_index)
     return fail(v, "op %u reads output %u of loop %u, which is not local", at,
                 op->source_output, op->source_loop);
-  return vars_exist(v, op->address, v->loop->floor_div_count, "op", at);
+  return vars_exist(v, op->address, "op", at);
 }
 
 static bool check_op(const Verifier *v, uint32_t at) {
@@ -157,7 +160,7 @@ static bool check_op(const Verifier *v, uint32_t at) {
                   op->args[k]);
   switch (op->kind) {
   case KOP_AFFINE:
-    return vars_exist(v, op->affine, v->loop->floor_div_count, "op", at);
+    return vars_exist(v, op->affine, "op", at);
   case KOP_LOAD:
     return check_load(v, op, at);
   case KOP_LOAD_LOCAL:
@@ -193,7 +196,7 @@ static bool check_range(const Verifier *v, const AffineExpr *x, int64_t count,
 static bool check_place(const Verifier *v, const AffineExpr *x, int64_t count,
                         uint32_t output, const char *where) {
   const LoopOutput *r = &v->loop->outputs.at[output];
-  if (!vars_exist(v, x, v->loop->floor_div_count, "output", output))
+  if (!vars_exist(v, x, "output", output))
     return false;
   for (uint32_t k = v->loop->spatial_axes; k < v->loop->axis_count; k++)
     if (r->reduce != PRIM_NONE && x->coef[k])
