@@ -35,8 +35,8 @@ typedef enum DimExprKind {
   DX_HOLE,        /* _ */
   DX_NEG,         /* arg[0] */
   DX_BIN,         /* op, arg[0], arg[1] */
-  DX_CALL,  /* id, axes: min(a, b), max(a, b), prod(s), join(s, t) */
-  DX_SHAPE, /* axes: [n, ...s], where a fact or a join is about shapes */
+  DX_CALL,        /* id, axes: min(a, b), max(a, b), prod(s), join(s, t) */
+  DX_SHAPE,       /* axes: [n, ...s], where a fact or a join is about shapes */
 } DimExprKind;
 
 typedef struct AxisExpr AxisExpr;
