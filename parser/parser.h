@@ -1,4 +1,4 @@
-/* parser: tokens to a syntax tree, and a tree back to formatted text.
+/* parser: converts tokens to a syntax tree, and a tree to formatted text.
  *
  * Ownership: trees live in the arena given to the parser and are not changed
  * by it afterwards.  Every node has a span of the source that made it. */
@@ -35,8 +35,8 @@ typedef enum DimExprKind {
   DX_HOLE,        /* _ */
   DX_NEG,         /* arg[0] */
   DX_BIN,         /* op, arg[0], arg[1] */
-  DX_CALL,  /* id, axes: min(a, b), max(a, b), prod(s), put_combine(s, t) */
-  DX_SHAPE, /* axes: [n, ...s], where a fact or a join is about shapes */
+  DX_CALL,        /* id, axes: min(a, b), max(a, b), prod(s), join(s, t) */
+  DX_SHAPE,       /* axes: [n, ...s], where a fact or a join is about shapes */
 } DimExprKind;
 
 typedef struct AxisExpr AxisExpr;
@@ -67,7 +67,7 @@ struct AxisExpr {
   Span span;
   DimExpr *dim;
   Sym *id;
-  bool is_call; /* ...id(args), as in ...put_combine(s, t) */
+  bool is_call; /* ...id(args), as in ...join(s, t) */
   Axes args;
 };
 
@@ -76,7 +76,7 @@ typedef enum RelOp { REL_EQ, REL_NE, REL_LT, REL_LE, REL_GT, REL_GE } RelOp;
 typedef enum GivenKind {
   GIVEN_REL,   /* left relop right */
   GIVEN_CLASS, /* tyvar : id */
-  GIVEN_DIM,   /* left alone: given put_combine(s, t) */
+  GIVEN_DIM,   /* left alone: given join(s, t) */
 } GivenKind;
 
 typedef struct GivenExpr {

@@ -1,7 +1,7 @@
 /* .safetensors (github.com/huggingface/safetensors): the length of a header in
- * 8 bytes, the header (JSON, through jansson), then the tensors' bytes without
- * a gap between them.  The header comes from strangers: every number in it is
- * checked before it is used. */
+ * 8 bytes, the header (JSON, through jansson), then the bytes of the tensors
+ * without gaps.  The header is untrusted: every number in it is checked before
+ * use. */
 #include "runtime/internal.h"
 #include "runtime/json.h"
 
@@ -16,7 +16,7 @@ enum {
 
 static const struct {
   const char *name;
-  Dtype dtype; /* DT_NONE: known, but Axon has no such type */
+  Dtype dtype; /* DT_NONE: known, but unsupported by Axon */
 } dtype_names[] = {
     {"BOOL", DT_BOOL}, {"U8", DT_U8},        {"I8", DT_I8},
     {"I32", DT_I32},   {"I64", DT_I64},      {"F16", DT_F16},
@@ -29,16 +29,16 @@ static const struct {
 
 typedef struct Entry {
   TensorHeader header;
-  const char *dtype_name; /* as the file spells it */
-  size_t start, end;      /* in the file */
+  const char *dtype_name; /* spelling in the file */
+  size_t start, end;      /* offsets in the file */
 } Entry;
 
 typedef struct SafetensorsFile {
   json_t *json;
-  EntryNames names; /* of the entries, in the same order */
+  EntryNames names; /* names of the entries, in the same order */
   Entry *entries;
   size_t count;
-  size_t data_offset; /* offset of the first byte behind the header */
+  size_t data_offset; /* offset of the first byte after the header */
 } SafetensorsFile;
 
 static void file_close(SafetensorsFile *file) {
@@ -114,7 +114,7 @@ static int by_start(const void *a, const void *b) {
   return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Together the entries cover the data once. */
+/* True if the entries cover the data exactly once. */
 static bool check_contiguous(const InputFile *in, const SafetensorsFile *file,
                              Fault *fault) {
   Entry **sorted = mem_try_alloc(sizeof *sorted * (file->count + 1));

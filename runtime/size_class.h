@@ -1,6 +1,6 @@
-/* Classes of the sizes of memory: eight between two powers of two, so that
- * nearly equal ones share blocks, and at most an eighth is wasted.  The first
- * one has 1 << smallest bytes; smallest is 3 or more. */
+/* Size classes of memory: eight between two powers of two.  Nearly equal sizes
+ * share blocks, and at most an eighth is wasted.  The first class has 1 <<
+ * min_bits bytes; min_bits is at least 3. */
 #ifndef AXON_SIZE_CLASS_H
 #define AXON_SIZE_CLASS_H
 
@@ -9,11 +9,11 @@
 
 enum { SIZE_CLASSES_PER_DOUBLING = 8 };
 
-/* How many there are, up to 1 << 62 bytes. */
+/* Number of classes up to 1 << 62 bytes. */
 #define SIZE_CLASS_COUNT_UP_FROM(smallest) \
   ((62 - (smallest)) * SIZE_CLASSES_PER_DOUBLING)
 
-/* The class of the least size that holds these bytes. */
+/* The smallest class that holds this number of bytes. */
 static inline uint32_t size_class_of(size_t bytes, uint32_t min_bits) {
   if (bytes <= (size_t)1 << min_bits)
     return 0;

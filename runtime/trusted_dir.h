@@ -1,11 +1,10 @@
-/* trust: folders that nobody else can change, nor put another in the place of.
+/* trusted_dir: folders that no other user can change or replace.
  *
- * A folder can be trusted when it and each folder on the way to it belong to
- * this user or to root, and nobody else may write to them.  Others may write
- * to one on the way where it has the sticky bit, as /tmp has: what is ours
- * there stays ours.  A link on the way is followed where this user or root
- * made it.  The way is gone from descriptor to descriptor, so that what was
- * looked at is what is used. */
+ * A folder can be trusted if it and all its parents belong to this user or to
+ * root, and nobody else may write to them.  A parent with the sticky bit, such
+ * as /tmp, may be writable: there our files stay ours.  Symbolic links are
+ * followed if this user or root made them.  Each step uses the descriptor of
+ * the previous folder, so that the checked folder is the one that is used. */
 #ifndef AXON_TRUSTED_DIR_H
 #define AXON_TRUSTED_DIR_H
 
@@ -15,28 +14,27 @@
 
 enum { TRUSTED_PATH_BYTES = 4096 };
 
-typedef struct TrustFailure { /* why there is no folder */
-  bool is_untrusted; /* it, or one on the way, is one that others can change */
-  char path[TRUSTED_PATH_BYTES]; /* the one that is at fault */
-  const char *reason;            /* "its group may write there" */
+typedef struct TrustFailure {    /* Why there is no folder. */
+  bool is_untrusted;             /* others can change the folder or a parent */
+  char path[TRUSTED_PATH_BYTES]; /* the folder at fault */
+  const char *reason;            /* such as "its group may write there" */
 } TrustFailure;
 
-/* A descriptor of the folder, -1 where there is none.  `make`: with those on
- * the way that are missing, which are made private.  The last one may be one
- * with the sticky bit. */
+/* Opens the folder.  Returns a descriptor, or -1. create: makes it and missing
+ * parents, private to the user.  The last folder may have the sticky bit. */
 int trusted_dir_open(const char *path, bool create, TrustFailure *out);
-/* The same for a folder that belongs to this user; where others may do
- * anything there they may not any more. */
+/* The same for a folder that belongs to this user.  Removes write permissions
+ * of others. */
 int trusted_dir_open_private(const char *path, bool create, TrustFailure *out);
-/* The same for a folder in one that is such: `name` is no link. */
+/* The same for a folder in such a folder. `name` is not a link. */
 int trusted_dir_open_private_at(int dir_fd, const char *name, bool create,
                                 const char **why);
 
-/* Replaces the file `name` of a trusted folder, at once or not at all. */
+/* Replaces the file `name` of a trusted folder atomically. */
 bool trust_replace(int dir_fd, const char *name, mode_t mode, const void *at,
                    size_t len);
 
-/* Tells once (W0515) that something is not used: "kernels are not kept". */
+/* Warns once (W0515) that something is not used: "kernels are not kept". */
 void trust_failure_warn(const TrustFailure *why, const char *what,
                         const char *help);
 

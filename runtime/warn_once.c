@@ -1,4 +1,4 @@
-/* Notices wait in a short list; a code that is in it, told or not, is said. */
+/* A short list of warnings.  A code in the list is not added again. */
 #include "runtime/warn_once.h"
 
 #include <pthread.h>

@@ -1,18 +1,19 @@
-/* notice: what a process is to be told once that is no mistake of a program: a
- * compiler that is missing, say.  Sessions make warnings of them. */
+/* warn_once: warnings that a process shows once and that no program causes,
+ * such as a missing compiler.  Sessions make diagnostics of them. */
 #ifndef AXON_WARN_ONCE_H
 #define AXON_WARN_ONCE_H
 
 #include "support/support.h"
 
 typedef struct OnceWarning {
-  uint16_t code;                           /* of support/catalog.def */
-  char message[256], note[512], help[256]; /* the last two may be "" */
+  uint16_t code;                           /* code in support/catalog.def */
+  char message[256], note[512], help[256]; /* note and help may be "" */
 } OnceWarning;
 
-/* Of several with one code a process is told the first. */
+/* Adds a warning.  Only the first one of a code is shown. */
 void warn_once(const OnceWarning *notice);
-/* The next one that nobody was told yet; false: there is none. */
+/* Takes the next warning that was not shown.  Returns false if there is
+ * none. */
 bool warn_once_take(OnceWarning *out);
 
 #endif
