@@ -106,10 +106,11 @@ const char *host_emit_malloc(HostEmitter *e, Dtype t, const char *count,
   VEC_PUSH(e->arena, e->declarations,
            host_emit_format(e, "%s *%s = NULL;", type, name));
   if (e->is_cuda)
-    host_emit_line(e, "if (!%s && !(%s = (%s *)room(x, %s, sizeof *%s, %d)))",
+    host_emit_line(e,
+                   "if (!%s && !(%s = (%s *)allocate(x, %s, sizeof *%s, %d)))",
                    name, name, type, count, name, zeroed);
   else
-    host_emit_line(e, "if (!%s && !(%s = room(%s, sizeof *%s, %d)))", name,
+    host_emit_line(e, "if (!%s && !(%s = allocate(%s, sizeof *%s, %d)))", name,
                    name, count, name, zeroed);
   host_emit_line(e, "  %s", host_emit_fail(e, (Span){0}, "out of memory"));
   return name;
@@ -145,7 +146,8 @@ void host_emit_copy(HostEmitter *e, const Node *like, const char *to,
 }
 
 const char *host_emit_free(HostEmitter *e, const char *name) {
-  return host_emit_format(e, e->is_cuda ? "give(x, %s);" : "free(%s);", name);
+  return host_emit_format(e, e->is_cuda ? "release(x, %s);" : "free(%s);",
+                          name);
 }
 
 void host_emit_end_statement(HostEmitter *e) {

@@ -681,7 +681,7 @@ static void finish_module(CModule *m, BuildFiles *out) {
       &all,
       "\n%s#if defined AXON_PTHREADS && defined __linux__\n"
       "#include <limits.h>\n#include <stdio.h>\n"
-      "static MAY_GO int cpu_quota_cores(const char *, const char *);\n"
+      "static MAYBE_UNUSED int cpu_quota_cores(const char *, const char *);\n"
       "%s#endif\n%s%s",
       host_runtime_source, cpu_quota_source, parallel_for_source,
       m->has_strided_entries ? strided_entry_source : "");

@@ -24,10 +24,11 @@ void host_emit_cuda_prologue(HostEmitter *e) {
     const char *type = host_emit_c_type(a->dtype), *name = e->arg_names[k];
     VEC_PUSH(e->arena, e->declarations,
              host_emit_format(e, "%s *g_%s = NULL;", type, name));
-    host_emit_line(e, "if (!(g_%s = (%s *)room(x, 1, sizeof *g_%s, 0))) %s",
+    host_emit_line(e, "if (!(g_%s = (%s *)allocate(x, 1, sizeof *g_%s, 0))) %s",
                    name, type, name,
                    host_emit_fail(e, (Span){0}, "out of memory"));
-    host_emit_line(e, "set(x, g_%s, &%s, sizeof %s);", name, name, name);
+    host_emit_line(e, "copy_to_device(x, g_%s, &%s, sizeof %s);", name, name,
+                   name);
   }
   host_emit_end_statement(e);
 }
@@ -35,7 +36,7 @@ void host_emit_cuda_prologue(HostEmitter *e) {
 void host_emit_cuda_epilogue(HostEmitter *e, Buffer *out) {
   if (!e->checking_kernels.len)
     return;
-  buffer_puts(out, "  if (look(x) && !code)\n    code = ");
+  buffer_puts(out, "  if (read_check_flags(x) && !code)\n    code = ");
   for (uint32_t k = 0; k < e->checking_kernels.len; k++)
     buffer_printf(out, "found[%u] ? code%u(x, found[%u]) : ", k,
                   e->checking_kernels.at[k], k);

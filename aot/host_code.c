@@ -221,7 +221,8 @@ static const char *nonempty_pointer(HostEmitter *e, const Node *x,
            host_emit_format(e, "%s *%s = NULL;", type, other));
   const char *count = host_emit_element_count(e, axes, x->extents);
   const char *malloc_call =
-      e->is_cuda ? host_emit_format(e, "(%s *)room(x, ", type) : "room(";
+      e->is_cuda ? host_emit_format(e, "(%s *)allocate(x, ", type)
+                 : "allocate(";
   host_emit_line(e, "if (%s <= 0 && !%s && !(%s = %s%s, sizeof *%s, 1)))",
                  count, other, other, malloc_call,
                  host_emit_element_count(e, axes, min), other);
@@ -507,8 +508,8 @@ static void emit_loop(HostEmitter *e, LoopBody *l, const NodeVec *outputs) {
                             t.iteration, t.iteration,
                             host_emit_extent(e, l->trip_count), t.iteration));
   if (e->is_cuda)
-    host_emit_line(e, "set(x, %s, %s, sizeof *%s);", t.device_iteration,
-                   t.iteration, t.iteration);
+    host_emit_line(e, "copy_to_device(x, %s, %s, sizeof *%s);",
+                   t.device_iteration, t.iteration, t.iteration);
   if (l->condition) {
     emit_region(e, 1, &l->condition, NULL, l->iteration->loop_depth);
     host_emit_line(

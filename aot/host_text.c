@@ -4,9 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Sizes divide as in the language; by 0, which a requirement refuses, it is 0.
- * times: -1 is more than there can be; grown: also where another axis has
- * nothing, since what is computed of the others would wrap around. */
+/* Sizes divide as in the language; a quotient by 0 is 0, and a requirement
+ * refuses it.  mul_or_overflow: the product, or -1 where it is too large;
+ * mul_extent_or_overflow leaves extents of 0 out, so that the product of the
+ * others is still tested. */
 const char host_runtime_source[] =
     "#include <math.h>\n"
     "#include <stdlib.h>\n"
@@ -18,14 +19,14 @@ const char host_runtime_source[] =
     "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
     "#endif\n"
     "#ifdef __GNUC__\n"
-    "#define MAY_GO __attribute__((unused))\n"
+    "#define MAYBE_UNUSED __attribute__((unused))\n"
     "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
     "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
     "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
     "#pragma GCC diagnostic ignored \"-Wpsabi\"\n"
     "#pragma GCC diagnostic ignored \"-Wtautological-compare\"\n"
     "#else\n"
-    "#define MAY_GO\n"
+    "#define MAYBE_UNUSED\n"
     "#define __attribute__(x)\n"
     "#define __builtin_inff() ((float)INFINITY)\n"
     "#define __builtin_fabsf fabsf\n"
@@ -38,33 +39,35 @@ const char host_runtime_source[] =
     "#define __builtin_cosh cosh\n"
     "#define __builtin_pow pow\n"
     "#endif\n"
-    "static MAY_GO int64_t size_div(int64_t x, int64_t y) {\n"
+    "static MAYBE_UNUSED int64_t size_div(int64_t x, int64_t y) {\n"
     "  return y ? x / y - (x % y != 0 && (x < 0) != (y < 0)) : 0;\n"
     "}\n"
-    "static MAY_GO double size_abs(int64_t x) {\n"
+    "static MAYBE_UNUSED double size_abs(int64_t x) {\n"
     "  return x < 0 ? -(double)x : (double)x;\n"
     "}\n"
-    "static MAY_GO int64_t size_min(int64_t x, int64_t y) {\n"
+    "static MAYBE_UNUSED int64_t size_min(int64_t x, int64_t y) {\n"
     "  return x < y ? x : y;\n"
     "}\n"
-    "static MAY_GO int64_t size_max(int64_t x, int64_t y) {\n"
+    "static MAYBE_UNUSED int64_t size_max(int64_t x, int64_t y) {\n"
     "  return x > y ? x : y;\n"
     "}\n"
-    "static MAY_GO int64_t times(int64_t x, int64_t y) {\n"
+    "static MAYBE_UNUSED int64_t mul_or_overflow(int64_t x, int64_t y) {\n"
     "  if (x < 0 || y <= 0 || x == 0)\n"
     "    return x < 0 ? -1 : 0;\n"
     "  return x > INT64_MAX / 16 / y ? -1 : x * y;\n"
     "}\n"
-    "static MAY_GO int64_t grown(int64_t x, int64_t y) {\n"
-    "  return x < 0 || y <= 1 ? x : times(x, y);\n"
+    "static MAYBE_UNUSED int64_t mul_extent_or_overflow(int64_t x, int64_t y) "
+    "{\n"
+    "  return x < 0 || y <= 1 ? x : mul_or_overflow(x, y);\n"
     "}\n"
-    "static MAY_GO void *room(int64_t count, size_t bytes, int clear) {\n"
+    "static MAYBE_UNUSED void *allocate(int64_t count, size_t bytes, int "
+    "clear) {\n"
     "  if (count < 0 || (uint64_t)count > (SIZE_MAX - 64) / bytes)\n"
     "    return NULL;\n"
     "  size_t n = (size_t)count * bytes + 64;\n"
     "  return clear ? calloc(n, 1) : malloc(n);\n"
     "}\n"
-    "static MAY_GO void copy(void *to, const void *from, int64_t count,\n"
+    "static MAYBE_UNUSED void copy(void *to, const void *from, int64_t count,\n"
     "                        size_t bytes) {\n"
     "  if (count > 0 && to != from)\n"
     "    memcpy(to, from, (size_t)count * bytes);\n"
@@ -201,8 +204,8 @@ const char *host_emit_element_count(HostEmitter *e, uint32_t axes,
     if (extents[k] == 1)
       continue;
     const char *size = host_emit_extent(e, extents[k]);
-    text = text ? host_emit_format(e, "times(%s, %s)", text, size)
-                : host_emit_format(e, "times(1, %s)", size);
+    text = text ? host_emit_format(e, "mul_or_overflow(%s, %s)", text, size)
+                : host_emit_format(e, "mul_or_overflow(1, %s)", size);
   }
   return text ? text : "1";
 }
@@ -281,7 +284,7 @@ void host_emit_size_limit(HostEmitter *e, uint32_t axes, const int64_t *extents,
   text = host_emit_format(e, "%zu", bytes);
   for (uint32_t k = 0; k < axes; k++)
     if (extents[k] != 1)
-      text = host_emit_format(e, "grown(%s, %s)", text,
+      text = host_emit_format(e, "mul_extent_or_overflow(%s, %s)", text,
                               host_emit_extent(e, extents[k]));
   host_emit_line(e, "if (%s < 0) %s", text, host_emit_fail(e, span, message));
   if (!e->depth)

@@ -6,17 +6,18 @@
 
 /* Beside what is taken from backend/cpu/prelude/scalar.inc. */
 const char library_ops_source[] =
-    "typedef struct Keyed { /* an element as an integer of the same order */\n"
-    "  uint64_t order;\n"
+    "typedef struct SortItem { /* an element as an integer of the same order "
+    "*/\n"
+    "  uint64_t key;\n"
     "  int64_t index;\n"
-    "} Keyed;\n"
+    "} SortItem;\n"
     "INLINE int64_t add_i(int64_t x, int64_t y) {\n"
     "  return (int64_t)((uint64_t)x + (uint64_t)y);\n"
     "}\n"
-    "INLINE uint64_t order_i(int64_t x) {\n"
+    "INLINE uint64_t sort_key_i(int64_t x) {\n"
     "  return (uint64_t)x ^ (uint64_t)1 << 63;\n"
     "}\n"
-    "INLINE uint64_t order_d(double x) { /* NaN last */\n"
+    "INLINE uint64_t sort_key_d(double x) { /* NaN last */\n"
     "  double y = x == 0 ? 0 : x;\n"
     "  uint64_t bits;\n"
     "  memcpy(&bits, &y, sizeof bits);\n"
@@ -25,20 +26,20 @@ const char library_ops_source[] =
     "  return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;\n"
     "}\n"
     "/* Stable; items has room for as many again. */\n"
-    "INLINE void sort_keyed(Keyed *items, int64_t n) {\n"
-    "  Keyed *from = items, *to = items + n;\n"
+    "INLINE void merge_sort(SortItem *items, int64_t n) {\n"
+    "  SortItem *from = items, *to = items + n;\n"
     "  for (int64_t width = 1; width < n; width *= 2) {\n"
     "    for (int64_t low = 0; low < n; low += 2 * width) {\n"
     "      int64_t middle = size_min(low + width, n), i = low, j = middle;\n"
     "      int64_t high = size_min(low + 2 * width, n);\n"
     "      for (int64_t k = low; k < high; k++)\n"
     "        if (i < middle &&\n"
-    "            (j == high || from[i].order <= from[j].order))\n"
+    "            (j == high || from[i].key <= from[j].key))\n"
     "          to[k] = from[i++];\n"
     "        else\n"
     "          to[k] = from[j++];\n"
     "    }\n"
-    "    Keyed *other = from;\n"
+    "    SortItem *other = from;\n"
     "    from = to;\n"
     "    to = other;\n"
     "  }\n"
@@ -121,9 +122,11 @@ static const char *emit_sort_buffer(HostEmitter *e, int64_t count) {
   const char *items = host_emit_fresh_name(e, "items");
   const char *size = host_emit_extent(e, count);
   VEC_PUSH(e->arena, e->declarations,
-           host_emit_format(e, "Keyed *%s = NULL;", items));
-  host_emit_line(e, "%s = room(times(2, times(1, %s)), sizeof *%s, 0);", items,
-                 size, items);
+           host_emit_format(e, "SortItem *%s = NULL;", items));
+  host_emit_line(e,
+                 "%s = allocate(mul_or_overflow(2, mul_or_overflow(1, %s)), "
+                 "sizeof *%s, 0);",
+                 items, size, items);
   host_emit_line(e, "if (!%s) %s", items,
                  host_emit_fail(e, (Span){0}, "out of memory"));
   return items;
@@ -155,12 +158,12 @@ static void emit_sort(HostEmitter *e, const Node *n, const char *to,
   open_own_loops(&o, x, axis, own_indices);
   own_indices[axis] = k = open_counted_loop(e, end);
   loaded = load_expr(e, x->dtype, element_expr(&o, n, x, NULL, own_indices));
-  host_emit_line(e, "%s[%s].order = %sorder_%s(%s);", items, k,
+  host_emit_line(e, "%s[%s].key = %ssort_key_%s(%s);", items, k,
                  is_topk ? "~" : "", dtype_is_float(x->dtype) ? "d" : "i",
                  loaded);
   host_emit_line(e, "%s[%s].index = %s;", items, k, k);
   host_emit_close_block(e);
-  host_emit_line(e, "sort_keyed(%s, %s);", items, end);
+  host_emit_line(e, "merge_sort(%s, %s);", items, end);
   own_indices[axis] = k = open_counted_loop(
       e, host_emit_extent(e, n->extents[n->free_count + axis]));
   const char *at = element_expr(&o, n, n, to, own_indices);
@@ -227,11 +230,11 @@ static void emit_scatter(HostEmitter *e, const Node *n, const char *to) {
   const char *type = accumulator_type(n->dtype), *flat = "0", *loaded;
   for (uint32_t k = 0; k < n->rank; k++)
     count =
-        host_emit_format(e, "times(%s, %s)", count,
+        host_emit_format(e, "mul_or_overflow(%s, %s)", count,
                          host_emit_extent(e, n->extents[n->free_count + k]));
   VEC_PUSH(e->arena, e->declarations,
            host_emit_format(e, "%s *%s = NULL;", type, sums));
-  host_emit_line(e, "%s = room(%s, sizeof *%s, 0);", sums, count, sums);
+  host_emit_line(e, "%s = allocate(%s, sizeof *%s, 0);", sums, count, sums);
   host_emit_line(e, "if (!%s) %s", sums,
                  host_emit_fail(e, (Span){0}, "out of memory"));
   OpLoops o = begin_loops(e);
@@ -279,13 +282,12 @@ static void emit_permutation(HostEmitter *e, const Node *n, const char *to) {
   const char *items = emit_sort_buffer(e, n->params[0]), *k;
   const char *end = host_emit_extent(e, n->params[0]);
   k = open_counted_loop(e, end);
-  host_emit_line(e,
-                 "%s[%s].order = bits64(UINT64_C(%llu), UINT64_C(%llu), %s);",
+  host_emit_line(e, "%s[%s].key = bits64(UINT64_C(%llu), UINT64_C(%llu), %s);",
                  items, k, (unsigned long long)n->key.word[0],
                  (unsigned long long)n->key.word[1], k);
   host_emit_line(e, "%s[%s].index = %s;", items, k, k);
   host_emit_close_block(e);
-  host_emit_line(e, "sort_keyed(%s, %s);", items, end);
+  host_emit_line(e, "merge_sort(%s, %s);", items, end);
   k = open_counted_loop(e, end);
   host_emit_line(e, "%s[%s] = %s[%s].index;", to, k, items, k);
   host_emit_close_block(e);

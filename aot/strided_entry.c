@@ -35,10 +35,11 @@ static void write_view(Buffer *out, const CFunction *row_strided,
                 p->header_name);
   for (uint32_t k = 0; k < p->rank; k++)
     buffer_printf(out, "%s%s", k ? ", " : "", p->extents[k]);
-  buffer_printf(out,
-                "},\n     .steps = (int64_t[%u]){0}, .bytes = sizeof *%s, "
-                ".axes = %u, .dense = %d},\n",
-                p->rank, p->name, p->rank, is_dense);
+  buffer_printf(
+      out,
+      "},\n     .strides_used = (int64_t[%u]){0}, .bytes = sizeof *%s, "
+      ".axes = %u, .dense = %d},\n",
+      p->rank, p->name, p->rank, is_dense);
 }
 
 /* Which of the views an argument is. */
@@ -62,7 +63,7 @@ static void write_call(Buffer *out, const CFunction *dense_function,
     buffer_puts(out, k ? ", " : "");
     if (p->stride)
       buffer_printf(
-          out, "v[%u].steps[%d]",
+          out, "v[%u].strides_used[%d]",
           view_index(&dense_function->params, (uint32_t)p->stride->arg),
           p->stride->axis);
     else if (!is_view(p))

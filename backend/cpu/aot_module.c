@@ -159,22 +159,25 @@ static void emit_partial_reductions(EntryWriter *writer, const Kernel *k,
   buffer_puts(writer->out, ", chunks = ");
   emit_extent(writer, call->reduction_chunks);
   buffer_printf(writer->out,
-                ";\nvoid *const parts = room(times(count, chunks), %u, 0);\n"
-                "if (!parts)\nreturn 1;\n",
+                ";\nvoid *const partials = allocate(mul_or_overflow(count, "
+                "chunks), %u, 0);\n"
+                "if (!partials)\nreturn 1;\n",
                 (unsigned)dtype_info[call->accumulator_dtype].bytes
                     << call->is_arg_reduction);
-  emit_pointer_args(writer, k, call, results, "parts");
-  buffer_puts(writer->out, "int bad = ");
+  emit_pointer_args(writer, k, call, results, "partials");
+  buffer_puts(writer->out, "int status = ");
   Buffer name = {.arena = k->arena};
-  buffer_printf(&name, "work(kernel%u", number);
+  buffer_printf(&name, "parallel_for(kernel%u", number);
   emit_parallel_call(writer, k, s, call, name.text);
-  buffer_printf(writer->out, "if (!bad) {\nvoid *const f[] = {q[0], parts};\n"
-                             "const int64_t sums[] = {chunks, ");
-  emit_extent(writer, count);
   buffer_printf(writer->out,
-                "};\nbad = work(fold%u, f, sums, c, count, 0, 0);\n}\n"
-                "free(parts);\n",
-                number);
+                "if (!status) {\nvoid *const f[] = {q[0], partials};\n"
+                "const int64_t sums[] = {chunks, ");
+  emit_extent(writer, count);
+  buffer_printf(
+      writer->out,
+      "};\nstatus = parallel_for(fold%u, f, sums, c, count, 0, 0);\n}\n"
+      "free(partials);\n",
+      number);
 }
 
 static void emit_entry(EntryWriter *writer, const NodeList *results,
@@ -194,12 +197,13 @@ static void emit_entry(EntryWriter *writer, const NodeList *results,
   } else {
     emit_pointer_args(writer, k, call, results, NULL);
     Buffer call_code = {.arena = k->arena};
-    buffer_printf(&call_code, "const int bad = work(kernel%u", number);
+    buffer_printf(&call_code, "const int status = parallel_for(kernel%u",
+                  number);
     emit_parallel_call(writer, k, s, call, call_code.text);
   }
-  buffer_puts(writer->out, "return bad < 0 ? 1\n");
+  buffer_puts(writer->out, "return status < 0 ? 1\n");
   for (uint32_t j = 0; j < call->checks.len; j++)
-    buffer_printf(writer->out, ": bad & %u ? %u\n", 1u << j,
+    buffer_printf(writer->out, ": status & %u ? %u\n", 1u << j,
                   writer->caller->error_code(writer->caller->context,
                                              call->checks.at[j]));
   buffer_puts(writer->out, ": 0;\n}\n");
@@ -262,7 +266,7 @@ emit_nontemporal_condition(EntryWriter *writer, const KernelVersion *x,
 /* Do 31 bits hold all indices? */
 static void emit_index_32bit_test(EntryWriter *writer,
                                   const KernelVersions *v) {
-  buffer_puts(writer->out, "const int narrow = ");
+  buffer_puts(writer->out, "const int index_32bit = ");
   for (uint32_t j = 0; j < v->index_minima.len + v->index_maxima.len; j++) {
     bool low = j < v->index_minima.len;
     buffer_puts(writer->out, j ? " &&\n" : "");
@@ -291,7 +295,7 @@ emit_version_condition(EntryWriter *writer, const KernelVersions *v,
     buffer_printf(writer->out, "%s >= %.0f", count++ ? "" : "1", x->min_points);
   emit_nontemporal_condition(writer, x, name);
   if (x->index_32bit)
-    buffer_puts(writer->out, count++ ? " && narrow" : "narrow");
+    buffer_puts(writer->out, count++ ? " && index_32bit" : "index_32bit");
   for (uint32_t j = 0; x->max_value && j < v->var_count; j++)
     if (x->var_set >> j & 1)
       buffer_printf(writer->out, "%s%s <= %lld", count++ ? " && " : "",

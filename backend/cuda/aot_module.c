@@ -107,12 +107,12 @@ static void put_args(AotKernelWriter *a, const CudaKernel *k,
   if (p->divisors.len)
     buffer_printf(out, "int64_t d[%u];\n", p->divisors.len);
   if (call->floats.len)
-    buffer_printf(out, "struct {\ndouble wide;\nfloat narrow;\n} c[%u];\n",
+    buffer_printf(out, "struct {\ndouble f64;\nfloat f32;\n} c[%u];\n",
                   call->floats.len);
   buffer_puts(out, "} a = {{");
   for (uint32_t j = 0; j + 2 < k->pointer_count; j++)
-    buffer_printf(out, "place(q[%u]), ", j);
-  buffer_puts(out, "place(s), flag}");
+    buffer_printf(out, "device_pointer(q[%u]), ", j);
+  buffer_puts(out, "device_pointer(s), flag}");
   for (uint32_t list = 0; list < 2; list++) {
     uint32_t len = list ? p->divisors.len : call->ints.len;
     for (uint32_t j = 0; j < len; j++) {
@@ -135,7 +135,8 @@ static void put_args(AotKernelWriter *a, const CudaKernel *k,
 static void put_max_blocks(AotKernelWriter *a, const CudaPass *p) {
   const GemmSchedule *s = p->s.gemm ? &p->s.gemm->s : NULL;
   if (s && s->persistent)
-    buffer_printf(a->out, "stay(x, %u, %u, ", s->blocks, gemm_cluster_size(s));
+    buffer_printf(a->out, "occupancy_limit(x, %u, %u, ", s->blocks,
+                  gemm_cluster_size(s));
   put_size(a, p->max_grid_blocks ? p->max_grid_blocks : INT32_MAX);
   buffer_puts(a->out, s && s->persistent ? ")" : "");
 }
@@ -146,14 +147,14 @@ static void put_pass(AotKernelWriter *a, const CudaKernel *k, const CudaPass *p,
   Buffer *out = a->out;
   buffer_puts(out, "{\n");
   if (p->counter_count) {
-    buffer_puts(out, "clear(x, s, ");
+    buffer_puts(out, "clear_counters(x, s, ");
     put_size(a, p->counters_offset);
     buffer_puts(out, ", ");
     put_size(a, p->counter_count);
     buffer_puts(out, ");\n");
   }
   for (uint32_t j = 0; j < p->int32_sizes.len; j++) {
-    buffer_puts(out, "narrow(x, ");
+    buffer_puts(out, "check_fits_int32(x, ");
     put_size(a, p->int32_sizes.at[j]);
     buffer_puts(out, ");\n");
   }
@@ -164,7 +165,7 @@ static void put_pass(AotKernelWriter *a, const CudaKernel *k, const CudaPass *p,
   put_max_blocks(a, p);
   buffer_printf(out, ", %u, &a, sizeof a, ", p->s.block_threads);
   if (p->tensor_maps.len)
-    buffer_printf(out, "made + %u, %u);\n}\n", map, p->tensor_maps.len);
+    buffer_printf(out, "tensor_maps + %u, %u);\n}\n", map, p->tensor_maps.len);
   else
     buffer_puts(out, "NULL, 0);\n}\n");
 }
@@ -173,7 +174,7 @@ static void put_passes(AotKernelWriter *a, const CudaKernel *k,
                        uint32_t first) {
   Buffer *out = a->out;
   uint32_t map = 0;
-  buffer_puts(out, k->scratch_bytes ? "void *const s = room(x, " : "");
+  buffer_puts(out, k->scratch_bytes ? "void *const s = allocate(x, " : "");
   if (k->scratch_bytes)
     put_size(a, k->scratch_bytes);
   buffer_puts(out, k->scratch_bytes ? ", 1, 0);\n" : "void *const s = NULL;\n");
@@ -181,7 +182,7 @@ static void put_passes(AotKernelWriter *a, const CudaKernel *k,
     put_pass(a, k, k->passes.at[j], first + j, map);
     map += k->passes.at[j]->tensor_maps.len;
   }
-  buffer_puts(out, k->scratch_bytes ? "give(x, s);\n" : "");
+  buffer_puts(out, k->scratch_bytes ? "release(x, s);\n" : "");
 }
 
 /* boxed: calls of what does it where tensors are as TMA takes them; or NULL. */
@@ -214,7 +215,8 @@ static void put_tensor_map(AotKernelWriter *a, const TensorMap *m) {
   int64_t box[TENSOR_MAP_MAX_RANK];
   for (uint32_t j = 0; j < m->rank; j++)
     box[j] = m->box[j];
-  buffer_printf(a->out, "{place(q[%u]) + (uint64_t)(", m->pointer_index);
+  buffer_printf(a->out, "{device_pointer(q[%u]) + (uint64_t)(",
+                m->pointer_index);
   put_size(a, m->offset_bytes);
   buffer_printf(a->out, "), %d, %u, %d, %d", tensor_map_data_type(m), m->rank,
                 tensor_map_swizzle(m), m->im2col);
@@ -237,7 +239,7 @@ static uint32_t tensor_map_count(const CudaKernel *k) {
 /* Only where most of the GPU has a tile, and tiles are no padding mostly. */
 static void put_occupancy_check(AotKernelWriter *a, const CudaPass *p) {
   const GemmSchedule *s = &p->s.gemm->s;
-  buffer_puts(a->out, "if (!occupies(x, ");
+  buffer_puts(a->out, "if (!fills_gpu(x, ");
   put_size(a, p->tiles);
   buffer_puts(a->out, ") || ");
   put_size(a, p->rows);
@@ -258,14 +260,15 @@ static void put_tma_run(AotKernelWriter *a, const CudaKernel *k,
                 name);
   if (occupancy_pass)
     put_occupancy_check(a, occupancy_pass);
-  buffer_puts(a->out, "const Map maps[] = {\n");
+  buffer_puts(a->out, "const TensorMapSpec maps[] = {\n");
   for (uint32_t j = 0, at = 0; j < k->passes.len; j++)
     for (uint32_t i = 0; i < k->passes.at[j]->tensor_maps.len; i++, at++) {
       buffer_puts(a->out, at ? ",\n" : "");
       put_tensor_map(a, &k->passes.at[j]->tensor_maps.at[i]);
     }
   buffer_printf(a->out,
-                "};\nMade made[%u];\nif (!make_maps(maps, %u, made))\n"
+                "};\nEncodedTensorMap tensor_maps[%u];\nif "
+                "(!encode_tensor_maps(maps, %u, tensor_maps))\n"
                 "return 0;\n",
                 count, count);
   put_passes(a, k, first);
@@ -296,10 +299,11 @@ static bool codes_equal(const Codes *x, const Codes *y) {
 }
 
 static void put_codes(AotKernelWriter *a, const Codes *codes, uint32_t number) {
-  buffer_printf(a->out, "static MAY_GO int code%u_%u(uint32_t bad) {\nreturn ",
+  buffer_printf(a->out,
+                "static MAYBE_UNUSED int code%u_%u(uint32_t flags) {\nreturn ",
                 number, a->arch);
   for (uint32_t j = 0; j < codes->len; j++)
-    buffer_printf(a->out, "bad & %uu ? %u\n: ", cuda_check_bit(j),
+    buffer_printf(a->out, "flags & %uu ? %u\n: ", cuda_check_bit(j),
                   codes->at[j]);
   buffer_puts(a->out, "0;\n}\n");
 }
@@ -316,10 +320,11 @@ static void put_arch_dispatch(const CudaAotModule *m, Buffer *out,
   buffer_puts(out, "}\n");
   if (!checks)
     return;
-  buffer_printf(out, "static int code%u(const Run *x, uint32_t bad) {\nreturn ",
+  buffer_printf(out,
+                "static int code%u(const Run *x, uint32_t flags) {\nreturn ",
                 m->kernel_count);
   for (uint32_t a = 0; a < m->arch_count; a++)
-    buffer_printf(out, "x->m->arch == %u ? code%u_%u(bad)\n: ", a,
+    buffer_printf(out, "x->m->arch == %u ? code%u_%u(flags)\n: ", a,
                   m->kernel_count, a);
   buffer_puts(out, "0;\n}\n");
 }
@@ -480,7 +485,7 @@ bool cuda_aot_module_source(const CudaAotModule *m, uint32_t arch,
 }
 
 static void put_table(const CudaAotModule *m, Buffer *out, uint32_t arch) {
-  buffer_printf(out, "static const Pass passes%u[] = {", arch);
+  buffer_printf(out, "static const KernelPass passes%u[] = {", arch);
   for (uint32_t j = 0; j < m->aot_passes.len; j++)
     if (m->aot_passes.at[j].arch == arch)
       buffer_printf(out, "\n{\"%s\", %lld},", m->aot_passes.at[j].name,
