@@ -222,19 +222,11 @@ typedef struct HigherOrderPrim {
 } HigherOrderPrim;
 
 static const HigherOrderPrim higher_order_prims[PRIM_COUNT] = {
-    [PRIM_MAP1] = {2, build_map1},
-    [PRIM_MAP2] = {3, build_map2},
-    [PRIM_MAP3] = {4, build_map3},
-    [PRIM_REDUCE] = {3, build_reduce},
-    [PRIM_FOLD] = {3, build_fold},
-    [PRIM_SCAN] = {3, build_scan},
-    [PRIM_ITERATE] = {3, build_iterate},
-    [PRIM_WHILE] = {3, build_while},
-    [PRIM_PROGRESS] = {3, build_progress},
-    [PRIM_FILTER] = {2, build_filter},
-    [PRIM_LIST_MAP] = {2, build_list_map},
-    [PRIM_LIST_FOLD] = {3, build_list_fold},
-    [PRIM_LIST_TABULATE] = {2, build_tabulate},
+#define F(id, function)
+#define H(id, arity, build) [PRIM_##id] = {arity, build},
+#include "eval/prims.def"
+#undef F
+#undef H
 };
 
 Code *higher_order_code(Eval *vm, PrimId prim) {

@@ -71,22 +71,7 @@ static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
 }
 
 static Dtype result_dtype(PrimId op, const Scalar *args) {
-  switch ((int)op) {
-  case PRIM_EQ:
-  case PRIM_NE:
-  case PRIM_LT:
-  case PRIM_LE:
-  case PRIM_GT:
-  case PRIM_GE:
-  case PRIM_AND:
-  case PRIM_OR:
-  case PRIM_NOT:
-  case PRIM_ISNAN:
-    return DT_BOOL;
-  case PRIM_SELECT:
-    return args[1].dtype;
-  }
-  return args[0].dtype;
+  return prim_gives_bool(op) ? DT_BOOL : args[op == PRIM_SELECT].dtype;
 }
 
 /* Has an i64 wrapped around on the way to this result?  Quotients and
@@ -176,6 +161,7 @@ static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *operands,
                      : map_nodes(vm, op, to, args, n);
 }
 
+/* The operations that loops of scalars do most; map_values does the others. */
 #define FLOAT_FAST_PATH(t, x, y, make) \
   switch ((int)op) {                   \
   case PRIM_ADD:                       \

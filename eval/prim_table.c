@@ -1,79 +1,34 @@
-/* Which function serves which primitive.  Those of class CONTROL, and FILTER,
- * are code of the machine (higher_order_prims.c); pointwise ones share
- * prim_map. */
+/* Which function serves which primitive: prims.def. */
 #include "eval/internal.h"
 
 static const PrimFn prim_functions[PRIM_COUNT] = {
-    [PRIM_MATMUL] = prim_matmul,
-    [PRIM_DOT] = prim_dot,
-    [PRIM_OUTER] = prim_outer,
-    [PRIM_EINSUM] = prim_einsum,
-    [PRIM_DIM] = prim_dim,
-    [PRIM_SHAPE] = prim_shape,
-    [PRIM_PROD_OF] = prim_prod_of,
-    [PRIM_RANK] = prim_rank,
-    [PRIM_RESHAPE] = prim_reshape,
-    [PRIM_FLATTEN] = prim_flatten,
-    [PRIM_TRANSPOSE] = prim_transpose,
-    [PRIM_PERMUTE] = prim_permute,
-    [PRIM_CONCAT] = prim_concat,
-    [PRIM_STACK] = prim_stack,
-    [PRIM_UNSTACK] = prim_unstack,
-    [PRIM_SPLIT] = prim_split,
-    [PRIM_PAD] = prim_pad,
-    [PRIM_REVERSE] = prim_reverse,
-    [PRIM_ROLL] = prim_roll,
-    [PRIM_TILE] = prim_tile,
-    [PRIM_REPEAT] = prim_tile,
-    [PRIM_SQUEEZE] = prim_squeeze,
-    [PRIM_BROADCAST] = prim_broadcast,
-    [PRIM_FORGET] = prim_forget,
-    [PRIM_GATHER] = prim_gather,
-    [PRIM_SCATTER] = prim_scatter,
-    [PRIM_ONE_HOT] = prim_one_hot,
-    [PRIM_SORT] = prim_sort,
-    [PRIM_ARGSORT] = prim_sort,
-    [PRIM_CUMSUM] = prim_sort,
-    [PRIM_TOPK] = prim_topk,
-    [PRIM_NONZERO] = prim_nonzero,
-    [PRIM_UNIQUE] = prim_unique,
-    [PRIM_TRIL] = prim_triangle,
-    [PRIM_TRIU] = prim_triangle,
-    [PRIM_ZEROS] = prim_full,
-    [PRIM_ONES] = prim_full,
-    [PRIM_FULL] = prim_full,
-    [PRIM_IOTA] = prim_iota,
-    [PRIM_EYE] = prim_iota,
-    [PRIM_KEY] = prim_key,
-    [PRIM_SPLIT_KEY] = prim_split_key,
-    [PRIM_FOLD_KEY] = prim_fold_key,
-    [PRIM_UNIFORM] = prim_random,
-    [PRIM_NORMAL] = prim_random,
-    [PRIM_PERMUTATION] = prim_permutation,
-    [PRIM_LIST_LENGTH] = prim_list_length,
-    [PRIM_LIST_REVERSE] = prim_list_reverse,
-    [PRIM_APPEND] = prim_append,
-    [PRIM_FORMAT] = prim_format,
-    [PRIM_STR_LENGTH] = prim_str_length,
-    [PRIM_STR_EQ] = prim_str_compare,
-    [PRIM_STR_LESS] = prim_str_compare,
-    [PRIM_STR_SPLIT] = prim_str_split,
-    [PRIM_STR_JOIN] = prim_str_join,
-    [PRIM_TO_STRING] = prim_to_string,
-    [PRIM_PARSE_INT] = prim_parse,
-    [PRIM_PARSE_FLOAT] = prim_parse,
-    [PRIM_PRINT] = prim_print,
-    [PRIM_WRITE] = prim_write,
-    [PRIM_SHOW] = prim_show,
-    [PRIM_LOAD] = prim_load,
-    [PRIM_SAVE] = prim_save,
-    [PRIM_SAVE_ALL] = prim_save_all,
-    [PRIM_ARGS] = prim_args,
-    [PRIM_CLOCK] = prim_clock,
-    [PRIM_EXIT] = prim_exit,
-    [PRIM_FAIL] = prim_fail,
-    [PRIM_ASSERT] = prim_assert,
-    [PRIM_TRACE] = prim_trace,
+#define F(id, function) [PRIM_##id] = function,
+#define H(id, arity, build)
+#include "eval/prims.def"
+#undef F
+#undef H
+};
+
+/* Every row of these classes has one in prims.def. */
+enum {
+#define F(id, function) FUNCTION_ROW_##id,
+#define H(id, arity, build) FUNCTION_ROW_##id,
+#include "eval/prims.def"
+#undef F
+#undef H
+};
+enum {
+#define ROW(id) FUNCTION_OF_##id = FUNCTION_ROW_##id,
+#define ROW_MAP(id)
+#define ROW_REDUCE(id)
+#define ROW_MOVE ROW
+#define ROW_MAKE ROW
+#define ROW_OPAQUE ROW
+#define ROW_CONTROL ROW
+#define ROW_HOST ROW
+#define P(id, name, class, flags, scheme, doc, example) ROW_##class(id)
+#include "primitives/primitives.def"
+#undef P
 };
 
 PrimFn prim_function(PrimId prim) {

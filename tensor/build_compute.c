@@ -76,14 +76,14 @@ static bool broadcast_spec(Graph *g, NodeSpec *spec, uint32_t count,
  * whether it is a test. */
 typedef enum SchemeFlags {
   SCHEME_PARSED = 1,
-  SCHEME_COMPARISON = 2,
+  SCHEME_GIVES_BOOL = 2,
   SCHEME_BOOLS = 4,
   SCHEME_FLOATS = 8,
   SCHEME_NUMBERS = 16
 } SchemeFlags;
 
 static uint8_t parse_scheme_flags(const char *scheme) {
-  return SCHEME_PARSED | (strstr(scheme, "-> bool[") ? SCHEME_COMPARISON : 0) |
+  return SCHEME_PARSED | (strstr(scheme, "-> bool[") ? SCHEME_GIVES_BOOL : 0) |
          (strncmp(scheme, "bool[", 5) == 0 ? SCHEME_BOOLS : 0) |
          (strstr(scheme, "'a : float") ? SCHEME_FLOATS : 0) |
          (strstr(scheme, "'a : num") ? SCHEME_NUMBERS : 0);
@@ -99,8 +99,8 @@ static uint8_t scheme_flags(PrimId op) {
   return w;
 }
 
-static bool is_comparison(PrimId op) {
-  return scheme_flags(op) & SCHEME_COMPARISON;
+bool prim_gives_bool(PrimId op) {
+  return scheme_flags(op) & SCHEME_GIVES_BOOL;
 }
 
 /* What the row's scheme wants of the element type. */
@@ -187,7 +187,7 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
   if (!check_map_types(op, count, args, fault))
     return NULL;
   if (op != PRIM_CONVERT)
-    result = is_comparison(op) ? DT_BOOL : args[op == PRIM_SELECT]->dtype;
+    result = prim_gives_bool(op) ? DT_BOOL : args[op == PRIM_SELECT]->dtype;
   else if (args[0]->dtype == result)
     return node_retain(args[0]);
   Scalar value;

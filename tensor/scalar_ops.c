@@ -1,7 +1,7 @@
 /* Any MAP primitive on known scalars: constant folding. */
 #include "tensor/scalar_ops.h"
 
-#define REF_NONE(id)
+#define REF_NONE(id) case PRIM_##id:
 #define REF_MAP(id) \
   case PRIM_##id:   \
     return ref_##id(kind, out, r[0], r[1], r[2]);
@@ -14,10 +14,13 @@
 
 static ArithStatus apply_op(PrimId op, ComputeKind kind, Reg *out,
                             const Reg r[3]) {
-  switch ((int)op) { /* the rows of class MAP; the others are no case */
+  switch (op) { /* the others are no operation on elements */
 #define P(id, name, class, flags, scheme, doc, example) REF_##class(id)
 #include "primitives/primitives.def"
 #undef P
+  case PRIM_NONE:
+  case PRIM_COUNT:
+    break;
   }
   return ARITH_OK;
 }

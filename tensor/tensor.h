@@ -112,8 +112,7 @@ struct Node {
                              borrowed; NULL: they lie side by side */
 
   /* NODE_COMP */
-  PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
-                    PRIM_NONE */
+  PrimId reduce; /* of class REDUCE, or PRIM_NONE */
   uint32_t reduce_count;
   BodyOp *body_ops; /* the last one is the body's value */
   uint32_t body_op_count;
@@ -218,6 +217,10 @@ Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t broadcast_mask);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
+
+/* Does the row's scheme say that its elements are bool, whatever those of the
+ * arguments are? */
+bool prim_gives_bool(PrimId op);
 
 /* A MAP primitive: arguments of equal dtype (SELECT: bool first) broadcast as
  * the language says: per axis absent < * < a size, two sizes equal.  ADD, SUB,

@@ -52,7 +52,10 @@ bool library_op_cumsum(LibraryOp *r) {
     return f16_cumsum(r, &s);
   case DT_BF16:
     return bf16_cumsum(r, &s);
-  default:
-    return false;
+  case DT_BOOL:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return false;
 }

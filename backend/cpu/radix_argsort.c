@@ -77,7 +77,8 @@ static void keys_of(const ArgSort *s, const void *x, int64_t begin, int count,
     FOR_EACH_KEY(int64_t, e);
   case DT_F64:
     FOR_EACH_KEY(double, key_of_double(e));
-  default:
+  case DT_NONE:
+  case DT_COUNT:
     break;
   }
 #undef FOR_EACH_KEY

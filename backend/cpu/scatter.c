@@ -48,9 +48,17 @@ static void load_indices(const Scatter *s, int64_t from, int64_t count,
   case DT_I8:
     LOAD_INDICES(int8_t);
     break;
-  default:
+  case DT_U8:
     LOAD_INDICES(uint8_t);
     break;
+  case DT_BOOL:
+  case DT_F16:
+  case DT_BF16:
+  case DT_F32:
+  case DT_F64:
+  case DT_NONE:
+  case DT_COUNT:
+    break; /* no types of indices */
   }
 }
 
@@ -117,7 +125,10 @@ bool library_op_scatter(LibraryOp *r) {
     return f16_scatter(r, &s);
   case DT_BF16:
     return bf16_scatter(r, &s);
-  default:
-    return false;
+  case DT_BOOL:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return false;
 }

@@ -642,7 +642,7 @@ static void try_wgmma(ScheduleSearch *c) {
 }
 
 bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
-  switch ((int)shape->a.dtype) {
+  switch (shape->a.dtype) {
   case DT_F16:
     return shape->b.dtype == DT_F16 && shape->accumulator_dtype == DT_F32;
   case DT_BF16:
@@ -651,6 +651,15 @@ bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   case DT_F32:
     return shape->allow_tf32 && shape->accumulator_dtype == DT_F32 &&
            gpu->arch >= 80;
+  case DT_NONE:
+  case DT_BOOL:
+  case DT_U8:
+  case DT_I8:
+  case DT_I32:
+  case DT_I64:
+  case DT_F64:
+  case DT_COUNT:
+    break;
   }
   return false;
 }

@@ -68,7 +68,7 @@ void gemm_put_offset(Buffer *out, const GemmAxisGroup *g, const char *name,
 /* ---- types ---- */
 
 const char *gemm_compute_type(Dtype t) {
-  switch ((int)t) {
+  switch (t) {
   case DT_F64:
     return "double";
   case DT_I64:
@@ -78,12 +78,18 @@ const char *gemm_compute_type(Dtype t) {
   case DT_U8:
   case DT_BOOL:
     return "int";
+  case DT_F16:
+  case DT_BF16:
+  case DT_F32:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
   return "float";
 }
 
 const char *gemm_storage_type(Dtype t) {
-  switch ((int)t) {
+  switch (t) {
   case DT_F16:
   case DT_BF16:
     return "uint16_t";
@@ -94,6 +100,12 @@ const char *gemm_storage_type(Dtype t) {
     return "uint8_t";
   case DT_I32:
     return "int";
+  case DT_I64:
+  case DT_F32:
+  case DT_F64:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
   return gemm_compute_type(t);
 }

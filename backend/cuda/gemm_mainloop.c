@@ -251,13 +251,9 @@ static void put_fragment_loads(Buffer *out, const GemmTiledCopy *s,
 }
 
 static const char *mma_name(Dtype t) {
-  switch ((int)t) {
-  case DT_F16:
-    return "ax_mma_m16n8k16_f16";
-  case DT_BF16:
-    return "ax_mma_m16n8k16_bf16";
-  }
-  return "ax_mma_m16n8k8_tf32";
+  return t == DT_F16    ? "ax_mma_m16n8k16_f16"
+         : t == DT_BF16 ? "ax_mma_m16n8k16_bf16"
+                        : "ax_mma_m16n8k8_tf32";
 }
 
 /* sm_75 has products of 8 terms of f16: two of them are one of 16. */

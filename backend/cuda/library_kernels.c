@@ -155,9 +155,15 @@ static const char *sum_type(Dtype t) {
     return "float";
   case DT_I64:
     return "uint64_t";
-  default:
-    return "uint32_t";
+  case DT_BOOL:
+  case DT_U8:
+  case DT_I8:
+  case DT_I32:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return "uint32_t";
 }
 
 typedef struct PrefixSum {

@@ -429,8 +429,8 @@ static void emit_load(BytecodeCompiler *c, const BodyOp *expr, uint32_t d) {
 }
 
 static OpCode map_opcode(PrimId op, ComputeKind kind) {
-  switch ((int)op) { /* the rows of class MAP; the others are no case */
-#define CODE_NONE(id)
+  switch (op) { /* the others are no operation on elements */
+#define CODE_NONE(id) case PRIM_##id:
 #define CODE_MAP(id) \
   case PRIM_##id:    \
     return (OpCode)(OP_##id##_I + kind);
@@ -443,6 +443,9 @@ static OpCode map_opcode(PrimId op, ComputeKind kind) {
 #define P(id, name, class, flags, scheme, doc, example) CODE_##class(id)
 #include "primitives/primitives.def"
 #undef P
+  case PRIM_NONE:
+  case PRIM_COUNT:
+    break;
   }
   return OP_HALT;
 }

@@ -16,13 +16,13 @@ static const Backend *tested_backend(void) {
 /* Kernels with rows of products that the backend has. */
 static uint32_t fused_attention_count;
 
-static bool count_fused_attention(const struct Kernel *k) {
+static inline bool count_fused_attention(const struct Kernel *k) {
   bool has = tested_backend()->has_fused_attention(k);
   fused_attention_count += has;
   return has;
 }
 
-static Backend counting_backend(void) {
+static inline Backend counting_backend(void) {
   Backend b = *tested_backend();
   b.name = "cpu";
   b.has_fused_attention = b.has_fused_attention ? count_fused_attention : NULL;
@@ -30,7 +30,7 @@ static Backend counting_backend(void) {
 }
 
 /* [SEED [COUNT]] */
-static void parse_seeds(int argc, char **argv, uint64_t count) {
+static inline void parse_seeds(int argc, char **argv, uint64_t count) {
   seed_count = count;
   if (argc > 1)
     first_seed = strtoull(argv[1], NULL, 10);
