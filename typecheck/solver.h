@@ -48,7 +48,7 @@ bool constraint_is_vacuous(Checker *c,
 bool constraint_may_be_vacuous(Checker *c, const Constraint *k);
 
 /* ---- unify.c ---- */
-/* False after a mismatch; the caller reports (see mismatch). */
+/* False after a mismatch, which the caller reports (report_type_mismatch). */
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);

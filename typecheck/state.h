@@ -1,9 +1,10 @@
-/* What inference works on: element types, shapes, types, constraints, schemes
- * and the state of a checker; internal.h has what is done with them.  Terms:
- * meta (a variable to be solved), rigid (an annotation's name: stands for
- * everything), generic (quantified in a scheme), data (a size that only running
- * code knows), term (the size that an integer is known to equal), top (no known
- * term). */
+/* Element types, shapes, types, constraints, schemes and the state of a
+ * checker. Functions on them are in types.h, solver.h and internal.h
+ * (inference); those that diagnose/ may call are in view.h.  Terms: meta (a
+ * variable to be solved), skolem (a name of an annotation: stands for every
+ * size), generic (quantified in a scheme), existential (a size that only
+ * running code knows), singleton (the size that an integer is known to equal),
+ * unknown (no known size). */
 #ifndef AXON_TYPECHECK_STATE_H
 #define AXON_TYPECHECK_STATE_H
 
