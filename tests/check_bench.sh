@@ -111,7 +111,7 @@ expect 1 'wrote no file: it printed nothing' env AXON_CC=true "$AXON" doctor
 expect 1 'set HOME' env -u HOME -u XDG_CACHE_HOME "$AXON" doctor
 expect 1 'cannot create this' env XDG_CACHE_HOME=/dev/null/sub "$AXON" doctor
 mkdir in; : >in/axon
-expect 1 'is not writable' env XDG_CACHE_HOME="$PWD/in" "$AXON" doctor
+expect 1 'is not a folder' env XDG_CACHE_HOME="$PWD/in" "$AXON" doctor
 expect 2 'no arguments' "$AXON" doctor me
 if command -v python3 >/dev/null; then
   "$AXON" doctor --json | python3 -c '

@@ -175,7 +175,7 @@ chmod 0777 "$XDG_CACHE_HOME"
 refused 'below a folder of all' "$XDG_CACHE_HOME" 'other users can write to it'
 shows 'below a folder of all' "^the cache is disabled: $XDG_CACHE_HOME: other"
 "$AXON" doctor >"$work/out" 2>&1
-grep -q "$XDG_CACHE_HOME: others may" "$work/out" || wrong 'the doctor: a cache'
+grep -q "$XDG_CACHE_HOME: other" "$work/out" || wrong 'the doctor: a cache'
 chmod 1777 "$XDG_CACHE_HOME"
 chmod 0777 "$XDG_CACHE_HOME/axon"
 refused 'open to all' "$XDG_CACHE_HOME/axon" 'other users can write to it'
