@@ -27,7 +27,7 @@ complain() {
 # a proof and the like are known of some operations, and of no other.
 opaque='backend/reference/opaque.c|backend/cpu/library_ops.c'
 opaque+='|backend/cuda/library_kernels.c|aot/library_ops.c'
-some='tensor/extent.c|eval/pointwise_prims.c|kernel/online_reduction.c'
+some='tensor/extent_node.c|eval/pointwise_prims.c|kernel/online_reduction.c'
 some+='|backend/cuda/attention_analysis.c|typecheck/special_prims.c'
 complain 'a switch that hides what it leaves out' 'switch \(\(int\)' \
   "$opaque|$some"
@@ -38,7 +38,7 @@ tokens='parser/bracket_recovery.c|parser/syntax_errors.c'
 tokens+='|backend/emit/params.c'
 rest='backend/cuda/sim/warp_collectives.c'
 rest+='|typecheck/path_conditions.c|typecheck/infer.c|typecheck/annotation.c'
-rest+='|typecheck/environment.c|size/counterexample.c|eval/aot_trace.c'
+rest+='|typecheck/prim_scheme.c|size/counterexample.c|eval/aot_trace.c'
 rest+='|eval/host_call.c|eval/higher_order_prims.c|eval/force.c'
 rest+='|eval/pointwise_prims.c'
 complain 'a default' '^ *default:' "$tokens|$rest"

@@ -311,7 +311,7 @@ class Arrays(unittest.TestCase):
 
     def test_what_can_be_done_is_done_to_what_is_passed(self):
         p = {"w": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}
-        for x, help in (np.ones((4, 2)), "pass an array of other elements"), \
+        for x, help in (np.ones((4, 2)), "pass an array with another element type"), \
                 ([[1, 2]], "pass an array: a list is not a tensor"):
             with self.assertRaisesRegex(axon.Error, help) as caught:
                 self.m.forward(p, x)

@@ -172,7 +172,7 @@ static void test_types(void **state) {
   axn_value_free(y);
   bad(*state, "greet", "string", VALUES(axn_value_int(*state, 3)));
   bad(*state, "twice", "numeric", VALUES(axn_value_bool(*state, true)));
-  bad(*state, "greet", "takes 1 argument, not 2",
+  bad(*state, "greet", "takes 1 argument; found 2",
       VALUES(axn_value_int(*state, 3), axn_value_int(*state, 3)));
 }
 
@@ -252,7 +252,7 @@ static void test_no_tensors(void **state) {
   no_tensor(*state, t, "a negative size");
   t.shape = &two;
   t.rank = AXN_RANK_MAX + 1; /* its sizes are not looked at */
-  no_tensor(*state, t, "it is 0 to 32");
+  no_tensor(*state, t, "must be 0 to 32");
   t = (AxnTensor){.dtype = AXN_F32, .rank = 2, .shape = none};
   AxnValue *y =
       good(*state, "same", VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
@@ -341,7 +341,8 @@ static void test_lists(void **state) {
   assert_int_equal(axn_value_count(y), 0);
   axn_value_free(y);
   AxnValue *mixed[] = {items[0], axn_value_int(*state, 1)};
-  bad(*state, "same", "unlike", VALUES(axn_value_list(*state, 2, mixed)));
+  bad(*state, "same", "items of different types",
+      VALUES(axn_value_list(*state, 2, mixed)));
   axn_value_free(mixed[1]);
   axn_value_free(items[0]);
   axn_value_free(items[1]);

@@ -187,7 +187,7 @@ static void test_use(void **state) {
   } cases[] = {
       {"module_load", "loading code for sm_90a"},
       {"module_function", "finding the kernel k"},
-      {"function_set", "giving the kernel k 100000 bytes"},
+      {"function_set", "allocating for the kernel k 100000 bytes"},
       {"launch", "starting the kernel k, 4 x 1 x 1 blocks of 32 x 1 x 1"},
       {"copy_in", "copying 400 bytes to it"},
       {"copy_out", "copying 400 bytes from it"},
@@ -227,7 +227,7 @@ static void test_use(void **state) {
         cuda_memory_info(&gpu, &sizes[0], &sizes[1], &fault);
     assert_false(good);
     assert_said(cases[k].said);
-    assert_non_null(strstr(fault.help, "start it again"));
+    assert_non_null(strstr(fault.help, "restart it"));
   }
   cuda_event_destroy(&gpu, event);
   cuda_unload_module(&gpu, module);
@@ -313,8 +313,8 @@ static void test_memory_full(void **state) {
   assert_null(device_allocator_alloc(m, 600 << 10, &use, &fault));
   assert_string_equal(fault.message, "scores : f32[3, 1000] needs 600.0 KiB of "
                                      "the GPU's memory");
-  assert_non_null(strstr(fault.help, "of 1.0 MiB "));
-  assert_non_null(strstr(fault.help, "this program holds"));
+  assert_non_null(strstr(fault.help, "of 1.0 MiB, "));
+  assert_non_null(strstr(fault.help, "this program uses"));
   assert_int_equal(fault.kind, FAULT_MEMORY);
   for (int k = 0; k < 100 << 10; k++) /* all else is as it was */
     assert_int_equal(((char *)(uintptr_t)held->address)[k], 7);
@@ -327,13 +327,14 @@ static void test_memory_full(void **state) {
   assert_null(device_allocator_alloc(m, 2 << 20, &nameless, &fault));
   assert_string_equal(fault.message,
                       "bf16[3, 1000] needs 2.0 MiB of the GPU's memory");
-  assert_non_null(strstr(fault.help, "it has 1.0 MiB: work on it in parts"));
+  assert_non_null(
+      strstr(fault.help, "it has 1.0 MiB: process the data in parts"));
   assert_null(device_allocator_alloc(m, SIZE_MAX, &use, &fault));
   assert_int_equal(device_allocator_stats(m).cached_bytes, before);
   /* the driver does not even say how much is free */
   fake_inject_failure("memory_info", 700, 0);
   assert_null(device_allocator_alloc(m, 1000 << 10, &use, &fault));
-  assert_non_null(strstr(fault.help, "of which this program holds"));
+  assert_non_null(strstr(fault.help, "and this program uses"));
   device_allocator_release(m, held);
   device_allocator_free(m);
 }
@@ -343,7 +344,7 @@ static void test_memory_fails(void **state) {
   DeviceAllocator *m = device_allocator_new(&gpu, 1 << 20);
   fake_inject_failure("memory_take", 700, 0); /* of a kernel that ran before */
   assert_null(device_allocator_alloc(m, 1000, &use, &fault));
-  assert_said("taking 1000 bytes");
+  assert_said("allocating 1000 bytes");
   assert_int_equal(fault.kind, FAULT_TARGET_UNAVAILABLE);
   fake_inject_failure("context_set", 709, 0);
   assert_null(device_allocator_alloc(m, 1000, &use, &fault));

@@ -372,7 +372,7 @@ static void test_format(void **state) {
   fails("(lit format \"%d\" 1 1.5)", 509, "needs an integer");
   is("(parse_int \"-42\")", "-42");
   is("(parse_float:f64 \"0.5\")", "0.5");
-  fails("(parse_int \"4x\")", 509, "is no integer");
+  fails("(parse_int \"4x\")", 509, "is not an integer");
   is("(lists.length (args ()))", "2");
 }
 

@@ -67,8 +67,9 @@ static void test_change(void **state) {
       {"split=2", "to split sums, use stream=1, not split"},
       {"way=fma", "way=fma needs operands of the accumulator type"},
       {"way=mma k=128", "k must be 2 or 4 times the depth of an mma"},
-      {"way=mma m=48", "a warp has a power of two of rows and columns, at "
-                       "least 16"},
+      {"way=mma m=48",
+       "the rows and columns of a warp must be powers of two, at "
+       "least 16"},
       {"way=mma stream=1", "stream, pingpong and persistent need way=wgmma"},
       {"raster=0", "raster and split must be at least 1, split at most 32"},
       {"way=mma cluster_m=2", "cluster_m and cluster_n need way=wgmma"},

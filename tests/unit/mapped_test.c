@@ -97,9 +97,9 @@ static void test_cut(void **state) {
     Tensor *t = load(files[k]), *other = load(files[1 - k]);
     cut(files[k], PAGE);
     assert_true(last_of(t) == 0);
-    says(t, "it was cut short");
+    says(t, "the file was truncated");
     cut(files[k], SIZE); /* what was read stays wrong */
-    says(t, "it was changed");
+    says(t, "the file was changed");
     Fault fault;
     assert_true(tensor_check(other, &fault) && last_of(other) == 0);
     tensor_release(t);
@@ -115,7 +115,7 @@ static void test_changed(void **state) {
   Tensor *t = load(path);
   cut(path, SIZE - 4);
   assert_true(last_of(t) == 0);
-  says(t, "it was cut short");
+  says(t, "the file was truncated");
   tensor_release(t);
   make(NULL);
   t = load(path);
@@ -123,7 +123,7 @@ static void test_changed(void **state) {
   usleep(20000);
   assert_int_equal(pwrite(fd, "abcd", 4, SIZE - 4), 4);
   close(fd);
-  says(t, "it was changed");
+  says(t, "the file was changed");
   tensor_release(t);
   make(NULL);
 }
@@ -163,8 +163,8 @@ static void test_threads(void **state) {
     cut(path, turn * PAGE);
     assert_int_equal(
         thread_pool_parallel_for(COUNT / 1024, 64, read_some, t, NULL), 0);
-    says(t, "it was cut short");
-    says(one, "it was cut short");
+    says(t, "the file was truncated");
+    says(one, "the file was truncated");
     tensor_release(t);
     tensor_release(one);
     make(NULL);

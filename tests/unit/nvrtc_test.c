@@ -218,16 +218,16 @@ static int says(const char *text) {
 }
 
 static int says_missing(void) {
-  return says("there is no such file");
+  return says("file not found");
 }
 static int says_no_library(void) {
-  return says("cannot be used");
+  return says("cannot use NVRTC");
 }
 static int says_lacks(void) {
   return says("it has no function nvrtcVersion");
 }
 static int says_old(void) {
-  return says("it is NVRTC 11.8");
+  return says("found NVRTC 11.8");
 }
 
 /* A library of these functions. */
@@ -290,8 +290,8 @@ static int fails_memory(void) {
 }
 
 static int gives_nothing(void) {
-  return compile_fails("NVRTC gave no code", "", false) ||
-         compile_fails("NVRTC gave no code", "", true);
+  return compile_fails("NVRTC returned no code", "", false) ||
+         compile_fails("NVRTC returned no code", "", true);
 }
 
 static void test_wrong(void **state) {

@@ -201,7 +201,7 @@ static void test_names(void **state) {
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "x"},
                     "it contains no tensor \"x\"");
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "i16"},
-                    "its elements are I16");
+                    "its element type I16 has no Axon type");
   check_fault_twice(data_path("f32.npy"), &(LoadOptions){.name = "x"},
                     "without a name");
 }
@@ -282,19 +282,19 @@ static void test_pictures(void **state) {
   PICTURE("f.ppm", "P6 1 1 255\n\1\2\3", 1, 1, 3, "\1\2\3");
 #define BAD(name, text, message) \
   check_fault(write_file(name, text, sizeof text - 1), NULL, message)
-  BAD("g.pgm", "", "it does not start with");
-  BAD("g.pgm", "P", "it does not start with");
-  BAD("g.pgm", "P4\n1 1\n", "it does not start with");
-  BAD("g.pgm", "P5", "it does not start with");
+  BAD("g.pgm", "", "must start with");
+  BAD("g.pgm", "P", "must start with");
+  BAD("g.pgm", "P4\n1 1\n", "must start with");
+  BAD("g.pgm", "P5", "must start with");
   BAD("g.pgm", "P5 1 1 255", "damaged");
-  BAD("g.pgm", "P5 1 1 255 ", "cut short");
+  BAD("g.pgm", "P5 1 1 255 ", "truncated");
   BAD("g.pgm", "P5 0 1 255 x", "damaged");
   BAD("g.pgm", "P5 -1 1 255 x", "damaged");
   BAD("g.pgm", "P5 1 1 0 x", "damaged");
   BAD("g.pgm", "P5 1 1 65536 xx", "damaged");
-  BAD("g.pgm", "P5 2000000000 2000000000 255 x", "cut short");
+  BAD("g.pgm", "P5 2000000000 2000000000 255 x", "truncated");
   BAD("g.pgm", "P5 99999999999999999999 1 255 x", "damaged");
-  BAD("g.pgm", "P2 2 1 255 1", "cut short");
+  BAD("g.pgm", "P2 2 1 255 1", "truncated");
   BAD("g.pgm", "P2 2 1 255 1 x", "sample 2");
   BAD("g.pgm", "P2 2 1 9 1 10", "sample 2 is not from 0 to 9");
 }
@@ -361,14 +361,14 @@ static void test_bad_npy(void **state) {
   static const struct {
     const char *dict, *message;
   } bad[] = {
-      {DICT("<f4", "(4,)"), "f32[4] takes 16 bytes, 8 are there"},
+      {DICT("<f4", "(4,)"), "f32[4] needs 16 bytes, found 8"},
       {DICT("<f4", "(1,)"), "f32[1] needs 4 bytes, found 8"},
       {DICT("<f4", "(-2,)"), "no valid shape"},
       {DICT("<f4", "(9223372036854775807, 9223372036854775807)"),
-       "larger than any file"},
-      {DICT("<f4", "(0, 9223372036854775807)"), "larger than any file"},
-      {DICT("<f4", "(4611686018427387904,)"), "larger than any file"},
-      {DICT("<f4", "(1000000000, 1000)"), "cut short"},
+       "exceeds the size of any file"},
+      {DICT("<f4", "(0, 9223372036854775807)"), "exceeds the size of any file"},
+      {DICT("<f4", "(4611686018427387904,)"), "exceeds the size of any file"},
+      {DICT("<f4", "(1000000000, 1000)"), "truncated"},
       {DICT("<f4", "(99999999999999999999,)"), "no valid shape"},
       {DICT("<f4", "(2"), "no valid shape"},
       {DICT("<f4", "2"), "no shape"},
@@ -395,10 +395,10 @@ static void test_bad_npy(void **state) {
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)
     check_fault_twice(npy_file(bad[i].dict, 8), NULL, bad[i].message);
-  check_fault(npy_file(DICT("<f4", "(2,)"), 0), NULL, "0 are there");
+  check_fault(npy_file(DICT("<f4", "(2,)"), 0), NULL, "found 0");
   BAD("x.npy", "\x93NUMPY\4\0\0\0", "version 4");
-  BAD("x.npy", "\x93NUMPY\2\0\0\0", "cut short");
-  BAD("x.npy", "\x93NUMPY\1\0\xff\xff{", "cut short");
+  BAD("x.npy", "\x93NUMPY\2\0\0\0", "truncated");
+  BAD("x.npy", "\x93NUMPY\1\0\xff\xff{", "truncated");
   BAD("x.npy", "\x93NUMPY\2\0\xff\xff\xff\xff{", "too long");
   BAD("x.npy", "\x93NUMPX\1\0\0\0", "not a .npy file");
   /* These are in order, if unusual. */
@@ -466,25 +466,26 @@ static void test_bad_safetensors(void **state) {
   static const struct {
     const char *json, *message;
   } bad[] = {
-      {ONE("F32", "[3]", "[0,12]"), "cut short"},
+      {ONE("F32", "[3]", "[0,12]"), "truncated"},
       {ONE("F32", "[1]", "[0,8]"), "f32[1] needs 4 bytes, found 8"},
-      {ONE("F32", "[4]", "[0,8]"), "f32[4] takes 16 bytes"},
+      {ONE("F32", "[4]", "[0,8]"), "f32[4] needs 16 bytes"},
       {ONE("F32", "[-2]", "[0,8]"), "no valid \"shape\""},
       {ONE("F32", "[2.0]", "[0,8]"), "no valid \"shape\""},
-      {ONE("F32", "[9223372036854775807]", "[0,8]"), "larger than any file"},
+      {ONE("F32", "[9223372036854775807]", "[0,8]"),
+       "exceeds the size of any file"},
       {ONE("F32", "[99999999999999999999]", "[0,8]"), "damaged"},
       {ONE("F32", "[2]", "[8,0]"), "data_offsets"},
       {ONE("F32", "[2]", "[-8,0]"), "data_offsets"},
       {ONE("F32", "[2]", "[0]"), "data_offsets"},
-      {ONE("F32", "[2]", "[0,9223372036854775807]"), "cut short"},
+      {ONE("F32", "[2]", "[0,9223372036854775807]"), "truncated"},
       {ONE("F32", "[2]", "8"), "data_offsets"},
       {ONE("F32", "2", "[0,8]"), "no \"shape\""},
-      {ONE("F32", "[1]", "[0,4]"), "belong to no tensor"},
-      {ONE("F32", "[1]", "[4,8]"), "belong to no tensor"},
-      {ONE("QQ", "[1]", "[0,8]"), "its elements are QQ"},
+      {ONE("F32", "[1]", "[0,4]"), "not part of a tensor"},
+      {ONE("F32", "[1]", "[4,8]"), "not part of a tensor"},
+      {ONE("QQ", "[1]", "[0,8]"), "its element type QQ has no Axon type"},
       {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,8]}}", "no \"dtype\""},
       {"{\"a\":1}", "no object"},
-      {"{\"__metadata__\":{}}", "belong to no tensor"},
+      {"{\"__metadata__\":{}}", "not part of a tensor"},
       {"[]", "no object"},
       {"{", "damaged"},
       {"{} {}", "damaged"},
@@ -498,9 +499,9 @@ static void test_bad_safetensors(void **state) {
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)
     check_fault_twice(st_file(bad[i].json, 8), NULL, bad[i].message);
-  BAD("x.safetensors", "", "cut short");
-  BAD("x.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "header would be");
-  BAD("x.safetensors", "\3\0\0\0\0\0\0\0{}", "header would be");
+  BAD("x.safetensors", "", "truncated");
+  BAD("x.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "header length");
+  BAD("x.safetensors", "\3\0\0\0\0\0\0\0{}", "header length");
   BAD("x.safetensors", "\2\0\0\0\0\0\0\0{}", "it contains no tensor");
   Fault fault = {0};
   Tensor *t =
@@ -579,7 +580,7 @@ static void test_bad_csv(void **state) {
   const LoadOptions i64 = {.dtype = DT_I64}, u8 = {.dtype = DT_U8},
                     header = {.skip_header = true},
                     boolean = {.dtype = DT_BOOL};
-  check_fault(CSV("1,2\n3\n"), NULL, "line 2 has 1 field, the first row has 2");
+  check_fault(CSV("1,2\n3\n"), NULL, "line 2 has 1 field; the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
               "line 3 has 3 fields; the first row has 2");
   check_fault(CSV("1,2\n3,x\n"), NULL, "line 2, column 2: \"x\" is not a num");
@@ -740,7 +741,7 @@ static void test_save_faults(void **state) {
   Tensor *bf16 = reference(DT_BF16), *u8 = reference(DT_U8);
   check_save_fault("x.npy", 1, NULL, bf16, "NumPy has no type for bf16");
   check_save_fault("x.npz", 1, same, bf16, "NumPy has no type for bf16");
-  check_save_fault("x.npy", 2, same, u8, "holds one tensor, not 2");
+  check_save_fault("x.npy", 2, same, u8, "contains one tensor; found 2");
   check_save_fault("x.npz", 2, same, u8, "cannot write");
   check_save_fault("x.npz", 1, empty, u8, "cannot be the name");
   check_save_fault("x.npz", 0, NULL, u8, "nothing to save");
