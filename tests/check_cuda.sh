@@ -68,12 +68,12 @@ expect 1 'sch:1: stages=four: invalid value of stages' \
   env AXON_SCHEDULES=sch "$AXON" build --target cuda:sm_90a -o f.cu f.axn
 expect 0 'uses +not known: no NVRTC' env AXON_NVRTC=/no/such/file \
   "$AXON" plan --target cuda b.axn
-expect 2 '`sm_90` is no arch.*: `sm_90a` is the one' \
+expect 2 '`sm_90` is not a supported.*did you mean `sm_90a`' \
   "$AXON" plan --target cuda:sm_90 b.axn
-expect 2 '`sm_1` is no arch.*: these are sm_75' \
+expect 2 '`sm_1` is not a supported.*: these are sm_75' \
   "$AXON" plan --target cuda:sm_1 b.axn
-expect 2 "of that kind is \`cuda:sm_90a\`" "$AXON" plan --target sm_90 b.axn
-expect 2 'of the architecture that it is' "$AXON" run --target cuda:sm_80 b.axn
+expect 2 "for this architecture, write \`cuda:sm_90a\`" "$AXON" plan --target sm_90 b.axn
+expect 2 'the GPU of this machine determines the architecture' "$AXON" run --target cuda:sm_80 b.axn
 
 # A long loop is written out once: more of it would want more registers.
 {
@@ -129,7 +129,7 @@ else
     env FAKE_FAIL=device_count=100 "$AXON" -e 1 --target cuda
   grep -q 'help: nvidia-smi -L' <<<"$said" || wrong "no way out: $said"
   with 1 'the driver finds no device' env FAKE_DEVICES=0 "$AXON" doctor
-  with 1 'compute capability 7.0: 7.5 is the least' \
+  with 1 'compute capability 7.0; at least 7.5 is required' \
     env FAKE_CAPABILITY=70 "$AXON" -e 1 --target cuda
   # NVRTC is not newer than the driver.
   said=$(FAKE_VERSION=12040 faked "$AXON" doctor)
@@ -149,7 +149,7 @@ else
     echo 'no NVRTC: running a kernel is skipped'
   fi
   driver -DFAKE_LACKS=1
-  with 1 'libcuda.so.1, cannot be used: it has no function cuLaunchKernel' \
+  with 1 'libcuda.so.1: it has no function cuLaunchKernel' \
     "$AXON" -e 1 --target cuda
 fi
 exit "$bad"
