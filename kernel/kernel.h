@@ -426,6 +426,8 @@ double kernel_local_bytes(const Kernel *k, bool include_scalars);
 double kernel_operation_count(const Kernel *k);
 /* True if every backend computes the same bits for the nodes. */
 bool cluster_is_exact(const FusionGroup *c);
+/* A copy whose axes may be put into another order. */
+Kernel *kernel_copy(const Kernel *from);
 /* For axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 

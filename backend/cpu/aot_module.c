@@ -3,6 +3,7 @@
 #include "backend/cpu/multiversion.h"
 
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/emit/prelude.h"
 
 #include <math.h>
 #include <string.h>
@@ -449,7 +450,7 @@ void aot_module_write(const AotModule *m, Buffer *out) {
       char suffix[16];
       snprintf(suffix, sizeof suffix, "_%u", width);
       if (text->len)
-        prelude_wrap(m->arena, width, text, suffix, out);
+        prelude_wrap(m->arena, cpu_prelude(width), width, text, suffix, out);
     }
     if (m->dispatchers[t].len)
       buffer_add(out, m->dispatchers[t].text, m->dispatchers[t].len);
@@ -459,5 +460,5 @@ void aot_module_write(const AotModule *m, Buffer *out) {
 }
 
 void aot_module_write_scalar(Arena *arena, const Buffer *text, Buffer *out) {
-  prelude_wrap(arena, 1, text, "_plain", out);
+  prelude_wrap(arena, scalar_prelude_text, 1, text, "_plain", out);
 }

@@ -153,20 +153,13 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
 bool cpu_describe(const FusionGroup *c, Arena *arena,
                   const char *const *comments, KernelInfo *about);
 
-/* What the text of a kernel of so many lanes uses of prelude/, to stand between
- * its `#define W` and the rest.  False: there is no memory; it does not raise.
- */
-bool prelude_write(Buffer *out, uint32_t width, const char *source, size_t len);
-/* The same of another text of sections (backend/cuda/intrinsics.c). */
-void prelude_write_from(Buffer *out, Arena *arena, const char *library,
-                        const char *source, size_t len);
-/* The same of a text whose sections come first, and, of the names that it does
- * not define, those of prelude/ for kernels of one lane. */
-void prelude_write_overlay(Buffer *out, Arena *arena, const char *overlay,
-                           const char *source, size_t len);
-/* The text with all that it uses, W and that alone defined while it lasts: the
- * names of its functions and types end in the suffix. */
-void prelude_wrap(Arena *arena, uint32_t width, const Buffer *source,
-                  const char *suffix, Buffer *out);
+/* ---- prelude.c ---- */
+
+/* The prelude for kernels of so many lanes. */
+const char *cpu_prelude(uint32_t width);
+/* What the text of a kernel of so many lanes uses of it, to stand between its
+ * `#define W` and the rest.  False: there is no memory; it does not raise. */
+bool cpu_prelude_write(Buffer *out, uint32_t width, const char *source,
+                       size_t len);
 
 #endif

@@ -25,17 +25,6 @@ static const int64_t max_few_by_vars[] = {MAX_FEW, 11, 5};
 static const double MIN_SPEEDUP =
     1.25; /* times as fast, by the count of cycles */
 
-/* ---- copies: a schedule puts axes into another order ---- */
-
-Kernel *kernel_copy(const Kernel *from) {
-  Kernel *to = NEW(from->arena, Kernel);
-  *to = *from;
-  memset(&to->loops, 0, sizeof to->loops);
-  for (uint32_t j = 0; j < from->loops.len; j++)
-    VEC_PUSH(to->arena, to->loops, loop_clone(to->arena, from->loops.at[j]));
-  return to;
-}
-
 /* ---- which there may be ---- */
 
 static void add_var(void *versions, DimVar *var) {

@@ -2,6 +2,7 @@
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
+#include "backend/emit/prelude.h"
 
 #include <math.h>
 #include <string.h>
