@@ -11,7 +11,7 @@
  * the first cache. */
 #include "backend/cpu/batched_small_gemm.h"
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 enum {
   MAX_BLOCK_REGISTERS = 8, /* of each block, at most */
@@ -280,14 +280,14 @@ bool batched_gemm_is_nontemporal(const Schedule *s, const Graph *g,
 /* ---- as C ---- */
 
 static bool is_nontemporal(const Emitter *e) {
-  return batched_gemm_is_nontemporal(e->schedule, e->kernel->graph,
+  return batched_gemm_is_nontemporal(e->cpu->schedule, e->kernel->graph,
                                      &e->kernel->loops.at[0]->outputs.at[0]);
 }
 
 static const char *shuffle_expr(Emitter *e, const BatchedGemm *p,
                                 const MatrixRef *operand, int64_t v,
                                 int64_t term, int64_t members) {
-  uint32_t width = e->schedule->width;
+  uint32_t width = e->width;
   char name = operand == &p->a ? 'a' : 'b';
   int64_t sources[MAX_SHUFFLE_SOURCES];
   shuffle_sources(p, operand, v, width, term, members, sources);
@@ -309,7 +309,7 @@ static void emit_block_loads(Emitter *e, Buffer *out, const BatchedGemm *p,
                              char name, int64_t elements) {
   const char *type = dtype_info[p->dtype].name;
   char v = vector_type_letter(value_class(p->dtype));
-  int64_t width = e->schedule->width;
+  int64_t width = e->width;
   for (int64_t j = 0; j * width < elements; j++)
     if (elements - j * width >= width)
       buffer_printf(out, "const v%c %c%lld = ld_%s(%c + %lld);\n", v, name,
@@ -325,7 +325,7 @@ static void emit_members_at_once(Emitter *e, Buffer *out, const BatchedGemm *p,
                                  int64_t members) {
   const char *type = dtype_info[p->dtype].name;
   char letter = vector_type_letter(value_class(p->dtype));
-  int64_t width = e->schedule->width, all = extent_of_members(&p->c, members);
+  int64_t width = e->width, all = extent_of_members(&p->c, members);
   emit_block_loads(e, out, p, 'a', extent_of_members(&p->a, members));
   emit_block_loads(e, out, p, 'b', extent_of_members(&p->b, members));
   for (int64_t v = 0; v * width < all; v++)
@@ -379,7 +379,7 @@ static const char *row_access(Emitter *e, const BatchedGemm *p,
                               const char *what, const char *to, uint32_t j,
                               const char *value) {
   bool is_partial =
-      last_vector_is_partial(p, e->schedule->width) && j + 1 == p->nr_vectors;
+      last_vector_is_partial(p, e->width) && j + 1 == p->nr_vectors;
   return format(e, "%s%s_%s(%s + %u * W%s%s%s)", what, is_partial ? "p" : "",
                 dtype_info[p->dtype].name, to, j, *value ? ", " : "", value,
                 is_partial ? ", rest" : "");
@@ -444,7 +444,7 @@ static void emit_tiled(Emitter *e, Buffer *out, const BatchedGemm *p) {
  * and row by row what is left. */
 static void emit_symbolic_tiles(Emitter *e, Buffer *out, BatchedGemm *p) {
   const char *type = memory_type(p->dtype);
-  uint32_t rows = max_mr(p->nr_vectors, e->schedule->vector_bytes);
+  uint32_t rows = max_mr(p->nr_vectors, e->cpu->schedule->vector_bytes);
   emit_signature(e, out, p, format(e, "_%u", p->nr_vectors), "rest");
   buffer_puts(out, "FUSING\nfor (; count > 0; count--, a += sa, b += sb, "
                    "c += sc) {\nint64_t i = 0;\n");
@@ -481,7 +481,7 @@ static void emit_symbolic(Emitter *e, Buffer *out, const BatchedGemm *sources) {
 }
 
 void emit_batched_gemm_function(Emitter *e, Buffer *out) {
-  const BatchedGemm *p = e->schedule->batched_gemm;
+  const BatchedGemm *p = e->cpu->schedule->batched_gemm;
   (p->symbolic     ? emit_symbolic
    : p->nr_vectors ? emit_tiled
                    : emit_register_blocks)(e, out, p);
@@ -497,7 +497,7 @@ static const char *emit_matrix_offset(Emitter *e, const BatchedGemm *p,
 }
 
 void emit_batched_gemm_call(Emitter *e, Buffer *out) {
-  const BatchedGemm *p = e->schedule->batched_gemm;
+  const BatchedGemm *p = e->cpu->schedule->batched_gemm;
   LoopNest *loop = e->kernel->loops.at[0];
   LoopOutput *r = &loop->outputs.at[0];
   const MatrixRef *blocks[] = {&p->a, &p->b, &p->c};
@@ -518,19 +518,18 @@ void emit_batched_gemm_call(Emitter *e, Buffer *out) {
   buffer_printf(out, "members%s(%s, %s,\n%s, %s,\n%s, %s, hi - lo", e->suffix,
                 at[0], stride[0], at[1], stride[1], at[2], stride[2]);
   if (p->nr_vectors) {
-    const int64_t sizes[] = {p->a.row_stride,
-                             p->a.column_stride,
-                             p->b.row_stride,
-                             p->c.row_stride,
-                             p->rows,
-                             p->depth,
-                             p->symbolic
-                                 ? p->columns
-                                 : p->columns - (int64_t)(p->nr_vectors - 1) *
-                                                    e->schedule->width};
+    const int64_t sizes[] = {
+        p->a.row_stride,
+        p->a.column_stride,
+        p->b.row_stride,
+        p->c.row_stride,
+        p->rows,
+        p->depth,
+        p->symbolic ? p->columns
+                    : p->columns - (int64_t)(p->nr_vectors - 1) * e->width};
     for (uint32_t j = 0; j < ARRAY_LEN(sizes); j++)
       buffer_printf(out, "%s%s", j ? ", " : ",\n", emit_int(e, sizes[j]));
   }
   buffer_puts(out, ");\n}\n");
-  e->has_nontemporal |= is_nontemporal(e);
+  e->cpu->has_nontemporal |= is_nontemporal(e);
 }

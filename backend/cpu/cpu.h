@@ -3,13 +3,8 @@
 #define AXON_CPU_H
 
 #include "backend/cpu/jit.h"
-#include "kernel/kernel.h"
+#include "backend/emit/emit.h"
 #include "runtime/artifact.h"
-
-enum {
-  MAX_KERNEL_LOOPS = 64, /* more than these are left to the reference backend */
-  MAX_LOOP_OUTPUTS = 16, /* likewise, of one loop */
-};
 
 static inline int64_t ceil_div(int64_t x, int64_t y) {
   return (x + y - 1) / y;
@@ -64,13 +59,6 @@ typedef struct Schedule {
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
 } Schedule;
 
-/* The arguments of a generated function: pointers (results, then inputs),
- * integers, scalars.  Integers are sizes (tensor/extent.h): numbers where the
- * kernel's extents are. */
-typedef struct KeyParam { /* an integer that is part of a key */
-  uint32_t int_index, key_index, word_index;
-} KeyParam;
-
 /* An operand that may be there in the form in which it is wanted, from a call
  * before: prepack.c. */
 typedef struct PrepackedOperand {
@@ -85,11 +73,9 @@ typedef struct PrepackedOperand {
   const char *kc_blocks, *kc; /* of each panel, and how many terms one has */
 } PrepackedOperand;
 
-typedef struct Call {
-  VEC(int64_t) ints;
-  VEC(KeyParam) key_params; /* of marks: what they stand for is put there */
-  VEC(double) floats;
-  VEC(LoopOutput *) outputs;
+/* A kernel in C, and what its calls want. */
+typedef struct CpuKernel {
+  EmittedKernel code;
   VEC(PrepackedOperand)
   prepacked;     /* pointers behind those of the inputs: NULL where it
                     is not there */
@@ -98,18 +84,7 @@ typedef struct Call {
   Dtype accumulator_dtype;
   bool is_arg_reduction; /* chunks leave the places they found, and behind all
                             of these the values there: twice as many numbers */
-  int64_t scratch_bytes; /* bytes of scratch memory that a call needs */
-  VEC(const KernelOp *) checks;
-} Call;
-
-/* What a kernel looks at before it uses an element: k, and it gives bit k of
- * its result where that is wrong (the last bit is that of all that follow). */
-enum { MAX_CHECKS = 30 };
-
-typedef struct EmittedKernel {
-  Buffer source; /* of the kernel, in the arena */
-  Call call;     /* what this one wants */
-} EmittedKernel;
+} CpuKernel;
 
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t cpu_vector_bytes(void);
@@ -125,9 +100,6 @@ void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
 bool short_reduction_applies(const LoopNest *loop);
 /* Rows of such sums as units; false: there are others, or too few rows. */
 bool short_reduction_choose(const Kernel *k, Schedule *s);
-/* Lanes that many elements apart, at most, are loaded next to each other, and
- * then taken apart. */
-enum { MAX_DEINTERLEAVE = 4 };
 /* How many sums stay in registers of so many bytes. */
 uint32_t schedule_max_accumulators(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */
@@ -147,7 +119,7 @@ bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
  * that has others. */
 bool emit_kernel(const Kernel *k, const Schedule *s,
                  const char *const *comments, const char *suffix,
-                 EmittedKernel *out);
+                 CpuKernel *out);
 
 /* describe.c: see Backend. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,

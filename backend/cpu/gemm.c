@@ -14,7 +14,7 @@ enum {
 };
 
 static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
-  return &e->schedule->gemm_tilings->by_loop[loop];
+  return &e->cpu->schedule->gemm_tilings->by_loop[loop];
 }
 
 /* ---- the tile in registers ---- */
@@ -99,9 +99,9 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
   for (uint32_t j = 0; j < variant->nr_vectors && t->prefetch_b; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
                   PREFETCH_TERMS, j);
-  bool pins_register = variant->mr > 1 && dtype_info[t->element_dtype].bytes *
-                                                  e->schedule->width ==
-                                              e->schedule->vector_bytes;
+  bool pins_register =
+      variant->mr > 1 && dtype_info[t->element_dtype].bytes * e->width ==
+                             e->cpu->schedule->vector_bytes;
   for (uint32_t j = 0; j < variant->nr_vectors; j++) {
     emit_b_load(t, x, j, variant->is_partial, out);
     if (pins_register)
@@ -483,7 +483,7 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                                   const Buffer *store_code, Buffer *out) {
   bool unrolled = is_full && o->loop->ops.len <= MAX_UNROLLED_OPS;
   const char *unroll =
-      unrolled ? format(e, "#pragma GCC unroll %u\n", e->schedule->width) : "";
+      unrolled ? format(e, "#pragma GCC unroll %u\n", e->width) : "";
   buffer_printf(
       out, "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n", unroll,
       n_axis, is_full ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
@@ -576,16 +576,16 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     VEC_PUSH(e->arena, e->emitted->call.outputs,
              &e->kernel->loops.at[loop_index]->outputs.at[0]);
     const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
-    e->emitted->call.accumulator_dtype = t->accumulator_dtype; /* of chunks */
+    e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* of chunks */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
                   ldc, type, e->emitted->call.outputs.len - 1, batch_loops,
-                  e->schedule->reduction_chunk ? " + share" : "");
+                  e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
   const LocalBuffer *l = &e->locals[loop_index][0];
-  if (e->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
+  if (e->cpu->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
     buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                   l->row_elements, type, l->id);
   else
@@ -617,7 +617,7 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *n_axis = emit_int(e, loop->extents[t->n_axis]),
              *id = gemm_suffix(e, loop_index);
-  bool tile = e->schedule->shape == TASK_TILE,
+  bool tile = e->cpu->schedule->shape == TASK_TILE,
        is_trimmed = loop_is_trimmed(loop, t->n_axis);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");
@@ -701,11 +701,10 @@ const char *gemm_row_arguments(Emitter *e, const GemmTiling *t) {
 }
 
 static int64_t panel_elements(Emitter *e, const GemmTiling *t) {
-  int64_t columns = (int64_t)t->nr_vectors * e->schedule->width;
+  int64_t columns = (int64_t)t->nr_vectors * e->width;
   int64_t block =
       emit_extent_mul(e, emit_extent_ceil_div(e, t->nc, columns), columns);
-  return emit_extent_add(e, emit_extent_mul(e, t->pack_kc, block),
-                         e->schedule->width);
+  return emit_extent_add(e, emit_extent_mul(e, t->pack_kc, block), e->width);
 }
 
 void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
@@ -714,12 +713,12 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
     return;
   const char *type = gemm_element_type(t->element_dtype);
   Buffer task_code = {.arena = e->arena}, body = task_code;
-  e->hoisted_panels[loop_index] =
+  e->cpu->hoisted_panels[loop_index] =
       emit_scratch(e, panel_elements(e, t), t->element_dtype);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
-                type, type, e->hoisted_panels[loop_index],
+                type, type, e->cpu->hoisted_panels[loop_index],
                 emit_int(e, t->b.loop->extents[t->n_axis]),
                 emit_int(e, t->depth));
   uint32_t prepacked_index;
@@ -753,7 +752,7 @@ typedef struct TermRange { /* of a sum: of those that are there, from .. to - 1
 static TermRange term_range(Emitter *e, const GemmTiling *t,
                             uint32_t loop_index) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
-  if (e->schedule->reduction_chunk)
+  if (e->cpu->schedule->reduction_chunk)
     return (TermRange){"part", "stop"};
   if (loop_is_trimmed(loop, loop->spatial_axes))
     return (TermRange){format(e, "from%u", loop_index),
@@ -834,14 +833,14 @@ static const char *panel_arguments(Emitter *e, const GemmTiling *t,
                 "kept%u ? kept%u + y * %s + k0 * NR%s\n: b + k0 * ldb + y, "
                 "kept%u ? NR%s : ldb",
                 *prepacked_index, *prepacked_index,
-                e->emitted->call.prepacked.at[*prepacked_index].depth, id,
+                e->cpu->out->prepacked.at[*prepacked_index].depth, id,
                 *prepacked_index, id);
 }
 
 /* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
 static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
                                   uint32_t prepacked_index, Buffer *out) {
-  const PrepackedOperand *k = &e->emitted->call.prepacked.at[prepacked_index];
+  const PrepackedOperand *k = &e->cpu->out->prepacked.at[prepacked_index];
   buffer_printf(out, "if (!kept%u)\n", prepacked_index);
   prepack_emit_call(e, prepacked_index, out);
   buffer_printf(out,
@@ -875,10 +874,10 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
     buffer_printf(&body,
                   "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
                   type, prepacked_index, prepacked_index, type,
-                  e->hoisted_panels[loop_index]);
+                  e->cpu->hoisted_panels[loop_index]);
   else if (t->hoists_packing)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
-                  e->hoisted_panels[loop_index]);
+                  e->cpu->hoisted_panels[loop_index]);
   else
     emit_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, &body);
   emit_mn_ranges(e, t, loop_index, &body);

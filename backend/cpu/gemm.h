@@ -4,7 +4,7 @@
 #define AXON_CPU_GEMM_H
 
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 enum { LDA_ROWS = MAX_KC + 16, LDA_COLUMNS = MAX_MC };
 

@@ -38,34 +38,36 @@ static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
 static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   Kernel *k = c->kernel;
   Schedule s;
-  EmittedKernel e;
+  CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = cluster_is_exact(c);
   schedule_choose(k, cpu_vector_bytes(), &s);
   if (!emit_kernel(k, &s, NULL, "", &e) ||
-      k->inputs.len + e.call.outputs.len + e.call.prepacked.len >
+      k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
           MAX_KERNEL_POINTERS)
     return;
-  p->ints = e.call.ints.at;
-  p->floats = e.call.floats.at;
-  p->key_params = e.call.key_params.at;
-  p->key_param_count = e.call.key_params.len;
-  p->prepacked = e.call.prepacked.at;
-  p->prepacked_count = e.call.prepacked.len;
-  p->int_count = e.call.ints.len;
-  p->float_count = e.call.floats.len;
-  p->output_count = e.call.outputs.len;
+  p->ints = e.code.call.ints.at;
+  p->floats = e.code.call.floats.at;
+  p->key_params = e.code.call.key_params.at;
+  p->key_param_count = e.code.call.key_params.len;
+  p->prepacked = e.prepacked.at;
+  p->prepacked_count = e.prepacked.len;
+  p->int_count = e.code.call.ints.len;
+  p->float_count = e.code.call.floats.len;
+  p->output_count = e.code.call.outputs.len;
   for (uint32_t j = 0; j < p->output_count; j++)
-    p->output_nodes[j] = fusion_group_node_index(c, e.call.outputs.at[j]->node);
-  p->inplace_inputs = e.call.scratch_bytes == 0 ? kernel_inplace_inputs(k) : 0;
+    p->output_nodes[j] =
+        fusion_group_node_index(c, e.code.call.outputs.at[j]->node);
+  p->inplace_inputs =
+      e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k) : 0;
   p->splits_reduction = s.reduction_chunk > 0;
   p->shares_packing = shares_packed_operand(k, &s);
-  p->tasks = e.call.tasks;
-  p->reduction_chunks = e.call.reduction_chunks;
-  p->accumulator_dtype = e.call.accumulator_dtype;
-  p->is_arg_reduction = e.call.is_arg_reduction;
-  p->scratch_bytes = e.call.scratch_bytes;
-  p->object = jit_request(e.source.text, e.source.len);
+  p->tasks = e.tasks;
+  p->reduction_chunks = e.reduction_chunks;
+  p->accumulator_dtype = e.accumulator_dtype;
+  p->is_arg_reduction = e.is_arg_reduction;
+  p->scratch_bytes = e.code.call.scratch_bytes;
+  p->object = jit_request(e.code.source.text, e.code.source.len);
 }
 
 /* ---- keeping it ---- */

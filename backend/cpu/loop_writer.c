@@ -17,11 +17,6 @@ enum {
 
 #define format emit_format
 
-void emit_append(Buffer *out, const Buffer *code) {
-  if (code->len)
-    buffer_add(out, code->text, code->len);
-}
-
 /* ---- where for-loops are ---- */
 
 bool emit_vector_axis_is_outer(const Emitter *e) {
@@ -31,40 +26,8 @@ bool emit_vector_axis_is_outer(const Emitter *e) {
 static bool is_task_axis(const Emitter *e, const LoopNest *loop, uint32_t v) {
   uint32_t outer = loop->parallel_axes;
   return v < outer && !(loop->staging == STAGE_OUT && v + 1 == outer) &&
-         !(e->schedule->shape == TASK_TILE && v + 2 == outer) &&
-         !(e->schedule->task_image_rows && v + 3 == outer);
-}
-
-void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
-                     uint32_t loops, const uint32_t *order) {
-  e->first_op += e->loop ? e->loop->ops.len : 0;
-  e->first_floor_div += e->loop ? e->loop->floor_div_count : 0;
-  e->loop = loop;
-  e->vector_axis = vector_axis;
-  e->loop_count = loops;
-  uint32_t level = OUTER_LEVEL, count = loop->ops.len;
-  for (uint32_t v = 0; v < loop->axis_count; v++)
-    e->level_of[v] = OUTER_LEVEL;
-  for (uint32_t j = 0; j < loops; j++) {
-    e->loop_order[j] = order[j];
-    e->level_of[order[j]] = ++level;
-  }
-  e->vector_level = vector_axis == NO_AXIS ? level : level + 1;
-  e->level_of[NO_AXIS] = 0;
-  memset(e->floor_div_varies, 0, sizeof e->floor_div_varies);
-  if (vector_axis != NO_AXIS)
-    e->level_of[vector_axis] = e->vector_level;
-  for (uint32_t j = 0; j < MAX_LEVELS; j++)
-    e->level_code[j] = (Buffer){.arena = e->arena};
-  e->check_code = (Buffer){.arena = e->arena};
-  e->transpose_loads = e->transpose_decls = e->check_code;
-  e->transpose_axis = NO_AXIS;
-  e->contracted_op = NO_KERNEL_OP;
-  e->op_levels = NEW_ARRAY(e->arena, uint32_t, count);
-  e->varies = NEW_ARRAY(e->arena, bool, count);
-  e->has_unrounded = NEW_ARRAY(e->arena, bool, count);
-  e->classes = NEW_ARRAY(e->arena, char, count);
-  e->demanded_lanes = NEW_ARRAY(e->arena, const char *, count);
+         !(e->cpu->schedule->shape == TASK_TILE && v + 2 == outer) &&
+         !(e->cpu->schedule->task_image_rows && v + 3 == outer);
 }
 
 /* ---- limits ---- */
@@ -83,7 +46,7 @@ static const char *trim_bound_expr(Emitter *e, const TrimBound *bound) {
     if (!t)
       continue;
     buffer_printf(&b, " + %s * ", emit_int(e, t));
-    if (v + 1 < outer || e->schedule->shape == TASK_POINT)
+    if (v + 1 < outer || e->cpu->schedule->shape == TASK_POINT)
       buffer_printf(&b, "i%u", v);
     else
       buffer_puts(&b, (t > 0) == bound->is_lower ? "lo" : "(hi - 1)");
@@ -160,35 +123,6 @@ void emit_trim_check(Emitter *e, Buffer *out) {
 
 /* ---- reductions ---- */
 
-static const char *extreme_literal(Dtype t, bool is_max) {
-  switch (t) {
-  case DT_U8:
-    return is_max ? "0" : "255";
-  case DT_I8:
-    return is_max ? "-128" : "127";
-  case DT_I32:
-    return is_max ? "(-0x7fffffff - 1)" : "0x7fffffff";
-  case DT_I64:
-    return is_max ? "(-0x7fffffffffffffff - 1)" : "0x7fffffffffffffff";
-  case DT_F16:
-  case DT_BF16:
-  case DT_F32:
-  case DT_F64:
-    return is_max ? "-__builtin_inff()" : "__builtin_inff()";
-  case DT_BOOL:
-  case DT_NONE:
-  case DT_COUNT:
-    break;
-  }
-  return "0";
-}
-
-const char *emit_identity(PrimId op, Dtype t) {
-  if (op == PRIM_MAX || op == PRIM_MIN)
-    return extreme_literal(t, op == PRIM_MAX);
-  return op == PRIM_PROD || op == PRIM_ALL ? "1" : "0";
-}
-
 static bool is_arg_reduction(PrimId op) {
   return op == PRIM_ARGMAX || op == PRIM_ARGMIN;
 }
@@ -202,10 +136,9 @@ static double reduced_points(const LoopNest *loop) {
 static bool sum_widens_to_f64(const Emitter *e, const Accumulator *f) {
   bool row =
       e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
-  double run =
-      row ? (double)F32_RUN_VECTORS * e->schedule->width : F32_RUN_VECTORS;
+  double run = row ? (double)F32_RUN_VECTORS * e->width : F32_RUN_VECTORS;
   return f->op == PRIM_SUM && f->class == 'f' &&
-         (e->schedule->reduction_chunk || reduced_points(e->loop) > run);
+         (e->cpu->schedule->reduction_chunk || reduced_points(e->loop) > run);
 }
 
 char accumulator_final_class(const Accumulator *f) {
@@ -215,7 +148,7 @@ char accumulator_final_class(const Accumulator *f) {
 /* Is it an extreme that the machine takes, numbers at least, of all lanes? */
 static bool tracks_nan(const Emitter *e, const Accumulator *f) {
   return (f->op == PRIM_MAX || f->op == PRIM_MIN) && f->class == 'f' &&
-         e->schedule->width == 16 && e->vector_axis != NO_AXIS &&
+         e->width == 16 && e->vector_axis != NO_AXIS &&
          e->vector_axis >= e->loop->spatial_axes;
 }
 
@@ -264,7 +197,7 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   Dtype t = e->loop->ops.at[r->value_op].dtype;
   Accumulator f = {.output = r, .op = r->reduce, .class = value_class(t)};
   f.id = e->next_id++;
-  f.row_subscript = e->jammed_rows ? "[y]" : "";
+  f.row_subscript = e->cpu->jammed_rows ? "[y]" : "";
   f.widens_to_f64 = sum_widens_to_f64(e, &f);
   f.tracks_nan = tracks_nan(e, &f);
   f.position = is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
@@ -280,44 +213,14 @@ void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
   if (r->local_index)
     f->local_address =
         format(e, "l%u + %s", l->id, emit_local_offset(e, l, r->local_index));
-  if (e->schedule->reduction_chunk) {
-    e->emitted->call.accumulator_dtype = accumulator_dtype(f);
-    e->emitted->call.is_arg_reduction = f->position != NULL;
+  if (e->cpu->schedule->reduction_chunk) {
+    e->cpu->out->accumulator_dtype = accumulator_dtype(f);
+    e->cpu->out->is_arg_reduction = f->position != NULL;
   }
   if (r->global_index)
-    f->out_address = format(e, "o%u + %s%s", add_output(e, r),
-                            emit_affine(e, r->global_index),
-                            e->schedule->reduction_chunk ? " + share" : "");
-}
-
-static const char *combine(Emitter *e, const Accumulator *f, char class,
-                           bool is_vector, const char *acc, const char *x) {
-  switch ((int)f->op) {
-  case PRIM_SUM:
-  case PRIM_PROD: {
-    const char *op = f->op == PRIM_SUM ? "+" : "*";
-    if (is_vector || is_float_class(class))
-      return format(e, "%s %s %s", acc, op, x);
-    const char *u = class == 'l' ? "uint64_t" : "uint32_t";
-    return format(e, "(%s)((%s)%s %s (%s)%s)", scalar_type(class), u, acc, op,
-                  u, x);
-  }
-  case PRIM_MAX:
-  case PRIM_MIN:
-    return emit_min_max(e, f->op == PRIM_MAX, class, is_vector, acc, x);
-  case PRIM_ANY:
-    return format(e, "%s | %s", acc, x);
-  case PRIM_ALL:
-    return format(e, "%s & %s", acc, x);
-  }
-  e->failed = true;
-  return acc;
-}
-
-const char *emit_combine(Emitter *e, PrimId op, char class, const char *acc,
-                         const char *x) {
-  Accumulator f = {.op = op};
-  return combine(e, &f, class, false, acc, x);
+    f->out_address = format(
+        e, "o%u + %s%s", add_output(e, r), emit_affine(e, r->global_index),
+        e->cpu->schedule->reduction_chunk ? " + share" : "");
 }
 
 static const char *arg_reduction_function(Emitter *e, const Accumulator *f) {
@@ -343,19 +246,12 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
       f->tracks_nan
           ? format(e, "%s_f(%s, x, &seen%u%s)",
                    f->op == PRIM_MAX ? "more" : "less", acc, f->id, at)
-          : combine(e, f, f->class, true, acc, "x");
+          : emit_combine(e, f->op, f->class, true, acc, "x");
   buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
                 vector_type_letter(f->class), x, acc, accumulated);
 }
 
 /* ---- for-loops ---- */
-
-const char full_vector_macros[] =
-    "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
-const char tail_macros[] =
-    "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
-    "#define LIVE (lanes() < rest)\n";
-const char undef_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";
 
 /* The lane's block, and what is done with it, for whole vectors before `to`;
  * for the rest of these, `part`. */
@@ -407,7 +303,7 @@ void loop_writer_open_one(Emitter *e, LoopWriter *n, const char *from,
 
 static bool is_split_reduction(const Emitter *e, uint32_t v) {
   uint32_t first = e->loop->spatial_axes;
-  return e->schedule->reduction_chunk && v == first;
+  return e->cpu->schedule->reduction_chunk && v == first;
 }
 
 /* Where an axis begins and ends. */
@@ -459,8 +355,8 @@ void emit_vector_range(Emitter *e, Buffer *out, bool declare) {
 
 /* Is it stored past the caches, in whole vectors? */
 static bool output_is_nontemporal(const Emitter *e, const Accumulator *f) {
-  return f->out_address && !e->schedule->reduction_chunk &&
-         schedule_is_nontemporal_along(e->schedule, e->loop, f->output,
+  return f->out_address && !e->cpu->schedule->reduction_chunk &&
+         schedule_is_nontemporal_along(e->cpu->schedule, e->loop, f->output,
                                        e->vector_axis);
 }
 
@@ -468,7 +364,7 @@ static bool output_is_nontemporal(const Emitter *e, const Accumulator *f) {
 static void emit_strided_store(Emitter *e, Buffer *out, const char *name,
                                const char *to, int64_t step, const char *x,
                                const char *rest) {
-  if (step >= 2 && step <= MAX_DEINTERLEAVE && e->schedule->width > 1)
+  if (step >= 2 && step <= MAX_DEINTERLEAVE && e->width > 1)
     buffer_printf(out, "sts%d_%s(%s + j * %d, %s, %s);\n", (int)step, name, to,
                   (int)step, x, rest);
   else
@@ -484,7 +380,7 @@ void emit_output_store(Emitter *e, Buffer *out, const Accumulator *f,
   if (f->out_address) {
     int64_t step = f->output->global_index->coef[e->vector_axis];
     bool is_nontemporal = full && output_is_nontemporal(e, f);
-    e->has_nontemporal |= is_nontemporal;
+    e->cpu->has_nontemporal |= is_nontemporal;
     if (step != 1)
       emit_strided_store(e, out, name, f->out_address, step, x, rest);
     else if (full)
@@ -521,7 +417,8 @@ static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
 }
 
 Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f) {
-  return e->schedule->reduction_chunk ? accumulator_dtype(f) : f->output->dtype;
+  return e->cpu->schedule->reduction_chunk ? accumulator_dtype(f)
+                                           : f->output->dtype;
 }
 
 static void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
@@ -540,7 +437,7 @@ static void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
 static const char *upper_half(Emitter *e, uint32_t half_width) {
   Buffer b = {.arena = e->arena};
   buffer_puts(&b, "__builtin_shufflevector(t, t");
-  for (uint32_t l = 0; l < e->schedule->width; l++)
+  for (uint32_t l = 0; l < e->width; l++)
     buffer_printf(&b, ", %u", l < half_width ? l + half_width : l);
   buffer_puts(&b, ")");
   return b.text;
@@ -551,7 +448,7 @@ static const char *combine_accumulators(Emitter *e, const Accumulator *f,
                                         char class, const char *x,
                                         const char *y) {
   if (!f->tracks_nan)
-    return combine(e, f, class, true, x, y);
+    return emit_combine(e, f->op, class, true, x, y);
   return format(e, "%s_f(%s, %s)", f->op == PRIM_MAX ? "top" : "low", x, y);
 }
 
@@ -563,7 +460,7 @@ static void emit_horizontal_reduction(Emitter *e, Buffer *out,
                                arg_reduction_function(e, f), acc, f->id, first);
     ArgReductionPart p = {f->class, f->id, f->wide_index,
                           first,    place, f->out_address};
-    if (e->schedule->reduction_chunk)
+    if (e->cpu->schedule->reduction_chunk)
       emit_arg_row_partial(e, out, &p);
     else
       emit_scalar_output(e, out, f, place);
@@ -573,8 +470,7 @@ static void emit_horizontal_reduction(Emitter *e, Buffer *out,
   const char *from =
       f->widens_to_f64 ? format(e, "sum%u%s", f->id, f->row_subscript) : acc;
   buffer_printf(out, "{ v%c t = %s;\n", vector_type_letter(class), from);
-  for (uint32_t half_width = e->schedule->width / 2; half_width;
-       half_width /= 2)
+  for (uint32_t half_width = e->width / 2; half_width; half_width /= 2)
     buffer_printf(
         out, "t = %s;\n",
         combine_accumulators(e, f, class, "t", upper_half(e, half_width)));
@@ -611,10 +507,10 @@ static void declare_jammed_accumulators(Emitter *e, Buffer *out,
                                         const Accumulator *f,
                                         uint32_t interleave) {
   char v = vector_type_letter(f->class);
-  buffer_printf(out, "v%c acc%u[%u][%u];\n", v, f->id, e->jammed_rows,
+  buffer_printf(out, "v%c acc%u[%u][%u];\n", v, f->id, e->cpu->jammed_rows,
                 interleave);
   if (f->widens_to_f64)
-    buffer_printf(out, "vd sum%u[%u];\n", f->id, e->jammed_rows);
+    buffer_printf(out, "vd sum%u[%u];\n", f->id, e->cpu->jammed_rows);
   unroll_and_jam_each_point(e, out, false);
   buffer_printf(out, "%sacc%u[y][q] = splat_%c(%s);\n",
                 interleave_loop(e, 0, interleave), f->id, f->class,
@@ -654,7 +550,7 @@ static void declare_accumulators(Emitter *e, Buffer *out, const Accumulator *f,
  * doubles. */
 static void combine_interleaved(Emitter *e, Buffer *out, const Accumulator *f,
                                 uint32_t interleave) {
-  bool array = interleave > 1 || e->jammed_rows;
+  bool array = interleave > 1 || e->cpu->jammed_rows;
   const char *first = array ? "[0]" : "";
   const char *one = format(e, "acc%u%s[0]", f->id, f->row_subscript);
   const char *other = format(e, "acc%u%s[q]", f->id, f->row_subscript);
@@ -684,9 +580,9 @@ static void combine_interleaved(Emitter *e, Buffer *out, const Accumulator *f,
 static bool skips_worse_vectors(const Emitter *e, const Accumulator *f) {
   const LoopNest *loop = e->loop;
   bool parts =
-      e->schedule->reduction_chunk && e->vector_axis == loop->spatial_axes;
+      e->cpu->schedule->reduction_chunk && e->vector_axis == loop->spatial_axes;
   int64_t terms =
-      parts ? e->schedule->reduction_chunk : loop->extents[e->vector_axis];
+      parts ? e->cpu->schedule->reduction_chunk : loop->extents[e->vector_axis];
   return f->position && extent_hint(loop->graph, terms) >= MIN_SEARCH_TERMS;
 }
 
@@ -711,7 +607,7 @@ static void emit_interleaved_loop(Emitter *e, Buffer *out,
                     emit_vector(e, f->output->value_op, f->class));
     emit_accumulate(e, out, f, format(e, "%s[q]", f->row_subscript), false);
   }
-  if (e->jammed_rows)
+  if (e->cpu->jammed_rows)
     buffer_puts(out, "}\n");
   buffer_printf(out, "}\n%s}\n", undef_macros);
 }
@@ -731,12 +627,12 @@ static const char *nontemporal_address(Emitter *e, const LoopWriter *n) {
 static void close_f32_run(Emitter *e, const LoopWriter *n,
                           uint32_t interleave) {
   buffer_puts(n->out, "j = end;\n");
-  if (e->jammed_rows)
+  if (e->cpu->jammed_rows)
     unroll_and_jam_each_point(e, n->out, false);
   for (uint32_t j = 0; j < n->count; j++)
     if (n->accumulators[j].widens_to_f64)
       combine_interleaved(e, n->out, &n->accumulators[j], interleave);
-  buffer_puts(n->out, e->jammed_rows ? "}\n}\n" : "}\n");
+  buffer_puts(n->out, e->cpu->jammed_rows ? "}\n}\n" : "}\n");
 }
 
 /* The loop over lanes of a row, which has sums of so many vectors. */
@@ -853,7 +749,7 @@ static void emit_scalar_nest(Emitter *e, LoopWriter *n) {
 /* The axis along which a loop reads what is stored along the lanes. */
 static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
                                       const uint32_t *order) {
-  if (e->schedule->transpose)
+  if (e->cpu->schedule->transpose)
     return order[0];
   if (loop->staging == STAGE_OUT)
     return loop->parallel_axes - 1;
@@ -867,9 +763,9 @@ static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
 /* Units go along the last outer axis: what the next one copies is fetched while
  * this one's copy is worked on. */
 static uint32_t choose_prefetch_axis(const Emitter *e, const LoopNest *loop) {
-  bool copies = e->schedule->shape == TASK_POINT && loop->parallel_axes > 0 &&
-                loop->axis_count == loop->spatial_axes &&
-                e->kernel->loops.len > 1;
+  bool copies =
+      e->cpu->schedule->shape == TASK_POINT && loop->parallel_axes > 0 &&
+      loop->axis_count == loop->spatial_axes && e->kernel->loops.len > 1;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     copies &= loop->outputs.at[j].local_index != NULL;
   return copies ? loop->parallel_axes - 1 : NO_AXIS;
@@ -885,11 +781,12 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
       order[loops++] = v;
   if (loop->staging == STAGE_OUT)
     order[loops++] = loop->parallel_axes - 1;
-  if (e->schedule->task_image_rows) { /* it is nearer to the lanes in memory */
+  if (e->cpu->schedule
+          ->task_image_rows) { /* it is nearer to the lanes in memory */
     order[0] = loop->parallel_axes - 2;
     order[1] = loop->parallel_axes - 3;
   }
-  if (unrolled_reduction_applies(e->schedule, loop, vector_axis)) {
+  if (unrolled_reduction_applies(e->cpu->schedule, loop, vector_axis)) {
     emit_unrolled_reduction(e, out, at, vector_axis, loops, order);
     return;
   }
@@ -898,7 +795,7 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
   e->reads_past_tail = false;
   e->transpose_axis = choose_transpose_axis(e, loop, order);
   e->prefetch_axis = choose_prefetch_axis(e, loop);
-  e->jammed_rows = unroll_and_jam_points(e->kernel, e->schedule, at);
+  e->cpu->jammed_rows = unroll_and_jam_points(e->kernel, e->cpu->schedule, at);
   emit_ops(e);
   e->prefetch_axis = NO_AXIS;
   LoopWriter n = {.out = out};
@@ -923,9 +820,9 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
         e->loop_order[j] < (reduces ? loop->spatial_axes : loop->axis_count);
   buffer_puts(out, "{\n");
   emit_append(&e->function_head, &e->level_code[0]);
-  if (!e->jammed_rows)
+  if (!e->cpu->jammed_rows)
     emit_append(out, &e->level_code[OUTER_LEVEL]);
-  if (e->jammed_rows)
+  if (e->cpu->jammed_rows)
     emit_jammed_nest(e, &n);
   else if (vector_axis == NO_AXIS)
     emit_scalar_nest(e, &n);
@@ -935,7 +832,7 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
     emit_row_nest(e, &n);
   emit_online_rescale(e, out, at);
   buffer_puts(out, "}\n");
-  if (e->jammed_rows)
+  if (e->cpu->jammed_rows)
     unroll_and_jam_bind_locals(e, out, false);
-  e->jammed_rows = 0;
+  e->cpu->jammed_rows = 0;
 }

@@ -3,7 +3,7 @@
 #ifndef AXON_CPU_LOOP_WRITER_H
 #define AXON_CPU_LOOP_WRITER_H
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 enum {
   F32_RUN_VECTORS = 128, /* vectors of floats that are summed up in floats */

@@ -384,7 +384,7 @@ static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
 static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
                           const KernelVersion *fallback) {
   const Schedule *s = &x->schedule, *t = &fallback->schedule;
-  if (same_text(&x->emitted.source, &fallback->emitted.source))
+  if (same_text(&x->emitted.code.source, &fallback->emitted.code.source))
     return false;
   if (!s->gemm_tilings && !t->gemm_tilings)
     return !has_same_strategy(x, fallback);

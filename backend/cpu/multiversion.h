@@ -34,7 +34,7 @@ typedef struct KernelVersion {
   uint32_t unrolled_loops; /* loops with sums that are written out */
   Kernel *kernel;
   Schedule schedule;
-  EmittedKernel emitted;
+  CpuKernel emitted;
   uint32_t alias_begin, alias_end; /* sizes that its parameters are made of */
 } KernelVersion;
 

@@ -631,17 +631,16 @@ typedef struct FusedPattern {
 static bool emit_with(Kernel *k, const CudaTarget *target,
                       const FusedPattern *found, bool fits_int32,
                       const char *const *notes, CudaKernel *out) {
-  static const Schedule one_lane = {.width = 1, .shape = TASK_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out =
       (CudaKernel){.source = {.arena = k->arena}, .int32_indices = fits_int32};
   w->dialect = (Dialect){.index_type = fits_int32 ? "int32_t" : "int64_t",
                          .narrow_ints = fits_int32,
+                         .scalars_only = true,
                          .emit_divisor = cuda_divisor};
   w->out = out;
   w->target = target;
-  w->e = (Emitter){
-      .arena = k->arena, .kernel = k, .schedule = &one_lane, .suffix = ""};
+  w->e = (Emitter){.arena = k->arena, .kernel = k, .width = 1, .suffix = ""};
   w->e.dialect = &w->dialect;
   EmittedKernel unused = {0};
   w->e.emitted = &unused;

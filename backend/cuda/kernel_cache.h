@@ -2,7 +2,6 @@
 #ifndef AXON_CUDA_KERNEL_CACHE_H
 #define AXON_CUDA_KERNEL_CACHE_H
 
-#include "backend/cpu/kernel_cache.h"
 #include "backend/cuda/device.h"
 
 typedef struct CachedKernel {

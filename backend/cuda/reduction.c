@@ -123,7 +123,7 @@ void cuda_accumulator_update(CudaWriter *w, const CudaAccumulator *s,
                   s->index_type, s->index_expr);
   else
     buffer_printf(out, "%s = %s;\n", acc,
-                  emit_combine(e, s->r->reduce, s->class, acc, x));
+                  emit_combine(e, s->r->reduce, s->class, false, acc, x));
 }
 
 void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
@@ -140,7 +140,7 @@ void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
                   s->r->reduce == PRIM_ARGMAX ? "ax_most" : "ax_least");
   else
     buffer_printf(out, "return (%s)(%s);\n});\n", type,
-                  emit_combine(e, s->r->reduce, s->class, "x", "y"));
+                  emit_combine(e, s->r->reduce, s->class, false, "x", "y"));
 }
 
 const char *cuda_accumulator_value(Emitter *e, const CudaAccumulator *s) {
