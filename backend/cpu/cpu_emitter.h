@@ -32,11 +32,20 @@ const char *emit_gather_prefetch(Emitter *e, const KernelOp *s);
  * point's; NULL: likewise. */
 const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
 
-/* ---- loop_writer.c: loops as C ---- */
+/* ---- loop_nest.c ---- */
 
 /* One loop of the kernel, complete. */
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop,
                     uint32_t vector_axis);
+
+/* ---- loop_writer.c ---- */
+
+/* A lane's block twice, between the macros that it is written in. */
+void emit_vector_loop(Emitter *e, Buffer *out, const char *stride,
+                      const Buffer *full, const Buffer *tail);
+
+/* ---- trim_bounds.c ---- */
+
 /* For the axes that limits cut: from%u and to%u, by loop, at a point or at
  * some rows; all of them where `whole` says so. */
 void emit_trim_bounds(Emitter *e, Buffer *out);
@@ -45,9 +54,6 @@ bool kernel_may_run_untrimmed(const Kernel *k);
 bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
 /* missed |= what the kernel's guard says. */
 void emit_trim_check(Emitter *e, Buffer *out);
-/* A lane's block twice, between the macros that it is written in. */
-void emit_vector_loop(Emitter *e, Buffer *out, const char *stride,
-                      const Buffer *full, const Buffer *tail);
 
 /* ---- unroll_and_jam.c ---- */
 
