@@ -24,10 +24,6 @@ enum {
 
 /* ---- segments ---- */
 
-uint32_t gemm_cluster_size(const GemmSchedule *s) {
-  return s->cluster_m * s->cluster_n;
-}
-
 /* Clusters count as blocks do where there are none: `team` of `teams`. */
 static void put_cluster_index(Buffer *out, const GemmSchedule *s) {
   uint32_t blocks = gemm_cluster_size(s);
