@@ -1,8 +1,6 @@
 /* Operands of products: as they lie, or copied. */
 #include "backend/cpu/gemm.h"
 
-#include <string.h>
-
 enum { MAX_UNROLLED_OPS = 4 };
 
 #define format emit_format

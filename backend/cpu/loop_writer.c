@@ -7,8 +7,6 @@
  * and each has a sum of its own. */
 #include "backend/cpu/loop_writer.h"
 
-#include <string.h>
-
 #define format emit_format
 
 /* ---- where for-loops are ---- */

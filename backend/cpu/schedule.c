@@ -2,7 +2,7 @@
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/vector_axis.h"
-#include "backend/cpu/cpu_emitter.h"
+#include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
 
 #include <math.h>

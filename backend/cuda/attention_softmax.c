@@ -3,8 +3,6 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
 
-#include <string.h>
-
 enum { MAX_DUPLICATED_SCORE_OPS = 16 /* operations */ };
 
 #define LOG2_E "1.44269504f"

@@ -9,10 +9,6 @@
 
 extern const char device_prelude_text[];
 
-#define format emit_format
-
-enum { SHARED_ALIGN_BYTES = 16 };
-
 /* ---- local values ---- */
 
 /* Number of the pass's j-th loop in the whole kernel. */

@@ -3,8 +3,6 @@
  * warpgroups. */
 #include "backend/cuda/gemm_emit.h"
 
-#include <string.h>
-
 /* Steps of a sum that are written out, of multiply-adds: what more of them read
  * ahead is more than a thread has registers for. */
 enum { FMA_K_UNROLL = 8 };

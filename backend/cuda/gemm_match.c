@@ -1,9 +1,6 @@
-/* Which loops of kernels are contractions for tiles, and with which schedule.
- */
+/* Which loops of kernels are contractions for tiles, and their schedules. */
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/schedule_override.h"
-
-#include <string.h>
 
 enum { MAX_FISSION_BYTES = 512 << 20 };
 

@@ -4,8 +4,6 @@
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/schedule_override.h"
 
-#include <string.h>
-
 #define format emit_format
 
 static GemmAxisGroup axis_group(CudaWriter *w, const GemmPass *t,

@@ -2,8 +2,6 @@
  * has. */
 #include "backend/cuda/gemm_emit.h"
 
-#include <string.h>
-
 /* Tiles are gone through in bands of some rows, column by column, so that what
  * runs at a time shares operands in L2. */
 void gemm_put_tile_coords(Buffer *out, const GemmKernelSpec *t) {

@@ -15,8 +15,6 @@
  * is in all of them. */
 #include "backend/cuda/gemm_emit.h"
 
-#include <string.h>
-
 enum {
   WGMMA_M = 64, /* of one wgmma */
   PRODUCER_WARPS = 4,

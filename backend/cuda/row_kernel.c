@@ -8,8 +8,6 @@
  * sums of short ones. */
 #include "backend/cuda/row_kernel.h"
 
-#include <string.h>
-
 #define format emit_format
 
 enum { REDUCTION_SLOT_BYTES = 16 };
