@@ -7,6 +7,7 @@
  * because mapping one that is too short would be a SIGBUS. */
 #define _GNU_SOURCE
 #include "runtime/artifactdir.h"
+#include "runtime/trust.h"
 
 #include "runtime/internal.h"
 
@@ -200,19 +201,6 @@ void artifact_close(Artifact *artifact) {
   artifact->file = -1;
 }
 
-static bool write_all(int file, const void *at, size_t len) {
-  for (const char *p = at; len > 0;) {
-    ssize_t n = write(file, p, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    p += n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
 static bool write_sealed(int folder, const char *name, ArtifactKey key,
                          const void *at, size_t len) {
   Seal seal = {.size = len, .key = key};
@@ -224,7 +212,8 @@ static bool write_sealed(int folder, const char *name, ArtifactKey key,
       openat(folder, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
-  bool good = write_all(file, at, len) && write_all(file, &seal, sizeof seal);
+  bool good = trust_write(file, at, len) &&
+              trust_write(file, &seal, sizeof seal);
   return close(file) == 0 && good;
 }
 

@@ -241,7 +241,7 @@ void trust_tell(const Distrust *why, const char *what, const char *help) {
 
 /* ---- files ---- */
 
-static bool write_all(int file, const void *at, size_t len) {
+bool trust_write(int file, const void *at, size_t len) {
   for (const char *p = at; len > 0;) {
     ssize_t n = write(file, p, len);
     if (n < 0 && errno == EINTR)
@@ -265,7 +265,7 @@ bool trust_replace(int folder, const char *name, mode_t mode, const void *at,
       openat(folder, made, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
   if (file < 0)
     return false;
-  bool good = write_all(file, at, len);
+  bool good = trust_write(file, at, len);
   good = close(file) == 0 && good && renameat(folder, made, folder, name) == 0;
   if (!good)
     unlinkat(folder, made, 0);

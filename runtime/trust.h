@@ -31,6 +31,8 @@ int trust_open_own(const char *path, bool make, Distrust *out);
 /* The same for a folder in one that is such: `name` is no link. */
 int trust_open_in(int folder, const char *name, bool make, const char **why);
 
+/* Writes all bytes, also after an interrupted write. */
+bool trust_write(int file, const void *at, size_t len);
 /* Replaces the file `name` of a trusted folder, at once or not at all. */
 bool trust_replace(int folder, const char *name, mode_t mode, const void *at,
                    size_t len);
