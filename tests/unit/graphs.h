@@ -679,7 +679,7 @@ static inline Value reshaped(Maker *m, Value v) {
   return MOVED(m, v, x, held(node_reshape(&g, x, count, shape, 0, &fault)));
 }
 
-/* A range of an axis. */
+/* A range of an axis, with both bounds written, so that a * becomes a size. */
 static inline Value part_of(Maker *m, Value v) {
   uint32_t rank = v.node->rank, axis = choose(m, 60), from = choose(m, 4);
   uint32_t less = choose(m, 3);
@@ -691,6 +691,7 @@ static inline Value part_of(Maker *m, Value v) {
   Item *item = &items[axis % rank];
   item->from = from < item->to ? from : item->to;
   item->to = item->to - less > item->from ? item->to - less : item->from;
+  item->sized = true;
   return MOVED(m, v, x, held(node_index_items(&g, x, rank, items, &fault)));
 }
 
