@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Beside what is taken from backend/cpu/prelude/scalar.inc. */
+/* Beside what is taken from backend/emit/prelude/scalar.inc. */
 const char library_ops_source[] =
     "typedef struct SortItem { /* an element as an integer of the same order "
     "*/\n"

@@ -232,6 +232,8 @@ bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y);
  * them, whose forms can be changed. */
 LoopNest *loop_clone_empty(Arena *arena, const LoopNest *loop);
 LoopNest *loop_clone(Arena *arena, const LoopNest *from);
+/* A copy whose axes may be put into another order (kernel_copy.c). */
+Kernel *kernel_copy(const Kernel *from);
 /* Are there sizes in it that are no numbers? */
 bool loop_is_symbolic(const LoopNest *loop);
 bool kernel_is_symbolic(const Kernel *k);

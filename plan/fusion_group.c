@@ -1,6 +1,13 @@
 /* What is asked of a group of nodes. */
 #include "plan/fusion_group.h"
 
+uint32_t fusion_group_node_index(const FusionGroup *c, const Node *n) {
+  uint32_t k = 0;
+  while (c->nodes.at[k] != n)
+    k++;
+  return k;
+}
+
 bool fusion_group_stores(const FusionGroup *c, const Node *n) {
   if (!c->kernel)
     return true;

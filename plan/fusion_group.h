@@ -25,6 +25,8 @@ typedef struct FusionGroup {
                                         bodies are; NULL: the nodes have them */
 } FusionGroup;
 
+/* Where the node stands in its group. */
+uint32_t fusion_group_node_index(const FusionGroup *c, const Node *n);
 /* Is the node's value put into memory? */
 bool fusion_group_stores(const FusionGroup *c, const Node *n);
 /* True if every backend computes the same bits for the nodes. */

@@ -32,7 +32,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$out" "$work"' EXIT
 {
   echo "#define W 1"
-  echo "#include \"$PWD/backend/cpu/prelude/scalar.inc\""
+  echo "#include \"$PWD/backend/emit/prelude/scalar.inc\""
   echo "#include \"$PWD/tests/math1.c\""
 } >"$work/math1.c"
 cc -std=c11 -pedantic -Wall -Wextra -Werror -O2 "$work/math1.c" \

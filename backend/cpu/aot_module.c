@@ -3,6 +3,7 @@
 #include "backend/cpu/multiversion.h"
 
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/emit/prelude.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,12 +136,12 @@ static void emit_estimated_ns(EntryWriter *writer, const Kernel *k,
 }
 
 static void emit_parallel_call(EntryWriter *writer, const Kernel *k,
-                               const Schedule *s, const Call *call,
+                               const Schedule *s, const CpuKernel *kernel,
                                const char *function) {
   buffer_printf(writer->out, "%s, p, n, c, ", function);
-  emit_extent(writer, call->tasks);
+  emit_extent(writer, kernel->tasks);
   buffer_puts(writer->out, ", ");
-  emit_extent(writer, call->scratch_bytes);
+  emit_extent(writer, kernel->code.call.scratch_bytes);
   buffer_puts(writer->out, ", ");
   emit_estimated_ns(writer, k, s);
   buffer_puts(writer->out, ");\n");
@@ -148,27 +149,27 @@ static void emit_parallel_call(EntryWriter *writer, const Kernel *k,
 
 /* The sums of parts, then their sum. */
 static void emit_partial_reductions(EntryWriter *writer, const Kernel *k,
-                                    const Schedule *s, const Call *call,
+                                    const Schedule *s, const CpuKernel *kernel,
                                     const NodeList *results, uint32_t number) {
-  const Node *n = call->outputs.at[0]->node;
+  const Node *n = kernel->code.call.outputs.at[0]->node;
   int64_t count = 0;
   writer->failed |= !extent_product(writer->graph, n->free_count + n->rank,
                                     n->extents, &count);
   buffer_puts(writer->out, "const int64_t count = ");
   emit_extent(writer, count);
   buffer_puts(writer->out, ", chunks = ");
-  emit_extent(writer, call->reduction_chunks);
+  emit_extent(writer, kernel->reduction_chunks);
   buffer_printf(writer->out,
                 ";\nvoid *const partials = allocate(mul_or_overflow(count, "
                 "chunks), %u, 0);\n"
                 "if (!partials)\nreturn 1;\n",
-                (unsigned)dtype_info[call->accumulator_dtype].bytes
-                    << call->is_arg_reduction);
-  emit_pointer_args(writer, k, call, results, "partials");
+                (unsigned)dtype_info[kernel->accumulator_dtype].bytes
+                    << kernel->is_arg_reduction);
+  emit_pointer_args(writer, k, &kernel->code.call, results, "partials");
   buffer_puts(writer->out, "int status = ");
   Buffer name = {.arena = k->arena};
   buffer_printf(&name, "parallel_for(kernel%u", number);
-  emit_parallel_call(writer, k, s, call, name.text);
+  emit_parallel_call(writer, k, s, kernel, name.text);
   buffer_printf(writer->out,
                 "if (!status) {\nvoid *const f[] = {q[0], partials};\n"
                 "const int64_t sums[] = {chunks, ");
@@ -184,7 +185,8 @@ static void emit_entry(EntryWriter *writer, const NodeList *results,
                        const char *name, uint32_t number) {
   const Kernel *k = writer->version->kernel;
   const Schedule *s = &writer->version->schedule;
-  const Call *call = &writer->version->emitted.call;
+  const CpuKernel *kernel = &writer->version->emitted;
+  const Call *call = &kernel->code.call;
   buffer_printf(writer->out,
                 "static int %s(const int64_t *z, void *const *q) {\n"
                 "(void)z;\n",
@@ -193,13 +195,13 @@ static void emit_entry(EntryWriter *writer, const NodeList *results,
   emit_int_args(writer, call);
   emit_float_args(writer, call);
   if (s->reduction_chunk) {
-    emit_partial_reductions(writer, k, s, call, results, number);
+    emit_partial_reductions(writer, k, s, kernel, results, number);
   } else {
     emit_pointer_args(writer, k, call, results, NULL);
     Buffer call_code = {.arena = k->arena};
     buffer_printf(&call_code, "const int status = parallel_for(kernel%u",
                   number);
-    emit_parallel_call(writer, k, s, call, call_code.text);
+    emit_parallel_call(writer, k, s, kernel, call_code.text);
   }
   buffer_puts(writer->out, "return status < 0 ? 1\n");
   for (uint32_t j = 0; j < call->checks.len; j++)
@@ -312,7 +314,7 @@ emit_version_condition(EntryWriter *writer, const KernelVersions *v,
 /* Is there not too much scratch memory in it? */
 static void emit_scratch_condition(EntryWriter *writer) {
   buffer_puts(writer->out, "(");
-  emit_extent(writer, writer->version->emitted.call.scratch_bytes);
+  emit_extent(writer, writer->version->emitted.code.call.scratch_bytes);
   buffer_printf(writer->out, ") <= %d", MAX_WINDOW_SCRATCH_BYTES);
 }
 
@@ -371,7 +373,7 @@ static bool add_for_isa(AotModule *m, const Kernel *k, const AotCaller *caller,
   for (uint32_t j = 0; j < v.count; j++) {
     const KernelVersion *x = &v.versions[j];
     Buffer *out = &m->kernels[isa][bytes > 4 && x->schedule.width * 4 < bytes];
-    uint32_t number = add_source(m, out, &x->emitted.source);
+    uint32_t number = add_source(m, out, &x->emitted.code.source);
     Buffer part = {.arena = k->arena};
     writer.out = v.count > 1 ? &part : run;
     writer.version = x;
@@ -453,7 +455,7 @@ void aot_module_write(const AotModule *m, Buffer *out) {
       char suffix[16];
       snprintf(suffix, sizeof suffix, "_%u", width);
       if (text->len)
-        prelude_wrap(m->arena, width, text, suffix, out);
+        prelude_wrap(m->arena, cpu_prelude(width), width, text, suffix, out);
     }
     if (m->dispatchers[t].len)
       buffer_add(out, m->dispatchers[t].text, m->dispatchers[t].len);
@@ -463,5 +465,5 @@ void aot_module_write(const AotModule *m, Buffer *out) {
 }
 
 void aot_module_write_scalar(Arena *arena, const Buffer *text, Buffer *out) {
-  prelude_wrap(arena, 1, text, "_plain", out);
+  prelude_wrap(arena, scalar_prelude_text, 1, text, "_plain", out);
 }

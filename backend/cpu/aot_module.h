@@ -7,16 +7,9 @@
 #ifndef AXON_CPU_AOT_MODULE_H
 #define AXON_CPU_AOT_MODULE_H
 
-#include "kernel/kernel.h"
+#include "backend/emit/aot_caller.h"
 
 enum { AOT_ISA_COUNT = 4 };
-
-typedef struct AotKernelSource { /* of a kernel, that others may be too */
-  const Buffer *section;
-  const char *source; /* with a mark for its number */
-  size_t len;
-  uint32_t number;
-} AotKernelSource;
 
 typedef struct AotEntry { /* how one is called, likewise */
   Buffer by_isa[AOT_ISA_COUNT];
@@ -33,18 +26,6 @@ typedef struct AotModule {
   VEC(AotKernelSource) sources;
   VEC(AotEntry) entries;
 } AotModule;
-
-/* What a kernel wants to know of the function that it is part of. */
-typedef struct AotCaller {
-  void *context;
-  const char *(*emit_size)(void *owner, const DimVar *v); /* "z[2]" */
-  const char *(*display_name)(void *owner,
-                              const DimVar *v); /* "n", for people */
-  uint32_t (*error_code)(void *owner,
-                         const KernelOp *s); /* where a check of it fails */
-} AotCaller;
-
-typedef VEC(const Node *) NodeList;
 
 /* here: only for this machine. */
 void aot_module_begin(AotModule *m, Arena *arena, bool native_only);

@@ -3,7 +3,7 @@
  * Each part leaves its place, and its value in eight bytes behind the places of
  * all parts.  Parts are put together in their order, as elements are: the first
  * of equals is the one, and a NaN is more than any number. */
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 static void emit_bits_union(Buffer *out, char class, const char *names) {
   buffer_printf(out, "union { %s x; int64_t bits; } %s = {.bits = 0};\n",

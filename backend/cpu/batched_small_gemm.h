@@ -38,6 +38,23 @@ bool batched_gemm_choose(Kernel *k, Schedule *s);
  * it is no such product. */
 int64_t batched_gemm_symbolic_sizes(const Kernel *k, uint32_t width,
                                     int64_t sizes[3]);
+/* Where a lane of register v of the result has its factor: an element of the
+ * operand's block; -1: behind the last. */
+int64_t batched_gemm_factor_element(const BatchedGemm *p,
+                                    const MatrixRef *operand, int64_t v,
+                                    uint32_t width, int64_t lane_index,
+                                    int64_t term, int64_t members);
+/* Registers that lanes are taken from at a time. */
+enum { MAX_SHUFFLE_SOURCES = 2 };
+/* The registers of an operand that its factors come from; false: too many. */
+bool batched_gemm_shuffle_sources(const BatchedGemm *p,
+                                  const MatrixRef *operand, int64_t v,
+                                  uint32_t width, int64_t term, int64_t members,
+                                  int64_t sources[MAX_SHUFFLE_SOURCES]);
+/* Elements from the first to behind the last of so many members. */
+int64_t batched_gemm_members_span(const MatrixRef *b, int64_t members);
+/* Rows of a tile with so many vectors side by side. */
+uint32_t batched_gemm_max_mr(uint32_t vectors, uint32_t vector_bytes);
 /* Does its result go past the caches? */
 bool batched_gemm_is_nontemporal(const Schedule *s, const Graph *g,
                                  const LoopOutput *r);

@@ -6,7 +6,7 @@
  * the last one has a zero beside it.  Elements that are subnormal count as
  * zero, and so do sums that become so: the instruction knows none. */
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu.h"
 
 #include <string.h>
 

@@ -44,7 +44,7 @@ static void emit_column_results(Emitter *e, Buffer *out, const Accumulator *f,
   emit_output_store(e, &tail, &stored_output, x, false);
   ArgReductionPart p = {f->class, f->id, f->wide_index,
                         "",       NULL,  f->out_address};
-  if (f->position && e->schedule->reduction_chunk)
+  if (f->position && e->cpu->schedule->reduction_chunk)
     emit_arg_column_partials(e, out, &p,
                              f->output->global_index->coef[e->vector_axis]);
   if (c->is_full_block) {
@@ -120,7 +120,7 @@ static void emit_unrolled_terms(Emitter *e, LoopWriter *n,
                                 const ColumnReduction *c, const char *from,
                                 const char *to) {
   uint32_t v = e->loop_order[n->open_loops];
-  int terms = (int)e->schedule->reduction_unroll;
+  int terms = (int)e->cpu->schedule->reduction_unroll;
   Buffer vector_block = e->level_code[e->vector_level],
          body = {.arena = e->arena};
   Buffer full = body, tail = body;
@@ -151,7 +151,7 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
     if (n->accumulators[j].op != PRIM_NONE)
       declare_accumulators(e, out, &n->accumulators[j], c->vectors,
                            c->widens_to_f64);
-  bool terms = e->schedule->reduction_unroll > 1 && !c->is_full_block;
+  bool terms = e->cpu->schedule->reduction_unroll > 1 && !c->is_full_block;
   loop_writer_open(e, n, e->loop_count - (c->widens_to_f64 || terms));
   const char *from = NULL, *to = NULL;
   if (n->open_loops < e->loop_count) {
@@ -186,13 +186,14 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
 /* How many vectors are gone through at a time. */
 static uint32_t block_vectors(const Emitter *e) {
   int64_t max_columns = emit_vector_axis_is_outer(e)
-                            ? e->schedule->task_columns
+                            ? e->cpu->schedule->task_columns
                             : e->loop->extents[e->vector_axis];
   if (!extent_is_static(e->kernel->graph, max_columns))
     return MAX_BLOCK_VECTORS;
-  int64_t vectors = (max_columns + e->schedule->width - 1) / e->schedule->width;
+  int64_t vectors = (max_columns + e->width - 1) / e->width;
   return emit_vector_axis_is_outer(e) ||
-                 vectors <= schedule_max_accumulators(e->schedule->vector_bytes)
+                 vectors <=
+                     schedule_max_accumulators(e->cpu->schedule->vector_bytes)
              ? (uint32_t)vectors
              : MAX_BLOCK_VECTORS;
 }
@@ -242,7 +243,7 @@ void emit_column_reduction(Emitter *e, LoopWriter *n) {
     emit_accumulate(e, &c.full_code, f, "[a]", false);
     emit_accumulate(e, &c.tail_code, f, "[a]", false);
   }
-  if (c.vectors <= schedule_max_accumulators(e->schedule->vector_bytes))
+  if (c.vectors <= schedule_max_accumulators(e->cpu->schedule->vector_bytes))
     emit_register_blocks(e, n, &c);
   else
     emit_reduction_loops(e, n, &c);

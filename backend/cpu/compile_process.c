@@ -61,10 +61,11 @@ static bool write_with_prelude(int file, const char *source, size_t len) {
   size_t head = (size_t)(line + 1 - source);
   uint32_t width = (uint32_t)strtoul(source + strlen(first), NULL, 10);
   Buffer prelude = {0};
-  bool succeeded = prelude_write(&prelude, width, source + head, len - head) &&
-                   write_all(file, source, head) &&
-                   write_all(file, prelude.text, prelude.len) &&
-                   write_all(file, source + head, len - head);
+  bool succeeded =
+      cpu_prelude_write(&prelude, width, source + head, len - head) &&
+      write_all(file, source, head) &&
+      write_all(file, prelude.text, prelude.len) &&
+      write_all(file, source + head, len - head);
   buffer_free(&prelude);
   return succeeded;
 }

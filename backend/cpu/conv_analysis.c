@@ -1,7 +1,7 @@
 /* Which products are read through a window, and how large that is. */
 #include "backend/cpu/conv_analysis.h"
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu.h"
 #include "machine/machine.h"
 
 #include <math.h>

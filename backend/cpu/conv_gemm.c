@@ -100,7 +100,7 @@ static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
                                 HoistedMasks *masks) {
   const LoopNest *loop = w->copy_loop;
   uint32_t last = loop->axis_count - 1;
-  int64_t vectors = ceil_div(loop->extents[last], e->schedule->width);
+  int64_t vectors = ceil_div(loop->extents[last], e->width);
   *masks = (HoistedMasks){.source = {.arena = e->arena},
                           .vector_count = (uint32_t)vectors,
                           .vector_index = "a",
@@ -131,12 +131,12 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name,
                 deinterleaves ? "whole" : "to", value);
   if (deinterleaves)
-    buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                  emit_scratch(e,
-                               emit_extent_add(e, loop->extents[last],
-                                               (int64_t)e->schedule->width * 2 *
-                                                   w->column.stride),
-                               t->accumulator_dtype));
+    buffer_printf(
+        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+        emit_scratch(e,
+                     emit_extent_add(e, loop->extents[last],
+                                     (int64_t)e->width * 2 * w->column.stride),
+                     t->accumulator_dtype));
   buffer_printf(
       out,
       "const int64_t width = (hi - lo - 1) * %s + %s;\n"
@@ -414,7 +414,7 @@ static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
   const char *id = gemm_suffix(e, loop_index);
   const ConvWindow *w = t->window;
   const char *kc = emit_int(e, t->kc), *depth = emit_int(e, t->depth);
-  const char *pitch = emit_int(e, e->schedule->row_pitch);
+  const char *pitch = emit_int(e, e->cpu->schedule->row_pitch);
   buffer_printf(
       out,
       "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
@@ -465,8 +465,9 @@ static void emit_scratch_buffers(Emitter *e, const GemmTiling *t, Buffer *out) {
   if (w->vectorize_channels)
     buffer_printf(
         out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-        emit_scratch(e, emit_extent_mul(e, e->schedule->task_positions, t->nc),
-                     t->accumulator_dtype));
+        emit_scratch(
+            e, emit_extent_mul(e, e->cpu->schedule->task_positions, t->nc),
+            t->accumulator_dtype));
 }
 
 static void emit_conv_products(Emitter *e, const GemmTiling *t,
@@ -491,7 +492,7 @@ static void emit_conv_products(Emitter *e, const GemmTiling *t,
 
 void emit_conv_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
                     const Buffer *epilogue) {
-  const GemmTiling *t = &e->schedule->gemm_tilings->by_loop[loop_index];
+  const GemmTiling *t = &e->cpu->schedule->gemm_tilings->by_loop[loop_index];
   const ConvWindow *w = t->window;
   Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
   uint32_t last = w->copy_loop->spatial_axes - 1;

@@ -19,11 +19,9 @@ enum {
   MAX_GRAIN_OPS = 1 << 20,   /* and up to that, where there are so many that */
   MIN_GRAINS_PER_THREAD = 8, /* each thread still has so many pieces */
   THREAD_WAKE_OPS = 2 << 20, /* done alone while a thread wakes */
-  /* Operations that the reference backend executes in the time of one
-   * compilation. */
-  COMPILE_TIME_OPS = 4 << 20,
   /* Factor on the compilation threshold of a kernel that delays the program
-   * until it is compiled: about COMPILE_TIME_OPS for the default threshold. */
+   * until it is compiled: for the default threshold about as much as the
+   * reference backend executes in the time of one compilation. */
   DELAY_FACTOR = 200,
 };
 
@@ -330,11 +328,6 @@ static bool run_compiled(Graph *g, FusionGroup *c) {
     c->nodes.at[p->output_nodes[j]]->data = tensor_retain(run.tensors[j]);
   release_outputs(&run);
   return succeeded;
-}
-
-bool compiled_kernel_is_interpreted(const Graph *g, const CompiledKernel *p) {
-  return p->exact && p->operations < COMPILE_TIME_OPS && g->jit_threshold > 0 &&
-         !jit_is_ready(p->object);
 }
 
 static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {

@@ -3,13 +3,9 @@
 #define AXON_CPU_H
 
 #include "backend/cpu/jit.h"
+#include "backend/emit/emit.h"
 #include "plan/backend.h"
 #include "runtime/artifact.h"
-
-enum {
-  MAX_KERNEL_LOOPS = 64, /* more than these are left to the reference backend */
-  MAX_LOOP_OUTPUTS = 16, /* likewise, of one loop */
-};
 
 static inline int64_t ceil_div(int64_t x, int64_t y) {
   return (x + y - 1) / y;
@@ -64,13 +60,6 @@ typedef struct Schedule {
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
 } Schedule;
 
-/* The arguments of a generated function: pointers (results, then inputs),
- * integers, scalars.  Integers are sizes (tensor/extent.h): numbers where the
- * kernel's extents are. */
-typedef struct KeyParam { /* an integer that is part of a key */
-  uint32_t int_index, key_index, word_index;
-} KeyParam;
-
 /* An operand that may be there in the form in which it is wanted, from a call
  * before: prepack.c. */
 typedef struct PrepackedOperand {
@@ -85,11 +74,9 @@ typedef struct PrepackedOperand {
   const char *kc_blocks, *kc; /* of each panel, and how many terms one has */
 } PrepackedOperand;
 
-typedef struct Call {
-  VEC(int64_t) ints;
-  VEC(KeyParam) key_params; /* of marks: what they stand for is put there */
-  VEC(double) floats;
-  VEC(LoopOutput *) outputs;
+/* A kernel in C, and what its calls want. */
+typedef struct CpuKernel {
+  EmittedKernel code;
   VEC(PrepackedOperand)
   prepacked;     /* pointers behind those of the inputs: NULL where it
                     is not there */
@@ -98,18 +85,7 @@ typedef struct Call {
   Dtype accumulator_dtype;
   bool is_arg_reduction; /* chunks leave the places they found, and behind all
                             of these the values there: twice as many numbers */
-  int64_t scratch_bytes; /* bytes of scratch memory that a call needs */
-  VEC(const KernelOp *) checks;
-} Call;
-
-/* What a kernel looks at before it uses an element: k, and it gives bit k of
- * its result where that is wrong (the last bit is that of all that follow). */
-enum { MAX_CHECKS = 30 };
-
-typedef struct EmittedKernel {
-  Buffer source; /* of the kernel, in the arena */
-  Call call;     /* what this one wants */
-} EmittedKernel;
+} CpuKernel;
 
 /* Bytes of a vector register of this machine that generated code is for. */
 uint32_t cpu_vector_bytes(void);
@@ -125,9 +101,6 @@ void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
 bool short_reduction_applies(const LoopNest *loop);
 /* Rows of such sums as units; false: there are others, or too few rows. */
 bool short_reduction_choose(const Kernel *k, Schedule *s);
-/* Lanes that many elements apart, at most, are loaded next to each other, and
- * then taken apart. */
-enum { MAX_DEINTERLEAVE = 4 };
 /* How many sums stay in registers of so many bytes. */
 uint32_t schedule_max_accumulators(uint32_t vector_bytes);
 /* Is a result stored past the caches, where its vectors are whole? */
@@ -147,26 +120,19 @@ bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
  * that has others. */
 bool emit_kernel(const Kernel *k, const Schedule *s,
                  const char *const *comments, const char *suffix,
-                 EmittedKernel *out);
+                 CpuKernel *out);
 
 /* describe.c: see Backend. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,
                   const char *const *comments, KernelInfo *about);
 
-/* What the text of a kernel of so many lanes uses of prelude/, to stand between
- * its `#define W` and the rest.  False: there is no memory; it does not raise.
- */
-bool prelude_write(Buffer *out, uint32_t width, const char *source, size_t len);
-/* The same of another text of sections (backend/cuda/intrinsics.c). */
-void prelude_write_from(Buffer *out, Arena *arena, const char *library,
-                        const char *source, size_t len);
-/* The same of a text whose sections come first, and, of the names that it does
- * not define, those of prelude/ for kernels of one lane. */
-void prelude_write_overlay(Buffer *out, Arena *arena, const char *overlay,
-                           const char *source, size_t len);
-/* The text with all that it uses, W and that alone defined while it lasts: the
- * names of its functions and types end in the suffix. */
-void prelude_wrap(Arena *arena, uint32_t width, const Buffer *source,
-                  const char *suffix, Buffer *out);
+/* ---- prelude.c ---- */
+
+/* The prelude for kernels of so many lanes. */
+const char *cpu_prelude(uint32_t width);
+/* What the text of a kernel of so many lanes uses of it, to stand between its
+ * `#define W` and the rest.  False: there is no memory; it does not raise. */
+bool cpu_prelude_write(Buffer *out, uint32_t width, const char *source,
+                       size_t len);
 
 #endif

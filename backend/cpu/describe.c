@@ -168,7 +168,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
                   const char *const *comments, KernelInfo *about) {
   Kernel *k = c->kernel;
   Schedule s;
-  EmittedKernel e;
+  CpuKernel e;
   *about = (KernelInfo){.tasks = 1};
   if (!k || c->fallback_reason)
     return false;
@@ -176,18 +176,19 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   if (!emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->vector_lanes = s.width;
-  about->tasks = e.call.tasks;
-  about->scratch_bytes = e.call.scratch_bytes;
+  about->tasks = e.tasks;
+  about->scratch_bytes = e.code.call.scratch_bytes;
   about->task_shape = describe_tasks(k, &s, arena);
   about->specialized_for = describe_vectors(k, &s, arena);
   about->tiling = describe_gemm_tiles(k, &s, arena);
   count_all_accesses(k, &s, arena, about);
-  JitObject *o =
-      c->backend_data ? jit_request(e.source.text, e.source.len) : NULL;
+  JitObject *o = c->backend_data
+                     ? jit_request(e.code.source.text, e.code.source.len)
+                     : NULL;
   about->code_id = o;
   about->compiled = o && jit_kernel(o);
   about->compile_seconds = about->compiled ? jit_compile_seconds(o) : 0;
   if (comments && emit_kernel(k, &s, comments, "", &e))
-    about->source = e.source.text;
+    about->source = e.code.source.text;
   return true;
 }

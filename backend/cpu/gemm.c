@@ -1,5 +1,5 @@
-/* Sums of products as C: operands copied into the form that a tile wants, and
- * the tile, whose sums lie in registers. */
+/* Sums of products as C: the tile, whose sums lie in registers, and the loops
+ * around it. */
 #include "backend/cpu/gemm.h"
 
 #include "backend/cpu/prepack.h"
@@ -9,30 +9,14 @@
 #define format emit_format
 
 enum {
-  MAX_UNROLLED_OPS = 4,
-  PREFETCH_TERMS = 8, /* that rows of b which come from memory are ahead */
-};
+  PREFETCH_TERMS = 8
+}; /* that rows of b which come from memory are ahead */
 
 static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
-  return &e->schedule->gemm_tilings->by_loop[loop];
+  return &e->cpu->schedule->gemm_tilings->by_loop[loop];
 }
 
 /* ---- the tile in registers ---- */
-
-const char *gemm_element_type(Dtype t) {
-  return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
-}
-
-/* Of what the tile reads, which may lie in memory as it is. */
-static const char *load_type(const GemmTiling *t) {
-  return t->element_dtype == DT_I32 ? "pairs_u"
-                                    : gemm_element_type(t->element_dtype);
-}
-
-const char *gemm_suffix(Emitter *e, uint32_t loop_index) {
-  return *e->suffix ? format(e, "%s_%u", e->suffix, loop_index)
-                    : format(e, "%u", loop_index);
-}
 
 /* A tile, or one for the edges. */
 typedef struct TileVariant {
@@ -46,10 +30,6 @@ typedef struct TileVariant {
 
 static TileVariant full_tile(const GemmTiling *t) {
   return (TileVariant){.mr = t->mr, .nr_vectors = t->nr_vectors};
-}
-
-uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part) {
-  return (uint32_t)ceil_div((int64_t)t->mr * part, SHORT_TILE_STEPS);
 }
 
 /* Of the last panel. */
@@ -99,16 +79,17 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
   for (uint32_t j = 0; j < variant->nr_vectors && t->prefetch_b; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
                   PREFETCH_TERMS, j);
-  bool pins_register = variant->mr > 1 && dtype_info[t->element_dtype].bytes *
-                                                  e->schedule->width ==
-                                              e->schedule->vector_bytes;
+  bool pins_register =
+      variant->mr > 1 && dtype_info[t->element_dtype].bytes * e->width ==
+                             e->cpu->schedule->vector_bytes;
   for (uint32_t j = 0; j < variant->nr_vectors; j++) {
     emit_b_load(t, x, j, variant->is_partial, out);
     if (pins_register)
       buffer_printf(out, "HELD(b%u);\n", j);
   }
   if (offset)
-    buffer_printf(out, "const %s *const p = a + %s;\n", load_type(t), offset);
+    buffer_printf(out, "const %s *const p = a + %s;\n", gemm_load_type(t),
+                  offset);
   for (uint32_t i = from; i < to; i++) {
     buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
                   offset ? "p" : "a", i, a_is_row_major ? " * lda" : "", x);
@@ -148,7 +129,7 @@ static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
                 "const int32_t *const at = offsets + g * group + part;\n"
                 "b = first + (g * group + part) * ldb;\n"
                 "for (int64_t k = 0; k < length; k += %u) {\n",
-                load_type(t), unrolled);
+                gemm_load_type(t), unrolled);
   for (uint32_t k = 0; k < unrolled; k++) {
     buffer_puts(out, variant->prefetches
                          ? "{\n__builtin_prefetch(next, 0, 2);\nnext += hop;\n"
@@ -194,7 +175,7 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, TileVariant variant,
                               Buffer *out) {
   const char *type = gemm_element_type(t->accumulator_dtype),
-             *of = load_type(t);
+             *of = gemm_load_type(t);
   char v = type[0];
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   const char *accumulate =
@@ -263,7 +244,7 @@ static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *type = gemm_element_type(t->accumulator_dtype),
-             *of = load_type(t);
+             *of = gemm_load_type(t);
   const char *name = dtype_info[t->accumulator_dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
@@ -377,186 +358,6 @@ void emit_gemm_functions(Emitter *e, Buffer *out) {
   }
 }
 
-/* ---- copying operands ---- */
-
-/* for k in from .. to - 1, with the summed axes that it stands for: open and
- * close. */
-static void open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
-                            const char *from, const char *to) {
-  uint32_t count = loop->axis_count - loop->spatial_axes;
-  if (count > 1) {
-    buffer_printf(out, "int64_t term = %s;\n", from);
-    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
-      const char *n_axis = emit_divisor(e, loop->extents[v]);
-      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n_axis,
-                    n_axis);
-    }
-  }
-  buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
-  if (count == 1)
-    buffer_printf(out, "const int64_t i%u = k;\n", loop->spatial_axes);
-}
-
-static void close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
-  if (loop->axis_count - loop->spatial_axes > 1)
-    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;)
-      buffer_printf(out, "if (++i%u == %s) {\ni%u = 0;\n", v,
-                    emit_int(e, loop->extents[v]), v);
-  if (loop->axis_count - loop->spatial_axes > 1)
-    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;)
-      buffer_puts(out, "}\n");
-  buffer_puts(out, "}\n");
-}
-
-void gemm_append_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
-  for (uint32_t l = from; l < to; l++)
-    emit_append(out, &e->level_code[l]);
-}
-
-const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
-                               uint32_t vector_axis, uint32_t loops,
-                               const uint32_t *order, Buffer *task_code) {
-  emit_begin_loop(e, loop, vector_axis, loops, order);
-  emit_ops(e);
-  Dtype t = loop->outputs.at[0].dtype;
-  const char *value =
-      emit_vector(e, loop->outputs.at[0].value_op, value_class(t));
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
-  return value;
-}
-
-static uint32_t reduction_axis_order(const LoopNest *loop, uint32_t *order) {
-  uint32_t count = 0;
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-    order[count++] = v;
-  return count;
-}
-
-static void emit_packed_store(Emitter *e, Buffer *out, const GemmTiling *t,
-                              const char *to, const char *value) {
-  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->element_dtype].name, to,
-                value);
-  (void)e;
-}
-
-void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
-                 Buffer *out) {
-  const LoopNest *loop = t->a.loop;
-  uint32_t order[MAX_KERNEL_AXES];
-  Buffer store = {.arena = e->arena};
-  if (t->a.packing == OPERAND_PACK_A_ROWS) {
-    order[0] = t->m_axis;
-    const char *value =
-        gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
-    emit_packed_store(e, &store, t, format(e, "to + (j - k0)"), value);
-    buffer_printf(out,
-                  "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
-                  "%s *const to = a + (i%u - x0) * %d;\n",
-                  t->m_axis, t->m_axis, t->m_axis,
-                  gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
-    gemm_append_levels(e, out, 2, e->vector_level);
-    buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
-    emit_vector_loop(e, out, "", &store, &store);
-    buffer_puts(out, "}\n");
-    return;
-  }
-  uint32_t count = reduction_axis_order(loop, order);
-  const char *value =
-      gemm_begin_operand(e, loop, t->m_axis, count, order, task_code);
-  emit_packed_store(e, &store, t, format(e, "to + (j - x0)"), value);
-  buffer_puts(out, "{\n");
-  open_term_loops(e, out, loop, "k0", "k1");
-  buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
-                gemm_element_type(t->element_dtype), LDA_COLUMNS);
-  gemm_append_levels(e, out, 2, e->vector_level);
-  buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
-  emit_vector_loop(e, out, "", &store, &store);
-  close_term_loops(e, out, loop);
-  buffer_puts(out, "}\n");
-}
-
-/* Columns g .. as vectors x along the terms from k on, then the other way
- * round; all of them, or `rest` terms and the columns before n1. */
-static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
-                                  const char *id, char v, bool is_full,
-                                  const Buffer *store_code, Buffer *out) {
-  bool unrolled = is_full && o->loop->ops.len <= MAX_UNROLLED_OPS;
-  const char *unroll =
-      unrolled ? format(e, "#pragma GCC unroll %u\n", e->schedule->width) : "";
-  buffer_printf(
-      out, "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n", unroll,
-      n_axis, is_full ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
-  gemm_append_levels(e, out, 2, e->vector_level);
-  buffer_printf(out, "const int64_t j = k;\n%s",
-                is_full ? full_vector_macros : tail_macros);
-  gemm_append_levels(e, out, e->vector_level, e->vector_level + 1);
-  emit_append(out, &e->check_code);
-  emit_append(out, store_code);
-  buffer_printf(out,
-                "%s}\nturn%s_%c(x);\n%s"
-                "for (int l = 0; l < %s; l++)\n"
-                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n",
-                undef_macros, e->suffix, v, unroll, is_full ? "W" : "rest", v,
-                id);
-}
-
-/* A panel from values that lie along the terms. */
-static void emit_transposed_panel(Emitter *e, const GemmTiling *t,
-                                  const Operand *o, uint32_t n_axis,
-                                  const char *id, Buffer *task_code,
-                                  Buffer *out) {
-  const LoopNest *loop = o->loop;
-  uint32_t order[MAX_KERNEL_AXES] = {n_axis};
-  char v = gemm_element_type(t->element_dtype)[0];
-  Buffer store_code = {.arena = e->arena};
-  const char *value =
-      gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
-  buffer_printf(&store_code, "x[l] = %s;\n", value);
-  buffer_printf(out,
-                "for (int64_t g = y; g < right; g += W)\n"
-                "for (int64_t k = from; k < to; k += W) {\n"
-                "const int rest = to - k < W ? (int)(to - k) : W;\n"
-                "v%c x[W];\n"
-                "if (rest == W && g + W <= n1) {\n",
-                v);
-  emit_transposed_block(e, o, n_axis, id, v, true, &store_code, out);
-  buffer_puts(out, "} else {\n");
-  emit_transposed_block(e, o, n_axis, id, v, false, &store_code, out);
-  buffer_puts(out, "}\n}\n");
-}
-
-void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
-                 uint32_t n_axis, uint32_t loop_index, Buffer *task_code,
-                 Buffer *out) {
-  const LoopNest *loop = o->loop;
-  const char *id = gemm_suffix(e, loop_index);
-  uint32_t order[MAX_KERNEL_AXES];
-  Buffer store = {.arena = e->arena};
-  const char *type = gemm_element_type(t->element_dtype);
-  buffer_printf(out,
-                "for (int64_t y = n0; y < n1; y += NR%s) {\n"
-                "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
-                "%s *const panel = b + (y - n0) * (to - from);\n",
-                id, id, id, type);
-  if (o->packing != OPERAND_PACK_B_TRANSPOSED) {
-    uint32_t count = reduction_axis_order(loop, order);
-    const char *value =
-        gemm_begin_operand(e, loop, n_axis, count, order, task_code);
-    emit_packed_store(e, &store, t, "row + (j - y)", value);
-    open_term_loops(e, out, loop, "from", "to");
-    buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
-                  id);
-    gemm_append_levels(e, out, 2, e->vector_level);
-    buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
-    emit_vector_loop(e, out, "", &store, &store);
-    close_term_loops(e, out, loop);
-  } else {
-    emit_transposed_panel(e, t, o, n_axis, id, task_code, out);
-  }
-  buffer_puts(out, "}\n");
-}
-
 /* ---- the result ---- */
 
 /* c points to the element of m0, n0; ldc: from row to row. */
@@ -576,16 +377,16 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     VEC_PUSH(e->arena, e->emitted->call.outputs,
              &e->kernel->loops.at[loop_index]->outputs.at[0]);
     const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
-    e->emitted->call.accumulator_dtype = t->accumulator_dtype; /* of chunks */
+    e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* of chunks */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
                   ldc, type, e->emitted->call.outputs.len - 1, batch_loops,
-                  e->schedule->reduction_chunk ? " + share" : "");
+                  e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
   const LocalBuffer *l = &e->locals[loop_index][0];
-  if (e->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
+  if (e->cpu->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
     buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                   l->row_elements, type, l->id);
   else
@@ -617,7 +418,7 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *n_axis = emit_int(e, loop->extents[t->n_axis]),
              *id = gemm_suffix(e, loop_index);
-  bool tile = e->schedule->shape == TASK_TILE,
+  bool tile = e->cpu->schedule->shape == TASK_TILE,
        is_trimmed = loop_is_trimmed(loop, t->n_axis);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");
@@ -644,68 +445,11 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                   emit_int(e, t->nc), n_axis);
 }
 
-void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
-                           uint32_t rows, Buffer *task_code, Buffer *out) {
-  const LoopNest *loop = o->loop;
-  const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
-  const char *type = load_type(t), *name = o == &t->a ? "a" : "b";
-  emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
-  AffineExpr epilogue = *s->address;
-  for (uint32_t v = 0; v < loop->axis_count; v++)
-    if (v == rows || v >= loop->spatial_axes ||
-        (v + 1 == loop->spatial_axes && *name == 'b'))
-      epilogue.coef[v] = 0;
-  if (s->kind == KOP_LOAD) {
-    buffer_printf(out,
-                  "const int64_t ld%s = %s;\n"
-                  "const %s *const %s = (const %s *)(p%u + %s);\n",
-                  name,
-                  emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs)),
-                  type, name, type, s->input, emit_affine(e, &epilogue));
-  } else {
-    const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
-    buffer_printf(out,
-                  "const int64_t ld%s = %s;\n"
-                  "const %s *const %s = l%u + %s - lo * ld%s;\n",
-                  name, l->point_elements, type, name, l->id,
-                  emit_affine(e, &epilogue), name);
-  }
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
-}
-
-static void emit_scratch_pointer(Emitter *e, const char *name, int64_t elements,
-                                 Dtype t, Buffer *out) {
-  const char *type = gemm_element_type(t);
-  buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
-                emit_scratch(e, elements, t));
-}
-
-void gemm_left_operand(Emitter *e, const GemmTiling *t, Buffer *task_code,
-                       Buffer *body, Buffer *inner) {
-  if (t->a.packing == OPERAND_PACK_A_ROWS)
-    emit_scratch_pointer(e, "a", LDA_ROWS * (MAX_MC + t->mr), t->element_dtype,
-                         body);
-  else if (t->a.packing == OPERAND_PACK_A_COLUMNS)
-    emit_scratch_pointer(e, "a", (t->kc + 1) * LDA_COLUMNS, t->element_dtype,
-                         body);
-  else
-    gemm_unpacked_operand(e, t, &t->a, t->m_axis, task_code, inner);
-}
-
-const char *gemm_row_arguments(Emitter *e, const GemmTiling *t) {
-  return t->a.packing == OPERAND_UNPACKED ? "a + x * lda + k0, lda"
-         : t->a.packing == OPERAND_PACK_A_ROWS
-             ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
-             : format(e, "a + (x - x0), %d", LDA_COLUMNS);
-}
-
 static int64_t panel_elements(Emitter *e, const GemmTiling *t) {
-  int64_t columns = (int64_t)t->nr_vectors * e->schedule->width;
+  int64_t columns = (int64_t)t->nr_vectors * e->width;
   int64_t block =
       emit_extent_mul(e, emit_extent_ceil_div(e, t->nc, columns), columns);
-  return emit_extent_add(e, emit_extent_mul(e, t->pack_kc, block),
-                         e->schedule->width);
+  return emit_extent_add(e, emit_extent_mul(e, t->pack_kc, block), e->width);
 }
 
 void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
@@ -714,12 +458,12 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
     return;
   const char *type = gemm_element_type(t->element_dtype);
   Buffer task_code = {.arena = e->arena}, body = task_code;
-  e->hoisted_panels[loop_index] =
+  e->cpu->hoisted_panels[loop_index] =
       emit_scratch(e, panel_elements(e, t), t->element_dtype);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
-                type, type, e->hoisted_panels[loop_index],
+                type, type, e->cpu->hoisted_panels[loop_index],
                 emit_int(e, t->b.loop->extents[t->n_axis]),
                 emit_int(e, t->depth));
   uint32_t prepacked_index;
@@ -753,7 +497,7 @@ typedef struct TermRange { /* of a sum: of those that are there, from .. to - 1
 static TermRange term_range(Emitter *e, const GemmTiling *t,
                             uint32_t loop_index) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
-  if (e->schedule->reduction_chunk)
+  if (e->cpu->schedule->reduction_chunk)
     return (TermRange){"part", "stop"};
   if (loop_is_trimmed(loop, loop->spatial_axes))
     return (TermRange){format(e, "from%u", loop_index),
@@ -834,14 +578,14 @@ static const char *panel_arguments(Emitter *e, const GemmTiling *t,
                 "kept%u ? kept%u + y * %s + k0 * NR%s\n: b + k0 * ldb + y, "
                 "kept%u ? NR%s : ldb",
                 *prepacked_index, *prepacked_index,
-                e->emitted->call.prepacked.at[*prepacked_index].depth, id,
+                e->cpu->out->prepacked.at[*prepacked_index].depth, id,
                 *prepacked_index, id);
 }
 
 /* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
 static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
                                   uint32_t prepacked_index, Buffer *out) {
-  const PrepackedOperand *k = &e->emitted->call.prepacked.at[prepacked_index];
+  const PrepackedOperand *k = &e->cpu->out->prepacked.at[prepacked_index];
   buffer_printf(out, "if (!kept%u)\n", prepacked_index);
   prepack_emit_call(e, prepacked_index, out);
   buffer_printf(out,
@@ -875,12 +619,12 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
     buffer_printf(&body,
                   "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
                   type, prepacked_index, prepacked_index, type,
-                  e->hoisted_panels[loop_index]);
+                  e->cpu->hoisted_panels[loop_index]);
   else if (t->hoists_packing)
     buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
-                  e->hoisted_panels[loop_index]);
+                  e->cpu->hoisted_panels[loop_index]);
   else
-    emit_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, &body);
+    gemm_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, &body);
   emit_mn_ranges(e, t, loop_index, &body);
   emit_c_pointer(e, t, loop_index, &task_code, &inner);
   if (t->hoists_packing)
@@ -921,7 +665,7 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
   const GemmTiling *t = tiling_of(e, loop_index);
   const LoopNest *loop = t->b.loop;
   uint32_t order[MAX_KERNEL_AXES], vector_axis = t->n_axis,
-                                   count = reduction_axis_order(loop, order);
+                                   count = gemm_reduction_axes(loop, order);
   Buffer task_code = {.arena = e->arena}, body = task_code, test = task_code;
   char class = value_class(t->accumulator_dtype);
   bool transposed = t->b.packing == OPERAND_PACK_B_TRANSPOSED;
@@ -942,7 +686,7 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
     buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n",
                   t->n_axis, t->n_axis, n_axis, t->n_axis);
   else
-    open_term_loops(e, &body, loop, "0", depth);
+    gemm_open_term_loops(e, &body, loop, "0", depth);
   gemm_append_levels(e, &body, 2, e->vector_level);
   buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
                 transposed ? depth : n_axis);
@@ -950,7 +694,7 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
   if (transposed)
     buffer_puts(&body, "}\n");
   else
-    close_term_loops(e, &body, loop);
+    gemm_close_term_loops(e, &body, loop);
   uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
   buffer_puts(out, "{\n");
   emit_append(out, &task_code);

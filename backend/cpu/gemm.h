@@ -1,18 +1,32 @@
 /* backend/cpu: what sums of products are written with, by gemm.c and
- * conv_gemm.c. */
+ * conv_gemm.c.  Neither is known to gemm_pack.c. */
 #ifndef AXON_CPU_GEMM_H
 #define AXON_CPU_GEMM_H
 
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 enum { LDA_ROWS = MAX_KC + 16, LDA_COLUMNS = MAX_MC };
+
+/* ---- gemm_pack.c: operands as they lie, or copied ---- */
 
 /* Where a tile's rows may be fewer, there are tiles of these parts of it. */
 enum { SHORT_TILE_STEPS = 4 };
 uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part);
 
 const char *gemm_element_type(Dtype t);
+/* Of what the tile reads, which may lie in memory as it is. */
+const char *gemm_load_type(const GemmTiling *t);
+/* Declares a pointer to so many elements of scratch memory. */
+void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
+                          Dtype t, Buffer *out);
+/* The summed axes, in order; how many. */
+uint32_t gemm_reduction_axes(const LoopNest *loop, uint32_t *order);
+/* for k in from .. to - 1, with the summed axes that it stands for: open and
+ * close. */
+void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
+                          const char *from, const char *to);
+void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop);
 /* What the functions of a loop's tile are called. */
 const char *gemm_suffix(Emitter *e, uint32_t loop);
 /* Begins the loop of an operand: what does not change with its loops goes to

@@ -7,7 +7,7 @@
  * to read what another core has written. */
 #include "backend/cpu/prepack.h"
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu.h"
 #include "machine/machine.h"
 
 #include <string.h>

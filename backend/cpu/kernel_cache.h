@@ -5,11 +5,6 @@
 #include "backend/cpu/cpu.h"
 #include "runtime/artifact.h"
 
-enum { MAX_KERNEL_POINTERS = 96 }; /* of a kernel: results and inputs */
-
-/* A hash of the cluster's kernel with all its numbers. */
-ArtifactKey kernel_key(const FusionGroup *c);
-
 /* All that a call of a kernel wants beside its tensors.  Where two kernels are
  * the same but for these, so are their programs: it is made once in a process,
  * and not changed afterwards. */

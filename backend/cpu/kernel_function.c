@@ -5,7 +5,7 @@
  * `fold` then adds up.  The loops of the kernel stand in it one after the
  * other; what one leaves for the next lies in scratch memory. */
 #include "backend/cpu/prepack.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
 
@@ -23,7 +23,7 @@ static int64_t task_row_elements(const Schedule *s) {
 }
 
 static int64_t task_points(Emitter *e) {
-  const Schedule *s = e->schedule;
+  const Schedule *s = e->cpu->schedule;
   int64_t block = ceil_div(s->task_columns, s->width) * s->width;
   switch (s->shape) {
   case TASK_POINT:
@@ -50,23 +50,23 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
     for (uint32_t i = 0; i < loop->outputs.len; i++) {
       const LoopOutput *r = &loop->outputs.at[i];
       LocalBuffer *l = &e->locals[j][i];
-      if (!r->local_index || e->epilogue[j])
+      if (!r->local_index || e->cpu->epilogue[j])
         continue;
       l->id = e->next_id++;
       l->strip_mined = loop->strip_mined &&
                        loop_output_has_axis(loop, r, loop->trimmed_axis);
-      uint32_t points = unroll_and_jam_points(e->kernel, e->schedule, j);
+      uint32_t points = unroll_and_jam_points(e->kernel, e->cpu->schedule, j);
       l->jammed = points > 0;
       int64_t size =
-          l->strip_mined ? e->schedule->strip_length : r->local_elements;
+          l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
       if (r->loop_carried && prim_is_extreme(r->reduce))
         size = 2; /* online_reduction.c */
       /* rows that do not fall upon each other in a cache */
-      if (e->schedule->shape == TASK_ROWS &&
+      if (e->cpu->schedule->shape == TASK_ROWS &&
           extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW)
         size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
       l->point_elements = emit_int(e, size);
-      l->row_elements = emit_int(e, task_row_elements(e->schedule));
+      l->row_elements = emit_int(e, task_row_elements(e->cpu->schedule));
       const char *type = memory_type(r->dtype);
       int64_t count =
           emit_extent_mul(e, size, points ? points : task_points(e));
@@ -101,8 +101,8 @@ static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
 /* As many rows in each, whole tiles. */
 static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
   const char *n = emit_int(e, extent),
-             *row_tasks = emit_int(e, e->schedule->row_tasks);
-  uint32_t rows = e->schedule->gemm_tilings->by_loop[0].mr;
+             *row_tasks = emit_int(e, e->cpu->schedule->row_tasks);
+  uint32_t rows = e->cpu->schedule->gemm_tilings->by_loop[0].mr;
   buffer_printf(out,
                 "const int64_t bands = %s, height = ((%s + bands - 1) / bands "
                 "+ %u) / %u * %u;\n"
@@ -110,7 +110,7 @@ static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
                 "const int64_t bottom = top + height < %s ? top + height : "
                 "%s;\nrow /= bands;\n",
                 row_tasks, n, rows - 1, rows, rows, n, n);
-  return e->schedule->row_tasks;
+  return e->cpu->schedule->row_tasks;
 }
 
 static bool is_arg_reduction(const LoopNest *loop) {
@@ -120,7 +120,7 @@ static bool is_arg_reduction(const LoopNest *loop) {
 
 /* Numbers of units: parts of the first reduced axis, tiles, then points. */
 static void emit_task_ranges(Emitter *e, Buffer *out) {
-  const Schedule *s = e->schedule;
+  const Schedule *s = e->cpu->schedule;
   const LoopNest *loop = e->kernel->loops.at[0];
   uint32_t points = loop->parallel_axes;
   int64_t tasks = 1;
@@ -152,10 +152,10 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
     bool is_tile = s->shape == TASK_TILE;
     int64_t extent = is_tile ? s->gemm_tilings->by_loop[0].depth
                              : loop->extents[loop->spatial_axes];
-    e->emitted->call.reduction_chunks = emit_task_range(
+    e->cpu->out->reduction_chunks = emit_task_range(
         e, out, is_tile ? "part" : "from", is_tile ? "stop" : "to", "chunks",
         extent, s->reduction_chunk, 1);
-    tasks = emit_extent_mul(e, tasks, e->emitted->call.reduction_chunks);
+    tasks = emit_extent_mul(e, tasks, e->cpu->out->reduction_chunks);
     int64_t count = 1;
     for (uint32_t v = 0; v < loop->parallel_axes; v++)
       count = emit_extent_mul(e, count, loop->extents[v]);
@@ -163,10 +163,9 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
                   is_tile ? "part" : "from", emit_int(e, s->reduction_chunk),
                   emit_int(e, count));
     if (is_arg_reduction(loop))
-      buffer_printf(
-          out, "const int64_t values = %s;\n",
-          emit_int(
-              e, emit_extent_mul(e, count, e->emitted->call.reduction_chunks)));
+      buffer_printf(out, "const int64_t values = %s;\n",
+                    emit_int(e, emit_extent_mul(
+                                    e, count, e->cpu->out->reduction_chunks)));
   }
   for (uint32_t v = points; v-- > 0;) {
     tasks = emit_extent_mul(e, tasks, loop->extents[v]);
@@ -178,24 +177,24 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
       buffer_printf(out, "const int64_t i%u = row;\n", v);
   }
   buffer_puts(out, "(void)row;\n");
-  e->emitted->call.tasks = tasks;
+  e->cpu->out->tasks = tasks;
 }
 
 /* ---- loops, in their sections ---- */
 
 static bool is_gemm(const Emitter *e, uint32_t loop) {
-  return e->schedule->gemm_tilings &&
-         e->schedule->gemm_tilings->by_loop[loop].is_gemm;
+  return e->cpu->schedule->gemm_tilings &&
+         e->cpu->schedule->gemm_tilings->by_loop[loop].is_gemm;
 }
 
 static void emit_comment(const Emitter *e, Buffer *out, uint32_t loop) {
-  if (e->comments)
-    buffer_printf(out, "/* %s */\n", e->comments[loop]);
+  if (e->cpu->comments)
+    buffer_printf(out, "/* %s */\n", e->cpu->comments[loop]);
 }
 
 /* Loops after a product that go over its tile are done part by part. */
 static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
-  if (e->schedule->batched_gemm) {
+  if (e->cpu->schedule->batched_gemm) {
     emit_comment(e, out, 0);
     emit_batched_gemm_call(e, out);
     return;
@@ -207,15 +206,15 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
     Buffer epilogue = {.arena = e->arena};
     for (uint32_t i = j + is_gemm(e, j); i < to; i++) {
       emit_comment(e, &epilogue, i);
-      if (i == 0 || !e->epilogue[i - 1])
-        emit_loop_nest(e, &epilogue, i, e->schedule->vector_axes[i]);
+      if (i == 0 || !e->cpu->epilogue[i - 1])
+        emit_loop_nest(e, &epilogue, i, e->cpu->schedule->vector_axes[i]);
     }
-    bool is_tile = is_gemm(e, j) && e->schedule->shape == TASK_TILE;
+    bool is_tile = is_gemm(e, j) && e->cpu->schedule->shape == TASK_TILE;
     if (is_gemm(e, j)) {
       emit_comment(e, out, j);
       emit_gemm(e, out, j, is_tile ? &epilogue : NULL);
     }
-    if (e->schedule->shape == TASK_ROWS && epilogue.len) {
+    if (e->cpu->schedule->shape == TASK_ROWS && epilogue.len) {
       uint32_t v = e->kernel->parallel_axes - 1;
       buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
                     v);
@@ -231,7 +230,8 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
 /* Within limits, and once more without them where these were wrong. */
 static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   const Kernel *k = e->kernel;
-  const char *has_nonfinite = e->schedule->shape == TASK_ROWS ? "odd" : "0";
+  const char *has_nonfinite =
+      e->cpu->schedule->shape == TASK_ROWS ? "odd" : "0";
   if (k->trim_check)
     buffer_printf(out,
                   "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
@@ -240,14 +240,14 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   else if (kernel_may_run_untrimmed(k))
     buffer_printf(out, "const int whole = %s;\n", has_nonfinite);
   emit_trim_bounds(e, out);
-  if (e->schedule->strip_length)
+  if (e->cpu->schedule->strip_length)
     emit_online_reduction(e, out, emit_loops);
   else
     emit_loops(e, out, 0, k->loops.len);
   if (!k->trim_check)
     return;
   uint32_t v = k->parallel_axes - 1;
-  if (e->schedule->shape == TASK_ROWS)
+  if (e->cpu->schedule->shape == TASK_ROWS)
     buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
   emit_trim_check(e, out);
   buffer_puts(out, "missed &= !whole;\n}\n");
@@ -260,7 +260,7 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
       emit_hoisted_packing(e, out, j);
   if (kernel_may_run_untrimmed(e->kernel))
     emit_nonfinite_check(e, out);
-  const char *block = emit_int(e, e->schedule->task_columns);
+  const char *block = emit_int(e, e->cpu->schedule->task_columns);
   buffer_printf(out,
                 "for (int64_t lo = first; lo < last; lo += %s) {\n"
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
@@ -275,11 +275,11 @@ enum { COMBINE_BATCH = 64 }; /* elements at a time */
 
 static void emit_combine_partials(Emitter *e, Buffer *out) {
   const LoopOutput *r = e->emitted->call.outputs.at[0];
-  if (e->emitted->call.is_arg_reduction) {
+  if (e->cpu->out->is_arg_reduction) {
     emit_arg_combine(e, out);
     return;
   }
-  Dtype from = e->emitted->call.accumulator_dtype, t = r->dtype;
+  Dtype from = e->cpu->out->accumulator_dtype, t = r->dtype;
   char class = value_class(from);
   const char *store =
       t == DT_F16 || t == DT_BF16
@@ -308,23 +308,24 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
 /* ---- the whole ---- */
 
 static void emit_pointers(Emitter *e, Buffer *out) {
-  const Call *call = &e->emitted->call;
+  const CpuKernel *kernel = e->cpu->out;
+  const Call *call = &kernel->code.call;
   bool no_aliasing = kernel_inplace_inputs(e->kernel) == 0;
   for (uint32_t j = 0; j < call->outputs.len; j++)
     buffer_printf(out, "%s *%s const o%u = p[%u];\n",
-                  memory_type(e->schedule->reduction_chunk
-                                  ? call->accumulator_dtype
+                  memory_type(e->cpu->schedule->reduction_chunk
+                                  ? kernel->accumulator_dtype
                                   : call->outputs.at[j]->dtype),
                   no_aliasing ? "restrict" : "", j, j);
   for (uint32_t j = 0; j < e->kernel->inputs.len; j++)
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->kernel->inputs.at[j]->dtype), j,
                   call->outputs.len + j);
-  if (call->prepacked.len) /* a result may be called c */
+  if (kernel->prepacked.len) /* a result may be called c */
     buffer_puts(out, "const double *const numbers = c;\n(void)numbers;\n");
-  for (uint32_t j = 0; j < call->prepacked.len; j++)
+  for (uint32_t j = 0; j < kernel->prepacked.len; j++)
     buffer_printf(out, "const %s *const kept%u = p[%u];\n",
-                  call->prepacked.at[j].c_type, j,
+                  kernel->prepacked.at[j].c_type, j,
                   call->outputs.len + e->kernel->inputs.len + j);
 }
 
@@ -336,7 +337,7 @@ static void emit_check_masks(const Emitter *e, Buffer *out) {
 
 static void emit_return(const Emitter *e, Buffer *out) {
   buffer_printf(out, "}\n%sreturn ",
-                e->has_nontemporal ? "stream_end();\n" : "");
+                e->cpu->has_nontemporal ? "stream_end();\n" : "");
   for (uint32_t j = 0; j < e->emitted->call.checks.len; j++)
     buffer_printf(out, "%sany_lane(bad%u) << %u", j ? " | " : "", j, j);
   buffer_puts(out, e->emitted->call.checks.len ? ";\n}\n" : "0;\n}\n");
@@ -344,22 +345,28 @@ static void emit_return(const Emitter *e, Buffer *out) {
 
 bool emit_kernel(const Kernel *k, const Schedule *s,
                  const char *const *comments, const char *suffix,
-                 EmittedKernel *result) {
-  *result = (EmittedKernel){.source = {.arena = k->arena}};
+                 CpuKernel *result) {
+  *result = (CpuKernel){.code.source = {.arena = k->arena}};
   if (k->loops.len > MAX_KERNEL_LOOPS)
     return false;
   Emitter *e = NEW(k->arena, Emitter);
+  e->cpu = NEW(k->arena, CpuEmitter);
+  e->dialect = &c_dialect;
+  e->width = s->width;
+  e->locals_by_point = s->shape == TASK_ROWS;
+  e->has_lane_begin = !s->gemm_tilings;
   e->arena = k->arena;
   e->kernel = k;
-  e->schedule = s;
-  e->comments = comments;
+  e->cpu->schedule = s;
+  e->cpu->comments = comments;
   e->prefetch_axis = NO_AXIS;
   e->suffix = suffix;
-  e->emitted = result;
-  e->function_head = e->pack_functions = (Buffer){.arena = k->arena};
+  e->cpu->out = result;
+  e->emitted = &result->code;
+  e->function_head = e->cpu->pack_functions = (Buffer){.arena = k->arena};
   Buffer rows = e->function_head, body = e->function_head,
          locals = e->function_head;
-  Buffer *out = &result->source;
+  Buffer *out = &result->code.source;
   if (!*suffix)
     buffer_printf(out, "#define W %u\n", s->width);
   if (s->gemm_tilings)
@@ -367,8 +374,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   if (s->batched_gemm)
     emit_batched_gemm_function(e, out);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (j == 0 || !e->epilogue[j - 1])
-      e->epilogue[j] = unrolled_reduction_epilogue(k, s, k->arena, j);
+    if (j == 0 || !e->cpu->epilogue[j - 1])
+      e->cpu->epilogue[j] = unrolled_reduction_epilogue(k, s, k->arena, j);
   emit_task_ranges(e, &rows);
   emit_local_buffers(e, &locals);
   if (s->shape == TASK_ROWS)
@@ -376,7 +383,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   else
     emit_trimmed_loops(e, &body);
   emit_transpose_functions(e, out);
-  emit_append(out, &e->pack_functions);
+  emit_append(out, &e->cpu->pack_functions);
   buffer_printf(out,
                 "%sint kernel%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"

@@ -1,60 +1,8 @@
-/* Which routine a node has, and what all of them share. */
+/* Runs the library operation of a node. */
 #include "backend/cpu/library_ops.h"
 
-#include "runtime/thread_pool.h"
 #include "tensor/node.h"
-
 #include <string.h>
-
-void *library_op_scratch(Tensor **tensor, int64_t bytes) {
-  Fault ignored = {0};
-  *tensor = tensor_new(DT_U8, 1, &bytes, false, &ignored);
-  return *tensor ? (*tensor)->data : NULL;
-}
-
-bool library_op_parallel_for(const LibraryOp *r, int64_t tasks, int64_t grain,
-                             int (*body)(void *, int64_t, int64_t),
-                             void *context) {
-  int failed = thread_pool_parallel_for_static(tasks, grain, body, context,
-                                               r->graph->interrupt);
-  if (r->graph->interrupt && flag_is_set(r->graph->interrupt))
-    trap_raise(FAIL_INTERRUPT);
-  return failed == 0;
-}
-
-/* Then those of a slice are like another axis before all. */
-static bool shares_free_indices(const Node *n) {
-  for (uint32_t k = 0; k < n->input_count; k++) {
-    const Node *x = n->inputs[k];
-    if (x->free_count != n->free_count)
-      return false;
-    for (uint32_t j = 0; j < n->free_count; j++)
-      if (x->free_vars[j] != n->free_vars[j])
-        return false;
-  }
-  return true;
-}
-
-static uint32_t operand_axis(const Node *n) {
-  const Node *x = n->inputs[0];
-  return x->free_count + (n->op == PRIM_TOPK      ? x->rank - 1
-                          : n->op == PRIM_SCATTER ? 0
-                                                  : (uint32_t)n->params[0]);
-}
-
-AxisLines library_op_lines(const Node *n) {
-  AxisLines l = {1, 1, 1};
-  if (!n->input_count)
-    return l;
-  const Node *x = n->inputs[0];
-  uint32_t axis = operand_axis(n);
-  l.length = x->extents[axis];
-  for (uint32_t k = 0; k < axis; k++)
-    l.outer *= x->extents[k];
-  for (uint32_t k = axis + 1; k < x->free_count + x->rank; k++)
-    l.inner *= x->extents[k];
-  return l;
-}
 
 static bool dispatch(LibraryOp *r) {
   Fault ignored = {0};
@@ -130,10 +78,6 @@ static void release(LibraryOp *r) {
 
 static bool is_recurrence(const Node *n) {
   return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
-}
-
-bool library_op_exists(const Node *n) {
-  return n->kind == NODE_OPAQUE && (is_recurrence(n) || shares_free_indices(n));
 }
 
 bool library_op_run(Graph *g, Node *n) {

@@ -8,16 +8,8 @@
 #ifndef AXON_CPU_LIBRARY_OPS_H
 #define AXON_CPU_LIBRARY_OPS_H
 
+#include "backend/library_ops.h"
 #include "plan/fusion_group.h"
-
-/* Elements along an axis: outer * inner lines of `length`. */
-typedef struct AxisLines {
-  int64_t outer, length, inner;
-} AxisLines;
-
-static inline int64_t axis_line_start(const AxisLines *l, int64_t line) {
-  return line / l->inner * l->length * l->inner + line % l->inner;
-}
 
 /* What a routine works on.  All that it asks for beside is in tensors, which
  * whoever calls it gives back. */
@@ -29,12 +21,7 @@ typedef struct LibraryOp {
   AxisLines lines; /* of the first input */
 } LibraryOp;
 
-/* Those of the node's first input along its axis. */
-AxisLines library_op_lines(const Node *n);
-/* Is there one for it? */
-bool library_op_exists(const Node *n);
-/* False: it is left to the reference backend.  Raises FAIL_INTERRUPT. */
-bool library_op_run(Graph *g, Node *n);
+/* ---- library_op_tasks.c ---- */
 
 /* Bytes for what is asked for beside; NULL: there are none. */
 void *library_op_scratch(Tensor **at, int64_t bytes);

@@ -1,9 +1,9 @@
-/* backend/cpu, the loops of a kernel as C: shared by loop_writer.c,
- * column_reduction.c, unrolled_reduction.c and unroll_and_jam.c. */
+/* backend/cpu, the loops of a kernel as C: loop_nest.c has the ways of writing
+ * one, which stand on loop_writer.c. */
 #ifndef AXON_CPU_LOOP_WRITER_H
 #define AXON_CPU_LOOP_WRITER_H
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 enum {
   F32_RUN_VECTORS = 128, /* vectors of floats that are summed up in floats */
@@ -65,6 +65,26 @@ Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f);
 Accumulator accumulator_new(Emitter *e, uint32_t result);
 void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t result,
                                Accumulator *f);
+
+/* Is its result stored past the caches, in whole vectors? */
+bool accumulator_is_nontemporal(const Emitter *e, const Accumulator *f);
+/* Of an extreme or its place: what its functions are called. */
+const OrderInfo *accumulator_order(const Accumulator *f);
+/* Of argmax and argmin: the function that takes in a vector. */
+const char *accumulator_arg_function(Emitter *e, const Accumulator *f);
+/* A scalar to where the result goes. */
+void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
+                        const char *x);
+/* As emit_vector_loop, but first what is before `to`, a place in memory at j,
+ * is where whole vectors may be streamed. */
+void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
+                           const Buffer *full, const Buffer *tail);
+
+/* ---- row_reduction.c: lanes along an axis that is reduced, or stored ---- */
+
+void emit_row_nest(Emitter *e, LoopWriter *n);
+/* The same for several points at once. */
+void emit_jammed_nest(Emitter *e, const LoopWriter *n);
 
 /* ---- unroll_and_jam.c: sums of several points at once ---- */
 

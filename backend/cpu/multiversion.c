@@ -25,17 +25,6 @@ static const int64_t max_few_by_vars[] = {MAX_FEW, 11, 5};
 static const double MIN_SPEEDUP =
     1.25; /* times as fast, by the count of cycles */
 
-/* ---- copies: a schedule puts axes into another order ---- */
-
-Kernel *kernel_copy(const Kernel *from) {
-  Kernel *to = NEW(from->arena, Kernel);
-  *to = *from;
-  memset(&to->loops, 0, sizeof to->loops);
-  for (uint32_t j = 0; j < from->loops.len; j++)
-    VEC_PUSH(to->arena, to->loops, loop_clone(to->arena, from->loops.at[j]));
-  return to;
-}
-
 /* ---- which there may be ---- */
 
 static void add_var(void *versions, DimVar *var) {
@@ -395,7 +384,7 @@ static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
 static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
                           const KernelVersion *fallback) {
   const Schedule *s = &x->schedule, *t = &fallback->schedule;
-  if (same_text(&x->emitted.source, &fallback->emitted.source))
+  if (same_text(&x->emitted.code.source, &fallback->emitted.code.source))
     return false;
   if (!s->gemm_tilings && !t->gemm_tilings)
     return !has_same_strategy(x, fallback);

@@ -34,7 +34,7 @@ typedef struct KernelVersion {
   uint32_t unrolled_loops; /* loops with sums that are written out */
   Kernel *kernel;
   Schedule schedule;
-  EmittedKernel emitted;
+  CpuKernel emitted;
   uint32_t alias_begin, alias_end; /* sizes that its parameters are made of */
 } KernelVersion;
 
@@ -49,8 +49,6 @@ typedef struct KernelVersions {
       versions[MAX_VERSIONS]; /* in the order in which they are tried */
 } KernelVersions;
 
-/* Whose axes may be put into another order. */
-Kernel *kernel_copy(const Kernel *from);
 /* Each of them scheduled and written, for registers of so many bytes; those
  * that do not pay are left out.  False: there is something in the kernel that
  * cannot be emitted. */

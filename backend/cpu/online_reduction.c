@@ -10,7 +10,7 @@
  * infinity is no number; beside that of its portion it may not have been.  So
  * rows that come to what is not finite are done once more, with the extremes
  * that are known by then. */
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
 
@@ -172,7 +172,7 @@ static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t output_index,
 
 void emit_online_reduction(Emitter *e, Buffer *out, EmitLoops *loops) {
   uint32_t from = e->kernel->strip_begin, to = e->kernel->strip_end;
-  const char *size = emit_int(e, e->schedule->strip_length);
+  const char *size = emit_int(e, e->cpu->schedule->strip_length);
   loops(e, out, 0, from);
   buffer_puts(out, "for (int again = 0;; again = 1) {\n");
   emit_inits(e, out);

@@ -6,61 +6,6 @@
 
 #define format emit_format
 
-/* ---- which ---- */
-
-static bool uses_only_axis(const LoopNest *loop, const AffineExpr *q,
-                           uint32_t n_axis) {
-  for (uint32_t v = 0; v < MAX_KERNEL_AXES; v++)
-    if (q->coef[v] && v != n_axis && v < loop->spatial_axes)
-      return false;
-  return true;
-}
-
-static bool is_int_division(const KernelOp *s) {
-  return !dtype_is_float(s->dtype) && map_info[s->op].fault != ARITH_OK;
-}
-
-/* Nothing of it differs from call to call, but what the tensor holds. */
-static bool is_call_invariant(const LoopNest *loop, const KernelOp *s,
-                              uint32_t n_axis) {
-  switch (s->kind) {
-  case KOP_CONST:
-    return !scalar_is_param(s->value);
-  case KOP_AFFINE:
-    return uses_only_axis(loop, s->affine, n_axis);
-  case KOP_LOAD:
-    return s->checked_index_count == 0 &&
-           uses_only_axis(loop, s->address, n_axis);
-  case KOP_OP:
-    return !is_int_division(s);
-  case KOP_SELECT:
-  case KOP_CONVERT:
-  case KOP_PACK_BF16X2:
-    return true;
-  case KOP_LOAD_LOCAL:
-  case KOP_RANDOM:
-    break;
-  }
-  return false;
-}
-
-bool prepack_is_possible(const LoopNest *loop, uint32_t n_axis) {
-  const KernelOp *read = NULL;
-  if (loop_is_symbolic(loop))
-    return false;
-  for (uint32_t j = 0; j < loop->floor_div_count; j++)
-    if (!uses_only_axis(loop, &loop->floor_divs[j].dividend, n_axis))
-      return false;
-  for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const KernelOp *s = &loop->ops.at[j];
-    if (!is_call_invariant(loop, s, n_axis) ||
-        (s->kind == KOP_LOAD && read && s->input != read->input))
-      return false;
-    read = s->kind == KOP_LOAD ? s : read;
-  }
-  return read != NULL;
-}
-
 /* ---- under what ---- */
 
 static void hash_number(Buffer *b, int64_t x) {
@@ -113,7 +58,7 @@ static ArtifactKey prepacked_layout_key(Emitter *e, const GemmTiling *t,
   const LoopNest *loop = o->loop;
   int64_t from = the_load(loop)->address->constant;
   Buffer b = {.arena = e->arena};
-  hash_number(&b, (int64_t)t->nr_vectors << 32 | e->schedule->width);
+  hash_number(&b, (int64_t)t->nr_vectors << 32 | e->width);
   hash_number(&b, t->element_dtype);
   hash_number(&b, loop->extents[n_axis]);
   hash_number(&b, loop->axis_count - loop->spatial_axes);
@@ -142,7 +87,7 @@ static void emit_pack_function(Emitter *e, const GemmTiling *t,
   uint32_t input = the_load(o->loop)->input;
   e->function_head = task_code;
   gemm_pack_b(e, t, o, n_axis, loop_index, &task_code, &body);
-  buffer_printf(&e->pack_functions,
+  buffer_printf(&e->cpu->pack_functions,
                 "static __attribute__((noinline)) void\n"
                 "copy%u(const %s *const p%u, const int64_t *n, const double *c,"
                 "\n%s *b, int64_t n0, int64_t n1, int64_t from, int64_t to) {\n"
@@ -150,10 +95,10 @@ static void emit_pack_function(Emitter *e, const GemmTiling *t,
                 prepacked_index,
                 memory_type(e->kernel->inputs.at[input]->dtype), input,
                 gemm_element_type(t->element_dtype));
-  emit_append(&e->pack_functions, &e->function_head);
-  emit_append(&e->pack_functions, &task_code);
-  emit_append(&e->pack_functions, &body);
-  buffer_puts(&e->pack_functions, "}\n");
+  emit_append(&e->cpu->pack_functions, &e->function_head);
+  emit_append(&e->cpu->pack_functions, &task_code);
+  emit_append(&e->cpu->pack_functions, &body);
+  buffer_puts(&e->cpu->pack_functions, "}\n");
   e->function_head = saved_head;
 }
 
@@ -162,12 +107,12 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
                    uint32_t *prepacked_index) {
   if (!o->may_prepack || *e->suffix)
     return false;
-  Call *call = &e->emitted->call;
-  for (*prepacked_index = 0; *prepacked_index < call->prepacked.len;
+  CpuKernel *kernel = e->cpu->out;
+  for (*prepacked_index = 0; *prepacked_index < kernel->prepacked.len;
        ++*prepacked_index)
-    if (call->prepacked.at[*prepacked_index].loop == loop_index)
+    if (kernel->prepacked.at[*prepacked_index].loop == loop_index)
       return true;
-  int64_t columns = (int64_t)t->nr_vectors * e->schedule->width;
+  int64_t columns = (int64_t)t->nr_vectors * e->width;
   int64_t panels = emit_extent_ceil_div(e, o->loop->extents[n_axis], columns);
   int64_t elements =
       emit_extent_mul(e, emit_extent_mul(e, panels, columns), t->depth);
@@ -180,8 +125,7 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
                         .panel_columns = emit_int(e, columns),
                         .extent = emit_int(e, o->loop->extents[n_axis]),
                         .depth = emit_int(e, t->depth)};
-  elements = emit_extent_add(e, elements,
-                             e->schedule->width); /* the last ones go on */
+  elements = emit_extent_add(e, elements, e->width); /* the last ones go on */
   if (has_nonfinite_flags(t)) {
     int64_t kc_blocks = emit_extent_ceil_div(e, t->depth, t->kc);
     k.nonfinite_flags = emit_int(e, elements);
@@ -192,7 +136,7 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
   }
   k.bytes = emit_extent_mul(e, elements, dtype_info[t->element_dtype].bytes);
   k.layout_key = prepacked_layout_key(e, t, o, n_axis);
-  VEC_PUSH(e->arena, call->prepacked, k);
+  VEC_PUSH(e->arena, kernel->prepacked, k);
   emit_pack_function(e, t, o, n_axis, loop_index, *prepacked_index);
   return true;
 }
@@ -200,11 +144,11 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
 void prepack_emit_call(Emitter *e, uint32_t prepacked_index, Buffer *out) {
   buffer_printf(out, "copy%u(p%u, n, numbers, b, n0, n1, from, to);\n",
                 prepacked_index,
-                e->emitted->call.prepacked.at[prepacked_index].input);
+                e->cpu->out->prepacked.at[prepacked_index].input);
 }
 
 const char *prepack_nonfinite_flag(Emitter *e, uint32_t prepacked_index) {
-  const PrepackedOperand *k = &e->emitted->call.prepacked.at[prepacked_index];
+  const PrepackedOperand *k = &e->cpu->out->prepacked.at[prepacked_index];
   return format(e, "kept%u[%s + first / %s * %s + from / %s]", prepacked_index,
                 k->nonfinite_flags, k->panel_columns, k->kc_blocks, k->kc);
 }
@@ -223,9 +167,10 @@ static void emit_nonfinite_flags(const PrepackedOperand *k, Buffer *out) {
 }
 
 void emit_prepack_functions(Emitter *e, Buffer *out) {
-  const Call *call = &e->emitted->call;
-  for (uint32_t j = 0; j < call->prepacked.len; j++) {
-    const PrepackedOperand *k = &call->prepacked.at[j];
+  const CpuKernel *kernel = e->cpu->out;
+  const Call *call = &kernel->code.call;
+  for (uint32_t j = 0; j < kernel->prepacked.len; j++) {
+    const PrepackedOperand *k = &kernel->prepacked.at[j];
     buffer_printf(
         out,
         "int keep%u(void *const *p, const int64_t *n,\n"

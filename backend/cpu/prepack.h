@@ -5,7 +5,7 @@
 #define AXON_CPU_PREPACK_H
 
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 /* Is the operand, whose columns lie along the axis n, a form of one tensor and
  * nothing else? */

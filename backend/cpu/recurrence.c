@@ -6,7 +6,7 @@
  * neighbours. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 
 #include "runtime/thread_pool.h"
 
@@ -334,8 +334,7 @@ static int64_t emit_task_range(Recurrence *o, Buffer *out) {
   buffer_puts(out, "int64_t row = u;\n");
   if (o->element_axis != NO_AXIS) {
     int64_t extent = o->loop->extents[--points];
-    int64_t block =
-        INTERLEAVE * (o->is_vectorized ? (int64_t)e->schedule->width : 1);
+    int64_t block = INTERLEAVE * (o->is_vectorized ? (int64_t)e->width : 1);
     const char *n = emit_int(e, extent);
     tasks = ceil_div(extent, block);
     buffer_printf(out,
@@ -412,7 +411,7 @@ static bool emit_recurrence(Recurrence *o, int64_t *tasks) {
                 "#define W %u\nint kernel(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"
                 "(void)p, (void)n, (void)c, (void)room;\n",
-                e->schedule->width);
+                e->width);
   emit_pointers(o, out);
   emit_append(out, &e->level_code[0]);
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
@@ -443,17 +442,20 @@ static Emitter *emitter_of(LibraryOp *r) {
   Kernel *k = NEW(arena, Kernel);
   Schedule *s = NEW(arena, Schedule);
   Emitter *e = NEW(arena, Emitter);
+  e->cpu = NEW(arena, CpuEmitter);
+  e->dialect = &c_dialect;
+  e->has_lane_begin = true;
   k->arena = arena;
   k->graph = r->graph;
   s->vector_bytes = cpu_vector_bytes();
   e->arena = arena;
   e->kernel = k;
-  e->schedule = s;
+  e->cpu->schedule = s;
   e->suffix = "";
   e->prefetch_axis = NO_AXIS;
   e->emitted = NEW(arena, EmittedKernel);
   e->emitted->source = (Buffer){.arena = arena};
-  e->function_head = e->pack_functions = e->emitted->source;
+  e->function_head = e->cpu->pack_functions = e->emitted->source;
   return e;
 }
 
@@ -522,8 +524,8 @@ static CompiledKernel compile_recurrence(LibraryOp *r) {
   o.loop = build_loop(&o, (Kernel *)(uintptr_t)e->kernel);
   add_ops(&o);
   add_outputs(&o);
-  Schedule *s = (Schedule *)(uintptr_t)e->schedule;
-  s->width = choose_width(&o);
+  Schedule *s = (Schedule *)(uintptr_t)e->cpu->schedule;
+  s->width = e->width = choose_width(&o);
   o.is_vectorized = state_elements(n) >= s->width && s->width > 1;
   if (!emit_recurrence(&o, &p.tasks))
     return p;

@@ -15,7 +15,7 @@ enum {
   MAX_LOCAL_BYTES = 16 << 10, /* what they leave for each other */
 };
 
-/* Rows that data name are asked for ahead (backend/emit/prefetch.c), term by
+/* Rows that data name are asked for ahead (prefetch.c), term by
  * term. */
 static bool has_gather(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {

@@ -85,8 +85,8 @@ void unroll_and_jam_begin(Emitter *e, Buffer *out) {
                 "const int64_t rest = %s < most ? %s : most;\n"
                 "const int64_t bottom = rest < top + %u ? rest : top + %u;\n"
                 "from%u = u;\nready%u = u + bottom - top;\n",
-                e->loop_index, v, n, n, e->jammed_rows, e->jammed_rows,
-                e->loop_index, e->loop_index);
+                e->loop_index, v, n, n, e->cpu->jammed_rows,
+                e->cpu->jammed_rows, e->loop_index, e->loop_index);
 }
 
 void unroll_and_jam_end(Buffer *out) {
@@ -96,7 +96,7 @@ void unroll_and_jam_end(Buffer *out) {
 void unroll_and_jam_each_point(Emitter *e, Buffer *out, bool with_invariants) {
   uint32_t v = e->loop->parallel_axes - 1;
   buffer_printf(out, "#pragma GCC unroll %u\nfor (int y = 0; y < %u; y++) {\n",
-                e->jammed_rows, e->jammed_rows);
+                e->cpu->jammed_rows, e->cpu->jammed_rows);
   if (!with_invariants)
     return;
   buffer_printf(

@@ -131,7 +131,7 @@ static bool saves_loads(const UnrolledReduction *f, const LoopNest *loop,
 /* As many as read the fewest lines, of all rows that a unit has. */
 static uint32_t choose_jammed_rows(const UnrolledReduction *f,
                                    const LoopNest *loop, uint32_t max) {
-  const Schedule *s = f->e->schedule;
+  const Schedule *s = f->e->cpu->schedule;
   bool unit = f->row_axis < loop->parallel_axes && s->shape == TASK_TILE &&
               !s->gemm_tilings;
   int64_t all = unit ? s->task_height : loop_extent_hint(loop, f->row_axis),
@@ -218,11 +218,12 @@ static LoopNest *index_by_input_rows(Arena *arena, const LoopNest *from,
 static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
                                      uint32_t vector_axis) {
   bool outer = vector_axis + 1 == loop->parallel_axes;
-  int64_t max = outer ? e->schedule->task_columns : loop->extents[vector_axis];
+  int64_t max =
+      outer ? e->cpu->schedule->task_columns : loop->extents[vector_axis];
   uint32_t best = MAX_BLOCK_VECTORS;
   if (!extent_is_static(e->kernel->graph, max))
     return best;
-  int64_t vectors = (max + e->schedule->width - 1) / e->schedule->width;
+  int64_t vectors = (max + e->width - 1) / e->width;
   if (vectors <= best)
     return (uint32_t)vectors;
   for (uint32_t v = best; v > 1; v--)
@@ -484,7 +485,7 @@ static void emit_shared_loads(UnrolledReduction *f) {
 
 /* Are there so few vectors in a row that their lanes may be known ahead? */
 static bool may_hoist_masks(UnrolledReduction *f, const LoopNest *loop) {
-  const Schedule *s = f->e->schedule;
+  const Schedule *s = f->e->cpu->schedule;
   bool outer = f->vector_axis + 1 == loop->parallel_axes;
   int64_t row = outer ? s->task_columns : loop->extents[f->vector_axis];
   int64_t vectors = extent_is_static(loop->graph, row) ? ceil_div(row, s->width)
@@ -791,7 +792,7 @@ static void emit_column_blocks(UnrolledReduction *f, Buffer *out,
  * may have any number of them. */
 static bool has_remainder_rows(const UnrolledReduction *f,
                                const LoopNest *loop) {
-  const Schedule *s = f->e->schedule;
+  const Schedule *s = f->e->cpu->schedule;
   return !extent_is_static(loop->graph, loop->extents[f->row_axis]) ||
          loop->extents[f->row_axis] % f->rows ||
          loop_is_trimmed(loop, f->row_axis) ||
@@ -904,7 +905,7 @@ static bool reads_padding(const LoopNest *loop) {
 /* Vectors that fill a line of the cache, where rows go together. */
 static uint32_t vectors_per_cache_line(const Emitter *e, const LoopNest *loop) {
   Dtype t = loop->outputs.at[0].dtype;
-  uint32_t bytes = e->schedule->width * dtype_info[t].bytes;
+  uint32_t bytes = e->width * dtype_info[t].bytes;
   uint32_t vectors = CACHE_LINE_BYTES / bytes;
   return vectors < 1                   ? 1
          : vectors < MAX_BLOCK_VECTORS ? vectors
@@ -978,9 +979,9 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
   begin_reduction(f, loops, order);
   int64_t extent = loop->extents[vector_axis];
   int64_t unit = vector_axis + 1 == loop->parallel_axes
-                     ? e->schedule->task_columns
+                     ? e->cpu->schedule->task_columns
                      : extent;
-  int64_t block = (int64_t)f->vectors * e->schedule->width;
+  int64_t block = (int64_t)f->vectors * e->width;
   bool number = extent_is_static(e->kernel->graph, extent);
   bool has_full = !number || (extent >= block && unit >= block);
   bool is_tail = !number || loop_is_trimmed(loop, vector_axis) ||
@@ -993,7 +994,7 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
                       &f->accumulate_code[j / 2][j % 2]);
   }
   memcpy(f->level_code, e->level_code, sizeof f->level_code);
-  uint32_t count = begin_epilogue(f, e->epilogue[at], &sum, accumulators);
+  uint32_t count = begin_epilogue(f, e->cpu->epilogue[at], &sum, accumulators);
   for (uint32_t j = 0; j < 4; j++)
     emit_epilogue(f, accumulators, count, &sum, j / 2 ? f->rows : 1, j % 2,
                   &f->finish_code[j / 2][j % 2]);

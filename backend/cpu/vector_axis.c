@@ -1,7 +1,7 @@
 /* Along which axis the lanes of vectors lie: what each would cost. */
 #include "backend/cpu/vector_axis.h"
 
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu.h"
 
 #include <math.h>
 

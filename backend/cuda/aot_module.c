@@ -1,6 +1,5 @@
 #include "backend/cuda/aot_module.h"
 
-#include "backend/cpu/multiversion.h"
 #include "backend/cuda/arch.h"
 #include "backend/cuda/attention_analysis.h"
 #include "backend/target.h"

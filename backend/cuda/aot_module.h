@@ -8,7 +8,7 @@
 #ifndef AXON_CUDA_AOT_MODULE_H
 #define AXON_CUDA_AOT_MODULE_H
 
-#include "backend/cpu/aot_module.h"
+#include "backend/emit/aot_caller.h"
 #include "plan/backend.h"
 
 enum { CUDA_AOT_MAX_ARCHS = 7 };

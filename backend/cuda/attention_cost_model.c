@@ -10,8 +10,6 @@
  * All that waits, and what a score takes, are guesses that no GPU has been
  * asked about. */
 enum {
-  SM_REGISTERS = 65536,
-  MAX_THREAD_REGISTERS = 255,
   BASE_REGISTERS = 68, /* beside sums, scores and operands */
   WGMMA_BASE_REGISTERS =
       32, /* the same of warpgroups whose scores are little, */

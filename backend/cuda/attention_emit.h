@@ -25,6 +25,7 @@ typedef struct AttentionGemms {
 void attention_gemm_schedules(const AttentionShape *shape,
                               const GemmSchedule *s, AttentionGemms *p);
 void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p);
+/* ---- attention_softmax.c ---- */
 void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t);
 /* With words of their own for tiles that are inside. */
 void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
@@ -38,6 +39,7 @@ void attention_put_init(Buffer *out, const AttentionKernelSpec *t,
                         const AttentionGemms *p);
 void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
                             const AttentionGemms *p);
+void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              uint32_t floats, const char *warp);
 /* ---- attention_wgmma.c ---- */
@@ -48,6 +50,7 @@ typedef struct AttentionSmem {
   uint32_t query_offset, stage_bytes, v_offset, epilogue_offset,
       row_state_floats, barriers_offset, total_bytes;
 } AttentionSmem;
+/* attention_smem.c */
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 const char *attention_row_prologue(const AttentionKernelSpec *t);
 

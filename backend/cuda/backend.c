@@ -3,10 +3,10 @@
  * kernel nor routine the host does, with what it reads copied there: by a
  * routine of the CPU, or by the reference backend, which also tells what is
  * amiss where a kernel found that something is. */
-#include "backend/cpu/library_ops.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device_tensor.h"
 #include "backend/cuda/kernel_cache.h"
+#include "backend/library_ops.h"
 #include "backend/target.h"
 #include "plan/observer.h"
 #include "tensor/node.h"

@@ -1,142 +1,15 @@
-/* A kernel as CUDA C++: its passes, and what all kinds of them share. */
+/* A kernel as CUDA C++: its passes. */
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
+#include "backend/emit/prelude.h"
 
 #include <math.h>
 #include <string.h>
 
 extern const char device_prelude_text[];
 
-#define format emit_format
-
-enum { SHARED_ALIGN_BYTES = 16, SCRATCH_ALIGN_BYTES = 256 };
-
-/* ---- numbers ---- */
-
-const char *cuda_divisor(Emitter *e, int64_t by) {
-  CudaWriter *w = (CudaWriter *)e; /* which begins with it */
-  VEC_PUSH(e->arena, w->pass->divisors, by);
-  return format(e, "d[%u]", w->pass->divisors.len - 1);
-}
-
-const char *cuda_add_tensor_map(CudaWriter *w, const TensorMap *map) {
-  VEC_PUSH(w->e.arena, w->pass->tensor_maps, *map);
-  return format(&w->e, "&a.m[%u]", w->pass->tensor_maps.len - 1);
-}
-
-const char *cuda_address_without(Emitter *e, const AffineExpr *q,
-                                 uint32_t without) {
-  AffineExpr *rest = affine_copy(e->arena, q);
-  if (without < MAX_KERNEL_AXES)
-    rest->coef[without] = 0;
-  return emit_affine(e, rest);
-}
-
-void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
-                      uint32_t count, const uint32_t *axes,
-                      const char *number) {
-  Emitter *e = &w->e;
-  const char *type = w->dialect.index_type, *rest = number;
-  for (uint32_t k = count; k-- > 1;) {
-    uint32_t name = e->next_id++, v = axes[k];
-    buffer_printf(out,
-                  "const %s u%u = floor_div(%s, %s);\n"
-                  "const %s i%u = %s - u%u * %s;\n",
-                  type, name, rest, emit_divisor(e, loop->extents[v]), type, v,
-                  rest, name, emit_int(e, loop->extents[v]));
-    rest = format(e, "u%u", name);
-  }
-  if (count)
-    buffer_printf(out, "const %s i%u = %s;\n", type, axes[0], rest);
-}
-
-void cuda_put_unravel_outer(CudaWriter *w, Buffer *out, uint32_t count,
-                            const char *number) {
-  uint32_t axes[MAX_KERNEL_AXES];
-  for (uint32_t v = 0; v < count; v++)
-    axes[v] = v;
-  cuda_put_unravel(w, out, w->k->loops.at[0], count, axes, number);
-}
-
-/* ---- values ---- */
-
-const char *cuda_round_to_dtype(Emitter *e, Dtype t, const char *x) {
-  switch (t) {
-  case DT_F16:
-  case DT_BF16:
-    return format(e, "round_%s(%s)", dtype_info[t].name, x);
-  case DT_BOOL:
-    return format(e, "(%s) != 0", x);
-  case DT_U8:
-  case DT_I8:
-  case DT_I32:
-  case DT_I64:
-  case DT_F32:
-  case DT_F64:
-    return format(e, "(%s)(%s)", memory_type(t), x);
-  case DT_NONE:
-  case DT_COUNT:
-    break;
-  }
-  return x;
-}
-
-uint32_t cuda_output_index(const CudaWriter *w, const LoopOutput *r) {
-  uint32_t j = 0;
-  while (j < w->out->outputs.len && w->out->outputs.at[j]->node != r->node)
-    j++;
-  return j;
-}
-
-/* `*(p + at) = x` in a type */
-void cuda_put_store_at(Buffer *out, Dtype t, const char *p, const char *at,
-                       const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
-    buffer_printf(out, "put_%s(%s + %s, %s);\n", dtype_info[t].name, p, at, x);
-  else
-    buffer_printf(out, "%s[%s] = (%s)(%s);\n", p, at, memory_type(t), x);
-}
-
-void cuda_put_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
-                    const char *x) {
-  Emitter *e = &w->e;
-  cuda_put_store_at(out, r->dtype, format(e, "o%u", cuda_output_index(w, r)),
-                    emit_affine(e, r->global_index), x);
-}
-
-/* ---- steps ---- */
-
-void cuda_put_ops(CudaWriter *w, Buffer *out, const LoopNest *loop,
-                  const char **precomputed) {
-  Emitter *e = &w->e;
-  emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
-  e->precomputed = precomputed;
-  emit_ops(e);
-  e->precomputed = NULL;
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
-  emit_append(out, &e->check_code);
-}
-
 /* ---- local values ---- */
-
-static int64_t round_up_bytes(CudaWriter *w, int64_t bytes, int64_t line) {
-  return emit_extent_mul(&w->e, emit_extent_ceil_div(&w->e, bytes, line), line);
-}
-
-int64_t cuda_alloc_scratch_bytes(CudaWriter *w, int64_t bytes) {
-  int64_t at = w->out->scratch_next;
-  w->out->scratch_bytes = emit_extent_add(&w->e, at, bytes);
-  w->out->scratch_next =
-      emit_extent_add(&w->e, at, round_up_bytes(w, bytes, SCRATCH_ALIGN_BYTES));
-  return at;
-}
-
-int64_t cuda_alloc_scratch(CudaWriter *w, int64_t count, Dtype t) {
-  return cuda_alloc_scratch_bytes(
-      w, emit_extent_mul(&w->e, count, dtype_info[t].bytes));
-}
 
 /* Number of the pass's j-th loop in the whole kernel. */
 static uint32_t loop_number(const CudaPass *p, uint32_t j) {
@@ -630,17 +503,17 @@ typedef struct FusedPattern {
 static bool emit_with(Kernel *k, const CudaTarget *target,
                       const FusedPattern *found, bool fits_int32,
                       const char *const *notes, CudaKernel *out) {
-  static const Schedule one_lane = {.width = 1, .shape = TASK_POINT};
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out =
       (CudaKernel){.source = {.arena = k->arena}, .int32_indices = fits_int32};
   w->dialect = (Dialect){.index_type = fits_int32 ? "int32_t" : "int64_t",
                          .narrow_ints = fits_int32,
+                         .scalars_only = true,
+                         .is_cuda = true,
                          .emit_divisor = cuda_divisor};
   w->out = out;
   w->target = target;
-  w->e = (Emitter){
-      .arena = k->arena, .kernel = k, .schedule = &one_lane, .suffix = ""};
+  w->e = (Emitter){.arena = k->arena, .kernel = k, .width = 1, .suffix = ""};
   w->e.dialect = &w->dialect;
   EmittedKernel unused = {0};
   w->e.emitted = &unused;

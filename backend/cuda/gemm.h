@@ -107,13 +107,7 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s);
 double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
-uint32_t gemm_threads(const GemmSchedule *s);
-uint32_t
-gemm_loader_threads(const GemmSchedule *s); /* those that bring operands */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s);
-/* The tile of an operand in shared memory, of one stage. */
-SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
-                           bool b);
 /* How it is copied, and lies there: such that loads of h wait least.  turned:
  * rows of the tile are columns of h. */
 void gemm_choose_operand_layout(const GemmShape *shape, GemmSchedule *s, bool b,
@@ -130,8 +124,19 @@ bool gemm_can_store_tma(const GemmShape *shape); /* by TMA */
  * `why` says what does not hold, and it stays. */
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why);
+
+/* ---- gemm_block.c: what it makes of a block ---- */
+
+uint32_t gemm_threads(const GemmSchedule *s);
+uint32_t
+gemm_loader_threads(const GemmSchedule *s); /* those that bring operands */
+/* The tile of an operand in shared memory, of one stage. */
+SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
+                           bool b);
 /* Terms of one instruction. */
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s);
+/* Blocks that share operands, of consecutive numbers. */
+uint32_t gemm_cluster_size(const GemmSchedule *s);
 
 /* ---- gemm_mainloop.c: as text ---- */
 
@@ -241,8 +246,6 @@ void gemm_tma_box(const GemmShape *shape, const GemmSchedule *s, bool b,
 uint32_t gemm_tma_store_columns(const GemmShape *shape, const GemmSchedule *s);
 void gemm_tma_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
                         uint32_t box[2], uint32_t *swizzle);
-/* Blocks that share operands, of consecutive numbers. */
-uint32_t gemm_cluster_size(const GemmSchedule *s);
 /* At most so many blocks are started, which go on to other tiles; 0: all. */
 uint32_t gemm_max_grid_blocks(const GemmSchedule *s, const GpuSpec *gpu);
 /* Parts of a row that a tile leaves; can it? */

@@ -12,9 +12,7 @@
 #include <string.h>
 
 enum {
-  SM_REGISTERS = 65536,       /* of a multiprocessor */
-  MAX_THREAD_REGISTERS = 255, /* of a thread */
-  MAX_SM_BLOCKS = 16,         /* of a multiprocessor */
+  MAX_SM_BLOCKS = 16,     /* of a multiprocessor */
   LATENCY_CLOCKS = 700,   /* clocks until L2 answers, with memory behind it */
   STAGE_CLOCKS = 60,      /* to wait for and begin a stage */
   BLOCK_CLOCKS = 1500,    /* to begin a block, and end it */
@@ -24,15 +22,11 @@ enum {
   CLUSTER_CLOCKS = 10, /* for its blocks to have a stage empty together */
   SHARED_BYTES_PER_CLOCK = 128, /* per clock */
   STORE_BYTES = 16,             /* that are stored at once */
-  SMEM_ALIGN_BYTES = 1024,
-  BASE_REGISTERS = 40,       /* that all kernels have, */
-  WGMMA_BASE_REGISTERS = 60, /* and those of warpgroups */
-  WARPGROUP_THREADS = 128, /* threads that do one wgmma, or things each clock */
-  WGMMA_M = 64,            /* of one wgmma */
-  MAX_LOADS_IN_FLIGHT = 4, /* passes that threads compute at once */
+  BASE_REGISTERS = 40,          /* that all kernels have, */
+  WGMMA_BASE_REGISTERS = 60,    /* and those of warpgroups */
+  WGMMA_M = 64,                 /* of one wgmma */
   MAX_UNROLLED_EPILOGUE_OPS =
       2048, /* things that are written out, at most: they are read, too */
-  PRODUCER_THREADS = 128,
 };
 
 static const GpuSpec gpus[] = {
@@ -60,51 +54,12 @@ bool gpu_spec(const char *arch, GpuSpec *out) {
 
 /* ---- what a schedule needs ---- */
 
-static uint32_t element_bytes(const GemmShape *shape) {
-  return dtype_info[shape->a.dtype].bytes;
-}
-
-uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
-  return s->way == MMA_KIND_FMA ? 1 : 32 / element_bytes(shape);
-}
-
-uint32_t gemm_threads(const GemmSchedule *s) {
-  switch ((MmaKind)s->way) {
-  case MMA_KIND_FMA:
-    return s->m / s->thread_m * (s->n / s->thread_n);
-  case MMA_KIND_MMA_SYNC:
-    return s->warps_m * s->warps_n * WARP;
-  case MMA_KIND_WGMMA:
-    return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS;
-  case MMA_KIND_NONE:
-    break;
-  }
-  return 0;
-}
-
-uint32_t gemm_loader_threads(const GemmSchedule *s) {
-  return s->way == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
-}
-
 /* wgmma knows one swizzle of each width, that of TMA. */
 static Swizzle wgmma_swizzle(uint32_t width) {
   uint8_t bits = 0;
   while (16u << bits < width)
     bits++;
   return bits ? (Swizzle){bits, 4, 3} : (Swizzle){0};
-}
-
-SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
-                           bool b) {
-  const GemmSide *side = b ? &shape->b : &shape->a;
-  uint32_t tile_mn = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
-  bool mn_major = side->mn_major || s->way == MMA_KIND_FMA;
-  return (SmemTile){
-      .rows = mn_major ? s->k : tile_mn,
-      .columns = mn_major ? tile_mn : s->k,
-      .element_bytes = dtype_info[side->dtype].bytes,
-      .panel_bytes = b ? s->width_b : s->width_a,
-      .swizzle = {swizzle / 100, swizzle / 10 % 10, swizzle % 10}};
 }
 
 static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
@@ -129,18 +84,12 @@ uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return stages > sums ? stages : sums;
 }
 
-uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
-                                  const GemmSchedule *s) {
-  return s->store == STORE_TMA ? s->waiting * gemm_store_stage_bytes(shape, s)
-                               : 16 * gemm_epilogue_tile_pitch(s) * 4;
-}
-
 /* Addresses of copies that stay, of smaller ones with how much there is, and
  * what waits to be stored. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t copy = b ? s->copy_b : s->copy_a, tile_mn = b ? s->n : s->m;
-  uint32_t bytes = tile_mn * s->k * element_bytes(shape),
+  uint32_t bytes = tile_mn * s->k * gemm_element_bytes(shape),
            each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
   uint32_t value_registers = copy && s->copy == COPY_CP_ASYNC ? 0 : each / 4;
@@ -198,20 +147,6 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
   return max;
 }
 
-uint32_t gemm_producer_registers(const GemmSchedule *s) {
-  return s->copy_a && s->copy_b ? GEMM_PRODUCER_REGISTERS
-                                : GEMM_COMPUTING_PRODUCER_REGISTERS;
-}
-
-/* Consumers have what producers leave. */
-uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer) {
-  uint32_t threads = WARPGROUP_THREADS * (groups + 1),
-           each = SM_REGISTERS / threads / 8 * 8;
-  uint32_t left = each * threads - producer * WARPGROUP_THREADS;
-  uint32_t max = left / (WARPGROUP_THREADS * groups) / 8 * 8;
-  return max > MAX_THREAD_REGISTERS ? MAX_THREAD_REGISTERS : max;
-}
-
 static uint32_t max_registers(const GemmSchedule *s) {
   return s->way == MMA_KIND_WGMMA
              ? gemm_consumer_registers(s->warps_m, gemm_producer_registers(s))
@@ -240,19 +175,12 @@ static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                                             : gpu->f32_fma_rate;
 }
 
-uint32_t gemm_loads_in_flight(uint32_t passes) {
-  uint32_t each = MAX_LOADS_IN_FLIGHT;
-  while (passes % each)
-    each /= 2;
-  return each;
-}
-
 /* Those that compute for others are four warps, and nothing else goes on there
  * while they wait for what they read. */
 static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t stores =
-      (b ? s->n : s->m) * s->k * element_bytes(shape) / STORE_BYTES;
+      (b ? s->n : s->m) * s->k * gemm_element_bytes(shape) / STORE_BYTES;
   uint32_t passes = (stores + PRODUCER_THREADS - 1) / PRODUCER_THREADS;
   if (b ? s->copy_b : s->copy_a)
     return 0;
@@ -262,7 +190,7 @@ static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
 /* Clocks of one stage of one block that has the multiprocessor to itself. */
 static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                            const GemmSchedule *s) {
-  double bytes = element_bytes(shape), m = s->m, n = s->n, k = s->k;
+  double bytes = gemm_element_bytes(shape), m = s->m, n = s->n, k = s->k;
   double math = 2 * m * n * k / math_rate(shape, gpu, s);
   double copied = (m + n) * k * bytes, loaded = 0;
   if (s->way == MMA_KIND_MMA_SYNC)
@@ -358,7 +286,7 @@ static double operand_elements(const GemmSide *side, double used) {
 
 static double bytes_moved(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s) {
-  double bytes = element_bytes(shape),
+  double bytes = gemm_element_bytes(shape),
          each = shape->m * shape->n * shape->batch;
   double a = operand_elements(&shape->a, shape->m * shape->k * shape->batch);
   double b = operand_elements(&shape->b, shape->n * shape->k * shape->batch);
@@ -419,15 +347,6 @@ typedef struct ScheduleSearch {
   double seconds;
 } ScheduleSearch;
 
-static uint32_t panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
-  uint32_t width = columns * bytes;
-  while (width & (width - 1))
-    width &= width - 1;
-  if (columns * bytes % width)
-    width = columns * bytes & -(columns * bytes);
-  return width > max ? max : width;
-}
-
 static uint32_t swizzle_digits(Swizzle s) {
   return 100 * s.bits + 10 * s.base + s.shift;
 }
@@ -451,8 +370,8 @@ static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
   uint32_t copy = b ? s->copy_b : s->copy_a;
   *width = 1;
   SmemTile t = gemm_operand_tile(shape, s, b);
-  *width = t.panel_bytes = panel_bytes(t.columns, t.element_bytes,
-                                       s->way == MMA_KIND_FMA ? 1024 : 128);
+  *width = t.panel_bytes = gemm_panel_bytes(
+      t.columns, t.element_bytes, s->way == MMA_KIND_FMA ? 1024 : 128);
   for (uint32_t j = 0; j < count; j++)
     accesses[j] = reads[j];
   accesses[count++] =
@@ -540,7 +459,7 @@ static void try_stages(ScheduleSearch *c, GemmSchedule s) {
 
 static void try_mma(ScheduleSearch *c) {
   static const uint8_t tile_sides[] = {16, 32, 64}, warps[] = {1, 2, 4};
-  uint32_t depth = 32 / element_bytes(c->shape);
+  uint32_t depth = 32 / gemm_element_bytes(c->shape);
   GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
@@ -624,7 +543,7 @@ static void try_wgmma(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
   GemmSchedule s = {.way = MMA_KIND_WGMMA,
                     .copy = COPY_TMA,
-                    .k = 128 / element_bytes(c->shape),
+                    .k = 128 / gemm_element_bytes(c->shape),
                     .persistent = 1,
                     .flight = 2,
                     .split = 1,

@@ -65,6 +65,35 @@ uint32_t gemm_loads_in_flight(uint32_t passes);
 void gemm_put_computed(Buffer *out, const GemmTiledCopy *s, const char *at,
                        const char *first_k);
 
+/* ---- gemm_block.c ---- */
+
+enum {
+  SM_REGISTERS = 65536,       /* of a multiprocessor */
+  MAX_THREAD_REGISTERS = 255, /* of a thread */
+  WARPGROUP_THREADS = 128, /* threads that do one wgmma, or things each clock */
+  PRODUCER_THREADS = 128,
+  SMEM_ALIGN_BYTES = 1024,
+  STORE_BOX_ROWS = 16, /* of a warp, that TMA stores */
+};
+uint32_t gemm_element_bytes(const GemmShape *shape);
+/* Bytes of a panel of an operand's tile. */
+uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max);
+uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s);
+uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s); /* of floats */
+/* What TMA stores of a result, and of all results, at a time: bytes. */
+uint32_t gemm_tma_box_bytes(const GemmShape *shape, const GemmSchedule *s);
+uint32_t gemm_store_stage_bytes(const GemmShape *shape, const GemmSchedule *s);
+/* Bytes of a warp for its epilogue, of warpgroups. */
+uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
+                                  const GemmSchedule *s);
+
+/* ---- gemm_preamble.c ---- */
+
+/* Names that all texts begin with; sizes; which tile it is. */
+void gemm_put_preamble(Buffer *out);
+void gemm_put_problem_size(Buffer *out, const GemmKernelSpec *t);
+void gemm_put_tile_coords(Buffer *out, const GemmKernelSpec *t);
+
 /* ---- gemm_epilogue.c ---- */
 
 /* What is done with `count` sums x[0] .. of row i and columns j, j + 1, ...;
@@ -77,8 +106,6 @@ void gemm_put_epilogue_row(Buffer *out, const GemmKernelSpec *t,
 void gemm_put_epilogue_via_shared(Buffer *out, const GemmKernelSpec *t,
                                   const char *sums, const char *row,
                                   const char *column);
-uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s);
-uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s); /* of floats */
 /* Parts of a sum that blocks have made are added up by the last of them, which
  * goes on in a block that stays open.  The array c has `count` of a thread, in
  * rows of `each`. */
@@ -102,14 +129,9 @@ void gemm_put_row_reduction_fma(Buffer *out, const GemmKernelSpec *t,
  * begins, `stored` counts what it has stored. */
 void gemm_put_epilogue_tma(Buffer *out, const GemmKernelSpec *t,
                            const char *sums, const char *row);
-uint32_t gemm_store_stage_bytes(const GemmShape *shape, const GemmSchedule *s);
-/* Bytes of a warp for it, of warpgroups. */
-uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
-                                  const GemmSchedule *s);
 
 /* ---- gemm_mainloop.c ---- */
 
-/* Names that all texts begin with; sizes; which tile it is. */
 /* What is done with a stage, number `read` of the ring: the step's product. */
 typedef void GemmPutMma(Buffer *out, const void *owner, const GemmTiledCopy *a,
                         const GemmTiledCopy *b);
@@ -128,9 +150,6 @@ void gemm_put_fragment_load(Buffer *out, const GemmTiledCopy *s,
 /* d += a * b by mma, of 16 rows, 8 columns and 32 bytes of terms. */
 void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
                   const char *a, const char *b);
-void gemm_put_preamble(Buffer *out);
-void gemm_put_problem_size(Buffer *out, const GemmKernelSpec *t);
-void gemm_put_tile_coords(Buffer *out, const GemmKernelSpec *t);
 
 /* ---- gemm_wgmma.c ---- */
 

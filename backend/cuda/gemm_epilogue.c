@@ -3,12 +3,7 @@
 
 #include <string.h>
 
-enum {
-  EPILOGUE_TILE_ROWS = 16,
-  MAX_EPILOGUE_TILE_COLUMNS = 64,
-  MAX_WGMMA_EPILOGUE_COLUMNS = 32,
-  STORE_BYTES = 16
-};
+enum { EPILOGUE_TILE_ROWS = 16, STORE_BYTES = 16 };
 
 /* ---- a few columns of a row ---- */
 
@@ -112,40 +107,6 @@ void gemm_put_epilogue_row(Buffer *out, const GemmKernelSpec *t,
 }
 
 /* ---- sums of mma ---- */
-
-/* The largest part of a warp's columns that is a power of two, and not too
- * large: that of warpgroups is memory that stages could have. */
-uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool group = s->way == MMA_KIND_WGMMA;
-  uint32_t columns = group ? s->n : s->n / s->warps_n;
-  uint32_t max = group ? MAX_WGMMA_EPILOGUE_COLUMNS : MAX_EPILOGUE_TILE_COLUMNS,
-           power_of_two;
-  power_of_two = columns & -columns;
-  return power_of_two < max ? power_of_two : max;
-}
-
-/* The padding with which stores of pairs of sums, and loads of four, wait least
- * for banks. */
-uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s) {
-  FragmentLayout h = fragment_layout_mma_c();
-  uint32_t columns = gemm_epilogue_tile_columns(s), best = 0, cost = UINT32_MAX;
-  for (uint32_t padding = 0; padding <= 16; padding += 4) {
-    int64_t at[WARP];
-    uint32_t pitch = columns + padding, lanes_per_row = columns / 4, sum;
-    for (int64_t l = 0; l < WARP; l++)
-      at[l] = 4 * (layout_at(&h.thread_row, l) * pitch +
-                   layout_at(&h.thread_column, l));
-    sum = layout_wavefronts(at, 8);
-    for (int64_t l = 0; l < WARP; l++)
-      at[l] = 4 * (l / lanes_per_row * pitch + l % lanes_per_row * 4);
-    sum += layout_wavefronts(at, 16);
-    if (sum < cost) {
-      cost = sum;
-      best = pitch;
-    }
-  }
-  return best;
-}
 
 /* How many columns a lane has: 16 bytes of the narrowest result. */
 static uint32_t lane_columns(const GemmKernelSpec *t) {

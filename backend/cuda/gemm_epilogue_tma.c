@@ -4,19 +4,7 @@
  * while the next tile is summed. */
 #include "backend/cuda/gemm_emit.h"
 
-enum {
-  STORE_BOX_ROWS = 16,
-  STORE_BOX_ROW_BYTES = 128,
-  SMEM_ALIGN_BYTES = 1024,
-  CORE_MATRIX_COLUMNS = 8
-};
-
-uint32_t gemm_tma_store_columns(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t max = STORE_BOX_ROW_BYTES /
-                 (shape->max_output_bytes ? shape->max_output_bytes : 1);
-  uint32_t even = s->n & -s->n;
-  return even < max ? even : max;
-}
+enum { CORE_MATRIX_COLUMNS = 8 };
 
 static SmemTile store_tile(const GemmShape *shape, const GemmSchedule *s,
                            Dtype t) {
@@ -29,16 +17,6 @@ static SmemTile store_tile(const GemmShape *shape, const GemmSchedule *s,
                     .element_bytes = dtype_info[t].bytes,
                     .panel_bytes = width,
                     .swizzle = {bits, bits ? 4 : 0, bits ? 3 : 0}};
-}
-
-static uint32_t box_bytes(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t bytes = STORE_BOX_ROWS * gemm_tma_store_columns(shape, s) *
-                   shape->max_output_bytes;
-  return (bytes + SMEM_ALIGN_BYTES - 1) / SMEM_ALIGN_BYTES * SMEM_ALIGN_BYTES;
-}
-
-uint32_t gemm_store_stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
-  return box_bytes(shape, s) * shape->output_count;
 }
 
 void gemm_tma_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
@@ -59,7 +37,8 @@ static bool is_half(const GemmOutput *r) {
 static void put_smem_offset(Buffer *out, const GemmKernelSpec *t, uint32_t r,
                             const char *row, const char *column) {
   SmemTile tile = store_tile(t->shape, t->schedule, t->outputs[r].dtype);
-  buffer_printf(out, "set + %uu + ", r * box_bytes(t->shape, t->schedule));
+  buffer_printf(out, "set + %uu + ",
+                r * gemm_tma_box_bytes(t->shape, t->schedule));
   smem_tile_print_offset(out, &tile, row, column);
 }
 
@@ -125,7 +104,8 @@ static void put_tma_stores(Buffer *out, const GemmKernelSpec *t,
     for (at = 0; at < t->batch.count; at++)
       axes += to->strides[at] != NULL;
     buffer_printf(out, "ax_tma_store_%ud(%s, shared + set + %uu, j, i", axes,
-                  to->tensor_map, r * box_bytes(t->shape, t->schedule));
+                  to->tensor_map,
+                  r * gemm_tma_box_bytes(t->shape, t->schedule));
     for (at = t->batch.count; at-- > 0;)
       if (to->strides[at])
         buffer_printf(out, ", (int)%s", t->batch.axes[at].name);

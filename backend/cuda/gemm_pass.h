@@ -47,16 +47,17 @@ typedef struct GemmPass {
       *override_error; /* why a schedule of a file is not used; or NULL */
 } GemmPass;
 
+/* ---- gemm_match.c ---- */
+
 /* NULL: the pass is none, or what there would be to choose does not fit. */
 GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target);
 /* Has it, beside other loops, a product that is better off in a pass of its
  * own? */
 bool gemm_pass_needs_fission(const Kernel *k);
+/* ---- gemm_pass.c ---- */
+
 /* The body of the pass, and what is to stand before it. */
 void gemm_pass_put(CudaWriter *w, Buffer *before);
-
-/* A size that is open, which texts have in 32 bits. */
-void cuda_note_int32_size(CudaWriter *w, int64_t size);
 
 typedef struct AxisList {
   uint32_t count;
@@ -82,7 +83,7 @@ void gemm_pass_set_output_box(const GemmPass *t, TensorMap *map);
 /* Gives it the boxes of the tile's schedule. */
 void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
 
-/* ---- of operands ---- */
+/* ---- operand_access.c ---- */
 
 /* What a value of 16 bits is that is but widened; or NULL. */
 const KernelOp *cuda_widened_half(const LoopNest *side);

@@ -15,18 +15,12 @@
  * is in all of them. */
 #include "backend/cuda/gemm_emit.h"
 
-#include <string.h>
-
 enum {
   WGMMA_M = 64, /* of one wgmma */
   PRODUCER_WARPS = 4,
 };
 
 /* ---- segments ---- */
-
-uint32_t gemm_cluster_size(const GemmSchedule *s) {
-  return s->cluster_m * s->cluster_n;
-}
 
 /* Clusters count as blocks do where there are none: `team` of `teams`. */
 static void put_cluster_index(Buffer *out, const GemmSchedule *s) {

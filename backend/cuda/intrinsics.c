@@ -2,7 +2,7 @@
  * warpgroups.  Of these there are 32 widths, three types and two places of A,
  * so that they are written by a rule for each name in the text. */
 #include "backend/cuda/intrinsics.h"
-#include "backend/cpu/cpu.h"
+#include "backend/emit/prelude.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ bool intrinsics_write(Buffer *out, const char *source) {
   Buffer all = {.arena = arena};
   write_wgmmas(&all, source);
   buffer_puts(&all, source);
-  prelude_write_from(out, arena, wrappers_text, all.text, all.len);
+  prelude_write(out, arena, wrappers_text, all.text, all.len);
   buffer_add(out, all.text, all.len);
   trap_end(&trap);
   arena_free(arena);

@@ -162,7 +162,7 @@ uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
  * later loops. */
 Kernel *cuda_rematerialize(const Kernel *k);
 
-/* ---- emit_kernel.c: what the kinds of passes share ---- */
+/* ---- pass_writer.c: what the kinds of passes share ---- */
 
 /* Where a local value lies. */
 typedef enum CudaStorage {
@@ -246,6 +246,8 @@ int64_t cuda_alloc_scratch_bytes(CudaWriter *w, int64_t bytes);
 int64_t cuda_alloc_scratch(CudaWriter *w, int64_t count, Dtype t);
 /* The address of a tensor map that the pass has from now on. */
 const char *cuda_add_tensor_map(CudaWriter *w, const TensorMap *map);
+/* A size that is open, which texts have in 32 bits. */
+void cuda_note_int32_size(CudaWriter *w, int64_t size);
 /* The address without an axis's term. */
 const char *cuda_address_without(Emitter *e, const AffineExpr *q,
                                  uint32_t without);
@@ -315,7 +317,7 @@ void cuda_put_vector_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
                            uint32_t axis, const char *from, const char *first,
                            const char *full, const char *left);
 
-/* ---- elementwise.c, row_kernel.c, gemm_pass.c, attention_analysis.c: the
+/* ---- elementwise.c, row_kernel.c, gemm_match.c, attention_analysis.c: the
  * kinds ---- */
 
 void cuda_put_elementwise(CudaWriter *w);

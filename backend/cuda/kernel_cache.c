@@ -5,6 +5,7 @@
 
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/library_kernels.h"
+#include "plan/kernel_key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,13 +66,6 @@ static void copy_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
   }
 }
 
-static uint32_t output_node_index(const FusionGroup *c, const Node *n) {
-  uint32_t k = 0;
-  while (c->nodes.at[k] != n)
-    k++;
-  return k;
-}
-
 static bool emit_source(const FusionGroup *c, const Device *d, Arena *arena,
                         CachedKernel *p, CudaKernel *out) {
   Kernel *k = c->kernel;
@@ -83,7 +77,7 @@ static bool emit_source(const FusionGroup *c, const Device *d, Arena *arena,
       k->inputs.len + out->outputs.len > MAX_KERNEL_POINTERS)
     return false;
   for (uint32_t j = 0; j < out->outputs.len; j++)
-    p->output_nodes[j] = output_node_index(c, out->outputs.at[j]->node);
+    p->output_nodes[j] = fusion_group_node_index(c, out->outputs.at[j]->node);
   p->output_count = out->outputs.len;
   return true;
 }

@@ -2,8 +2,8 @@
 #ifndef AXON_CUDA_KERNEL_CACHE_H
 #define AXON_CUDA_KERNEL_CACHE_H
 
-#include "backend/cpu/kernel_cache.h"
 #include "backend/cuda/device.h"
+#include "plan/backend.h"
 
 typedef struct CachedKernel {
   bool has_source;   /* there is a text for it */

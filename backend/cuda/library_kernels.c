@@ -1,7 +1,7 @@
 /* Which passes a routine has, and how they share out what there is to do. */
 #include "backend/cuda/library_kernels.h"
 
-#include "backend/cpu/library_ops.h"
+#include "backend/library_ops.h"
 
 #include <math.h>
 #include <stdarg.h>

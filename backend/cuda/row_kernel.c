@@ -8,52 +8,14 @@
  * sums of short ones. */
 #include "backend/cuda/row_kernel.h"
 
-#include <string.h>
-
 #define format emit_format
 
-enum {
-  SUM_BLOCK_TERMS = 128,
-  VECTOR_UNROLL = 4,
-  SCALAR_UNROLL = 8,
-  REDUCTION_SLOT_BYTES = 16,
-  WARP = 32
-};
-enum {
-  MAX_UNROLLED_OPS = 64 /* steps of a loop, of which one turn is work enough */
-};
-enum { MAX_BLOCK_THREADS = 1024 /* threads of a block */ };
-enum {
-  MIN_PENDING_LOADS =
-      4 /* vectors that are read in a turn: two turns of a crowd */
-};
+enum { REDUCTION_SLOT_BYTES = 16 };
 enum {
   ONLINE_BLOCK_VECTORS = 4 /* vectors of a thread, which are read again soon */
 };
 
-static bool is_reduction(const LoopOutput *r) {
-  return is_output_used(r) && r->reduce != PRIM_NONE;
-}
-
-static const CudaLocal *local_of(const CudaWriter *w, uint32_t loop,
-                                 uint32_t result) {
-  return &w->locals[loop][result];
-}
-
 /* ---- where local values lie ---- */
-
-bool row_loops_match(const CudaWriter *w, const LoopNest *x,
-                     const LoopNest *y) {
-  uint32_t a[MAX_KERNEL_AXES], b[MAX_KERNEL_AXES];
-  RowLoopKind kx = row_loop_kind(x), ky = row_loop_kind(y);
-  if ((kx != ROW_MAP && kx != ROW_REDUCE) ||
-      (ky != ROW_MAP && ky != ROW_REDUCE) || x->axis_count != y->axis_count ||
-      memcmp(x->extents, y->extents, x->axis_count * sizeof *x->extents) != 0)
-    return false;
-  uint32_t count = cuda_distributed_axes(x, w->s, a);
-  return cuda_distributed_axes(y, w->s, b) == count &&
-         memcmp(a, b, count * sizeof *a) == 0;
-}
 
 /* Does every loop read the row's values just where they were made? */
 static bool fits_in_registers(const CudaWriter *w, uint32_t at,
@@ -122,7 +84,7 @@ static void put_local_pointers(ThreadGroup *t) {
   for (uint32_t j = 0; j < w->k->loops.len; j++)
     for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
       const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
-      const CudaLocal *l = local_of(w, w->pass->first_loop + j, i);
+      const CudaLocal *l = row_output_local(w, w->pass->first_loop + j, i);
       const char *type = memory_type(r->dtype);
       if (r->local_index &&
           (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
@@ -134,30 +96,6 @@ static void put_local_pointers(ThreadGroup *t) {
 }
 
 /* ---- sums ---- */
-
-static double terms_per_thread(const CudaWriter *w, const RowLoop *n) {
-  const LoopNest *loop = n->loop;
-  double terms =
-      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
-  double threads = n->kind == ROW_REDUCE ? w->s->group_threads : 1;
-  if (w->s->reduction_chunk)
-    terms = (double)w->s->reduction_chunk;
-  return loop->graph->extent_table ? 1e9 : terms / threads;
-}
-
-static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
-  CudaWriter *w = t->w;
-  CudaAccumulator *s = &n->accumulators[j];
-  *s = cuda_accumulator_new(w, n->loop, &n->loop->outputs.at[j]);
-  for (uint32_t i = n->loop_index + 1; i < w->k->loops.len; i++)
-    if (t->online_sums[i].pattern.matched &&
-        t->online_sums[i].pattern.max_loop == n->loop_index &&
-        t->online_sums[i].pattern.max_output == j)
-      s->name = t->online_sums[i].max_name;
-  s->blocked_sum = reduce_info[s->r->reduce].accumulator == ACCUMULATOR_RUNS &&
-                   s->class == 'f' && !n->vectors_in_registers &&
-                   terms_per_thread(w, n) > SUM_BLOCK_TERMS;
-}
 
 static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
   cuda_accumulator_declare(s, out);
@@ -176,231 +114,6 @@ static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
     buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
 
-/* Sums that take turns in so many rooms need one barrier each: who reads one
- * has passed the next one's barrier before it is written again.  A sum that is
- * alone has one behind it instead, where the next point begins. */
-static uint32_t reduction_slots(const ThreadGroup *t) {
-  return t->w->s->coalesce_outer || t->reduction_count < 2
-             ? 1
-             : 2 + t->reduction_count % 2;
-}
-static uint32_t reduction_slot_bytes(const ThreadGroup *t) {
-  return (t->w->s->coalesce_outer ? t->w->s->block_threads : WARP) *
-         (t->has_arg_reduction ? 16 : 8);
-}
-static uint32_t reduction_slot_offset(const ThreadGroup *t, uint32_t fold) {
-  bool third = fold + 1 == t->reduction_count && t->reduction_count % 2;
-  return reduction_slots(t) == 1
-             ? 0
-             : (third ? 2 : fold % 2) * reduction_slot_bytes(t);
-}
-
-void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
-                                Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  if (w->s->group_threads == 1)
-    return;
-  cuda_accumulator_combine(
-      w, s, out,
-      w->s->coalesce_outer
-          ? format(e, "ax_fold_across<%u, %u>", w->s->group_threads,
-                   w->s->block_threads / w->s->group_threads)
-          : format(e, "ax_fold<%u>", w->s->group_threads),
-      format(e, "ax_shared() + %u",
-             reduction_slot_offset(t, t->reductions_done++)));
-}
-
-/* ---- what steps are given ---- */
-
-static bool is_row_load(const RowLoop *n, const KernelOp *s) {
-  return s->kind == KOP_LOAD && !s->checked_index_count &&
-         cuda_depends_on_axis(n->loop, s->address,
-                              n->distributed_axes[n->distributed_count - 1]);
-}
-
-static const char *find_register_row(ThreadGroup *t, const RowLoop *n,
-                                     const KernelOp *s) {
-  for (uint32_t j = 0; j < t->register_rows.len; j++) {
-    const RegisterRow *row = &t->register_rows.at[j];
-    if (row->load->input == s->input &&
-        affine_equal(row->load->address, s->address) &&
-        row_loops_match(t->w, row->loop, n->loop))
-      return row->name;
-  }
-  return NULL;
-}
-
-static bool is_non_affine(const AffineExpr *q) {
-  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j])
-      return true;
-  return false;
-}
-
-/* Does a later loop read it at the same place? */
-static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
-                          const KernelOp *s) {
-  for (uint32_t j = n->loop_index + 1; j < t->w->k->loops.len; j++) {
-    const LoopNest *loop = t->w->k->loops.at[j];
-    for (uint32_t i = 0; i < loop->ops.len; i++) {
-      const KernelOp *x = &loop->ops.at[i];
-      if (x->kind == KOP_LOAD && !x->checked_index_count &&
-          x->input == s->input && affine_equal(x->address, s->address) &&
-          row_loops_match(t->w, n->loop, loop))
-        return true;
-    }
-  }
-  return false;
-}
-
-/* A read of the row: from registers, as a vector, or NULL: as it stands. */
-static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  uint32_t axis = n->distributed_axes[n->distributed_count - 1];
-  const char *index =
-      n->vector_width > 1 ? format(e, "t * %u + v", n->vector_width) : "t";
-  bool vector =
-      n->vector_width > 1 &&
-      cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
-  bool whole = !is_non_affine(s->address);
-  const char *name =
-      n->vectors_in_registers && whole ? find_register_row(t, n, s) : NULL;
-  if (name)
-    return cuda_load_element(e, s->dtype, name, index);
-  bool keeps = n->vectors_in_registers && whole && is_read_again(t, n, s) &&
-               (vector || n->vector_width == 1);
-  if (!vector && !keeps)
-    return NULL;
-  name = format(e, "r%u", e->next_id++);
-  const char *type = memory_type(s->dtype);
-  if (keeps) {
-    buffer_printf(&t->body, "%s %s[%u];\n", type, name,
-                  n->vectors_in_registers * n->vector_width);
-    VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
-  } else {
-    buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
-  }
-  const char *element =
-      cuda_load_element(e, s->dtype, name, keeps ? index : "v");
-  if (!vector)
-    return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
-                  emit_affine(e, s->address), element);
-  cuda_put_vector_load(w, &n->loads, s, axis,
-                       keeps ? format(e, "%s + t * %u", name, n->vector_width)
-                             : name,
-                       "first", "", format(e, "%u", n->vector_width));
-  return element;
-}
-
-static const char *bind_local(CudaWriter *w, const RowLoop *n,
-                              const KernelOp *s) {
-  Emitter *e = &w->e;
-  const CudaLocal *l = local_of(w, s->source_loop, s->source_output);
-  switch (l->storage) {
-  case STORAGE_SCALAR:
-    return format(e, "l%u", l->name);
-  case STORAGE_REGISTERS:
-    return n->vector_width > 1
-               ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
-               : format(e, "l%u[t]", l->name);
-  case STORAGE_NONE:
-  case STORAGE_SHARED:
-  case STORAGE_GROUP_SCRATCH:
-  case STORAGE_POINT_SCRATCH:
-    break;
-  }
-  return NULL;
-}
-
-static const char **bind_all(ThreadGroup *t, RowLoop *n) {
-  const LoopNest *loop = n->loop;
-  const char **precomputed =
-      NEW_ARRAY(t->w->e.arena, const char *, loop->ops.len);
-  for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const KernelOp *s = &loop->ops.at[j];
-    if (s->kind == KOP_LOAD_LOCAL)
-      precomputed[j] = bind_local(t->w, n, s);
-    else if (n->kind != ROW_SCALAR && n->kind != ROW_PARTIAL_REDUCE &&
-             is_row_load(n, s))
-      precomputed[j] = bind_load(t, n, s);
-  }
-  return precomputed;
-}
-
-/* ---- loops ---- */
-
-enum { DISTRIBUTED_LEVEL = OUTER_LEVEL + 1 };
-
-/* Axes that are shared out: at one level, and elements of vectors at the next
- * one; then those that a thread goes through. */
-static void begin_row_loop(CudaWriter *w, RowLoop *n) {
-  Emitter *e = &w->e;
-  const LoopNest *loop = n->loop;
-  uint32_t order[MAX_KERNEL_AXES], loops = 0, level = DISTRIBUTED_LEVEL;
-  for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++)
-    order[loops++] = v;
-  emit_begin_loop(e, loop, NO_AXIS, loops, order);
-  for (uint32_t k = 0; k < n->distributed_count; k++)
-    e->level_of[n->distributed_axes[k]] = level;
-  if (n->vector_width > 1)
-    e->level_of[n->distributed_axes[n->distributed_count - 1]] = ++level;
-  if (n->kind == ROW_PARTIAL_REDUCE)
-    for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-      e->level_of[v] = ++level;
-  e->vector_level = level;
-}
-
-/* for (j ...) { its axes; what vectors are loaded; for (v ...) { ... */
-static void open_row(CudaWriter *w, const RowLoop *n, Buffer *out,
-                     const char *from, const char *to) {
-  Emitter *e = &w->e;
-  const char *type = w->dialect.index_type;
-  uint32_t last = n->distributed_axes[n->distributed_count - 1],
-           step = w->s->group_threads * n->vector_width;
-  if (n->vectors_in_registers)
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int t = 0; t < %u; t++) {\n"
-                  "const %s j = (t * %u + lane) * %u;\n"
-                  "if (j < %s) {\n",
-                  n->vectors_in_registers, type, w->s->group_threads,
-                  n->vector_width, to);
-  else
-    buffer_printf(out, "for (%s j = %s; j < %s; j += %u) {\n", type, from, to,
-                  step);
-  if (n->vector_width == 1) {
-    cuda_put_unravel(w, out, n->loop, n->distributed_count, n->distributed_axes,
-                     "j");
-  } else if (n->distributed_count == 1) {
-    buffer_printf(out, "const %s first = j;\n", type);
-  } else {
-    int64_t extent = n->loop->extents[last];
-    buffer_printf(out,
-                  "const %s group = floor_div(j, %s);\n"
-                  "const %s first = j - group * %s;\n",
-                  type, emit_divisor(e, extent), type, emit_int(e, extent));
-    cuda_put_unravel(w, out, n->loop, n->distributed_count - 1,
-                     n->distributed_axes, "group");
-  }
-  emit_append(out, &e->level_code[DISTRIBUTED_LEVEL]);
-  emit_append(out, &n->loads);
-  if (n->vector_width > 1) {
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
-                  "const %s i%u = first + v;\n",
-                  n->vector_width, type, last);
-    emit_append(out, &e->level_code[DISTRIBUTED_LEVEL + 1]);
-  }
-}
-
-static void close_row(const RowLoop *n, Buffer *out) {
-  if (n->vector_width > 1)
-    buffer_puts(out, "}\n");
-  emit_append(out, &n->stores);
-  buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
-}
-
 static bool has_blocked_sums(const RowLoop *n) {
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     if (n->accumulators[j].blocked_sum)
@@ -410,43 +123,14 @@ static bool has_blocked_sums(const RowLoop *n) {
 
 /* ---- results ---- */
 
-/* One number of a team. */
-void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
-                             const char *x, Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l = local_of(w, w->pass->first_loop + n->loop_index, j);
-  if (w->part_count) {
-    buffer_puts(out, "if (live && lane == 0) {\n");
-    cuda_accumulator_store_partial(
-        w, &n->accumulators[j], &w->partial_out,
-        format(e, "part * %s + point", emit_int(e, w->point_count)), out);
-    buffer_puts(out, "}\n");
-    return;
-  }
-  if (r->local_index && l->storage == STORAGE_SCALAR)
-    buffer_printf(out, "const %s l%u = %s;\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  cuda_round_to_dtype(e, r->dtype, x));
-  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-  }
-  if (r->global_index) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store(w, out, r, x);
-  }
-}
-
 /* One of each element of a row. */
 static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
                           Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l = local_of(w, w->pass->first_loop + n->loop_index, j);
+  const CudaLocal *l =
+      row_output_local(w, w->pass->first_loop + n->loop_index, j);
   uint32_t axis = n->distributed_axes[n->distributed_count - 1];
   if (r->local_index && l->storage == STORAGE_REGISTERS) {
     buffer_printf(out, "%s = %s;\n",
@@ -463,7 +147,7 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
   }
   if (!r->global_index)
     return;
-  if (!is_reduction(r))
+  if (!row_output_is_reduction(r))
     x = emit_store_value(e, r->value_op, r->dtype);
   if (n->vector_width > 1 &&
       cuda_is_vectorizable(n->loop, r->global_index, axis, n->vector_width)) {
@@ -480,22 +164,6 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
   cuda_put_store(w, out, r, x);
 }
 
-/* Of loops over terms: more where each is one element, and threads are not so
- * many that they have few registers, or need none but for what they read; one
- * of those that are long. */
-static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
-  if (n->loop->ops.len > MAX_UNROLLED_OPS)
-    return 1;
-  bool full_block =
-      t->w->s->block_threads >= MAX_BLOCK_THREADS && n->loop->ops.len > 2;
-  uint32_t reads = 0;
-  for (uint32_t j = 0; j < n->loop->ops.len; j++)
-    reads += n->loop->ops.at[j].kind == KOP_LOAD;
-  if (full_block && n->vector_width > 1 && reads >= MIN_PENDING_LOADS)
-    return VECTOR_UNROLL / 2;
-  return n->vector_width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
-}
-
 /* What threads have written others may read from now on. */
 static void put_barrier(ThreadGroup *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
@@ -509,22 +177,12 @@ static void put_barrier(ThreadGroup *t, Buffer *out) {
 static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     const CudaLocal *l =
-        local_of(t->w, t->w->pass->first_loop + n->loop_index, j);
+        row_output_local(t->w, t->w->pass->first_loop + n->loop_index, j);
     if (n->loop->outputs.at[j].local_index &&
         (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
       return true;
   }
   return false;
-}
-
-void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
-                      const Buffer *update, const char *from, const char *to) {
-  if (!n->vectors_in_registers)
-    buffer_printf(out, "#pragma unroll %d\n", unroll_factor(t, n));
-  open_row(t->w, n, out, from, to);
-  emit_append(out, &t->w->e.check_code);
-  emit_append(out, update);
-  close_row(n, out);
 }
 
 /* ---- the four kinds ---- */
@@ -544,7 +202,7 @@ static void put_scalar(ThreadGroup *t, RowLoop *n) {
 /* A result of each element. */
 static void put_element(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
   const LoopOutput *r = &n->loop->outputs.at[j];
-  if (is_output_used(r) && !is_reduction(r))
+  if (is_output_used(r) && !row_output_is_reduction(r))
     store_element(t, n, j, emit_scalar(&t->w->e, r->value_op), out);
 }
 
@@ -555,13 +213,13 @@ static void put_map(ThreadGroup *t, RowLoop *n) {
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     put_element(t, n, j, &results);
   emit_append(out, &e->level_code[OUTER_LEVEL]);
-  open_row(w, n, out,
+  row_open(w, n, out,
            n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
                                : "lane",
            emit_int(e, n->row_length));
   emit_append(out, &e->check_code);
   emit_append(out, &results);
-  close_row(n, out);
+  row_close(n, out);
 }
 
 /* more: what is done behind each portion. */
@@ -577,7 +235,7 @@ static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
                   (online ? ONLINE_BLOCK_VECTORS : SUM_BLOCK_TERMS);
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     put_element(t, n, j, &update);
-    if (!is_reduction(&n->loop->outputs.at[j]))
+    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
       continue;
     cuda_accumulator_update(w, &n->accumulators[j], &update);
     thread_group_put_reduction(t, &n->accumulators[j], &finish);
@@ -586,7 +244,7 @@ static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
   }
   emit_append(out, &e->level_code[OUTER_LEVEL]);
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (is_reduction(&n->loop->outputs.at[j]))
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
       declare_accumulator(&n->accumulators[j], out);
   if (online)
     online_declare(t, n->loop_index, out);
@@ -653,7 +311,7 @@ static void put_partial_reduce(ThreadGroup *t, RowLoop *n) {
   Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     put_element(t, n, j, &update);
-    if (!is_reduction(&n->loop->outputs.at[j]))
+    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
       continue;
     cuda_accumulator_update(w, &n->accumulators[j], &update);
     put_sum_end(&n->accumulators[j], &finish);
@@ -661,13 +319,13 @@ static void put_partial_reduce(ThreadGroup *t, RowLoop *n) {
                   &finish);
   }
   emit_append(out, &e->level_code[OUTER_LEVEL]);
-  open_row(w, n, out, "lane", emit_int(e, n->row_length));
+  row_open(w, n, out, "lane", emit_int(e, n->row_length));
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (is_reduction(&n->loop->outputs.at[j]))
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
       declare_accumulator(&n->accumulators[j], out);
   put_serial_loops(w, n, &update, out);
   emit_append(out, &finish);
-  close_row(n, out);
+  row_close(n, out);
 }
 
 static bool is_any_output_used(const LoopNest *loop) {
@@ -675,38 +333,6 @@ static bool is_any_output_used(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     any |= is_output_used(&loop->outputs.at[j]);
   return any;
-}
-
-void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
-                    uint32_t at, const char *first) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  Buffer none = {.arena = e->arena};
-  *n = (RowLoop){
-      .loop = loop, .loop_index = at, .vector_width = 1, .row_length = 1};
-  n->kind = row_loop_kind(loop);
-  n->loads = n->stores = none;
-  if (n->kind != ROW_SCALAR)
-    n->distributed_count =
-        cuda_distributed_axes(loop, w->s, n->distributed_axes);
-  for (uint32_t k = 0; k < n->distributed_count; k++)
-    n->row_length = emit_extent_mul(e, n->row_length,
-                                    loop->extents[n->distributed_axes[k]]);
-  if (n->kind == ROW_MAP || n->kind == ROW_REDUCE) {
-    n->vector_width = w->s->vector_width;
-    n->vectors_in_registers = w->s->vectors_in_registers;
-  }
-  begin_row_loop(w, n);
-  e->precomputed = bind_all(t, n);
-  if (first)
-    e->precomputed[0] = first;
-  emit_ops(e);
-  e->precomputed = NULL;
-  for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
-    if (is_reduction(&loop->outputs.at[j]))
-      begin_accumulator(t, n, j);
-  emit_append(&e->function_head, &e->level_code[0]);
-  e->level_code[0].len = 0;
 }
 
 static void put_loop(ThreadGroup *t, uint32_t at) {
@@ -760,7 +386,8 @@ static void put_group_index(ThreadGroup *t) {
     buffer_printf(head, "const int lane = %s %% %u, slot = %s / %u;\n", thread,
                   w->s->group_threads, thread, w->s->group_threads);
   int64_t shared_bytes =
-      t->reduction_count ? reduction_slots(t) * reduction_slot_bytes(t) : 0;
+      t->reduction_count ? row_reduction_slots(t) * row_reduction_slot_bytes(t)
+                         : 0;
   if (t->shared_bytes) {
     buffer_printf(
         head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
@@ -829,8 +456,8 @@ static void count_reductions(ThreadGroup *t) {
     if (row_loop_kind(loop) != ROW_REDUCE)
       continue;
     for (uint32_t i = 0; i < loop->outputs.len; i++) {
-      t->reduction_count += is_reduction(&loop->outputs.at[i]);
-      t->has_arg_reduction |= is_reduction(&loop->outputs.at[i]) &&
+      t->reduction_count += row_output_is_reduction(&loop->outputs.at[i]);
+      t->has_arg_reduction |= row_output_is_reduction(&loop->outputs.at[i]) &&
                               prim_is_arg_reduction(loop->outputs.at[i].reduce);
     }
   }

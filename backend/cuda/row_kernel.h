@@ -65,11 +65,24 @@ typedef struct RowLoop {
   Buffer loads, stores;
 } RowLoop;
 
-/* ---- row_kernel.c ---- */
+/* ---- row_loop.c ---- */
+
+enum {
+  SUM_BLOCK_TERMS = 128, /* of floats, that are added up in floats */
+  VECTOR_UNROLL = 4,     /* vectors in a turn */
+  WARP = 32,
+};
 
 static inline bool is_output_used(const LoopOutput *r) {
   return r->global_index || r->local_index;
 }
+bool row_output_is_reduction(const LoopOutput *r);
+const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
+                                  uint32_t result);
+/* Rooms of shared memory that a team's sums take turns in, and bytes of each.
+ */
+uint32_t row_reduction_slots(const ThreadGroup *t);
+uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
 /* Do two loops share out the same row in the same way? */
 bool row_loops_match(const CudaWriter *w, const LoopNest *x, const LoopNest *y);
 /* A loop's steps, but for what stores them.  first: what its first step is; or
@@ -80,6 +93,11 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
  * element. */
 void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
                       const Buffer *update, const char *from, const char *to);
+/* for (j ...) { its axes; what vectors are loaded; for (v ...) {, and the end
+ * of these. */
+void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
+              const char *to);
+void row_close(const RowLoop *n, Buffer *out);
 /* All that a team's threads have of a sum in one, for all of it; a result that
  * is one number of the team. */
 void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,

@@ -11,7 +11,7 @@ Buffer *emit_block_at(Emitter *e, uint32_t level) {
 }
 
 const char *emit_index_type(const Emitter *e) {
-  return e->dialect ? e->dialect->index_type : "int64_t";
+  return e->dialect->index_type;
 }
 
 bool range_fits_i32(int64_t low, int64_t high) {
@@ -137,8 +137,7 @@ const char *emit_divisor(Emitter *e, int64_t divisor) {
   Graph *g = e->kernel->graph;
   divisor = extent_proved(g, EXTENT_LE, 1, divisor) ? divisor
                                                     : extent_max(g, divisor, 1);
-  return e->dialect ? e->dialect->emit_divisor(e, divisor)
-                    : emit_int(e, divisor);
+  return e->dialect->emit_divisor(e, divisor);
 }
 
 /* A quotient that has but few values, as what wraps around once has: it is the

@@ -1,16 +1,48 @@
-/* backend/cpu, emitting C: shared by scalar_ops.c, backend/cpu/loop_writer.c
- * and kernel/match_contraction.c. */
+/* backend/emit: the loops of a kernel as statements, which C and CUDA C++ have
+ * in common.  What they do not is in Dialect. */
 #ifndef AXON_EMIT_H
 #define AXON_EMIT_H
 
-#include "backend/cpu/cpu.h"
+#include "kernel/kernel.h"
 
 enum {
+  MAX_KERNEL_LOOPS = 64, /* more than these are left to the reference backend */
+  MAX_LOOP_OUTPUTS = 16, /* likewise, of one loop */
+  MAX_KERNEL_POINTERS = 96, /* of a kernel: results and inputs */
   OUTER_LEVEL = 1,
   MAX_LEVELS = MAX_KERNEL_AXES + 3,
   NO_AXIS = MAX_KERNEL_VARS - 1, /* a variable that is nowhere */
   NO_KERNEL_OP = INT32_MAX,
 };
+
+/* Lanes that many elements apart, at most, are loaded next to each other, and
+ * then taken apart. */
+enum { MAX_DEINTERLEAVE = 4 };
+
+/* The arguments of a generated function: pointers (results, then inputs),
+ * integers, scalars.  Integers are sizes (tensor/extent.h): numbers where the
+ * kernel's extents are. */
+typedef struct KeyParam { /* an integer that is part of a key */
+  uint32_t int_index, key_index, word_index;
+} KeyParam;
+
+typedef struct Call {
+  VEC(int64_t) ints;
+  VEC(KeyParam) key_params; /* of marks: what they stand for is put there */
+  VEC(double) floats;
+  VEC(LoopOutput *) outputs;
+  int64_t scratch_bytes; /* bytes of scratch memory that a call needs */
+  VEC(const KernelOp *) checks;
+} Call;
+
+/* What a kernel looks at before it uses an element: k, and it gives bit k of
+ * its result where that is wrong (the last bit is that of all that follow). */
+enum { MAX_CHECKS = 30 };
+
+typedef struct EmittedKernel {
+  Buffer source; /* of the kernel, in the arena */
+  Call call;     /* what this one wants */
+} EmittedKernel;
 
 /* Where the values of a result lie while a unit is worked on. */
 typedef struct LocalBuffer {
@@ -37,14 +69,27 @@ typedef struct HoistedMasks {
                                  them it does for those between */
 } HoistedMasks;
 
-/* Where kernels are not C for this machine: CUDA C++, of one lane. */
+/* How C and CUDA C++ differ. */
 typedef struct Dialect {
   const char *index_type; /* the type of indices and addresses */
   bool narrow_ints;       /* integers that fit are of 32 bits */
+  bool scalars_only;      /* there are no vectors */
+  bool is_cuda; /* a primitive has MapInfo.cuda as its text, if there is one */
   /* what divides an index */
   const char *(*emit_divisor)(Emitter *e, int64_t divisor);
   /* the function of quotients of f32 by a sum of an earlier loop; or NULL */
   const char *divide_by_row_sum;
+  /* Where the value of a result at the form lies among the local ones, without
+   * the lane's term; NULL: at the form. */
+  const char *(*emit_local_offset)(Emitter *e, const LocalBuffer *l,
+                                   const AffineExpr *q);
+  /* Of a read whose indices are the same in all lanes: where the row begins
+   * that is wanted some indices later.  It or its result is NULL: that is not
+   * worth asking for. */
+  const char *(*emit_gather_prefetch)(Emitter *e, const KernelOp *s);
+  /* Of a read that is the last one of a point's row: what asks for the next
+   * point's; NULL: likewise. */
+  const char *(*emit_next_row_prefetch)(Emitter *e, const KernelOp *s);
 } Dialect;
 
 /* What a function is written with: one for the kernel's loops, one for each
@@ -52,23 +97,19 @@ typedef struct Dialect {
 struct Emitter {
   Arena *arena;
   const Kernel *kernel;
-  const Schedule *schedule;
-  const char *const *comments; /* of loops, as comments; or NULL */
-  const char *suffix;          /* of the kernel; "": there are no others */
-  const Dialect *dialect;      /* NULL: C */
+  const char *suffix; /* of the kernel; "": there are no others */
+  const Dialect *dialect;
+  struct CpuEmitter *cpu; /* what only backend/cpu knows; NULL: it is CUDA */
   EmittedKernel *emitted;
+  uint32_t width;       /* lanes of a vector */
+  bool locals_by_point; /* a task has some points, one after the other, whose
+                           local values lie apart (TASK_ROWS) */
+  bool has_lane_begin;  /* lanes along the last outer axis begin at `lo` */
   uint32_t next_id;
   uint32_t first_int, first_float;       /* of the call: this function's own */
   LocalBuffer *locals[MAX_KERNEL_LOOPS]; /* by loop and result */
-  const char
-      *hoisted_panels[MAX_KERNEL_LOOPS]; /* where copies made ahead lie */
-  LoopNest
-      *epilogue[MAX_KERNEL_LOOPS]; /* of sums of few terms: the next loop, which
-                                      finishes each of them; NULL: none does */
-  Buffer function_head;            /* of the function */
-  Buffer pack_functions;           /* functions of what may be kept */
+  Buffer function_head;                  /* of the function */
   bool failed;
-  bool has_nontemporal;      /* some results go past the caches */
   char transpose_classes[8]; /* classes of vectors that are turned */
 
   /* of the loop at hand */
@@ -91,7 +132,6 @@ struct Emitter {
                              ahead: an axis, or NO_AXIS */
   uint32_t *op_levels;    /* of steps */
   bool *varies;           /* with the lane */
-  uint32_t jammed_rows;   /* points whose sums are made at once; 0: of one */
   bool *has_unrounded;    /* there before they are rounded, too */
   bool reads_past_tail;   /* terms: they are written out, and lanes behind the
                              last are gone through like others */
@@ -104,6 +144,17 @@ struct Emitter {
   const char **precomputed; /* of steps: the value, that is there already, or
                                NULL; NULL: all are computed */
 };
+
+/* ---- emitter.c ---- */
+
+/* Makes the loop the one at hand, and places its for-loops.  order:
+ * its `loops` for-loops around the lanes, in order; all other axes have their
+ * values already. */
+void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
+                     uint32_t loops, const uint32_t *order);
+void emit_append(Buffer *out, const Buffer *text);
+/* What blocks are written between: of whole vectors, of parts of one. */
+extern const char full_vector_macros[], tail_macros[], undef_macros[];
 
 /* ---- params.c ---- */
 
@@ -155,10 +206,6 @@ const char *emit_store_value(Emitter *e, uint32_t stride,
                              Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t stride);
 bool is_float_class(char class);
-/* An accumulator and an element combined by a reduction, or two accumulators:
- * numbers or vectors of a class. */
-const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
-                         const char *acc, const char *x);
 /* x / by rounded down, of lanes that are integers of 32 bits, by a positive
  * number: where a product of 31 bits says it, that and a shift, else compilers
  * know how. */
@@ -173,15 +220,6 @@ void emit_demanded_ops(Emitter *e);
 /* Does anything need the step's value? */
 bool emit_is_demanded(const Emitter *e, uint32_t stride);
 
-/* ---- prefetch.c ---- */
-
-/* Of a read whose indices are the same in all lanes: where the row begins that
- * is wanted some indices later; NULL: that is not worth asking for. */
-const char *emit_gather_prefetch(Emitter *e, const KernelOp *s);
-/* Of a read that is the last one of a point's row: what asks for the next
- * point's; NULL: likewise. */
-const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
-
 /* ---- masked_load.c ---- */
 
 /* Is the step a choice that loads the lanes that it chooses, and no others? */
@@ -195,47 +233,6 @@ bool emit_has_interval_mask(const Emitter *e, uint32_t stride);
 typedef void EmitOpVisitor(void *context, uint32_t stride);
 void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
                                  EmitOpVisitor *found, void *context);
-
-/* ---- backend/cpu/loop_writer.c: loops as C ---- */
-
-/* Makes the loop the one at hand, and places its for-loops.  order:
- * its `loops` for-loops around the lanes, in order; all other axes have their
- * values already. */
-void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
-                     uint32_t loops, const uint32_t *order);
-/* One loop of the kernel, complete. */
-void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop,
-                    uint32_t vector_axis);
-/* What an accumulator of elements of a type begins with. */
-const char *emit_identity(PrimId op, Dtype t);
-/* For the axes that limits cut: from%u and to%u, by loop, at a point or at
- * some rows; all of them where `whole` says so. */
-void emit_trim_bounds(Emitter *e, Buffer *out);
-/* May limits turn out to be wrong? */
-bool kernel_may_run_untrimmed(const Kernel *k);
-bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
-/* missed |= what the kernel's guard says. */
-void emit_trim_check(Emitter *e, Buffer *out);
-/* A lane's block twice, between the macros that it is written in. */
-void emit_vector_loop(Emitter *e, Buffer *out, const char *stride,
-                      const Buffer *full, const Buffer *tail);
-void emit_append(Buffer *out, const Buffer *text);
-/* What blocks are written between: of whole vectors, of parts of one. */
-extern const char full_vector_macros[], tail_macros[], undef_macros[];
-
-/* ---- backend/cpu/unroll_and_jam.c ---- */
-
-/* Of how many points the sums of a loop are made at once; 0: of one. */
-uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
-                               uint32_t loop);
-
-/* ---- backend/cpu/unrolled_reduction.c ---- */
-
-/* The loop after the given one, over its axes, if that has sums of few terms
- * for this loop alone, which it reads where they come to be; NULL: it is not
- * so. */
-LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
-                                      Arena *arena, uint32_t at);
 
 /* ---- register_transpose.c ---- */
 
@@ -256,56 +253,13 @@ void emit_transposed_tiles(Emitter *e, Buffer *out, const char *from,
                            const char *to, const Buffer *full,
                            const Buffer *tail);
 
-/* ---- backend/cpu/online_reduction.c ---- */
+/* ---- reduction_ops.c ---- */
 
-/* Loops from .. to - 1 of the kernel. */
-typedef void EmitLoops(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
-/* All loops of it, those that go in portions so. */
-void emit_online_reduction(Emitter *e, Buffer *out, EmitLoops *loops);
-/* x, of this portion, is taken into what is carried at `to`. */
-void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
-                        const char *to, const char *x);
-/* What the loop's extremes scale is scaled: they may have changed. */
-void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop);
-
-/* ---- backend/cpu/arg_reduction.c ---- */
-
-/* A part of a long row: the place that it found and, behind the places of all
- * parts, the value there.  best: the accumulator and its places, of a class;
- * place: the best one of these; to: where the place goes. */
-typedef struct ArgReductionPart {
-  char class;
-  uint32_t accumulator_id;
-  bool wide_index;
-  const char *accumulator_index; /* of rows: which of the accumulators it is, ""
-                                    or "[0]" */
-  const char *best_index, *address;
-} ArgReductionPart;
-void emit_arg_row_partial(Emitter *e, Buffer *out, const ArgReductionPart *p);
-/* The values in each lane's accumulator of a block of columns, `step` elements
- * apart in the result. */
-void emit_arg_column_partials(Emitter *e, Buffer *out,
-                              const ArgReductionPart *p, int64_t stride);
-/* The function that puts parts together. */
-void emit_arg_combine(Emitter *e, Buffer *out);
-
-/* ---- backend/cpu/batched_small_gemm.c ---- */
-
-/* The function that a kernel of small products calls, and the call. */
-void emit_batched_gemm_function(Emitter *e, Buffer *out);
-void emit_batched_gemm_call(Emitter *e, Buffer *out);
-
-/* ---- backend/cpu/gemm.c ---- */
-
-/* Functions that the products of a kernel call. */
-void emit_gemm_functions(Emitter *e, Buffer *out);
-/* What the rows of a unit share of a product, before these are gone through.
- */
-void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop);
-/* Declares `odd`: is something not finite that a product may leave out? */
-void emit_nonfinite_check(Emitter *e, Buffer *out);
-/* The product that a loop is; rest: what is done with each part of the result
- * as soon as it is there. */
-void emit_gemm(Emitter *e, Buffer *out, uint32_t loop, const Buffer *epilogue);
+/* An accumulator and an element combined by a reduction, or two accumulators:
+ * numbers or vectors of a class; and what an accumulator of elements of a type
+ * begins with. */
+const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
+                         const char *acc, const char *x);
+const char *emit_identity(PrimId op, Dtype t);
 
 #endif

@@ -1,5 +1,4 @@
 /* Reads as C: of memory, and of what an earlier loop has left of this point. */
-#include "backend/cpu/gemm_tiling.h"
 #include "backend/emit/scalar_ops.h"
 
 #include <string.h>
@@ -169,7 +168,7 @@ static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
     if (e->op_levels[s->checked_indices[j].index_op] > level)
       level = e->op_levels[s->checked_indices[j].index_op];
   bool is_outer = e->vector_axis + 1 == e->loop->parallel_axes &&
-                  !e->schedule->gemm_tilings &&
+                  e->has_lane_begin &&
                   level >= OUTER_LEVEL; /* where lo is known */
   buffer_printf(emit_block_at(e, level),
                 "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
@@ -182,10 +181,10 @@ static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
 static const char *emit_strided_load(Emitter *e, const KernelOp *s,
                                      const char *from, int64_t stride) {
   const char *name = dtype_info[s->dtype].name;
-  if (stride == -1 && e->schedule->width > 1)
+  if (stride == -1 && e->width > 1)
     return format(e, "ldb_%s(%s, REST)", name, from);
   bool has_small_stride =
-      stride >= 2 && stride <= MAX_DEINTERLEAVE && e->schedule->width > 1;
+      stride >= 2 && stride <= MAX_DEINTERLEAVE && e->width > 1;
   const char *rest =
       has_small_stride && e->reads_past_tail && s->kind == KOP_LOAD_LOCAL
           ? "W"
@@ -198,14 +197,23 @@ static const char *emit_strided_load(Emitter *e, const KernelOp *s,
 bool emit_is_vector_load(const Emitter *e, const KernelOp *s) {
   int64_t stride = s->address->coef[e->vector_axis];
   if (s->kind == KOP_LOAD_LOCAL && e->vector_axis == e->loop->parallel_axes - 1)
-    return e->schedule->shape != TASK_ROWS &&
-           !emit_affine_varies(e, s->address);
+    return !e->locals_by_point && !emit_affine_varies(e, s->address);
   for (uint32_t j = 0; s->kind == KOP_LOAD && j < s->checked_index_count; j++)
     if (e->varies[s->checked_indices[j].index_op])
       return false;
   return quotients_are_uniform(e, s->address) &&
          !emit_is_transposed_read(e, s) && stride >= 1 &&
-         stride <= (e->schedule->width > 1 ? MAX_DEINTERLEAVE : 1);
+         stride <= (e->width > 1 ? MAX_DEINTERLEAVE : 1);
+}
+
+static const char *emit_gather_prefetch(Emitter *e, const KernelOp *s) {
+  const Dialect *d = e->dialect;
+  return d->emit_gather_prefetch ? d->emit_gather_prefetch(e, s) : NULL;
+}
+
+static const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
+  const Dialect *d = e->dialect;
+  return d->emit_next_row_prefetch ? d->emit_next_row_prefetch(e, s) : NULL;
 }
 
 void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
@@ -282,20 +290,8 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
 
 const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
                               const AffineExpr *q) {
-  const char *inner = emit_affine(e, q);
-  const Schedule *s = e->schedule;
-  uint32_t last = e->loop->parallel_axes - 1;
-  const char *top = gemm_tiling_epilogue_per_block(s) ? "y0" : "top";
-  if (s->shape == TASK_POINT)
-    return inner;
-  if (s->shape == TASK_ROWS)
-    return format(e, "(i%u - lo) * %s + %s", last, l->point_elements, inner);
-  if (s->shape == TASK_TILE && s->task_image_rows)
-    return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
-                  l->row_elements, last - 2, emit_int(e, s->row_pitch));
-  if (s->shape == TASK_TILE)
-    return format(e, "(i%u - %s) * %s", last - 1, top, l->row_elements);
-  return format(e, "(%s) * %s", inner, l->row_elements);
+  return e->dialect->emit_local_offset ? e->dialect->emit_local_offset(e, l, q)
+                                       : emit_affine(e, q);
 }
 
 /* Lanes along the rows of a unit, as copies of an operand have them. */
@@ -329,8 +325,7 @@ void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
     emit_staged_load(e, op_index, s, l);
     return;
   }
-  if (e->schedule->shape == TASK_ROWS &&
-      e->vector_axis == e->loop->parallel_axes - 1) {
+  if (e->locals_by_point && e->vector_axis == e->loop->parallel_axes - 1) {
     emit_local_row_gather(e, op_index, s);
     return;
   }

@@ -173,7 +173,7 @@ static bool is_lane_interval(const Emitter *e, uint32_t condition) {
 
 bool emit_has_interval_mask(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
-  return e->schedule->width > 1 && emit_is_masked_load(e, at) &&
+  return e->width > 1 && emit_is_masked_load(e, at) &&
          (!emit_has_passthru(e, at) ||
           e->loop->ops.at[s->args[2]].kind == KOP_CONST) &&
          is_lane_interval(e, s->args[0]);

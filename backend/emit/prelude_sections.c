@@ -1,16 +1,13 @@
-/* What a kernel's text stands on: of the files in prelude/, the sections that
- * it names, and those that these name.
+/* What a kernel's text stands on: of a prelude's files, the sections that it
+ * names, and those that these name.
  *
- * A section begins with a line `//@ NAME ...` of the names that it defines
- * (`//@1` in the place of it where W is 1: prelude/scalar.inc) and refers to
- * sections before it alone; one without names is always there.  So nobody
- * keeps a list of what needs what, and what a kernel does not use costs it no
- * time to compile. */
-#include "backend/cpu/cpu.h"
+ * A section begins with a line `//@ NAME ...` of the names that it defines and
+ * refers to sections before it alone; one without names is always there.  So
+ * nobody keeps a list of what needs what, and what a kernel does not use costs
+ * it no time to compile. */
+#include "backend/emit/prelude.h"
 
 #include <string.h>
-
-extern const char prelude_text[];
 
 typedef struct Section {
   const char *names, *source, *end; /* names: of its header, up to the text */
@@ -87,15 +84,13 @@ static void add_section(SectionTable *s, const char *header, const char *source,
            ((Section){is_unnamed ? source : names, source, end, is_unnamed}));
 }
 
-/* Those for kernels of one lane, or for the others. */
-static void find_sections(SectionTable *s, const char *from, bool scalar) {
+static void find_sections(SectionTable *s, const char *from) {
   const char *at = strstr(from, "//@");
   while (at) {
     const char *next = strstr(at + 3, "\n//@");
     const char *end = next ? next + 1 : at + strlen(at);
     const char *line = strchr(at, '\n');
-    if ((at[3] == '1') == scalar)
-      add_section(s, at + 3 + scalar, line + 1, end);
+    add_section(s, at + 3, line + 1, end);
     at = next ? end : NULL;
   }
 }
@@ -167,20 +162,19 @@ static void mark_reachable(SectionTable *s, const char *source, size_t len) {
 }
 
 static void find_reachable(SectionTable *s, Arena *arena, const char *from,
-                           bool scalar, const char *source, size_t len) {
+                           const char *source, size_t len) {
   s->arena = arena;
   s->interner = interner_new(s->arena);
   map_init(&s->by_name, s->arena);
-  find_sections(s, from, scalar);
+  find_sections(s, from);
   mark_reachable(s, source, len);
 }
 
-void prelude_wrap(Arena *arena, uint32_t width, const Buffer *source,
-                  const char *suffix, Buffer *out) {
+void prelude_wrap(Arena *arena, const char *prelude, uint32_t width,
+                  const Buffer *source, const char *suffix, Buffer *out) {
   SectionTable s = {.arena = arena};
   Buffer end = {.arena = arena};
-  find_reachable(&s, arena, prelude_text, width == 1, source->text,
-                 source->len);
+  find_reachable(&s, arena, prelude, source->text, source->len);
   rename_reachable(&s, suffix, out, &end);
   buffer_printf(out, "#define W %u\n", width);
   write_reachable(&s, out);
@@ -189,10 +183,10 @@ void prelude_wrap(Arena *arena, uint32_t width, const Buffer *source,
   buffer_add(out, end.text, end.len);
 }
 
-void prelude_write_from(Buffer *out, Arena *arena, const char *from,
-                        const char *source, size_t len) {
+void prelude_write(Buffer *out, Arena *arena, const char *prelude,
+                   const char *source, size_t len) {
   SectionTable s = {.arena = arena};
-  find_reachable(&s, arena, from, false, source, len);
+  find_reachable(&s, arena, prelude, source, len);
   write_reachable(&s, out);
 }
 
@@ -200,26 +194,9 @@ void prelude_write_overlay(Buffer *out, Arena *arena, const char *first,
                            const char *source, size_t len) {
   SectionTable s = {.arena = arena, .interner = interner_new(arena)};
   map_init(&s.by_name, arena);
-  find_sections(&s, first, false);
+  find_sections(&s, first);
   s.is_fallback = true;
-  find_sections(&s, prelude_text, true);
+  find_sections(&s, scalar_prelude_text);
   mark_reachable(&s, source, len);
   write_reachable(&s, out);
-}
-
-bool prelude_write(Buffer *out, uint32_t width, const char *source,
-                   size_t len) {
-  Arena *volatile arena = NULL;
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    arena_free(arena);
-    return false;
-  }
-  arena = arena_new();
-  SectionTable s = {.arena = arena};
-  find_reachable(&s, arena, prelude_text, width == 1, source, len);
-  write_reachable(&s, out);
-  trap_end(&trap);
-  arena_free(s.arena);
-  return true;
 }

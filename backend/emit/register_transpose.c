@@ -14,7 +14,7 @@ enum {
 /* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
  */
 void emit_transpose_function(Emitter *e, Buffer *out, char v) {
-  uint32_t width = e->schedule->width;
+  uint32_t width = e->width;
   buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->suffix, v, v);
   if (width == 1) {
     buffer_puts(out, "(void)x;\n}\n");
@@ -65,8 +65,8 @@ const char *emit_transposed_read(Emitter *e, Dtype t, char class,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
                 "turned%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
                 "turn%s_%c(turned%u);\n",
-                e->schedule->width, name, v, dtype_info[t].name, from, stride,
-                e->suffix, v, name);
+                e->width, name, v, dtype_info[t].name, from, stride, e->suffix,
+                v, name);
   buffer_printf(&e->transpose_decls, "v%c turned%u[W];\n", v, name);
   return emit_format(e, "turned%u[q]", name);
 }
@@ -91,7 +91,7 @@ static void emit_transposed_rows(Emitter *e, Buffer *out, const char *count,
                                  const char *macros, const Buffer *body) {
   uint32_t y = e->transpose_axis;
   if (e->loop->ops.len <= MAX_UNROLLED_ROW_OPS)
-    buffer_printf(out, "#pragma GCC unroll %u\n", e->schedule->width);
+    buffer_printf(out, "#pragma GCC unroll %u\n", e->width);
   buffer_printf(out,
                 "for (int q = 0; q < %s; q++) {\n"
                 "const int64_t i%u = band + q;\n%s",

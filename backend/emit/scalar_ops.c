@@ -1,6 +1,5 @@
 /* The steps of a kernel as C: straight-line code in blocks, one for each loop:
  * what does not change with a loop stands outside of it. */
-#include "backend/cpu/gemm_tiling.h"
 #include "backend/emit/scalar_ops.h"
 
 #include <math.h>
@@ -74,8 +73,8 @@ static void emit_define_rounded(Emitter *e, uint32_t op_index,
 const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
   if (e->has_unrounded[op_index] && e->loop->ops.at[op_index].dtype == t)
     return format(e, "wide%u", op_index + e->first_op);
-  return e->dialect ? emit_scalar(e, op_index)
-                    : emit_vector(e, op_index, value_class(t));
+  return e->dialect->scalars_only ? emit_scalar(e, op_index)
+                                  : emit_vector(e, op_index, value_class(t));
 }
 
 /* Lanes that come from memory. */
@@ -218,7 +217,7 @@ static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
   bool is_vector = e->varies[op_index],
        half = s->dtype == DT_F16 || s->dtype == DT_BF16;
-  if (half && (is_vector || e->dialect)) {
+  if (half && (is_vector || e->dialect->scalars_only)) {
     emit_define_rounded(e, op_index, x);
     return;
   }
@@ -258,9 +257,8 @@ static void put_template_name(Buffer *out, char name, char class,
   }
 }
 
-/* A row's text with these arguments; without a text there is no kernel. */
-static const char *emit_template(Emitter *e, const char *template, char class,
-                                 const char *const *args) {
+const char *emit_template(Emitter *e, const char *template, char class,
+                          const char *const *args) {
   Buffer out = {.arena = e->arena};
   if (!template) {
     e->failed = true;
@@ -281,25 +279,15 @@ static const PrimText *map_text(PrimId op, char class) {
                                            : &row->f32;
 }
 
-static const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
-                            const char *const *args) {
+const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
+                     const char *const *args) {
   const PrimText *text = map_text(op, class);
-  const char *cuda = e->dialect ? map_info[op].cuda.scalar : NULL;
+  const char *cuda = e->dialect->is_cuda ? map_info[op].cuda.scalar : NULL;
   return emit_template(e,
                        cuda        ? cuda
                        : is_vector ? text->vector
                                    : text->scalar,
                        class, args);
-}
-
-const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
-                         const char *acc, const char *x) {
-  const ReduceInfo *row = &reduce_info[op];
-  const PrimText *text = is_float_class(class) ? &row->floats : &row->integer;
-  const char *args[] = {acc, x, NULL};
-  if (!text->scalar)
-    return emit_map(e, row->combine, class, is_vector, args);
-  return emit_template(e, is_vector ? text->vector : text->scalar, class, args);
 }
 
 /* A second argument that all lanes have, where the row has a text for such. */
@@ -341,8 +329,7 @@ static bool divides_by_constant(const Emitter *e, uint32_t op_index,
                                 const KernelOp *s, char class) {
   const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
   return (s->op == PRIM_DIV || s->op == PRIM_MOD) && class == 'i' &&
-         e->varies[op_index] && e->schedule->width > 1 &&
-         divisor->kind == KOP_CONST &&
+         e->varies[op_index] && e->width > 1 && divisor->kind == KOP_CONST &&
          extent_is_static(e->kernel->graph, divisor->value.i) &&
          divisor->value.i >= 1 && divisor->value.i <= INT32_MAX;
 }
@@ -394,8 +381,7 @@ static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
                                        const KernelOp *s, char class,
                                        bool is_vector, const char *const *a) {
   const PrimText *uniform = &map_info[s->op].uniform;
-  if (s->op == PRIM_DIV && class == 'f' && e->dialect &&
-      e->dialect->divide_by_row_sum &&
+  if (s->op == PRIM_DIV && class == 'f' && e->dialect->divide_by_row_sum &&
       is_row_sum(e, &e->loop->ops.at[s->args[1]]))
     return format(e, "%s(%s, %s)", e->dialect->divide_by_row_sum, a[0], a[1]);
   if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
@@ -604,7 +590,7 @@ static void place_op(Emitter *e, uint32_t op_index) {
       level = e->op_levels[s->args[j]];
   }
   char class = value_class(s->dtype);
-  bool narrow = varies || (e->dialect && e->dialect->narrow_ints);
+  bool narrow = varies || e->dialect->narrow_ints;
   if (narrow && emit_fits_i32(s))
     class = 'i';
   e->op_levels[op_index] = level;

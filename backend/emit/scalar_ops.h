@@ -43,6 +43,12 @@ void emit_check(Emitter *e, uint32_t op_index, bool is_vector,
 /* select(condition, x, y) on lanes or scalars of a class */
 const char *emit_select(Emitter *e, char class, bool is_vector, const char *c,
                         const char *x, const char *y);
+/* The text of a row of primitives/map.def or reduce.def with these arguments;
+ * without a text there is no kernel.  A row of map.def has several. */
+const char *emit_template(Emitter *e, const char *template, char class,
+                          const char *const *args);
+const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
+                     const char *const *args);
 /* A test on lanes of a class, as a mask. */
 const char *emit_compare(Emitter *e, char class, bool is_vector,
                          const char *text);

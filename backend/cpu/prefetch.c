@@ -7,7 +7,7 @@
  * for: of the next ones along the innermost axis that the indices have, as they
  * lie in memory, be it of the next point's.  What is read there is looked at
  * before it is an address; a wrong one costs a line of the cache at most. */
-#include "backend/emit/emit.h"
+#include "backend/cpu/cpu_emitter.h"
 #include "machine/machine.h"
 
 #define format emit_format
@@ -89,7 +89,7 @@ static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
 static int64_t gather_prefetch_distance(const Emitter *e, const KernelOp *s,
                                         uint32_t *axis) {
   *axis = NO_AXIS;
-  if (e->schedule->width == 1 || e->schedule->gemm_tilings)
+  if (e->width == 1 || e->cpu->schedule->gemm_tilings)
     return 0;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const KernelOp *index =
@@ -146,8 +146,8 @@ static bool is_row_of_point(const Emitter *e, const KernelOp *s) {
   for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
     if (s->address->coef[v])
       return false;
-  return e->schedule->shape == TASK_POINT && e->schedule->width > 1 &&
-         !e->schedule->reduction_chunk && outer > 0 &&
+  return e->cpu->schedule->shape == TASK_POINT && e->width > 1 &&
+         !e->cpu->schedule->reduction_chunk && outer > 0 &&
          e->kernel->loops.at[e->loop_index] == e->loop &&
          e->vector_axis >= outer && s->address->coef[e->vector_axis] == 1 &&
          s->address->coef[outer - 1];
