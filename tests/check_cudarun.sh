@@ -39,7 +39,7 @@ if [ -x "$rows" ]; then
   done
   unset AXON_SCHEDULES
   for way in mma wgmma; do
-    text=$(grep -l "rows between .* way=$way" "$work"/rows/*.cu | head -n 1)
+    text=$(grep -l "fused attention, .* way=$way" "$work"/rows/*.cu | head -n 1)
     [ -n "$text" ] || wrong "no fused attention by $way"
     [ -z "$text" ] || cp "$text" "$work/texts"
   done
