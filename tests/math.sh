@@ -14,7 +14,8 @@ step=${1:-1009} lanes=${2:-16}
 [ $# -gt 2 ] && shift 2 || set -- -march=native
 {
   echo "#define W $lanes"
-  for part in base memory best math double integer random; do
+  for part in vector_types load_store argmax math_f32 math_f64 integer \
+    random; do
     echo "#include \"$here/backend/cpu/prelude/$part.inc\""
   done
   echo "#include \"$here/tests/math.c\""
