@@ -7,6 +7,7 @@
  * because mapping one that is too short would be a SIGBUS. */
 #define _GNU_SOURCE
 #include "runtime/artifact_dir.h"
+#include "runtime/trusted_dir.h"
 
 #include "runtime/internal.h"
 
@@ -206,19 +207,6 @@ void artifact_close(Artifact *artifact) {
   artifact->fd = -1;
 }
 
-static bool write_all(int file, const void *at, size_t len) {
-  for (const char *p = at; len > 0;) {
-    ssize_t n = write(file, p, len);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    p += n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
 static bool write_with_trailer(int dir_fd, const char *name, ArtifactKey key,
                                const void *at, size_t len) {
   Trailer trailer = {.size = len, .key = key};
@@ -231,7 +219,7 @@ static bool write_with_trailer(int dir_fd, const char *name, ArtifactKey key,
   if (file < 0)
     return false;
   bool good =
-      write_all(file, at, len) && write_all(file, &trailer, sizeof trailer);
+      trust_write(file, at, len) && trust_write(file, &trailer, sizeof trailer);
   return close(file) == 0 && good;
 }
 

@@ -246,7 +246,7 @@ void trust_failure_warn(const TrustFailure *why, const char *what,
 
 /* ---- files ---- */
 
-static bool write_all(int file, const void *at, size_t len) {
+bool trust_write(int file, const void *at, size_t len) {
   for (const char *p = at; len > 0;) {
     ssize_t n = write(file, p, len);
     if (n < 0 && errno == EINTR)
@@ -270,7 +270,7 @@ bool trust_replace(int dir_fd, const char *name, mode_t mode, const void *at,
       openat(dir_fd, made, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
   if (file < 0)
     return false;
-  bool good = write_all(file, at, len);
+  bool good = trust_write(file, at, len);
   good = close(file) == 0 && good && renameat(dir_fd, made, dir_fd, name) == 0;
   if (!good)
     unlinkat(dir_fd, made, 0);

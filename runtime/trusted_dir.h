@@ -30,6 +30,8 @@ int trusted_dir_open_private(const char *path, bool create, TrustFailure *out);
 int trusted_dir_open_private_at(int dir_fd, const char *name, bool create,
                                 const char **why);
 
+/* Writes all bytes, also after an interrupted write. */
+bool trust_write(int file, const void *at, size_t len);
 /* Replaces the file `name` of a trusted folder atomically. */
 bool trust_replace(int dir_fd, const char *name, mode_t mode, const void *at,
                    size_t len);

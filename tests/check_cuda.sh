@@ -56,12 +56,12 @@ AXON_TARGET=cuda "$AXON" plan b.axn 2>&1 | grep -q 'Planned for sm_90a' ||
   wrong 'AXON_TARGET=cuda axon plan'
 "$AXON" plan --target cuda:sm_75 --json b.axn |
   grep -q '"planned_for":"sm_75".*"predicted_seconds"' || wrong 'plan --json'
-# Pieces are tiles, also where their sums are cut up: 4096 * 2048 / (m * n).
+# Tasks are tiles, also where their sums are cut up: 4096 * 2048 / (m * n).
 echo 'fun x n = bf16 (uniform (key n) [n, 8192] : f32[n, 8192])
 do print (sum (f32 (x 4096 @ transpose (x 2048))))' >d.axn
 said=$("$AXON" plan --target cuda:sm_90a d.axn 2>&1 | tr -s ' \n' ' ')
-grep -qE 'in 256 tasks of a tile .* m=128 n=256 .* stream=1' <<<"$said" ||
-  wrong "axon plan: pieces of a stream: $said"
+grep -qE 'in 256 tasks of tile .* m=128 n=256 .* stream=1' <<<"$said" ||
+  wrong "axon plan: tasks of a stream: $said"
 echo 'sm_90a f16 *x*x*: stages=four' >sch
 echo 'fun f (x : f16[n, k]) (w : f16[k, m]) = x @ w' >f.axn
 expect 1 'sch:1: stages=four: invalid value of stages' \
@@ -72,8 +72,10 @@ expect 2 '`sm_90` is not a supported.*did you mean `sm_90a`' \
   "$AXON" plan --target cuda:sm_90 b.axn
 expect 2 '`sm_1` is not a supported.*: these are sm_75' \
   "$AXON" plan --target cuda:sm_1 b.axn
-expect 2 "for this architecture, write \`cuda:sm_90a\`" "$AXON" plan --target sm_90 b.axn
-expect 2 'the GPU of this machine determines the architecture' "$AXON" run --target cuda:sm_80 b.axn
+expect 2 "for this architecture, write \`cuda:sm_90a\`" \
+  "$AXON" plan --target sm_90 b.axn
+expect 2 'the GPU of this machine determines the architecture' \
+  "$AXON" run --target cuda:sm_80 b.axn
 
 # A long loop is written out once: more of it would want more registers.
 {

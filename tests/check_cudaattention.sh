@@ -46,8 +46,8 @@ form() {
     mkdir -p "$work/${of%:*}"
     said=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
       --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
-    grep -q "rows between two products,.*way=${6:-${of#*:}}" <<<"$said" ||
-      wrong "$1 on ${of%:*}: no kernel between two products"
+    grep -q "fused attention,.*way=${6:-${of#*:}}" <<<"$said" ||
+      wrong "$1 on ${of%:*}: no fused attention"
     grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
       <<<"$said" && wrong "$1 on ${of%:*}: scores are stored"
   done

@@ -74,7 +74,7 @@ env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
   wrong 'an architecture that it has no code for'
 env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
-  grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
+  grep -q "driver failed: see gpu_driver_error.*(driver: 719)" ||
   wrong 'a driver that fails'
 
 # What could not be loaded as a whole goes, and the next call loads it.

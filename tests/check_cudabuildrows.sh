@@ -24,9 +24,9 @@ counted() { # counted LEAST SCHEDULE
 }
 counted 8 'fused attention, tile for sm_90a: way=wgmma'
 counted 10 'fused attention, tile for sm_90a: way=mma'
-counted 2 'a tile for sm_90a: way=fma'   # several
-counted 2 'a tile for sm_90a: way=wgmma' # likely, rows
-counted 2 'a tile for sm_90a: way=mma'
+counted 2 'tile for sm_90a: way=fma'   # several
+counted 2 'tile for sm_90a: way=wgmma' # likely, rows
+counted 2 'tile for sm_90a: way=mma'
 
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
@@ -43,7 +43,7 @@ called() { # called CAPABILITY MOST SIZE...
 both() { # both ARCHITECTURE NAME...: the module, and the same for the CPU
   module gpu.so "$@"
   shift
-  "$AXON" build "${@/#/--entry=}" -o terminal.c "$data" &&
+  "$AXON" build "${@/#/--entry=}" -o host.c "$data" &&
     "${CC:-cc}" -w -O0 -shared -fPIC host.c -o host.so -lm 2>said ||
     wrong "no host.so: $(head -n 5 said)"
 }

@@ -32,15 +32,16 @@ rows() {
   of backend/cuda/context.c <<'END'
 STREAM_NON_BLOCKING CU_STREAM_NON_BLOCKING
 EVENT_DEFAULT CU_EVENT_DEFAULT
-FUNCTION_DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 END
+  theirs=CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  of backend/cuda/context.c <<<"FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED $theirs"
   of backend/cuda/tensor_map.c <<'END'
-TYPE_16 CU_TENSOR_MAP_DATA_TYPE_UINT16
-TYPE_32 CU_TENSOR_MAP_DATA_TYPE_UINT32
-TYPE_TF32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+DATA_TYPE_UINT16 CU_TENSOR_MAP_DATA_TYPE_UINT16
+DATA_TYPE_UINT32 CU_TENSOR_MAP_DATA_TYPE_UINT32
+DATA_TYPE_TFLOAT32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
 INTERLEAVE_NONE CU_TENSOR_MAP_INTERLEAVE_NONE
-PROMOTION_256 CU_TENSOR_MAP_L2_PROMOTION_L2_256B
-FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+L2_PROMOTION_256B CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+OOB_FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 END
   of backend/cuda/nvrtc.c <<'END'
 NVRTC_INVALID_OPTION NVRTC_ERROR_INVALID_OPTION
@@ -72,14 +73,14 @@ CU_TENSOR_MAP_SWIZZLE_128B 4-1'
     echo "_Static_assert($name == $number, \"$name\");"
   done
   for pair in function:func grid:gridDimX block:blockDimX \
-    shared:sharedMemBytes arguments:kernelParams extra:extra kernel:kern \
-    context:ctx; do
+    shared_bytes:sharedMemBytes args:kernelParams extra:extra \
+    kernel:kern context:ctx; do
     echo "_Static_assert(offsetof(CuKernelNode, ${pair%:*}) =="
     echo "  offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ${pair#*:}), \"$pair\");"
   done
   echo '_Static_assert(sizeof(CuKernelNode) =='
   echo '  sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "a node");'
-  echo '_Static_assert(MAP_BYTES == sizeof(CUtensorMap), "a map");'
+  echo '_Static_assert(TENSOR_MAP_BYTES == sizeof(CUtensorMap), "a map");'
 } >numbers.c
 cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" numbers.c ||
   wrong "our numbers are not those of $headers"

@@ -39,7 +39,8 @@ if [ -x "$rows" ]; then
   done
   unset AXON_SCHEDULES
   for way in mma wgmma; do
-    text=$(grep -l "rows between .* way=$way" "$work"/rows/*.cu | head -n 1)
+    text=$(grep -l "fused attention, .* way=$way" "$work"/rows/*.cu |
+      head -n 1)
     [ -n "$text" ] || wrong "no fused attention by $way"
     [ -z "$text" ] || cp "$text" "$work/texts"
   done
@@ -239,7 +240,7 @@ do print (x @ transpose x)
 END
 echo '* * *x*x*: way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2' >schedules
 said=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'not used: there are not counters' <<<"$said" ||
+grep -q 'not used: too many tiles for the counters' <<<"$said" ||
   wrong "a schedule with more tiles than counters: $said"
 echo '* bf16 *x*x*: way=wgmma n=100' >schedules
 said=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')

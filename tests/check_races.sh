@@ -28,7 +28,7 @@ $cc -include setjmp.h -include stdarg.h -include stddef.h \
   "$work/has.c" 2>/dev/null || exit 0
 setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
 
-rooms='support runtime machine tensor eval session'
+rooms='support runtime machine tensor kernel plan eval session aot editor'
 rooms="$rooms backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
@@ -37,7 +37,7 @@ shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
 shares="$shares|memo_|interrupt"
 if [ "${1:-}" = all ]; then
   tests="$tests api routines mapped replace"
-  rooms="$rooms lexer parser primitives typecheck diagnose backend/cuda"
+  rooms="$rooms lexer parser primitives size typecheck diagnose backend/cuda"
   kernels='1 40' shares=.
 fi
 sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
