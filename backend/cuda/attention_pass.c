@@ -159,8 +159,8 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   for (uint32_t j = 0; j < f->outputs.len; j++) {
     const char *factor = emit_scalar(&w->e, f->outputs.at[j].value_op);
     if (t->pattern.row_factor_divides[j])
-      buffer_printf(out, "l%u = ax_over(l%u, (float)%s);\n", name, name,
-                    factor);
+      buffer_printf(out, "l%u = ax_over(l%u, ax_invert((float)%s));\n", name,
+                    name, factor);
     else
       buffer_printf(out, "l%u *= (float)%s;\n", name, factor);
   }

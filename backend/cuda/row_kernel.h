@@ -63,6 +63,11 @@ typedef struct RowLoop {
   int64_t row_length; /* elements that are shared out: a size */
   CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
   Buffer loads, stores;
+  /* Vector loads of all of a thread's elements, before the loop: so that they
+   * are in flight together.  `early_aligned` is a condition under which
+   * `early_loads` are right; `early_scalar_loads` always are. */
+  Buffer early_loads, early_scalar_loads, early_aligned;
+  uint32_t early_elements;
 } RowLoop;
 
 /* ---- row_loop.c ---- */

@@ -9,6 +9,8 @@ enum {
   DISTRIBUTED_LEVEL = OUTER_LEVEL + 1,
   MAX_UNROLLED_OPS = 64, /* steps of a loop, of which one turn is work enough */
   MAX_BLOCK_THREADS = 1024, /* threads of a block */
+  MAX_EARLY_ELEMENTS = 32,  /* that a thread loads before a loop, but for those
+                               that later loops read again */
   MIN_PENDING_LOADS =
       4, /* vectors that are read in a turn: two turns of a crowd */
 };
@@ -139,6 +141,22 @@ static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
   return false;
 }
 
+/* Loads a whole row's elements of a thread before the loop. */
+static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
+                           uint32_t axis, const char *name) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const char *to = format(e, "%s + t * %u", name, n->vector_width);
+  const char *left = format(e, "%u", n->vector_width);
+  cuda_put_vector_load(w, &n->early_loads, s, axis, to, "first", "true || ",
+                       left);
+  cuda_put_vector_load(w, &n->early_scalar_loads, s, axis, to, "first",
+                       "false && ", left);
+  buffer_printf(&n->early_aligned, "%sax_aligned(p%u)",
+                n->early_aligned.len ? " && " : "", s->input);
+  n->early_elements += n->vectors_in_registers * n->vector_width;
+}
+
 /* A read of the row: from registers, as a vector, or NULL: as it stands. */
 static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   CudaWriter *w = t->w;
@@ -156,26 +174,32 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
     return cuda_load_element(e, s->dtype, name, index);
   bool keeps = n->vectors_in_registers && whole && is_read_again(t, n, s) &&
                (vector || n->vector_width == 1);
+  bool early =
+      vector && n->vectors_in_registers && whole &&
+      (keeps || n->early_elements + n->vectors_in_registers * n->vector_width <=
+                    MAX_EARLY_ELEMENTS);
   if (!vector && !keeps)
     return NULL;
   name = format(e, "r%u", e->next_id++);
   const char *type = memory_type(s->dtype);
-  if (keeps) {
+  if (keeps || early) {
     buffer_printf(&t->body, "%s %s[%u];\n", type, name,
                   n->vectors_in_registers * n->vector_width);
-    VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
+    if (keeps)
+      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
   } else {
     buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
   }
   const char *element =
-      cuda_load_element(e, s->dtype, name, keeps ? index : "v");
+      cuda_load_element(e, s->dtype, name, keeps || early ? index : "v");
   if (!vector)
     return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
                   emit_affine(e, s->address), element);
-  cuda_put_vector_load(w, &n->loads, s, axis,
-                       keeps ? format(e, "%s + t * %u", name, n->vector_width)
-                             : name,
-                       "first", "", format(e, "%u", n->vector_width));
+  if (early)
+    put_early_load(t, n, s, axis, name);
+  else
+    cuda_put_vector_load(w, &n->loads, s, axis, name, "first", "",
+                         format(e, "%u", n->vector_width));
   return element;
 }
 
@@ -233,22 +257,33 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   e->vector_level = level;
 }
 
-void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
-              const char *to) {
+/* Does each thread have all of its elements, so that no bound is checked? */
+static bool is_full_row(const CudaWriter *w, const RowLoop *n) {
+  return n->row_length == (int64_t)n->vectors_in_registers *
+                              w->s->group_threads * n->vector_width;
+}
+
+/* The head of a loop: its variable, and what of addresses changes with it. */
+static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
+                      const char *from, const char *to) {
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type;
   uint32_t last = n->distributed_axes[n->distributed_count - 1],
            step = w->s->group_threads * n->vector_width;
-  if (n->vectors_in_registers)
+  if (n->vectors_in_registers) {
     buffer_printf(out,
                   "#pragma unroll\nfor (int t = 0; t < %u; t++) {\n"
-                  "const %s j = (t * %u + lane) * %u;\n"
-                  "if (j < %s) {\n",
+                  "const %s j = (t * %u + lane) * %u;\n",
                   n->vectors_in_registers, type, w->s->group_threads,
-                  n->vector_width, to);
-  else
+                  n->vector_width);
+    if (is_full_row(w, n))
+      buffer_puts(out, "{\n");
+    else
+      buffer_printf(out, "if (j < %s) {\n", to);
+  } else {
     buffer_printf(out, "for (%s j = %s; j < %s; j += %u) {\n", type, from, to,
                   step);
+  }
   if (n->vector_width == 1) {
     cuda_put_unravel(w, out, n->loop, n->distributed_count, n->distributed_axes,
                      "j");
@@ -264,12 +299,33 @@ void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
                      n->distributed_axes, "group");
   }
   emit_append(out, &e->level_code[DISTRIBUTED_LEVEL]);
+}
+
+static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
+                            const char *from, const char *to) {
+  buffer_printf(out, "if (%.*s) {\n", (int)n->early_aligned.len,
+                n->early_aligned.text);
+  open_loop(w, n, out, from, to);
+  emit_append(out, &n->early_loads);
+  buffer_puts(out, "}\n}\n} else {\n");
+  open_loop(w, n, out, from, to);
+  emit_append(out, &n->early_scalar_loads);
+  buffer_puts(out, "}\n}\n}\n");
+}
+
+void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
+              const char *to) {
+  Emitter *e = &w->e;
+  uint32_t last = n->distributed_axes[n->distributed_count - 1];
+  if (n->early_loads.len)
+    put_early_loads(w, n, out, from, to);
+  open_loop(w, n, out, from, to);
   emit_append(out, &n->loads);
   if (n->vector_width > 1) {
     buffer_printf(out,
                   "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
                   "const %s i%u = first + v;\n",
-                  n->vector_width, type, last);
+                  n->vector_width, w->dialect.index_type, last);
     emit_append(out, &e->level_code[DISTRIBUTED_LEVEL + 1]);
   }
 }
@@ -347,6 +403,7 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
       .loop = loop, .loop_index = at, .vector_width = 1, .row_length = 1};
   n->kind = row_loop_kind(loop);
   n->loads = n->stores = none;
+  n->early_loads = n->early_scalar_loads = n->early_aligned = none;
   if (n->kind != ROW_SCALAR)
     n->distributed_count =
         cuda_distributed_axes(loop, w->s, n->distributed_axes);

@@ -377,13 +377,23 @@ static bool is_row_sum(const Emitter *e, const KernelOp *s) {
          e->locals[s->source_loop][s->source_output].is_row_sum;
 }
 
+/* The reciprocal is computed where the sum is, before the loop: within it, the
+ * conditions of an unrolled loop would keep compilers from hoisting it. */
+static const char *emit_row_sum_division(Emitter *e, const KernelOp *s,
+                                         const char *const *a) {
+  uint32_t name = e->next_id++;
+  buffer_printf(emit_block_at(e, e->op_levels[s->args[1]]),
+                "const ax_inverse d%u = ax_invert(%s);\n", name, a[1]);
+  return format(e, "%s(%s, d%u)", e->dialect->divide_by_row_sum, a[0], name);
+}
+
 static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
                                        const KernelOp *s, char class,
                                        bool is_vector, const char *const *a) {
   const PrimText *uniform = &map_info[s->op].uniform;
   if (s->op == PRIM_DIV && class == 'f' && e->dialect->divide_by_row_sum &&
       is_row_sum(e, &e->loop->ops.at[s->args[1]]))
-    return format(e, "%s(%s, %s)", e->dialect->divide_by_row_sum, a[0], a[1]);
+    return emit_row_sum_division(e, s, a);
   if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
     return emit_fallible(e, op_index, s, is_vector, a);
   if (has_uniform_argument(e, s, class))
