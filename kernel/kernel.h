@@ -323,8 +323,9 @@ typedef struct AttentionPattern {
   uint32_t qk_column_factors,
       pv_column_factors; /* factors that have the row's axis in the first,
                             and the columns in the second product */
-  /* What is between them, over the outer axes and the row's: its STEP_LOCALs
-     are the first product's values, and what is left of whole rows. */
+  /* What is between them, over the outer axes and the row's: its
+     KOP_LOAD_LOCALs are the first product's values, and what is left of whole
+     rows. */
   LoopNest *row_loop;
   uint32_t unnormalized_weight; /* the weight, but for its factors; */
   uint32_t score;     /* exp (score - the largest of the row), or the same */

@@ -35,7 +35,7 @@ static const char magic[8] = "axon\1\r\n";
 
 #define DEFAULT_CACHE_LIMIT_BYTES ((uint64_t)512 << 20)
 
-/* Of this process: see add_counts. */
+/* Of this process: see count_event. */
 static _Atomic uint64_t hit_count, miss_count, cached_bytes;
 static _Atomic pid_t counting_pid;
 

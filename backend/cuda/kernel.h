@@ -57,8 +57,9 @@ typedef struct CudaSchedule {
 enum { CUDA_MAX_SCRATCH_BLOCKS = 1024 };
 
 /* What the last of the pointers points to: a word for what checks find, and
- * counters of blocks that are done, from COUNTERS_AT on.  All of it is 0 before
- * a pass, and the counters are after it.  (Of a module, the word alone.) */
+ * counters of blocks that are done, from CUDA_COUNTERS_OFFSET on.  All of it is
+ * 0 before a pass, and the counters are after it.  (Of a module, the word
+ * alone.) */
 enum {
   CUDA_COUNTER_COUNT = 4096,
   CUDA_COUNTERS_OFFSET = 256,
