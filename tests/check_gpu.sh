@@ -10,7 +10,8 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 . "$here/tests/cuda_fakes.sh"
 export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"
 export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here"
-export AXON BUILD="$build" GPU_KEPT="$work/kept"
+# the simulator takes longer than a GPU
+export AXON BUILD="$build" GPU_KEPT="$work/kept" GPU_SECONDS=300
 families=("$here"/tests/gpu/*.axn)
 said=$(PATH=/usr/bin:/bin "$here/tests/gpu.sh" 1 0 2>&1) ||
   wrong "$(grep -v '^ok' <<<"$said")"

@@ -5,7 +5,7 @@
 #
 #     tools/carry.sh OUT.tar.xz
 #
-# There: `tar xf OUT.tar.xz`, `cd axon-carried`, `tests/gpu.sh`, `bench/gpu.sh`.
+# There: `tar xf OUT.tar.xz`, `cd axon-carried`, `tools/first_gpu.sh`.
 # libc there must not be older than the one here; the last line says which.
 set -eu
 [ $# = 1 ] && [ "${1#-}" = "$1" ] || {
@@ -32,7 +32,7 @@ done
 make -s -j"${JOBS:-$(nproc)}" "${programs[@]}"
 
 to=$work/axon-carried
-mkdir -p "$to/tests/unit" "$to/lib" "$to/bench"
+mkdir -p "$to/tests/unit" "$to/lib" "$to/bench" "$to/tools"
 for file in "${programs[@]}"; do
   strip -o "$to/$file" "$file"
   needed=$(ldd "$to/$file" | awk '{print $1}' |
@@ -48,6 +48,7 @@ cp "$(ldd tests/unit/kernels_test | awk '/libcmocka/ {print $3}')" "$to/lib"
 cp -r examples "$to"
 cp -r tests/gpu.sh tests/gpu tests/close.awk "$to/tests"
 cp -r bench/gpu bench/gpu.sh bench/lib.sh "$to/bench"
+cp tools/first_gpu.sh "$to/tools"
 git -C "$source" describe --always --dirty >"$to/COMMIT"
 tar cJf "$out" -C "$work" axon-carried
 libc=$(objdump -T "$to/axon" "$to/tests/unit/kernels_test" |

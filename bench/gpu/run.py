@@ -48,10 +48,11 @@ class Axon:
         path.write_text(workloads.program(w, folder) + more)
         return str(path)
 
-    def time(self, w, seconds):
+    def time(self, w, seconds, timeout=120):
         """Milliseconds, by the GPU's clock."""
         text = self.call("bench", "-q", "--json", "--target", "cuda",
-                         "--seconds", str(seconds), self.write(w), "run")
+                         "--seconds", str(seconds), self.write(w), "run",
+                         timeout=timeout)
         row = json.loads(text)["results"][0]
         if "error" in row:
             raise Failed(row["error"])

@@ -718,8 +718,10 @@ static void test_in_place(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      TEST(test_single_things), TEST(test_large_things),   TEST(test_texts),
-      TEST(test_in_place),      TEST(test_random_kernels),
+      /* First what forks: the driver of a GPU that this process has begun
+       * does not work in its children. */
+      TEST(test_random_kernels), TEST(test_texts), TEST(test_single_things),
+      TEST(test_large_things), TEST(test_in_place),
   };
   parse_seeds(argc, argv, 60);
   counting = counting_backend();

@@ -1,0 +1,73 @@
+#!/bin/bash
+# The first runs on a GPU, in calls of less than ten minutes each: on a machine
+# that has one, beside what `tools/carry.sh` made (axon-carried) or in a built
+# checkout.
+#
+#     tools/first_gpu.sh [STAGE...]
+#
+#     about    the machine, its driver and its compiler
+#     ladder   every family of kernels against the reference backend, from
+#              pointwise to clusters of thread blocks, then some random graphs
+#     sane     the families under compute-sanitizer's memcheck
+#     bench    the benchmark's main rows with their peers
+#     sweep    schedules of products and attention, one after another
+#     graphs   random graphs alone, more of them
+#
+# All of them, one after the other, where none is named.  FIRST_MINUTES (9) is
+# the time of a call; FIRST_OUT (first-gpu) is the folder of what they leave,
+# whole files after each row, and OUT, where it is set, gets them in one
+# archive, gpu-evidence.tar.gz, also when a stage fails.  FIRST_NAMES are
+# workloads for bench and sweep.
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+cd "$here" || exit 1
+minutes=${FIRST_MINUTES:-9}
+out=$(realpath -m "${FIRST_OUT:-first-gpu}")
+mkdir -p "$out"
+[ $# -gt 0 ] || set -- about ladder bench sweep sane graphs
+[ ! -d lib ] || export LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH-}
+read -ra names <<<"${FIRST_NAMES-}"
+bad=0
+
+left() { # minutes that are left, of at most $1
+  awk -v s="$SECONDS" -v all="$minutes" -v most="${1:-99}" \
+    'BEGIN { m = all - s / 60; m = m < most ? m : most; print (m > 0 ? m : 0) }'
+}
+keep() {
+  [ -z "${OUT-}" ] || tar czf "$OUT/gpu-evidence.tar.gz" -C "$out" .
+}
+trap keep EXIT
+about() {
+  date -u '+%Y-%m-%d %H:%M UTC'
+  cat COMMIT 2>/dev/null
+  nvidia-smi --format=csv,noheader \
+    --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit
+  AXON_TARGET=cuda timeout 60 ./axon doctor | grep -E '^(gpu|driver|nvrtc) '
+}
+stage() { # stage NAME COMMAND...: its output to a file of that name, too
+  echo "== $1, at $SECONDS s"
+  "${@:2}" 2>&1 | tee "$out/$1.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || bad=1
+  keep
+}
+families() { # families KEPT MINUTES SEED COUNT SETTINGS...
+  env GPU_KEPT="$out/$1" GPU_MINUTES="$2" "${@:5}" tests/gpu.sh "$3" "$4"
+}
+for stage in "$@"; do
+  case $stage in
+  ladder) stage ladder families ladder "$(left 4)" 1 160 GPU_TOOLS=none ;;
+  graphs) stage graphs families graphs "$(left)" 1000 600 GPU_TOOLS=none \
+    GPU_FAMILY=none ;;
+  sane) stage sane families sane "$(left 4)" 1 0 GPU_TOOLS=memcheck ;;
+  bench) stage bench bench/gpu.sh --out "$out/bench-table" \
+    --minutes "$(left 5)" "${names[@]}" ;;
+  sweep) stage sweep "${PYTHON:-python3}" bench/gpu/sweep.py \
+    "$out/sweep-table" "$(left)" "${names[@]}" ;;
+  about) stage about about ;;
+  *)
+    sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'
+    exit 2
+    ;;
+  esac
+done
+exit "$bad"
