@@ -39,6 +39,7 @@ keep() {
 trap keep EXIT
 about() {
   date -u '+%Y-%m-%d %H:%M UTC'
+  uname -r
   cat COMMIT 2>/dev/null
   nvidia-smi --format=csv,noheader \
     --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit

@@ -3,6 +3,7 @@ the machine can do at all, as this run measures it.  Each result is compared
 with a peer's before anything is timed."""
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import math
@@ -42,8 +43,8 @@ class Axon:
             raise Failed(lines[0] if lines else f"status {run.returncode}")
         return run.stdout
 
-    def write(self, w, more=""):
-        path = self.scratch / "timed.axn"
+    def write(self, w, more="", name="timed"):
+        path = self.scratch / (name + ".axn")
         folder = os.path.relpath(HERE / "kernels", self.scratch)
         path.write_text(workloads.program(w, folder) + more)
         return str(path)
@@ -70,6 +71,26 @@ class Axon:
         text = self.call("run", "-q", "--target", target,
                          self.write(w, workloads.SUMS))
         return [float(x) for x in text.strip().strip("()").split(",")]
+
+    def prepare(self, pairs, jobs=None):
+        """Compiles kernels for later runs, as many at a time as there are
+        processors: workloads, each with the lines of AXON_SCHEDULES or none."""
+        def one(k, w, lines):
+            more = {}
+            if lines is not None:
+                path = self.scratch / f"prepared{k}.schedules"
+                path.write_text(lines)
+                more["AXON_SCHEDULES"] = str(path)
+            try:
+                self.call("plan", "-q", "--target", "cuda",
+                          self.write(w, name=f"prepared{k}"), "-e", "run ()",
+                          AXON_TINY="0", **more)
+            except Failed:
+                pass    # whoever runs it says why
+        with concurrent.futures.ThreadPoolExecutor(
+                jobs or os.cpu_count()) as pool:
+            for k, (w, lines) in enumerate(pairs):
+                pool.submit(one, k, w, lines)
 
     def plan(self, w, arch):
         """Of the last run: predicted milliseconds, kernels, what they use.  What
@@ -380,6 +401,7 @@ def run_all(chosen, axon, peers, options):
                                              for k, v in took.items()))
     except Failed as error:
         report.say(f"a process: {error}")
+    axon.prepare([(w, None) for w in chosen[:4 * int(options.minutes + 1)]])
     report.say(HEAD)
     rows, left = report.all["rows"], []
     for w in chosen:

@@ -29,7 +29,7 @@ PRODUCTS = [("as chosen", "")] + [
                        (2, 0, 8, "1x1"), (2, 0, 16, "1x2"))] + [
     ("128x256 stages=3 store=shared", WIDE + "stages=3 flight=2 stream=0 "
      "store=shared cluster_m=2 cluster_n=1"),
-    ("128x128 ping-pong", "way=wgmma m=128 n=128 warps_m=4 pingpong=1 stages=5 "
+    ("128x128 ping-pong", "way=wgmma m=128 n=128 warps_m=2 pingpong=1 stages=5 "
      "persistent=1 stream=0 cluster_m=2 cluster_n=1 " + STORE),
     ("64x256 ping-pong", "way=wgmma m=64 n=256 warps_m=2 pingpong=1 stages=4 "
      "persistent=1 stream=0 cluster_m=2 cluster_n=1 " + STORE),
@@ -76,6 +76,7 @@ def main(out, minutes="8", *names):
         for w in workloads.ALL:
             if not any(n in w.name for n in names or NAMES):
                 continue
+            axon.prepare([(w, text + "\n") for _, text in schedules(w)])
             for name, text in schedules(w):
                 if time.monotonic() > end:
                     return say("no time was left")
