@@ -1,9 +1,9 @@
 #!/bin/bash
-# Words that Axon does not use any more stay out: tests/lint_words.txt lists
+# Words that Axon no longer uses stay out: tests/lint_words.txt lists
 # them, one rule a line: regular expression, replacement, scope.
-#   text  what the program says: golden files, manual page and completions,
-#         help and the explanations of errors
-#   name  identifiers and file names, in all sources
+#   text  messages and documents: golden files, manual page, completions, help,
+#         explanations of errors, all pages in Markdown
+#   name  identifiers and file names: in sources, scripts and documents
 set -u
 cd "$(dirname "$0")/.." || exit 1
 git ls-files >/dev/null 2>&1 || {
@@ -11,19 +11,21 @@ git ls-files >/dev/null 2>&1 || {
   exit 0
 }
 rules=tests/lint_words.txt
-patterns=$(mktemp) || exit 1
-trap 'rm -f "$patterns"' EXIT
 bad=0
 
-look() { # look SCOPE OPTIONS PATHSPEC...
-  awk -F '\t' -v scope="$1" '!/^#/ && $3 == scope { print $1 }' $rules \
-    >"$patterns"
-  git grep -nIE "$2" -f "$patterns" -- "${@:3}" ':!tests/lint_words.*' || return
+# One alternation of all rules: git is fifty times slower with a pattern each.
+look() { # look SCOPE OPTION PATHSPEC...
+  words=$(awk -F '\t' -v scope="$1" '!/^#/ && $3 == scope {
+    printf "%s%s", sep, $1; sep = "|"
+  }' $rules)
+  LC_ALL=C git grep -nIE "$2" -e "$words" -- "${@:3}" ':!tests/lint_words.*' ||
+    return
   bad=1
 }
 
 look text --no-color 'tests/*.err' 'tests/*.bug' 'tests/*.plan' 'tests/*.repl' \
-  doc/axon.1 completions cli/help.c support/catalog.def
-look name -w '*.c' '*.h' '*.def' '*.inc' '*.l' '*.y' '*.am'
+  doc/axon.1 completions cli/help.c support/catalog.def '*.md'
+look name -w '*.c' '*.h' '*.def' '*.inc' '*.l' '*.y' '*.am' '*.hh' '*.cuh' \
+  '*.sh' '*.py' '*.md'
 [ $bad = 0 ] || echo "$rules has the words to write instead."
 exit $bad
