@@ -12,17 +12,24 @@
 #include <string.h>
 
 enum {
-  MAX_SM_BLOCKS = 16,   /* of a multiprocessor */
-  LATENCY_CLOCKS = 700, /* clocks until L2 answers, with memory behind it */
-  STAGE_CLOCKS = 60,    /* to wait for and begin a stage */
-  BLOCK_CLOCKS = 1500,  /* to begin a block, and end it */
-  /* To write, find and add partial sums, beside their bytes.  Measured on an
-   * H200: 14 us for tiles of 128 x 256
-   * (bench/results/2026-11-28-gpu-sweep.txt). */
-  STREAM_K_CLOCKS = 20000,
+  MAX_SM_BLOCKS = 16,     /* of a multiprocessor */
+  LATENCY_CLOCKS = 700,   /* clocks until L2 answers, with memory behind it */
+  STAGE_CLOCKS = 60,      /* to wait for and begin a stage */
+  BLOCK_CLOCKS = 1500,    /* to begin a block, and end it */
+  STREAM_K_CLOCKS = 3000, /* to find parts of sums, beside their bytes */
+  /* From a load of a stage until its data is there, while all multiprocessors
+   * load.  Measured on an H200: tiles of 64 x 64, whose products take less
+   * time, took 333 clocks a stage with 6 stages in flight
+   * (bench/results/2026-11-28-gpu-sweep-2.txt). */
+  STAGE_LATENCY_CLOCKS = 2000,
   PERSISTENT_TILE_CLOCKS =
-      600,             /* the same of one that goes on to other tiles */
-  CLUSTER_CLOCKS = 10, /* for its blocks to have a stage empty together */
+      600, /* the same of one that goes on to other tiles */
+  /* What a second block of a cluster adds to that, since a stage is loaded when
+   * it is empty in both. */
+  CLUSTER_LATENCY_CLOCKS = 600,
+  /* For the blocks of a cluster to have a stage empty together.  Measured
+   * there: 1.6 us of 128 stages, 2.9 us of 224. */
+  CLUSTER_CLOCKS = 24,
   SHARED_BYTES_PER_CLOCK = 128, /* per clock */
   STORE_BYTES = 16,             /* that are stored at once */
   BASE_REGISTERS = 40,          /* that all kernels have, */
@@ -33,6 +40,10 @@ enum {
    * an H200, and without 1.47 ms. */
   MAX_UNROLLED_EPILOGUE_OPS = 8192,
 };
+
+/* By how much the part of a product that stream-K shares runs slower.  Measured
+ * on an H200: 0.35 to 0.6 (bench/results/2026-11-28-gpu.txt, -gpu-2.txt). */
+static const double STREAM_K_SLOWDOWN = 0.5;
 
 static const GpuSpec gpus[] = {
 #define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
@@ -208,9 +219,10 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double shared = (copied + loaded) / SHARED_BYTES_PER_CLOCK;
   double l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
               (gpu->l2_bytes_per_clock / gpu->sms);
-  /* what is nearly as busy as the busiest gets in its way */
-  double max =
-      cbrt(math * math * math + shared * shared * shared + l2 * l2 * l2);
+  /* What is nearly as busy as the busiest slows it down a little: on an H200,
+   * matmuls of 128 x 256 tiles reach 98 % of what tensor cores alone would
+   * take, with shared memory as busy and L2 at three quarters. */
+  double max = pow(pow(math, 8) + pow(shared, 8) + pow(l2, 8), 1 / 8.0);
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= 12.0 / (4 * WARP);
@@ -264,7 +276,9 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   if (blocks <= 0)
     return 0;
   double each = blocks * stage_clocks(shape, gpu, s);
-  double waiting = LATENCY_CLOCKS / (double)(s->stages - 1);
+  double latency = STAGE_LATENCY_CLOCKS +
+                   CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
+  double waiting = latency / (s->stages - 1);
   double overhead = s->way == MMA_KIND_WGMMA
                         ? CLUSTER_CLOCKS * (gemm_cluster_size(s) - 1.0)
                         : STAGE_CLOCKS;
@@ -327,12 +341,15 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
     double rest = tiles - full_waves * sms,
            remainder_stages = rest * stages / sms;
     double extra = rest > 0 ? stream_k_clocks(gpu, s, rest) : 0;
-    return smooth_max((full_waves * wave_clocks(shape, gpu, s, 1, stages) +
-                       wave_clocks(shape, gpu, s, remainder_stages > 0,
-                                   ceil(remainder_stages)) +
-                       extra) /
-                          gpu->clock_hz,
-                      bytes_moved(shape, gpu, s) / gpu->dram_bandwidth);
+    /* blocks are at different terms, and do not find each other's operands in
+     * L2 */
+    double shared = wave_clocks(shape, gpu, s, remainder_stages > 0,
+                                ceil(remainder_stages)) *
+                    (1 + STREAM_K_SLOWDOWN);
+    return smooth_max(
+        (full_waves * wave_clocks(shape, gpu, s, 1, stages) + shared + extra) /
+            gpu->clock_hz,
+        bytes_moved(shape, gpu, s) / gpu->dram_bandwidth);
   }
   double rest = ceil((tiles - full_waves * sms * blocks) / sms);
   double clocks = full_waves * wave_clocks(shape, gpu, s, blocks, stages) +
