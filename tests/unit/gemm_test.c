@@ -235,8 +235,13 @@ static void test_chosen_group(void **state) {
   assert_true(gpu_spec("sm_90a", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
   assert_true(s.way == MMA_KIND_WGMMA && s.store == STORE_TMA);
-  assert_int_equal(gemm_cluster_size(&s), 2);
-  assert_int_equal(gemm_max_grid_blocks(&s, &gpu) % 2, 0);
+  /* as bench/results/2026-11-28-gpu-sweep.txt has it: 0.1688 ms, and with
+   * clusters of two 0.1693 ms, and with stream-K 0.1787 ms */
+  assert_int_equal(gemm_cluster_size(&s), 1);
+  assert_int_equal(s.stream, 0);
+  GemmSchedule pairs = s;
+  pairs.cluster_m = 2;
+  assert_int_equal(gemm_max_grid_blocks(&pairs, &gpu) % 2, 0);
   shape.epilogue_ops = 100;
   assert_true(gemm_choose(&shape, &gpu, &s, &other));
   assert_true(s.store == STORE_SHARED && other > seconds);
