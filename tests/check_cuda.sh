@@ -59,7 +59,9 @@ AXON_TARGET=cuda "$AXON" plan b.axn 2>&1 | grep -q 'Planned for sm_90a' ||
 # Tasks are tiles, also where their sums are cut up: 4096 * 2048 / (m * n).
 echo 'fun x n = bf16 (uniform (key n) [n, 8192] : f32[n, 8192])
 do print (sum (f32 (x 4096 @ transpose (x 2048))))' >d.axn
-said=$("$AXON" plan --target cuda:sm_90a d.axn 2>&1 | tr -s ' \n' ' ')
+echo 'sm_90a bf16 *x*x*: stream=1' >stream
+said=$(AXON_SCHEDULES=stream "$AXON" plan --target cuda:sm_90a d.axn 2>&1 |
+  tr -s ' \n' ' ')
 grep -qE 'in 256 tasks of tile .* m=128 n=256 .* stream=1' <<<"$said" ||
   wrong "axon plan: tasks of a stream: $said"
 echo 'sm_90a f16 *x*x*: stages=four' >sch

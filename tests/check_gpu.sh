@@ -19,7 +19,8 @@ grep -q "^${#families[@]} ok, 0 failed" <<<"$said" ||
   wrong "$(tail -n 1 <<<"$said")"
 said=$(PATH=/usr/bin:/bin GPU_MINUTES=0 GPU_FAMILY=points "$here/tests/gpu.sh" \
   1 12 2>&1) &&
-  grep -q '^no time was left for family points, ex.*kernels_test 11 to 12' <<<"$said" ||
+  grep -q '^no time was left for family points, ex.*kernels_test 11 to 12' \
+    <<<"$said" ||
   wrong "no end: $said"
 said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points "$here/tests/gpu.sh" 1 0 2>&1) &&
   wrong 'a driver that fails is not seen'

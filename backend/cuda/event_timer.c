@@ -5,9 +5,9 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device.h"
 
-/* As many bytes as the peers of bench/gpu.sh write.  That takes about 0.3 ms, in
- * which the host launches the kernels: otherwise the time of the host would be
- * measured for kernels of 20 us. */
+/* As many bytes as the peers of bench/gpu.sh write.  That takes about 0.3 ms.
+ * The host launches the kernels meanwhile: otherwise the time of the host would
+ * be measured for kernels of 20 us. */
 enum { MIN_L2_FLUSH_BYTES = 1 << 30 };
 
 static bool prepare_timer(Device *d, Fault *fault) {

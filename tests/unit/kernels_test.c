@@ -720,8 +720,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       /* First what forks: the driver of a GPU that this process has begun
        * does not work in its children. */
-      TEST(test_random_kernels), TEST(test_texts), TEST(test_single_things),
-      TEST(test_large_things), TEST(test_in_place),
+      TEST(test_random_kernels), TEST(test_texts),    TEST(test_single_things),
+      TEST(test_large_things),   TEST(test_in_place),
   };
   parse_seeds(argc, argv, 60);
   counting = counting_backend();
