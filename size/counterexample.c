@@ -16,8 +16,7 @@ enum {
   MAX_RANDOM_TUPLES = 6000,
 };
 
-typedef struct PostfixProgram { /* postfix form; num of a variable is its slot
-                                 */
+typedef struct PostfixProgram { /* postfix form; num: slot of a variable */
   DimOp *ops;
   uint32_t count;
 } PostfixProgram;

@@ -90,8 +90,7 @@ typedef struct Term {
 struct Dim {
   uint32_t term_count, hash, weight;
   uint16_t depth;
-  bool has_meta; /* contained an unsolved meta or a product when it was created
-                  */
+  bool has_meta;      /* contained an unsolved meta or a product when created */
   bool has_unguarded; /* contains an unguarded division */
   Dim *resolved; /* cached by substitute.c: the resolved form, if it differs */
   uint64_t resolved_generation; /* value of the counter when `resolved` was

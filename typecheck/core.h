@@ -101,7 +101,7 @@ typedef enum CoreKind {
   CORE_FIELD,  /* field `label` of items[0] */
   CORE_WITH,   /* items[0] with fields labels = items[1..] */
   CORE_CON,    /* con, applied to items[0] unless item_count == 0. A constructor
-                  with an argument that is used as a function becomes a CORE_LAM */
+                  used as a function becomes a CORE_LAM */
   CORE_LIST,   /* items */
   CORE_CONS,   /* items[0] :: items[1] */
   CORE_TENSOR, /* [a, b, c]: stacks scalars or tensors along a new leading axis.

@@ -131,8 +131,7 @@ struct Type {
   TyVar *var;
   ElemVar *elem;
   Shape *shape;
-  Dim *singleton; /* TY_TENSOR: the size that the integer equals; NULL: unknown
-                   */
+  Dim *singleton; /* TY_TENSOR: size that the integer equals, or NULL */
   Sym *label;
   bool optional;
   Type
@@ -271,8 +270,7 @@ typedef VEC(Binding *) Bindings;
 
 /* ---- schemes and bindings ---- */
 
-struct Scheme { /* type scheme; variables of level LEVEL_GENERIC are quantified
-                 */
+struct Scheme { /* type scheme; quantifies variables of LEVEL_GENERIC */
   Type *type;
   Constraint **given;
   uint32_t given_count;
@@ -499,8 +497,7 @@ struct Checker {
       *pattern_bindings;    /* variables bound by the global pattern, or NULL */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
-  bool needs_recheck; /* retracted_singletons grew: check the declaration again
-                       */
+  bool needs_recheck;       /* retracted_singletons grew: check once more */
   VEC(SchemeInstance *) instances;
   uint32_t depth;
   uint32_t work;   /* type-walk steps of this declaration (charge_work) */
