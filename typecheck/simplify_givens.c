@@ -97,8 +97,8 @@ static int64_t gcd(int64_t a, int64_t b) {
 
 /* Merges q % p == 0 and (q/r) % s == 0 to q % lcm(p, r*s) == 0.  This is
    correct if r divides p, since q/r is then exact.  It is also correct if p
-   divides s and p
-   >= r: the remainder of q by r*s is then less than r and a multiple of p. */
+   divides s and p is at least r: the remainder of q by r*s is then less than r
+   and a multiple of p. */
 static bool merge_divisibility_facts(Checker *c, Constraint *k,
                                      const DivisibilityFact *a,
                                      const DivisibilityFact *b) {
