@@ -58,8 +58,7 @@ typedef struct ParseState {
   uint32_t file;
   Lexer lexer;
   TokenStream *tokens;
-  int start_token; /* selects the start symbol; returned before all other tokens
-                    */
+  int start_token;      /* selects the start symbol; returned first */
   bool allow_bare_expr; /* DEC_EXPR is allowed at top level */
 
   /* Errors. */

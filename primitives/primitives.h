@@ -45,11 +45,11 @@ PrimId prim_by_name(const char *name); /* PRIM_NONE if there is none */
 
 /* ---- class MAP: map.def ---- */
 
-typedef enum ArithStatus { /* how an operation on one element may fail */
-                           ARITH_OK,
-                           ARITH_DIVIDE_BY_ZERO, /* integer division by zero */
-                           ARITH_NEGATIVE_POWER, /* integer to a negative power
-                                                  */
+/* How an operation on one element may fail. */
+typedef enum ArithStatus {
+  ARITH_OK,
+  ARITH_DIVIDE_BY_ZERO, /* integer division by zero */
+  ARITH_NEGATIVE_POWER, /* integer to a negative power */
 } ArithStatus;
 
 typedef struct PrimText { /* C text; NULL if there is none */
