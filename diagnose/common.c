@@ -1,5 +1,5 @@
-/* What all errors share: how places and types are called in them, and what they
- * show besides. */
+/* Shared by all error messages: how they name places and types, and details
+   that they add. */
 #include "diagnose/internal.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ Diag *error_find_at(Checker *c, Span span) {
 
 /* ---- the path by which it came to this ---- */
 
-/* The other place that has to do with it. */
+/* Labels the related location. */
 void error_add_labels(Checker *c, Diag *d, const Origin *o) {
   if (o->other_span.file && o->kind == ORIGIN_ANNOTATION)
     diag_add_label(c->arena, d, o->other_span, "the annotation");
@@ -167,7 +167,7 @@ static void collect_skolem(void *arg, DimVar *v) {
     r->at[r->count++] = v;
 }
 
-/* A value of the same name, which is the one that is meant in expressions. */
+/* Labels a value of the same name: expressions refer to that value. */
 static void label_shadowing_value(Checker *c, Diag *d, const DimVar *v) {
   for (const Scope *s = c->scope; s; s = s->outer)
     if (s->name == v->name && s->dim) {
@@ -196,8 +196,8 @@ static void label_skolems(Checker *c, Diag *d, Constraint *k) {
 
 /* ---- what met ---- */
 
-/* The only axis along which two shapes differ, of each of them; the sizes are
- * aligned at the right. */
+/* Finds the only axis along which two shapes differ, as its position in each.
+   Axes are aligned at the right. */
 bool error_find_one_axis(const Shape *a, const Shape *b, uint32_t *i,
                          uint32_t *j) {
   uint32_t count = 0;
@@ -232,7 +232,7 @@ static void set_found_expected(Checker *c, Diag *d, const Constraint *k) {
   }
 }
 
-/* What a message about a constraint shows besides. */
+/* Adds the details of a constraint to its message. */
 void error_add_details(Checker *c, Diag *d, Constraint *k) {
   set_found_expected(c, d, k);
   error_add_provenance(c, d, k->origin);

@@ -1,4 +1,5 @@
-/* Which file writes the message, or the way out. */
+/* Selects the function that writes a message or a suggestion.  Main entry
+   point: diagnose_refuted. */
 #include "diagnose/internal.h"
 
 void diagnose_refuted(Checker *c, const Refutation *r) {

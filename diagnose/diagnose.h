@@ -1,6 +1,7 @@
-/* diagnose: messages about what the checker has refuted, with labels, notes and
- * fix-its.  The checker calls these through its CheckHost; they read its state
- * (typecheck/view.h) and add to its diagnostics. */
+/* diagnose: messages about contradicted constraints and type errors, with
+   labels, notes and fix-its.  Main entry point: diagnose_refuted.  The checker
+   calls this room through its CheckHost.  Functions here read the checker's
+   state (typecheck/view.h) and add to its diagnostics. */
 #ifndef AXON_DIAGNOSE_H
 #define AXON_DIAGNOSE_H
 
@@ -10,9 +11,9 @@ void diagnose_refuted(Checker *checker, const Refutation *refutation);
 void diagnose_suggest(Checker *checker, Diag *message,
                       const Suggestion *way_out);
 
-/* How the type of a name came about: a note with the shapes on the way and
- * their arithmetic, and marks where sizes were made equal and conditions arose.
- * NULL: it has no type. */
+/* Explains the type of a name as a note: the provenance trace of shapes with
+   their arithmetic, and labels where sizes were unified and constraints arose.
+   Returns NULL if it has no type. */
 const Diag *checker_explain_type(Checker *checker, Binding *binding,
                                  Diags *diags);
 

@@ -1,10 +1,11 @@
-/* What may have been meant by a name that is not there: the nearest one in
- * scope, as a help and as a fix. */
+/* "Did you mean": the nearest name in scope for an unbound one, as help and
+   fix-it. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
-/* Edit distance (Levenshtein 1966) of two short names; `most` + 1 if more. */
+/* Edit distance (Levenshtein 1966) of two short names; max + 1 if it is
+   larger. */
 static int edit_distance(const char *a, const char *b, int max) {
   enum { MAX_NAME_BYTES = 32 };
   size_t n = strlen(a), m = strlen(b);
@@ -27,16 +28,17 @@ static int edit_distance(const char *a, const char *b, int max) {
   return row[m] <= max ? row[m] : max + 1;
 }
 
-/* A search for the nearest name: the first of those that are equally near. */
+/* A search for the nearest name.  Of equally near names, the first wins. */
 typedef struct NameSearch {
   Checker *c;
-  const char *word;   /* that is not there */
-  const char *module; /* whose names are looked at; "" the prelude's */
-  const char *best;   /* or NULL */
-  int best_distance;  /* the distance of what would be better */
+  const char *word;   /* the unbound name */
+  const char *module; /* searched module; "" for the prelude */
+  const char *best;   /* best name, or NULL */
+  int best_distance;  /* distance of the best name; initially the limit */
 } NameSearch;
 
-/* One letter is like all others. */
+/* Starts a search.  Names of one letter get no suggestion: all are equally
+   near. */
 static NameSearch name_search_new(Checker *c, const Sym *word) {
   return (NameSearch){.c = c,
                       .word = word->text,
@@ -75,7 +77,7 @@ static void consider_library_name(void *arg, const char *full) {
     consider(s, arena_strndup(s->c->arena, name, strlen(name)));
 }
 
-/* Short names are like too many of them. */
+/* Searches the library.  Short names get no suggestion: too many are near. */
 static void consider_library(NameSearch *s) {
   for (PrimId id = 1; id < PRIM_COUNT; id++)
     consider_library_name(s, prim_info[id].name);
@@ -83,7 +85,7 @@ static void consider_library(NameSearch *s) {
     s->c->host->library_names(consider_library_name, s);
 }
 
-/* A module of the library that has just this name. */
+/* Finds a module of the library that contains exactly this name. */
 static void find_exact_in_library(void *arg, const char *full) {
   NameSearch *s = arg;
   const char *dot = strchr(full, '.');
@@ -161,7 +163,7 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
   attach_suggestion(&s, d, span);
 }
 
-/* What libraries for Python call them. */
+/* Names in Python libraries, and names here. */
 static const struct {
   const char *theirs, *ours;
 } foreign_labels[] = {{"dim", "axis"},           {"dims", "axis"},
@@ -170,7 +172,7 @@ static const struct {
                       {"scale_factor", "scale"}, {"lr", "rate"},
                       {"num_heads", "heads"},    {"p", "rate"}};
 
-/* Where the label is short for itself (`~axis`), the value keeps its name. */
+/* If the label is shorthand (`~axis`), the value keeps its name. */
 void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
   NameSearch s = name_search_new(c, a->label);
   for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))

@@ -1,4 +1,6 @@
-/* "60 is not a multiple of 8": where only that makes two sizes differ. */
+/* Divisibility errors: "60 is not a multiple of 8", if only that makes two
+   sizes differ.  Main entry points: divisibility_failure and
+   hint_divisibility. */
 #include "diagnose/internal.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@ static bool set_non_multiple(Checker *c, int64_t num, int64_t den,
   return true;
 }
 
-/* Of 60 and 8*n. */
+/* For example of 60 and 8*n. */
 bool divisibility_failure(Checker *c, const Constraint *k, NonMultiple *out) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
   if (dim_is_const(y)) {
@@ -28,27 +30,27 @@ bool divisibility_failure(Checker *c, const Constraint *k, NonMultiple *out) {
 
 /* ---- sizes as they were computed ---- */
 
-/* A term computed twice: rounding down, and exactly. */
+/* A value computed twice: with divisions rounded down, and exactly. */
 typedef struct TracedValue {
   int64_t floor;
   double exact;
-  bool is_affine_of_named; /* it is base/scale + offset, of a size that somebody
-                              knows */
+  bool is_affine_of_named; /* it is base/scale + offset, where base is a size
+                              that the user knows */
   int64_t base, scale, offset;
 } TracedValue;
 
 typedef struct InexactDivision { /* the first division that is not exact */
   bool found, named;
   int64_t num, den;
-  Expr *from;            /* whose size it is, or NULL */
-  uint32_t lookup_count; /* into so many sizes */
+  Expr *from;            /* expression with this size, or NULL */
+  uint32_t lookup_count; /* number of sizes looked up */
 } InexactDivision;
 
 static TracedValue traced_value(int64_t floor, double exact) {
   return (TracedValue){.floor = floor, .exact = exact};
 }
 
-/* A size and a number that is added to it, as of n - k, are still that size. */
+/* A size plus a number, such as n - k, still counts as that size. */
 static TracedValue traced_sum(TracedValue x, TracedValue y, int sign) {
   TracedValue r =
       traced_value(x.floor + sign * y.floor, x.exact + sign * y.exact);
@@ -104,14 +106,14 @@ static bool apply_op(DimOpKind kind, TracedValue x, TracedValue y,
   case DOP_MAX:
     return false;
   }
-  const int64_t limit = (int64_t)1 << 31; /* of what is multiplied */
+  const int64_t limit = (int64_t)1 << 31; /* bounds factors */
   return out->floor < limit && out->floor > -limit;
 }
 
 static bool evaluate(Checker *c, Dim *d, uint32_t depth, TracedValue *out,
                      InexactDivision *u);
 
-/* A variable is what it was solved by, computed; or a size, with a name. */
+/* A variable has the value of its solution, or is a named size. */
 static bool evaluate_var(Checker *c, DimVar *v, uint32_t depth,
                          TracedValue *out, InexactDivision *u) {
   enum { MAX_EVALUATION_DEPTH = 24, MAX_LOOKUPS = 32 };
@@ -131,8 +133,8 @@ static bool evaluate_var(Checker *c, DimVar *v, uint32_t depth,
   return true;
 }
 
-/* The value of d, in which all is known by now, in the form that it had before
- * it was; false: it is not so. */
+/* Evaluates d in the form before its variables were solved.  Returns false if
+   some variable is unknown. */
 static bool evaluate(Checker *c, Dim *d, uint32_t depth, TracedValue *out,
                      InexactDivision *u) {
   enum { MAX_STACK = 32 };
@@ -168,8 +170,8 @@ static Dim *computed_form(Checker *c, Dim *d, Expr *from) {
   return computed ? computed : d;
 }
 
-/* Where both sides are rounded there is no telling.  The sizes may be those of
- * two expressions. */
+/* Finds an inexact division on one side.  With inexact divisions on both sides,
+   the cause is unclear. a and b are expressions with these sizes. */
 static bool find_inexact_division(Checker *c, Dim *left, Expr *a, Dim *right,
                                   Expr *b, NonMultiple *out) {
   InexactDivision u = {.from = a};
@@ -189,7 +191,8 @@ bool divisibility_inexact_division(Checker *c, Dim *left, Dim *right,
   return find_inexact_division(c, left, NULL, right, NULL, out);
 }
 
-/* Halved, doubled and added to what it was: where an axis was odd. */
+/* Finds an axis of odd size that was halved, doubled and then added to the
+   original. */
 static bool find_inexact_operands(Checker *c, const Origin *o,
                                   NonMultiple *out) {
   Type *types[2] = {ty_root(o->actual), ty_root(o->expected)};
@@ -204,7 +207,7 @@ static bool find_inexact_operands(Checker *c, const Origin *o,
     ShapeAxis *x = items[0][count[0] - i], *y = items[1][count[1] - i];
     if (x->tag == SHAPE_DIM && y->tag == SHAPE_DIM &&
         !dim_equal(dim_resolve(c->dims, x->dim), dim_resolve(c->dims, y->dim)))
-      return o->kind == ORIGIN_ELEMENT /* the first one is wanted */
+      return o->kind == ORIGIN_ELEMENT /* report the first one */
                  ? find_inexact_division(c, x->dim, o->right, y->dim, o->left,
                                          out)
                  : find_inexact_division(c, x->dim, o->left, y->dim, o->right,
@@ -219,7 +222,7 @@ static bool is_number(const Expr *e, int64_t n) {
   return e->kind == EX_NUM && !e->is_float && strtoll(e->num, NULL, 0) == n;
 }
 
-/* Or an element of one, as of a shape. */
+/* True if n is an argument, or an element of one, as of a shape. */
 static bool is_argument(const Origin *o, int64_t n) {
   for (uint32_t i = 0; i < o->arg_count; i++) {
     const Expr *e = o->args[i].expr;
@@ -232,7 +235,8 @@ static bool is_argument(const Origin *o, int64_t n) {
   return false;
 }
 
-/* Of so many heads others divide the width; of a size the next multiples. */
+/* The nearest possible values: for a number of heads, divisors of the width;
+   for a size, its multiples. */
 static const char *nearest_multiples(Checker *c, const Origin *o,
                                      NonMultiple m) {
   const int64_t max_multiple = 1 << 16;

@@ -1,12 +1,13 @@
-/* How the type of a name came about, as a note: the shapes on the way to its
- * value with their arithmetic, what made two sizes equal, where each condition
- * comes from, and what its unknown sizes are. */
+/* Explains the type of a name as a note: the shapes on the way to its value
+   with their arithmetic, what unified two sizes, where each constraint comes
+   from, and what its unknown sizes are.  Main entry point:
+   checker_explain_type. */
 #include "diagnose/internal.h"
 
 typedef struct Explanation {
   Checker *c;
   Diag *d;
-  bool library; /* that is what is asked about */
+  bool library; /* the name itself is from the library */
 } Explanation;
 
 static bool is_visible(const Explanation *w, Span span) {
@@ -15,7 +16,7 @@ static bool is_visible(const Explanation *w, Span span) {
   return source && (w->library || !source->is_library);
 }
 
-/* The place nearest to the user that brought something about. */
+/* The origin nearest to the user's text. */
 static const Origin *visible_origin(const Explanation *w, const Origin *o) {
   while (o && !is_visible(w, o->span))
     o = o->body_origin;
@@ -101,7 +102,7 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
   if (!s)
     return NULL;
   VarNames *names = var_names_share(c);
-  const char *type = ty_text(c, s->type); /* gives the names */
+  const char *type = ty_text(c, s->type); /* also chooses the names */
   bool given = s->is_polymorphic && s->given_count;
   const Source *source = sources_get(c->sources, b->span.file);
   Diag *d = diag_note(diags, b->span, "%s : %s", b->name->text,

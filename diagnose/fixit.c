@@ -1,5 +1,5 @@
-/* Changes of the text that do what a help says: written for expressions of the
- * user's, wherever these stand. */
+/* Fix-its: edits of the text that implement a help.  They are only made for the
+   user's own text. */
 #include "diagnose/internal.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *text_of(Checker *c, Span span) {
            : NULL;
 }
 
-/* One pair of brackets around all of it? */
+/* True if one pair of parentheses encloses all of it. */
 static bool is_bracketed(const char *text) {
   int depth = 0;
   size_t len = strlen(text);
@@ -24,7 +24,7 @@ static bool is_bracketed(const char *text) {
     return false;
   for (size_t i = 0; i < len; i++) {
     if (text[i] == '"' || (text[i] == '(' && text[i + 1] == '*'))
-      return false; /* strings and comments may hold any */
+      return false; /* strings and comments may contain unbalanced ones */
     depth += text[i] == '(';
     depth -= text[i] == ')';
     if (depth == 0)
@@ -73,7 +73,7 @@ const char *fixit_argument_text(Checker *c, const Expr *e) {
              : arena_printf(c->arena, "(%s)", text);
 }
 
-/* A stage of a pipe takes what comes from the left. */
+/* True if the argument comes from a pipe. */
 static bool comes_by_pipe(const Origin *o, const Expr *e) {
   return o->kind == ORIGIN_ARG && e == o->expr && e->kind == EX_ID &&
          (o->span.start != e->span.start || o->span.end != e->span.end);

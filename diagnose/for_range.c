@@ -1,28 +1,28 @@
-/* Why the range of an index cannot be inferred (the rules are in
- * typecheck/for_loop.c), and which one to write. */
+/* Explains why the range of a `for` index cannot be inferred, and suggests one.
+   The rules are in typecheck/for_loop.c.  Main entry point: diagnose_range. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
 typedef enum RangeFailure {
-  RANGE_NO_ACCESS, /* nothing is indexed by it */
-  RANGE_GUARDED,   /* only under a condition on indices */
-  RANGE_SHARED,    /* only together with another that has no range */
-  RANGE_UNBOUNDED, /* in a way that bounds nothing, as i * i */
+  RANGE_NO_ACCESS, /* it indexes nothing */
+  RANGE_GUARDED,   /* all accesses are under conditions on indices */
+  RANGE_SHARED,    /* each access also has another index without range */
+  RANGE_UNBOUNDED, /* no access bounds it, for example i * i */
 } RangeFailure;
 
-typedef struct IndexRangeFailure { /* of one index */
+typedef struct IndexRangeFailure { /* failure of one index */
   RangeFailure reason;
-  const IndexAccess *access; /* that could have told, or NULL */
-  const char *range;         /* that is right; or NULL */
+  const IndexAccess *access; /* access that could have determined it, or NULL */
+  const char *range;         /* the correct range, or NULL */
 } IndexRangeFailure;
 
-typedef struct RangeDiagnostic { /* a `for`, for its message */
+typedef struct RangeDiagnostic { /* a `for` in a message */
   Checker *c;
   const ForScope *scope;
   const Expr *expr;
-  uint32_t first_access;       /* of its accesses */
-  IndexRangeFailure *failures; /* of each index that has no range */
+  uint32_t first_access;       /* first access in its body */
+  IndexRangeFailure *failures; /* one per index without range */
 } RangeDiagnostic;
 
 /* ---- what an access says ---- */
@@ -51,7 +51,7 @@ static bool span_within(Span inner, Span outer) {
          inner.end <= outer.end;
 }
 
-/* Is this a name of outside the `for`, or a field of one? */
+/* True if it is a name from outside of the `for`, or a field of one. */
 static bool known_outside(const Expr *base, const Expr *loop) {
   while (base->kind == EX_FIELD)
     base = base->arg[0];
@@ -59,8 +59,8 @@ static bool known_outside(const Expr *base, const Expr *loop) {
          !span_within(base->binding->span, loop->span);
 }
 
-/* Of x.[i] and x.[i - 1] the size of that axis keeps i in bounds, as far as a
- * range can. */
+/* The size of the axis as a range, for accesses such as x.[i] and x.[i - 1]: it
+   keeps i in bounds where a range can. */
 static const char *range_from_axis(const RangeDiagnostic *u,
                                    const IndexAccess *a, Dim *index_expr,
                                    DimVar *v) {
@@ -77,12 +77,12 @@ static const char *range_from_axis(const RangeDiagnostic *u,
               : NULL;
 }
 
-/* Two axes that an index moves along and that are not known to be equal leave
- * it to the user which of them it is. */
+/* If an index moves along two axes that are not known to be equal, the user has
+   to choose. */
 static IndexRangeFailure index_failure_of(const RangeDiagnostic *u, DimVar *v) {
   Checker *c = u->c;
   IndexRangeFailure why = {RANGE_NO_ACCESS, NULL, NULL};
-  const IndexAccess *told = NULL; /* whose axis is the range */
+  const IndexAccess *told = NULL; /* the access whose axis is the range */
   for (uint32_t i = u->first_access; i < c->accesses.len; i++) {
     const IndexAccess *a = &c->accesses.at[i];
     Dim *index_expr = dim_resolve(c->dims, a->index_expr);
@@ -154,7 +154,7 @@ static void label_failures(const RangeDiagnostic *u, Diag *d) {
   }
 }
 
-/* The range to be written; NULL: it follows from that of the others. */
+/* The range to write; NULL if the other ranges determine it. */
 static const char *suggested_range(const RangeDiagnostic *u, uint32_t i,
                                    uint32_t *unknown) {
   static const char *const some[] = {"n", "m", "k", "p"};
@@ -163,7 +163,8 @@ static const char *suggested_range(const RangeDiagnostic *u, uint32_t i,
     return NULL;
   if (w->range)
     return w->range;
-  bool inferred_later = false; /* does one share the access and come later? */
+  bool inferred_later =
+      false; /* true if an index of the same access is inferred later */
   for (uint32_t j = i + 1; j < u->scope->count; j++)
     inferred_later |=
         !u->scope->ranges[j] && u->failures[j].access == w->access;
@@ -185,7 +186,7 @@ static DiagEdit range_edit(const RangeDiagnostic *u, uint32_t i,
                                      last || *next == ',' ? "" : ",")};
 }
 
-/* What to write, as a fix where all of it is known. */
+/* Suggests ranges; with a fix-it if all are known. */
 static void suggest_ranges(const RangeDiagnostic *u, Diag *d) {
   Checker *c = u->c;
   Buffer text = {.arena = c->arena};

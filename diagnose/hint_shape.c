@@ -1,5 +1,5 @@
-/* Ways out of shapes that do not fit: given only where they are right, so that
- * the program with the help applied checks at that place. */
+/* Suggestions for shapes that do not fit.  A suggestion is only given if the
+   corrected program checks at that place. */
 #include "diagnose/internal.h"
 
 #include <string.h>
@@ -25,13 +25,13 @@ static bool fits_axis(const ShapeAxis *a, const ShapeAxis *b) {
           dim_equal(a->dim, b->dim));
 }
 
-/* How an operand or argument is called: by its name, if it has one. */
+/* The name of an operand or argument, if it has one. */
 static const char *name_of(Checker *c, const Expr *e) {
   const char *path = e ? error_expr_path(c, e) : NULL;
   return path ? path : "x";
 }
 
-/* ":, new, ..." of `item` at an axis; before is the number of axes there. */
+/* ":, new, ...": `item` at an axis that follows `before` axes. */
 static const char *items_at(Checker *c, uint32_t at, uint32_t before,
                             const char *item) {
   Buffer text = {.arena = c->arena};
@@ -76,8 +76,8 @@ bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
 
 /* ---- ranks ---- */
 
-/* Where one axis more makes `small` fit `large`; false: nowhere, or there is no
- * telling.  A place for an axis that has to be 1 goes before others. */
+/* Finds where one more axis makes `small` fit `large`.  Returns false if there
+   is no such place, or several.  Prefers an axis of size 1. */
 static bool missing_axis(const Shape *small, const Shape *large,
                          uint32_t *out) {
   uint32_t found = 0, ones = 0;
@@ -114,7 +114,7 @@ static void hint_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
     fixit_index(c, d, o, o->expr, items);
 }
 
-/* One number is wanted, and many are there. */
+/* A number is expected, but a tensor is found. */
 static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
                              const Shape *have) {
   if (o->subject && strcmp(o->subject, "if") == 0) {
@@ -146,7 +146,8 @@ bool hint_find_star(const Shape *have, const Shape *expected, uint32_t *at) {
   return false;
 }
 
-/* The star of an index that makes an axis stretch, if there is but one. */
+/* The star of an index that makes an axis broadcast, if there is exactly
+   one. */
 static const Slice *only_star_slice(const Expr *e) {
   const Slice *found = NULL;
   for (uint32_t i = 0; e && e->kind == EX_INDEX && i < e->slice_count; i++)
@@ -158,8 +159,7 @@ static const Slice *only_star_slice(const Expr *e) {
   return found;
 }
 
-/* An axis of 1 is wanted in place of one that stretches, or the other way
- * round. */
+/* Suggests an axis of size 1 instead of a star, or the reverse. */
 static bool hint_star_or_one(Checker *c, Diag *d, const Origin *o,
                              const Shape *have, const Shape *expected) {
   uint32_t at;
@@ -221,11 +221,12 @@ void hint_rank(Checker *c, Diag *d, Type *actual, Type *expected,
 
 /* ---- axes in another order ---- */
 
-typedef struct AxisOrder { /* axis i is to be axis at[i] of what there is */
+typedef struct AxisOrder { /* axis i becomes axis at[i] of the original */
   uint32_t at[MAX_RANK], len;
 } AxisOrder;
 
-/* All axes may be the same then, and one that is elsewhere surely is. */
+/* True if the reordered axes may be equal to the expected ones, and a moved
+   axis certainly is. */
 static bool order_fits(const AxisOrder *order, const Shape *have,
                        const Shape *expected) {
   bool some = false;
@@ -238,7 +239,7 @@ static bool order_fits(const AxisOrder *order, const Shape *have,
   return some;
 }
 
-/* One axis is moved elsewhere. */
+/* The order after one axis is moved. */
 static AxisOrder move_axis(uint32_t len, uint32_t from, uint32_t to) {
   AxisOrder order = {.len = len};
   for (uint32_t i = 0, next = 0; i < len; i++) {
@@ -248,7 +249,8 @@ static AxisOrder move_axis(uint32_t len, uint32_t from, uint32_t to) {
   return order;
 }
 
-/* The only way in which one axis moved, or else two exchanged, makes it fit. */
+/* Finds the only reordering that fits: one moved axis, otherwise two exchanged
+   ones. */
 static bool find_order(const Shape *have, const Shape *expected,
                        AxisOrder *out) {
   uint32_t found = 0, n = have->len;
@@ -256,7 +258,7 @@ static bool find_order(const Shape *have, const Shape *expected,
     for (uint32_t to = 0; to < n; to++) {
       AxisOrder order = move_axis(n, from, to);
       if (from == to || from == to + 1 || !order_fits(&order, have, expected))
-        continue; /* neighbours are exchanged in one way only */
+        continue; /* exchanging neighbours equals moving one */
       *out = order;
       found++;
     }
@@ -335,7 +337,7 @@ void hint_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k) {
     if (!other || !dim_is_int(other, &n) || n < 2)
       continue;
     if (item)
-      return; /* which of them is wrong? */
+      return; /* it is unclear which one is wrong */
     item = e, right = n;
   }
   if (!item)
@@ -403,7 +405,7 @@ bool hint_transposed_matrix(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
-/* The sizes of one axis that met, as the types have them. */
+/* The differing sizes of one axis, as in the types. */
 static bool differing_sizes(Checker *c, Type *actual, Type *expected, Dim **x,
                             Dim **y) {
   Shape *a = error_shape(c, actual), *b = error_shape(c, expected);
@@ -422,7 +424,7 @@ static bool has_size(Checker *c, Type *t, Dim *d) {
   return false;
 }
 
-/* In {w = ..., b = ...} as it is written. */
+/* The field may be written in a literal {w = ..., b = ...}. */
 static void hint_record_literal(Checker *c, Diag *d, const Origin *o, Dim *have,
                                 Dim *expected) {
   const Expr *record = o->head;
@@ -458,14 +460,14 @@ void hint_record_field(Checker *c, Diag *d, const Origin *o,
 
 /* ---- joins ---- */
 
-/* The shapes of two operands, the shorter one and the longer one. */
+/* The shapes of two operands, the shorter and the longer one. */
 typedef struct Operands {
   Shape *small, *large;
   Expr *of_small, *of_large;
 } Operands;
 
-/* In how many ways the axes of `small` are some of `large`, in order; where[i]
- * is where axis i is in one of them. */
+/* Counts the ways in which the axes of `small` form a subsequence of `large`.
+   where[i] is the position of axis i in one of them. */
 static uint32_t count_subsequences(const Shape *small, uint32_t i,
                                    const Shape *large, uint32_t from,
                                    uint32_t *where) {
@@ -486,7 +488,7 @@ static uint32_t count_subsequences(const Shape *small, uint32_t i,
   return count;
 }
 
-/* Axes that are missing elsewhere than in front. */
+/* Suggests stars for missing axes that are not in front. */
 static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
                            const Operands *x) {
   enum { MAX_SEARCHED_AXES = 8 };
@@ -495,7 +497,8 @@ static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
       x->small->len == x->large->len)
     return false;
   uint32_t match_count = count_subsequences(x->small, 0, x->large, 0, where);
-  bool front = where[0] == 0; /* found first, where it is one */
+  bool front =
+      where[0] == 0; /* finds a match at the front first, if there is one */
   for (uint32_t i = 0; match_count && i < x->small->len; i++)
     front &= where[i] == i;
   if (!match_count || (match_count > 1 && !front))
@@ -522,7 +525,7 @@ static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
-/* [b] meets [b, 1]. */
+/* [b] with [b, 1]. */
 static bool hint_drop_last_one(Checker *c, Diag *d, const Origin *o,
                                const Operands *x) {
   uint32_t n = x->small->len;
@@ -540,7 +543,7 @@ static bool hint_drop_last_one(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
-/* [b, 1] meets [b, n]: the units of one side alone. */
+/* [b, 1] with [b, n]: only one side has axes of size 1. */
 static bool hint_ones_to_stars(Checker *c, Diag *d, const Origin *o,
                                const Shape *x, const Shape *y) {
   uint32_t ones[2] = {0};
@@ -569,7 +572,7 @@ static bool hint_ones_to_stars(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
-/* n meets n - 1: a part of the longer one is as long. */
+/* n with n - 1: a slice of the longer one fits. */
 static bool hint_slice_longer(Checker *c, Diag *d, const Origin *o,
                               const Shape *x, const Shape *y) {
   enum { MAX_LENGTH_DIFFERENCE = 16 };
@@ -599,7 +602,7 @@ static bool hint_slice_longer(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
-/* How the two operands would broadcast. */
+/* Suggests how to make two operands broadcast. */
 void hint_broadcast(Checker *c, Diag *d, const Origin *o) {
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
   if (!a || !b || !shape_has_known_rank(a) || !shape_has_known_rank(b))

@@ -1,12 +1,12 @@
-/* Ways out of types of different kinds: mostly what one writes who comes from
- * another language. */
+/* Suggestions for types of different kinds, mostly for habits from other
+   languages. */
 #include "diagnose/internal.h"
 
 static bool is_list(Checker *c, Type *t) {
   return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;
 }
 
-/* A function of several arguments is given them as a tuple. */
+/* A tuple is passed to a function of several arguments. */
 static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
                                 const Origin *o) {
   const Expr *e = error_brought(o->expr);
@@ -34,7 +34,7 @@ static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
   return true;
 }
 
-/* A number that is, or may become, an integer. */
+/* True for a number that is or may become an integer. */
 static bool is_size(Checker *c, Type *t) {
   Shape *s = error_shape(c, t);
   const ElemVar *e = s ? elem_root(ty_norm(c, t)->elem) : NULL;
@@ -48,7 +48,7 @@ static bool is_sizes(Checker *c, Type *t) {
   return all;
 }
 
-/* "2, 3" of (2, 3), and of 2 itself; NULL: they are not written here. */
+/* "2, 3" for (2, 3), and "2" for 2.  NULL if the sizes are not literals. */
 static const char *sizes_written(Checker *c, Type *actual, const Expr *e) {
   if (!e || actual->tag != TY_TUPLE)
     return e ? error_source_text(c, e->span) : NULL;
@@ -64,7 +64,7 @@ static const char *sizes_written(Checker *c, Type *actual, const Expr *e) {
   return text.text;
 }
 
-/* zeros (2, 3), and zeros 3 */
+/* zeros (2, 3) and zeros 3. */
 static bool hint_shape_literal(Checker *c, Diag *d, Type *actual,
                                const Origin *o) {
   const Expr *e = error_brought(o->expr);
@@ -115,7 +115,7 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
 
 /* ---- element types ---- */
 
-/* Labels of classes are wanted, and a row of probabilities is there. */
+/* Class labels are expected, but a row of probabilities is found. */
 static bool hint_class_labels(Checker *c, Diag *d, Type *actual, Type *expected,
                               const Origin *o) {
   Shape *a = shape_norm(c, actual->shape), *b = shape_norm(c, expected->shape);
@@ -132,8 +132,7 @@ static bool is_class(const ElemVar *e, uint32_t classes) {
   return e->classes && !(e->classes & ~classes);
 }
 
-/* x / 255.0: of a float that is written and whole numbers it is these that are
- * to be converted. */
+/* x / 255.0: with a float literal, suggests converting the integer operand. */
 static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
   const Expr *other = o->number == 2 ? o->left : NULL;

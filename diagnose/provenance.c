@@ -1,46 +1,46 @@
-/* The chain of a message: the expressions through which data came to where it
- * did not fit, with their shapes and how these were computed.
+/* Provenance traces: the expressions through which data reached the place where
+ * it did not fit, with their shapes and how these were computed.  Main entry
+ * point: provenance_add.
  *
- * It is found backwards, from the expression at fault through the names that
- * hold its parts.  In a function whose condition a call does not meet (see
- * Origin.body_origin), the shapes are those of that call. */
+ * The trace is found backwards, from the expression at fault through the names
+ * of its parts.  Inside a function whose constraint a call violates
+ * (Origin.body_origin), the shapes are those of that call. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
 enum {
-  MAX_SHOWN_STEPS = 6,     /* shown of one operand */
-  MAX_VISITED_EXPRS = 256, /* expressions */
+  MAX_SHOWN_STEPS = 6,     /* steps shown per operand */
+  MAX_VISITED_EXPRS = 256, /* visited expressions */
 };
 
 typedef struct ProvenanceStep {
   DiagStep step;
-  const char *param; /* whose shape it is in the call; or NULL */
+  const char *param; /* parameter with this shape in the call, or NULL */
 } ProvenanceStep;
 
-/* A body that is being looked into, and what its parameters stand for. */
+/* A function body that the trace enters, and the values of its parameters. */
 typedef struct InlinedBody {
   struct InlinedBody *outer;
   const Clause *clause;
-  const Expr *call; /* in the body further out, of which this is: */
+  const Expr *call; /* the call, in the outer body */
   CallSubstitution *substitution;
 } InlinedBody;
 
 typedef struct ProvenanceTrace {
   Checker *c;
   CallSubstitution
-      *substitution;   /* the sizes of the call of this body; or NULL */
-  InlinedBody *body;   /* or NULL: the one with the fault */
-  uint32_t depth;      /* of those that were looked into */
-  Dim *sizes[2];       /* the sizes that met, */
-  uint32_t axis, rank; /* and where; rank 0: not known */
+      *substitution;   /* the variables of the body in this call, or NULL */
+  InlinedBody *body;   /* innermost body; NULL: the one with the fault */
+  uint32_t depth;      /* number of entered bodies */
+  Dim *sizes[2];       /* the sizes that differ */
+  uint32_t axis, rank; /* the axis that differs; rank 0: unknown */
   VEC(ProvenanceStep) steps;
   uint32_t budget;
-  bool
-      complete; /* all of it is wanted: no bodies but this one, all operands, */
-  bool library; /* also where that is the library's */
-  int64_t sought_size; /* not 0: a size of this number is, and its term, */
-  Dim *computed;       /* not a mere number; or NULL */
+  bool complete;       /* show everything: only this body, all operands */
+  bool library;        /* also show text of the library */
+  int64_t sought_size; /* nonzero: searches for a size with this value */
+  Dim *computed; /* and its term, if that is not a plain number; or NULL */
 } ProvenanceTrace;
 
 /* ---- shapes as a call has them ---- */
@@ -123,8 +123,8 @@ void provenance_axes(const Shape *s, ShapeAxis **items, uint32_t *count) {
   collect_axes(s, 0, items, count);
 }
 
-/* An item as a call has it, and as it stands in the body, where numbers are
- * not put in. */
+/* The arithmetic of an axis: as the call has it, and as in the body, without
+   numbers for variables. */
 static const char *axis_arithmetic(Checker *c, const ShapeAxis *it,
                                    const ShapeAxis *plain) {
   if (it->tag != SHAPE_DIM)
@@ -136,9 +136,9 @@ static const char *axis_arithmetic(Checker *c, const ShapeAxis *it,
   return text;
 }
 
-/* How the size that matters came to be, "28 - 3 + 1 = 26": one that met
- * another, or that of the axis where they met, or else the last one that was
- * computed. */
+/* The arithmetic of the size that matters, "28 - 3 + 1 = 26": one of the
+   differing sizes, otherwise the size of the differing axis, otherwise the last
+   computed one. */
 static const char *relevant_arithmetic(const ProvenanceTrace *x, Type *t,
                                        Type *plain) {
   Checker *c = x->c;
@@ -168,7 +168,7 @@ static bool is_shown(const ProvenanceTrace *x, Span span) {
   return source && (x->library || !source->is_library);
 }
 
-/* Is the number that is looked for computed here? */
+/* Records the term if the sought size is computed here. */
 static void match_sought_size(ProvenanceTrace *x, Type *found) {
   Checker *c = x->c;
   Type *t = found ? ty_norm(c, found) : NULL;
@@ -186,7 +186,7 @@ static void match_sought_size(ProvenanceTrace *x, Type *found) {
   }
 }
 
-/* What has no axes has come to no shape; what is as before says nothing. */
+/* Adds a step.  Skips values without axes and shapes equal to the last one. */
 static void add_step(ProvenanceTrace *x, Span span, const char *name,
                      Type *found) {
   if (x->sought_size) {
@@ -213,8 +213,7 @@ static void add_step(ProvenanceTrace *x, Span span, const char *name,
 
 static void follow(ProvenanceTrace *x, Expr *e);
 
-/* The argument of a call that a parameter takes; *next counts the positional
- * ones. */
+/* The argument of a call for a parameter. *next counts positional arguments. */
 static Expr *arg_for(const Expr *call, const Param *param, uint32_t *next) {
   Expr *found = NULL;
   if (call->arg[0]->kind == EX_APP)
@@ -244,7 +243,7 @@ static Expr *arg_of_binding(const InlinedBody *body, const Binding *b) {
   return NULL;
 }
 
-/* A parameter goes on with the argument, in the body of the call. */
+/* Continues from a parameter with the argument, in the body of the call. */
 static void follow_param(ProvenanceTrace *x, const Expr *e, const Binding *b) {
   InlinedBody *body = x->body;
   if (!body) {
@@ -281,7 +280,7 @@ static bool has_axes(Checker *c, Type *t) {
   return t && t->tag == TY_TENSOR && shape_norm(c, t->shape)->len;
 }
 
-/* Data is the last argument. */
+/* The data is the last argument. */
 static void follow_args(ProvenanceTrace *x, const Expr *e) {
   for (uint32_t i = e->arg_count; i-- > 0;) {
     Expr *a = e->args[i].expr;
@@ -293,7 +292,7 @@ static void follow_args(ProvenanceTrace *x, const Expr *e) {
   }
 }
 
-/* Into a function of the user's, as this call has it. */
+/* Enters a function of the user, with the sizes of this call. */
 static bool follow_body(ProvenanceTrace *x, const Expr *e) {
   enum { MAX_INLINED_BODIES = 3 };
   const Expr *head = e->arg[0];
@@ -316,7 +315,7 @@ static bool follow_body(ProvenanceTrace *x, const Expr *e) {
   return true;
 }
 
-/* The operand whose shape is that of the result, the left one else. */
+/* Follows the operand with the shape of the result, otherwise the left one. */
 static void follow_operand(ProvenanceTrace *x, const Expr *e) {
   if (x->complete) {
     follow(x, e->arg[0]);
@@ -337,7 +336,8 @@ static void follow_operand(ProvenanceTrace *x, const Expr *e) {
   follow(x, e->arg[0]);
 }
 
-/* Where a call says itself how its sizes came to be, its body need not. */
+/* True if the call itself explains its sizes, so that its body need not be
+   entered. */
 static bool is_computed(const ProvenanceTrace *x, Type *found) {
   Type *plain = found ? ty_norm(x->c, found) : NULL;
   Type *t =
@@ -425,8 +425,8 @@ static bool same_line(Checker *c, Span a, Span b) {
   return a.file == b.file && line_of(c, a) == line_of(c, b);
 }
 
-/* A line tells what the last of its expressions has come to; others where
- * something was computed.  That of the fault itself has a label. */
+/* A line shows its last expression, and others where sizes were computed.  The
+   fault itself has a label instead. */
 static bool is_step_shown(Checker *c, const ProvenanceTrace *x, uint32_t i,
                           Span fault) {
   const ProvenanceStep *s = &x->steps.at[i];
@@ -437,7 +437,7 @@ static bool is_step_shown(Checker *c, const ProvenanceTrace *x, uint32_t i,
           !same_line(c, s->step.span, x->steps.at[i + 1].step.span));
 }
 
-/* The steps to one expression become the diagnostic's. */
+/* Adds the steps to one expression to the diagnostic. */
 static void add_trace(Checker *c, Diag *d, const Origin *o, Expr *e) {
   ProvenanceTrace x = {.c = c,
                        .substitution = o->call_substitution,
@@ -504,7 +504,7 @@ void provenance_add_calls(Checker *c, Diag *d, Origin *call,
     Origin at = *in;
     at.call_substitution = substitution;
     at.sizes[0] = met->sizes[0], at.sizes[1] = met->sizes[1];
-    at.actual = met->actual; /* whose axis matters */
+    at.actual = met->actual; /* the type whose axis matters */
     provenance_add(c, d, &at);
     substitution = substitution_push(c, in->substitution, substitution);
   }

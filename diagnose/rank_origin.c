@@ -1,18 +1,19 @@
-/* Why a function wants that many axes: the place in its body that says so. */
+/* Finds the place in the body of a function that requires the rank of a
+   parameter.  Main entry point: error_mark_rank_origin. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
 typedef struct RankSearch {
   Checker *c;
-  Span span;         /* where the parameter stands */
-  const char *path;  /* of a field of it, or "" */
-  uint32_t rank;     /* that is wanted */
-  const Expr *found; /* found */
+  Span span;         /* the parameter */
+  const char *path;  /* field of it, or "" */
+  uint32_t rank;     /* the required rank */
+  const Expr *found; /* result */
   const char *label;
 } RankSearch;
 
-/* The text that is left of a path without its last name, if that is `id`. */
+/* Removes the last name from a path if it is `id`.  Returns false otherwise. */
 static bool drop_name(const char *path, size_t *len, const Sym *id) {
   size_t n = strlen(id->text);
   if (*len < n || strncmp(path + *len - n, id->text, n) != 0)
@@ -26,7 +27,7 @@ static bool drop_name(const char *path, size_t *len, const Sym *id) {
 static bool is_param(const RankSearch *s, const Expr *e) {
   size_t len = strlen(s->path);
   while (e->kind == EX_ID && e->binding && e->binding->value)
-    e = e->binding->value; /* another name for it, or what a pipe brings */
+    e = e->binding->value; /* another name for it, or the input of a pipe */
   for (; e->kind == EX_FIELD && e->arg[0]; e = e->arg[0])
     if (!drop_name(s->path, &len, e->id))
       return false;
@@ -44,7 +45,7 @@ static const char *axes_text(Checker *c, uint32_t n) {
   return arena_printf(c->arena, "%u %s", n, n == 1 ? "axis" : "axes");
 }
 
-/* x.[i, :n]: an item for each axis. */
+/* x.[i, :n]: one item per axis. */
 static void search_index(RankSearch *s, const Expr *e) {
   uint32_t items = 0;
   for (uint32_t i = 0; i < e->slice_count; i++) {
@@ -67,7 +68,7 @@ static bool has_rank(Checker *c, Type *t, uint32_t rank) {
   return shape_has_known_rank(shape) && shape->len == rank;
 }
 
-/* "nn.conv2d wants 4 axes" */
+/* "nn.conv2d wants 4 axes". */
 static const char *callee_expects_text(const RankSearch *s, const Expr *e) {
   while (e->kind == EX_APP)
     e = e->arg[0];
@@ -76,8 +77,8 @@ static const char *callee_expects_text(const RankSearch *s, const Expr *e) {
                       axes_text(s->c, s->rank));
 }
 
-/* The arguments of an application, one after the other, against the declared
- * type of what is called; the type that is left. */
+/* Compares the arguments of an application with the declared type of the
+   callee.  Returns the remaining type. */
 static Type *search_args(RankSearch *s, const Expr *e) {
   const Expr *head = e->arg[0];
   Type *t;
@@ -115,8 +116,8 @@ static void search_expr(void *search, Expr *e) {
     expr_visit_children(e, search_expr, s);
 }
 
-/* The name that an argument is given in the body; NULL: a pattern takes it
- * apart, or an annotation says how many axes it has. */
+/* The name of an argument in the body.  NULL if a pattern matches it, or if an
+   annotation gives its rank. */
 static const Pat *param_of(const Clause *k, const Origin *o) {
   uint32_t number = 0;
   for (uint32_t i = 0; i < k->param_count; i++) {

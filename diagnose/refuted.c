@@ -1,5 +1,6 @@
-/* A constraint that is refuted: told where it stands, or of the call that does
- * not meet a condition of what it calls. */
+/* Reports a contradicted constraint: at its own place, or at the call that
+   violates a constraint of the callee.  Main entry point:
+   diagnose_constraint. */
 #include "diagnose/internal.h"
 
 static bool is_within_arg(const Origin *call, Span span) {
@@ -11,8 +12,8 @@ static bool is_within_arg(const Origin *call, Span span) {
   return false;
 }
 
-/* Of two arguments one has x where y is wanted, the other y where x is: what
- * both belong to is wrong, once. */
+/* Two arguments have each other's expected sizes.  Reports their common cause
+   once. */
 static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
   const Origin *o = k->origin;
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
@@ -26,9 +27,9 @@ static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* A condition of what is called, where an argument does not fit already; or it
- * would be a size below 0: the inequality that forbids that was refuted before.
- */
+/* True if another error explains this one: an argument of the call already does
+   not fit, or a size would be negative, and the inequality that forbids it was
+   reported before. */
 static bool is_consequence_of_reported(Checker *c, const Constraint *k) {
   int64_t n;
   const Origin *o = k->origin;
@@ -90,7 +91,7 @@ static const Diag *report_to_scratch(Checker *c, Constraint *k) {
   return scratch_diags.all.len ? scratch_diags.all.at[0] : NULL;
 }
 
-/* The calls between, and the place in the body. */
+/* Labels the calls in between, and the place in the body. */
 static void label_calls(Checker *c, Diag *d, const Origin *call,
                         const char *label) {
   for (const Origin *in = call->body_origin; in; in = in->body_origin)
@@ -101,8 +102,8 @@ static void label_calls(Checker *c, Diag *d, const Origin *call,
                        : "calls");
 }
 
-/* The body is right for others: the call is at fault, and is shown why.  A
- * condition says itself what is wanted. */
+/* The body is correct for other calls, so the call is at fault; its label
+   explains why.  A condition states the requirement itself. */
 static void report_in_call(Checker *c, const Constraint *k) {
   Origin *call = k->origin, *inner = origin_in_call(c, call);
   Origin *direct = NEW(c->arena, Origin);
@@ -134,12 +135,12 @@ static void report_in_call(Checker *c, const Constraint *k) {
                                     : "here");
   error_note_scheme(c, d, call);
   if (inner->recursive_callee)
-    d->help = body->help; /* the body can be written better */
+    d->help = body->help; /* the body can be improved */
 }
 
 /* ---- any of them ---- */
 
-/* One variable has one name in all that is said of it. */
+/* Gives each variable one name in the whole message. */
 static void reserve_names(Checker *c, const Constraint *k) {
   const Origin *o = k->origin;
   if (o->actual)

@@ -1,13 +1,14 @@
-/* Who else has to do with a size that does not fit: another argument of the
- * same call, or the `_` of a reshape. */
+/* Related causes of a size that does not fit: another argument of the same
+   call, or the `_` of a reshape.  Main entry points: error_related_argument and
+   error_blame_reshape_hole. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
 /* ---- the _ of a reshape ---- */
 
-/* b rows meet 4*b: the `_` that took the factor over is at fault.  With a
- * factor that is no number it may be as it should. */
+/* b rows and 4*b rows differ: the `_` absorbed the factor 4.  A factor that is
+   not a number may be intended. */
 void error_blame_reshape_hole(Checker *c, Diag *d, const Constraint *k) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
   for (uint32_t i = c->reshape_holes.len; i-- > 0;) {
@@ -42,7 +43,7 @@ typedef struct RelatedArgument {
   Type *type; /* of p.fc1.w */
 } RelatedArgument;
 
-/* A part of t in whose shape v stands, and its path from name. */
+/* A part of t whose shape contains v, and its path from name. */
 static Type *find_component_with(Checker *c, Type *t, const DimVar *v,
                                  const char **name) {
   t = ty_root(t);
@@ -67,8 +68,8 @@ static Type *find_component_with(Checker *c, Type *t, const DimVar *v,
   return NULL;
 }
 
-/* The argument that the next parameter of a call takes; *next counts the
- * positional ones. */
+/* The argument for the next parameter of a call. *next counts positional
+   arguments. */
 static Arg *arg_of_param(const Origin *o, const Type *param, uint32_t *next) {
   for (uint32_t i = param->label ? 0 : *next; i < o->arg_count; i++) {
     if (o->args[i].label != param->label)
@@ -116,8 +117,8 @@ static bool find_related_argument(Checker *c, const Origin *o, const DimVar *v,
   return false;
 }
 
-/* The axis, counted from the right, along which a call's argument differs
- * from its parameter, and the variable that stands there. */
+/* The axis, counted from the right, along which an argument differs from its
+   parameter, and the variable there. */
 static DimVar *differing_axis(Checker *c, const Origin *o, uint32_t *axis) {
   Type *param = param_type_of(o),
        *actual = o->actual ? ty_norm(c, o->actual) : NULL;
@@ -156,8 +157,7 @@ static void count_occurrences(OccurrenceCount *u, Type *t) {
       count_occurrences(u, t->args[i]);
 }
 
-/* The layers within t, called `path`, that have v as the number of their
- * inputs. */
+/* Counts the layers in t (with path `path`) whose number of inputs is v. */
 static uint32_t count_layers_with(Checker *c, Type *t, const DimVar *v,
                                   const char *path, Buffer *names) {
   t = ty_root(t);
@@ -177,8 +177,8 @@ static uint32_t count_layers_with(Checker *c, Type *t, const DimVar *v,
   return found;
 }
 
-/* All layers that have to be declared otherwise, where it is only these that
- * have the size; or NULL. */
+/* All layers whose declaration has to change; NULL if the size also occurs
+   elsewhere. */
 static const char *layers_of(Checker *c, const Origin *o,
                              const RelatedArgument *related, const DimVar *v) {
   Buffer names = {.arena = c->arena};
@@ -195,7 +195,8 @@ static const char *layers_of(Checker *c, const Origin *o,
   return layers && u.count == layers + 1 ? names.text : NULL;
 }
 
-/* Has something else as many numbers as a matrix has rows, as its bias? */
+/* True if another tensor has as many elements as a matrix has rows, for example
+   its bias. */
 static bool outputs_fit(Checker *c, const Origin *o,
                         const RelatedArgument *related) {
   const ShapeAxis *rows = &ty_root(related->type)->shape->axes[0];
@@ -219,7 +220,7 @@ static bool outputs_fit(Checker *c, const Origin *o,
   return false;
 }
 
-/* Data that is not flat yet, or a layer that is declared for other data. */
+/* The data is not flattened yet, or the layer is declared for other data. */
 static void hint_layer_inputs(Checker *c, Diag *d, const Origin *o, DimVar *v,
                               const RelatedArgument *related) {
   enum { IMAGE_BATCH_RANK = 4 }; /* axes */
@@ -264,7 +265,7 @@ bool error_related_argument(Checker *c, Constraint *k) {
   if (!v || !find_related_argument(c, o, v, &related))
     return false;
   if (error_reported_at(c, 0, related.expr->span, NULL))
-    return true; /* what it does not fit does not fit itself */
+    return true; /* the related argument is wrong itself */
   Shape *s = shape_norm(c, ty_norm(c, o->actual)->shape);
   const char *actual, *expected;
   dims_text(c, s->axes[s->len - axis].dim, dim_of_var(c->dims, v), &actual,

@@ -1,11 +1,12 @@
-/* Sizes and shapes that do not fit: each kind of constraint that is refuted. */
+/* Messages about sizes and shapes that do not fit, for each kind of
+   constraint. */
 #include "diagnose/internal.h"
 
 #include <string.h>
 
-/* ---- a function that calls itself at another size ---- */
+/* ---- recursive calls with other sizes ---- */
 
-/* How it may: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
+/* The annotation that permits it: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
 static const char *annotated_signature(Checker *c, const Binding *b) {
   const Clause *k = b->clause;
   Buffer text = {.arena = c->arena};
@@ -25,7 +26,7 @@ static const char *annotated_signature(Checker *c, const Binding *b) {
   return text.text;
 }
 
-/* Without an annotation it has one type where it is defined. */
+/* Without an annotation, a function is monomorphic inside its definition. */
 static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
   if (!o->recursive_callee || !o->actual || !o->expected ||
       error_prints_alike(c, o->actual, o->expected))
@@ -87,7 +88,7 @@ static void batch_error(Checker *c, Constraint *k) {
 
 static void inner_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  /* the left side flows first: its size is the one that arrived */
+  /* the left side is the actual type: its size was found */
   Type *a = ty_norm(c, o->actual), *b = ty_norm(c, o->expected);
   Dim *x = NULL, *y = NULL;
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
@@ -123,7 +124,7 @@ static void squeeze_error(Checker *c, Constraint *k) {
   error_add_details(c, d, k);
 }
 
-/* The left operand's comes first. */
+/* The size of the left operand comes first. */
 static void operand_sizes(Checker *c, const Origin *o, const char **x,
                           const char **y) {
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
@@ -132,7 +133,7 @@ static void operand_sizes(Checker *c, const Origin *o, const char **x,
     dims_text(c, a->axes[i].dim, b->axes[j].dim, x, y);
 }
 
-/* All that is wrong is that a division leaves something over. */
+/* Reports an inexact division as the only cause. */
 static bool inexact_division_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   NonMultiple inexact;
@@ -143,7 +144,7 @@ static bool inexact_division_error(Checker *c, Constraint *k) {
                      error_subject(c, o));
   error_note_scheme(c, d, o);
   error_add_details(c, d, k);
-  d->counterexample = NULL; /* it says so itself */
+  d->counterexample = NULL; /* the message contains it */
   return true;
 }
 
@@ -168,7 +169,8 @@ static Diag *operands_error(Checker *c, Constraint *k) {
   return d;
 }
 
-/* Sizes of a value that is wanted otherwise; `multiple` says it better. */
+/* A value has another size than expected.  `multiple` is a better text, if
+   given. */
 static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   Origin *o = k->origin;
   const char *x, *y;
@@ -276,7 +278,7 @@ void size_error_eq(Checker *c, Constraint *k) {
   Diag *d = sizes_error(c, k, multiple);
   error_add_details(c, d, k);
   if (multiple)
-    d->counterexample = NULL; /* it says so itself */
+    d->counterexample = NULL; /* the message contains it */
   error_blame_reshape_hole(c, d, k);
 }
 

@@ -1,5 +1,6 @@
-/* Where two types part: so that a message speaks of the field that differs and
- * not of a record that fills the screen. */
+/* Finds where two types differ, so that a message names the differing field
+   instead of a large record.  Main entry points: type_diff and
+   type_diff_sizes. */
 #include "diagnose/internal.h"
 
 bool elems_differ(ElemVar *a, ElemVar *b) {
@@ -12,8 +13,8 @@ bool elems_differ(ElemVar *a, ElemVar *b) {
          (b->dtype != DT_NONE || b->skolem);
 }
 
-/* What is looked for: a difference of kind, or one of sizes alone; then, where
- * left is, of these two. */
+/* Searches for a difference of kind, or (sizes) a difference of sizes only.  If
+   `left` is set, only of these two sizes. */
 typedef struct DiffSearch {
   Checker *c;
   bool sizes;
@@ -34,7 +35,7 @@ static bool sizes_differ(DiffSearch *s, const Dim *a, const Dim *b) {
   return !dim_equal(a, b);
 }
 
-/* From the left, or from the right, as far as both have no splice. */
+/* Compares axes from the left or from the right, up to a splice. */
 static bool axes_differ(DiffSearch *s, const Shape *a, const Shape *b,
                         bool right) {
   for (uint32_t i = 0; i < a->len && i < b->len; i++) {
@@ -103,12 +104,13 @@ static bool components_differ(DiffSearch *s, const char *path, Type *actual,
       return (actual->tag == TY_TUPLE ||
               actual->datatype == s->c->list_datatype) ||
              record_diff(s, path, actual,
-                         expected); /* of a datatype, all of it */
+                         expected); /* for a datatype, all of it */
   }
   return false;
 }
 
-/* lift(n, {a : 'x, ...}) as {a : lift(n, 'x), ...}; others as they are. */
+/* Rewrites lift(n, {a : 'x, ...}) as {a : lift(n, 'x), ...}.  Other types stay
+   unchanged. */
 static Type *distribute_lift(DiffSearch *s, Type *t) {
   t = ty_norm(s->c, t);
   Type *inner = t->tag == TY_LIFT ? ty_norm(s->c, t->arg[0]) : t;

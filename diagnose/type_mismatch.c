@@ -1,4 +1,4 @@
-/* Types that do not fit: of another kind, rank or element type. */
+/* Messages about types of different kind, rank or element type. */
 #include "diagnose/internal.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   error_add_labels(c, d, o);
 }
 
-/* The literal axis of the call. */
+/* The literal axis in the call. */
 static Expr *axis_of_call(const Origin *o) {
   for (uint32_t i = 0; i < o->arg_count; i++) {
     Arg *a = &o->args[i];
@@ -96,8 +96,8 @@ static bool effects_differ(Type *actual, Type *expected) {
   return false;
 }
 
-/* Two datatypes of one name in types that print alike: the second was declared
- * when the first was in use already. */
+/* True for two datatypes of one name whose types print equally: the second was
+   declared while the first was in use. */
 static Datatype *datatype_of_same_name(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag != b->tag)
@@ -171,7 +171,8 @@ static void no_leading_axis_error(Checker *c, Type *actual, Origin *o) {
   error_add_provenance(c, d, o);
 }
 
-/* Types that are told apart by what they print as, or by why they are not. */
+/* Reports types of different kinds, by their texts or by the reason why they
+   differ. */
 static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   const char *g = ty_text(c, actual), *w = ty_text(c, expected);
   if (strcmp(g, w) != 0)
@@ -191,8 +192,8 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   return d;
 }
 
-/* Each of two arguments is of the kind that is wanted of the other: the first
- * that was told of gets the help, and the second is not told. */
+/* Two arguments have each other's expected kinds.  The first error gets the
+   help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
   for (uint32_t i = 0; o->kind == ORIGIN_ARG && o->args && i < c->reported.len;

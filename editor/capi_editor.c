@@ -1,4 +1,4 @@
-/* The editor queries of axon.h. */
+/* The editor queries of the C API (axon.h). */
 #include "editor/editor.h"
 #include "session/capi.h"
 

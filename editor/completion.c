@@ -1,5 +1,6 @@
-/* What can be written at a place, and what is called there: the text is
- * checked with a name of ours put there, which then knows what it sees. */
+/* Completion and signature help.  Main entry points: editor_complete and
+   editor_signature_help.  Checks the text with a name inserted at the cursor
+   (cursor probe).  The reference of this name knows its scope. */
 #include "editor/internal.h"
 #include "lexer/lexer.h"
 #include "session/stdlib.h"
@@ -9,11 +10,11 @@
 static const char cursor_name[] = "here'of'cursor";
 
 typedef struct CursorProbe {
-  SourceInput text;     /* as it is */
-  uint32_t offset;      /* where something is to be written: from */
-  uint32_t start;       /* here, */
-  uint32_t end;         /* instead of what goes on to here; */
-  uint32_t checked_end; /* what begins here is not looked at */
+  SourceInput text;     /* the original text */
+  uint32_t offset;      /* cursor */
+  uint32_t start;       /* start of the replaced text */
+  uint32_t end;         /* end of the replaced text */
+  uint32_t checked_end; /* text from here on is not checked */
   void (*f)(void *, const Completion *);
   void *arg;
   SignatureHelp *signature;
@@ -27,7 +28,7 @@ static bool is_name_char(char c) {
 
 /* ---- the probe ---- */
 
-/* The place of our name in what was checked; or NULL. */
+/* The reference of the cursor probe, or NULL. */
 static const SymbolRef *cursor_ref(Session *s) {
   uint32_t count;
   const SymbolRef *all = session_refs(s, &count);
@@ -47,8 +48,8 @@ static void check_probe_text(Session *s, const CursorProbe *p,
   session_check(s, &probe);
 }
 
-/* Declarations behind the one at hand take no part: our name is none that they
- * know, and what uses something that failed may take long. */
+/* Excludes later declarations: they cannot refer to the cursor probe, and
+   checking them may take long if they use something in error. */
 static void skip_later_decs(const Session *s, CursorProbe *p) {
   p->checked_end = (uint32_t)p->text.len;
   for (uint32_t i = s->current_program.dec_count; i-- > 0;)
@@ -56,8 +57,8 @@ static void skip_later_decs(const Session *s, CursorProbe *p) {
       p->checked_end = s->current_program.decs[i]->span.start;
 }
 
-/* With all of the declaration; or, where that does not parse, without what
- * follows. */
+/* Checks the complete declaration.  If that does not parse, ignores the text
+   after the cursor. */
 static void check_with_cursor(Session *s, const CursorProbe *p,
                               bool close_after_cursor) {
   Buffer text = {.arena = s->arena};
@@ -77,11 +78,11 @@ static void check_with_cursor(Session *s, const CursorProbe *p,
 /* ---- what is around our name ---- */
 
 typedef struct CursorContext {
-  Span span;          /* of our name */
-  const Dec *dec;     /* of top level, at hand */
-  const Expr *app;    /* the innermost application, or NULL, */
-  uint32_t arg;       /* and in which argument */
-  const Expr *record; /* the record of which it may name a field, or NULL: */
+  Span span;          /* span of the cursor probe */
+  const Dec *dec;     /* global declaration with the cursor */
+  const Expr *app;    /* innermost application with the cursor, or NULL */
+  uint32_t arg;       /* index of the argument with the cursor */
+  const Expr *record; /* record whose field may be completed, or NULL */
   const Dec *record_dec;
 } CursorContext;
 
@@ -89,7 +90,7 @@ static bool span_contains(Span outer, Span inner) {
   return outer.start <= inner.start && inner.end <= outer.end;
 }
 
-/* {r with x}, case r of {x} => ..., val {x} = r */
+/* {r with x}, case r of {x} => ..., val {x} = r. */
 static void note_record_field(CursorContext *f, Span field,
                               const Expr *record) {
   if (span_contains(field, f->span))
@@ -144,10 +145,10 @@ static void complete_with(const CursorProbe *p, const Completion *o) {
 typedef struct CompletionWriter {
   Session *s;
   const CursorProbe *probe;
-  const char *prefix; /* of library names: "nn."; or NULL */
-  uint32_t
-      visible_before; /* names of the text are offered behind their place */
-  const Expr *app;    /* whose labels are not offered again; or NULL */
+  const char *prefix;      /* prefix of library names, "nn.", or NULL */
+  uint32_t visible_before; /* names of the text are only offered after their
+                              definition */
+  const Expr *app; /* application whose labels are already used, or NULL */
 } CompletionWriter;
 
 static void complete_binding(void *arg, Binding *b) {
@@ -241,7 +242,8 @@ static void complete_module_names(const CursorProbe *p) {
                                      .type = "module"});
 }
 
-/* A name by itself: locals, names of the program, the library, keywords. */
+/* Completes an unqualified name: locals, names of the program, the library,
+   keywords. */
 static void complete_names(Session *s, const CursorProbe *p,
                            const SymbolRef *ref) {
   CompletionWriter g = {.s = s, .probe = p, .visible_before = p->start};
@@ -262,7 +264,7 @@ static void complete_names(Session *s, const CursorProbe *p,
                                    .name = lexer_keywords[i].text});
 }
 
-/* Behind a dot: what is in a module, or the fields of a record. */
+/* Completes after a dot: names of a module, or fields of a record. */
 static void complete_field(void *arg, Sym *name, const char *type) {
   const CompletionWriter *g = arg;
   complete_with(g->probe, &(Completion){.kind = COMPLETION_FIELD,
@@ -298,7 +300,7 @@ static void complete_label(void *arg, Sym *name, bool optional,
                                         .doc = optional ? "optional" : NULL});
 }
 
-/* Fields of a record that is taken apart or changed. */
+/* Completes fields in a record pattern or a record update. */
 static void complete_record_fields(Session *s, const CursorProbe *p) {
   CompletionWriter g = {.s = s, .probe = p};
   CursorContext f = find_context(s, p);

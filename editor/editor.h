@@ -1,8 +1,8 @@
-/* editor: what an editor asks of the text last checked, for the language server
- * and the C API.
+/* editor: queries about the text last checked, for the language server and the
+ * C API.
  *
  * Symbol references are recorded after session_record_refs.  A Session owns all
- * that is handed out.  Offsets are in bytes. */
+ * results.  Offsets are in bytes. */
 #ifndef AXON_EDITOR_EDITOR_H
 #define AXON_EDITOR_EDITOR_H
 
@@ -10,60 +10,62 @@
 
 /* ---- symbol_queries.c ---- */
 
-/* The name at an offset, or ending there; NULL: there is none. */
+/* The name at an offset, or that ends there; otherwise NULL. */
 const SymbolRef *editor_ref_at(Session *session, uint32_t file,
                                uint32_t offset);
 /* The innermost expression of that text, or NULL. */
 const SymbolRef *editor_expr_at(Session *session, uint32_t offset);
 const char *editor_ref_type(Session *session, const SymbolRef *ref);
-/* Each place of the same name, once, in order of the text. */
+/* Calls f once for each reference of the same name, in text order. */
 void editor_each_reference(Session *session, const SymbolRef *ref,
                            void (*f)(void *, const SymbolRef *), void *arg);
-/* Parameters with labels of the function that a REF_LABEL is for. */
+/* Calls f for the labelled parameters of the function of a REF_LABEL. */
 void editor_each_label(Session *session, const SymbolRef *ref,
                        void (*f)(void *, Sym *name, bool optional,
                                  const char *type),
                        void *arg);
-/* Where a name is bound, or a module begins; file 0: nowhere. */
+/* The span where a name is bound, or where a module begins. file is 0 if there
+   is none. */
 Span editor_definition(Session *session, const SymbolRef *ref);
 const char *editor_doc(Session *session, const SymbolRef *ref); /* or NULL */
-/* A place of that kind exactly there; or NULL. */
+/* The reference of this kind with exactly this span, or NULL. */
 const SymbolRef *editor_find_ref(Session *session, SymbolRefKind kind,
                                  Span span);
 
 /* ---- rename.c ---- */
 
-/* Why a name cannot be renamed at all; NULL: it can. */
+/* The reason why a name cannot be renamed, or NULL. */
 const char *editor_rename_refusal(Session *session, const SymbolRef *ref);
-/* The edits, in order of file and place, that call `of` by another name in
- * `text`, the one last checked, and in what it imports; or why not. */
+/* Computes the edits, in order of file and position, that rename `ref` in
+   `text` (the one last checked) and in its imports.  Returns the reason if that
+   is impossible, otherwise NULL. */
 const char *editor_rename(Session *session, const SourceInput *text,
                           const SymbolRef *ref, const char *name,
                           void (*f)(void *, const DiagEdit *), void *arg);
 
 /* ---- inlay_hints.c ---- */
 
-/* What was inferred and is not written: behind `at` of the text it is shown,
- * and there it can be written by what is put before and behind. */
+/* An inferred type or shape that the text does not state.  It is shown after
+   `offset`.  Inserting prefix and suffix writes it into the text. */
 typedef struct InlayHint {
   enum { INLAY_HINT_TYPE, INLAY_HINT_PIPELINE_STAGE } kind;
   uint32_t offset;
   const char *type;
   uint32_t edit_start, edit_end;
   const char *edit_prefix,
-      *edit_suffix; /* "(", " : f32[n])"; NULL: it cannot be */
+      *edit_suffix; /* "(" and " : f32[n])"; NULL if it cannot be written */
 } InlayHint;
-/* Those that touch a part of the text; with what writes them if that is asked
- * for, of the first few, where there is such a thing. */
+/* Calls f for the hints in a part of the text. with_edits: computes edits for
+   the first few hints, where possible. */
 void editor_each_inlay_hint(Session *session, uint32_t start, uint32_t end,
                             bool with_edits,
                             void (*f)(void *, const InlayHint *), void *arg);
 
 /* ---- completion.c ---- */
 
-/* What can be written at a place of the text last checked, or is called there.
- * It is checked with a name put there, to the end of that declaration; what was
- * asked before stays as it was. */
+/* Completion and signature help for a position in the text last checked.  They
+   check the text up to the end of that declaration, with a name inserted at the
+   cursor.  Earlier query results stay valid. */
 typedef struct Completion {
   enum {
     COMPLETION_VALUE,
@@ -79,15 +81,16 @@ typedef struct Completion {
   const char *name;
   const char *type, *doc; /* or NULL */
 } Completion;
-/* Those names that begin like what stands before the offset. */
+/* Calls f for the names that begin with the text before the offset. */
 void editor_complete(Session *session, const SourceInput *text, uint32_t offset,
                      void (*f)(void *, const Completion *), void *arg);
 typedef struct SignatureHelp {
   const char *name, *type, *doc;
-  const char *active_label;  /* of the argument at hand; or NULL: */
-  uint32_t active_parameter; /* of it among those without one, from 0 */
+  const char *active_label; /* label of the current argument, or NULL */
+  uint32_t
+      active_parameter; /* index among the arguments without a label, from 0 */
 } SignatureHelp;
-/* False: nothing is called there. */
+/* Returns false if the position is not in a call. */
 bool editor_signature_help(Session *session, const SourceInput *text,
                            uint32_t offset, SignatureHelp *out);
 

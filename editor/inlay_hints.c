@@ -1,26 +1,28 @@
-/* What was inferred and is not written: types of names and parameters, shapes
- * along pipelines.  Each comes with what would write it. */
+/* Inlay hints: inferred types of names and parameters, and shapes along
+   pipelines.  Each can have edits that write it.  Main entry point:
+   editor_each_inlay_hint. */
 #include "editor/internal.h"
 
 #include <string.h>
 
-/* What writes a hint is checked along with all that uses it: that would take
- * seconds for all of a text, and who asks so wants no list of hundreds. */
+/* Maximum number of hints with edits.  Each is verified by checking the
+   declaration and its users, which would take seconds for a whole text. */
 enum { MAX_CHECKED_EDITS = 8 };
 
 typedef struct HintCollector {
   Session *s;
-  const Dec *dec;               /* of top level, at hand */
-  const Map *visible_names;     /* names of values there */
-  uint32_t dec_index, next_ref; /* of it, and of the first place behind it */
-  VEC(Dec *) users;             /* those that use it, once that is asked for */
+  const Dec *dec;           /* current global declaration */
+  const Map *visible_names; /* names of values visible there */
+  uint32_t dec_index,
+      next_ref;     /* index of the declaration; first reference after it */
+  VEC(Dec *) users; /* declarations that use it, computed on demand */
   bool users_known;
-  bool with_edits;        /* what writes them is asked for, */
-  uint32_t checked_edits; /* and was looked for so often */
+  bool with_edits;        /* edits are requested */
+  uint32_t checked_edits; /* number of verified edits so far */
   void (*f)(void *, const InlayHint *);
   void *arg;
-  uint32_t start, end; /* of the text that is asked about */
-  Map bound_names;     /* end of a place (and 1 more) -> Place */
+  uint32_t start, end; /* requested part of the text */
+  Map bound_names; /* maps the end of a reference (plus 1) to its SymbolRef */
 } HintCollector;
 
 static void expr_hints(void *arg, Expr *e);
@@ -31,7 +33,8 @@ static const void *offset_key(uint32_t offset) {
   return (const void *)(uintptr_t)((size_t)offset + 1);
 }
 
-/* Of those that end at one offset, the widest, and of these the last. */
+/* Of references that end at one offset, takes the widest; of equal ones, the
+   last. */
 static void index_bound_names(HintCollector *h) {
   uint32_t count;
   const SymbolRef *all = session_refs(h->s, &count);
@@ -53,7 +56,7 @@ static bool span_contains(Span inner, Span outer) {
   return inner.start >= outer.start && inner.end <= outer.end;
 }
 
-/* Places stand in the order of checking, those of imports between them. */
+/* References are in the order of checking, with those of imports in between. */
 static bool belongs(const HintCollector *h, const SymbolRef *p,
                     const Dec *dec) {
   return p->span.file != h->s->current_file ||
@@ -67,8 +70,8 @@ static bool defines(const HintCollector *h, Span name) {
   return found;
 }
 
-/* The declarations behind the one at hand that use what it defines, or what
- * these define. */
+/* Finds later declarations that use what this one defines, directly or
+   indirectly. */
 static void find_users(HintCollector *h) {
   const Program *program = &h->s->current_program;
   uint32_t count;
@@ -87,8 +90,8 @@ static void find_users(HintCollector *h) {
   }
 }
 
-/* With the type written in it the declaration checks, and so do those that use
- * it.  Some of what is inferred no annotation can say. */
+/* True if the declaration and its users check with the type inserted.  No
+   annotation can express some inferred types. */
 static bool edit_type_checks(HintCollector *h, const InlayHint *hint) {
   Session *s = h->s;
   const char *text = sources_get(&s->sources, s->current_file)->text;
@@ -163,7 +166,7 @@ static void name_hint(HintCollector *h, const Pat *p, bool parens) {
   report_hint(h, &hint, ref, parens ? "(" : "", " : ", parens ? ")" : "");
 }
 
-/* Parts of a pattern: each name alone. */
+/* Hints for each variable of a pattern. */
 static void pat_hints(HintCollector *h, const Pat *p, bool parens) {
   if (p->kind == PAT_ASCRIBE)
     return;
@@ -173,7 +176,7 @@ static void pat_hints(HintCollector *h, const Pat *p, bool parens) {
     pat_hints(h, p->args[i], true);
 }
 
-/* ~x is a name and a label at once: `~x:(x : t)` says its type. */
+/* ~x is a name and a label; `~x:(x : t)` adds its type. */
 static void label_pun_hint(HintCollector *h, const Param *p) {
   Pat name = *p->pat;
   name.span.start++;
@@ -230,7 +233,8 @@ static const Expr *pipeline_head(const Expr *e) {
   return e;
 }
 
-/* The first line, and each that is followed by one more or is the last. */
+/* Hints for the first line of a pipeline, and for each line that another
+   follows or that is the last. */
 static void pipeline_hints(HintCollector *h, const Expr *e, const Expr *head) {
   Expr *left = e->arg[0], *right = e->arg[1];
   bool chain = left != head;

@@ -7,7 +7,7 @@
 
 /* ---- symbol_queries.c ---- */
 
-/* The state that checking another text replaces. */
+/* The state that is replaced if another text is checked. */
 typedef struct CheckedState {
   Program program;
   uint32_t file, pending_count;
@@ -15,8 +15,8 @@ typedef struct CheckedState {
   Diags diags;
   SymbolRefs *refs;
 } CheckedState;
-/* Another text may be checked after the state was saved, and before it is
- * restored. */
+/* Saves the state before another text is checked, and restores it
+   afterwards. */
 CheckedState checked_state_save(Session *s);
 void checked_state_restore(Session *s, const CheckedState *saved);
 

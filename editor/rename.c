@@ -1,5 +1,6 @@
-/* A name is changed, at all its places, and only if the text then still means
- * the same: it is checked again, and every name must be bound where it was. */
+/* Rename refactoring: renames all references, but only if the meaning stays the
+   same.  The edited text is checked again, and every name must have the same
+   definition.  Main entry point: editor_rename. */
 #include "editor/internal.h"
 #include "lexer/lexer.h"
 
@@ -13,7 +14,7 @@ typedef struct RenameRequest {
   const SymbolRef *ref;
   const char *name;
   EditVec edits;
-  VEC(const char *) files; /* names of those that have to mean the same */
+  VEC(const char *) files; /* names of files whose meaning must not change */
   const char *refusal;
 } RenameRequest;
 
@@ -92,7 +93,7 @@ static uint32_t type_end(const Source *source, uint32_t at) {
   return end;
 }
 
-/* {w} is a field and a value at once: {w = new}. */
+/* {w} is both a field and a value: it becomes {w = new}. */
 static void rename_field_pun(Session *s, RenameRequest *r, const SymbolRef *p) {
   const Source *source = sources_get(&s->sources, p->span.file);
   uint32_t at = p->span.end;
@@ -135,7 +136,7 @@ static void rename_reference(void *arg, const SymbolRef *p) {
 
 /* ---- whether it means the same ---- */
 
-/* Where an offset of the text is in the one that was edited. */
+/* The offset in the edited text of an offset in the original text. */
 static uint32_t offset_after_edits(const RenameRequest *r, uint32_t file,
                                    uint32_t offset) {
   int64_t shift = 0;
@@ -162,12 +163,12 @@ static void apply_edits(Session *s, const RenameRequest *r, uint32_t file,
   buffer_add(out, source->text + at, source->len - at);
 }
 
-typedef struct Resolution { /* a name, and where it is bound, in the new texts
-                             */
+typedef struct Resolution { /* a name and its definition, in the edited text */
   SymbolRefKind kind;
-  uint32_t file; /* of RenameRequest.files */
-  uint32_t end;  /* ends: what a pun puts in front does not move them */
-  uint32_t definition_file; /* of RenameRequest.files; 0: bound elsewhere */
+  uint32_t file; /* number in RenameRequest.files */
+  uint32_t end;  /* ends are compared, since edits insert text before names */
+  uint32_t
+      definition_file; /* number in RenameRequest.files; 0: defined elsewhere */
   uint32_t definition;
 } Resolution;
 
@@ -184,8 +185,8 @@ static int compare_resolutions(const void *a, const void *b) {
   return x->definition < y->definition ? -1 : x->definition > y->definition;
 }
 
-/* Of each source, which of RenameRequest.files it is, from 1; 0: none, or not
- * the last of that name that was read. */
+/* For each source, its number in RenameRequest.files, from 1.  0 if it is not
+   one of them, or was read again later. */
 static uint32_t *number_files(Session *s, const RenameRequest *r) {
   uint32_t count;
   const SymbolRef *all = session_refs(s, &count);
@@ -206,7 +207,7 @@ static uint32_t *number_files(Session *s, const RenameRequest *r) {
   return of;
 }
 
-/* Labels are left out: a pun that was taken apart has moved them. */
+/* Omits labels: edits of shorthand move them. */
 static Resolution *collect_resolutions(Session *s, const RenameRequest *r,
                                        bool edited, uint32_t *count) {
   uint32_t all_count, n = 0;
@@ -240,7 +241,7 @@ static Resolution *collect_resolutions(Session *s, const RenameRequest *r,
   return at;
 }
 
-/* Files that the text imports are as the edits make them. */
+/* Supplies the edited text of imported files. */
 typedef struct EditedFiles {
   Session *s;
   const RenameRequest *r;
@@ -290,8 +291,8 @@ static void add_file(Session *s, RenameRequest *r, uint32_t file) {
     VEC_PUSH(s->arena, r->files, source->name);
 }
 
-/* The text itself is the first; a name that others see may be taken for
- * another in each of them, or another for it. */
+/* The text itself is the first file.  In each file that can see the name,
+   another name may be confused with it. */
 static void find_affected_files(Session *s, RenameRequest *r) {
   uint32_t count, last = 0;
   const SymbolRef *all = session_refs(s, &count);

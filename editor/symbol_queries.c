@@ -1,16 +1,18 @@
-/* What stands where in the text last checked: names, their definitions and
- * uses, also in what it imports, and types of expressions. */
+/* Queries about symbol references: names, definitions and references in the
+   text last checked and its imports, and types of expressions.  Main entry
+   point: editor_ref_at. */
 #include "editor/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct RefIndex { /* of the references recorded when it was made */
+struct RefIndex { /* index of the references recorded when it was built */
   const SymbolRef *refs;
   uint32_t count;
-  Map last_at_start; /* file and start -> number of the last one, from 1 */
-  /* Of each reference, the number of the one before it that starts there, or
-   * 0. */
+  Map last_at_start; /* maps file and start to the number of the last reference
+                        there, from 1 */
+  /* For each reference, the number of the previous one with the same start, or
+     0. */
   uint32_t *previous_at_start;
 };
 
@@ -26,8 +28,8 @@ static bool covers(Span span, uint32_t file, uint32_t offset) {
   return span.file == file && span.start <= offset && offset <= span.end;
 }
 
-/* Which of two places of one name says more.  A name may be bound and used by
- * one word (`{w}`, `~x`): then it is the value that is meant. */
+/* Selects the more specific of two references of one name.  A word may both
+   bind and use a name (`{w}`, `~x`); then the value is meant. */
 static bool is_more_specific(const SymbolRef *a, const SymbolRef *b) {
   static const int rank[] = {
       [REF_VALUE] = 4,  [REF_SIZE] = 3,  [REF_TYPE] = 3,
@@ -55,7 +57,7 @@ const SymbolRef *editor_ref_at(Session *s, uint32_t file, uint32_t offset) {
 
 typedef struct InnermostSearch {
   Session *s;
-  const Dec *dec; /* of top level, at hand */
+  const Dec *dec; /* current global declaration */
   uint32_t offset;
   const SymbolRef *best;
 } InnermostSearch;
@@ -65,7 +67,7 @@ static void keep_if_narrower(InnermostSearch *in, const SymbolRef *p) {
     in->best = p;
 }
 
-/* Of two that cover the same, the outer one. */
+/* Of two expressions with the same span, takes the outer one. */
 static void search_expr(void *arg, Expr *e) {
   InnermostSearch *in = arg;
   if (!covers(e->span, in->s->current_file, in->offset))
@@ -108,7 +110,7 @@ static const void *start_key(Span span) {
   return (const void *)(uintptr_t)((uint64_t)span.file << 32 | span.start);
 }
 
-/* A place leads to the one before it that begins there too. */
+/* Links each reference to the previous one with the same start. */
 static SessionStatus build_ref_index(Session *s, void *arg) {
   struct RefIndex *x = NEW(s->arena, struct RefIndex);
   (void)arg;
@@ -138,7 +140,7 @@ const SymbolRef *editor_find_ref(Session *s, SymbolRefKind kind, Span span) {
        i; i = x->previous_at_start[i - 1])
     if (all[i - 1].kind == kind && all[i - 1].span.end == span.end) {
       found = &all[i - 1];
-      if (found->type) /* the last one with a type, or else the first */
+      if (found->type) /* the last one with a type, otherwise the first */
         break;
     }
   return found;
@@ -151,7 +153,8 @@ typedef struct RefTypeQuery {
   const char *type;
 } RefTypeQuery;
 
-/* Where a polymorphic name is bound, its own type; else as it is here. */
+/* At its definition, a polymorphic name has its general type.  Elsewhere it has
+   the type of this use. */
 static SessionStatus query_ref_type(Session *s, void *arg) {
   RefTypeQuery *t = arg;
   const SymbolRef *p = t->ref;
@@ -198,7 +201,7 @@ void editor_each_label(Session *s, const SymbolRef *ref,
 
 /* ---- one name ---- */
 
-/* A file may have been read twice, as the text at hand and as an import. */
+/* A file may have been read twice: as the current text, and as an import. */
 static bool same_file(const Session *s, uint32_t a, uint32_t b) {
   const Source *x = sources_get(&s->sources, a);
   const Source *y = sources_get(&s->sources, b);

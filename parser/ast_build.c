@@ -1,5 +1,5 @@
-/* Builders of tree nodes.  Each node knows how deep the tree below it is; one
- * that is too deep is reported once and replaced by a leaf. */
+/* Constructors of tree nodes.  Each node stores the depth of its tree.  A node
+   that is too deep is reported once and replaced by a leaf. */
 #include <string.h>
 
 #include "parser/internal.h"
@@ -544,7 +544,8 @@ static bool is_blank(const char *text, uint32_t from, uint32_t to) {
   return true;
 }
 
-/* The last doc comment with nothing but blanks between it and the dec. */
+/* Attaches the last doc comment, if only blanks separate it from the
+   declaration. */
 static void attach_doc_comment(ParseState *ps, Dec *dec) {
   const CommentVec *all = &ps->lexer.comments;
   uint32_t i = all->len;

@@ -1,4 +1,5 @@
-/* Trees as s-expressions, without spans: what tests compare. */
+/* Prints trees as s-expressions, without spans, for tests.  Main entry point:
+   ast_dump. */
 #include <string.h>
 
 #include "parser/parser.h"

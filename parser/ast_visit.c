@@ -1,4 +1,5 @@
-/* What an expression consists of, for those who look through all of a text. */
+/* Visits the direct subexpressions of an expression or a declaration.  Main
+   entry point: expr_visit_children. */
 #include "parser/internal.h"
 
 typedef struct ExprVisitor {

@@ -1,9 +1,10 @@
-/* The stream of tokens with its brackets balanced.
+/* Balances the brackets in the stream of tokens (error recovery).  Main entry
+ * point: grammar_lex.
  *
  * `(`, `[`, `{` and `let ... in ... end` are matched before the grammar sees
- * them.  Where a closer is missing, the error points at the opener and a closer
- * is made up; a closer too many is reported and dropped.  So the grammar
- * always meets balanced text, and after an error it can skip whole groups. */
+ * them.  If a closer is missing, the error points at the opener and a closer is
+ * inserted.  A superfluous closer is reported and deleted.  So the grammar
+ * always gets balanced text, and can skip complete groups after an error. */
 #include <string.h>
 
 #include "parser/internal.h"
@@ -11,13 +12,13 @@
 
 typedef struct Opener {
   int token;     /* TOK_LPAREN ... */
-  bool seen_in;  /* TOK_LET: its `in` was seen */
-  bool indented; /* TOK_LET: the line it stands on is indented */
-  bool failed;   /* TOK_LET: its first declaration is none */
+  bool seen_in;  /* TOK_LET: its `in` was read */
+  bool indented; /* TOK_LET: its line is indented */
+  bool failed;   /* TOK_LET: its first declaration is not one */
   Span span;
 } Opener;
 
-typedef enum OpenerKind { /* what is counted of those that are open */
+typedef enum OpenerKind { /* kinds of counted openers */
                           OPEN_PAREN,
                           OPEN_BRACKET,
                           OPEN_BRACE,
@@ -35,17 +36,16 @@ typedef struct Token {
 struct TokenStream {
   VEC(Opener) openers;
   uint32_t count[OPEN_COUNT];
-  Token lookahead; /* read, and not yet handed out */
+  Token lookahead; /* read, but not yet returned */
   bool has_lookahead;
-  bool reported_unclosed; /* an unclosed bracket was reported at the token ahead
-                           */
+  bool
+      reported_unclosed; /* an unclosed bracket was reported at the lookahead */
   bool started;
-  bool last_is_inserted; /* the token handed out last closes what was left open
-                          */
-  bool skip_group; /* the parser stumbled over an opener: skip to its closer */
+  bool last_is_inserted; /* the last returned token is an inserted closer */
+  bool skip_group; /* the parser failed at an opener: skip to its closer */
   int last_kind;
   Span last_span, previous_span;
-  const ForeignWord *foreign; /* the first of this declaration */
+  const ForeignWord *foreign; /* first foreign word of this declaration */
   Span foreign_span;
   int foreign_context; /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
 };
@@ -272,7 +272,7 @@ static RecoveryAction check_closer(ParseState *ps) {
     t->lookahead.kind = closer_of(opener_kind(top));
     return TOKEN_ACCEPT;
   }
-  if (begins_dec(t->last_kind)) /* meant as a name: the grammar's error */
+  if (begins_dec(t->last_kind)) /* used as a name: the grammar reports that */
     return TOKEN_ACCEPT;
   report_unmatched_closer(ps, &t->lookahead);
   return TOKEN_DELETE;
@@ -327,15 +327,16 @@ static bool begins_expr(int token) {
          token == TOK_CASE;
 }
 
-/* An expression that begins at the margin is no further argument of the line
- * before, but one that stands alone; in a file the grammar wants a `do`. */
+/* True if an expression begins at the left margin.  It is then not an argument
+   of the line before, but a separate expression; in a file the grammar requires
+   `do`. */
 static bool begins_bare_expr(const ParseState *ps) {
   const TokenStream *t = ps->tokens;
   return !t->openers.len && ends_expr(t->last_kind) &&
          begins_expr(t->lookahead.kind) && at_line_start(ps, t->lookahead.span);
 }
 
-/* The next token of the balanced text. */
+/* The next token of the balanced stream. */
 static Token next_token(ParseState *ps) {
   TokenStream *t = ps->tokens;
   for (;;) {
@@ -368,7 +369,7 @@ static Token next_token(ParseState *ps) {
   }
 }
 
-/* Reads on until no more than `depth` brackets are open. */
+/* Reads tokens until at most `depth` brackets are open. */
 static void skip_to_depth(ParseState *ps, uint32_t depth) {
   while (ps->tokens->openers.len > depth)
     next_token(ps);
@@ -377,14 +378,15 @@ static void skip_to_depth(ParseState *ps, uint32_t depth) {
 void tokens_enter_panic_mode(ParseState *ps) {
   TokenStream *t = ps->tokens;
   ps->panic = true;
-  /* An opener handed out last is on top, with just its span. */
+  /* an opener that was returned last is on top, with the same span */
   Opener *top = top_opener(t);
   t->skip_group = top && !t->last_is_inserted &&
                   top->span.start == t->last_span.start &&
                   top->span.end == t->last_span.end;
 }
 
-/* Remembers the first word of the declaration that is a keyword elsewhere. */
+/* Records the first word of the declaration that is a keyword in other
+   languages. */
 static void record_foreign(ParseState *ps, const Token *token) {
   TokenStream *t = ps->tokens;
   if (begins_dec(token->kind))

@@ -1,11 +1,12 @@
-/* What a text that was cut off leaves open, and what closes it: so that it
- * parses, and can be asked about, while it is being written. */
+/* Closes a partial text: finds the constructs that it leaves open, and the text
+   that closes them, so that it parses while it is being written.  Main entry
+   point: parse_close_partial. */
 #include "parser/internal.h"
 #include "parser/parse.h"
 
 #include <string.h>
 
-/* What is open where a text ends, and what closes it. */
+/* A construct that may be open at the end, and the text that closes it. */
 typedef struct OpenConstruct {
   const char *word, *close;
 } OpenConstruct;
@@ -15,7 +16,7 @@ static const OpenConstruct openers[] = {
     {".[", "]"},          {"{", "}"},       {"if", " then 0 else 0"},
     {"fn", " => 0"},      {"for", " => 0"}, {"case", " of _ => 0"},
 };
-/* What is still to come, once such a word was read; "": nothing. */
+/* What must follow each of these words; "" for nothing. */
 static const struct {
   const char *word, *of, *then;
 } continuations[] = {

@@ -1,5 +1,6 @@
-/* Formatting a file: comments, lists and declarations; and the proof, by
- * parsing again, that the meaning and the comments are as they were. */
+/* Formats a file: comments, lists and declarations.  Main entry point:
+   format_source.  It parses the result again to verify that the tree and the
+   comments are unchanged. */
 #include "parser/format.h"
 
 #include <string.h>
@@ -40,7 +41,7 @@ bool fmt_has_comment_before(const Formatter *f, uint32_t offset) {
          f->comments.at[f->next_comment].span.start < offset;
 }
 
-/* The next comment; its text is not touched if it is documentation. */
+/* The next comment.  The text of a doc comment is not changed. */
 static Doc *next_comment_doc(Formatter *f) {
   Comment comment = f->comments.at[f->next_comment++];
   const char *text = f->text + comment.span.start;
@@ -173,7 +174,7 @@ static Doc *type_head(Formatter *f, const char *word, const Dec *dec) {
                     fmt_sym(f, dec->name), axes, fmt_text(f, " ="));
 }
 
-/* "head = body": the body on a line of its own if it does not fit. */
+/* "head = body".  The body gets its own line if it does not fit. */
 static Doc *definition_doc(Formatter *f, Doc *head, Doc *body) {
   return GROUP(f,
                DOC_CONCAT(f, head, NEST(f, 2, DOC_CONCAT(f, LINE(f), body))));
@@ -326,8 +327,8 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
   return NULL;
 }
 
-/* Comments up to an offset, on their own lines or behind what came last;
- * *last is the end of what came last, or UINT32_MAX at the beginning. */
+/* Adds comments up to an offset, on their own lines or after the previous item.
+ *last is the end of that item, or UINT32_MAX at the beginning. */
 static void dec_comments(Formatter *f, DocVec *all, uint32_t *last,
                          uint32_t offset) {
   while (fmt_has_comment_before(f, offset)) {
@@ -366,7 +367,7 @@ Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end) {
 
 /* ---- files ---- */
 
-typedef struct FormatPass { /* a text and what it parses to */
+typedef struct FormatPass { /* a text and its tree */
   ParseState ps;
   Sources sources;
   const char *text;
@@ -383,7 +384,8 @@ static bool parse_pass(FormatPass *pass, Sources *sources, uint32_t file,
   return !parse_failed(&pass->ps);
 }
 
-/* What was appended to the buffer since it was `from` long, taken off it. */
+/* Removes what was appended to the buffer since its length was `from`, and
+   returns it. */
 static const char *take_appended(Buffer *out, size_t from, Arena *arena,
                                  size_t *len) {
   *len = out->len - from;
@@ -413,7 +415,7 @@ static const char *ast_text(const FormatPass *pass, Buffer *out) {
   return take_appended(out, from, pass->ps.arena, &len);
 }
 
-/* Parses formatted text: false if it says something else than before. */
+/* Parses formatted text.  Returns false if its tree differs. */
 static bool has_same_ast(FormatPass *next, const FormatPass *pass,
                          const char *text, size_t len, Buffer *out) {
   const ParseState *ps = &pass->ps;
@@ -429,7 +431,7 @@ static bool has_same_ast(FormatPass *next, const FormatPass *pass,
 
 bool format_source(Sources *sources, uint32_t file, Interner *interner,
                    Arena *arena, Diags *diags, Buffer *out) {
-  enum { MAX_PASSES = 6 }; /* until the text stays as it is: two, mostly */
+  enum { MAX_PASSES = 6 }; /* passes until the text is stable; usually two */
   FormatPass passes[2];
   FormatPass *pass = &passes[0], *next = &passes[1];
   if (!parse_pass(pass, sources, file, interner, arena, diags))

@@ -1,6 +1,6 @@
-/* parser, inside: trees to documents.  The tree is walked in the order of the
- * text; each node first takes the comments that stand before it, and last those
- * left within its span, so that none is lost. */
+/* Formatter, internal: converts trees to documents.  It walks the tree in text
+   order.  Each node first takes the comments before it, and finally those that
+   remain within its span, so none is lost. */
 #ifndef AXON_PARSER_FORMAT_H
 #define AXON_PARSER_FORMAT_H
 
@@ -12,16 +12,16 @@ enum { FORMAT_WIDTH = 80 };
 typedef struct Formatter {
   Arena *arena;
   const Source *source;
-  const char *text; /* the source's */
+  const char *text; /* text of the source */
   CommentVec comments;
-  uint32_t next_comment; /* the first comment not yet placed */
+  uint32_t next_comment; /* first comment that is not yet placed */
 } Formatter;
 
 typedef VEC(Doc *) DocVec;
 
-typedef struct ListItem { /* of a list */
+typedef struct ListItem { /* item of a list */
   Doc *doc;
-  Doc *trailing; /* comments that end its line, after the comma */
+  Doc *trailing; /* comments at the end of its line, after the comma */
 } ListItem;
 
 typedef VEC(ListItem) ItemVec;
@@ -43,28 +43,28 @@ typedef VEC(ListItem) ItemVec;
 Doc *fmt_text(Formatter *f, const char *text);
 Doc *fmt_sym(Formatter *f, const Sym *sym);
 Doc *fmt_name(Formatter *f, const Name *name);
-/* Comments before an offset, as they stand in front of what is there. */
+/* Comments before an offset, formatted to precede what is there. */
 Doc *fmt_leading_comments(Formatter *f, uint32_t offset);
-/* Comments before an offset, as they stand behind what was printed. */
+/* Comments before an offset, formatted to follow what was printed. */
 Doc *fmt_trailing_comments(Formatter *f, uint32_t offset);
-/* Comments before `limit` that end the line on which `end` is. */
+/* Comments before `limit` that end the line of offset `end`. */
 Doc *fmt_line_end_comments(Formatter *f, uint32_t end, uint32_t limit);
-/* The offset of a character that is in no comment, in [from, stop). */
+/* The offset of a character outside of comments, in [from, stop). */
 uint32_t fmt_find_char(const Formatter *f, char c, uint32_t from,
                        uint32_t stop);
 bool fmt_has_comment_before(const Formatter *f, uint32_t offset);
-/* A break and "| " before the next of several rules; their comments stay. */
+/* A break and "| " before the next rule, with the rule's comments. */
 Doc *fmt_rule_separator(Formatter *f, uint32_t indent, uint32_t from,
                         uint32_t to);
-/* A node's document with comments on both sides; in parentheses if `parens`,
- * or if the source had them and comments stand before the closing one. */
+/* A node's document with comments on both sides.  Adds parentheses if `parens`,
+   or if the source had them and comments precede the closing one. */
 Doc *fmt_with_comments(Formatter *f, Doc *leading, Doc *body, Span span,
                        bool had_parens, bool parens);
 bool fmt_newline_between(const Formatter *f, uint32_t from, uint32_t to);
 typedef enum ListStyle {
-  LIST_GROUP,  /* on one line, or one item a line */
-  LIST_FILL,   /* as many items a line as fit */
-  LIST_BROKEN, /* one item a line */
+  LIST_GROUP,  /* on one line, or one item per line */
+  LIST_FILL,   /* as many items per line as fit */
+  LIST_BROKEN, /* one item per line */
 } ListStyle;
 /* "open item, item close". */
 Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
@@ -76,7 +76,7 @@ Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end);
 Doc *fmt_type(Formatter *f, const TypeExpr *type);
 Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
               const char *close, uint32_t end);
-Doc *fmt_given(Formatter *f, const Givens *facts); /* with a break before */
+Doc *fmt_given(Formatter *f, const Givens *facts); /* begins with a break */
 Doc *fmt_pat(Formatter *f, const Pat *pat);
 Doc *fmt_pat_atom(Formatter *f, const Pat *pat);
 
@@ -84,7 +84,8 @@ Doc *fmt_pat_atom(Formatter *f, const Pat *pat);
 
 Doc *fmt_expr(Formatter *f, const Expr *expr);
 Doc *fmt_param(Formatter *f, const Param *param);
-/* The body of a clause that others follow: its rules must not take theirs. */
+/* The body of a clause.  If other clauses follow, its own rules must not
+   capture theirs. */
 Doc *fmt_clause_body(Formatter *f, const Expr *expr, bool more_follow);
 
 #endif

@@ -1,11 +1,11 @@
-/* Formatting of expressions: parentheses where the grammar needs them (and
- * where the user put them around an operand), and line breaks. */
+/* Formats expressions: line breaks, and parentheses where the grammar needs
+   them or where the user put them around an operand. */
 #include <string.h>
 
 #include "parser/format.h"
 
-/* How tightly a form binds.  The open forms extend as far right as they can;
- * they may be right operands, but nothing may follow them. */
+/* Binding strength.  Open forms extend as far right as possible.  They may be
+   right operands, but nothing may follow them. */
 typedef enum Precedence {
   PREC_OPEN, /* fn, case, if, for */
   PREC_PIPE,
@@ -72,7 +72,7 @@ static bool is_open_form(const Expr *e) {
   return precedence_of(e) == PREC_OPEN;
 }
 
-/* The last operand, if it stands there without parentheses. */
+/* The last operand that is not in parentheses. */
 static const Expr *last_operand(const Expr *e) {
   while (e->kind == EX_BIN || e->kind == EX_NEG) {
     const Expr *last = e->arg[e->kind == EX_BIN ? 1 : 0];
@@ -87,8 +87,8 @@ static bool ends_open(const Expr *e) {
   return is_open_form(last_operand(e));
 }
 
-/* True if the text of the expression ends in rules, which would go on with a
- * `|` that follows. */
+/* True if the text of the expression ends in rules, so that a following `|`
+   would continue them. */
 static bool ends_in_rules(const Expr *e) {
   for (;;) {
     e = last_operand(e);
@@ -116,7 +116,7 @@ static Doc *with_comments(Formatter *f, const Expr *e, bool parens) {
   return fmt_with_comments(f, leading, body, e->span, e->parenthesized, parens);
 }
 
-/* An operand that must bind at least so tightly. */
+/* An operand that must bind at least this strongly. */
 static Doc *operand_doc(Formatter *f, const Expr *e, Precedence min_precedence,
                         Side side) {
   bool parens =
@@ -136,7 +136,8 @@ Doc *fmt_clause_body(Formatter *f, const Expr *e, bool more_follow) {
   return with_comments(f, e, more_follow && ends_in_rules(e));
 }
 
-/* In parentheses: a function's body is indented from the line's start. */
+/* In parentheses.  The body of a function is indented relative to the start of
+   the line. */
 static Doc *parenthesized_doc(Formatter *f, const Expr *e, Doc *body) {
   bool hanging =
       e->kind == EX_FOR || (e->kind == EX_FN && e->clause_count == 1);
@@ -145,7 +146,7 @@ static Doc *parenthesized_doc(Formatter *f, const Expr *e, Doc *body) {
   return DOC_CONCAT(f, fmt_text(f, "("), body, fmt_text(f, ")"));
 }
 
-/* What a dot or an argument may follow. */
+/* An expression that may precede a dot or an argument. */
 static Doc *postfix_doc(Formatter *f, const Expr *e) {
   return with_comments(f, e, precedence_of(e) < PREC_POST);
 }
@@ -157,7 +158,7 @@ static bool is_atom(const Expr *e) {
          e->kind == EX_HOLE || e->kind == EX_STRING;
 }
 
-/* One item a line if the source had it so; atoms fill lines. */
+/* One item per line if the source has that; atoms fill lines. */
 static Doc *items_doc(Formatter *f, const char *open, const Expr *e,
                       const char *close) {
   ItemVec items = {0};
@@ -254,7 +255,7 @@ static bool continues_chain(const Expr *e) {
          op_precedence[e->op] != PREC_COMPARE && !ends_open(left);
 }
 
-/* What follows the first operand: a break, the operator and its operand. */
+/* What follows the first operand: a break, an operator and an operand. */
 static Doc *op_item(Formatter *f, const Expr *e, const Expr *right,
                     Precedence min_precedence, bool *broken) {
   uint32_t left_end = e->arg[0]->span.end;
@@ -377,8 +378,8 @@ static Doc *arg_doc(Formatter *f, const Arg *arg) {
                     pun ? fmt_trailing_comments(f, arg->span.end) : NULL);
 }
 
-/* How wide what stands before a last argument may be, if that is to begin on
- * the same line and go on below it. */
+/* Maximum columns before a last argument that begins on the same line and
+   continues below. */
 static uint32_t max_hanging_width(const Expr *e) {
   enum { MAX_HANGING_WIDTH = 40, MAX_NARROW_HANGING_WIDTH = 16 };
   switch (e->kind) {
@@ -425,8 +426,8 @@ static Doc *app_doc(Formatter *f, const Expr *e) {
     if (i + 1 < e->arg_count) {
       width += doc_width(arg) + 1;
       forced |= doc_is_forced(arg);
-      one_per_line |=
-          is_open_form(e->args[i].expr); /* each on its line, or all on one */
+      one_per_line |= is_open_form(
+          e->args[i].expr); /* all on one line, or each on its own */
     }
   }
   bool hanging =
@@ -450,7 +451,7 @@ static Doc *index_base_doc(Formatter *f, const Expr *e) {
   return with_comments(f, e, precedence_of(e) < PREC_POST || e->kind == EX_NUM);
 }
 
-/* True if a colon may stand beside it without a space. */
+/* True if a colon next to it needs no space. */
 static bool is_atom_or_absent(const Expr *e) {
   return !e || (is_atom(e) && !e->parenthesized);
 }
@@ -579,7 +580,7 @@ static Doc *case_doc(Formatter *f, const Expr *e) {
                                       fmt_text(f, " of"), CONCAT_ALL(f, all))));
 }
 
-/* A part of an `if`, and the comments up to the word that follows it. */
+/* A part of an `if`, with the comments before the next keyword. */
 static Doc *doc_before_keyword(Formatter *f, const Expr *e, char word,
                                const Expr *next, bool parens) {
   Doc *doc = with_comments(f, e, parens);
@@ -587,7 +588,7 @@ static Doc *doc_before_keyword(Formatter *f, const Expr *e, char word,
   return DOC_CONCAT(f, doc, fmt_trailing_comments(f, at));
 }
 
-/* Each branch on the line of its condition, where it fits. */
+/* Each branch is on the line of its condition if it fits. */
 static Doc *if_doc(Formatter *f, const Expr *e) {
   DocVec all = {0};
   for (;;) {
@@ -637,15 +638,16 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
                              NEST(f, 2, DOC_CONCAT(f, LINE(f), body))));
 }
 
-/* True if the text between the `let` and its body is on several lines. */
+/* True if the source has the text between `let` and the body on several
+   lines. */
 static bool let_broken(const Formatter *f, const Expr *e) {
   return e->dec_count > 1 ||
          (e->dec_count && fmt_newline_between(f, e->decs[0]->span.start,
                                               e->items[0]->span.start));
 }
 
-/* One short declaration stands beside its `let`, and a long body below that;
- * all else is in blocks. */
+/* A single short declaration stays on the line of its `let`, with a long body
+   below it.  Everything else is in blocks. */
 static Doc *let_doc(Formatter *f, const Expr *e) {
   enum { MAX_INLINE_DEC_WIDTH = 72, MAX_INLINE_BODY_WIDTH = 64 };
   bool broken = let_broken(f, e);

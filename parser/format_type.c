@@ -1,4 +1,4 @@
-/* Formatting of types, sizes, facts and patterns. */
+/* Formats types, sizes, givens and patterns. */
 #include "parser/format.h"
 
 /* ---- sizes and axes ---- */
@@ -77,7 +77,7 @@ static Doc *axis_doc(Formatter *f, const AxisExpr *axis) {
 Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
               const char *close, uint32_t end) {
   if (open[0] == '(' && axes->len && axes->at[0].kind == AXIS_STAR)
-    open = "( "; /* else it would open a comment */
+    open = "( "; /* otherwise it would begin a comment */
   ItemVec items = {0};
   for (uint32_t i = 0; i < axes->len; i++) {
     Doc *leading = fmt_leading_comments(f, axes->at[i].span.start);
@@ -88,7 +88,7 @@ Doc *fmt_axes(Formatter *f, const char *open, const Axes *axes,
 
 /* ---- facts ---- */
 
-/* cond: it is one itself. */
+/* cond: the given is itself a condition. */
 static Doc *condition_doc(Formatter *f, const GivenExpr *fact, bool cond) {
   static const char *const rel[] = {
       [REL_EQ] = "==", [REL_NE] = "!=", [REL_LT] = "<",
@@ -144,7 +144,7 @@ static TypePrecedence type_precedence(const TypeExpr *t) {
                                : TYPE_POSTFIX;
 }
 
-/* a -> b -> c, with the arrows at the ends of lines. */
+/* a -> b -> c, with arrows at the ends of lines. */
 static Doc *fun_type_doc(Formatter *f, const TypeExpr *t) {
   DocVec all = {0};
   for (;;) {
@@ -260,7 +260,8 @@ Doc *fmt_type(Formatter *f, const TypeExpr *type) {
 
 /* ---- patterns ---- */
 
-/* Where a pattern stands: anywhere; left of `::`; where only an atom may. */
+/* Context of a pattern: anywhere, left of `::`, or where only an atom may
+   be. */
 typedef enum PatPrecedence {
   PATTERN_ANY,
   PATTERN_HEAD,

@@ -1,18 +1,19 @@
-/* parser, inside: the state that the grammar's actions share, and builders of
- * tree nodes.  Everything lives in the arena of the parse. */
+/* Parser, internal: the state that the grammar's actions share, and
+   constructors of tree nodes.  Everything lives in the arena of the parse. */
 #ifndef AXON_PARSER_INTERNAL_H
 #define AXON_PARSER_INTERNAL_H
 
 #include "lexer/lexer.h"
 #include "parser/parser.h"
 
-/* Symbols on Bison's stack, and errors before the parser gives up. */
+/* Maximum number of symbols on Bison's stack, and of errors before the parser
+   gives up. */
 enum { PARSE_MAX_STACK = 20000, PARSE_MAX_ERRORS = 100 };
 
-/* Symbols of the grammar that are no tokens are numbered from here. */
+/* Nonterminals of the grammar are numbered from here. */
 enum { PARSE_NONTERMINAL = 1000 };
 
-typedef struct Elem { /* of a bracket */
+typedef struct Elem { /* element of a bracket */
   Expr *expr;
   bool splice;
 } Elem;
@@ -47,7 +48,7 @@ typedef struct PatFields {
 } PatFields;
 
 typedef struct TokenStream
-    TokenStream; /* bracket_recovery.c: the balanced stream of tokens */
+    TokenStream; /* balanced stream of tokens (bracket_recovery.c) */
 
 typedef struct ParseState {
   Arena *arena;
@@ -57,20 +58,18 @@ typedef struct ParseState {
   uint32_t file;
   Lexer lexer;
   TokenStream *tokens;
-  int start_token;      /* which start symbol; handed out before all others */
-  bool allow_bare_expr; /* DEC_EXPR may stand at top level */
+  int start_token;      /* selects the start symbol; returned first */
+  bool allow_bare_expr; /* DEC_EXPR is allowed at top level */
 
   /* Errors. */
-  bool panic;          /* skipping to where parsing can go on */
-  bool reported_depth; /* said so already */
+  bool panic;          /* skipping until parsing can resume */
+  bool reported_depth; /* the depth limit was reported */
   uint32_t error_count, incomplete_errors; /* as in the lexer */
-  uint32_t error_at;                       /* where the last one is */
-  uint32_t after_non_dec_start; /* a word here begins no declaration; behind its
-                                   start */
-  uint32_t
-      ignore_decs_before; /* declarations before this offset are left out */
-  uint32_t
-      recovered_end; /* end of the group last skipped because of an error */
+  uint32_t error_at;                       /* offset of the last error */
+  uint32_t after_non_dec_start; /* after the start of a word that begins no
+                                   declaration */
+  uint32_t ignore_decs_before;  /* ignores declarations before this offset */
+  uint32_t recovered_end; /* end of the last group skipped after an error */
 
   /* Results. */
   DecVec decs;
@@ -90,22 +89,23 @@ bool parse_incomplete(const ParseState *ps);
 /* ---- bracket_recovery.c ---- */
 
 void tokens_init(ParseState *ps);
-/* Called once the parser has reported an error at the token it saw last. */
+/* Call after the parser has reported an error at the last token. */
 void tokens_enter_panic_mode(ParseState *ps);
-/* True if the last token was made up to close a bracket left open. */
+/* True if the last token is an inserted closer. */
 bool tokens_last_is_inserted(const ParseState *ps);
-/* Span of the token before the last one. */
+/* Span of the second last token. */
 Span tokens_previous_span(const ParseState *ps);
-/* A word of another language in this declaration, for which an error at a
- * token of this kind is to be blamed; NULL: none. */
+/* The word of another language in this declaration that probably caused an
+   error at a token of this kind, or NULL. */
 const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
                                          Span *span);
-/* The `let` read last is in error at its head: of the rest nothing is said. */
+/* The last `let` has a syntax error at its start: suppresses errors in its
+   rest. */
 void tokens_let_failed(ParseState *ps);
 
 /* ---- syntax_errors.c ---- */
 
-/* Counts an error; NULL once there are too many. */
+/* Counts an error.  Returns NULL if there are too many. */
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) PRINTF_LIKE(4, 5);
 void parse_error_foreign(ParseState *ps, const ForeignWord *word, Span span);
@@ -113,11 +113,11 @@ uint32_t parse_line_end(const ParseState *ps, uint32_t offset);
 void parse_error_depth(ParseState *ps, Span span);
 
 typedef struct SyntaxError {
-  int found; /* a token's number, as those below */
+  int found; /* number of a token or nonterminal, as below */
   Span span;
   const int *expected;
   int expected_count;
-  const int *stack; /* what was read, innermost first */
+  const int *stack; /* symbols read so far, innermost first */
   int stack_len;
 } SyntaxError;
 
@@ -182,9 +182,9 @@ AxisExpr axis_dim(DimExpr *dim);
 Dec *dec_new(ParseState *ps, DecKind kind, Span span);
 Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
               Span name_span, AxisParams bits, Span span);
-/* All clauses bear one name. */
+/* Checks that all clauses have the same name. */
 void fun_check_names(ParseState *ps, const FunDef *fun);
-/* Sets the depth from its parts, and the doc comment. */
+/* Sets the depth from the parts, and attaches the doc comment. */
 Dec *dec_finish(ParseState *ps, Dec *dec);
 
 #endif

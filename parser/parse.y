@@ -1,6 +1,6 @@
-/* The grammar: tokens to trees.  ast_build.c builds the nodes.
- * bracket_recovery.c balances brackets before the grammar sees them.
- * syntax_errors.c chooses the words of a syntax error. */
+/* The grammar: converts tokens to trees. ast_build.c constructs the nodes.
+   bracket_recovery.c balances brackets before the grammar sees them.
+   syntax_errors.c writes the messages of syntax errors. */
 %require "3.8"
 %define api.pure full
 %define api.prefix {grammar_}
@@ -26,8 +26,8 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps);
 #define YYFREE(p) ((void)(p))
 #define YYMAXDEPTH PARSE_MAX_STACK
 
-/* The span of a rule: from its first to its last part that is not empty.  Only
- * a rule without parts has a place before them. */
+/* The span of a rule: from its first to its last nonempty part.  An empty rule
+   is located at the end of the preceding symbol. */
 #define YYLLOC_DEFAULT(current, rhs, n)                        \
   do {                                                         \
     if (n)                                                     \
@@ -54,14 +54,14 @@ static Span rule_span(Span all, Span part) {
   })
 #define MORE(list, item) VEC_PUSH(ps->arena, *(list), (item))
 
-/* Errors may be reported again. */
+/* Ends panic mode: errors are reported again. */
 #define RESUME          \
   do {                  \
     yyerrok;            \
     ps->panic = false;  \
   } while (0)
 
-/* As well, after a group that ends at `last`. */
+/* The same, after a group that ends at `last`. */
 #define RESUME_AFTER(last)   \
   do {                       \
     RESUME;                  \
@@ -244,7 +244,7 @@ decs
   | decs error          { $$ = $1; }
   ;
 
-/* A word at which parsing resumes after an error. */
+/* Words at which parsing resumes after an error. */
 val: "val"              { RESUME; };
 fun_word: "fun" {
       if (@1.start + 1 != ps->after_non_dec_start)
@@ -481,7 +481,7 @@ postfix
   | postfix named       { $$ = type_apply(ps, FIRST(TypeVec, $1), $2, @$); }
   ;
 
-/* A name, with axes or without. */
+/* A name, with or without axes. */
 named
   : qid                 { $$ = type_name(ps, $1, @$); }
   | qid axes_bracket    { $$ = type_axes(ps, type_name(ps, $1, @1), $2, @$); }
@@ -793,7 +793,7 @@ binder
   | "_"                 { $$ = intern_string(ps->interner, "_"); }
   ;
 
-/* Binders that end in a bare name, and those that end in a range. */
+/* Binders that end in a plain name, and those that end in a range. */
 ids
   : binder              { $$ = FIRST(BinderVec, ((Binder){$1, @1, NULL})); }
   | ids binder          { $$ = $1; MORE($$, ((Binder){$2, @2, NULL})); }
@@ -987,13 +987,13 @@ static void add_bare_expr(ParseState *ps, Expr *expr) {
                  "`val x =`";
 }
 
-/* Bison calls this for one reason only. */
+/* Bison calls this only if its stack is full. */
 static void grammar_error(Span *span, ParseState *ps, const char *message) {
   (void)message;
   parse_error_depth(ps, *span);
 }
 
-/* Token numbers for tokens, PARSE_NONTERMINAL + n for other symbols. */
+/* The number of a token, or PARSE_NONTERMINAL + n for a nonterminal. */
 static int symbol_number(yysymbol_kind_t symbol) {
   if (symbol == YYSYMBOL_YYEOF)
     return 0;

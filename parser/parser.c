@@ -1,4 +1,5 @@
-/* The entry points: a file, part of one, or a type. */
+/* Entry points of the parser: parse_program (a file), parse_range (a part of
+   one), parse_type (a type). */
 #include "parser/internal.h"
 #include "parser/parse.h"
 

@@ -1,4 +1,5 @@
-/* Documents, and the choice of their line breaks.  Nothing here recurses. */
+/* Pretty printer: chooses the line breaks of documents (Wadler, "A prettier
+   printer").  Main entry point: doc_print.  Nothing here recurses. */
 #include "parser/pretty.h"
 
 #include <string.h>
@@ -18,15 +19,16 @@ typedef enum DocKind {
 struct Doc {
   DocKind kind;
   bool forced;
-  uint32_t width; /* on one line; at most WIDE */
+  uint32_t width; /* columns on one line; at most MAX_DOC_WIDTH */
   uint32_t indent, column;
   const char *text;
   size_t len;
-  Doc **items; /* of all but texts and breaks */
+  Doc **items; /* for all kinds except texts and breaks */
   uint32_t count;
 };
 
-/* Lines this deep are not indented further, so that output stays linear. */
+/* Maximum width, and maximum indentation; the latter keeps the output
+   linear. */
 enum { MAX_DOC_WIDTH = 100000, MAX_INDENT = 56 };
 
 static Doc *doc_new(Arena *arena, DocKind kind) {
@@ -141,8 +143,9 @@ typedef struct DocPrinter {
   Buffer *out;
   Arena *arena;
   uint32_t width, column;
-  size_t line_start;                         /* of the output's last line */
-  uint32_t pending_newlines, pending_indent; /* owed before the next text */
+  size_t line_start; /* offset of the last line of the output */
+  uint32_t pending_newlines,
+      pending_indent; /* to be printed before the next text */
   bool has_output;
   PrintCommandVec commands, trial;
 } DocPrinter;
@@ -158,8 +161,8 @@ static void push_items(DocPrinter *p, PrintCommandVec *commands, const Doc *doc,
     push(p, commands, doc->items[i - 1], indent, flat);
 }
 
-/* One step of a trial: what is left of the room, or -1 once the line has
- * ended in time. */
+/* One step of a trial layout.  Returns the remaining columns, or -1 once the
+   line has ended and fits. */
 static int64_t trial_step(DocPrinter *p, PrintCommand command,
                           int64_t remaining) {
   const Doc *doc = command.doc;
@@ -186,7 +189,8 @@ static int64_t trial_step(DocPrinter *p, PrintCommand command,
   return remaining;
 }
 
-/* True if the group, and what follows it up to a break, ends in time. */
+/* True if the group and what follows it up to the next break fit on the
+   line. */
 static bool fits(DocPrinter *p, const Doc *group) {
   int64_t remaining = (int64_t)p->width - p->column;
   if ((int64_t)group->width > remaining)
@@ -244,7 +248,7 @@ static void print_text(DocPrinter *p, const Doc *doc) {
   p->column = (uint32_t)utf8_columns(doc->text + doc->len - tail, tail);
 }
 
-/* A comment's later lines move as far as its first. */
+/* Shifts all lines of a comment like its first line. */
 static void print_comment(DocPrinter *p, const Doc *doc) {
   flush_newlines(p);
   p->has_output = true;

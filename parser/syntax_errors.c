@@ -1,5 +1,5 @@
-/* The words of a syntax error: what was expected, where, what was found, and
- * a guess at what was meant. */
+/* Messages of syntax errors: what was expected, where, what was found, and a
+   guess at the cause.  Main entry point: parse_syntax_error. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -86,7 +86,7 @@ static bool stack_has(const SyntaxError *e, int i, const char *name) {
   return symbol >= PARSE_NONTERMINAL && is_symbol(symbol, name);
 }
 
-/* True if a whole expression was read last. */
+/* True if a complete expression was read last. */
 static bool follows_expr(const SyntaxError *e) {
   static const char *const names[] = {"expr",  "app",    "args",        "arg",
                                       "post",  "atom",   "rule",        "rules",
@@ -103,9 +103,9 @@ static const char *token_text(ParseState *ps, int token) {
   return phrase ? name : arena_printf(ps->arena, "`%s`", name);
 }
 
-typedef struct SyntaxContext { /* the construct that an error stands in */
-  int token;                   /* its last word that was read; 0 at top level */
-  const char *expected_next;   /* what follows an expression there */
+typedef struct SyntaxContext { /* the construct that contains an error */
+  int token;                   /* its last token read; 0 at top level */
+  const char *expected_next;   /* what follows an expression in it */
   const char *description;
 } SyntaxContext;
 
@@ -120,7 +120,7 @@ static const SyntaxContext contexts[] = {
     {TOK_FOR, "`,` or `=>`", "in this `for`"},
 };
 
-/* The innermost construct that waits for more. */
+/* The innermost incomplete construct. */
 static SyntaxContext innermost_context(const SyntaxError *e) {
   for (int i = 0; i < e->stack_len; i++) {
     int symbol = e->stack[i];
@@ -150,7 +150,7 @@ static const char *expected_list(ParseState *ps, const SyntaxError *e) {
   return shown ? all : "something else";
 }
 
-/* True if a whole type was read last. */
+/* True if a complete type was read last. */
 static bool follows_type(const SyntaxError *e) {
   static const char *const names[] = {"type",    "product", "products",
                                       "postfix", "atype",   "named",
@@ -159,7 +159,7 @@ static bool follows_type(const SyntaxError *e) {
   return top >= 0 && is_one_of(top, names, ARRAY_LEN(names));
 }
 
-/* After a pattern or a type: what the innermost construct goes on with. */
+/* What follows a pattern or a type in the innermost construct. */
 static const char *next_after_pattern(const SyntaxError *e) {
   for (int i = 0; i < e->stack_len; i++) {
     int symbol = e->stack[i];
@@ -186,7 +186,7 @@ static const char *next_after_pattern(const SyntaxError *e) {
   return "`=`";
 }
 
-/* What may come next, in a word where there is one. */
+/* What may come next; names it by one word if possible. */
 static const char *expected_text(ParseState *ps, const SyntaxError *e,
                                  SyntaxContext context) {
   if (follows_expr(e))
@@ -214,7 +214,7 @@ static const char *expected_text(ParseState *ps, const SyntaxError *e,
   return expected_list(ps, e);
 }
 
-/* "after `=`": the token in front, or else the construct. */
+/* "after `=`": names the previous token, or else the construct. */
 static const char *context_text(ParseState *ps, const SyntaxError *e,
                                 SyntaxContext context) {
   int top = stack_at(e, 0);
@@ -265,11 +265,11 @@ static bool in_dec(const SyntaxError *e) {
   return false;
 }
 
-/* In braces nothing but fields is understood. */
+/* Braces contain only fields. */
 static const char *const BRACES = "braces enclose records, `{x = e}`; write a "
                                   "block as `let val x = e in e end`";
 
-/* A guess from the token, by the construct that it stands in. */
+/* Guesses from the token and the construct that contains it. */
 static const char *help_in_context(int seen, int context) {
   switch (context) {
   case TOK_LBRACE:
@@ -303,7 +303,7 @@ static const char *help_in_context(int seen, int context) {
   }
 }
 
-/* Guesses from the token alone, and from what stands before it. */
+/* Guesses from the token, and from what precedes it. */
 static const char *help_after_expr(const SyntaxError *e,
                                    SyntaxContext context) {
   if (stack_at(e, 0) == TOK_PUN && e->found == TOK_EQUAL)
@@ -350,7 +350,7 @@ static const char *help_after_expr(const SyntaxError *e,
   return NULL;
 }
 
-/* Where a word or a bracket follows another that wants something else. */
+/* For a word or a bracket after a word that requires something else. */
 static const char *help_after_word(const SyntaxError *e) {
   switch (stack_at(e, 0)) {
   case TOK_LIST:
@@ -392,14 +392,14 @@ static bool begins_pattern(int token) {
          token == TOK_LABEL || token == TOK_PUN;
 }
 
-/* True if the token before stands on the same line. */
+/* True if the previous token is on the same line. */
 static bool same_line(ParseState *ps, const SyntaxError *e) {
   uint32_t from = tokens_previous_span(ps).end;
   return from <= e->span.start &&
          !memchr(ps->lexer.text + from, '\n', e->span.start - from);
 }
 
-/* For arrows and equal signs that stand for one another. */
+/* For confused arrows and equal signs. */
 static const char *help_arrow(const SyntaxError *e) {
   bool arrow = e->found == TOK_ARROW || e->found == TOK_DARROW;
   const char *next = next_after_pattern(e);
@@ -416,7 +416,8 @@ static const char *help_arrow(const SyntaxError *e) {
   return NULL;
 }
 
-/* For words that cannot be names, and names with the wrong first letter. */
+/* For words that cannot be names, and names whose first letter has the wrong
+   case. */
 static const char *help_name(ParseState *ps, const SyntaxError *e) {
   if (e->found == TOK_LIST && expects(e, TOK_TYVAR) && !expects(e, TOK_FN))
     return "write the element type first: `int list`";
@@ -473,9 +474,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   return name ? name : help_in_context(e->found, context.token);
 }
 
-/* An error that is likely to come from one already reported: at a bracket
- * that was made up, behind a group that was skipped, on a line where the lexer
- * found something wrong. */
+/* True for an error that probably follows from a reported one: at an inserted
+   closer, after a skipped group, or on a line with a lexical error. */
 static bool is_cascading_error(ParseState *ps, const SyntaxError *e) {
   if (ps->panic || tokens_last_is_inserted(ps))
     return true;
@@ -490,8 +490,8 @@ static bool is_cascading_error(ParseState *ps, const SyntaxError *e) {
                  e->span.start < from ? 0 : e->span.start - from);
 }
 
-/* What stands in quotes of the other kind up to the end of the line is not
- * looked at. */
+/* Suppresses errors in single-quoted text, up to the closing quote on the
+   line. */
 static void skip_quoted(ParseState *ps, const SyntaxError *e) {
   const char *from = ps->lexer.text + e->span.end;
   size_t rest = ps->lexer.end - e->span.end;
@@ -501,7 +501,7 @@ static void skip_quoted(ParseState *ps, const SyntaxError *e) {
     ps->lexer.suppress_errors_until = (uint32_t)(quote - ps->lexer.text) + 1;
 }
 
-/* A word that is a keyword elsewhere. */
+/* Blames a word that is a keyword in other languages. */
 static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
   Span span;
   const ForeignWord *word = tokens_blamed_foreign(ps, e->found, &span);
@@ -511,7 +511,7 @@ static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
   return true;
 }
 
-/* Called by the grammar where no rule goes on. */
+/* The grammar calls this if no rule matches. */
 void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
   bool cascading = is_cascading_error(ps, e);
   tokens_enter_panic_mode(ps);

@@ -1,4 +1,4 @@
-/* The tables of classes MAP and REDUCE, as C sees them. */
+/* The tables of the classes MAP and REDUCE as C arrays. */
 #include "primitives/primitives.h"
 
 #include <stddef.h>
@@ -50,7 +50,8 @@ PrimId prim_reduction_by(PrimId combine) {
   return PRIM_NONE;
 }
 
-/* ---- every row of the two classes, and no other, has one here ---- */
+/* ---- checks that each row of the two classes, and no other, has a row here
+   ---- */
 
 enum {
 #define M(id, arity, cost, fault, inverse, integer, f32, f64, uniform, cuda) \

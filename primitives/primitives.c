@@ -1,4 +1,4 @@
-/* The table of primitives, as C sees it. */
+/* The table of primitives as a C array.  Main entry point: prim_by_name. */
 #include "primitives/primitives.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* primitives: the tables that every later room reads. */
+/* primitives: tables of all primitives, read by later rooms. */
 #ifndef AXON_PRIMITIVES_H
 #define AXON_PRIMITIVES_H
 
@@ -24,7 +24,7 @@ typedef enum PrimClass {
   PC_HOST,
 } PrimClass;
 
-enum PrimFlag { /* the letters of primitives.def */
+enum PrimFlag { /* letters of primitives.def */
                 PRIM_COMMUTATIVE = 1,
                 PRIM_ASSOCIATIVE = 2,
                 PRIM_SPECIAL = 4,       /* T */
@@ -41,31 +41,30 @@ typedef struct PrimInfo {
 } PrimInfo;
 extern const PrimInfo prim_info[PRIM_COUNT];
 
-PrimId prim_by_name(const char *name); /* PRIM_NONE when there is none */
+PrimId prim_by_name(const char *name); /* PRIM_NONE if there is none */
 
 /* ---- class MAP: map.def ---- */
 
-typedef enum ArithStatus { /* how an operation on one element can fail */
-                           ARITH_OK,
-                           ARITH_DIVIDE_BY_ZERO, /* an integer divided by zero
-                                                  */
-                           ARITH_NEGATIVE_POWER, /* an integer to a negative
-                                                    power */
+/* How an operation on one element may fail. */
+typedef enum ArithStatus {
+  ARITH_OK,
+  ARITH_DIVIDE_BY_ZERO, /* integer division by zero */
+  ARITH_NEGATIVE_POWER, /* integer to a negative power */
 } ArithStatus;
 
-typedef struct PrimText { /* as C; NULL: there is none */
+typedef struct PrimText { /* C text; NULL if there is none */
   const char *scalar, *vector;
 } PrimText;
 
 typedef struct MapInfo {
   uint8_t arity, cost;
-  ArithStatus fault; /* of integers; the second argument decides */
-  PrimId inverse;    /* of a comparison; PRIM_NONE: it is none */
+  ArithStatus fault; /* for integers; depends on the second argument */
+  PrimId inverse;    /* of a comparison; otherwise PRIM_NONE */
   PrimText integer, f32, f64, uniform, cuda;
 } MapInfo;
 extern const MapInfo map_info[PRIM_COUNT]; /* other classes: zeros */
 
-/* Is it one of == != < <= > >=? */
+/* True for == != < <= > >=. */
 static inline bool prim_is_comparison(PrimId id) {
   return map_info[id].inverse != PRIM_NONE;
 }
@@ -107,27 +106,31 @@ typedef struct ReduceInfo {
 } ReduceInfo;
 extern const ReduceInfo reduce_info[PRIM_COUNT]; /* other classes: zeros */
 
-/* Names that compiled code has for an order. */
+/* Names in compiled code for an order. */
 typedef struct OrderInfo {
-  const char *comparison; /* an element beside the best so far, in C */
-  const char *accumulate; /* prelude functions of lanes: one that notes NaN, */
-  const char *join;       /* and one of two accumulators of numbers */
-  const char *cuda_place; /* of CUDA's prelude: the better of two places */
+  const char *comparison; /* C operator: an element is better than the best */
+  const char *accumulate; /* vector function of the prelude: accumulates and
+                             records NaN */
+  const char
+      *join; /* vector function that combines two accumulators without NaN */
+  const char
+      *cuda_place; /* CUDA prelude function: the better of two positions */
 } OrderInfo;
 extern const OrderInfo order_info[];
 
-/* Is the result an index: argmax, argmin? */
+/* True if the result is an index: argmax, argmin. */
 static inline bool prim_is_arg_reduction(PrimId id) {
   return reduce_info[id].state == REDUCE_PLACE;
 }
 
-/* Is the result an element that is beyond all others: max, min? */
+/* True if the result is an extreme element: max, min. */
 static inline bool prim_is_extreme(PrimId id) {
   return reduce_info[id].state == REDUCE_VALUE &&
          reduce_info[id].order != ORDER_NONE;
 }
 
-/* The reduction of VALUE state by a row of class MAP; PRIM_NONE: none is. */
+/* The reduction of VALUE state that a MAP primitive combines; PRIM_NONE if
+   none. */
 PrimId prim_reduction_by(PrimId combine);
 
 #endif

@@ -1,6 +1,6 @@
 /* Integers of any size: int64 until that overflows, then limbs in the arena,
- * by GMP's mpn_ functions.  A value that fits in int64 is always small, so
- * equal values have equal representations. */
+   computed by GMP's mpn_ functions.  A value that fits in int64 always has the
+   small form, so equal values have equal representations. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 _Static_assert(sizeof(mp_limb_t) == 8 && GMP_NAIL_BITS == 0,
                "limbs are 64 bits");
 
-typedef struct Magnitude { /* a magnitude */
+typedef struct Magnitude {
   const mp_limb_t *limbs;
   mp_size_t len;
   bool negative;
@@ -68,7 +68,7 @@ int bigint_cmp(BigInt a, BigInt b) {
   return sa < 0 ? -order : order;
 }
 
-/* |a| + |b|, or |a| - |b| where |a| >= |b|. */
+/* Adds magnitudes, or subtracts them; subtraction requires |a| >= |b|. */
 static BigInt add_magnitudes(DimCtx *cx, const Magnitude *a, const Magnitude *b,
                              bool add, bool negative) {
   if (a->len < b->len) {
@@ -203,7 +203,7 @@ BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b) {
   b = bigint_abs(cx, b);
   if (!a.limbs && !b.limbs)
     return bigint_of((int64_t)small_gcd((uint64_t)a.small, (uint64_t)b.small));
-  while (bigint_sign(b)) { /* Euclid */
+  while (bigint_sign(b)) { /* Euclid's algorithm */
     BigInt q, r;
     bigint_divide(cx, a, b, &q, &r);
     a = b;
@@ -238,7 +238,7 @@ BigInt bigint_parse(DimCtx *cx, const char *text) {
   unsigned char *digits = arena_alloc(cx->arena, len + 1);
   for (size_t i = 0; i < len; i++) {
     int digit = digit_of(text[i]);
-    if (digit < base && (count || digit)) /* others are separators */
+    if (digit < base && (count || digit)) /* other characters are separators */
       digits[count++] = (unsigned char)digit;
   }
   if (!count)
@@ -253,7 +253,7 @@ BigInt bigint_parse(DimCtx *cx, const char *text) {
 const char *bigint_text(DimCtx *cx, BigInt a) {
   if (!a.limbs)
     return arena_printf(cx->arena, "%lld", (long long)a.small);
-  mp_limb_t *copy = limbs_new(cx, a.len); /* mpn_get_str destroys it */
+  mp_limb_t *copy = limbs_new(cx, a.len); /* mpn_get_str overwrites it */
   mpn_copyi(copy, a.limbs, a.len);
   char *text = arena_alloc(cx->arena, (size_t)a.len * 20 + 3);
   char *at = text;
@@ -262,7 +262,7 @@ const char *bigint_text(DimCtx *cx, BigInt a) {
   size_t len = mpn_get_str((unsigned char *)at, 10, copy, a.len);
   for (size_t i = 0; i < len; i++)
     at[i] = (char)(at[i] + '0');
-  if (len > 1 && at[0] == '0') /* mpn_get_str may give a leading zero */
+  if (len > 1 && at[0] == '0') /* mpn_get_str may produce a leading zero */
     memmove(at, at + 1, len--);
   at[len] = 0;
   return text;

@@ -1,8 +1,9 @@
-/* Small sizes that satisfy the facts and break a claim, for error messages.
+/* Counterexamples for error messages: small sizes that satisfy the assumptions
+ * and falsify a claim.  Main entry point: dim_counterexample.
  *
- * Variables that an equation defines are computed, the others run through a
- * list of telling values, small ones first; every fact is evaluated exactly,
- * so that a witness is never wrong.  There may be one that is not found. */
+ * Variables that an equation defines are computed.  The others take values from
+ * a list of candidates, small ones first.  Every assumption is evaluated
+ * exactly, so a counterexample is never wrong.  The search is incomplete. */
 #include "solver.h"
 
 #include <stdlib.h>
@@ -11,11 +12,11 @@ enum {
   MAX_SEARCH_VARIABLES = 16,
   MAX_CANDIDATES = 96,
   MAX_STACK = 128,
-  MAX_ORDERED_TUPLES = 14000, /* tuples tried in order, then at random */
+  MAX_ORDERED_TUPLES = 14000, /* tuples tried in order; later ones are random */
   MAX_RANDOM_TUPLES = 6000,
 };
 
-typedef struct PostfixProgram { /* postfix; a variable's num is its slot */
+typedef struct PostfixProgram { /* postfix form; num: slot of a variable */
   DimOp *ops;
   uint32_t count;
 } PostfixProgram;
@@ -33,7 +34,7 @@ typedef struct Search {
   Query query;
   SearchVariable variables[MAX_SEARCH_VARIABLES];
   uint32_t variable_count,
-      shown_count; /* the first `shown` are the claim's own */
+      shown_count; /* number of variables of the claim; they come first */
   uint32_t free[MAX_SEARCH_VARIABLES], free_count;
   bool overflow, eq;
   PostfixProgram goal;
@@ -65,7 +66,7 @@ static uint32_t find_variable(const Search *search, const DimVar *var,
     if (search->variables[i].atom->var == var &&
         search->variables[i].atom->shape == shape)
       return i;
-  return 0; /* not reached: every leaf has a slot */
+  return 0; /* unreachable: every leaf has a slot */
 }
 
 static bool compile(Search *search, const Dim *d, PostfixProgram *program) {
@@ -102,7 +103,7 @@ static bool apply_op(DimOpKind kind, int64_t a, int64_t b, int64_t *out) {
   }
 }
 
-/* False when it overflows, or divides by less than 1. */
+/* Returns false on overflow, or if a divisor is less than 1. */
 static bool evaluate(const Search *search, const PostfixProgram *program,
                      int64_t *value) {
   int64_t stack[MAX_STACK];
@@ -124,7 +125,8 @@ static bool evaluate(const Search *search, const PostfixProgram *program,
   return true;
 }
 
-/* Whether the free slots' values satisfy the facts and break the claim. */
+/* True if the values of the free slots satisfy the assumptions and falsify the
+   claim. */
 static bool falsifies(Search *search) {
   const Query *query = &search->query;
   int64_t value;
@@ -157,7 +159,7 @@ static void add_candidate(SearchVariable *variable, int64_t value) {
     variable->candidates[variable->candidate_count++] = value;
 }
 
-/* The constants of d, at any depth of divisions and minima. */
+/* Adds the constants of d, at any depth of divisions and minima. */
 static void add_constant_candidates(SearchVariable *variable, const Dim *d) {
   for (uint32_t i = 0; i < d->term_count; i++) {
     int64_t c = d->terms[i].coef.small;
@@ -192,7 +194,7 @@ static void collect_candidates(Search *search, SearchVariable *variable) {
   add_candidate(variable, 127);
   add_candidate(variable, 128);
   add_candidate(variable, 1000);
-  add_candidate(variable, 0); /* sizes of 0 are rarely what is wrong */
+  add_candidate(variable, 0); /* a size of 0 is rarely the cause of an error */
 }
 
 /* ---- the search ---- */
@@ -205,7 +207,7 @@ static uint32_t assign_candidate(Search *search, uint32_t i, uint32_t index) {
   return index;
 }
 
-/* All tuples whose largest index is `level`; *budget counts down. */
+/* Tries all tuples whose largest index is `level`.  Decrements *budget. */
 static bool search_tuples_at(Search *search, uint32_t level, uint32_t *budget) {
   uint32_t index[MAX_SEARCH_VARIABLES] = {0};
   for (; *budget; --*budget) {
@@ -227,7 +229,8 @@ static bool search_tuples_at(Search *search, uint32_t level, uint32_t *budget) {
 }
 
 static bool search_random(Search *search) {
-  uint64_t state = 0x2545F4914F6CDD1Du; /* the same each time */
+  uint64_t state =
+      0x2545F4914F6CDD1Du; /* fixed seed, for reproducible results */
   for (uint32_t n = 0; n < MAX_RANDOM_TUPLES; n++) {
     for (uint32_t i = 0; i < search->free_count; i++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -291,7 +294,8 @@ static int variable_cmp(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The claim's own, and others that are 0, of which nobody would think. */
+/* Prints the variables of the claim.  Also prints other variables that are 0,
+   since a reader would not expect that. */
 static void print_assignment(Search *search, Buffer *out) {
   for (uint32_t i = search->shown_count; i < search->variable_count; i++)
     if (!search->variables[i].value) {
@@ -320,7 +324,7 @@ static void print_forced_zero(void *arg, Atom *atom) {
   uint32_t seen = search->variable_count;
   add_variable(search, atom);
   if (search->variable_count == seen)
-    return; /* shown, or one too many */
+    return; /* already shown, or too many */
   Dim *none = dim_neg(search->cx, atom->dim);
   if (dim_check_ge0(z->facts, none, false) != ENTAILED)
     return;
@@ -329,7 +333,7 @@ static void print_forced_zero(void *arg, Atom *atom) {
   buffer_puts(z->out, " = 0");
 }
 
-/* Nor of sizes that share no fact with the claim, and have to be 0. */
+/* Also prints sizes that must be 0 but share no assumption with the claim. */
 static void print_forced_zeros(Search *search, Assumptions *assumptions,
                                Buffer *out) {
   ForcedZeros z = {search, assumptions, out};

@@ -1,5 +1,5 @@
-/* Polynomials and relations taken apart: by signs, by what a relation asks of
- * its parts. */
+/* Decomposes polynomials and relations: by the signs of terms, into equivalent
+   simpler conditions, and into conjuncts. */
 #include "size/internal.h"
 
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
@@ -12,7 +12,7 @@ void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
   }
 }
 
-/* g*a + k >= 0 is a + k/g >= 0. */
+/* Rewrites g*a + k >= 0 to a + k/g >= 0. */
 static Dim *tighten_ge(DimCtx *cx, Dim *d) {
   BigInt g = bigint_of(0);
   for (uint32_t i = 0; i < d->term_count; i++)
@@ -31,8 +31,9 @@ static Dim *tighten_ge(DimCtx *cx, Dim *d) {
   return dim_of_terms(cx, out, n);
 }
 
-/* A division that stands alone is multiplied out, exactly, as b is at least 1:
- * a/b + r >= 0 is a + b*r >= 0, and r - a/b >= 0 is b*r + b - 1 - a >= 0. */
+/* Multiplies out a division that stands alone.  This is exact since b is at
+   least 1. a/b + r >= 0 becomes a + b*r >= 0. r - a/b >= 0 becomes b*r + b - 1
+   - a >= 0. */
 Dim *dim_simplify_ge(DimCtx *cx, Dim *d) {
   for (int round = 0; round < 8; round++) {
     const Term *found = NULL;
@@ -57,7 +58,7 @@ Dim *dim_simplify_ge(DimCtx *cx, Dim *d) {
   return tighten_ge(cx, d);
 }
 
-/* rest + min(a, b) >= 0, or rest - max(a, b) >= 0. */
+/* Splits rest + min(a, b) >= 0 or rest - max(a, b) >= 0. */
 static uint32_t min_max_conjuncts(DimCtx *cx, Dim *d,
                                   Dim *out[DIM_MAX_FACTORS]) {
   for (uint32_t i = 0; i < d->term_count; i++) {
@@ -75,7 +76,7 @@ static uint32_t min_max_conjuncts(DimCtx *cx, Dim *d,
   return 1;
 }
 
-/* Of what is not negative, a product is at least 1 where each factor is. */
+/* A product of non-negative factors is at least 1 iff each factor is. */
 static uint32_t product_conjuncts(DimCtx *cx, Dim *d,
                                   bool (*nonneg)(void *, Dim *), void *arg,
                                   Dim *out[DIM_MAX_FACTORS]) {

@@ -1,25 +1,27 @@
-/* Sets of facts, and what follows from them.
+/* Sets of assumptions, and what they entail.  Main entry points: dim_check_ge0
+ * and dim_check_eq0.
  *
- * A query looks at the facts that share variables with it, directly or by
- * other facts, uses up equations that define a variable, and gives the rest to
- * linearize.c.  A claim is PROVED when its negation with the facts is
- * infeasible, REFUTED when the claim itself is; every limit ends in OPEN. */
+ * A query selects the assumptions that share variables with it, directly or
+ * through other assumptions.  It substitutes equations that define a variable,
+ * and gives the rest to linearize.c.  A claim is ENTAILED if its negation
+ * together with the assumptions is infeasible.  It is CONTRADICTED if the claim
+ * itself is.  Every limit ends in UNDECIDED. */
 #include "solver.h"
 
 #include <string.h>
 
 typedef struct AssumptionEntry {
-  Dim *d; /* resolved when it was last looked at */
+  Dim *d; /* resolved when it was last used */
   bool eq;
-  bool relevant; /* to the query in progress */
-  bool disabled; /* for now it is no fact */
+  bool relevant; /* to the current query */
+  bool disabled; /* temporarily ignored */
   uint32_t leaf_count;
   Atom **leaves;
-  uint64_t leaf_filter; /* of the leaves: a quick test */
+  uint64_t leaf_filter; /* Bloom filter of the leaves */
   Dim *simplified;      /* d without divisions that stand alone, or NULL */
 } AssumptionEntry;
 
-typedef struct CachedAnswer { /* whether d is never negative */
+typedef struct CachedAnswer { /* says whether d is never negative */
   const Dim *d;
   uint32_t depth;
   bool entailed;
@@ -28,18 +30,18 @@ typedef struct CachedAnswer { /* whether d is never negative */
 struct Assumptions {
   DimCtx *cx;
   VEC(AssumptionEntry) entries;
-  uint32_t initialized_count; /* facts that the array holds, past its end too */
-  uint64_t
-      resolved_solution_count; /* cx->solution_count when all were looked at */
+  uint32_t initialized_count; /* initialized entries of the array, including
+                                 those past its end */
+  uint64_t resolved_solution_count; /* cx->solution_count when all entries were
+                                       last resolved */
   Scratch scratch;
   VEC(PolyConstraint)
-  known_consistent; /* facts of which no contradiction was found when that
-                       was last asked; NULL for what was skipped */
+  known_consistent; /* assumptions that were consistent when last tested; NULL
+                       for skipped ones */
   uint32_t depth;
-  bool low_effort;       /* queries look at what is near, and not for long */
-  uint64_t effort_spent; /* of MAX_DECLARATION_EFFORT */
-  CachedAnswer
-      cached_answers[MAX_CACHED_ANSWERS]; /* by the query in progress */
+  bool low_effort;       /* queries consider few assumptions and stop early */
+  uint64_t effort_spent; /* part of MAX_DECLARATION_EFFORT */
+  CachedAnswer cached_answers[MAX_CACHED_ANSWERS]; /* of the current query */
   uint32_t cached_answer_count;
 };
 
@@ -114,8 +116,8 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
   entry->leaf_filter = list.leaf_filter;
 }
 
-/* The same facts are asked about again and again: what stood in a place before
- * a reset is found there. */
+/* Reuses the entry that was at this position before a backtrack: the same
+   assumptions often return. */
 static void add_entry(Assumptions *assumptions, Dim *d, bool eq) {
   uint32_t at = assumptions->entries.len;
   d = dim_resolve(assumptions->cx, d);
@@ -129,7 +131,7 @@ static void add_entry(Assumptions *assumptions, Dim *d, bool eq) {
   AssumptionEntry entry = {.eq = eq};
   entry_set(assumptions, &entry, d);
   if (at == assumptions->entries.cap)
-    assumptions->initialized_count = at; /* a larger array holds only these */
+    assumptions->initialized_count = at; /* a larger array copies only these */
   VEC_PUSH(assumptions->cx->arena, assumptions->entries, entry);
   if (assumptions->initialized_count <= at)
     assumptions->initialized_count = at + 1;
@@ -154,7 +156,7 @@ static bool entry_shares_leaf(const AssumptionEntry *entry, uint64_t epoch,
   return false;
 }
 
-/* It speaks of nothing else. */
+/* True if the entry mentions no other leaves. */
 static bool entry_leaves_within(const AssumptionEntry *entry, uint64_t epoch,
                                 uint64_t leaf_filter) {
   if (entry->leaf_filter & ~leaf_filter)
@@ -180,7 +182,8 @@ static void mark_entry_leaves(RelevantLeaves *relevant,
   relevant->leaf_filter |= entry->leaf_filter;
 }
 
-/* Picks facts that touch what was reached, first those within it. */
+/* Selects assumptions that share a reached leaf.  Those without other leaves
+   come first. */
 static uint32_t select_relevant(Assumptions *assumptions,
                                 const RelevantLeaves *relevant,
                                 uint32_t *picked, uint32_t count) {
@@ -199,8 +202,8 @@ static uint32_t select_relevant(Assumptions *assumptions,
   return count;
 }
 
-/* Collects the facts that goal's leaves reach within a few rounds.  No other
- * walk may run meanwhile: it would stamp leaves. */
+/* Collects the assumptions that the leaves of the goal reach within a few
+   rounds.  No other walk may run meanwhile, since it would stamp leaves. */
 static void collect_relevant(Assumptions *assumptions, Query *query,
                              uint32_t rounds) {
   RelevantLeaves relevant = {.epoch = dim_next_visit_epoch(assumptions->cx)};
@@ -222,14 +225,14 @@ static void collect_relevant(Assumptions *assumptions, Query *query,
   }
 }
 
-/* ---- definitions: equations used up by substitution ---- */
+/* ---- definitions: equations eliminated by substitution ---- */
 
 static Dim *substitute_definition(void *arg, DimVar *var) {
   const Definition *def = arg;
   return var == def->var ? def->value : NULL;
 }
 
-/* A variable with coefficient +-1 that occurs nowhere else in d. */
+/* Finds a variable with coefficient +-1 that occurs nowhere else in d. */
 static bool solve_for_definition(DimCtx *cx, Dim *d, Definition *def) {
   for (uint32_t i = d->term_count; i-- > 0;) {
     const Term *term = &d->terms[i];
@@ -247,8 +250,8 @@ static bool solve_for_definition(DimCtx *cx, Dim *d, Definition *def) {
   return false;
 }
 
-/* Uses poly i, an equation, where it defines a variable; what remains of it is
- * that a size is not negative. */
+/* If polynomial i is an equation that defines a variable, substitutes that
+   variable.  The remaining condition is that a size is not negative. */
 static void eliminate_equation(Query *query, uint32_t i) {
   DimCtx *cx = query->cx;
   PolyConstraint *poly = &query->polys[i];
@@ -316,8 +319,8 @@ static bool syntactically_negative(DimCtx *cx, Dim *d) {
          dim_obviously_nonneg(dim_neg(cx, dim_add(cx, d, dim_int(cx, 1))));
 }
 
-/* What sums of variables can be where nothing else is known of them, which is
- * the common case: anything, if signs are mixed and the gcd is 1. */
+/* True if a sum of otherwise unconstrained variables can have any value: the
+   signs are mixed and the gcd is 1.  This is the common case. */
 static bool is_unconstrained(DimCtx *cx, const Dim *d) {
   BigInt g = bigint_of(0);
   bool up = false, down = false;
@@ -355,7 +358,7 @@ static bool entails_nonneg(void *arg, Dim *d) {
   return proved;
 }
 
-/* One that is at least 1 unless something is empty. */
+/* True for a size that is at least 1 unless something is empty. */
 static bool is_at_least_one_size(const DimVar *var) {
   return !var->is_integer && var->kind != DV_INDEX &&
          var->kind != DV_EXISTENTIAL;
@@ -375,12 +378,12 @@ static Linearization *query_linearize(Assumptions *assumptions, Query *query) {
   return lin;
 }
 
-/* What is asked of a query: do the facts allow d >= 0, or d == 0? */
+/* Asks whether the assumptions allow d >= 0, or d == 0. */
 typedef struct Claim {
   Dim *d;
   bool eq, at_least_one;
-  bool satisfiable; /* yes, at a point that was found */
-  bool refuted;     /* no */
+  bool satisfiable; /* a model was found */
+  bool refuted;     /* infeasibility was proved */
 } Claim;
 
 static void claim_find_model(Assumptions *assumptions, const Query *query,
@@ -401,7 +404,7 @@ static void claim_find_model(Assumptions *assumptions, const Query *query,
                                     claim->at_least_one, effort);
 }
 
-/* Elimination with a part of the effort that is left. */
+/* Runs elimination with a part of the remaining effort. */
 static void claim_refute(Assumptions *assumptions, Linearization *lin,
                          Claim *claim, uint32_t effort) {
   if (claim->satisfiable || claim->refuted)
@@ -414,7 +417,7 @@ static void claim_refute(Assumptions *assumptions, Linearization *lin,
   assumptions->scratch.effort += left - granted;
 }
 
-/* A second search pays where the answer is worth it. */
+/* The second search gets more effort if the answer is important. */
 static uint32_t model_search_effort(const Assumptions *assumptions,
                                     bool second_round) {
   if (!second_round)
@@ -425,9 +428,9 @@ static uint32_t model_search_effort(const Assumptions *assumptions,
              : MAX_MODEL_SEARCH_EFFORT;
 }
 
-/* A claim is proved when what denies it is refuted, and refuted when it is
- * itself.  Points that show that neither can be are looked for first, shortly;
- * then proofs that are short; then each with more patience. */
+/* A claim is entailed if its negation is infeasible, and contradicted if the
+   claim itself is.  First a short search looks for models that rule out both.
+   Then short proofs are tried, then both with more effort. */
 static Verdict decide_by_elimination(Assumptions *assumptions, Query *query,
                                      bool eq, bool at_least_one, bool refute) {
   DimCtx *cx = assumptions->cx;
@@ -462,7 +465,7 @@ static Verdict decide_by_elimination(Assumptions *assumptions, Query *query,
   return UNDECIDED;
 }
 
-/* d is resolved. */
+/* Requires that d is resolved. */
 static Verdict syntactic_verdict(DimCtx *cx, Dim *d, bool eq) {
   if (dim_is_const(d))
     return (eq ? dim_sign(d) == 0 : dim_sign(d) >= 0) ? ENTAILED : CONTRADICTED;
@@ -474,7 +477,7 @@ static Verdict syntactic_verdict(DimCtx *cx, Dim *d, bool eq) {
   return UNDECIDED;
 }
 
-/* Is a >= b for all sizes, as each coefficient shows? */
+/* True if a >= b for all sizes, by comparison of coefficients. */
 static bool dominates(const Dim *a, const Dim *b) {
   uint32_t i = 0, j = 0;
   while (i < a->term_count || j < b->term_count) {
@@ -494,7 +497,8 @@ static bool dominates(const Dim *a, const Dim *b) {
   return true;
 }
 
-/* d >= 0 from a single fact, as most that is asked follows. */
+/* Tries to derive d >= 0 from a single assumption.  This answers most
+   queries. */
 static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
   DimCtx *cx = assumptions->cx;
   d = dim_simplify_ge(cx, d);
@@ -526,7 +530,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                                         : RELEVANCE_ROUNDS);
   Verdict verdict = syntactic_verdict(assumptions->cx, query.goal, eq);
   if (query.contradiction)
-    verdict = ENTAILED; /* of nothing */
+    verdict = ENTAILED; /* no assumptions needed */
   else if (verdict == UNDECIDED &&
            (query.poly_count || !is_unconstrained(assumptions->cx, query.goal)))
     verdict =
@@ -535,7 +539,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
   return verdict;
 }
 
-/* Looks again at facts whose metas may have been solved. */
+/* Resolves assumptions again whose metas may have been solved. */
 static void resolve_entries(Assumptions *assumptions) {
   if (assumptions->resolved_solution_count == assumptions->cx->solution_count)
     return;
@@ -556,8 +560,8 @@ typedef struct QueryArgs {
   bool eq, at_least_one, refute;
 } QueryArgs;
 
-/* Runs f; a polynomial that grows past a limit meanwhile ends it, without a
- * word to the user: the query is then just open. */
+/* Runs f.  If a polynomial exceeds a limit meanwhile, the query ends as
+   UNDECIDED, without a message to the user. */
 static bool run_within_limits(Assumptions *assumptions,
                               Verdict (*f)(const QueryArgs *),
                               const QueryArgs *args, Verdict *verdict) {
@@ -620,7 +624,7 @@ void assumptions_each_leaf(Assumptions *assumptions, void (*f)(void *, Atom *),
                            void *arg) {
   for (uint32_t i = 0; i < assumptions->entries.len; i++) {
     const AssumptionEntry entry =
-        assumptions->entries.at[i]; /* f may ask the facts */
+        assumptions->entries.at[i]; /* f may query the assumptions */
     for (uint32_t k = 0; !entry.disabled && k < entry.leaf_count; k++)
       f(arg, entry.leaves[k]);
   }
@@ -628,7 +632,7 @@ void assumptions_each_leaf(Assumptions *assumptions, void (*f)(void *, Atom *),
 
 /* ---- contradictions ---- */
 
-/* PROVED: ask->d, a fact, and those related to it have no solution. */
+/* ENTAILED: the assumption ask->d and those related to it have no solution. */
 static Verdict run_inconsistency_query(const QueryArgs *args) {
   Assumptions *assumptions = args->facts;
   ScratchMark mark = scratch_mark(&assumptions->scratch);
@@ -653,7 +657,8 @@ static bool entry_is_inconsistent(Assumptions *assumptions,
          verdict == ENTAILED;
 }
 
-/* The fact at i is what stood at `old` when nothing was found. */
+/* True if assumption i equals the one at `old` when the set was last found
+   consistent. */
 static bool unchanged_since(const Assumptions *assumptions, uint32_t i,
                             uint32_t old) {
   const AssumptionEntry *entry = &assumptions->entries.at[i];
@@ -670,9 +675,9 @@ static void record_consistent(Assumptions *assumptions) {
   }
 }
 
-/* Facts come and go at the start, the newest, or at the end.  A contradiction
- * of which nothing was found before needs one that was not there: only those
- * between what is still at the start and what is still at the end are asked. */
+/* Assumptions are added and removed at both ends.  A contradiction that was not
+   found before must involve a new assumption.  So only the entries between the
+   unchanged ones at the start and at the end are tested. */
 bool assumptions_inconsistent(Assumptions *assumptions) {
   resolve_entries(assumptions);
   uint32_t from = 0, to = assumptions->entries.len,

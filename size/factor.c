@@ -1,5 +1,6 @@
-/* Products: sizes multiply where axes are flattened, and a normal form that is
- * a sum hides it.
+/* Factors polynomials.  Sizes multiply where axes are flattened, and the normal
+ * form, a sum, hides that.  Main entry points: dim_factor,
+ * dim_exact_divisions.
  *
  * A polynomial q*x + r that is linear in x factors as gcd(q, r) times a part
  * that does not factor.  The factors of q, which has fewer variables, are tried
@@ -14,7 +15,7 @@ typedef struct FactorList {
   uint32_t count;
 } FactorList;
 
-/* How often an atom occurs in all terms at most. */
+/* The largest power of an atom in any term. */
 static uint32_t degree_in(const Dim *d, const Atom *atom) {
   uint32_t max = 0;
   for (uint32_t i = 0; i < d->term_count; i++)
@@ -25,7 +26,7 @@ static uint32_t degree_in(const Dim *d, const Atom *atom) {
   return max;
 }
 
-/* A quotient rather than a variable: it is what the rest was made for. */
+/* Prefers a quotient to a variable, since the rest usually results from it. */
 static Atom *linear_atom(const Dim *d) {
   Atom *found = NULL;
   for (uint32_t i = 0; i < d->term_count; i++)
@@ -74,14 +75,15 @@ bool dim_has_divisor(const Dim *d, const Dim *divisor) {
   return false;
 }
 
-/* Is d, or -d, num - den*q? */
+/* True if d or -d is num - den*q. */
 static bool is_remainder_of(DimCtx *cx, Dim *d, Dim *num, Dim *den,
                             const Atom *q) {
   Dim *mod = dim_sub(cx, num, dim_mul(cx, den, q->dim));
   return dim_equal(d, mod) || dim_equal(d, dim_neg(cx, mod));
 }
 
-/* x/b, where d has this and the atom x/(b*c), which is (x/b)/c; or NULL. */
+/* Returns x/b if d contains it and the atom x/(b*c), which equals (x/b)/c.
+   Otherwise NULL. */
 static Dim *coarser_quotient(DimCtx *cx, const Dim *d, const Atom *atom) {
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
@@ -115,8 +117,8 @@ bool dim_is_remainder(DimCtx *cx, Dim *d, Dim **num, Dim **den) {
   return false;
 }
 
-/* A quotient in *b that stands there with its divisor, and whose dividend is
- * in *a: both are taken out. */
+/* Finds a quotient that occurs in *b together with its divisor and whose
+   dividend occurs in *a.  Removes both. */
 static bool match_exact_division(DimCtx *cx, Dim **a, Dim **b,
                                  FloorDivision *out) {
   for (uint32_t i = 0; (*b)->term_count && i < (*b)->terms[0].mono->power_count;
@@ -135,7 +137,7 @@ static bool match_exact_division(DimCtx *cx, Dim **a, Dim **b,
   return false;
 }
 
-/* A sum of products of sizes is 0 only where sizes are. */
+/* A sum of products of sizes is 0 only if some sizes are 0. */
 static bool is_nonneg_sum(DimCtx *cx, const Dim *d) {
   for (uint32_t i = 0; i < d->term_count; i++)
     if (bigint_sign(d->terms[i].coef) < 0 ||
@@ -172,7 +174,7 @@ uint32_t dim_exact_divisions(DimCtx *cx, Dim *a, Dim *b,
   return dim_equal(a, b) && is_nonneg_sum(cx, a) ? n : 0;
 }
 
-/* d with a product replaced by what it is equal to. */
+/* Replaces a product in d by an equal term. */
 static Dim *replace_product(DimCtx *cx, Dim *d, Dim *product,
                             Dim *replacement) {
   const Monomial *mono = product->terms[0].mono;

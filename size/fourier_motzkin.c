@@ -1,11 +1,12 @@
-/* Infeasibility of linear constraints over the integers.
+/* Infeasibility of linear constraints over the integers.  Main entry point:
+ * fm_infeasible.
  *
- * Equations with a coefficient +-1 are used up by substitution, the others are
- * tested by the greatest common divisor of their coefficients; then unknowns
- * are eliminated as by Fourier and Motzkin, each row divided by the gcd of its
- * coefficients and its constant rounded down: the real shadow of the Omega
- * test (Pugh, 1991), which is exact in one direction, the one used here.  A
- * row whose coefficients overflow is left out. */
+ * Equations with a coefficient +-1 are eliminated by substitution.  Other
+ * equations are tested by the gcd of their coefficients.  Then Fourier-Motzkin
+ * elimination removes the unknowns.  Each row is divided by the gcd of its
+ * coefficients, and its constant is rounded down.  This is the real shadow of
+ * the Omega test (Pugh, 1991).  It is exact in one direction, the one used
+ * here.  A row whose coefficients overflow is left out. */
 #include "solver.h"
 
 #include <string.h>
@@ -24,8 +25,7 @@ void *scratch_alloc(Scratch *scratch, size_t size) {
     size_t capacity = size > 32 * 1024 ? size : 32 * 1024;
     block = arena_alloc(scratch->arena, sizeof *block + capacity);
     block->size = capacity;
-    if (scratch
-            ->current) { /* those after it were too small: keep them behind */
+    if (scratch->current) { /* later chunks were too small: keep them behind */
       block->next = scratch->current->next;
       scratch->current->next = block;
     } else {
@@ -51,14 +51,15 @@ void scratch_release(Scratch *scratch, ScratchMark mark) {
 
 /* ---- rows ---- */
 
-/* A dense row: columns coefficients, then the constant. */
+/* A dense row holds one coefficient per column, then the constant. */
 typedef struct FourierMotzkin {
   uint32_t columns, count;
   bool infeasible, gave_up;
   int64_t **rows;
   uint64_t *hashes;
-  int64_t *spare_row;   /* a row under construction */
-  uint16_t *hash_table; /* hash of coefficients to 1 + index; 0 is empty */
+  int64_t *spare_row; /* a row under construction */
+  uint16_t
+      *hash_table; /* maps a hash of coefficients to 1 + index; 0 is empty */
   Scratch *scratch;
 } FourierMotzkin;
 
@@ -91,7 +92,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
-/* Linear, so that the opposite row has the opposite hash. */
+/* A linear hash, so that the opposite row has the opposite hash. */
 static uint64_t row_hash(const int64_t *row, uint32_t columns) {
   uint64_t h = 0, factor = 1;
   for (uint32_t i = 0; i < columns; i++) {
@@ -101,8 +102,8 @@ static uint64_t row_hash(const int64_t *row, uint32_t columns) {
   return h;
 }
 
-/* The index of the row whose coefficients are sign*row's; or UINT32_MAX and
- * the slot where it would be. */
+/* The index of the row whose coefficients are sign*row's.  If there is none,
+   UINT32_MAX and the slot where it would be. */
 static uint32_t row_find(FourierMotzkin *fm, const int64_t *row, int sign,
                          uint64_t hash, uint32_t *slot) {
   if (sign < 0)
@@ -123,8 +124,8 @@ static uint32_t row_find(FourierMotzkin *fm, const int64_t *row, int sign,
   }
 }
 
-/* Adds the spare row.  Of rows that differ in the constant, the stronger one
- * stays; two opposite ones may contradict each other. */
+/* Adds the spare row.  If two rows differ only in the constant, the stronger
+   one stays.  Two opposite rows may contradict each other. */
 static void row_add(FourierMotzkin *fm) {
   int64_t *row = fm->spare_row;
   uint32_t columns = fm->columns;
@@ -140,7 +141,7 @@ static void row_add(FourierMotzkin *fm) {
       row[i] = floor_div(row[i], (int64_t)g);
   for (uint32_t i = 0; i <= columns; i++)
     if (row[i] == INT64_MIN)
-      return; /* leaves room for a change of sign */
+      return; /* a change of sign must not overflow */
   uint32_t slot, other;
   uint64_t hash = row_hash(row, columns);
   uint32_t opposite = row_find(fm, row, -1, hash, &slot);
@@ -190,7 +191,8 @@ static void densify(int64_t *out, const SparseRow *row, uint32_t columns) {
   out[columns] = row->constant;
 }
 
-/* Divides an equation by the gcd of its coefficients; false: no solutions. */
+/* Divides an equation by the gcd of its coefficients.  Returns false if there
+   is no solution. */
 static bool normalize_eq(int64_t *eq, uint32_t columns) {
   uint64_t g = row_gcd(eq, columns);
   if (!g)
@@ -211,8 +213,8 @@ static uint32_t unit_pivot(const int64_t *eq, uint32_t columns) {
   return UINT32_MAX;
 }
 
-/* A row that loses its column by an equation; empty if that overflows (which
- * for an equation and an inequality alike leaves it out). */
+/* Eliminates the column of a row by means of an equation.  On overflow the row
+   becomes empty, so that it is left out. */
 static void substitute_eq(int64_t *row, const int64_t *eq, uint32_t column,
                           uint32_t columns) {
   int64_t times = row[column];
@@ -230,8 +232,8 @@ static void substitute_eq(int64_t *row, const int64_t *eq, uint32_t column,
   }
 }
 
-/* Uses up the equations among rows[0..count); those left become two
- * inequalities each. */
+/* Eliminates the equations among rows[0..count).  The remaining ones become two
+   inequalities each. */
 static bool eliminate_equations(const FourierMotzkin *fm, int64_t **rows,
                                 bool *eqs, uint32_t count) {
   uint32_t columns = fm->columns;
@@ -259,7 +261,8 @@ static bool eliminate_equations(const FourierMotzkin *fm, int64_t **rows,
 
 /* ---- inequalities ---- */
 
-/* The unknown whose elimination adds fewest rows; UINT32_MAX: none is left. */
+/* The unknown whose elimination adds the fewest rows; UINT32_MAX if none is
+   left. */
 static uint32_t cheapest_column(const FourierMotzkin *fm) {
   uint32_t best = UINT32_MAX;
   int64_t best_cost = INT64_MAX;

@@ -1,34 +1,35 @@
-/* Equations solved together over the integers.
+/* Solves systems of equations over the integers.  Main entry points:
+ * dim_system_add and dim_system_next.
  *
  * Each monomial is an unknown: a variable, but also a product or a quotient.
- * An equation, less what those before it have solved, is divided by the common
- * divisor of its coefficients, which its constant has to be a multiple of.
- * Then it is solved for an unknown with the coefficient 1, if there is one;
- * else, as in the Omega test (Pugh, 1991), a parameter takes the place of the
- * unknown x with the least coefficient: of 2*x + 3*y == 7 it is t == x + y,
- * which leaves 2*t + y == 7.  So all solutions are linear in parameters and in
- * the unknowns that are left, and a system that has none over the integers is
- * found out.  What is not linear in fact makes solutions that are none, never
- * the reverse.
+ * Solutions of earlier equations are substituted into a new equation.  Then it
+ * is divided by the gcd of its coefficients; its constant must be a multiple of
+ * the gcd.  If an unknown has coefficient 1, the equation is solved for it.
+ * Otherwise, as in the Omega test (Pugh, 1991), a parameter replaces the
+ * unknown with the smallest coefficient.  For 2*x + 3*y == 7 the parameter is t
+ * == x + y, which leaves 2*t + y == 7.  So all solutions are linear in
+ * parameters and in the remaining unknowns, and a system without integer
+ * solutions is detected.
  *
- * An equation whose coefficients overflow, or that there is no room for, is
- * left out. */
+ * Treating nonlinear monomials as unknowns can only add solutions, never remove
+ * one.  An equation whose coefficients overflow, or for which there is no
+ * space, is left out. */
 #include "internal.h"
 
 #include <string.h>
 
 enum { MAX_UNKNOWNS = 96, MAX_SOLUTION_TERMS = 16, MAX_SYSTEM_COEF = 1 << 30 };
 
-typedef struct SolvedUnknown { /* the unknown of a column, by those of others */
+typedef struct SolvedUnknown { /* an unknown in terms of other columns */
   uint32_t column;
-  int64_t *coefs;     /* coefficients; at[COLUMNS] is the constant */
-  uint64_t equations; /* bits: the equations it comes from */
+  int64_t *coefs;     /* the last one is the constant */
+  uint64_t equations; /* bits of the equations it was derived from */
 } SolvedUnknown;
 
 struct DimSystem {
   DimCtx *cx;
   uint32_t column_count, solved_count, equation_count;
-  const Monomial *columns[MAX_UNKNOWNS]; /* NULL: a parameter */
+  const Monomial *columns[MAX_UNKNOWNS]; /* NULL for a parameter */
   SolvedUnknown solved[MAX_UNKNOWNS];
   uint64_t unsat_core; /* equations that contradict each other */
 };
@@ -76,7 +77,7 @@ static bool row_of_poly(DimSystem *s, const Dim *d, int64_t *row) {
   return true;
 }
 
-/* row += times*by; false: too large. */
+/* row += times*by.  Returns false if a coefficient is too large. */
 static bool row_add_multiple(int64_t *row, int64_t times, const int64_t *by) {
   for (uint32_t i = 0; i <= MAX_UNKNOWNS; i++) {
     if (by[i] && !fits(times))
@@ -119,8 +120,8 @@ static const DimVar *unsolved_meta(const Monomial *mono) {
   return v && v->kind == DV_META && !v->solution && !v->unknown ? v : NULL;
 }
 
-/* Parameters first, so that few solutions have any, then the newest size that
- * is still open; then what is opaque. */
+/* Parameters come first, so that few solutions contain any.  Then the newest
+   unsolved size, then opaque monomials. */
 static uint64_t pivot_priority(const DimSystem *s, uint32_t column) {
   const Monomial *mono = s->columns[column];
   if (!mono)
@@ -154,7 +155,8 @@ static int64_t *row_new(DimSystem *s) {
   return NEW_ARRAY(s->cx->arena, int64_t, MAX_UNKNOWNS + 1);
 }
 
-/* The unknown of a column is `at`, in all that was solved before. */
+/* Solves the unknown of a column as `at`, and substitutes it into all earlier
+   solutions. */
 static bool add_solution(DimSystem *s, uint32_t column, int64_t *at,
                          uint64_t from) {
   SolvedUnknown one = {column, at, from};
@@ -174,7 +176,7 @@ static void row_negate(int64_t *row) {
     row[i] = -row[i];
 }
 
-/* row == 0, where the coefficient of the column is 1 or -1. */
+/* Solves row == 0 for the column, whose coefficient is 1 or -1. */
 static bool solve_by_unit_pivot(DimSystem *s, int64_t *row, uint32_t column,
                                 uint64_t from) {
   if (row[column] > 0)
@@ -183,7 +185,8 @@ static bool solve_by_unit_pivot(DimSystem *s, int64_t *row, uint32_t column,
   return add_solution(s, column, row, from);
 }
 
-/* A parameter for the column: t == x + sum of (row[i] / row[x])*i. */
+/* Introduces a parameter for the column: t == x + sum of (row[i] /
+   row[x])*i. */
 static bool introduce_parameter(DimSystem *s, int64_t *row, uint32_t column) {
   uint32_t t = column_new(s, NULL);
   int64_t *at = row_new(s);
@@ -202,7 +205,7 @@ static bool introduce_parameter(DimSystem *s, int64_t *row, uint32_t column) {
   return add_solution(s, column, at, 0);
 }
 
-/* No equation says anything any more. */
+/* Discards all equations. */
 static bool discard_system(DimSystem *s) {
   s->solved_count = s->column_count = 0;
   return true;
@@ -242,7 +245,8 @@ bool dim_system_add(DimSystem *s, Dim *d) {
 
 /* ---- what was found ---- */
 
-/* NULL: a parameter is in it, or it is too long to be of use. */
+/* Returns NULL if the solution contains a parameter or is too long to be
+   useful. */
 static Dim *solution_value(const DimSystem *s, const SolvedUnknown *one) {
   DimCtx *cx = s->cx;
   uint32_t terms = 0;

@@ -1,11 +1,12 @@
 /* Polynomials as linear constraints: each distinct monomial is an unknown.
+ * Main entry points: linearization_new and linearization_refutes.
  *
- * What linearising forgets is put back where it can matter: the bounds of the
- * atoms that occur, monomials of sizes being non-negative, and facts times a
- * monomial (f >= 0 and y >= 0 give f*y >= 0) where that meets a product which
- * occurs.  Each such row holds in every model, so adding or leaving out any is
- * sound.  A minimum is one of its operands: where its bounds do not decide,
- * the cases are tried. */
+ * Linearization loses information.  Rows that can matter add it again: the
+ * bounds of the atoms that occur, the signs of monomials of sizes, and products
+ * of an assumption and a monomial (f >= 0 and y >= 0 give f*y >= 0) that
+ * contain a monomial of the query.  Each such row holds in every model, so
+ * adding or leaving out any is sound.  A minimum equals one of its operands.
+ * If its bounds do not decide, all cases are tried (case split). */
 #include "solver.h"
 
 #include <string.h>
@@ -14,15 +15,15 @@ enum {
   MAX_ROWS = 420,
   MAX_PRODUCT_SOURCES = 200,
   MAX_CASE_SPLITS = 8,
-  MAX_PRODUCT_ROUNDS = 3,   /* of multiplying facts */
-  MAX_RESIDUE_CASES = 8,    /* the largest divisor whose remainders are cases */
-  MAX_MONOMIAL_POWERS = 24, /* in a monomial made here */
+  MAX_PRODUCT_ROUNDS = 3,   /* rounds of multiplying assumptions */
+  MAX_RESIDUE_CASES = 8,    /* largest divisor with a case per remainder */
+  MAX_MONOMIAL_POWERS = 24, /* powers of a monomial created here */
   MAX_ROW_COEF_BITS = 62,
 };
 
-/* Exhaustive cases.  Of a minimum or maximum: rows[first..first + count) are
- * the differences from its operands, and one of them is 0.  Of a remainder by
- * a small constant: rows[first] is 0, 1, ..., or count - 1. */
+/* Exhaustive cases.  For a minimum or maximum, rows[first..first + count) are
+   the differences from its operands, and one of them is 0.  For a remainder by
+   a small constant, rows[first] is 0, 1, ..., or count - 1. */
 typedef struct CaseSplit {
   uint32_t first, count;
   bool residue;
@@ -42,22 +43,23 @@ struct Linearization {
       bounded_atom_count;
   uint32_t nonneg_atom_count, split_count, product_count, at_least_one_count;
   uint32_t rows_before_products; /* rows before any products */
-  uint32_t max_product_degree;   /* of products */
+  uint32_t max_product_degree;   /* largest degree of a product */
   const Monomial *columns[MAX_QUERY_MONOMIALS];
   uint32_t hashes[MAX_QUERY_MONOMIALS];
   const SparseRow *rows[MAX_ROWS];
-  PolyConstraint
-      product_sources[MAX_PRODUCT_SOURCES];       /* polynomial forms of rows */
-  const Atom *bounded_atoms[MAX_QUERY_MONOMIALS]; /* their bounds are rows */
+  PolyConstraint product_sources[MAX_PRODUCT_SOURCES]; /* rows as polynomials */
+  const Atom *bounded_atoms[MAX_QUERY_MONOMIALS];      /* atoms whose bounds are
+                                                          already rows */
   const Atom *nonneg_atoms[MAX_QUERY_MONOMIALS]; /* proved to be non-negative */
   CaseSplit splits[MAX_CASE_SPLITS];
-  Dim *at_least_one[MAX_QUERY_MONOMIALS]; /* hold under at_least_one */
+  Dim *at_least_one[MAX_QUERY_MONOMIALS]; /* conditions that hold under
+                                             at_least_one */
   DerivedProduct products[MAX_DERIVED_PRODUCTS];
 };
 
 /* ---- columns ---- */
 
-/* UINT32_MAX when there are too many. */
+/* Returns UINT32_MAX if there are too many columns. */
 static uint32_t column_of(Linearization *lin, const Monomial *mono, bool make) {
   uint32_t hash = dim_monomial_hash(mono);
   for (uint32_t i = 0; i < lin->column_count; i++)
@@ -77,7 +79,7 @@ static Monomial *monomial_scratch(Linearization *lin, uint32_t max) {
   return out;
 }
 
-/* a*b; NULL when that is too long. */
+/* a*b; NULL if the result is too long. */
 static const Monomial *monomial_product(Linearization *lin, const Monomial *a,
                                         const Monomial *b) {
   if (!b || !b->power_count)
@@ -104,7 +106,7 @@ static const Monomial *monomial_product(Linearization *lin, const Monomial *a,
   return out;
 }
 
-/* a/b; NULL unless b divides a. */
+/* a/b; NULL if b does not divide a. */
 static const Monomial *monomial_exact_quotient(Linearization *lin,
                                                const Monomial *a,
                                                const Monomial *b) {
@@ -152,8 +154,8 @@ static bool fits(BigInt n, int64_t *value) {
   return !n.limbs && n.small < max && n.small > -max;
 }
 
-/* The row of sign*d*by (by may be NULL); NULL when it does not fit, or would
- * need more than max_new_columns columns that do not exist. */
+/* The row of sign*d*factor; factor may be NULL.  Returns NULL if the row does
+   not fit or needs more than max_new_columns new columns. */
 static SparseRow *row_new(Linearization *lin, const Dim *d,
                           const Monomial *factor, int sign, bool eq,
                           uint32_t max_new_columns) {
@@ -192,8 +194,7 @@ static bool add_row(Linearization *lin, const SparseRow *row) {
   return true;
 }
 
-/* A polynomial that is never negative (or 0): a row, and a source of
- * products. */
+/* Adds d >= 0 or d == 0 as a row and as a source of products. */
 static bool add_poly(Linearization *lin, Dim *d, bool eq) {
   if (!add_row(lin, row_new(lin, d, NULL, 1, eq, UINT32_MAX)))
     return false;
@@ -204,8 +205,9 @@ static bool add_poly(Linearization *lin, Dim *d, bool eq) {
 
 /* ---- what holds of atoms ---- */
 
-/* Computed once per atom.  A division: a - b*q, b - 1 - (a - b*q), and for a
- * symbolic divisor b - 1, and a - q which holds where q >= 0. */
+/* Computes bounds once per atom.  A division has the bounds a - b*q and b - 1 -
+   (a - b*q).  A symbolic divisor adds b - 1, and a - q, which holds if q >=
+   0. */
 static void atom_bounds(DimCtx *cx, Atom *atom) {
   if (atom->bounds || !atom->arg_count)
     return;
@@ -231,8 +233,8 @@ static void atom_bounds(DimCtx *cx, Atom *atom) {
   atom->bound_count = n;
 }
 
-/* Divisions by what is not constant: the sign of q follows from that of a, but
- * not linearly. */
+/* Division by a symbolic divisor: the sign of q follows from the sign of a, but
+   not linearly. */
 static void bound_quotient_sign(Linearization *lin, Atom *atom) {
   Dim *a = atom->args[0], *b = atom->args[1];
   bool nonneg = atom_known_nonneg(lin, atom);
@@ -250,8 +252,8 @@ static void bound_quotient_sign(Linearization *lin, Atom *atom) {
     add_poly(lin, dim_neg(lin->cx, atom->dim), false);
 }
 
-/* n/3 + (n + 1)/3 + (n + 2)/3 == n needs the cases of n % 3: where several
- * divisions have one divisor, their remainders are cases. */
+/* Several divisions with one divisor: splits cases on the remainder.  For
+   example, n/3 + (n + 1)/3 + (n + 2)/3 == n needs the cases of n % 3. */
 static void add_residue_split(Linearization *lin, const Atom *atom,
                               uint32_t row) {
   int64_t factor;
@@ -288,7 +290,7 @@ static void add_atom_bounds(Linearization *lin, Atom *atom) {
     add_residue_split(lin, atom, first);
 }
 
-/* x^e*y >= x^(e - 1)*y where y >= 0, and x >= 0 or e is even. */
+/* Adds x^e*y >= x^(e - 1)*y, if y >= 0 and either x >= 0 or e is even. */
 static void add_square_bound(Linearization *lin, const Monomial *mono,
                              const Power *power) {
   Monomial *one = monomial_scratch(lin, 1);
@@ -342,7 +344,8 @@ static bool product_done(Linearization *lin, uint32_t source,
   return false;
 }
 
-/* Multiplies a source by what takes one of its terms to the column. */
+/* Multiplies a source by a monomial that maps one of its terms to the
+   column. */
 static void try_product(Linearization *lin, uint32_t source,
                         const Monomial *column) {
   const PolyConstraint *poly = &lin->product_sources[source];
@@ -367,7 +370,7 @@ static void try_product(Linearization *lin, uint32_t source,
   }
 }
 
-/* Products may meet new columns, so this goes round a few times. */
+/* Products may create new columns, so this takes several rounds. */
 static void add_derived_products(Linearization *lin) {
   uint32_t from = 0;
   for (uint32_t c = 0; c < lin->column_count; c++)
@@ -396,7 +399,7 @@ Linearization *linearization_new(DimCtx *cx, Scratch *scratch,
   lin->scratch = scratch;
   lin->nonneg = nonneg;
   lin->arg = arg;
-  if (goal) /* its columns first: they count */
+  if (goal) /* its columns come first */
     row_new(lin, goal, NULL, 1, false, UINT32_MAX);
   for (uint32_t i = 0; i < count; i++)
     add_poly(lin, polys[i].d, polys[i].eq);
@@ -411,8 +414,8 @@ void linearization_add_at_least_one(Linearization *lin, Dim *d) {
     lin->at_least_one[lin->at_least_one_count++] = d;
 }
 
-/* Only sizes, so at least 1 where each size is.  What data decides may well be
- * 0. */
+/* True if the monomial consists of sizes that are at least 1 under
+   at_least_one.  Existential sizes do not count: they may be 0. */
 static bool is_monomial_of_sizes(const Monomial *mono) {
   for (uint32_t i = 0; i < mono->power_count; i++) {
     const DimVar *var = mono->powers[i].atom->var;
@@ -423,7 +426,7 @@ static bool is_monomial_of_sizes(const Monomial *mono) {
   return true;
 }
 
-/* Where each size is at least 1: n*m >= 1, and n*m >= n. */
+/* Adds rows that hold if each size is at least 1: n*m >= 1, and n*m >= n. */
 static void add_at_least_one_rows(Linearization *lin) {
   for (uint32_t i = 0; i < lin->at_least_one_count; i++)
     add_row(lin,
@@ -449,7 +452,7 @@ static void add_at_least_one_rows(Linearization *lin) {
   }
 }
 
-/* Infeasible in every case of the splits from `split` on. */
+/* True if every case of the splits from `split` on is infeasible. */
 static bool refute_by_cases(Linearization *lin, uint32_t split,
                             uint32_t *budget) {
   if (!*budget)
@@ -477,7 +480,7 @@ static bool refute_by_cases(Linearization *lin, uint32_t split,
   return true;
 }
 
-/* The goal is a fact too: i < c*h refutes h <= i/c, times c. */
+/* Multiplies the goal too: i < c*h contradicts h <= i/c, multiplied by c. */
 static void add_goal_products(Linearization *lin, Dim *d, bool eq) {
   uint32_t columns = lin->column_count, source = lin->source_count;
   if (source == MAX_PRODUCT_SOURCES)
@@ -489,8 +492,8 @@ static void add_goal_products(Linearization *lin, Dim *d, bool eq) {
   add_all_column_bounds(lin);
 }
 
-/* Without the products of facts, which are many and rarely needed: with what
- * was added from row `from` on alone. */
+/* Tries without the products of assumptions, which are many and rarely needed.
+   Uses only rows before them and the rows from `from` on. */
 static bool refute_without_products(Linearization *lin, uint32_t from) {
   if (lin->rows_before_products == from)
     return false;
@@ -505,7 +508,8 @@ static bool refute_without_products(Linearization *lin, uint32_t from) {
 
 bool linearization_refutes(Linearization *lin, Dim *d, bool eq,
                            bool at_least_one) {
-  char counts[offsetof(Linearization, columns)]; /* back to these afterwards */
+  char counts[offsetof(Linearization,
+                       columns)]; /* saved counts, restored afterwards */
   uint32_t budget = MAX_CASES_PER_QUERY;
   ScratchMark mark = scratch_mark(lin->scratch);
   memcpy(counts, lin, sizeof counts);

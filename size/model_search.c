@@ -1,18 +1,18 @@
-/* Points: integers that satisfy a query's facts, found by repairing what the
- * last query ended with.
+/* Model search: finds integers that satisfy the assumptions of a query by local
+ * search.  Main entry point: model_exists.
  *
- * A point at which the facts hold and a claim does not shows that no proof
- * exists; elimination, which would find that out by coming to its end, need
- * not begin.  Variables are moved one at a time, to where a violated condition
- * holds, as in local search; quotients, minima and products are evaluated, so
- * a point that is found is one.  None may be found where there is one. */
+ * A model in which a claim is false shows that no proof exists, so elimination
+ * need not start.  The search begins with the last model and moves one variable
+ * at a time to satisfy a violated condition.  Quotients, minima and products
+ * are evaluated exactly, so a model is never wrong.  The search is
+ * incomplete. */
 #include "solver.h"
 
 enum {
   MAX_MODEL_VARIABLES = 64,
   MAX_MOVES = 400,
-  INITIAL_VALUE = 12,      /* a size of which nothing is known */
-  MAX_ABS_VALUE = 1 << 20, /* no value moves beyond */
+  INITIAL_VALUE = 12,      /* value of an unconstrained size */
+  MAX_ABS_VALUE = 1 << 20, /* limit of all values */
 };
 
 typedef struct LocalSearch {
@@ -23,13 +23,13 @@ typedef struct LocalSearch {
   Atom *variables[MAX_MODEL_VARIABLES];
   uint32_t variable_count;
   bool overflow;
-  uint64_t visited_mask;    /* of the leaves that a walk has met; */
-  uint64_t pushed_up_mask;  /* of those that some condition wants to be large */
-  uint64_t *variable_masks; /* of each condition, the leaves in it; */
-  uint32_t *violations;     /* how much it is violated; */
-  uint32_t *weights;        /* grows while it stays so */
-  uint32_t cost;            /* of all, by weight */
-  uint64_t epoch;           /* of the values that compound atoms remember */
+  uint64_t visited_mask;    /* leaves that the current walk has met */
+  uint64_t pushed_up_mask;  /* leaves that some condition wants to be large */
+  uint64_t *variable_masks; /* per condition: the leaves in it */
+  uint32_t *violations;     /* per condition: degree of violation */
+  uint32_t *weights;        /* per condition: grows while it stays violated */
+  uint32_t cost;            /* weighted sum of all violations */
+  uint64_t epoch;           /* epoch of the cached values of compound atoms */
 } LocalSearch;
 
 /* ---- evaluation ---- */
@@ -64,7 +64,8 @@ static bool evaluate_compound(LocalSearch *p, Atom *atom, int64_t *value) {
   return true;
 }
 
-/* False when it overflows, divides by less than 1, or takes too long. */
+/* Returns false on overflow, if a divisor is less than 1, or if the effort is
+   used up. */
 static bool evaluate(LocalSearch *p, const Dim *d, int64_t *value) {
   *value = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
@@ -90,7 +91,7 @@ static bool evaluate(LocalSearch *p, const Dim *d, int64_t *value) {
   return true;
 }
 
-/* How much it is violated, by order of magnitude: 0 where it holds. */
+/* Degree of violation, by order of magnitude.  0 if the condition holds. */
 static uint32_t violation(LocalSearch *p, const PolyConstraint *condition) {
   int64_t x;
   if (!evaluate(p, condition->d, &x))
@@ -100,7 +101,7 @@ static uint32_t violation(LocalSearch *p, const PolyConstraint *condition) {
   return 66 - (uint32_t)__builtin_clzll(x < 0 ? -(uint64_t)x : (uint64_t)x);
 }
 
-/* What the sum is where leaf i has moved; notes that, or not yet. */
+/* The cost after a move of leaf i.  Stores the new violations if `commit`. */
 static uint32_t cost_after_move(LocalSearch *p, uint32_t i, bool commit) {
   uint64_t bit = (uint64_t)1 << i;
   uint32_t sum = p->cost;
@@ -119,7 +120,7 @@ static uint32_t cost_after_move(LocalSearch *p, uint32_t i, bool commit) {
   return sum;
 }
 
-/* Of a violated condition, from `from` on and around. */
+/* The next violated condition from `from` on, cyclically. */
 static uint32_t next_violated(const LocalSearch *p, uint32_t from) {
   for (uint32_t i = 0; i < p->count; i++)
     if (p->violations[(from + i) % p->count])
@@ -152,8 +153,8 @@ static void collect_variable(void *arg, Atom *atom) {
   p->visited_mask |= (uint64_t)1 << i;
 }
 
-/* Where the leaf must go for the condition to hold, others staying; if that
- * has no value here, somewhere else. */
+/* The value of the leaf that satisfies the condition while others stay.  If
+   there is none, some other value. */
 static bool repair_value(LocalSearch *p, const PolyConstraint *condition,
                          Atom *leaf, int64_t *to) {
   int64_t from = leaf->model_value, here, there = 0;
@@ -173,7 +174,8 @@ static bool repair_value(LocalSearch *p, const PolyConstraint *condition,
     if (here < -MAX_ABS_VALUE || here > MAX_ABS_VALUE)
       return false;
     *to = need / slope;
-    if (*to * slope != need) /* away from 0: enough, for an inequality */
+    if (*to * slope !=
+        need) /* round away from 0: sufficient for an inequality */
       *to += (need < 0) == (slope < 0) ? 1 : -1;
     *to += from;
     int64_t min = lower_bound(p, leaf);
@@ -189,8 +191,8 @@ typedef struct Move {
   int64_t from;
 } Move;
 
-/* Makes the best move that mends condition `which`, but for going back on the
- * last one; where there is none, a leaf starts anew. */
+/* Makes the best move that satisfies condition `which`, but does not undo the
+   last move.  If there is none, a leaf gets a new start value. */
 static void make_best_move(LocalSearch *p, uint32_t which, Move *last) {
   uint32_t best = UINT32_MAX, best_sum = UINT32_MAX;
   int64_t best_to = 0;
@@ -238,7 +240,8 @@ static bool repair(LocalSearch *p) {
   return false;
 }
 
-/* Is the term a product of leaves, and never falls where one of them grows? */
+/* True if the term is a product of leaves and never decreases when one of them
+   grows. */
 static bool is_increasing(const LocalSearch *p, const Term *term) {
   const Monomial *mono = term->mono;
   for (uint32_t i = 0; i < mono->power_count; i++)
@@ -254,7 +257,7 @@ static bool is_decreasing(const LocalSearch *p, const Term *term) {
   return bigint_sign(term->coef) < 0 && is_increasing(p, &opposite);
 }
 
-/* A bound of a single leaf holds none: where the leaf has to go is known. */
+/* True if the condition is a bound of a single leaf. */
 static bool is_variable_bound(const LocalSearch *p, uint32_t i) {
   const PolyConstraint *at = &p->constraints[i];
   uint64_t variable_mask = p->variable_masks[i];
@@ -284,14 +287,14 @@ static void collect_variables(LocalSearch *p, uint32_t i) {
     p->pushed_up_mask |= pushed_up;
 }
 
-/* What no condition wants to be large starts as small as can be. */
+/* Leaves that no condition wants to be large start at their lower bounds. */
 static void start_at_lower_bounds(LocalSearch *p) {
   for (uint32_t i = 0; i < p->variable_count; i++)
     if (!(p->pushed_up_mask >> i & 1))
       p->variables[i]->model_value = lower_bound(p, p->variables[i]);
   for (uint32_t c = 0; c < p->count; c++) {
     if (!p->variable_masks[c])
-      continue; /* a condition on numbers alone */
+      continue; /* a condition without variables */
     uint32_t i = (uint32_t)__builtin_ctzll(p->variable_masks[c]);
     int64_t to;
     if (is_variable_bound(p, c) && !(p->pushed_up_mask >> i & 1) &&
@@ -334,8 +337,8 @@ static void assignment_restore(const LocalSearch *p, const int64_t *from) {
     p->variables[i]->model_value = from[i];
 }
 
-/* What is remembered is a point of the facts alone: most of them are those of
- * the next claim too, which is then few moves away. */
+/* Saves a model of the assumptions alone.  The next claim mostly has the same
+   assumptions, so its model is only a few moves away. */
 bool model_exists(DimCtx *cx, Scratch *scratch, const PolyConstraint *at,
                   uint32_t count, bool at_least_one, uint32_t effort) {
   LocalSearch p = {.cx = cx,

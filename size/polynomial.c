@@ -1,12 +1,13 @@
 /* Sizes as canonical polynomials: constructors, arithmetic, floor division,
- * minimum and maximum.  Walks over them are in substitute.c.
+ * minimum and maximum. substitute.c holds walks over them.
  *
  * Two Dims are equal iff their term lists are: terms are sorted, atoms are
- * interned, and every operation below ends in one normal form.  The division
- * a/b is normalised by division with remainder (one divisor is a Groebner
- * basis of its ideal, so the remainder under a monomial order is unique; over
- * the integers a coefficient c leaves c mod lc(b) in [0, |lc(b)|)), then
- * common factors cancel, then nested divisions by constants merge. */
+ * interned, and every operation below produces the same normal form.  The
+ * division a/b is normalized in three steps.  First, division with remainder: a
+ * single divisor is a Groebner basis of its ideal, so the remainder under a
+ * monomial order is unique; over the integers a coefficient c leaves c mod
+ * lc(b) in [0, |lc(b)|).  Then common factors cancel.  Then nested divisions by
+ * constants merge. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ int dim_monomial_cmp(const Monomial *a, const Monomial *b) {
     if (p->exp != q->exp)
       return p->exp > q->exp ? -1 : 1;
   }
-  return 0; /* of one degree, neither can be a proper prefix */
+  return 0; /* equal degrees: neither is a proper prefix of the other */
 }
 
 static const Monomial *monomial_mul(DimCtx *cx, const Monomial *a,
@@ -255,7 +256,7 @@ static void atoms_grow(DimCtx *cx, struct DimAtomTable *atoms) {
       *atom_slot(atoms, old[i]) = old[i];
 }
 
-/* Gives an atom the Dim that it is, and what is derived from operands. */
+/* Creates the Dim of an atom, and properties derived from its operands. */
 static Atom *atom_new(DimCtx *cx, const Atom *key) {
   struct DimAtomTable *atoms = dim_atom_table(cx);
   Atom *atom = NEW(cx->arena, Atom);
@@ -288,7 +289,7 @@ static bool args_make_nonneg(const Atom *atom) {
   return atom->kind == ATOM_MAX ? count > 0 : count == atom->arg_count;
 }
 
-/* The one atom equal to key. */
+/* The unique atom equal to key. */
 static Dim *atom_intern(DimCtx *cx, Atom *key) {
   struct DimAtomTable *atoms = dim_atom_table(cx);
   key->hash = hash_mix((uint32_t)key->kind + 7, 0);
@@ -371,7 +372,7 @@ bool dim_equal(const Dim *a, const Dim *b) {
   return true;
 }
 
-/* A total order, for canonical lists of operands. */
+/* A total order, for sorted lists of operands. */
 static int canonical_cmp(const Dim *a, const Dim *b) {
   for (uint32_t i = 0; i < a->term_count && i < b->term_count; i++) {
     int order = dim_monomial_cmp(a->terms[i].mono, b->terms[i].mono);
@@ -448,7 +449,7 @@ BigInt dim_constant_term(const Dim *d) {
 
 static Dim *div_atom(DimCtx *cx, Dim *a, Dim *b);
 
-/* A quotient by a small constant that stands alone, or NULL. */
+/* The quotient by a small constant that is this term's only factor, or NULL. */
 static const Atom *small_quotient(const Term *term, int64_t *by) {
   const Monomial *m = term->mono;
   if (m->degree != 1 || m->powers[0].atom->kind != ATOM_DIV ||
@@ -459,7 +460,8 @@ static const Atom *small_quotient(const Term *term, int64_t *by) {
 
 static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, BigInt by);
 
-/* The quotients (x + r)/by that stand in d, for all r below by: *k of each. */
+/* True if d contains the quotients (x + r)/by for all r below by, each *k
+   times. */
 static bool find_hermite_quotients(DimCtx *cx, const Dim *d, Dim *x, Dim *den,
                                    int64_t by, const Monomial **parts,
                                    BigInt *k) {
@@ -503,7 +505,7 @@ static Dim *apply_hermite_identity(DimCtx *cx, Dim *d) {
   return d;
 }
 
-/* Of sorted terms, each monomial once. */
+/* Requires sorted terms with distinct monomials. */
 static Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count) {
   Dim *sum = dim_of_terms(cx, at, count);
   int64_t any;
@@ -551,7 +553,7 @@ Dim *dim_sub(DimCtx *cx, Dim *a, Dim *b) {
   return add_scaled(cx, a, b, bigint_of(-1));
 }
 
-/* d * coef * mono: keeps the order of terms. */
+/* d * coef * mono.  Keeps the order of terms. */
 static Dim *mul_term(DimCtx *cx, Dim *d, BigInt coef, const Monomial *mono) {
   if (bigint_is(coef, 1) && !mono->power_count)
     return d;
@@ -617,7 +619,7 @@ Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b) {
 
 /* ---- floor division ---- */
 
-/* The greatest common divisor of coefficients, of constants too if asked. */
+/* The gcd of the coefficients, including constant terms if asked. */
 static BigInt content(DimCtx *cx, const Dim *d, BigInt g, bool constants) {
   for (uint32_t i = 0; i < d->term_count && !bigint_is(g, 1); i++)
     if (constants || d->terms[i].mono->power_count)
@@ -633,7 +635,7 @@ static const Monomial *common_monomial(DimCtx *cx, const Dim *d,
   return with ? with : dim_atom_table(cx)->unit_monomial;
 }
 
-/* The factors of mono that are sizes, so not negative. */
+/* The factors of mono that are sizes, and so not negative. */
 static const Monomial *size_factors(DimCtx *cx, const Monomial *mono) {
   Monomial *out = monomial_new(cx, mono->power_count);
   for (uint32_t i = 0; i < mono->power_count; i++)
@@ -644,8 +646,8 @@ static const Monomial *size_factors(DimCtx *cx, const Monomial *mono) {
   return out;
 }
 
-/* Each coefficient / by rounded down (only a constant term can be inexact),
- * each monomial / mono exactly. */
+/* Divides each coefficient by `by`, rounding down (only a constant term can be
+   inexact), and each monomial by mono, exactly. */
 static Dim *divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono) {
   Term *out = NEW_ARRAY(cx->arena, Term, d->term_count);
   uint32_t n = 0;
@@ -658,8 +660,8 @@ static Dim *divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono) {
   return dim_of_terms(cx, out, n);
 }
 
-/* a = q*b + r with r in normal form: no term of r can be reduced by the
- * leading term of b. */
+/* a = q*b + r with r in normal form: the leading term of b reduces no term of
+   r. */
 static void reduce_by_leading_term(DimCtx *cx, Dim *a, Dim *b, Dim **q,
                                    Dim **r) {
   const Term *lead = &b->terms[0];
@@ -681,8 +683,7 @@ static void reduce_by_leading_term(DimCtx *cx, Dim *a, Dim *b, Dim **q,
     Dim *part = dim_of_term(cx, coef, mono);
     *q = dim_add(cx, *q, part);
     *r = dim_sub(cx, *r, dim_mul(cx, part, b));
-    i +=
-        bigint_sign(rest) != 0; /* smaller terms may have changed, not larger */
+    i += bigint_sign(rest) != 0; /* only smaller terms may have changed */
   }
 }
 
@@ -700,8 +701,8 @@ static Dim *div_atom(DimCtx *cx, Dim *a, Dim *b) {
   return atom_intern(cx, &key);
 }
 
-/* The only division in d, if it is linear with coefficient 1 and its divisor a
- * positive constant. */
+/* The only division in d, if d is linear in it with coefficient 1 and its
+   divisor is a positive constant. */
 static Atom *sole_division(const Dim *d) {
   Atom *found = NULL;
   for (uint32_t i = 0; i < d->term_count; i++) {
@@ -730,7 +731,7 @@ static Dim *div_atom_of(DimCtx *cx, Dim *a, Dim *b, bool unguarded) {
 
 static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool unguarded);
 
-/* r/b where r is reduced. */
+/* r/b, where r is already reduced. */
 static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b, bool unguarded) {
   const Monomial *unit = dim_atom_table(cx)->unit_monomial;
   BigInt by = content(cx, b, content(cx, r, bigint_of(0), false), true);
@@ -755,7 +756,7 @@ static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b, bool unguarded) {
 static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool unguarded) {
   if (dim_is_const(b) && dim_sign(b) <= 0)
     return div_atom_of(cx, a, b,
-                       unguarded); /* an error that the caller finds */
+                       unguarded); /* an error that the caller detects */
   if (dim_is_const(b) && bigint_is(b->terms[0].coef, 1))
     return a;
   Dim *q, *r;
@@ -791,7 +792,8 @@ typedef struct MinMaxArgs {
   Dim *at[DIM_MAX_ARGS];
 } MinMaxArgs;
 
-/* Adds d unless an argument makes it useless; drops those that it makes so. */
+/* Adds d unless an existing argument makes it redundant.  Drops arguments that
+   d makes redundant. */
 static void min_max_add(DimCtx *cx, MinMaxArgs *args, Dim *d) {
   bool min = args->kind == ATOM_MIN;
   uint32_t n = 0;
@@ -800,9 +802,9 @@ static void min_max_add(DimCtx *cx, MinMaxArgs *args, Dim *d) {
     if (!min)
       above = dim_neg(cx, above);
     if (dim_obviously_nonneg(above) && above->term_count)
-      continue; /* the new one decides */
+      continue; /* the new argument is at least as strong */
     if (dim_obviously_nonneg(dim_neg(cx, above)))
-      return; /* none was dropped: obviousness is transitive */
+      return; /* nothing was dropped, since the comparison is transitive */
     args->at[n++] = args->at[i];
   }
   args->count = n;
@@ -811,7 +813,7 @@ static void min_max_add(DimCtx *cx, MinMaxArgs *args, Dim *d) {
   args->at[args->count++] = d;
 }
 
-/* A term of d that is an atom of the kind times a positive constant. */
+/* A term of d that is an atom of this kind times a positive constant. */
 static const Term *nested_min_max(const Dim *d, AtomKind kind) {
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
@@ -822,9 +824,9 @@ static const Term *nested_min_max(const Dim *d, AtomKind kind) {
   return NULL;
 }
 
-/* min(n, m) + 1 is min(n + 1, m + 1), 2*min(n, m) is min(2*n, 2*m): adds the
- * arguments of d where it is such a sum; one for each choice if there are
- * several, unless that gets out of hand. */
+/* Distributes addition and scaling: min(n, m) + 1 becomes min(n + 1, m + 1),
+   and 2*min(n, m) becomes min(2*n, 2*m).  Adds the resulting arguments; with
+   several such atoms one argument per combination, up to a limit. */
 static void min_max_flatten(DimCtx *cx, MinMaxArgs *args, Dim *d) {
   const Term *found = nested_min_max(d, args->kind);
   if (!found || args->count > MAX_FLATTENED_ARGS) {
@@ -838,7 +840,7 @@ static void min_max_flatten(DimCtx *cx, MinMaxArgs *args, Dim *d) {
         cx, args, dim_add(cx, dim_scale(cx, atom->args[i], found->coef), rest));
 }
 
-/* For each monomial the smaller coefficient, an absent one being 0. */
+/* For each monomial the smaller coefficient; an absent one is 0. */
 static Dim *coefwise_min(DimCtx *cx, const Dim *a, const Dim *b) {
   Term *out = NEW_ARRAY(cx->arena, Term, a->term_count + b->term_count);
   uint32_t n = 0, i = 0, j = 0;
@@ -863,8 +865,8 @@ static int arg_cmp(const void *a, const void *b) {
   return canonical_cmp(*(Dim *const *)a, *(Dim *const *)b);
 }
 
-/* Takes out what all arguments have in common, by addition and by a positive
- * constant factor. */
+/* Extracts what all arguments have in common: an added term and a positive
+   constant factor. */
 static void min_max_extract_common(DimCtx *cx, MinMaxArgs *args, Dim **shift,
                                    BigInt *by) {
   *shift = args->at[0];
@@ -891,8 +893,8 @@ static Dim *min_max_of(DimCtx *cx, AtomKind kind, Dim *const *at,
   Dim *shift, *d;
   BigInt by;
   min_max_extract_common(cx, args, &shift, &by);
-  /* A shift by a subtracted choice adds it to the others.  Afterwards nothing
-   * is subtracted any more, so this happens once. */
+  /* A shift by a subtracted minimum or maximum adds it to the other arguments.
+     Afterwards nothing is subtracted, so this happens once. */
   bool nested = false;
   for (uint32_t i = 0; i < args->count; i++)
     nested |=
@@ -925,7 +927,7 @@ Dim *dim_common_factor(DimCtx *cx, Dim *d) {
   if (!d->term_count || dim_is_const(d))
     return dim_int(cx, 1);
   const Monomial *mono = dim_atom_table(cx)->unit_monomial;
-  if (d->term_count > 1) /* n*m == 0 is no contradiction */
+  if (d->term_count > 1) /* n*m == 0 is not a contradiction */
     mono = size_factors(cx, common_monomial(cx, d, NULL));
   return dim_of_term(cx, content(cx, d, bigint_of(0), true), mono);
 }
@@ -951,8 +953,8 @@ bool dim_is_cancellable_factor(DimCtx *cx, const Dim *d) {
          size_factors(cx, d->terms[0].mono)->degree == d->terms[0].mono->degree;
 }
 
-/* Whether term i of d is +-v for a meta v that may be solved and does not
- * occur in the others. */
+/* Returns v if term i of d is +-v for a meta v that may be solved and does not
+   occur in the other terms. */
 static DimVar *solvable_meta(DimCtx *cx, Dim *d, uint32_t i,
                              bool (*can)(void *, DimVar *), void *arg) {
   const Term *term = &d->terms[i];

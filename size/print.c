@@ -1,33 +1,34 @@
-/* Sizes as a person writes them.
+/* Prints sizes in readable form.  Main entry point: dim_print.
  *
- * The normal form is undone where that reads better:
+ * Some normal forms are undone for readability:
  *   n - d*(n/d)         prints  n % d
  *   (h + 1)/2 - 2       prints  (h - 3)/2
  *   min(n, m + 1) - 1   prints  min(n - 1, m)
- * Added terms come first, then subtracted ones; constants come last, except
- * where that would start with a minus: 3 - n. */
+ * Added terms come first, then subtracted ones.  Constants come last, unless
+ * the result would start with a minus: 3 - n. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-typedef enum PrintContext {              /* what stands around an expression */
-                            IN_SUM,      /* nothing that binds */
-                            IN_QUOTIENT, /* left of `/` or `%` */
-                            IN_PRODUCT,  /* a factor, or right of `/` */
+typedef enum PrintContext {
+  IN_SUM,      /* no parentheses needed */
+  IN_QUOTIENT, /* left of `/` or `%` */
+  IN_PRODUCT,  /* a factor, or right of `/` */
 } PrintContext;
 
-/* coef times: a monomial; or num % den; or an atom with other operands. */
+/* A coefficient times one of: a monomial, num % den, or an atom with modified
+   operands. */
 typedef struct PrintTerm {
   BigInt coef;
-  const Monomial *mono; /* also the place in the order */
-  const Atom *atom;     /* printed with args, or NULL */
+  const Monomial *mono; /* also defines the order */
+  const Atom *atom;     /* printed with args; may be NULL */
   bool mod;
   Dim **args;
 } PrintTerm;
 
 typedef struct PrintTerms {
   DimCtx *cx;
-  Dim *remaining; /* what no item holds yet */
+  Dim *remaining; /* the part that no item covers yet */
   VEC(PrintTerm) all;
 } PrintTerms;
 
@@ -39,8 +40,8 @@ const char *dim_var_name(DimCtx *cx, const DimVar *var) {
 
 /* ---- undoing the normal form ---- */
 
-/* Moves k*(num - den*atom) from the rest to an item, if it is there exactly;
- * constants may differ, unless num is one. */
+/* Moves k*(num - den*atom) from the rest to an item, if the rest contains it
+   exactly.  Constants may differ, unless num is a constant. */
 static void extract_remainder(PrintTerms *items, const Term *term,
                               const Atom *atom) {
   DimCtx *cx = items->cx;
@@ -64,7 +65,8 @@ static void extract_remainder(PrintTerms *items, const Term *term,
   VEC_PUSH(cx->arena, items->all, item);
 }
 
-/* Whether absorbing k*mono into the operands of an atom reads better. */
+/* True if absorbing k*mono into the operands of an atom improves
+   readability. */
 static bool absorbing_reads_better(const Atom *atom, BigInt k,
                                    const Monomial *mono) {
   if (atom->kind == ATOM_DIV) {
@@ -84,7 +86,8 @@ static bool absorbing_reads_better(const Atom *atom, BigInt k,
   return opposite && more <= 0;
 }
 
-/* Takes the term sign*atom and those terms that may go under its operands. */
+/* Moves the term sign*atom to an item, together with the terms that its
+   operands absorb. */
 static void absorb_into_atom(PrintTerms *items, const Term *term,
                              const Atom *atom) {
   DimCtx *cx = items->cx;
@@ -170,7 +173,8 @@ static void split_print_terms(PrintTerms *items, DimCtx *cx, Dim *d) {
   }
   if (items->all.len > 1)
     qsort(items->all.at, items->all.len, sizeof *items->all.at, print_term_cmp);
-  /* "3 - n": a positive constant leads where nothing else can. */
+  /* "3 - n": a positive constant comes first if no other positive term
+     exists. */
   PrintTerm *at = items->all.at;
   uint32_t n = items->all.len;
   if (n > 1 && bigint_sign(at[0].coef) < 0 && bigint_sign(at[n - 1].coef) > 0) {
@@ -228,7 +232,7 @@ static uint32_t print_term_factors(const PrintTerm *item) {
   return item->mono->degree + (factor || !item->mono->power_count);
 }
 
-/* Without its sign. */
+/* Prints a term without its sign. */
 static void print_term(DimCtx *cx, Buffer *out, const PrintTerm *item,
                        PrintContext where) {
   BigInt coef = bigint_abs(cx, item->coef);
@@ -270,7 +274,8 @@ static bool needs_parens(const PrintTerms *items, PrintContext where) {
   return where == IN_PRODUCT && print_term_factors(item) > 1;
 }
 
-/* n*(h - 1)*(w + 2), where the sum is such a product. */
+/* Prints a product of factors, such as n*(h - 1)*(w + 2), if the sum
+   factors. */
 static bool print_product(DimCtx *cx, Buffer *out, Dim *d, PrintContext where) {
   Dim *factors[DIM_MAX_FACTORS], *lead = dim_int(cx, 1);
   uint32_t count = d->term_count > 1 ? dim_factor(cx, d, factors) : 0, sums = 0;

@@ -1,16 +1,17 @@
-/* Walks over sizes: replacing variables, looking for them, and the postfix
- * form for rooms that compute.
+/* Walks over sizes: substitution of variables, occurrence tests, and the
+ * postfix form.  Main entry points: dim_resolve, dim_subst, dim_each_var,
+ * dim_postfix.
  *
- * Operands are shared, so that a walk visits an atom once: each has an epoch,
- * stamped into the atoms it has seen.  A callback may start a walk of its own;
- * that restamps atoms, and costs a visit, never a result. */
+ * Operands are shared, so a walk visits each atom once: it has an epoch, which
+ * it stamps into visited atoms.  A callback may start another walk.  That
+ * overwrites stamps, which costs repeated visits but never changes a result. */
 #include "internal.h"
 
 #include <string.h>
 
 typedef struct Rewrite {
   DimCtx *cx;
-  Dim *(*var)(void *, DimVar *); /* NULL: metas by their solutions */
+  Dim *(*var)(void *, DimVar *); /* NULL: replace metas by their solutions */
   Dim *(*product)(void *, ShapeVar *);
   void *arg;
   bool resolving;
@@ -20,9 +21,9 @@ typedef struct Rewrite {
 
 static Dim *rewrite(Rewrite *rw, Dim *d);
 
-/* The solution of a meta, as far as it was followed before: chains of
- * solutions stay short.  To forget a variable puts it back into all that were
- * followed past it. */
+/* The solution of a meta as far as it was followed before, so that chains of
+   solutions stay short.  Forgetting a variable invalidates these cached
+   solutions. */
 static Dim *cached_solution(const struct DimAtomTable *atoms,
                             const DimVar *var) {
   return var->resolved && var->resolved_generation == atoms->resolved_generation
@@ -66,7 +67,7 @@ static Dim *rewrite_prod(Rewrite *rw, Atom *atom) {
 }
 
 static Dim *rewrite_operands(Rewrite *rw, Atom *atom) {
-  Dim *two[2]; /* this recurs: no large frames */
+  Dim *two[2]; /* recursive function: keeps the frame small */
   uint32_t count = atom->arg_count;
   Dim **args = count <= 2 ? two : NEW_ARRAY(rw->cx->arena, Dim *, count);
   bool changed = false;
@@ -121,7 +122,7 @@ static Dim *rewrite_term(Rewrite *rw, const Term *term) {
   return d;
 }
 
-/* Most are variables that have no solution. */
+/* Fast path: most atoms are variables without a solution. */
 static bool atom_unchanged(Rewrite *rw, Atom *atom) {
   if (rw->resolving && atom->kind == ATOM_VAR &&
       (!atom->var->solution || atom->var->unknown))
@@ -136,7 +137,7 @@ static bool term_unchanged(Rewrite *rw, const Term *term) {
   return true;
 }
 
-/* The terms that stay are taken as they are, the others computed anew. */
+/* Copies unchanged terms and recomputes the others. */
 static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
   uint32_t from = 0, max = 0;
   while (from < d->term_count && term_unchanged(rw, &d->terms[from]))
@@ -167,8 +168,8 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
   return dim_of_unsorted_terms(rw->cx, all, n);
 }
 
-/* A size in a type is resolved again and again: each time from where that last
- * ended. */
+/* A size in a type is resolved repeatedly.  Each time continues from the last
+   result. */
 static Dim *rewrite_cached(Rewrite *rw, Dim *d) {
   if (!rw->resolving)
     return rewrite_terms(rw, d);
@@ -212,9 +213,11 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 
 typedef struct AtomVisit {
   uint64_t epoch;
-  DimCtx *cx; /* for the products of shapes; may be NULL */
-  bool (*stop)(struct AtomVisit *, Atom *); /* a variable or product: found? */
-  bool follow_solutions;                    /* look through solved metas */
+  DimCtx *cx; /* for products of shapes; may be NULL */
+  bool (*stop)(
+      struct AtomVisit *,
+      Atom *); /* called at a variable or product; true ends the walk */
+  bool follow_solutions; /* visit the solutions of metas */
   const DimVar *sought;
   void (*f)(void *, DimVar *);
   void (*g)(void *, ShapeVar *);
@@ -238,8 +241,9 @@ static bool visit_leaf(AtomVisit *v, Atom *atom) {
   return d && visit(v, d);
 }
 
-/* Whether the visit is to end.  Solutions are acyclic (the occurs check), and
- * an atom is stamped first, so this ends even if they were not. */
+/* Returns true if the visit should end.  Solutions are acyclic (occurs check).
+   An atom is stamped before its operands are visited, so the walk terminates in
+   any case. */
 static bool visit_atom(AtomVisit *v, Atom *atom) {
   if (atom->visit_epoch == v->epoch)
     return false;
@@ -335,7 +339,7 @@ typedef struct DivisorWalk {
   DimCtx *cx;
   uint64_t epoch;
   bool unguarded;
-  VEC(Dim *) all; /* f may start a walk of its own: they come first */
+  VEC(Dim *) all; /* collected first, since f may start another walk */
 } DivisorWalk;
 
 static void collect_divisors(DivisorWalk *s, const Dim *d) {
@@ -397,7 +401,7 @@ static void emit_atom(Postfix *p, const Atom *atom) {
   }
 }
 
-/* coef times the monomial; coef is positive, or the least int64. */
+/* Emits coef times the monomial. coef is positive or the smallest int64. */
 static void emit_term(Postfix *p, int64_t coef, const Monomial *mono) {
   bool first = coef == 1 && mono->power_count;
   if (!first)
@@ -411,8 +415,8 @@ static void emit_term(Postfix *p, int64_t coef, const Monomial *mono) {
     }
 }
 
-/* Terms that are added come first, so that sizes stay non-negative as long as
- * they can. */
+/* Emits added terms first, so that sizes stay non-negative as long as
+   possible. */
 static void emit_postfix(Postfix *p, const Dim *d) {
   bool any = false;
   for (int sign = 1; sign >= -1; sign -= 2)

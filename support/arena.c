@@ -1,10 +1,11 @@
-/* Arenas: many small pieces, one lifetime. */
+/* Arenas: many allocations with one lifetime. */
 #include "support.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#ifdef AXON_FAIL_ALLOC /* many small chunks, so that each may fail */
+#ifdef AXON_FAIL_ALLOC /* many small chunks, so that each allocation of one \
+                          may fail */
 enum { CHUNK_FIRST = 256, CHUNK_MOST = 256, ALIGN = 16 };
 #else
 enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024, ALIGN = 16 };
@@ -19,7 +20,7 @@ typedef struct Chunk {
 } Chunk;
 
 struct Arena {
-  Chunk *chunks; /* the newest first */
+  Chunk *chunks; /* newest first */
   size_t next_size;
 };
 
@@ -58,8 +59,8 @@ void arena_reset(Arena *arena, size_t max_retained_bytes) {
   retained->used = 0;
 }
 
-/* Large chunks in large pages: that the kernel hands out and clears small ones
- * took a third of the time of checking a long program. */
+/* Requests huge pages for large chunks.  With small pages, the kernel took a
+   third of the time of checking a long program. */
 static void advise_huge_pages(void *at, size_t size) {
 #ifdef MADV_HUGEPAGE
   uintptr_t from =

@@ -1,4 +1,4 @@
-/* Text under construction. */
+/* Growable text buffers. */
 #include "support.h"
 
 #include <string.h>

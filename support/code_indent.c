@@ -1,5 +1,5 @@
-/* The lines of generated C, moved in as far as they are nested, so that a
- * person can read it: what writes it need not know how deep it is. */
+/* Indents lines of generated C by their nesting, for readers.  Code that writes
+   C need not track its nesting.  Main entry point: code_indent. */
 #include "support/support.h"
 
 #include <ctype.h>
@@ -8,10 +8,11 @@
 enum { MAX_BRACE_DEPTH = 64, INDENT_COLUMNS = 2 };
 
 typedef struct Nesting {
-  uint32_t depth;                   /* braces that are open */
-  uint32_t parens[MAX_BRACE_DEPTH]; /* and in each of them: parentheses */
-  uint32_t unbraced_headers;        /* lines such as `if (x)` before this one */
-  bool in_comment;                  /* one that began on a line before */
+  uint32_t depth;                   /* number of open braces */
+  uint32_t parens[MAX_BRACE_DEPTH]; /* open parentheses in each of them */
+  uint32_t
+      unbraced_headers; /* preceding lines such as `if (x)` without a brace */
+  bool in_comment;      /* in a comment that began on an earlier line */
 } Nesting;
 
 static void nesting_update(Nesting *n, const char *line, size_t len) {
@@ -36,7 +37,7 @@ static void nesting_update(Nesting *n, const char *line, size_t len) {
   }
 }
 
-/* Is its statement on the next line? */
+/* True if the controlled statement is on the next line. */
 static bool is_control_header(const char *line, size_t len) {
   static const char *const words[] = {"if (", "if constexpr (", "for (",
                                       "while (", "else"};
@@ -49,7 +50,8 @@ static bool is_control_header(const char *line, size_t len) {
   return false;
 }
 
-/* Blanks before the line; what closes braces stands where they were opened. */
+/* Columns before the line.  A closing brace aligns with the line of its
+   opener. */
 static size_t indent_columns(const Nesting *n, const char *line, size_t len) {
   uint32_t depth = n->depth;
   for (size_t k = 0; k < len && line[k] == '}' && depth; k++)

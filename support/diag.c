@@ -1,15 +1,16 @@
-/* Diagnostics: kept as data, and rendered as a person reads them.
+/* Diagnostics: stored as data, and rendered as text.  Main entry points:
+ * diag_error and diag_render.
  *
  *   error[E0301]: inner dimensions of a matrix product differ: 5408 and 9216
  *      ╭─ lenet.axn:14:6
  *   13 │   |> flatten       f32[b, 5408]    32 * 13 * 13 = 5408
  *   14 │   |> linear fc1    fc1.w : f32[128, 9216]
- *      │      ────────── 5408 columns arrive, fc1.w wants 9216
+ *      │      ────────── 5408 columns found, fc1.w needs 9216
  *      ╰─ help: declare fc1 with 5408 inputs
  *
- * The lines of the primary file come in order, each once, with what the steps
- * say about them in columns to the right and marks below them; other files
- * follow under their own heading. */
+ * The lines of the primary file appear once, in order.  Steps add columns to
+ * the right of their lines, labels add underlines below.  Other files follow
+ * under headings of their own. */
 #include "support.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ void diags_init(Diags *diags, Arena *arena) {
   map_init(&diags->by_span, arena);
 }
 
-/* Different places may have one key. */
+/* A hash: different spans may have the same key. */
 static const void *span_key(Span span) {
   uint64_t h = span.file * 0x9e3779b97f4a7c15u;
   h = (h ^ span.start) * 0x9e3779b97f4a7c15u;
@@ -27,7 +28,7 @@ static const void *span_key(Span span) {
   return (const void *)(uintptr_t)(h | 1);
 }
 
-/* The checker may forget what it said and say it again. */
+/* The checker may discard a diagnostic and report it again. */
 static bool is_still_listed(const Diags *diags, const Diag *diag) {
   return diag->index < diags->all.len && diags->all.at[diag->index] == diag;
 }
@@ -95,7 +96,7 @@ Diag *diag_note(Diags *diags, Span span, const char *format, ...) {
 
 /* ---- what is added ---- */
 
-/* A copy of an array with room for one more; the new one is zeroed. */
+/* A copy of an array with one more, zeroed element. */
 static void *copy_with_room_for_one(Arena *arena, const void *at,
                                     uint32_t count, size_t item) {
   void *all = arena_alloc(arena, (count + 1) * item);
@@ -151,11 +152,12 @@ void diag_add_fixit_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
 
 enum {
   TAB_COLUMNS = 4,
-  MAX_CODE_COLUMNS = 100, /* columns of code on a line that stands alone */
-  MAX_CODE_COLUMNS_BESIDE_STEPS = 60, /* with steps beside it */
-  MIN_SHAPE_COLUMN = 29, /* the columns to the right begin here or later, so */
-  MIN_TEXT_COLUMN = 23, /* that those of one message look like the next one's */
-  CONTEXT_COLUMNS = 12, /* columns kept before an underline that is far out */
+  MAX_CODE_COLUMNS = 100, /* columns of code on a line without steps */
+  MAX_CODE_COLUMNS_BESIDE_STEPS = 60, /* columns of code on a line with steps */
+  MIN_SHAPE_COLUMN =
+      29, /* minimum column of shapes, so that successive messages align */
+  MIN_TEXT_COLUMN = 23, /* minimum column of texts, for the same reason */
+  CONTEXT_COLUMNS = 12, /* columns shown before an underline far to the right */
 };
 
 typedef enum TextStyle {
@@ -168,14 +170,14 @@ typedef enum TextStyle {
   STYLE_SHAPE
 } TextStyle;
 
-typedef struct SnippetRow { /* a line of source, or one more remark on the same
-                               line */
+typedef struct SnippetRow { /* a source line, or another remark on the same line
+                             */
   const Source *source;
   uint32_t line;
-  Span span;         /* of the step or mark; or none */
-  const char *shape; /* of a step: columns to the right of the code */
-  const char *text;  /* what is beside the shape, or below the line */
-  bool has_primary;  /* the underline follows */
+  Span span;         /* span of the step or label, or none */
+  const char *shape; /* shape of a step, shown to the right of the code */
+  const char *text;  /* text next to the shape, or below the line */
+  bool has_primary;  /* the underline of the primary span follows */
 } SnippetRow;
 
 typedef struct Renderer {
@@ -217,7 +219,7 @@ static void put_spaces(Buffer *out, size_t n) {
     buffer_putc(out, ' ');
 }
 
-/* A place that can be shown with its line of source. */
+/* The source, if the span can be shown with its line. */
 static const Source *visible_source(const Sources *sources, Span span) {
   const Source *source = span.file ? sources_get(sources, span.file) : NULL;
   return source && !source->is_library ? source : NULL;
@@ -245,8 +247,8 @@ static LineText text_of_line(const Source *source, uint32_t line) {
   return (LineText){source->text + start, end - start};
 }
 
-/* The bytes of the character at text[0..len), its columns when it stands at
- * `column`, and what is printed for it. */
+/* Reads one character.  Returns its bytes in text[0..len), its columns if it
+   stands at `column`, and what is printed for it. */
 static size_t next_character(const char *text, size_t len, size_t column,
                              size_t *width, const char **print) {
   unsigned char c = (unsigned char)text[0];
@@ -280,8 +282,8 @@ static size_t column_of_offset(LineText line, size_t offset) {
   return column;
 }
 
-/* Prints columns [from, to) of a line, with marks where it was cut.  Returns
- * the columns printed. */
+/* Prints columns [from, to) of a line, with marks where it is truncated.
+   Returns the number of columns printed. */
 static size_t put_line_columns(Buffer *out, LineText line, size_t from,
                                size_t to) {
   size_t column = 0, printed = 0, width;
@@ -325,7 +327,7 @@ static void add_row(Renderer *r, SnippetRow row, const Source *primary_source) {
   r->rows[i] = row;
 }
 
-/* What is told of a place; true if that is on the primary line. */
+/* Adds a row for a span.  Returns true if it is on the primary line. */
 static bool add_span_row(Renderer *r, Span span, const char *shape,
                          const char *text) {
   const Source *primary_source = visible_source(r->sources, r->diag->span);
@@ -339,7 +341,7 @@ static bool add_span_row(Renderer *r, Span span, const char *shape,
          row.line == line_of(primary_source, r->diag->span.start);
 }
 
-/* The primary line takes what is told of it as its own. */
+/* Rows on the primary line are shown together with the primary span. */
 static void collect_rows(Renderer *r) {
   const Diag *diag = r->diag;
   const Source *primary_source = visible_source(r->sources, diag->span);
@@ -359,12 +361,12 @@ static void collect_rows(Renderer *r) {
             primary_source);
   for (size_t i = r->row_count; have_primary && i-- > 0;)
     if (r->rows[i].source == primary_source && r->rows[i].line == line) {
-      r->rows[i].has_primary = true; /* the last row of that line */
+      r->rows[i].has_primary = true; /* last row of that line */
       break;
     }
 }
 
-/* A step has its columns to the right of the code; a mark is below it. */
+/* A step is shown to the right of the code; a label is shown below it. */
 static bool has_shape(const SnippetRow *row) {
   return row->shape;
 }
@@ -373,7 +375,7 @@ static bool has_label(const SnippetRow *row) {
   return !row->shape && row->text;
 }
 
-/* Of the line of a row. */
+/* Maximum columns of code on the line of a row. */
 static size_t max_code_columns(const Renderer *r, const SnippetRow *row) {
   for (size_t i = 0; i < r->row_count; i++)
     if (has_shape(&r->rows[i]) && r->rows[i].source == row->source &&
@@ -382,8 +384,8 @@ static size_t max_code_columns(const Renderer *r, const SnippetRow *row) {
   return MAX_CODE_COLUMNS;
 }
 
-/* The first column shown of a row's line: not 0 only where the underline would
- * lie beyond what is shown. */
+/* The first column shown of a row's line.  It is nonzero only if the underline
+   would otherwise be truncated. */
 static size_t first_column(const Renderer *r, const SnippetRow *row) {
   const Source *primary_source = visible_source(r->sources, r->diag->span);
   if (row->source != primary_source ||
@@ -402,7 +404,7 @@ static bool continues(const Renderer *r, size_t i) {
          r->rows[i].line == r->rows[i - 1].line;
 }
 
-/* Where the columns to the right of the code begin. */
+/* Computes where the columns right of the code begin. */
 static void compute_columns(Renderer *r) {
   size_t code = 0, shape = 0;
   uint32_t max = 1;
@@ -443,7 +445,7 @@ static void put_location(Renderer *r, const char *mark, const Source *source,
                 source_char_column(source, offset));
 }
 
-/* Moves to a column, or puts two spaces where it is already passed. */
+/* Pads to a column, or with two spaces if that column is already passed. */
 static size_t pad_to_column(Buffer *out, size_t at, size_t column) {
   size_t gap = column > at ? column - at : 2;
   put_spaces(out, gap);
@@ -485,7 +487,7 @@ static void put_underline(Renderer *r, const SnippetRow *row, Span span,
   buffer_putc(r->out, '\n');
 }
 
-/* The line of a row; returns the columns printed. */
+/* Prints the line of a row.  Returns the number of columns printed. */
 static size_t put_code(Renderer *r, const SnippetRow *row) {
   set_style(r, STYLE_FRAME);
   buffer_printf(r->out, "%*u │", r->gutter - 1, row->line);
@@ -522,7 +524,10 @@ static void put_rows(Renderer *r) {
     const SnippetRow *row = &r->rows[i], *last = i ? row - 1 : NULL;
     if (last && last->source != row->source) {
       put_location(r, "├─", row->source, row->span.start);
-    } else if (last && row->line == last->line + 2) { /* as short as a gap */
+    } else if (last &&
+               row->line ==
+                   last->line +
+                       2) { /* a single line is as short as a gap mark */
       put_code(r, &(SnippetRow){.source = row->source, .line = row->line - 1});
       buffer_putc(r->out, '\n');
     } else if (last && row->line > last->line + 1) {
@@ -533,7 +538,7 @@ static void put_rows(Renderer *r) {
   }
 }
 
-/* What has no line to show: in the library, or nowhere. */
+/* Prints a remark without source line: in the library, or without span. */
 static void put_without_snippet(Renderer *r, Span span, const char *shape,
                                 const char *text) {
   if (visible_source(r->sources, span) || (!shape && !text))

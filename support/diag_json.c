@@ -1,7 +1,10 @@
-/* Diagnostics as JSON.  doc/diagnostics.md describes it. */
+/* Writes diagnostics as JSON, as doc/diagnostics.md describes.  Main entry
+   point: diag_json. */
 #include "support/support.h"
 
-enum { JSON_SCHEMA_VERSION = 1 }; /* of the objects */
+enum {
+  JSON_SCHEMA_VERSION = 1
+}; /* version of the schema in doc/diagnostics.md */
 
 const char *severity_name(Severity severity) {
   return severity == SEV_ERROR     ? "error"

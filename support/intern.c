@@ -1,4 +1,5 @@
-/* Interned strings: one address per text, so that names compare as pointers. */
+/* String interning: equal texts have one address, so names compare as
+   pointers. */
 #include "support.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Ctrl-C: the flag that a thread watches. */
+/* Interrupts (Ctrl-C): the flag that a thread polls. */
 #include "support.h"
 
 static _Thread_local Flag *interrupt_flag;

@@ -1,7 +1,7 @@
-/* A hash map from addresses to addresses; open addressing, linear probing. */
+/* Hash map from pointers to pointers; open addressing, linear probing. */
 #include "support.h"
 
-static const char tombstone; /* its address marks a slot that was emptied */
+static const char tombstone; /* its address marks a deleted slot */
 
 void map_init(Map *map, Arena *arena) {
   *map = (Map){.arena = arena};

@@ -1,10 +1,10 @@
-/* Allocation that unwinds instead of returning NULL. */
+/* Allocation that raises FAIL_MEMORY instead of returning NULL. */
 #include "support.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Set by tests before any thread starts. */
+/* Fault injection.  Tests set these before any thread starts. */
 static uint64_t allocations_until_failure;
 static bool keep_failing, failure_injected;
 
@@ -32,8 +32,8 @@ bool mem_should_fail(void) {
   return true;
 }
 
-/* What is small comes from a list of its thread by malloc, which calloc does
- * not look at. */
+/* malloc serves small sizes from a per-thread list, which calloc does not
+   use. */
 enum { MAX_SMALL_BYTES = 1024 };
 
 void *mem_try_alloc(size_t size) {
@@ -43,8 +43,9 @@ void *mem_try_alloc(size_t size) {
     return calloc(1, size);
   size += !size;
   void *p = malloc(size);
-  /* else compilers make a calloc of both; or, since they know that it is
-   * little, a string instruction, which takes as long to begin as the rest */
+  /* hides size and pointer from the compiler: otherwise it merges malloc and
+     memset to calloc, or uses a string instruction, which is slow to start for
+     small sizes */
   __asm__("" : "+r"(p), "+r"(size));
   return p ? memset(p, 0, size) : NULL;
 }

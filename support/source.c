@@ -1,4 +1,4 @@
-/* Source files and places in them. */
+/* Source files, and positions in them. */
 #include "support.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ const Source *sources_get(const Sources *sources, uint32_t file) {
 
 void source_line_and_column(const Source *s, uint32_t offset, uint32_t *line,
                             uint32_t *column) {
-  if (!s->line_starts) { /* a library file is not indexed: places in it are rare
-                          */
+  if (!s->line_starts) { /* library files are not indexed: positions in them are
+                            rarely needed */
     *line = 1, *column = 1;
     for (uint32_t i = 0; i < offset && i < s->len; i++)
       if (s->text[i] == '\n')

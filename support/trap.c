@@ -1,4 +1,5 @@
-/* Unwinding to the innermost trap of a thread. */
+/* Traps: unwinding to the innermost handler of a thread.  Main entry points:
+   TRAP_SET and trap_raise. */
 #include "support.h"
 
 static _Thread_local Trap *innermost;
@@ -15,7 +16,8 @@ void trap_end(Trap *trap) {
 
 void trap_raise(FailKind kind) {
   Trap *trap = innermost;
-  if (!trap) /* a bug: every entry point of the library sets one */
+  if (!trap) /* an internal error: every entry point of the library sets a trap
+              */
     __builtin_trap();
   innermost = trap->outer;
   trap->kind = kind;

@@ -1,8 +1,8 @@
-/* UTF-8: what is valid, and how wide it is on a terminal. */
+/* UTF-8: validation, and display width on a terminal. */
 #include "support.h"
 
-/* Length of the valid sequence at text[0..len) and its code point; 0 if none
- * is valid (overlong forms, surrogates and NUL are not). */
+/* Decodes the first character of text[0..len).  Returns its length in bytes, or
+   0 if it is invalid (overlong forms, surrogates and NUL are). */
 static size_t decode(const char *text, size_t len, uint32_t *code) {
   const unsigned char *s = (const unsigned char *)text;
   if (s[0] < 0x80) {
@@ -42,7 +42,7 @@ typedef struct CodeRange {
   uint32_t first, last;
 } CodeRange;
 
-/* Marks that combine with what is in front, and invisible characters. */
+/* Combining marks and invisible characters. */
 static const CodeRange zero_width_ranges[] = {
     {0x300, 0x36f},     {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
     {0x64b, 0x65f},     {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x200b, 0x200f},
@@ -50,7 +50,7 @@ static const CodeRange zero_width_ranges[] = {
     {0xe0100, 0xe01ef},
 };
 
-/* East Asian wide and emoji, by Unicode's EastAsianWidth.txt. */
+/* East Asian wide characters and emoji, from Unicode's EastAsianWidth.txt. */
 static const CodeRange wide_ranges[] = {
     {0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x4dbf},
     {0x4e00, 0xa4cf},   {0xa960, 0xa97f},   {0xac00, 0xd7a3},
@@ -72,7 +72,7 @@ size_t utf8_columns(const char *text, size_t len) {
     uint32_t code = 0;
     n = decode(text + i, len - i, &code);
     if (!n)
-      n = 1, width += 1; /* a bad byte is shown as one mark */
+      n = 1, width += 1; /* an invalid byte is shown as one mark */
     else if (in_ranges(code, wide_ranges, ARRAY_LEN(wide_ranges)))
       width += 2;
     else if (!in_ranges(code, zero_width_ranges, ARRAY_LEN(zero_width_ranges)))

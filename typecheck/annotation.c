@@ -1,4 +1,5 @@
-/* Annotations: types as the user (or the table of primitives) writes them. */
+/* Annotations: reads types as the user or the table of primitives writes
+   them. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static Scope *push_name(Checker *c, Sym *name) {
 
 /* ---- sizes ---- */
 
-/* A _ to be filled in: what it is can be told at the end. */
+/* Records a _.  Its size or type is reported at the end. */
 static void note_typed_hole(Checker *c, Span span, Dim *dim, Type *type) {
   TypedHole hole = {span, dim, type};
   if (!c->module->library)
@@ -34,7 +35,7 @@ static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
   return d;
 }
 
-/* May a value of this type be a size? */
+/* True if a value of this type may be a size. */
 static bool may_be_size(Checker *c, Type *t) {
   if (t->tag == TY_VAR)
     return !t->var->skolem;
@@ -42,8 +43,8 @@ static bool may_be_size(Checker *c, Type *t) {
          !shape_min_rank(shape_norm(c, t->shape));
 }
 
-/* A name that stands for a value of another kind, as where a parameter has the
- * name of a size. */
+/* Reports a name that denotes a value of another kind, for example a parameter
+   with the name of a size. */
 static void error_not_a_size(Checker *c, const Binding *b, Type *t, Span span) {
   Diag *d = error_at(c, 374, span, "`%s` is not a size here: it is %s",
                      b->name->text, ty_text(c, t));
@@ -58,8 +59,8 @@ static void error_not_a_size(Checker *c, const Binding *b, Type *t, Span span) {
     }
 }
 
-/* The size that a name in scope stands for: an annotation's, or an integer's
- * value. */
+/* The size that a name in scope denotes: a size of an annotation, or the value
+   of an integer. */
 static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
   if (b->kind == BK_SIZE)
     return b->dim;
@@ -124,7 +125,7 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
     return s->dim;
   if (s)
     return size_of_binding(c, s->binding, d->span);
-  if (mode == ANNOT_VAL) { /* elsewhere it is a name of its own */
+  if (mode == ANNOT_VAL) { /* in other modes it is a new name */
     Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
     if (b && b->kind == BK_SIZE)
       return b->dim;
@@ -146,7 +147,7 @@ static Dim *annot_existential_size(Checker *c, DimExpr *d, AnnotMode mode) {
   if (s && s->dim)
     return s->dim;
   Dim *r;
-  if (mode == ANNOT_SCHEME && c->collected_givens) { /* not of a constructor */
+  if (mode == ANNOT_SCHEME && c->collected_givens) { /* not for constructors */
     r = existential_dim(c, d->id, d->span);
     dim_as_var(r)->level = LEVEL_GENERIC;
   } else if (mode == ANNOT_PARAM && d->id) {
@@ -213,7 +214,7 @@ static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
 
 /* ---- axes ---- */
 
-/* Of a join: s, or [n, ...s]. */
+/* An argument of a broadcast: s, or [n, ...s]. */
 static Shape *annot_broadcast_arg(Checker *c, AxisExpr a, AnnotMode mode) {
   if (a.kind == AXIS_DIM && a.dim->kind == DX_SHAPE)
     return annot_axes(c, a.dim->axes, mode);
@@ -224,7 +225,7 @@ static Shape *annot_broadcast_arg(Checker *c, AxisExpr a, AnnotMode mode) {
   return annot_axes(c, (Axes){&a, 1}, mode);
 }
 
-/* result: of the join; NULL: a new one. */
+/* result: the result of the broadcast; NULL creates one. */
 static Shape *annot_broadcast(Checker *c, Axes axes, Span span, Shape *result,
                               AnnotMode mode) {
   Shape **args = NEW_ARRAY(c->arena, Shape *, axes.len);
@@ -280,8 +281,8 @@ static void note_existential(void *arg, DimVar *v) {
   *(bool *)arg |= v->kind == DV_EXISTENTIAL;
 }
 
-/* An axis of a parameter that is said to have a size that another parameter
- * alone knows: callers see some size, that is compared when it is called. */
+/* An axis of a parameter whose size only another parameter determines.  Callers
+   see some size; a check at the call compares the two. */
 static Dim *annot_existential_axis(Checker *c, Dim *d, Span span) {
   bool data = false;
   dim_each_var(dim_resolve(c->dims, d), note_existential, NULL, &data);
@@ -368,7 +369,7 @@ static Type *error_bad_type(Checker *c, TypeExpr *t, const char *what) {
   return ty_meta(c);
 }
 
-/* Names that types bear elsewhere. */
+/* Names of types in other languages. */
 static const struct {
   const char *name, *help;
 } foreign_type_names[] = {
@@ -418,7 +419,7 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
   return ty_meta(c);
 }
 
-/* The types and sizes that a named type wants. */
+/* The types and sizes that a named type requires. */
 static const char *declared_form(Checker *c, const Dec *dec) {
   Buffer b = {0};
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
@@ -464,7 +465,7 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
         ->help = "it is f32, i64, ... or a type variable";
 }
 
-/* An argument of a named type. */
+/* Reads an argument of a named type. */
 static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
                        AnnotMode mode) {
   if (dec && arg->kind == TX_VAR && !arg->has_axes && param_is_elem(dec, i))
@@ -472,7 +473,7 @@ static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
   return annot_type(c, arg, mode);
 }
 
-/* The type that it is declared to be, with its parameters in scope. */
+/* Reads the definition of an alias with its parameters in scope. */
 static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
                               Dim **sizes, AnnotMode mode) {
   Dec *dec = n->dec;
@@ -490,7 +491,7 @@ static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
     if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
       push_name(c, dec->axes.at[i].dim->id)->dim = sizes[i];
   SymbolRefs *refs = c->active_refs;
-  c->active_refs = NULL; /* it was noted where it is declared */
+  c->active_refs = NULL; /* references were recorded at its declaration */
   Type *r = annot_type(c, dec->type, mode);
   c->active_refs = refs;
   c->scope = saved;
@@ -581,8 +582,8 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
                  : expand_alias(c, t, n, mode);
 }
 
-/* One argument of axis(s, r, t) or keep(u, r): a name is a splice, but one
- * that is a size elsewhere (axis(s, n, t) with n an axis) is that size. */
+/* Reads an argument of axis(s, r, t) or keep(u, r).  A name is a splice, except
+   if it is a size elsewhere, such as n in axis(s, n, t) with an axis n. */
 static Shape *annot_shape_arg(Checker *c, TypeExpr *t, uint32_t i,
                               AnnotMode mode, bool size) {
   AxisExpr a = t->axes.at[i];
@@ -595,7 +596,7 @@ static Shape *annot_shape_arg(Checker *c, TypeExpr *t, uint32_t i,
   return annot_axes(c, (Axes){&a, 1}, mode);
 }
 
-static bool is_size_name(const char *s) { /* n, m, k, ... by custom */
+static bool is_size_name(const char *s) { /* n, m, k, ... by convention */
   return strchr("nmkpqdhwbc", s[0]) != NULL;
 }
 
@@ -703,7 +704,8 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   }
   case TX_HOLE:
     r = ty_meta(c);
-    if (t->span.end - t->span.start == 1) /* else of a mistake of syntax */
+    if (t->span.end - t->span.start ==
+        1) /* otherwise a syntax error was reported */
       note_typed_hole(c, t->span, NULL, r);
     return r;
   }
@@ -747,8 +749,7 @@ static Shape *annot_shape_expr(Checker *c, DimExpr *d, AnnotMode mode) {
   return annot_axes(c, (Axes){&a, 1}, mode);
 }
 
-/* Assumed where a function asks for it; what is written at a value it must
- * have. */
+/* A given constraint of a function is assumed.  At a value, it must hold. */
 static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
   if (c->collected_givens) {
     Constraint *copy = NEW(c->arena, Constraint);
@@ -760,7 +761,7 @@ static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
     add_constraint(c, k);
   if (!assume)
     return;
-  /* known in the body, demanded of the callers */
+  /* assumed in the body, required of callers */
   Constraint *given_constraint = NEW(c->arena, Constraint);
   *given_constraint = k;
   given_constraint->is_given = true;
@@ -772,7 +773,7 @@ static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
     assumption_add_unconditional(c, dim_sub(c->dims, k.right, k.left), false);
 }
 
-/* join(s, t) == [n, m], or [n, ...s] == [...t, m] */
+/* Reads join(s, t) == [n, m], or [n, ...s] == [...t, m]. */
 static void annot_shape_given(Checker *c, const GivenExpr *f, AnnotMode mode,
                               bool assume, Origin *o) {
   bool swapped = is_broadcast_expr(f->right);
@@ -792,7 +793,8 @@ static void annot_shape_given(Checker *c, const GivenExpr *f, AnnotMode mode,
   add_given(c, k, mode, assume);
 }
 
-/* The conditions of a fact, of which all have to hold for it. */
+/* Reads the conditions of a given constraint.  It applies if all of them
+   hold. */
 static Assumption *given_conditions(Checker *c, const GivenExpr *f,
                                     AnnotMode mode) {
   if (!f || f->kind != GIVEN_REL)
@@ -869,12 +871,12 @@ static void annot_given(Checker *c, GivenExpr *f, AnnotMode mode, bool assume) {
   add_given(c, k, mode, assume);
 }
 
-/* A condition is about sizes that the parameters have, or that are known. */
+/* Checks that a condition mentions only sizes of parameters, or known sizes. */
 static void check_sizes_known(Checker *c, const DimExpr *d) {
   if (!d)
     return;
   if (d->kind == DX_SHAPE)
-    return; /* its names may be found by it */
+    return; /* may determine its names */
   if (d->kind == DX_CALL) {
     for (uint32_t i = 0; i < d->axes.len; i++)
       if (strcmp(d->id->text, "prod") != 0 && strcmp(d->id->text, "join") != 0)
@@ -908,7 +910,7 @@ void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
     return;
   bool unreachable = assumption_inconsistent(c, c->assumptions);
   uint32_t errors = c->diags->errors;
-  if (mode == ANNOT_PARAM) /* none is new, and sizes of top level are meant */
+  if (mode == ANNOT_PARAM) /* introduces no names; global sizes are meant */
     mode = ANNOT_VAL;
   for (uint32_t i = 0; i < givens.len; i++) {
     if (!c->collected_givens)
@@ -927,7 +929,7 @@ void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
 
 /* ---- schemes from text: the table of primitives ---- */
 
-/* What an omitted optional argument of a primitive means. */
+/* Sets the default of an omitted optional argument of a primitive. */
 static void set_default_type(Checker *c, Type *fun, bool whole) {
   Type *p = fun->arg[0];
   if (p->tag == TY_AXIS) {
@@ -994,7 +996,7 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
   return s;
 }
 
-/* The scheme of a constructor: its argument -> the datatype. */
+/* The scheme of a constructor: a function from its argument to the datatype. */
 Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
   Scope *saved = c->scope;
   c->scope = NULL;

@@ -1,5 +1,6 @@
-/* What a function takes that is to be compiled for all sizes: its parameters,
- * leaf by leaf, with sizes in the terms of its own type. */
+/* Describes the parameters of a function that is compiled ahead of time for all
+   sizes.  Lists them leaf by leaf, with sizes in variables of its own type.
+   Main entry point: checker_entry. */
 #include "typecheck/internal.h"
 
 typedef struct EntryReader {
@@ -8,8 +9,8 @@ typedef struct EntryReader {
   const char *path;
   Shape *lifted_axes; /* axes of lifts that could not be pushed inwards */
   const char *rejected_part,
-      *reject_reason; /* the first part that cannot be compiled */
-  bool undetermined;  /* it could, if its type were settled */
+      *reject_reason; /* first part that cannot be compiled */
+  bool undetermined;  /* compilable if its type were determined */
 } EntryReader;
 
 static void reject(EntryReader *r, Type *t, bool undetermined,
@@ -41,7 +42,7 @@ static EntryType read_tuple(EntryReader *r, Type *t) {
   return part;
 }
 
-/* Other fields than those that are named are not looked at. */
+/* Ignores fields that are not named. */
 static EntryType read_record(EntryReader *r, Type *t) {
   Arena *arena = r->c->arena;
   VEC(EntryType) parts = {0};
@@ -145,7 +146,7 @@ static const char *binding_param_name(const Binding *b, uint32_t n) {
   return NULL;
 }
 
-/* *bare: parameters without a label so far. */
+/* *bare counts parameters without a label. */
 static const char *param_name(Checker *c, const Binding *b, const Type *t,
                               uint32_t *positional) {
   if (t->label)
@@ -165,7 +166,7 @@ static void note_shape_var(void *arg, ShapeVar *v) {
   *(bool *)arg = true;
 }
 
-/* Of sizes that the caller knows? */
+/* True if the caller knows all sizes in d. */
 static bool is_caller_size(Dim *d) {
   bool foreign = false;
   dim_each_var(d, note_not_callers, note_shape_var, &foreign);
@@ -193,8 +194,8 @@ static bool add_conditions(Checker *c, const Constraint *k,
   return true;
 }
 
-/* Those about shapes, and those that only the body can tell, are left to the
- * operations, which test for themselves. */
+/* Leaves out shape constraints and those that only the body can test: the
+   operations check them. */
 static void read_preconditions(Checker *c, Scheme *s, EntryPoint *out) {
   VEC(EntryPrecondition) givens = {0};
   for (uint32_t i = 0; i < s->given_count; i++) {
@@ -267,7 +268,7 @@ static bool is_tensor_tree(Checker *c, Type *t) {
   return false;
 }
 
-/* Given all its arguments. */
+/* The result after all arguments. */
 static bool is_pure_tensor_result(Checker *c, Type *t) {
   for (; (t = ty_norm(c, t))->tag == TY_FUN; t = t->arg[1])
     if (effect_root(t->effect)->tag == EF_IMPURE)
@@ -282,7 +283,7 @@ static bool implicits_are_sizes(const Scheme *s) {
   return true;
 }
 
-/* As it would be at top level, without what is given. */
+/* The type with top-level defaults, without its given constraints. */
 static const char *defaulted_type_text(Checker *c, Scheme *s) {
   return printer_type(printer_new(c, s, true), s->type);
 }

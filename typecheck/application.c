@@ -1,9 +1,9 @@
-/* Application: labelled arguments and their defaults, pipelines. */
+/* Application: labelled arguments, defaults, partial application, pipes. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-typedef struct QueuedArg { /* an argument, and where its core goes */
+typedef struct QueuedArg { /* an argument, and where to store its core */
   Arg *arg;
   Type *expected;
   Core **slot;
@@ -17,13 +17,15 @@ typedef struct Application {
   const char *name;
   PrimId prim;
   Core *fn;
-  Type *fun_type, *remaining_type; /* of fn; and what is left of it */
+  Type *fun_type,
+      *remaining_type; /* type of fn; type after the arguments so far */
   Arg *args;
   uint32_t count;
   VEC(Core *) items; /* fn, then arguments in order */
   VEC(QueuedArg) queue;
   VEC(CoreParam)
-  unapplied_params; /* label parameters still open (partial call) */
+  unapplied_params; /* labelled parameters without argument (partial
+                       application) */
   bool is_partial;
 } Application;
 
@@ -38,8 +40,8 @@ static bool has_existential(const TypeExpr *t) {
   return false;
 }
 
-/* A function that says of its parameter that some size does: it tells the
- * others, not they it. */
+/* True for a function whose parameter annotation names an existential size.
+   Such an annotation informs other arguments, but learns nothing from them. */
 static bool states_existential(const Expr *e) {
   const Pat *p = e->clauses[0].params[0].pat;
   return p->kind == PAT_ASCRIBE && has_existential(p->type);
@@ -52,8 +54,8 @@ static bool takes_datatype(Checker *c, Type *fun) {
   return false;
 }
 
-/* Checked after the others, which say what it is given: where there are items,
- * whose sizes may be unknown, a name is, too. */
+/* True for arguments that are checked after the others, since those determine
+   their parameter types: functions, and a name if items have unknown sizes. */
 static bool is_checked_last(const Application *k, const QueuedArg *g) {
   Expr *e = g->arg->expr;
   if (e->kind == EX_FN)
@@ -73,8 +75,8 @@ static bool mentions_ty_var(Type *t, const TyVar *v) {
   return false;
 }
 
-/* Whether a function among the arguments makes values of the variable that
- * `want` is: the state of a loop. */
+/* True if some function argument returns the type variable `expected`: the
+   argument is the state of a loop. */
 static bool is_loop_state(Application *k, Type *expected) {
   expected = ty_root(expected);
   if (expected->tag != TY_VAR || expected->var->skolem)
@@ -92,7 +94,7 @@ static bool is_loop_state(Application *k, Type *expected) {
   return false;
 }
 
-/* A pipe's value is the argument of a call under this name. */
+/* Name under which the value of a pipe is an argument. */
 static const char pipe_name[] = "|>";
 
 bool is_pipe_name(const Sym *id) {
@@ -104,7 +106,7 @@ Span arg_span(const Expr *e, const Expr *arg) {
   return piped ? e->span : arg->span;
 }
 
-/* What is called, where it is being defined and has one type. */
+/* The callee, if it is being defined and is monomorphic there. */
 static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
   Binding *b = k->head->kind == EX_ID ? k->head->binding : NULL;
   if (!b || !b->recursive || b->annotation_scheme || !b->group)
@@ -130,8 +132,8 @@ static void check_arg(Application *k, QueuedArg *g) {
   *g->slot = check(c, g->arg->expr, g->expected, o);
 }
 
-/* Checks what was queued: functions after the rest, so that they know the
- * types of their parameters. */
+/* Checks queued arguments.  Functions come last, when their parameter types are
+   known. */
 static void check_queued_args(Application *k) {
   for (uint32_t i = 0; i < k->queue.len; i++)
     if (!is_checked_last(k, &k->queue.at[i]))
@@ -170,7 +172,8 @@ static void error_unknown_label(Application *k, Arg *a) {
               .kind = SUGGEST_LABEL, .args = a, .type = k->remaining_type});
 }
 
-/* True, and an error, if one of these labels is none of the function's. */
+/* Returns true after an error if the function has no parameter with one of
+   these labels. */
 static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; i++) {
     bool found = false;
@@ -185,7 +188,7 @@ static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
   return false;
 }
 
-/* What may be meant where a value that is no function is applied. */
+/* A hint for the application of a value that is not a function. */
 static const char *hint_not_function(const Application *k) {
   const Expr *a = k->args[0].expr;
   if (a->kind == EX_NUM && a->num[0] == '-')
@@ -195,8 +198,8 @@ static const char *hint_not_function(const Application *k) {
   return NULL;
 }
 
-/* Words of other languages stand between operands like arguments: of those
- * that are not defined each is an error, and the call is not looked at. */
+/* Words of other languages between operands look like arguments.  Reports each
+   undefined one; the call is then ignored. */
 static bool has_foreign_word(Checker *c, Arg *args, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const Expr *a = args[i].expr;
@@ -217,8 +220,7 @@ static bool has_error_arg(const Arg *args, uint32_t count) {
   return false;
 }
 
-/* Arguments of one group: those with labels and the positional one behind
- * them, if there is one. */
+/* Labelled arguments and the positional argument after them, if any. */
 typedef struct ArgGroup {
   uint32_t first, last; /* labelled */
   bool positional;
@@ -231,7 +233,7 @@ static ArgGroup next_arg_group(const Application *k, uint32_t first) {
   return (ArgGroup){first, last, last < k->count};
 }
 
-/* What is unknown becomes a function of these arguments. */
+/* Unifies an unknown type with a function of these arguments. */
 static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
   Checker *c = k->c;
   Type *r = ty_meta(c), *f = NULL;
@@ -245,7 +247,7 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
   return f;
 }
 
-/* f x y, where f takes (x, y). */
+/* Reports f x y where f expects (x, y). */
 static bool error_expects_tuple(Application *k) {
   Checker *c = k->c;
   Type *fun_type = ty_norm(c, k->fun_type);
@@ -268,7 +270,7 @@ static bool error_expects_tuple(Application *k) {
   return true;
 }
 
-/* f x ~label:y: the call was complete with x. */
+/* Reports f x ~label:y where x completes the call. */
 static bool error_label_after_positional(Application *k, uint32_t first) {
   Checker *c = k->c;
   uint32_t known = 0;
@@ -319,14 +321,14 @@ static void error_missing_label(Application *k, Type *t, uint32_t last) {
                          ty_text(c, k->remaining_type));
 }
 
-/* An argument that is not written. */
+/* Adds an argument that is not written. */
 static void push_item(Application *k, Core *core) {
   Core **slot = NEW(k->c->arena, Core *);
   *slot = core;
   VEC_PUSH(k->c->arena, k->items, (Core *)slot);
 }
 
-/* It takes its default. */
+/* Adds the default of a parameter. */
 static void push_default(Application *k, Type *t) {
   Checker *c = k->c;
   if (t->default_type) {
@@ -338,7 +340,8 @@ static void push_default(Application *k, Type *t) {
   push_item(k, core_new(c, CORE_ABSENT, k->fn->span));
 }
 
-/* The parameters of *type with labels; it becomes what is behind them. */
+/* Applies the labelled parameters of *type. *type becomes the remaining
+   type. */
 static bool call_labels(Application *k, ArgGroup p, Type **type) {
   Checker *c = k->c;
   Type *t = *type;
@@ -364,7 +367,7 @@ static bool call_labels(Application *k, ArgGroup p, Type **type) {
   return used == p.last - p.first || !has_unknown_label(k, p.first, p.last);
 }
 
-/* One group of label parameters and the positional one behind it. */
+/* Applies one group: labelled arguments and the positional one after them. */
 static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
   Checker *c = k->c;
   ArgGroup p = next_arg_group(k, *next);
@@ -402,7 +405,8 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
   return true;
 }
 
-/* f ~label:x without a positional argument waits for what is missing. */
+/* f ~label:x without a positional argument is a function of the remaining
+   parameters. */
 static Core *partial_application(Application *k, Core *app) {
   Checker *c = k->c;
   if (!k->is_partial)
@@ -415,7 +419,7 @@ static Core *partial_application(Application *k, Core *app) {
   return fn;
 }
 
-/* The type of what waits: the label parameters that were not given. */
+/* The type of a partial application: parameters without an argument remain. */
 static Type *partial_application_type(Application *k, Type *before) {
   Checker *c = k->c;
   Type *t = k->remaining_type;
@@ -451,7 +455,8 @@ static Core *call_core(Application *k) {
   return app;
 }
 
-/* The best of one is always the first: most likely the axes were mixed up. */
+/* Warns about argmax and similar over an axis of size 1: the answer is always
+   0, so probably the axes were confused. */
 static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
   for (Type *t = ty_norm(c, before); t->tag == TY_FUN;
        t = ty_norm(c, t->arg[1])) {
@@ -490,7 +495,7 @@ static Core *infer_call(Application *k, Type **type) {
   *type =
       k->is_partial ? partial_application_type(k, before) : k->remaining_type;
   if (error_reported_at(c, reported, k->head->span, k->args))
-    *type = ty_meta(c); /* what came of it is not judged */
+    *type = ty_meta(c); /* the result of an error has any type */
   if (k->fn->kind == CORE_PRIM && prim_is_map_like(k->prim))
     app->checker_data = k->remaining_type;
   app = partial_application(k, app);
@@ -498,7 +503,7 @@ static Core *infer_call(Application *k, Type **type) {
   return app;
 }
 
-/* The head of nested applications and pipes, with all its arguments. */
+/* The head of nested applications and pipes, with all arguments. */
 typedef struct Spine {
   Expr *head;
   VEC(Arg) args;
@@ -514,7 +519,7 @@ static void flatten_spine(Checker *c, Expr *e, Spine *s) {
   }
 }
 
-/* Whether an error was told of an argument, or of an item of one. */
+/* True if an error was reported at an argument, or at an item of one. */
 static bool arg_error_reported(const Checker *c, uint32_t mark, const Expr *e,
                                const Spine *s) {
   for (uint32_t i = 0; i < s->args.len; i++) {
@@ -547,7 +552,7 @@ static Binding *head_binding(Checker *c, Expr *e) {
   return NULL;
 }
 
-/* A stand-in for a value that was already checked: what a pipe brings. */
+/* A placeholder for a value that is already checked: the input of a pipe. */
 static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
                                    Core **core) {
   Span span = value->span;
@@ -587,7 +592,7 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   return core_let(c, ref->var, value, core);
 }
 
-/* f64 0.1 is that number in f64, not one that was an f32 first. */
+/* f64 0.1 is rounded once, to f64, not to f32 first. */
 static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
   if (e->kind != EX_NUM || dtype == DT_BOOL ||
       (e->is_float && !dtype_is_float(dtype)))
@@ -597,7 +602,7 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
   return core;
 }
 
-/* What the parameters of a function that is applied at once are bound to. */
+/* Records the values of parameters if a function is applied directly. */
 static void record_bound_values(Clause *k, const Arg *args, uint32_t count) {
   for (uint32_t i = 0; i < count && i < k->param_count; i++)
     if (!args[i].label && !k->params[i].label && k->params[i].pat)

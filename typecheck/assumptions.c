@@ -1,5 +1,5 @@
-/* What is known at a place: the conditions of the branches around it, the
- * ranges of loops, what data and calls are known to be. */
+/* Assumptions at a place in the program: conditions of surrounding branches,
+   ranges of loops, and properties of existential sizes and calls. */
 #include "typecheck/solver.h"
 
 static void load_chain(Checker *c, const Assumption *f, const Dim *divisor) {
@@ -20,8 +20,9 @@ void assumption_load(Checker *c, const Assumption *f) {
   load_chain(c, f, NULL);
 }
 
-/* For the goal d >= 0: where it says that a divisor is at least 1, what is
- * divided by it must not be taken to know that. */
+/* Loads assumptions for the goal d >= 0.  If the goal is that a divisor is at
+   least 1, bounds of divisions by it are left out, since they presuppose
+   that. */
 void assumption_load_for(Checker *c, const Assumption *f, Dim *d) {
   load_chain(c, f, dim_add(c->dims, d, dim_int(c->dims, 1)));
 }
@@ -34,7 +35,7 @@ void assumption_add(Checker *c, Dim *d, bool eq) {
   c->assumptions = f;
 }
 
-/* A product of what is not negative. */
+/* True if d is a product of non-negative factors. */
 static bool factors_nonneg(Checker *c, Dim *d) {
   if (dim_is_linear(d))
     return false;
@@ -46,7 +47,7 @@ static bool factors_nonneg(Checker *c, Dim *d) {
   return count > 1;
 }
 
-/* d >= 0 by the facts that were loaded last. */
+/* Decides d >= 0 under the assumptions loaded last. */
 Verdict assumption_loaded_check_ge0(Checker *c, Dim *d, bool at_least_one) {
   Verdict v = dim_check_ge0(c->solver, d, at_least_one);
   return v == UNDECIDED && factors_nonneg(c, d) ? ENTAILED : v;
@@ -56,7 +57,7 @@ bool assumption_loaded_entails(Checker *c, Dim *d, bool eq) {
   return dim_entailed(c->solver, d, eq) || (!eq && factors_nonneg(c, d));
 }
 
-/* By the facts at this place. */
+/* Decides a <= b under the current assumptions. */
 Verdict assumption_check_le(Checker *c, Dim *a, Dim *b) {
   assumption_load(c, c->assumptions);
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
@@ -64,7 +65,7 @@ Verdict assumption_check_le(Checker *c, Dim *a, Dim *b) {
                             : assumption_loaded_check_ge0(c, d, false);
 }
 
-/* A fact that holds from here on, not a condition of a branch. */
+/* Adds an assumption that holds from here on; it is not a branch condition. */
 void assumption_add_unconditional(Checker *c, Dim *d, bool eq) {
   assumption_add(c, d, eq);
   c->assumptions->unconditional = true;
@@ -96,7 +97,7 @@ bool assumption_in_scope(const Assumption *chain, const Assumption *outer) {
   return chain == outer;
 }
 
-/* What stands there never runs. */
+/* True if the code there never runs. */
 bool assumption_inconsistent(Checker *c, const Assumption *assumptions) {
   if (!assumptions)
     return false;
@@ -109,13 +110,13 @@ bool assumption_inconsistent(Checker *c, const Assumption *assumptions) {
   return assumptions_inconsistent(c->solver);
 }
 
-/* It stands under conditions that cannot be. */
+/* True if the conditions of the constraint cannot hold. */
 bool constraint_is_vacuous(Checker *c, Constraint *k) {
   return !k->is_given && assumption_has_condition(k->assumptions) &&
          assumption_inconsistent(c, k->assumptions);
 }
 
-/* May its conditions fail to hold? */
+/* True if the conditions of the constraint may be false. */
 bool constraint_may_be_vacuous(Checker *c, const Constraint *k) {
   assumption_load(c, k->site_assumptions);
   for (const Assumption *f = k->assumptions;

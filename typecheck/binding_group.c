@@ -1,5 +1,5 @@
-/* Functions that call themselves and one another: their types, and what they
- * are handed beside their arguments. */
+/* Recursive binding groups: types and implicit parameters of functions that
+   call themselves and each other.  Main entry point: infer_fun. */
 #include "typecheck/internal.h"
 
 static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
@@ -11,16 +11,16 @@ static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
   return t;
 }
 
-/* The parameters as in t, and a result of which nothing is said. */
+/* The parameters of t with a new result type. */
 static Type *params_with_fresh_result(Checker *c, const FunDef *f, Type *t) {
   uint32_t n = f->clauses[0].param_count;
   return map_get(&c->retracted_singletons, f) ? fun_with_fresh_result(c, t, n)
                                               : t;
 }
 
-/* Results of a recursive function whose sizes each call decides are different
- * results already where it calls itself: it is checked once more, knowing
- * that. */
+/* If each call of a recursive function decides sizes of its result, recursive
+   calls return different sizes too.  Then the function is checked again with
+   that knowledge. */
 static void note_varying_result(Checker *c, const FunDef *f, Type *t,
                                 uint32_t mark) {
   for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
@@ -63,8 +63,8 @@ static void pass_implicits_to_occurrences(Checker *c, BindingGroup *g,
   }
 }
 
-/* The functions of a group share their variables, and so what they are handed
- * beside their arguments. */
+/* The functions of a group share their type variables, and so their implicit
+   parameters. */
 static void collect_shared_implicits(Checker *c, BindingGroup *g, uint32_t n,
                                      Scheme **schemes, Core **items) {
   for (uint32_t i = 0; i < n; i++) {
@@ -77,8 +77,8 @@ static void collect_shared_implicits(Checker *c, BindingGroup *g, uint32_t n,
     schemes[i]->implicits = schemes[0]->implicits;
 }
 
-/* Those that are annotated have variables of their own.  What one needs, those
- * that call it may need as well. */
+/* Annotated functions have type variables of their own.  A function needs the
+   implicit parameters of those that it calls. */
 static void collect_own_implicits(Checker *c, BindingGroup *g, uint32_t n,
                                   Scheme **schemes, Core **items) {
   polyrec_finish(c, g);
@@ -92,8 +92,8 @@ static void collect_own_implicits(Checker *c, BindingGroup *g, uint32_t n,
   }
 }
 
-/* The names of the group stand for themselves in it; types: a function of as
- * many arguments each, of which nothing else is known. */
+/* Binds the names of the group to function types with the right number of
+   arguments; nothing else is known of them. */
 static void bind_group(Checker *c, Dec *dec, BindingGroup *g, bool top,
                        Binding **bindings, Type **types) {
   for (uint32_t i = 0; i < dec->fun_count; i++) {
@@ -112,7 +112,8 @@ static void bind_group(Checker *c, Dec *dec, BindingGroup *g, bool top,
   }
 }
 
-/* Where annotations say all of each of them: else they share variables. */
+/* True if annotations give the complete type of every function.  Otherwise the
+   functions share variables. */
 static void group_annotated(Checker *c, Dec *dec, Binding **bindings,
                             Type *const *types) {
   bool all = true;
@@ -141,7 +142,7 @@ static Core *infer_group_member(Checker *c, const FunDef *f, const Binding *b,
   return core;
 }
 
-/* Each function gets the type that it has for its users. */
+/* Generalizes the type of each function. */
 static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
                              Binding **bindings, Type **types, Core **items,
                              uint32_t pending) {

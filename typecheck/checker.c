@@ -1,4 +1,4 @@
-/* A checker, and what is known about the names that it has checked. */
+/* Creates a checker, and answers queries about checked names. */
 #include "typecheck/internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What became of constraints, counted and told: by the rows of the table in
- * doc/inference.md, with the reason where one stays open. */
+/* Statistics of constraints, by the classes of the table in doc/inference.md.
+   Records a reason for each unproved one. */
 #include "typecheck/solver.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static const char *unproved_reason(Checker *c, Constraint *k) {
     return "the solver cannot bound a loop index";
   if (l.existential || r.existential)
     return "the size depends on data";
-  if (mentions_products(k)) /* of a shape, not of its sizes */
+  if (mentions_products(k)) /* about the shape, not about its sizes */
     return "the rank is known only at run time";
   return "the solver can neither prove nor refute it";
 }
@@ -90,7 +90,7 @@ void stats_count_unproved(Checker *c, Constraint *k) {
   note_runtime_check(c, k->origin->span, text, unproved_reason(c, k));
 }
 
-/* What is merely known of its sizes comes from no demand. */
+/* Does not count givens that come from assumptions, not from constraints. */
 void note_deferred(Checker *c, Scheme *s, Sym *name) {
   for (uint32_t i = 0; i < s->given_count; i++)
     if (s->given[i]->origin) {

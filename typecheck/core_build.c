@@ -1,4 +1,4 @@
-/* Core trees made. */
+/* Constructors of core trees. */
 #include "typecheck/types.h"
 
 #include <stdarg.h>

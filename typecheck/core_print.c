@@ -1,7 +1,8 @@
-/* Core as indented s-expressions, without spans: what `axon dump --stage=core`
- * shows and what tests compare.
+/* Prints core as indented s-expressions, without spans, for `axon dump
+ * --stage=core` and for tests.  Main entry point: core_print.
  *
- * A tree of text is built first; then what fits on a line stays on it. */
+ * First builds a tree of text, then lays it out: a list stays on one line if it
+ * fits. */
 #include "typecheck/types.h"
 
 #include <string.h>
@@ -18,8 +19,8 @@ typedef struct CorePrinter {
   DimCtx *cx;
   Arena *arena;
   Buffer text; /* an atom under construction */
-  Map names;   /* Var, ElemVar -> its name here */
-  Map counts;  /* Sym -> how many variables have that name */
+  Map names;   /* names of Vars and ElemVars */
+  Map counts;  /* number of variables with each name (Sym) */
   uint32_t unnamed, unnamed_elems;
 } CorePrinter;
 
@@ -141,7 +142,7 @@ static Sexp *quoted(CorePrinter *p, const char *text, size_t len) {
   return text_end(p);
 }
 
-/* A size: in braces where it is more than a name or a number. */
+/* Prints a size, in braces unless it is a name or a number. */
 static Sexp *dim_sexp(CorePrinter *p, const Dim *dim) {
   Buffer *b = text_begin(p);
   buffer_putc(b, '{');
@@ -318,7 +319,7 @@ static Sexp *case_sexp(CorePrinter *p, const Core *core) {
   return s;
 }
 
-/* The items from `from` on, each with its label. */
+/* Adds the items from `from` on, each with its label. */
 static void add_fields(CorePrinter *p, Sexp *s, const Core *core,
                        uint32_t from) {
   for (uint32_t i = from; i < core->item_count; i++)
@@ -402,7 +403,7 @@ static Sexp *check_sexp(CorePrinter *p, const Core *core) {
   return s;
 }
 
-/* (n .w .0 (axis 1)): the name, then the way to the size. */
+/* (n .w .0 (axis 1)): the name, then the path to the size. */
 static Sexp *size_path_sexp(CorePrinter *p, const SizePath *size_path) {
   Sexp *s = sexp_form(p, dim_var_name(p->cx, size_path->var));
   for (uint32_t i = 0; i < size_path->step_count; i++) {
@@ -600,14 +601,14 @@ static void put_flat(Buffer *out, const Sexp *s) {
   buffer_putc(out, ')');
 }
 
-/* Does an item stay beside the name of its form?  The first one if short. */
+/* True if an item stays on the line of its form's name: the first one, if
+   short. */
 static bool fits_same_line(const Sexp *item, uint32_t i, size_t column) {
   return i == 1 && (item->atom || item->width <= MAX_SAME_LINE_COLUMNS) &&
          column + item->width < MAX_LINE_COLUMNS;
 }
 
-/* What does not fit on the line is indented by two.
- * `closing` brackets follow. */
+/* Indents items that do not fit by two columns.  `closing` brackets follow. */
 static void put_indented(Buffer *out, const Sexp *s, size_t column,
                          size_t closing) {
   if (s->atom || column + s->width + closing <= MAX_LINE_COLUMNS) {

@@ -1,4 +1,4 @@
-/* Declarations. */
+/* Checks declarations.  Main entry point: checker_dec. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static void become_existential(Checker *c, DimVar *v, Map *fresh) {
   map_put(fresh, v, v);
 }
 
-/* Axes alone: of what they are part of nothing can be read. */
+/* Collects axes only: sizes elsewhere in the type cannot be read off a
+   value. */
 static void collect_unsolved_axes(Checker *c, Type *t, Map *fresh) {
   charge_work(c, 1);
   t = ty_norm(c, t);
@@ -49,7 +50,7 @@ static void define_type(Checker *c, Dec *dec) {
   t->dec = dec;
   t->module = c->module;
   check_unique_type(c, dec);
-  /* read it once, with its parameters free, for its errors */
+  /* read the definition once with free parameters, to report its errors */
   Scope *saved = c->scope;
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     annot_bind_param(c, dec, i, ty_meta(c), dec->span);
@@ -116,7 +117,7 @@ static void import_module(Checker *c, Dec *dec) {
   if (!m)
     return;
   Sym *name = dec->as ? dec->as : dec->id;
-  if (!name) { /* import "./blocks" is `blocks` */
+  if (!name) { /* import "./blocks" binds `blocks` */
     const char *base = strrchr(dec->path, '/');
     base = base ? base + 1 : dec->path;
     name = intern(c->interner, base, strcspn(base, "."));
@@ -183,14 +184,14 @@ void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
 
 /* ---- at top level ---- */
 
-/* The body of a function, the value of anything else. */
+/* The body of a function, or the value of anything else. */
 static Core **evaluated_part(Core **at) {
   while ((*at)->kind == CORE_TLAM || (*at)->kind == CORE_LAM)
     at = &(*at)->items[0];
   return at;
 }
 
-/* Sizes that come from names of top level are read first. */
+/* Reads sizes that are global names first. */
 static void unpack_size_bindings(Checker *c, CoreDec *d) {
   for (uint32_t i = 0; i < c->size_bindings.len; i++) {
     bool already = false;
@@ -228,7 +229,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
       c->size_bindings.len = 0;
   c->typed_holes.len = c->reported.len = c->reshape_holes.len = 0;
   c->head = NULL;
-  c->message_names = NULL; /* a limit may have ended what had set these */
+  c->message_names = NULL; /* a limit may have aborted the code that set it */
   c->alias_name = NULL;
   c->axis_may_be_star = false;
   c->for_scope = NULL;
@@ -254,8 +255,8 @@ static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
   out->bindings[out->binding_count++] = b;
 }
 
-/* After an error the names stand for anything, so that one mistake is told
- * once. */
+/* After an error the names get any type, so that one mistake is reported
+   once. */
 static void define_failed_names(Checker *c, Pat *p) {
   if (p->kind == PAT_VAR || p->kind == PAT_AS) {
     Binding *b = binding_new(c, BK_VALUE, p->id, p->span);
@@ -280,8 +281,8 @@ static void define_failed_dec(Checker *c, Dec *dec) {
   }
 }
 
-/* Each _ of an annotation is told as what it was found to be, in the names of
- * the type in which it stands. */
+/* Reports each _ of an annotation with the inferred size or type, in the names
+   of the surrounding type. */
 static void report_typed_holes(Checker *c, const Bindings *bound) {
   for (uint32_t i = 0; i < c->typed_holes.len; i++) {
     const TypedHole *h = &c->typed_holes.at[i];
@@ -306,7 +307,7 @@ static void find_unsolved(void *arg, DimVar *v) {
     *out = v;
 }
 
-/* A size that is wanted when the program runs, and that nothing tells. */
+/* Reports a size that is needed at run time but never determined. */
 static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   DimVar *v = NULL;
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
@@ -362,7 +363,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     return false;
   if (diags->errors == errors)
     solve_residual(c);
-  if (diags->errors > errors) { /* what it made known is not so */
+  if (diags->errors >
+      errors) { /* the equations are wrong, so ignore what they determined */
     define_failed_dec(c, dec);
     c->assumptions = assumptions;
     pending_clear(c);
@@ -392,7 +394,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   return true;
 }
 
-/* Past a limit the declaration alone is in error. */
+/* If a limit is exceeded, only this declaration is in error. */
 static bool check_within_limits(Checker *c, Module *module, Dec *dec,
                                 Diags *diags, Checked *out) {
   Assumption *assumptions = c->assumptions;
@@ -431,7 +433,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
       return ok;
     }
     refs_truncate(c, refs);
-    diags->errors = errors; /* once more, with some terms forgotten */
+    diags->errors = errors; /* second pass, with some singletons retracted */
     diags->warnings = warnings;
     diags->all.len = kept;
     c->stats = stats;

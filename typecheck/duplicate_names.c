@@ -1,18 +1,18 @@
-/* What may be named once only in one place: variables of a pattern, parameters
- * and their labels, functions of one `fun`, constructors, parameters of a
- * type; and that a type names only what it declares. */
+/* Names that must be unique: variables of a pattern, parameters and their
+   labels, functions of one `fun`, constructors, parameters of a type.  Also
+   checks that a type mentions only declared parameters. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-/* Names met so far: a list while they are few. */
+/* The names seen so far.  A list while there are few. */
 typedef struct SeenNames {
   Checker *c;
   uint16_t code; /* of the message: "`what` x is `verb` twice" */
   const char *what, *verb;
   VEC(Sym *) names;
   VEC(Span) spans;
-  Map map; /* name -> Span; once there are more than FEW */
+  Map map; /* maps a name to a Span; used for more than FEW names */
 } SeenNames;
 
 enum { MAX_LISTED_NAMES = 16 };
@@ -43,7 +43,7 @@ static const Span *seen_before(SeenNames *m, Sym *name) {
   return NULL;
 }
 
-/* False if it was met before. */
+/* Returns false if the name was seen before. */
 static bool see_name(SeenNames *m, Sym *name, Span span) {
   Arena *arena = m->c->arena;
   const Span *first = seen_before(m, name);
@@ -108,7 +108,7 @@ void check_unique_labels(Checker *c, const Arg *args, uint32_t count) {
   SeenNames labels = seen_labels_new(c, "label");
   for (uint32_t i = 0; i < count; i++)
     if (!args[i].label)
-      labels.names.len = labels.spans.len = 0; /* another group */
+      labels.names.len = labels.spans.len = 0; /* next group */
     else
       see_name(&labels, args[i].label, args[i].label_span);
 }
@@ -147,10 +147,10 @@ static bool declares(const Dec *dec, const Sym *name) {
   return false;
 }
 
-typedef struct TypeBody { /* a type that a declaration defines */
+typedef struct TypeBody { /* body of a type declaration */
   Checker *c;
   const Dec *dec;
-  VEC(Sym *) told; /* about already */
+  VEC(Sym *) told; /* names already reported */
 } TypeBody;
 
 static void error_undeclared(TypeBody *in, const char *what, Sym *name,

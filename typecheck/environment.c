@@ -1,5 +1,5 @@
-/* Looking up names: in scopes, in modules, and in the library, whose
- * definitions are checked when they are first used. */
+/* Name lookup: in scopes, in modules, and in the library, whose definitions are
+   checked at their first use. */
 #include "typecheck/internal.h"
 
 #include <string.h>

@@ -1,48 +1,48 @@
-/* Warnings about pattern matches: values that no rule takes, and rules that
- * are never reached.
+/* Warnings about pattern matches: values that no rule matches, and rules that
+ * are never reached.  Main entry point: check_exhaustiveness.
  *
- * Maranget, "Warnings for pattern matching" (JFP 2007), done as one walk of
- * the matrix of patterns: a column is chosen in which the first row has a
- * constructor; for each constructor there, and for one that is missing, the
- * rows that may still match are looked at in turn.  Where no row is left, a
- * value is not matched: the constructors on the way are the example.  Where
- * the first row asks nothing more, it is reached.
+ * Maranget, "Warnings for pattern matching" (JFP 2007), as one walk of the
+ * pattern matrix.  It selects a column in which the first row has a
+ * constructor.  For each constructor in it, and for one that is missing, it
+ * continues with the rows that may still match.  If no row is left, some value
+ * is unmatched: the constructors on the path are the witness pattern.  If the
+ * first row has only wildcards, its rule is reached.
  *
- * Parts of the example are Holes, filled in on the way down and emptied on the
- * way up; a column of the matrix knows the hole and the type of its values. */
+ * Parts of the witness are holes, filled on the way down and emptied on the way
+ * up.  A column of the matrix knows the hole and the type of its values. */
 #include "typecheck/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  MAX_STEPS = 500000, /* cells of matrices, after which all is silence */
+  MAX_STEPS = 500000, /* matrix cells; beyond this no warnings are given */
   MAX_DEPTH = 2000,
-  MAX_EXAMPLE_BYTES = 200, /* bytes, beyond which it explains nothing */
+  MAX_EXAMPLE_BYTES = 200, /* bytes; longer witnesses explain nothing */
 };
 
 typedef struct WitnessPattern { /* CP_WILD: anything */
   CorePatKind kind;
-  bool has_more;    /* CP_BOOL: false; CP_RECORD, CP_SHAPE: there is more */
-  const char *text; /* of a number or string, or the name of a constructor */
+  bool has_more; /* CP_BOOL: false; CP_RECORD, CP_SHAPE: further parts exist */
+  const char *text; /* text of a number or string, or name of a constructor */
   Sym **labels;
-  uint32_t count, front; /* front: as in Head */
+  uint32_t count, front; /* front: as in HeadConstructor */
   struct WitnessPattern **parts;
 } WitnessPattern;
 
 typedef struct PatternCell {
-  const CorePat *pat; /* NULL: everything matches */
-  uint32_t from;      /* CP_LIST: what is left of it begins here */
+  const CorePat *pat; /* NULL: a wildcard */
+  uint32_t from;      /* CP_LIST: first item of the rest */
 } PatternCell;
 
 typedef struct Column {
-  Type *type; /* NULL: not known */
+  Type *type; /* NULL if unknown */
   WitnessPattern *witness;
 } Column;
 
 typedef struct PatternMatrix {
   uint32_t rows, cols;
-  uint32_t *row_rules; /* of which each row is what is left */
+  uint32_t *row_rules; /* the rule of each row */
   Column *columns;
   PatternCell *cells;
 } PatternMatrix;
@@ -55,12 +55,12 @@ typedef struct ExhaustivenessCheck {
   bool *reached;
   WitnessPattern *root;
   bool curried; /* the root is the parameters of a function */
-  bool missing; /* a value that is not matched was found */
+  bool missing; /* an unmatched value was found */
   Buffer example, scratch;
   Map con_types; /* Type -> Type *[con_count] */
 } ExhaustivenessCheck;
 
-/* A constructor that stands in a column. */
+/* A constructor that occurs in a column. */
 typedef struct ColumnConstructor {
   uint32_t row;
   PatternCell cell;
@@ -68,13 +68,13 @@ typedef struct ColumnConstructor {
   double number;
 } ColumnConstructor;
 
-typedef struct HeadConstructor { /* of the values in one branch */
+typedef struct HeadConstructor { /* constructor of all values in one branch */
   CorePatKind kind;
-  uint32_t count; /* parts */
+  uint32_t count; /* number of parts */
   Type **types;
   Sym **labels;
-  uint32_t front, back; /* CP_SHAPE: items at its ends */
-  bool has_more;        /* as in Hole */
+  uint32_t front, back; /* CP_SHAPE: number of items at each end */
+  bool has_more;        /* as in WitnessPattern */
 } HeadConstructor;
 
 static void check_matrix(ExhaustivenessCheck *m, const PatternMatrix *x);
@@ -227,7 +227,7 @@ static void print_witness(Buffer *b, const WitnessPattern *h,
   buffer_putc(b, '_');
 }
 
-/* Keeps the first value that no row matches. */
+/* Stores the first value that no row matches. */
 static void record_missing(ExhaustivenessCheck *m) {
   if (m->missing)
     return;
@@ -260,7 +260,7 @@ static PatternMatrix matrix_new(ExhaustivenessCheck *m, uint32_t rows,
   return x;
 }
 
-/* Does the last row ask for nothing?  Then those after it are not reached. */
+/* True if the last row has only wildcards.  Later rows are then unreachable. */
 static bool last_row_is_wildcards(const PatternMatrix *x) {
   for (uint32_t k = 0; k < x->cols; k++)
     if (cell_at(x, x->rows - 1, k)->pat)
@@ -268,7 +268,7 @@ static bool last_row_is_wildcards(const PatternMatrix *x) {
   return true;
 }
 
-/* Leaves out the columns in which no row asks for anything. */
+/* Drops columns that contain only wildcards. */
 static void drop_wildcard_columns(ExhaustivenessCheck *m, PatternMatrix *x) {
   bool *used = NEW_ARRAY(m->arena, bool, x->cols);
   for (uint32_t i = 0; i < x->rows; i++)
@@ -287,7 +287,7 @@ static void drop_wildcard_columns(ExhaustivenessCheck *m, PatternMatrix *x) {
 }
 
 /* The column in which the first row has a constructor and the fewest others
- * have none; cols when the first row takes everything. */
+   have wildcards.  Returns cols if the first row has only wildcards. */
 static uint32_t choose_column(const PatternMatrix *x) {
   uint32_t best = x->cols, fewest = UINT32_MAX;
   for (uint32_t k = 0; k < x->cols; k++) {
@@ -321,7 +321,7 @@ static void number_key(ExhaustivenessCheck *m, ColumnConstructor *e,
   const char *text = e->cell.pat->num;
   char *end = NULL;
   if (is_float) {
-    e->number = strtod(text, &end) + 0.0; /* -0.0 is 0.0 */
+    e->number = strtod(text, &end) + 0.0; /* changes -0.0 to 0.0 */
   } else {
     e->key = strtoll(text, &end, strpbrk(text, "xX") ? 16 : 10);
     m->gave_up |= e->key == INT64_MAX || e->key == INT64_MIN;
@@ -339,7 +339,8 @@ static void set_keys(ExhaustivenessCheck *m, const Column *column,
   bool is_float = kind == CP_NUM && column_is_float(column, entries, count);
   for (uint32_t i = 0; i < count; i++) {
     const CorePat *pat = entries[i].cell.pat;
-    if (constructor_family(pat->kind) != kind) /* an error was told */
+    if (constructor_family(pat->kind) !=
+        kind) /* an error was already reported */
       m->gave_up = true;
     else if (kind == CP_NUM)
       number_key(m, &entries[i], is_float);
@@ -372,7 +373,7 @@ static int constructor_row_cmp(const void *a0, const void *b0) {
   return order ? order : a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* The cells of a column that have a constructor, equal ones together. */
+/* Collects the constructors of a column, equal ones together. */
 static ColumnConstructor *collect_constructors(ExhaustivenessCheck *m,
                                                const PatternMatrix *x,
                                                uint32_t col, uint32_t *count) {
@@ -394,7 +395,7 @@ static Type *substitute_param(TypeMapper *copy, TyVar *v) {
   return map_get(&copy->map, v);
 }
 
-/* The type of a constructor's argument where its datatype is t. */
+/* The type of a constructor's argument if its datatype is t. */
 static Type *con_arg_type(ExhaustivenessCheck *m, Type *t,
                           const struct DataCon *con) {
   Type **types = map_get(&m->con_types, t);
@@ -452,7 +453,7 @@ static Type *field_type(ExhaustivenessCheck *m, Type *t, const Sym *label) {
   return NULL;
 }
 
-/* Does a record have exactly so many fields? */
+/* True if a record has exactly this number of fields. */
 static bool has_fields(ExhaustivenessCheck *m, Type *t, uint32_t count) {
   uint32_t fields = 0;
   for (; t && t->tag == TY_RECORD; t = row_rest(m, t)) {
@@ -463,7 +464,7 @@ static bool has_fields(ExhaustivenessCheck *m, Type *t, uint32_t count) {
   return false;
 }
 
-/* All fields that some pattern names. */
+/* Head with all fields that some pattern names. */
 static void head_record(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
                         const ColumnConstructor *entries, uint32_t count) {
   VEC(Sym *) labels = {0};
@@ -485,8 +486,8 @@ static void head_record(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
     head->types[k] = field_type(m, t, labels.at[k]);
 }
 
-/* What is known of a shape's items: all, or those at its ends.  A pattern that
- * asks for more can only be decided when running. */
+/* Head with the known items of a shape: all, or those at its ends.  A pattern
+   that requires more is only decidable at run time. */
 static void head_shape(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
                        const ColumnConstructor *entries, uint32_t count) {
   if (!t || t->tag != TY_SHAPE) {
@@ -525,7 +526,7 @@ static void head_list(ExhaustivenessCheck *m, HeadConstructor *head, Type *t) {
   head->types[1] = t;
 }
 
-/* The head that the entries, equal ones, have. */
+/* The head of a group of equal entries. */
 static HeadConstructor head_of(ExhaustivenessCheck *m, const Column *column,
                                const ColumnConstructor *entries,
                                uint32_t count) {
@@ -582,7 +583,7 @@ static PatternCell record_sub_pattern(const CorePat *pat, const Sym *label) {
   return (PatternCell){0};
 }
 
-/* Part k of a cell that has the head's constructor. */
+/* Part k of a cell with the head's constructor. */
 static PatternCell sub_pattern(const HeadConstructor *head, PatternCell cell,
                                uint32_t k) {
   const CorePat *pat = cell.pat;
@@ -601,7 +602,7 @@ static PatternCell sub_pattern(const HeadConstructor *head, PatternCell cell,
 
 /* ---- the walk ---- */
 
-/* Fills a hole with a constructor whose parts are anything. */
+/* Fills a hole with a constructor whose parts are wildcards. */
 static void fill_witness(ExhaustivenessCheck *m, WitnessPattern *witness,
                          const HeadConstructor *head) {
   witness->kind = head->kind;
@@ -641,7 +642,7 @@ static void name_witness(ExhaustivenessCheck *m, WitnessPattern *witness,
     witness->text = pat->con->name->text;
 }
 
-/* Adds row i without column col, with the parts of its cell there instead. */
+/* Adds row i.  The parts of its cell replace column col. */
 static void add_row(PatternMatrix *to, const PatternMatrix *x, uint32_t i,
                     uint32_t col, const HeadConstructor *head) {
   uint32_t k = 0;
@@ -670,7 +671,8 @@ static void set_columns(ExhaustivenessCheck *m, PatternMatrix *to,
       to->columns[k++] = x->columns[j];
 }
 
-typedef struct ColumnSplit { /* a matrix by the constructors of one column */
+typedef struct ColumnSplit { /* a matrix, split by the constructors of one
+                                column */
   const PatternMatrix *matrix;
   uint32_t col;
   ColumnConstructor *entries;
@@ -679,8 +681,8 @@ typedef struct ColumnSplit { /* a matrix by the constructors of one column */
   uint32_t wildcard_row_count;
 } ColumnSplit;
 
-/* The rows that match where the column has the head: those of the entries and
- * the wild ones, in order.  (No entries: a constructor that is missing.) */
+/* The rows that match values with this head, in order: the entries and the
+   wildcard rows.  Without entries the constructor is a missing one. */
 static void specialize(ExhaustivenessCheck *m, const ColumnSplit *s,
                        const HeadConstructor *head,
                        const ColumnConstructor *entries, uint32_t count) {
@@ -739,7 +741,7 @@ static bool missing_con(ExhaustivenessCheck *m, const ColumnSplit *s,
   return true;
 }
 
-/* A float that is not there: the first of 0.0, 1.0, ... */
+/* Finds a float that no pattern has: the first of 0.0, 1.0, ... */
 static bool missing_float(ExhaustivenessCheck *m, const ColumnSplit *s,
                           WitnessPattern *witness) {
   uint32_t n = 0;
@@ -774,7 +776,7 @@ static bool missing_number(ExhaustivenessCheck *m, const ColumnSplit *s,
   return true;
 }
 
-/* "other", "other1", ...: not there, as so many cannot all be. */
+/* "other", "other1", ...: not all of them can occur. */
 static void missing_string(ExhaustivenessCheck *m, const ColumnSplit *s,
                            WitnessPattern *witness) {
   CorePat pat = {.kind = CP_STRING};
@@ -792,8 +794,8 @@ static void missing_string(ExhaustivenessCheck *m, const ColumnSplit *s,
   witness->text = quoted(m, &pat);
 }
 
-/* Fills the hole with a constructor that the column lacks; false if it has
- * them all. */
+/* Fills the hole with a constructor that the column does not have.  Returns
+   false if it has all. */
 static bool find_missing_constructor(ExhaustivenessCheck *m,
                                      const ColumnSplit *s,
                                      WitnessPattern *witness) {
@@ -849,8 +851,8 @@ static ColumnSplit split_column(ExhaustivenessCheck *m, const PatternMatrix *x,
   return s;
 }
 
-/* Marks the rules that the rows of the matrix are reached by, and finds out
- * whether there are values that none of them takes. */
+/* Marks the rules that the rows of the matrix can reach, and detects unmatched
+   values. */
 static void check_matrix(ExhaustivenessCheck *m, const PatternMatrix *x) {
   if (m->gave_up)
     return;
@@ -881,8 +883,8 @@ static bool begins_with(const Source *source, uint32_t at, const char *word) {
          memcmp(source->text + at, word, n) == 0;
 }
 
-/* Are the patterns the parameters of a function's clauses?  Then their tuple
- * spans the whole clause, `=` and body too, which no tuple contains. */
+/* True if the patterns are the parameters of a function's clauses.  Then their
+   tuple spans the whole clause with `=` and body, unlike a real tuple. */
 static bool is_clause(const Source *source, const CorePat *pat) {
   if (!source || pat->kind != CP_TUPLE || !pat->arg_count)
     return false;
@@ -893,7 +895,7 @@ static bool is_clause(const Source *source, const CorePat *pat) {
   return memchr(source->text + from, '=', to - from) != NULL;
 }
 
-/* `case x of`, or the first line of a function. */
+/* The span of `case x of`, or of the first line of a function. */
 static Span heading(const Source *source, Span span, const CorePat *first) {
   Span at = first->span;
   if (!source || span.end > source->len)
@@ -910,7 +912,7 @@ static Span heading(const Source *source, Span span, const CorePat *first) {
   return span;
 }
 
-/* True if the text in front is `val`. */
+/* True if the text before it is `val`. */
 static bool follows_val(const Source *source, uint32_t at) {
   while (at && strchr(" \t\r\n(", source->text[at - 1]))
     at--;
@@ -942,7 +944,7 @@ static void report_warnings(const ExhaustivenessCheck *m, uint32_t rules,
   }
 }
 
-/* Where there were errors, patterns may not be what they seem. */
+/* True if there were errors here, so that patterns may be incomplete. */
 static bool has_errors(const Checker *c, Span span) {
   for (uint32_t i = 0; i < c->diags->all.len; i++) {
     const Diag *d = c->diags->all.at[i];

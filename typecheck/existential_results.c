@@ -1,11 +1,10 @@
 /* Sizes that differ from call to call, or from item to item.
  *
- * What data decides is decided anew each time a function is called: the type
- * of its result is then no one type.  A function that is handed on gives
- * results with `?` where the one that takes it leaves their type open; where
- * that one takes their sizes for one size, or makes a tensor of all of them,
- * that they agree is left to the running program.  So it is for the items of
- * a list whose type has a `?`. */
+ * Each call of a function decides existential sizes anew, so its results have
+ * no single type.  If such a function is passed as an argument, its results
+ * have `?` where the callee leaves their type open.  If the callee treats their
+ * sizes as one size, or stacks the results to a tensor, a run-time check tests
+ * that they agree.  The same holds for items of a list whose type has a `?`. */
 #include "typecheck/internal.h"
 
 static void note_results_must_agree(Checker *c, Span span) {
@@ -16,7 +15,7 @@ static void note_results_must_agree(Checker *c, Span span) {
 enum { NO_MARK = UINT32_MAX };
 
 typedef struct VaryingSizes {
-  uint32_t mark; /* sizes of data that are as new as this differ; NO_MARK */
+  uint32_t mark; /* existential sizes from this id on vary; or NO_MARK */
   bool existential, unknown;
 } VaryingSizes;
 
@@ -28,7 +27,7 @@ static void note_varying(void *arg, DimVar *v) {
                                v->level != LEVEL_GENERIC);
 }
 
-/* A size, or an integer, that each call decides. */
+/* True if a size or an integer varies from call to call. */
 static bool has_varying_size(Checker *c, Type *t, uint32_t mark) {
   VaryingSizes p = {.mark = mark};
   TypeVisitor visit = {.dim = note_varying, .arg = &p, .c = c};
@@ -36,7 +35,7 @@ static bool has_varying_size(Checker *c, Type *t, uint32_t mark) {
   return p.existential;
 }
 
-/* A size of a tensor that does, or that nobody knows. */
+/* True if a size of a tensor varies or is unknown. */
 static bool has_varying_or_unknown_size(Checker *c, Type *t, uint32_t mark) {
   VaryingSizes p = {.mark = mark};
   TypeVisitor visit = {
@@ -45,9 +44,9 @@ static bool has_varying_or_unknown_size(Checker *c, Type *t, uint32_t mark) {
   return p.existential || p.unknown;
 }
 
-/* Of a value whose shape is `got`, where `want` is wanted: true if what differs
- * is to be one size.  One that nothing else decides is then some size: it is
- * not whatever its next use needs. */
+/* A value of type `actual` is used where `expected` is required.  Returns true
+   if varying sizes must be one size.  A variable that nothing else determines
+   then becomes an existential size: later uses cannot choose it. */
 static bool must_be_one_shape(Checker *c, Type *actual, Type *expected,
                               Span span) {
   Shape *g = shape_norm(c, actual->shape), *w = shape_norm(c, expected->shape);
@@ -62,7 +61,7 @@ static bool must_be_one_shape(Checker *c, Type *actual, Type *expected,
     DimVar *v = NULL;
     if (to && to->tag == SHAPE_DIM) {
       if (dim_has_unknown(to->dim) || (!p.unknown && !dim_has_metas(to->dim)))
-        continue; /* any size will do; or it is compared with that one */
+        continue; /* any size is accepted, or the sizes are compared */
       v = dim_as_var(to->dim);
     }
     differ = true;
@@ -178,7 +177,7 @@ void lambda_widen_results(Checker *c, Type *expected, uint32_t arity,
                           uint32_t mark, Span span) {
   expected = ty_root(expected);
   for (; arity && expected->tag == TY_FUN; arity--)
-    expected = expected->arg[1]; /* its variables are wanted as they are */
+    expected = expected->arg[1]; /* its variables are wanted unchanged */
   if (!arity)
     forget_result_sizes(c, expected, mark, span);
 }
@@ -244,8 +243,8 @@ void note_list_items_agree(Checker *c, Type *actual, Type *expected,
                        "the size is unknown");
 }
 
-/* Does a function of this type take values whose sizes are `?`?  A name is then
- * used anew for each of them: its sizes are theirs. */
+/* True if a function of this type takes values with `?` sizes.  A name is then
+   instantiated anew for each of them. */
 static void note_unknown(void *arg, DimVar *v) {
   *(bool *)arg |= v->unknown;
 }

@@ -1,14 +1,15 @@
-/* Indexing, and `for` with its inferred ranges.
+/* Indexing, and `for` with inferred ranges.  Main entry points: infer_index and
+ * infer_for.
  *
- * Every index is a size symbol with 0 <= i < range; an access x.[p] with p a
- * polynomial in indices asks for 0 <= p < the axis.  A range that is not
+ * Every index is a size variable with 0 <= i < range.  An access x.[p], where p
+ * is a polynomial in indices, requires 0 <= p < axis.  A range that is not
  * written is inferred by the rules of doc/language.md ("for"):
  *   1. an axis along which an index moves alone permits a range;
  *   2. all such axes of one index permit the same range;
  *   3. then an access with exactly one index left gives it the largest range
- *      in bounds, and several must agree;
- *   4. none, or two left: the range must be written;
- *   5. every other access is an obligation. */
+ *      in bounds, and several accesses must agree;
+ *   4. if no or two indices are left, the range must be written;
+ *   5. every other access is a constraint. */
 #include "typecheck/internal.h"
 
 /* ---- indexing ---- */
@@ -53,7 +54,8 @@ static UnrangedIndices unranged(Checker *c, Dim *d) {
   return u;
 }
 
-/* side: of a slice only the upper bound (1) or the lower (-1) is asked for. */
+/* side: for a slice, requires only the upper bound (1) or the lower bound
+   (-1). */
 static void require_in_bounds(Checker *c, Dim *p, Dim *axis, int side,
                               Origin *o) {
   o->from = p;
@@ -65,7 +67,7 @@ static void require_in_bounds(Checker *c, Dim *p, Dim *axis, int side,
     add_size_le(c, dim_add(c->dims, p, one), axis, o);
 }
 
-/* The axis that an item takes: what is known of it, else a new size. */
+/* The axis that an item consumes: the known one, or a new size. */
 static ShapeAxis axis_at_or_fresh(Checker *c, Shape *base, uint32_t at,
                                   Span span) {
   if (base && at < base->len && base->axes[at].tag != SHAPE_SPLICE)
@@ -77,13 +79,14 @@ typedef struct Indexing {
   Checker *c;
   Expr *expr;
   Type *base;
-  Shape *known;  /* the base's shape, if it is known so far */
-  Shape *before; /* axes that the items consume, left of `...` */
-  Shape *after;  /* and right of it */
+  Shape *known;  /* shape of the base, or NULL if unknown */
+  Shape *before; /* axes consumed left of `...` */
+  Shape *after;  /* axes consumed right of `...` */
   Shape *result[2];
-  bool rest; /* ... was seen */
+  bool rest; /* `...` was seen */
   uint32_t axes_taken;
-  uint32_t items, axes_to_take; /* how many items take an axis, in all */
+  uint32_t items,
+      axes_to_take; /* number of items, and of those that consume an axis */
 } Indexing;
 
 static void take_base_axis(Indexing *x, ShapeAxis it) {
@@ -101,7 +104,7 @@ static void add_result_axis(Indexing *x, ShapeAxis it) {
   *into = shape_concat(x->c, *into, one);
 }
 
-/* Which axis of the known shape the next item takes. */
+/* The number of the axis that the next item consumes. */
 static uint32_t next_axis_number(Indexing *x) {
   if (!x->rest)
     return x->axes_taken;
@@ -127,15 +130,16 @@ static Dim *size_of_axis(Checker *c, ShapeAxis it) {
   return it.tag == SHAPE_DIM ? it.dim : dim_int(c->dims, 1);
 }
 
-/* A position by an index whose range is not known yet: that it is in bounds is
- * seen to when it is. */
+/* A position by an index whose range is unknown: defers the bounds check until
+   it is known. */
 static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
   Checker *c = x->c;
   p = dim_resolve(c->dims, p);
   if (!unranged(c, p).count)
     return false;
   bool guarded = c->index_condition_depth > 0;
-  uint32_t last = x->axes_taken - 1; /* the axis was taken */
+  uint32_t last =
+      x->axes_taken - 1; /* number of the axis, which is already consumed */
   IndexAccess a = {.axis_size = size,
                    .index_expr = p,
                    .span = span,
@@ -149,8 +153,8 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
   return true;
 }
 
-/* Of a slice the end that such an index moves towards its bound is like a
- * position; the rest is demanded as of any. */
+/* If such an index moves one end of a slice towards its bound, that end is
+   treated as a position.  The other requirements are added immediately. */
 static void require_slice_in_bounds(Indexing *x, Dim *from, Dim *to, Dim *size,
                                     Origin *o) {
   Checker *c = x->c;
@@ -176,7 +180,7 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   ShapeAxis axis = next_base_axis(x, s->span);
   Dim *size = size_of_axis(c, axis);
   Type *n = ty_norm(c, t);
-  if (n->tag == TY_VAR) { /* not known yet: an integer */
+  if (n->tag == TY_VAR) { /* unknown: treat as an integer */
     Type *i = ty_int(c, meta_integer(c, s->span));
     unify(c, n, i, index_origin(c, s->span, x->axes_taken, x->base));
     n = ty_norm(c, n);
@@ -195,12 +199,12 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   take_base_axis(x, axis);
   Shape *shape = shape_norm(c, n->shape);
   if (shape->len == 1 && shape->axes[0].tag == SHAPE_SPLICE &&
-      !shape->axes[0].var->skolem) { /* of unknown rank: taken for a scalar */
+      !shape->axes[0].var->skolem) { /* unknown rank: treat as a scalar */
     shape_bind(c, shape->axes[0].var, shape_new(c, 0));
     shape = shape_norm(c, n->shape);
   }
   Dim *singleton = ty_singleton(c, n);
-  if (!singleton) { /* data: a gather, checked when it runs */
+  if (!singleton) { /* data: a gather, checked at run time */
     for (uint32_t i = 0; i < shape->len; i++)
       add_result_axis(x, shape->axes[i]);
     return;
@@ -273,7 +277,7 @@ static void infer_index_item(Indexing *x, Slice *s, CoreSlice *out) {
   }
 }
 
-/* The items do not take the axes that there are. */
+/* Reports items that do not match the axes. */
 static void error_index_count(Indexing *x, Expr *e, Type *expected, Origin *o) {
   Checker *c = x->c;
   Type *t = x->base;
@@ -330,7 +334,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
 
 /* ---- for ---- */
 
-/* The range that one access permits its only unranged index v. */
+/* The range that an access permits for v, its only index without a range. */
 static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
   Dim *p = dim_resolve(c->dims, a->index_expr), *slope, *rest;
   if (!dim_split_linear(c->dims, p, v, &slope, &rest) ||
@@ -367,8 +371,8 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
 }
 
-/* The terms of all accesses along one axis by one index that move alone: the
- * tightest decides. */
+/* True if the access moves along its axis by index v alone.  Of several such
+   accesses along one axis, the tightest determines the range. */
 static bool is_sole_index(Checker *c, IndexAccess *a, DimVar *v) {
   if (a->conditional)
     return false;
@@ -376,7 +380,7 @@ static bool is_sole_index(Checker *c, IndexAccess *a, DimVar *v) {
   UnrangedIndices u = unranged(c, p);
   if (u.count != 1 || u.one != v)
     return false;
-  Dim *slope, *rest; /* alone: no other index either */
+  Dim *slope, *rest; /* alone: no other index may occur */
   return dim_split_linear(c->dims, p, v, &slope, &rest) &&
          !mentions_index(c, rest) && !mentions_index(c, slope);
 }
@@ -386,13 +390,13 @@ static Dim *smaller_range(Checker *c, Dim *a, Dim *b, Origin *o) {
     return a;
   if (assumption_check_le(c, b, a) == ENTAILED)
     return b;
-  Dim *one = dim_int(c->dims, 1); /* as the smaller one has to be */
+  Dim *one = dim_int(c->dims, 1); /* the smaller one must be 1 */
   add_size_le(c, one, a, o);
   add_size_le(c, one, b, o);
   return c->range_min = dim_min(c->dims, a, b);
 }
 
-/* f without what says that the loops up to `until` have an index at all. */
+/* Removes from f the assumptions that the loops up to `until` are not empty. */
 static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
                                           const Assumption *until) {
   if (!f || f == until)
@@ -406,7 +410,7 @@ static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
   return copy;
 }
 
-/* That two ranges agree is asked of loops inside of an empty one, too. */
+/* Two ranges must agree even if the loops are inside an empty loop. */
 static void require_same_range(Checker *c, Dim *a, Dim *b, Origin *o) {
   Assumption *assumptions = c->assumptions;
   const ForScope *outermost = c->for_scope;
@@ -419,7 +423,7 @@ static void require_same_range(Checker *c, Dim *a, Dim *b, Origin *o) {
   c->assumptions = assumptions;
 }
 
-/* Rules 1 and 2 for index v: NULL if no axis permits a range. */
+/* Rules 1 and 2 for index v.  Returns NULL if no axis permits a range. */
 static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
   for (uint32_t i = from; i < c->accesses.len; i++) {
@@ -430,7 +434,7 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
     Dim *r = permitted_range(c, a, v, o);
     if (!r)
       continue;
-    /* the tightest over this axis's accesses */
+    /* the tightest of the accesses along this axis */
     for (uint32_t j = i + 1; j < c->accesses.len; j++) {
       IndexAccess *b = &c->accesses.at[j];
       if (!b->axis_size ||
@@ -441,7 +445,7 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
       Dim *other = permitted_range(c, b, v, o);
       if (other)
         r = smaller_range(c, r, other, o);
-      b->conditional = true; /* settled: checked like any other */
+      b->conditional = true; /* solved: checked like any other access */
     }
     if (!range)
       range = r;
@@ -510,13 +514,13 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
     for (uint32_t k = from; k < c->accesses.len; k++)
       if (dim_mentions(c->dims, c->accesses.at[k].index_expr, l->indices[i]))
         c->accesses.at[k].axis_size =
-            NULL; /* what it breaks is not told as well */
+            NULL; /* its violation is not reported too */
     l->ranges[i] = l->indices[i]->user_data =
         meta_dim(c, NULL, e->binders[i].span);
   }
 }
 
-/* Accesses whose indices all have ranges now are obligations. */
+/* Adds constraints for accesses whose indices all have ranges now. */
 static void check_accesses(Checker *c, uint32_t from) {
   uint32_t kept = from;
   Assumption *assumptions = c->assumptions;
@@ -570,7 +574,7 @@ static Dim *written_range(Checker *c, Binder *b, Core **core) {
   return range;
 }
 
-/* The indices come into scope. */
+/* Brings the indices into scope. */
 static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
   for (uint32_t i = 0; i < loop->count; i++) {
     Binder *b = &e->binders[i];
@@ -593,8 +597,8 @@ static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
   }
 }
 
-/* Where a range is not known yet, what is asked for inside knows that the index
- * is below it: loop->range_metas is solved by it. */
+/* While a range is unknown, constraints inside may assume that the index is
+   below its range: a variable of loop->range_metas. */
 static void assume_range_metas(Checker *c, const ForScope *loop) {
   for (uint32_t i = 0; i < loop->count; i++)
     if (loop->range_metas[i])
@@ -602,7 +606,8 @@ static void assume_range_metas(Checker *c, const ForScope *loop) {
                          dim_of_var(c->dims, loop->range_metas[i]));
 }
 
-/* Not by those facts: that a range is not empty has to be shown. */
+/* Closes the scope of the indices.  Their assumptions are removed first: that a
+   range is not empty must be proved. */
 static void end_indices(Checker *c, ForScope *loop, Expr *e, Core *core,
                         uint32_t from) {
   infer_ranges(c, loop, e, from);
@@ -615,7 +620,7 @@ static void end_indices(Checker *c, ForScope *loop, Expr *e, Core *core,
   check_accesses(c, from);
 }
 
-/* No size of the result may depend on an index. */
+/* Reports a size of the result that depends on an index. */
 static void error_index_escape(Checker *c, ForScope *loop, Expr *e,
                                Type *body) {
   Escape esc = {loop, NULL};

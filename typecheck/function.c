@@ -1,5 +1,5 @@
-/* Functions: their clauses, parameters with labels and defaults, and the case
- * over the patterns of several clauses. */
+/* Functions: clauses, parameters with labels and defaults, and the `case` over
+   the patterns of several clauses. */
 #include "typecheck/internal.h"
 
 typedef struct FunParam {
@@ -7,7 +7,7 @@ typedef struct FunParam {
   Var *var;
   Type *default_type;
   Core *default_core;
-  Scope *scope; /* where the default is to be understood */
+  Scope *scope; /* scope of the default */
 } FunParam;
 
 typedef struct Function {
@@ -15,15 +15,16 @@ typedef struct Function {
   uint32_t count, arity;
   Span span;
   FunParam *params;
-  CoreRule *rules; /* one for each clause, */
-  CorePat **pats;  /* and its parameters as a tuple; NULL where it is wrong */
+  CoreRule *rules; /* one per clause */
+  CorePat *
+      *pats; /* parameters of each clause as a tuple; NULL after an error */
   Type *result;
-  bool result_open;    /* nothing is known of it but what the bodies say */
-  Type *joined_result; /* what they have said so far, or NULL */
+  bool result_open;    /* only the bodies determine the result type */
+  Type *joined_result; /* result type so far, or NULL */
 } Function;
 
-/* What a default must agree with: the parameter's type, with the sizes that an
- * argument may choose left free. */
+/* The type for checking a default: the parameter's type, with free variables
+   for sizes that an argument may choose. */
 static Type *default_expected_type(Checker *c, Type *t) {
   t = ty_norm(c, t);
   Shape *any[3];
@@ -62,7 +63,7 @@ static bool is_simple_pattern(const Pat *p) {
   return p->kind == PAT_VAR || p->kind == PAT_WILD;
 }
 
-/* A size that came in by a parameter is called like the parameter. */
+/* Names a size after the parameter that supplies it. */
 static void name_singleton(Checker *c, Pat *p, Type *t) {
   while (p->kind == PAT_ASCRIBE)
     p = p->args[0];
@@ -93,7 +94,7 @@ static void infer_default(Checker *c, Param *p, FunParam *f) {
   c->scope = saved;
 }
 
-/* Types from what is wanted of the function, as far as that is one. */
+/* Takes parameter types from the expected type, as far as it is a function. */
 static void make_params(Checker *c, Function *f, Type *expected,
                         Type *expected_result) {
   Type *w = expected ? ty_norm(c, expected) : NULL;
@@ -109,7 +110,7 @@ static void make_params(Checker *c, Function *f, Type *expected,
   f->result_open = !expected_result && ty_norm(c, f->result)->tag == TY_VAR;
 }
 
-/* False after an error: so many parameters cannot be matched. */
+/* Returns false after an error: the numbers of parameters differ. */
 static bool check_like_first_clause(Checker *c, const Function *f, uint32_t i) {
   const Clause *k = &f->clauses[i];
   if (k->param_count != f->arity) {
@@ -158,7 +159,7 @@ static void check_param_sizes_determined(Checker *c, const Function *f,
   check_sizes_determined(c, f->arity, types, c->scope, outer);
 }
 
-/* *type: what this clause says of the result, or NULL. */
+/* *type: what this clause says about the result, or NULL. */
 static Core *clause_body(Checker *c, const Function *f, Clause *k,
                          Type **type) {
   *type = NULL;
@@ -211,9 +212,10 @@ static bool shapes_differ(Checker *c, Type *a, Type *b) {
          !shape_equal(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
 }
 
-/* Its bodies may have another result than its calls of itself: where one of
- * their arguments is of another size than its parameter, as that one is.  In
- * large groups its own calls are looked at, from `own` on, and no others. */
+/* The origin of the result type.  The body may have another result than its
+   recursive calls; an argument whose size differs from its parameter explains
+   that.  In large groups, only the function's own calls (from `own` on) are
+   examined. */
 static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
   enum { LARGE_GROUP_CALLS = 256 };
   Origin *o = origin_new(c, ORIGIN_RESULT, f->span);
@@ -231,7 +233,7 @@ static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
   return o;
 }
 
-/* In the scope of the function; returns the effect of its bodies. */
+/* Infers in the scope of the function.  Returns the effect of its bodies. */
 static Effect *infer_all_clauses(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
   uint32_t calls = c->binding_group ? c->binding_group->calls.len : 0;
@@ -259,7 +261,7 @@ static Effect *infer_all_clauses(Checker *c, Function *f) {
   return effect_close(c, effect);
 }
 
-/* p1 -> ... -> result: only the last arrow runs the body. */
+/* p1 -> ... -> result: only the last arrow has the effect of the body. */
 static Type *function_type(Checker *c, const Function *f, Effect *effect) {
   Type *t = f->joined_result && f->result_open ? f->joined_result : f->result;
   for (uint32_t i = f->arity; i-- > 0;) {
@@ -273,8 +275,8 @@ static Type *function_type(Checker *c, const Function *f, Effect *effect) {
   return t;
 }
 
-/* The parameters that patterns look into, as one value and its type: those
- * that are only named are left out of it, and of the patterns. */
+/* The parameters that patterns inspect, as one value, and its type.  Omits
+   parameters that are only named, also from the patterns. */
 static Core *case_scrutinee(Checker *c, Function *f, Type **type) {
   Core *all = core_new(c, CORE_TUPLE, f->span);
   Type **types = NEW_ARRAY(c->arena, Type *, f->arity);

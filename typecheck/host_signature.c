@@ -1,7 +1,9 @@
-/* Functions as a host sees them that calls from outside. */
+/* Signatures of functions for a host program.  Main entry point:
+   binding_signature. */
 #include "typecheck/internal.h"
 
-/* Of clauses, the first; where a parameter is no plain name, none. */
+/* The parameter name in the first clause; NULL if the parameter is not a plain
+   name. */
 static const char *param_name(const Binding *b, uint32_t i) {
   const Clause *k = b->clause;
   if (!k || i >= k->param_count)

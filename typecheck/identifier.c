@@ -1,9 +1,10 @@
-/* Names in expressions: what they are bound to, at a type of this use. */
+/* Names in expressions: finds the binding and instantiates its type.  Main
+   entry point: infer_binding_use. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-/* Element type of what a primitive gives in the end. */
+/* Element type of the final result of a primitive. */
 static ElemVar *result_elem(Checker *c, Type *t) {
   for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
     ;
@@ -42,8 +43,8 @@ static Core *instantiate_con(Checker *c, Binding *b, Span span, Type **type,
   return fn;
 }
 
-/* Sizes that a variable's type leaves as `?` get names, the same at each of
- * its uses. */
+/* Names the unknown sizes (`?`) in a variable's type.  All its uses share these
+   names. */
 static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
   if (b->needs_no_unpack)
     return core;
@@ -71,7 +72,7 @@ static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
   return unpack;
 }
 
-/* Reads the sizes that were found in a variable, then runs the body. */
+/* Wraps body so that the unpacked sizes of a variable are read first. */
 Core *unpack_binding(Checker *c, const Binding *b, Core *body) {
   Core *value = core_var(c, b->var, b->span);
   Core *unpack = core_items(c, CORE_UNPACK, b->span, 1, value);
@@ -86,8 +87,8 @@ Core *unpack_binding(Checker *c, const Binding *b, Core *body) {
   return core_items(c, CORE_SEQ, body->span, 2, unpack, body);
 }
 
-/* The body of what binds the names from `from` to `until`: sizes that it has
- * found in them are read first, for all of it. */
+/* Wraps the body of the scopes from `from` to `until`: the sizes that it
+   unpacked from their names are read first. */
 Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
                    Core *body) {
   for (const Scope *s = from; s && s != until; s = s->outer) {
@@ -153,7 +154,7 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
   return core;
 }
 
-/* `at` is where the name itself stands. */
+/* `at` is the span of the name alone. */
 Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
                          Type **type) {
   refs_add_name(c, REF_VALUE, at, name, (Span){0}, NULL);
@@ -178,7 +179,7 @@ Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
   return core_error(c, span, type);
 }
 
-/* A use of a name, which stands at `place` in an expression. */
+/* Infers the use of a name. name_span is its span in the expression. */
 Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
                         Type **type, Origin *o) {
   Core *core = instantiate_binding(c, b, span, type, o);
@@ -186,7 +187,8 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
   return core;
 }
 
-/* Of what a name demands of its use: of all arguments, if it is applied. */
+/* The origin of constraints from the use of a name.  Covers all arguments if it
+   is applied. */
 Origin *use_origin(Checker *c, Expr *e, const char *what) {
   Origin *o = origin_new(c, ORIGIN_ARG, e->span);
   o->subject = what;
@@ -208,7 +210,7 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
         *type = ty_shape(c, s->shape);
         Core *core = core_new(c, CORE_SHAPE_VALUE, e->span);
         core->checker_data =
-            s->shape; /* read when all is solved: core_finish */
+            s->shape; /* read by core_finish, once everything is solved */
         return core;
       }
       *type = ty_int(c, s->dim);
@@ -232,7 +234,8 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
-/* Constructors are known by their case: a name may be meant. */
+/* Case distinguishes constructors from names, so the user may have meant a
+   name. */
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
   if (module) {
     error_at(c, 313, span, "module `%s` has no constructor `%s`", module->text,

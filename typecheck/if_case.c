@@ -1,4 +1,4 @@
-/* Branches: `if` and `case`, and the type that theirs have in common. */
+/* Branches: `if` and `case`, and the join of the types of their branches. */
 #include "typecheck/internal.h"
 
 typedef struct Branch {
@@ -22,7 +22,7 @@ static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
     b.type = ty_forget_local_sizes(c, b.type, mark, FORGET_NEW);
   }
   control_region_end(c, part);
-  if (b.unreachable) { /* its facts exclude each other: it never runs */
+  if (b.unreachable) { /* contradictory assumptions: it never runs */
     c->diags->errors = errors;
     c->diags->all.len = kept;
     c->stats.runtime -= c->unproved.len - unproved_count;
@@ -68,8 +68,8 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
 
 /* ---- case ---- */
 
-/* What a pattern says of sizes: that each of these is that number, or that a
- * condition holds.  It may say more, of what is no size. */
+/* What a pattern says about sizes: equations with numbers, or that a condition
+   holds.  It may also say more, about values that are not sizes. */
 typedef struct PatternAssumptions {
   VEC(ComparedSizes) equal;
   bool is_condition, holds;
@@ -78,7 +78,7 @@ typedef struct PatternAssumptions {
 static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
                                 PatternAssumptions *out);
 
-/* From the left up to a splice, and from the right. */
+/* Reads items from the left up to a splice, and from the right. */
 static void shape_pattern_assumptions(Checker *c, const Pat *p, Type *t,
                                       PatternAssumptions *out) {
   if (t->tag != TY_SHAPE)
@@ -112,8 +112,8 @@ static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
         pattern_assumptions(c, p->args[i], t->args[i], out);
 }
 
-/* What is known where it matches, and where it does not: of several sizes then
- * no more than that one of them differs. */
+/* Adds assumptions for a match, or for a failed match.  If a failed match
+   compares several sizes, nothing is known except that one differs. */
 static void assume_pattern(Checker *c, const PatternAssumptions *s,
                            Expr *subject, Core *core, bool match) {
   if (s->is_condition)
@@ -125,7 +125,8 @@ static void assume_pattern(Checker *c, const PatternAssumptions *s,
     assumption_add_inexpressible(c);
 }
 
-/* The rule's own facts; what is known when it does not match stays. */
+/* The assumptions of the rule itself are removed at its end.  Those of the
+   failed match stay. */
 static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
                          Type *subject, Type *expected, Origin *o) {
   Clause *rule = &e->clauses[i];
@@ -145,8 +146,9 @@ static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
   return b;
 }
 
-/* The type that all have: each agrees with it under its own facts.  One that
- * an equation does not narrow comes first. */
+/* The common type of all branches: each agrees with it under its own
+   assumptions.  Starts with a branch that no equation narrows, if there is
+   one. */
 static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
   const Branch *base = NULL;
   for (uint32_t i = 0; i < e->clause_count; i++)

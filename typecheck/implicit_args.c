@@ -1,6 +1,6 @@
-/* Hidden arguments: which element types, sizes and shapes running code needs
- * to be told by its callers, and what each use passes for them, once all is
- * solved. */
+/* Implicit arguments: the element types, sizes and shapes that running code
+   needs from its callers, and what each use passes for them.  Main entry
+   points: implicit_collect, instances_finish, core_finish. */
 #include "typecheck/internal.h"
 
 static void call_if_present(void (*f)(void *, Core *), void *arg, Core *core) {
@@ -8,7 +8,7 @@ static void call_if_present(void (*f)(void *, Core *), void *arg, Core *core) {
     f(arg, core);
 }
 
-/* Calls f with each expression directly in core. */
+/* Calls f for each direct child expression of core. */
 static void each_child(Core *core, void (*f)(void *, Core *), void *arg) {
   for (uint32_t i = 0; i < core->param_count; i++)
     call_if_present(f, arg,
@@ -33,7 +33,7 @@ static void apply_elem_default(Checker *c, ElemVar *e) {
 typedef struct ImplicitCollector {
   Checker *c;
   Scheme *scheme;
-  Map seen; /* already listed, or bound by an inner TLAM */
+  Map seen; /* already listed, or bound by an inner CORE_TLAM */
   TypeVisitor visit;
 } ImplicitCollector;
 
@@ -51,7 +51,7 @@ static void collect_elem(void *arg, ElemVar *e) {
     ImplicitArg h = {.kind = IMPLICIT_ELEM, .elem = {DT_NONE, e}};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
   } else if (e->dtype == DT_NONE && !e->skolem && e->level > n->c->level) {
-    apply_elem_default(n->c, e); /* undetermined, and in no type */
+    apply_elem_default(n->c, e); /* undetermined, and not in the type */
   }
 }
 
@@ -111,7 +111,7 @@ static void collect_pattern(ImplicitCollector *n, CorePat *p) {
     collect_pattern(n, p->args[i]);
 }
 
-/* The shape of the right side of && and ||; else NULL. */
+/* The shape of the right side of && and ||; otherwise NULL. */
 static Shape *logic_op_shape(Checker *c, const Core *core) {
   if (core->kind != CORE_APP || !core->checker_data ||
       (core->items[0]->prim != PRIM_AND && core->items[0]->prim != PRIM_OR))
@@ -125,7 +125,8 @@ bool prim_is_map_like(PrimId id) {
          id == PRIM_SCAN;
 }
 
-/* What a loop over nothing makes; NULL where core is none. */
+/* The type of a loop's result without iterations; NULL if core is not a
+   loop. */
 static Type *empty_result_type(Checker *c, const Core *core) {
   if (!core->checker_data ||
       (core->kind != CORE_FOR && core->kind != CORE_APP) ||
@@ -187,7 +188,7 @@ void implicit_collect(Checker *c, Scheme *s, Core *body) {
   call_if_present(collect_core, &n, body);
 }
 
-/* ---- what a use passes, once everything is solved ---- */
+/* ---- arguments of a use, once everything is solved ---- */
 
 static ElemRef elem_ref(Checker *c, ElemVar *e) {
   e = elem_root(e);
@@ -227,7 +228,7 @@ static void note_inaccessible(void *arg, DimVar *v) {
   *(bool *)arg |= dim_var_is_inaccessible(v);
 }
 
-/* What is passed for a size or shape, where no value shows it. */
+/* Reports a size or shape that is passed but cannot be read from any value. */
 static void error_inaccessible_size(Checker *c, const char *param,
                                     const Core *use) {
   error_at(c, 302, use->span,
@@ -255,7 +256,8 @@ static void note_in_unproved_equation(void *arg, DimVar *v) {
   t->found |= map_get(&t->c->in_unproved_equations, v) != NULL;
 }
 
-/* Whether something says what it is, is known when all is read. */
+/* Records a size to be checked later: only at the end of the text it is known
+   whether something determines it. */
 static void note_undetermined(Checker *c, Dim *d, const Core *use) {
   UnprovedEquationSearch t = {c, false};
   dim_each_var(d, note_in_unproved_equation, NULL, &t);
@@ -268,7 +270,8 @@ static void note_undetermined(Checker *c, Dim *d, const Core *use) {
   VEC_PUSH(c->arena, c->undetermined_sizes, u);
 }
 
-/* Whether running code finds it where its caller does not know it. */
+/* True if running code reads the size itself when its caller does not know
+   it. */
 static bool is_read_at_run_time(const Scheme *s, const ImplicitArg *h) {
   return implicit_has_path(s, implicit_var(h)) ||
          (h->kind == IMPLICIT_DIM && h->dim_var->reshape_hole);
@@ -336,7 +339,8 @@ static void finish_pat(Checker *c, CorePat *p) {
     finish_pat(c, p->args[i]);
 }
 
-/* What a load must find: sizes that it decides itself are left open. */
+/* Sets the shape that a loaded file must have.  Existential sizes of the load
+   itself are left open. */
 static void finish_load(Checker *c, Core *core) {
   Shape *s = shape_norm(c, core->checker_data);
   core->checker_data = NULL;
@@ -374,8 +378,8 @@ static void find_unsolved(void *arg, DimVar *v) {
       (v->kind == DV_META && !v->solution) || v->kind == DV_EXISTENTIAL;
 }
 
-/* The _ of a shape, unless only the running program can solve it, or has yet
- * to find the sizes that it needs. */
+/* Solves the _ of a shape, unless only the running program can, or the needed
+   sizes are not unpacked yet. */
 static void finish_holes(Checker *c, Core *core) {
   for (uint32_t i = 0; i < core->item_count; i++) {
     bool unsolved = false;
@@ -387,7 +391,7 @@ static void finish_holes(Checker *c, Core *core) {
   }
 }
 
-/* Zeros of the type; NULL where it is no tensor, nor made of tensors. */
+/* Zeros of the type; NULL unless it consists of tensors. */
 static Core *empty_result_core(Checker *c, Type *t, Span span) {
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR) {
@@ -436,8 +440,8 @@ static void add_args(Checker *c, const Core *app, Core *to) {
     to->items[to->item_count++] = app->items[i];
 }
 
-/* A size that is handed over may be read off an argument: those are run before
- * it is. */
+/* Evaluates arguments first, since an implicit size may be read off an
+   argument. */
 static void evaluate_args_first(Checker *c, Core *core) {
   uint32_t count = 1;
   const Core *head = core;

@@ -1,6 +1,7 @@
-/* Hidden sizes and shapes that the parameters of a function show.  A caller of
- * which the types do not say what they are (what it hands over was loaded from
- * a file that nobody has read, say) leaves them to the function. */
+/* Size paths for implicit arguments.  Some callers do not know an implicit size
+   or shape, for example of a tensor from a file without a readable header.
+   Then the function reads it off one of its parameters.  Main entry point:
+   implicit_find_paths. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static void add_path(PathSearch *s, SizePath b) {
   VEC_PUSH(s->c->arena, s->paths, b);
 }
 
-/* How many splices of any number of axes there are; *at: where the last is. */
+/* The number of splices. *at is the position of the last one. */
 static uint32_t count_splices(const Shape *s, uint32_t *at) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->len; i++)

@@ -1,5 +1,12 @@
-/* What a term comes to at the worst of its `for` indices: how an obligation
- * for all of them becomes one that mentions none. */
+/* Eliminates `for` indices from constraints.  Main entry points: index_bound
+ * and eliminate_indices.
+ *
+ * A constraint inside a `for` must hold for every value of the index.  This
+ * file replaces each index by the end of its range at which the term is largest
+ * or smallest.  The result mentions no index, so a type scheme can contain
+ * it.
+ *
+ * Example: i + k < n with 0 <= i < a and 0 <= k < b becomes a + b - 2 < n. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -19,7 +26,8 @@ Dim *index_range_of(const DimVar *v) {
   return v->user_data;
 }
 
-/* The innermost: the range of another may depend on those further out. */
+/* Finds the innermost index.  It is eliminated first, since its range may
+   depend on outer indices. */
 static void innermost_index(void *arg, DimVar *v) {
   DimVar **out = arg;
   if (v->kind == DV_INDEX && (!*out || v->id > (*out)->id))
@@ -30,14 +38,14 @@ enum { MAX_INDICES = 32 };
 
 typedef struct IndexBound {
   Checker *c;
-  bool maximize; /* the largest value, else the least */
-  bool exact;    /* it is attained, if the loops run at all */
-  Origin *o;     /* in whose name what is needed is demanded; or NULL */
-  const Assumption *assumed;       /* conditions that bound indices; or NULL */
-  DimVar *eliminated[MAX_INDICES]; /* put at an end of their ranges */
+  bool maximize; /* otherwise minimize */
+  bool exact;    /* some iteration attains the bound, if the loops run */
+  Origin *o;     /* origin of added constraints; NULL: add none */
+  const Assumption *assumed; /* path conditions that bound indices, or NULL */
+  DimVar *eliminated[MAX_INDICES]; /* replaced by an end of their ranges */
   uint32_t eliminated_count;
-  bool empty;      /* a loop runs for no index at all */
-  uint32_t rounds; /* bounds may state each other: that has to end */
+  bool empty;      /* some loop never runs */
+  uint32_t rounds; /* conditions may be cyclic; this bounds the search */
 } IndexBound;
 
 static bool is_nonneg(Checker *c, Dim *d) {
@@ -45,7 +53,7 @@ static bool is_nonneg(Checker *c, Dim *d) {
   return assumption_loaded_entails(c, dim_resolve(c->dims, d), false);
 }
 
-/* A bound of v that a condition states: v <= *bound, or v >= *bound. */
+/* Reads an assumption as a bound of v: v <= *bound (upper), or v >= *bound. */
 static bool bound_from_assumption(Checker *c, const Assumption *f, DimVar *v,
                                   bool upper, Dim **bound) {
   int64_t slope;
@@ -58,8 +66,7 @@ static bool bound_from_assumption(Checker *c, const Assumption *f, DimVar *v,
   return true;
 }
 
-/* The end of a range, or what conditions leave of it: whichever is tighter
- * bounds the index. */
+/* The tightest bound of an index by its range and the conditions. */
 static Dim *tightest_bound(IndexBound *x, DimVar *v, bool upper) {
   Checker *c = x->c;
   Dim *end = upper ? dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1))
@@ -71,7 +78,7 @@ static Dim *tightest_bound(IndexBound *x, DimVar *v, bool upper) {
     Dim *less =
         upper ? dim_sub(c->dims, bound, end) : dim_sub(c->dims, end, bound);
     if (is_nonneg(c, less))
-      continue; /* it says no more */
+      continue; /* not tighter */
     end = is_nonneg(c, dim_neg(c->dims, less)) ? bound
           : upper                              ? dim_min(c->dims, end, bound)
                                                : dim_max(c->dims, end, bound);
@@ -79,7 +86,7 @@ static Dim *tightest_bound(IndexBound *x, DimVar *v, bool upper) {
   return end;
 }
 
-/* An inner range may be empty where those further out are at their worst. */
+/* An inner range may be empty at the chosen ends of outer ranges. */
 static void note_eliminated(IndexBound *x, DimVar *v) {
   Checker *c = x->c;
   Dim *more = dim_sub(c->dims, index_range_of(v), dim_int(c->dims, 1));
@@ -94,7 +101,8 @@ static bool eliminate_linear(IndexBound *x, DimVar *v, Dim *slope, Dim *rest,
   Checker *c = x->c;
   Dim *one = dim_int(c->dims, 1);
   bool up = is_nonneg(c, slope);
-  if (!up && x->o && dim_as_var(slope)) { /* a dilation: demanded to be one */
+  if (!up && x->o &&
+      dim_as_var(slope)) { /* a dilation: required to be at least 1 */
     add_size_le(c, one, slope, x->o);
     up = true;
   }
@@ -111,7 +119,7 @@ static bool eliminate_linear(IndexBound *x, DimVar *v, Dim *slope, Dim *rest,
 
 static bool bound_term(IndexBound *x, Dim *d, Dim **out);
 
-/* Conditions may leave less than its range of an index. */
+/* True if conditions may exclude a part of the index's range. */
 static bool has_condition_on(IndexBound *x, DimVar *v) {
   bool found = false;
   for (const Assumption *f = x->assumed; f && !found; f = f->outer)
@@ -138,7 +146,7 @@ static bool eliminate_remainder(IndexBound *x, DimVar *v, FloorDivision *q,
   bool round = dim_split_linear(c->dims, q->num, v, &slope, &from) &&
                dim_is_int(slope, &by) && (by == 1 || by == -1) &&
                is_nonneg(c, excess);
-  /* else there may be fewer of it than the divisor */
+  /* otherwise the range may be shorter than the divisor */
   x->exact &= round && !has_condition_on(x, v);
   note_eliminated(x, v);
   *out = rest;
@@ -160,7 +168,7 @@ static void note_shared_index(void *arg, DimVar *v) {
   s->found |= v->kind == DV_INDEX && dim_mentions(s->c->dims, s->with, v);
 }
 
-/* One index may not be at two ends at once. */
+/* True if a and b share an index, which cannot be at both ends of its range. */
 static bool share_index(Checker *c, Dim *a, Dim *b) {
   SharedIndexSearch s = {c, b, false};
   dim_each_var(a, note_shared_index, NULL, &s);
@@ -229,8 +237,8 @@ static void note_divisor(void *arg, Dim *divisor) {
   *(bool *)arg = true;
 }
 
-/* What is known outside of the loop of v: that there is a v at all says
- * something of the indices around it, and is not to be taken for granted. */
+/* The assumptions outside of the loop of v.  That v exists already implies
+   bounds of outer indices, which must not be assumed here. */
 static Assumption *assumptions_outside_loop(Checker *c,
                                             const Assumption *assumptions,
                                             const DimVar *v) {
@@ -249,8 +257,8 @@ static Assumption *assumptions_outside_loop(Checker *c,
   return kept;
 }
 
-/* Nothing is asked where low <= high, bounds of v, does not hold; unless what
- * is asked holds then anyway, this is a condition. */
+/* Nothing is required if low <= high (bounds of v) is false.  Adds that as a
+   condition, unless the constraint holds anyway. */
 static Assumption *add_range_condition(IndexBound *x, DimVar *v, Dim *low,
                                        Dim *high, Dim *d, Assumption *outer) {
   Checker *c = x->c;
@@ -265,7 +273,8 @@ static Assumption *add_range_condition(IndexBound *x, DimVar *v, Dim *low,
     return outer;
   Dim *less = dim_neg(c->dims, dim_add(c->dims, more, dim_int(c->dims, 1)));
   assumptions_add_ge(c->solver, less);
-  bool divides = false; /* by what is then at least 1, so never by 0 */
+  bool divides =
+      false; /* divides by a size that is then at least 1, so never by 0 */
   dim_each_divisor(c->dims, d, false, note_divisor, &divides);
   if (!divides && dim_entailed(c->solver, d, false))
     return outer;
@@ -274,7 +283,7 @@ static Assumption *add_range_condition(IndexBound *x, DimVar *v, Dim *low,
   return f;
 }
 
-/* Adds that range and conditions leave some index v. */
+/* Adds the conditions that ranges and path conditions leave some value of v. */
 static Assumption *add_nonempty_conditions(IndexBound *x, DimVar *v, Dim *d,
                                            Assumption *outer) {
   Checker *c = x->c;
@@ -294,7 +303,7 @@ static Assumption *add_nonempty_conditions(IndexBound *x, DimVar *v, Dim *d,
   return outer;
 }
 
-/* Does it bound one index, whatever the others are? */
+/* True if the assumption bounds one index independently of the others. */
 static bool bounds_single_index(Checker *c, const Assumption *f) {
   DimVar *v = NULL;
   Dim *d = dim_resolve(c->dims, f->dim), *bound;
@@ -305,8 +314,8 @@ static bool bounds_single_index(Checker *c, const Assumption *f) {
          !mentions_index(c, bound);
 }
 
-/* The conditions of k that mention no index; *all: the others each bound one,
- * so that the ends of what is left are attained. */
+/* The conditions of k without indices. *all: each other condition bounds one
+   index, so the ends of the remaining ranges are attained. */
 static Assumption *drop_index_conditions(Checker *c, const Constraint *k,
                                          bool *all) {
   Assumption *kept = NULL;
@@ -314,8 +323,7 @@ static Assumption *drop_index_conditions(Checker *c, const Constraint *k,
   for (Assumption *f = k->assumptions; f; f = f->outer) {
     if (f->is_index_range)
       continue;
-    if (f->inexpressible) { /* of slices and the like: those see to themselves
-                             */
+    if (f->inexpressible) { /* from slices and similar: checked separately */
       *all &= k->kind != CN_DIM_LE || k->origin->kind != ORIGIN_INDEX;
       continue;
     }
@@ -336,8 +344,8 @@ static Dim *slack(Checker *c, const Constraint *k) {
   return dim_simplify_ge(c->dims, dim_resolve(c->dims, d));
 }
 
-/* Of all loops around an access to which nothing is done where they do not
- * run. */
+/* Adds conditions that all loops around an access run, if it is not needed
+   otherwise. */
 static Assumption *add_loops_run_conditions(IndexBound *x, const Constraint *k,
                                             Dim *d, Assumption *kept) {
   for (const Assumption *f = k->assumptions; f; f = f->outer) {
@@ -351,7 +359,7 @@ static Assumption *add_loops_run_conditions(IndexBound *x, const Constraint *k,
   return kept;
 }
 
-/* A condition on indices may exclude the sizes for which it would fail. */
+/* True if a condition on indices may exclude the sizes that violate k. */
 static bool has_index_condition(Checker *c, const Constraint *k) {
   for (const Assumption *f = k->assumptions; f; f = f->outer)
     if (!f->is_index_range && mentions_index(c, f->dim))
@@ -359,7 +367,8 @@ static bool has_index_condition(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* What stands where an index is some number is asked where it gets there. */
+/* If code is only reached where an index has a certain value, requires the
+   constraint only if the index attains it. */
 static Assumption *add_reached_conditions(IndexBound *x, Assumption *kept) {
   Checker *c = x->c;
   Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1), *at;
@@ -391,7 +400,7 @@ bool index_assume_loops_run(Checker *c, Constraint *k) {
   k->sufficient_only |= constraint_is_size(k) && (!all || !x.exact);
   k->assumptions = kept;
   return !x.empty ||
-         !constraint_is_size(k); /* shapes may follow from it all the same */
+         !constraint_is_size(k); /* shapes may still follow from it */
 }
 
 bool eliminate_indices(Checker *c, const Constraint *k, Constraint *eliminated,
@@ -435,8 +444,9 @@ static bool has_size(Checker *c, Dim *d) {
   return found;
 }
 
-/* Does it fail for some index whenever the loops run?  Then a witness is
- * found, or no sizes satisfy what is left. */
+/* True if the constraint is violated for some index whenever the loops run.
+   Then there is a counterexample, or no sizes satisfy the remaining
+   constraint. */
 static bool fails_somewhere(Checker *c, const Constraint *k) {
   if (k->kind != CN_DIM_LE && k->kind != CN_DIM_EQ)
     return false;

@@ -1,4 +1,5 @@
-/* Expressions: their types are inferred, and they become core. */
+/* Type inference of expressions, and their translation to core (bidirectional:
+   infer and check). */
 #include "typecheck/internal.h"
 
 enum { MAX_DEPTH = 2500 };
@@ -35,7 +36,8 @@ static void note_meta(void *arg, DimVar *v) {
   *found |= v->kind == DV_META && !v->solution && !v->unknown;
 }
 
-/* A branch or an element must not decide what the others have. */
+/* True if the type has an unsolved shape.  A branch or an element must not
+   determine the shape of the others. */
 bool type_has_unsolved_shape(Checker *c, Type *w) {
   if (w->tag != TY_TENSOR)
     return false;
@@ -157,7 +159,7 @@ static Core *infer_typed_hole(Checker *c, Expr *e, Type *expected,
   return core_new(c, CORE_ERROR, e->span);
 }
 
-/* fn with a body that is still to be written, all at the place of e. */
+/* Builds a `fn` without body; all its spans are that of e. */
 static Expr *synth_fn(Checker *c, const Expr *e, uint32_t param_count,
                       Expr *body) {
   Clause *clause = NEW(c->arena, Clause);
@@ -169,7 +171,7 @@ static Expr *synth_fn(Checker *c, const Expr *e, uint32_t param_count,
   return fn;
 }
 
-/* Gives a parameter its name; returns a use of it. */
+/* Names a parameter.  Returns an expression that uses it. */
 static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   Pat *p = NEW(c->arena, Pat);
   Expr *x = NEW(c->arena, Expr);
@@ -180,8 +182,8 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   return x;
 }
 
-/* `f` as fn a b => f a b: what f's variables stand for is found anew at each
- * call. */
+/* Eta expansion of `f` to fn a b => f a b, so that each call instantiates f
+   anew. */
 static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
   for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
@@ -189,7 +191,7 @@ static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
   body->args = NEW_ARRAY(c->arena, Arg, n);
-  for (uint32_t i = 0; i < n; i++) { /* names that f cannot be */
+  for (uint32_t i = 0; i < n; i++) { /* names that differ from f */
     Expr *x = synth_param(c, fn, i, arena_printf(c->arena, "%u", i));
     body->args[i] = (Arg){.span = e->span, .expr = x};
   }
@@ -340,10 +342,10 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   e->inferred_type = t;
   runtime_checks_claim(c, core, mark, false);
   if (t == expected || ty_root(t) == w || c->diags->errors > errors)
-    return core; /* one mistake is told once */
+    return core; /* report one mistake only once */
   mark = c->serial;
   core = subsume(c, core, t, w, o);
-  if (o->kind != ORIGIN_ARG) /* those of a call belong to the call */
+  if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);
   return core;
 }

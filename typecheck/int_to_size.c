@@ -1,4 +1,4 @@
-/* Integers of expressions as sizes. */
+/* Uses integer expressions as sizes.  Main entry point: int_to_size. */
 #include "typecheck/internal.h"
 
 static bool is_integer_scalar(Checker *c, Type *t) {
@@ -7,8 +7,8 @@ static bool is_integer_scalar(Checker *c, Type *t) {
          shape_norm(c, t->shape)->len == 0;
 }
 
-/* An integer variable, by its known term or the name of its value; NULL if e
- * is none. */
+/* The known term of an integer variable, or a size variable for its value.
+   NULL if e is not an integer variable. */
 static Dim *name_to_size(Checker *c, Expr *e) {
   Binding *b = lookup(c, NULL, e->id);
   if (!b || b->kind != BK_VALUE || !b->scheme || b->scheme->is_polymorphic ||
@@ -25,7 +25,8 @@ static Dim *name_to_size(Checker *c, Expr *e) {
   return dim_of_var(c->dims, b->size_var);
 }
 
-/* Of sums and products of integer variables and literals; else NULL. */
+/* The term of sums and products of integer variables and literals; otherwise
+   NULL. */
 static Dim *arithmetic_to_size(Checker *c, Expr *e) {
   if (e->kind == EX_ID)
     return name_to_size(c, e);
@@ -43,8 +44,9 @@ static Dim *arithmetic_to_size(Checker *c, Expr *e) {
                             : dim_mul(c->dims, a, b);
 }
 
-/* A term for an integer whose value only running code knows: of a variable
- * one for all uses, of a sum that of its parts, else a new one. */
+/* A term for an integer that only running code knows.  All uses of a variable
+   share one term.  A sum has the term of its operands.  Anything else gets a
+   new size variable. */
 Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   Dim *known = ty_singleton(c, t);
   if (known)
@@ -63,7 +65,7 @@ Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   } else {
     v = dim_as_var(existential_dim(c, NULL, e ? e->span : (Span){0}));
   }
-  v->is_integer = true; /* what makes a size of it demands that it is one */
+  v->is_integer = true; /* its use as a size will require that it is one */
   if (core && *core) {
     Core *unpack = core_items(c, CORE_UNPACK, (*core)->span, 1, *core);
     unpack->size_paths = NEW(c->arena, SizePath);

@@ -1,11 +1,11 @@
-/* Checks within a check: of a library definition that is used for the first
- * time, of a file that is imported, and of declarations on trial. */
+/* Checks within a check: of a library definition at its first use, of an
+   imported file, and of trial declarations. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-/* What a nested check must not disturb is put aside, and what it adds to the
- * session is kept. */
+/* Saves the state that a nested check must not disturb.  What it adds to the
+   session stays. */
 static void begin_nested_check(Checker *c) {
   c->scope = NULL;
   c->level = 0;

@@ -1,4 +1,4 @@
-/* Operators, and what they know of the sizes that they compare and divide. */
+/* Operators, and assumptions from comparisons and divisions of sizes. */
 #include "typecheck/internal.h"
 
 static Core *prim_core(Checker *c, PrimId id, uint32_t n, Core **args,
@@ -32,8 +32,8 @@ static bool mentions_size(Checker *c, Dim *d) {
   return found;
 }
 
-/* x / d and x % d are tracked.  Where a size is divided, d must be at least 1;
- * of mere integers nothing is asked before they are used as sizes. */
+/* Tracks the terms of x / d and x % d.  If a size is divided, d must be at
+   least 1.  For integers this is required once the result is used as a size. */
 static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
                            Origin *o) {
   Dim *x = ty_singleton(c, a), *y = ty_singleton(c, b);
@@ -151,7 +151,8 @@ static PrimId prim_of_op(BinOp op) {
   return prims[op];
 }
 
-/* The right side of && and || is run under what the left one says. */
+/* Infers both sides.  The right side of && and || is checked under the
+   condition of the left one. */
 static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
   args[0] = infer(c, e->arg[0], &types[0]);
   bool cond = e->op == BIN_AND || e->op == BIN_OR;
@@ -168,7 +169,7 @@ static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
     c->assumptions = assumptions;
 }
 
-/* == and != of what is no tensor: strings, and (); or NULL. */
+/* == and != on values that are not tensors: strings and ().  Otherwise NULL. */
 static Core *infer_non_tensor_equality(Checker *c, Expr *e, Core **args,
                                        Type **types, Type **type) {
   if (e->op != BIN_EQ && e->op != BIN_NE)
@@ -183,7 +184,7 @@ static Core *infer_non_tensor_equality(Checker *c, Expr *e, Core **args,
   return core_items(c, CORE_SEQ, e->span, 3, args[0], args[1], same);
 }
 
-/* The origins of the whole, out[0], and of both operands. */
+/* The origins of the complete expression, out[0], and of both operands. */
 static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
                            Origin **out) {
   Origin *o =
@@ -206,7 +207,8 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
   out[0] = o, out[1] = oa, out[2] = ob;
 }
 
-/* For the messages about calls of what has the product in its body. */
+/* Marks the inner dimension, for messages about calls of functions that contain
+   the product. */
 static void mark_matmul_inner(Checker *c, Type *left) {
   const Shape *s = shape_norm(c, ty_norm(c, left)->shape);
   DimVar *v = dim_as_var(s->axes[s->len - 1].dim);
@@ -245,7 +247,7 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
                         e->span);
   if (id == PRIM_AND || id == PRIM_OR)
     app->checker_data =
-        types[1]; /* whether its right side is run is known later */
+        types[1]; /* only known later whether the right side always runs */
   return app;
 }
 

@@ -1,9 +1,10 @@
-/* What a condition says of sizes, where it holds and where it does not. */
+/* Path conditions: what the condition of an `if` says about sizes, where it
+   holds and where it does not. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-/* d != 0: at one end of what d can be, it is an inequality. */
+/* d != 0 becomes an inequality if d is known to have one sign. */
 static void assume_ne(Checker *c, Dim *d) {
   Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
   if (assumption_check_le(c, zero, d) == ENTAILED) {
@@ -50,14 +51,14 @@ void assumption_add_comparison(Checker *c, BinOp op, Dim *a, Dim *b,
   }
 }
 
-/* The name of a condition says what it was bound to. */
+/* Replaces the name of a condition by its bound expression. */
 static Expr *resolve_condition(Expr *cond) {
   while (cond->kind == EX_ID && cond->binding && cond->binding->value)
     cond = cond->binding->value;
   return cond;
 }
 
-/* Does it compare sizes, or indices? */
+/* True if the condition compares sizes or indices. */
 static bool condition_on_sizes(Checker *c, Expr *cond) {
   cond = resolve_condition(cond);
   if (cond->kind == EX_APP && cond->arg_count == 1)
@@ -80,7 +81,7 @@ static void assume_inexpressible(Checker *c, Expr *cond) {
     assumption_add_inexpressible(c);
 }
 
-/* One of two: where the first cannot be, the second is a fact. */
+/* Assumes a disjunction: if one side is impossible, the other is assumed. */
 static void assume_either(Checker *c, Expr *cond, Core *core, bool holds) {
   Assumption *saved = c->assumptions;
   condition_assume(c, cond->arg[0], core, holds);

@@ -1,5 +1,5 @@
-/* Patterns: what they bind, and what they ask of the type they are matched
- * with. */
+/* Patterns: the variables that they bind, and the type of value that they
+   require. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -112,8 +112,8 @@ static bool has_label(const Type *t, const Sym *label) {
   return false;
 }
 
-/* True if the pattern and a record whose fields are all known agree in their
- * labels, or nothing can be said; else an error. */
+/* True if the labels of the pattern and of a completely known record agree, or
+   if the record is not completely known.  Otherwise reports an error. */
 static bool check_record_labels(Checker *c, Pat *p, Type *type,
                                 Type *expected) {
   Type *t = ty_norm(c, type);
@@ -174,7 +174,7 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   return cp;
 }
 
-/* [b, h, ...s] against a shape value: each item is a size that is known. */
+/* [b, h, ...s] matches a shape value: each item becomes a known size. */
 static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
   CorePat *cp = corepat_new(c, CP_SHAPE, p->span);
   cp->arg_count = p->arg_count;

@@ -1,15 +1,15 @@
 /* Polymorphic recursion.  A function whose parameters and result are annotated
- * may call itself at other sizes and types than its own (Mycroft 1984): inside,
- * it is used by what its annotation says.  Its own scheme is known when its
- * body is; then each such use is made one of that scheme, and what the scheme
- * demands beyond the annotation is proved there, under the scheme's own
- * conditions. */
+   may call itself at other sizes and types (Mycroft 1984).  Inside its
+   definition, its annotation is its type.  Once the body is checked, its scheme
+   is known, and each such use becomes an instance of the scheme.  Constraints
+   of the scheme that the annotation does not contain are proved there, assuming
+   the scheme's own constraints. */
 #include "typecheck/internal.h"
 
 typedef struct PolyrecUse {
   Binding *binding;
   Core *core;
-  Map substitution; /* variable of the annotation -> what it stands for */
+  Map substitution; /* maps variables of the annotation to their instances */
   Assumption *facts;
   Origin *origin;
 } PolyrecUse;
@@ -23,7 +23,7 @@ bool clause_is_annotated(const Clause *k) {
   return k->result != NULL;
 }
 
-/* What an annotation has just named belongs to its scheme. */
+/* Variables that an annotation has just named belong to its scheme. */
 static void make_generic(Checker *c, Scope *s) {
   DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
   if (v && v->level >= c->level)
@@ -36,7 +36,8 @@ static void make_generic(Checker *c, Scope *s) {
     s->tyvar->level = LEVEL_GENERIC;
 }
 
-typedef struct UnsolvedVars { /* of the type: what is neither named nor known */
+typedef struct UnsolvedVars { /* variables of the type that are neither named
+                                 nor solved */
   Checker *c;
   bool any;
 } UnsolvedVars;
@@ -75,8 +76,8 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   annot_givens(c, k->given, ANNOT_PARAM, false);
   Scope *named = c->scope;
   Type *t = annot_type(c, k->result, ANNOT_RESULT);
-  c->typed_holes.len = holes_before; /* they are met again, and solved */
-  bool closed = c->scope == named;   /* the result names no size of its own */
+  c->typed_holes.len = holes_before; /* they are read and solved again */
+  bool closed = c->scope == named;   /* the result introduces no size */
   c->collected_givens = outer;
   c->scope = mark;
   if (c->diags->errors > errors || !closed || named == mark)
@@ -121,13 +122,13 @@ void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o) {
   VEC_PUSH(c->arena, b->group->polyrec_uses, use);
 }
 
-/* ---- the same variables, in the annotation and in the scheme ---- */
+/* ---- matching variables of the annotation and the scheme ---- */
 
 typedef struct VarPairing {
-  Map *by_name; /* being read: name -> variable */
-  Map *map;     /* being made: variable of the scheme -> what it stands for */
+  Map *by_name; /* phase 1: maps names to variables */
+  Map *map;     /* phase 2: maps variables of the scheme to instances */
   const Map *use;
-  bool class_mismatch; /* an element type is not of the class that is wanted */
+  bool class_mismatch; /* an element type is not in the required class */
 } VarPairing;
 
 static void pair_var(VarPairing *p, Sym *name, void *var) {
@@ -166,7 +167,7 @@ static void pair_shape(void *p, ShapeVar *v) {
     pair_var(p, v->name, v);
 }
 
-/* Sizes, shapes and element types have names apart. */
+/* Sizes, shapes and element types have separate namespaces. */
 static bool pair_all(Checker *c, Scheme *own, const PolyrecUse *use, Map *map) {
   bool fits = true;
   for (int kind = 0; kind < 3; kind++) {
@@ -186,7 +187,7 @@ static bool pair_all(Checker *c, Scheme *own, const PolyrecUse *use, Map *map) {
   return fits;
 }
 
-/* The conditions of the scheme hold in its body. */
+/* Assumes the constraints of the scheme in its body. */
 static void assume_givens(Checker *c, const Scheme *s) {
   for (uint32_t i = 0; i < s->given_count; i++) {
     const Constraint *k = s->given[i];

@@ -1,9 +1,10 @@
-/* The schemes of primitives and of conversions, read from their text when they
- * are first asked for. */
+/* Type schemes of primitives and conversions.  They are parsed from their text
+   at their first use. */
 #include "typecheck/internal.h"
 
-/* Integer arithmetic tracks sizes: the result's term is made of the terms of
- * the arguments.  Division is left to the operator, which knows its divisor. */
+/* Integer arithmetic tracks singletons: the result's term is computed from
+   those of the arguments.  The operator handles division, since it knows the
+   divisor. */
 static void track_singletons(Checker *c, PrimId id, Type *t) {
   Dim *x[2] = {NULL, NULL};
   int n = 0;

@@ -1,5 +1,5 @@
-/* What the checker hands to diagnose/, which writes the messages: what is
- * refuted, and what may have been meant. */
+/* Interface to diagnose/, which writes the messages: refuted constraints and
+   type errors, and suggested corrections. */
 #ifndef AXON_TYPECHECK_REFUTATION_H
 #define AXON_TYPECHECK_REFUTATION_H
 
@@ -7,8 +7,8 @@
 
 typedef enum RefutationKind {
   REFUTED_CONSTRAINT, /* constraint, with its origin */
-  REFUTED_TYPES,      /* types: one does not fit where the other is expected */
-  REFUTED_RANGE,      /* range: the indices of a `for` have no known range */
+  REFUTED_TYPES,      /* types: the actual type does not fit the expected one */
+  REFUTED_RANGE,      /* range: the range of a `for` index is unknown */
 } RefutationKind;
 
 struct Refutation {
@@ -22,7 +22,7 @@ struct Refutation {
     struct {
       const ForScope *scope;
       const Expr *expr;      /* the `for` */
-      uint32_t first_access; /* accesses from this one on are in its body */
+      uint32_t first_access; /* accesses from this index on are in its body */
     } range;
   };
 };
@@ -36,13 +36,14 @@ typedef enum SuggestionKind {
   SUGGEST_LABEL,        /* args: the argument; type: the function */
   SUGGEST_FOREIGN,      /* word: of another language */
   SUGGEST_TEXT,         /* text instead of the span */
-  SUGGEST_TUPLE,        /* of the args, which stand in order, one tuple */
-  SUGGEST_LABELS_FIRST, /* args since `first` before the others */
+  SUGGEST_TUPLE,        /* puts args, which are in order, into one tuple */
+  SUGGEST_LABELS_FIRST, /* moves args from `first` on before the others */
 } SuggestionKind;
 
-struct Suggestion { /* a way out, added to a message as help and fix-it */
+struct Suggestion { /* a suggested correction, added to a message as help and
+                       fix-it */
   SuggestionKind kind;
-  Span span; /* of the name alone, or of what the text replaces */
+  Span span; /* the name, or the text to replace */
   Sym *module, *name;
   Type *type;
   const ForeignWord *word;

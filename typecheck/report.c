@@ -1,5 +1,5 @@
-/* Errors and warnings of the checker.  Those that need more than their text are
- * written by diagnose/, which the host names. */
+/* Errors and warnings of the checker.  Messages that need more than their text
+   are written by diagnose/, which the host supplies as callbacks. */
 #include "typecheck/types.h"
 
 static Diag *add_diag(Checker *c, bool error, uint16_t code, Span span,

@@ -1,14 +1,16 @@
-/* Conditions that only the running program can tell become CORE_CHECKs.
+/* Run-time checks: constraints that only the running program can decide become
+ * CORE_CHECKs.  Main entry points: runtime_checks_claim and
+ * runtime_checks_insert.
  *
- * A constraint belongs to the innermost expression that has brought it about:
- * that expression claims it when it has been inferred.  Which constraints stay
- * open is known later, so the tests are put in at the end, before it is
- * collected what a function needs to be told.  Those of an operation come
- * after its operands and before it is run; others (an annotation, a branch)
- * come after the value is there. */
+ * A constraint belongs to the innermost expression that caused it; that
+ * expression claims it once it is inferred.  Which constraints stay undecided
+ * is known later.  So the checks are inserted at the end, before implicit
+ * parameters are collected.  Checks of an operation run after its operands and
+ * before the operation.  Others (of an annotation or a branch) run after the
+ * value is computed. */
 #include "typecheck/solver.h"
 
-/* What a value is made by, without the names for its sizes. */
+/* The expression without unpacking of its sizes. */
 static Core *strip_unpacks(Core *core) {
   while (core->kind == CORE_UNPACK)
     core = core->items[0];
@@ -16,7 +18,7 @@ static Core *strip_unpacks(Core *core) {
 }
 
 static bool
-is_short_circuit(const Core *core) { /* && and ||: no need of both sides */
+is_short_circuit(const Core *core) { /* && and ||: the right side may not run */
   return core->items[0]->kind == CORE_PRIM && !core->flag &&
          (core->items[0]->prim == PRIM_AND || core->items[0]->prim == PRIM_OR);
 }
@@ -27,7 +29,7 @@ static bool has_operands(const Core *core) {
          core->kind == CORE_LIST;
 }
 
-/* Functions, and names that stand for them, are not yet at work. */
+/* False for functions and names, which do not execute anything yet. */
 static bool can_claim(const Core *core) {
   return core->kind != CORE_VAR && core->kind != CORE_PRIM &&
          core->kind != CORE_TAPP && core->kind != CORE_LAM &&
@@ -79,7 +81,7 @@ static bool has_unknown(Checker *c, Dim *d) {
   return dim_has_unknown(dim_resolve(c->dims, d));
 }
 
-/* The message that it would have had; NULL when there is none. */
+/* The message of the constraint as an error; NULL if there is none. */
 static const Diag *diagnostic_for(Checker *c, Constraint *k) {
   Diags quiet, *saved = c->diags;
   diags_init(&quiet, c->arena);
@@ -93,7 +95,8 @@ static CheckKind check_kind_of(ConstraintKind kind) {
   return kind == CN_DIM_EQ ? CHECK_EQ : kind == CN_DIM_LE ? CHECK_LE : CHECK_NE;
 }
 
-/* An implication holds wherever its conditions do not. */
+/* Adds the conditions of an implication: the check applies only if they
+   hold. */
 static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
   uint32_t n = 0;
   for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
@@ -113,9 +116,9 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
 static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->check_inserted = true;
   if (k->sufficient_only)
-    return false; /* each access is seen to where it is run */
+    return false; /* accesses are checked when they run */
   if (!constraint_is_size(k))
-    return false; /* the operation itself will see */
+    return false; /* the operation checks it itself */
   if (has_unknown(c, k->left) || has_unknown(c, k->right))
     return false;
   for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
@@ -147,7 +150,7 @@ static Core *build_check(Checker *c, Core *site, bool after, uint32_t from) {
   return check->check_count ? check : NULL;
 }
 
-typedef struct Operands { /* what is run before the tests, in order */
+typedef struct Operands { /* evaluated before the checks, in order */
   Var **vars;
   Core **values;
   uint32_t count;
@@ -186,7 +189,7 @@ static Core *check_after_value(Checker *c, Core *value, Core *check) {
   return core_let(c, v, value, check);
 }
 
-/* The expression stays at its address: others refer to it. */
+/* The expression keeps its address, since others refer to it. */
 static void insert_checks_at(Checker *c, Core *site, uint32_t from) {
   Core *before = build_check(c, site, false, from);
   Core *after = build_check(c, site, true, from);

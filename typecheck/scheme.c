@@ -1,4 +1,5 @@
-/* Instantiation and generalisation of schemes. */
+/* Instantiation and generalization of type schemes.  Main entry points:
+   scheme_generalize and scheme_instantiate. */
 #include "typecheck/internal.h"
 
 /* ---- instantiation ---- */
@@ -67,7 +68,7 @@ static bool bounds_packed_size(const Constraint *k) {
   return v && dim_var_is_packed(v);
 }
 
-/* One that a body of the user's has brought about remembers where. */
+/* If the constraint arose in a user's body, its origin there is kept. */
 static Origin *origin_of_given(TypeMapper *copy, const Origin *at,
                                Origin *inner, Map *substitution) {
   Checker *c = copy->c;
@@ -83,7 +84,7 @@ static Origin *origin_of_given(TypeMapper *copy, const Origin *at,
   return o;
 }
 
-/* What a scheme demands, of the copies of its variables. */
+/* Adds the given constraints of a scheme for a copy of its variables. */
 static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
   Checker *c = copy->c;
   Map *substitution = s->given_count ? NEW(c->arena, Map) : NULL;
@@ -93,7 +94,8 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
     Origin *o = origin_of_given(copy, at, s->given[i]->origin, substitution);
     *substitution = copy->map;
     k->origin = o;
-    if (bounds_packed_size(k)) { /* filter's ?m <= n: known, not demanded */
+    if (bounds_packed_size(
+            k)) { /* such as filter's ?m <= n: assumed, not required */
       assumption_add_unconditional(c, dim_sub(c->dims, k->right, k->left),
                                    k->kind == CN_DIM_EQ);
       continue;
@@ -171,7 +173,7 @@ Scheme *scheme_mono(Checker *c, Type *t) {
 typedef struct Generalizer {
   Checker *c;
   bool quantified;  /* something was quantified */
-  bool existential; /* a data size of this level */
+  bool existential; /* an existential size of this level */
   bool index;
   bool local; /* mentions a variable above the level */
 } Generalizer;
@@ -241,8 +243,8 @@ static void classify_shape(void *arg, ShapeVar *v) {
   g->local |= v->level > g->c->level;
 }
 
-/* Replaces its for-indices by their worst case; false if it cannot, or if
- * that asks for what no sizes satisfy although the condition may hold. */
+/* Eliminates `for` indices.  Returns false if that is impossible, or if no
+   sizes satisfy the result although the original constraint may hold. */
 static bool eliminate_for_indices(Checker *c, Constraint *k) {
   Constraint eliminated;
   bool exact;
@@ -257,8 +259,8 @@ static bool eliminate_for_indices(Checker *c, Constraint *k) {
   return true;
 }
 
-/* right - left where they are sizes, else NULL; an equivalent that is simple
- * and divides as little as can be. */
+/* right - left for sizes, otherwise NULL.  Returns an equivalent form that is
+   simple and has few divisions. */
 static Dim *constraint_slack(Checker *c, const Constraint *k) {
   if (!constraint_is_size(k))
     return NULL;
@@ -269,7 +271,7 @@ static Dim *constraint_slack(Checker *c, const Constraint *k) {
 
 typedef struct DivisorsPositive {
   Checker *c;
-  bool any, all; /* divisors; each of them is known to be at least 1 */
+  bool any, all; /* divisors; all are known to be at least 1 */
 } DivisorsPositive;
 
 static void note_divisor_positive(void *arg, Dim *divisor) {
@@ -291,7 +293,7 @@ static bool has_assumption(Checker *c, const Assumption *assumptions,
   return false;
 }
 
-/* o has no conditions but those of k. */
+/* True if every condition of o is also a condition of k. */
 static bool applies_where(Checker *c, const Constraint *o,
                           const Constraint *k) {
   for (const Assumption *f = o->assumptions; f; f = f->outer)
@@ -301,9 +303,9 @@ static bool applies_where(Checker *c, const Constraint *o,
   return true;
 }
 
-/* Adds those of the gaps that divide by nothing; or those that do, but by what
- * is known to be at least 1: the solver takes that for granted, so that it
- * would follow from what divides. */
+/* Adds slacks without divisions, and slacks whose divisors are known to be at
+   least 1.  The solver assumes that of all divisors; with other slacks it would
+   prove that from the division itself. */
 static void add_slacks(Checker *c, Constraint *const *others,
                        Dim *const *slacks, uint32_t count, uint32_t self,
                        bool dividing) {
@@ -327,7 +329,7 @@ static bool is_entailed(Checker *c, const Constraint *k, Dim *d) {
   return assumption_loaded_entails(c, d, k->kind == CN_DIM_EQ);
 }
 
-/* Does one before it say the same? */
+/* True if an earlier constraint is equal. */
 static bool is_duplicate(const Constraint *k, Constraint *const *others,
                          Dim *const *slacks, uint32_t self) {
   for (uint32_t i = 0; i < self; i++)
@@ -338,7 +340,7 @@ static bool is_duplicate(const Constraint *k, Constraint *const *others,
   return false;
 }
 
-/* By the others, gaps[i] being constraint_slack(others[i]). */
+/* True if the others imply k. slacks[i] is constraint_slack(others[i]). */
 static bool is_implied_by_others(Checker *c, Constraint *k, Constraint **others,
                                  Dim *const *slacks, uint32_t count,
                                  uint32_t self) {
@@ -362,11 +364,11 @@ static bool has_symbolic_divisor(Checker *c, const Dim *d) {
 
 enum {
   MAX_FULL_EFFORT_CONSTRAINTS = 16
-}; /* constraints that get the solver's whole effort */
+}; /* number of constraints that are tested with full effort */
 
-/* Drops what others imply; of equals the first one stays.  Most have no
- * conditions and divide by constants alone: they are all facts at once, but
- * for the one that is asked about. */
+/* Drops implied constraints.  Of equal ones the first stays.  Most have no
+   conditions and divide only by constants; those are all assumed together,
+   except the tested one. */
 static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
                          uint32_t count) {
   uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
@@ -448,8 +450,8 @@ static bool shape_var_occurs(Checker *c, ShapeVar *v, Constraint **all,
   return s.found;
 }
 
-/* join(join(s, t), u) is join(s, t, u): an argument that another join defines
- * is replaced by that one's arguments. */
+/* Flattens broadcasts: join(join(s, t), u) becomes join(s, t, u).  An argument
+   that another broadcast defines is replaced by that one's arguments. */
 static void flatten_broadcasts(Checker *c, Constraint **all, uint32_t count,
                                uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
@@ -482,7 +484,7 @@ static void flatten_broadcasts(Checker *c, Constraint **all, uint32_t count,
       }
     }
     if (used && !shape_var_occurs(c, v, all, count, i, n_types, types))
-      all[i] = NULL; /* the larger join implies it */
+      all[i] = NULL; /* the larger broadcast implies it */
   }
 }
 
@@ -510,8 +512,8 @@ static bool broadcasts_all_of(Checker *c, const Constraint *k,
   return true;
 }
 
-/* What joins and is not looked at says no more than another that joins as much
- * and holds without its conditions. */
+/* Drops a broadcast whose result is unused if another one broadcasts at least
+   the same shapes under no further conditions. */
 static void drop_broadcasts(Checker *c, Constraint **all, uint32_t count,
                             uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
@@ -529,7 +531,7 @@ static void drop_broadcasts(Checker *c, Constraint **all, uint32_t count,
   }
 }
 
-/* keep(w, t) where w is mentioned nowhere else can always be met. */
+/* keep(w, t) can always be satisfied if w is mentioned nowhere else. */
 static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
                        uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
@@ -548,7 +550,7 @@ static void note_local(void *arg, DimVar *v) {
   g->local |= v->level > g->c->level;
 }
 
-/* f follows from the others. */
+/* True if the other conditions imply f. */
 static bool is_redundant_condition(Checker *c, const Assumption *all,
                                    const Assumption *f) {
   if (f->eq || f->ne)
@@ -562,7 +564,7 @@ static bool is_redundant_condition(Checker *c, const Assumption *all,
   return dim_entailed(c->solver, dim_resolve(c->dims, f->dim), false);
 }
 
-/* Its conditions, each once, are those of its branch alone. */
+/* Keeps only the conditions of its own branch, each once. */
 static void simplify_conditions(Checker *c, Constraint *k) {
   Assumption *kept = NULL;
   for (Assumption *f = k->assumptions; f; f = f->outer) {
@@ -593,7 +595,8 @@ static bool is_unknown(Checker *c, Dim *d) {
   return dim_has_unknown(dim_resolve(c->dims, d));
 }
 
-/* Of a size that was forgotten no caller can see to anything. */
+/* True if the constraint mentions a forgotten size: callers cannot satisfy
+   it. */
 static bool mentions_unknown(Checker *c, const Constraint *k) {
   if (!constraint_is_size(k))
     return false;
@@ -605,7 +608,8 @@ static bool mentions_unknown(Checker *c, const Constraint *k) {
   return false;
 }
 
-/* Takes from pending what mentions a variable above the level. */
+/* Removes the constraints from pending that mention a variable above the
+   level. */
 static Constraint **extract_constraints(Checker *c, uint32_t mark,
                                         uint32_t *count, uint32_t n_types,
                                         Type *const *types) {
@@ -657,7 +661,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
   return taken.at;
 }
 
-/* An axis of which only the number is known becomes a size. */
+/* A shape variable of rank 1 becomes a size. */
 static void solve_single_axis(void *arg, ShapeVar *v) {
   Checker *c = arg;
   if (v->fixed_rank != 1 || v->skolem || v->solution || v->level <= c->level)
@@ -672,7 +676,7 @@ static void note_generic_existential(void *arg, DimVar *v) {
     *(bool *)arg = true;
 }
 
-/* What is known of a size that each call brings into being goes with it. */
+/* Adds the assumptions about existential sizes of each call. */
 static void extract_existential_assumptions(Checker *c, Constraint ***given,
                                             uint32_t *count) {
   for (uint32_t i = 0; i < c->existential_assumptions.len; i++) {
@@ -695,7 +699,7 @@ static void extract_existential_assumptions(Checker *c, Constraint ***given,
   }
 }
 
-/* The constraints of a scheme. */
+/* The given constraints of a scheme. */
 typedef struct GivenList {
   Constraint **at;
   uint32_t count;
@@ -713,7 +717,7 @@ static Dim *cancel_exact_divisions(TypeMapper *copy, Dim *d) {
   return d;
 }
 
-/* Where h divides n, types and the other constraints say n, not h*(n/h). */
+/* If h divides n, types and other constraints contain n instead of h*(n/h). */
 static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
                                             uint32_t n, Type **types) {
   TypeMapper copy = {.c = c, .size = cancel_exact_divisions, .arg = given};

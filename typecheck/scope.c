@@ -24,8 +24,8 @@ static void end_scope_block(Checker *c, Scope *last) {
   last->block_outer = s;
 }
 
-/* Of very many names, as in a large group of functions, most are passed over
- * in blocks. */
+/* Scopes with very many names, such as large binding groups, are divided into
+   blocks, so that lookup skips most of them. */
 Scope *scope_push(Checker *c, Sym *name, Binding *b) {
   Scope *s = NEW(c->arena, Scope);
   s->outer = c->scope;
@@ -57,7 +57,7 @@ Module *module_new(Checker *c, Sym *name) {
   return m;
 }
 
-/* Gives a name in the module being checked; checker_undo takes it back. */
+/* Defines a name in the current module; module_undo reverts it. */
 void module_define(Checker *c, Sym *name, Binding *b) {
   Module *m = c->module;
   VEC_PUSH(c->arena, m->journal,

@@ -1,6 +1,6 @@
-/* What a function asks of its callers, in few words: of the constraints that
- * become part of its type some say together what one can, some are several,
- * and where one says that a division is exact, the others need not divide. */
+/* Simplifies the constraints of a function's type.  Merges constraints, splits
+   one into simpler ones, and removes divisions that another constraint states
+   to be exact.  Main entry point: givens_simplify. */
 #include "typecheck/solver.h"
 
 static Dim *slack(Checker *c, const Constraint *k) {
@@ -11,7 +11,7 @@ static bool is_size_relation(const Constraint *k) {
   return k && (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE);
 }
 
-/* k with another difference of its sides. */
+/* Sets the difference of the sides of k. */
 static void set_slack(Checker *c, Constraint *k, Dim *d) {
   dim_split_signs(c->dims, d, &k->right, &k->left);
 }
@@ -48,7 +48,7 @@ static bool is_given_ge0(void *arg, Dim *d) {
   return false;
 }
 
-/* n*m == 2*(n/2) * 3*(m/3), 1 <= n*m, max(n, m) <= k. */
+/* Splits n*m == 2*(n/2) * 3*(m/3), 1 <= n*m, or max(n, m) <= k. */
 static void split_given(Checker *c, Constraints *all, uint32_t at) {
   Constraint *k = all->at[at];
   FloorDivision parts[DIM_MAX_FACTORS];
@@ -68,7 +68,7 @@ static void split_given(Checker *c, Constraints *all, uint32_t at) {
 
 /* ---- divisibilities ---- */
 
-/* It holds without conditions that a division is exact. */
+/* True if k states unconditionally that a division is exact. */
 static bool is_exact(const Constraint *k) {
   return k && k->kind == CN_DIM_EQ && !k->assumptions && !k->sufficient_only &&
          k->divisibility;
@@ -95,9 +95,10 @@ static int64_t gcd(int64_t a, int64_t b) {
   return b ? gcd(b, a % b) : a;
 }
 
-/* q % p == 0 and (q/r) % s == 0 are one where r divides p, as q/r is exact
- * then, and where p divides s and is at least r: what q leaves by r*s is then
- * less than r, and a multiple of p. */
+/* Merges q % p == 0 and (q/r) % s == 0 to q % lcm(p, r*s) == 0.  This is
+   correct if r divides p, since q/r is then exact.  It is also correct if p
+   divides s and p is at least r: the remainder of q by r*s is then less than r
+   and a multiple of p. */
 static bool merge_divisibility_facts(Checker *c, Constraint *k,
                                      const DivisibilityFact *a,
                                      const DivisibilityFact *b) {
@@ -121,11 +122,11 @@ static void merge_divisibilities(Checker *c, Constraints *all) {
       if (i != j && as_divisibility_fact(c, all->at[j], &b) &&
           merge_divisibility_facts(c, all->at[i], &a, &b)) {
         all->at[j] = NULL;
-        j = UINT32_MAX; /* once more, as it says more now */
+        j = UINT32_MAX; /* restart, since k now says more */
       }
 }
 
-/* Those that are exact stand in no other as quotients. */
+/* Removes quotients that are exact from the other constraints. */
 static void eliminate_exact_division(Checker *c, Constraints *all,
                                      uint32_t by) {
   Dim *num = dim_resolve(c->dims, all->at[by]->left);
@@ -160,7 +161,7 @@ void givens_simplify(Checker *c, Constraints *all) {
 
 /* ---- as they are read ---- */
 
-/* b*784 == b*d is 784 == d. */
+/* b*784 == b*d becomes 784 == d. */
 static void normalize_equation(Checker *c, Constraint *k) {
   Dim *left = dim_resolve(c->dims, k->left);
   Dim *right = dim_resolve(c->dims, k->right);

@@ -1,13 +1,14 @@
-/* Whether the sizes that a function's annotations name can be found from what
- * it is given.  Each axis is an equation: one that is linear in a name, with
- * everything else known, gives that name. */
+/* Checks that the arguments of a function determine the sizes that its
+   annotations name.  Each axis is an equation.  If it is linear in one name and
+   everything else is known, it determines that name.  Main entry point:
+   check_sizes_determined. */
 #include "typecheck/internal.h"
 
 typedef struct KnownSizes {
   Checker *c;
   VEC(Dim *) axes; /* of the parameters */
-  Map known;       /* DimVar -> itself */
-  bool all_known;  /* of the last look */
+  Map known;       /* set of DimVars */
+  bool all_known;  /* result of the last test */
 } KnownSizes;
 
 static void collect_shape_axes(KnownSizes *f, const Shape *s0) {
@@ -86,7 +87,8 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
     return;
   KnownSizes f = {.c = c};
   map_init(&f.known, c->arena);
-  for (const Scope *s = until; s; s = s->outer) { /* of functions outside */
+  for (const Scope *s = until; s;
+       s = s->outer) { /* names of surrounding functions */
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (v)
       map_put(&f.known, v, v);

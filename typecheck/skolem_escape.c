@@ -1,7 +1,7 @@
-/* What only the body of a function knows, a size that data decides there, does
- * not get into the types of its parameters: callers could not see to it.  The
- * parameter keeps a size of its own, and that the two are equal is left to the
- * running program. */
+/* Skolem escape: an existential size of a function body must not become part of
+   a parameter's type, since callers could not supply it.  Instead the parameter
+   gets a new size, and a run-time check tests that both are equal.  Main entry
+   points: skolem_escapes and skolem_bind_shape. */
 #include "typecheck/solver.h"
 
 typedef struct VarSearch {
@@ -26,8 +26,8 @@ static void match_dim(void *arg, DimVar *v) {
   o->found |= v == o->dim;
 }
 
-/* Sizes from this number on were named in the body of the function of which it
- * is a parameter's; UINT32_MAX: it is none's. */
+/* Sizes from this id on were introduced in the body of the function whose
+   parameter it belongs to.  UINT32_MAX if it belongs to no parameter. */
 static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
   TypeVisitor visit = {
       .ty = match_ty, .shape = match_shape, .dim = match_dim, .arg = o, .c = c};
@@ -61,7 +61,7 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
   return in.found;
 }
 
-/* Without looking at the parameters: is it of no body at all? */
+/* Quick test without the parameters: true if no size is from a body. */
 static bool mentions_no_body_size(Checker *c, Dim *d) {
   return !c->params.len ||
          c->last_existential_id < c->params.at[0].first_body_size ||
@@ -99,7 +99,7 @@ static Shape *replace_body_sizes(Checker *c, uint32_t from, Shape *s0,
   return replaced ? replaced : s0;
 }
 
-/* After the parameter was given the sizes of its own. */
+/* Call after the parameter got its new sizes. */
 static void require_same_axes(Checker *c, const Shape *replaced, Shape *s0,
                               Origin *o) {
   const Shape *s = shape_norm(c, s0);

@@ -1,5 +1,6 @@
-/* Constraints: solved as soon as they can be, else kept until more is known.
- * Three outcomes: proved, refuted (a diagnostic), open. */
+/* Solves constraints immediately if possible, otherwise keeps them until more
+   is known.  Main entry points: add_constraint and solve_residual.  A
+   constraint is entailed, contradicted (a diagnostic), or undecided. */
 #include "typecheck/solver.h"
 
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
@@ -39,7 +40,7 @@ static Verdict solve_constraint(Checker *c, Constraint *k) {
   return UNDECIDED;
 }
 
-/* An equality of sizes none of which can still change. */
+/* True for an equation of sizes without unsolved variables. */
 static bool has_no_metas(Checker *c, Constraint *k) {
   if (!constraint_is_size(k))
     return false;
@@ -47,25 +48,26 @@ static bool has_no_metas(Checker *c, Constraint *k) {
   return !l.meta && !r.meta;
 }
 
-/* An equality between sizes that data decides is checked when it runs, and
- * known from there on. */
+/* An equation between existential sizes becomes a run-time check, and an
+   assumption after it. */
 static void defer_to_run_time(Checker *c, Constraint *k) {
   k->solved = true;
   VEC_PUSH(c->arena, c->residual, k);
   if (!constraint_is_size(k))
-    return; /* of shapes: the operation itself will see */
+    return; /* shapes: the operation checks them itself */
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||
       k->control_region != c->control_region ||
       !assumption_in_scope(c->assumptions, k->assumptions))
-    return; /* no test will have made sure of it */
+    return; /* no check will have established it */
   if (k->kind == CN_DIM_EQ)
     assumption_add_unconditional(c, dim_sub(c->dims, k->left, k->right), true);
   else if (k->kind == CN_DIM_LE && !l.index && !r.index)
     assumption_add_unconditional(c, dim_sub(c->dims, k->right, k->left), false);
 }
 
-/* What remains open although everything in it is final. */
+/* Decides about a constraint that is still undecided although all its variables
+   are final. */
 static void finalize_constraint(Checker *c, Constraint *k) {
   FloorDivision parts[DIM_MAX_FACTORS];
   bool is_divisible = k->divisibility || constraint_as_divisibility(c, k) ||
@@ -76,7 +78,7 @@ static void finalize_constraint(Checker *c, Constraint *k) {
   if (when.skolem || when.meta || when.index)
     return;
   if (is_divisible && (skolem || l.meta || r.meta))
-    return; /* that it comes out even is for the callers to see to */
+    return; /* callers have to ensure that the division is exact */
   if (skolem && !l.existential && !r.existential && !l.index && !r.index &&
       !l.unknown && !r.unknown && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
@@ -84,26 +86,26 @@ static void finalize_constraint(Checker *c, Constraint *k) {
     assumption_load(c, k->assumptions);
     bool counterexample =
         dim_counterexample(c->solver, dim_resolve(c->dims, d), true, &ignored);
-    if (counterexample) { /* an annotation promises every size */
+    if (counterexample) { /* an annotation promises all sizes */
       k->solved = true;
       report_constraint(c, k);
       return;
     }
   }
   if (skolem || l.index || r.index)
-    return; /* it becomes a `given` of the function's type */
+    return; /* becomes a `given` constraint of the function's type */
   defer_to_run_time(c, k);
 }
 
-/* Sizes are left to the solver. */
+/* For shapes only; the solver handles sizes. */
 static bool is_vacuous_shape_constraint(Checker *c, Constraint *k) {
   return (k->kind == CN_BROADCAST || k->kind == CN_SHAPE_EQ ||
           k->kind == CN_KEEP) &&
          constraint_is_vacuous(c, k);
 }
 
-/* What was demanded before it is seen to, by callers or a check: where that
- * and its conditions exclude each other, it is never run. */
+/* True if the conditions contradict earlier constraints, which callers or
+   checks ensure.  The code then never runs. */
 static bool is_unreachable(Checker *c, const Constraint *k) {
   if (!assumption_has_condition(k->assumptions))
     return false;
@@ -137,11 +139,11 @@ static void try_constraint(Checker *c, Constraint *k) {
   uint32_t level = c->level;
   c->current_constraint = k;
   c->assumptions = k->assumptions;
-  c->level = k->level; /* what it brings into being belongs where it does */
+  c->level = k->level; /* derived constraints belong to the same level */
   Verdict v =
       is_vacuous_shape_constraint(c, k) ? ENTAILED : solve_constraint(c, k);
   if (assumptions !=
-      k->assumptions) /* else it stays known what will have been checked */
+      k->assumptions) /* otherwise assume what will have been checked */
     c->assumptions = assumptions;
   c->level = level;
   c->current_constraint = outer;
@@ -177,10 +179,9 @@ static void init_constraint_site(Checker *c, Constraint *k) {
   c->max_unclaimed += !k->site;
 }
 
-/* What else this shape is already said to be, the other side must be, too:
- * all of one shape's leading axes are one size.  What that comes to is not
- * compared with the same constraint again: of x == y, x == z is y == z, and
- * that x == z. */
+/* If pending constraints define the same shape, unifies their other sides: all
+   leading axes of one shape are one size.  The result is not compared with the
+   same constraint again: x == y and x == z give y == z only once. */
 static bool unify_with_pending(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *o = c->pending.at[i];
@@ -188,7 +189,7 @@ static bool unify_with_pending(Checker *c, Constraint *k) {
         o == c->current_constraint ||
         !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
-    Shape *x, *y; /* what each says besides the side that they share */
+    Shape *x, *y; /* the sides that are not shared */
     if (shape_equal(c, o->a, k->a))
       x = shape_norm(c, o->b), y = shape_norm(c, k->b);
     else if (shape_equal(c, o->a, k->b))
@@ -207,7 +208,7 @@ static bool unify_with_pending(Checker *c, Constraint *k) {
         (x->axes[x->len - 1].tag != SHAPE_SPLICE) ==
             (y->axes[y->len - 1].tag != SHAPE_SPLICE);
     if (!alike)
-      continue; /* nothing can be learnt before the rank is known */
+      continue; /* nothing follows before the rank is known */
     o->being_compared = true;
     if (!unify_shape(c, x, y, k->origin))
       report_shapes(c, k->a, k->b, k->origin);
@@ -225,7 +226,7 @@ void add_constraint(Checker *c, Constraint k0) {
   init_constraint_site(c, k);
   if (k->kind == CN_SHAPE_EQ && unify_with_pending(c, k))
     return;
-  if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
+  if (k->kind == CN_SHAPE_EQ) { /* unify_shape has already tried */
     pending_add(c, k);
     return;
   }
@@ -294,7 +295,7 @@ void solve_residual(Checker *c) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
     if (!k->solved && !k->is_given && c->residual.len)
-      try_constraint(c, k); /* with what will have been tested */
+      try_constraint(c, k); /* assume what will have been checked */
     if (!k->solved && !k->is_given)
       defer_to_run_time(c, k);
   }

@@ -1,15 +1,16 @@
-/* Constraints on whole shapes: joins of axes that broadcast, axes that keep,
- * equal shapes. */
+/* Solves constraints on complete shapes: broadcasts (join), kept axes (keep),
+   and equal shapes. */
 #include "typecheck/solver.h"
 
 typedef struct BroadcastState {
-  Shape **args; /* normalised; what is left of each */
+  Shape **args; /* normalized; the unsolved rest of each argument */
   uint32_t count;
-  Shape *suffix; /* what the result ends in */
+  Shape *suffix; /* solved last axes of the result */
 } BroadcastState;
 
-/* Of one axis of all arguments: absent < * < a size.  An axis that may be
- * either (a splice of one) joins with stars to itself.  False: wait. */
+/* Broadcasts one axis of all arguments.  Order: absent < * < size.  An axis
+   that may be either (a splice of rank 1) broadcasts with stars to itself.
+   Returns false if undetermined yet. */
 static bool broadcast_axis(Checker *c, BroadcastState *j, ShapeAxis *result,
                            Origin *o) {
   *result = (ShapeAxis){.tag = SHAPE_STAR};
@@ -54,14 +55,14 @@ static bool broadcast_last_axis(Checker *c, BroadcastState *j, Origin *o) {
   return true;
 }
 
-/* What a splice of kept axes stands for: t where keep(w, t) is pending. */
+/* The source of a splice of kept axes: t if keep(w, t) is pending. */
 static ShapeVar *keep_source(Checker *c, ShapeVar *w) {
   Constraint *k = wakeup_find_definer(c, w, CN_KEEP);
   return k ? shape_norm(c, k->b)->axes[0].var : NULL;
 }
 
-/* Equal last splices cancel: join(s ++ x, t ++ x) is join(s, t) ++ x; and so
- * do x and the stars that stand for each of its axes. */
+/* Equal last splices cancel: join(s ++ x, t ++ x) becomes join(s, t) ++ x.  The
+   same holds for x and the stars for each of its axes. */
 static bool broadcast_same_splice(Checker *c, BroadcastState *j) {
   ShapeVar *v = NULL;
   for (uint32_t i = 0; i < j->count; i++) {
@@ -83,7 +84,7 @@ static bool broadcast_same_splice(Checker *c, BroadcastState *j) {
   return true;
 }
 
-/* Drops empty and repeated arguments. */
+/* Removes empty and repeated arguments. */
 static void broadcast_dedupe(Checker *c, BroadcastState *j) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < j->count; i++) {
@@ -96,11 +97,12 @@ static void broadcast_dedupe(Checker *c, BroadcastState *j) {
   j->count = n;
 }
 
-/* Arguments that other joins define are replaced by those joins' arguments. */
+/* Replaces arguments that other broadcasts define by those broadcasts'
+   arguments. */
 static void broadcast_expand(Checker *c, Constraint *k) {
   enum {
     MAX_BROADCAST_ARGS = 12
-  }; /* a join may define itself: recursive functions */
+  }; /* in recursive functions a broadcast may define itself */
   for (int round = 0; round < 4; round++) {
     bool any = false;
     for (uint32_t i = 0; i < k->broadcast_arg_count &&
@@ -129,8 +131,8 @@ static void broadcast_expand(Checker *c, Constraint *k) {
   }
 }
 
-/* Axes counted from the right meet whatever stands further left: sizes that
- * differ are found although the join itself must wait. */
+/* Compares known last axes, counted from the right, whatever is left of them.
+   Finds differing sizes even if the broadcast itself is undetermined. */
 static void broadcast_check_known_axes(Checker *c, Constraint *whole) {
   Constraint flat = *whole, *k = &flat;
   broadcast_expand(c, k);
@@ -159,7 +161,7 @@ static void broadcast_check_known_axes(Checker *c, Constraint *whole) {
   }
 }
 
-/* What joins to nothing is nothing: an integer is a sum of integers. */
+/* If the result is a scalar, so is every argument. */
 static bool broadcast_is_scalar(Checker *c, Constraint *k) {
   Shape *none = shape_norm(c, k->a);
   if (none->len)
@@ -170,8 +172,8 @@ static bool broadcast_is_scalar(Checker *c, Constraint *k) {
   return true;
 }
 
-/* An argument has no more axes than the result: where it has as many without
- * its splices, these are empty. */
+/* An argument has at most as many axes as the result.  If it has as many
+   without its splices, these are empty. */
 static void join_ranks(Checker *c, const Constraint *k) {
   const Shape *whole = shape_norm(c, k->a);
   for (uint32_t i = 0;
@@ -202,7 +204,7 @@ static bool broadcasts_same_args(Checker *c, const Constraint *k,
   return true;
 }
 
-/* What the same shapes join to is the same. */
+/* Two broadcasts of the same shapes have the same result. */
 static bool broadcast_unify_duplicate(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *o = c->pending.at[i];
@@ -240,7 +242,7 @@ Verdict solve_broadcast(Checker *c, Constraint *k) {
       report_shapes(c, k->a, whole, k->origin);
     return ENTAILED;
   }
-  if (j.suffix->len) { /* some of it is known: say so, keep the rest */
+  if (j.suffix->len) { /* a part is known: unify that, keep the rest */
     Shape *rest = shape_meta(c);
     if (!unify_shape(c, k->a, shape_concat(c, rest, j.suffix), k->origin)) {
       report_shapes(c, k->a, j.suffix, k->origin);
@@ -273,7 +275,8 @@ Verdict solve_shape_eq(Checker *c, Constraint *k) {
     report_shapes(c, k->a, k->b, k->origin);
     return ENTAILED;
   }
-  if (c->pending.len > before) { /* it made one like itself: keep ours */
+  if (c->pending.len >
+      before) { /* it created an equal constraint: keep this one */
     Constraint *again = c->pending.at[c->pending.len - 1];
     if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
       k->a = again->a, k->b = again->b;

@@ -1,7 +1,8 @@
-/* Equations that say, at bottom, that a division comes out even. */
+/* Equations that only state that a division is exact. */
 #include "typecheck/solver.h"
 
-/* The others are sizes: what else may well be 0 itself. */
+/* True if the other factors are sizes, which cancel.  Other factors may be
+   0. */
 static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
                      uint32_t one) {
   for (uint32_t i = 0; i < count; i++)
@@ -11,7 +12,7 @@ static bool is_alone(Checker *c, Dim *const *factors, uint32_t count,
   return true;
 }
 
-/* x == d*(x/d), times sizes: that x % d == 0. */
+/* Recognizes x == d*(x/d), possibly times sizes: x % d == 0. */
 bool constraint_as_divisibility(Checker *c, Constraint *k) {
   if (k->kind != CN_DIM_EQ)
     return false;

@@ -1,4 +1,5 @@
-/* The _ of a reshape: what is left for it by all other equations. */
+/* Solves the _ of a reshape after all other equations.  Main entry point:
+   solve_reshape_holes. */
 #include "typecheck/solver.h"
 
 static void find_hole(void *arg, DimVar *v) {
@@ -7,7 +8,7 @@ static void find_hole(void *arg, DimVar *v) {
     *out = v;
 }
 
-/* What only a branch needs does not say what callers give. */
+/* Constraints of a branch do not determine sizes of callers. */
 static bool is_caller_size(Checker *c, const Assumption *assumptions,
                            DimVar *v) {
   return assumption_has_condition(assumptions) && dim_var_in_parameter(c, v);
@@ -19,7 +20,8 @@ bool dim_has_reshape_hole(const Dim *d) {
   return v;
 }
 
-/* An equation that gives a _ by a division waits for all the others. */
+/* True if the equation solves a _ by a division.  It waits for all other
+   equations. */
 bool solves_hole_by_division(Checker *c, const Assumption *assumptions,
                              Dim *d) {
   DimVar *v = NULL;
@@ -47,7 +49,7 @@ static void count_hole(void *arg, DimVar *v) {
   h->count++;
 }
 
-/* The sign with which the hole stands on its own side of the equation. */
+/* The sign of the hole on its own side of the equation. */
 static bool is_negated(Checker *c, const Constraint *k, DimVar *v,
                        Dim *factor) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
@@ -63,8 +65,8 @@ static bool is_negated(Checker *c, const Constraint *k, DimVar *v,
   return dim_is_const(pos) && !dim_sign(pos);
 }
 
-/* Where the hole stands on both sides, nothing says which sign of its factor
- * was meant.  False: neither is known. */
+/* If the hole occurs on both sides, the intended sign of its factor is unclear.
+   Returns false if no sign can be proved. */
 static bool make_factor_nonneg(Checker *c, const Constraint *k, DimVar *v,
                                Dim **factor, Dim **rest) {
   if (dim_is_const(*factor) ||
@@ -78,8 +80,8 @@ static bool make_factor_nonneg(Checker *c, const Constraint *k, DimVar *v,
   return assumption_loaded_check_ge0(c, *factor, false) == ENTAILED;
 }
 
-/* An equation that has a hole times a factor gives hole := rest / factor, and
- * demands that the division is exact. */
+/* An equation with a hole times a factor gives hole := rest / factor.  Requires
+   that the division is exact. */
 static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
   if (k->kind != CN_DIM_EQ || k->solved || k->is_given)
     return false;
@@ -94,7 +96,7 @@ static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
     return false;
   if (dim_is_const(factor) && dim_split_linear(c->dims, whole, v, &n, &of) &&
       dim_is_const(n))
-    factor = n, rest = of; /* as the user knows them */
+    factor = n, rest = of; /* in the user's terms */
   if (is_negated(c, k, v, factor))
     factor = dim_neg(c->dims, factor);
   else
@@ -118,8 +120,8 @@ static bool may_be_one(Checker *c, const Constraint *k, DimVar *v) {
   return dim_check_ge0(c->solver, less, false) != CONTRADICTED;
 }
 
-/* Nothing more is to come: that a shape is empty is nothing that an equation
- * is to find out. */
+/* Called when no more constraints follow: an equation must not be satisfied
+   merely by an empty shape. */
 static void refute_zero_only(Checker *c, uint32_t mark) {
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
@@ -135,7 +137,7 @@ static void refute_zero_only(Checker *c, uint32_t mark) {
   }
 }
 
-/* Those that stand alone in an equation first. */
+/* Solves holes that are alone in an equation first. */
 void solve_reshape_holes(Checker *c, uint32_t mark) {
   refute_zero_only(c, mark);
   for (uint32_t max_holes = 1; max_holes <= 2; max_holes++)

@@ -1,4 +1,4 @@
-/* Equations and inequalities between two sizes: proved, refuted or open. */
+/* Solves or decides equations and inequalities between two sizes. */
 #include "typecheck/solver.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
@@ -36,7 +36,7 @@ VarKinds dim_var_kinds(Checker *c, Dim *d) {
   return n;
 }
 
-/* Sizes of the conditions under which a constraint has to hold. */
+/* Kinds of variables in the conditions of a constraint. */
 VarKinds condition_var_kinds(Checker *c, const Constraint *k) {
   VarKinds n = {0};
   TypeVisitor v = {
@@ -54,7 +54,7 @@ typedef struct SolveContext {
   const Constraint *k;
 } SolveContext;
 
-/* What a condition is about is not decided in its branch. */
+/* A branch does not determine the variables of its own condition. */
 static bool occurs_in_condition(Checker *c, const Constraint *k, DimVar *v) {
   for (const Assumption *f = k->assumptions; f; f = f->outer)
     if (assumption_is_condition(f) &&
@@ -73,8 +73,8 @@ static bool may_solve_hole(void *arg, DimVar *v) {
   return v->reshape_hole && may_solve(arg, v);
 }
 
-/* Nothing more will be learnt of its sizes: what only sizes of 0 satisfy is
- * refuted then. */
+/* True if its sizes are final.  Then an equation that only holds for sizes of 0
+   is contradicted. */
 static bool has_no_metas(Checker *c, const Constraint *k) {
   return !dim_var_kinds(c, k->left).meta && !dim_var_kinds(c, k->right).meta;
 }
@@ -100,15 +100,15 @@ static void guard_divisor(void *arg, Dim *divisor) {
   add_size_le(c, one, divisor, h->k->origin);
 }
 
-/* What a demand says of a quotient of mere integers it says of a size: the
- * solver takes for granted that the divisor is at least 1. */
+/* Makes the divisions in d guarded: the solver assumes that divisors are at
+   least 1, so this adds these constraints. */
 static void guard_divisors(Checker *c, const Constraint *k, Dim *d) {
   DivisorGuard h = {c, k};
   if (dim_has_unguarded_div(d))
     dim_each_divisor(c->dims, d, true, guard_divisor, &h);
 }
 
-typedef struct SharedMeta { /* a size that is still open, on both sides */
+typedef struct SharedMeta { /* an unsolved size that occurs on both sides */
   Checker *c;
   Dim *a, *b;
   DimVar *found;
@@ -130,13 +130,13 @@ DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b) {
   return s.found;
 }
 
-/* An axis of 1 does not stretch: most likely a * was meant, and the other one
- * was never meant to be 1. */
+/* Warns that an axis of size 1 does not broadcast.  Probably * was meant, and
+   the other size was not meant to be 1. */
 static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
                                       DimVar *v) {
   const Origin *o = k->origin;
   if (c->module->library || o->kind != ORIGIN_OPERATOR || o->body_origin)
-    return; /* of a call: its sizes are still to be found from the arguments */
+    return; /* in a call, the arguments may still determine its sizes */
   Diag *d =
       warning_at(c, 404, o->span,
                  "%s must be 1 here: it is combined with an axis of size 1",
@@ -145,9 +145,9 @@ static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
             "as in x.[:, *]";
 }
 
-/* A variable that a == b gives, and what it is: the side that stands alone,
- * or one that is linear in d, their difference.  A `_` is solved before a size
- * of a parameter: nothing is to be divided for that. */
+/* Finds a variable that a == b determines, and its value: the side that is a
+   single variable, or a variable that is linear in d, the difference.  Solves
+   `_` before a size of a parameter, since the latter would need a division. */
 static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
                              Dim *d, Dim **value) {
   SolveContext solver = {c, k};
@@ -155,7 +155,7 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   *value = b;
   if (v && w && may_solve(&solver, w) && v->is_integer == w->is_integer &&
       v->id < w->id && (v->name || !w->name))
-    v = NULL; /* the newer one is solved: fewer constraints mention it */
+    v = NULL; /* solve the newer one: fewer constraints mention it */
   if (!v || !may_solve(&solver, v) || dim_mentions(c->dims, b, v)) {
     v = w;
     *value = a;
@@ -183,16 +183,16 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
       dim_is_int(value, &n) && n == 1 &&
       (dim_equal(value, dim_resolve(c->dims, k->left)) ||
        dim_equal(value, dim_resolve(c->dims, k->right))))
-    warn_broadcast_forces_one(c, k,
-                              v); /* it meets a 1; 3 - n == 2 is no such */
+    warn_broadcast_forces_one(
+        c, k, v); /* unified with a 1; 3 - n == 2 does not count */
   dim_bind(c, v, value);
   if (!v->is_integer && !dim_is_const(value) && !dim_as_var(value))
     add_size_le(c, dim_int(c->dims, 0), value, k->origin);
   return ENTAILED;
 }
 
-/* Of a*x == b*x, of which a == b is d.  An x that may be 0 at sizes of at
- * least 1, as n/2 may, makes it true whatever a and b are. */
+/* a*x == b*x, where d is a == b.  The factor x may be 0 even if all sizes are
+   at least 1 (as n/2).  Then the equation holds for any a and b. */
 static Verdict undecided_if_vanishing(Checker *c, Dim *ax, Dim *bx,
                                       Verdict of_d) {
   return of_d == CONTRADICTED &&
@@ -204,7 +204,7 @@ static Verdict undecided_if_vanishing(Checker *c, Dim *ax, Dim *bx,
 Verdict solve_size_eq(Checker *c, Constraint *k) {
   Dim *a = dim_resolve(c->dims, k->left), *b = dim_resolve(c->dims, k->right);
   if (dim_has_unknown(a) || dim_has_unknown(b))
-    return ENTAILED; /* `?` takes any size */
+    return ENTAILED; /* `?` accepts any size */
   if (dim_equal(a, b))
     return ENTAILED;
   Dim *d = dim_cancel_common_factor(c->dims, dim_sub(c->dims, a, b)), *value;

@@ -1,6 +1,7 @@
-/* Equations that wait, taken together: 2*n + 3*m == 16 and 3*n + 2*m == 14 say
- * that n is 2 and m is 4.  They are looked at when a function is generalised
- * and at the end of a declaration, where no more is to come. */
+/* Solves systems of equations that no single equation decides: 2*n + 3*m == 16
+   and 3*n + 2*m == 14 give n == 2 and m == 4.  Runs when a function is
+   generalized, and at the end of a declaration.  Main entry point:
+   solve_equation_systems. */
 #include "typecheck/solver.h"
 
 enum {
@@ -11,7 +12,7 @@ enum {
 
 typedef VEC(Constraint *) UnsolvedEquations;
 
-/* It holds whatever branch is taken. */
+/* True if the equation holds in every branch. */
 static bool is_unconditional_eq(const Constraint *k) {
   return k->kind == CN_DIM_EQ && !k->solved && !k->is_given &&
          !k->is_implication && !k->sufficient_only && !k->at_run_time &&
@@ -32,7 +33,7 @@ static bool bind_value(Checker *c, DimVar *v, Dim *value, Constraint *k) {
 
 /* ---- linear systems ---- */
 
-/* What contradicts the others is told, with the places of those. */
+/* Reports an equation that contradicts the others, with their spans. */
 static void report_inconsistent_system(Checker *c, const UnsolvedEquations *all,
                                        uint64_t unsat_core) {
   Constraint *last = NULL;
@@ -55,14 +56,15 @@ static void report_inconsistent_system(Checker *c, const UnsolvedEquations *all,
   c->message_names = names;
 }
 
-/* A solution that one equation gives by itself waits for another reason. */
+/* False for a solution of a single equation: that equation waits for another
+   reason. */
 static bool is_useful_solution(const DimSolution *found) {
   return dim_is_const(found->value) ||
          ((found->equations & (found->equations - 1)) &&
           !dim_has_reshape_hole(found->value) && !found->var->reshape_hole);
 }
 
-/* The last of the equations that it comes from. */
+/* The last of the equations from which the solution is derived. */
 static Constraint *last_source_equation(const UnsolvedEquations *all,
                                         const DimSolution *found) {
   uint32_t last = 0;
@@ -113,7 +115,7 @@ static bool bind_from_reduced(Checker *c, Dim *reduced, Dim *d, Constraint *k) {
          bind_value(c, v, value, k);
 }
 
-/* Where h divides n and m, n/h == m/h says that these are equal. */
+/* If h divides n and m, then n/h == m/h gives n == m. */
 static bool bind_by_exact_division(Checker *c, const UnsolvedEquations *all,
                                    Constraint *k, Dim *d) {
   Dim *reduced = d;
@@ -127,7 +129,7 @@ static bool bind_by_exact_division(Checker *c, const UnsolvedEquations *all,
   return bind_from_reduced(c, reduced, d, k);
 }
 
-/* h == g*r makes h*e == h*d of g*r*e == h*d, so that d is e. */
+/* h == g*r turns h*e == h*d into g*r*e == h*d, which gives d == e. */
 static bool bind_by_product(Checker *c, Dim *d, Dim *by, Constraint *k) {
   Dim *reduced;
   for (uint32_t i = 0; (reduced = dim_reduce_modulo(c->dims, d, by, i)); i++)
@@ -164,7 +166,8 @@ static bool below(Checker *c, DimVar *v, int64_t n) {
   return dim_check_ge0(c->solver, dim_resolve(c->dims, d), false) != ENTAILED;
 }
 
-/* The least of 0 to n for which it holds, where it holds for n. */
+/* The smallest number from 0 to n for which `holds` is true.  It must be true
+   for n. */
 static int64_t bisect_min(Checker *c, DimVar *v, int64_t n,
                           bool (*holds)(Checker *, DimVar *, int64_t)) {
   int64_t low = 0;
@@ -220,7 +223,7 @@ static bool bind_only_solution(Checker *c, const UnsolvedEquations *all,
       return false;
     found = n;
   }
-  /* where there is none, any shows what is wrong */
+  /* without a solution, any value shows the contradiction */
   return bind_value(c, v, dim_int(c->dims, found < 0 ? high : found),
                     all->at[0]);
 }

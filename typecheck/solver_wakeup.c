@@ -1,14 +1,14 @@
-/* Which constraints wait for which variables: a constraint that stays open
- * sleeps until something that it mentions is solved or forgotten, so that what
- * has not changed is not tried again.
+/* Suspended constraints: an undecided constraint is not retried until a
+ * variable in it is solved or forgotten (watchers).
  *
- * A join also depends on the joins and keeps that define its arguments (see
- * broadcast_expand in solve_broadcast.c): it is woken when one of those is
- * added or changes. A shape variable lists what defines it. */
+ * A broadcast also depends on the broadcasts and keeps that define its
+ * arguments (broadcast_expand in solve_broadcast.c).  It is woken if one of
+ * those is added or changes.  A shape variable lists the constraints that
+ * define it. */
 #include "typecheck/solver.h"
 
-/* Constraints that mention a variable.  One that has registered anew since
- * (its turn is another) is not meant any more. */
+/* Constraints that mention a variable.  An entry is stale if its constraint has
+   registered again since (watch_generation differs). */
 struct Watcher {
   Constraint *k;
   uint32_t watch_generation;
@@ -22,7 +22,8 @@ struct DefiningConstraint {
 
 static void wake(Checker *c, Constraint *k);
 
-/* What is woken registers anew, if it stays open: the list starts afresh. */
+/* A woken constraint registers again if it stays undecided, so the list is
+   cleared. */
 static void wake_all(Checker *c, Watcher **list) {
   Watcher *w = *list;
   *list = NULL;
@@ -31,7 +32,7 @@ static void wake_all(Checker *c, Watcher **list) {
       wake(c, w->k);
 }
 
-/* The variable that a join or keep says something of; or NULL. */
+/* The variable that a broadcast or keep defines, or NULL. */
 static ShapeVar *defined_shape_var(Checker *c, const Constraint *k) {
   if (k->kind != CN_BROADCAST && k->kind != CN_KEEP)
     return NULL;
@@ -39,7 +40,7 @@ static ShapeVar *defined_shape_var(Checker *c, const Constraint *k) {
   return s->len == 1 && s->axes[0].tag == SHAPE_SPLICE ? s->axes[0].var : NULL;
 }
 
-/* What is defined by something that changes has changed itself. */
+/* Wakes k, and the constraints that depend on the variable that it defines. */
 static void wake(Checker *c, Constraint *k) {
   if (!k->suspended)
     return;
@@ -91,7 +92,7 @@ void wakeup_suspend(Checker *c, Constraint *k) {
   ShapeVar *defined = defined_shape_var(c, k);
   if (defined)
     add_definer(c, defined,
-                k); /* wakes who waits for it: k itself comes later */
+                k); /* wakes its dependents; k itself is processed later */
   WatchContext w = {c, k};
   TypeVisitor v = {.dim = watch_dim, .shape = watch_shape, .arg = &w, .c = c};
   constraint_visit(&v, k);
@@ -106,8 +107,8 @@ void wakeup_dim_solved(Checker *c, DimVar *v) {
   wake_all(c, &v->watchers);
 }
 
-/* A solution is forgotten.  Who has used it is not known: all are tried
- * again. */
+/* A solution was forgotten.  Its users are unknown, so all constraints are
+   retried. */
 void wakeup_all(Checker *c) {
   c->solution_changes++;
   c->has_awake = true;
@@ -115,7 +116,7 @@ void wakeup_all(Checker *c) {
     c->pending.at[i]->suspended = false;
 }
 
-/* v has become s. */
+/* v was solved as s. */
 void wakeup_shape_solved(Checker *c, ShapeVar *v, const Shape *s) {
   c->solution_changes++;
   wake_all(c, &v->watchers);
@@ -131,13 +132,12 @@ static bool is_keep_of_one_var(Checker *c, const Constraint *k) {
   return s->len == 1 && s->axes[0].tag == SHAPE_SPLICE;
 }
 
-/* Of the joins (or the keeps of one variable) that are pending and say what v
- * is, the first. */
+/* The first pending broadcast (or keep) that defines v. */
 Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind) {
   Constraint *first = NULL;
   for (DefiningConstraint **at = &v->definers; *at;) {
     Constraint *k = (*at)->k;
-    if (k->solved || defined_shape_var(c, k) != v) { /* for good */
+    if (k->solved || defined_shape_var(c, k) != v) { /* permanently stale */
       *at = (*at)->next;
       continue;
     }

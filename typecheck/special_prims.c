@@ -1,4 +1,5 @@
-/* Primitives whose types depend on literal strings, tuples or files. */
+/* Primitives whose types depend on literal strings, tuples or files.  Main
+   entry point: infer_special. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ static bool check_labels_allowed(Checker *c, Arg *args, uint32_t n,
   return true;
 }
 
-/* A function wanted where only a call will do. */
+/* Reports such a primitive that is not applied. */
 static Core *error_needs_call(Checker *c, Expr *e, const char *what,
                               const char *how, Type **type) {
   error_at(c, 354, e->span, "%s", what)->help = how;
@@ -67,7 +68,7 @@ static Core *error_needs_call(Checker *c, Expr *e, const char *what,
 /* ---- einsum and permute: labels of axes ---- */
 
 typedef struct AxisLabels {
-  const char *name[16]; /* NULL is ... */
+  const char *name[16]; /* NULL for `...` */
   uint32_t len[16];
   uint32_t count;
 } AxisLabels;
@@ -179,8 +180,8 @@ static bool has_letter(const Einsum *e, char letter) {
   return false;
 }
 
-/* Is it written as elsewhere, each letter an axis?  A label of the result is
- * new then, but its letters are not. */
+/* True for the notation of other libraries, one letter per axis.  Then a label
+   of the result is unknown, but its letters are known. */
 static bool is_letter_notation(const Einsum *e) {
   for (uint32_t i = 0; i < e->out.count; i++) {
     uint32_t len = e->out.len[i], known = 0;
@@ -223,7 +224,8 @@ static void error_letter_notation(Checker *c, const Expr *e,
       (Suggestion){.kind = SUGGEST_TEXT, .span = e->span, .text = text.text});
 }
 
-/* False, and an error, if the string is none, or is not for so many. */
+/* Returns false after an error: not a valid string, or a wrong number of
+   operands. */
 static bool read_labels(Checker *c, Expr *e, PrimId id, Expr **pos,
                         uint32_t count, Einsum *out) {
   if (!parse_einsum(pos[0]->text, out) ||
@@ -408,12 +410,12 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   Expr *pos[2];
   Arg *axis = find_labelled_arg(args, n, "axis");
   if (collect_positional(args, n, pos, 2) != 1 || !axis)
-    return NULL; /* as an ordinary function */
+    return NULL; /* treat as an ordinary function */
   AxisSplit split = axis_type(c, shape_meta(c));
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Core *cores[2];
-  c->axis_may_be_star = true; /* of squeeze it may be a * */
+  c->axis_may_be_star = true; /* the axis of squeeze may be a * */
   cores[0] = check_axis_arg(c, axis, &split, "squeeze");
   c->axis_may_be_star = false;
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
@@ -573,8 +575,7 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
   *type = ty_tensor(c, elem, shape, NULL);
   Core *app = prim_application(c, PRIM_LOAD, e, 3, cores);
   app->items[0]->elem.var = elem;
-  app->items[0]->checker_data =
-      shape; /* becomes the expected shape: core_finish */
+  app->items[0]->checker_data = shape; /* core_finish sets the expected shape */
   effect_subsume(c, effect_impure(c), c->effect, e->span, "load");
   return app;
 }
@@ -604,7 +605,7 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
   return prim_application(c, PRIM_SHOW, e, 4, cores);
 }
 
-/* NULL: treat it as an ordinary function. */
+/* Returns NULL to treat it as an ordinary function. */
 Core *infer_special(Checker *c, Expr *e, PrimId id, Arg *args, uint32_t count,
                     Type **type) {
   switch ((int)id) {

@@ -1,4 +1,4 @@
-/* Arguments whose notation depends on what is wanted: axes, ~keep, shapes. */
+/* Arguments whose syntax depends on the expected type: axes, ~keep, shapes. */
 #include "typecheck/internal.h"
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ ShapeAxis shape_literal_axis(Checker *c, Span span) {
   return it;
 }
 
-/* The axes first .. first + count - 1; a negative first counts from the end. */
+/* The axes from `first` to first + count - 1.  A negative `first` counts from
+   the end. */
 static void unify_literal_axes(Checker *c, Type *expected, long first,
                                long count, Origin *o) {
   Shape *s = first >= 0 ? single_axis_metas(c, first) : shape_meta(c);
@@ -56,7 +57,7 @@ static bool parse_adjacent_axes(Expr *e, long *first, long *count) {
   return *first >= 0 || *first + *count <= 0;
 }
 
-/* (0, 2): numbers, but not adjacent ones. */
+/* (0, 2): numbers that are not adjacent. */
 static bool is_tuple_of_numbers(Expr *e) {
   long k;
   bool all = e->kind == EX_TUPLE && e->item_count > 0;
@@ -125,7 +126,7 @@ Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o) {
   return subsume(c, core, t, expected, o);
 }
 
-/* [n, 3], [b, _], [...s, 4] where a shape is wanted. */
+/* [n, 3], [b, _], [...s, 4] where a shape is expected. */
 Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
   Core *core = core_new(c, CORE_SHAPE, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);

@@ -1,20 +1,21 @@
-/* A value of one type is used where another is expected: subsumption, and the
- * join of two branches. */
+/* Subsumption: a value of one type is used where another is expected.  Also the
+   join of the types of two branches.  Main entry points: subsume and
+   ty_join. */
 #include "typecheck/internal.h"
 
-/* A term that can be forgotten later: `site` is the expression where a second
- * pass would forget it from the start. */
+/* A singleton that can be retracted.  `site` is the expression where a second
+   pass retracts it from the start. */
 static Dim *retractable_singleton(Checker *c, Dim *singleton, Expr *site) {
   Dim *soft = meta_integer(c, (Span){0});
   DimVar *v = dim_as_var(soft);
-  charge_work(c, 4 * COPY_WORK); /* a variable with all that is kept of it */
+  charge_work(c, 4 * COPY_WORK); /* cost of a variable and its data */
   v->solution = singleton;
   v->user_data = site;
   return soft;
 }
 
-/* A copy whose terms can be forgotten later, each knowing the place (an
- * expression) where a second pass would forget it from the start. */
+/* A copy with retractable singletons.  `site` is the expression where a second
+   pass retracts them from the start. */
 static Type *ty_make_retractable(Checker *c, Type *t, Expr *site) {
   t = ty_norm(c, t);
   charge_work(c, COPY_WORK);
@@ -39,8 +40,8 @@ static Type *ty_make_retractable(Checker *c, Type *t, Expr *site) {
   return r;
 }
 
-/* A function handed on as a value loses its optional labels: the defaults are
- * put in by a wrapper. */
+/* A function passed as a value loses its optional labels: a wrapper supplies
+   the defaults. */
 static Type *apply_optional_defaults(Checker *c, Type *actual, Type *expected,
                                      Core **core, Origin *o) {
   uint32_t n = 0;
@@ -91,7 +92,7 @@ static bool subsume_singleton(Checker *c, Core **core, Type *actual,
     retract_singleton(c, v);
     return true;
   }
-  if (s->len) /* perhaps not a scalar at all */
+  if (s->len) /* may not be a scalar */
     return true;
   Dim *size = int_to_size(c, o->expr, core, actual);
   return unify_singleton(c, size, expected->singleton, o);
@@ -110,7 +111,7 @@ Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
   if (actual->tag == TY_VAR && !actual->var->skolem &&
       expected->tag == TY_TENSOR && !expected->singleton &&
       (elem_root(expected->elem)->classes & CLASS_INT)) {
-    /* an unknown value may turn out to be an integer: it keeps its term */
+    /* the unknown value may be an integer: keep its singleton */
     ok = unify(c, actual,
                ty_tensor(c, expected->elem, expected->shape,
                          meta_integer(c, (Span){0})),
@@ -162,8 +163,8 @@ static Shape *with_unknown_axes(Checker *c, Shape *a, Shape *b) {
   return r;
 }
 
-/* The type of a place that two values reach: terms that differ are forgotten,
- * `?` absorbs sizes. */
+/* The join of two types: different singletons are forgotten, and `?` absorbs
+   sizes. */
 Type *ty_join(Checker *c, Type *a, Type *b, Origin *o) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {

@@ -1,7 +1,8 @@
-/* Places: the names of a text, kept while it is checked for those who ask, such
- * as editors.  What an expression is stands in the tree itself.  A type is kept
- * as it was inferred, and so is solved along with the rest; it becomes text
- * when it is asked for. */
+/* Symbol references: the names in a text, recorded during checking for editors.
+ * Main entry points: checker_record_refs and checker_refs.
+ *
+ * The syntax tree itself describes expressions.  A type is stored as inferred,
+ * so later solutions apply to it.  It is converted to text on demand. */
 #include "typecheck/internal.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ uint32_t refs_mark(const Checker *c) {
   return c->recorded_refs ? c->recorded_refs->all.len : 0;
 }
 
-/* A declaration is checked once more: what the last round said is gone. */
+/* The declaration is checked again: discards references of the first pass. */
 void refs_truncate(Checker *c, uint32_t mark) {
   if (c->recorded_refs)
     c->recorded_refs->all.len = mark;
@@ -43,7 +44,7 @@ static SymbolRef *add_ref(Checker *c, SymbolRefKind kind, Span span) {
   return &c->active_refs->all.at[c->active_refs->all.len - 1];
 }
 
-/* Of a text that somebody can look at. */
+/* True for a text that a user can open. */
 static bool is_user_text(const Checker *c, Span span) {
   if (!c->active_refs || !span.file)
     return false;
@@ -51,7 +52,7 @@ static bool is_user_text(const Checker *c, Span span) {
   return source && !source->is_library;
 }
 
-/* Whether a name that ends here would go on. */
+/* True if the character continues a name. */
 static bool continues_name(char ch) {
   return ch == '_' || ch == '\'' || (ch >= '0' && ch <= '9') ||
          (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z');
@@ -63,9 +64,9 @@ static bool is_name(const Source *source, Span span, const Sym *name) {
          !continues_name(source->text[span.end]);
 }
 
-/* The name alone in what a node covers: `heads` of `~heads:`, `s` of `...s`,
- * 'a of 'a[n], `t` of `m.t`.  No place where the text does not have it there,
- * as in what the checker has made up. */
+/* The span of the name alone in a node's span: `heads` of `~heads:`, `s` of
+   `...s`, 'a of 'a[n], `t` of `m.t`.  No span if the text does not contain the
+   name there, as for synthesized nodes. */
 static Span name_span(const Checker *c, Span span, const Sym *name) {
   const Source *source = sources_get(c->sources, span.file);
   if (!source || span.end > source->len || span.end - span.start < name->len)
@@ -114,14 +115,14 @@ void refs_add_binding(Checker *c, Span span, Binding *b, Type *type) {
   p->type = type;
 }
 
-/* A module may be called otherwise than what it imports. */
+/* A module may have another name than the file that it imports. */
 void refs_add_module(Checker *c, Span span, Sym *name, Binding *b) {
   SymbolRef *p = add_name(c, REF_MODULE, span, name, (Span){0});
   if (p)
     p->binding = b;
 }
 
-/* `import blocks`, `import "./blocks" as b`, `open b`. */
+/* Records `import blocks`, `import "./blocks" as b`, or `open b`. */
 void refs_add_import(Checker *c, const Dec *dec, Sym *name, Binding *b) {
   const Source *source = sources_get(c->sources, dec->span.file);
   Span last = {dec->span.file, dec->span.end - name->len, dec->span.end};
@@ -139,7 +140,7 @@ void refs_add_type(Checker *c, Span span, const TypeName *t) {
     p->dec = dec;
 }
 
-/* The first place of a name in an annotation is where it is bound. */
+/* The first occurrence of a name in an annotation is its definition. */
 void refs_add_size(Checker *c, Span span, Sym *name, bool shape) {
   for (Scope *s = c->scope; c->active_refs && name && s; s = s->outer) {
     if (s->name != name)
@@ -222,7 +223,7 @@ SymbolRef ref_of_expr(const Module *module, const Dec *dec, const Expr *e) {
 
 /* ---- what is told ---- */
 
-typedef struct QuietDiags { /* nothing that is asked reports a mistake */
+typedef struct QuietDiags { /* queries report no errors */
   Diags ignored, *diags;
 } QuietDiags;
 
@@ -255,7 +256,7 @@ typedef struct VisibleNames {
   Map *map;
 } VisibleNames;
 
-/* An integer may stand for its size: then its name is that of the size. */
+/* The name of an integer may also be the name of its size. */
 static void add_visible_name(VisibleNames *n, Sym *name, Type *type) {
   Type *t = type ? ty_norm(n->c, type) : NULL;
   Dim *singleton = t && t->tag == TY_TENSOR ? ty_singleton(n->c, t) : NULL;

@@ -1,4 +1,4 @@
-/* Tuples, lists, records and their fields, and what stands in brackets. */
+/* Type inference of tuples, lists, records, fields and brackets. */
 #include "typecheck/internal.h"
 
 Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
@@ -91,16 +91,16 @@ Core *infer_record(Checker *c, Expr *e, Type *expected, Type **type) {
   return core;
 }
 
-/* What is a method elsewhere is a function here. */
+/* Hints that a method of other languages is a function here. */
 static void hint_method(Checker *c, Diag *d, Sym *name) {
   const ForeignWord *word = lexer_find_foreign(name->text);
   if (word)
-    d->help = word->help; /* its value stands in front */
+    d->help = word->help; /* its value precedes it */
   else if (lookup(c, NULL, name))
     d->help = arena_printf(c->arena, "apply the function: `%s x`", name->text);
 }
 
-/* False, and an error, if a value of this type has no such field. */
+/* Returns false after an error: a value of this type has no such field. */
 static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
   if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->arg[0]))
     return true;
@@ -168,7 +168,7 @@ Core *infer_with(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
-/* m.name or m.Con, where m is a module; NULL: it is a field of a value. */
+/* m.name or m.Con, where m is a module.  NULL if it is a field of a value. */
 static Core *infer_member(Checker *c, Expr *e, Type **type) {
   Expr *base = e->arg[0];
   if (base->kind != EX_ID)
@@ -226,7 +226,7 @@ Core *infer_field(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
-/* True, and an error, if a tensor cannot have an element of this type. */
+/* Returns true after an error: a tensor cannot have an element of this type. */
 static bool error_not_an_element(Checker *c, Expr *whole, Expr *item, Type *t) {
   t = ty_norm(c, t);
   if (t->tag != TY_DATATYPE && t->tag != TY_TUPLE && t->tag != TY_RECORD &&
@@ -239,7 +239,8 @@ static bool error_not_an_element(Checker *c, Expr *whole, Expr *item, Type *t) {
   return true;
 }
 
-/* [a, b, c] as a tensor: the items have one shape, a leading axis is new. */
+/* [a, b, c] as a tensor: the items have one shape, and a leading axis is
+   added. */
 Core *infer_bracket(Checker *c, Expr *e, Type **type) {
   Core *core = core_new(c, CORE_TENSOR, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);

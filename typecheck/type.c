@@ -1,5 +1,5 @@
-/* Types, shapes and element types: making them, following solutions, walking
- * and copying them. */
+/* Types, shapes and element types: constructors, resolution of solved
+   variables, walks and copies. */
 #include "typecheck/types.h"
 
 /* ---- element types ---- */
@@ -92,8 +92,8 @@ static bool is_solved_splice(const ShapeAxis *it) {
   return it->tag == SHAPE_SPLICE && it->var->solution;
 }
 
-/* The solution of a variable without solved variables in it: what was found is
- * kept, so that chains of solutions are followed once. */
+/* The solution of a variable without solved variables in it.  Stores the
+   result, so that chains of solutions are followed only once. */
 static const Shape *flatten_solution(Checker *c, ShapeVar *v) {
   const Shape *s = v->solution;
   uint32_t len = 0, n = 0;
@@ -381,8 +381,8 @@ Effect *effect_root(Effect *e) {
   return e;
 }
 
-/* What a body has come to: an effect, or the variable that all unknown effects
- * in it share. */
+/* The effect of a body: a fixed one, or the variable that replaces all unknown
+   effects in it. */
 Effect *effect_close(Checker *c, Effect *context) {
   Effect *shared = NULL;
   if (effect_root(context)->tag == EF_IMPURE)
@@ -568,7 +568,7 @@ static void note_shape_meta(void *arg, ShapeVar *v) {
   *(bool *)arg |= !v->skolem;
 }
 
-/* Sizes that were forgotten, or still may be, are variables here. */
+/* Sizes that are or may be forgotten count as variables. */
 bool ty_is_ground(Checker *c, Type *t) {
   bool found = false;
   TypeVisitor visit = {.ty = note_ty_var,

@@ -1,10 +1,10 @@
-/* Abbreviations of types whose meaning is the same wherever they stand, but for
- * the sizes that they are given: it is kept, and copied with those, so that a
- * long row of them costs what it says and no more. */
+/* Caches expansions of type aliases.  If the meaning of an alias depends only
+   on its size parameters, its expansion is stored and copied with other sizes.
+   So long chains of aliases stay cheap. */
 #include "typecheck/internal.h"
 
-/* Made of the parameters alone.  One that divides may be in error at some
- * sizes. */
+/* True if the size depends only on the parameters.  A division does not count,
+   since it may be an error for some sizes. */
 static bool is_closed_dim(const Dec *dec, const DimExpr *d) {
   switch (d->kind) {
   case DX_NUM:

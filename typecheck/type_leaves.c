@@ -1,4 +1,5 @@
-/* The tensors of a type one by one, with how many elements each has. */
+/* Lists the tensors of a type with their numbers of elements.  Main entry
+   point: binding_leaves. */
 #include "typecheck/internal.h"
 
 typedef struct LeafWalk {

@@ -1,16 +1,17 @@
-/* Types as people read them.  Variables without a name of the user's get
- * short fresh ones, in the order in which they appear. */
+/* Prints types for users.  Main entry points: ty_text_within and printer_type.
+   Variables without a name in the program get short new names in order of
+   appearance. */
 #include "typecheck/types.h"
 
 #include <string.h>
 
-typedef struct BroadcastFrame { /* a join that is being printed */
+typedef struct BroadcastFrame { /* a broadcast that is being printed */
   const ShapeVar *var;
   const struct BroadcastFrame *outer;
 } BroadcastFrame;
 
 struct VarNames {
-  Map named; /* variables that have got their text */
+  Map named; /* variables whose names are already chosen */
   VEC(const char *) used;
   uint32_t next_dim, next_shape, next_elem;
 };
@@ -20,10 +21,10 @@ struct TypePrinter {
   Buffer out;
   Scheme *scheme;
   VarNames *names;
-  const Map *avoided_names; /* see ty_text_avoiding; or NULL */
-  bool reserving;           /* a first round, for those with names alone */
-  bool apply_defaults; /* what is undetermined is what it would be at top level
-                        */
+  const Map *avoided_names; /* NULL, or see ty_text_avoiding */
+  bool reserving;      /* first pass: only reserves names from the program */
+  bool apply_defaults; /* print undetermined variables as their top-level
+                          defaults */
   const BroadcastFrame *broadcasts;
 };
 
@@ -40,7 +41,7 @@ static const char *reserve_name(TypePrinter *p, const char *name) {
   return name;
 }
 
-/* The i-th of "nmkpqdh..." and then n1, n2, ... */
+/* The i-th name of "nmkpqdh...", then n1, n2, ... */
 static const char *fresh_name(TypePrinter *p, const char *letters,
                               uint32_t *next, const char *prefix) {
   for (;;) {
@@ -68,7 +69,8 @@ static const char *user_name(TypePrinter *p, Sym *name, const char *prefix) {
   }
 }
 
-/* While the user's names are taken, others have none. */
+/* During the first pass, variables without a name from the program stay
+   unnamed. */
 static bool postpone_name(const TypePrinter *p, const Sym *name,
                           const char **text) {
   if (!p->reserving || name)
@@ -155,7 +157,7 @@ static void put_dim(TypePrinter *p, Dim *d0) {
 
 static void put_shape(TypePrinter *p, const Shape *s);
 
-/* The arguments of a join: s, or [n, m]. */
+/* Prints the arguments of a broadcast: s, or [n, m]. */
 static void put_broadcast_args(TypePrinter *p, const Constraint *k) {
   for (uint32_t i = 0; i < k->broadcast_arg_count; i++) {
     if (i)
@@ -179,8 +181,8 @@ static bool is_printing_broadcast(const TypePrinter *p, const ShapeVar *v) {
   return j != NULL;
 }
 
-/* A splice that a join of the scheme defines prints as that join; within it by
- * its name: a state that a loop makes larger joins with itself. */
+/* Prints a splice that a broadcast defines as that broadcast.  Inside of it
+   prints its name, since the state of a loop may broadcast with itself. */
 static bool put_broadcast(TypePrinter *p, ShapeVar *v) {
   Scheme *s = is_printing_broadcast(p, v) ? NULL : p->scheme;
   BroadcastFrame inner = {v, p->broadcasts};
@@ -223,8 +225,8 @@ static void put_shape(TypePrinter *p, const Shape *s0) {
   }
 }
 
-/* A shape as an argument of shape(...), axis(...): a name alone stands for a
- * splice. */
+/* Prints a shape as an argument of shape(...) or axis(...).  There a single
+   name is a splice. */
 static void put_shape_arg(TypePrinter *p, const Shape *s0) {
   Shape *s = shape_norm(p->c, s0);
   if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE &&
@@ -246,7 +248,7 @@ enum { PREC_FUN, PREC_TUPLE, PREC_POST };
 
 static void put_type(TypePrinter *p, Type *t, int prec);
 
-/* What an element type is, or will be by default: DT_NONE while open. */
+/* The element type, or its default; DT_NONE if undetermined. */
 static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e) {
   if (e->dtype != DT_NONE)
     return e->dtype;
@@ -433,7 +435,7 @@ static void put_relation(TypePrinter *p, Dim *a, const char *op, Dim *b) {
   put_dim(p, b);
 }
 
-/* 0 <= h - k reads better as k <= h: negative terms change sides. */
+/* Prints k <= h for 0 <= h - k: negative terms change sides. */
 static void put_le(TypePrinter *p, Dim *a, Dim *b) {
   Checker *c = p->c;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
@@ -442,7 +444,7 @@ static void put_le(TypePrinter *p, Dim *a, Dim *b) {
   put_relation(p, left, "<=", right);
 }
 
-/* n/4 == 2*(n/8) is n/4 % 2 == 0: the parts of that. */
+/* The parts of n/4 % 2 == 0 for n/4 == 2*(n/8). */
 static bool put_remainder(TypePrinter *p, Dim *d) {
   Checker *c = p->c;
   Dim *part[2];
@@ -466,8 +468,8 @@ static size_t printed_length(Checker *c, Dim *a, Dim *b) {
   return text.len;
 }
 
-/* 5 == n/2 + 3 reads better as 2 == n/2.  The constraint keeps the sides that
- * the user knows. */
+/* Prints 2 == n/2 for 5 == n/2 + 3.  The constraint itself keeps the user's
+   sides. */
 static void cancel_shared_terms(Checker *c, Dim **a, Dim **b) {
   Dim *left, *right;
   if (!dim_share_monomial(*a, *b))
@@ -479,7 +481,7 @@ static void cancel_shared_terms(Checker *c, Dim **a, Dim **b) {
     *a = left, *b = right;
 }
 
-/* d*(n/d) == n reads better as n % d == 0. */
+/* Prints n % d == 0 for d*(n/d) == n. */
 static void put_eq(TypePrinter *p, Dim *a, Dim *b) {
   Checker *c = p->c;
   for (int swapped = 0; swapped < 2; swapped++) {
@@ -502,7 +504,7 @@ static void put_eq(TypePrinter *p, Dim *a, Dim *b) {
   put_relation(p, a, "==", b);
 }
 
-/* What more is known of a join than that it is one. */
+/* Prints what else is known about the result of a broadcast. */
 static void put_broadcast_result(TypePrinter *p, const Constraint *k) {
   Shape *s = shape_norm(p->c, k->a);
   if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE)
@@ -523,8 +525,9 @@ static void note_unnamed(void *arg, DimVar *v) {
               (v->level == LEVEL_GENERIC && !map_get(&u->p->names->named, v));
 }
 
-/* A condition that no caller can tell, as on a number that need be no size, is
- * left out: what is asked under it is asked. */
+/* False for conditions that callers cannot test, for example on a number that
+   need not be a size.  They are omitted; the constraint then looks
+   unconditional. */
 static bool is_visible_condition(TypePrinter *p, const Assumption *f) {
   UnnamedSearch u = {p, false};
   dim_each_var(dim_resolve(p->c->dims, f->dim), note_unnamed, NULL, &u);
@@ -596,7 +599,7 @@ static void match_shape(void *arg, ShapeVar *v) {
   r->found |= v == r->sought;
 }
 
-/* Is the splice that a join defines part of the type itself? */
+/* True if the splice that a broadcast defines occurs in the type itself. */
 static bool broadcast_occurs_in_type(TypePrinter *p, Constraint *k, Type *t) {
   Shape *s = shape_norm(p->c, k->a);
   if (s->len != 1 || s->axes[0].tag != SHAPE_SPLICE)
@@ -627,7 +630,7 @@ static void put_given(TypePrinter *p, Type *t) {
     Constraint *k = s->given[i];
     if (k->sufficient_only ||
         (k->kind == CN_BROADCAST && broadcast_occurs_in_type(p, k, t)))
-      continue; /* nobody has to make sure of what is merely enough */
+      continue; /* merely sufficient: callers need not ensure it */
     buffer_puts(&p->out, any ? ", " : " given ");
     any = true;
     put_constraint(p, k);
@@ -652,19 +655,19 @@ static VarNames *names_new(Checker *c) {
   return names;
 }
 
-/* Of a type that stands for itself. */
+/* For a type printed on its own. */
 static TypePrinter printer_with_own_names(Checker *c) {
   return (TypePrinter){.c = c, .out.arena = c->arena, .names = names_new(c)};
 }
 
-/* Of a part of a message, in which one variable has one name. */
+/* For a part of a message, in which each variable has one name. */
 static TypePrinter printer_with_shared_names(Checker *c) {
   TypePrinter p = {.c = c, .out.arena = c->arena};
   p.names = c->message_names ? c->message_names : names_new(c);
   return p;
 }
 
-/* The user's names are taken before fresh ones are chosen. */
+/* Reserves names from the program before new names are chosen. */
 static void reserve_user_names(TypePrinter *p, Type *t) {
   p->reserving = true;
   put_type(p, t, PREC_FUN);
@@ -782,14 +785,14 @@ const char *dim_to_text(Checker *c, Dim *d) {
 
 /* ---- arithmetic ---- */
 
-/* A number that stays as it is written: 3 * 3, not 9. */
+/* A number that is printed unevaluated: 3 * 3, not 9. */
 static Dim *unevaluated_number(Checker *c, int64_t n) {
   DimVar *v = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
   v->printed_name = arena_printf(c->arena, "%lld", (long long)n);
   return dim_of_var(c->dims, v);
 }
 
-/* Solved variables become their numbers; 0 and 1 just vanish. */
+/* Replaces solved variables by numbers; 0 and 1 disappear. */
 static Dim *solved_as_number(void *arg, DimVar *v) {
   Checker *c = arg;
   if (v->kind != DV_META || !v->solution || v->unknown)
@@ -828,7 +831,7 @@ static Dim *with_numbers(Checker *c, Dim *d) {
   return dim_subst(c->dims, d, solved_as_number, shape_as_numbers, c);
 }
 
-/* Of a product, what each factor has come to: 64 * 13 * 13. */
+/* Prints the value of each factor of a product: 64 * 13 * 13. */
 static Dim *product_with_numbers(Checker *c, Dim *d) {
   Dim *factors[DIM_MAX_FACTORS], *whole = dim_int(c->dims, 1);
   if (!dim_is_const(dim_resolve(c->dims, d)))
@@ -847,8 +850,8 @@ static Dim *product_with_numbers(Checker *c, Dim *d) {
   return whole;
 }
 
-/* a <= b, of numbers as they came about and without what both sides have:
- * k*d + 1 <= l + d of k = 10, l = d = 1 is "10" and "1". */
+/* Prints a <= b with unevaluated numbers and without common terms. k*d + 1 <= l
+   + d with k = 10 and l = d = 1 prints "10" and "1". */
 void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
                      const char **y) {
   dims_text(c, a, b, x, y);

@@ -1,21 +1,22 @@
-/* Types and shapes: making, walking and printing them; the typed tree; errors.
- * Nothing here solves: the solver (solver.h) stands on it, and inference
- * (internal.h) on the solver.  A file includes no more than its layer. */
+/* Types and shapes: construction, walks and printing; the typed tree; errors.
+   Nothing here solves constraints.  Layers: this file, then the solver
+   (solver.h), then inference (internal.h).  A file includes only its own layer
+   and those below. */
 #ifndef AXON_TYPECHECK_TYPES_H
 #define AXON_TYPECHECK_TYPES_H
 
 #include "typecheck/view.h"
 
 /* ---- report.c ---- */
-void report_constraint(Checker *c,
-                       Constraint *k); /* refuted, with its origin */
+void report_constraint(
+    Checker *c, Constraint *k); /* a contradicted constraint with its origin */
 void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);
 void report_type_mismatch(Checker *c, Type *actual, Type *expected, Origin *o);
-/* The ranges of these indices are not known; the accesses since this one are in
- * the body of the `for`. */
+/* Reports that the ranges of these indices are unknown.  Accesses from
+   first_access on are in the body of the `for`. */
 void report_for_range(Checker *c, const ForScope *scope, const Expr *e,
                       uint32_t first_access);
-/* Adds a way out to the message. */
+/* Adds a suggested correction to the message. */
 void suggest(Checker *c, Diag *d, Suggestion s);
 
 /* ---- type.c ---- */
@@ -49,16 +50,17 @@ Effect *effect_impure(Checker *c);
 Effect *effect_close(Checker *c, Effect *context);
 void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
                     const char *what); /* into runs from */
-Dim *ty_singleton(Checker *c,
-                  Type *t); /* resolved; NULL: none, or not an int */
+Dim *ty_singleton(
+    Checker *c,
+    Type *t); /* resolved; NULL if there is none or t is not an int */
 bool ty_is_unit(Type *t);
-bool ty_is_ground(Checker *c, Type *t); /* nothing in it can still change */
-/* What walks over a type pays for its steps: shared parts are walked again and
- * again, so that a type can be exponentially larger than the text.  Past a
- * limit the declaration is in error, and FAIL_LIMIT raised. */
-/* Takes steps from those that a declaration may take over types.  What is
- * copied stays in memory: a copy costs so much that there may be some 200 MB of
- * them. */
+bool ty_is_ground(Checker *c,
+                  Type *t); /* true if no variable in it can still change */
+/* A walk over a type pays for each step.  Shared parts are walked repeatedly,
+   so the work can be exponential in the size of the text.  Beyond a limit, the
+   declaration is in error and FAIL_LIMIT is raised. */
+/* Charges steps to the limit of the declaration.  Copied types stay in memory;
+   COPY_WORK steps per copy limit them to about 200 MB. */
 enum { COPY_WORK = 64 };
 void charge_work(Checker *c, uint32_t steps);
 void shape_visit(TypeVisitor *v, const Shape *s);
@@ -67,8 +69,8 @@ void constraint_visit(TypeVisitor *v, Constraint *k);
 Constraint *constraint_copy(TypeMapper *copy, Constraint *k);
 
 /* ---- type_print.c ---- */
-/* For parts of a scheme's type: its variables have the same names in all of
- * them.  choosing: what is undetermined is what it would be at top level. */
+/* Prints several parts of a scheme's type with consistent variable names.
+   apply_defaults: undetermined variables get their top-level defaults. */
 typedef struct TypePrinter TypePrinter;
 TypePrinter *printer_new(Checker *c, Scheme *s, bool apply_defaults);
 const char *printer_type(TypePrinter *p, Type *t);
@@ -80,7 +82,7 @@ Var *var_new(Checker *c, Sym *name, Span span, bool global);
 Core *core_var(Checker *c, Var *v, Span span);
 Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
 Core *core_let(Checker *c, Var *v, Core *value, Core *body);
-/* After an error, of any type. */
+/* The core after an error; it has any type. */
 Core *core_error(Checker *c, Span span, Type **type);
 
 #endif

@@ -1,7 +1,8 @@
-/* Unification of types, shapes and sizes. */
+/* Unification of types, shapes and sizes.  Main entry point: unify. */
 #include "typecheck/solver.h"
 
-/* --- levels: a variable lives as long as the outermost it is bound to --- */
+/* --- levels: a variable gets the lowest level of the variables it is bound to
+   --- */
 
 static void adjust_ty_level(void *arg, TyVar *v) {
   uint32_t level = *(uint32_t *)arg;
@@ -48,7 +49,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   DimVar *data = dim_as_var(d);
   if (v->name && data && data->kind == DV_EXISTENTIAL &&
       data->level == v->level)
-    data->name = v->name; /* the annotation says what to call it */
+    data->name = v->name; /* use the name in the annotation */
   if (data)
     data->matmul_inner |= v->matmul_inner;
   TypeVisitor adjuster = level_adjuster(c, &v->level);
@@ -81,8 +82,8 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   } else if (!a_free) {
     return false;
   }
-  /* a is solved: b must do for all that was asked of a */
-  if (b->dtype == DT_NONE) { /* a rigid one may be narrowed: `given` says so */
+  /* a is solved: b must satisfy the requirements on a */
+  if (b->dtype == DT_NONE) { /* a skolem may be narrowed: `given` states it */
     b->classes &= a->classes;
     b->default_preference = b->default_preference > a->default_preference
                                 ? b->default_preference
@@ -123,7 +124,7 @@ static void match_product(void *arg, ShapeVar *v) {
   f->found |= v == f->var;
 }
 
-/* A size in s is a product of v. */
+/* True if a size in s is a product of v. */
 static bool sizes_mention_product(Checker *c, const Shape *s,
                                   const ShapeVar *v) {
   ProductSearch f = {v, false};
@@ -138,15 +139,15 @@ static bool is_single_axis(const ShapeAxis *it) {
   return it->tag != SHAPE_SPLICE || it->var->fixed_rank == 1;
 }
 
-/* What a literal axis or an index takes: not known yet. */
+/* The variable of a literal axis or an index that is still unsolved. */
 static DimVar *maybe_star_var(Checker *c, const ShapeAxis *it) {
   DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
   return v && v->kind == DV_META && v->maybe_star ? v : NULL;
 }
 
-/* What a literal axis or an index takes may be a *: for it, an axis of 1.  Not
- * so a size of a parameter: no name of a size stands for a *; nor what was an
- * axis of a size before. */
+/* The size of a literal axis or an index may be a *, which counts as 1.  A size
+   of a parameter may not: no size name denotes a *.  Neither may a variable
+   that was already unified with a sized axis. */
 static bool unify_with_star(Checker *c, const ShapeAxis *it) {
   DimVar *v = maybe_star_var(c, it);
   if (v && !dim_var_in_parameter(c, v)) {
@@ -198,7 +199,7 @@ static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
   return true;
 }
 
-/* The sequences that are left when equal ends are gone. */
+/* The rests of both shapes after removal of equal ends. */
 typedef struct ShapePair {
   Shape *a, *b;
 } ShapePair;
@@ -231,7 +232,7 @@ static bool strip_ends(Checker *c, ShapePair *r, Origin *o) {
   return true;
 }
 
-/* All of s must be empty. */
+/* Requires that s is empty. */
 static bool make_empty(Checker *c, Shape *s) {
   for (uint32_t i = 0; i < s->len; i++) {
     ShapeAxis *it = &s->axes[i];
@@ -250,7 +251,8 @@ uint32_t shape_min_rank(const Shape *s) {
   return n;
 }
 
-/* v as all, of which a size is a product of v: v has as many axes. */
+/* Solves v like `all`, of which a size is a product of v: v has as many
+   axes. */
 static Shape *fresh_axes_like(Checker *c, const Shape *all) {
   Shape *s = shape_new(c, all->len);
   for (uint32_t i = 0; i < all->len; i++)
@@ -261,7 +263,7 @@ static Shape *fresh_axes_like(Checker *c, const Shape *all) {
   return s;
 }
 
-/* The variable for any number of axes that s is; or NULL. */
+/* The shape variable that s consists of, or NULL. */
 static ShapeVar *sole_shape_var(const Shape *s) {
   if (s->len != 1 || s->axes[0].tag != SHAPE_SPLICE)
     return NULL;
@@ -269,8 +271,8 @@ static ShapeVar *sole_shape_var(const Shape *s) {
   return v->skolem || v->fixed_rank >= 0 ? NULL : v;
 }
 
-/* The only variable of s that may stand for any number of axes; NULL if there
- * are more of them, or none.  *times is how often it stands there. */
+/* The only shape variable of s, or NULL if there are several or none. *times is
+   its number of occurrences. */
 static ShapeVar *only_shape_var(const Shape *s, uint32_t *times) {
   ShapeVar *v = NULL;
   *times = 0;
@@ -286,8 +288,8 @@ static ShapeVar *only_shape_var(const Shape *s, uint32_t *times) {
   return v;
 }
 
-/* [...v, 3, ...v] == all, of which the rank is known: so is that of v, if the
- * axes can be shared out.  NULL where they cannot. */
+/* [...v, 3, ...v] == all, where the rank of `all` is known.  It determines the
+   rank of v if the axes can be divided evenly.  Otherwise NULL. */
 static Shape *split_among_occurrences(Checker *c, const Shape *s,
                                       const Shape *all, uint32_t times) {
   uint32_t ones = shape_min_rank(s), at = 0;
@@ -298,7 +300,7 @@ static Shape *split_among_occurrences(Checker *c, const Shape *s,
   return shape_slice(c, all, at, at + (all->len - ones) / times);
 }
 
-/* No axes that a splice may stand for make the two of one rank. */
+/* True if the ranks differ whatever the splices are. */
 static bool ranks_differ(const Shape *a, const Shape *b) {
   return (shape_has_known_rank(a) && shape_min_rank(b) > a->len) ||
          (shape_has_known_rank(b) && shape_min_rank(a) > b->len);
@@ -307,8 +309,8 @@ static bool ranks_differ(const Shape *a, const Shape *b) {
 static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
                        Origin *o) {
   ShapePair r = {shape_norm(c, a0), shape_norm(c, b0)};
-  /* first, for else some of the sizes were solved, and the message would speak
-   * of these */
+  /* compare ranks first: otherwise some sizes would be solved, and the message
+     would mention these */
   if (ranks_differ(r.a, r.b) || !strip_ends(c, &r, o))
     return false;
   r.a = shape_norm(c, r.a), r.b = shape_norm(c, r.b);
@@ -316,7 +318,7 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
     return make_empty(c, r.a->len ? r.a : r.b);
   ShapeVar *x = sole_shape_var(r.a), *y = sole_shape_var(r.b);
   if (x && y && x->id < y->id)
-    x = NULL; /* the newer one is solved: fewer constraints mention it */
+    x = NULL; /* solve the newer one: fewer constraints mention it */
   for (int swapped = 0; swapped < 2; swapped++) {
     ShapeVar *v = swapped ? y : x;
     Shape *one = swapped ? r.b : r.a, *all = swapped ? r.a : r.b;
@@ -345,7 +347,8 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
                                                  : part);
     return unify_ends(c, s, all, o);
   }
-  /* Too short for what the other has, or rigid against sizes: no solution. */
+  /* No solution if one side is too short for the other's axes, or is a skolem
+     against sizes. */
   for (int swapped = 0; swapped < 2; swapped++) {
     Shape *x = swapped ? r.b : r.a, *y = swapped ? r.a : r.b;
     if (shape_has_known_rank(x) && shape_min_rank(y) > x->len)
@@ -394,7 +397,8 @@ void retract_singleton(Checker *c, DimVar *v) {
     wakeup_all(c);
   else
     wakeup_dim_solved(c, v);
-  if (v->solution && v->user_data) { /* soft: what was proved with it is void */
+  if (v->solution &&
+      v->user_data) { /* retractable: proofs that used it are void */
     if (!map_get(&c->retracted_singletons, v->user_data)) {
       map_put(&c->retracted_singletons, v->user_data, v);
       c->needs_recheck = true;
@@ -421,7 +425,8 @@ static void retract_each(void *arg, DimVar *v) {
   }
 }
 
-/* Chases soft metas only as far as they are plainly bound to one another. */
+/* Follows retractable variables only while they are bound directly to each
+   other. */
 static Dim *resolve_singleton(Checker *c, Dim *d) {
   return dim_resolve(c->dims, d);
 }
@@ -439,7 +444,7 @@ bool unify_singleton(Checker *c, Dim *a, Dim *b, Origin *o) {
     return true;
   DimVar *v = unsolved_singleton(x), *w = unsolved_singleton(y);
   if (v && w && v->is_integer == w->is_integer && v->id < w->id)
-    v = NULL; /* the newer one is solved */
+    v = NULL; /* solve the newer one */
   if (v && !v->solution && !dim_mentions(c->dims, y, v) &&
       (v->is_integer || !w || !w->is_integer)) {
     dim_bind(c, v, b);
@@ -474,7 +479,7 @@ static void occurs_ty(void *arg, TyVar *v) {
   o->found |= o->var == v;
 }
 
-/* t, whose integers are data: each element is another. */
+/* t, with integers as data: each element may differ. */
 static Type *as_tensor_element(Checker *c, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_VAR)
@@ -515,7 +520,7 @@ static bool unify_tensor_singletons(Checker *c, Type *a, Type *b, Origin *o) {
     return true;
   Shape *s = shape_norm(c, a->shape);
   if (s->len && shape_has_known_rank(s))
-    return true; /* not a scalar: it has no term */
+    return true; /* not a scalar, so no singleton */
   if (a->singleton && b->singleton)
     return unify_singleton(c, a->singleton, b->singleton, o);
   Dim *d = dim_resolve(c->dims, a->singleton ? a->singleton : b->singleton);
@@ -553,7 +558,7 @@ Type *row_field(Type *t, Sym *label) {
   return NULL;
 }
 
-/* The record that stands where t has its row variable; or NULL. */
+/* The record that is the solution of t's row variable, or NULL. */
 static Type *row_rest(Type *t) {
   Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
   return rest && rest->tag == TY_RECORD ? rest : NULL;
@@ -580,7 +585,7 @@ Type *row_flat(Checker *c, Type *t) {
   return r;
 }
 
-/* The fields of a that b lacks, and as rest `rest`. */
+/* The fields of a that b does not have, with `rest` as row variable. */
 static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   Type *r = ty_new(c, TY_RECORD);
   r->args = NEW_ARRAY(c->arena, Type *, a->count);
@@ -601,7 +606,7 @@ static bool unify_rows(Checker *c, Type *a, Type *b, Origin *o) {
     if (other && !unify(c, a->args[i], other, o))
       return false;
   }
-  Type *more_a = row_missing(c, a, b, NULL); /* what b must still get */
+  Type *more_a = row_missing(c, a, b, NULL); /* fields missing in b */
   Type *more_b = row_missing(c, b, a, NULL);
   if (!a->arg[0] && !b->arg[0])
     return more_a->count == 0 && more_b->count == 0;
@@ -656,7 +661,8 @@ static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
                              unify_lifted_components(c, lift, t, o));
 }
 
-/* The elements of a list share a type: none of them is known to be a size. */
+/* The elements of a list share a type, so none of them has a known size as its
+   value. */
 static void retract_item_singletons(Checker *c, Type *t) {
   for (uint32_t i = 0; i < t->count; i++) {
     Type *item = ty_norm(c, t->args[i]);

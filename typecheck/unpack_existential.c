@@ -1,11 +1,12 @@
-/* Sizes that an application brings into being, or that a type writes as `?`:
- * they get names, and CORE_UNPACK reads them off the value. */
+/* Unpacking of existential sizes, and of sizes that a type writes as `?`: they
+   get names, and CORE_UNPACK reads them off the value.  Main entry point:
+   ty_unpack. */
 #include "typecheck/internal.h"
 
 #include <string.h>
 
-/* Marks a data size that a scheme has just given and no application has
- * opened yet. */
+/* Marks an existential size of an instantiated scheme that no application has
+   unpacked yet. */
 static char packed_marker;
 
 void dim_var_set_packed(DimVar *v) {
@@ -16,7 +17,7 @@ bool dim_var_is_packed(const DimVar *v) {
   return v->kind == DV_EXISTENTIAL && v->user_data == &packed_marker;
 }
 
-/* Marks a size that no value shows. */
+/* Marks a size that cannot be read off any value. */
 static char inaccessible_marker;
 
 void dim_var_set_inaccessible(DimVar *v) {
@@ -113,8 +114,9 @@ static void add_type_paths(Checker *c, Core *unpack, Type *t, ValuePath *path,
   }
 }
 
-/* Sizes that a branch alone has named, since `mark`, are unknown outside it:
- * the others do not know them, and are not to be like them. */
+/* Existential sizes that a branch has introduced since `mark` become unknown
+   outside of it.  Other branches do not know them and need not agree with
+   them. */
 typedef struct ForgetCopy {
   TypeMapper copy;
   uint32_t mark;
@@ -164,7 +166,7 @@ void unpack_sizes(Checker *c, Type *t, Core **core, Map *fresh) {
     *core = unpack;
 }
 
-/* `?` axes get names here, too. */
+/* Names axes of unknown size (`?`). */
 static Shape *name_unknown_axes(Checker *c, Shape *s0, Span span, bool *any) {
   Shape *s = shape_norm(c, s0);
   bool some = false;
@@ -199,7 +201,7 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
     return t;
-  Type *r = t; /* a copy only where something in it is opened */
+  Type *r = t; /* copies only if something in it is unpacked */
   for (uint32_t i = 0; i < t->count; i++) {
     Type *unpacked = unpack_unknowns(c, t->args[i], span, fresh);
     if (unpacked == ty_root(t->args[i]))
@@ -215,15 +217,15 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
   return r;
 }
 
-/* What no axis of the value shows alone: a size that is computed of it gets a
- * name of its own, and that of an item of a list is unknown. */
+/* Sizes that no axis shows on its own.  A size computed from one gets a name of
+   its own; that of a list item is unknown. */
 typedef struct DerivedSizes {
   Checker *c;
   Span span;
-  Map *inaccessible; /* those variables, */
+  Map *inaccessible; /* these variables */
   VEC(Dim *) exprs;  /* sizes that mention them */
-  VEC(Dim *) names;  /* and what these are called */
-  bool mentioned;    /* one was found */
+  VEC(Dim *) names;  /* names of these sizes */
+  bool mentioned;    /* one occurred */
 } DerivedSizes;
 
 static void note_inaccessible(void *arg, DimVar *v) {

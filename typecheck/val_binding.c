@@ -1,5 +1,4 @@
-/* Values that are declared: their types, and which of them every use has at a
- * type of its own. */
+/* Value declarations: their types, and which variables are generalized. */
 #include "typecheck/internal.h"
 
 /* ---- what generalises ---- */
@@ -51,7 +50,7 @@ static bool is_syntactic_value(const Expr *e) {
 typedef struct FunctionSearch {
   Checker *c;
   Map seen;          /* datatypes */
-  bool in_datatypes; /* those in lists and constructors count as well */
+  bool in_datatypes; /* also searches lists and constructors */
 } FunctionSearch;
 
 static bool mentions_fun(FunctionSearch *f, Type *t, int depth) {
@@ -75,8 +74,9 @@ static bool mentions_fun(FunctionSearch *f, Type *t, int depth) {
   return false;
 }
 
-/* Functions do, and what has them as parts.  What is generalised runs at each
- * use: a list that is not there as it is written, but computed, is not. */
+/* True if a value is generalized: functions, and values that contain them.  A
+   generalized value is evaluated at each use, so a computed list is not
+   generalized. */
 static bool is_generalizable(Checker *c, const Expr *e, Type *t) {
   FunctionSearch f = {.c = c, .in_datatypes = is_syntactic_value(e)};
   map_init(&f.seen, c->arena);
@@ -85,8 +85,8 @@ static bool is_generalizable(Checker *c, const Expr *e, Type *t) {
 
 /* ---- sizes and annotations ---- */
 
-/* Sizes that an annotation named and nothing has solved are what the value
- * turns out to have. */
+/* Sizes that an annotation names and nothing has solved are read off the
+   value. */
 void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   VEC(DimVar *) found = {0};
   for (Scope *s = c->scope; s && s != mark; s = s->outer) {
@@ -141,8 +141,8 @@ static void define_named_sizes(Checker *c, Scope *mark, bool top) {
     }
 }
 
-/* The value where a type is written: *t is its own.  Tensors are inferred
- * first, so that an integer is known to be the one that it is. */
+/* Checks a value against its annotation. *t is its own type.  Tensors are
+   inferred first, so that the value of an integer is known. */
 static Core *check_val(Checker *c, Dec *dec, Type *expected, Type **t) {
   Origin *o = origin_new(c, ORIGIN_ANNOTATION, dec->expr->span);
   o->other_span = dec->type ? dec->type->span : dec->pat->type->span;
@@ -160,8 +160,8 @@ static Core *check_val(Checker *c, Dec *dec, Type *expected, Type **t) {
   return core;
 }
 
-/* The value, with what is written of it.  What is given of a function it may
- * assume; of other values it has to be so. */
+/* Infers the value and checks its annotation.  Given constraints of a function
+   are assumed; those of other values must hold. */
 static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
   uint32_t serial = c->serial;
   Type *expected = val_annotation(c, dec);
@@ -184,16 +184,17 @@ static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
 
 /* ---- the declaration ---- */
 
-/* A pattern and the value that it takes: all of a declaration, or a part. */
+/* A pattern and the value that it matches: of the whole declaration or of a
+   part. */
 typedef struct ValPart {
   Pat *pat;
   Type *type;
-  Scheme *scheme; /* at which every use has its name; or NULL */
+  Scheme *scheme; /* scheme that each use instantiates, or NULL */
   Core **core;
 } ValPart;
 typedef VEC(ValPart) ValParts;
 
-/* A name that every use has at a type of its own. */
+/* Generalizes the type of a name. */
 static Scheme *generalize_val(Checker *c, Sym *name, Type *t, Core **core,
                               bool top, uint32_t pending) {
   Scheme *s = NULL;
@@ -234,13 +235,13 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
     part.scheme = generalize_val(c, pat->id, t, out, top, pending);
   else
     ty_adjust_levels(c, t);
-  /* an integer without a known term is named by the variable at its uses */
+  /* uses name an integer without a known term after the variable */
   pat->value = dec->expr;
   VEC_PUSH(c->arena, *parts, part);
   return t;
 }
 
-/* (a, b) = (d, e) is a = d and b = e. */
+/* (a, b) = (d, e) means a = d and b = e. */
 static Type *infer_parts(Checker *c, Dec *dec, bool top, Core **out,
                          ValParts *parts) {
   Pat *p = dec->pat;
@@ -262,7 +263,7 @@ static Type *infer_parts(Checker *c, Dec *dec, bool top, Core **out,
   return e->inferred_type = ty_tuple(c, e->item_count, types);
 }
 
-/* The names are there once all parts are read: *part is the next one. */
+/* Binds names after all parts are read. *part is the next part. */
 static CorePat *bind_val_parts(Checker *c, Pat *p, bool top,
                                const ValPart **part) {
   CorePat *cp;

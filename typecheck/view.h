@@ -1,31 +1,32 @@
-/* What diagnose/ reads of the checker: its state and these functions, none of
- * which solves or demands anything. */
+/* What diagnose/ reads of the checker: its state, and functions that neither
+   solve nor add constraints. */
 #ifndef AXON_TYPECHECK_VIEW_H
 #define AXON_TYPECHECK_VIEW_H
 
 #include "typecheck/refutation.h"
 
 /* ---- Types: type.c, unify.c ---- */
-/* A *, or the axis of a literal to which one was given. */
+/* True for a *, or the axis of a literal that was bound to one. */
 bool axis_is_star(const ShapeAxis *it);
 Shape *shape_new(Checker *c, uint32_t len);
-/* Solutions put in, recursively; dims too.  May be s itself: not to be written
- * to. */
+/* Replaces solved variables recursively, including dims.  May return s itself,
+   so do not write to the result. */
 Shape *shape_norm(Checker *c, const Shape *s);
-bool shape_has_known_rank(const Shape *s); /* of a normalised one */
+bool shape_has_known_rank(const Shape *s); /* requires a normalized shape */
 uint32_t shape_min_rank(const Shape *s);
 bool shape_equal(Checker *c, const Shape *a, const Shape *b);
 ElemVar *elem_root(ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
-Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalised where known */
+Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
 Type *ty_root(Type *t);                     /* follows links only */
-Type *ty_norm(Checker *c, Type *t);         /* root, and lifts pushed inwards */
-/* A field of a record, or NULL; the record with its rest put in. */
+Type *ty_norm(Checker *c,
+              Type *t); /* resolves the root, and pushes lifts inwards */
+/* A field of a record, or NULL; the record with its row resolved. */
 Type *row_field(Type *t, Sym *label);
 Type *row_flat(Checker *c, Type *t);
 Type *ty_forget_singletons(Checker *c, Type *t);
-/* Applies f to every variable, after following links. */
+/* Calls a function for every variable, after following links. */
 typedef struct TypeVisitor {
   void (*ty)(void *, TyVar *);
   void (*elem)(void *, ElemVar *);
@@ -34,10 +35,10 @@ typedef struct TypeVisitor {
   void (*effect)(void *, Effect *);
   void *arg;
   Checker *c;
-  bool shapes_only; /* of tensors: the terms of integers are left out */
+  bool shapes_only; /* of tensors: ignores singletons of integers */
 } TypeVisitor;
 void ty_visit(TypeVisitor *v, Type *t);
-/* A copy in which f replaces variables (NULL keeps them). */
+/* A copy in which functions replace variables; NULL keeps them. */
 typedef struct TypeMapper {
   Checker *c;
   Type *(*ty)(struct TypeMapper *, TyVar *);
@@ -45,38 +46,39 @@ typedef struct TypeMapper {
   Dim *(*dim)(struct TypeMapper *, DimVar *);
   Shape *(*shape)(struct TypeMapper *, ShapeVar *);
   Effect *(*effect)(struct TypeMapper *, Effect *);
-  Dim *(*size)(struct TypeMapper *,
-               Dim *); /* of whole sizes, after the others */
+  Dim *(*size)(struct TypeMapper *, Dim *); /* for whole sizes, called last */
   void *arg;
   bool drop_singletons;
-  bool share_aliases; /* what has a name is copied once, in map */
+  bool
+      share_aliases; /* copies each named type once and shares it through map */
   Map map;
 } TypeMapper;
 Type *ty_copy(TypeMapper *copy, Type *t);
 Dim *dim_copy(TypeMapper *copy, Dim *d);
 
 /* ---- Texts: type_print.c ---- */
-/* From here on one variable has one name in all texts, until c->names is what
- * it was before, which is returned.  The user's names in what is claimed are
- * taken before others are given. */
+/* Gives each variable one name in all texts, until c->message_names is reset to
+   the returned value.  Names from the program in reserved types are taken
+   before other names are chosen. */
 VarNames *var_names_share(Checker *c);
 void var_names_reserve(Checker *c, Type *t);
 void var_names_reserve_dim(Checker *c, Dim *d);
 const char *ty_text(Checker *c, Type *t);
-/* With the names that the scheme around it has when printed; or NULL. */
+/* The type with the names of the enclosing scheme; that may be NULL. */
 const char *ty_text_within(Checker *c, Scheme *enclosing, Type *t);
-/* The same, with none of these names (Sym) for a variable but that which such
- * a name stands for: its value. */
+/* The same, but avoids these names (Sym) for variables.  The value of an entry
+   is the variable that may have its name. */
 const char *ty_text_avoiding(Checker *c, Scheme *enclosing, Type *t,
                              const Map *avoided);
 const char *scheme_text(Checker *c, Scheme *s);
-/* One of its givens, with the names that the whole of it has when printed. */
+/* The text of one given constraint, with the names of its whole scheme. */
 const char *given_text(Checker *c, Scheme *s, Constraint *given);
 const char *shape_text(Checker *c, const Shape *s);
 const char *dim_to_text(Checker *c, Dim *d);
-/* Both with the same names. */
+/* Prints both sizes with the same names. */
 void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
-/* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
+/* "28 - 3 + 1": d with numbers for solved variables; NULL if that does not
+   help. */
 const char *dim_arithmetic(Checker *c, Dim *d);
 void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
                      const char **y);
@@ -84,20 +86,20 @@ void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
 /* ---- Bindings: environment.c, application.c, polymorphic_recursion.c ---- */
 Binding *lookup(Checker *c, Sym *module, Sym *name);
 Scheme *binding_scheme(Checker *c, Binding *b);
-/* Is it the name of what a pipe brings? */
+/* True for the name of a pipe's argument. */
 bool is_pipe_name(const Sym *id);
-/* Do annotations say all of its type? */
+/* True if annotations determine the complete type. */
 bool clause_is_annotated(const Clause *k);
 
 /* ---- Assumptions and sizes: assumptions.c, index_bounds.c, solve.c,
  * solve_size.c ---- */
 void assumption_load(Checker *c, const Assumption *assumptions);
-Dim *index_range_of(const DimVar *v); /* NULL while it is not known */
-/* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
- * becomes known otherwise, the message speaks of that number and its double. */
+Dim *index_range_of(const DimVar *v); /* NULL while unknown */
+/* The size that a == b forces to be 0, as in n == 2*n, or NULL.  The constraint
+   waits: once n is known, the message names n and 2*n as numbers. */
 DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b);
-/* Whether an error was told of this place, or of an argument of the call with
- * these, after so many were told. */
+/* True if an error was reported after `mark` at this place, or at an argument
+   of the call with these args. */
 bool error_reported_at(const Checker *c, uint32_t mark, Span place,
                        const Arg *args);
 
