@@ -1,4 +1,4 @@
-/* What is asked of a group of nodes. */
+/* Queries about fusion groups. */
 #include "plan/fusion_group.h"
 
 bool fusion_group_stores(const FusionGroup *c, const Node *n) {
