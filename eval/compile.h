@@ -21,8 +21,8 @@ typedef struct FunctionState {
   Map slots;          /* key to its slot on the stack, plus 1 */
   KeyVec *captures;   /* the captured values, in the order of the environment */
   LetrecGroup *group; /* the group that contains the function; or NULL */
-  const Core
-      *lambda; /* the lambda whose parameters the function has; or NULL */
+  /* The lambda whose parameters the function has; or NULL. */
+  const Core *lambda;
   uint32_t next_unpack_slot; /* next free slot for CORE_UNPACK */
   bool is_top_level;         /* true for the code of a declaration itself */
 } FunctionState;
@@ -50,14 +50,14 @@ void compile_global_pat(FunctionState *fn, const CorePat *pat, uint32_t slot);
 
 void compile_dim(FunctionState *fn, Dim *dim);
 void compile_size(FunctionState *fn, Dim *dim); /* CORE_DIM */
-bool dim_is_computable(FunctionState *fn,
-                       Dim *dim); /* true if d can be computed at this place */
+/* True if d can be computed at this place. */
+bool dim_is_computable(FunctionState *fn, Dim *dim);
 bool shape_is_computable(FunctionState *fn, const CoreShape *ref);
 /* Pushes a shape as an implicit argument: unit if a part of it is unknown. */
 void compile_shape_arg(FunctionState *fn, const ImplicitArg *h);
 void compile_shape_ref(FunctionState *fn, const CoreShape *ref);
-void compile_shape_value(FunctionState *fn,
-                         const Core *c); /* CORE_SHAPE_VALUE */
+/* Compiles CORE_SHAPE_VALUE. */
+void compile_shape_value(FunctionState *fn, const Core *c);
 void compile_load_check(FunctionState *fn, const CoreShape *expected);
 void compile_checks(FunctionState *fn, const Core *c);
 void compile_unpack(FunctionState *fn, const Core *c);

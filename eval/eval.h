@@ -40,8 +40,9 @@ typedef struct EvalHost {
  * return NULL on failure. */
 typedef struct ValueHandle ValueHandle;
 
+/* Borrows host. */
 Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
-               const EvalHost *host); /* host is borrowed */
+               const EvalHost *host);
 void eval_free(Eval *eval);
 /* Sets the sources.  With sources, an error inside the library points at the
  * user's call. */
@@ -137,8 +138,8 @@ enum { MAX_HOST_VALUE_DEPTH = 200 };
 typedef struct HostValue {
   HostValueKind kind;
   uint32_t ref_count, len, depth;
-  bool
-      is_shared; /* others hold the tensor too, so nobody may change its data */
+  /* Others hold the tensor too, so nobody may change its data. */
+  bool is_shared;
   bool is_weakly_typed; /* a number without a type of its own: it takes the type
                            that is expected */
   union {

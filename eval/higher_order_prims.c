@@ -25,10 +25,10 @@ static Code *finish_builtin(BytecodeEmitter *e, uint32_t arity,
 }
 
 enum {
-  WHILE_TRACE_AFTER_ITERATIONS =
-      16, /* iterations of a `while` before tracing is first tried */
-  WHILE_RETRACE_AFTER_ITERATIONS =
-      1 << 20 /* iterations before tracing is tried again, if it failed */
+  /* Iterations of a `while` before tracing is first tried. */
+  WHILE_TRACE_AFTER_ITERATIONS = 16,
+  /* Iterations before tracing is tried again, if it failed. */
+  WHILE_RETRACE_AFTER_ITERATIONS = 1 << 20
 };
 
 #define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
@@ -94,8 +94,8 @@ static void build_while(BytecodeEmitter *e) { /* locals: p f x | iterations */
   I(TRACED_LOOP_END, TRACED_LOOP_WHILE, 0), I(RETURN, 0, 0);
 }
 
-static void build_fold_loop(BytecodeEmitter *e,
-                            TracedLoopKind kind) { /* locals: f c x | i n */
+/* Locals: f c x | i n. */
+static void build_fold_loop(BytecodeEmitter *e, TracedLoopKind kind) {
   build_traced_loop(e, kind);
   I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);

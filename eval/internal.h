@@ -79,8 +79,8 @@ typedef struct NumLiteral { /* a number, converted to every element type */
 
 typedef struct FieldInlineCache {
   Sym *label;
-  const RecordLayout
-      *layout; /* layout of the last record, and the index of the label in it */
+  /* Layout of the last record, and the index of the label in it. */
+  const RecordLayout *layout;
   uint32_t index;
 } FieldInlineCache;
 
