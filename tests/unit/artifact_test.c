@@ -1,5 +1,5 @@
-/* Artifacts: found as they were kept or not at all, whatever became of the
- * files, of the folder, of other processes. */
+/* Tests artifacts: they are found unchanged or not at all, whatever happens to
+ * files, folders and other processes. */
 #include "runtime/artifact.h"
 #include "runtime/warn_once.h"
 
@@ -58,7 +58,7 @@ static const char *path_of(const Artifact *a) {
   return path;
 }
 
-/* 1: found, as it was kept; 0: not found; -1: found, and something else. */
+/* 1: found unchanged; 0: not found; -1: found, but changed. */
 static int find(int n, size_t len, Artifact *a) {
   if (!artifact_lookup(&kind, key_of(n), a))
     return 0;
@@ -224,7 +224,7 @@ static void test_limits(void **state) {
   }
 }
 
-/* What a writer leaves that was killed goes when it is old. */
+/* A file of a killed writer is removed when it is old. */
 static void test_stale(void **state) {
   (void)state;
   char path[512];
@@ -258,7 +258,7 @@ static void test_modes(void **state) {
 
 enum { OTHER = 65534 };
 
-/* Runs f as a user who is not root, who may write anywhere. */
+/* Runs f as an ordinary user, since root may write anywhere. */
 static int as_user(int f(void)) {
   pid_t child = fork();
   if (child == 0) {
@@ -288,7 +288,7 @@ static int only_found(void) {
   return keep(2, 10) ? 1 : find(2, 10, &a) ? 2 : 0;
 }
 
-/* How often it was told that the folder cannot be trusted. */
+/* Number of warnings about an untrusted folder. */
 static int told(void) {
   OnceWarning n;
   int count = 0;
@@ -307,7 +307,7 @@ static int nothing_and_quiet(void) {
   return status ? status : told() == 0 ? 0 : 4;
 }
 
-/* In a process of its own, which is told once. */
+/* Runs in a process of its own, which warns once. */
 static int as_self(int f(void)) {
   pid_t child = fork();
   if (child == 0)
@@ -439,8 +439,8 @@ static void test_foreign_kind(void **state) {
   assert_int_equal(status, 0);
 }
 
-/* Another user's link in a folder that all may write to turns from a folder of
- * ours to one of theirs and back, while we look. */
+/* In a world-writable folder, a link of another user switches between our
+ * folder and theirs while we check it. */
 static void turn(const char *theirs) {
   char next[400];
   snprintf(next, sizeof next, "%s.next", way);
@@ -521,8 +521,8 @@ static void test_no_home(void **state) {
 
 /* ---- processes ---- */
 
-/* Others cut files off here, also between finding one and reading it: what is
- * wrong must not be found again. */
+/* Other processes truncate files here, also between finding and reading one.  A
+ * damaged file must not be found again. */
 static bool stays_wrong(int n, size_t len, Artifact *a) {
   for (int k = 0; k < 10; k++)
     if (find(n, len, a) >= 0)

@@ -1,5 +1,5 @@
-/* Texts to functions: compiled once, side by side, kept, and done without when
- * there is no compiler or it fails. */
+/* Tests the JIT compiler: sources are compiled once, in parallel, and cached.
+ * Without a compiler, or if it fails, the program runs without it. */
 #include "backend/cpu/jit.h"
 
 #include "runtime/artifact.h"
@@ -39,18 +39,20 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-static int shell(const char *format) { /* 0 when it is true of `base` */
+/* 0 if the shell command succeeds in `base`. */
+static int shell(const char *format) {
   char command[500];
   snprintf(command, sizeof command, format, base);
   return system(command);
 }
 
-/* What is found of the compiler holds for a process: each test has its own. */
+/* The result of the search for a compiler is cached per process, so each test
+ * has its own process. */
 static int in_child(int f(void)) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0)
-    exit(f()); /* not _exit: what is under way has to be ended */
+    exit(f()); /* not _exit: running compilers must be ended */
   int status;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
@@ -199,7 +201,7 @@ static void test_no_home(void **state) {
 
 /* ---- waiting, and not ---- */
 
-/* One that notes its start, and waits for the file `go`. */
+/* A compiler that records its start and then waits for the file `go`. */
 static void patient_compiler(void) {
   assert_int_equal(
       shell("printf '%%s\\n' '#!/bin/sh' 'echo start >>%1$s/log' "
@@ -269,7 +271,7 @@ static int forks(void) {
   return mine || status;
 }
 
-/* What a host program may do with children that end. */
+/* What a host program may do about its child processes. */
 static int ignores_children(void) {
   signal(SIGCHLD, SIG_IGN);
   return answer(request(9)) == 9 ? 0 : 1;
@@ -296,7 +298,8 @@ static void test_waiting(void **state) {
   assert_int_equal(in_child(ignores_children), 0);
 }
 
-/* Killed as it compiles: nothing is left that the next one would take. */
+/* Killed during a compilation: the next process finds nothing that it would
+ * use. */
 static void test_killed(void **state) {
   (void)state;
   for (int ms = 0; ms < 90; ms += 6) {

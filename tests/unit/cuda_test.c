@@ -1,5 +1,5 @@
-/* The ground floor of the CUDA backend, on a driver that is a fake: devices,
- * errors, memory.  No GPU is needed. */
+/* Tests the basic parts of the CUDA backend on a fake driver: devices, errors,
+ * memory, launch graphs.  No GPU is needed. */
 #define _GNU_SOURCE
 #include "backend/cuda/caching_allocator.h"
 #include "backend/cuda/launch_graph.h"
@@ -82,7 +82,7 @@ static void test_device(void **state) {
   assert_said("device 1");
 }
 
-/* Each of them fails: it is told what was to be done, and nothing is left. */
+/* Each step fails once: the message names it, and nothing is leaked. */
 static void test_opening_fails(void **state) {
   (void)state;
   static const struct {
@@ -118,8 +118,8 @@ static void test_opening_fails(void **state) {
   assert_false(cuda_version(&api, &n, &fault));
 }
 
-/* Every row of errors.def has its name and a way out, whatever the driver
- * knows; what has none is told by its number. */
+/* Every row of errors.def has a name and a help, whatever the driver knows.
+ * Other errors are reported by number. */
 static void test_errors(void **state) {
   (void)state;
   static const struct {
@@ -279,7 +279,8 @@ static void test_memory_again(void **state) {
   device_allocator_free(NULL);
 }
 
-/* Those given back first go first, and never while something may run. */
+/* Blocks that were freed first are released first, and never while work may
+ * run. */
 static void test_memory_bounded(void **state) {
   (void)state;
   enum { KEPT = 300000 };
@@ -365,7 +366,7 @@ static void test_memory_fails(void **state) {
   device_allocator_free(m);
 }
 
-/* What the driver takes is known before it is asked. */
+/* What the driver accepts is known before the call. */
 static void test_map(void **state) {
   (void)state;
   const TensorMap good = {.dtype = DT_BF16,
@@ -404,7 +405,8 @@ static void test_map(void **state) {
   device_allocator_free(m);
 }
 
-/* Large ones are not rounded to classes: of one class some are smaller. */
+/* Large blocks are not rounded to classes: blocks of one class may be smaller
+ * than the request. */
 static void test_memory_large(void **state) {
   (void)state;
   gpu.info.memory_bytes = fake.memory = (size_t)2 << 30;
@@ -422,7 +424,7 @@ static void test_memory_large(void **state) {
   device_allocator_free(m);
 }
 
-/* Any sizes in any order: blocks in use never share a byte. */
+/* Any sizes in any order: live blocks never overlap. */
 static void test_memory_random(void **state) {
   (void)state;
   enum { HELD = 40, TURNS = 20000 };
@@ -458,15 +460,15 @@ static void test_memory_random(void **state) {
   device_allocator_free(m);
 }
 
-/* ---- tapes ---- */
+/* ---- launch graphs ---- */
 
 typedef struct Arguments {
   CuDevicePtr at;
   int n, k;
 } Arguments;
 
-/* Kernels as a plan starts them, `wide` blocks of each; what is asked of the
- * stream then. */
+/* Launches the kernels of a plan, with `wide` blocks each, and checks the
+ * stream. */
 static bool start_plan(CuFunction function, DeviceBuffer *b, int kernels, int k,
                        unsigned wide) {
   for (int j = 0; j < kernels; j++) {
@@ -489,8 +491,8 @@ static void assert_counts(uint64_t alone, uint64_t made, uint64_t started,
   assert_int_equal(n.nodes_updated, changed);
 }
 
-/* What is started again as before is a graph; one that has other arguments is
- * changed; with other grids it is another one. */
+/* A repeated list of launches becomes a graph.  Other arguments update it;
+ * other grids need another graph. */
 static void test_tape(void **state) {
   (void)state;
   CuModule module;
@@ -524,8 +526,8 @@ static void test_tape(void **state) {
   device_allocator_free(m);
 }
 
-/* What the driver makes no graph of goes as ever; what fails is told when it is
- * found. */
+/* If the driver cannot make a graph, kernels are launched one by one.  Errors
+ * are reported when they are found. */
 static void test_tape_fails(void **state) {
   (void)state;
   static const char *const steps[] = {"graph_create", "graph_kernel",

@@ -1,5 +1,5 @@
-/* Forms of tensors that are kept: when they are made, when they go, and that
- * nothing that is computed depends on them. */
+/* Tests the cache of derived data: when they are made and evicted, and that
+ * results do not depend on them. */
 #include "backend/cpu/cpu.h"
 #include "runtime/derived_cache.h"
 #include "session/axon.h"
@@ -121,7 +121,8 @@ static void test_limit(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
-/* Of a tensor that is wanted at ever other places no list grows for ever. */
+/* A tensor with requests at ever new positions does not get an ever longer
+ * list. */
 static void test_many_forms(void **state) {
   (void)state;
   enum { FORMS = 5000 };
@@ -133,7 +134,7 @@ static void test_many_forms(void **state) {
   tensor_release(t);
 }
 
-/* A tensor may be written over while another has what was made of it. */
+/* A tensor may be overwritten while another thread uses its derived data. */
 static void test_gone_in_use(void **state) {
   (void)state;
   Tensor *t = tensor_of(10);
@@ -183,7 +184,7 @@ static void test_threads(void **state) {
 
 /* ---- of programs ---- */
 
-/* Three times the same, each by itself. */
+/* The same three times, each separately. */
 static const char program[] =
     "val x : f32[37, 150] = for i < 37, j < 150 => "
     "sin (float (3 * i + j))\n"
@@ -207,7 +208,7 @@ static const char program[] =
     "do print (sum c)\n"
     "val same = all (a == b) && all (a == c)\n";
 
-/* How many forms it made. */
+/* Number of derived data that it made. */
 static uint64_t made_by(const char *once) {
   char text[2048];
   snprintf(text, sizeof text, program, once);

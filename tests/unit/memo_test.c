@@ -1,5 +1,5 @@
-/* Tests of plans that are kept (plan/plan_cache.c): the same graph again is not
- * planned again, and nothing that is computed depends on that. */
+/* Tests the plan cache (plan/plan_cache.c): a repeated graph is not planned
+ * again, and results do not depend on that. */
 #include "tests/unit/tensors.h"
 
 /* (x.[k] + c) * d, and its sum */
@@ -79,7 +79,8 @@ static void check_rows(Node *x, int64_t from, int64_t row, bool whole,
   release_kept();
 }
 
-/* Where rows are in a tensor is no part of a plan: a loop over them has one. */
+/* The position of rows in a tensor is no part of the plan key, so a loop over
+ * rows has one plan. */
 static void test_kept_rows(void **state) {
   (void)state;
   Node *x = node_retain(data(DT_F64, SHAPE(9, 4)));

@@ -1,4 +1,5 @@
-/* What a kernel gets of the prelude: what it names, and all that this needs. */
+/* Tests the prelude of a kernel: it contains what the kernel names, and what
+ * that depends on. */
 #include "backend/cpu/cpu.h"
 
 #include <setjmp.h>
@@ -27,8 +28,8 @@ static void test_only_what_is_named(void **state) {
   buffer_free(&some);
 }
 
-/* Each section with what it needs, and nothing else, is a program; those for
- * one lane are plain C. */
+/* Each section with its dependencies, and nothing else, is a program.  Sections
+ * for one lane are plain C. */
 static void test_sections_are_whole(void **state) {
   (void)state;
   if (system("command -v cc >/dev/null"))

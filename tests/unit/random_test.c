@@ -1,5 +1,5 @@
-/* Random graphs run in three ways, and random expressions with conditions run
- * against a plain evaluator. */
+/* Tests random graphs, run in three ways, and random expressions with
+ * conditions against a simple evaluator. */
 #include "tests/unit/tensors.h"
 
 /* ---- random graphs: three ways to run them agree to the bit ---- */
@@ -171,8 +171,8 @@ static void test_random_graphs(void **state) {
 
 /* ---- random expressions with conditions, against a plain evaluator ---- */
 
-/* An expression of i < 3, j < 4 and the innermost bound k < 2, as a node and
- * as its 24 values; those at points that are not active mean nothing. */
+/* An expression of i < 3, j < 4 and the innermost bound k < 2: a node, and its
+ * 24 values.  Values at inactive points are undefined. */
 enum { POINTS = 24 };
 typedef struct Expr {
   Node *node;
@@ -227,7 +227,7 @@ static Expr literal(int64_t x) {
   return e;
 }
 
-/* As the evaluator does it: outer && cond, or outer && not cond. */
+/* Like the evaluator: outer && cond, or outer && not cond. */
 static Node *side_guard(const Scope *s, Node *cond, bool side) {
   g.guard = s->outer;
   Node *is = side ? cond : op1(PRIM_NOT, cond);

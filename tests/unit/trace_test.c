@@ -1,7 +1,7 @@
-/* Functions as they are compiled, against functions as they are run: the graph
- * of a function for all sizes, with numbers put in for its size variables, has
- * to come to what ordinary evaluation does; and its requirements hold just
- * where that has no error. */
+/* Tests AOT tracing against ordinary evaluation.  The graph of a function with
+ * symbolic sizes, with numbers put in for its size variables, must give the
+ * same results.  Its requirements must hold exactly if ordinary evaluation
+ * succeeds. */
 #include "aot/trace.h"
 #include "plan/execute.h"
 #include "session/state.h"
@@ -31,7 +31,7 @@ static int64_t value_of(void *arg, const DimVar *v) {
   return size_named(dim_var_name(arg, v));
 }
 
-/* ---- a graph with numbers in the place of sizes ---- */
+/* ---- a graph with numbers in place of sizes ---- */
 
 enum { NODES_MOST = 20 * 1000 };
 
@@ -139,7 +139,7 @@ static Node *widened(Concrete *c, Node *x, const Node *n) {
   return own(c, body_finish(&b, c->g, &fault));
 }
 
-/* Each turn has nodes of its own. */
+/* Each iteration has nodes of its own. */
 static Node *loop_at(Concrete *c, const Node *n) {
   const LoopBody *l = n->loop_body;
   int64_t turns = number(c, l->trip_count);
@@ -389,7 +389,7 @@ static void test_cases(void **state) {
     check_case(&cases[k]);
 }
 
-/* trace_test N: the n-th case alone */
+/* trace_test N: only case N */
 int main(int argc, char **argv) {
   if (argc > 1) {
     first_case = strtoul(argv[1], NULL, 10);
