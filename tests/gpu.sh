@@ -1,13 +1,13 @@
 #!/bin/bash
-# On a machine with a GPU: every kernel family against the reference backend,
-# random graphs, examples; make check-gpu.  A line for each says ok, or what
-# failed, and how to see that again.
+# make check-gpu, on a machine with a GPU: compares every kernel family, random
+# graphs and examples with the reference backend.  Prints one line for each: ok,
+# or the failure and a command that reproduces it.
 #
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
-# Where compute-sanitizer is, families and some graphs once more under it.
-# After GPU_MINUTES (9) nothing is begun, and what was left is told.  What is
-# kept of failures lies in check-gpu/.
+# If compute-sanitizer is installed, it also runs families and some graphs.
+# After GPU_MINUTES (9) nothing new starts, and the rest is reported.  Output of
+# failures is kept in check-gpu/.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}

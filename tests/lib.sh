@@ -1,23 +1,24 @@
-# What tests/case.sh and tests/bless.sh share: how a golden file is made.
+# Common parts of tests/case.sh and tests/bless.sh: how golden files are made.
 #
-#   NAME.axn with NAME.out    what `axon run` writes (and NAME.err: to stderr)
+#   NAME.axn with NAME.out    output of `axon run` (and NAME.err: stderr)
 #            with NAME.err    diagnostics of `axon run`; exit status 1
-#            with NAME.type   what `axon check` writes
-#            with NAME.fmt    what `axon fmt` makes of it
-#            with NAME.strict what `axon check --strict` writes; no error
-#            with NAME.plan   what `axon plan --stable --dry` writes
-#            with NAME.bug    what `axon check` writes; each diagnostic stands
-#                             at a mark of the program (tests/marks.sh)
+#            with NAME.type   output of `axon check`
+#            with NAME.fmt    output of `axon fmt`
+#            with NAME.strict output of `axon check --strict`; no error
+#            with NAME.plan   output of `axon plan --stable --dry`
+#            with NAME.bug    output of `axon check`; each diagnostic is at a
+#                             mark of the program (tests/marks.sh)
 #   examples/models/NAME.axn
-#            with NAME.types, what `axon check --strict` writes; NAME.expected,
-#            what `axon run` does; NAME.params, `axon shapes` of what its own
-#            headings name
+#            with NAME.types, output of `axon check --strict`; NAME.expected,
+#            output of `axon run`; NAME.params, output of `axon shapes` for the
+#            names in its own headings
 #   NAME.repl                 a session: lines `> input` and `| more`, and
-#                             between them what `axon repl --plain` answers
+#                             between them the output of `axon repl --plain`
 #
-# Beside them: NAME.in (standard input), NAME.args (arguments of the program),
-# NAME.opts (options of the verb).  Each runs in a fresh directory that holds
-# links to NAME.*, to the folders beside it, and to programs that are no tests.
+# Optional files: NAME.in (standard input), NAME.args (arguments of the
+# program), NAME.opts (options of the verb).  Each test runs in a fresh
+# directory with links to NAME.*, to the folders next to it, and to programs
+# that are no tests.
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1 COLORTERM=truecolor
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")

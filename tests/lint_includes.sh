@@ -1,6 +1,6 @@
 #!/bin/bash
-# A room includes only rooms before it, and itself.  runtime/ reads the tables
-# of primitives/; the lexer reads the grammar's token numbers.
+# A room includes only itself and earlier rooms.  Exceptions: runtime/ reads the
+# tables of primitives/, and the lexer reads the token numbers of the grammar.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 rooms='support primitives runtime machine lexer parser size typecheck

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Words that Axon does not use any more stay out: tests/lint_words.txt lists
-# them, one rule a line: regular expression, replacement, scope.
-#   text  what the program says: golden files, manual page and completions,
+# Words that Axon no longer uses do not occur.  tests/lint_words.txt lists them,
+# one rule per line: regular expression, replacement, scope.
+#   text  output of the program: golden files, manual page and completions,
 #         help and the explanations of errors
 #   name  identifiers and file names, in all sources
 set -u

@@ -1,12 +1,13 @@
 #!/bin/bash
-# A build that is carried to a machine that has none of our libraries, such as
-# one with a GPU: axon and the programs of the tests for GPUs, linked with libc
-# and libm alone, with what `make check-gpu` and bench/gpu.sh need beside them.
+# Packs a build for a machine that has none of our libraries, such as one with a
+# GPU: axon and the test programs for GPUs, linked with libc and libm only, and
+# what `make check-gpu` and bench/gpu.sh need.
 #
 #     tools/carry.sh OUT.tar.xz
 #
 # There: `tar xf OUT.tar.xz`, `cd axon-carried`, `tests/gpu.sh`, `bench/gpu.sh`.
-# libc there must not be older than the one here; the last line says which.
+# libc there must not be older than here; the last line of output says which
+# version.
 set -eu
 [ $# = 1 ] && [ "${1#-}" = "$1" ] || {
   sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'
