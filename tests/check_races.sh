@@ -4,7 +4,7 @@
 # generated kernels.
 #
 #     tests/check_races.sh            # about a minute, a part of all tests
-#     tests/check_races.sh all        # more tests and graphs; compiles all files
+#     tests/check_races.sh all        # more tests and graphs; compiles all
 #
 # Only files that share data with other threads are compiled with the sanitizer.
 # Other files are taken from this build, unless it has another sanitizer.
