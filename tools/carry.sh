@@ -19,7 +19,7 @@ source=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A copy of what git knows, so that no other build is touched.
+# A copy of the tracked files, so that no other build is changed.
 git ls-files -z | tar c --null -T - | tar x -C "$work"
 cd "$work"
 ./bootstrap >/dev/null 2>&1
@@ -44,7 +44,7 @@ for file in "${programs[@]}"; do
     exit 1
   }
 done
-# The tests' own library goes along.
+# Includes the library of the tests.
 cp "$(ldd tests/unit/kernels_test | awk '/libcmocka/ {print $3}')" "$to/lib"
 cp -r examples "$to"
 cp -r tests/gpu.sh tests/gpu tests/close.awk "$to/tests"
