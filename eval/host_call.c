@@ -359,8 +359,8 @@ static bool run_host_call(Eval *vm, const HostEntry *entry,
   HostCall call = {.vm = vm};
   Trap trap;
   eval_enter(vm, diags);
-  vm->exited =
-      false; /* the host may make further calls after a call that exits */
+  /* The host may make further calls after a call that exits. */
+  vm->exited = false;
   if (TRAP_SET(trap) == FAIL_NONE) {
     if (entry)
       run_entry(&call, entry, args, weak_dtypes);

@@ -28,11 +28,8 @@ enum {
   LOCAL_CARRY_IN,
   LOCAL_CARRY_OUT
 };
-enum {
-  ITERATE_TRIP_COUNT,
-  ITERATE_FN,
-  ITERATE_CARRY
-}; /* for iterate and while */
+/* The same for iterate and while. */
+enum { ITERATE_TRIP_COUNT, ITERATE_FN, ITERATE_CARRY };
 
 static Value *frame_locals(Eval *vm) {
   return vm->stack + vm->fp->base;

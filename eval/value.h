@@ -214,9 +214,10 @@ static inline Value value_int(int64_t i) {
   return (Value){.tag = DT_I64, .i = i};
 }
 /* Integer arithmetic wraps around; size arithmetic must not.  `aux` marks an
- * integer that resulted from wrapping, so that it is not used as a size. */
-static inline bool
-value_is_unwrapped_int(const Value *v) { /* true for an i64 that did not wrap */
+ * integer that resulted from wrapping, so that it is not used as a size.
+ *
+ * True for an i64 that did not wrap. */
+static inline bool value_is_unwrapped_int(const Value *v) {
   return ((uint64_t)v->aux << 32 | v->tag) == DT_I64;
 }
 static inline Value value_bool(bool b) {

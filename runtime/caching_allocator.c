@@ -33,8 +33,8 @@
 
 enum {
   ALIGN = 64,
-  /* log2 of the smallest class in bytes; smaller aligned blocks are slow in
-   * malloc, too. */
+  /* Log2 of the bytes of the smallest class.  Small blocks have a class, too,
+   * since aligned allocation is slow in malloc. */
   MIN_CLASS_BITS = 6,
   SIZE_CLASS_COUNT = SIZE_CLASS_COUNT_UP_FROM(MIN_CLASS_BITS),
   /* Larger classes in which a block is also searched. */

@@ -308,10 +308,10 @@ static bool round_trips_with_digits(Dtype dtype, double x, int n,
   snprintf(text, 40, "%.*e", n - 1, x);
   if (dtype_parse(dtype, text, NULL) == x)
     return true;
-  if (!is_power_of_two(
-          x)) /* numbers below a power of two are closer than above */
+  /* Numbers below a power of two are closer than above.  So the nearest text
+   * need not be the best. */
+  if (!is_power_of_two(x))
     return false;
-  /* So the nearest text need not be the best. */
   int rounding_mode = fegetround();
   fesetround(FE_UPWARD);
   snprintf(text, 40, "%.*e", n - 1, x);
