@@ -387,7 +387,7 @@ static bool output_open(OutputFile *out, Replacement *r, Fault *fault) {
   return false;
 }
 
-/* Elements that were read of a file which has changed are not to be kept. */
+/* Tensors whose mapped file has changed must not be saved. */
 static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
   for (uint32_t i = 0; i < count; i++)
     if (!tensor_check(tensors[i], fault))

@@ -116,7 +116,7 @@ static int drop_library(void **state) {
 typedef struct Calling {
   Session *s;
   Trace *trace;
-  const char *sizes; /* "n=3 k=5" */
+  const char *sizes; /* such as "n=3 k=5" */
   Tensor *args[64];
   Node *leaves[64], *results[64];
   uint32_t result_count;
@@ -247,7 +247,7 @@ static int64_t result_bytes(Calling *c, uint32_t k) {
 
 enum { WAYS = 4, ARRAYS = 64 };
 
-typedef struct Lying { /* where the elements of a tensor are */
+typedef struct Lying { /* memory layout of a tensor */
   char *memory, *first;
   int64_t strides[MAX_RANK];
 } Lying;
@@ -335,7 +335,7 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
   for (uint32_t k = 0; fits && k < t->result_count; k++)
     assert_non_null(outs[k] = malloc((size_t)result_bytes(&c, k) + 1));
   int code = fits ? call(&c, number_of_case, "_call", NULL, outs, NULL) : 1;
-  /* what the type asks may be more than the body needs */
+  /* the type may require more than the body */
   if (good && code) {
     BuildFiles files;
     SourceInput source;

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- the forms themselves ---- */
+/* ---- the cache itself ---- */
 
 enum { BYTES = 1000 };
 
@@ -44,7 +44,7 @@ static DerivedData *take(Tensor *t, int64_t form, int with) {
   return derived_cache_acquire(t, &key, BYTES, fill, &with);
 }
 
-/* 0: it is not there. */
+/* 0: the data are not in the cache. */
 static int wanted(Tensor *t, int64_t form, int with) {
   DerivedData *k = take(t, form, with);
   int is = k ? *(const char *)derived_data(k) : 0;
@@ -102,7 +102,7 @@ static void test_limit(void **state) {
   derived_cache_set_limit(3 * BYTES);
   for (int k = 0; k < COUNT; k++)
     t[k] = tensor_of(10);
-  /* more in turn than there is room for: those that are there stay */
+  /* more than fit: those in the cache stay */
   for (int round = 0; round < 5; round++)
     for (int k = 0; k < COUNT; k++)
       assert_int_equal(wanted(t[k], 1, 5), round && k < COUNT - 1 ? 5 : 0);
@@ -182,7 +182,7 @@ static void test_threads(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
-/* ---- of programs ---- */
+/* ---- in programs ---- */
 
 /* The same three times, each separately. */
 static const char program[] =
@@ -234,11 +234,11 @@ static const struct {
     {"x.[:, 3:142] @ transpose w.[:, 1:]", 1},
     {"x @ transpose v.[1, :, 1:]", 1},
     {"(x @ transpose v.[0, :, 1:]) + (x @ transpose v.[2, :, 1:])", 2},
-    /* wherever they lie, those of two places */
+    /* one for each of two positions */
     {"(x @ transpose v.[1, :, 1:]) * (x @ transpose v.[2, :, 1:])", 2},
     {"bf16 x @ h", 1},
     {"y @ f64 w", 1},
-    /* not of one tensor */
+    /* none, since an operand is computed from two tensors */
     {"x @ (for i < 150, j < 140 => w.[i, j] * x.[j % 37, i])", 0},
     {"x @ (w + normal (key 1) [150, 140])", 0},
 };

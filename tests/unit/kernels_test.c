@@ -276,7 +276,8 @@ static void test_random_kernels(void **state) {
                   (int)kernels, (int)left);
   assert_int_equal(wrong, 0);
   assert_true(kernels > seed_count);
-  assert_true(planned <= seed_count / 10); /* where rounding makes two equal */
+  /* Rounding can make two constants equal. */
+  assert_true(planned <= seed_count / 10);
 }
 
 /* ---- single features, with exact values ---- */
@@ -393,7 +394,7 @@ static Node *bf16_turned(int64_t n) {
        *y = data(DT_BF16, SHAPE(65, n + 34));
   return keep(node_matmul(&g, turned(x), turned(y), &fault));
 }
-static Node *bf16_parts(int64_t n) { /* of rows that are longer, by one */
+static Node *bf16_parts(int64_t n) { /* the rows of x are longer by one */
   IndexVar *i = var(29), *j = var(n + 33);
   Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
                  add(index_of(j), integer(1)));
@@ -605,7 +606,7 @@ static int objects_in(const char *folder) {
 }
 
 static void make_sized(int64_t n) {
-  /* no products: the shape of their tiles depends on what is left at edges */
+  /* no products: the shape of their tiles depends on the edges */
   static Made *const makers[] = {rolled,       tiled,      thirds,      several,
                                  where_across, sum_of_all, down_columns};
   pid_t child = fork();
@@ -710,7 +711,7 @@ static void test_in_place(void **state) {
   (void)state;
   uint64_t fresh;
   if (!allocator_stats().is_caching)
-    skip(); /* the address sanitizer looks at it */
+    skip(); /* the address sanitizer disables reuse of blocks */
   assert_int_equal(blocks_of_turns(towards, false, &fresh), 0);
   assert_int_equal(blocks_of_turns(towards, true, &fresh), 0);
   assert_int_equal(blocks_of_turns(with_neighbour, false, &fresh), 1);

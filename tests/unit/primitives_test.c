@@ -13,15 +13,15 @@
 #include <float.h>
 
 enum {
-  VECTOR_LENGTH = 259, /* 16 values beside 16, and a tail */
+  VECTOR_LENGTH = 259, /* 16 vectors of 16 elements, and a tail */
   ROWS = 7,
-  COLUMNS = 37, /* together fewer than VECTOR_LENGTH */
+  COLUMNS = 37, /* fewer than VECTOR_LENGTH in total */
   MAX_ULPS = 4, /* of approximate functions */
 };
 
 typedef enum Layout {
   LAYOUT_VECTOR,
-  LAYOUT_STRIDED, /* the columns of a matrix in the place of its rows */
+  LAYOUT_STRIDED, /* the columns of a matrix instead of its rows */
   LAYOUT_SCALAR,
   LAYOUT_EMPTY,
   LAYOUT_COUNT

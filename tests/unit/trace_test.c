@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- sizes: "n=3 k=5" ---- */
+/* ---- sizes, such as "n=3 k=5" ---- */
 
 static const char *sizes_now;
 
@@ -39,7 +39,7 @@ typedef struct Concrete {
   Session *s;
   const Trace *trace;
   Graph *g;
-  Node **made; /* by number */
+  Node **made; /* indexed by node number */
   Node **owned;
   uint32_t owned_count, inner[NODES_MOST]; /* of nodes that were met: loops */
   Tensor **data;
@@ -71,7 +71,7 @@ static NodeSpec form_at(Concrete *c, const Node *n) {
                 .broadcast_mask = n->broadcast_mask,
                 .reduce = n->reduce,
                 .reduce_count = n->reduce_count};
-  /* ids ascend as they did, if indices are met in that order */
+  /* ids ascend as before, if indices are visited in this order */
   for (uint32_t k = 0; k < n->free_count; k++)
     f.free_vars[f.free_count++] = index_at(c, n->free_vars[k]);
   for (uint32_t k = 0; k < n->rank; k++)
@@ -188,7 +188,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
 }
 
 static Node *at_numbers(Concrete *c, Node *n) {
-  if (!n->symbolic && !n->free_count) /* else its indices are others */
+  if (!n->symbolic && !n->free_count) /* otherwise it has other indices */
     return n;
   c->inner[n->id] = n->loop_depth;
   if (c->made[n->id])
@@ -305,7 +305,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   for (uint32_t k = 0; !broken && k < t->requirement_count; k++)
     if (!required(&c, &t->requirements[k]))
       broken = &t->requirements[k];
-  /* what the type asks may be more than the body needs */
+  /* the type may require more than the body */
   bool given = broken && strstr(broken->message, " wants ");
   session_clear_diags(s);
   ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
