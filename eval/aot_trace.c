@@ -1,5 +1,5 @@
-/* Calls from outside of a program: with values, or, to compile a function,
- * with what stands for them. */
+/* AOT tracing: runs a function on arguments and sizes that have no value yet,
+ * so that its result is a graph.  eval_apply runs the function. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@ Graph *eval_graph(Eval *vm) {
 }
 
 void eval_set_aot_tracing(Eval *vm, ExtentTable *sizes) {
-  graph_clear_caches(&vm->graph); /* parts of guards know one or the other */
+  /* Cached parts of guards depend on whether sizes are symbolic. */
+  graph_clear_caches(&vm->graph);
   vm->graph.extent_table = sizes;
 }
 
@@ -35,7 +36,7 @@ static Value arg_parts(Eval *vm, const EvalArg *g) {
   return v;
 }
 
-/* A temporary. */
+/* Returns a temporary. */
 static Value arg_value(Eval *vm, const EvalArg *g) {
   Value v = value_unit();
   switch (g->kind) {
@@ -100,7 +101,7 @@ ValueHandle *eval_apply(Eval *vm, const Var *fn, uint32_t count,
   return NULL;
 }
 
-/* ---- what comes out ---- */
+/* ---- tensors of a result ---- */
 
 typedef struct LeafVisitor {
   Eval *vm;

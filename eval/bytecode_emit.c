@@ -1,11 +1,12 @@
-/* Code under construction: instructions, their places, the stack's depth. */
+/* Bytecode emitter: appends instructions and their source spans, tracks the
+ * depth of the stack, and patches jumps. */
 #include "eval/internal.h"
 
 #include <string.h>
 
 enum {
   STACK_SLACK_VALUES = 8
-}; /* room that instructions may use beyond the known depth */
+}; /* stack values that instructions may use beyond the known depth */
 
 static void append_instr(BytecodeEmitter *e, Instr in) {
   VEC_PUSH(e->vm->arena, e->instrs, in);

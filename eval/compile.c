@@ -1,5 +1,6 @@
-/* From the typed tree to code: closures, calls, bindings, control flow.
- * Patterns are in compile_match.c, tensors and sizes in compile_tensor.c. */
+/* Compiles the typed tree to bytecode: closures, calls, bindings and control
+ * flow.  compile_match.c compiles patterns; compile_tensor.c compiles tensors
+ * and sizes.  The main entry point is compile_expr. */
 #include "eval/compile.h"
 
 #include <stdlib.h>
@@ -97,8 +98,8 @@ static void load_var(FunctionState *fn, Var *var) {
 
 /* ---- functions ---- */
 
-/* The places that CORE_UNPACK needs in a function, without those of the
- * functions inside it. */
+/* Counts the stack slots that CORE_UNPACK needs in a function.  Inner functions
+ * have their own slots. */
 static uint32_t count_unpack_slots(const Core *c) {
   if (!c)
     return 0;
@@ -150,8 +151,8 @@ static const void *size_path_key(const SizePath *b) {
   return b->shape_var ? (const void *)b->shape_var : b->var;
 }
 
-/* Hidden parameters that the caller did not know are read off the arguments,
- * of which the first is in slot `first`. */
+/* The caller did not know some implicit arguments.  The function reads them off
+ * its arguments, the first of which is in slot `first`. */
 static void emit_implicits_from_args(FunctionState *fn, const Core *tlam,
                                      uint32_t first) {
   BytecodeEmitter *e = &fn->emitter;
@@ -179,7 +180,7 @@ static void emit_implicits_from_args(FunctionState *fn, const Core *tlam,
   }
 }
 
-/* c is a LAM, a TLAM, or (indices of a for) a FOR. */
+/* c is a LAM, a TLAM, or a FOR together with its indices. */
 static void compile_fn(Eval *vm, FunctionState *outer, LetrecGroup *group,
                        KeyVec *captures, const Core *c, Code *code) {
   FunctionState fn = {
@@ -361,8 +362,8 @@ static void compile_prim(FunctionState *fn, const Core *c) {
   emit_push_constant(&fn->emitter, value_obj(V_PRIM, obj));
 }
 
-/* Integer literals that an instruction can hold: they take the type of the
- * other operand. */
+/* True for an integer literal that fits into an instruction.  The literal takes
+ * the type of the other operand. */
 static bool as_small_int(const Core *c, int32_t *n) {
   if (c->kind != CORE_NUM || c->is_float || strpbrk(c->num, ".inan"))
     return false;
@@ -385,7 +386,8 @@ static bool is_local_var(FunctionState *fn, const Core *c, uint32_t *slot) {
   return c->kind == CORE_VAR && !c->var->global && fn_slot(fn, c->var, slot);
 }
 
-/* The forms of an operation on two scalars; 0 where there is none. */
+/* The opcodes of a binary operation on two scalars, one for each form of the
+ * operands; 0: there is no such opcode. */
 typedef struct BinaryOps {
   Op ss, lk, ll, sk;
 } BinaryOps;
@@ -411,8 +413,8 @@ static const BinaryOps jump_ops[PRIM_COUNT] = {
     [PRIM_NE] = {OP_JNE_SS, OP_JNE_LK, OP_JNE_LL, OP_JNE_SK},
 };
 
-/* Emits a binary operation in its best form; jumps get a second word.  The
- * net effect on the depth is `left` values. */
+/* Emits a binary operation in its shortest form.  A jump gets a second word.
+ * In total, the stack grows by `left` values. */
 static uint32_t emit_binary(FunctionState *fn, const BinaryOps *ops,
                             const Core *x, const Core *y, Span span,
                             bool jump) {
@@ -444,8 +446,9 @@ static uint32_t emit_binary(FunctionState *fn, const BinaryOps *ops,
   return emit(e, op, 0, local_slot, c, push);
 }
 
-/* The right side is only run if it matters.  Where `shape`, that of the right
- * side, turns out to have axes, both are run. */
+/* && and ||.  The right side runs only if it decides the result.  But if the
+ * right side has axes, both sides run.  `shape` is the shape of the right
+ * side. */
 static void compile_short_circuit(FunctionState *fn, PrimId prim,
                                   Core *const *args, Span span,
                                   const CoreShape *shape) {
@@ -517,7 +520,7 @@ static void compile_implicit_arg(FunctionState *fn, const ImplicitArg *h) {
   case IMPLICIT_DIM:
     if (dim_is_computable(fn, h->dim))
       compile_dim(fn, h->dim);
-    else /* an error only if it is needed */
+    else /* an error only if the program uses it */
       emit_push_constant(&fn->emitter, value_unit());
     return;
   case IMPLICIT_SHAPE:
@@ -526,7 +529,8 @@ static void compile_implicit_arg(FunctionState *fn, const ImplicitArg *h) {
   }
 }
 
-typedef struct AppSpine { /* f at hidden, then at args */
+/* f, applied to its implicit arguments, then to its arguments. */
+typedef struct AppSpine {
   const Core *head;
   const ImplicitArg *implicits;
   uint32_t implicit_count;
@@ -689,7 +693,7 @@ static void compile_value(FunctionState *fn, const Core *c) {
     return;
   case CORE_LAM:
   case CORE_TLAM:
-    if (!lambda_arity(c)) /* no hidden parameter after all */
+    if (!lambda_arity(c)) /* it has no implicit parameter */
       compile(fn, c->items[0], false);
     else
       compile_closure(fn, c, lambda_arity(c));
@@ -782,7 +786,7 @@ static void compile_value(FunctionState *fn, const Core *c) {
   case CORE_IF:
   case CORE_SEQ:
   case CORE_CHECK:
-    return; /* in compile */
+    return; /* compile() handles it */
   }
 }
 
@@ -879,7 +883,7 @@ Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy) {
   FunctionState fn;
   KeyVec captures = {0};
   begin_declaration(&fn, vm, &captures, dec->span);
-  if (lazy) /* the machine keeps the guard of who asked in slot 0 */
+  if (lazy) /* the caller's guard is in slot 0 */
     fn.emitter.stack_depth = fn.emitter.max_stack_depth = 1;
   compile(&fn, dec->expr, false);
   compile_global_pat(&fn, dec->pat, fn.emitter.stack_depth - 1);

@@ -1,5 +1,5 @@
-/* What the files that compile (compile.c, compile_match.c, compile_tensor.c)
- * share. */
+/* Declarations shared by the files that compile the typed tree to bytecode:
+ * compile.c, compile_match.c and compile_tensor.c. */
 #ifndef AXON_EVAL_COMPILE_H
 #define AXON_EVAL_COMPILE_H
 
@@ -18,16 +18,17 @@ typedef struct LetrecGroup { /* functions that share an environment */
 typedef struct FunctionState {
   struct FunctionState *outer;
   BytecodeEmitter emitter;
-  Map slots;                 /* key to its place on the stack, plus 1 */
-  KeyVec *captures;          /* what the environment holds, in order */
-  LetrecGroup *group;        /* it is one of these; or NULL */
-  const Core *lambda;        /* whose parameters it has; or NULL */
-  uint32_t next_unpack_slot; /* the next place for CORE_UNPACK */
-  bool is_top_level;         /* the code of a declaration itself */
+  Map slots;          /* key to its slot on the stack, plus 1 */
+  KeyVec *captures;   /* the captured values, in the order of the environment */
+  LetrecGroup *group; /* the group that contains the function; or NULL */
+  /* The lambda whose parameters the function has; or NULL. */
+  const Core *lambda;
+  uint32_t next_unpack_slot; /* next free slot for CORE_UNPACK */
+  bool is_top_level;         /* true for the code of a declaration itself */
 } FunctionState;
 
 typedef struct JumpPatch {
-  uint32_t at; /* to be patched */
+  uint32_t at; /* index of the jump to patch */
 } JumpPatch;
 
 void compile(FunctionState *fn, const Core *c, bool tail);
@@ -49,14 +50,14 @@ void compile_global_pat(FunctionState *fn, const CorePat *pat, uint32_t slot);
 
 void compile_dim(FunctionState *fn, Dim *dim);
 void compile_size(FunctionState *fn, Dim *dim); /* CORE_DIM */
-bool dim_is_computable(FunctionState *fn,
-                       Dim *dim); /* can it be computed here? */
+/* True if d can be computed at this place. */
+bool dim_is_computable(FunctionState *fn, Dim *dim);
 bool shape_is_computable(FunctionState *fn, const CoreShape *ref);
-/* As a hidden argument: unit where a part of it is not known. */
+/* Pushes a shape as an implicit argument: unit if a part of it is unknown. */
 void compile_shape_arg(FunctionState *fn, const ImplicitArg *h);
 void compile_shape_ref(FunctionState *fn, const CoreShape *ref);
-void compile_shape_value(FunctionState *fn,
-                         const Core *c); /* CORE_SHAPE_VALUE */
+/* Compiles CORE_SHAPE_VALUE. */
+void compile_shape_value(FunctionState *fn, const Core *c);
 void compile_load_check(FunctionState *fn, const CoreShape *expected);
 void compile_checks(FunctionState *fn, const Core *c);
 void compile_unpack(FunctionState *fn, const Core *c);
@@ -64,8 +65,9 @@ void compile_tensor(FunctionState *fn, const Core *c);
 void compile_shape(FunctionState *fn, const Core *c);
 void compile_index(FunctionState *fn, const Core *c);
 void compile_for(FunctionState *fn, const Core *c);
-/* With the function and its top n values pushed: code for the case that the
- * loop runs over nothing.  The jump at its end is to be patched; 0: none. */
+/* Compiles the result of a loop that has no iterations.  The function and its
+ * top n values are on the stack.  Returns the jump at the end of this code,
+ * which the caller patches; 0: no code was emitted. */
 uint32_t compile_empty_loop(FunctionState *fn, const Core *c, uint32_t n,
                             LoopKind kind);
 

@@ -1,22 +1,24 @@
-/* Patterns: first every test of a rule, then its variables are pushed. */
+/* Compiles pattern matching.  Each rule runs all of its tests first, then it
+ * pushes its variables.  The main entry point is compile_case. */
 #include "eval/compile.h"
 
 #include <string.h>
 
-typedef struct AccessPath { /* how to get at a part of the matched value */
-  const struct AccessPath *outer; /* NULL: the local `slot` */
+/* The path from the matched value to a part of it. */
+typedef struct AccessPath {
+  const struct AccessPath *outer; /* NULL: the value is in local `slot` */
   uint32_t slot;
   Op op;
   uint32_t a, b;
-  const void *ptr; /* of FIELD */
+  const void *ptr; /* used by FIELD */
 } AccessPath;
 
 typedef VEC(uint32_t) JumpVec;
 
 typedef struct RuleCompiler {
   FunctionState *fn;
-  JumpVec failure_jumps;  /* to the next rule */
-  JumpVec symbolic_tests; /* tests that a symbolic number may come to */
+  JumpVec failure_jumps;  /* jumps to the next rule */
+  JumpVec symbolic_tests; /* tests that may meet a symbolic number */
 } RuleCompiler;
 
 static void push_path(FunctionState *fn, const AccessPath *path) {
@@ -212,7 +214,7 @@ static void emit_bindings(RuleCompiler *m, const CorePat *pat,
   each_sub_pattern(m, pat, path, emit_bindings);
 }
 
-/* Is every pattern a tuple of n parts, so that no tuple needs to be made? */
+/* True if every pattern is a tuple of n parts.  Then no tuple is allocated. */
 static bool all_tuple_patterns(const Core *c) {
   for (uint32_t i = 0; i < c->rule_count; i++) {
     const CorePat *pat = c->rules[i].pat;

@@ -1,10 +1,10 @@
-/* From the typed tree to code: sizes, shapes, tensors, `for`. */
+/* Compiles sizes, shapes, tensor literals, subscripts and `for` to bytecode. */
 #include "eval/compile.h"
 
 #include <string.h>
 
-/* The value behind a size variable: a hidden parameter, a size that CORE_UNPACK
- * named, or the index of a `for`. */
+/* The key of the value behind a size variable.  The value is an implicit
+ * parameter, a size that CORE_UNPACK named, or an index of a `for`. */
 static const void *size_key(const FunctionState *fn, const DimVar *var) {
   if (fn_knows(fn, var))
     return var;
@@ -80,7 +80,7 @@ static void emit_known_check(FunctionState *fn, Dim *dim) {
              name ? name->text : NULL);
 }
 
-/* As a value: a size that nothing decides is none. */
+/* Compiles CORE_DIM.  A size that nothing determines has no value. */
 void compile_size(FunctionState *fn, Dim *dim) {
   dim = dim_resolve(fn->emitter.vm->dims, dim);
   if (dim_is_computable(fn, dim))
@@ -138,7 +138,7 @@ void compile_shape_value(FunctionState *fn, const Core *c) {
              c->flag ? UNKNOWN_SIZE_IS_ZERO : UNKNOWN_SIZE_FAILS);
 }
 
-/* What a file must hold; a NULL size is any. */
+/* Pushes the shape that a file must have.  A NULL size accepts every size. */
 void compile_load_check(FunctionState *fn, const CoreShape *expected) {
   int pushed = 0;
   for (uint32_t i = 0; i < expected->len; i++)
@@ -150,8 +150,8 @@ void compile_load_check(FunctionState *fn, const CoreShape *expected) {
            copy_core_shape(fn, expected));
 }
 
-/* Where it stands, can the size be computed?  One that only a function inside
- * knows cannot: then the operations test for themselves. */
+/* True if the size can be computed at this place.  It cannot if only an inner
+ * function knows a part of it.  Operations then check the size themselves. */
 bool dim_is_computable(FunctionState *fn, Dim *dim) {
   Eval *vm = fn->emitter.vm;
   uint32_t count;
@@ -167,7 +167,7 @@ bool dim_is_computable(FunctionState *fn, Dim *dim) {
   return ops && count;
 }
 
-/* The same of a shape. */
+/* The same for a shape. */
 bool shape_is_computable(FunctionState *fn, const CoreShape *ref) {
   for (uint32_t i = 0; i < ref->len; i++) {
     const CoreAxis *item = &ref->axes[i];
@@ -317,7 +317,7 @@ void compile_index(FunctionState *fn, const Core *c) {
   emit_ptr(&fn->emitter, OP_SUBSCRIPT, 0, 0, 0, -(int)site->bound_count, site);
 }
 
-/* ---- loops over nothing: what they make is in their type ---- */
+/* ---- loops without iterations: the type determines the result ---- */
 
 static bool fill_unknown_sizes(FunctionState *fn, CoreShape *ref) {
   Eval *vm = fn->emitter.vm;
@@ -334,7 +334,8 @@ static bool fill_unknown_sizes(FunctionState *fn, CoreShape *ref) {
   return true;
 }
 
-/* A copy whose shapes can be computed here; NULL where some cannot. */
+/* Copies c with shapes that can be computed at this place.  Returns NULL if
+ * some shape cannot. */
 static Core *empty_result_here(FunctionState *fn, const Core *c) {
   Arena *arena = fn->emitter.vm->arena;
   Core *copy = NEW(arena, Core);
@@ -360,7 +361,7 @@ uint32_t compile_empty_loop(FunctionState *fn, const Core *c, uint32_t n,
   uint32_t some = emit(e, OP_JUMP_IF_LOOP_RUNS, n, kind, 0, 0);
   for (uint32_t i = 0; i < drop_count; i++)
     emit(e, OP_POP, 0, 0, 0, -1);
-  if (kind == LOOP_SCAN) /* f and the state: the state stays */
+  if (kind == LOOP_SCAN) /* f and the carry: the carry stays on the stack */
     emit(e, OP_SLIDE, 0, 0, 1, -1);
   compile(fn, empty_result, false);
   if (kind == LOOP_SCAN)

@@ -1,4 +1,5 @@
-/* The room's door: declarations run, values held, errors caught. */
+/* Entry points of eval/: runs declarations, holds values for callers, and turns
+ * errors into diagnostics.  The main entry point is eval_run. */
 #include "eval/internal.h"
 
 #include "backend/target.h"
@@ -101,7 +102,8 @@ static void reset_machine(Eval *vm) {
   shrink_stacks(vm);
 }
 
-/* What a failed run leaves is released; its error becomes a diagnostic. */
+/* Releases what a failed run left behind.  Turns its error into a
+ * diagnostic. */
 void eval_recover(Eval *vm, FailKind kind) {
   const char *library_function;
   vm->is_running = true;

@@ -1,4 +1,5 @@
-/* From nodes to what is known: when the graph is run, and what comes out. */
+/* Forces deferred values: decides when the graph runs, and converts nodes to
+ * known scalars and tensors. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static bool exceeds_pending_limit(const Eval *vm, uint32_t max) {
          vm->graph.pending_elements > vm->force_threshold;
 }
 
-/* What a compiled function will know is not known yet. */
+/* Fails if the value is known only when the compiled function runs. */
 static void fail_if_symbolic(Eval *vm, const Node *n) {
   if (n->symbolic)
     vm_fail_at(
@@ -171,10 +172,12 @@ void vm_check_file(Eval *vm, const Tensor *t) {
 
 typedef struct ForceWork {
   Eval *vm;
-  bool skip_inlined; /* only what no kernel has computed for its readers */
+  /* Skip nodes that a kernel of their consumer has computed. */
+  bool skip_inlined;
   Node **nodes;
   size_t count, cap;
-  Value *worklist; /* borrowed: a value can be deeper than the C stack */
+  Value *worklist; /* borrowed; a worklist, since a value can be deeper than the
+                      C stack */
   size_t worklist_count, worklist_cap;
 } ForceWork;
 
@@ -226,7 +229,7 @@ static void collect_deferred(ForceWork *work) {
     case V_CON:
       push_values(work, &AS_CON(v)->arg, 1);
       break;
-    default: /* functions keep what they captured for later */
+    default: /* a function may use what it captured later */
       break;
     }
   }

@@ -1,11 +1,11 @@
-/* Primitives that take functions, as code of the machine's own: a loop keeps
- * its state on the machine's stack, so that neither depth nor an interrupted
- * or abandoned body is a special case. */
+/* Primitives that take functions, written as bytecode.  A loop keeps its state
+ * on the stack of the machine.  So deep recursion, an interrupt, or a bailout
+ * of the body is no special case. */
 #include "eval/internal.h"
 
 #include <string.h>
 
-/* ---- writing code by hand ---- */
+/* ---- bytecode of primitives ---- */
 
 static void begin_builtin(BytecodeEmitter *e, Eval *vm, uint32_t arity) {
   *e = (BytecodeEmitter){
@@ -25,10 +25,10 @@ static Code *finish_builtin(BytecodeEmitter *e, uint32_t arity,
 }
 
 enum {
-  WHILE_TRACE_AFTER_ITERATIONS =
-      16, /* turns of a `while`: others are run at once, */
-  WHILE_RETRACE_AFTER_ITERATIONS =
-      1 << 20 /* or, where they cannot be, tried so much later */
+  /* Iterations of a `while` before tracing is first tried. */
+  WHILE_TRACE_AFTER_ITERATIONS = 16,
+  /* Iterations before tracing is tried again, if it failed. */
+  WHILE_RETRACE_AFTER_ITERATIONS = 1 << 20
 };
 
 #define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
@@ -38,7 +38,7 @@ enum {
 /* Leaves the loop unless local i < local n. */
 #define EXIT_UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
 
-/* In a function that is traced a turn of the loop may become a graph. */
+/* During tracing, one iteration of the loop may become a graph. */
 static void build_traced_loop(BytecodeEmitter *e, TracedLoopKind kind) {
   uint32_t start = I(TRACED_LOOP_BEGIN, kind, 0);
   I(CALL_VALUE, kind == TRACED_LOOP_ITERATE ? 1 : 2, 0);
@@ -46,7 +46,7 @@ static void build_traced_loop(BytecodeEmitter *e, TracedLoopKind kind) {
   emit_patch_jump(e, start);
 }
 
-static void build_iterate(BytecodeEmitter *e) { /* n f x | i */
+static void build_iterate(BytecodeEmitter *e) { /* locals: n f x | i */
   build_traced_loop(e, TRACED_LOOP_ITERATE);
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0);
@@ -58,16 +58,16 @@ static void build_iterate(BytecodeEmitter *e) { /* n f x | i */
   TAKE(2), I(RETURN, 0, 0);
 }
 
-/* The turns to come as one, where there were so many: p is asked of what a turn
- * leaves. */
-static void build_bottom_tested_loop(BytecodeEmitter *e) { /* p f x */
+/* Traces one iteration for the remaining iterations of a long `while`.  The
+ * test p runs on the result of the iteration. */
+static void build_bottom_tested_loop(BytecodeEmitter *e) { /* locals: p f x */
   uint32_t start = I(TRACED_LOOP_BEGIN, TRACED_LOOP_BOTTOM_TESTED, 0);
   I(CALL_VALUE, 1, 0), LOC(0), LOC(5), I(CALL_VALUE, 1, 0);
   I(TRACED_LOOP_END, TRACED_LOOP_BOTTOM_TESTED, 0), I(RETURN, 0, 0);
   emit_patch_jump(e, start);
 }
 
-static void build_while(BytecodeEmitter *e) { /* p f x | turns */
+static void build_while(BytecodeEmitter *e) { /* locals: p f x | iterations */
   I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len;
   LOC(0), LOC(2), I(CALL_VALUE, 1, 0);
@@ -94,8 +94,8 @@ static void build_while(BytecodeEmitter *e) { /* p f x | turns */
   I(TRACED_LOOP_END, TRACED_LOOP_WHILE, 0), I(RETURN, 0, 0);
 }
 
-static void build_fold_loop(BytecodeEmitter *e,
-                            TracedLoopKind kind) { /* f c x | i n */
+/* Locals: f c x | i n. */
+static void build_fold_loop(BytecodeEmitter *e, TracedLoopKind kind) {
   build_traced_loop(e, kind);
   I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);
@@ -113,8 +113,9 @@ static void build_reduce(BytecodeEmitter *e) {
   build_fold_loop(e, TRACED_LOOP_REDUCE);
 }
 
-/* Over nothing, a map that is run on no element says what the outputs are. */
-static void build_scan(BytecodeEmitter *e) { /* f c x | i n outputs */
+/* If there are no iterations, a map over no element determines the types of the
+ * outputs. */
+static void build_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
   Code *map = higher_order_code(e->vm, PRIM_MAP1);
   build_traced_loop(e, TRACED_LOOP_SCAN);
   I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
@@ -133,7 +134,7 @@ static void build_scan(BytecodeEmitter *e) { /* f c x | i n outputs */
   TAKE(1), TAKE(5), I(STACK_LIST, 0, 0), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
-static void build_progress(BytecodeEmitter *e) { /* n f x | i */
+static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0), I(PROGRESS, 3, 0);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 0);
@@ -144,7 +145,7 @@ static void build_progress(BytecodeEmitter *e) { /* n f x | i */
   TAKE(2), I(RETURN, 0, 0);
 }
 
-static void build_list_map(BytecodeEmitter *e) { /* f xs | ys */
+static void build_list_map(BytecodeEmitter *e) { /* locals: f xs | ys */
   emit_push_constant(e, (Value){.tag = V_NIL});
   uint32_t loop = e->instrs.len;
   LOC(0);
@@ -155,7 +156,7 @@ static void build_list_map(BytecodeEmitter *e) { /* f xs | ys */
   I(POP, 0, 0), TAKE(2), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
 
-static void build_list_fold(BytecodeEmitter *e) { /* f c xs */
+static void build_list_fold(BytecodeEmitter *e) { /* locals: f c xs */
   uint32_t loop = e->instrs.len;
   LOC(0), TAKE(1);
   uint32_t out = I(LIST_NEXT, 0, 2);
@@ -165,7 +166,7 @@ static void build_list_fold(BytecodeEmitter *e) { /* f c xs */
   I(RETURN, 0, 0);
 }
 
-static void build_tabulate(BytecodeEmitter *e) { /* n f | i ys */
+static void build_tabulate(BytecodeEmitter *e) { /* locals: n f | i ys */
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0);
   emit_push_constant(e, (Value){.tag = V_NIL});
@@ -177,8 +178,8 @@ static void build_tabulate(BytecodeEmitter *e) { /* n f | i ys */
   TAKE(3), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
 
-/* f, then k ranges (for) or k tensors (map) | indices, or on the host: the
- * counter, its end, the results. */
+/* Locals: f, then k ranges (for) or k tensors (map).  Then the indices.  On the
+ * host, these are followed by the counter, its end, and the results. */
 static void build_for(BytecodeEmitter *e, uint32_t k, bool map) {
   for (uint32_t i = 1; i <= k && !map; i++)
     I(FORCE_INT, 1, i);
@@ -209,7 +210,7 @@ static void build_map3(BytecodeEmitter *e) {
   build_for(e, 3, true);
 }
 
-static void build_filter(BytecodeEmitter *e) { /* p x */
+static void build_filter(BytecodeEmitter *e) { /* locals: p x */
   Code *map = higher_order_code(e->vm, PRIM_MAP1);
   LOC(1), LOC(0), LOC(1);
   emit_ptr(e, OP_CALL_CODE, 2, 0, 0, 0, map);
@@ -254,7 +255,7 @@ Code *for_code(Eval *vm, uint32_t indices) {
   return vm->for_codes[indices];
 }
 
-/* ---- slices of what is mapped or folded over ---- */
+/* ---- slices of the inputs of map and fold ---- */
 
 static bool first_leaf(Value x, Value *leaf) {
   uint32_t n = 0;
@@ -308,10 +309,10 @@ bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind) {
   return some;
 }
 
-enum { MIN_FORCED_ROWS = 8 }; /* rows: of fewer nothing is run early */
+enum { MIN_FORCED_ROWS = 8 }; /* shorter vectors are not forced early */
 
-/* Elements of a vector are numbers as soon as it has data, and numbers are
- * computed at once: so it is run, where a loop goes through it. */
+/* Forces a vector that a loop iterates over.  Its elements then become known
+ * scalars, and operations on known scalars run immediately. */
 static void force_vector(Eval *vm, Node *x, Value i) {
   if (value_is_num(i) && i.i == MIN_FORCED_ROWS && x->rank == 1 && !x->data &&
       !x->free_count && !vm_must_defer(vm))
@@ -350,7 +351,7 @@ static Value slice_value(Eval *vm, Value x, Value i) {
     for (uint32_t k = 0; k < x.obj->len; k++)
       AS_RECORD(r)->at[k] = slice_value(vm, AS_RECORD(x)->at[k], i);
     return value_retain(r);
-  default: /* unit, and what has no axes */
+  default: /* unit, and values without axes */
     return value_retain(x);
   }
 }
@@ -363,7 +364,7 @@ Value vm_slice(Eval *vm, Value x, Value i) {
   return r;
 }
 
-/* ---- for and map: once, with indices that have no value ---- */
+/* ---- for and map: one symbolic run with indices that have no value ---- */
 
 Code *vm_body_code(Eval *vm, Value f) {
   while (f.tag == V_PARTIAL)
@@ -375,7 +376,8 @@ static Value *locals(Eval *vm) {
   return vm->stack + vm->fp->base;
 }
 
-/* A function, so that what raises is done before the stack grows. */
+/* Pushes v.  As a function, so that an error in computing v is raised before
+ * the stack grows. */
 static void push(Eval *vm, Value v) {
   *vm->sp++ = v;
 }
@@ -462,7 +464,7 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
     return value_retain(r);
   case V_UNIT:
     return x;
-  default: /* the checker admits nothing else */
+  default: /* the type checker admits nothing else */
     vm_fail(vm, 599, "compiler bug in eval: `for` makes what is no tensor");
   }
 }
@@ -524,13 +526,13 @@ Value vm_host_loop_end(Eval *vm, uint32_t k, bool map) {
   return vm_stack_list(vm, bp[k + 3], rank, shape);
 }
 
-/* ---- stacking what a loop collected ---- */
+/* ---- stacking the results of a loop ---- */
 
 typedef struct Stacking {
-  uint32_t count; /* values */
-  uint32_t rank;  /* axes that they are spread over */
+  uint32_t count; /* number of values */
+  uint32_t rank;  /* number of axes over which they are stacked */
   const int64_t *shape;
-  bool may_force; /* many deferred rows are better run now */
+  bool may_force; /* many deferred rows: run them now */
 } Stacking;
 
 static Scalar scalar_of_value(const Value *v) {
@@ -538,7 +540,7 @@ static Scalar scalar_of_value(const Value *v) {
                           : value_to_scalar(*v);
 }
 
-/* Are all of them numbers, or known as soon as those are run that are not? */
+/* True if all values are known scalars, or are once the deferred ones run. */
 static bool all_scalars(Eval *vm, const Stacking *s, const Value *at) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < s->count; i++) {
@@ -581,7 +583,8 @@ static bool has_same_shape(const Node *a, const Node *b) {
   return true;
 }
 
-/* Rows that are all there are copied, others stay deferred. */
+/* Copies the rows if all are materialized.  Otherwise the result is
+ * deferred. */
 static Node *copy_materialized_rows(Eval *vm, const Stacking *s,
                                     Node *const *nodes) {
   const Node *first = nodes[0];
@@ -673,7 +676,7 @@ static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
     return value_retain(r);
   case V_UNIT:
     return first;
-  default: /* the checker admits nothing else */
+  default: /* the type checker admits nothing else */
     vm_fail(vm, 599, "compiler bug in eval: what is no tensor is stacked");
   }
 }

@@ -1,21 +1,23 @@
-/* Calls from outside: data become values, a function runs, and what it comes
- * to becomes data. */
+/* Calls from a host program: converts host values to values, runs a function,
+ * and converts its result to host values.  The main entry point is
+ * eval_call_host_entry. */
 #include "eval/internal.h"
 
 #include <string.h>
 
 struct HostEntry {
   const Code *code;
-  Global *arg_globals; /* of which the code reads them */
+  Global *arg_globals; /* globals from which the code reads the arguments */
   uint32_t count;
 };
 
-/* ---- what is called ---- */
+/* ---- entries ---- */
 
 static Value implicit_arg_value(const ImplicitArg *h) {
   if (h->kind == IMPLICIT_ELEM)
     return (Value){.tag = V_DTYPE, .i = elem_default_dtype(h->elem.var)};
-  return value_unit(); /* read off the arguments, or an error if needed */
+  /* Read off the arguments; an error only if it is needed. */
+  return value_unit();
 }
 
 HostEntry *eval_host_entry_new(Eval *vm, const CoreDec *dec, uint32_t count) {
@@ -40,13 +42,14 @@ HostEntry *eval_host_entry_new(Eval *vm, const CoreDec *dec, uint32_t count) {
   return entry;
 }
 
-/* ---- in ---- */
+/* ---- host values to values ---- */
 
 typedef struct HostCall {
   Eval *vm;
-  Tensor **borrowed; /* over the data of arguments, until the end of the call */
+  Tensor **borrowed; /* tensors over borrowed data of arguments, until the end
+                        of the call */
   size_t borrowed_count, borrowed_cap;
-  Dtype weak_dtype; /* of numbers that have no type; or DT_NONE: their own */
+  Dtype weak_dtype; /* type of weak numbers; DT_NONE: each number's own type */
   HostValue *result;
 } HostCall;
 
@@ -66,7 +69,7 @@ static Value borrow_tensor(HostCall *call, const Tensor *t) {
       vm_temp_node(call->vm, node_data(&call->vm->graph, borrowed)));
 }
 
-/* What it gives is a temporary, or needs no reference. */
+/* Returns a temporary, or a value that needs no reference. */
 static Value value_from_host(HostCall *call, const HostValue *d);
 
 static Value list_from_host(HostCall *call, const HostValue *d) {
@@ -127,8 +130,8 @@ static Value value_from_host(HostCall *call, const HostValue *d) {
     return push_temp(vm, value_key(&vm->heap, d->key));
   case HOST_VALUE_NONE:
   case HOST_VALUE_UNIT:
-  case HOST_VALUE_CONSTRUCTOR: /* no argument has such a part:
-                                  session/host_function.c */
+  case HOST_VALUE_CONSTRUCTOR: /* no argument has such a part
+                                  (session/host_function.c) */
   case HOST_VALUE_OTHER:
   case HOST_VALUE_COUNT:
     break;
@@ -136,7 +139,7 @@ static Value value_from_host(HostCall *call, const HostValue *d) {
   return value_unit();
 }
 
-/* ---- out ---- */
+/* ---- values to host values ---- */
 
 static HostValue *make_host_value(HostValue **at, HostValueKind kind,
                                   uint32_t len, const char *text,
@@ -153,7 +156,8 @@ static void make_host_number(HostValue **at, Scalar x) {
     trap_raise(FAIL_MEMORY);
 }
 
-/* Puts it at once where it is released if this unwinds. */
+/* Stores each part in *at before it converts the next, so that an unwind
+ * releases it. */
 static void to_host(HostCall *call, HostValue **at, Value v, uint32_t depth);
 
 static void items_to_host(HostCall *call, HostValue *d, const Value *at,
@@ -175,7 +179,8 @@ static void tensor_to_host(HostCall *call, HostValue **at, Node *node) {
   if (!tensor_unborrow(t, &fault))
     vm_fault_at(call->vm, (Span){0}, &fault);
   HostValue *d = make_host_value(at, HOST_VALUE_TENSOR, 0, NULL, 0, NULL);
-  d->tensor = tensor_in_memory(t, &fault); /* not before: making may unwind */
+  /* Not earlier: the allocation may unwind. */
+  d->tensor = tensor_in_memory(t, &fault);
   if (!d->tensor)
     vm_fault_at(call->vm, (Span){0}, &fault);
 }
@@ -276,7 +281,7 @@ static void to_host(HostCall *call, HostValue **at, Value v, uint32_t depth) {
   }
 }
 
-/* Who else has a tensor can write to it, or read it. */
+/* Marks tensors that others hold as well, and may read or write. */
 static void mark_shared(HostValue *d) {
   if (d->tensor)
     d->is_shared = __atomic_load_n(&d->tensor->refs, __ATOMIC_ACQUIRE) > 1;
@@ -306,7 +311,8 @@ static void run_entry(HostCall *call, const HostEntry *entry,
   vm_drop_temps(vm, 0);
 }
 
-/* Whoever keeps lent data has a copy from here on.  False: no memory. */
+/* Copies borrowed data to which a value still refers.  Returns false if there
+ * is no memory. */
 static bool release_borrowed(HostCall *call, Fault *fault) {
   bool ok = true;
   for (size_t i = 0; i < call->borrowed_count; i++) {
@@ -344,7 +350,8 @@ static void clear_args(Eval *vm, const HostEntry *entry) {
   }
 }
 
-/* Of the two, one is given: what is to be called, or a value. */
+/* Either `entry` or a value is given: a function to call, or a value to
+ * convert. */
 static bool run_host_call(Eval *vm, const HostEntry *entry,
                           const HostValue *const *args,
                           const Dtype *weak_dtypes, ValueHandle *handle,
@@ -352,7 +359,8 @@ static bool run_host_call(Eval *vm, const HostEntry *entry,
   HostCall call = {.vm = vm};
   Trap trap;
   eval_enter(vm, diags);
-  vm->exited = false; /* for a host, a call that exits is not the last */
+  /* The host may make further calls after a call that exits. */
+  vm->exited = false;
   if (TRAP_SET(trap) == FAIL_NONE) {
     if (entry)
       run_entry(&call, entry, args, weak_dtypes);

@@ -1,4 +1,4 @@
-/* Values as those outside hold them. */
+/* Host values: values that do not depend on an Eval. */
 #include "eval/eval.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Primitives that meet the world: files, the screen, the clock, the end. */
+/* Primitives with effects: files, the screen, the clock, exit. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ static void check_no_nul(Eval *vm, Value v) {
 }
 
 static NORETURN void fail_file(Eval *vm, const Fault *fault) {
-  vm_poll_interrupt(vm); /* it may have been left undone for that */
+  /* The operation may have stopped because of an interrupt. */
+  vm_poll_interrupt(vm);
   vm_fail_at(vm, (Span){0}, 508, fault->help, "%s", fault->message);
 }
 
@@ -45,15 +46,16 @@ PRIM(prim_load) {
   return vm_value_of_tensor(vm, t, &fault);
 }
 
-/* A turn of a loop that is to stand for all of them is none where it does
- * something: then each is run. */
+/* An iteration with an effect cannot stand for all iterations.  Bails out, so
+ * that the host runs each iteration. */
 static void bail_out_of_traced_loops(Eval *vm) {
   for (size_t k = 0; k < vm->symbolic_run_count; k++)
     if (vm->symbolic_runs[k].is_traced_loop)
       vm_bail_out(vm, NULL);
 }
 
-/* What computes a value of top level may have effects: it is run. */
+/* During AOT tracing, only the definition of a top-level value may have
+ * effects: it runs now. */
 static void check_effect_allowed(Eval *vm, const char *what) {
   bail_out_of_traced_loops(vm);
   if (vm_is_aot_tracing(vm) && !vm->lazy_init_count)
@@ -151,7 +153,7 @@ PRIM(prim_write) {
   return value_unit();
 }
 
-/* An index of a `for` has no value yet: then the loop is run on the host. */
+/* If the index of a `for` has no value yet, the host runs the loop. */
 PRIM(prim_trace) {
   UNUSED;
   if (args[1].tag == V_NODE && args[1].node->free_count)

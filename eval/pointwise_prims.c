@@ -1,4 +1,5 @@
-/* Pointwise primitives: on known scalars at once, else as nodes. */
+/* Pointwise primitives.  Known scalars are computed immediately; other operands
+ * make nodes. */
 #include "eval/internal.h"
 #include "tensor/scalar_ops.h"
 
@@ -55,7 +56,7 @@ bool values_equal(Value a, Value b) {
   case V_ABSENT:
   case V_ALL_AXES:
     return true;
-  default: /* functions are never compared; numbers were */
+  default: /* functions are never compared; numbers are handled above */
     return a.i == b.i;
   }
 }
@@ -74,8 +75,9 @@ static Dtype result_dtype(PrimId op, const Scalar *args) {
   return prim_gives_bool(op) ? DT_BOOL : args[op == PRIM_SELECT].dtype;
 }
 
-/* Has an i64 wrapped around on the way to this result?  Quotients and
- * remainders of one that has are numbers like others: hashes are made so. */
+/* True if an i64 wrapped around in the computation of this result.  Quotients
+ * and remainders of wrapped numbers count as ordinary numbers, since hash
+ * functions compute such. */
 static bool has_wrapped(PrimId op, const Value *args) {
   int64_t r, x = args[0].i;
   switch ((int)op) {
@@ -98,7 +100,7 @@ static bool has_wrapped(PrimId op, const Value *args) {
   return false;
 }
 
-/* The meaning of a pointwise primitive on scalars is the tensor room's. */
+/* tensor/ defines the meaning of a pointwise primitive on scalars. */
 static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
                          uint32_t n) {
   Scalar xs[3], r;
@@ -115,7 +117,8 @@ static Value map_scalars(Eval *vm, PrimId op, Dtype to, const Value *args,
   return v;
 }
 
-/* Of sizes that are no numbers it may be that only the caller knows. */
+/* The equality of symbolic sizes may be known only to the caller of the
+ * compiled function. */
 static bool shapes_equal_or_fail(Eval *vm, Value a, Value b) {
   if (!vm_is_aot_tracing(vm) || a.tag != V_SHAPE || b.tag != V_SHAPE ||
       a.obj->len != b.obj->len ||
@@ -133,8 +136,8 @@ static bool shapes_equal_or_fail(Eval *vm, Value a, Value b) {
   return same;
 }
 
-/* The number that a tensor of no axes has become since it was made, as the
- * state of a loop does. */
+/* Returns the number of a tensor without axes, if it was computed after the
+ * node was made.  The carry of a loop is such a tensor. */
 static Value materialized_scalar(Eval *vm, Value v) {
   return v.tag == V_NODE && !v.node->rank && v.node->data &&
                  !v.node->free_count && !vm_must_defer(vm)
@@ -161,7 +164,7 @@ static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *operands,
                      : map_nodes(vm, op, to, args, n);
 }
 
-/* The operations that loops of scalars do most; map_values does the others. */
+/* The most frequent operations of scalar loops.  map_values does the others. */
 #define FLOAT_FAST_PATH(t, x, y, make) \
   switch ((int)op) {                   \
   case PRIM_ADD:                       \
@@ -224,7 +227,7 @@ static int64_t floor_div(int64_t x, int64_t y) {
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
-/* The same of sizes that are no numbers; false: they are none. */
+/* The same for symbolic sizes.  Returns false if neither is symbolic. */
 static bool dim_op_symbolic(Eval *vm, DimOpKind kind, Value a, Value b,
                             Value *out) {
   Graph *g = &vm->graph;
@@ -282,7 +285,7 @@ Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b) {
   if (a.tag == V_NODE || b.tag == V_NODE)
     return vm_binary(vm, prims[kind], a, b);
   if (a.tag == V_UNIT || b.tag == V_UNIT)
-    return value_unit(); /* a size that nobody knows */
+    return value_unit(); /* a size that nothing determines */
   int64_t r = 0;
   bool overflows = false;
   switch (kind) {

@@ -1,4 +1,4 @@
-/* Declarations that are run again and again. */
+/* Prepared declarations: declarations that run many times, for benchmarks. */
 #include "eval/internal.h"
 
 struct PreparedDec {

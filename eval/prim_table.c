@@ -1,4 +1,4 @@
-/* Which function serves which primitive: prims.def. */
+/* Maps each primitive to its function, by prims.def. */
 #include "eval/internal.h"
 
 static const PrimFn prim_functions[PRIM_COUNT] = {
@@ -9,7 +9,7 @@ static const PrimFn prim_functions[PRIM_COUNT] = {
 #undef H
 };
 
-/* Every row of these classes has one in prims.def. */
+/* Each primitive of these classes has a row in prims.def. */
 enum {
 #define F(id, function) FUNCTION_ROW_##id,
 #define H(id, arity, build) FUNCTION_ROW_##id,

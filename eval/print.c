@@ -1,4 +1,4 @@
-/* Values as `print` shows them. */
+/* Formats values as `print` shows them.  The main entry point is vm_print. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static void print_shape(Buffer *out, const ShapeObj *s) {
   buffer_putc(out, ']');
 }
 
-/* Does it take more than one line, whatever the width?  What lies deeper than
- * `levels` is not asked. */
+/* True if v needs several lines, whatever the width.  Looks at most `levels`
+ * deep. */
 static bool is_multiline(Value v, int levels) {
   if (v.tag == V_NODE && v.node->data) {
     const Tensor *t = v.node->data;
@@ -59,11 +59,12 @@ static bool is_multiline(Value v, int levels) {
   return v.tag == V_CON && is_multiline(AS_CON(v)->arg, levels - 1);
 }
 
-/* Parts of a value: each on a line of its own, once one takes several. */
+/* Layout of the parts of a value.  If one part needs several lines, each part
+ * starts on its own line. */
 typedef struct PartLayout {
   Buffer *out;
-  int column;   /* where they begin */
-  size_t start; /* where the first one begins */
+  int column;   /* column at which the parts begin */
+  size_t start; /* offset in the output at which the first part begins */
 } PartLayout;
 
 static PartLayout parts_begin(Buffer *out) {

@@ -1,4 +1,4 @@
-/* Literals of tensors and shapes, shapes that types give, x.[...], and the
+/* Tensor and shape literals, shapes from types, subscripts x.[...], and the
  * sizes that CORE_UNPACK names. */
 #include "eval/internal.h"
 
@@ -59,7 +59,7 @@ static void add_axis(Eval *vm, ShapeBuilder *axes, int64_t size,
 
 static void add_shape(Eval *vm, ShapeBuilder *axes, Value shape) {
   if (shape.tag == V_UNIT)
-    return; /* what has no elements may have any shape */
+    return; /* a tensor without elements may have any shape */
   if (shape.tag != V_SHAPE)
     vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
   const ShapeObj *s = AS_SHAPE(shape);
@@ -74,7 +74,7 @@ Value vm_make_shape(Eval *vm, const LiteralSite *site, Value *items) {
       add_axis(vm, &axes, SHAPE_HOLE, false);
     } else if (site->splices[i]) {
       add_shape(vm, &axes, *items++);
-    } else if (items->tag == V_UNIT) { /* a _ */
+    } else if (items->tag == V_UNIT) { /* the hole _ */
       add_axis(vm, &axes, SHAPE_HOLE, false);
       items++;
     } else {
@@ -87,7 +87,7 @@ Value vm_make_shape(Eval *vm, const LiteralSite *site, Value *items) {
   return value_shape(&vm->heap, axes.rank, axes.extents, axes.broadcast_mask);
 }
 
-/* ---- shapes that types give ---- */
+/* ---- shapes from types ---- */
 
 static void require_equal_sizes(Eval *vm, int64_t x, int64_t y) {
   Fault fault = {0};
@@ -97,7 +97,8 @@ static void require_equal_sizes(Eval *vm, int64_t x, int64_t y) {
     vm_fault(vm, &fault);
 }
 
-/* join: aligned right; absent < * < a size, two sizes are equal. */
+/* Broadcasts `shape` into `axes`, aligned at the right.  An absent axis takes
+ * any axis; * takes any size; two sizes must be equal. */
 static void broadcast_into(Eval *vm, ShapeBuilder *axes, Value shape) {
   ShapeBuilder other = {.rank = 0};
   add_shape(vm, &other, shape);
@@ -122,7 +123,7 @@ static void broadcast_into(Eval *vm, ShapeBuilder *axes, Value shape) {
   }
 }
 
-/* For what has no elements any size will do. */
+/* A tensor without elements accepts any size. */
 static int64_t size_or_zero(Value v) {
   return v.tag == DT_I64 && v.i > 0 ? v.i : 0;
 }
@@ -219,7 +220,8 @@ static int64_t slice_bound(Eval *vm, Value v, bool from_end, int64_t size) {
   return from_end && k < 0 ? index_from_end(vm, k, size) : k;
 }
 
-/* All indices known and the data there: the element, without a node. */
+/* Computes the position of the element x.[...].  Returns false unless all
+ * indices and the data are known.  With the position no node is needed. */
 static bool flat_element_index(const SubscriptSite *site, const Node *x,
                                const Value *at, int64_t *flat_index) {
   if (!x->data || x->free_count || site->count != x->rank ||
@@ -332,7 +334,7 @@ static Value follow_path_step(Eval *vm, const struct SizePathStep *step,
   vm_fail(vm, 599, "compiler bug in eval: no such part");
 }
 
-/* The axes from `axis` on, but for the last `after`. */
+/* The axes from `axis` on, without the last `after`. */
 static Value unpack_shape(Eval *vm, const SizePath *bind, Value v) {
   uint32_t rank, broadcast_mask;
   int64_t shape[MAX_RANK];

@@ -31,7 +31,8 @@ PRIM(prim_list_reverse) {
   return list;
 }
 
-/* A buffer's text as a value; frees the buffer, also when it raises. */
+/* Returns the text of a buffer as a value.  Frees the buffer, even if it
+ * raises. */
 static Value string_from_buffer(Eval *vm, Buffer *text) {
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
@@ -67,7 +68,7 @@ PRIM(prim_str_length) {
   return value_int(count);
 }
 
-/* The order of bytes is that of code points. */
+/* In UTF-8, the order of bytes is the order of code points. */
 PRIM(prim_str_compare) {
   UNUSED;
   (void)vm;
@@ -144,7 +145,7 @@ PRIM(prim_to_string) {
   return string_from_buffer(vm, &text);
 }
 
-/* PARSE_INT, PARSE_FLOAT */
+/* Implements PARSE_INT and PARSE_FLOAT. */
 PRIM(prim_parse) {
   UNUSED;
   const String *s = AS_STRING(args[0]);
@@ -172,11 +173,11 @@ PRIM(prim_parse) {
 /* ---- format ---- */
 
 typedef struct Directive {
-  char spec[32]; /* "%5.2" without the letter */
+  char spec[32]; /* such as "%5.2": without the letter */
   char letter;
 } Directive;
 
-/* Reads what follows a %; returns what comes after it. */
+/* Parses the directive after a %.  Returns the position after it. */
 static const char *parse_directive(Eval *vm, const char *at, Directive *out) {
   const char *from = at;
   at += strspn(at, "-+ #0");
@@ -289,7 +290,7 @@ static Value format_text(Eval *vm, const char *text, Value *args, uint32_t n) {
   trap_raise(trap.kind);
 }
 
-/* The pattern is the literal; it may stand among the arguments too. */
+/* The pattern is the literal.  It may also be one of the arguments. */
 PRIM(prim_format) {
   const char *text = site->literal;
   if (text && !(n == count_directives(text) + 1 && args[0].tag == V_STRING))

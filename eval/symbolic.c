@@ -1,8 +1,11 @@
-/* Running with indices that have no value: the body of a `for` or map is run
- * once, on an index that is a node.  A conditional on such a node runs both
- * sides, each in a frame that copies its locals, and selects.  What needs a
- * value after all gives the attempt up: everything since it began is undone
- * and the loop is run on the host, index by index. */
+/* Symbolic runs: the body of a `for` or map runs once, on an index that is a
+ * node without a value.  The result is then a graph for all indices.
+ *
+ * A conditional on such a node runs both sides and selects between their
+ * results.  Each side runs in a frame that copies the locals.
+ *
+ * If the body needs a value, the run bails out: its effects are undone, and the
+ * host runs the loop, index by index. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -55,17 +58,17 @@ void vm_resume_after_bailout(Eval *vm) {
   vm->pc = a.fallback;
 }
 
-/* ---- conditionals of which both sides are run ---- */
+/* ---- conditionals that run both sides ---- */
 
-/* What lies on the stack of the frame that meets one. */
+/* Layout of the stack slots of a symbolic branch. */
 enum {
   BRANCH_COND,
-  BRANCH_OUTER_GUARD, /* the guard around it, or unit */
-  BRANCH_GUARD,       /* the guard of the side being run */
+  BRANCH_OUTER_GUARD, /* the guard of the enclosing branch, or unit */
+  BRANCH_GUARD,       /* the guard of the side that is running */
   BRANCH_SITE,
   BRANCH_THEN,
-  BRANCH_ELSE,            /* instructions */
-  BRANCH_ASSUMPTION_MARK, /* extent_table_mark before it */
+  BRANCH_ELSE,            /* the first instruction of the other side */
+  BRANCH_ASSUMPTION_MARK, /* extent_table_mark at the start of the branch */
   BRANCH_SLOTS,
 };
 
@@ -85,7 +88,7 @@ static const Instr *join_point_of(const Code *code, const Instr *site) {
   return NULL;
 }
 
-/* outer && (side == cond), owned. */
+/* Returns outer_guard && (side == cond).  The caller owns it. */
 static Node *branch_guard(Eval *vm, Node *cond, Node *outer_guard, bool side) {
   Graph *g = &vm->graph;
   Fault fault = {0};
@@ -111,7 +114,7 @@ static bool keeps_left_operand(const Instr *site) {
   return site->op == OP_AND_TEST || site->op == OP_OR_TEST;
 }
 
-/* What the condition says of sizes. */
+/* Assumes what the condition says about sizes. */
 static void assume_condition(Eval *vm, const Value *cond, bool side) {
   Graph *g = &vm->graph;
   ExtentConstraint f;
@@ -232,7 +235,7 @@ const Instr *vm_else_done(Eval *vm) {
   return join ? join : ret_instr;
 }
 
-/* ---- errors of the program in a function that is traced ---- */
+/* ---- errors of the program during AOT tracing ---- */
 
 static bool is_branch_frame(const Frame *f) {
   return f->ret == then_instr || f->ret == else_instr;
@@ -245,7 +248,7 @@ static Frame *innermost_branch_frame(const Eval *vm) {
   return f > vm->frames ? f : NULL;
 }
 
-/* Where cond is false, or NULL, and code gets there. */
+/* The compiled function fails if it gets here and cond is false or NULL. */
 static void add_runtime_failure(Eval *vm, Node *cond, const char *message) {
   Graph *g = &vm->graph;
   Node *outer_guard = g->guard;
@@ -287,7 +290,8 @@ bool vm_aot_fail(Eval *vm, const char *message) {
   trap_raise(FAIL_LIMIT);
 }
 
-/* The side comes to V_NONE, which is no value: the other one's is taken. */
+/* The side failed.  Its result is V_NONE, so that the result of the other side
+ * is used. */
 void vm_branch_failed(Eval *vm) {
   Frame *f = innermost_branch_frame(vm);
   size_t at = (size_t)(f - vm->frames);
@@ -305,7 +309,7 @@ void vm_branch_failed(Eval *vm) {
   vm->fp--;
 }
 
-/* Neither side comes to a value. */
+/* Neither side has a result. */
 static void both_branches_failed(Eval *vm) {
   if (!innermost_branch_frame(vm))
     vm_fail(vm, 501, "it fails for all arguments");
@@ -314,7 +318,7 @@ static void both_branches_failed(Eval *vm) {
   trap_raise(FAIL_LIMIT);
 }
 
-/* ---- choosing between two values, leaf by leaf ---- */
+/* ---- select between two values, leaf by leaf ---- */
 
 static Value select_record(Eval *vm, Node *cond, Value a, Value b) {
   const RecordLayout *layout = AS_RECORD(a)->layout;

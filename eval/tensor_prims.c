@@ -1,4 +1,5 @@
-/* Primitives that make nodes: arguments to nodes, axes and shapes resolved. */
+/* Primitives that create graph nodes.  Each converts its arguments to nodes and
+ * resolves axes and shapes. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
   }
 }
 
-/* An optional axis that is the last one unless given. */
+/* An optional axis argument; the default is the last axis. */
 static uint32_t axis_or_last(Eval *vm, Value axis, uint32_t rank) {
   if (!rank)
     vm_fail(vm, 507, "a scalar has no axis");
@@ -66,7 +67,7 @@ static bool optional_bool(Eval *vm, Value v) {
   return v.tag != V_ABSENT && vm_bool(vm, v);
 }
 
-/* The axes of a shape argument. */
+/* The axes in a shape argument. */
 static const ShapeObj *shape_of(Eval *vm, Value v) {
   if (v.tag != V_SHAPE)
     vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
@@ -137,13 +138,12 @@ PRIM(prim_outer) {
                              vm_to_node(vm, args[1]), &fault));
 }
 
-/* ---- einsum and permute: axes by name ---- */
+/* ---- einsum and permute: named axes ---- */
 
 enum {
   ELLIPSIS_LABEL = 64,
   MAX_EINSUM_LABELS = 64
-}; /* axes of `...` are DOTS + k from the
-      right */
+}; /* ELLIPSIS_LABEL + k is axis k of `...`, counted from the right */
 
 typedef struct EinsumLabels {
   const char *name[MAX_EINSUM_LABELS];
@@ -163,7 +163,7 @@ static uint8_t label_number(Eval *vm, EinsumLabels *labels, const char *name,
   return (uint8_t)labels->count++;
 }
 
-/* Reads the names of one operand up to `,`, `->` or the end. */
+/* Parses the names of one operand, up to `,`, `->` or the end. */
 static const char *parse_labels(Eval *vm, EinsumLabels *labels, const char *at,
                                 uint32_t rank, uint32_t *ellipsis_rank,
                                 uint8_t *out, uint32_t *count) {
@@ -204,7 +204,7 @@ static const char *parse_labels(Eval *vm, EinsumLabels *labels, const char *at,
   return at;
 }
 
-/* The pattern is the literal; it may stand among the arguments too. */
+/* The pattern is the literal.  It may also be one of the arguments. */
 static const char *take_pattern(const PrimSite *site, Value **args, uint32_t *n,
                                 uint32_t tensors) {
   const char *text = site->literal;
@@ -303,7 +303,7 @@ PRIM(prim_rank) {
   return value_int(rank);
 }
 
-/* ---- moving elements ---- */
+/* ---- movement of elements ---- */
 
 PRIM(prim_reshape) {
   UNUSED;
@@ -540,7 +540,7 @@ PRIM(prim_one_hot) {
                                &fault));
 }
 
-/* SORT, ARGSORT, CUMSUM */
+/* Implements SORT, ARGSORT and CUMSUM. */
 PRIM(prim_sort) {
   UNUSED;
   DECLARE_FAULT;
@@ -583,9 +583,9 @@ PRIM(prim_unique) {
                             &fault);
 }
 
-/* ---- making ---- */
+/* ---- constants and ranges ---- */
 
-/* ZEROS, ONES, FULL */
+/* Implements ZEROS, ONES and FULL. */
 PRIM(prim_full) {
   UNUSED;
   DECLARE_FAULT;
@@ -603,7 +603,7 @@ PRIM(prim_full) {
                                  &fault));
 }
 
-/* IOTA, EYE */
+/* Implements IOTA and EYE. */
 PRIM(prim_iota) {
   UNUSED;
   DECLARE_FAULT;
@@ -621,7 +621,8 @@ static PrngKey key_of(Eval *vm, Value v) {
   return AS_KEY(v)->key;
 }
 
-/* Keys are numbers in the text of a kernel. */
+/* A seed must be a known number: keys are constants in the source of a
+ * kernel. */
 static int64_t static_seed(Eval *vm, Value v) {
   if (vm_is_aot_tracing(vm) && v.tag == V_NODE && v.node->symbolic)
     vm_fail_at(vm, (Span){0}, 612,

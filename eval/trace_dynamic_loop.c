@@ -1,15 +1,15 @@
-/* Loops in a function that is traced, where nobody knows how often they turn,
- * or it is often: the body is run once, on a state that has no value, and the
- * turn becomes the body of a loop of the graph. */
+/* Loops during AOT tracing, if the trip count is unknown or large.  The body
+ * runs once, on a carry that has no value.  This iteration becomes the body of
+ * a loop node of the graph.  Short loops are unrolled. */
 #include "eval/internal.h"
 
 #include <string.h>
 
 enum { MAX_UNROLLED_ITERATIONS = 32 };
 
-/* Where a loop's locals are: see the builders in higher_order_prims.c. */
+/* The locals of a loop.  The builders in higher_order_prims.c define them. */
 typedef struct LoopLocals {
-  int fn, carry, scanned; /* over: what is folded over, or -1 */
+  int fn, carry, scanned; /* scanned: -1 if the loop has no scanned input */
 } LoopLocals;
 
 static const LoopLocals loop_locals[] = {
@@ -72,7 +72,7 @@ Value vm_unflatten(Eval *vm, Value v, Node *const **nodes) {
   return value_retain(r);
 }
 
-/* ---- a turn ---- */
+/* ---- one iteration ---- */
 
 static Value *frame_locals(Eval *vm) {
   return vm->stack + vm->fp->base;
@@ -99,8 +99,8 @@ bool vm_enclosing_indices(Eval *vm, IndexVar **out, uint32_t *count) {
   return true;
 }
 
-/* Pushed: a pair of the state and the turn's number, for the end; then what
- * the body is called with. */
+/* Pushes a pair of the carry and the iteration number, which vm_traced_loop_end
+ * uses.  Then pushes the function and its arguments. */
 const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
                                   const Instr *next, const Instr *fallback) {
   if (!vm_is_aot_tracing(vm))
@@ -144,7 +144,7 @@ const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
   return next;
 }
 
-/* What a turn ends with is what the next one begins with. */
+/* The result of an iteration must have the type and shape of the carry. */
 static void check_carry_shape(Eval *vm, Node *state, Node *result) {
   Fault fault = {0};
   if (state->dtype != result->dtype || state->rank != result->rank ||
@@ -160,7 +160,8 @@ static void check_carry_shape(Eval *vm, Node *state, Node *result) {
   }
 }
 
-/* Of the values that the loop comes to: tensors from the first on. */
+/* The outputs `first` to first + count - 1 of the loop, as a value like
+ * `like`. */
 static Value loop_outputs(Eval *vm, LoopBody *loop_body,
                           const FlatLeaves *carry_init, Value like,
                           uint32_t first, uint32_t count) {

@@ -1,19 +1,25 @@
-/* Loops of many turns.  One turn, run with a state that has no value, stands
- * for all of them: where it is a formula of state and elements they are a node
- * (tensor/recurrence.c), and else they are run at once (plan/loop_execute.c).
- * What needs the state's value, or has an effect, is run on the host, as is a
- * loop in which something goes wrong: so errors are those of the turn that has
- * them. */
+/* Traced loops: one iteration, run on a carry without a value, stands for all
+ * iterations (JAX `scan`).
+ *
+ * If the iteration is a formula of the carry and the scanned elements, the loop
+ * becomes a node (tensor/recurrence.c).  Otherwise all iterations are executed
+ * immediately (plan/loop_execute.c).
+ *
+ * The host runs the loop in the ordinary way if the body needs the value of the
+ * carry, has an effect, or fails.  So an error is reported in the iteration in
+ * which it occurs. */
 #include "eval/internal.h"
 
 enum {
-  MIN_SCALAR_CARRY_ITERATIONS =
-      4096, /* turns of a state of numbers, which are quick, */
-  MIN_TRACED_ITERATIONS = 16,    /* and of any other */
-  ASSUMED_WHILE_ITERATIONS = 256 /* where nobody knows */
+  /* Iterations from which tracing pays, if the carry is all scalars: the host
+   * runs such loops fast. */
+  MIN_SCALAR_CARRY_ITERATIONS = 4096,
+  /* Iterations from which tracing pays, for any other carry. */
+  MIN_TRACED_ITERATIONS = 16,
+  ASSUMED_WHILE_ITERATIONS = 256 /* assumed trip count of a `while` */
 };
 
-/* Locals: see the builders in higher_order_prims.c. */
+/* Locals of a loop.  The builders in higher_order_prims.c define them. */
 enum {
   LOCAL_FN,
   LOCAL_CARRY,
@@ -22,11 +28,8 @@ enum {
   LOCAL_CARRY_IN,
   LOCAL_CARRY_OUT
 };
-enum {
-  ITERATE_TRIP_COUNT,
-  ITERATE_FN,
-  ITERATE_CARRY
-}; /* of iterate and while */
+/* The same for iterate and while. */
+enum { ITERATE_TRIP_COUNT, ITERATE_FN, ITERATE_CARRY };
 
 static Value *frame_locals(Eval *vm) {
   return vm->stack + vm->fp->base;
@@ -53,7 +56,7 @@ static int64_t loop_trip_count(Eval *vm, TracedLoopKind kind) {
              : vm_leading_size(vm, frame_locals(vm)[LOCAL_SCANNED]);
 }
 
-/* Is it the only thing that is being found out? */
+/* True if nothing else is being traced. */
 static bool is_outermost(const Eval *vm, size_t run_count) {
   return vm->symbolic_run_count == run_count && !vm->graph.guard;
 }
@@ -68,9 +71,9 @@ static bool pays_to_trace(Eval *vm, const FlatLeaves *carry,
                                     : MIN_TRACED_ITERATIONS);
 }
 
-/* Pushed: the turn's index, the state that it begins with; then what the
- * function is called with.  Temporaries up to `before` are there when it ends,
- * however it does. */
+/* Pushes the index and the carry of the iteration, then the function and its
+ * arguments.  At the end of the iteration, normal or not, temporaries are
+ * dropped down to `temp_mark`. */
 static void begin_iteration(Eval *vm, TracedLoopKind kind, int64_t trip_count,
                             const FlatLeaves *carry_init, const Instr *fallback,
                             Code *body, size_t temp_mark) {
@@ -124,9 +127,9 @@ const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
   return traced ? next : fallback;
 }
 
-/* ---- the end of the turn ---- */
+/* ---- the end of an iteration ---- */
 
-/* What began is undone, and it is run on the host. */
+/* Undoes the traced iteration.  The host runs the loop. */
 NORETURN static void bail_out_of_loop(Eval *vm, TracedLoopKind kind) {
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
   if (body && is_outermost(vm, 1))
@@ -141,7 +144,7 @@ static bool carry_types_match(const FoldIteration *iteration) {
   return true;
 }
 
-/* False: it is no formula. */
+/* Returns false if the iteration is not a recurrence formula. */
 static bool make_recurrence(Eval *vm, TracedLoopKind kind,
                             const FoldIteration *iteration, Node **out) {
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
@@ -163,7 +166,8 @@ static bool make_recurrence(Eval *vm, TracedLoopKind kind,
   return true;
 }
 
-/* Runs all turns.  False: something went wrong, or it cannot be done so. */
+/* Executes all iterations.  Returns false if it fails or is not possible
+ * here. */
 static bool execute_loop(Eval *vm, const FoldIteration *iteration, Node **out) {
   Value *bp = frame_locals(vm);
   if (!is_outermost(vm, 1))
@@ -181,7 +185,7 @@ static bool execute_loop(Eval *vm, const FoldIteration *iteration, Node **out) {
   return true;
 }
 
-/* What the turns come to, of nodes; owned. */
+/* Builds the result of the loop from nodes.  The caller owns it. */
 static Value loop_result(Eval *vm, TracedLoopKind kind, Node *const *out,
                          Value stacked) {
   Value last = vm_unflatten(vm, *loop_carry(vm, kind), &out);

@@ -1,4 +1,5 @@
-/* Memory of values: slabs cut into pieces, and release without recursion. */
+/* Memory of values: slabs, cut into objects of a size class.  Release is not
+ * recursive. */
 #include "eval/value.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Values of the evaluator: 16 bytes, unboxed where they are small.
+/* Values of the evaluator: 16 bytes, unboxed if they are small.
  *
- * Ownership: a Value that points to something holds one counted reference.
- * value_retain adds one, value_release gives one back; "takes" in a comment
+ * Ownership: a Value that points to an object holds one counted reference.
+ * value_retain adds a reference; value_release drops one.  "Takes" in a comment
  * means that a function keeps the caller's reference. */
 #ifndef AXON_EVAL_VALUE_H
 #define AXON_EVAL_VALUE_H
@@ -10,32 +10,32 @@
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
 
-/* A number's tag is its Dtype, so that one comparison of tags finds the
+/* The tag of a number is its Dtype.  So one comparison of tags recognizes two
  * scalars of equal type. */
 typedef enum ValueTag {
-  V_NONE, /* 1 .. DT_COUNT - 1: a scalar; i or f as in Scalar */
+  V_NONE, /* 1 to DT_COUNT - 1: a scalar, in i or f as in Scalar */
   V_UNIT = DT_COUNT,
   V_ABSENT,      /* an omitted optional argument */
   V_ALL_AXES,    /* the axis argument `all` */
-  V_DTYPE,       /* i: an element type, passed as a hidden argument */
+  V_DTYPE,       /* i: an element type, as an implicit argument */
   V_NIL,         /* the empty list */
   V_NULLARY_CON, /* con: a constructor without an argument */
-  V_FN,          /* code: a function that captures nothing */
-  V_RAW,         /* i: the machine's own notes on its stack */
-  V_HEAP,        /* from here on the payload is a counted reference */
+  V_FN,          /* code: a function without captures */
+  V_RAW,         /* i: a note of the machine on its own stack */
+  V_HEAP,        /* larger tags: the payload is a counted reference */
   V_STRING = V_HEAP,
   V_TUPLE,
   V_RECORD,
   V_CONS,
   V_CON,
-  V_CLOSURE, /* obj: the environment; aux: number of the code */
+  V_CLOSURE, /* obj: the environment; aux: id of the code */
   V_PARTIAL,
   V_PRIM,
   V_SHAPE,
   V_KEY,
   V_ENV,
   V_NODE,  /* node: a tensor, or a scalar that is not known yet */
-  V_INDEX, /* index: of a `for` that is being run symbolically */
+  V_INDEX, /* index: an index of a `for` in a symbolic run */
 } ValueTag;
 
 typedef struct Obj Obj;
@@ -55,23 +55,23 @@ typedef struct Value {
   };
 } Value;
 
-/* What all heap objects begin with. */
+/* Header of all heap objects. */
 struct Obj {
   union {
     uint64_t ref_count;
-    Obj *next; /* in a free list, or waiting to be released */
+    Obj *next; /* next in a free list or in the release queue */
   };
   uint8_t tag;
-  uint8_t size_class; /* size class; 0: of its own */
+  uint8_t size_class; /* 0: allocated separately */
   uint32_t len;
 };
 
-typedef struct ValueArray { /* V_TUPLE, V_ENV */
+typedef struct ValueArray { /* for V_TUPLE and V_ENV */
   Obj obj;
   Value at[];
 } ValueArray;
 
-typedef struct RecordLayout { /* the labels of a record; one address per list */
+typedef struct RecordLayout { /* the labels of a record; interned */
   struct RecordLayout *next;
   uint32_t len;
   Sym *labels[];
@@ -95,14 +95,14 @@ typedef struct ConApp {
 } ConApp;
 
 typedef struct String {
-  Obj obj;     /* len bytes */
-  char text[]; /* NUL-ended */
+  Obj obj;     /* of len bytes */
+  char text[]; /* NUL-terminated */
 } String;
 
 typedef struct ShapeObj {
-  Obj obj; /* len axes */
+  Obj obj; /* of len axes */
   uint64_t broadcast_mask;
-  int64_t extents[]; /* SHAPE_HOLE: the _ that is to be solved for */
+  int64_t extents[]; /* SHAPE_HOLE: the hole _, whose size is to be solved */
 } ShapeObj;
 enum { SHAPE_HOLE = -1 };
 
@@ -111,16 +111,17 @@ typedef struct KeyObj {
   PrngKey key;
 } KeyObj;
 
-typedef struct Partial { /* len arguments that wait for more */
+/* a function with len arguments, which waits for more. */
+typedef struct Partial {
   Obj obj;
   Value fn;
   Value args[];
 } Partial;
 
-/* A use of a primitive: what is known of it where it stands. */
+/* One use of a primitive: what the compiler knows about it. */
 typedef struct PrimSite {
   PrimId prim;
-  Dtype elem; /* DT_NONE: none, or given by a hidden parameter */
+  Dtype elem; /* DT_NONE: none, or given by an implicit argument */
   uint32_t arity;
   const char *literal;
 } PrimSite;
@@ -130,8 +131,8 @@ typedef struct PrimObj {
   PrimSite site;
 } PrimObj;
 
-/* With a sanitizer every object is an allocation of its own, and the machine
- * has one dispatch, as its compilation takes minutes otherwise. */
+/* With a sanitizer, each object is a separate allocation.  The interpreter then
+ * has one dispatch; otherwise its compilation takes minutes. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED_BUILD 1
 #elif defined(__has_feature)
@@ -143,27 +144,28 @@ typedef struct PrimObj {
 #define SANITIZED_BUILD 0
 #endif
 
-/* ---- memory: size classes of 16 bytes, each with a list of free pieces ----
- */
+/* ---- memory: size classes of 16 bytes, each with a free list ---- */
 
 enum { SIZE_CLASS_COUNT = 17, SIZE_CLASS_BYTES = 16 };
 typedef struct Heap {
   Obj *free_lists[SIZE_CLASS_COUNT];
   struct Slab *slabs;
   char *bump, *bump_end;
-  Obj *release_queue; /* objects whose count fell to zero, being taken apart */
+  Obj *release_queue; /* objects whose count fell to zero, and whose parts are
+                         to be released */
   bool is_releasing;
-  bool release_incrementally; /* a part at each release: Ctrl-C must not wait
-                                 for millions */
-  uint64_t live_objects;      /* objects now alive */
+  bool release_incrementally; /* each release does a part of the work, since
+                                 Ctrl-C must not wait for millions of objects */
+  uint64_t live_objects;      /* number of live objects */
 } Heap;
 
 void *heap_alloc_from_slab(Heap *heap, uint32_t size_class);
 void *heap_alloc_large(size_t size);
-void heap_release(Heap *heap, Value v); /* after its count fell to zero */
+/* Call it when the count falls to zero. */
+void heap_release(Heap *heap, Value v);
 void heap_free_all(Heap *heap);
 
-/* Raises FAIL_MEMORY; the contents are not cleared. */
+/* Raises FAIL_MEMORY.  The contents are not cleared. */
 static inline void *obj_new(Heap *heap, ValueTag tag, size_t size,
                             uint32_t len) {
   uint32_t size_class =
@@ -206,16 +208,16 @@ static inline void value_release(Heap *heap, Value v) {
     heap_release(heap, v);
 }
 
-/* ---- making values ---- */
+/* ---- constructors of values ---- */
 
 static inline Value value_int(int64_t i) {
   return (Value){.tag = DT_I64, .i = i};
 }
-/* Arithmetic on integers wraps around, on sizes it must not.  An integer that
- * came about by wrapping says so in `aux`, for those who would take it as a
- * size. */
-static inline bool
-value_is_unwrapped_int(const Value *v) { /* that has not wrapped */
+/* Integer arithmetic wraps around; size arithmetic must not.  `aux` marks an
+ * integer that resulted from wrapping, so that it is not used as a size.
+ *
+ * True for an i64 that did not wrap. */
+static inline bool value_is_unwrapped_int(const Value *v) {
   return ((uint64_t)v->aux << 32 | v->tag) == DT_I64;
 }
 static inline Value value_bool(bool b) {
@@ -227,7 +229,7 @@ static inline Value value_unit(void) {
 static inline Value value_obj(ValueTag tag, void *obj) {
   return (Value){.tag = tag, .obj = obj};
 }
-static inline Value value_node(Node *node) { /* takes it */
+static inline Value value_node(Node *node) { /* takes node */
   return (Value){.tag = V_NODE, .node = node};
 }
 static inline bool value_is_num(Value v) {
@@ -246,7 +248,7 @@ static inline Scalar value_to_scalar(Value v) {
   return x;
 }
 Value value_string(Heap *heap, const char *text, size_t len);
-Value value_cons(Heap *heap, Value head, Value tail); /* takes both */
+Value value_cons(Heap *heap, Value head, Value tail); /* takes head and tail */
 Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
                   uint64_t broadcast_mask);
 Value value_key(Heap *heap, PrngKey key);

@@ -1,7 +1,9 @@
-/* The machine: one loop over instructions.  Those that are no quick steps are
- * functions (vm_tensor_ops.c), and what is seldom needed is in vm_slow_path.c,
- * symbolic.c and the builtins: these see the stack through vm->sp; SAVE before
- * whatever may unwind or move the stack, LOAD after it. */
+/* The bytecode interpreter: one loop over instructions.
+ *
+ * Instructions that take longer are functions (vm_tensor_ops.c).  Rare cases
+ * are in vm_slow_path.c, symbolic.c and the builtins.  These see the stack
+ * through vm->sp.  So use SAVE before anything that may unwind or move the
+ * stack, and LOAD after it. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -9,7 +11,7 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* An integer literal, at the element type of the other operand. */
+/* Converts an integer literal to the element type of the other operand. */
 static Value literal_as(Value other, int32_t n) {
   Dtype dtype = value_is_num(other)   ? (Dtype)other.tag
                 : other.tag == V_NODE ? other.node->dtype
@@ -17,10 +19,11 @@ static Value literal_as(Value other, int32_t n) {
   return value_scalar(scalar_convert((Scalar){DT_I64, {.i = n}}, dtype));
 }
 
-/* Where the operands of an instruction are. */
+/* Where the operands of an instruction are: S stack, L local, K constant. */
 typedef enum OperandForm { FORM_SS, FORM_SK, FORM_LK, FORM_LL } OperandForm;
 
-/* An operation that is not of two i64: at vm->pc; pushes the result. */
+/* Runs the binary operation at vm->pc if its operands are not two i64.  Pushes
+ * the result. */
 static void binary_slow(Eval *vm, PrimId op, OperandForm form) {
   const Instr *pc = vm->pc;
   const Value *bp = vm->stack + vm->fp->base;
@@ -37,7 +40,7 @@ static void binary_slow(Eval *vm, PrimId op, OperandForm form) {
   *vm->sp++ = r;
 }
 
-/* The same for a jump: where to go on. */
+/* The same for a compare-and-jump.  Returns the next instruction. */
 static const Instr *compare_slow(Eval *vm, PrimId op, OperandForm form) {
   const Instr *pc = vm->pc;
   binary_slow(vm, op, form);
@@ -57,7 +60,7 @@ void vm_interpret(Eval *vm) {
   Value *bp = vm->stack + fp->base;
   Heap *const heap = &vm->heap;
   Flag *const interrupt = vm->interrupt;
-  Code *code; /* what is being called, with n arguments and env */
+  Code *code; /* the function to call, with n arguments and env */
   uint32_t n;
   Obj *env;
   const Instr *ret;
@@ -84,7 +87,7 @@ void vm_interpret(Eval *vm) {
     pc += pc->c; \
     DISPATCH;    \
   } while (0)
-/* Goes on where a function of the slow part says. */
+/* Continues at an instruction that a slow-path function returned. */
 #define CONTINUE_AT(where) \
   do {                     \
     SAVE;                  \
@@ -95,12 +98,12 @@ void vm_interpret(Eval *vm) {
 #define POLL                            \
   if (UNLIKELY(flag_is_set(interrupt))) \
   (SAVE, vm_poll_interrupt(vm))
-#define POLL_CALL /* env is on its way */      \
-  if (UNLIKELY(flag_is_set(interrupt))) {      \
-    SAVE;                                      \
-    if (env)                                   \
-      vm_push_temp(vm, value_obj(V_ENV, env)); \
-    vm_poll_interrupt(vm);                     \
+#define POLL_CALL /* env is not on the stack yet */ \
+  if (UNLIKELY(flag_is_set(interrupt))) {           \
+    SAVE;                                           \
+    if (env)                                        \
+      vm_push_temp(vm, value_obj(V_ENV, env));      \
+    vm_poll_interrupt(vm);                          \
   }
 #define RELEASE(v)               \
   do {                           \
@@ -302,7 +305,7 @@ do_CALL_GLOBAL : {
   env = NULL;
   ret = pc + 2;
 }
-enter: /* code with the top n values, env (owned); comes back to ret */
+enter: /* calls code with the top n values and env (owned); returns to ret */
   POLL_CALL;
   if (UNLIKELY(++fp == vm->frames_end)) {
     fp--;
@@ -471,7 +474,7 @@ do_BUG:
 #define SLOW_LL(op) SLOW(op, FORM_LL)
 #define BOTH(t) (x->tag == (t) && y->tag == (t))
 
-/* Sums that wrap around take the slow way: value_is_unwrapped_int says why. */
+/* Sums that wrap around take the slow path (see value_is_unwrapped_int). */
 #define ARITH(NAME, op, over)                                            \
   do_##NAME##_SS : {                                                     \
     Value *x = sp - 2, *y = sp - 1;                                      \
@@ -898,7 +901,7 @@ do_SHAPE_SLICE : {
   NEXT;
 }
 
-/* ---- sizes, shapes, tensors, loops: vm_tensor_ops.c ---- */
+/* ---- sizes, shapes, tensors, loops: see vm_tensor_ops.c ---- */
 
 #define OUT_OF_LINE(NAME, next) \
   do_##NAME : SAVE;             \

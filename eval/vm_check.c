@@ -1,4 +1,4 @@
-/* OP_CHECK: constraints on sizes that the checker left to the running program
+/* OP_CHECK: checks constraints on sizes that the type checker could not prove
  * (CoreCheck). */
 #include "eval/internal.h"
 
@@ -90,8 +90,8 @@ static bool constraint_of(Eval *vm, CheckKind kind, const Value *sides,
   return true;
 }
 
-/* Of sizes that are no numbers: what is neither proved nor refuted is left to
- * the compiled function.  False: they are none of which that can be said. */
+/* Checks a constraint on symbolic sizes.  If it is undecided, the compiled
+ * function checks it at its start.  Returns false if a side is not a size. */
 static bool check_symbolically(Eval *vm, const CoreCheck *check,
                                const Value *at) {
   ExtentConstraint constraint, premises[UINT8_MAX];
@@ -130,7 +130,7 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
         evaluate_check(check->conditions[i].kind, sides[0], sides[1]);
     if (premise == TRUTH_FALSE || premise == TRUTH_NOT_APPLICABLE)
       return;
-    if (premise == TRUTH_SYMBOLIC) /* on the host it will be known */
+    if (premise == TRUTH_SYMBOLIC) /* on the host its value is known */
       vm_int(vm, sides[sides[0].tag == DT_I64]);
   }
   CheckTruth conclusion = evaluate_check(check->kind, at[0], at[1]);
@@ -138,5 +138,5 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
     fail_check(vm, check, at[0].i, at[1].i);
   if (conclusion == TRUTH_SYMBOLIC && check->kind != CHECK_LE)
     vm_int(vm, at[at[0].tag == DT_I64]);
-  /* an inequality of indices: each access is tested when it is run */
+  /* an inequality of indices: the kernel checks each access */
 }

@@ -1,13 +1,13 @@
-/* Errors of the program being run: where the user's code is, the diagnostic
- * with the calls that led there, and unwinding.  In a symbolic run an error
- * gives the run up instead (symbolic.c). */
+/* Errors of the running program: finds the user's source span, builds the
+ * diagnostic with a backtrace, and unwinds.  In a symbolic run, an error bails
+ * out instead (symbolic.c). */
 #include "eval/internal.h"
 
 #include <string.h>
 
 enum { MAX_BACKTRACE_CALLS = 4 };
 
-/* ---- places ---- */
+/* ---- source spans ---- */
 
 static bool is_library_span(const Eval *vm, Span span) {
   if (!span.file)
@@ -72,8 +72,8 @@ static bool is_line_labelled(const Eval *vm, const Diag *diag, Span span) {
   return false;
 }
 
-/* The calls that led here, on other lines than the error itself; of a deferred
- * tensor, where it is needed. */
+/* Adds the calls that led here, unless they are on the line of the error.  A
+ * deferred tensor gets the calls at which it is forced. */
 static void add_backtrace(Eval *vm, Diag *diag) {
   const Instr *pc = vm->pc;
   const char *text = vm->is_forcing ? "needed here" : "called from here";
@@ -107,8 +107,8 @@ Diag *vm_report_error(Eval *vm, Span span, uint16_t code, const char *message) {
   return diag;
 }
 
-/* An error in what is run with indices without a value: on the host it may be
- * that it does not occur, if the loop can be run there. */
+/* An error occurred in a symbolic run.  It may not occur if the host runs the
+ * loop; so bail out if the host can do that. */
 void vm_bail_out_if_possible(Eval *vm) {
   if (vm->symbolic_run_count &&
       vm->symbolic_runs[vm->symbolic_run_count - 1].can_bail_out)
@@ -165,7 +165,7 @@ void vm_fail_unknown_size(Eval *vm, const char *name) {
           text.text);
 }
 
-/* ---- giving a symbolic run up ---- */
+/* ---- bailout of a symbolic run ---- */
 
 NORETURN static void fail_dynamic_branch(Eval *vm) {
   vm_fail_at(vm, vm->graph.span, 612,

@@ -1,5 +1,5 @@
-/* Calls that the interpreter does not inline: partial and oversaturated ones,
- * primitives, lazy definitions; and runs of the interpreter. */
+/* Slow paths of the interpreter: partial and oversaturated applications, calls
+ * of primitives, lazy definitions.  vm_run runs code. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void push_frame(Eval *vm, const Code *code, uint32_t n, Obj *env,
   vm_grow_stack(vm, code->stack_depth);
 }
 
-/* ---- running ---- */
+/* ---- runs ---- */
 
 Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
   vm->sp = vm->stack;
@@ -45,7 +45,7 @@ Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
       continue;
     }
     vm->is_running = false;
-    trap_raise(trap.kind); /* the caller of vm_run puts things in order */
+    trap_raise(trap.kind); /* the caller of vm_run cleans up */
   }
   vm->is_running = false;
   return *--vm->sp;
@@ -53,7 +53,7 @@ Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
 
 /* ---- calls ---- */
 
-/* The current frame becomes one of `code` with the top n values. */
+/* Replaces the current frame by a frame of `code` with the top n values. */
 static void replace_frame(Eval *vm, const Code *code, uint32_t n, Obj *env) {
   Frame *f = vm->fp;
   Value *bp = vm->stack + f->base, *args = vm->sp - n;
@@ -80,13 +80,13 @@ static const Code *apply_rest_code(Eval *vm) {
   return vm->apply_rest_code;
 }
 
-/* More arguments than parameters: a frame that keeps the rest and applies
- * the result to them. */
+/* An application with more arguments than parameters.  A new frame keeps the
+ * other arguments and applies the result to them. */
 static const Instr *apply_oversaturated(Eval *vm, uint32_t n, uint32_t arity,
                                         const Instr *ret, bool tail) {
   const Code *rest_code = apply_rest_code(vm);
   uint32_t rest = n - arity;
-  Value *at = vm->sp - n - 1; /* f, arguments, rest */
+  Value *at = vm->sp - n - 1; /* layout: f, arguments, other arguments */
   Value *copy = vm_scratch(vm, (n + 1) * sizeof(Value));
   memcpy(copy, at, (n + 1) * sizeof(Value));
   memcpy(at, copy + 1 + arity, rest * sizeof(Value));

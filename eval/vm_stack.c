@@ -1,4 +1,4 @@
-/* The interpreter's stack of values, its frames, and its temporaries. */
+/* The interpreter's stack of values, its frames and its temporaries. */
 #include "eval/internal.h"
 
 const Instr ret_instr[1] = {{{.op = OP_RETURN, .a = 0}}};

@@ -1,8 +1,9 @@
-/* Instructions on sizes, shapes, tensors and loops: each does so much that a
- * call does not count.  They find their operands at vm->pc and on the stack. */
+/* Instructions on sizes, shapes, tensors and loops.  Each does so much work
+ * that the cost of a call does not matter.  Operands are at vm->pc and on the
+ * stack. */
 #include "eval/internal.h"
 
-/* Puts r in the place of the top n values. */
+/* Replaces the top n values by r. */
 static void replace_top(Eval *vm, uint32_t n, Value r) {
   while (n--) {
     vm->sp--;
@@ -18,7 +19,7 @@ static void pop_to(Eval *vm, const Value *at) {
   }
 }
 
-/* The local that field b or a names. */
+/* The local that field a or b of an instruction names. */
 static Value *local_at(Eval *vm, uint32_t at) {
   return vm->stack + vm->fp->base + at;
 }
@@ -32,7 +33,7 @@ void vm_SIZE_OP(Eval *vm) {
 
 void vm_SIZE_PRODUCT(Eval *vm) {
   if (vm->sp[-1].tag == V_UNIT)
-    return; /* as unknown as the shape */
+    return; /* an unknown shape has an unknown product */
   const ShapeObj *s = AS_SHAPE(vm->sp[-1]);
   replace_top(vm, 1, vm_product(vm, s->obj.len, s->extents));
 }

@@ -1,4 +1,4 @@
-/* A backend: what runs the groups of a plan. */
+/* The interface of a backend, which runs the fusion groups of a plan. */
 #ifndef AXON_PLAN_BACKEND_H
 #define AXON_PLAN_BACKEND_H
 
@@ -6,35 +6,42 @@
 
 typedef struct KernelInfo KernelInfo; /* plan/observer.h */
 
-/* A backend runs clusters of stored nodes (plan/fusion_group.h) whose inputs
- * (guards too) all have data, and sets node->data of those that others read.
- * The body of such a node is fused: it reads only nodes with data, and earlier
- * ones of its cluster.  A reduction is done in the type of the body's value
- * (sums of f16, bf16 in f32) and converted to the node's at the end.  Where the
- * guard is false the data holds zeros and the body is not run. */
+/* A backend runs fusion groups of materialized nodes (plan/fusion_group.h).
+ *
+ * Before a group runs, all of its inputs have data, guards included.  The
+ * backend sets node->data of the nodes that others read.
+ *
+ * The body of a node is fused: it reads only nodes with data, and earlier nodes
+ * of its group.  A reduction uses the type of the body's value (f32 for sums of
+ * f16 and bf16).  The result is converted to the node's type at the end.  If
+ * the guard is false, the data are zeros and the body does not run. */
 typedef struct Backend {
   const char *name;
-  bool compiles_kernels; /* wants the clusters' kernels */
-  bool supports_views; /* tensors may be parts of others, in the same memory */
-  /* Has it a kernel for two products and the rows between them that leaves no
-   * row in memory?  Asked before clusters are decided about; NULL: for none. */
+  bool compiles_kernels; /* uses the kernels of groups */
+  bool supports_views;   /* tensors may be views: parts of the memory of other
+                            tensors */
+  /* Returns true if the backend has a kernel for two matmuls and the rows
+   * between them that stores no row (fused attention).  The planner calls this
+   * before it forms groups.  NULL: it has no such kernel. */
   bool (*has_fused_attention)(const Kernel *kernel);
-  uint32_t max_row_bytes; /* bytes that loops of a kernel may leave for each
-                             other at a point; 0: as is good for CPUs */
-  /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
-   * may be kept and run again with other nodes: then this is not called, and
-   * of the kernel a cluster has nothing but the inputs; all else that `run`
-   * needs is in cluster->backend_data, and lives on unless cluster->transient.
-   */
+  uint32_t max_row_bytes; /* bytes of intermediates per row of a kernel; 0: the
+                             default for CPUs */
+  /* Called before any group runs, so that slow work, such as compilation, can
+   * begin.  NULL: nothing to do.
+   *
+   * A plan may be cached and run again with other nodes.  Then this is not
+   * called again, and of the kernel only the inputs exist.  Everything else
+   * that `run` needs is in FusionGroup.backend_data.  It stays alive unless
+   * FusionGroup.transient. */
   void (*prepare)(Graph *g, uint32_t count, FusionGroup *const *clusters);
   bool (*run)(Graph *g, FusionGroup *cluster, Span *where, Fault *fault);
-  /* What it has left to do of all that ran, so that tensors have their data,
-   * also where something failed.  NULL: nothing. */
+  /* Finishes all work that was started, so that tensors have their data.  Also
+   * called after a failure.  NULL: nothing to do. */
   bool (*synchronize)(Graph *g, Fault *fault);
-  /* What it has made of a cluster that was prepared (plan/observer.h): waits
-   * for that. notes: what the code is to say of each loop, NULL: no code is
-   * wanted. False: nothing, it is left to the reference backend.  NULL: it
-   * makes nothing of clusters. */
+  /* Describes the compiled code of a prepared group (plan/observer.h).  Waits
+   * for its compilation.  `notes` are remarks for the source, one for each
+   * loop; NULL: no source is wanted.  Returns false if the reference backend
+   * runs the group.  NULL: the backend does not compile. */
   bool (*describe)(const FusionGroup *cluster, Arena *arena,
                    const char *const *notes, KernelInfo *out);
 } Backend;

@@ -1,5 +1,5 @@
-/* Recipes: what a plan came to, in the numbers of an outline; and clusters of
- * other nodes made by them. */
+/* Cached plans: a plan in terms of the numbers of a plan key, and its
+ * instantiation for other nodes.  See cached_plan.h. */
 #include "plan/cached_plan.h"
 
 #include "plan/backend.h"
@@ -8,14 +8,15 @@
 
 #include <string.h>
 
-enum { JIT_PAYOFF_RUNS = 256 }; /* times as much as is worth a compiler */
+/* Multiple of jit_threshold from which compilation pays. */
+enum { JIT_PAYOFF_RUNS = 256 };
 
-typedef struct CachedBody { /* a stored node with its fused body */
+typedef struct CachedBody { /* a materialized node with its fused body */
   uint32_t node_number;
   PrimId reduce;
   uint32_t reduce_count;
-  int64_t *extents; /* NULL: they are the node's still */
-  BodyOp *ops;      /* of reads: numbers instead of nodes */
+  int64_t *extents; /* NULL: the extents of the node itself */
+  BodyOp *ops;      /* reads contain numbers instead of nodes */
   uint32_t op_count, arg_count;
 } CachedBody;
 
@@ -23,10 +24,10 @@ typedef struct CachedGroup {
   uint32_t node_count, input_count;
   CachedBody *bodies;
   bool library_op;
-  bool compiled;     /* a backend has something in the place of bodies */
-  uint32_t *inputs;  /* of the kernel */
-  bool *donated;     /* of each: nothing reads it later */
-  uint32_t alias_of; /* 1 + whose data it has; or 0 */
+  bool compiled;     /* the backend runs something else than the bodies */
+  uint32_t *inputs;  /* inputs of the kernel */
+  bool *donated;     /* for each input: nothing reads it later */
+  uint32_t alias_of; /* 1 + the number of the node whose data it shares; or 0 */
   void *backend_data;
   const char *fallback_reason;
 } CachedGroup;
@@ -34,21 +35,23 @@ typedef struct CachedGroup {
 struct CachedPlan {
   uint32_t group_count;
   CachedGroup *groups;
+  /* Nodes that a kernel reads although their last consumer in the graph has
+   * released them (find_late_reads). */
   VEC(uint32_t)
-  late_reads; /* nodes that are read after the last of their readers in
-                 the graph has let go of them (find_late_reads) */
-  double interpreted_work, jit_work; /* operations that are interpreted, in a
-                                        run; for which a compiler is worth it */
+  late_reads;
+  /* Interpreted operations per run, and the number that is worth
+   * compilation. */
+  double interpreted_work, jit_work;
   double run_count;
-  bool odd_run; /* how often it has run */
+  bool odd_run; /* true in every second run */
 };
 
-/* ---- from a plan ---- */
+/* ---- from a plan to a cached plan ---- */
 
 typedef struct PlanRecorder {
   Arena *arena;
   const PlanKey *key;
-  Map leaf_numbers; /* Node * to its number and 1 */
+  Map leaf_numbers; /* from Node * to 1 + its number */
 } PlanRecorder;
 
 static uint32_t node_number(const PlanRecorder *m, const Node *n) {
@@ -117,12 +120,12 @@ static double node_work(const Node *n) {
          (double)shape_element_count(axes, n->extents);
 }
 
-/* ---- what is read for the last time ---- */
+/* ---- last uses ---- */
 
 enum { NEVER = UINT32_MAX };
 
-/* When each node lets go of what it reads: with the cluster that leaves its
- * data, or when all that read it have; else never. */
+/* Finds when each node releases its operands: after the group that stores its
+ * data, or after all consumers have data; otherwise never. */
 static void find_last_uses(const PlanRecorder *m, const Plan *plan,
                            uint32_t *last_use) {
   const PlanKey *o = m->key;
@@ -159,8 +162,9 @@ static void extend_lifetime(const PlanRecorder *m, CachedPlan *r,
   VEC_PUSH(m->arena, r->late_reads, number);
 }
 
-/* What computes anew, as an index, a number that another one stores reads what
- * that has read and, in the graph, has let go of. */
+/* A kernel may recompute an inlined node instead of reading it, as for an
+ * index.  Then it reads the operands of that node, which the graph may have
+ * released already.  This finds such operands. */
 static void find_late_reads(const PlanRecorder *m, CachedPlan *r,
                             uint32_t *last_use) {
   for (uint32_t k = 0; k < r->group_count; k++) {
@@ -213,7 +217,7 @@ CachedPlan *cached_plan_new(Arena *arena, const Plan *plan, const PlanKey *o) {
   find_donated_inputs(&m, plan, r);
   const Graph *g = plan->graph;
   if (g->hot || !g->jit_threshold || !g->backend->compiles_kernels)
-    r->interpreted_work = 0; /* it stays as it is */
+    r->interpreted_work = 0; /* never plan it again */
   return r;
 }
 
@@ -228,11 +232,11 @@ bool cached_plan_count_run(CachedPlan *r, double times) {
          r->interpreted_work * r->run_count > r->jit_work;
 }
 
-/* ---- to clusters ---- */
+/* ---- from a cached plan to groups ---- */
 
 typedef struct PlanBinding {
   const CachedGroup *cached_group;
-  Node *const *nodes; /* by number */
+  Node *const *nodes; /* indexed by number */
   const double *params;
   const PrngKey *random_keys;
 } PlanBinding;
@@ -242,8 +246,9 @@ static Node *key_node(const PlanKey *o, uint32_t number) {
                                : o->leaves.at[number - o->nodes.len];
 }
 
-/* A kernel goes over memory from where the one before it has ended, and the
- * next time the other way: what was used last is in the caches still. */
+/* A kernel walks over memory from the end at which the previous kernel stopped,
+ * since the caches still hold it.  The direction changes with every kernel and
+ * every run. */
 static bool runs_in_reverse(const CachedPlan *r, uint32_t group_index) {
   return (group_index & 1) != r->odd_run;
 }
@@ -375,10 +380,10 @@ static void restore_body(const PlanBinding *b, const CachedBody *cached_body,
   instantiate_ops(b, cached_body, ops);
   n->reduce = cached_body->reduce;
   n->reduce_count = cached_body->reduce_count;
-  if (adds_axes) /* the first ones lie in the node's own block */
+  if (adds_axes) /* the first extents are in the node's own block */
     n->extents = memcpy(extents, cached_body->extents, size);
   replace_ops(n, ops, cached_body->op_count);
-  node_release(n->guard); /* it is in the body */
+  node_release(n->guard); /* the guard is now part of the body */
   n->guard = NULL;
 }
 

@@ -1,5 +1,5 @@
-/* Running: a plan, its nodes one after the other, data freed as soon as its
- * last reader is done. */
+/* Runs a plan: group after group.  Frees data as soon as their last consumer
+ * has run.  The main entry point is graph_force. */
 #include "plan/backend.h"
 #include "plan/execute.h"
 #include "plan/observer.h"
@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* lets it find what is used too late */
+/* Lets the sanitizer find uses after the last use \. */
+#ifdef __SANITIZE_ADDRESS__
 enum { MAX_KEPT_ARENA_BYTES = 0 };
 #else
 enum { MAX_KEPT_ARENA_BYTES = 4 << 20 };
 #endif
 
-/* Operations in the time that it takes to interpret a node at all. */
+/* Overhead of interpreting one node, in operations. */
 enum { INTERPRETER_NODE_OVERHEAD = 2000 };
 
 static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
@@ -30,8 +31,8 @@ static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   return ok;
 }
 
-/* Whose data a node has that is another one, element for element in the same
- * order: what the end of a `for` over a stored node is.  NULL: it is none. */
+/* Returns the node whose data n shares, if n is a view of all elements in the
+ * same order, as at the end of a `for`.  Returns NULL otherwise. */
 static const Node *alias_source(const Node *n) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard)
     return NULL;
@@ -53,7 +54,7 @@ static const Node *alias_source(const Node *n) {
   return same ? x : NULL;
 }
 
-/* ---- somebody watches ---- */
+/* ---- observed runs ---- */
 
 static double monotonic_seconds(void) {
   struct timespec t;
@@ -68,7 +69,7 @@ static void release_data(const FusionGroup *group) {
   }
 }
 
-/* Zeros in the place of what a cluster leaves in memory. */
+/* Uses zeros as the results of a group. */
 static bool execute_dry(const Graph *g, const FusionGroup *group,
                         Fault *fault) {
   for (uint32_t k = 0; k < group->nodes.len; k++) {
@@ -85,8 +86,8 @@ static bool execute_dry(const Graph *g, const FusionGroup *group,
   return true;
 }
 
-/* As often as whoever watches likes: a first run is of cold caches, and of
- * memory that was never used. */
+/* Repeats the run while the observer asks for it: the first run has cold caches
+ * and fresh memory. */
 static bool execute_observed(Graph *g, const Backend *backend,
                              FusionGroup *group, uint32_t at, Span *where,
                              Fault *fault) {
@@ -103,12 +104,12 @@ static bool execute_observed(Graph *g, const Backend *backend,
   }
 }
 
-/* What has run lets go of what it has read. */
+/* The nodes of the group release their operands. */
 static void drop_references(const FusionGroup *group) {
   for (uint32_t k = 0; k < group->nodes.len; k++)
     if (group->nodes.at[k]->data)
       node_drop_references(group->nodes.at[k]);
-    else /* only its cluster has seen it */
+    else /* nothing outside its group reads it */
       group->nodes.at[k]->inlined = true;
 }
 
@@ -134,7 +135,7 @@ bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
   return true;
 }
 
-/* One of each file: to ask costs a call of the system. */
+/* Finds one tensor per mapped file, since each check is a system call. */
 static void find_mapped(PlanExecution *run) {
   const PlanKey *o = &run->key;
   for (uint32_t k = 0; k < o->leaves.len && mapped_any(); k++) {
@@ -148,7 +149,7 @@ static void find_mapped(PlanExecution *run) {
   }
 }
 
-/* A part that is gone is known of the one through which it was read. */
+/* A lost part of a file is recorded in the tensor through which it was read. */
 static bool none_lost(const PlanExecution *run, Fault *fault) {
   const PlanKey *o = &run->key;
   for (uint32_t k = 0; k < o->leaves.len; k++) {
@@ -161,7 +162,7 @@ static bool none_lost(const PlanExecution *run, Fault *fault) {
 }
 
 bool run_is_whole(const PlanExecution *run, Fault *fault) {
-  if (run->graph->observer) /* then there is no outline */
+  if (run->graph->observer) /* there is no plan key */
     return run->graph->observer->dry_run || files_check(fault);
   for (uint32_t k = 0; k < run->mapped.len; k++)
     if (!tensor_check(run->mapped.at[k], fault))
@@ -183,7 +184,7 @@ static bool execute_groups(const PlanExecution *run, Span *where,
   return true;
 }
 
-/* Is it so much that compiling a kernel may pay? */
+/* True if there is enough work that compilation may pay. */
 static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
                                   double expected_runs) {
   double work = 0;
@@ -199,7 +200,7 @@ static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
   return g->hot || work >= (double)g->jit_threshold;
 }
 
-/* What runs, in order, and what each of it wants of the backend. */
+/* Builds the groups in their order of execution. */
 static void build_groups(Graph *g, Plan *plan, double expected_runs) {
   const Backend *backend = g->backend;
   plan_build_groups(plan, backend->compiles_kernels &&
@@ -219,7 +220,7 @@ static bool all_have_data(uint32_t count, Node *const *nodes) {
   return true;
 }
 
-/* ---- one that runs ---- */
+/* ---- one run ---- */
 
 void plan_execution_begin(Graph *g, PlanExecution *run) {
   run->graph = g;
@@ -292,7 +293,7 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
   return true;
 }
 
-/* Who watches wants to be told, and so it is planned anew. */
+/* Plans again for the observer, without the cache. */
 bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
                                      Node *const *roots, Fault *fault) {
   if (!make_plan(run, count, roots, fault))
@@ -313,7 +314,7 @@ bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
   if (all_have_data(count, nodes))
     return synchronize(g, fault);
   PlanExecution run = {.expected_runs = 1};
-  Fault ignored_fault = {0}; /* what has failed already is told */
+  Fault ignored_fault = {0}; /* earlier failures are already reported */
   plan_execution_begin(g, &run);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {

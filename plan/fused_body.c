@@ -1,4 +1,5 @@
-/* Bodies under fusion: equal cells made once, and simplified. */
+/* Bodies during fusion: equal ops exist once (value numbering), and each new op
+ * is simplified.  See fused_body.h. */
 #include "plan/fused_body.h"
 
 #include "tensor/extent.h"
@@ -29,7 +30,7 @@ uint32_t fused_body_resolve(const FusedBody *body, uint32_t op_index) {
   return op_index;
 }
 
-/* ---- finding equal cells ---- */
+/* ---- finding equal ops ---- */
 
 static uint64_t hash_mix(uint64_t h, uint64_t x) {
   h = (h ^ x) * 0x9e3779b97f4a7c15u;
@@ -106,7 +107,7 @@ static uint32_t hash_find(const FusedBody *body, const BodyOp *c,
   return UINT32_MAX;
 }
 
-/* ---- bounds ---- */
+/* ---- intervals ---- */
 
 typedef struct Interval {
   int64_t low, high;
@@ -125,7 +126,7 @@ static bool is_static_interval(const Graph *g, Interval x) {
 static Interval interval_mul(Graph *g, Interval x, Interval y) {
   int64_t p[4];
   if (!is_static_interval(g, x) ||
-      !is_static_interval(g, y)) { /* where signs are known */
+      !is_static_interval(g, y)) { /* the signs must be known */
     Interval b;
     return extent_proved(g, EXTENT_LE, 0, x.low) &&
                    extent_proved(g, EXTENT_LE, 0, y.low) &&
@@ -227,7 +228,7 @@ static bool fold_constants(const FusedBody *body, const BodyOp *c,
   return scalar_apply(op, count, x, c->dtype, out) == ARITH_OK;
 }
 
-/* Is a comparison of bounded integers already decided? */
+/* Folds a comparison of integers whose intervals decide it. */
 static bool fold_comparison(const FusedBody *body, const BodyOp *c,
                             const uint32_t *args, Scalar *out) {
   if (c->arg_count != 2 || op_at(body, args[0])->dtype != DT_I64)
@@ -262,7 +263,7 @@ static bool fold_comparison(const FusedBody *body, const BodyOp *c,
   return true;
 }
 
-/* Integers that a float type holds exactly, and their order. */
+/* The largest integer up to which a float type represents all integers. */
 static int64_t max_exact_int(Dtype t) {
   return t == DT_F64    ? (int64_t)1 << 53
          : t == DT_F32  ? 1 << 24
@@ -271,7 +272,8 @@ static int64_t max_exact_int(Dtype t) {
                         : 0;
 }
 
-/* The integer that a float stands for; UINT32_MAX: it may be none. */
+/* Returns the integer op behind a float that was converted exactly; UINT32_MAX
+ * if there is none. */
 static uint32_t exact_int_operand(FusedBody *body, uint32_t k) {
   const BodyOp *c = op_at(body, k);
   int64_t max = max_exact_int(c->dtype);
@@ -285,8 +287,8 @@ static uint32_t exact_int_operand(FusedBody *body, uint32_t k) {
   return b.low >= -max && b.high <= max ? c->args[0] : UINT32_MAX;
 }
 
-/* Indices that were made floats are compared as what they are: so conditions
- * on them are seen to be that. */
+/* Compares indices that were converted to floats as integers.  Then later
+ * analyses recognize conditions on indices. */
 static uint32_t compare_as_ints(FusedBody *body, const BodyOp *c,
                                 const uint32_t *args) {
   if (!prim_is_comparison(c->op) ||
@@ -299,7 +301,7 @@ static uint32_t compare_as_ints(FusedBody *body, const BodyOp *c,
              : fused_body_intern(body, c, 2, ints);
 }
 
-/* x + 0, x * 1, x / 1, and / and % that the bounds of x make idle. */
+/* x + 0, x * 1, x / 1, and / and % that the interval of x makes redundant. */
 static uint32_t simplify_int_identity(FusedBody *body, const BodyOp *c,
                                       const uint32_t *args) {
   if (c->dtype != DT_I64 || c->arg_count != 2)
@@ -331,7 +333,8 @@ static uint32_t simplify_int_identity(FusedBody *body, const BodyOp *c,
   return UINT32_MAX;
 }
 
-/* x / c where 1 / c is exact: a product is the same number, and quicker. */
+/* x / c becomes x * (1 / c) if 1 / c is exact: the result is equal, and
+ * faster. */
 static bool reciprocal_is_exact(const FusedBody *body, const BodyOp *c,
                                 const uint32_t *args, Scalar *factor) {
   if (c->op != PRIM_DIV || (c->dtype != DT_F32 && c->dtype != DT_F64) ||
@@ -345,14 +348,14 @@ static bool reciprocal_is_exact(const FusedBody *body, const BodyOp *c,
   return true;
 }
 
-/* The larger of x and x. */
+/* min(x, x) and max(x, x) are x. */
 static uint32_t simplify_min_max(const BodyOp *c, const uint32_t *args) {
   bool idle = (c->op == PRIM_MAXIMUM || c->op == PRIM_MINIMUM) &&
               c->arg_count == 2 && args[0] == args[1];
   return idle ? args[0] : UINT32_MAX;
 }
 
-/* `true && x`, `false || x`, and so on. */
+/* Simplifies `true && x`, `false || x`, and so on. */
 static uint32_t simplify_bool_identity(const FusedBody *body, const BodyOp *c,
                                        const uint32_t *args) {
   if (c->op != PRIM_AND && c->op != PRIM_OR)
@@ -365,8 +368,8 @@ static uint32_t simplify_bool_identity(const FusedBody *body, const BodyOp *c,
   return UINT32_MAX;
 }
 
-/* Is it made of indices and numbers alone, so that it may be asked anywhere?
- * Recursion is as deep as a body, which the planner bounds. */
+/* True if op k depends on indices and constants only, so that it may run
+ * anywhere.  The recursion depth is bounded by the limit on ops of a body. */
 static bool is_speculatable(const FusedBody *body, uint32_t k) {
   const BodyOp *c = op_at(body, fused_body_resolve(body, k));
   if (c->kind != BODY_CONST && c->kind != BODY_EXTENT && c->kind != BODY_AXIS &&
@@ -381,7 +384,7 @@ static bool is_speculatable(const FusedBody *body, uint32_t k) {
   return true;
 }
 
-/* `if c then (if d then x else y) else y` asks once. */
+/* Merges the conditions of `if c then (if d then x else y) else y`. */
 static uint32_t merge_nested_select(FusedBody *body, const BodyOp *c,
                                     const uint32_t *args) {
   const BodyOp *inner = op_at(body, args[1]);
@@ -474,10 +477,10 @@ uint32_t fused_body_axis(FusedBody *body, uint32_t k) {
 
 typedef struct BodyRebuild {
   FusedBody *from, *to;
-  uint32_t *new_index; /* 1 + the cell in `to` */
+  uint32_t *new_index; /* 1 + the number of the op in `to` */
 } BodyRebuild;
 
-/* Recursion is as deep as a body: bounded by the planner's limit on cells. */
+/* The recursion depth is bounded by the planner's limit on ops. */
 static uint32_t rebuild_op(BodyRebuild *c, uint32_t op_index) {
   op_index = fused_body_resolve(c->from, op_index);
   if (c->new_index[op_index])
@@ -503,7 +506,7 @@ static void mark_live(const FusedBody *body, uint32_t op_index, bool *live) {
   }
 }
 
-/* Leaves out what simplification made useless, and puts the value last. */
+/* Drops ops that are no longer used, and puts the value last. */
 static void eliminate_dead_ops(FusedBody *body) {
   uint32_t count = body->ops.len, kept = 0;
   bool *live = NEW_ARRAY(body->arena, bool, count);
@@ -578,13 +581,13 @@ void fused_body_install(FusedBody *body, Node *n) {
   n->body_ops = ops;
   n->body_op_count = count;
   if (extents)
-    n->extents = extents; /* the first ones lie in the node's own block */
+    n->extents = extents; /* the first extents are in the node's own block */
   n->reduce = body->reduce;
   n->reduce_count = body->reduce_count;
   for (uint32_t k = 0; k < old_count; k++)
     if (old[k].kind == BODY_READ)
       node_release(old[k].node);
   mem_free(old);
-  node_release(n->guard); /* it is in the body */
+  node_release(n->guard); /* the guard is now part of the body */
   n->guard = NULL;
 }

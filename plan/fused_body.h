@@ -1,9 +1,8 @@
-/* tensor, for the planner: bodies that grow by substitution.
+/* Fused bodies: the body of a materialized node, which grows by inlining.
  *
- * A group is a stored node whose body is being fused.  Its cells are made once
- * each (equal cells are one), so a value that several readers share is
- * computed once.  A read of a node that is not yet decided about stands as a
- * BODY_READ; when the node is inlined, `forward` says what the read became. */
+ * Equal ops exist once.  So a value that several consumers share is computed
+ * once.  A read of a node that is not yet decided is a BODY_READ.  When that
+ * node is inlined, `forward` names the op that replaces the read. */
 #ifndef AXON_PLAN_FUSED_BODY_H
 #define AXON_PLAN_FUSED_BODY_H
 
@@ -11,9 +10,9 @@
 #include "plan/plan.h"
 
 typedef struct FusedOp {
-  BodyOp body_op;    /* args lie in the group's arena */
-  uint32_t forward;  /* 1 + the cell that this one became, or 0 */
-  int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: unknown */
+  BodyOp body_op;    /* its args are in the arena of the body */
+  uint32_t forward;  /* 1 + the op that replaces this one, or 0 */
+  int64_t low, high; /* interval of an i64; INT64_MIN, INT64_MAX: unknown */
 } FusedOp;
 
 typedef struct FusedBody {
@@ -22,26 +21,28 @@ typedef struct FusedBody {
   uint32_t axis_count, reduce_count;
   int64_t extents[MAX_RANK];
   PrimId reduce;
-  double iterations; /* of the body, reductions included */
+  double iterations; /* iterations of the body, those of reductions included */
   VEC(FusedOp) ops;
-  uint32_t *hash_table, hash_capacity; /* hash table: 1 + cell */
+  uint32_t *hash_table, hash_capacity; /* hash table of 1 + op */
   uint32_t value_op;
-  VEC(FusedValue) inlined_values; /* where somebody watches */
+  VEC(FusedValue) inlined_values; /* filled in only for an observer */
 } FusedBody;
 
 FusedBody *fused_body_new(Arena *arena, Graph *g, const Node *n);
-/* Simplified, and found if it is there: the number of a cell equal to c. */
+/* Simplifies c.  Returns the number of an op equal to it; adds one if there is
+ * none. */
 uint32_t fused_body_intern(FusedBody *body, const BodyOp *c, uint32_t count,
                            const uint32_t *args);
 uint32_t fused_body_resolve(const FusedBody *body, uint32_t op_index);
 uint32_t fused_body_axis(FusedBody *body, uint32_t k);
-/* The same body, in a new group, without cells that are not needed, and
- * simplified again now that every read is decided. */
+/* Returns a new copy of the body without unused ops.  Simplifies again, since
+ * all reads are decided now. */
 FusedBody *fused_body_simplify(Arena *arena, FusedBody *body);
-/* in_bounds.c: is every index of a read inside wherever its value is wanted? */
+/* in_bounds.c: true if every index of the read is in bounds wherever its value
+ * is used. */
 bool fused_body_read_in_bounds(const FusedBody *body, uint32_t read,
                                const int64_t *extents);
-/* Gives the node the group's body. */
+/* Gives the body to node n. */
 void fused_body_install(FusedBody *body, Node *n);
 
 #endif

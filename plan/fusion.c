@@ -1,41 +1,55 @@
-/* Fusion: which nodes are stored, and which become part of their readers.
+/* Fusion: decides which nodes are materialized and which are inlined into their
+ * consumers.
  *
- * Nodes are decided about from the roots down, readers before inputs.  So when
- * a node's turn comes, all places that read it are known, as cells of groups
- * (the bodies of stored nodes); a value that two inlined readers share is one
- * cell of one group.  The node is either stored, and those cells stay reads,
- * or its body is put in their place.
+ * Nodes are decided in reverse order: consumers before operands.  So when a
+ * node is decided, all reads of it are known, as ops in the bodies of
+ * materialized nodes.  A value that two inlined consumers share is one op of
+ * one body.  If the node is materialized, these ops stay reads.  Otherwise its
+ * body replaces them.
  *
- * A node is inlined where that costs no more than storing it: it is never
- * evaluated much more often than it has elements, whatever its readers do, so
- * work cannot multiply along a chain.  Reductions are stored, except that a
- * reader which merely moves the elements of one takes over the whole of it. */
+ * A node is inlined if that costs no more than storing it.  It is never
+ * evaluated much more often than it has elements, so work cannot multiply along
+ * a chain of nodes.  Reductions are materialized.  But if the only consumer
+ * merely moves the elements of a reduction, the consumer becomes the reduction.
+ *
+ * The main entry point is plan_fuse. */
 #include "kernel/roofline.h"
 #include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
 
 enum {
-  MAX_BODY_OPS = 320, /* of a group, beyond which nothing is inlined */
-  MAX_BODY_OPS_FUSE_ALL = 4096, /* the same in the mode of tests */
+  /* Ops of a body beyond which nothing is inlined. */
+  MAX_BODY_OPS = 320,
+  /* The same in FUSE_ALL mode, for tests. */
+  MAX_BODY_OPS_FUSE_ALL = 4096,
   MAX_EAGER_DEPTH = 16,
   MAX_EAGER_OPS = 24,
-  MAX_FACTOR_COST = 6,    /* of an element of a factor of a product */
-  MAX_INDEX_COST = 8,     /* of what is made of indices alone: about a read */
-  MIN_SIZE_RATIO = 4,     /* elements than their reader's: not done again */
-  MAX_DISCARDED_WORK = 4, /* of an element that is not worth being kept */
-  MIN_ROW_ELEMENTS_PER_OP =
-      4,                  /* elements of a row, for each operation before it */
-  MAX_WINDOW_TERMS = 256, /* of a window that reads what is padded, */
-  MIN_WINDOW_ROW = 5,     /* in rows of so many at least */
+  /* Cost of one element of a matmul factor that is inlined. */
+  MAX_FACTOR_COST = 6,
+  /* Cost of an element that is computed from indices only; about one read. */
+  MAX_INDEX_COST = 8,
+  /* Elements of a node per element of its operand, from which the operand
+   * counts as much smaller. */
+  MIN_SIZE_RATIO = 4,
+  /* Cost of an element that is not worth keeping. */
+  MAX_DISCARDED_WORK = 4,
+  /* Elements of a consumer's row per operation of a producer, from which
+   * computing the producer once per row is cheap. */
+  MIN_ROW_ELEMENTS_PER_OP = 4,
+  /* Terms of a window that reads padded input directly. */
+  MAX_WINDOW_TERMS = 256,
+  /* Elements of an output row of such a window. */
+  MIN_WINDOW_ROW = 5,
 };
 
-/* Done again so seldom, work is no more than to store its value. */
+/* Evaluations per element up to which recomputation costs no more than a
+ * store. */
 static const double MAX_FREE_RECOMPUTATION = 1.05;
-/* Of what no near cache holds, so that to read it is to read memory. */
+/* Bytes of a tensor that no near cache holds: each read of it reads memory. */
 static const double MIN_STREAMED_BYTES = 4 << 20;
 
-/* ---- collecting ---- */
+/* ---- collecting nodes ---- */
 
 static PlanNode *plan_node_of(const Plan *plan, const Node *n) {
   return plan->nodes.at[n->mark - 1];
@@ -61,7 +75,7 @@ static Node *operand(const Node *n, uint32_t k) {
 
 typedef struct DfsFrame {
   Node *node;
-  uint32_t next_operand; /* child to look at */
+  uint32_t next_operand; /* next operand to visit */
 } DfsFrame;
 
 static void add_node(Plan *plan, Node *n) {
@@ -71,8 +85,8 @@ static void add_node(Plan *plan, Node *n) {
   n->mark = plan->nodes.len;
 }
 
-/* Depth first, inputs before readers, with a stack of its own.  A node that
- * is marked has been seen: graphs have no cycles. */
+/* Depth-first search with an explicit stack: operands before consumers.  A
+ * marked node has been visited; graphs have no cycles. */
 static void collect_pending(Plan *plan, Node *root) {
   if (node_is_materialized(root) || root->mark)
     return;
@@ -80,7 +94,7 @@ static void collect_pending(Plan *plan, Node *root) {
   VEC_PUSH(plan->arena, stack, ((DfsFrame){root, 0}));
   while (stack.len) {
     DfsFrame *v = &stack.at[stack.len - 1];
-    if (v->node->mark) { /* reached by another way meanwhile */
+    if (v->node->mark) { /* it was visited on another path meanwhile */
       stack.len--;
     } else if (v->next_operand == operand_count(v->node)) {
       add_node(plan, v->node);
@@ -104,8 +118,8 @@ static bool is_scalar_index(const Node *n) {
   return n->dtype == DT_I64 && n->rank == 0;
 }
 
-/* Indices are inlined as soon as they are met: what they index then sees
- * equal indices as equal. */
+/* Scalar indices are inlined immediately.  Then equal index expressions are
+ * recognized in the ops that use them. */
 static bool inlines_eagerly(const Plan *plan, const FusedBody *body,
                             const Node *n, uint32_t depth) {
   return plan->graph->fuse_mode != FUSE_NONE && n->kind == NODE_COMP &&
@@ -156,7 +170,7 @@ static uint32_t expand_random(const Plan *plan, FusedBody *body,
   return fused_body_intern(body, &c, c.arg_count, args);
 }
 
-/* The body of n as cells of the group, n's axes being the cells `axes`. */
+/* Adds the body of n to a fused body.  `axes` are the ops of n's axes. */
 static uint32_t expand(Plan *plan, FusedBody *body, const Node *n,
                        const uint32_t *axes, uint32_t depth) {
   uint32_t *made = NEW_ARRAY(plan->arena, uint32_t, n->body_op_count);
@@ -185,11 +199,11 @@ static uint32_t expand(Plan *plan, FusedBody *body, const Node *n,
   return fused_body_resolve(body, made[n->body_op_count - 1]);
 }
 
-/* ---- what inlining costs ---- */
+/* ---- cost of inlining ---- */
 
 enum { OPAQUE_COST = 50, MAX_WORK = 1 << 30 };
 
-/* Sums and multiples of indices are free: they become addresses. */
+/* Sums and products of indices are free: they become addresses. */
 static double op_cost(const BodyOp *expr) {
   if (expr->dtype == DT_I64 &&
       (expr->op == PRIM_ADD || expr->op == PRIM_SUB || expr->op == PRIM_MUL))
@@ -225,7 +239,7 @@ static double body_cost(const Node *n) {
   return cost;
 }
 
-/* Nothing but conversions, comparisons and the like. */
+/* True if n consists of cheap ops: conversions, comparisons and the like. */
 static bool is_cheap_pointwise(const Node *n) {
   bool simple = n->kind == NODE_COMP && n->reduce == PRIM_NONE;
   for (uint32_t k = 0; k < n->body_op_count; k++) {
@@ -248,10 +262,11 @@ static void count_plan_refs(const Plan *plan) {
 }
 
 static bool is_externally_held(const PlanNode *p) {
-  return p->node->refs > p->plan_refs + 1; /* 1: the plan's own */
+  return p->node->refs > p->plan_refs + 1; /* 1 is the reference of the plan */
 }
 
-/* Somebody may ask for it again: then its work is not to be done again. */
+/* True if the program may read the node again, and recomputing it is
+ * expensive. */
 static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
   const Graph *g = plan->graph;
   double limit = g->max_tensor_bytes > 0 ? (double)g->max_tensor_bytes
@@ -267,7 +282,7 @@ static bool is_much_smaller(const Plan *plan, const Node *x, const Node *n) {
          node_element_hint(plan->graph, n);
 }
 
-/* Inputs are before their readers. */
+/* The nodes are in order: operands before consumers. */
 static void estimate_recompute_costs(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++) {
     PlanNode *p = plan->nodes.at[k];
@@ -301,13 +316,13 @@ static void estimate_recompute_costs(const Plan *plan) {
     if (p->pointwise_cost > MAX_WORK)
       p->pointwise_cost = MAX_WORK;
     if (p->recompute_cost > MAX_WORK)
-      p->recompute_cost =
-          MAX_WORK; /* shared inputs count twice: let it not overflow */
+      /* Limits the sum, since shared operands count twice. */
+      p->recompute_cost = MAX_WORK;
   }
 }
 
-/* Is the read a factor of a summed product, or of its numerator?  Backends
- * compute factors once, not for each product that they are part of. */
+/* True if the read is a factor of a summed product, or of a numerator.
+ * Backends compute factors once, when they pack them. */
 static bool is_contraction_factor(const FusedBody *body, uint32_t at,
                                   uint32_t read) {
   at = fused_body_resolve(body, at);
@@ -325,8 +340,8 @@ static bool is_contraction_factor(const FusedBody *body, uint32_t at,
          (c->op == PRIM_MUL && is_contraction_factor(body, c->args[1], read));
 }
 
-/* The axes of the result that a cell depends on.  Recursion is as deep as a
- * body, which the planner bounds. */
+/* The axes of the result on which an op depends, as a bit set.  The recursion
+ * depth is bounded by the limit on ops of a body. */
 static uint64_t op_axes(const FusedBody *body, uint32_t at, uint64_t *memo,
                         bool *seen) {
   at = fused_body_resolve(body, at);
@@ -341,8 +356,8 @@ static uint64_t op_axes(const FusedBody *body, uint32_t at, uint64_t *memo,
   return memo[at];
 }
 
-/* Is there an axis of the result that the cell does not depend on?  Else it is
- * of no use to compute it apart. */
+/* True if the op does not depend on every axis of the result.  Otherwise it is
+ * useless to compute it separately. */
 static bool lacks_output_axis(const Plan *plan, const FusedBody *body,
                               uint32_t at) {
   uint64_t *memo = NEW_ARRAY(plan->arena, uint64_t, body->ops.len);
@@ -354,8 +369,8 @@ static bool lacks_output_axis(const Plan *plan, const FusedBody *body,
   return false;
 }
 
-/* Is it done once for each element, however often the product is gone through?
- */
+/* True if the backend computes the node once per element, however often the
+ * matmul reads it. */
 static bool is_computed_once(const Plan *plan, const PlanNode *p,
                              const NodeUse *i) {
   const FusedBody *body = i->body;
@@ -368,8 +383,8 @@ static bool is_computed_once(const Plan *plan, const PlanNode *p,
          lacks_output_axis(plan, body, i->read_op);
 }
 
-/* How often each element would be computed; *once: where it is a factor, and
- * nowhere else. */
+/* Evaluations per element if the node is inlined.  *only_factor: all uses are
+ * matmul factors. */
 static double recomputation_ratio(const Plan *plan, const PlanNode *p,
                                   bool *only_factor) {
   double ratio = 0, count = node_element_hint(plan->graph, p->node);
@@ -391,8 +406,8 @@ static bool fits_reader_bodies(const Plan *plan, const PlanNode *p) {
   return true;
 }
 
-/* Where an index may lie outside, the node is stored: the backend checks the
- * indices of what it reads, and of nothing that was substituted away. */
+/* A node with reads that may be out of bounds is materialized: the backend
+ * checks indices of loads, but not of ops that were inlined. */
 static bool is_read_in_bounds(const PlanNode *p) {
   for (uint32_t k = 0; k < p->uses.len; k++)
     if (!fused_body_read_in_bounds(p->uses.at[k].body, p->uses.at[k].read_op,
@@ -401,9 +416,10 @@ static bool is_read_in_bounds(const PlanNode *p) {
   return true;
 }
 
-/* Does p finish what would be stored for it alone, as bias and activation
- * finish a product?  To store p in its place is no more memory, the kernel of
- * that can go on with it, and readers find it as they want it. */
+/* True if p is the epilogue of an operand that would be stored for p alone,
+ * such as bias and activation after a matmul.  Then p is stored instead of the
+ * operand, which takes no more memory, and the kernel of the operand computes
+ * p. */
 static bool is_epilogue(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
   if (p->recompute_cost <= MAX_FACTOR_COST || body_cost(n) == 0)
@@ -426,8 +442,8 @@ static bool is_epilogue(const Plan *plan, const PlanNode *p) {
   return false;
 }
 
-/* What the cell gains where the axis goes on by one; INT64_MIN: nobody knows.
- * Recursion is as deep as a body, which the planner bounds. */
+/* The increment of an op per step along an axis; INT64_MIN: unknown.  The
+ * recursion depth is bounded by the limit on ops of a body. */
 static int64_t index_stride(const FusedBody *body, uint32_t at, uint32_t axis) {
   const BodyOp *c = &body->ops.at[fused_body_resolve(body, at)].body_op;
   if (c->kind != BODY_OP)
@@ -445,7 +461,8 @@ static int64_t index_stride(const FusedBody *body, uint32_t at, uint32_t axis) {
   return c->op == PRIM_ADD ? x + y : x - y;
 }
 
-/* Is it an element where indices are inside, and a number elsewhere? */
+/* True if n is an element where the indices are in bounds, and a constant
+ * elsewhere. */
 static bool is_padding(const Node *n) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->body_op_count == 0)
     return false;
@@ -465,9 +482,9 @@ static bool is_padding(const Node *n) {
   return true;
 }
 
-/* Is it read by a window of few terms, along whose rows it lies?  Then vectors
- * of it are loaded with lanes left out, which costs no more than to load them
- * from where it would be stored, and is seldom done twice. */
+/* True if a small window reads the node, contiguously along its rows.  Then
+ * masked vector loads read the input directly.  They cost no more than loads of
+ * a stored padded copy, and rarely read an element twice. */
 static bool is_window_read(const Plan *plan, const NodeUse *i) {
   const FusedBody *body = i->body;
   const BodyOp *read = &body->ops.at[i->read_op].body_op;
@@ -496,8 +513,9 @@ static bool is_window_padding(const Plan *plan, const PlanNode *p) {
   return true;
 }
 
-/* Is it made of little by little, and so large that whoever reads it waits for
- * memory?  Of what a product reads caches hold parts. */
+/* True if the node is cheap to compute and so large that reads of it would be
+ * bound by memory bandwidth.  False for a factor of a matmul, since caches hold
+ * parts of it. */
 static bool is_streamed(const Plan *plan, const PlanNode *p) {
   double bytes = node_element_hint(plan->graph, p->node) *
                  dtype_info[p->node->dtype].bytes;
@@ -511,7 +529,8 @@ static bool is_streamed(const Plan *plan, const PlanNode *p) {
          bytes >= MIN_STREAMED_BYTES;
 }
 
-/* Elements of a row of the group for which the cell is the same. */
+/* Number of consecutive elements of a row of the body for which the op has the
+ * same value. */
 static double invariant_row_length(const Plan *plan, const FusedBody *body,
                                    uint32_t at) {
   uint64_t *memo = NEW_ARRAY(plan->arena, uint64_t, body->ops.len);
@@ -523,9 +542,9 @@ static double invariant_row_length(const Plan *plan, const FusedBody *body,
   return row;
 }
 
-/* Is it made of what is there, and is to make it little beside the rows of its
- * readers, which do it once for each?  Then that is less than to begin a kernel
- * for it, as for what batchnorm multiplies a channel by. */
+/* True if the node reads only data, and computing it once per row of each
+ * consumer is cheap relative to the row.  That costs less than a kernel launch.
+ * Example: the factor of a channel in batch normalization. */
 static bool is_cheap_per_row(const Plan *plan, const PlanNode *p) {
   bool rows = plan->graph->backend->compiles_kernels;
   rows = rows && p->only_materialized_inputs;
@@ -538,8 +557,8 @@ static bool is_cheap_per_row(const Plan *plan, const PlanNode *p) {
   return rows;
 }
 
-/* Is it a tensor with fewer bits in its readers' type, where these are no sums?
- * They read less, and what widens an element is next to nothing. */
+/* True if the node converts f16 or bf16 to f32 and no consumer is a reduction.
+ * The consumers then read fewer bytes, and the conversion is almost free. */
 static bool is_widening_conversion(const PlanNode *p) {
   const Node *n = p->node;
   const BodyOp *value = &n->body_ops[n->body_op_count - 1];
@@ -554,7 +573,7 @@ static bool is_widening_conversion(const PlanNode *p) {
   return true;
 }
 
-/* Is it no more work where its readers do it? */
+/* True if computing the node in its consumers is no more work. */
 static bool is_cheap_to_recompute(const Plan *plan, const PlanNode *p) {
   bool only_factor;
   double cost = body_cost(p->node),
@@ -570,7 +589,7 @@ static bool is_cheap_to_recompute(const Plan *plan, const PlanNode *p) {
          (ratio <= 4 && p->pointwise_cost <= 2);
 }
 
-/* Why it does not become part of its readers; NULL: it does. */
+/* Returns why the node is materialized; NULL: it is inlined. */
 static const char *materialize_reason(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
   if (p->root)
@@ -596,7 +615,7 @@ static const char *materialize_reason(const Plan *plan, const PlanNode *p) {
              : "read often, and expensive to recompute";
 }
 
-/* ---- deciding ---- */
+/* ---- decisions ---- */
 
 static void note_inlined(const Plan *plan, FusedBody *body, const Node *n,
                          bool is_view) {
@@ -621,7 +640,8 @@ static void inline_node(Plan *plan, PlanNode *p) {
   }
 }
 
-/* Is p a reduction whose only reader moves its elements, none twice? */
+/* True if p is a reduction whose only consumer moves its elements, each at most
+ * once. */
 static bool can_absorb_reduction(const Plan *plan, const PlanNode *p) {
   if (!is_read_in_bounds(p) || p->root || p->required ||
       p->node->kind != NODE_COMP || p->node->reduce == PRIM_NONE ||
@@ -658,7 +678,8 @@ static void require_materialized(const Plan *plan, const Node *n) {
     plan_node_of(plan, n)->required = true;
 }
 
-/* Under a condition: what is not needed holds zeros, and reads nothing. */
+/* The value under a guard.  If the guard is false, it is zero, and nothing is
+ * read. */
 static uint32_t guarded_value(Plan *plan, FusedBody *body, const Node *n,
                               const uint32_t *axes) {
   uint32_t args[MAX_RANK], parts[3] = {0, body->value_op};
@@ -703,7 +724,7 @@ static void materialize(Plan *plan, PlanNode *p) {
 
 static void decide_fusion(Plan *plan, PlanNode *p) {
   if (!p->root && !p->required && p->uses.len == 0)
-    return; /* only indices that were inlined at once read it */
+    return; /* only indices that were inlined eagerly read it */
   p->reason = materialize_reason(plan, p);
   if (!p->reason)
     inline_node(plan, p);
@@ -713,7 +734,7 @@ static void decide_fusion(Plan *plan, PlanNode *p) {
     materialize(plan, p);
 }
 
-/* ---- the bodies that come out ---- */
+/* ---- final bodies ---- */
 
 static void add_plan_input(Plan *plan, PlanNode *p, const Node *x) {
   if (!x || node_is_materialized(x))
@@ -794,8 +815,8 @@ void plan_fuse(Plan *plan, uint32_t count, Node *const *roots) {
   install_bodies(plan);
 }
 
-/* What is to be run by a backend, or is left over after a failure, has its
- * numbers and keys again. */
+/* Puts the constants and random keys back in place of parameters.  A backend is
+ * about to run the node, or the node is left over after a failure. */
 static void restore_params(const Plan *plan, const PlanNode *p) {
   if (!p->node || !p->body || !plan->params)
     return;

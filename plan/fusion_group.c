@@ -1,4 +1,4 @@
-/* What is asked of a group of nodes. */
+/* Queries about fusion groups. */
 #include "plan/fusion_group.h"
 
 uint32_t fusion_group_node_index(const FusionGroup *c, const Node *n) {

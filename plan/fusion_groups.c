@@ -1,15 +1,18 @@
-/* Clusters: which stored nodes become one kernel.
+/* Fusion groups: decides which materialized nodes share one kernel.
  *
- * Two nodes may be in one where the reader's every access to the other has the
- * same variable in some of its axes: these are the *shared* axes, and along
- * them neither needs what another point computes.  So a maximum of each row,
- * what is subtracted from it and the sum of that share the rows; what follows
- * a matrix product shares all of its axes; a row softmax between two products
- * shares the rows with both.
+ * A consumer can join the group of its producer if every access to the producer
+ * uses the same loop variable on one or more axes.  These axes become the
+ * parallel axes of the kernel.  Along them, an iteration never reads the result
+ * of another iteration.
  *
- * They are put together where that saves traffic with memory, leaves enough
- * independent points for all cores, and what is local to a point fits into a
- * cache. */
+ * Examples: the maximum, the shifted exponential and the sum of a softmax share
+ * the row axes.  A matmul epilogue shares all axes of the matmul.  Attention
+ * shares the row axes of both matmuls.
+ *
+ * Two groups merge if this reduces memory traffic, leaves enough parallel tasks
+ * for all cores, and if the intermediates of one iteration fit into a cache.
+ *
+ * The main entry point is plan_build_groups. */
 #include "machine/machine.h"
 #include "plan/backend.h"
 #include "plan/fused_body.h"
@@ -17,61 +20,76 @@
 #include <string.h>
 
 enum {
-  VECTOR_ITERATIONS = 16, /* points that go together, where they are vectors */
-  MAX_ROW_BYTES =
-      128 << 10, /* bytes of one row, if the backend does not say, */
-  MAX_COLUMN_BYTES = 8 << 10, /* of one of several columns, */
-  MAX_TILE_BYTES = 1 << 20,   /* of the rows that a product takes at a time */
-  MIN_TASKS_PER_CORE = 4,     /* independent pieces for each core */
-  MAX_FUSED_DEPTH = 512,      /* of two products that share a row: together */
-  MIN_ROWS_PER_CORE = 256,    /* of a product, for each core */
-  MAX_CACHED_BYTES =
-      16 << 20, /* bytes that a cache keeps for the next kernel, */
-  MAX_SHALLOW_BYTES =
-      1 << 20,           /* of a product of few terms, which costs as much as */
-  SHALLOW_DEPTH = 128,   /* to write it and to read it again */
-  SPLIT_TASKS = 16,      /* fewer pieces than that, of */
-  SPLIT_WORK = 1 << 20,  /* more work than that: sums are cut */
-  MAX_PLAN_NODES = 4096, /* stored nodes of a plan that is looked at, */
-  MIN_ROW_KERNEL_POINTS =
-      1 << 20, /* points of a kernel that keeps its rows, and as */
-  SMALL_PRODUCER_RATIO = 64, /* many times those of what comes before */
-  MAX_GROUP_NODES = 48, /* of a cluster: backends take kernels of 64 loops */
-  MIN_TILED_WORK = 1 << 24, /* terms of a product that is a kernel by itself
-                               where rows between two may be one */
+  VECTOR_ITERATIONS = 16, /* iterations that run in one vector */
+  /* Bytes of intermediates per row; a backend may set its own limit. */
+  MAX_ROW_BYTES = 128 << 10,
+  /* Bytes of intermediates per column, if columns are vectorized. */
+  MAX_COLUMN_BYTES = 8 << 10,
+  /* Bytes of intermediates of the rows of a matmul tile. */
+  MAX_TILE_BYTES = 1 << 20,
+  MIN_TASKS_PER_CORE = 4, /* tasks per core */
+  /* Total reduction terms of two fused matmuls. */
+  MAX_FUSED_DEPTH = 512,
+  /* Rows of a fused matmul per core. */
+  MIN_ROWS_PER_CORE = 256,
+  /* Bytes that stay in a cache until the next kernel, so that fusion saves
+   * nothing. */
+  MAX_CACHED_BYTES = 16 << 20,
+  /* The same for a shallow matmul, which costs about as much as a store and a
+   * load of its result. */
+  MAX_SHALLOW_BYTES = 1 << 20,
+  SHALLOW_DEPTH = 128, /* reduction terms of a shallow matmul */
+  /* A reduction with fewer tasks than this is split. */
+  SPLIT_TASKS = 16,
+  /* A reduction with less work (operations) than this is not split. */
+  SPLIT_WORK = 1 << 20,
+  /* With more materialized nodes, groups are not merged. */
+  MAX_PLAN_NODES = 4096,
+  /* Iterations of a consumer that a small producer must not disturb. */
+  MIN_ROW_KERNEL_POINTS = 1 << 20,
+  /* Iterations of such a consumer per iteration of the small producer. */
+  SMALL_PRODUCER_RATIO = 64,
+  /* Nodes of a group.  Backends accept kernels of 64 loops. */
+  MAX_GROUP_NODES = 48,
+  /* Multiply-adds from which a matmul keeps its own tiled kernel, on backends
+   * with fused attention. */
+  MIN_TILED_WORK = 1 << 24,
 };
-static const double max_stored_row_bytes =
-    4e9; /* bytes of rows that it leaves then */
+/* Bytes of stored rows up to which a matmul keeps its own tiled kernel. */
+static const double max_stored_row_bytes = 4e9;
 
 typedef struct Candidate {
   PlanNode *plan_node;
-  LoweredNode *lowered; /* NULL: stays alone */
+  LoweredNode *lowered; /* NULL: the node stays alone */
   AxisSplits splits;
   bool is_contraction;
-  bool must_fit_cache;     /* has to, into a cache: cannot go in portions */
-  bool attention_rejected; /* the backend has no kernel of the rows that it
-                              would share */
-  double depth;            /* of a product: terms of a sum */
+  bool must_fit_cache;     /* its rows must fit into a cache; it cannot be
+                              strip-mined */
+  bool attention_rejected; /* the backend has no fused-attention kernel for a
+                              group with this node */
+  double depth;            /* reduction terms */
   struct GroupBuilder *group;
   uint32_t parallel_vars[MAX_KERNEL_AXES];
   uint32_t position;
 } Candidate;
 
-typedef struct GroupBuilder {  /* a cluster under construction */
+typedef struct GroupBuilder {  /* a fusion group under construction */
   VEC(Candidate *) candidates; /* in the order of the plan */
   uint32_t parallel_axes;
-  uint32_t topological_order, visit_stamp; /* number: after all that it reads */
+  /* topological_order: larger than those of all groups that it reads. */
+  uint32_t topological_order, visit_stamp;
   bool emitted;
-  bool needs_strip_mining; /* its rows do not fit into a cache: they have to go
-                              in portions */
-  bool needs_fused_attention; /* if the backend has a kernel for it */
-  FusionGroup *fusion_group;  /* once it is done */
+  bool needs_strip_mining; /* its rows do not fit into a cache, so the reduction
+                              must be strip-mined */
+  bool needs_fused_attention; /* valid only if the backend has a fused-attention
+                                 kernel */
+  FusionGroup *fusion_group;  /* set when the group is complete */
 } GroupBuilder;
 
 typedef struct FusionPlanner {
   Plan *plan;
   Arena *arena;
-  Candidate *candidates; /* one for each stored node, in order */
+  Candidate *candidates; /* one for each materialized node, in order */
   uint32_t stamp, last_order;
   bool build_kernels;
 } FusionPlanner;
@@ -81,10 +99,10 @@ static Candidate *candidate_of(const FusionPlanner *c, const Node *n) {
   return p && p->materialized && p->live ? &c->candidates[p->order] : NULL;
 }
 
-/* ---- stages ---- */
+/* ---- lowering ---- */
 
-/* The reader walks over an axis of x as over several: x is cut likewise.
- * Windows that overlap do not. */
+/* The consumer accesses an axis of x as several axes.  Requests the same split
+ * of x.  Overlapping windows are no split. */
 static void request_splits(FusionPlanner *c, const LoopNest *reader,
                            const AffineExpr *at, uint32_t axis, const Node *x,
                            AxisSplits *splits) {
@@ -119,7 +137,7 @@ static void note_contraction(FusionPlanner *c, Candidate *candidate) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
 }
 
-/* Readers before what they read, so that cuts are known. */
+/* Consumers come before producers, so that the splits are known. */
 static bool node_is_empty(const Node *n) {
   for (uint32_t k = 0; k < n->free_count + n->rank; k++)
     if (n->extents[k] == 0)
@@ -145,17 +163,20 @@ static void lower_candidates(FusionPlanner *c) {
   }
 }
 
-/* ---- which axes two clusters share ---- */
+/* ---- shared axes of two groups ---- */
 
-typedef struct AxisMap { /* of a's shared axis: which of b's, or UINT32_MAX */
+/* For each parallel axis of the producer: the one of the consumer, or
+ * UINT32_MAX. */
+typedef struct AxisMap {
   uint32_t reader_axis[MAX_KERNEL_AXES];
   bool has_access, unmappable;
-  bool
-      needs_strip_mining; /* what is local to a row does not fit into a cache */
-  bool needs_fused_attention; /* the backend is to be asked */
+  /* The intermediates of a row do not fit into a cache. */
+  bool needs_strip_mining;
+  /* The backend must confirm that it has the kernel. */
+  bool needs_fused_attention;
 } AxisMap;
 
-/* Which of the reader's shared axes a form is; UINT32_MAX: none. */
+/* The parallel axis of the consumer that equals q; UINT32_MAX: none. */
 static uint32_t parallel_axis_of(const Candidate *reader, const AffineExpr *q,
                                  int64_t extent) {
   const GroupBuilder *d = reader->group;
@@ -170,7 +191,8 @@ static uint32_t parallel_axis_of(const Candidate *reader, const AffineExpr *q,
   return UINT32_MAX;
 }
 
-/* What one access says: each axis of a must go with one of b. */
+/* Maps the axes of the producer by one access.  An axis that another access
+ * maps differently is not shared. */
 static void map_access_axes(FusionPlanner *c, const Candidate *x,
                             const Candidate *reader, const KernelOp *s,
                             AxisMap *axis_map) {
@@ -214,7 +236,7 @@ static void build_axis_map(FusionPlanner *c, const GroupBuilder *a,
   }
 }
 
-/* An axis of b goes with one of a only. */
+/* An axis of the consumer is shared with at most one axis of the producer. */
 static uint32_t count_shared_axes(const GroupBuilder *a, const GroupBuilder *b,
                                   AxisMap *axis_map) {
   bool is_used[MAX_KERNEL_AXES] = {false};
@@ -233,18 +255,18 @@ static uint32_t count_shared_axes(const GroupBuilder *a, const GroupBuilder *b,
   return count;
 }
 
-/* ---- is it worth it? ---- */
+/* ---- profitability ---- */
 
 typedef struct MergeCandidate {
   const Graph *graph;
   const GroupBuilder *producer, *consumer;
   const AxisMap *axis_map;
   double parallel_iterations;
-  bool shares_contiguous_axis; /* what is next to each other in memory is shared
-                                */
-  double local_bytes; /* of one point, all values that one reads of another */
-  bool producer_is_contraction, consumer_is_contraction,
-      shares_all_axes; /* all axes of a's products are shared */
+  bool shares_contiguous_axis; /* the contiguous axis of the largest value is
+                                  shared */
+  double local_bytes; /* bytes of intermediates per parallel iteration */
+  /* All axes of the producer's matmuls are shared. */
+  bool producer_is_contraction, consumer_is_contraction, shares_all_axes;
 } MergeCandidate;
 
 static uint32_t count_contractions(const GroupBuilder *d) {
@@ -258,7 +280,7 @@ static bool has_contraction(const GroupBuilder *d) {
   return count_contractions(d) > 0;
 }
 
-/* Is what lies next to each other in the largest value of a shared? */
+/* True if the contiguous axis of the producer's largest value is shared. */
 static bool shares_last_axis(const MergeCandidate *m) {
   const Candidate *largest = m->producer->candidates.at[0];
   for (uint32_t k = 1; k < m->producer->candidates.len; k++)
@@ -307,7 +329,7 @@ static double contraction_depth(const GroupBuilder *d) {
   return depth;
 }
 
-/* Do rows that a product takes at a time fit into a cache? */
+/* True if the rows of a matmul tile fit into a cache. */
 static bool tile_rows_fit_cache(const MergeCandidate *m) {
   return m->local_bytes * VECTOR_ITERATIONS <= MAX_TILE_BYTES;
 }
@@ -319,8 +341,8 @@ static bool must_fit_cache(const GroupBuilder *d) {
   return false;
 }
 
-/* Or could they go in portions?  The product's other side is copied for each
- * few rows then, so it had better have few terms. */
+/* True if the reduction could be strip-mined instead.  Then the other matmul
+ * operand is packed again for every few rows, so it should have few terms. */
 static bool may_strip_mine(const MergeCandidate *m) {
   return contraction_depth(m->producer) <= 2 * SHALLOW_DEPTH &&
          !must_fit_cache(m->producer) && !must_fit_cache(m->consumer);
@@ -333,10 +355,11 @@ static const char *check_parallelism(const MergeCandidate *m,
              : "the shared loops have too little parallelism";
 }
 
-/* Has one of them a sum so long, for so few points, that it is better cut?  As
- * part of a cluster it cannot be. */
+/* True if one group has a reduction so long, and so few iterations, that it is
+ * better split across cores.  A reduction in a larger group cannot be split. */
 static bool prefers_split_reduction(const MergeCandidate *m) {
-  const Backend *b = m->graph->backend; /* those with teams want no lanes */
+  /* A backend with thread groups does not vectorize columns. */
+  const Backend *b = m->graph->backend;
   bool vectorized = m->shares_contiguous_axis && !b->max_row_bytes;
   double tasks = m->parallel_iterations / (vectorized ? VECTOR_ITERATIONS : 1);
   double depth = 1;
@@ -349,9 +372,9 @@ static bool prefers_split_reduction(const MergeCandidate *m) {
   return tasks < SPLIT_TASKS && depth * m->parallel_iterations >= SPLIT_WORK;
 }
 
-/* What open sizes may be like says nothing of how deep products are.  Where
- * rows of one are reduced before the other one reads them, they are long as a
- * rule, and the products are not deep. */
+/* The hint of a symbolic extent says nothing about the depth of a matmul.  If
+ * the rows of the first matmul are reduced before the second reads them, as in
+ * attention, the rows are usually long and the matmuls shallow. */
 static bool may_be_shallow(const MergeCandidate *m) {
   bool reduces = false;
   for (uint32_t k = 0; k < m->producer->candidates.len; k++) {
@@ -373,10 +396,10 @@ static bool has_symbolic_extent(const Graph *g, const Node *n) {
   return symbolic;
 }
 
-/* Backends that have kernels for rows between products multiply by tiles, in
- * which no row is whole: as part of another kernel, a product that is some work
- * would be done point by point.  Its rows have to have room; what sizes may be
- * like says nothing of that. */
+/* A backend with fused-attention kernels computes a matmul by tiles, which
+ * contain no whole rows.  In another kernel, a large matmul would run element
+ * by element.  It keeps its own kernel if its stored rows fit into memory.
+ * Hints of symbolic extents say nothing about that. */
 static bool prefers_own_tiles(const MergeCandidate *m) {
   const Backend *b = m->graph->backend;
   double work = 0, bytes = 0;
@@ -405,9 +428,9 @@ static double max_iterations(const GroupBuilder *d) {
   return max;
 }
 
-/* Is a next to nothing beside b, which would share fewer axes for its sake?
- * As lengths of texts, or a factor of each head, beside a softmax: with them it
- * would not have its rows. */
+/* True if the producer is tiny compared to the consumer, and fusion would cost
+ * the consumer parallel axes.  Examples: the lengths of texts, or a factor per
+ * head, next to a softmax, which needs its row axes. */
 static bool is_small_producer(const MergeCandidate *m) {
   uint32_t shared = 0;
   for (uint32_t k = 0; k < m->producer->parallel_axes; k++)
@@ -418,10 +441,12 @@ static bool is_small_producer(const MergeCandidate *m) {
          iterations >= SMALL_PRODUCER_RATIO * max_iterations(m->producer);
 }
 
-/* Why it is not worth it; NULL: it is.
- * The sum of the second product goes over what the first one computes, and
- * its other axes are as many as the depth of that: then it is compute that is
- * shared out, not memory, if these are large. */
+/* Returns why a merge is not worthwhile; NULL: it is.
+ *
+ * If both groups are matmuls, the second one reduces over an axis of the first.
+ * Their work per row grows with the depth of the first matmul and the size of
+ * the second one's result.  If these are large, the matmuls are compute-bound,
+ * and fusion saves nothing. */
 static const char *unprofitable_reason(const MergeCandidate *m) {
   static const char exceeds_cache[] =
       "intermediates of one iteration exceed the cache";
@@ -468,14 +493,14 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;
   const Backend *b = m->graph->backend;
-  if (b->max_row_bytes) /* which runs loops apart where points are few */
+  if (b->max_row_bytes) /* it distributes loops if there are few iterations */
     return m->local_bytes <= b->max_row_bytes ? NULL : exceeds_cache;
   return m->local_bytes <= MAX_ROW_BYTES
              ? check_parallelism(m, MIN_TASKS_PER_CORE)
              : exceeds_cache;
 }
 
-/* ---- rows between products ---- */
+/* ---- rows between matmuls: fused attention ---- */
 
 static bool attention_was_rejected(const GroupBuilder *d) {
   for (uint32_t k = 0; k < d->candidates.len; k++)
@@ -493,7 +518,7 @@ static bool has_reductions(const GroupBuilder *d) {
   return false;
 }
 
-/* Does b read nothing of a but what comes before its last product? */
+/* True if b reads nothing of a from its last matmul on. */
 static bool reads_only_rows(const GroupBuilder *a, const GroupBuilder *b) {
   uint32_t last = a->candidates.len;
   while (last && !a->candidates.at[last - 1]->is_contraction)
@@ -508,11 +533,13 @@ static bool reads_only_rows(const GroupBuilder *a, const GroupBuilder *b) {
   return true;
 }
 
-/* Is it a product, what its rows come to, a product with these, or what is done
- * with each element of that?  Backends may have a kernel for such that keeps no
- * rows, which then is worth it whatever the rows' number and size; else all is
- * as if nobody had asked (reject_unfit_groups).  *why: not for what follows, of
- * which there is too much. */
+/* True if the merged group may be fused attention: a matmul, operations on its
+ * rows, a matmul with these rows, and elementwise operations on the result.
+ *
+ * A backend may have a kernel for this that stores no rows.  Then the merge is
+ * worthwhile for all numbers and sizes of rows.  Otherwise groups are formed
+ * again without it (reject_unfit_groups).  *reason: set if the consumer itself
+ * must not join. */
 static bool may_be_fused_attention(const MergeCandidate *m,
                                    const char **reason) {
   const Backend *b = m->graph->backend;
@@ -542,8 +569,8 @@ static GroupBuilder *input_group(const FusionPlanner *c,
   return c->candidates[candidate->plan_node->inputs.at[j]->order].group;
 }
 
-/* Numbers drafts so that each comes after those that it reads.  Recursion is
- * shallow: the nodes were in such an order before some were put together. */
+/* Numbers the groups in topological order.  The recursion is shallow, since the
+ * nodes were in topological order before groups were merged. */
 static void number_group(FusionPlanner *c, GroupBuilder *d) {
   if (d->visit_stamp == c->stamp)
     return;
@@ -575,7 +602,7 @@ static bool depends_on(FusionPlanner *c, GroupBuilder *d, const GroupBuilder *a,
   return false;
 }
 
-/* Would b have to wait for something that has to wait for a? */
+/* True if b depends on a through a third group. */
 static bool would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
                                GroupBuilder *b) {
   c->stamp++;
@@ -587,7 +614,8 @@ static bool would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
 static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
                          const AxisMap *axis_map) {
   uint32_t outer = 0, of_a[MAX_KERNEL_AXES], of_b[MAX_KERNEL_AXES];
-  for (uint32_t k = 0; k < b->parallel_axes; k++) /* in the reader's order */
+  for (uint32_t k = 0; k < b->parallel_axes;
+       k++) /* in the order of the consumer */
     for (uint32_t j = 0; j < a->parallel_axes; j++)
       if (axis_map->reader_axis[j] == k) {
         of_a[outer] = j;
@@ -616,7 +644,8 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
   }
 }
 
-/* Why b, which reads a, is not to be one with it; NULL: it is, along pairs. */
+/* Returns why b, which reads a, is not merged with it; NULL: they can merge
+ * along the axis map. */
 static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
                                    GroupBuilder *b, AxisMap *axis_map) {
   *axis_map = (AxisMap){.has_access = false};
@@ -660,7 +689,7 @@ static void try_merge(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b) {
   number_groups(c);
 }
 
-/* ---- what comes out ---- */
+/* ---- final groups ---- */
 
 static bool is_live_out(const FusionPlanner *c, const Candidate *x) {
   for (uint32_t k = x->position + 1; k < c->plan->materialized.len; k++) {
@@ -689,7 +718,7 @@ static Kernel *build_kernel(FusionPlanner *c, const GroupBuilder *d) {
                            d->parallel_axes);
 }
 
-/* Of a node alone; NULL: nothing keeps it from being a kernel. */
+/* For a single node.  NULL: it can be a kernel. */
 static const char *fallback_reason_of(Arena *arena, const Node *n) {
   if (n->guard)
     return "it is computed only under a condition";
@@ -701,7 +730,7 @@ static const char *fallback_reason_of(Arena *arena, const Node *n) {
   return "it has too many axes or index divisions";
 }
 
-/* ---- for who asks ---- */
+/* ---- remarks for the observer ---- */
 
 static void add_blocker(FusionPlanner *c, GroupBuilder *d,
                         FusionRemarks *remarks, const GroupBuilder *from) {
@@ -734,7 +763,7 @@ static FusionRemarks *collect_remarks(FusionPlanner *c, GroupBuilder *d) {
   return remarks;
 }
 
-/* Clusters after those that they read. */
+/* Emits groups after the groups that they read. */
 static void emit_group(FusionPlanner *c, GroupBuilder *d) {
   if (d->emitted)
     return;
@@ -783,8 +812,9 @@ static void make_groups(FusionPlanner *c) {
     merge_all_groups(c);
 }
 
-/* Notes the values whose rows would have to go in portions, and cannot, or that
- * the backend has no kernel for; false: there are none. */
+/* Marks the nodes of groups that would need strip mining but do not permit it,
+ * or for which the backend has no fused-attention kernel.  Returns false if
+ * there are none. */
 static bool reject_unfit_groups(FusionPlanner *c) {
   bool any = false;
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {

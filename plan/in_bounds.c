@@ -1,6 +1,8 @@
-/* Which reads of a body lie inside, by bounds of their indices or because only
- * a choice wants them that has looked: `if i >= p && i < n + p then x.[i - p]
- * else 0`, as padding writes it. */
+/* Bounds-check elimination: decides which reads of a body are in bounds.
+ *
+ * Either the interval of the index proves it, or all uses of the read are
+ * selects whose condition checks the index.  Padding is such a case: `if i >= p
+ * && i < n + p then x.[i - p] else 0`. */
 #include "plan/fused_body.h"
 #include "tensor/extent.h"
 
@@ -8,7 +10,7 @@ static const FusedOp *op_at(const FusedBody *body, uint32_t k) {
   return &body->ops.at[k];
 }
 
-/* A number, or a size (tensor/extent.h). */
+/* A constant, or an extent (tensor/extent.h). */
 static bool is_extent_constant(const FusedBody *body, uint32_t k) {
   const BodyOp *c = &op_at(body, k)->body_op;
   return (c->kind == BODY_CONST && c->dtype == DT_I64 &&
@@ -21,12 +23,12 @@ static int64_t constant_value(const FusedBody *body, uint32_t k) {
   return c->kind == BODY_EXTENT ? c->extent : c->value.i;
 }
 
-typedef struct BaseOffset { /* of a cell and a size */
+typedef struct BaseOffset { /* an op plus a constant or extent */
   uint32_t base;
   int64_t offset;
 } BaseOffset;
 
-/* False: it does not fit. */
+/* Splits op k into base + offset.  Returns false on overflow. */
 static bool split_base_offset(const FusedBody *body, uint32_t k,
                               BaseOffset *base_offset) {
   *base_offset = (BaseOffset){fused_body_resolve(body, k), 0};
@@ -53,7 +55,7 @@ static bool split_base_offset(const FusedBody *body, uint32_t k,
 }
 
 typedef struct IndexRange {
-  BaseOffset index; /* an index */
+  BaseOffset index; /* the index whose range is refined */
   int64_t low, high;
 } IndexRange;
 
@@ -77,16 +79,15 @@ static bool is_finite_bound(int64_t x) {
   return x != INT64_MIN && x != INT64_MAX;
 }
 
-/* What is known to be the tighter of two bounds, the other one where neither
- * is. */
+/* Returns the bound that is provably tighter; y if neither is. */
 static int64_t tighter_bound(const Graph *g, int64_t x, int64_t y, bool high) {
   if (!is_finite_bound(x) || !is_finite_bound(y))
     return is_finite_bound(x) ? x : y;
   return extent_proved(g, EXTENT_LE, high ? x : y, high ? y : x) ? x : y;
 }
 
-/* x `op` number says something of the index if both are the same but for a
- * number. */
+/* Applies the condition `x op number`, if x and the index differ only by a
+ * constant. */
 static void refine_by_comparison(const FusedBody *body, PrimId op, uint32_t x,
                                  int64_t number, IndexRange *r) {
   Graph *g = body->graph;
@@ -103,8 +104,8 @@ static void refine_by_comparison(const FusedBody *body, PrimId op, uint32_t x,
   r->high = tighter_bound(g, high, r->high, true);
 }
 
-/* What it says of an index that a condition is true, or that it is not.
- * Recursion is as deep as a body, which the planner bounds. */
+/* Refines the range of the index, given that the condition holds or not.  The
+ * recursion depth is bounded by the limit on ops of a body. */
 static void refine_range(const FusedBody *body, uint32_t condition, bool holds,
                          IndexRange *r) {
   const BodyOp *c = &op_at(body, fused_body_resolve(body, condition))->body_op;
@@ -145,7 +146,8 @@ static bool range_in_bounds(const Graph *g, int64_t low, int64_t high,
          extent_proved_less(g, high, extent);
 }
 
-/* Does cell k, which uses the read, want it only where the index is inside? */
+/* True if op k is a select that uses the read only if the index is in
+ * bounds. */
 static bool select_checks_index(const FusedBody *body, uint32_t k,
                                 uint32_t read, uint32_t index, int64_t extent) {
   const FusedOp *i = op_at(body, index);

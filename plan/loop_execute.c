@@ -1,10 +1,13 @@
-/* Loops that are run at once: a turn, which was run once with a state that has
- * no value, is planned once, and its kernels run turn after turn, each on what
- * the turn before has left, with no host between.
+/* Immediate execution of traced loops.  One iteration was traced on a carry
+ * without a value (eval/trace_loop.c).  It is planned once.  Its kernels then
+ * run for all iterations, without the host in between.
  *
- * What of a turn does not depend on the state is run before the loop, for all
- * turns together: then each has a row of it.  Only moves and formulas stay in
- * the turn, where kernels do them on the way. */
+ * Loop-invariant code motion: nodes that do not depend on the carry are
+ * computed before the loop, for all iterations together.  Each iteration then
+ * reads one row of them.  Views and elementwise formulas stay in the iteration,
+ * since kernels compute them on the fly.
+ *
+ * The main entry point is graph_execute_loop. */
 #include "plan/backend.h"
 #include "plan/execute.h"
 #include "plan/observer.h"
@@ -14,25 +17,30 @@
 #include <string.h>
 
 enum {
-  MAX_BODY_NODES = 2000, /* of a turn */
+  MAX_BODY_NODES = 2000, /* nodes of an iteration */
   MAX_INDEX_OPS = 24,
   MAX_INDEX_DEPTH = 6,
-  MAX_INDEX_COST = 4, /* a sine is better kept than computed in each turn */
-  MAX_HOISTED_BYTES = 1 << 28, /* of what is computed for all turns */
+  /* Cost of an operation that is recomputed in each iteration; a sine is
+   * stored. */
+  MAX_INDEX_COST = 4,
+  /* Bytes of all hoisted values together. */
+  MAX_HOISTED_BYTES = 1 << 28,
 };
 
-typedef struct ScannedInput { /* what is another row of a tensor in each turn */
+/* A tensor of which each iteration reads one row. */
+typedef struct ScannedInput {
   Node *leaf;
-  Node *stacked_node; /* that has it; or NULL: the leaf itself, before */
-  Tensor *stacked;    /* counted */
+  /* The node with all rows; NULL: the leaf itself, before the loop. */
+  Node *stacked_node;
+  Tensor *stacked; /* counted reference */
 } ScannedInput;
 
-typedef struct StackedOutput { /* what is kept of each turn */
+typedef struct StackedOutput { /* what the loop keeps of each iteration */
   Tensor *tensor;
-  size_t iteration_bytes; /* of one */
+  size_t iteration_bytes; /* bytes of one iteration */
 } StackedOutput;
 
-typedef VEC(Node *) DeadNodes; /* what is read for the last time */
+typedef VEC(Node *) DeadNodes; /* nodes after their last use */
 
 typedef struct LoopExecution {
   Graph *graph;
@@ -40,29 +48,31 @@ typedef struct LoopExecution {
   const FoldIteration *iteration;
   int64_t trip_count;
   Map seen;
-  VEC(Node *) worklist, body_nodes; /* inside: what is run in each turn, */
-  VEC(Node *) hoisted_nodes;        /* and before the loop */
+  /* body_nodes: the nodes that run in each iteration. */
+  VEC(Node *) worklist, body_nodes;
+  VEC(Node *) hoisted_nodes; /* nodes that run once, before the loop */
   VEC(Node *) roots;
   VEC(ScannedInput) scanned;
   int64_t hoisted_bytes;
-  bool has_tensors; /* it is more than numbers */
+  bool has_tensors; /* some value has axes */
   bool failed;
-  Node **carry_in;              /* NULL: the turn does not need it */
-  Tensor **carry, **next_carry; /* what they are; counted */
+  Node **carry_in; /* NULL: the iteration does not read it */
+  /* Current and next values; counted references. */
+  Tensor **carry, **next_carry;
   StackedOutput *stacked_outputs;
-  VEC(Node *) held_nodes; /* counted */
+  VEC(Node *) held_nodes; /* counted references */
   TouchedNodes touched;
-  DeadNodes *dead_after; /* by clusters */
+  DeadNodes *dead_after; /* indexed by group */
   PlanExecution run;
 } LoopExecution;
 
-/* ---- what is run when ---- */
+/* ---- classification of nodes: hoisted or in the loop ---- */
 
 static bool depends_on_carry(const Node *n) {
   return n->symbolic || (n->guard && n->guard->symbolic);
 }
 
-/* The axis of n that is the turn; UINT32_MAX: it has none. */
+/* The axis of n that is the iteration; UINT32_MAX: it has none. */
 static uint32_t iteration_axis(const LoopExecution *l, const Node *n) {
   uint32_t k = 0;
   while (k < n->free_count && n->free_vars[k] != l->iteration->index)
@@ -70,8 +80,8 @@ static uint32_t iteration_axis(const LoopExecution *l, const Node *n) {
   return k < n->free_count ? k : UINT32_MAX;
 }
 
-/* Is it the turn's number in no other way than as the turn of what it reads?
- */
+/* True if the node uses the iteration number only to index the iteration axis
+ * of its operands. */
 static bool is_per_iteration(const LoopExecution *l, const Node *n) {
   uint32_t axis = iteration_axis(l, n), last = n->body_op_count - 1;
   for (uint32_t k = 0; k < n->body_op_count; k++) {
@@ -89,7 +99,7 @@ static bool is_per_iteration(const LoopExecution *l, const Node *n) {
   return true;
 }
 
-/* Are its elements, or numbers, just put elsewhere? */
+/* True if the node only moves elements, or constants. */
 static bool is_view(const Node *n) {
   bool is_move = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->guard;
   for (uint32_t k = 0; is_move && k < n->body_op_count; k++) {
@@ -102,8 +112,8 @@ static bool is_view(const Node *n) {
   return is_move && n->body_ops[n->body_op_count - 1].kind != BODY_OP;
 }
 
-/* Is it of indices and numbers alone, by little?  Kernels compute that on the
- * way, and know then what is read at it. */
+/* True if the node is a cheap expression of indices and constants.  Kernels
+ * compute it on the fly, and then know which elements they read. */
 static bool is_index_expression(const Node *n, uint32_t depth) {
   bool is_index = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->data &&
                   n->body_op_count <= MAX_INDEX_OPS && depth < MAX_INDEX_DEPTH;
@@ -123,7 +133,7 @@ static void push_operands(LoopExecution *l, const Node *n) {
       VEC_PUSH(l->arena, l->worklist, node_operand(n, k));
 }
 
-/* It is there as long as the loop, and no kernel takes its memory. */
+/* Retains n during the loop, so that no kernel takes its memory. */
 static void hold_node(LoopExecution *l, Node *n) {
   VEC_PUSH(l->arena, l->held_nodes, n);
   node_retain(n);
@@ -153,12 +163,12 @@ static void note_carry(LoopExecution *l, const Node *n) {
   while (k < l->iteration->carry_count && l->iteration->carry_in[k] != n)
     k++;
   if (k == l->iteration->carry_count)
-    l->failed = true; /* another loop's */
+    l->failed = true; /* the carry of another loop */
   else
     l->carry_in[k] = l->iteration->carry_in[k];
 }
 
-/* All turns of it are there before the loop. */
+/* All rows of n are available before the loop. */
 static void add_scanned_input(LoopExecution *l, Node *n, Node *all) {
   int64_t count = node_element_count(n), bytes = dtype_info[n->dtype].bytes;
   bool is_made = !all && !n->data;
@@ -213,7 +223,7 @@ static void classify_nodes(LoopExecution *l) {
     map_put(&l->seen, n, n);
     classify_node(l, n);
   }
-  l->failed |= !l->has_tensors; /* numbers are quicker on the host */
+  l->failed |= !l->has_tensors; /* the host runs scalar loops faster */
 }
 
 static bool has_same_shape(const Node *n, const Node *like) {
@@ -231,9 +241,9 @@ static bool carry_shapes_match(const FoldIteration *t) {
   return true;
 }
 
-/* ---- one turn of what was made for all ---- */
+/* ---- one iteration of nodes that were traced for all ---- */
 
-/* Reads are of one turn. */
+/* Makes the reads of n read one iteration. */
 static void drop_iteration_indices(LoopExecution *l, const Node *n) {
   uint32_t axis = iteration_axis(l, n);
   for (uint32_t k = 0; n->kind == NODE_COMP && k < n->body_op_count; k++) {
@@ -273,8 +283,8 @@ static Tensor *alloc_checked(Tensor *t) {
   return t;
 }
 
-/* Its data are others in each turn.  The loop holds it, once: planning may find
- * that nothing reads it. */
+/* Turns n into a leaf whose data change in each iteration.  The loop holds its
+ * operands no more, since planning may find that nothing reads n. */
 static void make_leaf(LoopExecution *l, Node *n) {
   node_drop_references(n);
   tensor_release(n->data);
@@ -315,7 +325,8 @@ static void make_body(LoopExecution *l) {
   }
 }
 
-/* Where they are already, the part that is read goes on in memory. */
+/* Moves the view of a leaf to the row of the next iteration.  Reuses the view
+ * if nobody else holds it. */
 static void advance_row(ScannedInput *r, int64_t iteration) {
   Tensor *t = r->leaf->data;
   if (t && t->refs == 1 && !t->derived) {
@@ -329,7 +340,7 @@ static void advance_row(ScannedInput *r, int64_t iteration) {
 
 /* ---- the plan ---- */
 
-/* Who watches is told of a plan that nobody keeps. */
+/* Plans for the observer.  Such a plan is not cached. */
 static bool plan_observed(LoopExecution *l, Fault *fault) {
   if (!plan_execution_prepare_observed(&l->run, l->roots.len, l->roots.at,
                                        fault))
@@ -358,7 +369,7 @@ static bool plan_body(LoopExecution *l, Fault *fault) {
   return true;
 }
 
-/* What may go as soon as a cluster has run. */
+/* Finds the nodes that are dead after each group. */
 static void find_dead_after(LoopExecution *l) {
   Map inner;
   map_init(&inner, l->arena);
@@ -374,7 +385,7 @@ static void find_dead_after(LoopExecution *l) {
   }
 }
 
-/* ---- turns ---- */
+/* ---- iterations ---- */
 
 static void release_data(Node *n) {
   tensor_release(n->data);
@@ -405,7 +416,7 @@ static void store_stacked_outputs(LoopExecution *l, int64_t iteration) {
   }
 }
 
-/* Is there another one? */
+/* True if another iteration follows. */
 static bool should_continue(const LoopExecution *l, int64_t iteration) {
   const Node *condition = l->iteration->condition;
   return condition ? *(const bool *)condition->data->data
@@ -426,8 +437,8 @@ static void end_iteration(LoopExecution *l, int64_t iteration) {
   }
 }
 
-/* What the state is now is the node's alone, so that its memory can be that of
- * the next one. */
+/* Makes the node the only holder of the carry.  Then a kernel may reuse its
+ * memory for the next value. */
 static void begin_iteration(LoopExecution *l, int64_t iteration) {
   for (uint32_t k = 0; k < l->scanned.len; k++)
     advance_row(&l->scanned.at[k], iteration);
@@ -459,7 +470,8 @@ static bool execute_iterations(LoopExecution *l, Fault *fault) {
   return true;
 }
 
-/* Files that were read may have changed: then the host finds it out, too. */
+/* Checks whether mapped files have changed.  The host will then report it,
+ * too. */
 static bool is_whole(const LoopExecution *l, Fault *fault) {
   for (uint32_t k = 0; k < l->scanned.len; k++)
     if (!tensor_check(l->scanned.at[k].stacked, fault))
@@ -467,7 +479,7 @@ static bool is_whole(const LoopExecution *l, Fault *fault) {
   return run_is_whole(&l->run, fault);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole loop ---- */
 
 static bool alloc_stacked_outputs(LoopExecution *l, Fault *fault) {
   const FoldIteration *t = l->iteration;
@@ -515,8 +527,8 @@ static bool make_results(LoopExecution *l, Node **out, Fault *fault) {
   return true;
 }
 
-/* That may have stored what turns would compute, too, or have let go of what
- * they would read: so they are looked at again. */
+/* Computes the hoisted nodes.  This may also compute nodes of the iteration, or
+ * release their operands.  So all nodes are classified again. */
 static bool execute_hoisted(LoopExecution *l, Fault *fault) {
   const FoldIteration *t = l->iteration;
   Span fault_span = {0};

@@ -1,12 +1,12 @@
-/* What is told of a plan before it runs: the memory that it will take. */
+/* Reports a plan to the observer before it runs, with its memory use. */
 #include "plan/observer.h"
 #include "plan/plan.h"
 
 typedef struct MemoryUsage {
   const Plan *plan;
-  uint32_t *readers;  /* of each node of the plan: those that yet read it */
-  bool *materialized; /* of each: it was put into memory */
-  Map input_tensors;  /* tensors that were there before */
+  uint32_t *readers;  /* for each node of the plan: remaining consumers */
+  bool *materialized; /* for each node: it is in memory */
+  Map input_tensors;  /* tensors that existed before */
   double current_bytes, peak_bytes, input_bytes;
 } MemoryUsage;
 
@@ -34,7 +34,8 @@ static void add_inputs(MemoryUsage *m, const Node *n) {
   add_input_tensor(m, n->guard);
 }
 
-/* Its results are there beside its inputs; then these may go. */
+/* The outputs exist together with the inputs.  Afterwards, inputs are freed at
+ * their last use. */
 static void account_group(MemoryUsage *m, const FusionGroup *c) {
   for (uint32_t k = 0; k < c->nodes.len; k++)
     if (fusion_group_stores(c, c->nodes.at[k])) {

@@ -1,23 +1,23 @@
-/* watch: what is told of how the graph is run, to who asks (`axon plan`).
+/* Observation of graph runs, for `axon plan`.
  *
- * Nobody listens normally (Graph.observer is NULL), and then nothing here is
- * done.  All that is handed over lives in the arena of a plan: it is gone when
- * `ran` was called for the last cluster. */
+ * Usually there is no observer (Graph.observer is NULL), and nothing here runs.
+ * The reported data live in the arena of a plan.  They are valid until
+ * `group_executed` returns for the last group. */
 #ifndef AXON_PLAN_OBSERVER_H
 #define AXON_PLAN_OBSERVER_H
 
 #include "kernel/roofline.h"
 #include "plan/fusion_group.h"
 
-/* A value that became part of what reads it, and is never in memory. */
+/* A value that was inlined, and is never in memory. */
 typedef struct FusedValue {
   Span span;
   Dtype dtype;
-  int64_t element_count; /* elements that it would have had */
-  bool is_view; /* nothing but other values, elsewhere: it costs nothing */
+  int64_t element_count; /* elements of the value */
+  bool is_view;          /* only moves elements, at no cost */
 } FusedValue;
 
-/* What a cluster reads from another one, and why both are not one kernel. */
+/* A producer of a group that is in another group, and the reason. */
 typedef struct FusionBlocker {
   const FusionGroup *producer;
   const char *reason;
@@ -26,50 +26,54 @@ typedef struct FusionBlocker {
 typedef struct FusionRemarks {
   VEC(FusedValue) inlined_values;
   VEC(FusionBlocker) blockers;
+  /* Why each node is materialized. */
   VEC(const char *)
-  materialize_reasons; /* why each node is a value of its own */
+  materialize_reasons;
 } FusionRemarks;
 
-/* Decided, and not yet run. */
+/* A plan that is ready to run. */
 typedef struct PlanSummary {
-  Arena *arena; /* of the plan */
+  Arena *arena; /* the arena of the plan */
   const Graph *graph;
   uint32_t group_count;
-  FusionGroup *const *groups; /* in the order in which they run */
-  double input_bytes;         /* bytes of what they read and was there before */
-  double peak_bytes;          /* and with all that is alive at once */
+  FusionGroup *const *groups; /* in the order of execution */
+  double input_bytes;         /* bytes of inputs that existed before */
+  double peak_bytes; /* largest number of bytes alive at the same time */
 } PlanSummary;
 
 typedef struct PlanObserver {
   void *owner;
   void (*planned)(void *owner, const PlanSummary *planned);
-  /* Cluster `at` was run, in so many seconds; less than 0: it is memory of
-   * another value.  True: it is to be run again, for its time. */
+  /* Group `at` ran in `seconds`.  A negative value means that its result shares
+   * the memory of another value.  Returns true to run the group again for
+   * timing. */
   bool (*group_executed)(void *owner, uint32_t at, double seconds);
-  /* What was planned last is run once more: another turn of a loop. */
+  /* The last plan runs again, for another iteration of a loop. */
   void (*replayed)(void *owner);
-  bool dry_run; /* nothing is run: values are zeros */
+  bool dry_run; /* run nothing; all values are zeros */
 } PlanObserver;
 
-/* What a backend makes of a cluster. */
+/* How a backend compiled a group. */
 typedef struct KernelInfo {
   uint32_t vector_lanes;
-  int64_t tasks;          /* independent pieces */
-  size_t scratch_bytes;   /* bytes for each thread */
-  const char *task_shape; /* of a piece, in words */
-  const char *tiling;     /* of products, in words; or NULL */
-  const char
-      *specialized_for; /* what the code is for; all sizes are arguments */
-  uint32_t
-      strided_accesses; /* reads and writes whose lanes lie apart in memory, */
-  uint32_t indirect_accesses; /* and those whose lanes lie where data says */
-  const char *source;         /* C, where it was asked for; or NULL */
-  const void *code_id; /* the same where several are of one text; or NULL */
+  int64_t tasks;          /* number of independent tasks */
+  size_t scratch_bytes;   /* bytes per thread */
+  const char *task_shape; /* description of a task */
+  const char *tiling;     /* tiling of matmuls, as text; or NULL */
+  /* What the code is specialized for: a vector width or a GPU architecture.
+   * Sizes are parameters. */
+  const char *specialized_for;
+  /* Loads and stores whose lanes are not contiguous. */
+  uint32_t strided_accesses;
+  uint32_t indirect_accesses; /* gathers and scatters: loads and stores whose
+                                 index is data */
+  const char *source;         /* C source, if requested; or NULL */
+  const void *code_id;        /* equal for groups with the same code; or NULL */
   bool compiled;
-  double compile_seconds; /* in this process; 0: it was found in the cache */
-  const char
-      *compiler_report; /* what its compiler says that it uses; or NULL */
-  bool has_prediction;  /* the backend has limits of its own: */
+  double compile_seconds; /* in this process; 0: the code was in the cache */
+  /* Resource usage reported by the compiler; or NULL. */
+  const char *compiler_report;
+  bool has_prediction; /* the backend computed its own prediction */
   Prediction prediction;
 } KernelInfo;
 

@@ -1,5 +1,5 @@
-/* Recipes by the outlines that they were made of.  When there are too many all
- * are forgotten: what is still run is soon there again. */
+/* Plan cache: cached plans, found by their plan keys.  When it is full, all
+ * plans are dropped; graphs that still run are soon cached again. */
 #include "plan/cached_plan.h"
 
 #include "runtime/artifact.h"
@@ -9,8 +9,9 @@
 enum {
   HASH_BUCKETS = 256,
   MAX_PLANS = 1024,
-  MAX_KEY_WORDS = 1 << 20,       /* of one outline */
-  MAX_TOTAL_KEY_WORDS = 2 << 20, /* a recipe takes about as much again */
+  MAX_KEY_WORDS = 1 << 20, /* words of one key */
+  /* Words of all keys; the plans take about as much memory again. */
+  MAX_TOTAL_KEY_WORDS = 2 << 20,
 };
 
 typedef struct CacheEntry {
@@ -22,7 +23,7 @@ typedef struct CacheEntry {
 } CacheEntry;
 
 struct PlanCache {
-  Arena *arena; /* of all recipes */
+  Arena *arena; /* of all cached plans */
   CacheEntry *buckets[HASH_BUCKETS];
   uint32_t plan_count;
   uint64_t word_count;

@@ -1,4 +1,6 @@
-/* A graph as numbers: all that a plan depends on, and nothing of addresses. */
+/* Plan keys: a graph as a sequence of numbers, with everything that a plan
+ * depends on, and without addresses.  The main entry point is
+ * plan_key_build. */
 #include "plan/cached_plan.h"
 
 #include <math.h>
@@ -6,12 +8,12 @@
 
 enum {
   LEAF_BIT = (int)0x80000000u,
-  INITIAL_WORDS = 512 /* of a small graph */
+  INITIAL_WORDS = 512 /* words for a small graph */
 };
 
 typedef struct DfsFrame {
   Node *node;
-  uint32_t next_operand; /* child to look at */
+  uint32_t next_operand; /* next operand to visit */
 } DfsFrame;
 
 typedef struct KeyBuilder {
@@ -19,11 +21,12 @@ typedef struct KeyBuilder {
   Arena *arena;
   Graph *graph;
   VEC(DfsFrame) stack;
-  VEC(uint32_t) node_refs, leaf_refs; /* from nodes of the outline */
-  VEC(RowSliceRead) row_reads; /* those of the leaves' that are reads of rows */
+  VEC(uint32_t) node_refs, leaf_refs; /* references from nodes of the key */
+  VEC(RowSliceRead) row_reads;        /* reads of rows of leaves */
+  /* Positions in the key: the end of the ops of each node, and the extents of
+   * each leaf. */
   VEC(uint32_t)
-  op_word_ends, leaf_extent_words; /* where, in the outline, cells of the
-                                      node end, and leaves have extents */
+  op_word_ends, leaf_extent_words;
 } KeyBuilder;
 
 static void append_word(PlanKey *o, uint64_t word) {
@@ -34,7 +37,7 @@ static void append_halves(PlanKey *o, uint64_t high, uint64_t low) {
   append_word(o, high << 32 | (low & UINT32_MAX));
 }
 
-/* ---- what a node reads ---- */
+/* ---- operands of a node ---- */
 
 static uint32_t operand_count(const Node *n) {
   return n->body_op_count + n->input_count + 1;
@@ -59,13 +62,13 @@ static void append_leaf(KeyBuilder *w, Node *n) {
   VEC_PUSH(o->arena, o->leaves, n);
   VEC_PUSH(w->arena, w->leaf_refs, 0);
   n->mark = (uint32_t)LEAF_BIT | o->leaves.len;
-  append_halves(o, UINT64_C(0xffff0000) | n->dtype,
-                n->mark); /* no cell begins so */
+  /* No body op begins with this word. */
+  append_halves(o, UINT64_C(0xffff0000) | n->dtype, n->mark);
   VEC_PUSH(w->arena, w->leaf_extent_words, o->words.len + 2);
   append_extents(o, n);
 }
 
-/* The number of something read, which has one or is a leaf. */
+/* Returns the number of an operand.  Adds a leaf if it has none. */
 static uint32_t reference_node(KeyBuilder *w, Node *n) {
   if (!n->mark)
     append_leaf(w, n);
@@ -79,7 +82,7 @@ static uint32_t reference_node(KeyBuilder *w, Node *n) {
 
 /* ---- bodies ---- */
 
-/* ---- floats and keys ---- */
+/* ---- floats and random keys ---- */
 
 static uint32_t *plan_params_slot(const PlanParams *p, double x) {
   uint64_t bits;
@@ -114,20 +117,20 @@ static uint32_t plan_params_intern(Arena *arena, PlanParams *p, double x) {
   return p->values.len - 1;
 }
 
-/* May a plan depend on the value? */
+/* True if a plan may depend on the value. */
 static bool affects_plan(double x) {
   int exponent;
   return !isfinite(x) || x == 0 || fabs(frexp(x, &exponent)) == 0.5;
 }
 
-/* Of a parameter which one it is; else the bits. */
+/* Appends the index of a parameter, or the bits of another constant. */
 static void append_constant(PlanKey *o, Scalar x) {
   if (dtype_is_float(x.dtype) && !affects_plan(x.f))
     x.i = param_nan_box(plan_params_intern(o->arena, &o->params, x.f)).i;
   append_word(o, (uint64_t)x.i);
 }
 
-/* The last ones first: what is read is mostly near. */
+/* Searches from the end, since the last ones are used most. */
 uint32_t plan_params_find_key(const PlanParams *p, PrngKey key) {
   for (uint32_t k = p->random_keys.len; k-- > 0;)
     if (memcmp(&p->random_keys.at[k], &key, sizeof key) == 0)
@@ -177,7 +180,7 @@ static void note_row_read(KeyBuilder *w, Node *n, uint32_t op_index) {
 
 /* ---- nodes ---- */
 
-/* Which of n's free indices are x's. */
+/* Appends which free indices of n are the free indices of x. */
 static void append_index_map(KeyBuilder *w, const Node *n, const Node *x) {
   for (uint32_t k = 0; k < x->free_count; k++) {
     uint32_t at = 0;
@@ -221,7 +224,7 @@ static void append_node(KeyBuilder *w, Node *n) {
   n->mark = o->nodes.len;
 }
 
-/* In the order of plan_fuse. */
+/* Visits nodes in the same order as plan_fuse. */
 static void append_reachable(KeyBuilder *w, Node *root) {
   if (root->data || root->mark)
     return;
@@ -241,13 +244,15 @@ static void append_reachable(KeyBuilder *w, Node *root) {
   }
 }
 
-/* Does something else hold it?  Who has other data in it in each turn does, and
- * has no use for those of turns before. */
+/* True if something outside the key holds the node.  A materialized node of a
+ * loop has one more holder, which does not need the data of earlier
+ * iterations. */
 static bool is_externally_held(const Node *n, uint32_t refs) {
   return n->refs > refs + n->materialized;
 }
 
-/* What else holds them decides whether they are worth storing. */
+/* A node that is held from outside may be worth storing, so this is part of the
+ * key. */
 static void append_held_flags(KeyBuilder *w) {
   PlanKey *o = w->key;
   for (uint32_t k = 0; k < o->nodes.len; k++)
@@ -276,7 +281,8 @@ static void append_graph(KeyBuilder *w, uint32_t count, Node *const *roots) {
     append_word(o, roots[k]->data ? 0 : roots[k]->mark);
 }
 
-/* Leaves that nothing reads but rows of become tensors of these. */
+/* If all reads of a leaf are reads of some rows, replaces the leaf by these
+ * rows. */
 static void substitute_row_view(KeyBuilder *w, uint32_t leaf) {
   PlanKey *o = w->key;
   RowSliceRead *reads =
@@ -304,7 +310,7 @@ static void substitute_row_views(KeyBuilder *w) {
     substitute_row_view(w, k);
 }
 
-/* ---- what reads what ---- */
+/* ---- operands by number ---- */
 
 static uint32_t node_number(const PlanKey *o, const Node *n) {
   uint32_t at = (n->mark & ~(uint32_t)LEAF_BIT) - 1;

@@ -1,9 +1,9 @@
-/* Plans of functions that are compiled. */
+/* Plans of regions of a compiled function. */
 #include "plan/region.h"
 
 #include "plan/plan.h"
 
-/* Marks are for the planner alone, and the next plan has its own. */
+/* Marks belong to one planner run; the next plan sets its own. */
 static void clear_marks(const Plan *plan) {
   for (uint32_t k = 0; k < plan->nodes.len; k++)
     if (plan->nodes.at[k]->node)

@@ -1,8 +1,8 @@
-/* tensor: plans of a function that is compiled, for `axon build`.
+/* Regions of a compiled function, for `axon build`.
  *
- * What is wanted at one place of the function is a region: it is planned and
- * put together as what runs at once is, but the sizes are no numbers yet
- * (tensor/extent.h), and its kernels are written and not run. */
+ * A region is the set of values that are needed at one place of the function.
+ * It is planned like a graph that runs immediately.  But its sizes are symbolic
+ * (tensor/extent.h), and its kernels are emitted, not run. */
 #ifndef AXON_PLAN_REGION_H
 #define AXON_PLAN_REGION_H
 
@@ -10,14 +10,13 @@
 
 typedef struct Region {
   uint32_t group_count, materialized_count;
-  FusionGroup *const *groups; /* in order: what runs at once */
-  Node **materialized;        /* their nodes, borrowed */
+  FusionGroup *const *groups; /* in order of execution */
+  Node **materialized;        /* the nodes of the groups, borrowed */
   struct Plan *plan;
 } Region;
 
-/* Of nodes that are not there yet.  May raise; region_release must run in any
- * case.
- */
+/* Plans nodes that have no data yet.  It may raise; the caller must call
+ * region_release in any case. */
 void region_plan(Region *r, Arena *arena, Graph *g, uint32_t count,
                  Node *const *roots);
 void region_release(Region *r);

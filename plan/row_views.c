@@ -1,10 +1,10 @@
-/* Rows of tensors, of a graph whose outline is taken.
+/* Row views: replaces a leaf of which only some rows are read.
  *
- * What reads of a tensor a few rows alone, at places that are numbers, as a
- * turn of a loop over rows or over batches of them does, reads a tensor of
- * these instead, which lies in the same memory, at places that are counted
- * from its first row.  So graphs have the same outline wherever the rows are,
- * and one plan does for all turns. */
+ * If a graph reads only a few rows of a tensor, at constant indices, it reads a
+ * view of these rows instead.  Their indices then count from the first row of
+ * the view.  An iteration of a loop over rows or batches is such a graph.  So
+ * all iterations have the same plan key, wherever the rows are, and share one
+ * plan. */
 #include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "tensor/node.h"
@@ -13,8 +13,8 @@ static bool is_int_constant(const BodyOp *c) {
   return c->kind == BODY_CONST && c->dtype == DT_I64;
 }
 
-/* The cell with the number that the index begins at, from where it goes on for
- * *count rows; UINT32_MAX: it is none of that. */
+/* Returns the op with the constant at which the index starts.  The index covers
+ * *count rows from there.  UINT32_MAX: it has another form. */
 static uint32_t find_start_op(const Node *n, uint32_t index, int64_t *count) {
   const BodyOp *c = &n->body_ops[index];
   *count = 1;
@@ -33,7 +33,7 @@ static uint32_t find_start_op(const Node *n, uint32_t index, int64_t *count) {
   return UINT32_MAX;
 }
 
-/* By one cell, and once? */
+/* True if the op has exactly one use. */
 static bool is_used_once(const Node *n, uint32_t op_index) {
   uint32_t uses = op_index == n->body_op_count - 1;
   for (uint32_t k = 0; k < n->body_op_count; k++)
@@ -66,7 +66,7 @@ bool row_view_match(const Graph *g, Node *n, uint32_t read_op,
          is_used_once(n, out->start_op) && is_used_once(n, index);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static Node *row_view_node(Graph *g, const Node *leaf, int64_t from,
                            int64_t count) {
   Tensor *t = tensor_row_view(leaf->data, from, count);
@@ -98,6 +98,6 @@ Node *row_view_substitute(Graph *g, Node *leaf, uint32_t count,
     ops[reads[k].read_op].node = node_retain(part);
     node_release(leaf);
   }
-  node_release(part); /* who reads it holds it */
+  node_release(part); /* its consumers hold it */
   return part;
 }

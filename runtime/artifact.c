@@ -1,10 +1,11 @@
-/* Finding and keeping artifacts; artifact_dir.c has the folder.
+/* Artifacts: compiled objects on disk, found by a hash of everything on which
+ * they depend.  artifact_dir.c manages the folder.
  *
- * A file is written under a name of its own and renamed, so that nobody ever
- * sees half of one; two processes that make the same one write the same bytes,
- * and the later rename wins.  Nothing is flushed to the disk: what a crash of
- * the machine cut off has no seal.  A file is read whole before it is used,
- * because mapping one that is too short would be a SIGBUS. */
+ * A file is written under a temporary name and renamed, so nobody sees half of
+ * a file.  Two processes that make the same artifact write equal bytes; the
+ * later rename wins.  Nothing is flushed to the disk: a file that a crash cut
+ * off has no valid trailer.  A file is read completely before its use, since
+ * mapping a file that is too short would cause SIGBUS. */
 #define _GNU_SOURCE
 #include "runtime/artifact_dir.h"
 #include "runtime/trusted_dir.h"
@@ -24,7 +25,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-typedef struct Trailer { /* behind the bytes */
+typedef struct Trailer { /* at the end of each file */
   char magic[8];
   uint64_t size;
   ArtifactKey key;
@@ -35,7 +36,7 @@ static const char magic[8] = "axon\1\r\n";
 
 #define DEFAULT_CACHE_LIMIT_BYTES ((uint64_t)512 << 20)
 
-/* Of this process: see count_event. */
+/* Counts of this process; see count_event. */
 static _Atomic uint64_t hit_count, miss_count, cached_bytes;
 static _Atomic pid_t counting_pid;
 
@@ -111,8 +112,8 @@ void artifact_stats_begin(void) {
   atomic_store(&counting_pid, getpid());
 }
 
-/* A child of fork has the counts of its parent, and lets them be, unless it
- * began its own. */
+/* A child of fork inherits the counts of its parent, and does not write them,
+ * unless it has started counts of its own. */
 __attribute__((destructor)) void artifact_stats_flush(void) {
   uint64_t found = atomic_load(&hit_count), made = atomic_load(&miss_count);
   char path[ARTIFACT_PATH_BYTES];
@@ -127,7 +128,7 @@ __attribute__((destructor)) void artifact_stats_flush(void) {
 
 /* ---- one file ---- */
 
-/* Reads all of it but the seal. */
+/* Hashes the file without its trailer. */
 static bool hash_file(int file, uint64_t size, uint64_t hash[2]) {
   char part[64 * 1024];
   XXH3_state_t state;
@@ -148,7 +149,8 @@ static bool hash_file(int file, uint64_t size, uint64_t hash[2]) {
   return true;
 }
 
-/* Whole, and put there by this user: no other may give us code to run. */
+/* The file must be complete, and must belong to this user: nobody else may
+ * provide code that we run. */
 static bool is_valid_file(int file, const ArtifactKey *key, size_t *size) {
   struct stat is;
   Trailer trailer;
@@ -190,7 +192,7 @@ bool artifact_lookup(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
   bool is_valid = exists && is_valid_file(out->fd, &key, &out->size) &&
                   lseek(out->fd, 0, SEEK_SET) == 0;
   if (is_valid) {
-    futimens(out->fd, NULL); /* used now: it goes last */
+    futimens(out->fd, NULL); /* marks it as used most recently */
     count_event(&hit_count);
   } else if (exists) {
     unlinkat(dir_fd, out->name, 0);
@@ -223,7 +225,7 @@ static bool write_with_trailer(int dir_fd, const char *name, ArtifactKey key,
   return close(file) == 0 && good;
 }
 
-/* The first look tells what others have kept; from then on it is counted. */
+/* The first call measures the folder.  Later calls count. */
 static void evict_if_full(int root_fd, uint64_t more, uint64_t limit) {
   uint64_t before = atomic_fetch_add(&cached_bytes, more);
   if (before && before + more <= limit)

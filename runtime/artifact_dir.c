@@ -1,4 +1,5 @@
-/* The folder of artifacts: found or made, private, bounded, shown. */
+/* The folder of artifacts: finds or creates it, keeps it private, limits its
+ * size, and reports its contents. */
 #define _GNU_SOURCE
 #include "runtime/artifact_dir.h"
 
@@ -17,14 +18,14 @@
 
 enum { KEY_HEX_DIGITS = 32, MIN_STALE_SECONDS = 3600 };
 
-/* ---- where it is ---- */
+/* ---- location ---- */
 
 static bool is_directory(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Its path; a home that is not there is not made. */
+/* Its path.  A home directory that does not exist is not created. */
 static bool cache_path(char path[ARTIFACT_PATH_BYTES], const char **why) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int len;
@@ -47,7 +48,7 @@ static bool cache_path(char path[ARTIFACT_PATH_BYTES], const char **why) {
   return false;
 }
 
-/* What cannot be trusted is told; what is not there is no news. */
+/* Warns about a folder that cannot be trusted, but not about a missing one. */
 static void warn_untrusted(const TrustFailure *out) {
   trust_failure_warn(
       out, "compiled kernels are not cached: other users could change them",
@@ -79,7 +80,7 @@ int artifact_dir_open_kind(int root_fd, const char *folder, bool create) {
   return -1;
 }
 
-/* ---- what is in it ---- */
+/* ---- contents ---- */
 
 static bool is_artifact(const char *name) {
   for (int k = 0; k < KEY_HEX_DIGITS; k++)
@@ -95,7 +96,7 @@ static bool is_temp_file(const char *name) {
 }
 
 typedef struct DirEntry {
-  int dir_fd; /* of its kind */
+  int dir_fd; /* folder of the kind */
   const char *kind, *name;
   struct stat info;
 } DirEntry;
@@ -123,7 +124,7 @@ static void visit_kind(int root_fd, const char *kind, Visit *visit, void *arg) {
     closedir(list);
 }
 
-/* All files of all kinds. */
+/* Visits all files of all kinds. */
 static void visit_all(int root_fd, Visit *visit, void *arg) {
   DIR *kinds =
       open_list(openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -139,14 +140,14 @@ static void visit_all(int root_fd, Visit *visit, void *arg) {
 typedef struct Entry {
   struct timespec last_use;
   uint64_t size;
-  char *path; /* in the folder of all kinds */
+  char *path; /* relative to the folder of all kinds */
 } Entry;
 
 typedef struct Entries {
   Entry *at;
   size_t count, cap;
   uint64_t bytes;
-  bool failed; /* for want of memory */
+  bool failed; /* there was no memory */
 } Entries;
 
 static bool grow(Entries *all) {
@@ -194,7 +195,8 @@ static int compare_last_use(const void *a, const void *b) {
   return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-/* To a good part below the limit, so that it is not reached again at once. */
+/* Evicts well below the limit, so that the limit is not reached again
+ * immediately. */
 static void evict_lru(int root_fd, Entries *all, uint64_t limit) {
   qsort(all->at, all->count, sizeof *all->at, compare_last_use);
   for (size_t k = 0; k < all->count && all->bytes > limit - limit / 8; k++)
@@ -202,7 +204,7 @@ static void evict_lru(int root_fd, Entries *all, uint64_t limit) {
       all->bytes -= all->at[k].size;
 }
 
-/* Held while one process removes: the others need not. */
+/* Only one process evicts at a time; others skip it. */
 static int lock_directory(int root_fd) {
   int file =
       openat(root_fd, "lock", O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -245,7 +247,7 @@ void artifact_dir_add_stats(int root_fd, uint64_t hits, uint64_t misses) {
   int file = open_counts(root_fd, O_CREAT | O_RDWR);
   if (file < 0)
     return;
-  int tries = 0; /* others hold it for microseconds */
+  int tries = 0; /* others hold the lock for microseconds */
   while (flock(file, LOCK_EX | LOCK_NB) != 0 && ++tries < 50)
     nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
   uint64_t f = 0, m = 0;
@@ -254,14 +256,14 @@ void artifact_dir_add_stats(int root_fd, uint64_t hits, uint64_t misses) {
   int len =
       snprintf(text, sizeof text, "%llu %llu\n", (unsigned long long)(f + hits),
                (unsigned long long)(m + misses));
-  ssize_t written = 0; /* where the disk is full the old counts stay */
+  ssize_t written = 0; /* if the disk is full, the old counts stay */
   if (tries < 50)
     written = pwrite(file, text, (size_t)len, 0);
   (void)written;
   close(file);
 }
 
-/* ---- shown, verified, cleared ---- */
+/* ---- report, verify, clear ---- */
 
 typedef struct WalkOptions {
   ArtifactStats *totals;
@@ -285,7 +287,7 @@ static void inspect_entry(void *arg, const DirEntry *file) {
         unlinkat(file->dir_fd, file->name, 0) != 0 && errno != ENOENT;
 }
 
-/* A folder that is not there yet is no reason. */
+/* A folder that does not exist yet is no error. */
 static int open_for_inspection(ArtifactStats *out) {
   const char *why = "";
   TrustFailure distrust;

@@ -1,14 +1,16 @@
-/* Memory for the elements of tensors.
+/* A caching allocator for the elements of tensors.
  *
- * Blocks that are given back are kept for a while and handed out again: the
- * system clears the pages of a new one, which costs as much as most kernels.
- * A loop over tensors of the same sizes so takes nothing from the system after
- * its first rounds.  Sizes are rounded up by at most an eighth, so that nearly
- * equal ones share blocks.  Large blocks are of huge pages, where the system
- * has them: the first walk over 64 MB takes 3 ms with, 14 ms without.
+ * Freed blocks are kept for a while and handed out again.  The system clears
+ * the pages of a new block, which costs as much as most kernels.  So a loop
+ * over tensors of equal sizes takes no memory from the system after its first
+ * iterations.
  *
- * Under the address sanitizer nothing is kept, so that a use of memory that
- * was given back is found. */
+ * Sizes are rounded up by at most an eighth, so that similar sizes share
+ * blocks.  Large blocks use huge pages, if the system has them: the first
+ * access to 64 MB takes 3 ms with huge pages, and 14 ms without.
+ *
+ * With the address sanitizer nothing is kept, so that it finds uses of freed
+ * memory. */
 #define _GNU_SOURCE
 #include "runtime/derived_cache.h"
 #include "runtime/internal.h"
@@ -31,17 +33,19 @@
 
 enum {
   ALIGN = 64,
-  MIN_CLASS_BITS = 6, /* aligned, malloc takes long even for these */
+  /* Log2 of the bytes of the smallest class.  Small blocks have a class, too,
+   * since aligned allocation is slow in malloc. */
+  MIN_CLASS_BITS = 6,
   SIZE_CLASS_COUNT = SIZE_CLASS_COUNT_UP_FROM(MIN_CLASS_BITS),
-  SEARCHED_LARGER_CLASSES =
-      2, /* classes above its own in which a block is looked for */
+  /* Larger classes in which a block is also searched. */
+  SEARCHED_LARGER_CLASSES = 2,
 };
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define MIN_CACHED_BYTES ((uint64_t)64 << 20)
 
-typedef struct FreeBlock {       /* at the beginning of a block that is kept */
-  struct FreeBlock *next, *prev; /* of its class */
-  struct FreeBlock *newer, *older; /* of all */
+typedef struct FreeBlock {         /* header of a free block */
+  struct FreeBlock *next, *prev;   /* list of its class */
+  struct FreeBlock *newer, *older; /* list of all free blocks, by time */
   size_t size;
 } FreeBlock;
 
@@ -50,8 +54,8 @@ static struct {
   pthread_mutex_t lock;
   FreeBlock *classes[SIZE_CLASS_COUNT];
   FreeBlock *newest, *oldest;
-  uint64_t kept, live, peak; /* bytes; peak: of live ones */
-  uint64_t fresh, reused;    /* blocks handed out */
+  uint64_t kept, live, peak; /* bytes; peak: of live blocks */
+  uint64_t fresh, reused;    /* numbers of blocks */
 } allocator = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- sizes ---- */
@@ -64,7 +68,7 @@ static size_t class_bytes(uint32_t class) {
   return size_class_bytes(class, MIN_CLASS_BITS);
 }
 
-/* ---- from the system and back to it ---- */
+/* ---- system memory ---- */
 
 static void *map_huge_pages(size_t size) {
   if (mem_should_fail())
@@ -78,7 +82,7 @@ static void *map_huge_pages(size_t size) {
   if (misalignment)
     munmap(at, misalignment);
   munmap(at + misalignment + size, all - misalignment - size);
-  madvise(at + misalignment, size, MADV_HUGEPAGE); /* or not */
+  madvise(at + misalignment, size, MADV_HUGEPAGE); /* it may fail */
   return at + misalignment;
 }
 
@@ -102,7 +106,7 @@ static void free_to_system(void *at, size_t size) {
     mem_free(at);
 }
 
-/* ---- what is kept: all with the lock ---- */
+/* ---- free lists; the caller holds the lock ---- */
 
 static void before_fork(void) {
   pthread_mutex_lock(&allocator.lock);
@@ -153,7 +157,8 @@ static void evict_oldest(uint64_t max_cached_bytes) {
   }
 }
 
-/* No more than was in use at once, and than a quarter of the memory. */
+/* Keeps at most as many bytes as were in use at once, and at most a quarter of
+ * the memory. */
 static uint64_t max_cached(void) {
   uint64_t max = memory_limit() / 4;
   if (allocator.peak < max)
@@ -170,7 +175,7 @@ static FreeBlock *find_block(size_t size) {
   return NULL;
 }
 
-/* Where memory is short what is kept goes before the system has to swap. */
+/* If memory is scarce, evicts free blocks before the system has to swap. */
 static void evict_for(size_t size) {
   uint64_t max = memory_limit() / 4 * 3, wanted = allocator.live + size;
   if (wanted + allocator.kept > max)
@@ -183,7 +188,7 @@ static void count_live(size_t size) {
     allocator.peak = allocator.live;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 static void *alloc_from_cache(size_t bytes, size_t *size) {
   lock();

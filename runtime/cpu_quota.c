@@ -1,4 +1,4 @@
-/* The text of it is part of what `axon build` writes, too. */
+/* The CPU quota.  `axon build` writes the included source, too. */
 #define _GNU_SOURCE
 #include "runtime/cpu_quota.h"
 

@@ -1,10 +1,12 @@
-/* .csv and .tsv: rows of numbers.  The separator is a tab, a semicolon or a
- * comma, whichever the first row has, in that order (.tsv: a tab); numbers may
- * be quoted; blank lines are skipped.
+/* .csv and .tsv files: rows of numbers.
  *
- * The file is scanned twice: for its rows, then for its numbers.  A number of
- * at most 19 digits with a small exponent is one exact product or quotient of
- * doubles (Clinger, PLDI 1990); the others go through strtod. */
+ * The separator is a tab, a semicolon or a comma: the first of these that the
+ * first row contains.  In .tsv files it is a tab.  Numbers may be quoted.
+ * Blank lines are skipped.
+ *
+ * The file is scanned twice: first for rows, then for numbers.  A number of at
+ * most 19 digits with a small exponent is one exact product or quotient of
+ * doubles (Clinger, PLDI 1990).  Other numbers use strtod. */
 #include "runtime/internal.h"
 
 #include <math.h>
@@ -15,7 +17,7 @@ typedef struct CsvReader {
   const InputFile *in;
   Fault *fault;
   const char *at, *end; /* the rest of the file */
-  const char *line_end; /* of the line that `at` is in */
+  const char *line_end; /* end of the line that contains `at` */
   int64_t line;         /* from 1 */
   char separator;
   bool at_first_row; /* at the first row */
@@ -28,7 +30,8 @@ static bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* At the next line that is not blank; false at the end of the file. */
+/* Moves to the next line that is not blank.  Returns false at the end of the
+ * file. */
 static bool next_line(CsvReader *s) {
   while (s->at < s->end) {
     const char *newline = memchr(s->at, '\n', (size_t)(s->end - s->at));
@@ -65,8 +68,8 @@ static void choose_separator(CsvReader *s) {
 }
 
 static CsvReader csv_open(const InputFile *in, char separator, Fault *fault) {
-  static const char byte_order_mark[] =
-      "\xef\xbb\xbf"; /* U+FEFF, "this is UTF-8" */
+  /* The byte order mark U+FEFF. */
+  static const char byte_order_mark[] = "\xef\xbb\xbf";
   CsvReader s = {.in = in, .fault = fault, .separator = separator};
   s.at = (const char *)in->bytes;
   s.end = s.at + in->size;
@@ -75,7 +78,7 @@ static CsvReader csv_open(const InputFile *in, char separator, Fault *fault) {
   return s;
 }
 
-/* Finds the extents and leaves `s` at the first row. */
+/* Finds the extents.  Afterwards `s` is at the first row. */
 static bool find_extents(CsvReader *s, const LoadOptions *options,
                          int64_t shape[2]) {
   if (options->skip_header && next_line(s)) {
@@ -114,9 +117,9 @@ enum { MAX_EXACT_POWER = 22, MAX_EXACT_DIGITS = 19, MAX_NUMBER_BYTES = 512 };
 typedef struct Field {
   const char *at, *end; /* without blanks and quotes */
   int64_t column;       /* from 1 */
-  bool is_integer;      /* of digits and a sign only */
-  bool is_negative;     /* the number is +-digits * 10^power, */
-  uint64_t digits;      /* where `count` digits fit in there */
+  bool is_integer;      /* only digits and a sign */
+  bool is_negative;     /* the number is +-digits * 10^power */
+  uint64_t digits;      /* digits that fit into `digits` */
   int digit_count, power;
 } Field;
 
@@ -144,7 +147,7 @@ static const char *read_exponent(Field *f, const char *p) {
   return p;
 }
 
-/* Whether the field is a decimal number. */
+/* True if the field is a decimal number. */
 static bool read_number(Field *f) {
   const char *p = f->at;
   f->is_negative = p < f->end && *p == '-';
@@ -192,8 +195,8 @@ static bool not_a_number_fault(const CsvReader *s, const Field *f) {
   return false;
 }
 
-/* Rounding to f32 after rounding to f64 is wrong only at ties of f32, which
- * have these low bits; subnormals have their ties elsewhere. */
+/* Rounding to f64 and then to f32 can be wrong only at ties of f32.  Normal
+ * ties have these low bits; subnormal numbers have ties elsewhere. */
 static bool is_f32_tie(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -292,7 +295,8 @@ static bool read_field(const CsvReader *s, Field *f, void *out) {
   return ok;
 }
 
-/* Most fields are a few digits and nothing else.  Returns where those end. */
+/* Fast path: most fields are a few digits only.  Returns the end of the
+ * field. */
 static const char *fast_path_field(const CsvReader *s, const char *p,
                                    void *out) {
   Scalar x = {.dtype = s->dtype};
@@ -332,7 +336,7 @@ static bool read_row(const CsvReader *s, int64_t columns, char *out,
   return true;
 }
 
-/* Without a tensor the rows are only checked. */
+/* If t is NULL, the rows are only checked. */
 static bool read_rows(CsvReader *s, int64_t columns, const Tensor *t) {
   char scratch[8];
   size_t element_bytes = t ? dtype_info[s->dtype].bytes : 0;
@@ -357,8 +361,8 @@ static Tensor *load_table(InputFile *in, char separator,
   s.dtype = options->dtype ? options->dtype : DT_F32;
   if (!find_extents(&s, options, shape))
     return NULL;
-  /* A number and what parts it from the next take two bytes.  Where the file
-   * is too short for its shape, some row must be: nothing is allocated. */
+  /* A number and its separator take at least two bytes.  If the file is too
+   * short for its shape, some row is wrong, and nothing is allocated. */
   if (__builtin_mul_overflow(shape[0], shape[1], &count) ||
       (uint64_t)count > in->size / 2 + 1) {
     if (read_rows(&s, shape[1], NULL))
@@ -401,7 +405,7 @@ static bool save_table(OutputFile *out, const Tensor *t, char separator,
       scalar_print(b, x);
     buffer_putc(b, (i + 1) % columns ? separator : '\n');
     if (b->len >= FLUSH_BYTES || i + 1 == t->count) {
-      interrupt_poll(); /* file_save tidies up */
+      interrupt_poll(); /* file_save cleans up */
       fwrite(b->text, 1, b->len, out->file);
       b->len = 0;
     }

@@ -1,10 +1,12 @@
-/* Operations whose result's shape depends on data. */
+/* Operations whose result shape depends on data. */
 #include "runtime/runtime.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_ELEMENTS = 64 }; /* elements that a loop without a test handles */
+enum {
+  BLOCK_ELEMENTS = 64
+}; /* elements that a loop without bounds check handles */
 
 static int64_t count_true(const uint8_t *flags, int64_t n) {
   int64_t count = 0, i = 0;
@@ -26,7 +28,8 @@ Tensor *tensor_nonzero(const Tensor *x, Fault *fault) {
   if (!t)
     return NULL;
   int64_t *to = t->data;
-  /* No branch predicts the flags, so the next place is always written. */
+  /* The next position is always written, since a branch on the flags would be
+   * mispredicted. */
   for (; k + BLOCK_ELEMENTS <= count; i += BLOCK_ELEMENTS)
     for (int64_t j = 0; j < BLOCK_ELEMENTS; j++) {
       to[k] = i + j;
@@ -39,7 +42,7 @@ Tensor *tensor_nonzero(const Tensor *x, Fault *fault) {
   return t;
 }
 
-/* NaN equals NaN, and 0 equals -0: as sorting orders them. */
+/* NaN equals NaN and 0 equals -0, as in sorting. */
 static bool differs_from_previous(const Tensor *x, int64_t i) {
   if (i == 0)
     return true;

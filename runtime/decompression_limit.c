@@ -1,4 +1,4 @@
-/* How much a file may unpack to, and sizes as settings say them. */
+/* Limits how many bytes a file may unpack to.  Parses sizes in settings. */
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* A picture of one colour, and a mask that is zero nearly everywhere, are
- * packed a thousand to one, as bombs are: so small ones of those are let
- * through, and large ones are asked about.  Weights and photographs are packed
- * four to one at best. */
+/* Images of one color, and masks that are almost all zero, are compressed a
+ * thousand to one, like decompression bombs.  So only small files may have such
+ * a ratio; large ones are refused by default.  Weights and photographs are
+ * compressed four to one at best. */
 enum { MAX_TRUSTED_RATIO = 64, HEADER_MEMORY_FACTOR = 16 };
 #define DEFAULT_FILE_LIMIT_BYTES ((uint64_t)512 << 20)
 
@@ -55,7 +55,7 @@ bool file_check_env(Fault *fault) {
   return false;
 }
 
-/* What is enough is a power of two: "2G". */
+/* The suggested limit is a power of two: "2G". */
 static bool refuse(const InputFile *in, Fault *fault, const char *what,
                    uint64_t size, uint64_t limit, uint64_t wanted) {
   char size_text[32], limit_text[32];

@@ -1,5 +1,5 @@
-/* Forms of tensors that are kept: hung on tensors, and in one list of all that
- * have data, by when they were used last. */
+/* The cache of derived data.  Derived data hang on their tensors, and are in
+ * one list, ordered by their last use. */
 #include "runtime/derived_cache.h"
 #include "runtime/internal.h"
 
@@ -7,14 +7,14 @@
 #include <string.h>
 
 struct DerivedData {
-  struct DerivedData *next;          /* of the tensor */
-  struct DerivedData *newer, *older; /* of all that have data */
+  struct DerivedData *next;          /* next one of the same tensor */
+  struct DerivedData *newer, *older; /* list of all entries with data */
   ArtifactKey key;
-  void *data; /* NULL: it was wanted, but is not there */
+  void *data; /* NULL: a miss is recorded, but there are no data */
   size_t bytes, alloc_bytes;
-  uint64_t last_use; /* when it was wanted last */
-  uint32_t pins;     /* at this moment */
-  bool detached;     /* from its tensor: the last user frees it */
+  uint64_t last_use; /* time of the last request */
+  uint32_t pins;     /* current users */
+  bool detached;     /* removed from its tensor; the last user frees it */
 };
 
 static struct {
@@ -28,7 +28,7 @@ static struct {
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .limit = UINT64_MAX};
 
-/* ---- the lock: no other one is taken under it ---- */
+/* ---- the lock; no other lock is taken under it ---- */
 
 static void before_fork(void) {
   pthread_mutex_lock(&cache.lock);
@@ -51,7 +51,7 @@ static void unlock(void) {
   pthread_mutex_unlock(&cache.lock);
 }
 
-/* ---- the list of all: with the lock ---- */
+/* ---- the list; the caller holds the lock ---- */
 
 static void unlink_entry(DerivedData *k) {
   *(k->newer ? &k->newer->older : &cache.newest) = k->older;
@@ -65,7 +65,7 @@ static void link_entry(DerivedData *k) {
   cache.newest = k;
 }
 
-/* ---- what is to be freed without the lock ---- */
+/* ---- blocks to free after the lock is released ---- */
 
 typedef struct FreedBlock {
   struct FreedBlock *next;
@@ -91,7 +91,8 @@ static void evict_data(DerivedData *k, FreedBlock **freed) {
   k->data = NULL;
 }
 
-/* Those not used since then, until all others take so many bytes at most. */
+/* Evicts entries that were last used before last_wanted, until all others take
+ * at most max_bytes. */
 static bool evict_until(uint64_t max_bytes, uint64_t last_wanted,
                         FreedBlock **freed) {
   for (DerivedData *k = cache.oldest, *newer;
@@ -105,7 +106,7 @@ static bool evict_until(uint64_t max_bytes, uint64_t last_wanted,
   return cache.counts.bytes <= max_bytes;
 }
 
-/* ---- one tensor's: with the lock ---- */
+/* ---- entries of one tensor; the caller holds the lock ---- */
 
 static DerivedData *find_entry(const Tensor *t, const ArtifactKey *key) {
   DerivedData *k = t->derived;
@@ -114,11 +115,11 @@ static DerivedData *find_entry(const Tensor *t, const ArtifactKey *key) {
   return k;
 }
 
-/* Forms of one tensor that were wanted, and are not there: as many as a loop
- * over parts of it may want in turn, but not one of each place in it. */
+/* Recorded misses per tensor.  Enough for a loop over the parts of a tensor,
+ * but not for one part at each position. */
 enum { MAX_MISSES_PER_TENSOR = 1024 };
 
-/* Where there are so many, the first of them is as if it had not been. */
+/* Drops the oldest miss of a tensor that has too many. */
 static void forget_oldest_miss(Tensor *t) {
   DerivedData **first = NULL;
   uint32_t count = 0;
@@ -148,7 +149,7 @@ static uint64_t effective_limit(void) {
   return cache.limit == UINT64_MAX ? memory_limit() / 4 : cache.limit;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 typedef enum LookupResult {
   LOOKUP_HIT,
@@ -156,7 +157,7 @@ typedef enum LookupResult {
   LOOKUP_BUILD
 } LookupResult;
 
-/* k: with a user more, unless there is none. */
+/* Unless there is no entry, k gets one more user. */
 static LookupResult lookup(Tensor *t, const ArtifactKey *key, size_t bytes,
                            DerivedData **k, uint64_t *last_wanted) {
   LookupResult found = LOOKUP_MISS;
@@ -184,7 +185,7 @@ static LookupResult lookup(Tensor *t, const ArtifactKey *key, size_t bytes,
   return found;
 }
 
-/* Where another thread has made it meanwhile, that one is as good. */
+/* If another thread has stored the data meanwhile, its data are used. */
 static bool insert_data(DerivedData *k, void *data, size_t bytes,
                         size_t alloc_bytes, uint64_t last_wanted,
                         FreedBlock **freed) {
@@ -206,7 +207,7 @@ static bool insert_data(DerivedData *k, void *data, size_t bytes,
   return inserted;
 }
 
-/* Is there room for it, or will there be? */
+/* True if the data fit into the limit, perhaps after evictions. */
 static bool fits_in_limit(size_t bytes, uint64_t last_wanted) {
   lock();
   uint64_t free = effective_limit() > cache.counts.bytes
@@ -239,7 +240,8 @@ ArtifactKey derived_cache_key_at(ArtifactKey key, int64_t from) {
   return key;
 }
 
-/* Forms of a part are kept with the whole, as those of elements in there. */
+/* Derived data of a view are kept with its base, for the elements of the
+ * view. */
 DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
                                    size_t bytes, DeriveFunction *derive,
                                    void *context) {

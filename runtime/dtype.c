@@ -1,4 +1,4 @@
-/* Element types: conversions, exact to the bit, and their shortest text. */
+/* Element types: bit-exact conversions, and shortest decimal text. */
 #include "runtime/internal.h"
 
 #include <fenv.h>
@@ -25,17 +25,17 @@ Dtype dtype_by_name(const char *name) {
   return DT_NONE;
 }
 
-/* ---- floats of 16 bits ----
- * A format is told by the bits of its fraction; its exponent takes the rest:
- * 10 for f16, 7 for bf16. */
+/* ---- 16-bit floats ---- */
 
+/* A format is given by the number of its fraction bits: 10 for f16, 7 for bf16.
+ * The exponent has the other bits. */
 enum { F16_MANTISSA_BITS = 10, BF16_MANTISSA_BITS = 7, F64_MANTISSA_BITS = 52 };
 
 static int exponent_bias(int mantissa_bits) {
   return (1 << (14 - mantissa_bits)) - 1;
 }
 
-/* Rounds once, from all 53 bits: going through float would round twice. */
+/* Rounds once, from all 53 bits.  Going through float would round twice. */
 static uint16_t round_to_half(double x, int mantissa_bits) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -45,16 +45,16 @@ static uint16_t round_to_half(double x, int mantissa_bits) {
   int exponent = (int)(bits >> F64_MANTISSA_BITS & 0x7ff);
   uint64_t mantissa = bits & (((uint64_t)1 << F64_MANTISSA_BITS) - 1);
   int shift = F64_MANTISSA_BITS - mantissa_bits;
-  if (exponent == 0x7ff) { /* a NaN is made quiet and keeps its payload */
+  if (exponent == 0x7ff) { /* a NaN becomes quiet and keeps its payload */
     uint32_t payload =
         (uint32_t)(mantissa >> shift) | 1u << (mantissa_bits - 1);
     return (uint16_t)(sign | infinity | (mantissa ? payload : 0));
   }
-  if (exponent == 0) /* zero, or far below the least subnormal */
+  if (exponent == 0) /* zero, or far below the smallest subnormal number */
     return (uint16_t)sign;
   mantissa |= (uint64_t)1 << F64_MANTISSA_BITS;
   exponent += exponent_bias(mantissa_bits) - 1023;
-  if (exponent <= 0) { /* becomes a subnormal: more bits are rounded off */
+  if (exponent <= 0) { /* becomes subnormal: more bits are rounded off */
     shift += 1 - exponent;
     exponent = 1;
   }
@@ -63,7 +63,7 @@ static uint16_t round_to_half(double x, int mantissa_bits) {
   uint64_t rounded = mantissa >> shift, half = (uint64_t)1 << (shift - 1);
   uint64_t discarded_bits = mantissa & (2 * half - 1);
   rounded += discarded_bits > half || (discarded_bits == half && (rounded & 1));
-  /* The hidden bit of `kept`, and a carry, add to the exponent. */
+  /* The hidden bit of `kept`, and a carry, are added to the exponent. */
   uint64_t all = ((uint64_t)(exponent - 1) << mantissa_bits) + rounded;
   return (uint16_t)(sign | (all < infinity ? (uint32_t)all : infinity));
 }
@@ -146,8 +146,8 @@ static int64_t saturate(Dtype to, double x) {
   return x >= (double)max ? max : (int64_t)x;
 }
 
-/* Rounded once: a 64-bit integer need not fit a double, so on the way to a
- * narrower float the bits that do not fit are kept as one sticky bit. */
+/* Rounds once.  A 64-bit integer may not fit into a double.  On the way to a
+ * narrower float, the bits that do not fit are kept as one sticky bit. */
 static double int_to_float(Dtype to, int64_t i) {
   uint64_t magnitude = i < 0 ? -(uint64_t)i : (uint64_t)i;
   if (to == DT_F64 || magnitude >> 53 == 0)
@@ -256,8 +256,8 @@ void scalar_store(Scalar x, void *at) {
 
 /* ---- text ---- */
 
-/* Whether a double that is off by less than its last bit may round to another
- * number of the dtype than the one it stands for: next to a tie. */
+/* True if x is next to a tie of the dtype.  Then a double that is off by less
+ * than its last bit may round to a different number than the exact value. */
 static bool is_near_tie(Dtype dtype, double x) {
   if (dtype == DT_F64 || x == 0 || !isfinite(x))
     return false;
@@ -265,8 +265,8 @@ static bool is_near_tie(Dtype dtype, double x) {
          dtype_round(dtype, nextafter(x, -INFINITY));
 }
 
-/* strtod rounds to a double, and rounding again can go wrong.  Rounded to the
- * neighbour whose last bit is odd ("round to odd"), it cannot. */
+/* strtod rounds to a double, and a second rounding can be wrong.  "Round to
+ * odd" in the first step makes the second step correct. */
 double dtype_parse(Dtype dtype, const char *text, char **end) {
   double x = strtod(text, end);
   if (is_near_tie(dtype, x)) {
@@ -278,14 +278,14 @@ double dtype_parse(Dtype dtype, const char *text, char **end) {
     fesetround(rounding_mode);
     uint64_t bits;
     memcpy(&bits, &rounded_down, sizeof bits);
-    x = bits & 1 ? rounded_down
-                 : rounded_up; /* equal where the text is exact */
+    /* Equal if the text is exact. */
+    x = bits & 1 ? rounded_down : rounded_up;
   }
   return dtype_round(dtype, x);
 }
 
-/* Decimal digits that a normal number always keeps, and as many as always tell
- * two numbers apart. */
+/* Decimal digits that always survive a round trip through a normal number, and
+ * the number of digits that always distinguish two numbers. */
 static int float_dig(Dtype dtype) {
   return dtype == DT_F16 ? 3 : dtype == DT_BF16 ? 2 : dtype == DT_F32 ? 6 : 15;
 }
@@ -301,24 +301,26 @@ static bool is_power_of_two(double x) {
   return frexp(x, &exponent) == 0.5;
 }
 
-/* x > 0 as "d.ddde+xx" of n digits; does it read back? */
+/* Formats x > 0 as "d.ddde+xx" with n digits.  Returns true if it reads back as
+ * x. */
 static bool round_trips_with_digits(Dtype dtype, double x, int n,
                                     char text[40]) {
   snprintf(text, 40, "%.*e", n - 1, x);
   if (dtype_parse(dtype, text, NULL) == x)
     return true;
-  if (!is_power_of_two(x)) /* the numbers below it lie closer than above, */
+  /* Numbers below a power of two are closer than above.  So the nearest text
+   * need not be the best. */
+  if (!is_power_of_two(x))
     return false;
-  int rounding_mode =
-      fegetround(); /* so the nearest text need not be the best */
+  int rounding_mode = fegetround();
   fesetround(FE_UPWARD);
   snprintf(text, 40, "%.*e", n - 1, x);
   fesetround(rounding_mode);
   return dtype_parse(dtype, text, NULL) == x;
 }
 
-/* Where as many digits as a number always keeps tell it, the zeros at their end
- * can go; otherwise it takes more.  Subnormals keep fewer. */
+/* If float_dig digits suffice, trailing zeros are dropped.  Otherwise more
+ * digits are needed.  Subnormal numbers keep fewer digits. */
 int shortest_digits(Dtype dtype, double x, char digits[20], int *exponent) {
   char text[40];
   int n = x < min_normal(dtype) ? 1 : float_dig(dtype);

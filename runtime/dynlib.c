@@ -1,5 +1,5 @@
-/* Libraries that only some files need are loaded when the first such file is
- * met, so that starting up does not pay for them. */
+/* Loads a library when it is first needed, so that program start does not pay
+ * for it. */
 #include "runtime/internal.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ static bool load(const DynLib *library) {
   size_t count = 0;
   while (library->symbols[count])
     count++;
-  /* From the last to the first: the first being there says that all are. */
+  /* From the last to the first: if the first is set, all are set. */
   for (size_t i = count; i-- > 0;) {
     void *function = dlsym(handle, library->symbols[i]);
     if (!function) {

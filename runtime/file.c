@@ -1,5 +1,5 @@
-/* What all file formats share: reading a file's bytes, replacing a file
- * safely, choosing among the tensors of a file, and the table of formats. */
+/* Common parts of all file formats: reads the bytes of a file, replaces files
+ * safely, selects tensors of a file, and has the table of formats. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include "runtime/replace.h"
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Smaller files are copied: a mapped one changes under the program when
- * someone writes to it, which is an error.  Larger ones are worth it. */
+/* Smaller files are copied.  A mapped file changes when another program writes
+ * to it, which is an error; only larger files are worth that. */
 enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
 
 static const FileFormat *const formats[] = {
@@ -154,7 +154,7 @@ void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
   }
 }
 
-/* What is small is not worth a file that stays in memory. */
+/* Small data are copied, so that the file need not stay in memory. */
 enum { ALIGN = 64, STAYS_LEAST = 64 * 1024 };
 
 static bool may_stay(const InputFile *in, size_t offset,
@@ -213,7 +213,7 @@ void names_free(EntryNames *names) {
   *names = (EntryNames){0};
 }
 
-/* "a, b, c, ..." */
+/* Formats "a, b, c, ...". */
 static void names_list(const EntryNames *names, char *out, size_t size) {
   size_t len = 0;
   const char *name = names->text;
@@ -274,8 +274,8 @@ static bool check_no_name(const FileFormat *format, const InputFile *in,
   return false;
 }
 
-/* What was read of a file that changed meanwhile is not used, nor is what was
- * said of it. */
+/* If a file changed while it was read, its data and its errors are
+ * discarded. */
 static bool is_whole(const InputFile *in, Fault *fault) {
   return !in->mapped || mapped_check(in->mapped, fault);
 }
@@ -387,7 +387,7 @@ static bool output_open(OutputFile *out, Replacement *r, Fault *fault) {
   return false;
 }
 
-/* Elements that were read of a file which has changed are not to be kept. */
+/* Tensors whose mapped file has changed must not be saved. */
 static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
   for (uint32_t i = 0; i < count; i++)
     if (!tensor_check(tensors[i], fault))
@@ -397,7 +397,7 @@ static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
 
 static bool commit_file(OutputFile *out, Replacement *r, Fault *fault) {
   bool ok = !ferror(out->file);
-  int error = ok ? 0 : errno ? errno : EIO; /* of the write that failed */
+  int error = ok ? 0 : errno ? errno : EIO; /* errno of the failed write */
   if (fclose(out->file) != 0) {
     ok = false;
     error = errno;
@@ -449,7 +449,7 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
     return false;
   }
   static const char *const default_names[] = {
-      "arr_0"}; /* as numpy.savez does */
+      "arr_0"}; /* the default name of numpy.savez */
   if (!names && format->list_names && count == 1)
     names = default_names;
   return output_open(&out, &r, fault) &&

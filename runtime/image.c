@@ -1,9 +1,10 @@
-/* Pictures: PNG through libpng, PGM and PPM by hand, as u8[h, w, c] with the
- * channels of the file: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
+/* Image files: PNG through libpng; PGM and PPM by hand.  A tensor is u8[h, w,
+ * c] with the channels of the file: 1 gray, 2 gray and alpha, 3 color, 4 color
+ * and alpha.
  *
- * The numbers are those of the file: no gamma or colour profile is applied.
- * What has another depth is scaled, so that the brightest is 255 and the rest
- * nearest: 16 bits, and 1, 2 and 4 bits.  Palettes become colours. */
+ * The values are those of the file; gamma and color profiles are not applied.
+ * Other depths (16, 1, 2, 4 bits) are scaled so that the brightest value is
+ * 255, and rounded.  Palettes are converted to colors. */
 #include "runtime/internal.h"
 
 #include <png.h>
@@ -47,7 +48,7 @@ enum { MAX_DEFLATE_RATIO = 1032, MAX_SIDE_PIXELS = 1000000 };
 /* ---- reading PNG ---- */
 
 typedef struct PngReader {
-  jmp_buf failed; /* where libpng's errors go */
+  jmp_buf failed; /* target of errors in libpng */
   const InputFile *in;
   Fault *fault;
   size_t offset; /* in the file */
@@ -78,7 +79,8 @@ static void on_read(png_structp png, png_bytep to, size_t size) {
   p->offset += size;
 }
 
-/* The pixels as the file has them must fit in what its bytes can inflate to. */
+/* The decoded pixels must not be larger than what the bytes of the file can
+ * inflate to. */
 static bool check_decoded_size(const PngReader *p, png_uint_32 width,
                                png_uint_32 height, int depth) {
   uint64_t bits =
@@ -130,16 +132,16 @@ static bool read_png_data(PngReader *p) {
   return true;
 }
 
-/* Kept apart from what it calls, so that no variable lives across longjmp. */
+/* A separate function, so that no variable lives across longjmp. */
 static bool decode_png(PngReader *p, bool data) {
   if (setjmp(p->failed))
     return false;
   return read_png_header(p) && (!data || read_png_data(p));
 }
 
-/* Only what makes the pixels is read.  The rest would take memory: texts that
- * inflate to a thousand times their size, and what a chunk says its length is,
- * which cannot be more than the file has. */
+/* Reads only chunks with pixels.  Other chunks could take much memory: texts
+ * inflate to a thousand times their size, and the stated length of a chunk may
+ * exceed the file. */
 static void limit_png_chunks(const PngReader *p) {
   lib.png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
   lib.png_set_chunk_malloc_max(p->png, p->in->size);
@@ -191,7 +193,7 @@ static Tensor *png_load(InputFile *in, const LoadOptions *options,
 
 /* ---- writing PNG ---- */
 
-/* u8[h, w] or u8[h, w, c] with least <= c <= most; returns c, 0 for a fault. */
+/* u8[h, w] or u8[h, w, c] with a valid c.  Returns c; 0 after a fault. */
 static int64_t channels_of(const OutputFile *out, const Tensor *t,
                            int64_t min_channels, int64_t max_channels,
                            Fault *fault) {
@@ -285,8 +287,8 @@ static bool png_save(OutputFile *out, uint32_t count, const char *const *names,
 typedef struct PnmReader {
   const InputFile *in;
   size_t offset;
-  bool is_text;   /* P2, P3: numbers as text */
-  int64_t maxval; /* the brightest number */
+  bool is_text;   /* P2 and P3: numbers are text */
+  int64_t maxval; /* the brightest value */
   TensorHeader header;
 } PnmReader;
 
@@ -294,7 +296,7 @@ static bool is_space(uint8_t c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A number after space and comments; -1 where there is none. */
+/* Reads a number after space and comments; -1 if there is none. */
 static int64_t pnm_number(PnmReader *p) {
   const uint8_t *b = p->in->bytes;
   size_t size = p->in->size;
@@ -342,7 +344,7 @@ static bool pnm_read_header(PnmReader *p, const InputFile *in, Fault *fault) {
   return true;
 }
 
-/* The next sample, in big-endian bytes or as text; -1 where there is none. */
+/* Reads the next sample, as big-endian bytes or text; -1 if there is none. */
 static int64_t pnm_sample(PnmReader *p) {
   if (p->is_text)
     return pnm_number(p);

@@ -95,7 +95,7 @@ static void set_up(void) {
   sigaction(SIGBUS, &now, NULL);
 }
 
-/* ---- the list ---- */
+/* ---- the list of mapped files ---- */
 
 static Mapped *take_entry(void) {
   Mapped *m = atomic_load(&all);
@@ -154,14 +154,14 @@ Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
 void mapped_close(Mapped *m) {
   pthread_mutex_lock(&lock);
   uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
-  atomic_store(&m->end, 0); /* others may be mapped there from now on */
+  atomic_store(&m->end, 0); /* other files may be mapped there from now on */
   munmap((void *)begin, end - begin);
   let_go(m);
   atomic_fetch_sub(&live, 1);
   pthread_mutex_unlock(&lock);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 bool mapped_any(void) {
   return atomic_load_explicit(&live, memory_order_relaxed) != 0;

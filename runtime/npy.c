@@ -1,7 +1,7 @@
-/* .npy: one array of NumPy, versions 1.0 to 3.0 of the format
- * (numpy.org/doc/stable/reference/generated/numpy.lib.format.html): a magic
- * string, the length of a header, the header (a Python dictionary), the data.
- * Nothing is ever unpickled. */
+/* .npy files: one NumPy array, format versions 1.0 to 3.0
+ * (numpy.org/doc/stable/reference/generated/numpy.lib.format.html).  A file has
+ * a magic string, the length of a header, the header (a Python dictionary), and
+ * the data.  Nothing is unpickled. */
 #include "runtime/internal.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static const struct {
   char kind;
   uint8_t bytes;
   Dtype dtype;         /* DT_NONE: Axon has no such type */
-  const char *nearest; /* that it can be converted to */
+  const char *nearest; /* the type to which it can be converted */
 } descr_table[] = {
     {'b', 1, DT_BOOL, NULL},       {'u', 1, DT_U8, NULL},
     {'i', 1, DT_I8, NULL},         {'i', 4, DT_I32, NULL},
@@ -56,7 +56,7 @@ static bool peek(HeaderParser *r, char c) {
   return r->at < r->end && *r->at == c;
 }
 
-/* 'text'; no escapes, as NumPy writes none. */
+/* Reads 'text' without escapes; NumPy writes none. */
 static bool read_string(HeaderParser *r, char *out, size_t size) {
   skip_space(r);
   if (r->at == r->end || (*r->at != '\'' && *r->at != '"'))
@@ -72,7 +72,7 @@ static bool read_string(HeaderParser *r, char *out, size_t size) {
   return accept(r, (char[]){quote, 0});
 }
 
-/* A Python 2 long ends in L. */
+/* A long of Python 2 ends in L. */
 static bool read_extent(HeaderParser *r, int64_t *out) {
   skip_space(r);
   const char *start = r->at;
@@ -120,7 +120,7 @@ static bool unsupported_dtype_fault(const InputFile *in, Fault *fault,
   return false;
 }
 
-/* "<f4": byte order, kind, bytes */
+/* Reads "<f4": byte order, kind, bytes. */
 static bool read_descr(HeaderParser *r, const InputFile *in, NpyHeader *h,
                        Fault *fault) {
   char descr[64];
@@ -207,7 +207,7 @@ bool npy_is_native_layout(const NpyHeader *h) {
          h->header.dtype != DT_BOOL;
 }
 
-/* Fortran's order: the first index moves fastest. */
+/* Fortran order: the first index varies fastest. */
 static void copy_from_fortran_order(Tensor *out, const char *data,
                                     const NpyHeader *h) {
   size_t size = dtype_info[h->header.dtype].bytes;

@@ -1,6 +1,6 @@
-/* .npz: a zip archive of .npy files, as numpy.savez writes it, through libzip.
- * What an entry claims to hold is checked against what its compressed bytes
- * can hold at all before anything is allocated. */
+/* .npz files: a zip archive of .npy files, as written by numpy.savez, through
+ * libzip.  Before anything is allocated, the stated size of an entry is checked
+ * against what its compressed bytes can hold. */
 #include "runtime/internal.h"
 
 #include <string.h>
@@ -33,9 +33,9 @@ static DYNLIB_TABLE(FUNCTIONS) lib;
 static const DynLib libzip = DYNLIB("libzip.so.4", "libzip4", FUNCTIONS, lib);
 
 enum {
-  MAX_DEFLATE_RATIO = 1032, /* times: no deflated byte holds more */
-  MAX_PREFIX_BYTES =
-      68 * 1024, /* holds the longest header that npy_parse takes */
+  MAX_DEFLATE_RATIO = 1032, /* bytes per deflated byte, at most */
+  /* Bytes; larger than the longest header that npy_parse accepts. */
+  MAX_PREFIX_BYTES = 68 * 1024,
   MAX_NAME_BYTES = 256,
   DOS_DATE_1980 = 1 << 5 | 1,
 };
@@ -89,7 +89,7 @@ static bool find_entry(const InputFile *in, zip_t *zip,
   return ok;
 }
 
-/* What the entry says that it holds, unpacked and as it is. */
+/* Checks the stated sizes of an entry, compressed and decompressed. */
 static bool check_entry_size(const InputFile *in, zip_t *zip,
                              uint32_t entry_index, size_t *size,
                              size_t *compressed_bytes, Fault *fault) {
@@ -132,7 +132,7 @@ static size_t read_up_to(zip_file_t *file, void *to, size_t size) {
 typedef struct ZipEntry {
   zip_t *zip;
   zip_file_t *file;
-  InputFile prefix; /* the first bytes: the header, and perhaps data */
+  InputFile prefix; /* the first bytes: the header, perhaps with data */
   NpyHeader npy;
   size_t bytes, compressed_bytes; /* of the .npy file */
 } ZipEntry;
@@ -171,7 +171,7 @@ static bool entry_open(ZipEntry *e, InputFile *in, const LoadOptions *options,
                                e->bytes - e->npy.data_offset, fault);
 }
 
-/* The byte behind the end is asked for: there libzip compares checksums. */
+/* Reads one byte beyond the end, since libzip compares checksums there. */
 static bool read_data(ZipEntry *e, const InputFile *in, char *to,
                       Fault *fault) {
   size_t size = e->bytes - e->npy.data_offset;
@@ -240,7 +240,7 @@ static bool npz_names(InputFile *in, EntryNames *names, Fault *fault) {
   return ok;
 }
 
-/* ---- writing: stored, as numpy.savez does ---- */
+/* ---- writing: stored, not compressed, as in numpy.savez ---- */
 
 typedef struct ZipMember { /* must live until the archive is closed */
   char header[MAX_NPY_HEADER_BYTES];

@@ -1,15 +1,15 @@
-/* Random numbers that depend on a key and an index only, so that every backend
- * computes the same ones in any order.
+/* Counter-based random numbers: a number depends only on a key and an index.
+ * So every backend computes the same numbers, in any order.
  *
- * A key is 128 bits.  Its first word is the key of Philox4x32-10, its second
- * the upper half of the counter; the lower half numbers the blocks of four
- * 32-bit words that a stream consists of.  Blocks with the top bit of that half
- * set are kept for prng_key_split, so children never meet their parent's
- * stream.
+ * A key has 128 bits.  Its first word is the key of Philox4x32-10.  Its second
+ * word is the upper half of the counter.  The lower half of the counter numbers
+ * the blocks of a stream; a block has four 32-bit words.  Blocks whose lower
+ * half has the top bit set are reserved for prng_key_split, so child streams
+ * never overlap the parent stream.
  *
- * Normal numbers use only + - * / and sqrt, which IEEE 754 fixes to the bit (no
- * libm): compiled without contraction to fused multiply-adds, a backend that
- * does the same steps in double gets the same bits. */
+ * Normal numbers use only + - * / and sqrt, which IEEE 754 defines to the bit,
+ * and no libm.  A backend that does the same steps in double, without
+ * contraction to fused multiply-adds, gets the same bits. */
 #include "runtime/internal.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ uint64_t prng_bits64(PrngKey key, uint64_t index) {
                    : (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Blocks side by side: compilers make vectors of these loops. */
+/* Blocks side by side, so that compilers vectorize these loops. */
 void prng_batch64(PrngKey key, uint64_t block_index,
                   uint64_t to[PRNG_BATCH_WORDS]) {
   enum { N = PRNG_BATCH_WORDS / 2 };
@@ -101,8 +101,8 @@ void prng_batch64(PrngKey key, uint64_t block_index,
   }
 }
 
-/* As many bits as the fraction holds, so every value is equally likely and 1
- * is never reached by rounding. */
+/* Uses as many bits as the fraction has.  So all values are equally likely, and
+ * rounding never gives 1. */
 double prng_uniform(PrngKey key, uint64_t index, Dtype dtype) {
   if (dtype == DT_F64)
     return (double)(prng_bits64(key, index) >> 11) * 0x1p-53;
@@ -114,8 +114,8 @@ double prng_uniform(PrngKey key, uint64_t index, Dtype dtype) {
   return (bits >> 8) * 0x1p-24;
 }
 
-/* -log(p) for 0 < p < 1 to about 1e-16: p = m * 2^e with m near 1, and
- * log m = 2 atanh((m - 1) / (m + 1)) as a series. */
+/* -log(p) for 0 < p < 1, accurate to about 1e-16.  p = m * 2^e with m near 1,
+ * and log m = 2 atanh((m - 1) / (m + 1)) as a series. */
 static double neg_log(double p) {
   uint64_t bits;
   memcpy(&bits, &p, sizeof bits);
@@ -140,8 +140,8 @@ static double horner(const double at[8], double x) {
   return sum;
 }
 
-/* The inverse of the normal distribution, to about 1e-16: Wichura, Algorithm
- * AS 241 (PPND16), Applied Statistics 37 (1988), pages 477 to 484. */
+/* The inverse of the normal distribution, accurate to about 1e-16: Wichura,
+ * Algorithm AS 241 (PPND16), Applied Statistics 37 (1988), pages 477 to 484. */
 static double normal_quantile(double p) {
   static const double a[8] = {
       3.3871328727963666080e0,  1.3314166789178437745e+2,

@@ -1,9 +1,9 @@
-/* Made, locked, removed; and what others left.
+/* Temporary directories: created, locked, removed.  Abandoned directories of
+ * other processes are removed, too.
  *
- * flock is of the open file: a child of fork that goes on with a folder holds
- * the lock after its parent has ended, and no other number, as that of a
- * process, has to be asked about, which means little from one container to the
- * next. */
+ * flock belongs to the open file.  So a child of fork that continues to use a
+ * directory holds the lock after its parent has ended.  A process number would
+ * not do, since it means little in another container. */
 #define _GNU_SOURCE
 #include "runtime/temp_dir.h"
 
@@ -21,15 +21,15 @@
 
 enum {
   RANDOM_LETTERS = 6, /* of mkdtemp */
-  MIN_STALE_SECONDS =
-      60, /* for who made one to lock it, and for its compiler */
-  MAX_SCANNED_NAMES = 20000, /* names that are looked at */
+  /* Seconds for the creator to lock it, and for its compiler. */
+  MIN_STALE_SECONDS = 60,
+  MAX_SCANNED_NAMES = 20000, /* directory entries that a sweep reads */
 };
 
 static const char prefix[] = "axon-", persistent_prefix[] = "axon-kept-";
 static const char *const kinds[] = {"job-", "build-"};
 
-/* ---- what others left ---- */
+/* ---- abandoned directories ---- */
 
 static bool is_temp_dir_name(const char *name) {
   if (strncmp(name, prefix, sizeof prefix - 1) != 0)
@@ -77,7 +77,7 @@ static void sweep_entry(int base, const char *name) {
   close(dir_fd);
 }
 
-/* Once in a process, and beside the start of a compiler that takes longer. */
+/* Runs once per process, while a compiler starts, which takes longer. */
 static void sweep_abandoned(int base) {
   static atomic_flag done = ATOMIC_FLAG_INIT;
   if (atomic_flag_test_and_set(&done))
@@ -94,7 +94,7 @@ static void sweep_abandoned(int base) {
     closedir(list);
 }
 
-/* ---- one ---- */
+/* ---- one directory ---- */
 
 static bool create_in(TempDir *out, const char *base, const char *kind) {
   int len = snprintf(out->path, sizeof out->path, "%s/%s%s%sXXXXXX", base,

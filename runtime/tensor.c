@@ -10,7 +10,7 @@ enum { ALIGN = 64 };
 
 /* ---- faults ---- */
 
-/* Text from a file may be quoted in a message: no byte of it may steer the
+/* A message may quote text from a file.  No byte of it may control the
  * terminal. */
 static void make_printable(char *text) {
   size_t len = strlen(text), done = 0;
@@ -19,7 +19,7 @@ static void make_printable(char *text) {
   for (unsigned char *p = (unsigned char *)text; *p; p++)
     if (*p < ' ' || *p == 0x7f)
       *p = '?';
-    else if (*p == 0xc2 && p[1] < 0xa0) /* U+0080 to U+009F steer it too */
+    else if (*p == 0xc2 && p[1] < 0xa0) /* U+0080 to U+009F control it, too */
       p[0] = p[1] = '?';
 }
 
@@ -48,8 +48,8 @@ void fault_set_help(Fault *fault, const char *format, ...) {
 
 /* ---- sizes ---- */
 
-/* Zero extents do not hide an overflow of the others: strides are computed
- * from those too. */
+/* An extent of zero does not hide an overflow of the others, since strides are
+ * computed from those. */
 bool shape_count_and_bytes(Dtype dtype, uint32_t rank, const int64_t *shape,
                            int64_t *count, size_t *bytes) {
   int64_t product = dtype_info[dtype].bytes ? dtype_info[dtype].bytes : 1;

@@ -1,10 +1,10 @@
-/* Tensors as text, in columns, as NumPy prints them: one number format for the
- * whole tensor, long axes cut to their ends.
+/* Prints tensors in columns, as NumPy does: one number format for the whole
+ * tensor, and only the edges of long axes.
  *
- * Floats get as many decimals as tell the numbers shown, at most 4 behind the
- * point and 8 digits in all, or 4 digits of the largest where that is below 1;
- * an exponent where the largest is 1e8 or more or below 1e-4, or where some
- * number would turn into 0.0. */
+ * Floats get as many decimals as needed to distinguish the printed numbers: at
+ * most 4 decimals and 8 digits in total, or 4 digits of the largest number if
+ * that is below 1.  They get an exponent if the largest number is at least 1e8
+ * or below 1e-4, or if some number would print as 0.0. */
 #include "runtime/internal.h"
 
 #include <math.h>
@@ -15,11 +15,12 @@ enum { EDGE_ITEMS = 3, MAX_DECIMALS = 4, MAX_DIGITS = 8, MAX_CELL_BYTES = 400 };
 typedef struct TensorPrinter {
   Buffer *out;
   const Tensor *t;
-  bool summarize;   /* axes longer than 2 * EDGE are cut */
-  int line_width;   /* of the text */
-  int start_column; /* where it begins: further lines are indented as far */
+  bool summarize;   /* axes longer than 2 * EDGE are abbreviated */
+  int line_width;   /* columns of the text */
+  int start_column; /* column of the text's start; other lines are indented to
+                       it */
   int cell_width;   /* width of one number */
-  int decimals;     /* behind the point; -1 where not a float */
+  int decimals;     /* digits after the point; -1 for integers */
   bool scientific;  /* floats as 1.25e-7 */
   int64_t strides[MAX_RANK];
 } TensorPrinter;
@@ -28,8 +29,8 @@ static bool is_summarized(const TensorPrinter *p, uint32_t axis) {
   return p->summarize && p->t->shape[axis] > 2 * EDGE_ITEMS;
 }
 
-/* The next index along an axis that is shown; the jump over the middle is from
- * EDGE - 1 to n - EDGE. */
+/* The next printed index along an axis.  The middle is skipped: from EDGE - 1
+ * to n - EDGE. */
 static int64_t next_shown_index(const TensorPrinter *p, uint32_t axis,
                                 int64_t i) {
   if (is_summarized(p, axis) && i == EDGE_ITEMS - 1)
@@ -49,12 +50,13 @@ static void for_each_shown(const TensorPrinter *p, uint32_t axis,
     for_each_shown(p, axis + 1, offset + i * p->strides[axis], visit, user);
 }
 
-/* ---- choosing the format ---- */
+/* ---- choice of the format ---- */
 
-typedef struct NumberStats { /* of the numbers shown */
-  double max_abs, min_abs;   /* sizes, of the finite ones that are not 0 */
-  int decimals;              /* that tell them all, without an exponent */
-  int digits;                /* significant digits that tell them all */
+typedef struct NumberStats { /* of the printed numbers */
+  double max_abs, min_abs;   /* of the finite numbers other than 0 */
+  int decimals; /* digits after the point that distinguish all, without an
+                   exponent */
+  int digits;   /* significant digits that distinguish all */
 } NumberStats;
 
 static void collect_stats(void *user, Scalar x) {
@@ -98,7 +100,7 @@ static void choose_format(TensorPrinter *p, const NumberStats *s) {
 
 /* ---- numbers ---- */
 
-/* "1.2500e-07" loses what our literals do not need: "1.2500e-7". */
+/* Drops what our literals do not need: "1.2500e-07" becomes "1.2500e-7". */
 static int exponent_text(char *out, size_t size, int decimals, double x) {
   snprintf(out, size, "%.*e", decimals, x);
   char *e = strchr(out, 'e');
@@ -142,7 +144,7 @@ static void spaces(Buffer *out, int n) {
     buffer_putc(out, ' ');
 }
 
-/* The last axis: numbers, wrapped at the width. */
+/* The last axis: numbers, wrapped at the line width. */
 static void print_row(const TensorPrinter *p, int64_t offset) {
   uint32_t axis = p->t->rank - 1;
   int64_t n = p->t->shape[axis];
@@ -176,7 +178,7 @@ static void print_row(const TensorPrinter *p, int64_t offset) {
   }
 }
 
-/* Blocks of rank r are kept apart by r - 1 line ends. */
+/* Separates blocks of rank r by r - 1 line breaks. */
 static void put_block_break(const TensorPrinter *p, uint32_t axis) {
   for (uint32_t i = axis + 1; i < p->t->rank; i++)
     buffer_putc(p->out, '\n');

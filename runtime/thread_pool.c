@@ -1,13 +1,14 @@
-/* Each thread of the pool has a state, by which it is given a job and tells
- * that it is done.  It waits for the next one by looking at the state for a
- * while, and then asleep: to wake a thread costs tens of microseconds, which
- * is more than many kernels.  A caller that has done all pieces itself takes
- * the job back from those who have not begun, and so never waits for one to
- * wake.
+/* The thread pool: threads that run the chunks of a parallel loop.
  *
- * The system may wake a thread on the core that its caller is busy on, and
- * leave it there for milliseconds (measured in a virtual machine).  So one that
- * slept is kept off the cores that others of this job are on. */
+ * Each worker has a state, which hands it a job and reports the end of the job.
+ * A worker waits by polling its state for a while, then it sleeps: waking a
+ * thread costs tens of microseconds, more than many kernels.  If the caller has
+ * finished all chunks itself, it takes the job back from workers that have not
+ * begun.  So it never waits for a worker to wake.
+ *
+ * The system may wake a thread on the core of its caller, and leave it there
+ * for milliseconds (measured in a virtual machine).  So a worker that slept is
+ * kept off the cores that other threads of the job use. */
 #define _GNU_SOURCE
 #include "runtime/thread_pool.h"
 
@@ -25,11 +26,14 @@
 
 enum {
   CACHE_LINE_BYTES = 64,
-  SPIN_NS = 500 * 1000, /* of looking; between two kernels of a program there is
-                           less, planning included, and a virtual core that
-                           went to sleep may take a millisecond to come back */
-  SPINS_PER_CLOCK_READ = 32, /* between two looks at the clock */
-  BURST_NS = 200 * 1000,     /* after one small job, the next is one of many */
+  /* Nanoseconds of polling.  The time between two kernels of a program is
+   * shorter, planning included.  A virtual core that went to sleep may take a
+   * millisecond to come back. */
+  SPIN_NS = 500 * 1000,
+  SPINS_PER_CLOCK_READ = 32, /* polls between two readings of the clock */
+  /* Nanoseconds after a small job in which another one counts as part of a
+   * burst. */
+  BURST_NS = 200 * 1000,
 };
 
 typedef enum WorkerState {
@@ -39,12 +43,12 @@ typedef enum WorkerState {
 } WorkerState;
 
 typedef struct Worker {
-  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t
-      state;                       /* a State: what futexes wait for */
-  _Atomic uint32_t asleep;         /* the thread, for POSTED */
-  _Atomic uint32_t caller_waiting; /* its caller is asleep, for IDLE */
-  _Atomic int last_core;           /* where it was last seen */
-  _Atomic bool is_pinned;          /* it may not run everywhere now */
+  /* A WorkerState; futexes wait for it. */
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t state;
+  _Atomic uint32_t asleep; /* the worker is asleep and waits for POSTED */
+  _Atomic uint32_t caller_waiting; /* the caller is asleep and waits for IDLE */
+  _Atomic int last_core;           /* the core where it last ran */
+  _Atomic bool is_pinned;          /* its affinity is restricted now */
   _Atomic bool started;
   pthread_t thread;
 } Worker;
@@ -55,32 +59,32 @@ typedef enum LoopSchedule {
   SCHEDULE_STATIC_REVERSE
 } LoopSchedule;
 
-typedef struct Partition { /* of the units */
+typedef struct Partition { /* a range of iterations */
   _Alignas(CACHE_LINE_BYTES) _Atomic int64_t next;
-  int64_t first, last, end; /* where the first and the last piece begin */
+  int64_t first, last, end; /* starts of the first and the last chunk */
 } Partition;
 
 static struct {
   pthread_once_t once;
   int threads;
   int64_t spin_ns;
-  cpu_set_t cores;       /* that this process may use */
-  _Atomic int64_t asked; /* thread_pool_is_awake, when it was not */
-  _Atomic bool taken;    /* by a caller; guards all below */
+  cpu_set_t cores;       /* cores that this process may use */
+  _Atomic int64_t asked; /* when thread_pool_is_awake last found it asleep */
+  _Atomic bool taken;    /* a caller uses the pool; guards all fields below */
   int started;           /* workers[1 .. started] have threads */
   Worker workers[MAX_POOL_THREADS];
   Partition parts[MAX_POOL_THREADS];
-  /* the job */
+  /* the current job */
   ParallelBody *work;
   void *context;
   Flag *stop;
   int64_t grain;
   int part_count;
-  bool backward; /* the last piece of a part is taken first */
+  bool backward; /* the last chunk of a partition runs first */
   _Atomic int result;
 } pool = {.once = PTHREAD_ONCE_INIT};
 
-/* ---- how many ---- */
+/* ---- number of threads ---- */
 
 static int usable_cores(cpu_set_t *set) {
   CPU_ZERO(set);
@@ -95,7 +99,7 @@ static int usable_cores(cpu_set_t *set) {
   return count < 1 ? 1 : (int)count;
 }
 
-/* 0: it is not set; -1: it is no such number. */
+/* Returns 0 if it is not set, and -1 if it is invalid. */
 static int threads_from_env(void) {
   const char *wanted = getenv("AXON_THREADS");
   if (!wanted || !*wanted)
@@ -119,7 +123,7 @@ bool thread_pool_check_env(Fault *fault) {
   return false;
 }
 
-/* A child of fork has one thread: no job, and nobody to wait for. */
+/* A child of fork has one thread and no job. */
 static void after_fork(void) {
   pool.started = 0;
   for (int k = 0; k < MAX_POOL_THREADS; k++) {
@@ -129,8 +133,8 @@ static void after_fork(void) {
   atomic_store(&pool.taken, false);
 }
 
-/* To look for work where there are more threads than cores takes the core away
- * from who has some. */
+/* With more threads than cores, polling would take a core away from a thread
+ * that works. */
 static void set_up(void) {
   int wanted = threads_from_env(), cores = usable_cores(&pool.cores);
   pool.threads = wanted > 0 ? wanted : cores;
@@ -167,15 +171,15 @@ static int64_t now_ns(void) {
   return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
-/* ---- which core ---- */
+/* ---- affinity ---- */
 
-/* Marks the core that is the caller's, or a worker's, as taken. */
+/* Marks the core of the caller, or of a worker, as busy. */
 static void mark_core_busy(cpu_set_t *rest, int core) {
   if (core >= 0 && core < CPU_SETSIZE)
     CPU_CLR(core, rest);
 }
 
-/* Before a worker is woken: off the cores that are taken, if it was on one. */
+/* Called before a worker is woken: moves it off busy cores. */
 static void pin_to_free_cores(Worker *w, cpu_set_t *rest) {
   int core = atomic_load_explicit(&w->last_core, memory_order_relaxed);
   bool is_free = core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, rest);
@@ -190,13 +194,13 @@ static void record_core(Worker *w) {
   atomic_store_explicit(&w->last_core, sched_getcpu(), memory_order_relaxed);
 }
 
-/* Where it is now it may be moved from again. */
+/* Lets it run on all cores again. */
 static void unpin(Worker *w) {
   if (atomic_exchange(&w->is_pinned, false))
     sched_setaffinity(0, sizeof pool.cores, &pool.cores);
 }
 
-/* Looks for a while whether the state is another than `is`. */
+/* Polls for a while until the state differs from `is`. */
 static bool spin_while_state(const Worker *w, WorkerState is) {
   int64_t deadline = now_ns() + pool.spin_ns;
   do {
@@ -216,12 +220,12 @@ static void wait_for_job(Worker *w) {
     if (!spin_while_state(w, WORKER_IDLE)) {
       record_core(w);
       atomic_store(&w->asleep, 1);
-      futex_wait(&w->state,
-                 WORKER_IDLE); /* for this job, or to look for the next */
+      /* For this job, or to wait for the next. */
+      futex_wait(&w->state, WORKER_IDLE);
       atomic_store(&w->asleep, 0);
     }
     if (atomic_compare_exchange_strong(&w->state, &posted, WORKER_RUNNING))
-      return; /* else it was taken back */
+      return; /* otherwise the caller has taken the job back */
   }
 }
 
@@ -238,7 +242,8 @@ static void wait_until_done(Worker *w) {
   atomic_store(&w->caller_waiting, 0);
 }
 
-/* To a hot one it takes a store; to one that sleeps, two calls. */
+/* Posts to a polling worker with one store; waking a sleeping one takes two
+ * system calls. */
 static void post_job(Worker *w, cpu_set_t *rest) {
   if (atomic_load(&w->asleep))
     pin_to_free_cores(w, rest);
@@ -250,7 +255,7 @@ static void post_job(Worker *w, cpu_set_t *rest) {
     futex_wake(&w->state);
 }
 
-/* ---- working ---- */
+/* ---- running chunks ---- */
 
 static bool is_stopped(void) {
   return (pool.stop && flag_is_set(pool.stop)) ||
@@ -273,7 +278,7 @@ static void run_chunks(Partition *partition) {
   }
 }
 
-/* Its own part first. */
+/* Runs its own partition first, then steals from others. */
 static void run_partitions(int participant) {
   for (int k = 0; k < pool.part_count; k++)
     run_chunks(&pool.parts[(participant + k) % pool.part_count]);
@@ -292,8 +297,8 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* Signals are for the threads of the program, but for those that a thread
- * brings upon itself: blocked, they would end the process. */
+/* Workers block signals, which are for the threads of the program.  Synchronous
+ * signals stay unblocked: blocked, they would end the process. */
 static void start_threads(int wanted) {
   static const int own_signals[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
   if (pool.started >= wanted)
@@ -315,7 +320,7 @@ static void start_threads(int wanted) {
     atomic_store(&w->is_pinned, true);
     atomic_store(&w->last_core, -1);
     if (pthread_create(&w->thread, &attributes, thread_main, w))
-      break; /* fewer, then */
+      break; /* continue with fewer threads */
     pthread_setname_np(w->thread, "axon-pool");
     atomic_store(&w->started, true);
     pool.started++;
@@ -324,7 +329,7 @@ static void start_threads(int wanted) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Those that sleep look for work again, while the caller goes on. */
+/* Makes sleeping workers poll again, while the caller continues. */
 static void wake_workers(void) {
   if (atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
     return;
@@ -443,7 +448,8 @@ typedef struct Scratch {
 } Scratch;
 
 static _Thread_local Scratch scratch;
-static pthread_key_t scratch_key; /* so that a thread's goes with it */
+/* Frees the scratch memory when a thread ends. */
+static pthread_key_t scratch_key;
 static bool has_scratch_key;
 
 static void scratch_free(void *at) {

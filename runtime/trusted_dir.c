@@ -1,4 +1,5 @@
-/* Folders on the way to one, each looked at through its descriptor. */
+/* Checks a path for trust: each folder on the way is opened and checked through
+ * its descriptor. */
 #define _GNU_SOURCE
 #include "runtime/trusted_dir.h"
 
@@ -18,18 +19,19 @@ static const char other_owner[] = "it belongs to another user",
                   group_writable[] = "its group can write to it",
                   not_a_directory[] = "it is not a folder";
 
-/* ---- whom we trust ---- */
+/* ---- trusted users ---- */
 
-/* Where users are mapped, as in a container without the rights of root, root's
- * files seem to be somebody's.  Who owns "/" could change all we run. */
+/* If users are mapped, as in a container without root, files of root seem to
+ * belong to somebody else.  We trust the owner of "/", who could change all
+ * programs anyway. */
 static bool is_trusted_owner(uid_t user) {
   struct stat top;
   return user == geteuid() || user == 0 ||
          (stat("/", &top) == 0 && user == top.st_uid);
 }
 
-/* A user's own group, as many systems make one for each: of the same number,
- * and without other members. */
+/* A private group of the user, as many systems create: it has the number of the
+ * user and no other members. */
 static bool is_private_group(const struct stat *info) {
   char text[1024];
   struct group group, *found = NULL;
@@ -43,7 +45,7 @@ static bool is_private_group(const struct stat *info) {
   return true;
 }
 
-/* NULL: nobody else can change what is ours there. */
+/* Returns NULL if nobody else can change our files in the folder. */
 static const char *distrust_reason(const struct stat *info) {
   if (!S_ISDIR(info->st_mode))
     return not_a_directory;
@@ -56,14 +58,14 @@ static const char *distrust_reason(const struct stat *info) {
   return is_private_group(info) ? NULL : group_writable;
 }
 
-/* ---- the way ---- */
+/* ---- the path ---- */
 
 typedef struct PathWalk {
-  int dir_fd; /* of the folder that was reached (O_PATH) */
-  char remaining[TRUSTED_PATH_BYTES]; /* what is still to be gone */
+  int dir_fd;                         /* the folder reached so far (O_PATH) */
+  char remaining[TRUSTED_PATH_BYTES]; /* the rest of the path */
   int symlink_hops;
   bool create;
-  TrustFailure *out; /* its path is where we are */
+  TrustFailure *out; /* its path is that of dir_fd */
 } PathWalk;
 
 static bool fail(PathWalk *w, const char *why) {
@@ -73,7 +75,7 @@ static bool fail(PathWalk *w, const char *why) {
   return false;
 }
 
-/* The name goes behind the path, "..", takes the last one away. */
+/* Appends the name to the path; ".." removes the last name. */
 static bool append_component(PathWalk *w, const char *name) {
   char *path = w->out->path;
   size_t len = strlen(path);
@@ -106,7 +108,7 @@ static bool enter_root(PathWalk *w) {
   return enter_directory(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* What the link says comes before the rest. */
+/* The target of the link is put before the rest of the path. */
 static bool follow_symlink(PathWalk *w, int link, const struct stat *info) {
   char to[TRUSTED_PATH_BYTES];
   if (!is_trusted_owner(info->st_uid))
@@ -123,8 +125,8 @@ static bool follow_symlink(PathWalk *w, int link, const struct stat *info) {
   return to[0] != '/' || enter_root(w);
 }
 
-/* O_DIRECTORY makes what is mounted on demand be there; a link is no folder to
- * it. */
+/* O_DIRECTORY triggers automounts.  A symbolic link does not count as a
+ * folder. */
 static int open_component(const PathWalk *w, const char *name) {
   enum { HOW = O_PATH | O_NOFOLLOW | O_CLOEXEC };
   int file = openat(w->dir_fd, name, HOW | O_DIRECTORY);
@@ -154,7 +156,7 @@ static bool walk_component(PathWalk *w, const char *name) {
   return good;
 }
 
-/* Takes the next name off the rest; false: there is none. */
+/* Takes the next name off the rest.  Returns false if there is none. */
 static bool next_component(PathWalk *w, char name[TRUSTED_PATH_BYTES]) {
   const char *from = w->remaining + strspn(w->remaining, "/");
   size_t len = strcspn(from, "/");
@@ -191,9 +193,9 @@ int trusted_dir_open(const char *path, bool create, TrustFailure *out) {
   return dir_fd;
 }
 
-/* ---- one that is ours ---- */
+/* ---- the final folder ---- */
 
-/* Closes it, or makes sure that it is for this user alone. */
+/* Makes the folder accessible for this user only, or closes it. */
 static int restrict_to_owner(int dir_fd, const char **why) {
   struct stat info;
   if (fstat(dir_fd, &info) != 0)
@@ -231,7 +233,7 @@ int trusted_dir_open_private_at(int dir_fd, const char *name, bool create,
   return in < 0 ? -1 : restrict_to_owner(in, why);
 }
 
-/* ---- told ---- */
+/* ---- warnings ---- */
 
 void trust_failure_warn(const TrustFailure *why, const char *what,
                         const char *help) {
@@ -265,7 +267,8 @@ bool trust_replace(int dir_fd, const char *name, mode_t mode, const void *at,
   int size = snprintf(made, sizeof made, ".%s.%ld", name, (long)getpid());
   if (dir_fd < 0 || size >= TRUSTED_PATH_BYTES)
     return false;
-  unlinkat(dir_fd, made, 0); /* left by a process of this number */
+  /* Left by an earlier process with the same number. */
+  unlinkat(dir_fd, made, 0);
   int file =
       openat(dir_fd, made, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
   if (file < 0)

@@ -1,5 +1,5 @@
-/* Bodies under construction: cells on the stack of the constructor, moved into
- * the node in one allocation at the end. */
+/* Bodies under construction.  Ops are collected on the caller's stack, and
+ * moved into the node in one allocation at the end. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -25,7 +25,8 @@ void body_drop(BodyBuilder *b) {
   b->args = b->inline_args;
 }
 
-/* A bigger copy; the body is dropped before running out of memory is told. */
+/* Returns a larger copy of an array.  Without memory it drops the body, then
+ * raises. */
 static void *grow_copy(BodyBuilder *b, const void *old, size_t size,
                        size_t new_size) {
   void *copy = mem_try_alloc(new_size);
@@ -72,7 +73,7 @@ static BodyOp *append_op(BodyBuilder *b, BodyOpKind kind, Dtype dtype,
   *expr = (BodyOp){.kind = kind, .dtype = dtype, .arg_count = count};
   expr->args = b->args + b->arg_count;
   expr->span = b->span;
-  for (uint32_t k = 0; k < count; k++) /* few, mostly */
+  for (uint32_t k = 0; k < count; k++) /* linear search, since count is small */
     expr->args[k] = args[k];
   b->arg_count += count;
   return expr;
@@ -82,7 +83,7 @@ static uint32_t last_op(const BodyBuilder *b) {
   return b->op_count - 1;
 }
 
-/* ---- cells ---- */
+/* ---- body ops ---- */
 
 uint32_t body_const(BodyBuilder *b, Scalar x) {
   append_op(b, BODY_CONST, x.dtype, 0, NULL)->value = x;

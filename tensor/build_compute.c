@@ -1,5 +1,5 @@
-/* Constructors that compute: pointwise operations, reductions, choices, the
- * end of a `for`, and tensors made from sizes. */
+/* Constructors of nodes that compute: pointwise operations, reductions,
+ * selects, the end of a `for`, and tensors made from sizes. */
 #include "tensor/internal.h"
 
 #include <stdatomic.h>
@@ -25,8 +25,8 @@ Node *node_index(Graph *g, IndexVar *v) {
 
 /* ---- broadcasting ---- */
 
-/* Extends the form by the axes of x, aligned right; by[k] is the node that
- * decided own axis k. */
+/* Broadcasts the node spec with the axes of x, aligned at the right.  by[k] is
+ * the node that determined own axis k. */
 static bool broadcast_axes(Graph *g, NodeSpec *spec,
                            const Node *extent_source[MAX_RANK], const Node *x,
                            Fault *fault) {
@@ -72,8 +72,8 @@ static bool broadcast_spec(Graph *g, NodeSpec *spec, uint32_t count,
 
 /* ---- pointwise ---- */
 
-/* What an operation's scheme says: of which types its elements are, and
- * whether it is a test. */
+/* The scheme of an operation: the element types of its arguments, and whether
+ * it is a predicate. */
 typedef enum SchemeFlags {
   SCHEME_PARSED = 1,
   SCHEME_GIVES_BOOL = 2,
@@ -103,7 +103,7 @@ bool prim_gives_bool(PrimId op) {
   return scheme_flags(op) & SCHEME_GIVES_BOOL;
 }
 
-/* What the row's scheme wants of the element type. */
+/* True if the scheme of the row admits the element type. */
 static bool dtype_fits_scheme(PrimId op, Dtype t) {
   uint8_t w = scheme_flags(op);
   if (w & SCHEME_BOOLS)
@@ -142,7 +142,8 @@ static bool check_map_types(PrimId op, uint32_t count, Node *const *args,
 
 typedef enum FoldStatus { FOLD_NONE, FOLD_DONE, FOLD_FAULT } FoldStatus;
 
-/* What is computed of sizes is one, and a comparison that is decided, too. */
+/* If the operands are sizes, the result is a size, or a comparison that is
+ * decided. */
 static Node *fold_extent_op(Graph *g, Node *made) {
   int64_t extent;
   ExtentConstraint constraint;
@@ -176,7 +177,7 @@ static FoldStatus fold_constants(Graph *g, PrimId op, uint32_t count,
   ArithStatus status = scalar_apply(op, count, x, result, value);
   if (status == ARITH_OK)
     return FOLD_DONE;
-  if (g->guard) /* it may be that this is never run */
+  if (g->guard) /* this code may never run */
     return FOLD_NONE;
   fault_set_kind(fault, FAULT_ARITHMETIC, arith_message(status));
   return FOLD_FAULT;
@@ -210,7 +211,7 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
   return made && g->extent_table ? fold_extent_op(g, made) : made;
 }
 
-/* ---- choosing ---- */
+/* ---- selects ---- */
 
 static bool branches_same_shape(Graph *g, const Node *a, const Node *b,
                                 Fault *fault) {
@@ -386,7 +387,7 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
   return body_finish(&b, g, fault);
 }
 
-/* ---- from sizes ---- */
+/* ---- tensors made from sizes ---- */
 
 static bool shape_spec(Graph *g, NodeSpec *spec, uint32_t rank,
                        const int64_t *shape, uint32_t broadcast_mask,

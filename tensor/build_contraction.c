@@ -1,4 +1,4 @@
-/* Products summed over axes: @, dot, outer, einsum. */
+/* Contractions, sums of products over axes: @, dot, outer, einsum. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@ typedef struct Contraction {
   uint32_t count;
   Node *const *args;
   const uint8_t *const *labels;
-  uint64_t seen_labels[MAX_LABELS / 64]; /* which labels there are: the others'
-                                            places hold nothing */
+  /* Bit set of labels; the entries of other labels are undefined. */
+  uint64_t seen_labels[MAX_LABELS / 64];
   struct Label {
-    const Node *extent_source; /* the node that gave the extent */
+    const Node *extent_source; /* the node that determined the extent */
     int64_t extent;
     bool broadcast;
     uint8_t own_position, reduced_position; /* 1 + position, or 0 */
@@ -98,7 +98,7 @@ static bool contraction_spec(Contraction *c, NodeSpec *spec, uint32_t out_rank,
   return node_spec_add_free_of(spec, c->count, c->args, fault);
 }
 
-/* An argument at the axes that its labels stand for. */
+/* Reads an operand at the axes of its labels. */
 static uint32_t read_operand(BodyBuilder *b, const Contraction *c, uint32_t k) {
   Node *x = c->args[k];
   uint32_t own[MAX_RANK];
@@ -114,9 +114,9 @@ static uint32_t read_operand(BodyBuilder *b, const Contraction *c, uint32_t k) {
   return body_read(b, x, own);
 }
 
-/* ---- a part of the factors first ---- */
+/* ---- contraction order: some factors first ---- */
 
-/* Bit: of the axis of the form; they are numbered: own, reduced, free. */
+/* A bit set of axes of the node spec, numbered: own, reduced, free. */
 static uint64_t operand_axes(const Contraction *c, const NodeSpec *spec,
                              const Node *x, const uint8_t *labels) {
   uint64_t axes = 0;
@@ -165,7 +165,8 @@ static bool contains(uint32_t count, const uint8_t *labels, uint8_t label) {
   return false;
 }
 
-/* The labels of a product of some factors, but for those that are summed. */
+/* The labels of a product of some factors, without the labels that are
+ * summed. */
 static uint32_t intermediate_labels(const Contraction *c, const NodeSpec *spec,
                                     const ContractionStep *step,
                                     uint8_t *labels) {
@@ -243,7 +244,7 @@ Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
               MAX_RANK);
     return NULL;
   }
-  Contraction c; /* its table is large */
+  Contraction c; /* allocated here, since its table is large */
   c.count = count;
   c.args = args;
   c.labels = labels;
@@ -275,7 +276,7 @@ static bool check_matmul(Graph *g, const Node *a, const Node *b, Fault *fault) {
   return extent_require(g, EXTENT_EQ, k, l, fault);
 }
 
-/* Labels of @: the axes in front count from the right, then n, k, m. */
+/* Labels of @: batch axes count from the right; then n, k, m. */
 enum { MATMUL_N = MAX_RANK, MATMUL_K, MATMUL_M };
 
 static void batch_labels(uint32_t batch_rank, uint8_t *labels) {

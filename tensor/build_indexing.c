@@ -16,7 +16,7 @@ static bool check_index(Graph *g, const Node *x, uint32_t axis,
   if (!is_index_type(index, fault))
     return false;
   if (g->guard || (!node_known(index, &known) && !node_is_extent(index, &at)))
-    return true; /* what is not known here is checked when it runs */
+    return true; /* what is unknown here is checked at run time */
   if (node_known(index, &known))
     at = known.i;
   int64_t last = extent_sub_saturating(g, extent, 1);
@@ -66,15 +66,15 @@ static bool rank_fits(const NodeSpec *spec, uint32_t added, Fault *fault) {
   return false;
 }
 
-/* The axes that an item puts into the result; *axis: the axis of x that it
- * stands for, moved on. */
+/* Appends the axes of the result for one subscript.  *axis is the next axis of
+ * x; it is advanced. */
 static bool subscript_spec(Graph *g, NodeSpec *spec, const Node *x,
                            const Subscript *subscript, uint32_t *axis,
                            Fault *fault) {
   bool consumes_axis =
       subscript->kind == SUBSCRIPT_INDEX || subscript->kind == SUBSCRIPT_SLICE;
   if (consumes_axis && *axis == x->rank)
-    return true; /* too many: told by the count */
+    return true; /* too many subscripts: the caller reports it */
   switch (subscript->kind) {
   case SUBSCRIPT_INDEX: {
     const Node *index = subscript->index;

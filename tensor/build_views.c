@@ -1,5 +1,5 @@
-/* Constructors that compute nothing: other shapes and orders of the same
- * elements, as maps of indices. */
+/* Constructors of views: other shapes and orders of the same elements, as index
+ * maps. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool check_axis_number(const Graph *g, const Node *x, uint32_t axis,
   return false;
 }
 
-/* The form of x itself. */
+/* The node spec of x itself. */
 static NodeSpec spec_like(Node *x) {
   NodeSpec spec = {
       .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
@@ -36,13 +36,13 @@ static void resize_axis(NodeSpec *spec, uint32_t axis, int64_t extent) {
 
 /* ---- reshape ---- */
 
-/* Saturates. */
+/* Saturates on overflow. */
 static int64_t shape_product(Graph *g, uint32_t count, const int64_t *extents) {
   int64_t product;
   return extent_product(g, count, extents, &product) ? product : INT64_MAX;
 }
 
-/* The size of the axis that is to be solved for. */
+/* Solves for the extent of the axis -1. */
 static bool infer_axis(Graph *g, const Node *x, int64_t count, int64_t known,
                        int64_t *out, Fault *fault) {
   int64_t remainder = 0;
@@ -93,8 +93,9 @@ static bool infer_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,
   return extent_require(g, EXTENT_EQ, known, count, fault);
 }
 
-/* Axes in[i0..i1) of x and out[j0..j1) of the result hold the same elements;
- * the result's number of them, and from it the index of each axis of x. */
+/* Axes in[i0..i1) of x and out[j0..j1) of the result hold the same elements.
+ * Computes the linear index from the result axes, and from it the index of each
+ * axis of x. */
 static void reshape_group(BodyBuilder *b, const int64_t *in, uint32_t i0,
                           uint32_t i1, const int64_t *out, uint32_t j0,
                           uint32_t j1, uint32_t *own) {
@@ -116,7 +117,7 @@ static void reshape_group(BodyBuilder *b, const int64_t *in, uint32_t i0,
       continue;
     }
     own[i] = body_floor_div_int(b, linear_index, stride);
-    bool first = true; /* is this the slowest axis of the group? */
+    bool first = true; /* true if this is the outermost axis of the group */
     for (uint32_t k = i0; k < i; k++)
       first &= in[k] == 1;
     if (!first)
@@ -125,8 +126,8 @@ static void reshape_group(BodyBuilder *b, const int64_t *in, uint32_t i0,
   }
 }
 
-/* The next group: as few axes as hold the same elements.  Sizes that are no
- * numbers are told apart by their products alone. */
+/* Finds the next group: as few axes as possible that hold the same elements.
+ * Symbolic sizes are compared by their products only. */
 static void next_reshape_group(Graph *g, const Node *x, const NodeSpec *spec,
                                uint32_t *i, uint32_t *j) {
   uint32_t max_steps = x->rank - *i + spec->rank - *j;
@@ -424,10 +425,10 @@ Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault) {
   return body_finish(&b, g, fault);
 }
 
-/* ---- several into one ---- */
+/* ---- concatenation and stacking ---- */
 
-/* One of cells[low..high): that whose bounds hold `at`; piece k ends before
- * ends[k].  A tree of choices, so that many pieces stay quick. */
+/* Returns the piece of pieces[low..high) that contains index `at`; piece k ends
+ * before ends[k].  Emits a tree of selects, so that many pieces stay fast. */
 static uint32_t select_piece(BodyBuilder *b, uint32_t at,
                              const uint32_t *pieces, const int64_t *ends,
                              uint32_t low, uint32_t high) {
@@ -479,7 +480,7 @@ static uint32_t common_broadcast_mask(uint32_t count, Node *const *xs) {
   return broadcast_mask;
 }
 
-/* Scratch of `count` items that a raise or fault gives back. */
+/* Scratch memory for `count` pieces.  It is freed on a raise or fault. */
 typedef struct ConcatPieces {
   uint32_t *reads;
   int64_t *ends;
@@ -520,7 +521,7 @@ Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
   int64_t size = 0;
   for (uint32_t k = 0; k < count; k++) {
     if (!extent_add(g, size, node_own_extents(xs[k])[axis], &size))
-      size = INT64_MAX; /* storing it will be refused */
+      size = INT64_MAX; /* too large: materialization will fail */
     p.ends[k] = size;
   }
   spec.own_extents[axis] = size;
@@ -538,7 +539,7 @@ Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
   return n;
 }
 
-/* Scalars that are all known become data at once: [1, 2, 3]. */
+/* Known scalars become data immediately: [1, 2, 3]. */
 static Node *stack_constants(Graph *g, uint32_t count, Node *const *xs,
                              Fault *fault) {
   Scalar x;
@@ -601,7 +602,7 @@ Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault) {
   return n;
 }
 
-/* ---- another shape ---- */
+/* ---- broadcasting to a shape ---- */
 
 bool node_has_shape(const Node *x, const NodeShape *s) {
   bool same = x->free_count == s->free_count && x->rank == s->rank;

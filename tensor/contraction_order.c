@@ -1,14 +1,17 @@
-/* Sums of products of several factors: some of the factors are multiplied and
- * summed first, where what is left is less work.  v·B·w as written by a `for`
- * over both of its sums takes n² products for each element, and takes n when B
- * and v are done first: the best order of pairs of factors, greedily, by sums
- * that only some factors depend on (variable elimination; Smith and Gray,
- * opt_einsum, JOSS 2018). */
+/* Contraction order: multiplies and sums some factors of a product first, if
+ * that is less work.
+ *
+ * Example: v·B·w, as two nested sums of a `for`, takes n² products per element.
+ * It takes n products if B and v are contracted first.
+ *
+ * The order is greedy, over pairs of factors and over sums on which only some
+ * factors depend (variable elimination; Smith and Gray, opt_einsum, JOSS
+ * 2018). */
 #include "tensor/internal.h"
 
 #include <string.h>
 
-enum { UNKNOWN_EXTENT_HINT = 256 }; /* for one that is not known yet */
+enum { UNKNOWN_EXTENT_HINT = 256 }; /* hint for an unknown extent */
 
 double contraction_order_extent(const Graph *g, int64_t size) {
   return extent_is_static(g, size) ? (double)size : UNKNOWN_EXTENT_HINT;
@@ -39,7 +42,7 @@ static uint64_t operands_with_axis(const ContractionOperands *f,
   return factors;
 }
 
-/* Elements of all that is there now, as a measure of what memory may hold. */
+/* Number of elements of all operands; the limit for intermediates. */
 static double live_elements(const ContractionOperands *f) {
   uint64_t all_operands = (UINT64_C(1) << f->count) - 1;
   double n =
@@ -74,13 +77,13 @@ bool contraction_order_step(const ContractionOperands *f,
   return best->operands;
 }
 
-/* ---- of a `for` ---- */
+/* ---- sums in a `for` ---- */
 
-/* A product under a sum, as scalars of free indices. */
+/* A product under a sum.  Its factors are scalars of free indices. */
 typedef struct ScalarProduct {
   Node *factors[MAX_CONTRACTION_OPERANDS];
-  IndexVar *vars[MAX_RANK]; /* of the axes: those that the sum has of its own,
-                               then those that are free */
+  /* Indices of the axes: own axes of the sum, then free ones. */
+  IndexVar *vars[MAX_RANK];
   double extents[MAX_RANK];
   uint64_t factor_axes[MAX_CONTRACTION_OPERANDS];
   uint32_t factor_count, own_axes, axis_count;
@@ -95,7 +98,8 @@ static bool is_pending_pointwise(const Node *n) {
          !n->guard;
 }
 
-/* What was closed over, where each of its indices is an axis of its own. */
+/* Returns the scalar that was closed to x, if each of its indices is an axis of
+ * its own. */
 static Node *closed_scalar(const Node *x) {
   if (!is_pending_pointwise(x) || body_value(x)->kind != BODY_READ)
     return NULL;
@@ -133,7 +137,7 @@ static uint64_t factor_axis_set(const ScalarProduct *t, const Node *n) {
   return axes;
 }
 
-/* False: there are too many. */
+/* Returns false if there are too many factors. */
 static bool collect_factors(ScalarProduct *t, Node *n) {
   const BodyOp *c =
       is_pending_pointwise(n) && n->rank == 0 ? body_value(n) : NULL;
@@ -151,7 +155,7 @@ static bool collect_factors(ScalarProduct *t, Node *n) {
   return true;
 }
 
-/* The product of some factors and, where it is not NULL, of `more`. */
+/* The product of some factors, and of `more` unless it is NULL. */
 static Node *multiply_factors(Graph *g, const ScalarProduct *t,
                               uint64_t factor_set, Node *extra_factor,
                               Fault *fault) {
@@ -170,8 +174,8 @@ static Node *multiply_factors(Graph *g, const ScalarProduct *t,
   return product;
 }
 
-/* The sum over `summed`, own axes in front, of a scalar, as a node with the
- * axes `kept` as its own; takes x, which may be NULL. */
+/* The sum over `summed` of a scalar, as a node with `kept` as own axes.  Takes
+ * x, which may be NULL. */
 static Node *sum_over(Graph *g, const ScalarProduct *t, uint64_t kept,
                       uint64_t summed, Node *x, Fault *fault) {
   IndexVar *vars[MAX_RANK];
@@ -226,9 +230,9 @@ Node *sum_factorized(Graph *g, const Node *x, uint32_t first, uint32_t count,
                   f.summed_axes & ~s.summed_axes, product, fault);
 }
 
-/* ---- of 16 bits ---- */
+/* ---- sums of 16-bit products ---- */
 
-/* Does n read c's node as node_map does it: each axis by its own? */
+/* True if n reads the operand like node_map: each axis at its own index. */
 static bool is_broadcast_read(const Node *n, const BodyOp *c) {
   const Node *x = c->node;
   for (uint32_t k = 0; c->kind == BODY_READ && k < c->arg_count; k++) {
@@ -245,7 +249,7 @@ static bool is_broadcast_read(const Node *n, const BodyOp *c) {
   return c->kind == BODY_READ;
 }
 
-/* Is n a product of two nodes that it reads alike? */
+/* True if n is an elementwise product of two nodes. */
 static bool is_elementwise_product(const Node *n) {
   const BodyOp *c = is_pending_pointwise(n) ? body_value(n) : NULL;
   return c && c->kind == BODY_OP && c->op == PRIM_MUL &&
@@ -253,14 +257,15 @@ static bool is_elementwise_product(const Node *n) {
          is_broadcast_read(n, &n->body_ops[c->args[1]]);
 }
 
-typedef Node *volatile OwnedNodes[3]; /* what a trap has to let go of */
+typedef Node *volatile OwnedNodes[3]; /* released on a trap */
 
 static void release_owned(OwnedNodes owned) {
   for (uint32_t k = 0; k < 3; k++)
     node_release(owned[k]);
 }
 
-/* The product that n is, in f32; closed over vars where there are some. */
+/* The product n, computed in f32.  It is closed over vars unless this is
+ * NULL. */
 static Node *widened_product(Graph *g, const Node *n, uint32_t count,
                              IndexVar *const *vars, Fault *fault) {
   OwnedNodes owned = {NULL};

@@ -1,4 +1,5 @@
-/* Sizes that are not numbers: handles, what is known of them, requirements. */
+/* Symbolic extents: handles of size polynomials, assumptions about them, and
+ * requirements.  See extent.h. */
 #include "tensor/extent.h"
 #include "tensor/internal.h"
 
@@ -15,15 +16,15 @@ typedef enum ExtentOp {
   EXTENT_OP_MAX,
 } ExtentOp;
 
-typedef struct MemoizedOp { /* an operation that was done before */
+typedef struct MemoizedOp { /* a cached operation */
   int64_t x, y, result;
   ExtentOp op;
   bool used;
 } MemoizedOp;
 
-typedef struct MemoizedDecision { /* a test that was answered, */
+typedef struct MemoizedDecision { /* a cached decision */
   ExtentConstraint constraint;
-  uint64_t epoch; /* when this was sizes->epoch */
+  uint64_t epoch; /* value of ExtentTable.epoch at the decision */
   Verdict verdict;
   bool used;
 } MemoizedDecision;
@@ -33,10 +34,11 @@ enum {
   DECISION_CACHE_ENTRIES = 1024
 }; /* powers of two */
 
-typedef struct ScalarArg { /* a scalar argument that sizes are made of */
+/* A scalar argument from which sizes may be computed. */
+typedef struct ScalarArg {
   uint32_t arg;
   const char *name;
-  DimVar *var; /* NULL: none is */
+  DimVar *var; /* NULL: no size depends on it */
 } ScalarArg;
 
 typedef struct ExtentHint {
@@ -53,11 +55,11 @@ struct ExtentTable {
   Arena *arena;
   DimCtx *dims;
   Assumptions *assumptions;
-  uint64_t epoch;       /* another one wherever other facts hold */
-  VEC(Dim *) by_handle; /* by handle */
+  uint64_t epoch;       /* changes whenever the assumptions change */
+  VEC(Dim *) by_handle; /* indexed by handle */
   VEC(Requirement) requirements;
   VEC(ScalarArg) scalar_args;
-  VEC(ExtentHint) hints; /* where they are not the middling ones */
+  VEC(ExtentHint) hints; /* hints other than the default */
   VEC(ExtentAlias) aliases;
   MemoizedOp op_cache[OP_CACHE_ENTRIES];
   MemoizedDecision decision_cache[DECISION_CACHE_ENTRIES];
@@ -155,7 +157,7 @@ static bool both_static(const Graph *g, int64_t x, int64_t y) {
   return extent_is_static(g, x) && extent_is_static(g, y);
 }
 
-/* What is no handle by chance. */
+/* An arithmetic result must not be a handle by chance. */
 static bool is_not_handle(const Graph *g, int64_t x) {
   return !g->extent_table || x < FIRST_EXTENT_HANDLE;
 }
@@ -231,7 +233,7 @@ int64_t extent_sub_saturating(Graph *g, int64_t x, int64_t y) {
   return extent_sub(g, x, y, &out) ? out : INT64_MAX;
 }
 
-/* ---- what is known ---- */
+/* ---- assumptions and decisions ---- */
 
 static Verdict negate_verdict(Verdict v) {
   return v == ENTAILED       ? CONTRADICTED
@@ -369,7 +371,7 @@ bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out) {
   return true;
 }
 
-/* ---- texts ---- */
+/* ---- printing ---- */
 
 void extent_print(const Graph *g, Buffer *out, int64_t x) {
   if (extent_is_static(g, x))
@@ -390,7 +392,7 @@ ExtentText extent_text(const Graph *g, int64_t x) {
   return t;
 }
 
-/* ---- as C, and as numbers ---- */
+/* ---- C expressions and evaluation ---- */
 
 enum { MAX_STACK = 256 };
 
@@ -417,8 +419,8 @@ static const char *emit_op(Arena *arena, DimOpKind kind, const char *x,
   return NULL;
 }
 
-/* No value on the way is larger: what is subtracted adds, and to divide makes
- * nothing smaller. */
+/* A bound on all intermediate values: subtraction is replaced by addition, and
+ * division does not reduce the value. */
 static const char *magnitude_op(Arena *arena, DimOpKind kind, const char *x,
                                 const char *y) {
   if (kind == DOP_DIV)
@@ -536,7 +538,7 @@ bool extent_evaluate(const Graph *g, int64_t x,
   return dim_postfix_evaluate(ops, count, value, arg, out);
 }
 
-/* ---- what sizes may be like ---- */
+/* ---- hints ---- */
 
 static int64_t hinted_value(void *arg, const DimVar *v) {
   const ExtentTable *s = arg;

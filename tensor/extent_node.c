@@ -1,4 +1,4 @@
-/* Scalars of the graph as sizes, and sizes as scalars. */
+/* Conversions between scalar nodes of the graph and extents. */
 #include "tensor/internal.h"
 
 static bool op_extent(Graph *g, PrimId op, const int64_t *x, int64_t *out) {

@@ -1,13 +1,16 @@
-/* The condition that a node made under an `if` on indices has to record.
+/* Guards: the condition that a node under an `if` on indices records.
  *
- * g->guard may mention indices that the node does not.  The node is needed
- * wherever some value of those makes the guard true: what it records is `any`
- * of the guard over them.  Nothing weaker would do, for where it holds the
- * node may be run and stored: `if i > 0 && i + j > 2 then x.[j - 2] else 0`
- * must not read x at -1 because some i, not above 0, satisfies the rest. */
+ * g->guard may depend on indices that the node does not have.  The node is
+ * needed if the guard is true for some value of those.  So it records `any` of
+ * the guard over these indices.
+ *
+ * A weaker condition would be wrong, since the node may run and be stored
+ * wherever its guard is true.  Example: `if i > 0 && i + j > 2 then x.[j - 2]
+ * else 0` must not read x at -1 because some i, not above 0, satisfies the
+ * rest. */
 #include "tensor/internal.h"
 
-/* Bit k: index k of the guard is the node's too. */
+/* Bit k is set if index k of the guard is an index of the node. */
 static uint32_t shared_index_mask(const Node *guard, const NodeSpec *spec) {
   uint32_t shared_mask = 0;
   for (uint32_t k = 0; k < guard->free_count; k++)
@@ -24,7 +27,7 @@ static Node *project_guard(Graph *g, Node *guard, uint32_t shared_mask) {
       others[count++] = guard->free_vars[k];
   Fault fault = {0};
   Node *closed = node_close(g, guard, count, others, &fault);
-  if (!closed) /* too many axes: the guard is left out */
+  if (!closed) /* too many axes: no guard */
     return NULL;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
@@ -37,7 +40,7 @@ static Node *project_guard(Graph *g, Node *guard, uint32_t shared_mask) {
   return any;
 }
 
-/* The nodes made here are run everywhere. */
+/* The nodes created here run unconditionally. */
 static Node *unguarded_projection(Graph *g, Node *guard, uint32_t shared_mask) {
   g->guard = NULL;
   Trap trap;
@@ -51,7 +54,7 @@ static Node *unguarded_projection(Graph *g, Node *guard, uint32_t shared_mask) {
   return projection;
 }
 
-/* Neighbours in a program want the same parts. */
+/* Neighbouring nodes usually need the same projection. */
 static Node *cached_projection(Graph *g, Node *guard, uint32_t shared_mask) {
   for (uint32_t k = 0; k < MAX_CACHED_GUARDS; k++)
     if (g->guard_projections[k].guard == guard &&

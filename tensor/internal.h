@@ -1,4 +1,4 @@
-/* What the files of tensor/ share: node specs and bodies under construction. */
+/* Declarations shared by the files of tensor/: node specs and body builders. */
 #ifndef AXON_TENSOR_INTERNAL_H
 #define AXON_TENSOR_INTERNAL_H
 
@@ -8,8 +8,8 @@
 
 /* ---- node.c ---- */
 
-/* What a node is to be, before it is made: everything but its body.  Lives on
- * the stack and borrows what it points to. */
+/* Specification of a node before it is made: everything but its body.  It lives
+ * on the stack and borrows what it points to. */
 typedef struct NodeSpec {
   Dtype dtype;
   uint32_t free_count, rank, reduce_count, broadcast_mask;
@@ -18,37 +18,39 @@ typedef struct NodeSpec {
   int64_t own_extents[MAX_RANK], reduced_extents[MAX_RANK];
 } NodeSpec;
 
-/* Makes free the union of the free indices of the nodes, ascending. */
+/* Sets the free indices to the union of those of the nodes, ascending. */
 bool node_spec_add_free_of(NodeSpec *spec, uint32_t count, Node *const *nodes,
                            Fault *fault);
 void node_spec_add_free(NodeSpec *spec, IndexVar *v);
-/* The axis number of a free index in the form; UINT32_MAX: not there. */
+/* The axis number of a free index in the spec; UINT32_MAX if it has none. */
 uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v);
 
 Node *node_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 void node_add_pending(Graph *g, const Node *n);
 bool node_is_broadcast_axis(const Node *n, uint32_t axis);
-/* guard.c: what a node with these free indices has to record, or NULL; one
- * that is safe does without where the guard speaks of other indices too. */
+/* guard.c: the guard that a node with these free indices records, or NULL.  A
+ * speculatable node needs no guard that depends on other indices. */
 Node *guard_for(Graph *g, const NodeSpec *spec, bool safe);
-/* Records it in a new node, which it releases if that raises. */
+/* Sets the guard of a new node.  Releases the node if that raises. */
 void node_set_guard(Graph *g, Node *n, const NodeSpec *spec);
 
 /* ---- extent.c ---- */
 
-/* Adds r, which takes over its guard; false: the same one was there. */
+/* Adds r and takes its guard.  Returns false, and takes nothing, if r exists
+ * already. */
 bool extent_table_require(ExtentTable *table, Requirement r);
-/* The size that an integer argument is; false: it is not one of them. */
+/* Returns the size for an integer argument.  Returns false if it is not a
+ * registered argument. */
 bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out);
 
-/* n reads x. */
+/* Call this if n reads x. */
 static inline void node_propagate_flags(Node *n, const Node *x) {
   n->symbolic |= x->symbolic;
   n->loop_depth = x->loop_depth > n->loop_depth ? x->loop_depth : n->loop_depth;
 }
 
-/* "f32[3, 4]" in a buffer of the caller's */
+/* a type such as "f32[3, 4]", in a buffer of the caller */
 typedef struct TypeText {
   char text[400];
 } TypeText;
@@ -56,7 +58,7 @@ TypeText tensor_type_text(const Graph *g, Dtype dtype, uint32_t rank,
                           const int64_t *extents, uint32_t broadcast_mask);
 TypeText node_type_text(const Graph *g, const Node *n);
 
-/* ---- body_builder.c: a body under construction ---- */
+/* ---- body_builder.c ---- */
 
 enum { INLINE_BODY_OPS = 40, INLINE_BODY_ARGS = 160 };
 
@@ -67,39 +69,39 @@ typedef struct BodyBuilder {
   BodyOp *ops;
   uint32_t *args;
   uint32_t op_count, op_capacity, arg_count, arg_capacity;
-  uint32_t axis_ops[3 * MAX_RANK]; /* 1 + the cell of an axis, or 0 */
+  uint32_t axis_ops[3 * MAX_RANK]; /* 1 + the op of an axis, or 0 */
   BodyOp inline_ops[INLINE_BODY_OPS];
   uint32_t inline_args[INLINE_BODY_ARGS];
 } BodyBuilder;
 
-/* No reference is taken before body_finish: up to there a body can be dropped
- * by body_drop alone. */
+/* No references are taken before body_finish.  Until then body_drop suffices to
+ * drop a body. */
 void body_init(BodyBuilder *b, Graph *g, const NodeSpec *spec);
 void body_drop(BodyBuilder *b);
-/* The node; drops the body. */
+/* Returns the node.  Drops the body. */
 Node *body_finish(BodyBuilder *b, Graph *g, Fault *fault);
 
 uint32_t body_const(BodyBuilder *b, Scalar x);
-uint32_t body_int(BodyBuilder *b, int64_t x); /* or a size */
-uint32_t body_free_axis(BodyBuilder *b,
-                        uint32_t k); /* axis: the k-th free one */
+uint32_t body_int(BodyBuilder *b, int64_t x); /* x may be symbolic */
+/* Axis of the k-th free index. */
+uint32_t body_free_axis(BodyBuilder *b, uint32_t k);
 uint32_t body_own_axis(BodyBuilder *b, uint32_t k);
 uint32_t body_reduced_axis(BodyBuilder *b, uint32_t k);
 uint32_t body_op(BodyBuilder *b, PrimId op, Dtype result, uint32_t count,
                  const uint32_t *args);
 uint32_t body_op2(BodyBuilder *b, PrimId op, Dtype result, uint32_t x,
                   uint32_t y);
-/* i64 arithmetic with a size; nothing is made where nothing is to do */
+/* i64 arithmetic with a size.  Adds no op for x + 0, x * 1 and so on. */
 uint32_t body_add_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_mul_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_floor_div_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_floor_mod_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_select(BodyBuilder *b, uint32_t c, uint32_t x, uint32_t y);
 uint32_t body_convert(BodyBuilder *b, uint32_t x, Dtype to);
-/* args: one per own axis; free indices are found in the form.  A known scalar
- * becomes a constant. */
+/* Reads x at one index per own axis.  Free indices are looked up in the spec.
+ * A known scalar becomes a constant. */
 uint32_t body_read(BodyBuilder *b, Node *x, const uint32_t *own_indices);
-/* The same where free index v is to stand for another cell. */
+/* The same, but free index v is bound to an op. */
 typedef struct IndexBinding {
   const IndexVar *var;
   uint32_t value;
@@ -108,66 +110,66 @@ uint32_t body_read_with_bindings(BodyBuilder *b, Node *x,
                                  const uint32_t *own_indices,
                                  uint32_t binding_count,
                                  const IndexBinding *bindings);
-/* x at the own axes first .. first + x->rank - 1 of the form, where stars of x
- * stretch */
+/* Reads x at own axes first .. first + x->rank - 1 of the spec.  Broadcast axes
+ * of x are read at 0. */
 uint32_t body_read_broadcast(BodyBuilder *b, Node *x, uint32_t first_axis);
 uint32_t body_random(BodyBuilder *b, PrimId op, PrngKey key, Dtype dtype,
                      uint32_t n);
 
-/* A node that is x read at `own` for each element of the form. */
+/* A node that reads x at indices `own`. */
 Node *body_finish_read(BodyBuilder *b, Graph *g, Node *x,
                        const uint32_t *own_indices, Fault *fault);
 
-/* ---- contraction_order.c: products that are summed, a part of them first
- * ---- */
+/* ---- contraction_order.c ---- */
 
 enum { MAX_CONTRACTION_OPERANDS = 16 };
 
-/* A sum over axes of a product of factors. */
+/* A sum over axes of a product of operands. */
 typedef struct ContractionOperands {
   uint32_t count, axis_count;
-  const double *extents;        /* of the axes */
-  const uint64_t *operand_axes; /* of each factor: bit k: on axis k */
+  const double *extents; /* extents of the axes */
+  /* For each operand: bit k is set if it depends on axis k. */
+  const uint64_t *operand_axes;
   uint64_t summed_axes;
 } ContractionOperands;
 
-/* Factors to be multiplied, and the axes that are to be summed then. */
+/* Operands to multiply, and the axes to sum over afterwards. */
 typedef struct ContractionStep {
   uint64_t operands, summed_axes;
 } ContractionStep;
 
-/* False: there is nothing to gain. */
+/* Returns false if there is nothing to gain. */
 bool contraction_order_step(const ContractionOperands *f,
                             ContractionStep *best);
-/* The size of an axis, where it is not known yet a guess. */
+/* The extent of an axis; a hint if it is unknown. */
 double contraction_order_extent(const Graph *g, int64_t size);
-/* The sum of x over `count` own axes; *apart: where x is a product that is
- * better summed in parts.  Otherwise NULL without a fault. */
+/* The sum of x over `count` own axes, if x is a product that is better summed
+ * step by step.  Otherwise NULL without a fault. */
 Node *sum_factorized(Graph *g, const Node *x, uint32_t first_axis,
                      uint32_t count, bool *factorized, Fault *fault);
-/* What a sum of x adds up: where x is a product of 16-bit floats that is not
- * computed yet, the product in f32, as that of matrices is, which the caller
- * lets go of; or x. */
+/* Returns what a sum of x should add up.  If x is a pending product of 16-bit
+ * floats, that is the product in f32, as in a matmul; the caller releases it.
+ * Otherwise it is x. */
 Node *sum_widened(Graph *g, Node *x, Fault *fault);
 
 /* ---- opaque.c ---- */
 
-/* A FOLD or a SCAN, as its node has it. */
+/* A FOLD or a SCAN. */
 typedef struct FoldLoop {
   int64_t trip_count;
   uint32_t carry_count, output_index;
   uint64_t scanned_inputs;
   uint32_t body_op_count;
-  BodyOp *body_ops; /* taken */
+  BodyOp *body_ops; /* taken by node_recurrence */
 } FoldLoop;
-/* all: a SCAN, of what is kept of all turns.  shape: of a state. */
+/* is_scan: the result is the stacked output.  shape: the shape of the carry. */
 Node *node_recurrence(Graph *g, const FoldLoop *fold_loop, bool is_scan,
                       const Node *carry_shape, uint32_t count,
                       Node *const *inputs, Dtype dtype, Fault *fault);
 
-/* ---- moments.c: variances and the like in one pass ---- */
+/* ---- moments.c: variances and similar sums in one pass ---- */
 
-/* The sum of x over `count` own axes, of the form; NULL: as any other. */
+/* The sum of x over `count` own axes.  NULL: the general case applies. */
 Node *moments_sum(Graph *g, Node *x, uint32_t first_axis, uint32_t count,
                   bool keepdims, const NodeSpec *spec, Fault *fault);
 

@@ -1,5 +1,6 @@
-/* Loops of a function that is being compiled, of which nobody knows yet how
- * often they turn: one turn as a graph, in terms of what it begins with. */
+/* Loop nodes: loops of a function that is compiled ahead of time, with a
+ * symbolic trip count.  The loop body is one iteration, as a graph over its
+ * carry. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -19,8 +20,8 @@ Node *node_loop_carried(Graph *g, const Node *like, uint32_t free_count,
   return n;
 }
 
-/* Of what a turn reads, as far as it is the same in all of them: the depth of
- * the loop that it belongs to. */
+/* Finds the depth of the enclosing loop on which the invariant part of the body
+ * depends. */
 typedef struct OuterDepthSearch {
   Map seen;
   uint32_t depth, max_outer_depth;

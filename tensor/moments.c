@@ -1,39 +1,43 @@
-/* Sums of products of differences, such as a variance, in one pass.
+/* One-pass moments: sums of products of deviations, such as a variance, in one
+ * pass over memory.
  *
- * The sum of (x - m) (y - n), m and n being made of the sums of x and y, wants
- * those first: x and y come from memory twice.  But for any c and d, and N
- * terms,
+ * The sum of (x - m) (y - n), where m and n are means of x and y, needs the
+ * means first.  So x and y would be read from memory twice.  But for any c and
+ * d, and N terms,
  *
  *     sum (x - m) (y - n) = sum (x - c) (y - d) + (c - m) sum (y - d)
- *                         + (d - n) sum (x - c) + N (c - m) (d - n),
+ *                         + (d - n) sum (x - c) + N (c - m) (d - n)
  *
- * so what is long is cut into parts that a cache keeps.  The sums of a part are
- * taken first, c and d are its means, then come its products; and what remains
- * to be done when m and n are known is a few numbers for each part (Chan,
- * Golub, LeVeque, Algorithms for computing the sample variance, 1983).  The
- * sums of all are from now on those of the parts.  That is as exact as two
- * passes, since differences are small; it holds whatever m and n come to.
+ * So the terms are split into parts that fit into a cache.  For each part, its
+ * sums are computed first.  Then c and d are the means of the part, and the
+ * products follow.  When m and n are known, only a few numbers per part are
+ * combined (Chan, Golub, LeVeque, Algorithms for computing the sample variance,
+ * 1983).  The total sums become sums over the parts.
  *
- * The sums of x - c are 0 but for what rounding has left of them.  They are
- * left out where x is a value that nobody stores: it would be computed for them
- * once more. */
+ * This is as accurate as two passes, since deviations are small.  It is correct
+ * for all m and n.
+ *
+ * Exactly, the sums of x - c are 0; computed, they are rounding errors.  They
+ * are left out if x is inlined, since x would have to be computed once more for
+ * them. */
 #include "tensor/internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-  MIN_ELEMENTS = 1 << 18, /* elements: what is shorter stays in a cache */
-  MAX_NEIGHBOUR_ELEMENTS =
-      256,                     /* neighbours that go along with each, at most */
-  MIN_PART_ELEMENTS = 1 << 13, /* elements of a part, at least, */
-  MAX_PART_ELEMENTS = 1 << 16, /* and at most, */
-  MAX_PARTS = 1 << 12,         /* where there are no more parts than that */
-  MAX_SEARCH_DEPTH = 4,        /* of nodes between a mean and its sum */
+  MIN_ELEMENTS = 1 << 18, /* elements; shorter sums stay in a cache */
+  /* Elements of kept inner axes that count with each term. */
+  MAX_NEIGHBOUR_ELEMENTS = 256,
+  MIN_PART_ELEMENTS = 1 << 13, /* elements */
+  MAX_PART_ELEMENTS = 1 << 16, /* elements */
+  /* With more parts than this, the parts are larger. */
+  MAX_PARTS = 1 << 12,
+  MAX_SEARCH_DEPTH = 4, /* nodes between a mean and its sum */
 };
 
-/* Where an axis of a node stands: at an axis of what is looked at; of a free
- * one that is the number of its index. */
+/* The index of an axis of a node, in terms of the axes of another node, the
+ * operand of the sum.  For a free axis, `axis` is the number of its index. */
 typedef enum AxisSource {
   AXIS_UNKNOWN,
   AXIS_ZERO,
@@ -47,7 +51,7 @@ typedef struct AxisRef {
   uint32_t axis;
 } AxisRef;
 
-/* A node, and where its axes stand: the free ones, own ones, reduced ones. */
+/* A node, and the indices of its axes: free, own, reduced. */
 typedef struct AccessMap {
   Node *node;
   AxisRef axes[2 * MAX_RANK];
@@ -76,7 +80,7 @@ static AccessMap identity_map(Node *n) {
   return v;
 }
 
-/* What a cell reads, as what is looked at sees it. */
+/* What an op reads, in terms of the same axes as v. */
 static AccessMap compose_read(const AccessMap *v, const BodyOp *read) {
   AccessMap r = {.node = read->node};
   for (uint32_t k = 0; k < read->arg_count; k++) {
@@ -89,7 +93,7 @@ static AccessMap compose_read(const AccessMap *v, const BodyOp *read) {
   return r;
 }
 
-/* Is it another node's elements, all of them? */
+/* True if n has the elements of another node, all of them. */
 static bool is_view(const Node *n) {
   const BodyOp *value = is_pending_pointwise(n) ? body_value(n) : NULL;
   if (!value || value->kind != BODY_READ)
@@ -103,14 +107,14 @@ static bool is_view(const Node *n) {
   return true;
 }
 
-/* What merely moves elements is what they are of. */
+/* Looks through views. */
 static AccessMap skip_views(AccessMap v) {
   while (is_view(v.node))
     v = compose_read(&v, body_value(v.node));
   return v;
 }
 
-/* The two values that v is op of. */
+/* Matches v = args[0] op args[1]. */
 static bool match_binary(AccessMap v, PrimId op, AccessMap args[2]) {
   v = skip_views(v);
   const BodyOp *value =
@@ -126,7 +130,7 @@ static bool match_binary(AccessMap v, PrimId op, AccessMap args[2]) {
   return true;
 }
 
-/* A free index that stands at another axis than its own is not followed. */
+/* A free index that is read at another axis is not followed. */
 static bool axis_is_known(const AccessMap *v, uint32_t k) {
   const AxisRef *p = &v->axes[k];
   const Node *n = v->node;
@@ -143,7 +147,7 @@ static bool same_access(const AccessMap *x, const AccessMap *y) {
   return same;
 }
 
-/* ---- what is to be cut ---- */
+/* ---- choice of the parts ---- */
 
 typedef enum AxisRole {
   ROLE_KEPT,
@@ -152,9 +156,10 @@ typedef enum AxisRole {
   ROLE_INNER
 } AxisRole;
 
-/* The sum, over own axes of a node; what becomes of each of these, and its
- * number there.  Parts have axes BEFORE, the number of the part, KEPT; they are
- * sums along the part, and the axes WITHIN. */
+/* The sum over own axes of `operand`.  roles[k] is what becomes of own axis k;
+ * positions[k] is its number in that role.  Partial sums have the axes OUTER,
+ * the number of the part, KEPT.  They are sums along the part and the axes
+ * INNER. */
 typedef struct Moments {
   Graph *graph;
   Node *operand;
@@ -163,12 +168,12 @@ typedef struct Moments {
   AxisRole roles[MAX_RANK];
   uint32_t positions[MAX_RANK];
   uint32_t outer_count, inner_count;
-  int64_t part_length, part_count,
-      split_extent;     /* extent: of the axis that is cut */
-  double part_elements; /* elements of a whole part */
+  /* split_extent: extent of the axis that is split. */
+  int64_t part_length, part_count, split_extent;
+  double part_elements; /* elements of a full part */
   AccessMap x, y, mean_x, mean_y;
-  Node *sum_x, *sum_y;         /* that the means are of */
-  Node *partial_x, *partial_y; /* sums of parts */
+  Node *sum_x, *sum_y;         /* the sums behind the means */
+  Node *partial_x, *partial_y; /* sums of the parts */
 } Moments;
 
 static bool is_summed_axis(const Moments *m, const AxisRef *p) {
@@ -176,7 +181,7 @@ static bool is_summed_axis(const Moments *m, const AxisRef *p) {
          p->axis < m->first + m->count;
 }
 
-/* Has it each axis of the sum once, but for those of one element? */
+/* True if x has each axis of the sum once, axes of extent 1 excepted. */
 static bool covers_axes(const Moments *m, const AccessMap *x) {
   bool seen[MAX_RANK] = {false};
   const int64_t *own = node_own_extents(m->operand);
@@ -202,8 +207,8 @@ static bool is_constant_along_sum(const Moments *m, const AccessMap *mean) {
   return true;
 }
 
-/* Elements of all sums, with their neighbours: of each axis of x that is kept,
- * within one that is summed, a few. */
+/* Number of elements of all sums.  Kept axes of x inside a summed axis count up
+ * to MAX_NEIGHBOUR_ELEMENTS. */
 static double summed_elements(const Moments *m) {
   const Node *x = m->x.node;
   double all = 1, neighbours = 1;
@@ -219,8 +224,8 @@ static double summed_elements(const Moments *m) {
                                                     : MAX_NEIGHBOUR_ELEMENTS);
 }
 
-/* Cuts the axis of x, from the innermost on, at which so many elements are
- * together; false: all of it is short. */
+/* Assigns roles from the innermost axis of x outwards.  Splits the axis at
+ * which a part has enough elements.  Returns false if the sum is short. */
 static bool choose_split_axis(Moments *m) {
   const Node *x = m->x.node;
   double all = summed_elements(m), target = all / MAX_PARTS, neighbours = 1;
@@ -252,7 +257,7 @@ static bool choose_split_axis(Moments *m) {
   return m->split_extent > 0;
 }
 
-/* A part that leaves none over, where there is one of about that length. */
+/* Chooses a similar length that divides the extent, if there is one. */
 static void choose_part_length(Moments *m) {
   int64_t min_length = m->part_length;
   for (int64_t n = min_length; n <= 2 * min_length && n <= m->split_extent; n++)
@@ -270,7 +275,7 @@ static void number_axes(Moments *m) {
     if (m->roles[t] == ROLE_OUTER)
       m->positions[t] = m->outer_count++;
     else if (m->roles[t] == ROLE_INNER)
-      m->positions[t] = ++m->inner_count; /* behind the part's own */
+      m->positions[t] = ++m->inner_count; /* position 0 is the part itself */
     else if (m->roles[t] == ROLE_KEPT)
       m->positions[t] = kept++;
 }
@@ -279,16 +284,16 @@ static bool has_tail_part(const Moments *m) {
   return m->split_extent % m->part_length != 0;
 }
 
-/* ---- sums of parts ---- */
+/* ---- partial sums ---- */
 
-/* The free indices of x that are such here, too. */
+/* Adds the free indices of x that are free here, too. */
 static void add_free_vars(NodeSpec *spec, const AccessMap *x) {
   for (uint32_t k = 0; k < x->node->free_count; k++)
     if (x->axes[k].kind == AXIS_FREE)
       node_spec_add_free(spec, x->node->free_vars[k]);
 }
 
-/* Of the parts, of x and perhaps of y. */
+/* The node spec of partial sums of x, and of y unless it is NULL. */
 static void partial_spec(const Moments *m, NodeSpec *spec, const AccessMap *x,
                          const AccessMap *y) {
   const int64_t *own = node_own_extents(m->operand);
@@ -309,7 +314,7 @@ static void partial_spec(const Moments *m, NodeSpec *spec, const AccessMap *x,
       spec->own_extents[spec->rank++] = own[t];
 }
 
-/* The axis that is cut, in the body of a part. */
+/* The index along the split axis, in the body of a partial sum. */
 static uint32_t split_axis_index(const Moments *m, BodyBuilder *b) {
   uint32_t from =
       body_mul_int(b, body_own_axis(b, m->outer_count), m->part_length);
@@ -325,7 +330,7 @@ static uint32_t partial_axis(const Moments *m, BodyBuilder *b, uint32_t t) {
                                      : split_axis_index(m, b);
 }
 
-/* What is looked at, where cells are its axes' places. */
+/* Reads x at the indices `cells` of the operand's axes. */
 static uint32_t read_access(BodyBuilder *b, const AccessMap *x,
                             const uint32_t *cells) {
   Node *n = x->node;
@@ -344,7 +349,7 @@ static uint32_t read_access(BodyBuilder *b, const AccessMap *x,
   return body_read_with_bindings(b, n, own, binding_count, bindings);
 }
 
-/* Is there an element, at the end of the last part? */
+/* False beyond the end of the last part. */
 static uint32_t is_in_bounds(const Moments *m, BodyBuilder *b) {
   uint32_t at = split_axis_index(m, b), extent = body_int(b, m->split_extent);
   return body_op2(b, PRIM_LT, DT_BOOL, at, extent);
@@ -354,7 +359,7 @@ static uint32_t float_constant(const Moments *m, BodyBuilder *b, double x) {
   return body_const(b, (Scalar){.dtype = m->operand->dtype, .f = x});
 }
 
-/* x, or zero behind the end of the last part. */
+/* x; zero beyond the end of the last part. */
 static uint32_t zero_out_of_bounds(const Moments *m, BodyBuilder *b,
                                    uint32_t x) {
   if (!has_tail_part(m))
@@ -363,7 +368,7 @@ static uint32_t zero_out_of_bounds(const Moments *m, BodyBuilder *b,
   return body_select(b, there, x, zero);
 }
 
-/* Behind the last element it is zero. */
+/* Zero beyond the end of the last part. */
 static uint32_t read_in_part(const Moments *m, BodyBuilder *b,
                              const AccessMap *x) {
   uint32_t cells[MAX_RANK];
@@ -376,7 +381,7 @@ static bool is_speculatable(const Node *n) {
   return n->speculatable || n->data;
 }
 
-/* What it reads of x and y is inside of these. */
+/* Its reads of x and y are in bounds. */
 static Node *finish_partial(const Moments *m, BodyBuilder *b,
                             const AccessMap *x, const AccessMap *y,
                             Fault *fault) {
@@ -396,7 +401,7 @@ static Node *partial_sum(const Moments *m, const AccessMap *x, Fault *fault) {
   return finish_partial(m, &b, x, NULL, fault);
 }
 
-/* Elements of the part that axis `axis` stands at. */
+/* Number of elements of part number `axis`. */
 static uint32_t elements_of_part(const Moments *m, BodyBuilder *b,
                                  uint32_t axis) {
   uint32_t whole_part = float_constant(m, b, m->part_elements);
@@ -415,7 +420,7 @@ static uint32_t binary(const Moments *m, BodyBuilder *b, PrimId op, uint32_t x,
   return body_op2(b, op, m->operand->dtype, x, y);
 }
 
-/* The mean of the part. */
+/* The mean of the current part. */
 static uint32_t part_mean(const Moments *m, BodyBuilder *b, Node *partial) {
   uint32_t own[MAX_RANK];
   for (uint32_t k = 0; k < partial->rank; k++)
@@ -431,7 +436,7 @@ static uint32_t deviation(const Moments *m, BodyBuilder *b, const AccessMap *x,
   return binary(m, b, PRIM_SUB, at, part_mean(m, b, partial));
 }
 
-/* The sum of x - c of each part; with y, times y - d. */
+/* Partial sums of x - c; with y, of (x - c) (y - d). */
 static Node *centered_sum(const Moments *m, const AccessMap *x, Node *partial,
                           const AccessMap *y, Node *partial_y, Fault *fault) {
   NodeSpec spec;
@@ -447,9 +452,9 @@ static Node *centered_sum(const Moments *m, const AccessMap *x, Node *partial,
   return finish_partial(m, &b, x, y, fault);
 }
 
-/* ---- the sum that a mean is of ---- */
+/* ---- the sum behind a mean ---- */
 
-/* Is n the sum of x, over the same axes?  there: how it sees x. */
+/* True if n is the sum of x over the same axes.  *there: how n reads x. */
 static bool is_sum_of(const Moments *m, Node *n, const AccessMap *x,
                       AccessMap *there) {
   if (!is_pending(n) || n->reduce != PRIM_SUM ||
@@ -475,8 +480,8 @@ static bool is_sum_of(const Moments *m, Node *n, const AccessMap *x,
   return summed == (1u << n->reduce_count) - 1;
 }
 
-/* The cells of the axes of parts, in the body of the sum over all parts: kept
- * are those of the axes that stay. */
+/* Reads a partial sum, in the body of the sum over all parts.  `kept` has the
+ * ops of the axes that remain. */
 static uint32_t read_partial(const Moments *m, BodyBuilder *b, Node *partial,
                              const uint32_t *kept) {
   uint32_t own[MAX_RANK];
@@ -498,7 +503,7 @@ static void reduce_over_parts(const Moments *m, NodeSpec *spec) {
       spec->reduced_extents[m->positions[t]] = own[t];
 }
 
-/* The node is from now on the sum of what `other` is, which has its axes. */
+/* Turns n into the sum that `other` is.  They have equal axes. */
 static void replace_body(Node *n, Node *other) {
   BodyOp *cells = n->body_ops;
   uint32_t count = n->body_op_count, axes = n->free_count + n->rank;
@@ -540,7 +545,7 @@ static bool sum_partials(const Moments *m, Node *sum, const AccessMap *x,
   return made;
 }
 
-/* The sum of x behind a mean; NULL: there is none that is not done yet. */
+/* Returns the sum of x behind a mean; NULL if there is none that is pending. */
 static Node *find_pending_sum(const Moments *m, Node *mean, const AccessMap *x,
                               uint32_t depth_left) {
   AccessMap there;
@@ -571,9 +576,9 @@ static Node *split_sum(const Moments *m, Node *sum, const AccessMap *x,
   return NULL;
 }
 
-/* ---- the whole ---- */
+/* ---- the result ---- */
 
-/* (c - m) or (d - n), and what belongs to it, in the body of all. */
+/* c - m or d - n, in the body of the final sum. */
 static uint32_t mean_shift(const Moments *m, BodyBuilder *b, Node *partial,
                            const AccessMap *mean, const uint32_t *kept,
                            uint32_t n) {
@@ -581,7 +586,7 @@ static uint32_t mean_shift(const Moments *m, BodyBuilder *b, Node *partial,
   return binary(m, b, PRIM_SUB, c, read_access(b, mean, kept));
 }
 
-typedef struct Partials { /* of all parts; NULL: 0, or not there */
+typedef struct Partials { /* partial sums; NULL: zero, or not needed */
   Node *products, *residual_x, *residual_y;
 } Partials;
 
@@ -602,7 +607,7 @@ static Node *combined_body(const Moments *m, const Partials *p, NodeSpec *spec,
   if (p->residual_y)
     value = binary(m, &b, PRIM_ADD, value,
                    read_partial(m, &b, p->residual_y, kept));
-  if (p->residual_x && y == x) /* twice the same */
+  if (p->residual_x && y == x) /* both terms are equal */
     value = binary(m, &b, PRIM_ADD, value,
                    read_partial(m, &b, p->residual_x, kept));
   value = binary(m, &b, PRIM_MUL, x, value);

@@ -1,4 +1,4 @@
-/* Nodes and for-indices: making, counting, letting go. */
+/* Nodes and `for` indices: allocation, reference counts, release. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 /* ---- indices ---- */
 
 IndexVar *index_var_new(int64_t extent) {
-  static uint32_t last; /* of all graphs: ids only need to ascend */
+  static uint32_t last; /* shared by all graphs: ids only have to ascend */
   IndexVar *v = mem_alloc(sizeof *v);
   v->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   v->extent = extent;
@@ -24,7 +24,7 @@ void index_var_release(IndexVar *v) {
     mem_free(v);
 }
 
-/* ---- forms ---- */
+/* ---- node specs ---- */
 
 void node_spec_add_free(NodeSpec *spec, IndexVar *v) {
   uint32_t at = 0;
@@ -121,7 +121,8 @@ Node *node_operand(const Node *n, uint32_t k) {
   return n->loop_body->results[k - n->loop_body->carry_count - 1];
 }
 
-/* The extents lie behind the node, then the free indices. */
+/* The extents follow the node in memory; the free indices follow the
+ * extents. */
 static int64_t *inline_extents(Node *n) {
   return (int64_t *)(n + 1);
 }
@@ -178,7 +179,7 @@ Node *node_retain(Node *n) {
   return n;
 }
 
-/* A node that nobody holds waits in a list, linked through `backend`. */
+/* Puts a node without references into a list, linked through `backend_data`. */
 static void release_to_list(Node *n, Node **dead) {
   if (n && --n->refs == 0) {
     n->backend_data = *dead;

@@ -1,21 +1,22 @@
-/* Nodes that are no comprehension.  What their parameters mean:
+/* Opaque nodes, which are no comprehensions.  Their parameters:
  *
  *   SORT, ARGSORT, CUMSUM   inputs x            params axis
  *   SCATTER                 inputs x, index, y
  *   PERMUTATION             key                 params n
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
- *   FOLD, SCAN              inputs states, others
- *                                               params turns, how many states,
- *                                               the set of inputs that have an
- *                                               element for each turn, output
+ *   FOLD, SCAN              inputs carry, others
+ *                                               params trip count, number of
+ *                                               carry values, set of scanned
+ *                                               inputs, output
  *
- * A fold has cells, which compute one turn for one element of its states:
- * BODY_AXIS k is input k there (one without axes is the same for all), the
- * last cells are what each state becomes, and of a scan what is kept.
+ * A fold has body ops, which compute one iteration for one element of its
+ * carry.  BODY_AXIS k is input k; an input without axes is the same for all
+ * elements.  The last ops are the next value of each carry, then the stacked
+ * output of a scan.
  *
- * With free indices each slice is treated on its own (a permutation has
- * none).  Their inputs are always stored. */
+ * With free indices, each slice is processed separately (a permutation has
+ * none).  The inputs are always materialized. */
 #include "tensor/internal.h"
 
 #include <string.h>

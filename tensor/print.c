@@ -1,7 +1,7 @@
-/* The graph as text, and its verifier. */
+/* Prints the graph as text, and verifies it. */
 #include "tensor/internal.h"
 
-/* ---- walking: inputs before readers ---- */
+/* ---- traversal: operands before consumers ---- */
 
 typedef struct GraphWalk {
   const Graph *g;
@@ -36,7 +36,7 @@ static void visit_from(GraphWalk *w, const Node *root) {
   }
 }
 
-/* Calls what is to be done with the walked nodes; a raise frees them. */
+/* Calls f with the nodes in order.  If it raises, the nodes are freed. */
 static bool walk_graph(const Graph *g, uint32_t count, Node *const *roots,
                        Buffer *out,
                        bool (*visit)(const GraphWalk *, Buffer *)) {
@@ -57,7 +57,7 @@ static bool walk_graph(const Graph *g, uint32_t count, Node *const *roots,
 
 /* ---- printing ---- */
 
-/* "f0", "i1", "r2": by the role of an axis */
+/* Prints an axis by its role: "f0", "i1", "r2". */
 static void print_axis(Buffer *out, const Node *n, uint32_t axis) {
   if (axis < n->free_count)
     buffer_printf(out, "f%u", axis);
@@ -100,7 +100,8 @@ static void print_op(const Graph *g, Buffer *out, const Node *n,
     buffer_putc(out, ')');
 }
 
-/* A cell as an expression.  Shared ones that compute are named instead. */
+/* Prints an op as an expression.  A shared op that computes something is
+ * printed by name. */
 static void print_expression(const Graph *g, Buffer *out, const Node *n,
                              const BodyOp *expr, bool outermost) {
   switch (expr->kind) {
@@ -173,7 +174,7 @@ static void print_comprehension(const Graph *g, Buffer *out, const Node *n) {
   print_expression(g, out, n, &n->body_ops[n->body_op_count - 1], true);
 }
 
-/* "loop[%2 < n] %3 = %0 then %7 makes %9: %7" */
+/* Prints, for example, "loop[%2 < n] %3 = %0 then %7 makes %9: %7". */
 static void print_loop(const Graph *g, Buffer *out, const Node *n) {
   const LoopBody *l = n->loop_body;
   buffer_printf(out, l->condition ? "loop[%%%u while %%%u]" : "loop[%%%u < ",
@@ -239,7 +240,7 @@ void graph_renumber(uint32_t count, Node *const *roots) {
   walk_graph(NULL, count, roots, NULL, number_nodes);
 }
 
-/* ---- verifying ---- */
+/* ---- verification ---- */
 
 static bool report_error(Buffer *message, const Node *n, const char *what) {
   buffer_printf(message, "node %%%u: %s", n->id, what);

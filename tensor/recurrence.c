@@ -1,9 +1,12 @@
-/* Folds and scans whose function is a formula: a turn, which was run once with
- * a state that has no value, becomes a list of pointwise cells.
+/* Recurrences: folds and scans whose body is a formula.  One iteration, traced
+ * on a carry without a value, becomes a list of pointwise ops.
  *
- * What of it does not depend on the state is a tensor with an element for each
- * turn, computed as any other before the loop begins; what does is done in
- * order, turn by turn, but apart for each element of the state. */
+ * The part that does not depend on the carry is hoisted: it becomes a tensor
+ * with one element per iteration, computed before the loop.  The other ops run
+ * in order, iteration by iteration, but in parallel over the elements of the
+ * carry.
+ *
+ * The main entry point is node_fold. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -19,21 +22,23 @@ typedef struct RecurrenceBuilder {
   Graph *graph;
   Arena *arena;
   const FoldIteration *iteration;
-  const Node *carry_shape; /* of the state: each part has it */
-  Map op_of_node;          /* of nodes: 1 + their cells */
+  const Node *carry_shape; /* shape of all carry values */
+  Map op_of_node;          /* from a node to 1 + its op */
   VEC(BodyOp) ops;
-  VEC(Node *) inputs;      /* counted */
-  VEC(uint32_t) input_ops; /* of inputs: their cells */
-  uint32_t *carry_ops;     /* of each state 1 + its cell, or 0 */
-  uint64_t scanned_inputs; /* inputs that have an element for each turn */
+  VEC(Node *) inputs;      /* counted references */
+  VEC(uint32_t) input_ops; /* ops of the inputs */
+  uint32_t *carry_ops;     /* for each carry value: 1 + its op, or 0 */
+  /* Bit set of inputs with one element per iteration. */
+  uint64_t scanned_inputs;
   uint32_t depth;
   bool failed;
 } RecurrenceBuilder;
 
-/* ---- what depends on the state ---- */
+/* ---- dependence on the carry ---- */
 
-/* Does it, or is it needed under a condition that does?  Then it is part of the
- * turn, where its condition needs no look: that is for what can fail. */
+/* True if n, or its guard, depends on the carry.  Such a node is part of the
+ * iteration.  The iteration ignores its guard, which matters only for nodes
+ * that can fail. */
 static bool depends_on_carry(const Node *n) {
   return n->symbolic || (n->guard && n->guard->symbolic);
 }
@@ -48,7 +53,7 @@ static bool has_carry_shape(const RecurrenceBuilder *f, const Node *n) {
   return true;
 }
 
-/* ---- cells of the loop ---- */
+/* ---- body ops of the loop ---- */
 
 static uint32_t add_op(RecurrenceBuilder *f, const BodyOp *like,
                        const uint32_t *args) {
@@ -79,7 +84,7 @@ static bool is_own_axis(const Node *n, const BodyOp *index, uint32_t k) {
   return index->kind == BODY_AXIS && index->axis == n->free_count + k;
 }
 
-/* A free index, or the node that is just that. */
+/* True for free index v, or a node that is just that index. */
 static bool is_free_axis(const Node *n, const BodyOp *index,
                          const IndexVar *v) {
   const Node *x = index->kind == BODY_READ ? index->node : NULL;
@@ -110,7 +115,7 @@ Node *node_row_source(const Node *n, const IndexVar *at) {
   return whole ? x : NULL;
 }
 
-/* What is not needed at some turns, as 0 there: it may be that it fails. */
+/* Zero where the guard of n is false: n could fail there. */
 static Node *mask_by_guard(RecurrenceBuilder *f, Node *n) {
   if (!n->guard)
     return node_retain(n);
@@ -129,7 +134,7 @@ static Node *mask_by_guard(RecurrenceBuilder *f, Node *n) {
   return body_finish(&b, f->graph, &fault);
 }
 
-/* All turns of what has one element for each. */
+/* Stacks the values of n for all iterations. */
 static Node *stack_iterations(RecurrenceBuilder *f, Node *n) {
   IndexVar *at = f->iteration->index;
   Fault fault = {0};
@@ -139,13 +144,13 @@ static Node *stack_iterations(RecurrenceBuilder *f, Node *n) {
   Node *each = mask_by_guard(f, n);
   Node *all = each ? node_close(f->graph, each, 1, &at, &fault) : NULL;
   node_release(each);
-  /* turn by turn each of them would be gone again */
+  /* run one by one, each iteration could free its value */
   f->failed |= all && node_element_count(all) >
                           MAX_INPUT_BYTES / dtype_info[n->dtype].bytes;
   return all;
 }
 
-/* A value that is there before the loop begins; taken. */
+/* Adds a value that exists before the loop.  Takes n. */
 static uint32_t add_loop_input(RecurrenceBuilder *f, Node *n) {
   bool is_scanned = varies_with_iteration(f, n);
   Node *all = is_scanned ? stack_iterations(f, n) : node_retain(n);
@@ -172,7 +177,7 @@ static uint32_t find_or_add_input(RecurrenceBuilder *f, Node *n) {
   return known ? (uint32_t)known - 1 : 0;
 }
 
-/* ---- what does not depend on the state, as nodes of their own ---- */
+/* ---- subexpressions that do not depend on the carry ---- */
 
 static void mark_needed_ops(const Node *n, uint32_t at, bool *needed) {
   needed[at] = true;
@@ -220,7 +225,7 @@ static uint32_t copy_op(BodyBuilder *b, const Node *n, const BodyOp *c,
   return 0;
 }
 
-/* It is needed where the node is, no more: elsewhere it may not be run. */
+/* Gives the node the guard of n, since it may fail elsewhere. */
 static Node *finish_under_guard(RecurrenceBuilder *f, BodyBuilder *b,
                                 const Node *n) {
   Graph *g = f->graph;
@@ -239,7 +244,7 @@ static Node *finish_under_guard(RecurrenceBuilder *f, BodyBuilder *b,
   return made;
 }
 
-/* Cell `at` of the node as a node of the same axes. */
+/* Extracts op `at` of the node, as a node with the same axes. */
 static Node *extract_subexpression(RecurrenceBuilder *f, const Node *n,
                                    uint32_t at) {
   NodeSpec spec = {.dtype = n->body_ops[at].dtype,
@@ -257,7 +262,7 @@ static Node *extract_subexpression(RecurrenceBuilder *f, const Node *n,
   for (uint32_t k = 0; k <= at; k++)
     if (needed[k])
       mapping[k] = copy_op(&b, n, &n->body_ops[k], mapping);
-  /* the last cell is the value: one that was there already is not */
+  /* the value must be the last op; an op that already existed is not */
   if (mapping[at] + 1 != b.op_count) {
     body_drop(&b);
     return NULL;
@@ -265,11 +270,11 @@ static Node *extract_subexpression(RecurrenceBuilder *f, const Node *n,
   return finish_under_guard(f, &b, n);
 }
 
-/* ---- a turn, flattened ---- */
+/* ---- flattening of an iteration ---- */
 
 static uint32_t flatten(RecurrenceBuilder *f, Node *n);
 
-/* Is it read at the place that is computed? */
+/* True if the op reads x at the indices of n. */
 static bool is_pointwise_read(const Node *n, const BodyOp *c) {
   const Node *x = c->node;
   bool pointwise = true;
@@ -344,7 +349,7 @@ static uint32_t carry_op(RecurrenceBuilder *f, const Node *n) {
         f->carry_ops[k] = add_input_op(f, n) + 1;
       return f->carry_ops[k] - 1;
     }
-  f->failed = true; /* another loop's */
+  f->failed = true; /* the carry of another loop */
   return 0;
 }
 
@@ -372,15 +377,15 @@ static uint32_t flatten(RecurrenceBuilder *f, Node *n) {
   return op_index;
 }
 
-/* ---- the node ---- */
+/* ---- the final node ---- */
 
-typedef struct IterationValues { /* cells of what a turn comes to */
-  uint32_t *next_carry;          /* of each state that is needed */
+typedef struct IterationValues { /* ops of the results of an iteration */
+  uint32_t *next_carry;          /* for each carry value that is needed */
   uint32_t stacked;
 } IterationValues;
 
-/* What one output needs: its cell, and those of all states that it needs, which
- * may need others. */
+/* Flattens one output, and all carry values on which it depends, directly or
+ * not. */
 static void flatten_iteration(RecurrenceBuilder *f, uint32_t output_index,
                               IterationValues *v) {
   uint32_t carry_count = f->iteration->carry_count;
@@ -404,7 +409,8 @@ static void flatten_iteration(RecurrenceBuilder *f, uint32_t output_index,
   }
 }
 
-/* The elementary reduction that a turn is; PRIM_NONE: it is none. */
+/* The reduction primitive that equals the iteration; PRIM_NONE: there is
+ * none. */
 static PrimId match_reduction(const RecurrenceBuilder *f,
                               const IterationValues *v) {
   const BodyOp *c = &f->ops.at[v->next_carry[0]];
@@ -415,7 +421,8 @@ static PrimId match_reduction(const RecurrenceBuilder *f,
   return prim_reduction_by(c->op);
 }
 
-/* reduce by an operation that there is a reduction of: e, and all elements. */
+/* A reduce with a primitive: combines the initial value with the reduction of
+ * all elements. */
 static Node *reduction_node(const RecurrenceBuilder *f,
                             const IterationValues *v, PrimId op, Fault *fault) {
   const BodyOp *c = &f->ops.at[v->next_carry[0]];
@@ -428,8 +435,8 @@ static Node *reduction_node(const RecurrenceBuilder *f,
   return made;
 }
 
-/* Operands are states, then inputs; the last cells are what the states become,
- * and then what is kept of the turn. */
+/* Numbers the inputs: carry values first, then the others.  Appends the
+ * results: next values of the carry, then the stacked output. */
 static void finish_ops(RecurrenceBuilder *f, uint32_t output_index,
                        const IterationValues *v) {
   uint32_t carry_count = 0, count = f->iteration->carry_count;

@@ -1,13 +1,13 @@
-/* What has to hold where a function is compiled for all sizes. */
+/* Requirements: conditions on sizes that a compiled function checks. */
 #include "tensor/internal.h"
 
-/* The condition under which code now runs, without indices. */
+/* The condition under which code runs now, without indices. */
 static Node *current_guard(Graph *g) {
   NodeSpec spec = {0};
   Node *guard = g->guard ? guard_for(g, &spec, false) : NULL;
   if (!guard || !guard->loop_depth)
     return guard;
-  node_release(guard); /* nobody can tell before the loop turns */
+  node_release(guard); /* its value is unknown before the loop runs */
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Any MAP primitive on known scalars: constant folding. */
+/* Constant folding: applies any MAP primitive to known scalars. */
 #include "tensor/scalar_ops.h"
 
 #define REF_NONE(id) case PRIM_##id:
@@ -14,7 +14,7 @@
 
 static ArithStatus apply_op(PrimId op, ComputeKind kind, Reg *out,
                             const Reg r[3]) {
-  switch (op) { /* the others are no operation on elements */
+  switch (op) { /* the others are no elementwise operations */
 #define P(id, name, class, flags, scheme, doc, example) REF_##class(id)
 #include "primitives/primitives.def"
 #undef P

@@ -1,11 +1,12 @@
-/* What every MAP primitive means, on one element: one function ref_<ID> for
- * each such row of primitives.def, in each of the kinds of number that
- * elements are computed in.  Constant folding and the reference backend are
- * made of these; a row without its function does not compile.
+/* The semantics of every MAP primitive on one element.
  *
- * Kinds: KIND_I holds bool and all integers in 64 bits (the caller wraps to
- * the width), KIND_F holds f32, and f16 and bf16 (the caller rounds), KIND_D
- * holds f64. */
+ * There is one function ref_<ID> for each MAP row of primitives.def and each
+ * compute kind.  Constant folding and the reference backend use these
+ * functions.  A row without its function is a compile error.
+ *
+ * Compute kinds: KIND_I holds bool and all integers in 64 bits (the caller
+ * wraps to the width).  KIND_F holds f32, f16 and bf16 (the caller rounds).
+ * KIND_D holds f64. */
 #ifndef AXON_TENSOR_SCALAR_OPS_H
 #define AXON_TENSOR_SCALAR_OPS_H
 
@@ -57,8 +58,9 @@ static inline Scalar scalar_from_reg(Dtype dtype, Reg r) {
   static inline __attribute__((always_inline)) \
   ArithStatus ref_##id(ComputeKind kind, Reg *out, Reg a, Reg b, Reg c)
 
-/* x, y, z are the arguments; `i`, `f`, `d` the value in each kind; `to` the
- * member of the result that is set, the same as the argument's unless given */
+/* x, y, z are the arguments.  `i`, `f`, `d` are the expressions in each kind.
+ * `to` is the member of the result that is set; default: that of the
+ * arguments. */
 #define REF_IN(member, type, to, value)            \
   {                                                \
     type x = a.member, y = b.member, z = c.member; \
@@ -108,7 +110,8 @@ REF_NUM(SIGN, (x > 0) - (x < 0),
                  : x)
 REF_FLOAT(FLOOR, floor)
 REF_FLOAT(CEIL, ceil)
-REF_FLOAT(ROUND, nearbyint) /* ties to even: the mode is never changed */
+REF_FLOAT(ROUND, nearbyint) /* rounds ties to even, since the rounding mode is
+                               never changed */
 REF_FLOAT(TRUNC, trunc)
 REF_FLOAT(SQRT, sqrt)
 REF_NUM(RSQRT, x, 1.0f / sqrtf(x), 1.0 / sqrt(x))
@@ -136,13 +139,13 @@ REF_BOOL(AND, x &&y)
 REF_BOOL(OR, x || y)
 REF_BOOL(NOT, !x)
 
-REF_FN(SELECT) { /* a: bool; b, c: the kind */
+REF_FN(SELECT) { /* a is bool; b and c have the kind */
   (void)kind;
   *out = a.i ? b : c;
   return ARITH_OK;
 }
 
-REF_FN(CONVERT) { /* bodies have BODY_CONVERT for it: scalar_convert */
+REF_FN(CONVERT) { /* bodies use BODY_CONVERT instead: scalar_convert */
   (void)kind, (void)b, (void)c;
   *out = a;
   return ARITH_OK;
@@ -178,7 +181,7 @@ REF_FN(DIV) {
   return ARITH_OK;
 }
 
-/* As Python: the exact remainder, moved to the side of y. */
+/* As in Python: the exact remainder, moved to the sign of y. */
 #define FLOAT_MOD(type, fn, x, y)    \
   ({                                 \
     type y_ = (y), r_ = fn((x), y_); \
@@ -236,7 +239,7 @@ REF_FN(POW) {
 #undef REF_BOOL
 #undef WRAP2
 
-/* Rounds or wraps a result that was computed in the kind of `dtype`. */
+/* Rounds or wraps a result to `dtype`. */
 static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
   if (dtype == DT_F16 || dtype == DT_BF16)
     r.f = (float)dtype_round(dtype, r.f);
@@ -245,7 +248,8 @@ static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
   return r;
 }
 
-/* scalar_ops.c: a MAP primitive (CONVERT too, to `result`) on known scalars. */
+/* scalar_ops.c: applies a MAP primitive to known scalars.  CONVERT converts to
+ * `result`. */
 ArithStatus scalar_apply(PrimId op, uint32_t count, const Scalar *args,
                          Dtype result, Scalar *out);
 

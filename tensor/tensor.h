@@ -1,23 +1,25 @@
 /* tensor: the graph of deferred tensors.
  *
- * One kind of node carries nearly everything, an indexed comprehension
+ * Almost every node is an indexed comprehension:
  *
  *     T[f0 < F0, ..., i0 < d0, ...] = reduce(op)[r0 < e0, ...] body
  *
- * whose body is a scalar expression over constants, the axes, and reads
- * U[index expressions] of other nodes.  The first `free_count` axes are those
- * of the `for` (or map) indices that the node mentions: inside the body of
- * `for i j => ...` a value of rank r that mentions i is a node with free = {i}
- * and r axes of its own; storing it stores one more leading axis; a value
- * that does not mention i is computed once.  Closing the `for` turns free axes
- * into own ones.  Fusion is substitution of one body into another.
- * (What a comprehension is: Axon, arXiv:2210.02374; index sets of bodies as in
- * Halide and the polyhedral literature.)
+ * Its body is a scalar expression over constants, axes, and reads U[index
+ * expressions] of other nodes.
  *
- * Ownership: nodes are reference counted, single-threaded per graph; a
- * function that returns a Node gives the caller a reference, one that takes a
- * Node borrows it.  Errors of building (shapes that do not fit: checks that
- * were left open by the type checker) return NULL with *fault filled in. */
+ * The first `free_count` axes are free axes: indices of `for` (or map) on which
+ * the node depends.  Example: inside `for i j => ...`, a value of rank r that
+ * depends on i is a node with free = {i} and r own axes.  If it is stored, it
+ * has one more leading axis.  A value that does not depend on i is computed
+ * once.  At the end of the `for`, free axes become own axes.  Fusion
+ * substitutes one body into another.  (Comprehensions: Axon, arXiv:2210.02374.
+ * Index sets of bodies: as in Halide and the polyhedral literature.)
+ *
+ * Ownership: nodes are reference-counted; a graph belongs to one thread.  A
+ * function that returns a Node gives the caller a reference.  A function with a
+ * Node parameter borrows it.  If construction fails, because shapes do not
+ * match and the type checker left the check open, it returns NULL and sets
+ * *fault. */
 #ifndef AXON_TENSOR_H
 #define AXON_TENSOR_H
 
@@ -28,9 +30,9 @@
 typedef struct Node Node;
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
-/* An index of a `for` or `map` that is being run symbolically. */
+/* An index of a `for` or `map` in a symbolic run. */
 typedef struct IndexVar {
-  uint32_t id;    /* unique, ascending in order of nesting */
+  uint32_t id;    /* unique; ascends with the nesting depth */
   int64_t extent; /* 0 <= index < extent */
   uint32_t refs;
 } IndexVar;
@@ -38,153 +40,171 @@ IndexVar *index_var_new(int64_t extent);
 IndexVar *index_var_retain(IndexVar *v);
 void index_var_release(IndexVar *v);
 
-/* ---- bodies: scalar expressions in a node's own arena-free array ---- */
+/* ---- bodies: scalar expressions in an array that the node owns ---- */
 
 typedef enum BodyOpKind {
-  BODY_CONST,   /* value */
-  BODY_EXTENT,  /* size: one that is no number yet (extent.h), as an i64 */
-  BODY_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
-  BODY_READ,    /* node[args...]: one i64 index per free and own axis */
-  BODY_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
-  BODY_SELECT,  /* args[0] ? args[1] : args[2]; only the chosen one is run */
-  BODY_CONVERT, /* args[0] to dtype */
-  BODY_RANDOM,  /* op UNIFORM or NORMAL, key, args[0] the element's number */
+  BODY_CONST,  /* uses value */
+  BODY_EXTENT, /* uses extent: a symbolic size (extent.h), as an i64 */
+  /* Uses axis: position among free, own, then reduced axes; an i64. */
+  BODY_AXIS,
+  BODY_READ, /* node[args...]: one i64 index per free and own axis */
+  BODY_OP,   /* op over args: a PC_MAP primitive; dtype is that of the result */
+  BODY_SELECT,  /* args[0] ? args[1] : args[2]; only the selected one runs */
+  BODY_CONVERT, /* converts args[0] to dtype */
+  BODY_RANDOM,  /* op is UNIFORM or NORMAL; uses key; args[0] is the number of
+                   the element */
 } BodyOpKind;
 
-typedef struct BodyOp { /* one operation of a body; args point to earlier cells
-                         */
+/* One operation of a body; args are earlier operations. */
+typedef struct BodyOp {
   BodyOpKind kind;
   Dtype dtype;
   PrimId op;
   uint32_t arg_count;
-  uint32_t *args; /* indices of cells; owned by the node */
-  Span span;      /* what in the program made it: faults point here */
-  bool
-      proved_safe; /* where its value is looked at, index or divisor is right */
+  uint32_t *args; /* indices of ops; owned by the node */
+  Span span;      /* source of the operation, for faults */
+  /* The index or divisor is valid whenever the value is used. */
+  bool proved_safe;
   union {
     Scalar value;   /* BODY_CONST */
     int64_t extent; /* BODY_EXTENT */
     uint32_t axis;  /* BODY_AXIS */
-    Node *node;     /* BODY_READ; a counted reference */
+    Node *node;     /* BODY_READ; counted reference */
     PrngKey key;    /* BODY_RANDOM */
   };
 } BodyOp;
 
 typedef enum NodeKind {
-  NODE_DATA,         /* data: already there */
-  NODE_ARG,          /* an argument of a function that is being compiled: arg */
-  NODE_COMP,         /* a comprehension */
-  NODE_LOOP_CARRIED, /* what a turn of a loop begins with, or its number */
-  NODE_LOOP,         /* what a loop comes to: loop over inputs; see output */
-  NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
+  NODE_DATA, /* has data */
+  NODE_ARG,  /* argument of a function that is compiled ahead of time; uses
+                arg_index */
+  NODE_COMP, /* a comprehension */
+  NODE_LOOP_CARRIED, /* carry of a loop at the start of an iteration, or the
+                        iteration number */
+  NODE_LOOP,   /* output of a loop; uses loop_body, inputs, output_index */
+  NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum and so on (opaque.c) */
 } NodeKind;
 
-/* A loop that turns as often as only the compiled function knows: one turn, as
- * nodes that read turn and states.  Counted references. */
+/* A loop whose trip count is known only to the compiled function.  It is one
+ * iteration, as nodes that read the iteration number and the carry.  Holds
+ * counted references. */
 typedef struct LoopBody {
   uint32_t refs;
-  int64_t trip_count; /* of turns; where there is no `more` */
-  Node *condition;    /* bool: another turn, from these states?  or NULL */
-  Node *iteration; /* NODE_LOOP_CARRIED: the number of the turn, from 0; i64 */
+  int64_t trip_count; /* valid if `condition` is NULL */
+  /* bool: run another iteration with this carry?  May be NULL. */
+  Node *condition;
+  Node *iteration; /* NODE_LOOP_CARRIED: the iteration number, from 0; i64 */
   uint32_t carry_count, stacked_count;
-  Node **carry_in; /* NODE_LOOP_CARRIED: what the turn begins with; at first the
-                      inputs of the NODE_LOOPs */
-  Node **results;  /* carry_count: what it ends with; stacked_count: of those
-                      each  turn's stays */
-  uint32_t capture_count; /* of a plan: what is outside and the turns read; */
-  Node **captures;        /* borrowed */
+  /* NODE_LOOP_CARRIED: the carry at the start of an iteration.  Its initial
+   * values are the inputs of the NODE_LOOP nodes. */
+  Node **carry_in;
+  /* carry_count next values of the carry; then stacked_count values that each
+   * iteration leaves. */
+  Node **results;
+  /* For a plan: nodes outside the loop that iterations read; borrowed. */
+  uint32_t capture_count;
+  Node **captures;
 } LoopBody;
 
 struct Node {
   NodeKind kind;
   uint32_t refs;
-  uint32_t id; /* in order of making */
+  uint32_t id; /* ascends in order of creation */
   Dtype dtype;
-  uint32_t free_count, rank; /* rank: own axes, without the free ones */
-  uint32_t broadcast_mask;   /* bit k: own axis k is a stretching one */
-  int64_t *extents;          /* free_count + rank + reduce_count of them */
-  IndexVar **free_vars;      /* ascending ids */
-  Span span;                 /* what in the program made it */
-  Tensor *data; /* shape: free extents, then own; set once it was run */
+  uint32_t free_count, rank; /* rank: number of own axes, without free ones */
+  uint32_t broadcast_mask;   /* bit k: own axis k is a broadcast axis (*) */
+  int64_t *extents;          /* free_count + rank + reduce_count extents */
+  IndexVar **free_vars;      /* with ascending ids */
+  Span span;                 /* source of the node */
+  /* shape: free extents, then own extents; set after the node ran. */
+  Tensor *data;
 
-  uint32_t arg_index;     /* NODE_ARG: its number, */
-  const int64_t *strides; /* and how far apart elements lie along each axis;
-                             borrowed; NULL: they lie side by side */
+  uint32_t arg_index; /* NODE_ARG: number of the argument */
+  /* NODE_ARG: distance of elements along each axis, in elements; borrowed;
+   * NULL: contiguous. */
+  const int64_t *strides;
 
   /* NODE_COMP */
-  PrimId reduce; /* of class REDUCE, or PRIM_NONE */
+  PrimId reduce; /* a primitive of class REDUCE, or PRIM_NONE */
   uint32_t reduce_count;
-  BodyOp *body_ops; /* the last one is the body's value */
+  BodyOp *body_ops; /* the last op is the value of the body */
   uint32_t body_op_count;
-  Node *guard; /* a bool scalar over a subset of the free indices: the node is
-                  only ever read where it is true, and not run elsewhere
-                  (there it holds zeros); or NULL.  A node that can fail has
-                  one even where it shares no index with g->guard */
+  /* A bool scalar over a subset of the free indices, or NULL.  The node is read
+   * only where the guard is true.  Elsewhere it does not run, and holds zeros.
+   * A node that can fail has a guard even if it shares no index with
+   * g->guard. */
+  Node *guard;
 
   /* NODE_OPAQUE */
   PrimId op;
   uint32_t input_count;
   Node **inputs;
-  int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
+  int64_t params[4]; /* axis, k and so on; see opaque.c */
   PrngKey key;
-  uint32_t output_index; /* which of several outputs (topk); NODE_LOOP: of the
-                            states after the last turn, then of what the turns
-                            have made, along a leading axis */
+  uint32_t output_index; /* which of several outputs.  NODE_LOOP: final values
+                            of the carry first, then stacked outputs */
   LoopBody *loop_body;   /* NODE_LOOP */
-  uint32_t
-      loop_depth; /* how deep in loops is the state that it needs; 0: none */
+  /* Depth of the loop whose carry it needs; 0: none. */
+  uint32_t loop_depth;
 
-  bool
-      materialized; /* its elements are in memory when what is planned now runs:
-                       of a function that is compiled, or others in each turn */
-  bool symbolic;    /* it needs arguments, or sizes that are no numbers yet */
-  bool speculatable;  /* running it cannot fail, wherever its free indices stand
-                       */
-  bool inlined;       /* a kernel has computed it for its readers alone */
-  void *backend_data; /* the backend's own notes during a run */
-  uint32_t mark;      /* graph_force's own: number in its plan, or 0 */
+  /* Its elements are in memory when the current plan runs, but not in `data`:
+   * it belongs to a compiled function, or its data change in each iteration. */
+  bool materialized;
+  bool symbolic;      /* depends on arguments or symbolic sizes */
+  bool speculatable;  /* running it cannot fail, for any values of its free
+                         indices */
+  bool inlined;       /* a kernel computed it for its consumers only */
+  void *backend_data; /* used by the backend during a run */
+  uint32_t mark;      /* used by the planner: its number in the plan, or 0 */
 };
 
-/* How graph_force decides between storing a node and inlining it. */
+/* How the planner decides between materializing and inlining a node. */
 typedef enum FuseMode {
-  FUSE_COST, /* by what is cheaper */
-  FUSE_NONE, /* store every node: for tests */
-  FUSE_ALL,  /* inline whatever may be inlined: for tests */
+  FUSE_COST, /* by estimated cost */
+  FUSE_NONE, /* materialize every node; for tests */
+  FUSE_ALL,  /* inline every node that may be inlined; for tests */
 } FuseMode;
 
 enum { MAX_CACHED_GUARDS = 4 };
-/* elements: then it is time to run.  Most of them are never stored, and the
- * more is known, the more can be fused: the scores of attention, with all that
- * is done with them, are to fit. */
+/* Number of pending elements that triggers a run.  It is large: most pending
+ * nodes are never stored, and the planner fuses more if it sees more.  The
+ * scores of attention, with all operations on them, should fit. */
 #define MAX_PENDING_ELEMENTS ((int64_t)1 << 37)
-#define MAX_COUNTED_ELEMENTS \
-  ((int64_t)1 << 34) /* of a node that does not count */
+/* Elements of a node above which it does not count as pending. */
+#define MAX_COUNTED_ELEMENTS ((int64_t)1 << 34)
 
-typedef struct Graph { /* what a session's deferred work hangs on */
+typedef struct Graph { /* the deferred work of a session */
   uint32_t next_node_id, next_index;
-  int64_t pending_elements; /* elements of nodes made and not yet run, but for
-                               those that are larger than MAX_COUNTED_ELEMENTS:
-                               what reads them may need none of them stored */
-  int64_t max_tensor_bytes; /* refuse to store more than this; 0: physical */
-  int64_t
-      jit_threshold; /* operations below which no kernel is made for a plan */
-  Flag *interrupt;   /* set by Ctrl-C; polled between rows */
-  Span span;         /* given to nodes made from now on */
-  Node *guard;       /* the condition under which code now runs */
-  const struct Backend *backend; /* runs it; set before anything runs */
+  /* Elements of nodes that have not run.  Nodes of more than
+   * MAX_COUNTED_ELEMENTS do not count, since their consumers may need none of
+   * them stored. */
+  int64_t pending_elements;
+  /* Limit of bytes of one tensor; 0: physical memory. */
+  int64_t max_tensor_bytes;
+  /* Operations of a plan below which it is not compiled. */
+  int64_t jit_threshold;
+  Flag *interrupt; /* set by Ctrl-C; polled between rows */
+  Span span;       /* source span of new nodes */
+  Node *guard;     /* condition under which the current code runs */
+  /* Runs the graph; set it before the first run. */
+  const struct Backend *backend;
   FuseMode fuse_mode;
-  const struct PlanObserver *observer; /* plan/observer.h; NULL: nobody asks */
-  Arena *plan_arena; /* of the plan that runs; private to plan/execute.c */
-  struct PlanCache
-      *plan_cache;   /* plans that are kept; private to plan/plan_cache.c */
-  bool hot;          /* what is planned is run often: a little work is much */
-  bool keeps_inputs; /* what runs may yet be undone: nothing is written over */
-  uint32_t loop_depth;       /* of the loops of which a turn is being traced */
-  ExtentTable *extent_table; /* of a function that is being traced; NULL: all
-                                extents are numbers */
-  uint64_t executed_nodes;   /* nodes run so far: for tests and `axon plan` */
-  uint64_t plan_cache_hits;  /* plans that were there already: for tests */
-  /* private to guard.c: parts of guards, lately made */
+  /* See plan/observer.h; NULL: no observer. */
+  const struct PlanObserver *observer;
+  Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
+  /* Private to plan/plan_cache.c. */
+  struct PlanCache *plan_cache;
+  bool hot;            /* the plans run often, so that even little work is worth
+                          compilation */
+  bool keeps_inputs;   /* a run may be undone later, so no input may be
+                          overwritten */
+  uint32_t loop_depth; /* depth of loops that are being traced */
+  /* Set during AOT tracing; NULL: all extents are numbers. */
+  ExtentTable *extent_table;
+  /* Number of nodes that ran; for tests and `axon plan`. */
+  uint64_t executed_nodes;
+  uint64_t plan_cache_hits; /* for tests */
+  /* private to guard.c: recent projections of guards */
   struct GuardProjection {
     Node *guard, *projection;
     uint32_t shared_mask;
@@ -192,57 +212,59 @@ typedef struct Graph { /* what a session's deferred work hangs on */
   uint32_t next_projection;
 } Graph;
 
-/* Has its elements without a plan that computes them. */
+/* True if its elements exist without a plan that computes them. */
 static inline bool node_is_materialized(const Node *n) {
   return n->data || n->materialized || n->kind == NODE_ARG ||
          n->kind == NODE_LOOP_CARRIED;
 }
 
-/* Elements that a stored node has, free axes included; saturates. */
+/* Number of elements of a stored node, free axes included.  Saturates. */
 int64_t node_element_count(const Node *n);
 /* True if every backend computes the same bits for a comprehension: none of
  * its operations on floats is marked PRIM_APPROXIMATE. */
 bool node_is_exact(const Node *n);
-/* "f32[3, *, 4]": the own axes. */
+/* Prints the type of the own axes, such as "f32[3, *, 4]". */
 void node_print_type(const Graph *g, Buffer *out, const Node *n);
 
 Node *node_retain(Node *n);
-void node_release(Node *n); /* iterative: long chains do not recurse */
+/* iterative, so that long chains do not overflow the C stack. */
+void node_release(Node *n);
 
-/* ---- build_compute.c: building nodes ---- */
+/* ---- build_compute.c: constructors ---- */
 
 Node *node_data(Graph *g, Tensor *t);
-/* An argument of a function that is being compiled. */
+/* An argument of a function that is compiled ahead of time. */
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t broadcast_mask);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
-/* Does the row's scheme say that its elements are bool, whatever those of the
- * arguments are? */
+/* True if the elements of the result are bool, whatever the types of the
+ * arguments. */
 bool prim_gives_bool(PrimId op);
 
-/* A MAP primitive: arguments of equal dtype (SELECT: bool first) broadcast as
- * the language says: per axis absent < * < a size, two sizes equal.  ADD, SUB,
- * MUL, DIV, MOD of integer *scalars* that are known stay constants.
- * result: DT_NONE, or the dtype that CONVERT goes to. */
+/* A MAP primitive.  The arguments have equal dtypes (SELECT: bool first).  They
+ * broadcast as in the language: an absent axis takes any axis, * takes any
+ * size, two sizes must be equal.  ADD, SUB, MUL, DIV and MOD of known integer
+ * *scalars* are folded.  result: the dtype for CONVERT, otherwise DT_NONE. */
 Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
                Dtype result, Fault *fault);
-/* A REDUCE primitive over own axes first .. first + count - 1; keep puts a *
- * in the place of each. */
+/* A REDUCE primitive over own axes first .. first + count - 1.  With keepdims,
+ * each of them becomes a *. */
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                   bool keepdims, Fault *fault);
-/* op @, with f16/bf16 accumulated in f32 and rounded once. */
+/* The operator @.  f16 and bf16 are accumulated in f32 and rounded once. */
 Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault);
-/* labels[k]: for each own axis of args[k] a small number; out: those of the
- * result, in order; all others are summed over.  (`...` was expanded.) */
+/* labels[k] has a small number for each own axis of args[k].  `out` has the
+ * labels of the result, in order.  All other labels are summed.  The evaluator
+ * has expanded `...`. */
 Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
                   const uint8_t *const *labels, uint32_t out_rank,
                   const uint8_t *out, Fault *fault);
 
-/* `shape` may hold one -1, to be solved for. */
+/* `shape` may contain one -1, which is solved for. */
 Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
                    uint32_t broadcast_mask, Fault *fault);
 Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault);
@@ -255,31 +277,31 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
                Scalar value, Fault *fault);
 Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault);
 Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault);
+/* repeat_elements: repeats each element, not the whole. */
 Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t repeats,
-                bool repeat_elements, Fault *fault); /* each: repeat */
+                bool repeat_elements, Fault *fault);
 Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
                    Fault *fault);
 Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault);
 
-/* x.[items]: as many items as axes (the evaluator has expanded `...`). */
+/* x.[subscripts]: one subscript per axis.  The evaluator has expanded `...`. */
 typedef enum SubscriptKind {
   SUBSCRIPT_INDEX, /* index: a node of integer dtype.  A constant or an affine
-                      function of for-indices is an exact index (negative
-                      constants were resolved by the evaluator); other data is a
-                      gather: an index tensor of rank k puts its own axes there
-                    */
-  SUBSCRIPT_SLICE, /* from .. to (exclusive) */
-  SUBSCRIPT_NEW_AXIS,           /* a new axis of 1 */
-  SUBSCRIPT_NEW_BROADCAST_AXIS, /* a new stretching axis */
+                      function of `for` indices is an exact index; the evaluator
+                      has resolved negative constants.  Other data are a gather:
+                      an index tensor of rank k contributes its k axes */
+  SUBSCRIPT_SLICE, /* from start to stop (exclusive) */
+  SUBSCRIPT_NEW_AXIS,           /* a new axis of extent 1 */
+  SUBSCRIPT_NEW_BROADCAST_AXIS, /* a new broadcast axis */
 } SubscriptKind;
 typedef struct Subscript {
   SubscriptKind kind;
   Node *index;
   int64_t start, stop;
-  bool sized; /* SUBSCRIPT_SLICE: a bound is written, so that a * becomes a size
-               */
+  /* SUBSCRIPT_SLICE: a bound is written, so that a * becomes a size. */
+  bool sized;
 } Subscript;
-/* False, and a fault: that axis is a *, where `what` wants a size. */
+/* Returns false, with a fault, if the axis is a * but `what` needs a size. */
 bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
                      const char *what, Fault *fault);
 Node *node_subscript(Graph *g, Node *x, uint32_t count,
@@ -294,69 +316,72 @@ Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault);
 Node *node_random(Graph *g, PrimId op, PrngKey key, Dtype dtype, uint32_t rank,
                   const int64_t *shape, uint32_t broadcast_mask, Fault *fault);
 
-/* Turns the free axes of `vars` (some may not occur in x: then x is repeated)
- * into leading own axes, in the order given: the end of a `for`. */
+/* The end of a `for`: turns the free axes `vars` into leading own axes, in this
+ * order.  If x does not depend on one of them, x is repeated. */
 Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                  Fault *fault);
-/* Picks one value of free index v: x with v := value (host loops). */
-/* if c then a else b on scalars that are not known yet: only the chosen side
- * is run (BODY_SELECT). */
+/* if c then a else b, on scalars that are not known yet.  Only the selected
+ * side runs (BODY_SELECT). */
 Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
 
-/* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n),
- * TOPK (k; output 0 values, 1 indices): nodes of static extents.  With free
- * indices they act on each slice. */
+/* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n), TOPK
+ * (k; output 0 is the values, 1 the indices).  Extents are static.  With free
+ * indices, each slice is processed separately. */
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault);
 
-/* ---- loop_node.c: loops that are compiled as such ---- */
+/* ---- loop_node.c: loops of compiled functions ---- */
 
-/* For a turn of a loop at g->loop_depth, which stands inside of these indices;
- * what it begins with may have fewer. */
+/* The carry of a loop at g->loop_depth, inside loops over these indices.  The
+ * initial value may depend on fewer of them. */
 Node *node_loop_carried(Graph *g, const Node *like, uint32_t free_count,
                         IndexVar *const *free_vars);
-/* results: carry_count of them, then stacked_count; of the states' shapes.
- * more: or NULL. */
+/* results: carry_count next values of the carry, with its shapes; then
+ * stacked_count outputs.  condition may be NULL. */
 LoopBody *loop_body_new(int64_t count, Node *condition, Node *iteration,
                         uint32_t carry_count, Node *const *carry_in,
                         uint32_t stacked_count, Node *const *results);
 void loop_body_release(LoopBody *loop);
-/* The loop is borrowed, as are the states that it begins with. */
+/* Borrows the loop body and the initial carry. */
 Node *node_loop(Graph *g, LoopBody *loop, Node *const *initial,
                 uint32_t output_index, Fault *fault);
 
-/* ---- recurrence.c: loops in order over formulas ---- */
+/* ---- recurrence.c: loops whose body is a formula ---- */
 
-/* One turn of a fold or a scan, as nodes. */
+/* One iteration of a fold or a scan, as nodes. */
 typedef struct FoldIteration {
-  IndexVar *index; /* the number of the turn */
+  IndexVar *index; /* the iteration number */
   uint32_t carry_count, stacked_count;
-  Node *const *initial;  /* what it begins with */
-  Node *const *carry_in; /* NODE_LOOP_CARRIED: what a turn begins with */
-  Node *const *results;  /* what it ends with; then what is kept of each turn */
-  Node *
-      condition; /* bool: is there another turn?  NULL: as often as `at` says */
-  bool associative; /* its function is associative */
+  Node *const *initial; /* initial values of the carry */
+  /* NODE_LOOP_CARRIED: the carry at the start of an iteration. */
+  Node *const *carry_in;
+  /* Next values of the carry; then the stacked outputs. */
+  Node *const *results;
+  /* bool: run another iteration?  NULL: the extent of `index` is the trip
+   * count. */
+  Node *condition;
+  bool associative; /* the function is associative */
 } FoldIteration;
-/* Result `output`: a state after the last turn, or what is kept of all turns,
- * along a leading axis.  NULL, perhaps without a fault: the turn is no formula
- * of the same element of states and of what is there before. */
+/* Builds output `output_index`: a final value of the carry, or a stacked output
+ * with a leading axis.  Returns NULL, perhaps without a fault, if the iteration
+ * is no elementwise formula of the carry and of values that exist before the
+ * loop. */
 Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
 
-/* ---- what is known of nodes ---- */
+/* ---- inspection ---- */
 
-/* Is the value known without running anything?  Constants and what folds. */
+/* True if the value is known without a run: a constant, or folded. */
 bool node_known(const Node *n, Scalar *out);
 
-/* The graph in readable form: one line a node (axon dump, tests). */
+/* Prints the graph, one line per node, for axon dump and tests. */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
                  Node *const *roots);
-/* Numbers its nodes in the order in which they are printed. */
+/* Numbers the nodes in the order in which they are printed. */
 void graph_renumber(uint32_t count, Node *const *roots);
-/* Checks every invariant stated above; false with a message: run after every
- * pass in tests (AXON_VERIFY=1). */
+/* Checks all invariants above.  Returns false and a message if one is violated.
+ * Tests run it after every pass (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
 
 #endif

@@ -1,4 +1,4 @@
-/* Types of nodes as text, and faults that tell them. */
+/* Types of nodes as text, and faults that mention them. */
 #include "tensor/internal.h"
 
 TypeText tensor_type_text(const Graph *g, Dtype dtype, uint32_t rank,

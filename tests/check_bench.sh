@@ -1,6 +1,6 @@
 #!/bin/bash
-# axon bench times what it says and nothing else; axon doctor measures, and
-# nothing else does; what bench/ runs is well formed.
+# `axon bench` measures what it claims to measure.  Only `axon doctor` measures
+# the machine.  The programs of bench/ are well formed.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# axon build: a text that every compiler takes without a warning, and what is
-# compiled of it, called from C; and what cannot be built.
+# `axon build`: the C source compiles without a warning in every compiler, and C
+# programs can call it.  Functions that cannot be built are reported.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiled kernels as a user meets them: kept, shown, verified, cleared; twenty
-# at once; without a home, without a compiler, with wrong settings.
+# The cache of compiled kernels, as a user sees it: list, verify, clear; twenty
+# processes at once; no home directory, no compiler, invalid settings.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

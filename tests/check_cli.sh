@@ -1,5 +1,6 @@
 #!/bin/bash
-# The command line: statuses, messages, streams.  What it writes is a fault.
+# The command line: exit statuses, messages, output streams.  Output of this
+# script is an error.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

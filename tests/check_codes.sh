@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every code that a message can have has a page for `axon explain`, once.
+# Every error code has exactly one page for `axon explain`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0

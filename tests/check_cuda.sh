@@ -1,5 +1,5 @@
 #!/bin/bash
-# The target cuda as a user meets it: without a driver, with one that is a fake
+# The target cuda, as a user sees it: without a driver, with a fake driver
 # (tests/unit/cuda_fake.h), and without NVRTC.
 set -u
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Attention of all forms, at sizes of models, as it is planned for GPUs: one
-# kernel, and no scores in memory, however many of them there are.
+# Plans of attention for GPUs, in all forms, with the sizes of models: one
+# kernel, and no scores in memory, whatever their number.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

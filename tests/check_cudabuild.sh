@@ -1,7 +1,8 @@
 #!/bin/bash
-# axon build for GPUs: modules that are called with the memory of a driver that
-# is a fake, whose kernels the simulator runs, beside the same for the CPU; the
-# text as nvcc takes it, where that is; and what cannot be built.
+# `axon build` for GPUs.  Modules are called with memory of a fake driver, and
+# the simulator runs their kernels; results are compared with those of the CPU.
+# nvcc, if installed, compiles the source.  Functions that cannot be built are
+# reported.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

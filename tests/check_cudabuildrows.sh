@@ -1,7 +1,7 @@
 #!/bin/bash
-# Rows between two products in what axon build makes for GPUs: one kernel for
-# all numbers of rows, terms and heads, by warpgroups where TMA takes the
-# tensors of the call, called as check_cudabuild.sh does.
+# Attention in modules that `axon build` makes for GPUs: one kernel for all
+# numbers of rows, terms and heads.  It uses warpgroups if TMA supports the
+# tensors of the call.  The modules are called as in check_cudabuild.sh.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

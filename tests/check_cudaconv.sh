@@ -1,7 +1,7 @@
 #!/bin/bash
-# Convolutions on the target cuda, whose driver is a fake (tests/cuda_fakes.sh):
-# images with channels next to each other go by TMA's pixels, others under
-# guards, as tests choose it and as a file of schedules has it.
+# Convolutions on the target cuda with a fake driver (tests/cuda_fakes.sh).  TMA
+# loads pixels of images with contiguous channels; other images use predicated
+# loads.  Schedules are the default ones, and those of a schedule file.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

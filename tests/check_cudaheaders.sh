@@ -1,7 +1,7 @@
 #!/bin/bash
-# What we say of NVIDIA's driver and of NVRTC beside what their headers do,
-# where these are: numbers, as they stand in our sources; structs; and of each
-# function how many arguments it has, and of which kind (cuda_headers.cc).
+# Compares our declarations of NVIDIA's driver and of NVRTC with their headers,
+# if these are installed: constants, structs, and the number and kinds of
+# arguments of each function (cuda_headers.cc).
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

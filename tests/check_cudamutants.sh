@@ -1,14 +1,15 @@
 #!/bin/bash
-# Mutants of kernels as programs start them (tests/unit/cuda_mutants.h): each is
-# found by the simulator of a GPU, or leaves something else in memory, but for
-# those in tests/cuda/FAMILY.survivors, which says why they are right.
+# Mutants of kernels that programs launch (tests/unit/cuda_mutants.h).  The GPU
+# simulator detects an error in each, or memory differs afterwards.  Exceptions
+# are in tests/cuda/FAMILY.survivors, with the reason why they are correct.
 #
 #     tests/check_cudamutants.sh [FAMILY...]
 #
-# A few of some families are run; all of all whose survivors were judged with
-# MUTANTS=all, or one in nine with MUTANTS=9, or those of calls and conditions
-# with MUTANTS=calls, or those of the lists with MUTANTS=listed, which tells of
-# those that are found by now; and others where they are named.
+# By default, a few mutants of some families run.  The other modes run all
+# families whose survivors were judged, or the named ones: MUTANTS=all runs all
+# mutants, MUTANTS=9 one in nine, MUTANTS=calls those of calls and conditions.
+# MUTANTS=listed runs the listed survivors, and reports those that are detected
+# now.
 set -u
 . "$(dirname "$0")/lib.sh"
 wanted=" $* "

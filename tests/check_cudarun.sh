@@ -1,8 +1,8 @@
 #!/bin/bash
-# Programs on the target cuda, from end to end, where the driver and its
-# compiler are fakes and the simulator of a GPU runs the kernels
-# (tests/unit/cuda_fake.h, nvrtc_fake.h): random graphs and some programs give
-# what the reference backend gives, and what goes wrong is told as there.
+# Programs on the target cuda from end to end, with a fake driver and a fake
+# compiler (tests/unit/cuda_fake.h, nvrtc_fake.h).  The GPU simulator runs the
+# kernels.  Random graphs and some programs give the results and the errors of
+# the reference backend.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The words of lexer/foreign.def: one that the library or a primitive defines
-# would never get its help as a name.  Such a word may stand there for what it
-# begins in other languages (`var x = 1`) only, with a token to blame it at.
+# The words of lexer/foreign.def.  If the library or a primitive defines such a
+# word, its help would never appear for the name.  Such a word is allowed only
+# for constructs of other languages (`var x = 1`), with a token to blame.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")

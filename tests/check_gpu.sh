@@ -1,7 +1,7 @@
 #!/bin/bash
-# make check-gpu (tests/gpu.sh) by a driver that is a fake and the simulator:
-# its families are right, and run the kernels that they are of; what fails is
-# told, with the way to see it again.
+# make check-gpu (tests/gpu.sh) with a fake driver and the simulator: its
+# families are correct and run the kernels that they claim to run.  A failure is
+# reported together with a command that reproduces it.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# axon plan beside its golden files: what it prints is JSON where that is asked
-# for, its comments are not compiled, lines are short, and it says what is so.
+# axon plan, beyond its golden files: JSON output is valid, comments are not
+# compiled, lines are short, and its statements are true.
 set -u
 AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/plan" || exit 1

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The example of each row of primitives.def holds, on the reference backend and
-# compiled, where it is an expression of type bool that needs no file.
+# compiled, if it is an expression of type bool that needs no file.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Threads under the thread sanitizer: the pool, the memory of tensors, what is
-# kept, compilers, sessions in threads of their own that are interrupted, and
+# Threads under the thread sanitizer: the thread pool, memory of tensors,
+# caches, compilers, sessions in several threads that are interrupted, and
 # generated kernels.
 #
-#     tests/check_races.sh            # a minute: part of a run of the tests
-#     tests/check_races.sh all        # more tests, more graphs; all is compiled
+#     tests/check_races.sh            # about a minute, a part of all tests
+#     tests/check_races.sh all        # more tests and graphs; compiles all
 #
-# Files that share something with other threads are compiled for it; all else is
-# as this build has it, unless that has a sanitizer.
+# Only files that share data with other threads are compiled with the sanitizer.
+# Other files are taken from this build, unless it has another sanitizer.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD

@@ -1,7 +1,7 @@
 #!/bin/bash
-# On a machine with a GPU: every kernel family against the reference backend,
-# random graphs, examples; make check-gpu.  A line for each says ok, or what
-# failed, and how to see that again.
+# make check-gpu, on a machine with a GPU: compares every kernel family, random
+# graphs and examples with the reference backend.  Prints one line for each: ok,
+# or the failure and a command that reproduces it.
 #
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #

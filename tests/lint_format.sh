@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every C file is as clang-format lays it out (.clang-format).
+# Every C file is formatted by clang-format (.clang-format).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if ! command -v clang-format >/dev/null || ! git ls-files >/dev/null 2>&1; then

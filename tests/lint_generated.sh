@@ -1,7 +1,7 @@
 #!/bin/bash
-# What reads a header that is generated waits for it in a clean tree, too,
-# where no list of dependencies was written yet: make's own rules are asked,
-# without these lists.  Each other generated file says what it is made of.
+# In a clean tree, without lists of dependencies, every file that includes a
+# generated header waits for it.  The test uses make's own rules.  Each other
+# generated file names its sources.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "${BUILD:-$here}" || exit 1

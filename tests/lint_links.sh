@@ -1,6 +1,7 @@
 #!/bin/bash
-# The object files of the build under test: no files of two rooms depend on one
-# another, and no more than 15 files of one room do (tools/links.sh).
+# Checks the object files of the build under test.  Files of different rooms do
+# not depend on one another in a cycle, and at most 15 files of one room do
+# (tools/links.sh).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}

@@ -1,8 +1,8 @@
 #!/bin/bash
-# What a switch or a comparison leaves out, the compiler is to tell: no
-# `switch ((int)...)` over an enum of ours, no `default:` in one, and the names
-# of reductions stand in primitives/ alone.  Exceptions: files that still have
-# some, or patterns of mathematics that are of sums.
+# The compiler should report missing cases of a switch or a comparison.  So
+# there is no `switch ((int)...)` over one of our enums, no `default:` in one,
+# and the names of reductions occur only in primitives/.  Exceptions: files that
+# still have some, and patterns of mathematics that are about sums.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 files=$(git ls-files '*.c' '*.h' 2>/dev/null | grep -vE '^tests/') || exit 0

@@ -1,11 +1,11 @@
 #!/bin/bash
-# The functions of generated kernels (backend/cpu/prelude/) against libm in a
-# wider type, over every STEP-th float (1: all, some minutes); with the flags
-# and lanes given, or for this machine:
+# Compares the math functions of generated kernels (backend/cpu/prelude/) with
+# libm in a wider type, for every STEP-th float (1: all, some minutes).  Flags
+# and lanes are as given, or those of this machine:
 #   tests/math.sh [STEP [LANES [FLAG...]]]
-# ONLY names one function (exp, or exp_d for that of doubles); RUN runs the
-# program (an emulator).  Prints the largest error of each in units in the last
-# place; fails where that is more than is promised.
+# ONLY names one function (exp, or exp_d for doubles).  RUN runs the program (an
+# emulator).  Prints the largest error of each function in units in the last
+# place, and fails if it exceeds the documented bound.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)

@@ -1,13 +1,12 @@
 #!/bin/bash
-# Runs the tests, in parallel:  tests/run.sh [FILTER]
+# Runs the tests in parallel:  tests/run.sh [FILTER]
 #
-# FILTER chooses those whose `kind path` contains it; it may have several lines,
-# of which one is enough.  AXON is the program to test, BUILD the folder of the
-# unit tests (both: this one, unless given).  TIMES=FILE keeps the seconds of
-# CPU that each test took, the slowest first.
-# What fails is shown, then what is known of the constraints of library and
-# examples (check_open.sh), and at the end one line: N passed, N failed.  A
-# sanitized program wants MEMORY=unlimited.
+# FILTER selects tests whose `kind path` contains it.  It may have several
+# lines; one match suffices.  AXON is the program to test, BUILD the folder of
+# the unit tests (default of both: this folder).  TIMES=FILE stores the CPU
+# seconds of each test, slowest first.  Prints failures, then the statistics of
+# constraints in library and examples (check_open.sh), and a last line: N
+# passed, N failed.  A program with sanitizers needs MEMORY=unlimited.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

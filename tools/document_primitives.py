@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Adds rows of primitives.def that doc/language.md lacks, each behind the row
-before it:  tools/document_primitives.py  (tests/doc_snippets.sh compares)."""
+"""Adds rows of primitives.def that are missing in doc/language.md, each after
+its predecessor:  tools/document_primitives.py  (tests/doc_snippets.sh compares)."""
 import pathlib
 import re
 import textwrap

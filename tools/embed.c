@@ -1,9 +1,9 @@
-/* embed: writes the standard library as C data with an index of its names.
+/* embed: writes the standard library as C data, with an index of its names.
  *
  *   embed SOURCE-DIRECTORY OUTPUT.c stdlib/a.axn stdlib/b.axn ...
  *
- * Runs when Axon is built; a library file that does not parse, runs code or
- * defines a name twice stops the build. */
+ * Runs during the build of Axon.  The build stops if a library file does not
+ * parse, runs code, or defines a name twice. */
 #include "parser/parser.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ typedef struct Embed {
   Diags diags;
   VEC(NameEntry) entries;
   VEC(const char *) modules;
-  const char *module; /* of the file at hand */
-  uint32_t file;      /* its number among the embedded */
+  const char *module; /* module of the current file */
+  uint32_t file;      /* index of the current file */
   const Dec *dec;
 } Embed;
 
@@ -162,8 +162,6 @@ static void write_data(Embed *e, FILE *out) {
   fprintf(out, "  {0, 0, 0, 0, 0}};\nconst uint32_t stdlib_name_count = %u;\n",
           e->entries.len);
 }
-
-/* ---- */
 
 static void read_library(Embed *e, const char *directory, char **paths,
                          int count) {

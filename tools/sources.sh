@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes sources.am, the lists of files that Makefile.am reads: run it after
-# adding, renaming or removing a file.  With --check it only says whether the
+# Writes sources.am, the lists of files that Makefile.am reads.  Run it after
+# you add, rename or remove a file.  With --check it only checks whether the
 # lists are current.
 set -eu
 export LC_ALL=C

@@ -1,10 +1,14 @@
-/* From the cells of a stored node to a program.
+/* Compiles the body of a materialized node to bytecode.
  *
- * Where a cell is computed is decided in two steps.  Depth: that of its
- * deepest axis.  Region: a cell needed by one side of a BODY_SELECT only is
- * computed in that side.  A cell that can fail (an index not proved in bounds,
- * an integer division) is never moved to where it might not be needed: it is
- * rather computed in several regions.  Others may be hoisted. */
+ * The place of an op is determined by its depth and its region.  The depth is
+ * that of its innermost axis.  If only one side of a BODY_SELECT needs an op,
+ * its region is that side.
+ *
+ * An op that can fail (an index not proved in bounds, an integer division) must
+ * not run where it is not needed.  If necessary it is emitted in several
+ * regions.  Other ops may be hoisted.
+ *
+ * The main entry point is bytecode_compile. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
@@ -13,31 +17,32 @@ enum { ROOT_REGION, MAX_REGIONS = 4096, MAX_DOT_LENGTH = 1 << 22 };
 
 typedef VEC(uint32_t) IndexList;
 
-typedef struct AffineIndex { /* constant + sum of times[k] * axis k */
+typedef struct AffineIndex { /* constant + sum of coef[k] * axis k */
   bool known;
   int64_t constant;
-  int64_t *coef;     /* one per axis */
-  int64_t low, high; /* bounds, also where it is not affine */
+  int64_t *coef;     /* one for each axis */
+  int64_t low, high; /* bounds; valid even if the index is not affine */
 } AffineIndex;
 
-typedef struct OpInfo { /* of a cell */
+typedef struct OpInfo { /* what is known about a body op */
   uint32_t depth, reg;
-  bool may_fail; /* can it, or something that it needs, fail? */
+  bool may_fail; /* the op, or an op that it needs, can fail */
   AffineIndex affine;
-  IndexList uses; /* regions that need it */
+  IndexList uses; /* regions that use the op */
 } OpInfo;
 
 typedef struct OpPlacement {
-  uint32_t body_op, then_region, else_region; /* a select's regions */
+  /* then_region, else_region: for a select. */
+  uint32_t body_op, then_region, else_region;
 } OpPlacement;
 
 typedef struct SelectRegion {
   uint32_t parent, level, depth;
-  VEC(OpPlacement) ops; /* the last first */
+  VEC(OpPlacement) ops; /* in reverse order */
 } SelectRegion;
 
-typedef struct HoistedAddress { /* an address computed outside the innermost
-                                   loop */
+/* An address computed outside the innermost loop. */
+typedef struct HoistedAddress {
   int64_t constant;
   const int64_t *coef;
   uint32_t reg;
@@ -51,13 +56,14 @@ typedef struct CodeBlock {
 typedef struct BytecodeCompiler {
   Arena *arena;
   const Node *node;
-  uint32_t axis_count, output_axes; /* all; without the reduced ones */
+  /* Number of all axes; of axes that are not reduced. */
+  uint32_t axis_count, output_axes;
   uint32_t guard_depth;
   OpInfo *op_info;
   VEC(SelectRegion) regions;
-  CodeBlock blocks[MAX_RANK + 1]; /* by depth */
-  CodeBlock *out;                 /* where code goes now */
-  uint32_t current_op;            /* the cell that code is for */
+  CodeBlock blocks[MAX_RANK + 1]; /* indexed by depth */
+  CodeBlock *out;                 /* the block that receives code now */
+  uint32_t current_op;            /* the op whose code is emitted now */
   VEC(Reg) regs;
   VEC(HoistedAddress) hoisted_addresses;
 } BytecodeCompiler;
@@ -79,7 +85,7 @@ static Instruction *emit(BytecodeCompiler *c, Instruction ins) {
   return &c->out->instructions.at[c->out->instructions.len - 1];
 }
 
-/* ---- what is known of the cells ---- */
+/* ---- analysis of ops ---- */
 
 static bool in_range(const AffineIndex *a, int64_t extent) {
   return a->low >= 0 && a->high < extent;
@@ -139,7 +145,8 @@ static void affine_index_op(const BytecodeCompiler *c, PrimId op,
     affine_index_bounds(c, out);
 }
 
-/* Bounds of what is not affine, as far as indices need them. */
+/* Computes the bounds of a result that is not affine, as far as indices need
+ * them. */
 static void interval_bounds(PrimId op, const AffineIndex *x,
                             const AffineIndex *y, AffineIndex *out) {
   bool bounded = x->low != INT64_MIN && x->high != INT64_MAX;
@@ -188,7 +195,8 @@ static AffineIndex affine_index_of(const BytecodeCompiler *c,
   return a;
 }
 
-/* Is argument k of a read an address that needs no register of its own? */
+/* True if argument k of a read is an address that needs no register of its
+ * own. */
 static bool is_direct_index(const BytecodeCompiler *c, const BodyOp *read,
                             uint32_t k) {
   const AffineIndex *a = &c->op_info[read->args[k]].affine;
@@ -222,7 +230,7 @@ static void analyse_ops(BytecodeCompiler *c) {
       info->may_fail |= arg->may_fail;
     }
     if (info->may_fail && info->depth < c->guard_depth)
-      info->depth = c->guard_depth; /* only behind the guard */
+      info->depth = c->guard_depth; /* it may run only after the guard */
   }
 }
 
@@ -247,12 +255,12 @@ static uint32_t lowest_common_region(const BytecodeCompiler *c, uint32_t x,
   return x;
 }
 
-/* The two sides of a select are made one after the other. */
+/* The regions of a select are created one after the other. */
 static uint32_t sibling_region(uint32_t region) {
   return region == ROOT_REGION ? ROOT_REGION : ((region - 1) ^ 1) + 1;
 }
 
-/* What both sides of a select need is needed wherever that is. */
+/* An op that both sides of a select need is hoisted before the select. */
 static uint32_t hoisted_region(const BytecodeCompiler *c, const IndexList *uses,
                                uint32_t region) {
   for (uint32_t k = 0; k < uses->len && region != ROOT_REGION; k++)
@@ -265,7 +273,7 @@ static void add_use(BytecodeCompiler *c, uint32_t expr, uint32_t region) {
   IndexList *uses = &c->op_info[expr].uses;
   for (uint32_t k = 0; k < uses->len; k++)
     if (lowest_common_region(c, uses->at[k], region) == uses->at[k])
-      return; /* it is there already, or around it */
+      return; /* it is placed here or in an enclosing region already */
   uint32_t kept = 0;
   region = hoisted_region(c, uses, region);
   for (uint32_t k = 0; k < uses->len; k++)
@@ -299,7 +307,7 @@ static bool is_cheap_index_op(const BodyOp *expr) {
          (expr->op == PRIM_ADD || expr->op == PRIM_SUB || expr->op == PRIM_MUL);
 }
 
-/* Users come after what they use, so all uses of a cell are known here. */
+/* Consumers are placed before operands, so all uses of an op are known. */
 static void place_ops(BytecodeCompiler *c) {
   new_region(c, ROOT_REGION, 0);
   add_use(c, c->node->body_op_count - 1, ROOT_REGION);
@@ -324,7 +332,7 @@ static void place_ops(BytecodeCompiler *c) {
   }
 }
 
-/* ---- code for cells ---- */
+/* ---- code of ops ---- */
 
 static uint32_t op_reg(BytecodeCompiler *c, uint32_t k) {
   const BodyOp *expr = &c->node->body_ops[k];
@@ -344,8 +352,8 @@ static uint32_t innermost_axis(const BytecodeCompiler *c, const int64_t *coef) {
   return UINT32_MAX;
 }
 
-/* A register that holds constant + sum of times * axes, computed where its
- * deepest axis moves on: strictly further out than the code that asks. */
+/* Returns a register with constant + sum of coef * axes.  It is computed in the
+ * block of its innermost axis, which is strictly outside the current code. */
 static uint32_t hoisted_address_reg(BytecodeCompiler *c, int64_t constant,
                                     int64_t *coef) {
   for (uint32_t k = 0; k < c->hoisted_addresses.len; k++) {
@@ -388,8 +396,8 @@ static void row_major_strides(const Node *x, int64_t *strides) {
   }
 }
 
-/* Direct arguments become one affine address; each other is checked and added
- * to it. */
+/* Direct indices form one affine address.  Each other index is checked and
+ * added. */
 static void emit_load(BytecodeCompiler *c, const BodyOp *expr, uint32_t d) {
   const Node *x = expr->node;
   int64_t strides[MAX_RANK], constant = 0;
@@ -429,7 +437,7 @@ static void emit_load(BytecodeCompiler *c, const BodyOp *expr, uint32_t d) {
 }
 
 static OpCode map_opcode(PrimId op, ComputeKind kind) {
-  switch (op) { /* the others are no operation on elements */
+  switch (op) { /* the others are no elementwise operations */
 #define CODE_NONE(id) case PRIM_##id:
 #define CODE_MAP(id) \
   case PRIM_##id:    \
@@ -517,7 +525,7 @@ static void emit_body_op(BytecodeCompiler *c, const OpPlacement *p) {
   c->current_op = p->body_op;
   switch (expr->kind) {
   case BODY_CONST:
-  case BODY_EXTENT: /* a graph that is run has numbers */
+  case BODY_EXTENT: /* extents are numbers when a graph runs */
   case BODY_AXIS:
     break;
   case BODY_READ:
@@ -550,8 +558,8 @@ static void emit_region(BytecodeCompiler *c, uint32_t region) {
     emit_body_op(c, &c->regions.at[region].ops.at[k]);
 }
 
-/* The cells of no select's side, each at its depth, outer depths first: code
- * may add addresses to depths further out. */
+/* Emits the ops outside of selects, each at its depth.  Outer depths come
+ * first, since code may add addresses to outer depths. */
 static void emit_root(BytecodeCompiler *c) {
   const SelectRegion *root = &c->regions.at[ROOT_REGION];
   for (uint32_t depth = 0; depth <= c->axis_count; depth++)
@@ -580,8 +588,8 @@ static void emit_loop_end(BytecodeCompiler *c, uint32_t axis,
                         .jump = (int32_t)loop_start - (int32_t)here});
 }
 
-/* Reads the guard; where it is false the rest of this iteration is skipped.
- * Returns where the jump is, to be patched. */
+/* Emits a load of the guard.  If it is false, the rest of the iteration is
+ * skipped.  Returns the jump, which the caller patches. */
 static uint32_t emit_guard(BytecodeCompiler *c) {
   const Node *guard = c->node->guard;
   int64_t strides[MAX_RANK], skipped = 1;
@@ -609,7 +617,7 @@ static uint32_t emit_guard(BytecodeCompiler *c) {
   return at;
 }
 
-/* In the order of a REDUCE primitive's instructions. */
+/* In the order of the instructions of a REDUCE primitive. */
 typedef enum AccumulatorKind { ACC_I, ACC_F, ACC_D, ACC_W } AccumulatorKind;
 
 static AccumulatorKind accumulator_kind(const BytecodeCompiler *c, Dtype body) {
@@ -654,7 +662,7 @@ static Reg highest_value(Dtype t) {
   return (Reg){.i = x};
 }
 
-/* What a reduction of no elements of a type is, in an accumulator's type. */
+/* The result of an empty reduction, in the type of the accumulator. */
 static Reg identity_of(PrimId op, Dtype of, Dtype accumulator_dtype) {
   const ReduceInfo *row = &reduce_info[op];
   ReduceIdentity identity = of == DT_BOOL        ? row->of_bool
@@ -692,7 +700,8 @@ static Reduction reduction_of(const BytecodeCompiler *c) {
   return f;
 }
 
-/* Sets up the accumulator, three registers; returns the first. */
+/* Initializes the accumulator, which has three registers.  Returns the
+ * first. */
 static uint32_t emit_reduction_start(BytecodeCompiler *c, const Reduction *f) {
   uint32_t start = new_reg(c, f->identity), zero = int_reg(c, 0);
   uint32_t acc = int_reg(c, 0);
@@ -703,7 +712,7 @@ static uint32_t emit_reduction_start(BytecodeCompiler *c, const Reduction *f) {
   return acc;
 }
 
-/* The register with the reduction's value in the node's type. */
+/* Returns the register with the result, in the type of the node. */
 static uint32_t emit_reduction_end(BytecodeCompiler *c, const Reduction *f,
                                    uint32_t acc) {
   uint32_t d = int_reg(c, 0);
@@ -725,8 +734,8 @@ static void emit_store(BytecodeCompiler *c, uint32_t reg) {
                         .to = c->node->dtype});
 }
 
-/* Is the innermost loop a sum of products of two loads and nothing else?
- * `top` is where it begins: two loads, a product, the sum. */
+/* True if the innermost loop consists of two loads, their product, and the sum.
+ * loop_start is its first instruction. */
 static bool is_dot_product(const BytecodeCompiler *c, uint32_t loop_start,
                            uint32_t product) {
   const Instruction *i = c->out->instructions.at + loop_start;
@@ -738,9 +747,10 @@ static bool is_dot_product(const BytecodeCompiler *c, uint32_t loop_start,
           (i[2].a == i[1].d && i[2].b == i[0].d));
 }
 
-/* Puts one instruction before the loop that does the whole of it. */
+/* Puts one instruction before the loop that executes the whole loop. */
 static void emit_dot(BytecodeCompiler *c, uint32_t loop_start, uint32_t acc) {
-  emit(c, (Instruction){.op = OP_JUMP}); /* makes room: the loop moves by one */
+  /* Makes room; then the loop moves by one. */
+  emit(c, (Instruction){.op = OP_JUMP});
   Instruction *i = c->out->instructions.at + loop_start;
   memmove(i + 1, i, 4 * sizeof *i);
   i[0] = (Instruction){.op = OP_DOT,
@@ -809,7 +819,7 @@ static uint32_t guard_depth(const Node *n) {
   return depth;
 }
 
-/* With an empty reduction the body is never run, and has no code. */
+/* The body of an empty reduction never runs and has no code. */
 static bool has_body(const BytecodeCompiler *c) {
   for (uint32_t k = c->output_axes; k < c->axis_count; k++)
     if (c->node->extents[k] == 0)

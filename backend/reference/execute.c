@@ -1,4 +1,4 @@
-/* The machine that runs programs: one instruction after the other. */
+/* The bytecode interpreter.  The main entry point is bytecode_run. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static Reg convert_reg(const Instruction *ins, Reg x) {
       scalar_convert(scalar_from_reg((Dtype)ins->from, x), (Dtype)ins->to));
 }
 
-/* What a load reads while an axis moves. */
+/* The elements that a load reads along an axis. */
 typedef struct StridedVector {
   const float *data;
   int64_t stride;
@@ -86,8 +86,8 @@ static double dot(double sum, int64_t count, StridedVector x, StridedVector y) {
 #define CODE_HOST CODE_NONE
 
 #define ADDRESS(type) (((const type *)ins->base)[A.i + ins->k * B.i])
-/* The combination of D and x in a kind of number, or x and where it stands in
- * the place of D. */
+/* Combines D and x, in one kind of number.  For an arg reduction, x and its
+ * position may replace D. */
 #define ACCUMULATE_VALUE(combine, kind, member, x) \
   ref_##combine(KIND_##kind, &D, D, x, x)
 #define ACCUMULATE_PLACE(combine, kind, member, x)                       \

@@ -1,11 +1,13 @@
-/* Sorting, running sums, scatter and permutations. */
+/* Opaque operations: sorting, top-k, cumulative sums, scatter, permutations,
+ * folds and scans.  The main entry point is opaque_run. */
 #include "backend/reference/reference.h"
 
 #include <string.h>
 
 /* ---- order of elements: ascending, NaN last, stable ---- */
 
-typedef struct SortKey { /* an element as an integer of the same order */
+/* The value of an element as an integer with the same order. */
+typedef struct SortKey {
   uint64_t key;
   int64_t index;
 } SortKey;
@@ -21,14 +23,14 @@ static uint64_t sort_key(Scalar x) {
   return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
-enum { POLL_MASK = (1 << 16) - 1 }; /* steps from one poll to the next */
+enum { POLL_MASK = (1 << 16) - 1 }; /* iterations between two polls */
 
 static void poll_every(int64_t step) {
   if (!(step & POLL_MASK))
     interrupt_poll();
 }
 
-/* Merge sort, from the bottom up; scratch holds as many items. */
+/* Merge sort, bottom-up.  scratch has room for n items. */
 static void merge_sort(SortKey *items, SortKey *scratch, int64_t n) {
   SortKey *from = items, *to = scratch;
   for (int64_t width = 1; width < n; width *= 2) {
@@ -52,10 +54,12 @@ static void merge_sort(SortKey *items, SortKey *scratch, int64_t n) {
     memcpy(items, from, (size_t)n * sizeof *items);
 }
 
-/* ---- lines of a tensor along an axis, for each value of free indices ---- */
+/* ---- lines of a tensor along an axis, for each value of the free indices
+ * ---- */
 
 typedef struct AxisLines {
-  int64_t outer, length, inner; /* of one slice: outer * length * inner */
+  /* Of one slice, which has outer * length * inner elements. */
+  int64_t outer, length, inner;
 } AxisLines;
 
 static AxisLines axis_lines_of(const Node *x, uint32_t axis) {
@@ -75,7 +79,7 @@ static int64_t slice_count(const Node *x) {
   return count;
 }
 
-/* Number, among x's slices, of the slice for n's slice number `slice`. */
+/* Returns the number of the slice of x that slice `slice` of n uses. */
 static int64_t slice_number(const Node *n, const Node *x, int64_t slice) {
   int64_t index[MAX_RANK], number = 0;
   for (uint32_t k = n->free_count; k-- > 0; slice /= n->extents[k])
@@ -93,8 +97,8 @@ typedef struct SliceTask { /* one slice of an opaque node */
   const Node *node;
   Tensor *out;
   int64_t slice;
-  int64_t *first_elements;  /* of the slice's elements, in each input */
-  SortKey *items, *scratch; /* of one line */
+  int64_t *first_elements;  /* first element of the slice in each input */
+  SortKey *items, *scratch; /* items of one line */
 } SliceTask;
 
 static Scalar input_at(const SliceTask *task, uint32_t input, int64_t i) {
@@ -141,8 +145,8 @@ static void sort_slice(const SliceTask *task) {
   }
 }
 
-/* The largest first, among equal ones the first, NaN before all: the order of
- * sorting the other way round, but stable. */
+/* Descending order; equal elements keep their order, and NaN comes first.  This
+ * is the reverse order of a sort, but stable. */
 static void topk_slice(const SliceTask *task) {
   const Node *n = task->node, *x = n->inputs[0];
   AxisLines l = axis_lines_of(x, x->rank - 1);
@@ -165,7 +169,8 @@ static void topk_slice(const SliceTask *task) {
   }
 }
 
-/* Accumulated as sums are: in double, in float for 16 bits, in integers. */
+/* The accumulator of a cumulative sum has the type of that of a sum: double,
+ * float for 16-bit floats, i64 for integers. */
 static Scalar accumulator_init(Dtype t) {
   bool is_half = t == DT_F16 || t == DT_BF16;
   return scalar_convert((Scalar){.dtype = DT_I64}, !dtype_is_float(t) ? DT_I64
@@ -225,7 +230,7 @@ static bool scatter_slice(const SliceTask *task, Fault *fault) {
   return true;
 }
 
-/* ---- permutation: the order of random keys ---- */
+/* ---- permutation: sorts random numbers ---- */
 
 static void permutation(const SliceTask *task) {
   int64_t n = task->node->params[0];
@@ -242,9 +247,9 @@ static void permutation(const SliceTask *task) {
 
 /* ---- folds and scans ---- */
 
-typedef struct FoldElement { /* of one element of the states */
+typedef struct FoldElement { /* the computation of one element of the carry */
   const SliceTask *task;
-  Scalar *inputs, *values; /* states first; of cells */
+  Scalar *inputs, *values; /* inputs: carry first; values: results of the ops */
   int64_t element;
 } FoldElement;
 
@@ -271,7 +276,7 @@ static Scalar evaluate_op(const FoldElement *t, const BodyOp *c) {
     return scalar_convert(args[0], c->dtype);
   case BODY_SELECT:
     return args[0].i ? args[1] : args[2];
-  case BODY_OP: /* what may fail is in none of them */
+  case BODY_OP: /* folds contain no ops that can fail */
     scalar_apply(c->op, c->arg_count, args, c->dtype, &value);
     return value;
   case BODY_CONST:
@@ -283,7 +288,7 @@ static Scalar evaluate_op(const FoldElement *t, const BodyOp *c) {
   return value;
 }
 
-/* What it comes to, from which cell on. */
+/* Runs one iteration.  Returns the op of the last result. */
 static uint32_t run_iteration(const FoldElement *t) {
   const Node *n = t->task->node;
   uint32_t carry_count = (uint32_t)n->params[1];
@@ -325,7 +330,7 @@ static void begin_slice(SliceTask *task, int64_t slice) {
 }
 
 static bool run_slice(const SliceTask *task, Fault *fault) {
-  switch ((int)task->node->op) { /* the kinds of node_opaque */
+  switch ((int)task->node->op) { /* the operations of node_opaque */
   case PRIM_SORT:
   case PRIM_ARGSORT:
     sort_slice(task);
@@ -351,7 +356,7 @@ static bool run_slice(const SliceTask *task, Fault *fault) {
   return false;
 }
 
-/* Is the node needed for this value of its free indices? */
+/* True if the node is needed for the free indices of this slice. */
 static bool guard_holds(const Node *n, int64_t slice) {
   if (!n->guard)
     return true;

@@ -1,13 +1,15 @@
-/* The reference backend: nodes are run by their definition, one element after
- * the other.  Sums of f32 are accumulated in double and rounded once, those of
- * f16 and bf16 in float; all other arithmetic is done in the element's type
- * (16-bit floats: in float, rounded after every operation). */
+/* The reference backend: runs nodes by their definition, one element after the
+ * other.
+ *
+ * Sums of f32 are accumulated in double and rounded once.  Sums of f16 and bf16
+ * are accumulated in float.  All other arithmetic uses the element type; 16-bit
+ * floats are computed in float and rounded after every operation. */
 #include "backend/reference/reference.h"
 
 #include "backend/target.h"
 #include "tensor/node.h"
 
-typedef struct NodeRun { /* what an interrupt must give back */
+typedef struct NodeRun { /* what must be released after an interrupt */
   Arena *arena;
   Tensor *out;
 } NodeRun;

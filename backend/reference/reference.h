@@ -1,9 +1,9 @@
-/* backend/reference, for its own files: bodies as linear programs.
+/* Declarations shared by the files of backend/reference/: bytecode of bodies.
  *
- * A comprehension becomes one list of instructions over registers, loops
- * included: the code of depth d runs whenever the d-th axis (free, own, then
- * reduced) has a new value, and holds every cell whose deepest axis that is.
- * The register of an axis holds its index. */
+ * A comprehension becomes one list of register instructions, loops included.
+ * The code of depth d runs whenever axis d (free, own, then reduced) has a new
+ * value.  It contains every op whose innermost axis is d.  The register of an
+ * axis holds its index. */
 #ifndef AXON_REFERENCE_H
 #define AXON_REFERENCE_H
 
@@ -31,33 +31,34 @@ typedef enum OpCode {
 typedef struct Instruction {
   uint16_t op;
   uint8_t from, to; /* dtypes */
-  int32_t jump;     /* to this many instructions from here */
+  int32_t jump;     /* distance to the target, in instructions */
   uint32_t d, a, b, c;
   int64_t k;
   union {
-    const void *base; /* loads: elements; random: a Key */
+    const void *base; /* loads: elements; random numbers: a key */
     int64_t extent;   /* OP_INDEX */
   };
 } Instruction;
 
 typedef struct Bytecode {
   Instruction *code;
-  uint32_t *body_op_of; /* per instruction: the node's cell that it is for */
+  /* For each instruction: the body op to which it belongs. */
+  uint32_t *body_op_of;
   uint32_t count, reg_count;
-  Reg *regs; /* constants are in place */
+  Reg *regs; /* contains the constants */
 } Bytecode;
 
 /* ---- compile.c ---- */
 
-/* In the arena.  All that the node reads has data. */
+/* Returns bytecode in the arena.  All operands of n must have data. */
 Bytecode *bytecode_compile(Arena *arena, const Node *n);
 
 /* ---- execute.c ---- */
 
-/* Fills out, which is zero where a guard may be false. */
+/* Fills `out`, which must be zero wherever a guard may be false. */
 bool bytecode_run(const Graph *g, const Node *n, const Bytecode *p, void *out,
                   Span *where, Fault *fault);
-/* Raises FAIL_INTERRUPT when the user wants to stop. */
+/* Raises FAIL_INTERRUPT after Ctrl-C. */
 void poll_interrupt(const Graph *g);
 
 /* ---- opaque.c ---- */

@@ -1,4 +1,4 @@
-/* axon.h as a program that links it uses it. */
+/* Tests axon.h, used like a program that links the library. */
 #include "session/axon.h"
 
 #include <setjmp.h>

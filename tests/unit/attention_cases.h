@@ -1,5 +1,5 @@
-/* Attention for tests: its text, with arguments of a struct that a test can
- * fill in. */
+/* Attention cases for tests: the source of a kernel whose arguments are in one
+ * struct, which the test fills in. */
 #ifndef AXON_TESTS_ATTENTION_CASES_H
 #define AXON_TESTS_ATTENTION_CASES_H
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of heads `heads`, `groups` of which share keys and values; strides are in
+/* `heads` heads; `groups` heads share keys and values.  Strides are in
  * elements, and 1 along k and e. */
 static const char attention_arguments[] =
     "#define NEVER __int_as_float(0xff800000)\n"
@@ -21,16 +21,17 @@ static const char attention_arguments[] =
 typedef enum AttentionKind {
   ATTENTION_PLAIN,
   ATTENTION_CAUSAL,
-  ATTENTION_WINDOW,  /* of the last 100 keys, with a bias by distance */
+  ATTENTION_WINDOW,  /* masks all but the last 100 keys, and adds a bias by
+                        distance */
   ATTENTION_CAPPED,  /* 20 tanh(s / 20) */
-  ATTENTION_SIGMOID, /* no softmax */
+  ATTENTION_SIGMOID, /* a sigmoid in place of the softmax */
 } AttentionKind;
 
 typedef struct AttentionCase {
   Dtype in, out;
   AttentionKind kind;
   uint32_t k, e, align;
-  bool computed; /* v is scaled on its way */
+  bool computed; /* v is scaled when it is loaded */
 } AttentionCase;
 
 static void attention_case_score(void *owner, Buffer *out, const char *x,
@@ -119,7 +120,8 @@ static GemmAxis attention_axis(const char *name, const char *extent,
       .name = name, .extent = extent, .stride_a = a, .stride_b = b};
 }
 
-/* The kernel of this name; the arguments' struct stands before it. */
+/* Writes the source of the kernel with this name, after the struct of its
+ * arguments. */
 static void attention_case_text(const AttentionCase *c,
                                 const AttentionShape *shape,
                                 const GemmSchedule *s, const char *name,

@@ -1,5 +1,5 @@
-/* Attention: the schedules that are chosen fit the GPU, and their texts compile
- * for each architecture without spilling a register. */
+/* Tests attention on GPUs: chosen schedules fit the GPU, and their sources
+ * compile for each architecture without spilling a register. */
 #include "tests/unit/attention_cases.h"
 
 #include "tests/unit/cuda_compile.h"
@@ -21,8 +21,8 @@ static void test_choose(void **state) {
         double seconds;
         assert_true(gpu_spec(cuda_archs[g], &gpu));
         if (!attention_choose(&shape, &gpu, &s, &seconds)) {
-          /* none of sm_75's; or elements that are too many for its memory, or
-           * for registers, where they are loaded one by one */
+          /* not for sm_75; or too many elements for shared memory, or for
+           * registers if they are loaded one by one */
           assert_true(gpu.arch == 75 || (c.align < 4 && c.k == 256));
           continue;
         }
@@ -50,8 +50,8 @@ static void test_choose(void **state) {
   assert_false(attention_choose(&shape, &gpu, &s, &seconds));
 }
 
-/* One warp that loads elements one by one has no registers left for what
- * another round needs (ptxas spilled); two load half as many each. */
+/* One warp that loads elements one by one has no registers for another round
+ * (ptxas spilled).  Two warps load half as many each. */
 static void test_again(void **state) {
   (void)state;
   AttentionCase c = {.in = DT_F16, .k = 43, .e = 64, .align = 2};
@@ -79,9 +79,9 @@ static void test_again(void **state) {
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
-/* Scores that take floats made of 64 bits, and what is read for them, leave no
- * registers for tiles of 128 terms that two warps load (ptxas spilled); more
- * warps load less each. */
+/* Scores that are computed from 64-bit values leave no registers for tiles of
+ * 128 terms that two warps load (ptxas spilled).  With more warps, each loads
+ * less. */
 static void test_wide(void **state) {
   (void)state;
   AttentionCase c = {.in = DT_BF16, .k = 16, .e = 32, .align = 16};

@@ -1,5 +1,4 @@
-/* The memory of tensors: aligned, used again, cleared when it has to be, given
- * back. */
+/* Tests the memory of tensors: alignment, reuse, zeroing, release. */
 #include "runtime/internal.h"
 
 #include <setjmp.h>
@@ -40,7 +39,7 @@ static Tensor *tensor_of(int64_t count) {
   return t;
 }
 
-/* A step makes a new state of the old one, and something on the way. */
+/* A step computes a new state from the old one, with an intermediate tensor. */
 static Tensor *step(Tensor *old, int64_t count) {
   Tensor *between = tensor_of(count / 3), *next = tensor_of(count);
   tensor_release(between);
@@ -86,8 +85,7 @@ static void test_bound(void **state) {
   assert_int_equal(allocator_stats().cached_bytes, 0);
 }
 
-/* When an allocation fails what is kept is given back, and it is tried again.
- */
+/* If an allocation fails, free blocks are released and it is tried again. */
 static void test_pressure(void **state) {
   (void)state;
   tensor_release(tensor_of(1 << 20));

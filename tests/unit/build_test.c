@@ -1,6 +1,6 @@
-/* Functions as `axon build` writes them, against functions as they are run:
- * each case of trace_cases.h as C, compiled with all warnings, called at its
- * sizes.  All texts make one library, as that is quicker. */
+/* Tests functions that `axon build` writes against the interpreter.  Each case
+ * of trace_cases.h is written as C, compiled with all warnings, and called at
+ * its sizes.  All sources make one library, which is faster. */
 #define _GNU_SOURCE
 #include "aot/c_module.h"
 #include "aot/trace.h"
@@ -116,7 +116,7 @@ static int drop_library(void **state) {
 typedef struct Calling {
   Session *s;
   Trace *trace;
-  const char *sizes; /* "n=3 k=5" */
+  const char *sizes; /* such as "n=3 k=5" */
   Tensor *args[64];
   Node *leaves[64], *results[64];
   uint32_t result_count;
@@ -142,7 +142,7 @@ static int64_t number(Calling *c, int64_t size) {
   return out;
 }
 
-/* False: there is no such tensor, as an extent is negative. */
+/* Returns false if an extent is negative. */
 static bool make_arg(Calling *c, uint32_t k) {
   const TraceArg *a = &c->trace->args[k];
   int64_t shape[MAX_RANK];
@@ -177,7 +177,7 @@ static void add_result(void *arg, const char *name, Node *node) {
   c->results[c->result_count++] = node_retain(node);
 }
 
-/* What the interpreter says; false: it refuses. */
+/* The result of the interpreter; false if it fails. */
 static bool evaluate(Calling *c) {
   Span where;
   Fault fault = {0};
@@ -194,7 +194,7 @@ static bool evaluate(Calling *c) {
 typedef int BuiltCall(const int64_t *sizes, const void *const *args,
                       void *const *outs, const int64_t *const *strides);
 
-/* A function that is called by the name; strides: or NULL. */
+/* Calls the function with that name.  strides may be NULL. */
 static int call(Calling *c, size_t number_of_case, const char *suffix,
                 void **data, void **outs, const int64_t *const *strides) {
   int64_t sizes[64];
@@ -243,17 +243,17 @@ static int64_t result_bytes(Calling *c, uint32_t k) {
   return bytes;
 }
 
-/* ---- elements that lie elsewhere ---- */
+/* ---- non-contiguous arguments ---- */
 
 enum { WAYS = 4, ARRAYS = 64 };
 
-typedef struct Lying { /* where the elements of a tensor are */
+typedef struct Lying { /* memory layout of a tensor */
   char *memory, *first;
   int64_t strides[MAX_RANK];
 } Lying;
 
-/* way 0: rows with gaps, 1: axes from last to first, 2: backwards, 3: every
- * second element; the next tensor in the next way. */
+/* way 0: rows with gaps; 1: axes from last to first; 2: backwards; 3: every
+ * second element.  Each further tensor uses the next way. */
 static Lying lay(const Tensor *t, uint32_t way) {
   Lying l = {0};
   int64_t span = 1, first = 0, bytes = dtype_info[t->dtype].bytes;
@@ -285,7 +285,7 @@ static void move(const Tensor *t, const Lying *l, char *dense, bool out) {
   }
 }
 
-/* The same by the function that takes strides. */
+/* The same with the function that takes strides. */
 static void compare_strided(Calling *c, size_t number_of_case, uint32_t way) {
   Lying in[ARRAYS] = {0}, out[ARRAYS] = {0};
   void *args[ARRAYS] = {0}, *outs[ARRAYS] = {0};
@@ -335,7 +335,7 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
   for (uint32_t k = 0; fits && k < t->result_count; k++)
     assert_non_null(outs[k] = malloc((size_t)result_bytes(&c, k) + 1));
   int code = fits ? call(&c, number_of_case, "_call", NULL, outs, NULL) : 1;
-  /* what the type asks may be more than the body needs */
+  /* the type may require more than the body */
   if (good && code) {
     BuildFiles files;
     SourceInput source;
@@ -384,7 +384,7 @@ static void test_cases(void **state) {
     test_case(k);
 }
 
-/* build_test N: the n-th case alone */
+/* build_test N: only case N */
 int main(int argc, char **argv) {
   if (argc > 1) {
     first_case = strtoul(argv[1], NULL, 10);

@@ -1,4 +1,4 @@
-/* Functions called with values of the host: axon.h. */
+/* Tests calls of functions with values of the host, through axon.h. */
 #include "session/axon.h"
 #include "session/axon_dlpack.h"
 
@@ -369,7 +369,7 @@ static void test_other_values(void **state) {
   assert_null(axn_value_string(*state, "\xff", 1));
 }
 
-/* A function keeps its first argument: by then that is a copy. */
+/* A function keeps its first argument: from then on it is a copy. */
 static void test_kept(void **state) {
   float *x = calloc(2, sizeof *x);
   AxnValue *y = good(*state, "keep", VALUES(vector(*state, x, 2)));
@@ -393,7 +393,7 @@ static void test_wrong_names(void **state) {
   axn_value_free(y);
 }
 
-/* A number without a type, and one with, in the same place of a record. */
+/* A number with and one without a type, in the same field of a record. */
 static void test_weak_inside(void **state) {
   double d[2] = {1, 2};
   float f = 2;
@@ -441,7 +441,7 @@ static void test_redefined(void **state) {
   axn_value_free(y);
 }
 
-/* ---- running out of bounds, time, and turn ---- */
+/* ---- errors, interrupts, and calls in the wrong order ---- */
 
 static void test_run_error(void **state) {
   float x[2] = {1, 2};
@@ -539,7 +539,7 @@ static void test_threads(void **state) {
   }
 }
 
-/* As of a host whose environment says what cannot be. */
+/* A host whose environment has invalid settings. */
 static void test_settings(void **state) {
   static const char text[] = "val one = 1";
   (void)state;

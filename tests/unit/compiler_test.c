@@ -1,5 +1,5 @@
-/* Texts to functions: compiled once, side by side, kept, and done without when
- * there is no compiler or it fails. */
+/* Tests the JIT compiler: sources are compiled once, in parallel, and cached.
+ * Without a compiler, or if it fails, the program runs without it. */
 #include "backend/cpu/jit.h"
 
 #include "runtime/artifact.h"
@@ -39,18 +39,20 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-static int shell(const char *format) { /* 0 when it is true of `base` */
+/* 0 if the shell command succeeds in `base`. */
+static int shell(const char *format) {
   char command[500];
   snprintf(command, sizeof command, format, base);
   return system(command);
 }
 
-/* What is found of the compiler holds for a process: each test has its own. */
+/* The result of the search for a compiler is cached per process, so each test
+ * has its own process. */
 static int in_child(int f(void)) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0)
-    exit(f()); /* not _exit: what is under way has to be ended */
+    exit(f()); /* not _exit: running compilers must be ended */
   int status;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
@@ -91,7 +93,7 @@ static void test_compiles(void **state) {
   (void)state;
   assert_int_equal(in_child(compiles), 0);
   assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
-  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments, another object */
+  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments give another object */
   assert_int_equal(in_child(compiles), 4);
   assert_int_equal(made(), 12);
 }
@@ -109,7 +111,7 @@ static void test_found(void **state) {
   artifact_stats(&after);
   assert_int_equal(after.misses, before.misses);
   assert_int_equal(after.hits, before.hits + 1);
-  /* cut off: made anew */
+  /* truncated files are made again */
   assert_int_equal(shell("for f in %s/axon/cpu/*.so; do truncate -s 5000 $f; "
                          "done"),
                    0);
@@ -126,7 +128,8 @@ static int tells(uint16_t code) {
     return 1;
   if (!warn_once_take(&n) || n.code != code)
     return 2;
-  return warn_once_take(&more) ? 3 : made() == 0 ? 0 : 4; /* said once */
+  /* The warning appears once. */
+  return warn_once_take(&more) ? 3 : made() == 0 ? 0 : 4;
 }
 
 static int tells_missing(void) {
@@ -168,7 +171,8 @@ static void test_failing(void **state) {
   (void)state;
   setenv("AXON_CC", "false", 1);
   assert_int_equal(in_child(tells_failed), 0);
-  setenv("AXON_CC", "true", 1); /* all is well, it says, and there is nothing */
+  /* The compiler reports success, but writes nothing. */
+  setenv("AXON_CC", "true", 1);
   assert_int_equal(in_child(tells_failed), 0);
   unsetenv("AXON_CC");
   assert_int_equal(in_child(wrong_text), 0);
@@ -193,13 +197,13 @@ static void test_no_home(void **state) {
   setenv("HOME", home, 1);
   free(home);
   setenv("XDG_CACHE_HOME", base, 1);
-  setenv("TMPDIR", "/no/such/folder", 1); /* there are others */
+  setenv("TMPDIR", "/no/such/folder", 1); /* other folders are tried */
   assert_int_equal(in_child(loads), 0);
 }
 
 /* ---- waiting, and not ---- */
 
-/* One that notes its start, and waits for the file `go`. */
+/* A compiler that records its start and then waits for the file `go`. */
 static void patient_compiler(void) {
   assert_int_equal(
       shell("printf '%%s\\n' '#!/bin/sh' 'echo start >>%1$s/log' "
@@ -211,7 +215,7 @@ static void patient_compiler(void) {
   setenv("AXON_CC", path, 1);
 }
 
-static int started(void) { /* how many compilers */
+static int started(void) { /* number of compilers that were started */
   return shell("exit $(cat %s/log 2>/dev/null | wc -l)") >> 8;
 }
 
@@ -219,7 +223,7 @@ static int side_by_side(void) {
   JitObject *a = request(1), *b = request(2), *c = request(3);
   while (started() < 2)
     usleep(10000);
-  usleep(50000); /* for a third, which is not to come */
+  usleep(50000); /* time for a third one, which must not start */
   if (jit_is_ready(a) || jit_is_ready(b) || jit_is_ready(c) || started() != 2)
     return 1;
   shell("touch %s/go");
@@ -251,10 +255,10 @@ static int interrupts(void) {
   interrupt_set_flag(NULL);
   pthread_join(thread, NULL);
   shell("touch %s/go");
-  return answer(o) == 1 ? 0 : 3; /* it went on */
+  return answer(o) == 1 ? 0 : 3; /* the process continued */
 }
 
-static int leaves(void) { /* while it compiles */
+static int leaves(void) { /* ends while a compiler runs */
   request(1);
   return jit_is_ready(request(2));
 }
@@ -269,7 +273,7 @@ static int forks(void) {
   return mine || status;
 }
 
-/* What a host program may do with children that end. */
+/* What a host program may do about its child processes. */
 static int ignores_children(void) {
   signal(SIGCHLD, SIG_IGN);
   return answer(request(9)) == 9 ? 0 : 1;
@@ -287,7 +291,7 @@ static void test_waiting(void **state) {
   start_anew();
   assert_int_equal(in_child(interrupts), 0);
   start_anew();
-  assert_int_equal(in_child(leaves), 0); /* or it would wait for ever */
+  assert_int_equal(in_child(leaves), 0); /* otherwise it would wait forever */
   assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
   assert_int_equal(made(), 0);
   assert_int_equal(shell("touch %s/go"), 0);
@@ -296,7 +300,8 @@ static void test_waiting(void **state) {
   assert_int_equal(in_child(ignores_children), 0);
 }
 
-/* Killed as it compiles: nothing is left that the next one would take. */
+/* Killed during a compilation: the next process finds nothing that it would
+ * use. */
 static void test_killed(void **state) {
   (void)state;
   for (int ms = 0; ms < 90; ms += 6) {

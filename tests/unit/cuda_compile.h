@@ -1,5 +1,5 @@
-/* For tests of kernels' texts: NVRTC takes them, says nothing, and the kernel
- * keeps all it has in registers. */
+/* Compiles kernel sources in tests.  NVRTC must accept them without a message,
+ * and no register may be spilled. */
 #ifndef AXON_TESTS_CUDA_COMPILE_H
 #define AXON_TESTS_CUDA_COMPILE_H
 
@@ -17,7 +17,7 @@
 static const char *const cuda_archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
                                          "sm_90a", "sm_100a", "sm_120"};
 
-/* Skips the test where there is none. */
+/* Skips the test if there is no NVRTC. */
 static const Nvrtc *cuda_compiler(void) {
   static Fault fault;
   const Nvrtc *n = nvrtc(&fault);

@@ -1,14 +1,14 @@
-/* A driver without a GPU: each function of driver.def, under its symbol, on the
- * host's memory.  cuda_test.c has it as a table; check_cuda.sh makes a
- * libcuda.so.1 of it.
+/* A fake CUDA driver: implements each function of driver.def, under its symbol,
+ * in host memory.  cuda_test.c uses it as a table.  check_cuda.sh builds a
+ * libcuda.so.1 from it.
  *
- * With FAKE_RUNS the simulator runs what nvrtc_fake.h gives as code: so a
- * program for the GPU runs as a whole without one (check_cudarun.sh).  With
- * FAKE_IDLE nothing is run: for the texts alone (cudatexts.sh).
+ * With FAKE_RUNS, the simulator runs the sources that nvrtc_fake.h returns as
+ * code.  So a whole program for the GPU runs without one (check_cudarun.sh).
+ * With FAKE_IDLE, kernels do nothing; only their sources matter (cudatexts.sh).
  *
  * Any function can be made to fail (fake_inject_failure, or
- * FAKE_FAIL="init=100").  What is promised is checked: nothing is used that was
- * given back, nothing is given back while the stream may use it. */
+ * FAKE_FAIL="init=100").  The rules of the driver are checked: nothing is used
+ * after it was freed, and nothing is freed while the stream may use it. */
 #include "backend/cuda/driver.h"
 
 #ifdef FAKE_RUNS
@@ -24,7 +24,8 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-/* Blocks are apart, so that what is read far beyond one is in no other. */
+/* Blocks are far apart, so that an access far out of bounds hits no other
+ * block. */
 enum { FAKE_BLOCKS = 4096, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
 
 typedef struct FakeBlock {
@@ -33,27 +34,29 @@ typedef struct FakeBlock {
 } FakeBlock;
 
 static struct {
-  char fails[32]; /* the function that does */
+  char fails[32]; /* name of the function that fails */
   CuResult result;
-  int after;      /* so many calls of it go well before */
-  int capability; /* 90 */
+  int after;      /* number of its calls that succeed before */
+  int capability; /* such as 90 */
   int devices;
-  int processors; /* 0: a number of the attribute's own */
-  size_t memory;  /* bytes, of which blocks take: */
+  int processors; /* 0: a number that depends on the attribute */
+  size_t memory;  /* bytes of memory; blocks take some of it: */
   size_t taken;
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
   CuContext current;
-  int graphs, started; /* open; kernels that were started by such */
-  size_t bytes;        /* of arguments of kernels in graphs; 0: 4096 */
-  int contexts, streams, modules, events, hosts; /* open */
-  bool busy;                                     /* something may still run */
-  const char *broken;                            /* a promise; NULL: none */
-  unsigned shared; /* bytes that a function was given */
-  bool nameless;   /* it has no names for errors */
+  int graphs,
+      started;  /* graphs: open ones; started: kernels that they launched */
+  size_t bytes; /* bytes of kernel arguments in graphs; 0: 4096 */
+  int contexts, streams, modules, events, hosts; /* numbers of open objects */
+  bool busy;                                     /* work may still be running */
+  /* A rule that was broken; NULL: none. */
+  const char *broken;
+  unsigned shared; /* bytes of shared memory that a function was given */
+  bool nameless;   /* the driver has no names for errors */
 } fake = {.capability = 90, .devices = 1, .memory = 1 << 20};
 
-/* Of several threads that call it, one at a time does. */
+/* Threads call the fake one at a time. */
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int fake_depth;
 
@@ -133,7 +136,7 @@ CuResult fake_error_string(CuResult result, const char **text) {
   return fake.nameless;
 }
 
-/* NVRTC looks for a driver, too, and asks it for this; it compiles without. */
+/* NVRTC also looks for a driver and calls this; it compiles without it. */
 CuResult cuGetExportTable(const void **table, const void *id);
 CuResult cuGetExportTable(const void **table, const void *id) {
   (void)table, (void)id;
@@ -198,7 +201,7 @@ CuResult fake_context_set(CuContext context) {
   return context == (CuContext)&fake ? 0 : 201;
 }
 
-/* What programs call that axon build makes, beside what we do. */
+/* Functions that programs of axon build call, but we do not. */
 
 CuResult cuCtxGetCurrent(CuContext *out);
 CuResult cuCtxGetCurrent(CuContext *out) {
@@ -238,7 +241,8 @@ CuResult fake_mem_info(size_t *unused, size_t *total) {
   return 0;
 }
 
-/* The default one is for those who say so: programs have one of their own. */
+/* The default stream is only for explicit use; programs have their own
+ * streams. */
 static CuResult fake_stream(CuStream stream) {
   fake.busy = true;
   return stream == (CuStream)&fake.streams ||
@@ -255,7 +259,7 @@ CuResult fake_mem_alloc(CuDevicePtr *out, size_t bytes) {
   if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
     return CU_OUT_OF_MEMORY;
   char *at = malloc(bytes + FAKE_BLOCK_GAP_BYTES);
-  memset(at, 0xff, bytes); /* no number, until somebody writes one */
+  memset(at, 0xff, bytes); /* NaN, until something is written */
   fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
   fake.taken += bytes;
   *out = (CuDevicePtr)(uintptr_t)at;
@@ -285,7 +289,7 @@ CuResult cuMemAllocAsync(CuDevicePtr *out, size_t bytes, CuStream stream) {
   return result ? result : fake_stream(stream);
 }
 
-/* What runs, runs at once here. */
+/* Work runs immediately here. */
 CuResult cuMemFreeAsync(CuDevicePtr at, CuStream stream);
 CuResult cuMemFreeAsync(CuDevicePtr at, CuStream stream) {
   WITH_FAKE_LOCK;
@@ -493,7 +497,7 @@ struct CuModuleIs {
 };
 
 CuResult fake_module_load(CuModule *out, const void *image) {
-  /* the simulator has wrappers of its own */
+  /* the simulator has intrinsics of its own */
   const char *text = strstr(image, "/* What kernels of a GPU are written in");
   Buffer error = {0};
   bool idle = getenv("FAKE_IDLE") != NULL;
@@ -540,8 +544,8 @@ CuResult fake_function_set_attribute(CuFunction function, int attribute,
   return function && attribute == 8 && value <= 227 << 10 ? 0 : 1;
 }
 
-/* How large the one argument is nobody says here: programs of ours have so many
- * bytes there. */
+/* The size of the argument is unknown here.  Our programs have this many bytes
+ * there. */
 enum { FAKE_ARGUMENTS = 4096 };
 
 CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
@@ -579,7 +583,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
 
 #else
 
-/* ---- kernels: one, that `axon doctor` tries ---- */
+/* ---- kernels: the one that `axon doctor` tries ---- */
 
 CuResult fake_module_load(CuModule *out, const void *image) {
   RETURN_INJECTED_FAILURE(module_load);
@@ -629,7 +633,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
 
 #endif
 
-/* ---- graphs: of kernels, each after the one before ---- */
+/* ---- graphs: chains of kernels ---- */
 
 enum { FAKE_NODES = 64, FAKE_NODE_BYTES = 4096 };
 
@@ -646,7 +650,7 @@ struct CuGraphExecIs {
   struct CuGraphIs graph;
 };
 
-/* How many bytes the one argument has is said by whoever tests (fake.bytes). */
+/* The test gives the size of the argument (fake.bytes). */
 static void fake_node(FakeNode *to, const CuKernelNode *is) {
   to->is = *is;
   memcpy(to->arguments, is->args[0], fake.bytes ? fake.bytes : FAKE_NODE_BYTES);

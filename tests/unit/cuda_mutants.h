@@ -1,16 +1,18 @@
-/* For the driver that is a fake: mutants of kernels as programs start them.
+/* For the fake driver: runs mutants of kernels that programs launch.
  *
- *     FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"  FAKE_MUTANTS_FILE=...
- *     FAKE_MUTANTS_LIST=...
+ *   FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"
+ *   FAKE_MUTANTS_FILE=... FAKE_MUTANTS_LIST=...
  *
- * The first kernel that is started whose schedule, the comment that stands
- * before it, begins so, and that has the word, is run as it is; then one in
- * EACH of its mutants, or of those of a function that it stands on, is run, in
- * a process of its own, on what memory was before; of calls and conditions all
- * where EACH is 0; and only those whose names are lines of a list where one is
- * given.  Those that leave the same there are run again when the
- * kernel is started again, as it may be with other sizes.  In the end they are
- * written to the file, a line each, and behind them how many there were. */
+ * The first launched kernel is chosen whose schedule (the comment before it)
+ * begins with SCHEDULE and which contains WORD.  It runs unchanged.  Then one
+ * in EACH of its mutants runs, in a process of its own, on the memory from
+ * before the launch.  With @FUNCTION, mutants of that function are taken, which
+ * the kernel calls.  If EACH is 0, all mutants of calls and conditions run.
+ * With a list, only mutants whose names are lines of it run.
+ *
+ * Mutants that leave the same memory run again when the kernel is launched
+ * again, perhaps with other sizes.  At the end the surviving mutants are
+ * written to the file, one per line, then the number of all. */
 #include "backend/cuda/sim/mutate.h"
 
 enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
@@ -18,7 +20,7 @@ enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
 typedef struct MutantRun {
   const SimLaunch *launch;
   char *before[FAKE_BLOCKS], *after[FAKE_BLOCKS];
-  bool same[FAKE_BLOCKS]; /* it is to be so afterwards */
+  bool same[FAKE_BLOCKS]; /* memory must be equal afterwards */
 } MutantRun;
 
 static char *mutant_copy(const SimMemory *m) {
@@ -45,21 +47,22 @@ static bool mutant_survives(void *owner, Sim *s, uint64_t seed) {
   return true;
 }
 
-/* The part of a text that one kernel is. */
+/* The part of a source that is one kernel. */
 typedef struct MutantKernel {
   const char *text;
-  char *kernel;    /* from its schedule to its end: of the text, */
-  size_t from, to; /* from here to there */
+  char *kernel;    /* the kernel, from its schedule to its end */
+  size_t from, to; /* its range in the source */
   uint32_t each, launches;
-  char *list; /* NULL: there is none */
+  char *list; /* NULL: no list */
   Arena *arena;
   Mutants mutants;
   bool *found;
 } MutantKernel;
 
-static MutantKernel mutant_of; /* one of a program's */
+static MutantKernel mutant_of; /* at most one per program */
 
-/* In the place of the kernel a function of its text: from its head on. */
+/* Chooses a function of the source in place of the kernel, from its signature
+ * on. */
 static bool mutant_function(MutantKernel *m, const char *text,
                             const char *function) {
   char call[80];
@@ -80,7 +83,7 @@ static bool mutant_function(MutantKernel *m, const char *text,
   return false;
 }
 
-/* Has it this name and schedule, and the word that stands behind a bar? */
+/* True if the kernel has this name and schedule, and the word after the bar. */
 static bool mutant_matches(MutantKernel *m, const char *text, const char *name,
                            const char *wanted) {
   char head[80], words[200];
@@ -108,8 +111,8 @@ static bool mutant_matches(MutantKernel *m, const char *text, const char *name,
   return is && mutant_function(m, text, function);
 }
 
-/* What others may look at: all of memory where another kernel goes on with it,
- * and results otherwise. */
+/* Compares what others can read: all memory if another kernel follows,
+ * otherwise the results. */
 static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
   const uint64_t *pointers = r->launch->args;
   const char *first = strstr(text, "extern \"C\"");
@@ -148,7 +151,7 @@ static bool mutant_listed(const MutantKernel *m, uint32_t j) {
   return is;
 }
 
-/* Is it one of those that are run? */
+/* True if mutant j should run. */
 static bool mutant_wanted(const MutantKernel *m, uint32_t j) {
   if (m->list)
     return mutant_listed(m, j);
@@ -190,7 +193,7 @@ static void mutants_report(void) {
     fclose(f);
 }
 
-/* Is it the kernel whose mutants are run?  The first one that will do is. */
+/* True if this is the kernel whose mutants run.  The first match is taken. */
 static bool mutant_chosen(const char *text, const char *name) {
   MutantKernel *m = &mutant_of, other = {0};
   const char *how = getenv("FAKE_MUTANTS");
@@ -211,7 +214,7 @@ static bool mutant_chosen(const char *text, const char *name) {
     return true;
   }
   bool same = strcmp(m->kernel, other.kernel) == 0;
-  if (same) { /* what stands beside it in the text may be other */
+  if (same) { /* the code around it may differ */
     m->text = text;
     m->from = other.from;
     m->to = other.to;
@@ -220,7 +223,7 @@ static bool mutant_chosen(const char *text, const char *name) {
   return same;
 }
 
-/* In the place of sim_launch. */
+/* Replaces sim_launch. */
 static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
                            Buffer *error) {
   static pid_t mine;

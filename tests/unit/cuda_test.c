@@ -1,5 +1,5 @@
-/* The ground floor of the CUDA backend, on a driver that is a fake: devices,
- * errors, memory.  No GPU is needed. */
+/* Tests the basic parts of the CUDA backend on a fake driver: devices, errors,
+ * memory, launch graphs.  No GPU is needed. */
 #define _GNU_SOURCE
 #include "backend/cuda/caching_allocator.h"
 #include "backend/cuda/launch_graph.h"
@@ -82,7 +82,7 @@ static void test_device(void **state) {
   assert_said("device 1");
 }
 
-/* Each of them fails: it is told what was to be done, and nothing is left. */
+/* Each step fails once: the message names it, and nothing is leaked. */
 static void test_opening_fails(void **state) {
   (void)state;
   static const struct {
@@ -118,8 +118,8 @@ static void test_opening_fails(void **state) {
   assert_false(cuda_version(&api, &n, &fault));
 }
 
-/* Every row of errors.def has its name and a way out, whatever the driver
- * knows; what has none is told by its number. */
+/* Every row of errors.def has a name and a help, whatever the driver knows.
+ * Other errors are reported by number. */
 static void test_errors(void **state) {
   (void)state;
   static const struct {
@@ -254,10 +254,10 @@ static void test_memory_again(void **state) {
   CuDevicePtr was = a->address;
   assert_true(a->address != b->address);
   device_allocator_release(m, a);
-  a = take(m, 4900); /* nearly the same */
+  a = take(m, 4900); /* a similar size */
   assert_true(a->address == was);
   device_allocator_release(m, a);
-  DeviceBuffer *c = take(m, 100); /* not so much larger a one */
+  DeviceBuffer *c = take(m, 100); /* a block that is not much larger */
   assert_true(c->address != was);
   DeviceBuffer *none = take(m, 0);
   DeviceAllocatorStats n = device_allocator_stats(m);
@@ -279,7 +279,8 @@ static void test_memory_again(void **state) {
   device_allocator_free(NULL);
 }
 
-/* Those given back first go first, and never while something may run. */
+/* Blocks that were freed first are released first, and never while work may
+ * run. */
 static void test_memory_bounded(void **state) {
   (void)state;
   enum { KEPT = 300000 };
@@ -306,20 +307,20 @@ static void test_memory_full(void **state) {
   memset((void *)(uintptr_t)held->address, 7, 100 << 10);
   device_allocator_release(m, kept);
   fake.busy = true;
-  /* what is kept is given back for what there was no room for */
+  /* free blocks are released for a request that does not fit */
   DeviceBuffer *more = take(m, 500 << 10);
   assert_int_equal(device_allocator_stats(m).cached_bytes, 0);
-  /* and where that does not help, the tensor is named */
+  /* if that does not help, the message names the tensor */
   assert_null(device_allocator_alloc(m, 600 << 10, &use, &fault));
   assert_string_equal(fault.message, "scores : f32[3, 1000] needs 600.0 KiB of "
                                      "the GPU's memory");
   assert_non_null(strstr(fault.help, "of 1.0 MiB, "));
   assert_non_null(strstr(fault.help, "this program uses"));
   assert_int_equal(fault.kind, FAULT_MEMORY);
-  for (int k = 0; k < 100 << 10; k++) /* all else is as it was */
+  for (int k = 0; k < 100 << 10; k++) /* everything else is unchanged */
     assert_int_equal(((char *)(uintptr_t)held->address)[k], 7);
   device_allocator_release(m, more);
-  /* what can never fit takes nothing from anybody */
+  /* a request that can never fit releases nothing */
   const AllocationLabel nameless = {NULL, DT_BF16, 2, shape};
   device_allocator_release(m, take(m, 100));
   uint64_t before = device_allocator_stats(m).cached_bytes;
@@ -331,7 +332,7 @@ static void test_memory_full(void **state) {
       strstr(fault.help, "it has 1.0 MiB: process the data in parts"));
   assert_null(device_allocator_alloc(m, SIZE_MAX, &use, &fault));
   assert_int_equal(device_allocator_stats(m).cached_bytes, before);
-  /* the driver does not even say how much is free */
+  /* the driver cannot tell the free memory */
   fake_inject_failure("memory_info", 700, 0);
   assert_null(device_allocator_alloc(m, 1000 << 10, &use, &fault));
   assert_non_null(strstr(fault.help, "and this program uses"));
@@ -342,14 +343,15 @@ static void test_memory_full(void **state) {
 static void test_memory_fails(void **state) {
   (void)state;
   DeviceAllocator *m = device_allocator_new(&gpu, 1 << 20);
-  fake_inject_failure("memory_take", 700, 0); /* of a kernel that ran before */
+  /* An error of an earlier kernel. */
+  fake_inject_failure("memory_take", 700, 0);
   assert_null(device_allocator_alloc(m, 1000, &use, &fault));
   assert_said("allocating 1000 bytes");
   assert_int_equal(fault.kind, FAULT_TARGET_UNAVAILABLE);
   fake_inject_failure("context_set", 709, 0);
   assert_null(device_allocator_alloc(m, 1000, &use, &fault));
   assert_said("selecting it");
-  for (uint64_t n = 1; n <= 2; n++) { /* of the host's memory, of the GPU's */
+  for (uint64_t n = 1; n <= 2; n++) { /* host memory, then GPU memory */
     mem_inject_failures_from(n);
     assert_null(device_allocator_alloc(m, 1000, &use, &fault));
     mem_inject_failures_from(0);
@@ -365,7 +367,7 @@ static void test_memory_fails(void **state) {
   device_allocator_free(m);
 }
 
-/* What the driver takes is known before it is asked. */
+/* What the driver accepts is known before the call. */
 static void test_map(void **state) {
   (void)state;
   const TensorMap good = {.dtype = DT_BF16,
@@ -393,7 +395,7 @@ static void test_map(void **state) {
   DeviceAllocator *m = device_allocator_new(&gpu, 0);
   DeviceBuffer *b = take(m, 4096);
   uint64_t made[TENSOR_MAP_BYTES / 8];
-  fake.current = NULL; /* as in another thread */
+  fake.current = NULL; /* like in another thread */
   assert_true(tensor_map_encode(&gpu, &good, b->address, made, &fault));
   assert_true(made[0] == b->address + 32 && made[1] == 3 && made[2] == 65 &&
               made[3] == 144 && made[4] == 64 && made[5] == 3);
@@ -404,7 +406,8 @@ static void test_map(void **state) {
   device_allocator_free(m);
 }
 
-/* Large ones are not rounded to classes: of one class some are smaller. */
+/* Large blocks are not rounded to classes: blocks of one class may be smaller
+ * than the request. */
 static void test_memory_large(void **state) {
   (void)state;
   gpu.info.memory_bytes = fake.memory = (size_t)2 << 30;
@@ -422,7 +425,7 @@ static void test_memory_large(void **state) {
   device_allocator_free(m);
 }
 
-/* Any sizes in any order: blocks in use never share a byte. */
+/* Any sizes in any order: live blocks never overlap. */
 static void test_memory_random(void **state) {
   (void)state;
   enum { HELD = 40, TURNS = 20000 };
@@ -458,15 +461,15 @@ static void test_memory_random(void **state) {
   device_allocator_free(m);
 }
 
-/* ---- tapes ---- */
+/* ---- launch graphs ---- */
 
 typedef struct Arguments {
   CuDevicePtr at;
   int n, k;
 } Arguments;
 
-/* Kernels as a plan starts them, `wide` blocks of each; what is asked of the
- * stream then. */
+/* Launches the kernels of a plan, with `wide` blocks each, and checks the
+ * stream. */
 static bool start_plan(CuFunction function, DeviceBuffer *b, int kernels, int k,
                        unsigned wide) {
   for (int j = 0; j < kernels; j++) {
@@ -489,8 +492,8 @@ static void assert_counts(uint64_t alone, uint64_t made, uint64_t started,
   assert_int_equal(n.nodes_updated, changed);
 }
 
-/* What is started again as before is a graph; one that has other arguments is
- * changed; with other grids it is another one. */
+/* A repeated list of launches becomes a graph.  Other arguments update it;
+ * other grids need another graph. */
 static void test_tape(void **state) {
   (void)state;
   CuModule module;
@@ -513,10 +516,11 @@ static void test_tape(void **state) {
   assert_int_equal(fake.started, 12);
   assert_true(start_plan(function, b, 4, 7, 2)); /* other grids */
   assert_counts(8, 1, 3, 1);
-  assert_true(start_plan(function, b, 2, 0, 1)); /* few */
+  /* Too few launches for a graph. */
+  assert_true(start_plan(function, b, 2, 0, 1));
   assert_true(start_plan(function, b, 2, 0, 1));
   assert_counts(12, 1, 3, 1);
-  assert_true(start_plan(function, b, 150, 0, 1)); /* more than a tape */
+  assert_true(start_plan(function, b, 150, 0, 1)); /* more than a graph holds */
   assert_true(start_plan(function, b, 150, 0, 1));
   assert_counts(12 + 64 + 22, 3, 7, 1); /* 64 are as the first 64 */
   cuda_unload_module(&gpu, module);
@@ -524,8 +528,8 @@ static void test_tape(void **state) {
   device_allocator_free(m);
 }
 
-/* What the driver makes no graph of goes as ever; what fails is told when it is
- * found. */
+/* If the driver cannot make a graph, kernels are launched one by one.  Errors
+ * are reported when they are found. */
 static void test_tape_fails(void **state) {
   (void)state;
   static const char *const steps[] = {"graph_create", "graph_kernel",

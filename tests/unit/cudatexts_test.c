@@ -1,13 +1,14 @@
-/* Kernels' texts, as programs left them (AXON_CC_DEBUG), through NVRTC: each
- * one compiles without a warning, and has registers enough; so have those of a
- * block together, where warps give each other some.
+/* Compiles kernel sources that programs left (AXON_CC_DEBUG) with NVRTC.  Each
+ * must compile without a warning and have enough registers, also in total for a
+ * block whose warps hand registers to each other.
  *
- *     tests/unit/cudatexts_test FOLDER [all | ARCHITECTURE]
+ *   tests/unit/cudatexts_test FOLDER [all | ARCHITECTURE]
  *
- * Each text is compiled for one of the architectures in turn, for all, or for
- * the one that is named, as sm_86; then those are told that take longer than a
- * second of a processor, too.  One with tiles is for its own alone.
- * cudatexts.sh makes such a folder. */
+ * Each source is compiled for one of the architectures in turn, or for all, or
+ * for the named one, such as sm_86.  In the last two cases, sources that take
+ * longer than a second of CPU time are reported, too.  A source with
+ * tensor-core tiles is compiled only for its own architecture.  cudatexts.sh
+ * makes such a folder. */
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/ptxas_report.h"
 
@@ -32,8 +33,9 @@ static char *read_text(const char *path) {
   return b.text;
 }
 
-/* Of a kernel whose warps give each other registers: are they as many as a
- * block begins with?  Who waits for more waits for ever. */
+/* For a kernel whose warps hand registers to each other: the total must not
+ * exceed the registers with which a block starts.  Otherwise it would wait
+ * forever. */
 static bool has_enough(const char *text, const char *name, uint32_t each) {
   char head[32];
   uint32_t threads = 0, less = 0, more = 0;
@@ -53,7 +55,7 @@ static bool has_enough(const char *text, const char *name, uint32_t each) {
   return threads > 128 && 128 * less + (threads - 128) * more <= threads * each;
 }
 
-/* Of all its kernels: is there one that has too few registers? */
+/* True if one of its kernels has too few registers. */
 static int look_at_report(const char *path, const char *arch, const char *text,
                           const char *log) {
   int wrong = 0;
@@ -78,7 +80,7 @@ static int look_at_report(const char *path, const char *arch, const char *text,
   return wrong + (other != NULL);
 }
 
-/* A text that has tiles of products is for one architecture. */
+/* A source with tensor-core tiles is for one architecture. */
 static bool is_for_other(const char *text, const char *arch, char own[16]) {
   const char *at = strstr(text, "tile for ");
   *own = 0;
@@ -86,7 +88,7 @@ static bool is_for_other(const char *text, const char *arch, char own[16]) {
          strcmp(own, arch) != 0;
 }
 
-/* chosen: by who asks, and not in turn. */
+/* chosen: the architecture was named, and not taken in turn. */
 static int compile(const Nvrtc *n, const char *path, const char *arch,
                    bool chosen) {
   Fault fault = {0};

@@ -1,5 +1,5 @@
-/* Tests of sizes as polynomials: the normal form against tables and against
- * evaluation, printing against a parser, walks, limits. */
+/* Tests sizes as polynomials: the normal form against tables and evaluation,
+ * printing against a parser, substitution, limits. */
 #include "dim_world.h"
 
 /* ---- tables ---- */
@@ -191,7 +191,7 @@ static void test_print_is_read_back(void **state) {
   }
 }
 
-/* Laws that must lead to one normal form. */
+/* Laws whose sides must have one normal form. */
 static void test_laws(void **state) {
   (void)state;
   seed = 3;
@@ -334,7 +334,7 @@ static void test_postfix_overflow(void **state) {
   assert_true(value == (Big)INT64_MIN * 3 + 4);
 }
 
-/* ---- metas, substitution ---- */
+/* ---- unification variables, substitution ---- */
 
 static void test_resolve(void **state) {
   (void)state;
@@ -385,7 +385,7 @@ static bool is_stopped(Dim *(*grow)(int), int i) {
   return trap.kind == FAIL_LIMIT;
 }
 
-/* As deep as the recursion goes, and deeper: small frames, then a limit. */
+/* As deep as the recursion limit, and deeper. */
 static Dim *deep_chain(int n) {
   DimCtx *cx = &w->cx;
   DimVar *first = meta(), *last = first;

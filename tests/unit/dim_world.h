@@ -1,5 +1,5 @@
-/* What the tests of typecheck/dim*.c share: a world of variables, a reader of
- * printed sizes, and random expressions with their values. */
+/* Common parts of the tests of size/: a set of variables, a parser of printed
+ * sizes, and random expressions with their values. */
 #ifndef AXON_TESTS_UNIT_DIM_WORLD_H
 #define AXON_TESTS_UNIT_DIM_WORLD_H
 
@@ -75,9 +75,9 @@ static inline int teardown(void **state) {
   return 0;
 }
 
-/* ---- reading sizes: the grammar of printed ones ---- */
+/* ---- parser of printed sizes ---- */
 
-static const char *at; /* what is still to be read */
+static const char *at; /* the rest of the input */
 
 static inline Dim *parse_sum(void);
 
@@ -203,7 +203,7 @@ static inline void report_complaint(void *owner) {
   complaints++;
 }
 
-/* ---- a source of expressions, with evaluation ---- */
+/* ---- random expressions, with evaluation ---- */
 
 typedef __int128 Big;
 
@@ -266,7 +266,7 @@ static inline Big big_div(Big a, Big b) {
   return a / b - (a % b < 0);
 }
 
-/* False where a divisor is less than 1. */
+/* Returns false if a divisor is less than 1. */
 static inline bool expr_value(const Expr *e, const int64_t *env, Big *out) {
   Big a, b;
   if (e->op == '#' || e->op == 'x') {
@@ -310,7 +310,7 @@ static inline int var_index(const DimVar *var) {
   return 0;
 }
 
-/* By the postfix form. */
+/* Evaluates the postfix form. */
 static inline bool ops_value(const DimOp *ops, uint32_t count,
                              const int64_t *env, Big *out) {
   Big stack[256];
@@ -364,7 +364,7 @@ static inline void env_random(int64_t *env, int from, int span) {
         from + (int64_t)random_below((uint32_t)span) - (i == VARS - 1 ? 5 : 0);
 }
 
-/* Frees what a round used; the cached variables go with it. */
+/* Frees what a round used, cached variables included. */
 static inline void fresh_world(void) {
   void *state;
   if (w)

@@ -1,5 +1,5 @@
-/* Tests of what is known of sizes: verdicts against tables and against
- * enumeration, witnesses, effort. */
+/* Tests the solver for sizes: verdicts against tables and enumeration,
+ * counterexamples, effort. */
 #include "dim_world.h"
 
 /* ---- verdicts ---- */
@@ -203,7 +203,8 @@ static void test_marks(void **state) {
   assert_true(assumptions_inconsistent(facts));
 }
 
-/* What contradicted nothing is not asked again, wherever facts are added. */
+/* A combination that was consistent is not tested again, wherever assumptions
+ * are added. */
 static void test_contradictions_with_new_facts(void **state) {
   (void)state;
   static const struct {
@@ -236,7 +237,7 @@ static void test_contradictions_with_new_facts(void **state) {
   assert_true(assumptions_inconsistent(w->facts));
 }
 
-/* Facts about a meta follow its solution. */
+/* Assumptions about a unification variable apply to its solution. */
 static void test_facts_of_metas(void **state) {
   (void)state;
   DimCtx *cx = &w->cx;
@@ -265,7 +266,7 @@ typedef struct Claim {
   int count;
 } Claim;
 
-/* Whether a verdict agrees with every point of a box. */
+/* A verdict must agree with every point of a box. */
 static void check_box(const Claim *c, Verdict verdict, bool contradictory,
                       int vars) {
   int64_t env[VARS] = {0};
@@ -299,7 +300,7 @@ static Dim *to_few(void *arg, DimVar *var) {
   return i == vars - 1 ? w->v[VARS - 1] : w->v[i];
 }
 
-/* About a few variables, so that facts meet. */
+/* Claims about a few variables, so that assumptions interact. */
 static Dim *random_claim(int vars) {
   Dim *d = expr_dim(expr_random(1 + (int)random_below(3), VARS));
   return dim_subst(&w->cx, d, to_few, NULL, &vars);
@@ -371,7 +372,7 @@ static void test_soundness_linear(void **state) {
   assert_true(decided > 400);
 }
 
-/* ---- witnesses ---- */
+/* ---- counterexamples ---- */
 
 static void expect_witness(const char *facts, const char *claim, bool eq,
                            const char *want) {
@@ -417,7 +418,7 @@ static void check_witness(const char *text, const Dim *d, bool eq) {
   assert_true(eq ? got != 0 : got < 0);
 }
 
-/* A witness breaks the claim; what is proved has none. */
+/* A counterexample violates the claim; a proved claim has none. */
 static void test_random_witness(void **state) {
   (void)state;
   seed = 9;
@@ -440,7 +441,7 @@ static void test_random_witness(void **state) {
   assert_true(found > 100);
 }
 
-/* Many facts about others do not matter, nor do they crowd out its own. */
+/* Many irrelevant assumptions do not displace the relevant ones. */
 static void test_many_facts(void **state) {
   (void)state;
   DimCtx *cx = &w->cx;
@@ -455,7 +456,7 @@ static void test_many_facts(void **state) {
                      ENTAILED);
 }
 
-/* A query whose substitution explodes is open, without a complaint. */
+/* A query whose substitution grows too large is undecided, without an error. */
 static void test_limit_in_query(void **state) {
   (void)state;
   DimCtx *cx = &w->cx;

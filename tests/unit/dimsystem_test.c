@@ -1,11 +1,11 @@
-/* Tests of equations solved together: tables, and random systems against the
- * theorem of Heger: A*x == b has a solution over the integers just if A and
- * A|b have the same rank r and the same common divisor of r*r minors. */
+/* Tests systems of equations: tables, and random systems against Heger's
+ * theorem.  A*x == b has an integer solution if and only if A and A|b have the
+ * same rank r and the same greatest common divisor of r*r minors. */
 #include "dim_world.h"
 
 #include <stdio.h>
 
-/* Adds "2*n + 3*m == 16, n == k"; false: they contradict each other. */
+/* Adds "2*n + 3*m == 16, n == k".  Returns false if they are inconsistent. */
 static bool add_all(DimSystem *s, const char *text) {
   char copy[256], *rest = copy;
   snprintf(copy, sizeof copy, "%s", text);
@@ -126,7 +126,7 @@ static uint32_t choose(uint32_t bits, uint32_t *out) {
   return n;
 }
 
-/* Of all minors with r rows, among so many columns. */
+/* The gcd of all minors with r rows among the given columns. */
 static int64_t minors(const int64_t m[SIDE][SIDE + 1], uint32_t r,
                       uint32_t columns) {
   int64_t g = 0;
@@ -172,7 +172,7 @@ static void test_random(void **state) {
   assert_in_range(holds, 300, 2700); /* both kinds were met */
 }
 
-/* What does not fit is left out, and nothing is refuted for it. */
+/* A system that exceeds the limits is left out, and refutes nothing. */
 static void test_limits(void **state) {
   (void)state;
   open_all();

@@ -1,5 +1,5 @@
-/* Programs as s-expressions that stand for Core, for tests of the evaluator
- * without a checker.  To be included after cmocka.h. */
+/* Programs as s-expressions, which are read as Core: for tests of the evaluator
+ * without the type checker.  Include it after cmocka.h. */
 #ifndef AXON_TESTS_EVAL_SEXP_H
 #define AXON_TESTS_EVAL_SEXP_H
 
@@ -11,7 +11,7 @@ static Arena *arena;
 static Interner *interner;
 static Sources sources;
 
-/* ---- reading s-expressions ---- */
+/* ---- parser of s-expressions ---- */
 
 typedef struct Scope {
   const char *name;
@@ -21,7 +21,7 @@ typedef struct Scope {
 
 static Scope *globals;
 static const char *text_start;
-static const char *in; /* what is left to read */
+static const char *in; /* the rest of the input */
 static uint32_t file;
 static Con *cons[16];
 static uint32_t con_count;
@@ -107,7 +107,7 @@ static uint32_t scheme_arity(PrimId prim) {
   return n;
 }
 
-/* name, or name:dtype */
+/* A name, or name:dtype. */
 static Core *primitive(const char *name) {
   char *plain = arena_strndup(arena, name, strlen(name));
   char *colon = strchr(plain, ':');
@@ -261,7 +261,7 @@ static void read_items(Core *c, Scope *scope) {
   set_items(c, n, items);
 }
 
-/* (x y), or with presets (x (y 1)) */
+/* (x y), or with default values (x (y 1)). */
 static void read_params(Core *c, Scope **scope) {
   c->params = NEW_ARRAY(arena, CoreParam, 16);
   bool open = eat('(');
@@ -358,8 +358,8 @@ static Core *read_for(Scope *scope) { /* (for ((i n) ...) body) */
   return c;
 }
 
-/* (at x item ...): an expression, `:`, `...`, `new`, `*`, `<k` from the end,
- * (: from to) with _ for nothing */
+/* (at x item ...): an item is an expression, `:`, `...`, `new`, `*`, `<k` (from
+ * the end), or (: from to) with _ for a missing bound */
 static Core *read_index(Scope *scope) {
   Core *c = new_core(CORE_INDEX);
   Core *of = read_expr(scope);

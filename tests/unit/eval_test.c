@@ -1,6 +1,6 @@
-/* Tests of eval/: programs as s-expressions that stand for Core, run without
- * a checker.  What each form does, errors and their places, tail calls, deep
- * recursion, `for` run once or on the host, and that nothing stays alive. */
+/* Tests eval/: programs as s-expressions that are read as Core and run without
+ * the type checker.  Covers each form, errors and their spans, tail calls, deep
+ * recursion, `for` run symbolically or on the host, and memory leaks. */
 #include "eval/eval.h"
 
 #include <malloc.h>
@@ -511,7 +511,7 @@ static void test_library_places(void **state) {
   assert_int_equal(d->labels[0].span.file, sources.files.len - 1);
 }
 
-/* Lazy definitions that are first needed inside a body run symbolically. */
+/* Lazy definitions whose first use is inside a symbolic run. */
 static void test_lazy_in_for(void **state) {
   (void)state;
   eval_define_lazy(eval, read_val("table", "(for ((i 4)) (* i i))"));
@@ -549,7 +549,7 @@ static void test_laziness(void **state) {
   assert_string_equal(written.text, "[1, 2]\nbare\n(\"q\")\n");
 }
 
-/* ---- hidden parameters, sizes, checks ---- */
+/* ---- implicit parameters, sizes, checks ---- */
 
 static DimVar *size(const char *name) {
   return dim_new_var(&dims, DV_SKOLEM, symbol(name), (Span){0});

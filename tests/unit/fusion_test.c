@@ -1,5 +1,5 @@
-/* Tests of how graphs are run: `for`, guards, fusion against storing
- * everything, opaque nodes, interrupts, running out of memory. */
+/* Tests how graphs run: `for`, guards, fusion against materializing every node,
+ * opaque nodes, interrupts, lack of memory. */
 #include "tests/unit/tensors.h"
 
 /* ---- for ---- */
@@ -170,7 +170,7 @@ static void test_guarded_opaque(void **state) {
   CHECK_EACH(n, SHAPE(3, 4), j, want[j[0]][j[1]]);
 }
 
-/* Guards over indices that a node does not mention. */
+/* Guards over indices on which a node does not depend. */
 static void test_foreign_guards(void **state) {
   (void)state;
   IndexVar *i = var(3), *j = var(4), *k = var(2);
@@ -234,7 +234,7 @@ static void test_lazy_division(void **state) {
       "the branches of `if` have different shapes: i64[2] and i64[3]");
 }
 
-/* The same read in two branches that exclude each other, and behind them. */
+/* The same read in two exclusive branches, and after them. */
 static void test_shared_lazy(void **state) {
   (void)state;
   IndexVar *i = var(6);
@@ -424,8 +424,8 @@ static void test_shared_chain(void **state) {
   }
 }
 
-/* x' = x + shift x, each level reading the one below twice at different
- * places: must not be recomputed 2^k times. */
+/* x' = x + shift x; each level reads the one below twice, at different indices.
+ * It must not be recomputed 2^k times. */
 static void test_stencil_chain(void **state) {
   (void)state;
   Node *x = data_with(DT_I64, SHAPE(101), ones);
@@ -437,8 +437,8 @@ static void test_stencil_chain(void **state) {
   CHECK_EACH(x, SHAPE(101), i, (double)((int64_t)1 << 60));
 }
 
-/* What a variable holds is computed once, though it is read again later; what
- * only moves it is not stored beside it. */
+/* A value of a variable is computed once, even if it is read again later.  A
+ * view of it is not stored. */
 static void test_held_values(void **state) {
   (void)state;
   Node *x = data(DT_F32, SHAPE(8, 8));

@@ -1,5 +1,5 @@
-/* Contractions for tests: their texts, with arguments of a struct that a test
- * can fill in. */
+/* Contraction cases for tests: sources of kernels whose arguments are in one
+ * struct, which the test fills in. */
 #ifndef AXON_TESTS_GEMM_CASES_H
 #define AXON_TESTS_GEMM_CASES_H
 
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n] + shift[m]), where
- * there is a bias, and a shift beside it; strides are in elements. */
+/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n] + shift[m]), with
+ * optional bias, and shift only with bias.  Strides are in elements. */
 static const char gemm_arguments[] =
     "struct Arguments {\n"
     "const void *a, *b;\nvoid *c;\nconst float *bias, *shift;\n"
@@ -19,8 +19,8 @@ static const char gemm_arguments[] =
 
 typedef struct GemmCase {
   Dtype in, sum, out;
-  bool a_turned, b_turned; /* rows lie next to each other */
-  bool computed;           /* the left side is scaled on its way */
+  bool a_turned, b_turned; /* rows are contiguous */
+  bool computed;           /* the left side is scaled when it is loaded */
   bool bias, shift;
   bool tf32;
   uint32_t align;
@@ -80,7 +80,8 @@ static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
   return s;
 }
 
-/* The kernel of this name; the arguments' struct stands before it. */
+/* Writes the source of the kernel with this name, after the struct of its
+ * arguments. */
 static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
                            const GemmSchedule *s, const char *name,
                            Buffer *out) {

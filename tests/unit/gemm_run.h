@@ -1,5 +1,5 @@
-/* Contractions of gemm_cases.h in the simulator, against sums in double
- * precision. */
+/* Runs contractions of gemm_cases.h in the simulator, and compares them with
+ * sums in double precision. */
 #ifndef AXON_TESTS_GEMM_RUN_H
 #define AXON_TESTS_GEMM_RUN_H
 
@@ -19,7 +19,7 @@
 enum {
   MAP_BYTES = 128,
   ALIGN_BYTES = 256,
-  PAGE_BYTES = 65536 /* or a part of it */
+  PAGE_BYTES = 65536 /* a page, or a multiple of one */
 };
 
 /* ---- numbers ---- */
@@ -45,13 +45,14 @@ static double load_number(const void *at, int64_t i, Dtype t) {
 
 static uint32_t random_state = 1;
 
-/* A multiple of 1/4 that is small: exact in all types. */
+/* A small multiple of 1/4: exact in all types. */
 static double random_quarter(void) {
   random_state = random_state * 1664525 + 1013904223;
   return ((double)(random_state >> 27) - 16) / 4;
 }
 
-/* So many elements, NaN all of them; and the range, for the simulator. */
+/* Allocates `count` elements, all NaN, and registers the range in the
+ * simulator. */
 static void *alloc_nan(int64_t count, Dtype t, bool writable, const char *name,
                        SimMemory *range) {
   size_t bytes = (size_t)(count + 1) * dtype_info[t].bytes;
@@ -67,8 +68,8 @@ static int64_t round_up_to(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 
-/* What an epilogue reads, which the simulator does not look at: who reads one
- * element more falls over the page behind it. */
+/* Allocates data that the simulator does not check, such as the operands of an
+ * epilogue.  An access beyond the end hits the guard page behind it. */
 static float *alloc_before_guard_page(int64_t count, const char *name,
                                       SimMemory *range) {
   size_t bytes = (size_t)count * sizeof(float);
@@ -107,7 +108,7 @@ typedef struct GemmArguments {
 typedef struct GemmRun {
   const char *arch;
   GemmCase c;
-  const char *schedule; /* what is changed of the chosen one */
+  const char *schedule; /* changes of the chosen schedule */
   bool plain;           /* TMA cannot copy it */
 } GemmRun;
 
@@ -152,7 +153,7 @@ static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
   map.stride[0] = bytes;
   map.stride[1] = bytes * (uint64_t)(turned ? of_term : of_row);
   map.stride[2] = bytes * (uint64_t)(b ? g->b_batch : g->a_batch);
-  for (int j = 0; j < 3; j++) /* what has no elements is not read */
+  for (int j = 0; j < 3; j++) /* operands without elements are not read */
     map.extent[j] = map.extent[j] ? map.extent[j] : 1;
   map.box[0] = box[0];
   map.box[1] = box[1];
@@ -233,7 +234,7 @@ static void fill(void *p, Dtype t, int64_t batches, int64_t of_batch,
                      random_quarter());
 }
 
-/* False: `why` says what is wrong. */
+/* Returns false if the result is wrong; `why` describes the error. */
 static bool run_gemm(Sim *sim, const char *name, const GemmRun *kind,
                      const ChosenGemm *made_, Sizes z, uint64_t seed,
                      Buffer *why) {

@@ -1,6 +1,6 @@
-/* Contractions: schedules are read as they are printed; the ones that are
- * chosen fit the GPU; their texts compile for each architecture, and no
- * register is spilt. */
+/* Tests contractions on GPUs: schedules are parsed as they are printed, chosen
+ * schedules fit the GPU, and their sources compile for each architecture
+ * without spilling a register. */
 #include "backend/cuda/schedule_override.h"
 #include "tests/unit/gemm_cases.h"
 
@@ -39,7 +39,7 @@ static void test_record(void **state) {
   buffer_free(&why);
 }
 
-/* What a person writes is used where there is such a kernel. */
+/* A schedule that a person writes is used if there is such a kernel. */
 static void test_change(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
@@ -182,8 +182,8 @@ static void test_choose(void **state) {
   assert_false(gpu_spec("x", &gpu));
 }
 
-/* Large tiles where there are many, and sums that are cut where there are too
- * few for the machine. */
+/* Large tiles if there are many; split sums if there are too few tiles for the
+ * GPU. */
 static void test_chosen(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
@@ -209,7 +209,8 @@ static void test_chosen(void **state) {
   assert_true(s.split == 1 && least > seconds);
 }
 
-/* Of an open number of tiles warpgroups share out what is left over. */
+/* With a symbolic number of tiles, warpgroups share the remaining tiles
+ * (Stream-K). */
 static void test_chosen_open(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
@@ -223,8 +224,8 @@ static void test_chosen_open(void **state) {
   assert_true(s.way == MMA_KIND_WGMMA && s.stream && s.split == 1);
 }
 
-/* Two blocks share operands and TMA stores results, but for those that much is
- * done to, or that it does not take. */
+/* Two blocks share operands, and TMA stores results.  Exceptions: expensive
+ * epilogues, and layouts that TMA does not support. */
 static void test_chosen_group(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};

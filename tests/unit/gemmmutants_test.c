@@ -1,11 +1,11 @@
-/* Mutants of the products of warpgroups as they are generated: with clusters
- * whose blocks share operands, stores by TMA, and sums that are cut; and with a
- * side that is computed.  The simulator finds what is wrong in each, but for
- * those in tests/cuda/gemmgroup.survivors, which says why they are right.
+/* Tests mutants of generated warpgroup kernels: with clusters whose blocks
+ * share operands, TMA stores and split sums; and with a computed operand.  The
+ * simulator detects the error in each mutant.  Exceptions are listed in
+ * tests/cuda/gemmgroup.survivors, with the reason why they are correct.
  *
- * One in eight of those that leave out or loosen a call or a condition is run;
- * all of these: MUTANTS=calls; or all there are: MUTANTS=all; or one in nine of
- * all: MUTANTS=9. */
+ * By default, one in eight of the mutants runs that drop or loosen a call or a
+ * condition.  MUTANTS=calls runs all of these, MUTANTS=all runs all mutants,
+ * MUTANTS=9 runs one in nine of all. */
 #include "backend/cuda/sim/mutate.h"
 #include "tests/unit/gemm_run.h"
 #include "tests/unit/products.h"
@@ -28,8 +28,8 @@ static const GemmRun kinds[] = {
 static const GemmRun *kind;
 static ChosenGemm made_one;
 
-/* One tile, where most are found; a sum without terms; sums that are cut where
- * tiles are left; batches; and tiles of one step, in several bands, so many
+/* Shapes: one tile, which detects most; a sum without terms; split sums with
+ * tiles left over; batches; and many tiles of one step in several bands, so
  * that each stage is filled again. */
 static bool run(void *owner, Sim *s, uint64_t seed) {
   static const Sizes sizes[] = {{129, 31, 65, 1},

@@ -1,7 +1,7 @@
-/* Contractions and attention in the simulator, which finds races, waits that
- * are missing and accesses beyond what there is: of each kind of kernel, at
- * sizes around those of its tiles, primes, one and none, in several orders of
- * events, against sums in double precision. */
+/* Tests contractions and attention in the simulator, which detects races,
+ * missing waits and out-of-bounds accesses.  Each kind of kernel runs at sizes
+ * around those of its tiles, primes, 1 and 0, with several orders of events.
+ * Results are compared with sums in double precision. */
 #include "backend/cuda/attention_emit.h"
 #include "tests/unit/attention_cases.h"
 #include "tests/unit/gemm_run.h"

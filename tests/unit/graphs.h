@@ -1,13 +1,17 @@
-/* Random graphs, and how far from the reference's each of their values may be.
+/* Random graphs, with a bound on the error of each value relative to the
+ * reference backend.
  *
- * A graph has a *structure*, made from one seed, and sizes, made from another:
- * the same structure comes in many sizes.  With each float value that is not
- * exact goes its *error*, a graph in f64 of the same shape: what operations
- * add to the errors of their arguments.  Of a sum, in a type with unit u, that
- * is SUM_ULPS * u times the sum of the absolute terms; of another operation,
- * a few units of its result.  Operations that would turn a small error into a
- * large one (comparisons, conversions to integers) are done on exact values
- * only. */
+ * A graph has a *structure*, made from one seed, and sizes, made from another.
+ * So the same structure occurs with many sizes.
+ *
+ * Each float value that is not exact has an *error*: a graph in f64 of the same
+ * shape.  The error of a result is the errors of the arguments, propagated,
+ * plus the error of the operation.  For a sum in a type with unit u, that is
+ * SUM_ULPS * u times the sum of the absolute terms.  For other operations, it
+ * is a few units of the result.
+ *
+ * Operations that can turn a small error into a large one (comparisons,
+ * conversions to integers) have only exact arguments. */
 #ifndef AXON_TESTS_GRAPHS_H
 #define AXON_TESTS_GRAPHS_H
 
@@ -15,7 +19,7 @@
 
 enum {
   MAX_POOL_VALUES = 24, /* values of a graph */
-  EXTENT_CHOICES = 6,   /* sizes that its axes have */
+  EXTENT_CHOICES = 6,   /* sizes from which the axes choose */
   MAX_ELEMENTS = 40000, /* elements of a value, in most graphs */
   MAX_ELEMENTS_LARGE = 300000,
   MAX_WORK = 4000000,
@@ -24,16 +28,17 @@ enum {
 
 typedef struct BoundedValue {
   Node *node;
-  Node *error; /* f64; NULL: exact, or errors are not asked for */
+  Node *error; /* f64; NULL: exact, or errors are not requested */
   bool exact;
 } BoundedValue;
 
 typedef struct GraphGen {
-  uint64_t structure_state, size_state; /* states of random numbers */
-  bool with_errors;                     /* are wanted */
+  /* States of the random number generators. */
+  uint64_t structure_state, size_state;
+  bool with_errors; /* errors are requested */
   int64_t dims[EXTENT_CHOICES];
   int64_t max_elements;     /* elements of a value */
-  bool prefer_contractions; /* many of them */
+  bool prefer_contractions; /* generate many of them */
   IndexVar *i;
   BoundedValue pool[MAX_POOL_VALUES];
   uint32_t count;
@@ -59,7 +64,7 @@ static inline double ulp_of(Dtype t) {
 static inline double max_finite_of(Dtype t) {
   return t == DT_F16 ? 0x1p15 : t == DT_F64 ? 0x1p1000 : 0x1p120;
 }
-/* what stays where a value is next to nothing */
+/* the error of values close to zero */
 static inline double error_floor_of(Dtype t) {
   return t == DT_F16 ? 0x1p-23 : 0x1p-120;
 }
@@ -76,7 +81,7 @@ static inline Node *add_errors(Node *x, Node *y) {
 static inline Node *scale_error(Node *x, double by) {
   return x ? mul(x, real(by)) : NULL;
 }
-/* What rounding to the type of x makes. */
+/* The error of rounding to the type of x. */
 static inline Node *rounding_error(Node *x, double units) {
   Dtype t = x->dtype;
   return add(scale_error(abs_in_f64(x), units * ulp_of(t)),
@@ -87,14 +92,14 @@ static inline BoundedValue exact(Node *n) {
   return (BoundedValue){.node = n, .exact = true};
 }
 
-/* error: of the arguments, brought to the result's shape by broadcasting. */
+/* error: of the arguments, broadcast to the shape of the result. */
 static inline BoundedValue inexact(GraphGen *gen, Node *n, Node *error,
                                    double units) {
   BoundedValue v = {.node = n};
   if (!gen->with_errors)
     return v;
   Node *e = add_errors(error, rounding_error(n, units));
-  /* what may have overflowed may be anything */
+  /* a value that may have overflowed has no bound */
   Node *max = add(abs_in_f64(n), e);
   Node *fits = op2(PRIM_LT, max, real(max_finite_of(n->dtype)));
   v.error =
@@ -103,7 +108,7 @@ static inline BoundedValue inexact(GraphGen *gen, Node *n, Node *error,
   return v;
 }
 
-/* A function that moves elements, done to value and error. */
+/* Applies a function that moves elements to value and error. */
 #define MOVED(m, v, x, ...)                   \
   ({                                          \
     Node *x = (v).node;                       \
@@ -138,7 +143,7 @@ static inline Dtype random_dtype(GraphGen *gen) {
   return types[choose(gen, ARRAY_LEN(types))];
 }
 
-/* Floats that are sums of few powers of two; integers of all sizes. */
+/* Floats are sums of few powers of two; integers have all magnitudes. */
 static inline Scalar random_element(GraphGen *gen, Dtype t, uint32_t special) {
   uint32_t x = random_below(&gen->size_state, 1u << 30);
   if (t == DT_BOOL)
@@ -157,7 +162,7 @@ static inline Scalar random_element(GraphGen *gen, Dtype t, uint32_t special) {
   return num(t, number_scale * y);
 }
 
-/* Data of a type and sizes; NULL: too many. */
+/* Data of a type and shape; NULL: too many elements. */
 static inline Node *random_data(GraphGen *gen, Dtype t, uint32_t rank,
                                 const int64_t *shape) {
   int64_t count = 1;
@@ -204,7 +209,7 @@ static inline BoundedValue to_type(GraphGen *gen, BoundedValue x, Dtype t) {
   return inexact(gen, out.node, x.error, 1);
 }
 
-/* Without what is not finite or large. */
+/* Clamps x, and replaces non-finite elements. */
 static inline BoundedValue clamped(GraphGen *gen, BoundedValue x, double max) {
   Dtype t = x.node->dtype;
   (void)gen;
@@ -232,7 +237,7 @@ static inline BoundedValue random_unary(GraphGen *gen, BoundedValue x) {
                           x.exact};
   if (which == 2)
     return x.exact ? exact(op1(sharp[k % 5], x.node)) : x;
-  if (which == 3) { /* of 1 and more */
+  if (which == 3) { /* at least 1 */
     Node *y = add(op1(PRIM_ABS, x.node), constant(t, 1));
     Node *error =
         x.exact ? NULL
@@ -271,7 +276,7 @@ static inline BoundedValue random_division(GraphGen *gen, BoundedValue x,
     static const PrimId ops[] = {PRIM_DIV, PRIM_MOD, PRIM_POW};
     PrimId op = ops[choose(gen, 3)];
     Node *by = y.node;
-    if (choose(gen, 2)) /* of one sign, and of both */
+    if (choose(gen, 2)) /* of one sign, or of both */
       by = op2(PRIM_MOD, by, constant(t, 7));
     else
       by = op2(PRIM_MAXIMUM, constant(t, -100), by);
@@ -393,7 +398,7 @@ static inline BoundedValue random_reduction(GraphGen *gen, BoundedValue x) {
   error = scale_error(
       reduce(PRIM_PROD, abs_in_f64(x.node), first, count, keep_axes),
       4 * SUM_ULPS * ulp_of(t == DT_F64 ? t : DT_F32));
-  /* nothing is said where some order has an infinite product on its way */
+  /* no bound if some order has an infinite intermediate product */
   Node *large = op2(PRIM_MAXIMUM, abs_in_f64(x.node), real(1));
   large = reduce(PRIM_PROD, large, first, count, keep_axes);
   error =
@@ -417,7 +422,7 @@ static inline BoundedValue contraction_value(GraphGen *gen, BoundedValue x,
   Node *a = abs_in_f64(x.node), *b = abs_in_f64(y.node);
   Node *error =
       scale_error(f(a, b, how), SUM_ULPS * ulp_of(t == DT_F64 ? t : DT_F32));
-  if (t == DT_BF16) { /* subnormals may count as zero */
+  if (t == DT_BF16) { /* subnormal numbers may count as zero */
     Node *tiny_a = add(scale_error(a, 0), real(0x1p-126));
     Node *tiny_b = add(scale_error(b, 0), real(0x1p-126));
     error = add(error, add(f(a, tiny_b, how), f(tiny_a, b, how)));
@@ -464,7 +469,7 @@ static inline Node *einsum_of(Node *x, Node *y, void *how) {
                                   l->out, &fault));
 }
 
-/* Each letter of x may be y's too, and stay or be summed over. */
+/* Each letter of x may also occur in y, and is kept or summed. */
 static inline BoundedValue random_einsum(GraphGen *gen, BoundedValue x) {
   EinsumLetters l = {.out_count = 0};
   int64_t shape[MAX_RANK];
@@ -475,7 +480,7 @@ static inline BoundedValue random_einsum(GraphGen *gen, BoundedValue x) {
   for (uint32_t k = 0; k < rank; k++) {
     uint32_t kind = choose(gen, 5);
     l.x[k] = (uint8_t)k;
-    if (kind < 3) { /* in y too */
+    if (kind < 3) { /* in y, too */
       l.y[count] = (uint8_t)k;
       shape[count++] = axis_extent(x.node, k);
     }
@@ -503,10 +508,10 @@ static inline BoundedValue random_einsum(GraphGen *gen, BoundedValue x) {
 
 typedef struct ConvWindow {
   int64_t height, width, stride, dilation;
-  bool flipped; /* as a convolution has it, not a correlation */
+  bool flipped; /* a convolution, not a correlation */
 } ConvWindow;
 
-/* step * at + gap * k, k from the last one on where it goes back */
+/* step * at + gap * k; k counts backwards if flipped */
 static inline Node *window_index(const ConvWindow *w, IndexVar *at, IndexVar *k,
                                  int64_t count) {
   Node *from = index_of(k);
@@ -527,7 +532,7 @@ static inline Node *window_of(Node *x, Node *w, void *how) {
   return close2(reduce(PRIM_SUM, terms, 0, 2, false), i, j);
 }
 
-/* v with zeros around it. */
+/* v padded with zeros. */
 static inline BoundedValue zero_padded(BoundedValue v, int64_t by) {
   Scalar zero = num(v.node->dtype, 0);
   for (uint32_t axis = 0; by && axis < 2 && v.node; axis++)
@@ -566,7 +571,7 @@ static inline BoundedValue scaled_by(GraphGen *gen, BoundedValue x, double by) {
   return inexact(gen, n, scale_error(x.error, fabs(by)), 1);
 }
 
-/* x / y, y of the last axis, at least 1 */
+/* x / y, with y constant along the last axis and at least 1 */
 static inline BoundedValue row_quotient(GraphGen *gen, BoundedValue x,
                                         BoundedValue y) {
   Node *n = op2(PRIM_DIV, x.node, y.node), *error = x.error;
@@ -575,7 +580,7 @@ static inline BoundedValue row_quotient(GraphGen *gen, BoundedValue x,
   return inexact(gen, n, error, 1);
 }
 
-/* x where a i + b j <= c or not, elsewhere a number */
+/* x if a i + b j <= c, or the opposite; otherwise a number */
 static inline BoundedValue masked(GraphGen *gen, BoundedValue x,
                                   double number) {
   if (x.node->rank != 2 || x.node->free_count)
@@ -612,7 +617,8 @@ static inline BoundedValue softmax(GraphGen *gen, BoundedValue x) {
   if (gen->with_errors && x.error)
     error = mul(add(x.error, reduce(PRIM_MAX, x.error, axis, 1, true)),
                 scale_error(abs_in_f64(e), 2));
-  if (gen->with_errors) /* of the difference, as the exponent's */
+  /* The error of the difference, since it is an exponent. */
+  if (gen->with_errors)
     error = add_errors(error,
                        scale_error(abs_in_f64(e), 64 * ulp_of(x.node->dtype)));
   BoundedValue v = inexact(gen, e, error, 4);
@@ -664,7 +670,7 @@ static inline BoundedValue attention(GraphGen *gen, BoundedValue x) {
                      : (BoundedValue){0};
 }
 
-/* ---- moves ---- */
+/* ---- movement of elements ---- */
 
 static inline BoundedValue random_permute(GraphGen *gen, BoundedValue v) {
   uint32_t order[MAX_RANK], rank = v.node->rank;
@@ -678,7 +684,7 @@ static inline BoundedValue random_permute(GraphGen *gen, BoundedValue v) {
   return MOVED(gen, v, x, keep_or_null(node_permute(&g, x, order, &fault)));
 }
 
-/* Two axes put together, all of them, or one cut in two. */
+/* Merges two axes or all, or splits one into two. */
 static inline BoundedValue random_reshape(GraphGen *gen, BoundedValue v) {
   static const int64_t parts[] = {2, 3, 4, 7, 8, 16};
   int64_t shape[MAX_RANK], by = parts[choose(gen, 6)];
@@ -707,7 +713,7 @@ static inline BoundedValue random_reshape(GraphGen *gen, BoundedValue v) {
                keep_or_null(node_reshape(&g, x, count, shape, 0, &fault)));
 }
 
-/* A range of an axis. */
+/* A slice of one axis. */
 static inline BoundedValue random_slice(GraphGen *gen, BoundedValue v) {
   uint32_t rank = v.node->rank, axis = choose(gen, 60), from = choose(gen, 4);
   uint32_t less = choose(gen, 3);
@@ -724,7 +730,7 @@ static inline BoundedValue random_slice(GraphGen *gen, BoundedValue v) {
                keep_or_null(node_subscript(&g, x, rank, items, &fault)));
 }
 
-/* Rows at computed places: those of 0, 1, ... by a formula, or of data. */
+/* Rows at computed indices: a formula of 0, 1, ..., or data. */
 static inline BoundedValue random_gather(GraphGen *gen, BoundedValue v) {
   uint32_t rank = v.node->rank, how = choose(gen, 4);
   int64_t rows = rank ? axis_extent(v.node, 0) : 0,
@@ -747,7 +753,7 @@ static inline BoundedValue random_gather(GraphGen *gen, BoundedValue v) {
   return MOVED(gen, v, x, keep_or_null(node_gather(&g, x, at, &fault)));
 }
 
-/* for i => x.[i, (by * i + from) % columns], and the rest */
+/* for i => x.[i, (by * i + from) % columns], and other diagonals */
 static inline BoundedValue random_diagonal(GraphGen *gen, BoundedValue v) {
   uint32_t rank = v.node->rank, by = choose(gen, 4), from = choose(gen, 9);
   if (rank < 2 || axis_extent(v.node, 1) == 0 ||
@@ -851,7 +857,7 @@ static inline BoundedValue random_for_body(GraphGen *gen, BoundedValue x) {
     return MOVED(gen, x, y,
                  keep_or_null(node_subscript(&g, y, rank, items, &fault)));
   }
-  /* if i > 0 && i < rows then x.[i - 1] else x.[0], only one of them run */
+  /* if i > 0 && i < rows then x.[i - 1] else x.[0]; only one branch runs */
   Node *in = op2(PRIM_AND, op2(PRIM_GT, at, integer(0)),
                  op2(PRIM_LT, at, integer(axis_extent(x.node, 0))));
   items[0] = item_at(op2(PRIM_SUB, at, integer(1)));
@@ -886,7 +892,7 @@ static inline BoundedValue random_opaque(GraphGen *gen, BoundedValue v) {
   Node *n =
       keep(node_opaque(&g, op, 1, &v.node, params, (PrngKey){{0}}, 0, &fault));
   if (!what || !dtype_is_float(v.node->dtype) || v.exact)
-    return exact(n); /* not compiled: the same */
+    return exact(n); /* not compiled: equal results */
   Node *error = NULL;
   if (gen->with_errors) {
     Node *terms = abs_in_f64(v.node);
@@ -900,7 +906,7 @@ static inline BoundedValue random_opaque(GraphGen *gen, BoundedValue v) {
   return inexact(gen, n, error, 1);
 }
 
-/* ---- the whole ---- */
+/* ---- whole graphs ---- */
 
 static inline BoundedValue random_value(GraphGen *gen) {
   BoundedValue x = gen->pool[choose(gen, gen->count)],
@@ -961,7 +967,7 @@ static inline BoundedValue random_value(GraphGen *gen) {
   }
 }
 
-/* Makes the graph; gives up to `most` of its values, without free indices. */
+/* Makes the graph.  Returns up to `max` of its values without free indices. */
 static inline uint32_t make_graph(GraphGen *gen, uint32_t max,
                                   BoundedValue *roots) {
   uint32_t steps = 3 + choose(gen, 9);

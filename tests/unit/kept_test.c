@@ -1,5 +1,5 @@
-/* Forms of tensors that are kept: when they are made, when they go, and that
- * nothing that is computed depends on them. */
+/* Tests the cache of derived data: when they are made and evicted, and that
+ * results do not depend on them. */
 #include "backend/cpu/cpu.h"
 #include "runtime/derived_cache.h"
 #include "session/axon.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- the forms themselves ---- */
+/* ---- the cache itself ---- */
 
 enum { BYTES = 1000 };
 
@@ -44,7 +44,7 @@ static DerivedData *take(Tensor *t, int64_t form, int with) {
   return derived_cache_acquire(t, &key, BYTES, fill, &with);
 }
 
-/* 0: it is not there. */
+/* 0: the data are not in the cache. */
 static int wanted(Tensor *t, int64_t form, int with) {
   DerivedData *k = take(t, form, with);
   int is = k ? *(const char *)derived_data(k) : 0;
@@ -102,7 +102,7 @@ static void test_limit(void **state) {
   derived_cache_set_limit(3 * BYTES);
   for (int k = 0; k < COUNT; k++)
     t[k] = tensor_of(10);
-  /* more in turn than there is room for: those that are there stay */
+  /* more than fit: those in the cache stay */
   for (int round = 0; round < 5; round++)
     for (int k = 0; k < COUNT; k++)
       assert_int_equal(wanted(t[k], 1, 5), round && k < COUNT - 1 ? 5 : 0);
@@ -121,7 +121,8 @@ static void test_limit(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
-/* Of a tensor that is wanted at ever other places no list grows for ever. */
+/* A tensor with requests at ever new positions does not get an ever longer
+ * list. */
 static void test_many_forms(void **state) {
   (void)state;
   enum { FORMS = 5000 };
@@ -133,7 +134,7 @@ static void test_many_forms(void **state) {
   tensor_release(t);
 }
 
-/* A tensor may be written over while another has what was made of it. */
+/* A tensor may be overwritten while another thread uses its derived data. */
 static void test_gone_in_use(void **state) {
   (void)state;
   Tensor *t = tensor_of(10);
@@ -181,9 +182,9 @@ static void test_threads(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
-/* ---- of programs ---- */
+/* ---- in programs ---- */
 
-/* Three times the same, each by itself. */
+/* The same three times, each separately. */
 static const char program[] =
     "val x : f32[37, 150] = for i < 37, j < 150 => "
     "sin (float (3 * i + j))\n"
@@ -207,7 +208,7 @@ static const char program[] =
     "do print (sum c)\n"
     "val same = all (a == b) && all (a == c)\n";
 
-/* How many forms it made. */
+/* Number of derived data that it made. */
 static uint64_t made_by(const char *once) {
   char text[2048];
   snprintf(text, sizeof text, program, once);
@@ -233,11 +234,11 @@ static const struct {
     {"x.[:, 3:142] @ transpose w.[:, 1:]", 1},
     {"x @ transpose v.[1, :, 1:]", 1},
     {"(x @ transpose v.[0, :, 1:]) + (x @ transpose v.[2, :, 1:])", 2},
-    /* wherever they lie, those of two places */
+    /* one for each of two positions */
     {"(x @ transpose v.[1, :, 1:]) * (x @ transpose v.[2, :, 1:])", 2},
     {"bf16 x @ h", 1},
     {"y @ f64 w", 1},
-    /* not of one tensor */
+    /* none, since an operand is computed from two tensors */
     {"x @ (for i < 150, j < 140 => w.[i, j] * x.[j % 37, i])", 0},
     {"x @ (w + normal (key 1) [150, 140])", 0},
 };

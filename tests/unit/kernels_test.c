@@ -1,11 +1,11 @@
-/* Tests of compiled kernels: random graphs, run by the CPU backend on one, two
- * and three threads, or by the backend that AXON_TARGET names, and by the
- * reference backend.
+/* Tests compiled kernels with random graphs.  They run on the CPU backend with
+ * one, two and three threads, or on the backend that AXON_TARGET names, and on
+ * the reference backend.
  *
- *     tests/unit/kernels_test [SEED [COUNT]]
+ *   tests/unit/kernels_test [SEED [COUNT]]
  *
- * Values that are exact must be equal, others within their error (graphs.h);
- * the number of threads must not change a bit.  Each structure is run in three
+ * Exact values must be equal; others must be within their error (graphs.h).
+ * The number of threads must not change a bit.  Each structure runs in three
  * sizes. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
@@ -23,12 +23,12 @@
 
 enum { SIZES = 3, ROOTS = 3, RESULTS = 512 << 20 };
 
-/* What a child tells. */
+/* The report of a child process. */
 typedef struct Report {
   uint64_t seed, sizes; /* being worked on */
-  uint64_t kernels;     /* clusters that have a kernel; */
-  uint64_t left;        /* those that were not compiled */
-  uint64_t planned;     /* graphs that there should have been a plan of */
+  uint64_t kernels;     /* groups with a kernel */
+  uint64_t left;        /* groups that were not compiled */
+  uint64_t planned;     /* graphs whose plan was not in the cache */
   size_t used;
   char results[RESULTS];
 } Report;
@@ -44,7 +44,7 @@ static void show_kernel(const Kernel *k) {
   buffer_free(&text);
 }
 
-/* Has it no kernel, and could have? */
+/* True if the group has no kernel but could have one. */
 static bool is_without(const FusionGroup *c) {
   const Node *n = c->nodes.at[0];
   return !c->kernel && n->kind == NODE_COMP && node_element_count(n) > 0;
@@ -65,7 +65,7 @@ static void prepare(Graph *graph, uint32_t count,
 
 static Backend counting;
 
-/* A kernel that the compiler does not take is noticed. */
+/* Fails if the compiler rejected a kernel. */
 static void must_have_compiled(void) {
   OnceWarning n;
   if (warn_once_take(&n))
@@ -86,7 +86,7 @@ static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
     fail_msg("graph %d: fault: %s", (int)seed, fault.message);
 }
 
-/* Nothing but the roots is held, or everything. */
+/* Holds only the roots, or all values. */
 static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
                              Node *nodes[ROOTS]) {
   BoundedValue roots[ROOTS];
@@ -101,7 +101,7 @@ static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
   return count;
 }
 
-/* The same with other numbers, so that there is a plan already. */
+/* The same with other constants, so that the plan is cached. */
 static void run_other_numbers(uint64_t seed, uint64_t sizes) {
   Node *nodes[ROOTS];
   number_scale = 1.37;
@@ -114,7 +114,7 @@ static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
   Node *nodes[ROOTS];
   g.fuse_mode = fuse;
   g.backend = &counting;
-  if (seed % 3 == 0) /* however small, past the caches */
+  if (seed % 3 == 0) /* non-temporal stores, however small */
     setenv("AXON_STREAM", "0", 1);
   else
     unsetenv("AXON_STREAM");
@@ -217,7 +217,7 @@ static void show_graph(uint32_t count, const BoundedValue *roots, uint64_t seed,
   buffer_free(&text);
 }
 
-/* By the definition, every node stored. */
+/* By the definition: every node is materialized. */
 static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
                               const char **results) {
   BoundedValue roots[ROOTS];
@@ -276,15 +276,16 @@ static void test_random_kernels(void **state) {
                   (int)kernels, (int)left);
   assert_int_equal(wrong, 0);
   assert_true(kernels > seed_count);
-  assert_true(planned <= seed_count / 10); /* where rounding makes two equal */
+  /* Rounding can make two constants equal. */
+  assert_true(planned <= seed_count / 10);
 }
 
-/* ---- one thing at a time: exact values ---- */
+/* ---- single features, with exact values ---- */
 
 typedef Node *Made(int64_t n);
 
-/* Is what a graph of this size computes the same on both backends, and was it
- * compiled? */
+/* Both backends must agree on the graph of this size, and it must be
+ * compiled. */
 static void must_agree(Made *make, int64_t n) {
   Report *r = report = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -314,7 +315,7 @@ static Node *turned(Node *x) {
   return keep(node_permute(&g, x, (uint32_t[]){1, 0}, &fault));
 }
 
-/* Lanes that wrap around, once and several times. */
+/* Lanes that wrap around, once or several times. */
 static Node *rolled(int64_t n) {
   Node *x = keep(node_roll(&g, data(DT_F32, SHAPE(5, n)), 1, 3, &fault));
   return add(x, keep(node_roll(&g, x, 0, 2, &fault)));
@@ -328,7 +329,7 @@ static Node *thirds(int64_t n) { /* rows k / 3 and -k / 3 */
   Node *x = keep(node_gather(&g, numbers(SHAPE(n)), k, &fault));
   return add(x, op2(PRIM_DIV, op1(PRIM_NEG, x), integer(3)));
 }
-/* A diagonal of what the same kernel computes. */
+/* A diagonal of a value that the same kernel computes. */
 static Node *diagonal_of_local(int64_t n) {
   IndexVar *i = var(n);
   Node *x = op1(PRIM_NEG,
@@ -347,7 +348,7 @@ static Node *diagonal_of_columns(int64_t n) {
   return add(d, reduce(PRIM_MAX, x, 1, 1, false));
 }
 
-/* First of equals, along and across rows, where an axis was cut. */
+/* The first of equal elements, along and across rows, with a split axis. */
 static Node *where_across(int64_t n) {
   Node *x = data(DT_F32, SHAPE(7, n));
   return add(reduce(PRIM_ARGMAX, x, 0, 1, false),
@@ -365,22 +366,22 @@ static Node *where_cut_rows(int64_t n) {
 static Node *where_single(int64_t n) {
   return reduce(PRIM_ARGMAX, data(DT_F32, SHAPE(n, 1)), 1, 1, false);
 }
-/* Of one value, beside a reduction of several. */
+/* A reduction of one value, next to one of several. */
 static Node *single_beside(int64_t n) {
   Node *x = data(DT_I64, SHAPE(n, 9)), *y = data(DT_I64, SHAPE(n, 1, 9));
   return add(reduce(PRIM_SUM, reduce(PRIM_SUM, y, 1, 1, false), 1, 1, false),
              reduce(PRIM_SUM, x, 1, 1, false));
 }
 
-/* A product whose values stay in the kernel, in 16 bits. */
+/* A 16-bit product whose value stays in the kernel. */
 static Node *half_products(int64_t n) {
   Node *x = data(DT_F16, SHAPE(n, 24)), *y = data(DT_F16, SHAPE(24, 48));
   Node *z = keep(node_matmul(&g, x, y, &fault));
   return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
 }
 
-/* Pairs of bf16: an even and an odd number of terms, which lie next to each
- * other or apart, in parts of rows, computed, and of two axes. */
+/* bf16 dot products: even and odd numbers of terms; contiguous or strided;
+ * parts of rows; computed operands; two axes. */
 static Node *bf16_products(int64_t n) {
   Node *x = data(DT_BF16, SHAPE(30, n + 34)), *y = data(DT_BF16, SHAPE(97, 70));
   Node *z = data(DT_BF16, SHAPE(n + 34, 97));
@@ -393,7 +394,7 @@ static Node *bf16_turned(int64_t n) {
        *y = data(DT_BF16, SHAPE(65, n + 34));
   return keep(node_matmul(&g, turned(x), turned(y), &fault));
 }
-static Node *bf16_parts(int64_t n) { /* of rows that are longer, by one */
+static Node *bf16_parts(int64_t n) { /* the rows of x are longer by one */
   IndexVar *i = var(29), *j = var(n + 33);
   Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
                  add(index_of(j), integer(1)));
@@ -409,8 +410,8 @@ static Node *bf16_axes(int64_t n) {
                           (const uint8_t *[]){x, y}, 2, out, &fault));
 }
 
-/* Rows and columns that are no whole tiles; of an operand that is read as it
- * lies, and of copied ones; to memory, and through several passes over rows. */
+/* Rows and columns that are no multiple of a tile; packed and unpacked
+ * operands; results in memory; several passes over rows. */
 static Node *plain_edges(int64_t n) {
   Node *x = data(DT_F32, SHAPE(n, 40)), *y = data(DT_F32, SHAPE(40, n + 47));
   return keep(node_matmul(&g, x, y, &fault));
@@ -426,8 +427,8 @@ static Node *turned_edges(int64_t n) {
   return add(keep(node_matmul(&g, op1(PRIM_NEG, x), turned(y), &fault)), b);
 }
 
-/* Batches of small products: whole in registers, one or some at a time, and by
- * tiles that are cut; of blocks that are turned, or the same for all. */
+/* Batches of small products: entirely in registers, one or several at a time,
+ * and by partial tiles; with transposed or shared operands. */
 static Node *batch_of(Dtype t, int64_t n, int64_t rows, int64_t columns,
                       const uint8_t *x, const uint8_t *y, const uint8_t *out,
                       int64_t depth) {
@@ -464,7 +465,7 @@ static Node *small_by_one(int64_t n) { /* for all the same */
   return keep(node_matmul(&g, x, y, &fault));
 }
 
-/* Small numbers whose product is not small; divisors behind the last lane. */
+/* Small factors whose product is large; divisors beyond the last lane. */
 static Node *wide_products(int64_t n) {
   Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
   x = op2(PRIM_MOD, mul(x, integer(99999989)), integer(1000000007));
@@ -477,8 +478,9 @@ static Node *negative_divisors(int64_t n) {
              op2(PRIM_MOD, integer(INT64_MAX / 2), by));
 }
 
-/* Under conditions, a row of what may not be there: for i < n => if i > 1 then
- * the most, or how many, of x.[i - 2] else -1; stored, for it is read again. */
+/* Under a condition, a row that may not exist: for i < n => if i > 1 then the
+ * maximum or the count of x.[i - 2] else -1.  It is materialized, since it is
+ * read again. */
 static Node *under_conditions(int64_t n) {
   Node *x = data(DT_I64, SHAPE(n, 9));
   IndexVar *i = var(n);
@@ -515,7 +517,7 @@ static void test_single_things(void **state) {
       must_agree(makers[k], sizes[j]);
 }
 
-/* Sums that are cut into parts; threes of results. */
+/* Sums that are split into parts; three results. */
 static Node *sum_of_all(int64_t n) {
   return reduce(PRIM_SUM, data(DT_F32, SHAPE(n, 97)), 0, 2, false);
 }
@@ -579,7 +581,7 @@ static void test_large_things(void **state) {
         must_agree(makers[k], sizes[j]);
 }
 
-/* ---- texts ---- */
+/* ---- sources ---- */
 
 static int objects;
 
@@ -604,7 +606,7 @@ static int objects_in(const char *folder) {
 }
 
 static void make_sized(int64_t n) {
-  /* no products: the shape of their tiles depends on what is left at edges */
+  /* no products: the shape of their tiles depends on the edges */
   static Made *const makers[] = {rolled,       tiled,      thirds,      several,
                                  where_across, sum_of_all, down_columns};
   pid_t child = fork();
@@ -619,8 +621,8 @@ static void make_sized(int64_t n) {
   assert_int_equal(status, 0);
 }
 
-/* What was compiled once, in a process of its own, is all that another one
- * needs for the same graphs, and for other sizes. */
+/* A process that needs the same graphs, or other sizes, finds everything in the
+ * cache that another process filled. */
 static void test_texts(void **state) {
   (void)state;
   if (tested_backend() != &backend_cpu)
@@ -664,8 +666,8 @@ static Node *with_neighbour(Node *x, Node *y) {
   return op2(PRIM_MAXIMUM, add(x, y), z);
 }
 
-/* One turn after another, as a loop does; how many blocks of memory each of
- * the last ones took.  held: the first state is looked at again. */
+/* Runs iterations as a loop does.  Returns the number of memory blocks that the
+ * last ones took.  held: the initial state is still needed. */
 static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
   enum { N = 20000, TURNS = 12, FIRST = 4 };
   AllocatorStats before = {0}, after;
@@ -703,13 +705,13 @@ static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
          (TURNS - FIRST);
 }
 
-/* What is read where it is stored, and by nothing else, is stored over; what
- * neighbours read takes turns with another block. */
+/* An operand that is read only at the stored index is overwritten.  If
+ * neighbours read it, two blocks alternate. */
 static void test_in_place(void **state) {
   (void)state;
   uint64_t fresh;
   if (!allocator_stats().is_caching)
-    skip(); /* the address sanitizer looks at it */
+    skip(); /* the address sanitizer disables reuse of blocks */
   assert_int_equal(blocks_of_turns(towards, false, &fresh), 0);
   assert_int_equal(blocks_of_turns(towards, true, &fresh), 0);
   assert_int_equal(blocks_of_turns(with_neighbour, false, &fresh), 1);

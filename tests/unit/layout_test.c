@@ -1,5 +1,5 @@
-/* The algebra of layouts, and what it derives of instructions, against the
- * manual's own figures (backend/cuda/sim/layouts.h). */
+/* Tests the layout algebra, and the instruction layouts derived from it,
+ * against the figures of the PTX manual (backend/cuda/sim/layouts.h). */
 #include "backend/cuda/layout.h"
 #include "backend/cuda/sim/layouts.h"
 
@@ -179,8 +179,8 @@ static void test_held(void **state) {
   assert_int_equal(fragment_layout_columns(&a), 16);
 }
 
-/* ldmatrix as the manual has it, on addresses that are derived, gives what the
- * product wants. */
+/* ldmatrix, as in the manual, with derived addresses loads what the product
+ * needs. */
 static void check_loads(FragmentLayout h, uint32_t bytes, bool turned) {
   Layout row, column;
   assert_true(fragment_layout_ldmatrix(&h, bytes, turned, &row, &column));
@@ -253,8 +253,8 @@ static void test_wavefronts(void **state) {
   assert_int_equal(layout_wavefronts(at, 2), 1);
 }
 
-/* The swizzles that are chosen leave no waiting, and are those that the copy
- * engine has where the rows are as wide. */
+/* Chosen swizzles have no bank conflicts.  They are those of TMA if the rows
+ * are as wide. */
 static void test_choose(void **state) {
   (void)state;
   static const uint32_t widths[] = {32, 64, 128};
@@ -301,7 +301,7 @@ static void test_tiles(void **state) {
     }
 }
 
-/* What wgmma is told of a tile leads it to each element, by the manual. */
+/* A wgmma descriptor of a tile leads to each element, by the manual. */
 static void test_matrix(void **state) {
   (void)state;
   for (uint32_t width = 32; width <= 128; width *= 2)
@@ -324,9 +324,9 @@ static void test_matrix(void **state) {
     }
 }
 
-/* The same numbers as kernels have that run on GPUs (ThunderKittens, types/
- * shared/descriptor.cuh; DeepGEMM, mma/sm90.cuh), of 64 rows of k and 256
- * columns where it is turned, and of 128 rows otherwise. */
+/* The same numbers as in kernels that run on GPUs (ThunderKittens,
+ * types/shared/descriptor.cuh; DeepGEMM, mma/sm90.cuh): 64 rows of k and 256
+ * columns if transposed, otherwise 128 rows. */
 static void test_told(void **state) {
   (void)state;
   static const struct {

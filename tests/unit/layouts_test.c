@@ -1,5 +1,5 @@
-/* The layouts of the manual: each element is held once, instructions that are
- * made for each other fit, and the manual's own examples come out. */
+/* Tests the layouts of the PTX manual: each element is held once, instructions
+ * that belong together fit, and the examples of the manual are reproduced. */
 #include "backend/cuda/sim/layouts.h"
 
 #include <setjmp.h>
@@ -42,10 +42,10 @@ static void test_fewer_columns(void **state) {
       }
 }
 
-/* The same as CUTLASS tells them, whose kernels run on GPUs (cute/atom/
- * mma_traits_sm75, _sm80, _sm90_gmma): an extent and a stride each of a
- * thread's number, then of an element's, which add up to column * rows + row.
- */
+/* The same layouts as in CUTLASS, whose kernels run on GPUs
+ * (cute/atom/mma_traits_sm75, _sm80, _sm90_gmma).  Extents and strides of the
+ * thread number, then of the element number; they add up to column * rows +
+ * row. */
 typedef struct Told {
   Fragment fragment;
   bool turned; /* its rows are our columns */
@@ -123,8 +123,8 @@ static void test_pairs(void **state) {
     }
 }
 
-/* What ldmatrix loads is what mma wants: four matrices of 8 x 8 are A, two of
- * them transposed B. */
+/* ldmatrix loads what mma needs: four 8 x 8 matrices are A; two transposed ones
+ * are B. */
 static void test_ldmatrix(void **state) {
   (void)state;
   for (int thread = 0; thread < 32; thread++) {
@@ -144,8 +144,9 @@ static void test_ldmatrix(void **state) {
   }
 }
 
-/* A warpgroup is four warps of which each does mma on 16 rows; a product's
- * result is the next one's A (as attention has it) without a move. */
+/* A warpgroup is four warps; each does mma on 16 rows.  The result of one
+ * product is the A of the next one without data movement, as attention needs
+ * it. */
 static void test_related(void **state) {
   (void)state;
   static const struct {
@@ -205,8 +206,8 @@ static void test_swizzles(void **state) {
   assert_int_equal(swizzle_info(4).span_bytes, 1);
 }
 
-/* The manual's examples, with the "exact layouts" that it gives: sizes and
- * steps, in elements, of what mn and k are made of. */
+/* Examples of the manual with "exact layouts": sizes and strides, in elements,
+ * of the modes of mn and k. */
 typedef struct Example {
   const char *name;
   uint32_t swizzle; /* its number */

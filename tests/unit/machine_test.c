@@ -1,5 +1,5 @@
-/* Limits of the machine: guessed, kept, read by another process, refused when
- * they are not whole. */
+/* Tests peak rates: estimated, saved, read by another process, and rejected if
+ * the file is damaged. */
 #define _GNU_SOURCE
 #include "machine/machine.h"
 
@@ -30,7 +30,7 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-/* What f says in a process of its own, where nothing was found out before. */
+/* Runs f in a process of its own, with empty caches. */
 static bool elsewhere(bool (*f)(void)) {
   pid_t pid = fork();
   if (pid == 0)
@@ -76,7 +76,7 @@ static bool keep_some(void) {
   return machine_save_peak_rates(&l);
 }
 
-/* Of operations the best counts, of bytes the last. */
+/* For operation rates the best counts, for bandwidths the last. */
 static bool keep_worse(void) {
   PeakRates l = some();
   l.f32_flops[0] = 1e9;

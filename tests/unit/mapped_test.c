@@ -1,5 +1,5 @@
-/* Files that are cut short, or written to, while their bytes are in memory:
- * whoever reads them, the handler of before, threads, processes. */
+/* Tests files that are truncated or written while they are mapped: with
+ * readers, earlier signal handlers, threads and processes. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void sparse(const char *file, const void *head, size_t len) {
   close(fd);
 }
 
-/* That of libaxon: a run of tests has one of its own for each of them. */
+/* The handler of libaxon.  Each run of a test has its own. */
 static struct sigaction ours;
 
 static void take_signal(void) {
@@ -128,7 +128,7 @@ static void test_changed(void **state) {
   make(NULL);
 }
 
-/* Another file in its place is none of its business, until its own goes. */
+/* Another file in its place does not matter, until its own file changes. */
 static void test_moved(void **state) {
   (void)state;
   take_signal();
@@ -171,7 +171,7 @@ static void test_threads(void **state) {
   }
 }
 
-/* The entries of the list are used again. */
+/* Entries of the list are reused. */
 static void test_many(void **state) {
   (void)state;
   take_signal();
@@ -224,7 +224,7 @@ static void host_handler(int number) {
   siglongjmp(away, 1);
 }
 
-/* As a program of its own, in which nothing was loaded yet. */
+/* Runs a test as a program of its own, in which nothing is loaded yet. */
 static int exit_of(const char *name) {
   pid_t child = fork();
   if (child == 0) {
@@ -323,7 +323,7 @@ static void names_it(AxnSession *s) {
   assert_non_null(strstr(axn_diag_text(s, 0), "E0508"));
 }
 
-/* Each way to what has gone: none gives a number. */
+/* Each path to lost data gives an error, and no number. */
 static void test_session(void **state) {
   (void)state;
   take_signal();
@@ -374,7 +374,7 @@ static void test_session(void **state) {
   }
 }
 
-/* What was computed in time stays; what was not is an error. */
+/* Results that were computed before the loss stay; later ones are errors. */
 static void test_before(void **state) {
   (void)state;
   take_signal();

@@ -1,5 +1,5 @@
-/* Tests of plans that are kept (plan/plan_cache.c): the same graph again is not
- * planned again, and nothing that is computed depends on that. */
+/* Tests the plan cache (plan/plan_cache.c): a repeated graph is not planned
+ * again, and results do not depend on that. */
 #include "tests/unit/tensors.h"
 
 /* (x.[k] + c) * d, and its sum */
@@ -38,13 +38,15 @@ static void test_kept_plans(void **state) {
   (void)state;
   check_planned(0.3, 1.7, 0, false, 0);
   check_planned(0.3, 1.7, 0, false, 1);
-  check_planned(-0.9, 123.4, 0, false, 2); /* other numbers: the same plan */
-  check_planned(0.7, 0.7, 0, false, 2);    /* equal ones: another */
+  check_planned(-0.9, 123.4, 0, false, 2); /* other constants: the same plan */
+  check_planned(0.7, 0.7, 0, false, 2);    /* equal ones: another plan */
   check_planned(0.9, 0.9, 0, false, 3);
-  check_planned(0, 1.7, 0, false, 3); /* 0, 2 and an index are looked at */
+  /* The plan depends on 0, 2 and on an index. */
+  check_planned(0, 1.7, 0, false, 3);
   check_planned(0.3, 2, 0, false, 3);
   check_planned(0.3, 1.7, 1, false, 3);
-  check_planned(0.3, 1.7, 0, true, 3); /* as is what is held elsewhere */
+  /* It also depends on whether a node is held elsewhere. */
+  check_planned(0.3, 1.7, 0, true, 3);
   check_planned(0.1, 1.1, 0, true, 4);
 }
 
@@ -79,7 +81,8 @@ static void check_rows(Node *x, int64_t from, int64_t row, bool whole,
   release_kept();
 }
 
-/* Where rows are in a tensor is no part of a plan: a loop over them has one. */
+/* The position of rows in a tensor is no part of the plan key, so a loop over
+ * rows has one plan. */
 static void test_kept_rows(void **state) {
   (void)state;
   Node *x = node_retain(data(DT_F64, SHAPE(9, 4)));
@@ -87,11 +90,12 @@ static void test_kept_rows(void **state) {
   check_rows(x, 1, 2, false, 0);
   check_rows(x, 4, 5, false, 1);
   check_rows(x, 6, 7, false, 2);
-  check_rows(x, 5, 5, false, 2); /* another row of them */
+  check_rows(x, 5, 5, false, 2); /* the row is at another offset in the range */
   check_rows(x, 2, 2, false, 3);
-  check_rows(x, 3, 8, false, 3); /* more of them */
+  check_rows(x, 3, 8, false, 3); /* the rows span a larger range */
   check_rows(x, 1, 6, false, 4);
-  check_rows(x, 1, 2, true, 4); /* all is read: then it is */
+  /* All rows are read: then it depends on the position. */
+  check_rows(x, 1, 2, true, 4);
   check_rows(x, 4, 5, true, 4);
   check_rows(x, 4, 5, true, 5);
   node_release(x);
@@ -126,7 +130,7 @@ static void test_kept_keys(void **state) {
   check_random(1, 2, false);
   check_random(3, 4, true); /* other keys: the same plan */
   check_random(2, 1, true);
-  check_random(5, 5, false); /* equal ones: another */
+  check_random(5, 5, false); /* equal ones: another plan */
   check_random(6, 6, true);
 }
 

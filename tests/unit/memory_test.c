@@ -1,7 +1,8 @@
-/* Memory that runs out, at each allocation in turn: whole programs in a
- * session, of which the n-th allocation fails, once or with all after it.
- * There is an error, and the session goes on.  In a build with
- * --enable-failing-alloc arenas grow in small steps, so that more fail. */
+/* Tests lack of memory at each allocation in turn.  Whole programs run in a
+ * session in which the n-th allocation fails, alone or with all later ones.
+ * The result is an error, and the session continues.  With
+ * --enable-failing-alloc, arenas grow in small steps, so that more allocations
+ * can fail. */
 #include "session/axon.h"
 #include "session/session.h"
 
@@ -65,7 +66,7 @@ static void goes_on(Session *s) {
   prints(s, "before", "[1, 2]");
 }
 
-/* True once fewer than n allocations are made. */
+/* True when fewer than n allocations were made. */
 static bool run_failing(const char *text, Way *way, uint64_t n, bool on) {
   SourceInput before = text_of("val before = [1, 2]"), all = text_of(text);
   Session *s = session_open(&host);
@@ -180,7 +181,7 @@ static AxnStatus call_once(AxnSession *s, AxnFunction *f) {
   return status;
 }
 
-/* The first time it is checked, later on it is known. */
+/* The first call checks types; later calls do not. */
 static bool call_failing(uint64_t n, bool on, bool known) {
   static const char text[] =
       "fun f (p : {x : f32[n], s : string}) k =\n"

@@ -1,7 +1,8 @@
-/* Mutants of the products by hand: the simulator finds what is wrong in each,
- * but for those in tests/cuda/NAME.survivors, which says why they are right.
+/* Tests mutants of the hand-written matrix products: the simulator detects the
+ * error in each.  Exceptions are in tests/cuda/NAME.survivors, with the reason
+ * why they are correct.
  *
- * One in twenty is run, or all: MUTANTS=all. */
+ * One in twenty runs; MUTANTS=all runs all. */
 #include "backend/cuda/sim/mutate.h"
 #include "tests/unit/products.h"
 

@@ -1,6 +1,6 @@
-/* An NVRTC that compiles nothing: what it makes of a text is the text, for a
- * driver that is a fake, too, and has the simulator run it (cuda_fake.h).
- * tests/check_cudarun.sh makes a library of it. */
+/* A fake NVRTC that compiles nothing: the code of a source is the source
+ * itself.  The fake driver has the simulator run it (cuda_fake.h).
+ * tests/check_cudarun.sh builds a library from it. */
 #include "backend/cuda/nvrtc.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* NVRTC: where it is looked for, what is said where it will not do, and, where
- * there is one (AXON_NVRTC may name it), what it compiles.  Where there is none
- * the last part is skipped, and says so. */
+/* Tests NVRTC: where it is searched, messages if it is unsuitable, and, if it
+ * exists (AXON_NVRTC may name it), what it compiles.  Without NVRTC, the last
+ * part is skipped with a message. */
 #define _GNU_SOURCE
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/ptxas_report.h"
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 static char base[64];      /* a folder of this test's own */
-static const char *wanted; /* AXON_NVRTC, as the test was given it */
+static const char *wanted; /* the original AXON_NVRTC */
 
 static int shell(const char *format, ...) {
   char command[4096];
@@ -44,7 +44,7 @@ static int tear_down(void **state) {
   return shell("rm -rf %s", base);
 }
 
-/* In a process of its own, where nothing was found before. */
+/* Runs in a process of its own, with empty caches. */
 static int in_child(int (*f)(void)) {
   fflush(NULL);
   pid_t child = fork();
@@ -182,7 +182,7 @@ static void test_places(void **state) {
   assert_int_equal(in_child(places), 0);
 }
 
-/* Headers lie beside the library, as each kind of package has them. */
+/* The headers are next to the library, as in each kind of package. */
 static void test_headers(void **state) {
   (void)state;
   char library[200], found[ARTIFACT_PATH_BYTES];
@@ -203,7 +203,7 @@ static void test_headers(void **state) {
   assert_false(nvrtc_headers("/no/such.so", found));
 }
 
-/* ---- those that will not do ---- */
+/* ---- unsuitable libraries ---- */
 
 static Fault fault;
 
@@ -243,7 +243,7 @@ static bool fake(const char *name, const char *text) {
   return shell("cc -shared -fPIC -w -o %s/%s %s", base, name, path) == 0;
 }
 
-/* One that says of itself what the test wants of it. */
+/* A library that reports what the test wants. */
 #define FAKE(major, result)                                                \
   "int nvrtcVersion(int *a, int *b) { *a = " major "; *b = 8; return 0; }" \
   "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }"            \
@@ -317,7 +317,7 @@ static void test_wrong(void **state) {
   unsetenv("AXON_NVRTC");
 }
 
-/* ---- one that there is ---- */
+/* ---- an existing NVRTC ---- */
 
 static const Nvrtc *there(void) {
   if (wanted)
@@ -360,8 +360,8 @@ static void test_compiles(void **state) {
   }
 }
 
-/* Forty numbers in registers, of which there are 24; they differ from thread to
- * thread, or those that warps share would hold them. */
+/* Forty numbers for 24 registers.  They differ between threads, so that uniform
+ * registers cannot hold them. */
 static const char many[] =
     "extern \"C\" __global__ void k(float *x, int n) {\n"
     "  float a[40];\n"
@@ -444,7 +444,7 @@ static void test_has_headers(void **state) {
   compiled_code_free(&code);
 }
 
-/* ---- kept ---- */
+/* ---- cache ---- */
 
 static bool image(const Nvrtc *n, const KernelSource *text, bool *found,
                   CompiledCode *code) {

@@ -1,5 +1,5 @@
-/* Parser and formatter: what trees come out, which errors, and that neither
- * bad input nor a lack of memory does harm. */
+/* Tests the parser and the formatter: trees, errors, and robustness against bad
+ * input and lack of memory. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Threads that share out units: each unit once, whoever calls, and from where.
- * Built with -fsanitize=thread by tests/check_races.sh. */
+/* Tests the thread pool: each task runs once, for all callers.
+ * tests/check_races.sh builds it with -fsanitize=thread. */
 #include "runtime/cpu_quota.h"
 #include "runtime/thread_pool.h"
 
@@ -75,7 +75,7 @@ static void test_often(void **state) {
   }
 }
 
-/* ---- ends before the end ---- */
+/* ---- loops that stop early ---- */
 
 typedef struct Count {
   _Atomic int64_t done;
@@ -115,7 +115,7 @@ static void test_stop(void **state) {
   }
 }
 
-/* ---- from several threads, from within, after fork ---- */
+/* ---- calls from several threads, nested calls, calls after fork ---- */
 
 static void *call_often(void *argument) {
   (void)argument;
@@ -221,7 +221,7 @@ static void test_settings(void **state) {
   assert_true(thread_pool_check_env(&fault));
 }
 
-/* ---- cores that a group is granted ---- */
+/* ---- CPU quota ---- */
 
 static void put_file(const char *folder, const char *name, const char *text) {
   char path[300], *slash;

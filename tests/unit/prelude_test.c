@@ -1,4 +1,5 @@
-/* What a kernel gets of the prelude: what it names, and all that this needs. */
+/* Tests the prelude of a kernel: it contains what the kernel names, and what
+ * that depends on. */
 #include "backend/cpu/cpu.h"
 #include "backend/emit/prelude.h"
 

@@ -1,12 +1,11 @@
-/* Every row of map.def and reduce.def, for each element type that its scheme
- * takes, on the reference backend and on the backend that AXON_TARGET names
- * (cpu if unset): vectors with a tail, columns of a matrix, one element, and
- * none, with NaN, infinities and -0 among the elements.
+/* Tests every row of map.def and reduce.def, for each element type that its
+ * scheme admits, on the reference backend and on the backend that AXON_TARGET
+ * names (default: cpu).  Inputs are vectors with a tail, columns of a matrix,
+ * one element, and none; with NaN, infinities and -0.
  *
- * Results that a row does not mark approximate (flag X) are equal to the
- * meaning of the row, ref_<ID>, bit for bit but for the sign of zero.  Others
- * are near that meaning in f64.  A row that no element type is tested with
- * fails. */
+ * Results of a row that is not marked approximate (flag X) equal ref_<ID> bit
+ * for bit, except for the sign of zero.  Others are close to the result in f64.
+ * A row that is tested with no element type fails. */
 #define _GNU_SOURCE
 #include "tests/unit/tensors.h"
 #include "tests/unit/tested.h"
@@ -14,15 +13,15 @@
 #include <float.h>
 
 enum {
-  VECTOR_LENGTH = 259, /* 16 values beside 16, and a tail */
+  VECTOR_LENGTH = 259, /* 16 vectors of 16 elements, and a tail */
   ROWS = 7,
-  COLUMNS = 37, /* together fewer than VECTOR_LENGTH */
+  COLUMNS = 37, /* fewer than VECTOR_LENGTH in total */
   MAX_ULPS = 4, /* of approximate functions */
 };
 
 typedef enum Layout {
   LAYOUT_VECTOR,
-  LAYOUT_STRIDED, /* the columns of a matrix in the place of its rows */
+  LAYOUT_STRIDED, /* the columns of a matrix instead of its rows */
   LAYOUT_SCALAR,
   LAYOUT_EMPTY,
   LAYOUT_COUNT
@@ -85,7 +84,7 @@ static Shape shape_of(Layout layout) {
   return scalar_shape;
 }
 
-/* The element of an argument that stands at i in a result. */
+/* The element of an argument that belongs to element i of the result. */
 static int64_t argument_index(Layout layout, int64_t i) {
   return layout == LAYOUT_STRIDED  ? i % ROWS * COLUMNS + i / ROWS
          : layout == LAYOUT_SCALAR ? 7
@@ -243,7 +242,7 @@ static Scalar reduced_element(Dtype t, bool special, int64_t i) {
   return num(t, special ? float_value(i * 5 + 1) : finite_value(i));
 }
 
-/* `count` elements from `first` on, one each `step`, in the order of places. */
+/* Reduces `count` elements from `first` on, with stride `step`, in order. */
 static Scalar reduce_by_row(const ReduceCase *c, int64_t first, int64_t step,
                             int64_t count, double *magnitude) {
   const ReduceInfo *row = &reduce_info[c->op];
@@ -303,7 +302,7 @@ static Node *reduced_argument(Dtype t, bool special, Shape s) {
   return n;
 }
 
-/* Has the row's language elements of the type? */
+/* True if the row admits the type. */
 static bool takes_type(PrimId op, Dtype t) {
   const ReduceInfo *row = &reduce_info[op];
   if (row->state == REDUCE_NONE)
@@ -315,7 +314,7 @@ static bool takes_type(PrimId op, Dtype t) {
                               : row->of_int) != IDENTITY_NONE;
 }
 
-/* Of no elements it is what changes no element, or it is refused. */
+/* An empty reduction gives the identity, or an error. */
 static void check_identity(PrimId op, Dtype t) {
   const ReduceInfo *row = &reduce_info[op];
   Node *none = reduced_argument(t, false, SHAPE(0));

@@ -1,5 +1,5 @@
-/* Runs the products by hand of tests/cuda in the simulator, and has a look at
- * what they give: numbers are small, so that sums are exact. */
+/* Runs the hand-written matrix products of tests/cuda in the simulator, and
+ * checks their results.  The numbers are small, so that sums are exact. */
 #ifndef AXON_TEST_PRODUCTS_H
 #define AXON_TEST_PRODUCTS_H
 
@@ -17,7 +17,7 @@ typedef struct Gemm {
   float *c, *expected;
 } Gemm;
 
-/* The file of tests/cuda; the caller frees. */
+/* Reads a file of tests/cuda; the caller frees the text. */
 static inline char *read_file(const char *name) {
   const char *source = getenv("AXON_SOURCE");
   char path[1024], chunk[4096];
@@ -38,7 +38,7 @@ static inline char *read_kernel(const char *name) {
   return read_file(file);
 }
 
-/* The text with the heads of its kernels, on the lines where they were. */
+/* Puts the signatures of the kernels into the source, without moving lines. */
 static inline char *with_kernel_signatures(const char *args, char *text) {
   Buffer b = {0};
   const char *at = text;

@@ -1,5 +1,5 @@
-/* Random graphs run in three ways, and random expressions with conditions run
- * against a plain evaluator. */
+/* Tests random graphs, run in three ways, and random expressions with
+ * conditions against a simple evaluator. */
 #include "tests/unit/tensors.h"
 
 /* ---- random graphs: three ways to run them agree to the bit ---- */
@@ -104,7 +104,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     node_release(c);
     break;
   }
-  case 19: { /* through f16 and back */
+  case 19: { /* to f16 and back */
     Node *h = node_map(&g, PRIM_CONVERT, 1, &x, DT_F16, &fault);
     Node *twice = node_map(&g, PRIM_ADD, 2, (Node *[]){h, h}, DT_NONE, &fault);
     n = node_map(&g, PRIM_CONVERT, 1, &twice, DT_F32, &fault);
@@ -171,8 +171,8 @@ static void test_random_graphs(void **state) {
 
 /* ---- random expressions with conditions, against a plain evaluator ---- */
 
-/* An expression of i < 3, j < 4 and the innermost bound k < 2, as a node and
- * as its 24 values; those at points that are not active mean nothing. */
+/* An expression of i < 3, j < 4 and the innermost bound k < 2: a node, and its
+ * 24 values.  Values at inactive points are undefined. */
 enum { POINTS = 24 };
 typedef struct Expr {
   Node *node;
@@ -227,7 +227,7 @@ static Expr literal(int64_t x) {
   return e;
 }
 
-/* As the evaluator does it: outer && cond, or outer && not cond. */
+/* Like the evaluator: outer && cond, or outer && not cond. */
 static Node *side_guard(const Scope *s, Node *cond, bool side) {
   g.guard = s->outer;
   Node *is = side ? cond : op1(PRIM_NOT, cond);
@@ -260,7 +260,7 @@ static Expr divide_side(const Scope *s, uint32_t depth, Expr given) {
 static Expr conditional(const Scope *s, Expr cond, Side *yes, Expr given,
                         uint32_t depth) {
   Expr side[2], e;
-  if (cond.node->free_count == 0) { /* then the host knows which side */
+  if (cond.node->free_count == 0) { /* then the host knows which side runs */
     must_force(cond.node);
     return cond.at[0] ? yes(s, depth, given) : expression(s, depth);
   }
@@ -321,8 +321,8 @@ static Expr expression(const Scope *s, uint32_t depth) {
 
 static void test_random_conditions(void **state) {
   (void)state;
-  uint64_t count =
-      g.backend->compiles_kernels ? 12 : 600; /* compiling takes its time */
+  /* Compilation takes time. */
+  uint64_t count = g.backend->compiles_kernels ? 12 : 600;
   for (uint64_t start = 1; start <= count; start++)
     for (uint32_t mode = FUSE_COST; mode <= FUSE_ALL; mode++) {
       g.fuse_mode = (FuseMode)mode;
@@ -333,7 +333,7 @@ static void test_random_conditions(void **state) {
       Expr e = expression(&s, 3 + start % 3);
       Node *n = keep(
           node_close(&g, e.node, 3, (IndexVar *[]){s.i, s.j, s.k}, &fault));
-      if (start % 2) /* nothing but the result is held */
+      if (start % 2) /* only the result is held */
         release_all_but(n);
       must_force(n);
       for (int64_t p = 0; p < POINTS; p++)

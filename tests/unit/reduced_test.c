@@ -1,16 +1,16 @@
-/* Products whose rows come to numbers: random ones, of all types, layouts and
- * sizes, with whatever is done with each element before, by the backend that
- * AXON_TARGET names against the same in f64.
+/* Tests random matrix products whose rows are reduced, with all types, layouts
+ * and sizes, and elementwise operations before the reduction.  Compares the
+ * backend that AXON_TARGET names with the same graph in f64.
  *
- *     tests/unit/reduced_test [SEED [COUNT]]
+ *   tests/unit/reduced_test [SEED [COUNT]]
  *
- * Says in how many of them some were one kernel, where the backend has such.
- * Sums of products are exact, so that all of it is compared closely. */
+ * Prints how many graphs had a fused kernel, if the backend supports that.  The
+ * sums of products are exact, so that tolerances are small. */
 #include "tests/unit/tested.h"
 
 #include <stdio.h>
 
-/* ---- what is drawn ---- */
+/* ---- random choices ---- */
 
 typedef enum Link { /* of the chain before */
                     SCALE,
@@ -39,8 +39,8 @@ typedef enum Come { /* what rows come to */
                     SQUARES,
                     MEAN,
                     LOGSUMEXP,
-                    EXPONENTS, /* relative to the largest, which may be infinite
-                                */
+                    /* Relative to the largest, which may be infinite. */
+                    EXPONENTS,
                     EXPONENTS_WEIGHTED,
                     EXPONENTS_DATA, /* relative to something else */
                     LOSS,           /* a logarithm of such, over all rows */
@@ -174,7 +174,7 @@ static Layout layout(const Case *c) {
   return l;
 }
 
-/* Of rows, or of columns: what it has not stretches. */
+/* Along rows, or columns; missing axes broadcast. */
 static Shape shape_along(const Layout *l, bool rows, bool columns) {
   Shape s = {.rank = l->rank};
   for (uint32_t j = 0; j < l->rank; j++) {
@@ -280,7 +280,7 @@ static Node *exp_less(Node *x, Node *by) {
   return op1(PRIM_EXP, op2(PRIM_SUB, x, by));
 }
 
-/* The largest, or 0 where it is infinite. */
+/* The maximum, or 0 if it is infinite. */
 static Node *top(const Case *c, const Layout *l, Node *x, bool stays) {
   Node *m = over(c, l, PRIM_MAX, x, stays);
   return select3(op2(PRIM_EQ, op1(PRIM_ABS, m), rounded(c, x->dtype, INFINITY)),
@@ -363,8 +363,7 @@ static bool is_number(Come kind) {
          kind == MEAN || kind == LOGSUMEXP;
 }
 
-/* What is wanted; behind it what it is made of: x before the chain and after.
- */
+/* The expected results; then the intermediate x, before and after the chain. */
 static void made(Case c, bool wide, Node **to) {
   Layout l = layout(&c);
   Node *x = product(&c, &l, wide);
@@ -385,7 +384,7 @@ static void made(Case c, bool wide, Node **to) {
   }
 }
 
-/* ---- what is right ---- */
+/* ---- tolerances ---- */
 
 static double unit_of(Dtype t) {
   return t == DT_BF16  ? 0x1p-8
@@ -394,13 +393,13 @@ static double unit_of(Dtype t) {
                        : 0x1p-23;
 }
 
-/* Of a row: how large its elements are, how many are close to the limit. */
+/* For a row: magnitude of its elements, and how many are close to the limit. */
 typedef struct Row {
   double most, greatest, least;
   int64_t close;
 } Row;
 
-/* The row of an element, its place in it. */
+/* The row of an element, and its position in the row. */
 static int64_t row_of(const Layout *l, int64_t i, int64_t *place) {
   int64_t row = 0, rows = 1, columns = 1;
   *place = 0;
@@ -417,7 +416,7 @@ static double size_of(double x) {
   return isfinite(x) ? fabs(x) : 0;
 }
 
-/* How far an element may be off; rows. */
+/* Returns the tolerance of an element, and the rows. */
 static double find_rows(const Case *c, const Layout *l, const Node *x0,
                         const Node *x, Row *rows) {
   double most = 8, off;
@@ -447,7 +446,7 @@ static double value_at(const Layout *l, const Node *x, int64_t row,
   return NAN;
 }
 
-/* How far a number may be off; off: elements are. */
+/* Tolerance of a result; off: that of the elements. */
 static double far(const Case *c, Come kind, double off, const Row *r,
                   double want) {
   double n = (double)(c->n[0] * c->n[1]), unit = unit_of(c->e);
@@ -529,7 +528,7 @@ static double off_of(const Checked *k, uint32_t j, int64_t i, double want) {
   return all + unit_of(k->c->e) * (double)k->row_count * (fabs(want) + 1);
 }
 
-/* Places of the largest may differ where it is as large. */
+/* The position of the maximum may differ if the values are equally large. */
 static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
                      double want) {
   double off = off_of(k, j, i, want);

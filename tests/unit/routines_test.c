@@ -1,8 +1,8 @@
-/* Tests of routines: each against the reference backend, in many shapes and
- * types, by the CPU backend on one, two and three threads, or by the backend
+/* Tests opaque operations against the reference backend, in many shapes and
+ * types: on the CPU backend with one, two and three threads, or on the backend
  * that AXON_TARGET names.
  *
- *     tests/unit/routines_test [all] */
+ *   tests/unit/routines_test [all] */
 #define _GNU_SOURCE
 #include "tests/unit/tensors.h"
 
@@ -32,7 +32,7 @@ static uint32_t draw(uint32_t n) {
   return (uint32_t)(state >> 33) % n;
 }
 
-/* Few different ones among them; of sums all of them exact. */
+/* Few different values among them.  Sums are exact. */
 static Scalar element(Dtype t, bool sum) {
   static const double specials[] = {NAN, -0.0, 0.0, INFINITY, -INFINITY};
   uint32_t x = draw(1u << 30);
@@ -135,7 +135,7 @@ static const Case cases[] = {
     {PRIM_PERMUTATION, 70001, {0}, false, 0},
 };
 
-/* For what is slow, the simulator of a GPU; in two types each, or in all. */
+/* For slow backends, such as the GPU simulator: two types each, or all. */
 static bool every_type;
 static const Case few[] = {
     {PRIM_SORT, 0, SHAPE(1), false, 0},
@@ -185,7 +185,7 @@ typedef struct Results {
   char bytes[RESULTS];
 } Results;
 
-/* All but sums in types of 16 bits, which the reference backend does. */
+/* All but sums in 16-bit types, which the reference backend runs. */
 static bool has_routine(const Case *c, Dtype t) {
   bool sum = c->op == PRIM_CUMSUM || c->op == PRIM_SCATTER;
   return !c->free && !(sum && dtype_info[t].bytes == 2);
@@ -272,7 +272,7 @@ static void test_rounded_sums(void **state_) {
                 2e-7 * fabs(element_at(n[1], i)));
 }
 
-/* What is wrong is told as the reference backend does. */
+/* Errors are reported as by the reference backend. */
 static void test_bad_index(void **state_) {
   (void)state_;
   g.backend = tested();
@@ -283,7 +283,7 @@ static void test_bad_index(void **state_) {
   must_fault(n, "index 5 is out of bounds for axis 0 of size 5");
 }
 
-/* What is stored where nothing is added is not touched, not even its sign. */
+/* An element to which nothing is added is unchanged, including its sign. */
 static void test_negative_zero(void **state_) {
   (void)state_;
   g.backend = tested();

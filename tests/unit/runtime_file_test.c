@@ -1,5 +1,5 @@
-/* File formats: what other programs wrote, what we write, and what a file must
- * not be able to do. */
+/* Tests file formats: files of other programs, files that we write, and
+ * malicious files. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 static char dir[] = "/tmp/axon-runtime-XXXXXX";
 
-/* Where the source tree is, when tests run elsewhere (as Automake says it). */
+/* The source tree, if tests run elsewhere (set by Automake). */
 static const char *data_path(const char *name) {
   static char path[512];
   const char *top = getenv("srcdir");
@@ -112,7 +112,7 @@ static void check_fault(const char *path, const LoadOptions *options,
     fail_msg("%s: \"%s\", not \"%s\"", path, fault.message, message);
 }
 
-/* The header says so too. */
+/* The header must report the same fault. */
 static void check_fault_twice(const char *path, const LoadOptions *options,
                               const char *message) {
   Fault fault = {0};
@@ -220,7 +220,7 @@ static void test_paths(void **state) {
   check_fault_twice(temp_path("E.NPY"), NULL, "it is not a .npy file");
 }
 
-/* A large file is mapped; what is written to the tensor stays out of it. */
+/* A large file is mapped; writes to the tensor do not change it. */
 static void test_mapped(void **state) {
   (void)state;
   Fault fault = {0};

@@ -1,4 +1,4 @@
-/* Element types, tensors, their text, random numbers. */
+/* Tests element types, tensors, their text, and random numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static const Half halves[] = {
     {DT_F16, 10, 15, f16_from_double, f16_to_double},
     {DT_BF16, 7, 127, bf16_from_double, bf16_to_double}};
 
-/* By the definition, through ldexp. */
+/* By the definition, with ldexp. */
 static double meaning(const Half *k, uint16_t h) {
   int exponent = (h & 0x7fff) >> k->fraction;
   int rest = h & ((1 << k->fraction) - 1);
@@ -56,8 +56,8 @@ static void test_half_all(void **state) {
   }
 }
 
-/* Between any two neighbours: the middle goes to the even one, and the least
- * step away from the middle decides; that is where rounding twice fails. */
+/* Between any two neighbours, the midpoint rounds to even, and the smallest
+ * step off the midpoint decides.  Double rounding fails here. */
 static void test_half_ties(void **state) {
   (void)state;
   for (size_t i = 0; i < ARRAY_LEN(halves); i++) {
@@ -202,7 +202,7 @@ static void test_scalar_text(void **state) {
   check_text(itg(DT_BOOL, 0), "false");
 }
 
-/* It reads back, and no text with a digit less does. */
+/* The text reads back, and no shorter text does. */
 static void check_shortest(Dtype t, double x) {
   Buffer b = {0};
   scalar_print(&b, flt(t, x));

@@ -1,5 +1,5 @@
-/* The simulator of GPUs: what is right runs, and gives what it should; what is
- * wrong is found, whatever the order of things.  The kernels are in
+/* Tests the GPU simulator: correct kernels run and give the right results;
+ * errors are detected, whatever the order of events.  The kernels are in
  * tests/cuda. */
 #include "tests/unit/products.h"
 
@@ -76,7 +76,7 @@ static float phases(uint32_t i) {
 static float neighbours(uint32_t i) {
   return (float)(i % N + (i < N));
 }
-/* Row g of the first matrix, of sums of 16 of its elements, twice. */
+/* Row g of the first matrix: sums of 16 elements, twice. */
 static float product(uint32_t i) {
   uint32_t row = i / 32 * 16 + i % 32 / 4, sum = 0;
   for (uint32_t k = 0; k < 16; k++)
@@ -255,7 +255,7 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   buffer_free(&error);
 }
 
-/* What other compilers say nothing of to the simulator. */
+/* Errors that other compilers do not report to the simulator. */
 static bool wants_gcc(const FaultCase *f) {
   return (f->says && strstr(f->says, "registers")) ||
          strcmp(f->kernel, "misaligned_struct") == 0;
@@ -276,7 +276,7 @@ static void test_faults(void **state) {
   sim_free(s);
 }
 
-/* ---- what wrappers give ---- */
+/* ---- results of intrinsics ---- */
 
 enum { IN = 512, OUT = 8192 };
 
@@ -375,7 +375,7 @@ static bool columns(void) {
   return sums(out, 64, 128, 16, false, 0);
 }
 
-/* Element i of a box at these coordinates of `in`; -1: it is outside. */
+/* Element i of a box at these coordinates of `in`; -1: out of bounds. */
 static int64_t box_element(const SimTensorMap *m, const int *at, uint32_t i) {
   int64_t index = 0;
   for (uint32_t j = 0; j < m->rank; j++) {
@@ -523,7 +523,7 @@ static void test_wrapped(void **state) {
   sim_free(s);
 }
 
-/* A map that the driver would refuse. */
+/* A tensor map that the driver would reject. */
 static void test_maps(void **state) {
   (void)state;
   static _Alignas(64) unsigned char map[128];

@@ -1,4 +1,4 @@
-/* Tests of sizes that are no numbers (tensor/extent.h). */
+/* Tests symbolic extents (tensor/extent.h). */
 #include "tensor/extent.h"
 #include "tests/unit/dim_world.h"
 

@@ -1,5 +1,5 @@
-/* Tests of tensor/ and the reference backend: every constructor against
- * plainly written loops, on small and awkward shapes. */
+/* Tests tensor/ and the reference backend: every constructor against simple
+ * loops, on small and awkward shapes. */
 #include "tests/unit/tensors.h"
 
 /* ---- scalars and pointwise operations ---- */
@@ -73,8 +73,8 @@ static uint32_t arity(PrimId op) {
   return arrows;
 }
 
-/* Every pointwise row, in every type that takes it, on a tensor: as its
- * scalar function says, element by element. */
+/* Every pointwise row, in every type that it admits, on a tensor: equals its
+ * scalar function, element by element. */
 static void test_map_rows(void **state) {
   (void)state;
   uint32_t done = 0;
@@ -155,7 +155,8 @@ static const Shape some_shapes[] = {
     {2, {0, 3}, 0},
 };
 
-/* The language's rule, said again: absent < * < a size, two sizes equal. */
+/* The broadcasting rule of the language, implemented again: absent < * < a
+ * size, two sizes must be equal. */
 static bool join_of(Shape x, Shape y, Shape *out) {
   *out = (Shape){.rank = x.rank > y.rank ? x.rank : y.rank};
   for (uint32_t k = 1; k <= out->rank; k++) {
@@ -173,7 +174,8 @@ static bool join_of(Shape x, Shape y, Shape *out) {
   return true;
 }
 
-/* Element of x (x itself numbers its elements) at an index of the join. */
+/* The element of x at an index of the result.  The elements of x are
+ * numbered. */
 static int64_t joined(Shape x, Shape out, const int64_t *index) {
   int64_t own[6];
   for (uint32_t k = 0; k < x.rank; k++)

@@ -1,5 +1,5 @@
-/* What tests of tensors share: nodes that live until a test ends, data to
- * compute with, and checks of every element against an expression. */
+/* Common parts of the tests of tensors: nodes that live until a test ends,
+ * input data, and checks of every element against an expression. */
 #ifndef AXON_TESTS_TENSORS_H
 #define AXON_TESTS_TENSORS_H
 
@@ -61,7 +61,7 @@ static inline int setup(void **state) {
     g.backend = &backend_cpu;
   fault = (Fault){0};
   if (TRAP_SET(trap) != FAIL_NONE)
-    abort(); /* no test here lets one through */
+    abort(); /* no test here may raise */
   return 0;
 }
 
@@ -147,8 +147,8 @@ static inline Node *data(Dtype t, Shape s) {
 static inline Node *numbers(Shape s) {
   return data_with(DT_I64, s, count_up);
 }
-/* Makes other numbers of the same things: floats that are no small integers
- * or powers of two are so many times as large. */
+/* A factor for floats that are neither small integers nor powers of two.  With
+ * another factor, the same graph has other constants. */
 static double number_scale = 1;
 static inline double scaled_number(double x) {
   int exponent;

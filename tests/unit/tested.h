@@ -1,5 +1,5 @@
-/* For tests of random graphs: the backend that AXON_TARGET names, or cpu, and
- * one that is it, but for what a test watches; which graphs are drawn. */
+/* For tests of random graphs: the backend that AXON_TARGET names (default:
+ * cpu), with a wrapper that counts, and the seeds. */
 #ifndef AXON_TESTS_UNIT_TESTED_H
 #define AXON_TESTS_UNIT_TESTED_H
 
@@ -13,7 +13,7 @@ static const Backend *tested_backend(void) {
   return target ? target : &backend_cpu;
 }
 
-/* Kernels with rows of products that the backend has. */
+/* Number of fused-attention kernels of the backend. */
 static uint32_t fused_attention_count;
 
 static inline bool count_fused_attention(const struct Kernel *k) {
@@ -38,8 +38,8 @@ static inline void parse_seeds(int argc, char **argv, uint64_t count) {
     seed_count = strtoull(argv[2], NULL, 10);
 }
 
-/* Of all seeds: does `check` find them right, and do enough of them have what
- * it is for, where the backend has such? */
+/* Runs `check` for all seeds.  Fails if one is wrong, or if too few graphs
+ * contain what the test is about (if the backend supports it). */
 static inline void check_seeds(bool (*check)(uint64_t seed), const char *what) {
   uint32_t wrong = 0;
   for (uint64_t s = first_seed; s < first_seed + seed_count; s++)

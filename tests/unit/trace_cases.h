@@ -1,12 +1,13 @@
-/* Functions of all kinds, and sizes at which they are compared: 0, 1, primes;
- * also such as they refuse. */
+/* Functions of all kinds for tests of `axon build`, and the sizes at which they
+ * are compared: 0, 1, primes.  Some sizes violate a requirement of the
+ * function. */
 #define SQUARES \
   { "n=0 m=3", "n=1 m=1", "n=5 m=7", "n=3 m=0", "n=2 m=13" }
 #define ROWS \
   { "n=0", "n=1", "n=2", "n=7", "n=13", "n=64" }
 
 static const Case cases[] = {
-    /* what is safe for some sizes alone, and is no reason to fail for others */
+    /* safe for some sizes only; no reason to fail for others */
     {"fun f (x : f32[n]) = for i < 4 => if i > 1 then"
      "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",
      "f",
@@ -115,7 +116,7 @@ static const Case cases[] = {
      {"n=0", "n=3"}},
     {"fun f (k : int) (x : f32[n]) = x * float (k * 3 + n)",
      "f : int -> f32[n] -> f32[n]", ROWS},
-    /* what is no comprehension */
+    /* opaque nodes */
     {"fun f (x : f32[n, m]) = (sort x, argsort ~axis:0 x, cumsum x)", "f",
      SQUARES},
     {"fun f (x : f32[n]) = topk 3 x", "f", ROWS},
@@ -146,7 +147,7 @@ static const Case cases[] = {
      "  (x : f32[2, 24, 14, 14]) = nn.conv2d ~padding:1 p x",
      "f",
      {""}},
-    /* windows of few terms, padding; small products of a batch */
+    /* small windows, padding; batches of small matrix products */
     {"fun f (p : {w : f32[c, 3, 3], b : f32[c]}) (x : f32[n, c, h, v])"
      "  given h >= 3, v >= 3 = nn.depthwise_conv2d ~padding:1 p x",
      "f",
@@ -165,7 +166,7 @@ static const Case cases[] = {
     {"fun f (a : f32[n, m, 3, 5]) (b : f32[n, m, 5, 7]) = a @ b",
      "f",
      {"n=0 m=3", "n=1 m=1", "n=7 m=3", "n=3 m=100"}},
-    /* limits, and rows in portions */
+    /* trim bounds, and strip-mined rows */
     {"fun f (q : f32[b, h, s, d]) k v = nn.attention ~causal:true q k v",
      "f : f32[b, h, s, d] -> f32[b, h, s, d] -> f32[b, h, s, e] -> _",
      {"b=1 h=2 s=83 d=19 e=7", "b=2 h=1 s=130 d=33 e=40",
@@ -187,7 +188,7 @@ static const Case cases[] = {
      "  if j >= i + k then x.[i, j] else 0.0)",
      "f",
      {"n=3 m=70 k=2", "n=70 m=3 k=-40", "n=2 m=0 k=0", "n=50 m=50 k=7"}},
-    /* floats of 16 bits of indices that differ are equal: no limit */
+    /* 16-bit floats of different indices can be equal: no trim bound */
     {"fun f (x : f32[n, m]) = for i < n => sum (for j < m =>"
      "  if bf16 (j + 1) <= bf16 (i + 1) then x.[i, j] else 0.0)",
      "f",

@@ -1,7 +1,7 @@
-/* Functions as they are compiled, against functions as they are run: the graph
- * of a function for all sizes, with numbers put in for its size variables, has
- * to come to what ordinary evaluation does; and its requirements hold just
- * where that has no error. */
+/* Tests AOT tracing against ordinary evaluation.  The graph of a function with
+ * symbolic sizes, with numbers put in for its size variables, must give the
+ * same results.  Its requirements must hold exactly if ordinary evaluation
+ * succeeds. */
 #include "aot/trace.h"
 #include "plan/execute.h"
 #include "session/state.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- sizes: "n=3 k=5" ---- */
+/* ---- sizes, such as "n=3 k=5" ---- */
 
 static const char *sizes_now;
 
@@ -31,7 +31,7 @@ static int64_t value_of(void *arg, const DimVar *v) {
   return size_named(dim_var_name(arg, v));
 }
 
-/* ---- a graph with numbers in the place of sizes ---- */
+/* ---- a graph with numbers in place of sizes ---- */
 
 enum { NODES_MOST = 20 * 1000 };
 
@@ -39,7 +39,7 @@ typedef struct Concrete {
   Session *s;
   const Trace *trace;
   Graph *g;
-  Node **made; /* by number */
+  Node **made; /* indexed by node number */
   Node **owned;
   uint32_t owned_count, inner[NODES_MOST]; /* of nodes that were met: loops */
   Tensor **data;
@@ -71,7 +71,7 @@ static NodeSpec form_at(Concrete *c, const Node *n) {
                 .broadcast_mask = n->broadcast_mask,
                 .reduce = n->reduce,
                 .reduce_count = n->reduce_count};
-  /* ids ascend as they did, if indices are met in that order */
+  /* ids ascend as before, if indices are visited in this order */
   for (uint32_t k = 0; k < n->free_count; k++)
     f.free_vars[f.free_count++] = index_at(c, n->free_vars[k]);
   for (uint32_t k = 0; k < n->rank; k++)
@@ -139,7 +139,7 @@ static Node *widened(Concrete *c, Node *x, const Node *n) {
   return own(c, body_finish(&b, c->g, &fault));
 }
 
-/* Each turn has nodes of its own. */
+/* Each iteration has nodes of its own. */
 static Node *loop_at(Concrete *c, const Node *n) {
   const LoopBody *l = n->loop_body;
   int64_t turns = number(c, l->trip_count);
@@ -188,7 +188,7 @@ static Node *loop_at(Concrete *c, const Node *n) {
 }
 
 static Node *at_numbers(Concrete *c, Node *n) {
-  if (!n->symbolic && !n->free_count) /* else its indices are others */
+  if (!n->symbolic && !n->free_count) /* otherwise it has other indices */
     return n;
   c->inner[n->id] = n->loop_depth;
   if (c->made[n->id])
@@ -305,7 +305,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   for (uint32_t k = 0; !broken && k < t->requirement_count; k++)
     if (!required(&c, &t->requirements[k]))
       broken = &t->requirements[k];
-  /* what the type asks may be more than the body needs */
+  /* the type may require more than the body */
   bool given = broken && strstr(broken->message, " wants ");
   session_clear_diags(s);
   ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
@@ -389,7 +389,7 @@ static void test_cases(void **state) {
     check_case(&cases[k]);
 }
 
-/* trace_test N: the n-th case alone */
+/* trace_test N: only case N */
 int main(int argc, char **argv) {
   if (argc > 1) {
     first_case = strtoul(argv[1], NULL, 10);

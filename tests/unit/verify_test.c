@@ -1,5 +1,5 @@
-/* Tests of the verifier of kernels (kernel/verify.c): the kernel of a softmax
- * passes it, and each way to break that kernel is found. */
+/* Tests the kernel verifier (kernel/verify.c): the kernel of a softmax passes,
+ * and each way to break that kernel is detected. */
 #include "tests/unit/tensors.h"
 
 #include "kernel/verify.h"
@@ -18,7 +18,7 @@ static void expect(const Kernel *k, const char *wanted) {
   buffer_free(&message);
 }
 
-/* Breaks what `place` holds, and mends it. */
+/* Breaks `place`, and repairs it. */
 #define BREAK(k, place, value, message)               \
   do {                                                \
     __typeof__(place) *at_ = &(place), right_ = *at_; \
@@ -97,7 +97,7 @@ static void break_loops(const Kernel *k, LoopNest *last) {
   expect(&changed, message);
 }
 
-/* The backend's part: before anything runs. */
+/* Called by the backend before anything runs. */
 static void break_kernels(Graph *graph, uint32_t count,
                           FusionGroup *const *groups) {
   (void)graph;

@@ -1,5 +1,5 @@
-/* What kernels' texts stand on: a kernel gets what it names; all of it compiles
- * for each architecture that has it, and says so on the others. */
+/* Tests the CUDA intrinsics: a kernel gets those that it names; all compile for
+ * each architecture that supports them, and report an error on others. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/ptxas_report.h"
@@ -56,7 +56,8 @@ static const Nvrtc *there(void) {
   return n;
 }
 
-/* What ptxas says of `slow` texts, which hold too much at once, is no fault. */
+/* For `slow` sources, which keep too many values live, messages of ptxas are no
+ * fault. */
 static bool compile(const Nvrtc *n, const char *kernel, const char *text,
                     const char *arch, bool slow, PtxasReport *r) {
   Buffer b = {0};
@@ -79,7 +80,7 @@ static bool compile(const Nvrtc *n, const char *kernel, const char *text,
 static const char *const archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
                                     "sm_90a", "sm_100a", "sm_120"};
 
-/* A text for the architectures of these numbers. */
+/* Compiles a source for architectures from .. to. */
 static void compiles(const char *kernel, const char *text, int from, int to,
                      bool slow) {
   const Nvrtc *n = there();
@@ -140,7 +141,7 @@ static void test_sm90a(void **state) {
   buffer_free(&b);
 }
 
-/* What the simulator runs is CUDA, too. */
+/* What the simulator runs is also CUDA. */
 static void test_simulated(void **state) {
   (void)state;
   char *text = with_kernel_signatures("wrapped_args", read_kernel("wrapped"));
@@ -149,7 +150,7 @@ static void test_simulated(void **state) {
   file_compiles("gemm90", 90, 90);
 }
 
-/* What an architecture lacks is told. */
+/* A feature that an architecture lacks is reported. */
 static void test_absent(void **state) {
   (void)state;
   const Nvrtc *n = there();
