@@ -170,8 +170,7 @@ typedef enum TextStyle {
   STYLE_SHAPE
 } TextStyle;
 
-typedef struct SnippetRow { /* a source line, or another remark on the same line
-                             */
+typedef struct SnippetRow { /* a source line, or a further remark on it */
   const Source *source;
   uint32_t line;
   Span span;         /* span of the step or label, or none */
