@@ -23,8 +23,8 @@ enum {
   MAX_EXTENSION = 4
 };
 static const double min_sample_seconds = 20e-6; /* seconds */
-static const double max_standard_error =
-    0.01; /* relative standard error of the median */
+/* relative standard error of the median */
+static const double max_standard_error = 0.01;
 
 typedef struct Timing {
   double first; /* seconds of the first run, including compilation */

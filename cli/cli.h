@@ -31,8 +31,8 @@ typedef struct Options {
   uint32_t entry_count;
   const char *output; /* output file of build, or NULL */
   const char *target; /* target as given, or NULL */
-  const char
-      *gpu_arch; /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
+  /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
+  const char *gpu_arch;
   const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
@@ -109,8 +109,8 @@ bool read_program_argument(const char *path, SourceInput *text,
 
 /* ---- diagnostic_output.c: diagnostics as text, JSON lines or SARIF ---- */
 
-bool report_set_format(
-    const char *format); /* returns false for an unknown format */
+/* returns false for an unknown format */
+bool report_set_format(const char *format);
 /* Prints the explanation of a type to stdout. */
 void report_type_provenance(Session *session, Binding *binding);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);

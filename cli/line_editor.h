@@ -11,8 +11,8 @@ typedef struct LineEditorHost {
      line. */
   void (*complete)(void *owner, const char *line, int start, int end,
                    void (*add)(const char *word));
-  bool (*interrupted)(
-      void *owner); /* true if Ctrl-C was pressed; clears that */
+  /* true if Ctrl-C was pressed; clears that */
+  bool (*interrupted)(void *owner);
 } LineEditorHost;
 
 /* Falls back to plain reading if the library is not installed. */

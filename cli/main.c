@@ -162,8 +162,8 @@ int main(int argc, char **argv) {
 #ifdef M_ARENA_MAX
   mallopt(M_ARENA_MAX, 1); /* only one thread at a time allocates */
 #endif
-  sigset_t
-      all; /* the other thread handles signals, which interrupt its reads */
+  /* the other thread handles signals, which interrupt its reads */
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &program.signals);
   pthread_attr_init(&attr);

@@ -59,8 +59,8 @@ typedef struct PlanKernel {
   KernelInfo info;
   bool reuses_code; /* same code as an earlier kernel */
   uint32_t tries;   /* first of equal runs: number of tries */
-  double best_seconds,
-      spent_seconds;    /* seconds of the best try, and of all tries */
+  /* seconds of the best try, and of all tries */
+  double best_seconds, spent_seconds;
   double total_seconds; /* sum over equal runs of one try each, in seconds */
 } PlanKernel;
 
@@ -85,8 +85,8 @@ typedef struct PlanRecorder {
   PlanRun *current;
   FusionGroup *const *clusters;
   bool first_of_equals; /* first of equal runs */
-  uint32_t
-      last_cluster_plus_one; /* 1 + index of the fusion group that ran last */
+  /* 1 + index of the fusion group that ran last */
+  uint32_t last_cluster_plus_one;
 } PlanRecorder;
 
 /* ---- plan_recorder.c ---- */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum { MAX_TRIES = 5, MAX_OPERATION_NAMES = 6 };
-static const double max_tries_seconds =
-    0.05; /* seconds for all tries of one kernel */
+/* seconds for all tries of one kernel */
+static const double max_tries_seconds = 0.05;
 
 /* ---- places ---- */
 

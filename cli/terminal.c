@@ -210,8 +210,8 @@ void terminal_catch_interrupt(Session *session, bool never_exits) {
 
 /* ---- diagnostics and endings ---- */
 
-static bool
-    internal_error_reported; /* an internal error of Axon was reported */
+/* an internal error of Axon was reported */
+static bool internal_error_reported;
 
 void terminal_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);

@@ -56,8 +56,8 @@ typedef struct AxnStep {
   AxnPlace place;
   const char *expression; /* expression on one line, or NULL */
   const char *shape;      /* its type: "f32[b, 32, 26, 26]" */
-  const char
-      *arithmetic; /* arithmetic of the type: "28 - 3 + 1 = 26"; or NULL */
+  /* arithmetic of the type: "28 - 3 + 1 = 26"; or NULL */
+  const char *arithmetic;
 } AxnStep;
 
 /* A related place. */
@@ -153,8 +153,8 @@ AXN_API const char *axn_session_print(AxnSession *session, const char *name);
 /* Counts of the constraints on sizes and shapes in all texts so far. */
 typedef struct AxnCounts {
   uint64_t proved;
-  uint64_t
-      carried;   /* part of a type (deferred): each call has to satisfy them */
+  /* part of a type (deferred): each call has to satisfy them */
+  uint64_t carried;
   uint64_t open; /* checked at run time */
 } AxnCounts;
 AXN_API AxnCounts axn_session_counts(const AxnSession *session);

@@ -26,8 +26,8 @@ enum {
 
 typedef struct Specialization {
   struct Specialization *next;
-  const char
-      *key; /* types of the arguments; of an exact one also sizes and numbers */
+  /* types of the arguments; of an exact one also sizes and numbers */
+  const char *key;
   size_t key_len;
   HostEntry *entry; /* NULL: an error, or exact sizes are needed */
   Diags errors;     /* errors, if entry is NULL and the key contains sizes */
@@ -292,8 +292,8 @@ static void write_wrapper(const HostCall *call, Buffer *out) {
     buffer_putc(out, ')');
   }
   buffer_printf(out, " =\n  %s", f->name);
-  for (int labels = 1; labels >= 0;
-       labels--) /* labelled parameters come first */
+  /* labelled parameters come first */
+  for (int labels = 1; labels >= 0; labels--)
     for (uint32_t i = 0; i < call->count; i++)
       if (!call->args[i].label == !labels)
         write_arg(call, out, i);

@@ -33,8 +33,8 @@ static bool read_file_header(void *owner, const char *path,
   (void)owner;
   if (!file_has_known_extension(path, fault))
     return false;
-  bool exists =
-      access(path, F_OK) == 0; /* otherwise the file may be created later */
+  /* a missing file may be created later */
+  bool exists = access(path, F_OK) == 0;
   return exists && file_read_header(path, options, out, fault);
 }
 

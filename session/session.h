@@ -171,8 +171,8 @@ void session_set_unsaved_files(Session *session, UnsavedFileFn *f, void *owner);
    session.  Offsets are in bytes. */
 void session_record_refs(Session *session);
 uint32_t session_current_file(const Session *session); /* that text */
-const Program *
-session_current_program(const Session *session); /* tree of that text */
+/* tree of that text */
+const Program *session_current_program(const Session *session);
 /* Checks another file, which may import that text, to find all references of a
    name. */
 void session_check_importer(Session *session, const char *path);

@@ -29,8 +29,8 @@ struct Session {
   Eval *eval;
   Module *main_module;
   Diags diags;
-  Diag oom_diag,
-      *oom_diags; /* preallocated diagnostic for lack of memory (session.c) */
+  /* preallocated diagnostic for lack of memory (session.c) */
+  Diag oom_diag, *oom_diags;
   Program current_program;      /* last checked text */
   uint32_t current_file;        /* its number */
   Module *current_module;       /* its module */
@@ -40,21 +40,21 @@ struct Session {
   VEC(PendingDecl) pending;
   VEC(Import) imports;
   uint32_t import_depth;
-  SessionStatus
-      print_status; /* worst status of session_binding_text in host callbacks */
+  /* worst status of session_binding_text in host callbacks */
+  SessionStatus print_status;
   uint32_t unrun_decs;     /* declarations of an input after the current one */
   bool has_unfinished_dec; /* the last declaration of an input failed, or may
                               still fail */
   bool has_missing_import; /* the current file imports a missing file */
-  uint32_t
-      *stdlib_sources; /* source number per library file; 0: not read yet */
-  Map stdlib_decs;     /* maps StdlibName to Dec */
+  /* source number per library file; 0: not read yet */
+  uint32_t *stdlib_sources;
+  Map stdlib_decs; /* maps StdlibName to Dec */
   Map functions;   /* maps Sym to HostFunction, for functions that a host has
                       requested */
   Buffer call_key; /* buffer for the key of the current call */
   uint32_t source_count; /* number of sources read */
-  uint32_t
-      explained_errors; /* number of errors of host calls that were explained */
+  /* number of errors of host calls that were explained */
+  uint32_t explained_errors;
   Flag interrupt;
   int exit_status;
 };

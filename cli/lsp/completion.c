@@ -11,8 +11,8 @@ enum { MAX_COMPLETIONS = 2000 };
 typedef struct CompletionList {
   LspRequest *ask;
   uint32_t count;
-  const char
-      *names[MAX_COMPLETIONS]; /* names offered so far, nearer scopes first */
+  /* names offered so far, nearer scopes first */
+  const char *names[MAX_COMPLETIONS];
 } CompletionList;
 
 static bool is_duplicate(const CompletionList *o, const char *name) {

@@ -388,8 +388,8 @@ void document_close(Server *server, const char *uri) {
     for (StringNode *w = document->published_uris; w; w = w->next)
       if (!document_find(server, w->text))
         publish_nothing(server, w->text);
-    documents_mark_dirty(
-        server, document->path); /* the file on disk is current again */
+    /* the file on disk is current again */
+    documents_mark_dirty(server, document->path);
     document_free(server, document);
     return;
   }

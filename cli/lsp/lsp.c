@@ -14,8 +14,8 @@
 
 enum {
   MAX_HEADER_BYTES = 8 * 1024,
-  DEBOUNCE_MS =
-      5, /* milliseconds without input before a changed text is checked */
+  /* milliseconds without input before a changed text is checked */
+  DEBOUNCE_MS = 5,
 };
 
 /* ---- to the editor ---- */
@@ -107,8 +107,8 @@ static void initialize(Server *server, const char *id, const json_t *params) {
     root = lsp_string(lsp_array_item(folders, 0), "uri");
   if (root && strncmp(root, "file://", 7) == 0) {
     server->root = real_path(root);
-    if (chdir(server->root) !=
-        0) { /* relative paths of data files start there */
+    /* relative paths of data files start there */
+    if (chdir(server->root) != 0) {
       mem_free(server->root);
       server->root = NULL;
     }

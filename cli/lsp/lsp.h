@@ -21,8 +21,8 @@
 
 bool lsp_load_json_library(
     void); /* false, with a message, if jansson is missing */
-json_t *lsp_parse_json(const char *text,
-                       size_t len); /* NULL if it is not valid JSON */
+/* NULL if it is not valid JSON */
+json_t *lsp_parse_json(const char *text, size_t len);
 void lsp_json_free(json_t *json);
 /* The value at a path of keys, "textDocument.uri"; NULL if there is none. */
 const json_t *lsp_get(const json_t *json, const char *path);
@@ -39,8 +39,8 @@ bool lsp_has_string(const json_t *array, const char *text);
 typedef struct Position {
   uint32_t line, character; /* from 0; lsp_uses_utf8 says the unit */
 } Position;
-extern bool
-    lsp_uses_utf8; /* characters are bytes, not UTF-16 units; negotiated */
+/* characters are bytes, not UTF-16 units; negotiated */
+extern bool lsp_uses_utf8;
 
 Position lsp_position_of(const char *text, size_t len, size_t offset);
 size_t lsp_offset_of(const char *text, size_t len, Position at);

@@ -86,8 +86,8 @@ void documents_close(Server *server);
 void document_request(Server *server, Document *document, const char *id,
                       const char *body, size_t len);
 void document_cancel(Server *server, const char *id);
-void documents_check_dirty(
-    Server *server); /* starts a check of changed documents */
+/* starts a check of changed documents */
+void documents_check_dirty(Server *server);
 bool documents_any_dirty(const Server *server);
 void worker_read(Server *server, Document *document);
 void worker_flush(Worker *w);
