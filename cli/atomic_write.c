@@ -1,4 +1,5 @@
-/* Files that are whole, or as they were. */
+/* Atomic writes: a file is written completely, or stays unchanged.  Main entry
+   point: atomic_write. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "runtime/replace.h"
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A device or a pipe is nothing that another file could be put in place of. */
+/* Writes to a device or a pipe, which cannot be replaced by a file. */
 static bool write_in_place(const char *path, const void *at, size_t len) {
   Replacement to = {.fd = open(path, O_WRONLY | O_CLOEXEC)};
   bool ok = to.fd >= 0 && replace_write(&to, at, len);

@@ -1,4 +1,5 @@
-/* axon bench: how long functions and expressions of a program take. */
+/* axon bench: measures the time of functions and expressions of a program.
+   Main entry point: verb_bench. */
 #define _GNU_SOURCE
 #include "cli/plan.h"
 
@@ -12,9 +13,9 @@
 
 #include "runtime/thread_pool.h"
 
-/* A sample is the mean of so many runs that reading the clock does not count;
- * samples are taken for the time that is wanted, longer while the middle of
- * them is not sure, and shorter where one takes very long. */
+/* A sample is the mean of as many runs as make the cost of reading the clock
+   negligible.  Samples are taken for the requested time: longer while the
+   median is imprecise, shorter if one takes very long. */
 enum {
   WARMUP_RUNS = 3,
   MIN_SAMPLES = 5,
@@ -22,19 +23,20 @@ enum {
   MAX_EXTENSION = 4
 };
 static const double min_sample_seconds = 20e-6; /* seconds */
-static const double max_standard_error = 0.01;  /* of the median */
+/* relative standard error of the median */
+static const double max_standard_error = 0.01;
 
 typedef struct Timing {
-  double first; /* seconds of the first run: of compiling, too */
+  double first; /* seconds of the first run, including compilation */
   double median, min, lower_quartile,
-      upper_quartile; /* of a run; lower, upper: quartiles */
+      upper_quartile; /* seconds of a run: median and quartiles */
   int64_t runs;
 } Timing;
 
-typedef struct WorkCount { /* of a run, if its kernels say all of it */
+typedef struct WorkCount { /* work of a run, if its kernels cover all of it */
   bool known;
-  double operations, bytes; /* as axon plan counts them */
-  double roofline_seconds;  /* seconds that the machine's limits allow it */
+  double operations, bytes; /* operations and bytes, as axon plan counts them */
+  double roofline_seconds;  /* lower bound in seconds by the roofline model */
 } WorkCount;
 
 typedef struct BenchRow {
@@ -42,18 +44,18 @@ typedef struct BenchRow {
   const char *text; /* the expression */
   Timing timing;
   WorkCount work;
-  const char *error; /* NULL: it was timed */
+  const char *error; /* NULL if it was timed */
 } BenchRow;
 
 typedef struct BenchRun {
   Options *options;
   Session *session;
-  Arena *arena;    /* of the rows */
-  double *samples; /* room for MAX_SAMPLES */
+  Arena *arena;    /* holds the rows */
+  double *samples; /* MAX_SAMPLES elements */
   VEC(BenchRow) rows;
   double min_seconds; /* seconds */
-  bool gpu_clock;     /* runs are timed by the GPU's clock, */
-  bool is_warm;       /* but the first one, of compiling, too */
+  bool gpu_clock;     /* runs are timed by the GPU's clock */
+  bool is_warm;       /* the first run, with compilation, is over */
   SessionStatus status;
 } BenchRun;
 
@@ -65,7 +67,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of one, as the GPU takes it. */
+/* Time of one run by the GPU's clock. */
 static double time_on_gpu(BenchRun *b, Benchmark *repeated) {
   double seconds = 0;
   Fault fault = {0};
@@ -80,7 +82,7 @@ static double time_on_gpu(BenchRun *b, Benchmark *repeated) {
   return good ? seconds : -1;
 }
 
-/* Seconds of a run; less than 0: it failed. */
+/* Seconds per run; negative on failure. */
 static double time_runs(BenchRun *b, Benchmark *repeated, int64_t count) {
   if (b->gpu_clock && b->is_warm)
     return time_on_gpu(b, repeated);
@@ -107,8 +109,8 @@ static void compute_statistics(Timing *t, double *samples, size_t count) {
   t->upper_quartile = samples[count - 1 - count / 4];
 }
 
-/* The median's standard error is about 0.93 quartile distances by the root of
- * how many there are, were they normal. */
+/* For normally distributed samples, the standard error of the median is about
+   0.93 quartile distances divided by the root of their number. */
 static bool is_precise(const Timing *t, size_t count) {
   return 0.93 * (t->upper_quartile - t->lower_quartile) <
          max_standard_error * t->median * sqrt((double)count);
@@ -174,7 +176,7 @@ static void add_kernel(WorkCount *w, const PlanKernel *k, double times) {
   w->roofline_seconds += times * k->predicted.bound_seconds;
 }
 
-/* Runs it once more, and looks at its kernels as axon plan does. */
+/* Runs it once more and collects its kernels, as axon plan does. */
 static WorkCount count_work(BenchRun *b, Benchmark *repeated) {
   PlanRecorder recorder = {.with_code = false};
   WorkCount w = {.known = !b->gpu_clock};
@@ -194,7 +196,7 @@ static WorkCount count_work(BenchRun *b, Benchmark *repeated) {
 
 /* ---- a row ---- */
 
-/* Keeps what the first error says, and tells all of them. */
+/* Stores the message of the first error, and reports all. */
 static void record_error(BenchRun *b, BenchRow *row) {
   const Diags *diags = session_diags(b->session);
   const char *why = b->status == SESSION_INTERRUPTED ? "interrupted"
@@ -278,7 +280,7 @@ static int add_all(BenchRun *b) {
 
 /* ---- telling ---- */
 
-/* Three digits, in the unit that suits. */
+/* Three digits in a suitable unit. */
 static const char *format_duration(char out[16], double seconds) {
   static const struct {
     double unit;
@@ -406,7 +408,7 @@ static void put_json(const BenchRun *b) {
 
 /* ---- the verb ---- */
 
-/* What a program prints, each time, is not what was asked for. */
+/* Discards the output of the program. */
 static void discard_output(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
@@ -431,7 +433,7 @@ static int run_rows(BenchRun *b) {
       put_row(row, width);
     fflush(stdout);
     if (b->status == SESSION_INTERRUPTED)
-      b->rows.len = i + 1; /* nothing is known of the others */
+      b->rows.len = i + 1; /* the other rows are unknown */
   }
   if (!table)
     put_json(b);

@@ -1,4 +1,5 @@
-/* axon build: functions of a program for programs in other languages. */
+/* axon build: compiles functions of a program for programs in other languages.
+   Main entry point: verb_build. */
 #define _GNU_SOURCE
 #include "aot/c_module.h"
 #include "backend/cpu/toolchain.h"
@@ -26,8 +27,8 @@ extern char **environ;
 typedef struct BuildOutput {
   char stem[PATH_MAX];   /* "out/m" */
   char module[256];      /* "m" */
-  const char *extension; /* "so"; "": a program */
-  uint32_t arch_count;   /* for GPUs of these; 0: for the CPU */
+  const char *extension; /* "so"; "" for an executable */
+  uint32_t arch_count; /* number of GPU architectures; 0: builds for the CPU */
   const char *archs[MAX_BUILD_ARCHS];
   const Session *session;
 } BuildOutput;
@@ -36,7 +37,7 @@ static bool has_extension(const BuildOutput *t, const char *kind) {
   return strcmp(t->extension, kind) == 0;
 }
 
-/* The name is also a prefix of names in C. */
+/* The name is also a prefix of C names. */
 static bool is_identifier(const char *name) {
   if (!*name || (*name >= '0' && *name <= '9'))
     return false;
@@ -47,11 +48,11 @@ static bool is_identifier(const char *name) {
   return true;
 }
 
-/* What is made for GPUs has kinds of its own. */
+/* Extensions of outputs; cu, ptx and cubin are for GPUs. */
 static const char *const extensions[] = {"c",  "o",   "a",    "so",
                                          "cu", "ptx", "cubin"};
 
-/* "cuda:sm_80,sm_90a"; -1: good. */
+/* Parses "cuda:sm_80,sm_90a".  Returns -1 if valid. */
 static int parse_archs(const char *name, BuildOutput *t) {
   static char list[256];
   Fault fault = {0};
@@ -83,7 +84,7 @@ static int parse_archs(const char *name, BuildOutput *t) {
                    "no architecture given; for example `--target cuda:sm_90a`");
 }
 
-/* Schedules of a file are built in: one that cannot be read is told. */
+/* Schedules of a file become part of the output: reports an unreadable file. */
 static int check_schedules(void) {
   Fault fault = {0};
   if (override_check(&fault))
@@ -92,7 +93,7 @@ static int check_schedules(void) {
   return 1;
 }
 
-/* -1: good; else the status to exit with. */
+/* Returns -1 if valid, otherwise the exit status. */
 static int check_extension(const BuildOutput *t) {
   bool is_gpu_extension = has_extension(t, "cu") || has_extension(t, "ptx") ||
                           has_extension(t, "cubin");
@@ -166,8 +167,8 @@ static void add_word(Command *c, const char *word) {
     c->words[c->count++] = word;
 }
 
-/* In a group of its own: a compiler is several processes, which Ctrl-C ends
- * together. */
+/* Starts a command in a process group of its own: a compiler consists of
+   several processes, which Ctrl-C ends together. */
 static bool spawn(Command *c, pid_t *pid) {
   posix_spawnattr_t attributes;
   c->words[c->count] = NULL;
@@ -180,7 +181,7 @@ static bool spawn(Command *c, pid_t *pid) {
   return !errno || report_failed(c->words[0], "run");
 }
 
-/* Looks again and again: Ctrl-C may come before it could wait for a signal. */
+/* Polls, since Ctrl-C may arrive before waiting for a signal could begin. */
 static bool run_command(const Session *session, Command *c) {
   pid_t pid, ended;
   int status;
@@ -206,7 +207,8 @@ static bool run_command(const Session *session, Command *c) {
   return false;
 }
 
-/* As kernels are compiled: what they mean is no matter of flags. */
+/* Uses the flags that kernels need: their meaning must not depend on user
+   flags. */
 static void add_compiler(Command *c) {
   static const char *const flags[] = {
 #if defined(__x86_64__) || defined(__i386__)
@@ -233,7 +235,8 @@ static void add_compiler(Command *c) {
     add_word(c, flags[k]);
 }
 
-/* Not each command that succeeds is a compiler. */
+/* True if the command has created its output.  A command that succeeds need not
+   be a compiler. */
 static bool output_exists(const Command *c, const char *path) {
   struct stat info;
   if (stat(path, &info) == 0)
@@ -275,8 +278,8 @@ static bool compile(const BuildOutput *t, const char *folder,
   return run_command(session, &ar);
 }
 
-/* A folder, a device or a pipe is no place for it, nor one that nothing can be
- * put into: that is told before all the work.  -1: good. */
+/* Rejects a folder, a device or a pipe, and a folder that cannot be written to,
+   before the work begins.  Returns -1 if valid. */
 static int check_output_path(const char *output) {
   struct stat info;
   char folder[PATH_MAX];
@@ -300,7 +303,7 @@ static int check_entries(const Options *o) {
   return -1;
 }
 
-typedef struct BuildDir { /* of the text and what is made on the way */
+typedef struct BuildDir { /* directory of the source and intermediate files */
   TempDir dir;
   char source[PATH_MAX + 300], header[PATH_MAX + 300], object[PATH_MAX + 300];
   char made[PATH_MAX + 300];
@@ -344,8 +347,8 @@ static bool compile_source(const BuildOutput *t, const Buffer *text,
   return good;
 }
 
-/* So that it may be moved, with what is beside it.  Of a file whose name does
- * not begin with lib, -l: is the way to say which. */
+/* Writes a relocatable pkg-config file.  If the name of the library does not
+   begin with lib, `-l:` names its file. */
 static bool write_pkg_config(const BuildOutput *t) {
   bool named = strncmp(t->module, "lib", 3) == 0 && t->module[3];
   char path[PATH_MAX + 8];
@@ -382,7 +385,8 @@ static bool compile_device(const char *arch, bool ptx, const Buffer *text,
   return false;
 }
 
-/* An image as C: of words, as files of bytes take long to read. */
+/* Writes a cubin as a C array of words, since arrays of bytes compile
+   slowly. */
 static void put_cubin_array(Buffer *out, uint32_t number,
                             const CompiledCode *code) {
   size_t words = (code->size + 7) / 8;
@@ -397,7 +401,7 @@ static void put_cubin_array(Buffer *out, uint32_t number,
   buffer_puts(out, " 0};\n");
 }
 
-/* The host's part with the code that it loads. */
+/* Writes the host code together with the cubins that it loads. */
 static bool put_host_with_cubins(const BuildOutput *t, const BuildFiles *files,
                                  Buffer *out) {
   bool good = true;
@@ -418,9 +422,10 @@ static bool put_host_with_cubins(const BuildOutput *t, const BuildFiles *files,
   return good;
 }
 
-/* One text that nvcc takes: kernels in a namespace, apart from the host's.
- * Where the host's part is compiled nothing says what they are for, as they
- * ask; and PTX for what has an "a" has to be asked for as such. */
+/* Writes one source for nvcc: the kernels are in a namespace, separate from the
+   host code. nvcc's host pass does not define the architecture that the kernels
+   test, so this source does.  PTX for an architecture with suffix "a" must be
+   requested explicitly. */
 static void put_cu_source(const BuildOutput *t, const BuildFiles *files,
                           Buffer *out) {
   const char *arch = t->archs[0] + strlen("sm_");
@@ -491,7 +496,7 @@ static bool write_output(const BuildOutput *t, const char *output,
              : compile_source(t, &files->source, &files->header, output);
 }
 
-/* What is beside the output, once there is one. */
+/* Writes the files next to the output, after the output. */
 static bool write_all(const BuildOutput *t, const char *output,
                       const BuildFiles *files) {
   char header[PATH_MAX + 8], manifest[PATH_MAX + 8];

@@ -1,4 +1,5 @@
-/* axon cache: what is kept of compiled kernels. */
+/* axon cache: shows and clears the cache of compiled kernels.  Main entry
+   point: verb_cache. */
 #include "cli/cli.h"
 
 #include "runtime/artifact.h"
@@ -27,7 +28,7 @@ static void put_entries(const ArtifactStats *t) {
   put_bytes(t->bytes);
 }
 
-/* False, with the reason, where there is no folder to speak of. */
+/* Returns false with a reason if there is no usable cache folder. */
 static bool cache_is_usable(const ArtifactStats *t) {
   if (t->path[0])
     puts(t->path);

@@ -1,4 +1,5 @@
-/* axon check: the types of a program, without running it. */
+/* axon check: checks programs without running them.  Main entry point:
+   verb_check. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 
 typedef struct CheckRun {
   const Options *options;
-  Binding *explained; /* the name that --why asks about; or NULL */
+  Binding *explained; /* name given to --why, or NULL */
 } CheckRun;
 
 static void find_explained(CheckRun *check, const DeclResult *ran) {
@@ -65,8 +66,8 @@ static void print_stats(Session *session, const char *name) {
          (unsigned long long)stats.deferred, (unsigned long long)stats.runtime);
 }
 
-/* Each file is checked in a session of its own, so that what one needs of the
- * library does not change what is said about the next. */
+/* Each file is checked in a session of its own, so that library definitions
+   used by one file do not change messages about the next. */
 static bool check_file(Options *o, const char *path) {
   SessionHost host = terminal_host(0, NULL);
   CheckRun check = {.options = o};

@@ -1,5 +1,5 @@
-/* Diagnostics for tools: JSON, an object a line, or one SARIF document.
- * doc/diagnostics.md describes both. */
+/* Diagnostics for tools: one JSON object per line, or one SARIF document.
+   doc/diagnostics.md describes both.  Main entry point: report_diag. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ bool report_set_format(const char *name) {
 
 /* ---- SARIF 2.1.0 ---- */
 
-static Buffer sarif_results, sarif_rules; /* until the end */
+static Buffer sarif_results, sarif_rules; /* collected until the end */
 
 static void sarif_text(Buffer *out, const char *name, const char *text) {
   json_open(out, name, '{');
@@ -34,7 +34,7 @@ static void sarif_text(Buffer *out, const char *name, const char *text) {
   buffer_putc(out, '}');
 }
 
-/* A file as a relative reference, or a file of the library. */
+/* Writes a file as a relative URI reference; or a file of the library. */
 static void sarif_artifact(Buffer *out, const Source *source) {
   Buffer uri = {0};
   buffer_puts(&uri, source->is_library ? "axon-library:" : "");
@@ -63,7 +63,7 @@ static void sarif_region(Buffer *out, const char *name,
   buffer_putc(out, '}');
 }
 
-/* Nothing where there is no place. */
+/* Writes nothing if there is no place. */
 static void sarif_location(Buffer *out, const char *name,
                            const Sources *sources, Span span,
                            const char *message) {
@@ -80,7 +80,7 @@ static void sarif_location(Buffer *out, const char *name,
   buffer_putc(out, '}');
 }
 
-/* An array that is not left empty. */
+/* Writes an array unless it is empty. */
 static void sarif_array(Buffer *out, const char *name, Buffer *items) {
   if (items->len) {
     json_open(out, name, '[');
@@ -105,7 +105,7 @@ static void sarif_step(Buffer *out, const Sources *sources, Span span,
   buffer_free(&text);
 }
 
-/* The chain, which ends where the error is. */
+/* The provenance trace, which ends at the error. */
 static void sarif_code_flow(Buffer *out, const Sources *sources,
                             const Diag *diag) {
   Buffer steps = {0};
@@ -123,7 +123,7 @@ static void sarif_code_flow(Buffer *out, const Sources *sources,
   buffer_puts(out, "}]}]");
 }
 
-/* The edits of one file; all of ours are. */
+/* The edits of one file; all our fix-its have only one. */
 static void sarif_fix(Buffer *out, const Sources *sources,
                       const DiagFixIt *fix) {
   Buffer edits = {0};
@@ -149,10 +149,10 @@ static void sarif_fix(Buffer *out, const Sources *sources,
   buffer_puts(out, "}]}");
 }
 
-/* Its number among the rules, each of which stands there once. */
+/* The index of a rule.  Each rule is listed once. */
 static size_t sarif_rule_index(const Diag *diag) {
   enum { LENGTH = 5 };
-  static char seen[4096]; /* their codes */
+  static char seen[4096]; /* codes of the rules listed so far */
   DiagCode code = diag_code(diag);
   const char *found = strstr(seen, code.text);
   size_t len = strlen(seen);

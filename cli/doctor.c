@@ -1,4 +1,5 @@
-/* axon doctor: what this machine has, and what Axon lacks on it. */
+/* axon doctor: shows what this machine provides, and what is missing for Axon.
+   Main entry point: verb_doctor. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
@@ -23,7 +24,7 @@ extern char **environ;
 
 enum { LINE_BYTES = 4096, MAX_TRY_SECONDS = 10 };
 
-static uint32_t missing_count; /* things that are missing */
+static uint32_t missing_count; /* number of missing things */
 
 static void put_row(const char *what, const char *format, ...)
     PRINTF_LIKE(2, 3);
@@ -74,13 +75,14 @@ static void put_machine(void) {
 
 /* ---- the compiler ---- */
 
-/* It has nothing to do that takes long. */
+/* The timeout of a test compilation, in seconds. */
 static int try_seconds(const Toolchain *tools) {
   return tools->timeout_seconds < MAX_TRY_SECONDS ? tools->timeout_seconds
                                                   : MAX_TRY_SECONDS;
 }
 
-/* The first line that it writes about itself; false: it writes none. */
+/* Reads the first line of the compiler's version output.  Returns false if
+   there is none. */
 static bool compiler_version_line(const Toolchain *tools,
                                   char line[LINE_BYTES]) {
   int ends[2];
@@ -108,14 +110,15 @@ static bool compiler_version_line(const Toolchain *tools,
   bool read = in && answers && fgets(line, LINE_BYTES, in);
   if (in)
     fclose(in);
-  if (started && kill(pid, SIGKILL) == 0) /* what it may be at still */
+  if (started && kill(pid, SIGKILL) == 0) /* it may still be running */
     waitpid(pid, NULL, 0);
   if (read)
     line[strcspn(line, "\n")] = '\0';
   return started && read;
 }
 
-/* Can it do what kernels want?  `why` says what is wrong. */
+/* Tests whether the compiler can compile kernels.  `why` receives the reason of
+   a failure. */
 static bool try_compile(const Toolchain *tools, char *why, size_t size) {
   static const char text[] = "int axon_doctor(void) { return 1; }\n";
   const char *reason = NULL;
@@ -168,7 +171,8 @@ static void put_hint(const char *how) {
   printf("%-11s   %s\n", "", how);
 }
 
-/* What nobody asks for is not missing: programs run on the CPU. */
+/* A GPU only counts as missing if it was requested: programs also run on the
+   CPU. */
 static void report_missing_gpu(const char *what, const Fault *fault,
                                bool wanted) {
   put_row(what, "none%s", wanted ? "" : "; only --target cuda needs it");
@@ -286,7 +290,7 @@ static void json_gpu(Buffer *out) {
 
 /* ---- the cache ---- */
 
-/* May it be written to, or made in what there is of its path? */
+/* True if the path is writable, or can be created. */
 static bool is_writable_path(const char *path, bool *there) {
   char part[LINE_BYTES];
   struct stat is;

@@ -1,4 +1,5 @@
-/* axon dump: a program as a stage of the pipeline sees it. */
+/* axon dump: prints a program after a stage of the pipeline.  Main entry point:
+   verb_dump. */
 #include "aot/dump.h"
 #include "cli/cli.h"
 

@@ -1,5 +1,5 @@
-/* axon explain: what a code of a diagnostic means, and how to mend its cause.
- * The pages are support/catalog.def. */
+/* axon explain: explains an error code, and how to fix its cause.  The pages
+   are in support/catalog.def.  Main entry point: verb_explain. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ const ExplainPage *explain_page(uint16_t code) {
   return NULL;
 }
 
-/* E0301, W0401, and as people type them: e301, 301.  The number is enough. */
+/* Accepts E0301, W0401, e301 and 301.  The number is sufficient. */
 static const ExplainPage *find_page(const char *word) {
   size_t skip = word[0] && strchr("EeWw", word[0]) ? 1 : 0;
   size_t digits = strspn(word + skip, "0123456789");

@@ -1,4 +1,4 @@
-/* axon fmt: one way to lay a program out. */
+/* axon fmt: formats programs.  Main entry point: verb_fmt. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
@@ -27,7 +27,7 @@ static bool same_text(const Buffer *a, const Buffer *b) {
   return a->len == b->len && (!a->len || memcmp(a->text, b->text, a->len) == 0);
 }
 
-/* From stdin to stdout. */
+/* Formats stdin to stdout. */
 static bool format_stdin(const Options *o, Session *session) {
   Buffer text = {0}, out = {0};
   bool ok = read_program_stdin(&text);

@@ -1,4 +1,5 @@
-/* What --help says: what a verb is for, its options, and examples that work. */
+/* Texts of --help: the purpose of a verb, its options, and examples.  Main
+   entry point: help_print. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,6 +1,9 @@
-/* Line editing.  The library asks for characters here (next_char), so that a
- * pasted text, which terminals bracket with escape sequences, is told from a
- * typed one: its lines are kept together, and tabs in it complete nothing. */
+/* Line editing by libedit or readline, loaded on demand.  Main entry point:
+ * line_editor_read.
+ *
+ * The library reads characters through next_char here.  Terminals enclose
+ * pasted text in escape sequences (bracketed paste).  So pasted lines are kept
+ * together, and tabs in them do not complete. */
 #define _GNU_SOURCE
 #include "cli/line_editor.h"
 
@@ -21,9 +24,9 @@ enum { MAX_HISTORY_LINES = 2000, ESC = 27, KILL_LINE = 'U' & 31 };
 
 typedef char **Completer(const char *text, int start, int end);
 
-typedef struct ReadlineApi { /* of libedit, under readline's names */
+typedef struct ReadlineApi { /* functions of libedit, under readline's names */
   void *handle;
-  bool readline; /* GNU's: it wants bytes rather than characters */
+  bool readline; /* GNU readline, which expects bytes instead of characters */
   char *(*read)(const char *prompt);
   int (*add_history)(const char *line);
   char **(*matches)(const char *text, char *(*next)(const char *, int));
@@ -37,7 +40,7 @@ typedef struct ReadlineApi { /* of libedit, under readline's names */
 
 static ReadlineApi lib;
 static LineEditorHost host;
-static Buffer typed, pasted; /* bytes that were read and not yet used */
+static Buffer typed, pasted; /* bytes read but not yet used */
 static size_t typed_used, pasted_used;
 static bool cancelled;
 static int history_dir_fd = -1;
@@ -51,15 +54,15 @@ static bool was_interrupted(void) {
   return true;
 }
 
-/* The next byte typed; -1 at the end, -2 for Ctrl-C, -3 when none comes within
- * `wait` milliseconds (wait < 0: for ever). */
+/* The next typed byte; -1 at the end, -2 for Ctrl-C, -3 if none arrives within
+   timeout_ms milliseconds (negative: no limit). */
 static int read_typed_byte(int timeout_ms) {
   for (;;) {
-    if (was_interrupted()) /* before what was typed after it */
+    if (was_interrupted()) /* before bytes that were typed later */
       return -2;
     if (typed_used < typed.len)
       return (unsigned char)typed.text[typed_used++];
-    if (timeout_ms < 0) /* else bytes may be given back: see follows */
+    if (timeout_ms < 0) /* otherwise bytes may be pushed back: see follows */
       typed.len = typed_used = 0;
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     int ready = poll(&in, 1, timeout_ms);
@@ -81,8 +84,8 @@ static void unread_typed(size_t count) {
   typed_used -= count;
 }
 
-/* After an escape character: does `rest` follow?  If not, nothing is taken.
- * Bytes of one sequence arrive together, so they are in one buffer. */
+/* True if `rest` follows an escape character; otherwise consumes nothing.  The
+   bytes of a sequence arrive together, so they are in one buffer. */
 static bool follows(const char *rest) {
   size_t n = 0;
   while (rest[n]) {
@@ -99,7 +102,8 @@ static bool follows(const char *rest) {
   return false;
 }
 
-/* What is between the brackets, lines ended by \n, without other controls. */
+/* Reads the pasted text.  Lines end in \n; other control characters are
+   dropped. */
 static void read_paste(void) {
   pasted.len = pasted_used = 0;
   for (;;) {
@@ -126,7 +130,7 @@ static int next_byte(void) {
   }
 }
 
-/* The rest of a UTF-8 sequence: libedit takes whole characters. */
+/* Reads the rest of a UTF-8 sequence: libedit expects complete characters. */
 static int decode_utf8_input(int first) {
   int continuation_bytes = first >= 0xf0   ? 3
                            : first >= 0xe0 ? 2
@@ -142,7 +146,7 @@ static int decode_utf8_input(int first) {
   return code;
 }
 
-/* Ctrl-C empties the line and ends it. */
+/* Called by the library.  Ctrl-C clears the line and ends it. */
 static int next_char(FILE *in) {
   static bool ending;
   (void)in;
@@ -187,7 +191,7 @@ static void add_candidate(const char *word) {
     candidates.at[candidates.len++] = copy;
 }
 
-/* The library frees what it is given. */
+/* Called by the library, which frees the result. */
 static char *next_candidate(const char *text, int state) {
   (void)text;
   if (!state)
@@ -211,7 +215,8 @@ static char **complete(const char *text, int start, int end) {
 
 /* ---- history: an input a line, the newest last ---- */
 
-/* Nobody else is to see it, or to put another one in its place. */
+/* Opens the state directory.  Other users must neither read nor replace its
+   files. */
 static int open_state_dir(void) {
   const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
   char path[TRUSTED_PATH_BYTES];
@@ -277,8 +282,8 @@ static void load_history(void) {
   }
 }
 
-/* Several lines become one: a line break is a space to the language, but for
- * those in strings, which cannot be typed over several lines. */
+/* Joins several lines to one.  The language treats a newline like a space, and
+   strings cannot contain typed newlines. */
 void line_editor_add_history(const char *input) {
   static char *last;
   Buffer line = {0};
@@ -343,10 +348,10 @@ void line_editor_open(const LineEditorHost *with) {
   host = *with;
   setlocale(LC_CTYPE, "");
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-    setlocale(LC_CTYPE, "C.UTF-8"); /* programs are UTF-8, always */
+    setlocale(LC_CTYPE, "C.UTF-8"); /* programs are always UTF-8 */
   if (!load_library())
     return;
-  int *catch_signals; /* Ctrl-C is ours */
+  int *catch_signals; /* disabled: Ctrl-C is handled here */
   if (load_symbol("rl_catch_signals", &catch_signals))
     *catch_signals = 0;
   *lib.getc = next_char;

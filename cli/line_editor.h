@@ -1,5 +1,5 @@
-/* Editing a line on a terminal: libedit (or readline, as configured), loaded
- * when first needed; pasting and Ctrl-C are handled here. */
+/* Line editing on a terminal: libedit (or readline, as configured), loaded on
+   demand.  This room handles pasting and Ctrl-C itself. */
 #ifndef AXON_CLI_LINE_EDITOR_H
 #define AXON_CLI_LINE_EDITOR_H
 
@@ -7,22 +7,23 @@
 
 typedef struct LineEditorHost {
   void *owner;
-  /* Calls `add` for each way to complete the word that ends at `end` of the
-   * line and begins at `start`. */
+  /* Calls `add` for each completion of the word from `start` to `end` of the
+     line. */
   void (*complete)(void *owner, const char *line, int start, int end,
                    void (*add)(const char *word));
-  bool (*interrupted)(void *owner); /* was Ctrl-C pressed?  Forgets it. */
+  /* true if Ctrl-C was pressed; clears that */
+  bool (*interrupted)(void *owner);
 } LineEditorHost;
 
-/* Falls back to plain reading where the library is not installed. */
+/* Falls back to plain reading if the library is not installed. */
 void line_editor_open(const LineEditorHost *host);
 void line_editor_close(void);
-/* A line, to be freed; NULL at the end.  *cancelled: Ctrl-C, the line is to be
- * forgotten. */
+/* Reads a line, which the caller frees.  NULL at the end. *cancelled: Ctrl-C
+   was pressed, so discard the line. */
 char *line_editor_read(const char *prompt, bool *cancelled);
-/* Is the line just read in the middle of a text that was pasted? */
+/* True if the last line is in the middle of a pasted text. */
 bool line_editor_is_pasting(void);
-/* Keeps an input for the arrow keys and for the next session. */
+/* Adds an input to the history, for the arrow keys and later sessions. */
 void line_editor_add_history(const char *input);
 
 #endif

@@ -1,4 +1,4 @@
-/* axon: finds the verb and hands over. */
+/* axon: finds the verb and calls it. */
 #include "cli/cli.h"
 
 #include "backend/cpu/jit.h"
@@ -41,7 +41,7 @@ static int verb_help(int argc, char **argv) {
   return terminal_flush(EXIT_OK);
 }
 
-/* Levenshtein's distance, for short words. */
+/* Levenshtein distance of short words. */
 static size_t edit_distance(const char *a, const char *b) {
   size_t row[32], n = strlen(b);
   if (n >= ARRAY_LEN(row) || strlen(a) >= ARRAY_LEN(row))
@@ -84,7 +84,8 @@ static bool is_file_argument(const char *word) {
          access(word, F_OK) == 0 || strcmp(word, "-") == 0;
 }
 
-/* Without a verb: options, a file, a program on stdin, or the REPL. */
+/* Handles a command line without a verb: options, a file, a program on stdin,
+   or the REPL. */
 static int run_without_verb(int argc, char **argv) {
   const char *first = argc > 1 ? argv[1] : NULL;
   if (!first)
@@ -111,9 +112,9 @@ static int dispatch(int argc, char **argv) {
   return run_without_verb(argc, argv);
 }
 
-/* All work is done in a thread with a stack of its own: how deep a program may
- * nest, and its types, must not depend on `ulimit -s`.  What is not touched of
- * it takes no memory. */
+/* All work is done in a thread with a stack of fixed size, so that the nesting
+   depth of programs and types does not depend on `ulimit -s`.  Untouched parts
+   of it take no memory. */
 enum { STACK_BYTES = 512 * 1024 * 1024 };
 
 typedef struct Invocation {
@@ -138,8 +139,8 @@ static void *run_program(void *arg) {
   return NULL;
 }
 
-/* A stream that was closed must not become the next file to be opened; using
- * it stays an error. */
+/* Opens closed standard streams, so that the next opened file does not get
+   their numbers.  Using them is still an error. */
 static void reserve_standard_streams(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0)
@@ -159,9 +160,10 @@ int main(int argc, char **argv) {
   pthread_attr_t attr;
   pthread_t thread;
 #ifdef M_ARENA_MAX
-  mallopt(M_ARENA_MAX, 1); /* one thread at a time allocates */
+  mallopt(M_ARENA_MAX, 1); /* only one thread at a time allocates */
 #endif
-  sigset_t all; /* signals are for the other thread: they interrupt its reads */
+  /* the other thread handles signals, which interrupt its reads */
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &program.signals);
   pthread_attr_init(&attr);

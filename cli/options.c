@@ -1,4 +1,5 @@
-/* Options of all verbs: one table, of which a verb takes a part. */
+/* Command line options: one table for all verbs.  Main entry point:
+   options_parse. */
 #include "cli/cli.h"
 
 #include "backend/cuda/cuda.h"
@@ -30,7 +31,7 @@ enum {
 };
 
 typedef struct OptionSpec {
-  char verb_letter; /* in the verb's string; 0: every verb takes it */
+  char verb_letter; /* letter in the verb's string; 0: every verb takes it */
   struct option option;
 } OptionSpec;
 
@@ -64,8 +65,8 @@ typedef struct GetoptTables {
   struct option longs[ARRAY_LEN(option_specs) + 1];
 } GetoptTables;
 
-/* '+': options end at the first file, so that its arguments are its own;
- * ':': errors are reported here. */
+/* '+': options end at the first file, whose arguments are its own.  ':': errors
+   are reported here. */
 static void build_tables(GetoptTables *table, const char *letters,
                          bool stop_at_first_file) {
   size_t n = 0, s = 0;
@@ -150,8 +151,8 @@ static int set_format(const Options *o, const char *name) {
       o->verb, "--diagnostics must be text, json or sarif; found `%s`", name);
 }
 
-/* Sessions read it where they begin.  What is made for GPUs that are elsewhere
- * names their architecture. */
+/* Sets the environment variable that sessions read when they open.  A target
+   for a GPU of another machine includes the architecture. */
 static int set_target(Options *o, const char *name) {
   bool plans = o->verb && strcmp(o->verb, "plan") == 0;
   bool builds = o->verb && strcmp(o->verb, "build") == 0;
@@ -165,7 +166,7 @@ static int set_target(Options *o, const char *name) {
                          "the GPU of this machine determines the architecture: "
                          "`%s` is only for `axon plan` and `axon build`",
                          name);
-    if (builds) /* which reads it */
+    if (builds) /* only build reads it */
       return -1;
     o->gpu_arch = cuda_arch_named(name + 5, &fault);
     if (!o->gpu_arch)

@@ -1,4 +1,5 @@
-/* axon plan: how a program's tensors are computed, kernel by kernel. */
+/* axon plan: shows the kernels that compute a program's tensors.  Main entry
+   point: verb_plan. */
 #include "cli/plan.h"
 
 #include "backend/cuda/cuda.h"
@@ -14,7 +15,7 @@ typedef struct Planner {
   PlanStyle style;
 } Planner;
 
-/* What the program prints is not what was asked for. */
+/* Discards the output of the program. */
 static void discard_output(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
@@ -25,7 +26,7 @@ static bool discard_show(void *owner, const Tensor *t, const char *kind,
   return true;
 }
 
-/* A bare expression is computed, as if it were printed. */
+/* Computes a bare expression as if it were printed. */
 static void compute_value(void *owner, Session *session,
                           const DeclResult *ran) {
   (void)owner;
@@ -48,9 +49,9 @@ static SessionStatus run_text(Planner *p, const SourceInput *text, bool last,
   return status == SESSION_OK ? session_run(p->session) : status;
 }
 
-/* What the program has made and never needed is computed at the end: whoever
- * writes `val y = softmax x` wants to see its plan.  Before expressions, all
- * is: they find it in memory. */
+/* Values that the program made but never needed are computed at the end, so
+   that `val y = softmax x` shows a plan.  If expressions are given, all values
+   are computed before them. */
 static SessionStatus run_file(Planner *p, int *code) {
   const Options *o = p->options;
   SourceInput text = {0};
@@ -80,8 +81,8 @@ static bool ignore_ran(void *owner, uint32_t at, double seconds) {
   return false;
 }
 
-/* With expressions, these alone are looked at; but nothing runs on a GPU that
- * is elsewhere. */
+/* If expressions are given, shows only their plans.  Nothing runs on the GPU of
+   another machine. */
 static SessionStatus run_all(Planner *p, int *code) {
   static const PlanObserver ignore_all = {NULL, ignore_planned, ignore_ran,
                                           ignore_again, true};
@@ -155,7 +156,8 @@ static int finish(Planner *p, SessionStatus status, int code) {
   return code ? code : end;
 }
 
-/* For a GPU that is named, or where there is none: planned, and not run. */
+/* The architecture, if a GPU is named or missing: then plans without
+   running. */
 static const char *absent_gpu_arch(const Options *o) {
   const char *target = getenv("AXON_TARGET");
   Fault ignored = {0};

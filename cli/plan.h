@@ -1,5 +1,5 @@
-/* What the files behind `axon plan` share: what was told of each run of the
- * graph, kept until all is known. */
+/* Shared by the files of `axon plan`: records what is observed of each run of
+   the graph. */
 #ifndef AXON_CLI_PLAN_H
 #define AXON_CLI_PLAN_H
 
@@ -10,25 +10,25 @@
 #include "plan/observer.h"
 
 typedef struct PlanLocation {
-  const char *text; /* the expression, cut where it is long; or NULL */
-  const char *file; /* or NULL: nowhere */
+  const char *text; /* the expression, truncated if long; or NULL */
+  const char *file; /* NULL if there is no place */
   uint32_t line;
-  const char *line_text; /* the line */
+  const char *line_text; /* the source line */
 } PlanLocation;
 
 typedef struct PlanLoop {
   PlanLocation place;
-  const char
-      *spatial_extents; /* extents beside the shared ones: "1024", or "" */
-  const char *reduction_extents; /* those that are reduced, or "" */
+  const char *spatial_extents; /* extents of spatial axes that are not parallel
+                                  axes: "1024", or "" */
+  const char *reduction_extents; /* extents of reduction axes, or "" */
   const char *operation;         /* "sum of exp, -" */
 } PlanLoop;
 
 typedef enum ValueStorage {
-  VALUE_INLINED,      /* part of the expression that reads it */
-  VALUE_LOCAL,        /* in scratch memory, for the points at hand */
-  VALUE_VIEW,         /* another order of something, at no cost */
-  VALUE_MATERIALIZED, /* in memory */
+  VALUE_INLINED,      /* inlined into the expression that reads it */
+  VALUE_LOCAL,        /* in scratch memory, inside of the parallel loop */
+  VALUE_VIEW,         /* a view: no data movement */
+  VALUE_MATERIALIZED, /* materialized in memory */
 } ValueStorage;
 
 typedef struct PlanValue {
@@ -36,55 +36,57 @@ typedef struct PlanValue {
   ValueStorage storage;
   const char *type;
   double bytes;
-  const char *reason; /* it is stored; or NULL */
+  const char *reason; /* why it is materialized, or NULL */
 } PlanValue;
 
 typedef struct PlanFusionBlocker {
-  uint32_t kernel; /* number of a kernel, among those of the run */
+  uint32_t kernel; /* number of the kernel in its run */
   const char *reason;
 } PlanFusionBlocker;
 
 typedef struct PlanKernel {
   PlanLocation place;
-  bool is_library_op;          /* it is no kernel, and compiled all the same */
-  const char *fallback_reason; /* why there is no kernel; NULL: there is one */
-  bool is_alias;               /* its memory is that of another value */
+  bool is_library_op; /* compiled as a library operation, not as a kernel */
   const char
-      *parallel_extents; /* extents of the points that are apart: "64 × 8" */
+      *fallback_reason; /* why there is no kernel; NULL if there is one */
+  bool is_alias;        /* it shares the memory of another value */
+  const char *parallel_extents; /* extents of the parallel axes: "64 × 8" */
   VEC(PlanLoop) loops;
   VEC(PlanValue) values;
   VEC(PlanFusionBlocker) fusion_blockers;
   Cost cost;
   Prediction predicted;
   KernelInfo info;
-  bool reuses_code; /* its code is that of an earlier kernel */
-  uint32_t tries;   /* of the first of equal runs: */
-  double best_seconds, spent_seconds; /* seconds of the best, of all of them */
-  double total_seconds;               /* of one try of each of the equal runs */
+  bool reuses_code; /* same code as an earlier kernel */
+  uint32_t tries;   /* first of equal runs: number of tries */
+  /* seconds of the best try, and of all tries */
+  double best_seconds, spent_seconds;
+  double total_seconds; /* sum over equal runs of one try each, in seconds */
 } PlanKernel;
 
 typedef struct PlanRun {
   Arena *arena;
-  uint32_t count;         /* equal runs */
+  uint32_t count;         /* number of equal runs */
   bool unused_by_program; /* the program did not need it */
   double bytes_before, peak_bytes;
   VEC(PlanKernel) kernels;
-  const char *key; /* what makes runs equal */
+  const char *key; /* identifies equal runs */
 } PlanRun;
 
-/* One that listens; zeroed, then plan_recorder_init. */
+/* An observer that records.  Zero it, then call plan_recorder_init. */
 typedef struct PlanRecorder {
   PlanObserver observer;
   const Sources *sources;
-  Arena *arena; /* of the list */
+  Arena *arena; /* holds the recorded runs */
   bool with_code;
-  bool unused_by_program; /* what is run now is not needed by the program */
+  bool unused_by_program; /* current runs are not needed by the program */
   VEC(PlanRun *) runs;
-  /* of the run that is under way */
+  /* The current run. */
   PlanRun *current;
   FusionGroup *const *clusters;
-  bool first_of_equals;           /* it is the first of equal ones */
-  uint32_t last_cluster_plus_one; /* 1 + the cluster that ran last */
+  bool first_of_equals; /* first of equal runs */
+  /* 1 + index of the fusion group that ran last */
+  uint32_t last_cluster_plus_one;
 } PlanRecorder;
 
 /* ---- plan_recorder.c ---- */
@@ -95,11 +97,11 @@ void plan_recorder_free(PlanRecorder *recorder);
 /* ---- plan_text.c, plan_json.c ---- */
 typedef struct PlanStyle {
   bool colour;
-  bool stable; /* nothing that differs from machine to machine */
+  bool stable; /* omits everything that differs between machines */
   bool with_code;
   bool dry_run;
-  const char *arch;    /* of a GPU that is not here; or NULL */
-  int64_t only_kernel; /* 0, or the only one that is wanted */
+  const char *arch; /* architecture of a GPU that is not available, or NULL */
+  int64_t only_kernel; /* the only kernel to show, or 0 */
 } PlanStyle;
 void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,
                    uint32_t first, const PlanStyle *style);
@@ -108,7 +110,8 @@ void plan_text(Buffer *out, const PlanRecorder *recorder,
 void plan_json(Buffer *out, const PlanRecorder *recorder,
                const PlanStyle *style);
 const char *plan_bound_name(RooflineBound bound);
-/* Seconds, reference backend's among them, of compilers. */
+/* Total seconds: kernels, interpreter fallback (included in the former),
+   compilers. */
 typedef struct PlanTotals {
   double kernel_seconds, fallback_seconds, compile_seconds, peak_bytes;
   uint32_t runs, compiled, cache_hits;
@@ -116,7 +119,7 @@ typedef struct PlanTotals {
 PlanTotals plan_totals(const PlanRecorder *recorder);
 
 /* ---- plan.c ---- */
-/* Prints what is computed while f is called: for the REPL. */
+/* Prints the plans of everything computed during f, for the REPL. */
 void plan_record_call(Session *session, bool stable, void (*f)(void *),
                       void *arg);
 

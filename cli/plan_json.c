@@ -1,4 +1,4 @@
-/* What was planned and run, as one object. */
+/* Writes the recorded plans as one JSON object. */
 #include "cli/plan.h"
 
 static void put_number(Buffer *out, const char *name, double x) {

@@ -1,11 +1,12 @@
-/* Listening to how the graph is run: what is told is copied, with the places
- * in the program that it comes from. */
+/* Records how the graph runs: copies what is observed, with the source
+   locations it comes from.  Main entry point: plan_recorder_init. */
 #include "cli/plan.h"
 
 #include <string.h>
 
 enum { MAX_TRIES = 5, MAX_OPERATION_NAMES = 6 };
-static const double max_tries_seconds = 0.05; /* of one kernel */
+/* seconds for all tries of one kernel */
+static const double max_tries_seconds = 0.05;
 
 /* ---- places ---- */
 
@@ -20,7 +21,7 @@ static const char *text_of_line(Arena *arena, const Source *s, uint32_t at) {
   return arena_strndup(arena, s->text + start, end - start);
 }
 
-/* An expression without brackets around all of it. */
+/* The expression without parentheses around all of it. */
 static const char *strip_parentheses(Arena *arena, const char *text) {
   size_t len = text ? strlen(text) : 0;
   if (len < 2 || text[0] != '(' || text[len - 1] != ')')
@@ -71,7 +72,7 @@ static const char *short_name(PrimId op) {
   return strncmp(name, "op ", 3) == 0 ? name + 3 : name;
 }
 
-/* What is done, each operation once, in the order of the steps. */
+/* Lists the operations of a loop nest, each once, in order. */
 static void put_operations(Buffer *out, const LoopNest *loop) {
   bool seen[PRIM_COUNT] = {false};
   uint32_t count = 0;
@@ -170,7 +171,7 @@ static void add_values(const PlanRecorder *recorder, Arena *arena,
 
 /* ---- code ---- */
 
-/* A line of the program as a comment of C, and what the loop does of it. */
+/* A source line as a C comment, with what the loop does for it. */
 static const char *kernel_comment(Arena *arena, const PlanLoop *l) {
   const PlanLocation *p = &l->place;
   char *text = p->file ? arena_printf(arena, "%s:%u: %s\n * %s%s%s", p->file,
@@ -208,7 +209,7 @@ static bool has_object(const PlanRun *run, const void *object) {
   return false;
 }
 
-/* Is it one of an earlier kernel, too? */
+/* True if an earlier kernel has the same object. */
 static bool is_known_object(const PlanRecorder *recorder, const void *object) {
   bool known = has_object(recorder->current, object);
   for (uint32_t j = 0; j < recorder->runs.len; j++)
@@ -224,8 +225,8 @@ static void add_code(const PlanSummary *p, const FusionGroup *c, Arena *arena,
     to->info.source = arena_strndup(arena, info.source, strlen(info.source));
 }
 
-/* To describe a kernel may change its loops, as running it does: this comes
- * before they are looked at. */
+/* Describing a kernel may change its loops, like running it.  So this is called
+   before they are examined. */
 static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                      const FusionGroup *c, Arena *arena, PlanKernel *to) {
   bool compiled = describe(p->graph, c, arena, NULL, &to->info);
@@ -330,7 +331,7 @@ static bool on_ran(void *owner, uint32_t at, double seconds) {
     return false;
   if (first && recorder->clusters[at]->fallback_reason && !k->fallback_reason)
     k->fallback_reason =
-        recorder->clusters[at]->fallback_reason; /* a literal */
+        recorder->clusters[at]->fallback_reason; /* a string literal */
   if (first)
     k->total_seconds += seconds;
   if (!recorder->first_of_equals) {
@@ -344,7 +345,7 @@ static bool on_ran(void *owner, uint32_t at, double seconds) {
   if (k->tries < MAX_TRIES && k->spent_seconds < max_tries_seconds)
     return true;
   recorder->last_cluster_plus_one =
-      0; /* the next turn of a loop may be of the same kernel */
+      0; /* the next loop iteration may have the same kernel */
   return false;
 }
 

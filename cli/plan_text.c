@@ -1,4 +1,4 @@
-/* What was planned and run, for people: at most 100 columns. */
+/* Prints the recorded plans as text of at most 100 columns. */
 #include "cli/plan.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum {
 
 /* ---- numbers ---- */
 
-/* Three digits and a unit of a thousand's power: "16.8 M". */
+/* Three digits and a metric prefix: "16.8 M". */
 static const char *format_scaled(char out[24], double x) {
   static const char *const units[] = {"", "k", "M", "G", "T", "P"};
   size_t k = 0;
@@ -65,7 +65,7 @@ static const char *ansi_style(const PlanStyle *s, const char *code) {
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
-/* A label, and a text behind it that is broken between words. */
+/* A label, followed by text that is wrapped between words. */
 static void put_line(Buffer *out, const PlanStyle *s, const char *label,
                      const char *text) {
   int column = INDENT_COLUMNS + LABEL_COLUMNS;
@@ -88,7 +88,7 @@ static void put_line(Buffer *out, const PlanStyle *s, const char *label,
   buffer_putc(out, '\n');
 }
 
-/* Text that begins no later than `column`, or is cut. */
+/* Prints text, truncated to a number of columns. */
 static void put_truncated(Buffer *out, const char *text, int columns) {
   size_t len = strlen(text);
   if ((int)utf8_columns(text, len) <= columns) {
@@ -155,7 +155,7 @@ static int operation_width(const PlanKernel *k) {
   return width;
 }
 
-/* Places stand in a column of their own, where there is room. */
+/* Source locations are in a column of their own if there is space. */
 static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
                      const PlanLoop *l, int width) {
   Buffer text = {0};
@@ -165,7 +165,7 @@ static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
     buffer_printf(&text, "%*s", width - used + 2, "");
     put_quoted(&text, &l->place, available);
   }
-  /* its blanks line up: not through put_line */
+  /* its columns are aligned, so put_line is not used */
   buffer_printf(out, "%*s%s%-*s%s%s\n", INDENT_COLUMNS, "", ansi_style(s, DIM),
                 LABEL_COLUMNS, l == k->loops.at ? "loops" : "",
                 ansi_style(s, PLAIN), text.text);
@@ -196,7 +196,8 @@ static bool is_duplicate_value(const PlanKernel *k, uint32_t at) {
   return false;
 }
 
-/* Values of one fate in a line: how many, how large, some of them. */
+/* Prints values of one storage kind on a line: number, sizes, and some
+   names. */
 static void put_values_of(Buffer *out, const PlanStyle *s, const PlanKernel *k,
                           ValueStorage storage, const char *label,
                           const char *description) {

@@ -1,5 +1,6 @@
-/* Plots: axes that fit, ticks at round numbers, and drawing on a grid of dots,
- * which a terminal shows as braille characters, eight dots each. */
+/* Plots: fits the axes, chooses ticks at round numbers, and draws on a grid of
+   dots.  A terminal shows the grid as braille characters of eight dots each.
+   Main entry points: plot_fit and plot_draw. */
 #include "cli/show.h"
 
 #include <math.h>
@@ -39,7 +40,8 @@ void plot_fit(Plot *p) {
   ensure_nonempty(&p->bottom, &p->top);
 }
 
-/* The least of 1, 2, 5 times a power of ten with at most so many steps. */
+/* The smallest of 1, 2, 5 times a power of ten that gives at most `max`
+   steps. */
 static double round_step(double range, uint32_t max) {
   double power = pow(10, floor(log10(range / max)));
   static const double factors[] = {1, 2, 5, 10, 20};
@@ -70,7 +72,7 @@ void plot_y_ticks(const Plot *p, uint32_t max, Ticks *out) {
   ticks(p->bottom, p->top, round_step(p->top - p->bottom, max), out);
 }
 
-/* Bars stand at whole numbers. */
+/* Ticks of bars are at integers. */
 void plot_x_ticks(const Plot *p, uint32_t max, Ticks *out) {
   double step = round_step(p->right - p->left, max ? max : 1);
   ticks(p->left, p->right, p->kind == PLOT_BAR ? fmax(1, step) : step, out);
@@ -101,7 +103,7 @@ static int grid_y(const Grid *g, double y) {
                      g->height);
 }
 
-/* Bresenham's line. */
+/* Bresenham's line algorithm. */
 static void draw_segment(const Grid *g, int x0, int y0, int x1, int y1) {
   int dx = abs(x1 - x0), dy = -abs(y1 - y0), error = dx + dy;
   int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1;
@@ -121,7 +123,7 @@ static bool finite_at(const Plot *p, uint32_t i) {
   return isfinite(p->x[i]) && isfinite(p->y[i]);
 }
 
-/* Points that are no numbers leave a gap. */
+/* NaN leaves a gap. */
 static void draw_line(const Grid *g) {
   const Plot *p = g->plot;
   for (uint32_t i = 0; i < p->count; i++) {
@@ -172,7 +174,7 @@ enum { PLOT_ROWS = 16, MAX_COLUMNS = 100 };
 
 typedef struct BrailleCells {
   int columns, rows;
-  uint8_t *at; /* the dots of a character, as Unicode numbers them */
+  uint8_t *at; /* dots of each character, numbered as in Unicode */
 } BrailleCells;
 
 static void set_dot(void *owner, int x, int y) {
@@ -196,7 +198,7 @@ static void put_cells(const BrailleCells *c, int row) {
   }
 }
 
-/* The tick that stands in a row of characters, or NULL. */
+/* The tick in a row of characters, or NULL. */
 static const char *tick_in_row(const Plot *p, const Ticks *ticks, int row) {
   for (uint32_t i = 0; i < ticks->count; i++) {
     double fraction = (p->top - ticks->at[i]) / (p->top - p->bottom);
@@ -211,7 +213,7 @@ static int tick_column(const Plot *p, double at, int columns) {
   return (int)lround(fraction * (2 * columns - 1)) / 2;
 }
 
-/* The axis below, and its numbers where there is room for them. */
+/* Prints the x axis, and its numbers where there is space. */
 static void put_x_axis(const Plot *p, const Ticks *ticks, int margin,
                        int columns) {
   char line[MAX_COLUMNS + 32];

@@ -1,5 +1,4 @@
-/* A plot as a PNG file: drawn at twice the size and averaged, so that edges are
- * smooth. */
+/* Writes a plot as a PNG file, with supersampling for smooth edges. */
 #include "cli/show.h"
 
 #include <string.h>
@@ -25,7 +24,7 @@ typedef struct Canvas {
   Rgb *at;
 } Canvas;
 
-/* Coordinates are of the fine grid. */
+/* Coordinates refer to the supersampled grid. */
 static void fill(Canvas *s, int x0, int y0, int x1, int y1, Rgb colour) {
   x0 = x0 < 0 ? 0 : x0, y0 = y0 < 0 ? 0 : y0;
   x1 = x1 > s->width ? s->width : x1, y1 = y1 > s->height ? s->height : y1;
@@ -34,7 +33,8 @@ static void fill(Canvas *s, int x0, int y0, int x1, int y1, Rgb colour) {
       s->at[(size_t)y * (size_t)s->width + (size_t)x] = colour;
 }
 
-/* ---- numbers: glyphs of 5 by 7, a row each, the left pixel highest ---- */
+/* ---- digits: glyphs of 5 by 7 pixels, one row each; the left pixel is the
+   highest bit ---- */
 
 static const struct Glyph {
   char c;
@@ -71,7 +71,7 @@ static void put_text(Canvas *s, int x, int y, const char *text) {
 
 /* ---- the drawing ---- */
 
-typedef struct Area { /* of the data, in fine pixels */
+typedef struct Area { /* area of the data, in supersampled pixels */
   Canvas *canvas;
   int left, top, width, height, pen_radius;
 } Area;
@@ -96,7 +96,7 @@ static void put_axes(const Plot *p, Area *a, const Ticks *y_ticks,
     put_text(s, a->left - text_width(y_ticks->text[i]) - 4 * SUPERSAMPLE,
              y - GLYPH_H * DOT / 2, y_ticks->text[i]);
   }
-  int used = -ADVANCE; /* numbers do not run into one another */
+  int used = -ADVANCE; /* keeps numbers apart */
   for (uint32_t i = 0; i < x_ticks->count; i++) {
     double fraction = (x_ticks->at[i] - p->left) / (p->right - p->left);
     int x = a->left + (int)(fraction * (a->width - 1));

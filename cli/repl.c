@@ -1,4 +1,5 @@
-/* axon repl: reads an input, says what it is, and loses nothing by an error. */
+/* axon repl: reads, checks and runs inputs; an error loses no definition.  Main
+   entry point: verb_repl. */
 #define _GNU_SOURCE
 #include "cli/repl.h"
 
@@ -11,7 +12,7 @@
 
 /* ---- showing ---- */
 
-/* Is there an arrow outside all brackets, before any `given`? */
+/* True if there is an arrow outside of brackets and before any `given`. */
 static bool is_function(const char *type) {
   int depth = 0;
   for (const char *p = type; *p; p++) {
@@ -70,7 +71,7 @@ static void show_results(void *owner, Session *session, const DeclResult *ran) {
   terminal_report(session, false);
 }
 
-/* In the transcript of --plain, errors stand where they happen. */
+/* With --plain, errors are printed to the transcript where they occur. */
 static void report(const Repl *repl) {
   if (!repl->line_editing)
     fflush(stdout);
@@ -137,7 +138,7 @@ static void read_line_into_input(Repl *repl, const char *line,
     return;
   const char *start = line + strspn(line, " \t");
   if (is_first_line && *start == '|' &&
-      repl->last_input.len) { /* one more clause of it */
+      repl->last_input.len) { /* one more clause of the last input */
     buffer_puts(&repl->input, start[1] == '>' ? "it" : repl->last_input.text);
     is_first_line = false;
   }
@@ -201,8 +202,8 @@ static void read_terminal(Repl *repl) {
   line_editor_close();
 }
 
-/* The same transcript each time: prompts and what was read are echoed, and
- * diagnostics go to stdout between them. */
+/* Produces the same transcript each time: echoes prompts and input, and writes
+   diagnostics to stdout in between. */
 static void read_plain(Repl *repl) {
   dup2(STDOUT_FILENO, STDERR_FILENO);
   setvbuf(stderr, NULL, _IOLBF, 4096);

@@ -1,4 +1,4 @@
-/* What the files of the REPL share. */
+/* Shared by the files of the REPL. */
 #ifndef AXON_CLI_REPL_H
 #define AXON_CLI_REPL_H
 
@@ -6,15 +6,16 @@
 
 typedef struct Repl {
   Session *session;
-  Buffer input;            /* lines so far of an input that goes on */
-  Buffer last_input;       /* the input before this one */
-  Buffer loaded_path;      /* path of the file that :load read last */
-  bool line_editing, done; /* lines are edited; :quit was typed */
+  Buffer input;            /* lines of an incomplete input */
+  Buffer last_input;       /* the previous input */
+  Buffer loaded_path;      /* path of the last file read by :load */
+  bool line_editing, done; /* line editing is enabled; :quit was entered */
   bool show_time;          /* :set time on */
   bool width_set;          /* :set width */
 } Repl;
 
-/* Runs a text as one input and reports.  False where more lines are needed. */
+/* Runs a text as one input and reports errors.  Returns false if more lines are
+   needed. */
 bool repl_run(Repl *repl, const char *text, bool final);
 void repl_load(Repl *repl, const char *path);
 /* Shows a definition with its type and, unless it is a function, its value. */

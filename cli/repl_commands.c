@@ -1,4 +1,5 @@
-/* The commands of the REPL: one table, read by :help and completion too. */
+/* The commands of the REPL: one table, also used by :help and completion.  Main
+   entry point: command_run. */
 #define _GNU_SOURCE
 #include "cli/plan.h"
 #include "cli/repl.h"
@@ -32,7 +33,7 @@ static void command_type(Repl *repl, const char *text) {
     put_typed(text, type);
 }
 
-/* The brackets of a type: all that is asked for of a tensor. */
+/* Prints only the brackets of a tensor type. */
 static void command_shape(Repl *repl, const char *text) {
   const char *type = session_expr_type(repl->session, text, strlen(text));
   terminal_report(repl->session, false);
@@ -196,7 +197,7 @@ static bool set_time(Repl *repl, const char *value) {
   return repl->show_time || strcmp(value, "off") == 0;
 }
 
-/* One that there is, and that cannot be used here, is told so. */
+/* Reports a target that exists but is not available. */
 static bool set_target(Repl *repl, const char *value) {
   Fault fault = {0};
   if (session_set_target(repl->session, value, &fault))
@@ -282,7 +283,7 @@ void command_for_each(void (*f)(void *, const char *name), void *arg) {
     f(arg, commands[i].name);
 }
 
-/* `:t` is the command that people mean by it, though :time begins so too. */
+/* `:t` means :type, although :time has the same prefix. */
 static const Command *find_command(const char *word, size_t len) {
   const Command *found = NULL;
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)

@@ -1,4 +1,5 @@
-/* Tab: commands, keywords, names, what is in a module, fields of records. */
+/* Tab completion: commands, keywords, names, names of a module, fields of
+   records. */
 #define _GNU_SOURCE
 #include "cli/repl.h"
 
@@ -10,9 +11,9 @@
 
 typedef struct CompletionQuery {
   Repl *repl;
-  const char *word; /* what was typed of it */
+  const char *word; /* what was typed of the word */
   size_t len;
-  const char *prefix; /* put in front of what is found: "r." of a field */
+  const char *prefix; /* put in front of each completion: "r." for a field */
   size_t prefix_len;
   void (*add)(const char *word);
 } CompletionQuery;
@@ -51,8 +52,8 @@ static bool is_directory(DIR *dir, const char *name) {
   return fstatat(dirfd(dir), name, &status, 0) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Entries of the directory that `path` names so far.  A word begins behind a
- * `-` too, so that a name may have begun before it. */
+/* Completes entries of a directory.  A word also begins after `-`, so the file
+   name may have begun before it. */
 static void add_files(CompletionQuery *query, const char *path) {
   const char *end = query->word + query->len, *base = end;
   while (base > path && base[-1] != '/')
@@ -80,7 +81,8 @@ static void add_files(CompletionQuery *query, const char *path) {
   buffer_free(&name);
 }
 
-/* Behind the quote of a string that is not closed before `at`; else NULL. */
+/* The text after the opening quote of a string that is not closed before `at`,
+   or NULL. */
 static const char *open_string(const char *line, const char *at) {
   const char *quote = NULL;
   for (const char *p = line; p < at; p++)
@@ -92,7 +94,7 @@ static const char *open_string(const char *line, const char *at) {
 }
 
 static void add_command(void *arg, const char *name) {
-  add_candidate(arg, name + 1); /* the colon is no part of a word */
+  add_candidate(arg, name + 1); /* the colon is not part of the word */
 }
 
 void repl_complete_word(void *owner, const char *line, int start, int end,

@@ -1,10 +1,11 @@
-/* axon run FILE, axon -e EXPR, and a program on the standard input. */
+/* axon run FILE, axon -e EXPR, and a program on standard input.  Main entry
+   points: verb_run and verb_eval. */
 #include "cli/cli.h"
 
 #include <string.h>
 #include <unistd.h>
 
-/* A bare expression shows its value, unless that is (). */
+/* Prints the value of a bare expression, unless it is (). */
 static void show_value(void *owner, Session *session, const DeclResult *ran) {
   (void)owner;
   if (!ran->is_bare_expression || !ran->binding_count)
@@ -19,7 +20,7 @@ static void show_value(void *owner, Session *session, const DeclResult *ran) {
   buffer_free(&text);
 }
 
-/* The last text is to have met each -D. */
+/* After the last text, each -D must have been used. */
 static int run_text(Options *o, Session *session, const SourceInput *text,
                     bool last) {
   SessionStatus status = session_check(session, text);
@@ -41,7 +42,8 @@ static Session *open_program(const Options *o, int arg_count, char **args) {
   return session;
 }
 
-/* What was interrupted may have millions of values, and the process ends. */
+/* An interrupted program may have millions of values, and the process ends
+   anyway, so they are not freed. */
 static void close_program(Session *session, int status) {
   static Session *left_open;
   if (status == EXIT_INTERRUPTED)

@@ -1,4 +1,5 @@
-/* axon shapes: the tensors of a type, and how many elements they have. */
+/* axon shapes: lists the tensors of a type with their numbers of elements.
+   Main entry point: verb_shapes. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ static int max_width(const char *text, int min_width) {
   return width > min_width ? width : min_width;
 }
 
-/* `text`, with blanks up to a width. */
+/* Prints text, padded with blanks to a width. */
 static void put_padded(const char *text, int width) {
   printf("%s%*s", text, width - max_width(text, 0), "");
 }
@@ -47,7 +48,7 @@ static bool list_expr(Session *session, const char *text) {
   return true;
 }
 
-/* Definitions without a tensor are not worth a word. */
+/* Omits definitions without a tensor. */
 static void list_own(void *arg, Binding *binding) {
   Session *session = arg;
   const char *name = binding_name(binding)->text;

@@ -1,4 +1,5 @@
-/* show: a tensor as a picture or a plot, on the terminal or in a PNG file. */
+/* show: displays a tensor as a picture or a plot, on the terminal or in a PNG
+   file. */
 #include "cli/show.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@ static double value(const Tensor *t, int64_t i) {
 
 /* ---- pictures ---- */
 
-/* Bytes are of 255; other numbers are taken as they are where they lie from 0
- * to 1, else stretched to that. */
+/* u8 ranges from 0 to 255.  Other values are used directly if all are from 0 to
+   1; otherwise they are scaled to that range. */
 static void value_range(const Tensor *t, double *low, double *high) {
   *low = 0, *high = t->dtype == DT_U8 ? 255 : 1;
   if (t->dtype == DT_U8 || t->dtype == DT_BOOL)

@@ -1,4 +1,5 @@
-/* The terminal: output, colour, Ctrl-C, progress bars, diagnostics. */
+/* The terminal: output, colour, Ctrl-C, progress bars, diagnostics.  Main entry
+   point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
@@ -41,8 +42,8 @@ int terminal_width(void) {
   return 80;
 }
 
-/* How much of a type stands on one line whatever its width: up to behind an
- * arrow, behind a comma outside of all shapes, or before `given`. */
+/* The number of bytes of a type before the next possible line break: after an
+   arrow, after a comma outside of shapes, or before `given`. */
 static size_t unbreakable_prefix(const char *p, int *shapes) {
   for (size_t len = 0;; len++) {
     if (!p[len] || (len && strncmp(p + len, "given ", 6) == 0))
@@ -60,7 +61,7 @@ void terminal_put_type(const char *type, size_t used) {
   int shapes = 0;
   for (const char *p = type; *p;) {
     size_t len = unbreakable_prefix(p, &shapes);
-    bool blank = len && p[len - 1] == ' '; /* not at the end of a line */
+    bool blank = len && p[len - 1] == ' '; /* no blank at the end of a line */
     size_t wide = utf8_columns(p, len) - blank;
     if (p > type && column + 1 + wide > width) {
       fputs("\n    ", stdout);
@@ -79,9 +80,10 @@ void terminal_put_type(const char *type, size_t used) {
 /* ---- what a session calls ---- */
 
 static struct ProgressBar {
-  double start, last; /* seconds: when it began, when it was last drawn */
+  double start, last; /* seconds: start of the work, and last drawing */
   bool is_drawn;
-  bool in_output_line; /* output has not ended its line: a bar would cover it */
+  bool in_output_line; /* output has not ended its line, so a bar would
+                          overwrite it */
 } progress_bar;
 
 void terminal_hide_progress(void) {
@@ -129,8 +131,8 @@ static void draw_bar(int64_t done, int64_t total, double elapsed) {
   fflush(stderr);
 }
 
-/* Quick work shows no bar; a bar that was drawn is removed at the end, and
- * before anything else is written. */
+/* Quick work shows no bar.  A bar is removed at the end, and before other
+   output. */
 static void progress(void *owner, int64_t done, int64_t total) {
   (void)owner;
   if (!isatty(STDERR_FILENO))
@@ -178,9 +180,10 @@ Session *terminal_open_session(const SessionHost *host) {
 /* ---- Ctrl-C ---- */
 
 static Session *_Atomic running_session;
-static bool second_interrupt_ends; /* a second one ends the program */
+static bool second_interrupt_ends; /* a second Ctrl-C ends the program */
 
-/* Two at once are one: `timeout` sends it to the program and to its group. */
+/* Two signals at the same time count as one: `timeout` signals both the program
+   and its process group. */
 static void on_interrupt(int number) {
   static double first;
   double t = now();
@@ -201,13 +204,14 @@ void terminal_catch_interrupt(Session *session, bool never_exits) {
   second_interrupt_ends = !never_exits;
   struct sigaction action = {.sa_handler = on_interrupt}, before;
   sigaction(SIGINT, &action, &before);
-  if (before.sa_handler == SIG_IGN) /* put into the background, by `sh` */
+  if (before.sa_handler == SIG_IGN) /* `sh` has put it into the background */
     sigaction(SIGINT, &before, NULL);
 }
 
 /* ---- diagnostics and endings ---- */
 
-static bool internal_error_reported; /* a fault of Axon itself was told */
+/* an internal error of Axon was reported */
+static bool internal_error_reported;
 
 void terminal_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);

@@ -1,5 +1,5 @@
-/* Pictures on a terminal: half blocks, so that a character holds two pixels,
- * one above the other, in as many colours as the terminal has. */
+/* Pictures on a terminal: half-block characters of two pixels each, one above
+   the other, in the colours of the terminal.  Main entry point: image_print. */
 #include "cli/show.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static float mean_of(const Image *p, uint32_t c, uint32_t x0, uint32_t x1,
   return (float)(sum / ((double)(x1 - x0) * (y1 - y0)));
 }
 
-/* Where pixel i of `to` pixels begins in `from` pixels. */
+/* The start of pixel i when `from` pixels are scaled to `to` pixels. */
 static uint32_t box_start(uint32_t i, uint32_t from, uint32_t to) {
   return (uint32_t)((uint64_t)i * from / to);
 }
@@ -29,7 +29,7 @@ static uint32_t box_end(uint32_t i, uint32_t from, uint32_t to) {
   return end > start ? end : start + 1;
 }
 
-/* Averages where it gets smaller, repeats where it gets larger. */
+/* Averages when shrinking, repeats when growing. */
 static Image resize(const Image *p, uint32_t width, uint32_t height) {
   Image out = {width, height, p->channels, NULL};
   out.at = mem_alloc((size_t)width * height * p->channels * sizeof *out.at);
@@ -43,7 +43,8 @@ static Image resize(const Image *p, uint32_t width, uint32_t height) {
   return out;
 }
 
-/* Small pictures grow by a whole factor, large ones shrink to the terminal. */
+/* Small pictures grow by an integer factor; large ones shrink to the
+   terminal. */
 static uint32_t width_in_columns(const Image *p, int64_t size) {
   uint32_t max = (uint32_t)terminal_width();
   if (max > MAX_COLUMNS)
@@ -78,7 +79,7 @@ typedef struct Colour {
   int r, g, b;
 } Colour;
 
-/* Below the last row there is black. */
+/* Pixels below the last row are black. */
 static Colour pixel(const Image *p, uint32_t x, uint32_t y) {
   if (y >= p->height)
     return (Colour){0, 0, 0};
@@ -88,7 +89,8 @@ static Colour pixel(const Image *p, uint32_t x, uint32_t y) {
                   (int)(at[grey ? 0 : 2] * 255 + 0.5f)};
 }
 
-/* Of the 256 colours: the ramp of 24 greys, or the cube of 6 * 6 * 6. */
+/* Index in the 256-colour palette: the ramp of 24 greys, or the 6 * 6 * 6
+   cube. */
 static int colour_256(Colour c) {
   if (c.r == c.g && c.g == c.b) {
     int grey = (c.r * 25 + 127) / 255;
@@ -99,7 +101,7 @@ static int colour_256(Colour c) {
 }
 
 static void put_colour(ColourDepth d, Colour c,
-                       int sgr_code) { /* 38 fore, 48 back */
+                       int sgr_code) { /* 38 foreground, 48 background */
   if (d == DEPTH_FULL)
     printf("\033[%d;2;%d;%d;%dm", sgr_code, c.r, c.g, c.b);
   else

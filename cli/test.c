@@ -1,11 +1,11 @@
-/* axon test: runs the examples that stand in doc comments. */
+/* axon test: runs the doctests of a program.  Main entry point: verb_test. */
 #include "cli/cli.h"
 
 #include <string.h>
 
 typedef struct TestRun {
   const Options *options;
-  Buffer printed; /* by the example at hand: output, then the value */
+  Buffer printed; /* output and value of the current doctest */
   bool in_example;
   uint32_t passed, failed;
 } TestRun;
@@ -28,7 +28,7 @@ static void capture_value(void *owner, Session *session,
 
 /* ---- comparing ---- */
 
-/* The next line of *at without its margins; false at the end. */
+/* The next line of *at without its margins.  Returns false at the end. */
 static bool next_line(const char **at, const char **line, size_t *len) {
   const char *p = *at;
   while (*p == '\n')
@@ -45,7 +45,7 @@ static bool next_line(const char **at, const char **line, size_t *len) {
   return true;
 }
 
-/* Equal line by line, margins aside: a doc comment is indented. */
+/* Compares line by line without margins, since doc comments are indented. */
 static bool same_text(const char *got, const char *want) {
   for (;;) {
     const char *a = NULL, *b = NULL;
@@ -58,7 +58,7 @@ static bool same_text(const char *got, const char *want) {
   }
 }
 
-/* Of a truth value, or of a tensor of them. */
+/* For a bool, or a tensor of bools. */
 static bool has_only_true(const char *got) {
   return strstr(got, "true") && !strstr(got, "false");
 }

@@ -163,8 +163,8 @@ static const char *suggested_range(const RangeDiagnostic *u, uint32_t i,
     return NULL;
   if (w->range)
     return w->range;
-  bool inferred_later =
-      false; /* true if an index of the same access is inferred later */
+  /* true if an index of the same access is inferred later */
+  bool inferred_later = false;
   for (uint32_t j = i + 1; j < u->scope->count; j++)
     inferred_later |=
         !u->scope->ranges[j] && u->failures[j].access == w->access;

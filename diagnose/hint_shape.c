@@ -497,8 +497,8 @@ static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
       x->small->len == x->large->len)
     return false;
   uint32_t match_count = count_subsequences(x->small, 0, x->large, 0, where);
-  bool front =
-      where[0] == 0; /* finds a match at the front first, if there is one */
+  /* finds a match at the front first, if there is one */
+  bool front = where[0] == 0;
   for (uint32_t i = 0; match_count && i < x->small->len; i++)
     front &= where[i] == i;
   if (!match_count || (match_count > 1 && !front))

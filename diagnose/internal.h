@@ -143,7 +143,8 @@ void hint_broadcast(Checker *c, Diag *d, const Origin *o);
 /* For a matrix product with inner sizes x and y. */
 void hint_matmul_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y);
 /* Suggests a transpose if matrix t has the two differing sizes as its rows and
-   columns in reverse: `have` is found, `want` is expected. e may be NULL. */
+   columns in reverse: `have` is found, `expected` is required. e may be
+   NULL. */
 bool hint_transposed_matrix(Checker *c, Diag *d, const Origin *o,
                             const char *name, Expr *e, Type *t, Dim *have,
                             Dim *expected);

@@ -87,8 +87,8 @@ void editor_complete(Session *session, const SourceInput *text, uint32_t offset,
 typedef struct SignatureHelp {
   const char *name, *type, *doc;
   const char *active_label; /* label of the current argument, or NULL */
-  uint32_t
-      active_parameter; /* index among the arguments without a label, from 0 */
+  /* index among the arguments without a label, from 0 */
+  uint32_t active_parameter;
 } SignatureHelp;
 /* Returns false if the position is not in a call. */
 bool editor_signature_help(Session *session, const SourceInput *text,

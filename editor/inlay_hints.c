@@ -13,8 +13,8 @@ typedef struct HintCollector {
   Session *s;
   const Dec *dec;           /* current global declaration */
   const Map *visible_names; /* names of values visible there */
-  uint32_t dec_index,
-      next_ref;     /* index of the declaration; first reference after it */
+  /* index of the declaration; first reference after it */
+  uint32_t dec_index, next_ref;
   VEC(Dec *) users; /* declarations that use it, computed on demand */
   bool users_known;
   bool with_edits;        /* edits are requested */

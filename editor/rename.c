@@ -167,8 +167,8 @@ typedef struct Resolution { /* a name and its definition, in the edited text */
   SymbolRefKind kind;
   uint32_t file; /* number in RenameRequest.files */
   uint32_t end;  /* ends are compared, since edits insert text before names */
-  uint32_t
-      definition_file; /* number in RenameRequest.files; 0: defined elsewhere */
+  /* number in RenameRequest.files; 0: defined elsewhere */
+  uint32_t definition_file;
   uint32_t definition;
 } Resolution;
 

@@ -38,8 +38,8 @@ struct TokenStream {
   uint32_t count[OPEN_COUNT];
   Token lookahead; /* read, but not yet returned */
   bool has_lookahead;
-  bool
-      reported_unclosed; /* an unclosed bracket was reported at the lookahead */
+  /* an unclosed bracket was reported at the lookahead */
+  bool reported_unclosed;
   bool started;
   bool last_is_inserted; /* the last returned token is an inserted closer */
   bool skip_group; /* the parser failed at an opener: skip to its closer */

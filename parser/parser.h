@@ -318,8 +318,8 @@ struct Expr {
   /* Set by the checker for messages and editors; may be NULL. */
   struct Type *inferred_type;
   struct Binding *binding; /* EX_ID, EX_FIELD: binding of the name */
-  struct SchemeInstance
-      *instance;      /* EX_ID, EX_FIELD: instantiation of its scheme */
+  /* EX_ID, EX_FIELD: instantiation of its scheme */
+  struct SchemeInstance *instance;
   Expr *desugared;    /* EX_BIN of a pipe: the equivalent application */
   bool parenthesized; /* written in parentheses, which the span includes */
   uint32_t depth;

@@ -144,8 +144,8 @@ typedef struct DocPrinter {
   Arena *arena;
   uint32_t width, column;
   size_t line_start; /* offset of the last line of the output */
-  uint32_t pending_newlines,
-      pending_indent; /* to be printed before the next text */
+  /* to be printed before the next text */
+  uint32_t pending_newlines, pending_indent;
   bool has_output;
   PrintCommandVec commands, trial;
 } DocPrinter;

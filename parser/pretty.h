@@ -22,8 +22,8 @@ Doc *doc_blank_line(Arena *arena); /* the same, with an empty line */
 Doc *doc_break_parent(
     Arena *arena); /* empty, but breaks all groups around it */
 Doc *doc_nest(Arena *arena, uint32_t indent, Doc *body);
-Doc *doc_align(Arena *arena,
-               Doc *body); /* indents the body to the current column */
+/* indents the body to the current column */
+Doc *doc_align(Arena *arena, Doc *body);
 Doc *doc_group(Arena *arena, Doc *body);
 Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count);
 

@@ -111,10 +111,10 @@ typedef struct OrderInfo {
   const char *comparison; /* C operator: an element is better than the best */
   const char *accumulate; /* vector function of the prelude: accumulates and
                              records NaN */
-  const char
-      *join; /* vector function that combines two accumulators without NaN */
-  const char
-      *cuda_place; /* CUDA prelude function: the better of two positions */
+  /* vector function that combines two accumulators without NaN */
+  const char *join;
+  /* CUDA prelude function: the better of two positions */
+  const char *cuda_place;
 } OrderInfo;
 extern const OrderInfo order_info[];
 

@@ -1,4 +1,5 @@
-/* Expressions that are computed many times, so that somebody can time them. */
+/* Benchmarks: expressions that are computed many times, to be timed.  Main
+   entry points: session_benchmark_new and session_benchmark_run. */
 #include "session/internal.h"
 
 struct Benchmark {
@@ -20,8 +21,8 @@ static bool is_one_expression(Session *s) {
   return false;
 }
 
-/* The last declaration that waits is the expression; those before it are parts
- * of it that are run once. */
+/* The last pending declaration is the expression.  Earlier ones are parts of it
+   that run once. */
 static SessionStatus make_benchmark(Session *s, void *arg) {
   BenchmarkRequest *request = arg;
   uint32_t file = session_add_source(s, request->text, (Span){0});

@@ -1,4 +1,4 @@
-/* axon.h: the part of a session that others link. */
+/* The C API (axon.h): sessions, checking, running and diagnostics. */
 #include "session/capi.h"
 
 #include "session/state.h"
@@ -132,12 +132,12 @@ bool capi_begin(AxnSession *a) {
 
 AxnStatus capi_end(AxnSession *a, SessionStatus status) {
   capi_signal_end(a);
-  interrupt_set_flag(NULL); /* the session may be freed by another thread */
+  interrupt_set_flag(NULL); /* another thread may free the session */
   a->is_busy = false;
   return capi_status(status);
 }
 
-/* What was known of the text before is known no longer. */
+/* Discards the symbol references of the previous text. */
 static bool begin_check(AxnSession *a) {
   if (!capi_begin(a))
     return false;

@@ -1,4 +1,4 @@
-/* What the files behind axon.h share. */
+/* Shared by the files that implement axon.h. */
 #ifndef AXON_SESSION_CAPI_H
 #define AXON_SESSION_CAPI_H
 
@@ -7,25 +7,26 @@
 
 struct AxnSession {
   Session *session;
-  Buffer text, json; /* of the diagnostics last asked for */
-  Arena *arena;      /* of those that were told; or NULL */
+  Buffer text, json; /* texts of the diagnostics last requested */
+  Arena *arena;      /* holds the diagnostics handed out; or NULL */
   VEC(AxnDiag *) exported_diags;
   void (*write)(void *owner, const char *text, size_t len);
   void *owner;
-  bool record_refs; /* are kept */
-  bool is_busy;     /* running: its output function must not ask for more */
-  int signal;       /* that interrupts it; or 0 */
+  bool record_refs; /* records symbol references */
+  bool is_busy;     /* running: the output callback must not make requests */
+  int signal;       /* signal that interrupts it, or 0 */
 };
 
 /* ---- capi.c ---- */
 
 AxnStatus capi_status(SessionStatus status);
-/* Forgets what was said before. */
+/* Discards earlier diagnostics. */
 void capi_clear_diags(AxnSession *a);
-/* An error without a place. */
+/* Adds an error without a place. */
 void capi_error(AxnSession *a, uint16_t code, const char *help,
                 const char *format, ...) PRINTF_LIKE(4, 5);
-/* Around all that runs the program; false: it is running already. */
+/* Brackets all functions that run the program.  Returns false if it is already
+   running. */
 bool capi_begin(AxnSession *a);
 AxnStatus capi_end(AxnSession *a, SessionStatus status);
 
@@ -35,7 +36,7 @@ AxnPlace capi_place(const Sources *sources, Span span);
 /* ---- capi_value.c ---- */
 
 enum { ERROR_BAD_VALUE = 520 };
-/* An AxnValue is a Datum. */
+/* An AxnValue is a HostValue. */
 static inline HostValue *host_value_of(const AxnValue *value) {
   return (HostValue *)(uintptr_t)value;
 }

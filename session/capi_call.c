@@ -1,7 +1,8 @@
-/* axon.h: functions called with values. */
+/* The C API (axon.h): calls of functions. */
 #include "session/capi.h"
 
-enum { MAX_ARGS = 100 }; /* of an array here; see session/host_function.c */
+/* elements of the array here; see session/host_function.c */
+enum { MAX_ARGS = 100 };
 
 static HostFunction *function_of(AxnFunction *f) {
   return (HostFunction *)(void *)f;

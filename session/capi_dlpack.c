@@ -1,4 +1,4 @@
-/* axon.h: tensors from other libraries, and for them. */
+/* The C API (axon.h): exchange of tensors by DLPack. */
 #include "session/axon_dlpack.h"
 #include "session/capi.h"
 
@@ -90,7 +90,7 @@ typedef struct DlpackExport {
     DLManagedTensor unversioned;
   };
   HostValue *value;
-  Tensor *copy; /* in its place, of what is not to be written to; or NULL */
+  Tensor *copy; /* copy that is exported instead of read-only data, or NULL */
   int64_t strides[MAX_RANK];
 } DlpackExport;
 
@@ -127,7 +127,7 @@ static void fill_dl_tensor(DlpackExport *exported, DLTensor *out) {
   }
 }
 
-/* Of a number, and of what others see. */
+/* Copies a number, or data that others use. */
 static Tensor *copy_tensor(const HostValue *d, Fault *fault) {
   const Tensor *t = d->tensor;
   Tensor *copy = t ? tensor_new(t->dtype, t->rank, t->shape, false, fault)

@@ -1,22 +1,23 @@
-/* A signal that interrupts the session that runs, and goes on to whoever
- * handled it before. */
+/* The C API (axon.h): a signal that interrupts the running session and is then
+   passed to the previous handler.  Main entry point: axn_session_signal. */
 #include "session/capi.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 
-/* One at a time: that of the thread which the signal is for, most likely. */
+/* Only one session at a time has the handler: usually that of the thread that
+   receives the signal. */
 static struct {
   AxnSession *_Atomic session;
-  _Atomic bool taken;  /* by a session; guards all below */
-  _Atomic int looking; /* handlers that look at it, in whatever thread */
+  _Atomic bool taken;  /* a session has it; guards the fields below */
+  _Atomic int looking; /* number of handlers that use it, in any thread */
   int number;
   struct sigaction before;
 } active_handler;
 
-/* The handler of before may leave by a jump, and so is called when nothing of
- * this is looked at any more. */
+/* The previous handler may leave by longjmp.  So it is called after the last
+   use of this state. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   atomic_fetch_add(&active_handler.looking, 1);
   AxnSession *a = atomic_load(&active_handler.session);
@@ -47,8 +48,8 @@ void capi_signal_end(AxnSession *a) {
     return;
   sigaction(active_handler.number, &active_handler.before, NULL);
   atomic_store(&active_handler.session, NULL);
-  while (
-      atomic_load(&active_handler.looking)) /* then the session may be freed */
+  while (atomic_load(
+      &active_handler.looking)) /* afterwards the session may be freed */
     sched_yield();
   atomic_store(&active_handler.taken, false);
 }

@@ -1,4 +1,4 @@
-/* axon.h: values that go into functions and come out of them. */
+/* The C API (axon.h): values as arguments and results. */
 #include "session/capi.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ static void copy_items(uint8_t *to, const uint8_t *from, int64_t count,
   }
 }
 
-/* Row by row, in order; `out` has elements. */
+/* Copies rows in order.  Requires that `out` has elements. */
 static void copy_strided(Tensor *out, const AxnTensor *t) {
   size_t bytes = dtype_info[out->dtype].bytes;
   int64_t at[MAX_RANK] = {0}, step[MAX_RANK], row = 1;
@@ -201,7 +201,7 @@ static bool check_tensor(AxnSession *a, const AxnTensor *t) {
   return false;
 }
 
-/* A copy where it has to be one: then the data are not needed any more. */
+/* Borrows the data if possible. *copied: the data are not needed any more. */
 static Tensor *borrow_or_copy(const AxnTensor *t, bool *copied, Fault *fault) {
   Tensor *borrowed =
       tensor_borrow((Dtype)t->dtype, (uint32_t)t->rank, t->shape, t->data);
@@ -223,7 +223,7 @@ static Tensor *borrow_or_copy(const AxnTensor *t, bool *copied, Fault *fault) {
   return copy;
 }
 
-/* A tensor of rank 0 is read at once. */
+/* Reads a tensor of rank 0 immediately. */
 static HostValue *read_scalar(const AxnTensor *t) {
   uint64_t bits = 0;
   memcpy(&bits, t->data, dtype_info[t->dtype].bytes);

@@ -1,13 +1,15 @@
-/* Calls from a host.  What is called is checked once for each list of types of
- * arguments, as a declaration of the program is:
+/* Calls from a host program.  Main entry points: session_find_function and
+ * session_call.  The callee is checked once per list of argument types, in a
+ * declaration such as
  *
  *     fun from_host (p : {w : f32[?, ?], b : f32[?]}) (x : f32[?, ?]) =
  *       forward p x
  *
- * so that one code serves all sizes and what depends on them is checked when it
- * runs.  Where that does not check, or a size turns out not to fit, it is
- * checked with the sizes of the arguments instead of `?`, and with the numbers
- * themselves: some functions want those, and the message tells of them. */
+ * so that one specialization serves all sizes, and conditions on sizes become
+ * run-time checks.  If that does not check, or a size does not fit at run time,
+ * the declaration is checked with the sizes of the arguments instead of `?`,
+ * and with the values of numbers.  Some functions need these, and the messages
+ * mention them. */
 #include "session/state.h"
 
 #include "lexer/lexer.h"
@@ -16,27 +18,27 @@
 #include <string.h>
 
 enum {
-  MAX_HOST_ARGS = 100, /* an instruction holds the number of arguments */
-  MAX_EXPLAINED_ERRORS =
-      1000, /* messages that are made better: each takes memory */
+  MAX_HOST_ARGS = 100, /* an instruction stores the number of arguments */
+  MAX_EXPLAINED_ERRORS = 1000, /* improved messages; each takes memory */
   ERROR_WRONG_ARGUMENT = 520,
   ERROR_WRONG_ARG_COUNT = 521,
 };
 
 typedef struct Specialization {
   struct Specialization *next;
-  const char *key; /* types of the arguments; or sizes and numbers, too */
+  /* types of the arguments; of an exact one also sizes and numbers */
+  const char *key;
   size_t key_len;
-  HostEntry *entry;       /* NULL: see the sizes; where they are in the key, */
-  Diags errors;           /* this is what there is to say */
-  Dtype weak_dtype;       /* what numbers that have no type are, */
-  Dtype *arg_weak_dtypes; /* and those of each argument */
+  HostEntry *entry; /* NULL: an error, or exact sizes are needed */
+  Diags errors;     /* errors, if entry is NULL and the key contains sizes */
+  Dtype weak_dtype; /* type of numbers without a type */
+  Dtype *arg_weak_dtypes; /* the same per argument */
 } Specialization;
 
 struct HostFunction {
   const char *name;
-  Binding *binding;      /* as it was found; NULL: there is none */
-  uint32_t source_count; /* that the session had read then */
+  Binding *binding;      /* current binding; NULL if there is none */
+  uint32_t source_count; /* session's source count when it was found */
   Signature signature;
   Specialization *specializations;
 };
@@ -47,8 +49,8 @@ typedef struct HostCall {
   const HostArg *args;
   HostValue **result;
   bool is_exact;
-  bool is_key;      /* a key is written, not a text */
-  Dtype weak_dtype; /* of numbers that have no type */
+  bool is_key;      /* writing a key instead of program text */
+  Dtype weak_dtype; /* type of numbers without a type */
 } HostCall;
 
 /* ---- the function ---- */
@@ -76,7 +78,7 @@ static bool is_qualified_name(const char *name) { /* "f", "nn.linear" */
   return is_lower_identifier(last, strlen(last));
 }
 
-/* What the name stands for now. */
+/* Updates what the name denotes now. */
 static bool refresh_binding(Session *s, HostFunction *f) {
   if (f->source_count == s->source_count && f->binding)
     return true;
@@ -145,8 +147,8 @@ static Dtype number_dtype(const HostCall *call, const HostValue *d) {
                                                 : d->number.dtype;
 }
 
-/* That of the numbers in an argument; one that is a number without a type takes
- * that of its parameter, if it has one that fits. */
+/* The type of untyped numbers in an argument.  If the argument is itself an
+   untyped number, the type of its parameter if that fits. */
 static Dtype arg_weak_dtype(const HostCall *call, uint32_t i) {
   const HostValue *d = call->args[i].value;
   const ParamInfo *param = param_of_arg(call, i);
@@ -157,8 +159,8 @@ static Dtype arg_weak_dtype(const HostCall *call, uint32_t i) {
   return call->weak_dtype;
 }
 
-/* A type, or the part of a key that tells it from others.  In lists sizes may
- * differ, so that they are left out. */
+/* Writes a type, or the part of a key that identifies it.  Omits sizes in
+   lists, where they may differ. */
 static void write_type(const HostCall *call, Buffer *out, const HostValue *d,
                        bool is_exact) {
   switch (d->kind) {
@@ -213,7 +215,7 @@ static void write_type(const HostCall *call, Buffer *out, const HostValue *d,
   }
 }
 
-/* Where an argument is written as what it is: then its parameter is `_`. */
+/* True if the argument is written as a literal.  Its parameter is then `_`. */
 static bool is_literal(const HostCall *call, const HostValue *d) {
   return is_empty_list(d) ||
          (call->is_exact && d->kind == HOST_VALUE_NUMBER &&
@@ -226,7 +228,7 @@ static void write_literal(Buffer *out, const HostValue *d,
     buffer_puts(out, "(list [])");
     return;
   }
-  /* a number fits every type: one that has its own must keep it */
+  /* a number literal fits every type: a number with a type must keep it */
   bool is_untyped_param =
       d->is_weakly_typed || !param || (param->rank < 0 && !param->dtype);
   bool is_exact = d->is_weakly_typed && dtype_is_float(d->number.dtype);
@@ -241,7 +243,7 @@ typedef struct ParamName {
   char text[64];
 } ParamName;
 
-/* As the parameter is called in its definition, if nothing is in the way. */
+/* The parameter's name in its definition, unless another name prevents that. */
 static ParamName param_name(const HostCall *call, uint32_t i) {
   const ParamInfo *param = param_of_arg(call, i);
   const char *name = param ? param->name : NULL;
@@ -290,7 +292,8 @@ static void write_wrapper(const HostCall *call, Buffer *out) {
     buffer_putc(out, ')');
   }
   buffer_printf(out, " =\n  %s", f->name);
-  for (int labels = 1; labels >= 0; labels--) /* they stand first */
+  /* labelled parameters come first */
+  for (int labels = 1; labels >= 0; labels--)
     for (uint32_t i = 0; i < call->count; i++)
       if (!call->args[i].label == !labels)
         write_arg(call, out, i);
@@ -305,8 +308,8 @@ static bool has_list(const HostCall *call) {
   return false;
 }
 
-/* The text of a call is nobody's to edit: what can be done is done to what is
- * passed. */
+/* Users cannot edit the text of a call, so suggestions refer to the passed
+   values. */
 static void adapt_diags_to_caller(const HostCall *call, Diags *diags,
                                   uint32_t first, uint32_t file) {
   for (uint32_t i = first; i < diags->all.len; i++) {
@@ -369,7 +372,7 @@ static Specialization *find_specialization(Session *s, const HostCall *call) {
     Specialization *c = *at;
     if (c->key_len != key->len || memcmp(c->key, key->text, key->len) != 0)
       continue;
-    *at = c->next; /* to the front: it will be asked for again */
+    *at = c->next; /* move to the front: likely to be needed again */
     c->next = call->function->specializations;
     return call->function->specializations = c;
   }
@@ -392,13 +395,13 @@ static Specialization *add_specialization(Session *s, const HostCall *call,
   return c;
 }
 
-/* What a number without a type may be: as the tensors beside it are, or as
- * numbers are. */
+/* Possible types of untyped numbers: those of the tensors in the call, or the
+   defaults. */
 typedef struct DtypeCandidates {
   Dtype dtypes[DT_COUNT];
   uint32_t count;
   bool has_weak_numbers,
-      has_weak_floats; /* there are such numbers; some of them are no ints */
+      has_weak_floats; /* such numbers occur; some are not integers */
 } DtypeCandidates;
 
 static void note_weak_numbers(DtypeCandidates *candidates, const HostValue *d) {
@@ -425,7 +428,7 @@ static void add_candidates_of(DtypeCandidates *candidates, const HostValue *d) {
     add_candidates_of(candidates, d->items[i]);
 }
 
-/* For all sizes; NULL: there is no such. */
+/* Checks for all sizes.  NULL if that is impossible. */
 static CoreDec *check_for_all_sizes(Session *s, HostCall *call) {
   DtypeCandidates candidates = {.count = 0};
   for (uint32_t i = 0; i < call->count; i++)
@@ -448,7 +451,7 @@ static CoreDec *check_for_all_sizes(Session *s, HostCall *call) {
   return NULL;
 }
 
-/* For these sizes and numbers. */
+/* Checks for the given sizes and numbers. */
 static Specialization *specialize_exactly(Session *s, HostCall *call) {
   call->is_exact = true;
   Specialization *c = find_specialization(s, call);
@@ -492,7 +495,7 @@ static bool reject_arg(Session *s, const HostCall *call, uint32_t i,
   return false;
 }
 
-/* Are they of one type, but for sizes? */
+/* True if the types are equal except for sizes. */
 static bool same_type(const HostValue *a, const HostValue *b) {
   if (a->kind != b->kind || (a->len != b->len && a->kind != HOST_VALUE_LIST))
     return false;
@@ -579,7 +582,8 @@ static bool args_are_valid(Session *s, const HostCall *call) {
   return false;
 }
 
-/* Of a size that does not fit, what the checker would have said. */
+/* Replaces a run-time error about a size by the messages of the checker for
+   these sizes. */
 static void replace_with_static_errors(Session *s, HostCall *call) {
   if (call->is_exact || !s->diags.errors)
     return;

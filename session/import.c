@@ -1,4 +1,5 @@
-/* Reading source files, and importing one from another. */
+/* Reads source files, and imports one from another.  Main entry points:
+   session_read_file and import_module. */
 #define _GNU_SOURCE
 #include "session/internal.h"
 
@@ -21,7 +22,7 @@ static bool cannot_read(Session *s, const char *path, Span span,
 
 typedef struct FileRead {
   const char *path;
-  Span span; /* of what asks for it */
+  Span span; /* span that requests the file */
   FILE *in;
   Buffer all;
   const char *text; /* in the arena; NULL after an error */
@@ -75,8 +76,8 @@ bool session_read_file(Session *s, const char *path, Span span,
   return *text;
 }
 
-/* The path of an imported file as seen from the importing one, ".axn" added
- * where it has no ending. */
+/* The path of an imported file, relative to the importing one.  Adds ".axn" if
+   it has no extension. */
 static const char *resolve_import_path(Session *s, uint32_t from,
                                        const char *path) {
   const Source *source = sources_get(&s->sources, from);
@@ -111,9 +112,10 @@ static const char *module_name(Session *s, const char *path) {
                        dot ? (size_t)(dot - base) : strlen(base));
 }
 
-/* After an error the module is given all the same: it knows which of its names
- * are in error, and the error keeps the program from being run.  The vector of
- * imports may move while the file is checked, so it is found again. */
+/* Returns the module even after an error: it knows which of its names are in
+   error, and the error prevents the program from running.  The vector of
+   imports may move while the file is checked, so its entry is looked up
+   again. */
 static Module *import_file(Session *s, uint32_t number, const char *path,
                            Span span) {
   SourceInput text = {.name = path};
@@ -176,7 +178,7 @@ static SessionStatus check_importer(Session *s, void *arg) {
   diags_init(&s->diags, s->arena);
   const Source *main = sources_get(&s->sources, s->current_file);
   Import *here = main ? find_or_add_import(s, main->name) : NULL;
-  if (here && !here->module) { /* it is what they import */
+  if (here && !here->module) { /* they import the current file */
     here->module = s->current_module;
     here->file = s->current_file;
   }

@@ -1,4 +1,4 @@
-/* What a session can be asked: types, values, names, examples, formatting. */
+/* Queries to a session: types, values, names, doctests, formatting. */
 #include "diagnose/diagnose.h"
 #include "session/state.h"
 
@@ -18,7 +18,7 @@ typedef struct Query {
   const Diag *why;
 } Query;
 
-/* The one expression that a text consists of; NULL after an error. */
+/* Parses a text that is one expression.  NULL after an error. */
 static Expr *query_parse_expr(Session *s, const Query *query) {
   SourceInput text = {.name = "input", .text = query->text, .len = query->len};
   uint32_t file = session_add_source(s, &text, (Span){0});
@@ -188,9 +188,9 @@ void session_reject_unproved(Session *s) {
 
 /* ---- examples ---- */
 
-typedef struct DocLines { /* walks the lines of a doc comment */
+typedef struct DocLines { /* iterates over the lines of a doc comment */
   const char *at;
-  const char *text; /* of the line at hand, without margins */
+  const char *text; /* current line, without margins */
   size_t len;
 } DocLines;
 
@@ -229,8 +229,8 @@ static const char *documented_name(const Dec *dec) {
 
 typedef VEC(DocTest) DocTests;
 
-/* An example is `>>> ` and a line, `... ` lines that go on with it, and then
- * what it prints, up to an empty line, the next example or the end. */
+/* Collects doctests: `>>> ` with an expression, continued by `... ` lines, then
+   the expected output up to an empty line, the next doctest or the end. */
 static void add_doc_tests(Session *s, const Dec *dec, DocTests *all) {
   DocLines lines = {.at = dec->doc};
   const Source *source = sources_get(&s->sources, dec->doc_span.file);

@@ -1,4 +1,5 @@
-/* A session: the pipeline, and what its parts ask of one another. */
+/* A session: the pipeline from text to results, and the callbacks between its
+   stages.  Main entry points: session_open, session_check and session_run. */
 #define _GNU_SOURCE
 #include "session/internal.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { /* codes of typecheck/ */
+enum { /* error codes of typecheck/ */
        ERROR_UNKNOWN_MODULE = 310,
        ERROR_UNKNOWN_NAME = 312,
        ERROR_NOT_EXHAUSTIVE = 401
@@ -25,14 +26,15 @@ static void define_library(void *owner, CoreDec *dec) {
   eval_define_lazy(s->eval, dec);
 }
 
-/* As `load` will: from the working directory. */
+/* Resolves the path like `load`: from the working directory. */
 static bool read_file_header(void *owner, const char *path,
                              const LoadOptions *options, TensorHeader *out,
                              Fault *fault) {
   (void)owner;
   if (!file_has_known_extension(path, fault))
     return false;
-  bool exists = access(path, F_OK) == 0; /* else it may still be made */
+  /* a missing file may be created later */
+  bool exists = access(path, F_OK) == 0;
   return exists && file_read_header(path, options, out, fault);
 }
 
@@ -94,7 +96,7 @@ void session_close(Session *s) {
 static const char no_memory_help[] =
     "use smaller sizes, or a machine or container with more memory";
 
-/* Where there is no memory for a diagnostic there is this one. */
+/* Adds a preallocated diagnostic if there is no memory for another one. */
 static void add_oom_diag(Session *s) {
   Diags *diags = &s->diags;
   s->oom_diag = (Diag){.severity = SEV_ERROR,
@@ -106,7 +108,7 @@ static void add_oom_diag(Session *s) {
     diags->all.at = &s->oom_diags;
     diags->all.cap = 1;
   }
-  if (diags->all.len == diags->all.cap) /* the last one gives way */
+  if (diags->all.len == diags->all.cap) /* replaces the last one */
     diags->all.len--;
   diags->all.at[diags->all.len++] = &s->oom_diag;
   diags->errors++;
@@ -123,7 +125,7 @@ static void report_out_of_memory(Session *s) {
   trap_end(&trap);
 }
 
-/* Forgets what was under way. */
+/* Discards pending declarations and imports. */
 static void abort_pending(Session *s) {
   s->pending.len = 0;
   s->import_depth = 0;
@@ -131,8 +133,7 @@ static void abort_pending(Session *s) {
     s->imports.at[i].is_in_progress = false;
 }
 
-/* What is amiss with the machine, not with the program, is a warning without a
- * place. */
+/* Warnings about the machine, not the program, have no place. */
 static void add_warnings(Session *s) {
   OnceWarning n;
   while (warn_once_take(&n)) {
@@ -185,7 +186,7 @@ uint32_t session_add_source(Session *s, const SourceInput *text,
   return sources_add(&s->sources, text->name, bytes, len, false);
 }
 
-/* A bare expression e is `val it = e`. */
+/* Turns a bare expression e into `val it = e`. */
 static void bind_to_it(Session *s, Dec *dec) {
   Pat *pat = NEW(s->arena, Pat);
   pat->kind = PAT_VAR;
@@ -223,8 +224,8 @@ static void notify_checked(Session *s, uint32_t from) {
       s->host.on_checked(s->host.eval.owner, s, &s->pending.at[i].result);
 }
 
-/* Where a declaration did not parse, or a file was not imported, names are
- * missing: that they are unknown is not worth a word. */
+/* After a syntax error or a failed import, names are missing: drops errors
+   about unknown names. */
 static void drop_unknown_names(Session *s, uint32_t from) {
   uint32_t kept_count = from;
   for (uint32_t i = from; i < s->diags.all.len; i++) {
@@ -290,7 +291,7 @@ bool session_check_settings(Fault *fault) {
          file_check_env(fault);
 }
 
-/* What programs run on may be missing on this machine. */
+/* Checks that the target of the program is available on this machine. */
 static bool can_run(Session *s) {
   Fault fault = {0};
   if (session_check_settings(&fault) &&
@@ -321,7 +322,7 @@ SessionStatus session_run_pending(Session *s) {
     if (pending->result.is_main && s->host.on_executed) {
       s->print_status = SESSION_OK;
       s->host.on_executed(s->host.eval.owner, s, &pending->result);
-      if (s->print_status != SESSION_OK) { /* its value could not be had */
+      if (s->print_status != SESSION_OK) { /* its value could not be computed */
         s->pending.len = 0;
         return s->print_status;
       }
@@ -344,14 +345,15 @@ void session_discard_pending(Session *s) {
   s->pending.len = 0;
 }
 
-/* A doc comment alone waits for what it is about. */
+/* True for a doc comment alone: the REPL waits for the declaration. */
 static bool is_doc_comment_only(const SourceInput *text,
                                 const Program *program) {
   return !program->dec_count && text->text &&
          memmem(text->text, text->len, "(**", 3);
 }
 
-/* Clauses that do not match everything: more may be on the next line. */
+/* True for clauses that do not match every value: another clause may follow on
+   the next line. */
 static bool may_continue_clauses(const Session *s, const Program *program) {
   if (program->dec_count != 1 || program->decs[0]->kind != DEC_FUN)
     return false;
@@ -361,7 +363,7 @@ static bool may_continue_clauses(const Session *s, const Program *program) {
   return false;
 }
 
-/* Declaration by declaration: what a REPL does. */
+/* Checks and runs declaration by declaration, for a REPL. */
 static SessionStatus run_input(Session *s, void *arg) {
   const SourceInput *text = arg;
   uint32_t file = session_add_source(s, text, (Span){0});
@@ -399,7 +401,7 @@ static SessionStatus run_input(Session *s, void *arg) {
   return SESSION_OK;
 }
 
-/* An error, an interrupt or a lack of memory loses no binding. */
+/* No binding is lost after an error, an interrupt or lack of memory. */
 SessionStatus session_input(Session *s, const SourceInput *text) {
   SourceInput copy = *text;
   s->unrun_decs = 0;

@@ -1,21 +1,21 @@
-/* The fields of a session, for the rooms that extend it: session/, aot/ and
- * editor/. */
+/* The fields of a session, for session/ and the rooms that extend it: aot/ and
+   editor/. */
 #ifndef AXON_SESSION_STATE_H
 #define AXON_SESSION_STATE_H
 
 #include "session/session.h"
 
-typedef struct Import { /* a file that was imported */
-  const char *path;     /* absolute: one file is read once */
-  Module *module;       /* NULL while it is being checked, or if unreadable */
+typedef struct Import { /* an imported file */
+  const char *path;     /* absolute path; each file is read once */
+  Module *module; /* NULL while it is being checked, or if it is unreadable */
   uint32_t file;
   bool is_in_progress;
 } Import;
 
-typedef struct PendingDecl { /* a declaration to be run */
+typedef struct PendingDecl { /* a declaration to run */
   CoreDec *core;
-  DeclResult
-      result; /* told after it was run; bindings NULL for a part of one */
+  DeclResult result; /* reported after the run; bindings is NULL for a part of a
+                        declaration */
 } PendingDecl;
 
 struct Session {
@@ -29,28 +29,32 @@ struct Session {
   Eval *eval;
   Module *main_module;
   Diags diags;
-  Diag oom_diag, *oom_diags;    /* for want of memory, see session.c */
-  Program current_program;      /* the last text that was checked, */
-  uint32_t current_file;        /* and its number, */
-  Module *current_module;       /* and module */
+  /* preallocated diagnostic for lack of memory (session.c) */
+  Diag oom_diag, *oom_diags;
+  Program current_program;      /* last checked text */
+  uint32_t current_file;        /* its number */
+  Module *current_module;       /* its module */
   UnsavedFileFn *unsaved_files; /* or NULL */
   void *unsaved_files_owner;
-  struct RefIndex *ref_index; /* of editor/; NULL: none was made */
+  struct RefIndex *ref_index; /* owned by editor/; NULL if not built */
   VEC(PendingDecl) pending;
   VEC(Import) imports;
   uint32_t import_depth;
-  SessionStatus print_status; /* worst of session_binding_text in host.result */
-  uint32_t unrun_decs;     /* declarations of an input behind the one at hand */
-  bool has_unfinished_dec; /* the last declaration of an input failed, or yet
-                              may */
-  bool
-      has_missing_import; /* a file that the one at hand imports is not there */
-  uint32_t *stdlib_sources;  /* by number of the library file; 0: not yet */
-  Map stdlib_decs;           /* StdlibName -> Dec */
-  Map functions;             /* Sym -> Function: that a host has asked for */
-  Buffer call_key;           /* room for that of the call at hand */
-  uint32_t source_count;     /* that were read */
-  uint32_t explained_errors; /* errors of calls from a host */
+  /* worst status of session_binding_text in host callbacks */
+  SessionStatus print_status;
+  uint32_t unrun_decs;     /* declarations of an input after the current one */
+  bool has_unfinished_dec; /* the last declaration of an input failed, or may
+                              still fail */
+  bool has_missing_import; /* the current file imports a missing file */
+  /* source number per library file; 0: not read yet */
+  uint32_t *stdlib_sources;
+  Map stdlib_decs; /* maps StdlibName to Dec */
+  Map functions;   /* maps Sym to HostFunction, for functions that a host has
+                      requested */
+  Buffer call_key; /* buffer for the key of the current call */
+  uint32_t source_count; /* number of sources read */
+  /* number of errors of host calls that were explained */
+  uint32_t explained_errors;
   Flag interrupt;
   int exit_status;
 };
@@ -59,12 +63,12 @@ struct Session {
 
 /* Adds a source text; 0 after an error. */
 uint32_t session_add_source(Session *s, const SourceInput *text, Span importer);
-/* Parses and checks a source text, and adds its declarations to `pending`.
- * False after an error. */
+/* Parses and checks a source text, and appends its declarations to `pending`.
+   Returns false after an error. */
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main);
-/* Calls f.  Errors that f raises, a lack of memory and Ctrl-C become
- * statuses. */
+/* Calls f.  Converts errors that f raises, lack of memory and Ctrl-C to
+   statuses. */
 SessionStatus session_protected_call(Session *s,
                                      SessionStatus (*f)(Session *, void *),
                                      void *arg);

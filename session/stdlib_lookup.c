@@ -1,5 +1,5 @@
-/* The embedded library: finding the definition of a name, parsed when first
- * asked for. */
+/* Lookup in the embedded standard library.  Parses a definition at its first
+   use.  Main entry point: stdlib_find_dec. */
 #include "session/internal.h"
 #include "session/stdlib.h"
 
@@ -49,7 +49,7 @@ Dec *stdlib_find_dec(void *owner, Sym *module, Sym *name) {
   const StdlibName *entry = find(module ? module->text : "", name->text);
   if (!entry)
     return NULL;
-  /* Names of one declaration share it: the key is where it stands. */
+  /* Names of one declaration share the key, which is its position. */
   const void *key = stdlib_files[entry->file].text + entry->start;
   Dec *dec = map_get(&s->stdlib_decs, key);
   if (dec)
@@ -57,7 +57,7 @@ Dec *stdlib_find_dec(void *owner, Sym *module, Sym *name) {
   Program program =
       parse_range(&s->sources, stdlib_source(s, entry->file), entry->start,
                   entry->end, s->interner, s->arena, &s->diags);
-  if (!program.dec_count) /* cannot be: it parsed when Axon was built */
+  if (!program.dec_count) /* impossible: it was parsed at build time */
     return NULL;
   dec = program.decs[0];
   map_put(&s->stdlib_decs, key, dec);

@@ -229,8 +229,8 @@ static bool search_tuples_at(Search *search, uint32_t level, uint32_t *budget) {
 }
 
 static bool search_random(Search *search) {
-  uint64_t state =
-      0x2545F4914F6CDD1Du; /* fixed seed, for reproducible results */
+  /* fixed seed, for reproducible results */
+  uint64_t state = 0x2545F4914F6CDD1Du;
   for (uint32_t n = 0; n < MAX_RANDOM_TUPLES; n++) {
     for (uint32_t i = 0; i < search->free_count; i++) {
       state = state * 6364136223846793005u + 1442695040888963407u;

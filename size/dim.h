@@ -32,8 +32,8 @@ struct DimVar {
   Sym *name;      /* name in the source, or NULL */
   Span origin;    /* source span that introduced the variable */
   Dim *solution;  /* DV_META: the solution, or NULL */
-  bool
-      unknown; /* DV_META: forgotten, so no term is known (typecheck/unify.c) */
+  /* DV_META: forgotten, so no term is known (typecheck/unify.c) */
+  bool unknown;
   bool from_unknown; /* DV_EXISTENTIAL: names a `?` of a type */
   bool maybe_star;   /* DV_META: axis of a literal ~axis, or an index */
   bool is_star;      /* literal: bound to 1, so the axis is a * */
@@ -104,9 +104,8 @@ bool dim_has_unguarded_div(const Dim *d);
    of unguarded divisions. */
 void dim_each_divisor(DimCtx *cx, const Dim *d, bool unguarded,
                       void (*f)(void *, Dim *), void *arg);
-Dim *dim_min(DimCtx *cx, Dim *a,
-             Dim *b); /* flattens, sorts, and folds constants and operands with
-                         a known difference */
+/* flattens, sorts, and folds constants and operands with a known difference */
+Dim *dim_min(DimCtx *cx, Dim *a, Dim *b);
 Dim *dim_max(DimCtx *cx, Dim *a, Dim *b);
 
 /* Replaces solved metas and products of solved shapes, at any depth.  Returns a
@@ -117,28 +116,28 @@ Dim *dim_resolve(DimCtx *cx, Dim *d);
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
                Dim *(*g)(void *, ShapeVar *), void *arg);
 
-bool dim_equal(const Dim *a,
-               const Dim *b); /* resolve both with dim_resolve first */
-bool dim_is_int(const Dim *d,
-                int64_t *value); /* true for a constant that fits */
+/* resolve both with dim_resolve first */
+bool dim_equal(const Dim *a, const Dim *b);
+/* true for a constant that fits */
+bool dim_is_int(const Dim *d, int64_t *value);
 bool dim_is_const(const Dim *d);
-bool dim_is_linear(
-    const Dim *d); /* true if every term is a constant times at most one atom */
+/* true if every term is a constant times at most one atom */
+bool dim_is_linear(const Dim *d);
 /* The greatest common divisor of all coefficients except the constant term.  0
    if there are no such coefficients or it does not fit. */
 int64_t dim_content(DimCtx *cx, const Dim *d);
-bool dim_has_metas(
-    const Dim *d);          /* true if d has metas or products of shapes */
+/* true if d has metas or products of shapes */
+bool dim_has_metas(const Dim *d);
 int dim_sign(const Dim *d); /* sign of a constant; 1 if d is not constant */
-DimVar *
-dim_as_var(const Dim *d); /* the variable if d is exactly one, otherwise NULL */
+/* the variable if d is exactly one, otherwise NULL */
+DimVar *dim_as_var(const Dim *d);
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var); /* at any depth */
 /* Calls f for every variable at any depth, and g for every product of a shape
    variable. */
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg);
-bool dim_has_unknown(
-    const Dim *d); /* true if d mentions a forgotten variable */
+/* true if d mentions a forgotten variable */
+bool dim_has_unknown(const Dim *d);
 void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `unknown` of a meta */
 
 /* ---- evaluation and printing ---- */

@@ -58,8 +58,8 @@ typedef struct FourierMotzkin {
   int64_t **rows;
   uint64_t *hashes;
   int64_t *spare_row; /* a row under construction */
-  uint16_t
-      *hash_table; /* maps a hash of coefficients to 1 + index; 0 is empty */
+  /* maps a hash of coefficients to 1 + index; 0 is empty */
+  uint16_t *hash_table;
   Scratch *scratch;
 } FourierMotzkin;
 

@@ -17,8 +17,8 @@ enum {
   DIM_MAX_PRODUCTS = 1 << 16, /* term products in one multiplication */
   DIM_MAX_EXPONENT = 4096,
   DIM_MAX_LIMBS = 4096,
-  DIM_MAX_WEIGHT =
-      1 << 16, /* number of atoms and terms; bounds printing and postfix */
+  /* number of atoms and terms; bounds printing and postfix */
+  DIM_MAX_WEIGHT = 1 << 16,
   DIM_MAX_DEPTH = 500, /* nesting depth of atoms */
   DIM_MAX_RESOLVE_DEPTH =
       5000,          /* nesting depth through solved metas; bounds recursion */
@@ -127,8 +127,8 @@ struct DimAtomTable {
                    two */
   uint32_t len, cap, next_key;
   uint64_t epoch;
-  uint64_t
-      resolved_generation; /* counts how often solved metas were forgotten */
+  /* counts how often solved metas were forgotten */
+  uint64_t resolved_generation;
   Monomial *unit_monomial; /* the empty monomial */
   Dim *zero;
   Dim *cached_ints[272]; /* -16 to 255 */

@@ -508,8 +508,8 @@ static bool refute_without_products(Linearization *lin, uint32_t from) {
 
 bool linearization_refutes(Linearization *lin, Dim *d, bool eq,
                            bool at_least_one) {
-  char counts[offsetof(Linearization,
-                       columns)]; /* saved counts, restored afterwards */
+  /* saved counts, restored afterwards */
+  char counts[offsetof(Linearization, columns)];
   uint32_t budget = MAX_CASES_PER_QUERY;
   ScratchMark mark = scratch_mark(lin->scratch);
   memcpy(counts, lin, sizeof counts);

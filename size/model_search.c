@@ -174,8 +174,8 @@ static bool repair_value(LocalSearch *p, const PolyConstraint *condition,
     if (here < -MAX_ABS_VALUE || here > MAX_ABS_VALUE)
       return false;
     *to = need / slope;
-    if (*to * slope !=
-        need) /* round away from 0: sufficient for an inequality */
+    /* round away from 0: sufficient for an inequality */
+    if (*to * slope != need)
       *to += (need < 0) == (slope < 0) ? 1 : -1;
     *to += from;
     int64_t min = lower_bound(p, leaf);

@@ -14,8 +14,8 @@ enum {
   MAX_ELIMINATION_ROWS = 600, /* rows at any time during elimination */
   MAX_QUERY_EFFORT = 400000,  /* coefficients processed in one query and its
                                  nested queries; less than a millisecond */
-  FIRST_ROUND_EFFORT =
-      60000, /* effort before the second, longer model search */
+  /* effort before the second, longer model search */
+  FIRST_ROUND_EFFORT = 60000,
   MODEL_SEARCH_EFFORT = 2000,       /* terms evaluated in one model search */
   NESTED_MODEL_SEARCH_EFFORT = 500, /* the same, in a nested query */
   MAX_MODEL_SEARCH_EFFORT = 80000,
@@ -25,10 +25,10 @@ enum {
   MAX_DERIVED_PRODUCTS = 64,     /* products of an assumption and a monomial */
   MAX_RELEVANT_ASSUMPTIONS = 96, /* assumptions that one query considers */
   RELEVANCE_ROUNDS = 4, /* how many links of shared variables a query follows */
-  FAR_RELEVANCE_ROUNDS =
-      8, /* the same, when each assumption is queried only once */
-  MAX_DECLARATION_EFFORT =
-      100000000,            /* effort of all queries of a declaration */
+  /* the same, when each assumption is queried only once */
+  FAR_RELEVANCE_ROUNDS = 8,
+  /* effort of all queries of a declaration */
+  MAX_DECLARATION_EFFORT = 100000000,
   LOW_QUERY_EFFORT = 10000, /* effort of a query whose answer is optional */
   LOW_RELEVANCE_ROUNDS = 2,
   MAX_CASES_PER_QUERY = 24, /* cases of minima and maxima in one query */
@@ -124,10 +124,10 @@ typedef struct Definition { /* a variable that an equation defines */
 typedef struct Query {
   DimCtx *cx;
   Dim *goal;
-  PolyConstraint
-      *polys; /* related assumptions after substitution of definitions */
-  Definition
-      *defs; /* a definition may mention variables that are defined later */
+  /* related assumptions after substitution of definitions */
+  PolyConstraint *polys;
+  /* a definition may mention variables that are defined later */
+  Definition *defs;
   uint32_t poly_count, def_count;
   uint32_t substituted_weight; /* weight of terms created by substitution */
   bool contradiction;

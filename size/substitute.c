@@ -214,9 +214,8 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 typedef struct AtomVisit {
   uint64_t epoch;
   DimCtx *cx; /* for products of shapes; may be NULL */
-  bool (*stop)(
-      struct AtomVisit *,
-      Atom *); /* called at a variable or product; true ends the walk */
+  /* called at a variable or product; true ends the walk */
+  bool (*stop)(struct AtomVisit *, Atom *);
   bool follow_solutions; /* visit the solutions of metas */
   const DimVar *sought;
   void (*f)(void *, DimVar *);

@@ -10,9 +10,9 @@ enum { MAX_BRACE_DEPTH = 64, INDENT_COLUMNS = 2 };
 typedef struct Nesting {
   uint32_t depth;                   /* number of open braces */
   uint32_t parens[MAX_BRACE_DEPTH]; /* open parentheses in each of them */
-  uint32_t
-      unbraced_headers; /* preceding lines such as `if (x)` without a brace */
-  bool in_comment;      /* in a comment that began on an earlier line */
+  /* preceding lines such as `if (x)` without a brace */
+  uint32_t unbraced_headers;
+  bool in_comment; /* in a comment that began on an earlier line */
 } Nesting;
 
 static void nesting_update(Nesting *n, const char *line, size_t len) {

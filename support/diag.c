@@ -154,8 +154,8 @@ enum {
   TAB_COLUMNS = 4,
   MAX_CODE_COLUMNS = 100, /* columns of code on a line without steps */
   MAX_CODE_COLUMNS_BESIDE_STEPS = 60, /* columns of code on a line with steps */
-  MIN_SHAPE_COLUMN =
-      29, /* minimum column of shapes, so that successive messages align */
+  /* minimum column of shapes, so that successive messages align */
+  MIN_SHAPE_COLUMN = 29,
   MIN_TEXT_COLUMN = 23, /* minimum column of texts, for the same reason */
   CONTEXT_COLUMNS = 12, /* columns shown before an underline far to the right */
 };
@@ -170,8 +170,7 @@ typedef enum TextStyle {
   STYLE_SHAPE
 } TextStyle;
 
-typedef struct SnippetRow { /* a source line, or another remark on the same line
-                             */
+typedef struct SnippetRow { /* a source line, or a further remark on it */
   const Source *source;
   uint32_t line;
   Span span;         /* span of the step or label, or none */
@@ -524,10 +523,8 @@ static void put_rows(Renderer *r) {
     const SnippetRow *row = &r->rows[i], *last = i ? row - 1 : NULL;
     if (last && last->source != row->source) {
       put_location(r, "├─", row->source, row->span.start);
-    } else if (last &&
-               row->line ==
-                   last->line +
-                       2) { /* a single line is as short as a gap mark */
+      /* a single line is as short as a gap mark */
+    } else if (last && row->line == last->line + 2) {
       put_code(r, &(SnippetRow){.source = row->source, .line = row->line - 1});
       buffer_putc(r->out, '\n');
     } else if (last && row->line > last->line + 1) {

@@ -2,9 +2,8 @@
    point: diag_json. */
 #include "support/support.h"
 
-enum {
-  JSON_SCHEMA_VERSION = 1
-}; /* version of the schema in doc/diagnostics.md */
+/* version of the schema in doc/diagnostics.md */
+enum { JSON_SCHEMA_VERSION = 1 };
 
 const char *severity_name(Severity severity) {
   return severity == SEV_ERROR     ? "error"

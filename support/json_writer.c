@@ -7,10 +7,8 @@ void json_quote_len(Buffer *out, const char *text, size_t len) {
   buffer_putc(out, '"');
   for (size_t i = 0, n; i < len; i += n) {
     unsigned char c = (unsigned char)text[i];
-    n = c < 0xc0   ? 1
-        : c < 0xe0 ? 2
-        : c < 0xf0 ? 3
-                   : 4; /* bytes of the character */
+    /* bytes of the character */
+    n = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
     bool valid = n <= len - i && utf8_valid_prefix(text + i, n) == n;
     if (c == '"' || c == '\\')
       buffer_printf(out, "\\%c", c);

@@ -73,8 +73,8 @@ void *mem_alloc(size_t size);     /* zeroed; raises FAIL_MEMORY */
 void *mem_try_alloc(size_t size); /* zeroed; NULL on failure */
 /* Aligned to `align`, not zeroed; NULL on failure. */
 void *mem_try_alloc_aligned(size_t align, size_t size);
-void *mem_realloc(void *old, size_t old_size,
-                  size_t size); /* raises FAIL_MEMORY */
+/* raises FAIL_MEMORY */
+void *mem_realloc(void *old, size_t old_size, size_t size);
 void mem_free(void *p);
 /* For tests: the n-th allocation from now on fails, or all from the n-th on; 0
    turns this off. mem_failure_injected: true if one has failed since. */
@@ -93,8 +93,8 @@ void arena_free(Arena *arena);
    than `max_retained_bytes`. */
 void arena_reset(Arena *arena, size_t max_retained_bytes);
 void *arena_alloc(Arena *arena, size_t size); /* zeroed, 16-byte aligned */
-char *arena_strndup(Arena *arena, const char *text,
-                    size_t len); /* NUL-terminated */
+/* NUL-terminated */
+char *arena_strndup(Arena *arena, const char *text, size_t len);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *arena, const char *format, va_list args);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
@@ -205,8 +205,8 @@ typedef struct Source {
   size_t len;
   uint32_t *line_starts; /* offsets of line starts */
   uint32_t line_count;
-  bool
-      is_library; /* part of the standard library: errors never point into it */
+  /* part of the standard library: errors never point into it */
+  bool is_library;
 } Source;
 
 typedef struct Sources {

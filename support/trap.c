@@ -16,8 +16,7 @@ void trap_end(Trap *trap) {
 
 void trap_raise(FailKind kind) {
   Trap *trap = innermost;
-  if (!trap) /* an internal error: every entry point of the library sets a trap
-              */
+  if (!trap) /* a bug: every entry point of the library sets a trap */
     __builtin_trap();
   innermost = trap->outer;
   trap->kind = kind;

@@ -704,8 +704,8 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   }
   case TX_HOLE:
     r = ty_meta(c);
-    if (t->span.end - t->span.start ==
-        1) /* otherwise a syntax error was reported */
+    /* otherwise a syntax error was reported */
+    if (t->span.end - t->span.start == 1)
       note_typed_hole(c, t->span, NULL, r);
     return r;
   }

@@ -17,8 +17,8 @@ typedef struct Application {
   const char *name;
   PrimId prim;
   Core *fn;
-  Type *fun_type,
-      *remaining_type; /* type of fn; type after the arguments so far */
+  /* type of fn; type after the arguments so far */
+  Type *fun_type, *remaining_type;
   Arg *args;
   uint32_t count;
   VEC(Core *) items; /* fn, then arguments in order */

@@ -363,8 +363,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     return false;
   if (diags->errors == errors)
     solve_residual(c);
-  if (diags->errors >
-      errors) { /* the equations are wrong, so ignore what they determined */
+  /* the equations are wrong, so ignore what they determined */
+  if (diags->errors > errors) {
     define_failed_dec(c, dec);
     c->assumptions = assumptions;
     pending_clear(c);

@@ -339,8 +339,8 @@ static void set_keys(ExhaustivenessCheck *m, const Column *column,
   bool is_float = kind == CP_NUM && column_is_float(column, entries, count);
   for (uint32_t i = 0; i < count; i++) {
     const CorePat *pat = entries[i].cell.pat;
-    if (constructor_family(pat->kind) !=
-        kind) /* an error was already reported */
+    /* an error was already reported */
+    if (constructor_family(pat->kind) != kind)
       m->gave_up = true;
     else if (kind == CP_NUM)
       number_key(m, &entries[i], is_float);

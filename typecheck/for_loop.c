@@ -85,8 +85,8 @@ typedef struct Indexing {
   Shape *result[2];
   bool rest; /* `...` was seen */
   uint32_t axes_taken;
-  uint32_t items,
-      axes_to_take; /* number of items, and of those that consume an axis */
+  /* number of items, and of those that consume an axis */
+  uint32_t items, axes_to_take;
 } Indexing;
 
 static void take_base_axis(Indexing *x, ShapeAxis it) {
@@ -138,8 +138,8 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
   if (!unranged(c, p).count)
     return false;
   bool guarded = c->index_condition_depth > 0;
-  uint32_t last =
-      x->axes_taken - 1; /* number of the axis, which is already consumed */
+  /* number of the axis, which is already consumed */
+  uint32_t last = x->axes_taken - 1;
   IndexAccess a = {.axis_size = size,
                    .index_expr = p,
                    .span = span,

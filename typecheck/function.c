@@ -16,8 +16,8 @@ typedef struct Function {
   Span span;
   FunParam *params;
   CoreRule *rules; /* one per clause */
-  CorePat *
-      *pats; /* parameters of each clause as a tuple; NULL after an error */
+  /* parameters of each clause as a tuple; NULL after an error */
+  CorePat **pats;
   Type *result;
   bool result_open;    /* only the bodies determine the result type */
   Type *joined_result; /* result type so far, or NULL */

@@ -101,8 +101,8 @@ static bool eliminate_linear(IndexBound *x, DimVar *v, Dim *slope, Dim *rest,
   Checker *c = x->c;
   Dim *one = dim_int(c->dims, 1);
   bool up = is_nonneg(c, slope);
-  if (!up && x->o &&
-      dim_as_var(slope)) { /* a dilation: required to be at least 1 */
+  /* a dilation: required to be at least 1 */
+  if (!up && x->o && dim_as_var(slope)) {
     add_size_le(c, one, slope, x->o);
     up = true;
   }
@@ -273,8 +273,8 @@ static Assumption *add_range_condition(IndexBound *x, DimVar *v, Dim *low,
     return outer;
   Dim *less = dim_neg(c->dims, dim_add(c->dims, more, dim_int(c->dims, 1)));
   assumptions_add_ge(c->solver, less);
-  bool divides =
-      false; /* divides by a size that is then at least 1, so never by 0 */
+  /* divides by a size that is then at least 1, so never by 0 */
+  bool divides = false;
   dim_each_divisor(c->dims, d, false, note_divisor, &divides);
   if (!divides && dim_entailed(c->solver, d, false))
     return outer;

@@ -30,8 +30,8 @@ bool prim_is_map_like(PrimId id);
    needs. */
 void implicit_collect(Checker *c, Scheme *s, Core *body);
 void instances_finish(Checker *c); /* uses pass implicit arguments */
-void core_finish(Checker *c,
-                 Core *core); /* writes solved types into the core */
+/* writes solved types into the core */
+void core_finish(Checker *c, Core *core);
 
 /* ---- unpack_existential.c ---- */
 void dim_var_set_packed(DimVar *v);

@@ -94,8 +94,8 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
     Origin *o = origin_of_given(copy, at, s->given[i]->origin, substitution);
     *substitution = copy->map;
     k->origin = o;
-    if (bounds_packed_size(
-            k)) { /* such as filter's ?m <= n: assumed, not required */
+    /* such as filter's ?m <= n: assumed, not required */
+    if (bounds_packed_size(k)) {
       assumption_add_unconditional(c, dim_sub(c->dims, k->right, k->left),
                                    k->kind == CN_DIM_EQ);
       continue;

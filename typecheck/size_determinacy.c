@@ -87,8 +87,8 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
     return;
   KnownSizes f = {.c = c};
   map_init(&f.known, c->arena);
-  for (const Scope *s = until; s;
-       s = s->outer) { /* names of surrounding functions */
+  /* names of surrounding functions */
+  for (const Scope *s = until; s; s = s->outer) {
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (v)
       map_put(&f.known, v, v);

@@ -275,8 +275,8 @@ Verdict solve_shape_eq(Checker *c, Constraint *k) {
     report_shapes(c, k->a, k->b, k->origin);
     return ENTAILED;
   }
-  if (c->pending.len >
-      before) { /* it created an equal constraint: keep this one */
+  /* it created an equal constraint: keep this one */
+  if (c->pending.len > before) {
     Constraint *again = c->pending.at[c->pending.len - 1];
     if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
       k->a = again->a, k->b = again->b;

@@ -7,8 +7,8 @@
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);
-void add_constraint(Checker *c,
-                    Constraint k); /* adds, and tries to solve immediately */
+/* adds, and tries to solve immediately */
+void add_constraint(Checker *c, Constraint k);
 void add_size_eq(Checker *c, Dim *a, Dim *b, Origin *o);
 void add_size_le(Checker *c, Dim *a, Dim *b, Origin *o);
 void add_broadcast(Checker *c, Shape *result, uint32_t n, Shape **args,

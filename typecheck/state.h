@@ -18,8 +18,8 @@ enum { LEVEL_GENERIC = 0x7fffffff };
 typedef struct Shape Shape;
 typedef struct Constraint Constraint;
 typedef struct Watcher Watcher; /* private to solver_wakeup.c */
-typedef struct DefiningConstraint
-    DefiningConstraint;           /* private to solver_wakeup.c */
+/* private to solver_wakeup.c */
+typedef struct DefiningConstraint DefiningConstraint;
 typedef struct VarNames VarNames; /* private to type_print.c */
 typedef struct Scheme Scheme;
 typedef struct ComparedSizes { /* the sides of a comparison of sizes */
@@ -200,8 +200,8 @@ typedef struct Origin { /* source of a constraint, for messages */
   Type *fun_type; /* type of the callee */
   Arg *args;      /* all arguments of the call */
   uint32_t arg_count;
-  Dim *from, *to,
-      *axis; /* ORIGIN_INDEX: position or range, and size of the axis */
+  /* ORIGIN_INDEX: position or range, and size of the axis */
+  Dim *from, *to, *axis;
   struct Origin *body_origin; /* given constraint: its origin in the body */
   Map *substitution; /* given constraint: what its variables are at this call */
   struct CallSubstitution *call_substitution; /* for messages about a body:
@@ -257,8 +257,8 @@ struct Constraint {
   bool check_inserted;     /* the check was inserted */
   bool is_implication; /* constraint of a call that holds under conditions that
                           may be false */
-  Assumption
-      *site_assumptions; /* those of the assumptions that hold at the site */
+  /* those of the assumptions that hold at the site */
+  Assumption *site_assumptions;
 };
 
 static inline bool constraint_is_size(const Constraint *k) {
@@ -309,8 +309,8 @@ struct Binding {
   DimVar *size_var;      /* size variable for an integer without a known term */
   bool used_recursively; /* used inside its own definition */
   bool recursive;        /* inside its own definition: monomorphic, unless */
-  Scheme
-      *annotation_scheme; /* its annotation gives the complete type; or NULL */
+  /* its annotation gives the complete type; or NULL */
+  Scheme *annotation_scheme;
   struct BindingGroup *group;
   bool has_error; /* its definition had an error: suppress further errors */
   const char *type_text; /* cached text of the type */
@@ -493,8 +493,8 @@ struct Checker {
   VEC(Binding *) size_bindings; /* global integers that are used as sizes */
   VEC(DimVar *)
   discovered_sizes; /* sizes that this declaration reads off a value */
-  Bindings
-      *pattern_bindings;    /* variables bound by the global pattern, or NULL */
+  /* variables bound by the global pattern, or NULL */
+  Bindings *pattern_bindings;
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
   bool needs_recheck;       /* retracted_singletons grew: check once more */
@@ -504,9 +504,9 @@ struct Checker {
   Span dec_span;   /* span of this declaration */
   Sym *val_name;   /* val whose value is being inferred, or NULL */
   Sym *alias_name; /* alias being read, or NULL */
-  VEC(Constraint *)
-  residual;        /* constraints undecided at the end of a declaration */
-  uint32_t serial; /* serial of the newest constraint */
+  /* constraints undecided at the end of a declaration */
+  VEC(Constraint *) residual;
+  uint32_t serial;        /* serial of the newest constraint */
   uint32_t max_unclaimed; /* upper bound of the number of constraints without a
                              site */
   Constraint *current_constraint; /* derived constraints get the same site as
@@ -519,8 +519,8 @@ struct Checker {
       *collected_givens; /* given constraints of the scheme being read */
 
   SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
-  SymbolRefs
-      *active_refs; /* the same while recording is enabled, otherwise NULL */
+  /* the same while recording is enabled, otherwise NULL */
+  SymbolRefs *active_refs;
 
   CheckStats stats;
   VEC(UnprovedConstraint) unproved;

@@ -192,8 +192,8 @@ typedef enum BindingSymbolKind {
   SYMBOL_KIND_MODULE,
 } BindingSymbolKind;
 BindingSymbolKind binding_symbol_kind(Checker *checker, Binding *b);
-Module *
-binding_module(const Binding *b);      /* if it is a module; otherwise NULL */
+/* if it is a module; otherwise NULL */
+Module *binding_module(const Binding *b);
 Sym *module_sym(const Module *module); /* NULL for a program */
 bool module_is_library(const Module *module);
 /* Calls f for the modules that `open` has opened in it. */

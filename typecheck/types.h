@@ -54,8 +54,8 @@ Dim *ty_singleton(
     Checker *c,
     Type *t); /* resolved; NULL if there is none or t is not an int */
 bool ty_is_unit(Type *t);
-bool ty_is_ground(Checker *c,
-                  Type *t); /* true if no variable in it can still change */
+/* true if no variable in it can still change */
+bool ty_is_ground(Checker *c, Type *t);
 /* A walk over a type pays for each step.  Shared parts are walked repeatedly,
    so the work can be exponential in the size of the text.  Beyond a limit, the
    declaration is in error and FAIL_LIMIT is raised. */

@@ -397,8 +397,8 @@ void retract_singleton(Checker *c, DimVar *v) {
     wakeup_all(c);
   else
     wakeup_dim_solved(c, v);
-  if (v->solution &&
-      v->user_data) { /* retractable: proofs that used it are void */
+  /* retractable: proofs that used it are void */
+  if (v->solution && v->user_data) {
     if (!map_get(&c->retracted_singletons, v->user_data)) {
       map_put(&c->retracted_singletons, v->user_data, v);
       c->needs_recheck = true;

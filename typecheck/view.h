@@ -20,8 +20,8 @@ Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
 Type *ty_root(Type *t);                     /* follows links only */
-Type *ty_norm(Checker *c,
-              Type *t); /* resolves the root, and pushes lifts inwards */
+/* resolves the root, and pushes lifts inwards */
+Type *ty_norm(Checker *c, Type *t);
 /* A field of a record, or NULL; the record with its row resolved. */
 Type *row_field(Type *t, Sym *label);
 Type *row_flat(Checker *c, Type *t);
@@ -49,8 +49,8 @@ typedef struct TypeMapper {
   Dim *(*size)(struct TypeMapper *, Dim *); /* for whole sizes, called last */
   void *arg;
   bool drop_singletons;
-  bool
-      share_aliases; /* copies each named type once and shares it through map */
+  /* copies each named type once and shares it through map */
+  bool share_aliases;
   Map map;
 } TypeMapper;
 Type *ty_copy(TypeMapper *copy, Type *t);

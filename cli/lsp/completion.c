@@ -1,4 +1,5 @@
-/* While one writes: what a name could become, and which argument is next. */
+/* Completion and signature help of the language server.  Main entry points:
+   lsp_completion and lsp_signature_help. */
 #include "cli/lsp/lsp.h"
 
 #include <string.h>
@@ -10,7 +11,8 @@ enum { MAX_COMPLETIONS = 2000 };
 typedef struct CompletionList {
   LspRequest *ask;
   uint32_t count;
-  const char *names[MAX_COMPLETIONS]; /* what is nearer was offered first */
+  /* names offered so far, nearer scopes first */
+  const char *names[MAX_COMPLETIONS];
 } CompletionList;
 
 static bool is_duplicate(const CompletionList *o, const char *name) {
@@ -66,8 +68,8 @@ void lsp_completion(LspRequest *request) {
 
 /* ---- signature ---- */
 
-/* The next parameter of a type as printed, and what is behind it: arrows in
- * brackets belong to parameters. */
+/* The next parameter of a printed type, and what follows it.  Arrows in
+   brackets belong to parameters. */
 static size_t next_parameter(const char *type, size_t *after) {
   int depth = 0;
   for (size_t i = 0; type[i]; i++) {
@@ -133,6 +135,6 @@ void lsp_signature_help(LspRequest *request) {
   buffer_printf(out, "]}],\"activeSignature\":0,\"activeParameter\":%u}",
                 found ? active : count);
   buffer_free(&label);
-  if (!count) /* it is not a function */
+  if (!count) /* not a function */
     out->len = (size_t)(strstr(out->text, "\"result\":") - out->text) + 9;
 }

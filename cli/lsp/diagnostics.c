@@ -1,4 +1,5 @@
-/* Diagnostics for an editor, and what it can do about them. */
+/* Diagnostics and code actions of the language server.  Main entry points:
+   worker_publish_diagnostics and lsp_code_action. */
 #include "cli/lsp/lsp.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static void add_line(Buffer *out, const char *before, const char *text) {
     buffer_printf(out, "\n%s%s", before, text);
 }
 
-/* A step of the chain, where the editor does not show related places. */
+/* Adds the provenance trace to the message, for editors without related
+   information. */
 static void add_steps(Buffer *out, const Diag *diag, const Sources *sources) {
   for (uint32_t i = 0; i < diag->step_count; i++) {
     const DiagStep *step = &diag->steps[i];
@@ -83,14 +85,15 @@ static void put_diag(LspRequest *request, const Diag *diag) {
   buffer_putc(out, '}');
 }
 
-/* A file may have been read twice: as the text, and by what it imports. */
+/* A file may have been read twice: as the text, and as an import. */
 static bool same_file(const LspRequest *request, uint32_t a, uint32_t b) {
   const Source *x = sources_get(session_sources(request->session), a);
   const Source *y = sources_get(session_sources(request->session), b);
   return x && y && strcmp(x->name, y->name) == 0;
 }
 
-/* Those of one file; without a place they are told in the text itself. */
+/* True for diagnostics of one file.  Those without a place are shown in the
+   text itself. */
 static bool belongs_to_file(const LspRequest *request, const Diag *diag,
                             uint32_t file) {
   const Source *source =
@@ -141,7 +144,7 @@ void worker_publish_diagnostics(WorkerState *worker) {
 
 /* ---- what can be done ---- */
 
-/* Edits of one file or several, as a WorkspaceEdit, in order of file. */
+/* Writes edits of one or more files as a WorkspaceEdit, in order of file. */
 static void put_workspace_edit(LspRequest *request, const DiagEdit *edits,
                                uint32_t count) {
   json_key(request->out, "edit");
@@ -214,7 +217,8 @@ static void put_type_action(void *arg, const InlayHint *hint) {
   buffer_putc(request->out, '}');
 }
 
-/* Whether actions of a kind are asked for: "refactor" asks for its parts. */
+/* True if actions of this kind are requested: "refactor" includes its
+   subkinds. */
 static bool is_requested_kind(const LspRequest *request, const char *kind) {
   const json_t *list = lsp_get(request->params, "context.only");
   if (!list || !json_is_array(list))

@@ -1,5 +1,5 @@
-/* The texts that are open, as the editor has them, and for each the process
- * that checks it. */
+/* The open documents as the editor has them, and for each a worker process that
+   checks it.  Main entry points: documents_check_dirty and document_request. */
 #define _GNU_SOURCE
 #include "cli/lsp/server.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- small things ---- */
 
-/* An error, by this method. */
+/* Shows an error by the given method. */
 static void message(Server *server, const char *method, const char *text) {
   Buffer out = {0};
   buffer_puts(&out, "{\"type\":1,\"message\":");
@@ -69,7 +69,7 @@ Document *document_find(Server *server, const char *uri) {
 
 /* ---- workers ---- */
 
-/* What it was asked and has not answered: that is told. */
+/* Answers the pending requests of a worker with an error. */
 static void fail_pending(Server *server, Worker *w, int code, const char *why) {
   while (w->pending) {
     PendingRequest *p = w->pending;
@@ -81,8 +81,9 @@ static void fail_pending(Server *server, Worker *w, int code, const char *why) {
   }
 }
 
-/* How it ended.  One that has closed its channel gets some time to do so
- * before it is killed, so that its own end is seen. */
+/* Waits for the end of a worker and returns its status.  A worker that closed
+   its channel gets some time before it is killed, so that its own status is
+   seen. */
 static int worker_reap(const Worker *w, bool closed) {
   enum { TRIES = 200, TRY_MS = 10 };
   int status = 0;
@@ -180,7 +181,7 @@ void worker_flush(Worker *w) {
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      return; /* later; an end is seen when it is read from */
+      return; /* try later; reading detects the end of the worker */
     memmove(w->out.text, w->out.text + n, w->out.len - (size_t)n);
     w->out.len -= (size_t)n;
   }
@@ -221,7 +222,7 @@ static void handle_published(Server *server, Document *document,
   const char *uri = body;
   size_t head = strlen(uri) + 1;
   if (strcmp(uri, document->uri) != 0) {
-    if (document_find(server, uri)) /* its own worker tells of it */
+    if (document_find(server, uri)) /* its own worker reports it */
       return;
     strings_add(&document->publishing_uris, uri);
   }
@@ -309,8 +310,9 @@ static void put_end(Buffer *out, int status) {
     buffer_printf(out, "exited with status %d", WEXITSTATUS(status));
 }
 
-/* It ended by itself: a fault of ours, or the text takes too long.  The log has
- * each time, and the user is shown the first one until a check succeeds. */
+/* Handles a worker that ended by itself: an internal error, or the text takes
+   too long.  Each case is logged.  The user sees the first one until a check
+   succeeds. */
 static void worker_failed(Server *server, Document *document) {
   int status = worker_reap(&document->worker, true);
   Buffer text = {0};
@@ -347,7 +349,7 @@ void worker_read(Server *server, Document *document) {
 
 /* ---- texts ---- */
 
-/* All that read this file are to be checked again. */
+/* Marks all documents that read this file to be checked again. */
 void documents_mark_dirty(Server *server, const char *path) {
   for (Document *document = server->documents; document;
        document = document->next)
@@ -386,8 +388,8 @@ void document_close(Server *server, const char *uri) {
     for (StringNode *w = document->published_uris; w; w = w->next)
       if (!document_find(server, w->text))
         publish_nothing(server, w->text);
-    documents_mark_dirty(server,
-                         document->path); /* what is on disk counts again */
+    /* the file on disk is current again */
+    documents_mark_dirty(server, document->path);
     document_free(server, document);
     return;
   }
@@ -437,7 +439,7 @@ void document_change(Server *server, const json_t *params) {
   document->version =
       lsp_int(params, "textDocument.version", document->version + 1);
   documents_mark_dirty(server, document->path);
-  if (!document->worker.has_published) /* what it would say is out of date */
+  if (!document->worker.has_published) /* its results would be out of date */
     worker_kill(server, &document->worker, CONTENT_MODIFIED,
                 "the text has changed");
 }

@@ -1,5 +1,5 @@
-/* What stands there, for the eye: types and docs, the outline, hints of types,
- * the layout. */
+/* Hover, document symbols, inlay hints and formatting of the language server.
+   Main entry point: lsp_hover. */
 #include "cli/lsp/lsp.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static void put_code(Buffer *out, bool markdown, const char *text) {
   buffer_printf(out, markdown ? "```axon\n%s\n```" : "%s", text);
 }
 
-/* A doc comment; its examples are code. */
+/* Writes a doc comment; its examples are formatted as code. */
 static void put_doc(Buffer *out, bool markdown, const char *doc) {
   bool code = false;
   buffer_puts(out, "\n\n");
@@ -55,7 +55,8 @@ static void put_label(LspRequest *request, const SymbolRef *p, Buffer *code) {
                 l.type ? l.type : "");
 }
 
-/* The general type of a name, and what it is here where that says more. */
+/* Writes the general type of a name, and its type at this use if that is more
+   specific. */
 static void put_value(LspRequest *request, const SymbolRef *p, Buffer *code) {
   const char *here = editor_ref_type(request->session, p), *type = here;
   const Var *var = p->binding ? binding_var(p->binding) : NULL;
@@ -146,7 +147,7 @@ enum { /* SymbolKind */
        SYMBOL_CLASS = 5,
        SYMBOL_FUNCTION = 12,
        SYMBOL_VARIABLE = 13,
-       SYMBOL_CONSTRUCTOR = 22, /* of an enumeration: EnumMember */
+       SYMBOL_CONSTRUCTOR = 22, /* constructors are shown as EnumMember */
 };
 
 static const SymbolRef *declared_at(LspRequest *request, Span name) {
@@ -239,12 +240,14 @@ void lsp_document_symbols(LspRequest *request) {
 
 /* ---- hints ---- */
 
-enum { MAX_HINT_COLUMNS = 60 }; /* a longer type would push the line away */
+enum {
+  MAX_HINT_COLUMNS = 60
+}; /* columns; longer types would move the line too far */
 
 typedef struct HintQuery {
   LspRequest *ask;
   uint32_t start, end;
-  bool resolve_one; /* the one at `start`, as it is wanted now with its edits */
+  bool resolve_one; /* only the hint at `start`, with its edits */
 } HintQuery;
 
 static void put_edit(LspRequest *request, uint32_t at, const char *text) {
@@ -299,7 +302,8 @@ static void put_inlay_hint(void *arg, const InlayHint *hint) {
   buffer_putc(request->out, '}');
 }
 
-/* What writes it takes some time to find out: it is asked for one alone. */
+/* Edits of a hint are expensive to compute, so the editor requests them for a
+   single hint. */
 void lsp_inlay_hint_resolve(LspRequest *request) {
   Position at;
   if (!lsp_get_position(lsp_get(request->params, "position"), &at))
@@ -327,7 +331,8 @@ void lsp_inlay_hints(LspRequest *request) {
 
 /* ---- layout ---- */
 
-/* The lines that change, as one edit: the cursor stays where it can. */
+/* Writes the changed lines as one edit, so that the cursor keeps its position
+   if possible. */
 static void put_changed_lines(LspRequest *request, const char *new,
                               size_t new_len) {
   const char *old = request->source->text;

@@ -1,4 +1,5 @@
-/* JSON of the editor protocol, read by jansson. */
+/* JSON of the language server protocol, parsed by jansson.  Main entry point:
+   lsp_parse_json. */
 #include "cli/lsp/lsp.h"
 
 #include <ctype.h>
@@ -14,8 +15,8 @@ bool lsp_load_json_library(void) {
   return false;
 }
 
-/* Whether a half of a pair is escaped at `at`: the first (\ud800 to \udbff), or
- * the second. */
+/* True if an escaped surrogate begins at `at`: the first of a pair (\ud800 to
+   \udbff), or the second. */
 static bool is_surrogate(const char *text, size_t len, size_t at, bool first) {
   return at + 6 <= len && strncmp(text + at, "\\u", 2) == 0 &&
          strchr("dD", text[at + 2]) &&
@@ -24,9 +25,9 @@ static bool is_surrogate(const char *text, size_t len, size_t at, bool first) {
          isxdigit((unsigned char)text[at + 5]);
 }
 
-/* An editor may send half of a character, which jansson refuses; were the
- * message lost, the text would be another one from then on.  U+FFFD takes as
- * many units. */
+/* Editors may send a lone surrogate, which jansson rejects.  If the message
+   were lost, the document would be wrong from then on.  So it is replaced by
+   U+FFFD, which has the same number of UTF-16 units. */
 static json_t *parse_lone_surrogates(const char *text, size_t len) {
   Buffer repaired = {0};
   buffer_add(&repaired, text, len);

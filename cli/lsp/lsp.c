@@ -1,5 +1,5 @@
-/* axon lsp: the server's one process that speaks with the editor.  JSON-RPC 2.0
- * with Content-Length headers on standard input and output. */
+/* axon lsp: the process that communicates with the editor by JSON-RPC 2.0 with
+   Content-Length headers on stdin and stdout.  Main entry point: verb_lsp. */
 #define _GNU_SOURCE
 #include "cli/lsp/server.h"
 
@@ -14,7 +14,8 @@
 
 enum {
   MAX_HEADER_BYTES = 8 * 1024,
-  DEBOUNCE_MS = 5, /* so long nothing comes before a changed text is checked */
+  /* milliseconds without input before a changed text is checked */
+  DEBOUNCE_MS = 5,
 };
 
 /* ---- to the editor ---- */
@@ -24,7 +25,7 @@ static void send_body(Server *server, const char *body, size_t len) {
   int n = snprintf(header, sizeof header, "Content-Length: %zu\r\n\r\n", len);
   if (!lsp_write_all(STDOUT_FILENO, header, (size_t)n) ||
       !lsp_write_all(STDOUT_FILENO, body, len)) {
-    server->should_exit = true; /* nobody listens any more */
+    server->should_exit = true; /* the editor does not read any more */
     server->status = EXIT_DIAGNOSTICS;
   }
 }
@@ -83,7 +84,7 @@ static const char capabilities[] =
     "\"refactor.rewrite\"]}},"
     "\"serverInfo\":{\"name\":\"axon\",\"version\":\"" AXON_VERSION "\"}}";
 
-/* All names of the library are checked once, before any text. */
+/* Checks all names of the library once, before any text. */
 static void check_library_name(void *arg, const char *name) {
   Session *session = arg;
   Binding *binding = session_find_binding(session, name);
@@ -106,7 +107,8 @@ static void initialize(Server *server, const char *id, const json_t *params) {
     root = lsp_string(lsp_array_item(folders, 0), "uri");
   if (root && strncmp(root, "file://", 7) == 0) {
     server->root = real_path(root);
-    if (chdir(server->root) != 0) { /* data files are seen from there */
+    /* relative paths of data files start there */
+    if (chdir(server->root) != 0) {
       mem_free(server->root);
       server->root = NULL;
     }
@@ -121,7 +123,7 @@ static void initialize(Server *server, const char *id, const json_t *params) {
   session_clear_diags(server->session);
 }
 
-/* An id as JSON; NULL: it is none. */
+/* An id as JSON; NULL if it is not a valid id. */
 static char *id_text(const json_t *id) {
   Buffer out = {0};
   if (id && json_is_integer(id))
@@ -177,7 +179,7 @@ static void handle_request(Server *server, const char *id, const char *method,
     server_error(server, id, METHOD_NOT_FOUND, "unknown method");
   } else {
     const char *uri = lsp_string(params, "textDocument.uri");
-    if (!uri) /* of what an earlier answer has brought */
+    if (!uri) /* a request about data of an earlier answer */
       uri = lsp_string(params, "data.uri");
     Document *document = uri ? document_find(server, uri) : NULL;
     if (document)
@@ -199,7 +201,7 @@ static void handle_message(Server *server, const char *body, size_t len) {
   if (!json_is_object(json))
     server_error(server, NULL, INVALID_REQUEST, "this is not a message");
   else if (!method && (lsp_get(json, "result") || lsp_get(json, "error")))
-    ; /* an answer: nothing was asked */
+    ; /* a response; no request to answer */
   else if (!method || (id && !id_json))
     server_error(server, id_json, INVALID_REQUEST, "this is not a message");
   else if (id)
@@ -218,7 +220,7 @@ static void fail_protocol(Server *server, const char *why) {
   server->status = EXIT_DIAGNOSTICS;
 }
 
-/* The length that a header gives: -1 none; -2 none that can be. */
+/* The length in a header; -1 if absent, -2 if invalid. */
 static int64_t content_length(const char *header, size_t len) {
   static const char name[] = "content-length:";
   int64_t found = -1;
@@ -240,7 +242,7 @@ static int64_t content_length(const char *header, size_t len) {
   return found;
 }
 
-/* The end of the header at the start of what came; 0: it is not all there. */
+/* The end of the header at the start of the input; 0 if it is incomplete. */
 static size_t header_end(const Buffer *in, size_t at) {
   for (size_t i = at; i < in->len; i++) {
     if (in->text[i] != '\n')
@@ -291,7 +293,7 @@ static void read_editor(Server *server) {
   ssize_t n = read(STDIN_FILENO, part, sizeof part);
   if (n < 0 && (errno == EINTR || errno == EAGAIN))
     return;
-  if (n <= 0) { /* it is gone without a word */
+  if (n <= 0) { /* the editor ended without notice */
     server->should_exit = true;
     server->status = server->shut_down ? EXIT_OK : EXIT_DIAGNOSTICS;
     return;

@@ -1,13 +1,13 @@
-/* What the files of `axon lsp` share: the editor server.
+/* Shared by the files of `axon lsp`, the language server.
  *
- * One process speaks with the editor (lsp.c).  It holds the texts as the
- * editor has them and a session in which the library was checked.  For each
- * text it forks another (worker.c), which checks it, tells what it finds,
- * and answers what is asked of that text until there is a newer one: then it
- * is simply ended.  So checking stops at once, leaves nothing behind, and no
- * text, however strange, can take the server down.
+ * One process communicates with the editor (lsp.c).  It holds the texts as the
+ * editor has them, and a session in which the library is checked.  For each
+ * text it forks a worker (worker.c), which checks the text, publishes
+ * diagnostics, and answers requests.  When the text changes, the worker is
+ * killed.  So checking stops immediately and leaves nothing behind, and no text
+ * can crash the server.
  *
- * Ownership: strings and buffers are freed by who made them. */
+ * Ownership: whoever creates strings and buffers frees them. */
 #ifndef AXON_LSP_H
 #define AXON_LSP_H
 
@@ -20,10 +20,11 @@
 /* ---- json.c: JSON, read by jansson ---- */
 
 bool lsp_load_json_library(
-    void); /* false, with a message: there is no jansson */
-json_t *lsp_parse_json(const char *text, size_t len); /* NULL: it is no JSON */
+    void); /* false, with a message, if jansson is missing */
+/* NULL if it is not valid JSON */
+json_t *lsp_parse_json(const char *text, size_t len);
 void lsp_json_free(json_t *json);
-/* What a path of keys leads to, "textDocument.uri"; NULL: there is no such. */
+/* The value at a path of keys, "textDocument.uri"; NULL if there is none. */
 const json_t *lsp_get(const json_t *json, const char *path);
 const char *lsp_string(const json_t *json, const char *path); /* or NULL */
 size_t lsp_string_len(const json_t *json, const char *path);
@@ -36,16 +37,17 @@ bool lsp_has_string(const json_t *array, const char *text);
 /* ---- positions.c: positions, paths ---- */
 
 typedef struct Position {
-  uint32_t line, character; /* from 0; of UTF-16, or of bytes: */
+  uint32_t line, character; /* from 0; lsp_uses_utf8 says the unit */
 } Position;
-extern bool lsp_uses_utf8; /* as agreed when the editor began */
+/* characters are bytes, not UTF-16 units; negotiated */
+extern bool lsp_uses_utf8;
 
 Position lsp_position_of(const char *text, size_t len, size_t offset);
 size_t lsp_offset_of(const char *text, size_t len, Position at);
 bool lsp_get_position(const json_t *json, Position *out);
 void lsp_put_range(Buffer *out, const char *text, size_t len, size_t start,
                    size_t end);
-/* Puts `with` in the place of a range of a text. */
+/* Replaces a range of a text. */
 void lsp_apply_edit(Buffer *text, Position start, Position end,
                     const char *replacement, size_t replacement_len);
 /* The path of a file: URI; a copy of any other URI. */
@@ -54,36 +56,36 @@ char *lsp_uri_of_path(const char *path);
 
 /* ---- worker.c: the process that checks a text ---- */
 
-typedef struct WorkerState { /* what it knows */
+typedef struct WorkerState { /* state of a worker */
   Session *session;
   const Options *options;
   const char *uri, *path;
   SourceInput text;
   int64_t version;
-  const char *root; /* folder of the workspace; or NULL */
+  const char *root; /* folder of the workspace, or NULL */
   const struct UnsavedText {
     const char *path;
     const Buffer *text;
-  } * unsaved_texts; /* texts that are open */
+  } * unsaved_texts; /* open texts */
   size_t unsaved_count;
-  bool markdown, related_information; /* what the editor can show */
+  bool markdown, related_information; /* capabilities of the editor */
   int channel;
 } WorkerState;
 
 typedef enum FrameKind {
   FRAME_NONE,
-  FRAME_REQUEST,  /* to it: a request */
-  FRAME_RESPONSE, /* from it: `"result": ...` or `"error": ...` */
+  FRAME_REQUEST,  /* to the worker: a request */
+  FRAME_RESPONSE, /* from the worker: `"result": ...` or `"error": ...` */
   FRAME_PUBLISH,  /* a URI, NUL, and the diagnostics of that text */
-  FRAME_FILE,     /* the path of a file that took part */
+  FRAME_FILE,     /* path of a file that the check has read */
   FRAME_DONE,     /* all diagnostics are published */
 } FrameKind;
 typedef struct Frame {
-  uint32_t kind, len;     /* of the body that follows */
-  int64_t request_number; /* of a request */
+  uint32_t kind, len;     /* kind and length of the body that follows */
+  int64_t request_number; /* number of the request */
 } Frame;
 
-/* Checks, publishes, answers until the channel is closed. */
+/* Checks, publishes, and answers requests until the channel is closed. */
 void worker_run(WorkerState *worker);
 bool worker_has_method(const char *method);
 void worker_send(WorkerState *worker, FrameKind kind, const Buffer *body);
@@ -94,19 +96,19 @@ bool lsp_write_all(int fd, const void *bytes, size_t len);
 typedef struct LspRequest {
   WorkerState *worker;
   Session *session;
-  uint32_t file; /* of the text */
+  uint32_t file; /* number of the text */
   const Source *source;
   const json_t *params;
-  uint32_t offset; /* of params.position */
+  uint32_t offset; /* offset of params.position */
   Buffer *out;
-  const char *error_message; /* why there is no result */
+  const char *error_message; /* reason of a failed request */
 } LspRequest;
 
 void lsp_put_location(LspRequest *request, Span span);
-void lsp_put_span(LspRequest *request,
-                  Span span); /* a range of the file it is in */
-const char *worker_uri_of_file(WorkerState *worker,
-                               uint32_t file); /* lives as the session */
+void lsp_put_span(LspRequest *request, Span span); /* a range in its file */
+const char *
+worker_uri_of_file(WorkerState *worker,
+                   uint32_t file); /* lives as long as the session */
 
 /* diagnostics.c */
 void worker_publish_diagnostics(WorkerState *worker);

@@ -1,4 +1,5 @@
-/* Names: where they are defined and used, and how they can be changed. */
+/* Definitions, references, highlights and renaming in the language server.
+   Main entry points: lsp_definition and lsp_references. */
 #define _GNU_SOURCE
 #include "cli/lsp/lsp.h"
 
@@ -47,12 +48,13 @@ static bool is_current(int folder, const char *name, const Source *source) {
   return same;
 }
 
-/* Nobody reads a part. */
+/* Writes atomically, so that no reader sees a part. */
 static bool write_file(int folder, const char *name, const Source *source) {
   return trust_replace(folder, name, 0444, source->text, source->len);
 }
 
-/* The library is part of the program: a copy that cannot be written to. */
+/* The library is embedded in the program, so the location is in a read-only
+   copy. */
 static void put_library_location(LspRequest *request, const Source *source,
                                  Span span) {
   Buffer path = {0};
@@ -119,7 +121,7 @@ void lsp_document_highlight(LspRequest *request) {
   buffer_putc(request->out, ']');
 }
 
-/* ---- other files, which may use what is defined here ---- */
+/* ---- other files, which may use names defined here ---- */
 
 enum { MAX_FILES = 2000, MAX_FOLDER_DEPTH = 12 };
 
@@ -133,7 +135,7 @@ static bool ends_in(const char *name, const char *end) {
   return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* Its places are kept along with those of this text. */
+/* Its references are recorded in addition to those of this text. */
 static void check_file(WorkspaceWalk *f, const char *path) {
   char real[PATH_MAX];
   if (f->count++ >= MAX_FILES || !realpath(path, real) ||
@@ -160,9 +162,9 @@ static void check_folder(WorkspaceWalk *f, const char *folder, int depth) {
     closedir(dir);
 }
 
-/* What other files can see: names of top level, and the labels of functions. */
+/* Only names visible to other files: global names, and labels of functions. */
 static void check_workspace(LspRequest *request, const SymbolRef *place) {
-  static bool done; /* in this process */
+  static bool done; /* in this worker */
   const Var *var = place->binding ? binding_var(place->binding) : NULL;
   bool top = place->kind == REF_LABEL || place->kind == REF_TYPE ||
              (place->binding && (!var || var->global));

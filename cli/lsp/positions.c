@@ -1,5 +1,6 @@
-/* Texts as an editor counts them: lines and UTF-16 units, or bytes where the
- * editor can; and paths as URIs.  Everywhere else offsets are of bytes. */
+/* Positions of the language server: lines and UTF-16 units, or bytes if the
+   editor supports that.  Also converts paths and URIs.  All other code uses
+   byte offsets. */
 #include "cli/lsp/lsp.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ bool lsp_uses_utf8;
 
 /* ---- positions ---- */
 
-/* Bytes of the line end at p: \n, \r\n or \r; else 0. */
+/* Bytes of the line break at p: \n, \r\n or \r; 0 if there is none. */
 static size_t line_break_bytes(const char *p, const char *end) {
   if (p < end && *p == '\n')
     return 1;
@@ -17,7 +18,7 @@ static size_t line_break_bytes(const char *p, const char *end) {
   return 0;
 }
 
-/* Bytes of the character at p, and the units that the editor counts for it. */
+/* Bytes of the character at p, and its units in the editor. */
 static size_t character_bytes(const char *p, const char *end, uint32_t *units) {
   unsigned char c = (unsigned char)*p;
   size_t n = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
@@ -27,7 +28,8 @@ static size_t character_bytes(const char *p, const char *end, uint32_t *units) {
   return n;
 }
 
-/* Where lines begin, of the text last asked about: it is asked about often. */
+/* Starts of the lines of the text used last.  A cache, since most calls use the
+   same text. */
 static struct LineIndex {
   const char *text;
   size_t len;
@@ -90,7 +92,7 @@ size_t lsp_offset_of(const char *text, size_t len, Position at) {
   while (at.character && p < end && !line_break_bytes(p, end)) {
     uint32_t units;
     n = character_bytes(p, end, &units);
-    if (units > at.character) /* within a character: before it */
+    if (units > at.character) /* inside of a character: take its start */
       break;
     at.character -= units;
     p += n;
@@ -156,7 +158,7 @@ char *lsp_path_of_uri(const char *uri) {
   if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
     return string_copy(uri, strlen(uri));
   const char *p = uri + sizeof scheme - 1;
-  if (*p != '/' && strchr(p, '/')) /* a host, as in file://localhost/... */
+  if (*p != '/' && strchr(p, '/')) /* a host name, as in file://localhost/... */
     p = strchr(p, '/');
   char *out = string_copy(p, strlen(p)), *to = out;
   for (; *p; p++)

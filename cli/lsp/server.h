@@ -1,4 +1,4 @@
-/* What the files of the server's own process share (lsp.c, documents.c). */
+/* Shared by the files of the server process (lsp.c, documents.c). */
 #ifndef AXON_CLI_LSP_SERVER_H
 #define AXON_CLI_LSP_SERVER_H
 
@@ -15,13 +15,13 @@ enum { /* error codes */
        CONTENT_MODIFIED = -32801,
 };
 
-typedef struct PendingRequest { /* a request that a worker is to answer */
+typedef struct PendingRequest { /* a request that a worker must answer */
   struct PendingRequest *next;
   int64_t number;
-  char *id; /* as JSON; NULL: it was cancelled, and answered */
+  char *id; /* as JSON; NULL if it was cancelled and answered */
 } PendingRequest;
 
-typedef struct StringNode { /* of a list of texts */
+typedef struct StringNode { /* element of a list of strings */
   struct StringNode *next;
   char *text;
 } StringNode;
@@ -29,10 +29,10 @@ typedef struct StringNode { /* of a list of texts */
 typedef struct Worker {
   pid_t pid;
   int channel;
-  Buffer in, out; /* what came and is no whole frame; what is still to go */
+  Buffer in, out; /* incomplete input; unsent output */
   PendingRequest *pending;
-  bool has_published; /* it has published all */
-  bool failed;        /* it ended by itself: not tried again with this text */
+  bool has_published; /* all diagnostics were published */
+  bool failed;        /* it ended by itself: do not retry with this text */
 } Worker;
 
 typedef struct Document {
@@ -40,22 +40,22 @@ typedef struct Document {
   char *uri, *path;
   Buffer text;
   int64_t version;
-  bool dirty;  /* newer than what its worker knows */
-  bool warned; /* the user was shown that a worker ended, and none has checked
-                  it since */
+  bool dirty;  /* newer than the text of its worker */
+  bool warned; /* the user was told that a worker ended, and no check has
+                  succeeded since */
   Worker worker;
   StringNode *published_uris,
-      *publishing_uris;   /* URIs of others that diagnostics were published for:
-                             by the worker before, and by this one */
-  StringNode *read_files; /* that took part */
+      *publishing_uris;   /* URIs of other files with published diagnostics: by
+                             the previous worker, and by this one */
+  StringNode *read_files; /* files that the check has read */
 } Document;
 
 typedef struct Server {
   const Options *options;
-  Session *session; /* knows the library, never a text */
+  Session *session; /* has checked the library only */
   Document *documents;
   Buffer in;
-  int64_t last_request_number; /* of the last request handed on */
+  int64_t last_request_number; /* number of the last forwarded request */
   bool initialized, shut_down, should_exit;
   int status;
   char *root;
@@ -71,21 +71,23 @@ void server_error(Server *server, const char *id, int code,
 void server_notify(Server *server, const char *method, const char *params,
                    size_t len);
 
-/* ---- documents.c: texts, and the processes that check them ---- */
+/* ---- documents.c: documents, and their workers ---- */
 
 Document *document_find(Server *server,
-                        const char *uri); /* NULL: it is not open */
+                        const char *uri); /* NULL if it is not open */
 void document_open(Server *server, const json_t *params);
 void document_change(Server *server, const json_t *params);
 void document_close(Server *server, const char *uri);
-/* All that read this file are to be checked again; NULL: all. */
+/* Marks all documents that read this file to be checked again.  NULL: all
+   documents. */
 void documents_mark_dirty(Server *server, const char *path);
 void documents_close(Server *server);
-/* Hands a request on to who knows the text. */
+/* Forwards a request to the worker of the document. */
 void document_request(Server *server, Document *document, const char *id,
                       const char *body, size_t len);
 void document_cancel(Server *server, const char *id);
-void documents_check_dirty(Server *server); /* those that changed are checked */
+/* starts a check of changed documents */
+void documents_check_dirty(Server *server);
 bool documents_any_dirty(const Server *server);
 void worker_read(Server *server, Document *document);
 void worker_flush(Worker *w);

@@ -1,4 +1,5 @@
-/* The process that checks one text and answers what is asked of it. */
+/* Worker process of the language server: checks one text and answers requests
+   about it.  Main entry point: worker_run. */
 #define _GNU_SOURCE
 #include "cli/lsp/lsp.h"
 
@@ -10,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_CPU_SECONDS = 60 }; /* of computing: nobody waits for more */
+enum { MAX_CPU_SECONDS = 60 }; /* CPU seconds; a longer check is aborted */
 
 bool lsp_write_all(int fd, const void *bytes, size_t len) {
   const char *p = bytes;
@@ -28,7 +29,7 @@ bool lsp_write_all(int fd, const void *bytes, size_t len) {
   return true;
 }
 
-/* Whoever asked is gone: so is the reason to go on. */
+/* Sends a frame.  If the server is gone, the worker exits. */
 static void send_frame(const WorkerState *worker, FrameKind kind,
                        int64_t number, const char *body, size_t len) {
   Frame frame = {kind, (uint32_t)len, number};
