@@ -713,7 +713,8 @@ static inline BoundedValue random_reshape(GraphGen *gen, BoundedValue v) {
                keep_or_null(node_reshape(&g, x, count, shape, 0, &fault)));
 }
 
-/* A slice of one axis. */
+/* A slice of one axis.  Both bounds are written, so that a * axis becomes a
+ * size. */
 static inline BoundedValue random_slice(GraphGen *gen, BoundedValue v) {
   uint32_t rank = v.node->rank, axis = choose(gen, 60), from = choose(gen, 4);
   uint32_t less = choose(gen, 3);
@@ -726,6 +727,7 @@ static inline BoundedValue random_slice(GraphGen *gen, BoundedValue v) {
   item->start = from < item->stop ? from : item->stop;
   item->stop =
       item->stop - less > item->start ? item->stop - less : item->start;
+  item->sized = true;
   return MOVED(gen, v, x,
                keep_or_null(node_subscript(&g, x, rank, items, &fault)));
 }

@@ -63,6 +63,7 @@ static void prepare(Graph *graph, uint32_t count,
   }
 }
 
+/* prepare is NULL, and nothing compiled, where AXON_TARGET is reference. */
 static Backend counting;
 
 /* Fails if the compiler rejected a kernel. */
@@ -145,6 +146,11 @@ static void end_graph(void) {
     index_var_release(vars[--var_count]);
 }
 
+/* What fails in a child ends it: cmocka would run the other tests there. */
+static void end_where_it_fails(void) {
+  setenv("CMOCKA_TEST_ABORT", "1", 1);
+}
+
 /* Runs graphs from .. to - 1 in a process of its own. */
 static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
   Report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
@@ -155,6 +161,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
   assert_true(child >= 0);
   if (child == 0) {
     report = r;
+    end_where_it_fails();
     setenv("AXON_THREADS", threads, 1);
     derived_cache_set_eager(*threads == '2'); /* which changes nothing */
     for (r->seed = from; r->seed < to; r->seed++)
@@ -275,7 +282,7 @@ static void test_random_kernels(void **state) {
     print_message("%d kernels, %d left to the reference backend\n",
                   (int)kernels, (int)left);
   assert_int_equal(wrong, 0);
-  assert_true(kernels > seed_count);
+  assert_true(kernels > seed_count || !counting.prepare);
   /* Rounding can make two constants equal. */
   assert_true(planned <= seed_count / 10);
 }
@@ -297,7 +304,7 @@ static void must_agree(Made *make, int64_t n) {
   }
   const Tensor *x = nodes[0]->data, *y = nodes[1]->data;
   must_have_compiled();
-  assert_true(r->kernels > 0 || x->count == 0);
+  assert_true(r->kernels > 0 || x->count == 0 || !counting.prepare);
   assert_true(r->left == 0);
   assert_int_equal(x->count, y->count);
   for (int64_t k = 0; k < x->count; k++)
@@ -611,6 +618,7 @@ static void make_sized(int64_t n) {
                                  where_across, sum_of_all, down_columns};
   pid_t child = fork();
   if (child == 0) {
+    end_where_it_fails();
     g.backend = &backend_cpu;
     for (uint32_t k = 0; k < ARRAY_LEN(makers); k++)
       must_force(makers[k](n));
@@ -727,6 +735,7 @@ int main(int argc, char **argv) {
   };
   parse_seeds(argc, argv, 60);
   counting = counting_backend();
-  counting.prepare = prepare;
+  if (counting.prepare)
+    counting.prepare = prepare;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
