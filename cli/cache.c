@@ -1,4 +1,5 @@
-/* axon cache: what is kept of compiled kernels. */
+/* axon cache: shows and clears the cache of compiled kernels.  Main entry
+   point: verb_cache. */
 #include "cli/cli.h"
 
 #include "runtime/artifact.h"
@@ -21,58 +22,58 @@ static void put_count(uint64_t n, const char *one, const char *more) {
   printf("%llu %s", (unsigned long long)n, n == 1 ? one : more);
 }
 
-static void put_entries(const ArtifactTotals *t) {
+static void put_entries(const ArtifactStats *t) {
   put_count(t->entries, "kernel", "kernels");
   printf(", ");
   put_bytes(t->bytes);
 }
 
-/* False, with the reason, where there is no folder to speak of. */
-static bool is_usable(const ArtifactTotals *t) {
+/* Returns false with a reason if there is no usable cache folder. */
+static bool cache_is_usable(const ArtifactStats *t) {
   if (t->path[0])
     puts(t->path);
-  if (t->unused[0])
-    printf("nothing is kept: %s\n", t->unused);
-  return !t->unused[0];
+  if (t->unusable_reason[0])
+    printf("the cache is disabled: %s\n", t->unusable_reason);
+  return !t->unusable_reason[0];
 }
 
 static int show(void) {
-  ArtifactTotals t;
-  artifact_totals(&t);
-  if (!is_usable(&t))
-    return host_flush(EXIT_OK);
+  ArtifactStats t;
+  artifact_stats(&t);
+  if (!cache_is_usable(&t))
+    return terminal_flush(EXIT_OK);
   put_entries(&t);
-  printf(" of at most ");
+  printf("; limit ");
   put_bytes(artifact_limit());
   putchar('\n');
-  put_count(t.found, "time", "times");
+  put_count(t.hits, "time", "times");
   printf(" found, ");
-  put_count(t.made, "time", "times");
+  put_count(t.misses, "time", "times");
   puts(" compiled");
-  return host_flush(EXIT_OK);
+  return terminal_flush(EXIT_OK);
 }
 
 static int verify(void) {
-  ArtifactTotals t;
+  ArtifactStats t;
   artifact_verify(&t);
-  if (!is_usable(&t))
-    return host_flush(EXIT_OK);
+  if (!cache_is_usable(&t))
+    return terminal_flush(EXIT_OK);
   put_entries(&t);
-  if (t.broken)
-    printf(": %u damaged, removed\n", t.broken);
+  if (t.corrupt)
+    printf(": %u damaged, removed\n", t.corrupt);
   else
-    puts(": all are whole");
-  return host_flush(t.broken ? EXIT_DIAGNOSTICS : EXIT_OK);
+    puts(": no damaged entries");
+  return terminal_flush(t.corrupt ? EXIT_DIAGNOSTICS : EXIT_OK);
 }
 
 static int clear(void) {
-  ArtifactTotals t;
+  ArtifactStats t;
   bool good = artifact_clear(&t);
-  if (!is_usable(&t))
-    return host_flush(EXIT_OK);
+  if (!cache_is_usable(&t))
+    return terminal_flush(EXIT_OK);
   put_entries(&t);
-  puts(good ? " removed" : ", of which some cannot be removed");
-  return host_flush(good ? EXIT_OK : EXIT_DIAGNOSTICS);
+  puts(good ? " removed" : ", some cannot be removed");
+  return terminal_flush(good ? EXIT_OK : EXIT_DIAGNOSTICS);
 }
 
 int verb_cache(int argc, char **argv) {
@@ -81,9 +82,10 @@ int verb_cache(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count > 1)
-    return usage_error("cache", "one word at most: verify or clear");
+    return usage_error("cache",
+                       "expected at most one argument: verify or clear");
   Fault fault = {0};
-  if (!artifact_check(&fault))
+  if (!artifact_check_env(&fault))
     return usage_error("cache", "%s: %s", fault.message, fault.help);
   if (!o.arg_count)
     return show();
@@ -91,5 +93,6 @@ int verb_cache(int argc, char **argv) {
     return verify();
   if (strcmp(o.args[0], "clear") == 0)
     return clear();
-  return usage_error("cache", "there is no `%s`: verify or clear", o.args[0]);
+  return usage_error("cache", "unknown argument `%s`; expected verify or clear",
+                     o.args[0]);
 }

@@ -1,53 +1,56 @@
-/* cli: the program `axon`, a user of session/.  One file a verb. */
+/* cli: the program `axon`, a user of session/. One file per verb. */
 #ifndef AXON_CLI_H
 #define AXON_CLI_H
 
 #include "session/session.h"
 
 enum { /* exit statuses */
-  EXIT_OK = 0,
-  EXIT_DIAGNOSTICS = 1,
-  EXIT_USAGE = 2,
-  EXIT_INTERNAL = 70,
-  EXIT_INTERRUPTED = 130,
+       EXIT_OK = 0,
+       EXIT_DIAGNOSTICS = 1,
+       EXIT_USAGE = 2,
+       EXIT_INTERNAL = 70,
+       EXIT_INTERRUPTED = 130,
 };
 
-enum { OWN_FAULT = 599 }; /* E0599: a fault of Axon itself */
+enum { INTERNAL_ERROR_CODE = 599 }; /* E0599: an internal error of Axon */
 
 /* ---- options.c ---- */
 
-enum { DEFINES_MOST = 64, EXPRS_MOST = 64, ENTRIES_MOST = 64 };
+enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64 };
 
 typedef struct Options {
   const char *verb;
-  bool quiet, check, stats, open, strict, plain, json, code, dry, stable;
-  const char *exprs[EXPRS_MOST];
+  bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
+      dry_run, stable;
+  const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
-  const char *stage; /* or NULL */
-  const char *why;   /* a name; or NULL */
-  const char *kernel; /* its number; or NULL */
-  const char *entries[ENTRIES_MOST]; /* functions, as --entry has them */
+  const char *stage;         /* or NULL */
+  const char *explain_name;  /* name given to --why, or NULL */
+  const char *kernel_number; /* number of the requested kernel, or NULL */
+  const char *entries[MAX_ENTRIES]; /* functions given to --entry */
   uint32_t entry_count;
-  const char *output; /* of build; or NULL */
-  const char *target; /* as it was given; or NULL */
-  const char *arch;   /* of plan: of `cuda:sm_90a`; or NULL */
-  const char *seconds; /* to time each for; or NULL */
+  const char *output; /* output file of build, or NULL */
+  const char *target; /* target as given, or NULL */
+  /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
+  const char *gpu_arch;
+  const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
     int64_t value;
-    bool met; /* it is the name of a size that data leaves open */
-  } defines[DEFINES_MOST];
+    bool matched; /* it names an existential size */
+  } defines[MAX_DEFINES];
   uint32_t define_count;
-  char **args; /* what is left: files and arguments of the program */
+  char **args; /* remaining arguments: files, and arguments of the program */
   int arg_count;
 } Options;
 
-/* Which options a verb takes, a letter each: e q D (also --define) c (--check)
- * s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w (--why)
- * E (--entry) j (--json) m (--seconds) t (--target) C (--code) k (--kernel)
- * y (--dry) b (--stable) O (--output, -o).  All take --color, --diagnostics and
- * --help.  With a + in front the first file ends them: what follows is for the
- * program.  Returns -1 to go on, else the status to exit with. */
+/* Parses the options of a verb.  `letters` lists them: e q D (also --define) c
+   (--check) s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w
+   (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
+   (--kernel) y (--dry) b (--stable) O (--output, -o).  All verbs take --color,
+   --diagnostics and --help.  With a + in front, the first file ends the
+   options; later arguments belong to the program.  Returns -1 to continue,
+   otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -55,68 +58,72 @@ int usage_error(const char *verb, const char *format, ...);
 
 /* ---- help.c ---- */
 
-void help_print(const char *verb); /* NULL: of all */
+void help_print(const char *verb); /* NULL: help of the program */
 bool help_has(const char *verb);
 
-/* ---- host.c: the terminal as a session sees it ---- */
+/* ---- terminal.c: the host of a session on a terminal ---- */
 
-void host_colour(const char *when); /* auto, always, never */
-bool host_colour_out(void);
-bool host_colour_err(void);
-int host_width(void);
-/* Prints a type after `used` columns: in colour, and in several lines where the
- * terminal is too narrow for it. */
-void host_put_type(const char *type, size_t used);
-/* Before anything is written to the terminal: a progress bar is removed. */
-void host_hide_bar(void);
-/* A host whose output goes to stdout; the program's arguments are borrowed. */
-SessionHost host_terminal(int arg_count, char **args);
-/* A session on the terminal: never NULL, says so and exits when it cannot, or
- * when a setting in the environment is none. */
-Session *host_open(const SessionHost *host);
-/* Ctrl-C stops what runs in this session; a second one ends the program unless
- * `always`. */
-void host_catch_interrupt(Session *session, bool always);
-/* Prints the diagnostics so far to stderr and forgets them. */
-void host_report(Session *session, bool errors_only);
-/* Exit status for a session's status, after its diagnostics were printed. */
-int host_finish(Session *session, SessionStatus status, bool quiet);
-void host_apply_defines(Session *session, const Options *options);
-/* Notes each -D whose name is a size of what was checked. */
-void host_note_defines(const Session *session, Options *options);
-/* False, with a message, for those that were never noted. */
-bool host_defines_met(const Options *options);
-/* Flushes stdout; a status other than 0 when that fails. */
-int host_flush(int status);
-/* All of a file.  False when it cannot be read, or is no text of
- * a program for its length: errno says which. */
-bool host_read(FILE *in, Buffer *text);
-/* The same of stdin.  False, with a message, when it cannot be read. */
-bool host_read_stdin(Buffer *text);
-/* The whole file at once: one that is there keeps its rights, and is as it was
- * where this fails (errno); a link stays a link. */
-bool host_write(const char *path, const Buffer *text);
-/* The same, of what another file holds, which stays. */
+void terminal_set_colour(const char *when); /* auto, always, never */
+bool terminal_colours_stdout(void);
+bool terminal_colours_stderr(void);
+int terminal_width(void);
+/* Prints a type after `used` columns: in colour, and on several lines if the
+   terminal is too narrow. */
+void terminal_put_type(const char *type, size_t used);
+/* Removes a progress bar.  Call before writing to the terminal. */
+void terminal_hide_progress(void);
+/* A host whose output goes to stdout.  Borrows the program's arguments. */
+SessionHost terminal_host(int arg_count, char **args);
+/* Opens a session on the terminal.  Never returns NULL: exits with a message if
+   that fails, or if an environment variable is invalid. */
+Session *terminal_open_session(const SessionHost *host);
+/* Ctrl-C interrupts this session.  A second one ends the program, unless
+   `never_exits`. */
+void terminal_catch_interrupt(Session *session, bool never_exits);
+/* Prints the diagnostics so far to stderr and clears them. */
+void terminal_report(Session *session, bool errors_only);
+/* Prints the diagnostics of a session.  Returns the exit status for its
+   status. */
+int terminal_finish(Session *session, SessionStatus status, bool quiet);
+void terminal_apply_defines(Session *session, const Options *options);
+/* Marks each -D whose name is an existential size of the checked text. */
+void terminal_match_defines(const Session *session, Options *options);
+/* Returns false, with a message, if some -D was never marked. */
+bool terminal_defines_matched(const Options *options);
+/* Flushes stdout.  Returns a nonzero status if that fails. */
+int terminal_flush(int status);
+/* Reads a complete file.  Returns false if it is unreadable or too long for a
+   program; errno says which. */
+bool read_program(FILE *in, Buffer *text);
+/* The same for stdin.  Returns false with a message. */
+bool read_program_stdin(Buffer *text);
+/* Writes a file atomically.  An existing file keeps its permissions, and is
+   unchanged after a failure (errno).  A link stays a link. */
+bool atomic_write(const char *path, const Buffer *text);
+/* The same with the contents of another file, which is kept. */
 bool host_move(const char *from, const char *path);
-/* The program of an argument, `-` being stdin, which `program` will hold. */
-bool host_text(const char *path, SessionText *text, Buffer *program);
+/* Reads the program named by an argument; `-` is stdin.  `program` stores its
+   text. */
+bool read_program_argument(const char *path, SourceInput *text,
+                           Buffer *program);
 
-/* ---- report.c: diagnostics as text, JSON lines or SARIF ---- */
+/* ---- diagnostic_output.c: diagnostics as text, JSON lines or SARIF ---- */
 
-bool report_as(const char *format); /* false: there is no such */
-/* To stdout: how the type of a name came about. */
-void report_why(Session *session, Binding *binding);
+/* returns false for an unknown format */
+bool report_set_format(const char *format);
+/* Prints the explanation of a type to stdout. */
+void report_type_provenance(Session *session, Binding *binding);
 void report_diag(Buffer *out, const Sources *sources, const Diag *diag);
-void report_end(void); /* what is to follow the last one */
+void report_flush(void); /* writes what must follow the last diagnostic */
 
 /* ---- explain.c: the pages about codes ---- */
 
-typedef struct Page {
+typedef struct ExplainPage {
   uint16_t code;
   Severity severity;
   const char *title, *text;
-} Page;
-const Page *explain_page(uint16_t code); /* or NULL */
+} ExplainPage;
+const ExplainPage *explain_page(uint16_t code); /* or NULL */
 
 /* ---- show.c, plot.c, paint.c ---- */
 

@@ -1,4 +1,6 @@
-/* axon dump: a program as a stage of the pipeline sees it. */
+/* axon dump: prints a program after a stage of the pipeline.  Main entry point:
+   verb_dump. */
+#include "aot/dump.h"
 #include "cli/cli.h"
 
 int verb_dump(int argc, char **argv) {
@@ -7,23 +9,23 @@ int verb_dump(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
-    return usage_error("dump", "which file?");
-  DumpStage stage = o.stage ? dump_stage(o.stage) : DUMP_CORE;
+    return usage_error("dump", "no file given");
+  DumpStage stage = o.stage ? dump_stage_by_name(o.stage) : DUMP_CORE;
   if (stage == DUMP_NONE)
-    return usage_error("dump", "--stage is tree, core or graph, not `%s`",
-                       o.stage);
-  SessionHost host = host_terminal(0, NULL);
-  Session *session = host_open(&host);
-  host_apply_defines(session, &o);
-  SessionText text = {.own_module = stage != DUMP_GRAPH};
+    return usage_error(
+        "dump", "--stage must be tree, core or graph; found `%s`", o.stage);
+  SessionHost host = terminal_host(0, NULL);
+  Session *session = terminal_open_session(&host);
+  terminal_apply_defines(session, &o);
+  SourceInput text = {.is_separate_module = stage != DUMP_GRAPH};
   Buffer program = {0}, out = {0};
-  bool ok = host_text(o.args[0], &text, &program) &&
+  bool ok = read_program_argument(o.args[0], &text, &program) &&
             session_dump(session, &text, stage, o.entry_count, o.entries,
                          &out) == SESSION_OK;
   fwrite(out.text, 1, out.len, stdout);
-  host_report(session, false);
+  terminal_report(session, false);
   session_close(session);
   buffer_free(&program);
   buffer_free(&out);
-  return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
+  return terminal_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
 }

@@ -1,29 +1,29 @@
-/* axon explain: what a code of a diagnostic means, and how to mend its cause.
- * The pages are support/catalog.def. */
+/* axon explain: explains an error code, and how to fix its cause.  The pages
+   are in support/catalog.def.  Main entry point: verb_explain. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const Page pages[] = {
+static const ExplainPage pages[] = {
 #define E(code, severity, title, page) {code, severity, title, page},
 #include "support/catalog.def"
 #undef E
 };
 
-static char letter(const Page *page) {
+static char severity_letter(const ExplainPage *page) {
   return page->severity == SEV_WARNING ? 'W' : 'E';
 }
 
-const Page *explain_page(uint16_t code) {
+const ExplainPage *explain_page(uint16_t code) {
   for (size_t i = 0; i < ARRAY_LEN(pages); i++)
     if (pages[i].code == code)
       return &pages[i];
   return NULL;
 }
 
-/* E0301, W0401, and as people type them: e301, 301.  The number is enough. */
-static const Page *find(const char *word) {
+/* Accepts E0301, W0401, e301 and 301.  The number is sufficient. */
+static const ExplainPage *find_page(const char *word) {
   size_t skip = word[0] && strchr("EeWw", word[0]) ? 1 : 0;
   size_t digits = strspn(word + skip, "0123456789");
   if (!digits || digits > 6 || word[skip + digits])
@@ -32,13 +32,13 @@ static const Page *find(const char *word) {
   return code <= UINT16_MAX ? explain_page((uint16_t)code) : NULL;
 }
 
-static void print_title(const Page *page) {
-  bool colour = host_colour_out();
-  printf("%s%c%04u: %s%s\n", colour ? "\033[1m" : "", letter(page), page->code,
-         page->title, colour ? "\033[0m" : "");
+static void print_title(const ExplainPage *page) {
+  bool colour = terminal_colours_stdout();
+  printf("%s%c%04u: %s%s\n", colour ? "\033[1m" : "", severity_letter(page),
+         page->code, page->title, colour ? "\033[0m" : "");
 }
 
-static void print_page(const Page *page) {
+static void print_page(const ExplainPage *page) {
   print_title(page);
   printf("\n%s", page->text);
 }
@@ -49,16 +49,16 @@ int verb_explain(int argc, char **argv) {
   if (status >= 0)
     return status;
   for (int i = 0; i < o.arg_count; i++)
-    if (!find(o.args[i]))
+    if (!find_page(o.args[i]))
       return usage_error("explain",
-                         "there is no code `%s`; `axon explain` lists them",
+                         "unknown code `%s`; `axon explain` lists all codes",
                          o.args[i]);
   for (int i = 0; i < o.arg_count; i++) {
     if (i)
       putchar('\n');
-    print_page(find(o.args[i]));
+    print_page(find_page(o.args[i]));
   }
   for (size_t i = 0; !o.arg_count && i < ARRAY_LEN(pages); i++)
     print_title(&pages[i]);
-  return host_flush(EXIT_OK);
+  return terminal_flush(EXIT_OK);
 }

@@ -1,4 +1,4 @@
-/* axon fmt: one way to lay a program out. */
+/* axon fmt: formats programs.  Main entry point: verb_fmt. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 
@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool fault(const char *path) {
+static bool write_failed(const char *path) {
   fprintf(stderr, "axon fmt: cannot write %s: %s\n", path, strerror(errno));
   return false;
 }
 
 static bool read_file(const char *path, Buffer *text) {
   FILE *in = fopen(path, "rb");
-  bool ok = in && host_read(in, text);
+  bool ok = in && read_program(in, text);
   if (!ok)
     fprintf(stderr, "axon fmt: cannot read %s: %s\n", path, strerror(errno));
   if (in)
@@ -23,20 +23,20 @@ static bool read_file(const char *path, Buffer *text) {
   return ok;
 }
 
-static bool same(const Buffer *a, const Buffer *b) {
+static bool same_text(const Buffer *a, const Buffer *b) {
   return a->len == b->len && (!a->len || memcmp(a->text, b->text, a->len) == 0);
 }
 
-/* From stdin to stdout. */
+/* Formats stdin to stdout. */
 static bool format_stdin(const Options *o, Session *session) {
   Buffer text = {0}, out = {0};
-  bool ok = host_read_stdin(&text);
-  SessionText source = {.name = "stdin", .len = text.len};
+  bool ok = read_program_stdin(&text);
+  SourceInput source = {.name = "stdin", .len = text.len};
   source.text = text.text ? text.text : "";
   ok = ok && session_format(session, &source, &out);
-  host_report(session, true);
+  terminal_report(session, true);
   if (ok && o->check) {
-    ok = same(&text, &out);
+    ok = same_text(&text, &out);
     if (!ok)
       puts("stdin");
   } else if (ok)
@@ -50,16 +50,17 @@ static bool format_file(const Options *o, Session *session, const char *path) {
   Buffer text = {0}, out = {0};
   bool ok = read_file(path, &text);
   if (ok) {
-    SessionText source = {.name = path, .len = text.len};
+    SourceInput source = {.name = path, .len = text.len};
     source.text = text.text ? text.text : "";
     ok = session_format(session, &source, &out);
-    host_report(session, true);
+    terminal_report(session, true);
   }
-  if (ok && !same(&text, &out)) {
+  if (ok && !same_text(&text, &out)) {
     if (o->check) {
       printf("%s\n", path);
       ok = false;
-    } else if ((ok = host_write(path, &out) || fault(path)) && !o->quiet)
+    } else if ((ok = atomic_write(path, &out) || write_failed(path)) &&
+               !o->quiet)
       printf("formatted %s\n", path);
   }
   buffer_free(&text);
@@ -73,13 +74,13 @@ int verb_fmt(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("fmt", "which files?  (- is the standard input)");
-  SessionHost host = host_terminal(0, NULL);
-  Session *session = host_open(&host);
+    return usage_error("fmt", "no file given (- is standard input)");
+  SessionHost host = terminal_host(0, NULL);
+  Session *session = terminal_open_session(&host);
   bool ok = true;
   for (int i = 0; i < o.arg_count; i++)
     ok &= strcmp(o.args[i], "-") == 0 ? format_stdin(&o, session)
                                       : format_file(&o, session, o.args[i]);
   session_close(session);
-  return host_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
+  return terminal_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
 }

@@ -1,7 +1,7 @@
-/* axon: finds the verb and hands over. */
+/* axon: finds the verb and calls it. */
 #include "cli/cli.h"
 
-#include "backend/cpu/compiler.h"
+#include "backend/cpu/jit.h"
 
 #ifdef __linux__
 #include <malloc.h>
@@ -22,12 +22,11 @@ typedef struct Verb {
 } Verb;
 
 static const Verb verbs[] = {
-    {"bench", verb_bench},   {"build", verb_build}, {"cache", verb_cache},
-    {"check", verb_check},
-    {"doctor", verb_doctor}, {"dump", verb_dump},   {"explain", verb_explain},
-    {"fmt", verb_fmt},       {"help", verb_help},   {"lsp", verb_lsp},
-    {"plan", verb_plan},     {"repl", verb_repl},   {"run", verb_run},
-    {"shapes", verb_shapes}, {"test", verb_test},
+    {"bench", verb_bench},     {"build", verb_build},   {"cache", verb_cache},
+    {"check", verb_check},     {"doctor", verb_doctor}, {"dump", verb_dump},
+    {"explain", verb_explain}, {"fmt", verb_fmt},       {"help", verb_help},
+    {"lsp", verb_lsp},         {"plan", verb_plan},     {"repl", verb_repl},
+    {"run", verb_run},         {"shapes", verb_shapes}, {"test", verb_test},
 };
 
 static int verb_help(int argc, char **argv) {
@@ -39,22 +38,22 @@ static int verb_help(int argc, char **argv) {
   if (verb && !help_has(verb))
     return usage_error("help", "there is no verb `%s`", verb);
   help_print(verb);
-  return host_flush(EXIT_OK);
+  return terminal_flush(EXIT_OK);
 }
 
-/* Levenshtein's distance, for short words. */
-static size_t distance(const char *a, const char *b) {
+/* Levenshtein distance of short words. */
+static size_t edit_distance(const char *a, const char *b) {
   size_t row[32], n = strlen(b);
   if (n >= ARRAY_LEN(row) || strlen(a) >= ARRAY_LEN(row))
     return SIZE_MAX;
   for (size_t j = 0; j <= n; j++)
     row[j] = j;
   for (size_t i = 1; a[i - 1]; i++) {
-    size_t corner = row[0];
+    size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= n; j++) {
-      size_t best = corner + (a[i - 1] != b[j - 1]);
-      corner = row[j];
+      size_t best = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
       if (row[j] + 1 < best)
         best = row[j] + 1;
       if (row[j - 1] + 1 < best)
@@ -69,7 +68,7 @@ static int unknown_verb(const char *name) {
   const char *nearest = NULL;
   size_t best = 3;
   for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-    size_t d = distance(name, verbs[i].name);
+    size_t d = edit_distance(name, verbs[i].name);
     if (d < best)
       best = d, nearest = verbs[i].name;
   }
@@ -79,28 +78,29 @@ static int unknown_verb(const char *name) {
   return usage_error(NULL, "there is no verb or file `%s`", name);
 }
 
-static bool names_a_file(const char *word) {
+static bool is_file_argument(const char *word) {
   size_t n = strlen(word);
   return (n > 4 && strcmp(word + n - 4, ".axn") == 0) ||
          access(word, F_OK) == 0 || strcmp(word, "-") == 0;
 }
 
-/* Without a verb: options, a file, a program on stdin, or the REPL. */
-static int no_verb(int argc, char **argv) {
+/* Handles a command line without a verb: options, a file, a program on stdin,
+   or the REPL. */
+static int run_without_verb(int argc, char **argv) {
   const char *first = argc > 1 ? argv[1] : NULL;
   if (!first)
     return isatty(STDIN_FILENO) ? verb_repl(argc, argv) : verb_eval(argc, argv);
   if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
     puts("axon " AXON_VERSION);
-    return host_flush(EXIT_OK);
+    return terminal_flush(EXIT_OK);
   }
   if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
     help_print(NULL);
-    return host_flush(EXIT_OK);
+    return terminal_flush(EXIT_OK);
   }
   if (first[0] == '-' && first[1])
     return verb_eval(argc, argv);
-  if (!names_a_file(first))
+  if (!is_file_argument(first))
     return unknown_verb(first);
   return verb_run(argc, argv);
 }
@@ -109,13 +109,13 @@ static int dispatch(int argc, char **argv) {
   for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
     if (strcmp(argv[1], verbs[i].name) == 0)
       return verbs[i].run(argc - 1, argv + 1);
-  return no_verb(argc, argv);
+  return run_without_verb(argc, argv);
 }
 
-/* All work is done in a thread with a stack of its own: how deep a program may
- * nest, and its types, must not depend on `ulimit -s`.  What is not touched of
- * it takes no memory. */
-enum { STACK = 512 * 1024 * 1024 };
+/* All work is done in a thread with a stack of fixed size, so that the nesting
+   depth of programs and types does not depend on `ulimit -s`.  Untouched parts
+   of it take no memory. */
+enum { STACK_BYTES = 512 * 1024 * 1024 };
 
 typedef struct Invocation {
   int argc;
@@ -139,39 +139,40 @@ static void *run_program(void *arg) {
   return NULL;
 }
 
-/* A stream that was closed must not become the next file to be opened; using
- * it stays an error. */
-static void hold_streams(void) {
+/* Opens closed standard streams, so that the next opened file does not get
+   their numbers.  Using them is still an error. */
+static void reserve_standard_streams(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0)
       open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 int main(int argc, char **argv) {
-  hold_streams();
+  reserve_standard_streams();
 #ifdef AXON_FAIL_ALLOC /* for tests/oom.sh */
   const char *after = getenv("AXON_FAIL_AFTER");
   const char *from = getenv("AXON_FAIL_FROM");
-  mem_fail_after(after ? strtoull(after, NULL, 10) : 0);
+  mem_inject_failure_at(after ? strtoull(after, NULL, 10) : 0);
   if (from)
-    mem_fail_from(strtoull(from, NULL, 10));
+    mem_inject_failures_from(strtoull(from, NULL, 10));
 #endif
   Invocation program = {.argc = argc, .argv = argv};
   pthread_attr_t attr;
   pthread_t thread;
 #ifdef M_ARENA_MAX
-  mallopt(M_ARENA_MAX, 1); /* one thread at a time allocates */
+  mallopt(M_ARENA_MAX, 1); /* only one thread at a time allocates */
 #endif
-  sigset_t all; /* signals are for the other thread: they interrupt its reads */
+  /* the other thread handles signals, which interrupt its reads */
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &program.signals);
   pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, STACK);
+  pthread_attr_setstacksize(&attr, STACK_BYTES);
   if (pthread_create(&thread, &attr, run_program, &program) == 0)
     pthread_join(thread, NULL);
   else /* the address space is limited */
     run_program(&program);
   if (program.status != EXIT_INTERRUPTED)
-    compilers_leave();
+    jit_detach();
   return program.status;
 }

@@ -1,4 +1,5 @@
-/* Options of all verbs: one table, of which a verb takes a part. */
+/* Command line options: one table for all verbs.  Main entry point:
+   options_parse. */
 #include "cli/cli.h"
 
 #include "backend/cuda/cuda.h"
@@ -9,17 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_COLOR = 256, LONG_CHECK, LONG_STATS, LONG_OPEN, LONG_STRICT,
-       LONG_PLAIN, LONG_DIAGNOSTICS, LONG_STAGE, LONG_WHY, LONG_JSON,
-       LONG_SECONDS, LONG_TARGET, LONG_ENTRY, LONG_CODE, LONG_KERNEL, LONG_DRY,
-       LONG_STABLE };
+enum {
+  LONG_COLOR = 256,
+  LONG_CHECK,
+  LONG_STATS,
+  LONG_OPEN,
+  LONG_STRICT,
+  LONG_PLAIN,
+  LONG_DIAGNOSTICS,
+  LONG_STAGE,
+  LONG_WHY,
+  LONG_JSON,
+  LONG_SECONDS,
+  LONG_TARGET,
+  LONG_ENTRY,
+  LONG_CODE,
+  LONG_KERNEL,
+  LONG_DRY,
+  LONG_STABLE
+};
 
-typedef struct OptionRow {
-  char letter; /* in the verb's string; 0: every verb takes it */
+typedef struct OptionSpec {
+  char verb_letter; /* letter in the verb's string; 0: every verb takes it */
   struct option option;
-} OptionRow;
+} OptionSpec;
 
-static const OptionRow rows[] = {
+static const OptionSpec option_specs[] = {
     {0, {"help", no_argument, NULL, 'h'}},
     {0, {"color", required_argument, NULL, LONG_COLOR}},
     {0, {"diagnostics", required_argument, NULL, LONG_DIAGNOSTICS}},
@@ -44,27 +60,28 @@ static const OptionRow rows[] = {
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
 };
 
-typedef struct Table {
+typedef struct GetoptTables {
   char shorts[32];
-  struct option longs[ARRAY_LEN(rows) + 1];
-} Table;
+  struct option longs[ARRAY_LEN(option_specs) + 1];
+} GetoptTables;
 
-/* '+': options end at the first file, so that its arguments are its own;
- * ':': errors are reported here. */
-static void build(Table *table, const char *letters, bool to_program) {
+/* '+': options end at the first file, whose arguments are its own.  ':': errors
+   are reported here. */
+static void build_tables(GetoptTables *table, const char *letters,
+                         bool stop_at_first_file) {
   size_t n = 0, s = 0;
-  if (to_program)
+  if (stop_at_first_file)
     table->shorts[s++] = '+';
   table->shorts[s++] = ':';
   table->shorts[s++] = 'h';
-  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-    const OptionRow *row = &rows[i];
-    if (row->letter && !strchr(letters, row->letter))
+  for (size_t i = 0; i < ARRAY_LEN(option_specs); i++) {
+    const OptionSpec *spec = &option_specs[i];
+    if (spec->verb_letter && !strchr(letters, spec->verb_letter))
       continue;
-    table->longs[n++] = row->option;
-    if (row->letter && row->option.val < LONG_COLOR) {
-      table->shorts[s++] = (char)row->option.val;
-      if (row->option.has_arg == required_argument)
+    table->longs[n++] = spec->option;
+    if (spec->verb_letter && spec->option.val < LONG_COLOR) {
+      table->shorts[s++] = (char)spec->option.val;
+      if (spec->option.has_arg == required_argument)
         table->shorts[s++] = ':';
     }
   }
@@ -90,14 +107,14 @@ static int add_define(Options *o, const char *text) {
   long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
   if (!equals || equals == text || !equals[1] || *end || errno || value < 0 ||
       (size_t)(equals - text) >= sizeof o->defines[0].name)
-    return usage_error(o->verb, "-D wants a size as in `-D n=64`, not `%s`",
+    return usage_error(o->verb, "-D needs a size such as `-D n=64`; found `%s`",
                        text);
-  if (o->define_count == DEFINES_MOST)
-    return usage_error(o->verb, "-D may be given %d times", DEFINES_MOST);
+  if (o->define_count == MAX_DEFINES)
+    return usage_error(o->verb, "at most %d -D options", MAX_DEFINES);
   for (uint32_t i = 0; i < o->define_count; i++)
     if (strlen(o->defines[i].name) == (size_t)(equals - text) &&
         memcmp(o->defines[i].name, text, (size_t)(equals - text)) == 0)
-      return usage_error(o->verb, "-D %s is given twice", o->defines[i].name);
+      return usage_error(o->verb, "duplicate -D %s", o->defines[i].name);
   struct Define *define = &o->defines[o->define_count++];
   memcpy(define->name, text, (size_t)(equals - text));
   define->value = value;
@@ -105,15 +122,15 @@ static int add_define(Options *o, const char *text) {
 }
 
 static int add_expr(Options *o, const char *text) {
-  if (o->expr_count == EXPRS_MOST)
-    return usage_error(o->verb, "-e may be given %d times", EXPRS_MOST);
+  if (o->expr_count == MAX_EXPRS)
+    return usage_error(o->verb, "at most %d -e options", MAX_EXPRS);
   o->exprs[o->expr_count++] = text;
   return -1;
 }
 
 static int add_entry(Options *o, const char *text) {
-  if (o->entry_count == ENTRIES_MOST)
-    return usage_error(o->verb, "--entry may be given %d times", ENTRIES_MOST);
+  if (o->entry_count == MAX_ENTRIES)
+    return usage_error(o->verb, "at most %d --entry options", MAX_ENTRIES);
   o->entries[o->entry_count++] = text;
   return -1;
 }
@@ -121,21 +138,21 @@ static int add_entry(Options *o, const char *text) {
 static int set_colour(const Options *o, const char *when) {
   if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 &&
       strcmp(when, "never") != 0)
-    return usage_error(o->verb, "--color is auto, always or never, not `%s`",
-                       when);
-  host_colour(when);
+    return usage_error(
+        o->verb, "--color must be auto, always or never; found `%s`", when);
+  terminal_set_colour(when);
   return -1;
 }
 
 static int set_format(const Options *o, const char *name) {
-  if (report_as(name))
+  if (report_set_format(name))
     return -1;
-  return usage_error(o->verb, "--diagnostics is text, json or sarif, not `%s`",
-                     name);
+  return usage_error(
+      o->verb, "--diagnostics must be text, json or sarif; found `%s`", name);
 }
 
-/* Sessions read it where they begin.  What is made for GPUs that are elsewhere
- * names their architecture. */
+/* Sets the environment variable that sessions read when they open.  A target
+   for a GPU of another machine includes the architecture. */
 static int set_target(Options *o, const char *name) {
   bool plans = o->verb && strcmp(o->verb, "plan") == 0;
   bool builds = o->verb && strcmp(o->verb, "build") == 0;
@@ -145,29 +162,34 @@ static int set_target(Options *o, const char *name) {
     return -1;
   if (strncmp(name, "cuda:", 5) == 0) {
     if (!plans && !builds)
-      return usage_error(o->verb, "a GPU is of the architecture that it is: "
-                         "`%s` is for `axon plan` and `axon build`", name);
-    if (builds) /* which reads it */
+      return usage_error(o->verb,
+                         "the GPU of this machine determines the architecture: "
+                         "`%s` is only for `axon plan` and `axon build`",
+                         name);
+    if (builds) /* only build reads it */
       return -1;
-    o->arch = cuda_arch_named(name + 5, &fault);
-    if (!o->arch)
+    o->gpu_arch = cuda_arch_named(name + 5, &fault);
+    if (!o->gpu_arch)
       return usage_error(o->verb, "%s: %s", fault.message, fault.help);
     return setenv("AXON_TARGET", "cuda", 1) == 0 ? -1 : EXIT_INTERNAL;
   }
-  if (target_named(name))
+  if (target_by_name(name))
     return setenv("AXON_TARGET", name, 1) == 0 ? -1 : EXIT_INTERNAL;
-  const char *near = plans ? cuda_arch_near(name) : NULL;
-  if (near)
-    return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`: a GPU "
-                       "of that kind is `cuda:%s`", name, near);
-  return usage_error(o->verb, "--target is " TARGET_NAMES ", not `%s`", name);
+  const char *nearest_arch = plans ? cuda_arch_of_number(name) : NULL;
+  if (nearest_arch)
+    return usage_error(o->verb,
+                       "--target must be " TARGET_NAMES
+                       "; found `%s`: for this architecture, write `cuda:%s`",
+                       name, nearest_arch);
+  return usage_error(o->verb, "--target must be " TARGET_NAMES "; found `%s`",
+                     name);
 }
 
-static int take(Options *o, int option) {
+static int apply_option(Options *o, int option) {
   switch (option) {
   case 'h':
     help_print(o->verb);
-    return host_flush(EXIT_OK);
+    return terminal_flush(EXIT_OK);
   case LONG_COLOR:
     return set_colour(o, optarg);
   case LONG_DIAGNOSTICS:
@@ -186,7 +208,7 @@ static int take(Options *o, int option) {
     o->stats = true;
     return -1;
   case LONG_OPEN:
-    o->open = true;
+    o->list_unproved = true;
     return -1;
   case LONG_STRICT:
     o->strict = true;
@@ -200,7 +222,7 @@ static int take(Options *o, int option) {
     o->output = optarg;
     return -1;
   case LONG_WHY:
-    o->why = optarg;
+    o->explain_name = optarg;
     return -1;
   case LONG_STAGE:
     o->stage = optarg;
@@ -209,19 +231,19 @@ static int take(Options *o, int option) {
     o->json = true;
     return -1;
   case LONG_CODE:
-    o->code = true;
+    o->show_code = true;
     return -1;
   case LONG_KERNEL:
-    o->kernel = optarg;
+    o->kernel_number = optarg;
     return -1;
   case LONG_DRY:
-    o->dry = true;
+    o->dry_run = true;
     return -1;
   case LONG_STABLE:
     o->stable = true;
     return -1;
   case LONG_SECONDS:
-    o->seconds = optarg;
+    o->min_seconds = optarg;
     return -1;
   case LONG_TARGET:
     return set_target(o, optarg);
@@ -229,10 +251,10 @@ static int take(Options *o, int option) {
   return EXIT_INTERNAL;
 }
 
-static int refuse(const Options *o, int option, char **argv) {
+static int reject_option(const Options *o, int option, char **argv) {
   const char *word = argv[optind - 1];
   if (option == ':')
-    return usage_error(o->verb, "`%s` wants a value", word);
+    return usage_error(o->verb, "`%s` needs a value", word);
   if (optopt && optopt < LONG_COLOR)
     return usage_error(o->verb, "there is no option `-%c`", optopt);
   if (optopt)
@@ -243,13 +265,13 @@ static int refuse(const Options *o, int option, char **argv) {
 int options_parse(Options *o, const char *verb, const char *letters, int argc,
                   char **argv) {
   *o = (Options){.verb = verb};
-  Table table = {0};
-  build(&table, letters, letters[0] == '+');
+  GetoptTables table = {0};
+  build_tables(&table, letters, letters[0] == '+');
   optind = 1;
   for (int option; (option = getopt_long(argc, argv, table.shorts, table.longs,
                                          NULL)) != -1;) {
-    int status = option == '?' || option == ':' ? refuse(o, option, argv)
-                                                : take(o, option);
+    int status = option == '?' || option == ':' ? reject_option(o, option, argv)
+                                                : apply_option(o, option);
     if (status >= 0)
       return status;
   }

@@ -1,116 +1,126 @@
-/* What the files behind `axon plan` share: what was told of each run of the
- * graph, kept until all is known. */
+/* Shared by the files of `axon plan`: records what is observed of each run of
+   the graph. */
 #ifndef AXON_CLI_PLAN_H
 #define AXON_CLI_PLAN_H
 
 #include "cli/cli.h"
 
-#include "tensor/cost.h"
-#include "tensor/watch.h"
+#include "kernel/roofline.h"
+#include "plan/backend.h"
+#include "plan/observer.h"
 
-typedef struct PlanPlace {
-  const char *text; /* the expression, cut where it is long; or NULL */
-  const char *file; /* or NULL: nowhere */
+typedef struct PlanLocation {
+  const char *text; /* the expression, truncated if long; or NULL */
+  const char *file; /* NULL if there is no place */
   uint32_t line;
-  const char *whole; /* the line */
-} PlanPlace;
+  const char *line_text; /* the source line */
+} PlanLocation;
 
 typedef struct PlanLoop {
-  PlanPlace place;
-  const char *inner;   /* extents beside the shared ones: "1024", or "" */
-  const char *reduced; /* those that are reduced, or "" */
-  const char *does;    /* "sum of exp, -" */
+  PlanLocation place;
+  const char *spatial_extents; /* extents of spatial axes that are not parallel
+                                  axes: "1024", or "" */
+  const char *reduction_extents; /* extents of reduction axes, or "" */
+  const char *operation;         /* "sum of exp, -" */
 } PlanLoop;
 
-typedef enum ValueFate {
-  VALUE_FUSED,  /* part of the expression that reads it */
-  VALUE_LOCAL,  /* in scratch memory, for the points at hand */
-  VALUE_MOVED,  /* another order of something, at no cost */
-  VALUE_STORED, /* in memory */
-} ValueFate;
+typedef enum ValueStorage {
+  VALUE_INLINED,      /* inlined into the expression that reads it */
+  VALUE_LOCAL,        /* in scratch memory, inside of the parallel loop */
+  VALUE_VIEW,         /* a view: no data movement */
+  VALUE_MATERIALIZED, /* materialized in memory */
+} ValueStorage;
 
 typedef struct PlanValue {
-  PlanPlace place;
-  ValueFate fate;
+  PlanLocation place;
+  ValueStorage storage;
   const char *type;
   double bytes;
-  const char *why; /* it is stored; or NULL */
+  const char *reason; /* why it is materialized, or NULL */
 } PlanValue;
 
-typedef struct PlanApart {
-  uint32_t from; /* number of a kernel, among those of the run */
-  const char *why;
-} PlanApart;
+typedef struct PlanFusionBlocker {
+  uint32_t kernel; /* number of the kernel in its run */
+  const char *reason;
+} PlanFusionBlocker;
 
 typedef struct PlanKernel {
-  PlanPlace place;
-  bool routine; /* it is no kernel, and compiled all the same */
-  const char *interpreted; /* why there is no kernel; NULL: there is one */
-  bool shared;             /* its memory is that of another value */
-  const char *outer;       /* extents of the points that are apart: "64 × 8" */
+  PlanLocation place;
+  bool is_library_op; /* compiled as a library operation, not as a kernel */
+  const char
+      *fallback_reason; /* why there is no kernel; NULL if there is one */
+  bool is_alias;        /* it shares the memory of another value */
+  const char *parallel_extents; /* extents of the parallel axes: "64 × 8" */
   VEC(PlanLoop) loops;
   VEC(PlanValue) values;
-  VEC(PlanApart) apart;
+  VEC(PlanFusionBlocker) fusion_blockers;
   Cost cost;
   Prediction predicted;
-  KernelAbout about;
-  bool again;         /* its code is that of an earlier kernel */
-  uint32_t tries;     /* of the first of equal runs: */
-  double best, spent; /* seconds of the best, of all of them */
-  double total;       /* of one try of each of the equal runs */
+  KernelInfo info;
+  bool reuses_code; /* same code as an earlier kernel */
+  uint32_t tries;   /* first of equal runs: number of tries */
+  /* seconds of the best try, and of all tries */
+  double best_seconds, spent_seconds;
+  double total_seconds; /* sum over equal runs of one try each, in seconds */
 } PlanKernel;
 
 typedef struct PlanRun {
   Arena *arena;
-  uint32_t count; /* equal runs */
-  bool extra;     /* the program did not need it */
-  double held, peak;
+  uint32_t count;         /* number of equal runs */
+  bool unused_by_program; /* the program did not need it */
+  double bytes_before, peak_bytes;
   VEC(PlanKernel) kernels;
-  const char *key; /* what makes runs equal */
+  const char *key; /* identifies equal runs */
 } PlanRun;
 
-/* One that listens; zeroed, then plan_listen. */
-typedef struct PlanLog {
-  PlanWatch watch;
+/* An observer that records.  Zero it, then call plan_recorder_init. */
+typedef struct PlanRecorder {
+  PlanObserver observer;
   const Sources *sources;
-  Arena *arena; /* of the list */
-  bool code;
-  bool extra; /* what is run now is not needed by the program */
+  Arena *arena; /* holds the recorded runs */
+  bool with_code;
+  bool unused_by_program; /* current runs are not needed by the program */
   VEC(PlanRun *) runs;
-  /* of the run that is under way */
+  /* The current run. */
   PlanRun *current;
-  Cluster *const *clusters;
-  bool fresh;     /* it is the first of equal ones */
-  uint32_t tried; /* 1 + the cluster that ran last */
-} PlanLog;
+  FusionGroup *const *clusters;
+  bool first_of_equals; /* first of equal runs */
+  /* 1 + index of the fusion group that ran last */
+  uint32_t last_cluster_plus_one;
+} PlanRecorder;
 
-/* ---- planlog.c ---- */
-void plan_listen(PlanLog *log, Session *session, bool code, bool dry);
-void plan_forget(PlanLog *log);
+/* ---- plan_recorder.c ---- */
+void plan_recorder_init(PlanRecorder *recorder, Session *session, bool code,
+                        bool dry);
+void plan_recorder_free(PlanRecorder *recorder);
 
-/* ---- plantext.c, planjson.c ---- */
+/* ---- plan_text.c, plan_json.c ---- */
 typedef struct PlanStyle {
   bool colour;
-  bool stable; /* nothing that differs from machine to machine */
-  bool code;
-  bool dry;
-  const char *arch; /* of a GPU that is not here; or NULL */
-  int64_t kernel; /* 0, or the only one that is wanted */
+  bool stable; /* omits everything that differs between machines */
+  bool with_code;
+  bool dry_run;
+  const char *arch; /* architecture of a GPU that is not available, or NULL */
+  int64_t only_kernel; /* the only kernel to show, or 0 */
 } PlanStyle;
 void plan_text_run(Buffer *out, const PlanRun *run, uint32_t number,
                    uint32_t first, const PlanStyle *style);
-void plan_text(Buffer *out, const PlanLog *log, const PlanStyle *style);
-void plan_json(Buffer *out, const PlanLog *log, const PlanStyle *style);
-const char *plan_bound(CostBound bound);
-/* Seconds, reference backend's among them, of compilers. */
+void plan_text(Buffer *out, const PlanRecorder *recorder,
+               const PlanStyle *style);
+void plan_json(Buffer *out, const PlanRecorder *recorder,
+               const PlanStyle *style);
+const char *plan_bound_name(RooflineBound bound);
+/* Total seconds: kernels, interpreter fallback (included in the former),
+   compilers. */
 typedef struct PlanTotals {
-  double kernels, interpreted, compiling, peak;
-  uint32_t runs, compiled, found;
+  double kernel_seconds, fallback_seconds, compile_seconds, peak_bytes;
+  uint32_t runs, compiled, cache_hits;
 } PlanTotals;
-PlanTotals plan_totals(const PlanLog *log);
+PlanTotals plan_totals(const PlanRecorder *recorder);
 
 /* ---- plan.c ---- */
-/* Prints what is computed while f is called: for the REPL. */
-void plan_while(Session *session, bool stable, void (*f)(void *), void *arg);
+/* Prints the plans of everything computed during f, for the REPL. */
+void plan_record_call(Session *session, bool stable, void (*f)(void *),
+                      void *arg);
 
 #endif

@@ -1,5 +1,6 @@
-/* Plots: axes that fit, ticks at round numbers, and drawing on a grid of dots,
- * which a terminal shows as braille characters, eight dots each. */
+/* Plots: fits the axes, chooses ticks at round numbers, and draws on a grid of
+   dots.  A terminal shows the grid as braille characters of eight dots each.
+   Main entry points: plot_fit and plot_draw. */
 #include "cli/show.h"
 
 #include <math.h>
@@ -8,14 +9,14 @@
 
 /* ---- axes ---- */
 
-static void widen(double *low, double *high, double v) {
+static void extend_range(double *low, double *high, double v) {
   if (isfinite(v)) {
     *low = fmin(*low, v);
     *high = fmax(*high, v);
   }
 }
 
-static void not_empty(double *low, double *high) {
+static void ensure_nonempty(double *low, double *high) {
   if (*low > *high)
     *low = 0, *high = 1;
   if (*low == *high) {
@@ -28,23 +29,24 @@ void plot_fit(Plot *p) {
   p->left = p->bottom = INFINITY;
   p->right = p->top = -INFINITY;
   for (uint32_t i = 0; i < p->count; i++) {
-    widen(&p->left, &p->right, p->x[i]);
-    widen(&p->bottom, &p->top, p->y[i]);
+    extend_range(&p->left, &p->right, p->x[i]);
+    extend_range(&p->bottom, &p->top, p->y[i]);
   }
   if (p->kind == PLOT_BAR) {
-    widen(&p->bottom, &p->top, 0);
+    extend_range(&p->bottom, &p->top, 0);
     p->left -= 0.5, p->right += 0.5;
   }
-  not_empty(&p->left, &p->right);
-  not_empty(&p->bottom, &p->top);
+  ensure_nonempty(&p->left, &p->right);
+  ensure_nonempty(&p->bottom, &p->top);
 }
 
-/* The least of 1, 2, 5 times a power of ten with at most so many steps. */
-static double round_step(double range, uint32_t most) {
-  double power = pow(10, floor(log10(range / most)));
+/* The smallest of 1, 2, 5 times a power of ten that gives at most `max`
+   steps. */
+static double round_step(double range, uint32_t max) {
+  double power = pow(10, floor(log10(range / max)));
   static const double factors[] = {1, 2, 5, 10, 20};
   for (size_t i = 0; i < ARRAY_LEN(factors); i++)
-    if (range / (factors[i] * power) <= most)
+    if (range / (factors[i] * power) <= max)
       return factors[i] * power;
   return 50 * power;
 }
@@ -55,7 +57,7 @@ static void ticks(double low, double high, double step, Ticks *out) {
   bool plain = digits <= 6 && largest < 1e7;
   out->count = 0;
   for (double k = ceil(low / step - 1e-9);
-       k * step <= high + 1e-9 * step && out->count < TICKS_MOST; k++) {
+       k * step <= high + 1e-9 * step && out->count < MAX_TICKS; k++) {
     double v = k == 0 ? 0 : k * step;
     char *text = out->text[out->count];
     if (plain)
@@ -66,13 +68,13 @@ static void ticks(double low, double high, double step, Ticks *out) {
   }
 }
 
-void plot_ticks_up(const Plot *p, uint32_t most, Ticks *out) {
-  ticks(p->bottom, p->top, round_step(p->top - p->bottom, most), out);
+void plot_y_ticks(const Plot *p, uint32_t max, Ticks *out) {
+  ticks(p->bottom, p->top, round_step(p->top - p->bottom, max), out);
 }
 
-/* Bars stand at whole numbers. */
-void plot_ticks_along(const Plot *p, uint32_t most, Ticks *out) {
-  double step = round_step(p->right - p->left, most ? most : 1);
+/* Ticks of bars are at integers. */
+void plot_x_ticks(const Plot *p, uint32_t max, Ticks *out) {
+  double step = round_step(p->right - p->left, max ? max : 1);
   ticks(p->left, p->right, p->kind == PLOT_BAR ? fmax(1, step) : step, out);
 }
 
@@ -85,8 +87,8 @@ typedef struct Grid {
   void *owner;
 } Grid;
 
-static int clamp_round(double v, int most) {
-  return v < -1 ? -1 : v > most + 1 ? most + 1 : (int)lround(v);
+static int clamp_round(double v, int max) {
+  return v < -1 ? -1 : v > max + 1 ? max + 1 : (int)lround(v);
 }
 
 static int grid_x(const Grid *g, double x) {
@@ -101,8 +103,8 @@ static int grid_y(const Grid *g, double y) {
                      g->height);
 }
 
-/* Bresenham's line. */
-static void segment(const Grid *g, int x0, int y0, int x1, int y1) {
+/* Bresenham's line algorithm. */
+static void draw_segment(const Grid *g, int x0, int y0, int x1, int y1) {
   int dx = abs(x1 - x0), dy = -abs(y1 - y0), error = dx + dy;
   int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1;
   for (;;) {
@@ -121,7 +123,7 @@ static bool finite_at(const Plot *p, uint32_t i) {
   return isfinite(p->x[i]) && isfinite(p->y[i]);
 }
 
-/* Points that are no numbers leave a gap. */
+/* NaN leaves a gap. */
 static void draw_line(const Grid *g) {
   const Plot *p = g->plot;
   for (uint32_t i = 0; i < p->count; i++) {
@@ -129,7 +131,7 @@ static void draw_line(const Grid *g) {
       continue;
     int x = grid_x(g, p->x[i]), y = grid_y(g, p->y[i]);
     if (i + 1 < p->count && finite_at(p, i + 1))
-      segment(g, x, y, grid_x(g, p->x[i + 1]), grid_y(g, p->y[i + 1]));
+      draw_segment(g, x, y, grid_x(g, p->x[i + 1]), grid_y(g, p->y[i + 1]));
     else
       g->dot(g->owner, x, y);
   }
@@ -144,7 +146,7 @@ static void draw_bars(const Grid *g) {
     int from = grid_x(g, p->x[i] - 0.4), to = grid_x(g, p->x[i] + 0.4);
     int y = grid_y(g, p->y[i]);
     for (int x = from; x <= (to > from ? to - 1 : to); x++)
-      segment(g, x, y, x, base);
+      draw_segment(g, x, y, x, base);
   }
 }
 
@@ -168,22 +170,22 @@ void plot_draw(const Plot *plot, int width, int height,
 
 /* ---- on a terminal ---- */
 
-enum { ROWS = 16, COLUMNS_MOST = 100 };
+enum { PLOT_ROWS = 16, MAX_COLUMNS = 100 };
 
-typedef struct Cells {
+typedef struct BrailleCells {
   int columns, rows;
-  uint8_t *at; /* the dots of a character, as Unicode numbers them */
-} Cells;
+  uint8_t *at; /* dots of each character, numbered as in Unicode */
+} BrailleCells;
 
 static void set_dot(void *owner, int x, int y) {
   static const uint8_t bits[4][2] = {
       {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-  Cells *c = owner;
+  BrailleCells *c = owner;
   if (x >= 0 && y >= 0 && x < 2 * c->columns && y < 4 * c->rows)
     c->at[(y / 4) * c->columns + x / 2] |= bits[y % 4][x % 2];
 }
 
-static void put_cells(const Cells *c, int row) {
+static void put_cells(const BrailleCells *c, int row) {
   int last = c->columns;
   while (last > 0 && !c->at[row * c->columns + last - 1])
     last--;
@@ -196,25 +198,25 @@ static void put_cells(const Cells *c, int row) {
   }
 }
 
-/* The tick that stands in a row of characters, or NULL. */
+/* The tick in a row of characters, or NULL. */
 static const char *tick_in_row(const Plot *p, const Ticks *ticks, int row) {
   for (uint32_t i = 0; i < ticks->count; i++) {
-    double part = (p->top - ticks->at[i]) / (p->top - p->bottom);
-    if ((int)lround(part * (4 * ROWS - 1)) / 4 == row)
+    double fraction = (p->top - ticks->at[i]) / (p->top - p->bottom);
+    if ((int)lround(fraction * (4 * PLOT_ROWS - 1)) / 4 == row)
       return ticks->text[i];
   }
   return NULL;
 }
 
 static int tick_column(const Plot *p, double at, int columns) {
-  double part = (at - p->left) / (p->right - p->left);
-  return (int)lround(part * (2 * columns - 1)) / 2;
+  double fraction = (at - p->left) / (p->right - p->left);
+  return (int)lround(fraction * (2 * columns - 1)) / 2;
 }
 
-/* The axis below, and its numbers where there is room for them. */
-static void put_below(const Plot *p, const Ticks *ticks, int margin,
-                      int columns) {
-  char line[COLUMNS_MOST + 32];
+/* Prints the x axis, and its numbers where there is space. */
+static void put_x_axis(const Plot *p, const Ticks *ticks, int margin,
+                       int columns) {
+  char line[MAX_COLUMNS + 32];
   memset(line, ' ', sizeof line);
   int used = -1, end = 0;
   printf("%*s └", margin, "");
@@ -241,29 +243,29 @@ static void put_below(const Plot *p, const Ticks *ticks, int margin,
 }
 
 void plot_print(const Plot *p, int64_t size) {
-  Ticks up, along;
-  plot_ticks_up(p, 6, &up);
-  int margin = 0, width = host_width();
-  for (uint32_t i = 0; i < up.count; i++)
-    if ((int)strlen(up.text[i]) > margin)
-      margin = (int)strlen(up.text[i]);
-  if (width > COLUMNS_MOST)
-    width = COLUMNS_MOST;
+  Ticks y_ticks, x_ticks;
+  plot_y_ticks(p, 6, &y_ticks);
+  int margin = 0, width = terminal_width();
+  for (uint32_t i = 0; i < y_ticks.count; i++)
+    if ((int)strlen(y_ticks.text[i]) > margin)
+      margin = (int)strlen(y_ticks.text[i]);
+  if (width > MAX_COLUMNS)
+    width = MAX_COLUMNS;
   if (size > 0 && size < width)
     width = (int)size;
-  Cells cells = {.rows = ROWS, .columns = width - margin - 2};
+  BrailleCells cells = {.rows = PLOT_ROWS, .columns = width - margin - 2};
   if (cells.columns < 8)
     cells.columns = 8;
-  uint32_t most = (uint32_t)cells.columns / 8;
-  plot_ticks_along(p, most < 8 ? most : 8, &along);
-  cells.at = mem_alloc((size_t)cells.columns * ROWS);
-  plot_draw(p, 2 * cells.columns, 4 * ROWS, set_dot, &cells);
-  for (int row = 0; row < ROWS; row++) {
-    const char *tick = tick_in_row(p, &up, row);
+  uint32_t max = (uint32_t)cells.columns / 8;
+  plot_x_ticks(p, max < 8 ? max : 8, &x_ticks);
+  cells.at = mem_alloc((size_t)cells.columns * PLOT_ROWS);
+  plot_draw(p, 2 * cells.columns, 4 * PLOT_ROWS, set_dot, &cells);
+  for (int row = 0; row < PLOT_ROWS; row++) {
+    const char *tick = tick_in_row(p, &y_ticks, row);
     printf("%*s %s", margin, tick ? tick : "", tick ? "┤" : "│");
     put_cells(&cells, row);
     putchar('\n');
   }
-  put_below(p, &along, margin, cells.columns);
+  put_x_axis(p, &x_ticks, margin, cells.columns);
   mem_free(cells.at);
 }

@@ -1,8 +1,9 @@
-/* axon repl: reads an input, says what it is, and loses nothing by an error. */
+/* axon repl: reads, checks and runs inputs; an error loses no definition.  Main
+   entry point: verb_repl. */
 #define _GNU_SOURCE
 #include "cli/repl.h"
 
-#include "cli/edit.h"
+#include "cli/line_editor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 /* ---- showing ---- */
 
-/* Is there an arrow outside all brackets, before any `given`? */
+/* True if there is an arrow outside of brackets and before any `given`. */
 static bool is_function(const char *type) {
   int depth = 0;
   for (const char *p = type; *p; p++) {
@@ -26,9 +27,10 @@ static bool is_function(const char *type) {
 }
 
 static void put_value(const char *text, size_t used) {
-  bool apart = strchr(text, '\n') ||
-               used + utf8_width(text, strlen(text)) > (size_t)host_width();
-  printf("%c%s\n", apart ? '\n' : ' ', text);
+  bool on_own_line =
+      strchr(text, '\n') ||
+      used + utf8_columns(text, strlen(text)) > (size_t)terminal_width();
+  printf("%c%s\n", on_own_line ? '\n' : ' ', text);
 }
 
 void repl_show(Session *session, Binding *binding, bool value) {
@@ -36,44 +38,44 @@ void repl_show(Session *session, Binding *binding, bool value) {
   const char *type = session_binding_type(session, binding);
   if (!type)
     return;
-  const char *val = strcmp(name, "it") == 0 ? "" : "val ";
+  const char *keyword = strcmp(name, "it") == 0 ? "" : "val ";
   Buffer text = {0};
-  bool have = value && !is_function(type);
-  if (have && !session_binding_text(session, binding, &text)) {
+  bool shows_value = value && !is_function(type);
+  if (shows_value && !session_binding_text(session, binding, &text)) {
     buffer_free(&text);
     return;
   }
-  have &= text.text != NULL;
-  bool colour = host_colour_out();
-  printf("%s%s%s%s : ", val, colour ? "\033[1m" : "", name,
+  shows_value &= text.text != NULL;
+  bool colour = terminal_colours_stdout();
+  printf("%s%s%s%s : ", keyword, colour ? "\033[1m" : "", name,
          colour ? "\033[0m" : "");
-  host_put_type(type, strlen(val) + strlen(name) + 3);
-  if (have) {
+  terminal_put_type(type, strlen(keyword) + strlen(name) + 3);
+  if (shows_value) {
     fputs(" =", stdout);
-    put_value(text.text, strlen(val) + strlen(name) + strlen(type) + 6);
+    put_value(text.text, strlen(keyword) + strlen(name) + strlen(type) + 6);
   } else {
     putchar('\n');
   }
   buffer_free(&text);
 }
 
-static void ran(void *owner, Session *session, const Ran *ran) {
+static void show_results(void *owner, Session *session, const DeclResult *ran) {
   (void)owner;
-  host_report(session, false);
+  terminal_report(session, false);
   for (uint32_t i = 0; i < ran->binding_count; i++) {
     Binding *binding = ran->bindings[i];
     const char *type = session_binding_type(session, binding);
-    if (!ran->bare || (type && strcmp(type, "unit") != 0))
+    if (!ran->is_bare_expression || (type && strcmp(type, "unit") != 0))
       repl_show(session, binding, true);
   }
-  host_report(session, false);
+  terminal_report(session, false);
 }
 
-/* In the transcript of --plain, errors stand where they happen. */
+/* With --plain, errors are printed to the transcript where they occur. */
 static void report(const Repl *repl) {
-  if (!repl->editing)
+  if (!repl->line_editing)
     fflush(stdout);
-  host_report(repl->session, false);
+  terminal_report(repl->session, false);
 }
 
 /* ---- running ---- */
@@ -84,79 +86,84 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void after(Repl *repl, SessionStatus status) {
+static void finish_input(Repl *repl, SessionStatus status) {
   report(repl);
   if (status == SESSION_INTERRUPTED)
-    puts(repl->editing ? "\ninterrupted" : "interrupted");
+    puts(repl->line_editing ? "\ninterrupted" : "interrupted");
   if (status == SESSION_EXITED)
     repl->done = true;
 }
 
 bool repl_run(Repl *repl, const char *text, bool final) {
-  SessionText source = {.name = "input", .text = text, .len = strlen(text)};
-  source.bare = true;
-  source.final = final;
+  SourceInput source = {.name = "input", .text = text, .len = strlen(text)};
+  source.allow_bare_expressions = true;
+  source.is_complete = final;
   double start = now();
   SessionStatus status = session_input(repl->session, &source);
   if (status == SESSION_INCOMPLETE)
     return false;
-  after(repl, status);
-  uint32_t rest = session_input_rest(repl->session);
+  finish_input(repl, status);
+  uint32_t rest = session_unrun_dec_count(repl->session);
   if (rest && (status == SESSION_ERROR || status == SESSION_INTERRUPTED))
-    printf("%u declaration%s behind it %s not run\n", rest,
-           rest == 1 ? "" : "s", rest == 1 ? "was" : "were");
-  if (repl->timing)
+    printf("%u declaration%s after it %s not run\n", rest, rest == 1 ? "" : "s",
+           rest == 1 ? "was" : "were");
+  if (repl->show_time)
     printf("%.3f s\n", now() - start);
   return true;
 }
 
 void repl_load(Repl *repl, const char *path) {
-  SessionText source = {.name = path};
+  SourceInput source = {.name = path};
   session_forget_imports(repl->session);
   SessionStatus status = session_check(repl->session, &source);
   if (status == SESSION_OK)
     status = session_run(repl->session);
-  after(repl, status);
-  if (path != repl->loaded.text && access(path, R_OK) == 0) {
-    repl->loaded.len = 0;
-    buffer_puts(&repl->loaded, path);
+  finish_input(repl, status);
+  if (path != repl->loaded_path.text && access(path, R_OK) == 0) {
+    repl->loaded_path.len = 0;
+    buffer_puts(&repl->loaded_path, path);
   }
 }
 
 /* ---- reading ---- */
 
-static bool blank(const char *line) { return line[strspn(line, " \t\r")] == 0; }
+static bool is_blank(const char *line) {
+  return line[strspn(line, " \t\r")] == 0;
+}
 
-static void take_line(Repl *repl, const char *line, bool more_follows) {
-  bool fresh = repl->input.len == 0;
-  if (fresh && blank(line))
+static void read_line_into_input(Repl *repl, const char *line,
+                                 bool more_follows) {
+  bool is_first_line = repl->input.len == 0;
+  if (is_first_line && is_blank(line))
     return;
   const char *start = line + strspn(line, " \t");
-  if (fresh && *start == '|' && repl->last.len) { /* one more clause of it */
-    buffer_puts(&repl->input, start[1] == '>' ? "it" : repl->last.text);
-    fresh = false;
+  if (is_first_line && *start == '|' &&
+      repl->last_input.len) { /* one more clause of the last input */
+    buffer_puts(&repl->input, start[1] == '>' ? "it" : repl->last_input.text);
+    is_first_line = false;
   }
-  if (fresh && *start == ':') {
-    edit_remember(line);
+  if (is_first_line && *start == ':') {
+    line_editor_add_history(line);
     command_run(repl, start);
     return;
   }
-  if (!fresh)
+  if (!is_first_line)
     buffer_putc(&repl->input, '\n');
   buffer_puts(&repl->input, line);
   if (more_follows)
     return;
-  bool final = !fresh && blank(line); /* an empty line ends an input */
+  bool final =
+      !is_first_line && is_blank(line); /* an empty line ends an input */
   if (!repl_run(repl, repl->input.text, final))
     return;
-  edit_remember(repl->input.text);
-  Buffer last = repl->last;
-  repl->last = repl->input;
+  line_editor_add_history(repl->input.text);
+  Buffer last = repl->last_input;
+  repl->last_input = repl->input;
   repl->input = last;
   repl->input.len = 0;
 }
 
-static bool interrupted(void *owner) {
+static bool take_interrupt(void *owner) {
   Repl *repl = owner;
   bool was = session_interrupted(repl->session);
   session_clear_interrupt(repl->session);
@@ -168,35 +175,35 @@ static const char *prompt(const Repl *repl) {
 }
 
 static void greet(void) {
-  puts("Axon " AXON_VERSION "  (:help for help, Ctrl-D ends)");
+  puts("Axon " AXON_VERSION "  (:help for help, Ctrl-D exits)");
 }
 
 static void read_terminal(Repl *repl) {
-  EditHost host = {repl, complete_word, interrupted};
-  edit_open(&host);
+  LineEditorHost host = {repl, repl_complete_word, take_interrupt};
+  line_editor_open(&host);
   greet();
   while (!repl->done) {
     bool cancelled;
     session_clear_interrupt(repl->session);
-    char *line = edit_line(prompt(repl), &cancelled);
+    char *line = line_editor_read(prompt(repl), &cancelled);
     if (!line) {
       putchar('\n');
       break;
     }
     session_clear_interrupt(repl->session);
     if (!repl->width_set) /* the window may have been resized */
-      session_eval_host(repl->session)->print_width = host_width();
+      session_eval_host(repl->session)->print_width = terminal_width();
     if (cancelled)
       repl->input.len = 0;
     else
-      take_line(repl, line, edit_pasting());
+      read_line_into_input(repl, line, line_editor_is_pasting());
     free(line);
   }
-  edit_close();
+  line_editor_close();
 }
 
-/* The same transcript each time: prompts and what was read are echoed, and
- * diagnostics go to stdout between them. */
+/* Produces the same transcript each time: echoes prompts and input, and writes
+   diagnostics to stdout in between. */
 static void read_plain(Repl *repl) {
   dup2(STDOUT_FILENO, STDERR_FILENO);
   setvbuf(stderr, NULL, _IOLBF, 4096);
@@ -205,7 +212,7 @@ static void read_plain(Repl *repl) {
   while (!repl->done && getline(&line, &size, stdin) >= 0) {
     line[strcspn(line, "\n")] = 0;
     printf("%s%s\n", prompt(repl), line);
-    take_line(repl, line, false);
+    read_line_into_input(repl, line, false);
   }
   if (repl->input.len)
     repl_run(repl, repl->input.text, true);
@@ -218,23 +225,23 @@ int verb_repl(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (o.arg_count > 1)
-    return usage_error("repl", "one file at most");
-  SessionHost host = host_terminal(0, NULL);
-  host.ran = ran;
-  Repl repl = {.session = host_open(&host)};
-  repl.editing = !o.plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-  host_apply_defines(repl.session, &o);
-  host_catch_interrupt(repl.session, true);
+    return usage_error("repl", "at most one file");
+  SessionHost host = terminal_host(0, NULL);
+  host.on_executed = show_results;
+  Repl repl = {.session = terminal_open_session(&host)};
+  repl.line_editing = !o.plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  terminal_apply_defines(repl.session, &o);
+  terminal_catch_interrupt(repl.session, true);
   if (o.arg_count)
     repl_load(&repl, o.args[0]);
-  if (repl.editing)
+  if (repl.line_editing)
     read_terminal(&repl);
   else
     read_plain(&repl);
   status = session_exit_status(repl.session);
   session_close(repl.session);
   buffer_free(&repl.input);
-  buffer_free(&repl.last);
-  buffer_free(&repl.loaded);
-  return host_flush(status);
+  buffer_free(&repl.last_input);
+  buffer_free(&repl.loaded_path);
+  return terminal_flush(status);
 }

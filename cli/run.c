@@ -1,13 +1,14 @@
-/* axon run FILE, axon -e EXPR, and a program on the standard input. */
+/* axon run FILE, axon -e EXPR, and a program on standard input.  Main entry
+   points: verb_run and verb_eval. */
 #include "cli/cli.h"
 
 #include <string.h>
 #include <unistd.h>
 
-/* A bare expression shows its value, unless that is (). */
-static void show_value(void *owner, Session *session, const Ran *ran) {
+/* Prints the value of a bare expression, unless it is (). */
+static void show_value(void *owner, Session *session, const DeclResult *ran) {
   (void)owner;
-  if (!ran->bare || !ran->binding_count)
+  if (!ran->is_bare_expression || !ran->binding_count)
     return;
   Buffer text = {0};
   const char *type = session_binding_type(session, ran->bindings[0]);
@@ -19,29 +20,30 @@ static void show_value(void *owner, Session *session, const Ran *ran) {
   buffer_free(&text);
 }
 
-/* The last text is to have met each -D. */
-static int run_text(Options *o, Session *session, const SessionText *text,
+/* After the last text, each -D must have been used. */
+static int run_text(Options *o, Session *session, const SourceInput *text,
                     bool last) {
   SessionStatus status = session_check(session, text);
-  host_report(session, o->quiet);
-  host_note_defines(session, o);
-  if (status == SESSION_OK && last && !host_defines_met(o))
-    return host_flush(EXIT_DIAGNOSTICS);
+  terminal_report(session, o->quiet);
+  terminal_match_defines(session, o);
+  if (status == SESSION_OK && last && !terminal_defines_matched(o))
+    return terminal_flush(EXIT_DIAGNOSTICS);
   if (status == SESSION_OK)
     status = session_run(session);
-  return host_finish(session, status, o->quiet);
+  return terminal_finish(session, status, o->quiet);
 }
 
 static Session *open_program(const Options *o, int arg_count, char **args) {
-  SessionHost host = host_terminal(arg_count, args);
-  host.ran = show_value;
-  Session *session = host_open(&host);
-  host_catch_interrupt(session, false);
-  host_apply_defines(session, o);
+  SessionHost host = terminal_host(arg_count, args);
+  host.on_executed = show_value;
+  Session *session = terminal_open_session(&host);
+  terminal_catch_interrupt(session, false);
+  terminal_apply_defines(session, o);
   return session;
 }
 
-/* What was interrupted may have millions of values, and the process ends. */
+/* An interrupted program may have millions of values, and the process ends
+   anyway, so they are not freed. */
 static void close_program(Session *session, int status) {
   static Session *left_open;
   if (status == EXIT_INTERRUPTED)
@@ -55,7 +57,8 @@ static int run_exprs(Options *o) {
   Session *session = open_program(o, o->arg_count, o->args);
   int status = EXIT_OK;
   for (uint32_t i = 0; i < o->expr_count && status == EXIT_OK; i++) {
-    SessionText text = {.name = "-e", .text = o->exprs[i], .bare = true};
+    SourceInput text = {
+        .name = "-e", .text = o->exprs[i], .allow_bare_expressions = true};
     text.len = strlen(text.text);
     status = run_text(o, session, &text, i + 1 == o->expr_count);
   }
@@ -65,10 +68,11 @@ static int run_exprs(Options *o) {
 
 static int run_stdin(Options *o, int arg_count, char **args) {
   Buffer program = {0};
-  if (!host_read_stdin(&program))
+  if (!read_program_stdin(&program))
     return EXIT_DIAGNOSTICS;
   Session *session = open_program(o, arg_count, args);
-  SessionText text = {.name = "stdin", .bare = true, .len = program.len};
+  SourceInput text = {
+      .name = "stdin", .allow_bare_expressions = true, .len = program.len};
   text.text = program.text ? program.text : "";
   int status = run_text(o, session, &text, true);
   close_program(session, status);
@@ -84,7 +88,7 @@ static int run_file(Options *o) {
   if (strcmp(o->args[0], "-") == 0)
     return run_stdin(o, count, args);
   Session *session = open_program(o, count, args);
-  SessionText text = {.name = o->args[0]};
+  SourceInput text = {.name = o->args[0]};
   int status = run_text(o, session, &text, true);
   close_program(session, status);
   return status;
@@ -103,7 +107,7 @@ static int run(const char *verb, int argc, char **argv) {
     return run_stdin(&o, 0, NULL);
   if (!verb)
     return verb_repl(1, argv);
-  return usage_error(verb, "which file?");
+  return usage_error(verb, "no file given");
 }
 
 int verb_run(int argc, char **argv) {

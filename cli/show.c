@@ -1,4 +1,5 @@
-/* show: a tensor as a picture or a plot, on the terminal or in a PNG file. */
+/* show: displays a tensor as a picture or a plot, on the terminal or in a PNG
+   file. */
 #include "cli/show.h"
 
 #include <math.h>
@@ -11,55 +12,55 @@ static double value(const Tensor *t, int64_t i) {
 
 /* ---- pictures ---- */
 
-/* Bytes are of 255; other numbers are taken as they are where they lie from 0
- * to 1, else stretched to that. */
-static void scale_of(const Tensor *t, double *low, double *high) {
+/* u8 ranges from 0 to 255.  Other values are used directly if all are from 0 to
+   1; otherwise they are scaled to that range. */
+static void value_range(const Tensor *t, double *low, double *high) {
   *low = 0, *high = t->dtype == DT_U8 ? 255 : 1;
   if (t->dtype == DT_U8 || t->dtype == DT_BOOL)
     return;
-  double least = INFINITY, most = -INFINITY;
+  double min = INFINITY, max = -INFINITY;
   for (int64_t i = 0; i < t->count; i++) {
     double v = value(t, i);
     if (isfinite(v)) {
-      least = fmin(least, v);
-      most = fmax(most, v);
+      min = fmin(min, v);
+      max = fmax(max, v);
     }
   }
-  if (least < 0 || most > 1)
-    *low = least, *high = most > least ? most : least + 1;
+  if (min < 0 || max > 1)
+    *low = min, *high = max > min ? max : min + 1;
 }
 
-static Picture picture_of(const Tensor *t) {
+static Image image_of(const Tensor *t) {
   double low, high;
-  scale_of(t, &low, &high);
-  uint32_t deep = t->rank == 3 ? (uint32_t)t->shape[2] : 1;
-  Picture p = {.height = (uint32_t)t->shape[0], .width = (uint32_t)t->shape[1]};
-  p.channels = deep >= 3 ? 3 : 1;
+  value_range(t, &low, &high);
+  uint32_t depth = t->rank == 3 ? (uint32_t)t->shape[2] : 1;
+  Image p = {.height = (uint32_t)t->shape[0], .width = (uint32_t)t->shape[1]};
+  p.channels = depth >= 3 ? 3 : 1;
   size_t pixels = (size_t)p.width * p.height;
   p.at = mem_alloc(pixels * p.channels * sizeof *p.at);
   for (size_t i = 0; i < pixels; i++)
     for (uint32_t c = 0; c < p.channels; c++) {
-      double v = value(t, (int64_t)(i * deep + c));
+      double v = value(t, (int64_t)(i * depth + c));
       v = (v - low) / (high - low);
       p.at[i * p.channels + c] = v > 0 ? v < 1 ? (float)v : 1 : 0;
     }
   return p;
 }
 
-static bool is_picture(const Tensor *t) {
+static bool is_image_shape(const Tensor *t) {
   if (t->rank != 3)
     return t->rank == 2;
   return t->shape[2] == 1 || t->shape[2] == 3 || t->shape[2] == 4;
 }
 
-static bool show_picture(const Tensor *t, const char *file, int64_t size,
-                         Fault *fault) {
-  Picture p = picture_of(t);
+static bool show_image(const Tensor *t, const char *file, int64_t size,
+                       Fault *fault) {
+  Image p = image_of(t);
   bool ok = true;
   if (file)
-    ok = picture_save(&p, file, size, fault);
+    ok = image_save(&p, file, size, fault);
   else
-    picture_print(&p, size);
+    image_print(&p, size);
   mem_free(p.at);
   return ok;
 }
@@ -86,12 +87,12 @@ static bool show_plot(const Tensor *t, PlotKind kind, const char *file,
   return ok;
 }
 
-static bool refuse(const Tensor *t, const char *kind, const char *wants,
-                   Fault *fault) {
+static bool refuse_shape(const Tensor *t, const char *kind, const char *wants,
+                         Fault *fault) {
   Buffer type = {0};
   tensor_print_type(&type, t);
-  fault_set(fault, "show draws no %s of %s", kind, type.text);
-  fault_help(fault, "%s", wants);
+  fault_set(fault, "show cannot draw a %s of %s", kind, type.text);
+  fault_set_help(fault, "%s", wants);
   buffer_free(&type);
   return false;
 }
@@ -102,7 +103,7 @@ static const struct PlotName {
 } plot_names[] = {
     {"line", PLOT_LINE}, {"scatter", PLOT_SCATTER}, {"bar", PLOT_BAR}};
 
-static const char *usual_kind(const Tensor *t) {
+static const char *default_kind(const Tensor *t) {
   if (t->rank == 1)
     return "line";
   return t->rank == 2 && t->shape[1] == 2 ? "scatter" : "image";
@@ -111,25 +112,28 @@ static const char *usual_kind(const Tensor *t) {
 bool show_tensor(void *owner, const Tensor *t, const char *kind,
                  const char *file, int64_t size, Fault *fault) {
   (void)owner;
-  host_hide_bar();
+  terminal_hide_progress();
   if (!kind)
-    kind = usual_kind(t);
+    kind = default_kind(t);
   if (t->count == 0 || t->count > INT32_MAX)
-    return refuse(t, kind, "it has no elements, or too many", fault);
+    return refuse_shape(t, kind, "it has no elements, or too many", fault);
   if (strcmp(kind, "image") == 0)
-    return is_picture(t)
-               ? show_picture(t, file, size, fault)
-               : refuse(t, "picture",
-                        "a picture is [height, width], or [height, width, "
-                        "channels] with 1, 3 or 4 channels",
-                        fault);
+    return is_image_shape(t)
+               ? show_image(t, file, size, fault)
+               : refuse_shape(
+                     t, "picture",
+                     "an image needs the shape [height, width], or [height, "
+                     "width, channels] with 1, 3 or 4 channels",
+                     fault);
   for (size_t i = 0; i < ARRAY_LEN(plot_names); i++)
     if (strcmp(kind, plot_names[i].name) == 0)
       return t->rank == 1 || (t->rank == 2 && t->shape[1] == 2)
                  ? show_plot(t, plot_names[i].kind, file, size, fault)
-                 : refuse(t, "plot", "a plot is of [n], or of [n, 2]: x and y",
-                          fault);
-  fault_set(fault, "show knows no kind \"%.40s\"", kind);
-  fault_help(fault, "kinds are line, scatter, bar and image");
+                 : refuse_shape(
+                       t, "plot",
+                       "a plot needs the shape [n], or [n, 2] with x and y",
+                       fault);
+  fault_set(fault, "show has no kind \"%.40s\"", kind);
+  fault_set_help(fault, "the kinds are line, scatter, bar and image");
   return false;
 }

@@ -1,20 +1,19 @@
-/* What the files behind `show` share. */
+/* Shared by the files of `show`. */
 #ifndef AXON_CLI_SHOW_H
 #define AXON_CLI_SHOW_H
 
 #include "cli/cli.h"
 
-/* ---- picture.c ---- */
+/* ---- terminal_image.c ---- */
 
-typedef struct Picture { /* values from 0 to 1, row-major, 1 or 3 channels */
+typedef struct Image { /* values from 0 to 1, row-major, 1 or 3 channels */
   uint32_t width, height, channels;
-  float *at; /* from mem_alloc */
-} Picture;
+  float *at; /* allocated by mem_alloc */
+} Image;
 
-/* As wide as `size` columns, or as fits if that is 0. */
-void picture_print(const Picture *p, int64_t size);
-bool picture_save(const Picture *p, const char *path, int64_t size,
-                  Fault *fault);
+/* `size` columns wide; 0: as wide as fits. */
+void image_print(const Image *p, int64_t size);
+bool image_save(const Image *p, const char *path, int64_t size, Fault *fault);
 
 /* ---- plot.c ---- */
 
@@ -24,27 +23,27 @@ typedef struct Plot {
   PlotKind kind;
   const double *x, *y;
   uint32_t count;
-  double left, right, bottom, top; /* of the axes: plot_fit */
+  double left, right, bottom, top; /* limits of the axes: see plot_fit */
 } Plot;
 
-enum { TICKS_MOST = 16 };
+enum { MAX_TICKS = 16 };
 typedef struct Ticks {
-  double at[TICKS_MOST];
-  char text[TICKS_MOST][16];
+  double at[MAX_TICKS];
+  char text[MAX_TICKS][16];
   uint32_t count;
 } Ticks;
 
-void plot_fit(Plot *plot); /* axes that hold all points */
-/* At most so many, roughly, at round numbers. */
-void plot_ticks_up(const Plot *plot, uint32_t most, Ticks *out);
-void plot_ticks_along(const Plot *plot, uint32_t most, Ticks *out);
-/* Draws the data on a grid of width by height dots, row 0 on top; `dot` may be
- * called with places outside. */
+void plot_fit(Plot *plot); /* chooses axes that contain all points */
+/* About `max` ticks at most, at round numbers. */
+void plot_y_ticks(const Plot *plot, uint32_t max, Ticks *out);
+void plot_x_ticks(const Plot *plot, uint32_t max, Ticks *out);
+/* Draws the data on a grid of width by height dots, row 0 at the top.  `dot`
+   may be called with positions outside of the grid. */
 void plot_draw(const Plot *plot, int width, int height,
                void (*dot)(void *owner, int x, int y), void *owner);
 void plot_print(const Plot *plot, int64_t size);
 
-/* ---- chart.c ---- */
+/* ---- plot_png.c ---- */
 
 bool plot_save(const Plot *plot, const char *path, int64_t size, Fault *fault);
 

@@ -1,24 +1,25 @@
-/* axon test: runs the examples that stand in doc comments. */
+/* axon test: runs the doctests of a program.  Main entry point: verb_test. */
 #include "cli/cli.h"
 
 #include <string.h>
 
-typedef struct Tester {
+typedef struct TestRun {
   const Options *options;
-  Buffer printed; /* by the example at hand: output, then the value */
+  Buffer printed; /* output and value of the current doctest */
   bool in_example;
   uint32_t passed, failed;
-} Tester;
+} TestRun;
 
-static void catch_output(void *owner, const char *text, size_t len) {
-  Tester *t = owner;
+static void capture_output(void *owner, const char *text, size_t len) {
+  TestRun *t = owner;
   if (t->in_example)
     buffer_add(&t->printed, text, len);
 }
 
-static void catch_value(void *owner, Session *session, const Ran *ran) {
-  Tester *t = owner;
-  if (!t->in_example || !ran->bare || !ran->binding_count)
+static void capture_value(void *owner, Session *session,
+                          const DeclResult *ran) {
+  TestRun *t = owner;
+  if (!t->in_example || !ran->is_bare_expression || !ran->binding_count)
     return;
   const char *type = session_binding_type(session, ran->bindings[0]);
   if (type && strcmp(type, "unit") != 0)
@@ -27,7 +28,7 @@ static void catch_value(void *owner, Session *session, const Ran *ran) {
 
 /* ---- comparing ---- */
 
-/* The next line of *at without its margins; false at the end. */
+/* The next line of *at without its margins.  Returns false at the end. */
 static bool next_line(const char **at, const char **line, size_t *len) {
   const char *p = *at;
   while (*p == '\n')
@@ -44,7 +45,7 @@ static bool next_line(const char **at, const char **line, size_t *len) {
   return true;
 }
 
-/* Equal line by line, margins aside: a doc comment is indented. */
+/* Compares line by line without margins, since doc comments are indented. */
 static bool same_text(const char *got, const char *want) {
   for (;;) {
     const char *a = NULL, *b = NULL;
@@ -57,8 +58,8 @@ static bool same_text(const char *got, const char *want) {
   }
 }
 
-/* Of a truth value, or of a tensor of them. */
-static bool all_true(const char *got) {
+/* For a bool, or a tensor of bools. */
+static bool has_only_true(const char *got) {
   return strstr(got, "true") && !strstr(got, "false");
 }
 
@@ -72,18 +73,19 @@ static void put_indented(const char *text) {
 
 /* ---- running ---- */
 
-static void put_place(Session *session, const Example *e, const char *verdict) {
+static void put_place(Session *session, const DocTest *e, const char *verdict) {
   const Source *source = sources_get(session_sources(session), e->span.file);
   uint32_t line = 0, column = 0;
   if (source)
-    source_place(source, e->span.start, &line, &column);
+    source_line_and_column(source, e->span.start, &line, &column);
   printf("%s  %s:%u%s%s\n      >>> %s\n", verdict, source ? source->name : "",
          line, e->name ? "  " : "", e->name ? e->name : "", e->text);
 }
 
-static SessionStatus run_example(Tester *t, Session *session,
-                                 const Example *e) {
-  SessionText text = {.name = "example", .text = e->text, .bare = true};
+static SessionStatus run_example(TestRun *t, Session *session,
+                                 const DocTest *e) {
+  SourceInput text = {
+      .name = "example", .text = e->text, .allow_bare_expressions = true};
   text.len = strlen(e->text);
   t->printed.len = 0;
   buffer_puts(&t->printed, "");
@@ -91,9 +93,9 @@ static SessionStatus run_example(Tester *t, Session *session,
   SessionStatus status = session_input(session, &text);
   t->in_example = false;
   const char *want = e->expected ? e->expected : "true";
-  bool right = e->expected ? same_text(t->printed.text, want)
-                           : all_true(t->printed.text);
-  if (status == SESSION_OK && right) {
+  bool passed = e->expected ? same_text(t->printed.text, want)
+                            : has_only_true(t->printed.text);
+  if (status == SESSION_OK && passed) {
     t->passed++;
     session_clear_diags(session);
     return status;
@@ -101,35 +103,35 @@ static SessionStatus run_example(Tester *t, Session *session,
   t->failed++;
   put_place(session, e, "FAIL");
   if (status == SESSION_OK) {
-    printf("    wanted\n");
+    printf("    expected\n");
     put_indented(want);
-    printf("    but got\n");
+    printf("    found\n");
     put_indented(t->printed.text);
   }
   if (status == SESSION_EXITED)
-    puts("    it calls exit: no example after it is run");
+    puts("    the example calls exit: later examples are not run");
   if (status == SESSION_INTERRUPTED)
     puts("    interrupted");
-  host_report(session, true);
+  terminal_report(session, true);
   return status;
 }
 
 static const char *why_not_run(SessionStatus status) {
-  return status == SESSION_EXITED        ? "it calls exit"
+  return status == SESSION_EXITED        ? "the program calls exit"
          : status == SESSION_INTERRUPTED ? "interrupted"
-                                         : "the file itself does not run";
+                                         : "the file itself fails";
 }
 
-static void test_file(Tester *t, const char *path) {
-  SessionHost host = host_terminal(0, NULL);
+static void test_file(TestRun *t, const char *path) {
+  SessionHost host = terminal_host(0, NULL);
   host.eval.owner = t;
-  host.eval.write = catch_output;
-  host.ran = catch_value;
-  Session *session = host_open(&host);
-  host_catch_interrupt(session, false);
-  SessionText text = {0};
+  host.eval.write = capture_output;
+  host.on_executed = capture_value;
+  Session *session = terminal_open_session(&host);
+  terminal_catch_interrupt(session, false);
+  SourceInput text = {0};
   Buffer program = {0};
-  if (!host_text(path, &text, &program)) {
+  if (!read_program_argument(path, &text, &program)) {
     t->failed++;
     session_close(session);
     return;
@@ -138,9 +140,9 @@ static void test_file(Tester *t, const char *path) {
   SessionStatus status = session_check(session, &text);
   if (status == SESSION_OK)
     status = session_run(session);
-  host_report(session, true);
+  terminal_report(session, true);
   if (status == SESSION_OK) {
-    const Example *examples = session_examples(session, &count);
+    const DocTest *examples = session_doc_tests(session, &count);
     for (uint32_t i = 0; i < count && status != SESSION_EXITED; i++)
       status = run_example(t, session, &examples[i]);
   } else if (status != SESSION_EXITED || session_exit_status(session) != 0) {
@@ -160,12 +162,12 @@ int verb_test(int argc, char **argv) {
   if (status >= 0)
     return status;
   if (!o.arg_count)
-    return usage_error("test", "which files?");
-  Tester t = {.options = &o};
+    return usage_error("test", "no file given");
+  TestRun t = {.options = &o};
   for (int i = 0; i < o.arg_count; i++)
     test_file(&t, o.args[i]);
   if (o.arg_count > 1)
     printf("%u passed, %u failed\n", t.passed, t.failed);
   buffer_free(&t.printed);
-  return host_flush(t.failed ? EXIT_DIAGNOSTICS : EXIT_OK);
+  return terminal_flush(t.failed ? EXIT_DIAGNOSTICS : EXIT_OK);
 }

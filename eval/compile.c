@@ -1,30 +1,32 @@
-/* From the typed tree to code: closures, calls, bindings, control flow.
- * Patterns are in match.c, tensors and sizes in shapes.c. */
+/* Compiles the typed tree to bytecode: closures, calls, bindings and control
+ * flow.  compile_match.c compiles patterns; compile_tensor.c compiles tensors
+ * and sizes.  The main entry point is compile_expr. */
 #include "eval/compile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void compile_cond(Fn *fn, const Core *cond, CondJump *out);
+static void compile_cond(FunctionState *fn, const Core *cond, JumpPatch *out);
 
 /* ---- names ---- */
 
 Global *global_of(Eval *vm, Var *var) {
-  if (!var->home) {
+  if (!var->eval_global) {
     Global *g = NEW(vm->arena, Global);
     g->name = var->name ? var->name->text : NULL;
     g->next = vm->globals;
     vm->globals = g;
-    var->home = g;
+    var->eval_global = g;
   }
-  return var->home;
+  return var->eval_global;
 }
 
-const Layout *layout_of(Eval *vm, Sym *const *labels, uint32_t len) {
-  for (Layout *l = vm->layouts; l; l = l->next)
+const RecordLayout *record_layout_intern(Eval *vm, Sym *const *labels,
+                                         uint32_t len) {
+  for (RecordLayout *l = vm->layouts; l; l = l->next)
     if (l->len == len && !memcmp(l->labels, labels, len * sizeof *labels))
       return l;
-  Layout *l = arena_alloc(vm->arena, sizeof *l + len * sizeof *labels);
+  RecordLayout *l = arena_alloc(vm->arena, sizeof *l + len * sizeof *labels);
   l->len = len;
   memcpy(l->labels, labels, len * sizeof *labels);
   l->next = vm->layouts;
@@ -32,18 +34,18 @@ const Layout *layout_of(Eval *vm, Sym *const *labels, uint32_t len) {
   return l;
 }
 
-bool fn_slot(const Fn *fn, const void *key, uint32_t *slot) {
+bool fn_slot(const FunctionState *fn, const void *key, uint32_t *slot) {
   void *found = map_get(&fn->slots, key);
   if (found)
     *slot = (uint32_t)(uintptr_t)found - 1;
   return found != NULL;
 }
 
-void fn_bind(Fn *fn, const void *key, uint32_t slot) {
+void fn_bind(FunctionState *fn, const void *key, uint32_t slot) {
   map_put(&fn->slots, key, (void *)(uintptr_t)(slot + 1));
 }
 
-static Code *group_code(const Group *group, const void *key) {
+static Code *group_code(const LetrecGroup *group, const void *key) {
   if (group)
     for (uint32_t i = 0; i < group->count; i++)
       if (group->vars[i] == key)
@@ -51,7 +53,7 @@ static Code *group_code(const Group *group, const void *key) {
   return NULL;
 }
 
-bool fn_knows(const Fn *fn, const void *key) {
+bool fn_knows(const FunctionState *fn, const void *key) {
   uint32_t slot;
   for (; fn; fn = fn->outer)
     if (fn_slot(fn, key, &slot) || group_code(fn->group, key))
@@ -59,15 +61,15 @@ bool fn_knows(const Fn *fn, const void *key) {
   return false;
 }
 
-bool fn_load(Fn *fn, const void *key) {
+bool fn_emit_load(FunctionState *fn, const void *key) {
   uint32_t slot;
   if (fn_slot(fn, key, &slot)) {
-    emit(&fn->e, OP_LOCAL, 0, slot, 0, 1);
+    emit(&fn->emitter, OP_LOAD_LOCAL, 0, slot, 0, 1);
     return true;
   }
   Code *sibling = group_code(fn->group, key);
   if (sibling) {
-    emit_ptr(&fn->e, OP_SELF, 0, 0, 0, 1, sibling);
+    emit_ptr(&fn->emitter, OP_LOAD_SELF, 0, 0, 0, 1, sibling);
     return true;
   }
   if (!fn_knows(fn->outer, key))
@@ -76,54 +78,56 @@ bool fn_load(Fn *fn, const void *key) {
   while (at < fn->captures->len && fn->captures->at[at] != key)
     at++;
   if (at == fn->captures->len)
-    VEC_PUSH(fn->e.vm->arena, *fn->captures, key);
-  emit(&fn->e, OP_ENV, 0, 0, (int32_t)at, 1);
+    VEC_PUSH(fn->emitter.vm->arena, *fn->captures, key);
+  emit(&fn->emitter, OP_LOAD_CAPTURE, 0, 0, (int32_t)at, 1);
   return true;
 }
 
-void compile_bug(Fn *fn, const char *what) {
-  emit_ptr(&fn->e, OP_BUG, 0, 0, 0, 1,
-           arena_text(fn->e.vm->arena, what, strlen(what)));
+void compile_bug(FunctionState *fn, const char *what) {
+  emit_ptr(&fn->emitter, OP_BUG, 0, 0, 0, 1,
+           arena_strndup(fn->emitter.vm->arena, what, strlen(what)));
 }
 
-static void load_var(Fn *fn, Var *var) {
+static void load_var(FunctionState *fn, Var *var) {
   if (var->global)
-    emit_ptr(&fn->e, OP_GLOBAL, 0, 0, 0, 1, global_of(fn->e.vm, var));
-  else if (!fn_load(fn, var))
+    emit_ptr(&fn->emitter, OP_LOAD_GLOBAL, 0, 0, 0, 1,
+             global_of(fn->emitter.vm, var));
+  else if (!fn_emit_load(fn, var))
     compile_bug(fn, "a variable has no value here");
 }
 
 /* ---- functions ---- */
 
-/* The places that CORE_OPEN needs in a function, without those of the
- * functions inside it. */
-static uint32_t count_opens(const Core *c) {
+/* Counts the stack slots that CORE_UNPACK needs in a function.  Inner functions
+ * have their own slots. */
+static uint32_t count_unpack_slots(const Core *c) {
   if (!c)
     return 0;
-  uint32_t n = c->kind == CORE_OPEN ? c->bind_count : 0;
+  uint32_t n = c->kind == CORE_UNPACK ? c->size_path_count : 0;
   if (c->kind == CORE_LAM || c->kind == CORE_TLAM || c->kind == CORE_LETREC) {
     if (c->kind == CORE_LETREC)
-      return n + count_opens(c->items[c->var_count]);
+      return n + count_unpack_slots(c->items[c->var_count]);
     return n;
   }
   if (c->kind == CORE_FOR) {
     for (uint32_t i = 0; i < c->param_count; i++)
-      n += count_opens(c->ranges[i].expr);
+      n += count_unpack_slots(c->ranges[i].expr);
     return n;
   }
   for (uint32_t i = 0; i < c->item_count; i++)
-    n += count_opens(c->items[i]);
+    n += count_unpack_slots(c->items[i]);
   for (uint32_t i = 0; i < c->rule_count; i++)
-    n += count_opens(c->rules[i].body);
+    n += count_unpack_slots(c->rules[i].body);
   for (uint32_t i = 0; i < c->slice_count; i++)
-    n += count_opens(c->slices[i].from) + count_opens(c->slices[i].to);
+    n += count_unpack_slots(c->slices[i].from) +
+         count_unpack_slots(c->slices[i].to);
   return n;
 }
 
-static uint32_t lam_arity(const Core *c) {
+static uint32_t lambda_arity(const Core *c) {
   uint32_t n = 0;
   if (c->kind == CORE_TLAM) {
-    n = c->hidden_count;
+    n = c->implicit_count;
     if (c->items[0]->kind != CORE_LAM)
       return n;
     c = c->items[0];
@@ -131,146 +135,151 @@ static uint32_t lam_arity(const Core *c) {
   return n + c->param_count;
 }
 
-const void *hidden_key(const Hidden *h) {
+const void *implicit_key(const ImplicitArg *h) {
   switch (h->kind) {
-  case HID_ELEM:
+  case IMPLICIT_ELEM:
     return h->elem.var;
-  case HID_DIM:
+  case IMPLICIT_DIM:
     return h->dim_var;
-  case HID_SHAPE:
+  case IMPLICIT_SHAPE:
     return h->shape_var;
   }
   return NULL;
 }
 
-static const void *bind_key(const CoreBind *b) {
-  return b->shape ? (const void *)b->shape : b->var;
+static const void *size_path_key(const SizePath *b) {
+  return b->shape_var ? (const void *)b->shape_var : b->var;
 }
 
-/* Hidden parameters that the caller did not know are read off the arguments,
- * of which the first is in slot `first`. */
-static void read_shown(Fn *fn, const Core *tlam, uint32_t first) {
-  Emit *e = &fn->e;
+/* The caller did not know some implicit arguments.  The function reads them off
+ * its arguments, the first of which is in slot `first`. */
+static void emit_implicits_from_args(FunctionState *fn, const Core *tlam,
+                                     uint32_t first) {
+  BytecodeEmitter *e = &fn->emitter;
   Map done;
   map_init(&done, e->vm->arena);
-  for (uint32_t i = 0; i < tlam->bind_count; i++) {
-    const void *key = bind_key(&tlam->binds[i]);
+  for (uint32_t i = 0; i < tlam->size_path_count; i++) {
+    const void *key = size_path_key(&tlam->size_paths[i]);
     uint32_t slot;
     if (map_get(&done, key) || !fn_slot(fn, key, &slot))
       continue;
     map_put(&done, key, (void *)key);
-    uint32_t known = emit(e, OP_JKNOWN, 0, slot, 0, 0);
-    for (uint32_t k = i; k < tlam->bind_count; k++) {
-      CoreBind *b = &tlam->binds[k];
-      if (bind_key(b) != key)
+    uint32_t known = emit(e, OP_JUMP_IF_KNOWN, 0, slot, 0, 0);
+    for (uint32_t k = i; k < tlam->size_path_count; k++) {
+      SizePath *b = &tlam->size_paths[k];
+      if (size_path_key(b) != key)
         continue;
-      emit(e, OP_LOCAL, 0, first + b->param, 0, 1);
-      emit_ptr(e, k == i ? OP_OPENGET : OP_OPENSAME, 0, k == i ? 0 : slot, 0,
-               k == i, b);
+      emit(e, OP_LOAD_LOCAL, 0, first + b->param_index, 0, 1);
+      emit_ptr(e, k == i ? OP_UNPACK_SIZE : OP_CHECK_UNPACKED, 0,
+               k == i ? 0 : slot, 0, k == i, b);
       if (k == i)
-        emit(e, OP_SETLOCAL, 0, slot, 0, -1);
+        emit(e, OP_STORE_LOCAL, 0, slot, 0, -1);
       emit(e, OP_POP, 0, 0, 0, -1);
     }
-    emit_patch(e, known);
+    emit_patch_jump(e, known);
   }
 }
 
-/* c is a LAM, a TLAM, or (indices of a for) a FOR. */
-static void compile_fn(Eval *vm, Fn *outer, Group *group, KeyVec *captures,
-                       const Core *c, Code *code) {
-  Fn fn = {.outer = outer, .group = group, .captures = captures, .lam = c};
-  fn.e.vm = vm;
-  fn.e.span = c->span;
+/* c is a LAM, a TLAM, or a FOR together with its indices. */
+static void compile_fn(Eval *vm, FunctionState *outer, LetrecGroup *group,
+                       KeyVec *captures, const Core *c, Code *code) {
+  FunctionState fn = {
+      .outer = outer, .group = group, .captures = captures, .lambda = c};
+  fn.emitter.vm = vm;
+  fn.emitter.span = c->span;
   map_init(&fn.slots, vm->arena);
   uint32_t slot = 0;
-  const Core *whole = c;
+  const Core *outer_lambda = c;
   if (c->kind == CORE_TLAM) {
-    for (uint32_t i = 0; i < c->hidden_count; i++)
-      fn_bind(&fn, hidden_key(&c->hidden[i]), slot++);
+    for (uint32_t i = 0; i < c->implicit_count; i++)
+      fn_bind(&fn, implicit_key(&c->implicits[i]), slot++);
     if (c->items[0]->kind == CORE_LAM)
       c = c->items[0];
   }
-  fn.lam = c;
+  fn.lambda = c;
   const CoreParam *params = c->kind == CORE_TLAM ? NULL : c->params;
   uint32_t count = params ? c->param_count : 0, first = slot;
   for (uint32_t i = 0; i < count; i++)
     fn_bind(&fn, params[i].var, slot++);
-  fn.e.depth = fn.e.most = slot;
-  uint32_t opens = count_opens(c->items[0]);
+  fn.emitter.stack_depth = fn.emitter.max_stack_depth = slot;
+  uint32_t unpack_slots = count_unpack_slots(c->items[0]);
   for (uint32_t i = 0; i < count; i++)
-    opens += count_opens(params[i].preset);
-  fn.open_next = slot;
-  if (opens)
-    emit(&fn.e, OP_RESERVE, 0, 0, (int32_t)opens, (int)opens);
-  if (whole != c)
-    read_shown(&fn, whole, first);
+    unpack_slots += count_unpack_slots(params[i].default_value);
+  fn.next_unpack_slot = slot;
+  if (unpack_slots)
+    emit(&fn.emitter, OP_RESERVE, 0, 0, (int32_t)unpack_slots,
+         (int)unpack_slots);
+  if (outer_lambda != c)
+    emit_implicits_from_args(&fn, outer_lambda, first);
   for (uint32_t i = 0; i < count; i++) {
-    if (!params[i].preset)
+    if (!params[i].default_value)
       continue;
-    uint32_t skip = emit(&fn.e, OP_JPRESENT, 0, first + i, 0, 0);
-    compile(&fn, params[i].preset, false);
-    emit(&fn.e, OP_SETLOCAL, 0, first + i, 0, -1);
-    emit_patch(&fn.e, skip);
+    uint32_t skip = emit(&fn.emitter, OP_JUMP_IF_PRESENT, 0, first + i, 0, 0);
+    compile(&fn, params[i].default_value, false);
+    emit(&fn.emitter, OP_STORE_LOCAL, 0, first + i, 0, -1);
+    emit_patch_jump(&fn.emitter, skip);
   }
   compile(&fn, c->items[0], true);
-  emit_end(&fn.e, code);
+  emit_finish(&fn.emitter, code);
 }
 
-static const char *var_text(Eval *vm, const Var *var) {
+static const char *var_name(Eval *vm, const Var *var) {
   (void)vm;
   return var && var->name ? var->name->text : NULL;
 }
 
-static void load_captures(Fn *fn, const KeyVec *captures) {
+static void load_captures(FunctionState *fn, const KeyVec *captures) {
   for (uint32_t i = 0; i < captures->len; i++)
-    if (!fn_load(fn, captures->at[i]))
+    if (!fn_emit_load(fn, captures->at[i]))
       compile_bug(fn, "a captured variable has no value here");
 }
 
-void compile_closure(Fn *fn, const Core *c, uint32_t arity) {
-  Eval *vm = fn->e.vm;
+void compile_closure(FunctionState *fn, const Core *c, uint32_t arity) {
+  Eval *vm = fn->emitter.vm;
   Code *code = code_new(vm, arity, NULL);
   KeyVec captures = {0};
   compile_fn(vm, fn, NULL, &captures, c, code);
   if (!captures.len) {
-    emit_const(&fn->e, (Value){.tag = V_FN, .code = code});
+    emit_push_constant(&fn->emitter, (Value){.tag = V_FN, .code = code});
     return;
   }
   load_captures(fn, &captures);
-  emit_ptr(&fn->e, OP_CLOSURE, 0, captures.len, 0, 1 - (int)captures.len, code);
+  emit_ptr(&fn->emitter, OP_MAKE_CLOSURE, 0, captures.len, 0,
+           1 - (int)captures.len, code);
 }
 
-static void compile_letrec(Fn *fn, const Core *c, bool tail) {
-  Eval *vm = fn->e.vm;
-  Group group = {.vars = c->vars, .count = c->var_count};
+static void compile_letrec(FunctionState *fn, const Core *c, bool tail) {
+  Eval *vm = fn->emitter.vm;
+  LetrecGroup group = {.vars = c->vars, .count = c->var_count};
   group.codes = NEW_ARRAY(vm->arena, Code *, c->var_count);
   KeyVec captures = {0};
   for (uint32_t i = 0; i < c->var_count; i++)
     group.codes[i] =
-        code_new(vm, lam_arity(c->items[i]), var_text(vm, c->vars[i]));
+        code_new(vm, lambda_arity(c->items[i]), var_name(vm, c->vars[i]));
   for (uint32_t i = 0; i < c->var_count; i++)
     compile_fn(vm, fn, &group, &captures, c->items[i], group.codes[i]);
-  uint32_t base = fn->e.depth;
+  uint32_t base = fn->emitter.stack_depth;
   if (captures.len) {
     load_captures(fn, &captures);
-    emit(&fn->e, OP_MAKEENV, 0, captures.len, 0, 1 - (int)captures.len);
+    emit(&fn->emitter, OP_MAKE_ENV, 0, captures.len, 0, 1 - (int)captures.len);
   }
   for (uint32_t i = 0; i < c->var_count; i++) {
     if (captures.len)
-      emit_ptr(&fn->e, OP_FNENV, 0, base, 0, 1, group.codes[i]);
+      emit_ptr(&fn->emitter, OP_MAKE_SIBLING, 0, base, 0, 1, group.codes[i]);
     else
-      emit_const(&fn->e, (Value){.tag = V_FN, .code = group.codes[i]});
-    fn_bind(fn, c->vars[i], fn->e.depth - 1);
+      emit_push_constant(&fn->emitter,
+                         (Value){.tag = V_FN, .code = group.codes[i]});
+    fn_bind(fn, c->vars[i], fn->emitter.stack_depth - 1);
   }
-  uint32_t extra = fn->e.depth - base;
+  uint32_t extra = fn->emitter.stack_depth - base;
   compile(fn, c->items[c->var_count], tail);
   if (!tail)
-    emit(&fn->e, OP_SLIDE, 0, 0, (int32_t)extra, -(int)extra);
+    emit(&fn->emitter, OP_SLIDE, 0, 0, (int32_t)extra, -(int)extra);
 }
 
 /* ---- numbers and primitives ---- */
 
-static Scalar number_at(Dtype dtype, const char *text) {
+static Scalar parse_number_as(Dtype dtype, const char *text) {
   bool negative = *text == '-';
   const char *digits = text + negative;
   bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
@@ -291,10 +300,10 @@ static Scalar number_at(Dtype dtype, const char *text) {
   return x;
 }
 
-NumSite *num_site(Eval *vm, const char *text) {
-  NumSite *site = NEW(vm->arena, NumSite);
+NumLiteral *num_literal(Eval *vm, const char *text) {
+  NumLiteral *site = NEW(vm->arena, NumLiteral);
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
-    site->at[t] = number_at(t, text);
+    site->by_dtype[t] = parse_number_as(t, text);
   return site;
 }
 
@@ -306,55 +315,56 @@ Dtype num_dtype(const Core *c) {
   return c->is_float ? DT_F32 : DT_I64;
 }
 
-static void compile_num(Fn *fn, const Core *c) {
+static void compile_num(FunctionState *fn, const Core *c) {
   Dtype dtype = num_dtype(c);
-  if (dtype == DT_NONE && !fn_load(fn, c->elem.var))
+  if (dtype == DT_NONE && !fn_emit_load(fn, c->elem.var))
     dtype = c->is_float ? DT_F32 : DT_I64;
   if (dtype == DT_NONE) {
-    emit_ptr(&fn->e, OP_NUMDYN, 0, 0, 0, 0, num_site(fn->e.vm, c->num));
+    emit_ptr(&fn->emitter, OP_LOAD_NUM_DYNAMIC, 0, 0, 0, 0,
+             num_literal(fn->emitter.vm, c->num));
     return;
   }
-  Scalar x = number_at(dtype, c->num);
+  Scalar x = parse_number_as(dtype, c->num);
   if (dtype == DT_I64 && x.i == (int32_t)x.i)
-    emit(&fn->e, OP_INT, 0, 0, (int32_t)x.i, 1);
+    emit(&fn->emitter, OP_LOAD_INT, 0, 0, (int32_t)x.i, 1);
   else
-    emit_const(&fn->e, value_scalar(x));
+    emit_push_constant(&fn->emitter, value_scalar(x));
 }
 
-static PrimSite *prim_site(Fn *fn, const Core *c, bool *dynamic) {
-  Eval *vm = fn->e.vm;
+static PrimSite *prim_site(FunctionState *fn, const Core *c, bool *dynamic) {
+  Eval *vm = fn->emitter.vm;
   PrimSite *site = NEW(vm->arena, PrimSite);
   site->prim = c->prim;
   site->arity = c->arity;
   site->elem = c->elem.dtype;
   if (c->literal)
-    site->literal = arena_text(vm->arena, c->literal, strlen(c->literal));
+    site->literal = arena_strndup(vm->arena, c->literal, strlen(c->literal));
   *dynamic = site->elem == DT_NONE && c->elem.var && fn_knows(fn, c->elem.var);
   return site;
 }
 
-static void compile_prim(Fn *fn, const Core *c) {
-  Eval *vm = fn->e.vm;
-  Code *code = control_code(vm, c->prim);
+static void compile_prim(FunctionState *fn, const Core *c) {
+  Eval *vm = fn->emitter.vm;
+  Code *code = higher_order_code(vm, c->prim);
   if (code) {
-    emit_const(&fn->e, (Value){.tag = V_FN, .code = code});
+    emit_push_constant(&fn->emitter, (Value){.tag = V_FN, .code = code});
     return;
   }
   bool dynamic;
   PrimSite *site = prim_site(fn, c, &dynamic);
   if (dynamic) {
-    fn_load(fn, c->elem.var);
-    emit_ptr(&fn->e, OP_PRIMVAL, 0, 0, 0, 0, site);
+    fn_emit_load(fn, c->elem.var);
+    emit_ptr(&fn->emitter, OP_MAKE_PRIM, 0, 0, 0, 0, site);
     return;
   }
   PrimObj *obj = obj_new(&vm->heap, V_PRIM, sizeof *obj, 0);
   obj->site = *site;
-  emit_const(&fn->e, value_obj(V_PRIM, obj));
+  emit_push_constant(&fn->emitter, value_obj(V_PRIM, obj));
 }
 
-/* Integer literals that an instruction can hold: they take the type of the
- * other operand. */
-static bool small_number(const Core *c, int32_t *n) {
+/* True for an integer literal that fits into an instruction.  The literal takes
+ * the type of the other operand. */
+static bool as_small_int(const Core *c, int32_t *n) {
   if (c->kind != CORE_NUM || c->is_float || strpbrk(c->num, ".inan"))
     return false;
   if (!strchr(c->num, 'x') && strpbrk(c->num, "eE"))
@@ -362,7 +372,7 @@ static bool small_number(const Core *c, int32_t *n) {
   if (strlen(c->num) > 9)
     return false;
   Dtype dtype = num_dtype(c);
-  Scalar x = number_at(DT_I64, c->num);
+  Scalar x = parse_number_as(DT_I64, c->num);
   if (x.i != (int32_t)x.i)
     return false;
   if (dtype != DT_NONE && !dtype_is_float(dtype) &&
@@ -372,15 +382,16 @@ static bool small_number(const Core *c, int32_t *n) {
   return true;
 }
 
-static bool in_slot(Fn *fn, const Core *c, uint32_t *slot) {
+static bool is_local_var(FunctionState *fn, const Core *c, uint32_t *slot) {
   return c->kind == CORE_VAR && !c->var->global && fn_slot(fn, c->var, slot);
 }
 
-/* The forms of an operation on two scalars; 0 where there is none. */
+/* The opcodes of a binary operation on two scalars, one for each form of the
+ * operands; 0: there is no such opcode. */
 typedef struct BinaryOps {
   Op ss, lk, ll, sk;
 } BinaryOps;
-static const BinaryOps value_ops[PRIM_COUNT] = {
+static const BinaryOps arith_ops[PRIM_COUNT] = {
     [PRIM_ADD] = {OP_ADD_SS, OP_ADD_LK, OP_ADD_LL, OP_ADD_SK},
     [PRIM_SUB] = {OP_SUB_SS, OP_SUB_LK, OP_SUB_LL, OP_SUB_SK},
     [PRIM_MUL] = {OP_MUL_SS, OP_MUL_LK, OP_MUL_LL, OP_MUL_SK},
@@ -402,48 +413,51 @@ static const BinaryOps jump_ops[PRIM_COUNT] = {
     [PRIM_NE] = {OP_JNE_SS, OP_JNE_LK, OP_JNE_LL, OP_JNE_SK},
 };
 
-/* Emits a binary operation in its best form; jumps get a second word.  The
- * net effect on the depth is `left` values. */
-static uint32_t emit_binary(Fn *fn, const BinaryOps *ops, const Core *x,
-                            const Core *y, Span span, bool jump) {
+/* Emits a binary operation in its shortest form.  A jump gets a second word.
+ * In total, the stack grows by `left` values. */
+static uint32_t emit_binary(FunctionState *fn, const BinaryOps *ops,
+                            const Core *x, const Core *y, Span span,
+                            bool jump) {
   uint32_t a = 0, b = 0;
   int32_t k;
-  int left = jump ? 0 : 1;
-  Emit *e = &fn->e;
+  int result_count = jump ? 0 : 1;
+  BytecodeEmitter *e = &fn->emitter;
   Op op;
-  uint32_t wide = 0;
+  uint32_t local_slot = 0;
   int32_t c = 0;
   int push;
-  bool x_local = in_slot(fn, x, &a), y_local = in_slot(fn, y, &b);
-  bool y_small = small_number(y, &k);
+  bool x_local = is_local_var(fn, x, &a), y_local = is_local_var(fn, y, &b);
+  bool y_small = as_small_int(y, &k);
   if (ops->lk && x_local && y_small) {
-    op = ops->lk, wide = a, c = k, push = left;
+    op = ops->lk, local_slot = a, c = k, push = result_count;
   } else if (ops->ll && x_local && y_local) {
-    op = ops->ll, wide = a, c = (int32_t)b, push = left;
+    op = ops->ll, local_slot = a, c = (int32_t)b, push = result_count;
   } else if (ops->sk && y_small) {
     compile(fn, x, false);
-    op = ops->sk, c = k, push = left - 1;
+    op = ops->sk, c = k, push = result_count - 1;
   } else {
     compile(fn, x, false);
     compile(fn, y, false);
-    op = ops->ss, push = left - 2;
+    op = ops->ss, push = result_count - 2;
   }
   e->span = span;
   if (jump)
-    return emit_ptr(e, op, 0, wide, c, push, NULL);
-  return emit(e, op, 0, wide, c, push);
+    return emit_ptr(e, op, 0, local_slot, c, push, NULL);
+  return emit(e, op, 0, local_slot, c, push);
 }
 
-/* The right side is only run if it matters.  Where `shape`, that of the right
- * side, turns out to have axes, both are run. */
-static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
-                               Span span, const ShapeRef *shape) {
-  Emit *e = &fn->e;
-  uint32_t tensor = 0, end = 0, depth = e->depth;
+/* && and ||.  The right side runs only if it decides the result.  But if the
+ * right side has axes, both sides run.  `shape` is the shape of the right
+ * side. */
+static void compile_short_circuit(FunctionState *fn, PrimId prim,
+                                  Core *const *args, Span span,
+                                  const CoreShape *shape) {
+  BytecodeEmitter *e = &fn->emitter;
+  uint32_t tensor = 0, end = 0, depth = e->stack_depth;
   compile(fn, args[0], false);
   if (shape->len) {
     compile_shape_ref(fn, shape);
-    tensor = emit(e, OP_JAXES, 0, 0, 0, -1);
+    tensor = emit(e, OP_JUMP_IF_AXES, 0, 0, 0, -1);
   }
   e->span = span;
   bool and = prim == PRIM_AND;
@@ -451,166 +465,175 @@ static void compile_lazy_logic(Fn *fn, PrimId prim, Core *const *args,
   compile(fn, args[1], false);
   e->span = span;
   emit(e, and? OP_AND_DONE : OP_OR_DONE, 0, 0, 0, -1);
-  emit_patch(e, test);
+  emit_patch_jump(e, test);
   uint32_t join = emit(e, OP_JOIN, 0, 0, 0, 0);
-  VEC_PUSH(e->vm->arena, e->joins, ((Join){test, join}));
+  VEC_PUSH(e->vm->arena, e->joins, ((JoinPoint){test, join}));
   if (!shape->len)
     return;
-  end = emit(e, OP_JMP, 0, 0, 0, 0);
-  emit_patch(e, tensor);
-  e->depth = depth + 1;
+  end = emit(e, OP_JUMP, 0, 0, 0, 0);
+  emit_patch_jump(e, tensor);
+  e->stack_depth = depth + 1;
   compile(fn, args[1], false);
   e->span = span;
   PrimSite *site = NEW(e->vm->arena, PrimSite);
   *site = (PrimSite){.prim = prim, .arity = 2, .elem = DT_BOOL};
-  emit_ptr(e, OP_PRIM, 2, 0, 0, -1, site);
-  emit_patch(e, end);
+  emit_ptr(e, OP_CALL_PRIM, 2, 0, 0, -1, site);
+  emit_patch_jump(e, end);
 }
 
-static void compile_prim_call(Fn *fn, const Core *prim, Core *const *args,
-                              uint32_t n, const Core *app) {
+static void compile_prim_call(FunctionState *fn, const Core *prim,
+                              Core *const *args, uint32_t n, const Core *app) {
   Span span = app->span;
-  Emit *e = &fn->e;
+  BytecodeEmitter *e = &fn->emitter;
   bool logic = prim->prim == PRIM_AND || prim->prim == PRIM_OR;
   if (logic && n == 2 && !app->flag) {
-    compile_lazy_logic(fn, prim->prim, args, span, &app->shape);
+    compile_short_circuit(fn, prim->prim, args, span, &app->shape);
     return;
   }
-  if (n == 2 && value_ops[prim->prim].ss) {
-    emit_binary(fn, &value_ops[prim->prim], args[0], args[1], span, false);
+  if (n == 2 && arith_ops[prim->prim].ss) {
+    emit_binary(fn, &arith_ops[prim->prim], args[0], args[1], span, false);
     return;
   }
   bool dynamic;
   PrimSite *site = prim_site(fn, prim, &dynamic);
   if (dynamic)
-    fn_load(fn, prim->elem.var);
+    fn_emit_load(fn, prim->elem.var);
   for (uint32_t i = 0; i < n; i++)
     compile(fn, args[i], false);
   e->span = span;
-  emit_ptr(e, OP_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
+  emit_ptr(e, OP_CALL_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
   if (prim->prim == PRIM_LOAD && prim->flag)
-    compile_loaded(fn, &prim->shape);
+    compile_load_check(fn, &prim->shape);
 }
 
 /* ---- application ---- */
 
-static void compile_hidden(Fn *fn, const Hidden *h) {
+static void compile_implicit_arg(FunctionState *fn, const ImplicitArg *h) {
   switch (h->kind) {
-  case HID_ELEM:
+  case IMPLICIT_ELEM:
     if (h->elem.dtype != DT_NONE || !h->elem.var)
-      emit_const(&fn->e, (Value){.tag = V_DTYPE, .i = h->elem.dtype});
-    else if (!fn_load(fn, h->elem.var))
+      emit_push_constant(&fn->emitter,
+                         (Value){.tag = V_DTYPE, .i = h->elem.dtype});
+    else if (!fn_emit_load(fn, h->elem.var))
       compile_bug(fn, "an element type is not known here");
     return;
-  case HID_DIM:
-    if (dim_known(fn, h->dim))
+  case IMPLICIT_DIM:
+    if (dim_is_computable(fn, h->dim))
       compile_dim(fn, h->dim);
-    else /* an error only if it is needed */
-      emit_const(&fn->e, value_unit());
+    else /* an error only if the program uses it */
+      emit_push_constant(&fn->emitter, value_unit());
     return;
-  case HID_SHAPE:
+  case IMPLICIT_SHAPE:
     compile_shape_arg(fn, h);
     return;
   }
 }
 
-typedef struct Call { /* f at hidden, then at args */
-  const Core *f;
-  const Hidden *hidden;
-  uint32_t hidden_count;
+/* f, applied to its implicit arguments, then to its arguments. */
+typedef struct AppSpine {
+  const Core *head;
+  const ImplicitArg *implicits;
+  uint32_t implicit_count;
   VEC(Core *) args;
-} Call;
+} AppSpine;
 
-static void flatten_call(Eval *vm, const Core *c, Call *out) {
+static void collect_spine(Eval *vm, const Core *c, AppSpine *out) {
   if (c->kind == CORE_APP) {
-    flatten_call(vm, c->items[0], out);
+    collect_spine(vm, c->items[0], out);
     for (uint32_t i = 1; i < c->item_count; i++)
       VEC_PUSH(vm->arena, out->args, c->items[i]);
     return;
   }
   if (c->kind == CORE_TAPP) {
-    out->hidden = c->hidden;
-    out->hidden_count = c->hidden_count;
+    out->implicits = c->implicits;
+    out->implicit_count = c->implicit_count;
     c = c->items[0];
   }
-  out->f = c;
+  out->head = c;
 }
 
-static void emit_call(Fn *fn, bool tail, Op call, Op tail_call, uint32_t n,
-                      int push, const void *ptr) {
+static void emit_call(FunctionState *fn, bool tail, Op call, Op tail_call,
+                      uint32_t n, int push, const void *ptr) {
   if (ptr)
-    emit_ptr(&fn->e, tail ? tail_call : call, n, 0, 0, push, ptr);
+    emit_ptr(&fn->emitter, tail ? tail_call : call, n, 0, 0, push, ptr);
   else
-    emit(&fn->e, tail ? tail_call : call, n, 0, 0, push);
+    emit(&fn->emitter, tail ? tail_call : call, n, 0, 0, push);
 }
 
-static void push_args(Fn *fn, const Call *call, uint32_t from, uint32_t to) {
+static void push_args(FunctionState *fn, const AppSpine *call, uint32_t from,
+                      uint32_t to) {
   if (!from)
-    for (uint32_t i = 0; i < call->hidden_count; i++)
-      compile_hidden(fn, &call->hidden[i]);
+    for (uint32_t i = 0; i < call->implicit_count; i++)
+      compile_implicit_arg(fn, &call->implicits[i]);
   for (uint32_t i = from; i < to; i++)
     compile(fn, call->args.at[i], false);
 }
 
-static void compile_app(Fn *fn, const Core *c, bool tail) {
-  Eval *vm = fn->e.vm;
-  Call call = {0};
-  flatten_call(vm, c, &call);
-  const Core *f = call.f;
-  uint32_t n = call.args.len, all = n + call.hidden_count;
+static void compile_app(FunctionState *fn, const Core *c, bool tail) {
+  Eval *vm = fn->emitter.vm;
+  AppSpine call = {0};
+  collect_spine(vm, c, &call);
+  const Core *f = call.head;
+  uint32_t n = call.args.len, total_args = n + call.implicit_count;
   if (f->kind == CORE_PRIM) {
-    Code *control = control_code(vm, f->prim);
+    Code *control = higher_order_code(vm, f->prim);
     uint32_t arity = control ? control->arity : f->arity;
     if (control && n == arity) {
       push_args(fn, &call, 0, n);
       bool scan = f->prim == PRIM_SCAN;
-      uint32_t end = compile_nothing(fn, c, scan ? 1 : n - 1,
-                                     scan ? LOOP_SCAN : LOOP_MAP);
-      fn->e.span = c->span;
-      emit_call(fn, tail && !end, OP_CALLC, OP_TAILC, n, 1 - (int)n, control);
+      uint32_t end = compile_empty_loop(fn, c, scan ? 1 : n - 1,
+                                        scan ? LOOP_SCAN : LOOP_MAP);
+      fn->emitter.span = c->span;
+      emit_call(fn, tail && !end, OP_CALL_CODE, OP_TAIL_CALL_CODE, n,
+                1 - (int)n, control);
       if (end)
-        emit_patch(&fn->e, end);
+        emit_patch_jump(&fn->emitter, end);
       if (end && tail)
-        emit(&fn->e, OP_RET, 0, 0, 0, 0);
+        emit(&fn->emitter, OP_RETURN, 0, 0, 0, 0);
       return;
     }
     if (!control && n >= arity) {
       compile_prim_call(fn, f, call.args.at, arity, c);
       if (n > arity) {
         push_args(fn, &call, arity, n);
-        fn->e.span = c->span;
-        emit_call(fn, tail, OP_CALLV, OP_TAILV, n - arity, -(int)(n - arity),
-                  NULL);
+        fn->emitter.span = c->span;
+        emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, n - arity,
+                  -(int)(n - arity), NULL);
       } else if (tail) {
-        emit(&fn->e, OP_RET, 0, 0, 0, 0);
+        emit(&fn->emitter, OP_RETURN, 0, 0, 0, 0);
       }
       return;
     }
   }
   if (f->kind == CORE_VAR && f->var->global) {
     push_args(fn, &call, 0, n);
-    fn->e.span = c->span;
-    emit_call(fn, tail, OP_CALLG, OP_TAILG, all, 1 - (int)all,
-              global_of(vm, f->var));
-    fn->e.most = fn->e.depth + 1 > fn->e.most ? fn->e.depth + 1 : fn->e.most;
+    fn->emitter.span = c->span;
+    emit_call(fn, tail, OP_CALL_GLOBAL, OP_TAIL_CALL_GLOBAL, total_args,
+              1 - (int)total_args, global_of(vm, f->var));
+    fn->emitter.max_stack_depth =
+        fn->emitter.stack_depth + 1 > fn->emitter.max_stack_depth
+            ? fn->emitter.stack_depth + 1
+            : fn->emitter.max_stack_depth;
     return;
   }
   Code *sibling = f->kind == CORE_VAR ? group_code(fn->group, f->var) : NULL;
-  if (sibling && sibling->arity == all) {
+  if (sibling && sibling->arity == total_args) {
     push_args(fn, &call, 0, n);
-    fn->e.span = c->span;
-    emit_call(fn, tail, OP_CALLS, OP_TAILS, all, 1 - (int)all, sibling);
+    fn->emitter.span = c->span;
+    emit_call(fn, tail, OP_CALL_SIBLING, OP_TAIL_CALL_SIBLING, total_args,
+              1 - (int)total_args, sibling);
     return;
   }
   compile(fn, f, false);
   push_args(fn, &call, 0, n);
-  fn->e.span = c->span;
-  emit_call(fn, tail, OP_CALLV, OP_TAILV, all, -(int)all, NULL);
+  fn->emitter.span = c->span;
+  emit_call(fn, tail, OP_CALL_VALUE, OP_TAIL_CALL_VALUE, total_args,
+            -(int)total_args, NULL);
 }
 
 /* ---- conditionals ---- */
 
-static void compile_cond(Fn *fn, const Core *cond, CondJump *out) {
+static void compile_cond(FunctionState *fn, const Core *cond, JumpPatch *out) {
   if (cond->kind == CORE_APP && cond->items[0]->kind == CORE_PRIM &&
       cond->item_count == 3 && jump_ops[cond->items[0]->prim].ss) {
     out->at = emit_binary(fn, &jump_ops[cond->items[0]->prim], cond->items[1],
@@ -618,49 +641,49 @@ static void compile_cond(Fn *fn, const Core *cond, CondJump *out) {
     return;
   }
   compile(fn, cond, false);
-  fn->e.span = cond->span;
-  out->at = emit(&fn->e, OP_JF, 0, 0, 0, -1);
+  fn->emitter.span = cond->span;
+  out->at = emit(&fn->emitter, OP_JUMP_IF_FALSE, 0, 0, 0, -1);
 }
 
-static void compile_if(Fn *fn, const Core *c, bool tail) {
-  Emit *e = &fn->e;
-  CondJump jump;
+static void compile_if(FunctionState *fn, const Core *c, bool tail) {
+  BytecodeEmitter *e = &fn->emitter;
+  JumpPatch jump;
   compile_cond(fn, c->items[0], &jump);
-  uint32_t depth = e->depth, end = 0;
+  uint32_t depth = e->stack_depth, end = 0;
   compile(fn, c->items[1], tail);
   if (!tail)
-    end = emit(e, OP_JMP, 0, 0, 0, 0);
-  emit_patch(e, jump.at);
-  e->depth = depth;
+    end = emit(e, OP_JUMP, 0, 0, 0, 0);
+  emit_patch_jump(e, jump.at);
+  e->stack_depth = depth;
   compile(fn, c->items[2], tail);
   uint32_t join = 0;
   if (!tail) {
-    emit_patch(e, end);
+    emit_patch_jump(e, end);
     e->span = c->span;
     join = emit(e, OP_JOIN, 0, 0, 0, 0);
   }
-  VEC_PUSH(e->vm->arena, e->joins, ((Join){jump.at, join}));
+  VEC_PUSH(e->vm->arena, e->joins, ((JoinPoint){jump.at, join}));
 }
 
 /* ---- all kinds ---- */
 
-static void push_items(Fn *fn, const Core *c, uint32_t from) {
+static void push_items(FunctionState *fn, const Core *c, uint32_t from) {
   for (uint32_t i = from; i < c->item_count; i++)
     compile(fn, c->items[i], false);
 }
 
-static void compile_value(Fn *fn, const Core *c) {
-  Eval *vm = fn->e.vm;
-  Emit *e = &fn->e;
+static void compile_value(FunctionState *fn, const Core *c) {
+  Eval *vm = fn->emitter.vm;
+  BytecodeEmitter *e = &fn->emitter;
   switch (c->kind) {
   case CORE_NUM:
     compile_num(fn, c);
     return;
   case CORE_BOOL:
-    emit_const(e, value_bool(c->flag));
+    emit_push_constant(e, value_bool(c->flag));
     return;
   case CORE_STRING:
-    emit_const(e, value_string(&vm->heap, c->text, c->text_len));
+    emit_push_constant(e, value_string(&vm->heap, c->text, c->text_len));
     return;
   case CORE_VAR:
     load_var(fn, c->var);
@@ -670,59 +693,59 @@ static void compile_value(Fn *fn, const Core *c) {
     return;
   case CORE_LAM:
   case CORE_TLAM:
-    if (!lam_arity(c)) /* no hidden parameter after all */
+    if (!lambda_arity(c)) /* it has no implicit parameter */
       compile(fn, c->items[0], false);
     else
-      compile_closure(fn, c, lam_arity(c));
+      compile_closure(fn, c, lambda_arity(c));
     return;
   case CORE_ABSENT:
-    emit_const(e, (Value){.tag = V_ABSENT});
+    emit_push_constant(e, (Value){.tag = V_ABSENT});
     return;
-  case CORE_AXIS_ALL:
-    emit_const(e, (Value){.tag = V_AXIS_ALL});
+  case CORE_ALL_AXES:
+    emit_push_constant(e, (Value){.tag = V_ALL_AXES});
     return;
   case CORE_TUPLE:
     if (!c->item_count) {
-      emit_const(e, value_unit());
+      emit_push_constant(e, value_unit());
       return;
     }
     push_items(fn, c, 0);
-    emit(e, OP_TUPLE, 0, c->item_count, 0, 1 - (int)c->item_count);
+    emit(e, OP_MAKE_TUPLE, 0, c->item_count, 0, 1 - (int)c->item_count);
     return;
   case CORE_RECORD:
     push_items(fn, c, 0);
-    emit_ptr(e, OP_RECORD, 0, 0, 0, 1 - (int)c->item_count,
-             layout_of(vm, c->labels, c->item_count));
+    emit_ptr(e, OP_MAKE_RECORD, 0, 0, 0, 1 - (int)c->item_count,
+             record_layout_intern(vm, c->labels, c->item_count));
     return;
   case CORE_FIELD: {
     compile(fn, c->items[0], false);
-    FieldSite *site = NEW(vm->arena, FieldSite);
+    FieldInlineCache *site = NEW(vm->arena, FieldInlineCache);
     site->label = c->label;
     e->span = c->span;
-    emit_ptr(e, OP_FIELD, 0, 0, 0, 0, site);
+    emit_ptr(e, OP_RECORD_GET, 0, 0, 0, 0, site);
     return;
   }
   case CORE_WITH:
     push_items(fn, c, 0);
     e->span = c->span;
-    emit_ptr(e, OP_WITH, 0, 0, 0, 1 - (int)c->item_count,
-             layout_of(vm, c->labels, c->item_count - 1));
+    emit_ptr(e, OP_RECORD_UPDATE, 0, 0, 0, 1 - (int)c->item_count,
+             record_layout_intern(vm, c->labels, c->item_count - 1));
     return;
   case CORE_CON:
     if (!c->item_count) {
-      emit_const(e, (Value){.tag = V_CON0, .con = c->con});
+      emit_push_constant(e, (Value){.tag = V_NULLARY_CON, .con = c->con});
       return;
     }
     compile(fn, c->items[0], false);
-    emit_ptr(e, OP_CON, 0, 0, 0, 0, c->con);
+    emit_ptr(e, OP_MAKE_CON, 0, 0, 0, 0, c->con);
     return;
   case CORE_LIST:
     push_items(fn, c, 0);
-    emit(e, OP_LIST, 0, 0, (int32_t)c->item_count, 1 - (int)c->item_count);
+    emit(e, OP_MAKE_LIST, 0, 0, (int32_t)c->item_count, 1 - (int)c->item_count);
     return;
   case CORE_CONS:
     push_items(fn, c, 0);
-    emit(e, OP_CONS, 0, 0, 0, -1);
+    emit(e, OP_MAKE_CONS, 0, 0, 0, -1);
     return;
   case CORE_TENSOR:
     compile_tensor(fn, c);
@@ -739,19 +762,19 @@ static void compile_value(Fn *fn, const Core *c) {
   case CORE_DIM:
     compile_size(fn, c->dim);
     return;
-  case CORE_SHAPEVAL:
+  case CORE_SHAPE_VALUE:
     compile_shape_value(fn, c);
     return;
-  case CORE_OPEN:
-    compile_open(fn, c);
+  case CORE_UNPACK:
+    compile_unpack(fn, c);
     return;
   case CORE_TAPP:
     compile(fn, c->items[0], false);
-    for (uint32_t i = 0; i < c->hidden_count; i++)
-      compile_hidden(fn, &c->hidden[i]);
+    for (uint32_t i = 0; i < c->implicit_count; i++)
+      compile_implicit_arg(fn, &c->implicits[i]);
     e->span = c->span;
-    if (c->hidden_count)
-      emit(e, OP_CALLV, c->hidden_count, 0, 0, -(int)c->hidden_count);
+    if (c->implicit_count)
+      emit(e, OP_CALL_VALUE, c->implicit_count, 0, 0, -(int)c->implicit_count);
     return;
   case CORE_ERROR:
     compile_bug(fn, "code that did not pass the checker is run");
@@ -763,12 +786,12 @@ static void compile_value(Fn *fn, const Core *c) {
   case CORE_IF:
   case CORE_SEQ:
   case CORE_CHECK:
-    return; /* in compile */
+    return; /* compile() handles it */
   }
 }
 
-void compile(Fn *fn, const Core *c, bool tail) {
-  Emit *e = &fn->e;
+void compile(FunctionState *fn, const Core *c, bool tail) {
+  BytecodeEmitter *e = &fn->emitter;
   Span outer = e->span;
   e->span = c->span;
   switch (c->kind) {
@@ -777,7 +800,7 @@ void compile(Fn *fn, const Core *c, bool tail) {
     break;
   case CORE_LET:
     compile(fn, c->items[0], false);
-    fn_bind(fn, c->var, e->depth - 1);
+    fn_bind(fn, c->var, e->stack_depth - 1);
     compile(fn, c->items[1], tail);
     if (!tail)
       emit(e, OP_SLIDE, 0, 0, 1, -1);
@@ -821,15 +844,15 @@ void compile(Fn *fn, const Core *c, bool tail) {
   case CORE_FOR:
   case CORE_INDEX:
   case CORE_DIM:
-  case CORE_SHAPEVAL:
-  case CORE_AXIS_ALL:
-  case CORE_OPEN:
+  case CORE_SHAPE_VALUE:
+  case CORE_ALL_AXES:
+  case CORE_UNPACK:
   case CORE_TLAM:
   case CORE_TAPP:
   case CORE_ERROR:
     compile_value(fn, c);
     if (tail)
-      emit(e, OP_RET, 0, 0, 0, 0);
+      emit(e, OP_RETURN, 0, 0, 0, 0);
     break;
   }
   e->span = outer;
@@ -837,49 +860,50 @@ void compile(Fn *fn, const Core *c, bool tail) {
 
 /* ---- declarations ---- */
 
-static void top_begin(Fn *fn, Eval *vm, KeyVec *captures, Span span) {
-  *fn = (Fn){.captures = captures, .top = true};
-  fn->e.vm = vm;
-  fn->e.span = span;
+static void begin_declaration(FunctionState *fn, Eval *vm, KeyVec *captures,
+                              Span span) {
+  *fn = (FunctionState){.captures = captures, .is_top_level = true};
+  fn->emitter.vm = vm;
+  fn->emitter.span = span;
   map_init(&fn->slots, vm->arena);
 }
 
 Code *compile_expr(Eval *vm, const Core *core) {
-  Fn fn;
+  FunctionState fn;
   KeyVec captures = {0};
-  top_begin(&fn, vm, &captures, core->span);
+  begin_declaration(&fn, vm, &captures, core->span);
   compile(&fn, core, false);
-  emit(&fn.e, OP_RET, 0, 0, 0, 0);
+  emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   Code *code = code_new(vm, 0, NULL);
-  emit_end(&fn.e, code);
+  emit_finish(&fn.emitter, code);
   return code;
 }
 
 Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy) {
-  Fn fn;
+  FunctionState fn;
   KeyVec captures = {0};
-  top_begin(&fn, vm, &captures, dec->span);
-  if (lazy) /* the machine keeps the guard of who asked in slot 0 */
-    fn.e.depth = fn.e.most = 1;
+  begin_declaration(&fn, vm, &captures, dec->span);
+  if (lazy) /* the caller's guard is in slot 0 */
+    fn.emitter.stack_depth = fn.emitter.max_stack_depth = 1;
   compile(&fn, dec->expr, false);
-  compile_global_pat(&fn, dec->pat, fn.e.depth - 1);
+  compile_global_pat(&fn, dec->pat, fn.emitter.stack_depth - 1);
   if (lazy) {
-    emit(&fn.e, OP_RET_INIT, 0, 0, 0, 0);
+    emit(&fn.emitter, OP_RETURN_LAZY_INIT, 0, 0, 0, 0);
   } else {
-    emit_const(&fn.e, value_unit());
-    emit(&fn.e, OP_RET, 0, 0, 0, 0);
+    emit_push_constant(&fn.emitter, value_unit());
+    emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   }
   Code *code = code_new(vm, lazy ? 1 : 0, NULL);
-  emit_end(&fn.e, code);
+  emit_finish(&fn.emitter, code);
   return code;
 }
 
-void define_funs(Eval *vm, const CoreDec *dec) {
+void define_functions(Eval *vm, const CoreDec *dec) {
   Code **codes = NEW_ARRAY(vm->arena, Code *, dec->var_count);
   for (uint32_t i = 0; i < dec->var_count; i++) {
     KeyVec captures = {0};
     codes[i] =
-        code_new(vm, lam_arity(dec->items[i]), var_text(vm, dec->vars[i]));
+        code_new(vm, lambda_arity(dec->items[i]), var_name(vm, dec->vars[i]));
     compile_fn(vm, NULL, NULL, &captures, dec->items[i], codes[i]);
   }
   for (uint32_t i = 0; i < dec->var_count; i++) {

@@ -1,4 +1,5 @@
-/* What the files that compile (compile.c, match.c, shapes.c) share. */
+/* Declarations shared by the files that compile the typed tree to bytecode:
+ * compile.c, compile_match.c and compile_tensor.c. */
 #ifndef AXON_EVAL_COMPILE_H
 #define AXON_EVAL_COMPILE_H
 
@@ -6,63 +7,68 @@
 
 typedef VEC(const void *) KeyVec;
 
-typedef struct Group { /* functions that share an environment */
+typedef struct LetrecGroup { /* functions that share an environment */
   Var **vars;
   Code **codes;
   uint32_t count;
-} Group;
+} LetrecGroup;
 
 /* A function being compiled.  Keys are addresses: of Vars, DimVars, ElemVars
  * and ShapeVars. */
-typedef struct Fn {
-  struct Fn *outer;
-  Emit e;
-  Map slots;          /* key to its place on the stack, plus 1 */
-  KeyVec *captures;   /* what the environment holds, in order */
-  Group *group;       /* it is one of these; or NULL */
-  const Core *lam;    /* whose parameters it has; or NULL */
-  uint32_t open_next; /* the next place for CORE_OPEN */
-  bool top;           /* the code of a declaration itself */
-} Fn;
+typedef struct FunctionState {
+  struct FunctionState *outer;
+  BytecodeEmitter emitter;
+  Map slots;          /* key to its slot on the stack, plus 1 */
+  KeyVec *captures;   /* the captured values, in the order of the environment */
+  LetrecGroup *group; /* the group that contains the function; or NULL */
+  /* The lambda whose parameters the function has; or NULL. */
+  const Core *lambda;
+  uint32_t next_unpack_slot; /* next free slot for CORE_UNPACK */
+  bool is_top_level;         /* true for the code of a declaration itself */
+} FunctionState;
 
-typedef struct CondJump {
-  uint32_t at; /* to be patched */
-} CondJump;
+typedef struct JumpPatch {
+  uint32_t at; /* index of the jump to patch */
+} JumpPatch;
 
-void compile(Fn *fn, const Core *c, bool tail);
-void compile_closure(Fn *fn, const Core *c, uint32_t arity);
-void compile_bug(Fn *fn, const char *what);
-bool fn_load(Fn *fn, const void *key);
-bool fn_knows(const Fn *fn, const void *key);
-bool fn_slot(const Fn *fn, const void *key, uint32_t *slot);
-void fn_bind(Fn *fn, const void *key, uint32_t slot);
-NumSite *num_site(Eval *vm, const char *text);
+void compile(FunctionState *fn, const Core *c, bool tail);
+void compile_closure(FunctionState *fn, const Core *c, uint32_t arity);
+void compile_bug(FunctionState *fn, const char *what);
+bool fn_emit_load(FunctionState *fn, const void *key);
+bool fn_knows(const FunctionState *fn, const void *key);
+bool fn_slot(const FunctionState *fn, const void *key, uint32_t *slot);
+void fn_bind(FunctionState *fn, const void *key, uint32_t slot);
+NumLiteral *num_literal(Eval *vm, const char *text);
 Dtype num_dtype(const Core *c);
 
-/* ---- match.c ---- */
+/* ---- compile_match.c ---- */
 
-void compile_case(Fn *fn, const Core *c, bool tail);
-void compile_global_pat(Fn *fn, const CorePat *pat, uint32_t slot);
+void compile_case(FunctionState *fn, const Core *c, bool tail);
+void compile_global_pat(FunctionState *fn, const CorePat *pat, uint32_t slot);
 
-/* ---- shapes.c ---- */
+/* ---- compile_tensor.c ---- */
 
-void compile_dim(Fn *fn, Dim *dim);
-void compile_size(Fn *fn, Dim *dim); /* CORE_DIM */
-bool dim_known(Fn *fn, Dim *dim); /* can it be computed here? */
-bool shape_known(Fn *fn, const ShapeRef *ref);
-/* As a hidden argument: unit where a part of it is not known. */
-void compile_shape_arg(Fn *fn, const Hidden *h);
-void compile_shape_ref(Fn *fn, const ShapeRef *ref);
-void compile_shape_value(Fn *fn, const Core *c); /* CORE_SHAPEVAL */
-void compile_loaded(Fn *fn, const ShapeRef *want);
-void compile_checks(Fn *fn, const Core *c);
-void compile_open(Fn *fn, const Core *c);
-void compile_tensor(Fn *fn, const Core *c);
-void compile_shape(Fn *fn, const Core *c);
-void compile_index(Fn *fn, const Core *c);
-void compile_for(Fn *fn, const Core *c);
-/* With the function and its top n values pushed: code for the case that the
- * loop runs over nothing.  The jump at its end is to be patched; 0: none. */
-uint32_t compile_nothing(Fn *fn, const Core *c, uint32_t n, LoopKind kind);
+void compile_dim(FunctionState *fn, Dim *dim);
+void compile_size(FunctionState *fn, Dim *dim); /* CORE_DIM */
+/* True if d can be computed at this place. */
+bool dim_is_computable(FunctionState *fn, Dim *dim);
+bool shape_is_computable(FunctionState *fn, const CoreShape *ref);
+/* Pushes a shape as an implicit argument: unit if a part of it is unknown. */
+void compile_shape_arg(FunctionState *fn, const ImplicitArg *h);
+void compile_shape_ref(FunctionState *fn, const CoreShape *ref);
+/* Compiles CORE_SHAPE_VALUE. */
+void compile_shape_value(FunctionState *fn, const Core *c);
+void compile_load_check(FunctionState *fn, const CoreShape *expected);
+void compile_checks(FunctionState *fn, const Core *c);
+void compile_unpack(FunctionState *fn, const Core *c);
+void compile_tensor(FunctionState *fn, const Core *c);
+void compile_shape(FunctionState *fn, const Core *c);
+void compile_index(FunctionState *fn, const Core *c);
+void compile_for(FunctionState *fn, const Core *c);
+/* Compiles the result of a loop that has no iterations.  The function and its
+ * top n values are on the stack.  Returns the jump at the end of this code,
+ * which the caller patches; 0: no code was emitted. */
+uint32_t compile_empty_loop(FunctionState *fn, const Core *c, uint32_t n,
+                            LoopKind kind);
 
 #endif

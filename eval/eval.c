@@ -1,13 +1,14 @@
-/* The room's door: declarations run, values held, errors caught. */
+/* Entry points of eval/: runs declarations, holds values for callers, and turns
+ * errors into diagnostics.  The main entry point is eval_run. */
 #include "eval/internal.h"
 
 #include "backend/target.h"
 
 #include <string.h>
 
-enum { STACK_FIRST = 4096, FRAMES_FIRST = 256 };
+enum { INITIAL_STACK_VALUES = 4096, INITIAL_FRAMES = 256 };
 
-static Flag never;
+static Flag never_interrupted;
 
 Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
                const EvalHost *host) {
@@ -16,21 +17,21 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
   vm->dims = dims;
   vm->interner = interner;
   vm->host = host;
-  target_begin(&vm->graph);
-  vm->force_at = PENDING_LIMIT;
+  target_configure(&vm->graph);
+  vm->force_threshold = MAX_PENDING_ELEMENTS;
   map_init(&vm->size_globals, session);
-  vm->stack = mem_alloc(STACK_FIRST * sizeof(Value));
-  vm->stack_end = vm->stack + STACK_FIRST;
+  vm->stack = mem_alloc(INITIAL_STACK_VALUES * sizeof(Value));
+  vm->stack_end = vm->stack + INITIAL_STACK_VALUES;
   vm->sp = vm->stack;
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
-    vm->frames = mem_alloc(FRAMES_FIRST * sizeof(Frame));
+    vm->frames = mem_alloc(INITIAL_FRAMES * sizeof(Frame));
     trap_end(&trap);
   } else {
     mem_free(vm->stack);
     trap_raise(trap.kind);
   }
-  vm->frames_end = vm->frames + FRAMES_FIRST;
+  vm->frames_end = vm->frames + INITIAL_FRAMES;
   vm->fp = vm->frames;
   return vm;
 }
@@ -38,77 +39,78 @@ Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
 void eval_free(Eval *vm) {
   if (!vm)
     return;
-  interrupt_watch(NULL);
-  while (vm->held)
-    held_free(vm, vm->held);
+  interrupt_set_flag(NULL);
+  while (vm->handles)
+    value_handle_free(vm, vm->handles);
   for (Global *g = vm->globals; g; g = g->next) {
     value_release(&vm->heap, g->value);
     g->value = (Value){0};
   }
-  while (vm->kept_count)
-    value_release(&vm->heap, vm->kept[--vm->kept_count]);
-  mem_free(vm->kept);
-  mem_free(vm->code_at);
+  while (vm->constant_count)
+    value_release(&vm->heap, vm->constants[--vm->constant_count]);
+  mem_free(vm->constants);
+  mem_free(vm->codes);
   mem_free(vm->stack);
   mem_free(vm->frames);
   mem_free(vm->temps);
-  mem_free(vm->attempts);
-  mem_free(vm->inits);
-  heap_end(&vm->heap);
-  graph_end(&vm->graph);
+  mem_free(vm->symbolic_runs);
+  mem_free(vm->lazy_inits);
+  heap_free_all(&vm->heap);
+  graph_clear_caches(&vm->graph);
 }
 
-void eval_use_sources(Eval *vm, const Sources *sources) {
+void eval_set_sources(Eval *vm, const Sources *sources) {
   vm->sources = sources;
 }
 
-void eval_watch(Eval *vm, const struct PlanWatch *watch) {
-  vm->graph.watch = watch;
+void eval_set_observer(Eval *vm, const struct PlanObserver *observer) {
+  vm->graph.observer = observer;
 }
 
-uint64_t eval_live(const Eval *vm) {
-  return vm->heap.live;
+uint64_t eval_live_objects(const Eval *vm) {
+  return vm->heap.live_objects;
 }
 
 /* ---- after an error ---- */
 
-static void shrink(Eval *vm) {
-  if (vm->stack_end - vm->stack > 64 * STACK_FIRST) {
-    Value *stack = mem_try_alloc(STACK_FIRST * sizeof(Value));
+static void shrink_stacks(Eval *vm) {
+  if (vm->stack_end - vm->stack > 64 * INITIAL_STACK_VALUES) {
+    Value *stack = mem_try_alloc(INITIAL_STACK_VALUES * sizeof(Value));
     if (stack) {
       mem_free(vm->stack);
       vm->stack = vm->sp = stack;
-      vm->stack_end = stack + STACK_FIRST;
+      vm->stack_end = stack + INITIAL_STACK_VALUES;
     }
   }
-  if (vm->frames_end - vm->frames > 64 * FRAMES_FIRST) {
-    Frame *frames = mem_try_alloc(FRAMES_FIRST * sizeof(Frame));
+  if (vm->frames_end - vm->frames > 64 * INITIAL_FRAMES) {
+    Frame *frames = mem_try_alloc(INITIAL_FRAMES * sizeof(Frame));
     if (frames) {
       mem_free(vm->frames);
       vm->frames = vm->fp = frames;
-      vm->frames_end = frames + FRAMES_FIRST;
+      vm->frames_end = frames + INITIAL_FRAMES;
     }
   }
 }
 
-static void tidy(Eval *vm) {
-  vm->attempt_count = 0;
-  vm->abandoning = vm->forcing = vm->stopping = false;
+static void reset_machine(Eval *vm) {
+  vm->symbolic_run_count = 0;
+  vm->is_bailing_out = vm->is_forcing = vm->is_branch_failing = false;
   vm->graph.guard = NULL;
   vm->graph.loop_depth = 0;
-  vm->depth = vm->branches = 0;
-  vm_reset(vm, 0, 0, 0);
-  shrink(vm);
+  vm->branch_depth = vm->branch_count = 0;
+  vm_unwind(vm, 0, 0, 0);
+  shrink_stacks(vm);
 }
 
-/* What a failed run leaves is released; its error becomes a diagnostic. */
-void eval_failed(Eval *vm, FailKind kind) {
-  const char *inside;
-  vm->running = true;
-  Span span = vm_span(vm, &inside);
-  vm->running = false;
-  vm->heap.slowly = kind == FAIL_INTERRUPT;
-  tidy(vm);
+/* Releases what a failed run left behind.  Turns its error into a
+ * diagnostic. */
+void eval_recover(Eval *vm, FailKind kind) {
+  const char *library_function;
+  vm->is_running = true;
+  Span span = vm_user_span(vm, &library_function);
+  vm->is_running = false;
+  vm->heap.release_incrementally = kind == FAIL_INTERRUPT;
+  reset_machine(vm);
   Diags *diags = vm->diags;
   vm->diags = NULL;
   if (kind == FAIL_MEMORY)
@@ -119,53 +121,54 @@ void eval_failed(Eval *vm, FailKind kind) {
 
 void eval_enter(Eval *vm, Diags *diags) {
   vm->diags = diags;
-  vm->interrupt = vm->host->interrupt ? vm->host->interrupt : &never;
+  vm->interrupt =
+      vm->host->interrupt ? vm->host->interrupt : &never_interrupted;
   vm->graph.interrupt = vm->interrupt;
-  interrupt_watch(vm->interrupt);
+  interrupt_set_flag(vm->interrupt);
   vm->fp = vm->frames;
   vm->sp = vm->stack;
 }
 
 /* ---- held values ---- */
 
-Held *eval_hold(Eval *vm, Value v) {
-  Held *held = mem_try_alloc(sizeof *held);
-  if (!held) {
+ValueHandle *value_handle_new(Eval *vm, Value v) {
+  ValueHandle *handle = mem_try_alloc(sizeof *handle);
+  if (!handle) {
     value_release(&vm->heap, v);
     trap_raise(FAIL_MEMORY);
   }
-  held->value = v;
-  held->next = vm->held;
-  if (vm->held)
-    vm->held->prev = held;
-  vm->held = held;
-  return held;
+  handle->value = v;
+  handle->next = vm->handles;
+  if (vm->handles)
+    vm->handles->prev = handle;
+  vm->handles = handle;
+  return handle;
 }
 
-Value eval_held(const Held *held) {
-  return held->value;
+Value value_handle_get(const ValueHandle *handle) {
+  return handle->value;
 }
 
-void held_free(Eval *vm, Held *held) {
-  if (!held)
+void value_handle_free(Eval *vm, ValueHandle *handle) {
+  if (!handle)
     return;
-  if (held->next)
-    held->next->prev = held->prev;
-  if (held->prev)
-    held->prev->next = held->next;
+  if (handle->next)
+    handle->next->prev = handle->prev;
+  if (handle->prev)
+    handle->prev->next = handle->next;
   else
-    vm->held = held->next;
-  value_release(&vm->heap, held->value);
-  mem_free(held);
+    vm->handles = handle->next;
+  value_release(&vm->heap, handle->value);
+  mem_free(handle);
 }
 
 /* ---- running ---- */
 
-static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
+static void run_dec(Eval *vm, const CoreDec *dec, ValueHandle **result) {
   Value v;
   switch (dec->kind) {
   case CD_FUNS:
-    define_funs(vm, dec);
+    define_functions(vm, dec);
     return;
   case CD_BIND:
     value_release(&vm->heap, vm_run(vm, compile_bind(vm, dec, false), 0, NULL));
@@ -173,14 +176,15 @@ static void run_dec(Eval *vm, const CoreDec *dec, Held **result) {
   case CD_EXPR:
     v = vm_run(vm, compile_expr(vm, dec->expr), 0, NULL);
     if (result)
-      *result = eval_hold(vm, v);
+      *result = value_handle_new(vm, v);
     else
       value_release(&vm->heap, v);
     return;
   }
 }
 
-bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
+bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags,
+              ValueHandle **result) {
   Trap trap;
   if (result)
     *result = NULL;
@@ -188,11 +192,11 @@ bool eval_run(Eval *vm, const CoreDec *dec, Diags *diags, Held **result) {
   if (TRAP_SET(trap) == FAIL_NONE) {
     run_dec(vm, dec, result);
     trap_end(&trap);
-    shrink(vm);
+    shrink_stacks(vm);
     vm->diags = NULL;
     return true;
   }
-  eval_failed(vm, trap.kind);
+  eval_recover(vm, trap.kind);
   return false;
 }
 
@@ -204,22 +208,22 @@ static void each_pat_var(const CorePat *pat, void (*f)(void *, Var *),
     each_pat_var(pat->args[i], f, arg);
 }
 
-typedef struct Lazily {
+typedef struct LazyDefinition {
   Eval *vm;
   LazyDec *lazy;
-} Lazily;
+} LazyDefinition;
 
 static void make_lazy(void *arg, Var *var) {
-  Lazily *l = arg;
+  LazyDefinition *l = arg;
   global_of(l->vm, var)->lazy = l->lazy;
 }
 
 bool eval_define_lazy(Eval *vm, const CoreDec *dec) {
-  Lazily l = {vm, NEW(vm->arena, LazyDec)};
+  LazyDefinition l = {vm, NEW(vm->arena, LazyDec)};
   CoreDec *copy = NEW(vm->arena, CoreDec);
   *copy = *dec;
   l.lazy->dec = copy;
-  l.lazy->state = GS_LAZY;
+  l.lazy->state = GLOBAL_LAZY;
   switch (dec->kind) {
   case CD_FUNS:
     for (uint32_t i = 0; i < dec->var_count; i++)
@@ -234,39 +238,39 @@ bool eval_define_lazy(Eval *vm, const CoreDec *dec) {
   return false;
 }
 
-Held *eval_global(Eval *vm, const Var *var) {
-  const Global *g = var->home;
+ValueHandle *eval_global_handle(Eval *vm, const Var *var) {
+  const Global *g = var->eval_global;
   if (!g || g->value.tag == V_NONE)
     return NULL;
-  return eval_hold(vm, value_retain(g->value));
+  return value_handle_new(vm, value_retain(g->value));
 }
 
-bool eval_print(Eval *vm, Held *held, Buffer *out, Diags *diags) {
+bool eval_print(Eval *vm, ValueHandle *handle, Buffer *out, Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    vm_print(vm, out, held->value, true);
+    vm_print(vm, out, handle->value, true);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return true;
   }
-  eval_failed(vm, trap.kind);
+  eval_recover(vm, trap.kind);
   return false;
 }
 
-Tensor *eval_tensor(Eval *vm, Held *held, Diags *diags) {
+Tensor *eval_tensor(Eval *vm, ValueHandle *handle, Diags *diags) {
   Trap trap;
-  if (!value_is_tensor(held->value))
+  if (!value_is_tensor(handle->value))
     return NULL;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    const Tensor *t = vm_tensor(vm, held->value);
+    const Tensor *t = vm_tensor(vm, handle->value);
     tensor_retain((Tensor *)(uintptr_t)t);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return (Tensor *)(uintptr_t)t;
   }
-  eval_failed(vm, trap.kind);
+  eval_recover(vm, trap.kind);
   return NULL;
 }
 

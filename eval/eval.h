@@ -1,9 +1,11 @@
-/* eval: runs typed declarations.  The functional part runs at once on a
- * bytecode machine; an operation on tensors adds a node to the graph
- * (tensor/), which is run when a value is needed.  No tensor arithmetic here.
+/* eval: runs typed declarations.
  *
- * Ownership: an Eval belongs to its session and keeps the values of globals;
- * Values are counted references. */
+ * A bytecode machine runs the functional part immediately.  An operation on
+ * tensors adds a node to the graph (tensor/).  The graph runs when a value is
+ * needed (lazy evaluation).  eval/ does no tensor arithmetic.
+ *
+ * Ownership: an Eval belongs to its session and keeps the values of globals.
+ * Values are reference-counted. */
 #ifndef AXON_EVAL_H
 #define AXON_EVAL_H
 
@@ -13,161 +15,183 @@
 
 typedef struct Eval Eval;
 
-/* What the outside gives: all output goes through here. */
+/* Callbacks and settings of the host.  All output goes through the
+ * callbacks. */
 typedef struct EvalHost {
   void *owner;
-  void (*write)(void *owner, const char *text, size_t len); /* print, write */
-  void (*trace)(void *owner, const char *text, size_t len); /* trace: stderr */
-  /* progress: called with done from 0 to total; a bar on a terminal. */
+  /* For print and write. */
+  void (*write)(void *owner, const char *text, size_t len);
+  /* For trace: writes to stderr. */
+  void (*trace)(void *owner, const char *text, size_t len);
+  /* For progress: `done` goes from 0 to `total`.  A terminal shows a bar. */
   void (*progress)(void *owner, int64_t done, int64_t total);
-  /* show: draws a tensor; false with a fault.  kind, file may be NULL. */
+  /* For show: draws a tensor.  Returns false and sets a fault on failure.
+   * `kind` and `file` may be NULL. */
   bool (*show)(void *owner, const Tensor *t, const char *kind, const char *file,
                int64_t size, Fault *fault);
-  int arg_count; /* of the program, for args () */
+  int arg_count; /* arguments of the program, for args () */
   const char *const *args;
-  int print_width;     /* columns */
-  int64_t print_limit; /* elements before `...` */
+  int print_width;     /* columns of output */
+  int64_t print_limit; /* elements that print shows before `...` */
   Flag *interrupt;
 } EvalHost;
 
-/* A value held across runs; NULL on failure. */
-typedef struct Held Held;
+/* A value that a caller holds across runs.  Functions that return a handle
+ * return NULL on failure. */
+typedef struct ValueHandle ValueHandle;
 
+/* Borrows host. */
 Eval *eval_new(Arena *session, DimCtx *dims, Interner *interner,
-               const EvalHost *host); /* host is borrowed */
+               const EvalHost *host);
 void eval_free(Eval *eval);
-/* With these, errors inside library sources point at the user's call. */
-void eval_use_sources(Eval *eval, const Sources *sources);
-/* Objects now alive, for tests: runs leave no more than their results. */
-uint64_t eval_live(const Eval *eval);
+/* Sets the sources.  With sources, an error inside the library points at the
+ * user's call. */
+void eval_set_sources(Eval *eval, const Sources *sources);
+/* Number of live objects, for tests: a run leaves only its results. */
+uint64_t eval_live_objects(const Eval *eval);
 
-/* Runs one declaration.  Errors become diagnostics (place, message, the
- * chain of calls as steps) and false.  For CD_EXPR *result (if wanted) gets
- * the value.  A failed declaration leaves earlier globals as they were.
- * exit() in the program sets eval_exited. */
-bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags, Held **result);
-/* Library definitions are handed over when the checker first meets them, and
- * run when first used. */
+/* Runs one declaration.  On an error it appends a diagnostic and returns false.
+ * The diagnostic has the source span, the message, and the calls that led
+ * there.  For CD_EXPR, *result (unless `result` is NULL) gets the value.  A
+ * failed declaration leaves earlier globals unchanged.  If the program calls
+ * exit(), eval_exited returns true. */
+bool eval_run(Eval *eval, const CoreDec *dec, Diags *diags,
+              ValueHandle **result);
+/* Registers a library definition.  The checker calls this when it first meets
+ * the name.  The definition runs at its first use. */
 bool eval_define_lazy(Eval *eval, const CoreDec *dec);
 
-void held_free(Eval *eval, Held *held);
-/* The current value of a global variable; NULL if it has none. */
-Held *eval_global(Eval *eval, const Var *var);
-/* The value as `print` shows it; forces what it needs. */
-bool eval_print(Eval *eval, Held *held, Buffer *out, Diags *diags);
-/* A tensor value, forced; NULL if it is not a tensor (no diagnostic then). */
-Tensor *eval_tensor(Eval *eval, Held *held, Diags *diags);
+void value_handle_free(Eval *eval, ValueHandle *handle);
+/* Returns the current value of a global variable; NULL if it has none. */
+ValueHandle *eval_global_handle(Eval *eval, const Var *var);
+/* Formats the value as `print` does.  Forces the parts that it needs. */
+bool eval_print(Eval *eval, ValueHandle *handle, Buffer *out, Diags *diags);
+/* Returns a tensor value, forced; NULL, without a diagnostic, if the value is
+ * not a tensor. */
+Tensor *eval_tensor(Eval *eval, ValueHandle *handle, Diags *diags);
 
-/* ---- trace.c: calls from outside ---- */
+/* ---- aot_trace.c: calls with symbolic arguments ---- */
 
 typedef enum EvalArgKind {
-  GIVEN_UNIT,
-  GIVEN_ABSENT, /* an optional argument that is left out */
-  GIVEN_TENSOR, /* node */
-  GIVEN_SIZE,   /* size */
-  GIVEN_SHAPE,  /* shape, count, stars */
-  GIVEN_TUPLE,  /* parts, count */
-  GIVEN_RECORD, /* parts, labels, count */
+  EVAL_ARG_UNIT,
+  EVAL_ARG_ABSENT, /* an omitted optional argument */
+  EVAL_ARG_TENSOR, /* uses node */
+  EVAL_ARG_SIZE,   /* uses size */
+  EVAL_ARG_SHAPE,  /* uses shape, count, broadcast_mask */
+  EVAL_ARG_TUPLE,  /* uses parts, count */
+  EVAL_ARG_RECORD, /* uses parts, labels, count */
 } EvalArgKind;
-typedef struct EvalArg { /* an argument; borrowed */
+typedef struct EvalArg { /* an argument; borrows what it points to */
   EvalArgKind kind;
   Node *node;
   int64_t size;
   const int64_t *shape;
-  uint64_t stars;
+  uint64_t broadcast_mask;
   const struct EvalArg *parts;
   Sym *const *labels;
   uint32_t count;
 } EvalArg;
-/* Applies the function of that name to its hidden arguments and the others.
+/* Applies function fn to its implicit arguments and its arguments.  Returns
  * NULL after an error. */
-Held *eval_apply(Eval *eval, const Var *fn, uint32_t count, const EvalArg *args,
-                Diags *diags);
-/* From now on sizes may be such as are no numbers yet (tensor/size.h), and
- * NODE_ARG stands for arguments: nothing that needs them is run, and where the
- * program needs to know one of them there is an error.  NULL: no more. */
-void eval_trace(Eval *eval, Sizes *sizes);
+ValueHandle *eval_apply(Eval *eval, const Var *fn, uint32_t count,
+                        const EvalArg *args, Diags *diags);
+/* Starts AOT tracing with `sizes`; NULL ends it.  During tracing, sizes may be
+ * symbolic (tensor/extent.h), and NODE_ARG nodes stand for arguments.  No node
+ * that depends on them runs.  If the program needs the value of such a node,
+ * this is an error. */
+void eval_set_aot_tracing(Eval *eval, ExtentTable *sizes);
 Graph *eval_graph(Eval *eval);
-/* Calls f for each tensor in records and tuples, "p.w", "0"; "": all of it.
- * False where there is something else. */
+/* Calls f for each tensor in records and tuples.  `path` is, for example, "p.w"
+ * or "0"; "" is the value itself.  Returns false if the value contains anything
+ * else. */
 typedef void LeafFn(void *arg, const char *path, Node *node);
-bool eval_leaves(Eval *eval, Held *held, LeafFn *f, void *arg);
+bool eval_each_leaf(Eval *eval, ValueHandle *handle, LeafFn *f, void *arg);
 
 bool eval_exited(const Eval *eval, int *status);
 
-/* From now on `watch` (tensor/watch.h), which is borrowed, is told of what the
- * graph runs; NULL: nobody is. */
-void eval_watch(Eval *eval, const struct PlanWatch *watch);
+/* Sets the observer (plan/observer.h) of graph runs; NULL removes it.  `watch`
+ * is borrowed. */
+void eval_set_observer(Eval *eval, const struct PlanObserver *observer);
 
-/* ---- values outside: datum.c, call.c ---- */
+/* ---- values of host programs: host_value.c, host_call.c ---- */
 
-/* A value that does not need its Eval: a tree of at most DATUM_DEEP levels,
- * counted (atomically), not changed once others have it. */
-typedef enum DatumKind {
-  DATUM_NONE,
-  DATUM_UNIT,
-  DATUM_NUMBER, /* number */
-  DATUM_TENSOR, /* tensor, whose data may be lent: see tensor_borrow */
-  DATUM_STRING, /* text */
-  DATUM_TUPLE,  /* items; also a shape */
-  DATUM_RECORD, /* items, names */
-  DATUM_LIST,   /* items */
-  DATUM_CON,    /* text is its name; one item, or none */
-  DATUM_KEY,    /* key */
-  DATUM_OTHER,  /* text: as it is printed; a function */
-  DATUM_COUNT
-} DatumKind;
-enum { DATUM_DEEP = 200 };
+/* A value that does not depend on an Eval.  It is a tree of at most
+ * MAX_HOST_VALUE_DEPTH levels with an atomic reference count.  It is immutable
+ * once it is shared. */
+typedef enum HostValueKind {
+  HOST_VALUE_NONE,
+  HOST_VALUE_UNIT,
+  HOST_VALUE_NUMBER, /* uses number */
+  /* Uses tensor, whose data may be borrowed (tensor_borrow) */
+  HOST_VALUE_TENSOR,
+  HOST_VALUE_STRING,      /* uses text */
+  HOST_VALUE_TUPLE,       /* uses items; also represents a shape */
+  HOST_VALUE_RECORD,      /* uses items and names */
+  HOST_VALUE_LIST,        /* uses items */
+  HOST_VALUE_CONSTRUCTOR, /* text is its name; at most one item */
+  HOST_VALUE_KEY,         /* uses key */
+  HOST_VALUE_OTHER,       /* a function; text is its printed form */
+  HOST_VALUE_COUNT
+} HostValueKind;
+enum { MAX_HOST_VALUE_DEPTH = 200 };
 
-typedef struct Datum {
-  DatumKind kind;
-  uint32_t refs, len, deep;
-  bool shared; /* others have its tensor, too: its data are not to be changed */
-  bool weak;   /* a number of no type yet: it takes the one that is asked for */
+typedef struct HostValue {
+  HostValueKind kind;
+  uint32_t ref_count, len, depth;
+  /* Others hold the tensor too, so nobody may change its data. */
+  bool is_shared;
+  bool is_weakly_typed; /* a number without a type of its own: it takes the type
+                           that is expected */
   union {
     Scalar number;
-    Key key;
+    PrngKey key;
   };
   Tensor *tensor;
-  void (*give_back)(void *owner); /* what the tensor lies over; or NULL */
+  void (*release)(void *owner); /* owner of the memory of the tensor; or NULL */
   void *owner;
-  uint64_t bits; /* the number as it lies in memory */
-  char *text;    /* NUL-ended */
+  uint64_t bits; /* the bits of the number in memory */
+  char *text;    /* NUL-terminated */
   size_t text_len;
-  struct Datum **items; /* owned; NULL until they are put in */
+  struct HostValue **items; /* owned; each item is NULL until it is set */
   char **names;
-} Datum;
+} HostValue;
 
-/* One block of memory; NULL: there is none. */
-Datum *datum_new(DatumKind kind, uint32_t len, const char *text,
-                 size_t text_len, const char *const *names);
-/* weak: a float is as exact as f64, though its type is f32. */
-Datum *datum_number(Scalar x, bool weak);
-Scalar datum_weak(const Datum *d, Dtype as); /* DT_NONE: by itself */
-Datum *datum_retain(Datum *d);
-void datum_release(Datum *d); /* may be NULL */
+/* Allocates one block of memory.  Returns NULL if there is no memory. */
+HostValue *host_value_new(HostValueKind kind, uint32_t len, const char *text,
+                          size_t text_len, const char *const *names);
+/* weak: the number has no type of its own.  A weak float is stored with the
+ * precision of f64, although its type is f32. */
+HostValue *host_value_number(Scalar x, bool weak);
+/* DT_NONE: the type of the number itself. */
+Scalar host_value_promote(const HostValue *d, Dtype dtype);
+HostValue *host_value_retain(HostValue *d);
+void host_value_release(HostValue *d); /* d may be NULL */
 
-/* A function that is called from outside, made of a declaration of one that
- * takes `count` arguments (CD_FUNS): lives as long as the Eval. */
-typedef struct Entry Entry;
-Entry *eval_entry(Eval *eval, const CoreDec *dec, uint32_t count);
-/* Runs it; *result is the caller's.  weak[i]: type of the numbers in argument
- * i that have none; DT_NONE: as they are.  Whatever keeps hold of lent data has
- * a copy of them afterwards.  Errors as for eval_run. */
-bool eval_call(Eval *eval, const Entry *entry, const Datum *const *args,
-               const Dtype *weak, Diags *diags, Datum **result);
-/* A held value, with all that it needs run. */
-bool eval_datum(Eval *eval, Held *held, Diags *diags, Datum **result);
-/* ---- again and again, for timing ---- */
+/* A function that a host program can call.  It is made from a declaration
+ * (CD_FUNS) of a function of `count` arguments.  It lives as long as the
+ * Eval. */
+typedef struct HostEntry HostEntry;
+HostEntry *eval_host_entry_new(Eval *eval, const CoreDec *dec, uint32_t count);
+/* Runs the function.  The caller owns *result.  weak[i] is the type of weak
+ * numbers in argument i; DT_NONE: each number's own type.  If a value still
+ * refers to borrowed data after the call, the data are copied.  Reports errors
+ * as eval_run does. */
+bool eval_call_host_entry(Eval *eval, const HostEntry *entry,
+                          const HostValue *const *args, const Dtype *weak,
+                          Diags *diags, HostValue **result);
+/* Converts a held value.  Forces all of it. */
+bool eval_to_host_value(Eval *eval, ValueHandle *handle, Diags *diags,
+                        HostValue **result);
+/* ---- repeated runs, for benchmarks ---- */
 
-/* What globals hold is computed, where it still waits for that; `unseen`: but
- * for what was computed inside of what reads it. */
-bool eval_settle(Eval *eval, bool unseen, Diags *diags);
-/* A declaration `val name = e` that can be run many times, as long as the Eval
- * lives; NULL after an error. */
-typedef struct Rerun Rerun;
-Rerun *eval_rerun_new(Eval *eval, const CoreDec *dec, Diags *diags);
-/* Runs it, computes all of its value, and forgets that. */
-bool eval_rerun(Eval *eval, const Rerun *rerun, Diags *diags);
+/* Computes the deferred values of all globals.  With skip_inlined, skips nodes
+ * that were computed inside the kernel of a consumer. */
+bool eval_force_globals(Eval *eval, bool skip_inlined, Diags *diags);
+/* A declaration `val name = e` that can run many times.  It lives as long as
+ * the Eval.  NULL after an error. */
+typedef struct PreparedDec PreparedDec;
+PreparedDec *eval_prepare_dec(Eval *eval, const CoreDec *dec, Diags *diags);
+/* Runs the declaration, computes its whole value, and drops the value. */
+bool eval_run_prepared(Eval *eval, const PreparedDec *prepared, Diags *diags);
 
 #endif

@@ -1,4 +1,5 @@
-/* From nodes to what is known: when the graph is run, and what comes out. */
+/* Forces deferred values: decides when the graph runs, and converts nodes to
+ * known scalars and tensors. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -7,36 +8,36 @@ bool value_is_tensor(Value v) {
   return value_is_num(v) || v.tag == V_NODE;
 }
 
-bool vm_in_attempt(const Eval *vm) {
-  return vm->attempt_count || vm->graph.guard || vm_traces(vm);
+bool vm_must_defer(const Eval *vm) {
+  return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
 }
 
-static bool much_pending(const Eval *vm, uint32_t most) {
-  return vm->graph.next_node - vm->forced_node > most ||
-         vm->graph.pending > vm->force_at;
+static bool exceeds_pending_limit(const Eval *vm, uint32_t max) {
+  return vm->graph.next_node_id - vm->last_forced_node > max ||
+         vm->graph.pending_elements > vm->force_threshold;
 }
 
-/* What a compiled function will know is not known yet. */
-static void refuse_open(Eval *vm, const Node *n) {
-  if (n->open)
-    vm_fail_at(vm, n->span, 612,
-               "hand it over as an argument, or compile what comes before and "
-               "after it apart",
-               "this value decides how the function goes on, but is known only "
-               "when the compiled function runs");
+/* Fails if the value is known only when the compiled function runs. */
+static void fail_if_symbolic(Eval *vm, const Node *n) {
+  if (n->symbolic)
+    vm_fail_at(
+        vm, n->span, 612,
+        "pass it as an argument, or compile the code before and after it "
+        "separately",
+        "control flow depends on this value, which is known only at run time");
 }
 
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
-  for (uint32_t k = 0; vm_traces(vm) && k < count; k++)
-    refuse_open(vm, nodes[k]);
-  Span where = {0};
+  for (uint32_t k = 0; vm_is_aot_tracing(vm) && k < count; k++)
+    fail_if_symbolic(vm, nodes[k]);
+  Span fault_span = {0};
   Fault fault = {0};
-  bool done = graph_force(&vm->graph, count, nodes, &where, &fault);
-  vm->forced_node = vm->graph.next_node;
-  vm->force_at = vm->graph.pending + PENDING_LIMIT;
-  vm->forcing = !done;
-  if (!done)
-    vm_fault_at(vm, where, &fault);
+  bool ok = graph_force(&vm->graph, count, nodes, &fault_span, &fault);
+  vm->last_forced_node = vm->graph.next_node_id;
+  vm->force_threshold = vm->graph.pending_elements + MAX_PENDING_ELEMENTS;
+  vm->is_forcing = !ok;
+  if (!ok)
+    vm_fault_at(vm, fault_span, &fault);
 }
 
 static Node *data_node(Eval *vm, Tensor *t) {
@@ -51,18 +52,19 @@ static Node *data_node(Eval *vm, Tensor *t) {
   trap_raise(trap.kind);
 }
 
-Value vm_data(Eval *vm, Tensor *t, const Fault *fault) {
+Value vm_value_of_tensor(Eval *vm, Tensor *t, const Fault *fault) {
   if (!t)
     vm_fault(vm, fault);
-  return vm_node(vm, data_node(vm, t), fault);
+  return vm_value_of_node(vm, data_node(vm, t), fault);
 }
 
-Value vm_node(Eval *vm, Node *node, const Fault *fault) {
+Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault) {
   if (!node)
     vm_fault(vm, fault);
   if (node->free_count) {
-    if (vm->graph.next_node - vm->attempts[0].first_node > SYMBOLIC_NODES)
-      vm_abandon(vm, vm_temp(vm, node));
+    if (vm->graph.next_node_id - vm->symbolic_runs[0].first_node >
+        MAX_SYMBOLIC_NODES)
+      vm_bail_out(vm, vm_temp_node(vm, node));
     return value_node(node);
   }
   Scalar x;
@@ -70,9 +72,10 @@ Value vm_node(Eval *vm, Node *node, const Fault *fault) {
     node_release(node);
     return value_scalar(x);
   }
-  if (!node->data && much_pending(vm, PENDING_NODES) && !vm_in_attempt(vm)) {
+  if (!node->data && exceeds_pending_limit(vm, MAX_PENDING_NODES) &&
+      !vm_must_defer(vm)) {
     size_t mark = vm->temp_count;
-    vm_temp(vm, node);
+    vm_temp_node(vm, node);
     vm_force(vm, 1, &node);
     vm->temp_count = mark;
   }
@@ -88,73 +91,72 @@ Node *vm_to_node(Eval *vm, Value v) {
   if (v.tag == V_NODE)
     return v.node;
   if (value_is_num(v))
-    return vm_temp(vm, node_scalar(&vm->graph, value_to_scalar(v)));
+    return vm_temp_node(vm, node_scalar(&vm->graph, value_to_scalar(v)));
   vm_fail(vm, 599, "compiler bug in eval: a tensor is wanted");
 }
 
-Value vm_known(Eval *vm, Value v) {
+Value vm_concrete_scalar(Eval *vm, Value v) {
   if (value_is_num(v))
     return v;
   if (v.tag == V_UNIT)
-    vm_unknown(vm, NULL);
+    vm_fail_unknown_size(vm, NULL);
   if (v.tag != V_NODE || v.node->rank)
     vm_fail(vm, 599, "compiler bug in eval: a number is wanted");
   Scalar x;
   if (node_known(v.node, &x))
     return value_scalar(x);
   if (v.node->free_count)
-    vm_abandon(vm, v.node);
+    vm_bail_out(vm, v.node);
   if (!v.node->data)
     vm_force(vm, 1, &v.node);
   return value_scalar(scalar_load(v.node->dtype, v.node->data->data));
 }
 
 int64_t vm_int(Eval *vm, Value v) {
-  Value k = vm_known(vm, v);
+  Value k = vm_concrete_scalar(vm, v);
   if (dtype_is_float((Dtype)k.tag))
     vm_fail(vm, 599, "compiler bug in eval: an integer is wanted");
   return k.i;
 }
 
-Value vm_size_value(Eval *vm, int64_t size) {
-  return size_is_number(&vm->graph, size)
+Value vm_value_of_size(Eval *vm, int64_t size) {
+  return extent_is_static(&vm->graph, size)
              ? value_int(size)
-             : value_node(node_size_scalar(&vm->graph, size));
+             : value_node(node_extent_scalar(&vm->graph, size));
 }
 
 Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes) {
   int64_t product = 1, next;
   for (uint32_t k = 0; k < count; k++, product = next)
-    if (!size_mul(&vm->graph, product, sizes[k], &next))
+    if (!extent_mul(&vm->graph, product, sizes[k], &next))
       vm_fail(vm, 506, "a size does not fit in 64 bits: %lld * %lld",
               (long long)product, (long long)sizes[k]);
-  return vm_size_value(vm, product);
+  return vm_value_of_size(vm, product);
 }
 
-int64_t vm_index_size(Eval *vm, Value v) {
+int64_t vm_size_maybe_wrapped(Eval *vm, Value v) {
   int64_t size;
-  return v.tag == V_NODE && node_to_size(&vm->graph, v.node, &size)
+  return v.tag == V_NODE && node_to_extent(&vm->graph, v.node, &size)
              ? size
              : vm_int(vm, v);
 }
 
 int64_t vm_size(Eval *vm, Value v) {
-  int64_t size = vm_index_size(vm, v);
+  int64_t size = vm_size_maybe_wrapped(vm, v);
   if (v.tag == DT_I64 && v.aux)
-    vm_fail(vm, 506,
-            "a size does not fit in 64 bits: it wrapped around to %lld",
+    vm_fail(vm, 506, "a size does not fit in 64 bits: it overflowed to %lld",
             (long long)size);
   return size;
 }
 
 bool vm_bool(Eval *vm, Value v) {
-  return vm_known(vm, v).i != 0;
+  return vm_concrete_scalar(vm, v).i != 0;
 }
 
 const Tensor *vm_tensor(Eval *vm, Value v) {
   Node *node = vm_to_node(vm, v);
   if (node->free_count)
-    vm_abandon(vm, node);
+    vm_bail_out(vm, node);
   if (!node->data)
     vm_force(vm, 1, &node);
   return node->data;
@@ -168,100 +170,104 @@ void vm_check_file(Eval *vm, const Tensor *t) {
 
 /* ---- all leaves of a value ---- */
 
-typedef struct ForceJob {
+typedef struct ForceWork {
   Eval *vm;
-  bool unseen; /* only what no kernel has computed for its readers */
+  /* Skip nodes that a kernel of their consumer has computed. */
+  bool skip_inlined;
   Node **nodes;
   size_t count, cap;
-  Value *todo; /* borrowed: a value can be deeper than the C stack */
-  size_t todo_count, todo_cap;
-} ForceJob;
+  Value *worklist; /* borrowed; a worklist, since a value can be deeper than the
+                      C stack */
+  size_t worklist_count, worklist_cap;
+} ForceWork;
 
-static void add_node(ForceJob *job, Node *node) {
-  if (job->count == job->cap) {
-    size_t cap = job->cap ? job->cap * 2 : 32;
-    job->nodes = mem_realloc(job->nodes, job->cap * sizeof *job->nodes,
-                             cap * sizeof *job->nodes);
-    job->cap = cap;
+static void add_node(ForceWork *work, Node *node) {
+  if (work->count == work->cap) {
+    size_t cap = work->cap ? work->cap * 2 : 32;
+    work->nodes = mem_realloc(work->nodes, work->cap * sizeof *work->nodes,
+                              cap * sizeof *work->nodes);
+    work->cap = cap;
   }
-  job->nodes[job->count++] = node;
+  work->nodes[work->count++] = node;
 }
 
-static void add_values(ForceJob *job, const Value *at, uint32_t len) {
-  if (job->todo_count + len > job->todo_cap) {
-    size_t cap = (job->todo_cap + len) * 2;
-    job->todo = mem_realloc(job->todo, job->todo_cap * sizeof *job->todo,
-                            cap * sizeof *job->todo);
-    job->todo_cap = cap;
+static void push_values(ForceWork *work, const Value *at, uint32_t len) {
+  if (work->worklist_count + len > work->worklist_cap) {
+    size_t cap = (work->worklist_cap + len) * 2;
+    work->worklist =
+        mem_realloc(work->worklist, work->worklist_cap * sizeof *work->worklist,
+                    cap * sizeof *work->worklist);
+    work->worklist_cap = cap;
   }
   if (len)
-    memcpy(job->todo + job->todo_count, at, len * sizeof *at);
-  job->todo_count += len;
+    memcpy(work->worklist + work->worklist_count, at, len * sizeof *at);
+  work->worklist_count += len;
 }
 
-static void collect(ForceJob *job) {
-  while (job->todo_count) {
-    Value v = job->todo[--job->todo_count];
+static void collect_deferred(ForceWork *work) {
+  while (work->worklist_count) {
+    Value v = work->worklist[--work->worklist_count];
     if (v.tag < V_HEAP)
       continue;
-    switch ((Tag)v.tag) {
+    switch ((ValueTag)v.tag) {
     case V_NODE:
       if (!v.node->data && !v.node->free_count &&
-          !(job->unseen && v.node->inlined))
-        add_node(job, v.node);
+          !(work->skip_inlined && v.node->inlined))
+        add_node(work, v.node);
       break;
     case V_TUPLE:
     case V_ENV:
-      add_values(job, AS_FIELDS(v)->at, v.obj->len);
+      push_values(work, AS_ARRAY(v)->at, v.obj->len);
       break;
     case V_RECORD:
-      add_values(job, AS_RECORD(v)->at, v.obj->len);
+      push_values(work, AS_RECORD(v)->at, v.obj->len);
       break;
     case V_CONS:
-      add_values(job, &AS_CONS(v)->tail, 1);
-      add_values(job, &AS_CONS(v)->head, 1);
+      push_values(work, &AS_CONS(v)->tail, 1);
+      push_values(work, &AS_CONS(v)->head, 1);
       break;
     case V_CON:
-      add_values(job, &AS_CON(v)->arg, 1);
+      push_values(work, &AS_CON(v)->arg, 1);
       break;
-    default: /* functions keep what they captured for later */
+    default: /* a function may use what it captured later */
       break;
     }
   }
 }
 
-static void force_all(Eval *vm, Value a, Value b, bool unseen) {
-  ForceJob job = {.vm = vm, .unseen = unseen};
+static void force_values(Eval *vm, Value a, Value b, bool skip_inlined) {
+  ForceWork work = {.vm = vm, .skip_inlined = skip_inlined};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
-    add_values(&job, &a, 1);
-    add_values(&job, &b, 1);
-    collect(&job);
-    if (job.count)
-      vm_force(vm, (uint32_t)job.count, job.nodes);
+    push_values(&work, &a, 1);
+    push_values(&work, &b, 1);
+    collect_deferred(&work);
+    if (work.count)
+      vm_force(vm, (uint32_t)work.count, work.nodes);
     trap_end(&trap);
-    mem_free(job.nodes);
-    mem_free(job.todo);
+    mem_free(work.nodes);
+    mem_free(work.worklist);
     return;
   }
-  mem_free(job.nodes);
-  mem_free(job.todo);
+  mem_free(work.nodes);
+  mem_free(work.worklist);
   trap_raise(trap.kind);
 }
 
 void vm_force_value(Eval *vm, Value v) {
   if (v.tag >= V_HEAP)
-    force_all(vm, v, value_unit(), false);
+    force_values(vm, v, value_unit(), false);
 }
 
-void vm_force_unseen(Eval *vm, Value v) {
+void vm_force_not_inlined(Eval *vm, Value v) {
   if (v.tag >= V_HEAP)
-    force_all(vm, v, value_unit(), true);
+    force_values(vm, v, value_unit(), true);
 }
 
-void vm_tick(Eval *vm, Value state, Value more) {
-  if (!much_pending(vm, TURN_NODES) || vm_in_attempt(vm))
+void vm_force_if_pending(Eval *vm, Value state, Value condition) {
+  if (!exceeds_pending_limit(vm, MAX_PENDING_NODES_IN_LOOP) ||
+      vm_must_defer(vm))
     return;
-  force_all(vm, state, more, false);
-  vm->forced_node = vm->graph.next_node;
+  force_values(vm, state, condition, false);
+  vm->last_forced_node = vm->graph.next_node_id;
 }

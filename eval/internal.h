@@ -1,15 +1,19 @@
-/* What the files of eval/ tell one another.
+/* Declarations shared by the files of eval/.
  *
  * A builtin borrows its arguments, which stay on the machine's stack while it
- * runs, and returns an owned value.  Errors unwind: vm_fail emits a diagnostic
- * and raises, or gives a symbolic run up (symbolic.c); whatever must not leak
- * then hangs on the machine's stack or among its temporaries (vm_own). */
+ * runs.  It returns an owned value.
+ *
+ * Errors unwind the C stack: vm_fail emits a diagnostic and raises an
+ * exception, or it bails out of a symbolic run (symbolic.c).  So everything
+ * that must be released lies on the machine's stack or among its temporaries
+ * (vm_push_temp). */
 #ifndef AXON_EVAL_INTERNAL_H
 #define AXON_EVAL_INTERNAL_H
 
 #include "eval/eval.h"
 #include "eval/value.h"
-#include "tensor/size.h"
+#include "plan/execute.h"
+#include "tensor/extent.h"
 
 typedef enum Op {
 #define O(name) OP_##name,
@@ -27,108 +31,121 @@ typedef union Instr {
   const void *ptr;
 } Instr;
 
-typedef struct Join { /* a conditional and where its sides meet */
-  uint32_t at, join;  /* join 0: both sides return */
-} Join;
+/* a conditional, and the instruction where its sides meet. */
+typedef struct JoinPoint {
+  uint32_t branch, join; /* join 0: both sides return */
+} JoinPoint;
 
 struct Code {
-  const Instr *at;
+  const Instr *instrs;
   const Span *spans;
-  uint32_t count, arity, depth, number;
-  const char *name; /* or NULL */
-  const Join *joins;
+  uint32_t instr_count, arity, stack_depth, id;
+  const char *name; /* may be NULL */
+  const JoinPoint *joins;
   uint32_t join_count;
-  const Value *consts; /* kept by the Eval */
-  bool on_host;        /* a body of `for` or map that must see its index */
-  bool no_formula;     /* of a loop: it is none of its state, */
-  bool by_turns;       /* and turns cannot be run but by the host */
-  bool builtin;        /* of a control primitive */
+  const Value *constants; /* owned by the Eval */
+  bool needs_index_value; /* a body of `for` or map that needs the value of its
+                             index */
+  bool is_not_recurrence; /* a loop body that is no recurrence formula */
+  bool needs_carry_value; /* a loop body that needs the value of its carry: only
+                             the host runs it */
+  bool is_builtin;        /* the code of a higher-order primitive */
 };
 
-typedef enum GlobalState { GS_EMPTY, GS_LAZY, GS_RUNNING, GS_DONE } GlobalState;
+typedef enum GlobalState {
+  GLOBAL_EMPTY,
+  GLOBAL_LAZY,
+  GLOBAL_RUNNING,
+  GLOBAL_DONE
+} GlobalState;
 
 typedef struct LazyDec {
   const CoreDec *dec;
-  GlobalState state; /* GS_LAZY, GS_RUNNING, GS_DONE */
+  GlobalState state; /* GLOBAL_LAZY, GLOBAL_RUNNING, GLOBAL_DONE */
   Code *code;
 } LazyDec;
 
 typedef struct Global {
-  Value value; /* V_NONE: not yet */
-  Code *code;  /* when the value is a function that captures nothing */
+  Value value; /* V_NONE: no value yet */
+  Code *code;  /* set if the value is a function without captures */
   LazyDec *lazy;
   const char *name;
-  struct Global *next; /* all globals of an Eval */
+  struct Global *next; /* list of all globals of an Eval */
 } Global;
 
-typedef struct NumSite { /* a number, at every element type */
-  Scalar at[DT_COUNT];
-} NumSite;
+typedef struct NumLiteral { /* a number, converted to every element type */
+  Scalar by_dtype[DT_COUNT];
+} NumLiteral;
 
-typedef struct FieldSite {
+typedef struct FieldInlineCache {
   Sym *label;
-  const Layout *layout; /* seen last, and where it had the label */
+  /* Layout of the last record, and the index of the label in it. */
+  const RecordLayout *layout;
   uint32_t index;
-} FieldSite;
+} FieldInlineCache;
 
-typedef struct ItemSite { /* CORE_TENSOR, CORE_SHAPE */
+typedef struct LiteralSite { /* for CORE_TENSOR and CORE_SHAPE */
   Dtype elem;
-  bool dynamic; /* the element type lies under the items */
+  bool is_dtype_dynamic; /* the element type is under the items on the stack */
   uint32_t count;
   bool *splices;
   bool *holes;
-} ItemSite;
+} LiteralSite;
 
-typedef struct IndexSite { /* CORE_INDEX: bounds that are there, in order */
-  uint32_t count, pushed;
-  struct IndexItem {
+/* For CORE_INDEX; the stack holds the given bounds, in order. */
+typedef struct SubscriptSite {
+  uint32_t count, bound_count;
+  struct SubscriptForm {
     CoreSliceKind kind;
-    bool from, to, from_end, to_end;
+    bool has_start, has_stop, start_from_end, stop_from_end;
     Span span;
-  } * items;
-} IndexSite;
+  } * subscripts;
+} SubscriptSite;
 
 typedef struct Frame {
   const Instr *ret;
   const Code *code;
   Obj *env;          /* owned; or NULL */
-  const Instr *join; /* a side of a symbolic conditional ends here; or NULL */
+  const Instr *join; /* end of one side of a symbolic branch; or NULL */
   size_t base;
 } Frame;
 
-typedef struct Attempt { /* a `for` or map being run symbolically */
-  size_t frame, height, temps;
+/* One symbolic run of the body of a `for`, map or traced loop. */
+typedef struct SymbolicRun {
+  size_t frame, stack_height, temp_count;
   const Instr *fallback;
   Node *guard;
-  uint32_t depth, branches, first_node;
-  uint32_t first_id, last_id; /* its indices */
-  uint32_t facts; /* of sizes, while a function is traced, */
-  uint32_t loops; /* and how deep in loops that is */
-  bool hostable;  /* it can be run on the host, index by index */
-  bool turns;     /* of a fold or scan */
-  Code *body;                 /* or NULL */
-} Attempt;
+  uint32_t branch_depth, branch_count, first_node;
+  uint32_t first_index_id, last_index_id; /* range of the ids of its indices */
+  uint32_t assumption_mark; /* mark of the assumptions on sizes, during AOT
+                               tracing */
+  uint32_t loop_depth; /* depth of loops at its start, during AOT tracing */
+  bool can_bail_out;   /* the host can run the loop instead, index by index */
+  bool is_traced_loop; /* the loop is a fold, scan, iterate or while */
+  Code *body;          /* may be NULL */
+} SymbolicRun;
 
-typedef struct Init { /* a lazy definition being run */
+typedef struct LazyInit { /* a lazy definition that is running */
   LazyDec *lazy;
   size_t frame;
-} Init;
+} LazyInit;
 
 enum {
-  FRAME_LIMIT = 1200 * 1000, /* calls that wait: a second or so of recursing */
-  SYMBOLIC_DEPTH = 64, /* conditionals within one another, both sides run */
-  SYMBOLIC_BRANCHES = 1024,    /* of them in one attempt */
-  SYMBOLIC_NODES = 100 * 1000, /* that an attempt may make */
-  PENDING_NODES = 10 * 1000,
-  TURN_NODES = 512, /* after a turn of a loop: plans of turns are kept, if they
-                       are not too long */
+  MAX_FRAMES = 1200 * 1000, /* depth of calls: about one second of recursion */
+  MAX_SYMBOLIC_BRANCH_DEPTH = 64,  /* nesting depth of symbolic branches */
+  MAX_SYMBOLIC_BRANCHES = 1024,    /* symbolic branches in one symbolic run */
+  MAX_SYMBOLIC_NODES = 100 * 1000, /* nodes that one symbolic run may create */
+  MAX_PENDING_NODES = 10 * 1000,
+  /* Pending nodes after an iteration of a loop; small, so that the plans of
+   * iterations fit the plan cache. */
+  MAX_PENDING_NODES_IN_LOOP = 512,
 };
-#define STACK_LIMIT ((size_t)40 << 20)    /* values: 640 MiB */
+#define MAX_STACK_VALUES ((size_t)40 << 20) /* 640 MiB */
 
 struct Eval {
   Heap heap;
-  /* sp, fp and pc as of the last instruction that may unwind.  They do not lie
-   * side by side: a compiler would load them as a vector. */
+  /* sp, fp and pc are those of the last instruction that may unwind.  They are
+   * not adjacent: otherwise a compiler would load them as one vector. */
   Value *stack, *sp, *stack_end;
   Frame *frames, *fp, *frames_end;
   Flag *interrupt;
@@ -137,292 +154,342 @@ struct Eval {
   Arena *arena;
   DimCtx *dims;
   Interner *interner;
-  const Sources *sources; /* or NULL */
+  const Sources *sources; /* may be NULL */
   const EvalHost *host;
-  Diags *diags;     /* of the run */
-  Map size_globals; /* DimVar * to Global * */
+  Diags *diags;     /* diagnostics of the current run */
+  Map size_globals; /* from DimVar * to Global * */
   Global *globals;
-  Code **code_at; /* by number */
+  Code **codes; /* indexed by Code.id */
   uint32_t code_count, code_cap;
-  Layout *layouts;
-  Code *control[PRIM_COUNT]; /* bodies of control primitives, made when used */
-  Code *for_code[RANK_MAX + 1];
-  Code *over; /* applies what is left */
+  RecordLayout *layouts;
+  /* Code of higher-order primitives, created at first use. */
+  Code *higher_order_codes[PRIM_COUNT];
+  Code *for_codes[MAX_RANK + 1];
+  Code *apply_rest_code; /* applies a result to the remaining arguments */
   Value *temps;
   size_t temp_count, temp_cap;
-  Value *kept; /* constants of code */
-  size_t kept_count, kept_cap;
-  Attempt *attempts;
-  size_t attempt_count, attempt_cap;
-  Init *inits;
-  size_t init_count, init_cap;
-  uint32_t depth, branches; /* of symbolic conditionals */
-  bool abandoning;
-  size_t abandon_to;
-  bool stopping; /* one side of a conditional, in a function that is traced */
-  size_t stopped_temps;
-  bool running;
-  bool forcing; /* an error is one of a deferred tensor, found now */
-  uint32_t forced_node; /* next_node when something was last forced */
-  int64_t force_at;     /* pending elements that call for a run */
-  Held *held;
+  Value *constants; /* constants of all codes */
+  size_t constant_count, constant_cap;
+  SymbolicRun *symbolic_runs;
+  size_t symbolic_run_count, symbolic_run_cap;
+  LazyInit *lazy_inits;
+  size_t lazy_init_count, lazy_init_cap;
+  uint32_t branch_depth, branch_count; /* of symbolic branches */
+  bool is_bailing_out;
+  size_t bailout_run;
+  bool is_branch_failing; /* one side of a symbolic branch failed, during AOT
+                             tracing */
+  size_t failed_branch_temps;
+  bool is_running;
+  bool is_forcing; /* true while deferred tensors run: errors are theirs */
+  uint32_t last_forced_node; /* next_node_id at the last force */
+  int64_t force_threshold; /* number of pending elements that triggers a run */
+  ValueHandle *handles;
   bool exited;
   int status;
 };
 
-struct Held {
+struct ValueHandle {
   Value value;
-  Held *next, *prev;
+  ValueHandle *next, *prev;
 };
 
 /* ---- eval.c ---- */
 
-void eval_enter(Eval *vm, Diags *diags); /* before anything is run */
-/* What a failed run leaves is released; its error becomes a diagnostic. */
-void eval_failed(Eval *vm, FailKind kind);
-Held *eval_hold(Eval *vm, Value v); /* takes it */
-Value eval_held(const Held *held);  /* borrowed */
+void eval_enter(Eval *vm, Diags *diags); /* call before each run */
+/* Releases what a failed run left behind.  Turns its error into a
+ * diagnostic. */
+void eval_recover(Eval *vm, FailKind kind);
+ValueHandle *value_handle_new(Eval *vm, Value v); /* takes v */
+/* Returns a borrowed value. */
+Value value_handle_get(const ValueHandle *handle);
 
 /* ---- compile.c ---- */
 
 Code *compile_expr(Eval *vm, const Core *core);
 Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy);
-void define_funs(Eval *vm, const CoreDec *dec);
+void define_functions(Eval *vm, const CoreDec *dec);
 Global *global_of(Eval *vm, Var *var);
-const Layout *layout_of(Eval *vm, Sym *const *labels, uint32_t len);
+const RecordLayout *record_layout_intern(Eval *vm, Sym *const *labels,
+                                         uint32_t len);
 
-/* ---- emit.c: code under construction ---- */
+/* ---- bytecode_emit.c ---- */
 
-typedef struct Emit {
+typedef struct BytecodeEmitter {
   Eval *vm;
-  VEC(Instr) at;
+  VEC(Instr) instrs;
   VEC(Span) spans;
-  VEC(Join) joins;
-  VEC(Value) consts;
-  uint32_t depth, most; /* values on the stack; their most */
-  Span span;            /* given to instructions */
-} Emit;
-uint32_t emit(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push);
-uint32_t emit_ptr(Emit *e, Op op, uint32_t a, uint32_t b, int32_t c, int push,
-                  const void *ptr);
-void emit_patch(Emit *e, uint32_t at); /* the jump at `at` comes here */
-uint32_t emit_keep(Emit *e, Value v);  /* takes it; a constant's number */
-void emit_const(Emit *e, Value v);     /* takes it; pushes it */
+  VEC(JoinPoint) joins;
+  VEC(Value) constants;
+  /* Values on the stack now, and at most. */
+  uint32_t stack_depth, max_stack_depth;
+  Span span; /* source span of the next instructions */
+} BytecodeEmitter;
+uint32_t emit(BytecodeEmitter *e, Op op, uint32_t a, uint32_t b, int32_t c,
+              int push);
+uint32_t emit_ptr(BytecodeEmitter *e, Op op, uint32_t a, uint32_t b, int32_t c,
+                  int push, const void *ptr);
+/* The jump at `at` targets the next instruction. */
+void emit_patch_jump(BytecodeEmitter *e, uint32_t at);
+/* Takes v; returns the index of the constant. */
+uint32_t emit_add_constant(BytecodeEmitter *e, Value v);
+void emit_push_constant(BytecodeEmitter *e, Value v); /* takes v; pushes it */
 Code *code_new(Eval *vm, uint32_t arity, const char *name);
-void emit_end(Emit *e, Code *code); /* fills it in */
+void emit_finish(BytecodeEmitter *e, Code *code); /* fills in code */
 
 /* ---- vm.c ---- */
 
-void vm_loop(Eval *vm); /* from vm->pc to OP_HALT */
+void vm_interpret(Eval *vm); /* runs from vm->pc to OP_HALT */
 
-/* ---- instructions.c: those that are functions ---- */
+/* ---- vm_tensor_ops.c: instructions that are functions ---- */
 
-void vm_DIMOP(Eval *vm);
-void vm_DIMPROD(Eval *vm);
-void vm_SHAPEREF(Eval *vm);
+void vm_SIZE_OP(Eval *vm);
+void vm_SIZE_PRODUCT(Eval *vm);
+void vm_BUILD_SHAPE(Eval *vm);
 void vm_CHECK(Eval *vm);
-void vm_LOADED(Eval *vm);
-void vm_OPENGET(Eval *vm);
-void vm_OPENSAME(Eval *vm);
-void vm_TENSOR(Eval *vm);
-void vm_SHAPE(Eval *vm);
-void vm_INDEX(Eval *vm);
+void vm_CHECK_LOADED(Eval *vm);
+void vm_UNPACK_SIZE(Eval *vm);
+void vm_CHECK_UNPACKED(Eval *vm);
+void vm_TENSOR_LITERAL(Eval *vm);
+void vm_SHAPE_LITERAL(Eval *vm);
+void vm_SUBSCRIPT(Eval *vm);
 void vm_FORCE_INT(Eval *vm);
-void vm_TICK(Eval *vm);
+void vm_FORCE_IF_PENDING(Eval *vm);
 void vm_FOR_END(Eval *vm);
 void vm_MAP_END(Eval *vm);
-void vm_HOST_BEGIN(Eval *vm);
-void vm_HOST_DONE(Eval *vm);
-void vm_TURNS_END(Eval *vm);
-void vm_LEAD(Eval *vm);
+void vm_HOST_LOOP_BEGIN(Eval *vm);
+void vm_HOST_LOOP_END(Eval *vm);
+void vm_TRACED_LOOP_END(Eval *vm);
+void vm_LEADING_SIZE(Eval *vm);
 void vm_SLICE(Eval *vm);
-void vm_STACK(Eval *vm);
-void vm_LIST_REV(Eval *vm);
+void vm_STACK_LIST(Eval *vm);
+void vm_LIST_REVERSE(Eval *vm);
 void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
 
-/* ---- machine.c: what the machine does seldom ---- */
+/* ---- vm_error.c: errors of the running program ---- */
 
-/* Borrows the arguments. */
-Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args);
+/* Returns the source span of an instruction of `code`.  File 0: pc does not
+ * belong to `code`. */
+Span vm_span_of_instr(const Code *code, const Instr *pc);
+/* Returns the innermost span outside the library.  *library_function gets the
+ * name of the library function that is called there, or NULL. */
+Span vm_user_span(Eval *vm, const char **library_function);
+/* Nodes created from now on get the user's span. */
+void vm_set_node_span(Eval *vm);
+/* Reports an error at `span`, with the calls that led there.  If `span` is in
+ * the library, the error is at the user's span. */
+Diag *vm_report_error(Eval *vm, Span span, uint16_t code, const char *message);
 NORETURN void vm_fail(Eval *vm, uint16_t code, const char *format, ...)
     PRINTF_LIKE(3, 4);
 NORETURN void vm_fail_at(Eval *vm, Span span, uint16_t code, const char *help,
                          const char *format, ...) PRINTF_LIKE(5, 6);
 NORETURN void vm_fault(Eval *vm, const Fault *fault);
 NORETURN void vm_fault_at(Eval *vm, Span span, const Fault *fault);
-/* at: left and right, then those of each condition. */
+/* Fails because a size is needed that nothing determines.  name may be NULL. */
+NORETURN void vm_fail_unknown_size(Eval *vm, const char *name);
+/* Bails out of a symbolic run.  `reason` is the node that has no value; NULL:
+ * an error in the innermost run. */
+NORETURN void vm_bail_out(Eval *vm, const Node *reason);
+/* Call this before an error is reported.  Bails out of the innermost symbolic
+ * run, if the host can run its loop.  The error may not occur there. */
+void vm_bail_out_if_possible(Eval *vm);
+void vm_poll_interrupt(Eval *vm);
+
+/* ---- vm_check.c ---- */
+
+/* at: the left and right side, then the sides of each condition. */
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
-Span vm_span(Eval *vm, const char **inside); /* the user's place */
-void vm_reset(Eval *vm, size_t frame, size_t height, size_t temps);
-void vm_grow_frames(Eval *vm, Obj *env);   /* env is lost if it unwinds */
-void vm_grow_stack(Eval *vm, size_t need); /* vm->sp counts */
-/* Applies sp[-n-1] to n arguments; returns where to go on. */
-const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
-/* Runs a lazy definition: returns where to go on to come back to `again`. */
-const Instr *vm_init(Eval *vm, Global *g, const Instr *again);
-Value vm_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
-void vm_own(Eval *vm, Value v);  /* takes it, as a temporary */
-void vm_keep(Eval *vm, Value v); /* takes it, for as long as the Eval lives */
-static inline Node *vm_temp(Eval *vm, Node *n) {
-  vm_own(vm, value_node(n));
+
+/* ---- vm_stack.c: values, frames, temporaries ---- */
+
+/* The instructions that frames return to. */
+extern const Instr ret_instr[1], then_instr[1], else_instr[1];
+void vm_unwind(Eval *vm, size_t frame, size_t height, size_t temps);
+void vm_grow_frames(Eval *vm, Obj *env);   /* env is lost if this unwinds */
+void vm_grow_stack(Eval *vm, size_t need); /* vm->sp must be current */
+void vm_push_temp(Eval *vm, Value v);      /* takes v, as a temporary */
+/* Takes v.  It lives as long as the Eval. */
+void vm_add_constant(Eval *vm, Value v);
+static inline Node *vm_temp_node(Eval *vm, Node *n) {
+  vm_push_temp(vm, value_node(n));
   return n;
 }
 void vm_drop_temps(Eval *vm, size_t mark);
-/* A temporary whose parts are units at first; the caller fills them in. */
+/* Returns a temporary whose parts are unit.  The caller sets them. */
 Value vm_new_tuple(Eval *vm, uint32_t len);
-Value vm_new_record(Eval *vm, const Layout *layout);
+Value vm_new_record(Eval *vm, const RecordLayout *layout);
 void *vm_scratch(Eval *vm, size_t size); /* a temporary */
-void vm_place(Eval *vm); /* gives the user's place to nodes made from now on */
-void vm_poll(Eval *vm);
 
-/* ---- symbolic.c: running with indices that have no value ---- */
+/* ---- vm_slow_path.c: runs, and calls that are not inlined ---- */
 
-/* `because`: what has no value; NULL: an error in the innermost attempt. */
-NORETURN void vm_abandon(Eval *vm, const Node *because);
-/* Where to go on after a condition (taken): one side, or both. */
-const Instr *vm_branch(Eval *vm, Value cond, const Instr *site,
-                       const Instr *yes, const Instr *no);
+/* Borrows the arguments. */
+Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args);
+/* Applies sp[-n-1] to n arguments.  Returns the next instruction. */
+const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail);
+/* Runs a lazy definition.  Returns its first instruction; at its end, execution
+ * continues at `resume_at`. */
+const Instr *vm_run_lazy_init(Eval *vm, Global *g, const Instr *resume_at);
+Value vm_call_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
+
+/* ---- symbolic.c: symbolic runs, with indices that have no value ---- */
+
+/* Takes the condition of a branch.  Returns the next instruction: of one side,
+ * or of the first of both. */
+const Instr *vm_symbolic_branch(Eval *vm, Value cond, const Instr *site,
+                                const Instr *yes, const Instr *no);
 const Instr *vm_then_done(Eval *vm);
 const Instr *vm_else_done(Eval *vm);
-void vm_attempt(Eval *vm, size_t height, const Instr *fallback, Code *body,
-                const IndexVar *first, const IndexVar *last, bool hostable);
-void vm_attempt_end(Eval *vm);
-void vm_resume(Eval *vm); /* after an attempt was given up */
-/* While a function is traced: the compiled one fails where cond is false. */
-void vm_traced_assert(Eval *vm, Node *cond, const char *message);
-/* It fails where it gets here; false: that is where it begins. */
-bool vm_traced_fail(Eval *vm, const char *message);
-void vm_side_stopped(Eval *vm);
+void vm_symbolic_run_begin(Eval *vm, size_t height, const Instr *fallback,
+                           Code *body, const IndexVar *first,
+                           const IndexVar *last, bool can_bail_out);
+void vm_symbolic_run_end(Eval *vm);
+void vm_resume_after_bailout(Eval *vm); /* after a bailout */
+/* AOT tracing: the compiled function fails if cond is false. */
+void vm_aot_assert(Eval *vm, Node *cond, const char *message);
+/* AOT tracing: the compiled function fails if it takes this side of a symbolic
+ * branch.  Returns false outside such a branch and inside a loop. */
+bool vm_aot_fail(Eval *vm, const char *message);
+void vm_branch_failed(Eval *vm);
 Value value_select(Eval *vm, Node *cond, Value a, Value b);
-extern const Instr ret_instr[1], then_instr[1], else_instr[1];
 
-/* ---- numeric.c: scalars and pointwise primitives ---- */
+/* ---- pointwise_prims.c: scalars and pointwise primitives ---- */
 
 /* Borrows a and b. */
 Value vm_binary(Eval *vm, PrimId op, Value a, Value b);
-bool values_equal(Value a, Value b); /* not numbers, not tensors */
+/* For values that are neither numbers nor tensors. */
+bool values_equal(Value a, Value b);
 Value vm_dim_op(Eval *vm, DimOpKind kind, Value a, Value b);
 
-/* ---- force.c: from nodes to what is known ---- */
+/* ---- force.c: from nodes to known values ---- */
 
-/* Is a function being traced, for sizes and data that nobody knows yet? */
-static inline bool vm_traces(const Eval *vm) {
-  return vm->graph.sizes != NULL;
+/* True during AOT tracing: sizes and data of arguments are not known yet. */
+static inline bool vm_is_aot_tracing(const Eval *vm) {
+  return vm->graph.extent_table != NULL;
 }
 
-/* Takes the tensor; NULL: the fault. */
-Value vm_data(Eval *vm, Tensor *t, const Fault *fault);
-/* Takes the node: a scalar when it is known already. */
-Value vm_node(Eval *vm, Node *node, const Fault *fault);
+/* Takes t.  If t is NULL, raises the fault. */
+Value vm_value_of_tensor(Eval *vm, Tensor *t, const Fault *fault);
+/* Takes the node.  Returns a scalar if its value is known already. */
+Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault);
 Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
-void vm_force_value(Eval *vm, Value v); /* all leaves */
-void vm_force_unseen(Eval *vm, Value v); /* but those that were inlined */
-/* Is it being found out what a body does, so that nothing may be run? */
-bool vm_in_attempt(const Eval *vm);
-void vm_tick(Eval *vm, Value state, Value more);
-/* Known scalars; raises or gives up when there is none. */
-Value vm_known(Eval *vm, Value v); /* borrows; a number */
+void vm_force_value(Eval *vm, Value v); /* forces all leaves */
+/* Forces all leaves except inlined nodes. */
+void vm_force_not_inlined(Eval *vm, Value v);
+/* True during a symbolic run of a body: nothing may run. */
+bool vm_must_defer(const Eval *vm);
+void vm_force_if_pending(Eval *vm, Value state, Value condition);
+/* Return known scalars.  If there is none, they fail or bail out. */
+Value vm_concrete_scalar(Eval *vm, Value v); /* borrows v; returns a number */
 int64_t vm_int(Eval *vm, Value v);
-/* An error if it has wrapped around.  While a function is traced it may be one
- * that is no number (tensor/size.h). */
+/* Fails if the integer has wrapped around.  During AOT tracing the size may be
+ * symbolic (tensor/extent.h). */
 int64_t vm_size(Eval *vm, Value v);
-int64_t vm_index_size(Eval *vm, Value v); /* the same, but it may have */
-Value vm_size_value(Eval *vm, int64_t size);
+/* The same, but allows a wrapped integer. */
+int64_t vm_size_maybe_wrapped(Eval *vm, Value v);
+Value vm_value_of_size(Eval *vm, int64_t size);
 Value vm_product(Eval *vm, uint32_t count, const int64_t *sizes);
 bool vm_bool(Eval *vm, Value v);
-/* After its elements were read: an error where its file has changed. */
+/* Fails if the file of the tensor has changed.  Call it after a read of its
+ * elements. */
 void vm_check_file(Eval *vm, const Tensor *t);
-const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or temporary */
+const Tensor *vm_tensor(Eval *vm, Value v); /* borrowed or a temporary */
 static inline int64_t node_size(const Node *n, uint32_t axis) {
   return n->extents[n->free_count + axis];
 }
 bool value_is_tensor(Value v);
 
-typedef enum TurnsKind {
-  TURNS_ITERATE,
-  TURNS_FOLD,
-  TURNS_REDUCE,
-  TURNS_SCAN,
-  TURNS_WHILE, /* of a function that is traced, */
-  TURNS_TESTED /* and of any other */
-} TurnsKind;
+typedef enum TracedLoopKind {
+  TRACED_LOOP_ITERATE,
+  TRACED_LOOP_FOLD,
+  TRACED_LOOP_REDUCE,
+  TRACED_LOOP_SCAN,
+  TRACED_LOOP_WHILE,        /* during AOT tracing */
+  TRACED_LOOP_BOTTOM_TESTED /* in an ordinary run */
+} TracedLoopKind;
 
-/* ---- inorder.c: loops of which one turn stands for all ---- */
+/* ---- trace_loop.c: one iteration stands for all ---- */
 
-/* Where to go on: with one turn for all of them, or as always. */
-const Instr *vm_order_begin(Eval *vm, TurnsKind kind, const Instr *next,
-                            const Instr *otherwise);
-Value vm_order_end(Eval *vm, TurnsKind kind, Value result);
-/* The function's, however many of its arguments are there; or NULL. */
+/* Returns the next instruction: of one traced iteration, or of the ordinary
+ * loop. */
+const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
+                                 const Instr *next, const Instr *fallback);
+Value vm_eager_loop_end(Eval *vm, TracedLoopKind kind, Value result);
+/* Returns the code of a function, even if it is partially applied; or NULL. */
 Code *vm_body_code(Eval *vm, Value f);
-/* The indices inside of which code runs now; false: there are too many. */
-bool vm_open_indices(Eval *vm, IndexVar **out, uint32_t *count);
+/* Returns the indices of the enclosing loops.  Returns false if there are too
+ * many. */
+bool vm_enclosing_indices(Eval *vm, IndexVar **out, uint32_t *count);
 
-/* ---- turns.c: loops of a function that is traced ---- */
+/* ---- trace_dynamic_loop.c: loops during AOT tracing ---- */
 
-enum { LEAVES_MOST = 256 };
-typedef struct Tensors { /* of a value, in order */
-  Node *at[LEAVES_MOST];
+enum { MAX_LEAVES = 256 };
+typedef struct FlatLeaves { /* tensors of a value, in order */
+  Node *leaves[MAX_LEAVES];
   uint32_t count;
-} Tensors;
-/* False: it has others, or too many parts. */
-bool vm_collect(Eval *vm, Value v, Tensors *out);
-/* A value like v, of other tensors, which are taken. */
-Value vm_rebuild(Eval *vm, Value v, Node *const **nodes);
+} FlatLeaves;
+/* Returns false if the value has leaves other than tensors, or too many
+ * parts. */
+bool vm_flatten(Eval *vm, Value v, FlatLeaves *out);
+/* Builds a value like v from other tensors.  Takes the tensors. */
+Value vm_unflatten(Eval *vm, Value v, Node *const **nodes);
 
-/* Where to go on: with a turn that is traced, or as always. */
-const Instr *vm_turns_begin(Eval *vm, TurnsKind kind, const Instr *next,
-                            const Instr *otherwise);
-Value vm_turns_end(Eval *vm, TurnsKind kind, Value result);
+/* Returns the next instruction: of one traced iteration, or of the ordinary
+ * loop. */
+const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
+                                  const Instr *next, const Instr *fallback);
+Value vm_traced_loop_end(Eval *vm, TracedLoopKind kind, Value result);
 
-/* ---- loops.c ---- */
+/* ---- higher_order_prims.c ---- */
 
-Code *control_code(Eval *vm, PrimId prim); /* NULL: not of class CONTROL */
+/* NULL if prim is not of class CONTROL. */
+Code *higher_order_code(Eval *vm, PrimId prim);
 Code *for_code(Eval *vm, uint32_t indices);
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
-                          const Instr *host);
+                          const Instr *host_loop);
 Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result);
-void vm_host_begin(Eval *vm, uint32_t k, bool map);
-bool vm_host_step(Eval *vm, uint32_t k, bool map);
-Value vm_host_done(Eval *vm, uint32_t k, bool map);
+void vm_host_loop_begin(Eval *vm, uint32_t k, bool map);
+bool vm_host_loop_step(Eval *vm, uint32_t k, bool map);
+Value vm_host_loop_end(Eval *vm, uint32_t k, bool map);
 typedef enum LoopKind { LOOP_FOR, LOOP_MAP, LOOP_SCAN } LoopKind;
-/* Does a loop run at all, over the top k values? */
-bool vm_runs(Eval *vm, uint32_t k, LoopKind kind);
-int64_t vm_lead(Eval *vm, Value x);
-/* Of the steps of a loop, which has to be a number. */
-int64_t vm_loop_count(Eval *vm, int64_t count);
+/* True if a loop over the top k values runs at least once. */
+bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind);
+int64_t vm_leading_size(Eval *vm, Value x);
+/* Returns the trip count of a loop.  Fails if it is not a number. */
+int64_t vm_static_trip_count(Eval *vm, int64_t count);
 Value vm_slice(Eval *vm, Value x, Value i);
-Value vm_stack_list(Eval *vm, Value reversed, uint32_t rank,
+Value vm_stack_list(Eval *vm, Value reversed_list, uint32_t rank,
                     const int64_t *shape);
 Value vm_stack_items(Eval *vm, uint32_t n, const Value *at); /* n >= 1 */
 Value vm_filter(Eval *vm, Value rows, Value mask);
 
-/* ---- tensors.c, index.c ---- */
+/* ---- tensor_prims.c, shape_ops.c ---- */
 
-Value vm_make_tensor(Eval *vm, const ItemSite *site, Dtype elem, Value *items);
-Value vm_make_shape(Eval *vm, const ItemSite *site, Value *items);
-/* `empty`: of a tensor without elements: unknown sizes are 0. */
-typedef enum Unknowns { /* sizes that nothing decides, in a shape: */
-  UNKNOWN_WRONG, /* are an error */
-  UNKNOWN_EMPTY, /* may be any: it has no elements */
-  UNKNOWN_STAYS, /* make it unknown */
-} Unknowns;
-Value vm_shape_ref(Eval *vm, const ShapeRef *ref, Value **at,
-                   Unknowns unknown);
-/* A size that nothing decides is needed; name: or NULL. */
-NORETURN void vm_unknown(Eval *vm, const char *name);
-Value vm_index(Eval *vm, const IndexSite *site, Value *at);
-Value vm_open(Eval *vm, const CoreBind *bind, Value v);
-/* An error unless this is what it finds, too. */
-void vm_open_same(Eval *vm, const CoreBind *bind, Value v, Value known);
-void vm_check_loaded(Eval *vm, const ShapeRef *want, Value v,
-                     const Value *sizes);
-void vm_shape(Eval *vm, Value v, uint32_t *rank, int64_t *shape,
-              uint32_t *stars);
-void vm_axis(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
-             uint32_t *count);
+Value vm_make_tensor(Eval *vm, const LiteralSite *site, Dtype elem,
+                     Value *items);
+Value vm_make_shape(Eval *vm, const LiteralSite *site, Value *items);
+/* What to do with a size that nothing determines, in a shape. */
+typedef enum UnknownSizePolicy {
+  UNKNOWN_SIZE_FAILS, /* fail */
+  /* Use 0: the tensor has no elements. */
+  UNKNOWN_SIZE_IS_ZERO,
+  /* Make the whole shape unknown. */
+  UNKNOWN_SIZE_PROPAGATES,
+} UnknownSizePolicy;
+Value vm_build_shape(Eval *vm, const CoreShape *ref, Value **at,
+                     UnknownSizePolicy unknown_policy);
+Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at);
+Value vm_unpack_size(Eval *vm, const SizePath *bind, Value v);
+/* Fails unless `known` equals the size that `bind` finds. */
+void vm_check_unpacked_size(Eval *vm, const SizePath *bind, Value v,
+                            Value known);
+void vm_check_loaded_shape(Eval *vm, const CoreShape *expected, Value v,
+                           const Value *sizes);
+void vm_shape_of(Eval *vm, Value v, uint32_t *rank, int64_t *shape,
+                 uint32_t *broadcast_mask);
+void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
+                   uint32_t *count);
 
 /* ---- print.c ---- */
 

@@ -1,9 +1,9 @@
-/* Values as `print` shows them. */
+/* Formats values as `print` shows them.  The main entry point is vm_print. */
 #include "eval/internal.h"
 
 #include <string.h>
 
-enum { DEPTH_SHOWN = 200, ITEMS_SHOWN = 1000 };
+enum { MAX_PRINT_DEPTH = 200, MAX_PRINTED_ITEMS = 1000 };
 
 static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
                         uint32_t depth);
@@ -26,24 +26,24 @@ static void print_string(Buffer *out, const String *s) {
   buffer_putc(out, '"');
 }
 
-static void print_shape(Buffer *out, const Shape *s) {
+static void print_shape(Buffer *out, const ShapeObj *s) {
   buffer_putc(out, '[');
   for (uint32_t k = 0; k < s->obj.len; k++) {
     if (k)
       buffer_puts(out, ", ");
-    if (s->stars >> k & 1)
+    if (s->broadcast_mask >> k & 1)
       buffer_putc(out, '*');
-    else if (s->at[k] == SHAPE_HOLE)
+    else if (s->extents[k] == SHAPE_HOLE)
       buffer_putc(out, '_');
     else
-      buffer_printf(out, "%lld", (long long)s->at[k]);
+      buffer_printf(out, "%lld", (long long)s->extents[k]);
   }
   buffer_putc(out, ']');
 }
 
-/* Does it take more than one line, whatever the width?  What lies deeper than
- * `levels` is not asked. */
-static bool is_tall(Value v, int levels) {
+/* True if v needs several lines, whatever the width.  Looks at most `levels`
+ * deep. */
+static bool is_multiline(Value v, int levels) {
   if (v.tag == V_NODE && v.node->data) {
     const Tensor *t = v.node->data;
     return t->rank > 1 && t->count > t->shape[t->rank - 1];
@@ -51,42 +51,42 @@ static bool is_tall(Value v, int levels) {
   if (!levels)
     return false;
   if (v.tag == V_TUPLE || v.tag == V_RECORD) {
-    const Value *at =
-        v.tag == V_TUPLE ? AS_FIELDS(v)->at : AS_RECORD(v)->at;
+    const Value *at = v.tag == V_TUPLE ? AS_ARRAY(v)->at : AS_RECORD(v)->at;
     for (uint32_t i = 0; i < v.obj->len; i++)
-      if (is_tall(at[i], levels - 1))
+      if (is_multiline(at[i], levels - 1))
         return true;
   }
-  return v.tag == V_CON && is_tall(AS_CON(v)->arg, levels - 1);
+  return v.tag == V_CON && is_multiline(AS_CON(v)->arg, levels - 1);
 }
 
-/* Parts of a value: each on a line of its own, once one takes several. */
-typedef struct Parts {
+/* Layout of the parts of a value.  If one part needs several lines, each part
+ * starts on its own line. */
+typedef struct PartLayout {
   Buffer *out;
-  int column;  /* where they begin */
-  size_t from; /* where the first one begins */
-} Parts;
+  int column;   /* column at which the parts begin */
+  size_t start; /* offset in the output at which the first part begins */
+} PartLayout;
 
-static Parts parts_begin(Buffer *out) {
-  return (Parts){out, buffer_column(out), out->len};
+static PartLayout parts_begin(Buffer *out) {
+  return (PartLayout){out, buffer_column(out), out->len};
 }
 
-static void parts_next(Parts *p, Value v) {
-  bool tall = is_tall(v, 4) || (p->out->len > p->from &&
-                             memchr(p->out->text + p->from, '\n',
-                                    p->out->len - p->from));
-  buffer_puts(p->out, tall ? ",\n" : ", ");
-  for (int i = 0; tall && i < p->column; i++)
+static void parts_next(PartLayout *p, Value v) {
+  bool break_line = is_multiline(v, 4) || (p->out->len > p->start &&
+                                           memchr(p->out->text + p->start, '\n',
+                                                  p->out->len - p->start));
+  buffer_puts(p->out, break_line ? ",\n" : ", ");
+  for (int i = 0; break_line && i < p->column; i++)
     buffer_putc(p->out, ' ');
 }
 
 static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_puts(out, "list [");
-  Parts parts = parts_begin(out);
+  PartLayout parts = parts_begin(out);
   for (uint32_t i = 0; v.tag == V_CONS; v = AS_CONS(v)->tail, i++) {
     if (i)
       parts_next(&parts, AS_CONS(v)->head);
-    if (i == ITEMS_SHOWN) {
+    if (i == MAX_PRINTED_ITEMS) {
       buffer_puts(out, "...");
       break;
     }
@@ -95,17 +95,17 @@ static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_putc(out, ']');
 }
 
-static bool is_simple(Value v) {
+static bool is_atomic(Value v) {
   return v.tag != V_CON && !(value_is_num(v) && v.i < 0);
 }
 
 static void print_con(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_puts(out, AS_CON(v)->con->name->text);
   Value arg = AS_CON(v)->arg;
-  bool bare = is_simple(arg);
-  buffer_puts(out, bare ? " " : " (");
+  bool is_atomic_arg = is_atomic(arg);
+  buffer_puts(out, is_atomic_arg ? " " : " (");
   print_value(vm, out, arg, true, depth);
-  if (!bare)
+  if (!is_atomic_arg)
     buffer_putc(out, ')');
 }
 
@@ -129,13 +129,13 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     print_number(out, v);
     return;
   }
-  if (depth > DEPTH_SHOWN) {
+  if (depth > MAX_PRINT_DEPTH) {
     buffer_puts(out, "...");
     return;
   }
   depth++;
-  Parts parts;
-  switch ((Tag)v.tag) {
+  PartLayout parts;
+  switch ((ValueTag)v.tag) {
   case V_UNIT:
     buffer_puts(out, "()");
     return;
@@ -150,8 +150,8 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     parts = parts_begin(out);
     for (uint32_t i = 0; i < v.obj->len; i++) {
       if (i)
-        parts_next(&parts, AS_FIELDS(v)->at[i]);
-      print_value(vm, out, AS_FIELDS(v)->at[i], true, depth);
+        parts_next(&parts, AS_ARRAY(v)->at[i]);
+      print_value(vm, out, AS_ARRAY(v)->at[i], true, depth);
     }
     buffer_putc(out, ')');
     return;
@@ -170,7 +170,7 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_CONS:
     print_list(vm, out, v, depth);
     return;
-  case V_CON0:
+  case V_NULLARY_CON:
     buffer_puts(out, v.con->name->text);
     return;
   case V_CON:
@@ -193,13 +193,13 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_PRIM:
     buffer_puts(out, "<fn>");
     return;
-  case V_AXIS_ALL:
+  case V_ALL_AXES:
     buffer_puts(out, "all");
     return;
   case V_NONE:
   case V_ABSENT:
   case V_DTYPE:
-  case V_FRAME:
+  case V_RAW:
   case V_ENV:
   case V_INDEX:
     buffer_puts(out, "<internal>");

@@ -1,37 +1,38 @@
-/* Memory of values: slabs cut into pieces, and release without recursion. */
+/* Memory of values: slabs, cut into objects of a size class.  Release is not
+ * recursive. */
 #include "eval/value.h"
 
 #include <string.h>
 
-enum { SLAB_SIZE = 64 * 1024, RELEASED_AT_ONCE = 16 * 1024 };
+enum { SLAB_BYTES = 64 * 1024, MAX_RELEASES_PER_STEP = 16 * 1024 };
 
 typedef struct Slab {
   struct Slab *next;
-  _Alignas(CLASS_STEP) char bytes[];
+  _Alignas(SIZE_CLASS_BYTES) char bytes[];
 } Slab;
 
-void *heap_big(size_t size) {
+void *heap_alloc_large(size_t size) {
   return mem_alloc(size);
 }
 
-void *heap_more(Heap *heap, uint32_t class) {
-  size_t size = (size_t) class * CLASS_STEP;
-  if (CHECKED_HEAP)
+void *heap_alloc_from_slab(Heap *heap, uint32_t size_class) {
+  size_t size = (size_t)size_class * SIZE_CLASS_BYTES;
+  if (SANITIZED_BUILD)
     return mem_alloc(size);
-  if ((size_t)(heap->fresh_end - heap->fresh) < size) {
-    Slab *slab = mem_alloc(sizeof *slab + SLAB_SIZE);
+  if ((size_t)(heap->bump_end - heap->bump) < size) {
+    Slab *slab = mem_alloc(sizeof *slab + SLAB_BYTES);
     slab->next = heap->slabs;
     heap->slabs = slab;
-    heap->fresh = slab->bytes;
-    heap->fresh_end = slab->bytes + SLAB_SIZE;
+    heap->bump = slab->bytes;
+    heap->bump_end = slab->bytes + SLAB_BYTES;
   }
-  void *piece = heap->fresh;
-  heap->fresh += size;
+  void *piece = heap->bump;
+  heap->bump += size;
   return piece;
 }
 
-static void doom(Heap *heap, Value v) {
-  switch ((Tag)v.tag) {
+static void enqueue_release(Heap *heap, Value v) {
+  switch ((ValueTag)v.tag) {
   case V_NODE:
     node_release(v.node);
     return;
@@ -41,12 +42,12 @@ static void doom(Heap *heap, Value v) {
   case V_NONE:
   case V_UNIT:
   case V_ABSENT:
-  case V_AXIS_ALL:
+  case V_ALL_AXES:
   case V_DTYPE:
   case V_NIL:
-  case V_CON0:
+  case V_NULLARY_CON:
   case V_FN:
-  case V_FRAME:
+  case V_RAW:
     return;
   case V_STRING:
   case V_TUPLE:
@@ -61,41 +62,41 @@ static void doom(Heap *heap, Value v) {
   case V_ENV:
     break;
   }
-  v.obj->next = heap->doomed;
-  heap->doomed = v.obj;
+  v.obj->next = heap->release_queue;
+  heap->release_queue = v.obj;
 }
 
-static void drop(Heap *heap, Value v) {
+static void drop_ref(Heap *heap, Value v) {
   if (v.tag < V_HEAP)
     return;
-  if (v.tag >= V_NODE || --v.obj->refs == 0)
-    doom(heap, v);
+  if (v.tag >= V_NODE || --v.obj->ref_count == 0)
+    enqueue_release(heap, v);
 }
 
-static void drop_all(Heap *heap, const Value *at, uint32_t len) {
+static void drop_refs(Heap *heap, const Value *at, uint32_t len) {
   for (uint32_t i = 0; i < len; i++)
-    drop(heap, at[i]);
+    drop_ref(heap, at[i]);
 }
 
-static void take_apart(Heap *heap, Obj *obj) {
-  switch ((Tag)obj->tag) {
+static void drop_children(Heap *heap, Obj *obj) {
+  switch ((ValueTag)obj->tag) {
   case V_TUPLE:
   case V_ENV:
-    drop_all(heap, ((Fields *)(void *)obj)->at, obj->len);
+    drop_refs(heap, ((ValueArray *)(void *)obj)->at, obj->len);
     break;
   case V_RECORD:
-    drop_all(heap, ((Record *)(void *)obj)->at, obj->len);
+    drop_refs(heap, ((Record *)(void *)obj)->at, obj->len);
     break;
   case V_CONS:
-    drop(heap, ((Cons *)(void *)obj)->head);
-    drop(heap, ((Cons *)(void *)obj)->tail);
+    drop_ref(heap, ((Cons *)(void *)obj)->head);
+    drop_ref(heap, ((Cons *)(void *)obj)->tail);
     break;
   case V_CON:
-    drop(heap, ((ConApp *)(void *)obj)->arg);
+    drop_ref(heap, ((ConApp *)(void *)obj)->arg);
     break;
   case V_PARTIAL:
-    drop(heap, ((Partial *)(void *)obj)->fn);
-    drop_all(heap, ((Partial *)(void *)obj)->at, obj->len);
+    drop_ref(heap, ((Partial *)(void *)obj)->fn);
+    drop_refs(heap, ((Partial *)(void *)obj)->args, obj->len);
     break;
   case V_STRING:
   case V_PRIM:
@@ -104,12 +105,12 @@ static void take_apart(Heap *heap, Obj *obj) {
   case V_NONE:
   case V_UNIT:
   case V_ABSENT:
-  case V_AXIS_ALL:
+  case V_ALL_AXES:
   case V_DTYPE:
   case V_NIL:
-  case V_CON0:
+  case V_NULLARY_CON:
   case V_FN:
-  case V_FRAME:
+  case V_RAW:
   case V_CLOSURE:
   case V_NODE:
   case V_INDEX:
@@ -117,32 +118,34 @@ static void take_apart(Heap *heap, Obj *obj) {
   }
 }
 
-static void release_some(Heap *heap, uint64_t most) {
-  heap->releasing = true;
-  while (heap->doomed && most--) {
-    Obj *obj = heap->doomed;
-    heap->doomed = obj->next;
-    take_apart(heap, obj);
-    heap->live--;
-    if (CHECKED_HEAP || !obj->class) {
+static void drain_release_queue(Heap *heap, uint64_t max) {
+  heap->is_releasing = true;
+  while (heap->release_queue && max--) {
+    Obj *obj = heap->release_queue;
+    heap->release_queue = obj->next;
+    drop_children(heap, obj);
+    heap->live_objects--;
+    if (SANITIZED_BUILD || !obj->size_class) {
       mem_free(obj);
     } else {
-      obj->next = heap->free[obj->class];
-      heap->free[obj->class] = obj;
+      obj->next = heap->free_lists[obj->size_class];
+      heap->free_lists[obj->size_class] = obj;
     }
   }
-  heap->releasing = false;
-  heap->slowly = heap->slowly && heap->doomed;
+  heap->is_releasing = false;
+  heap->release_incrementally =
+      heap->release_incrementally && heap->release_queue;
 }
 
 void heap_release(Heap *heap, Value v) {
-  doom(heap, v);
-  if (!heap->releasing)
-    release_some(heap, heap->slowly ? RELEASED_AT_ONCE : UINT64_MAX);
+  enqueue_release(heap, v);
+  if (!heap->is_releasing)
+    drain_release_queue(
+        heap, heap->release_incrementally ? MAX_RELEASES_PER_STEP : UINT64_MAX);
 }
 
-void heap_end(Heap *heap) {
-  release_some(heap, UINT64_MAX);
+void heap_free_all(Heap *heap) {
+  drain_release_queue(heap, UINT64_MAX);
   for (Slab *slab = heap->slabs, *next; slab; slab = next) {
     next = slab->next;
     mem_free(slab);
@@ -168,15 +171,15 @@ Value value_cons(Heap *heap, Value head, Value tail) {
 }
 
 Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
-                  uint64_t stars) {
-  Shape *s = obj_new(heap, V_SHAPE, sizeof *s + rank * sizeof *at, rank);
-  s->stars = stars & ((1ull << rank) - 1);
+                  uint64_t broadcast_mask) {
+  ShapeObj *s = obj_new(heap, V_SHAPE, sizeof *s + rank * sizeof *at, rank);
+  s->broadcast_mask = broadcast_mask & ((1ull << rank) - 1);
   if (rank)
-    memcpy(s->at, at, rank * sizeof *at);
+    memcpy(s->extents, at, rank * sizeof *at);
   return value_obj(V_SHAPE, s);
 }
 
-Value value_key(Heap *heap, Key key) {
+Value value_key(Heap *heap, PrngKey key) {
   KeyObj *k = obj_new(heap, V_KEY, sizeof *k, 0);
   k->key = key;
   return value_obj(V_KEY, k);

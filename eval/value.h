@@ -1,7 +1,7 @@
-/* Values of the evaluator: 16 bytes, unboxed where they are small.
+/* Values of the evaluator: 16 bytes, unboxed if they are small.
  *
- * Ownership: a Value that points to something holds one counted reference.
- * value_retain adds one, value_release gives one back; "takes" in a comment
+ * Ownership: a Value that points to an object holds one counted reference.
+ * value_retain adds a reference; value_release drops one.  "Takes" in a comment
  * means that a function keeps the caller's reference. */
 #ifndef AXON_EVAL_VALUE_H
 #define AXON_EVAL_VALUE_H
@@ -10,33 +10,33 @@
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
 
-/* A number's tag is its Dtype, so that one comparison of tags finds the
+/* The tag of a number is its Dtype.  So one comparison of tags recognizes two
  * scalars of equal type. */
-typedef enum Tag {
-  V_NONE, /* 1 .. DT_COUNT - 1: a scalar; i or f as in Scalar */
+typedef enum ValueTag {
+  V_NONE, /* 1 to DT_COUNT - 1: a scalar, in i or f as in Scalar */
   V_UNIT = DT_COUNT,
-  V_ABSENT,   /* an omitted optional argument */
-  V_AXIS_ALL, /* the axis argument `all` */
-  V_DTYPE,    /* i: an element type, passed as a hidden argument */
-  V_NIL,      /* the empty list */
-  V_CON0,     /* con: a constructor without an argument */
-  V_FN,       /* code: a function that captures nothing */
-  V_FRAME,    /* i: the machine's own notes on its stack */
-  V_HEAP,     /* from here on the payload is a counted reference */
+  V_ABSENT,      /* an omitted optional argument */
+  V_ALL_AXES,    /* the axis argument `all` */
+  V_DTYPE,       /* i: an element type, as an implicit argument */
+  V_NIL,         /* the empty list */
+  V_NULLARY_CON, /* con: a constructor without an argument */
+  V_FN,          /* code: a function without captures */
+  V_RAW,         /* i: a note of the machine on its own stack */
+  V_HEAP,        /* larger tags: the payload is a counted reference */
   V_STRING = V_HEAP,
   V_TUPLE,
   V_RECORD,
   V_CONS,
   V_CON,
-  V_CLOSURE, /* obj: the environment; aux: number of the code */
+  V_CLOSURE, /* obj: the environment; aux: id of the code */
   V_PARTIAL,
   V_PRIM,
   V_SHAPE,
   V_KEY,
   V_ENV,
   V_NODE,  /* node: a tensor, or a scalar that is not known yet */
-  V_INDEX, /* index: of a `for` that is being run symbolically */
-} Tag;
+  V_INDEX, /* index: an index of a `for` in a symbolic run */
+} ValueTag;
 
 typedef struct Obj Obj;
 typedef struct Code Code;
@@ -55,31 +55,31 @@ typedef struct Value {
   };
 } Value;
 
-/* What all heap objects begin with. */
+/* Header of all heap objects. */
 struct Obj {
   union {
-    uint64_t refs;
-    Obj *next; /* in a free list, or waiting to be released */
+    uint64_t ref_count;
+    Obj *next; /* next in a free list or in the release queue */
   };
   uint8_t tag;
-  uint8_t class; /* size class; 0: of its own */
+  uint8_t size_class; /* 0: allocated separately */
   uint32_t len;
 };
 
-typedef struct Fields { /* V_TUPLE, V_ENV */
+typedef struct ValueArray { /* for V_TUPLE and V_ENV */
   Obj obj;
   Value at[];
-} Fields;
+} ValueArray;
 
-typedef struct Layout { /* the labels of a record; one address per list */
-  struct Layout *next;
+typedef struct RecordLayout { /* the labels of a record; interned */
+  struct RecordLayout *next;
   uint32_t len;
   Sym *labels[];
-} Layout;
+} RecordLayout;
 
 typedef struct Record {
   Obj obj;
-  const Layout *layout;
+  const RecordLayout *layout;
   Value at[];
 } Record;
 
@@ -95,32 +95,33 @@ typedef struct ConApp {
 } ConApp;
 
 typedef struct String {
-  Obj obj;     /* len bytes */
-  char text[]; /* NUL-ended */
+  Obj obj;     /* of len bytes */
+  char text[]; /* NUL-terminated */
 } String;
 
-typedef struct Shape {
-  Obj obj; /* len axes */
-  uint64_t stars;
-  int64_t at[]; /* SHAPE_HOLE: the _ that is to be solved for */
-} Shape;
+typedef struct ShapeObj {
+  Obj obj; /* of len axes */
+  uint64_t broadcast_mask;
+  int64_t extents[]; /* SHAPE_HOLE: the hole _, whose size is to be solved */
+} ShapeObj;
 enum { SHAPE_HOLE = -1 };
 
 typedef struct KeyObj {
   Obj obj;
-  Key key;
+  PrngKey key;
 } KeyObj;
 
-typedef struct Partial { /* len arguments that wait for more */
+/* a function with len arguments, which waits for more. */
+typedef struct Partial {
   Obj obj;
   Value fn;
-  Value at[];
+  Value args[];
 } Partial;
 
-/* A use of a primitive: what is known of it where it stands. */
+/* One use of a primitive: what the compiler knows about it. */
 typedef struct PrimSite {
   PrimId prim;
-  Dtype elem; /* DT_NONE: none, or given by a hidden parameter */
+  Dtype elem; /* DT_NONE: none, or given by an implicit argument */
   uint32_t arity;
   const char *literal;
 } PrimSite;
@@ -130,64 +131,68 @@ typedef struct PrimObj {
   PrimSite site;
 } PrimObj;
 
-/* With a sanitizer every object is an allocation of its own, and the machine
- * has one dispatch, as its compilation takes minutes otherwise. */
+/* With a sanitizer, each object is a separate allocation.  The interpreter then
+ * has one dispatch; otherwise its compilation takes minutes. */
 #if defined(__SANITIZE_ADDRESS__)
-#define CHECKED_HEAP 1
+#define SANITIZED_BUILD 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define CHECKED_HEAP 1
+#define SANITIZED_BUILD 1
 #endif
 #endif
-#ifndef CHECKED_HEAP
-#define CHECKED_HEAP 0
+#ifndef SANITIZED_BUILD
+#define SANITIZED_BUILD 0
 #endif
 
-/* ---- memory: size classes of 16 bytes, each with a list of free pieces ----
- */
+/* ---- memory: size classes of 16 bytes, each with a free list ---- */
 
-enum { CLASS_COUNT = 17, CLASS_STEP = 16 };
+enum { SIZE_CLASS_COUNT = 17, SIZE_CLASS_BYTES = 16 };
 typedef struct Heap {
-  Obj *free[CLASS_COUNT];
+  Obj *free_lists[SIZE_CLASS_COUNT];
   struct Slab *slabs;
-  char *fresh, *fresh_end;
-  Obj *doomed; /* objects whose count fell to zero, being taken apart */
-  bool releasing;
-  bool slowly;   /* a part at each release: Ctrl-C must not wait for millions */
-  uint64_t live; /* objects now alive */
+  char *bump, *bump_end;
+  Obj *release_queue; /* objects whose count fell to zero, and whose parts are
+                         to be released */
+  bool is_releasing;
+  bool release_incrementally; /* each release does a part of the work, since
+                                 Ctrl-C must not wait for millions of objects */
+  uint64_t live_objects;      /* number of live objects */
 } Heap;
 
-void *heap_more(Heap *heap, uint32_t class);
-void *heap_big(size_t size);
-void heap_release(Heap *heap, Value v); /* after its count fell to zero */
-void heap_end(Heap *heap);
+void *heap_alloc_from_slab(Heap *heap, uint32_t size_class);
+void *heap_alloc_large(size_t size);
+/* Call it when the count falls to zero. */
+void heap_release(Heap *heap, Value v);
+void heap_free_all(Heap *heap);
 
-/* Raises FAIL_MEMORY; the contents are not cleared. */
-static inline void *obj_new(Heap *heap, Tag tag, size_t size, uint32_t len) {
-  uint32_t class = (uint32_t)((size + CLASS_STEP - 1) / CLASS_STEP);
+/* Raises FAIL_MEMORY.  The contents are not cleared. */
+static inline void *obj_new(Heap *heap, ValueTag tag, size_t size,
+                            uint32_t len) {
+  uint32_t size_class =
+      (uint32_t)((size + SIZE_CLASS_BYTES - 1) / SIZE_CLASS_BYTES);
   Obj *obj;
-  if (class < CLASS_COUNT) {
-    obj = heap->free[class];
+  if (size_class < SIZE_CLASS_COUNT) {
+    obj = heap->free_lists[size_class];
     if (obj)
-      heap->free[class] = obj->next;
+      heap->free_lists[size_class] = obj->next;
     else
-      obj = heap_more(heap, class);
+      obj = heap_alloc_from_slab(heap, size_class);
   } else {
-    class = 0;
-    obj = heap_big(size);
+    size_class = 0;
+    obj = heap_alloc_large(size);
   }
-  obj->refs = 1;
+  obj->ref_count = 1;
   obj->tag = (uint8_t)tag;
-  obj->class = (uint8_t) class;
+  obj->size_class = (uint8_t)size_class;
   obj->len = len;
-  heap->live++;
+  heap->live_objects++;
   return obj;
 }
 
 static inline Value value_retain(Value v) {
   if (v.tag >= V_HEAP) {
     if (v.tag < V_NODE)
-      v.obj->refs++;
+      v.obj->ref_count++;
     else if (v.tag == V_NODE)
       node_retain(v.node);
     else
@@ -199,19 +204,20 @@ static inline Value value_retain(Value v) {
 static inline void value_release(Heap *heap, Value v) {
   if (v.tag < V_HEAP)
     return;
-  if (v.tag >= V_NODE || --v.obj->refs == 0)
+  if (v.tag >= V_NODE || --v.obj->ref_count == 0)
     heap_release(heap, v);
 }
 
-/* ---- making values ---- */
+/* ---- constructors of values ---- */
 
 static inline Value value_int(int64_t i) {
   return (Value){.tag = DT_I64, .i = i};
 }
-/* Arithmetic on integers wraps around, on sizes it must not.  An integer that
- * came about by wrapping says so in `aux`, for those who would take it as a
- * size. */
-static inline bool value_is_int(const Value *v) { /* that has not wrapped */
+/* Integer arithmetic wraps around; size arithmetic must not.  `aux` marks an
+ * integer that resulted from wrapping, so that it is not used as a size.
+ *
+ * True for an i64 that did not wrap. */
+static inline bool value_is_unwrapped_int(const Value *v) {
   return ((uint64_t)v->aux << 32 | v->tag) == DT_I64;
 }
 static inline Value value_bool(bool b) {
@@ -220,10 +226,10 @@ static inline Value value_bool(bool b) {
 static inline Value value_unit(void) {
   return (Value){.tag = V_UNIT};
 }
-static inline Value value_obj(Tag tag, void *obj) {
+static inline Value value_obj(ValueTag tag, void *obj) {
   return (Value){.tag = tag, .obj = obj};
 }
-static inline Value value_node(Node *node) { /* takes it */
+static inline Value value_node(Node *node) { /* takes node */
   return (Value){.tag = V_NODE, .node = node};
 }
 static inline bool value_is_num(Value v) {
@@ -242,16 +248,17 @@ static inline Scalar value_to_scalar(Value v) {
   return x;
 }
 Value value_string(Heap *heap, const char *text, size_t len);
-Value value_cons(Heap *heap, Value head, Value tail); /* takes both */
-Value value_shape(Heap *heap, uint32_t rank, const int64_t *at, uint64_t stars);
-Value value_key(Heap *heap, Key key);
+Value value_cons(Heap *heap, Value head, Value tail); /* takes head and tail */
+Value value_shape(Heap *heap, uint32_t rank, const int64_t *at,
+                  uint64_t broadcast_mask);
+Value value_key(Heap *heap, PrngKey key);
 
-#define AS_FIELDS(v) ((Fields *)(void *)(v).obj)
+#define AS_ARRAY(v) ((ValueArray *)(void *)(v).obj)
 #define AS_RECORD(v) ((Record *)(void *)(v).obj)
 #define AS_CONS(v) ((Cons *)(void *)(v).obj)
 #define AS_CON(v) ((ConApp *)(void *)(v).obj)
 #define AS_STRING(v) ((String *)(void *)(v).obj)
-#define AS_SHAPE(v) ((Shape *)(void *)(v).obj)
+#define AS_SHAPE(v) ((ShapeObj *)(void *)(v).obj)
 #define AS_KEY(v) ((KeyObj *)(void *)(v).obj)
 #define AS_PARTIAL(v) ((Partial *)(void *)(v).obj)
 #define AS_PRIM(v) ((PrimObj *)(void *)(v).obj)

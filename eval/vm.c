@@ -1,7 +1,9 @@
-/* The machine: one loop over instructions.  Those that are no quick steps are
- * functions (instructions.c), and what is seldom needed is in machine.c,
- * symbolic.c and the builtins: these see the stack through vm->sp; SAVE before
- * whatever may unwind or move the stack, LOAD after it. */
+/* The bytecode interpreter: one loop over instructions.
+ *
+ * Instructions that take longer are functions (vm_tensor_ops.c).  Rare cases
+ * are in vm_slow_path.c, symbolic.c and the builtins.  These see the stack
+ * through vm->sp.  So use SAVE before anything that may unwind or move the
+ * stack, and LOAD after it. */
 #include "eval/internal.h"
 
 #include <string.h>
@@ -9,26 +11,27 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* An integer literal, at the element type of the other operand. */
-static Value literal_like(Value other, int32_t n) {
+/* Converts an integer literal to the element type of the other operand. */
+static Value literal_as(Value other, int32_t n) {
   Dtype dtype = value_is_num(other)   ? (Dtype)other.tag
                 : other.tag == V_NODE ? other.node->dtype
                                       : DT_I64;
   return value_scalar(scalar_convert((Scalar){DT_I64, {.i = n}}, dtype));
 }
 
-/* Where the operands of an instruction are. */
-typedef enum Form { FORM_SS, FORM_SK, FORM_LK, FORM_LL } Form;
+/* Where the operands of an instruction are: S stack, L local, K constant. */
+typedef enum OperandForm { FORM_SS, FORM_SK, FORM_LK, FORM_LL } OperandForm;
 
-/* An operation that is not of two i64: at vm->pc; pushes the result. */
-static void binary_slow(Eval *vm, PrimId op, Form form) {
+/* Runs the binary operation at vm->pc if its operands are not two i64.  Pushes
+ * the result. */
+static void binary_slow(Eval *vm, PrimId op, OperandForm form) {
   const Instr *pc = vm->pc;
   const Value *bp = vm->stack + vm->fp->base;
   uint32_t popped = form == FORM_SS ? 2 : form == FORM_SK;
   Value x = popped ? vm->sp[-(int)popped] : bp[pc->b];
   Value y = form == FORM_SS   ? vm->sp[-1]
             : form == FORM_LL ? bp[pc->c]
-                              : literal_like(x, pc->c);
+                              : literal_as(x, pc->c);
   Value r = vm_binary(vm, op, x, y);
   while (popped--) {
     vm->sp--;
@@ -37,15 +40,15 @@ static void binary_slow(Eval *vm, PrimId op, Form form) {
   *vm->sp++ = r;
 }
 
-/* The same for a jump: where to go on. */
-static const Instr *compare_slow(Eval *vm, PrimId op, Form form) {
+/* The same for a compare-and-jump.  Returns the next instruction. */
+static const Instr *compare_slow(Eval *vm, PrimId op, OperandForm form) {
   const Instr *pc = vm->pc;
   binary_slow(vm, op, form);
   vm->sp--;
-  return vm_branch(vm, *vm->sp, pc, pc + 2, pc + pc[1].c);
+  return vm_symbolic_branch(vm, *vm->sp, pc, pc + 2, pc + pc[1].c);
 }
 
-void vm_loop(Eval *vm) {
+void vm_interpret(Eval *vm) {
   static const void *const labels[OP_COUNT] = {
 #define O(name) [OP_##name] = &&do_##name,
 #include "eval/ops.def"
@@ -57,12 +60,12 @@ void vm_loop(Eval *vm) {
   Value *bp = vm->stack + fp->base;
   Heap *const heap = &vm->heap;
   Flag *const interrupt = vm->interrupt;
-  Code *code; /* what is being called, with n arguments and env */
+  Code *code; /* the function to call, with n arguments and env */
   uint32_t n;
   Obj *env;
   const Instr *ret;
 
-#if CHECKED_HEAP
+#if SANITIZED_BUILD
 #define DISPATCH goto dispatch
 #else
 #define DISPATCH goto *labels[pc->op]
@@ -84,106 +87,105 @@ void vm_loop(Eval *vm) {
     pc += pc->c; \
     DISPATCH;    \
   } while (0)
-/* Goes on where a function of the slow part says. */
-#define GO(where) \
-  do {            \
-    SAVE;         \
-    pc = (where); \
-    LOAD;         \
-    DISPATCH;     \
+/* Continues at an instruction that a slow-path function returned. */
+#define CONTINUE_AT(where) \
+  do {                     \
+    SAVE;                  \
+    pc = (where);          \
+    LOAD;                  \
+    DISPATCH;              \
   } while (0)
 #define POLL                            \
   if (UNLIKELY(flag_is_set(interrupt))) \
-  (SAVE, vm_poll(vm))
-#define POLL_CALL /* env is on its way */ \
-  if (UNLIKELY(flag_is_set(interrupt))) { \
-    SAVE;                                 \
-    if (env)                              \
-      vm_own(vm, value_obj(V_ENV, env));  \
-    vm_poll(vm);                          \
+  (SAVE, vm_poll_interrupt(vm))
+#define POLL_CALL /* env is not on the stack yet */ \
+  if (UNLIKELY(flag_is_set(interrupt))) {           \
+    SAVE;                                           \
+    if (env)                                        \
+      vm_push_temp(vm, value_obj(V_ENV, env));      \
+    vm_poll_interrupt(vm);                          \
   }
-#define FREE(v)                  \
+#define RELEASE(v)               \
   do {                           \
     Value freed_ = (v);          \
     value_release(heap, freed_); \
   } while (0)
 
-#if CHECKED_HEAP
+#if SANITIZED_BUILD
 dispatch:
   goto *labels[pc->op];
 #endif
   DISPATCH;
 
-do_LOCAL:
+do_LOAD_LOCAL:
   *sp++ = value_retain(bp[pc->b]);
   NEXT;
-do_TAKE:
+do_MOVE_LOCAL:
   *sp++ = bp[pc->b];
   bp[pc->b] = value_unit();
   NEXT;
-do_SETLOCAL : {
+do_STORE_LOCAL : {
   Value old = bp[pc->b];
   bp[pc->b] = *--sp;
-  FREE(old);
+  RELEASE(old);
   NEXT;
 }
-do_ENV:
-  *sp++ = value_retain(((Fields *)(void *)fp->env)->at[pc->c]);
+do_LOAD_CAPTURE:
+  *sp++ = value_retain(((ValueArray *)(void *)fp->env)->at[pc->c]);
   NEXT;
-do_CONST:
-  *sp++ = value_retain(fp->code->consts[pc->c]);
+do_LOAD_CONST:
+  *sp++ = value_retain(fp->code->constants[pc->c]);
   NEXT;
-do_INT:
+do_LOAD_INT:
   *sp++ = value_int(pc->c);
   NEXT;
-do_GLOBAL : {
+do_LOAD_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   if (UNLIKELY(g->value.tag == V_NONE))
-    GO(vm_init(vm, g, pc));
+    CONTINUE_AT(vm_run_lazy_init(vm, g, pc));
   *sp++ = value_retain(g->value);
   NEXT2;
 }
-do_SETGLOBAL : {
+do_STORE_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   Value old = g->value;
   g->value = *--sp;
   g->code = g->value.tag == V_FN ? g->value.code : NULL;
-  FREE(old);
+  RELEASE(old);
   NEXT2;
 }
-do_SELF : {
+do_LOAD_SELF : {
   Code *self = (Code *)pc[1].ptr;
   if (fp->env) {
-    fp->env->refs++;
-    *sp++ = (Value){.tag = V_CLOSURE, .aux = self->number, .obj = fp->env};
+    fp->env->ref_count++;
+    *sp++ = (Value){.tag = V_CLOSURE, .aux = self->id, .obj = fp->env};
   } else {
     *sp++ = (Value){.tag = V_FN, .code = self};
   }
   NEXT2;
 }
-do_FNENV : {
+do_MAKE_SIBLING : {
   Value e = value_retain(bp[pc->b]);
   *sp++ = (Value){
-      .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->number, .obj = e.obj};
+      .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->id, .obj = e.obj};
   NEXT2;
 }
-do_CLOSURE:
+do_MAKE_CLOSURE:
   SAVE;
   n = pc->b;
   {
-    Fields *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
+    ValueArray *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
     sp -= n;
     memcpy(f->at, sp, n * sizeof(Value));
-    *sp++ = (Value){.tag = V_CLOSURE,
-                    .aux = ((const Code *)pc[1].ptr)->number,
-                    .obj = &f->obj};
+    *sp++ = (Value){
+        .tag = V_CLOSURE, .aux = ((const Code *)pc[1].ptr)->id, .obj = &f->obj};
   }
   NEXT2;
-do_MAKEENV:
+do_MAKE_ENV:
   SAVE;
   n = pc->b;
   {
-    Fields *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
+    ValueArray *f = obj_new(heap, V_ENV, sizeof *f + n * sizeof(Value), n);
     sp -= n;
     memcpy(f->at, sp, n * sizeof(Value));
     *sp++ = value_obj(V_ENV, f);
@@ -191,13 +193,13 @@ do_MAKEENV:
   NEXT;
 do_POP:
   sp--;
-  FREE(*sp);
+  RELEASE(*sp);
   NEXT;
 do_SLIDE : {
   Value top = *--sp;
   for (int32_t i = 0; i < pc->c; i++) {
     sp--;
-    FREE(*sp);
+    RELEASE(*sp);
   }
   *sp++ = top;
   NEXT;
@@ -207,12 +209,12 @@ do_RESERVE:
     *sp++ = value_unit();
   NEXT;
 
-do_JMP:
+do_JUMP:
   JUMP;
-do_BACK:
+do_JUMP_BACK:
   POLL;
   JUMP;
-do_JF : {
+do_JUMP_IF_FALSE : {
   Value c = sp[-1];
   if (LIKELY(c.tag == DT_BOOL)) {
     sp--;
@@ -221,80 +223,80 @@ do_JF : {
     JUMP;
   }
   sp--;
-  GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
+  CONTINUE_AT(vm_symbolic_branch(vm, c, pc, pc + 1, pc + pc->c));
 }
-do_JF_KNOWN : {
+do_JUMP_IF_CONCRETE_FALSE : {
   SAVE;
   bool holds = vm_bool(vm, sp[-1]);
   sp--;
-  FREE(*sp);
+  RELEASE(*sp);
   if (holds)
     NEXT;
   JUMP;
 }
-do_JAXES : {
+do_JUMP_IF_AXES : {
   bool axes = sp[-1].obj->len != 0;
   sp--;
-  FREE(*sp);
+  RELEASE(*sp);
   if (axes)
     JUMP;
   NEXT;
 }
-do_JSOME : {
+do_JUMP_IF_LOOP_RUNS : {
   SAVE;
-  bool some = vm_runs(vm, pc->a, (LoopKind)pc->b);
-  if (some)
+  bool runs = vm_loop_runs(vm, pc->a, (LoopKind)pc->b);
+  if (runs)
     JUMP;
   NEXT;
 }
-do_JPRESENT:
+do_JUMP_IF_PRESENT:
   if (bp[pc->b].tag != V_ABSENT)
     JUMP;
   NEXT;
-do_JKNOWN:
+do_JUMP_IF_KNOWN:
   if (LIKELY(bp[pc->b].tag != V_UNIT))
     JUMP;
   NEXT;
 do_JOIN:
   if (UNLIKELY(fp->join == pc))
-    goto do_RET;
+    goto do_RETURN;
   NEXT;
 
-do_CALLV : {
+do_CALL_VALUE : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
     code = f.code;
     env = NULL;
   } else if (f.tag == V_CLOSURE) {
-    code = vm->code_at[f.aux];
+    code = vm->codes[f.aux];
     env = f.obj;
   } else {
-    GO(vm_apply(vm, n, pc + 1, false));
+    CONTINUE_AT(vm_apply(vm, n, pc + 1, false));
   }
   if (UNLIKELY(code->arity != n))
-    GO(vm_apply(vm, n, pc + 1, false));
+    CONTINUE_AT(vm_apply(vm, n, pc + 1, false));
   ret = pc + 1;
   sp--;
   for (Value *at = sp - n; at < sp; at++)
     at[0] = at[1];
   goto enter;
 }
-do_CALLC:
+do_CALL_CODE:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = NULL;
   ret = pc + 2;
   goto enter;
-do_CALLS:
+do_CALL_SIBLING:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = fp->env;
   if (env)
-    env->refs++;
+    env->ref_count++;
   ret = pc + 2;
   goto enter;
-do_CALLG : {
+do_CALL_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -303,7 +305,7 @@ do_CALLG : {
   env = NULL;
   ret = pc + 2;
 }
-enter: /* code with the top n values, env (owned); comes back to ret */
+enter: /* calls code with the top n values and env (owned); returns to ret */
   POLL_CALL;
   if (UNLIKELY(++fp == vm->frames_end)) {
     fp--;
@@ -318,55 +320,55 @@ enter: /* code with the top n values, env (owned); comes back to ret */
   fp->env = env;
   fp->join = NULL;
   fp->base = (size_t)(bp - vm->stack);
-  if (UNLIKELY((size_t)(vm->stack_end - bp) < code->depth)) {
+  if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
     SAVE;
-    vm_grow_stack(vm, code->depth);
+    vm_grow_stack(vm, code->stack_depth);
     LOAD;
   }
-  pc = code->at;
+  pc = code->instrs;
   DISPATCH;
 call_global : {
   Global *g = (Global *)pc[1].ptr;
   if (g->value.tag == V_NONE)
-    GO(vm_init(vm, g, pc));
-  bool tail = pc->op == OP_TAILG;
+    CONTINUE_AT(vm_run_lazy_init(vm, g, pc));
+  bool tail = pc->op == OP_TAIL_CALL_GLOBAL;
   for (Value *at = sp; at > sp - n; at--)
     at[0] = at[-1];
   sp++;
   sp[-(int)n - 1] = value_retain(g->value);
-  GO(vm_apply(vm, n, pc + 2, tail));
+  CONTINUE_AT(vm_apply(vm, n, pc + 2, tail));
 }
 
-do_TAILV : {
+do_TAIL_CALL_VALUE : {
   n = pc->a;
   Value f = sp[-(int)n - 1];
   if (f.tag == V_FN) {
     code = f.code;
     env = NULL;
   } else if (f.tag == V_CLOSURE) {
-    code = vm->code_at[f.aux];
+    code = vm->codes[f.aux];
     env = f.obj;
   } else {
-    GO(vm_apply(vm, n, NULL, true));
+    CONTINUE_AT(vm_apply(vm, n, NULL, true));
   }
   if (UNLIKELY(code->arity != n))
-    GO(vm_apply(vm, n, NULL, true));
+    CONTINUE_AT(vm_apply(vm, n, NULL, true));
   sp[-(int)n - 1] = value_unit();
   goto enter_tail;
 }
-do_TAILC:
+do_TAIL_CALL_CODE:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = NULL;
   goto enter_tail;
-do_TAILS:
+do_TAIL_CALL_SIBLING:
   n = pc->a;
   code = (Code *)pc[1].ptr;
   env = fp->env;
   if (env)
-    env->refs++;
+    env->ref_count++;
   goto enter_tail;
-do_TAILG : {
+do_TAIL_CALL_GLOBAL : {
   Global *g = (Global *)pc[1].ptr;
   n = pc->a;
   code = g->code;
@@ -384,40 +386,40 @@ enter_tail:
       bp[i] = args[i];
     sp = bp + n;
     if (fp->env)
-      FREE(value_obj(V_ENV, fp->env));
+      RELEASE(value_obj(V_ENV, fp->env));
     fp->env = env;
     fp->code = code;
-    if (UNLIKELY((size_t)(vm->stack_end - bp) < code->depth)) {
-      pc = code->at;
+    if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
+      pc = code->instrs;
       SAVE;
-      vm_grow_stack(vm, code->depth);
+      vm_grow_stack(vm, code->stack_depth);
       LOAD;
     }
-    pc = code->at;
+    pc = code->instrs;
     DISPATCH;
   }
 
-do_RET : {
+do_RETURN : {
   Value result = *--sp;
   while (sp > bp) {
     sp--;
-    FREE(*sp);
+    RELEASE(*sp);
   }
   *sp++ = result;
   if (fp->env)
-    FREE(value_obj(V_ENV, fp->env));
+    RELEASE(value_obj(V_ENV, fp->env));
   pc = fp->ret;
   fp--;
   bp = vm->stack + fp->base;
   DISPATCH;
 }
-do_RET_INIT : {
-  Init *init = &vm->inits[--vm->init_count];
-  init->lazy->state = GS_DONE;
+do_RETURN_LAZY_INIT : {
+  LazyInit *init = &vm->lazy_inits[--vm->lazy_init_count];
+  init->lazy->state = GLOBAL_DONE;
   vm->graph.guard = bp->tag == V_NODE ? bp->node : NULL;
   while (sp > bp) {
     sp--;
-    FREE(*sp);
+    RELEASE(*sp);
   }
   pc = fp->ret;
   fp--;
@@ -427,29 +429,29 @@ do_RET_INIT : {
 do_HALT:
   SAVE;
   return;
-do_REAPPLY : {
+do_APPLY_REST : {
   Value f = sp[-1];
   n = (uint32_t)(sp - bp) - 1;
   memmove(bp + 1, bp, n * sizeof(Value));
   *bp = f;
-  GO(vm_apply(vm, n, NULL, true));
+  CONTINUE_AT(vm_apply(vm, n, NULL, true));
 }
 do_THEN_DONE:
-  GO(vm_then_done(vm));
+  CONTINUE_AT(vm_then_done(vm));
 do_ELSE_DONE:
-  GO(vm_else_done(vm));
-do_NOMATCH : {
+  CONTINUE_AT(vm_else_done(vm));
+do_FAIL_NO_MATCH : {
   SAVE;
   Buffer text = {0};
   vm_print(vm, &text, bp[pc->b], true);
   char shown[200];
   size_t len = text.len;
-  bool cut = len >= sizeof shown - 4;
-  if (cut)
+  bool is_truncated = len >= sizeof shown - 4;
+  if (is_truncated)
     len = sizeof shown - 4;
   if (len)
     memcpy(shown, text.text, len);
-  memcpy(shown + len, cut ? "..." : "", cut ? 4 : 1);
+  memcpy(shown + len, is_truncated ? "..." : "", is_truncated ? 4 : 1);
   buffer_free(&text);
   vm_fail(vm, 504, "no case matches %s", shown);
 }
@@ -472,84 +474,86 @@ do_BUG:
 #define SLOW_LL(op) SLOW(op, FORM_LL)
 #define BOTH(t) (x->tag == (t) && y->tag == (t))
 
-/* Sums that wrap around take the slow way: value_is_int says why. */
-#define ARITH(NAME, op, over)                                                  \
-  do_##NAME##_SS : {                                                           \
-    Value *x = sp - 2, *y = sp - 1;                                            \
-    int64_t r;                                                                 \
-    if (LIKELY(value_is_int(x) && value_is_int(y) && !over(x->i, y->i, &r))) { \
-      x->i = r;                                                                \
-      sp--;                                                                    \
-      NEXT;                                                                    \
-    }                                                                          \
-    if (BOTH(DT_F32)) {                                                        \
-      x->f = (double)((float)x->f op(float) y->f);                             \
-      sp--;                                                                    \
-      NEXT;                                                                    \
-    }                                                                          \
-    if (BOTH(DT_F64)) {                                                        \
-      x->f = x->f op y->f;                                                     \
-      sp--;                                                                    \
-      NEXT;                                                                    \
-    }                                                                          \
-    SLOW_SS(PRIM_##NAME);                                                      \
-  }                                                                            \
-  do_##NAME##_LL : {                                                           \
-    const Value *x = bp + pc->b, *y = bp + pc->c;                              \
-    int64_t r;                                                                 \
-    if (LIKELY(value_is_int(x) && value_is_int(y) && !over(x->i, y->i, &r))) { \
-      *sp++ = value_int(r);                                                    \
-      NEXT;                                                                    \
-    }                                                                          \
-    SLOW_LL(PRIM_##NAME);                                                      \
-  }                                                                            \
-  do_##NAME##_LK : {                                                           \
-    const Value *x = bp + pc->b;                                               \
-    int64_t r, k = pc->c;                                                      \
-    if (LIKELY(value_is_int(x) && !over(x->i, k, &r))) {                       \
-      *sp++ = value_int(r);                                                    \
-      NEXT;                                                                    \
-    }                                                                          \
-    SLOW_LK(PRIM_##NAME);                                                      \
-  }                                                                            \
-  do_##NAME##_SK : {                                                           \
-    Value *x = sp - 1;                                                         \
-    int64_t r, k = pc->c;                                                      \
-    if (LIKELY(value_is_int(x) && !over(x->i, k, &r))) {                       \
-      x->i = r;                                                                \
-      NEXT;                                                                    \
-    }                                                                          \
-    SLOW_SK(PRIM_##NAME);                                                      \
+/* Sums that wrap around take the slow path (see value_is_unwrapped_int). */
+#define ARITH(NAME, op, over)                                            \
+  do_##NAME##_SS : {                                                     \
+    Value *x = sp - 2, *y = sp - 1;                                      \
+    int64_t r;                                                           \
+    if (LIKELY(value_is_unwrapped_int(x) && value_is_unwrapped_int(y) && \
+               !over(x->i, y->i, &r))) {                                 \
+      x->i = r;                                                          \
+      sp--;                                                              \
+      NEXT;                                                              \
+    }                                                                    \
+    if (BOTH(DT_F32)) {                                                  \
+      x->f = (double)((float)x->f op(float) y->f);                       \
+      sp--;                                                              \
+      NEXT;                                                              \
+    }                                                                    \
+    if (BOTH(DT_F64)) {                                                  \
+      x->f = x->f op y->f;                                               \
+      sp--;                                                              \
+      NEXT;                                                              \
+    }                                                                    \
+    SLOW_SS(PRIM_##NAME);                                                \
+  }                                                                      \
+  do_##NAME##_LL : {                                                     \
+    const Value *x = bp + pc->b, *y = bp + pc->c;                        \
+    int64_t r;                                                           \
+    if (LIKELY(value_is_unwrapped_int(x) && value_is_unwrapped_int(y) && \
+               !over(x->i, y->i, &r))) {                                 \
+      *sp++ = value_int(r);                                              \
+      NEXT;                                                              \
+    }                                                                    \
+    SLOW_LL(PRIM_##NAME);                                                \
+  }                                                                      \
+  do_##NAME##_LK : {                                                     \
+    const Value *x = bp + pc->b;                                         \
+    int64_t r, k = pc->c;                                                \
+    if (LIKELY(value_is_unwrapped_int(x) && !over(x->i, k, &r))) {       \
+      *sp++ = value_int(r);                                              \
+      NEXT;                                                              \
+    }                                                                    \
+    SLOW_LK(PRIM_##NAME);                                                \
+  }                                                                      \
+  do_##NAME##_SK : {                                                     \
+    Value *x = sp - 1;                                                   \
+    int64_t r, k = pc->c;                                                \
+    if (LIKELY(value_is_unwrapped_int(x) && !over(x->i, k, &r))) {       \
+      x->i = r;                                                          \
+      NEXT;                                                              \
+    }                                                                    \
+    SLOW_SK(PRIM_##NAME);                                                \
   }
   ARITH(ADD, +, __builtin_add_overflow)
   ARITH(SUB, -, __builtin_sub_overflow)
   ARITH(MUL, *, __builtin_mul_overflow)
 
-#define FLOORED(x, y) ((x) / (y) - ((x) % (y) != 0 && ((x) < 0) != ((y) < 0)))
-#define MODULO(x, y) \
+#define FLOOR_DIV(x, y) ((x) / (y) - ((x) % (y) != 0 && ((x) < 0) != ((y) < 0)))
+#define FLOOR_MOD(x, y) \
   ((x) % (y) + ((x) % (y) != 0 && ((x) < 0) != ((y) < 0) ? (y) : 0))
-#define DIVISION(NAME, FORMULA)                                    \
-  do_##NAME##_SS : {                                               \
-    Value *x = sp - 2, *y = sp - 1;                                \
-    if (LIKELY(value_is_int(x) && y->tag == DT_I64 && y->i != 0 && \
-               y->i != -1)) {                                      \
-      x->i = FORMULA(x->i, y->i);                                  \
-      sp--;                                                        \
-      NEXT;                                                        \
-    }                                                              \
-    SLOW_SS(PRIM_##NAME);                                          \
-  }                                                                \
-  do_##NAME##_SK : {                                               \
-    Value *x = sp - 1;                                             \
-    int64_t y = pc->c;                                             \
-    if (LIKELY(value_is_int(x) && y != 0 && y != -1)) {            \
-      x->i = FORMULA(x->i, y);                                     \
-      NEXT;                                                        \
-    }                                                              \
-    SLOW_SK(PRIM_##NAME);                                          \
+#define DIVISION(NAME, FORMULA)                                              \
+  do_##NAME##_SS : {                                                         \
+    Value *x = sp - 2, *y = sp - 1;                                          \
+    if (LIKELY(value_is_unwrapped_int(x) && y->tag == DT_I64 && y->i != 0 && \
+               y->i != -1)) {                                                \
+      x->i = FORMULA(x->i, y->i);                                            \
+      sp--;                                                                  \
+      NEXT;                                                                  \
+    }                                                                        \
+    SLOW_SS(PRIM_##NAME);                                                    \
+  }                                                                          \
+  do_##NAME##_SK : {                                                         \
+    Value *x = sp - 1;                                                       \
+    int64_t y = pc->c;                                                       \
+    if (LIKELY(value_is_unwrapped_int(x) && y != 0 && y != -1)) {            \
+      x->i = FORMULA(x->i, y);                                               \
+      NEXT;                                                                  \
+    }                                                                        \
+    SLOW_SK(PRIM_##NAME);                                                    \
   }
-  DIVISION(DIV, FLOORED)
-  DIVISION(MOD, MODULO)
+  DIVISION(DIV, FLOOR_DIV)
+  DIVISION(MOD, FLOOR_MOD)
 
 #define COMPARE(NAME, op)            \
   do_##NAME##_SS : {                 \
@@ -568,41 +572,41 @@ do_BUG:
   COMPARE(EQ, ==)
   COMPARE(NE, !=)
 
-#define DECIDE(holds) \
-  do {                \
-    if (holds)        \
-      NEXT2;          \
-    pc += pc[1].c;    \
-    DISPATCH;         \
+#define BRANCH_ON(holds) \
+  do {                   \
+    if (holds)           \
+      NEXT2;             \
+    pc += pc[1].c;       \
+    DISPATCH;            \
   } while (0)
-#define COMPARE_JUMP(NAME, op)                    \
-  do_J##NAME##_SS : {                             \
-    Value *x = sp - 2, *y = sp - 1;               \
-    if (LIKELY(BOTH(DT_I64))) {                   \
-      sp -= 2;                                    \
-      DECIDE(x->i op y->i);                       \
-    }                                             \
-    GO(compare_slow(vm, PRIM_##NAME, FORM_SS));   \
-  }                                               \
-  do_J##NAME##_SK : {                             \
-    Value *x = sp - 1;                            \
-    if (LIKELY(x->tag == DT_I64)) {               \
-      sp--;                                       \
-      DECIDE(x->i op pc->c);                      \
-    }                                             \
-    GO(compare_slow(vm, PRIM_##NAME, FORM_SK));   \
-  }                                               \
-  do_J##NAME##_LK : {                             \
-    const Value *x = bp + pc->b;                  \
-    if (LIKELY(x->tag == DT_I64))                 \
-      DECIDE(x->i op pc->c);                      \
-    GO(compare_slow(vm, PRIM_##NAME, FORM_LK));   \
-  }                                               \
-  do_J##NAME##_LL : {                             \
-    const Value *x = bp + pc->b, *y = bp + pc->c; \
-    if (LIKELY(BOTH(DT_I64)))                     \
-      DECIDE(x->i op y->i);                       \
-    GO(compare_slow(vm, PRIM_##NAME, FORM_LL));   \
+#define COMPARE_JUMP(NAME, op)                           \
+  do_J##NAME##_SS : {                                    \
+    Value *x = sp - 2, *y = sp - 1;                      \
+    if (LIKELY(BOTH(DT_I64))) {                          \
+      sp -= 2;                                           \
+      BRANCH_ON(x->i op y->i);                           \
+    }                                                    \
+    CONTINUE_AT(compare_slow(vm, PRIM_##NAME, FORM_SS)); \
+  }                                                      \
+  do_J##NAME##_SK : {                                    \
+    Value *x = sp - 1;                                   \
+    if (LIKELY(x->tag == DT_I64)) {                      \
+      sp--;                                              \
+      BRANCH_ON(x->i op pc->c);                          \
+    }                                                    \
+    CONTINUE_AT(compare_slow(vm, PRIM_##NAME, FORM_SK)); \
+  }                                                      \
+  do_J##NAME##_LK : {                                    \
+    const Value *x = bp + pc->b;                         \
+    if (LIKELY(x->tag == DT_I64))                        \
+      BRANCH_ON(x->i op pc->c);                          \
+    CONTINUE_AT(compare_slow(vm, PRIM_##NAME, FORM_LK)); \
+  }                                                      \
+  do_J##NAME##_LL : {                                    \
+    const Value *x = bp + pc->b, *y = bp + pc->c;        \
+    if (LIKELY(BOTH(DT_I64)))                            \
+      BRANCH_ON(x->i op y->i);                           \
+    CONTINUE_AT(compare_slow(vm, PRIM_##NAME, FORM_LL)); \
   }
   COMPARE_JUMP(LT, <)
   COMPARE_JUMP(LE, <=)
@@ -621,7 +625,7 @@ do_AND_TEST : {
   if (c.tag == V_NODE && c.node->rank)
     NEXT;
   sp--;
-  GO(vm_branch(vm, c, pc, pc + 1, pc + pc->c));
+  CONTINUE_AT(vm_symbolic_branch(vm, c, pc, pc + 1, pc + pc->c));
 }
 do_OR_TEST : {
   Value c = sp[-1];
@@ -633,7 +637,7 @@ do_OR_TEST : {
   if (c.tag == V_NODE && c.node->rank)
     NEXT;
   sp--;
-  GO(vm_branch(vm, c, pc, pc + pc->c, pc + 1));
+  CONTINUE_AT(vm_symbolic_branch(vm, c, pc, pc + pc->c, pc + 1));
 }
 do_AND_DONE:
   if (LIKELY(sp[-2].tag == DT_BOOL)) {
@@ -649,31 +653,31 @@ do_OR_DONE:
     NEXT;
   }
   SLOW_SS(PRIM_OR);
-do_NUMDYN:
-  sp[-1] = value_scalar(((const NumSite *)pc[1].ptr)->at[sp[-1].i]);
+do_LOAD_NUM_DYNAMIC:
+  sp[-1] = value_scalar(((const NumLiteral *)pc[1].ptr)->by_dtype[sp[-1].i]);
   NEXT2;
-do_PRIM : {
+do_CALL_PRIM : {
   SAVE;
   n = pc->a;
   const PrimSite *site = pc[1].ptr;
   PrimSite dynamic;
-  uint32_t below = pc->b;
-  if (below) {
+  uint32_t dtype_below = pc->b;
+  if (dtype_below) {
     dynamic = *site;
     dynamic.elem = (Dtype)sp[-(int)n - 1].i;
     site = &dynamic;
   }
-  Value r = vm_prim(vm, site, sp - n, n);
+  Value r = vm_call_prim(vm, site, sp - n, n);
   LOAD;
   for (uint32_t i = 0; i < n; i++) {
     sp--;
-    FREE(*sp);
+    RELEASE(*sp);
   }
-  sp -= below;
+  sp -= dtype_below;
   *sp++ = r;
   NEXT2;
 }
-do_PRIMVAL : {
+do_MAKE_PRIM : {
   SAVE;
   PrimObj *p = obj_new(heap, V_PRIM, sizeof *p, 0);
   p->site = *(const PrimSite *)pc[1].ptr;
@@ -684,21 +688,21 @@ do_PRIMVAL : {
 
   /* ---- structures ---- */
 
-do_TUPLE:
+do_MAKE_TUPLE:
   SAVE;
   n = pc->b;
   {
-    Fields *t = obj_new(heap, V_TUPLE, sizeof *t + n * sizeof(Value), n);
+    ValueArray *t = obj_new(heap, V_TUPLE, sizeof *t + n * sizeof(Value), n);
     sp -= n;
     for (uint32_t i = 0; i < n; i++)
       t->at[i] = sp[i];
     *sp++ = value_obj(V_TUPLE, t);
   }
   NEXT;
-do_RECORD:
+do_MAKE_RECORD:
   SAVE;
   {
-    const Layout *layout = pc[1].ptr;
+    const RecordLayout *layout = pc[1].ptr;
     n = layout->len;
     Record *r = obj_new(heap, V_RECORD, sizeof *r + n * sizeof(Value), n);
     r->layout = layout;
@@ -707,8 +711,8 @@ do_RECORD:
     *sp++ = value_obj(V_RECORD, r);
   }
   NEXT2;
-do_FIELD : {
-  FieldSite *site = (FieldSite *)pc[1].ptr;
+do_RECORD_GET : {
+  FieldInlineCache *site = (FieldInlineCache *)pc[1].ptr;
   Record *r = AS_RECORD(sp[-1]);
   if (UNLIKELY(r->layout != site->layout)) {
     uint32_t k = 0;
@@ -722,14 +726,14 @@ do_FIELD : {
     site->index = k;
   }
   Value field = value_retain(r->at[site->index]);
-  FREE(sp[-1]);
+  RELEASE(sp[-1]);
   sp[-1] = field;
   NEXT2;
 }
-do_WITH:
+do_RECORD_UPDATE:
   SAVE;
   {
-    const Layout *changes = pc[1].ptr;
+    const RecordLayout *changes = pc[1].ptr;
     n = changes->len;
     const Record *old = AS_RECORD(sp[-(int)n - 1]);
     uint32_t len = old->layout->len;
@@ -743,12 +747,12 @@ do_WITH:
     }
     for (uint32_t i = 0; i <= n; i++) {
       sp--;
-      FREE(*sp);
+      RELEASE(*sp);
     }
     *sp++ = value_obj(V_RECORD, r);
   }
   NEXT2;
-do_CON:
+do_MAKE_CON:
   SAVE;
   {
     ConApp *c = obj_new(heap, V_CON, sizeof *c, 1);
@@ -757,7 +761,7 @@ do_CON:
     sp[-1] = value_obj(V_CON, c);
   }
   NEXT2;
-do_CONS : {
+do_MAKE_CONS : {
   SAVE;
   Cons *cell = obj_new(heap, V_CONS, sizeof *cell, 2);
   sp--;
@@ -766,7 +770,7 @@ do_CONS : {
   sp[-1] = value_obj(V_CONS, cell);
   NEXT;
 }
-do_LIST:
+do_MAKE_LIST:
   *sp++ = (Value){.tag = V_NIL};
   for (int32_t i = 0; i < pc->c; i++) {
     SAVE;
@@ -777,27 +781,27 @@ do_LIST:
     sp[-1] = value_obj(V_CONS, cell);
   }
   NEXT;
-do_TUPGET : {
-  Value part = value_retain(AS_FIELDS(sp[-1])->at[pc->b]);
-  FREE(sp[-1]);
+do_TUPLE_GET : {
+  Value part = value_retain(AS_ARRAY(sp[-1])->at[pc->b]);
+  RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_HEAD : {
+do_LIST_HEAD : {
   Value part = value_retain(AS_CONS(sp[-1])->head);
-  FREE(sp[-1]);
+  RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_TAIL : {
+do_LIST_TAIL : {
   Value part = value_retain(AS_CONS(sp[-1])->tail);
-  FREE(sp[-1]);
+  RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
-do_CONARG : {
+do_CON_ARG : {
   Value part = value_retain(AS_CON(sp[-1])->arg);
-  FREE(sp[-1]);
+  RELEASE(sp[-1]);
   sp[-1] = part;
   NEXT;
 }
@@ -805,33 +809,33 @@ do_TEST_CONS:
   sp--;
   if (sp->tag != V_CONS)
     JUMP;
-  FREE(*sp);
+  RELEASE(*sp);
   NEXT;
 do_TEST_NIL:
   sp--;
   if (sp->tag == V_NIL)
     NEXT;
-  FREE(*sp);
+  RELEASE(*sp);
   JUMP;
 do_TEST_CON : {
   const Con *con = pc[1].ptr;
   sp--;
-  const Con *is = sp->tag == V_CON0  ? sp->con
-                  : sp->tag == V_CON ? AS_CON(*sp)->con
-                                     : NULL;
-  FREE(*sp);
-  if (is && is->tag == con->tag)
+  const Con *actual = sp->tag == V_NULLARY_CON ? sp->con
+                      : sp->tag == V_CON       ? AS_CON(*sp)->con
+                                               : NULL;
+  RELEASE(*sp);
+  if (actual && actual->tag == con->tag)
     NEXT2;
   JUMP;
 }
 do_TEST_NUM : {
-  const NumSite *site = pc[1].ptr;
+  const NumLiteral *site = pc[1].ptr;
   if (pc->b)
     sp--;
   Value x = sp[-1];
   if (LIKELY(x.tag == DT_I64)) {
     sp--;
-    if (x.i == site->at[DT_I64].i)
+    if (x.i == site->by_dtype[DT_I64].i)
       NEXT2;
     JUMP;
   }
@@ -839,16 +843,16 @@ do_TEST_NUM : {
                 : x.tag == V_NODE ? x.node->dtype
                                   : DT_I64;
   SAVE;
-  Value r = vm_binary(vm, PRIM_EQ, x, value_scalar(site->at[dtype]));
+  Value r = vm_binary(vm, PRIM_EQ, x, value_scalar(site->by_dtype[dtype]));
   LOAD;
-  FREE(sp[-1]);
+  RELEASE(sp[-1]);
   sp--;
   if (r.tag == DT_BOOL) {
     if (r.i)
       NEXT2;
     JUMP;
   }
-  GO(vm_branch(vm, r, pc, pc + 2, pc + pc->c));
+  CONTINUE_AT(vm_symbolic_branch(vm, r, pc, pc + 2, pc + pc->c));
 }
 do_TEST_BOOL : {
   Value x = *--sp;
@@ -858,13 +862,13 @@ do_TEST_BOOL : {
     JUMP;
   }
   if (pc->a)
-    GO(vm_branch(vm, x, pc, pc + 1, pc + pc->c));
-  GO(vm_branch(vm, x, pc, pc + pc->c, pc + 1));
+    CONTINUE_AT(vm_symbolic_branch(vm, x, pc, pc + 1, pc + pc->c));
+  CONTINUE_AT(vm_symbolic_branch(vm, x, pc, pc + pc->c, pc + 1));
 }
 do_TEST_STR : {
   sp--;
-  bool same = values_equal(*sp, fp->code->consts[pc->b]);
-  FREE(*sp);
+  bool same = values_equal(*sp, fp->code->constants[pc->b]);
+  RELEASE(*sp);
   if (same)
     NEXT;
   JUMP;
@@ -872,97 +876,97 @@ do_TEST_STR : {
 do_TEST_SHAPE : {
   sp--;
   uint32_t len = sp->obj->len;
-  FREE(*sp);
+  RELEASE(*sp);
   if (pc->b ? len == pc->a : len >= pc->a)
     NEXT;
   JUMP;
 }
-do_SHAPEGET : {
-  const Shape *s = AS_SHAPE(sp[-1]);
-  int64_t size = s->at[pc->b ? s->obj.len - 1 - pc->a : pc->a];
+do_SHAPE_GET : {
+  const ShapeObj *s = AS_SHAPE(sp[-1]);
+  int64_t size = s->extents[pc->b ? s->obj.len - 1 - pc->a : pc->a];
   SAVE;
-  Value got = vm_size_value(vm, size);
-  FREE(sp[-1]);
+  Value got = vm_value_of_size(vm, size);
+  RELEASE(sp[-1]);
   sp[-1] = got;
   NEXT;
 }
-do_SHAPEREST : {
+do_SHAPE_SLICE : {
   SAVE;
-  const Shape *s = AS_SHAPE(sp[-1]);
+  const ShapeObj *s = AS_SHAPE(sp[-1]);
   uint32_t len = s->obj.len - pc->a - pc->b;
-  Value rest = value_shape(heap, len, s->at + pc->a,
-                           s->stars >> pc->a & ((1ull << len) - 1));
-  FREE(sp[-1]);
+  Value rest = value_shape(heap, len, s->extents + pc->a,
+                           s->broadcast_mask >> pc->a & ((1ull << len) - 1));
+  RELEASE(sp[-1]);
   sp[-1] = rest;
   NEXT;
 }
 
-  /* ---- sizes, shapes, tensors, loops: instructions.c ---- */
+/* ---- sizes, shapes, tensors, loops: see vm_tensor_ops.c ---- */
 
-#define APART(NAME, next) \
-  do_##NAME:              \
-  SAVE;                   \
-  vm_##NAME(vm);          \
-  LOAD;                   \
+#define OUT_OF_LINE(NAME, next) \
+  do_##NAME : SAVE;             \
+  vm_##NAME(vm);                \
+  LOAD;                         \
   next
-  APART(DIMOP, NEXT);
-  APART(DIMPROD, NEXT);
-  APART(SHAPEREF, NEXT2);
-  APART(CHECK, NEXT2);
-  APART(LOADED, NEXT2);
-  APART(OPENGET, NEXT2);
-  APART(OPENSAME, NEXT2);
-  APART(TENSOR, NEXT2);
-  APART(SHAPE, NEXT2);
-  APART(INDEX, NEXT2);
-  APART(FORCE_INT, NEXT);
-  APART(TICK, NEXT);
-  APART(FOR_END, NEXT);
-  APART(MAP_END, NEXT);
-  APART(HOST_BEGIN, NEXT);
-  APART(HOST_DONE, NEXT);
-  APART(TURNS_END, NEXT);
-  APART(LEAD, NEXT);
-  APART(SLICE, NEXT);
-  APART(STACK, NEXT);
-  APART(LIST_REV, NEXT);
-  APART(PROGRESS, NEXT);
-  APART(FILTER, NEXT);
+  OUT_OF_LINE(SIZE_OP, NEXT);
+  OUT_OF_LINE(SIZE_PRODUCT, NEXT);
+  OUT_OF_LINE(BUILD_SHAPE, NEXT2);
+  OUT_OF_LINE(CHECK, NEXT2);
+  OUT_OF_LINE(CHECK_LOADED, NEXT2);
+  OUT_OF_LINE(UNPACK_SIZE, NEXT2);
+  OUT_OF_LINE(CHECK_UNPACKED, NEXT2);
+  OUT_OF_LINE(TENSOR_LITERAL, NEXT2);
+  OUT_OF_LINE(SHAPE_LITERAL, NEXT2);
+  OUT_OF_LINE(SUBSCRIPT, NEXT2);
+  OUT_OF_LINE(FORCE_INT, NEXT);
+  OUT_OF_LINE(FORCE_IF_PENDING, NEXT);
+  OUT_OF_LINE(FOR_END, NEXT);
+  OUT_OF_LINE(MAP_END, NEXT);
+  OUT_OF_LINE(HOST_LOOP_BEGIN, NEXT);
+  OUT_OF_LINE(HOST_LOOP_END, NEXT);
+  OUT_OF_LINE(TRACED_LOOP_END, NEXT);
+  OUT_OF_LINE(LEADING_SIZE, NEXT);
+  OUT_OF_LINE(SLICE, NEXT);
+  OUT_OF_LINE(STACK_LIST, NEXT);
+  OUT_OF_LINE(LIST_REVERSE, NEXT);
+  OUT_OF_LINE(PROGRESS, NEXT);
+  OUT_OF_LINE(FILTER, NEXT);
 
-do_KNOWN:
+do_CHECK_KNOWN:
   if (UNLIKELY(sp[-1].tag == V_UNIT)) {
     SAVE;
-    vm_unknown(vm, pc[1].ptr);
+    vm_fail_unknown_size(vm, pc[1].ptr);
   }
   NEXT2;
 do_INC:
   bp[pc->b].i++;
   NEXT;
 do_FOR_BEGIN:
-  GO(vm_for_begin(vm, pc->a, false, pc + 1, pc + pc->c));
+  CONTINUE_AT(vm_for_begin(vm, pc->a, false, pc + 1, pc + pc->c));
 do_MAP_BEGIN:
-  GO(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
-do_HOST_STEP : {
+  CONTINUE_AT(vm_for_begin(vm, pc->a, true, pc + 1, pc + pc->c));
+do_HOST_LOOP_STEP : {
   SAVE;
-  bool more = vm_host_step(vm, pc->a, pc->b);
+  bool more = vm_host_loop_step(vm, pc->a, pc->b);
   LOAD;
   if (more)
     NEXT;
   JUMP;
 }
-do_TURNS_OPEN:
-  if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->open))
+do_JUMP_IF_SYMBOLIC:
+  if (LIKELY(sp[-1].tag != V_NODE || !sp[-1].node->symbolic))
     NEXT;
   sp--;
-  FREE(*sp);
+  RELEASE(*sp);
   JUMP;
-do_TURNS_BEGIN:
-  GO(vm_turns_begin(vm, (TurnsKind)pc->a, pc + 1, pc + pc->c));
-do_SPLIT2 : {
+do_TRACED_LOOP_BEGIN:
+  CONTINUE_AT(
+      vm_traced_loop_begin(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
+do_UNPAIR : {
   Value pair = *--sp;
-  *sp++ = value_retain(AS_FIELDS(pair)->at[0]);
-  *sp++ = value_retain(AS_FIELDS(pair)->at[1]);
-  FREE(pair);
+  *sp++ = value_retain(AS_ARRAY(pair)->at[0]);
+  *sp++ = value_retain(AS_ARRAY(pair)->at[1]);
+  RELEASE(pair);
   NEXT;
 }
 do_LIST_NEXT : {
@@ -971,7 +975,7 @@ do_LIST_NEXT : {
     JUMP;
   *sp++ = value_retain(AS_CONS(list)->head);
   bp[pc->b] = value_retain(AS_CONS(list)->tail);
-  FREE(list);
+  RELEASE(list);
   NEXT;
 }
 }

@@ -1,27 +1,26 @@
-/* lexer: the text of a source file to tokens.
+/* lexer: converts the text of a source file to tokens.
  *
- * Ownership: a Lexer and all that it hands out live in the arena given to it.
- * Tokens are numbered and carry values as the grammar declares them
- * (parser/parse.y); that generated header is all that scan.l takes from a room
- * below it. */
+ * Ownership: a Lexer and all its results live in the arena passed to it.
+ * The grammar (parser/parse.y) defines the numbers and values of tokens.  Its
+ * generated header is the only file of a later room that scan.l includes. */
 #ifndef AXON_LEXER_H
 #define AXON_LEXER_H
 
 #include "support/support.h"
 
-/* A file's greatest length: offsets must fit flex's int.  And the most errors
- * reported. */
+/* Maximum bytes of a file, since offsets must fit flex's int; maximum number of
+ * reported errors. */
 enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 100 };
 
-typedef struct LexText { /* of a string literal: may contain NUL */
+typedef struct StringLiteral { /* may contain NUL */
   const char *text;
   uint32_t len;
-  const char *raw; /* as written, with its quotes */
-} LexText;
+  const char *raw; /* as written, with quotes */
+} StringLiteral;
 
 typedef struct Comment {
-  Span span; /* with its delimiters */
-  bool doc;  /* (** ... *) */
+  Span span; /* includes the delimiters */
+  bool doc;  /* true for (** ... *) */
 } Comment;
 
 typedef VEC(Comment) CommentVec;
@@ -30,26 +29,27 @@ typedef struct Lexer {
   Arena *arena;
   Interner *interner;
   Diags *diags;
-  const char *text; /* of the whole file */
+  const char *text; /* text of the whole file */
   uint32_t file;
-  uint32_t first, pos, end; /* begins at first; next to read; past the last */
-  CommentVec comments;      /* in the order of the text */
+  uint32_t begin, pos, end; /* start offset; next offset to read; end offset */
+  CommentVec comments;      /* in source order */
   uint32_t error_count;
-  uint32_t open_errors; /* those that more text would mend */
-  uint32_t error_at;    /* just behind the start of the last error; or 0 */
-  uint32_t quiet_until; /* errors before this offset are not reported */
-  bool said_space;      /* a blank that is none was reported */
+  uint32_t incomplete_errors; /* errors that more text could fix */
+  uint32_t after_error_start; /* offset after the start of the last error; 0 if
+                                 none */
+  uint32_t suppress_errors_until; /* errors before this offset are suppressed */
+  bool reported_blank;            /* an invalid blank was already reported */
   uint32_t comment_start, comment_depth;
-  void *scanner; /* flex's own state */
+  void *scanner; /* state of flex */
 } Lexer;
 
-/* Readies a lexer for the bytes [start, end) of a file. */
+/* Initializes a lexer for the bytes [start, end) of a file. */
 void lexer_init(Lexer *lexer, const Sources *sources, uint32_t file,
                 uint32_t start, uint32_t end, Interner *interner, Arena *arena,
                 Diags *diags);
 
-/* The next token's number, 0 at the end.  Lexical errors go to the
- * diagnostics and are skipped. */
+/* Returns the number of the next token, 0 at the end.  Reports lexical errors
+ * as diagnostics and skips them. */
 union GRAMMAR_STYPE;
 int lexer_token(Lexer *lexer, union GRAMMAR_STYPE *value, Span *span);
 
@@ -70,28 +70,30 @@ extern const uint32_t lexer_keyword_count;
 
 /* ---- words of other languages ---- */
 
-typedef struct Foreign {
+typedef struct ForeignWord {
   const char *text;
-  int blame; /* the token at which an error is its fault; or one of these: */
+  int error_token; /* an error at this token is blamed on the word; or: */
   const char *help;
-  const char *own; /* what to write in its place, where that is all; or NULL */
-} Foreign;
-enum { FOREIGN_NONE = -1, FOREIGN_MARGIN = -2, FOREIGN_HEAD = -3 };
+  const char *replacement; /* a single word; NULL if that is not enough */
+} ForeignWord;
+enum { FOREIGN_NONE = -1, FOREIGN_LINE_START = -2, FOREIGN_AFTER_BINDER = -3 };
 
-const Foreign *lexer_foreign(const char *word); /* or NULL */
+/* Returns NULL if the word is not in the table. */
+const ForeignWord *lexer_find_foreign(const char *word);
 
 /* ---- literals, shared by the lexer and the formatter ---- */
 
-typedef enum EscapeProblem {
+typedef enum EscapeError {
   ESCAPE_OK,
-  ESCAPE_UNKNOWN, /* \q */
+  ESCAPE_UNKNOWN, /* unknown escape such as \q */
   ESCAPE_HEX,     /* \x without two hex digits */
-  ESCAPE_UNICODE, /* \u{...} that is no code point */
-} EscapeProblem;
+  ESCAPE_UNICODE, /* \u{...} without a valid code point */
+} EscapeError;
 
-/* Decodes the escape at text[0] == '\\', of at most len bytes.  Writes up to 4
- * bytes to out, their number to *out_len, and returns the bytes read. */
+/* Decodes the escape at text[0] == '\\' of at most len bytes.  Writes up to 4
+ * bytes to out and their number to *out_len.  Returns the number of bytes
+ * read. */
 uint32_t lexer_unescape(const char *text, uint32_t len, char out[4],
-                        uint32_t *out_len, EscapeProblem *problem);
+                        uint32_t *out_len, EscapeError *error_kind);
 
 #endif

@@ -1,21 +1,23 @@
-/* What the files of machine/ share. */
+/* Declarations shared by the files of machine/. */
 #ifndef AXON_MACHINE_INTERNAL_H
 #define AXON_MACHINE_INTERNAL_H
 
 #include "machine/machine.h"
 
-/* kernels.c: loops to be timed.  Sizes are multiples of 256 bytes, and places
- * of 64. */
-typedef struct MachineKernels {
-  uint32_t vector;     /* bytes */
-  uint32_t operations; /* of a round of multiply */
-  float (*multiply)(int64_t rounds);
+/* Loops for timing, for one vector width (microbenchmarks.c).  Sizes are
+ * multiples of 256 bytes; addresses are multiples of 64 bytes. */
+typedef struct Microbenchmarks {
+  uint32_t vector_bytes; /* bytes of a vector */
+  uint32_t
+      flops_per_round; /* floating-point operations per round of multiply */
+  float (*multiply_add)(int64_t rounds);
   float (*read)(const char *from, size_t bytes);
   void (*copy)(char *to, const char *from, size_t bytes);
-  void (*stream)(char *to, const char *from, size_t bytes);
-  uint32_t operations_bf16;
-  float (*multiply_bf16)(int64_t rounds); /* NULL: no such instructions */
-} MachineKernels;
-MachineKernels machine_kernels(uint32_t vector);
+  void (*nontemporal_copy)(char *to, const char *from, size_t bytes);
+  uint32_t bf16_flops_per_round;
+  float (*dot_bf16)(
+      int64_t rounds); /* NULL if the CPU lacks these instructions */
+} Microbenchmarks;
+Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes);
 
 #endif

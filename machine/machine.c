@@ -1,4 +1,4 @@
-/* What the operating system says about this machine. */
+/* Reads properties of the machine from the operating system. */
 #define _GNU_SOURCE
 #include "machine/machine.h"
 
@@ -11,21 +11,21 @@
 
 #include "runtime/runtime.h"
 
-static Machine found;
+static Machine detected;
 
 static int processors(void) {
   long count = sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 ? (int)count : 1;
 }
 
-static int cores(void) {
+static int count_cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return CPU_COUNT(&set);
-  return processors(); /* more cores than a set holds */
+  return processors(); /* more cores than a cpu_set_t holds */
 }
 
-static size_t size_of(int name) {
+static size_t sysconf_size(int name) {
   long size = sysconf(name);
   return size > 0 ? (size_t)size : 0;
 }
@@ -42,8 +42,9 @@ static uint32_t vector_bytes(void) {
   return 16;
 }
 
-/* The first "model name" of Linux, which some processors do not have. */
-static void read_name(char *name, size_t size) {
+/* Reads the first "model name" that Linux reports.  Some processors have
+ * none. */
+static void read_cpu_name(char *name, size_t size) {
   FILE *in = fopen("/proc/cpuinfo", "re");
   char line[256];
   while (in && fgets(line, sizeof line, in)) {
@@ -58,11 +59,11 @@ static void read_name(char *name, size_t size) {
     fclose(in);
 }
 
-/* A line of /sys/devices/system/cpu/cpu0/cache/index<k>/<what>. */
-static bool read_cache(int k, const char *what, char line[64]) {
+/* Reads one line of /sys/devices/system/cpu/cpu0/cache/index<k>/<attribute>. */
+static bool read_sysfs_cache(int k, const char *attribute, char line[64]) {
   char path[96];
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s",
-           k, what);
+           k, attribute);
   FILE *in = fopen(path, "re");
   bool good = in && fgets(line, 64, in);
   if (in)
@@ -70,14 +71,15 @@ static bool read_cache(int k, const char *what, char line[64]) {
   return good;
 }
 
-/* Linux says what one core sees; sysconf adds up all that a socket has. */
-static void caches(size_t cache[3]) {
+/* Reads the cache sizes that one core sees from Linux.  The sysconf values
+ * instead add up the caches of a whole socket. */
+static void detect_caches(size_t cache[3]) {
   char line[64], unit = 0;
-  for (int k = 0; read_cache(k, "type", line); k++) {
+  for (int k = 0; read_sysfs_cache(k, "type", line); k++) {
     unsigned long size = 0;
     bool data = strncmp(line, "Instruction", 11) != 0;
-    int level = read_cache(k, "level", line) ? line[0] - '1' : -1;
-    if (!data || level < 0 || level > 2 || !read_cache(k, "size", line) ||
+    int level = read_sysfs_cache(k, "level", line) ? line[0] - '1' : -1;
+    if (!data || level < 0 || level > 2 || !read_sysfs_cache(k, "size", line) ||
         sscanf(line, "%lu%c", &size, &unit) != 2)
       continue;
     cache[level] = (size_t)size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0);
@@ -86,23 +88,23 @@ static void caches(size_t cache[3]) {
                               _SC_LEVEL3_CACHE_SIZE};
   for (int level = 0; level < 3; level++)
     if (!cache[level])
-      cache[level] = size_of(names[level]);
+      cache[level] = sysconf_size(names[level]);
 }
 
-static void look(void) {
-  found.cores = cores();
-  found.processors = processors();
-  found.memory = memory_physical();
-  caches(found.cache);
-  found.line = size_of(_SC_LEVEL1_DCACHE_LINESIZE);
-  if (!found.line)
-    found.line = 64;
-  found.vector = vector_bytes();
-  read_name(found.name, sizeof found.name);
+static void detect_machine(void) {
+  detected.cores = count_cores();
+  detected.processors = processors();
+  detected.memory_bytes = memory_limit();
+  detect_caches(detected.cache_bytes);
+  detected.cache_line_bytes = sysconf_size(_SC_LEVEL1_DCACHE_LINESIZE);
+  if (!detected.cache_line_bytes)
+    detected.cache_line_bytes = 64;
+  detected.vector_bytes = vector_bytes();
+  read_cpu_name(detected.cpu_name, sizeof detected.cpu_name);
 }
 
 const Machine *machine(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, look);
-  return &found;
+  pthread_once(&once, detect_machine);
+  return &detected;
 }

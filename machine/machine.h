@@ -1,6 +1,6 @@
-/* machine: what this machine can do: what the operating system says about it,
- * and limits that are measured when somebody asks for that (`axon doctor`), for
- * the cost model, and for how near to them a kernel comes. */
+/* machine: properties of the machine from the operating system, and peak rates,
+ * which `axon doctor` measures.  The cost model and the roofline use the
+ * rates. */
 #ifndef AXON_MACHINE_H
 #define AXON_MACHINE_H
 
@@ -9,52 +9,57 @@
 #include <stdint.h>
 
 typedef struct Machine {
-  int cores;       /* that this process may run on */
-  int processors;  /* that are online, for decisions that change last digits:
-                      results must not depend on the affinity of a process */
-  uint64_t memory; /* bytes that it may use */
-  size_t cache[3]; /* bytes of data cache, levels 1 to 3, as one core sees
-                      them; 0 where unknown */
-  size_t line;     /* bytes of a cache line */
-  uint32_t vector; /* bytes of the vectors that generated code is for */
-  char name[64];   /* of the processor; "" where unknown */
+  int cores;      /* cores that this process may run on */
+  int processors; /* online cores.  Decisions that change last digits use this
+                     number: results must not depend on the affinity of the
+                     process */
+  uint64_t memory_bytes;   /* bytes of memory that the process may use */
+  size_t cache_bytes[3];   /* bytes of data cache per level, 1 to 3, as one core
+                              sees them; 0 if unknown */
+  size_t cache_line_bytes; /* bytes of a cache line */
+  uint32_t vector_bytes;   /* bytes of a vector in generated code */
+  char cpu_name[64];       /* processor name; "" if unknown */
 } Machine;
 
-/* Found out once; any thread may ask. */
+/* The machine.  Detected once; callable from any thread. */
 const Machine *machine(void);
 
-typedef enum MachineLevel {
-  LEVEL_1,
-  LEVEL_2,
-  LEVEL_3,
-  LEVEL_MEMORY,
+typedef enum MemoryLevel {
+  LEVEL_L1,
+  LEVEL_L2,
+  LEVEL_L3,
+  LEVEL_DRAM,
   LEVEL_COUNT,
-} MachineLevel;
+} MemoryLevel;
 
-/* [0]: one thread, [1]: all of them together. */
-typedef struct MachineLimits {
-  bool measured;  /* else they are guesses */
-  int threads;    /* all of them */
-  double fma[2];  /* f32 operations a second; a multiply-add is two */
-  double bf16[2]; /* of products of bf16 that are summed in f32; 0: there are no
-                     instructions for that */
-  double read[LEVEL_COUNT][2]; /* bytes a second */
-  double copy[LEVEL_COUNT][2]; /* bytes a second, read and written ones */
-  double stream[2]; /* the same, from memory to memory past the caches */
-  double fork;      /* seconds until all threads did nothing, and said so */
-} MachineLimits;
+/* Peak rates.  Index 0 is one thread; index 1 is all threads together. */
+typedef struct PeakRates {
+  bool measured;        /* false: estimated */
+  int threads;          /* number of all threads */
+  double f32_flops[2];  /* f32 operations per second; a multiply-add counts as
+                           two */
+  double bf16_flops[2]; /* operations per second of bf16 products summed in f32;
+                           0 if the CPU lacks the instructions */
+  double read_bandwidth[LEVEL_COUNT][2]; /* bytes per second */
+  double copy_bandwidth[LEVEL_COUNT][2]; /* bytes per second, counting bytes
+                                            read and bytes written */
+  double nontemporal_bandwidth[2];       /* the same, from memory to memory with
+                                            non-temporal stores */
+  double
+      fork_join_seconds; /* seconds of an empty parallel loop on all threads */
+} PeakRates;
 
-/* What was measured and kept for this processor, this version and so many
- * threads; else guesses.  Found out once, from a file; never measures. */
-const MachineLimits *machine_limits(void);
-/* Measures, for a quarter of a second, with the threads of the pool; false:
- * there is no memory, or this program is not optimised, and what it finds would
- * be too low. */
-bool machine_measure(MachineLimits *out);
-/* Keeps them for processes to come; false: there is no place.  Of operations
- * and of `fork` that is the best that was ever found, and they are made so, as
- * others may be at work now; of bytes it is what there is now, as on some
- * machines that differs by the hour. */
-bool machine_keep(MachineLimits *limits);
+/* The peak rates saved for this processor, version and number of threads;
+ * otherwise estimates.  Reads a file once; never measures. */
+const PeakRates *machine_peak_rates(void);
+/* Measures the peak rates with the thread pool.  Takes about 0.25 seconds.
+ * Returns false if there is no memory, or if this build is not optimized: its
+ * rates would be too low. */
+bool machine_measure_peak_rates(PeakRates *out);
+/* Saves the rates for later processes.  Returns false if no folder is
+ * available. Sets operation rates and fork_join_seconds to the best value ever
+ * measured, since other programs may disturb a measurement.  Keeps the current
+ * bandwidths, since they vary by the hour on some machines. */
+bool machine_save_peak_rates(PeakRates *rates);
 
 #endif

@@ -1,29 +1,37 @@
-/* Limits of the machine, measured. */
+/* Measures the peak rates of the machine. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "machine/internal.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "support/support.h"
 
 enum {
-  TRIALS = 4, /* of which the best counts: others may be at work too */
-  FORKS = 2000,
-  PIECE = 256, /* bytes that kernels go by */
-  PAGE = 2 << 20, /* of the large ones */
+  TRIALS = 4, /* measurements; the best counts, since other programs may run */
+  FORK_TRIALS = 2000,
+  KERNEL_STEP_BYTES = 256,   /* bytes per step of a kernel */
+  HUGE_PAGE_BYTES = 2 << 20, /* bytes of a huge page */
 };
-static const double trial = 2e-3; /* seconds */
+static const double trial_seconds = 2e-3; /* seconds of one measurement */
 
-typedef struct Job {
-  MachineKernels kernels;
-  enum { READ, COPY, STREAM, MULTIPLY, MULTIPLY_BF16, NOTHING, TOUCH } what;
-  char *memory;
-  size_t bytes;   /* of it, for each thread */
-  int64_t rounds; /* over all of that; or of multiply */
+typedef struct Benchmark {
+  Microbenchmarks kernels;
+  enum {
+    BENCH_READ,
+    BENCH_COPY,
+    BENCH_NONTEMPORAL_COPY,
+    BENCH_FMA,
+    BENCH_DOT_BF16,
+    BENCH_FORK_JOIN,
+    BENCH_FIRST_TOUCH
+  } kind;
+  char *buffer;
+  size_t bytes_per_thread; /* bytes of the buffer of each thread */
+  int64_t rounds;          /* passes over the buffer, or rounds of multiply */
   volatile float sink;
-} Job;
+} Benchmark;
 
 static double now(void) {
   struct timespec t;
@@ -31,134 +39,141 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The part of one thread. */
-static void work(Job *j, int64_t thread) {
-  const MachineKernels *k = &j->kernels;
-  char *at = j->memory + (size_t)thread * j->bytes;
-  size_t half = j->bytes / 2;
-  switch (j->what) {
-  case READ:
+/* Runs the part of one thread. */
+static void run_one_thread(Benchmark *j, int64_t thread) {
+  const Microbenchmarks *k = &j->kernels;
+  char *at = j->buffer + (size_t)thread * j->bytes_per_thread;
+  size_t half = j->bytes_per_thread / 2;
+  switch (j->kind) {
+  case BENCH_READ:
     for (int64_t i = 0; i < j->rounds; i++)
-      j->sink = k->read(at, j->bytes);
+      j->sink = k->read(at, j->bytes_per_thread);
     break;
-  case COPY:
+  case BENCH_COPY:
     for (int64_t i = 0; i < j->rounds; i++)
       k->copy(at + half, at, half);
     break;
-  case STREAM:
+  case BENCH_NONTEMPORAL_COPY:
     for (int64_t i = 0; i < j->rounds; i++)
-      k->stream(at + half, at, half);
+      k->nontemporal_copy(at + half, at, half);
     break;
-  case MULTIPLY:
-    j->sink = k->multiply(j->rounds);
+  case BENCH_FMA:
+    j->sink = k->multiply_add(j->rounds);
     break;
-  case MULTIPLY_BF16:
-    j->sink = k->multiply_bf16(j->rounds);
+  case BENCH_DOT_BF16:
+    j->sink = k->dot_bf16(j->rounds);
     break;
-  case TOUCH:
-    memset(at, 0, j->bytes);
+  case BENCH_FIRST_TOUCH:
+    memset(at, 0, j->bytes_per_thread);
     break;
-  case NOTHING:
+  case BENCH_FORK_JOIN:
     break;
   }
 }
 
-static int work_on(void *context, int64_t begin, int64_t end) {
+static int run_threads(void *context, int64_t begin, int64_t end) {
   for (int64_t thread = begin; thread < end; thread++)
-    work(context, thread);
+    run_one_thread(context, thread);
   return 0;
 }
 
-static double seconds(Job *j, int threads) {
+static double time_run(Benchmark *j, int threads) {
   double start = now();
-  pool_run(threads, 1, work_on, j, NULL);
+  thread_pool_parallel_for(threads, 1, run_threads, j, NULL);
   return now() - start;
 }
 
-/* As many rounds as one thread does in a trial. */
-static void choose_rounds(Job *j) {
-  double took = 0;
-  for (j->rounds = 1; took < trial / 8; j->rounds *= 8) /* warms up, too */
-    took = seconds(j, 1);
-  j->rounds = (int64_t)((double)(j->rounds / 8) * trial / took) + 1;
+/* Finds the number of rounds that one thread completes in one measurement. */
+static void calibrate_rounds(Benchmark *j) {
+  double elapsed = 0;
+  for (j->rounds = 1; elapsed < trial_seconds / 8;
+       j->rounds *= 8) /* also warms up */
+    elapsed = time_run(j, 1);
+  j->rounds = (int64_t)((double)(j->rounds / 8) * trial_seconds / elapsed) + 1;
 }
 
-/* Rounds a second, of each of the threads. */
-static double rate(Job *j, int threads) {
-  double least = seconds(j, threads);
+/* Rounds per second of each thread; the best of all measurements. */
+static double best_rounds_per_second(Benchmark *j, int threads) {
+  double min = time_run(j, threads);
   for (int i = 1; i < TRIALS; i++) {
-    double took = seconds(j, threads);
-    least = took < least ? took : least;
+    double elapsed = time_run(j, threads);
+    min = elapsed < min ? elapsed : min;
   }
-  return (double)j->rounds / least;
+  return (double)j->rounds / min;
 }
 
-/* `each`: what a round of one thread comes to. */
-static void both(Job *j, double each, double out[2]) {
-  int threads = pool_threads();
-  choose_rounds(j);
-  out[0] = each * rate(j, 1);
-  out[1] = threads > 1 ? each * threads * rate(j, threads) : out[0];
+/* Measures one thread and all threads. per_round: the amount of one thread's
+ * round. */
+static void measure_one_and_all(Benchmark *j, double per_round, double out[2]) {
+  int threads = thread_pool_size();
+  calibrate_rounds(j);
+  out[0] = per_round * best_rounds_per_second(j, 1);
+  out[1] = threads > 1
+               ? per_round * threads * best_rounds_per_second(j, threads)
+               : out[0];
 }
 
-/* The same, of memory moved; one thread alone has all of what is shared. */
-static void both_moves(Job *j, size_t bytes, bool shared, double out[2]) {
-  int threads = pool_threads();
+/* Measures memory traffic.  A single thread has all of a shared cache. */
+static void measure_traffic(Benchmark *j, size_t bytes, bool shared,
+                            double out[2]) {
+  int threads = thread_pool_size();
   if (!shared) {
-    j->bytes = bytes;
-    both(j, (double)bytes, out);
+    j->bytes_per_thread = bytes;
+    measure_one_and_all(j, (double)bytes, out);
     return;
   }
-  j->bytes = bytes;
-  choose_rounds(j);
-  out[0] = (double)bytes * rate(j, 1);
-  j->bytes = bytes / (size_t)threads / (2 * PIECE) * (2 * PIECE);
-  out[1] = (double)j->bytes * threads * rate(j, threads);
+  j->bytes_per_thread = bytes;
+  calibrate_rounds(j);
+  out[0] = (double)bytes * best_rounds_per_second(j, 1);
+  j->bytes_per_thread = bytes / (size_t)threads / (2 * KERNEL_STEP_BYTES) *
+                        (2 * KERNEL_STEP_BYTES);
+  out[1] = (double)j->bytes_per_thread * threads *
+           best_rounds_per_second(j, threads);
 }
 
-static void multiply(Job *j, MachineLimits *out) {
-  j->what = MULTIPLY;
-  both(j, j->kernels.operations, out->fma);
-  if (j->kernels.multiply_bf16) {
-    j->what = MULTIPLY_BF16;
-    both(j, j->kernels.operations_bf16, out->bf16);
+static void measure_flops(Benchmark *j, PeakRates *out) {
+  j->kind = BENCH_FMA;
+  measure_one_and_all(j, j->kernels.flops_per_round, out->f32_flops);
+  if (j->kernels.dot_bf16) {
+    j->kind = BENCH_DOT_BF16;
+    measure_one_and_all(j, j->kernels.bf16_flops_per_round, out->bf16_flops);
   }
 }
 
-static void move(Job *j, size_t most, MachineLimits *out) {
+static void measure_bandwidth(Benchmark *j, size_t max_bytes, PeakRates *out) {
   for (int level = 0; level < LEVEL_COUNT; level++) {
-    bool memory = level == LEVEL_MEMORY, shared = level >= LEVEL_3;
-    /* half of a cache: other data are there too */
-    size_t bytes = memory ? most : machine()->cache[level] / 2;
-    bytes = bytes / (2 * PIECE) * (2 * PIECE);
+    bool memory = level == LEVEL_DRAM, shared = level >= LEVEL_L3;
+    /* half of the cache: it also holds other data */
+    size_t bytes = memory ? max_bytes : machine()->cache_bytes[level] / 2;
+    bytes = bytes / (2 * KERNEL_STEP_BYTES) * (2 * KERNEL_STEP_BYTES);
     if (!bytes)
       continue;
-    j->what = READ;
-    both_moves(j, bytes, shared, out->read[level]);
-    j->what = COPY;
-    both_moves(j, bytes, shared, out->copy[level]);
+    j->kind = BENCH_READ;
+    measure_traffic(j, bytes, shared, out->read_bandwidth[level]);
+    j->kind = BENCH_COPY;
+    measure_traffic(j, bytes, shared, out->copy_bandwidth[level]);
     if (!memory)
       continue;
-    j->what = STREAM;
-    both_moves(j, bytes, shared, out->stream);
+    j->kind = BENCH_NONTEMPORAL_COPY;
+    measure_traffic(j, bytes, shared, out->nontemporal_bandwidth);
   }
 }
 
-/* Much more than caches hold: two cores may have one each. */
-static size_t enough_memory(void) {
+/* Bytes that exceed the caches by far: two cores may have one cache each. */
+static size_t choose_buffer_bytes(void) {
   const Machine *m = machine();
-  size_t least = (size_t)64 << 20, most = (size_t)512 << 20;
-  size_t bytes = 8 * m->cache[2];
-  bytes = bytes < least ? least : bytes > most ? most : bytes;
-  return bytes < m->memory / 8 ? bytes : (size_t)(m->memory / 8);
+  size_t min = (size_t)64 << 20, max_bytes = (size_t)512 << 20;
+  size_t bytes = 8 * m->cache_bytes[2];
+  bytes = bytes < min ? min : bytes > max_bytes ? max_bytes : bytes;
+  return bytes < m->memory_bytes / 8 ? bytes : (size_t)(m->memory_bytes / 8);
 }
 
-static double fork_time(Job *j) {
-  int threads = pool_threads();
-  j->what = NOTHING;
+static double measure_fork_join(Benchmark *j) {
+  int threads = thread_pool_size();
+  j->kind = BENCH_FORK_JOIN;
   double best = 1, start = now(), last = start;
-  for (int k = 0; k < FORKS && last - start < 4 * trial; k++) {
-    pool_run(threads, 1, work_on, j, NULL);
+  for (int k = 0; k < FORK_TRIALS && last - start < 4 * trial_seconds; k++) {
+    thread_pool_parallel_for(threads, 1, run_threads, j, NULL);
     double end = now();
     best = end - last < best ? end - last : best;
     last = end;
@@ -166,21 +181,23 @@ static double fork_time(Job *j) {
   return best;
 }
 
-bool machine_measure(MachineLimits *out) {
+bool machine_measure_peak_rates(PeakRates *out) {
 #ifdef __OPTIMIZE__
-  size_t bytes = enough_memory() / PAGE * PAGE;
-  char *memory = mem_try_alloc(bytes + PAGE);
+  size_t bytes = choose_buffer_bytes() / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+  char *memory = mem_try_alloc(bytes + HUGE_PAGE_BYTES);
   if (!memory)
     return false;
-  *out = (MachineLimits){.measured = true, .threads = pool_threads()};
-  Job j = {.kernels = machine_kernels(machine()->vector), .what = TOUCH};
-  j.memory = memory + (-(uintptr_t)memory & (PAGE - 1));
-  madvise(j.memory, bytes, MADV_HUGEPAGE); /* where there is such a thing */
-  j.bytes = bytes / (size_t)out->threads;
-  seconds(&j, out->threads);
-  multiply(&j, out);
-  move(&j, bytes, out);
-  out->fork = fork_time(&j);
+  *out = (PeakRates){.measured = true, .threads = thread_pool_size()};
+  Benchmark j = {.kernels = machine_microbenchmarks(machine()->vector_bytes),
+                 .kind = BENCH_FIRST_TOUCH};
+  j.buffer = memory + (-(uintptr_t)memory & (HUGE_PAGE_BYTES - 1));
+  madvise(j.buffer, bytes,
+          MADV_HUGEPAGE); /* a hint; the system may ignore it */
+  j.bytes_per_thread = bytes / (size_t)out->threads;
+  time_run(&j, out->threads);
+  measure_flops(&j, out);
+  measure_bandwidth(&j, bytes, out);
+  out->fork_join_seconds = measure_fork_join(&j);
   mem_free(memory);
   return true;
 #else

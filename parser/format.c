@@ -1,5 +1,6 @@
-/* Formatting a file: comments, lists and declarations; and the proof, by
- * parsing again, that the meaning and the comments are as they were. */
+/* Formats a file: comments, lists and declarations.  Main entry point:
+   format_source.  It parses the result again to verify that the tree and the
+   comments are unchanged. */
 #include "parser/format.h"
 
 #include <string.h>
@@ -35,50 +36,51 @@ static uint32_t newlines_between(const Formatter *f, uint32_t from,
   return count;
 }
 
-bool fmt_pending(const Formatter *f, uint32_t offset) {
-  return f->next < f->comments.len &&
-         f->comments.at[f->next].span.start < offset;
+bool fmt_has_comment_before(const Formatter *f, uint32_t offset) {
+  return f->next_comment < f->comments.len &&
+         f->comments.at[f->next_comment].span.start < offset;
 }
 
-/* The next comment; its text is not touched if it is documentation. */
-static Doc *take_comment(Formatter *f) {
-  Comment comment = f->comments.at[f->next++];
+/* The next comment.  The text of a doc comment is not changed. */
+static Doc *next_comment_doc(Formatter *f) {
+  Comment comment = f->comments.at[f->next_comment++];
   const char *text = f->text + comment.span.start;
   size_t len = comment.span.end - comment.span.start;
   if (comment.doc)
     return doc_text(f->arena, text, len);
   uint32_t line, column;
-  source_place(f->source, comment.span.start, &line, &column);
+  source_line_and_column(f->source, comment.span.start, &line, &column);
   return doc_comment(f->arena, text, len, column - 1);
 }
 
-static bool own_line(const Formatter *f, uint32_t offset) {
+static bool stands_alone(const Formatter *f, uint32_t offset) {
   while (offset && strchr(" \t", f->text[offset - 1]))
     offset--;
   return offset == 0 || f->text[offset - 1] == '\n';
 }
 
-Doc *fmt_lead(Formatter *f, uint32_t offset) {
+Doc *fmt_leading_comments(Formatter *f, uint32_t offset) {
   DocVec all = {0};
-  while (fmt_pending(f, offset)) {
-    Span span = f->comments.at[f->next].span;
-    ADD(f, all, take_comment(f));
-    uint32_t after =
-        fmt_pending(f, offset) ? f->comments.at[f->next].span.start : offset;
+  while (fmt_has_comment_before(f, offset)) {
+    Span span = f->comments.at[f->next_comment].span;
+    ADD_DOC(f, all, next_comment_doc(f));
+    uint32_t after = fmt_has_comment_before(f, offset)
+                         ? f->comments.at[f->next_comment].span.start
+                         : offset;
     bool broken = fmt_newline_between(f, span.end, after);
-    ADD(f, all, broken ? doc_hard(f->arena) : fmt_text(f, " "));
+    ADD_DOC(f, all, broken ? doc_hardline(f->arena) : fmt_text(f, " "));
   }
-  return ALL(f, all);
+  return CONCAT_ALL(f, all);
 }
 
-Doc *fmt_tail(Formatter *f, uint32_t offset) {
+Doc *fmt_trailing_comments(Formatter *f, uint32_t offset) {
   DocVec all = {0};
-  while (fmt_pending(f, offset)) {
-    bool alone = own_line(f, f->comments.at[f->next].span.start);
-    ADD(f, all, alone ? doc_hard(f->arena) : fmt_text(f, " "));
-    ADD(f, all, take_comment(f));
+  while (fmt_has_comment_before(f, offset)) {
+    bool alone = stands_alone(f, f->comments.at[f->next_comment].span.start);
+    ADD_DOC(f, all, alone ? doc_hardline(f->arena) : fmt_text(f, " "));
+    ADD_DOC(f, all, next_comment_doc(f));
   }
-  return ALL(f, all);
+  return CONCAT_ALL(f, all);
 }
 
 static bool ends_line(const Formatter *f, uint32_t offset) {
@@ -87,24 +89,25 @@ static bool ends_line(const Formatter *f, uint32_t offset) {
   return f->text[offset] == '\n' || f->text[offset] == 0;
 }
 
-Doc *fmt_behind(Formatter *f, uint32_t end, uint32_t limit) {
+Doc *fmt_line_end_comments(Formatter *f, uint32_t end, uint32_t limit) {
   DocVec all = {0};
-  uint32_t i = f->next, last = end;
+  uint32_t i = f->next_comment, last = end;
   while (i < f->comments.len && f->comments.at[i].span.start < limit &&
          !fmt_newline_between(f, last, f->comments.at[i].span.start))
     last = f->comments.at[i++].span.end;
-  if (i == f->next || !ends_line(f, last))
+  if (i == f->next_comment || !ends_line(f, last))
     return NULL;
-  while (f->next < i) {
-    ADD(f, all, doc_hidden(fmt_text(f, " ")));
-    ADD(f, all, doc_hidden(take_comment(f)));
+  while (f->next_comment < i) {
+    ADD_DOC(f, all, doc_zero_width(fmt_text(f, " ")));
+    ADD_DOC(f, all, doc_zero_width(next_comment_doc(f)));
   }
-  ADD(f, all, doc_break(f->arena));
-  return ALL(f, all);
+  ADD_DOC(f, all, doc_break_parent(f->arena));
+  return CONCAT_ALL(f, all);
 }
 
-uint32_t fmt_find(const Formatter *f, char c, uint32_t from, uint32_t stop) {
-  for (uint32_t i = f->next; from < stop;) {
+uint32_t fmt_find_char(const Formatter *f, char c, uint32_t from,
+                       uint32_t stop) {
+  for (uint32_t i = f->next_comment; from < stop;) {
     while (i < f->comments.len && f->comments.at[i].span.end <= from)
       i++;
     if (i < f->comments.len && f->comments.at[i].span.start == from)
@@ -117,16 +120,17 @@ uint32_t fmt_find(const Formatter *f, char c, uint32_t from, uint32_t stop) {
   return stop;
 }
 
-Doc *fmt_wrap(Formatter *f, Doc *lead, Doc *body, Span span, bool had_parens,
-              bool parens) {
-  bool doc = fmt_pending(f, span.end) && f->comments.at[f->next].doc;
-  if (fmt_pending(f, span.end) && (had_parens || doc))
+Doc *fmt_with_comments(Formatter *f, Doc *leading, Doc *body, Span span,
+                       bool had_parens, bool parens) {
+  bool doc = fmt_has_comment_before(f, span.end) &&
+             f->comments.at[f->next_comment].doc;
+  if (fmt_has_comment_before(f, span.end) && (had_parens || doc))
     parens = true;
-  Doc *tail = fmt_tail(f, span.end);
-  body = CAT(f, body, tail);
+  Doc *trailing = fmt_trailing_comments(f, span.end);
+  body = DOC_CONCAT(f, body, trailing);
   if (parens)
-    body = CAT(f, fmt_text(f, "("), ALIGN(f, body), fmt_text(f, ")"));
-  return CAT(f, lead, body);
+    body = DOC_CONCAT(f, fmt_text(f, "("), ALIGN(f, body), fmt_text(f, ")"));
+  return DOC_CONCAT(f, leading, body);
 }
 
 /* ---- lists ---- */
@@ -136,16 +140,16 @@ Doc *fmt_list(Formatter *f, const char *open, const ItemVec *items,
   DocVec all = {0};
   for (uint32_t i = 0; i < items->len; i++) {
     Doc *comma = i + 1 < items->len ? fmt_text(f, ",") : NULL;
-    Doc *item = CAT(f, i ? LINE(f) : NULL, items->at[i].doc, comma);
-    bool may_stay = style == LIST_FILLS && i && !items->at[i - 1].behind;
-    ADD(f, all, may_stay ? GROUP(f, item) : item);
-    ADD(f, all, items->at[i].behind);
+    Doc *item = DOC_CONCAT(f, i ? LINE(f) : NULL, items->at[i].doc, comma);
+    bool may_stay = style == LIST_FILL && i && !items->at[i - 1].trailing;
+    ADD_DOC(f, all, may_stay ? GROUP(f, item) : item);
+    ADD_DOC(f, all, items->at[i].trailing);
   }
   if (style == LIST_BROKEN)
-    ADD(f, all, doc_break(f->arena));
-  ADD(f, all, fmt_tail(f, end));
-  Doc *inside = ALIGN(f, ALL(f, all));
-  return GROUP(f, CAT(f, fmt_text(f, open), inside, fmt_text(f, close)));
+    ADD_DOC(f, all, doc_break_parent(f->arena));
+  ADD_DOC(f, all, fmt_trailing_comments(f, end));
+  Doc *inside = ALIGN(f, CONCAT_ALL(f, all));
+  return GROUP(f, DOC_CONCAT(f, fmt_text(f, open), inside, fmt_text(f, close)));
 }
 
 /* ---- declarations ---- */
@@ -154,80 +158,87 @@ static Doc *tyvars_doc(Formatter *f, const Dec *dec) {
   if (!dec->tyvar_count)
     return NULL;
   if (dec->tyvar_count == 1)
-    return CAT(f, fmt_sym(f, dec->tyvars[0]), fmt_text(f, " "));
+    return DOC_CONCAT(f, fmt_sym(f, dec->tyvars[0]), fmt_text(f, " "));
   ItemVec all = {0};
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
-    ITEM(f, all, fmt_sym(f, dec->tyvars[i]), NULL);
-  return CAT(f, fmt_list(f, "(", &all, ")", 0, LIST_FILLS), fmt_text(f, " "));
+    ADD_ITEM(f, all, fmt_sym(f, dec->tyvars[i]), NULL);
+  return DOC_CONCAT(f, fmt_list(f, "(", &all, ")", 0, LIST_FILL),
+                    fmt_text(f, " "));
 }
 
 static Doc *type_head(Formatter *f, const char *word, const Dec *dec) {
   Doc *axes = NULL;
   if (dec->has_axes)
     axes = fmt_axes(f, "[", &dec->axes, "]", 0);
-  return CAT(f, fmt_text(f, word), tyvars_doc(f, dec), fmt_sym(f, dec->name),
-             axes, fmt_text(f, " ="));
+  return DOC_CONCAT(f, fmt_text(f, word), tyvars_doc(f, dec),
+                    fmt_sym(f, dec->name), axes, fmt_text(f, " ="));
 }
 
-/* "head = body": the body on a line of its own if it does not fit. */
-static Doc *define(Formatter *f, Doc *head, Doc *body) {
-  return GROUP(f, CAT(f, head, NEST(f, 2, CAT(f, LINE(f), body))));
+/* "head = body".  The body gets its own line if it does not fit. */
+static Doc *definition_doc(Formatter *f, Doc *head, Doc *body) {
+  return GROUP(f,
+               DOC_CONCAT(f, head, NEST(f, 2, DOC_CONCAT(f, LINE(f), body))));
 }
 
 static Doc *val_doc(Formatter *f, const Dec *dec) {
   Doc *pat = fmt_pat(f, dec->pat), *type = NULL;
   if (dec->type)
-    type = CAT(f, fmt_text(f, " : "), ALIGN(f, fmt_type(f, dec->type)));
+    type = DOC_CONCAT(f, fmt_text(f, " : "), ALIGN(f, fmt_type(f, dec->type)));
   Doc *given = fmt_given(f, &dec->given);
-  Doc *head = CAT(f, fmt_text(f, "val "), ALIGN(f, pat), type,
-                  NEST(f, 4, given), fmt_text(f, " ="));
-  return define(f, head, fmt_expr(f, dec->expr));
+  Doc *head = DOC_CONCAT(f, fmt_text(f, "val "), ALIGN(f, pat), type,
+                         NEST(f, 4, given), fmt_text(f, " ="));
+  return definition_doc(f, head, fmt_expr(f, dec->expr));
 }
 
 static Doc *clause_doc(Formatter *f, const Clause *clause, bool last) {
   DocVec params = {0};
-  Doc *lead = fmt_lead(f, clause->span.start);
+  Doc *leading = fmt_leading_comments(f, clause->span.start);
   for (uint32_t i = 0; i < clause->param_count; i++)
-    ADD(f, params, GROUP(f, CAT(f, LINE(f), fmt_param(f, &clause->params[i]))));
+    ADD_DOC(f, params,
+            GROUP(f, DOC_CONCAT(f, LINE(f), fmt_param(f, &clause->params[i]))));
   Doc *result = NULL;
   if (clause->result)
-    result = GROUP(f, CAT(f, LINE(f), fmt_text(f, ": "),
-                          ALIGN(f, fmt_type(f, clause->result))));
+    result = GROUP(f, DOC_CONCAT(f, LINE(f), fmt_text(f, ": "),
+                                 ALIGN(f, fmt_type(f, clause->result))));
   Doc *given = fmt_given(f, &clause->given);
-  Doc *head =
-      CAT(f, lead, fmt_sym(f, clause->name),
-          NEST(f, 4, CAT(f, ALL(f, params), result, given)), fmt_text(f, " ="));
-  return define(f, head, fmt_body(f, clause->body, !last));
+  Doc *head = DOC_CONCAT(
+      f, leading, fmt_sym(f, clause->name),
+      NEST(f, 4, DOC_CONCAT(f, CONCAT_ALL(f, params), result, given)),
+      fmt_text(f, " ="));
+  return definition_doc(f, head, fmt_clause_body(f, clause->body, !last));
 }
 
-Doc *fmt_bar(Formatter *f, uint32_t indent, uint32_t from, uint32_t to) {
-  uint32_t bar = fmt_find(f, '|', from, to);
-  Doc *behind = fmt_behind(f, from, bar);
-  Doc *lead = fmt_lead(f, bar);
-  return CAT(f, behind, NEST(f, indent, CAT(f, LINE(f), lead)),
-             fmt_text(f, "| "));
+Doc *fmt_rule_separator(Formatter *f, uint32_t indent, uint32_t from,
+                        uint32_t to) {
+  uint32_t bar = fmt_find_char(f, '|', from, to);
+  Doc *line_end_comments = fmt_line_end_comments(f, from, bar);
+  Doc *leading = fmt_leading_comments(f, bar);
+  return DOC_CONCAT(f, line_end_comments,
+                    NEST(f, indent, DOC_CONCAT(f, LINE(f), leading)),
+                    fmt_text(f, "| "));
 }
 
 static Doc *funs_doc(Formatter *f, const Dec *dec) {
   DocVec all = {0};
   for (uint32_t i = 0; i < dec->fun_count; i++) {
-    const Fun *fun = &dec->funs[i];
+    const FunDef *fun = &dec->funs[i];
     if (i)
-      ADD(f, all, doc_hard(f->arena));
+      ADD_DOC(f, all, doc_hardline(f->arena));
     for (uint32_t j = 0; j < fun->clause_count; j++) {
       const Clause *clause = &fun->clauses[j];
       if (j) {
-        ADD(f, all,
-            fmt_bar(f, 2, fun->clauses[j - 1].span.end, clause->span.start));
-        ADD(f, all, doc_break(f->arena));
+        ADD_DOC(f, all,
+                fmt_rule_separator(f, 2, fun->clauses[j - 1].span.end,
+                                   clause->span.start));
+        ADD_DOC(f, all, doc_break_parent(f->arena));
       } else {
-        ADD(f, all, fmt_text(f, i ? "and " : "fun "));
+        ADD_DOC(f, all, fmt_text(f, i ? "and " : "fun "));
       }
       Doc *doc = clause_doc(f, clause, j + 1 == fun->clause_count);
-      ADD(f, all, fun->clause_count > 1 ? NEST(f, 4, doc) : doc);
+      ADD_DOC(f, all, fun->clause_count > 1 ? NEST(f, 4, doc) : doc);
     }
   }
-  return ALL(f, all);
+  return CONCAT_ALL(f, all);
 }
 
 static uint32_t con_end(const ConDef *con) {
@@ -243,17 +254,22 @@ static Doc *datatype_doc(Formatter *f, const Dec *dec) {
     if (i) {
       broken |=
           fmt_newline_between(f, dec->cons[i - 1].span.end, con->span.start);
-      ADD(f, all, fmt_bar(f, 0, con_end(con - 1), con->span.start));
+      ADD_DOC(f, all,
+              fmt_rule_separator(f, 0, con_end(con - 1), con->span.start));
     }
-    Doc *lead = fmt_lead(f, con->span.start), *type = NULL;
+    Doc *leading = fmt_leading_comments(f, con->span.start), *type = NULL;
     if (con->type)
-      type = CAT(f, fmt_text(f, " of "), ALIGN(f, fmt_type(f, con->type)));
-    ADD(f, all, CAT(f, lead, fmt_sym(f, con->name), type));
+      type =
+          DOC_CONCAT(f, fmt_text(f, " of "), ALIGN(f, fmt_type(f, con->type)));
+    ADD_DOC(f, all, DOC_CONCAT(f, leading, fmt_sym(f, con->name), type));
   }
   if (!broken)
-    return GROUP(f, CAT(f, head, NEST(f, 2, CAT(f, LINE(f), ALL(f, all)))));
-  Doc *first = CAT(f, doc_hard(f->arena), fmt_text(f, "  "));
-  return CAT(f, head, NEST(f, 2, CAT(f, first, ALL(f, all))));
+    return GROUP(
+        f, DOC_CONCAT(f, head,
+                      NEST(f, 2, DOC_CONCAT(f, LINE(f), CONCAT_ALL(f, all)))));
+  Doc *first = DOC_CONCAT(f, doc_hardline(f->arena), fmt_text(f, "  "));
+  return DOC_CONCAT(f, head,
+                    NEST(f, 2, DOC_CONCAT(f, first, CONCAT_ALL(f, all))));
 }
 
 static Doc *quoted_doc(Formatter *f, const char *text) {
@@ -281,10 +297,11 @@ static Doc *quoted_doc(Formatter *f, const char *text) {
 
 static Doc *import_doc(Formatter *f, const Dec *dec) {
   const char *word = dec->kind == DEC_OPEN ? "open " : "import ";
-  Doc *lead = fmt_lead(f, dec->span.end);
+  Doc *leading = fmt_leading_comments(f, dec->span.end);
   Doc *what = dec->path ? quoted_doc(f, dec->path) : fmt_sym(f, dec->id);
-  Doc *as = dec->as ? CAT(f, fmt_text(f, " as "), fmt_sym(f, dec->as)) : NULL;
-  return CAT(f, fmt_text(f, word), lead, what, as);
+  Doc *as =
+      dec->as ? DOC_CONCAT(f, fmt_text(f, " as "), fmt_sym(f, dec->as)) : NULL;
+  return DOC_CONCAT(f, fmt_text(f, word), leading, what, as);
 }
 
 static Doc *dec_doc(Formatter *f, const Dec *dec) {
@@ -295,7 +312,7 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
     return funs_doc(f, dec);
   case DEC_TYPE: {
     Doc *head = type_head(f, "type ", dec);
-    return define(f, head, fmt_type(f, dec->type));
+    return definition_doc(f, head, fmt_type(f, dec->type));
   }
   case DEC_DATATYPE:
     return datatype_doc(f, dec);
@@ -303,28 +320,28 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
   case DEC_OPEN:
     return import_doc(f, dec);
   case DEC_DO:
-    return CAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
+    return DOC_CONCAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
   case DEC_EXPR:
     return fmt_expr(f, dec->expr);
   }
   return NULL;
 }
 
-/* Comments up to an offset, on their own lines or behind what came last;
- * *last is the end of what came last, or UINT32_MAX at the beginning. */
+/* Adds comments up to an offset, on their own lines or after the previous item.
+ *last is the end of that item, or UINT32_MAX at the beginning. */
 static void dec_comments(Formatter *f, DocVec *all, uint32_t *last,
                          uint32_t offset) {
-  while (fmt_pending(f, offset)) {
-    Span span = f->comments.at[f->next].span;
+  while (fmt_has_comment_before(f, offset)) {
+    Span span = f->comments.at[f->next_comment].span;
     uint32_t gap =
         *last == UINT32_MAX ? 1 : newlines_between(f, *last, span.start);
     if (*last != UINT32_MAX)
-      ADD(f, *all,
-          gap == 0   ? doc_hidden(fmt_text(f, " "))
-          : gap == 1 ? doc_hard(f->arena)
-                     : doc_blank(f->arena));
-    Doc *comment = take_comment(f);
-    ADD(f, *all, gap == 0 ? doc_hidden(comment) : comment);
+      ADD_DOC(f, *all,
+              gap == 0   ? doc_zero_width(fmt_text(f, " "))
+              : gap == 1 ? doc_hardline(f->arena)
+                         : doc_blank_line(f->arena));
+    Doc *comment = next_comment_doc(f);
+    ADD_DOC(f, *all, gap == 0 ? doc_zero_width(comment) : comment);
     *last = span.end;
   }
 }
@@ -337,99 +354,102 @@ Doc *fmt_decs(Formatter *f, Dec *const *decs, uint32_t count, uint32_t end) {
     dec_comments(f, &all, &last, dec->span.start);
     if (last != UINT32_MAX) {
       uint32_t gap = newlines_between(f, last, dec->span.start);
-      ADD(f, all, gap > 1 ? doc_blank(f->arena) : doc_hard(f->arena));
+      ADD_DOC(f, all,
+              gap > 1 ? doc_blank_line(f->arena) : doc_hardline(f->arena));
     }
-    ADD(f, all, dec_doc(f, dec));
-    ADD(f, all, fmt_tail(f, dec->span.end));
+    ADD_DOC(f, all, dec_doc(f, dec));
+    ADD_DOC(f, all, fmt_trailing_comments(f, dec->span.end));
     last = dec->span.end;
   }
   dec_comments(f, &all, &last, end);
-  return ALL(f, all);
+  return CONCAT_ALL(f, all);
 }
 
 /* ---- files ---- */
 
-typedef struct Round { /* a text and what it parses to */
+typedef struct FormatPass { /* a text and its tree */
   ParseState ps;
   Sources sources;
   const char *text;
   size_t len;
-} Round;
+} FormatPass;
 
-static bool parse_round(Round *round, Sources *sources, uint32_t file,
-                        Interner *interner, Arena *arena, Diags *diags) {
+static bool parse_pass(FormatPass *pass, Sources *sources, uint32_t file,
+                       Interner *interner, Arena *arena, Diags *diags) {
   const Source *source = sources_get(sources, file);
-  round->text = source->text;
-  round->len = source->len;
-  parse_begin(&round->ps, sources, file, interner, arena, diags);
-  parse_run(&round->ps, 0, (uint32_t)source->len, TOK_START_PROGRAM);
-  return !parse_failed(&round->ps);
+  pass->text = source->text;
+  pass->len = source->len;
+  parse_begin(&pass->ps, sources, file, interner, arena, diags);
+  parse_run(&pass->ps, 0, (uint32_t)source->len, TOK_START_PROGRAM);
+  return !parse_failed(&pass->ps);
 }
 
-/* What was appended to the buffer since it was `from` long, taken off it. */
-static const char *take(Buffer *out, size_t from, Arena *arena, size_t *len) {
+/* Removes what was appended to the buffer since its length was `from`, and
+   returns it. */
+static const char *take_appended(Buffer *out, size_t from, Arena *arena,
+                                 size_t *len) {
   *len = out->len - from;
-  const char *text = arena_text(arena, *len ? out->text + from : "", *len);
+  const char *text = arena_strndup(arena, *len ? out->text + from : "", *len);
   out->len = from;
   return text;
 }
 
-static const char *render(const Round *round, Buffer *out, size_t *len) {
-  const ParseState *ps = &round->ps;
+static const char *render(const FormatPass *pass, Buffer *out, size_t *len) {
+  const ParseState *ps = &pass->ps;
   Formatter f = {.arena = ps->arena,
                  .source = sources_get(ps->sources, ps->file),
-                 .text = round->text,
+                 .text = pass->text,
                  .comments = ps->lexer.comments};
   Doc *doc = fmt_decs(&f, ps->decs.at, ps->decs.len, UINT32_MAX);
   size_t from = out->len;
   doc_print(out, doc, ps->arena, FORMAT_WIDTH);
   if (out->len > from)
     buffer_putc(out, '\n');
-  return take(out, from, ps->arena, len);
+  return take_appended(out, from, ps->arena, len);
 }
 
-static const char *meaning(const Round *round, Buffer *out) {
-  Program program = {round->ps.decs.at, round->ps.decs.len, false};
+static const char *ast_text(const FormatPass *pass, Buffer *out) {
+  Program program = {pass->ps.decs.at, pass->ps.decs.len, false};
   size_t from = out->len, len;
   ast_dump(out, &program);
-  return take(out, from, round->ps.arena, &len);
+  return take_appended(out, from, pass->ps.arena, &len);
 }
 
-/* Parses formatted text: false if it says something else than before. */
-static bool same_meaning(Round *next, const Round *round, const char *text,
-                         size_t len, Buffer *out) {
-  const ParseState *ps = &round->ps;
-  Diags unseen;
-  diags_init(&unseen, ps->arena);
+/* Parses formatted text.  Returns false if its tree differs. */
+static bool has_same_ast(FormatPass *next, const FormatPass *pass,
+                         const char *text, size_t len, Buffer *out) {
+  const ParseState *ps = &pass->ps;
+  Diags ignored_diags;
+  diags_init(&ignored_diags, ps->arena);
   sources_init(&next->sources, ps->arena);
   uint32_t file = sources_add(&next->sources, "formatted", text, len, false);
-  return parse_round(next, &next->sources, file, ps->interner, ps->arena,
-                     &unseen) &&
+  return parse_pass(next, &next->sources, file, ps->interner, ps->arena,
+                    &ignored_diags) &&
          next->ps.lexer.comments.len == ps->lexer.comments.len &&
-         strcmp(meaning(next, out), meaning(round, out)) == 0;
+         strcmp(ast_text(next, out), ast_text(pass, out)) == 0;
 }
 
 bool format_source(Sources *sources, uint32_t file, Interner *interner,
                    Arena *arena, Diags *diags, Buffer *out) {
-  enum { ROUNDS = 6 }; /* until the text stays as it is: two, mostly */
-  Round rounds[2];
-  Round *round = &rounds[0], *next = &rounds[1];
-  if (!parse_round(round, sources, file, interner, arena, diags))
+  enum { MAX_PASSES = 6 }; /* passes until the text is stable; usually two */
+  FormatPass passes[2];
+  FormatPass *pass = &passes[0], *next = &passes[1];
+  if (!parse_pass(pass, sources, file, interner, arena, diags))
     return false;
-  for (int i = 0; i < ROUNDS; i++) {
+  for (int i = 0; i < MAX_PASSES; i++) {
     size_t len;
-    const char *text = render(round, out, &len);
-    if (len == round->len && memcmp(text, round->text, len) == 0)
+    const char *text = render(pass, out, &len);
+    if (len == pass->len && memcmp(text, pass->text, len) == 0)
       break;
-    if (!same_meaning(next, round, text, len, out)) {
+    if (!has_same_ast(next, pass, text, len, out)) {
       diag_error(diags, 120, (Span){file, 0, 0},
                  "compiler bug: formatting would change this program");
       return false;
     }
-    Round *old = round;
-    round = next;
+    FormatPass *old = pass;
+    pass = next;
     next = old;
   }
-  buffer_add(out, round->text, round->len);
+  buffer_add(out, pass->text, pass->len);
   return true;
 }

@@ -1,26 +1,27 @@
-/* parser, inside: the state that the grammar's actions share, and builders of
- * tree nodes.  Everything lives in the arena of the parse. */
+/* Parser, internal: the state that the grammar's actions share, and
+   constructors of tree nodes.  Everything lives in the arena of the parse. */
 #ifndef AXON_PARSER_INTERNAL_H
 #define AXON_PARSER_INTERNAL_H
 
 #include "lexer/lexer.h"
 #include "parser/parser.h"
 
-/* Symbols on Bison's stack, and errors before the parser gives up. */
+/* Maximum number of symbols on Bison's stack, and of errors before the parser
+   gives up. */
 enum { PARSE_MAX_STACK = 20000, PARSE_MAX_ERRORS = 100 };
 
-/* Symbols of the grammar that are no tokens are numbered from here. */
+/* Nonterminals of the grammar are numbered from here. */
 enum { PARSE_NONTERMINAL = 1000 };
 
-typedef struct Elem { /* of a bracket */
+typedef struct Elem { /* element of a bracket */
   Expr *expr;
   bool splice;
 } Elem;
 
-typedef struct DecBits { /* parameters of a type declaration */
+typedef struct AxisParams { /* parameters of a type declaration */
   bool has_axes;
   Axes axes;
-} DecBits;
+} AxisParams;
 
 typedef VEC(Sym *) SymVec;
 typedef VEC(Expr *) ExprVec;
@@ -36,9 +37,9 @@ typedef VEC(PatField) PatFieldVec;
 typedef VEC(TypeExpr *) TypeVec;
 typedef VEC(TypeField) TypeFieldVec;
 typedef VEC(AxisExpr) AxisVec;
-typedef VEC(FactExpr) FactVec;
+typedef VEC(GivenExpr) GivenVec;
 typedef VEC(ConDef) ConVec;
-typedef VEC(Fun) FunVec;
+typedef VEC(FunDef) FunVec;
 typedef VEC(Dec *) DecVec;
 
 typedef struct PatFields {
@@ -46,7 +47,8 @@ typedef struct PatFields {
   bool open;
 } PatFields;
 
-typedef struct Tokens Tokens; /* tokens.c: the balanced stream of tokens */
+typedef struct TokenStream
+    TokenStream; /* balanced stream of tokens (bracket_recovery.c) */
 
 typedef struct ParseState {
   Arena *arena;
@@ -55,23 +57,24 @@ typedef struct ParseState {
   const Sources *sources;
   uint32_t file;
   Lexer lexer;
-  Tokens *tokens;
-  int start_token; /* which start symbol; handed out before all others */
-  bool bare;       /* DEC_EXPR may stand at top level */
+  TokenStream *tokens;
+  int start_token;      /* selects the start symbol; returned first */
+  bool allow_bare_expr; /* DEC_EXPR is allowed at top level */
 
   /* Errors. */
-  bool panic;                        /* skipping to where parsing can go on */
-  bool too_deep;                     /* said so already */
-  uint32_t error_count, open_errors; /* as in the lexer */
-  uint32_t error_at; /* where the last one is */
-  uint32_t no_dec;   /* a word here begins no declaration; behind its start */
-  uint32_t ignore;   /* declarations before this offset are left out */
-  uint32_t mended;   /* end of the group last skipped because of an error */
+  bool panic;          /* skipping until parsing can resume */
+  bool reported_depth; /* the depth limit was reported */
+  uint32_t error_count, incomplete_errors; /* as in the lexer */
+  uint32_t error_at;                       /* offset of the last error */
+  uint32_t after_non_dec_start; /* after the start of a word that begins no
+                                   declaration */
+  uint32_t ignore_decs_before;  /* ignores declarations before this offset */
+  uint32_t recovered_end; /* end of the last group skipped after an error */
 
   /* Results. */
   DecVec decs;
   TypeExpr *type;
-  Facts given;
+  Givens given;
 } ParseState;
 
 /* ---- parser.c ---- */
@@ -83,49 +86,51 @@ void parse_run(ParseState *ps, uint32_t start, uint32_t end, int start_token);
 bool parse_failed(const ParseState *ps);
 bool parse_incomplete(const ParseState *ps);
 
-/* ---- tokens.c ---- */
+/* ---- bracket_recovery.c ---- */
 
 void tokens_init(ParseState *ps);
-/* Called once the parser has reported an error at the token it saw last. */
-void tokens_panic(ParseState *ps);
-/* True if the last token was made up to close a bracket left open. */
-bool tokens_made_up(const ParseState *ps);
-/* Span of the token before the last one. */
-Span tokens_before(const ParseState *ps);
-/* A word of another language in this declaration, for which an error at a
- * token of this kind is to be blamed; NULL: none. */
-const Foreign *tokens_foreign(const ParseState *ps, int seen, Span *span);
-/* The `let` read last is in error at its head: of the rest nothing is said. */
+/* Call after the parser has reported an error at the last token. */
+void tokens_enter_panic_mode(ParseState *ps);
+/* True if the last token is an inserted closer. */
+bool tokens_last_is_inserted(const ParseState *ps);
+/* Span of the second last token. */
+Span tokens_previous_span(const ParseState *ps);
+/* The word of another language in this declaration that probably caused an
+   error at a token of this kind, or NULL. */
+const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
+                                         Span *span);
+/* The last `let` has a syntax error at its start: suppresses errors in its
+   rest. */
 void tokens_let_failed(ParseState *ps);
 
-/* ---- errors.c ---- */
+/* ---- syntax_errors.c ---- */
 
-/* Counts an error; NULL once there are too many. */
+/* Counts an error.  Returns NULL if there are too many. */
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) PRINTF_LIKE(4, 5);
-void parse_error_word(ParseState *ps, const Foreign *word, Span span);
+void parse_error_foreign(ParseState *ps, const ForeignWord *word, Span span);
 uint32_t parse_line_end(const ParseState *ps, uint32_t offset);
 void parse_error_depth(ParseState *ps, Span span);
 
 typedef struct SyntaxError {
-  int seen; /* a token's number, as those below */
+  int found; /* number of a token or nonterminal, as below */
   Span span;
   const int *expected;
   int expected_count;
-  const int *stack; /* what was read, innermost first */
+  const int *stack; /* symbols read so far, innermost first */
   int stack_len;
 } SyntaxError;
 
 void parse_syntax_error(ParseState *ps, const SyntaxError *error);
 const char *parse_symbol_name(int symbol); /* parse.y */
 
-/* ---- build.c: nodes, and the limit on their depth ---- */
+/* ---- ast_build.c: nodes, and the limit on their depth ---- */
 
 Expr *expr_new(ParseState *ps, ExprKind kind, Span span);
 Expr *expr_id(ParseState *ps, Sym *id, Span span);
 Expr *expr_con(ParseState *ps, Sym *id, Span span);
 Expr *expr_num(ParseState *ps, const char *num, bool is_float, Span span);
-Expr *expr_string(ParseState *ps, LexText text, Span span);
+Expr *expr_string(ParseState *ps, StringLiteral text, Span span);
 Expr *expr_unary(ParseState *ps, ExprKind kind, Expr *arg, Span span);
 Expr *expr_binary(ParseState *ps, BinOp op, Expr *left, Expr *right,
                   Span op_span, Span span);
@@ -148,7 +153,7 @@ Pat *pat_var(ParseState *ps, Sym *id, Span span);
 Pat *pat_num(ParseState *ps, const char *num, bool is_float, Span span);
 Pat *pat_con(ParseState *ps, Name name, Pat *arg, Span span);
 Pat *pat_args(ParseState *ps, PatKind kind, PatVec *args, Span span);
-Pat *pat_two(ParseState *ps, PatKind kind, Pat *a, Pat *b, Span span);
+Pat *pat_binary(ParseState *ps, PatKind kind, Pat *a, Pat *b, Span span);
 Pat *pat_record(ParseState *ps, PatFields *fields, Span span);
 Pat *pat_ascribe(ParseState *ps, Pat *pat, TypeExpr *type, Span span);
 
@@ -176,10 +181,10 @@ AxisExpr axis_dim(DimExpr *dim);
 
 Dec *dec_new(ParseState *ps, DecKind kind, Span span);
 Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
-              Span name_span, DecBits bits, Span span);
-/* All clauses bear one name. */
-void fun_check(ParseState *ps, const Fun *fun);
-/* Sets the depth from its parts, and the doc comment. */
+              Span name_span, AxisParams bits, Span span);
+/* Checks that all clauses have the same name. */
+void fun_check_names(ParseState *ps, const FunDef *fun);
+/* Sets the depth from the parts, and attaches the doc comment. */
 Dec *dec_finish(ParseState *ps, Dec *dec);
 
 #endif

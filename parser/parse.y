@@ -1,6 +1,6 @@
-/* The grammar: tokens to trees.  Nodes are built in build.c, brackets are
- * balanced in tokens.c before the grammar sees them, and the words of a
- * syntax error are chosen in errors.c. */
+/* The grammar: converts tokens to trees. ast_build.c constructs the nodes.
+   bracket_recovery.c balances brackets before the grammar sees them.
+   syntax_errors.c writes the messages of syntax errors. */
 %require "3.8"
 %define api.pure full
 %define api.prefix {grammar_}
@@ -26,8 +26,8 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps);
 #define YYFREE(p) ((void)(p))
 #define YYMAXDEPTH PARSE_MAX_STACK
 
-/* The span of a rule: from its first to its last part that is not empty.  Only
- * a rule without parts has a place before them. */
+/* The span of a rule: from its first to its last nonempty part.  An empty rule
+   is located at the end of the preceding symbol. */
 #define YYLLOC_DEFAULT(current, rhs, n)                        \
   do {                                                         \
     if (n)                                                     \
@@ -54,34 +54,34 @@ static Span rule_span(Span all, Span part) {
   })
 #define MORE(list, item) VEC_PUSH(ps->arena, *(list), (item))
 
-/* Errors may be reported again. */
+/* Ends panic mode: errors are reported again. */
 #define RESUME          \
   do {                  \
     yyerrok;            \
     ps->panic = false;  \
   } while (0)
 
-/* As well, after a group that ends at `last`. */
+/* The same, after a group that ends at `last`. */
 #define RESUME_AFTER(last)   \
   do {                       \
     RESUME;                  \
-    ps->mended = (last).end; \
+    ps->recovered_end = (last).end; \
   } while (0)
 
 static void grammar_error(Span *span, ParseState *ps, const char *message);
-static Facts facts_of(const FactVec *facts);
+static Givens givens_of(const GivenVec *facts);
 static Clause clause_of(ParamVec *params, Expr *body, Span span);
-static Clause rule_of(ParseState *ps, Pat *pat, Expr *body, Span span);
+static Clause case_rule(ParseState *ps, Pat *pat, Expr *body, Span span);
 static Param param_of(Sym *label, Pat *pat, Span span);
-static Fun fun_of(ParseState *ps, const ClauseVec *clauses);
-static void add_bare(ParseState *ps, Expr *expr);
+static FunDef fun_of(ParseState *ps, const ClauseVec *clauses);
+static void add_bare_expr(ParseState *ps, Expr *expr);
 static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 }
 
 %union {
   Sym *sym;
   const char *num;
-  LexText text;
+  StringLiteral text;
   bool flag;
   BinOp op;
   RelOp relop;
@@ -98,11 +98,11 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
   TypeExpr *type;
   DimExpr *dim;
   AxisExpr axis;
-  FactExpr fact;
+  GivenExpr fact;
   ConDef con;
-  DecBits bits;
+  AxisParams bits;
   Dec *dec;
-  Facts facts;
+  Givens facts;
   SymVec *syms;
   ExprVec *exprs;
   ElemVec *elems;
@@ -117,7 +117,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
   TypeVec *types;
   TypeFieldVec *type_fields;
   AxisVec *axes;
-  FactVec *fact_list;
+  GivenVec *fact_list;
   ConVec *cons;
   FunVec *funs;
   DecVec *decs;
@@ -203,7 +203,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %type <pat_field> pat_field
 
 %initial-action {
-  @$ = (Span){ps->file, ps->lexer.first, ps->lexer.first};
+  @$ = (Span){ps->file, ps->lexer.begin, ps->lexer.begin};
 }
 
 %%
@@ -225,11 +225,11 @@ segment
   ;
 
 decs_or_expr
-  : expr                { add_bare(ps, $1); }
+  : expr                { add_bare_expr(ps, $1); }
   | dec                 { VEC_PUSH(ps->arena, ps->decs, $1); }
   | error
   | decs_or_expr dec {
-      if (@2.start >= ps->ignore)
+      if (@2.start >= ps->ignore_decs_before)
         VEC_PUSH(ps->arena, ps->decs, $2);
     }
   | decs_or_expr error
@@ -244,10 +244,10 @@ decs
   | decs error          { $$ = $1; }
   ;
 
-/* A word at which parsing resumes after an error. */
+/* Words at which parsing resumes after an error. */
 val: "val"              { RESUME; };
 fun_word: "fun" {
-      if (@1.start + 1 != ps->no_dec)
+      if (@1.start + 1 != ps->after_non_dec_start)
         RESUME;
     };
 type_word: "type"       { RESUME; };
@@ -329,8 +329,8 @@ tyvar_commas
   ;
 
 axis_params
-  : %empty              { $$ = (DecBits){0}; }
-  | axes_bracket        { $$ = (DecBits){true, {$1->at, $1->len}}; }
+  : %empty              { $$ = (AxisParams){0}; }
+  | axes_bracket        { $$ = (AxisParams){true, {$1->at, $1->len}}; }
   ;
 
 cons
@@ -375,17 +375,17 @@ param
   | LABEL "(" pat type_opt "=" expr ")" {
       $$ = param_of($1, $3, @$);
       $$.type = $4;
-      $$.preset = $6;
+      $$.default_value = $6;
     }
   ;
 
 given
-  : %empty              { $$ = (Facts){0}; }
-  | "given" facts       { $$ = facts_of($2); }
+  : %empty              { $$ = (Givens){0}; }
+  | "given" facts       { $$ = givens_of($2); }
   ;
 
 facts
-  : fact                { $$ = FIRST(FactVec, $1); }
+  : fact                { $$ = FIRST(GivenVec, $1); }
   | facts "," fact      { $$ = $1; MORE($$, $3); }
   ;
 
@@ -394,8 +394,8 @@ fact
   | plain_fact "if" conditions {
       $$ = $1;
       $$.span = @$;
-      $$.cond = NEW(ps->arena, FactExpr);
-      *$$.cond = $3;
+      $$.condition = NEW(ps->arena, GivenExpr);
+      *$$.condition = $3;
     }
   ;
 
@@ -404,21 +404,21 @@ conditions
   | plain_fact "&&" conditions {
       $$ = $1;
       $$.span = @$;
-      $$.cond = NEW(ps->arena, FactExpr);
-      *$$.cond = $3;
+      $$.condition = NEW(ps->arena, GivenExpr);
+      *$$.condition = $3;
     }
   ;
 
 plain_fact
   : dim {
-      $$ = (FactExpr){.kind = FACT_DIM, .span = @$, .left = $1};
+      $$ = (GivenExpr){.kind = GIVEN_DIM, .span = @$, .left = $1};
     }
   | dim relop dim {
-      $$ = (FactExpr){.kind = FACT_REL, .span = @$, .op = $2, .left = $1,
+      $$ = (GivenExpr){.kind = GIVEN_REL, .span = @$, .op = $2, .left = $1,
                       .right = $3};
     }
   | TYVAR ":" ID {
-      $$ = (FactExpr){.kind = FACT_CLASS, .span = @$, .tyvar = $1, .id = $3};
+      $$ = (GivenExpr){.kind = GIVEN_CLASS, .span = @$, .tyvar = $1, .id = $3};
     }
   ;
 
@@ -453,12 +453,12 @@ type
   | OPTLABEL product "->" type {
       $$ = type_fun(ps, $2, $4, false, @$);
       $$->label = $1;
-      $$->optional = true;
+      $$->is_optional = true;
     }
   | OPTLABEL product "->!" type {
       $$ = type_fun(ps, $2, $4, true, @$);
       $$->label = $1;
-      $$->optional = true;
+      $$->is_optional = true;
     }
   ;
 
@@ -475,13 +475,13 @@ products
 postfix
   : atype
   | postfix "list" {
-      Name name = {NULL, intern_text(ps->interner, "list"), @2};
+      Name name = {NULL, intern_string(ps->interner, "list"), @2};
       $$ = type_apply(ps, FIRST(TypeVec, $1), type_name(ps, name, @2), @$);
     }
   | postfix named       { $$ = type_apply(ps, FIRST(TypeVec, $1), $2, @$); }
   ;
 
-/* A name, with axes or without. */
+/* A name, with or without axes. */
 named
   : qid                 { $$ = type_name(ps, $1, @$); }
   | qid axes_bracket    { $$ = type_axes(ps, type_name(ps, $1, @1), $2, @$); }
@@ -567,8 +567,8 @@ axis
       $$ = (AxisExpr){.kind = AXIS_SPLICE, .span = @$, .id = $2};
     }
   | "..." ID axes_parens {
-      $$ = (AxisExpr){.kind = AXIS_SPLICE, .span = @$, .id = $2, .call = true,
-                      .args = {$3->at, $3->len}};
+      $$ = (AxisExpr){.kind = AXIS_SPLICE, .span = @$, .id = $2,
+                      .is_call = true, .args = {$3->at, $3->len}};
     }
   ;
 
@@ -582,8 +582,8 @@ dim
   | NUM                 { $$ = dim_num(ps, $1, @$); }
   | NEGNUM              { $$ = dimexpr_neg(ps, dim_num(ps, $1 + 1, @1), @$); }
   | ID                  { $$ = dim_id(ps, DX_ID, $1, @$); }
-  | "?"                 { $$ = dim_id(ps, DX_SOME, NULL, @$); }
-  | SOME                { $$ = dim_id(ps, DX_SOME, $1, @$); }
+  | "?"                 { $$ = dim_id(ps, DX_EXISTENTIAL, NULL, @$); }
+  | SOME                { $$ = dim_id(ps, DX_EXISTENTIAL, $1, @$); }
   | "_"                 { $$ = dim_new(ps, DX_HOLE, @$); }
   | "(" dim ")"         { $$ = $2; $$->span = @$; }
   | ID axes_parens      { $$ = dim_call(ps, $1, $2, @$); }
@@ -659,13 +659,13 @@ slices
   ;
 
 slice
-  : expr                { $$ = (Slice){SLICE_AT, @$, $1, NULL}; }
+  : expr                { $$ = (Slice){SLICE_INDEX, @$, $1, NULL}; }
   | expr ":" expr       { $$ = (Slice){SLICE_RANGE, @$, $1, $3}; }
   | expr ":"            { $$ = (Slice){SLICE_RANGE, @$, $1, NULL}; }
   | ":" expr            { $$ = (Slice){SLICE_RANGE, @$, NULL, $2}; }
   | ":"                 { $$ = (Slice){SLICE_RANGE, @$, NULL, NULL}; }
-  | "..."               { $$ = (Slice){SLICE_REST, @$, NULL, NULL}; }
-  | "new"               { $$ = (Slice){SLICE_NEW, @$, NULL, NULL}; }
+  | "..."               { $$ = (Slice){SLICE_ELLIPSIS, @$, NULL, NULL}; }
+  | "new"               { $$ = (Slice){SLICE_NEWAXIS, @$, NULL, NULL}; }
   | "*"                 { $$ = (Slice){SLICE_STAR, @$, NULL, NULL}; }
   ;
 
@@ -790,10 +790,10 @@ binders
 
 binder
   : ID
-  | "_"                 { $$ = intern_text(ps->interner, "_"); }
+  | "_"                 { $$ = intern_string(ps->interner, "_"); }
   ;
 
-/* Binders that end in a bare name, and those that end in a range. */
+/* Binders that end in a plain name, and those that end in a range. */
 ids
   : binder              { $$ = FIRST(BinderVec, ((Binder){$1, @1, NULL})); }
   | ids binder          { $$ = $1; MORE($$, ((Binder){$2, @2, NULL})); }
@@ -826,20 +826,20 @@ rules
   | rules "|" rule      { $$ = $1; MORE($$, $3); }
   ;
 
-rule: pat "=>" expr     { $$ = rule_of(ps, $1, $3, @$); };
+rule: pat "=>" expr     { $$ = case_rule(ps, $1, $3, @$); };
 
 /* ---- patterns ---- */
 
 pat
   : apat
   | qcon apat           { $$ = pat_con(ps, $1, $2, @$); }
-  | apat "::" pat       { $$ = pat_two(ps, PAT_CONS, $1, $3, @$); }
+  | apat "::" pat       { $$ = pat_binary(ps, PAT_CONS, $1, $3, @$); }
   | qcon apat "::" pat {
       Pat *head = pat_con(ps, $1, $2, span_join(@1, @2));
-      $$ = pat_two(ps, PAT_CONS, head, $4, @$);
+      $$ = pat_binary(ps, PAT_CONS, head, $4, @$);
     }
   | ID "as" pat {
-      $$ = pat_two(ps, PAT_AS, $3, NULL, @$);
+      $$ = pat_binary(ps, PAT_AS, $3, NULL, @$);
       $$->id = $1;
       $$->id_span = @1;
     }
@@ -931,8 +931,8 @@ pat_field
 
 %%
 
-static Facts facts_of(const FactVec *facts) {
-  return (Facts){facts->at, facts->len};
+static Givens givens_of(const GivenVec *facts) {
+  return (Givens){facts->at, facts->len};
 }
 
 static Clause clause_of(ParamVec *params, Expr *body, Span span) {
@@ -946,15 +946,15 @@ static Param param_of(Sym *label, Pat *pat, Span span) {
   return (Param){.span = span, .label = label, .pat = pat};
 }
 
-static Clause rule_of(ParseState *ps, Pat *pat, Expr *body, Span span) {
+static Clause case_rule(ParseState *ps, Pat *pat, Expr *body, Span span) {
   Param param = param_of(NULL, pat, pat->span);
   return clause_of(FIRST(ParamVec, param), body, span);
 }
 
-static Fun fun_of(ParseState *ps, const ClauseVec *clauses) {
-  Fun fun = {clauses->at[0].name, clauses->at[0].name_span, clauses->at,
+static FunDef fun_of(ParseState *ps, const ClauseVec *clauses) {
+  FunDef fun = {clauses->at[0].name, clauses->at[0].name_span, clauses->at,
              clauses->len};
-  fun_check(ps, &fun);
+  fun_check_names(ps, &fun);
   return fun;
 }
 
@@ -965,36 +965,35 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field) {
     fields->open = true;
 }
 
-static void add_bare(ParseState *ps, Expr *expr) {
+static void add_bare_expr(ParseState *ps, Expr *expr) {
   Dec *dec = dec_new(ps, DEC_EXPR, expr->span);
   dec->expr = expr;
   VEC_PUSH(ps->arena, ps->decs, dec_finish(ps, dec));
-  if (ps->bare || expr->kind == EX_ERROR ||
+  if (ps->allow_bare_expr || expr->kind == EX_ERROR ||
       (ps->error_count && ps->error_at >= expr->span.start))
     return;
   const Expr *head = expr->kind == EX_APP ? expr->arg[0] : expr;
-  const Foreign *word =
-      head->kind == EX_ID ? lexer_foreign(head->id->text) : NULL;
-  if (word && word->blame == FOREIGN_MARGIN) {
-    parse_error_word(ps, word, head->span);
-    ps->ignore = parse_line_end(ps, head->span.end);
+  const ForeignWord *word =
+      head->kind == EX_ID ? lexer_find_foreign(head->id->text) : NULL;
+  if (word && word->error_token == FOREIGN_LINE_START) {
+    parse_error_foreign(ps, word, head->span);
+    ps->ignore_decs_before = parse_line_end(ps, head->span.end);
     return;
   }
   Diag *diag = parse_error(ps, 116, expr->span,
-                           "an expression stands where a declaration is "
-                           "expected");
+                           "expected a declaration; found an expression");
   if (diag)
-    diag->help = "write `do` in front of it to run it, or `val x =` to name "
-                 "its value";
+    diag->help = "to run it, write `do` before it; to name its value, write "
+                 "`val x =`";
 }
 
-/* Bison calls this for one reason only. */
+/* Bison calls this only if its stack is full. */
 static void grammar_error(Span *span, ParseState *ps, const char *message) {
   (void)message;
   parse_error_depth(ps, *span);
 }
 
-/* Token numbers for tokens, PARSE_NONTERMINAL + n for other symbols. */
+/* The number of a token, or PARSE_NONTERMINAL + n for a nonterminal. */
 static int symbol_number(yysymbol_kind_t symbol) {
   if (symbol == YYSYMBOL_YYEOF)
     return 0;
@@ -1020,7 +1019,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, ParseState *ps) {
   for (yy_state_t *s = context->yyssp; *s && depth < STACK; s--)
     stack[depth++] = symbol_number(YY_ACCESSING_SYMBOL(*s));
   SyntaxError error = {
-      .seen = symbol_number(yypcontext_token(context)),
+      .found = symbol_number(yypcontext_token(context)),
       .span = *yypcontext_location(context),
       .expected = numbers,
       .expected_count = count < 0 ? 0 : count,

@@ -1,4 +1,5 @@
-/* The entry points: a file, part of one, or a type. */
+/* Entry points of the parser: parse_program (a file), parse_range (a part of
+   one), parse_type (a type). */
 #include "parser/internal.h"
 #include "parser/parse.h"
 
@@ -24,19 +25,19 @@ bool parse_failed(const ParseState *ps) {
 }
 
 bool parse_incomplete(const ParseState *ps) {
-  return parse_failed(ps) && ps->error_count == ps->open_errors &&
-         ps->lexer.error_count == ps->lexer.open_errors;
+  return parse_failed(ps) && ps->error_count == ps->incomplete_errors &&
+         ps->lexer.error_count == ps->lexer.incomplete_errors;
 }
 
 static Program program_of(const ParseState *ps) {
   return (Program){ps->decs.at, ps->decs.len, parse_incomplete(ps)};
 }
 
-Program parse_program(Sources *sources, uint32_t file, bool bare,
+Program parse_program(Sources *sources, uint32_t file, bool allow_bare_expr,
                       Interner *interner, Arena *arena, Diags *diags) {
   ParseState ps;
   parse_begin(&ps, sources, file, interner, arena, diags);
-  ps.bare = bare;
+  ps.allow_bare_expr = allow_bare_expr;
   parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len,
             TOK_START_PROGRAM);
   return program_of(&ps);
@@ -52,7 +53,7 @@ Program parse_range(Sources *sources, uint32_t file, uint32_t start,
 }
 
 TypeExpr *parse_type(Sources *sources, uint32_t file, uint32_t start,
-                     Facts *given, Interner *interner, Arena *arena,
+                     Givens *given, Interner *interner, Arena *arena,
                      Diags *diags) {
   ParseState ps;
   parse_begin(&ps, sources, file, interner, arena, diags);

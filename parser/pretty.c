@@ -1,4 +1,5 @@
-/* Documents, and the choice of their line breaks.  Nothing here recurses. */
+/* Pretty printer: chooses the line breaks of documents (Wadler, "A prettier
+   printer").  Main entry point: doc_print.  Nothing here recurses. */
 #include "parser/pretty.h"
 
 #include <string.h>
@@ -7,8 +8,8 @@ typedef enum DocKind {
   DOC_TEXT,
   DOC_COMMENT, /* column: of its first byte in the source */
   DOC_LINE,
-  DOC_HARD, /* indent: newlines */
-  DOC_BREAK,
+  DOC_HARDLINE, /* indent: newlines */
+  DOC_BREAK_PARENT,
   DOC_NEST, /* indent */
   DOC_ALIGN,
   DOC_GROUP,
@@ -18,16 +19,17 @@ typedef enum DocKind {
 struct Doc {
   DocKind kind;
   bool forced;
-  uint32_t width; /* on one line; at most WIDE */
+  uint32_t width; /* columns on one line; at most MAX_DOC_WIDTH */
   uint32_t indent, column;
   const char *text;
   size_t len;
-  Doc **items; /* of all but texts and breaks */
+  Doc **items; /* for all kinds except texts and breaks */
   uint32_t count;
 };
 
-/* Lines this deep are not indented further, so that output stays linear. */
-enum { WIDE = 100000, INDENT_MOST = 56 };
+/* Maximum width, and maximum indentation; the latter keeps the output
+   linear. */
+enum { MAX_DOC_WIDTH = 100000, MAX_INDENT = 56 };
 
 static Doc *doc_new(Arena *arena, DocKind kind) {
   Doc *doc = NEW(arena, Doc);
@@ -40,8 +42,8 @@ Doc *doc_text(Arena *arena, const char *text, size_t len) {
   doc->text = text;
   doc->len = len;
   const char *newline = memchr(text, '\n', len);
-  size_t width = utf8_width(text, newline ? (size_t)(newline - text) : len);
-  doc->width = width < WIDE ? (uint32_t)width : WIDE;
+  size_t width = utf8_columns(text, newline ? (size_t)(newline - text) : len);
+  doc->width = width < MAX_DOC_WIDTH ? (uint32_t)width : MAX_DOC_WIDTH;
   doc->forced = newline != NULL;
   return doc;
 }
@@ -53,7 +55,7 @@ Doc *doc_comment(Arena *arena, const char *text, size_t len, uint32_t column) {
   return doc;
 }
 
-Doc *doc_hidden(Doc *doc) {
+Doc *doc_zero_width(Doc *doc) {
   doc->width = 0;
   return doc;
 }
@@ -65,21 +67,21 @@ Doc *doc_line(Arena *arena) {
 }
 
 static Doc *doc_newlines(Arena *arena, uint32_t count) {
-  Doc *doc = doc_new(arena, DOC_HARD);
+  Doc *doc = doc_new(arena, DOC_HARDLINE);
   doc->indent = count;
   doc->forced = true;
   return doc;
 }
 
-Doc *doc_hard(Arena *arena) {
+Doc *doc_hardline(Arena *arena) {
   return doc_newlines(arena, 1);
 }
-Doc *doc_blank(Arena *arena) {
+Doc *doc_blank_line(Arena *arena) {
   return doc_newlines(arena, 2);
 }
 
-Doc *doc_break(Arena *arena) {
-  Doc *doc = doc_new(arena, DOC_BREAK);
+Doc *doc_break_parent(Arena *arena) {
+  Doc *doc = doc_new(arena, DOC_BREAK_PARENT);
   doc->forced = true;
   return doc;
 }
@@ -93,13 +95,13 @@ Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count) {
     doc->items[doc->count++] = items[i];
     doc->forced |= items[i]->forced;
     doc->width += items[i]->width;
-    if (doc->width > WIDE)
-      doc->width = WIDE;
+    if (doc->width > MAX_DOC_WIDTH)
+      doc->width = MAX_DOC_WIDTH;
   }
   return doc->count ? doc : NULL;
 }
 
-static Doc *doc_around(Arena *arena, DocKind kind, uint32_t indent, Doc *body) {
+static Doc *doc_wrap(Arena *arena, DocKind kind, uint32_t indent, Doc *body) {
   if (!body)
     return NULL;
   Doc *doc = doc_cat(arena, &body, 1);
@@ -109,18 +111,18 @@ static Doc *doc_around(Arena *arena, DocKind kind, uint32_t indent, Doc *body) {
 }
 
 Doc *doc_nest(Arena *arena, uint32_t indent, Doc *body) {
-  return doc_around(arena, DOC_NEST, indent, body);
+  return doc_wrap(arena, DOC_NEST, indent, body);
 }
 
 Doc *doc_align(Arena *arena, Doc *body) {
-  return doc_around(arena, DOC_ALIGN, 0, body);
+  return doc_wrap(arena, DOC_ALIGN, 0, body);
 }
 
 Doc *doc_group(Arena *arena, Doc *body) {
-  return doc_around(arena, DOC_GROUP, 0, body);
+  return doc_wrap(arena, DOC_GROUP, 0, body);
 }
 
-bool doc_forced(const Doc *doc) {
+bool doc_is_forced(const Doc *doc) {
   return doc && doc->forced;
 }
 uint32_t doc_width(const Doc *doc) {
@@ -129,108 +131,111 @@ uint32_t doc_width(const Doc *doc) {
 
 /* ---- printing ---- */
 
-typedef struct Task {
+typedef struct PrintCommand {
   const Doc *doc;
   uint32_t indent;
   bool flat;
-} Task;
+} PrintCommand;
 
-typedef VEC(Task) TaskVec;
+typedef VEC(PrintCommand) PrintCommandVec;
 
-typedef struct Printer {
+typedef struct DocPrinter {
   Buffer *out;
   Arena *arena;
   uint32_t width, column;
-  size_t line_start;         /* of the output's last line */
-  uint32_t newlines, indent; /* owed before the next text */
-  bool begun;
-  TaskVec tasks, probe;
-} Printer;
+  size_t line_start; /* offset of the last line of the output */
+  /* to be printed before the next text */
+  uint32_t pending_newlines, pending_indent;
+  bool has_output;
+  PrintCommandVec commands, trial;
+} DocPrinter;
 
-static void push(Printer *p, TaskVec *tasks, const Doc *doc, uint32_t indent,
-                 bool flat) {
-  VEC_PUSH(p->arena, *tasks, ((Task){doc, indent, flat}));
+static void push(DocPrinter *p, PrintCommandVec *commands, const Doc *doc,
+                 uint32_t indent, bool flat) {
+  VEC_PUSH(p->arena, *commands, ((PrintCommand){doc, indent, flat}));
 }
 
-static void push_items(Printer *p, TaskVec *tasks, const Doc *doc,
+static void push_items(DocPrinter *p, PrintCommandVec *commands, const Doc *doc,
                        uint32_t indent, bool flat) {
   for (uint32_t i = doc->count; i > 0; i--)
-    push(p, tasks, doc->items[i - 1], indent, flat);
+    push(p, commands, doc->items[i - 1], indent, flat);
 }
 
-/* One step of a trial: what is left of the room, or -1 once the line has
- * ended in time. */
-static int64_t probe_step(Printer *p, Task task, int64_t room) {
-  const Doc *doc = task.doc;
+/* One step of a trial layout.  Returns the remaining columns, or -1 once the
+   line has ended and fits. */
+static int64_t trial_step(DocPrinter *p, PrintCommand command,
+                          int64_t remaining) {
+  const Doc *doc = command.doc;
   switch (doc->kind) {
   case DOC_TEXT:
   case DOC_COMMENT:
-    room -= doc->width;
-    return room >= 0 && doc->forced ? -1 : room >= 0 ? room : -2;
+    remaining -= doc->width;
+    return remaining >= 0 && doc->forced ? -1 : remaining >= 0 ? remaining : -2;
   case DOC_LINE:
-    if (!task.flat)
+    if (!command.flat)
       return -1;
-    return room > 0 ? room - 1 : -2;
-  case DOC_HARD:
+    return remaining > 0 ? remaining - 1 : -2;
+  case DOC_HARDLINE:
     return -1;
-  case DOC_BREAK:
-    return room;
+  case DOC_BREAK_PARENT:
+    return remaining;
   case DOC_NEST:
   case DOC_ALIGN:
   case DOC_GROUP:
   case DOC_CAT:
-    push_items(p, &p->probe, doc, 0, task.flat);
-    return room;
+    push_items(p, &p->trial, doc, 0, command.flat);
+    return remaining;
   }
-  return room;
+  return remaining;
 }
 
-/* True if the group, and what follows it up to a break, ends in time. */
-static bool fits(Printer *p, const Doc *group) {
-  int64_t room = (int64_t)p->width - p->column;
-  if ((int64_t)group->width > room)
+/* True if the group and what follows it up to the next break fit on the
+   line. */
+static bool fits(DocPrinter *p, const Doc *group) {
+  int64_t remaining = (int64_t)p->width - p->column;
+  if ((int64_t)group->width > remaining)
     return false;
-  uint32_t rest = p->tasks.len;
-  p->probe.len = 0;
-  push(p, &p->probe, group, 0, true);
-  while (room >= 0) {
-    Task task;
-    if (p->probe.len)
-      task = p->probe.at[--p->probe.len];
+  uint32_t rest = p->commands.len;
+  p->trial.len = 0;
+  push(p, &p->trial, group, 0, true);
+  while (remaining >= 0) {
+    PrintCommand command;
+    if (p->trial.len)
+      command = p->trial.at[--p->trial.len];
     else if (rest)
-      task = p->tasks.at[--rest];
+      command = p->commands.at[--rest];
     else
       return true;
-    room = probe_step(p, task, room);
+    remaining = trial_step(p, command, remaining);
   }
-  return room == -1;
+  return remaining == -1;
 }
 
-static void newline(Printer *p, uint32_t count, uint32_t indent) {
-  if (count > p->newlines)
-    p->newlines = count;
-  p->indent = indent < INDENT_MOST ? indent : INDENT_MOST;
-  p->column = p->indent;
+static void add_newlines(DocPrinter *p, uint32_t count, uint32_t indent) {
+  if (count > p->pending_newlines)
+    p->pending_newlines = count;
+  p->pending_indent = indent < MAX_INDENT ? indent : MAX_INDENT;
+  p->column = p->pending_indent;
 }
 
-static void settle(Printer *p) {
+static void flush_newlines(DocPrinter *p) {
   Buffer *out = p->out;
-  if (!p->newlines)
+  if (!p->pending_newlines)
     return;
   while (out->len && out->text[out->len - 1] == ' ')
     out->text[--out->len] = 0;
-  if (p->begun)
-    for (uint32_t i = 0; i < p->newlines; i++)
+  if (p->has_output)
+    for (uint32_t i = 0; i < p->pending_newlines; i++)
       buffer_putc(out, '\n');
   p->line_start = out->len;
-  for (uint32_t i = 0; i < p->indent; i++)
+  for (uint32_t i = 0; i < p->pending_indent; i++)
     buffer_putc(out, ' ');
-  p->newlines = 0;
+  p->pending_newlines = 0;
 }
 
-static void print_text(Printer *p, const Doc *doc) {
-  settle(p);
-  p->begun = true;
+static void print_text(DocPrinter *p, const Doc *doc) {
+  flush_newlines(p);
+  p->has_output = true;
   buffer_add(p->out, doc->text, doc->len);
   if (!doc->forced) {
     p->column += doc->width;
@@ -240,13 +245,13 @@ static void print_text(Printer *p, const Doc *doc) {
   while (doc->text[doc->len - 1 - tail] != '\n')
     tail++;
   p->line_start = p->out->len - tail;
-  p->column = (uint32_t)utf8_width(doc->text + doc->len - tail, tail);
+  p->column = (uint32_t)utf8_columns(doc->text + doc->len - tail, tail);
 }
 
-/* A comment's later lines move as far as its first. */
-static void print_comment(Printer *p, const Doc *doc) {
-  settle(p);
-  p->begun = true;
+/* Shifts all lines of a comment like its first line. */
+static void print_comment(DocPrinter *p, const Doc *doc) {
+  flush_newlines(p);
+  p->has_output = true;
   int64_t shift = (int64_t)(p->out->len - p->line_start) - doc->column;
   const char *text = doc->text, *end = text + doc->len;
   while (text < end) {
@@ -270,8 +275,8 @@ static void print_comment(Printer *p, const Doc *doc) {
   p->column = (uint32_t)(p->out->len - p->line_start);
 }
 
-static void print_task(Printer *p, Task task) {
-  const Doc *doc = task.doc;
+static void print_command(DocPrinter *p, PrintCommand command) {
+  const Doc *doc = command.doc;
   switch (doc->kind) {
   case DOC_TEXT:
     print_text(p, doc);
@@ -280,30 +285,31 @@ static void print_task(Printer *p, Task task) {
     print_comment(p, doc);
     break;
   case DOC_LINE:
-    if (!task.flat) {
-      newline(p, 1, task.indent);
-    } else if (!p->newlines) {
+    if (!command.flat) {
+      add_newlines(p, 1, command.indent);
+    } else if (!p->pending_newlines) {
       buffer_putc(p->out, ' ');
       p->column++;
     }
     break;
-  case DOC_HARD:
-    newline(p, doc->indent, task.indent);
+  case DOC_HARDLINE:
+    add_newlines(p, doc->indent, command.indent);
     break;
-  case DOC_BREAK:
+  case DOC_BREAK_PARENT:
     break;
   case DOC_NEST:
-    push_items(p, &p->tasks, doc, task.indent + doc->indent, task.flat);
+    push_items(p, &p->commands, doc, command.indent + doc->indent,
+               command.flat);
     break;
   case DOC_ALIGN:
-    push_items(p, &p->tasks, doc, p->column, task.flat);
+    push_items(p, &p->commands, doc, p->column, command.flat);
     break;
   case DOC_GROUP:
-    push_items(p, &p->tasks, doc, task.indent,
-               task.flat || (!doc->forced && fits(p, doc)));
+    push_items(p, &p->commands, doc, command.indent,
+               command.flat || (!doc->forced && fits(p, doc)));
     break;
   case DOC_CAT:
-    push_items(p, &p->tasks, doc, task.indent, task.flat);
+    push_items(p, &p->commands, doc, command.indent, command.flat);
     break;
   }
 }
@@ -311,9 +317,9 @@ static void print_task(Printer *p, Task task) {
 void doc_print(Buffer *out, const Doc *doc, Arena *arena, uint32_t width) {
   if (!doc)
     return;
-  Printer p = {
+  DocPrinter p = {
       .out = out, .arena = arena, .width = width, .line_start = out->len};
-  push(&p, &p.tasks, doc, 0, false);
-  while (p.tasks.len)
-    print_task(&p, p.tasks.at[--p.tasks.len]);
+  push(&p, &p.commands, doc, 0, false);
+  while (p.commands.len)
+    print_command(&p, p.commands.at[--p.commands.len]);
 }

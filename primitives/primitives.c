@@ -1,4 +1,4 @@
-/* The table of primitives, as C sees it. */
+/* The table of primitives as a C array.  Main entry point: prim_by_name. */
 #include "primitives/primitives.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ const PrimInfo prim_info[PRIM_COUNT] = {
 #undef P
 };
 
-PrimId prim_named(const char *name) {
+PrimId prim_by_name(const char *name) {
   for (PrimId id = 1; id < PRIM_COUNT; id++)
     if (strcmp(prim_info[id].name, name) == 0)
       return id;

@@ -1,84 +1,86 @@
-/* artifact: what compilers made, kept on disk from one process to the next.
+/* artifact: compiled objects kept on disk between processes.
  *
- * An artifact is a file `KIND/KEY SUFFIX` in $XDG_CACHE_HOME/axon (else
- * ~/.cache/axon): the bytes that were kept, and behind them a seal, by which a
- * file that was cut off or changed is found out.  The key is a hash of all
- * that the bytes depend on, so that a file is never out of date.  Any number
- * of processes and threads may use it: a file has its name only when it is
- * whole.  What goes wrong (no home, no space) makes artifacts not be found or
- * not be kept, and never is an error.
+ * An artifact is a file `KIND/KEY SUFFIX` in $XDG_CACHE_HOME/axon, or in
+ * ~/.cache/axon: the stored bytes and a trailer that detects truncation and
+ * changes.  The key is a hash of all inputs, so a file is never out of date.
+ * Any number of processes and threads may use the folder: a file gets its name
+ * only when it is complete.  Problems (no home, no space) mean that artifacts
+ * are not found or not stored.  They are never errors.
  *
- * Code that is found is run.  So the folder is used only where nobody else can
- * change it or what leads to it (runtime/trust.h); where somebody can, that is
- * told once.  A file is checked and used through one descriptor. */
+ * Stored code is executed.  Therefore the folder is used only if nobody else
+ * can change it or its parents (runtime/trusted_dir.h).  Otherwise the process
+ * warns once.  A file is verified and used through one descriptor. */
 #ifndef AXON_ARTIFACT_H
 #define AXON_ARTIFACT_H
 
 #include "runtime/runtime.h"
 
-enum { ARTIFACT_PATH = 4096 };
+enum { ARTIFACT_PATH_BYTES = 4096 };
 
 typedef struct ArtifactKind {
-  const char *folder, *suffix; /* "cpu", ".so" */
+  const char *subdir, *suffix; /* such as "cpu", ".so" */
 } ArtifactKind;
 
 typedef struct ArtifactKey {
   uint64_t word[2];
 } ArtifactKey;
 
-/* A key from parts, whose lengths take part. */
+/* Makes a key from parts.  The lengths of the parts are included. */
 typedef struct ArtifactPart {
   const void *at;
   size_t len;
 } ArtifactPart;
 ArtifactKey artifact_key(uint32_t count, const ArtifactPart *parts);
 
-enum { ARTIFACT_NAME = 64 };
+enum { ARTIFACT_NAME_BYTES = 64 };
 
 typedef struct Artifact {
-  int file;    /* what was checked, at its beginning: for artifact_close */
-  size_t size; /* of what was kept, from the beginning of the file */
+  int fd;      /* the verified file; close it with artifact_close */
+  size_t size; /* bytes stored, from the start of the file */
   const ArtifactKind *kind;
-  char name[ARTIFACT_NAME]; /* in the kind's folder */
+  char name[ARTIFACT_NAME_BYTES]; /* name in the folder of the kind */
 } Artifact;
 
-/* False: it is not there, or was not whole, and then it is removed. */
-bool artifact_find(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
+/* Returns false if the artifact is not there.  A damaged file is removed. */
+bool artifact_lookup(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
 void artifact_close(Artifact *artifact);
-/* False: it could not be kept.  Others go, those not used for longest, where
- * there is more than artifact_limit(). */
-bool artifact_keep(const ArtifactKind *kind, ArtifactKey key, const void *at,
-                   size_t len);
-/* Removes one that is whole and yet cannot be used. */
-void artifact_drop(const Artifact *artifact);
+/* Returns false if the artifact could not be stored.  If the total exceeds
+ * artifact_limit(), the least recently used files are removed. */
+bool artifact_store(const ArtifactKind *kind, ArtifactKey key, const void *at,
+                    size_t len);
+/* Removes an undamaged artifact that cannot be used. */
+void artifact_delete(const Artifact *artifact);
 
-/* The folder of all, for other files that are kept there: a descriptor, or -1.
- * `make`: made where it is missing. */
-int artifact_folder(char path[ARTIFACT_PATH], bool make);
+/* Opens the root folder, for other files that are kept there.  Returns a
+ * descriptor, or -1. create: makes a missing folder. */
+int artifact_open_root(char path[ARTIFACT_PATH_BYTES], bool create);
 
-/* Of a child of fork that keeps artifacts: it counts them, and adds the counts
- * to the totals, which else the end of a process does. */
-void artifact_counts_begin(void);
-void artifact_counts_add(void);
+/* For a child process that stores artifacts: starts new counters, and adds them
+ * to the totals.  Otherwise the end of a process adds them. */
+void artifact_stats_begin(void);
+void artifact_stats_flush(void);
 
-/* Bytes that are kept at most: AXON_CACHE_LIMIT, as `512M`. */
+/* Maximum bytes of all artifacts: AXON_CACHE_LIMIT, such as `512M`. */
 uint64_t artifact_limit(void);
-/* A fault where AXON_CACHE_LIMIT is no size. */
-bool artifact_check(Fault *fault);
+/* Sets a fault if AXON_CACHE_LIMIT is not a size. */
+bool artifact_check_env(Fault *fault);
 
 /* ---- for `axon cache` ---- */
 
-typedef struct ArtifactTotals {
-  char path[ARTIFACT_PATH]; /* of all; "" where there is no home */
-  char unused[256];         /* why nothing is kept there; or "" */
-  uint32_t entries, broken; /* broken: counted by artifact_verify alone */
+typedef struct ArtifactStats {
+  char path[ARTIFACT_PATH_BYTES]; /* path of the root folder; "" without a home
+                                   */
+  char unusable_reason[256]; /* why nothing is stored there; "" if it is usable
+                              */
+  uint32_t entries, corrupt; /* corrupt: counted only by artifact_verify */
   uint64_t bytes;
-  uint64_t found, made; /* since it was cleared, of processes that ended */
-} ArtifactTotals;
-void artifact_totals(ArtifactTotals *out);
-/* Reads each, and removes those that are not whole. */
-void artifact_verify(ArtifactTotals *out);
-/* Removes all; `out` says what there was.  False where some could not be. */
-bool artifact_clear(ArtifactTotals *out);
+  uint64_t hits, misses; /* totals of finished processes since the last clear */
+} ArtifactStats;
+void artifact_stats(ArtifactStats *out);
+/* Reads every artifact and removes damaged ones. */
+void artifact_verify(ArtifactStats *out);
+/* Removes all artifacts. `out` describes what was there.  Returns false if some
+ * could not be removed. */
+bool artifact_clear(ArtifactStats *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Element types: conversions, exact to the bit, and their shortest text. */
+/* Element types: bit-exact conversions, and shortest decimal text. */
 #include "runtime/internal.h"
 
 #include <fenv.h>
@@ -18,70 +18,75 @@ const DtypeInfo dtype_info[DT_COUNT] = {
 #undef D
 };
 
-Dtype dtype_named(const char *name) {
+Dtype dtype_by_name(const char *name) {
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
     if (strcmp(dtype_info[t].name, name) == 0)
       return t;
   return DT_NONE;
 }
 
-/* ---- floats of 16 bits ----
- * A format is told by the bits of its fraction; its exponent takes the rest:
- * 10 for f16, 7 for bf16. */
+/* ---- 16-bit floats ---- */
 
-enum { F16_FRACTION = 10, BF16_FRACTION = 7, F64_FRACTION = 52 };
+/* A format is given by the number of its fraction bits: 10 for f16, 7 for bf16.
+ * The exponent has the other bits. */
+enum { F16_MANTISSA_BITS = 10, BF16_MANTISSA_BITS = 7, F64_MANTISSA_BITS = 52 };
 
-static int bias_of(int fraction) {
-  return (1 << (14 - fraction)) - 1;
+static int exponent_bias(int mantissa_bits) {
+  return (1 << (14 - mantissa_bits)) - 1;
 }
 
-/* Rounds once, from all 53 bits: going through float would round twice. */
-static uint16_t narrow(double x, int fraction) {
+/* Rounds once, from all 53 bits.  Going through float would round twice. */
+static uint16_t round_to_half(double x, int mantissa_bits) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   uint32_t sign = (uint32_t)(bits >> 63) << 15;
-  uint32_t infinity = (uint32_t)(2 * bias_of(fraction) + 1) << fraction;
-  int exponent = (int)(bits >> F64_FRACTION & 0x7ff);
-  uint64_t rest = bits & (((uint64_t)1 << F64_FRACTION) - 1);
-  int shift = F64_FRACTION - fraction;
-  if (exponent == 0x7ff) { /* a NaN is made quiet and keeps its payload */
-    uint32_t payload = (uint32_t)(rest >> shift) | 1u << (fraction - 1);
-    return (uint16_t)(sign | infinity | (rest ? payload : 0));
+  uint32_t infinity = (uint32_t)(2 * exponent_bias(mantissa_bits) + 1)
+                      << mantissa_bits;
+  int exponent = (int)(bits >> F64_MANTISSA_BITS & 0x7ff);
+  uint64_t mantissa = bits & (((uint64_t)1 << F64_MANTISSA_BITS) - 1);
+  int shift = F64_MANTISSA_BITS - mantissa_bits;
+  if (exponent == 0x7ff) { /* a NaN becomes quiet and keeps its payload */
+    uint32_t payload =
+        (uint32_t)(mantissa >> shift) | 1u << (mantissa_bits - 1);
+    return (uint16_t)(sign | infinity | (mantissa ? payload : 0));
   }
-  if (exponent == 0) /* zero, or far below the least subnormal */
+  if (exponent == 0) /* zero, or far below the smallest subnormal number */
     return (uint16_t)sign;
-  rest |= (uint64_t)1 << F64_FRACTION;
-  exponent += bias_of(fraction) - 1023;
-  if (exponent <= 0) { /* becomes a subnormal: more bits are rounded off */
+  mantissa |= (uint64_t)1 << F64_MANTISSA_BITS;
+  exponent += exponent_bias(mantissa_bits) - 1023;
+  if (exponent <= 0) { /* becomes subnormal: more bits are rounded off */
     shift += 1 - exponent;
     exponent = 1;
   }
-  if (shift > F64_FRACTION + 1)
+  if (shift > F64_MANTISSA_BITS + 1)
     return (uint16_t)sign;
-  uint64_t kept = rest >> shift, half = (uint64_t)1 << (shift - 1);
-  uint64_t lost = rest & (2 * half - 1);
-  kept += lost > half || (lost == half && (kept & 1));
-  /* The hidden bit of `kept`, and a carry, add to the exponent. */
-  uint64_t all = ((uint64_t)(exponent - 1) << fraction) + kept;
+  uint64_t rounded = mantissa >> shift, half = (uint64_t)1 << (shift - 1);
+  uint64_t discarded_bits = mantissa & (2 * half - 1);
+  rounded += discarded_bits > half || (discarded_bits == half && (rounded & 1));
+  /* The hidden bit of `kept`, and a carry, are added to the exponent. */
+  uint64_t all = ((uint64_t)(exponent - 1) << mantissa_bits) + rounded;
   return (uint16_t)(sign | (all < infinity ? (uint32_t)all : infinity));
 }
 
-static double widen(uint16_t h, int fraction) {
+static double half_to_double(uint16_t h, int mantissa_bits) {
   uint64_t sign = (uint64_t)(h >> 15) << 63;
-  int bias = bias_of(fraction), exponent = (h & 0x7fff) >> fraction;
-  uint64_t rest = h & ((1u << fraction) - 1);
-  int shift = F64_FRACTION - fraction;
+  int bias = exponent_bias(mantissa_bits),
+      exponent = (h & 0x7fff) >> mantissa_bits;
+  uint64_t mantissa = h & ((1u << mantissa_bits) - 1);
+  int shift = F64_MANTISSA_BITS - mantissa_bits;
   uint64_t bits;
   if (exponent == 2 * bias + 1) {
-    bits = (uint64_t)0x7ff << F64_FRACTION | rest << shift;
+    bits = (uint64_t)0x7ff << F64_MANTISSA_BITS | mantissa << shift;
   } else if (exponent) {
-    bits = (uint64_t)(exponent - bias + 1023) << F64_FRACTION | rest << shift;
+    bits = (uint64_t)(exponent - bias + 1023) << F64_MANTISSA_BITS |
+           mantissa << shift;
   } else {
-    double least = 1; /* 2^(1 - bias - fraction), a normal double */
-    uint64_t power = (uint64_t)(1 - bias - fraction + 1023) << F64_FRACTION;
-    memcpy(&least, &power, sizeof least);
-    least *= (double)rest;
-    memcpy(&bits, &least, sizeof bits);
+    double min_subnormal = 1; /* 2^(1 - bias - fraction), a normal double */
+    uint64_t power = (uint64_t)(1 - bias - mantissa_bits + 1023)
+                     << F64_MANTISSA_BITS;
+    memcpy(&min_subnormal, &power, sizeof min_subnormal);
+    min_subnormal *= (double)mantissa;
+    memcpy(&bits, &min_subnormal, sizeof bits);
   }
   bits |= sign;
   double x;
@@ -90,16 +95,16 @@ static double widen(uint16_t h, int fraction) {
 }
 
 uint16_t f16_from_double(double x) {
-  return narrow(x, F16_FRACTION);
+  return round_to_half(x, F16_MANTISSA_BITS);
 }
 double f16_to_double(uint16_t h) {
-  return widen(h, F16_FRACTION);
+  return half_to_double(h, F16_MANTISSA_BITS);
 }
 uint16_t bf16_from_double(double x) {
-  return narrow(x, BF16_FRACTION);
+  return round_to_half(x, BF16_MANTISSA_BITS);
 }
 double bf16_to_double(uint16_t h) {
-  return widen(h, BF16_FRACTION);
+  return half_to_double(h, BF16_MANTISSA_BITS);
 }
 
 double dtype_round(Dtype dtype, double x) {
@@ -134,21 +139,21 @@ static int64_t saturate(Dtype to, double x) {
       return INT64_MAX;
     return x < -0x1p63 ? INT64_MIN : (int64_t)x;
   }
-  int64_t low = to == DT_U8 ? 0 : to == DT_I8 ? INT8_MIN : INT32_MIN;
-  int64_t high = to == DT_U8 ? UINT8_MAX : to == DT_I8 ? INT8_MAX : INT32_MAX;
-  if (x <= (double)low)
-    return low;
-  return x >= (double)high ? high : (int64_t)x;
+  int64_t min = to == DT_U8 ? 0 : to == DT_I8 ? INT8_MIN : INT32_MIN;
+  int64_t max = to == DT_U8 ? UINT8_MAX : to == DT_I8 ? INT8_MAX : INT32_MAX;
+  if (x <= (double)min)
+    return min;
+  return x >= (double)max ? max : (int64_t)x;
 }
 
-/* Rounded once: a 64-bit integer need not fit a double, so on the way to a
- * narrower float the bits that do not fit are kept as one sticky bit. */
+/* Rounds once.  A 64-bit integer may not fit into a double.  On the way to a
+ * narrower float, the bits that do not fit are kept as one sticky bit. */
 static double int_to_float(Dtype to, int64_t i) {
-  uint64_t size = i < 0 ? -(uint64_t)i : (uint64_t)i;
-  if (to == DT_F64 || size >> 53 == 0)
+  uint64_t magnitude = i < 0 ? -(uint64_t)i : (uint64_t)i;
+  if (to == DT_F64 || magnitude >> 53 == 0)
     return dtype_round(to, (double)i);
-  uint64_t kept = size >> 11 | ((size & 0x7ff) != 0);
-  double x = (double)kept * 2048.0;
+  uint64_t rounded = magnitude >> 11 | ((magnitude & 0x7ff) != 0);
+  double x = (double)rounded * 2048.0;
   return dtype_round(to, i < 0 ? -x : x);
 }
 
@@ -251,42 +256,43 @@ void scalar_store(Scalar x, void *at) {
 
 /* ---- text ---- */
 
-/* Whether a double that is off by less than its last bit may round to another
- * number of the dtype than the one it stands for: next to a tie. */
-static bool near_tie(Dtype dtype, double x) {
+/* True if x is next to a tie of the dtype.  Then a double that is off by less
+ * than its last bit may round to a different number than the exact value. */
+static bool is_near_tie(Dtype dtype, double x) {
   if (dtype == DT_F64 || x == 0 || !isfinite(x))
     return false;
   return dtype_round(dtype, nextafter(x, INFINITY)) !=
          dtype_round(dtype, nextafter(x, -INFINITY));
 }
 
-/* strtod rounds to a double, and rounding again can go wrong.  Rounded to the
- * neighbour whose last bit is odd ("round to odd"), it cannot. */
+/* strtod rounds to a double, and a second rounding can be wrong.  "Round to
+ * odd" in the first step makes the second step correct. */
 double dtype_parse(Dtype dtype, const char *text, char **end) {
   double x = strtod(text, end);
-  if (near_tie(dtype, x)) {
-    int mode = fegetround();
+  if (is_near_tie(dtype, x)) {
+    int rounding_mode = fegetround();
     fesetround(FE_DOWNWARD);
-    double down = strtod(text, NULL);
+    double rounded_down = strtod(text, NULL);
     fesetround(FE_UPWARD);
-    double up = strtod(text, NULL);
-    fesetround(mode);
+    double rounded_up = strtod(text, NULL);
+    fesetround(rounding_mode);
     uint64_t bits;
-    memcpy(&bits, &down, sizeof bits);
-    x = bits & 1 ? down : up; /* equal where the text is exact */
+    memcpy(&bits, &rounded_down, sizeof bits);
+    /* Equal if the text is exact. */
+    x = bits & 1 ? rounded_down : rounded_up;
   }
   return dtype_round(dtype, x);
 }
 
-/* Decimal digits that a normal number always keeps, and as many as always tell
- * two numbers apart. */
-static int digits_kept(Dtype dtype) {
+/* Decimal digits that always survive a round trip through a normal number, and
+ * the number of digits that always distinguish two numbers. */
+static int float_dig(Dtype dtype) {
   return dtype == DT_F16 ? 3 : dtype == DT_BF16 ? 2 : dtype == DT_F32 ? 6 : 15;
 }
-static int digits_most(Dtype dtype) {
+static int float_decimal_dig(Dtype dtype) {
   return dtype == DT_F16 ? 5 : dtype == DT_BF16 ? 4 : dtype == DT_F32 ? 9 : 17;
 }
-static double least_normal(Dtype dtype) {
+static double min_normal(Dtype dtype) {
   return dtype == DT_F16 ? 0x1p-14 : dtype == DT_F64 ? 0x1p-1022 : 0x1p-126;
 }
 
@@ -295,26 +301,31 @@ static bool is_power_of_two(double x) {
   return frexp(x, &exponent) == 0.5;
 }
 
-/* x > 0 as "d.ddde+xx" of n digits; does it read back? */
-static bool try_digits(Dtype dtype, double x, int n, char text[40]) {
+/* Formats x > 0 as "d.ddde+xx" with n digits.  Returns true if it reads back as
+ * x. */
+static bool round_trips_with_digits(Dtype dtype, double x, int n,
+                                    char text[40]) {
   snprintf(text, 40, "%.*e", n - 1, x);
   if (dtype_parse(dtype, text, NULL) == x)
     return true;
-  if (!is_power_of_two(x)) /* the numbers below it lie closer than above, */
+  /* Numbers below a power of two are closer than above.  So the nearest text
+   * need not be the best. */
+  if (!is_power_of_two(x))
     return false;
-  int mode = fegetround(); /* so the nearest text need not be the best */
+  int rounding_mode = fegetround();
   fesetround(FE_UPWARD);
   snprintf(text, 40, "%.*e", n - 1, x);
-  fesetround(mode);
+  fesetround(rounding_mode);
   return dtype_parse(dtype, text, NULL) == x;
 }
 
-/* Where as many digits as a number always keeps tell it, the zeros at their end
- * can go; otherwise it takes more.  Subnormals keep fewer. */
-int float_digits(Dtype dtype, double x, char digits[20], int *exponent) {
+/* If float_dig digits suffice, trailing zeros are dropped.  Otherwise more
+ * digits are needed.  Subnormal numbers keep fewer digits. */
+int shortest_digits(Dtype dtype, double x, char digits[20], int *exponent) {
   char text[40];
-  int n = x < least_normal(dtype) ? 1 : digits_kept(dtype);
-  while (!try_digits(dtype, x, n, text) && n < digits_most(dtype))
+  int n = x < min_normal(dtype) ? 1 : float_dig(dtype);
+  while (!round_trips_with_digits(dtype, x, n, text) &&
+         n < float_decimal_dig(dtype))
     n++;
   int len = 0;
   for (const char *p = text; *p != 'e'; p++)
@@ -368,7 +379,8 @@ void scalar_print(Buffer *out, Scalar x) {
       buffer_puts(out, "0.0");
     } else {
       char digits[20];
-      int exponent, len = float_digits(x.dtype, fabs(x.f), digits, &exponent);
+      int exponent,
+          len = shortest_digits(x.dtype, fabs(x.f), digits, &exponent);
       print_digits(out, digits, len, exponent);
     }
   }

@@ -1,5 +1,5 @@
-/* What all file formats share: reading a file's bytes, replacing a file
- * safely, choosing among the tensors of a file, and the table of formats. */
+/* Common parts of all file formats: reads the bytes of a file, replaces files
+ * safely, selects tensors of a file, and has the table of formats. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include "runtime/replace.h"
@@ -13,66 +13,66 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Smaller files are copied: a mapped one changes under the program when
- * someone writes to it, which is an error.  Larger ones are worth it. */
-enum { MAP_LEAST = 64 * 1024 * 1024 };
+/* Smaller files are copied.  A mapped file changes when another program writes
+ * to it, which is an error; only larger files are worth that. */
+enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
 
-static const Format *const formats[] = {
+static const FileFormat *const formats[] = {
     &npy_format, &npz_format, &safetensors_format, &csv_format,
     &tsv_format, &png_format, &pgm_format,         &ppm_format};
 
-static const Format *format_of(const char *path, Fault *fault) {
+static const FileFormat *format_of(const char *path, Fault *fault) {
   const char *slash = strrchr(path, '/');
   const char *dot = strrchr(slash ? slash : path, '.');
   for (size_t i = 0; dot && i < ARRAY_LEN(formats); i++)
     if (strcasecmp(dot, formats[i]->extension) == 0)
       return formats[i];
-  fault_set(fault, "\"%.400s\" does not say by its ending what it holds", path);
-  fault_help(fault, "it must end in .npy, .npz, .safetensors, .csv, .tsv, "
-                    ".png, .pgm or .ppm");
+  fault_set(fault, "\"%.400s\" has no known file extension", path);
+  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, .csv, "
+                        ".tsv, .png, .pgm or .ppm");
   return NULL;
 }
 
 /* ---- reading ---- */
 
-bool input_fault(const Input *in, Fault *fault, const char *format, ...) {
+bool input_fault(const InputFile *in, Fault *fault, const char *format, ...) {
   char why[sizeof fault->message];
   va_list args;
   va_start(args, format);
   vsnprintf(why, sizeof why, format, args);
   va_end(args);
-  if (in->entry)
-    fault_set(fault, "cannot read %.60s of \"%.160s\": %.250s", in->entry,
+  if (in->entry_name)
+    fault_set(fault, "cannot read %.60s of \"%.160s\": %.250s", in->entry_name,
               in->path, why);
   else
     fault_set(fault, "cannot read \"%.200s\": %.280s", in->path, why);
   return false;
 }
 
-bool input_no_memory(const Input *in, Fault *fault) {
+bool input_no_memory(const InputFile *in, Fault *fault) {
   return input_fault(in, fault, "out of memory");
 }
 
-static bool read_all(Input *in, int fd, Fault *fault) {
+static bool read_all(InputFile *in, int fd, Fault *fault) {
   in->heap = mem_try_alloc(in->size);
   if (!in->heap)
     return input_no_memory(in, fault);
   size_t done = 0;
   while (done < in->size) {
-    ssize_t got = read(fd, (char *)in->heap + done, in->size - done);
-    if (got < 0 && errno == EINTR)
+    ssize_t bytes_read = read(fd, (char *)in->heap + done, in->size - done);
+    if (bytes_read < 0 && errno == EINTR)
       continue;
-    if (got < 0)
+    if (bytes_read < 0)
       return input_fault(in, fault, "%s", strerror(errno));
-    if (got == 0)
+    if (bytes_read == 0)
       return input_fault(in, fault, "it is being written to");
-    done += (size_t)got;
+    done += (size_t)bytes_read;
   }
   in->bytes = in->heap;
   return true;
 }
 
-static bool map_all(Input *in, int fd, Fault *fault) {
+static bool map_all(InputFile *in, int fd, Fault *fault) {
   void *at;
   in->mapped = mapped_open(fd, in->path, in->size, &at);
   if (!in->mapped)
@@ -81,7 +81,7 @@ static bool map_all(Input *in, int fd, Fault *fault) {
   return true;
 }
 
-static bool read_open(Input *in, int fd, Fault *fault) {
+static bool read_or_map(InputFile *in, int fd, Fault *fault) {
   struct stat info;
   if (fstat(fd, &info) != 0)
     return input_fault(in, fault, "%s", strerror(errno));
@@ -90,24 +90,24 @@ static bool read_open(Input *in, int fd, Fault *fault) {
   if (!S_ISREG(info.st_mode))
     return input_fault(in, fault, "it is not a regular file");
   in->size = (size_t)info.st_size;
-  if (in->size >= MAP_LEAST)
+  if (in->size >= MIN_MMAP_BYTES)
     return map_all(in, fd, fault);
   return read_all(in, fd, fault);
 }
 
-bool input_open(Input *in, const char *path, Fault *fault) {
-  *in = (Input){.path = path};
+bool input_open(InputFile *in, const char *path, Fault *fault) {
+  *in = (InputFile){.path = path};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return input_fault(in, fault, "%s", strerror(errno));
-  bool ok = read_open(in, fd, fault);
+  bool ok = read_or_map(in, fd, fault);
   close(fd);
   if (!ok)
     input_close(in);
   return ok;
 }
 
-void input_close(Input *in) {
+void input_close(InputFile *in) {
   if (in->mapped)
     mapped_close(in->mapped);
   mem_free(in->heap);
@@ -116,20 +116,23 @@ void input_close(Input *in) {
   in->bytes = NULL;
 }
 
-bool input_holds(const Input *in, const Header *is, size_t left, Fault *fault) {
+bool input_check_data_size(const InputFile *in, const TensorHeader *header,
+                           size_t available, Fault *fault) {
   char type[160];
-  type_text(type, sizeof type, is->dtype, is->rank, is->shape, 0);
+  format_tensor_type(type, sizeof type, header->dtype, header->rank,
+                     header->shape, 0);
   int64_t count;
   size_t bytes;
-  if (!shape_size(is->dtype, is->rank, is->shape, &count, &bytes))
-    return input_fault(in, fault, "%s is larger than any file", type);
-  if (bytes > left)
+  if (!shape_count_and_bytes(header->dtype, header->rank, header->shape, &count,
+                             &bytes))
+    return input_fault(in, fault, "%s exceeds the size of any file", type);
+  if (bytes > available)
     return input_fault(in, fault,
-                       "it is cut short: %s takes %zu bytes, %zu are there",
-                       type, bytes, left);
-  if (bytes < left)
-    return input_fault(in, fault, "%s takes %zu bytes, but %zu are there", type,
-                       bytes, left);
+                       "the file is truncated: %s needs %zu bytes, found %zu",
+                       type, bytes, available);
+  if (bytes < available)
+    return input_fault(in, fault, "%s needs %zu bytes, found %zu", type, bytes,
+                       available);
   return true;
 }
 
@@ -151,29 +154,33 @@ void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
   }
 }
 
-/* What is small is not worth a file that stays in memory. */
+/* Small data are copied, so that the file need not stay in memory. */
 enum { ALIGN = 64, STAYS_LEAST = 64 * 1024 };
 
-static bool may_stay(const Input *in, size_t offset, const Header *is) {
+static bool may_stay(const InputFile *in, size_t offset,
+                     const TensorHeader *header) {
   int64_t count;
   size_t bytes;
-  return in->mapped && is->dtype != DT_BOOL &&
+  return in->mapped && header->dtype != DT_BOOL &&
          (uintptr_t)(in->bytes + offset) % ALIGN == 0 &&
-         shape_size(is->dtype, is->rank, is->shape, &count, &bytes) &&
+         shape_count_and_bytes(header->dtype, header->rank, header->shape,
+                               &count, &bytes) &&
          bytes >= STAYS_LEAST;
 }
 
-Tensor *input_tensor(Input *in, size_t offset, const Header *is, Fault *fault) {
-  if (may_stay(in, offset, is)) {
-    Tensor *t =
-        tensor_over(is, (uint8_t *)(uintptr_t)in->bytes + offset, in->mapped);
+Tensor *input_read_tensor(InputFile *in, size_t offset,
+                          const TensorHeader *header, Fault *fault) {
+  if (may_stay(in, offset, header)) {
+    Tensor *t = tensor_from_mapping(
+        header, (uint8_t *)(uintptr_t)in->bytes + offset, in->mapped);
     if (t)
       in->mapped = NULL;
     else
       input_no_memory(in, fault);
     return t;
   }
-  Tensor *t = tensor_new(is->dtype, is->rank, is->shape, false, fault);
+  Tensor *t =
+      tensor_new(header->dtype, header->rank, header->shape, false, fault);
   if (t)
     copy_elements(t->data, in->bytes + offset, (size_t)t->count, t->dtype,
                   false);
@@ -182,7 +189,7 @@ Tensor *input_tensor(Input *in, size_t offset, const Header *is, Fault *fault) {
 
 /* ---- several tensors in a file ---- */
 
-bool names_add(Names *names, const char *name) {
+bool names_add(EntryNames *names, const char *name) {
   size_t len = strlen(name) + 1;
   if (names->cap - names->len < len) {
     size_t cap = names->cap * 2 + len + 256;
@@ -201,13 +208,13 @@ bool names_add(Names *names, const char *name) {
   return true;
 }
 
-void names_free(Names *names) {
+void names_free(EntryNames *names) {
   mem_free(names->text);
-  *names = (Names){0};
+  *names = (EntryNames){0};
 }
 
-/* "a, b, c, ..." */
-static void names_list(const Names *names, char *out, size_t size) {
+/* Formats "a, b, c, ...". */
+static void names_list(const EntryNames *names, char *out, size_t size) {
   size_t len = 0;
   const char *name = names->text;
   out[0] = 0;
@@ -224,83 +231,85 @@ static void names_list(const Names *names, char *out, size_t size) {
   }
 }
 
-bool names_choose(const Names *names, const Input *in,
-                  const LoadOptions *options, uint32_t *number, Fault *fault) {
-  const char *want = options ? options->name : NULL, *name = names->text;
-  uint32_t found = 0, there = 0;
+bool names_select(const EntryNames *names, const InputFile *in,
+                  const LoadOptions *options, uint32_t *entry_index,
+                  Fault *fault) {
+  const char *wanted_name = options ? options->name : NULL, *name = names->text;
+  uint32_t found = 0, named_count = 0;
   for (uint32_t i = 0; i < names->count; i++, name += strlen(name) + 1) {
-    there += *name != 0;
-    if (*name && (!want || strcmp(name, want) == 0)) {
+    named_count += *name != 0;
+    if (*name && (!wanted_name || strcmp(name, wanted_name) == 0)) {
       found++;
-      *number = i;
+      *entry_index = i;
     }
   }
   if (found == 1)
     return true;
-  if (!there)
-    return input_fault(in, fault, "it holds no tensor");
-  if (want && found > 1)
-    return input_fault(in, fault, "it holds more than one tensor \"%.80s\"",
-                       want);
+  if (!named_count)
+    return input_fault(in, fault, "it contains no tensor");
+  if (wanted_name && found > 1)
+    return input_fault(in, fault, "it contains more than one tensor \"%.80s\"",
+                       wanted_name);
   char list[160];
   names_list(names, list, sizeof list);
-  if (want)
-    input_fault(in, fault, "it holds no tensor \"%.80s\"", want);
+  if (wanted_name)
+    input_fault(in, fault, "it contains no tensor \"%.80s\"", wanted_name);
   else
-    input_fault(in, fault, "it holds %u tensors", there);
-  fault_help(fault,
-             want ? "it holds %s"
-                  : "name one with load ~name:\"...\": it holds %s",
-             list);
+    input_fault(in, fault, "it contains %u tensors", named_count);
+  fault_set_help(fault,
+                 wanted_name
+                     ? "it contains %s"
+                     : "select one with load ~name:\"...\": it contains %s",
+                 list);
   return false;
 }
 
-static bool no_name(const Format *format, const Input *in,
-                    const LoadOptions *options, Fault *fault) {
-  if (format->names || !options || !options->name)
+static bool check_no_name(const FileFormat *format, const InputFile *in,
+                          const LoadOptions *options, Fault *fault) {
+  if (format->list_names || !options || !options->name)
     return true;
-  input_fault(in, fault, "a %s file holds one tensor, without a name",
+  input_fault(in, fault, "a %s file contains one tensor without a name",
               format->extension);
-  fault_help(fault, "leave out ~name:\"%.100s\"", options->name);
+  fault_set_help(fault, "omit ~name:\"%.100s\"", options->name);
   return false;
 }
 
-/* What was read of a file that changed meanwhile is not used, nor is what was
- * said of it. */
-static bool is_whole(const Input *in, Fault *fault) {
+/* If a file changed while it was read, its data and its errors are
+ * discarded. */
+static bool is_whole(const InputFile *in, Fault *fault) {
   return !in->mapped || mapped_check(in->mapped, fault);
 }
 
 /* ---- entry points ---- */
 
-bool file_known(const char *path, Fault *fault) {
+bool file_has_known_extension(const char *path, Fault *fault) {
   return format_of(path, fault) != NULL;
 }
 
-bool file_header(const char *path, const LoadOptions *options, Header *out,
-                 Fault *fault) {
-  static const LoadOptions none;
-  const Format *format = format_of(path, fault);
-  Input in;
-  options = options ? options : &none;
+bool file_read_header(const char *path, const LoadOptions *options,
+                      TensorHeader *out, Fault *fault) {
+  static const LoadOptions default_options;
+  const FileFormat *format = format_of(path, fault);
+  InputFile in;
+  options = options ? options : &default_options;
   if (!format || !input_open(&in, path, fault))
     return false;
-  bool ok = no_name(format, &in, options, fault) &&
-            format->header(&in, options, out, fault);
+  bool ok = check_no_name(format, &in, options, fault) &&
+            format->read_header(&in, options, out, fault);
   ok = is_whole(&in, fault) && ok;
   input_close(&in);
   return ok;
 }
 
 Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault) {
-  static const LoadOptions none;
-  const Format *format = format_of(path, fault);
-  Input in;
-  options = options ? options : &none;
+  static const LoadOptions default_options;
+  const FileFormat *format = format_of(path, fault);
+  InputFile in;
+  options = options ? options : &default_options;
   if (!format || !input_open(&in, path, fault))
     return NULL;
   Tensor *t = NULL;
-  if (no_name(format, &in, options, fault))
+  if (check_no_name(format, &in, options, fault))
     t = format->load(&in, options, fault);
   if (!is_whole(&in, fault) || (t && !tensor_check(t, fault))) {
     tensor_release(t);
@@ -310,26 +319,26 @@ Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault) {
   return t;
 }
 
-static const char **copy_names(const Names *names, Arena *arena,
+static const char **copy_names(const EntryNames *names, Arena *arena,
                                uint32_t *count) {
   const char **out = NEW_ARRAY(arena, const char *, names->count + 1);
   const char *name = names->text;
   *count = 0;
   for (uint32_t i = 0; i < names->count; i++, name += strlen(name) + 1)
     if (*name)
-      out[(*count)++] = arena_text(arena, name, strlen(name));
+      out[(*count)++] = arena_strndup(arena, name, strlen(name));
   return out;
 }
 
 const char **file_names(const char *path, Arena *arena, uint32_t *count,
                         Fault *fault) {
-  const Format *format = format_of(path, fault);
-  Input in;
-  Names names = {0};
+  const FileFormat *format = format_of(path, fault);
+  InputFile in;
+  EntryNames names = {0};
   *count = 0;
   if (!format || !input_open(&in, path, fault))
     return NULL;
-  bool ok = !format->names || format->names(&in, &names, fault);
+  bool ok = !format->list_names || format->list_names(&in, &names, fault);
   ok = is_whole(&in, fault) && ok;
   input_close(&in);
   const char **out = NULL;
@@ -350,7 +359,8 @@ const char **file_names(const char *path, Arena *arena, uint32_t *count,
 
 /* ---- writing ---- */
 
-bool output_fault(const Output *out, Fault *fault, const char *format, ...) {
+bool output_fault(const OutputFile *out, Fault *fault, const char *format,
+                  ...) {
   char why[sizeof fault->message];
   va_list args;
   va_start(args, format);
@@ -360,14 +370,14 @@ bool output_fault(const Output *out, Fault *fault, const char *format, ...) {
   return false;
 }
 
-static bool output_open(Output *out, Replacement *r, Fault *fault) {
+static bool output_open(OutputFile *out, Replacement *r, Fault *fault) {
   if (!replace_begin(r, out->path, 0666))
     return output_fault(out, fault, "%s",
                         errno == EINVAL ? "it is not a regular file"
                                         : strerror(errno));
   int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
   out->file = fd < 0 ? NULL : fdopen(fd, "wb");
-  out->temp = r->temp;
+  out->temp_path = r->temp;
   if (out->file)
     return true;
   output_fault(out, fault, "%s", strerror(errno));
@@ -377,7 +387,7 @@ static bool output_open(Output *out, Replacement *r, Fault *fault) {
   return false;
 }
 
-/* Elements that were read of a file which has changed are not to be kept. */
+/* Tensors whose mapped file has changed must not be saved. */
 static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
   for (uint32_t i = 0; i < count; i++)
     if (!tensor_check(tensors[i], fault))
@@ -385,9 +395,9 @@ static bool are_whole(uint32_t count, Tensor *const *tensors, Fault *fault) {
   return true;
 }
 
-static bool finish(Output *out, Replacement *r, Fault *fault) {
+static bool commit_file(OutputFile *out, Replacement *r, Fault *fault) {
   bool ok = !ferror(out->file);
-  int error = ok ? 0 : errno ? errno : EIO; /* of the write that failed */
+  int error = ok ? 0 : errno ? errno : EIO; /* errno of the failed write */
   if (fclose(out->file) != 0) {
     ok = false;
     error = errno;
@@ -400,9 +410,10 @@ static bool finish(Output *out, Replacement *r, Fault *fault) {
   return ok || output_fault(out, fault, "%s", strerror(error));
 }
 
-static bool save(Output *out, Replacement *r, const Format *format,
-                 uint32_t count, const char *const *names,
-                 Tensor *const *tensors, Fault *fault) {
+static bool write_and_commit(OutputFile *out, Replacement *r,
+                             const FileFormat *format, uint32_t count,
+                             const char *const *names, Tensor *const *tensors,
+                             Fault *fault) {
   Trap trap;
   volatile bool ok = false;
   FailKind kind = TRAP_SET(trap);
@@ -414,11 +425,11 @@ static bool save(Output *out, Replacement *r, const Format *format,
   } else if (kind == FAIL_MEMORY) {
     output_fault(out, fault, "out of memory");
   }
-  ok = ok && finish(out, r, fault);
+  ok = ok && commit_file(out, r, fault);
   if (out->file)
     fclose(out->file);
   replace_drop(r);
-  buffer_free(&out->text);
+  buffer_free(&out->scratch);
   if (kind != FAIL_NONE && kind != FAIL_MEMORY)
     trap_raise(kind);
   return ok;
@@ -426,20 +437,21 @@ static bool save(Output *out, Replacement *r, const Format *format,
 
 bool file_save(const char *path, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault) {
-  Output out = {.path = path};
+  OutputFile out = {.path = path};
   Replacement r;
-  const Format *format = format_of(path, fault);
+  const FileFormat *format = format_of(path, fault);
   if (!format)
     return false;
-  if (!format->names && count != 1) {
-    output_fault(&out, fault, "a %s file holds one tensor, not %u",
+  if (!format->list_names && count != 1) {
+    output_fault(&out, fault, "a %s file contains one tensor; found %u",
                  format->extension, count);
-    fault_help(fault, ".npz and .safetensors hold several");
+    fault_set_help(fault, ".npz and .safetensors can contain several");
     return false;
   }
-  static const char *const unnamed[] = {"arr_0"}; /* as numpy.savez does */
-  if (!names && format->names && count == 1)
-    names = unnamed;
+  static const char *const default_names[] = {
+      "arr_0"}; /* the default name of numpy.savez */
+  if (!names && format->list_names && count == 1)
+    names = default_names;
   return output_open(&out, &r, fault) &&
-         save(&out, &r, format, count, names, tensors, fault);
+         write_and_commit(&out, &r, format, count, names, tensors, fault);
 }

@@ -1,12 +1,12 @@
-/* json.h: jansson, the library that reads JSON, which is loaded when it is
- * first needed: its functions are called through the table `jansson`.
+/* json: jansson, the library that reads JSON.  It is loaded at first use.  Its
+ * functions are called through the table `jansson`.
  *
- *   if (!json_ready(&fault)) ...
+ *   if (!json_load_library(&fault)) ...
  *   json_t *all = jansson.json_loadb(text, len, 0, NULL);
  *   size_t count = jansson.json_array_size(all);
- *   json_drop(all);
+ *   json_decref_library(all);
  *
- * JSON is written by json_text and the like (support.h). */
+ * json_quote and similar functions write JSON (support.h). */
 #ifndef AXON_JSON_H
 #define AXON_JSON_H
 
@@ -35,9 +35,9 @@ typedef struct Jansson {
 } Jansson;
 extern Jansson jansson;
 
-/* Loads it; false with a fault that names the package. */
-bool json_ready(Fault *fault);
-/* Gives back a reference; of NULL, too. */
-void json_drop(json_t *json);
+/* Loads the library.  Returns false with a fault that names the package. */
+bool json_load_library(Fault *fault);
+/* Releases a reference; json may be NULL. */
+void json_decref_library(json_t *json);
 
 #endif

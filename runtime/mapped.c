@@ -1,10 +1,12 @@
-/* Files whose pages are a tensor's elements.  When one is cut short, or its
- * disk fails, the system answers a read of what is gone with SIGBUS, in
- * whatever thread.  The handler puts zeros there, so that the reader goes on,
- * and notes it: who has read asks mapped_check before it uses what it read.
+/* Memory-mapped files as the elements of tensors.
  *
- * What the handler looks at is a list that only grows, whose entries are used
- * again.  A signal at any other address goes on to the handler of before. */
+ * If such a file is truncated, or its disk fails, the system answers a read
+ * with SIGBUS, in whatever thread.  The handler maps zeros there, so that the
+ * reader continues, and records the loss.  The reader calls mapped_check before
+ * it uses what it read.
+ *
+ * The handler reads a list that only grows; its entries are reused.  A signal
+ * at any other address goes to the previous handler. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 
@@ -19,18 +21,19 @@
 #include <unistd.h>
 
 struct Mapped {
-  /* what the handler reads: none where `end` is 0 */
+  /* read by the handler; the entry is unused if `end` is 0 */
   _Atomic uintptr_t begin, end;
-  _Atomic bool lost; /* there are zeros in it, or other bytes than at first */
+  _Atomic bool lost; /* the content changed, or zeros replace a part of it */
   Mapped *next;
   struct stat was;
   char *path; /* as the user wrote it */
-  char *real; /* from the root: a program may change its directory */
+  char *real; /* absolute, since a program may change its directory */
 };
 
 static Mapped *_Atomic all;
 static _Atomic uint32_t live;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changing `all` */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards changes of `all` */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static uintptr_t page;
@@ -44,18 +47,18 @@ static Mapped *find(uintptr_t at) {
   return NULL;
 }
 
-/* From there to the end: of a file that was cut short all of it is gone. */
+/* Maps zeros from `at` to the end of a truncated file. */
 static bool put_zeros(Mapped *m, uintptr_t at) {
   at = at / page * page;
-  atomic_store(&m->lost, true); /* before anybody can read one */
+  atomic_store(&m->lost, true); /* before anybody can read a zero */
   return mmap((void *)at, atomic_load(&m->end) - at, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
               0) != MAP_FAILED;
 }
 
-/* As if this were not here. */
+/* Acts as if this handler did not exist. */
 static void pass_on(int number, siginfo_t *info, void *context) {
-  bool sent = info->si_code <= 0; /* by a process: no read has failed */
+  bool sent = info->si_code <= 0; /* sent by a process: no read has failed */
   if (before.sa_flags & SA_SIGINFO) {
     before.sa_sigaction(number, info, context);
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
@@ -63,7 +66,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
   } else if (!sent || before.sa_handler == SIG_DFL) {
     signal(number, SIG_DFL);
     if (sent)
-      raise(number); /* else the read fails once more */
+      raise(number); /* otherwise the read fails again */
   }
 }
 
@@ -92,7 +95,7 @@ static void set_up(void) {
   sigaction(SIGBUS, &now, NULL);
 }
 
-/* ---- the list ---- */
+/* ---- the list of mapped files ---- */
 
 static Mapped *take_entry(void) {
   Mapped *m = atomic_load(&all);
@@ -128,7 +131,7 @@ Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
   errno = ENOMEM;
   pthread_mutex_lock(&lock);
   Mapped *m = take_entry();
-  /* private and writable: a tensor may be written to, the file never is */
+  /* private and writable: a tensor may be written, the file never is */
   *at = m && fill(m, fd, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_NORESERVE, fd, 0)
                                : MAP_FAILED;
@@ -151,14 +154,14 @@ Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
 void mapped_close(Mapped *m) {
   pthread_mutex_lock(&lock);
   uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
-  atomic_store(&m->end, 0); /* others may be mapped there from now on */
+  atomic_store(&m->end, 0); /* other files may be mapped there from now on */
   munmap((void *)begin, end - begin);
   let_go(m);
   atomic_fetch_sub(&live, 1);
   pthread_mutex_unlock(&lock);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 bool mapped_any(void) {
   return atomic_load_explicit(&live, memory_order_relaxed) != 0;
@@ -174,7 +177,7 @@ bool mapped_same(const Mapped *a, const Mapped *b) {
          same_times(&a->was, &b->was);
 }
 
-/* Where another file has its name now, it is still there itself. */
+/* True if the file has changed.  A renamed file is still itself. */
 static bool has_changed(const Mapped *m, bool *shorter) {
   struct stat is;
   if (!m->real || stat(m->real, &is) != 0 || is.st_dev != m->was.st_dev ||
@@ -195,12 +198,13 @@ bool mapped_check(Mapped *m, Fault *fault) {
   if (!atomic_load(&m->lost))
     return true;
   fault_set(fault, "cannot read \"%.200s\": %s", m->path,
-            shorter   ? "it was cut short after it was loaded"
-            : changed ? "it was changed after it was loaded"
-                      : "a part of it is gone");
+            shorter   ? "the file was truncated after it was loaded"
+            : changed ? "the file was changed after it was loaded"
+                      : "a part of the file is missing");
   fault->kind = FAULT_FILE;
-  fault_help(fault, "load it again, and let nobody write to a file that is "
-                    "in use: put a new one in its place");
+  fault_set_help(
+      fault,
+      "load it again; to change a file in use, replace it by a new file");
   return false;
 }
 

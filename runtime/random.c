@@ -1,26 +1,27 @@
-/* Random numbers that depend on a key and an index only, so that every backend
- * computes the same ones in any order.
+/* Counter-based random numbers: a number depends only on a key and an index.
+ * So every backend computes the same numbers, in any order.
  *
- * A key is 128 bits.  Its first word is the key of Philox4x32-10, its second
- * the upper half of the counter; the lower half numbers the blocks of four
- * 32-bit words that a stream consists of.  Blocks with the top bit of that half
- * set are kept for key_split, so children never meet their parent's stream.
+ * A key has 128 bits.  Its first word is the key of Philox4x32-10.  Its second
+ * word is the upper half of the counter.  The lower half of the counter numbers
+ * the blocks of a stream; a block has four 32-bit words.  Blocks whose lower
+ * half has the top bit set are reserved for prng_key_split, so child streams
+ * never overlap the parent stream.
  *
- * Normal numbers use only + - * / and sqrt, which IEEE 754 fixes to the bit (no
- * libm): compiled without contraction to fused multiply-adds, a backend that
- * does the same steps in double gets the same bits. */
+ * Normal numbers use only + - * / and sqrt, which IEEE 754 defines to the bit,
+ * and no libm.  A backend that does the same steps in double, without
+ * contraction to fused multiply-adds, gets the same bits. */
 #include "runtime/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 10 };
+enum { PHILOX_ROUNDS = 10 };
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2],
                 uint32_t out[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = key[0], k1 = key[1];
-  for (int i = 0; i < ROUNDS; i++) {
+  for (int i = 0; i < PHILOX_ROUNDS; i++) {
     uint64_t a = (uint64_t)c0 * 0xd2511f53u, b = (uint64_t)c2 * 0xcd9e8d57u;
     c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
     c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
@@ -32,56 +33,57 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2],
   out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static void block(Key key, uint64_t number, uint32_t out[4]) {
-  uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32),
+static void philox_block(PrngKey key, uint64_t block_index, uint32_t out[4]) {
+  uint32_t counter[4] = {(uint32_t)block_index, (uint32_t)(block_index >> 32),
                          (uint32_t)key.word[1], (uint32_t)(key.word[1] >> 32)};
   uint32_t philox_key[2] = {(uint32_t)key.word[0],
                             (uint32_t)(key.word[0] >> 32)};
   philox4x32(counter, philox_key, out);
 }
 
-static Key key_of(const uint32_t words[4]) {
-  return (Key){{(uint64_t)words[1] << 32 | words[0],
-                (uint64_t)words[3] << 32 | words[2]}};
+static PrngKey key_from_words(const uint32_t words[4]) {
+  return (PrngKey){{(uint64_t)words[1] << 32 | words[0],
+                    (uint64_t)words[3] << 32 | words[2]}};
 }
 
 /* Philox permutes its counters, so different seeds give different keys. */
-Key key_from_seed(int64_t seed) {
+PrngKey prng_key_from_seed(int64_t seed) {
   uint32_t out[4];
-  block((Key){{0x6e6f7861u, 0}}, (uint64_t)seed, out); /* "axon" */
-  return key_of(out);
+  philox_block((PrngKey){{0x6e6f7861u, 0}}, (uint64_t)seed, out); /* "axon" */
+  return key_from_words(out);
 }
 
-Key key_split(Key key, uint64_t index) {
+PrngKey prng_key_split(PrngKey key, uint64_t index) {
   uint32_t out[4];
-  block(key, index | (uint64_t)1 << 63, out);
-  return key_of(out);
+  philox_block(key, index | (uint64_t)1 << 63, out);
+  return key_from_words(out);
 }
 
-uint32_t key_bits32(Key key, uint64_t index) {
+uint32_t prng_bits32(PrngKey key, uint64_t index) {
   uint32_t out[4];
-  block(key, index / 4, out);
+  philox_block(key, index / 4, out);
   return out[index % 4];
 }
 
-uint64_t key_bits64(Key key, uint64_t index) {
+uint64_t prng_bits64(PrngKey key, uint64_t index) {
   uint32_t out[4];
-  block(key, index / 2, out);
+  philox_block(key, index / 2, out);
   return index % 2 ? (uint64_t)out[3] << 32 | out[2]
                    : (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Blocks side by side: compilers make vectors of these loops. */
-void key_words64(Key key, uint64_t number, uint64_t to[KEY_WORDS]) {
-  enum { N = KEY_WORDS / 2 };
+/* Blocks side by side, so that compilers vectorize these loops. */
+void prng_batch64(PrngKey key, uint64_t block_index,
+                  uint64_t to[PRNG_BATCH_WORDS]) {
+  enum { N = PRNG_BATCH_WORDS / 2 };
   uint32_t c0[N], c1[N], c2[N], c3[N];
   uint32_t k0 = (uint32_t)key.word[0], k1 = (uint32_t)(key.word[0] >> 32);
   for (int j = 0; j < N; j++) {
-    uint64_t n = number * N + (uint64_t)j;
+    uint64_t n = block_index * N + (uint64_t)j;
     c0[j] = (uint32_t)n, c1[j] = (uint32_t)(n >> 32);
     c2[j] = (uint32_t)key.word[1], c3[j] = (uint32_t)(key.word[1] >> 32);
   }
-  for (int i = 0; i < ROUNDS; i++) {
+  for (int i = 0; i < PHILOX_ROUNDS; i++) {
     for (int j = 0; j < N; j++) {
       uint64_t a = (uint64_t)c0[j] * 0xd2511f53u;
       uint64_t b = (uint64_t)c2[j] * 0xcd9e8d57u;
@@ -99,12 +101,12 @@ void key_words64(Key key, uint64_t number, uint64_t to[KEY_WORDS]) {
   }
 }
 
-/* As many bits as the fraction holds, so every value is equally likely and 1
- * is never reached by rounding. */
-double key_uniform(Key key, uint64_t index, Dtype dtype) {
+/* Uses as many bits as the fraction has.  So all values are equally likely, and
+ * rounding never gives 1. */
+double prng_uniform(PrngKey key, uint64_t index, Dtype dtype) {
   if (dtype == DT_F64)
-    return (double)(key_bits64(key, index) >> 11) * 0x1p-53;
-  uint32_t bits = key_bits32(key, index);
+    return (double)(prng_bits64(key, index) >> 11) * 0x1p-53;
+  uint32_t bits = prng_bits32(key, index);
   if (dtype == DT_F16)
     return (bits >> 21) * 0x1p-11;
   if (dtype == DT_BF16)
@@ -112,9 +114,9 @@ double key_uniform(Key key, uint64_t index, Dtype dtype) {
   return (bits >> 8) * 0x1p-24;
 }
 
-/* -log(p) for 0 < p < 1 to about 1e-16: p = m * 2^e with m near 1, and
- * log m = 2 atanh((m - 1) / (m + 1)) as a series. */
-static double minus_log(double p) {
+/* -log(p) for 0 < p < 1, accurate to about 1e-16.  p = m * 2^e with m near 1,
+ * and log m = 2 atanh((m - 1) / (m + 1)) as a series. */
+static double neg_log(double p) {
   uint64_t bits;
   memcpy(&bits, &p, sizeof bits);
   int e = (int)(bits >> 52) - 1022;
@@ -138,8 +140,8 @@ static double horner(const double at[8], double x) {
   return sum;
 }
 
-/* The inverse of the normal distribution, to about 1e-16: Wichura, Algorithm
- * AS 241 (PPND16), Applied Statistics 37 (1988), pages 477 to 484. */
+/* The inverse of the normal distribution, accurate to about 1e-16: Wichura,
+ * Algorithm AS 241 (PPND16), Applied Statistics 37 (1988), pages 477 to 484. */
 static double normal_quantile(double p) {
   static const double a[8] = {
       3.3871328727963666080e0,  1.3314166789178437745e+2,
@@ -185,7 +187,7 @@ static double normal_quantile(double p) {
     double r = 0.180625 - q * q;
     return q * horner(a, r) / horner(b, r);
   }
-  double r = sqrt(minus_log(q < 0 ? p : 1 - p)), x;
+  double r = sqrt(neg_log(q < 0 ? p : 1 - p)), x;
   if (r <= 5)
     x = horner(c, r - 1.6) / horner(d, r - 1.6);
   else
@@ -194,11 +196,11 @@ static double normal_quantile(double p) {
 }
 
 /* One number per index.  The uniform number behind it is never 0 or 1. */
-double key_normal(Key key, uint64_t index, Dtype dtype) {
+double prng_normal(PrngKey key, uint64_t index, Dtype dtype) {
   double p;
   if (dtype == DT_F64)
-    p = ((double)(key_bits64(key, index) >> 12) + 0.5) * 0x1p-52;
+    p = ((double)(prng_bits64(key, index) >> 12) + 0.5) * 0x1p-52;
   else
-    p = (key_bits32(key, index) + 0.5) * 0x1p-32;
+    p = (prng_bits32(key, index) + 0.5) * 0x1p-32;
   return dtype_round(dtype, normal_quantile(p));
 }

@@ -1,4 +1,5 @@
-/* A file that takes another's place when it is whole. */
+/* Atomic replacement: a new file takes the place of an old one when it is
+ * complete. */
 #define _GNU_SOURCE
 #include "runtime/replace.h"
 
@@ -25,9 +26,9 @@ static int folder_len(const char *path) {
   return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* ---- what is replaced ---- */
+/* ---- the old file ---- */
 
-/* What a link says, as seen from where we are. */
+/* Resolves a symbolic link, relative to the current directory. */
 static bool follow(const char *link, char to[PATH_MAX]) {
   char said[PATH_MAX];
   ssize_t len = readlink(link, said, sizeof said - 1);
@@ -41,7 +42,8 @@ static bool follow(const char *link, char to[PATH_MAX]) {
   return false;
 }
 
-/* Where a file is, or would be: a link may lead to what is not there. */
+/* The path of a file, or the path it would have: a link may lead to a file that
+ * does not exist. */
 static char *find_target(const char *path) {
   char at[PATH_MAX], to[PATH_MAX];
   char *real = realpath(path, NULL);
@@ -65,7 +67,7 @@ static char *find_target(const char *path) {
   return NULL;
 }
 
-/* 0: there is none; -1: it is not to be replaced. */
+/* Returns 0 if there is none, and -1 if it must not be replaced. */
 static int look(const char *target, mode_t mode, struct stat *old) {
   if (stat(target, old) != 0)
     return errno == ENOENT ? 0 : -1;
@@ -78,7 +80,7 @@ static int look(const char *target, mode_t mode, struct stat *old) {
   return 1;
 }
 
-/* ---- the file beside it ---- */
+/* ---- the new file ---- */
 
 static bool open_beside(Replacement *r, mode_t mode) {
   static _Atomic uint32_t serial;
@@ -94,8 +96,8 @@ static bool open_beside(Replacement *r, mode_t mode) {
   return r->fd >= 0;
 }
 
-/* For its owner alone until it is in place; a new one is from the beginning as
- * it will be. */
+/* Until it is in place, only its owner can access the file.  If there is no old
+ * file, it has its final rights from the start. */
 bool replace_begin(Replacement *r, const char *path, mode_t mode) {
   *r = (Replacement){.fd = -1, .mode = mode, .target = find_target(path)};
   int there = r->target ? look(r->target, mode, &r->old) : -1;
@@ -120,10 +122,10 @@ bool replace_write(Replacement *r, const void *at, size_t len) {
   return true;
 }
 
-/* ---- rights ---- */
+/* ---- permissions ---- */
 
-/* NULL: there is none of that name, or no memory.  `len` is -1 for the first.
- */
+/* Returns NULL if there is no such attribute, or no memory.  `len` is -1 for
+ * the first try. */
 static void *attribute(const char *path, const char *name, ssize_t *len) {
   *len = getxattr(path, name, NULL, 0);
   void *value = *len < 0 ? NULL : room((size_t)*len + 1);
@@ -144,7 +146,8 @@ static bool copy_attribute(const Replacement *r, const char *name) {
   return good;
 }
 
-/* Those of users; others are the system's, and speak of what the file held. */
+/* Copies user attributes.  Other attributes belong to the system and describe
+ * the old contents. */
 static void copy_attributes(const Replacement *r) {
   ssize_t size = listxattr(r->target, NULL, 0);
   char *names = size > 0 ? room((size_t)size) : NULL;
@@ -155,14 +158,15 @@ static void copy_attributes(const Replacement *r) {
   mem_free(names);
 }
 
-/* What another group would get, and others than before, they do not. */
+/* Reduces the rights of the group to those of others. */
 static mode_t without_group(mode_t mode) {
   mode_t others = (mode & 07) << 3;
   return (mode & ~(mode_t)0070) | (mode & others);
 }
 
-/* In the order in which nobody can do more than in the end: changing an owner
- * takes bits away, and a list is limited by the bits of the group. */
+/* The order guarantees that nobody ever has more rights than in the end.
+ * Changing the owner drops mode bits, and the bits of the group limit an access
+ * control list. */
 static bool take_rights(const Replacement *r) {
   const struct stat *old = &r->old;
   struct stat is;
@@ -179,13 +183,14 @@ static bool take_rights(const Replacement *r) {
   if (!owner || !group)
     mode &= 0777;
   copy_attributes(r);
-  fremovexattr(r->fd, acl); /* that a folder gives to what is made in it */
+  /* The default list that a folder gives to new files. */
+  fremovexattr(r->fd, acl);
   if (!group || !copy_attribute(r, acl))
     mode = without_group(mode);
   return fchmod(r->fd, mode) == 0;
 }
 
-/* A library may have put a file of its own in the place of that beside it. */
+/* A library may have put a file of its own in the place of the new file. */
 static bool open_again(Replacement *r) {
   struct stat is;
   if (fstat(r->fd, &is) != 0)
@@ -200,9 +205,9 @@ static bool open_again(Replacement *r) {
   return true;
 }
 
-/* ---- the end ---- */
+/* ---- completion ---- */
 
-/* Everything is on the disk before the new name is. */
+/* All data are on the disk before the new name is. */
 bool replace_finish(Replacement *r) {
   struct stat now;
   int there = look(r->target, r->mode, &now);

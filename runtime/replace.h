@@ -1,11 +1,10 @@
-/* replace: a file that takes another's place when it is whole.
+/* replace: atomic replacement of a file.
  *
- * What is written is beside it meanwhile, under a name that begins with a dot,
- * and can be read by nobody who cannot read the file itself.  The new file has
- * the mode of the old one, its owner and group where we may give them away, its
- * access control list and the attributes that users gave it.  A new one has
- * what the umask leaves.  A symbolic link stays; what it leads to is replaced,
- * be it there or not. */
+ * The data are first written to a temporary file beside the target.  Its name
+ * begins with a dot.  Only those who may read the target may read it.  The new
+ * file gets the mode, access control list and user attributes of the old one,
+ * and its owner and group if permitted.  If there is no old file, the umask
+ * applies.  A symbolic link stays; its target is replaced, even if missing. */
 #ifndef AXON_REPLACE_H
 #define AXON_REPLACE_H
 
@@ -14,26 +13,27 @@
 #include <sys/stat.h>
 
 typedef struct Replacement {
-  int fd;       /* of the file that is written; replace_finish closes it */
-  char *temp;   /* its name */
-  char *target; /* what it is to replace, which is no link */
+  int fd;       /* the temporary file; replace_finish closes it */
+  char *temp;   /* name of the temporary file */
+  char *target; /* name of the target, which is not a link */
   mode_t mode;
-  bool there; /* what is to be replaced: old */
+  bool there; /* true if the target exists; then `old` is its status */
   struct stat old;
 } Replacement;
 
-/* All of these are false with errno.  `mode` is what open takes for a new file;
- * one that is replaced may be executed if a new one might be.  What is there
- * and no regular file is refused (EINVAL), and so is what we may not write to,
- * unless the mode says that nobody may. */
+/* These functions return false with errno on failure. `mode` is the mode of a
+ * new file, as for open.  If it has execute bits, a replaced file may keep its
+ * own.  Refused are targets that are not regular files (EINVAL), and files that
+ * the process may not write, unless the mode says that nobody may. */
 bool replace_begin(Replacement *r, const char *path, mode_t mode);
 bool replace_write(Replacement *r, const void *at, size_t len);
-/* Either it is in its place, on the disk and whole, or nothing has changed. */
+/* On success the new file is complete, on disk and in place.  On failure
+ * nothing has changed. */
 bool replace_finish(Replacement *r);
-/* Leaves what was there; errno stays. */
+/* Keeps the old file; preserves errno. */
 void replace_drop(Replacement *r);
 
-/* All of it: these bytes. */
+/* Replaces the content of the file by these bytes. */
 bool replace_file(const char *path, mode_t mode, const void *at, size_t len);
 
 #endif

@@ -1,19 +1,23 @@
 /* .safetensors (github.com/huggingface/safetensors): the length of a header in
- * 8 bytes, the header (JSON, through jansson), then the tensors' bytes without
- * a gap between them.  The header comes from strangers: every number in it is
- * checked before it is used. */
+ * 8 bytes, the header (JSON, through jansson), then the bytes of the tensors
+ * without gaps.  The header is untrusted: every number in it is checked before
+ * use. */
 #include "runtime/internal.h"
 #include "runtime/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH = 8, HEADER_MOST = 100 * 1000 * 1000, ALIGN = 64 };
+enum {
+  LENGTH_FIELD_BYTES = 8,
+  MAX_HEADER_BYTES = 100 * 1000 * 1000,
+  ALIGN = 64
+};
 
 static const struct {
   const char *name;
-  Dtype dtype; /* DT_NONE: known, but Axon has no such type */
-} kinds[] = {
+  Dtype dtype; /* DT_NONE: known, but unsupported by Axon */
+} dtype_names[] = {
     {"BOOL", DT_BOOL}, {"U8", DT_U8},        {"I8", DT_I8},
     {"I32", DT_I32},   {"I64", DT_I64},      {"F16", DT_F16},
     {"BF16", DT_BF16}, {"F32", DT_F32},      {"F64", DT_F64},
@@ -24,23 +28,23 @@ static const struct {
 /* ---- the header ---- */
 
 typedef struct Entry {
-  Header is;
-  const char *kind;  /* as the file spells it */
-  size_t start, end; /* in the file */
+  TensorHeader header;
+  const char *dtype_name; /* spelling in the file */
+  size_t start, end;      /* offsets in the file */
 } Entry;
 
-typedef struct File {
+typedef struct SafetensorsFile {
   json_t *json;
-  Names names; /* of the entries, in the same order */
+  EntryNames names; /* names of the entries, in the same order */
   Entry *entries;
   size_t count;
-  size_t data; /* offset of the first byte behind the header */
-} File;
+  size_t data_offset; /* offset of the first byte after the header */
+} SafetensorsFile;
 
-static void file_close(File *file) {
+static void file_close(SafetensorsFile *file) {
   names_free(&file->names);
   mem_free(file->entries);
-  json_drop(file->json);
+  json_decref_library(file->json);
 }
 
 static bool get_size(const json_t *json, size_t *out) {
@@ -50,24 +54,24 @@ static bool get_size(const json_t *json, size_t *out) {
   return true;
 }
 
-static bool read_shape(const Input *in, const json_t *shape, Entry *e,
+static bool read_shape(const InputFile *in, const json_t *shape, Entry *e,
                        Fault *fault) {
   if (!shape || !json_is_array(shape))
     return input_fault(in, fault, "no \"shape\"");
   size_t rank = jansson.json_array_size(shape);
-  if (rank > RANK_MAX)
-    return input_fault(in, fault, "its rank is more than %d", RANK_MAX);
-  e->is.rank = (uint32_t)rank;
+  if (rank > MAX_RANK)
+    return input_fault(in, fault, "its rank is more than %d", MAX_RANK);
+  e->header.rank = (uint32_t)rank;
   for (size_t i = 0; i < rank; i++) {
     size_t extent;
     if (!get_size(jansson.json_array_get(shape, i), &extent))
       return input_fault(in, fault, "no valid \"shape\"");
-    e->is.shape[i] = (int64_t)extent;
+    e->header.shape[i] = (int64_t)extent;
   }
   return true;
 }
 
-static bool read_range(const Input *in, const json_t *offsets, size_t data,
+static bool read_range(const InputFile *in, const json_t *offsets, size_t data,
                        Entry *e, Fault *fault) {
   if (!offsets || !json_is_array(offsets) ||
       jansson.json_array_size(offsets) != 2 ||
@@ -75,32 +79,32 @@ static bool read_range(const Input *in, const json_t *offsets, size_t data,
       !get_size(jansson.json_array_get(offsets, 1), &e->end) ||
       e->start > e->end)
     return input_fault(in, fault, "no valid \"data_offsets\"");
-  size_t room = in->size - data;
-  if (e->end > room)
-    return input_fault(in, fault,
-                       "it is cut short: byte %zu is asked for, "
-                       "%zu are there",
-                       e->end, room);
+  size_t data_bytes = in->size - data;
+  if (e->end > data_bytes)
+    return input_fault(
+        in, fault, "the file is truncated: byte %zu is needed, found %zu bytes",
+        e->end, data_bytes);
   e->start += data;
   e->end += data;
   return true;
 }
 
-static bool read_entry(const Input *in, const json_t *json, size_t data,
+static bool read_entry(const InputFile *in, const json_t *json, size_t data,
                        Entry *e, Fault *fault) {
   if (!json_is_object(json))
     return input_fault(in, fault, "its header has no object there");
   const json_t *dtype = jansson.json_object_get(json, "dtype");
   if (!dtype || !json_is_string(dtype))
     return input_fault(in, fault, "no \"dtype\"");
-  e->kind = jansson.json_string_value(dtype);
-  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-    if (strcmp(kinds[i].name, e->kind) == 0)
-      e->is.dtype = kinds[i].dtype;
+  e->dtype_name = jansson.json_string_value(dtype);
+  for (size_t i = 0; i < ARRAY_LEN(dtype_names); i++)
+    if (strcmp(dtype_names[i].name, e->dtype_name) == 0)
+      e->header.dtype = dtype_names[i].dtype;
   return read_shape(in, jansson.json_object_get(json, "shape"), e, fault) &&
          read_range(in, jansson.json_object_get(json, "data_offsets"), data, e,
                     fault) &&
-         (!e->is.dtype || input_holds(in, &e->is, e->end - e->start, fault));
+         (!e->header.dtype ||
+          input_check_data_size(in, &e->header, e->end - e->start, fault));
 }
 
 static int by_start(const void *a, const void *b) {
@@ -110,66 +114,68 @@ static int by_start(const void *a, const void *b) {
   return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Together the entries cover the data once. */
-static bool check_cover(const Input *in, const File *file, Fault *fault) {
+/* True if the entries cover the data exactly once. */
+static bool check_contiguous(const InputFile *in, const SafetensorsFile *file,
+                             Fault *fault) {
   Entry **sorted = mem_try_alloc(sizeof *sorted * (file->count + 1));
   if (!sorted)
     return input_no_memory(in, fault);
   for (size_t i = 0; i < file->count; i++)
     sorted[i] = &file->entries[i];
   qsort(sorted, file->count, sizeof *sorted, by_start);
-  size_t at = file->data, i = 0;
+  size_t at = file->data_offset, i = 0;
   while (i < file->count && sorted[i]->start == at)
     at = sorted[i++]->end;
   bool overlap = i < file->count && sorted[i]->start < at;
-  bool whole = i == file->count && at == in->size;
+  bool is_covered = i == file->count && at == in->size;
   mem_free(sorted);
   if (overlap)
     return input_fault(in, fault, "two of its tensors overlap");
-  if (!whole)
-    return input_fault(in, fault, "bytes from %zu on belong to no tensor", at);
+  if (!is_covered)
+    return input_fault(in, fault, "bytes from %zu on are not part of a tensor",
+                       at);
   return true;
 }
 
-static bool read_entries(Input *in, File *file, Fault *fault) {
+static bool read_entries(InputFile *in, SafetensorsFile *file, Fault *fault) {
   for (void *at = jansson.json_object_iter(file->json); at;
        at = jansson.json_object_iter_next(file->json, at)) {
     const char *name = jansson.json_object_iter_key(at);
     if (strcmp(name, "__metadata__") == 0)
       continue;
-    in->entry = name;
-    if (!read_entry(in, jansson.json_object_iter_value(at), file->data,
+    in->entry_name = name;
+    if (!read_entry(in, jansson.json_object_iter_value(at), file->data_offset,
                     &file->entries[file->count++], fault))
       return false;
-    in->entry = NULL;
+    in->entry_name = NULL;
     if (!names_add(&file->names, name))
       return input_no_memory(in, fault);
   }
-  return check_cover(in, file, fault);
+  return check_contiguous(in, file, fault);
 }
 
-static bool file_open(Input *in, File *file, Fault *fault) {
-  *file = (File){0};
-  if (!json_ready(fault))
+static bool file_open(InputFile *in, SafetensorsFile *file, Fault *fault) {
+  *file = (SafetensorsFile){0};
+  if (!json_load_library(fault))
     return false;
   uint64_t length = 0;
-  if (in->size < LENGTH + 2)
-    return input_fault(in, fault, "it is cut short");
-  memcpy(&length, in->bytes, LENGTH);
-  if (length > in->size - LENGTH || length > HEADER_MOST)
-    return input_fault(in, fault, "its header would be %llu bytes long",
+  if (in->size < LENGTH_FIELD_BYTES + 2)
+    return input_fault(in, fault, "the file is truncated");
+  memcpy(&length, in->bytes, LENGTH_FIELD_BYTES);
+  if (length > in->size - LENGTH_FIELD_BYTES || length > MAX_HEADER_BYTES)
+    return input_fault(in, fault, "its header length of %llu bytes is invalid",
                        (unsigned long long)length);
-  if (!input_may_parse(in, length, fault))
+  if (!input_check_header_size(in, length, fault))
     return false;
   json_error_t error;
-  file->json = jansson.json_loadb((const char *)in->bytes + LENGTH, length,
-                              JSON_REJECT_DUPLICATES, &error);
+  file->json = jansson.json_loadb((const char *)in->bytes + LENGTH_FIELD_BYTES,
+                                  length, JSON_REJECT_DUPLICATES, &error);
   if (!file->json)
     return input_fault(in, fault, "its header is damaged: %s", error.text);
   if (!json_is_object(file->json))
     return input_fault(in, fault, "its header is damaged: no object");
   size_t count = jansson.json_object_size(file->json);
-  file->data = LENGTH + length;
+  file->data_offset = LENGTH_FIELD_BYTES + length;
   file->entries = mem_try_alloc(sizeof *file->entries * (count + 1));
   if (!file->entries)
     return input_no_memory(in, fault);
@@ -178,84 +184,88 @@ static bool file_open(Input *in, File *file, Fault *fault) {
 
 /* ---- reading ---- */
 
-static const Entry *choose(Input *in, const File *file,
-                           const LoadOptions *options, Fault *fault) {
-  uint32_t number;
-  if (!names_choose(&file->names, in, options, &number, fault))
+static const Entry *select_entry(InputFile *in, const SafetensorsFile *file,
+                                 const LoadOptions *options, Fault *fault) {
+  uint32_t entry_index;
+  if (!names_select(&file->names, in, options, &entry_index, fault))
     return NULL;
-  const Entry *e = &file->entries[number];
-  if (e->is.dtype)
+  const Entry *e = &file->entries[entry_index];
+  if (e->header.dtype)
     return e;
-  input_fault(in, fault, "its elements are %.40s, which Axon has no type for",
-              e->kind);
-  fault_help(fault, "convert it in PyTorch or NumPy, to int32 or float32 say");
+  input_fault(in, fault, "its element type %.40s has no Axon type",
+              e->dtype_name);
+  fault_set_help(
+      fault,
+      "convert it with PyTorch or NumPy, for example to int32 or float32");
   return NULL;
 }
 
-static bool st_header(Input *in, const LoadOptions *options, Header *is,
-                      Fault *fault) {
-  File file;
+static bool st_header(InputFile *in, const LoadOptions *options,
+                      TensorHeader *header, Fault *fault) {
+  SafetensorsFile file;
   const Entry *e = NULL;
   if (file_open(in, &file, fault))
-    e = choose(in, &file, options, fault);
+    e = select_entry(in, &file, options, fault);
   if (e)
-    *is = e->is;
+    *header = e->header;
   file_close(&file);
-  in->entry = NULL;
+  in->entry_name = NULL;
   return e != NULL;
 }
 
-static Tensor *st_load(Input *in, const LoadOptions *options, Fault *fault) {
-  File file;
+static Tensor *st_load(InputFile *in, const LoadOptions *options,
+                       Fault *fault) {
+  SafetensorsFile file;
   const Entry *e = NULL;
   Tensor *t = NULL;
   if (file_open(in, &file, fault))
-    e = choose(in, &file, options, fault);
+    e = select_entry(in, &file, options, fault);
   if (e)
-    t = input_tensor(in, e->start, &e->is, fault);
+    t = input_read_tensor(in, e->start, &e->header, fault);
   file_close(&file);
-  in->entry = NULL;
+  in->entry_name = NULL;
   return t;
 }
 
-static bool st_names(Input *in, Names *names, Fault *fault) {
-  File file;
+static bool st_names(InputFile *in, EntryNames *names, Fault *fault) {
+  SafetensorsFile file;
   bool ok = file_open(in, &file, fault);
   if (ok) {
     *names = file.names;
-    file.names = (Names){0};
+    file.names = (EntryNames){0};
   }
   file_close(&file);
-  in->entry = NULL;
+  in->entry_name = NULL;
   return ok;
 }
 
 /* ---- writing ---- */
 
-static size_t bytes_of(const Tensor *t) {
+static size_t tensor_bytes(const Tensor *t) {
   return (size_t)t->count * dtype_info[t->dtype].bytes;
 }
 
-static void header_entry(Buffer *b, const char *name, const Tensor *t,
-                         size_t start) {
-  const char *kind = "";
-  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-    if (kinds[i].dtype == t->dtype)
-      kind = kinds[i].name;
-  json_text(b, name);
-  buffer_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", kind);
+static void put_header_entry(Buffer *b, const char *name, const Tensor *t,
+                             size_t start) {
+  const char *dtype_name = "";
+  for (size_t i = 0; i < ARRAY_LEN(dtype_names); i++)
+    if (dtype_names[i].dtype == t->dtype)
+      dtype_name = dtype_names[i].name;
+  json_quote(b, name);
+  buffer_printf(b, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name);
   for (uint32_t i = 0; i < t->rank; i++)
     buffer_printf(b, i ? ",%lld" : "%lld", (long long)t->shape[i]);
-  buffer_printf(b, "],\"data_offsets\":[%zu,%zu]}", start, start + bytes_of(t));
+  buffer_printf(b, "],\"data_offsets\":[%zu,%zu]}", start,
+                start + tensor_bytes(t));
 }
 
-static bool check_names(const Output *out, uint32_t count,
+static bool check_names(const OutputFile *out, uint32_t count,
                         const char *const *names, Fault *fault) {
   for (uint32_t i = 0; i < count; i++) {
     const char *name = names[i];
     if (strcmp(name, "__metadata__") == 0 ||
-        utf8_valid(name, strlen(name)) < strlen(name))
-      return output_fault(out, fault, "\"%.80s\" cannot be a tensor's name",
+        utf8_valid_prefix(name, strlen(name)) < strlen(name))
+      return output_fault(out, fault, "\"%.80s\" is not a valid tensor name",
                           name);
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(names[k], name) == 0)
@@ -266,12 +276,12 @@ static bool check_names(const Output *out, uint32_t count,
 }
 
 /* Wide elements come first, so that all are aligned to their width. */
-static bool st_save(Output *out, uint32_t count, const char *const *names,
+static bool st_save(OutputFile *out, uint32_t count, const char *const *names,
                     Tensor *const *tensors, Fault *fault) {
   static const uint8_t widths[] = {8, 4, 2, 1};
   if (!check_names(out, count, names, fault))
     return false;
-  Buffer *b = &out->text;
+  Buffer *b = &out->scratch;
   size_t start = 0;
   bool first = true;
   buffer_putc(b, '{');
@@ -281,21 +291,21 @@ static bool st_save(Output *out, uint32_t count, const char *const *names,
         if (!first)
           buffer_putc(b, ',');
         first = false;
-        header_entry(b, names[i], tensors[i], start);
-        start += bytes_of(tensors[i]);
+        put_header_entry(b, names[i], tensors[i], start);
+        start += tensor_bytes(tensors[i]);
       }
   buffer_putc(b, '}');
-  while ((LENGTH + b->len) % ALIGN)
+  while ((LENGTH_FIELD_BYTES + b->len) % ALIGN)
     buffer_putc(b, ' ');
   uint64_t length = b->len;
-  fwrite(&length, 1, LENGTH, out->file);
+  fwrite(&length, 1, LENGTH_FIELD_BYTES, out->file);
   fwrite(b->text, 1, b->len, out->file);
   for (size_t w = 0; w < ARRAY_LEN(widths); w++)
     for (uint32_t i = 0; i < count; i++)
       if (dtype_info[tensors[i]->dtype].bytes == widths[w])
-        fwrite(tensors[i]->data, 1, bytes_of(tensors[i]), out->file);
+        fwrite(tensors[i]->data, 1, tensor_bytes(tensors[i]), out->file);
   return true;
 }
 
-const Format safetensors_format = {".safetensors", st_header, st_load, st_names,
-                                   st_save};
+const FileFormat safetensors_format = {".safetensors", st_header, st_load,
+                                       st_names, st_save};

@@ -1,6 +1,6 @@
 /* Tensors in memory, and faults. */
+#include "runtime/derived_cache.h"
 #include "runtime/internal.h"
-#include "runtime/kept.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +10,16 @@ enum { ALIGN = 64 };
 
 /* ---- faults ---- */
 
-/* Text from a file may be quoted in a message: no byte of it may steer the
+/* A message may quote text from a file.  No byte of it may control the
  * terminal. */
 static void make_printable(char *text) {
   size_t len = strlen(text), done = 0;
-  while ((done += utf8_valid(text + done, len - done)) < len)
+  while ((done += utf8_valid_prefix(text + done, len - done)) < len)
     text[done++] = '?';
   for (unsigned char *p = (unsigned char *)text; *p; p++)
     if (*p < ' ' || *p == 0x7f)
       *p = '?';
-    else if (*p == 0xc2 && p[1] < 0xa0) /* U+0080 to U+009F steer it too */
+    else if (*p == 0xc2 && p[1] < 0xa0) /* U+0080 to U+009F control it, too */
       p[0] = p[1] = '?';
 }
 
@@ -30,7 +30,7 @@ void fault_set(Fault *fault, const char *format, ...) {
   va_end(args);
   make_printable(fault->message);
   fault->help[0] = 0;
-  fault->kind = FAULT_SIZES;
+  fault->kind = FAULT_SHAPE;
 }
 
 void fault_set_kind(Fault *fault, FaultKind kind, const char *message) {
@@ -38,7 +38,7 @@ void fault_set_kind(Fault *fault, FaultKind kind, const char *message) {
   fault->kind = kind;
 }
 
-void fault_help(Fault *fault, const char *format, ...) {
+void fault_set_help(Fault *fault, const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(fault->help, sizeof fault->help, format, args);
@@ -48,10 +48,10 @@ void fault_help(Fault *fault, const char *format, ...) {
 
 /* ---- sizes ---- */
 
-/* Zero extents do not hide an overflow of the others: strides are computed
- * from those too. */
-bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
-                int64_t *count, size_t *bytes) {
+/* An extent of zero does not hide an overflow of the others, since strides are
+ * computed from those. */
+bool shape_count_and_bytes(Dtype dtype, uint32_t rank, const int64_t *shape,
+                           int64_t *count, size_t *bytes) {
   int64_t product = dtype_info[dtype].bytes ? dtype_info[dtype].bytes : 1;
   bool empty = false;
   for (uint32_t i = 0; i < rank; i++) {
@@ -70,15 +70,15 @@ bool shape_size(Dtype dtype, uint32_t rank, const int64_t *shape,
   return true;
 }
 
-void type_text(char *out, size_t size, Dtype dtype, uint32_t rank,
-               const int64_t *shape, uint32_t stars) {
+void format_tensor_type(char *out, size_t size, Dtype dtype, uint32_t rank,
+                        const int64_t *shape, uint32_t broadcast_mask) {
   size_t len = (size_t)snprintf(out, size, "%s", dtype_info[dtype].name);
   for (uint32_t i = 0; i < rank && len < size; i++) {
-    const char *before = i ? ", " : "[";
-    if (stars >> i & 1)
-      len += (size_t)snprintf(out + len, size - len, "%s*", before);
+    const char *separator = i ? ", " : "[";
+    if (broadcast_mask >> i & 1)
+      len += (size_t)snprintf(out + len, size - len, "%s*", separator);
     else
-      len += (size_t)snprintf(out + len, size - len, "%s%lld", before,
+      len += (size_t)snprintf(out + len, size - len, "%s%lld", separator,
                               (long long)shape[i]);
   }
   if (rank && len < size)
@@ -86,14 +86,15 @@ void type_text(char *out, size_t size, Dtype dtype, uint32_t rank,
 }
 
 void tensor_print_type(Buffer *out, const Tensor *t) {
-  char text[RANK_MAX * 24 + 16];
-  type_text(text, sizeof text, t->dtype, t->rank, t->shape, t->stars);
+  char text[MAX_RANK * 24 + 16];
+  format_tensor_type(text, sizeof text, t->dtype, t->rank, t->shape,
+                     t->broadcast_mask);
   buffer_puts(out, text);
 }
 
 /* ---- memory ---- */
 
-static uint64_t number_in(const char *path) {
+static uint64_t read_number_file(const char *path) {
   FILE *f = fopen(path, "re");
   unsigned long long n = 0;
   if (f) {
@@ -104,24 +105,24 @@ static uint64_t number_in(const char *path) {
   return n;
 }
 
-uint64_t memory_physical(void) {
-  static _Atomic uint64_t known;
-  if (known)
-    return known;
+uint64_t memory_limit(void) {
+  static _Atomic uint64_t cached;
+  if (cached)
+    return cached;
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+  uint64_t total = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
   const char *const limits[] = {"/sys/fs/cgroup/memory.max",
                                 "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
   for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-    uint64_t limit = number_in(limits[i]);
-    if (limit && (!all || limit < all))
-      all = limit;
+    uint64_t limit = read_number_file(limits[i]);
+    if (limit && (!total || limit < total))
+      total = limit;
   }
-  known = all ? all : UINT64_MAX;
-  return known;
+  cached = total ? total : UINT64_MAX;
+  return cached;
 }
 
-void bytes_text(char *out, size_t size, uint64_t bytes) {
+void format_bytes(char *out, size_t size, uint64_t bytes) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) {
     snprintf(out, size, "%llu bytes", (unsigned long long)bytes);
@@ -134,24 +135,24 @@ void bytes_text(char *out, size_t size, uint64_t bytes) {
   snprintf(out, size, "%.1f %s", n, units[unit]);
 }
 
-static void memory_fault(Fault *fault, Dtype dtype, uint32_t rank,
-                         const int64_t *shape, size_t bytes) {
+static void set_out_of_memory(Fault *fault, Dtype dtype, uint32_t rank,
+                              const int64_t *shape, size_t bytes) {
   char type[200], need[32], have[32];
-  type_text(type, sizeof type, dtype, rank, shape, 0);
-  bytes_text(need, sizeof need, bytes);
-  bytes_text(have, sizeof have, memory_physical());
+  format_tensor_type(type, sizeof type, dtype, rank, shape, 0);
+  format_bytes(need, sizeof need, bytes);
+  format_bytes(have, sizeof have, memory_limit());
   fault_set(fault, "%s needs %s of memory", type, need);
   fault->kind = FAULT_MEMORY;
-  fault_help(fault,
-             bytes > memory_physical()
-                 ? "this machine has %s: work on it in parts, or reduce it "
-                   "before it is stored"
-                 : "this machine has %s, and not enough of it is free",
-             have);
+  fault_set_help(fault,
+                 bytes > memory_limit()
+                     ? "this machine has %s: process the data in parts, or "
+                       "reduce it before it is stored"
+                     : "this machine has %s, and not enough of it is free",
+                 have);
 }
 
-static Tensor *tensor_header(Dtype dtype, uint32_t rank, const int64_t *shape,
-                             int64_t count) {
+static Tensor *tensor_alloc_header(Dtype dtype, uint32_t rank,
+                                   const int64_t *shape, int64_t count) {
   Tensor *t = mem_try_alloc(sizeof *t);
   if (!t)
     return NULL;
@@ -164,32 +165,32 @@ static Tensor *tensor_header(Dtype dtype, uint32_t rank, const int64_t *shape,
   return t;
 }
 
-Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape, bool clear,
-                   Fault *fault) {
+Tensor *tensor_new(Dtype dtype, uint32_t rank, const int64_t *shape,
+                   bool zeroed, Fault *fault) {
   int64_t count;
   size_t bytes;
-  if (rank > RANK_MAX) {
-    fault_set(fault, "a tensor of rank %u: the most is %d", rank, RANK_MAX);
+  if (rank > MAX_RANK) {
+    fault_set(fault, "a tensor of rank %u: the maximum is %d", rank, MAX_RANK);
     return NULL;
   }
-  if (!shape_size(dtype, rank, shape, &count, &bytes)) {
+  if (!shape_count_and_bytes(dtype, rank, shape, &count, &bytes)) {
     char type[200];
-    type_text(type, sizeof type, dtype, rank, shape, 0);
-    fault_set(fault, "%s has a size that no memory can hold", type);
+    format_tensor_type(type, sizeof type, dtype, rank, shape, 0);
+    fault_set(fault, "%s is too large for any memory", type);
     fault->kind = FAULT_MEMORY;
     return NULL;
   }
-  if (bytes > memory_physical()) {
-    memory_fault(fault, dtype, rank, shape, bytes);
+  if (bytes > memory_limit()) {
+    set_out_of_memory(fault, dtype, rank, shape, bytes);
     return NULL;
   }
-  Tensor *t = tensor_header(dtype, rank, shape, count);
+  Tensor *t = tensor_alloc_header(dtype, rank, shape, count);
   if (t)
-    t->data = t->block = block_new(bytes, clear, &t->block_size);
+    t->data = t->block = caching_alloc(bytes, zeroed, &t->alloc_bytes);
   if (t && t->data)
     return t;
   mem_free(t);
-  memory_fault(fault, dtype, rank, shape, bytes);
+  set_out_of_memory(fault, dtype, rank, shape, bytes);
   return NULL;
 }
 
@@ -202,12 +203,15 @@ Tensor *tensor_scalar(Scalar x) {
   return t;
 }
 
-Tensor *tensor_over(const Header *is, void *data, Mapped *mapped) {
+Tensor *tensor_from_mapping(const TensorHeader *header, void *data,
+                            Mapped *mapped) {
   int64_t count;
   size_t bytes;
-  if (!shape_size(is->dtype, is->rank, is->shape, &count, &bytes))
+  if (!shape_count_and_bytes(header->dtype, header->rank, header->shape, &count,
+                             &bytes))
     return NULL;
-  Tensor *t = tensor_header(is->dtype, is->rank, is->shape, count);
+  Tensor *t =
+      tensor_alloc_header(header->dtype, header->rank, header->shape, count);
   if (!t)
     return NULL;
   t->data = data;
@@ -219,68 +223,69 @@ Tensor *tensor_borrow(Dtype dtype, uint32_t rank, const int64_t *shape,
                       void *data) {
   int64_t count;
   size_t bytes;
-  if (rank > RANK_MAX || !shape_size(dtype, rank, shape, &count, &bytes))
+  if (rank > MAX_RANK ||
+      !shape_count_and_bytes(dtype, rank, shape, &count, &bytes))
     return NULL;
-  Tensor *t = tensor_header(dtype, rank, shape, count);
+  Tensor *t = tensor_alloc_header(dtype, rank, shape, count);
   if (!t)
     return NULL;
   t->data = data;
-  t->borrowed = true;
+  t->is_borrowed = true;
   return t;
 }
 
-static Tensor *copy_of(const Tensor *t, Fault *fault) {
-  Tensor *own = tensor_new(t->dtype, t->rank, t->shape, false, fault);
-  if (own && t->count)
-    memcpy(own->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
-  return own;
+static Tensor *tensor_copy(const Tensor *t, Fault *fault) {
+  Tensor *copy = tensor_new(t->dtype, t->rank, t->shape, false, fault);
+  if (copy && t->count)
+    memcpy(copy->data, t->data, (size_t)t->count * dtype_info[t->dtype].bytes);
+  return copy;
 }
 
-Tensor *tensor_part(Tensor *t, int64_t from, int64_t count) {
+Tensor *tensor_row_view(Tensor *t, int64_t first_row, int64_t count) {
   int64_t row = t->shape[0] ? t->count / t->shape[0] : 0;
-  Tensor *part = tensor_header(t->dtype, t->rank, t->shape, row * count);
-  if (!part)
+  Tensor *view = tensor_alloc_header(t->dtype, t->rank, t->shape, row * count);
+  if (!view)
     return NULL;
-  part->shape[0] = count;
-  part->stars = t->stars;
-  part->data = tensor_at(t, from * row);
-  part->whole = tensor_retain(t->whole ? t->whole : t);
-  return part;
+  view->shape[0] = count;
+  view->broadcast_mask = t->broadcast_mask;
+  view->data = tensor_at(t, first_row * row);
+  view->base = tensor_retain(t->base ? t->base : t);
+  return view;
 }
 
-Tensor *tensor_settled(Tensor *t, Fault *fault) {
-  if (!t->whole)
+Tensor *tensor_detach(Tensor *t, Fault *fault) {
+  if (!t->base)
     return tensor_retain(t);
-  Tensor *own = copy_of(t, fault);
-  if (own)
-    own->stars = t->stars;
-  return own;
+  Tensor *copy = tensor_copy(t, fault);
+  if (copy)
+    copy->broadcast_mask = t->broadcast_mask;
+  return copy;
 }
 
 Tensor *tensor_in_memory(Tensor *t, Fault *fault) {
   if (!tensor_mapped(t))
     return tensor_retain(t);
-  Tensor *own = copy_of(t, fault);
-  if (own && !tensor_check(t, fault)) {
-    tensor_release(own);
+  Tensor *copy = tensor_copy(t, fault);
+  if (copy && !tensor_check(t, fault)) {
+    tensor_release(copy);
     return NULL;
   }
-  if (own)
-    own->stars = t->stars;
-  return own;
+  if (copy)
+    copy->broadcast_mask = t->broadcast_mask;
+  return copy;
 }
 
 bool tensor_unborrow(Tensor *t, Fault *fault) {
-  if (!t->borrowed)
+  if (!t->is_borrowed)
     return true;
-  Tensor *own = copy_of(t, fault);
-  if (!own)
+  Tensor *copy = tensor_copy(t, fault);
+  if (!copy)
     return false;
-  t->data = own->data;
-  t->block = own->block;
-  t->block_size = own->block_size;
-  t->borrowed = false;
-  mem_free(own);
+  t->data = copy->data;
+  t->block = copy->block;
+  t->alloc_bytes = copy->alloc_bytes;
+  t->is_borrowed = false;
+  mem_free(copy);
   return true;
 }
 
@@ -289,20 +294,20 @@ Tensor *tensor_retain(Tensor *t) {
   return t;
 }
 
-void (*tensor_device_end)(void *device);
+void (*tensor_device_release)(void *device);
 
 void tensor_release(Tensor *t) {
   if (!t || __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))
     return;
-  if (t->device)
-    tensor_device_end(t->device);
-  if (t->kept)
-    kept_drop(t);
-  if (t->whole)
-    tensor_release(t->whole);
+  if (t->device_copy)
+    tensor_device_release(t->device_copy);
+  if (t->derived)
+    derived_cache_invalidate(t);
+  if (t->base)
+    tensor_release(t->base);
   else if (t->mapped)
     mapped_close(t->mapped);
-  else if (!t->borrowed)
-    block_free(t->block, t->block_size);
+  else if (!t->is_borrowed)
+    caching_free(t->block, t->alloc_bytes);
   mem_free(t);
 }

@@ -1,17 +1,19 @@
-/* axon.h: Axon as a library.
+/* axon.h: Axon as a library.  Main entry points: axn_session_new,
+ * axn_session_run and axn_call.
  *
- * A session holds definitions; texts of the language are checked and run in it,
- * and functions called with what lies in your memory.  Nothing here exits,
- * aborts or prints: errors are diagnostics to be asked for, output goes to a
- * function of yours.  doc/embedding.md is the guide.
+ * A session holds definitions.  It checks and runs texts of the language, and
+ * calls functions on data in the caller's memory.  Nothing here exits, aborts
+ * or prints: errors are diagnostics to query, and output goes to a callback.
+ * doc/embedding.md is the guide.
  *
- * Threads: a session is used from one thread at a time; several sessions may be
- * used from several threads.  axn_interrupt alone may be called from anywhere,
- * also from a signal handler.
+ * Threads: one thread at a time may use a session.  Different sessions may be
+ * used from different threads at the same time.  Only axn_interrupt may be
+ * called from anywhere, also from a signal handler.
  *
- * Ownership: strings handed out live until the session is freed, those of
- * diagnostics until the next text is run or checked, or function called.  An
- * AxnValue is yours until axn_value_free, and does not need its session. */
+ * Ownership: returned strings live until the session is freed.  Strings of
+ * diagnostics live until the next text is checked or run, or the next call.  An
+ * AxnValue belongs to the caller until axn_value_free; it may outlive its
+ * session. */
 #ifndef AXON_H
 #define AXON_H
 
@@ -29,12 +31,12 @@ typedef struct AxnSession AxnSession;
 
 typedef enum AxnStatus {
   AXN_OK = 0,
-  AXN_ERROR = 1,       /* diagnostics say what is wrong */
-  AXN_INCOMPLETE = 2,  /* the text ended where more was needed */
+  AXN_ERROR = 1,       /* see the diagnostics */
+  AXN_INCOMPLETE = 2,  /* the text is incomplete */
   AXN_INTERRUPTED = 3, /* axn_interrupt was called */
-  AXN_EXITED = 4,      /* the program called exit: axn_exit_status */
-  AXN_BUSY = 5,        /* the session is running, and its output function has
-                        * called for more: there is no diagnostic */
+  AXN_EXITED = 4,      /* the program called exit; see axn_exit_status */
+  AXN_BUSY = 5, /* the session is running, and its output callback made another
+                   request; there is no diagnostic */
 } AxnStatus;
 
 typedef enum AxnSeverity {
@@ -44,140 +46,146 @@ typedef enum AxnSeverity {
 } AxnSeverity;
 
 typedef struct AxnPlace { /* lines and columns count from 1 */
-  const char *file;       /* NULL: no place */
+  const char *file;       /* NULL if there is no place */
   uint32_t line, column, end_line, end_column; /* columns count bytes */
-  uint32_t start, end;    /* in bytes of the whole text, from 0 */
+  uint32_t start, end; /* byte offsets in the whole text, from 0 */
 } AxnPlace;
 
-/* A link of the chain by which two sizes came to differ. */
+/* A step of the provenance trace of a shape. */
 typedef struct AxnStep {
   AxnPlace place;
-  const char *expression; /* what stands there, on one line; or NULL */
+  const char *expression; /* expression on one line, or NULL */
   const char *shape;      /* its type: "f32[b, 32, 26, 26]" */
-  const char *arithmetic; /* how that came to be: "28 - 3 + 1 = 26"; or NULL */
+  /* arithmetic of the type: "28 - 3 + 1 = 26"; or NULL */
+  const char *arithmetic;
 } AxnStep;
 
-/* A place that has to do with it. */
+/* A related place. */
 typedef struct AxnMark {
   AxnPlace place;
   const char *label; /* "the annotation"; or NULL */
 } AxnMark;
 
-/* `text` in the place of what stands there, which may be nothing. */
+/* Replaces the text of a place, which may be empty, by `text`. */
 typedef struct AxnEdit {
   AxnPlace place;
   const char *text;
 } AxnEdit;
 
-/* A change that does what the help line says.  Its edits are in order and do
- * not overlap; their places are those of the text as it was. */
+/* A fix-it: a change that implements the help line.  Its edits are in order and
+   do not overlap.  Their places refer to the original text. */
 typedef struct AxnFix {
   const char *title; /* "write `softmax`" */
   const AxnEdit *edits;
   size_t edit_count;
 } AxnFix;
 
-/* All that is known of a mistake.  Later versions may add fields at the end of
- * this struct; those that it points to stay as they are. */
+/* A diagnostic.  Later versions may add fields at the end of this struct.  The
+   structs that it points to do not change. */
 typedef struct AxnDiag {
   AxnSeverity severity;
   uint32_t code;       /* 301 is E0301, or W0301 for a warning */
   const char *message; /* one line */
-  AxnPlace place;      /* where a person would mend it */
-  const char *label;   /* what is wrong there; the texts may be NULL: none */
+  AxnPlace place;      /* primary place */
+  const char *label;   /* label of the primary place; this and the following
+                          strings may be NULL */
   const char *note, *help;
-  const char *witness; /* sizes for which it fails: "fails at h = 350: 20 meets
-                        * 21", where sizes are symbolic */
-  const char *found, *expected; /* the types, or sizes, that met */
-  int32_t axis;                 /* of the one found along which they differ,
-                                 * from 0; -1: none, or several */
-  const AxnStep *steps;         /* the chain, in order of the program */
+  const char *witness; /* counterexample for symbolic sizes: "fails at h = 350:
+                          20 meets 21" */
+  const char *found, *expected; /* types or sizes that differ */
+  int32_t axis; /* axis of `found` along which they differ, from 0; -1: none or
+                   several */
+  const AxnStep *steps; /* provenance trace, in program order */
   size_t step_count;
   const AxnMark *marks;
   size_t mark_count;
-  const AxnFix *fixes; /* the best first */
+  const AxnFix *fixes; /* best first */
   size_t fix_count;
 } AxnDiag;
 
-/* "0.1.0": of the library that runs, which may be newer than this header. */
+/* "0.1.0": version of the loaded library, which may be newer than this
+   header. */
 AXN_API const char *axn_version(void);
-/* Of this header; functions are added within a number, none is changed. */
+/* ABI version of this header.  Within a version, functions may be added, but
+   none is changed. */
 #define AXN_ABI 1
-AXN_API int axn_abi(void); /* that of the library */
+AXN_API int axn_abi(void); /* that of the loaded library */
 
-/* NULL when there is no memory. */
+/* Returns NULL if there is no memory. */
 AXN_API AxnSession *axn_session_new(void);
 AXN_API void axn_session_free(AxnSession *session);
 
-/* Where `print` writes.  Until this is called, output is thrown away. */
+/* Sets the callback for the output of `print`.  Without one, output is
+   discarded. */
 AXN_API void axn_session_output(AxnSession *session,
                                 void (*write)(void *owner, const char *text,
                                               size_t len),
                                 void *owner);
 
-/* Checks declarations and adds what they define; runs nothing.  `name` is what
- * messages call the text. */
+/* Checks declarations and adds their definitions, but runs nothing.  `name` is
+   the name of the text in messages. */
 AXN_API AxnStatus axn_session_check(AxnSession *session, const char *name,
                                     const char *text, size_t len);
-/* Checks all of it, then runs it.  Bare expressions are allowed; the value of
- * the last one is called `it`. */
+/* Checks the complete text, then runs it.  Bare expressions are allowed; `it`
+   is the value of the last one. */
 AXN_API AxnStatus axn_session_run(AxnSession *session, const char *name,
                                   const char *text, size_t len);
 AXN_API int axn_exit_status(const AxnSession *session);
 
-/* The type of a name, as printed ("'a[...s, n] -> ..."); NULL if unknown. */
+/* The type of a name as printed ("'a[...s, n] -> ...").  NULL if unknown. */
 AXN_API const char *axn_session_type(AxnSession *session, const char *name);
-/* A tensor in a type: the field of a record that it is in, "conv.w"; its type,
- * "f32[64, 3, 7, 7]"; how many elements it has, "9408" or "64*n".  What is no
- * tensor has no count, NULL. */
+/* A leaf of a type: its path of fields, "conv.w"; its type, "f32[64, 3, 7, 7]";
+   its number of elements, "9408" or "64*n". count is NULL if it is not a
+   tensor. */
 typedef struct AxnLeaf {
   const char *path, *type, *count;
 } AxnLeaf;
-/* Those of the type of an expression that is not run; if it is a function, of
- * what it comes to when it has all its arguments.  Puts the first `most` of
- * them into `out` and returns how many there are, 0 after an error; `total`,
- * unless NULL, becomes the number of elements of all. */
+/* The leaves of the type of an expression, which is not run.  For a function,
+   the leaves of its final result.  Stores up to `most` leaves in `out`. Returns
+   their number, or 0 after an error.  `total` is set to the number of all
+   elements unless it is NULL. */
 AXN_API size_t axn_session_leaves(AxnSession *session, const char *expression,
                                   AxnLeaf *out, size_t most,
                                   const char **total);
-/* The value of a top-level name as `print` shows it; NULL if it has none. */
+/* The value of a global name as `print` shows it.  NULL if it has none. */
 AXN_API const char *axn_session_print(AxnSession *session, const char *name);
 
-/* What became of the constraints on sizes and shapes of all texts so far. */
+/* Counts of the constraints on sizes and shapes in all texts so far. */
 typedef struct AxnCounts {
   uint64_t proved;
-  uint64_t carried; /* part of a type: each call has to meet them */
-  uint64_t open;    /* checked when the program runs */
+  /* part of a type (deferred): each call has to satisfy them */
+  uint64_t carried;
+  uint64_t open; /* checked at run time */
 } AxnCounts;
 AXN_API AxnCounts axn_session_counts(const AxnSession *session);
 
-/* ---- what stands where, for editors and other tools ----
+/* ---- references to names, for editors and other tools ----
  *
- * Of the text that axn_session_check or axn_session_run was given last, if
- * axn_session_keep_places was called before.  Offsets are of bytes, from 0; a
- * text with errors is known as far as it could be understood. */
+ * For the text last given to axn_session_check or axn_session_run, if
+ * axn_session_keep_places was called before.  Offsets are in bytes, from 0.  If
+ * the text has errors, the parts that were understood are available. */
 
 AXN_API void axn_session_keep_places(AxnSession *session);
-/* The type of the name, or of the innermost expression, at an offset; NULL:
- * there is none.  place: what it is the type of; may be NULL. */
+/* The type of the name or of the innermost expression at an offset, or NULL.
+   place: set to its place; may be NULL. */
 AXN_API const char *axn_type_at(AxnSession *session, size_t offset,
                                 AxnPlace *place);
-/* Where the name at an offset is bound; false: there is no name, or it is
- * built in.  A name of the library is bound in a file of its own, as
- * "nn.axn". */
+/* Finds the definition of the name at an offset.  Returns false if there is no
+   name, or if it is built in.  Names of the library are defined in files such
+   as "nn.axn". */
 AXN_API bool axn_definition_at(AxnSession *session, size_t offset,
                                AxnPlace *out);
-/* Calls f with each place of the name at an offset, that where it is bound
- * included, in the text and what it imports; returns how many there are. */
+/* Calls f with each reference of the name at an offset, its definition
+   included, in the text and its imports.  Returns their number. */
 AXN_API size_t axn_uses_at(AxnSession *session, size_t offset,
                            void (*f)(void *owner, const AxnPlace *place),
                            void *owner);
-/* What was inferred and is not written: types of names and parameters, and
- * the shape behind each line of a pipeline. */
+/* Inferred types that the text does not state: of names and parameters, and of
+   each line of a pipeline. */
 typedef struct AxnShape {
-  AxnPlace place;   /* behind which it belongs: it is empty */
+  AxnPlace place;   /* empty place after which to show it */
   const char *type; /* "f32[b, 784]" */
-  bool stage;       /* of a pipeline; else of a name */
+  bool stage;       /* of a line of a pipeline; otherwise of a name */
 } AxnShape;
 AXN_API void axn_each_shape(AxnSession *session,
                             void (*f)(void *owner, const AxnShape *shape),
@@ -185,19 +193,21 @@ AXN_API void axn_each_shape(AxnSession *session,
 
 /* Diagnostics of the last text. */
 AXN_API size_t axn_diag_count(const AxnSession *session);
-/* NULL: there are not so many, or there is no memory. */
+/* NULL if index is too large or there is no memory. */
 AXN_API const AxnDiag *axn_diag_get(AxnSession *session, size_t index);
-/* As a person reads it, with the lines of source. */
+/* The diagnostic as text, with source lines. */
 AXN_API const char *axn_diag_text(AxnSession *session, size_t index);
 
-/* All of them as a JSON array of the objects of doc/diagnostics.md. */
+/* All diagnostics as a JSON array of the objects of doc/diagnostics.md. */
 AXN_API const char *axn_diag_json(AxnSession *session);
 
-/* Stops what the session runs, soon; if it runs nothing, what it runs next. */
+/* Stops what the session is running as soon as possible.  If it runs nothing,
+   stops what it runs next. */
 AXN_API void axn_interrupt(AxnSession *session);
-/* From now on this signal interrupts the session while it runs something, and
- * is then given to whoever handled it before; 0: none does.  Signals belong to
- * the process: ask for this where nothing else changes them meanwhile. */
+/* From now on this signal interrupts the session while it runs something; then
+   the previous handler is called.  0 disables that.  Signals belong to the
+   process, so call this only where nothing else changes handlers at the same
+   time. */
 AXN_API void axn_session_signal(AxnSession *session, int signal);
 
 /* ---- values ---- */
@@ -219,18 +229,18 @@ AXN_API size_t axn_dtype_size(AxnDtype dtype);      /* in bytes */
 
 #define AXN_RANK_MAX 32
 
-/* Numbers in the memory of this machine. */
+/* A tensor in the memory of this machine. */
 typedef struct AxnTensor {
   AxnDtype dtype;
   int32_t rank;
-  const int64_t *shape;   /* rank of them; NULL if rank is 0 */
-  const int64_t *strides; /* in elements; NULL: row-major, without gaps */
-  void *data;             /* of the element at 0, 0, ... */
-  bool readonly;          /* out of Axon: somebody else sees these data, too */
+  const int64_t *shape;   /* rank extents; NULL if rank is 0 */
+  const int64_t *strides; /* in elements; NULL: row-major and contiguous */
+  void *data;             /* address of the element with all indices 0 */
+  bool readonly;          /* of results: others use the same data */
 } AxnTensor;
 
-/* A value that goes into a function or came out of one.  It is never changed,
- * and counted: any thread may hold it. */
+/* An argument or a result.  It is immutable and reference-counted; any thread
+   may hold it. */
 typedef struct AxnValue AxnValue;
 
 typedef enum AxnKind {
@@ -241,34 +251,33 @@ typedef enum AxnKind {
   AXN_TUPLE = 5,
   AXN_RECORD = 6,
   AXN_LIST = 7,
-  AXN_CON = 8, /* what a constructor made: its name is the text, and what it
-                * was applied to, if anything, the one item */
-  AXN_KEY = 9, /* of random numbers */
-  AXN_OTHER = 10, /* a function: only its text, as it is printed */
+  AXN_CON = 8, /* a constructor: text is its name; its argument, if any, is the
+                  only item */
+  AXN_KEY = 9, /* a random number key */
+  AXN_OTHER = 10, /* a function: only its printed text */
 } AxnKind;
 
-/* Those that make a value take the session to tell it of an error; they return
- * NULL then.
+/* Functions that create values take the session in order to report errors.
+ * They return NULL after an error.
  *
- * A tensor over your memory, which must stay as it is until the value is
- * freed: it is not copied, unless it is strided otherwise than row-major, lies
- * at an address that its elements cannot have, or has a bool that is neither 0
- * nor 1.  release, unless NULL, is called with `owner` when the data are no
- * longer needed, in whatever thread frees the value last; after an error it is
- * not called. */
-AXN_API AxnValue *axn_value_tensor(AxnSession *session,
-                                   const AxnTensor *tensor,
+ * axn_value_tensor borrows the caller's memory, which must not change until the
+ * value is freed.  The data are copied if they are not row-major, if their
+ * address is not aligned for the element type, or if they contain a bool other
+ * than 0 and 1. release, unless NULL, is called with `owner` once the data are
+ * no longer needed, by the thread that frees the value last.  It is not called
+ * after an error. */
+AXN_API AxnValue *axn_value_tensor(AxnSession *session, const AxnTensor *tensor,
                                    void (*release)(void *owner), void *owner);
-/* Numbers that take the type that is asked for, as literals in a program do;
- * where none is, they are i64 and f32.  One of a certain type is a tensor of
- * rank 0. */
+/* Numbers that take the expected type, like literals in a program.  Without an
+   expected type, they are i64 and f32.  For a number of a certain type, use a
+   tensor of rank 0. */
 AXN_API AxnValue *axn_value_int(AxnSession *session, int64_t x);
 AXN_API AxnValue *axn_value_float(AxnSession *session, double x);
 AXN_API AxnValue *axn_value_bool(AxnSession *session, bool x);
 AXN_API AxnValue *axn_value_string(AxnSession *session, const char *text,
                                    size_t len); /* copied; UTF-8 */
 AXN_API AxnValue *axn_value_unit(AxnSession *session);
-/* The items stay yours. */
+/* The caller keeps its references to the items. */
 AXN_API AxnValue *axn_value_tuple(AxnSession *session, size_t count,
                                   AxnValue *const *items);
 AXN_API AxnValue *axn_value_list(AxnSession *session, size_t count,
@@ -277,33 +286,36 @@ AXN_API AxnValue *axn_value_record(AxnSession *session, size_t count,
                                    const char *const *names,
                                    AxnValue *const *items);
 
-AXN_API AxnValue *axn_value_retain(AxnValue *value); /* for one free more */
-AXN_API void axn_value_free(AxnValue *value);        /* NULL: nothing */
+AXN_API AxnValue *axn_value_retain(AxnValue *value); /* adds a reference */
+AXN_API void axn_value_free(AxnValue *value);        /* NULL is ignored */
 
-/* What these hand out lives as long as the value. */
+/* Results live as long as the value. */
 AXN_API AxnKind axn_value_kind(const AxnValue *value);
-AXN_API size_t axn_value_count(const AxnValue *value); /* of items */
+AXN_API size_t axn_value_count(const AxnValue *value); /* number of items */
 AXN_API AxnValue *axn_value_item(const AxnValue *value, size_t index);
-/* Of a record: the name of an item, and the item of a name.  NULL: none. */
+/* For a record: the name of an item, and the item with a name.  NULL if there
+   is none. */
 AXN_API const char *axn_value_name(const AxnValue *value, size_t index);
 AXN_API AxnValue *axn_value_field(const AxnValue *value, const char *name);
-/* AXN_STRING, AXN_CON, AXN_OTHER; else NULL.  len may be NULL. */
+/* For AXN_STRING, AXN_CON and AXN_OTHER; otherwise NULL. len may be NULL. */
 AXN_API const char *axn_value_text(const AxnValue *value, size_t *len);
-/* AXN_TENSOR, AXN_NUMBER; else false.  Always row-major, strides NULL; data of
- * a result are aligned to 64 bytes if it is no number.  Writing to data is
- * allowed where it is not readonly, and nobody reads the value meanwhile. */
+/* For AXN_TENSOR and AXN_NUMBER; otherwise returns false.  The tensor is always
+   row-major, with strides NULL.  Data of a result are aligned to 64 bytes,
+   except for numbers.  The caller may write to the data if it is not readonly
+   and nobody reads the value at the same time. */
 AXN_API bool axn_value_get(const AxnValue *value, AxnTensor *out);
-/* AXN_NUMBER; else, or where it is no such number, false. */
+/* For AXN_NUMBER.  Returns false for other kinds, or if the number does not
+   fit. */
 AXN_API bool axn_value_as_int(const AxnValue *value, int64_t *out);
 AXN_API bool axn_value_as_float(const AxnValue *value, double *out);
 
-/* ---- DLPack: axon_dlpack.h has the structs, dlpack.h of others as well ----
+/* ---- DLPack: axon_dlpack.h or the dlpack.h of DLPack has the structs ----
  *
- * Tensors of other libraries, of the CPU.  In: the struct is taken over, and
- * its deleter called when the value is freed; after an error it is yours still.
- * Out: without a copy; the struct's deleter is to be called once.  The older
- * struct cannot say that data are not to be written to: what is readonly is
- * copied for it.  NULL after an error. */
+ * Exchange of CPU tensors with other libraries.  Import: takes the struct over,
+ * and calls its deleter when the value is freed.  After an error the caller
+ * keeps it.  Export: without a copy; call the struct's deleter once.  The older
+ * struct has no read-only flag, so read-only data are copied for it.  NULL
+ * after an error. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 AXN_API AxnValue *
@@ -318,44 +330,44 @@ AXN_API struct DLManagedTensor *axn_value_to_dlpack_old(AxnSession *session,
 
 /* ---- functions ---- */
 
-/* What a name stands for when it is called, as long as there is something. */
+/* A callable name.  The handle stays valid if the name is redefined. */
 typedef struct AxnFunction AxnFunction;
 
-/* "forward", "nn.relu"; NULL: no such name.  The session's. */
+/* Finds a function: "forward", "nn.relu".  NULL if there is no such name.  The
+   session owns the result. */
 AXN_API AxnFunction *axn_function(AxnSession *session, const char *name);
 
 typedef struct AxnParam {
-  const char *name;  /* in the definition, where it has one there; or NULL */
-  const char *label; /* as in `~eps:x`; or NULL: it goes by its place */
+  const char *name;  /* name in the definition, or NULL */
+  const char *label; /* label as in `~eps:x`; NULL: positional */
   bool optional;
   const char *type; /* "f32[n, 784]" */
-  AxnDtype dtype;   /* of a tensor, if it is settled; else AXN_NONE */
-  int32_t rank;     /* of a tensor; -1: it may be any, or it is no tensor */
+  AxnDtype dtype;   /* of a tensor, if determined; otherwise AXN_NONE */
+  int32_t rank;     /* of a tensor; -1: any rank, or not a tensor */
 } AxnParam;
-/* Puts the first `most` parameters into `out`, that which it comes to into
- * `result`, unless they are NULL; returns how many there are. */
+/* Stores up to `most` parameters in `out`, and the result in `result`, unless
+   these are NULL.  Returns the number of parameters. */
 AXN_API size_t axn_function_params(AxnFunction *function, AxnParam *out,
                                    size_t most, AxnParam *result);
-/* The comment before a definition; NULL: there is none. */
+/* The doc comment of a definition, or NULL. */
 AXN_API const char *axn_session_doc(AxnSession *session, const char *name);
-/* Calls f with each name defined in the session's own texts. */
+/* Calls f with each name that the session's own texts define. */
 AXN_API void axn_each_name(AxnSession *session,
                            void (*f)(void *owner, const char *name),
                            void *owner);
 
 typedef struct AxnArg {
   const AxnValue *value;
-  const char *label; /* or NULL: by its place */
+  const char *label; /* NULL: positional */
 } AxnArg;
 
-/* Checks the call, once for each list of types; then runs it, and all that its
- * result needs.  *result is yours, NULL unless AXN_OK.  Without arguments it is
- * `f ()`.  Data of arguments are read while it runs: a result never lies over
- * them. */
+/* Checks the call, once per list of types; then runs it and everything that its
+   result needs. *result belongs to the caller; it is NULL unless AXN_OK.
+   Without arguments it is `f ()`.  Arguments are read while it runs: a result
+   never overlaps them. */
 AXN_API AxnStatus axn_call(AxnSession *session, AxnFunction *function,
-                           const AxnArg *args, size_t count,
-                           AxnValue **result);
-/* The value of a name at top level. */
+                           const AxnArg *args, size_t count, AxnValue **result);
+/* The value of a global name. */
 AXN_API AxnStatus axn_session_value(AxnSession *session, const char *name,
                                     AxnValue **result);
 

@@ -1,4 +1,5 @@
-/* Reading source files, and importing one from another. */
+/* Reads source files, and imports one from another.  Main entry points:
+   session_read_file and import_module. */
 #define _GNU_SOURCE
 #include "session/internal.h"
 
@@ -8,30 +9,30 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { IMPORT_DEPTH = 200 };
+enum { MAX_IMPORT_DEPTH = 200 };
 
 static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
   Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
   if (span.file)
-    diag->help = "an import is a module of the library, or a file seen from "
-                 "this one's folder";
+    diag->help = "import a library module, or a file with a path relative to "
+                 "the folder of this file";
   return false;
 }
 
-typedef struct Reading {
+typedef struct FileRead {
   const char *path;
-  Span span; /* of what asks for it */
+  Span span; /* span that requests the file */
   FILE *in;
   Buffer all;
   const char *text; /* in the arena; NULL after an error */
-} Reading;
+} FileRead;
 
-static void read_stream(Session *s, Reading *r) {
+static void read_stream(Session *s, FileRead *r) {
   char part[16 * 1024];
   for (size_t n; (n = fread(part, 1, sizeof part, r->in)) > 0;) {
     buffer_add(&r->all, part, n);
-    if (r->all.len > SESSION_TEXT_MOST) {
+    if (r->all.len > MAX_SOURCE_BYTES) {
       cannot_read(s, r->path, r->span, strerror(EFBIG));
       return;
     }
@@ -39,10 +40,11 @@ static void read_stream(Session *s, Reading *r) {
   if (ferror(r->in))
     cannot_read(s, r->path, r->span, strerror(errno));
   else
-    r->text = arena_text(s->arena, r->all.text ? r->all.text : "", r->all.len);
+    r->text =
+        arena_strndup(s->arena, r->all.text ? r->all.text : "", r->all.len);
 }
 
-static FailKind try_read(Session *s, Reading *r) {
+static FailKind try_read(Session *s, FileRead *r) {
   Trap trap;
   FailKind kind = TRAP_SET(trap);
   if (kind == FAIL_NONE) {
@@ -52,16 +54,17 @@ static FailKind try_read(Session *s, Reading *r) {
   return kind;
 }
 
-bool read_source(Session *s, const char *path, Span span, const char **text,
-                 size_t *len) {
+bool session_read_file(Session *s, const char *path, Span span,
+                       const char **text, size_t *len) {
   struct stat info;
-  if (s->unsaved && s->unsaved(s->unsaved_owner, path, text, len))
+  if (s->unsaved_files &&
+      s->unsaved_files(s->unsaved_files_owner, path, text, len))
     return true;
   if (stat(path, &info) != 0)
     return cannot_read(s, path, span, strerror(errno));
   if (S_ISDIR(info.st_mode))
     return cannot_read(s, path, span, "it is a directory");
-  Reading r = {.path = path, .span = span, .in = fopen(path, "rb")};
+  FileRead r = {.path = path, .span = span, .in = fopen(path, "rb")};
   if (!r.in)
     return cannot_read(s, path, span, strerror(errno));
   FailKind kind = try_read(s, &r);
@@ -73,9 +76,10 @@ bool read_source(Session *s, const char *path, Span span, const char **text,
   return *text;
 }
 
-/* The path of an imported file as seen from the importing one, ".axn" added
- * where it has no ending. */
-static const char *locate(Session *s, uint32_t from, const char *path) {
+/* The path of an imported file, relative to the importing one.  Adds ".axn" if
+   it has no extension. */
+static const char *resolve_import_path(Session *s, uint32_t from,
+                                       const char *path) {
   const Source *source = sources_get(&s->sources, from);
   const char *slash = strrchr(path, '/');
   const char *dot = strrchr(slash ? slash : path, '.');
@@ -89,10 +93,10 @@ static const char *locate(Session *s, uint32_t from, const char *path) {
                       source->name, path, ending);
 }
 
-static Import *import_of(Session *s, const char *path) {
+static Import *find_or_add_import(Session *s, const char *path) {
   char real[PATH_MAX];
   const char *found = realpath(path, real) ? real : path;
-  const char *key = arena_text(s->arena, found, strlen(found));
+  const char *key = arena_strndup(s->arena, found, strlen(found));
   for (uint32_t i = 0; i < s->imports.len; i++)
     if (strcmp(s->imports.at[i].path, key) == 0)
       return &s->imports.at[i];
@@ -104,19 +108,21 @@ static const char *module_name(Session *s, const char *path) {
   const char *slash = strrchr(path, '/');
   const char *base = slash ? slash + 1 : path;
   const char *dot = strrchr(base, '.');
-  return arena_text(s->arena, base, dot ? (size_t)(dot - base) : strlen(base));
+  return arena_strndup(s->arena, base,
+                       dot ? (size_t)(dot - base) : strlen(base));
 }
 
-/* After an error the module is given all the same: it knows which of its names
- * are in error, and the error keeps the program from being run.  The vector of
- * imports may move while the file is checked, so it is found again. */
+/* Returns the module even after an error: it knows which of its names are in
+   error, and the error prevents the program from running.  The vector of
+   imports may move while the file is checked, so its entry is looked up
+   again. */
 static Module *import_file(Session *s, uint32_t number, const char *path,
                            Span span) {
-  SessionText text = {.name = path};
-  uint32_t file = session_add_text(s, &text, span);
+  SourceInput text = {.name = path};
+  uint32_t file = session_add_source(s, &text, span);
   if (!file)
     return NULL;
-  Sym *name = intern_text(s->interner, module_name(s, path));
+  Sym *name = intern_string(s->interner, module_name(s, path));
   Module *module = module_new(s->checker, name);
   session_check_source(s, file, module, false, false);
   s->imports.at[number].module = module;
@@ -127,62 +133,62 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
 static Module *import_new(Session *s, uint32_t number, const char *path,
                           Span span) {
   Import *import = &s->imports.at[number];
-  if (import->busy) {
+  if (import->is_in_progress) {
     Diag *diag = session_error(s, 602, span, "%s imports itself", path);
-    diag->note = "a file is checked before those that import it,\n"
-                 "so imports cannot go in a circle";
+    diag->note = "imports cannot form a cycle:\na file is checked before the "
+                 "files that import it";
     return NULL;
   }
-  if (s->import_depth >= IMPORT_DEPTH) {
+  if (s->import_depth >= MAX_IMPORT_DEPTH) {
     session_error(s, 603, span, "imports are nested more than %d deep",
-                  IMPORT_DEPTH);
+                  MAX_IMPORT_DEPTH);
     return NULL;
   }
-  import->busy = true;
+  import->is_in_progress = true;
   s->import_depth++;
   Module *module = import_file(s, number, path, span);
   s->import_depth--;
-  s->imports.at[number].busy = false;
+  s->imports.at[number].is_in_progress = false;
   return module;
 }
 
 Module *import_module(void *owner, uint32_t from, Span span, const char *path,
                       Sym *id) {
   Session *s = owner;
-  const char *found = locate(s, from, path ? path : id->text);
-  Import *import = import_of(s, found);
+  const char *found = resolve_import_path(s, from, path ? path : id->text);
+  Import *import = find_or_add_import(s, found);
   if (import->module)
     return import->module;
   uint32_t number = (uint32_t)(import - s->imports.at);
   Module *module = import_new(s, number, found, span);
-  s->names_missing |= !module;
+  s->has_missing_import |= !module;
   return module;
 }
 
-void import_before(Session *s, const Dec *dec) {
-  if (dec->path || !library_module(s, dec->id))
+void import_eagerly(Session *s, const Dec *dec) {
+  if (dec->path || !stdlib_has_module(s, dec->id))
     import_module(s, dec->span.file, dec->span, dec->path, dec->id);
 }
 
 /* ---- files that may import the text at hand ---- */
 
-static SessionStatus check_beside(Session *s, void *arg) {
+static SessionStatus check_importer(Session *s, void *arg) {
   const char *path = arg;
   Diags diags = s->diags;
   diags_init(&s->diags, s->arena);
-  const Source *main = sources_get(&s->sources, s->file);
-  Import *here = main ? import_of(s, main->name) : NULL;
-  if (here && !here->module) { /* it is what they import */
-    here->module = s->checked;
-    here->file = s->file;
+  const Source *main = sources_get(&s->sources, s->current_file);
+  Import *here = main ? find_or_add_import(s, main->name) : NULL;
+  if (here && !here->module) { /* they import the current file */
+    here->module = s->current_module;
+    here->file = s->current_file;
   }
-  Import *import = import_of(s, path);
+  Import *import = find_or_add_import(s, path);
   if (!import->module)
     import_new(s, (uint32_t)(import - s->imports.at), import->path, (Span){0});
   s->diags = diags;
   return SESSION_OK;
 }
 
-void session_check_beside(Session *s, const char *path) {
-  session_guard(s, check_beside, (void *)path);
+void session_check_importer(Session *s, const char *path) {
+  session_protected_call(s, check_importer, (void *)path);
 }

@@ -1,20 +1,22 @@
-/* A session: the pipeline, and what its parts ask of one another. */
+/* A session: the pipeline from text to results, and the callbacks between its
+   stages.  Main entry points: session_open, session_check and session_run. */
 #define _GNU_SOURCE
 #include "session/internal.h"
 
 #include "backend/cpu/toolchain.h"
 #include "backend/target.h"
+#include "diagnose/diagnose.h"
 #include "runtime/artifact.h"
-#include "runtime/notice.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
+#include "runtime/warn_once.h"
 
 #include <string.h>
 #include <unistd.h>
 
-enum { /* codes of typecheck/ */
-  UNKNOWN_MODULE = 310,
-  UNKNOWN_NAME = 312,
-  NOT_EXHAUSTIVE = 401
+enum { /* error codes of typecheck/ */
+       ERROR_UNKNOWN_MODULE = 310,
+       ERROR_UNKNOWN_NAME = 312,
+       ERROR_NOT_EXHAUSTIVE = 401
 };
 
 /* ---- opening and closing ---- */
@@ -24,39 +26,43 @@ static void define_library(void *owner, CoreDec *dec) {
   eval_define_lazy(s->eval, dec);
 }
 
-/* As `load` will: from the working directory. */
-static bool header(void *owner, const char *path, const LoadOptions *options,
-                   Header *out, Fault *fault) {
+/* Resolves the path like `load`: from the working directory. */
+static bool read_file_header(void *owner, const char *path,
+                             const LoadOptions *options, TensorHeader *out,
+                             Fault *fault) {
   (void)owner;
-  if (!file_known(path, fault))
+  if (!file_has_known_extension(path, fault))
     return false;
-  bool there = access(path, F_OK) == 0; /* else it may still be made */
-  return there && file_header(path, options, out, fault);
+  /* a missing file may be created later */
+  bool exists = access(path, F_OK) == 0;
+  return exists && file_read_header(path, options, out, fault);
 }
 
-static void fill(Session *s, const SessionHost *host) {
+static void session_init(Session *s, const SessionHost *host) {
   s->host = *host;
   s->host.eval.interrupt = &s->interrupt;
   sources_init(&s->sources, s->arena);
   diags_init(&s->diags, s->arena);
-  map_init(&s->library_decs, s->arena);
+  map_init(&s->stdlib_decs, s->arena);
   map_init(&s->functions, s->arena);
   s->interner = interner_new(s->arena);
   s->dims.arena = s->arena;
   s->check_host = (CheckHost){
       .owner = s,
-      .library = library_dec,
-      .library_module = library_module,
-      .library_names = library_each_name,
+      .library_definition = stdlib_find_dec,
+      .library_module = stdlib_has_module,
+      .library_names = stdlib_each_name,
       .define = define_library,
       .import = import_module,
-      .header = header,
+      .read_header = read_file_header,
+      .refuted = diagnose_refuted,
+      .suggest = diagnose_suggest,
   };
-  s->checker = checker_new(s->arena, &s->sources, s->interner, &s->dims,
-                           &s->check_host);
+  s->checker =
+      checker_new(s->arena, &s->sources, s->interner, &s->dims, &s->check_host);
   s->eval = eval_new(s->arena, &s->dims, s->interner, &s->host.eval);
-  eval_use_sources(s->eval, &s->sources);
-  s->module = module_new(s->checker, NULL);
+  eval_set_sources(s->eval, &s->sources);
+  s->main_module = module_new(s->checker, NULL);
 }
 
 Session *session_open(const SessionHost *host) {
@@ -72,7 +78,7 @@ Session *session_open(const SessionHost *host) {
   arena = arena_new();
   s = NEW(arena, Session);
   s->arena = arena;
-  fill(s, host);
+  session_init(s, host);
   trap_end(&trap);
   return s;
 }
@@ -90,26 +96,28 @@ void session_close(Session *s) {
 static const char no_memory_help[] =
     "use smaller sizes, or a machine or container with more memory";
 
-/* Where there is no memory for a diagnostic there is this one. */
-static void tell_without_memory(Session *s) {
+/* Adds a preallocated diagnostic if there is no memory for another one. */
+static void add_oom_diag(Session *s) {
   Diags *diags = &s->diags;
-  s->spare = (Diag){.severity = SEV_ERROR, .code = 505,
-                    .message = "out of memory", .help = no_memory_help,
-                    .axis = -1};
+  s->oom_diag = (Diag){.severity = SEV_ERROR,
+                       .code = 505,
+                       .message = "out of memory",
+                       .help = no_memory_help,
+                       .axis = -1};
   if (diags->all.cap == 0) {
-    diags->all.at = &s->spare_at;
+    diags->all.at = &s->oom_diags;
     diags->all.cap = 1;
   }
-  if (diags->all.len == diags->all.cap) /* the last one gives way */
+  if (diags->all.len == diags->all.cap) /* replaces the last one */
     diags->all.len--;
-  diags->all.at[diags->all.len++] = &s->spare;
+  diags->all.at[diags->all.len++] = &s->oom_diag;
   diags->errors++;
 }
 
-static void no_memory(Session *s) {
+static void report_out_of_memory(Session *s) {
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    tell_without_memory(s);
+    add_oom_diag(s);
     return;
   }
   Diag *diag = diag_error(&s->diags, 505, (Span){0}, "out of memory");
@@ -117,72 +125,73 @@ static void no_memory(Session *s) {
   trap_end(&trap);
 }
 
-/* Forgets what was under way. */
-static void stop(Session *s) {
-  s->waiting.len = 0;
+/* Discards pending declarations and imports. */
+static void abort_pending(Session *s) {
+  s->pending.len = 0;
   s->import_depth = 0;
   for (uint32_t i = 0; i < s->imports.len; i++)
-    s->imports.at[i].busy = false;
+    s->imports.at[i].is_in_progress = false;
 }
 
-/* What is amiss with the machine, not with the program, is a warning without a
- * place. */
-static void tell_notices(Session *s) {
-  Notice n;
-  while (notice_take(&n)) {
+/* Warnings about the machine, not the program, have no place. */
+static void add_warnings(Session *s) {
+  OnceWarning n;
+  while (warn_once_take(&n)) {
     Diag *d = diag_warning(&s->diags, n.code, (Span){0}, "%s", n.message);
     d->note = n.note[0] ? arena_printf(s->arena, "%s", n.note) : NULL;
     d->help = n.help[0] ? arena_printf(s->arena, "%s", n.help) : NULL;
   }
 }
 
-SessionStatus session_guard(Session *s,
-                            SessionStatus (*f)(Session *, void *), void *arg) {
+SessionStatus session_protected_call(Session *s,
+                                     SessionStatus (*f)(Session *, void *),
+                                     void *arg) {
   Trap trap;
   FailKind kind = TRAP_SET(trap);
   switch (kind) {
   case FAIL_NONE: {
     SessionStatus status = f(s, arg);
-    tell_notices(s);
+    add_warnings(s);
     trap_end(&trap);
     return status;
   }
   case FAIL_MEMORY:
-    no_memory(s);
+    report_out_of_memory(s);
     break;
   case FAIL_INTERRUPT:
     flag_set(&s->interrupt, false);
-    stop(s);
+    abort_pending(s);
     return SESSION_INTERRUPTED;
   case FAIL_ERROR:
   case FAIL_LIMIT:
     break;
   }
-  stop(s);
+  abort_pending(s);
   return SESSION_ERROR;
 }
 
 /* ---- checking ---- */
 
-uint32_t session_add_text(Session *s, const SessionText *text, Span importer) {
+uint32_t session_add_source(Session *s, const SourceInput *text,
+                            Span importer) {
   const char *bytes = text->text;
   size_t len = text->len;
-  s->texts++;
-  if (!bytes && !read_source(s, text->name, importer, &bytes, &len))
+  s->source_count++;
+  if (!bytes && !session_read_file(s, text->name, importer, &bytes, &len))
     return 0;
-  if (len > SESSION_TEXT_MOST) {
+  if (len > MAX_SOURCE_BYTES) {
     session_error(s, 601, importer, "%s is too long for a program", text->name);
     return 0;
   }
   return sources_add(&s->sources, text->name, bytes, len, false);
 }
 
-/* A bare expression e is `val it = e`. */
-static void name_it(Session *s, Dec *dec) {
+/* Turns a bare expression e into `val it = e`. */
+static void bind_to_it(Session *s, Dec *dec) {
   Pat *pat = NEW(s->arena, Pat);
   pat->kind = PAT_VAR;
   pat->span = pat->id_span = dec->span;
-  pat->id = intern_text(s->interner, "it");
+  pat->id = intern_string(s->interner, "it");
   dec->kind = DEC_VAL;
   dec->pat = pat;
 }
@@ -190,241 +199,258 @@ static void name_it(Session *s, Dec *dec) {
 static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
   bool bare = dec->kind == DEC_EXPR;
   if (bare)
-    name_it(s, dec);
+    bind_to_it(s, dec);
   Checked checked = {0};
   uint32_t errors = s->diags.errors;
   if (dec->kind == DEC_IMPORT)
-    import_before(s, dec);
+    import_eagerly(s, dec);
   if (!checker_dec(s->checker, module, dec, &s->diags, &checked) ||
       s->diags.errors != errors)
     return false;
-  Ran ran = {checked.bindings, checked.binding_count, bare, main};
+  DeclResult ran = {checked.bindings, checked.binding_count, bare, main};
   for (uint32_t i = 0; i + 1 < checked.dec_count; i++)
-    VEC_PUSH(s->arena, s->waiting, ((Waiting){checked.decs[i], {0}}));
+    VEC_PUSH(s->arena, s->pending, ((PendingDecl){checked.decs[i], {0}}));
   uint32_t count = checked.dec_count;
   CoreDec *last = count ? checked.decs[count - 1] : NULL;
-  VEC_PUSH(s->arena, s->waiting, ((Waiting){last, ran}));
+  VEC_PUSH(s->arena, s->pending, ((PendingDecl){last, ran}));
   return true;
 }
 
-static void tell_checked(Session *s, uint32_t from) {
-  if (!s->host.checked)
+static void notify_checked(Session *s, uint32_t from) {
+  if (!s->host.on_checked)
     return;
-  for (uint32_t i = from; i < s->waiting.len; i++)
-    if (s->waiting.at[i].ran.main)
-      s->host.checked(s->host.eval.owner, s, &s->waiting.at[i].ran);
+  for (uint32_t i = from; i < s->pending.len; i++)
+    if (s->pending.at[i].result.is_main)
+      s->host.on_checked(s->host.eval.owner, s, &s->pending.at[i].result);
 }
 
-/* Where a declaration did not parse, or a file was not imported, names are
- * missing: that they are unknown is not worth a word. */
+/* After a syntax error or a failed import, names are missing: drops errors
+   about unknown names. */
 static void drop_unknown_names(Session *s, uint32_t from) {
-  uint32_t kept = from;
+  uint32_t kept_count = from;
   for (uint32_t i = from; i < s->diags.all.len; i++) {
     Diag *diag = s->diags.all.at[i];
-    if (diag->code == UNKNOWN_NAME || diag->code == UNKNOWN_MODULE)
+    if (diag->code == ERROR_UNKNOWN_NAME || diag->code == ERROR_UNKNOWN_MODULE)
       s->diags.errors--;
     else
-      s->diags.all.at[kept++] = diag;
+      s->diags.all.at[kept_count++] = diag;
   }
-  s->diags.all.len = kept;
+  s->diags.all.len = kept_count;
 }
 
 bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
                           bool main) {
-  uint32_t errors = s->diags.errors, waiting = s->waiting.len;
-  bool missing = s->names_missing;
-  s->names_missing = false;
-  Program program = parse_program(&s->sources, file, bare, s->interner,
-                                  s->arena, &s->diags);
+  uint32_t errors = s->diags.errors, pending_before = s->pending.len;
+  bool outer_missing = s->has_missing_import;
+  s->has_missing_import = false;
+  Program program =
+      parse_program(&s->sources, file, bare, s->interner, s->arena, &s->diags);
   if (main) {
-    s->program = program;
-    s->file = file;
-    s->checked = module;
+    s->current_program = program;
+    s->current_file = file;
+    s->current_module = module;
   }
-  uint32_t parsed = s->diags.all.len;
-  bool whole = s->diags.errors == errors;
+  uint32_t diags_before_check = s->diags.all.len;
+  bool parsed_ok = s->diags.errors == errors;
   for (uint32_t i = 0; i < program.dec_count; i++)
     check_dec(s, module, program.decs[i], main);
-  if (!whole || s->names_missing)
-    drop_unknown_names(s, parsed);
-  s->names_missing = missing;
+  if (!parsed_ok || s->has_missing_import)
+    drop_unknown_names(s, diags_before_check);
+  s->has_missing_import = outer_missing;
   if (main)
-    tell_checked(s, waiting);
-  checker_settle(s->checker);
+    notify_checked(s, pending_before);
+  checker_default_sizes(s->checker);
   if (s->diags.errors == errors)
     return true;
-  s->waiting.len = waiting;
+  s->pending.len = pending_before;
   return false;
 }
 
 static SessionStatus check_text(Session *s, void *arg) {
-  const SessionText *text = arg;
-  uint32_t file = session_add_text(s, text, (Span){0});
+  const SourceInput *text = arg;
+  uint32_t file = session_add_source(s, text, (Span){0});
   if (!file)
     return SESSION_ERROR;
   Module *module =
-      text->own_module ? module_new(s->checker, NULL) : s->module;
-  bool ok = session_check_source(s, file, module, text->bare, true);
+      text->is_separate_module ? module_new(s->checker, NULL) : s->main_module;
+  bool ok =
+      session_check_source(s, file, module, text->allow_bare_expressions, true);
   return ok ? SESSION_OK : SESSION_ERROR;
 }
 
-SessionStatus session_check(Session *s, const SessionText *text) {
-  SessionText copy = *text;
-  return session_guard(s, check_text, &copy);
+SessionStatus session_check(Session *s, const SourceInput *text) {
+  SourceInput copy = *text;
+  return session_protected_call(s, check_text, &copy);
 }
 
 /* ---- running ---- */
 
-bool session_settings(Fault *fault) {
-  return target_check(fault) && toolchain_check(fault) && pool_check(fault) &&
-         artifact_check(fault) && file_check(fault);
+bool session_check_settings(Fault *fault) {
+  return target_check_settings(fault) && toolchain_check(fault) &&
+         thread_pool_check_env(fault) && artifact_check_env(fault) &&
+         file_check_env(fault);
 }
 
-/* What programs run on may be missing on this machine. */
+/* Checks that the target of the program is available on this machine. */
 static bool can_run(Session *s) {
   Fault fault = {0};
-  if (session_settings(&fault) &&
-      target_usable(eval_graph(s->eval)->backend, &fault))
+  if (session_check_settings(&fault) &&
+      target_is_available(eval_graph(s->eval)->backend, &fault))
     return true;
   Diag *diag = session_error(s, 514, (Span){0}, "%s", fault.message);
-  diag->help = arena_text(s->arena, fault.help, strlen(fault.help));
+  diag->help = arena_strndup(s->arena, fault.help, strlen(fault.help));
   return false;
 }
 
-SessionStatus session_run_waiting(Session *s) {
-  if (s->waiting.len && !can_run(s)) {
-    s->waiting.len = 0;
+SessionStatus session_run_pending(Session *s) {
+  if (s->pending.len && !can_run(s)) {
+    s->pending.len = 0;
     return SESSION_ERROR;
   }
-  for (uint32_t i = 0; i < s->waiting.len; i++) {
-    Waiting *w = &s->waiting.at[i];
-    bool ok = !w->core || eval_run(s->eval, w->core, &s->diags, NULL);
+  for (uint32_t i = 0; i < s->pending.len; i++) {
+    PendingDecl *pending = &s->pending.at[i];
+    bool ok =
+        !pending->core || eval_run(s->eval, pending->core, &s->diags, NULL);
     if (eval_exited(s->eval, &s->exit_status)) {
-      s->waiting.len = 0;
+      s->pending.len = 0;
       return SESSION_EXITED;
     }
     if (!ok) {
-      s->waiting.len = 0;
+      s->pending.len = 0;
       return SESSION_ERROR;
     }
-    if (w->ran.main && s->host.ran) {
-      s->shown = SESSION_OK;
-      s->host.ran(s->host.eval.owner, s, &w->ran);
-      if (s->shown != SESSION_OK) { /* its value could not be had */
-        s->waiting.len = 0;
-        return s->shown;
+    if (pending->result.is_main && s->host.on_executed) {
+      s->print_status = SESSION_OK;
+      s->host.on_executed(s->host.eval.owner, s, &pending->result);
+      if (s->print_status != SESSION_OK) { /* its value could not be computed */
+        s->pending.len = 0;
+        return s->print_status;
       }
     }
   }
-  s->waiting.len = 0;
+  s->pending.len = 0;
   return SESSION_OK;
 }
 
 static SessionStatus run_waiting(Session *s, void *arg) {
   (void)arg;
-  return session_run_waiting(s);
+  return session_run_pending(s);
 }
 
 SessionStatus session_run(Session *s) {
-  return session_guard(s, run_waiting, NULL);
+  return session_protected_call(s, run_waiting, NULL);
 }
 
-void session_drop_waiting(Session *s) { s->waiting.len = 0; }
+void session_discard_pending(Session *s) {
+  s->pending.len = 0;
+}
 
-/* A doc comment alone waits for what it is about. */
-static bool wants_declaration(const SessionText *text, const Program *program) {
+/* True for a doc comment alone: the REPL waits for the declaration. */
+static bool is_doc_comment_only(const SourceInput *text,
+                                const Program *program) {
   return !program->dec_count && text->text &&
          memmem(text->text, text->len, "(**", 3);
 }
 
-/* Clauses that do not match everything: more may be on the next line. */
-static bool wants_clauses(const Session *s, const Program *program) {
+/* True for clauses that do not match every value: another clause may follow on
+   the next line. */
+static bool may_continue_clauses(const Session *s, const Program *program) {
   if (program->dec_count != 1 || program->decs[0]->kind != DEC_FUN)
     return false;
   for (uint32_t i = 0; i < s->diags.all.len; i++)
-    if (s->diags.all.at[i]->code == NOT_EXHAUSTIVE)
+    if (s->diags.all.at[i]->code == ERROR_NOT_EXHAUSTIVE)
       return true;
   return false;
 }
 
-/* Declaration by declaration: what a REPL does. */
+/* Checks and runs declaration by declaration, for a REPL. */
 static SessionStatus run_input(Session *s, void *arg) {
-  const SessionText *text = arg;
-  uint32_t file = session_add_text(s, text, (Span){0});
+  const SourceInput *text = arg;
+  uint32_t file = session_add_source(s, text, (Span){0});
   if (!file)
     return SESSION_ERROR;
-  Program program = parse_program(&s->sources, file, text->bare, s->interner,
-                                  s->arena, &s->diags);
-  if (!text->final && !s->diags.errors && wants_declaration(text, &program))
+  Program program =
+      parse_program(&s->sources, file, text->allow_bare_expressions,
+                    s->interner, s->arena, &s->diags);
+  if (!text->is_complete && !s->diags.errors &&
+      is_doc_comment_only(text, &program))
     return SESSION_INCOMPLETE;
-  if (program.incomplete && !text->final) {
+  if (program.incomplete && !text->is_complete) {
     session_clear_diags(s);
     return SESSION_INCOMPLETE;
   }
   if (s->diags.errors)
     return SESSION_ERROR;
   for (uint32_t i = 0; i < program.dec_count; i++) {
-    s->unfinished = true;
-    s->rest = program.dec_count - i - 1;
-    if (!check_dec(s, s->module, program.decs[i], true)) {
-      s->waiting.len = 0;
+    s->has_unfinished_dec = true;
+    s->unrun_decs = program.dec_count - i - 1;
+    if (!check_dec(s, s->main_module, program.decs[i], true)) {
+      s->pending.len = 0;
       return SESSION_ERROR;
     }
-    if (!text->final && wants_clauses(s, &program)) {
-      s->waiting.len = 0;
+    if (!text->is_complete && may_continue_clauses(s, &program)) {
+      s->pending.len = 0;
       session_clear_diags(s);
       return SESSION_INCOMPLETE;
     }
-    SessionStatus status = session_run_waiting(s);
+    SessionStatus status = session_run_pending(s);
     if (status != SESSION_OK)
       return status;
-    s->unfinished = false;
+    s->has_unfinished_dec = false;
   }
   return SESSION_OK;
 }
 
-/* An error, an interrupt or a lack of memory loses no binding. */
-SessionStatus session_input(Session *s, const SessionText *text) {
-  SessionText copy = *text;
-  s->rest = 0;
-  s->unfinished = false;
-  SessionStatus status = session_guard(s, run_input, &copy);
-  if (s->unfinished)
-    module_undo(s->module);
+/* No binding is lost after an error, an interrupt or lack of memory. */
+SessionStatus session_input(Session *s, const SourceInput *text) {
+  SourceInput copy = *text;
+  s->unrun_decs = 0;
+  s->has_unfinished_dec = false;
+  SessionStatus status = session_protected_call(s, run_input, &copy);
+  if (s->has_unfinished_dec)
+    module_undo(s->main_module);
   return status;
 }
 
-uint32_t session_input_rest(const Session *s) { return s->rest; }
-
-void session_watch(Session *s, const struct PlanWatch *watch) {
-  eval_watch(s->eval, watch);
+uint32_t session_unrun_dec_count(const Session *s) {
+  return s->unrun_decs;
 }
 
-bool session_run_on(Session *s, const char *name, Fault *fault) {
-  const Backend *target = target_named(name);
-  if (!target || !target_usable(target, fault))
+void session_set_observer(Session *s, const struct PlanObserver *observer) {
+  eval_set_observer(s->eval, observer);
+}
+
+bool session_set_target(Session *s, const char *name, Fault *fault) {
+  const Backend *target = target_by_name(name);
+  if (!target || !target_is_available(target, fault))
     return false;
   eval_graph(s->eval)->backend = target;
   return true;
 }
 
-const char *session_runs_on(Session *s) {
+const char *session_target_name(Session *s) {
   return eval_graph(s->eval)->backend->name;
 }
 
-EvalHost *session_eval_host(Session *s) { return &s->host.eval; }
+EvalHost *session_eval_host(Session *s) {
+  return &s->host.eval;
+}
 
-int session_exit_status(const Session *s) { return s->exit_status; }
+int session_exit_status(const Session *s) {
+  return s->exit_status;
+}
 
 void session_define_size(Session *s, const char *name, int64_t value) {
-  checker_define_size(s->checker, intern_text(s->interner, name), value);
+  checker_define_size(s->checker, intern_string(s->interner, name), value);
 }
 
-bool session_met_size(const Session *s, const char *name) {
-  return checker_met_size(s->checker, intern_text(s->interner, name));
+bool session_used_size(const Session *s, const char *name) {
+  return checker_used_size(s->checker, intern_string(s->interner, name));
 }
 
-void session_forget_imports(Session *s) { s->imports.len = 0; }
+void session_forget_imports(Session *s) {
+  s->imports.len = 0;
+}
 
 void session_interrupt(Session *s) {
   flag_set(&s->interrupt, true);
@@ -438,13 +464,48 @@ bool session_interrupted(const Session *s) {
   return flag_is_set(&s->interrupt);
 }
 
+/* ---- texts and symbol references for editor/ ---- */
+
+static SessionStatus record_refs(Session *s, void *arg) {
+  (void)arg;
+  checker_record_refs(s->checker, true);
+  return SESSION_OK;
+}
+
+void session_record_refs(Session *s) {
+  session_protected_call(s, record_refs, NULL);
+}
+
+void session_set_unsaved_files(Session *s, UnsavedFileFn *f, void *owner) {
+  s->unsaved_files = f;
+  s->unsaved_files_owner = owner;
+}
+
+uint32_t session_current_file(const Session *s) {
+  return s->current_file;
+}
+
+const Program *session_current_program(const Session *s) {
+  return &s->current_program;
+}
+
+const SymbolRef *session_refs(const Session *s, uint32_t *count) {
+  return checker_refs(s->checker, count);
+}
+
 /* ---- diagnostics ---- */
 
-const Diags *session_diags(const Session *s) { return &s->diags; }
+const Diags *session_diags(const Session *s) {
+  return &s->diags;
+}
 
-void session_clear_diags(Session *s) { diags_init(&s->diags, s->arena); }
+void session_clear_diags(Session *s) {
+  diags_init(&s->diags, s->arena);
+}
 
-const Sources *session_sources(const Session *s) { return &s->sources; }
+const Sources *session_sources(const Session *s) {
+  return &s->sources;
+}
 
 Diag *session_error(Session *s, uint16_t code, Span span, const char *format,
                     ...) {

@@ -1,6 +1,6 @@
-/* The standard library inside the program: the text of its files and an
- * index of what it defines, made by tools/embed.c when Axon is built.  Nothing
- * of it is parsed before a name of it is used. */
+/* The embedded standard library: the text of its files and an index of its
+   definitions. tools/embed.c generates it at build time.  A definition is
+   parsed at its first use. */
 #ifndef AXON_SESSION_STDLIB_H
 #define AXON_SESSION_STDLIB_H
 
@@ -13,8 +13,8 @@ typedef struct StdlibFile {
   uint32_t len;
 } StdlibFile;
 
-/* A value, constructor or type, and the bytes of the declaration (with its
- * doc comment) that defines it. */
+/* A value, constructor or type, and the bytes of its declaration with its doc
+   comment. */
 typedef struct StdlibName {
   const char *module, *name;
   uint32_t file, start, end;

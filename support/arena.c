@@ -1,16 +1,17 @@
-/* Arenas: many small pieces, one lifetime. */
+/* Arenas: many allocations with one lifetime. */
 #include "support.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#ifdef AXON_FAIL_ALLOC /* many small chunks, so that each may fail */
+#ifdef AXON_FAIL_ALLOC /* many small chunks, so that each allocation of one \
+                          may fail */
 enum { CHUNK_FIRST = 256, CHUNK_MOST = 256, ALIGN = 16 };
 #else
 enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024, ALIGN = 16 };
 #endif
 
-enum { PAGE = 4096, HUGE_FROM = 4 * 1024 * 1024 };
+enum { PAGE_BYTES = 4096, MIN_HUGE_PAGE_CHUNK_BYTES = 4 * 1024 * 1024 };
 
 typedef struct Chunk {
   struct Chunk *next;
@@ -19,7 +20,7 @@ typedef struct Chunk {
 } Chunk;
 
 struct Arena {
-  Chunk *chunks; /* the newest first */
+  Chunk *chunks; /* newest first */
   size_t next_size;
 };
 
@@ -39,32 +40,33 @@ void arena_free(Arena *arena) {
   mem_free(arena);
 }
 
-void arena_reset(Arena *arena, size_t keep) {
-  Chunk *kept = arena->chunks;
-  if (kept && kept->size > keep)
-    kept = NULL;
+void arena_reset(Arena *arena, size_t max_retained_bytes) {
+  Chunk *retained = arena->chunks;
+  if (retained && retained->size > max_retained_bytes)
+    retained = NULL;
   for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
     next = chunk->next;
-    if (chunk != kept)
+    if (chunk != retained)
       mem_free(chunk);
   }
-  arena->chunks = kept;
-  if (!kept) {
+  arena->chunks = retained;
+  if (!retained) {
     arena->next_size = CHUNK_FIRST;
     return;
   }
-  kept->next = NULL;
-  memset(kept->bytes, 0, kept->used);
-  kept->used = 0;
+  retained->next = NULL;
+  memset(retained->bytes, 0, retained->used);
+  retained->used = 0;
 }
 
-/* Large chunks in large pages: that the kernel hands out and clears small ones
- * took a third of the time of checking a long program. */
-static void use_large_pages(void *at, size_t size) {
+/* Requests huge pages for large chunks.  With small pages, the kernel took a
+   third of the time of checking a long program. */
+static void advise_huge_pages(void *at, size_t size) {
 #ifdef MADV_HUGEPAGE
-  uintptr_t from = ((uintptr_t)at + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-  uintptr_t to = ((uintptr_t)at + size) & ~(uintptr_t)(PAGE - 1);
-  if (size >= HUGE_FROM)
+  uintptr_t from =
+      ((uintptr_t)at + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+  uintptr_t to = ((uintptr_t)at + size) & ~(uintptr_t)(PAGE_BYTES - 1);
+  if (size >= MIN_HUGE_PAGE_CHUNK_BYTES)
     madvise((void *)from, to - from, MADV_HUGEPAGE);
 #else
   (void)at, (void)size;
@@ -78,7 +80,7 @@ static Chunk *chunk_add(Arena *arena, size_t need) {
   if (size < need)
     size = need;
   Chunk *chunk = mem_alloc(sizeof *chunk + size);
-  use_large_pages(chunk, size);
+  advise_huge_pages(chunk, size);
   chunk->size = size;
   chunk->next = arena->chunks;
   arena->chunks = chunk;
@@ -97,7 +99,7 @@ void *arena_alloc(Arena *arena, size_t size) {
   return p;
 }
 
-char *arena_text(Arena *arena, const char *text, size_t len) {
+char *arena_strndup(Arena *arena, const char *text, size_t len) {
   char *copy = arena_alloc(arena, len + 1);
   if (len)
     memcpy(copy, text, len);
@@ -106,10 +108,10 @@ char *arena_text(Arena *arena, const char *text, size_t len) {
 }
 
 char *arena_vprintf(Arena *arena, const char *format, va_list args) {
-  va_list again;
-  va_copy(again, args);
-  int len = vsnprintf(NULL, 0, format, again);
-  va_end(again);
+  va_list args_copy;
+  va_copy(args_copy, args);
+  int len = vsnprintf(NULL, 0, format, args_copy);
+  va_end(args_copy);
   char *text = arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
   if (len > 0)
     vsnprintf(text, (size_t)len + 1, format, args);

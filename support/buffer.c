@@ -1,4 +1,4 @@
-/* Text under construction. */
+/* Growable text buffers. */
 #include "support.h"
 
 #include <string.h>
@@ -31,13 +31,15 @@ void buffer_puts(Buffer *b, const char *text) {
   buffer_add(b, text, strlen(text));
 }
 
-void buffer_putc(Buffer *b, char c) { buffer_add(b, &c, 1); }
+void buffer_putc(Buffer *b, char c) {
+  buffer_add(b, &c, 1);
+}
 
 void buffer_vprintf(Buffer *b, const char *format, va_list args) {
-  va_list again;
-  va_copy(again, args);
-  int len = vsnprintf(NULL, 0, format, again);
-  va_end(again);
+  va_list args_copy;
+  va_copy(args_copy, args);
+  int len = vsnprintf(NULL, 0, format, args_copy);
+  va_end(args_copy);
   if (len < 0)
     return;
   reserve(b, (size_t)len);

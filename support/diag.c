@@ -1,40 +1,42 @@
-/* Diagnostics: kept as data, and rendered as a person reads them.
+/* Diagnostics: stored as data, and rendered as text.  Main entry points:
+ * diag_error and diag_render.
  *
  *   error[E0301]: inner dimensions of a matrix product differ: 5408 and 9216
  *      ╭─ lenet.axn:14:6
  *   13 │   |> flatten       f32[b, 5408]    32 * 13 * 13 = 5408
  *   14 │   |> linear fc1    fc1.w : f32[128, 9216]
- *      │      ────────── 5408 columns arrive, fc1.w wants 9216
+ *      │      ────────── 5408 columns found, fc1.w needs 9216
  *      ╰─ help: declare fc1 with 5408 inputs
  *
- * The lines of the primary file come in order, each once, with what the steps
- * say about them in columns to the right and marks below them; other files
- * follow under their own heading. */
+ * The lines of the primary file appear once, in order.  Steps add columns to
+ * the right of their lines, labels add underlines below.  Other files follow
+ * under headings of their own. */
 #include "support.h"
 
 #include <string.h>
 
 void diags_init(Diags *diags, Arena *arena) {
   *diags = (Diags){.arena = arena};
-  map_init(&diags->places, arena);
+  map_init(&diags->by_span, arena);
 }
 
-/* Different places may have one key. */
-static const void *place_key(Span span) {
+/* A hash: different spans may have the same key. */
+static const void *span_key(Span span) {
   uint64_t h = span.file * 0x9e3779b97f4a7c15u;
   h = (h ^ span.start) * 0x9e3779b97f4a7c15u;
   h = (h ^ span.end) * 0x9e3779b97f4a7c15u;
   return (const void *)(uintptr_t)(h | 1);
 }
 
-/* The checker may forget what it said and say it again. */
-static bool is_kept(const Diags *diags, const Diag *diag) {
+/* The checker may discard a diagnostic and report it again. */
+static bool is_still_listed(const Diags *diags, const Diag *diag) {
   return diag->index < diags->all.len && diags->all.at[diag->index] == diag;
 }
 
-static bool already_told(const Diags *diags, const Diag *diag) {
-  for (const Diag *old = diag->before; old; old = old->before) {
-    if (!is_kept(diags, old) || old->severity != diag->severity ||
+static bool is_duplicate(const Diags *diags, const Diag *diag) {
+  for (const Diag *old = diag->previous_in_bucket; old;
+       old = old->previous_in_bucket) {
+    if (!is_still_listed(diags, old) || old->severity != diag->severity ||
         old->span.file != diag->span.file ||
         old->span.start != diag->span.start || old->span.end != diag->span.end)
       continue;
@@ -45,20 +47,20 @@ static bool already_told(const Diags *diags, const Diag *diag) {
   return false;
 }
 
-static PRINTF_LIKE(5, 0) Diag *
-diag_add(Diags *diags, Severity severity, uint16_t code, Span span,
-         const char *format, va_list args) {
+static PRINTF_LIKE(5, 0) Diag *diag_add(Diags *diags, Severity severity,
+                                        uint16_t code, Span span,
+                                        const char *format, va_list args) {
   Diag *diag = NEW(diags->arena, Diag);
   diag->severity = severity;
   diag->code = code;
   diag->span = span;
   diag->axis = -1;
   diag->message = arena_vprintf(diags->arena, format, args);
-  const void *place = place_key(span);
-  diag->before = map_get(&diags->places, place);
-  if (already_told(diags, diag))
+  const void *key = span_key(span);
+  diag->previous_in_bucket = map_get(&diags->by_span, key);
+  if (is_duplicate(diags, diag))
     return diag;
-  map_put(&diags->places, place, diag);
+  map_put(&diags->by_span, key, diag);
   diag->index = diags->all.len;
   VEC_PUSH(diags->arena, diags->all, diag);
   diags->errors += severity == SEV_ERROR;
@@ -94,157 +96,165 @@ Diag *diag_note(Diags *diags, Span span, const char *format, ...) {
 
 /* ---- what is added ---- */
 
-/* A copy of an array with room for one more; the new one is zeroed. */
-static void *longer(Arena *arena, const void *at, uint32_t count,
-                    size_t item) {
+/* A copy of an array with one more, zeroed element. */
+static void *copy_with_room_for_one(Arena *arena, const void *at,
+                                    uint32_t count, size_t item) {
   void *all = arena_alloc(arena, (count + 1) * item);
   if (count)
     memcpy(all, at, count * item);
   return all;
 }
 
-void diag_step(Arena *arena, Diag *diag, Span span, const char *shape,
-               const char *text) {
-  DiagStep *all =
-      longer(arena, diag->steps, diag->step_count, sizeof *diag->steps);
+void diag_add_step(Arena *arena, Diag *diag, Span span, const char *shape,
+                   const char *text) {
+  DiagStep *all = copy_with_room_for_one(arena, diag->steps, diag->step_count,
+                                         sizeof *diag->steps);
   all[diag->step_count++] = (DiagStep){span, shape, text};
   diag->steps = all;
 }
 
-void diag_mark(Arena *arena, Diag *diag, Span span, const char *label) {
-  DiagMark *all =
-      longer(arena, diag->marks, diag->mark_count, sizeof *diag->marks);
-  all[diag->mark_count++] = (DiagMark){span, label};
-  diag->marks = all;
+void diag_add_label(Arena *arena, Diag *diag, Span span, const char *label) {
+  DiagLabel *all = copy_with_room_for_one(
+      arena, diag->labels, diag->label_count, sizeof *diag->labels);
+  all[diag->label_count++] = (DiagLabel){span, label};
+  diag->labels = all;
 }
 
-static void add_fix(Arena *arena, Diag *diag, const char *title,
-                    const DiagEdit *edits, uint32_t count) {
-  DiagFix *all =
-      longer(arena, diag->fixes, diag->fix_count, sizeof *diag->fixes);
+static void append_fixit(Arena *arena, Diag *diag, const char *title,
+                         const DiagEdit *edits, uint32_t count) {
+  DiagFixIt *all = copy_with_room_for_one(
+      arena, diag->fixits, diag->fixit_count, sizeof *diag->fixits);
   DiagEdit *own = NEW_ARRAY(arena, DiagEdit, count);
   memcpy(own, edits, count * sizeof *own);
-  all[diag->fix_count++] = (DiagFix){title, own, count};
-  diag->fixes = all;
+  all[diag->fixit_count++] = (DiagFixIt){title, own, count};
+  diag->fixits = all;
 }
 
-void diag_fix(Arena *arena, Diag *diag, Span span, const char *text,
-              const char *format, ...) {
+void diag_add_fixit(Arena *arena, Diag *diag, Span span, const char *text,
+                    const char *format, ...) {
   va_list args;
   va_start(args, format);
   const char *title = arena_vprintf(arena, format, args);
   va_end(args);
-  add_fix(arena, diag, title, &(DiagEdit){span, text}, 1);
+  append_fixit(arena, diag, title, &(DiagEdit){span, text}, 1);
 }
 
-void diag_fix_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
-                    uint32_t count, const char *format, ...) {
+void diag_add_fixit_edits(Arena *arena, Diag *diag, const DiagEdit *edits,
+                          uint32_t count, const char *format, ...) {
   va_list args;
   va_start(args, format);
   const char *title = arena_vprintf(arena, format, args);
   va_end(args);
-  add_fix(arena, diag, title, edits, count);
+  append_fixit(arena, diag, title, edits, count);
 }
 
 /* ---- rendering ---- */
 
 enum {
-  TAB = 4,
-  CODE_MOST = 100,      /* columns of code on a line that stands alone */
-  CODE_MOST_STEPS = 60, /* with steps beside it */
-  SHAPE_LEAST = 29,     /* the columns to the right begin here or later, so */
-  TEXT_LEAST = 23,      /* that those of one message look like the next one's */
-  LEAD = 12,            /* columns kept before an underline that is far out */
+  TAB_COLUMNS = 4,
+  MAX_CODE_COLUMNS = 100, /* columns of code on a line without steps */
+  MAX_CODE_COLUMNS_BESIDE_STEPS = 60, /* columns of code on a line with steps */
+  /* minimum column of shapes, so that successive messages align */
+  MIN_SHAPE_COLUMN = 29,
+  MIN_TEXT_COLUMN = 23, /* minimum column of texts, for the same reason */
+  CONTEXT_COLUMNS = 12, /* columns shown before an underline far to the right */
 };
 
-typedef enum Tint { TINT_NONE, TINT_ERROR, TINT_WARNING, TINT_FRAME,
-                    TINT_HELP, TINT_BOLD, TINT_SHAPE } Tint;
+typedef enum TextStyle {
+  STYLE_NONE,
+  STYLE_ERROR,
+  STYLE_WARNING,
+  STYLE_FRAME,
+  STYLE_HELP,
+  STYLE_BOLD,
+  STYLE_SHAPE
+} TextStyle;
 
-typedef struct Row { /* a line of source, or one more remark on the same line */
+typedef struct SnippetRow { /* a source line, or a further remark on it */
   const Source *source;
   uint32_t line;
-  Span span;            /* of the step or mark; or none */
-  const char *shape;    /* of a step: columns to the right of the code */
-  const char *text;     /* what is beside the shape, or below the line */
-  bool primary;         /* the underline follows */
-} Row;
+  Span span;         /* span of the step or label, or none */
+  const char *shape; /* shape of a step, shown to the right of the code */
+  const char *text;  /* text next to the shape, or below the line */
+  bool has_primary;  /* the underline of the primary span follows */
+} SnippetRow;
 
-typedef struct Render {
+typedef struct Renderer {
   Buffer *out;
   const Sources *sources;
   const Diag *diag;
   bool colour;
   int gutter;
   size_t shape_column, text_column;
-  Row *rows;
+  SnippetRow *rows;
   size_t row_count;
-} Render;
+} Renderer;
 
-static void tint(Render *r, Tint t) {
+static void set_style(Renderer *r, TextStyle style) {
   static const char *const codes[] = {
-      [TINT_NONE] = "\033[0m",       [TINT_ERROR] = "\033[1;31m",
-      [TINT_WARNING] = "\033[1;33m", [TINT_FRAME] = "\033[34m",
-      [TINT_HELP] = "\033[1;32m",    [TINT_BOLD] = "\033[1m",
-      [TINT_SHAPE] = "\033[36m",
+      [STYLE_NONE] = "\033[0m",       [STYLE_ERROR] = "\033[1;31m",
+      [STYLE_WARNING] = "\033[1;33m", [STYLE_FRAME] = "\033[34m",
+      [STYLE_HELP] = "\033[1;32m",    [STYLE_BOLD] = "\033[1m",
+      [STYLE_SHAPE] = "\033[36m",
   };
   if (r->colour)
-    buffer_puts(r->out, codes[t]);
+    buffer_puts(r->out, codes[style]);
 }
 
-static void tinted(Render *r, Tint t, const char *text) {
-  tint(r, t);
+static void put_styled(Renderer *r, TextStyle style, const char *text) {
+  set_style(r, style);
   buffer_puts(r->out, text);
-  tint(r, TINT_NONE);
+  set_style(r, STYLE_NONE);
 }
 
-static Tint severity_tint(const Diag *diag) {
-  return diag->severity == SEV_ERROR     ? TINT_ERROR
-         : diag->severity == SEV_WARNING ? TINT_WARNING
-                                         : TINT_BOLD;
+static TextStyle severity_style(const Diag *diag) {
+  return diag->severity == SEV_ERROR     ? STYLE_ERROR
+         : diag->severity == SEV_WARNING ? STYLE_WARNING
+                                         : STYLE_BOLD;
 }
 
-static void pad(Buffer *out, size_t n) {
+static void put_spaces(Buffer *out, size_t n) {
   while (n-- > 0)
     buffer_putc(out, ' ');
 }
 
-/* A place that can be shown with its line of source. */
-static const Source *shown(const Sources *sources, Span span) {
+/* The source, if the span can be shown with its line. */
+static const Source *visible_source(const Sources *sources, Span span) {
   const Source *source = span.file ? sources_get(sources, span.file) : NULL;
-  return source && !source->library ? source : NULL;
+  return source && !source->is_library ? source : NULL;
 }
 
 static uint32_t line_of(const Source *source, uint32_t offset) {
   uint32_t line, column;
-  source_place(source, offset, &line, &column);
+  source_line_and_column(source, offset, &line, &column);
   return line;
 }
 
 /* ---- a line of source as columns ---- */
 
-typedef struct Line {
+typedef struct LineText {
   const char *text;
   size_t len;
-} Line;
+} LineText;
 
-static Line line_text(const Source *source, uint32_t line) {
-  uint32_t start = source->lines[line - 1];
-  uint32_t end = line < source->line_count ? source->lines[line]
+static LineText text_of_line(const Source *source, uint32_t line) {
+  uint32_t start = source->line_starts[line - 1];
+  uint32_t end = line < source->line_count ? source->line_starts[line]
                                            : (uint32_t)source->len;
   while (end > start && strchr(" \t\r\n", source->text[end - 1]))
     end--;
-  return (Line){source->text + start, end - start};
+  return (LineText){source->text + start, end - start};
 }
 
-/* The bytes of the character at text[0..len), its columns when it stands at
- * `column`, and what is printed for it. */
-static size_t character(const char *text, size_t len, size_t column,
-                        size_t *width, const char **print) {
+/* Reads one character.  Returns its bytes in text[0..len), its columns if it
+   stands at `column`, and what is printed for it. */
+static size_t next_character(const char *text, size_t len, size_t column,
+                             size_t *width, const char **print) {
   unsigned char c = (unsigned char)text[0];
   *print = NULL;
   if (c == '\t') {
-    *width = TAB - column % TAB;
-    *print = &"    "[TAB - *width];
+    *width = TAB_COLUMNS - column % TAB_COLUMNS;
+    *print = &"    "[TAB_COLUMNS - *width];
     return 1;
   }
   if (c < ' ' || c == 0x7f) {
@@ -254,26 +264,27 @@ static size_t character(const char *text, size_t len, size_t column,
   size_t n = 1;
   while (n < len && n < 4 && ((unsigned char)text[n] & 0xc0) == 0x80)
     n++;
-  if (utf8_valid(text, n) != n) {
+  if (utf8_valid_prefix(text, n) != n) {
     *width = 1, *print = "?";
     return 1;
   }
-  *width = utf8_width(text, n);
+  *width = utf8_columns(text, n);
   return n;
 }
 
 /* The column of a byte offset in a line. */
-static size_t line_column(Line line, size_t offset) {
+static size_t column_of_offset(LineText line, size_t offset) {
   size_t column = 0, width;
   const char *print;
   for (size_t i = 0; i < offset && i < line.len; column += width)
-    i += character(line.text + i, line.len - i, column, &width, &print);
+    i += next_character(line.text + i, line.len - i, column, &width, &print);
   return column;
 }
 
-/* Prints columns [from, to) of a line, with marks where it was cut.  Returns
- * the columns printed. */
-static size_t put_line(Buffer *out, Line line, size_t from, size_t to) {
+/* Prints columns [from, to) of a line, with marks where it is truncated.
+   Returns the number of columns printed. */
+static size_t put_line_columns(Buffer *out, LineText line, size_t from,
+                               size_t to) {
   size_t column = 0, printed = 0, width;
   if (from > 0) {
     buffer_puts(out, "…");
@@ -281,7 +292,8 @@ static size_t put_line(Buffer *out, Line line, size_t from, size_t to) {
   }
   for (size_t i = 0; i < line.len; column += width) {
     const char *print;
-    size_t n = character(line.text + i, line.len - i, column, &width, &print);
+    size_t n =
+        next_character(line.text + i, line.len - i, column, &width, &print);
     if (column + width > to && i + n <= line.len) {
       buffer_puts(out, "…");
       return printed + 1;
@@ -300,180 +312,194 @@ static size_t put_line(Buffer *out, Line line, size_t from, size_t to) {
 
 /* ---- rows ---- */
 
-static bool row_before(const Row *a, const Row *b, const Source *first) {
+static bool row_precedes(const SnippetRow *a, const SnippetRow *b,
+                         const Source *primary_source) {
   if (a->source != b->source)
-    return a->source == first && b->source != first;
+    return a->source == primary_source && b->source != primary_source;
   return a->line < b->line;
 }
 
-static void add_row(Render *r, Row row, const Source *first) {
+static void add_row(Renderer *r, SnippetRow row, const Source *primary_source) {
   size_t i = r->row_count++;
-  for (; i > 0 && row_before(&row, &r->rows[i - 1], first); i--)
+  for (; i > 0 && row_precedes(&row, &r->rows[i - 1], primary_source); i--)
     r->rows[i] = r->rows[i - 1];
   r->rows[i] = row;
 }
 
-/* What is told of a place; true if that is on the primary line. */
-static bool place_row(Render *r, Span span, const char *shape,
-                      const char *text) {
-  const Source *first = shown(r->sources, r->diag->span);
-  const Source *source = shown(r->sources, span);
+/* Adds a row for a span.  Returns true if it is on the primary line. */
+static bool add_span_row(Renderer *r, Span span, const char *shape,
+                         const char *text) {
+  const Source *primary_source = visible_source(r->sources, r->diag->span);
+  const Source *source = visible_source(r->sources, span);
   if (!source)
     return false;
-  Row row = {source, line_of(source, span.start), span, shape, text, false};
-  add_row(r, row, first);
-  return source == first && row.line == line_of(first, r->diag->span.start);
+  SnippetRow row = {source, line_of(source, span.start), span, shape, text,
+                    false};
+  add_row(r, row, primary_source);
+  return source == primary_source &&
+         row.line == line_of(primary_source, r->diag->span.start);
 }
 
-/* The primary line takes what is told of it as its own. */
-static void collect_rows(Render *r) {
+/* Rows on the primary line are shown together with the primary span. */
+static void collect_rows(Renderer *r) {
   const Diag *diag = r->diag;
-  const Source *first = shown(r->sources, diag->span);
+  const Source *primary_source = visible_source(r->sources, diag->span);
   bool have_primary = false;
-  uint32_t line = first ? line_of(first, diag->span.start) : 0;
+  uint32_t line =
+      primary_source ? line_of(primary_source, diag->span.start) : 0;
   for (uint32_t i = 0; i < diag->step_count; i++)
-    have_primary |= place_row(r, diag->steps[i].span, diag->steps[i].shape,
-                              diag->steps[i].text);
-  for (uint32_t i = 0; i < diag->mark_count; i++)
+    have_primary |= add_span_row(r, diag->steps[i].span, diag->steps[i].shape,
+                                 diag->steps[i].text);
+  for (uint32_t i = 0; i < diag->label_count; i++)
     have_primary |=
-        place_row(r, diag->marks[i].span, NULL, diag->marks[i].label);
-  if (first && !have_primary)
-    add_row(r, (Row){.source = first, .line = line, .primary = true}, first);
+        add_span_row(r, diag->labels[i].span, NULL, diag->labels[i].text);
+  if (primary_source && !have_primary)
+    add_row(r,
+            (SnippetRow){
+                .source = primary_source, .line = line, .has_primary = true},
+            primary_source);
   for (size_t i = r->row_count; have_primary && i-- > 0;)
-    if (r->rows[i].source == first && r->rows[i].line == line) {
-      r->rows[i].primary = true; /* the last row of that line */
+    if (r->rows[i].source == primary_source && r->rows[i].line == line) {
+      r->rows[i].has_primary = true; /* last row of that line */
       break;
     }
 }
 
-/* A step has its columns to the right of the code; a mark is below it. */
-static bool has_shape(const Row *row) { return row->shape; }
+/* A step is shown to the right of the code; a label is shown below it. */
+static bool has_shape(const SnippetRow *row) {
+  return row->shape;
+}
 
-static bool is_mark(const Row *row) { return !row->shape && row->text; }
+static bool has_label(const SnippetRow *row) {
+  return !row->shape && row->text;
+}
 
-/* Of the line of a row. */
-static size_t code_most(const Render *r, const Row *row) {
+/* Maximum columns of code on the line of a row. */
+static size_t max_code_columns(const Renderer *r, const SnippetRow *row) {
   for (size_t i = 0; i < r->row_count; i++)
     if (has_shape(&r->rows[i]) && r->rows[i].source == row->source &&
         r->rows[i].line == row->line)
-      return CODE_MOST_STEPS;
-  return CODE_MOST;
+      return MAX_CODE_COLUMNS_BESIDE_STEPS;
+  return MAX_CODE_COLUMNS;
 }
 
-/* The first column shown of a row's line: not 0 only where the underline would
- * lie beyond what is shown. */
-static size_t first_column(const Render *r, const Row *row) {
-  const Source *first = shown(r->sources, r->diag->span);
-  if (row->source != first || row->line != line_of(first, r->diag->span.start))
+/* The first column shown of a row's line.  It is nonzero only if the underline
+   would otherwise be truncated. */
+static size_t first_column(const Renderer *r, const SnippetRow *row) {
+  const Source *primary_source = visible_source(r->sources, r->diag->span);
+  if (row->source != primary_source ||
+      row->line != line_of(primary_source, r->diag->span.start))
     return 0;
-  Line line = line_text(row->source, row->line);
-  uint32_t start = row->source->lines[row->line - 1];
-  size_t column = line_column(line, r->diag->span.start - start);
-  return column + LEAD < code_most(r, row) ? 0 : column - LEAD;
+  LineText line = text_of_line(row->source, row->line);
+  uint32_t start = row->source->line_starts[row->line - 1];
+  size_t column = column_of_offset(line, r->diag->span.start - start);
+  return column + CONTEXT_COLUMNS < max_code_columns(r, row)
+             ? 0
+             : column - CONTEXT_COLUMNS;
 }
 
-static bool continues(const Render *r, size_t i) {
+static bool continues(const Renderer *r, size_t i) {
   return i > 0 && r->rows[i].source == r->rows[i - 1].source &&
          r->rows[i].line == r->rows[i - 1].line;
 }
 
-/* Where the columns to the right of the code begin. */
-static void measure(Render *r) {
+/* Computes where the columns right of the code begin. */
+static void compute_columns(Renderer *r) {
   size_t code = 0, shape = 0;
-  uint32_t most = 1;
+  uint32_t max = 1;
   for (size_t i = 0; i < r->row_count; i++) {
-    const Row *row = &r->rows[i];
-    if (row->line > most)
-      most = row->line;
+    const SnippetRow *row = &r->rows[i];
+    if (row->line > max)
+      max = row->line;
     if (!has_shape(row))
       continue;
-    Line line = line_text(row->source, row->line);
-    size_t width = line_column(line, line.len) - first_column(r, row);
-    if (width > code_most(r, row))
-      width = code_most(r, row) + 1;
+    LineText line = text_of_line(row->source, row->line);
+    size_t width = column_of_offset(line, line.len) - first_column(r, row);
+    if (width > max_code_columns(r, row))
+      width = max_code_columns(r, row) + 1;
     if (width > code)
       code = width;
-    size_t wide = utf8_width(row->shape, strlen(row->shape));
+    size_t wide = utf8_columns(row->shape, strlen(row->shape));
     if (row->text && wide > shape)
       shape = wide;
   }
-  r->gutter = snprintf(NULL, 0, "%u", most) + 1;
-  bool narrow = code + 4 < SHAPE_LEAST && shape;
-  r->shape_column = narrow ? SHAPE_LEAST : code + 4;
+  r->gutter = snprintf(NULL, 0, "%u", max) + 1;
+  bool narrow = code + 4 < MIN_SHAPE_COLUMN && shape;
+  r->shape_column = narrow ? MIN_SHAPE_COLUMN : code + 4;
   if (shape)
-    shape = shape + 3 < TEXT_LEAST ? TEXT_LEAST : shape + 3;
+    shape = shape + 3 < MIN_TEXT_COLUMN ? MIN_TEXT_COLUMN : shape + 3;
   r->text_column = r->shape_column + shape;
 }
 
-static void put_frame(Render *r, const char *mark) {
-  pad(r->out, (size_t)r->gutter);
-  tinted(r, TINT_FRAME, mark);
+static void put_frame(Renderer *r, const char *mark) {
+  put_spaces(r->out, (size_t)r->gutter);
+  put_styled(r, STYLE_FRAME, mark);
 }
 
-static void put_place(Render *r, const char *mark, const Source *source,
-                      uint32_t offset) {
+static void put_location(Renderer *r, const char *mark, const Source *source,
+                         uint32_t offset) {
   put_frame(r, mark);
-  buffer_printf(r->out, " %s%s:%u:%u\n", source->library ? "library " : "",
+  buffer_printf(r->out, " %s%s:%u:%u\n", source->is_library ? "library " : "",
                 source->name, line_of(source, offset),
-                source_column(source, offset));
+                source_char_column(source, offset));
 }
 
-/* Moves to a column, or puts two spaces where it is already passed. */
-static size_t move_to(Buffer *out, size_t at, size_t column) {
+/* Pads to a column, or with two spaces if that column is already passed. */
+static size_t pad_to_column(Buffer *out, size_t at, size_t column) {
   size_t gap = column > at ? column - at : 2;
-  pad(out, gap);
+  put_spaces(out, gap);
   return at + gap;
 }
 
-static void put_remark(Render *r, const Row *row, size_t at) {
-  at = move_to(r->out, at, r->shape_column);
-  tinted(r, TINT_SHAPE, row->shape);
-  at += utf8_width(row->shape, strlen(row->shape));
+static void put_shape_columns(Renderer *r, const SnippetRow *row, size_t at) {
+  at = pad_to_column(r->out, at, r->shape_column);
+  put_styled(r, STYLE_SHAPE, row->shape);
+  at += utf8_columns(row->shape, strlen(row->shape));
   if (row->text) {
-    move_to(r->out, at, r->text_column);
+    pad_to_column(r->out, at, r->text_column);
     buffer_puts(r->out, row->text);
   }
 }
 
-static void put_underline(Render *r, const Row *row, Span span,
-                          const char *label, Tint t) {
-  Line line = line_text(row->source, row->line);
-  uint32_t start = row->source->lines[row->line - 1];
-  size_t from = line_column(line, span.start - start);
-  size_t last = span.end > span.start ? span.end - start
-                                      : span.start - start + 1;
-  size_t to = line_column(line, last);
-  size_t left = first_column(r, row), right = left + code_most(r, row);
+static void put_underline(Renderer *r, const SnippetRow *row, Span span,
+                          const char *label, TextStyle style) {
+  LineText line = text_of_line(row->source, row->line);
+  uint32_t start = row->source->line_starts[row->line - 1];
+  size_t from = column_of_offset(line, span.start - start);
+  size_t last =
+      span.end > span.start ? span.end - start : span.start - start + 1;
+  size_t to = column_of_offset(line, last);
+  size_t left = first_column(r, row), right = left + max_code_columns(r, row);
   if (from < left)
     from = left;
   if (to > right)
     to = right;
   put_frame(r, "│");
-  pad(r->out, 1 + (from < right ? from - left : 0));
-  tint(r, t);
+  put_spaces(r->out, 1 + (from < right ? from - left : 0));
+  set_style(r, style);
   size_t n = to > from ? to - from : 1;
   while (n-- > 0)
     buffer_puts(r->out, "─");
   if (label)
     buffer_printf(r->out, " %s", label);
-  tint(r, TINT_NONE);
+  set_style(r, STYLE_NONE);
   buffer_putc(r->out, '\n');
 }
 
-/* The line of a row; returns the columns printed. */
-static size_t put_code(Render *r, const Row *row) {
-  tint(r, TINT_FRAME);
+/* Prints the line of a row.  Returns the number of columns printed. */
+static size_t put_code(Renderer *r, const SnippetRow *row) {
+  set_style(r, STYLE_FRAME);
   buffer_printf(r->out, "%*u │", r->gutter - 1, row->line);
-  tint(r, TINT_NONE);
-  Line line = line_text(row->source, row->line);
+  set_style(r, STYLE_NONE);
+  LineText line = text_of_line(row->source, row->line);
   size_t left = first_column(r, row);
   if (line.len)
     buffer_putc(r->out, ' ');
-  return put_line(r->out, line, left, left + code_most(r, row));
+  return put_line_columns(r->out, line, left, left + max_code_columns(r, row));
 }
 
-static void put_row(Render *r, size_t i) {
-  const Row *row = &r->rows[i];
+static void put_row(Renderer *r, size_t i) {
+  const SnippetRow *row = &r->rows[i];
   size_t at = 0;
   if (continues(r, i)) {
     if (has_shape(row))
@@ -482,23 +508,24 @@ static void put_row(Render *r, size_t i) {
     at = put_code(r, row);
   }
   if (has_shape(row))
-    put_remark(r, row, at);
+    put_shape_columns(r, row, at);
   if (has_shape(row) || !continues(r, i))
     buffer_putc(r->out, '\n');
-  if (is_mark(row))
-    put_underline(r, row, row->span, row->text, TINT_FRAME);
-  if (row->primary)
-    put_underline(r, row, r->diag->span, r->diag->label,
-                  severity_tint(r->diag));
+  if (has_label(row))
+    put_underline(r, row, row->span, row->text, STYLE_FRAME);
+  if (row->has_primary)
+    put_underline(r, row, r->diag->span, r->diag->primary_label,
+                  severity_style(r->diag));
 }
 
-static void put_rows(Render *r) {
+static void put_rows(Renderer *r) {
   for (size_t i = 0; i < r->row_count; i++) {
-    const Row *row = &r->rows[i], *last = i ? row - 1 : NULL;
+    const SnippetRow *row = &r->rows[i], *last = i ? row - 1 : NULL;
     if (last && last->source != row->source) {
-      put_place(r, "├─", row->source, row->span.start);
-    } else if (last && row->line == last->line + 2) { /* as short as a gap */
-      put_code(r, &(Row){.source = row->source, .line = row->line - 1});
+      put_location(r, "├─", row->source, row->span.start);
+      /* a single line is as short as a gap mark */
+    } else if (last && row->line == last->line + 2) {
+      put_code(r, &(SnippetRow){.source = row->source, .line = row->line - 1});
       buffer_putc(r->out, '\n');
     } else if (last && row->line > last->line + 1) {
       put_frame(r, "┆");
@@ -508,10 +535,10 @@ static void put_rows(Render *r) {
   }
 }
 
-/* What has no line to show: in the library, or nowhere. */
-static void put_far(Render *r, Span span, const char *shape,
-                    const char *text) {
-  if (shown(r->sources, span) || (!shape && !text))
+/* Prints a remark without source line: in the library, or without span. */
+static void put_without_snippet(Renderer *r, Span span, const char *shape,
+                                const char *text) {
+  if (visible_source(r->sources, span) || (!shape && !text))
     return;
   const Source *source = sources_get(r->sources, span.file);
   put_frame(r, "│ ");
@@ -519,50 +546,50 @@ static void put_far(Render *r, Span span, const char *shape,
     buffer_printf(r->out, "library %s:%u  ", source->name,
                   line_of(source, span.start));
   if (shape)
-    tinted(r, TINT_SHAPE, shape);
+    put_styled(r, STYLE_SHAPE, shape);
   if (shape && text)
     buffer_puts(r->out, "  ");
   buffer_printf(r->out, "%s\n", text ? text : "");
 }
 
-static void put_far_rows(Render *r) {
+static void put_rows_without_snippet(Renderer *r) {
   const Diag *diag = r->diag;
   for (uint32_t i = 0; i < diag->step_count; i++)
-    put_far(r, diag->steps[i].span, diag->steps[i].shape,
-            diag->steps[i].text);
-  for (uint32_t i = 0; i < diag->mark_count; i++)
-    put_far(r, diag->marks[i].span, NULL, diag->marks[i].label);
+    put_without_snippet(r, diag->steps[i].span, diag->steps[i].shape,
+                        diag->steps[i].text);
+  for (uint32_t i = 0; i < diag->label_count; i++)
+    put_without_snippet(r, diag->labels[i].span, NULL, diag->labels[i].text);
 }
 
 /* ---- what closes the frame ---- */
 
-static void put_note(Render *r, const char *name, Tint t, const char *text,
-                     bool last) {
+static void put_note(Renderer *r, const char *name, TextStyle style,
+                     const char *text, bool last) {
   const char *mark = last ? "╰─ " : "├─ ";
   size_t indent = strlen(name);
   put_frame(r, mark);
-  tinted(r, t, name);
+  put_styled(r, style, name);
   for (const char *p = text, *line; *p; p = line) {
     size_t len = strcspn(p, "\n");
     line = p + len + (p[len] != 0);
     if (p != text) {
       put_frame(r, last ? "   " : "│  ");
-      pad(r->out, indent);
+      put_spaces(r->out, indent);
     }
     buffer_add(r->out, p, len);
     buffer_putc(r->out, '\n');
   }
 }
 
-static void put_notes(Render *r) {
+static void put_notes(Renderer *r) {
   const Diag *diag = r->diag;
   const struct {
     const char *name, *text;
-    Tint tint;
+    TextStyle tint;
   } notes[] = {
-      {"", diag->witness, TINT_NONE},
-      {"note: ", diag->note, TINT_BOLD},
-      {"help: ", diag->help, TINT_HELP},
+      {"", diag->counterexample, STYLE_NONE},
+      {"note: ", diag->note, STYLE_BOLD},
+      {"help: ", diag->help, STYLE_HELP},
   };
   int left = 0;
   for (size_t i = 0; i < ARRAY_LEN(notes); i++)
@@ -572,38 +599,38 @@ static void put_notes(Render *r) {
       put_note(r, notes[i].name, notes[i].tint, notes[i].text, --left == 0);
 }
 
-static void put_head(Render *r) {
+static void put_header(Renderer *r) {
   const Diag *diag = r->diag;
   const char *name = diag->severity == SEV_ERROR     ? "error"
                      : diag->severity == SEV_WARNING ? "warning"
                                                      : "note";
-  tint(r, severity_tint(diag));
+  set_style(r, severity_style(diag));
   buffer_puts(r->out, name);
   if (diag->code)
     buffer_printf(r->out, "[%c%04u]", diag->severity == SEV_ERROR ? 'E' : 'W',
                   diag->code);
-  tint(r, TINT_NONE);
-  tint(r, TINT_BOLD);
+  set_style(r, STYLE_NONE);
+  set_style(r, STYLE_BOLD);
   buffer_printf(r->out, ": %s\n", diag->message);
-  tint(r, TINT_NONE);
+  set_style(r, STYLE_NONE);
 }
 
 void diag_render(Buffer *out, const Sources *sources, const Diag *diag,
                  bool colour) {
-  Render r = {.out = out, .sources = sources, .diag = diag, .colour = colour};
-  size_t most = (size_t)diag->step_count + diag->mark_count + 1;
-  r.rows = mem_alloc(most * sizeof *r.rows);
+  Renderer r = {.out = out, .sources = sources, .diag = diag, .colour = colour};
+  size_t max = (size_t)diag->step_count + diag->label_count + 1;
+  r.rows = mem_alloc(max * sizeof *r.rows);
   collect_rows(&r);
-  measure(&r);
-  put_head(&r);
+  compute_columns(&r);
+  put_header(&r);
   const Source *source =
       diag->span.file ? sources_get(sources, diag->span.file) : NULL;
   if (source)
-    put_place(&r, "╭─", source, diag->span.start);
+    put_location(&r, "╭─", source, diag->span.start);
   else if (r.row_count)
-    put_place(&r, "╭─", r.rows[0].source, r.rows[0].span.start);
+    put_location(&r, "╭─", r.rows[0].source, r.rows[0].span.start);
   put_rows(&r);
-  put_far_rows(&r);
+  put_rows_without_snippet(&r);
   put_notes(&r);
   mem_free(r.rows);
 }

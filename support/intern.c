@@ -1,4 +1,5 @@
-/* Interned strings: one address per text, so that names compare as pointers. */
+/* String interning: equal texts have one address, so names compare as
+   pointers. */
 #include "support.h"
 
 #include <string.h>
@@ -24,8 +25,8 @@ static uint32_t hash_text(const char *text, size_t len) {
   return h;
 }
 
-static Sym **find(Sym **slots, uint32_t cap, uint32_t hash, const char *text,
-                  size_t len) {
+static Sym **find_slot(Sym **slots, uint32_t cap, uint32_t hash,
+                       const char *text, size_t len) {
   uint32_t i = hash & (cap - 1);
   while (slots[i] && (slots[i]->hash != hash || slots[i]->len != len ||
                       memcmp(slots[i]->text, text, len) != 0))
@@ -38,15 +39,15 @@ static void grow(Interner *in) {
   Sym **slots = NEW_ARRAY(in->arena, Sym *, cap);
   for (uint32_t i = 0; i < in->cap; i++)
     if (in->slots[i])
-      *find(slots, cap, in->slots[i]->hash, in->slots[i]->text,
-            in->slots[i]->len) = in->slots[i];
+      *find_slot(slots, cap, in->slots[i]->hash, in->slots[i]->text,
+                 in->slots[i]->len) = in->slots[i];
   in->slots = slots;
   in->cap = cap;
 }
 
 Sym *intern(Interner *in, const char *text, size_t len) {
   uint32_t hash = hash_text(text, len);
-  Sym **slot = find(in->slots, in->cap, hash, text, len);
+  Sym **slot = find_slot(in->slots, in->cap, hash, text, len);
   if (*slot)
     return *slot;
   Sym *sym = arena_alloc(in->arena, sizeof *sym + len + 1);
@@ -59,6 +60,6 @@ Sym *intern(Interner *in, const char *text, size_t len) {
   return sym;
 }
 
-Sym *intern_text(Interner *in, const char *text) {
+Sym *intern_string(Interner *in, const char *text) {
   return intern(in, text, strlen(text));
 }

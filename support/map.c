@@ -1,7 +1,7 @@
-/* A hash map from addresses to addresses; open addressing, linear probing. */
+/* Hash map from pointers to pointers; open addressing, linear probing. */
 #include "support.h"
 
-static const char deleted; /* its address marks a slot that was emptied */
+static const char tombstone; /* its address marks a deleted slot */
 
 void map_init(Map *map, Arena *arena) {
   *map = (Map){.arena = arena};
@@ -12,7 +12,7 @@ static uint32_t hash_key(const void *key) {
   return (uint32_t)(h >> 32);
 }
 
-static struct MapSlot *find(const Map *map, const void *key) {
+static struct MapSlot *find_slot(const Map *map, const void *key) {
   uint32_t i = hash_key(key) & (map->cap - 1);
   while (map->slots[i].key && map->slots[i].key != key)
     i = (i + 1) & (map->cap - 1);
@@ -20,15 +20,15 @@ static struct MapSlot *find(const Map *map, const void *key) {
 }
 
 void *map_get(const Map *map, const void *key) {
-  return map->cap ? find(map, key)->value : NULL;
+  return map->cap ? find_slot(map, key)->value : NULL;
 }
 
 static void grow(Map *map) {
   Map bigger = {.arena = map->arena, .cap = map->cap ? map->cap * 2 : 8};
   bigger.slots = NEW_ARRAY(map->arena, struct MapSlot, bigger.cap);
   for (uint32_t i = 0; i < map->cap; i++)
-    if (map->slots[i].key && map->slots[i].key != &deleted) {
-      *find(&bigger, map->slots[i].key) = map->slots[i];
+    if (map->slots[i].key && map->slots[i].key != &tombstone) {
+      *find_slot(&bigger, map->slots[i].key) = map->slots[i];
       bigger.len++;
     }
   *map = bigger;
@@ -37,7 +37,7 @@ static void grow(Map *map) {
 void map_put(Map *map, const void *key, void *value) {
   if (map->len * 2 >= map->cap)
     grow(map);
-  struct MapSlot *slot = find(map, key);
+  struct MapSlot *slot = find_slot(map, key);
   if (!slot->key)
     map->len++;
   *slot = (struct MapSlot){key, value};
@@ -46,7 +46,7 @@ void map_put(Map *map, const void *key, void *value) {
 void map_delete(Map *map, const void *key) {
   if (!map->cap)
     return;
-  struct MapSlot *slot = find(map, key);
+  struct MapSlot *slot = find_slot(map, key);
   if (slot->key)
-    *slot = (struct MapSlot){&deleted, NULL};
+    *slot = (struct MapSlot){&tombstone, NULL};
 }

@@ -1,4 +1,4 @@
-/* Nodes and for-indices: making, counting, letting go. */
+/* Nodes and `for` indices: allocation, reference counts, release. */
 #include "tensor/internal.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 /* ---- indices ---- */
 
 IndexVar *index_var_new(int64_t extent) {
-  static uint32_t last; /* of all graphs: ids only need to ascend */
+  static uint32_t last; /* shared by all graphs: ids only have to ascend */
   IndexVar *v = mem_alloc(sizeof *v);
   v->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   v->extent = extent;
@@ -24,53 +24,54 @@ void index_var_release(IndexVar *v) {
     mem_free(v);
 }
 
-/* ---- forms ---- */
+/* ---- node specs ---- */
 
-void form_free_add(Form *form, IndexVar *v) {
+void node_spec_add_free(NodeSpec *spec, IndexVar *v) {
   uint32_t at = 0;
-  while (at < form->free_count && form->free[at]->id < v->id)
+  while (at < spec->free_count && spec->free_vars[at]->id < v->id)
     at++;
-  if (at < form->free_count && form->free[at] == v)
+  if (at < spec->free_count && spec->free_vars[at] == v)
     return;
-  for (uint32_t k = form->free_count++; k > at; k--)
-    form->free[k] = form->free[k - 1];
-  form->free[at] = v;
+  for (uint32_t k = spec->free_count++; k > at; k--)
+    spec->free_vars[k] = spec->free_vars[k - 1];
+  spec->free_vars[at] = v;
 }
 
-bool form_free(Form *form, uint32_t count, Node *const *nodes, Fault *fault) {
+bool node_spec_add_free_of(NodeSpec *spec, uint32_t count, Node *const *nodes,
+                           Fault *fault) {
   for (uint32_t k = 0; k < count; k++)
     for (uint32_t f = 0; f < nodes[k]->free_count; f++) {
-      if (form->free_count == RANK_MAX) {
-        fault_set(fault, "more than %d nested indices", RANK_MAX);
+      if (spec->free_count == MAX_RANK) {
+        fault_set(fault, "more than %d nested indices", MAX_RANK);
         return false;
       }
-      form_free_add(form, nodes[k]->free[f]);
+      node_spec_add_free(spec, nodes[k]->free_vars[f]);
     }
   return true;
 }
 
-uint32_t form_axis_of(const Form *form, const IndexVar *v) {
-  for (uint32_t k = 0; k < form->free_count; k++)
-    if (form->free[k] == v)
+uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v) {
+  for (uint32_t k = 0; k < spec->free_count; k++)
+    if (spec->free_vars[k] == v)
       return k;
   return UINT32_MAX;
 }
 
 /* ---- nodes ---- */
 
-int64_t extents_product(uint32_t count, const int64_t *extents) {
+int64_t shape_element_count(uint32_t count, const int64_t *extents) {
   int64_t product = 1;
-  bool over = false;
+  bool overflow = false;
   for (uint32_t k = 0; k < count; k++) {
     if (extents[k] == 0)
       return 0;
-    over |= __builtin_mul_overflow(product, extents[k], &product);
+    overflow |= __builtin_mul_overflow(product, extents[k], &product);
   }
-  return over ? INT64_MAX : product;
+  return overflow ? INT64_MAX : product;
 }
 
-int64_t node_count(const Node *n) {
-  return extents_product(n->free_count + n->rank, n->extents);
+int64_t node_element_count(const Node *n) {
+  return shape_element_count(n->free_count + n->rank, n->extents);
 }
 
 static bool is_approximate(PrimId op, Dtype dtype) {
@@ -80,108 +81,97 @@ static bool is_approximate(PrimId op, Dtype dtype) {
 bool node_is_exact(const Node *n) {
   if (is_approximate(n->reduce, n->dtype))
     return false;
-  for (uint32_t k = 0; k < n->cell_count; k++) {
-    const Cell *c = &n->cells[k];
-    if ((c->kind == CELL_OP || c->kind == CELL_RANDOM) &&
+  for (uint32_t k = 0; k < n->body_op_count; k++) {
+    const BodyOp *c = &n->body_ops[k];
+    if ((c->kind == BODY_OP || c->kind == BODY_RANDOM) &&
         is_approximate(c->op, c->dtype))
       return false;
   }
   return true;
 }
 
-int64_t *node_own(const Node *n) {
+int64_t *node_own_extents(const Node *n) {
   return n->extents + n->free_count;
 }
 
-bool node_is_star(const Node *n, uint32_t axis) {
-  return n->stars >> axis & 1;
+bool node_is_broadcast_axis(const Node *n, uint32_t axis) {
+  return n->broadcast_mask >> axis & 1;
 }
 
-static uint32_t loop_children(const Node *n) {
-  const Turns *l = n->loop;
-  return l ? 2 + 2 * l->state_count + l->out_count : 0;
+static uint32_t loop_operand_count(const Node *n) {
+  const LoopBody *l = n->loop_body;
+  return l ? 2 + 2 * l->carry_count + l->stacked_count : 0;
 }
 
-uint32_t node_child_count(const Node *n) {
-  return n->cell_count + n->input_count + 1 + loop_children(n);
+uint32_t node_operand_count(const Node *n) {
+  return n->body_op_count + n->input_count + 1 + loop_operand_count(n);
 }
 
-Node *node_child(const Node *n, uint32_t k) {
-  if (k < n->cell_count)
-    return n->cells[k].kind == CELL_READ ? n->cells[k].node : NULL;
-  k -= n->cell_count;
+Node *node_operand(const Node *n, uint32_t k) {
+  if (k < n->body_op_count)
+    return n->body_ops[k].kind == BODY_READ ? n->body_ops[k].node : NULL;
+  k -= n->body_op_count;
   if (k <= n->input_count)
     return k < n->input_count ? n->inputs[k] : n->guard;
   k -= n->input_count + 1;
   if (k-- == 0)
-    return n->loop->more;
-  if (k <= n->loop->state_count)
-    return k ? n->loop->states[k - 1] : n->loop->turn;
-  return n->loop->results[k - n->loop->state_count - 1];
+    return n->loop_body->condition;
+  if (k <= n->loop_body->carry_count)
+    return k ? n->loop_body->carry_in[k - 1] : n->loop_body->iteration;
+  return n->loop_body->results[k - n->loop_body->carry_count - 1];
 }
 
-/* The extents lie behind the node, then the free indices. */
-static int64_t *first_extents(Node *n) {
+/* The extents follow the node in memory; the free indices follow the
+ * extents. */
+static int64_t *inline_extents(Node *n) {
   return (int64_t *)(n + 1);
 }
 
-Node *node_try_alloc(Graph *g, NodeKind kind, const Form *form) {
-  uint32_t axes = form->free_count + form->rank + form->reduce_count;
+Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec) {
+  uint32_t axes = spec->free_count + spec->rank + spec->reduce_count;
   size_t size = sizeof(Node) + axes * sizeof(int64_t) +
-                form->free_count * sizeof(IndexVar *);
+                spec->free_count * sizeof(IndexVar *);
   Node *n = mem_try_alloc(size);
   if (!n)
     return NULL;
   n->kind = kind;
   n->refs = 1;
-  n->id = g->next_node++;
-  n->dtype = form->dtype;
-  n->free_count = form->free_count;
-  n->rank = form->rank;
-  n->stars = form->stars;
+  n->id = g->next_node_id++;
+  n->dtype = spec->dtype;
+  n->free_count = spec->free_count;
+  n->rank = spec->rank;
+  n->broadcast_mask = spec->broadcast_mask;
   n->span = g->span;
-  n->reduce = form->reduce;
-  n->reduce_count = form->reduce_count;
-  n->extents = first_extents(n);
-  n->free = (IndexVar **)(n->extents + axes);
+  n->reduce = spec->reduce;
+  n->reduce_count = spec->reduce_count;
+  n->extents = inline_extents(n);
+  n->free_vars = (IndexVar **)(n->extents + axes);
   int64_t *e = n->extents;
-  for (uint32_t k = 0; k < form->free_count; k++) {
-    n->free[k] = index_var_retain(form->free[k]);
-    *e++ = form->free[k]->extent;
+  for (uint32_t k = 0; k < spec->free_count; k++) {
+    n->free_vars[k] = index_var_retain(spec->free_vars[k]);
+    *e++ = spec->free_vars[k]->extent;
   }
-  for (uint32_t k = 0; k < form->rank; k++)
-    *e++ = form->own[k];
-  for (uint32_t k = 0; k < form->reduce_count; k++)
-    *e++ = form->reduced[k];
-  for (uint32_t k = 0; g->sizes && k < axes; k++)
-    n->open |= !size_is_number(g, n->extents[k]);
+  for (uint32_t k = 0; k < spec->rank; k++)
+    *e++ = spec->own_extents[k];
+  for (uint32_t k = 0; k < spec->reduce_count; k++)
+    *e++ = spec->reduced_extents[k];
+  for (uint32_t k = 0; g->extent_table && k < axes; k++)
+    n->symbolic |= !extent_is_static(g, n->extents[k]);
   return n;
 }
 
-Node *node_alloc(Graph *g, NodeKind kind, const Form *form) {
-  Node *n = node_try_alloc(g, kind, form);
+Node *node_alloc(Graph *g, NodeKind kind, const NodeSpec *spec) {
+  Node *n = node_try_alloc(g, kind, spec);
   if (!n)
     trap_raise(FAIL_MEMORY);
   return n;
 }
 
-void node_count_pending(Graph *g, const Node *n) {
-  int64_t count = node_count(n);
-  if (count <= PENDING_LARGE &&
-      __builtin_add_overflow(g->pending, count, &g->pending))
-    g->pending = INT64_MAX;
-}
-
-void node_set_guard(Graph *g, Node *n, const Form *form) {
-  if (!g->guard && !g->part_next)
-    return;
-  Trap trap;
-  if (TRAP_SET(trap) != FAIL_NONE) {
-    node_release(n);
-    trap_raise(trap.kind);
-  }
-  n->guard = guard_for(g, form, n->safe);
-  trap_end(&trap);
+void node_add_pending(Graph *g, const Node *n) {
+  int64_t count = node_element_count(n);
+  if (count <= MAX_COUNTED_ELEMENTS &&
+      __builtin_add_overflow(g->pending_elements, count, &g->pending_elements))
+    g->pending_elements = INT64_MAX;
 }
 
 Node *node_retain(Node *n) {
@@ -189,39 +179,39 @@ Node *node_retain(Node *n) {
   return n;
 }
 
-/* A node that nobody holds waits in a list, linked through `backend`. */
-static void unhold(Node *n, Node **dead) {
+/* Puts a node without references into a list, linked through `backend_data`. */
+static void release_to_list(Node *n, Node **dead) {
   if (n && --n->refs == 0) {
-    n->backend = *dead;
+    n->backend_data = *dead;
     *dead = n;
   }
 }
 
-static void drop_inputs(Node *n, Node **dead) {
-  for (uint32_t k = 0; k < n->cell_count; k++)
-    if (n->cells[k].kind == CELL_READ)
-      unhold(n->cells[k].node, dead);
+static void release_inputs(Node *n, Node **dead) {
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    if (n->body_ops[k].kind == BODY_READ)
+      release_to_list(n->body_ops[k].node, dead);
   for (uint32_t k = 0; k < n->input_count; k++)
-    unhold(n->inputs[k], dead);
-  unhold(n->guard, dead);
-  mem_free(n->cells);
+    release_to_list(n->inputs[k], dead);
+  release_to_list(n->guard, dead);
+  mem_free(n->body_ops);
   mem_free(n->inputs);
-  n->cells = NULL;
+  n->body_ops = NULL;
   n->inputs = NULL;
   n->guard = NULL;
-  n->cell_count = n->input_count = 0;
+  n->body_op_count = n->input_count = 0;
 }
 
-static void bury(Node *dead) {
+static void free_dead_nodes(Node *dead) {
   while (dead) {
     Node *n = dead;
-    dead = n->backend;
-    drop_inputs(n, &dead);
+    dead = n->backend_data;
+    release_inputs(n, &dead);
     for (uint32_t k = 0; k < n->free_count; k++)
-      index_var_release(n->free[k]);
+      index_var_release(n->free_vars[k]);
     tensor_release(n->data);
-    turns_release(n->loop);
-    if (n->extents != first_extents(n))
+    loop_body_release(n->loop_body);
+    if (n->extents != inline_extents(n))
       mem_free(n->extents);
     mem_free(n);
   }
@@ -229,55 +219,66 @@ static void bury(Node *dead) {
 
 void node_release(Node *n) {
   Node *dead = NULL;
-  unhold(n, &dead);
-  bury(dead);
+  release_to_list(n, &dead);
+  free_dead_nodes(dead);
 }
 
-void node_settle(Node *n) {
+void loop_body_release(LoopBody *l) {
+  if (!l || --l->refs)
+    return;
+  node_release(l->iteration);
+  node_release(l->condition);
+  for (uint32_t k = 0; k < l->carry_count; k++)
+    node_release(l->carry_in[k]);
+  for (uint32_t k = 0; k < l->carry_count + l->stacked_count; k++)
+    node_release(l->results[k]);
+  mem_free(l);
+}
+
+void node_drop_references(Node *n) {
   Node *dead = NULL;
   n->kind = NODE_DATA;
   n->reduce = n->op = PRIM_NONE;
   n->reduce_count = 0;
-  drop_inputs(n, &dead);
-  bury(dead);
+  release_inputs(n, &dead);
+  free_dead_nodes(dead);
 }
 
 /* ---- the simplest nodes ---- */
 
 Node *node_data(Graph *g, Tensor *t) {
-  Form form = {.dtype = t->dtype, .rank = t->rank, .stars = t->stars};
-  memcpy(form.own, t->shape, t->rank * sizeof form.own[0]);
-  Node *n = node_alloc(g, NODE_DATA, &form);
+  NodeSpec spec = {
+      .dtype = t->dtype, .rank = t->rank, .broadcast_mask = t->broadcast_mask};
+  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
+  Node *n = node_alloc(g, NODE_DATA, &spec);
   n->data = tensor_retain(t);
-  n->safe = true;
+  n->speculatable = true;
+  return n;
+}
+
+Node *node_try_data(Graph *g, Tensor *t, const Node *like) {
+  NodeSpec spec = {.dtype = like->dtype,
+                   .rank = like->rank,
+                   .broadcast_mask = like->broadcast_mask};
+  memcpy(spec.own_extents, t->shape, t->rank * sizeof spec.own_extents[0]);
+  Node *n = node_try_alloc(g, NODE_DATA, &spec);
+  if (n) {
+    n->data = t;
+    n->speculatable = true;
+  }
   return n;
 }
 
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
-               const int64_t *shape, uint32_t stars) {
-  Form form = {.dtype = dtype, .rank = rank, .stars = stars};
-  memcpy(form.own, shape, rank * sizeof form.own[0]);
-  Node *n = node_alloc(g, NODE_ARG, &form);
-  n->arg = number;
-  n->open = true;
-  n->safe = true;
+               const int64_t *shape, uint32_t broadcast_mask) {
+  NodeSpec spec = {
+      .dtype = dtype, .rank = rank, .broadcast_mask = broadcast_mask};
+  memcpy(spec.own_extents, shape, rank * sizeof spec.own_extents[0]);
+  Node *n = node_alloc(g, NODE_ARG, &spec);
+  n->arg_index = number;
+  n->symbolic = true;
+  n->speculatable = true;
   return n;
-}
-
-Node *node_scalar(Graph *g, Scalar x) {
-  Form form = {.dtype = x.dtype};
-  Body b;
-  body_init(&b, g, &form);
-  body_const(&b, x);
-  return body_node(&b, g, NULL);
-}
-
-Node *node_index(Graph *g, IndexVar *v) {
-  Form form = {.dtype = DT_I64, .free_count = 1, .free = {v}};
-  Body b;
-  body_init(&b, g, &form);
-  body_free(&b, 0);
-  return body_node(&b, g, NULL);
 }
 
 bool node_known(const Node *n, Scalar *out) {
@@ -288,54 +289,16 @@ bool node_known(const Node *n, Scalar *out) {
     return true;
   }
   bool known = n->kind == NODE_COMP && n->reduce == PRIM_NONE &&
-               n->cell_count == 1 && n->cells[0].kind == CELL_CONST;
+               n->body_op_count == 1 && n->body_ops[0].kind == BODY_CONST;
   if (known)
-    *out = n->cells[0].value;
+    *out = n->body_ops[0].value;
   return known;
 }
 
-bool node_is_size(const Node *n, int64_t *out) {
+bool node_is_extent(const Node *n, int64_t *out) {
   bool is = n->rank == 0 && n->free_count == 0 && n->kind == NODE_COMP &&
-            n->cell_count == 1 && n->cells[0].kind == CELL_SIZE;
+            n->body_op_count == 1 && n->body_ops[0].kind == BODY_EXTENT;
   if (is)
-    *out = n->cells[0].size;
+    *out = n->body_ops[0].extent;
   return is;
-}
-
-/* ---- texts ---- */
-
-TypeText form_text(const Graph *g, Dtype dtype, uint32_t rank,
-                   const int64_t *extents, uint32_t stars) {
-  TypeText t;
-  size_t size = sizeof t.text, len;
-  len = (size_t)snprintf(t.text, size, "%s", dtype_info[dtype].name);
-  uint32_t k = 0;
-  for (; k < rank && len + sizeof(SizeText) + 8 < size; k++) {
-    const char *before = k ? ", " : "[";
-    if (stars >> k & 1)
-      len += (size_t)snprintf(t.text + len, size - len, "%s*", before);
-    else
-      len += (size_t)snprintf(t.text + len, size - len, "%s%s", before,
-                              size_text(g, extents[k]).text);
-  }
-  if (rank)
-    snprintf(t.text + len, size - len, k == rank ? "]" : ", ...]");
-  return t;
-}
-
-TypeText node_text(const Graph *g, const Node *n) {
-  return form_text(g, n->dtype, n->rank, node_own(n), n->stars);
-}
-
-bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
-                     const char *what, Fault *fault) {
-  if (!node_is_star(x, axis))
-    return true;
-  fault_set(fault, "%s wants an axis of a size, but axis %u of %s stretches",
-            what, axis, node_text(g, x).text);
-  return false;
-}
-
-void node_print_type(const Graph *g, Buffer *out, const Node *n) {
-  buffer_puts(out, node_text(g, n).text);
 }

@@ -1,125 +1,130 @@
-/* Nodes that are no comprehension.  What their parameters mean:
+/* Opaque nodes, which are no comprehensions.  Their parameters:
  *
  *   SORT, ARGSORT, CUMSUM   inputs x            params axis
  *   SCATTER                 inputs x, index, y
  *   PERMUTATION             key                 params n
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
- *   FOLD, SCAN              inputs states, others
- *                                               params turns, how many states,
- *                                               the set of inputs that have an
- *                                               element for each turn, output
+ *   FOLD, SCAN              inputs carry, others
+ *                                               params trip count, number of
+ *                                               carry values, set of scanned
+ *                                               inputs, output
  *
- * A fold has cells, which compute one turn for one element of its states:
- * CELL_AXIS k is input k there (one without axes is the same for all), the
- * last cells are what each state becomes, and of a scan what is kept.
+ * A fold has body ops, which compute one iteration for one element of its
+ * carry.  BODY_AXIS k is input k; an input without axes is the same for all
+ * elements.  The last ops are the next value of each carry, then the stacked
+ * output of a scan.
  *
- * With free indices each slice is treated on its own (a permutation has
- * none).  Their inputs are always stored. */
+ * With free indices, each slice is processed separately (a permutation has
+ * none).  The inputs are always materialized. */
 #include "tensor/internal.h"
 
 #include <string.h>
 
-static void like(Form *form, const Node *x) {
-  form->dtype = x->dtype;
-  form->rank = x->rank;
-  form->stars = x->stars;
-  memcpy(form->own, node_own(x), x->rank * sizeof form->own[0]);
+static void copy_shape(NodeSpec *spec, const Node *x) {
+  spec->dtype = x->dtype;
+  spec->rank = x->rank;
+  spec->broadcast_mask = x->broadcast_mask;
+  memcpy(spec->own_extents, node_own_extents(x),
+         x->rank * sizeof spec->own_extents[0]);
 }
 
-static bool along_axis(const Graph *g, Form *form, PrimId op, const Node *x,
-                       int64_t axis, Fault *fault) {
+static bool axis_op_spec(const Graph *g, NodeSpec *spec, PrimId op,
+                         const Node *x, int64_t axis, Fault *fault) {
   if (axis < 0 || axis >= x->rank) {
     fault_set(fault, "%s along axis %lld, but %s has %u", prim_info[op].name,
-              (long long)axis, node_text(g, x).text, x->rank);
+              (long long)axis, node_type_text(g, x).text, x->rank);
     return false;
   }
   if (!node_axis_sized(g, x, (uint32_t)axis, prim_info[op].name, fault))
     return false;
-  like(form, x);
+  copy_shape(spec, x);
   if (op == PRIM_ARGSORT)
-    form->dtype = DT_I64;
+    spec->dtype = DT_I64;
   return true;
 }
 
-static bool scatter_form(Graph *g, Form *form, const Node *x, const Node *index,
-                         const Node *y, Fault *fault) {
+static bool scatter_spec(Graph *g, NodeSpec *spec, const Node *x,
+                         const Node *index, const Node *y, Fault *fault) {
   if (!dtype_is_int(index->dtype) || x->dtype != y->dtype) {
-    fault_set(fault,
-              "scatter wants integer indices and one element type, not "
-              "%s, %s, %s",
-              node_text(g, x).text, node_text(g, index).text,
-              node_text(g, y).text);
+    fault_set(
+        fault,
+        "scatter needs integer indices and one element type; found %s, %s, %s",
+        node_type_text(g, x).text, node_type_text(g, index).text,
+        node_type_text(g, y).text);
     return false;
   }
   bool fits = index->rank == 1 && x->rank >= 1 && x->rank == y->rank;
   for (uint32_t k = 0; k == 0 || (fits && k < x->rank); k++) {
-    int64_t rows = fits ? node_own(k ? x : index)[k] : 0;
-    if (fits && rows == node_own(y)[k])
+    int64_t rows = fits ? node_own_extents(k ? x : index)[k] : 0;
+    if (fits && rows == node_own_extents(y)[k])
       continue;
     fault_set(fault,
-              "scatter wants rows of one shape and an index for each, "
-              "not %s, %s, %s",
-              node_text(g, x).text, node_text(g, index).text,
-              node_text(g, y).text);
-    if (!fits || !size_demand(g, SIZE_EQ, rows, node_own(y)[k], fault))
+              "scatter needs rows of equal shape and one index per row; found "
+              "%s, %s, %s",
+              node_type_text(g, x).text, node_type_text(g, index).text,
+              node_type_text(g, y).text);
+    if (!fits ||
+        !extent_require(g, EXTENT_EQ, rows, node_own_extents(y)[k], fault))
       return false;
   }
-  like(form, x);
+  copy_shape(spec, x);
   return true;
 }
 
-static bool topk_form(Graph *g, Form *form, const Node *x, int64_t k,
-                      uint32_t output, Fault *fault) {
-  int64_t ends[] = {0, k, x->rank ? node_own(x)[x->rank - 1] : 0};
+static bool topk_spec(Graph *g, NodeSpec *spec, const Node *x, int64_t k,
+                      uint32_t output_index, Fault *fault) {
+  int64_t ends[] = {0, k, x->rank ? node_own_extents(x)[x->rank - 1] : 0};
   for (uint32_t at = 0; at < 2; at++) {
-    if (x->rank && size_plainly(g, SIZE_LE, ends[at], ends[at + 1]))
+    if (x->rank && extent_holds_trivially(g, EXTENT_LE, ends[at], ends[at + 1]))
       continue;
-    fault_set(fault, "topk of %s elements from %s", size_text(g, k).text,
-              node_text(g, x).text);
-    if (!x->rank || !size_demand(g, SIZE_LE, ends[at], ends[at + 1], fault))
+    fault_set(fault, "topk cannot take %s elements from %s",
+              extent_text(g, k).text, node_type_text(g, x).text);
+    if (!x->rank ||
+        !extent_require(g, EXTENT_LE, ends[at], ends[at + 1], fault))
       return false;
   }
-  like(form, x);
-  form->own[x->rank - 1] = k;
-  form->stars &= ~((uint32_t)1 << (x->rank - 1));
-  if (output)
-    form->dtype = DT_I64;
+  copy_shape(spec, x);
+  spec->own_extents[x->rank - 1] = k;
+  spec->broadcast_mask &= ~((uint32_t)1 << (x->rank - 1));
+  if (output_index)
+    spec->dtype = DT_I64;
   return true;
 }
 
-static bool permutation_form(Graph *g, Form *form, int64_t n, Fault *fault) {
-  if (!size_plainly(g, SIZE_LE, 0, n)) {
-    fault_set(fault, "a size cannot be negative: %s is asked for",
-              size_text(g, n).text);
-    if (!size_demand(g, SIZE_LE, 0, n, fault))
+static bool permutation_spec(Graph *g, NodeSpec *spec, int64_t n,
+                             Fault *fault) {
+  if (!extent_holds_trivially(g, EXTENT_LE, 0, n)) {
+    fault_set(fault, "a size cannot be negative; found %s",
+              extent_text(g, n).text);
+    if (!extent_require(g, EXTENT_LE, 0, n, fault))
       return false;
   }
-  form->dtype = DT_I64;
-  form->rank = 1;
-  form->own[0] = n;
+  spec->dtype = DT_I64;
+  spec->rank = 1;
+  spec->own_extents[0] = n;
   return true;
 }
 
-static bool opaque_form(Graph *g, Form *form, PrimId op, uint32_t count,
+static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
                         Node *const *inputs, const int64_t params[4],
-                        uint32_t output, Fault *fault) {
+                        uint32_t output_index, Fault *fault) {
   if (op == PRIM_PERMUTATION && count == 0)
-    return permutation_form(g, form, params[0], fault);
+    return permutation_spec(g, spec, params[0], fault);
   if (op == PRIM_SCATTER && count == 3)
-    return scatter_form(g, form, inputs[0], inputs[1], inputs[2], fault);
+    return scatter_spec(g, spec, inputs[0], inputs[1], inputs[2], fault);
   if (op == PRIM_TOPK && count == 1)
-    return topk_form(g, form, inputs[0], params[0], output, fault);
+    return topk_spec(g, spec, inputs[0], params[0], output_index, fault);
   if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
       count == 1)
-    return along_axis(g, form, op, inputs[0], params[0], fault);
-  fault_set(fault, "%s is no operation on %u tensors", prim_info[op].name,
+    return axis_op_spec(g, spec, op, inputs[0], params[0], fault);
+  fault_set(fault, "%s is not an operation on %u tensors", prim_info[op].name,
             count);
   return false;
 }
 
-static void take_inputs(Graph *g, Node *n, uint32_t count, Node *const *inputs,
-                        const Form *form) {
+static void set_inputs(Graph *g, Node *n, uint32_t count, Node *const *inputs,
+                       const NodeSpec *spec) {
   n->inputs = mem_try_alloc(count * sizeof *n->inputs);
   if (!n->inputs) {
     node_release(n);
@@ -128,53 +133,55 @@ static void take_inputs(Graph *g, Node *n, uint32_t count, Node *const *inputs,
   n->input_count = count;
   for (uint32_t k = 0; k < count; k++) {
     n->inputs[k] = node_retain(inputs[k]);
-    node_needs(n, inputs[k]);
+    node_propagate_flags(n, inputs[k]);
   }
-  node_set_guard(g, n, form);
-  node_count_pending(g, n);
+  node_set_guard(g, n, spec);
+  node_add_pending(g, n);
 }
 
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
-                  const int64_t params[4], Key key, uint32_t output,
+                  const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault) {
-  Form form = {0};
-  if (!opaque_form(g, &form, op, count, inputs, params, output, fault) ||
-      !form_free(&form, count, inputs, fault))
+  NodeSpec spec = {0};
+  if (!opaque_spec(g, &spec, op, count, inputs, params, output_index, fault) ||
+      !node_spec_add_free_of(&spec, count, inputs, fault))
     return NULL;
-  if (form.free_count + form.rank > RANK_MAX) {
-    fault_set(fault, "more than %d axes and indices together", RANK_MAX);
+  if (spec.free_count + spec.rank > MAX_RANK) {
+    fault_set(fault, "more than %d axes and indices together", MAX_RANK);
     return NULL;
   }
-  Node *n = node_alloc(g, NODE_OPAQUE, &form);
+  Node *n = node_alloc(g, NODE_OPAQUE, &spec);
   n->op = op;
   n->key = key;
-  n->output = output;
+  n->output_index = output_index;
   memcpy(n->params, params, sizeof n->params);
-  take_inputs(g, n, count, inputs, &form);
+  set_inputs(g, n, count, inputs, &spec);
   return n;
 }
 
-Node *node_in_order(Graph *g, const FoldLoop *loop, bool all, const Node *shape,
-                    uint32_t count, Node *const *inputs, Dtype dtype,
-                    Fault *fault) {
-  Form form = {.dtype = dtype, .rank = shape->rank + all,
-               .stars = shape->stars << all};
-  form.own[0] = loop->turns;
-  memcpy(form.own + all, node_own(shape), shape->rank * sizeof form.own[0]);
-  bool fits = form_free(&form, count, inputs, fault) &&
-              form.free_count + form.rank <= RANK_MAX;
-  Node *n = fits ? node_try_alloc(g, NODE_OPAQUE, &form) : NULL;
+Node *node_recurrence(Graph *g, const FoldLoop *fold_loop, bool is_scan,
+                      const Node *carry_shape, uint32_t count,
+                      Node *const *inputs, Dtype dtype, Fault *fault) {
+  NodeSpec spec = {.dtype = dtype,
+                   .rank = carry_shape->rank + is_scan,
+                   .broadcast_mask = carry_shape->broadcast_mask << is_scan};
+  spec.own_extents[0] = fold_loop->trip_count;
+  memcpy(spec.own_extents + is_scan, node_own_extents(carry_shape),
+         carry_shape->rank * sizeof spec.own_extents[0]);
+  bool fits = node_spec_add_free_of(&spec, count, inputs, fault) &&
+              spec.free_count + spec.rank <= MAX_RANK;
+  Node *n = fits ? node_try_alloc(g, NODE_OPAQUE, &spec) : NULL;
   if (!n) {
-    mem_free(loop->cells);
+    mem_free(fold_loop->body_ops);
     return NULL;
   }
-  n->op = all ? PRIM_SCAN : PRIM_FOLD;
-  n->cells = loop->cells;
-  n->cell_count = loop->cell_count;
-  n->params[0] = loop->turns;
-  n->params[1] = loop->states;
-  n->params[2] = (int64_t)loop->turning;
-  n->params[3] = loop->output;
-  take_inputs(g, n, count, inputs, &form);
+  n->op = is_scan ? PRIM_SCAN : PRIM_FOLD;
+  n->body_ops = fold_loop->body_ops;
+  n->body_op_count = fold_loop->body_op_count;
+  n->params[0] = fold_loop->trip_count;
+  n->params[1] = fold_loop->carry_count;
+  n->params[2] = (int64_t)fold_loop->scanned_inputs;
+  n->params[3] = fold_loop->output_index;
+  set_inputs(g, n, count, inputs, &spec);
   return n;
 }

@@ -1,23 +1,25 @@
-/* tensor: the graph of deferred tensors, and how it is run.
+/* tensor: the graph of deferred tensors.
  *
- * One kind of node carries nearly everything, an indexed comprehension
+ * Almost every node is an indexed comprehension:
  *
  *     T[f0 < F0, ..., i0 < d0, ...] = reduce(op)[r0 < e0, ...] body
  *
- * whose body is a scalar expression over constants, the axes, and reads
- * U[index expressions] of other nodes.  The first `free_count` axes are those
- * of the `for` (or map) indices that the node mentions: inside the body of
- * `for i j => ...` a value of rank r that mentions i is a node with free = {i}
- * and r axes of its own; storing it stores one more leading axis; a value
- * that does not mention i is computed once.  Closing the `for` turns free axes
- * into own ones.  Fusion is substitution of one body into another.
- * (What a comprehension is: Axon, arXiv:2210.02374; index sets of bodies as in
- * Halide and the polyhedral literature.)
+ * Its body is a scalar expression over constants, axes, and reads U[index
+ * expressions] of other nodes.
  *
- * Ownership: nodes are reference counted, single-threaded per graph; a
- * function that returns a Node gives the caller a reference, one that takes a
- * Node borrows it.  Errors of building (shapes that do not fit: checks that
- * were left open by the type checker) return NULL with *fault filled in. */
+ * The first `free_count` axes are free axes: indices of `for` (or map) on which
+ * the node depends.  Example: inside `for i j => ...`, a value of rank r that
+ * depends on i is a node with free = {i} and r own axes.  If it is stored, it
+ * has one more leading axis.  A value that does not depend on i is computed
+ * once.  At the end of the `for`, free axes become own axes.  Fusion
+ * substitutes one body into another.  (Comprehensions: Axon, arXiv:2210.02374.
+ * Index sets of bodies: as in Halide and the polyhedral literature.)
+ *
+ * Ownership: nodes are reference-counted; a graph belongs to one thread.  A
+ * function that returns a Node gives the caller a reference.  A function with a
+ * Node parameter borrows it.  If construction fails, because shapes do not
+ * match and the type checker left the check open, it returns NULL and sets
+ * *fault. */
 #ifndef AXON_TENSOR_H
 #define AXON_TENSOR_H
 
@@ -26,14 +28,11 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Sizes Sizes;             /* size.h */
-typedef struct Cluster Cluster;         /* kernel.h */
-struct Kernel;                          /* likewise */
-typedef struct KernelAbout KernelAbout; /* watch.h */
+typedef struct ExtentTable ExtentTable; /* extent.h */
 
-/* An index of a `for` or `map` that is being run symbolically. */
+/* An index of a `for` or `map` in a symbolic run. */
 typedef struct IndexVar {
-  uint32_t id;    /* unique, ascending in order of nesting */
+  uint32_t id;    /* unique; ascends with the nesting depth */
   int64_t extent; /* 0 <= index < extent */
   uint32_t refs;
 } IndexVar;
@@ -41,206 +40,236 @@ IndexVar *index_var_new(int64_t extent);
 IndexVar *index_var_retain(IndexVar *v);
 void index_var_release(IndexVar *v);
 
-/* ---- bodies: scalar expressions in a node's own arena-free array ---- */
+/* ---- bodies: scalar expressions in an array that the node owns ---- */
 
-typedef enum CellKind {
-  CELL_CONST,   /* value */
-  CELL_SIZE,    /* size: one that is no number yet (size.h), as an i64 */
-  CELL_AXIS,    /* axis: position among free, own, then reduced axes (i64) */
-  CELL_READ,    /* node[args...]: one i64 index per free and own axis */
-  CELL_OP,      /* op over args; a PC_MAP primitive; result dtype in dtype */
-  CELL_SELECT,  /* args[0] ? args[1] : args[2]; only the chosen one is run */
-  CELL_CONVERT, /* args[0] to dtype */
-  CELL_RANDOM,  /* op UNIFORM or NORMAL, key, args[0] the element's number */
-} CellKind;
+typedef enum BodyOpKind {
+  BODY_CONST,  /* uses value */
+  BODY_EXTENT, /* uses extent: a symbolic size (extent.h), as an i64 */
+  /* Uses axis: position among free, own, then reduced axes; an i64. */
+  BODY_AXIS,
+  BODY_READ, /* node[args...]: one i64 index per free and own axis */
+  BODY_OP,   /* op over args: a PC_MAP primitive; dtype is that of the result */
+  BODY_SELECT,  /* args[0] ? args[1] : args[2]; only the selected one runs */
+  BODY_CONVERT, /* converts args[0] to dtype */
+  BODY_RANDOM,  /* op is UNIFORM or NORMAL; uses key; args[0] is the number of
+                   the element */
+} BodyOpKind;
 
-typedef struct Cell { /* one operation of a body; args point to earlier cells */
-  CellKind kind;
+/* One operation of a body; args are earlier operations. */
+typedef struct BodyOp {
+  BodyOpKind kind;
   Dtype dtype;
   PrimId op;
   uint32_t arg_count;
-  uint32_t *args; /* indices of cells; owned by the node */
-  Span span;      /* what in the program made it: faults point here */
-  bool sure;      /* where its value is looked at, index or divisor is right */
+  uint32_t *args; /* indices of ops; owned by the node */
+  Span span;      /* source of the operation, for faults */
+  /* The index or divisor is valid whenever the value is used. */
+  bool proved_safe;
   union {
-    Scalar value;  /* CELL_CONST */
-    int64_t size;  /* CELL_SIZE */
-    uint32_t axis; /* CELL_AXIS */
-    Node *node;    /* CELL_READ; a counted reference */
-    Key key;       /* CELL_RANDOM */
+    Scalar value;   /* BODY_CONST */
+    int64_t extent; /* BODY_EXTENT */
+    uint32_t axis;  /* BODY_AXIS */
+    Node *node;     /* BODY_READ; counted reference */
+    PrngKey key;    /* BODY_RANDOM */
   };
-} Cell;
+} BodyOp;
 
 typedef enum NodeKind {
-  NODE_DATA,   /* data: already there */
-  NODE_ARG,    /* an argument of a function that is being compiled: arg */
-  NODE_COMP,   /* a comprehension */
-  NODE_STATE,  /* what a turn of a loop begins with, or its number */
-  NODE_LOOP,   /* what a loop comes to: loop over inputs; see output */
-  NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum, ...; see opaque */
+  NODE_DATA, /* has data */
+  NODE_ARG,  /* argument of a function that is compiled ahead of time; uses
+                arg_index */
+  NODE_COMP, /* a comprehension */
+  NODE_LOOP_CARRIED, /* carry of a loop at the start of an iteration, or the
+                        iteration number */
+  NODE_LOOP,   /* output of a loop; uses loop_body, inputs, output_index */
+  NODE_OPAQUE, /* op over inputs: sort, scatter, cumsum and so on (opaque.c) */
 } NodeKind;
 
-/* A loop that turns as often as only the compiled function knows: one turn, as
- * nodes that read turn and states.  Counted references. */
-typedef struct Turns {
+/* A loop whose trip count is known only to the compiled function.  It is one
+ * iteration, as nodes that read the iteration number and the carry.  Holds
+ * counted references. */
+typedef struct LoopBody {
   uint32_t refs;
-  int64_t count; /* of turns; where there is no `more` */
-  Node *more;    /* bool: another turn, from these states?  or NULL */
-  Node *turn;    /* NODE_STATE: the number of the turn, from 0; i64 */
-  uint32_t state_count, out_count;
-  Node **states;  /* NODE_STATE: what the turn begins with; at first the inputs
-                     of the NODE_LOOPs */
-  Node **results; /* state_count: what it ends with; out_count: of those each
-                     turn's stays */
-  uint32_t need_count; /* of a plan: what is outside and the turns read; */
-  Node **needs;        /* borrowed */
-} Turns;
+  int64_t trip_count; /* valid if `condition` is NULL */
+  /* bool: run another iteration with this carry?  May be NULL. */
+  Node *condition;
+  Node *iteration; /* NODE_LOOP_CARRIED: the iteration number, from 0; i64 */
+  uint32_t carry_count, stacked_count;
+  /* NODE_LOOP_CARRIED: the carry at the start of an iteration.  Its initial
+   * values are the inputs of the NODE_LOOP nodes. */
+  Node **carry_in;
+  /* carry_count next values of the carry; then stacked_count values that each
+   * iteration leaves. */
+  Node **results;
+  /* For a plan: nodes outside the loop that iterations read; borrowed. */
+  uint32_t capture_count;
+  Node **captures;
+} LoopBody;
 
 struct Node {
   NodeKind kind;
   uint32_t refs;
-  uint32_t id; /* in order of making */
+  uint32_t id; /* ascends in order of creation */
   Dtype dtype;
-  uint32_t free_count, rank; /* rank: own axes, without the free ones */
-  uint32_t stars;            /* bit k: own axis k is a stretching one */
-  int64_t *extents;          /* free_count + rank + reduce_count of them */
-  IndexVar **free;           /* ascending ids */
-  Span span;                 /* what in the program made it */
-  Tensor *data; /* shape: free extents, then own; set once it was run */
+  uint32_t free_count, rank; /* rank: number of own axes, without free ones */
+  uint32_t broadcast_mask;   /* bit k: own axis k is a broadcast axis (*) */
+  int64_t *extents;          /* free_count + rank + reduce_count extents */
+  IndexVar **free_vars;      /* with ascending ids */
+  Span span;                 /* source of the node */
+  /* shape: free extents, then own extents; set after the node ran. */
+  Tensor *data;
 
-  uint32_t arg;           /* NODE_ARG: its number, */
-  const int64_t *strides; /* and how far apart elements lie along each axis;
-                             borrowed; NULL: they lie side by side */
+  uint32_t arg_index; /* NODE_ARG: number of the argument */
+  /* NODE_ARG: distance of elements along each axis, in elements; borrowed;
+   * NULL: contiguous. */
+  const int64_t *strides;
 
   /* NODE_COMP */
-  PrimId reduce; /* PRIM_SUM, PROD, MAX, MIN, ANY, ALL, ARGMAX, ARGMIN, or
-                    PRIM_NONE */
+  PrimId reduce; /* a primitive of class REDUCE, or PRIM_NONE */
   uint32_t reduce_count;
-  Cell *cells; /* the last one is the body's value */
-  uint32_t cell_count;
-  Node *guard; /* a bool scalar over a subset of the free indices: the node is
-                  only ever read where it is true, and not run elsewhere
-                  (there it holds zeros); or NULL.  A node that can fail has
-                  one even where it shares no index with g->guard */
+  BodyOp *body_ops; /* the last op is the value of the body */
+  uint32_t body_op_count;
+  /* A bool scalar over a subset of the free indices, or NULL.  The node is read
+   * only where the guard is true.  Elsewhere it does not run, and holds zeros.
+   * A node that can fail has a guard even if it shares no index with
+   * g->guard. */
+  Node *guard;
 
   /* NODE_OPAQUE */
   PrimId op;
   uint32_t input_count;
   Node **inputs;
-  int64_t params[4]; /* axis, k, ... as the op says in opaque.c */
-  Key key;
-  uint32_t output; /* which of several outputs (topk); NODE_LOOP: of the states
-                      after the last turn, then of what the turns have made,
-                      along a leading axis */
-  Turns *loop;     /* NODE_LOOP */
-  uint32_t loops;  /* how deep in loops is the state that it needs; 0: none */
+  int64_t params[4]; /* axis, k and so on; see opaque.c */
+  PrngKey key;
+  uint32_t output_index; /* which of several outputs.  NODE_LOOP: final values
+                            of the carry first, then stacked outputs */
+  LoopBody *loop_body;   /* NODE_LOOP */
+  /* Depth of the loop whose carry it needs; 0: none. */
+  uint32_t loop_depth;
 
-  bool there;    /* its elements are in memory when what is planned now runs: of
-                    a function that is compiled, or others in each turn */
-  bool open;     /* it needs arguments, or sizes that are no numbers yet */
-  bool safe;     /* running it cannot fail, wherever its free indices stand */
-  bool inlined;  /* a kernel has computed it for its readers alone */
-  void *backend; /* the backend's own notes during a run */
-  uint32_t mark; /* graph_force's own: number in its plan, or 0 */
+  /* Its elements are in memory when the current plan runs, but not in `data`:
+   * it belongs to a compiled function, or its data change in each iteration. */
+  bool materialized;
+  bool symbolic;      /* depends on arguments or symbolic sizes */
+  bool speculatable;  /* running it cannot fail, for any values of its free
+                         indices */
+  bool inlined;       /* a kernel computed it for its consumers only */
+  void *backend_data; /* used by the backend during a run */
+  uint32_t mark;      /* used by the planner: its number in the plan, or 0 */
 };
 
-/* How graph_force decides between storing a node and inlining it. */
+/* How the planner decides between materializing and inlining a node. */
 typedef enum FuseMode {
-  FUSE_COST, /* by what is cheaper */
-  FUSE_NONE, /* store every node: for tests */
-  FUSE_ALL,  /* inline whatever may be inlined: for tests */
+  FUSE_COST, /* by estimated cost */
+  FUSE_NONE, /* materialize every node; for tests */
+  FUSE_ALL,  /* inline every node that may be inlined; for tests */
 } FuseMode;
 
-enum { GUARD_PARTS = 4 };
-/* elements: then it is time to run.  Most of them are never stored, and the
- * more is known, the more can be fused: the scores of attention, with all that
- * is done with them, are to fit. */
-#define PENDING_LIMIT ((int64_t)1 << 37)
-#define PENDING_LARGE ((int64_t)1 << 34) /* of a node that does not count */
+enum { MAX_CACHED_GUARDS = 4 };
+/* Number of pending elements that triggers a run.  It is large: most pending
+ * nodes are never stored, and the planner fuses more if it sees more.  The
+ * scores of attention, with all operations on them, should fit. */
+#define MAX_PENDING_ELEMENTS ((int64_t)1 << 37)
+/* Elements of a node above which it does not count as pending. */
+#define MAX_COUNTED_ELEMENTS ((int64_t)1 << 34)
 
-typedef struct Graph { /* what a session's deferred work hangs on */
-  uint32_t next_node, next_index;
-  int64_t pending; /* elements of nodes made and not yet run, but for those that
-                      are larger than PENDING_LARGE: what reads them may need
-                      none of them stored */
-  int64_t bytes_limit; /* refuse to store more than this; 0: physical */
-  int64_t least_work;  /* operations below which no kernel is made for a plan */
-  Flag *interrupt;     /* set by Ctrl-C; polled between rows */
-  Span span;                     /* given to nodes made from now on */
-  Node *guard;                   /* the condition under which code now runs */
-  const struct Backend *backend; /* NULL: the reference backend */
-  FuseMode fuse;
-  const struct PlanWatch *watch; /* watch.h; NULL: nobody asks */
-  Arena *arena;                  /* of the plan that runs; private to run.c */
-  struct Memo *memo;             /* plans that are kept; private to memo.c */
-  bool often;          /* what is planned is run often: a little work is much */
-  bool keeps_inputs; /* what runs may yet be undone: nothing is written over */
-  uint32_t loop_depth; /* of the loops of which a turn is being traced */
-  Sizes *sizes;    /* of a function that is being traced; NULL: all extents are
-                      numbers */
-  uint64_t stored; /* nodes run so far: for tests and `axon plan` */
-  uint64_t again;  /* plans that were there already: for tests */
-  /* private to guard.c: parts of guards, lately made */
-  struct GuardPart {
-    Node *guard, *part;
-    uint32_t shared;
-  } parts[GUARD_PARTS];
-  uint32_t part_next;
+typedef struct Graph { /* the deferred work of a session */
+  uint32_t next_node_id, next_index;
+  /* Elements of nodes that have not run.  Nodes of more than
+   * MAX_COUNTED_ELEMENTS do not count, since their consumers may need none of
+   * them stored. */
+  int64_t pending_elements;
+  /* Limit of bytes of one tensor; 0: physical memory. */
+  int64_t max_tensor_bytes;
+  /* Operations of a plan below which it is not compiled. */
+  int64_t jit_threshold;
+  Flag *interrupt; /* set by Ctrl-C; polled between rows */
+  Span span;       /* source span of new nodes */
+  Node *guard;     /* condition under which the current code runs */
+  /* Runs the graph; set it before the first run. */
+  const struct Backend *backend;
+  FuseMode fuse_mode;
+  /* See plan/observer.h; NULL: no observer. */
+  const struct PlanObserver *observer;
+  Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
+  /* Private to plan/plan_cache.c. */
+  struct PlanCache *plan_cache;
+  bool hot;            /* the plans run often, so that even little work is worth
+                          compilation */
+  bool keeps_inputs;   /* a run may be undone later, so no input may be
+                          overwritten */
+  uint32_t loop_depth; /* depth of loops that are being traced */
+  /* Set during AOT tracing; NULL: all extents are numbers. */
+  ExtentTable *extent_table;
+  /* Number of nodes that ran; for tests and `axon plan`. */
+  uint64_t executed_nodes;
+  uint64_t plan_cache_hits; /* for tests */
+  /* private to guard.c: recent projections of guards */
+  struct GuardProjection {
+    Node *guard, *projection;
+    uint32_t shared_mask;
+  } guard_projections[MAX_CACHED_GUARDS];
+  uint32_t next_projection;
 } Graph;
-/* Lets go of what the graph keeps for itself: at the end of a session. */
-void graph_end(Graph *g);
 
-/* Has its elements without a plan that computes them. */
-static inline bool node_is_there(const Node *n) {
-  return n->data || n->there || n->kind == NODE_ARG || n->kind == NODE_STATE;
+/* True if its elements exist without a plan that computes them. */
+static inline bool node_is_materialized(const Node *n) {
+  return n->data || n->materialized || n->kind == NODE_ARG ||
+         n->kind == NODE_LOOP_CARRIED;
 }
 
-/* Elements that a stored node has, free axes included; saturates. */
-int64_t node_count(const Node *n);
+/* Number of elements of a stored node, free axes included.  Saturates. */
+int64_t node_element_count(const Node *n);
 /* True if every backend computes the same bits for a comprehension: none of
  * its operations on floats is marked PRIM_APPROXIMATE. */
 bool node_is_exact(const Node *n);
-/* "f32[3, *, 4]": the own axes. */
+/* Prints the type of the own axes, such as "f32[3, *, 4]". */
 void node_print_type(const Graph *g, Buffer *out, const Node *n);
 
 Node *node_retain(Node *n);
-void node_release(Node *n); /* iterative: long chains do not recurse */
+/* iterative, so that long chains do not overflow the C stack. */
+void node_release(Node *n);
 
-/* ---- make.c: building nodes ---- */
+/* ---- build_compute.c: constructors ---- */
 
 Node *node_data(Graph *g, Tensor *t);
-/* An argument of a function that is being compiled. */
+/* An argument of a function that is compiled ahead of time. */
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
-               const int64_t *shape, uint32_t stars);
+               const int64_t *shape, uint32_t broadcast_mask);
 Node *node_scalar(Graph *g, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
-/* A MAP primitive: arguments of equal dtype (SELECT: bool first) broadcast as
- * the language says: per axis absent < * < a size, two sizes equal.  ADD, SUB,
- * MUL, DIV, MOD of integer *scalars* that are known stay constants.
- * result: DT_NONE, or the dtype that CONVERT goes to. */
+/* True if the elements of the result are bool, whatever the types of the
+ * arguments. */
+bool prim_gives_bool(PrimId op);
+
+/* A MAP primitive.  The arguments have equal dtypes (SELECT: bool first).  They
+ * broadcast as in the language: an absent axis takes any axis, * takes any
+ * size, two sizes must be equal.  ADD, SUB, MUL, DIV and MOD of known integer
+ * *scalars* are folded.  result: the dtype for CONVERT, otherwise DT_NONE. */
 Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
                Dtype result, Fault *fault);
-/* A REDUCE primitive over own axes first .. first + count - 1; keep puts a *
- * in the place of each. */
+/* A REDUCE primitive over own axes first .. first + count - 1.  With keepdims,
+ * each of them becomes a *. */
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
-                  bool keep, Fault *fault);
-/* op @, with f16/bf16 accumulated in f32 and rounded once. */
+                  bool keepdims, Fault *fault);
+/* The operator @.  f16 and bf16 are accumulated in f32 and rounded once. */
 Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_outer(Graph *g, Node *a, Node *b, Fault *fault);
-/* labels[k]: for each own axis of args[k] a small number; out: those of the
- * result, in order; all others are summed over.  (`...` was expanded.) */
+/* labels[k] has a small number for each own axis of args[k].  `out` has the
+ * labels of the result, in order.  All other labels are summed.  The evaluator
+ * has expanded `...`. */
 Node *node_einsum(Graph *g, uint32_t count, Node *const *args,
                   const uint8_t *const *labels, uint32_t out_rank,
                   const uint8_t *out, Fault *fault);
 
-/* `shape` may hold one -1, to be solved for. */
+/* `shape` may contain one -1, which is solved for. */
 Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
-                   uint32_t stars, Fault *fault);
+                   uint32_t broadcast_mask, Fault *fault);
 Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault);
 Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
-                     uint32_t stars, Fault *fault);
+                     uint32_t broadcast_mask, Fault *fault);
 Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
                   Fault *fault);
 Node *node_stack(Graph *g, uint32_t count, Node *const *xs, Fault *fault);
@@ -248,161 +277,111 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
                Scalar value, Fault *fault);
 Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault);
 Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault);
-Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t times, bool each,
-                Fault *fault); /* each: repeat */
+/* repeat_elements: repeats each element, not the whole. */
+Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t repeats,
+                bool repeat_elements, Fault *fault);
 Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
                    Fault *fault);
 Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault);
 
-/* x.[items]: as many items as axes (the evaluator has expanded `...`). */
-typedef enum ItemKind {
-  ITEM_AT,    /* index: a node of integer dtype.  A constant or an affine
-                 function of for-indices is an exact index (negative constants
-                 were resolved by the evaluator); other data is a gather:
-                 an index tensor of rank k puts its own axes there */
-  ITEM_RANGE, /* from .. to (exclusive) */
-  ITEM_NEW,   /* a new axis of 1 */
-  ITEM_STAR,  /* a new stretching axis */
-} ItemKind;
-typedef struct Item {
-  ItemKind kind;
+/* x.[subscripts]: one subscript per axis.  The evaluator has expanded `...`. */
+typedef enum SubscriptKind {
+  SUBSCRIPT_INDEX, /* index: a node of integer dtype.  A constant or an affine
+                      function of `for` indices is an exact index; the evaluator
+                      has resolved negative constants.  Other data are a gather:
+                      an index tensor of rank k contributes its k axes */
+  SUBSCRIPT_SLICE, /* from start to stop (exclusive) */
+  SUBSCRIPT_NEW_AXIS,           /* a new axis of extent 1 */
+  SUBSCRIPT_NEW_BROADCAST_AXIS, /* a new broadcast axis */
+} SubscriptKind;
+typedef struct Subscript {
+  SubscriptKind kind;
   Node *index;
-  int64_t from, to;
-  bool sized; /* ITEM_RANGE: a bound is written, so that a * becomes a size */
-} Item;
-/* False, and a fault: that axis is a *, where `what` wants a size. */
+  int64_t start, stop;
+  /* SUBSCRIPT_SLICE: a bound is written, so that a * becomes a size. */
+  bool sized;
+} Subscript;
+/* Returns false, with a fault, if the axis is a * but `what` needs a size. */
 bool node_axis_sized(const Graph *g, const Node *x, uint32_t axis,
                      const char *what, Fault *fault);
-Node *node_index_items(Graph *g, Node *x, uint32_t count, const Item *items,
-                       Fault *fault);
+Node *node_subscript(Graph *g, Node *x, uint32_t count,
+                     const Subscript *subscripts, Fault *fault);
 Node *node_gather(Graph *g, Node *x, Node *index, Fault *fault);
 Node *node_one_hot(Graph *g, int64_t k, Node *index, Dtype dtype, Fault *fault);
 
 Node *node_full(Graph *g, Scalar x, uint32_t rank, const int64_t *shape,
-                uint32_t stars, Fault *fault);
+                uint32_t broadcast_mask, Fault *fault);
 Node *node_iota(Graph *g, Dtype dtype, int64_t n, Fault *fault);
 Node *node_eye(Graph *g, Dtype dtype, int64_t n, Fault *fault);
-Node *node_random(Graph *g, PrimId op, Key key, Dtype dtype, uint32_t rank,
-                  const int64_t *shape, uint32_t stars, Fault *fault);
+Node *node_random(Graph *g, PrimId op, PrngKey key, Dtype dtype, uint32_t rank,
+                  const int64_t *shape, uint32_t broadcast_mask, Fault *fault);
 
-/* Turns the free axes of `vars` (some may not occur in x: then x is repeated)
- * into leading own axes, in the order given: the end of a `for`. */
+/* The end of a `for`: turns the free axes `vars` into leading own axes, in this
+ * order.  If x does not depend on one of them, x is repeated. */
 Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                  Fault *fault);
-/* Picks one value of free index v: x with v := value (host loops). */
-/* if c then a else b on scalars that are not known yet: only the chosen side
- * is run (CELL_SELECT). */
+/* if c then a else b, on scalars that are not known yet.  Only the selected
+ * side runs (BODY_SELECT). */
 Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
 
-/* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n),
- * TOPK (k; output 0 values, 1 indices): nodes of static extents.  With free
- * indices they act on each slice. */
+/* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n), TOPK
+ * (k; output 0 is the values, 1 the indices).  Extents are static.  With free
+ * indices, each slice is processed separately. */
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
-                  const int64_t params[4], Key key, uint32_t output,
+                  const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault);
 
-/* ---- loop.c: loops that are compiled as such ---- */
+/* ---- loop_node.c: loops of compiled functions ---- */
 
-/* For a turn of a loop at g->loop_depth, which stands inside of these indices;
- * what it begins with may have fewer. */
-Node *node_state(Graph *g, const Node *like, uint32_t free_count,
-                 IndexVar *const *free);
-/* results: state_count of them, then out_count; of the states' shapes.  more:
- * or NULL. */
-Turns *turns_new(int64_t count, Node *more, Node *turn, uint32_t state_count,
-                 Node *const *states, uint32_t out_count, Node *const *results);
-void turns_release(Turns *loop);
-/* The loop is borrowed, as are the states that it begins with. */
-Node *node_loop(Graph *g, Turns *loop, Node *const *initial, uint32_t output,
+/* The carry of a loop at g->loop_depth, inside loops over these indices.  The
+ * initial value may depend on fewer of them. */
+Node *node_loop_carried(Graph *g, const Node *like, uint32_t free_count,
+                        IndexVar *const *free_vars);
+/* results: carry_count next values of the carry, with its shapes; then
+ * stacked_count outputs.  condition may be NULL. */
+LoopBody *loop_body_new(int64_t count, Node *condition, Node *iteration,
+                        uint32_t carry_count, Node *const *carry_in,
+                        uint32_t stacked_count, Node *const *results);
+void loop_body_release(LoopBody *loop);
+/* Borrows the loop body and the initial carry. */
+Node *node_loop(Graph *g, LoopBody *loop, Node *const *initial,
+                uint32_t output_index, Fault *fault);
+
+/* ---- recurrence.c: loops whose body is a formula ---- */
+
+/* One iteration of a fold or a scan, as nodes. */
+typedef struct FoldIteration {
+  IndexVar *index; /* the iteration number */
+  uint32_t carry_count, stacked_count;
+  Node *const *initial; /* initial values of the carry */
+  /* NODE_LOOP_CARRIED: the carry at the start of an iteration. */
+  Node *const *carry_in;
+  /* Next values of the carry; then the stacked outputs. */
+  Node *const *results;
+  /* bool: run another iteration?  NULL: the extent of `index` is the trip
+   * count. */
+  Node *condition;
+  bool associative; /* the function is associative */
+} FoldIteration;
+/* Builds output `output_index`: a final value of the carry, or a stacked output
+ * with a leading axis.  Returns NULL, perhaps without a fault, if the iteration
+ * is no elementwise formula of the carry and of values that exist before the
+ * loop. */
+Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
 
-/* ---- fold.c: loops in order over formulas ---- */
+/* ---- inspection ---- */
 
-/* One turn of a fold or a scan, as nodes. */
-typedef struct FoldTurn {
-  IndexVar *at; /* the number of the turn */
-  uint32_t state_count, out_count;
-  Node *const *initial; /* what it begins with */
-  Node *const *states;  /* NODE_STATE: what a turn begins with */
-  Node *const *results; /* what it ends with; then what is kept of each turn */
-  Node *more; /* bool: is there another turn?  NULL: as often as `at` says */
-  bool reduces;         /* its function is associative */
-} FoldTurn;
-/* Result `output`: a state after the last turn, or what is kept of all turns,
- * along a leading axis.  NULL, perhaps without a fault: the turn is no formula
- * of the same element of states and of what is there before. */
-Node *node_fold(Graph *g, const FoldTurn *turn, uint32_t output, Fault *fault);
-
-/* ---- turns.c: loops that are run at once ---- */
-
-/* Runs all turns, on a backend that can, and gives what node_fold would: one
- * data node for each result.  False: it is not to be done so, or something was
- * wrong in some turn; nobody knows what then.  The states are let go of, and
- * what reads them is of no more use. */
-bool graph_turns(Graph *g, const FoldTurn *turn, Node **out);
-
-/* ---- run.c ---- */
-
-/* Makes sure that nodes[0..count) have their data, running everything they
- * need together.  False with a fault (index out of range, division by zero,
- * no memory) whose place is *where.  Raises FAIL_INTERRUPT on Ctrl-C. */
-bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
-                 Fault *fault);
-/* Is the value known without running anything?  Constants and what folds. */
+/* True if the value is known without a run: a constant, or folded. */
 bool node_known(const Node *n, Scalar *out);
-/* Sizes that only data decides: run x (a tensor without free indices) first. */
-Tensor *run_nonzero(const Tensor *x, Fault *fault); /* of bool: i64[m] */
-Tensor *run_unique(const Tensor *x, Fault *fault);  /* of what is sorted */
-Tensor *run_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);
 
-/* The graph in readable form: one line a node (axon dump, tests). */
+/* Prints the graph, one line per node, for axon dump and tests. */
 void graph_print(const Graph *g, Buffer *out, uint32_t count,
                  Node *const *roots);
-/* Numbers its nodes in the order in which they are printed. */
-void graph_number(uint32_t count, Node *const *roots);
-/* Checks every invariant stated above; false with a message: run after every
- * pass in tests (AXON_VERIFY=1). */
+/* Numbers the nodes in the order in which they are printed. */
+void graph_renumber(uint32_t count, Node *const *roots);
+/* Checks all invariants above.  Returns false and a message if one is violated.
+ * Tests run it after every pass (AXON_VERIFY=1). */
 bool graph_verify(uint32_t count, Node *const *roots, Buffer *message);
-
-/* Whether the data of a node may be stored at all; false with a fault. */
-bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
-/* Gives a node that has its data leave of its inputs and its body: what a
- * backend need not do, graph_force does it. */
-void node_settle(Node *n);
-
-/* A backend runs clusters of stored nodes (kernel.h) whose inputs (guards too)
- * all have data, and sets node->data of those that others read.  The body of
- * such a node is fused: it reads only nodes with data, and earlier ones of its
- * cluster.  A reduction is done in the type of the body's value (sums of f16,
- * bf16 in f32) and converted to the node's at the end.  Where the guard is
- * false the data holds zeros and the body is not run. */
-typedef struct Backend {
-  const char *name;
-  bool kernels; /* wants the clusters' kernels */
-  bool parts;   /* tensors may be parts of others, in the same memory */
-  /* Has it a kernel for two products and the rows between them that leaves no
-   * row in memory?  Asked before clusters are decided about; NULL: for none. */
-  bool (*has_rows)(const struct Kernel *kernel);
-  uint32_t row_most; /* bytes that loops of a kernel may leave for each other at
-                        a point; 0: as is good for CPUs */
-  /* Before any of them runs: what takes long can begin.  NULL: nothing.  A plan
-   * may be kept and run again with other nodes: then this is not called, and
-   * of the kernel a cluster has nothing but the inputs; all else that `run`
-   * needs is in cluster->backend, and lives on unless cluster->passing. */
-  void (*prepare)(Graph *g, uint32_t count, Cluster *const *clusters);
-  bool (*run)(Graph *g, Cluster *cluster, Span *where, Fault *fault);
-  /* What it has left to do of all that ran, so that tensors have their data,
-   * also where something failed.  NULL: nothing. */
-  bool (*settle)(Graph *g, Fault *fault);
-  /* What it has made of a cluster that was prepared (watch.h): waits for that.
-   * notes: what the code is to say of each loop, NULL: no code is wanted.
-   * False: nothing, it is left to the reference backend.  NULL: it makes
-   * nothing of clusters. */
-  bool (*describe)(const Cluster *cluster, Arena *arena,
-                   const char *const *notes, KernelAbout *out);
-} Backend;
-extern const Backend backend_reference; /* backend/reference/ */
-extern const Backend backend_cpu;       /* backend/cpu/ */
-extern const Backend backend_cuda;      /* backend/cuda/ */
 
 #endif

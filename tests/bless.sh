@@ -1,8 +1,9 @@
 #!/bin/bash
-# Makes golden files anew from what the program now writes:
+# Writes golden files from the current output of the program:
 #   tests/bless.sh [FILTER]
-# Read the difference before you keep it.  A new test begins with an empty
-# golden file.  A .out that would hold an error is refused, and so is a crash.
+# Read the diff before you commit it.  A new test starts with an empty golden
+# file.  The script refuses a .out file that would contain an error, and
+# crashes.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

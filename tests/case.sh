@@ -1,7 +1,8 @@
 #!/bin/bash
-# Runs one test:  tests/case.sh KIND PATH.  Silent when it passes; else says why
-# and fails.  Kinds: run type strict plan bug fmt repl (golden files, see
-# tests/lib.sh), unit, example, library, doc, script.
+# Runs one test:  tests/case.sh KIND PATH.  It prints nothing if the test
+# passes; otherwise it prints the reason and fails.  Kinds: run type strict plan
+# bug fmt repl (golden files, see tests/lib.sh), unit, example, library, doc,
+# script.
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2
@@ -55,6 +56,9 @@ golden_fmt() {
   "$AXON" fmt - <"$name.fmt" >"$work/again" 2>&1
   compare "$name.fmt" "$work/again"
 }
+
+# Each pass is followed by a check of the graph or of the kernel.
+case $path in tests/ops/* | tests/plan/*) export AXON_VERIFY=1 ;; esac
 
 case $kind in
 run | type | strict | plan | bug | fmt | repl)

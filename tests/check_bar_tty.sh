@@ -1,6 +1,6 @@
 #!/bin/bash
-# Output while a progress bar is drawn: lines stand alone, and no bar is left.
-# tmux is the terminal; without it there is nothing to test with.
+# Output during a progress bar: each line stands alone, and no bar remains.
+# tmux is the terminal; without it the test is skipped.
 set -u
 command -v tmux >/dev/null || exit 0
 . "$(dirname "$0")/lib.sh"

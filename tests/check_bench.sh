@@ -1,6 +1,6 @@
 #!/bin/bash
-# axon bench times what it says and nothing else; axon doctor measures, and
-# nothing else does; what bench/ runs is well formed.
+# `axon bench` measures what it claims to measure.  Only `axon doctor` measures
+# the machine.  The programs of bench/ are well formed.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -41,18 +41,18 @@ expect 0 'large' "$AXON" bench $quick timed.axn large
 "$AXON" bench $quick timed.axn large | grep -q small && bad=1
 expect 1 'E0501' "$AXON" bench $quick timed.axn -e 'fail "no"' -e 1
 expect 1 '^1 .* [0-9]' "$AXON" bench $quick timed.axn -e 'fail "no"' -e 1
-expect 1 'it calls exit' "$AXON" bench $quick timed.axn -e 'exit 3'
-expect 1 'not one expression' "$AXON" bench $quick timed.axn -e 'val y = 1'
-expect 2 'which file' "$AXON" bench
+expect 1 'the program calls exit' "$AXON" bench $quick timed.axn -e 'exit 3'
+expect 1 'exactly one expression' "$AXON" bench $quick timed.axn -e 'val y = 1'
+expect 2 'no file given' "$AXON" bench
 expect 2 'has no `nothing`' "$AXON" bench timed.axn nothing
-expect 2 'no function of ().*float' "$AXON" bench timed.axn other
+expect 2 'not a function of ().*float' "$AXON" bench timed.axn other
 expect 2 'cpu, cuda or reference' "$AXON" bench --target moon timed.axn
 for n in 0 -1 x '' 1e9; do
-  expect 2 'wants a number' "$AXON" bench --seconds "$n" timed.axn
+  expect 2 'needs a number' "$AXON" bench --seconds "$n" timed.axn
 done
 echo 'val y = 1' >none.axn
-expect 2 'nothing to time' "$AXON" bench none.axn
-expect 1 'leaves no size `q` open' "$AXON" bench -D q=5 timed.axn
+expect 2 'nothing to benchmark' "$AXON" bench none.axn
+expect 1 'no data-dependent size .* `q`' "$AXON" bench -D q=5 timed.axn
 echo 'val y = 1 +' >wrong.axn
 expect 1 'wrong.axn:' "$AXON" bench wrong.axn
 expect 1 'cannot read' "$AXON" bench nowhere.axn
@@ -107,11 +107,11 @@ for line in processor memory threads compiler cache '  multiply-add'; do
   grep -q "^$line" doctor.out || { echo "doctor: no $line" && bad=1; }
 done
 expect 1 'apt install gcc' env AXON_CC=/nowhere/cc "$AXON" doctor
-expect 1 'made no file: it said nothing' env AXON_CC=true "$AXON" doctor
+expect 1 'wrote no file: it printed nothing' env AXON_CC=true "$AXON" doctor
 expect 1 'set HOME' env -u HOME -u XDG_CACHE_HOME "$AXON" doctor
-expect 1 'cannot be made' env XDG_CACHE_HOME=/dev/null/sub "$AXON" doctor
+expect 1 'cannot create this' env XDG_CACHE_HOME=/dev/null/sub "$AXON" doctor
 mkdir in; : >in/axon
-expect 1 'is no folder' env XDG_CACHE_HOME="$PWD/in" "$AXON" doctor
+expect 1 'is not a folder' env XDG_CACHE_HOME="$PWD/in" "$AXON" doctor
 expect 2 'no arguments' "$AXON" doctor me
 if command -v python3 >/dev/null; then
   "$AXON" doctor --json | python3 -c '

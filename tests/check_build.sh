@@ -1,6 +1,6 @@
 #!/bin/bash
-# axon build: a text that every compiler takes without a warning, and what is
-# compiled of it, called from C; and what cannot be built.
+# `axon build`: the C source compiles without a warning in every compiler, and C
+# programs can call it.  Functions that cannot be built are reported.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -301,7 +301,7 @@ END
       '[[21.0,58.0],[24.0,70.0],[27.0,82.0],[30.0,94.0]]' ]) ||
     fail 'files in other orders'
   (cd "$work" && ./double huge.npy 2>&1) |
-    grep -q 'huge.npy is cut short: it should have f32\[1099511627776\]' ||
+    grep -q 'huge.npy is truncated: expected f32\[1099511627776\]' ||
     fail 'a file that says it is huge'
 fi
 
@@ -321,18 +321,18 @@ fun twice (x : f32[n]) = x * 2.0
 END
 echo 'fun f (x : f32[n]) = while (fn y => sum y > 1.0) (fn y => y * 0.5) x
 fun g (x : f32[n, m]) = map f x' >"$work/while.axn"
-refused 'where to' "$data/small.axn"
+refused 'no output given' "$data/small.axn"
 refused 'ends in .c, .o, .a or .so, or' -o m.exe "$data/small.axn"
 mkdir "$work/folder.so"
 mkfifo "$work/fifo"
-refused 'folder.so is no file' -o "$work/folder.so" "$data/small.axn"
-refused 'fifo is no file' -o "$work/fifo" "$data/small.axn"
-refused 'no name that C could give' -o "$work/a-b.c" "$data/small.axn"
+refused 'folder.so is not a regular file' -o "$work/folder.so" "$data/small.axn"
+refused 'fifo is not a regular file' -o "$work/fifo" "$data/small.axn"
+refused 'not a valid C name' -o "$work/a-b.c" "$data/small.axn"
 echo 'do print 3
 fun f (x : f32[n]) = x' >"$work/does.axn"
-refused 'what a program does at top level' -o "$work/m" "$work/does.axn"
+refused 'top-level effects cannot' -o "$work/m" "$work/does.axn"
 echo 'fun main () = print 1' >"$work/prints.axn"
-refused '`print` in a function' -o "$work/m" "$work/prints.axn"
+refused '`print` is not possible' -o "$work/m" "$work/prints.axn"
 echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
 "$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
   fail 'the main of a program'
@@ -341,13 +341,13 @@ refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
 refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"
 refused "x : 'a\$" --entry id -o "$work/m.c" "$work/open.axn"
 refused '^1 │ id : f32\[n$' --entry 'id : f32[n' -o "$work/m.c" "$work/open.axn"
-refused '`\[` is never closed' --entry 'id : f32[n' -o "$work/m.c" \
+refused '`\[` is not closed' --entry 'id : f32[n' -o "$work/m.c" \
   "$work/open.axn"
 refused '^1 │ id : f64\[n\] -> foo$' --entry 'id : f64[n] -> foo' \
   -o "$work/m.c" "$work/open.axn"
 refused "entry 'id : f32" --entry "id : 'a[n] -> _" -o "$work/m.c" \
   "$work/open.axn"
-refused 'wants a function, as in' --entry ': f32[n]' -o "$work/m.c" \
+refused 'needs a function, as in' --entry ': f32[n]' -o "$work/m.c" \
   "$work/open.axn"
 refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/kinds.axn"
 refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
@@ -362,10 +362,11 @@ for kind in c so; do
   refused "cannot write $work/none/m.$kind: No such" -o "$work/none/m.$kind" \
     "$data/small.axn"
 done
-refused "entry 'scale' is there twice" --entry scale --entry scale \
+refused "duplicate --entry 'scale'" --entry scale --entry scale \
   -o "$work/m.c" "$data/small.axn"
-refused 'leaves no size `q` open' -D q=3 -o "$work/m.c" "$data/small.axn"
-refused 'one file at a time' -o "$work/m.c" "$data/small.axn" other.axn
+refused 'no data-dependent size at top level has the name `q`' -D q=3 \
+  -o "$work/m.c" "$data/small.axn"
+refused 'expected one file' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
@@ -373,10 +374,10 @@ fun noise (s : int) (x : f32[n]) =
 fun turn (s : int) (x : f32[n]) = x + uniform (fold_key (key 1) s) [n]
 END
 refused 'seed.axn:2:15' --entry noise -o "$work/m.c" "$work/seed.axn"
-refused 'seeds that are numbers in' --entry turn -o "$work/m.c" "$work/seed.axn"
-AXON_CC=/nonexistent refused 'there is no C compiler' -o "$work/m.so" \
+refused 'literal seeds' --entry turn -o "$work/m.c" "$work/seed.axn"
+AXON_CC=/nonexistent refused 'no C compiler' -o "$work/m.so" \
   "$data/small.axn"
-AXON_CC=true refused 'true ended well, but made no file' -o "$work/no.so" \
+AXON_CC=true refused 'true succeeded, but wrote no file' -o "$work/no.so" \
   "$data/small.axn"
 ls "$work"/no.* >"$work/out" 2>&1 && fail 'files of what was not made'
 exit "$status"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiled kernels as a user meets them: kept, shown, verified, cleared; twenty
-# at once; without a home, without a compiler, with wrong settings.
+# The cache of compiled kernels, as a user sees it: list, verify, clear; twenty
+# processes at once; no home directory, no compiler, invalid settings.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -41,8 +41,8 @@ for n in $(seq 20); do
 done
 kernels=$(find "$XDG_CACHE_HOME/axon" -name '*.so' | wc -l)
 [ "$kernels" -gt 0 ] || wrong 'nothing was kept'
-shows kept "^$kernels kernels?, .* of at most 512.0 MiB$"
-shows whole "^$kernels kernels?, .*: all are whole$" verify
+shows kept "^$kernels kernels?, .*; limit 512.0 MiB$"
+shows whole "^$kernels kernels?, .*: no damaged entries$" verify
 mode=$(stat -c %a "$XDG_CACHE_HOME/axon")
 [ "$mode" = 700 ] || wrong "the folder has mode $mode"
 
@@ -72,7 +72,7 @@ XDG_CACHE_HOME= HOME= runs 'without a home'
 quiet 'without a home'
 XDG_CACHE_HOME=/proc/none runs 'where nothing can be written'
 quiet 'where nothing can be written'
-XDG_CACHE_HOME= HOME=/nowhere shows 'no home' '^nothing is kept: .*HOME'
+XDG_CACHE_HOME= HOME=/nowhere shows 'no home' '^the cache is disabled: .*HOME'
 
 # Without a compiler: said once, and all is computed.
 AXON_CC=/no/compiler runs 'without a compiler'
@@ -172,13 +172,13 @@ runs 'in a folder as /tmp is'
 quiet 'in a folder as /tmp is'
 shows 'in a folder as /tmp is' '^[1-9][0-9]* kernels?, '
 chmod 0777 "$XDG_CACHE_HOME"
-refused 'below a folder of all' "$XDG_CACHE_HOME" 'others may write there'
-shows 'below a folder of all' "^nothing is kept: $XDG_CACHE_HOME: others may"
+refused 'below a folder of all' "$XDG_CACHE_HOME" 'other users can write to it'
+shows 'below a folder of all' "^the cache is disabled: $XDG_CACHE_HOME: other"
 "$AXON" doctor >"$work/out" 2>&1
-grep -q "$XDG_CACHE_HOME: others may" "$work/out" || wrong 'the doctor: a cache'
+grep -q "$XDG_CACHE_HOME: other" "$work/out" || wrong 'the doctor: a cache'
 chmod 1777 "$XDG_CACHE_HOME"
 chmod 0777 "$XDG_CACHE_HOME/axon"
-refused 'open to all' "$XDG_CACHE_HOME/axon" 'others may write there'
+refused 'open to all' "$XDG_CACHE_HOME/axon" 'other users can write to it'
 chmod 0700 "$XDG_CACHE_HOME/axon"
 mkdir "$work/own"
 chmod 0755 "$work/own"
@@ -242,7 +242,7 @@ export XDG_CACHE_HOME="$work/none"
 mkdir "$work/tmp"
 chmod 0777 "$work/tmp"
 TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs 'with temporary files of all'
-grep -qF "$work/tmp: others may write there" <<<"$said" ||
+grep -qF "$work/tmp: other users can write to it" <<<"$said" ||
   wrong "temporary files of all: $said"
 chmod 0700 "$work/tmp"
 

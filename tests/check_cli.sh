@@ -1,5 +1,6 @@
 #!/bin/bash
-# The command line: statuses, messages, streams.  What it writes is a fault.
+# The command line: exit statuses, messages, output streams.  Output of this
+# script is an error.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -41,24 +42,24 @@ expect 2 'no verb or file' "$AXON" qwertyuiop
 expect 2 'no option `--nothing`' "$AXON" run --nothing
 expect 2 'no option `-z`' "$AXON" check -z
 expect 2 'takes no value' "$AXON" fmt --check=3 good.axn
-expect 2 'wants a value' "$AXON" run -e
+expect 2 'needs a value' "$AXON" run -e
 expect 2 'auto, always or never' "$AXON" run --color=red good.axn
-expect 2 'wants a size' "$AXON" check -D n good.axn
+expect 2 'needs a size' "$AXON" check -D n good.axn
 echo 'val x : f32[n, 3] = load "nowhere.npy"' >open.axn
 expect 0 'x : f32.5, 3.' "$AXON" check -D n=5 good.axn open.axn
-expect 1 'leaves no size `q` open' "$AXON" check -D q=5 good.axn open.axn
-expect 1 'leaves no size `q` open' "$AXON" run -D q=5 good.axn
-expect 2 'given twice' "$AXON" check -D n=5 -D n=6 open.axn
+expect 1 'no data-dependent size .* `q`' "$AXON" check -D q=5 good.axn open.axn
+expect 1 'no data-dependent size .* `q`' "$AXON" run -D q=5 good.axn
+expect 2 'duplicate -D n' "$AXON" check -D n=5 -D n=6 open.axn
 for n in x -1 3.5 '' 99999999999999999999; do
-  expect 2 'wants a size' "$AXON" check -D n=$n open.axn
+  expect 2 'needs a size' "$AXON" check -D n=$n open.axn
 done
-expect 2 'which files' "$AXON" check
-expect 2 'which file' "$AXON" dump
+expect 2 'no file given' "$AXON" check
+expect 2 'no file given' "$AXON" dump
 expect 2 'tree, core or graph' "$AXON" dump --stage=leaf good.axn
 expect 1 'E0' "$AXON" dump --stage=tree bad.axn
 expect 1 'E0' "$AXON" dump bad.axn
-expect 2 'which files' "$AXON" fmt
-expect 2 'which file' "$AXON" shapes
+expect 2 'no file given' "$AXON" fmt
+expect 2 'no file given' "$AXON" shapes
 expect 1 'cannot read none.axn' "$AXON" shapes none.axn
 expect 1 'error\[E0312\]' "$AXON" shapes params.axn nothing
 expect 1 'error\[E0605\]' "$AXON" shapes params.axn 'val x = 1'
@@ -100,7 +101,7 @@ expect 0 '^a,b,--c$' "$AXON" run args.axn a b --c
 expect 0 '^a,b$' "$AXON" run args.axn -- a b
 expect 3 '' "$AXON" -e 'exit 3'
 expect 0 '^x : ' "$AXON" check ugly.axn
-expect 0 '^good.axn: [0-9]* constraints proved, 0 carried by types, 0 left' \
+expect 0 '^good.axn: [0-9]* constraints proved, 0 deferred to callers, 0' \
   "$AXON" check --stats good.axn
 expect 1 'ugly.axn' "$AXON" fmt --check ugly.axn
 expect 0 'formatted ugly.axn' "$AXON" fmt ugly.axn
@@ -111,7 +112,7 @@ expect 0 '^val x = 1 +$' cat bad.axn
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >/dev/full"
 # A device is written to, and nothing put in its place.
 ln -s /dev/full full.c; echo 'fun two (x : f32[3]) = x + x' >two.axn
-expect 2 'full.c is no file' "$AXON" build -o full.c two.axn
+expect 2 'full.c is not a regular file' "$AXON" build -o full.c two.axn
 expect 0 '' test -c /dev/full
 expect 0 '^6$' sh -c "echo 'sum [1, 2, 3]' | '$AXON'"
 expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
@@ -174,11 +175,11 @@ cat >doc.axn <<'END'
 fun twice x = 2 * x
 END
 expect 1 'doc.axn: 2 passed, 1 failed' "$AXON" test doc.axn
-expect 1 'wanted' "$AXON" test -q doc.axn
+expect 1 'expected' "$AXON" test -q doc.axn
 expect 1 '^FAIL  doc.axn:5  twice$' "$AXON" test doc.axn
 expect 1 '^stdin: 2 passed, 1 failed$' sh -c "'$AXON' test - <doc.axn"
 echo 'do exit 3' >exits.axn
-expect 1 'exits.axn: it calls exit' "$AXON" test exits.axn
+expect 1 'exits.axn: the program calls exit' "$AXON" test exits.axn
 expect 1 'cannot read none.axn' "$AXON" test none.axn
 
 # Ctrl-C ends a program.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tests/close.awk: what it lets pass, and what it does not.
+# tests/close.awk: what it accepts, and what it rejects.
 set -u
 awk=$(cd "$(dirname "$0")" && pwd)/close.awk
 work=$(mktemp -d)

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The completion for bash offers the options that --help names, the one for zsh
-# names them too.
+# The completions for bash and zsh offer the options that --help lists.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,12 +1,12 @@
 #!/bin/bash
-# What programs compute, by compiled kernels however small their work, is what
-# the reference backend computes, but for the last digits (tests/close.awk):
+# Compiled kernels compute what the reference backend computes, except for the
+# last digits (tests/close.awk).  Even tiny kernels are compiled:
 #
 #     tests/check_cpu.sh [all]
 #
-# The golden tests of ops/, run/, fuse/ and the examples; with `all` those of
-# models too, which a run of the tests compares with a limit on what is small.
-# One cache serves all; AXON_CC chooses the compiler.
+# Runs the golden tests of ops/, run/, fuse/ and the examples.  With `all`, it
+# also runs models, which the ordinary tests compare with the usual compilation
+# threshold.  All share one cache.  AXON_CC chooses the compiler.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 AXON=$(realpath "${AXON:-./axon}")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Attention of all forms, at sizes of models, as it is planned for GPUs: one
-# kernel, and no scores in memory, however many of them there are.
+# Plans of attention for GPUs, in all forms, with the sizes of models: one
+# kernel, and no scores in memory, whatever their number.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -46,8 +46,8 @@ form() {
     mkdir -p "$work/${of%:*}"
     said=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
       --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
-    grep -q "rows between two products,.*way=${6:-${of#*:}}" <<<"$said" ||
-      wrong "$1 on ${of%:*}: no kernel between two products"
+    grep -q "fused attention,.*way=${6:-${of#*:}}" <<<"$said" ||
+      wrong "$1 on ${of%:*}: no fused attention"
     grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
       <<<"$said" && wrong "$1 on ${of%:*}: scores are stored"
   done

@@ -1,7 +1,8 @@
 #!/bin/bash
-# axon build for GPUs: modules that are called with the memory of a driver that
-# is a fake, whose kernels the simulator runs, beside the same for the CPU; the
-# text as nvcc takes it, where that is; and what cannot be built.
+# `axon build` for GPUs.  Modules are called with memory of a fake driver, and
+# the simulator runs their kernels; results are compared with those of the CPU.
+# nvcc, if installed, compiles the source.  Functions that cannot be built are
+# reported.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -14,14 +15,15 @@ refused() { # refused PATTERN ARGUMENT...
   said=$("$AXON" build "$@" 2>&1) && wrong "it is built: $*"
   grep -q -e "$pattern" <<<"$said" || wrong "no $pattern: $*: $said"
 }
-refused 'is for GPUs: --target' -o m.cu "$data"
-refused 'one architecture: several' --target cuda:sm_80,sm_90a -o m.cu "$data"
-refused '`sm_81` is no arch' --target cuda:sm_80,sm_81 -o m.so "$data"
-refused 'sm_80 is named twice' --target cuda:sm_80,sm_80 -o m.so "$data"
-refused 'wants a name that ends in .cu' --target cuda -o m "$data"
-refused '--target is cpu, or cuda:sm_90a' --target reference -o m.so "$data"
+refused 'needs a GPU target, for example --target' -o m.cu "$data"
+refused 'one architecture; for several' --target cuda:sm_80,sm_90a -o m.cu \
+  "$data"
+refused '`sm_81` is not a supported' --target cuda:sm_80,sm_81 -o m.so "$data"
+refused 'duplicate architecture sm_80' --target cuda:sm_80,sm_80 -o m.so "$data"
+refused 'needs a name that ends in .cu' --target cuda -o m "$data"
+refused 'must be cpu, or a GPU such as' --target reference -o m.so "$data"
 echo 'fun f (x : f32[n]) = sort x' >sort.axn
-refused 'E0613.*no kernel of GPUs' --target cuda -o m.cu sort.axn
+refused 'E0613.*CUDA code generation' --target cuda -o m.cu sort.axn
 
 # The text: the same each time, and taken by nvcc.
 "$AXON" build --target cuda:sm_90a -o m.cu "$data" || wrong 'no m.cu'
@@ -69,11 +71,11 @@ called '' FAKE_CAPABILITY=90
 called default FAKE_CAPABILITY=86 FAKE_PLAIN=1
 env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
-  grep -q 'the GPU is none that this is for: sm_90a, sm_80' ||
+  grep -q 'this code does not support the GPU; it supports: sm_90a, sm_80' ||
   wrong 'an architecture that it has no code for'
 env LD_LIBRARY_PATH="$work" FAKE_FAIL=launch=719 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
-  grep -q "driver failed: gpu_driver_error says how.*(driver: 719)" ||
+  grep -q "driver failed: see gpu_driver_error.*(driver: 719)" ||
   wrong 'a driver that fails'
 
 # What could not be loaded as a whole goes, and the next call loads it.
@@ -97,7 +99,7 @@ AXON_SCHEDULES=schedules "$AXON" build --target cuda:sm_80,sm_90a -o tma.so \
   "$products" || wrong 'no tma.so'
 "$AXON" build -o host.so "$products" || wrong 'no host.so of products'
 for word in 'way=wgmma.*stream=1' 'way=wgmma' 'way=mma'; do
-  grep -q "\"arch\":\"sm_90a\",\"schedule\":\"a tile for sm_90a: $word" \
+  grep -q "\"arch\":\"sm_90a\",\"schedule\":\"tile for sm_90a: $word" \
     tma.json || wrong "no $word in the manifest"
 done
 told() { # what went wrong
@@ -137,9 +139,12 @@ started() { # started KERNEL MOST SIZES: of $entry all that is
   kernels=$(grep '^k[0-9]*_[0-9]*$' said | sort -u | tr '\n' ' ')
   [ "$kernels" = "$1 " ] || wrong "$entry at $3 is by $kernels, and not by $1"
 }
+echo 'sm_90a * 4096x4096x*: stream=1 cluster_m=2' >streams
 for entry in dense batched line prod; do
-  "$AXON" build --target cuda:sm_90a --entry "$entry" -o one.so "$products" ||
-    wrong "no $entry"
+  schedules=/dev/null
+  case $entry in dense | batched) schedules=streams ;; esac
+  AXON_SCHEDULES=$schedules "$AXON" build --target cuda:sm_90a \
+    --entry "$entry" -o one.so "$products" || wrong "no $entry"
   case $entry in
   dense | batched) grep -q '"k1_0"[^}]*stream=1' one.json ||
     wrong "no parts of sums in $entry" ;;

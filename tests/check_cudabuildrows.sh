@@ -1,7 +1,7 @@
 #!/bin/bash
-# Rows between two products in what axon build makes for GPUs: one kernel for
-# all numbers of rows, terms and heads, by warpgroups where TMA takes the
-# tensors of the call, called as check_cudabuild.sh does.
+# Attention in modules that `axon build` makes for GPUs: one kernel for all
+# numbers of rows, terms and heads.  It uses warpgroups if TMA supports the
+# tensors of the call.  The modules are called as in check_cudabuild.sh.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -22,11 +22,11 @@ counted() { # counted LEAST SCHEDULE
   count=$(grep -o "\"schedule\":\"$2" all.json | wc -l)
   [ "$count" -ge "$1" ] || wrong "$count kernels, and not $1, of $2"
 }
-counted 8 'rows between two products, a tile for sm_90a: way=wgmma'
-counted 10 'rows between two products, a tile for sm_90a: way=mma'
-counted 2 'a tile for sm_90a: way=fma'   # several
-counted 2 'a tile for sm_90a: way=wgmma' # likely, rows
-counted 2 'a tile for sm_90a: way=mma'
+counted 8 'fused attention, tile for sm_90a: way=wgmma'
+counted 10 'fused attention, tile for sm_90a: way=mma'
+counted 2 'tile for sm_90a: way=fma'   # several
+counted 2 'tile for sm_90a: way=wgmma' # likely, rows
+counted 2 'tile for sm_90a: way=mma'
 
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'

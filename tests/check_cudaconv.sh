@@ -1,7 +1,7 @@
 #!/bin/bash
-# Convolutions on the target cuda, whose driver is a fake (tests/cuda_fakes.sh):
-# images with channels next to each other go by TMA's pixels, others under
-# guards, as tests choose it and as a file of schedules has it.
+# Convolutions on the target cuda with a fake driver (tests/cuda_fakes.sh).  TMA
+# loads pixels of images with contiguous channels; other images use predicated
+# loads.  Schedules are the default ones, and those of a schedule file.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -86,7 +86,7 @@ mkdir "$work/texts"
 AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
 AXON_SCHEDULES=schedules same none
 AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >said 2>&1
-[ "$(tr -s ' \n' ' ' <said | grep -o 'a tile for sm_90a: way=wgmma' |
+[ "$(tr -s ' \n' ' ' <said | grep -o 'tile for sm_90a: way=wgmma' |
   wc -l)" = 8 ] || wrong 'products by wgmma are not those that were'
 grep -q 'ax_tma_pixels_4d' "$work"/texts/*.cu || wrong 'no pixels'
 grep -q 'ax_tma_pixels_3d' "$work"/texts/*.cu || wrong 'no pixels of lines'

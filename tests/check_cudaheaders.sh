@@ -1,7 +1,7 @@
 #!/bin/bash
-# What we say of NVIDIA's driver and of NVRTC beside what their headers do,
-# where these are: numbers, as they stand in our sources; structs; and of each
-# function how many arguments it has, and of which kind (cuda_headers.cc).
+# Compares our declarations of NVIDIA's driver and of NVRTC with their headers,
+# if these are installed: constants, structs, and the number and kinds of
+# arguments of each function (cuda_headers.cc).
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -15,7 +15,7 @@ if [ -z "$headers" ] || ! command -v cc >/dev/null; then
   echo 'no cuda.h and nvrtc.h: our numbers beside theirs are skipped'
   exit 0
 fi
-cuda=$here/backend/cuda host=$here/session/cudahost.inc
+cuda=$here/backend/cuda host=$here/aot/cuda_runtime.inc
 
 # Of our names in this file, each beside theirs: theirs, and our number.
 of() {
@@ -29,25 +29,26 @@ rows() {
   sed -n 's/^ *A(\([0-9]*\), \([A-Z0-9_]*\),.*/CU_DEVICE_ATTRIBUTE_\2 \1/p' \
     "$cuda/driver.c"
   of backend/cuda/driver.h <<<'CU_OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY'
-  of backend/cuda/gpu.c <<'END'
+  of backend/cuda/context.c <<'END'
 STREAM_NON_BLOCKING CU_STREAM_NON_BLOCKING
 EVENT_DEFAULT CU_EVENT_DEFAULT
-FUNCTION_DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 END
-  of backend/cuda/map.c <<'END'
-TYPE_16 CU_TENSOR_MAP_DATA_TYPE_UINT16
-TYPE_32 CU_TENSOR_MAP_DATA_TYPE_UINT32
-TYPE_TF32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+  theirs=CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  of backend/cuda/context.c <<<"FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED $theirs"
+  of backend/cuda/tensor_map.c <<'END'
+DATA_TYPE_UINT16 CU_TENSOR_MAP_DATA_TYPE_UINT16
+DATA_TYPE_UINT32 CU_TENSOR_MAP_DATA_TYPE_UINT32
+DATA_TYPE_TFLOAT32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
 INTERLEAVE_NONE CU_TENSOR_MAP_INTERLEAVE_NONE
-PROMOTION_256 CU_TENSOR_MAP_L2_PROMOTION_L2_256B
-FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+L2_PROMOTION_256B CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+OOB_FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 END
   of backend/cuda/nvrtc.c <<'END'
 NVRTC_INVALID_OPTION NVRTC_ERROR_INVALID_OPTION
 NVRTC_COMPILATION NVRTC_ERROR_COMPILATION
 NVRTC_BUILTINS NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 END
-  of session/cudahost.inc <<'END'
+  of aot/cuda_runtime.inc <<'END'
 OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY
 NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED
 CAPABILITY_MAJOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -56,7 +57,7 @@ PROCESSORS CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 NEAR_256 CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 END
-  # 4 less the number that a descriptor has (map.c)
+  # 4 less the number that a descriptor has (tensor_map.c)
   echo 'CU_TENSOR_MAP_SWIZZLE_NONE 0
 CU_TENSOR_MAP_SWIZZLE_32B 4-3
 CU_TENSOR_MAP_SWIZZLE_64B 4-2
@@ -67,19 +68,19 @@ CU_TENSOR_MAP_SWIZZLE_128B 4-1'
   echo '#include <cuda.h>
 #include <nvrtc.h>
 #include <stddef.h>
-#include "backend/cuda/map.h"'
+#include "backend/cuda/tensor_map.h"'
   rows | while read -r name number; do
     echo "_Static_assert($name == $number, \"$name\");"
   done
   for pair in function:func grid:gridDimX block:blockDimX \
-    shared:sharedMemBytes arguments:kernelParams extra:extra kernel:kern \
-    context:ctx; do
+    shared_bytes:sharedMemBytes args:kernelParams extra:extra \
+    kernel:kern context:ctx; do
     echo "_Static_assert(offsetof(CuKernelNode, ${pair%:*}) =="
     echo "  offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ${pair#*:}), \"$pair\");"
   done
   echo '_Static_assert(sizeof(CuKernelNode) =='
   echo '  sizeof(CUDA_KERNEL_NODE_PARAMS_v2), "a node");'
-  echo '_Static_assert(MAP_BYTES == sizeof(CUtensorMap), "a map");'
+  echo '_Static_assert(TENSOR_MAP_BYTES == sizeof(CUtensorMap), "a map");'
 } >numbers.c
 cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" numbers.c ||
   wrong "our numbers are not those of $headers"

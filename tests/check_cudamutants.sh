@@ -1,14 +1,15 @@
 #!/bin/bash
-# Mutants of kernels as programs start them (tests/unit/cuda_mutants.h): each is
-# found by the simulator of a GPU, or leaves something else in memory, but for
-# those in tests/cuda/FAMILY.survivors, which says why they are right.
+# Mutants of kernels that programs launch (tests/unit/cuda_mutants.h).  The GPU
+# simulator detects an error in each, or memory differs afterwards.  Exceptions
+# are in tests/cuda/FAMILY.survivors, with the reason why they are correct.
 #
 #     tests/check_cudamutants.sh [FAMILY...]
 #
-# A few of some families are run; all of all whose survivors were judged with
-# MUTANTS=all, or one in nine with MUTANTS=9, or those of calls and conditions
-# with MUTANTS=calls, or those of the lists with MUTANTS=listed, which tells of
-# those that are found by now; and others where they are named.
+# By default, a few mutants of some families run.  The other modes run all
+# families whose survivors were judged, or the named ones: MUTANTS=all runs all
+# mutants, MUTANTS=9 one in nine, MUTANTS=calls those of calls and conditions.
+# MUTANTS=listed runs the listed survivors, and reports those that are detected
+# now.
 set -u
 . "$(dirname "$0")/lib.sh"
 wanted=" $* "
@@ -73,7 +74,7 @@ $start
 do print (some 37 70 + transpose (some 70 37))
 do print (some 70 37 + transpose (some 37 70))
 END
-family rows 'teams of 32, blocks of 128, rows' <<END
+family rows 'thread groups of 32, blocks of 128, rows' <<END
 $start
 fun f x =
   let val d = x - sum ~axis:1 ~keep:true x * 0.02
@@ -81,12 +82,12 @@ fun f x =
 do print (f (some 37 61))
 do print (f (some 29 49))
 END
-family rows_long 'teams of' <<END
+family rows_long 'thread groups of' <<END
 $start
 fun f x = x - max ~axis:1 ~keep:true x
 do print (f (some 1030 301))
 END
-family columns 'teams of' <<END
+family columns 'thread groups of' <<END
 $start
 fun f x = sum ~axis:0 (x * x)
 do print (f (some 300 37))
@@ -95,9 +96,9 @@ do print (f (some 257 70))
 END
 summed='do print (let val x = some 3 70004 in sum ~axis:1 (x * x) end)
 do print (let val x = some 2 98308 in sum ~axis:1 (x * x) end)'
-family chunks 'teams of|parts4[part' 64 <<<"$start
+family chunks 'thread groups of|parts4[part' 64 <<<"$start
 $summed"
-family chunks_added 'teams of|= (const float *)(scratch' 64 <<<"$start
+family chunks_added 'thread groups of|= (const float *)(scratch' 64 <<<"$start
 $summed"
 # Rows see some terms up to their own.  First few, where most are found; a batch
 # of these has what is not finite behind all limits, so that it does its rows
@@ -139,7 +140,7 @@ echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32 stages=2' \
 family attention_wgmma 'rows between' 16 <<<"$attended"
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
   'persistent=1 store=engine waiting=2' >"$work/schedules"
-family pixels 'a tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
+family pixels 'tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
 fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
 fun few n by = sort (bf16 (for i < n =>
   if i == n - 300 then inf else float (i * by % 13) - 6.0))
@@ -186,12 +187,12 @@ do print (f 37 150 24)"
 echo '* * *x*x*: way=mma copy=async m=64 warps_m=2 warps_n=2 n=32 k=32' \
   'raster=2' \
   >"$work/schedules"
-family reduced_mma 'a tile for|parts' <<<"$exponents"
-family reduced_parts 'teams of|(scratch' <<<"$exponents"
+family reduced_mma 'tile for|parts' <<<"$exponents"
+family reduced_parts 'thread groups of|(scratch' <<<"$exponents"
 echo '* * *x*x*: way=fma m=16 n=256 k=8 thread_m=8 thread_n=4 stages=3' \
   'raster=2' \
   >"$work/schedules"
-family reduced_fma 'a tile for|parts' <<END
+family reduced_fma 'tile for|parts' <<END
 fun made m k s =
   sort ~axis:0 (for b < 2, i < m, j < k =>
     float ((b * 911 + i * s + j * 5) * 7919 % 1009 % 13) - 6.0)
@@ -206,7 +207,7 @@ END
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=2 pingpong=0' \
   'cluster_n=2 raster=2' \
   >"$work/schedules"
-family reduced_wgmma 'a tile for|parts' 2 <<END
+family reduced_wgmma 'tile for|parts' 2 <<END
 $reduced
 fun f m n k =
   let

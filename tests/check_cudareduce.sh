@@ -1,8 +1,8 @@
 #!/bin/bash
-# Rows of products that come to numbers, on the target cuda, whose driver is a
-# fake (tests/cuda_fakes.sh): sums, the largest and where it is, logsumexp, of
-# tiles in all ways, as they are chosen and as a file of schedules has it; and
-# nothing as large as the product is stored.
+# Matrix products with row reductions on the target cuda with a fake driver
+# (tests/cuda_fakes.sh): sum, maximum, argmax, logsumexp, for all kinds of
+# tiles.  Schedules are the default ones, and those of a schedule file.  Nothing
+# as large as the product is stored.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -100,7 +100,7 @@ by() { # by NAME CAPABILITY WAYS [SCHEDULE]
   fi
   AXON_CC_DEBUG="$work/texts" same "$1"
   for way in $3; do
-    tiles=$(grep -l "a tile for.* way=$way " "$work"/texts/*.cu)
+    tiles=$(grep -l "tile for.* way=$way " "$work"/texts/*.cu)
     # shellcheck disable=SC2086
     [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
       wrong "$1, sm_$2: no rows of tiles by $way ${4:-}"

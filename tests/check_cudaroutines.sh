@@ -1,6 +1,6 @@
 #!/bin/bash
-# Operations that are no loops over indices, on the target cuda, where driver
-# and compiler are fakes, as in check_cudarun.sh.
+# Opaque operations on the target cuda, with a fake driver and a fake compiler,
+# as in check_cudarun.sh.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What tools are told, over the programs of tests/error: JSON as
-# doc/diagnostics.md has it, SARIF as its standard demands, and fixes that mend.
+# Diagnostics for tools, for the programs of tests/error: JSON as described in
+# doc/diagnostics.md, valid SARIF, and fixes that repair the program.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# axon dump: tests/data/dump/NAME.axn as the stages of the compiler see it.
+# axon dump: tests/data/dump/NAME.axn in the stages of the compiler.
 set -u
 AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/data/dump" || exit 1

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What is in editors/: the grammars, and Neovim with the server, headless.
+# The contents of editors/: grammars, and Neovim with the server, without a
+# display.
 set -u
 . "$(dirname "$0")/lib.sh"
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,7 +1,7 @@
 #!/bin/bash
-# examples/embed: its programs in C, C++ and Python print the same, against the
-# library as it was built and as `make install` puts it somewhere; and the
-# Python module by itself (tests/embed/).
+# examples/embed: its programs in C, C++ and Python print the same output, with
+# the library in the build folder and after `make install` elsewhere.  Also
+# tests the Python module (tests/embed/).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD

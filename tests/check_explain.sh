@@ -1,7 +1,7 @@
 #!/bin/bash
-# The pages of `axon explain`: the first program of a page gets its code, and
-# the second, which mends it, gets no error and not that code.  Codes without a
-# program are listed here, each with its reason.
+# The pages of `axon explain`: the first program of a page gets its code.  The
+# second program, which fixes it, gets no error, or at least not that code.
+# Codes without a program are listed here, each with its reason.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")

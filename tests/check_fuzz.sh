@@ -1,9 +1,8 @@
 #!/bin/bash
-# So many inputs of each fuzzer, always the same ones.  tests/fuzz/changes
-# checks changed programs, many of them, and needs no clang.  Then each fuzzer
-# runs its seeds and some changes of them under the sanitizers; that is skipped
-# where clang's libFuzzer is missing, or slow to build with.
-# tests/fuzz/run.sh 600 is the real thing.
+# A fixed set of inputs for each fuzzer.  tests/fuzz/changes checks many changed
+# programs and needs no clang.  Then each fuzzer runs its seeds and some changes
+# of them with sanitizers.  That is skipped if clang's libFuzzer is missing, or
+# slow to build with.  tests/fuzz/run.sh 600 is a full run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 CHANGES=60000 # of programs: a crash was once seen in one of 15,000

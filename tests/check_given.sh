@@ -1,6 +1,6 @@
 #!/bin/bash
-# A condition of a printed type (`given ... if ...`) is one of sizes of that
-# type: no golden has another name there, of an index, say.
+# A condition in a printed type (`given ... if ...`) mentions only sizes of that
+# type.  No golden file has another name there, such as that of an index.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,7 +1,7 @@
 #!/bin/bash
-# make check-gpu (tests/gpu.sh) by a driver that is a fake and the simulator:
-# its families are right, and run the kernels that they are of; what fails is
-# told, with the way to see it again.
+# make check-gpu (tests/gpu.sh) with a fake driver and the simulator: its
+# families are correct and run the kernels that they claim to run.  A failure is
+# reported together with a command that reproduces it.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -19,7 +19,8 @@ grep -q "^${#families[@]} ok, 0 failed" <<<"$said" ||
   wrong "$(tail -n 1 <<<"$said")"
 said=$(PATH=/usr/bin:/bin GPU_MINUTES=0 GPU_FAMILY=points "$here/tests/gpu.sh" \
   1 12 2>&1) &&
-  grep -q '^no time was left for family points, ex.*kernels_test 11 to 12' <<<"$said" ||
+  grep -q '^no time was left for family points, ex.*kernels_test 11 to 12' \
+    <<<"$said" ||
   wrong "no end: $said"
 said=$(FAKE_FAIL=launch=700 GPU_FAMILY=points "$here/tests/gpu.sh" 1 0 2>&1) &&
   wrong 'a driver that fails is not seen'

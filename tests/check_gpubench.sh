@@ -1,8 +1,8 @@
 #!/bin/bash
-# bench/gpu.sh where there is no GPU: its programs give what the target cpu
-# gives, at small sizes and by the simulator; workloads are planned; it ends
-# with a table and JSON, and tells what there was no time for; and the peers'
-# process outlives what a question does to it.
+# bench/gpu.sh without a GPU.  At small sizes and in the simulator, its programs
+# give the results of the target cpu.  Workloads are planned.  The script ends
+# with a table and JSON, and reports what it had no time for.  The process of
+# the peer libraries survives a crash of one question.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Programs made to hurt: nested without end, endless in other ways, or no text
-# at all.  Each ends in good time, with status 0 or 1, whatever `ulimit -s` is.
-# What this writes is a fault.
+# Hostile programs: deeply nested, endless in other ways, or not text at all.
+# Each ends in reasonable time with status 0 or 1, whatever `ulimit -s` is.
+# Output of this script is an error.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/fuzz/seeds/csv"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ctrl-C ends what takes long, soon.
+# Ctrl-C soon ends long operations.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Long programs of simple parts are checked in a time that grows about as they
-# do: each of these took minutes, or all memory, while it grew as the square.
+# The time to check long programs of simple parts grows about linearly.  Each of
+# these programs took minutes, or all memory, when it grew quadratically.
 cd "$(dirname "$0")/.." || exit 1
 AXON=${AXON:-$PWD/axon}
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The editor server, by a client that speaks the whole protocol over stdio.
-# Arguments are parts of names of tests: tests/check_lsp.sh rename
+# The language server, tested by a client that speaks the whole protocol over
+# stdio.  Arguments are parts of test names: tests/check_lsp.sh rename
 set -u
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The manual page is well formed, and page, --help and verbs know the same
-# options: those of the table in cli/options.c that a verb does not refuse.
+# The manual page is well formed.  The page, --help and the verbs have the same
+# options: those of the table in cli/options.c that a verb does not reject.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,13 +1,12 @@
 #!/bin/bash
-# A data file of 64 MiB or more that is cut short while it is read is an error
-# that names it: in a program and a session, in kernels on two threads, and
-# whatever a host's handler of the signal is (tests/unit/mapped_test.c).  The
-# REPL goes on.
+# If a data file of 64 MiB or more is truncated while it is read, an error names
+# it: in a program, in a session, in kernels on two threads, and with any signal
+# handler of the host (tests/unit/mapped_test.c).  The REPL continues.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 export AXON_THREADS=2
-said='cannot read "big\.[a-z]*": \(it was cut short\|it was changed\|a part\)'
+said='cannot read "big\.[a-z]*": \(the file was [tc]\|a part\)'
 
 make() { # make: big.npy, f32[17825792], all zero and no blocks on the disk
   printf "\x93NUMPY\x01\x00v\x00%-117s\n" \

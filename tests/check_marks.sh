@@ -1,5 +1,5 @@
 #!/bin/bash
-# tests/marks.sh complains of each way in which a mark and a message can differ.
+# tests/marks.sh reports each way in which a mark and a message can differ.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/shape_bugs" b05_unit_axis_expanded_broken

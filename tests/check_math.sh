@@ -1,7 +1,7 @@
 #!/bin/bash
-# The functions of generated kernels, sampled: for this machine and, where it
-# runs them, for older ones and other numbers of lanes.  tests/math.sh 1 takes
-# every float.
+# Samples of the math functions of generated kernels: for this machine, for
+# older ones, and for other vector widths, if this machine can run them.
+# tests/math.sh 1 tests every float.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 command -v cc >/dev/null || { echo "no C compiler: skipped" >&2; exit 0; }
@@ -32,7 +32,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$out" "$work"' EXIT
 {
   echo "#define W 1"
-  echo "#include \"$PWD/backend/cpu/prelude/scalar.inc\""
+  echo "#include \"$PWD/backend/emit/prelude/scalar.inc\""
   echo "#include \"$PWD/tests/math1.c\""
 } >"$work/math1.c"
 cc -std=c11 -pedantic -Wall -Wextra -Werror -O2 "$work/math1.c" \

@@ -1,10 +1,10 @@
 #!/bin/bash
 # Constraints of the library and the examples:  tests/check_open.sh [--bless]
 #
-# Prints for each file how many were proved, how many its types carry (each
-# call has to meet them) and how many are left to the running program.  Those
-# that were not proved are listed, with place and reason, in tests/open.golden.
-# As a part of a run of all tests, the table is shown at its end.
+# For each file, prints how many constraints were proved, how many types carry
+# (each call has to meet them), and how many are checked at run time.
+# tests/open.golden lists those that were not proved, with place and reason.  A
+# run of all tests shows the table at its end.
 set -u
 . "$(dirname "$0")/lib.sh"
 bless=${1-}

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The types of the library and of the models are principal: annotations that say
-# what was inferred change nothing (principal.py), those that stand there narrow
-# only where that is meant (stripped.py).
+# The types of the library and of the models are principal.  Annotations with
+# the inferred types change nothing (principal.py).  Existing annotations
+# restrict a type only if that is intended (stripped.py).
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Threads under the thread sanitizer: the pool, the memory of tensors, what is
-# kept, compilers, sessions in threads of their own that are interrupted, and
+# Threads under the thread sanitizer: the thread pool, memory of tensors,
+# caches, compilers, sessions in several threads that are interrupted, and
 # generated kernels.
 #
-#     tests/check_races.sh            # a minute: part of a run of the tests
-#     tests/check_races.sh all        # more tests, more graphs; all is compiled
+#     tests/check_races.sh            # about a minute, a part of all tests
+#     tests/check_races.sh all        # more tests and graphs; compiles all
 #
-# Files that share something with other threads are compiled for it; all else is
-# as this build has it, unless that has a sanitizer.
+# Only files that share data with other threads are compiled with the sanitizer.
+# Other files are taken from this build, unless it has another sanitizer.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -28,7 +28,7 @@ $cc -include setjmp.h -include stdarg.h -include stddef.h \
   "$work/has.c" 2>/dev/null || exit 0
 setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
 
-rooms='support runtime machine tensor eval session'
+rooms='support runtime machine tensor kernel plan eval session aot editor'
 rooms="$rooms backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
@@ -37,7 +37,7 @@ shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
 shares="$shares|memo_|interrupt"
 if [ "${1:-}" = all ]; then
   tests="$tests api routines mapped replace"
-  rooms="$rooms lexer parser primitives typecheck backend/cuda"
+  rooms="$rooms lexer parser primitives size typecheck diagnose backend/cuda"
   kernels='1 40' shares=.
 fi
 sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
@@ -46,8 +46,9 @@ sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
 rest=$BUILD/.libs/libcore.a
 if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
   rest='' tests='pool block'
-  sources='runtime/pool.c runtime/cores.c runtime/block.c runtime/kept.c
-    runtime/tensor.c runtime/mapped.c runtime/dtype.c support/mem.c
+  sources='runtime/thread_pool.c runtime/cpu_quota.c runtime/caching_allocator.c
+    runtime/derived_cache.c runtime/tensor.c runtime/mapped.c runtime/dtype.c \
+      support/mem.c support/trap.c support/interrupt.c
     support/arena.c support/buffer.c support/utf8.c'
 fi
 

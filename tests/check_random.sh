@@ -1,8 +1,8 @@
 #!/bin/bash
-# Some random programs, always the same, beside NumPy (tests/random/run.py makes
-# others, and as many as one likes): on the reference, compiled with one thread
-# and with two, and some as what `axon build` makes of them.  Others run with an
-# empty kernel cache and with a full one, and must give the same bits.
+# Some fixed random programs, compared with NumPy (tests/random/run.py generates
+# others, in any number).  They run on the reference backend, compiled with one
+# and two threads, and some with `axon build`.  Others run with an empty and
+# with a full kernel cache, and must give the same bits.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What models, examples and operations compute on the reference backend is
-# what their golden files say, to the last digit.
+# On the reference backend, models, examples and operations give the output of
+# their golden files, to the last digit.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 AXON=$(realpath "${AXON:-./axon}")

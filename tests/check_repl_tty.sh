@@ -1,6 +1,6 @@
 #!/bin/bash
 # The REPL on a terminal: editing, pasting, completion, Ctrl-C, history.  tmux
-# is the terminal; without it there is nothing to test with.
+# is the terminal; without it the test is skipped.
 set -u
 command -v tmux >/dev/null || exit 0
 . "$(dirname "$0")/lib.sh"

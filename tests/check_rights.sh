@@ -1,7 +1,8 @@
 #!/bin/bash
-# What a verb writes has the rights of the file that it replaces, and a link
-# stays; what is new has what the umask leaves (tests/unit/replace_test.c has
-# owners, lists and each format).
+# A file that a verb writes has the permissions of the file that it replaces,
+# and a symbolic link stays.  A new file follows the umask
+# (tests/unit/replace_test.c tests owners, access control lists and each
+# format).
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data/build"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Some random programs, always the same (tests/sound/run.sh makes others, and
-# as many as one likes): the checker is not wrong about any of them, and they
-# are not vacuous: each kind of constraint, and each answer, is there.
+# Some fixed random programs (tests/sound/run.sh generates others, in any
+# number).  The type checker is right about all of them.  They contain each kind
+# of constraint, and each answer of the solver.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=${BUILD:-$PWD}

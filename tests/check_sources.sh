@@ -1,4 +1,4 @@
 #!/bin/sh
-# sources.am lists the files that are there.
+# sources.am lists the existing files.
 cd "$(dirname "$0")/.." || exit 1
 exec tools/sources.sh --check

@@ -1,6 +1,6 @@
 #!/bin/bash
-# No two files define one name, though each alone would compile; and the shared
-# library gives away axn_ names only.
+# No two files define the same name, even if each compiles alone.  The shared
+# library exports axn_ names only.
 set -u
 cd "${BUILD:-$(dirname "$0")/..}" || exit 1
 status=0

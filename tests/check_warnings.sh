@@ -1,9 +1,9 @@
 #!/bin/bash
-# Generated kernels compile without warnings, under gcc and clang:
+# Generated kernels compile without warnings in gcc and clang:
 #
 #     tests/check_warnings.sh [COUNT [SEED]]
 #
-# looks at those of kernels_test, of COUNT random graphs.
+# tests the kernels of kernels_test, for COUNT random graphs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 test=${BUILD:-.}/tests/unit/kernels_test

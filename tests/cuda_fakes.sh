@@ -1,6 +1,6 @@
-# What runs programs for GPUs without one: a driver and an NVRTC that are fakes,
-# in $work; the simulator of a GPU runs the kernels (tests/unit/cuda_fake.h,
-# nvrtc_fake.h).  The test is skipped where they cannot be made.
+# Runs programs for GPUs without a GPU: builds a fake driver and a fake NVRTC in
+# $work.  The GPU simulator runs the kernels (tests/unit/cuda_fake.h,
+# nvrtc_fake.h).  If they cannot be built, the test is skipped.
 build=${BUILD:-$here}
 libraries="$build/.libs/libsim.a $build/.libs/libcore.a $build/.libs/libfront.a"
 

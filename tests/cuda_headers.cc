@@ -17,10 +17,10 @@ typedef struct CuFunctionIs *CuFunction;
 typedef struct CuStreamIs *CuStream;
 typedef struct CuEventIs *CuEvent;
 typedef struct CuGraphIs *CuGraph;
-typedef struct CuNodeIs *CuNode;
+typedef struct CuNodeIs *CuGraphNode;
 typedef struct CuGraphExecIs *CuGraphExec;
 typedef struct CuKernelNode CuKernelNode;
-typedef uint64_t CuAddress;
+typedef uint64_t CuDevicePtr;
 typedef struct NvrtcProgramIs *NvrtcProgram;
 typedef struct CUstream_st *Stream;
 
@@ -48,7 +48,7 @@ template <class A, class B> constexpr bool alike() {
     else
       return alike<X, Y>();
   } else {
-    bool address = std::is_same_v<A, CuAddress> && std::is_pointer_v<B>;
+    bool address = std::is_same_v<A, CuDevicePtr> && std::is_pointer_v<B>;
     return sizeof(A) == sizeof(B) &&
            (address || is_number<A> == is_number<B>) &&
            std::is_floating_point_v<A> == std::is_floating_point_v<B>;

@@ -1,13 +1,13 @@
 #!/bin/bash
-# The texts of kernels for GPUs that the test suite's programs, examples, random
-# graphs and bench/gpu.sh lead to, left in a folder for cudatexts_test:
+# Collects kernel sources for GPUs in a folder, for cudatexts_test: those of the
+# programs, examples and random graphs of the test suite, and of bench/gpu.sh:
 #
-#     tests/cudatexts.sh FOLDER [CAPABILITY...]      FOLDER is made
+#     tests/cudatexts.sh FOLDER [CAPABILITY...]      creates FOLDER
 #     tests/unit/cudatexts_test FOLDER all
 #
-# Nothing is run: a driver that is a fake does nothing when it is to start a
-# kernel, so what programs print means nothing here.  Capabilities are 75, 80,
-# 86, 89, 90, 100 and 120: texts without tiles of products are the same for all.
+# No kernel runs: the fake driver ignores launches, so the output of the
+# programs is meaningless.  Capabilities are 75, 80, 86, 89, 90, 100 and 120.
+# Sources without tensor-core tiles are the same for all.
 set -u
 . "$(dirname "$0")/lib.sh"
 folder=${1:?a folder}

@@ -1,15 +1,17 @@
 #!/bin/bash
-# Tests what a document shows:  tests/doc_snippets.sh FILE.md
+# Tests the examples of a document:  tests/doc_snippets.sh FILE.md
 #
-# A block ```axon that is followed by a block ```output is run, one that is
-# followed by ```types is checked; what that writes must be as shown (types may
-# be broken into lines); of one followed by a block ```plan that is what `axon
-# plan --stable --dry` writes.  "```axon more" goes on with the block before it,
-# so that a text can build a program step by step; its output is what comes
-# last.
-# A block ```repl is a session, as in NAME.repl.  The blocks ```primitives must
-# hold all rows of primitives.def.  Other blocks are not looked at.  Programs
-# run where they see examples/, and may write files.
+# - A block ```axon before a block ```output is run.
+# - A block ```axon before a block ```types is checked.  Types may be wrapped.
+# - A block ```axon before a block ```plan is planned (`axon plan --stable
+#   --dry`).
+# - "```axon more" continues the block before it, so that a text can build a
+#   program step by step.  Its output is the last part.
+# - A block ```repl is a session, as in NAME.repl.
+# - The blocks ```primitives must contain all rows of primitives.def.
+#
+# Other blocks are ignored.  Programs run in a folder with examples/, and may
+# write files.
 set -u
 . "$(dirname "$0")/lib.sh"
 doc=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")

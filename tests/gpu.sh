@@ -1,17 +1,18 @@
 #!/bin/bash
-# On a machine with a GPU: every kernel family against the reference backend,
-# random graphs, examples; make check-gpu.  A line for each says ok, or what
-# failed, and how to see that again.
+# make check-gpu, on a machine with a GPU: compares every kernel family, random
+# graphs and examples with the reference backend.  Prints one line for each: ok,
+# or the failure and a command that reproduces it.
 #
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
-# Families come in the order of what they need of a GPU, from pointwise kernels to
-# clusters of thread blocks, so that the first failure says most.  Each has 25
-# seconds (GPU_SECONDS): a kernel that hangs costs no more.  What fails runs
-# once more, which tells a race from a wrong kernel.
+# Families come in the order of what they need of a GPU, from elementwise
+# kernels to clusters of thread blocks: the first failure says most.  Each has
+# 25 seconds (GPU_SECONDS), so that a kernel that hangs costs no more.  A family
+# that fails runs once more, which tells a race from a wrong kernel.
 # Where compute-sanitizer is, families and some graphs run once more under it
 # (GPU_TOOLS: memcheck racecheck synccheck).  After GPU_MINUTES (9) nothing is
-# begun, and what was left is told.  What is kept of failures lies in check-gpu/.
+# begun, and the script lists what was left.  Evidence of failures is kept in
+# check-gpu/.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
@@ -68,7 +69,7 @@ ran() { # ran FILE: by the GPU, in $work/gpu; its status
   AXON_CC_DEBUG=$work/texts env "${with[@]}" timeout -k 5 "$limit" \
     "$axon" run "$1" >"$work/gpu" 2>&1
 }
-agrees() { # is $work/gpu what the reference backend says?  $work/said: where not
+agrees() { # does $work/gpu agree with the reference?  $work/said: where not
   awk -f "$here/tests/close.awk" "$work/host" "$work/gpu" >"$work/said"
 }
 once_more() { # once_more FILE: what a second run says, behind $work/said
@@ -186,8 +187,9 @@ sane() { # sane TOOL WHAT COMMAND...
   tool=$1 what=$2
   shift 2
   late "$what under $tool" && return
-  AXON_TARGET=cuda AXON_POOL=0 timeout -k 5 "$((2 * limit))" "$sanitizer" --tool "$tool" \
-    --error-exitcode 9 --target-processes all "$@" >"$work/said" 2>&1
+  AXON_TARGET=cuda AXON_POOL=0 timeout -k 5 "$((2 * limit))" "$sanitizer" \
+    --tool "$tool" --error-exitcode 9 --target-processes all "$@" \
+    >"$work/said" 2>&1
   # 1: the program tells of an error, which the family's own run compares
   if [ $? -le 1 ] && grep -q 'SUMMARY: 0 ' "$work/said"; then
     passed "$what under $tool"

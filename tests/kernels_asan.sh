@@ -1,11 +1,11 @@
 #!/bin/bash
-# Runs a command with generated kernels that carry the sanitizers of addresses
-# and of undefined behaviour:
+# Runs a command with generated kernels that have the address sanitizer and the
+# undefined-behaviour sanitizer:
 #
 #     tests/kernels_asan.sh tests/unit/kernels_test 1 500
 #     tests/kernels_asan.sh tests/check_cpu.sh
 #
-# What kernels read and write outside of tensors ends the program.
+# An access outside of a tensor ends the program.
 set -u
 cc=${CC:-gcc}
 work=$(mktemp -d)

@@ -1,37 +1,38 @@
-# What tests/case.sh and tests/bless.sh share: how a golden file is made.
+# Common parts of tests/case.sh and tests/bless.sh: how golden files are made.
 #
-#   NAME.axn with NAME.out    what `axon run` writes (and NAME.err: to stderr)
+#   NAME.axn with NAME.out    output of `axon run` (and NAME.err: stderr)
 #            with NAME.err    diagnostics of `axon run`; exit status 1
-#            with NAME.type   what `axon check` writes
-#            with NAME.fmt    what `axon fmt` makes of it
-#            with NAME.strict what `axon check --strict` writes; no error
-#            with NAME.plan   what `axon plan --stable --dry` writes
-#            with NAME.bug    what `axon check` writes; each diagnostic stands
-#                             at a mark of the program (tests/marks.sh)
+#            with NAME.type   output of `axon check`
+#            with NAME.fmt    output of `axon fmt`
+#            with NAME.strict output of `axon check --strict`; no error
+#            with NAME.plan   output of `axon plan --stable --dry`
+#            with NAME.bug    output of `axon check`; each diagnostic is at a
+#                             mark of the program (tests/marks.sh)
 #   examples/models/NAME.axn
-#            with NAME.types, what `axon check --strict` writes; NAME.expected,
-#            what `axon run` does; NAME.params, `axon shapes` of what its own
-#            headings name
+#            with NAME.types, output of `axon check --strict`; NAME.expected,
+#            output of `axon run`; NAME.params, output of `axon shapes` for the
+#            names in its own headings
 #   NAME.repl                 a session: lines `> input` and `| more`, and
-#                             between them what `axon repl --plain` answers
+#                             between them the output of `axon repl --plain`
 #
-# Beside them: NAME.in (standard input), NAME.args (arguments of the program),
-# NAME.opts (options of the verb).  Each runs in a fresh directory that holds
-# links to NAME.*, to the folders beside it, and to programs that are no tests.
+# Optional files: NAME.in (standard input), NAME.args (arguments of the
+# program), NAME.opts (options of the verb).  Each test runs in a fresh
+# directory with links to NAME.*, to the folders next to it, and to programs
+# that are no tests.
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1 COLORTERM=truecolor
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
 limit=${LIMIT:-100} # seconds: only a program that hangs reaches it
 
 bad=0
-wrong() { # a check failed: said at once, and the test goes on to its others
+wrong() { # a check failed: prints the message, and the test continues
   echo "$*"
   bad=1
 }
 
-# A fresh directory, as the current one, with links to what the test $2 of the
-# directory $1 may read; to all that is in $1 where there is no $2.  As from a
-# folder of tests/, ../../examples are the examples.
+# Enters a fresh directory with links to the files of directory $1 that test $2
+# may read; without $2, to all files.  ../../examples are the examples, as in a
+# folder of tests/.
 enter() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
@@ -62,8 +63,8 @@ words() { # the words of a file that may be missing
   [ -e "$1" ] && cat "$1"
 }
 
-# Makes the data files that comments `(* file NAME.npy TYPE[SIZES] *)` of the
-# program $1 speak of: all zero, and sparse, so that they may have any size.
+# Creates the data files for comments `(* file NAME.npy TYPE[SIZES] *)` of the
+# program $1.  They are all zero, and sparse, so that they may have any size.
 make_files() {
   sed -n 's/^(\* file \([^ ]*\) \([a-z0-9]*\)\[\(.*\)\] \*)$/\1 \2 \3/p' "$1" |
     while read -r file type sizes; do
@@ -80,8 +81,8 @@ make_files() {
     done
 }
 
-# produce KIND NAME: writes $work/out and $work/status, for run $work/err, and
-# for bug $work/json.
+# produce KIND NAME: writes $work/out and $work/status; for run also $work/err,
+# for bug also $work/json.
 produce() {
   input=/dev/null
   [ -e "$2.in" ] && input=$2.in
@@ -104,7 +105,7 @@ produce() {
       >"$work/out" 2>&1 || status=$?
     ;;
   plan)
-    # plans are the CPU backend's, whatever tests run on
+    # plans are always those of the CPU backend
     env AXON_TINY=100 AXON_TARGET=cpu \
       timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
       >"$work/out" 2>&1 || status=$?
@@ -131,8 +132,8 @@ produce() {
   echo "$status" >"$work/status"
 }
 
-# model NAME: writes $work/types, $work/expected and $work/params, each with the
-# errors that came up; false after one.
+# model NAME: writes $work/types, $work/expected and $work/params, each with its
+# errors.  Returns false after an error.
 model() {
   status=0
   timeout "$limit" "$AXON" check --strict "$1.axn" >"$work/types" 2>&1 ||
@@ -147,7 +148,7 @@ model() {
   return "$status"
 }
 
-# The cases that a file with the name $1 stands for, one `kind name` a line.
+# Prints the test cases for file $1, one `kind name` per line.
 golden_cases() {
   case $1 in
   *.out | *.err) echo "run ${1%.*}" ;;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# eval/ holds no tensor arithmetic: no loop in it reads elements of a tensor,
-# and nothing in it takes the data of one for an array of C numbers.
+# eval/ has no tensor arithmetic: no loop reads elements of a tensor, and no
+# code uses the data of a tensor as a C array of numbers.
 cd "$(dirname "$0")/.." || exit 1
 awk '
   FNR == 1 { loop = 0 }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What reads a header that is generated waits for it in a clean tree, too,
-# where no list of dependencies was written yet: make's own rules are asked,
-# without these lists.  Each other generated file says what it is made of.
+# In a clean tree, without lists of dependencies, every file that includes a
+# generated header waits for it.  The test uses make's own rules.  Each other
+# generated file names its sources.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "${BUILD:-$here}" || exit 1
@@ -20,8 +20,9 @@ readers() { # of files: they themselves, and what includes them
       echo "$names"
       for name in $names; do
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
-          parser primitives runtime machine typecheck tensor backend eval \
-          session cli tools tests --exclude=parse.c --exclude=scan.c
+          parser primitives runtime machine size typecheck diagnose tensor \
+          kernel plan backend eval session aot editor cli tools tests \
+          --exclude=parse.c --exclude=scan.c
       done
     } | sort -u)
     [ "$more" = "$names" ] && break

@@ -1,10 +1,12 @@
 #!/bin/bash
 # A room includes only rooms before it, and itself.  runtime/ reads the tables
-# of primitives/; the lexer reads the grammar's token numbers.
+# of primitives/; the lexer reads the grammar's token numbers.  The backends do
+# not see each other: cpu/ and cuda/ stand on emit/ and library_ops.h.  target.c
+# knows all of them, and target.h declares the struct that each of them is.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-rooms='support primitives runtime machine lexer parser typecheck tensor backend
-  eval session cli'
+rooms='support primitives runtime machine lexer parser size typecheck
+  diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 
 rank() { # its place in the order
@@ -13,6 +15,19 @@ rank() { # its place in the order
     n=$((n + 1))
     [ "$room" = "$1" ] && echo "$n"
   done
+}
+
+may_include_backend() { # FILE PATH: both in backend/
+  local file=$1 path=$2 folder
+  folder=$(echo "$file" | cut -d/ -f1-2)
+  [[ $path = "$folder"/* || $path = backend/target.h ||
+    $file = backend/target.c ]] && return
+  case $folder in
+  backend/cpu | backend/cuda)
+    [[ $path = backend/emit/* || $path = backend/library_ops.h ]]
+    ;;
+  *) [ "${path%.h}" = "${file%.c}" ] ;;
+  esac
 }
 
 while IFS=: read -r file line text; do
@@ -24,6 +39,10 @@ while IFS=: read -r file line text; do
     status=1
   elif [ "$(rank "$to")" -gt "$(rank "$from")" ]; then
     echo "$file:$line: $from/ must not include $path"
+    status=1
+  elif [ "$from $to" = 'backend backend' ] &&
+    ! may_include_backend "$file" "$path"; then
+    echo "$file:$line: ${file%/*} must not include $path"
     status=1
   elif [ "$from" != "$to" ] && [ "${path##*/}" = internal.h ]; then
     echo "$file:$line: $path is private to $to/"

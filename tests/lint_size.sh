@@ -1,15 +1,15 @@
 #!/bin/bash
-# Lines of at most 80 columns (but for strings that stand alone), files of at
-# most 1,200 lines, no tabs, no blanks at ends of lines.
+# Lines have at most 80 columns (except for strings that stand alone), files at
+# most 1,200 lines.  There are no tabs, and no blanks at ends of lines.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 tab=$(printf '\t')
-files=$(find support primitives runtime machine lexer parser typecheck tensor \
-  backend eval session cli tools tests bench -type f \
-  \( -name '*.[chyl]' -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c \
-  ! -name parse.h ! -name scan.c ! -name stdlib_data.c \
-  ! -name prelude_text.c ! -name wrappers_text.c ! -name program_text.c)
+files=$(find support primitives runtime machine lexer parser size typecheck \
+  diagnose tensor kernel plan backend eval session aot editor cli tools tests \
+  bench -type f \( -name '*.[chyl]' -o -name '*.cc' -o -name '*.sh' \) ! -name \
+  parse.c ! -name parse.h ! -name scan.c ! -name stdlib_data.c \
+  ! -name prelude_text.c ! -name wrappers_text.c ! -name runtime_sources.c)
 for file in $files; do
   grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |
     sed "s|^|over 80 columns: $file:|"

@@ -1,19 +1,22 @@
 #!/bin/bash
-# Compares diagnostics with the marks that a program with a .bug file bears:
+# Compares diagnostics with the marks in a program with a .bug file:
 #   tests/marks.sh PROGRAM JSON
-# Silent when they agree.  JSON is what `axon check --diagnostics json` says.
+# Prints nothing if they agree.  JSON is the output of `axon check --diagnostics
+# json`.
 #
-# A mark is a comment on a line of its own, with carets under the expression of
-# the line before that is at fault, and at their right or left what is wanted:
+# A mark is a comment on a line of its own.  Its carets are under the wrong
+# expression of the line before.  On their right or left is the expected
+# message:
 #
 #     |> linear fc1
 #   (*   ^^^^^^^^^^ E0301 5408 9216 *)
 #
 # There are as many diagnostics as runs of carets, in the same order.  The
 # primary span of each begins on the marked line and overlaps the carets.  First
-# stands the code, then what is to be named by message, label, steps or witness,
-# or after `help:` by the help: numbers, names and, without blanks, terms and
-# shapes, as [b,6,10].  `|` stands between alternatives.
+# comes the code, then words that must occur in message, label, steps or
+# counterexample, or after `help:` in the help.  These are numbers, names, and
+# terms and shapes without blanks, such as [b,6,10].  `|` separates
+# alternatives.
 set -u
 program=$1
 mapfile -t found <"$2"

@@ -393,7 +393,7 @@ static void saturating(void) {
 
 static void random_numbers(void) {
   for (int n = 0; n < 200000; n++) {
-    Key key = {{next_bits(), next_bits()}};
+    PrngKey key = {{next_bits(), next_bits()}};
     uint64_t a = key.word[0], b = key.word[1];
     vl at = (int64_t)(next_bits() >> (n % 60 + 3)) + wide(lanes());
     vf u = uniform_f(a, b, at), h = uniform_f16(a, b, at);
@@ -401,12 +401,12 @@ static void random_numbers(void) {
     vd v = uniform_d(a, b, at), w = normal_d(a, b, at);
     for (int l = 0; l < W; l++) {
       uint64_t i = (uint64_t)at[l];
-      CHECK("uniform_f", u[l] == key_uniform(key, i, DT_F32));
-      CHECK("uniform_f16", h[l] == key_uniform(key, i, DT_F16));
-      CHECK("uniform_bf16", g[l] == key_uniform(key, i, DT_BF16));
-      CHECK("uniform_d", v[l] == key_uniform(key, i, DT_F64));
-      CHECK("normal_f", z[l] == (float)key_normal(key, i, DT_F32));
-      CHECK("normal_d", w[l] == key_normal(key, i, DT_F64));
+      CHECK("uniform_f", u[l] == prng_uniform(key, i, DT_F32));
+      CHECK("uniform_f16", h[l] == prng_uniform(key, i, DT_F16));
+      CHECK("uniform_bf16", g[l] == prng_uniform(key, i, DT_BF16));
+      CHECK("uniform_d", v[l] == prng_uniform(key, i, DT_F64));
+      CHECK("normal_f", z[l] == (float)prng_normal(key, i, DT_F32));
+      CHECK("normal_d", w[l] == prng_normal(key, i, DT_F64));
     }
   }
 }
@@ -436,15 +436,15 @@ static void random_numbers(void) {
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
-#define OF_F(F)                                                          \
-  F(exp)                                                                 \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) \
-      F(ceil) F(nearbyint) F(trunc)
+// clang-format off
+#define OF_F(F) \
+  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) \
+  F(floor) F(ceil) F(nearbyint) F(trunc)
 #define NEAR_F(F) F(tan) F(sinh) F(cosh)
-#define OF_D(F)                                                          \
-  F(exp)                                                                 \
-  F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) F(sinh)   \
-      F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+#define OF_D(F) \
+  F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) \
+  F(sinh) F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+// clang-format on
 OF_F(ONE_F)
 NEAR_F(ONE_F)
 TWO_F(pow)

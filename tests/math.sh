@@ -1,11 +1,11 @@
 #!/bin/bash
-# The functions of generated kernels (backend/cpu/prelude/) against libm in a
-# wider type, over every STEP-th float (1: all, some minutes); with the flags
-# and lanes given, or for this machine:
+# Compares the math functions of generated kernels (backend/cpu/prelude/) with
+# libm in a wider type, for every STEP-th float (1: all, some minutes).  Flags
+# and lanes are as given, or those of this machine:
 #   tests/math.sh [STEP [LANES [FLAG...]]]
-# ONLY names one function (exp, or exp_d for that of doubles); RUN runs the
-# program (an emulator).  Prints the largest error of each in units in the last
-# place; fails where that is more than is promised.
+# ONLY names one function (exp, or exp_d for doubles).  RUN runs the program (an
+# emulator).  Prints the largest error of each function in units in the last
+# place, and fails if it exceeds the documented bound.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
@@ -14,7 +14,8 @@ step=${1:-1009} lanes=${2:-16}
 [ $# -gt 2 ] && shift 2 || set -- -march=native
 {
   echo "#define W $lanes"
-  for part in base memory best math double integer random; do
+  for part in vector_types load_store argmax math_f32 math_f64 integer \
+    random; do
     echo "#include \"$here/backend/cpu/prelude/$part.inc\""
   done
   echo "#include \"$here/tests/math.c\""

@@ -60,12 +60,12 @@ static void masks(void) {
 
 static void random_numbers(void) {
   for (int64_t n = 0; n < 50000; n++) {
-    Key key = key_from_seed(n % 100);
+    PrngKey key = prng_key_from_seed(n % 100);
     uint64_t a = key.word[0], b = key.word[1], i = (uint64_t)n;
-    CHECK("uniform_f", uniform_f(a, b, n) == key_uniform(key, i, DT_F32));
-    CHECK("uniform_d", uniform_d(a, b, n) == key_uniform(key, i, DT_F64));
-    CHECK("normal_f", normal_f(a, b, n) == (float)key_normal(key, i, DT_F32));
-    CHECK("normal_d", normal_d(a, b, n) == key_normal(key, i, DT_F64));
+    CHECK("uniform_f", uniform_f(a, b, n) == prng_uniform(key, i, DT_F32));
+    CHECK("uniform_d", uniform_d(a, b, n) == prng_uniform(key, i, DT_F64));
+    CHECK("normal_f", normal_f(a, b, n) == (float)prng_normal(key, i, DT_F32));
+    CHECK("normal_d", normal_d(a, b, n) == prng_normal(key, i, DT_F64));
   }
 }
 #endif

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Memory that runs out, at each allocation in turn:  tests/oom.sh [MOST]
+# Lack of memory, at each allocation in turn:  tests/oom.sh [MOST]
 #
-# Wants a program that was configured with --enable-failing-alloc (AXON, unless
-# given ./axon); best with --enable-asan.  Each small program below is run with
-# the n-th allocation failing, alone or with all after it, for all n up to MOST
-# (unless given 300), then for some, until there are fewer than n.  It must end
-# as it does else, or with status 1 and a diagnostic.  This is for the program;
-# tests/unit/memory_test.c, of such a build, is for the session and every n.
+# Needs a program that was configured with --enable-failing-alloc (AXON;
+# default: ./axon), best with --enable-asan.  Runs each small program below with
+# the n-th allocation failing, alone or with all later ones: for all n up to
+# MOST (default: 300), then for some n, until there are fewer than n
+# allocations.  The program must end as usual, or with status 1 and a
+# diagnostic.  tests/unit/memory_test.c, in such a build, tests a session, for
+# every n.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/fuzz/seeds"

@@ -32,7 +32,7 @@ def parts_of(text, separator):
 
 
 def again(name, shown):
-    """The definition of another that is annotated; None if it is no function."""
+    """The definition of another that is annotated; None if it is not a function."""
     plain, *given = parts_of(shown, " given ")
     *params, result = parts_of(plain, " ->!? ")
     if not params:
@@ -63,7 +63,7 @@ def types_of(axon, text, folder):
 
 def words(shown):
     """What a type says, whatever the order of its terms and conditions; with a
-    label that may be left out as one that may not."""
+    label that optional as one that may not."""
     return collections.Counter(re.findall(r"[\w'.]+|[^\w\s]",
                                           shown.replace("?", "~")))
 

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Runs the tests, in parallel:  tests/run.sh [FILTER]
+# Runs the tests in parallel:  tests/run.sh [FILTER]
 #
-# FILTER chooses those whose `kind path` contains it.  AXON is the program to
-# test, BUILD the folder of the unit tests (both: this one, unless given).
-# What fails is shown, then what is known of the constraints of library and
-# examples (check_open.sh), and at the end one line: N passed, N failed.  A
-# sanitized program wants MEMORY=unlimited.
+# FILTER selects tests whose `kind path` contains it.  It may have several
+# lines; one match suffices.  AXON is the program to test, BUILD the folder of
+# the unit tests (default of both: this folder).  TIMES=FILE stores the CPU
+# seconds of each test, slowest first.  Prints failures, then the statistics of
+# constraints in library and examples (check_open.sh), and a last line: N
+# passed, N failed.  A program with sanitizers needs MEMORY=unlimited.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -37,12 +38,21 @@ one() { # one KIND PATH: leaves its verdict in a file of its own
     printf 'FAIL %s %s\n%s\n' "$1" "${2#"$BUILD"/}" \
       "$(head -n 60 <<<"$text" | sed 's/^/    /')"
   fi
+  { echo "$1 ${2#"$BUILD"/}" && times; } >"$results/$key.time"
+}
+slowest() { # tests with their seconds of CPU: of children, as `times` says
+  awk 'FNR == 1 { test = $0 }
+    FNR == 3 {
+      split($1 "m" $2, part, /[ms]+/)
+      printf "%7.1f %s\n", 60 * (part[1] + part[3]) + part[2] + part[4], test
+    }' "$results"/*.time | sort -rn
 }
 export -f one
 
 list | grep -F -e "$filter" >"$results/list"
 xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ <"$results/list"
 
+[ -z "${TIMES-}" ] || slowest >"$TIMES"
 [ ! -e "$results/constraints" ] || cat "$results/constraints"
 passed=$(find "$results" -name '*.pass' | wc -l)
 failed=$(($(wc -l <"$results/list") - passed))

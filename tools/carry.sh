@@ -1,7 +1,7 @@
 #!/bin/bash
-# A build that is carried to a machine that has none of our libraries, such as
-# one with a GPU: axon and the programs of the tests for GPUs, linked with libc
-# and libm alone, with what `make check-gpu` and bench/gpu.sh need beside them.
+# Packs a build for a machine that has none of our libraries, such as one with a
+# GPU: axon and the test programs for GPUs, linked with libc and libm only, and
+# what `make check-gpu` and bench/gpu.sh need.
 #
 #     tools/carry.sh OUT.tar.xz
 #
@@ -18,7 +18,7 @@ source=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A copy of what git knows, so that no other build is touched.
+# A copy of the tracked files, so that no other build is changed.
 git ls-files -z | tar c --null -T - | tar x -C "$work"
 cd "$work"
 ./bootstrap >/dev/null 2>&1
@@ -43,7 +43,7 @@ for file in "${programs[@]}"; do
     exit 1
   }
 done
-# The tests' own library goes along.
+# Includes the library of the tests.
 cp "$(ldd tests/unit/kernels_test | awk '/libcmocka/ {print $3}')" "$to/lib"
 cp -r examples "$to"
 cp -r tests/gpu.sh tests/gpu tests/close.awk "$to/tests"

@@ -1,29 +1,29 @@
-/* embed: writes the standard library as C data with an index of its names.
+/* embed: writes the standard library as C data, with an index of its names.
  *
  *   embed SOURCE-DIRECTORY OUTPUT.c stdlib/a.axn stdlib/b.axn ...
  *
- * Runs when Axon is built; a library file that does not parse, runs code or
- * defines a name twice stops the build. */
+ * Runs during the build of Axon.  The build stops if a library file does not
+ * parse, runs code, or defines a name twice. */
 #include "parser/parser.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Entry {
+typedef struct NameEntry {
   const char *module, *name;
   uint32_t file, start, end;
-} Entry;
+} NameEntry;
 
 typedef struct Embed {
   Arena *arena;
   Sources sources;
   Interner *interner;
   Diags diags;
-  VEC(Entry) entries;
+  VEC(NameEntry) entries;
   VEC(const char *) modules;
-  const char *module; /* of the file at hand */
-  uint32_t file;      /* its number among the embedded */
+  const char *module; /* module of the current file */
+  uint32_t file;      /* index of the current file */
   const Dec *dec;
 } Embed;
 
@@ -43,7 +43,7 @@ static char *read_file(Arena *arena, const char *path, size_t *len) {
   if (ferror(in))
     die("cannot read", path);
   fclose(in);
-  char *copy = arena_text(arena, text.text ? text.text : "", text.len);
+  char *copy = arena_strndup(arena, text.text ? text.text : "", text.len);
   *len = text.len;
   buffer_free(&text);
   return copy;
@@ -51,7 +51,7 @@ static char *read_file(Arena *arena, const char *path, size_t *len) {
 
 /* ---- the index ---- */
 
-static void add(Embed *e, const Sym *name) {
+static void add_name(Embed *e, const Sym *name) {
   const Dec *dec = e->dec;
   uint32_t start = dec->doc ? dec->doc_span.start : dec->span.start;
   for (uint32_t i = 0; i < e->entries.len; i++)
@@ -61,20 +61,20 @@ static void add(Embed *e, const Sym *name) {
       return;
     }
   VEC_PUSH(e->arena, e->entries,
-           ((Entry){e->module, name->text, e->file, start, dec->span.end}));
+           ((NameEntry){e->module, name->text, e->file, start, dec->span.end}));
 }
 
 static void add_pattern(Embed *e, const Pat *pat) {
-  if (pat->id && (pat->kind == PAT_VAR || pat->kind == PAT_AS ||
-                  pat->kind == PAT_SPLICE))
-    add(e, pat->id);
+  if (pat->id &&
+      (pat->kind == PAT_VAR || pat->kind == PAT_AS || pat->kind == PAT_SPLICE))
+    add_name(e, pat->id);
   for (uint32_t i = 0; i < pat->arg_count; i++)
     add_pattern(e, pat->args[i]);
   for (uint32_t i = 0; i < pat->field_count; i++)
     if (pat->fields[i].pat)
       add_pattern(e, pat->fields[i].pat);
     else
-      add(e, pat->fields[i].id);
+      add_name(e, pat->fields[i].id);
 }
 
 static void add_dec(Embed *e, const Dec *dec) {
@@ -85,15 +85,15 @@ static void add_dec(Embed *e, const Dec *dec) {
     break;
   case DEC_FUN:
     for (uint32_t i = 0; i < dec->fun_count; i++)
-      add(e, dec->funs[i].name);
+      add_name(e, dec->funs[i].name);
     break;
   case DEC_TYPE:
-    add(e, dec->name);
+    add_name(e, dec->name);
     break;
   case DEC_DATATYPE:
-    add(e, dec->name);
+    add_name(e, dec->name);
     for (uint32_t i = 0; i < dec->con_count; i++)
-      add(e, dec->cons[i].name);
+      add_name(e, dec->cons[i].name);
     break;
   case DEC_IMPORT:
   case DEC_OPEN:
@@ -110,12 +110,12 @@ static const char *module_of(Arena *arena, const char *path) {
   base = base ? base + 1 : path;
   const char *dot = strrchr(base, '.');
   const char *name =
-      arena_text(arena, base, dot ? (size_t)(dot - base) : strlen(base));
+      arena_strndup(arena, base, dot ? (size_t)(dot - base) : strlen(base));
   return strcmp(name, "prelude") == 0 ? "" : name;
 }
 
-static int compare(const void *a, const void *b) {
-  const Entry *x = a, *y = b;
+static int compare_entries(const void *a, const void *b) {
+  const NameEntry *x = a, *y = b;
   int order = strcmp(x->module, y->module);
   return order ? order : strcmp(x->name, y->name);
 }
@@ -155,16 +155,13 @@ static void write_data(Embed *e, FILE *out) {
           e->modules.len);
   fputs("const StdlibName stdlib_names[] = {\n", out);
   for (uint32_t i = 0; i < e->entries.len; i++) {
-    const Entry *x = &e->entries.at[i];
+    const NameEntry *x = &e->entries.at[i];
     fprintf(out, "  {\"%s\", \"%s\", %u, %u, %u},\n", x->module, x->name,
             x->file, x->start, x->end);
   }
-  fprintf(out,
-          "  {0, 0, 0, 0, 0}};\nconst uint32_t stdlib_name_count = %u;\n",
+  fprintf(out, "  {0, 0, 0, 0, 0}};\nconst uint32_t stdlib_name_count = %u;\n",
           e->entries.len);
 }
-
-/* ---- */
 
 static void read_library(Embed *e, const char *directory, char **paths,
                          int count) {
@@ -173,8 +170,8 @@ static void read_library(Embed *e, const char *directory, char **paths,
     size_t len;
     char *text = read_file(
         e->arena, arena_printf(e->arena, "%s/%s", directory, paths[i]), &len);
-    uint32_t file = sources_add(&e->sources, base ? base + 1 : paths[i], text,
-                                len, false);
+    uint32_t file =
+        sources_add(&e->sources, base ? base + 1 : paths[i], text, len, false);
     e->module = module_of(e->arena, paths[i]);
     e->file = (uint32_t)i;
     VEC_PUSH(e->arena, e->modules, e->module);
@@ -184,7 +181,8 @@ static void read_library(Embed *e, const char *directory, char **paths,
       add_dec(e, program.decs[k]);
   }
   if (e->entries.len)
-    qsort(e->entries.at, e->entries.len, sizeof *e->entries.at, compare);
+    qsort(e->entries.at, e->entries.len, sizeof *e->entries.at,
+          compare_entries);
 }
 
 static int report(Embed *e) {

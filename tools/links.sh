@@ -15,9 +15,21 @@ if [ "${1-}" = --edges ]; then
   edges=1
   shift
 fi
-cd "${1:-$(dirname "$0")/..}"
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "${1:-$root}"
 
-objects=$(find . -name '*.o' ! -path './tests/*' ! -path './tools/*' | sort)
+has_source() { # not what is left of a file that was renamed or removed
+  room=${1%/*}
+  room=${room%/.libs}
+  base=${1##*/}
+  base=${base#libsim_la-}
+  base=${base%.o}
+  [ -e "$room/$base.c" ] || [ -e "$root/$room/$base.c" ]
+}
+objects=$(find . -name '*.o' ! -path './tests/*' ! -path './tools/*' | sort |
+  while read -r object; do
+    if has_source "$object"; then echo "$object"; fi
+  done)
 if [ -z "$objects" ]; then
   echo 'links.sh: no object files: build first, or name the build folder' >&2
   exit 2

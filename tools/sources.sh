@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes sources.am, the lists of files that Makefile.am reads: run it after
-# adding, renaming or removing a file.  With --check it only says whether the
+# Writes sources.am, the lists of files that Makefile.am reads.  Run it after
+# you add, rename or remove a file.  With --check it only checks whether the
 # lists are current.
 set -eu
 export LC_ALL=C
@@ -21,7 +21,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
     ! -path session/stdlib_data.c ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
-    ! -path session/program_text.c ! -path "$not" \
+    ! -path aot/runtime_sources.c ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
     sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'
@@ -35,8 +35,8 @@ write() {
   # shellcheck disable=SC2086
   {
     list front_sources support lexer parser -- $code
-    list core_sources primitives runtime machine typecheck tensor backend \
-      eval session -- $code
+    list core_sources primitives runtime machine size typecheck diagnose \
+      tensor kernel plan backend eval session aot editor -- $code
     list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code
     list stdlib_files stdlib -- -name '*.axn'

@@ -1,142 +1,152 @@
-/* core: the typed tree, what the checker hands to the evaluator.
+/* core: the typed tree that the checker hands to the evaluator.
  *
- * Every name is resolved, labels are gone (all parameters in their declared
- * order, an omitted optional argument is CORE_ABSENT), patterns are typed,
- * hidden arguments are explicit: element types, sizes and shapes that types
- * decide and running code needs are passed as values (CORE_TLAM, CORE_TAPP).
- * No search through values for a size ever happens when a program runs: where
- * only a value has it, the tree says which axis of which part (CoreBind).
+ * Names are resolved and patterns are typed.  Labels are gone: all parameters
+ * are in declared order, and an omitted optional argument is CORE_ABSENT.
+ * Implicit arguments are explicit: element types, sizes and shapes that types
+ * determine and running code needs are passed as values (CORE_TLAM, CORE_TAPP).
+ * A running program never searches values for a size: where only a value has
+ * it, the tree names the axis and the part (SizePath).
  *
- * Ownership: arena of the unit (a session's for definitions). */
+ * Ownership: the arena of the unit (a session's, for definitions). */
 #ifndef AXON_TYPECHECK_CORE_H
 #define AXON_TYPECHECK_CORE_H
 
 #include "primitives/primitives.h"
 #include "runtime/runtime.h"
+#include "size/dim.h"
 #include "support/support.h"
-#include "typecheck/dim.h"
 
 typedef struct Core Core;
 typedef struct CorePat CorePat;
 
-/* A variable of the program, local or at top level; one address is one
- * binding.  `home` is the evaluator's. */
+/* A variable of the program, local or global.  Each address is one binding.
+   The evaluator owns eval_global. */
 typedef struct Var {
   Sym *name;
   Span span;
   bool global;
-  void *home;
+  void *eval_global;
 } Var;
 
-/* An element type: a fixed one, or that of a hidden parameter. */
+/* An element type: a fixed one, or that of an implicit parameter. */
 typedef struct ElemVar ElemVar;
 typedef struct ElemRef {
-  Dtype dtype;  /* DT_NONE: see var */
+  Dtype dtype; /* DT_NONE: use var */
   ElemVar *var;
 } ElemRef;
 
-/* What an element type that stays undetermined becomes: f32, or int where
- * integers were written. */
-Dtype elem_choice(const ElemVar *elem);
+/* Default of an undetermined element type: f32, or int if it comes from integer
+   literals. */
+Dtype elem_default_dtype(const ElemVar *elem);
 
-/* A shape as running code computes it.  Dims are resolved (dim_postfix). */
-typedef enum ShapeItemKind {
-  SI_DIM, SI_STAR, SI_SPLICE, SI_JOIN,
-} ShapeItemKind;
-typedef struct ShapeItem ShapeItem;
-typedef struct ShapeRef {
-  ShapeItem *at;
+/* A shape that running code computes.  Dims are resolved (dim_postfix). */
+typedef enum CoreAxisKind {
+  CORE_AXIS_DIM,
+  CORE_AXIS_STAR,
+  CORE_AXIS_SPLICE,
+  CORE_AXIS_BROADCAST,
+} CoreAxisKind;
+typedef struct CoreAxis CoreAxis;
+typedef struct CoreShape {
+  CoreAxis *axes;
   uint32_t len;
-} ShapeRef;
-struct ShapeItem {
-  ShapeItemKind kind;
-  Dim *dim;         /* SI_DIM */
-  ShapeVar *var;    /* SI_SPLICE: a hidden parameter */
-  ShapeRef *joined; /* SI_JOIN: of these */
-  uint32_t join_count;
+} CoreShape;
+struct CoreAxis {
+  CoreAxisKind kind;
+  Dim *dim;                  /* CORE_AXIS_DIM */
+  ShapeVar *var;             /* CORE_AXIS_SPLICE: an implicit parameter */
+  CoreShape *broadcast_args; /* CORE_AXIS_BROADCAST: the operands */
+  uint32_t broadcast_arg_count;
 };
 
-/* A hidden parameter or argument.  As a parameter exactly one of the vars is
- * set (elem.var, dim_var, shape_var); DimVars are compared by address. */
-typedef enum HiddenKind { HID_ELEM, HID_DIM, HID_SHAPE } HiddenKind;
-typedef struct Hidden {
-  HiddenKind kind;
-  ElemRef elem;       /* HID_ELEM; the parameter is elem.var */
-  DimVar *dim_var;    /* HID_DIM, parameter */
-  Dim *dim;           /* HID_DIM, argument */
-  ShapeVar *shape_var; /* HID_SHAPE, parameter */
-  ShapeRef shape;     /* HID_SHAPE, argument */
-  bool unknown;       /* HID_SHAPE, argument: nothing says what it is */
-} Hidden;
+/* An implicit parameter or argument.  A parameter sets exactly one of elem.var,
+   dim_var and shape_var.  DimVars are compared by address. */
+typedef enum ImplicitArgKind {
+  IMPLICIT_ELEM,
+  IMPLICIT_DIM,
+  IMPLICIT_SHAPE
+} ImplicitArgKind;
+typedef struct ImplicitArg {
+  ImplicitArgKind kind;
+  ElemRef elem;        /* IMPLICIT_ELEM; the parameter is elem.var */
+  DimVar *dim_var;     /* IMPLICIT_DIM, parameter */
+  Dim *dim;            /* IMPLICIT_DIM, argument */
+  ShapeVar *shape_var; /* IMPLICIT_SHAPE, parameter */
+  CoreShape shape;     /* IMPLICIT_SHAPE, argument */
+  bool unknown;        /* IMPLICIT_SHAPE, argument: undetermined */
+} ImplicitArg;
 
 typedef enum CoreKind {
   CORE_NUM,    /* num (text, with sign) as an element of elem; is_float */
   CORE_BOOL,   /* flag */
   CORE_STRING, /* text, text_len */
   CORE_VAR,    /* var */
-  CORE_PRIM,   /* prim as a function; for load, flag: the file must have shape
-                  (a NULL dim: any size); elem: element type of its result where
-                  that is a tensor; literal: string argument of einsum, permute,
-                  format; arity: number of parameters */
-  CORE_LAM,    /* params, items[0] the body */
-  CORE_APP,    /* items[0] applied to items[1..]: maybe fewer than its arity
-                  (partial), maybe more (the result is applied on).  Of && and
-                  ||: flag: the right side is a tensor, so that both are run;
-                  shape: that of the right side, where only it can tell */
+  CORE_PRIM,   /* prim as a function. For load, flag: the file must have `shape`
+                  (a NULL dim: any size). elem: element type of a tensor result.
+                  literal: string argument of einsum, permute or format. arity:
+                  number of parameters */
+  CORE_LAM,    /* params; items[0] is the body */
+  CORE_APP, /* items[0] applied to items[1..]. Fewer arguments than its arity:
+               partial application. More: the result is applied to the rest. For
+               && and ||, flag: the right side is a tensor, so both sides run;
+               shape: shape of the right side, if only it determines that */
   CORE_ABSENT, /* an omitted optional argument */
-  CORE_LET,    /* var = items[0] in items[1] */
-  CORE_LETREC, /* vars[k] = items[k] (CORE_LAMs, or a CORE_TLAM around one);
-                  body items[var_count] */
-  CORE_CASE,   /* items[0] matched by rules in order; no match is an error */
-  CORE_IF,     /* items[0..2] */
-  CORE_TUPLE,  /* items; () has none */
-  CORE_RECORD, /* labels, items, in order of evaluation */
-  CORE_FIELD,  /* label of items[0] */
-  CORE_WITH,   /* items[0] with labels = items[1..] */
-  CORE_CON,    /* con; applied to items[0] unless item_count == 0; a constructor
-                  with an argument that is used as a function is a CORE_LAM */
+  CORE_LET,    /* binds var = items[0] in items[1] */
+  CORE_LETREC, /* vars[k] = items[k] (a CORE_LAM, or a CORE_TLAM around one);
+                  body is items[var_count] */
+  CORE_CASE, /* matches items[0] against rules in order; no match is an error */
+  CORE_IF,   /* items[0..2] */
+  CORE_TUPLE,  /* items; none for () */
+  CORE_RECORD, /* labels, items; in evaluation order */
+  CORE_FIELD,  /* field `label` of items[0] */
+  CORE_WITH,   /* items[0] with fields labels = items[1..] */
+  CORE_CON,    /* con, applied to items[0] unless item_count == 0. A constructor
+                  used as a function becomes a CORE_LAM */
   CORE_LIST,   /* items */
   CORE_CONS,   /* items[0] :: items[1] */
-  CORE_TENSOR, /* [a, b, c]: stacks scalars or tensors along a new leading axis;
-                  elem; empty if no items; splices[k]: item k is spliced in */
-  CORE_SHAPE,  /* a shape value: items are ints, splices[k]: a shape; a NULL
-                  item is a _ that could not be solved for yet */
-  CORE_FOR,    /* params (the indices), ranges[k]: how many; items[0]: body */
-  CORE_INDEX,  /* items[0] indexed by slices */
-  CORE_SEQ,    /* items, the last is the value */
-  CORE_DIM,    /* dim as an int; flag: the _ of a shape, which running code
-                  solves for where it is not known */
-  CORE_SHAPEVAL, /* shape as a shape value; flag: of what has no elements */
-  CORE_AXIS_ALL, /* the axis argument `all` */
-  CORE_CHECK,  /* checks, then items[0] */
-  CORE_OPEN,   /* items[0], whose sizes get names: binds */
-  CORE_TLAM,   /* hidden parameters; items[0]; binds: where the parameters of
-                  items[0] (a CORE_LAM) show what a caller may not know */
-  CORE_TAPP,   /* items[0] at hidden arguments */
-  CORE_ERROR,  /* stands where checking failed: never run */
+  CORE_TENSOR, /* [a, b, c]: stacks scalars or tensors along a new leading axis.
+                  elem; empty if no items. splices[k]: item k is spliced */
+  CORE_SHAPE, /* a shape value. Items are ints; splices[k]: item k is a shape; a
+                 NULL item is a _ that is not solved yet */
+  CORE_FOR,   /* params (the indices); ranges[k]: trip count; items[0]: body */
+  CORE_INDEX, /* items[0] indexed by slices */
+  CORE_SEQ,   /* items; the last is the value */
+  CORE_DIM, /* dim as an int. flag: the _ of a shape, which running code solves
+               if it is unknown */
+  CORE_SHAPE_VALUE, /* shape as a shape value. flag: shape of a value without
+                       elements */
+  CORE_ALL_AXES,    /* the axis argument `all` */
+  CORE_CHECK,       /* runs checks, then items[0] */
+  CORE_UNPACK,      /* items[0]; binds: names for sizes of its value */
+  CORE_TLAM,  /* implicit parameters; items[0]; binds: paths by which parameters
+                 of items[0] (a CORE_LAM) supply implicit arguments */
+  CORE_TAPP,  /* items[0] with implicit arguments */
+  CORE_ERROR, /* result of an error; never run */
 } CoreKind;
 
 typedef struct CoreParam {
   Var *var;
-  Core *preset; /* value when the argument is CORE_ABSENT; may use the earlier
-                   parameters; or NULL */
+  Core *default_value; /* value if the argument is CORE_ABSENT, or NULL; may use
+                          earlier parameters */
 } CoreParam;
 
-typedef struct CoreRange { /* of a for: exactly one is set */
+typedef struct CoreRange { /* range of a `for` index: exactly one is set */
   Core *expr;
   Dim *dim;
 } CoreRange;
 
 typedef enum CoreSliceKind {
-  CS_AT,    /* from: an int, or a tensor of ints (a gather) */
+  CS_AT,    /* from: an int, or a tensor of ints (gather) */
   CS_RANGE, /* from, to: ints or NULL */
-  CS_REST, CS_NEW, CS_STAR,
+  CS_ELLIPSIS,
+  CS_NEWAXIS,
+  CS_STAR,
 } CoreSliceKind;
 typedef struct CoreSlice {
   CoreSliceKind kind;
   Span span;
   Core *from, *to;
-  bool from_end, to_end; /* a literal -k: counts from the end */
+  bool from_end, to_end; /* a literal -k that counts from the end */
 } CoreSlice;
 
 typedef struct Con { /* a constructor of a datatype */
@@ -150,36 +160,37 @@ typedef struct CoreRule {
   Core *body;
 } CoreRule;
 
-/* A condition that the checker left open: an error when it does not hold. */
+/* A run-time check: a condition that the checker left undecided.  It is an
+   error if it does not hold. */
 typedef enum CheckKind { CHECK_EQ, CHECK_LE, CHECK_NE } CheckKind;
-typedef struct CoreCond {
+typedef struct CoreCondition {
   CheckKind kind;
   Dim *left, *right;
-} CoreCond;
+} CoreCondition;
 typedef struct CoreCheck {
   CheckKind kind;
   Dim *left, *right;
-  CoreCond *conds; /* it has to hold only where all of these do */
-  uint32_t cond_count;
-  const Diag *diag; /* the message it would have had when checked */
+  CoreCondition *conditions; /* the check applies only if all of these hold */
+  uint32_t condition_count;
+  const Diag *diag; /* message of a failure */
 } CoreCheck;
 
-/* From a value to a size in it: through tuples and records, then an axis. */
-typedef struct CoreBind {
+/* Path from a value to a size in it: through tuples and records to an axis. */
+typedef struct SizePath {
   DimVar *var;
-  struct CoreStep {
-    Sym *label;     /* a field, or NULL: */
-    uint32_t index; /* a component of a tuple */
-  } *steps;
+  struct SizePathStep {
+    Sym *label;     /* a field, or NULL for a tuple */
+    uint32_t index; /* component of the tuple */
+  } * steps;
   uint32_t step_count;
-  bool value;  /* the size is the (integer) value itself, not an axis; or the
-                  item `axis` of a shape value */
-  int axis;    /* negative: from the end */
-  ShapeVar *shape; /* or, instead of var: the axes from `axis` on, but for the
-                      last `after` */
-  uint32_t after;
-  uint32_t param;  /* CORE_TLAM: of which parameter */
-} CoreBind;
+  bool is_value; /* the size is the integer value itself, or item `axis` of a
+                    shape value */
+  int axis;      /* counted from the end if negative */
+  ShapeVar *shape_var; /* alternative to var: the axes from `axis` on, without
+                          the last `after` */
+  uint32_t axes_after;
+  uint32_t param_index; /* CORE_TLAM: index of the parameter */
+} SizePath;
 
 struct Core {
   CoreKind kind;
@@ -210,17 +221,17 @@ struct Core {
   CoreSlice *slices;
   uint32_t slice_count;
   Dim *dim;
-  ShapeRef shape;
+  CoreShape shape;
   CoreCheck *checks;
   uint32_t check_count;
-  CoreBind *binds;
-  uint32_t bind_count;
-  Hidden *hidden;
-  uint32_t hidden_count;
-  Core *nothing; /* CORE_FOR, CORE_APP of map and scan: what it makes (scan: of
-                    its steps) when it runs over nothing; or NULL.  Its sizes
-                    may be some that nobody knows: they are 0 */
-  void *inst; /* private to the checker */
+  SizePath *size_paths;
+  uint32_t size_path_count;
+  ImplicitArg *implicits;
+  uint32_t implicit_count;
+  Core *empty_result; /* CORE_FOR, CORE_APP of map and scan: the result (scan:
+                         of its steps) if there are no iterations, or NULL.
+                         Unknown sizes in it are 0 */
+  void *checker_data; /* private to the checker */
 };
 
 typedef enum CorePatKind {
@@ -233,9 +244,9 @@ typedef enum CorePatKind {
   CP_CON,    /* con, args[0] if it has one */
   CP_TUPLE,  /* args */
   CP_RECORD, /* labels, args; other fields are ignored */
-  CP_LIST,   /* args: a list of exactly these */
+  CP_LIST,   /* args: a list of exactly these items */
   CP_CONS,   /* args[0] :: args[1] */
-  CP_SHAPE,  /* args: ints; arg `rest` (if >= 0) takes what is left */
+  CP_SHAPE,  /* args: ints; arg `rest` (if >= 0) takes the remaining axes */
 } CorePatKind;
 
 struct CorePat {
@@ -254,11 +265,11 @@ struct CorePat {
   int rest;
 };
 
-/* What one declaration comes to. */
+/* The core of one declaration. */
 typedef enum CoreDecKind {
-  CD_BIND, /* pat = expr; its variables are global */
-  CD_FUNS, /* letrec: vars[k] = items[k], global */
-  CD_EXPR, /* expr is run; its value is the result (the REPL prints it) */
+  CD_BIND, /* pat = expr; the variables are global */
+  CD_FUNS, /* letrec of globals: vars[k] = items[k] */
+  CD_EXPR, /* runs expr; its value is the result (the REPL prints it) */
 } CoreDecKind;
 typedef struct CoreDec {
   CoreDecKind kind;
@@ -270,7 +281,7 @@ typedef struct CoreDec {
   uint32_t var_count;
 } CoreDec;
 
-/* As an s-expression, for tests and for `axon dump --stage=core`. */
+/* Prints core as an s-expression, for tests and `axon dump --stage=core`. */
 void core_print(DimCtx *cx, Buffer *out, const CoreDec *dec);
 
 #endif

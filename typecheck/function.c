@@ -1,13 +1,13 @@
-/* Functions: their clauses, parameters with labels and defaults, and the case
- * over the patterns of several clauses. */
+/* Functions: clauses, parameters with labels and defaults, and the `case` over
+   the patterns of several clauses. */
 #include "typecheck/internal.h"
 
 typedef struct FunParam {
   Type *type;
   Var *var;
-  Type *preset;
-  Core *preset_core;
-  Scope *scope; /* where the default is to be understood */
+  Type *default_type;
+  Core *default_core;
+  Scope *scope; /* scope of the default */
 } FunParam;
 
 typedef struct Function {
@@ -15,27 +15,28 @@ typedef struct Function {
   uint32_t count, arity;
   Span span;
   FunParam *params;
-  CoreRule *rules;  /* one for each clause, */
-  CorePat **pats;   /* and its parameters as a tuple; NULL where it is wrong */
+  CoreRule *rules; /* one per clause */
+  /* parameters of each clause as a tuple; NULL after an error */
+  CorePat **pats;
   Type *result;
-  bool result_open; /* nothing is known of it but what the bodies say */
-  Type *joined;     /* what they have said so far, or NULL */
+  bool result_open;    /* only the bodies determine the result type */
+  Type *joined_result; /* result type so far, or NULL */
 } Function;
 
-/* What a default must agree with: the parameter's type, with the sizes that an
- * argument may choose left free. */
-static Type *relaxed(Checker *c, Type *t) {
+/* The type for checking a default: the parameter's type, with free variables
+   for sizes that an argument may choose. */
+static Type *default_expected_type(Checker *c, Type *t) {
   t = ty_norm(c, t);
   Shape *any[3];
   for (int i = 0; i < 3; i++)
-    any[i] = shape_any(c);
+    any[i] = shape_meta(c);
   switch (t->tag) {
   case TY_TENSOR:
     return ty_tensor(c, t->elem, t->shape,
-                     t->term ? meta_term(c, (Span){0}) : NULL);
+                     t->singleton ? meta_integer(c, (Span){0}) : NULL);
   case TY_AXIS: {
     Shape *r = shape_norm(c, t->axis[1]);
-    return ty_axis(c, any[0], shape_known_rank(r) ? r : any[1], any[2]);
+    return ty_axis(c, any[0], shape_has_known_rank(r) ? r : any[1], any[2]);
   }
   case TY_KEEP: {
     Type *k = ty_new(c, TY_KEEP);
@@ -49,54 +50,54 @@ static Type *relaxed(Checker *c, Type *t) {
   case TY_FUN:
   case TY_TUPLE:
   case TY_RECORD:
-  case TY_DATA:
+  case TY_DATATYPE:
   case TY_LIFT:
     break;
   }
   return t;
 }
 
-static bool simple(const Pat *p) {
+static bool is_simple_pattern(const Pat *p) {
   while (p->kind == PAT_ASCRIBE)
     p = p->args[0];
   return p->kind == PAT_VAR || p->kind == PAT_WILD;
 }
 
-/* A size that came in by a parameter is called like the parameter. */
-static void name_term(Checker *c, Pat *p, Type *t) {
+/* Names a size after the parameter that supplies it. */
+static void name_singleton(Checker *c, Pat *p, Type *t) {
   while (p->kind == PAT_ASCRIBE)
     p = p->args[0];
   t = ty_norm(c, t);
-  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->term)
+  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->singleton)
     return;
-  DimVar *v = dim_as_var(dim_resolve(c->dims, t->term));
-  if (v && v->kind == DV_META && !v->name && !v->top)
+  DimVar *v = dim_as_var(dim_resolve(c->dims, t->singleton));
+  if (v && v->kind == DV_META && !v->name && !v->unknown)
     v->name = p->id;
 }
 
-static void infer_preset(Checker *c, Param *p, FunParam *f) {
+static void infer_default(Checker *c, Param *p, FunParam *f) {
   Scope *saved = c->scope;
   c->scope = f->scope;
-  f->preset = relaxed(c, f->type);
-  Origin *o = origin_new(c, OR_DEFAULT, p->preset->span);
-  o->what = p->label ? p->label->text : NULL;
-  o->expr = p->preset;
+  f->default_type = default_expected_type(c, f->type);
+  Origin *o = origin_new(c, ORIGIN_DEFAULT, p->default_value->span);
+  o->subject = p->label ? p->label->text : NULL;
+  o->expr = p->default_value;
   if (ty_norm(c, f->type)->tag == TY_VAR) {
     Type *t;
-    f->preset_core = infer(c, p->preset, &t);
-    Type *r = relaxed(c, t);
+    f->default_core = infer(c, p->default_value, &t);
+    Type *r = default_expected_type(c, t);
     unify(c, f->type, r, o);
-    f->preset = t;
+    f->default_type = t;
   } else {
-    f->preset_core = check(c, p->preset, f->preset, o);
+    f->default_core = check(c, p->default_value, f->default_type, o);
   }
   c->scope = saved;
 }
 
-/* Types from what is wanted of the function, as far as that is one. */
-static void make_params(Checker *c, Function *f, Type *want,
-                        Type *result_want) {
-  Type *w = want ? ty_norm(c, want) : NULL;
+/* Takes parameter types from the expected type, as far as it is a function. */
+static void make_params(Checker *c, Function *f, Type *expected,
+                        Type *expected_result) {
+  Type *w = expected ? ty_norm(c, expected) : NULL;
   f->params = NEW_ARRAY(c->arena, FunParam, f->arity);
   for (uint32_t i = 0; i < f->arity; i++) {
     Param *p = &f->clauses[0].params[i];
@@ -105,24 +106,25 @@ static void make_params(Checker *c, Function *f, Type *want,
     f->params[i].var = var_new(c, NULL, p->span, false);
     w = fit ? ty_norm(c, w->arg[1]) : NULL;
   }
-  f->result = result_want ? result_want : w ? w : ty_meta(c);
-  f->result_open = !result_want && ty_norm(c, f->result)->tag == TY_VAR;
+  f->result = expected_result ? expected_result : w ? w : ty_meta(c);
+  f->result_open = !expected_result && ty_norm(c, f->result)->tag == TY_VAR;
 }
 
-/* False after an error: so many parameters cannot be matched. */
-static bool like_the_first(Checker *c, const Function *f, uint32_t i) {
+/* Returns false after an error: the numbers of parameters differ. */
+static bool check_like_first_clause(Checker *c, const Function *f, uint32_t i) {
   const Clause *k = &f->clauses[i];
   if (k->param_count != f->arity) {
-    error_at(c, 347, k->span, "this clause has %u parameter%s, the first %u",
+    error_at(c, 347, k->span,
+             "this clause has %u parameter%s; the first clause has %u",
              k->param_count, k->param_count == 1 ? "" : "s", f->arity)
-        ->help = "every clause takes the same number: `_` is one that is "
-                 "not looked at";
+        ->help = "all clauses need the same number of parameters: write `_` "
+                 "for an unused one";
     return false;
   }
   for (uint32_t j = 0; j < f->arity; j++)
     if (k->params[j].label != f->clauses[0].params[j].label)
       error_at(c, 348, k->params[j].span,
-               "every clause has the same labels as the first");
+               "all clauses need the labels of the first clause");
   return true;
 }
 
@@ -136,91 +138,94 @@ static CorePat *clause_params(Checker *c, const Function *f, Clause *k) {
     if (k == f->clauses)
       f->params[i].scope = c->scope;
     if (p->label)
-      places_name(c, PLACE_LABEL, p->span, p->label,
-                  f->clauses[0].params[i].span, type);
+      refs_add_name(c, REF_LABEL, p->span, p->label,
+                    f->clauses[0].params[i].span, type);
     if (p->type) {
-      Type *want = annot_type(c, p->type, AN_PARAM);
-      Origin *o = origin_new(c, OR_ANNOTATION, p->span);
-      if (!unify(c, type, want, o))
-        mismatch(c, type, want, o);
+      Type *expected = annot_type(c, p->type, ANNOT_PARAM);
+      Origin *o = origin_new(c, ORIGIN_ANNOTATION, p->span);
+      if (!unify(c, type, expected, o))
+        report_type_mismatch(c, type, expected, o);
     }
-    tuple->args[i] = pattern(c, p->pat, type, false);
+    tuple->args[i] = infer_pattern(c, p->pat, type, false);
   }
   return tuple;
 }
 
-static void determine_names(Checker *c, const Function *f,
-                            const Scope *outer) {
+static void check_param_sizes_determined(Checker *c, const Function *f,
+                                         const Scope *outer) {
   Type **types = NEW_ARRAY(c->arena, Type *, f->arity);
   for (uint32_t i = 0; i < f->arity; i++)
     types[i] = f->params[i].type;
-  names_determined(c, f->arity, types, c->scope, outer);
+  check_sizes_determined(c, f->arity, types, c->scope, outer);
 }
 
-/* *type: what this clause says of the result, or NULL. */
+/* *type: what this clause says about the result, or NULL. */
 static Core *clause_body(Checker *c, const Function *f, Clause *k,
                          Type **type) {
   *type = NULL;
   if (k->result || !f->result_open) {
-    Origin *o = origin_new(c, OR_RESULT, k->body->span);
+    Origin *o = origin_new(c, ORIGIN_RESULT, k->body->span);
     o->expr = k->body;
     if (!k->result)
       return check(c, k->body, f->result, o);
-    o->other = k->result->span;
-    *type = annot_type(c, k->result, AN_RESULT);
+    o->other_span = k->result->span;
+    *type = annot_type(c, k->result, ANNOT_RESULT);
     return check(c, k->body, *type, o);
   }
   uint32_t mark = c->dims->next_id;
   Core *body = infer(c, k->body, type);
   if (f->count > 1)
-    *type = ty_leave(c, *type, mark, LEAVE_NEW);
+    *type = ty_forget_local_sizes(c, *type, mark, FORGET_NEW);
   return body;
 }
 
-static void clause(Checker *c, Function *f, uint32_t i) {
+static void infer_clause(Checker *c, Function *f, uint32_t i) {
   Clause *k = &f->clauses[i];
   Scope *saved = c->scope;
-  Fact *facts = c->facts;
-  uint32_t serial = c->serial, part = part_begin(c);
+  Assumption *assumptions = c->assumptions;
+  uint32_t serial = c->serial, part = control_region_begin(c);
   Type *type;
-  unique_params(c, k);
+  check_unique_params(c, k);
   f->pats[i] = clause_params(c, f, k);
-  determine_names(c, f, saved);
-  annot_facts(c, k->given, AN_PARAM, true);
+  check_param_sizes_determined(c, f, saved);
+  annot_givens(c, k->given, ANNOT_PARAM, true);
   Core *body = clause_body(c, f, k, &type);
   if (type) {
-    Origin *o = origin_new(c, OR_BRANCH, k->body->span);
-    o->other = f->clauses[0].body->span;
+    Origin *o = origin_new(c, ORIGIN_BRANCH, k->body->span);
+    o->other_span = f->clauses[0].body->span;
     o->expr = k->body;
-    f->joined = f->joined ? ty_join(c, f->joined, type, o) : type;
+    f->joined_result =
+        f->joined_result ? ty_join(c, f->joined_result, type, o) : type;
   }
-  body = open_bound(c, c->scope, saved, body);
-  checks_claim(c, body, serial, false);
+  body = unpack_scope(c, c->scope, saved, body);
+  runtime_checks_claim(c, body, serial, false);
   f->rules[i].pat = f->pats[i];
   f->rules[i].body = body;
   c->scope = saved;
-  c->facts = facts;
-  part_end(c, part);
+  c->assumptions = assumptions;
+  control_region_end(c, part);
 }
 
-static bool other_shape(Checker *c, Type *a, Type *b) {
+static bool shapes_differ(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   return a->tag == TY_TENSOR && b->tag == TY_TENSOR &&
-         !shape_same(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
+         !shape_equal(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
 }
 
-/* Its bodies may have another result than its calls of itself: where one of
- * their arguments is of another size than its parameter, as that one is.  In
- * large groups its own calls are looked at, from `own` on, and no others. */
+/* The origin of the result type.  The body may have another result than its
+   recursive calls; an argument whose size differs from its parameter explains
+   that.  In large groups, only the function's own calls (from `own` on) are
+   examined. */
 static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
-  enum { LARGE = 256 };
-  Origin *o = origin_new(c, OR_RESULT, f->span);
-  uint32_t count = c->group ? c->group->calls.len : 0;
-  for (uint32_t i = count > LARGE ? own : 0; i < count; i++) {
-    const Origin *call = c->group->calls.at[i];
-    Span name = call->self->span;
+  enum { LARGE_GROUP_CALLS = 256 };
+  Origin *o = origin_new(c, ORIGIN_RESULT, f->span);
+  uint32_t count = c->binding_group ? c->binding_group->calls.len : 0;
+  for (uint32_t i = count > LARGE_GROUP_CALLS ? own : 0; i < count; i++) {
+    const Origin *call = c->binding_group->calls.at[i];
+    Span name = call->recursive_callee->span;
     if (name.file != f->span.file || name.start != f->span.start ||
-        !call->got || !call->want || !other_shape(c, call->got, call->want))
+        !call->actual || !call->expected ||
+        !shapes_differ(c, call->actual, call->expected))
       continue;
     *o = *call;
     break;
@@ -228,51 +233,51 @@ static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
   return o;
 }
 
-/* In the scope of the function; returns the effect of its bodies. */
-static Effect *clauses_infer(Checker *c, Function *f) {
+/* Infers in the scope of the function.  Returns the effect of its bodies. */
+static Effect *infer_all_clauses(Checker *c, Function *f) {
   uint32_t outer_params = c->params.len;
-  uint32_t calls = c->group ? c->group->calls.len : 0;
+  uint32_t calls = c->binding_group ? c->binding_group->calls.len : 0;
   for (uint32_t i = 0; i < f->arity; i++)
     VEC_PUSH(c->arena, c->params,
              ((ParamType){f->params[i].type, c->dims->next_id}));
   Effect *outer = c->effect, *effect = effect_var(c);
   c->effect = effect;
   for (uint32_t i = 0; i < f->count; i++)
-    if (like_the_first(c, f, i))
-      clause(c, f, i);
-  if (f->joined && ty_root(f->result) != ty_root(f->joined)) {
+    if (check_like_first_clause(c, f, i))
+      infer_clause(c, f, i);
+  if (f->joined_result && ty_root(f->result) != ty_root(f->joined_result)) {
     Origin *o = result_origin(c, f, calls);
-    if (!unify(c, f->result, f->joined, o))
-      mismatch(c, f->joined, f->result, o);
+    if (!unify(c, f->result, f->joined_result, o))
+      report_type_mismatch(c, f->joined_result, f->result, o);
   }
   for (uint32_t i = 0; i < f->arity; i++) {
     Param *p = &f->clauses[0].params[i];
-    if (p->preset)
-      infer_preset(c, p, &f->params[i]);
-    name_term(c, p->pat, f->params[i].type);
+    if (p->default_value)
+      infer_default(c, p, &f->params[i]);
+    name_singleton(c, p->pat, f->params[i].type);
   }
   c->params.len = outer_params;
   c->effect = outer;
   return effect_close(c, effect);
 }
 
-/* p1 -> ... -> result: only the last arrow runs the body. */
+/* p1 -> ... -> result: only the last arrow has the effect of the body. */
 static Type *function_type(Checker *c, const Function *f, Effect *effect) {
-  Type *t = f->joined && f->result_open ? f->joined : f->result;
+  Type *t = f->joined_result && f->result_open ? f->joined_result : f->result;
   for (uint32_t i = f->arity; i-- > 0;) {
     Param *p = &f->clauses[0].params[i];
     t = ty_fun(c, f->params[i].type, t,
                i + 1 == f->arity ? effect : effect_var(c));
     t->label = p->label;
-    t->optional = p->preset != NULL;
-    t->preset = f->params[i].preset;
+    t->optional = p->default_value != NULL;
+    t->default_type = f->params[i].default_type;
   }
   return t;
 }
 
-/* The parameters that patterns look into, as one value and its type: those
- * that are only named are left out of it, and of the patterns. */
-static Core *subject(Checker *c, Function *f, Type **type) {
+/* The parameters that patterns inspect, as one value, and its type.  Omits
+   parameters that are only named, also from the patterns. */
+static Core *case_scrutinee(Checker *c, Function *f, Type **type) {
   Core *all = core_new(c, CORE_TUPLE, f->span);
   Type **types = NEW_ARRAY(c->arena, Type *, f->arity);
   uint32_t used = 0;
@@ -298,7 +303,8 @@ static Core *subject(Checker *c, Function *f, Type **type) {
 
 static Core *function_case(Checker *c, Function *f) {
   Type *type;
-  Core *match = core_items(c, CORE_CASE, f->span, 1, subject(c, f, &type));
+  Core *match =
+      core_items(c, CORE_CASE, f->span, 1, case_scrutinee(c, f, &type));
   uint32_t valid = 0;
   for (uint32_t i = 0; i < f->count; i++) {
     CorePat *p = f->pats[i];
@@ -311,7 +317,7 @@ static Core *function_case(Checker *c, Function *f) {
   }
   match->rules = f->rules;
   match->rule_count = valid;
-  match_check(c, valid, f->pats, type, f->span);
+  check_exhaustiveness(c, valid, f->pats, type, f->span);
   return match;
 }
 
@@ -322,10 +328,10 @@ static Core *function_core(Checker *c, Function *f) {
   fn->param_count = f->arity;
   for (uint32_t i = 0; i < f->arity; i++) {
     CorePat *only = f->count == 1 ? f->pats[0]->args[i] : NULL;
-    fn->params[i].var = only && only->kind == CP_VAR ? only->var
-                                                     : f->params[i].var;
-    fn->params[i].preset = f->params[i].preset_core;
-    plain = plain && simple(f->clauses[0].params[i].pat);
+    fn->params[i].var =
+        only && only->kind == CP_VAR ? only->var : f->params[i].var;
+    fn->params[i].default_value = f->params[i].default_core;
+    plain = plain && is_simple_pattern(f->clauses[0].params[i].pat);
   }
   fn->items = NEW(c->arena, Core *);
   fn->items[0] = plain ? f->rules[0].body : function_case(c, f);
@@ -333,23 +339,25 @@ static Core *function_core(Checker *c, Function *f) {
   return fn;
 }
 
-Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
-                   Type *want, Type *result_want, Type **type) {
-  Function f = {.clauses = clauses, .count = count, .span = span,
+Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
+                    Type *expected, Type *expected_result, Type **type) {
+  Function f = {.clauses = clauses,
+                .count = count,
+                .span = span,
                 .arity = clauses[0].param_count};
   f.rules = NEW_ARRAY(c->arena, CoreRule, count);
   f.pats = NEW_ARRAY(c->arena, CorePat *, count);
-  make_params(c, &f, want, result_want);
-  Effect *effect = clauses_infer(c, &f);
+  make_params(c, &f, expected, expected_result);
+  Effect *effect = infer_all_clauses(c, &f);
   *type = function_type(c, &f, effect);
   return function_core(c, &f);
 }
 
-Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type) {
+Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type) {
   uint32_t mark = c->dims->next_id;
-  Core *core = clauses_core(c, e->clauses, e->clause_count, e->span, want,
-                            NULL, type);
-  if (want)
-    lambda_per_call(c, want, e->clauses[0].param_count, mark, e->span);
+  Core *core = infer_clauses(c, e->clauses, e->clause_count, e->span, expected,
+                             NULL, type);
+  if (expected)
+    lambda_widen_results(c, expected, e->clauses[0].param_count, mark, e->span);
   return core;
 }

@@ -1,20 +1,21 @@
-/* Expressions: their types are inferred, and they become core. */
+/* Type inference of expressions, and their translation to core (bidirectional:
+   infer and check). */
 #include "typecheck/internal.h"
 
-enum { DEPTH_MAX = 2500 };
+enum { MAX_DEPTH = 2500 };
 
 /* ---- literals ---- */
 
 Core *infer_num(Checker *c, Expr *e, Type **type) {
   ElemVar *elem = elem_meta(c, e->is_float ? CLASS_FLOAT : CLASS_NUM);
-  elem->prefer = e->is_float ? 2 : 1;
-  Dim *term = NULL;
+  elem->default_preference = e->is_float ? 2 : 1;
+  Dim *singleton = NULL;
   if (!e->is_float) {
-    term = meta_term(c, e->span);
-    dim_as_var(term)->bound = dim_text(c->dims, e->num);
-    term = dim_as_var(term)->bound;
+    singleton = meta_integer(c, e->span);
+    dim_as_var(singleton)->solution = dim_parse(c->dims, e->num);
+    singleton = dim_as_var(singleton)->solution;
   }
-  *type = ty_tensor(c, elem, shape_new(c, 0), term);
+  *type = ty_tensor(c, elem, shape_new(c, 0), singleton);
   Core *core = core_new(c, CORE_NUM, e->span);
   core->num = e->num;
   core->is_float = e->is_float;
@@ -30,35 +31,36 @@ static Core *infer_string(Checker *c, Expr *e, Type **type) {
   return core;
 }
 
-static void find_meta(void *arg, DimVar *v) {
+static void note_meta(void *arg, DimVar *v) {
   bool *found = arg;
-  *found |= v->kind == DV_META && !v->bound && !v->top;
+  *found |= v->kind == DV_META && !v->solution && !v->unknown;
 }
 
-/* A branch or an element must not decide what the others have. */
-bool is_open_shape(Checker *c, Type *w) {
+/* True if the type has an unsolved shape.  A branch or an element must not
+   determine the shape of the others. */
+bool type_has_unsolved_shape(Checker *c, Type *w) {
   if (w->tag != TY_TENSOR)
     return false;
   Shape *s = shape_norm(c, w->shape);
-  bool open = false;
+  bool unsolved = false;
   for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag == IT_DIM)
-      dim_each_var(s->at[i].dim, find_meta, NULL, &open);
+    if (s->axes[i].tag == SHAPE_DIM)
+      dim_each_var(s->axes[i].dim, note_meta, NULL, &unsolved);
     else
-      open |= s->at[i].tag == IT_SPLICE && !s->at[i].var->rigid;
-  return open;
+      unsolved |= s->axes[i].tag == SHAPE_SPLICE && !s->axes[i].var->skolem;
+  return unsolved;
 }
 
 static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
-                       Type *want, Type **type, Origin *o) {
+                       Type *expected, Type **type, Origin *o) {
   Core *core = core_new(c, CORE_SEQ, span);
   core->items = NEW_ARRAY(c->arena, Core *, n);
   core->item_count = n;
   for (uint32_t i = 0; i < n; i++) {
     Type *t;
-    if (i + 1 == n && want) {
-      core->items[i] = check(c, items[i], want, o);
-      *type = want;
+    if (i + 1 == n && expected) {
+      core->items[i] = check(c, items[i], expected, o);
+      *type = expected;
     } else {
       core->items[i] = infer(c, items[i], &t);
       if (i + 1 == n)
@@ -70,10 +72,10 @@ static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
 
 /* ---- let ---- */
 
-static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
+static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
                        Origin *o) {
   Scope *saved = c->scope;
-  Fact *facts = c->facts;
+  Assumption *assumptions = c->assumptions;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
@@ -81,12 +83,12 @@ static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
     scopes[i] = c->scope;
   }
   Core *core =
-      infer_seq(c, e->items, e->item_count, e->span, want, type, o);
+      infer_seq(c, e->items, e->item_count, e->span, expected, type, o);
   for (uint32_t i = e->dec_count; i-- > 0;) {
     CoreDec *d = decs[i];
     if (!d)
       continue;
-    core = open_bound(c, scopes[i], i ? scopes[i - 1] : saved, core);
+    core = unpack_scope(c, scopes[i], i ? scopes[i - 1] : saved, core);
     if (d->kind == CD_EXPR) {
       core = core_items(c, CORE_SEQ, d->span, 2, d->expr, core);
     } else if (d->kind == CD_BIND && d->pat->kind == CP_VAR) {
@@ -111,7 +113,7 @@ static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
   }
   c->scope = saved;
   if (!e->dec_count)
-    c->facts = facts;
+    c->assumptions = assumptions;
   return core;
 }
 
@@ -119,201 +121,242 @@ static Core *infer_let(Checker *c, Expr *e, Type *want, Type **type,
 
 static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
   Scope *mark = c->scope;
-  Type *want = annot_type(c, e->type, AN_VAL);
-  Origin *o = origin_new(c, OR_ANNOTATION, e->arg[0]->span);
-  o->other = e->type->span;
+  Type *expected = annot_type(c, e->type, ANNOT_VAL);
+  Origin *o = origin_new(c, ORIGIN_ANNOTATION, e->arg[0]->span);
+  o->other_span = e->type->span;
   o->expr = e->arg[0];
-  Type *w = ty_norm(c, want);
+  Type *w = ty_norm(c, expected);
   Core *core;
-  if (w->tag == TY_TENSOR && !w->term) {
-    Type *got;
+  if (w->tag == TY_TENSOR && !w->singleton) {
+    Type *actual;
     uint32_t errors = c->diags->errors;
     core = e->arg[0]->kind == EX_FN || e->arg[0]->kind == EX_BRACKET
                ? check(c, e->arg[0], w, o)
-               : infer(c, e->arg[0], &got);
+               : infer(c, e->arg[0], &actual);
     if (e->arg[0]->kind != EX_FN && e->arg[0]->kind != EX_BRACKET &&
         errors == c->diags->errors) {
-      core = flow(c, core, got, w, o);
-      got = ty_norm(c, got);
-      if (got->tag == TY_TENSOR && got->term)
-        want = ty_tensor(c, w->elem, w->shape, got->term);
+      core = subsume(c, core, actual, w, o);
+      actual = ty_norm(c, actual);
+      if (actual->tag == TY_TENSOR && actual->singleton)
+        expected = ty_tensor(c, w->elem, w->shape, actual->singleton);
     }
   } else {
-    core = check(c, e->arg[0], want, o);
+    core = check(c, e->arg[0], expected, o);
   }
-  found_sizes(c, mark, want, &core);
-  *type = want;
+  bind_discovered_sizes(c, mark, expected, &core);
+  *type = expected;
   return core;
 }
 
 /* ---- the two directions ---- */
 
-static Core *infer_hole(Checker *c, Expr *e, Type *want, Type **type) {
-  *type = want ? want : ty_meta(c);
-  Diag *d = error_at(c, 330, e->span, "a hole of type %s is to be filled in",
-                     ty_text(c, *type));
-  d->help = "write an expression of this type in place of _";
+static Core *infer_typed_hole(Checker *c, Expr *e, Type *expected,
+                              Type **type) {
+  *type = expected ? expected : ty_meta(c);
+  Diag *d =
+      error_at(c, 330, e->span, "found hole `_` of type %s", ty_text(c, *type));
+  d->help = "replace _ with an expression of this type";
   return core_new(c, CORE_ERROR, e->span);
 }
 
-/* fn with a body that is still to be written, all at the place of e. */
-static Expr *fn_at(Checker *c, const Expr *e, uint32_t param_count,
-                   Expr *body) {
+/* Builds a `fn` without body; all its spans are that of e. */
+static Expr *synth_fn(Checker *c, const Expr *e, uint32_t param_count,
+                      Expr *body) {
   Clause *clause = NEW(c->arena, Clause);
   *clause = (Clause){.span = e->span, .param_count = param_count, .body = body};
   clause->params = NEW_ARRAY(c->arena, Param, param_count);
   Expr *fn = NEW(c->arena, Expr);
-  *fn = (Expr){.kind = EX_FN, .span = e->span, .clauses = clause,
-               .clause_count = 1};
+  *fn = (Expr){
+      .kind = EX_FN, .span = e->span, .clauses = clause, .clause_count = 1};
   return fn;
 }
 
-/* Gives a parameter its name; returns a use of it. */
-static Expr *fn_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
+/* Names a parameter.  Returns an expression that uses it. */
+static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   Pat *p = NEW(c->arena, Pat);
   Expr *x = NEW(c->arena, Expr);
-  Sym *id = intern_text(c->in, name);
+  Sym *id = intern_string(c->interner, name);
   *p = (Pat){.kind = PAT_VAR, .span = fn->span, .id = id};
   *x = (Expr){.kind = EX_ID, .span = fn->span, .id = id};
   fn->clauses->params[i] = (Param){.span = fn->span, .pat = p};
   return x;
 }
 
-/* `f` as fn a b => f a b: what f's variables stand for is found anew at each
- * call. */
-static Expr *at_each_call(Checker *c, Expr *e, Type *want) {
+/* Eta expansion of `f` to fn a b => f a b, so that each call instantiates f
+   anew. */
+static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
-  for (Type *t = want; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+  for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
     n++;
-  Expr *body = NEW(c->arena, Expr), *fn = fn_at(c, e, n, body);
+  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
   body->args = NEW_ARRAY(c->arena, Arg, n);
-  for (uint32_t i = 0; i < n; i++) { /* names that f cannot be */
-    Expr *x = fn_param(c, fn, i, arena_printf(c->arena, "%u", i));
+  for (uint32_t i = 0; i < n; i++) { /* names that differ from f */
+    Expr *x = synth_param(c, fn, i, arena_printf(c->arena, "%u", i));
     body->args[i] = (Arg){.span = e->span, .expr = x};
   }
   return fn;
 }
 
 /* (op ::) is fn a b => a :: b. */
-static Expr *operator_fn(Checker *c, Expr *e) {
-  Expr *body = NEW(c->arena, Expr), *fn = fn_at(c, e, 2, body);
+static Expr *operator_as_fn(Checker *c, Expr *e) {
+  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, 2, body);
   *body = (Expr){.kind = EX_BIN, .span = e->span, .op = e->op};
-  body->arg[0] = fn_param(c, fn, 0, "a");
-  body->arg[1] = fn_param(c, fn, 1, "b");
+  body->arg[0] = synth_param(c, fn, 0, "a");
+  body->arg[1] = synth_param(c, fn, 1, "b");
   return fn;
 }
 
 static Core *infer_op(Checker *c, Expr *e, Type **type) {
   const char *name = arena_printf(c->arena, "op %s", binop_text[e->op]);
-  PrimId id = prim_named(name);
+  PrimId id = prim_by_name(name);
   if (id == PRIM_NONE)
-    return infer_fn(c, operator_fn(c, e), NULL, type);
-  return apply_binding(c, binding_of_prim(c, id), e->span, type,
-                       origin_new(c, OR_OPERATOR, e->span));
+    return infer_fn(c, operator_as_fn(c, e), NULL, type);
+  return instantiate_binding(c, binding_of_prim(c, id), e->span, type,
+                             origin_new(c, ORIGIN_OPERATOR, e->span));
 }
 
-static Core *infer_kind(Checker *c, Expr *e, Type **type) {
+static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
   switch (e->kind) {
-  case EX_ID: return infer_id(c, e, type);
-  case EX_CON: return infer_con(c, e, type);
-  case EX_NUM: return infer_num(c, e, type);
-  case EX_STRING: return infer_string(c, e, type);
-  case EX_HOLE: return infer_hole(c, e, NULL, type);
-  case EX_TUPLE: return infer_tuple(c, e, NULL, type);
+  case EX_ID:
+    return infer_id(c, e, type);
+  case EX_CON:
+    return infer_con(c, e, type);
+  case EX_NUM:
+    return infer_num(c, e, type);
+  case EX_STRING:
+    return infer_string(c, e, type);
+  case EX_HOLE:
+    return infer_typed_hole(c, e, NULL, type);
+  case EX_TUPLE:
+    return infer_tuple(c, e, NULL, type);
   case EX_SEQ:
     return infer_seq(c, e->items, e->item_count, e->span, NULL, type, NULL);
-  case EX_ASCRIBE: return infer_ascribe(c, e, type);
-  case EX_OP: return infer_op(c, e, type);
-  case EX_BRACKET: return infer_bracket(c, e, type);
-  case EX_LIST: return infer_list(c, e, NULL, type);
-  case EX_RECORD: return infer_record(c, e, NULL, type);
-  case EX_WITH: return infer_with(c, e, type);
-  case EX_LET: return infer_let(c, e, NULL, type, NULL);
-  case EX_FN: return infer_fn(c, e, NULL, type);
-  case EX_CASE: return infer_case(c, e, NULL, type, NULL);
-  case EX_IF: return infer_if(c, e, NULL, type, NULL);
-  case EX_FOR: return infer_for(c, e, type);
+  case EX_ASCRIBE:
+    return infer_ascribe(c, e, type);
+  case EX_OP:
+    return infer_op(c, e, type);
+  case EX_BRACKET:
+    return infer_bracket(c, e, type);
+  case EX_LIST:
+    return infer_list(c, e, NULL, type);
+  case EX_RECORD:
+    return infer_record(c, e, NULL, type);
+  case EX_RECORD_UPDATE:
+    return infer_with(c, e, type);
+  case EX_LET:
+    return infer_let(c, e, NULL, type, NULL);
+  case EX_FN:
+    return infer_fn(c, e, NULL, type);
+  case EX_CASE:
+    return infer_case(c, e, NULL, type, NULL);
+  case EX_IF:
+    return infer_if(c, e, NULL, type, NULL);
+  case EX_FOR:
+    return infer_for(c, e, type);
   case EX_BIN:
     if (e->op == BIN_PIPE)
       return infer_app(c, e, type);
     return infer_operator(c, e, type);
-  case EX_NEG: return infer_operator(c, e, type);
-  case EX_APP: return infer_app(c, e, type);
-  case EX_FIELD: return infer_field(c, e, type);
-  case EX_INDEX: return infer_index(c, e, type);
-  case EX_ERROR: return core_bad(c, e->span, type);
+  case EX_NEG:
+    return infer_operator(c, e, type);
+  case EX_APP:
+    return infer_app(c, e, type);
+  case EX_FIELD:
+    return infer_field(c, e, type);
+  case EX_INDEX:
+    return infer_index(c, e, type);
+  case EX_ERROR:
+    return core_error(c, e->span, type);
   }
-  return core_bad(c, e->span, type);
+  return core_error(c, e->span, type);
 }
 
 static bool too_deep(Checker *c, Span span) {
-  if (c->depth < DEPTH_MAX)
+  if (c->depth < MAX_DEPTH)
     return false;
   error_at(c, 315, span, "this expression is nested too deeply")->help =
-      "name some of its parts with val";
+      "give names to its parts with `val`";
   return true;
 }
 
 Core *infer(Checker *c, Expr *e, Type **type) {
   if (too_deep(c, e->span))
-    return core_bad(c, e->span, type);
+    return core_error(c, e->span, type);
   c->depth++;
   uint32_t mark = c->serial;
-  Core *core = infer_kind(c, e, type);
-  e->inferred = *type;
-  checks_claim(c, core, mark, false);
+  Core *core = infer_by_kind(c, e, type);
+  e->inferred_type = *type;
+  runtime_checks_claim(c, core, mark, false);
   c->depth--;
   return core;
 }
 
-static Core *check_kind(Checker *c, Expr *e, Type *want, Origin *o) {
-  Type *t, *w = ty_norm(c, want);
+static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
+  Type *t, *w = ty_norm(c, expected);
   if (w->tag == TY_AXIS)
     return check_axis(c, e, w, o);
   if (w->tag == TY_KEEP)
     return check_keep(c, e, w, o);
   if (w->tag == TY_SHAPE && e->kind == EX_BRACKET)
     return check_shape_bracket(c, e, w, o);
-  if ((e->kind == EX_ID || e->kind == EX_FIELD) && takes_unknown(c, w))
-    e = at_each_call(c, e, w);
+  if ((e->kind == EX_ID || e->kind == EX_FIELD) &&
+      fun_takes_unknown_sizes(c, w))
+    e = eta_expand(c, e, w);
   Core *core;
   uint32_t mark = c->serial, errors = c->diags->errors;
-  Type *for_branches = is_open_shape(c, w) ? NULL : w;
+  Type *branch_type = type_has_unsolved_shape(c, w) ? NULL : w;
   switch (e->kind) {
-  case EX_FN: core = infer_fn(c, e, w, &t); break;
-  case EX_IF: core = infer_if(c, e, for_branches, &t, o); break;
-  case EX_CASE: core = infer_case(c, e, for_branches, &t, o); break;
-  case EX_LET: core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
+  case EX_FN:
+    core = infer_fn(c, e, w, &t);
+    break;
+  case EX_IF:
+    core = infer_if(c, e, branch_type, &t, o);
+    break;
+  case EX_CASE:
+    core = infer_case(c, e, branch_type, &t, o);
+    break;
+  case EX_LET:
+    core = infer_let(c, e, w->tag == TY_VAR ? NULL : w, &t, o);
     break;
   case EX_SEQ:
     core = infer_seq(c, e->items, e->item_count, e->span,
                      w->tag == TY_VAR ? NULL : w, &t, o);
     break;
-  case EX_TUPLE: core = infer_tuple(c, e, w, &t); break;
-  case EX_LIST: core = infer_list(c, e, w, &t); break;
-  case EX_RECORD: core = infer_record(c, e, w, &t); break;
-  case EX_HOLE: core = infer_hole(c, e, w, &t); break;
-  default: core = infer_kind(c, e, &t); break;
+  case EX_TUPLE:
+    core = infer_tuple(c, e, w, &t);
+    break;
+  case EX_LIST:
+    core = infer_list(c, e, w, &t);
+    break;
+  case EX_RECORD:
+    core = infer_record(c, e, w, &t);
+    break;
+  case EX_HOLE:
+    core = infer_typed_hole(c, e, w, &t);
+    break;
+  default:
+    core = infer_by_kind(c, e, &t);
+    break;
   }
-  e->inferred = t;
-  checks_claim(c, core, mark, false);
-  if (t == want || ty_root(t) == w || c->diags->errors > errors)
-    return core; /* one mistake is told once */
+  e->inferred_type = t;
+  runtime_checks_claim(c, core, mark, false);
+  if (t == expected || ty_root(t) == w || c->diags->errors > errors)
+    return core; /* report one mistake only once */
   mark = c->serial;
-  core = flow(c, core, t, w, o);
-  if (o->kind != OR_ARG) /* those of a call belong to the call */
-    checks_claim(c, core, mark, true);
+  core = subsume(c, core, t, w, o);
+  if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
+    runtime_checks_claim(c, core, mark, true);
   return core;
 }
 
-Core *check(Checker *c, Expr *e, Type *want, Origin *o) {
+Core *check(Checker *c, Expr *e, Type *expected, Origin *o) {
   if (too_deep(c, e->span))
     return core_new(c, CORE_ERROR, e->span);
   c->depth++;
   if (!o->expr)
     o->expr = e;
-  Core *core = check_kind(c, e, want, o);
+  Core *core = check_by_kind(c, e, expected, o);
   c->depth--;
   return core;
 }

@@ -1,601 +1,292 @@
-/* What the files of typecheck/ call of each other. */
+/* Inference: functions that its files call of each other. */
 #ifndef AXON_TYPECHECK_INTERNAL_H
 #define AXON_TYPECHECK_INTERNAL_H
 
-#include "typecheck/state.h"
-
-/* ---- checks.c ---- */
-/* Constraints demanded since `mark` (c->serial then) that have no site belong
- * to this expression. */
-void checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
-void checks_place(Checker *c); /* puts in the tests of those that are stuck */
-
-/* ---- type.c ---- */
-ElemVar *elem_meta(Checker *c, uint32_t classes);
-ElemVar *elem_fixed(Checker *c, Dtype t);
-ElemVar *elem_root(ElemVar *e);
-ShapeVar *shape_var(Checker *c, int fixed);
-Shape *shape_new(Checker *c, uint32_t len);
-Shape *shape_of_var(Checker *c, ShapeVar *v);
-Shape *shape_any(Checker *c); /* a new variable, of any rank */
-Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims);
-Shape *shape_concat(Checker *c, const Shape *a, const Shape *b);
-Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to);
-/* A *, or the axis of a literal to which one was given. */
-bool item_is_star(const ShapeIt *it);
-/* Solutions put in, recursively; dims too.  May be s itself: not to be written
- * to. */
-Shape *shape_norm(Checker *c, const Shape *s);
-bool shape_known_rank(const Shape *s); /* of a normalised one */
-uint32_t shape_least_rank(const Shape *s);
-Dim *shape_prod_dim(Checker *c, const Shape *s);
-bool shape_same(Checker *c, const Shape *a, const Shape *b);
-Dim *meta_dim(Checker *c, Sym *name, Span origin); /* a size */
-Dim *meta_term(Checker *c, Span origin);           /* any integer */
-Dim *data_dim(Checker *c, Sym *name, Span origin);
-Type *ty_new(Checker *c, TypeTag tag);
-Type *ty_meta(Checker *c);
-Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *term);
-Type *ty_scalar(Checker *c, Dtype t, Dim *term);
-Type *ty_int(Checker *c, Dim *term);
-Type *ty_fun(Checker *c, Type *param, Type *result, Effect *e);
-Type *ty_tuple(Checker *c, uint32_t n, Type *const *args);
-Type *ty_data(Checker *c, Data *d, uint32_t n, Type *const *args);
-Type *ty_list(Checker *c, Type *item);
-Type *ty_string(Checker *c);
-Type *ty_unit(Checker *c);
-Type *ty_shape(Checker *c, Shape *s);
-Type *ty_axis(Checker *c, Shape *s, Shape *r, Shape *t);
-Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalised where known */
-Type *ty_root(Type *t);             /* follows links only */
-Type *ty_norm(Checker *c, Type *t); /* root, and lifts pushed inwards */
-Effect *effect_var(Checker *c);
-Effect *effect_pure(Checker *c);
-Effect *effect_full(Checker *c);
-Effect *effect_close(Checker *c, Effect *context);
-Effect *effect_root(Effect *e);
-void effect_join(Checker *c, Effect *from, Effect *into, Span span,
-                 const char *what); /* into runs from */
-Dim *term_of(Checker *c, Type *t); /* resolved; NULL: none, or not an int */
-bool ty_is_unit(Type *t);
-bool ty_is_ground(Checker *c, Type *t); /* nothing in it can still change */
-/* Applies f to every variable, after following links. */
-typedef struct Visit {
-  void (*ty)(void *, TyVar *);
-  void (*elem)(void *, ElemVar *);
-  void (*dim)(void *, DimVar *);
-  void (*shape)(void *, ShapeVar *);
-  void (*effect)(void *, Effect *);
-  void *arg;
-  Checker *c;
-  bool shapes; /* of tensors: the terms of integers are left out */
-} Visit;
-void ty_visit(Visit *v, Type *t);
-/* What walks over a type pays for its steps: shared parts are walked again and
- * again, so that a type can be exponentially larger than the text.  Past a
- * limit the declaration is in error, and FAIL_LIMIT raised. */
-/* Takes steps from those that a declaration may take over types.  What is
- * copied stays in memory: a copy costs so much that there may be some 200 MB of
- * them. */
-enum { COPY_WORK = 64 };
-void spend(Checker *c, uint32_t steps);
-void shape_visit(Visit *v, const Shape *s);
-void dim_visit(Visit *v, Dim *d);
-void constraint_visit(Visit *v, Constraint *k);
-/* A copy in which f replaces variables (NULL keeps them). */
-typedef struct Copy {
-  Checker *c;
-  Type *(*ty)(struct Copy *, TyVar *);
-  ElemVar *(*elem)(struct Copy *, ElemVar *);
-  Dim *(*dim)(struct Copy *, DimVar *);
-  Shape *(*shape)(struct Copy *, ShapeVar *);
-  Effect *(*effect)(struct Copy *, Effect *);
-  Dim *(*size)(struct Copy *, Dim *); /* of whole sizes, after the others */
-  void *arg;
-  bool drop_terms;
-  bool share; /* what has a name is copied once, in map */
-  Map map;
-} Copy;
-Type *ty_copy(Copy *copy, Type *t);
-Dim *dim_copy(Copy *copy, Dim *d);
-Constraint *constraint_copy(Copy *copy, Constraint *k);
+#include "typecheck/solver.h"
 
 /* ---- scheme.c ---- */
-Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin, Inst **inst);
-/* Quantifies what is above the current level in the types; constraints that
- * mention a quantified variable move from pending into the schemes. */
-void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
+Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin,
+                         SchemeInstance **instance);
+/* Generalization: quantifies the variables above the current level in the
+   types.  Constraints that mention a quantified variable move from pending into
+   the schemes. */
+void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                        uint32_t mark);
-/* A use of a scheme of which it is known what its variables stand for. */
-Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o);
+/* A use of a scheme with a given substitution of its variables. */
+SchemeInstance *scheme_instance_of(Checker *c, Scheme *s, Map map, Origin *o);
 Scheme *scheme_mono(Checker *c, Type *t);
 
-/* ---- shown.c ---- */
-/* Notes where the parameters of a function of type t show what it is handed
- * beside them. */
-void sizes_shown(Checker *c, Core *tlam, Type *t);
-bool size_is_shown(const Scheme *s, const void *var);
+/* ---- implicit_paths.c ---- */
+/* Records how the parameters of a function of type t supply its implicit
+   arguments. */
+void implicit_find_paths(Checker *c, Core *type_lambda, Type *t);
+bool implicit_has_path(const Scheme *s, const void *var);
 
-/* ---- hidden.c ---- */
-/* map, map2, map3, scan: what they make of nothing depends on types alone. */
-bool prim_maps(PrimId id);
-/* Adds to the scheme what the body of its definition has to be told. */
-void hidden_collect(Checker *c, Scheme *s, Core *body);
-void insts_finish(Checker *c);            /* uses pass what is asked for */
-void core_finish(Checker *c, Core *core); /* writes solved types into it */
+/* ---- implicit_args.c ---- */
+/* True for map, map2, map3 and scan: the type alone determines their result
+   without iterations. */
+bool prim_is_map_like(PrimId id);
+/* Adds to the scheme the implicit parameters that the body of its definition
+   needs. */
+void implicit_collect(Checker *c, Scheme *s, Core *body);
+void instances_finish(Checker *c); /* uses pass implicit arguments */
+/* writes solved types into the core */
+void core_finish(Checker *c, Core *core);
 
-/* ---- opening.c ---- */
-void dim_leave_unopened(DimVar *v);
-bool dim_is_unopened(const DimVar *v);
-void dim_leave_nowhere(DimVar *v);
-bool dim_is_nowhere(const DimVar *v);
-/* A result whose sizes nobody has named yet: names them, and has them read
- * off the value when the program runs. */
-Type *ty_open_data(Checker *c, Type *result, Core **core);
+/* ---- unpack_existential.c ---- */
+void dim_var_set_packed(DimVar *v);
+bool dim_var_is_packed(const DimVar *v);
+void dim_var_set_inaccessible(DimVar *v);
+bool dim_var_is_inaccessible(const DimVar *v);
+/* Unpacks the existential sizes of a result: names them, and reads them off the
+   value at run time. */
+Type *ty_unpack(Checker *c, Type *result, Core **core);
 /* Wraps core so that the sizes in `fresh` are read off its value. */
-void open_sizes(Checker *c, Type *t, Core **core, Map *fresh);
-typedef enum LeaveKind {
-  LEAVE_NEW,       /* all sizes of data */
-  LEAVE_FORGOTTEN, /* those that `forget` has made unknown */
-  LEAVE_UNOPENED,  /* those that each application names */
-} LeaveKind;
-/* t outside of a branch: of the sizes that it alone has named, since `mark`,
- * those of a kind are unknown there. */
-Type *ty_leave(Checker *c, Type *t, uint32_t mark, LeaveKind kind);
+void unpack_sizes(Checker *c, Type *t, Core **core, Map *fresh);
+typedef enum ForgetKind {
+  FORGET_NEW,          /* all existential sizes */
+  FORGET_FROM_UNKNOWN, /* those created for sizes that `forget` made unknown */
+  FORGET_PACKED,       /* those that each application names */
+} ForgetKind;
+/* The type t outside of a branch.  Sizes of the given kind that the branch
+   introduced since `mark` become unknown. */
+Type *ty_forget_local_sizes(Checker *c, Type *t, uint32_t mark,
+                            ForgetKind kind);
 
-/* ---- percall.c: sizes that each call decides ---- */
-/* A function `got` as an argument for `want`: its results as that one may see
- * them. */
-Type *fun_per_call(Checker *c, Type *got, Type *want, Span span);
-/* The same for one that is written there, with parameters for the first arity
- * arrows of `want`; its sizes are those since `mark`. */
-void lambda_per_call(Checker *c, Type *want, uint32_t arity, uint32_t mark,
-                     Span span);
-/* A call of `fun` makes a tensor of results: that they are of one shape. */
-void lifts_agree(Checker *c, Type *fun, Span span);
-/* The same for the body of a `for`, as its result has it. */
-Type *body_per_index(Checker *c, Type *body, uint32_t mark, Span span);
-/* Items whose sizes are `?` where those of `want` have one shape. */
-void items_agree(Checker *c, Type *got, Type *want, Span span);
-/* Does a function of this type take values whose sizes are `?`? */
-bool takes_unknown(Checker *c, Type *fun);
-/* Of a function with sizes made since `mark`. */
-bool result_differs(Checker *c, Type *result, uint32_t mark);
-/* A result like this one, of which `?` are kept and all the rest is open. */
-Type *result_anew(Checker *c, Type *result);
-/* The function with the first arity parameters of `fun`, and any result. */
-Type *fun_params(Checker *c, Type *fun, uint32_t arity);
+/* ---- existential_results.c: sizes that differ from call to call ---- */
+/* A function of type `actual` is passed as an argument of type `expected`:
+   widens its results to what the parameter may see. */
+Type *fun_widen_results(Checker *c, Type *actual, Type *expected, Span span);
+/* The same for a lambda in argument position.  Its parameters are the first
+   arity arrows of `expected`.  Its sizes are those since `mark`. */
+void lambda_widen_results(Checker *c, Type *expected, uint32_t arity,
+                          uint32_t mark, Span span);
+/* A primitive stacks the results of calls of `fun`: records that they must have
+   one shape. */
+void note_lifted_results_agree(Checker *c, Type *fun, Span span);
+/* The same for the body of a `for`.  Returns the body's type as its result has
+   it. */
+Type *for_body_widen(Checker *c, Type *body, uint32_t mark, Span span);
+/* Records that items with `?` sizes must have one shape, as `expected` says. */
+void note_list_items_agree(Checker *c, Type *actual, Type *expected, Span span);
+/* True if a function of this type takes values with `?` sizes. */
+bool fun_takes_unknown_sizes(Checker *c, Type *fun);
+/* True if a size of the result varies from call to call or is unknown.
+   Existential sizes made since `mark` vary. */
+bool result_size_varies(Checker *c, Type *result, uint32_t mark);
+/* A copy of a result: keeps `?`, and replaces everything else by new
+   variables. */
+Type *result_fresh_copy(Checker *c, Type *result);
+/* The first arity parameters of `fun`, with any result. */
+Type *fun_with_fresh_result(Checker *c, Type *fun, uint32_t arity);
 
-/* ---- unify.c ---- */
-/* A field of a record, or NULL; the record with its rest put in. */
-Type *row_field(Type *t, Sym *label);
-Type *row_flat(Checker *c, Type *t);
-/* False after a mismatch; the caller reports (see mismatch). */
-bool unify(Checker *c, Type *a, Type *b, Origin *o);
-bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
-bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
-/* A value of type `got` is used where `want` is asked for; reports. */
-Core *flow(Checker *c, Core *core, Type *got, Type *want, Origin *o);
-Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* branches */
-Type *ty_forget_terms(Checker *c, Type *t);
-/* What is in it is no more general than what is made at this level. */
-void ty_lower(Checker *c, Type *t);
-void dim_bind(Checker *c, DimVar *v, Dim *d);
-void shape_bind(Checker *c, ShapeVar *v, Shape *s);
+/* ---- subsume.c ---- */
+/* Subsumption: a value of type `actual` is used where `expected` is required.
+   Reports errors. */
+Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o);
+Type *ty_join(Checker *c, Type *a, Type *b, Origin *o); /* type of branches */
 
-/* ---- facts.c ---- */
-void facts_load(Checker *c, const Fact *facts);
-/* For the goal d >= 0. */
-void facts_load_for(Checker *c, const Fact *facts, Dim *d);
-void fact_add(Checker *c, Dim *d, bool eq);
-void fact_known(Checker *c, Dim *d, bool eq);
-/* A part of the program, as the body of a function or a branch, may not run
- * although what is around it does: what is tested there is not known behind.
- * Returns the part around it, for part_end. */
-uint32_t part_begin(Checker *c);
-void part_end(Checker *c, uint32_t outer);
-bool is_condition(const Fact *f); /* one that may fail to hold */
-bool has_condition(const Fact *f);
-bool in_scope(const Fact *chain, const Fact *outer);
-Verdict loaded_ge0(Checker *c, Dim *d, bool at_least_one);
-bool loaded_holds(Checker *c, Dim *d, bool eq);
-Verdict facts_le(Checker *c, Dim *a, Dim *b);
-bool facts_exclude(Checker *c, const Fact *facts); /* each other */
-bool constraint_is_void(Checker *c, Constraint *k); /* nothing can break it */
-bool is_uncertain(Checker *c, const Constraint *k);
-
-/* ---- settle.c: sizes; joins.c: shapes ---- */
-typedef struct Census { /* the kinds of variables that there are */
-  bool meta, data, rigid, index, top;
-} Census;
-Census dim_census(Checker *c, Dim *d);
-/* Of the conditions under which a constraint has to hold. */
-Census conditions_census(Checker *c, const Constraint *k);
-/* ---- inside.c ---- */
-/* Does a parameter of a function being checked have this size? */
-bool of_parameter(Checker *c, DimVar *v);
-/* Would v := d give a parameter's type a size that only the body knows? */
-bool inside_escapes(Checker *c, DimVar *v, Dim *d);
-/* Solves v; sizes of data that only the body of v's function knows become sizes
- * of its own, of which the running program tests that they are those. */
-void inside_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
-/* The same for v := t: the type to bind, and what to ask then. */
-Type *inside_own(Checker *c, TyVar *v, Type *t, Origin *o);
-void inside_same(Checker *c, Type *own, Type *t, Origin *o);
-/* A size that a == b, like n == 2*n, makes 0; or NULL.  It waits: where n
- * becomes known otherwise, the message speaks of that number and its double. */
-DimVar *only_zero(Checker *c, Dim *a, Dim *b);
-/* v is that size: what k says. */
-Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value);
-Verdict settle_eq(Checker *c, Constraint *k);
-Verdict settle_le(Checker *c, Constraint *k);
-Verdict settle_ne(Checker *c, Constraint *k);
-Verdict settle_join(Checker *c, Constraint *k);
-Verdict settle_keep(Checker *c, Constraint *k);
-Verdict settle_shape(Checker *c, Constraint *k);
-
-/* ---- divisible.c ---- */
-/* Whether it says, at bottom, that a division is exact: then it says only
- * that. */
-bool is_divisibility(Checker *c, Constraint *k);
-/* n*m == d*(n/d) * e*(m/e) says of both that they come out even: what is
- * divided; 0: it is nothing of the kind. */
-uint32_t even_parts(Checker *c, const Constraint *k, Division out[DIM_FACTORS]);
-
-/* ---- given.c ---- */
-/* Constraints that a type is to carry; those that others say too become
- * NULL. */
-void givens_simplify(Checker *c, Constraints *all);
-/* As callers will read it: k <= n rather than 0 <= n - k. */
-void given_tidy(Checker *c, Constraint *k);
-
-/* ---- holes.c ---- */
-bool has_hole(const Dim *d);
-bool divides_hole(Checker *c, const Fact *facts, Dim *d);
-void solve_holes(Checker *c, uint32_t mark);
-
-/* ---- together.c ---- */
-/* Those that wait since mark; the last time: with all that can be done. */
-void solve_together(Checker *c, uint32_t mark, bool last);
-
-/* ---- tally.c ---- */
-/* What a constraint is about. */
-CheckRow constraint_row(const Constraint *k);
-void tally_proved(Checker *c, const Constraint *k);
-void tally_open(Checker *c, Constraint *k);
-/* What never waits is proved, or an error, at once; and is counted so. */
-static inline bool decided(Checker *c, CheckRow row, bool holds) {
-  c->stats.row[row].proved += holds;
-  return holds;
-}
-/* What only the running program can check, besides constraints. */
-void open_note(Checker *c, Span span, const char *text, const char *reason);
-/* Counts what the type of a name at top level asks of its callers. */
-void note_carried(Checker *c, Scheme *s, Sym *name);
-
-/* ---- solve.c ---- */
-Origin *origin_new(Checker *c, OriginKind kind, Span span);
-/* Whether an error was told of this place, or of an argument of the call with
- * these, after so many were told. */
-bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args);
-void demand(Checker *c, Constraint k); /* adds, and tries at once */
-void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o);
-void demand_le(Checker *c, Dim *a, Dim *b, Origin *o);
-void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
-                 Origin *o);
-void solve_pending(Checker *c);
-void constraints_settle(Checker *c); /* end of a declaration */
-
-/* ---- wait.c ---- */
-void pending_add(Checker *c, Constraint *k);
-void pending_clear(Checker *c);
-/* k is open: it is not tried again until something in it changes. */
-void wait_sleep(Checker *c, Constraint *k);
-void wait_solved_dim(Checker *c, DimVar *v);
-void wait_solved_shape(Checker *c, ShapeVar *v, const Shape *s);
-void wait_forgotten(Checker *c);
-Constraint *wait_definer(Checker *c, ShapeVar *v, ConstraintKind kind);
-
-/* ---- annot.c ---- */
+/* ---- annotation.c ---- */
 typedef enum AnnotMode {
-  AN_SCHEME, /* primitives, datatypes: all names generic */
-  AN_PARAM,  /* names new here are rigid */
-  AN_VAL,    /* names new here are solved, or bound to what is found */
-  AN_RESULT, /* names new here are some size */
+  ANNOT_SCHEME, /* primitives, datatypes: all names generic */
+  ANNOT_PARAM,  /* new names are skolems */
+  ANNOT_VAL,    /* new names are solved, or bound to the actual size */
+  ANNOT_RESULT, /* new names are existential */
 } AnnotMode;
 Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode);
-void annot_facts(Checker *c, Facts facts, AnnotMode mode, bool assume);
+void annot_givens(Checker *c, Givens assumptions, AnnotMode mode, bool assume);
 Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
                        const char *name);
-Scheme *annot_con(Checker *c, Dec *dec, Data *data, TypeExpr *arg);
-/* In the scope: a parameter of a type is what it is applied to. */
+Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg);
+/* Binds, in the current scope, a parameter of a type to its argument. */
 void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
                       Span span);
-/* True if a name stands for a size where a val is annotated. */
-bool annot_knows(Checker *c, Sym *name);
+/* True if a name denotes a size in the annotation of a val. */
+bool annot_size_in_scope(Checker *c, Sym *name);
 
-/* ---- abbreviation.c ---- */
-/* Of an abbreviation that has been read, with its parameters free. */
-void template_keep(Checker *c, TypeName *n, Type *t, Dim **sizes);
-/* What it stands for at sizes; NULL where it has to be read again. */
-Type *template_at(Checker *c, TypeName *n, Dim **sizes);
+/* ---- type_alias.c ---- */
+/* Saves the expansion of a type alias with free parameters. */
+void alias_save_expansion(Checker *c, TypeName *n, Type *t, Dim **sizes);
+/* The expansion at these sizes; NULL if the alias must be read again. */
+Type *alias_expansion_at(Checker *c, TypeName *n, Dim **sizes);
 
 /* ---- infer.c: the two directions ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
-Core *check(Checker *c, Expr *e, Type *want, Origin *o);
+Core *check(Checker *c, Expr *e, Type *expected, Origin *o);
 Core *infer_num(Checker *c, Expr *e, Type **type);
-/* A branch or an element must not decide what the others have. */
-bool is_open_shape(Checker *c, Type *w);
+/* True if the type has an unsolved shape.  A branch or an element must not
+   determine the shape of the others. */
+bool type_has_unsolved_shape(Checker *c, Type *w);
 
-/* ---- uses.c: names in expressions ---- */
+/* ---- identifier.c: names in expressions ---- */
 Core *infer_id(Checker *c, Expr *e, Type **type);
 Core *infer_con(Checker *c, Expr *e, Type **type);
-void unknown_con(Checker *c, Sym *module, Sym *name, Span span);
-/* A use of a name, which stands at `place` in an expression. */
-Core *use_name(Checker *c, Binding *b, Span span, Span place, Type **type,
-               Origin *o);
-/* Of what a name demands of its use: of all arguments, if it is applied. */
+void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span);
+/* Infers the use of a name.  `place` is its span in the expression. */
+Core *infer_binding_use(Checker *c, Binding *b, Span span, Span place,
+                        Type **type, Origin *o);
+/* The origin of constraints from the use of a name.  Covers all arguments if it
+   is applied. */
 Origin *use_origin(Checker *c, Expr *e, const char *what);
-/* An error; `at` is where the name itself stands. */
-Core *use_unknown(Checker *c, Sym *module, Sym *name, Span span, Span at,
-                  Type **type);
-Core *apply_binding(Checker *c, Binding *b, Span span, Type **type,
-                    Origin *o);
-/* Reads the sizes that were found in a variable, then runs the body. */
-Core *open_binding(Checker *c, const Binding *b, Core *body);
-/* The body of what binds the names from `from` to `until`: sizes that it has
- * found in them are read first, for all of it. */
-Core *open_bound(Checker *c, const Scope *from, const Scope *until,
-                 Core *body);
+/* Reports an unbound name.  `at` is the span of the name alone. */
+Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
+                         Type **type);
+Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
+                          Origin *o);
+/* Wraps body so that the unpacked sizes of a variable are read first. */
+Core *unpack_binding(Checker *c, const Binding *b, Core *body);
+/* Wraps the body of the scopes from `from` to `until`: the sizes that it
+   unpacked from their names are read first. */
+Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
+                   Core *body);
 
-/* ---- sizeof.c ---- */
-/* A size for an integer expression without a known term. */
-Dim *size_of(Checker *c, Expr *e, Core **core, Type *t);
+/* ---- int_to_size.c ---- */
+/* The size for an integer expression without a known term. */
+Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t);
 
-/* ---- structures.c ---- */
-Core *infer_tuple(Checker *c, Expr *e, Type *want, Type **type);
-Core *infer_list(Checker *c, Expr *e, Type *want, Type **type);
-Core *infer_record(Checker *c, Expr *e, Type *want, Type **type);
+/* ---- tuple_list_record.c ---- */
+Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type);
+Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type);
+Core *infer_record(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_with(Checker *c, Expr *e, Type **type);
 Core *infer_field(Checker *c, Expr *e, Type **type);
 Core *infer_bracket(Checker *c, Expr *e, Type **type);
 
-/* ---- conditions.c ---- */
-void condition_facts(Checker *c, Expr *cond, Core *core, bool holds);
+/* ---- path_conditions.c ---- */
+void condition_assume(Checker *c, Expr *cond, Core *core, bool holds);
 bool condition_on_index(Checker *c, Expr *cond);
-void fact_compare(Checker *c, BinOp op, Dim *a, Dim *b, bool holds);
-/* There is a condition on sizes that no fact says. */
-void fact_unsaid(Checker *c);
+void assumption_add_comparison(Checker *c, BinOp op, Dim *a, Dim *b,
+                               bool holds);
+/* Assumes a condition on sizes that no assumption can express. */
+void assumption_add_inexpressible(Checker *c);
 
-/* ---- branches.c ---- */
-Core *infer_if(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
-Core *infer_case(Checker *c, Expr *e, Type *want, Type **type, Origin *o);
+/* ---- if_case.c ---- */
+Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
+Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
 
-/* ---- operators.c ---- */
+/* ---- operator.c ---- */
 Core *infer_operator(Checker *c, Expr *e, Type **type);
 
-/* ---- statics.c: arguments whose notation depends on what is wanted ---- */
-Core *check_shape_bracket(Checker *c, Expr *e, Type *want, Origin *o);
-/* A new size, of an axis that is named by its place: it may be a *. */
-ShapeIt literal_item(Checker *c, Span span);
-Core *check_axis(Checker *c, Expr *e, Type *want, Origin *o);
-Core *check_keep(Checker *c, Expr *e, Type *want, Origin *o);
+/* ---- static_args.c: arguments whose syntax depends on the expected type
+   ---- */
+Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o);
+/* A new size for an axis given by its position.  The axis may be a *. */
+ShapeAxis shape_literal_axis(Checker *c, Span span);
+Core *check_axis(Checker *c, Expr *e, Type *expected, Origin *o);
+Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o);
 
-/* ---- app.c ---- */
+/* ---- application.c ---- */
 Core *infer_app(Checker *c, Expr *e, Type **type);
-/* Is it the name of what a pipe brings? */
-bool is_pipe_name(const Sym *id);
-/* What is at fault where an argument of the call e does not fit: the argument,
- * or where a pipe brings it the stage. */
-Span arg_place(const Expr *e, const Expr *arg);
+/* The span to blame if an argument of call e does not fit: the argument, or the
+   pipe that supplies it. */
+Span arg_span(const Expr *e, const Expr *arg);
 
-/* ---- special.c, loops.c, function.c, patterns.c ---- */
-Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args,
-                    uint32_t count, Type **type);
+/* ---- special_prims.c, for_loop.c, function.c, pattern.c ---- */
+Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args, uint32_t count,
+                    Type **type);
 Core *infer_for(Checker *c, Expr *e, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
-Core *infer_fn(Checker *c, Expr *e, Type *want, Type **type);
-Core *clauses_core(Checker *c, Clause *clauses, uint32_t count, Span span,
-                   Type *want, Type *result_want, Type **type);
+Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type);
+Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
+                    Type *expected, Type *expected_result, Type **type);
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
-CorePat *pattern(Checker *c, Pat *p, Type *type, bool top);
+CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
-/* ---- coremake.c ---- */
-Core *core_new(Checker *c, CoreKind kind, Span span);
-Core *core_var(Checker *c, Var *v, Span span);
-Core *core_items(Checker *c, CoreKind kind, Span span, uint32_t n, ...);
-Core *core_let(Checker *c, Var *v, Core *value, Core *body);
-/* After an error, of any type. */
-Core *core_bad(Checker *c, Span span, Type **type);
-
-/* ---- names.c: what is bound ---- */
-Var *var_new(Checker *c, Sym *name, Span span, bool global);
+/* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);
-/* The innermost of this name, from s outwards; NULL: there is none. */
+/* The innermost scope with this name, from s outwards, or NULL. */
 Scope *scope_find(Scope *s, const Sym *name);
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span);
+void module_define(Checker *c, Sym *name, Binding *b);
 
-/* ---- worst.c ---- */
+/* ---- index_bounds.c ---- */
 bool mentions_index(Checker *c, Dim *d);
-Dim *index_range_of(const DimVar *v); /* NULL while it is not known */
-/* The largest (or least) value of d over the ranges of its indices, each of
- * which is then demanded to be at least 1.  False: it is not known exactly. */
-bool index_extreme(Checker *c, Dim *d, bool most, Dim **out, Origin *o);
-/* What is left of `left <= right` where each index is at its worst: enough for
- * all of them.  False if that cannot be told.  *exact: necessary, too, if the
- * loops run at all. */
-bool index_worst(Checker *c, const Constraint *k, Constraint *worst,
-                 bool *exact);
-/* Instead of what its conditions say of indices: that the loops run in which k
- * stands, or get as far, where it is not asked for otherwise.  False: they
- * never do. */
-bool index_runs(Checker *c, Constraint *k);
-/* At the end of the outermost `for`, what its indices break is an error. */
-void refute_accesses(Checker *c);
+/* The largest (or smallest) value of d over the ranges of its indices.
+   Requires that each range is at least 1.  Returns false if the exact bound is
+   unknown. */
+bool index_bound(Checker *c, Dim *d, bool maximize, Dim **out, Origin *o);
+/* Eliminates the indices of constraint k: replaces each by the bound at which
+   the constraint is hardest to satisfy.  The result is sufficient for all
+   iterations.  Returns false if there is none. *exact: also necessary if the
+   loops run. */
+bool eliminate_indices(Checker *c, const Constraint *k, Constraint *eliminated,
+                       bool *exact);
+/* Replaces conditions on indices by the condition that the loops around k run,
+   where no other constraint requires it.  Returns false if they never run. */
+bool index_assume_loops_run(Checker *c, Constraint *k);
+/* Called at the end of the outermost `for`: reports index errors. */
+void index_report_out_of_bounds(Checker *c);
 
-/* ---- unranged.c ---- */
-/* That ranges of these indices are not known, why, and what to write; of the
- * accesses those since `from` are in the body. */
-void unranged_error(Checker *c, const Loop *l, const Expr *e, uint32_t from);
+/* ---- size_determinacy.c ---- */
+/* Reports the skolems in scope, from `from` to `until`, that no argument for
+   parameters of these types determines. */
+void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
+                            const Scope *from, const Scope *until);
 
-/* ---- determined.c ---- */
-/* Reports the rigid names in scope, from `from` to `until`, that no argument
- * for parameters of these types decides. */
-void names_determined(Checker *c, uint32_t n, Type *const *params,
-                      const Scope *from, const Scope *until);
+/* ---- exhaustiveness.c ---- */
+/* Warns about unhandled cases and unreachable rules. */
+void check_exhaustiveness(Checker *c, uint32_t rules, CorePat **pats,
+                          Type *type, Span span);
 
-/* ---- match.c ---- */
-/* Warns about cases that are not handled and rules never reached. */
-void match_check(Checker *c, uint32_t rules, CorePat **pats, Type *type,
-                 Span span);
-
-/* ---- names.c: scopes, modules, the library ---- */
-Binding *lookup(Checker *c, Sym *module, Sym *name);
+/* ---- environment.c: looking up; prim_scheme.c ---- */
 Binding *lookup_in(Checker *c, Module *m, Sym *name);
-void module_put(Checker *c, Sym *name, Binding *b);
-Module *checker_import(Checker *c, Dec *dec);
 TypeName *lookup_type(Checker *c, Sym *module, Sym *name);
 Binding *binding_of_prim(Checker *c, PrimId id);
-Scheme *binding_scheme(Checker *c, Binding *b);
 
-/* ---- polyrec.c: recursion that is polymorphic by annotation ---- */
-/* What the annotations of parameters and result say; NULL if not all of it. */
-/* Do annotations say all of its type? */
-bool is_annotated(const Clause *k);
+/* ---- nested_check.c ---- */
+/* Checks a library definition in its own module, independently of the current
+   declaration.  Hands it to the evaluator, which runs it at its first use. */
+void check_library_dec(Checker *c, Module *m, Dec *dec);
+Module *checker_import(Checker *c, Dec *dec);
+
+/* ---- polymorphic_recursion.c: recursion that is polymorphic by annotation
+   ---- */
+/* The scheme that the annotations of parameters and result give; NULL if they
+   are incomplete. */
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton);
 /* A use inside of the definition. */
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o);
-/* Once the group has its schemes: what its uses inside demand of them. */
-void polyrec_finish(Checker *c, Group *group);
+/* Called once the group has its schemes: adds the constraints of uses inside
+   the definitions. */
+void polyrec_finish(Checker *c, BindingGroup *group);
 
-/* ---- unique.c: names that must differ, or be declared ---- */
-void unique_pattern(Checker *c, const Pat *p);
-void unique_params(Checker *c, const Clause *k);
-void unique_labels(Checker *c, const Arg *args, uint32_t count);
-bool unique_binders(Checker *c, const Binder *binders, uint32_t count);
-void unique_fields(Checker *c, const FieldExpr *fields, uint32_t count);
-void unique_funs(Checker *c, const Dec *dec);
-void unique_type(Checker *c, const Dec *dec);
+/* ---- duplicate_names.c: names that must differ, or must be declared ---- */
+void check_unique_pattern(Checker *c, const Pat *p);
+void check_unique_params(Checker *c, const Clause *k);
+void check_unique_labels(Checker *c, const Arg *args, uint32_t count);
+bool check_unique_binders(Checker *c, const Binder *binders, uint32_t count);
+void check_unique_fields(Checker *c, const FieldExpr *fields, uint32_t count);
+void check_unique_funs(Checker *c, const Dec *dec);
+void check_unique_type(Checker *c, const Dec *dec);
 /* True if the parameter is an element type: 'a in 'a[n]. */
 bool param_is_elem(const Dec *dec, uint32_t i);
 
-/* ---- group.c ---- */
+/* ---- binding_group.c ---- */
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 
-/* ---- dec.c ---- */
+/* ---- declaration.c ---- */
 CoreDec *infer_val(Checker *c, Dec *dec, bool top);
-Core *with_hidden(Checker *c, Scheme *s, Core *core);
+Core *abstract_implicits(Checker *c, Scheme *s, Core *core);
 void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out);
-void found_sizes(Checker *c, Scope *mark, Type *t, Core **core);
-/* Of an expression that is not run; NULL after an error. */
+void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core);
+/* The scheme of an expression that is not run; NULL after an error. */
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags);
 
-/* ---- places.c ---- */
-uint32_t places_mark(const Checker *c);
-void places_forget(Checker *c, uint32_t mark);
-/* What was noted since belongs to this declaration. */
-void places_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec);
-/* A name within the span; def: where it is bound, or none. */
-void places_name(Checker *c, PlaceKind kind, Span span, Sym *name, Span def,
-                 Type *type);
-void places_binding(Checker *c, Span span, Binding *b, Type *type);
-void places_module(Checker *c, Span span, Sym *name, Binding *b);
-void places_import(Checker *c, const Dec *dec, Sym *name, Binding *b);
-void places_type(Checker *c, Span span, const TypeName *t);
-/* A name of an annotation, which is in scope now. */
-void places_size(Checker *c, Span span, Sym *name, bool shape);
-/* Labels of arguments of what is bound so; or NULL. */
-void places_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
-
-/* ---- print.c ---- */
-/* From here on one variable has one name in all texts, until c->names is what
- * it was before, which is returned.  The user's names in what is claimed are
- * taken before others are given. */
-Names *names_share(Checker *c);
-void names_claim(Checker *c, Type *t);
-void names_claim_dim(Checker *c, Dim *d);
-const char *ty_text(Checker *c, Type *t);
-/* With the names that the scheme around it has when printed; or NULL. */
-const char *ty_text_within(Checker *c, Scheme *around, Type *t);
-/* And with none of these names (Sym) for a variable, but that which such a
- * name stands for: its value. */
-const char *ty_text_apart(Checker *c, Scheme *around, Type *t,
-                          const Map *apart);
-const char *scheme_text(Checker *c, Scheme *s);
-/* One of its givens, with the names that the whole of it has when printed. */
-const char *given_text(Checker *c, Scheme *s, Constraint *given);
-const char *shape_text(Checker *c, const Shape *s);
-/* For parts of a scheme's type: its variables have the same names in all of
- * them.  choosing: what is undetermined is what it would be at top level. */
-typedef struct Printer Printer;
-Printer *printer_new(Checker *c, Scheme *s, bool choosing);
-const char *printer_type(Printer *p, Type *t);
-const char *printer_dim(Printer *p, Dim *d);
-const char *dim_text_of(Checker *c, Dim *d);
-/* Both with the same names. */
-void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
-/* "28 - 3 + 1": d with its solved variables as numbers; NULL if no help. */
-const char *dim_arithmetic(Checker *c, Dim *d);
-void order_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
-
-/* ---- suggest.c: what may have been meant, as a help with its fix ---- */
-/* The span is that of the name alone. */
-void suggest_name(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name);
-void suggest_con(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
-                   Sym *name);
-void suggest_label(Checker *c, Diag *d, const Arg *arg, Type *fun);
-void suggest_type(Checker *c, Diag *d, Span span, Sym *name);
-void suggest_foreign(Checker *c, Diag *d, Span span, const Foreign *word);
-
-/* ---- clash.c: where two types part ---- */
-
-typedef struct Clash {
-  const char *path; /* "attn.q" of records and tuples; "" at their top */
-  Type *got, *want; /* what stands there */
-  Sym *field;       /* one that `got` lacks, or NULL */
-  bool extra;       /* it is `want` that lacks it */
-} Clash;
-
-/* Finds the first difference of kind, of rank, of elements; false: none. */
-bool type_clash(Checker *c, Type *got, Type *want, Clash *out);
-/* Finds the first tensors whose sizes differ, axis by axis: where there are
- * such, because of these two. */
-bool size_clash(Checker *c, Type *got, Type *want, Dim *left, Dim *right,
-                Clash *out);
-bool elems_clash(ElemVar *a, ElemVar *b);
-
-/* ---- chain.c ---- */
-/* The steps by which what met there has got its shape. */
-void chain_add(Checker *c, Diag *d, const Origin *o);
-/* The items of a shape as they came to be, without what was solved since; of
- * them at most RANK_MAX. */
-void chain_items(const Shape *s, ShapeIt **items, uint32_t *count);
-/* On the way to e, the term by which an axis came to have size n; or NULL. */
-Dim *chain_computed(Checker *c, Expr *e, int64_t n);
-/* And what the calls hand on by which a condition of a body is not met. */
-void chain_calls(Checker *c, Diag *d, Origin *call, const Origin *met);
-/* All steps to the value of an expression, none left out. */
-void chain_all(Checker *c, Diag *d, Expr *e, bool library);
-/* What the variables of a body stand for in a call, and those of the body with
- * that call in one further out; or NULL. */
-typedef struct PutIn {
-  const Map *map;
-  struct PutIn *outer;
-} PutIn;
-/* The one for the body that is furthest in. */
-PutIn *put_in_of(Checker *c, const Origin *call);
-Type *put_in_type(Checker *c, const PutIn *as, Type *t);
-Dim *put_in_dim(Checker *c, const PutIn *as, Dim *d);
-
-/* ---- error.c, mismatch.c, report.c (what else they share: errors.h) ---- */
-void mismatch(Checker *c, Type *got, Type *want, Origin *o);
-void report_dims(Checker *c, Constraint *k);
-void report_shapes(Checker *c, Shape *a, Shape *b, Origin *o);
-Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...)
-    PRINTF_LIKE(4, 5);
-Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format, ...)
-    PRINTF_LIKE(4, 5);
+/* ---- symbol_refs.c ---- */
+uint32_t refs_mark(const Checker *c);
+void refs_truncate(Checker *c, uint32_t mark);
+/* Assigns the references recorded since `mark` to this declaration. */
+void refs_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec);
+/* Records a name at a span. def: where it is bound, or none. */
+void refs_add_name(Checker *c, SymbolRefKind kind, Span span, Sym *name,
+                   Span def, Type *type);
+void refs_add_binding(Checker *c, Span span, Binding *b, Type *type);
+void refs_add_module(Checker *c, Span span, Sym *name, Binding *b);
+void refs_add_import(Checker *c, const Dec *dec, Sym *name, Binding *b);
+void refs_add_type(Checker *c, Span span, const TypeName *t);
+/* Records a size name of an annotation; it must be in scope. */
+void refs_add_size(Checker *c, Span span, Sym *name, bool shape);
+/* Records labels of arguments in a call of b; b may be NULL. */
+void refs_add_labels(Checker *c, const Arg *args, uint32_t count, Binding *b);
 
 #endif

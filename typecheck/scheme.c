@@ -1,9 +1,10 @@
-/* Instantiation and generalisation of schemes. */
+/* Instantiation and generalization of type schemes.  Main entry points:
+   scheme_generalize and scheme_instantiate. */
 #include "typecheck/internal.h"
 
 /* ---- instantiation ---- */
 
-static Type *fresh_ty(Copy *copy, TyVar *v) {
+static Type *fresh_ty(TypeMapper *copy, TyVar *v) {
   if (v->level != LEVEL_GENERIC)
     return NULL;
   Type *t = map_get(&copy->map, v);
@@ -12,47 +13,48 @@ static Type *fresh_ty(Copy *copy, TyVar *v) {
   return t;
 }
 
-static ElemVar *fresh_elem(Copy *copy, ElemVar *v) {
+static ElemVar *fresh_elem(TypeMapper *copy, ElemVar *v) {
   if (v->level != LEVEL_GENERIC)
     return NULL;
   ElemVar *e = map_get(&copy->map, v);
   if (!e) {
     e = elem_meta(copy->c, v->classes);
-    e->prefer = v->prefer;
+    e->default_preference = v->default_preference;
     map_put(&copy->map, v, e);
   }
   return e;
 }
 
-static Dim *fresh_dim(Copy *copy, DimVar *v) {
+static Dim *fresh_dim(TypeMapper *copy, DimVar *v) {
   if (v->level != LEVEL_GENERIC)
     return NULL;
   Dim *d = map_get(&copy->map, v);
   if (!d) {
     Checker *c = copy->c;
-    if (v->kind == DV_DATA) {
-      d = data_dim(c, v->name, v->origin);
-      dim_leave_unopened(dim_as_var(d));
+    if (v->kind == DV_EXISTENTIAL) {
+      d = existential_dim(c, v->name, v->origin);
+      dim_var_set_packed(dim_as_var(d));
     } else {
-      d = v->value ? meta_term(c, v->origin) : meta_dim(c, NULL, v->origin);
-      dim_as_var(d)->inner = v->inner;
+      d = v->is_integer ? meta_integer(c, v->origin)
+                        : meta_dim(c, NULL, v->origin);
+      dim_as_var(d)->matmul_inner = v->matmul_inner;
     }
     map_put(&copy->map, v, d);
   }
   return d;
 }
 
-static Shape *fresh_shape(Copy *copy, ShapeVar *v) {
+static Shape *fresh_shape(TypeMapper *copy, ShapeVar *v) {
   if (v->level != LEVEL_GENERIC)
     return NULL;
   Shape *s = map_get(&copy->map, v);
   if (!s)
     map_put(&copy->map, v,
-            s = shape_of_var(copy->c, shape_var(copy->c, v->fixed)));
+            s = shape_of_var(copy->c, shape_var_new(copy->c, v->fixed_rank)));
   return s;
 }
 
-static Effect *fresh_effect(Copy *copy, Effect *e) {
+static Effect *fresh_effect(TypeMapper *copy, Effect *e) {
   if (e->level != LEVEL_GENERIC)
     return NULL;
   Effect *r = map_get(&copy->map, e);
@@ -61,91 +63,102 @@ static Effect *fresh_effect(Copy *copy, Effect *e) {
   return r;
 }
 
-static bool is_unopened(const Constraint *k) {
-  DimVar *v = k->left ? dim_as_var(k->left) : NULL;
-  return v && dim_is_unopened(v);
+static bool bounds_packed_size(const Constraint *k) {
+  DimVar *v = constraint_is_size(k) ? dim_as_var(k->left) : NULL;
+  return v && dim_var_is_packed(v);
 }
 
-/* One that a body of the user's has brought about remembers where. */
-static Origin *origin_of_given(Copy *copy, const Origin *at, Origin *inner,
-                               Map *put_in) {
+/* If the constraint arose in a user's body, its origin there is kept. */
+static Origin *origin_of_given(TypeMapper *copy, const Origin *at,
+                               Origin *inner, Map *substitution) {
   Checker *c = copy->c;
-  const Source *source =
-      inner && inner->span.file ? sources_get(c->sources, inner->span.file)
-                                : NULL;
+  const Source *source = inner && inner->span.file
+                             ? sources_get(c->sources, inner->span.file)
+                             : NULL;
   Origin *o = NEW(c->arena, Origin);
   *o = *at;
-  if (!source || source->library)
+  if (!source || source->is_library)
     return o;
-  o->inner = inner;
-  o->put_in = put_in;
+  o->body_origin = inner;
+  o->substitution = substitution;
   return o;
 }
 
-/* What a scheme demands, of the copies of its variables. */
-static void demand_given(Copy *copy, Scheme *s, Origin *at) {
+/* Adds the given constraints of a scheme for a copy of its variables. */
+static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
   Checker *c = copy->c;
-  Map *put_in = s->given_count ? NEW(c->arena, Map) : NULL;
+  Map *substitution = s->given_count ? NEW(c->arena, Map) : NULL;
   at->scheme = s;
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = constraint_copy(copy, s->given[i]);
-    Origin *o = origin_of_given(copy, at, s->given[i]->origin, put_in);
-    *put_in = copy->map;
+    Origin *o = origin_of_given(copy, at, s->given[i]->origin, substitution);
+    *substitution = copy->map;
     k->origin = o;
-    if (is_unopened(k)) { /* filter's ?m <= n: known, not demanded */
-      fact_known(c, dim_sub(c->dims, k->right, k->left),
-                 k->kind == CN_DIM_EQ);
+    /* such as filter's ?m <= n: assumed, not required */
+    if (bounds_packed_size(k)) {
+      assumption_add_unconditional(c, dim_sub(c->dims, k->right, k->left),
+                                   k->kind == CN_DIM_EQ);
       continue;
     }
-    Fact *saved = c->facts;
-    if (k->facts) { /* an implication: its conditions come first */
-      k->implied = true;
-      k->scope = saved;
-      Fact *f = k->facts;
+    Assumption *saved = c->assumptions;
+    if (k->assumptions) { /* an implication: its conditions come first */
+      k->is_implication = true;
+      k->site_assumptions = saved;
+      Assumption *f = k->assumptions;
       for (; f; f = f->outer) {
-        Fact *g = NEW(c->arena, Fact);
+        Assumption *g = NEW(c->arena, Assumption);
         *g = *f;
-        g->outer = c->facts;
-        c->facts = g;
+        g->outer = c->assumptions;
+        c->assumptions = g;
       }
     }
     if (k->kind == CN_SHAPE_EQ) {
       if (!unify_shape(c, k->a, k->b, o))
         report_shapes(c, k->a, k->b, o);
-    } else if (!k->facts || !facts_exclude(c, c->facts)) {
-      demand(c, *k);
+    } else if (!k->assumptions || !assumption_inconsistent(c, c->assumptions)) {
+      add_constraint(c, *k);
     }
-    c->facts = saved;
+    c->assumptions = saved;
   }
 }
 
-static Inst *inst_new(Checker *c, Scheme *s, Map map) {
-  Inst *inst = NEW(c->arena, Inst);
-  inst->scheme = s;
-  inst->map = map;
-  VEC_PUSH(c->arena, c->insts, inst);
-  return inst;
+static SchemeInstance *instance_new(Checker *c, Scheme *s, Map map) {
+  SchemeInstance *instance = NEW(c->arena, SchemeInstance);
+  instance->scheme = s;
+  instance->substitution = map;
+  VEC_PUSH(c->arena, c->instances, instance);
+  return instance;
 }
 
-Inst *scheme_at(Checker *c, Scheme *s, Map map, Origin *o) {
-  Copy copy = {.c = c, .ty = fresh_ty, .elem = fresh_elem, .dim = fresh_dim,
-               .shape = fresh_shape, .effect = fresh_effect, .map = map};
-  demand_given(&copy, s, o);
-  return inst_new(c, s, map);
+SchemeInstance *scheme_instance_of(Checker *c, Scheme *s, Map map, Origin *o) {
+  TypeMapper copy = {.c = c,
+                     .ty = fresh_ty,
+                     .elem = fresh_elem,
+                     .dim = fresh_dim,
+                     .shape = fresh_shape,
+                     .effect = fresh_effect,
+                     .map = map};
+  instantiate_givens(&copy, s, o);
+  return instance_new(c, s, map);
 }
 
-Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o, Inst **inst) {
-  if (inst)
-    *inst = NULL;
-  if (!s->poly)
+Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o,
+                         SchemeInstance **instance) {
+  if (instance)
+    *instance = NULL;
+  if (!s->is_polymorphic)
     return s->type;
-  Copy copy = {.c = c, .ty = fresh_ty, .elem = fresh_elem, .dim = fresh_dim,
-               .shape = fresh_shape, .effect = fresh_effect};
+  TypeMapper copy = {.c = c,
+                     .ty = fresh_ty,
+                     .elem = fresh_elem,
+                     .dim = fresh_dim,
+                     .shape = fresh_shape,
+                     .effect = fresh_effect};
   map_init(&copy.map, c->arena);
   Type *t = ty_copy(&copy, s->type);
-  demand_given(&copy, s, o);
-  if (inst)
-    *inst = inst_new(c, s, copy.map);
+  instantiate_givens(&copy, s, o);
+  if (instance)
+    *instance = instance_new(c, s, copy.map);
   return t;
 }
 
@@ -157,35 +170,35 @@ Scheme *scheme_mono(Checker *c, Type *t) {
 
 /* ---- generalisation ---- */
 
-typedef struct General {
+typedef struct Generalizer {
   Checker *c;
-  bool any;     /* something was quantified */
-  bool data;    /* a data size of this level */
+  bool quantified;  /* something was quantified */
+  bool existential; /* an existential size of this level */
   bool index;
-  bool local;   /* mentions a variable above the level */
-} General;
+  bool local; /* mentions a variable above the level */
+} Generalizer;
 
-static void general_ty(void *arg, TyVar *v) {
-  General *g = arg;
+static void quantify_ty(void *arg, TyVar *v) {
+  Generalizer *g = arg;
   if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
-    v->rigid = true;
+    v->skolem = true;
   }
-  g->any |= v->level == LEVEL_GENERIC;
+  g->quantified |= v->level == LEVEL_GENERIC;
 }
 
-static void general_elem(void *arg, ElemVar *v) {
-  General *g = arg;
+static void quantify_elem(void *arg, ElemVar *v) {
+  Generalizer *g = arg;
   if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
-    v->rigid = true;
+    v->skolem = true;
   }
-  g->any |= v->level == LEVEL_GENERIC;
+  g->quantified |= v->level == LEVEL_GENERIC;
 }
 
-static void general_dim(void *arg, DimVar *v) {
-  General *g = arg;
-  if (v->top)
+static void quantify_dim(void *arg, DimVar *v) {
+  Generalizer *g = arg;
+  if (v->unknown)
     return;
   if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
     if (v->kind == DV_INDEX) {
@@ -194,312 +207,323 @@ static void general_dim(void *arg, DimVar *v) {
     }
     v->level = LEVEL_GENERIC;
     if (v->kind == DV_META)
-      v->kind = DV_RIGID;
+      v->kind = DV_SKOLEM;
   }
-  g->any |= v->level == LEVEL_GENERIC;
+  g->quantified |= v->level == LEVEL_GENERIC;
 }
 
-static void general_shape(void *arg, ShapeVar *v) {
-  General *g = arg;
+static void quantify_shape(void *arg, ShapeVar *v) {
+  Generalizer *g = arg;
   if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
-    v->rigid = true;
+    v->skolem = true;
   }
-  g->any |= v->level == LEVEL_GENERIC;
+  g->quantified |= v->level == LEVEL_GENERIC;
 }
 
-static void general_effect(void *arg, Effect *e) {
-  General *g = arg;
+static void quantify_effect(void *arg, Effect *e) {
+  Generalizer *g = arg;
   if (e->level > g->c->level)
     e->level = LEVEL_GENERIC;
-  g->any |= e->level == LEVEL_GENERIC;
+  g->quantified |= e->level == LEVEL_GENERIC;
 }
 
-static void look_dim(void *arg, DimVar *v) {
-  General *g = arg;
-  if (v->top)
+static void classify_dim(void *arg, DimVar *v) {
+  Generalizer *g = arg;
+  if (v->unknown)
     return;
   bool above = v->level > g->c->level;
   g->local |= above;
   g->index |= v->kind == DV_INDEX;
-  g->data |= v->kind == DV_DATA && above;
+  g->existential |= v->kind == DV_EXISTENTIAL && above;
 }
 
-static void look_shape(void *arg, ShapeVar *v) {
-  General *g = arg;
+static void classify_shape(void *arg, ShapeVar *v) {
+  Generalizer *g = arg;
   g->local |= v->level > g->c->level;
 }
 
-/* Replaces its for-indices by their worst case; false if it cannot, or if
- * that asks for what no sizes satisfy although the condition may hold. */
-static bool without_indices(Checker *c, Constraint *k) {
-  Constraint worst;
+/* Eliminates `for` indices.  Returns false if that is impossible, or if no
+   sizes satisfy the result although the original constraint may hold. */
+static bool eliminate_for_indices(Checker *c, Constraint *k) {
+  Constraint eliminated;
   bool exact;
-  if (!index_worst(c, k, &worst, &exact))
+  if (!eliminate_indices(c, k, &eliminated, &exact))
     return false;
-  facts_load(c, worst.facts);
-  if (!exact && dim_ge0(c->solver, dim_resolve(c->dims, worst.right), true) ==
-                    REFUTED)
+  assumption_load(c, eliminated.assumptions);
+  if (!exact && dim_check_ge0(c->solver, dim_resolve(c->dims, eliminated.right),
+                              true) == CONTRADICTED)
     return false;
-  *k = worst;
-  k->enough |= !exact;
+  *k = eliminated;
+  k->sufficient_only |= !exact;
   return true;
 }
 
-/* right - left where they are sizes, else NULL; an equivalent that is simple
- * and divides as little as can be. */
-static Dim *gap_of(Checker *c, const Constraint *k) {
-  if (!k->left)
+/* right - left for sizes, otherwise NULL.  Returns an equivalent form that is
+   simple and has few divisions. */
+static Dim *constraint_slack(Checker *c, const Constraint *k) {
+  if (!constraint_is_size(k))
     return NULL;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   return k->kind == CN_DIM_LE ? dim_simplify_ge(c->dims, d)
-                              : dim_cancel(c->dims, d);
+                              : dim_cancel_common_factor(c->dims, d);
 }
 
-typedef struct Granted {
+typedef struct DivisorsPositive {
   Checker *c;
-  bool any, all; /* divisors; each of them is known to be at least 1 */
-} Granted;
+  bool any, all; /* divisors; all are known to be at least 1 */
+} DivisorsPositive;
 
-static void look_granted(void *arg, Dim *divisor) {
-  Granted *g = arg;
+static void note_divisor_positive(void *arg, Dim *divisor) {
+  DivisorsPositive *g = arg;
   Checker *c = g->c;
   g->any = true;
   g->all = g->all &&
-           dim_holds(c->solver,
-                     dim_sub(c->dims, divisor, dim_int(c->dims, 1)), false);
+           dim_entailed(c->solver,
+                        dim_sub(c->dims, divisor, dim_int(c->dims, 1)), false);
 }
 
-static bool has_fact(Checker *c, const Fact *facts, const Fact *f) {
+static bool has_assumption(Checker *c, const Assumption *assumptions,
+                           const Assumption *f) {
   Dim *d = dim_resolve(c->dims, f->dim);
-  for (; facts; facts = facts->outer)
-    if (facts->eq == f->eq && facts->ne == f->ne &&
-        dim_equal(dim_resolve(c->dims, facts->dim), d))
+  for (; assumptions; assumptions = assumptions->outer)
+    if (assumptions->eq == f->eq && assumptions->ne == f->ne &&
+        dim_equal(dim_resolve(c->dims, assumptions->dim), d))
       return true;
   return false;
 }
 
-/* o has no conditions but those of k. */
-static bool holds_where(Checker *c, const Constraint *o, const Constraint *k) {
-  for (const Fact *f = o->facts; f; f = f->outer)
-    if (!f->index && !f->known && !has_fact(c, k->facts, f))
+/* True if every condition of o is also a condition of k. */
+static bool applies_where(Checker *c, const Constraint *o,
+                          const Constraint *k) {
+  for (const Assumption *f = o->assumptions; f; f = f->outer)
+    if (!f->is_index_range && !f->unconditional &&
+        !has_assumption(c, k->assumptions, f))
       return false;
   return true;
 }
 
-/* Adds those of the gaps that divide by nothing; or those that do, but by what
- * is known to be at least 1: the solver takes that for granted, so that it
- * would follow from what divides. */
-static void add_gaps(Checker *c, Constraint *const *others, Dim *const *gaps,
-                     uint32_t count, uint32_t self, bool dividing) {
+/* Adds slacks without divisions, and slacks whose divisors are known to be at
+   least 1.  The solver assumes that of all divisors; with other slacks it would
+   prove that from the division itself. */
+static void add_slacks(Checker *c, Constraint *const *others,
+                       Dim *const *slacks, uint32_t count, uint32_t self,
+                       bool dividing) {
   for (uint32_t i = 0; i < count; i++) {
     const Constraint *o = others[i];
-    if (i == self || !o || !gaps[i] || o->kind == CN_DIM_NE || o->enough ||
-        !holds_where(c, o, others[self]))
+    if (i == self || !o || !slacks[i] || o->kind == CN_DIM_NE ||
+        o->sufficient_only || !applies_where(c, o, others[self]))
       continue;
-    Granted g = {c, false, true};
-    dim_each_divisor(c->dims, gaps[i], false, look_granted, &g);
+    DivisorsPositive g = {c, false, true};
+    dim_each_divisor(c->dims, slacks[i], false, note_divisor_positive, &g);
     if (g.any != dividing || !g.all)
       continue;
     if (o->kind == CN_DIM_EQ)
-      dim_facts_add_eq(c->solver, gaps[i]);
+      assumptions_add_eq(c->solver, slacks[i]);
     else
-      dim_facts_add_ge(c->solver, gaps[i]);
+      assumptions_add_ge(c->solver, slacks[i]);
   }
 }
 
-static bool follows(Checker *c, const Constraint *k, Dim *d) {
-  return loaded_holds(c, d, k->kind == CN_DIM_EQ);
+static bool is_entailed(Checker *c, const Constraint *k, Dim *d) {
+  return assumption_loaded_entails(c, d, k->kind == CN_DIM_EQ);
 }
 
-/* Does one before it say the same? */
-static bool repeats(const Constraint *k, Constraint *const *others,
-                    Dim *const *gaps, uint32_t self) {
+/* True if an earlier constraint is equal. */
+static bool is_duplicate(const Constraint *k, Constraint *const *others,
+                         Dim *const *slacks, uint32_t self) {
   for (uint32_t i = 0; i < self; i++)
-    if (others[i] && gaps[i] && others[i]->kind == k->kind &&
-        others[i]->facts == k->facts && dim_equal(gaps[i], gaps[self]))
+    if (others[i] && slacks[i] && others[i]->kind == k->kind &&
+        others[i]->assumptions == k->assumptions &&
+        dim_equal(slacks[i], slacks[self]))
       return true;
   return false;
 }
 
-/* By the others, gaps[i] being gap_of(others[i]). */
-static bool implied(Checker *c, Constraint *k, Constraint **others,
-                    Dim *const *gaps, uint32_t count, uint32_t self) {
-  Dim *d = gaps[self];
-  facts_load_for(c, k->facts, d);
-  add_gaps(c, others, gaps, count, self, false);
-  add_gaps(c, others, gaps, count, self, true);
-  return follows(c, k, d);
+/* True if the others imply k. slacks[i] is constraint_slack(others[i]). */
+static bool is_implied_by_others(Checker *c, Constraint *k, Constraint **others,
+                                 Dim *const *slacks, uint32_t count,
+                                 uint32_t self) {
+  Dim *d = slacks[self];
+  assumption_load_for(c, k->assumptions, d);
+  add_slacks(c, others, slacks, count, self, false);
+  add_slacks(c, others, slacks, count, self, true);
+  return is_entailed(c, k, d);
 }
 
-static void note_any(void *arg, Dim *divisor) {
+static void note_divisor(void *arg, Dim *divisor) {
   (void)divisor;
   *(bool *)arg = true;
 }
 
-static bool divides(Checker *c, const Dim *d) {
+static bool has_symbolic_divisor(Checker *c, const Dim *d) {
   bool any = false;
-  dim_each_divisor(c->dims, d, false, note_any, &any);
+  dim_each_divisor(c->dims, d, false, note_divisor, &any);
   return any;
 }
 
-enum { IMPLIED_MOST = 16 }; /* constraints that get the solver's whole effort */
+enum {
+  MAX_FULL_EFFORT_CONSTRAINTS = 16
+}; /* number of constraints that are tested with full effort */
 
-/* Drops what others imply; of equals the first one stays.  Most have no
- * conditions and divide by constants alone: they are all facts at once, but
- * for the one that is asked about. */
-static void drop_implied(Checker *c, Constraint **all, Dim *const *gaps,
+/* Drops implied constraints.  Of equal ones the first stays.  Most have no
+   conditions and divide only by constants; those are all assumed together,
+   except the tested one. */
+static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
                          uint32_t count) {
   uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
   bool plain = true;
-  dim_facts_reset(c->solver, 0);
+  assumptions_backtrack(c->solver, 0);
   for (uint32_t i = 0; i < count && plain; i++) {
     at[i] = UINT32_MAX;
     Constraint *k = all[i];
-    if (!k || !gaps[i] || k->kind == CN_DIM_NE)
+    if (!k || !slacks[i] || k->kind == CN_DIM_NE)
       continue;
-    plain = !k->facts && !divides(c, gaps[i]);
-    if (!plain || k->enough)
+    plain = !k->assumptions && !has_symbolic_divisor(c, slacks[i]);
+    if (!plain || k->sufficient_only)
       continue;
     at[i] = loaded++;
     if (k->kind == CN_DIM_EQ)
-      dim_facts_add_eq(c->solver, gaps[i]);
+      assumptions_add_eq(c->solver, slacks[i]);
     else
-      dim_facts_add_ge(c->solver, gaps[i]);
+      assumptions_add_ge(c->solver, slacks[i]);
   }
-  dim_facts_brief(c->solver, count > IMPLIED_MOST);
+  assumptions_set_low_effort(c->solver, count > MAX_FULL_EFFORT_CONSTRAINTS);
   for (uint32_t i = count; i-- > 0;) {
     Constraint *k = all[i];
-    if (!k || (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->assumed)
+    if (!k || (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->is_given)
       continue;
     bool found;
     if (plain) {
       if (at[i] != UINT32_MAX)
-        dim_facts_skip(c->solver, at[i], true);
-      found = follows(c, k, gaps[i]);
+        assumptions_set_disabled(c->solver, at[i], true);
+      found = is_entailed(c, k, slacks[i]);
       if (at[i] != UINT32_MAX)
-        dim_facts_skip(c->solver, at[i], found);
+        assumptions_set_disabled(c->solver, at[i], found);
     } else {
-      found = repeats(k, all, gaps, i) ||
-              implied(c, k, all, gaps, count, i);
+      found = is_duplicate(k, all, slacks, i) ||
+              is_implied_by_others(c, k, all, slacks, count, i);
     }
     if (found) {
       all[i] = NULL;
       c->stats.proved++;
-      c->stats.row[constraint_row(k)].proved++;
+      c->stats.by_class[constraint_class(k)].proved++;
     }
   }
-  dim_facts_brief(c->solver, false);
+  assumptions_set_low_effort(c->solver, false);
 }
 
-static void look_constraint(Checker *c, Constraint *k, General *g) {
-  *g = (General){.c = c};
-  Visit look = {.dim = look_dim, .shape = look_shape, .arg = g, .c = c};
-  constraint_visit(&look, k);
+static void classify_constraint(Checker *c, Constraint *k, Generalizer *g) {
+  *g = (Generalizer){.c = c};
+  TypeVisitor visit = {
+      .dim = classify_dim, .shape = classify_shape, .arg = g, .c = c};
+  constraint_visit(&visit, k);
 }
 
-static ShapeVar *join_var(Checker *c, Constraint *k) {
-  if (!k || k->kind != CN_JOIN)
+static ShapeVar *broadcast_result_var(Checker *c, Constraint *k) {
+  if (!k || k->kind != CN_BROADCAST)
     return NULL;
   Shape *s = shape_norm(c, k->a);
-  return s->len == 1 && s->at[0].tag == IT_SPLICE ? s->at[0].var : NULL;
+  return s->len == 1 && s->axes[0].tag == SHAPE_SPLICE ? s->axes[0].var : NULL;
 }
 
-typedef struct Shows {
+typedef struct ShapeVarSearch {
   ShapeVar *var;
   bool found;
-} Shows;
+} ShapeVarSearch;
 
-static void shows_shape(void *arg, ShapeVar *v) {
-  Shows *s = arg;
+static void match_shape_var(void *arg, ShapeVar *v) {
+  ShapeVarSearch *s = arg;
   s->found |= s->var == v;
 }
 
-static bool shape_var_shows(Checker *c, ShapeVar *v, Constraint **all,
-                            uint32_t count, uint32_t self, uint32_t n_types,
-                            Type *const *types) {
-  Shows s = {v, false};
-  Visit look = {.shape = shows_shape, .arg = &s, .c = c};
+static bool shape_var_occurs(Checker *c, ShapeVar *v, Constraint **all,
+                             uint32_t count, uint32_t self, uint32_t n_types,
+                             Type *const *types) {
+  ShapeVarSearch s = {v, false};
+  TypeVisitor visit = {.shape = match_shape_var, .arg = &s, .c = c};
   for (uint32_t i = 0; i < n_types; i++)
-    ty_visit(&look, types[i]);
+    ty_visit(&visit, types[i]);
   for (uint32_t i = 0; i < count; i++)
     if (i != self && all[i])
-      constraint_visit(&look, all[i]);
+      constraint_visit(&visit, all[i]);
   return s.found;
 }
 
-/* join(join(s, t), u) is join(s, t, u): an argument that another join defines
- * is replaced by that one's arguments. */
-static void flatten_joins(Checker *c, Constraint **all, uint32_t count,
-                          uint32_t n_types, Type *const *types) {
+/* Flattens broadcasts: join(join(s, t), u) becomes join(s, t, u).  An argument
+   that another broadcast defines is replaced by that one's arguments. */
+static void flatten_broadcasts(Checker *c, Constraint **all, uint32_t count,
+                               uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
-    ShapeVar *v = join_var(c, all[i]);
+    ShapeVar *v = broadcast_result_var(c, all[i]);
     bool used = false;
     for (uint32_t j = 0; v && j < count; j++) {
       Constraint *k = all[j];
-      if (j == i || !k || k->kind != CN_JOIN)
+      if (j == i || !k || k->kind != CN_BROADCAST)
         continue;
-      for (uint32_t a = 0; a < k->join_count; a++) {
-        Shape *s = shape_norm(c, k->joined[a]);
-        if (s->len != 1 || s->at[0].tag != IT_SPLICE || s->at[0].var != v)
+      for (uint32_t a = 0; a < k->broadcast_arg_count; a++) {
+        Shape *s = shape_norm(c, k->broadcast_args[a]);
+        if (s->len != 1 || s->axes[0].tag != SHAPE_SPLICE ||
+            s->axes[0].var != v)
           continue;
-        uint32_t n = k->join_count - 1 + all[i]->join_count;
+        uint32_t n = k->broadcast_arg_count - 1 + all[i]->broadcast_arg_count;
         Shape **args = NEW_ARRAY(c->arena, Shape *, n);
         uint32_t m = 0;
-        for (uint32_t b = 0; b < k->join_count; b++) {
+        for (uint32_t b = 0; b < k->broadcast_arg_count; b++) {
           if (b != a) {
-            args[m++] = k->joined[b];
+            args[m++] = k->broadcast_args[b];
             continue;
           }
-          for (uint32_t d = 0; d < all[i]->join_count; d++)
-            args[m++] = all[i]->joined[d];
+          for (uint32_t d = 0; d < all[i]->broadcast_arg_count; d++)
+            args[m++] = all[i]->broadcast_args[d];
         }
-        k->joined = args;
-        k->join_count = n;
+        k->broadcast_args = args;
+        k->broadcast_arg_count = n;
         used = true;
         break;
       }
     }
-    if (used && !shape_var_shows(c, v, all, count, i, n_types, types))
-      all[i] = NULL; /* the larger join implies it */
+    if (used && !shape_var_occurs(c, v, all, count, i, n_types, types))
+      all[i] = NULL; /* the larger broadcast implies it */
   }
 }
 
-static void join_unique(Checker *c, Constraint *k) {
+static void dedupe_broadcast_args(Checker *c, Constraint *k) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < k->join_count; i++) {
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++) {
     bool seen = false;
     for (uint32_t j = 0; j < n && !seen; j++)
-      seen = shape_same(c, k->joined[i], k->joined[j]);
+      seen = shape_equal(c, k->broadcast_args[i], k->broadcast_args[j]);
     if (!seen)
-      k->joined[n++] = k->joined[i];
+      k->broadcast_args[n++] = k->broadcast_args[i];
   }
-  k->join_count = n;
+  k->broadcast_arg_count = n;
 }
 
-static bool joins_all(Checker *c, const Constraint *k, const Constraint *of) {
-  for (uint32_t i = 0; i < of->join_count; i++) {
+static bool broadcasts_all_of(Checker *c, const Constraint *k,
+                              const Constraint *of) {
+  for (uint32_t i = 0; i < of->broadcast_arg_count; i++) {
     bool found = false;
-    for (uint32_t j = 0; j < k->join_count && !found; j++)
-      found = shape_same(c, k->joined[j], of->joined[i]);
+    for (uint32_t j = 0; j < k->broadcast_arg_count && !found; j++)
+      found = shape_equal(c, k->broadcast_args[j], of->broadcast_args[i]);
     if (!found)
       return false;
   }
   return true;
 }
 
-/* What joins and is not looked at says no more than another that joins as much
- * and holds without its conditions. */
-static void drop_joins(Checker *c, Constraint **all, uint32_t count,
-                       uint32_t n_types, Type *const *types) {
+/* Drops a broadcast whose result is unused if another one broadcasts at least
+   the same shapes under no further conditions. */
+static void drop_broadcasts(Checker *c, Constraint **all, uint32_t count,
+                            uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
-    ShapeVar *v = join_var(c, all[i]);
+    ShapeVar *v = broadcast_result_var(c, all[i]);
     for (uint32_t j = 0; v && j < count; j++) {
       Constraint *k = all[j];
-      if (j == i || !k || k->kind != CN_JOIN ||
-          (k->facts && k->facts != all[i]->facts) ||
-          !joins_all(c, k, all[i]) ||
-          shape_var_shows(c, v, all, count, i, n_types, types))
+      if (j == i || !k || k->kind != CN_BROADCAST ||
+          (k->assumptions && k->assumptions != all[i]->assumptions) ||
+          !broadcasts_all_of(c, k, all[i]) ||
+          shape_var_occurs(c, v, all, count, i, n_types, types))
         continue;
       all[i] = NULL;
       v = NULL;
@@ -507,7 +531,7 @@ static void drop_joins(Checker *c, Constraint **all, uint32_t count,
   }
 }
 
-/* keep(w, t) where w is mentioned nowhere else can always be met. */
+/* keep(w, t) can always be satisfied if w is mentioned nowhere else. */
 static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
                        uint32_t n_types, Type *const *types) {
   for (uint32_t i = 0; i < count; i++) {
@@ -515,148 +539,154 @@ static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
     if (!k || k->kind != CN_KEEP)
       continue;
     Shape *s = shape_norm(c, k->a);
-    if (s->len == 1 && s->at[0].tag == IT_SPLICE &&
-        !shape_var_shows(c, s->at[0].var, all, count, i, n_types, types))
+    if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE &&
+        !shape_var_occurs(c, s->axes[0].var, all, count, i, n_types, types))
       all[i] = NULL;
   }
 }
 
-static void look_local(void *arg, DimVar *v) {
-  General *g = arg;
+static void note_local(void *arg, DimVar *v) {
+  Generalizer *g = arg;
   g->local |= v->level > g->c->level;
 }
 
-/* f follows from the others. */
-static bool is_repeated(Checker *c, const Fact *all, const Fact *f) {
+/* True if the other conditions imply f. */
+static bool is_redundant_condition(Checker *c, const Assumption *all,
+                                   const Assumption *f) {
   if (f->eq || f->ne)
     return false;
-  dim_facts_reset(c->solver, 0);
+  assumptions_backtrack(c->solver, 0);
   for (; all; all = all->outer)
     if (all != f && all->eq)
-      dim_facts_add_eq(c->solver, all->dim);
+      assumptions_add_eq(c->solver, all->dim);
     else if (all != f && !all->ne)
-      dim_facts_add_ge(c->solver, all->dim);
-  return dim_holds(c->solver, dim_resolve(c->dims, f->dim), false);
+      assumptions_add_ge(c->solver, all->dim);
+  return dim_entailed(c->solver, dim_resolve(c->dims, f->dim), false);
 }
 
-/* Its conditions, each once, are those of its branch alone. */
-static void tidy_conditions(Checker *c, Constraint *k) {
-  Fact *kept = NULL;
-  for (Fact *f = k->facts; f; f = f->outer) {
-    General g = {.c = c};
-    dim_each_var(dim_resolve(c->dims, f->dim), look_local, look_shape, &g);
-    if (f->index || f->known || !g.local || has_fact(c, kept, f))
+/* Keeps only the conditions of its own branch, each once. */
+static void simplify_conditions(Checker *c, Constraint *k) {
+  Assumption *kept = NULL;
+  for (Assumption *f = k->assumptions; f; f = f->outer) {
+    Generalizer g = {.c = c};
+    dim_each_var(dim_resolve(c->dims, f->dim), note_local, classify_shape, &g);
+    if (f->is_index_range || f->unconditional || !g.local ||
+        has_assumption(c, kept, f))
       continue;
-    Fact *copy = NEW(c->arena, Fact);
+    Assumption *copy = NEW(c->arena, Assumption);
     *copy = *f;
     copy->outer = kept;
     kept = copy;
   }
   uint32_t count = 0;
-  for (const Fact *f = kept; f; f = f->outer)
+  for (const Assumption *f = kept; f; f = f->outer)
     count++;
-  dim_facts_brief(c->solver, count > IMPLIED_MOST);
-  for (Fact **f = &kept; *f;)
-    if (is_repeated(c, kept, *f))
+  assumptions_set_low_effort(c->solver, count > MAX_FULL_EFFORT_CONSTRAINTS);
+  for (Assumption **f = &kept; *f;)
+    if (is_redundant_condition(c, kept, *f))
       *f = (*f)->outer;
     else
       f = &(*f)->outer;
-  dim_facts_brief(c->solver, false);
-  k->facts = kept;
+  assumptions_set_low_effort(c->solver, false);
+  k->assumptions = kept;
 }
 
-static bool is_forgotten(Checker *c, Dim *d) {
-  return dim_has_top(dim_resolve(c->dims, d));
+static bool is_unknown(Checker *c, Dim *d) {
+  return dim_has_unknown(dim_resolve(c->dims, d));
 }
 
-/* Of a size that was forgotten no caller can see to anything. */
-static bool mentions_forgotten(Checker *c, const Constraint *k) {
-  if (k->left && (is_forgotten(c, k->left) || is_forgotten(c, k->right)))
+/* True if the constraint mentions a forgotten size: callers cannot satisfy
+   it. */
+static bool mentions_unknown(Checker *c, const Constraint *k) {
+  if (!constraint_is_size(k))
+    return false;
+  if (is_unknown(c, k->left) || is_unknown(c, k->right))
     return true;
-  for (const Fact *f = k->facts; k->left && f; f = f->outer)
-    if (is_forgotten(c, f->dim))
+  for (const Assumption *f = k->assumptions; f; f = f->outer)
+    if (is_unknown(c, f->dim))
       return true;
   return false;
 }
 
-/* Takes from pending what mentions a variable above the level. */
-static Constraint **take_constraints(Checker *c, uint32_t mark,
-                                     uint32_t *count, uint32_t n_types,
-                                     Type *const *types) {
+/* Removes the constraints from pending that mention a variable above the
+   level. */
+static Constraint **extract_constraints(Checker *c, uint32_t mark,
+                                        uint32_t *count, uint32_t n_types,
+                                        Type *const *types) {
   Constraints taken = {0};
   uint32_t kept = mark;
   for (uint32_t i = mark; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
-    if (k->done || constraint_is_void(c, k))
+    if (k->solved || constraint_is_vacuous(c, k))
       continue;
-    General g;
-    look_constraint(c, k, &g);
-    if (g.index && without_indices(c, k))
-      look_constraint(c, k, &g);
-    k->pending = !g.local;
+    Generalizer g;
+    classify_constraint(c, k, &g);
+    if (g.index && eliminate_for_indices(c, k))
+      classify_constraint(c, k, &g);
+    k->in_queue = !g.local;
     if (!g.local) {
       c->pending.at[kept++] = k;
-    } else if (g.data || g.index || mentions_forgotten(c, k)) {
-      k->done = true;
-      VEC_PUSH(c->arena, c->stuck, k);
+    } else if (g.existential || g.index || mentions_unknown(c, k)) {
+      k->solved = true;
+      VEC_PUSH(c->arena, c->residual, k);
     } else {
-      if (k->assumed || index_runs(c, k))
+      if (k->is_given || index_assume_loops_run(c, k))
         VEC_PUSH(c->arena, taken, k);
       else
-        k->done = true;
+        k->solved = true;
     }
   }
   c->pending.len = kept;
   for (uint32_t i = 0; i < taken.len; i++)
-    tidy_conditions(c, taken.at[i]);
+    simplify_conditions(c, taken.at[i]);
   givens_simplify(c, &taken);
-  flatten_joins(c, taken.at, taken.len, n_types, types);
+  flatten_broadcasts(c, taken.at, taken.len, n_types, types);
   for (uint32_t i = 0; i < taken.len; i++)
-    if (taken.at[i] && taken.at[i]->kind == CN_JOIN)
-      join_unique(c, taken.at[i]);
-  drop_joins(c, taken.at, taken.len, n_types, types);
+    if (taken.at[i] && taken.at[i]->kind == CN_BROADCAST)
+      dedupe_broadcast_args(c, taken.at[i]);
+  drop_broadcasts(c, taken.at, taken.len, n_types, types);
   drop_keeps(c, taken.at, taken.len, n_types, types);
   uint32_t n = 0;
-  Dim **gaps = NEW_ARRAY(c->arena, Dim *, taken.len);
+  Dim **slacks = NEW_ARRAY(c->arena, Dim *, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
-      gaps[i] = gap_of(c, taken.at[i]);
-  drop_implied(c, taken.at, gaps, taken.len);
+      slacks[i] = constraint_slack(c, taken.at[i]);
+  drop_implied(c, taken.at, slacks, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       taken.at[n++] = taken.at[i];
   for (uint32_t i = 0; i < n; i++)
-    given_tidy(c, taken.at[i]);
+    given_normalize(c, taken.at[i]);
   *count = n;
   return taken.at;
 }
 
-/* An axis of which only the number is known becomes a size. */
-static void settle_axis(void *arg, ShapeVar *v) {
+/* A shape variable of rank 1 becomes a size. */
+static void solve_single_axis(void *arg, ShapeVar *v) {
   Checker *c = arg;
-  if (v->fixed != 1 || v->rigid || v->bound || v->level <= c->level)
+  if (v->fixed_rank != 1 || v->skolem || v->solution || v->level <= c->level)
     return;
   Dim *d = meta_dim(c, NULL, (Span){0});
   dim_as_var(d)->level = v->level;
-  shape_bind(c, v, shape_dims(c, 1, &d));
+  shape_bind(c, v, shape_of_dims(c, 1, &d));
 }
 
-static void data_dim_generic(void *arg, DimVar *v) {
-  if (v->kind == DV_DATA && v->level == LEVEL_GENERIC)
+static void note_generic_existential(void *arg, DimVar *v) {
+  if (v->kind == DV_EXISTENTIAL && v->level == LEVEL_GENERIC)
     *(bool *)arg = true;
 }
 
-/* What is known of a size that each call brings into being goes with it. */
-static void take_data_facts(Checker *c, Constraint ***given,
-                            uint32_t *count) {
-  for (uint32_t i = 0; i < c->data_facts.len; i++) {
-    Fact *f = c->data_facts.at[i];
+/* Adds the assumptions about existential sizes of each call. */
+static void extract_existential_assumptions(Checker *c, Constraint ***given,
+                                            uint32_t *count) {
+  for (uint32_t i = 0; i < c->existential_assumptions.len; i++) {
+    Assumption *f = c->existential_assumptions.at[i];
     Dim *d = dim_resolve(c->dims, f->dim), *pos, *neg;
     bool generic = false;
-    dim_each_var(d, data_dim_generic, NULL, &generic);
+    dim_each_var(d, note_generic_existential, NULL, &generic);
     dim_split_signs(c->dims, d, &pos, &neg);
     DimVar *v = dim_as_var(neg);
-    if (!generic || f->eq || !v || v->kind != DV_DATA ||
+    if (!generic || f->eq || !v || v->kind != DV_EXISTENTIAL ||
         v->level != LEVEL_GENERIC)
       continue;
     Constraint *k = NEW(c->arena, Constraint);
@@ -669,38 +699,42 @@ static void take_data_facts(Checker *c, Constraint ***given,
   }
 }
 
-/* The constraints of a scheme. */
-typedef struct Given {
+/* The given constraints of a scheme. */
+typedef struct GivenList {
   Constraint **at;
   uint32_t count;
-} Given;
+} GivenList;
 
-static Dim *rejoin(Copy *copy, Dim *d) {
-  const Given *given = copy->arg;
+static Dim *cancel_exact_divisions(TypeMapper *copy, Dim *d) {
+  const GivenList *given = copy->arg;
   for (uint32_t i = 0; i < given->count; i++) {
     const Constraint *k = given->at[i];
-    if (k->divides && !k->facts)
-      d = dim_rejoin(copy->c->dims, d, dim_resolve(copy->c->dims, k->left),
-                     dim_resolve(copy->c->dims, k->divisor));
+    if (k->divisibility && !k->assumptions)
+      d = dim_cancel_exact_division(copy->c->dims, d,
+                                    dim_resolve(copy->c->dims, k->left),
+                                    dim_resolve(copy->c->dims, k->divisor));
   }
   return d;
 }
 
-/* Where h divides n, types and the other constraints say n, not h*(n/h). */
-static void rejoin_sizes(Checker *c, Given *given, uint32_t n, Type **types) {
-  Copy copy = {.c = c, .size = rejoin, .arg = given};
+/* If h divides n, types and other constraints contain n instead of h*(n/h). */
+static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
+                                            uint32_t n, Type **types) {
+  TypeMapper copy = {.c = c, .size = cancel_exact_divisions, .arg = given};
   uint32_t some = 0, kept = 0;
   for (uint32_t i = 0; i < given->count; i++)
-    some += given->at[i]->divides && !given->at[i]->facts;
+    some += given->at[i]->divisibility && !given->at[i]->assumptions;
   if (!some)
     return;
   for (uint32_t i = 0; i < n; i++)
     types[i] = ty_copy(&copy, types[i]);
   for (uint32_t i = 0; i < given->count; i++) {
     Constraint *k = given->at[i];
-    Dim *d = !k->divides && k->left ? dim_copy(&copy, gap_of(c, k)) : NULL;
+    Dim *d = !k->divisibility && constraint_is_size(k)
+                 ? dim_copy(&copy, constraint_slack(c, k))
+                 : NULL;
     if (d && k->kind == CN_DIM_EQ)
-      d = dim_cancel(c->dims, d);
+      d = dim_cancel_common_factor(c->dims, d);
     if (d)
       dim_split_signs(c->dims, d, &k->right, &k->left);
     if (d && k->kind == CN_DIM_EQ && dim_is_const(d) && !dim_sign(d))
@@ -711,31 +745,35 @@ static void rejoin_sizes(Checker *c, Given *given, uint32_t n, Type **types) {
   given->count = kept;
 }
 
-void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
+void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                        uint32_t mark) {
   c->progress = true;
   solve_pending(c);
-  Visit single = {.shape = settle_axis, .arg = c, .c = c};
+  TypeVisitor single = {.shape = solve_single_axis, .arg = c, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
   for (uint32_t i = mark; i < c->pending.len; i++)
     constraint_visit(&single, c->pending.at[i]);
   solve_pending(c);
-  solve_together(c, mark, false);
-  solve_holes(c, mark);
-  General g = {.c = c};
-  Visit quantify = {.ty = general_ty, .elem = general_elem,
-                    .dim = general_dim, .shape = general_shape,
-                    .effect = general_effect, .arg = &g, .c = c};
+  solve_equation_systems(c, mark, false);
+  solve_reshape_holes(c, mark);
+  Generalizer g = {.c = c};
+  TypeVisitor quantify = {.ty = quantify_ty,
+                          .elem = quantify_elem,
+                          .dim = quantify_dim,
+                          .shape = quantify_shape,
+                          .effect = quantify_effect,
+                          .arg = &g,
+                          .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
-  Given given;
-  given.at = take_constraints(c, mark, &given.count, n, types);
-  take_data_facts(c, &given.at, &given.count);
-  rejoin_sizes(c, &given, n, types);
+  GivenList given;
+  given.at = extract_constraints(c, mark, &given.count, n, types);
+  extract_existential_assumptions(c, &given.at, &given.count);
+  cancel_exact_divisions_in_types(c, &given, n, types);
   for (uint32_t i = 0; i < given.count; i++) {
     constraint_visit(&quantify, given.at[i]);
-    for (Fact *f = given.at[i]->facts; f; f = f->outer)
+    for (Assumption *f = given.at[i]->assumptions; f; f = f->outer)
       dim_visit(&quantify, f->dim);
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -743,7 +781,7 @@ void scheme_generalise(Checker *c, uint32_t n, Type **types, Scheme **out,
     s->type = types[i];
     s->given = given.at;
     s->given_count = given.count;
-    s->poly = g.any || given.count;
+    s->is_polymorphic = g.quantified || given.count;
     out[i] = s;
   }
 }

@@ -1,6 +1,7 @@
-/* Constraints: solved as soon as they can be, else kept until more is known.
- * Three outcomes: proved, refuted (a diagnostic), open. */
-#include "typecheck/internal.h"
+/* Solves constraints immediately if possible, otherwise keeps them until more
+   is known.  Main entry points: add_constraint and solve_residual.  A
+   constraint is entailed, contradicted (a diagnostic), or undecided. */
+#include "typecheck/solver.h"
 
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);
@@ -9,9 +10,10 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   return o;
 }
 
-bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args) {
-  for (uint32_t i = mark; i < c->told.len; i++) {
-    const Origin *o = c->told.at[i];
+bool error_reported_at(const Checker *c, uint32_t mark, Span place,
+                       const Arg *args) {
+  for (uint32_t i = mark; i < c->reported.len; i++) {
+    const Origin *o = c->reported.at[i];
     if ((args && o->args == args) ||
         (o->span.file == place.file && o->span.start == place.start &&
          o->span.end == place.end))
@@ -20,242 +22,258 @@ bool told_of(const Checker *c, uint32_t mark, Span place, const Arg *args) {
   return false;
 }
 
-static Verdict settle(Checker *c, Constraint *k) {
+static Verdict solve_constraint(Checker *c, Constraint *k) {
   switch (k->kind) {
-  case CN_DIM_EQ: return settle_eq(c, k);
-  case CN_DIM_LE: return settle_le(c, k);
-  case CN_DIM_NE: return settle_ne(c, k);
-  case CN_SHAPE_EQ: return settle_shape(c, k);
-  case CN_JOIN: return settle_join(c, k);
-  case CN_KEEP: return settle_keep(c, k);
+  case CN_DIM_EQ:
+    return solve_size_eq(c, k);
+  case CN_DIM_LE:
+    return solve_size_le(c, k);
+  case CN_DIM_NE:
+    return solve_size_ne(c, k);
+  case CN_SHAPE_EQ:
+    return solve_shape_eq(c, k);
+  case CN_BROADCAST:
+    return solve_broadcast(c, k);
+  case CN_KEEP:
+    return solve_keep(c, k);
   }
-  return OPEN;
+  return UNDECIDED;
 }
 
-/* An equality of sizes none of which can still change. */
-static bool is_final(Checker *c, Constraint *k) {
-  if (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE && k->kind != CN_DIM_NE)
+/* True for an equation of sizes without unsolved variables. */
+static bool has_no_metas(Checker *c, Constraint *k) {
+  if (!constraint_is_size(k))
     return false;
-  Census l = dim_census(c, k->left), r = dim_census(c, k->right);
+  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   return !l.meta && !r.meta;
 }
 
-/* An equality between sizes that data decides is checked when it runs, and
- * known from there on. */
-static void leave_to_run_time(Checker *c, Constraint *k) {
-  k->done = true;
-  VEC_PUSH(c->arena, c->stuck, k);
-  if (!k->left)
-    return; /* of shapes: the operation itself will see */
-  Census l = dim_census(c, k->left), r = dim_census(c, k->right);
-  if (l.top || r.top || k->implied || k->enough || k->part != c->part ||
-      !in_scope(c->facts, k->facts))
-    return; /* no test will have made sure of it */
+/* An equation between existential sizes becomes a run-time check, and an
+   assumption after it. */
+static void defer_to_run_time(Checker *c, Constraint *k) {
+  k->solved = true;
+  VEC_PUSH(c->arena, c->residual, k);
+  if (!constraint_is_size(k))
+    return; /* shapes: the operation checks them itself */
+  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
+  if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||
+      k->control_region != c->control_region ||
+      !assumption_in_scope(c->assumptions, k->assumptions))
+    return; /* no check will have established it */
   if (k->kind == CN_DIM_EQ)
-    fact_known(c, dim_sub(c->dims, k->left, k->right), true);
+    assumption_add_unconditional(c, dim_sub(c->dims, k->left, k->right), true);
   else if (k->kind == CN_DIM_LE && !l.index && !r.index)
-    fact_known(c, dim_sub(c->dims, k->right, k->left), false);
+    assumption_add_unconditional(c, dim_sub(c->dims, k->right, k->left), false);
 }
 
-/* What remains open although everything in it is final. */
-static void settle_final(Checker *c, Constraint *k) {
-  Division parts[DIM_FACTORS];
-  bool even =
-      k->divides || is_divisibility(c, k) || even_parts(c, k, parts);
-  Census l = dim_census(c, k->left), r = dim_census(c, k->right);
-  Census when = conditions_census(c, k);
-  bool rigid = l.rigid || r.rigid;
-  if (when.rigid || when.meta || when.index)
+/* Decides about a constraint that is still undecided although all its variables
+   are final. */
+static void finalize_constraint(Checker *c, Constraint *k) {
+  FloorDivision parts[DIM_MAX_FACTORS];
+  bool is_divisible = k->divisibility || constraint_as_divisibility(c, k) ||
+                      divisibility_parts(c, k, parts);
+  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
+  VarKinds when = condition_var_kinds(c, k);
+  bool skolem = l.skolem || r.skolem;
+  if (when.skolem || when.meta || when.index)
     return;
-  if (even && (rigid || l.meta || r.meta))
-    return; /* that it comes out even is for the callers to see to */
-  if (rigid && !l.data && !r.data && !l.index && !r.index && !l.top &&
-      !r.top && k->kind == CN_DIM_EQ) {
+  if (is_divisible && (skolem || l.meta || r.meta))
+    return; /* callers have to ensure that the division is exact */
+  if (skolem && !l.existential && !r.existential && !l.index && !r.index &&
+      !l.unknown && !r.unknown && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
     Buffer ignored = {.arena = c->arena};
-    facts_load(c, k->facts);
-    bool witness = dim_witness(c->solver, dim_resolve(c->dims, d), true,
-                               &ignored);
-    if (witness) { /* an annotation promises every size */
-      k->done = true;
-      report_dims(c, k);
+    assumption_load(c, k->assumptions);
+    bool counterexample =
+        dim_counterexample(c->solver, dim_resolve(c->dims, d), true, &ignored);
+    if (counterexample) { /* an annotation promises all sizes */
+      k->solved = true;
+      report_constraint(c, k);
       return;
     }
   }
-  if (rigid || l.index || r.index)
-    return; /* it becomes a `given` of the function's type */
-  leave_to_run_time(c, k);
+  if (skolem || l.index || r.index)
+    return; /* becomes a `given` constraint of the function's type */
+  defer_to_run_time(c, k);
 }
 
-/* Sizes are left to the solver. */
-static bool is_void(Checker *c, Constraint *k) {
-  return (k->kind == CN_JOIN || k->kind == CN_SHAPE_EQ || k->kind == CN_KEEP) &&
-         constraint_is_void(c, k);
+/* For shapes only; the solver handles sizes. */
+static bool is_vacuous_shape_constraint(Checker *c, Constraint *k) {
+  return (k->kind == CN_BROADCAST || k->kind == CN_SHAPE_EQ ||
+          k->kind == CN_KEEP) &&
+         constraint_is_vacuous(c, k);
 }
 
-/* What was demanded before it is seen to, by callers or a check: where that
- * and its conditions exclude each other, it is never run. */
-static bool is_never_reached(Checker *c, const Constraint *k) {
-  if (!has_condition(k->facts))
+/* True if the conditions contradict earlier constraints, which callers or
+   checks ensure.  The code then never runs. */
+static bool is_unreachable(Checker *c, const Constraint *k) {
+  if (!assumption_has_condition(k->assumptions))
     return false;
-  facts_load(c, k->facts);
+  assumption_load(c, k->assumptions);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     const Constraint *o = c->pending.at[i];
-    if (o == k || o->done || o->enough || o->at_run_time ||
-        (k->pending && o->order > k->order) || !in_scope(k->facts, o->facts) ||
+    if (o == k || o->solved || o->sufficient_only || o->at_run_time ||
+        (k->in_queue && o->queue_order > k->queue_order) ||
+        !assumption_in_scope(k->assumptions, o->assumptions) ||
         (o->kind != CN_DIM_LE && o->kind != CN_DIM_EQ))
       continue;
     Dim *d = dim_resolve(c->dims, dim_sub(c->dims, o->right, o->left));
-    if (dim_has_top(d) || dim_is_soft(d))
+    if (dim_has_unknown(d) || dim_has_unguarded_div(d))
       continue;
     if (o->kind == CN_DIM_EQ)
-      dim_facts_add_eq(c->solver, d);
+      assumptions_add_eq(c->solver, d);
     else
-      dim_facts_add_ge(c->solver, d);
+      assumptions_add_ge(c->solver, d);
   }
-  return dim_facts_contradictory(c->solver);
+  return assumptions_inconsistent(c->solver);
 }
 
-static void try_one(Checker *c, Constraint *k) {
-  if (k->assumed) {
-    wait_sleep(c, k);
+static void try_constraint(Checker *c, Constraint *k) {
+  if (k->is_given) {
+    wakeup_suspend(c, k);
     return;
   }
-  Constraint *outer = c->solving;
-  uint32_t changes = c->changes;
-  Fact *facts = c->facts;
+  Constraint *outer = c->current_constraint;
+  uint32_t changes = c->solution_changes;
+  Assumption *assumptions = c->assumptions;
   uint32_t level = c->level;
-  c->solving = k;
-  c->facts = k->facts;
-  c->level = k->level; /* what it brings into being belongs where it does */
-  Verdict v = is_void(c, k) ? PROVED : settle(c, k);
-  if (facts != k->facts) /* else it stays known what will have been checked */
-    c->facts = facts;
+  c->current_constraint = k;
+  c->assumptions = k->assumptions;
+  c->level = k->level; /* derived constraints belong to the same level */
+  Verdict v =
+      is_vacuous_shape_constraint(c, k) ? ENTAILED : solve_constraint(c, k);
+  if (assumptions !=
+      k->assumptions) /* otherwise assume what will have been checked */
+    c->assumptions = assumptions;
   c->level = level;
-  c->solving = outer;
-  if (v == PROVED) {
-    k->done = true;
-    tally_proved(c, k);
-  } else if (k->at_run_time || (v == REFUTED && k->enough)) {
-    leave_to_run_time(c, k);
-  } else if (v == REFUTED &&
-             (facts_exclude(c, k->facts) || is_never_reached(c, k))) {
-    k->done = true;
-    tally_proved(c, k);
-  } else if (v == REFUTED && !is_uncertain(c, k)) {
-    k->done = true;
-    report_dims(c, k);
+  c->current_constraint = outer;
+  if (v == ENTAILED) {
+    k->solved = true;
+    stats_count_proved(c, k);
+  } else if (k->at_run_time || (v == CONTRADICTED && k->sufficient_only)) {
+    defer_to_run_time(c, k);
+  } else if (v == CONTRADICTED && (assumption_inconsistent(c, k->assumptions) ||
+                                   is_unreachable(c, k))) {
+    k->solved = true;
+    stats_count_proved(c, k);
+  } else if (v == CONTRADICTED && !constraint_may_be_vacuous(c, k)) {
+    k->solved = true;
+    report_constraint(c, k);
   } else {
-    wait_sleep(c, k);
-    k->asleep = c->changes == changes;
-    c->awake |= !k->asleep;
+    wakeup_suspend(c, k);
+    k->suspended = c->solution_changes == changes;
+    c->has_awake |= !k->suspended;
   }
 }
 
-static void place_constraint(Checker *c, Constraint *k) {
-  const Constraint *of = c->solving;
+static void init_constraint_site(Checker *c, Constraint *k) {
+  const Constraint *of = c->current_constraint;
   k->serial = of ? of->serial : ++c->serial;
-  k->part = of ? of->part : c->part;
+  k->control_region = of ? of->control_region : c->control_region;
   k->site = of ? of->site : NULL;
-  k->after = of && of->after;
-  if (!k->implied)
-    k->scope = of ? of->scope : NULL;
-  k->placed = false;
-  k->joins = of && of->kind == CN_JOIN;
-  c->unclaimed += !k->site;
+  k->check_after_site = of && of->check_after_site;
+  if (!k->is_implication)
+    k->site_assumptions = of ? of->site_assumptions : NULL;
+  k->check_inserted = false;
+  k->from_broadcast = of && of->kind == CN_BROADCAST;
+  c->max_unclaimed += !k->site;
 }
 
-/* What else this shape is already said to be, the other side must be, too:
- * all of one shape's leading axes are one size.  What that comes to is not
- * compared with the same constraint again: of x == y, x == z is y == z, and
- * that x == z. */
-static bool same_as_pending(Checker *c, Constraint *k) {
+/* If pending constraints define the same shape, unifies their other sides: all
+   leading axes of one shape are one size.  The result is not compared with the
+   same constraint again: x == y and x == z give y == z only once. */
+static bool unify_with_pending(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *o = c->pending.at[i];
-    if (o->kind != CN_SHAPE_EQ || o->done || o->compared ||
-        o == c->solving || !in_scope(k->facts, o->facts))
+    if (o->kind != CN_SHAPE_EQ || o->solved || o->being_compared ||
+        o == c->current_constraint ||
+        !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
-    Shape *x, *y; /* what each says besides the side that they share */
-    if (shape_same(c, o->a, k->a))
+    Shape *x, *y; /* the sides that are not shared */
+    if (shape_equal(c, o->a, k->a))
       x = shape_norm(c, o->b), y = shape_norm(c, k->b);
-    else if (shape_same(c, o->a, k->b))
+    else if (shape_equal(c, o->a, k->b))
       x = shape_norm(c, o->b), y = shape_norm(c, k->a);
-    else if (shape_same(c, o->b, k->a))
+    else if (shape_equal(c, o->b, k->a))
       x = shape_norm(c, o->a), y = shape_norm(c, k->b);
-    else if (shape_same(c, o->b, k->b))
+    else if (shape_equal(c, o->b, k->b))
       x = shape_norm(c, o->a), y = shape_norm(c, k->a);
     else
       continue;
-    if (shape_same(c, x, y))
+    if (shape_equal(c, x, y))
       return true;
-    bool alike = x->len && y->len &&
-                 (x->at[0].tag != IT_SPLICE) == (y->at[0].tag != IT_SPLICE) &&
-                 (x->at[x->len - 1].tag != IT_SPLICE) ==
-                     (y->at[y->len - 1].tag != IT_SPLICE);
+    bool alike =
+        x->len && y->len &&
+        (x->axes[0].tag != SHAPE_SPLICE) == (y->axes[0].tag != SHAPE_SPLICE) &&
+        (x->axes[x->len - 1].tag != SHAPE_SPLICE) ==
+            (y->axes[y->len - 1].tag != SHAPE_SPLICE);
     if (!alike)
-      continue; /* nothing can be learnt before the rank is known */
-    o->compared = true;
+      continue; /* nothing follows before the rank is known */
+    o->being_compared = true;
     if (!unify_shape(c, x, y, k->origin))
       report_shapes(c, k->a, k->b, k->origin);
-    o->compared = false;
+    o->being_compared = false;
     return true;
   }
   return false;
 }
 
-void demand(Checker *c, Constraint k0) {
+void add_constraint(Checker *c, Constraint k0) {
   Constraint *k = NEW(c->arena, Constraint);
   *k = k0;
-  k->facts = c->facts;
+  k->assumptions = c->assumptions;
   k->level = c->level;
-  place_constraint(c, k);
-  if (k->kind == CN_SHAPE_EQ && same_as_pending(c, k))
+  init_constraint_site(c, k);
+  if (k->kind == CN_SHAPE_EQ && unify_with_pending(c, k))
     return;
-  if (k->kind == CN_SHAPE_EQ) { /* unify_shape has just tried */
+  if (k->kind == CN_SHAPE_EQ) { /* unify_shape has already tried */
     pending_add(c, k);
     return;
   }
-  try_one(c, k);
-  if (!k->done && is_final(c, k))
-    settle_final(c, k);
-  if (!k->done)
+  try_constraint(c, k);
+  if (!k->solved && has_no_metas(c, k))
+    finalize_constraint(c, k);
+  if (!k->solved)
     pending_add(c, k);
 }
 
-void demand_eq(Checker *c, Dim *a, Dim *b, Origin *o) {
-  demand(c, (Constraint){.kind = CN_DIM_EQ, .origin = o, .left = a,
-                         .right = b});
+void add_size_eq(Checker *c, Dim *a, Dim *b, Origin *o) {
+  add_constraint(
+      c, (Constraint){.kind = CN_DIM_EQ, .origin = o, .left = a, .right = b});
 }
 
-void demand_le(Checker *c, Dim *a, Dim *b, Origin *o) {
-  demand(c, (Constraint){.kind = CN_DIM_LE, .origin = o, .left = a,
-                         .right = b});
+void add_size_le(Checker *c, Dim *a, Dim *b, Origin *o) {
+  add_constraint(
+      c, (Constraint){.kind = CN_DIM_LE, .origin = o, .left = a, .right = b});
 }
 
-void demand_join(Checker *c, Shape *result, uint32_t n, Shape **args,
-                 Origin *o) {
-  demand(c, (Constraint){.kind = CN_JOIN, .origin = o, .a = result,
-                         .joined = args, .join_count = n});
+void add_broadcast(Checker *c, Shape *result, uint32_t n, Shape **args,
+                   Origin *o) {
+  add_constraint(c, (Constraint){.kind = CN_BROADCAST,
+                                 .origin = o,
+                                 .a = result,
+                                 .broadcast_args = args,
+                                 .broadcast_arg_count = n});
 }
 
 void solve_pending(Checker *c) {
   for (int round = 0; c->progress && round < 100; round++) {
     c->progress = false;
-    if (!c->awake)
+    if (!c->has_awake)
       return;
-    c->awake = false;
+    c->has_awake = false;
     uint32_t n = c->pending.len, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
       Constraint *k = c->pending.at[i];
-      if (k->asleep)
+      if (k->suspended)
         continue;
-      try_one(c, k);
-      if (!k->done && !k->assumed && is_final(c, k) &&
+      try_constraint(c, k);
+      if (!k->solved && !k->is_given && has_no_metas(c, k) &&
           k->kind == CN_DIM_EQ)
-        settle_final(c, k);
+        finalize_constraint(c, k);
     }
     for (uint32_t i = 0; i < c->pending.len; i++)
-      if (!c->pending.at[i]->done)
+      if (!c->pending.at[i]->solved)
         c->pending.at[kept++] = c->pending.at[i];
     c->pending.len = kept;
   }
@@ -263,32 +281,32 @@ void solve_pending(Checker *c) {
 
 /* ---- the end of a declaration ---- */
 
-static void note_entangled(void *arg, DimVar *v) {
+static void note_in_unproved_equation(void *arg, DimVar *v) {
   Checker *c = arg;
-  if (v->kind == DV_META && !v->bound && !v->top)
-    map_put(&c->entangled, v, v);
+  if (v->kind == DV_META && !v->solution && !v->unknown)
+    map_put(&c->in_unproved_equations, v, v);
 }
 
-void constraints_settle(Checker *c) {
+void solve_residual(Checker *c) {
   c->progress = true;
   solve_pending(c);
-  solve_holes(c, 0);
-  solve_together(c, 0, true);
+  solve_reshape_holes(c, 0);
+  solve_equation_systems(c, 0, true);
   for (uint32_t i = 0; i < c->pending.len; i++) {
     Constraint *k = c->pending.at[i];
-    if (!k->done && !k->assumed && c->stuck.len)
-      try_one(c, k); /* with what will have been tested */
-    if (!k->done && !k->assumed)
-      leave_to_run_time(c, k);
+    if (!k->solved && !k->is_given && c->residual.len)
+      try_constraint(c, k); /* assume what will have been checked */
+    if (!k->solved && !k->is_given)
+      defer_to_run_time(c, k);
   }
   c->pending.len = 0;
-  checks_place(c);
-  for (uint32_t i = 0; i < c->stuck.len; i++) {
-    Constraint *k = c->stuck.at[i];
-    tally_open(c, k);
+  runtime_checks_insert(c);
+  for (uint32_t i = 0; i < c->residual.len; i++) {
+    Constraint *k = c->residual.at[i];
+    stats_count_unproved(c, k);
     if (k->kind == CN_DIM_EQ)
       dim_each_var(dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right)),
-                   note_entangled, NULL, c);
+                   note_in_unproved_equation, NULL, c);
   }
-  c->stuck.len = 0;
+  c->residual.len = 0;
 }

@@ -1,9 +1,12 @@
-/* What inference works on: element types, shapes, types, constraints, schemes
- * and the state of a checker; internal.h has what is done with them.  Terms:
- * meta (a variable to be solved), rigid (an annotation's name: stands for
- * everything), generic (quantified in a scheme), data (a size that only running
- * code knows), term (the size that an integer is known to equal), top (no known
- * term). */
+/* Element types, shapes, types, constraints, schemes and the state of a
+ * checker.
+ *
+ * types.h, solver.h and internal.h (inference) declare functions on them;
+ * view.h declares those that diagnose/ may call.  Terms: meta (unification
+ * variable), skolem (name of an annotation: arbitrary, but fixed in its scope),
+ * generic (quantified in a scheme), existential (a size that only running code
+ * knows), singleton (the size that an integer is known to equal), unknown (no
+ * known size). */
 #ifndef AXON_TYPECHECK_STATE_H
 #define AXON_TYPECHECK_STATE_H
 
@@ -14,70 +17,76 @@ enum { LEVEL_GENERIC = 0x7fffffff };
 
 typedef struct Shape Shape;
 typedef struct Constraint Constraint;
-typedef struct Waiter Waiter;   /* wait.c's, like */
-typedef struct Definer Definer; /* this one */
-typedef struct Names Names;     /* print.c's */
+typedef struct Watcher Watcher; /* private to solver_wakeup.c */
+/* private to solver_wakeup.c */
+typedef struct DefiningConstraint DefiningConstraint;
+typedef struct VarNames VarNames; /* private to type_print.c */
 typedef struct Scheme Scheme;
-typedef struct Terms { /* the sides of a comparison of sizes */
+typedef struct ComparedSizes { /* the sides of a comparison of sizes */
   Dim *left, *right;
-} Terms;
+} ComparedSizes;
 
 /* ---- element types ---- */
 
-enum { /* classes as sets of dtypes, a bit each */
-  CLASS_ANY = (1 << DT_COUNT) - 2,
-  CLASS_BOOL = 1 << DT_BOOL,
-  CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64,
-  CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
-  CLASS_NUM = CLASS_INT | CLASS_FLOAT,
+enum { /* element classes: sets of dtypes, one bit each */
+       CLASS_ANY = (1 << DT_COUNT) - 2,
+       CLASS_BOOL = 1 << DT_BOOL,
+       CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64,
+       CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
+       CLASS_NUM = CLASS_INT | CLASS_FLOAT,
 };
 
-struct ElemVar { /* an element type: fixed (dtype), or a variable */
+struct ElemVar { /* element type: fixed (dtype), or a variable */
   Dtype dtype;
-  uint32_t classes; /* what it may become */
+  uint32_t classes; /* classes that it may still become */
   uint32_t level, id;
-  bool rigid;
+  bool skolem;
   Sym *name;
-  ElemVar *link; /* a solved meta */
-  const char *text;
-  uint8_t prefer; /* when undetermined: 1 int, 2 f32; 0: nobody minds, f32 */
+  ElemVar *link; /* solution of a meta */
+  const char *printed_name;
+  uint8_t default_preference; /* if undetermined: 1 int, 2 f32, 0 no preference
+                                 (f32) */
 };
 
 /* ---- shapes ---- */
 
-typedef enum ItemTag { IT_DIM, IT_STAR, IT_SPLICE } ItemTag;
-typedef struct Item0 {
-  ItemTag tag;
+typedef enum ShapeAxisKind {
+  SHAPE_DIM,
+  SHAPE_STAR,
+  SHAPE_SPLICE
+} ShapeAxisKind;
+typedef struct ShapeAxis {
+  ShapeAxisKind tag;
   Dim *dim;
   ShapeVar *var;
-  bool literal; /* IT_DIM: of a literal axis, and may be a * (dim.h) */
-} ShapeIt;
+  bool maybe_star; /* SHAPE_DIM: axis of a literal; may be a * (size/dim.h) */
+} ShapeAxis;
 
 struct Shape {
   uint32_t len;
-  ShapeIt at[];
+  ShapeAxis axes[];
 };
 
 struct ShapeVar {
   uint32_t id, level;
-  bool rigid;
-  int fixed; /* exactly so many axes; -1: any number */
+  bool skolem;
+  int fixed_rank; /* number of axes; -1: any */
   Sym *name;
-  Shape *bound;
-  const char *text;
-  Waiter *waiting;
-  Definer *defined;
+  Shape *solution;
+  const char *printed_name;
+  Watcher *watchers;
+  DefiningConstraint *definers;
 };
 
 /* ---- types ---- */
 
-typedef enum EffectTag { EF_PURE, EF_EFFECT, EF_VAR } EffectTag;
+typedef enum EffectTag { EF_PURE, EF_IMPURE, EF_VAR } EffectTag;
 typedef struct Effect Effect;
-struct Effect { /* of an arrow: one bit, or a variable */
+struct Effect { /* effect of an arrow: one bit, or a variable */
   EffectTag tag;
   uint32_t level;
   Effect *link;
-  VEC(Effect *) lowers; /* effects of which it has at least these */
+  VEC(Effect *) lower_bounds; /* effects that it includes */
 };
 
 typedef enum TypeTag {
@@ -86,24 +95,24 @@ typedef enum TypeTag {
   TY_FUN,    /* label, optional, preset; arg[0] -> arg[1]; effect */
   TY_TUPLE,  /* args */
   TY_RECORD, /* labels (sorted), args; arg[0] the row's rest (TY_VAR) or NULL */
-  TY_DATA,   /* data, args, dims */
-  TY_SHAPE,  /* shape */
-  TY_AXIS,   /* axis: s, r, t */
-  TY_KEEP,   /* axis[0] u, axis[1] r */
-  TY_LIFT,   /* dim, arg[0] */
+  TY_DATATYPE, /* data, args, dims */
+  TY_SHAPE,    /* shape */
+  TY_AXIS,     /* axis: s, r, t */
+  TY_KEEP,     /* axis[0] u, axis[1] r */
+  TY_LIFT,     /* dim, arg[0] */
 } TypeTag;
 
 typedef struct TyVar {
   uint32_t id, level;
-  bool rigid;
-  bool element; /* an element of a tensor: an integer is data, of no known
-                   term */
+  bool skolem;
+  bool is_tensor_element; /* element of a tensor: an integer is data without a
+                             known term */
   Sym *name;
   Type *link;
-  const char *text;
+  const char *printed_name;
 } TyVar;
 
-typedef struct Data { /* a datatype; list, string and key are such, too */
+typedef struct Datatype { /* datatype; list, string and key are datatypes too */
   Sym *name, *module;
   Span span;
   uint32_t arity, dim_arity;
@@ -111,130 +120,172 @@ typedef struct Data { /* a datatype; list, string and key are such, too */
     Con con;
     Scheme *scheme; /* arg -> data, or data */
     Span span;
-  } *cons;
+  } * cons;
   uint32_t con_count;
-  Dec *dec; /* or NULL: built in */
-} Data;
+  Dec *dec; /* NULL if built in */
+} Datatype;
 
 struct Type {
   TypeTag tag;
-  Span span; /* of the annotation that made it, or none */
+  Span span; /* span of the annotation that created it, or none */
   TyVar *var;
   ElemVar *elem;
   Shape *shape;
-  Dim *term; /* TY_TENSOR: NULL is top */
+  Dim *singleton; /* TY_TENSOR: size that the integer equals, or NULL */
   Sym *label;
   bool optional;
-  Type *preset; /* type of the default of an optional parameter; or NULL */
+  Type
+      *default_type; /* type of the default of an optional parameter, or NULL */
   Effect *effect;
   Type *arg[2];
   Type **args;
   Sym **labels;
   uint32_t count;
-  Data *data;
+  Datatype *datatype;
   Dim **dims;
   Shape *axis[3];
   Dim *dim;
-  Sym *alias; /* the abbreviation that the user wrote, for printing, */
-  Dim **alias_dims; /* and its sizes */
+  Sym *alias;       /* alias that the user wrote, for printing */
+  Dim **alias_dims; /* sizes of the alias */
   uint32_t alias_count;
 };
 
 /* ---- facts: a persistent list, innermost first ---- */
 
-typedef struct Fact {
-  struct Fact *outer;
-  bool eq;  /* dim == 0, else dim >= 0 */
-  bool ne;  /* dim != 0 */
+typedef struct Assumption {
+  struct Assumption *outer;
+  bool eq; /* dim == 0; otherwise dim >= 0 */
+  bool ne; /* dim != 0 */
   Dim *dim;
-  bool index; /* the range of a for index: not part of an implication */
-  bool known; /* holds for good: not part of one, either */
-  bool unsaid; /* 0 == 0: there is a condition on sizes that no fact says */
-} Fact;
+  bool is_index_range; /* range of a `for` index: not a condition of an
+                          implication */
+  bool unconditional;  /* always holds: not a condition of an implication */
+  bool inexpressible;  /* 0 == 0: stands for a condition that no assumption can
+                          express */
+} Assumption;
 
 /* ---- constraints ---- */
 
 typedef enum OriginKind {
-  OR_NONE, OR_ARG, OR_OPERATOR, OR_ANNOTATION, OR_BRANCH, OR_ELEMENT, OR_INDEX,
-  OR_RANGE, OR_PATTERN, OR_RESULT, OR_DEFAULT, OR_GIVEN, OR_FIELD,
+  ORIGIN_NONE,
+  ORIGIN_ARG,
+  ORIGIN_OPERATOR,
+  ORIGIN_ANNOTATION,
+  ORIGIN_BRANCH,
+  ORIGIN_ELEMENT,
+  ORIGIN_INDEX,
+  ORIGIN_RANGE,
+  ORIGIN_PATTERN,
+  ORIGIN_RESULT,
+  ORIGIN_DEFAULT,
+  ORIGIN_GIVEN,
+  ORIGIN_FIELD,
 } OriginKind;
 
-typedef struct Origin { /* where a demand came from, for the message */
+typedef struct Origin { /* source of a constraint, for messages */
   OriginKind kind;
-  Span span;        /* primary place */
-  Span other;       /* the other party, or none */
-  Expr *left, *right; /* OR_OPERATOR: the operands; of concat what met */
-  const char *what; /* "softmax", "op @" */
-  uint32_t number;  /* argument number, axis */
+  Span span;           /* primary span */
+  Span other_span;     /* related span, or none */
+  Expr *left, *right;  /* ORIGIN_OPERATOR: the operands; for concat the unified
+                          tensors */
+  const char *subject; /* "softmax", "op @" */
+  uint32_t number;     /* argument number, axis */
   PrimId prim;
   Expr *expr;
-  Type *got, *want; /* the whole types that met */
-  Sym *label;        /* OR_ARG: of a labelled argument */
-  Scheme *scheme;    /* whose given it was */
-  Expr *head;        /* OR_FIELD: the record; of concat the axis;
-                        OR_ARG: what is called, */
-  Type *fun;         /* its type, */
-  Arg *args;         /* and all arguments of the call */
+  Type *actual, *expected; /* the complete types */
+  Sym *label;              /* ORIGIN_ARG: label of the argument */
+  Scheme *scheme;          /* scheme whose given constraint this is */
+  Expr *head;     /* ORIGIN_FIELD: the record; concat: the axis; ORIGIN_ARG: the
+                     callee */
+  Type *fun_type; /* type of the callee */
+  Arg *args;      /* all arguments of the call */
   uint32_t arg_count;
-  Dim *from, *to, *axis; /* OR_INDEX: the position or range, and the size */
-  struct Origin *inner; /* of a given: where it arose in the body, */
-  Map *put_in;          /* and what its variables stand for at this call */
-  struct PutIn *as;     /* of one in a body, for a message: as a call has it */
-  Dim *about[2];        /* for a message: the sizes that met */
-  struct Binding *self; /* what is called, where it calls itself */
-  bool state;        /* OR_ARG: a callback makes others of its type: a loop's */
+  /* ORIGIN_INDEX: position or range, and size of the axis */
+  Dim *from, *to, *axis;
+  struct Origin *body_origin; /* given constraint: its origin in the body */
+  Map *substitution; /* given constraint: what its variables are at this call */
+  struct CallSubstitution *call_substitution; /* for messages about a body:
+                                                 substitution of one call */
+  Dim *sizes[2];                    /* for messages: the sizes that differ */
+  struct Binding *recursive_callee; /* recursive call: the callee */
+  bool is_loop_state; /* ORIGIN_ARG: initial state of a loop; a callback returns
+                         the next */
 } Origin;
 
 typedef enum ConstraintKind {
-  CN_DIM_EQ, CN_DIM_LE, CN_DIM_NE, CN_SHAPE_EQ, CN_JOIN, CN_KEEP,
+  CN_DIM_EQ,
+  CN_DIM_LE,
+  CN_DIM_NE,
+  CN_SHAPE_EQ,
+  CN_BROADCAST,
+  CN_KEEP,
 } ConstraintKind;
 
 struct Constraint {
   ConstraintKind kind;
   Origin *origin;
-  Dim *left, *right;
-  Dim *divisor;    /* where left is to be a multiple of it, for the message */
-  Shape *a, *b;    /* SHAPE_EQ; KEEP: a == keep of b */
-  Shape **joined;  /* JOIN: a == join of these */
-  uint32_t join_count;
-  Fact *facts;     /* in whose scope it stands */
+  union {
+    struct {             /* if constraint_is_size */
+      Dim *left, *right; /* equal, ordered, or different sizes */
+      Dim *divisor; /* left is a multiple of it (for the message), or NULL */
+    };
+    struct {        /* other kinds */
+      Shape *a, *b; /* CN_SHAPE_EQ: a == b; CN_KEEP: a is what b keeps */
+      Shape **broadcast_args; /* CN_BROADCAST: a is the broadcast of these */
+      uint32_t broadcast_arg_count; /* 0 for other kinds */
+    };
+  };
+  Assumption *assumptions; /* assumptions in whose scope it is */
   uint32_t level;
-  bool done;
-  bool at_run_time; /* only the running program can tell */
-  bool divides;    /* that a division is exact, to be seen to by callers */
-  bool joins;      /* demanded by a join */
-  bool enough;     /* what is wanted follows from it, not the reverse */
-  bool assumed;    /* written by the user: not to be proved here */
-  bool pending, asleep; /* in the list; nothing in it has changed (wait.c) */
-  bool compared;        /* with another that is being demanded (solve.c) */
-  uint32_t order, turn;
-  uint32_t serial; /* in order of demand */
-  uint32_t part;   /* of the program in which it arose (part_begin) */
-  Core *site;      /* the expression that claimed it (checks.c); or NULL */
-  bool after;      /* its test comes after the value of the site */
-  bool placed;     /* its test was put there */
-  bool implied;    /* of a call: it holds where facts that may not hold do */
-  Fact *scope;     /* those of the facts that hold at the site */
+  bool solved;
+  bool at_run_time;  /* only checkable at run time */
+  bool divisibility; /* states that a division is exact; callers have to ensure
+                        it */
+  bool from_broadcast;  /* derived from a broadcast */
+  bool sufficient_only; /* implies the wanted condition, but not conversely */
+  bool is_given;        /* written by the user: assumed here, not proved */
+  bool in_queue, suspended; /* in the pending list, and unchanged since the last
+                               attempt (solver_wakeup.c) */
+  bool being_compared; /* being compared with another constraint (solve.c) */
+  uint32_t queue_order, watch_generation;
+  uint32_t serial;         /* number in order of creation */
+  uint32_t control_region; /* control region in which it arose
+                              (control_region_begin) */
+  Core *site;              /* expression that its run-time check belongs to
+                              (runtime_checks.c), or NULL */
+  bool check_after_site;   /* the check comes after the value of the site */
+  bool check_inserted;     /* the check was inserted */
+  bool is_implication; /* constraint of a call that holds under conditions that
+                          may be false */
+  /* those of the assumptions that hold at the site */
+  Assumption *site_assumptions;
 };
+
+static inline bool constraint_is_size(const Constraint *k) {
+  return k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE || k->kind == CN_DIM_NE;
+}
 
 typedef VEC(Constraint *) Constraints;
 typedef VEC(Binding *) Bindings;
 
 /* ---- schemes and bindings ---- */
 
-struct Scheme { /* variables of level LEVEL_GENERIC are quantified */
+struct Scheme { /* type scheme; quantifies variables of LEVEL_GENERIC */
   Type *type;
   Constraint **given;
   uint32_t given_count;
-  bool poly; /* has any quantified variable */
-  VEC(Hidden) hidden; /* those that running code needs, */
-  Core *tlam;         /* of which it takes them; or NULL */
+  bool is_polymorphic;        /* has a quantified variable */
+  VEC(ImplicitArg) implicits; /* implicit parameters that running code needs */
+  Core *type_lambda;          /* takes the implicit parameters; or NULL */
 };
 
 typedef enum BindingKind {
-  BK_VALUE, BK_PRIM, BK_CON, BK_MODULE,
+  BK_VALUE,
+  BK_PRIM,
+  BK_CON,
+  BK_MODULE,
   BK_DTYPE, /* f32 as a function */
-  BK_SIZE,  /* a size that an annotation of a val has bound */
+  BK_SIZE,  /* size bound by the annotation of a val */
 } BindingKind;
 
 struct Binding {
@@ -248,37 +299,38 @@ struct Binding {
   PrimId prim;
   Dtype dtype;
   struct DataCon *con;
-  Data *data;
-  Module *target;   /* BK_MODULE */
-  Dim *dim;         /* BK_SIZE */
-  uint32_t level;   /* where it was bound */
-  Type *opened;     /* its type with names for sizes that were `?` */
-  Core *opening;    /* how they are read off its value */
-  bool plain;       /* its type has nothing to open and no variables */
-  DimVar *size;     /* name given to an integer without a known term */
-  bool used;        /* inside its own definition, as it stands there */
-  bool recursive;   /* inside its own definition: used monomorphically, or */
-  Scheme *annotated; /* as its annotation says, where that says all; or NULL */
-  struct Group *group;
-  bool failed;      /* its definition had an error: stay silent */
-  const char *shown;  /* type as text, cached */
-  Expr *value;        /* what it is bound to, for messages; or NULL */
-  Clause *clause;     /* of a function of one clause; or NULL */
-  Span said;          /* of its annotation, where it is a parameter */
+  Datatype *data;
+  Module *imported;      /* BK_MODULE */
+  Dim *dim;              /* BK_SIZE */
+  uint32_t level;        /* level at which it was bound */
+  Type *unpacked_type;   /* its type with names for its unknown sizes (`?`) */
+  Core *unpack_core;     /* core that reads these sizes off its value */
+  bool needs_no_unpack;  /* its type has neither unknown sizes nor variables */
+  DimVar *size_var;      /* size variable for an integer without a known term */
+  bool used_recursively; /* used inside its own definition */
+  bool recursive;        /* inside its own definition: monomorphic, unless */
+  /* its annotation gives the complete type; or NULL */
+  Scheme *annotation_scheme;
+  struct BindingGroup *group;
+  bool has_error; /* its definition had an error: suppress further errors */
+  const char *type_text; /* cached text of the type */
+  Expr *value;           /* bound expression, for messages; or NULL */
+  Clause *clause;        /* clause of a function with one clause, or NULL */
+  Span annotation_span;  /* span of its annotation, if it is a parameter */
 };
 
-/* A type name: abbreviation or datatype. */
+/* A type name: a datatype or an alias. */
 typedef struct TypeName {
   Sym *name;
-  Data *data;     /* or: */
-  Dec *dec;       /* abbreviation, expanded where used */
-  Module *module; /* in whose scope it expands */
-  Type *template; /* what it stands for, with sizes as its parameters, where it
-                     is the same wherever it stands; or NULL */
-  Dim **sizes;    /* those parameters */
-  Type *last;     /* the template where it was used last, */
-  Dim **at;       /* with these in place of its parameters */
-  bool failed;    /* its declaration had an error: it is any type */
+  Datatype *data;  /* datatype, or NULL */
+  Dec *dec;        /* declaration of an alias, expanded where used */
+  Module *module;  /* module in whose scope it expands */
+  Type *expansion; /* expansion with its parameters as sizes, if it is the same
+                      at every use; or NULL */
+  Dim **expansion_params; /* these parameters */
+  Type *last_expansion;   /* cached: the expansion at the last use */
+  Dim **last_args;        /* cached: the arguments of that use */
+  bool has_error;         /* its declaration had an error: it is any type */
 } TypeName;
 
 typedef struct NameChange {
@@ -287,13 +339,13 @@ typedef struct NameChange {
 } NameChange;
 
 struct Module {
-  Sym *name; /* NULL: the prelude or the program */
+  Sym *name; /* NULL for the prelude or the program */
   Checker *checker;
   bool library;
-  Map names;  /* Sym -> Binding */
-  Map types;  /* Sym -> TypeName */
-  VEC(Binding *) order;
-  VEC(NameChange) journal; /* what the last declaration did to names */
+  Map names; /* Sym -> Binding */
+  Map types; /* Sym -> TypeName */
+  VEC(Binding *) bindings;
+  VEC(NameChange) journal; /* changes of names by the last declaration */
   VEC(Module *) opened;
 };
 
@@ -302,106 +354,112 @@ struct Scope {
   struct Scope *outer;
   Sym *name;
   Binding *binding;
-  Dim *dim;         /* a size name of an annotation */
-  Shape *shape;     /* ...s */
-  ElemVar *elem;    /* 'a[] */
-  TyVar *tyvar;     /* 'a */
-  Span span;        /* of a size or variable: where it was first written */
-  uint32_t count;   /* of those since a block of names ended, and this one */
-  Map *names;       /* where it ends a block: whose names are in it, and */
-  struct Scope *before; /* what is outside of the block */
+  Dim *dim;              /* a size name of an annotation */
+  Shape *shape;          /* ...s */
+  ElemVar *elem;         /* 'a[] */
+  TyVar *tyvar;          /* 'a */
+  Span span;             /* size or variable: span of its first occurrence */
+  uint32_t block_length; /* number of entries since the end of the last block */
+  Map *block_names;      /* set on the last entry of a block: the names in it */
+  struct Scope *block_outer; /* scope outside of the block */
 };
 
-/* A recursive group being inferred. */
-typedef struct Group {
-  struct Group *outer;
-  VEC(Core *) uses; /* occurrences inside, to get hidden arguments at the end */
-  VEC(Origin *) calls; /* arguments of calls of what is being defined */
-  VEC(struct PolyUse *) poly; /* those of functions that are annotated */
+/* A recursive binding group that is being inferred. */
+typedef struct BindingGroup {
+  struct BindingGroup *outer;
+  VEC(Core *)
+  occurrences; /* uses inside, which get implicit arguments at the end */
+  VEC(Origin *) calls; /* arguments of calls of the functions being defined */
+  VEC(struct PolyrecUse *)
+  polyrec_uses; /* uses of annotated functions */
   Scheme *scheme;
-} Group;
+} BindingGroup;
 
-/* An occurrence of a polymorphic name: how its variables were instantiated. */
-typedef struct Inst {
+/* A use of a polymorphic name: how its variables were instantiated. */
+typedef struct SchemeInstance {
   Core *core;
   Scheme *scheme;
-  Map map; /* generic variable -> its Elem, Dim, Shape */
-} Inst;
+  Map substitution; /* maps generic variables to an ElemVar, Dim or Shape */
+} SchemeInstance;
 
-/* A `for` being inferred: its indices and the accesses they make. */
-typedef struct Access {
-  Dim *axis, *term;
+/* A `for` being inferred: its indices and its accesses. */
+typedef struct IndexAccess {
+  Dim *axis_size, *index_expr;
   Span span;
-  bool conditional; /* under an `if` on indices, or settled */
-  bool guarded;     /* the former */
-  Fact *facts; /* of its branch */
-  int side;    /* of a slice: 1 its last, -1 its first element; else 0 */
-  Expr *expr;  /* x.[i, j], */
-  int32_t number; /* and which axis of x: from the end if negative */
-} Access;
-typedef struct Loop {
-  struct Loop *outer;
-  DimVar **index;
-  Dim **range;    /* NULL while not known */
-  DimVar **later; /* what stands for a range that is not written; or NULL */
+  bool conditional;        /* under an `if` on indices, or already solved */
+  bool guarded;            /* under an `if` on indices */
+  Assumption *assumptions; /* assumptions of its branch */
+  int side;   /* slice: 1 its last element, -1 its first element; otherwise 0 */
+  Expr *expr; /* the expression x.[i, j] */
+  int32_t axis_number; /* axis of x, counted from the end if negative */
+} IndexAccess;
+typedef struct ForScope {
+  struct ForScope *outer;
+  DimVar **indices;
+  Dim **ranges;         /* NULL while unknown */
+  DimVar **range_metas; /* variable for a range that is not written, or NULL */
   uint32_t count;
-  Fact *facts; /* of its place */
-} Loop;
+  Assumption *assumptions; /* assumptions at the `for` */
+} ForScope;
 
-/* A constraint that became part of a type at top level; its text is made when
- * it is asked for. */
-typedef struct Carried {
+/* A constraint that became part of a global type.  Its text is built on
+   demand. */
+typedef struct DeferredConstraint {
   Scheme *scheme;
   Constraint *given;
   Sym *name;
-} Carried;
+} DeferredConstraint;
 
-/* A value of top level: later declarations may decide its sizes. */
-typedef struct Unsized {
+/* A global value whose sizes later declarations may determine. */
+typedef struct UnsizedValue {
   Type *type;
   Core **core;
-} Unsized;
+} UnsizedValue;
 
-/* A size that is handed to running code, and that equations which wait speak
- * of, without saying what it is. */
-typedef struct Unfound {
+/* A size that running code needs.  Suspended equations mention it but do not
+   determine it. */
+typedef struct UndeterminedSize {
   Dim *dim;
-  Sym *of; /* what is used */
-  Span use;
+  Sym *used_name; /* name of the used value */
+  Span use_span;
   Module *module;
   Dec *dec;
-} Unfound;
+} UndeterminedSize;
 
-typedef struct Filled { /* the _ of a reshape, and the shape with it */
+typedef struct ReshapeHole { /* the _ of a reshape, and its shape */
   DimVar *var;
-  Span shape;
-} Filled;
+  Span shape_span;
+} ReshapeHole;
 
-typedef struct AnnotHole { /* a _ in an annotation: a size, or a type */
+typedef struct TypedHole { /* a _ in an annotation: a size or a type */
   Span span;
   Dim *dim;
   Type *type;
-} AnnotHole;
+} TypedHole;
 
 typedef struct ParamType {
   Type *type;
-  uint32_t from; /* sizes from this number on are of the function's body */
+  uint32_t
+      first_body_size; /* sizes from this id on belong to the function's body */
 } ParamType;
 
 struct Checker {
   Arena *arena;
   Sources *sources;
-  Interner *in;
+  Interner *interner;
   DimCtx *dims;
   const CheckHost *host;
-  DimFacts *solver;
+  /* Checks the definition of a library name.  A callback (nested_check.c),
+     since name lookup is in a lower layer than checking of declarations. */
+  void (*check_library)(Checker *c, Module *m, Dec *dec);
+  Assumptions *solver;
   uint32_t next_id;
   Module *prelude;
   Map library_modules; /* Sym -> Module */
-  Data *data_list, *data_string;
-  ElemVar *fixed[DT_COUNT];
+  Datatype *list_datatype, *string_datatype;
+  ElemVar *fixed_elems[DT_COUNT];
 
-  /* of the declaration being checked */
+  /* of the current declaration */
   Diags *diags;
   Module *module;
   Scope *scope;
@@ -409,58 +467,69 @@ struct Checker {
   Effect *effect; /* of the body being checked */
   Constraints pending;
   bool progress;
-  bool awake;          /* some pending constraint is to be tried */
-  uint32_t changes;    /* solutions found, or forgotten */
-  uint32_t next_order; /* of pending constraints */
-  Fact *facts;
-  uint32_t part, parts; /* of the program, and how many there are */
-  Expr *head;     /* of the application being looked at, */
-  Arg *head_args; /* and what it is applied to */
+  bool has_awake;            /* some pending constraint is not suspended */
+  uint32_t solution_changes; /* number of solutions found or forgotten */
+  uint32_t next_order;       /* next number of a pending constraint */
+  Assumption *assumptions;
+  uint32_t control_region,
+      control_region_count; /* current control region, and number of regions */
+  Expr *head;               /* callee of the current application */
+  Arg *head_args;           /* its arguments */
   uint32_t head_arg_count;
-  Names *names;   /* of the message being written; or NULL */
-  VEC(Origin *) told; /* whose demands were refuted, in order */
-  VEC(Filled) holes;    /* the _ of reshapes */
-  VEC(AnnotHole) unwritten; /* and those of annotations */
-  Loop *loop;
-  VEC(Access) accesses;
-  uint32_t conditional; /* depth of ifs on indices */
-  Group *group;
-  Map terms;      /* comparison Expr -> Terms: what its sides are known to be */
-  VEC(ParamType) params; /* of the functions being checked */
-  uint32_t last_data;    /* the number of the newest size of data */
-  VEC(Fact *) data_facts; /* about sizes that calls brought into being */
-  VEC(Binding *) sized; /* integers of top level that are sizes in it */
-  VEC(DimVar *) found; /* sizes that this declaration reads off a value */
-  Bindings *bound; /* what the pattern at top level binds; or NULL */
-  Map forgotten;  /* Expr -> flag: terms to forget there, from a first pass */
-  bool again;     /* some were added: check the declaration once more */
-  VEC(Inst *) insts;
+  VarNames *message_names; /* variable names of the current message, or NULL */
+  VEC(Origin *) reported;  /* origins of contradicted constraints, in order */
+  VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
+  VEC(TypedHole) typed_holes;     /* the _ of annotations */
+  ForScope *for_scope;
+  VEC(IndexAccess) accesses;
+  uint32_t index_condition_depth; /* nesting depth of `if` on indices */
+  BindingGroup *binding_group;
+  Map compared_sizes;    /* maps a comparison Expr to ComparedSizes: the known
+                            sizes of its sides */
+  VEC(ParamType) params; /* parameters of the functions being checked */
+  uint32_t last_existential_id; /* id of the newest existential size */
+  VEC(Assumption *)
+  existential_assumptions; /* assumptions about existential sizes of calls */
+  VEC(Binding *) size_bindings; /* global integers that are used as sizes */
+  VEC(DimVar *)
+  discovered_sizes; /* sizes that this declaration reads off a value */
+  /* variables bound by the global pattern, or NULL */
+  Bindings *pattern_bindings;
+  Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
+                               there, from the first pass */
+  bool needs_recheck;       /* retracted_singletons grew: check once more */
+  VEC(SchemeInstance *) instances;
   uint32_t depth;
-  uint32_t work; /* steps over types in this declaration: see spend */
-  Span at;       /* of this declaration */
-  Sym *naming;   /* the val whose value is being inferred, or NULL */
-  Sym *defining; /* the abbreviation being read, or NULL */
-  VEC(Constraint *) stuck; /* open at the end of a declaration */
-  uint32_t serial;         /* of the last constraint */
-  uint32_t unclaimed;      /* at least as many constraints have no site */
-  Constraint *solving;     /* what it brings about belongs where it does */
-  bool shortened; /* the range last inferred is less than its axis; */
-  Dim *tightened; /* or it is this, known to be at least 1; or NULL */
-  bool loose_axis; /* a literal axis may turn out to be a * */
+  uint32_t work;   /* type-walk steps of this declaration (charge_work) */
+  Span dec_span;   /* span of this declaration */
+  Sym *val_name;   /* val whose value is being inferred, or NULL */
+  Sym *alias_name; /* alias being read, or NULL */
+  /* constraints undecided at the end of a declaration */
+  VEC(Constraint *) residual;
+  uint32_t serial;        /* serial of the newest constraint */
+  uint32_t max_unclaimed; /* upper bound of the number of constraints without a
+                             site */
+  Constraint *current_constraint; /* derived constraints get the same site as
+                                     this one */
+  bool range_shortened;  /* the range inferred last is shorter than its axis */
+  Dim *range_min;        /* or its minimum, known to be at least 1; or NULL */
+  bool axis_may_be_star; /* an axis of a literal may turn out to be a * */
 
-  Constraints *collect; /* a scheme's givens, while one is being read */
+  Constraints
+      *collected_givens; /* given constraints of the scheme being read */
 
-  Places *kept;   /* what stands where; NULL: nobody asks */
-  Places *places; /* the same, where it is to be noted */
+  SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
+  /* the same while recording is enabled, otherwise NULL */
+  SymbolRefs *active_refs;
 
   CheckStats stats;
-  VEC(OpenConstraint) open;
-  VEC(Carried) carried;
-  Map sizes; /* -D: Sym -> Dim */
-  Map sizes_met; /* those of them that were: Sym -> Dim */
-  VEC(Unsized) unsized;
-  Map entangled; /* DimVar: in an equation that stays open */
-  VEC(Unfound) unfound;
+  VEC(UnprovedConstraint) unproved;
+  VEC(DeferredConstraint) deferred;
+  Map defined_sizes; /* option -D: maps Sym to Dim */
+  Map used_sizes;    /* those that were used: maps Sym to Dim */
+  VEC(UnsizedValue) unsized_values;
+  Map in_unproved_equations; /* DimVars in an equation that stays undecided */
+  VEC(UndeterminedSize) undetermined_sizes;
   Sym *sym_all, *sym_true, *sym_false;
 };
 

@@ -1,6 +1,6 @@
-/* Types, shapes and element types: making them, following solutions, walking
- * and copying them. */
-#include "typecheck/internal.h"
+/* Types, shapes and element types: constructors, resolution of solved
+   variables, walks and copies. */
+#include "typecheck/types.h"
 
 /* ---- element types ---- */
 
@@ -13,13 +13,13 @@ ElemVar *elem_meta(Checker *c, uint32_t classes) {
 }
 
 ElemVar *elem_fixed(Checker *c, Dtype t) {
-  if (!c->fixed[t]) {
+  if (!c->fixed_elems[t]) {
     ElemVar *e = NEW(c->arena, ElemVar);
     e->dtype = t;
     e->classes = 1u << t;
-    c->fixed[t] = e;
+    c->fixed_elems[t] = e;
   }
-  return c->fixed[t];
+  return c->fixed_elems[t];
 }
 
 ElemVar *elem_root(ElemVar *e) {
@@ -31,99 +31,109 @@ ElemVar *elem_root(ElemVar *e) {
   return e;
 }
 
+Dtype elem_default_dtype(const ElemVar *e) {
+  if ((e->classes & CLASS_FLOAT) && e->default_preference != 1)
+    return DT_F32;
+  if (e->classes & 1u << DT_I64)
+    return DT_I64;
+  return e->classes & CLASS_FLOAT ? DT_F32 : DT_BOOL;
+}
+
 /* ---- shapes ---- */
 
-ShapeVar *shape_var(Checker *c, int fixed) {
+ShapeVar *shape_var_new(Checker *c, int fixed) {
   ShapeVar *v = NEW(c->arena, ShapeVar);
   v->id = ++c->next_id;
   v->level = c->level;
-  v->fixed = fixed;
+  v->fixed_rank = fixed;
   return v;
 }
 
 Shape *shape_new(Checker *c, uint32_t len) {
-  Shape *s = arena_alloc(c->arena, sizeof *s + len * sizeof s->at[0]);
+  Shape *s = arena_alloc(c->arena, sizeof *s + len * sizeof s->axes[0]);
   s->len = len;
   return s;
 }
 
 Shape *shape_of_var(Checker *c, ShapeVar *v) {
   Shape *s = shape_new(c, 1);
-  s->at[0] = (ShapeIt){.tag = IT_SPLICE, .var = v};
+  s->axes[0] = (ShapeAxis){.tag = SHAPE_SPLICE, .var = v};
   return s;
 }
 
-Shape *shape_any(Checker *c) { return shape_of_var(c, shape_var(c, -1)); }
+Shape *shape_meta(Checker *c) {
+  return shape_of_var(c, shape_var_new(c, -1));
+}
 
-Shape *shape_dims(Checker *c, uint32_t n, Dim *const *dims) {
+Shape *shape_of_dims(Checker *c, uint32_t n, Dim *const *dims) {
   Shape *s = shape_new(c, n);
   for (uint32_t i = 0; i < n; i++)
-    s->at[i] = (ShapeIt){.tag = IT_DIM, .dim = dims[i]};
+    s->axes[i] = (ShapeAxis){.tag = SHAPE_DIM, .dim = dims[i]};
   return s;
 }
 
 Shape *shape_concat(Checker *c, const Shape *a, const Shape *b) {
   Shape *s = shape_new(c, a->len + b->len);
   for (uint32_t i = 0; i < a->len; i++)
-    s->at[i] = a->at[i];
+    s->axes[i] = a->axes[i];
   for (uint32_t i = 0; i < b->len; i++)
-    s->at[a->len + i] = b->at[i];
+    s->axes[a->len + i] = b->axes[i];
   return s;
 }
 
 Shape *shape_slice(Checker *c, const Shape *s, uint32_t from, uint32_t to) {
   Shape *part = shape_new(c, to - from);
   for (uint32_t i = from; i < to; i++)
-    part->at[i - from] = s->at[i];
+    part->axes[i - from] = s->axes[i];
   return part;
 }
 
-static bool is_solved(const ShapeIt *it) {
-  return it->tag == IT_SPLICE && it->var->bound;
+static bool is_solved_splice(const ShapeAxis *it) {
+  return it->tag == SHAPE_SPLICE && it->var->solution;
 }
 
-/* The solution of a variable without solved variables in it: what was found is
- * kept, so that chains of solutions are followed once. */
-static const Shape *solution(Checker *c, ShapeVar *v) {
-  const Shape *s = v->bound;
+/* The solution of a variable without solved variables in it.  Stores the
+   result, so that chains of solutions are followed only once. */
+static const Shape *flatten_solution(Checker *c, ShapeVar *v) {
+  const Shape *s = v->solution;
   uint32_t len = 0, n = 0;
   bool flat = true;
   for (uint32_t i = 0; i < s->len; i++) {
-    bool solved = is_solved(&s->at[i]);
-    len += solved ? solution(c, s->at[i].var)->len : 1;
+    bool solved = is_solved_splice(&s->axes[i]);
+    len += solved ? flatten_solution(c, s->axes[i].var)->len : 1;
     flat &= !solved;
   }
   if (flat)
     return s;
   Shape *out = shape_new(c, len);
   for (uint32_t i = 0; i < s->len; i++) {
-    if (!is_solved(&s->at[i])) {
-      out->at[n++] = s->at[i];
+    if (!is_solved_splice(&s->axes[i])) {
+      out->axes[n++] = s->axes[i];
       continue;
     }
-    const Shape *inner = s->at[i].var->bound;
+    const Shape *inner = s->axes[i].var->solution;
     for (uint32_t k = 0; k < inner->len; k++)
-      out->at[n++] = inner->at[k];
+      out->axes[n++] = inner->axes[k];
   }
-  v->bound = out;
+  v->solution = out;
   return out;
 }
 
-bool item_is_star(const ShapeIt *it) {
-  const DimVar *v = it->tag == IT_DIM ? dim_as_var(it->dim) : NULL;
-  while (v && !v->star)
-    v = v->bound ? dim_as_var(v->bound) : NULL;
-  return v || it->tag == IT_STAR;
+bool axis_is_star(const ShapeAxis *it) {
+  const DimVar *v = it->tag == SHAPE_DIM ? dim_as_var(it->dim) : NULL;
+  while (v && !v->is_star)
+    v = v->solution ? dim_as_var(v->solution) : NULL;
+  return v || it->tag == SHAPE_STAR;
 }
 
-static ShapeIt item_norm(Checker *c, ShapeIt it) {
-  if (it.tag != IT_DIM)
+static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
+  if (it.tag != SHAPE_DIM)
     return it;
-  if (item_is_star(&it))
-    return (ShapeIt){.tag = IT_STAR};
+  if (axis_is_star(&it))
+    return (ShapeAxis){.tag = SHAPE_STAR};
   const DimVar *v = dim_as_var(it.dim);
   if (v)
-    it.literal = v->literal && !v->sized;
+    it.maybe_star = v->maybe_star && !v->never_star;
   it.dim = dim_resolve(c->dims, it.dim);
   return it;
 }
@@ -132,89 +142,89 @@ Shape *shape_norm(Checker *c, const Shape *s) {
   uint32_t len = 0, n = 0;
   bool same = true;
   for (uint32_t i = 0; i < s->len; i++) {
-    bool solved = is_solved(&s->at[i]);
-    len += solved ? solution(c, s->at[i].var)->len : 1;
-    ShapeIt item = item_norm(c, s->at[i]);
-    same &= !solved && item.tag == s->at[i].tag && item.dim == s->at[i].dim;
+    bool solved = is_solved_splice(&s->axes[i]);
+    len += solved ? flatten_solution(c, s->axes[i].var)->len : 1;
+    ShapeAxis item = axis_norm(c, s->axes[i]);
+    same &= !solved && item.tag == s->axes[i].tag && item.dim == s->axes[i].dim;
   }
   if (same)
     return (Shape *)s;
   Shape *out = shape_new(c, len);
   for (uint32_t i = 0; i < s->len; i++) {
-    if (!is_solved(&s->at[i])) {
-      out->at[n++] = item_norm(c, s->at[i]);
+    if (!is_solved_splice(&s->axes[i])) {
+      out->axes[n++] = axis_norm(c, s->axes[i]);
       continue;
     }
-    const Shape *inner = s->at[i].var->bound;
+    const Shape *inner = s->axes[i].var->solution;
     for (uint32_t k = 0; k < inner->len; k++)
-      out->at[n++] = item_norm(c, inner->at[k]);
+      out->axes[n++] = axis_norm(c, inner->axes[k]);
   }
   return out;
 }
 
-bool shape_known_rank(const Shape *s) {
+bool shape_has_known_rank(const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag == IT_SPLICE && s->at[i].var->fixed != 1)
+    if (s->axes[i].tag == SHAPE_SPLICE && s->axes[i].var->fixed_rank != 1)
       return false;
   return true;
 }
 
-Dim *shape_prod_dim(Checker *c, const Shape *s0) {
+Dim *shape_product(Checker *c, const Shape *s0) {
   Shape *s = shape_norm(c, s0);
   Dim *d = dim_int(c->dims, 1);
   for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag == IT_DIM)
-      d = dim_mul(c->dims, d, s->at[i].dim);
-    else if (s->at[i].tag == IT_SPLICE)
-      d = dim_mul(c->dims, d, dim_of_prod(c->dims, s->at[i].var));
+    if (s->axes[i].tag == SHAPE_DIM)
+      d = dim_mul(c->dims, d, s->axes[i].dim);
+    else if (s->axes[i].tag == SHAPE_SPLICE)
+      d = dim_mul(c->dims, d, dim_of_prod(c->dims, s->axes[i].var));
   return d;
 }
 
-static bool item_same(const ShapeIt *a, const ShapeIt *b) {
+static bool axis_equal(const ShapeAxis *a, const ShapeAxis *b) {
   if (a->tag != b->tag)
     return false;
   switch (a->tag) {
-  case IT_DIM:
-    return dim_equal(a->dim, b->dim) && !dim_has_top(a->dim);
-  case IT_STAR:
+  case SHAPE_DIM:
+    return dim_equal(a->dim, b->dim) && !dim_has_unknown(a->dim);
+  case SHAPE_STAR:
     return true;
-  case IT_SPLICE:
+  case SHAPE_SPLICE:
     return a->var == b->var;
   }
   return false;
 }
 
-bool shape_same(Checker *c, const Shape *a, const Shape *b) {
+bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
   a = shape_norm(c, a), b = shape_norm(c, b);
   if (a->len != b->len)
     return false;
   for (uint32_t i = 0; i < a->len; i++)
-    if (!item_same(&a->at[i], &b->at[i]))
+    if (!axis_equal(&a->axes[i], &b->axes[i]))
       return false;
   return true;
 }
 
 /* ---- sizes ---- */
 
-static Dim *var_dim(Checker *c, DimVarKind kind, Sym *name, Span origin,
-                    bool value) {
+static Dim *new_var_dim(Checker *c, DimVarKind kind, Sym *name, Span origin,
+                        bool value) {
   DimVar *v = dim_new_var(c->dims, kind, name, origin);
   v->level = c->level;
-  v->value = value;
+  v->is_integer = value;
   return dim_of_var(c->dims, v);
 }
 
 Dim *meta_dim(Checker *c, Sym *name, Span origin) {
-  return var_dim(c, DV_META, name, origin, false);
+  return new_var_dim(c, DV_META, name, origin, false);
 }
 
-Dim *meta_term(Checker *c, Span origin) {
-  return var_dim(c, DV_META, NULL, origin, true);
+Dim *meta_integer(Checker *c, Span origin) {
+  return new_var_dim(c, DV_META, NULL, origin, true);
 }
 
-Dim *data_dim(Checker *c, Sym *name, Span origin) {
-  Dim *d = var_dim(c, DV_DATA, name, origin, false);
-  c->last_data = dim_as_var(d)->id;
+Dim *existential_dim(Checker *c, Sym *name, Span origin) {
+  Dim *d = new_var_dim(c, DV_EXISTENTIAL, name, origin, false);
+  c->last_existential_id = dim_as_var(d)->id;
   return d;
 }
 
@@ -234,19 +244,21 @@ Type *ty_meta(Checker *c) {
   return t;
 }
 
-Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *term) {
+Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *singleton) {
   Type *t = ty_new(c, TY_TENSOR);
   t->elem = e;
   t->shape = s;
-  t->term = term;
+  t->singleton = singleton;
   return t;
 }
 
-Type *ty_scalar(Checker *c, Dtype d, Dim *term) {
-  return ty_tensor(c, elem_fixed(c, d), shape_new(c, 0), term);
+Type *ty_scalar(Checker *c, Dtype d, Dim *singleton) {
+  return ty_tensor(c, elem_fixed(c, d), shape_new(c, 0), singleton);
 }
 
-Type *ty_int(Checker *c, Dim *term) { return ty_scalar(c, DT_I64, term); }
+Type *ty_int(Checker *c, Dim *singleton) {
+  return ty_scalar(c, DT_I64, singleton);
+}
 
 Type *ty_fun(Checker *c, Type *param, Type *result, Effect *e) {
   Type *t = ty_new(c, TY_FUN);
@@ -265,22 +277,24 @@ Type *ty_tuple(Checker *c, uint32_t n, Type *const *args) {
   return t;
 }
 
-Type *ty_data(Checker *c, Data *d, uint32_t n, Type *const *args) {
+Type *ty_datatype(Checker *c, Datatype *d, uint32_t n, Type *const *args) {
   Type *t = ty_tuple(c, n, args);
-  t->tag = TY_DATA;
-  t->data = d;
+  t->tag = TY_DATATYPE;
+  t->datatype = d;
   return t;
 }
 
 Type *ty_list(Checker *c, Type *item) {
-  return ty_data(c, c->data_list, 1, &item);
+  return ty_datatype(c, c->list_datatype, 1, &item);
 }
 
 Type *ty_string(Checker *c) {
-  return ty_data(c, c->data_string, 0, NULL);
+  return ty_datatype(c, c->string_datatype, 0, NULL);
 }
 
-Type *ty_unit(Checker *c) { return ty_tuple(c, 0, NULL); }
+Type *ty_unit(Checker *c) {
+  return ty_tuple(c, 0, NULL);
+}
 
 bool ty_is_unit(Type *t) {
   t = ty_root(t);
@@ -305,7 +319,7 @@ Type *ty_root(Type *t) {
   return t;
 }
 
-static Type *lift_parts(Checker *c, Dim *n, Type *t) {
+static Type *lift_components(Checker *c, Dim *n, Type *t) {
   Type *copy = ty_new(c, t->tag);
   *copy = *t;
   copy->args = NEW_ARRAY(c->arena, Type *, t->count);
@@ -318,11 +332,11 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR)
     return ty_tensor(c, t->elem,
-                       shape_concat(c, shape_dims(c, 1, &n), t->shape), NULL);
+                     shape_concat(c, shape_of_dims(c, 1, &n), t->shape), NULL);
   if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->arg[0]))
-    return lift_parts(c, n, t);
+    return lift_components(c, n, t);
   if (t->tag == TY_VAR)
-    t->var->element = true;
+    t->var->is_tensor_element = true;
   Type *lift = ty_new(c, TY_LIFT);
   lift->dim = n;
   lift->arg[0] = t;
@@ -355,9 +369,9 @@ Effect *effect_pure(Checker *c) {
   return e;
 }
 
-Effect *effect_full(Checker *c) {
+Effect *effect_impure(Checker *c) {
   Effect *e = NEW(c->arena, Effect);
-  e->tag = EF_EFFECT;
+  e->tag = EF_IMPURE;
   return e;
 }
 
@@ -367,15 +381,15 @@ Effect *effect_root(Effect *e) {
   return e;
 }
 
-/* What a body has come to: an effect, or the variable that all unknown effects
- * in it share. */
+/* The effect of a body: a fixed one, or the variable that replaces all unknown
+   effects in it. */
 Effect *effect_close(Checker *c, Effect *context) {
   Effect *shared = NULL;
-  if (effect_root(context)->tag == EF_EFFECT)
+  if (effect_root(context)->tag == EF_IMPURE)
     return effect_root(context);
-  for (uint32_t i = 0; i < context->lowers.len; i++) {
-    Effect *e = effect_root(context->lowers.at[i]);
-    if (e->tag == EF_EFFECT)
+  for (uint32_t i = 0; i < context->lower_bounds.len; i++) {
+    Effect *e = effect_root(context->lower_bounds.at[i]);
+    if (e->tag == EF_IMPURE)
       return e;
     if (e->tag != EF_VAR || e == shared)
       continue;
@@ -390,14 +404,14 @@ Effect *effect_close(Checker *c, Effect *context) {
   return shared ? shared : effect_var(c);
 }
 
-void effect_join(Checker *c, Effect *from, Effect *into, Span span,
-                 const char *what) {
+void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
+                    const char *what) {
   from = effect_root(from), into = effect_root(into);
-  if (from == into || from->tag == EF_PURE || into->tag == EF_EFFECT)
+  if (from == into || from->tag == EF_PURE || into->tag == EF_IMPURE)
     return;
   if (into->tag == EF_VAR) {
     if (from->tag == EF_VAR)
-      VEC_PUSH(c->arena, into->lowers, from);
+      VEC_PUSH(c->arena, into->lower_bounds, from);
     else
       into->link = from;
     return;
@@ -406,26 +420,25 @@ void effect_join(Checker *c, Effect *from, Effect *into, Span span,
     from->link = into;
     return;
   }
-  Diag *d = error_at(c, 320, span,
-                     "%s has effects where a pure function is wanted",
+  Diag *d = error_at(c, 320, span, "%s has effects; expected a pure function",
                      what ? what : "this function");
-  d->help = "map, for, reduce, fold and scan run their function in any order: "
-            "use iterate, lists.map or a recursive function";
+  d->help = "map, for, reduce, fold and scan call a function in any order: use "
+            "iterate, lists.map or a recursive function";
 }
 
-Dim *term_of(Checker *c, Type *t) {
+Dim *ty_singleton(Checker *c, Type *t) {
   t = ty_root(t);
-  if (t->tag != TY_TENSOR || !t->term)
+  if (t->tag != TY_TENSOR || !t->singleton)
     return NULL;
-  Dim *d = dim_resolve(c->dims, t->term);
-  if (dim_has_top(d))
+  Dim *d = dim_resolve(c->dims, t->singleton);
+  if (dim_has_unknown(d))
     return NULL;
   ElemVar *e = elem_root(t->elem);
   if (!(e->classes & CLASS_INT))
     return NULL;
   Shape *s = shape_norm(c, t->shape);
   for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag != IT_SPLICE || s->at[i].var->fixed == 1)
+    if (s->axes[i].tag != SHAPE_SPLICE || s->axes[i].var->fixed_rank == 1)
       return NULL;
   return d;
 }
@@ -433,53 +446,53 @@ Dim *term_of(Checker *c, Type *t) {
 /* ---- walking ---- */
 
 static void visit_dimvar(void *arg, DimVar *var) {
-  Visit *v = arg;
+  TypeVisitor *v = arg;
   if (v->dim)
     v->dim(v->arg, var);
 }
 
 static void visit_shapevar(void *arg, ShapeVar *var) {
-  Visit *v = arg;
-  if (var->bound)
-    shape_visit(v, var->bound);
+  TypeVisitor *v = arg;
+  if (var->solution)
+    shape_visit(v, var->solution);
   else if (v->shape)
     v->shape(v->arg, var);
 }
 
-void dim_visit(Visit *v, Dim *d) {
+void dim_visit(TypeVisitor *v, Dim *d) {
   dim_each_var(dim_resolve(v->c->dims, d), visit_dimvar, visit_shapevar, v);
 }
 
-void shape_visit(Visit *v, const Shape *s) {
+void shape_visit(TypeVisitor *v, const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++)
-    if (s->at[i].tag == IT_DIM)
-      dim_visit(v, s->at[i].dim);
-    else if (s->at[i].tag == IT_SPLICE)
-      visit_shapevar(v, s->at[i].var);
+    if (s->axes[i].tag == SHAPE_DIM)
+      dim_visit(v, s->axes[i].dim);
+    else if (s->axes[i].tag == SHAPE_SPLICE)
+      visit_shapevar(v, s->axes[i].var);
 }
 
-static void visit_elem(Visit *v, ElemVar *e) {
+static void visit_elem(TypeVisitor *v, ElemVar *e) {
   e = elem_root(e);
   if (e->dtype == DT_NONE && v->elem)
     v->elem(v->arg, e);
 }
 
-enum { WORK_MAX = 50 * 1000 * 1000 };
+enum { MAX_WORK = 50 * 1000 * 1000 };
 
-void spend(Checker *c, uint32_t steps) {
+void charge_work(Checker *c, uint32_t steps) {
   c->work += steps;
-  if (c->work < WORK_MAX)
+  if (c->work < MAX_WORK)
     return;
   c->work = 0;
-  error_at(c, 324, c->at, "the types of this declaration grow too large")
-      ->help = "give parts of it types of their own, or fewer fields";
+  error_at(c, 324, c->dec_span, "the types in this declaration are too large")
+      ->help = "give names to parts of the type, or use fewer fields";
   trap_raise(FAIL_LIMIT);
 }
 
-void ty_visit(Visit *v, Type *t) {
+void ty_visit(TypeVisitor *v, Type *t) {
   t = ty_root(t);
   if (v->c)
-    spend(v->c, 1);
+    charge_work(v->c, 1);
   switch (t->tag) {
   case TY_VAR:
     if (v->ty)
@@ -488,22 +501,22 @@ void ty_visit(Visit *v, Type *t) {
   case TY_TENSOR:
     visit_elem(v, t->elem);
     shape_visit(v, t->shape);
-    if (t->term && !v->shapes)
-      dim_visit(v, t->term);
+    if (t->singleton && !v->shapes_only)
+      dim_visit(v, t->singleton);
     return;
   case TY_FUN: {
     Effect *e = effect_root(t->effect);
     if (e->tag == EF_VAR && v->effect)
       v->effect(v->arg, e);
-    if (t->preset)
-      ty_visit(v, t->preset);
+    if (t->default_type)
+      ty_visit(v, t->default_type);
     ty_visit(v, t->arg[0]);
     ty_visit(v, t->arg[1]);
     return;
   }
-  case TY_DATA:
+  case TY_DATATYPE:
     if (t->dims)
-      for (uint32_t i = 0; i < t->data->dim_arity; i++)
+      for (uint32_t i = 0; i < t->datatype->dim_arity; i++)
         dim_visit(v, t->dims[i]);
     __attribute__((fallthrough));
   case TY_TUPLE:
@@ -531,70 +544,73 @@ void ty_visit(Visit *v, Type *t) {
   }
 }
 
-void constraint_visit(Visit *v, Constraint *k) {
-  if (k->left)
+void constraint_visit(TypeVisitor *v, Constraint *k) {
+  if (constraint_is_size(k)) {
     dim_visit(v, k->left);
-  if (k->right)
     dim_visit(v, k->right);
-  if (k->a)
-    shape_visit(v, k->a);
+    return;
+  }
+  shape_visit(v, k->a);
   if (k->b)
     shape_visit(v, k->b);
-  for (uint32_t i = 0; i < k->join_count; i++)
-    shape_visit(v, k->joined[i]);
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
+    shape_visit(v, k->broadcast_args[i]);
 }
 
-static void found_ty(void *arg, TyVar *v) {
+static void note_ty_var(void *arg, TyVar *v) {
   (void)v;
   *(bool *)arg = true;
 }
-static void found_dim(void *arg, DimVar *v) {
+static void note_dim_meta(void *arg, DimVar *v) {
   *(bool *)arg |= v->kind == DV_META;
 }
-static void found_shape(void *arg, ShapeVar *v) {
-  *(bool *)arg |= !v->rigid;
+static void note_shape_meta(void *arg, ShapeVar *v) {
+  *(bool *)arg |= !v->skolem;
 }
 
-/* Sizes that were forgotten, or still may be, are variables here. */
+/* Sizes that are or may be forgotten count as variables. */
 bool ty_is_ground(Checker *c, Type *t) {
   bool found = false;
-  Visit look = {.ty = found_ty, .dim = found_dim, .shape = found_shape,
-                .arg = &found, .c = c};
-  ty_visit(&look, t);
+  TypeVisitor visit = {.ty = note_ty_var,
+                       .dim = note_dim_meta,
+                       .shape = note_shape_meta,
+                       .arg = &found,
+                       .c = c};
+  ty_visit(&visit, t);
   return !found;
 }
 
 /* ---- copying ---- */
 
 static Dim *copy_dimvar(void *arg, DimVar *v) {
-  Copy *copy = arg;
+  TypeMapper *copy = arg;
   return copy->dim ? copy->dim(copy, v) : NULL;
 }
 
 static Dim *copy_prod(void *arg, ShapeVar *v) {
-  Copy *copy = arg;
+  TypeMapper *copy = arg;
   Shape *s = copy->shape ? copy->shape(copy, v) : NULL;
-  return s ? shape_prod_dim(copy->c, s) : NULL;
+  return s ? shape_product(copy->c, s) : NULL;
 }
 
-Dim *dim_copy(Copy *copy, Dim *d) {
+Dim *dim_copy(TypeMapper *copy, Dim *d) {
   d = dim_resolve(copy->c->dims, d);
   d = dim_subst(copy->c->dims, d, copy_dimvar, copy_prod, copy);
   return copy->size ? copy->size(copy, d) : d;
 }
 
-static Shape *shape_copy(Copy *copy, const Shape *s0) {
+static Shape *shape_copy(TypeMapper *copy, const Shape *s0) {
   Shape *s = shape_norm(copy->c, s0);
   Shape *out = shape_new(copy->c, s->len);
   bool splice = false;
   for (uint32_t i = 0; i < s->len; i++) {
-    out->at[i] = s->at[i];
-    if (s->at[i].tag == IT_DIM)
-      out->at[i].dim = dim_copy(copy, s->at[i].dim);
-    else if (s->at[i].tag == IT_SPLICE && copy->shape) {
-      Shape *r = copy->shape(copy, s->at[i].var);
+    out->axes[i] = s->axes[i];
+    if (s->axes[i].tag == SHAPE_DIM)
+      out->axes[i].dim = dim_copy(copy, s->axes[i].dim);
+    else if (s->axes[i].tag == SHAPE_SPLICE && copy->shape) {
+      Shape *r = copy->shape(copy, s->axes[i].var);
       if (r && r->len == 1)
-        out->at[i] = r->at[0];
+        out->axes[i] = r->axes[0];
       else if (r)
         splice = true;
     }
@@ -603,27 +619,28 @@ static Shape *shape_copy(Copy *copy, const Shape *s0) {
     return out;
   Shape *whole = shape_new(copy->c, 0);
   for (uint32_t i = 0; i < s->len; i++) {
-    Shape *r = s->at[i].tag == IT_SPLICE ? copy->shape(copy, s->at[i].var)
-                                         : NULL;
+    Shape *r = s->axes[i].tag == SHAPE_SPLICE
+                   ? copy->shape(copy, s->axes[i].var)
+                   : NULL;
     whole = shape_concat(copy->c, whole,
                          r ? r : shape_slice(copy->c, out, i, i + 1));
   }
   return whole;
 }
 
-static ElemVar *elem_copy(Copy *copy, ElemVar *e) {
+static ElemVar *elem_copy(TypeMapper *copy, ElemVar *e) {
   e = elem_root(e);
   ElemVar *r = e->dtype == DT_NONE && copy->elem ? copy->elem(copy, e) : NULL;
   return r ? r : e;
 }
 
-static Effect *effect_copy(Copy *copy, Effect *e) {
+static Effect *effect_copy(TypeMapper *copy, Effect *e) {
   e = effect_root(e);
   Effect *r = e->tag == EF_VAR && copy->effect ? copy->effect(copy, e) : NULL;
   return r ? r : e;
 }
 
-static void copy_alias(Copy *copy, const Type *t, Type *r) {
+static void copy_alias(TypeMapper *copy, const Type *t, Type *r) {
   r->alias = t->alias;
   r->alias_count = t->alias_count;
   r->alias_dims = NULL;
@@ -633,30 +650,29 @@ static void copy_alias(Copy *copy, const Type *t, Type *r) {
     r->alias_dims[i] = dim_copy(copy, t->alias_dims[i]);
 }
 
-static Type *copy_type(Copy *copy, Type *t) {
-  spend(copy->c, COPY_WORK);
+static Type *copy_type(TypeMapper *copy, Type *t) {
+  charge_work(copy->c, COPY_WORK);
   Type *r;
   switch (t->tag) {
   case TY_VAR:
     r = copy->ty ? copy->ty(copy, t->var) : NULL;
     return r ? r : t;
   case TY_TENSOR:
-    r = ty_tensor(copy->c, elem_copy(copy, t->elem),
-                    shape_copy(copy, t->shape), NULL);
-    if (t->term && !copy->drop_terms)
-      r->term = dim_copy(copy, t->term);
+    r = ty_tensor(copy->c, elem_copy(copy, t->elem), shape_copy(copy, t->shape),
+                  NULL);
+    if (t->singleton && !copy->drop_singletons)
+      r->singleton = dim_copy(copy, t->singleton);
     r->span = t->span;
     copy_alias(copy, t, r);
     return r;
   case TY_SHAPE:
     return ty_shape(copy->c, shape_copy(copy, t->shape));
   case TY_LIFT:
-    return ty_lift(copy->c, dim_copy(copy, t->dim),
-                     ty_copy(copy, t->arg[0]));
+    return ty_lift(copy->c, dim_copy(copy, t->dim), ty_copy(copy, t->arg[0]));
   case TY_FUN:
   case TY_TUPLE:
   case TY_RECORD:
-  case TY_DATA:
+  case TY_DATATYPE:
   case TY_AXIS:
   case TY_KEEP:
     break;
@@ -667,8 +683,8 @@ static Type *copy_type(Copy *copy, Type *t) {
   for (int i = 0; i < 2; i++)
     if (t->arg[i])
       r->arg[i] = ty_copy(copy, t->arg[i]);
-  if (t->preset)
-    r->preset = ty_copy(copy, t->preset);
+  if (t->default_type)
+    r->default_type = ty_copy(copy, t->default_type);
   if (t->effect)
     r->effect = effect_copy(copy, t->effect);
   if (t->count) {
@@ -677,8 +693,8 @@ static Type *copy_type(Copy *copy, Type *t) {
       r->args[i] = ty_copy(copy, t->args[i]);
   }
   if (t->dims) {
-    r->dims = NEW_ARRAY(copy->c->arena, Dim *, t->data->dim_arity);
-    for (uint32_t i = 0; i < t->data->dim_arity; i++)
+    r->dims = NEW_ARRAY(copy->c->arena, Dim *, t->datatype->dim_arity);
+    for (uint32_t i = 0; i < t->datatype->dim_arity; i++)
       r->dims[i] = dim_copy(copy, t->dims[i]);
   }
   for (int i = 0; i < 3; i++)
@@ -687,9 +703,9 @@ static Type *copy_type(Copy *copy, Type *t) {
   return r;
 }
 
-Type *ty_copy(Copy *copy, Type *t) {
+Type *ty_copy(TypeMapper *copy, Type *t) {
   t = ty_root(t);
-  if (!copy->share || !t->alias)
+  if (!copy->share_aliases || !t->alias)
     return copy_type(copy, t);
   Type *r = map_get(&copy->map, t);
   if (!r)
@@ -697,35 +713,54 @@ Type *ty_copy(Copy *copy, Type *t) {
   return r;
 }
 
-static Fact *facts_copy(Copy *copy, Fact *f) {
+static Assumption *assumption_copy(TypeMapper *copy, Assumption *f) {
   if (!f)
     return NULL;
-  Fact *r = NEW(copy->c->arena, Fact);
+  Assumption *r = NEW(copy->c->arena, Assumption);
   *r = *f;
   r->dim = dim_copy(copy, f->dim);
-  r->outer = facts_copy(copy, f->outer);
+  r->outer = assumption_copy(copy, f->outer);
   return r;
 }
 
-Constraint *constraint_copy(Copy *copy, Constraint *k) {
-  Constraint *r = NEW(copy->c->arena, Constraint);
-  *r = *k;
-  if (k->left)
-    r->left = dim_copy(copy, k->left);
-  if (k->right)
-    r->right = dim_copy(copy, k->right);
-  if (k->a)
-    r->a = shape_copy(copy, k->a);
+static void copy_shapes(TypeMapper *copy, Constraint *r, const Constraint *k) {
+  r->a = shape_copy(copy, k->a);
   if (k->b)
     r->b = shape_copy(copy, k->b);
-  if (k->join_count) {
-    r->joined = NEW_ARRAY(copy->c->arena, Shape *, k->join_count);
-    for (uint32_t i = 0; i < k->join_count; i++)
-      r->joined[i] = shape_copy(copy, k->joined[i]);
+  if (!k->broadcast_arg_count)
+    return;
+  r->broadcast_args =
+      NEW_ARRAY(copy->c->arena, Shape *, k->broadcast_arg_count);
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
+    r->broadcast_args[i] = shape_copy(copy, k->broadcast_args[i]);
+}
+
+Constraint *constraint_copy(TypeMapper *copy, Constraint *k) {
+  Constraint *r = NEW(copy->c->arena, Constraint);
+  *r = *k;
+  if (constraint_is_size(k)) {
+    r->left = dim_copy(copy, k->left);
+    r->right = dim_copy(copy, k->right);
+  } else {
+    copy_shapes(copy, r, k);
   }
-  r->facts = facts_copy(copy, k->facts);
-  r->assumed = r->divides = false;
-  if (k->divisor)
+  r->assumptions = assumption_copy(copy, k->assumptions);
+  r->is_given = r->divisibility = false;
+  if (constraint_is_size(k) && k->divisor)
     r->divisor = dim_copy(copy, k->divisor);
+  return r;
+}
+
+Type *ty_forget_singletons(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR)
+    return t->singleton ? ty_tensor(c, t->elem, t->shape, NULL) : t;
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
+    return t;
+  Type *r = ty_new(c, t->tag);
+  *r = *t;
+  r->args = NEW_ARRAY(c->arena, Type *, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    r->args[i] = ty_forget_singletons(c, t->args[i]);
   return r;
 }

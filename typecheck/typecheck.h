@@ -1,11 +1,13 @@
-/* typecheck: types with symbolic shapes, inferred; a syntax tree becomes core.
+/* typecheck: inference of types with symbolic shapes.  Converts a syntax tree
+ * to core.  Main entry point: checker_dec.
  *
- * Hindley-Milner with rows for records over constraints on sizes and shapes,
- * solved as soon as they can be, else carried to the callers, else checked
- * when the program runs.  See doc/inference in doc/language.md.
+ * Hindley-Milner inference with row types for records and constraints on sizes
+ * and shapes.  A constraint is solved as soon as possible.  Otherwise it
+ * becomes part of a type (deferred to callers), or a run-time check.  See
+ * "Inference" in doc/language.md.
  *
- * Ownership: everything lives in the session's arena; a Checker is used from
- * one thread. */
+ * Ownership: everything lives in the session's arena.  A Checker is used by one
+ * thread. */
 #ifndef AXON_TYPECHECK_H
 #define AXON_TYPECHECK_H
 
@@ -14,32 +16,39 @@
 #include "typecheck/core.h"
 
 typedef struct Checker Checker;
-typedef struct Module Module;   /* a namespace: a file, the REPL, ... */
+typedef struct Module Module;   /* namespace: a file, the REPL, ... */
 typedef struct Binding Binding; /* a name with its type scheme */
 typedef struct Type Type;
-typedef struct Scope Scope;   /* local names */
-typedef struct Places Places;
+typedef struct Scope Scope; /* local names */
+typedef struct SymbolRefs SymbolRefs;
+typedef struct Refutation Refutation; /* typecheck/refutation.h */
+typedef struct Suggestion Suggestion;
 
 typedef struct CheckHost {
   void *owner;
-  /* The definition of a library name, parsed; NULL if there is none.  module is
-   * NULL for the prelude. */
-  Dec *(*library)(void *owner, Sym *module, Sym *name);
-  bool (*library_module)(void *owner, Sym *module); /* is there one */
-  /* Calls f for all of them, "nn.linear"; NULL where there is no library. */
+  /* Returns the parsed definition of a library name, or NULL. module is NULL
+     for the prelude. */
+  Dec *(*library_definition)(void *owner, Sym *module, Sym *name);
+  bool (*library_module)(void *owner, Sym *module); /* true if it exists */
+  /* Calls f for all library names, such as "nn.linear".  NULL if there is no
+     library. */
   void (*library_names)(void (*f)(void *, const char *name), void *arg);
-  /* A library definition was checked: hand it to the evaluator, to be run when
-   * first used. */
+  /* Receives a checked library definition.  The evaluator runs it at its first
+     use. */
   void (*define)(void *owner, CoreDec *dec);
-  /* Loads, checks and runs the file that `import "path"` or `import id` names,
-   * seen from source `from`.  NULL after giving a diagnostic. */
+  /* Loads, checks and runs the file of `import "path"` or `import id` in source
+     `from`.  Returns NULL after a diagnostic. */
   Module *(*import)(void *owner, uint32_t from, Span span, const char *path,
                     Sym *id);
-  /* The header of a data file, read at check time; false if it is not there
-   * (then its sizes are checked when it is loaded), or with the reason if what
-   * is there cannot be loaded. */
-  bool (*header)(void *owner, const char *path, const LoadOptions *options,
-                 Header *out, Fault *fault);
+  /* Reads the header of a data file during checking.  Returns false if the file
+     does not exist; then its sizes are checked when it is loaded.  Also returns
+     false, with a reason, if the file cannot be loaded. */
+  bool (*read_header)(void *owner, const char *path, const LoadOptions *options,
+                      TensorHeader *out, Fault *fault);
+  /* Functions of diagnose/: report an error; add a suggested correction to a
+     message. */
+  void (*refuted)(Checker *checker, const Refutation *refutation);
+  void (*suggest)(Checker *checker, Diag *message, const Suggestion *way_out);
 } CheckHost;
 
 Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
@@ -47,246 +56,250 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
 Module *module_new(Checker *checker, Sym *name);
 
 typedef struct Checked {
-  CoreDec **decs; /* in order; none after an error */
+  CoreDec **decs; /* in order; empty after an error */
   uint32_t dec_count;
-  Binding **bindings; /* what was defined */
+  Binding **bindings; /* the defined names */
   uint32_t binding_count;
 } Checked;
 
-/* Checks one declaration and adds what it defines to the module (nothing after
- * an error, so that one mistake is told once).  False after an error. */
+/* Checks a declaration and adds what it defines to the module.  After an error
+   returns false, and adds nothing, so that one mistake is reported once. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
-/* After the last declaration of a text, before any is run: sizes of values that
- * nothing has decided are those that the values turn out to have. */
-void checker_settle(Checker *checker);
-/* Takes back what the last declaration checked did to the module's names: the
- * REPL does so when it had an error, or failed when run. */
+/* Called after the last declaration of a text, before any is run.  Undetermined
+   sizes of values become the sizes of the values at run time. */
+void checker_default_sizes(Checker *checker);
+/* Reverts the last declaration's changes to the module's names.  The REPL calls
+   it if the declaration had an error or failed at run time. */
 void module_undo(Module *module);
-/* The type of an expression without running it; NULL after an error. */
+/* The type of an expression, without running it; NULL after an error. */
 const char *checker_expr_type(Checker *checker, Module *module, Expr *expr,
                               Diags *diags);
 
-/* A part of a type that is no record and no tuple. */
-typedef struct Leaf {
-  const char *path;  /* "stage1.conv.w", of a tuple "0"; "": all of the type */
-  const char *type;  /* "f32[64, 3, 7, 7]" */
-  const char *count; /* of elements, "9408" or "64*n"; NULL: no tensor */
-} Leaf;
-typedef struct Leaves {
-  const Leaf *at;
+/* A part of a type that is neither a record nor a tuple. */
+typedef struct TypeLeaf {
+  const char
+      *path; /* "stage1.conv.w", in a tuple "0"; "" for the complete type */
+  const char *type;          /* "f32[64, 3, 7, 7]" */
+  const char *element_count; /* number of elements, "9408" or "64*n"; NULL: not
+                                a tensor */
+} TypeLeaf;
+typedef struct TypeLeaves {
+  const TypeLeaf *leaves;
   uint32_t count;
-  const char *total; /* elements of all of them */
-} Leaves;
-/* Those of the type of an expression that is not run; if it is a function, of
- * what it comes to when it has all its arguments.  False after an error. */
+  const char *total_elements; /* number of elements of all leaves */
+} TypeLeaves;
+/* The leaves of the type of an expression, without running it.  For a function,
+   the leaves of its final result.  Returns false after an error. */
 bool checker_expr_leaves(Checker *checker, Module *module, Expr *expr,
-                         Diags *diags, Leaves *out);
-/* Of a name's, with the sizes called as in its definition. */
+                         Diags *diags, TypeLeaves *out);
+/* The leaves of the type of a name.  Sizes have the names of its definition. */
 bool binding_leaves(Checker *checker, Binding *binding, Diags *diags,
-                    Leaves *out);
+                    TypeLeaves *out);
 
-/* ---- entry.c: functions that are to be compiled for all sizes ---- */
+/* ---- aot_entry.c: functions to compile ahead of time for all sizes ---- */
 
-typedef enum EntryPartKind {
+typedef enum EntryTypeKind {
   ENTRY_NONE,
-  ENTRY_TENSOR, /* dtype, rank, dims, stars, term; rank 0: a scalar */
+  ENTRY_TENSOR, /* dtype, rank, dims, broadcast_mask, singleton; rank 0 is a
+                   scalar */
   ENTRY_TUPLE,  /* parts */
   ENTRY_RECORD, /* parts, labels */
-  ENTRY_SHAPE,  /* rank, dims, stars: a shape as a value */
-  ENTRY_ABSENT, /* an optional parameter, which is left out */
-} EntryPartKind;
-typedef struct EntryPart { /* of what a function takes */
-  EntryPartKind kind;
+  ENTRY_SHAPE,  /* rank, dims, broadcast_mask: a shape as a value */
+  ENTRY_ABSENT, /* an optional parameter, omitted */
+} EntryTypeKind;
+typedef struct EntryType { /* type of a parameter */
+  EntryTypeKind kind;
   Dtype dtype;
-  uint32_t rank, stars; /* bit k: axis k is a * */
-  Dim **dims;           /* of each axis that is none */
-  Dim *term;            /* the size that an integer is; or NULL */
-  struct EntryPart *parts;
+  uint32_t rank, broadcast_mask; /* bit k: axis k is a * */
+  Dim **dims;                    /* NULL for a * */
+  Dim *singleton;                /* size that the integer equals, or NULL */
+  struct EntryType *parts;
   Sym **labels;
   uint32_t count;
-} EntryPart;
-typedef struct EntryGiven { /* what its callers have to make sure of */
+} EntryType;
+typedef struct EntryPrecondition { /* condition that callers have to ensure */
   CheckKind kind;
   Dim *left, *right;
-  CoreCond *conds; /* where these hold */
-  uint32_t cond_count;
+  CoreCondition *conditions; /* required only if these hold */
+  uint32_t condition_count;
   const char *text;
-} EntryGiven;
+} EntryPrecondition;
 typedef struct EntryPoint {
   const char *name, *type, *doc;
   Span span;
   const Var *var;
-  const char **names; /* of the parameters, */
-  bool *labelled; /* as the program says, or by what they are called there */
-  EntryPart *params;
+  const char **names; /* names of the parameters */
+  bool *labelled;     /* parameters that are passed with a label */
+  EntryType *params;
   uint32_t param_count;
-  const Hidden *hidden; /* sizes alone, that it is told beside them */
-  uint32_t hidden_count;
-  EntryGiven *givens;
-  uint32_t given_count;
-  bool computes; /* tensors, and records and tuples of them, and does no more */
+  const ImplicitArg *implicits; /* implicit arguments; sizes only */
+  uint32_t implicit_count;
+  EntryPrecondition *preconditions;
+  uint32_t precondition_count;
+  bool is_pure_tensor_function; /* takes and returns tensors, and records and
+                                   tuples of them, and has no effects */
 } EntryPoint;
-/* All sizes are in the terms of the function's own type: their variables are
- * those that a caller is free to choose.  False after an error: it is no
- * function, or its type leaves more open than sizes.  of: whose name it has,
- * and parameters: it calls nothing else; name: as the user writes that one. */
+/* Describes a function as an entry.  All sizes are expressed in variables of
+   the function's own type, which the caller may choose.  Returns false after an
+   error: it is not a function, or its type leaves more open than sizes. of: the
+   function that supplies the name and the parameters; the binding only calls
+   it. name: its name as the user writes it. */
 bool checker_entry(Checker *checker, Binding *binding, const Binding *of,
                    const char *name, Diags *diags, EntryPoint *out);
 
 /* ---- what is known about names ---- */
 const char *binding_type(Checker *checker, Binding *binding); /* as printed */
-/* How it came about: a note with the shapes on the way and their arithmetic,
- * and marks where sizes were made equal and conditions arose.  NULL: it has no
- * type. */
-const Diag *checker_why(Checker *checker, Binding *binding, Diags *diags);
-/* The parameters of a function's type, in order, and what it comes to. */
-typedef struct Taken {
-  const char *name; /* in its definition, where it has one there; or NULL */
-  const char *label; /* as a call writes it, without ~; or NULL */
+/* The parameters of a function's type, in order, and its result. */
+typedef struct ParamInfo {
+  const char *name;  /* name in its definition, or NULL */
+  const char *label; /* label in a call, without ~; or NULL */
   bool optional;
   const char *type;
-  Dtype dtype; /* of a tensor, if settled */
-  int rank;    /* of a tensor; -1: none, or any */
-} Taken;
+  Dtype dtype; /* of a tensor, if determined */
+  int rank;    /* of a tensor; -1: not a tensor, or any rank */
+} ParamInfo;
 typedef struct Signature {
-  const Taken *at;
+  const ParamInfo *params;
   uint32_t count;
-  Taken result;
+  ParamInfo result;
 } Signature;
-/* False: it has no type. */
+/* Returns false if the binding has no type. */
 bool binding_signature(Checker *checker, Binding *binding, Signature *out);
-/* Checks one declaration of what a host does, not of the program: it leaves
- * neither names nor counts of constraints. */
-bool checker_dec_apart(Checker *checker, Module *module, Dec *dec,
-                       Diags *diags, Checked *out);
+/* Checks a declaration of the host, which is not part of the program: it leaves
+   neither names nor constraint counts. */
+bool checker_dec_isolated(Checker *checker, Module *module, Dec *dec,
+                          Diags *diags, Checked *out);
 Sym *binding_name(const Binding *binding);
 const char *binding_doc(const Binding *binding); /* or NULL */
 const Var *binding_var(const Binding *binding);
-/* A name as a user would write it ("softmax", "nn.linear", a primitive) seen
- * from a module; NULL if unknown. */
+/* Finds a name as a user writes it ("softmax", "nn.linear", a primitive), from
+   the viewpoint of a module.  NULL if unknown. */
 Binding *checker_find(Checker *checker, Module *module, const char *name);
-/* Calls f for every own name of a module. */
+/* Calls f for every name that the module itself defines. */
 void module_each(Module *module, void (*f)(void *, Binding *), void *arg);
-/* Field names of a binding of record type, for completion. */
+/* Calls f for the field names of a binding of record type. */
 void binding_fields(Checker *checker, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
 
-Span binding_span(const Binding *b); /* of the name where it is bound */
-typedef enum BindingSort {
-  SORT_NONE,
-  SORT_VALUE,
-  SORT_FUNCTION,
-  SORT_CONSTRUCTOR,
-  SORT_SIZE,
-  SORT_MODULE,
-} BindingSort;
-BindingSort binding_sort(Checker *checker, Binding *b);
-Module *binding_target(const Binding *b); /* of a module; else NULL */
-Sym *module_called(const Module *module);   /* NULL: of a program */
+Span binding_span(const Binding *b); /* span of its name at the definition */
+typedef enum BindingSymbolKind {
+  SYMBOL_KIND_NONE,
+  SYMBOL_KIND_VALUE,
+  SYMBOL_KIND_FUNCTION,
+  SYMBOL_KIND_CONSTRUCTOR,
+  SYMBOL_KIND_SIZE,
+  SYMBOL_KIND_MODULE,
+} BindingSymbolKind;
+BindingSymbolKind binding_symbol_kind(Checker *checker, Binding *b);
+/* if it is a module; otherwise NULL */
+Module *binding_module(const Binding *b);
+Sym *module_sym(const Module *module); /* NULL for a program */
 bool module_is_library(const Module *module);
-/* Modules that `open` has opened in it. */
+/* Calls f for the modules that `open` has opened in it. */
 void module_each_opened(const Module *module, void (*f)(void *, Module *),
                         void *arg);
 
-/* ---- places.c: which names stand where, for editors ---- */
-typedef enum PlaceKind {
-  PLACE_NONE,
-  PLACE_EXPR,   /* an expression: made when one is asked about */
-  PLACE_VALUE,  /* a name: of a value, function or constructor (binding) */
-  PLACE_SIZE,   /* of a size, a shape or a type variable in an annotation */
-  PLACE_TYPE,   /* of a type (dec) */
-  PLACE_LABEL,  /* of an argument */
-  PLACE_FIELD,  /* of a record */
-  PLACE_MODULE, /* of a module (binding) */
-} PlaceKind;
-typedef struct Place {
-  PlaceKind kind;
-  Span span;        /* of a name: without ~, ... and the like */
-  bool bound;       /* here the name is bound */
-  Span def;         /* of a name: where it is bound; or none */
+/* ---- symbol_refs.c: references to names, for editors ---- */
+typedef enum SymbolRefKind {
+  REF_NONE,
+  REF_EXPR,   /* an expression; created on demand */
+  REF_VALUE,  /* value, function or constructor (binding) */
+  REF_SIZE,   /* size, shape or type variable in an annotation */
+  REF_TYPE,   /* type (dec) */
+  REF_LABEL,  /* label of an argument */
+  REF_FIELD,  /* field of a record */
+  REF_MODULE, /* module (binding) */
+} SymbolRefKind;
+typedef struct SymbolRef {
+  SymbolRefKind kind;
+  Span span;          /* span of the name, without ~ or ... */
+  bool is_definition; /* the name is bound here */
+  Span definition;    /* span where the name is bound, or none */
   Sym *name;
   Binding *binding; /* or NULL */
   const Dec *dec;
-  Binding *applied; /* PLACE_LABEL: what the argument is for; or NULL */
-  Type *type;       /* as it is here; or NULL */
-  Binding *around;  /* of top level: types are told in its names; or NULL */
-  Scope *scope;     /* what it sees */
-} Place;
-/* From now on; those of texts of the library are not kept. */
-void checker_keep_places(Checker *checker, bool keep);
-Places *checker_swap_places(Checker *checker, Places *places); /* the old */
-/* In order of checking; types are known once their declaration is checked. */
-const Place *checker_places(const Checker *checker, uint32_t *count);
-/* Of an expression in a declaration that was checked. */
-Place place_of_expr(const Module *module, const Dec *dec, const Expr *expr);
-/* Its type as text; NULL: there is none. */
-const char *place_type(Checker *checker, const Place *place);
-/* The names of values that a declaration with these places sees or binds. */
-Map *places_names(Checker *checker, Module *module, const Place *from,
-                  uint32_t count);
-/* Its type so that it can be written there: no size is called like a value. */
-const char *place_annotation(Checker *checker, const Place *place,
-                             const Map *names);
-/* Checks declarations, one after the other, without a trace; false after an
- * error. */
-bool checker_tries(Checker *checker, Module *module, Dec *const *decs,
-                   uint32_t count);
-bool place_is_tensor(Checker *checker, const Place *place);
-/* Fields of a record; parameters with labels of a function: of a PLACE_LABEL,
- * of the one that is applied. */
-void place_fields(Checker *checker, const Place *place,
-                  void (*f)(void *, Sym *name, const char *type), void *arg);
-void place_labels(Checker *checker, const Place *place,
-                  void (*f)(void *, Sym *name, bool optional,
-                            const char *type),
-                  void *arg);
-/* Local names that are seen from there, innermost first; binding may be NULL
- * (a size). */
-void place_scope(Checker *checker, const Place *place,
-                 void (*f)(void *, Sym *name, Binding *binding,
-                           const char *type),
-                 void *arg);
+  Binding *callee;    /* REF_LABEL: the called function, or NULL */
+  Type *type;         /* type of this use, or NULL */
+  Binding *enclosing; /* surrounding global definition, whose names are used to
+                         print types; or NULL */
+  Scope *scope;       /* scope at this place */
+} SymbolRef;
+/* Enables or disables recording.  References in library texts are not kept. */
+void checker_record_refs(Checker *checker, bool keep);
+SymbolRefs *checker_swap_refs(Checker *checker,
+                              SymbolRefs *places); /* returns the old ones */
+/* In order of checking.  Types are known after the check of their
+   declaration. */
+const SymbolRef *checker_refs(const Checker *checker, uint32_t *count);
+/* The reference of an expression in a declaration that was checked. */
+SymbolRef ref_of_expr(const Module *module, const Dec *dec, const Expr *expr);
+/* The type as text, or NULL. */
+const char *ref_type(Checker *checker, const SymbolRef *place);
+/* Names of values that a declaration with these references sees or binds. */
+Map *refs_visible_names(Checker *checker, Module *module, const SymbolRef *from,
+                        uint32_t count);
+/* The type as an annotation to insert there: no size has the name of a
+   value. */
+const char *ref_annotation(Checker *checker, const SymbolRef *place,
+                           const Map *names);
+/* Checks declarations in sequence and leaves no trace.  Returns false after an
+   error. */
+bool checker_try_decs(Checker *checker, Module *module, Dec *const *decs,
+                      uint32_t count);
+bool ref_is_tensor(Checker *checker, const SymbolRef *place);
+/* Calls f for the fields of a record, or for the labelled parameters of a
+   function.  For a REF_LABEL, the called function. */
+void ref_fields(Checker *checker, const SymbolRef *place,
+                void (*f)(void *, Sym *name, const char *type), void *arg);
+void ref_labels(Checker *checker, const SymbolRef *place,
+                void (*f)(void *, Sym *name, bool optional, const char *type),
+                void *arg);
+/* Calls f for the local names visible there, innermost first. binding may be
+   NULL (a size). */
+void ref_scope(Checker *checker, const SymbolRef *place,
+               void (*f)(void *, Sym *name, Binding *binding, const char *type),
+               void *arg);
 
 /* ---- constraints ---- */
-/* What they are about. */
-typedef enum CheckRow {
-  ROW_NONE,
-  ROW_SIZE,   /* two sizes are equal */
-  ROW_SHAPE,  /* two shapes with splices are */
-  ROW_JOIN,   /* shapes broadcast */
-  ROW_PROD,   /* numbers of elements are equal, a division is exact */
-  ROW_LE,     /* a size is at most another */
-  ROW_AXIS,   /* there is such an axis */
-  ROW_KEEP,   /* which axes are kept */
-  ROW_LIFT,   /* a leading axis on all parts */
-  ROW_CLASS,  /* element types of a class */
-  ROW_RECORD, /* fields */
-  ROW_COUNT
-} CheckRow;
+/* Classes of constraints. */
+typedef enum ConstraintClass {
+  CONSTRAINT_NONE,
+  CONSTRAINT_SIZE_EQ,    /* two sizes are equal */
+  CONSTRAINT_SHAPE_EQ,   /* two shapes with splices are equal */
+  CONSTRAINT_BROADCAST,  /* shapes broadcast */
+  CONSTRAINT_PRODUCT,    /* element counts are equal, or a division is exact */
+  CONSTRAINT_SIZE_LE,    /* a size is at most another */
+  CONSTRAINT_AXIS,       /* an axis exists */
+  CONSTRAINT_KEEP,       /* which axes are kept */
+  CONSTRAINT_LIFT,       /* a leading axis on all components */
+  CONSTRAINT_ELEM_CLASS, /* element types belong to a class */
+  CONSTRAINT_RECORD,     /* fields */
+  CONSTRAINT_CLASS_COUNT
+} ConstraintClass;
 
-/* Proved and carried: of what was asked to be checked, not of the library that
- * it uses; open: of both. */
+/* proved and deferred count constraints of the checked text only; runtime also
+   counts those of the library. */
 typedef struct CheckStats {
   uint64_t proved;
-  uint64_t carried; /* part of a type: each call has to meet them */
-  uint64_t open;    /* checked when the program runs */
-  struct CheckCount { /* by what they are about; some are no constraints, but */
-    uint64_t proved, carried, open; /* were decided at once */
-  } row[ROW_COUNT];
+  uint64_t deferred;        /* part of a type: each call has to satisfy them */
+  uint64_t runtime;         /* checked at run time */
+  struct ConstraintCounts { /* by class; some are decided */
+    uint64_t proved, deferred, runtime; /* immediately, without a constraint */
+  } by_class[CONSTRAINT_CLASS_COUNT];
 } CheckStats;
 CheckStats checker_stats(const Checker *checker);
-/* Constraints that were not proved since the start, in order of checking. */
-typedef struct OpenConstraint {
+/* Constraints that were not proved, since the start, in order of checking. */
+typedef struct UnprovedConstraint {
   Span span;
   const char *text;   /* "n == m" */
-  const char *reason; /* "a size that data decides"; NULL: carried */
-  const char *name;   /* carried: by the type of this name */
-} OpenConstraint;
-const OpenConstraint *checker_open(Checker *checker, uint32_t *count);
-/* -D n=64: a size that data at top level leaves open. */
+  const char *reason; /* reason for a run-time check; NULL if deferred */
+  const char *name;   /* deferred: name whose type contains it */
+} UnprovedConstraint;
+const UnprovedConstraint *checker_unproved(Checker *checker, uint32_t *count);
+/* Option -D n=64: sets an existential size of that name at top level. */
 void checker_define_size(Checker *checker, Sym *name, int64_t value);
-/* Was a size of that name found, which data would have left open? */
-bool checker_met_size(const Checker *checker, Sym *name);
+/* True if a size of that name was found that would otherwise be existential. */
+bool checker_used_size(const Checker *checker, Sym *name);
 
 #endif

@@ -1,178 +1,194 @@
 /* What a cluster is compiled as, for who asks. */
+#include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/members.h"
-#include "backend/cpu/tiling.h"
-#include "tensor/watch.h"
+#include "backend/cpu/gemm_tiling.h"
+#include "plan/observer.h"
 
-static const char *shape_text(const Kernel *k, const Schedule *s,
-                              Arena *arena) {
-  long long block = s->block, height = s->height;
+static const char *describe_tasks(const Kernel *k, const Schedule *s,
+                                  Arena *arena) {
+  long long block = s->task_columns, height = s->task_height;
   switch (s->shape) {
-  case UNIT_POINT:
+  case TASK_POINT:
     break;
-  case UNIT_ROWS:
-    if (s->portion)
-      return arena_printf(arena, "%lld rows, %lld at a time, %lld of each",
-                          (long long)s->span, block, (long long)s->portion);
-    return arena_printf(arena, "%lld rows, %lld at a time", (long long)s->span,
-                        block);
-  case UNIT_COLUMNS:
+  case TASK_ROWS:
+    if (s->strip_length)
+      return arena_printf(arena, "%lld rows, %lld at a time, strips of %lld",
+                          (long long)s->task_rows, block,
+                          (long long)s->strip_length);
+    return arena_printf(arena, "%lld rows, %lld at a time",
+                        (long long)s->task_rows, block);
+  case TASK_COLUMNS:
     return arena_printf(arena, "%lld columns", block);
-  case UNIT_TILE:
-    if (s->strip)
+  case TASK_TILE:
+    if (s->task_image_rows)
       return arena_printf(arena, "%lld × %lld × %lld", height,
-                          (long long)s->strip, block);
+                          (long long)s->task_image_rows, block);
     return arena_printf(arena, "%lld × %lld", height, block);
-  case UNIT_MEMBERS:
-    return arena_printf(arena, "%lld of %lld × %lld", block,
-                        (long long)s->members->rows,
-                        (long long)s->members->columns);
+  case TASK_BATCHED_GEMM:
+    return arena_printf(arena, "%lld matrices of %lld × %lld", block,
+                        (long long)s->batched_gemm->rows,
+                        (long long)s->batched_gemm->columns);
   }
-  return k->outer && !s->chunk
+  return k->parallel_axes && !s->reduction_chunk
              ? "a row"
-             : arena_printf(arena, "%lld terms of a sum", (long long)s->chunk);
+             : arena_printf(arena, "%lld terms of a sum",
+                            (long long)s->reduction_chunk);
 }
 
-static const char *form_text(const Operand *o) {
-  switch (o->form) {
-  case OPERAND_PLAIN:
-    return o->pays ? "as it lies, kept in panels" : "as it lies";
-  case OPERAND_ROWS:
-    return "copied in rows";
-  case OPERAND_COLUMNS:
-    return "copied in columns";
-  case OPERAND_PANELS:
-    return o->pays ? "in panels, kept" : "copied in panels";
-  case OPERAND_TURNED:
-    return o->pays ? "turned into panels, kept" : "turned into panels";
-  case OPERAND_WINDOW:
-    return "in panels out of a window";
+static const char *describe_packing(const Operand *o) {
+  switch (o->packing) {
+  case OPERAND_UNPACKED:
+    return o->prepack_pays ? "unpacked, then prepacked" : "unpacked";
+  case OPERAND_PACK_A_ROWS:
+    return "packed by rows";
+  case OPERAND_PACK_A_COLUMNS:
+    return "packed by columns";
+  case OPERAND_PACK_B:
+    return o->prepack_pays ? "prepacked panels" : "packed panels";
+  case OPERAND_PACK_B_TRANSPOSED:
+    return o->prepack_pays ? "transposed, prepacked panels"
+                           : "transposed, packed panels";
+  case OPERAND_PACK_B_IM2COL:
+    return "im2col panels";
   }
   return "";
 }
 
-static const char *tiles_text(const Kernel *k, const Schedule *s,
-                              Arena *arena) {
+static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
+                                       Arena *arena) {
   Buffer out = {.arena = arena};
-  const Members *p = s->members;
-  if (p && p->vectors)
-    return arena_printf(arena, "%u × %u in registers, all as it lies",
-                        p->tile_rows, p->vectors * s->width);
+  const BatchedGemm *p = s->batched_gemm;
+  if (p && p->nr_vectors)
+    return arena_printf(arena, "%u × %u in registers, all unpacked", p->mr,
+                        p->nr_vectors * s->width);
   if (p)
     return arena_printf(
-        arena, "%lld × %lld by %lld terms, %lld at a time: constants here",
+        arena, "%lld × %lld by %lld terms, %lld per vector, constant sizes",
         (long long)p->rows, (long long)p->columns, (long long)p->depth,
-        (long long)p->at_once);
-  for (uint32_t j = 0; s->tiling && j < k->loops.len; j++) {
-    const Tile *t = &s->tiling->of[j];
-    if (!t->on)
+        (long long)p->per_register);
+  for (uint32_t j = 0; s->gemm_tilings && j < k->loops.len; j++) {
+    const GemmTiling *t = &s->gemm_tilings->by_loop[j];
+    if (!t->is_gemm)
       continue;
-    bool across = t->window && t->window->across;
+    bool vectorize_channels = t->window && t->window->vectorize_channels;
     buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
-                  out.len ? "; " : "", t->rows, t->vectors * s->width,
-                  t->element == DT_I32 ? " by pairs of bf16" : "",
-                  across ? "a window" : form_text(&t->a),
-                  form_text(across ? &t->a : &t->b));
+                  out.len ? "; " : "", t->mr, t->nr_vectors * s->width,
+                  t->element_dtype == DT_I32 ? " with bf16 pairs" : "",
+                  vectorize_channels ? "a convolution window"
+                                     : describe_packing(&t->a),
+                  describe_packing(vectorize_channels ? &t->a : &t->b));
   }
   return out.text;
 }
 
-static bool reduces(const Kernel *k) {
+static bool has_reduction(const Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (k->loops.at[j]->axes > k->loops.at[j]->kept)
+    if (k->loops.at[j]->axis_count > k->loops.at[j]->spatial_axes)
       return true;
   return false;
 }
 
-static bool streams(const Kernel *k, const Schedule *s) {
-  if (s->members)
-    return members_stream(s, k->graph, &k->loops.at[0]->results.at[0]);
+static bool has_nontemporal_store(const Kernel *k, const Schedule *s) {
+  if (s->batched_gemm)
+    return batched_gemm_is_nontemporal(s, k->graph,
+                                       &k->loops.at[0]->outputs.at[0]);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->results.len; i++) {
-      const Result *r = &k->loops.at[j]->results.at[i];
-      if (r->out && schedule_streams_along(s, k->loops.at[j], r, s->lanes[j]))
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      if (r->global_index && schedule_is_nontemporal_along(s, k->loops.at[j], r,
+                                                           s->vector_axes[j]))
         return true;
     }
   return false;
 }
 
-static const char *fixed_text(const Kernel *k, const Schedule *s,
-                              Arena *arena) {
-  const char *past = streams(k, s) ? ", stored past the caches" : "";
-  if (s->shape == UNIT_COLUMNS && reduces(k))
+static const char *describe_vectors(const Kernel *k, const Schedule *s,
+                                    Arena *arena) {
+  const char *nontemporal =
+      has_nontemporal_store(k, s) ? ", non-temporal stores" : "";
+  if (s->shape == TASK_COLUMNS && has_reduction(k))
     return arena_printf(arena, "%u lanes, sums of at most %lld columns%s",
-                        s->width, (long long)s->block, past);
-  return arena_printf(arena, "%u lanes%s", s->width, past);
+                        s->width, (long long)s->task_columns, nontemporal);
+  return arena_printf(arena, "%u lanes%s", s->width, nontemporal);
 }
 
-static bool is_by_index(const uint64_t *depends, const Step *s, uint32_t lane) {
-  for (uint32_t j = 0; j < s->index_count; j++)
-    if (depends[s->indices[j].step] >> lane & 1)
+static bool is_gather(const uint64_t *depends, const KernelOp *s,
+                      uint32_t vector_axis) {
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (depends[s->checked_indices[j].index_op] >> vector_axis & 1)
       return true;
   return false;
 }
 
-static bool is_apart(const Quasi *q, uint32_t lane) {
-  return q && q->times[lane] != 0 && q->times[lane] != 1;
+static bool is_strided(const AffineExpr *q, uint32_t vector_axis) {
+  return q && q->coef[vector_axis] != 0 && q->coef[vector_axis] != 1;
 }
 
 /* Is it loaded with what lies between its lanes, or stored by parts? */
-static bool is_near(const Quasi *q, uint32_t lane) {
-  return q->times[lane] > 1 && q->times[lane] <= NEAR_STEPS;
+static bool has_small_stride(const AffineExpr *q, uint32_t vector_axis) {
+  return q->coef[vector_axis] > 1 && q->coef[vector_axis] <= MAX_DEINTERLEAVE;
 }
 
 /* turned: what is next to each other along another axis is. */
-static void count_accesses(const Loop *loop, uint32_t lane, bool turned,
-                           Arena *arena, KernelAbout *about) {
-  const uint64_t *depends = loop_depends(arena, loop);
+static void count_strided_accesses(const LoopNest *loop, uint32_t vector_axis,
+                                   bool transposed, Arena *arena,
+                                   KernelInfo *about) {
+  const uint64_t *depends = loop_op_vars(arena, loop);
   double numbers;
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind == STEP_READ && is_by_index(depends, s, lane))
-      about->by_index++;
-    else if (s->kind == STEP_READ &&
-             !(turned && loop_reads_apart(loop, s, lane, &numbers)))
-      about->apart += is_apart(s->address, lane) &&
-                      s->address->times[lane] != -1 && /* turned round */
-                      !is_near(s->address, lane);
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD && is_gather(depends, s, vector_axis))
+      about->indirect_accesses++;
+    else if (s->kind == KOP_LOAD &&
+             !(transposed &&
+               loop_load_is_strided(loop, s, vector_axis, &numbers)))
+      about->strided_accesses +=
+          is_strided(s->address, vector_axis) &&
+          s->address->coef[vector_axis] != -1 && /* turned round */
+          !has_small_stride(s->address, vector_axis);
   }
-  for (uint32_t j = 0; j < loop->results.len; j++)
-    about->apart += is_apart(loop->results.at[j].out, lane) &&
-                    !is_near(loop->results.at[j].out, lane);
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    about->strided_accesses +=
+        is_strided(loop->outputs.at[j].global_index, vector_axis) &&
+        !has_small_stride(loop->outputs.at[j].global_index, vector_axis);
 }
 
-static void count_all(const Kernel *k, const Schedule *s, Arena *arena,
-                      KernelAbout *about) {
-  for (uint32_t j = 0; j < k->loops.len && !s->members; j++)
-    if (!(s->tiling && s->tiling->of[j].on) && s->lanes[j] < KERNEL_AXES)
-      count_accesses(k->loops.at[j], s->lanes[j], k->across, arena, about);
+static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
+                               KernelInfo *about) {
+  for (uint32_t j = 0; j < k->loops.len && !s->batched_gemm; j++)
+    if (!(s->gemm_tilings && s->gemm_tilings->by_loop[j].is_gemm) &&
+        s->vector_axes[j] < MAX_KERNEL_AXES)
+      count_strided_accesses(k->loops.at[j], s->vector_axes[j],
+                             k->vectorize_outer, arena, about);
 }
 
 /* Schedule and text are made once more: that they are the same shows in the
  * object, which is found then, and not made (tests/check_plan.sh). */
-bool cpu_describe(const Cluster *c, Arena *arena, const char *const *notes,
-                  KernelAbout *about) {
+bool cpu_describe(const FusionGroup *c, Arena *arena,
+                  const char *const *comments, KernelInfo *about) {
   Kernel *k = c->kernel;
   Schedule s;
-  Emitted e;
-  *about = (KernelAbout){.units = 1};
-  if (!k || c->interpreted)
+  CpuKernel e;
+  *about = (KernelInfo){.tasks = 1};
+  if (!k || c->fallback_reason)
     return false;
-  schedule_choose(k, target_vector_bytes(), &s);
+  schedule_choose(k, cpu_vector_bytes(), &s);
   if (!emit_kernel(k, &s, NULL, "", &e))
     return false;
-  about->lanes = s.width;
-  about->units = e.call.units;
-  about->scratch = e.call.room;
-  about->shape = shape_text(k, &s, arena);
-  about->fixed = fixed_text(k, &s, arena);
-  about->tiles = tiles_text(k, &s, arena);
-  count_all(k, &s, arena, about);
-  Object *o = c->backend ? object_request(e.text.text, e.text.len) : NULL;
-  about->object = o;
-  about->compiled = o && object_kernel(o);
-  about->compile_seconds = about->compiled ? object_seconds(o) : 0;
-  if (notes && emit_kernel(k, &s, notes, "", &e))
-    about->code = e.text.text;
+  about->vector_lanes = s.width;
+  about->tasks = e.tasks;
+  about->scratch_bytes = e.code.call.scratch_bytes;
+  about->task_shape = describe_tasks(k, &s, arena);
+  about->specialized_for = describe_vectors(k, &s, arena);
+  about->tiling = describe_gemm_tiles(k, &s, arena);
+  count_all_accesses(k, &s, arena, about);
+  JitObject *o = c->backend_data
+                     ? jit_request(e.code.source.text, e.code.source.len)
+                     : NULL;
+  about->code_id = o;
+  about->compiled = o && jit_kernel(o);
+  about->compile_seconds = about->compiled ? jit_compile_seconds(o) : 0;
+  if (comments && emit_kernel(k, &s, comments, "", &e))
+    about->source = e.code.source.text;
   return true;
 }

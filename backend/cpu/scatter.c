@@ -5,69 +5,81 @@
  * all rows.  Of narrow ones there are sums for each of so many parts of the
  * rows, whatever the number of threads, where there are few sums and many
  * rows; these are added up then. */
-#include "backend/cpu/narrow.h"
-#include "backend/cpu/routines.h"
+#include "backend/cpu/half_float.h"
+#include "backend/cpu/library_ops.h"
 
 #include <string.h>
 
 enum {
-  COLUMNS = 16, /* of a range, at least */
-  RANGES = 16,  /* at most */
-  PARTS = 8,    /* of many rows, */
-  ROWS_MANY = 1 << 14,
-  SUMS_FEW = 1 << 14, /* with few sums */
-  WORK = 1 << 15,     /* elements that a thread takes at a time */
-  AT_ONCE = 256,      /* indices that are looked at together */
+  MIN_RANGE_COLUMNS = 16, /* of a range, at least */
+  MAX_RANGES = 16,        /* at most */
+  PRIVATE_COPIES = 8,     /* of many rows, */
+  MIN_PRIVATIZED_ROWS = 1 << 14,
+  MAX_PRIVATIZED_SUMS = 1 << 14, /* with few sums */
+  GRAIN_ELEMENTS = 1 << 15,      /* elements that a thread takes at a time */
+  INDEX_BATCH = 256,             /* indices that are looked at together */
 };
 
 typedef struct Scatter {
   const void *x, *index, *y;
-  void *to, *sums;
+  void *to, *accumulators;
   Dtype index_type;
-  int64_t slices, rows, width, added; /* rows of x; elements of a row; rows of
-                                         y */
-  int64_t parts, ranges;              /* of a slice's rows of y; of columns */
+  int64_t slices, rows, row_elements,
+      update_rows; /* rows of x; elements of a row; rows of
+                      y */
+  int64_t private_copies,
+      column_ranges; /* of a slice's rows of y; of columns */
 } Scatter;
 
-#define FETCH(T)                      \
+#define LOAD_INDICES(T)               \
   for (int64_t k = 0; k < count; k++) \
   to[k] = ((const T *)s->index)[from + k]
 
-/* So many indices, at most AT_ONCE, from one on. */
-static void fetch(const Scatter *s, int64_t from, int64_t count, int64_t *to) {
+/* So many indices, at most INDEX_BATCH, from one on. */
+static void load_indices(const Scatter *s, int64_t from, int64_t count,
+                         int64_t *to) {
   switch (s->index_type) {
   case DT_I64:
-    FETCH(int64_t);
+    LOAD_INDICES(int64_t);
     break;
   case DT_I32:
-    FETCH(int32_t);
+    LOAD_INDICES(int32_t);
     break;
   case DT_I8:
-    FETCH(int8_t);
+    LOAD_INDICES(int8_t);
     break;
-  default:
-    FETCH(uint8_t);
+  case DT_U8:
+    LOAD_INDICES(uint8_t);
     break;
+  case DT_BOOL:
+  case DT_F16:
+  case DT_BF16:
+  case DT_F32:
+  case DT_F64:
+  case DT_NONE:
+  case DT_COUNT:
+    break; /* no types of indices */
   }
 }
 
 /* Is each of them an index?  1: not all. */
 static int check_indices(void *context, int64_t begin, int64_t end) {
   const Scatter *s = context;
-  bool bad = false;
-  for (int64_t k = begin; k < end; k += AT_ONCE) {
-    int64_t at[AT_ONCE], count = end - k < AT_ONCE ? end - k : AT_ONCE;
-    fetch(s, k, count, at);
+  bool out_of_bounds = false;
+  for (int64_t k = begin; k < end; k += INDEX_BATCH) {
+    int64_t at[INDEX_BATCH],
+        count = end - k < INDEX_BATCH ? end - k : INDEX_BATCH;
+    load_indices(s, k, count, at);
     for (int64_t j = 0; j < count; j++)
-      bad |= (uint64_t)at[j] >= (uint64_t)s->rows;
+      out_of_bounds |= (uint64_t)at[j] >= (uint64_t)s->rows;
   }
-  return bad;
+  return out_of_bounds;
 }
 
-#define EACH "backend/cpu/scatter.def"
-#include "backend/cpu/numbers.def"
+#define PER_TYPE_CODE "backend/cpu/scatter.def"
+#include "backend/cpu/element_types.def"
 
-static Scatter scatter_of(const Routine *r) {
+static Scatter scatter_of(const LibraryOp *r) {
   const Node *const n = r->node, *index = n->inputs[1];
   Scatter s = {.x = n->inputs[0]->data->data,
                .index = index->data->data,
@@ -76,22 +88,25 @@ static Scatter scatter_of(const Routine *r) {
                .index_type = index->dtype,
                .slices = r->lines.outer,
                .rows = r->lines.length,
-               .width = r->lines.inner,
-               .added = index->extents[index->free_count]};
-  int64_t sums = s.slices * s.rows * s.width;
-  s.ranges = s.width / COLUMNS < 1        ? 1
-             : s.width / COLUMNS > RANGES ? RANGES
-                                          : s.width / COLUMNS;
-  s.parts =
-      s.ranges == 1 && s.slices == 1 && s.added >= ROWS_MANY && sums <= SUMS_FEW
-          ? PARTS
-          : 1;
+               .row_elements = r->lines.inner,
+               .update_rows = index->extents[index->free_count]};
+  int64_t sums = s.slices * s.rows * s.row_elements;
+  s.column_ranges = s.row_elements / MIN_RANGE_COLUMNS < 1 ? 1
+                    : s.row_elements / MIN_RANGE_COLUMNS > MAX_RANGES
+                        ? MAX_RANGES
+                        : s.row_elements / MIN_RANGE_COLUMNS;
+  s.private_copies = s.column_ranges == 1 && s.slices == 1 &&
+                             s.update_rows >= MIN_PRIVATIZED_ROWS &&
+                             sums <= MAX_PRIVATIZED_SUMS
+                         ? PRIVATE_COPIES
+                         : 1;
   return s;
 }
 
-bool routine_scatter(Routine *r) {
+bool library_op_scatter(LibraryOp *r) {
   Scatter s = scatter_of(r);
-  if (!routine_share(r, s.slices * s.added, WORK, check_indices, &s))
+  if (!library_op_parallel_for(r, s.slices * s.update_rows, GRAIN_ELEMENTS,
+                               check_indices, &s))
     return false;
   switch (r->node->dtype) {
   case DT_F32:
@@ -110,7 +125,10 @@ bool routine_scatter(Routine *r) {
     return f16_scatter(r, &s);
   case DT_BF16:
     return bf16_scatter(r, &s);
-  default:
-    return false;
+  case DT_BOOL:
+  case DT_NONE:
+  case DT_COUNT:
+    break;
   }
+  return false;
 }

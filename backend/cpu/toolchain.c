@@ -47,28 +47,31 @@ static const char *const flags[] = {
 /* Conversions of f16 may be calls into libgcc, powers of doubles into libm. */
 const char *const toolchain_libraries[] = {"-lm", "-lgcc", NULL};
 
-static Toolchain chain;
-static char words_text[1024]; /* of AXON_CC, cut at blanks */
+static Toolchain cached_toolchain;
+static char compiler_command[1024]; /* of AXON_CC, cut at blanks */
 
 /* ---- which program ---- */
 
 static bool is_program(const char *path) {
-  struct stat is;
-  return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+         access(path, X_OK) == 0;
 }
 
 /* As execvp would. */
-static bool find_program(const char *name, char path[ARTIFACT_PATH]) {
+static bool find_program(const char *name, char path[ARTIFACT_PATH_BYTES]) {
   if (strchr(name, '/'))
-    return snprintf(path, ARTIFACT_PATH, "%s", name) < ARTIFACT_PATH &&
+    return snprintf(path, ARTIFACT_PATH_BYTES, "%s", name) <
+               ARTIFACT_PATH_BYTES &&
            is_program(path);
-  const char *folders = getenv("PATH");
-  for (const char *p = folders ? folders : "/usr/local/bin:/usr/bin:/bin";
+  const char *directories = getenv("PATH");
+  for (const char *p = directories ? directories
+                                   : "/usr/local/bin:/usr/bin:/bin";
        *p;) {
     int len = (int)strcspn(p, ":");
     if (len &&
-        snprintf(path, ARTIFACT_PATH, "%.*s/%s", len, p, name) <
-            ARTIFACT_PATH &&
+        snprintf(path, ARTIFACT_PATH_BYTES, "%.*s/%s", len, p, name) <
+            ARTIFACT_PATH_BYTES &&
         is_program(path))
       return true;
     p += len + (p[len] == ':');
@@ -76,60 +79,65 @@ static bool find_program(const char *name, char path[ARTIFACT_PATH]) {
   return false;
 }
 
-static void add_word(const char *word) {
-  if (chain.word_count + 1 < TOOLCHAIN_WORDS)
-    chain.words[chain.word_count++] = word;
+static void add_arg(const char *word) {
+  if (cached_toolchain.arg_count + 1 < MAX_COMPILER_ARGS)
+    cached_toolchain.args[cached_toolchain.arg_count++] = word;
 }
 
 /* "ccache gcc -m64": a program and its arguments.  One with blanks in its own
  * path is taken as it is. */
-static bool find_wanted(const char *wanted) {
-  snprintf(chain.name, sizeof chain.name, "%s", wanted);
-  snprintf(words_text, sizeof words_text, "%s", wanted);
-  if (find_program(words_text, chain.path)) {
-    add_word(words_text);
+static bool find_requested(const char *setting) {
+  snprintf(cached_toolchain.name, sizeof cached_toolchain.name, "%s", setting);
+  snprintf(compiler_command, sizeof compiler_command, "%s", setting);
+  if (find_program(compiler_command, cached_toolchain.path)) {
+    add_arg(compiler_command);
     return true;
   }
-  char *rest = words_text;
+  char *rest = compiler_command;
   for (char *word; (word = strsep(&rest, " \t"));)
     if (*word)
-      add_word(word);
-  return chain.word_count && find_program(chain.words[0], chain.path);
+      add_arg(word);
+  return cached_toolchain.arg_count &&
+         find_program(cached_toolchain.args[0], cached_toolchain.path);
 }
 
 static bool find_compiler(void) {
-  static const char *const usual[] = {"cc", "gcc", "clang"};
-  const char *wanted = getenv("AXON_CC");
-  if (wanted && *wanted)
-    return find_wanted(wanted);
-  for (size_t k = 0; k < ARRAY_LEN(usual); k++)
-    if (find_program(usual[k], chain.path)) {
-      snprintf(chain.name, sizeof chain.name, "%s", usual[k]);
-      add_word(usual[k]);
+  static const char *const default_names[] = {"cc", "gcc", "clang"};
+  const char *setting = getenv("AXON_CC");
+  if (setting && *setting)
+    return find_requested(setting);
+  for (size_t k = 0; k < ARRAY_LEN(default_names); k++)
+    if (find_program(default_names[k], cached_toolchain.path)) {
+      snprintf(cached_toolchain.name, sizeof cached_toolchain.name, "%s",
+               default_names[k]);
+      add_arg(default_names[k]);
       return true;
     }
-  snprintf(chain.name, sizeof chain.name, "cc, gcc or clang");
+  snprintf(cached_toolchain.name, sizeof cached_toolchain.name,
+           "cc, gcc or clang");
   return false;
 }
 
 /* ---- what it depends on ---- */
 
-typedef struct Identity { /* of a file: to ask for its version takes longer */
+typedef struct FileIdentity { /* of a file: to ask for its version takes longer
+                               */
   uint64_t size, inode, seconds, nanoseconds;
-} Identity;
+} FileIdentity;
 
-static Identity identity_of(const char *path) {
-  struct stat is;
-  if (stat(path, &is) != 0)
-    return (Identity){0};
-  return (Identity){(uint64_t)is.st_size, (uint64_t)is.st_ino,
-                    (uint64_t)is.st_mtim.tv_sec, (uint64_t)is.st_mtim.tv_nsec};
+static FileIdentity file_identity(const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0)
+    return (FileIdentity){0};
+  return (FileIdentity){(uint64_t)status.st_size, (uint64_t)status.st_ino,
+                        (uint64_t)status.st_mtim.tv_sec,
+                        (uint64_t)status.st_mtim.tv_nsec};
 }
 
-enum { CPU_WORDS = 32 };
+enum { CPUID_WORDS = 32 };
 
 #if defined(__x86_64__) || defined(__i386__)
-static void cpu_words(uint32_t words[CPU_WORDS]) {
+static void cpuid_words(uint32_t words[CPUID_WORDS]) {
   static const uint32_t leaves[][2] = {
       {0, 0}, {1, 0}, {7, 0}, {7, 1}, {0x80000001, 0}};
   for (size_t k = 0; k < ARRAY_LEN(leaves); k++) {
@@ -146,7 +154,7 @@ static void cpu_words(uint32_t words[CPU_WORDS]) {
   }
 }
 #else
-static void cpu_words(uint32_t words[CPU_WORDS]) {
+static void cpuid_words(uint32_t words[CPUID_WORDS]) {
   const char *const model = "/sys/devices/system/cpu/cpu0/regs/identification/"
                             "midr_el1";
   uint64_t has[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
@@ -154,23 +162,24 @@ static void cpu_words(uint32_t words[CPU_WORDS]) {
   FILE *f = fopen(model, "re");
   if (!f)
     return;
-  if (!fread(words + 4, 1, sizeof(uint32_t) * (CPU_WORDS - 4), f))
+  if (!fread(words + 4, 1, sizeof(uint32_t) * (CPUID_WORDS - 4), f))
     words[4] = 0;
   fclose(f);
 }
 #endif
 
-static ArtifactKey key_of_chain(void) {
-  char real[ARTIFACT_PATH], arguments[2048] = "";
-  if (!realpath(chain.path, real))
-    snprintf(real, sizeof real, "%s", chain.path);
-  Identity file = identity_of(real);
-  uint32_t cpu[CPU_WORDS] = {0};
-  cpu_words(cpu);
+static ArtifactKey toolchain_key(void) {
+  char real[ARTIFACT_PATH_BYTES], arguments[2048] = "";
+  if (!realpath(cached_toolchain.path, real))
+    snprintf(real, sizeof real, "%s", cached_toolchain.path);
+  FileIdentity file = file_identity(real);
+  uint32_t cpu[CPUID_WORDS] = {0};
+  cpuid_words(cpu);
   size_t len = 0;
-  for (uint32_t k = 0; k < chain.word_count && len < sizeof arguments; k++)
+  for (uint32_t k = 0; k < cached_toolchain.arg_count && len < sizeof arguments;
+       k++)
     len += (size_t)snprintf(arguments + len, sizeof arguments - len, "%s ",
-                            chain.words[k]);
+                            cached_toolchain.args[k]);
   const ArtifactPart parts[] = {
       {AXON_VERSION, sizeof AXON_VERSION},
       {real, strlen(real)},
@@ -184,42 +193,43 @@ static ArtifactKey key_of_chain(void) {
 
 /* ---- how long it may take ---- */
 
-enum { SECONDS_USUAL = 120, SECONDS_MOST = 100000 };
+enum { DEFAULT_TIMEOUT_SECONDS = 120, MAX_TIMEOUT_SECONDS = 100000 };
 
 /* 0: it is no such number. */
-static int seconds_wanted(void) {
-  const char *wanted = getenv("AXON_CC_SECONDS");
+static int timeout_setting(void) {
+  const char *setting = getenv("AXON_CC_SECONDS");
   char *end;
-  if (!wanted || !*wanted)
-    return SECONDS_USUAL;
-  long seconds = strtol(wanted, &end, 10);
-  return *end || seconds < 1 || seconds > SECONDS_MOST ? 0 : (int)seconds;
+  if (!setting || !*setting)
+    return DEFAULT_TIMEOUT_SECONDS;
+  long seconds = strtol(setting, &end, 10);
+  return *end || seconds < 1 || seconds > MAX_TIMEOUT_SECONDS ? 0
+                                                              : (int)seconds;
 }
 
 bool toolchain_check(Fault *fault) {
-  if (seconds_wanted())
+  if (timeout_setting())
     return true;
-  fault_set(fault, "AXON_CC_SECONDS=%s is no number of seconds",
+  fault_set(fault, "AXON_CC_SECONDS=%s is not a number of seconds",
             getenv("AXON_CC_SECONDS"));
-  fault_help(fault, "give 1 or more, or leave it unset: then the C compiler "
-                    "has %d s for a kernel", SECONDS_USUAL);
+  fault_set_help(fault, "use 1 or more, or unset it (default: %d s per kernel)",
+                 DEFAULT_TIMEOUT_SECONDS);
   return false;
 }
 
-static void find(void) {
-  chain.found = find_compiler();
-  chain.seconds = seconds_wanted();
-  if (!chain.seconds)
-    chain.seconds = SECONDS_USUAL;
-  chain.own_words = chain.word_count;
+static void detect_toolchain(void) {
+  cached_toolchain.found = find_compiler();
+  cached_toolchain.timeout_seconds = timeout_setting();
+  if (!cached_toolchain.timeout_seconds)
+    cached_toolchain.timeout_seconds = DEFAULT_TIMEOUT_SECONDS;
+  cached_toolchain.user_arg_count = cached_toolchain.arg_count;
   for (size_t k = 0; k < ARRAY_LEN(flags); k++)
-    add_word(flags[k]);
-  chain.words[chain.word_count] = NULL;
-  chain.key = key_of_chain();
+    add_arg(flags[k]);
+  cached_toolchain.args[cached_toolchain.arg_count] = NULL;
+  cached_toolchain.key = toolchain_key();
 }
 
 const Toolchain *toolchain(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find);
-  return &chain;
+  pthread_once(&once, detect_toolchain);
+  return &cached_toolchain;
 }

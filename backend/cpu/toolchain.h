@@ -1,21 +1,22 @@
-/* backend/cpu: which C compiler, and how it is called; for compiler.c. */
+/* backend/cpu: which C compiler, and how it is called; for jit.c. */
 #ifndef AXON_CPU_TOOLCHAIN_H
 #define AXON_CPU_TOOLCHAIN_H
 
 #include "runtime/artifact.h"
 
-enum { TOOLCHAIN_WORDS = 40 };
+enum { MAX_COMPILER_ARGS = 40 };
 
 typedef struct Toolchain {
   bool found;
-  char path[ARTIFACT_PATH]; /* of the program */
-  char name[256];           /* as it was asked for */
-  ArtifactKey key;          /* of all that an object depends on beside its text:
-                               the compiler, flags, the CPU, the prelude */
-  const char *words[TOOLCHAIN_WORDS]; /* its first arguments, NULL-ended */
-  uint32_t word_count;
-  uint32_t own_words; /* of them: the program, and what AXON_CC has after it */
-  int seconds;        /* that a text may take: one that takes longer hangs */
+  char path[ARTIFACT_PATH_BYTES]; /* of the program */
+  char name[256];                 /* as it was asked for */
+  ArtifactKey key; /* of all that an object depends on beside its text:
+                      the compiler, flags, the CPU, the prelude */
+  const char *args[MAX_COMPILER_ARGS]; /* its first arguments, NULL-ended */
+  uint32_t arg_count;
+  uint32_t
+      user_arg_count;  /* of them: the program, and what AXON_CC has after it */
+  int timeout_seconds; /* that a text may take: one that takes longer hangs */
 } Toolchain;
 
 /* Found once.  AXON_CC names it, perhaps with arguments; else it is the first

@@ -1,22 +1,22 @@
 #include "backend/cuda/arch.h"
 
-#include "backend/cuda/attend.h"
+#include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_PLAIN = 48 << 10 }; /* bytes that every block may have */
+enum { DEFAULT_SHARED_BYTES = 48 << 10 }; /* bytes that every block may have */
 
 /* From a launch to the next one that waits for it. */
 static const double launch_seconds = 2.5e-6;
 
-const char *const cuda_archs[CUDA_ARCHS] = {
+const char *const cuda_archs[CUDA_ARCH_COUNT] = {
     "sm_90a", "sm_75", "sm_80", "sm_86", "sm_89", "sm_100a", "sm_120"};
 
-const char *cuda_arch_near(const char *name) {
+const char *cuda_arch_of_number(const char *name) {
   size_t len = strspn(name, "sm_0123456789");
-  for (int k = 0; k < CUDA_ARCHS; k++)
+  for (int k = 0; k < CUDA_ARCH_COUNT; k++)
     if (strspn(cuda_archs[k], "sm_0123456789") == len &&
         strncmp(cuda_archs[k], name, len) == 0)
       return cuda_archs[k];
@@ -24,53 +24,52 @@ const char *cuda_arch_near(const char *name) {
 }
 
 const char *cuda_arch_named(const char *name, Fault *fault) {
-  for (int k = 0; k < CUDA_ARCHS; k++)
+  for (int k = 0; k < CUDA_ARCH_COUNT; k++)
     if (strcmp(cuda_archs[k], name) == 0)
       return cuda_archs[k];
-  const char *near = cuda_arch_near(name);
-  fault_set(fault, "`%.40s` is no architecture that kernels are made for",
-            name);
-  if (near)
-    fault_help(fault, "`%s` is the one of that number", near);
+  const char *same_number = cuda_arch_of_number(name);
+  fault_set(fault, "`%.40s` is not a supported GPU architecture", name);
+  if (same_number)
+    fault_set_help(fault, "did you mean `%s`?", same_number);
   else
-    fault_help(fault, "these are sm_75 (Turing), sm_80 and sm_86 (Ampere), "
-                      "sm_89 (Ada), sm_90a (Hopper: H100, H200), sm_100a and "
-                      "sm_120 (Blackwell), as in `cuda:sm_90a`");
+    fault_set_help(fault,
+                   "these are sm_75 (Turing), sm_80 and sm_86 (Ampere), "
+                   "sm_89 (Ada), sm_90a (Hopper: H100, H200), sm_100a and "
+                   "sm_120 (Blackwell), as in `cuda:sm_90a`");
   return NULL;
 }
 
 CudaTarget cuda_arch_target(const char *arch) {
-  GemmGpu gpu = {.sms = 1, .block = SHARED_PLAIN};
-  gemm_gpu(arch, &gpu);
+  GpuSpec gpu = {.sms = 1, .block_shared_bytes = DEFAULT_SHARED_BYTES};
+  gpu_spec(arch, &gpu);
   const char *tf32 = getenv("AXON_TF32");
   return (CudaTarget){.arch = arch,
-                      .processors = (int)gpu.sms,
-                      .tf32 = tf32 && strcmp(tf32, "1") == 0,
-                      .shared = SHARED_PLAIN,
-                      .shared_most = gpu.block};
+                      .sm_count = (int)gpu.sms,
+                      .allow_tf32 = tf32 && strcmp(tf32, "1") == 0,
+                      .default_shared_bytes = DEFAULT_SHARED_BYTES,
+                      .optin_shared_bytes = gpu.block_shared_bytes};
 }
 
 /* ---- times ---- */
 
-static void take(Prediction *p, CostBound bound, double seconds) {
-  if (seconds <= p->limit)
+static void add_bound(Prediction *p, RooflineBound bound, double seconds) {
+  if (seconds <= p->bound_seconds)
     return;
-  p->limit = seconds;
+  p->bound_seconds = seconds;
   p->bound = bound;
 }
 
 /* What its tiles take by their own count; *all: with all that is done between
  * and behind the products. */
-static double tiles_seconds(const CudaKernel *k, const GemmGpu *gpu,
-                            bool *all) {
+static double mma_seconds(const CudaKernel *k, const GpuSpec *gpu, bool *all) {
   double seconds = 0;
   *all = false;
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaSchedule *s = &k->passes.at[j]->s;
-    if (s->tile)
-      seconds += gemm_seconds(&s->tile->shape, gpu, &s->tile->s);
-    if (s->attend) {
-      seconds += s->attend->seconds;
+    if (s->gemm)
+      seconds += gemm_seconds(&s->gemm->shape, gpu, &s->gemm->s);
+    if (s->attention) {
+      seconds += s->attention->seconds;
       *all = true;
     }
   }
@@ -79,23 +78,29 @@ static double tiles_seconds(const CudaKernel *k, const GemmGpu *gpu,
 
 Prediction cuda_predict(const Cost *cost, const CudaKernel *k,
                         const CudaTarget *target) {
-  GemmGpu gpu;
-  Prediction p = {.bound = COST_MEMORY};
-  if (!target->arch || !gemm_gpu(target->arch, &gpu))
+  GpuSpec gpu;
+  Prediction p = {.bound = ROOFLINE_MEMORY};
+  if (!target->arch || !gpu_spec(target->arch, &gpu))
     return p;
-  gpu.sms = (uint32_t)target->processors;
-  double clocks = gpu.sms * gpu.clock;
-  double rate = clocks * (cost->wide > 4 ? gpu.twice : gpu.single);
-  double bytes = cost->read + cost->written;
+  gpu.sms = (uint32_t)target->sm_count;
+  double clocks = gpu.sms * gpu.clock_hz;
+  double rate =
+      clocks * (cost->widest_bytes > 4 ? gpu.f64_fma_rate : gpu.f32_fma_rate);
+  double bytes = cost->bytes_read + cost->bytes_written;
   bool all;
-  double near = gpu.l2_rate * gpu.clock, tiles = tiles_seconds(k, &gpu, &all);
-  take(&p, COST_LEVEL_2, bytes / near);
-  take(&p, COST_MEMORY, bytes > gpu.l2 ? bytes / gpu.memory : 0);
-  double scratch = (double)k->scratch; /* of the rest nothing is in memory */
-  take(&p, COST_SCRATCH, 2 * scratch / (scratch > gpu.l2 ? gpu.memory : near));
-  take(&p, COST_ARITHMETIC,
-       (tiles > 0 ? tiles : cost->products / rate) +
-           (all ? 0 : 2 * cost->others / rate));
-  p.seconds = p.limit + launch_seconds * k->passes.len;
+  double same_number = gpu.l2_bytes_per_clock * gpu.clock_hz,
+         tiles = mma_seconds(k, &gpu, &all);
+  add_bound(&p, ROOFLINE_L2, bytes / same_number);
+  add_bound(&p, ROOFLINE_MEMORY,
+            bytes > gpu.l2_bytes ? bytes / gpu.dram_bandwidth : 0);
+  double scratch =
+      (double)k->scratch_bytes; /* of the rest nothing is in memory */
+  add_bound(&p, ROOFLINE_SCRATCH,
+            2 * scratch /
+                (scratch > gpu.l2_bytes ? gpu.dram_bandwidth : same_number));
+  add_bound(&p, ROOFLINE_COMPUTE,
+            (tiles > 0 ? tiles : cost->contraction_flops / rate) +
+                (all ? 0 : 2 * cost->other_ops / rate));
+  p.seconds = p.bound_seconds + launch_seconds * k->passes.len;
   return p;
 }

@@ -4,8 +4,8 @@
 #define AXON_CUDA_ARCH_H
 
 #include "backend/cuda/kernel.h"
-#include "tensor/cost.h"
-#include "tensor/watch.h"
+#include "kernel/roofline.h"
+#include "plan/observer.h"
 
 /* A usual GPU of it. */
 CudaTarget cuda_arch_target(const char *arch);

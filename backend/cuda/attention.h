@@ -16,72 +16,77 @@
 #include "backend/cuda/gemm.h"
 
 typedef struct AttentionShape {
-  GemmSide a, b, v;   /* of f16 or bf16; dense along k, k and e, or computed */
+  GemmSide query, key,
+      value;          /* of f16 or bf16; dense along k, k and e, or computed */
   double m, n, batch; /* what they may be like */
-  uint32_t k, e;      /* at most so many */
-  double part;        /* of n that is gone through, on average */
-  bool relative;      /* weights are exp(score - the largest of the row) */
-  bool total;         /* their total is wanted, too */
-  bool again;         /* limits may be wrong: then n is gone through again */
-  double score;       /* operations that make a score of a sum, */
-  uint32_t reads;     /* and what is read for one */
-  bool wide;          /* a float that one takes is made of 64 bits */
-  double stored;      /* bytes, of each result and what is read with it */
-  uint32_t store_align;
+  uint32_t head_dim, value_dim; /* at most so many */
+  double visited_fraction;      /* of n that is gone through, on average */
+  bool subtract_max;    /* weights are exp(score - the largest of the row) */
+  bool needs_row_sum;   /* their total is wanted, too */
+  bool may_retry;       /* limits may be wrong: then n is gone through again */
+  double score_ops;     /* operations that make a score of a sum, */
+  uint32_t score_loads; /* and what is read for one */
+  bool score_converts_64_bits; /* a float that one takes is made of 64 bits */
+  double epilogue_bytes; /* bytes, of each result and what is read with it */
+  uint32_t store_align_bytes;
 } AttentionShape;
 
 /* As gemm_choose. */
-bool attention_choose(const AttentionShape *shape, const GemmGpu *gpu,
+bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
                       GemmSchedule *s, double *seconds);
-/* As gemm_change. */
-bool attention_change(const AttentionShape *shape, const GemmGpu *gpu,
-                      const char *text, GemmSchedule *s, Buffer *why);
-bool attention_fits(const AttentionShape *shape, const GemmGpu *gpu,
+/* As gemm_override. */
+bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
+                        const char *text, GemmSchedule *s, Buffer *why);
+bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
-uint32_t attention_shared(const AttentionShape *shape, const GemmSchedule *s);
+uint32_t attention_shared_bytes(const AttentionShape *shape,
+                                const GemmSchedule *s);
 int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch);
 
-typedef struct AttentionText {
+typedef struct AttentionKernelSpec {
   const AttentionShape *shape;
   const GemmSchedule *schedule;
   const char *name; /* of the kernel */
   /* stride_a is that of a; of b and v: stride_a and stride_b, of groups that
    * are given again */
-  GemmGroup batch, m, k;        /* a's */
-  GemmGroup inner, n, terms, e; /* b and v: batch, n, b's k, v's e */
-  GemmOperand a, b, v;
-  uint32_t results;
-  GemmResult result[GEMM_RESULTS]; /* strides: batch, m, e */
+  GemmAxisGroup batch, m, k;          /* a's */
+  GemmAxisGroup kv_batch, n, kv_k, e; /* b and v: batch, n, b's k, v's e */
+  GemmOperand query, key, value;
+  uint32_t output_count;
+  GemmOutput outputs[GEMM_MAX_OUTPUTS]; /* strides: batch, m, e */
   /* Statements that give `to` the score (or, where it is not relative, the
    * weight) of x where the variables of batch, m and n say.  whole: in a tile
    * that `inside` has to itself. */
-  void (*score)(void *owner, Buffer *out, const char *x, const char *to,
-                bool whole);
-  bool anywhere; /* that is right of scores that are not there, too */
+  void (*put_score)(void *owner, Buffer *out, const char *x, const char *to,
+                    bool unmasked);
+  bool out_of_bounds_safe; /* that is right of scores that are not there, too */
   /* Statements that give the ints `low` and `high`, outside of which n need
    * not be gone through, of rows `first` to `last`; or NULL: all of it. */
-  void (*limits)(void *owner, Buffer *out, const char *first, const char *last);
+  void (*put_bounds)(void *owner, Buffer *out, const char *first,
+                     const char *last);
   /* Likewise `whole_low` and `whole_high`, between which all of these rows need
    * all of n; or NULL: everywhere. */
-  void (*inside)(void *owner, Buffer *out, const char *first, const char *last);
+  void (*put_unmasked_bounds)(void *owner, Buffer *out, const char *first,
+                              const char *last);
   /* Statements that give the float `unit_whole`: the score of a whole tile is
    * so many times x; or NULL: it is what `score` says. */
-  void (*unit)(void *owner, Buffer *out);
+  void (*put_score_scale)(void *owner, Buffer *out);
   /* Statements that take from the bool `to` whether the numbers of the call are
    * such that the score of a whole tile is right; or NULL: they always are. */
-  void (*plain)(void *owner, Buffer *out, const char *to);
+  void (*put_divisor_check)(void *owner, Buffer *out, const char *to);
   /* Statements that add to the bool `to` whether terms outside of the limits
    * would have counted in the row that has these values: then all are gone
    * through; or NULL: they never do.  By mma only. */
-  void (*wrong)(void *owner, Buffer *out, const char *most, const char *total,
-                const char *to);
+  void (*put_trim_check)(void *owner, Buffer *out, const char *row_max,
+                         const char *row_sum, const char *to);
   /* As of a contraction; `most` and `total` are of the row. */
-  void (*epilogue)(void *owner, Buffer *out, const char *x,
-                   const char *const to[GEMM_RESULTS]);
+  void (*put_epilogue)(void *owner, Buffer *out, const char *x,
+                       const char *const to[GEMM_MAX_OUTPUTS]);
   void *owner;
-} AttentionText;
+} AttentionKernelSpec;
 
-/* As gemm_put. */
-void attention_put(Buffer *before, Buffer *body, const AttentionText *t);
+/* As gemm_put_kernel. */
+void attention_put_kernel(Buffer *before, Buffer *body,
+                          const AttentionKernelSpec *t);
 
 #endif

@@ -1,10 +1,10 @@
 /* What a cluster is compiled as for the GPU, for who asks. */
 #include "backend/cuda/arch.h"
-#include "backend/cuda/program.h"
-#include "backend/cuda/report.h"
-#include "backend/cuda/routines.h"
-#include "backend/cuda/tile.h"
-#include "tensor/watch.h"
+#include "backend/cuda/gemm_pass.h"
+#include "backend/cuda/kernel_cache.h"
+#include "backend/cuda/library_kernels.h"
+#include "backend/cuda/ptxas_report.h"
+#include "plan/observer.h"
 
 #include <string.h>
 
@@ -12,15 +12,16 @@ static const char *passes_text(const CudaKernel *k, Arena *arena) {
   Buffer out = {.arena = arena};
   for (uint32_t j = 0; j < k->passes.len; j++) {
     buffer_puts(&out, j ? "; then " : "");
-    cuda_schedule_put(&out, &k->passes.at[j]->s);
+    cuda_schedule_print(&out, &k->passes.at[j]->s);
   }
   return out.text;
 }
 
-static void put_report(Buffer *out, const CudaPass *pass, const CudaReport *r) {
+static void put_report(Buffer *out, const CudaPass *pass,
+                       const PtxasReport *r) {
   buffer_printf(out, "%s%u registers of %u threads, %lld bytes shared",
-                out->len ? "; then " : "", r->registers, pass->s.threads,
-                (long long)r->shared + (long long)pass->shared);
+                out->len ? "; then " : "", r->registers, pass->s.block_threads,
+                (long long)r->shared_bytes + (long long)pass->shared_bytes);
   if (r->spill_stores || r->spill_loads)
     buffer_printf(out, ", %u bytes spilled",
                   r->spill_stores > r->spill_loads ? r->spill_stores
@@ -28,61 +29,62 @@ static void put_report(Buffer *out, const CudaPass *pass, const CudaReport *r) {
 }
 
 /* What the compiler says of each pass; without one, nothing. */
-static const char *report_text(CudaProgram *p, Device *d, const CudaKernel *k,
+static const char *report_text(CachedKernel *p, Device *d, const CudaKernel *k,
                                Arena *arena) {
   Buffer out = {.arena = arena};
-  CudaCode code;
-  CudaReport r;
+  CompiledCode code;
+  PtxasReport r;
   Fault fault = {0};
-  cuda_program_keep(p);
+  cached_kernel_dump_source(p);
   if (!d->nvrtc)
-    return "not known: there is no NVRTC here that compiles for it";
-  bool good = cuda_program_code(p, d, &code, &fault);
+    return "not known: no NVRTC on this machine compiles for it";
+  bool good = cached_kernel_compile(p, d, &code, &fault);
   for (uint32_t j = 0; good && j < k->passes.len; j++)
-    if (cuda_report(code.log, k->passes.at[j]->name, &r))
+    if (ptxas_report(code.log, k->passes.at[j]->name, &r))
       put_report(&out, k->passes.at[j], &r);
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   return good ? out.text : arena_printf(arena, "%s", fault.message);
 }
 
 /* Tiles, or parts of sums; a stream of parts is shared out as it comes. */
-static int64_t pieces_of(const CudaPass *pass) {
-  const CudaTile *tile = pass->s.tile;
-  return tile && tile->s.stream ? pass->tiles : pass->blocks;
+static int64_t task_count(const CudaPass *pass) {
+  const GemmPass *tile = pass->s.gemm;
+  return tile && tile->s.stream ? pass->tiles : pass->grid_blocks;
 }
 
-static void fill(const Cluster *c, Device *d, Arena *arena,
-                 const char *const *notes, const CudaKernel *k,
-                 KernelAbout *about) {
-  CudaProgram *p = c->backend;
-  Cost cost = cost_of(c->kernel);
-  about->predicts = true;
-  about->predicted = cuda_predict(&cost, k, &d->target);
-  about->report = p ? report_text(p, d, k, arena) : NULL;
-  about->units = pieces_of(k->passes.at[0]);
-  about->lanes = k->passes.at[0]->s.threads;
-  about->shape = passes_text(k, arena);
-  about->fixed = arena_printf(arena, "%s, indices of %d bits",
-                              d->gpu.about.arch, k->narrow ? 32 : 64);
-  about->object = p;
-  about->compiled = p && (p->module || d->paper);
-  about->compile_seconds = p ? p->seconds : 0;
+static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
+                      const char *const *notes, const CudaKernel *k,
+                      KernelInfo *about) {
+  CachedKernel *p = c->backend_data;
+  Cost cost = kernel_cost(c->kernel);
+  about->has_prediction = true;
+  about->prediction = cuda_predict(&cost, k, &d->target);
+  about->compiler_report = p ? report_text(p, d, k, arena) : NULL;
+  about->tasks = task_count(k->passes.at[0]);
+  about->vector_lanes = k->passes.at[0]->s.block_threads;
+  about->task_shape = passes_text(k, arena);
+  about->specialized_for =
+      arena_printf(arena, "%s, indices of %d bits", d->context.info.arch,
+                   k->int32_indices ? 32 : 64);
+  about->code_id = p;
+  about->compiled = p && (p->module || d->is_virtual);
+  about->compile_seconds = p ? p->compile_seconds : 0;
   CudaKernel noted;
   if (notes && cuda_emit(c->kernel, &d->target, notes, &noted))
-    about->code = noted.text.text;
+    about->source = noted.source.text;
 }
 
-static bool describe_locked(const Cluster *c, Arena *arena,
-                            const char *const *notes, KernelAbout *about) {
+static bool describe_locked(const FusionGroup *c, Arena *arena,
+                            const char *const *notes, KernelInfo *about) {
   Fault ignored = {0};
   CudaKernel k;
   Device *d = device_get(&ignored);
-  CudaProgram *p = c->backend;
+  CachedKernel *p = c->backend_data;
   if (!d || !cuda_emit(c->kernel, &d->target, NULL, &k) || !k.passes.len)
     return false;
-  if (p && !d->paper && !cuda_program_ready(p, d, &ignored))
+  if (p && !d->is_virtual && !cached_kernel_load(p, d, &ignored))
     return false;
-  fill(c, d, arena, notes, &k, about);
+  fill_info(c, d, arena, notes, &k, about);
   return true;
 }
 
@@ -91,43 +93,45 @@ static const char *routine_text(const CudaKernel *k, Arena *arena) {
   Buffer out = {.arena = arena};
   for (uint32_t j = 0; j < k->passes.len; j++) {
     uint32_t same = 0;
-    while (strcmp(k->passes.at[same]->s.what, k->passes.at[j]->s.what) != 0)
+    while (strcmp(k->passes.at[same]->s.description,
+                  k->passes.at[j]->s.description) != 0)
       same++;
     if (same == j)
-      buffer_printf(&out, "%s%s", j ? ", " : "", k->passes.at[j]->s.what);
+      buffer_printf(&out, "%s%s", j ? ", " : "",
+                    k->passes.at[j]->s.description);
   }
   buffer_printf(&out, "; %u pass%s", k->passes.len,
                 k->passes.len == 1 ? "" : "es");
   return out.text;
 }
 
-static bool describe_routine(const Cluster *c, Arena *arena, bool code,
-                             KernelAbout *about) {
+static bool describe_routine(const FusionGroup *c, Arena *arena, bool code,
+                             KernelInfo *about) {
   Fault ignored = {0};
   CudaKernel k;
   Device *d = device_get(&ignored);
-  CudaProgram *p = c->backend;
-  about->shape = "the CPU's, to which what it reads is copied";
+  CachedKernel *p = c->backend_data;
+  about->task_shape = "on the CPU: its inputs are copied to the CPU";
   if (!p)
     return true;
-  if (!d || !cuda_routine(c->nodes.at[0], &d->target, arena, &k) ||
-      (!d->paper && !cuda_program_ready(p, d, &ignored)))
+  if (!d || !library_kernel_emit(c->nodes.at[0], &d->target, arena, &k) ||
+      (!d->is_virtual && !cached_kernel_load(p, d, &ignored)))
     return false;
-  about->units = k.passes.at[0]->blocks;
-  about->lanes = k.passes.at[0]->s.threads;
-  about->shape = routine_text(&k, arena);
-  about->fixed = d->gpu.about.arch;
-  about->object = p;
-  about->compiled = p->module || d->paper;
-  about->compile_seconds = p->seconds;
-  about->code = code ? k.text.text : NULL;
+  about->tasks = k.passes.at[0]->grid_blocks;
+  about->vector_lanes = k.passes.at[0]->s.block_threads;
+  about->task_shape = routine_text(&k, arena);
+  about->specialized_for = d->context.info.arch;
+  about->code_id = p;
+  about->compiled = p->module || d->is_virtual;
+  about->compile_seconds = p->compile_seconds;
+  about->source = code ? k.source.text : NULL;
   return true;
 }
 
-bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
-                   KernelAbout *about) {
-  *about = (KernelAbout){.units = 1};
-  if ((!c->kernel && !c->routine) || c->interpreted)
+bool cuda_describe(const FusionGroup *c, Arena *arena, const char *const *notes,
+                   KernelInfo *about) {
+  *about = (KernelInfo){.tasks = 1};
+  if ((!c->kernel && !c->library_op) || c->fallback_reason)
     return false;
   device_lock();
   Trap trap;
@@ -135,8 +139,8 @@ bool cuda_describe(const Cluster *c, Arena *arena, const char *const *notes,
     device_unlock();
     trap_raise(trap.kind);
   }
-  bool good = c->routine ? describe_routine(c, arena, notes != NULL, about)
-                         : describe_locked(c, arena, notes, about);
+  bool good = c->library_op ? describe_routine(c, arena, notes != NULL, about)
+                            : describe_locked(c, arena, notes, about);
   trap_end(&trap);
   device_unlock();
   return good;

@@ -1,8 +1,8 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/arch.h"
-#include "backend/cuda/override.h"
-#include "backend/cuda/tape.h"
+#include "backend/cuda/launch_graph.h"
+#include "backend/cuda/schedule_override.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,53 +31,55 @@ void device_unlock(void) {
 }
 
 static bool open_device(Device *d, Fault *fault) {
-  static const CudaUse word = {.dtype = DT_I32};
+  static const AllocationLabel word = {.dtype = DT_I32};
   const CudaApi *api = cuda_api(fault);
   d->nvrtc = api ? nvrtc(fault) : NULL;
-  if (!d->nvrtc || !cuda_open(api, 0, &d->gpu, fault))
+  if (!d->nvrtc || !cuda_context_open(api, 0, &d->context, fault))
     return false;
-  d->gpu.tape = cuda_tape_new();
+  d->context.launch_graph = launch_graph_new();
   const char *pool = getenv("AXON_POOL");
-  d->memory =
-      cuda_memory_new(&d->gpu, pool && *pool ? strtoull(pool, NULL, 10)
-                                             : d->gpu.about.memory / 2);
-  d->bad =
-      d->memory ? cuda_memory_take(d->memory, CUDA_WORDS, &word, fault) : NULL;
-  if (!d->bad || !cuda_fill(&d->gpu, d->bad->at, 0, CUDA_WORDS, fault)) {
-    cuda_memory_free(d->memory);
-    cuda_close(&d->gpu);
+  d->allocator = device_allocator_new(
+      &d->context, pool && *pool ? strtoull(pool, NULL, 10)
+                                 : d->context.info.memory_bytes / 2);
+  d->status = d->allocator ? device_allocator_alloc(
+                                 d->allocator, CUDA_STATUS_BYTES, &word, fault)
+                           : NULL;
+  if (!d->status || !cuda_memset(&d->context, d->status->address, 0,
+                                 CUDA_STATUS_BYTES, fault)) {
+    device_allocator_free(d->allocator);
+    cuda_context_close(&d->context);
     return false;
   }
-  d->target = cuda_arch_target(d->gpu.about.arch);
-  d->target.processors = d->gpu.about.multiprocessors;
-  d->target.shared_most = (uint32_t)d->gpu.about.block_shared;
-  d->target.maps = true;
-  d->open = true;
+  d->target = cuda_arch_target(d->context.info.arch);
+  d->target.sm_count = d->context.info.sm_count;
+  d->target.optin_shared_bytes = (uint32_t)d->context.info.block_shared_bytes;
+  d->target.has_tensor_maps = true;
+  d->is_open = true;
   return true;
 }
 
-void device_on_paper(const char *arch) {
+void device_use_virtual(const char *arch) {
   Device *d = &state.device;
   Fault ignored = {0};
   device_lock();
-  *d = (Device){.paper = true, .target = cuda_arch_target(arch)};
-  d->target.maps = true;
+  *d = (Device){.is_virtual = true, .target = cuda_arch_target(arch)};
+  d->target.has_tensor_maps = true;
   d->nvrtc = nvrtc(&ignored);
   if (d->nvrtc && !nvrtc_compiles(d->nvrtc, arch))
     d->nvrtc = NULL;
-  snprintf(d->gpu.about.arch, sizeof d->gpu.about.arch, "%s", arch);
+  snprintf(d->context.info.arch, sizeof d->context.info.arch, "%s", arch);
   device_unlock();
 }
 
-bool device_is_paper(void) {
-  return state.device.paper;
+bool device_is_virtual(void) {
+  return state.device.is_virtual;
 }
 
 Device *device_get(Fault *fault) {
   Device *d = &state.device;
-  if (!override_good(fault))
+  if (!override_check(fault))
     return NULL;
-  if (d->paper)
+  if (d->is_virtual)
     return d;
-  return d->open || open_device(d, fault) ? d : NULL;
+  return d->is_open || open_device(d, fault) ? d : NULL;
 }

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "backend/cuda/driver.h"
 
-#include "backend/cuda/load.h"
+#include "backend/cuda/dynlib.h"
 
 #include <glob.h>
 #include <pthread.h>
@@ -20,8 +20,8 @@ _Static_assert(ARRAY_LEN(symbols) - 1 == sizeof(CudaApi) / sizeof(void *),
 
 /* ---- errors ---- */
 
-#define LOST                                                                  \
-  "what is in the GPU's memory is lost to this process: start it again, and " \
+#define CONTEXT_LOST_HELP                                  \
+  "this process has lost its GPU memory: restart it, and " \
   "please report it"
 
 typedef struct DriverError {
@@ -35,7 +35,7 @@ static const DriverError errors[] = {
 #undef E
 };
 
-static const DriverError *error_of(CuResult result) {
+static const DriverError *find_error(CuResult result) {
   for (size_t k = 0; k < ARRAY_LEN(errors); k++)
     if (errors[k].number == result)
       return &errors[k];
@@ -44,31 +44,32 @@ static const DriverError *error_of(CuResult result) {
 
 /* "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)" */
 static void error_text(const CudaApi *api, CuResult result, char out[200]) {
-  const DriverError *e = error_of(result);
+  const DriverError *e = find_error(result);
   const char *name = NULL, *text = NULL;
   if (api->error_name(result, &name) != 0 || !name)
-    name = e ? e->name : "an error that the driver has no name for";
-  if (api->error_text(result, &text) != 0 || !text)
+    name = e ? e->name : "unknown driver error";
+  if (api->error_string(result, &text) != 0 || !text)
     snprintf(out, 200, "%.90s (%d)", name, result);
   else
     snprintf(out, 200, "%.90s (%.100s)", name, text);
 }
 
-bool cuda_good(const CudaApi *api, CuResult result, Fault *fault,
-               const char *what, ...) {
+bool cuda_check(const CudaApi *api, CuResult result, Fault *fault,
+                const char *what, ...) {
   if (result == 0)
     return true;
-  char said[200], doing[256];
+  char driver_text[200], action[256];
   va_list args;
   va_start(args, what);
-  vsnprintf(doing, sizeof doing, what, args);
+  vsnprintf(action, sizeof action, what, args);
   va_end(args);
-  error_text(api, result, said);
-  fault_set(fault, "the GPU: %s: %s", doing, said);
-  fault->kind = result == CU_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_MACHINE;
-  const DriverError *e = error_of(result);
+  error_text(api, result, driver_text);
+  fault_set(fault, "the GPU: %s: %s", action, driver_text);
+  fault->kind =
+      result == CU_OUT_OF_MEMORY ? FAULT_MEMORY : FAULT_TARGET_UNAVAILABLE;
+  const DriverError *e = find_error(result);
   if (e)
-    fault_help(fault, "%s", e->help);
+    fault_set_help(fault, "%s", e->help);
   return false;
 }
 
@@ -78,7 +79,7 @@ static struct {
   pthread_once_t once;
   bool good;
   CudaApi api;
-  Loaded library;
+  LoadedLibrary library;
   Fault fault; /* where it is not good */
 } driver = {.once = PTHREAD_ONCE_INIT};
 
@@ -95,7 +96,7 @@ static bool has_line(const char *path, const char *start) {
 
 /* Is there a graphics adapter (class 3) of NVIDIA (vendor 10de) in this
  * machine? */
-static bool sees_gpu(void) {
+static bool has_nvidia_gpu(void) {
   glob_t found;
   bool sees = false;
   if (glob("/sys/bus/pci/devices/*/vendor", GLOB_NOSORT, NULL, &found) != 0)
@@ -110,30 +111,31 @@ static bool sees_gpu(void) {
   return sees;
 }
 
-static void tell_absent(Fault *fault) {
-  if (sees_gpu()) {
-    fault_set(fault, "there is a GPU of NVIDIA, but not its driver: "
-                     "libcuda.so.1 is not found");
-    fault_help(fault,
-               "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
+static void fault_no_driver(Fault *fault) {
+  if (has_nvidia_gpu()) {
+    fault_set(
+        fault,
+        "found an NVIDIA GPU, but not its driver: libcuda.so.1 is missing");
+    fault_set_help(
+        fault, "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
                "ubuntu-drivers install); a container wants the host's "
                "(--gpus all)");
   } else {
-    fault_set(fault, "there is no GPU of NVIDIA that this system shows, nor "
-                     "its driver: libcuda.so.1 is not found");
-    fault_help(fault,
-               "programs run on the CPU without one; where there is one, "
+    fault_set(fault,
+              "found no NVIDIA GPU and no driver: libcuda.so.1 is missing");
+    fault_set_help(
+        fault, "programs run on the CPU without one; where there is one, "
                "install its driver, and give it to the container (--gpus all)");
   }
 }
 
 /* The system's usual way; then where WSL, NixOS and containers have it. */
-static LoadEnd load_driver(void) {
+static LoadStatus load_driver(void) {
   static const char *const names[] = {"libcuda.so.1",
                                       "/usr/lib/wsl/lib/libcuda.so.1",
                                       "/run/opengl-driver/lib/libcuda.so.1",
                                       "/usr/local/nvidia/lib64/libcuda.so.1"};
-  LoadEnd end = LOAD_ABSENT;
+  LoadStatus end = LOAD_ABSENT;
   for (size_t k = 0; k < ARRAY_LEN(names) && end == LOAD_ABSENT; k++)
     end = load_library(names[k], symbols, &driver.api, &driver.library);
   return end;
@@ -142,22 +144,23 @@ static LoadEnd load_driver(void) {
 static void find_driver(void) {
   Fault *fault = &driver.fault;
   switch (load_driver()) {
-  case LOAD_GOOD:
-    driver.good = cuda_good(&driver.api, driver.api.init(0), fault,
-                            "beginning to use it");
+  case LOAD_OK:
+    driver.good =
+        cuda_check(&driver.api, driver.api.init(0), fault, "initializing it");
     break;
-  case LOAD_WRONG:
-    fault_set(fault, "the driver of the GPU, libcuda.so.1, cannot be used: %s",
-              driver.library.why);
-    fault_help(fault, "install a driver for CUDA 12 or later (525 or later)");
+  case LOAD_INVALID:
+    fault_set(fault, "cannot use the GPU driver, libcuda.so.1: %s",
+              driver.library.error);
+    fault_set_help(fault,
+                   "install a driver for CUDA 12 or later (525 or later)");
     break;
   case LOAD_ABSENT:
   case LOAD_NONE:
   case LOAD_COUNT:
-    tell_absent(fault);
+    fault_no_driver(fault);
   }
   if (!driver.good)
-    fault->kind = FAULT_MACHINE;
+    fault->kind = FAULT_TARGET_UNAVAILABLE;
 }
 
 const CudaApi *cuda_api(Fault *fault) {
@@ -177,36 +180,36 @@ const char *cuda_api_path(void) {
 
 bool cuda_version(const CudaApi *api, int *version, Fault *fault) {
   *version = 0;
-  return cuda_good(api, api->driver_version(version), fault,
-                   "asking for the driver's version");
+  return cuda_check(api, api->driver_version(version), fault,
+                    "querying the driver version");
 }
 
-bool cuda_count(const CudaApi *api, int *count, Fault *fault) {
+bool cuda_device_count(const CudaApi *api, int *count, Fault *fault) {
   *count = 0;
-  return cuda_good(api, api->device_count(count), fault, "counting devices");
+  return cuda_check(api, api->device_count(count), fault, "counting devices");
 }
 
 /* Numbers of CUdevice_attribute: chapter "Data types used by CUDA driver". */
-#define ATTRIBUTES(A)                                      \
-  A(75, COMPUTE_CAPABILITY_MAJOR, major)                   \
-  A(76, COMPUTE_CAPABILITY_MINOR, minor)                   \
-  A(16, MULTIPROCESSOR_COUNT, multiprocessors)             \
-  A(39, MAX_THREADS_PER_MULTIPROCESSOR, threads)           \
-  A(106, MAX_BLOCKS_PER_MULTIPROCESSOR, blocks)            \
-  A(82, MAX_REGISTERS_PER_MULTIPROCESSOR, registers)       \
-  A(81, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, shared)      \
-  A(1, MAX_THREADS_PER_BLOCK, block_threads)               \
-  A(12, MAX_REGISTERS_PER_BLOCK, block_registers)          \
-  A(97, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, block_shared)   \
-  A(111, RESERVED_SHARED_MEMORY_PER_BLOCK, block_reserved) \
-  A(38, L2_CACHE_SIZE, l2)                                 \
-  A(13, CLOCK_RATE, clock)                                 \
-  A(36, MEMORY_CLOCK_RATE, memory_clock)                   \
-  A(37, GLOBAL_MEMORY_BUS_WIDTH, bus)
+#define DEVICE_ATTRIBUTES(A)                                     \
+  A(75, COMPUTE_CAPABILITY_MAJOR, major)                         \
+  A(76, COMPUTE_CAPABILITY_MINOR, minor)                         \
+  A(16, MULTIPROCESSOR_COUNT, sm_count)                          \
+  A(39, MAX_THREADS_PER_MULTIPROCESSOR, sm_threads)              \
+  A(106, MAX_BLOCKS_PER_MULTIPROCESSOR, sm_blocks)               \
+  A(82, MAX_REGISTERS_PER_MULTIPROCESSOR, sm_registers)          \
+  A(81, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, sm_shared_bytes)   \
+  A(1, MAX_THREADS_PER_BLOCK, block_threads)                     \
+  A(12, MAX_REGISTERS_PER_BLOCK, block_registers)                \
+  A(97, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, block_shared_bytes)   \
+  A(111, RESERVED_SHARED_MEMORY_PER_BLOCK, block_reserved_bytes) \
+  A(38, L2_CACHE_SIZE, l2_bytes)                                 \
+  A(13, CLOCK_RATE, clock_khz)                                   \
+  A(36, MEMORY_CLOCK_RATE, memory_clock_khz)                     \
+  A(37, GLOBAL_MEMORY_BUS_WIDTH, memory_bus_bits)
 
 /* Code with the instructions that only one chip has (wgmma, tcgen05, ...) is
  * for an architecture whose name ends in `a`: "PTX ISA", 11.1.2, .target. */
-static void name_arch(CudaDevice *d) {
+static void set_arch_name(CudaDeviceInfo *d) {
   static const int own[] = {90, 100, 103};
   int number = 10 * d->major + d->minor;
   const char *end = "";
@@ -218,37 +221,37 @@ static void name_arch(CudaDevice *d) {
 
 static bool device_at(const CudaApi *api, int ordinal, CuDevice *device,
                       Fault *fault) {
-  return cuda_good(api, api->device_get(device, ordinal), fault,
-                   "taking device %d", ordinal);
+  return cuda_check(api, api->device_get(device, ordinal), fault,
+                    "opening device %d", ordinal);
 }
 
-bool cuda_device(const CudaApi *api, int ordinal, CudaDevice *out,
-                 Fault *fault) {
+bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
+                      Fault *fault) {
   CuDevice device;
   size_t memory = 0;
-  *out = (CudaDevice){0};
+  *out = (CudaDeviceInfo){0};
   if (!device_at(api, ordinal, &device, fault) ||
-      !cuda_good(api, api->device_name(out->name, sizeof out->name, device),
-                 fault, "asking for the name of device %d", ordinal) ||
-      !cuda_good(api, api->device_memory(&memory, device), fault,
-                 "asking for the memory of device %d", ordinal))
+      !cuda_check(api, api->device_name(out->name, sizeof out->name, device),
+                  fault, "querying the name of device %d", ordinal) ||
+      !cuda_check(api, api->device_memory(&memory, device), fault,
+                  "querying the memory of device %d", ordinal))
     return false;
   out->name[sizeof out->name - 1] = 0;
-  out->memory = memory;
+  out->memory_bytes = memory;
   const struct {
     int number, *value;
     const char *name;
   } wanted[] = {
 #define A(number, name, field) {number, &out->field, #name},
-      ATTRIBUTES(A)
+      DEVICE_ATTRIBUTES(A)
 #undef A
   };
   for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
-    if (!cuda_good(
+    if (!cuda_check(
             api,
             api->device_attribute(wanted[k].value, wanted[k].number, device),
-            fault, "asking device %d for %s", ordinal, wanted[k].name))
+            fault, "querying device %d for %s", ordinal, wanted[k].name))
       return false;
-  name_arch(out);
+  set_arch_name(out);
   return true;
 }

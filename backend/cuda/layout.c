@@ -10,17 +10,17 @@ Layout layout_mode(int64_t extent, int64_t stride) {
   return l;
 }
 
-Layout layout_with(Layout l, int64_t extent, int64_t stride) {
-  if (l.rank < LAYOUT_MODES) {
+Layout layout_append(Layout l, int64_t extent, int64_t stride) {
+  if (l.rank < LAYOUT_MAX_MODES) {
     l.extent[l.rank] = extent;
     l.stride[l.rank++] = stride;
   }
   return l;
 }
 
-Layout layout_join(Layout l, Layout behind) {
-  for (uint32_t j = 0; j < behind.rank; j++)
-    l = layout_with(l, behind.extent[j], behind.stride[j]);
+Layout layout_concat(Layout l, Layout next) {
+  for (uint32_t j = 0; j < next.rank; j++)
+    l = layout_append(l, next.extent[j], next.stride[j]);
   return l;
 }
 
@@ -31,7 +31,7 @@ int64_t layout_size(const Layout *l) {
   return size;
 }
 
-int64_t layout_reach(const Layout *l) {
+int64_t layout_cosize(const Layout *l) {
   int64_t last = 0;
   for (uint32_t j = 0; j < l->rank; j++)
     last += (l->extent[j] - 1) * l->stride[j];
@@ -49,7 +49,7 @@ int64_t layout_at(const Layout *l, int64_t index) {
   return at;
 }
 
-Layout layout_simple(Layout l) {
+Layout layout_coalesce(Layout l) {
   Layout to = {.rank = 0};
   for (uint32_t j = 0; j < l.rank; j++) {
     uint32_t last = to.rank - 1;
@@ -58,7 +58,7 @@ Layout layout_simple(Layout l) {
     if (to.rank && l.stride[j] == to.extent[last] * to.stride[last])
       to.extent[last] *= l.extent[j];
     else
-      to = layout_with(to, l.extent[j], l.stride[j]);
+      to = layout_append(to, l.extent[j], l.stride[j]);
   }
   return to.rank ? to : layout_mode(1, 0);
 }
@@ -69,37 +69,37 @@ Layout layout_simple(Layout l) {
 static bool compose_mode(const Layout *a, int64_t extent, int64_t stride,
                          Layout *out) {
   if (stride == 0 || extent == 1) {
-    *out = layout_with(*out, extent, 0);
-    return out->rank < LAYOUT_MODES;
+    *out = layout_append(*out, extent, 0);
+    return out->rank < LAYOUT_MAX_MODES;
   }
   for (uint32_t j = 0; j < a->rank && extent > 1; j++) {
     bool last = j + 1 == a->rank;
-    int64_t has = a->extent[j];
-    if (!last && stride >= has) {
-      if (stride % has)
+    int64_t mode_extent = a->extent[j];
+    if (!last && stride >= mode_extent) {
+      if (stride % mode_extent)
         return false;
-      stride /= has;
+      stride /= mode_extent;
       continue;
     }
-    if (!last && has % stride)
+    if (!last && mode_extent % stride)
       return false;
-    int64_t here = last ? extent : has / stride;
-    if (here > extent)
-      here = extent;
-    if (extent % here)
+    int64_t used_extent = last ? extent : mode_extent / stride;
+    if (used_extent > extent)
+      used_extent = extent;
+    if (extent % used_extent)
       return false;
-    if (here > 1)
-      *out = layout_with(*out, here, a->stride[j] * stride);
-    extent /= here;
+    if (used_extent > 1)
+      *out = layout_append(*out, used_extent, a->stride[j] * stride);
+    extent /= used_extent;
     stride = 1;
   }
-  return extent == 1 && out->rank < LAYOUT_MODES;
+  return extent == 1 && out->rank < LAYOUT_MAX_MODES;
 }
 
 bool layout_compose(const Layout *a, const Layout *b, Layout *out) {
-  Layout simple = layout_simple(*a), to = {.rank = 0};
+  Layout coalesced = layout_coalesce(*a), to = {.rank = 0};
   for (uint32_t j = 0; j < b->rank; j++)
-    if (!compose_mode(&simple, b->extent[j], b->stride[j], &to))
+    if (!compose_mode(&coalesced, b->extent[j], b->stride[j], &to))
       return false;
   *out = to.rank ? to : layout_mode(1, 0);
   return true;
@@ -108,12 +108,12 @@ bool layout_compose(const Layout *a, const Layout *b, Layout *out) {
 /* ---- complement, division, product ---- */
 
 /* Modes of more than one number, by their strides. */
-static Layout sorted(const Layout *l) {
+static Layout sort_modes(const Layout *l) {
   Layout to = {.rank = 0};
   for (uint32_t j = 0; j < l->rank; j++) {
     if (l->extent[j] == 1)
       continue;
-    to = layout_with(to, l->extent[j], l->stride[j]);
+    to = layout_append(to, l->extent[j], l->stride[j]);
     for (uint32_t i = to.rank - 1; i && to.stride[i - 1] > to.stride[i]; i--) {
       int64_t extent = to.extent[i], stride = to.stride[i];
       to.extent[i] = to.extent[i - 1];
@@ -126,16 +126,16 @@ static Layout sorted(const Layout *l) {
 }
 
 bool layout_complement(const Layout *l, int64_t size, Layout *out) {
-  Layout modes = sorted(l), to = {.rank = 0};
-  int64_t reach = 1;
+  Layout modes = sort_modes(l), to = {.rank = 0};
+  int64_t cosize = 1;
   for (uint32_t j = 0; j < modes.rank; j++) {
-    if (modes.stride[j] == 0 || modes.stride[j] % reach)
+    if (modes.stride[j] == 0 || modes.stride[j] % cosize)
       return false;
-    to = layout_with(to, modes.stride[j] / reach, reach);
-    reach = modes.extent[j] * modes.stride[j];
+    to = layout_append(to, modes.stride[j] / cosize, cosize);
+    cosize = modes.extent[j] * modes.stride[j];
   }
-  to = layout_with(to, (size + reach - 1) / reach, reach);
-  *out = layout_simple(to);
+  to = layout_append(to, (size + cosize - 1) / cosize, cosize);
+  *out = layout_coalesce(to);
   return true;
 }
 
@@ -146,33 +146,34 @@ bool layout_divide(const Layout *l, const Layout *tile, Layout *inside,
          layout_compose(l, tile, inside) && layout_compose(l, &rest, tiles);
 }
 
-bool layout_product(const Layout *l, const Layout *of, Layout *out) {
+bool layout_product(const Layout *l, const Layout *repeats, Layout *out) {
   Layout rest, more;
-  if (!layout_complement(l, layout_size(l) * layout_reach(of), &rest) ||
-      !layout_compose(&rest, of, &more) || l->rank + more.rank > LAYOUT_MODES)
+  if (!layout_complement(l, layout_size(l) * layout_cosize(repeats), &rest) ||
+      !layout_compose(&rest, repeats, &more) ||
+      l->rank + more.rank > LAYOUT_MAX_MODES)
     return false;
-  *out = layout_join(*l, more);
+  *out = layout_concat(*l, more);
   return true;
 }
 
 bool layout_inverse(const Layout *l, Layout *out) {
-  Layout modes = sorted(l), to = {.rank = 0};
-  int64_t reach = 1;
+  Layout modes = sort_modes(l), to = {.rank = 0};
+  int64_t cosize = 1;
   for (uint32_t j = 0; j < modes.rank; j++) {
-    if (modes.stride[j] != reach)
+    if (modes.stride[j] != cosize)
       return false;
-    int64_t before = 1;
-    for (uint32_t i = 0; l->stride[i] != reach || l->extent[i] == 1; i++)
-      before *= l->extent[i];
-    to = layout_with(to, modes.extent[j], before);
-    reach *= modes.extent[j];
+    int64_t index_stride = 1;
+    for (uint32_t i = 0; l->stride[i] != cosize || l->extent[i] == 1; i++)
+      index_stride *= l->extent[i];
+    to = layout_append(to, modes.extent[j], index_stride);
+    cosize *= modes.extent[j];
   }
-  *out = layout_simple(to);
+  *out = layout_coalesce(to);
   return true;
 }
 
 bool layout_equal(const Layout *a, const Layout *b) {
-  Layout x = layout_simple(*a), y = layout_simple(*b);
+  Layout x = layout_coalesce(*a), y = layout_coalesce(*b);
   if (x.rank != y.rank)
     return false;
   for (uint32_t j = 0; j < x.rank; j++)
@@ -182,30 +183,30 @@ bool layout_equal(const Layout *a, const Layout *b) {
 }
 
 void layout_print(Buffer *out, const Layout *l, const char *index) {
-  Layout s = layout_simple(*l);
-  int64_t before = 1;
+  Layout s = layout_coalesce(*l);
+  int64_t index_stride = 1;
   bool any = false;
   buffer_putc(out, '(');
   for (uint32_t j = 0; j < s.rank; j++) {
     if (s.stride[j]) {
       buffer_puts(out, any ? " + " : "");
       buffer_puts(out, index);
-      if (before > 1)
-        buffer_printf(out, " / %lldu", (long long)before);
+      if (index_stride > 1)
+        buffer_printf(out, " / %lldu", (long long)index_stride);
       if (j + 1 < s.rank)
         buffer_printf(out, " %% %lldu", (long long)s.extent[j]);
       if (s.stride[j] > 1)
         buffer_printf(out, " * %lldu", (long long)s.stride[j]);
       any = true;
     }
-    before *= s.extent[j];
+    index_stride *= s.extent[j];
   }
   buffer_puts(out, any ? ")" : "0u)");
 }
 
 /* ---- swizzles and banks ---- */
 
-int64_t swizzle_at(Swizzle s, int64_t x) {
+int64_t swizzle_apply(Swizzle s, int64_t x) {
   int64_t mask = (((int64_t)1 << s.bits) - 1) << s.base;
   return x ^ (x >> s.shift & mask);
 }
@@ -215,21 +216,21 @@ int64_t swizzle_at(Swizzle s, int64_t x) {
  * 16 a quarter. */
 uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
   uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
-  uint32_t together = WARP / words, all = 0;
-  for (uint32_t from = 0; from < WARP; from += together) {
-    int64_t held[BANKS][WARP];
-    uint32_t count[BANKS] = {0}, most = 0;
-    for (uint32_t t = from; t < from + together; t++)
+  uint32_t lanes_per_phase = WARP / words, all = 0;
+  for (uint32_t from = 0; from < WARP; from += lanes_per_phase) {
+    int64_t bank_words[BANKS][WARP];
+    uint32_t count[BANKS] = {0}, max = 0;
+    for (uint32_t t = from; t < from + lanes_per_phase; t++)
       for (uint32_t w = 0; at[t] >= 0 && w < words; w++) {
         int64_t word = at[t] / BANK_BYTES + w;
         uint32_t bank = (uint32_t)(word % BANKS), i = 0;
-        while (i < count[bank] && held[bank][i] != word)
+        while (i < count[bank] && bank_words[bank][i] != word)
           i++;
         if (i == count[bank])
-          held[bank][count[bank]++] = word;
-        most = count[bank] > most ? count[bank] : most;
+          bank_words[bank][count[bank]++] = word;
+        max = count[bank] > max ? count[bank] : max;
       }
-    all += most;
+    all += max;
   }
   return all;
 }

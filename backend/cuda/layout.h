@@ -15,24 +15,24 @@
 
 #include "support/support.h"
 
-enum { LAYOUT_MODES = 16 };
+enum { LAYOUT_MAX_MODES = 16 };
 
 typedef struct Layout {
   uint32_t rank;
-  int64_t extent[LAYOUT_MODES], stride[LAYOUT_MODES];
+  int64_t extent[LAYOUT_MAX_MODES], stride[LAYOUT_MAX_MODES];
 } Layout;
 
 /* Of one mode; more are put behind it, as long as there is room for them. */
 Layout layout_mode(int64_t extent, int64_t stride);
-Layout layout_with(Layout l, int64_t extent, int64_t stride);
-Layout layout_join(Layout l, Layout behind);
+Layout layout_append(Layout l, int64_t extent, int64_t stride);
+Layout layout_concat(Layout l, Layout next);
 int64_t layout_size(const Layout *l);
 /* One more than the largest number that it gives. */
-int64_t layout_reach(const Layout *l);
+int64_t layout_cosize(const Layout *l);
 int64_t layout_at(const Layout *l, int64_t index);
 
 /* The same function, of as few modes as there can be. */
-Layout layout_simple(Layout l);
+Layout layout_coalesce(Layout l);
 /* a after b.  False: it is none, their extents do not divide each other. */
 bool layout_compose(const Layout *a, const Layout *b, Layout *out);
 /* What has the numbers below `size` that l leaves out: l and it together give
@@ -57,7 +57,7 @@ void layout_print(Buffer *out, const Layout *l, const char *index);
 typedef struct Swizzle {
   uint32_t bits, base, shift;
 } Swizzle;
-int64_t swizzle_at(Swizzle s, int64_t x);
+int64_t swizzle_apply(Swizzle s, int64_t x);
 
 /* ---- shared memory ---- */
 
@@ -71,75 +71,78 @@ uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes);
 
 /* What threads hold of a matrix: value v of thread t is the element at row
  * thread_row(t) + value_row(v), and column likewise. */
-typedef struct Held {
+typedef struct FragmentLayout {
   Layout thread_row, thread_column, value_row, value_column;
-} Held;
+} FragmentLayout;
 
 /* 8 rows of 4 threads that hold so many elements next to each other: of which
  * all operands of the tensor cores are made. */
-Held held_core(uint32_t elements);
+FragmentLayout fragment_layout_core(uint32_t elements);
 /* Again and again: as further values, down and then across; as further
  * threads, down. */
-Held held_values(Held h, uint32_t down, uint32_t across);
-Held held_threads(Held h, uint32_t down);
-uint32_t held_rows(const Held *h);
-uint32_t held_columns(const Held *h);
+FragmentLayout fragment_layout_repeat_values(FragmentLayout h, uint32_t down,
+                                             uint32_t across);
+FragmentLayout fragment_layout_repeat_threads(FragmentLayout h, uint32_t down);
+uint32_t fragment_layout_rows(const FragmentLayout *h);
+uint32_t fragment_layout_columns(const FragmentLayout *h);
 
 /* mma's operands, of elements of so many bytes (b's rows are the columns of
  * the product), and wgmma's. */
-Held held_mma_a(uint32_t bytes);
-Held held_mma_b(uint32_t bytes);
-Held held_mma_c(void);
-Held held_wgmma_a(uint32_t bytes);
-Held held_wgmma_d(uint32_t columns);
+FragmentLayout fragment_layout_mma_a(uint32_t bytes);
+FragmentLayout fragment_layout_mma_b(uint32_t bytes);
+FragmentLayout fragment_layout_mma_c(void);
+FragmentLayout fragment_layout_wgmma_a(uint32_t bytes);
+FragmentLayout fragment_layout_wgmma_d(uint32_t columns);
 
 /* The element of the operand that each lane gives the address of, for ldmatrix
  * to load all of it.  turned: memory has the columns one after the other, and
  * the 8 elements are in one column.  False: it cannot load it. */
-bool held_addresses(const Held *h, uint32_t bytes, bool turned, Layout *row,
-                    Layout *column);
+bool fragment_layout_ldmatrix(const FragmentLayout *h, uint32_t bytes,
+                              bool transposed, Layout *row, Layout *column);
 
 /* ---- tiles in shared memory ---- */
 
 /* rows x columns of elements of so many bytes.  Of a row so many bytes lie
  * together, then come those of the next row; further columns follow behind the
  * last row. */
-typedef struct SharedTile {
-  uint32_t rows, columns, bytes;
-  uint32_t width; /* a power of two */
+typedef struct SmemTile {
+  uint32_t rows, columns, element_bytes;
+  uint32_t panel_bytes; /* a power of two */
   Swizzle swizzle;
-} SharedTile;
+} SmemTile;
 
 /* Bytes from where it begins; that is a multiple of 1024. */
-int64_t shared_at(const SharedTile *t, int64_t row, int64_t column);
-int64_t shared_bytes(const SharedTile *t);
+int64_t smem_tile_offset(const SmemTile *t, int64_t row, int64_t column);
+int64_t smem_tile_bytes(const SmemTile *t);
 /* The same as C text, of unsigned expressions. */
-void shared_print(Buffer *out, const SharedTile *t, const char *row,
-                  const char *column);
+void smem_tile_print_offset(Buffer *out, const SmemTile *t, const char *row,
+                            const char *column);
 /* One access of a warp: lane l's so many bytes begin at row(l), column(l). */
-typedef struct SharedAccess {
+typedef struct SmemAccess {
   Layout row, column;
-  uint32_t bytes;
-} SharedAccess;
+  uint32_t lane_bytes;
+} SmemAccess;
 
 /* A load of h, by ldmatrix or else of each thread's first element.  turned:
  * rows of the tile are columns of h. */
-SharedAccess held_access(const Held *h, uint32_t bytes, bool turned);
+SmemAccess fragment_layout_access(const FragmentLayout *h, uint32_t bytes,
+                                  bool transposed);
 /* A store (or load) of elements that lie one behind the other, of so many bytes
  * a lane. */
-SharedAccess shared_rows(const SharedTile *t, uint32_t bytes);
+SmemAccess smem_tile_row_access(const SmemTile *t, uint32_t bytes);
 /* Its wavefronts. */
-uint32_t shared_cost(const SharedTile *t, const SharedAccess *access);
+uint32_t smem_tile_wavefronts(const SmemTile *t, const SmemAccess *access);
 /* Gives the tile the swizzle with which these wait least for banks. */
-void shared_choose(SharedTile *t, uint32_t count, const SharedAccess *accesses);
+void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
+                              const SmemAccess *accesses);
 
 /* How wgmma is told of a tile: what its descriptor says. */
-typedef struct SharedMatrix {
-  uint32_t swizzle;         /* 0 none, 1 of 128 bytes, 2 of 64, 3 of 32 */
-  uint32_t leading, stride; /* bytes */
-  uint32_t step;            /* bytes from one product's k to the next one's */
-} SharedMatrix;
+typedef struct SmemDescriptor {
+  uint32_t swizzle; /* 0 none, 1 of 128 bytes, 2 of 64, 3 of 32 */
+  uint32_t leading_bytes, stride_bytes; /* bytes */
+  uint32_t k_step_bytes; /* bytes from one product's k to the next one's */
+} SmemDescriptor;
 /* turned: rows of the tile are k. */
-SharedMatrix shared_matrix(const SharedTile *t, bool turned);
+SmemDescriptor smem_tile_descriptor(const SmemTile *t, bool transposed);
 
 #endif

@@ -3,21 +3,21 @@
 #include "backend/cuda/nvrtc.h"
 
 #include "backend/cuda/driver.h"
-#include "backend/cuda/load.h"
-#include "backend/cuda/report.h"
+#include "backend/cuda/dynlib.h"
+#include "backend/cuda/ptxas_report.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  MAJOR_LEAST = 12,
-  MAJOR_MOST = 13,
+  MIN_MAJOR = 12,
+  MAX_MAJOR = 13,
   /* nvrtcResult: "NVRTC", chapter "Error Handling" */
   NVRTC_INVALID_OPTION = 5,
   NVRTC_COMPILATION = 6,
   NVRTC_BUILTINS = 7,
-  TEXT_MOST = 512 << 20, /* bytes of what it makes */
+  MAX_OUTPUT_BYTES = 512 << 20, /* bytes of what it makes */
 };
 
 static const char *const symbols[] = {
@@ -36,102 +36,100 @@ static struct {
   Fault fault; /* where it is not good */
 } found = {.once = PTHREAD_ONCE_INIT};
 
-#define HOW_TO_GET                                                        \
-  "install CUDA's toolkit, or the library alone: apt install libnvrtc12 " \
-  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc (CUDA 12: "   \
+#define INSTALL_HELP                                                        \
+  "install the CUDA toolkit, or only this library: apt install libnvrtc12 " \
+  "(Debian 13, Ubuntu 24.04), pip install nvidia-cuda-nvrtc (CUDA 12: "     \
   "nvidia-cuda-nvrtc-cu12); or let AXON_NVRTC name the file"
 
 /* ---- loading ---- */
 
 /* True: it will do.  The first that is there and will not do is told, unless
  * another will. */
-static bool use(Nvrtc *n, const char *name, Fault *fault) {
-  Loaded library;
-  LoadEnd end = load_library(name, symbols, &n->api, &library);
-  if (end == LOAD_GOOD) {
+static bool load_candidate(Nvrtc *n, const char *name, Fault *fault) {
+  LoadedLibrary library;
+  LoadStatus end = load_library(name, symbols, &n->api, &library);
+  if (end == LOAD_OK) {
     int count = 0;
     memcpy(n->path, library.path, sizeof n->path);
-    if (n->api.version(&n->major, &n->minor) == 0 && n->major >= MAJOR_LEAST &&
-        n->api.arch_count(&count) == 0 && count > 0 && count <= NVRTC_ARCHS &&
-        n->api.archs(n->archs) == 0) {
+    if (n->api.version(&n->major, &n->minor) == 0 && n->major >= MIN_MAJOR &&
+        n->api.arch_count(&count) == 0 && count > 0 &&
+        count <= NVRTC_MAX_ARCHS && n->api.archs(n->archs) == 0) {
       n->arch_count = (uint32_t)count;
       return true;
     }
-    snprintf(library.why, sizeof library.why,
-             "it is NVRTC %d.%d, and must be of CUDA %d or later", n->major,
-             n->minor, MAJOR_LEAST);
-    load_undo(&library);
+    snprintf(library.error, sizeof library.error,
+             "found NVRTC %d.%d; CUDA %d or later is required", n->major,
+             n->minor, MIN_MAJOR);
+    unload_library(&library);
   }
   if (!*fault->message && end != LOAD_ABSENT) {
-    fault_set(fault, "NVRTC, the compiler for GPUs, cannot be used: %.150s: %s",
-              name, library.why);
-    fault_help(fault, HOW_TO_GET);
+    fault_set(fault, "cannot use NVRTC, the CUDA compiler: %.150s: %s", name,
+              library.error);
+    fault_set_help(fault, INSTALL_HELP);
   }
   return false;
 }
 
-static bool use_place(void *owner, const char *name) {
+static bool load_found(void *owner, const char *name) {
   Nvrtc *n = owner;
-  return use(n, name, &found.fault);
+  return load_candidate(n, name, &found.fault);
 }
 
-static void use_wanted(Nvrtc *n, const char *wanted, Fault *fault) {
+static void load_requested(Nvrtc *n, const char *requested, Fault *fault) {
   Fault wrong = {0};
-  found.good = use(n, wanted, &wrong);
+  found.good = load_candidate(n, requested, &wrong);
   if (found.good)
     return;
   if (*wrong.message)
     fault_set(fault, "AXON_NVRTC: %s", wrong.message);
   else
-    fault_set(fault, "AXON_NVRTC=%.300s: there is no such file", wanted);
-  fault_help(fault, "give the path of NVRTC's library, libnvrtc.so.13 or "
-                    "libnvrtc.so.12, or leave it unset");
+    fault_set(fault, "AXON_NVRTC=%.300s: file not found", requested);
+  fault_set_help(fault, "set it to the path of the library, libnvrtc.so.13 or "
+                        "libnvrtc.so.12, or unset it");
 }
 
 /* What a newer NVRTC makes an older driver does not load. */
-static int newest_major(void) {
+static int max_driver_major(void) {
   Fault ignored;
   int version;
   const CudaApi *api = cuda_api(&ignored);
   if (!api || !cuda_version(api, &version, &ignored))
-    return MAJOR_MOST;
+    return MAX_MAJOR;
   int major = version / 1000;
-  return major < MAJOR_LEAST  ? MAJOR_LEAST
-         : major < MAJOR_MOST ? major
-                              : MAJOR_MOST;
+  return major < MIN_MAJOR ? MIN_MAJOR : major < MAX_MAJOR ? major : MAX_MAJOR;
 }
 
-static void tell_absent(int newest, Fault *fault) {
-  if (newest == MAJOR_MOST)
-    fault_set(fault, "NVRTC, the compiler for GPUs, is not found: "
-                     "libnvrtc.so.13 or libnvrtc.so.12");
+static void fault_not_found(int newest, Fault *fault) {
+  if (newest == MAX_MAJOR)
+    fault_set(fault, "NVRTC, the CUDA compiler, is not found: libnvrtc.so.13 "
+                     "or libnvrtc.so.12");
   else
     fault_set(fault,
-              "NVRTC, the compiler for GPUs, is not found: "
-              "libnvrtc.so.%d, as the driver is for CUDA %d",
+              "NVRTC, the CUDA compiler, is not found: libnvrtc.so.%d (the "
+              "driver supports CUDA %d)",
               newest, newest);
-  fault_help(fault, HOW_TO_GET);
+  fault_set_help(fault, INSTALL_HELP);
 }
 
-static void find(void) {
+static void find_nvrtc(void) {
   Nvrtc *n = &found.nvrtc;
-  const char *wanted = getenv("AXON_NVRTC");
-  if (wanted && *wanted) {
-    use_wanted(n, wanted, &found.fault);
+  const char *requested = getenv("AXON_NVRTC");
+  if (requested && *requested) {
+    load_requested(n, requested, &found.fault);
   } else {
-    int newest = newest_major();
-    for (int k = newest; k >= MAJOR_LEAST && !found.good; k--)
-      found.good = nvrtc_places(k, use_place, n);
+    int newest = max_driver_major();
+    for (int k = newest; k >= MIN_MAJOR && !found.good; k--)
+      found.good = nvrtc_search(k, load_found, n);
     if (!found.good && !*found.fault.message)
-      tell_absent(newest, &found.fault);
+      fault_not_found(newest, &found.fault);
   }
-  found.fault.kind = FAULT_MACHINE;
+  found.fault.kind = FAULT_TARGET_UNAVAILABLE;
   if (found.good && !nvrtc_headers(n->path, n->headers))
     *n->headers = 0;
 }
 
 const Nvrtc *nvrtc(Fault *fault) {
-  pthread_once(&found.once, find);
+  pthread_once(&found.once, find_nvrtc);
   if (found.good)
     return &found.nvrtc;
   *fault = found.fault;
@@ -151,12 +149,12 @@ bool nvrtc_compiles(const Nvrtc *n, const char *arch) {
 static bool check_arch(const Nvrtc *n, const char *arch, Fault *fault) {
   if (nvrtc_compiles(n, arch))
     return true;
-  fault_set(fault,
-            "NVRTC %d.%d does not compile for %.20s: it does for sm_%d "
-            "to sm_%d",
-            n->major, n->minor, arch, n->archs[0], n->archs[n->arch_count - 1]);
-  fault_help(fault, "let AXON_NVRTC name one of another version");
-  fault->kind = FAULT_MACHINE;
+  fault_set(
+      fault,
+      "NVRTC %d.%d does not compile for %.20s; it supports sm_%d to sm_%d",
+      n->major, n->minor, arch, n->archs[0], n->archs[n->arch_count - 1]);
+  fault_set_help(fault, "set AXON_NVRTC to another version");
+  fault->kind = FAULT_TARGET_UNAVAILABLE;
   return false;
 }
 
@@ -175,89 +173,95 @@ static void first_error(const char *log, char out[300]) {
   snprintf(out, 300, "%.*s", (int)strcspn(error, "\n"), error);
 }
 
-static void tell_failed(const Nvrtc *n, int result, const CudaText *text,
-                        const char *log, Fault *fault) {
+static void fault_compile(const Nvrtc *n, int result,
+                          const KernelSource *source, const char *log,
+                          Fault *fault) {
   char line[300];
   first_error(log, line);
   fault_set(fault, "NVRTC %d.%d did not compile %.60s for %.20s: %.80s: %s",
-            n->major, n->minor, text->name, text->arch,
-            n->api.error_text(result), line);
-  fault->kind = FAULT_MACHINE;
+            n->major, n->minor, source->name, source->arch,
+            n->api.error_string(result), line);
+  fault->kind = FAULT_TARGET_UNAVAILABLE;
   if (result == NVRTC_BUILTINS)
-    fault_help(fault, "libnvrtc-builtins.so.%d.%d is to lie beside %.150s",
-               n->major, n->minor, n->path);
+    fault_set_help(fault,
+                   "libnvrtc-builtins.so.%d.%d must be in the folder of %.150s",
+                   n->major, n->minor, n->path);
   else if (result == NVRTC_COMPILATION || result == NVRTC_INVALID_OPTION)
-    fault_help(fault, "this is a fault of Axon: please report it");
+    fault_set_help(fault, "this is an internal error: please report it");
 }
 
 /* Of a size that one function tells, by another one; NUL-ended.  NULL: it says
  * no, or there is no memory. */
-static char *fetch(NvrtcProgram program, int (*size_of)(NvrtcProgram, size_t *),
-                   int (*get)(NvrtcProgram, char *), size_t *size) {
+static char *fetch_output(NvrtcProgram program,
+                          int (*size_of)(NvrtcProgram, size_t *),
+                          int (*get)(NvrtcProgram, char *), size_t *size) {
   *size = 0;
-  if (size_of(program, size) != 0 || *size == 0 || *size > TEXT_MOST)
+  if (size_of(program, size) != 0 || *size == 0 || *size > MAX_OUTPUT_BYTES)
     return NULL;
-  char *text = mem_try_alloc(*size + 1);
-  if (text && get(program, text) != 0) {
-    mem_free(text);
+  char *source = mem_try_alloc(*size + 1);
+  if (source && get(program, source) != 0) {
+    mem_free(source);
     return NULL;
   }
-  return text;
+  return source;
 }
 
 static bool fetch_code(const Nvrtc *n, NvrtcProgram program, bool ptx,
-                       CudaCode *out, Fault *fault) {
+                       CompiledCode *out, Fault *fault) {
   const NvrtcApi *api = &n->api;
-  out->bytes = fetch(program, ptx ? api->ptx_size : api->cubin_size,
-                     ptx ? api->ptx : api->cubin, &out->size);
+  out->bytes = fetch_output(program, ptx ? api->ptx_size : api->cubin_size,
+                            ptx ? api->ptx : api->cubin, &out->size);
   if (!out->bytes)
     fault_set_kind(fault, FAULT_MEMORY,
-                   "NVRTC gave no code, or there is no memory for it");
+                   "NVRTC returned no code, or out of memory");
   return out->bytes;
 }
 
 typedef struct Options {
   int count;
-  const char *at[NVRTC_OPTIONS + 8];
-  char arch[48], headers[ARTIFACT_PATH + 20];
+  const char *at[NVRTC_MAX_OPTIONS + 8];
+  char arch[48], headers[ARTIFACT_PATH_BYTES + 20];
 } Options;
 
 /* Products and sums are one operation only where a kernel says so: pointwise
  * code gives the same numbers on all backends. */
-static void fill_options(const Nvrtc *n, const CudaText *text, Options *o) {
-  const char *number = text->arch + strlen("sm_");
+static void fill_options(const Nvrtc *n, const KernelSource *source,
+                         Options *o) {
+  const char *number = source->arch + strlen("sm_");
   snprintf(o->arch, sizeof o->arch, "--gpu-architecture=%s_%.16s",
-           text->ptx ? "compute" : "sm", number);
+           source->want_ptx ? "compute" : "sm", number);
   o->at[o->count++] = o->arch;
   o->at[o->count++] = "--std=c++17";
   o->at[o->count++] = "--fmad=false";
-  if (!text->ptx)
+  if (!source->want_ptx)
     o->at[o->count++] = "--ptxas-options=-v";
-  if (text->headers && *n->headers) {
+  if (source->needs_headers && *n->headers) {
     snprintf(o->headers, sizeof o->headers, "--include-path=%s", n->headers);
     o->at[o->count++] = o->headers;
   }
-  for (uint32_t k = 0; k < text->option_count; k++)
-    o->at[o->count++] = text->options[k];
+  for (uint32_t k = 0; k < source->option_count; k++)
+    o->at[o->count++] = source->options[k];
 }
 
-static bool compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
-                    Fault *fault) {
+static bool compile(const Nvrtc *n, const KernelSource *source,
+                    CompiledCode *out, Fault *fault) {
   Options options = {0};
   NvrtcProgram program = NULL;
-  *out = (CudaCode){0};
-  if (!check_arch(n, text->arch, fault))
+  *out = (CompiledCode){0};
+  if (!check_arch(n, source->arch, fault))
     return false;
-  fill_options(n, text, &options);
-  int result = n->api.create(&program, text->text, text->name, 0, NULL, NULL);
+  fill_options(n, source, &options);
+  int result =
+      n->api.create(&program, source->source, source->name, 0, NULL, NULL);
   if (result == 0)
     result = n->api.compile(program, options.count, options.at);
   size_t ignored;
   if (program)
-    out->log = fetch(program, n->api.log_size, n->api.log, &ignored);
+    out->log = fetch_output(program, n->api.log_size, n->api.log, &ignored);
   if (result != 0)
-    tell_failed(n, result, text, out->log, fault);
-  bool good = result == 0 && fetch_code(n, program, text->ptx, out, fault);
+    fault_compile(n, result, source, out->log, fault);
+  bool good =
+      result == 0 && fetch_code(n, program, source->want_ptx, out, fault);
   if (program)
     n->api.destroy(&program);
   return good;
@@ -266,27 +270,30 @@ static bool compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
 /* ptxas gives a thread few registers, so that many blocks run beside each
  * other, and then lacks some: where it may give a block all, it may do without
  * memory. What says so is a macro of the text (prelude/kernel.inc). */
-bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
-                   Fault *fault) {
-  bool good = compile(n, text, out, fault);
-  CudaText roomy = *text;
-  CudaCode other;
+bool nvrtc_compile(const Nvrtc *n, const KernelSource *source,
+                   CompiledCode *out, Fault *fault) {
+  bool good = compile(n, source, out, fault);
+  KernelSource more_registers = *source;
+  CompiledCode other;
   Fault ignored;
-  if (!good || !cuda_report_spilled(out->log) ||
-      roomy.option_count == NVRTC_OPTIONS || !strstr(text->text, " AX_BLOCKS)"))
+  if (!good || !ptxas_report_spilled(out->log) ||
+      more_registers.option_count == NVRTC_MAX_OPTIONS ||
+      !strstr(source->source, " AX_BLOCKS)"))
     return good;
-  roomy.options[roomy.option_count++] = "--define-macro=AX_BLOCKS=,1";
-  bool better = compile(n, &roomy, &other, &ignored) &&
-                cuda_report_spilled(other.log) < cuda_report_spilled(out->log);
-  CudaCode worse = better ? *out : other;
+  more_registers.options[more_registers.option_count++] =
+      "--define-macro=AX_BLOCKS=,1";
+  bool better =
+      compile(n, &more_registers, &other, &ignored) &&
+      ptxas_report_spilled(other.log) < ptxas_report_spilled(out->log);
+  CompiledCode rejected = better ? *out : other;
   if (better)
     *out = other;
-  cuda_code_free(&worse);
+  compiled_code_free(&rejected);
   return true;
 }
 
-void cuda_code_free(CudaCode *code) {
+void compiled_code_free(CompiledCode *code) {
   mem_free(code->bytes);
   mem_free(code->log);
-  *code = (CudaCode){0};
+  *code = (CompiledCode){0};
 }

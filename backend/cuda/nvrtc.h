@@ -17,14 +17,15 @@ typedef struct NvrtcApi {
 #undef NV
 } NvrtcApi;
 
-enum { NVRTC_ARCHS = 64, NVRTC_OPTIONS = 16 };
+enum { NVRTC_MAX_ARCHS = 64, NVRTC_MAX_OPTIONS = 16 };
 
 typedef struct Nvrtc {
   NvrtcApi api;
-  char path[ARTIFACT_PATH];    /* of the library */
-  char headers[ARTIFACT_PATH]; /* the folder of cuda_fp16.h; "" not found */
+  char path[ARTIFACT_PATH_BYTES];    /* of the library */
+  char headers[ARTIFACT_PATH_BYTES]; /* the folder of cuda_fp16.h; "" not found
+                                      */
   int major, minor;
-  int archs[NVRTC_ARCHS]; /* that it compiles for: 90 */
+  int archs[NVRTC_MAX_ARCHS]; /* that it compiles for: 90 */
   uint32_t arch_count;
 } Nvrtc;
 
@@ -34,35 +35,35 @@ const Nvrtc *nvrtc(Fault *fault);
 /* Does it compile for "sm_90a"? */
 bool nvrtc_compiles(const Nvrtc *n, const char *arch);
 
-typedef struct CudaText {
-  const char *text;
+typedef struct KernelSource {
+  const char *source;
   const char *name;      /* for what the compiler says: "kernel.cu" */
   const char *arch;      /* "sm_90a" */
-  bool ptx;              /* PTX is wanted, and no code of the machine */
-  bool headers;          /* it includes the toolkit's */
+  bool want_ptx;         /* PTX is wanted, and no code of the machine */
+  bool needs_headers;    /* it includes the toolkit's */
   uint32_t option_count; /* beside those that all kernels have */
-  const char *options[NVRTC_OPTIONS];
-} CudaText;
+  const char *options[NVRTC_MAX_OPTIONS];
+} KernelSource;
 
-typedef struct CudaCode {
+typedef struct CompiledCode {
   char *bytes; /* a cubin, or PTX that ends in NUL */
   size_t size;
-  char *log; /* what the compilers said; see report.h */
-} CudaCode;
+  char *log; /* what the compilers said; see ptxas_report.h */
+} CompiledCode;
 
 /* False with a fault; `out` then has the log alone, or nothing.  Either way it
  * is the caller's to free. */
-bool nvrtc_compile(const Nvrtc *n, const CudaText *text, CudaCode *out,
-                   Fault *fault);
-void cuda_code_free(CudaCode *code);
+bool nvrtc_compile(const Nvrtc *n, const KernelSource *source,
+                   CompiledCode *out, Fault *fault);
+void compiled_code_free(CompiledCode *code);
 
-/* ---- nvrtcfind.c ---- */
+/* ---- nvrtc_find.c ---- */
 
 /* Names that a library of this major version may have here, the best first, as
  * load_library takes them, until `try` says that it is one. */
-bool nvrtc_places(int major, bool (*try)(void *owner, const char *name),
+bool nvrtc_search(int major, bool (*try)(void *owner, const char *name),
                   void *owner);
 /* The folder of the headers that belong to a library; false: not found. */
-bool nvrtc_headers(const char *library, char out[ARTIFACT_PATH]);
+bool nvrtc_headers(const char *library, char out[ARTIFACT_PATH_BYTES]);
 
 #endif

@@ -12,90 +12,97 @@
 
 enum {
   WARP = 32,
-  THREADS = 128,       /* of a block, where nothing else decides */
-  THREADS_MOST = 1024, /* likewise, at most */
-  FULL = 1024,         /* threads that a processor is better off with */
-  ACCESS_BYTES = 16,   /* that a thread can move at once */
-  VECTOR_MOST = 8,
-  HELD_MOST = 64, /* elements of a row in registers; rather no more than */
-  HELD_GOOD = 32,
-  HELD_OTHERS = 40,  /* registers for all else */
-  REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
-                        technical specifications by compute capability */
-  LOOP_OTHERS = 24,  /* of a thread, beside what it reads and adds up, */
-  LOOP_TURNS = 5,    /* so many times */
-  FAR_COST = 8,      /* of a neighbour that is in another line of memory */
-  ITEMS_LEAST = 4,   /* vectors of a row for each thread of more than a warp */
-  TERMS_LEAST = 16,  /* terms of a sum down columns for each thread */
-  LONG_ROW = 16384,  /* elements: for more than a block */
-  CHUNKS_MOST = 1024,
-  SQUARE = 32, /* of what is turned */
+  DEFAULT_BLOCK_THREADS = 128, /* of a block, where nothing else decides */
+  MAX_BLOCK_THREADS = 1024,    /* likewise, at most */
+  MIN_SM_THREADS = 1024,       /* threads that a processor is better off with */
+  ACCESS_BYTES = 16,           /* that a thread can move at once */
+  MAX_VECTOR_WIDTH = 8,
+  MAX_ROW_REGISTERS =
+      64, /* elements of a row in registers; rather no more than */
+  PREFERRED_ROW_REGISTERS = 32,
+  BASE_ROW_REGISTERS = 40, /* registers for all else */
+  SM_REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
+                           technical specifications by compute capability */
+  BASE_LOOP_REGISTERS = 24, /* of a thread, beside what it reads and adds up, */
+  LOOP_UNROLL = 5,          /* so many times */
+  UNCOALESCED_COST = 8, /* of a neighbour that is in another line of memory */
+  MIN_THREAD_VECTORS =
+      4, /* vectors of a row for each thread of more than a warp */
+  MIN_THREAD_TERMS = 16,     /* terms of a sum down columns for each thread */
+  LONG_ROW_ELEMENTS = 16384, /* elements: for more than a block */
+  MAX_REDUCTION_CHUNKS = 1024,
+  TRANSPOSE_TILE_SIDE = 32, /* of what is turned */
 };
 
 /* ---- what neighbours along an axis cost ---- */
 
-static int64_t guess(const Loop *loop, int64_t x) {
-  return size_guess(loop->graph, x);
+static int64_t extent_estimate(const LoopNest *loop, int64_t x) {
+  return extent_hint(loop->graph, x);
 }
 
-static double step_cost(const Loop *loop, int64_t times) {
-  int64_t step = llabs(guess(loop, times));
-  return step == 0 ? 0.1 : step == 1 ? 1 : FAR_COST;
+static double stride_cost(const LoopNest *loop, int64_t times) {
+  int64_t step = llabs(extent_estimate(loop, times));
+  return step == 0 ? 0.1 : step == 1 ? 1 : UNCOALESCED_COST;
 }
 
 /* Does it change along the axis otherwise than by steps? */
-static bool has_quotient_of(const Loop *loop, const Quasi *at, uint32_t v) {
-  Quasi rest = *at;
-  rest.times[v] = 0;
-  return cuda_depends(loop, &rest, v);
+static bool depends_non_affinely(const LoopNest *loop, const AffineExpr *at,
+                                 uint32_t v) {
+  AffineExpr rest = *at;
+  rest.coef[v] = 0;
+  return cuda_depends_on_axis(loop, &rest, v);
 }
 
-static double read_cost(const Loop *loop, const uint64_t *depends,
-                        const Step *s, uint32_t v) {
-  int64_t step = s->address->times[v], more;
-  for (uint32_t j = 0; j < s->index_count; j++) {
-    const Step *index = &loop->steps.at[s->indices[j].step];
-    if (!(depends[s->indices[j].step] >> v & 1))
+static double load_cost(const LoopNest *loop, const uint64_t *depends,
+                        const KernelOp *s, uint32_t v) {
+  int64_t step = s->address->coef[v], more;
+  for (uint32_t j = 0; j < s->checked_index_count; j++) {
+    const KernelOp *index = &loop->ops.at[s->checked_indices[j].index_op];
+    if (!(depends[s->checked_indices[j].index_op] >> v & 1))
       continue;
-    if (index->kind != STEP_INDEX ||
-        !size_mul(loop->graph, index->index->times[v], s->indices[j].stride,
-                  &more) ||
-        !size_add(loop->graph, step, more, &step))
-      return FAR_COST;
+    if (index->kind != KOP_AFFINE ||
+        !extent_mul(loop->graph, index->affine->coef[v],
+                    s->checked_indices[j].stride, &more) ||
+        !extent_add(loop->graph, step, more, &step))
+      return UNCOALESCED_COST;
   }
-  return step_cost(loop, step) +
-         (has_quotient_of(loop, s->address, v) ? 0.5 : 0);
+  return stride_cost(loop, step) +
+         (depends_non_affinely(loop, s->address, v) ? 0.5 : 0);
 }
 
-static double axis_cost(Arena *arena, const Loop *loop, uint32_t v) {
-  const uint64_t *depends = loop_depends(arena, loop);
+static double coalescing_cost(Arena *arena, const LoopNest *loop, uint32_t v) {
+  const uint64_t *depends = loop_op_vars(arena, loop);
   double cost = 0;
-  for (uint32_t j = 0; j < loop->steps.len; j++)
-    if (loop->steps.at[j].kind == STEP_READ)
-      cost += read_cost(loop, depends, &loop->steps.at[j], v);
-  for (uint32_t j = 0; j < loop->results.len; j++)
-    if (loop->results.at[j].out &&
-        (v < loop->kept || loop->results.at[j].reduce == PRIM_NONE))
-      cost += 1.5 * step_cost(loop, loop->results.at[j].out->times[v]);
-  double extent = (double)loop_guess(loop, v);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD)
+      cost += load_cost(loop, depends, &loop->ops.at[j], v);
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (loop->outputs.at[j].global_index &&
+        (v < loop->spatial_axes || loop->outputs.at[j].reduce == PRIM_NONE))
+      cost +=
+          1.5 * stride_cost(loop, loop->outputs.at[j].global_index->coef[v]);
+  double extent = (double)loop_extent_hint(loop, v);
   return cost * (extent < WARP ? sqrt(WARP / fmax(extent, 1)) : 1);
 }
 
 /* ---- rows that a team shares out ---- */
 
-static uint32_t first_shared(const Loop *loop) {
-  return loop->kept > loop->outer ? loop->outer : loop->kept;
+static uint32_t first_distributed(const LoopNest *loop) {
+  return loop->spatial_axes > loop->parallel_axes ? loop->parallel_axes
+                                                  : loop->spatial_axes;
 }
-static uint32_t end_shared(const Loop *loop) {
-  return loop->kept > loop->outer ? loop->kept : loop->axes;
+static uint32_t end_distributed(const LoopNest *loop) {
+  return loop->spatial_axes > loop->parallel_axes ? loop->spatial_axes
+                                                  : loop->axis_count;
 }
 
-static uint32_t best_inner(Arena *arena, const Loop *loop, double *cost) {
-  uint32_t best = NO_LANE;
+static uint32_t best_inner_axis(Arena *arena, const LoopNest *loop,
+                                double *cost) {
+  uint32_t best = NO_AXIS;
   *cost = 0;
-  for (uint32_t v = first_shared(loop); v < end_shared(loop); v++) {
-    double c = axis_cost(arena, loop, v);
-    if (best == NO_LANE || c <= *cost) {
+  for (uint32_t v = first_distributed(loop); v < end_distributed(loop); v++) {
+    double c = coalescing_cost(arena, loop, v);
+    if (best == NO_AXIS || c <= *cost) {
       *cost = c;
       best = v;
     }
@@ -103,150 +110,155 @@ static uint32_t best_inner(Arena *arena, const Loop *loop, double *cost) {
   return best;
 }
 
-uint32_t cuda_shared_axes(const Loop *loop, const CudaSchedule *s,
-                          uint32_t axes[KERNEL_AXES]) {
+uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
+                               uint32_t axes[MAX_KERNEL_AXES]) {
   Arena *arena = arena_new();
   double cost;
-  uint32_t count = 0,
-           last = s->across ? NO_LANE : best_inner(arena, loop, &cost);
-  for (uint32_t v = first_shared(loop); v < end_shared(loop); v++)
+  uint32_t count = 0, last = s->coalesce_outer
+                                 ? NO_AXIS
+                                 : best_inner_axis(arena, loop, &cost);
+  for (uint32_t v = first_distributed(loop); v < end_distributed(loop); v++)
     if (v != last)
       axes[count++] = v;
-  if (last != NO_LANE)
+  if (last != NO_AXIS)
     axes[count++] = last;
   arena_free(arena);
   return count;
 }
 
-static double row_of(const Loop *loop) {
-  return loop_points(loop, first_shared(loop), end_shared(loop));
+static double row_length(const LoopNest *loop) {
+  return loop_iterations_hint(loop, first_distributed(loop),
+                              end_distributed(loop));
 }
 
-static double points_of(const Kernel *k) {
-  return loop_points(k->loops.at[0], 0, k->outer);
+static double outer_points(const Kernel *k) {
+  return loop_iterations_hint(k->loops.at[0], 0, k->parallel_axes);
 }
 
 static double longest_row(const Kernel *k) {
-  double most = 1;
+  double max = 1;
   for (uint32_t j = 0; j < k->loops.len; j++)
-    most = fmax(most, row_of(k->loops.at[j]));
-  return most;
+    max = fmax(max, row_length(k->loops.at[j]));
+  return max;
 }
 
-static bool has_inner(const Kernel *k) {
+static bool has_inner_axes(const Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (k->loops.at[j]->axes > k->outer)
+    if (k->loops.at[j]->axis_count > k->parallel_axes)
       return true;
   return false;
 }
 
-bool cuda_is_apart(const Kernel *k, const CudaTarget *target) {
-  return has_inner(k) && longest_row(k) >= LONG_ROW &&
-         points_of(k) * 2 < target->processors;
+bool cuda_needs_fission(const Kernel *k, const CudaTarget *target) {
+  return has_inner_axes(k) && longest_row(k) >= LONG_ROW_ELEMENTS &&
+         outer_points(k) * 2 < target->sm_count;
 }
 
-/* The outer axis along which neighbours are best; NO_LANE: along rows. */
-static uint32_t best_outer(const Kernel *k, bool inner) {
-  double rows = 0, least = 0, cost;
-  uint32_t best = NO_LANE;
+/* The outer axis along which neighbours are best; NO_AXIS: along rows. */
+static uint32_t best_outer_axis(const Kernel *k, bool inner) {
+  double rows = 0, min = 0, cost;
+  uint32_t best = NO_AXIS;
   for (uint32_t j = 0; inner && j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    best_inner(k->arena, loop, &cost);
-    rows += cost * loop_points(loop, 0, loop->axes);
+    const LoopNest *loop = k->loops.at[j];
+    best_inner_axis(k->arena, loop, &cost);
+    rows += cost * loop_iterations_hint(loop, 0, loop->axis_count);
   }
-  for (uint32_t v = k->outer; v-- > 0;) {
+  for (uint32_t v = k->parallel_axes; v-- > 0;) {
     double all = 0;
-    if (loop_guess(k->loops.at[0], v) == 1 && (v || best != NO_LANE))
+    if (loop_extent_hint(k->loops.at[0], v) == 1 && (v || best != NO_AXIS))
       continue; /* there are no neighbours */
     for (uint32_t j = 0; j < k->loops.len; j++) {
-      const Loop *loop = k->loops.at[j];
-      all += axis_cost(k->arena, loop, v) * loop_points(loop, 0, loop->axes);
+      const LoopNest *loop = k->loops.at[j];
+      all += coalescing_cost(k->arena, loop, v) *
+             loop_iterations_hint(loop, 0, loop->axis_count);
     }
-    if (best == NO_LANE || all < least) {
-      least = all;
+    if (best == NO_AXIS || all < min) {
+      min = all;
       best = v;
     }
   }
-  return inner && (best == NO_LANE || rows <= least) ? NO_LANE : best;
+  return inner && (best == NO_AXIS || rows <= min) ? NO_AXIS : best;
 }
 
 /* ---- vectors ---- */
 
-typedef struct Accesses {
-  uint32_t vectors, others; /* accesses that go along the axis */
-} Accesses;
+typedef struct AccessCounts {
+  uint32_t vectorized, scalar; /* accesses that go along the axis */
+} AccessCounts;
 
-static void count_accesses(const Loop *loop, uint32_t v, uint32_t vector,
-                           Accesses *a) {
-  for (uint32_t j = 0; j < loop->steps.len; j++) {
-    const Step *s = &loop->steps.at[j];
-    if (s->kind != STEP_READ ||
-        (!s->index_count && cuda_is_even(loop, s->address, v)))
+static void count_accesses(const LoopNest *loop, uint32_t v, uint32_t vector,
+                           AccessCounts *a) {
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind != KOP_LOAD ||
+        (!s->checked_index_count && cuda_is_invariant(loop, s->address, v)))
       continue;
-    if (!s->index_count && cuda_is_vector(loop, s->address, v, vector))
-      a->vectors++;
+    if (!s->checked_index_count &&
+        cuda_is_vectorizable(loop, s->address, v, vector))
+      a->vectorized++;
     else
-      a->others++;
+      a->scalar++;
   }
-  for (uint32_t j = 0; j < loop->results.len; j++) {
-    const Result *r = &loop->results.at[j];
-    if (!r->out || (r->reduce != PRIM_NONE && v >= loop->outer))
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if (!r->global_index ||
+        (r->reduce != PRIM_NONE && v >= loop->parallel_axes))
       continue;
-    if (cuda_is_vector(loop, r->out, v, vector))
-      a->vectors += 2;
+    if (cuda_is_vectorizable(loop, r->global_index, v, vector))
+      a->vectorized += 2;
     else
-      a->others += 2;
+      a->scalar += 2;
   }
 }
 
 /* Of the elements that are read and stored. */
-static void bytes_of(const Kernel *k, uint32_t *least, uint32_t *most) {
-  *least = 8, *most = 1;
+static void element_byte_range(const Kernel *k, uint32_t *min, uint32_t *max) {
+  *min = 8, *max = 1;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len + loop->results.len; i++) {
-      bool read = i < loop->steps.len;
-      const Step *s = read ? &loop->steps.at[i] : NULL;
-      const Result *r = read ? NULL : &loop->results.at[i - loop->steps.len];
-      if (read ? s->kind != STEP_READ : !r->out)
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len + loop->outputs.len; i++) {
+      bool read = i < loop->ops.len;
+      const KernelOp *s = read ? &loop->ops.at[i] : NULL;
+      const LoopOutput *r = read ? NULL : &loop->outputs.at[i - loop->ops.len];
+      if (read ? s->kind != KOP_LOAD : !r->global_index)
         continue;
       uint32_t bytes = dtype_info[read ? s->dtype : r->dtype].bytes;
-      *least = bytes < *least ? bytes : *least;
-      *most = bytes > *most ? bytes : *most;
+      *min = bytes < *min ? bytes : *min;
+      *max = bytes > *max ? bytes : *max;
     }
   }
 }
-static uint32_t least_bytes(const Kernel *k) {
-  uint32_t least, most;
-  bytes_of(k, &least, &most);
-  return least;
+static uint32_t min_element_bytes(const Kernel *k) {
+  uint32_t min, max;
+  element_byte_range(k, &min, &max);
+  return min;
 }
-static uint32_t most_bytes(const Kernel *k) {
-  uint32_t least, most;
-  bytes_of(k, &least, &most);
-  return most;
+static uint32_t max_element_bytes(const Kernel *k) {
+  uint32_t min, max;
+  element_byte_range(k, &min, &max);
+  return max;
 }
 
 /* items: elements that there are along all such axes, for all of `threads`. */
 static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
                               double items, double threads) {
-  uint32_t vector = ACCESS_BYTES / least_bytes(k);
-  vector = vector > VECTOR_MOST ? VECTOR_MOST : vector;
+  uint32_t vector = ACCESS_BYTES / min_element_bytes(k);
+  vector = vector > MAX_VECTOR_WIDTH ? MAX_VECTOR_WIDTH : vector;
   for (; vector > 1; vector /= 2) {
-    Accesses a = {0};
+    AccessCounts a = {0};
     bool fits = items / vector >= threads;
     for (uint32_t j = 0; fits && j < k->loops.len; j++) {
-      const Loop *loop = k->loops.at[j];
-      if (axes[j] == NO_LANE)
+      const LoopNest *loop = k->loops.at[j];
+      if (axes[j] == NO_AXIS)
         continue;
       int64_t left = 1;
-      bool alone = k->outer == 1 && loop->axes == 1;
-      fits = alone ||
-             (size_mod(loop->graph, loop->extents[axes[j]], vector, &left) &&
-              left == 0);
+      bool alone = k->parallel_axes == 1 && loop->axis_count == 1;
+      fits = alone || (extent_floor_mod(loop->graph, loop->extents[axes[j]],
+                                        vector, &left) &&
+                       left == 0);
       count_accesses(loop, axes[j], vector, &a);
     }
-    if (fits && a.vectors > a.others)
+    if (fits && a.vectorized > a.scalar)
       return vector;
   }
   return 1;
@@ -254,133 +266,145 @@ static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
 
 /* ---- points ---- */
 
-static uint32_t turned_axis(const Kernel *k) {
-  uint32_t last = k->outer - 1, found = NO_LANE;
-  const Loop *first = k->loops.at[0];
-  if (k->outer < 2 || loop_guess(first, last) < SQUARE / 2)
-    return NO_LANE;
+static uint32_t transposed_axis(const Kernel *k) {
+  uint32_t last = k->parallel_axes - 1, found = NO_AXIS;
+  const LoopNest *first = k->loops.at[0];
+  if (k->parallel_axes < 2 ||
+      loop_extent_hint(first, last) < TRANSPOSE_TILE_SIDE / 2)
+    return NO_AXIS;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++) {
-      const Step *s = &loop->steps.at[i];
-      if (s->kind != STEP_READ || s->index_count ||
-          step_cost(loop, s->address->times[last]) < FAR_COST ||
-          has_quotient_of(loop, s->address, last))
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++) {
+      const KernelOp *s = &loop->ops.at[i];
+      if (s->kind != KOP_LOAD || s->checked_index_count ||
+          stride_cost(loop, s->address->coef[last]) < UNCOALESCED_COST ||
+          depends_non_affinely(loop, s->address, last))
         continue;
       for (uint32_t v = 0; v < last; v++)
-        if (s->address->times[v] == 1 && loop_guess(loop, v) >= SQUARE / 2 &&
-            !has_quotient_of(loop, s->address, v))
+        if (s->address->coef[v] == 1 &&
+            loop_extent_hint(loop, v) >= TRANSPOSE_TILE_SIDE / 2 &&
+            !depends_non_affinely(loop, s->address, v))
           found = v;
     }
   }
   return found;
 }
 
-static void choose_points(Kernel *k, const CudaTarget *target,
-                          CudaSchedule *s) {
-  s->shape = CUDA_POINTS;
-  s->threads = THREADS;
-  if (!k->outer)
+static void choose_elementwise(Kernel *k, const CudaTarget *target,
+                               CudaSchedule *s) {
+  s->kind = CUDA_ELEMENTWISE;
+  s->block_threads = DEFAULT_BLOCK_THREADS;
+  if (!k->parallel_axes)
     return;
-  kernel_move_last(k, best_outer(k, false));
-  s->turned = turned_axis(k);
-  if (s->turned != NO_LANE) {
-    s->shape = CUDA_TURNED;
-    s->threads = 2 * THREADS;
-    s->side = most_bytes(k) <= 2 ? 2 * SQUARE : SQUARE;
+  kernel_move_axis_last(k, best_outer_axis(k, false));
+  s->transposed_axis = transposed_axis(k);
+  if (s->transposed_axis != NO_AXIS) {
+    s->kind = CUDA_TRANSPOSE;
+    s->block_threads = 2 * DEFAULT_BLOCK_THREADS;
+    s->tile_side = max_element_bytes(k) <= 2 ? 2 * TRANSPOSE_TILE_SIDE
+                                             : TRANSPOSE_TILE_SIDE;
     return;
   }
-  uint32_t axes[KERNEL_LOOPS];
+  uint32_t axes[MAX_KERNEL_LOOPS];
   for (uint32_t j = 0; j < k->loops.len; j++)
-    axes[j] = k->outer - 1;
-  s->vector =
-      choose_vector(k, axes, points_of(k), (double)target->processors * FULL);
+    axes[j] = k->parallel_axes - 1;
+  s->vector_width = choose_vector(k, axes, outer_points(k),
+                                  (double)target->sm_count * MIN_SM_THREADS);
 }
 
 /* ---- teams ---- */
 
-static bool may_be_chunked(const Kernel *k) {
-  const Loop *loop = k->loops.at[0];
-  const Result *r = &loop->results.at[0];
-  return k->loops.len == 1 && loop->results.len == 1 &&
-         loop->axes > loop->kept && loop->kept == loop->outer &&
-         r->reduce != PRIM_NONE && (r->out || r->local);
+static bool can_split_reduction(const Kernel *k) {
+  const LoopNest *loop = k->loops.at[0];
+  const LoopOutput *r = &loop->outputs.at[0];
+  return k->loops.len == 1 && loop->outputs.len == 1 &&
+         loop->axis_count > loop->spatial_axes &&
+         loop->spatial_axes == loop->parallel_axes && r->reduce != PRIM_NONE &&
+         (r->global_index || r->local_index);
 }
 
 /* Teams that do not fill the device: sums are cut. */
-static void choose_chunk(const Kernel *k, const CudaTarget *target,
-                         CudaSchedule *s) {
-  double width = (double)s->threads / s->team;
-  double blocks = ceil(points_of(k) / width), row = row_of(k->loops.at[0]);
-  double wanted = 4.0 * target->processors / blocks;
-  double most = row / (s->team * s->vector * 2.0 * ITEMS_LEAST);
-  double parts = fmin(fmin(wanted, most), CHUNKS_MOST);
+static void choose_reduction_chunk(const Kernel *k, const CudaTarget *target,
+                                   CudaSchedule *s) {
+  double width = (double)s->block_threads / s->group_threads;
+  double blocks = ceil(outer_points(k) / width),
+         row = row_length(k->loops.at[0]);
+  double wanted = 4.0 * target->sm_count / blocks;
+  double max =
+      row / (s->group_threads * s->vector_width * 2.0 * MIN_THREAD_VECTORS);
+  double parts = fmin(fmin(wanted, max), MAX_REDUCTION_CHUNKS);
   if (wanted < 4 || parts < 2)
     return;
-  int64_t unit = (int64_t)s->team * s->vector;
-  s->chunk = (int64_t)ceil(row / parts / (double)unit) * unit;
+  int64_t chunk_multiple = (int64_t)s->group_threads * s->vector_width;
+  s->reduction_chunk =
+      (int64_t)ceil(row / parts / (double)chunk_multiple) * chunk_multiple;
 }
 
-static uint32_t power_up(double x) {
+static uint32_t next_power_of_two(double x) {
   uint32_t p = 1;
-  while (p < x && p < THREADS_MOST)
+  while (p < x && p < MAX_BLOCK_THREADS)
     p *= 2;
   return p;
 }
 
 /* A guess: of a thread, whose turns of a loop are some at a time. */
 static uint32_t loop_registers(const Kernel *k) {
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    uint32_t words = loop->results.len;
-    for (uint32_t i = 0; i < loop->steps.len; i++)
-      words += loop->steps.at[i].kind == STEP_READ;
-    most = words > most ? words : most;
+    const LoopNest *loop = k->loops.at[j];
+    uint32_t registers = loop->outputs.len;
+    for (uint32_t i = 0; i < loop->ops.len; i++)
+      registers += loop->ops.at[i].kind == KOP_LOAD;
+    max = registers > max ? registers : max;
   }
-  return LOOP_OTHERS + LOOP_TURNS * most;
+  return BASE_LOOP_REGISTERS + LOOP_UNROLL * max;
 }
 
 /* Has a block of teams that are twice as large registers enough? */
-static bool may_double(const CudaSchedule *s, uint32_t width,
-                       uint32_t registers) {
-  return s->team < THREADS_MOST && 2 * s->team * width * registers <= REGISTERS;
+static bool can_double_group(const CudaSchedule *s, uint32_t width,
+                             uint32_t registers) {
+  return s->group_threads < MAX_BLOCK_THREADS &&
+         2 * s->group_threads * width * registers <= SM_REGISTERS;
 }
 
-static void choose_across(const Kernel *k, const CudaTarget *target,
-                          CudaSchedule *s) {
-  double points = points_of(k), row = longest_row(k);
-  double full = (double)target->processors * FULL;
+static void choose_outer_coalesced(const Kernel *k, const CudaTarget *target,
+                                   CudaSchedule *s) {
+  double points = outer_points(k), row = longest_row(k);
+  double full = (double)target->sm_count * MIN_SM_THREADS;
   uint32_t registers = loop_registers(k);
-  s->across = true;
-  while (s->team < WARP && may_double(s, WARP, registers) &&
-         points * s->team < full && row >= 2.0 * TERMS_LEAST * s->team)
-    s->team *= 2;
-  s->threads = s->team * WARP < THREADS ? THREADS : s->team * WARP;
+  s->coalesce_outer = true;
+  while (s->group_threads < WARP && can_double_group(s, WARP, registers) &&
+         points * s->group_threads < full &&
+         row >= 2.0 * MIN_THREAD_TERMS * s->group_threads)
+    s->group_threads *= 2;
+  s->block_threads = s->group_threads * WARP < DEFAULT_BLOCK_THREADS
+                         ? DEFAULT_BLOCK_THREADS
+                         : s->group_threads * WARP;
 }
 
-static uint32_t words_of(Dtype t) {
+static uint32_t registers_per_element(Dtype t) {
   return dtype_info[t].bytes == 8 ? 2 : 1;
 }
 
-static bool has_read(const Kernel *k, uint32_t from, uint32_t to,
-                     const Step *s) {
+static bool reads_input(const Kernel *k, uint32_t from, uint32_t to,
+                        const KernelOp *s) {
   for (uint32_t j = from; j < to; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
-      const Step *x = &k->loops.at[j]->steps.at[i];
-      if (x->kind == STEP_READ && x->input == s->input &&
-          quasi_equal(x->address, s->address))
+    for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
+      const KernelOp *x = &k->loops.at[j]->ops.at[i];
+      if (x->kind == KOP_LOAD && x->input == s->input &&
+          affine_equal(x->address, s->address))
         return true;
     }
   return false;
 }
 
-static bool has_local(const Kernel *k, uint32_t from, uint32_t loop,
-                      uint32_t result) {
+static bool reads_local(const Kernel *k, uint32_t from, uint32_t loop,
+                        uint32_t result) {
   for (uint32_t j = from; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->steps.len; i++) {
-      const Step *s = &k->loops.at[j]->steps.at[i];
-      if (s->kind == STEP_LOCAL && s->loop == loop && s->result == result)
+    for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
+      const KernelOp *s = &k->loops.at[j]->ops.at[i];
+      if (s->kind == KOP_LOAD_LOCAL && s->source_loop == loop &&
+          s->source_output == result)
         return true;
     }
   return false;
@@ -389,158 +413,177 @@ static bool has_local(const Kernel *k, uint32_t from, uint32_t loop,
 /* Registers for each element of a row that a thread keeps behind a loop, which
  * is the pass's `first` and that many: inputs that were read and will be again,
  * and results that later loops read. */
-static uint32_t words_behind(const Kernel *k, uint32_t first, uint32_t at) {
-  uint32_t words = 0;
+static uint32_t live_registers_after(const Kernel *k, uint32_t first,
+                                     uint32_t at) {
+  uint32_t registers = 0;
   for (uint32_t j = 0; j <= at; j++) {
-    const Loop *loop = k->loops.at[j];
-    for (uint32_t i = 0; i < loop->steps.len; i++) {
-      const Step *s = &loop->steps.at[i];
-      if (s->kind == STEP_READ && !s->index_count && !has_read(k, 0, j, s) &&
-          has_read(k, at + 1, k->loops.len, s))
-        words += words_of(s->dtype);
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++) {
+      const KernelOp *s = &loop->ops.at[i];
+      if (s->kind == KOP_LOAD && !s->checked_index_count &&
+          !reads_input(k, 0, j, s) && reads_input(k, at + 1, k->loops.len, s))
+        registers += registers_per_element(s->dtype);
     }
-    for (uint32_t i = 0; i < loop->results.len; i++) {
-      const Result *r = &loop->results.at[i];
-      if (r->local && r->local_size != 1 && has_local(k, at + 1, first + j, i))
-        words += words_of(r->dtype);
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      const LoopOutput *r = &loop->outputs.at[i];
+      if (r->local_index && r->local_elements != 1 &&
+          reads_local(k, at + 1, first + j, i))
+        registers += registers_per_element(r->dtype);
     }
   }
-  return words;
+  return registers;
 }
 
-static uint32_t kept_registers(const Kernel *k, uint32_t first) {
-  uint32_t most = 1;
+static uint32_t max_live_registers(const Kernel *k, uint32_t first) {
+  uint32_t max = 1;
   for (uint32_t j = 0; j + 1 < k->loops.len; j++) {
-    uint32_t words = words_behind(k, first, j);
-    most = words > most ? words : most;
+    uint32_t registers = live_registers_after(k, first, j);
+    max = registers > max ? registers : max;
   }
-  return most;
+  return max;
 }
 
-static bool is_simple_row(const Loop *loop) {
-  return loop->axes == loop->outer || loop->kept == loop->outer ||
-         loop->kept == loop->axes;
+static bool is_simple_row(const LoopNest *loop) {
+  return loop->axis_count == loop->parallel_axes ||
+         loop->spatial_axes == loop->parallel_axes ||
+         loop->spatial_axes == loop->axis_count;
 }
 
 /* So many times a vector of a row, for sizes that are like each other alike. */
-static uint32_t times_of(double row, const CudaSchedule *s) {
-  uint32_t times = (uint32_t)ceil(row / ((double)s->team * s->vector));
-  return times <= 4 ? power_up(times) : (times + 1) / 2 * 2;
+static uint32_t vectors_per_thread(double row, const CudaSchedule *s) {
+  uint32_t times =
+      (uint32_t)ceil(row / ((double)s->group_threads * s->vector_width));
+  return times <= 4 ? next_power_of_two(times) : (times + 1) / 2 * 2;
 }
 
-static bool may_hold(const CudaPass *p, double row, const CudaSchedule *s) {
-  double room = REGISTERS / s->threads - HELD_OTHERS;
-  if (ceil(row / ((double)s->team * s->vector)) * s->vector > HELD_MOST)
+static bool fits_registers(const CudaPass *p, double row,
+                           const CudaSchedule *s) {
+  double register_budget = SM_REGISTERS / s->block_threads - BASE_ROW_REGISTERS;
+  if (ceil(row / ((double)s->group_threads * s->vector_width)) *
+          s->vector_width >
+      MAX_ROW_REGISTERS)
     return false;
-  return times_of(row, s) * s->vector * kept_registers(p->k, p->first) <=
-         fmin(HELD_MOST * 2.0, room);
+  return vectors_per_thread(row, s) * s->vector_width *
+             max_live_registers(p->k, p->first_loop) <=
+         fmin(MAX_ROW_REGISTERS * 2.0, register_budget);
 }
 
-static bool has_open_rows(const Kernel *k) {
+static bool has_symbolic_rows(const Kernel *k) {
   bool open = false;
   for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t v = k->outer; v < k->loops.at[j]->axes; v++)
-      open |= !size_is_number(k->graph, k->loops.at[j]->extents[v]);
+    for (uint32_t v = k->parallel_axes; v < k->loops.at[j]->axis_count; v++)
+      open |= !extent_is_static(k->graph, k->loops.at[j]->extents[v]);
   return open;
 }
 
 /* Rows that many threads have too few registers for may do for fewer. */
-static void choose_held(const CudaPass *p, double row, CudaSchedule *s) {
+static void choose_register_rows(const CudaPass *p, double row,
+                                 CudaSchedule *s) {
   const Kernel *k = p->k;
   CudaSchedule half = *s;
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!is_simple_row(k->loops.at[j]))
       return;
-  if (k->loops.len < 2 || has_open_rows(k))
+  if (k->loops.len < 2 || has_symbolic_rows(k))
     return;
-  half.team = half.threads = s->threads / 2;
-  if (!may_hold(p, row, s) && s->team == THREADS_MOST &&
-      may_hold(p, row, &half))
+  half.group_threads = half.block_threads = s->block_threads / 2;
+  if (!fits_registers(p, row, s) && s->group_threads == MAX_BLOCK_THREADS &&
+      fits_registers(p, row, &half))
     *s = half;
-  if (may_hold(p, row, s))
-    s->held = times_of(row, s);
+  if (fits_registers(p, row, s))
+    s->vectors_in_registers = vectors_per_thread(row, s);
 }
 
 static void choose_rows(const CudaPass *p, const CudaTarget *target,
                         CudaSchedule *s) {
   const Kernel *k = p->k;
-  uint32_t axes[KERNEL_LOOPS], registers = loop_registers(k);
-  double row = longest_row(k), points = points_of(k), cost;
+  uint32_t axes[MAX_KERNEL_LOOPS], registers = loop_registers(k);
+  double row = longest_row(k), points = outer_points(k), cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    const Loop *loop = k->loops.at[j];
-    bool apart = loop->kept > loop->outer && loop->axes > loop->kept;
-    axes[j] = apart ? NO_LANE : best_inner(k->arena, loop, &cost);
+    const LoopNest *loop = k->loops.at[j];
+    bool is_partial_reduce = loop->spatial_axes > loop->parallel_axes &&
+                             loop->axis_count > loop->spatial_axes;
+    axes[j] =
+        is_partial_reduce ? NO_AXIS : best_inner_axis(k->arena, loop, &cost);
   }
-  s->vector = choose_vector(k, axes, row, 1);
-  double items = ceil(row / s->vector);
-  s->team = items <= WARP ? power_up(items) : WARP;
-  if (items > 2 * ITEMS_LEAST * WARP)
-    s->team = THREADS;
-  while (s->team >= WARP && may_double(s, 1, registers) &&
-         (items > 2.0 * ITEMS_LEAST * s->team ||
-          (points * s->team < (double)target->processors * FULL / 2 &&
-           items >= 2.0 * s->team)))
-    s->team *= 2;
-  while (k->loops.len > 1 && s->team >= WARP && may_double(s, 1, registers) &&
-         items * s->vector > (double)HELD_GOOD * s->team)
-    s->team *= 2;
-  s->threads = s->team > THREADS ? s->team : THREADS;
-  choose_held(p, row, s);
+  s->vector_width = choose_vector(k, axes, row, 1);
+  double items = ceil(row / s->vector_width);
+  s->group_threads = items <= WARP ? next_power_of_two(items) : WARP;
+  if (items > 2 * MIN_THREAD_VECTORS * WARP)
+    s->group_threads = DEFAULT_BLOCK_THREADS;
+  while (s->group_threads >= WARP && can_double_group(s, 1, registers) &&
+         (items > 2.0 * MIN_THREAD_VECTORS * s->group_threads ||
+          (points * s->group_threads <
+               (double)target->sm_count * MIN_SM_THREADS / 2 &&
+           items >= 2.0 * s->group_threads)))
+    s->group_threads *= 2;
+  while (k->loops.len > 1 && s->group_threads >= WARP &&
+         can_double_group(s, 1, registers) &&
+         items * s->vector_width >
+             (double)PREFERRED_ROW_REGISTERS * s->group_threads)
+    s->group_threads *= 2;
+  s->block_threads = s->group_threads > DEFAULT_BLOCK_THREADS
+                         ? s->group_threads
+                         : DEFAULT_BLOCK_THREADS;
+  choose_register_rows(p, row, s);
 }
 
-void cuda_schedule(CudaPass *p, const CudaTarget *target, bool whole) {
+void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
   Kernel *k = p->k;
   CudaSchedule *s = &p->s;
-  *s = (CudaSchedule){.team = 1, .vector = 1, .turned = NO_LANE};
-  if (!has_inner(k)) {
-    choose_points(k, target, s);
+  *s = (CudaSchedule){
+      .group_threads = 1, .vector_width = 1, .transposed_axis = NO_AXIS};
+  if (!has_inner_axes(k)) {
+    choose_elementwise(k, target, s);
     return;
   }
-  s->shape = CUDA_TEAM;
-  uint32_t lane = best_outer(k, true);
-  if (lane != NO_LANE) {
-    kernel_move_last(k, lane);
-    choose_across(k, target, s);
+  s->kind = CUDA_ROW;
+  uint32_t outer_axis = best_outer_axis(k, true);
+  if (outer_axis != NO_AXIS) {
+    kernel_move_axis_last(k, outer_axis);
+    choose_outer_coalesced(k, target, s);
   } else {
     choose_rows(p, target, s);
   }
-  if (!whole && may_be_chunked(k))
-    choose_chunk(k, target, s);
+  if (!no_split && can_split_reduction(k))
+    choose_reduction_chunk(k, target, s);
 }
 
 /* ---- as text ---- */
 
-void cuda_schedule_put(Buffer *out, const CudaSchedule *s) {
-  switch (s->shape) {
-  case CUDA_POINTS:
+void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
+  switch (s->kind) {
+  case CUDA_ELEMENTWISE:
     buffer_printf(out, "points");
     break;
-  case CUDA_TURNED:
-    buffer_printf(out, "squares of %u turned along i%u", s->side, s->turned);
+  case CUDA_TRANSPOSE:
+    buffer_printf(out, "transposed tiles of %u along i%u", s->tile_side,
+                  s->transposed_axis);
     break;
-  case CUDA_TEAM:
-    buffer_printf(out, "teams of %u%s", s->team,
-                  s->across ? " across points" : "");
+  case CUDA_ROW:
+    buffer_printf(out, "thread groups of %u%s", s->group_threads,
+                  s->coalesce_outer ? " across points" : "");
     break;
-  case CUDA_TILE:
-    cuda_tile_print(out, s->tile);
+  case CUDA_GEMM:
+    gemm_pass_print(out, s->gemm);
     return;
-  case CUDA_ATTEND:
-    cuda_attend_print(out, s->attend);
+  case CUDA_ATTENTION:
+    attention_pass_print(out, s->attention);
     return;
-  case CUDA_ROUTINE:
-    buffer_printf(out, "%s", s->what);
+  case CUDA_LIBRARY:
+    buffer_printf(out, "%s", s->description);
     break;
-  case CUDA_SHAPES:
+  case CUDA_KERNEL_KINDS:
     break;
   }
-  buffer_printf(out, ", blocks of %u", s->threads);
-  if (s->vector > 1)
-    buffer_printf(out, ", %u elements at once", s->vector);
-  if (s->held)
-    buffer_printf(out, ", rows in registers, %u each", s->held * s->vector);
-  if (s->online)
-    buffer_puts(out, ", sums online");
-  if (s->chunk)
-    buffer_printf(out, ", sums of %lld terms", (long long)s->chunk);
+  buffer_printf(out, ", blocks of %u", s->block_threads);
+  if (s->vector_width > 1)
+    buffer_printf(out, ", %u elements at once", s->vector_width);
+  if (s->vectors_in_registers)
+    buffer_printf(out, ", rows in registers, %u each",
+                  s->vectors_in_registers * s->vector_width);
+  if (s->online_softmax)
+    buffer_puts(out, ", online sums");
+  if (s->reduction_chunk)
+    buffer_printf(out, ", sums of %lld terms", (long long)s->reduction_chunk);
 }

@@ -1,29 +1,34 @@
-/* The reference backend: nodes are run by their definition, one element after
- * the other.  Sums of f32 are accumulated in double and rounded once, those of
- * f16 and bf16 in float; all other arithmetic is done in the element's type
- * (16-bit floats: in float, rounded after every operation). */
+/* The reference backend: runs nodes by their definition, one element after the
+ * other.
+ *
+ * Sums of f32 are accumulated in double and rounded once.  Sums of f16 and bf16
+ * are accumulated in float.  All other arithmetic uses the element type; 16-bit
+ * floats are computed in float and rounded after every operation. */
 #include "backend/reference/reference.h"
 
-#include "tensor/kernel.h"
+#include "backend/target.h"
+#include "tensor/node.h"
 
-typedef struct Run { /* what an interrupt must give back */
+typedef struct NodeRun { /* what must be released after an interrupt */
   Arena *arena;
   Tensor *out;
-} Run;
+} NodeRun;
 
-static Tensor *output_of(const Node *n, Fault *fault) {
-  bool clear = n->guard != NULL || n->kind == NODE_OPAQUE;
+static Tensor *alloc_output(const Node *n, Fault *fault) {
+  bool zeroed = n->guard != NULL || n->kind == NODE_OPAQUE;
   Tensor *t =
-      tensor_new(n->dtype, n->free_count + n->rank, n->extents, clear, fault);
+      tensor_new(n->dtype, n->free_count + n->rank, n->extents, zeroed, fault);
   if (t)
-    t->stars = n->free_count < 32 ? n->stars << n->free_count : 0;
+    t->broadcast_mask =
+        n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
   return t;
 }
 
-static bool run_node(Graph *g, Run *run, Node *n, Span *where, Fault *fault) {
+static bool run_node(Graph *g, NodeRun *run, Node *n, Span *where,
+                     Fault *fault) {
   *where = n->span;
   run->arena = arena_new();
-  run->out = output_of(n, fault);
+  run->out = alloc_output(n, fault);
   if (!run->out)
     return false;
   if (n->kind == NODE_OPAQUE)
@@ -31,21 +36,21 @@ static bool run_node(Graph *g, Run *run, Node *n, Span *where, Fault *fault) {
   if (run->out->count == 0)
     return true;
   poll_interrupt(g);
-  Program *p = program_new(run->arena, n);
-  return program_run(g, n, p, run->out->data, where, fault);
+  Bytecode *p = bytecode_compile(run->arena, n);
+  return bytecode_run(g, n, p, run->out->data, where, fault);
 }
 
-static void drop(Run *run) {
+static void release_run(NodeRun *run) {
   arena_free(run->arena);
   tensor_release(run->out);
-  *run = (Run){0};
+  *run = (NodeRun){0};
 }
 
-static bool run_one(Graph *g, Node *n, Span *where, Fault *fault) {
-  Run run = {0};
+static bool run_node_trapped(Graph *g, Node *n, Span *where, Fault *fault) {
+  NodeRun run = {0};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    drop(&run);
+    release_run(&run);
     trap_raise(trap.kind);
   }
   bool good = run_node(g, &run, n, where, fault);
@@ -54,21 +59,21 @@ static bool run_one(Graph *g, Node *n, Span *where, Fault *fault) {
     n->data = run.out;
     run.out = NULL;
   }
-  drop(&run);
+  release_run(&run);
   return good;
 }
 
-static bool run(Graph *g, Cluster *cluster, Span *where, Fault *fault) {
-  cluster_bodies(cluster);
-  for (uint32_t k = 0; k < cluster->nodes.len; k++) {
-    Node *n = cluster->nodes.at[k];
+static bool run_group(Graph *g, FusionGroup *group, Span *where, Fault *fault) {
+  fusion_group_restore_bodies(group);
+  for (uint32_t k = 0; k < group->nodes.len; k++) {
+    Node *n = group->nodes.at[k];
     *where = n->span;
     if (!n->data && (!node_fits_memory(g, n, fault) ||
-                     !run_one(g, n, where, fault)))
+                     !run_node_trapped(g, n, where, fault)))
       return false;
   }
   return true;
 }
 
-const Backend backend_reference = {.name = "reference", .parts = true,
-                                   .run = run};
+const Backend backend_reference = {
+    .name = "reference", .supports_views = true, .run = run_group};

@@ -1,13 +1,13 @@
-/* backend/reference, for its own files: bodies as linear programs.
+/* Declarations shared by the files of backend/reference/: bytecode of bodies.
  *
- * A comprehension becomes one list of instructions over registers, loops
- * included: the code of depth d runs whenever the d-th axis (free, own, then
- * reduced) has a new value, and holds every cell whose deepest axis that is.
- * The register of an axis holds its index. */
+ * A comprehension becomes one list of register instructions, loops included.
+ * The code of depth d runs whenever axis d (free, own, then reduced) has a new
+ * value.  It contains every op whose innermost axis is d.  The register of an
+ * axis holds its index. */
 #ifndef AXON_REFERENCE_H
 #define AXON_REFERENCE_H
 
-#include "tensor/scalar.h"
+#include "tensor/scalar_ops.h"
 #include "tensor/tensor.h"
 
 typedef enum OpCode {
@@ -15,8 +15,8 @@ typedef enum OpCode {
 #include "backend/reference/ops.def"
 #undef O
 #define OPS_MAP(id) OP_##id##_I, OP_##id##_F, OP_##id##_D,
+#define OPS_REDUCE(id) OP_##id##_I, OP_##id##_F, OP_##id##_D, OP_##id##_W,
 #define OPS_NONE(id)
-#define OPS_REDUCE OPS_NONE
 #define OPS_MOVE OPS_NONE
 #define OPS_MAKE OPS_NONE
 #define OPS_OPAQUE OPS_NONE
@@ -28,36 +28,37 @@ typedef enum OpCode {
   OP_COUNT
 } OpCode;
 
-typedef struct Ins {
+typedef struct Instruction {
   uint16_t op;
   uint8_t from, to; /* dtypes */
-  int32_t jump;     /* to this many instructions from here */
+  int32_t jump;     /* distance to the target, in instructions */
   uint32_t d, a, b, c;
   int64_t k;
   union {
-    const void *base; /* loads: elements; random: a Key */
+    const void *base; /* loads: elements; random numbers: a key */
     int64_t extent;   /* OP_INDEX */
   };
-} Ins;
+} Instruction;
 
-typedef struct Program {
-  Ins *code;
-  uint32_t *cell; /* per instruction: the node's cell that it is for */
+typedef struct Bytecode {
+  Instruction *code;
+  /* For each instruction: the body op to which it belongs. */
+  uint32_t *body_op_of;
   uint32_t count, reg_count;
-  Reg *regs; /* constants are in place */
-} Program;
+  Reg *regs; /* contains the constants */
+} Bytecode;
 
 /* ---- compile.c ---- */
 
-/* In the arena.  All that the node reads has data. */
-Program *program_new(Arena *arena, const Node *n);
+/* Returns bytecode in the arena.  All operands of n must have data. */
+Bytecode *bytecode_compile(Arena *arena, const Node *n);
 
 /* ---- execute.c ---- */
 
-/* Fills out, which is zero where a guard may be false. */
-bool program_run(const Graph *g, const Node *n, const Program *p, void *out,
-                 Span *where, Fault *fault);
-/* Raises FAIL_INTERRUPT when the user wants to stop. */
+/* Fills `out`, which must be zero wherever a guard may be false. */
+bool bytecode_run(const Graph *g, const Node *n, const Bytecode *p, void *out,
+                  Span *where, Fault *fault);
+/* Raises FAIL_INTERRUPT after Ctrl-C. */
 void poll_interrupt(const Graph *g);
 
 /* ---- opaque.c ---- */

@@ -25,7 +25,7 @@ step() { # step NAME SCHEDULE
   if [ "$only_plan" ]; then
     said=$("$axon" plan -q --target cuda:sm_90a "$work/product.axn" \
       -e 'run ()' 2>&1 | tr -s ' \n' ' ')
-    shape=$(grep -o 'a tile for sm_90a: [^)]*not used[^)]*)\|way=[a-z]* ' \
+    shape=$(grep -o 'tile for sm_90a: [^)]*not used[^)]*)\|way=[a-z]* ' \
       <<<"$said" | tail -n 1)
     uses=$(grep -o '[0-9]* registers[^;|]*' <<<"$said" | tail -n 1 |
       cut -c 1-60)

@@ -37,11 +37,25 @@ PRODUCTS = [("as chosen", "")] + [
      "persistent=1 stream=0 cluster_m=2 cluster_n=1 " + STORE),
     ("192x128", "way=wgmma m=192 n=128 warps_m=3 pingpong=0 stages=4 "
      "persistent=1 stream=0 cluster_m=2 cluster_n=1 store=shared")]
+FEW_ROWS = [("as chosen", "")] + [
+    (f"64x{n} ping-pong stages=7 stream={s} cluster {c}",
+     f"way=wgmma m=64 n={n} warps_m=2 pingpong=1 stages=7 persistent=1 "
+     f"stream={s} cluster_m={c[0]} cluster_n={c[2]} " + STORE)
+    for n, s, c in ((32, 0, "1x1"), (64, 0, "1x1"), (64, 0, "1x2"),
+                    (64, 1, "1x1"), (96, 0, "1x1"), (128, 0, "1x1"),
+                    (128, 0, "2x1"), (128, 1, "1x1"), (192, 1, "1x1"))] + [
+    (f"64x{n} one group stages=7 cluster {c}",
+     f"way=wgmma m=64 n={n} warps_m=1 pingpong=0 stages=7 persistent=1 "
+     f"stream=0 cluster_m={c[0]} cluster_n={c[2]} " + STORE)
+    for n, c in ((64, "1x1"), (128, "1x1"))] + [
+    ("128x64 two groups stages=7", "way=wgmma m=128 n=64 warps_m=2 pingpong=0 "
+     "stages=7 persistent=1 stream=0 cluster_m=1 cluster_n=1 " + STORE)]
 ATTENTION = [("as chosen", "")] + [
     (f"m={64 * w} n={n} stages={s}",
      f"way=wgmma copy=engine m={64 * w} warps_m={w} n={n} stages={s}")
     for w in (2, 3) for n in (64, 80, 96, 128, 160, 176) for s in (2,)]
 NAMES = ["gemm 4096x4096x4096", "gemm 8192x8192x8192", "gemm 2048x4096x4096",
+         "gemm 64x10240x8192", "gemm 128x8192x8192", "gemm 128x4096x14336",
          "gelu 8192x8192x8192", "residual 4096x4096x4096",
          "attention plain 8x16x2048x128", "attention causal 1x16x16384x128",
          "attention plain 4x16x4096x64"]
@@ -52,7 +66,9 @@ def schedules(w):
     if "attention" in w.program:
         return [(name, line and f"rows * * *x*x*: {line}")
                 for name, line in ATTENTION]
-    return [(name, line and f"* bf16 *x*x*: {line}") for name, line in PRODUCTS]
+    few = w.inputs["x"][1][0] <= 128
+    return [(name, line and f"* bf16 *x*x*: {line}")
+            for name, line in (FEW_ROWS if few else PRODUCTS)]
 
 
 def main(out, minutes="8", *names):

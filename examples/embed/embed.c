@@ -94,10 +94,12 @@ int main(int argc, char **argv) {
   float w1[] = {1, -1, 0.5f, 0.25f, -0.5f, 1}, b1[] = {0, 0.5f, -0.5f};
   float w2[] = {1, 0, 0, 1, 0.5f, -0.5f}, b2[] = {0.25f, 0};
   float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
-  AxnValue *p = record("first", record("w", matrix(w1, 2, 3), //
-                                       "b", vector(b1, 3)),
-                       "second", record("w", matrix(w2, 3, 2), //
-                                        "b", vector(b2, 2)));
+  AxnValue *p = record("first",
+                       record("w", matrix(w1, 2, 3), //
+                              "b", vector(b1, 3)),
+                       "second",
+                       record("w", matrix(w2, 3, 2), //
+                              "b", vector(b2, 2)));
 
   AxnValue *y, *z;
   for (int64_t rows = 1; rows <= 4; rows += 3) { /* one code for all sizes */

@@ -12,11 +12,10 @@
 
 enum { WARM = 2000, CALLS = 20000, SIZE = 8 };
 
-static const char program[] =
-    "fun scaled x = x * 2.0\n"
-    "fun same x = x\n"
-    "fun more x = x + 1\n"
-    "fun layer p x = tanh (x @ p.w + p.b)\n";
+static const char program[] = "fun scaled x = x * 2.0\n"
+                              "fun same x = x\n"
+                              "fun more x = x + 1\n"
+                              "fun layer p x = tanh (x @ p.w + p.b)\n";
 
 static AxnSession *session;
 static float data[SIZE * SIZE];
@@ -29,8 +28,7 @@ static AxnValue *tensor(int32_t rank, const int64_t *shape) {
 static AxnValue *parameters(void) {
   AxnValue *items[] = {tensor(2, (int64_t[]){SIZE, SIZE}),
                        tensor(1, (int64_t[]){SIZE})};
-  AxnValue *p =
-      axn_value_record(session, 2, (const char *[]){"w", "b"}, items);
+  AxnValue *p = axn_value_record(session, 2, (const char *[]){"w", "b"}, items);
   axn_value_free(items[0]);
   axn_value_free(items[1]);
   return p;
@@ -86,8 +84,8 @@ int main(void) {
   if (!session ||
       axn_session_run(session, "cost", program, strlen(program)) != AXN_OK)
     return 1;
-  int status = measure("scaled") | measure("same") | measure("more") |
-               measure("layer");
+  int status =
+      measure("scaled") | measure("same") | measure("more") | measure("layer");
   axn_session_free(session);
   return status;
 }

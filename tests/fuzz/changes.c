@@ -75,8 +75,8 @@ static void read_program(Programs *to, const char *path) {
     return;
   if (to->len == to->cap) {
     to->cap = to->cap ? 2 * to->cap : 1024;
-    to->at = mem_realloc(to->at, to->len * sizeof *to->at,
-                         to->cap * sizeof *to->at);
+    to->at =
+        mem_realloc(to->at, to->len * sizeof *to->at, to->cap * sizeof *to->at);
   }
   to->at[to->len++] = (Program){memcpy(mem_alloc(len), text, len), len};
 }
@@ -89,8 +89,7 @@ static void make(const Programs *programs, Input *in) {
     in->len = LLVMFuzzerCustomCrossOver(p->text, p->len, q->text, q->len,
                                         in->text, LONGEST, roll(1u << 31));
   }
-  in->len = LLVMFuzzerCustomMutator(in->text, in->len, LONGEST,
-                                    roll(1u << 31));
+  in->len = LLVMFuzzerCustomMutator(in->text, in->len, LONGEST, roll(1u << 31));
 }
 
 static void keep(const char *folder, const Input *in, int status) {

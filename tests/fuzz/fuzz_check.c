@@ -15,7 +15,7 @@ const bool grammar_keeps_programs = true;
 
 enum { SECONDS = 5, COMPILER_BUG = 599 };
 
-static void name_types(void *owner, Session *session, const Ran *ran) {
+static void name_types(void *owner, Session *session, const DeclResult *ran) {
   (void)owner;
   for (uint32_t i = 0; i < ran->binding_count; i++)
     session_binding_type(session, ran->bindings[i]);
@@ -43,7 +43,7 @@ static void render(Session *session) {
 }
 
 static void check(Session *session, const uint8_t *data, size_t size) {
-  SessionText text = {.name = "fuzz.axn", .bare = true};
+  SourceInput text = {.name = "fuzz.axn", .allow_bare_expressions = true};
   text.text = (const char *)data, text.len = size;
   clock_t start = clock(); /* of the processor: others may be busy */
   SessionStatus status = session_check(session, &text);
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE)
     return 0;
-  SessionHost host = {.checked = name_types};
+  SessionHost host = {.on_checked = name_types};
   Session *session = session_open(&host);
   check(session, data, size);
   session_close(session);

@@ -4,11 +4,11 @@
 #include "tests/fuzz/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  Input in = {.path = "fuzz", .bytes = data, .size = size};
+  InputFile in = {.path = "fuzz", .bytes = data, .size = size};
   Fault fault = {0};
-  Names names = {0};
+  EntryNames names = {0};
   reader_load(&npz_format, data, size, (LoadOptions){0});
-  if (npz_format.names(&in, &names, &fault)) {
+  if (npz_format.list_names(&in, &names, &fault)) {
     const char *name = names.text;
     for (uint32_t i = 0; i < names.count && i < 4; i++) {
       if (*name)

@@ -14,7 +14,7 @@ static uint32_t crc(const uint8_t *at, size_t len) {
 }
 
 /* Makes the checksums right: else libpng would stop at the first chunk. */
-static void mend(uint8_t *png, size_t size) {
+static void fix_crcs(uint8_t *png, size_t size) {
   for (size_t at = 8; at + 12 <= size;) {
     uint32_t len = (uint32_t)png[at] << 24 | (uint32_t)png[at + 1] << 16 |
                    (uint32_t)png[at + 2] << 8 | png[at + 3];
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   memcpy(copy, data, size);
   reader_load(&png_format, copy, size, (LoadOptions){0});
-  mend(copy, size);
+  fix_crcs(copy, size);
   reader_load(&png_format, copy, size, (LoadOptions){0});
   free(copy);
   return 0;

@@ -21,7 +21,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size,
 
 static uint64_t state;
 
-static uint32_t roll(uint32_t n) { /* 0 ... n - 1 */
+static uint32_t random_below(uint32_t n) { /* 0 ... n - 1 */
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
   return (uint32_t)((state >> 16) % n);
 }
@@ -140,14 +140,14 @@ static Phrase declaration(const Tokens *p, uint32_t i) {
   return r;
 }
 
-static Phrase pick(const Tokens *p) { /* of at least one token */
-  uint32_t i = roll(p->count), n;
-  switch (roll(8)) {
+static Phrase pick_phrase(const Tokens *p) { /* of at least one token */
+  uint32_t i = random_below(p->count), n;
+  switch (random_below(8)) {
   case 0:
     return declaration(p, i);
   case 1:
   case 2:
-    n = 1 + roll(6);
+    n = 1 + random_below(6);
     return (Phrase){i, i + n < p->count ? i + n : p->count};
   case 3:
   case 4:
@@ -164,9 +164,9 @@ static Phrase pick(const Tokens *p) { /* of at least one token */
 /* One that begins as `like` does, if there soon is one: more of these are
  * still programs. */
 static Phrase pick_like(const Tokens *p, Kind like) {
-  Phrase r = pick(p);
+  Phrase r = pick_phrase(p);
   for (uint32_t i = 0; i < 4 && p->tokens[r.from].kind != like; i++)
-    r = pick(p);
+    r = pick_phrase(p);
   return r;
 }
 
@@ -232,12 +232,12 @@ static const Rule rules[] = {
 };
 
 static void put_name(Buffer *out) {
-  if (roll(3) == 0) {
-    const StdlibName *n = &stdlib_names[roll(stdlib_name_count)];
+  if (random_below(3) == 0) {
+    const StdlibName *n = &stdlib_names[random_below(stdlib_name_count)];
     buffer_printf(out, "%s%s%s", n->module, *n->module ? "." : "", n->name);
     return;
   }
-  const char *name = prim_info[1 + roll(PRIM_COUNT - 1)].name;
+  const char *name = prim_info[1 + random_below(PRIM_COUNT - 1)].name;
   buffer_printf(out, strncmp(name, "op ", 3) == 0 ? "(%s)" : "%s", name);
 }
 
@@ -248,7 +248,7 @@ static void put_token(Buffer *out, const Tokens *p, uint32_t i) {
 
 static void put_variable(Buffer *out, const Tokens *p) {
   for (uint32_t tries = 0; tries < 8 && p->count > 0; tries++) {
-    uint32_t i = roll(p->count);
+    uint32_t i = random_below(p->count);
     char c = p->text[p->tokens[i].at];
     if (p->tokens[i].kind == WORD && c >= 'a' && c <= 'z') {
       put_token(out, p, i);
@@ -256,19 +256,19 @@ static void put_variable(Buffer *out, const Tokens *p) {
     }
   }
   const Rule *names = &rules[ARRAY_LEN(rules) - 1];
-  buffer_puts(out, names->all[roll(names->count)]);
+  buffer_puts(out, names->all[random_below(names->count)]);
 }
 
 static void grow(Buffer *out, const Tokens *p, char letter, uint32_t depth) {
   const Rule *rule = rules;
   if (letter == 'f')
     put_name(out);
-  else if (letter == 'v' && roll(2))
+  else if (letter == 'v' && random_below(2))
     put_variable(out, p);
   else {
     while (rule->name != letter)
       rule++;
-    const char *c = rule->all[roll(depth ? rule->count : rule->ends)];
+    const char *c = rule->all[random_below(depth ? rule->count : rule->ends)];
     for (; *c; c++)
       if (*c == '%' && c[1] >= 'a' && c[1] <= 'z')
         grow(out, p, *++c, depth ? depth - 1 : 0);
@@ -293,12 +293,12 @@ static void put_rest(Buffer *out, const Tokens *p, uint32_t from) {
 static void put_new(Buffer *out, const Tokens *p) {
   static const char what[] = "eeeepttsxfnrov";
   buffer_putc(out, ' ');
-  grow(out, p, what[roll(sizeof what - 1)], roll(4));
+  grow(out, p, what[random_below(sizeof what - 1)], random_below(4));
 }
 
 /* A phrase gives way to one of `other`. */
 static void replace(Buffer *out, const Tokens *p, const Tokens *other) {
-  Phrase old = pick(p);
+  Phrase old = pick_phrase(p);
   Phrase new = pick_like(other, p->tokens[old.from].kind);
   put(out, p, 0, old.from);
   put(out, other, new.from, new.to);
@@ -306,23 +306,24 @@ static void replace(Buffer *out, const Tokens *p, const Tokens *other) {
 }
 
 static void insert(Buffer *out, const Tokens *p, const Tokens *other) {
-  uint32_t at = declaration(p, roll(p->count)).from;
-  Phrase new = roll(2) ? pick(other) : declaration(other, roll(other->count));
-  if (roll(2))
-    at = roll(p->count);
+  uint32_t at = declaration(p, random_below(p->count)).from;
+  Phrase new = random_below(2) ? pick_phrase(other)
+                               : declaration(other, random_below(other->count));
+  if (random_below(2))
+    at = random_below(p->count);
   put(out, p, 0, at);
   put(out, other, new.from, new.to);
   put_rest(out, p, at);
 }
 
 static void delete (Buffer *out, const Tokens *p) {
-  Phrase old = pick(p);
+  Phrase old = pick_phrase(p);
   put(out, p, 0, old.from);
   put_rest(out, p, old.to);
 }
 
 static void make(Buffer *out, const Tokens *p) {
-  Phrase old = pick(p);
+  Phrase old = pick_phrase(p);
   put(out, p, 0, old.from);
   put_new(out, p);
   put_rest(out, p, old.to);
@@ -347,8 +348,8 @@ static void wrap(Buffer *out, const Tokens *p) {
       {"", " + 1"},
       {" (case", "of x => x)"},
   };
-  Phrase old = pick(p);
-  uint32_t k = roll(ARRAY_LEN(wraps));
+  Phrase old = pick_phrase(p);
+  uint32_t k = random_below(ARRAY_LEN(wraps));
   put(out, p, 0, old.from);
   buffer_puts(out, wraps[k][0]);
   put(out, p, old.from, old.to);
@@ -357,9 +358,9 @@ static void wrap(Buffer *out, const Tokens *p) {
 }
 
 static Phrase pick_group(const Tokens *p) {
-  Phrase r = pick(p);
+  Phrase r = pick_phrase(p);
   for (uint32_t i = 0; i < 4 && p->tokens[r.from].kind != OPEN; i++)
-    r = pick(p);
+    r = pick_phrase(p);
   return (Phrase){r.from, group_end(p, r.from)};
 }
 
@@ -378,7 +379,7 @@ static void name(Buffer *out, const Tokens *p) {
 /* f (x) becomes (x) |> f, or x is a name, or f a longer phrase. */
 static void pipe_it(Buffer *out, const Tokens *p) {
   Phrase old = pick_group(p);
-  uint32_t words = 1 + roll(3);
+  uint32_t words = 1 + random_below(3);
   uint32_t from = old.from > words ? old.from - words : 0;
   put(out, p, 0, from);
   buffer_puts(out, " (");
@@ -391,13 +392,13 @@ static void pipe_it(Buffer *out, const Tokens *p) {
 
 /* A word becomes another, wherever it is; or one that is new here. */
 static void rename_word(Buffer *out, const Tokens *p) {
-  uint32_t old = roll(p->count), new = roll(p->count);
+  uint32_t old = random_below(p->count), new = random_below(p->count);
   Buffer made = {0};
-  if (roll(2))
+  if (random_below(2))
     put_token(&made, p, new);
   else
-    grow(&made, p, "fvvn"[roll(4)], 0);
-  bool all = roll(3) > 0;
+    grow(&made, p, "fvvn"[random_below(4)], 0);
+  bool all = random_below(3) > 0;
   for (uint32_t i = 0; i < p->count; i++) {
     const Token *t = &p->tokens[i], *o = &p->tokens[old];
     uint32_t len = t->end - t->at;
@@ -415,12 +416,12 @@ static void rename_word(Buffer *out, const Tokens *p) {
 
 static void add_line(Buffer *out, const Tokens *p) {
   put_rest(out, p, 0);
-  grow(out, p, 'd', 1 + roll(4));
+  grow(out, p, 'd', 1 + random_below(4));
   buffer_putc(out, '\n');
 }
 
 static void change(Buffer *out, const Tokens *p, const Tokens *other) {
-  switch (p->count && other->count ? roll(14) : 0) {
+  switch (p->count && other->count ? random_below(14) : 0) {
   case 0:
     add_line(out, p);
     return;
@@ -500,10 +501,10 @@ static Buffer changed(const uint8_t *data, size_t size, size_t max) {
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
                                unsigned seed) {
   state = seed + 0x9e3779b97f4a7c15u;
-  roll(2);
-  if (roll(16) == 0)
+  random_below(2);
+  if (random_below(16) == 0)
     return LLVMFuzzerMutate(data, size, max);
-  for (uint32_t i = 1 + roll(3); i > 0; i--) {
+  for (uint32_t i = 1 + random_below(3); i > 0; i--) {
     Buffer out = changed(data, size, max);
     size = finish(&out, data, max);
   }
@@ -515,12 +516,12 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size,
                                  size_t max, unsigned seed) {
   Buffer text = {0};
   state = seed + 0x9e3779b97f4a7c15u;
-  roll(2);
+  random_below(2);
   read_tokens(&first, a, a_size);
   read_tokens(&second, b, b_size);
   for (uint32_t tries = 0; tries < 12; tries++) {
     buffer_free(&text);
-    if (first.count && second.count && roll(2))
+    if (first.count && second.count && random_below(2))
       replace(&text, &first, &second);
     else if (first.count && second.count)
       insert(&text, &first, &second);

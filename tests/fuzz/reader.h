@@ -10,12 +10,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static inline void reader_load(const Format *format, const uint8_t *data,
+static inline void reader_load(const FileFormat *format, const uint8_t *data,
                                size_t size, LoadOptions options) {
-  Input in = {.path = "fuzz", .bytes = data, .size = size};
+  InputFile in = {.path = "fuzz", .bytes = data, .size = size};
   Fault fault = {0};
-  Header is;
-  bool header = format->header(&in, &options, &is, &fault);
+  TensorHeader is;
+  bool header = format->read_header(&in, &options, &is, &fault);
   Tensor *t = format->load(&in, &options, &fault);
   if (!t && !fault.message[0])
     abort();

@@ -44,7 +44,8 @@ mkdir -p "$objects"
 sources() { # those of all rooms but cli/, the generated ones included
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime machine lexer parser \
-      typecheck tensor backend eval session -name '*.c' 2>/dev/null)
+      size typecheck diagnose tensor kernel plan backend eval session aot \
+      editor -name '*.c' 2>/dev/null)
   done | sort -u
 }
 

@@ -200,11 +200,11 @@ RENAMES = (
     ("val x = 1\nval @x = x + 1\nval y = x\n", "z",
      "val x = 1\nval z = x + 1\nval y = z\n"),
     # capture is refused, in both directions
-    ("val @x = 1\nfun f y = x + y\n", "y", "something else"),
-    ("val x = 1\nfun f @y = x + y\n", "x", "something else"),
-    ("val @x = 1\nval y = 2\nval z = x + y\n", "y", "something else"),
+    ("val @x = 1\nfun f y = x + y\n", "y", "change the meaning"),
+    ("val x = 1\nfun f @y = x + y\n", "x", "change the meaning"),
+    ("val @x = 1\nval y = 2\nval z = x + y\n", "y", "change the meaning"),
     ("fun f x = let val @a = x in a + x end\n", "x",
-     "something else"),
+     "change the meaning"),
     # labels and puns
     ("fun f ~heads x = x * heads\nval y = f ~@heads:2 3\n", "h",
      "fun f ~h:heads x = x * heads\nval y = f ~h:2 3\n"),
@@ -219,7 +219,7 @@ RENAMES = (
     ("fun f ~@by:(k = 2) x = x * k\nval y = f ~by:4 3 + f 1\n", "of_",
      "fun f ~of_:(k = 2) x = x * k\nval y = f ~of_:4 3 + f 1\n"),
     ("fun f ~@by:k x = x * k\nfun g h = h ~by:1 2\nval y = g f\n", "of_",
-     "something else"),
+     "change the meaning"),
     ("fun f ~by x = x * by\nfun g h = h ~@by:1 2\nval y = g f\n", "k",
      "not known"),
     # fields and their puns
@@ -229,8 +229,8 @@ RENAMES = (
      "fun f {w = (v : f32[n]), b} x = x * v + b\n"),
     ("val @w = 1\nval r = {w, b = 2}\n", "v",
      "val v = 1\nval r = {w = v, b = 2}\n"),
-    ("val r = {@w = 1}\nval x = r.w\n", "v", "by hand"),
-    ("val r = {w = 1}\nval x = r.@w\n", "v", "by hand"),
+    ("val r = {@w = 1}\nval x = r.w\n", "v", "fields cannot be renamed"),
+    ("val r = {w = 1}\nval x = r.@w\n", "v", "fields cannot be renamed"),
     # constructors, types, sizes
     ("datatype t = @A | B\nval x = case B of A => 1 | B => 2\n", "C",
      "datatype t = C | B\nval x = case B of C => 1 | B => 2\n"),
@@ -240,7 +240,7 @@ RENAMES = (
     ("fun f (x : f32[@n, m]) (y : f32[n]) = zeros [n, m]\n", "k",
      "fun f (x : f32[k, m]) (y : f32[k]) = zeros [k, m]\n"),
     ("fun f (x : f32[@n, m]) (y : f32[n]) = zeros [n, m]\n", "m",
-     "something else"),
+     "change the meaning"),
     ("fun f (x : '@a[n]) (y : 'a[n]) = x\n", "'b",
      "fun f (x : 'b[n]) (y : 'b[n]) = x\n"),
     ("fun f (x : f32[...@s]) (y : f32[...s, n]) = x\n", "t",
@@ -257,7 +257,7 @@ RENAMES = (
     ("val x = @sum [1, 2]\n", "add", "built in"),
     ("import nn\nval x = nn.@relu 1.0\n", "r", "library"),
     ("import nn\nval x = @nn.relu 1.0\n", "n", "module"),
-    ("val @x = 1\n", "let", "word of the language"),
+    ("val @x = 1\n", "let", "keyword"),
     ("val @x = 1\n", "1x", "small letter"),
     ("val @x = 1\n", "x-y", "not a name"),
     ("val @x = 1\n", "X", "small letter"),
@@ -421,7 +421,7 @@ def test_rename_elsewhere():
         try:
             edit = c.at("rename", u, position(texts[0], at), newName=new)
         except Failed as failed:
-            assert wanted is None and "something else" in str(failed), \
+            assert wanted is None and "change the meaning" in str(failed), \
                 (marked, str(failed))
         else:
             got = tuple(apply(t, edit["changes"].get(
@@ -637,7 +637,7 @@ def test_write_the_type():
             ("e =", "val e : 'a[...s, n] ="),
             ("x =\n  let", "fun softmax (x : 'a[...s, n]) =")):
         found = actions(c, u, MODEL, what, "refactor.rewrite")
-        (a,) = [a for a in found if a["title"].startswith("write the type")]
+        (a,) = [a for a in found if a["title"].startswith("add the type")]
         assert wanted in apply(MODEL, a["edit"]["changes"][u]), a
         assert not actions(c, u, MODEL, what, "quickfix")
         assert actions(c, u, MODEL, what, "refactor")
@@ -676,7 +676,7 @@ def test_formatting():
         c.of("formatting", u, options={})
         raise AssertionError("a text with errors was laid out")
     except Failed as failed:
-        assert "stays as it is" in str(failed)
+        assert "it is not formatted" in str(failed)
     # only lines that change are touched
     many = "".join(f"val x{i} = {i}\n" for i in range(100))
     odd = many.replace("val x50 = 50", "val  x50=50")

@@ -261,7 +261,7 @@ def test_checker_dies():
     for method in ("window/logMessage", "window/showMessage"):
         said = c.note(method)
         assert said["type"] == 1, said
-        assert "a.axn was ended by a signal (Killed)" in said["message"], said
+        assert "a.axn was stopped by a signal (Killed)" in said["message"], said
     c.change(u, BAD)
     assert codes(c.diagnostics(u)) == ["E0308"]
     assert c.at("hover", u, (0, 8))
@@ -284,7 +284,7 @@ def test_checker_dies_early():
         for worker in children(c.process.pid):
             os.kill(worker, signal.SIGSEGV)
         said = c.note("window/logMessage")["message"]
-        assert "b.axn was ended by a signal (Segm" in said, said
+        assert "b.axn was stopped by a signal (Segm" in said, said
         if not turn:
             c.change(u, slow + "val y = 2\n")
     refused(-32603, c.at, "hover", u, (0, 4))

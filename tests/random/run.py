@@ -195,7 +195,7 @@ class Case:
                 return False  # the sizes are not for any program to know
             for one in sorted(errors, key=lambda one: -one["place"]["start"]):
                 at = one["place"]["start"]
-                size = one["message"].rpartition("_ is ")[2]
+                size = one["message"].rpartition("it is ")[2]
                 text = text[:at] + size + text[at + 1:]
         else:
             return False

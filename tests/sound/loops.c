@@ -5,7 +5,16 @@
 
 /* Expressions over indices and sizes: n and m are the sizes of x and z. */
 typedef enum TermKind {
-  T_INT, T_N, T_M, T_I, T_J, T_ADD, T_SUB, T_MUL, T_DIV, T_MOD,
+  T_INT,
+  T_N,
+  T_M,
+  T_I,
+  T_J,
+  T_ADD,
+  T_SUB,
+  T_MUL,
+  T_DIV,
+  T_MOD,
 } TermKind;
 
 typedef struct Term {
@@ -36,21 +45,22 @@ static Term *term_new(Gen *g, TermKind kind, int64_t n, Term *a, Term *b) {
 }
 
 static Term *leaf(Gen *g, bool j, bool sizes) {
-  if (chance(g, 25))
-    return term_new(g, T_INT, pick(g, 5), NULL, NULL);
-  if (sizes && chance(g, 25))
+  if (random_percent(g, 25))
+    return term_new(g, T_INT, random_below(g, 5), NULL, NULL);
+  if (sizes && random_percent(g, 25))
     return term_new(g, T_N, 0, NULL, NULL);
-  return term_new(g, j && chance(g, 50) ? T_J : T_I, 0, NULL, NULL);
+  return term_new(g, j && random_percent(g, 50) ? T_J : T_I, 0, NULL, NULL);
 }
 
 static Term *make_term(Gen *g, int depth, bool j, bool sizes) {
   static const TermKind kinds[] = {T_ADD, T_ADD, T_SUB, T_MUL, T_DIV, T_MOD};
-  if (!depth || chance(g, 30))
+  if (!depth || random_percent(g, 30))
     return leaf(g, j, sizes);
-  TermKind kind = kinds[pick(g, ARRAY_LEN(kinds))];
+  TermKind kind = kinds[random_below(g, ARRAY_LEN(kinds))];
   Term *a = make_term(g, depth - 1, j, sizes);
-  Term *b = kind >= T_MUL ? term_new(g, T_INT, between(g, 1, 4), NULL, NULL)
-                          : make_term(g, depth - 1, j, sizes);
+  Term *b = kind >= T_MUL
+                ? term_new(g, T_INT, random_between(g, 1, 4), NULL, NULL)
+                : make_term(g, depth - 1, j, sizes);
   return term_new(g, kind, 0, a, b);
 }
 
@@ -59,24 +69,35 @@ static int64_t term_value(const Term *t, const Point *at) {
   int64_t b = t->b ? term_value(t->b, at) : 0;
   int64_t q = b > 0 ? (a - (((a % b) + b) % b)) / b : 0;
   switch (t->kind) {
-  case T_INT: return t->n;
-  case T_N: return at->n;
-  case T_M: return at->m;
-  case T_I: return at->i;
-  case T_J: return at->j;
-  case T_ADD: return a + b;
-  case T_SUB: return a - b;
-  case T_MUL: return a * b;
-  case T_DIV: return q;
-  case T_MOD: return a - b * q;
+  case T_INT:
+    return t->n;
+  case T_N:
+    return at->n;
+  case T_M:
+    return at->m;
+  case T_I:
+    return at->i;
+  case T_J:
+    return at->j;
+  case T_ADD:
+    return a + b;
+  case T_SUB:
+    return a - b;
+  case T_MUL:
+    return a * b;
+  case T_DIV:
+    return q;
+  case T_MOD:
+    return a - b * q;
   }
   return 0;
 }
 
 static void term_print(Buffer *out, const Term *t) {
   static const char *const name[] = {
-      [T_N] = "n", [T_M] = "m", [T_I] = "i", [T_J] = "j", [T_ADD] = " + ",
-      [T_SUB] = " - ", [T_MUL] = " * ", [T_DIV] = " / ", [T_MOD] = " % ",
+      [T_N] = "n",     [T_M] = "m",     [T_I] = "i",
+      [T_J] = "j",     [T_ADD] = " + ", [T_SUB] = " - ",
+      [T_MUL] = " * ", [T_DIV] = " / ", [T_MOD] = " % ",
   };
   if (t->kind == T_INT) {
     PUT(out, "%d", (int)t->n);
@@ -95,11 +116,11 @@ static void term_print(Buffer *out, const Term *t) {
 
 static Cond *make_cond(Gen *g, int depth, bool j) {
   Cond *c = NEW(g->arena, Cond);
-  int how = depth ? pick(g, 20) : 0;
+  int how = depth ? random_below(g, 20) : 0;
   c->kind = how < 13 ? C_REL : how < 16 ? C_AND : how < 18 ? C_OR : C_NOT;
   if (c->kind == C_REL) {
-    c->rel = pick(g, 6);
-    c->x = chance(g, 75) ? leaf(g, j, true) : make_term(g, 1, j, true);
+    c->rel = random_below(g, 6);
+    c->x = random_percent(g, 75) ? leaf(g, j, true) : make_term(g, 1, j, true);
     c->y = leaf(g, j, true);
     return c;
   }
@@ -118,18 +139,23 @@ static bool cond_holds(const Cond *c, const Point *at) {
     return !cond_holds(c->a, at);
   int64_t x = term_value(c->x, at), y = term_value(c->y, at);
   switch (c->rel) {
-  case 0: return x < y;
-  case 1: return x <= y;
-  case 2: return x == y;
-  case 3: return x != y;
-  case 4: return x > y;
+  case 0:
+    return x < y;
+  case 1:
+    return x <= y;
+  case 2:
+    return x == y;
+  case 3:
+    return x != y;
+  case 4:
+    return x > y;
   }
   return x >= y;
 }
 
 static void cond_print(Buffer *out, const Cond *c) {
-  static const char *const rel[] = {" < ", " <= ", " == ",
-                                    " != ", " > ", " >= "};
+  static const char *const rel[] = {
+      " < ", " <= ", " == ", " != ", " > ", " >= "};
   PUT(out, c->kind == C_NOT ? "not (" : "(");
   if (c->kind == C_REL)
     term_print(out, c->x);
@@ -159,31 +185,37 @@ typedef struct Loops { /* for i < r => sum (for j < q => x.[e]) */
 
 static Term *make_range(Gen *g, bool inner) {
   Term *n = term_new(g, T_N, 0, NULL, NULL), *one = n;
-  int64_t k = between(g, 1, 3);
+  int64_t k = random_between(g, 1, 3);
   Term *by = term_new(g, T_INT, k, NULL, NULL);
-  switch (pick(g, inner ? 8 : 6)) {
-  case 0: return term_new(g, T_INT, pick(g, 6), NULL, NULL);
-  case 1: return n;
-  case 2: return term_new(g, T_ADD, 0, n, by);
-  case 3: return term_new(g, T_MUL, 0, by, n);
-  case 4: return term_new(g, T_DIV, 0, n, by);
-  case 5: return chance(g, 50) ? n : term_new(g, T_MOD, 0, n, by);
+  switch (random_below(g, inner ? 8 : 6)) {
+  case 0:
+    return term_new(g, T_INT, random_below(g, 6), NULL, NULL);
+  case 1:
+    return n;
+  case 2:
+    return term_new(g, T_ADD, 0, n, by);
+  case 3:
+    return term_new(g, T_MUL, 0, by, n);
+  case 4:
+    return term_new(g, T_DIV, 0, n, by);
+  case 5:
+    return random_percent(g, 50) ? n : term_new(g, T_MOD, 0, n, by);
   }
   one = term_new(g, T_INT, 1, NULL, NULL);
   return term_new(g, T_ADD, 0, term_new(g, T_I, 0, NULL, NULL), one);
 }
 
 static void make_loops(Gen *g, Loops *l) {
-  l->two = chance(g, 40);
-  l->top = chance(g, 40);
+  l->two = random_percent(g, 40);
+  l->top = random_percent(g, 40);
   l->range[0] = make_range(g, false);
   l->range[1] = make_range(g, true);
-  bool sizes = chance(g, 30);
+  bool sizes = random_percent(g, 30);
   l->access[0] = make_term(g, 2, l->two, sizes);
   l->access[1] = make_term(g, 1, l->two, false);
-  l->guard = chance(g, 50) ? make_cond(g, 2, l->two) : NULL;
-  l->other = l->guard && chance(g, 50);
-  l->n = pick(g, 8);
+  l->guard = random_percent(g, 50) ? make_cond(g, 2, l->two) : NULL;
+  l->other = l->guard && random_percent(g, 50);
+  l->n = random_below(g, 8);
 }
 
 /* The index of the element of x that is added, or -1: none; false: there is no
@@ -191,32 +223,32 @@ static void make_loops(Gen *g, Loops *l) {
 static bool loops_at(const Loops *l, const Point *at, int64_t *out) {
   *out = -1;
   const Term *e = !l->guard || cond_holds(l->guard, at) ? l->access[0]
-                  : l->other                             ? l->access[1]
-                                                         : NULL;
+                  : l->other                            ? l->access[1]
+                                                        : NULL;
   if (!e)
     return true;
   *out = term_value(e, at);
   return *out >= 0 && *out < at->n;
 }
 
-static Truth loops_sum(const Loops *l, int64_t n, int64_t *range,
-                       int64_t *sum, bool *vacuous) {
+static Truth loops_sum(const Loops *l, int64_t n, int64_t *range, int64_t *sum,
+                       bool *vacuous) {
   Point at = {.n = n};
   int first = 0, second = 0;
   *sum = 0;
   *range = term_value(l->range[0], &at);
   for (at.i = 0; at.i < *range; at.i++) {
-    int64_t most = l->two ? term_value(l->range[1], &at) : 1, e;
-    for (at.j = 0; at.j < most; at.j++) {
+    int64_t max = l->two ? term_value(l->range[1], &at) : 1, e;
+    for (at.j = 0; at.j < max; at.j++) {
       if (!loops_at(l, &at, &e))
-        return WRONG;
+        return TRUTH_WRONG;
       *sum += e < 0 ? 0 : e;
       bool guarded = !l->guard || cond_holds(l->guard, &at);
       first += guarded, second += !guarded;
     }
   }
   *vacuous = !first || (l->other && !second);
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 static void put_body(Buffer *out, const Loops *l) {
@@ -252,7 +284,7 @@ static void put_loops(Buffer *out, const Loops *l) {
 
 static void put_results(Call *call, int at, int64_t range, int64_t sum) {
   PUT(&call->text, "do print (shape r%d)\ndo print (sum r%d)\n", at, at);
-  if (call->truth != RIGHT)
+  if (call->truth != TRUTH_RIGHT)
     return;
   PUT(&call->type, "i64[%d]", (int)range);
   PUT(&call->output, "[%d]\n%d\n", (int)range, (int)sum);
@@ -261,22 +293,23 @@ static void put_results(Call *call, int at, int64_t range, int64_t sum) {
 static void written_script(Gen *g, Script *out) {
   Loops l = {.two = false};
   make_loops(g, &l);
-  out->family = "loops", out->whole = l.top;
+  out->family = "loops", out->is_single_call = l.top;
   if (!l.top) {
     PUT(&out->defs, "fun f x =\n  let val n = dim 0 x\n  in ");
     put_loops(&out->defs, &l);
     PUT(&out->defs, " end\n");
   }
   for (int i = 0; i < (l.top ? 1 : 3); i++) {
-    int64_t n = i ? pick(g, 9) : l.n, range, sum;
+    int64_t n = i ? random_below(g, 9) : l.n, range, sum;
     out->parts |= (uint32_t)1 << (16 + i);
-    if (g->drop >> (16 + i) & 1)
+    if (g->dropped_parts >> (16 + i) & 1)
       continue;
     Call *call = &out->call[out->calls++];
     call->truth = loops_sum(&l, n, &range, &sum, &call->vacuous);
     if (l.top) {
-      PUT(&call->text, "val x = (iota %d : i64[%d])\nval n = %d\nval r%d = ",
-          (int)n, (int)n, (int)n, i);
+      PUT(&call->text,
+          "val x = (iota %d : i64[%d])\nval n = %d\nval r%d = ", (int)n, (int)n,
+          (int)n, i);
       put_loops(&call->text, &l);
       PUT(&call->text, "\n");
     } else {
@@ -302,17 +335,17 @@ typedef struct Inferred {
 } Inferred;
 
 static void make_inferred(Gen *g, Inferred *p) {
-  p->count = between(g, 1, 3);
-  bool window = chance(g, 40);
+  p->count = random_between(g, 1, 3);
+  bool window = random_percent(g, 40);
   for (int i = 0; i < p->count; i++)
     p->access[i] = (Access){
-        .back = !window && chance(g, 20),
+        .back = !window && random_percent(g, 20),
         .window = window,
-        .a = chance(g, 55) ? 1 : between(g, 2, 3),
-        .b = chance(g, 50) ? 0 : between(g, 1, 2),
-        .c = chance(g, 60) ? 1 : 2,
-        .w = between(g, 1, 3),
-        .of = i ? pick(g, 2) : 0,
+        .a = random_percent(g, 55) ? 1 : random_between(g, 2, 3),
+        .b = random_percent(g, 50) ? 0 : random_between(g, 1, 2),
+        .c = random_percent(g, 60) ? 1 : 2,
+        .w = random_between(g, 1, 3),
+        .of = i ? random_below(g, 2) : 0,
     };
 }
 
@@ -326,21 +359,21 @@ static int64_t permitted(const Access *a, int64_t d) {
 
 static Truth inferred_range(const Inferred *p, const int64_t d[2],
                             int64_t *range) {
-  int64_t least[2] = {INT64_MAX, INT64_MAX};
+  int64_t min[2] = {INT64_MAX, INT64_MAX};
   bool shortened = false;
   for (int i = 0; i < p->count; i++) {
     const Access *a = &p->access[i];
     int64_t here = permitted(a, d[a->of]);
     shortened |= a->b > 0 || (a->window && a->w > 1);
     if (a->window && i && here != permitted(&p->access[0], d[0]))
-      return WRONG; /* rule 3: several must agree */
-    if (here < least[a->of])
-      least[a->of] = here;
+      return TRUTH_WRONG; /* rule 3: several must agree */
+    if (here < min[a->of])
+      min[a->of] = here;
   }
-  *range = least[0];
-  if (least[1] != INT64_MAX && least[1] != least[0])
-    return WRONG;
-  return *range >= 1 || !shortened ? RIGHT : WRONG;
+  *range = min[0];
+  if (min[1] != INT64_MAX && min[1] != min[0])
+    return TRUTH_WRONG;
+  return *range >= 1 || !shortened ? TRUTH_RIGHT : TRUTH_WRONG;
 }
 
 static int64_t inferred_sum(const Inferred *p, const int64_t d[2],
@@ -387,13 +420,14 @@ static void inferred_script(Gen *g, Script *out) {
   }
   PUT(&out->defs, "\n");
   for (int i = 0; i < 3; i++) {
-    int64_t d[2] = {pick(g, 10), 0}, range;
-    d[1] = chance(g, 50) ? d[0] : pick(g, 10);
+    int64_t d[2] = {random_below(g, 10), 0}, range;
+    d[1] = random_percent(g, 50) ? d[0] : random_below(g, 10);
     if (i == 0) /* a right one, if there is any */
-      for (int x = 0; x < 100 && inferred_range(&p, d, &range) != RIGHT; x++)
+      for (int x = 0; x < 100 && inferred_range(&p, d, &range) != TRUTH_RIGHT;
+           x++)
         d[0] = x / 10, d[1] = x % 10;
     out->parts |= (uint32_t)1 << (16 + i);
-    if (g->drop >> (16 + i) & 1)
+    if (g->dropped_parts >> (16 + i) & 1)
       continue;
     Call *call = &out->call[out->calls++];
     call->truth = inferred_range(&p, d, &range);
@@ -405,7 +439,7 @@ static void inferred_script(Gen *g, Script *out) {
 
 void loop_script(Gen *g, Script *out) {
   *out = (Script){.family = NULL};
-  if (chance(g, 60))
+  if (random_percent(g, 60))
     written_script(g, out);
   else
     inferred_script(g, out);

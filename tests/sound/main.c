@@ -11,14 +11,14 @@
 
 #include "tests/sound/sound.h"
 
-enum { MOST_JOBS = 64, SECONDS = 10, STACK = 1 << 29 };
+enum { MAX_JOBS = 64, SECONDS = 10, STACK = 1 << 29 };
 
 typedef enum FamilyKind { FAMILY_ALL, FAMILY_ROWS, FAMILY_LOOPS } FamilyKind;
 
 typedef struct Options {
   uint64_t programs, seed, only;
   int jobs, stop; /* after so many findings */
-  int family; /* FAMILY_ALL, or the only one */
+  int family;     /* FAMILY_ALL, or the only one */
   bool one, quiet;
 } Options;
 
@@ -35,7 +35,7 @@ static uint64_t seed_of(uint64_t seed, uint64_t number) {
 }
 
 static FamilyKind family_of(Gen *g) {
-  return chance(g, 82) ? FAMILY_ROWS : FAMILY_LOOPS;
+  return random_percent(g, 82) ? FAMILY_ROWS : FAMILY_LOOPS;
 }
 
 static bool is_wanted(const Options *o, uint64_t seed) {
@@ -44,7 +44,7 @@ static bool is_wanted(const Options *o, uint64_t seed) {
 }
 
 static void make(uint64_t seed, uint32_t drop, Arena *arena, Script *out) {
-  Gen g = {.state = seed, .arena = arena, .drop = drop};
+  Gen g = {.state = seed, .arena = arena, .dropped_parts = drop};
   if (family_of(&g) == FAMILY_ROWS)
     pipeline_script(&g, out);
   else
@@ -161,7 +161,7 @@ static pid_t start(const Options *o, Slot *slot, int job) {
 }
 
 static void work_all(const Options *o, Slot *slots) {
-  pid_t pid[MOST_JOBS];
+  pid_t pid[MAX_JOBS];
   for (int i = 0; i < o->jobs; i++) {
     slots[i].next = (uint64_t)i;
     pid[i] = start(o, &slots[i], i);
@@ -184,32 +184,34 @@ static void add(Tally *to, const Tally *from) {
 
 static void print_rows(const Tally *t) {
   static const char *const name[] = {
-      [ROW_SIZE] = "dimension equality",
-      [ROW_SHAPE] = "shape equality with appends",
-      [ROW_JOIN] = "join",
-      [ROW_PROD] = "prod, divisibility",
-      [ROW_LE] = "d <= e",
-      [ROW_AXIS] = "axis",
-      [ROW_KEEP] = "keep",
-      [ROW_LIFT] = "lift",
-      [ROW_CLASS] = "class",
-      [ROW_RECORD] = "record row",
+      [CONSTRAINT_SIZE_EQ] = "dimension equality",
+      [CONSTRAINT_SHAPE_EQ] = "shape equality with appends",
+      [CONSTRAINT_BROADCAST] = "join",
+      [CONSTRAINT_PRODUCT] = "prod, divisibility",
+      [CONSTRAINT_SIZE_LE] = "d <= e",
+      [CONSTRAINT_AXIS] = "axis",
+      [CONSTRAINT_KEEP] = "keep",
+      [CONSTRAINT_LIFT] = "lift",
+      [CONSTRAINT_ELEM_CLASS] = "class",
+      [CONSTRAINT_RECORD] = "record row",
   };
   printf("%-28s %10s %10s %10s\n", "programs with", "proved", "refuted",
          "open");
-  for (CheckRow row = ROW_NONE + 1; row < ROW_COUNT; row++)
+  for (ConstraintClass row = CONSTRAINT_NONE + 1; row < CONSTRAINT_CLASS_COUNT;
+       row++)
     printf("%-28s %10llu %10llu %10llu\n", name[row],
-           (unsigned long long)t->row[row][SAID_PROVED],
-           (unsigned long long)t->row[row][SAID_REFUTED],
-           (unsigned long long)t->row[row][SAID_OPEN]);
+           (unsigned long long)t->row[row][VERDICT_PROVED],
+           (unsigned long long)t->row[row][VERDICT_REFUTED],
+           (unsigned long long)t->row[row][VERDICT_OPEN]);
 }
 
 static void print_line(const char *what, const uint64_t *n) {
-  uint64_t all = n[SAID_PROVED] + n[SAID_REFUTED] + n[SAID_OPEN];
+  uint64_t all = n[VERDICT_PROVED] + n[VERDICT_REFUTED] + n[VERDICT_OPEN];
   printf("%-28s %10llu %10llu %10llu   proved: %.3f %%\n", what,
-         (unsigned long long)n[SAID_PROVED],
-         (unsigned long long)n[SAID_REFUTED], (unsigned long long)n[SAID_OPEN],
-         all ? 100.0 * (double)n[SAID_PROVED] / (double)all : 0.0);
+         (unsigned long long)n[VERDICT_PROVED],
+         (unsigned long long)n[VERDICT_REFUTED],
+         (unsigned long long)n[VERDICT_OPEN],
+         all ? 100.0 * (double)n[VERDICT_PROVED] / (double)all : 0.0);
 }
 
 static int print_tally(const Tally *t) {
@@ -279,7 +281,7 @@ static bool parse(int argc, char **argv, Options *o) {
     else if (strcmp(argv[i], "--seed") == 0)
       o->seed = n;
     else if (strcmp(argv[i], "--jobs") == 0)
-      o->jobs = n < 1 ? 1 : n > MOST_JOBS ? MOST_JOBS : (int)n;
+      o->jobs = n < 1 ? 1 : n > MAX_JOBS ? MAX_JOBS : (int)n;
     else if (strcmp(argv[i], "--family") == 0)
       o->family = (int)n;
     else if (strcmp(argv[i], "--stop") == 0)

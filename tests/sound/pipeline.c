@@ -8,19 +8,19 @@
 
 typedef enum Mode { TOP, FUN, ANNOTATED, DATA } Mode;
 
-enum { MOST_STEPS = 8, MOST_INPUTS = 3, NAMES = 12, LITERAL = -1 };
+enum { MAX_STEPS = 8, MAX_INPUTS = 3, NAMES = 12, LITERAL = -1 };
 
 typedef struct Pipeline {
   Mode mode;
-  Step step[MOST_STEPS];
+  GenStep step[MAX_STEPS];
   int steps, inputs;
-  Env base;             /* of the inputs alone */
-  Env call[MOST_CALLS]; /* likewise, other sizes */
+  Env base;            /* of the inputs alone */
+  Env call[MAX_CALLS]; /* likewise, other sizes */
   int calls;
-  int name[MOST_INPUTS][MOST_AXES]; /* ANNOTATED: n0, n1, ... or LITERAL */
-  int times[MOST_INPUTS][MOST_AXES]; /* as 2 in 2*n0 */
+  int name[MAX_INPUTS][MAX_AXES];  /* ANNOTATED: n0, n1, ... or LITERAL */
+  int times[MAX_INPUTS][MAX_AXES]; /* as 2 in 2*n0 */
   uint32_t drop;
-  CheckRow broken;
+  ConstraintClass broken;
 } Pipeline;
 
 static bool is_dropped(const Pipeline *p, int step) {
@@ -31,7 +31,7 @@ static bool is_dropped(const Pipeline *p, int step) {
 
 /* Of all variables; *failed: the first step that is wrong. */
 static Truth pipeline_shapes(const Pipeline *p, Env *env, int *failed) {
-  Truth truth = RIGHT;
+  Truth truth = TRUTH_RIGHT;
   env->count = p->inputs;
   for (int i = 0; i < p->steps; i++) {
     Extents *out = &env->var[env->count];
@@ -39,37 +39,37 @@ static Truth pipeline_shapes(const Pipeline *p, Env *env, int *failed) {
     if (!is_dropped(p, i)) {
       truth = p->step[i].op->shape(env, &p->step[i], out);
       *failed = i;
-      if (truth != RIGHT)
+      if (truth != TRUTH_RIGHT)
         return truth;
     }
     env->count++;
   }
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 /* Its annotations, met with these inputs. */
 static Truth names_fit(const Pipeline *p, const Env *env) {
   int64_t size[NAMES];
   for (int i = 0; i < NAMES; i++)
-    size[i] = STAR;
+    size[i] = BROADCAST_AXIS;
   for (int i = 0; i < p->inputs; i++) {
     const Extents *x = &env->var[i], *base = &p->base.var[i];
     if (x->rank != base->rank)
-      return WRONG;
+      return TRUTH_WRONG;
     for (int k = 0; k < x->rank; k++) {
       int name = p->name[i][k];
       int64_t *known = name == LITERAL ? NULL : &size[name];
       int times = p->times[i][k];
-      int64_t want = !known          ? base->at[k]
-                     : *known == STAR ? STAR
-                                      : *known * times;
-      if ((want != STAR && want != x->at[k]) || x->at[k] % times)
-        return WRONG;
+      int64_t want = !known                     ? base->at[k]
+                     : *known == BROADCAST_AXIS ? BROADCAST_AXIS
+                                                : *known * times;
+      if ((want != BROADCAST_AXIS && want != x->at[k]) || x->at[k] % times)
+        return TRUTH_WRONG;
       if (known)
         *known = x->at[k] / times;
     }
   }
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 static Truth truth_of(const Pipeline *p, const Env *inputs, Env *env,
@@ -77,13 +77,13 @@ static Truth truth_of(const Pipeline *p, const Env *inputs, Env *env,
   int failed;
   bool unsure = false;
   *env = *inputs;
-  env->ranks = p->mode != FUN;
+  env->ranks_known = p->mode != FUN;
   env->skipped = skipped;
-  env->unsure = &unsure;
-  if (p->mode == ANNOTATED && names_fit(p, inputs) != RIGHT)
-    return WRONG;
+  env->unknown = &unsure;
+  if (p->mode == ANNOTATED && names_fit(p, inputs) != TRUTH_RIGHT)
+    return TRUTH_WRONG;
   Truth truth = pipeline_shapes(p, env, &failed);
-  return unsure ? UNSURE : truth;
+  return unsure ? TRUTH_UNKNOWN : truth;
 }
 
 /* At the sizes that a witness names, and some for the rest: it is to be blamed
@@ -94,24 +94,24 @@ static Truth truth_at(void *arg, const char *witness) {
   for (int fill = 0; fill < 8; fill++) {
     Env inputs = p->base, env;
     for (int i = 0; i < NAMES; i++)
-      size[i] = fill ? fill : STAR;
+      size[i] = fill ? fill : BROADCAST_AXIS;
     for (const char *at = witness; (at = strstr(at, " = ")); at += 3) {
       const char *name = at;
       while (name > witness && name[-1] != ' ')
         name--;
       int n = *name == 'n' ? atoi(name + 1) : NAMES;
       if (n >= NAMES)
-        return UNSURE;
+        return TRUTH_UNKNOWN;
       size[n] = atoll(at + 3);
     }
     for (int i = 0; i < p->inputs; i++)
       for (int k = 0; k < inputs.var[i].rank; k++)
-        if (p->name[i][k] != LITERAL && size[p->name[i][k]] != STAR)
+        if (p->name[i][k] != LITERAL && size[p->name[i][k]] != BROADCAST_AXIS)
           inputs.var[i].at[k] = size[p->name[i][k]] * p->times[i][k];
-    if (truth_of(p, &inputs, &env, NULL) != RIGHT)
-      return WRONG;
+    if (truth_of(p, &inputs, &env, NULL) != TRUTH_RIGHT)
+      return TRUTH_WRONG;
   }
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 /* ---- making one ---- */
@@ -120,7 +120,7 @@ static const Op *pick_op(Gen *g) {
   static const Op *const tables[] = {move_ops, math_ops, loop_ops, call_ops};
   int total = 0;
   for (int round = 0;; round++) {
-    int left = round ? pick(g, total) : 0;
+    int left = round ? random_below(g, total) : 0;
     for (uint32_t t = 0; t < ARRAY_LEN(tables); t++)
       for (const Op *op = tables[t]; op->name; op++) {
         if (!round)
@@ -132,17 +132,18 @@ static const Op *pick_op(Gen *g) {
 }
 
 static bool is_small(const Extents *s) {
-  return s->rank <= MOST_AXES - 2 && axes_prod(s) <= 2000;
+  return s->rank <= MAX_AXES - 2 && axes_prod(s) <= 2000;
 }
 
 static void make_inputs(Gen *g, Pipeline *p, int64_t *palette, int colours) {
-  p->inputs = between(g, 1, MOST_INPUTS);
+  p->inputs = random_between(g, 1, MAX_INPUTS);
   for (int i = 0; i < p->inputs; i++) {
     Extents *x = &p->base.var[i];
-    x->rank = chance(g, 70) ? between(g, 1, 2) : between(g, 3, 4);
+    x->rank = random_percent(g, 70) ? random_between(g, 1, 2)
+                                    : random_between(g, 3, 4);
     for (int k = 0; k < x->rank; k++)
-      x->at[k] = palette[pick(g, colours)];
-    if (i && chance(g, 25))
+      x->at[k] = palette[random_below(g, colours)];
+    if (i && random_percent(g, 25))
       *x = p->base.var[0];
   }
   p->base.count = p->inputs;
@@ -150,16 +151,16 @@ static void make_inputs(Gen *g, Pipeline *p, int64_t *palette, int colours) {
 
 static void make_steps(Gen *g, Pipeline *p) {
   Env env = p->base;
-  env.ranks = p->mode != FUN;
-  int wanted = between(g, 1, MOST_STEPS - 1);
+  env.ranks_known = p->mode != FUN;
+  int wanted = random_between(g, 1, MAX_STEPS - 1);
   for (int tries = 0; p->steps < wanted && tries < 80; tries++) {
-    Step *s = &p->step[p->steps];
+    GenStep *s = &p->step[p->steps];
     Extents *out = &env.var[env.count];
-    *s = (Step){.op = pick_op(g)};
+    *s = (GenStep){.op = pick_op(g)};
     *out = (Extents){.rank = 0};
-    if (s->op->forms)
-      s->form = pick(g, s->op->forms);
-    if (!s->op->make(g, &env, s) || s->op->shape(&env, s, out) != RIGHT ||
+    if (s->op->right_variants)
+      s->variant = random_below(g, s->op->right_variants);
+    if (!s->op->make(g, &env, s) || s->op->shape(&env, s, out) != TRUTH_RIGHT ||
         !is_small(out))
       continue;
     env.count++;
@@ -169,8 +170,8 @@ static void make_steps(Gen *g, Pipeline *p) {
 
 /* ---- breaking one ---- */
 
-static Size **some_size(Gen *g, Step *s) {
-  Size **all[MOST_SIZES + 2 * MOST_ITEMS];
+static Size **some_size(Gen *g, GenStep *s) {
+  Size **all[MAX_SIZES + 2 * MAX_ITEMS];
   int n = 0;
   for (int i = 0; i < s->sizes; i++)
     if (s->size[i])
@@ -181,31 +182,36 @@ static Size **some_size(Gen *g, Step *s) {
     if (s->item[i].to)
       all[n++] = &s->item[i].to;
   }
-  return n ? all[pick(g, n)] : NULL;
+  return n ? all[random_below(g, n)] : NULL;
 }
 
 static Size *changed_size(Gen *g, const Env *env, const Size *old) {
   int64_t n;
-  if (size_value(old, env, &n) != RIGHT)
+  if (size_value(old, env, &n) != TRUTH_RIGHT)
     return NULL;
-  n += chance(g, 50) ? 1 : chance(g, 50) ? -1 : between(g, 2, 5);
-  return n < 0 ? NULL : chance(g, 50) ? size_int(g, n) : size_for(g, env, n);
+  n += random_percent(g, 50)   ? 1
+       : random_percent(g, 50) ? -1
+                               : random_between(g, 2, 5);
+  return n < 0                   ? NULL
+         : random_percent(g, 50) ? size_int(g, n)
+                                 : size_for(g, env, n);
 }
 
 /* Changes one thing about a step; says what that is about. */
-static bool change_step(Gen *g, const Env *env, Step *s, CheckRow *row) {
-  *row = ROW_NONE;
-  if (s->op->wrong_forms && chance(g, 60)) {
-    s->form = s->op->forms + pick(g, s->op->wrong_forms);
+static bool change_step(Gen *g, const Env *env, GenStep *s,
+                        ConstraintClass *row) {
+  *row = CONSTRAINT_NONE;
+  if (s->op->wrong_variants && random_percent(g, 60)) {
+    s->variant = s->op->right_variants + random_below(g, s->op->wrong_variants);
     *row = s->op->row;
     return true;
   }
-  if (s->op->keeps && chance(g, 40)) {
-    s->keep = !s->keep;
-    *row = ROW_KEEP;
+  if (s->op->takes_keep && random_percent(g, 40)) {
+    s->keep_axes = !s->keep_axes;
+    *row = CONSTRAINT_KEEP;
     return true;
   }
-  switch (pick(g, 4)) {
+  switch (random_below(g, 4)) {
   case 0:
   case 1: {
     Size **at = some_size(g, s), *size;
@@ -215,31 +221,31 @@ static bool change_step(Gen *g, const Env *env, Step *s, CheckRow *row) {
     return true;
   }
   case 2:
-    s->axis += between(g, 1, 3) * (s->axis < 0 ? -1 : 1);
-    *row = ROW_AXIS;
+    s->axis += random_between(g, 1, 3) * (s->axis < 0 ? -1 : 1);
+    *row = CONSTRAINT_AXIS;
     return true;
   }
-  if (!s->ins)
+  if (!s->operand_count)
     return false;
-  s->in[pick(g, s->ins)] = pick(g, env->count);
+  s->operands[random_below(g, s->operand_count)] = random_below(g, env->count);
   return true;
 }
 
 /* Exactly one operation fails: the changed one, or one that uses it. */
 static void break_one(Gen *g, Pipeline *p) {
   for (int tries = 0; tries < 40; tries++) {
-    int at = pick(g, p->steps), failed = 0;
-    Step saved = p->step[at];
+    int at = random_below(g, p->steps), failed = 0;
+    GenStep saved = p->step[at];
     Env env = p->base;
-    CheckRow row;
-    env.ranks = p->mode != FUN;
+    ConstraintClass row;
+    env.ranks_known = p->mode != FUN;
     pipeline_shapes(p, &env, &failed);
     env.count = p->inputs + at;
     if (change_step(g, &env, &p->step[at], &row)) {
       env = p->base;
-      env.ranks = p->mode != FUN;
+      env.ranks_known = p->mode != FUN;
       Truth truth = pipeline_shapes(p, &env, &failed);
-      if (truth == WRONG && (failed == at || row == ROW_KEEP)) {
+      if (truth == TRUTH_WRONG && (failed == at || row == CONSTRAINT_KEEP)) {
         p->broken = row;
         return;
       }
@@ -255,23 +261,23 @@ static void make_calls(Gen *g, Pipeline *p, const int64_t *palette,
   p->call[p->calls++] = p->base;
   if (p->mode == TOP || p->mode == DATA)
     return;
-  int wanted = between(g, 1, MOST_CALLS - 1);
+  int wanted = random_between(g, 1, MAX_CALLS - 1);
   while (p->calls <= wanted) {
     Env *env = &p->call[p->calls++];
     int64_t size[8];
     *env = p->base;
     for (int i = 0; i < colours; i++)
-      size[i] = between(g, 1, 7);
+      size[i] = random_between(g, 1, 7);
     for (int i = 0; i < p->inputs; i++)
       for (int k = 0; k < env->var[i].rank; k++)
         for (int c = 0; c < colours; c++)
           if (p->base.var[i].at[k] == palette[c])
             env->var[i].at[k] = size[c];
-    Extents *x = &env->var[pick(g, p->inputs)];
-    if (chance(g, 20) && x->rank)
-      x->at[pick(g, x->rank)] = between(g, 1, 6);
-    if (chance(g, 8) && x->rank < 4)
-      x->at[x->rank++] = between(g, 1, 3);
+    Extents *x = &env->var[random_below(g, p->inputs)];
+    if (random_percent(g, 20) && x->rank)
+      x->at[random_below(g, x->rank)] = random_between(g, 1, 6);
+    if (random_percent(g, 8) && x->rank < 4)
+      x->at[x->rank++] = random_between(g, 1, 3);
   }
 }
 
@@ -281,7 +287,7 @@ static void make_names(Gen *g, Pipeline *p, const int64_t *palette,
   int fresh = colours;
   for (int i = 0; i < p->inputs; i++)
     for (int k = 0; k < p->base.var[i].rank; k++) {
-      int how = pick(g, 20);
+      int how = random_below(g, 20);
       int *name = &p->name[i][k];
       *name = LITERAL;
       p->times[i][k] = 1;
@@ -290,7 +296,8 @@ static void make_names(Gen *g, Pipeline *p, const int64_t *palette,
           *name = c;
       if (how >= 17 && how < 19 && fresh < NAMES) {
         *name = fresh++;
-        p->times[i][k] = 1 + (p->base.var[i].at[k] % 2 == 0 && chance(g, 60));
+        p->times[i][k] =
+            1 + (p->base.var[i].at[k] % 2 == 0 && random_percent(g, 60));
       }
     }
 }
@@ -298,23 +305,23 @@ static void make_names(Gen *g, Pipeline *p, const int64_t *palette,
 static Pipeline *pipeline_new(Gen *g) {
   Pipeline *p = NEW(g->arena, Pipeline);
   int64_t palette[4];
-  int colours = between(g, 2, 4), how = pick(g, 100);
+  int colours = random_between(g, 2, 4), how = random_below(g, 100);
   p->mode = how < 20 ? TOP : how < 75 ? FUN : how < 92 ? ANNOTATED : DATA;
   for (int i = 0; i < colours; i++) /* all different */
     for (bool again = true; again;) {
-      palette[i] = chance(g, 3) ? 0 : between(g, 1, 6);
+      palette[i] = random_percent(g, 3) ? 0 : random_between(g, 1, 6);
       again = false;
       for (int k = 0; k < i; k++)
         again |= palette[k] == palette[i];
     }
   make_inputs(g, p, palette, colours);
   make_steps(g, p);
-  bool broken = p->steps && chance(g, 35);
+  bool broken = p->steps && random_percent(g, 35);
   if (broken)
     break_one(g, p);
   make_names(g, p, palette, colours);
   make_calls(g, p, palette, colours);
-  p->drop = g->drop; /* of its text: it is made in whole */
+  p->drop = g->dropped_parts; /* of its text: it is made in whole */
   return p;
 }
 
@@ -322,11 +329,11 @@ static Pipeline *pipeline_new(Gen *g) {
 
 static bool is_used(const Pipeline *p, int var) {
   for (int i = 0; i < p->steps; i++) {
-    const Step *s = &p->step[i];
+    const GenStep *s = &p->step[i];
     if (is_dropped(p, i))
       continue;
-    for (int k = 0; k < s->ins; k++)
-      if (s->in[k] == var)
+    for (int k = 0; k < s->operand_count; k++)
+      if (s->operands[k] == var)
         return true;
     for (int k = 0; k < s->sizes; k++)
       if (size_mentions(s->size[k], var))
@@ -351,7 +358,7 @@ static int leaves(const Pipeline *p, int *out) {
 }
 
 static void put_leaves(Buffer *out, const Pipeline *p, const char *prefix) {
-  int leaf[MOST_STEPS], n = leaves(p, leaf);
+  int leaf[MAX_STEPS], n = leaves(p, leaf);
   PUT(out, n > 1 ? "(" : "");
   for (int i = 0; i < n; i++)
     PUT(out, "%s%s%d", i ? ", " : "", prefix, leaf[i]);
@@ -421,7 +428,7 @@ static void put_call(Buffer *out, const Pipeline *p, int n) {
     PUT(out, " ");
     put_value(out, p, &env->var[i]);
   }
-  int leaf[MOST_STEPS], count = leaves(p, leaf);
+  int leaf[MAX_STEPS], count = leaves(p, leaf);
   PUT(out, "\nval ");
   put_leaves(out, p, "q");
   PUT(out, " = r%d\n", n);
@@ -430,7 +437,7 @@ static void put_call(Buffer *out, const Pipeline *p, int n) {
 }
 
 static void put_expected(Call *call, const Pipeline *p, const Env *env) {
-  int leaf[MOST_STEPS], count = leaves(p, leaf);
+  int leaf[MAX_STEPS], count = leaves(p, leaf);
   for (int i = 0; i < count; i++) {
     PUT(&call->type, i ? " * " : "");
     axes_type(&call->type, &env->var[leaf[i]]);
@@ -450,15 +457,19 @@ void pipeline_script(Gen *g, Script *out) {
   static const char *const family[] = {"values", "functions", "annotated",
                                        "data"};
   Pipeline *p = pipeline_new(g);
-  *out = (Script){.family = family[p->mode], .data = p->mode == DATA,
-                  .whole = p->mode == TOP || p->mode == DATA,
-                  .rigid = p->mode == ANNOTATED, .broken = p->broken,
-                  .at = truth_at, .at_arg = p};
+  *out = (Script){.family = family[p->mode],
+                  .sizes_depend_on_data = p->mode == DATA,
+                  .is_single_call = p->mode == TOP || p->mode == DATA,
+                  .is_annotated = p->mode == ANNOTATED,
+                  .broken = p->broken,
+                  .at = truth_at,
+                  .at_arg = p};
   Buffer steps = {.arena = g->arena};
   put_steps(&steps, p, "");
   put_helpers(&out->defs, steps.text ? steps.text : "");
   for (int i = 0; i < p->steps; i++)
-    out->data |= !is_dropped(p, i) && p->step[i].op->data;
+    out->sizes_depend_on_data |=
+        !is_dropped(p, i) && p->step[i].op->size_depends_on_data;
   if (p->mode == FUN || p->mode == ANNOTATED)
     put_function(&out->defs, p);
   for (int i = 0; i < p->calls; i++) {
@@ -469,7 +480,7 @@ void pipeline_script(Gen *g, Script *out) {
     call->truth = truth_of(p, &p->call[i], &env, &call->vacuous);
     call->empty = p->mode != TOP && has_nothing(&env);
     put_call(&call->text, p, i);
-    if (call->truth == RIGHT)
+    if (call->truth == TRUTH_RIGHT)
       put_expected(call, p, &env);
   }
   for (int i = 0; i < p->steps; i++)

@@ -44,8 +44,8 @@ plant() { # plant DIR: the changed source; false if it does not apply
 
 build() { # build DIR: the generator with the fault
   ${CC:-cc} -std=gnu11 -O1 -fvisibility=hidden -ffp-contract=off -w \
-    -I"$root/typecheck" -I"$root" -I"$BUILD" -c "$1/fault.c" \
-    -o "$1/fault.o" &&
+    -I"$root/$(dirname "$(cat "$1/file")")" -I"$root" -I"$BUILD" \
+    -c "$1/fault.c" -o "$1/fault.o" &&
     ${CC:-cc} "$1/fault.o" "$BUILD"/tests/sound/*.o \
       "$BUILD/.libs/libcore.a" -lgmp -lm -ldl -lpthread -o "$1/sound"
 }

@@ -20,7 +20,7 @@ typedef struct Running {
   Buffer output; /* of the text that runs */
   Tally *tally;
   Buffer *why;
-  bool row[ROW_COUNT][SAID_COUNT];
+  bool row[CONSTRAINT_CLASS_COUNT][VERDICT_COUNT];
 } Running;
 
 /* ---- the host ---- */
@@ -54,48 +54,59 @@ static const Diag *first_error(Session *s) {
   return NULL;
 }
 
-static CheckRow row_of_error(const Script *script, const Diag *d) {
-  if (script->broken != ROW_NONE)
+static ConstraintClass row_of_error(const Script *script, const Diag *d) {
+  if (script->broken != CONSTRAINT_NONE)
     return script->broken;
   switch (d->code) {
-  case 303: return ROW_JOIN;
-  case 304: return ROW_SHAPE;
-  case 306: case 307: case 341: case 352: return ROW_LE;
-  case 308: return ROW_CLASS;
-  case 316: return ROW_AXIS;
+  case 303:
+    return CONSTRAINT_BROADCAST;
+  case 304:
+    return CONSTRAINT_SHAPE_EQ;
+  case 306:
+  case 307:
+  case 341:
+  case 352:
+    return CONSTRAINT_SIZE_LE;
+  case 308:
+    return CONSTRAINT_ELEM_CLASS;
+  case 316:
+    return CONSTRAINT_AXIS;
   }
   if (strstr(d->message, "not a multiple of") ||
       strstr(d->message, "number of elements"))
-    return ROW_PROD;
-  return ROW_SIZE;
+    return CONSTRAINT_PRODUCT;
+  return CONSTRAINT_SIZE_EQ;
 }
 
 static void count_rows(Running *r, const Said *said) {
-  for (CheckRow row = ROW_NONE + 1; row < ROW_COUNT; row++) {
-    const struct CheckCount *n = &said->stats.row[row];
-    r->row[row][SAID_PROVED] |= n->proved || n->carried;
-    r->row[row][SAID_OPEN] |= n->open > 0;
+  for (ConstraintClass row = CONSTRAINT_NONE + 1; row < CONSTRAINT_CLASS_COUNT;
+       row++) {
+    const struct ConstraintCounts *n = &said->stats.by_class[row];
+    r->row[row][VERDICT_PROVED] |= n->proved || n->deferred;
+    r->row[row][VERDICT_OPEN] |= n->runtime > 0;
   }
   if (said->refuted)
-    r->row[row_of_error(r->script, said->diag)][SAID_REFUTED] = true;
+    r->row[row_of_error(r->script, said->diag)][VERDICT_REFUTED] = true;
 }
 
 static Said say(Running *r, const Buffer *text) {
   Said said = {.refuted = false};
   CheckStats before = session_stats(r->session);
-  SessionText source = {.name = "program", .text = text->text ? text->text : "",
-                        .len = text->len, .bare = true};
+  SourceInput source = {.name = "program",
+                        .text = text->text ? text->text : "",
+                        .len = text->len,
+                        .allow_bare_expressions = true};
   session_clear_diags(r->session);
   session_check(r->session, &source);
   said.diag = first_error(r->session);
   said.refuted = said.diag != NULL;
   said.stats = session_stats(r->session);
-  said.open = said.stats.open > before.open;
-  for (CheckRow row = 0; row < ROW_COUNT; row++) {
-    struct CheckCount *n = &said.stats.row[row];
-    n->proved -= before.row[row].proved;
-    n->carried -= before.row[row].carried;
-    n->open -= before.row[row].open;
+  said.open = said.stats.runtime > before.runtime;
+  for (ConstraintClass row = 0; row < CONSTRAINT_CLASS_COUNT; row++) {
+    struct ConstraintCounts *n = &said.stats.by_class[row];
+    n->proved -= before.by_class[row].proved;
+    n->deferred -= before.by_class[row].deferred;
+    n->runtime -= before.by_class[row].runtime;
   }
   count_rows(r, &said);
   return said;
@@ -159,50 +170,49 @@ static Finding compare_right(Running *r, int at, Said *said) {
   const Call *call = &r->script->call[at];
   if (said->failed)
     return found(r, FOUND_RUN_FAILS, said->diag, NULL);
-  if (call->output.len &&
-      !same_output(r->output.text, call->output.text))
+  if (call->output.len && !same_output(r->output.text, call->output.text))
     return found(r, FOUND_VALUE, NULL, r->output.text);
-  if (said->open || r->script->data || !call->type.len)
+  if (said->open || r->script->sizes_depend_on_data || !call->type.len)
     return FOUND_NOTHING;
   char name[8];
-  for (int i = 0; i < MOST_CALLS; i++) {
+  for (int i = 0; i < MAX_CALLS; i++) {
     snprintf(name, sizeof name, "r%d", i);
     if (strstr(call->text.text, name))
       break;
   }
-  Binding *b = session_find(r->session, name);
+  Binding *b = session_find_binding(r->session, name);
   const char *type = b ? session_binding_type(r->session, b) : "none";
-  return strcmp(type, call->type.text) == 0
-             ? FOUND_NOTHING
-             : found(r, FOUND_TYPE, NULL, type);
+  return strcmp(type, call->type.text) == 0 ? FOUND_NOTHING
+                                            : found(r, FOUND_TYPE, NULL, type);
 }
 
 /* The reference lets it be refuted all the same. */
 static bool may_be_refuted(const Call *call, bool whole) {
-  return call->truth != RIGHT || call->empty || (call->vacuous && whole);
+  return call->truth != TRUTH_RIGHT || call->empty || (call->vacuous && whole);
 }
 
-static Finding compare_call(Running *r, int at, bool open, Outcome *outcome) {
+static Finding compare_call(Running *r, int at, bool open,
+                            CheckVerdict *outcome) {
   const Call *call = &r->script->call[at];
   Said said = say(r, &call->text);
   said.open |= open;
-  *outcome = said.refuted ? SAID_REFUTED
-             : said.open  ? SAID_OPEN
-                          : SAID_PROVED;
+  *outcome = said.refuted ? VERDICT_REFUTED
+             : said.open  ? VERDICT_OPEN
+                          : VERDICT_PROVED;
   if (said.refuted && !is_of_shapes(said.diag))
     return found(r, FOUND_BUG, said.diag, NULL);
   if (said.refuted)
-    return may_be_refuted(call, r->script->whole)
+    return may_be_refuted(call, r->script->is_single_call)
                ? FOUND_NOTHING
                : found(r, FOUND_REFUTED, said.diag, NULL);
   run(r, &said);
   if (said.failed && !is_of_shapes(said.diag))
     return found(r, FOUND_BUG, said.diag, NULL);
-  if (r->tally && said.failed && call->truth == WRONG)
+  if (r->tally && said.failed && call->truth == TRUTH_WRONG)
     r->tally->wrong_ran++;
-  if (call->truth == UNSURE)
+  if (call->truth == TRUTH_UNKNOWN)
     return FOUND_NOTHING;
-  if (call->truth == RIGHT)
+  if (call->truth == TRUTH_RIGHT)
     return compare_right(r, at, &said);
   if (!said.open)
     return found(r, FOUND_UNSOUND, said.diag,
@@ -218,11 +228,12 @@ static Finding refuted_defs(Running *r, const Said *said) {
     right |= !may_be_refuted(&s->call[i], true);
   if (!is_of_shapes(said->diag))
     return found(r, FOUND_BUG, said->diag, NULL);
-  bool witness = s->rigid && said->diag->witness;
-  Truth there = witness ? s->at(s->at_arg, said->diag->witness) : UNSURE;
-  if (there == RIGHT)
+  bool witness = s->is_annotated && said->diag->counterexample;
+  Truth there =
+      witness ? s->at(s->at_arg, said->diag->counterexample) : TRUTH_UNKNOWN;
+  if (there == TRUTH_RIGHT)
     return found(r, FOUND_WITNESS, said->diag, NULL);
-  if (r->tally && there == WRONG)
+  if (r->tally && there == TRUTH_WRONG)
     r->tally->witnesses++;
   /* annotations promise every size: others than those may be at fault */
   if (right && !witness)
@@ -230,31 +241,31 @@ static Finding refuted_defs(Running *r, const Said *said) {
   return FOUND_NOTHING;
 }
 
-static void count_call(Running *r, int at, Outcome outcome) {
+static void count_call(Running *r, int at, CheckVerdict outcome) {
   Truth truth = r->script->call[at].truth;
   bool excused = r->script->call[at].vacuous || r->script->call[at].empty;
   Tally *t = r->tally;
-  if (!t || truth == UNSURE || (excused && outcome == SAID_REFUTED))
+  if (!t || truth == TRUTH_UNKNOWN || (excused && outcome == VERDICT_REFUTED))
     return;
-  if (r->script->data)
-    (truth == RIGHT ? t->data_right : t->data_wrong)[outcome]++;
+  if (r->script->sizes_depend_on_data)
+    (truth == TRUTH_RIGHT ? t->data_right : t->data_wrong)[outcome]++;
   else
-    (truth == RIGHT ? t->right : t->wrong)[outcome]++;
+    (truth == TRUTH_RIGHT ? t->right : t->wrong)[outcome]++;
 }
 
 static Finding check_all(Running *r) {
   Said defs = say(r, &r->script->defs);
   if (defs.refuted) {
     for (int i = 0; i < r->script->calls; i++)
-      if (r->script->call[i].truth == WRONG)
-        count_call(r, i, SAID_REFUTED);
+      if (r->script->call[i].truth == TRUTH_WRONG)
+        count_call(r, i, VERDICT_REFUTED);
     return refuted_defs(r, &defs);
   }
   run(r, &defs);
   if (defs.failed)
     return found(r, FOUND_BUG, defs.diag, "a definition fails when run");
   for (int i = 0; i < r->script->calls; i++) {
-    Outcome outcome;
+    CheckVerdict outcome;
     Finding f = compare_call(r, i, defs.open, &outcome);
     if (f != FOUND_NOTHING)
       return f;
@@ -273,14 +284,15 @@ Finding script_check(const Script *script, Tally *tally, Buffer *why) {
     return f;
   tally->programs++;
   tally->found[f]++;
-  for (CheckRow row = ROW_NONE + 1; row < ROW_COUNT; row++)
-    for (Outcome o = 0; o < SAID_COUNT; o++)
+  for (ConstraintClass row = CONSTRAINT_NONE + 1; row < CONSTRAINT_CLASS_COUNT;
+       row++)
+    for (CheckVerdict o = 0; o < VERDICT_COUNT; o++)
       tally->row[row][o] += r.row[row][o];
   return f;
 }
 
 static const char *truth_name(Truth t) {
-  return t == RIGHT ? "right" : t == WRONG ? "wrong" : "unsure";
+  return t == TRUTH_RIGHT ? "right" : t == TRUTH_WRONG ? "wrong" : "unsure";
 }
 
 void script_print(Buffer *out, const Script *s) {

@@ -10,18 +10,24 @@ uint64_t gen_next(Gen *g) {
   return z ^ z >> 31;
 }
 
-int pick(Gen *g, int n) { return (int)(gen_next(g) % (uint64_t)n); }
+int random_below(Gen *g, int n) {
+  return (int)(gen_next(g) % (uint64_t)n);
+}
 
-int between(Gen *g, int lo, int hi) { return lo + pick(g, hi - lo + 1); }
+int random_between(Gen *g, int lo, int hi) {
+  return lo + random_below(g, hi - lo + 1);
+}
 
-bool chance(Gen *g, int percent) { return pick(g, 100) < percent; }
+bool random_percent(Gen *g, int percent) {
+  return random_below(g, 100) < percent;
+}
 
 /* ---- shapes ---- */
 
 int64_t axes_prod(const Extents *s) {
   int64_t p = 1;
   for (int i = 0; i < s->rank; i++)
-    p *= s->at[i] == STAR ? 1 : s->at[i];
+    p *= s->at[i] == BROADCAST_AXIS ? 1 : s->at[i];
   return p;
 }
 
@@ -35,7 +41,7 @@ bool axes_equal(const Extents *a, const Extents *b) {
 bool axes_has_star(const Extents *s) {
   bool star = false;
   for (int i = 0; i < s->rank; i++)
-    star |= s->at[i] == STAR;
+    star |= s->at[i] == BROADCAST_AXIS;
   return star;
 }
 
@@ -43,20 +49,20 @@ bool axes_has_star(const Extents *s) {
 Truth axes_join(const Extents *a, const Extents *b, Extents *out) {
   Extents r = {.rank = a->rank > b->rank ? a->rank : b->rank};
   for (int i = 1; i <= r.rank; i++) {
-    int64_t x = i <= a->rank ? a->at[a->rank - i] : STAR;
-    int64_t y = i <= b->rank ? b->at[b->rank - i] : STAR;
-    if (x != STAR && y != STAR && x != y)
-      return WRONG;
-    r.at[r.rank - i] = x == STAR ? y : x;
+    int64_t x = i <= a->rank ? a->at[a->rank - i] : BROADCAST_AXIS;
+    int64_t y = i <= b->rank ? b->at[b->rank - i] : BROADCAST_AXIS;
+    if (x != BROADCAST_AXIS && y != BROADCAST_AXIS && x != y)
+      return TRUTH_WRONG;
+    r.at[r.rank - i] = x == BROADCAST_AXIS ? y : x;
   }
   *out = r;
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 static void axes_list(Buffer *out, const Extents *s) {
   for (int i = 0; i < s->rank; i++) {
     buffer_puts(out, i ? ", " : "");
-    if (s->at[i] == STAR)
+    if (s->at[i] == BROADCAST_AXIS)
       buffer_putc(out, '*');
     else
       buffer_printf(out, "%lld", (long long)s->at[i]);
@@ -92,16 +98,16 @@ Size *size_int(Gen *g, int64_t n) {
 /* The size of some axis of which there is one; NULL: none. */
 static Size *some_dim(Gen *g, const Env *env, int64_t *value) {
   for (int tries = 0; tries < 6; tries++) {
-    int v = pick(g, env->count);
+    int v = random_below(g, env->count);
     const Extents *s = &env->var[v];
     if (!s->rank)
       continue;
-    int axis = pick(g, s->rank);
-    if (s->at[axis] == STAR)
+    int axis = random_below(g, s->rank);
+    if (s->at[axis] == BROADCAST_AXIS)
       continue;
     Size *d = size_new(g, SZ_DIM, NULL, NULL);
     d->var = v;
-    d->n = chance(g, 60) ? axis : axis - s->rank;
+    d->n = random_percent(g, 60) ? axis : axis - s->rank;
     *value = s->at[axis];
     return d;
   }
@@ -111,19 +117,19 @@ static Size *some_dim(Gen *g, const Env *env, int64_t *value) {
 /* d with something done to it so that it is n; NULL: that one does not. */
 static Size *adapt(Gen *g, Size *d, int64_t have, int64_t n) {
   if (have == n)
-    return chance(g, 12) ? size_new(g, chance(g, 50) ? SZ_MIN : SZ_MAX, d,
-                                    size_int(g, n))
-                         : d;
-  if (have > n && have - n <= 3 && chance(g, 60))
+    return random_percent(g, 12)
+               ? size_new(g, random_percent(g, 50) ? SZ_MIN : SZ_MAX, d,
+                          size_int(g, n))
+               : d;
+  if (have > n && have - n <= 3 && random_percent(g, 60))
     return size_new(g, SZ_SUB, d, size_int(g, have - n));
-  if (n > have && n - have <= 2 && chance(g, 60))
+  if (n > have && n - have <= 2 && random_percent(g, 60))
     return size_new(g, SZ_ADD, d, size_int(g, n - have));
   for (int64_t k = 2; k <= 3; k++) {
     if (have / k == n)
       return size_new(g, SZ_DIV, d, size_int(g, k));
     if ((have + k - 1) / k == n)
-      return size_new(g, SZ_DIV,
-                      size_new(g, SZ_ADD, d, size_int(g, k - 1)),
+      return size_new(g, SZ_DIV, size_new(g, SZ_ADD, d, size_int(g, k - 1)),
                       size_int(g, k));
     if (k * have == n)
       return size_new(g, SZ_MUL, size_int(g, k), d);
@@ -134,7 +140,7 @@ static Size *adapt(Gen *g, Size *d, int64_t have, int64_t n) {
 }
 
 static Size *some_prod(Gen *g, const Env *env, int64_t n) {
-  int v = pick(g, env->count);
+  int v = random_below(g, env->count);
   if (axes_prod(&env->var[v]) != n || axes_has_star(&env->var[v]))
     return NULL;
   Size *p = size_new(g, SZ_PROD, NULL, NULL);
@@ -155,10 +161,10 @@ static Size *of_two(Gen *g, const Env *env, int64_t n) {
 }
 
 Size *size_for(Gen *g, const Env *env, int64_t n) {
-  if (env->count && !chance(g, 35))
+  if (env->count && !random_percent(g, 35))
     for (int tries = 0; tries < 6; tries++) {
       int64_t have;
-      int how = pick(g, 10);
+      int how = random_below(g, 10);
       Size *d = how == 0   ? some_prod(g, env, n)
                 : how == 1 ? of_two(g, env, n)
                            : some_dim(g, env, &have);
@@ -181,8 +187,7 @@ bool size_has_axes(const Size *s, const Env *env) {
   int axis;
   if (!s)
     return true;
-  return (s->kind != SZ_DIM ||
-          axis_of(&env->var[s->var], (int)s->n, &axis)) &&
+  return (s->kind != SZ_DIM || axis_of(&env->var[s->var], (int)s->n, &axis)) &&
          size_has_axes(s->a, env) && size_has_axes(s->b, env);
 }
 
@@ -194,38 +199,53 @@ static Truth dim_value(const Size *s, const Env *env, int64_t *out) {
   int axis;
   const Extents *of = &env->var[s->var];
   if (!axis_of(of, (int)s->n, &axis))
-    return WRONG;
-  if (!env->ranks && env->unsure && axes_has_star(of))
-    *env->unsure = true; /* a size was wanted before there was a star */
-  *out = of->at[axis] == STAR ? 1 : of->at[axis];
-  return RIGHT;
+    return TRUTH_WRONG;
+  if (!env->ranks_known && env->unknown && axes_has_star(of))
+    *env->unknown = true; /* a size was wanted before there was a star */
+  *out = of->at[axis] == BROADCAST_AXIS ? 1 : of->at[axis];
+  return TRUTH_RIGHT;
 }
 
 Truth size_value(const Size *s, const Env *env, int64_t *out) {
   int64_t a = 0, b = 0;
-  if (s->a && size_value(s->a, env, &a) != RIGHT)
-    return WRONG;
-  if (s->b && size_value(s->b, env, &b) != RIGHT)
-    return WRONG;
+  if (s->a && size_value(s->a, env, &a) != TRUTH_RIGHT)
+    return TRUTH_WRONG;
+  if (s->b && size_value(s->b, env, &b) != TRUTH_RIGHT)
+    return TRUTH_WRONG;
   switch (s->kind) {
-  case SZ_INT: *out = s->n; break;
-  case SZ_DIM: return dim_value(s, env, out);
-  case SZ_PROD: *out = axes_prod(&env->var[s->var]); break;
-  case SZ_ADD: *out = a + b; break;
-  case SZ_SUB: *out = a - b; break;
-  case SZ_MUL: *out = a * b; break;
-  case SZ_MIN: *out = a < b ? a : b; break;
-  case SZ_MAX: *out = a > b ? a : b; break;
+  case SZ_INT:
+    *out = s->n;
+    break;
+  case SZ_DIM:
+    return dim_value(s, env, out);
+  case SZ_PROD:
+    *out = axes_prod(&env->var[s->var]);
+    break;
+  case SZ_ADD:
+    *out = a + b;
+    break;
+  case SZ_SUB:
+    *out = a - b;
+    break;
+  case SZ_MUL:
+    *out = a * b;
+    break;
+  case SZ_MIN:
+    *out = a < b ? a : b;
+    break;
+  case SZ_MAX:
+    *out = a > b ? a : b;
+    break;
   case SZ_DIV:
   case SZ_MOD:
     if (b < 1)
-      return WRONG;
+      return TRUTH_WRONG;
     *out = floor_div(a, b);
     if (s->kind == SZ_MOD)
       *out = a - b * *out;
     break;
   }
-  return RIGHT;
+  return TRUTH_RIGHT;
 }
 
 void size_print(Buffer *out, const Size *s) {
@@ -249,7 +269,11 @@ void size_print(Buffer *out, const Size *s) {
     size_print(out, s->a);
     buffer_putc(out, ' ');
     break;
-  case SZ_ADD: case SZ_SUB: case SZ_MUL: case SZ_DIV: case SZ_MOD:
+  case SZ_ADD:
+  case SZ_SUB:
+  case SZ_MUL:
+  case SZ_DIV:
+  case SZ_MOD:
     buffer_putc(out, '(');
     size_print(out, s->a);
     buffer_puts(out, sign[s->kind]);
@@ -267,25 +291,26 @@ bool axis_of(const Extents *s, int literal, int *axis) {
 }
 
 int pick_axis(Gen *g, const Extents *s) {
-  int axis = pick(g, s->rank);
-  return chance(g, 55) ? axis : axis - s->rank;
+  int axis = random_below(g, s->rank);
+  return random_percent(g, 55) ? axis : axis - s->rank;
 }
 
-int pick_var(Gen *g, const Env *env, int least, int most, bool stars) {
+int pick_var(Gen *g, const Env *env, int min, int max, bool stars) {
   for (int tries = 0; tries < 8; tries++) {
     /* more often something new */
-    int v = chance(g, 40) ? env->count - 1 : pick(g, env->count);
+    int v =
+        random_percent(g, 40) ? env->count - 1 : random_below(g, env->count);
     const Extents *s = &env->var[v];
-    if (s->rank >= least && s->rank <= most && (stars || !axes_has_star(s)))
+    if (s->rank >= min && s->rank <= max && (stars || !axes_has_star(s)))
       return v;
   }
   return -1;
 }
 
-void put_form(Buffer *out, const char *form, const Step *s) {
+void put_template(Buffer *out, const char *form, const GenStep *s) {
   for (; *form; form++)
     if (*form == '$')
-      buffer_printf(out, "v%d", s->in[*++form - '0']);
+      buffer_printf(out, "v%d", s->operands[*++form - '0']);
     else
       buffer_putc(out, *form);
 }

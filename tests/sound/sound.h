@@ -16,48 +16,57 @@
 typedef struct Gen {
   uint64_t state;
   Arena *arena;
-  uint32_t drop; /* shrinking: what is left out of the text, a bit each */
+  uint32_t
+      dropped_parts; /* shrinking: what is left out of the text, a bit each */
 } Gen;
 
 uint64_t gen_next(Gen *g);
-int pick(Gen *g, int n);            /* 0 ... n - 1 */
-int between(Gen *g, int lo, int hi);
-bool chance(Gen *g, int percent);
+int random_below(Gen *g, int n); /* 0 ... n - 1 */
+int random_between(Gen *g, int lo, int hi);
+bool random_percent(Gen *g, int percent);
 
 /* ---- shapes ---- */
 
-enum { STAR = -1, MOST_AXES = 7, MOST_VARS = 14 };
+enum { BROADCAST_AXIS = -1, MAX_AXES = 7, MAX_VARS = 14 };
 
 typedef struct Extents { /* sizes; STAR is an axis that stretches */
   int rank;
-  int64_t at[MOST_AXES];
+  int64_t at[MAX_AXES];
 } Extents;
 
 typedef enum Truth {
-  WRONG,
-  RIGHT,
-  UNSURE, /* the reference does not say, or it is of no interest */
+  TRUTH_WRONG,
+  TRUTH_RIGHT,
+  TRUTH_UNKNOWN, /* the reference does not say, or it is of no interest */
 } Truth;
 
 typedef struct Env { /* the shapes of the variables v0, v1, ... */
-  Extents var[MOST_VARS];
+  Extents var[MAX_VARS];
   int count;
-  bool ranks;    /* all ranks are known where operations are checked */
-  bool *unsure;  /* set where the reference does not say */
-  bool *skipped; /* set where a condition keeps a part from being run */
+  bool ranks_known; /* all ranks are known where operations are checked */
+  bool *unknown;    /* set where the reference does not say */
+  bool *skipped;    /* set where a condition keeps a part from being run */
 } Env;
 
 int64_t axes_prod(const Extents *s);
 bool axes_equal(const Extents *a, const Extents *b);
 bool axes_has_star(const Extents *s);
 Truth axes_join(const Extents *a, const Extents *b, Extents *out);
-void axes_type(Buffer *out, const Extents *s);  /* f32[2, *] */
+void axes_type(Buffer *out, const Extents *s);     /* f32[2, *] */
 void axes_brackets(Buffer *out, const Extents *s); /* [2, *] */
 
 /* ---- sizes as expressions of the program ---- */
 
 typedef enum SizeKind {
-  SZ_INT, SZ_DIM, SZ_ADD, SZ_SUB, SZ_MUL, SZ_DIV, SZ_MOD, SZ_MIN, SZ_MAX,
+  SZ_INT,
+  SZ_DIM,
+  SZ_ADD,
+  SZ_SUB,
+  SZ_MUL,
+  SZ_DIV,
+  SZ_MOD,
+  SZ_MIN,
+  SZ_MAX,
   SZ_PROD,
 } SizeKind;
 
@@ -78,44 +87,51 @@ bool size_has_axes(const Size *s, const Env *env); /* that it speaks of */
 
 /* ---- operations ---- */
 
-typedef enum PartKind {
-  IT_ALL, IT_FROM, IT_TO, IT_FROM_TO, IT_AT, IT_BACK, IT_NEW, IT_STRETCH,
+typedef enum IndexItemKind {
+  IT_ALL,
+  IT_FROM,
+  IT_TO,
+  IT_FROM_TO,
+  IT_AT,
+  IT_BACK,
+  IT_NEW,
+  IT_STRETCH,
   IT_REST,
-} PartKind;
+} IndexItemKind;
 
-typedef struct Part { /* of an index: x.[1:, ...] */
-  PartKind kind;
+typedef struct IndexItem { /* of an index: x.[1:, ...] */
+  IndexItemKind kind;
   Size *from, *to;
   int64_t back;
-} Part;
+} IndexItem;
 
 typedef struct Op Op;
-enum { MOST_SIZES = 8, MOST_ITEMS = 9, MOST_OPERANDS = 3 };
+enum { MAX_SIZES = 8, MAX_ITEMS = 9, MAX_OPERANDS = 3 };
 
-typedef struct Step { /* val vN = ... */
+typedef struct GenStep { /* val vN = ... */
   const Op *op;
-  int in[MOST_OPERANDS], ins;
-  Size *size[MOST_SIZES];
+  int operands[MAX_OPERANDS], operand_count;
+  Size *size[MAX_SIZES];
   int sizes;
-  int axis; /* as it is written: a negative one counts from the end */
-  int form; /* which variant; each operation has its own */
-  bool keep;
-  Part item[MOST_ITEMS];
+  int axis;    /* as it is written: a negative one counts from the end */
+  int variant; /* which variant; each operation has its own */
+  bool keep_axes;
+  IndexItem item[MAX_ITEMS];
   int items;
-} Step;
+} GenStep;
 
 struct Op {
   const char *name;
   int weight;
   /* Chooses operands for which it is right in env.  False: try another. */
-  bool (*make)(Gen *g, const Env *env, Step *s);
-  Truth (*shape)(const Env *env, const Step *s, Extents *out);
-  void (*print)(Buffer *out, const Step *s);
-  int forms;       /* right ones: 0 ... forms - 1 (0: `form` is no choice) */
-  int wrong_forms; /* those behind them, which never check */
-  CheckRow row;    /* what a wrong form breaks */
-  bool keeps;      /* takes ~keep */
-  bool data;       /* the size of its result is known when it runs */
+  bool (*make)(Gen *g, const Env *env, GenStep *s);
+  Truth (*shape)(const Env *env, const GenStep *s, Extents *out);
+  void (*print)(Buffer *out, const GenStep *s);
+  int right_variants; /* right ones: 0 ... forms - 1 (0: `form` is no choice) */
+  int wrong_variants; /* those behind them, which never check */
+  ConstraintClass row;       /* what a wrong form breaks */
+  bool takes_keep;           /* takes ~keep */
+  bool size_depends_on_data; /* the size of its result is known when it runs */
 };
 
 /* Definitions of the functions that the text calls. */
@@ -123,12 +139,12 @@ void put_helpers(Buffer *out, const char *text);
 extern const Op move_ops[], math_ops[], loop_ops[], call_ops[];
 
 /* A variable of so many axes that no star is among; -1: there is none. */
-int pick_var(Gen *g, const Env *env, int least, int most, bool stars);
+int pick_var(Gen *g, const Env *env, int min, int max, bool stars);
 /* A literal axis of it. */
 int pick_axis(Gen *g, const Extents *s);
 bool axis_of(const Extents *s, int literal, int *axis);
 /* The text, with its operands where $0, $1 and $2 stand. */
-void put_form(Buffer *out, const char *form, const Step *s);
+void put_template(Buffer *out, const char *form, const GenStep *s);
 #define PUT(out, ...) buffer_printf((out), __VA_ARGS__)
 
 /* ---- programs with what is expected of them ---- */
@@ -142,17 +158,19 @@ typedef struct Call {
   bool empty;   /* right, but some size is 0, by which equations are divided */
 } Call;
 
-enum { MOST_CALLS = 5 };
+enum { MAX_CALLS = 5 };
 
 typedef struct Script {
   const char *family;
   Buffer defs; /* definitions, checked and run before the calls */
-  Call call[MOST_CALLS];
+  Call call[MAX_CALLS];
   int calls;
-  bool data; /* its sizes are unknown before it runs, on purpose */
-  bool whole; /* a call is all there is, not a use of a definition */
-  bool rigid; /* annotated: what is refuted has a witness */
-  CheckRow broken; /* what the wrong operation is about; ROW_NONE: not told */
+  bool sizes_depend_on_data; /* its sizes are unknown before it runs, on purpose
+                              */
+  bool is_single_call; /* a call is all there is, not a use of a definition */
+  bool is_annotated;   /* annotated: what is refuted has a witness */
+  ConstraintClass
+      broken; /* what the wrong operation is about; CONSTRAINT_NONE: not told */
   uint32_t parts; /* bits that may be dropped */
   /* The truth at the sizes of a witness: "n0 = 2, n1 = 3". */
   Truth (*at)(void *arg, const char *witness);
@@ -179,14 +197,18 @@ typedef enum Finding {
   FOUND_COUNT,
 } Finding;
 
-typedef enum Outcome { SAID_PROVED, SAID_REFUTED, SAID_OPEN, SAID_COUNT }
-  Outcome;
+typedef enum CheckVerdict {
+  VERDICT_PROVED,
+  VERDICT_REFUTED,
+  VERDICT_OPEN,
+  VERDICT_COUNT
+} CheckVerdict;
 
 typedef struct Tally { /* of many programs */
   uint64_t programs, families[8];
-  uint64_t row[ROW_COUNT][SAID_COUNT];
-  uint64_t right[SAID_COUNT], wrong[SAID_COUNT]; /* calls, sizes known */
-  uint64_t data_right[SAID_COUNT], data_wrong[SAID_COUNT];
+  uint64_t row[CONSTRAINT_CLASS_COUNT][VERDICT_COUNT];
+  uint64_t right[VERDICT_COUNT], wrong[VERDICT_COUNT]; /* calls, sizes known */
+  uint64_t data_right[VERDICT_COUNT], data_wrong[VERDICT_COUNT];
   uint64_t found[FOUND_COUNT];
   uint64_t witnesses; /* that were tried, and are wrong there */
   uint64_t wrong_ran; /* calls that were run and failed, as they should */

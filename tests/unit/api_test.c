@@ -1,4 +1,4 @@
-/* axon.h as a program that links it uses it. */
+/* Tests axon.h, used like a program that links the library. */
 #include "session/axon.h"
 
 #include <setjmp.h>
@@ -58,8 +58,7 @@ static void test_definitions_stay(void **state) {
 }
 
 static void test_leaves(void **state) {
-  assert_int_equal(run(*state, "fun f n k = {w = normal k [n, 3], k}"),
-                   AXN_OK);
+  assert_int_equal(run(*state, "fun f n k = {w = normal k [n, 3], k}"), AXN_OK);
   AxnLeaf leaves[2];
   const char *total;
   assert_int_equal(axn_session_leaves(*state, "f", leaves, 2, &total), 2);
@@ -177,18 +176,17 @@ static void test_places(void **state) {
   assert_true(axn_definition_at(*state, linear, &place));
   assert_string_equal(place.file, "nn.axn");
   assert_false(axn_definition_at(*state, strlen(text), &place));
-  size_t operator = (size_t)(strstr(text, "@") - text);
-  assert_non_null(axn_type_at(*state, operator, &place));
+  size_t operator=(size_t)(strstr(text, "@") - text);
+  assert_non_null(axn_type_at(*state, operator, & place));
   Told told = {0};
   assert_int_equal(axn_uses_at(*state, call, tell_use, &told), 2);
   assert_string_equal(told.text, "1:5 4:9 ");
   told = (Told){0};
   axn_each_shape(*state, tell_shape, &told);
-  assert_string_equal(told.text,
-                      "1:8:{w : f32[n, 28], b : f32[n]}\n"
-                      "2:4|f32[b, 28]\n"
-                      "3:17|f32[b, n]\n"
-                      "4:6:f32[5, 3]\n");
+  assert_string_equal(told.text, "1:8:{w : f32[n, 28], b : f32[n]}\n"
+                                 "2:4|f32[b, 28]\n"
+                                 "3:17|f32[b, n]\n"
+                                 "4:6:f32[5, 3]\n");
 }
 
 static void test_counts(void **state) {
@@ -228,11 +226,18 @@ static void test_many_sessions(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_version),          TEST(test_output),
-      TEST(test_definitions_stay), TEST(test_leaves), TEST(test_diagnostics),
-      TEST(test_syntax_error),     TEST(test_check_runs_nothing),
-      TEST(test_places),           TEST(test_counts),           TEST(test_exit),
-      TEST(test_interrupt),         TEST(test_fix),
+      TEST(test_version),
+      TEST(test_output),
+      TEST(test_definitions_stay),
+      TEST(test_leaves),
+      TEST(test_diagnostics),
+      TEST(test_syntax_error),
+      TEST(test_check_runs_nothing),
+      TEST(test_places),
+      TEST(test_counts),
+      TEST(test_exit),
+      TEST(test_interrupt),
+      TEST(test_fix),
       TEST(test_chain),
       TEST(test_many_sessions),
   };

@@ -1,7 +1,7 @@
-/* Artifacts: found as they were kept or not at all, whatever became of the
- * files, of the folder, of other processes. */
+/* Tests artifacts: they are found unchanged or not at all, whatever happens to
+ * files, folders and other processes. */
 #include "runtime/artifact.h"
-#include "runtime/notice.h"
+#include "runtime/warn_once.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static size_t fill(int n, size_t len) {
 }
 
 static bool keep(int n, size_t len) {
-  return artifact_keep(&kind, key_of(n), content, fill(n, len));
+  return artifact_store(&kind, key_of(n), content, fill(n, len));
 }
 
 static const char *path_of(const Artifact *a) {
@@ -58,12 +58,12 @@ static const char *path_of(const Artifact *a) {
   return path;
 }
 
-/* 1: found, as it was kept; 0: not found; -1: found, and something else. */
+/* 1: found unchanged; 0: not found; -1: found, but changed. */
 static int find(int n, size_t len, Artifact *a) {
-  if (!artifact_find(&kind, key_of(n), a))
+  if (!artifact_lookup(&kind, key_of(n), a))
     return 0;
   static char is[sizeof content];
-  ssize_t got = read(a->file, is, sizeof is);
+  ssize_t got = read(a->fd, is, sizeof is);
   artifact_close(a);
   fill(n, len);
   bool same =
@@ -88,15 +88,15 @@ static void test_kept(void **state) {
   assert_int_equal(find(1, 100, &a), 1);
   assert_int_equal(find(2, 20000, &a), 1);
   assert_int_equal(find(3, 0, &a), 1);
-  assert_true(keep(1, 100)); /* once more: as another process might */
+  assert_true(keep(1, 100)); /* again, like another process */
   assert_int_equal(find(1, 100, &a), 1);
   struct stat is;
   assert_int_equal(stat(path_of(&a), &is), 0);
   assert_int_equal(is.st_mode & 0777, 0600);
-  ArtifactTotals t;
-  artifact_totals(&t);
+  ArtifactStats t;
+  artifact_stats(&t);
   assert_int_equal(t.entries, 3);
-  assert_string_equal(t.unused, "");
+  assert_string_equal(t.unusable_reason, "");
   assert_true(artifact_clear(&t));
   assert_int_equal(t.entries, 3);
   assert_int_equal(find(1, 100, &a), 0);
@@ -129,7 +129,8 @@ static void test_damage(void **state) {
     else
       assert_int_equal(truncate(path_of(&a), at), 0);
     assert_int_equal(find(n, len, &a), 0);
-    assert_int_equal(access(path_of(&a), F_OK), -1); /* gone, for a new one */
+    /* removed, so that it is made again. */
+    assert_int_equal(access(path_of(&a), F_OK), -1);
     assert_true(keep(n, len));
     assert_int_equal(find(n, len, &a), 1);
   }
@@ -144,13 +145,13 @@ static void test_verify(void **state) {
   change_byte(path_of(&a), 500);
   assert_int_equal(find(7, 1000, &a), 1);
   assert_int_equal(truncate(path_of(&a), 10), 0);
-  ArtifactTotals t;
+  ArtifactStats t;
   artifact_verify(&t);
   assert_int_equal(t.entries, 10);
-  assert_int_equal(t.broken, 2);
+  assert_int_equal(t.corrupt, 2);
   artifact_verify(&t);
   assert_int_equal(t.entries, 8);
-  assert_int_equal(t.broken, 0);
+  assert_int_equal(t.corrupt, 0);
 }
 
 /* One artifact under the name of another. */
@@ -171,8 +172,8 @@ static void test_foreign(void **state) {
   Artifact a;
   assert_true(keep(1, 50));
   assert_int_equal(find(1, 50, &a), 1);
-  assert_int_equal(chmod(path_of(&a), 0666),
-                   0); /* others may have written it */
+  /* Others may have written it. */
+  assert_int_equal(chmod(path_of(&a), 0666), 0);
   assert_int_equal(find(1, 50, &a), 0);
   char other[600];
   assert_true(keep(1, 50));
@@ -191,11 +192,11 @@ static void test_eviction(void **state) {
   setenv("AXON_CACHE_LIMIT", "100K", 1);
   for (int n = 0; n < 50; n++) {
     assert_true(keep(n, 10000));
-    if (n >= 4) /* in use: it stays */
+    if (n >= 4) /* it is in use, so it stays */
       assert_int_equal(find(4, 10000, &a), 1);
-    usleep(2000); /* times of files are not finer than a tick */
-    ArtifactTotals t;
-    artifact_totals(&t);
+    usleep(2000); /* file times have the resolution of a clock tick */
+    ArtifactStats t;
+    artifact_stats(&t);
     assert_true(t.bytes <= 100 << 10);
   }
   assert_int_equal(find(49, 10000, &a), 1);
@@ -218,13 +219,13 @@ static void test_limits(void **state) {
   Fault fault;
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     setenv("AXON_CACHE_LIMIT", cases[k].text, 1);
-    assert_int_equal(artifact_check(&fault), cases[k].bytes != 1);
+    assert_int_equal(artifact_check_env(&fault), cases[k].bytes != 1);
     uint64_t wanted = cases[k].bytes == 1 ? 512 << 20 : cases[k].bytes;
     assert_int_equal(artifact_limit(), wanted);
   }
 }
 
-/* What a writer leaves that was killed goes when it is old. */
+/* A file of a killed writer is removed when it is old. */
 static void test_stale(void **state) {
   (void)state;
   char path[512];
@@ -250,7 +251,7 @@ static void test_modes(void **state) {
   snprintf(path, sizeof path, "%s/axon", base);
   assert_int_equal(stat(path, &is), 0);
   assert_int_equal(is.st_mode & 0777, 0700);
-  assert_int_equal(chmod(path, 0755), 0); /* put right */
+  assert_int_equal(chmod(path, 0755), 0); /* the mode is corrected */
   assert_int_equal(find(1, 10, &a), 1);
   assert_int_equal(stat(path, &is), 0);
   assert_int_equal(is.st_mode & 0777, 0700);
@@ -258,7 +259,7 @@ static void test_modes(void **state) {
 
 enum { OTHER = 65534 };
 
-/* Runs f as a user who is not root, who may write anywhere. */
+/* Runs f as an ordinary user, since root may write anywhere. */
 static int as_user(int f(void)) {
   pid_t child = fork();
   if (child == 0) {
@@ -273,9 +274,9 @@ static int as_user(int f(void)) {
 
 static int nothing_works(void) {
   Artifact a;
-  ArtifactTotals t;
-  artifact_totals(&t);
-  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : !t.unused[0] ? 3 : 0;
+  ArtifactStats t;
+  artifact_stats(&t);
+  return keep(1, 10) ? 1 : find(1, 10, &a) ? 2 : !t.unusable_reason[0] ? 3 : 0;
 }
 
 static int nothing_kept(void) {
@@ -288,11 +289,11 @@ static int only_found(void) {
   return keep(2, 10) ? 1 : find(2, 10, &a) ? 2 : 0;
 }
 
-/* How often it was told that the folder cannot be trusted. */
+/* Number of warnings about an untrusted folder. */
 static int told(void) {
-  Notice n;
+  OnceWarning n;
   int count = 0;
-  while (notice_take(&n))
+  while (warn_once_take(&n))
     count += n.code == 515 && n.note[0] && n.help[0];
   return count;
 }
@@ -307,7 +308,7 @@ static int nothing_and_quiet(void) {
   return status ? status : told() == 0 ? 0 : 4;
 }
 
-/* In a process of its own, which is told once. */
+/* Runs in a process of its own, which warns once. */
 static int as_self(int f(void)) {
   pid_t child = fork();
   if (child == 0)
@@ -324,11 +325,12 @@ static void test_refused(void **state) {
   assert_int_equal(chmod(base, 01777), 0);
   assert_int_equal(mkdir(path, 0777), 0);
   assert_int_equal(chmod(path, 0777), 0);
-  assert_int_equal(as_self(nothing_and_told), 0); /* ours, but open to all */
-  if (geteuid() == 0)                             /* another's */
+  /* ours, but writable by all. */
+  assert_int_equal(as_self(nothing_and_told), 0);
+  if (geteuid() == 0) /* owned by another user */
     assert_int_equal(as_user(nothing_and_told), 0);
   assert_int_equal(rmdir(path), 0);
-  assert_int_equal(chmod(base, 0555), 0); /* may not be made */
+  assert_int_equal(chmod(base, 0555), 0); /* cannot be created */
   assert_int_equal(as_user(nothing_and_quiet), 0);
   assert_int_equal(chmod(base, 0755), 0);
   close(open(path, O_CREAT | O_WRONLY, 0600)); /* is a file */
@@ -352,7 +354,7 @@ static void test_parents(void **state) {
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     assert_int_equal(chmod(base, cases[k].mode), 0);
     assert_int_equal(as_self(cases[k].good ? is_kept : nothing_and_told), 0);
-    char command[600]; /* and nothing was made where it cannot be trusted */
+    char command[600]; /* nothing was created in an untrusted place */
     snprintf(command, sizeof command, "! [ -e '%s/axon' ] || rm -r '%s/axon'",
              base, base);
     assert_int_equal(system(command), 0);
@@ -362,13 +364,13 @@ static void test_parents(void **state) {
     return;
   assert_int_equal(chown(base, 0, OTHER), 0); /* a group that is not root's */
   assert_int_equal(as_self(nothing_and_told), 0);
-  assert_int_equal(chown(base, OTHER, OTHER), 0); /* who could exchange it */
+  assert_int_equal(chown(base, OTHER, OTHER), 0); /* who could replace it */
   assert_int_equal(chmod(base, 0755), 0);
   assert_int_equal(as_self(nothing_and_told), 0);
   assert_int_equal(chmod(base, 01777), 0);
   assert_int_equal(as_self(nothing_and_told), 0);
   assert_int_equal(chown(base, 0, 0), 0);
-  assert_int_equal(as_user(is_kept), 0); /* root's, as /tmp is */
+  assert_int_equal(as_user(is_kept), 0); /* owned by root, like /tmp */
 }
 
 /* ---- links ---- */
@@ -390,17 +392,17 @@ static void test_links(void **state) {
   assert_int_equal(mode_of(target), 0700);
   if (geteuid() != 0)
     return;
-  /* another's link to a folder of ours: neither used nor changed */
+  /* a link of another user to our folder is neither used nor changed */
   assert_int_equal(chmod(base, 01777), 0);
   assert_int_equal(chmod(target, 0755), 0);
   assert_int_equal(lchown(way, OTHER, OTHER), 0);
   assert_int_equal(as_self(nothing_and_told), 0);
   assert_int_equal(mode_of(target), 0755);
-  /* root's link that leads to another's folder */
+  /* a link of root to a folder of another user */
   assert_int_equal(lchown(way, 0, 0), 0);
   assert_int_equal(chown(target, OTHER, OTHER), 0);
   assert_int_equal(as_self(nothing_and_told), 0);
-  /* root's link on a user's way, as /home may be one */
+  /* a link of root on the path of a user, such as /home */
   char command[700];
   snprintf(command, sizeof command, "rm -r '%s/test'", target);
   assert_int_equal(system(command), 0);
@@ -414,7 +416,7 @@ static void test_ring(void **state) {
   assert_int_equal(as_self(nothing_works), 0);
   assert_int_equal(unlink(way), 0);
   assert_int_equal(symlink("nowhere/at/all", way), 0);
-  assert_int_equal(as_self(is_kept), 0); /* as any that is missing */
+  assert_int_equal(as_self(is_kept), 0); /* like a missing folder */
 }
 
 /* A folder of a kind that another put there. */
@@ -426,21 +428,21 @@ static void test_foreign_kind(void **state) {
   snprintf(target, sizeof target, "%s/axon/aside", base);
   assert_int_equal(rename(path, target), 0);
   assert_int_equal(symlink("aside", path), 0);
-  assert_int_equal(as_self(nothing_kept), 0); /* a link, whoever's */
+  assert_int_equal(as_self(nothing_kept), 0); /* a link, whoever owns it */
   assert_int_equal(unlink(path), 0);
   assert_int_equal(rename(target, path), 0);
   if (geteuid() != 0)
     return;
   assert_int_equal(chown(path, OTHER, OTHER), 0);
   int status = as_self(nothing_kept);
-  ArtifactTotals t;
+  ArtifactStats t;
   assert_true(artifact_clear(&t));
   assert_int_equal(t.entries, 0);
   assert_int_equal(status, 0);
 }
 
-/* Another user's link in a folder that all may write to turns from a folder of
- * ours to one of theirs and back, while we look. */
+/* In a world-writable folder, a link of another user switches between our
+ * folder and theirs while we check it. */
 static void turn(const char *theirs) {
   char next[400];
   snprintf(next, sizeof next, "%s.next", way);
@@ -511,7 +513,7 @@ static void test_no_home(void **state) {
   setenv("HOME", "/nowhere/at/all", 1);
   assert_int_equal(nothing_works(), 0);
   assert_int_equal(access("/nowhere", F_OK), -1);
-  setenv("XDG_CACHE_HOME", "relative", 1); /* as if it were not set */
+  setenv("XDG_CACHE_HOME", "relative", 1); /* like an unset variable */
   assert_int_equal(nothing_works(), 0);
   setenv("HOME", base, 1);
   unsetenv("XDG_CACHE_HOME");
@@ -521,8 +523,8 @@ static void test_no_home(void **state) {
 
 /* ---- processes ---- */
 
-/* Others cut files off here, also between finding one and reading it: what is
- * wrong must not be found again. */
+/* Other processes truncate files here, also between finding and reading one.  A
+ * damaged file must not be found again. */
 static bool stays_wrong(int n, size_t len, Artifact *a) {
   for (int k = 0; k < 10; k++)
     if (find(n, len, a) >= 0)

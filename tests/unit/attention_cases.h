@@ -1,5 +1,5 @@
-/* Attention for tests: its text, with arguments of a struct that a test can
- * fill in. */
+/* Attention cases for tests: the source of a kernel whose arguments are in one
+ * struct, which the test fills in. */
 #ifndef AXON_TESTS_ATTENTION_CASES_H
 #define AXON_TESTS_ATTENTION_CASES_H
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of heads `heads`, `groups` of which share keys and values; strides are in
+/* `heads` heads; `groups` heads share keys and values.  Strides are in
  * elements, and 1 along k and e. */
 static const char attention_arguments[] =
     "#define NEVER __int_as_float(0xff800000)\n"
@@ -21,16 +21,17 @@ static const char attention_arguments[] =
 typedef enum AttentionKind {
   ATTENTION_PLAIN,
   ATTENTION_CAUSAL,
-  ATTENTION_WINDOW,  /* of the last 100 keys, with a bias by distance */
+  ATTENTION_WINDOW,  /* masks all but the last 100 keys, and adds a bias by
+                        distance */
   ATTENTION_CAPPED,  /* 20 tanh(s / 20) */
-  ATTENTION_SIGMOID, /* no softmax */
+  ATTENTION_SIGMOID, /* a sigmoid in place of the softmax */
 } AttentionKind;
 
 typedef struct AttentionCase {
   Dtype in, out;
   AttentionKind kind;
   uint32_t k, e, align;
-  bool computed; /* v is scaled on its way */
+  bool computed; /* v is scaled when it is loaded */
 } AttentionCase;
 
 static void attention_case_score(void *owner, Buffer *out, const char *x,
@@ -88,7 +89,7 @@ static void attention_case_value(void *owner, Buffer *out, const char *to) {
 }
 
 static void attention_case_store(void *owner, Buffer *out, const char *x,
-                                 const char *const to[GEMM_RESULTS]) {
+                                 const char *const to[GEMM_MAX_OUTPUTS]) {
   const AttentionCase *c = owner;
   buffer_printf(
       out, c->kind == ATTENTION_SIGMOID ? "%s = %s;\n" : "%s = %s / total;\n",
@@ -97,17 +98,19 @@ static void attention_case_store(void *owner, Buffer *out, const char *x,
 
 static AttentionShape attention_case_shape(const AttentionCase *c, double m,
                                            double n, double batch) {
-  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = true};
-  AttentionShape s = {.a = side, .b = side, .v = side, .m = m, .n = n};
-  s.v.computed = c->computed;
+  GemmSide side = {
+      .dtype = c->in, .align_bytes = c->align, .tma_copyable = true};
+  AttentionShape s = {
+      .query = side, .key = side, .value = side, .m = m, .n = n};
+  s.value.computed = c->computed;
   s.batch = batch;
-  s.k = c->k;
-  s.e = c->e;
-  s.part = c->kind == ATTENTION_CAUSAL ? 0.5 : 1;
-  s.relative = s.total = c->kind != ATTENTION_SIGMOID;
-  s.score = 3;
-  s.stored = dtype_info[c->out].bytes;
-  s.store_align = c->align;
+  s.head_dim = c->k;
+  s.value_dim = c->e;
+  s.visited_fraction = c->kind == ATTENTION_CAUSAL ? 0.5 : 1;
+  s.subtract_max = s.needs_row_sum = c->kind != ATTENTION_SIGMOID;
+  s.score_ops = 3;
+  s.epilogue_bytes = dtype_info[c->out].bytes;
+  s.store_align_bytes = c->align;
   return s;
 }
 
@@ -117,51 +120,53 @@ static GemmAxis attention_axis(const char *name, const char *extent,
       .name = name, .extent = extent, .stride_a = a, .stride_b = b};
 }
 
-/* The kernel of this name; the arguments' struct stands before it. */
+/* Writes the source of the kernel with this name, after the struct of its
+ * arguments. */
 static void attention_case_text(const AttentionCase *c,
                                 const AttentionShape *shape,
                                 const GemmSchedule *s, const char *name,
                                 Buffer *out) {
-  AttentionText t = {.shape = shape,
-                     .schedule = s,
-                     .name = name,
-                     .score = attention_case_score,
-                     .epilogue = attention_case_store,
-                     .owner = (void *)(uintptr_t)c,
-                     .results = 1};
+  AttentionKernelSpec t = {.shape = shape,
+                           .schedule = s,
+                           .name = name,
+                           .put_score = attention_case_score,
+                           .put_epilogue = attention_case_store,
+                           .owner = (void *)(uintptr_t)c,
+                           .output_count = 1};
   if (c->kind == ATTENTION_CAUSAL || c->kind == ATTENTION_WINDOW) {
-    t.limits = attention_case_limits;
-    t.inside = attention_case_inside;
+    t.put_bounds = attention_case_limits;
+    t.put_unmasked_bounds = attention_case_inside;
   }
-  t.batch.count = t.inner.count = 3;
+  t.batch.count = t.kv_batch.count = 3;
   t.batch.axes[0] = attention_axis("iz", "args.batch", "args.a_batch", NULL);
   t.batch.axes[1] =
       attention_axis("ih", "args.heads", "args.a_head * args.groups", NULL);
   t.batch.axes[2] = attention_axis("ig", "args.groups", "args.a_head", NULL);
-  t.inner.axes[0] =
+  t.kv_batch.axes[0] =
       attention_axis("iz", "args.batch", "args.b_batch", "args.v_batch");
-  t.inner.axes[1] =
+  t.kv_batch.axes[1] =
       attention_axis("ih", "args.heads", "args.b_head", "args.v_head");
-  t.inner.axes[2] = attention_axis("ig", "args.groups", NULL, NULL);
-  t.m = (GemmGroup){1, {attention_axis("im", "args.m", "args.a_m", NULL)}};
-  t.k = (GemmGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
-  t.n =
-      (GemmGroup){1, {attention_axis("in", "args.n", "args.b_n", "args.v_n")}};
-  t.terms = (GemmGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
-  t.e = (GemmGroup){1, {attention_axis("ie", "args.e", NULL, "1")}};
-  t.a = (GemmOperand){.pointer = "args.a", .map = "&args.map_a"};
-  t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
-  t.v = (GemmOperand){.pointer = "args.v",
-                      .map = "&args.map_v",
-                      .value = c->computed ? attention_case_value : NULL};
-  t.result[0] = (GemmResult){.pointer = "args.c", .dtype = c->out};
-  t.result[0].strides[0] = "args.c_batch";
-  t.result[0].strides[1] = "args.c_head * args.groups";
-  t.result[0].strides[2] = "args.c_head";
-  t.result[0].strides[3] = "args.c_m";
-  t.result[0].strides[4] = "1";
+  t.kv_batch.axes[2] = attention_axis("ig", "args.groups", NULL, NULL);
+  t.m = (GemmAxisGroup){1, {attention_axis("im", "args.m", "args.a_m", NULL)}};
+  t.k = (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.n = (GemmAxisGroup){
+      1, {attention_axis("in", "args.n", "args.b_n", "args.v_n")}};
+  t.kv_k = (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.e = (GemmAxisGroup){1, {attention_axis("ie", "args.e", NULL, "1")}};
+  t.query = (GemmOperand){.pointer = "args.a", .tensor_map = "&args.map_a"};
+  t.key = (GemmOperand){.pointer = "args.b", .tensor_map = "&args.map_b"};
+  t.value =
+      (GemmOperand){.pointer = "args.v",
+                    .tensor_map = "&args.map_v",
+                    .put_value = c->computed ? attention_case_value : NULL};
+  t.outputs[0] = (GemmOutput){.pointer = "args.c", .dtype = c->out};
+  t.outputs[0].strides[0] = "args.c_batch";
+  t.outputs[0].strides[1] = "args.c_head * args.groups";
+  t.outputs[0].strides[2] = "args.c_head";
+  t.outputs[0].strides[3] = "args.c_m";
+  t.outputs[0].strides[4] = "1";
   Buffer before = {0}, body = {0};
-  attention_put(&before, &body, &t);
+  attention_put_kernel(&before, &body, &t);
   buffer_printf(out,
                 "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)\n"
                 "%s(const __grid_constant__ Arguments args) {\n%s}\n",

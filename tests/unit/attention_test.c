@@ -1,5 +1,5 @@
-/* Attention: the schedules that are chosen fit the GPU, and their texts compile
- * for each architecture without spilling a register. */
+/* Tests attention on GPUs: chosen schedules fit the GPU, and their sources
+ * compile for each architecture without spilling a register. */
 #include "tests/unit/attention_cases.h"
 
 #include "tests/unit/cuda_compile.h"
@@ -16,48 +16,50 @@ static void test_choose(void **state) {
                          .align = x / 2 % 2 ? 16 : 2};
       for (double n = 1; n < 1e5; n *= 17) {
         AttentionShape shape = attention_case_shape(&c, n, n, 4);
-        GemmGpu gpu;
+        GpuSpec gpu;
         GemmSchedule s;
         double seconds;
-        assert_true(gemm_gpu(cuda_archs[g], &gpu));
+        assert_true(gpu_spec(cuda_archs[g], &gpu));
         if (!attention_choose(&shape, &gpu, &s, &seconds)) {
-          /* none of sm_75's; or elements that are too many for its memory, or
-           * for registers, where they are loaded one by one */
+          /* not for sm_75; or too many elements for shared memory, or for
+           * registers if they are loaded one by one */
           assert_true(gpu.arch == 75 || (c.align < 4 && c.k == 256));
           continue;
         }
         assert_true(attention_fits(&shape, &gpu, &s));
-        assert_true(attention_shared(&shape, &s) <= gpu.block);
+        assert_true(attention_shared_bytes(&shape, &s) <=
+                    gpu.block_shared_bytes);
         double work = 2 * n * n * 4 * (c.k + c.e);
-        double most = s.way == GEMM_WGMMA ? gpu.group : gpu.half;
-        assert_true(seconds * gpu.clock * gpu.sms * most >= work);
+        double most =
+            s.way == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate : gpu.f16_mma_rate;
+        assert_true(seconds * gpu.clock_hz * gpu.sms * most >= work);
         assert_int_equal(attention_blocks(&s, (int64_t)n, 4),
                          4 * (((int64_t)n + s.m - 1) / s.m));
       }
     }
   AttentionCase wide = {.in = DT_BF16, .k = 257, .e = 64, .align = 16};
   AttentionShape shape = attention_case_shape(&wide, 100, 100, 1);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds;
-  assert_true(gemm_gpu("sm_80", &gpu));
+  assert_true(gpu_spec("sm_80", &gpu));
   assert_false(attention_choose(&shape, &gpu, &s, &seconds));
-  shape.k = 64;
+  shape.head_dim = 64;
   assert_true(attention_choose(&shape, &gpu, &s, &seconds));
-  shape.b.dtype = DT_F16;
+  shape.key.dtype = DT_F16;
   assert_false(attention_choose(&shape, &gpu, &s, &seconds));
 }
 
-/* One warp that loads elements one by one has no registers left for what
- * another round needs (ptxas spilled); two load half as many each. */
+/* One warp that loads elements one by one has no registers for another round
+ * (ptxas spilled).  Two warps load half as many each. */
 static void test_again(void **state) {
   (void)state;
   AttentionCase c = {.in = DT_F16, .k = 43, .e = 64, .align = 2};
   AttentionShape shape = attention_case_shape(&c, 60, 60, 4);
-  shape.v.align = 16;
-  GemmGpu gpu;
-  GemmSchedule s = {.way = GEMM_MMA,
-                    .copy = BY_ASYNC,
+  shape.value.align_bytes = 16;
+  GpuSpec gpu;
+  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+                    .copy = COPY_CP_ASYNC,
                     .store = STORE_SHARED,
                     .m = 16,
                     .n = 16,
@@ -68,26 +70,26 @@ static void test_again(void **state) {
                     .split = 1,
                     .cluster_m = 1,
                     .cluster_n = 1};
-  assert_true(gemm_gpu("sm_120", &gpu));
+  assert_true(gpu_spec("sm_120", &gpu));
   assert_true(attention_fits(&shape, &gpu, &s));
-  shape.again = true;
+  shape.may_retry = true;
   assert_false(attention_fits(&shape, &gpu, &s));
   s.m = 32;
   s.warps_m = 2;
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
-/* Scores that take floats made of 64 bits, and what is read for them, leave no
- * registers for tiles of 128 terms that two warps load (ptxas spilled); more
- * warps load less each. */
+/* Scores that are computed from 64-bit values leave no registers for tiles of
+ * 128 terms that two warps load (ptxas spilled).  With more warps, each loads
+ * less. */
 static void test_wide(void **state) {
   (void)state;
   AttentionCase c = {.in = DT_BF16, .k = 16, .e = 32, .align = 16};
   AttentionShape shape = attention_case_shape(&c, 100, 100, 4);
-  shape.reads = 1;
-  GemmGpu gpu;
-  GemmSchedule s = {.way = GEMM_MMA,
-                    .copy = BY_ASYNC,
+  shape.score_loads = 1;
+  GpuSpec gpu;
+  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+                    .copy = COPY_CP_ASYNC,
                     .store = STORE_SHARED,
                     .m = 32,
                     .n = 128,
@@ -98,9 +100,9 @@ static void test_wide(void **state) {
                     .split = 1,
                     .cluster_m = 1,
                     .cluster_n = 1};
-  assert_true(gemm_gpu("sm_80", &gpu));
+  assert_true(gpu_spec("sm_80", &gpu));
   assert_true(attention_fits(&shape, &gpu, &s));
-  shape.wide = true;
+  shape.score_converts_64_bits = true;
   assert_false(attention_fits(&shape, &gpu, &s));
   s.m = 64;
   s.warps_m = 4;
@@ -110,14 +112,14 @@ static void test_wide(void **state) {
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
                     double size) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
-  GemmGpu gpu;
+  GpuSpec gpu;
   GemmSchedule s;
   double seconds;
   Buffer text = {0}, what = {0};
-  assert_true(gemm_gpu(arch, &gpu));
+  assert_true(gpu_spec(arch, &gpu));
   if (!attention_choose(&shape, &gpu, &s, &seconds))
     return;
-  gemm_print(&what, &s);
+  gemm_schedule_print(&what, &s);
   buffer_puts(&text, attention_arguments);
   attention_case_text(c, &shape, &s, "attention", &text);
   cuda_compiles(n, "attention", text.text, arch, what.text);

@@ -1,15 +1,15 @@
-/* Two products with the weights of rows between them, attention above all:
- * random ones, of all layouts, masks, functions of scores and sizes, by the
- * backend that AXON_TARGET names against the same in f64.
+/* Tests random attention-like graphs: two matrix products with weights of rows
+ * between them, with all layouts, masks, score functions and sizes.  Compares
+ * the backend that AXON_TARGET names with the same graph in f64.
  *
- *     tests/unit/between_test [SEED [COUNT]]
+ *   tests/unit/between_test [SEED [COUNT]]
  *
- * Says how many of them were one kernel, where the backend has such. */
+ * Prints how many graphs were one kernel, if the backend supports that. */
 #include "tests/unit/tested.h"
 
 #include <stdio.h>
 
-/* ---- what is drawn ---- */
+/* ---- random choices ---- */
 
 typedef enum Weight {
   SOFTMAX,
@@ -49,7 +49,7 @@ static uint32_t draw(Case *c, uint32_t n) {
   return (uint32_t)(c->state >> 33) % n;
 }
 
-/* Now and then what is too little for tiles. */
+/* Sometimes too small for tiles. */
 static int64_t size(Case *c) {
   static const uint8_t small[] = {1, 2, 3, 5, 8, 15};
   static const uint8_t large[] = {16, 17, 31, 33, 40, 63, 64, 65, 100, 129};
@@ -121,7 +121,7 @@ static Node *exp_of(Node *x) {
   return op1(PRIM_EXP, x);
 }
 
-/* Which scores stay, or (negated) do not: of rows and terms. */
+/* Which scores are kept (negated: hidden), by row and term. */
 static Node *shown(Case *c) {
   if (c->mask == STORED) {
     Tensor *x = tensor_new(DT_BOOL, 2, (int64_t[]){c->n, c->m}, false, &fault);
@@ -200,7 +200,7 @@ static Node *weights_of(Case *c, Node *s) {
   return t == DT_F64 ? e : convert(e, t);
 }
 
-/* size: the sum of what is added up, without signs, in f64. */
+/* size: the sum of the absolute terms, in f64. */
 static Node *made(Case c, bool wide, bool sizes) {
   int64_t q[] = {c.b, c.h, c.r, c.n, c.d}, far[] = {c.b, c.n, c.h, c.r, c.d};
   int64_t k[] = {c.b, c.h, c.m, c.d}, k_turned[] = {c.b, c.h, c.d, c.m};
@@ -234,7 +234,7 @@ static Node *made(Case c, bool wide, bool sizes) {
   return out;
 }
 
-/* How much of a sum the roundings on the way may be. */
+/* The share of a sum that rounding errors may reach. */
 static double part_of(const Case *c) {
   double unit = c->t == DT_BF16 ? 0x1p-8 : 0x1p-11;
   double most = (c->bias ? 2 : 0) + (c->distance ? 8 : 0) + 4;
@@ -255,12 +255,12 @@ static void show(const Case *c, uint64_t seed) {
 
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
-  const Backend counting = watched();
-  uint32_t before = bound;
+  const Backend counting = counting_backend();
+  uint32_t before = fused_attention_count;
   g.backend = &counting;
   Node *got = made(c, false, false);
   must_force(got);
-  if (getenv("AXON_SHOW") && bound == before)
+  if (getenv("AXON_SHOW") && fused_attention_count == before)
     show(&c, seed);
   g.backend = &backend_reference;
   Node *want = made(c, true, false), *terms = made(c, true, true);
@@ -268,16 +268,17 @@ static bool check(uint64_t seed) {
   must_force(terms);
   bool good = true;
   for (int64_t i = 0; good && i < got->data->count; i++) {
-    double x = at(got, i), y = at(want, i), z = at(terms, i);
-    if (same(x, y) || fabs(x - y) <= part_of(&c) * z + 1e-6)
+    double x = element_at(got, i), y = element_at(want, i),
+           z = element_at(terms, i);
+    if (same_value(x, y) || fabs(x - y) <= part_of(&c) * z + 1e-6)
       continue;
     show(&c, seed);
     print_error("element %d of %d: %g, not %g +- %g\n", (int)i,
                 (int)got->data->count, x, y, part_of(&c) * z);
     good = false;
   }
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   return good;
@@ -289,7 +290,7 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  take_seeds(argc, argv, 12);
+  parse_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

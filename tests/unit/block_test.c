@@ -1,5 +1,4 @@
-/* The memory of tensors: aligned, used again, cleared when it has to be, given
- * back. */
+/* Tests the memory of tensors: alignment, reuse, zeroing, release. */
 #include "runtime/internal.h"
 
 #include <setjmp.h>
@@ -20,7 +19,7 @@ static void test_blocks(void **state) {
   for (int round = 0; round < 2; round++)
     for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
       size_t size, n = sizes[k];
-      char *p = block_new(n, round == 1, &size);
+      char *p = caching_alloc(n, round == 1, &size);
       assert_non_null(p);
       assert_int_equal((uintptr_t)p % 64, 0);
       assert_true(size == 0 || (size >= n && size <= n + n / 8 + 4096));
@@ -28,7 +27,7 @@ static void test_blocks(void **state) {
         if (p[i])
           fail_msg("byte %zu of %zu is not clear", i, n);
       memset(p, 0xaa, n);
-      block_free(p, size);
+      caching_free(p, size);
     }
 }
 
@@ -40,7 +39,7 @@ static Tensor *tensor_of(int64_t count) {
   return t;
 }
 
-/* A step makes a new state of the old one, and something on the way. */
+/* A step computes a new state from the old one, with an intermediate tensor. */
 static Tensor *step(Tensor *old, int64_t count) {
   Tensor *between = tensor_of(count / 3), *next = tensor_of(count);
   tensor_release(between);
@@ -53,69 +52,68 @@ static void test_loop(void **state) {
   static const int64_t counts[] = {3000, 100000, 3000000};
   for (size_t k = 0; k < ARRAY_LEN(counts); k++) {
     Tensor *t = step(step(tensor_of(counts[k]), counts[k]), counts[k]);
-    MemoryCounts before = memory_counts();
+    AllocatorStats before = allocator_stats();
     for (int n = 0; n < 50; n++)
       t = step(t, counts[k]);
-    MemoryCounts after = memory_counts();
-    if (after.keeps)
-      assert_int_equal(after.fresh, before.fresh);
-    assert_int_equal(after.live, before.live);
+    AllocatorStats after = allocator_stats();
+    if (after.is_caching)
+      assert_int_equal(after.system_allocs, before.system_allocs);
+    assert_int_equal(after.live_bytes, before.live_bytes);
     tensor_release(t);
   }
 }
 
 static void test_bound(void **state) {
   (void)state;
-  memory_trim(0);
-  assert_int_equal(memory_counts().kept, 0);
-  uint64_t live = memory_counts().live;
+  allocator_trim(0);
+  assert_int_equal(allocator_stats().cached_bytes, 0);
+  uint64_t live = allocator_stats().live_bytes;
   Tensor *all[40];
   for (size_t k = 0; k < ARRAY_LEN(all); k++)
     all[k] = tensor_of(1 << 20); /* 160 MiB in all */
   for (size_t k = 0; k < ARRAY_LEN(all); k++)
     tensor_release(all[k]);
-  MemoryCounts after = memory_counts();
-  assert_int_equal(after.live, live);
-  assert_true(after.kept <= (uint64_t)168 << 20);
+  AllocatorStats after = allocator_stats();
+  assert_int_equal(after.live_bytes, live);
+  assert_true(after.cached_bytes <= (uint64_t)168 << 20);
   for (int k = 0; k < 1000; k++) /* of many sizes: the oldest go */
     tensor_release(tensor_of(1000 + k * 997));
-  assert_true(memory_counts().kept <= (uint64_t)168 << 20);
-  memory_trim((uint64_t)10 << 20);
-  assert_true(memory_counts().kept <= (uint64_t)10 << 20);
-  memory_trim(0);
-  assert_int_equal(memory_counts().kept, 0);
+  assert_true(allocator_stats().cached_bytes <= (uint64_t)168 << 20);
+  allocator_trim((uint64_t)10 << 20);
+  assert_true(allocator_stats().cached_bytes <= (uint64_t)10 << 20);
+  allocator_trim(0);
+  assert_int_equal(allocator_stats().cached_bytes, 0);
 }
 
-/* When an allocation fails what is kept is given back, and it is tried again.
- */
+/* If an allocation fails, free blocks are released and it is tried again. */
 static void test_pressure(void **state) {
   (void)state;
   tensor_release(tensor_of(1 << 20));
   size_t size;
-  mem_fail_after(1);
-  void *p = block_new(50 << 20, false, &size);
-  assert_true(mem_has_failed());
-  mem_fail_after(0);
+  mem_inject_failure_at(1);
+  void *p = caching_alloc(50 << 20, false, &size);
+  assert_true(mem_failure_injected());
+  mem_inject_failure_at(0);
   assert_non_null(p);
-  assert_int_equal(memory_counts().kept, 0);
-  block_free(p, size);
-  mem_fail_from(1);
-  assert_null(block_new(300 << 20, false, &size));
-  assert_null(block_new(70, true, &size));
-  mem_fail_from(0);
-  assert_null(block_new(SIZE_MAX / 4, false, &size));
+  assert_int_equal(allocator_stats().cached_bytes, 0);
+  caching_free(p, size);
+  mem_inject_failures_from(1);
+  assert_null(caching_alloc(300 << 20, false, &size));
+  assert_null(caching_alloc(70, true, &size));
+  mem_inject_failures_from(0);
+  assert_null(caching_alloc(SIZE_MAX / 4, false, &size));
 }
 
 static void *churn(void *argument) {
   unsigned seed = (unsigned)(uintptr_t)argument;
   for (int k = 0; k < 3000; k++) {
     size_t size, n = (size_t)(rand_r(&seed) % 100000);
-    unsigned char *p = block_new(n, false, &size);
+    unsigned char *p = caching_alloc(n, false, &size);
     memset(p, (int)seed & 255, n);
     for (size_t i = 0; i < n; i += 977)
       if (p[i] != (seed & 255))
         return "shared";
-    block_free(p, size);
+    caching_free(p, size);
   }
   return NULL;
 }

@@ -1,10 +1,11 @@
-/* Functions as `axon build` writes them, against functions as they are run:
- * each case of trace_cases.h as C, compiled with all warnings, called at its
- * sizes.  All texts make one library, as that is quicker. */
+/* Tests functions that `axon build` writes against the interpreter.  Each case
+ * of trace_cases.h is written as C, compiled with all warnings, and called at
+ * its sizes.  All sources make one library, which is faster. */
 #define _GNU_SOURCE
-#include "session/build.h"
-#include "session/internal.h"
-#include "session/trace.h"
+#include "aot/c_module.h"
+#include "aot/trace.h"
+#include "plan/execute.h"
+#include "session/state.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -48,30 +49,30 @@ static void write_text(size_t number, const char *end, const Buffer *text) {
   fclose(f);
 }
 
-static Session *open_case(const Case *c, SessionText *text) {
+static Session *open_case(const Case *c, SourceInput *text) {
   static const SessionHost host = {.eval = {.write = quiet, .trace = quiet}};
   Session *s = session_open(&host);
   assert_non_null(s);
-  *text = (SessionText){.name = "case", .text = c->text,
-                        .len = strlen(c->text)};
+  *text =
+      (SourceInput){.name = "case", .text = c->text, .len = strlen(c->text)};
   return s;
 }
 
 static void write_case(size_t number) {
   const Case *c = &cases[number];
-  SessionText text;
+  SourceInput text;
   Session *s = open_case(c, &text);
   BuildFiles files, again;
   char module[32];
   snprintf(module, sizeof module, "case%zu", number);
-  if (session_build(s, &text, module, 1, &c->entry, BUILD_ANYWHERE, &files) !=
+  if (build_c_module(s, &text, module, 1, &c->entry, BUILD_PORTABLE, &files) !=
       SESSION_OK)
     fail_diags(s, c->text);
   write_text(number, "c", &files.source);
   write_text(number, "h", &files.header);
   Session *other = open_case(c, &text);
-  if (session_build(other, &text, module, 1, &c->entry, BUILD_ANYWHERE,
-                    &again) != SESSION_OK)
+  if (build_c_module(other, &text, module, 1, &c->entry, BUILD_PORTABLE,
+                     &again) != SESSION_OK)
     fail_diags(other, c->text);
   assert_string_equal(files.source.text, again.source.text);
   assert_string_equal(files.header.text, again.header.text);
@@ -88,10 +89,12 @@ static int make_library(void **state) {
   assert_non_null(mkdtemp(folder));
   for (size_t k = first_case; k < last_case; k++)
     write_case(k);
-  snprintf(command, sizeof command,
-           "cd %s && %s -std=c11 -pedantic -Wall -Wextra -Werror -Wno-psabi -O0 "
-           "-shared -fPIC -fsanitize=undefined -fsanitize-undefined-trap-on-error "
-           "case*.c -o all.so -lm", folder, cc && *cc ? cc : "cc");
+  snprintf(
+      command, sizeof command,
+      "cd %s && %s -std=c11 -pedantic -Wall -Wextra -Werror -Wno-psabi -O0 "
+      "-shared -fPIC -fsanitize=undefined -fsanitize-undefined-trap-on-error "
+      "case*.c -o all.so -lm",
+      folder, cc && *cc ? cc : "cc");
   assert_int_equal(system(command), 0);
   snprintf(path, sizeof path, "%s/all.so", folder);
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -113,7 +116,7 @@ static int drop_library(void **state) {
 typedef struct Calling {
   Session *s;
   Trace *trace;
-  const char *sizes; /* "n=3 k=5" */
+  const char *sizes; /* such as "n=3 k=5" */
   Tensor *args[64];
   Node *leaves[64], *results[64];
   uint32_t result_count;
@@ -135,22 +138,23 @@ static int64_t value_of(void *arg, const DimVar *v) {
 
 static int64_t number(Calling *c, int64_t size) {
   int64_t out;
-  assert_true(size_at_values(&c->trace->graph, size, value_of, c, &out));
+  assert_true(extent_evaluate(&c->trace->graph, size, value_of, c, &out));
   return out;
 }
 
-/* False: there is no such tensor, as an extent is negative. */
+/* Returns false if an extent is negative. */
 static bool make_arg(Calling *c, uint32_t k) {
   const TraceArg *a = &c->trace->args[k];
-  int64_t shape[RANK_MAX];
+  int64_t shape[MAX_RANK];
   Fault fault = {0};
   for (uint32_t i = 0; i < a->rank; i++)
     if ((shape[i] = number(c, a->shape[i])) < 0)
       return false;
   Tensor *t = tensor_new(a->dtype, a->rank, shape, true, &fault);
   assert_non_null(t);
-  t->stars = a->stars;
-  bool sized = !a->rank && sizes_arg_var(c->trace->graph.sizes, k);
+  t->broadcast_mask = a->broadcast_mask;
+  bool sized =
+      !a->rank && extent_table_arg_var(c->trace->graph.extent_table, k);
   for (int64_t i = 0; i < t->count; i++) {
     Scalar x = {.dtype = a->dtype};
     if (dtype_is_float(a->dtype))
@@ -173,23 +177,24 @@ static void add_result(void *arg, const char *name, Node *node) {
   c->results[c->result_count++] = node_retain(node);
 }
 
-/* What the interpreter says; false: it refuses. */
+/* The result of the interpreter; false if it fails. */
 static bool evaluate(Calling *c) {
   Span where;
   Fault fault = {0};
   session_clear_diags(c->s);
-  Held *held = trace_apply(c->s, &c->trace->entry, c->leaves, value_of, c);
-  bool good = held && eval_leaves(c->s->eval, held, add_result, c) &&
+  ValueHandle *held =
+      trace_apply(c->s, &c->trace->entry, c->leaves, value_of, c);
+  bool good = held && eval_each_leaf(c->s->eval, held, add_result, c) &&
               graph_force(eval_graph(c->s->eval), c->result_count, c->results,
                           &where, &fault);
-  held_free(c->s->eval, held);
+  value_handle_free(c->s->eval, held);
   return good;
 }
 
 typedef int BuiltCall(const int64_t *sizes, const void *const *args,
                       void *const *outs, const int64_t *const *strides);
 
-/* A function that is called by the name; strides: or NULL. */
+/* Calls the function with that name.  strides may be NULL. */
 static int call(Calling *c, size_t number_of_case, const char *suffix,
                 void **data, void **outs, const int64_t *const *strides) {
   int64_t sizes[64];
@@ -197,7 +202,7 @@ static int call(Calling *c, size_t number_of_case, const char *suffix,
   uint32_t size_count = 0, arg_count = 0;
   char name[64];
   for (uint32_t k = 0; k < c->trace->size_count; k++) {
-    if (trace_size_is_given(c->trace, k))
+    if (trace_size_is_param(c->trace, k))
       sizes[size_count++] = size_named(c, c->trace->sizes[k].name);
   }
   for (uint32_t k = 0; k < c->trace->arg_count; k++)
@@ -231,24 +236,24 @@ static int64_t result_bytes(Calling *c, uint32_t k) {
   int64_t bytes = dtype_info[n->dtype].bytes;
   for (uint32_t i = 0; i < n->rank; i++) {
     int64_t extent;
-    if (!size_at_values(&c->trace->graph, n->extents[i], value_of, c, &extent))
+    if (!extent_evaluate(&c->trace->graph, n->extents[i], value_of, c, &extent))
       extent = 0;
     bytes *= extent < 0 ? 0 : extent;
   }
   return bytes;
 }
 
-/* ---- elements that lie elsewhere ---- */
+/* ---- non-contiguous arguments ---- */
 
 enum { WAYS = 4, ARRAYS = 64 };
 
-typedef struct Lying { /* where the elements of a tensor are */
+typedef struct Lying { /* memory layout of a tensor */
   char *memory, *first;
-  int64_t strides[RANK_MAX];
+  int64_t strides[MAX_RANK];
 } Lying;
 
-/* way 0: rows with gaps, 1: axes from last to first, 2: backwards, 3: every
- * second element; the next tensor in the next way. */
+/* way 0: rows with gaps; 1: axes from last to first; 2: backwards; 3: every
+ * second element.  Each further tensor uses the next way. */
 static Lying lay(const Tensor *t, uint32_t way) {
   Lying l = {0};
   int64_t span = 1, first = 0, bytes = dtype_info[t->dtype].bytes;
@@ -280,7 +285,7 @@ static void move(const Tensor *t, const Lying *l, char *dense, bool out) {
   }
 }
 
-/* The same by the function that takes strides. */
+/* The same with the function that takes strides. */
 static void compare_strided(Calling *c, size_t number_of_case, uint32_t way) {
   Lying in[ARRAYS] = {0}, out[ARRAYS] = {0};
   void *args[ARRAYS] = {0}, *outs[ARRAYS] = {0};
@@ -302,8 +307,8 @@ static void compare_strided(Calling *c, size_t number_of_case, uint32_t way) {
     arrays += c->results[k]->data->rank > 0;
   }
   if (arrays)
-    assert_int_equal(call(c, number_of_case, "_strided_call", args, outs,
-                          strides), 0);
+    assert_int_equal(
+        call(c, number_of_case, "_strided_call", args, outs, strides), 0);
   for (uint32_t k = 0; k < t->result_count; k++) {
     Tensor *r = c->results[k]->data;
     char *dense = malloc((size_t)(r->count * dtype_info[r->dtype].bytes) + 1);
@@ -329,16 +334,15 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
   bool good = fits && evaluate(&c);
   for (uint32_t k = 0; fits && k < t->result_count; k++)
     assert_non_null(outs[k] = malloc((size_t)result_bytes(&c, k) + 1));
-  int code =
-      fits ? call(&c, number_of_case, "_call", NULL, outs, NULL) : 1;
-  /* what the type asks may be more than the body needs */
+  int code = fits ? call(&c, number_of_case, "_call", NULL, outs, NULL) : 1;
+  /* the type may require more than the body */
   if (good && code) {
     BuildFiles files;
-    SessionText source;
+    SourceInput source;
     Session *other = open_case(&cases[number_of_case], &source);
-    assert_int_equal(session_build(other, &source, "m", 1,
-                                   &cases[number_of_case].entry, BUILD_HERE,
-                                   &files),
+    assert_int_equal(build_c_module(other, &source, "m", 1,
+                                    &cases[number_of_case].entry, BUILD_NATIVE,
+                                    &files),
                      SESSION_OK);
     if (!strstr(files.source.text, " wants "))
       fail_msg("%s at %s: refused in vain: %d", text, sizes, code);
@@ -362,11 +366,11 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
 
 static void test_case(size_t number_of_case) {
   const Case *c = &cases[number_of_case];
-  SessionText text;
+  SourceInput text;
   Session *s = open_case(c, &text);
   Trace trace;
   if (session_check(s, &text) != SESSION_OK ||
-      session_trace(s, c->entry, &trace) != SESSION_OK)
+      trace_function(s, c->entry, &trace) != SESSION_OK)
     fail_diags(s, c->text);
   for (uint32_t k = 0; k < ARRAY_LEN(c->sizes) && c->sizes[k]; k++)
     compare_at(s, &trace, number_of_case, c->sizes[k]);
@@ -380,7 +384,7 @@ static void test_cases(void **state) {
     test_case(k);
 }
 
-/* build_test N: the n-th case alone */
+/* build_test N: only case N */
 int main(int argc, char **argv) {
   if (argc > 1) {
     first_case = strtoul(argv[1], NULL, 10);

@@ -1,4 +1,4 @@
-/* Functions called with values of the host: axon.h. */
+/* Tests calls of functions with values of the host, through axon.h. */
 #include "session/axon.h"
 #include "session/axon_dlpack.h"
 
@@ -107,9 +107,10 @@ static void bad(AxnSession *s, const char *name, const char *message,
   assert_non_null(strstr(axn_diag_text(s, 0), message));
 }
 
-#define VALUES(...) \
-  sizeof((AxnValue *[]){__VA_ARGS__}) / sizeof(AxnValue *), \
-      (AxnValue *[]){__VA_ARGS__}
+#define VALUES(...)                                                          \
+  sizeof((AxnValue *[]){__VA_ARGS__}) / sizeof(AxnValue *), (AxnValue *[]) { \
+    __VA_ARGS__                                                              \
+  }
 
 static AxnTensor look(const AxnValue *v) {
   AxnTensor t = {0};
@@ -132,10 +133,10 @@ static AxnValue *parameters(AxnSession *s, float *w, float *b, int64_t n,
 static void test_record(void **state) {
   float w[6] = {1, 2, 3, 4, 5, 6}, b[3] = {10, 20, 30}, x[4] = {1, 0, 0, 1};
   for (int64_t rows = 2; rows > 0; rows--) {
-    AxnValue *y = good(*state, "forward",
-                       VALUES(parameters(*state, w, b, 2, 3),
-                              tensor(*state, AXN_F32, 2,
-                                     (int64_t[]){rows, 2}, x)));
+    AxnValue *y =
+        good(*state, "forward",
+             VALUES(parameters(*state, w, b, 2, 3),
+                    tensor(*state, AXN_F32, 2, (int64_t[]){rows, 2}, x)));
     AxnTensor t = look(y);
     assert_int_equal(t.dtype, AXN_F32);
     assert_int_equal(t.rank, 2);
@@ -171,7 +172,7 @@ static void test_types(void **state) {
   axn_value_free(y);
   bad(*state, "greet", "string", VALUES(axn_value_int(*state, 3)));
   bad(*state, "twice", "numeric", VALUES(axn_value_bool(*state, true)));
-  bad(*state, "greet", "takes 1 argument, not 2",
+  bad(*state, "greet", "takes 1 argument; found 2",
       VALUES(axn_value_int(*state, 3), axn_value_int(*state, 3)));
 }
 
@@ -197,7 +198,9 @@ static void test_borrowed(void **state) {
   assert_int_equal(axn_session_value(*state, "no_such", &w), AXN_ERROR);
 }
 
-static void count_up(void *owner) { ++*(int *)owner; }
+static void count_up(void *owner) {
+  ++*(int *)owner;
+}
 
 static void test_strides(void **state) {
   float x[6] = {1, 2, 3, 4, 5, 6};
@@ -226,8 +229,7 @@ static void test_strides(void **state) {
   memcpy(odd + 1, (float[]){7, 8}, 8);
   t = (AxnTensor){.dtype = AXN_F32, .rank = 1, .data = odd + 1};
   t.shape = (int64_t[]){2};
-  y = good(*state, "same",
-           VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
+  y = good(*state, "same", VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
   assert_true(((float *)look(y).data)[1] == 8);
   axn_value_free(y);
 }
@@ -241,19 +243,19 @@ static void test_no_tensors(void **state) {
   float x[2] = {0};
   const int64_t two = 2, below = -1, none[] = {3, 0};
   AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = &two};
-  no_tensor(*state, t, "its data are NULL");
-  no_tensor(*state, (AxnTensor){.dtype = AXN_F32}, "its data are NULL");
+  no_tensor(*state, t, "is NULL");
+  no_tensor(*state, (AxnTensor){.dtype = AXN_F32}, "is NULL");
   t.data = x;
   t.shape = NULL;
-  no_tensor(*state, t, "whose shape is NULL");
+  no_tensor(*state, t, "is NULL");
   t.shape = &below;
-  no_tensor(*state, t, "a size below 0");
+  no_tensor(*state, t, "a negative size");
   t.shape = &two;
   t.rank = AXN_RANK_MAX + 1; /* its sizes are not looked at */
-  no_tensor(*state, t, "it is 0 to 32");
+  no_tensor(*state, t, "must be 0 to 32");
   t = (AxnTensor){.dtype = AXN_F32, .rank = 2, .shape = none};
-  AxnValue *y = good(*state, "same",
-                     VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
+  AxnValue *y =
+      good(*state, "same", VALUES(axn_value_tensor(*state, &t, NULL, NULL)));
   assert_int_equal(look(y).shape[1], 0);
   axn_value_free(y);
 }
@@ -262,20 +264,20 @@ static void test_numbers(void **state) {
   double d[2] = {1, 2}, f;
   int64_t n, two = 2, shape[] = {1, 2, 4};
   float x[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-  AxnValue *y = good(*state, "twice",
-                     VALUES(tensor(*state, AXN_F64, 1, &two, d)));
+  AxnValue *y =
+      good(*state, "twice", VALUES(tensor(*state, AXN_F64, 1, &two, d)));
   assert_int_equal(look(axn_value_field(y, "double")).dtype, AXN_F64);
   assert_string_equal(axn_value_text(axn_value_field(y, "name"), NULL),
                       "twice");
-  assert_true(axn_value_as_int(
-      axn_value_item(axn_value_field(y, "sizes"), 0), &n));
+  assert_true(
+      axn_value_as_int(axn_value_item(axn_value_field(y, "sizes"), 0), &n));
   assert_int_equal(n, 2);
   assert_null(axn_value_field(y, "none"));
   axn_value_free(y);
   for (int64_t h = 1; h <= 4; h *= 2) {
-    y = good(*state, "heads",
-             VALUES(axn_value_int(*state, h),
-                    tensor(*state, AXN_F32, 3, shape, x)));
+    y = good(
+        *state, "heads",
+        VALUES(axn_value_int(*state, h), tensor(*state, AXN_F32, 3, shape, x)));
     assert_int_equal(look(y).shape[1], h);
     assert_int_equal(look(y).shape[3], 4 / h);
     axn_value_free(y);
@@ -339,7 +341,8 @@ static void test_lists(void **state) {
   assert_int_equal(axn_value_count(y), 0);
   axn_value_free(y);
   AxnValue *mixed[] = {items[0], axn_value_int(*state, 1)};
-  bad(*state, "same", "unlike", VALUES(axn_value_list(*state, 2, mixed)));
+  bad(*state, "same", "items of different types",
+      VALUES(axn_value_list(*state, 2, mixed)));
   axn_value_free(mixed[1]);
   axn_value_free(items[0]);
   axn_value_free(items[1]);
@@ -366,7 +369,7 @@ static void test_other_values(void **state) {
   assert_null(axn_value_string(*state, "\xff", 1));
 }
 
-/* A function keeps its first argument: by then that is a copy. */
+/* A function keeps its first argument: from then on it is a copy. */
 static void test_kept(void **state) {
   float *x = calloc(2, sizeof *x);
   AxnValue *y = good(*state, "keep", VALUES(vector(*state, x, 2)));
@@ -379,30 +382,30 @@ static void test_kept(void **state) {
 static void test_wrong_names(void **state) {
   AxnValue *one = axn_value_int(*state, 1);
   const char *name = "w : int} evil";
-  bad(*state, "same", "field", VALUES(axn_value_record(*state, 1, &name,
-                                                       &one)));
+  bad(*state, "same", "field",
+      VALUES(axn_value_record(*state, 1, &name, &one)));
   name = "end";
-  bad(*state, "same", "field", VALUES(axn_value_record(*state, 1, &name,
-                                                       &one)));
+  bad(*state, "same", "field",
+      VALUES(axn_value_record(*state, 1, &name, &one)));
   assert_null(axn_value_record(*state, 2, (const char *[]){"a", "a"},
                                (AxnValue *[]){one, one}));
   AxnValue *y = good(*state, "same", VALUES(one));
   axn_value_free(y);
 }
 
-/* A number without a type, and one with, in the same place of a record. */
+/* A number with and one without a type, in the same field of a record. */
 static void test_weak_inside(void **state) {
   double d[2] = {1, 2};
   float f = 2;
   int64_t two = 2;
   for (int way = 0; way < 4; way++) {
     AxnTensor number = {.dtype = AXN_F32, .data = &f};
-    AxnValue *items[] = {
-        tensor(*state, AXN_F64, 1, &two, d),
-        way & 1 ? axn_value_tensor(*state, &number, NULL, NULL)
-                : axn_value_float(*state, 0.1)};
-    AxnValue *p = axn_value_record(*state, 2, (const char *[]){"x", "k"},
-                                   items), *y;
+    AxnValue *items[] = {tensor(*state, AXN_F64, 1, &two, d),
+                         way & 1 ? axn_value_tensor(*state, &number, NULL, NULL)
+                                 : axn_value_float(*state, 0.1)};
+    AxnValue *p =
+                 axn_value_record(*state, 2, (const char *[]){"x", "k"}, items),
+             *y;
     if (way & 1) {
       bad(*state, "times", "f32", VALUES(p));
     } else {
@@ -417,8 +420,7 @@ static void test_weak_inside(void **state) {
 
 static void test_exit(void **state) {
   AxnValue *y;
-  assert_int_equal(call(*state, "leave", &y,
-                        VALUES(axn_value_int(*state, 3))),
+  assert_int_equal(call(*state, "leave", &y, VALUES(axn_value_int(*state, 3))),
                    AXN_EXITED);
   assert_null(y);
   assert_int_equal(axn_exit_status(*state), 3);
@@ -433,19 +435,18 @@ static void test_redefined(void **state) {
   int64_t n;
   assert_int_equal(axn_call(*state, f, NULL, 0, &y), AXN_OK);
   axn_value_free(y);
-  assert_int_equal(axn_session_run(*state, "t", again, strlen(again)),
-                   AXN_OK);
+  assert_int_equal(axn_session_run(*state, "t", again, strlen(again)), AXN_OK);
   assert_int_equal(axn_call(*state, f, NULL, 0, &y), AXN_OK);
   assert_true(axn_value_as_int(y, &n) && n == 8);
   axn_value_free(y);
 }
 
-/* ---- running out of bounds, time, and turn ---- */
+/* ---- errors, interrupts, and calls in the wrong order ---- */
 
 static void test_run_error(void **state) {
   float x[2] = {1, 2};
-  bad(*state, "at", "5", VALUES(vector(*state, x, 2),
-                                axn_value_int(*state, 5)));
+  bad(*state, "at", "5",
+      VALUES(vector(*state, x, 2), axn_value_int(*state, 5)));
   AxnValue *y = good(*state, "same", VALUES(vector(*state, x, 2)));
   axn_value_free(y);
 }
@@ -460,8 +461,7 @@ static void test_interrupt(void **state) {
   pthread_t other;
   AxnValue *y;
   pthread_create(&other, NULL, interrupt_soon, *state);
-  assert_int_equal(call(*state, "loop", &y,
-                        VALUES(axn_value_int(*state, 0))),
+  assert_int_equal(call(*state, "loop", &y, VALUES(axn_value_int(*state, 0))),
                    AXN_INTERRUPTED);
   pthread_join(other, NULL);
   y = good(*state, "nothing", 0, NULL);
@@ -481,8 +481,7 @@ static void test_signal(void **state) {
   axn_session_signal(*state, SIGALRM);
   signals = 0;
   ualarm(50 * 1000, 0);
-  assert_int_equal(call(*state, "loop", &y,
-                        VALUES(axn_value_int(*state, 0))),
+  assert_int_equal(call(*state, "loop", &y, VALUES(axn_value_int(*state, 0))),
                    AXN_INTERRUPTED);
   assert_int_equal(signals, 1);
   raise(SIGALRM); /* is the host's again */
@@ -540,7 +539,7 @@ static void test_threads(void **state) {
   }
 }
 
-/* As of a host whose environment says what cannot be. */
+/* A host whose environment has invalid settings. */
 static void test_settings(void **state) {
   static const char text[] = "val one = 1";
   (void)state;
@@ -573,9 +572,8 @@ static DLManagedTensorVersioned *managed(float *data, int64_t n) {
   DLManagedTensorVersioned *m = calloc(1, sizeof *m);
   int64_t *shape = malloc(sizeof *shape);
   *shape = n;
-  *m = (DLManagedTensorVersioned){.version = {1, 0},
-                                  .manager_ctx = shape,
-                                  .deleter = delete_now};
+  *m = (DLManagedTensorVersioned){
+      .version = {1, 0}, .manager_ctx = shape, .deleter = delete_now};
   m->dl_tensor = (DLTensor){.data = data,
                             .device = {kDLCPU, 0},
                             .ndim = 1,
@@ -606,7 +604,7 @@ static void test_dlpack_in(void **state) {
   m->dl_tensor.dtype = (DLDataType){kDLFloat, 32, 1};
   m->dl_tensor.data = NULL;
   assert_null(axn_value_from_dlpack(*state, m));
-  assert_non_null(strstr(axn_diag_text(*state, 0), "its data are NULL"));
+  assert_non_null(strstr(axn_diag_text(*state, 0), "is NULL"));
   m->version.major = 2;
   assert_null(axn_value_from_dlpack(*state, m));
   assert_int_equal(deleted, 1);
@@ -616,8 +614,7 @@ static void test_dlpack_in(void **state) {
 static void test_dlpack_out(void **state) {
   float x[6] = {1, 2, 3, 4, 5, 6};
   AxnValue *y = good(*state, "same",
-                     VALUES(tensor(*state, AXN_F32, 2, (int64_t[]){2, 3},
-                                   x)));
+                     VALUES(tensor(*state, AXN_F32, 2, (int64_t[]){2, 3}, x)));
   DLManagedTensorVersioned *m = axn_value_to_dlpack(*state, y);
   assert_non_null(m);
   assert_ptr_equal(m->dl_tensor.data, look(y).data);
@@ -644,15 +641,14 @@ static void test_dlpack_out(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_record),       TEST(test_mismatch),  TEST(test_types),
-      TEST(test_borrowed),     TEST(test_strides),   TEST(test_numbers),
-      TEST(test_labels),       TEST(test_about),     TEST(test_lists),
-      TEST(test_other_values), TEST(test_kept),      TEST(test_wrong_names),
-      TEST(test_redefined),    TEST(test_run_error), TEST(test_interrupt),
-      TEST(test_signal),       TEST(test_busy),      TEST(test_threads),
-      TEST(test_no_tensors),   TEST(test_settings),
-      TEST(test_dlpack_in),    TEST(test_dlpack_out),
-      TEST(test_weak_inside),  TEST(test_exit),
+      TEST(test_record),       TEST(test_mismatch),    TEST(test_types),
+      TEST(test_borrowed),     TEST(test_strides),     TEST(test_numbers),
+      TEST(test_labels),       TEST(test_about),       TEST(test_lists),
+      TEST(test_other_values), TEST(test_kept),        TEST(test_wrong_names),
+      TEST(test_redefined),    TEST(test_run_error),   TEST(test_interrupt),
+      TEST(test_signal),       TEST(test_busy),        TEST(test_threads),
+      TEST(test_no_tensors),   TEST(test_settings),    TEST(test_dlpack_in),
+      TEST(test_dlpack_out),   TEST(test_weak_inside), TEST(test_exit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

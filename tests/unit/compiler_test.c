@@ -1,9 +1,9 @@
-/* Texts to functions: compiled once, side by side, kept, and done without when
- * there is no compiler or it fails. */
-#include "backend/cpu/compiler.h"
+/* Tests the JIT compiler: sources are compiled once, in parallel, and cached.
+ * Without a compiler, or if it fails, the program runs without it. */
+#include "backend/cpu/jit.h"
 
 #include "runtime/artifact.h"
-#include "runtime/notice.h"
+#include "runtime/warn_once.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,59 +39,61 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-static int shell(const char *format) { /* 0 when it is true of `base` */
+/* 0 if the shell command succeeds in `base`. */
+static int shell(const char *format) {
   char command[500];
   snprintf(command, sizeof command, format, base);
   return system(command);
 }
 
-/* What is found of the compiler holds for a process: each test has its own. */
+/* The result of the search for a compiler is cached per process, so each test
+ * has its own process. */
 static int in_child(int f(void)) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0)
-    exit(f()); /* not _exit: what is under way has to be ended */
+    exit(f()); /* not _exit: running compilers must be ended */
   int status;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-static Object *request(int n) {
+static JitObject *request(int n) {
   char text[200];
   int len = snprintf(text, sizeof text,
                      "#define W 16\nint answer(void) { return %d; }\n", n);
-  return object_request(text, (size_t)len);
+  return jit_request(text, (size_t)len);
 }
 
-static int answer(Object *o) {
-  int (*f)(void) = (int (*)(void))object_function(o, "answer");
+static int answer(JitObject *o) {
+  int (*f)(void) = (int (*)(void))jit_symbol(o, "answer");
   return f ? f() : -1;
 }
 
 static uint64_t made(void) {
-  ArtifactTotals t;
-  artifact_totals(&t);
+  ArtifactStats t;
+  artifact_stats(&t);
   return t.entries;
 }
 
 static int compiles(void) {
-  Object *o[6];
+  JitObject *o[6];
   for (int k = 0; k < 6; k++)
     o[k] = request(k);
   for (int k = 5; k >= 0; k--)
-    if (answer(o[k]) != k || !object_ready(o[k]))
+    if (answer(o[k]) != k || !jit_is_ready(o[k]))
       return 1;
-  if (request(3) != o[3] || object_function(o[3], "other"))
+  if (request(3) != o[3] || jit_symbol(o[3], "other"))
     return 2;
-  Notice n;
-  return notice_take(&n) ? 3 : made() == 6 ? 0 : 4;
+  OnceWarning n;
+  return warn_once_take(&n) ? 3 : made() == 6 ? 0 : 4;
 }
 
 static void test_compiles(void **state) {
   (void)state;
   assert_int_equal(in_child(compiles), 0);
   assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
-  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments, another object */
+  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments give another object */
   assert_int_equal(in_child(compiles), 4);
   assert_int_equal(made(), 12);
 }
@@ -103,30 +105,31 @@ static int loads(void) {
 static void test_found(void **state) {
   (void)state;
   assert_int_equal(in_child(loads), 0);
-  ArtifactTotals before, after;
-  artifact_totals(&before);
+  ArtifactStats before, after;
+  artifact_stats(&before);
   assert_int_equal(in_child(loads), 0);
-  artifact_totals(&after);
-  assert_int_equal(after.made, before.made);
-  assert_int_equal(after.found, before.found + 1);
-  /* cut off: made anew */
+  artifact_stats(&after);
+  assert_int_equal(after.misses, before.misses);
+  assert_int_equal(after.hits, before.hits + 1);
+  /* truncated files are made again */
   assert_int_equal(shell("for f in %s/axon/cpu/*.so; do truncate -s 5000 $f; "
                          "done"),
                    0);
   assert_int_equal(in_child(loads), 0);
-  artifact_totals(&after);
-  assert_int_equal(after.made, before.made + 1);
+  artifact_stats(&after);
+  assert_int_equal(after.misses, before.misses + 1);
 }
 
 /* ---- no compiler, and one that fails ---- */
 
 static int tells(uint16_t code) {
-  Notice n, more;
+  OnceWarning n, more;
   if (answer(request(1)) != -1 || answer(request(2)) != -1)
     return 1;
-  if (!notice_take(&n) || n.code != code)
+  if (!warn_once_take(&n) || n.code != code)
     return 2;
-  return notice_take(&more) ? 3 : made() == 0 ? 0 : 4; /* said once */
+  /* The warning appears once. */
+  return warn_once_take(&more) ? 3 : made() == 0 ? 0 : 4;
 }
 
 static int tells_missing(void) {
@@ -152,9 +155,9 @@ static void test_missing(void **state) {
 
 static int wrong_text(void) {
   static const char text[] = "#define W 16\nint answer(void) { return; x }\n";
-  Notice n;
-  Object *o = object_request(text, sizeof text - 1);
-  if (object_function(o, "answer") || !notice_take(&n) || n.code != 513)
+  OnceWarning n;
+  JitObject *o = jit_request(text, sizeof text - 1);
+  if (jit_symbol(o, "answer") || !warn_once_take(&n) || n.code != 513)
     return 1;
   if (!strstr(n.note, "error"))
     return 2;
@@ -168,7 +171,8 @@ static void test_failing(void **state) {
   (void)state;
   setenv("AXON_CC", "false", 1);
   assert_int_equal(in_child(tells_failed), 0);
-  setenv("AXON_CC", "true", 1); /* all is well, it says, and there is nothing */
+  /* The compiler reports success, but writes nothing. */
+  setenv("AXON_CC", "true", 1);
   assert_int_equal(in_child(tells_failed), 0);
   unsetenv("AXON_CC");
   assert_int_equal(in_child(wrong_text), 0);
@@ -193,13 +197,13 @@ static void test_no_home(void **state) {
   setenv("HOME", home, 1);
   free(home);
   setenv("XDG_CACHE_HOME", base, 1);
-  setenv("TMPDIR", "/no/such/folder", 1); /* there are others */
+  setenv("TMPDIR", "/no/such/folder", 1); /* other folders are tried */
   assert_int_equal(in_child(loads), 0);
 }
 
 /* ---- waiting, and not ---- */
 
-/* One that notes its start, and waits for the file `go`. */
+/* A compiler that records its start and then waits for the file `go`. */
 static void patient_compiler(void) {
   assert_int_equal(
       shell("printf '%%s\\n' '#!/bin/sh' 'echo start >>%1$s/log' "
@@ -211,16 +215,16 @@ static void patient_compiler(void) {
   setenv("AXON_CC", path, 1);
 }
 
-static int started(void) { /* how many compilers */
+static int started(void) { /* number of compilers that were started */
   return shell("exit $(cat %s/log 2>/dev/null | wc -l)") >> 8;
 }
 
 static int side_by_side(void) {
-  Object *a = request(1), *b = request(2), *c = request(3);
+  JitObject *a = request(1), *b = request(2), *c = request(3);
   while (started() < 2)
     usleep(10000);
-  usleep(50000); /* for a third, which is not to come */
-  if (object_ready(a) || object_ready(b) || object_ready(c) || started() != 2)
+  usleep(50000); /* time for a third one, which must not start */
+  if (jit_is_ready(a) || jit_is_ready(b) || jit_is_ready(c) || started() != 2)
     return 1;
   shell("touch %s/go");
   return answer(c) == 3 && answer(a) == 1 && answer(b) == 2 ? 0 : 2;
@@ -236,31 +240,31 @@ static void *interrupt_soon(void *argument) {
 
 static int interrupts(void) {
   static pthread_t thread;
-  Object *volatile o = NULL;
+  JitObject *volatile o = NULL;
   Trap trap;
   FailKind kind = TRAP_SET(trap);
   if (kind == FAIL_NONE) {
     o = request(1);
-    interrupt_watch(&interrupted);
+    interrupt_set_flag(&interrupted);
     pthread_create(&thread, NULL, interrupt_soon, NULL);
     answer(o);
     return 1;
   }
-  if (kind != FAIL_INTERRUPT || object_ready(o))
+  if (kind != FAIL_INTERRUPT || jit_is_ready(o))
     return 2;
-  interrupt_watch(NULL);
+  interrupt_set_flag(NULL);
   pthread_join(thread, NULL);
   shell("touch %s/go");
-  return answer(o) == 1 ? 0 : 3; /* it went on */
+  return answer(o) == 1 ? 0 : 3; /* the process continued */
 }
 
-static int leaves(void) { /* while it compiles */
+static int leaves(void) { /* ends while a compiler runs */
   request(1);
-  return object_ready(request(2));
+  return jit_is_ready(request(2));
 }
 
 static int forks(void) {
-  Object *o = request(7);
+  JitObject *o = request(7);
   pid_t child = fork();
   int mine = answer(o) == 7 ? 0 : 1, status = 0;
   if (child == 0)
@@ -269,7 +273,7 @@ static int forks(void) {
   return mine || status;
 }
 
-/* What a host program may do with children that end. */
+/* What a host program may do about its child processes. */
 static int ignores_children(void) {
   signal(SIGCHLD, SIG_IGN);
   return answer(request(9)) == 9 ? 0 : 1;
@@ -287,7 +291,7 @@ static void test_waiting(void **state) {
   start_anew();
   assert_int_equal(in_child(interrupts), 0);
   start_anew();
-  assert_int_equal(in_child(leaves), 0); /* or it would wait for ever */
+  assert_int_equal(in_child(leaves), 0); /* otherwise it would wait forever */
   assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
   assert_int_equal(made(), 0);
   assert_int_equal(shell("touch %s/go"), 0);
@@ -296,7 +300,8 @@ static void test_waiting(void **state) {
   assert_int_equal(in_child(ignores_children), 0);
 }
 
-/* Killed as it compiles: nothing is left that the next one would take. */
+/* Killed during a compilation: the next process finds nothing that it would
+ * use. */
 static void test_killed(void **state) {
   (void)state;
   for (int ms = 0; ms < 90; ms += 6) {
@@ -308,9 +313,9 @@ static void test_killed(void **state) {
     waitpid(child, NULL, 0);
   }
   assert_int_equal(in_child(loads), 0);
-  ArtifactTotals t;
+  ArtifactStats t;
   artifact_verify(&t);
-  assert_int_equal(t.broken, 0);
+  assert_int_equal(t.corrupt, 0);
   assert_int_equal(t.entries, 1);
 }
 
@@ -338,7 +343,7 @@ static int threads(void) {
 }
 
 static int four(void) {
-  Object *o[4];
+  JitObject *o[4];
   for (int k = 0; k < 4; k++)
     o[k] = request(k);
   for (int k = 0; k < 4; k++)
@@ -359,11 +364,11 @@ static void test_many(void **state) {
     assert_true(wait(&status) > 0);
     assert_int_equal(status, 0);
   }
-  ArtifactTotals t;
+  ArtifactStats t;
   artifact_verify(&t);
   assert_int_equal(t.entries, 4);
-  assert_int_equal(t.broken, 0);
-  assert_int_equal(t.found + t.made, 80);
+  assert_int_equal(t.corrupt, 0);
+  assert_int_equal(t.hits + t.misses, 80);
 }
 
 int main(void) {

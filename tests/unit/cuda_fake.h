@@ -1,14 +1,14 @@
-/* A driver without a GPU: each function of driver.def, under its symbol, on the
- * host's memory.  cuda_test.c has it as a table; check_cuda.sh makes a
- * libcuda.so.1 of it.
+/* A fake CUDA driver: implements each function of driver.def, under its symbol,
+ * in host memory.  cuda_test.c uses it as a table.  check_cuda.sh builds a
+ * libcuda.so.1 from it.
  *
- * With FAKE_RUNS the simulator runs what nvrtc_fake.h gives as code: so a
- * program for the GPU runs as a whole without one (check_cudarun.sh).  With
- * FAKE_IDLE nothing is run: for the texts alone (cudatexts.sh).
+ * With FAKE_RUNS, the simulator runs the sources that nvrtc_fake.h returns as
+ * code.  So a whole program for the GPU runs without one (check_cudarun.sh).
+ * With FAKE_IDLE, kernels do nothing; only their sources matter (cudatexts.sh).
  *
- * Any function can be made to fail (fake_fail, or FAKE_FAIL="init=100").  What
- * is promised is checked: nothing is used that was given back, nothing is given
- * back while the stream may use it. */
+ * Any function can be made to fail (fake_inject_failure, or
+ * FAKE_FAIL="init=100").  The rules of the driver are checked: nothing is used
+ * after it was freed, and nothing is freed while the stream may use it. */
 #include "backend/cuda/driver.h"
 
 #ifdef FAKE_RUNS
@@ -24,8 +24,9 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-/* Blocks are apart, so that what is read far beyond one is in no other. */
-enum { FAKE_BLOCKS = 4096, FAKE_APART = 1 << 20 };
+/* Blocks are far apart, so that an access far out of bounds hits no other
+ * block. */
+enum { FAKE_BLOCKS = 4096, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
 
 typedef struct FakeBlock {
   char *at;
@@ -33,27 +34,29 @@ typedef struct FakeBlock {
 } FakeBlock;
 
 static struct {
-  char fails[32]; /* the function that does */
+  char fails[32]; /* name of the function that fails */
   CuResult result;
-  int after;      /* so many calls of it go well before */
-  int capability; /* 90 */
+  int after;      /* number of its calls that succeed before */
+  int capability; /* such as 90 */
   int devices;
-  int processors; /* 0: a number of the attribute's own */
-  size_t memory;  /* bytes, of which blocks take: */
+  int processors; /* 0: a number that depends on the attribute */
+  size_t memory;  /* bytes of memory; blocks take some of it: */
   size_t taken;
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
   CuContext current;
-  int graphs, started; /* open; kernels that were started by such */
-  size_t bytes;        /* of arguments of kernels in graphs; 0: 4096 */
-  int contexts, streams, modules, events, hosts; /* open */
-  bool busy;                                     /* something may still run */
-  const char *broken;                            /* a promise; NULL: none */
-  unsigned shared; /* bytes that a function was given */
-  bool nameless;   /* it has no names for errors */
+  int graphs,
+      started;  /* graphs: open ones; started: kernels that they launched */
+  size_t bytes; /* bytes of kernel arguments in graphs; 0: 4096 */
+  int contexts, streams, modules, events, hosts; /* numbers of open objects */
+  bool busy;                                     /* work may still be running */
+  /* A rule that was broken; NULL: none. */
+  const char *broken;
+  unsigned shared; /* bytes of shared memory that a function was given */
+  bool nameless;   /* the driver has no names for errors */
 } fake = {.capability = 90, .devices = 1, .memory = 1 << 20};
 
-/* Of several threads that call it, one at a time does. */
+/* Threads call the fake one at a time. */
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int fake_depth;
 
@@ -67,27 +70,27 @@ static void fake_leave(int *unused) {
     pthread_mutex_unlock(&fake_lock);
 }
 
-#define ALONE \
+#define WITH_FAKE_LOCK \
   int alone __attribute__((cleanup(fake_leave), unused)) = fake_enter()
 
-static void fake_fail(const char *name, CuResult result, int after) {
+static void fake_inject_failure(const char *name, CuResult result, int after) {
   snprintf(fake.fails, sizeof fake.fails, "%s", name);
   fake.result = result;
   fake.after = after;
 }
 
-static CuResult fake_says(const char *name) {
+static CuResult fake_injected_result(const char *name) {
   if (strcmp(fake.fails, name) != 0 || fake.after-- > 0)
     return 0;
   *fake.fails = 0;
   return fake.result;
 }
 
-#define SAYS(name)                      \
-  do {                                  \
-    CuResult result = fake_says(#name); \
-    if (result != 0)                    \
-      return result;                    \
+#define RETURN_INJECTED_FAILURE(name)              \
+  do {                                             \
+    CuResult result = fake_injected_result(#name); \
+    if (result != 0)                               \
+      return result;                               \
   } while (0)
 
 static void fake_settings(void) {
@@ -98,7 +101,7 @@ static void fake_settings(void) {
   char name[32];
   int result;
   if (fail && sscanf(fail, "%31[a-z_]=%d", name, &result) == 2)
-    fake_fail(name, result, 0);
+    fake_inject_failure(name, result, 0);
   if (kind)
     fake.capability = atoi(kind);
   if (devices)
@@ -111,12 +114,12 @@ static void fake_settings(void) {
 
 CuResult fake_init(unsigned flags) {
   fake_settings();
-  SAYS(init);
+  RETURN_INJECTED_FAILURE(init);
   return flags == 0 ? 0 : 1;
 }
 
 CuResult fake_driver_version(int *version) {
-  SAYS(driver_version);
+  RETURN_INJECTED_FAILURE(driver_version);
   *version = getenv("FAKE_VERSION") ? atoi(getenv("FAKE_VERSION")) : 13010;
   return 0;
 }
@@ -128,12 +131,12 @@ CuResult fake_error_name(CuResult result, const char **name) {
   return fake.nameless;
 }
 
-CuResult fake_error_text(CuResult result, const char **text) {
+CuResult fake_error_string(CuResult result, const char **text) {
   *text = fake.nameless ? NULL : result == 2 ? "out of memory" : "it is a fake";
   return fake.nameless;
 }
 
-/* NVRTC looks for a driver, too, and asks it for this; it compiles without. */
+/* NVRTC also looks for a driver and calls this; it compiles without it. */
 CuResult cuGetExportTable(const void **table, const void *id);
 CuResult cuGetExportTable(const void **table, const void *id) {
   (void)table, (void)id;
@@ -143,32 +146,32 @@ CuResult cuGetExportTable(const void **table, const void *id) {
 /* ---- devices ---- */
 
 CuResult fake_device_count(int *count) {
-  SAYS(device_count);
+  RETURN_INJECTED_FAILURE(device_count);
   *count = fake.devices;
   return 0;
 }
 
 CuResult fake_device_get(CuDevice *out, int ordinal) {
-  SAYS(device_get);
+  RETURN_INJECTED_FAILURE(device_get);
   *out = ordinal;
   return ordinal < fake.devices ? 0 : 101;
 }
 
 CuResult fake_device_name(char *name, int size, CuDevice device) {
-  SAYS(device_name);
+  RETURN_INJECTED_FAILURE(device_name);
   snprintf(name, (size_t)size, "Fake GPU %d", device);
   return 0;
 }
 
 CuResult fake_device_memory(size_t *bytes, CuDevice device) {
-  SAYS(device_memory);
+  RETURN_INJECTED_FAILURE(device_memory);
   (void)device;
   *bytes = fake.memory;
   return 0;
 }
 
 CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
-  SAYS(device_attribute);
+  RETURN_INJECTED_FAILURE(device_attribute);
   (void)device;
   *value = attribute == 75                      ? fake.capability / 10
            : attribute == 76                    ? fake.capability % 10
@@ -179,7 +182,7 @@ CuResult fake_device_attribute(int *value, int attribute, CuDevice device) {
 }
 
 CuResult fake_context_retain(CuContext *out, CuDevice device) {
-  SAYS(context_retain);
+  RETURN_INJECTED_FAILURE(context_retain);
   (void)device;
   fake.contexts++;
   *out = (CuContext)&fake;
@@ -193,12 +196,12 @@ CuResult fake_context_release(CuDevice device) {
 }
 
 CuResult fake_context_set(CuContext context) {
-  SAYS(context_set);
+  RETURN_INJECTED_FAILURE(context_set);
   fake.current = context;
   return context == (CuContext)&fake ? 0 : 201;
 }
 
-/* What programs call that axon build makes, beside what we do. */
+/* Functions that programs of axon build call, but we do not. */
 
 CuResult cuCtxGetCurrent(CuContext *out);
 CuResult cuCtxGetCurrent(CuContext *out) {
@@ -212,33 +215,34 @@ CuResult cuCtxGetDevice(CuDevice *out) {
   return fake.current ? 0 : 201;
 }
 
-CuResult fake_context_wait(void) {
-  SAYS(context_wait);
+CuResult fake_context_synchronize(void) {
+  RETURN_INJECTED_FAILURE(context_wait);
   fake.busy = false;
   return 0;
 }
 
 /* ---- memory ---- */
 
-static FakeBlock *fake_block(CuAddress at, size_t bytes) {
+static FakeBlock *fake_block(CuDevicePtr at, size_t bytes) {
   for (int k = 0; k < fake.block_count; k++) {
     FakeBlock *b = &fake.blocks[k];
-    if (at >= (CuAddress)(uintptr_t)b->at &&
-        at + bytes <= (CuAddress)(uintptr_t)b->at + b->size)
+    if (at >= (CuDevicePtr)(uintptr_t)b->at &&
+        at + bytes <= (CuDevicePtr)(uintptr_t)b->at + b->size)
       return b;
   }
   fake.broken = "memory is used that was not taken";
   return NULL;
 }
 
-CuResult fake_memory_info(size_t *unused, size_t *total) {
-  SAYS(memory_info);
+CuResult fake_mem_info(size_t *unused, size_t *total) {
+  RETURN_INJECTED_FAILURE(memory_info);
   *unused = fake.memory - fake.taken;
   *total = fake.memory;
   return 0;
 }
 
-/* The default one is for those who say so: programs have one of their own. */
+/* The default stream is only for explicit use; programs have their own
+ * streams. */
 static CuResult fake_stream(CuStream stream) {
   fake.busy = true;
   return stream == (CuStream)&fake.streams ||
@@ -247,23 +251,23 @@ static CuResult fake_stream(CuStream stream) {
              : 400;
 }
 
-CuResult fake_memory_take(CuAddress *out, size_t bytes) {
-  ALONE;
-  SAYS(memory_take);
+CuResult fake_mem_alloc(CuDevicePtr *out, size_t bytes) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(memory_take);
   if (!bytes)
     return 1;
   if (fake.taken + bytes > fake.memory || fake.block_count == FAKE_BLOCKS)
     return CU_OUT_OF_MEMORY;
-  char *at = malloc(bytes + FAKE_APART);
-  memset(at, 0xff, bytes); /* no number, until somebody writes one */
+  char *at = malloc(bytes + FAKE_BLOCK_GAP_BYTES);
+  memset(at, 0xff, bytes); /* NaN, until something is written */
   fake.blocks[fake.block_count++] = (FakeBlock){at, bytes};
   fake.taken += bytes;
-  *out = (CuAddress)(uintptr_t)at;
+  *out = (CuDevicePtr)(uintptr_t)at;
   return 0;
 }
 
-CuResult fake_memory_give(CuAddress at) {
-  ALONE;
+CuResult fake_mem_free(CuDevicePtr at) {
+  WITH_FAKE_LOCK;
   FakeBlock *b = fake_block(at, 0);
   if (fake.busy)
     fake.broken = "memory is given back that something may still use";
@@ -275,38 +279,38 @@ CuResult fake_memory_give(CuAddress at) {
   return 0;
 }
 
-CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream);
-CuResult cuMemAllocAsync(CuAddress *out, size_t bytes, CuStream stream) {
-  ALONE;
-  SAYS(memory_take_on);
+CuResult cuMemAllocAsync(CuDevicePtr *out, size_t bytes, CuStream stream);
+CuResult cuMemAllocAsync(CuDevicePtr *out, size_t bytes, CuStream stream) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(memory_take_on);
   if (getenv("FAKE_PLAIN"))
     return 801;
-  CuResult result = fake_memory_take(out, bytes);
+  CuResult result = fake_mem_alloc(out, bytes);
   return result ? result : fake_stream(stream);
 }
 
-/* What runs, runs at once here. */
-CuResult cuMemFreeAsync(CuAddress at, CuStream stream);
-CuResult cuMemFreeAsync(CuAddress at, CuStream stream) {
-  ALONE;
+/* Work runs immediately here. */
+CuResult cuMemFreeAsync(CuDevicePtr at, CuStream stream);
+CuResult cuMemFreeAsync(CuDevicePtr at, CuStream stream) {
+  WITH_FAKE_LOCK;
   CuResult result = fake_stream(stream);
   fake.busy = false;
-  return result ? result : fake_memory_give(at);
+  return result ? result : fake_mem_free(at);
 }
 
-CuResult cuMemcpyHtoD_v2(CuAddress to, const void *from, size_t bytes);
-CuResult cuMemcpyHtoD_v2(CuAddress to, const void *from, size_t bytes) {
+CuResult cuMemcpyHtoD_v2(CuDevicePtr to, const void *from, size_t bytes);
+CuResult cuMemcpyHtoD_v2(CuDevicePtr to, const void *from, size_t bytes) {
   if (!fake_block(to, bytes))
     return 1;
   memcpy((void *)(uintptr_t)to, from, bytes);
   return 0;
 }
 
-CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
+CuResult cuMemsetD32Async(CuDevicePtr at, unsigned value, size_t count,
                           CuStream stream);
-CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
+CuResult cuMemsetD32Async(CuDevicePtr at, unsigned value, size_t count,
                           CuStream stream) {
-  ALONE;
+  WITH_FAKE_LOCK;
   if (at % 4 || !fake_block(at, 4 * count))
     return 1;
   for (size_t k = 0; k < count; k++)
@@ -314,53 +318,53 @@ CuResult cuMemsetD32Async(CuAddress at, unsigned value, size_t count,
   return fake_stream(stream);
 }
 
-CuResult fake_host_take(void **out, size_t bytes, unsigned flags) {
-  SAYS(host_take);
+CuResult fake_host_alloc(void **out, size_t bytes, unsigned flags) {
+  RETURN_INJECTED_FAILURE(host_take);
   (void)flags;
   fake.hosts++;
   *out = malloc(bytes);
   return 0;
 }
 
-CuResult fake_host_give(void *at) {
+CuResult fake_host_free(void *at) {
   fake.hosts--;
   free(at);
   return 0;
 }
 
-CuResult fake_copy_in(CuAddress to, const void *from, size_t bytes,
-                      CuStream stream) {
-  SAYS(copy_in);
+CuResult fake_memcpy_h2d(CuDevicePtr to, const void *from, size_t bytes,
+                         CuStream stream) {
+  RETURN_INJECTED_FAILURE(copy_in);
   if (!fake_block(to, bytes))
     return 1;
   memcpy((void *)(uintptr_t)to, from, bytes);
   return fake_stream(stream);
 }
 
-CuResult fake_copy_out(void *to, CuAddress from, size_t bytes,
-                       CuStream stream) {
-  ALONE;
-  SAYS(copy_out);
+CuResult fake_memcpy_d2h(void *to, CuDevicePtr from, size_t bytes,
+                         CuStream stream) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(copy_out);
   if (!fake_block(from, bytes))
     return 1;
   memcpy(to, (const void *)(uintptr_t)from, bytes);
   return fake_stream(stream);
 }
 
-CuResult fake_copy(CuAddress to, CuAddress from, size_t bytes,
-                   CuStream stream) {
-  ALONE;
-  SAYS(copy);
+CuResult fake_memcpy_d2d(CuDevicePtr to, CuDevicePtr from, size_t bytes,
+                         CuStream stream) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(copy);
   if (!fake_block(to, bytes) || !fake_block(from, bytes))
     return 1;
   memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
   return fake_stream(stream);
 }
 
-CuResult fake_fill(CuAddress at, unsigned char value, size_t bytes,
-                   CuStream stream) {
-  ALONE;
-  SAYS(fill);
+CuResult fake_memset(CuDevicePtr at, unsigned char value, size_t bytes,
+                     CuStream stream) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(fill);
   if (!fake_block(at, bytes))
     return 1;
   memset((void *)(uintptr_t)at, value, bytes);
@@ -376,12 +380,14 @@ static void fake_tell(const char *what) {
 
 enum { FAKE_TF32 = 11 /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */ };
 
-CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
-                         const uint64_t *extents, const uint64_t *strides,
-                         const uint32_t *box, const uint32_t *steps,
-                         int interleave, int swizzle, int promotion, int fill) {
-  ALONE;
-  SAYS(tensor_map);
+CuResult fake_tensor_map_encode_tiled(void *to, int type, unsigned rank,
+                                      CuDevicePtr at, const uint64_t *extents,
+                                      const uint64_t *strides,
+                                      const uint32_t *box,
+                                      const uint32_t *steps, int interleave,
+                                      int swizzle, int promotion, int fill) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(tensor_map);
   fake_tell("a tensor map of boxes");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
@@ -393,20 +399,20 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
     if (steps[j] != 1)
       return 1;
 #ifdef FAKE_RUNS
-  SimMap map = {.rank = rank,
-                .element = bytes,
-                .tf32 = type == FAKE_TF32,
-                .address = (const void *)(uintptr_t)at,
-                .swizzle = swizzle ? 16u << swizzle : 0,
-                .stride = {bytes}};
+  SimTensorMap map = {.rank = rank,
+                      .element_bytes = bytes,
+                      .round_tf32 = type == FAKE_TF32,
+                      .address = (const void *)(uintptr_t)at,
+                      .swizzle = swizzle ? 16u << swizzle : 0,
+                      .stride = {bytes}};
   Buffer error = {0};
   for (unsigned j = 0; j < rank; j++) {
-    map.size[j] = extents[j];
+    map.extent[j] = extents[j];
     map.box[j] = box[j];
     if (j)
       map.stride[j] = strides[j - 1];
   }
-  if (sim_map(to, &map, &error))
+  if (sim_tensor_map_encode(to, &map, &error))
     return 0;
   fprintf(stderr, "%s\n", error.text);
   return 1;
@@ -419,14 +425,15 @@ CuResult fake_tensor_map(void *to, int type, unsigned rank, CuAddress at,
 #endif
 }
 
-CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
-                            const uint64_t *extents, const uint64_t *strides,
-                            const int *lower, const int *upper,
-                            unsigned channels, unsigned pixels,
-                            const uint32_t *steps, int interleave, int swizzle,
-                            int promotion, int fill) {
-  ALONE;
-  SAYS(tensor_pixels);
+CuResult fake_tensor_map_encode_im2col(void *to, int type, unsigned rank,
+                                       CuDevicePtr at, const uint64_t *extents,
+                                       const uint64_t *strides,
+                                       const int *lower, const int *upper,
+                                       unsigned channels, unsigned pixels,
+                                       const uint32_t *steps, int interleave,
+                                       int swizzle, int promotion, int fill) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(tensor_pixels);
   fake_tell("a tensor map of pixels");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
@@ -436,26 +443,26 @@ CuResult fake_tensor_pixels(void *to, int type, unsigned rank, CuAddress at,
       steps[rank - 1] != 1 || channels > 256 || pixels > 1024)
     return 1;
 #ifdef FAKE_RUNS
-  SimMap map = {.rank = rank,
-                .element = bytes,
-                .tf32 = type == FAKE_TF32,
-                .address = (const void *)(uintptr_t)at,
-                .swizzle = swizzle ? 16u << swizzle : 0,
-                .stride = {bytes},
-                .pixels = true};
+  SimTensorMap map = {.rank = rank,
+                      .element_bytes = bytes,
+                      .round_tf32 = type == FAKE_TF32,
+                      .address = (const void *)(uintptr_t)at,
+                      .swizzle = swizzle ? 16u << swizzle : 0,
+                      .stride = {bytes},
+                      .im2col = true};
   Buffer error = {0};
   for (unsigned j = 0; j < rank; j++) {
-    map.size[j] = extents[j];
+    map.extent[j] = extents[j];
     map.box[j] = j == 0 ? channels : j == 1 ? pixels : 1;
     if (j)
       map.stride[j] = strides[j - 1];
     if (j + 2 < rank) {
-      map.lower[j] = lower[j];
-      map.upper[j] = upper[j];
-      map.step[j] = steps[j + 1];
+      map.lower_corner[j] = lower[j];
+      map.upper_corner[j] = upper[j];
+      map.traversal_stride[j] = steps[j + 1];
     }
   }
-  if (sim_map(to, &map, &error))
+  if (sim_tensor_map_encode(to, &map, &error))
     return 0;
   fprintf(stderr, "%s\n", error.text);
   return 1;
@@ -490,11 +497,11 @@ struct CuModuleIs {
 };
 
 CuResult fake_module_load(CuModule *out, const void *image) {
-  /* the simulator has wrappers of its own */
+  /* the simulator has intrinsics of its own */
   const char *text = strstr(image, "/* What kernels of a GPU are written in");
   Buffer error = {0};
   bool idle = getenv("FAKE_IDLE") != NULL;
-  SAYS(module_load);
+  RETURN_INJECTED_FAILURE(module_load);
   Sim *sim =
       idle ? NULL : sim_compile(text ? text : image, "kernel.cu", &error);
   if (!sim && !idle) {
@@ -516,9 +523,9 @@ CuResult fake_module_unload(CuModule module) {
   return 0;
 }
 
-CuResult fake_module_function(CuFunction *out, CuModule module,
-                              const char *name) {
-  SAYS(module_function);
+CuResult fake_module_get_function(CuFunction *out, CuModule module,
+                                  const char *name) {
+  RETURN_INJECTED_FAILURE(module_function);
   for (*out = module->functions; *out; *out = (*out)->next)
     if (strcmp((*out)->name, name) == 0)
       return 0;
@@ -531,13 +538,14 @@ CuResult fake_module_function(CuFunction *out, CuModule module,
   return 0;
 }
 
-CuResult fake_function_set(CuFunction function, int attribute, int value) {
-  SAYS(function_set);
+CuResult fake_function_set_attribute(CuFunction function, int attribute,
+                                     int value) {
+  RETURN_INJECTED_FAILURE(function_set);
   return function && attribute == 8 && value <= 227 << 10 ? 0 : 1;
 }
 
-/* How large the one argument is nobody says here: programs of ours have so many
- * bytes there. */
+/* The size of the argument is unknown here.  Our programs have this many bytes
+ * there. */
 enum { FAKE_ARGUMENTS = 4096 };
 
 CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
@@ -547,15 +555,15 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
   static uint64_t seed;
   SimMemory memory[FAKE_BLOCKS];
   Buffer error = {0};
-  ALONE;
-  SAYS(launch);
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(launch);
   for (int k = 0; k < fake.block_count; k++)
     memory[k] = (SimMemory){fake.blocks[k].at, fake.blocks[k].size, true,
                             "memory that was taken"};
   const SimLaunch launch = {.kernel = function->name,
                             .grid = {grid_x, grid_y, grid_z},
                             .block = {block_x, block_y, block_z},
-                            .shared = shared,
+                            .shared_bytes = shared,
                             .args = arguments[0],
                             .args_bytes = FAKE_ARGUMENTS,
                             .memory = memory,
@@ -575,10 +583,10 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
 
 #else
 
-/* ---- kernels: one, that `axon doctor` tries ---- */
+/* ---- kernels: the one that `axon doctor` tries ---- */
 
 CuResult fake_module_load(CuModule *out, const void *image) {
-  SAYS(module_load);
+  RETURN_INJECTED_FAILURE(module_load);
   fake.modules++;
   *out = (CuModule)&fake.modules;
   return image ? 0 : 200;
@@ -589,15 +597,16 @@ CuResult fake_module_unload(CuModule module) {
   return module == (CuModule)&fake.modules ? 0 : 400;
 }
 
-CuResult fake_module_function(CuFunction *out, CuModule module,
-                              const char *name) {
-  SAYS(module_function);
+CuResult fake_module_get_function(CuFunction *out, CuModule module,
+                                  const char *name) {
+  RETURN_INJECTED_FAILURE(module_function);
   *out = (CuFunction)&fake.shared;
   return module == (CuModule)&fake.modules && *name ? 0 : 500;
 }
 
-CuResult fake_function_set(CuFunction function, int attribute, int value) {
-  SAYS(function_set);
+CuResult fake_function_set_attribute(CuFunction function, int attribute,
+                                     int value) {
+  RETURN_INJECTED_FAILURE(function_set);
   fake.shared = (unsigned)value;
   return function == (CuFunction)&fake.shared && attribute == 8 ? 0 : 1;
 }
@@ -607,8 +616,8 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                      unsigned grid_z, unsigned block_x, unsigned block_y,
                      unsigned block_z, unsigned shared, CuStream stream,
                      void **arguments, void **extra) {
-  SAYS(launch);
-  const CuAddress *at = arguments[0];
+  RETURN_INJECTED_FAILURE(launch);
+  const CuDevicePtr *at = arguments[0];
   const int *n = fake.bytes ? (const int *)(at + 1) : arguments[1];
   unsigned threads = grid_x * grid_y * grid_z * block_x * block_y * block_z;
   float *x = (float *)(uintptr_t)*at;
@@ -624,7 +633,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
 
 #endif
 
-/* ---- graphs: of kernels, each after the one before ---- */
+/* ---- graphs: chains of kernels ---- */
 
 enum { FAKE_NODES = 64, FAKE_NODE_BYTES = 4096 };
 
@@ -641,44 +650,44 @@ struct CuGraphExecIs {
   struct CuGraphIs graph;
 };
 
-/* How many bytes the one argument has is said by whoever tests (fake.bytes). */
+/* The test gives the size of the argument (fake.bytes). */
 static void fake_node(FakeNode *to, const CuKernelNode *is) {
   to->is = *is;
-  memcpy(to->arguments, is->arguments[0],
-         fake.bytes ? fake.bytes : FAKE_NODE_BYTES);
+  memcpy(to->arguments, is->args[0], fake.bytes ? fake.bytes : FAKE_NODE_BYTES);
 }
 
 CuResult fake_graph_create(CuGraph *out, unsigned flags) {
-  SAYS(graph_create);
+  RETURN_INJECTED_FAILURE(graph_create);
   fake.graphs++;
   *out = calloc(1, sizeof **out);
   return flags ? 1 : 0;
 }
 
-CuResult fake_graph_kernel(CuNode *out, CuGraph graph, const CuNode *after,
-                           size_t count, const CuKernelNode *is) {
-  SAYS(graph_kernel);
+CuResult fake_graph_add_kernel_node(CuGraphNode *out, CuGraph graph,
+                                    const CuGraphNode *after, size_t count,
+                                    const CuKernelNode *is) {
+  RETURN_INJECTED_FAILURE(graph_kernel);
   if (graph->count == FAKE_NODES || is->extra || is->kernel || is->context ||
       count != (graph->count > 0) ||
-      (count && *after != (CuNode)(uintptr_t)graph->count))
+      (count && *after != (CuGraphNode)(uintptr_t)graph->count))
     return 1;
   fake_node(&graph->nodes[graph->count++], is);
-  *out = (CuNode)(uintptr_t)graph->count;
+  *out = (CuGraphNode)(uintptr_t)graph->count;
   return 0;
 }
 
-CuResult fake_graph_make(CuGraphExec *out, CuGraph graph,
-                         unsigned long long flags) {
-  SAYS(graph_make);
+CuResult fake_graph_instantiate(CuGraphExec *out, CuGraph graph,
+                                unsigned long long flags) {
+  RETURN_INJECTED_FAILURE(graph_make);
   fake.graphs++;
   *out = malloc(sizeof **out);
   (*out)->graph = *graph;
   return flags ? 1 : 0;
 }
 
-CuResult fake_graph_change(CuGraphExec exec, CuNode node,
-                           const CuKernelNode *is) {
-  SAYS(graph_change);
+CuResult fake_graph_exec_set_params(CuGraphExec exec, CuGraphNode node,
+                                    const CuKernelNode *is) {
+  RETURN_INJECTED_FAILURE(graph_change);
   int at = (int)(uintptr_t)node - 1;
   if (at < 0 || at >= exec->graph.count ||
       exec->graph.nodes[at].is.function != is->function)
@@ -687,8 +696,8 @@ CuResult fake_graph_change(CuGraphExec exec, CuNode node,
   return 0;
 }
 
-CuResult fake_graph_start(CuGraphExec exec, CuStream stream) {
-  SAYS(graph_start);
+CuResult fake_graph_launch(CuGraphExec exec, CuStream stream) {
+  RETURN_INJECTED_FAILURE(graph_start);
 #ifdef FAKE_RUNS
   if (getenv("FAKE_TELL"))
     fprintf(stderr, "a graph of %d kernels\n", exec->graph.count);
@@ -698,7 +707,7 @@ CuResult fake_graph_start(CuGraphExec exec, CuStream stream) {
     CuResult result =
         fake_launch(n->is.function, n->is.grid[0], n->is.grid[1], n->is.grid[2],
                     n->is.block[0], n->is.block[1], n->is.block[2],
-                    n->is.shared, stream, arguments, NULL);
+                    n->is.shared_bytes, stream, arguments, NULL);
     if (result)
       return result;
   }
@@ -714,7 +723,7 @@ CuResult fake_graph_destroy(CuGraph graph) {
   return 0;
 }
 
-CuResult fake_graph_end(CuGraphExec exec) {
+CuResult fake_graph_exec_destroy(CuGraphExec exec) {
   fake.graphs--;
   free(exec);
   return 0;
@@ -723,7 +732,7 @@ CuResult fake_graph_end(CuGraphExec exec) {
 /* ---- streams and events ---- */
 
 CuResult fake_stream_create(CuStream *out, unsigned flags) {
-  SAYS(stream_create);
+  RETURN_INJECTED_FAILURE(stream_create);
   fake.streams++;
   *out = (CuStream)&fake.streams;
   return flags == 1 ? 0 : 1;
@@ -734,16 +743,16 @@ CuResult fake_stream_destroy(CuStream stream) {
   return stream == (CuStream)&fake.streams ? 0 : 400;
 }
 
-CuResult fake_stream_wait(CuStream stream) {
-  ALONE;
-  SAYS(stream_wait);
+CuResult fake_stream_synchronize(CuStream stream) {
+  WITH_FAKE_LOCK;
+  RETURN_INJECTED_FAILURE(stream_wait);
   CuResult result = fake_stream(stream);
   fake.busy = false;
   return result;
 }
 
 CuResult fake_event_create(CuEvent *out, unsigned flags) {
-  SAYS(event_create);
+  RETURN_INJECTED_FAILURE(event_create);
   fake.events++;
   *out = (CuEvent)&fake.events;
   return flags;
@@ -755,17 +764,17 @@ CuResult fake_event_destroy(CuEvent event) {
 }
 
 CuResult fake_event_record(CuEvent event, CuStream stream) {
-  SAYS(event_record);
+  RETURN_INJECTED_FAILURE(event_record);
   return event == (CuEvent)&fake.events ? fake_stream(stream) : 400;
 }
 
-CuResult fake_event_wait(CuEvent event) {
-  SAYS(event_wait);
+CuResult fake_event_synchronize(CuEvent event) {
+  RETURN_INJECTED_FAILURE(event_wait);
   return event == (CuEvent)&fake.events ? 0 : 400;
 }
 
 CuResult fake_event_elapsed(float *milliseconds, CuEvent first, CuEvent last) {
-  SAYS(event_elapsed);
+  RETURN_INJECTED_FAILURE(event_elapsed);
   *milliseconds = 2.5f;
   return first == last ? 0 : 400;
 }

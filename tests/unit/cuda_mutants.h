@@ -1,16 +1,18 @@
-/* For the driver that is a fake: mutants of kernels as programs start them.
+/* For the fake driver: runs mutants of kernels that programs launch.
  *
- *     FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"  FAKE_MUTANTS_FILE=...
- *     FAKE_MUTANTS_LIST=...
+ *   FAKE_MUTANTS="EACH SCHEDULE[|WORD][@FUNCTION]"
+ *   FAKE_MUTANTS_FILE=... FAKE_MUTANTS_LIST=...
  *
- * The first kernel that is started whose schedule, the comment that stands
- * before it, begins so, and that has the word, is run as it is; then one in
- * EACH of its mutants, or of those of a function that it stands on, is run, in
- * a process of its own, on what memory was before; of calls and conditions all
- * where EACH is 0; and only those whose names are lines of a list where one is
- * given.  Those that leave the same there are run again when the
- * kernel is started again, as it may be with other sizes.  In the end they are
- * written to the file, a line each, and behind them how many there were. */
+ * The first launched kernel is chosen whose schedule (the comment before it)
+ * begins with SCHEDULE and which contains WORD.  It runs unchanged.  Then one
+ * in EACH of its mutants runs, in a process of its own, on the memory from
+ * before the launch.  With @FUNCTION, mutants of that function are taken, which
+ * the kernel calls.  If EACH is 0, all mutants of calls and conditions run.
+ * With a list, only mutants whose names are lines of it run.
+ *
+ * Mutants that leave the same memory run again when the kernel is launched
+ * again, perhaps with other sizes.  At the end the surviving mutants are
+ * written to the file, one per line, then the number of all. */
 #include "backend/cuda/sim/mutate.h"
 
 enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
@@ -18,48 +20,49 @@ enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
 typedef struct MutantRun {
   const SimLaunch *launch;
   char *before[FAKE_BLOCKS], *after[FAKE_BLOCKS];
-  bool same[FAKE_BLOCKS]; /* it is to be so afterwards */
+  bool same[FAKE_BLOCKS]; /* memory must be equal afterwards */
 } MutantRun;
 
 static char *mutant_copy(const SimMemory *m) {
   char *to = malloc(m->bytes + 1);
-  memcpy(to, m->at, m->bytes);
+  memcpy(to, m->address, m->bytes);
   return to;
 }
 
-static bool mutant_goes(void *owner, Sim *s, uint64_t seed) {
+static bool mutant_survives(void *owner, Sim *s, uint64_t seed) {
   const MutantRun *r = owner;
   SimLaunch launch = *r->launch;
   Buffer error = {0};
   launch.seed = seed;
-  launch.steps = 3000000;
+  launch.max_steps = 3000000;
   for (uint32_t k = 0; k < launch.memory_count; k++)
-    memcpy((void *)(uintptr_t)launch.memory[k].at, r->before[k],
+    memcpy((void *)(uintptr_t)launch.memory[k].address, r->before[k],
            launch.memory[k].bytes);
   if (!sim_launch(s, &launch, &error))
     return false;
   for (uint32_t k = 0; k < launch.memory_count; k++)
-    if (r->same[k] &&
-        memcmp(launch.memory[k].at, r->after[k], launch.memory[k].bytes) != 0)
+    if (r->same[k] && memcmp(launch.memory[k].address, r->after[k],
+                             launch.memory[k].bytes) != 0)
       return false;
   return true;
 }
 
-/* The part of a text that one kernel is. */
+/* The part of a source that is one kernel. */
 typedef struct MutantKernel {
   const char *text;
-  char *kernel;    /* from its schedule to its end: of the text, */
-  size_t from, to; /* from here to there */
+  char *kernel;    /* the kernel, from its schedule to its end */
+  size_t from, to; /* its range in the source */
   uint32_t each, launches;
-  char *list; /* NULL: there is none */
+  char *list; /* NULL: no list */
   Arena *arena;
   Mutants mutants;
   bool *found;
 } MutantKernel;
 
-static MutantKernel mutant_of; /* one of a program's */
+static MutantKernel mutant_of; /* at most one per program */
 
-/* In the place of the kernel a function of its text: from its head on. */
+/* Chooses a function of the source in place of the kernel, from its signature
+ * on. */
 static bool mutant_function(MutantKernel *m, const char *text,
                             const char *function) {
   char call[80];
@@ -80,9 +83,9 @@ static bool mutant_function(MutantKernel *m, const char *text,
   return false;
 }
 
-/* Has it this name and schedule, and the word that stands behind a bar? */
-static bool mutant_is(MutantKernel *m, const char *text, const char *name,
-                      const char *wanted) {
+/* True if the kernel has this name and schedule, and the word after the bar. */
+static bool mutant_matches(MutantKernel *m, const char *text, const char *name,
+                           const char *wanted) {
   char head[80], words[200];
   snprintf(words, sizeof words, "%s", wanted);
   char *function = strchr(words, '@');
@@ -108,8 +111,8 @@ static bool mutant_is(MutantKernel *m, const char *text, const char *name,
   return is && mutant_function(m, text, function);
 }
 
-/* What others may look at: all of memory where another kernel goes on with it,
- * and results otherwise. */
+/* Compares what others can read: all memory if another kernel follows,
+ * otherwise the results. */
 static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
   const uint64_t *pointers = r->launch->args;
   const char *first = strstr(text, "extern \"C\"");
@@ -121,7 +124,7 @@ static void mutant_compare(MutantRun *r, const char *text, const char *kernel) {
     if (!all && (named ? !strstr(kernel, name) : j > 0))
       break;
     for (uint32_t k = 0; k < r->launch->memory_count; k++) {
-      uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].at;
+      uint64_t at = (uint64_t)(uintptr_t)r->launch->memory[k].address;
       r->same[k] |= all || (pointers[j] >= at &&
                             pointers[j] < at + r->launch->memory[k].bytes);
     }
@@ -148,11 +151,12 @@ static bool mutant_listed(const MutantKernel *m, uint32_t j) {
   return is;
 }
 
-/* Is it one of those that are run? */
+/* True if mutant j should run. */
 static bool mutant_wanted(const MutantKernel *m, uint32_t j) {
   if (m->list)
     return mutant_listed(m, j);
-  return m->each ? j % m->each == m->each / 2 : mutant_of_call(&m->mutants, j);
+  return m->each ? j % m->each == m->each / 2
+                 : mutant_loosens_sync(&m->mutants, j);
 }
 
 static void mutants_run(MutantRun *r) {
@@ -165,12 +169,12 @@ static void mutants_run(MutantRun *r) {
     buffer_puts(&whole, mutant_text(m->arena, &m->mutants, j));
     buffer_puts(&whole, m->text + m->to);
     m->found[j] = mutant_run(whole.text, MUTANT_SEEDS, MUTANT_SECONDS,
-                             mutant_goes, r) != MUTANT_SURVIVED;
+                             mutant_survives, r) != MUTANT_SURVIVED;
     buffer_free(&whole);
   }
 }
 
-static void mutants_tell(void) {
+static void mutants_report(void) {
   MutantKernel *m = &mutant_of;
   FILE *f = fopen(getenv("FAKE_MUTANTS_FILE"), "w");
   uint32_t tried = 0, found = 0;
@@ -189,7 +193,7 @@ static void mutants_tell(void) {
     fclose(f);
 }
 
-/* Is it the kernel whose mutants are run?  The first one that will do is. */
+/* True if this is the kernel whose mutants run.  The first match is taken. */
 static bool mutant_chosen(const char *text, const char *name) {
   MutantKernel *m = &mutant_of, other = {0};
   const char *how = getenv("FAKE_MUTANTS");
@@ -197,7 +201,7 @@ static bool mutant_chosen(const char *text, const char *name) {
   uint32_t each = how ? (uint32_t)strtoul(how, &words, 10) : 0;
   if (!how || !getenv("FAKE_MUTANTS_FILE"))
     return false;
-  if (!mutant_is(&other, text, name, words + 1))
+  if (!mutant_matches(&other, text, name, words + 1))
     return false;
   if (!m->text) {
     *m = other;
@@ -210,7 +214,7 @@ static bool mutant_chosen(const char *text, const char *name) {
     return true;
   }
   bool same = strcmp(m->kernel, other.kernel) == 0;
-  if (same) { /* what stands beside it in the text may be other */
+  if (same) { /* the code around it may differ */
     m->text = text;
     m->from = other.from;
     m->to = other.to;
@@ -219,7 +223,7 @@ static bool mutant_chosen(const char *text, const char *name) {
   return same;
 }
 
-/* In the place of sim_launch. */
+/* Replaces sim_launch. */
 static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
                            Buffer *error) {
   static pid_t mine;
@@ -238,9 +242,9 @@ static bool mutants_launch(Sim *s, const char *text, const SimLaunch *launch,
   mutant_compare(&r, mutant_of.text, mutant_of.kernel);
   if (good)
     mutants_run(&r);
-  mutants_tell();
+  mutants_report();
   for (uint32_t k = 0; k < launch->memory_count; k++) {
-    memcpy((void *)(uintptr_t)launch->memory[k].at, r.after[k],
+    memcpy((void *)(uintptr_t)launch->memory[k].address, r.after[k],
            launch->memory[k].bytes);
     free(r.before[k]);
     free(r.after[k]);

@@ -1,9 +1,9 @@
-/* The ground floor of the CUDA backend, on a driver that is a fake: devices,
- * errors, memory.  No GPU is needed. */
+/* Tests the basic parts of the CUDA backend on a fake driver: devices, errors,
+ * memory, launch graphs.  No GPU is needed. */
 #define _GNU_SOURCE
-#include "backend/cuda/map.h"
-#include "backend/cuda/memory.h"
-#include "backend/cuda/tape.h"
+#include "backend/cuda/caching_allocator.h"
+#include "backend/cuda/launch_graph.h"
+#include "backend/cuda/tensor_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static const CudaApi api = {
 #undef CU
 };
 
-static CudaGpu gpu;
+static CudaContext gpu;
 static Fault fault;
 
 static int set_up(void **state) {
@@ -33,12 +33,12 @@ static int set_up(void **state) {
   fake.devices = 1;
   fake.memory = 1 << 20;
   fault = (Fault){0};
-  return cuda_open(&api, 0, &gpu, &fault) ? 0 : -1;
+  return cuda_context_open(&api, 0, &gpu, &fault) ? 0 : -1;
 }
 
 static int tear_down(void **state) {
   (void)state;
-  cuda_close(&gpu);
+  cuda_context_close(&gpu);
   if (fake.broken)
     fprintf(stderr, "%s\n", fake.broken);
   bool left = fake.contexts || fake.streams || fake.modules || fake.events ||
@@ -57,17 +57,17 @@ static void assert_said(const char *text) {
 
 static void test_device(void **state) {
   (void)state;
-  CudaDevice d;
+  CudaDeviceInfo d;
   int count, version;
-  assert_true(cuda_count(&api, &count, &fault) && count == 1);
+  assert_true(cuda_device_count(&api, &count, &fault) && count == 1);
   assert_true(cuda_version(&api, &version, &fault) && version == 13010);
-  assert_true(cuda_device(&api, 0, &d, &fault));
+  assert_true(cuda_device_info(&api, 0, &d, &fault));
   assert_string_equal(d.name, "Fake GPU 0");
   assert_string_equal(d.arch, "sm_90a");
-  assert_int_equal(d.memory, 1 << 20);
-  assert_int_equal(d.multiprocessors, 1016);
-  assert_int_equal(d.block_shared, 1097);
-  assert_int_equal(d.l2, 1038);
+  assert_int_equal(d.memory_bytes, 1 << 20);
+  assert_int_equal(d.sm_count, 1016);
+  assert_int_equal(d.block_shared_bytes, 1097);
+  assert_int_equal(d.l2_bytes, 1038);
   static const struct {
     int capability;
     const char *arch;
@@ -75,51 +75,51 @@ static void test_device(void **state) {
                {90, "sm_90a"}, {100, "sm_100a"}, {120, "sm_120"}};
   for (size_t k = 0; k < ARRAY_LEN(archs); k++) {
     fake.capability = archs[k].capability;
-    assert_true(cuda_device(&api, 0, &d, &fault));
+    assert_true(cuda_device_info(&api, 0, &d, &fault));
     assert_string_equal(d.arch, archs[k].arch);
   }
-  assert_false(cuda_device(&api, 1, &d, &fault));
+  assert_false(cuda_device_info(&api, 1, &d, &fault));
   assert_said("device 1");
 }
 
-/* Each of them fails: it is told what was to be done, and nothing is left. */
+/* Each step fails once: the message names it, and nothing is leaked. */
 static void test_opening_fails(void **state) {
   (void)state;
   static const struct {
     const char *function, *said;
     int after;
   } cases[] = {
-      {"device_get", "taking device 0", 0},
-      {"device_get", "taking device 0", 1},
+      {"device_get", "opening device 0", 0},
+      {"device_get", "opening device 0", 1},
       {"device_name", "the name of device 0", 0},
       {"device_memory", "the memory of device 0", 0},
       {"device_attribute", "COMPUTE_CAPABILITY_MAJOR", 0},
       {"device_attribute", "GLOBAL_MEMORY_BUS_WIDTH", 14},
       {"context_retain", "opening Fake GPU 0", 0},
-      {"context_set", "choosing it", 0},
-      {"stream_create", "making a stream", 0},
+      {"context_set", "selecting it", 0},
+      {"stream_create", "creating a stream", 0},
   };
-  CudaGpu other;
+  CudaContext other;
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
-    fake_fail(cases[k].function, 46, cases[k].after);
-    assert_false(cuda_open(&api, 0, &other, &fault));
+    fake_inject_failure(cases[k].function, 46, cases[k].after);
+    assert_false(cuda_context_open(&api, 0, &other, &fault));
     assert_said(cases[k].said);
     assert_said("CUDA_ERROR_FAKE (it is a fake)");
     assert_non_null(strstr(fault.help, "nvidia-smi -c DEFAULT"));
-    assert_int_equal(fault.kind, FAULT_MACHINE);
+    assert_int_equal(fault.kind, FAULT_TARGET_UNAVAILABLE);
     assert_int_equal(fake.contexts, 1);
     assert_int_equal(fake.streams, 1);
   }
   int n;
-  fake_fail("device_count", 100, 0);
-  assert_false(cuda_count(&api, &n, &fault));
+  fake_inject_failure("device_count", 100, 0);
+  assert_false(cuda_device_count(&api, &n, &fault));
   assert_said("counting devices");
-  fake_fail("driver_version", 1, 0);
+  fake_inject_failure("driver_version", 1, 0);
   assert_false(cuda_version(&api, &n, &fault));
 }
 
-/* Every row of errors.def has its name and a way out, whatever the driver
- * knows; what has none is told by its number. */
+/* Every row of errors.def has a name and a help, whatever the driver knows.
+ * Other errors are reported by number. */
 static void test_errors(void **state) {
   (void)state;
   static const struct {
@@ -133,16 +133,16 @@ static void test_errors(void **state) {
   fake.nameless = true;
   for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
     fault = (Fault){0};
-    assert_false(cuda_good(&api, rows[k].number, &fault, "doing %d", 5));
+    assert_false(cuda_check(&api, rows[k].number, &fault, "doing %d", 5));
     assert_said(rows[k].name);
     assert_said("doing 5");
     assert_true(strlen(fault.help) > 10 &&
                 strlen(fault.help) < sizeof fault.help - 1);
   }
-  assert_false(cuda_good(&api, 4711, &fault, "this"));
+  assert_false(cuda_check(&api, 4711, &fault, "this"));
   assert_said("(4711)");
   assert_string_equal(fault.help, "");
-  assert_true(cuda_good(&api, 0, NULL, "nothing"));
+  assert_true(cuda_check(&api, 0, NULL, "nothing"));
 }
 
 /* ---- use ---- */
@@ -152,231 +152,236 @@ static void test_use(void **state) {
   CuModule module;
   CuFunction function;
   CuEvent event;
-  CuAddress at = 0;
+  CuDevicePtr at = 0;
   double seconds;
   float x[100] = {1, 2, 3}, y[100];
   int n = 100;
   void *arguments[] = {&at, &n};
-  assert_int_equal(api.memory_take(&at, sizeof x), 0);
-  assert_true(cuda_load(&gpu, "image", &module, &fault));
-  assert_true(cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_int_equal(api.mem_alloc(&at, sizeof x), 0);
+  assert_true(cuda_load_module(&gpu, "image", &module, &fault));
+  assert_true(cuda_get_function(&gpu, module, "k", 0, &function, &fault));
   assert_int_equal(fake.shared, 0);
-  assert_true(cuda_function(&gpu, module, "k", 100000, &function, &fault));
+  assert_true(cuda_get_function(&gpu, module, "k", 100000, &function, &fault));
   assert_int_equal(fake.shared, 100000);
-  const CudaLaunch launch = {function,   "k", {4, 1, 1},
-                             {32, 1, 1}, 0,   arguments, 0};
-  assert_true(cuda_event(&gpu, &event, &fault));
-  assert_true(cuda_record(&gpu, event, &fault));
-  assert_true(cuda_fill(&gpu, at, 1, sizeof x, &fault));
-  assert_true(cuda_copy_in(&gpu, at, x, sizeof x, &fault));
+  const CudaLaunch launch = {function, "k",       {4, 1, 1}, {32, 1, 1},
+                             0,        arguments, 0};
+  assert_true(cuda_event_create(&gpu, &event, &fault));
+  assert_true(cuda_event_record(&gpu, event, &fault));
+  assert_true(cuda_memset(&gpu, at, 1, sizeof x, &fault));
+  assert_true(cuda_memcpy_h2d(&gpu, at, x, sizeof x, &fault));
   assert_true(cuda_launch(&gpu, &launch, &fault));
-  assert_true(cuda_copy(&gpu, at, at, sizeof x, &fault));
-  assert_true(cuda_copy_out(&gpu, y, at, sizeof x, &fault));
-  assert_true(cuda_copy_out(&gpu, NULL, 0, 0, &fault));
-  assert_true(cuda_wait(&gpu, &fault));
+  assert_true(cuda_memcpy_d2d(&gpu, at, at, sizeof x, &fault));
+  assert_true(cuda_memcpy_d2h(&gpu, y, at, sizeof x, &fault));
+  assert_true(cuda_memcpy_d2h(&gpu, NULL, 0, 0, &fault));
+  assert_true(cuda_synchronize(&gpu, &fault));
   assert_true(y[2] == 8 && y[99] == 99);
-  assert_true(cuda_seconds(&gpu, event, event, &seconds, &fault));
+  assert_true(cuda_event_elapsed(&gpu, event, event, &seconds, &fault));
   assert_true(seconds > 0.00249 && seconds < 0.00251);
-  void *host = cuda_host_take(&gpu, 10, &fault);
+  void *host = cuda_host_alloc(&gpu, 10, &fault);
   assert_non_null(host);
-  cuda_host_give(&gpu, host);
-  cuda_host_give(&gpu, NULL);
+  cuda_host_free(&gpu, host);
+  cuda_host_free(&gpu, NULL);
 
   static const struct {
     const char *function, *said;
   } cases[] = {
       {"module_load", "loading code for sm_90a"},
       {"module_function", "finding the kernel k"},
-      {"function_set", "giving the kernel k 100000 bytes"},
+      {"function_set", "allocating for the kernel k 100000 bytes"},
       {"launch", "starting the kernel k, 4 x 1 x 1 blocks of 32 x 1 x 1"},
       {"copy_in", "copying 400 bytes to it"},
       {"copy_out", "copying 400 bytes from it"},
       {"copy", "copying 400 bytes on it"},
       {"fill", "filling 400 bytes"},
-      {"stream_wait", "waiting for what runs"},
-      {"host_take", "taking 10 bytes of the host's memory"},
-      {"event_create", "making an event"},
+      {"stream_wait", "waiting for kernels"},
+      {"host_take", "allocating 10 bytes of host memory"},
+      {"event_create", "creating an event"},
       {"event_record", "recording an event"},
       {"event_wait", "waiting for an event"},
-      {"event_elapsed", "the time between events"},
-      {"memory_info", "how much memory"},
-      {"context_set", "choosing it"},
+      {"event_elapsed", "time between events"},
+      {"memory_info", "querying free memory"},
+      {"context_set", "selecting it"},
   };
   CuModule other;
   CuEvent more;
   uint64_t sizes[2];
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     fault = (Fault){0};
-    fake_fail(cases[k].function, 700, 0);
+    fake_inject_failure(cases[k].function, 700, 0);
     bool good =
-        cuda_load(&gpu, "image", &other, &fault) &&
-        (cuda_unload(&gpu, other), true) &&
-        cuda_function(&gpu, module, "k", 100000, &function, &fault) &&
+        cuda_load_module(&gpu, "image", &other, &fault) &&
+        (cuda_unload_module(&gpu, other), true) &&
+        cuda_get_function(&gpu, module, "k", 100000, &function, &fault) &&
         cuda_launch(&gpu, &launch, &fault) &&
-        cuda_copy_in(&gpu, at, x, sizeof x, &fault) &&
-        cuda_copy_out(&gpu, y, at, sizeof x, &fault) &&
-        cuda_copy(&gpu, at, at, sizeof x, &fault) &&
-        cuda_fill(&gpu, at, 0, sizeof x, &fault) && cuda_wait(&gpu, &fault) &&
-        (host = cuda_host_take(&gpu, 10, &fault)) &&
-        (cuda_host_give(&gpu, host), true) && cuda_event(&gpu, &more, &fault) &&
-        (cuda_event_end(&gpu, more), true) &&
-        cuda_record(&gpu, event, &fault) &&
-        cuda_seconds(&gpu, event, event, &seconds, &fault) &&
-        cuda_memory(&gpu, &sizes[0], &sizes[1], &fault);
+        cuda_memcpy_h2d(&gpu, at, x, sizeof x, &fault) &&
+        cuda_memcpy_d2h(&gpu, y, at, sizeof x, &fault) &&
+        cuda_memcpy_d2d(&gpu, at, at, sizeof x, &fault) &&
+        cuda_memset(&gpu, at, 0, sizeof x, &fault) &&
+        cuda_synchronize(&gpu, &fault) &&
+        (host = cuda_host_alloc(&gpu, 10, &fault)) &&
+        (cuda_host_free(&gpu, host), true) &&
+        cuda_event_create(&gpu, &more, &fault) &&
+        (cuda_event_destroy(&gpu, more), true) &&
+        cuda_event_record(&gpu, event, &fault) &&
+        cuda_event_elapsed(&gpu, event, event, &seconds, &fault) &&
+        cuda_memory_info(&gpu, &sizes[0], &sizes[1], &fault);
     assert_false(good);
     assert_said(cases[k].said);
-    assert_non_null(strstr(fault.help, "start it again"));
+    assert_non_null(strstr(fault.help, "restart it"));
   }
-  cuda_event_end(&gpu, event);
-  cuda_unload(&gpu, module);
-  assert_true(cuda_wait(&gpu, &fault));
-  api.memory_give(at);
+  cuda_event_destroy(&gpu, event);
+  cuda_unload_module(&gpu, module);
+  assert_true(cuda_synchronize(&gpu, &fault));
+  api.mem_free(at);
 }
 
 /* ---- memory ---- */
 
 static const int64_t shape[] = {3, 1000};
-static const CudaUse use = {"scores", DT_F32, 2, shape};
+static const AllocationLabel use = {"scores", DT_F32, 2, shape};
 
-static CudaBlock *take(CudaMemory *m, size_t bytes) {
-  CudaBlock *b = cuda_memory_take(m, bytes, &use, &fault);
+static DeviceBuffer *take(DeviceAllocator *m, size_t bytes) {
+  DeviceBuffer *b = device_allocator_alloc(m, bytes, &use, &fault);
   assert_non_null(b);
-  assert_true(b->size >= bytes && b->at);
+  assert_true(b->size >= bytes && b->address);
   return b;
 }
 
 static void test_memory_again(void **state) {
   (void)state;
-  CudaMemory *m = cuda_memory_new(&gpu, 1 << 19);
-  CudaBlock *a = take(m, 5000), *b = take(m, 5000);
-  CuAddress was = a->at;
-  assert_true(a->at != b->at);
-  cuda_memory_give(m, a);
-  a = take(m, 4900); /* nearly the same */
-  assert_true(a->at == was);
-  cuda_memory_give(m, a);
-  CudaBlock *c = take(m, 100); /* not so much larger a one */
-  assert_true(c->at != was);
-  CudaBlock *none = take(m, 0);
-  CudaMemoryCounts n = cuda_memory_counts(m);
-  assert_int_equal(n.fresh, 4);
-  assert_int_equal(n.reused, 1);
-  assert_int_equal(n.live, b->size + c->size + none->size);
-  cuda_memory_give(m, b);
-  cuda_memory_give(m, c);
-  cuda_memory_give(m, none);
-  cuda_memory_give(m, NULL);
-  n = cuda_memory_counts(m);
-  assert_int_equal(n.live, 0);
-  assert_int_equal(n.kept, fake.taken);
-  cuda_memory_trim(m, 6000);
+  DeviceAllocator *m = device_allocator_new(&gpu, 1 << 19);
+  DeviceBuffer *a = take(m, 5000), *b = take(m, 5000);
+  CuDevicePtr was = a->address;
+  assert_true(a->address != b->address);
+  device_allocator_release(m, a);
+  a = take(m, 4900); /* a similar size */
+  assert_true(a->address == was);
+  device_allocator_release(m, a);
+  DeviceBuffer *c = take(m, 100); /* a block that is not much larger */
+  assert_true(c->address != was);
+  DeviceBuffer *none = take(m, 0);
+  DeviceAllocatorStats n = device_allocator_stats(m);
+  assert_int_equal(n.driver_allocs, 4);
+  assert_int_equal(n.cache_hits, 1);
+  assert_int_equal(n.live_bytes, b->size + c->size + none->size);
+  device_allocator_release(m, b);
+  device_allocator_release(m, c);
+  device_allocator_release(m, none);
+  device_allocator_release(m, NULL);
+  n = device_allocator_stats(m);
+  assert_int_equal(n.live_bytes, 0);
+  assert_int_equal(n.cached_bytes, fake.taken);
+  device_allocator_trim(m, 6000);
   assert_in_range(fake.taken, 1, 6000);
-  cuda_memory_trim(m, 0);
+  device_allocator_trim(m, 0);
   assert_int_equal(fake.taken, 0);
-  cuda_memory_free(m);
-  cuda_memory_free(NULL);
+  device_allocator_free(m);
+  device_allocator_free(NULL);
 }
 
-/* Those given back first go first, and never while something may run. */
+/* Blocks that were freed first are released first, and never while work may
+ * run. */
 static void test_memory_bounded(void **state) {
   (void)state;
   enum { KEPT = 300000 };
-  CudaMemory *m = cuda_memory_new(&gpu, KEPT);
-  CudaBlock *b[10];
+  DeviceAllocator *m = device_allocator_new(&gpu, KEPT);
+  DeviceBuffer *b[10];
   for (int k = 0; k < 10; k++)
     b[k] = take(m, 30000 + 8000 * (size_t)k);
-  CuAddress last = b[9]->at;
+  CuDevicePtr last = b[9]->address;
   fake.busy = true;
   for (int k = 0; k < 10; k++) {
-    cuda_memory_give(m, b[k]);
-    assert_true(cuda_memory_counts(m).kept <= KEPT);
+    device_allocator_release(m, b[k]);
+    assert_true(device_allocator_stats(m).cached_bytes <= KEPT);
   }
-  CudaBlock *again = take(m, 102000);
-  assert_true(again->at == last);
-  cuda_memory_give(m, again);
-  cuda_memory_free(m);
+  DeviceBuffer *again = take(m, 102000);
+  assert_true(again->address == last);
+  device_allocator_release(m, again);
+  device_allocator_free(m);
 }
 
 static void test_memory_full(void **state) {
   (void)state;
-  CudaMemory *m = cuda_memory_new(&gpu, 1 << 20);
-  CudaBlock *held = take(m, 100 << 10), *kept = take(m, 800 << 10);
-  memset((void *)(uintptr_t)held->at, 7, 100 << 10);
-  cuda_memory_give(m, kept);
+  DeviceAllocator *m = device_allocator_new(&gpu, 1 << 20);
+  DeviceBuffer *held = take(m, 100 << 10), *kept = take(m, 800 << 10);
+  memset((void *)(uintptr_t)held->address, 7, 100 << 10);
+  device_allocator_release(m, kept);
   fake.busy = true;
-  /* what is kept is given back for what there was no room for */
-  CudaBlock *more = take(m, 500 << 10);
-  assert_int_equal(cuda_memory_counts(m).kept, 0);
-  /* and where that does not help, the tensor is named */
-  assert_null(cuda_memory_take(m, 600 << 10, &use, &fault));
+  /* free blocks are released for a request that does not fit */
+  DeviceBuffer *more = take(m, 500 << 10);
+  assert_int_equal(device_allocator_stats(m).cached_bytes, 0);
+  /* if that does not help, the message names the tensor */
+  assert_null(device_allocator_alloc(m, 600 << 10, &use, &fault));
   assert_string_equal(fault.message, "scores : f32[3, 1000] needs 600.0 KiB of "
                                      "the GPU's memory");
-  assert_non_null(strstr(fault.help, "of 1.0 MiB "));
-  assert_non_null(strstr(fault.help, "this program holds"));
+  assert_non_null(strstr(fault.help, "of 1.0 MiB, "));
+  assert_non_null(strstr(fault.help, "this program uses"));
   assert_int_equal(fault.kind, FAULT_MEMORY);
-  for (int k = 0; k < 100 << 10; k++) /* all else is as it was */
-    assert_int_equal(((char *)(uintptr_t)held->at)[k], 7);
-  cuda_memory_give(m, more);
-  /* what can never fit takes nothing from anybody */
-  const CudaUse nameless = {NULL, DT_BF16, 2, shape};
-  cuda_memory_give(m, take(m, 100));
-  uint64_t before = cuda_memory_counts(m).kept;
+  for (int k = 0; k < 100 << 10; k++) /* everything else is unchanged */
+    assert_int_equal(((char *)(uintptr_t)held->address)[k], 7);
+  device_allocator_release(m, more);
+  /* a request that can never fit releases nothing */
+  const AllocationLabel nameless = {NULL, DT_BF16, 2, shape};
+  device_allocator_release(m, take(m, 100));
+  uint64_t before = device_allocator_stats(m).cached_bytes;
   assert_true(before > 0);
-  assert_null(cuda_memory_take(m, 2 << 20, &nameless, &fault));
+  assert_null(device_allocator_alloc(m, 2 << 20, &nameless, &fault));
   assert_string_equal(fault.message,
                       "bf16[3, 1000] needs 2.0 MiB of the GPU's memory");
-  assert_non_null(strstr(fault.help, "it has 1.0 MiB: work on it in parts"));
-  assert_null(cuda_memory_take(m, SIZE_MAX, &use, &fault));
-  assert_int_equal(cuda_memory_counts(m).kept, before);
-  /* the driver does not even say how much is free */
-  fake_fail("memory_info", 700, 0);
-  assert_null(cuda_memory_take(m, 1000 << 10, &use, &fault));
-  assert_non_null(strstr(fault.help, "of which this program holds"));
-  cuda_memory_give(m, held);
-  cuda_memory_free(m);
+  assert_non_null(
+      strstr(fault.help, "it has 1.0 MiB: process the data in parts"));
+  assert_null(device_allocator_alloc(m, SIZE_MAX, &use, &fault));
+  assert_int_equal(device_allocator_stats(m).cached_bytes, before);
+  /* the driver cannot tell the free memory */
+  fake_inject_failure("memory_info", 700, 0);
+  assert_null(device_allocator_alloc(m, 1000 << 10, &use, &fault));
+  assert_non_null(strstr(fault.help, "and this program uses"));
+  device_allocator_release(m, held);
+  device_allocator_free(m);
 }
 
 static void test_memory_fails(void **state) {
   (void)state;
-  CudaMemory *m = cuda_memory_new(&gpu, 1 << 20);
-  fake_fail("memory_take", 700, 0); /* of a kernel that ran before */
-  assert_null(cuda_memory_take(m, 1000, &use, &fault));
-  assert_said("taking 1000 bytes");
-  assert_int_equal(fault.kind, FAULT_MACHINE);
-  fake_fail("context_set", 709, 0);
-  assert_null(cuda_memory_take(m, 1000, &use, &fault));
-  assert_said("choosing it");
-  for (uint64_t n = 1; n <= 2; n++) { /* of the host's memory, of the GPU's */
-    mem_fail_from(n);
-    assert_null(cuda_memory_take(m, 1000, &use, &fault));
-    mem_fail_from(0);
+  DeviceAllocator *m = device_allocator_new(&gpu, 1 << 20);
+  /* An error of an earlier kernel. */
+  fake_inject_failure("memory_take", 700, 0);
+  assert_null(device_allocator_alloc(m, 1000, &use, &fault));
+  assert_said("allocating 1000 bytes");
+  assert_int_equal(fault.kind, FAULT_TARGET_UNAVAILABLE);
+  fake_inject_failure("context_set", 709, 0);
+  assert_null(device_allocator_alloc(m, 1000, &use, &fault));
+  assert_said("selecting it");
+  for (uint64_t n = 1; n <= 2; n++) { /* host memory, then GPU memory */
+    mem_inject_failures_from(n);
+    assert_null(device_allocator_alloc(m, 1000, &use, &fault));
+    mem_inject_failures_from(0);
     assert_int_equal(fault.kind, FAULT_MEMORY);
   }
-  mem_fail_from(1);
-  assert_null(cuda_memory_new(&gpu, 1));
-  mem_fail_from(0);
-  assert_int_equal(cuda_memory_counts(m).fresh, 0);
-  assert_int_equal(cuda_memory_counts(m).live, 0);
-  CudaBlock *b = take(m, 1000);
-  cuda_memory_give(m, b);
-  cuda_memory_free(m);
+  mem_inject_failures_from(1);
+  assert_null(device_allocator_new(&gpu, 1));
+  mem_inject_failures_from(0);
+  assert_int_equal(device_allocator_stats(m).driver_allocs, 0);
+  assert_int_equal(device_allocator_stats(m).live_bytes, 0);
+  DeviceBuffer *b = take(m, 1000);
+  device_allocator_release(m, b);
+  device_allocator_free(m);
 }
 
-/* What the driver takes is known before it is asked. */
+/* What the driver accepts is known before the call. */
 static void test_map(void **state) {
   (void)state;
-  const CudaMap good = {.dtype = DT_BF16,
-                        .at = 32,
-                        .rank = 3,
-                        .extent = {65, 7, 0},
-                        .stride = {2, 144, 1008},
-                        .box = {64, 128, 1},
-                        .swizzle = 1};
-  CudaMap wrong[9];
+  const TensorMap good = {.dtype = DT_BF16,
+                          .offset_bytes = 32,
+                          .rank = 3,
+                          .extent = {65, 7, 0},
+                          .stride = {2, 144, 1008},
+                          .box = {64, 128, 1},
+                          .swizzle = 1};
+  TensorMap wrong[9];
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++)
     wrong[j] = good;
   wrong[0].dtype = DT_F64;
-  wrong[1].at = 8;
+  wrong[1].offset_bytes = 8;
   wrong[2].stride[1] = 132;
   wrong[3].box[1] = 257;
   wrong[4].box[0] = 128; /* longer than the swizzle */
@@ -384,48 +389,49 @@ static void test_map(void **state) {
   wrong[6].extent[1] = INT64_C(1) << 33;
   wrong[7].stride[2] = INT64_C(1) << 40;
   wrong[8].rank = 6;
-  assert_true(cuda_map_fits(&good));
+  assert_true(tensor_map_is_encodable(&good));
   for (size_t j = 0; j < ARRAY_LEN(wrong); j++)
-    assert_false(cuda_map_fits(&wrong[j]));
-  CudaMemory *m = cuda_memory_new(&gpu, 0);
-  CudaBlock *b = take(m, 4096);
-  uint64_t made[MAP_BYTES / 8];
-  fake.current = NULL; /* as in another thread */
-  assert_true(cuda_map_put(&gpu, &good, b->at, made, &fault));
-  assert_true(made[0] == b->at + 32 && made[1] == 3 && made[2] == 65 &&
+    assert_false(tensor_map_is_encodable(&wrong[j]));
+  DeviceAllocator *m = device_allocator_new(&gpu, 0);
+  DeviceBuffer *b = take(m, 4096);
+  uint64_t made[TENSOR_MAP_BYTES / 8];
+  fake.current = NULL; /* like in another thread */
+  assert_true(tensor_map_encode(&gpu, &good, b->address, made, &fault));
+  assert_true(made[0] == b->address + 32 && made[1] == 3 && made[2] == 65 &&
               made[3] == 144 && made[4] == 64 && made[5] == 3);
-  fake_fail("tensor_map", 1, 0);
-  assert_false(cuda_map_put(&gpu, &good, b->at, made, &fault));
+  fake_inject_failure("tensor_map", 1, 0);
+  assert_false(tensor_map_encode(&gpu, &good, b->address, made, &fault));
   assert_said("describing a tensor");
-  cuda_memory_give(m, b);
-  cuda_memory_free(m);
+  device_allocator_release(m, b);
+  device_allocator_free(m);
 }
 
-/* Large ones are not rounded to classes: of one class some are smaller. */
+/* Large blocks are not rounded to classes: blocks of one class may be smaller
+ * than the request. */
 static void test_memory_large(void **state) {
   (void)state;
-  gpu.about.memory = fake.memory = (size_t)2 << 30;
-  CudaMemory *m = cuda_memory_new(&gpu, UINT64_MAX);
-  CudaBlock *a = take(m, (size_t)257 << 20);
+  gpu.info.memory_bytes = fake.memory = (size_t)2 << 30;
+  DeviceAllocator *m = device_allocator_new(&gpu, UINT64_MAX);
+  DeviceBuffer *a = take(m, (size_t)257 << 20);
   assert_int_equal(a->size, (size_t)258 << 20);
-  CuAddress was = a->at;
-  cuda_memory_give(m, a);
-  CudaBlock *b = take(m, (size_t)270 << 20);
-  assert_true(b->at != was);
+  CuDevicePtr was = a->address;
+  device_allocator_release(m, a);
+  DeviceBuffer *b = take(m, (size_t)270 << 20);
+  assert_true(b->address != was);
   a = take(m, (size_t)256 << 20);
-  assert_true(a->at == was);
-  cuda_memory_give(m, a);
-  cuda_memory_give(m, b);
-  cuda_memory_free(m);
+  assert_true(a->address == was);
+  device_allocator_release(m, a);
+  device_allocator_release(m, b);
+  device_allocator_free(m);
 }
 
-/* Any sizes in any order: blocks in use never share a byte. */
+/* Any sizes in any order: live blocks never overlap. */
 static void test_memory_random(void **state) {
   (void)state;
   enum { HELD = 40, TURNS = 20000 };
-  gpu.about.memory = fake.memory = 400 << 10;
-  CudaMemory *m = cuda_memory_new(&gpu, 300 << 10);
-  CudaBlock *held[HELD] = {0};
+  gpu.info.memory_bytes = fake.memory = 400 << 10;
+  DeviceAllocator *m = device_allocator_new(&gpu, 300 << 10);
+  DeviceBuffer *held[HELD] = {0};
   size_t sizes[HELD] = {0};
   uint32_t seed = 1, refused = 0;
   for (int turn = 0; turn < TURNS; turn++) {
@@ -433,74 +439,73 @@ static void test_memory_random(void **state) {
     int k = (int)(seed >> 16) % HELD;
     if (held[k]) {
       for (size_t j = 0; j < sizes[k]; j += 97)
-        assert_int_equal(((uint8_t *)(uintptr_t)held[k]->at)[j], k);
-      cuda_memory_give(m, held[k]);
+        assert_int_equal(((uint8_t *)(uintptr_t)held[k]->address)[j], k);
+      device_allocator_release(m, held[k]);
       held[k] = NULL;
       continue;
     }
     sizes[k] = (size_t)1 << (seed >> 8) % 17;
     sizes[k] += (seed >> 4) % sizes[k];
     fake.busy = true;
-    held[k] = cuda_memory_take(m, sizes[k], &use, &fault);
+    held[k] = device_allocator_alloc(m, sizes[k], &use, &fault);
     if (held[k])
-      memset((void *)(uintptr_t)held[k]->at, k, sizes[k]);
+      memset((void *)(uintptr_t)held[k]->address, k, sizes[k]);
     else
       refused++;
   }
-  CudaMemoryCounts n = cuda_memory_counts(m);
-  assert_true(refused > 0 && n.reused > n.fresh / 2);
-  assert_int_equal(n.live + n.kept, fake.taken);
+  DeviceAllocatorStats n = device_allocator_stats(m);
+  assert_true(refused > 0 && n.cache_hits > n.driver_allocs / 2);
+  assert_int_equal(n.live_bytes + n.cached_bytes, fake.taken);
   for (int k = 0; k < HELD; k++)
-    cuda_memory_give(m, held[k]);
-  cuda_memory_free(m);
+    device_allocator_release(m, held[k]);
+  device_allocator_free(m);
 }
 
-/* ---- tapes ---- */
+/* ---- launch graphs ---- */
 
 typedef struct Arguments {
-  CuAddress at;
+  CuDevicePtr at;
   int n, k;
 } Arguments;
 
-/* Kernels as a plan starts them, `wide` blocks of each; what is asked of the
- * stream then. */
-static bool start_plan(CuFunction function, CudaBlock *b, int kernels, int k,
+/* Launches the kernels of a plan, with `wide` blocks each, and checks the
+ * stream. */
+static bool start_plan(CuFunction function, DeviceBuffer *b, int kernels, int k,
                        unsigned wide) {
   for (int j = 0; j < kernels; j++) {
-    Arguments a = {b->at, 32, j == 1 ? k : 0};
+    Arguments a = {b->address, 32, j == 1 ? k : 0};
     void *arguments[] = {&a, &a.n};
-    const CudaLaunch launch = {function,    "k", {wide, 1, 1},
-                               {32, 1, 1},  0,   arguments,
-                               sizeof a};
+    const CudaLaunch launch = {function, "k",       {wide, 1, 1}, {32, 1, 1},
+                               0,        arguments, sizeof a};
     if (!cuda_launch(&gpu, &launch, &fault))
       return false;
   }
-  return cuda_wait(&gpu, &fault);
+  return cuda_synchronize(&gpu, &fault);
 }
 
 static void assert_counts(uint64_t alone, uint64_t made, uint64_t started,
                           uint64_t changed) {
-  CudaTapeCounts n = cuda_tape_counts(gpu.tape);
-  assert_int_equal(n.alone, alone);
-  assert_int_equal(n.made, made);
-  assert_int_equal(n.started, started);
-  assert_int_equal(n.changed, changed);
+  LaunchGraphStats n = launch_graph_stats(gpu.launch_graph);
+  assert_int_equal(n.direct_launches, alone);
+  assert_int_equal(n.graphs_instantiated, made);
+  assert_int_equal(n.graph_launches, started);
+  assert_int_equal(n.nodes_updated, changed);
 }
 
-/* What is started again as before is a graph; one that has other arguments is
- * changed; with other grids it is another one. */
+/* A repeated list of launches becomes a graph.  Other arguments update it;
+ * other grids need another graph. */
 static void test_tape(void **state) {
   (void)state;
   CuModule module;
   CuFunction function;
-  CudaMemory *m = cuda_memory_new(&gpu, 0);
-  CudaBlock *b = take(m, 4096);
-  memset((void *)(uintptr_t)b->at, 0, 4096);
-  gpu.tape = cuda_tape_new();
+  DeviceAllocator *m = device_allocator_new(&gpu, 0);
+  DeviceBuffer *b = take(m, 4096);
+  memset((void *)(uintptr_t)b->address, 0, 4096);
+  gpu.launch_graph = launch_graph_new();
   fake.bytes = sizeof(Arguments);
-  assert_non_null(gpu.tape);
-  assert_true(cuda_load(&gpu, "image", &module, &fault));
-  assert_true(cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_non_null(gpu.launch_graph);
+  assert_true(cuda_load_module(&gpu, "image", &module, &fault));
+  assert_true(cuda_get_function(&gpu, module, "k", 0, &function, &fault));
   assert_true(start_plan(function, b, 4, 0, 1));
   assert_counts(4, 0, 0, 0);
   assert_true(start_plan(function, b, 4, 0, 1));
@@ -511,19 +516,20 @@ static void test_tape(void **state) {
   assert_int_equal(fake.started, 12);
   assert_true(start_plan(function, b, 4, 7, 2)); /* other grids */
   assert_counts(8, 1, 3, 1);
-  assert_true(start_plan(function, b, 2, 0, 1)); /* few */
+  /* Too few launches for a graph. */
+  assert_true(start_plan(function, b, 2, 0, 1));
   assert_true(start_plan(function, b, 2, 0, 1));
   assert_counts(12, 1, 3, 1);
-  assert_true(start_plan(function, b, 150, 0, 1)); /* more than a tape */
+  assert_true(start_plan(function, b, 150, 0, 1)); /* more than a graph holds */
   assert_true(start_plan(function, b, 150, 0, 1));
   assert_counts(12 + 64 + 22, 3, 7, 1); /* 64 are as the first 64 */
-  cuda_unload(&gpu, module);
-  cuda_memory_give(m, b);
-  cuda_memory_free(m);
+  cuda_unload_module(&gpu, module);
+  device_allocator_release(m, b);
+  device_allocator_free(m);
 }
 
-/* What the driver makes no graph of goes as ever; what fails is told when it is
- * found. */
+/* If the driver cannot make a graph, kernels are launched one by one.  Errors
+ * are reported when they are found. */
 static void test_tape_fails(void **state) {
   (void)state;
   static const char *const steps[] = {"graph_create", "graph_kernel",
@@ -531,30 +537,32 @@ static void test_tape_fails(void **state) {
                                       "graph_change"};
   CuModule module;
   CuFunction function;
-  CudaMemory *m = cuda_memory_new(&gpu, 0);
-  CudaBlock *b = take(m, 4096);
+  DeviceAllocator *m = device_allocator_new(&gpu, 0);
+  DeviceBuffer *b = take(m, 4096);
   fake.bytes = sizeof(Arguments);
-  assert_true(cuda_load(&gpu, "image", &module, &fault) &&
-              cuda_function(&gpu, module, "k", 0, &function, &fault));
+  assert_true(cuda_load_module(&gpu, "image", &module, &fault) &&
+              cuda_get_function(&gpu, module, "k", 0, &function, &fault));
   for (size_t k = 0; k < ARRAY_LEN(steps); k++) {
-    gpu.tape = cuda_tape_new();
+    gpu.launch_graph = launch_graph_new();
     assert_true(start_plan(function, b, 3, 0, 1));
-    fake_fail(steps[k], 999, 0);
+    fake_inject_failure(steps[k], 999, 0);
     assert_true(start_plan(function, b, 3, 1, 1));
     assert_true(start_plan(function, b, 3, 2, 1));
-    assert_int_equal(cuda_tape_counts(gpu.tape).alone, k < 4 ? 9 : 6);
+    assert_int_equal(launch_graph_stats(gpu.launch_graph).direct_launches,
+                     k < 4 ? 9 : 6);
     assert_true(start_plan(function, b, 3, 3, 1));
-    assert_int_equal(cuda_tape_counts(gpu.tape).alone, k < 4 ? 12 : 9);
-    cuda_tape_free(&gpu);
+    assert_int_equal(launch_graph_stats(gpu.launch_graph).direct_launches,
+                     k < 4 ? 12 : 9);
+    launch_graph_free(&gpu);
   }
-  gpu.tape = cuda_tape_new();
-  fake_fail("launch", 700, 1);
+  gpu.launch_graph = launch_graph_new();
+  fake_inject_failure("launch", 700, 1);
   assert_false(start_plan(function, b, 3, 0, 1));
   assert_said("starting the kernel k, 1 blocks of 32 threads");
   fault = (Fault){0};
-  cuda_unload(&gpu, module);
-  cuda_memory_give(m, b);
-  cuda_memory_free(m);
+  cuda_unload_module(&gpu, module);
+  device_allocator_release(m, b);
+  device_allocator_free(m);
 }
 
 int main(void) {

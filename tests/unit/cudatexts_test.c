@@ -1,15 +1,16 @@
-/* Kernels' texts, as programs left them (AXON_CC_DEBUG), through NVRTC: each
- * one compiles without a warning, and has registers enough; so have those of a
- * block together, where warps give each other some.
+/* Compiles kernel sources that programs left (AXON_CC_DEBUG) with NVRTC.  Each
+ * must compile without a warning and have enough registers, also in total for a
+ * block whose warps hand registers to each other.
  *
- *     tests/unit/cudatexts_test FOLDER [all | ARCHITECTURE]
+ *   tests/unit/cudatexts_test FOLDER [all | ARCHITECTURE]
  *
- * Each text is compiled for one of the architectures in turn, for all, or for
- * the one that is named, as sm_86; then those are told that take longer than a
- * second of a processor, too.  One with tiles is for its own alone.
- * cudatexts.sh makes such a folder. */
+ * Each source is compiled for one of the architectures in turn, or for all, or
+ * for the named one, such as sm_86.  In the last two cases, sources that take
+ * longer than a second of CPU time are reported, too.  A source with
+ * tensor-core tiles is compiled only for its own architecture.  cudatexts.sh
+ * makes such a folder. */
 #include "backend/cuda/nvrtc.h"
-#include "backend/cuda/report.h"
+#include "backend/cuda/ptxas_report.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -32,8 +33,9 @@ static char *read_text(const char *path) {
   return b.text;
 }
 
-/* Of a kernel whose warps give each other registers: are they as many as a
- * block begins with?  Who waits for more waits for ever. */
+/* For a kernel whose warps hand registers to each other: the total must not
+ * exceed the registers with which a block starts.  Otherwise it would wait
+ * forever. */
 static bool has_enough(const char *text, const char *name, uint32_t each) {
   char head[32];
   uint32_t threads = 0, less = 0, more = 0;
@@ -53,13 +55,13 @@ static bool has_enough(const char *text, const char *name, uint32_t each) {
   return threads > 128 && 128 * less + (threads - 128) * more <= threads * each;
 }
 
-/* Of all its kernels: is there one that has too few registers? */
+/* True if one of its kernels has too few registers. */
 static int look_at_report(const char *path, const char *arch, const char *text,
                           const char *log) {
   int wrong = 0;
-  CudaReport r;
+  PtxasReport r;
   char name[16] = "axon_0";
-  for (int k = 0; cuda_report(log, name, &r); k++) {
+  for (int k = 0; ptxas_report(log, name, &r); k++) {
     if (r.spill_stores || r.spill_loads) {
       printf("%s for %s: %s: %u registers, %u bytes spilled\n", path, arch,
              name, r.registers, r.spill_stores);
@@ -72,25 +74,25 @@ static int look_at_report(const char *path, const char *arch, const char *text,
     }
     snprintf(name, sizeof name, "axon_%d", k + 1);
   }
-  const char *other = cuda_report_other(log);
+  const char *other = ptxas_report_warning(log);
   if (other)
     printf("%s for %s: %.300s\n", path, arch, other);
   return wrong + (other != NULL);
 }
 
-/* A text that has tiles of products is for one architecture. */
+/* A source with tensor-core tiles is for one architecture. */
 static bool is_for_other(const char *text, const char *arch, char own[16]) {
-  const char *at = strstr(text, "a tile for ");
+  const char *at = strstr(text, "tile for ");
   *own = 0;
-  return at && sscanf(at, "a tile for %15[^:]", own) == 1 &&
+  return at && sscanf(at, "tile for %15[^:]", own) == 1 &&
          strcmp(own, arch) != 0;
 }
 
-/* chosen: by who asks, and not in turn. */
+/* chosen: the architecture was named, and not taken in turn. */
 static int compile(const Nvrtc *n, const char *path, const char *arch,
                    bool chosen) {
   Fault fault = {0};
-  CudaCode code;
+  CompiledCode code;
   char own[16], *text = read_text(path);
   if (text && is_for_other(text, arch, own)) {
     if (chosen) {
@@ -99,8 +101,8 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
     }
     arch = own;
   }
-  const CudaText t = {
-      .text = text ? text : "", .name = "kernel.cu", .arch = arch};
+  const KernelSource t = {
+      .source = text ? text : "", .name = "kernel.cu", .arch = arch};
   int wrong = 1;
   clock_t from = clock();
   if (!nvrtc_compiles(n, arch))
@@ -109,12 +111,12 @@ static int compile(const Nvrtc *n, const char *path, const char *arch,
     printf("%s for %s: %s\n%s\n", path, arch, fault.message,
            code.log ? code.log : "");
   else
-    wrong = look_at_report(path, arch, t.text, code.log);
+    wrong = look_at_report(path, arch, t.source, code.log);
   double seconds = (double)(clock() - from) / CLOCKS_PER_SEC;
   if (chosen && seconds > 1)
     printf("%s for %s: %.1f s\n", path, arch, seconds);
   if (nvrtc_compiles(n, arch))
-    cuda_code_free(&code);
+    compiled_code_free(&code);
   free(text);
   return wrong;
 }
@@ -138,8 +140,8 @@ int main(int argc, char **argv) {
   }
   for (size_t k = 0; k < found.gl_pathc; k++)
     for (size_t a = 0; a < ARRAY_LEN(archs); a++)
-      if (all || (only ? strcmp(only, archs[a]) == 0
-                       : a == k % ARRAY_LEN(archs)))
+      if (all ||
+          (only ? strcmp(only, archs[a]) == 0 : a == k % ARRAY_LEN(archs)))
         wrong += compile(n, found.gl_pathv[k], archs[a], only != NULL);
   printf("%zu texts, %d wrong\n", found.gl_pathc, wrong);
   globfree(&found);

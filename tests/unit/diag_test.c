@@ -53,13 +53,13 @@ static void test_steps(void **state) {
                        "  |> linear fc1\n");
   Diag *d = diag_error(&f->diags, 301, at(f, n, "linear fc1"),
                        "inner dimensions differ: %d and %d", 5408, 9216);
-  diag_step(f->arena, d, at(f, n, "conv2d"), "f32[b, 32, 26, 26]",
-            "28 - 3 + 1 = 26");
-  diag_step(f->arena, d, at(f, n, "flatten"), "f32[b, 5408]",
-            "32 * 13 * 13 = 5408");
-  diag_step(f->arena, d, at(f, n, "linear fc1"), "fc1.w : f32[128, 9216]",
-            NULL);
-  d->label = "5408 columns arrive";
+  diag_add_step(f->arena, d, at(f, n, "conv2d"), "f32[b, 32, 26, 26]",
+                "28 - 3 + 1 = 26");
+  diag_add_step(f->arena, d, at(f, n, "flatten"), "f32[b, 5408]",
+                "32 * 13 * 13 = 5408");
+  diag_add_step(f->arena, d, at(f, n, "linear fc1"), "fc1.w : f32[128, 9216]",
+                NULL);
+  d->primary_label = "5408 columns found";
   d->help = "declare fc1 with 5408 inputs";
   renders(f, d,
           "error[E0301]: inner dimensions differ: 5408 and 9216\n"
@@ -69,7 +69,7 @@ static void test_steps(void **state) {
           "3 │   |> flatten                 f32[b, 5408]           "
           "32 * 13 * 13 = 5408\n"
           "4 │   |> linear fc1              fc1.w : f32[128, 9216]\n"
-          "  │      ────────── 5408 columns arrive\n"
+          "  │      ────────── 5408 columns found\n"
           "  ╰─ help: declare fc1 with 5408 inputs\n");
 }
 
@@ -77,8 +77,8 @@ static void test_gap_and_notes(void **state) {
   Fixture *f = *state;
   uint32_t n = file(f, "a\nb\nc\nd\n");
   Diag *d = diag_error(&f->diags, 0, at(f, n, "d"), "no");
-  diag_mark(f->arena, d, at(f, n, "a"), "from here");
-  d->witness = "fails at n = 3";
+  diag_add_label(f->arena, d, at(f, n, "a"), "from here");
+  d->counterexample = "fails at n = 3";
   d->note = "one\ntwo";
   renders(f, d,
           "error: no\n"
@@ -136,9 +136,9 @@ static void test_long_line(void **state) {
   Diag *d = diag_error(&f->diags, 1, (Span){n, 300, 301}, "far");
   diag_render(&f->out, &f->sources, d, false);
   const char *code = strstr(f->out.text, "…"), *mark = strstr(code, "\n");
-  size_t x = utf8_width(code, (size_t)(strchr(code, 'X') - code));
+  size_t x = utf8_columns(code, (size_t)(strchr(code, 'X') - code));
   const char *line = strstr(mark, "─");
-  assert_int_equal(utf8_width(mark + 1, (size_t)(line - mark - 1)), x + 4);
+  assert_int_equal(utf8_columns(mark + 1, (size_t)(line - mark - 1)), x + 4);
 }
 
 static void test_first_error_wins(void **state) {
@@ -155,26 +155,28 @@ static void test_first_error_wins(void **state) {
 
 static void test_utf8(void **state) {
   (void)state;
-  assert_int_equal(utf8_valid("aä漢😀", 10), 10);
-  assert_int_equal(utf8_valid("a\xff", 2), 1);
-  assert_int_equal(utf8_valid("a\xc3", 2), 1);             /* cut off */
-  assert_int_equal(utf8_valid("\xc0\x80", 2), 0);          /* overlong */
-  assert_int_equal(utf8_valid("\xe0\x80\x80", 3), 0);      /* overlong */
-  assert_int_equal(utf8_valid("\xed\xa0\x80", 3), 0);      /* surrogate */
-  assert_int_equal(utf8_valid("\xf4\x90\x80\x80", 4), 0);  /* too large */
-  assert_int_equal(utf8_valid("a\0b", 3), 1);              /* NUL */
-  assert_int_equal(utf8_width("aä漢😀", 10), 6);
-  assert_int_equal(utf8_width("e\xcc\x81", 3), 1);         /* combining */
+  assert_int_equal(utf8_valid_prefix("aä漢😀", 10), 10);
+  assert_int_equal(utf8_valid_prefix("a\xff", 2), 1);
+  assert_int_equal(utf8_valid_prefix("a\xc3", 2), 1);            /* cut off */
+  assert_int_equal(utf8_valid_prefix("\xc0\x80", 2), 0);         /* overlong */
+  assert_int_equal(utf8_valid_prefix("\xe0\x80\x80", 3), 0);     /* overlong */
+  assert_int_equal(utf8_valid_prefix("\xed\xa0\x80", 3), 0);     /* surrogate */
+  assert_int_equal(utf8_valid_prefix("\xf4\x90\x80\x80", 4), 0); /* too large */
+  assert_int_equal(utf8_valid_prefix("a\0b", 3), 1);             /* NUL */
+  assert_int_equal(utf8_columns("aä漢😀", 10), 6);
+  assert_int_equal(utf8_columns("e\xcc\x81", 3), 1); /* combining */
 }
 
 /* Whatever the text has, what is written is UTF-8. */
 static void test_json_text(void **state) {
   (void)state;
   Buffer out = {0};
-  json_text(&out, "a\"\\\n\t漢😀");
-  json_text(&out, "\xff" "b\xc3");
-  json_text(&out, "\xc3\xa4\x80" "c"); /* one byte too many */
-  json_text_len(&out, "\xe6\xbc\xa2", 2);
+  json_quote(&out, "a\"\\\n\t漢😀");
+  json_quote(&out, "\xff"
+                   "b\xc3");
+  json_quote(&out, "\xc3\xa4\x80"
+                   "c"); /* one byte too many */
+  json_quote_len(&out, "\xe6\xbc\xa2", 2);
   assert_string_equal(out.text, "\"a\\\"\\\\\\n\\u0009漢😀\""
                                 "\"?b?\"\"ä?c\"\"??\"");
   buffer_free(&out);

@@ -1,5 +1,5 @@
-/* What the tests of typecheck/dim*.c share: a world of variables, a reader of
- * printed sizes, and random expressions with their values. */
+/* Common parts of the tests of size/: a set of variables, a parser of printed
+ * sizes, and random expressions with their values. */
 #ifndef AXON_TESTS_UNIT_DIM_WORLD_H
 #define AXON_TESTS_UNIT_DIM_WORLD_H
 
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "typecheck/dim.h"
+#include "size/dim.h"
 
 enum { VARS = 7 }; /* the last one may be negative */
 
 typedef struct World {
   DimCtx cx;
-  DimFacts *facts;
+  Assumptions *facts;
   DimVar *vars[VARS];
   Dim *v[VARS];
   int prod; /* address of the one shape variable */
@@ -46,11 +46,11 @@ static inline uint32_t shape_id(void *owner, ShapeVar *var) {
 }
 
 static inline void world_fill(World *world) {
-  world->facts = dim_facts_new(&world->cx);
+  world->facts = assumptions_new(&world->cx);
   for (int i = 0; i < VARS; i++) {
-    DimVar *var = dim_new_var(&world->cx, DV_RIGID, NULL, (Span){0});
-    var->text = names[i];
-    var->value = i == VARS - 1;
+    DimVar *var = dim_new_var(&world->cx, DV_SKOLEM, NULL, (Span){0});
+    var->printed_name = names[i];
+    var->is_integer = i == VARS - 1;
     world->vars[i] = var;
     world->v[i] = dim_of_var(&world->cx, var);
   }
@@ -60,7 +60,7 @@ static inline int setup(void **state) {
   w = calloc(1, sizeof *w);
   w->cx.arena = arena_new();
   w->cx.owner = w;
-  w->cx.shape_prod = shape_prod;
+  w->cx.shape_product = shape_prod;
   w->cx.shape_name = shape_name;
   w->cx.shape_id = shape_id;
   world_fill(w);
@@ -75,43 +75,43 @@ static inline int teardown(void **state) {
   return 0;
 }
 
-/* ---- reading sizes: the grammar of printed ones ---- */
+/* ---- parser of printed sizes ---- */
 
-static const char *at; /* what is still to be read */
+static const char *at; /* the rest of the input */
 
 static inline Dim *parse_sum(void);
 
-static inline void blanks(void) {
+static inline void skip_blanks(void) {
   while (*at == ' ')
     at++;
 }
 
-static inline bool eat(char c) {
-  blanks();
+static inline bool accept_char(char c) {
+  skip_blanks();
   if (*at != c)
     return false;
   at++;
   return true;
 }
 
-static inline void need(char c) {
-  if (!eat(c))
+static inline void require_char(char c) {
+  if (!accept_char(c))
     fail_msg("expected '%c' at \"%s\"", c, at);
 }
 
 static inline Dim *parse_call(bool min) {
   at += 4;
   Dim *d = parse_sum();
-  while (eat(','))
+  while (accept_char(','))
     d = min ? dim_min(&w->cx, d, parse_sum()) : dim_max(&w->cx, d, parse_sum());
-  need(')');
+  require_char(')');
   return d;
 }
 
 static inline Dim *parse_factor(void) {
-  if (eat('(')) {
+  if (accept_char('(')) {
     Dim *d = parse_sum();
-    need(')');
+    require_char(')');
     return d;
   }
   if (!strncmp(at, "min(", 4) || !strncmp(at, "max(", 4))
@@ -122,7 +122,7 @@ static inline Dim *parse_factor(void) {
   }
   size_t digits = strspn(at, "0123456789");
   if (digits) {
-    Dim *d = dim_text(&w->cx, arena_text(w->cx.arena, at, digits));
+    Dim *d = dim_parse(&w->cx, arena_strndup(w->cx.arena, at, digits));
     at += digits;
     return d;
   }
@@ -138,28 +138,28 @@ static inline Dim *parse_factor(void) {
 static inline Dim *parse_product(void) {
   Dim *d = parse_factor();
   for (;;) {
-    if (eat('*'))
-      blanks(), d = dim_mul(&w->cx, d, parse_factor());
-    else if (eat('/'))
-      blanks(), d = dim_div(&w->cx, d, parse_factor());
-    else if (eat('%'))
-      blanks(), d = dim_mod(&w->cx, d, parse_factor());
+    if (accept_char('*'))
+      skip_blanks(), d = dim_mul(&w->cx, d, parse_factor());
+    else if (accept_char('/'))
+      skip_blanks(), d = dim_div(&w->cx, d, parse_factor());
+    else if (accept_char('%'))
+      skip_blanks(), d = dim_mod(&w->cx, d, parse_factor());
     else
       return d;
   }
 }
 
 static inline Dim *parse_sum(void) {
-  bool minus = eat('-');
-  blanks();
+  bool minus = accept_char('-');
+  skip_blanks();
   Dim *d = parse_product();
   if (minus)
     d = dim_neg(&w->cx, d);
   for (;;) {
-    if (eat('+'))
-      blanks(), d = dim_add(&w->cx, d, parse_product());
-    else if (eat('-'))
-      blanks(), d = dim_sub(&w->cx, d, parse_product());
+    if (accept_char('+'))
+      skip_blanks(), d = dim_add(&w->cx, d, parse_product());
+    else if (accept_char('-'))
+      skip_blanks(), d = dim_sub(&w->cx, d, parse_product());
     else
       return d;
   }
@@ -175,7 +175,7 @@ static inline Dim *read_dim(const char *text) {
 static const char *show_dim(const Dim *d) {
   Buffer out = {0};
   dim_print(&w->cx, &out, d);
-  const char *text = arena_text(w->cx.arena, out.text, out.len);
+  const char *text = arena_strndup(w->cx.arena, out.text, out.len);
   buffer_free(&out);
   return text;
 }
@@ -198,18 +198,18 @@ static inline DimVar *meta(void) {
 
 static int complaints;
 
-static inline void complain(void *owner) {
+static inline void report_complaint(void *owner) {
   (void)owner;
   complaints++;
 }
 
-/* ---- a source of expressions, with evaluation ---- */
+/* ---- random expressions, with evaluation ---- */
 
 typedef __int128 Big;
 
 static uint64_t seed;
 
-static inline uint32_t pick(uint32_t n) {
+static inline uint32_t random_below(uint32_t n) {
   seed = seed * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(seed >> 33) % n;
 }
@@ -222,17 +222,17 @@ typedef struct Expr {
 
 static inline Expr *expr_random(int depth, int vars) {
   Expr *e = NEW(w->cx.arena, Expr);
-  uint32_t what = depth ? pick(12) : pick(3);
+  uint32_t what = depth ? random_below(12) : random_below(3);
   if (what < 1) {
-    *e = (Expr){.op = '#', .num = (int64_t)pick(9) - 2};
+    *e = (Expr){.op = '#', .num = (int64_t)random_below(9) - 2};
   } else if (what < 4) {
-    *e = (Expr){.op = 'x', .num = pick((uint32_t)vars)};
+    *e = (Expr){.op = 'x', .num = random_below((uint32_t)vars)};
   } else {
-    e->op = "++--**//%<>+"[pick(12)];
+    e->op = "++--**//%<>+"[random_below(12)];
     e->a = expr_random(depth - 1, vars);
     e->b = expr_random(depth - 1, vars);
-    if ((e->op == '/' || e->op == '%') && pick(3))
-      *e->b = (Expr){.op = '#', .num = 1 + pick(6)};
+    if ((e->op == '/' || e->op == '%') && random_below(3))
+      *e->b = (Expr){.op = '#', .num = 1 + random_below(6)};
   }
   return e;
 }
@@ -262,9 +262,11 @@ static inline Dim *expr_dim(const Expr *e) {
   }
 }
 
-static inline Big big_div(Big a, Big b) { return a / b - (a % b < 0); }
+static inline Big big_div(Big a, Big b) {
+  return a / b - (a % b < 0);
+}
 
-/* False where a divisor is less than 1. */
+/* Returns false if a divisor is less than 1. */
 static inline bool expr_value(const Expr *e, const int64_t *env, Big *out) {
   Big a, b;
   if (e->op == '#' || e->op == 'x') {
@@ -308,7 +310,7 @@ static inline int var_index(const DimVar *var) {
   return 0;
 }
 
-/* By the postfix form. */
+/* Evaluates the postfix form. */
 static inline bool ops_value(const DimOp *ops, uint32_t count,
                              const int64_t *env, Big *out) {
   Big stack[256];
@@ -358,17 +360,17 @@ static inline bool dim_value(const Dim *d, const int64_t *env, Big *out) {
 
 static inline void env_random(int64_t *env, int from, int span) {
   for (int i = 0; i < VARS; i++)
-    env[i] = from + (int64_t)pick((uint32_t)span) - (i == VARS - 1 ? 5 : 0);
+    env[i] =
+        from + (int64_t)random_below((uint32_t)span) - (i == VARS - 1 ? 5 : 0);
 }
 
-/* Frees what a round used; the cached variables go with it. */
+/* Frees what a round used, cached variables included. */
 static inline void fresh_world(void) {
   void *state;
   if (w)
     teardown((void **)&state);
   setup(&state);
 }
-
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 

@@ -1,11 +1,11 @@
-/* Tests of equations solved together: tables, and random systems against the
- * theorem of Heger: A*x == b has a solution over the integers just if A and
- * A|b have the same rank r and the same common divisor of r*r minors. */
+/* Tests systems of equations: tables, and random systems against Heger's
+ * theorem.  A*x == b has an integer solution if and only if A and A|b have the
+ * same rank r and the same greatest common divisor of r*r minors. */
 #include "dim_world.h"
 
 #include <stdio.h>
 
-/* Adds "2*n + 3*m == 16, n == k"; false: they contradict each other. */
+/* Adds "2*n + 3*m == 16, n == k".  Returns false if they are inconsistent. */
 static bool add_all(DimSystem *s, const char *text) {
   char copy[256], *rest = copy;
   snprintf(copy, sizeof copy, "%s", text);
@@ -35,7 +35,8 @@ static const char *solutions(const DimSystem *s) {
         buffer_printf(&out, "%s%s = %s", out.len ? ", " : "", names[i],
                       show_dim(found.value));
   }
-  const char *text = arena_text(w->cx.arena, out.len ? out.text : "", out.len);
+  const char *text =
+      arena_strndup(w->cx.arena, out.len ? out.text : "", out.len);
   buffer_free(&out);
   return text;
 }
@@ -86,7 +87,7 @@ static void test_cause(void **state) {
   open_all();
   DimSystem *s = dim_system_new(&w->cx);
   assert_false(add_all(s, "n + m == 10; k == 7; n - m == 2*h + 1"));
-  assert_int_equal(dim_system_cause(s), 5);
+  assert_int_equal(dim_system_unsat_core(s), 5);
 }
 
 /* ---- random systems ---- */
@@ -125,7 +126,7 @@ static uint32_t choose(uint32_t bits, uint32_t *out) {
   return n;
 }
 
-/* Of all minors with r rows, among so many columns. */
+/* The gcd of all minors with r rows among the given columns. */
 static int64_t minors(const int64_t m[SIDE][SIDE + 1], uint32_t r,
                       uint32_t columns) {
   int64_t g = 0;
@@ -159,7 +160,7 @@ static void test_random(void **state) {
     for (uint32_t i = 0; i < SIDE; i++) {
       Dim *d = dim_int(&w->cx, 0);
       for (uint32_t j = 0; j <= SIDE; j++) {
-        m[i][j] = (int64_t)pick(7) - 3;
+        m[i][j] = (int64_t)random_below(7) - 3;
         Dim *by = dim_int(&w->cx, m[i][j]);
         d = dim_add(&w->cx, d, j < SIDE ? dim_mul(&w->cx, by, w->v[j]) : by);
       }
@@ -171,7 +172,7 @@ static void test_random(void **state) {
   assert_in_range(holds, 300, 2700); /* both kinds were met */
 }
 
-/* What does not fit is left out, and nothing is refuted for it. */
+/* A system that exceeds the limits is left out, and refutes nothing. */
 static void test_limits(void **state) {
   (void)state;
   open_all();

@@ -1,5 +1,5 @@
-/* Programs as s-expressions that stand for Core, for tests of the evaluator
- * without a checker.  To be included after cmocka.h. */
+/* Programs as s-expressions, which are read as Core: for tests of the evaluator
+ * without the type checker.  Include it after cmocka.h. */
 #ifndef AXON_TESTS_EVAL_SEXP_H
 #define AXON_TESTS_EVAL_SEXP_H
 
@@ -11,7 +11,7 @@ static Arena *arena;
 static Interner *interner;
 static Sources sources;
 
-/* ---- reading s-expressions ---- */
+/* ---- parser of s-expressions ---- */
 
 typedef struct Scope {
   const char *name;
@@ -21,7 +21,7 @@ typedef struct Scope {
 
 static Scope *globals;
 static const char *text_start;
-static const char *in; /* what is left to read */
+static const char *in; /* the rest of the input */
 static uint32_t file;
 static Con *cons[16];
 static uint32_t con_count;
@@ -43,13 +43,13 @@ static bool eat(char c) {
 static char *word(void) {
   blank();
   size_t len = strcspn(in, " \n()");
-  char *w = arena_text(arena, in, len);
+  char *w = arena_strndup(arena, in, len);
   in += len;
   return w;
 }
 
 static Sym *symbol(const char *name) {
-  return intern_text(interner, name);
+  return intern_string(interner, name);
 }
 
 static Core *new_core(CoreKind kind) {
@@ -107,28 +107,28 @@ static uint32_t scheme_arity(PrimId prim) {
   return n;
 }
 
-/* name, or name:dtype */
+/* A name, or name:dtype. */
 static Core *primitive(const char *name) {
-  char *plain = arena_text(arena, name, strlen(name));
+  char *plain = arena_strndup(arena, name, strlen(name));
   char *colon = strchr(plain, ':');
   if (colon)
     *colon = 0;
-  PrimId prim = prim_named(plain);
+  PrimId prim = prim_by_name(plain);
   if (!prim)
-    prim = prim_named(arena_printf(arena, "op %s", plain));
+    prim = prim_by_name(arena_printf(arena, "op %s", plain));
   if (!prim)
     return NULL;
   Core *c = new_core(CORE_PRIM);
   c->prim = prim;
   c->arity = scheme_arity(prim);
-  c->elem.dtype = colon ? dtype_named(colon + 1) : DT_NONE;
+  c->elem.dtype = colon ? dtype_by_name(colon + 1) : DT_NONE;
   return c;
 }
 
 static Core *read_string(void) {
   const char *end = strchr(++in, '"');
   Core *c = new_core(CORE_STRING);
-  c->text = arena_text(arena, in, (size_t)(end - in));
+  c->text = arena_strndup(arena, in, (size_t)(end - in));
   c->text_len = (uint32_t)(end - in);
   in = end + 1;
   return c;
@@ -151,7 +151,7 @@ static Core *read_atom(Scope *scope) {
       *colon = 0;
     c->num = w;
     c->is_float = strchr(w, '.') != NULL;
-    c->elem.dtype = colon         ? dtype_named(colon + 1)
+    c->elem.dtype = colon         ? dtype_by_name(colon + 1)
                     : c->is_float ? DT_F32
                                   : DT_I64;
     return c;
@@ -164,7 +164,7 @@ static Core *read_atom(Scope *scope) {
   if (!strcmp(w, "absent"))
     return new_core(CORE_ABSENT);
   if (!strcmp(w, "all-axes"))
-    return new_core(CORE_AXIS_ALL);
+    return new_core(CORE_ALL_AXES);
   Var *var = lookup(scope, w);
   if (!var)
     var = lookup(globals, w);
@@ -261,7 +261,7 @@ static void read_items(Core *c, Scope *scope) {
   set_items(c, n, items);
 }
 
-/* (x y), or with presets (x (y 1)) */
+/* (x y), or with default values (x (y 1)). */
 static void read_params(Core *c, Scope **scope) {
   c->params = NEW_ARRAY(arena, CoreParam, 16);
   bool open = eat('(');
@@ -271,7 +271,7 @@ static void read_params(Core *c, Scope **scope) {
     bool preset = eat('(');
     char *name = word();
     if (preset) {
-      p->preset = read_expr(*scope);
+      p->default_value = read_expr(*scope);
       open = eat(')');
       assert_true(open);
     }
@@ -358,8 +358,8 @@ static Core *read_for(Scope *scope) { /* (for ((i n) ...) body) */
   return c;
 }
 
-/* (at x item ...): an expression, `:`, `...`, `new`, `*`, `<k` from the end,
- * (: from to) with _ for nothing */
+/* (at x item ...): an item is an expression, `:`, `...`, `new`, `*`, `<k` (from
+ * the end), or (: from to) with _ for a missing bound */
 static Core *read_index(Scope *scope) {
   Core *c = new_core(CORE_INDEX);
   Core *of = read_expr(scope);
@@ -378,10 +378,10 @@ static Core *read_index(Scope *scope) {
       eat(')');
     } else if (!strncmp(in, "...", 3)) {
       in += 3;
-      s->kind = CS_REST;
+      s->kind = CS_ELLIPSIS;
     } else if (!strncmp(in, "new", 3)) {
       in += 3;
-      s->kind = CS_NEW;
+      s->kind = CS_NEWAXIS;
     } else if (eat('*')) {
       s->kind = CS_STAR;
     } else if (eat(':')) {

@@ -1,6 +1,6 @@
-/* Tests of eval/: programs as s-expressions that stand for Core, run without
- * a checker.  What each form does, errors and their places, tail calls, deep
- * recursion, `for` run once or on the host, and that nothing stays alive. */
+/* Tests eval/: programs as s-expressions that are read as Core and run without
+ * the type checker.  Covers each form, errors and their spans, tail calls, deep
+ * recursion, `for` run symbolically or on the host, and memory leaks. */
 #include "eval/eval.h"
 
 #include <malloc.h>
@@ -53,7 +53,7 @@ static int setup(void **state) {
                     .args = args,
                     .interrupt = &interrupted};
   eval = eval_new(arena, &dims, interner, &host);
-  eval_use_sources(eval, &sources);
+  eval_set_sources(eval, &sources);
   globals = NULL;
   con_count = 0;
   return 0;
@@ -130,7 +130,7 @@ static void val(const char *pat, const char *text) {
   }
 }
 
-static bool run(const char *text, Held **held) {
+static bool run(const char *text, ValueHandle **held) {
   CoreDec *dec = NEW(arena, CoreDec);
   dec->kind = CD_EXPR;
   begin(text);
@@ -140,7 +140,7 @@ static bool run(const char *text, Held **held) {
 }
 
 static void is(const char *text, const char *expected) {
-  Held *held;
+  ValueHandle *held;
   Buffer out = {0};
   if (!run(text, &held) || !eval_print(eval, held, &out, &diags)) {
     show_diags();
@@ -149,12 +149,12 @@ static void is(const char *text, const char *expected) {
   if (strcmp(out.text ? out.text : "", expected))
     fail_msg("%s\ngives   %s\ninstead %s", text, out.text, expected);
   buffer_free(&out);
-  held_free(eval, held);
+  value_handle_free(eval, held);
 }
 
 static const Diag *fails(const char *text, int code, const char *message) {
   uint32_t before = diags.all.len;
-  Held *held;
+  ValueHandle *held;
   if (run(text, &held))
     fail_msg("%s should fail", text);
   assert_int_equal(diags.all.len, before + 1);
@@ -285,11 +285,11 @@ static void test_globals(void **state) {
   is("(+ later (twice 2))", "18");
   assert_string_equal(written.text, "once");
   Var *var = lookup(globals, "later");
-  Held *held = eval_global(eval, var);
+  ValueHandle *held = eval_global_handle(eval, var);
   Tensor *t = eval_tensor(eval, held, &diags);
   assert_int_equal(*(int64_t *)t->data, 6);
   tensor_release(t);
-  held_free(eval, held);
+  value_handle_free(eval, held);
 }
 
 static size_t memory_used(void) {
@@ -316,9 +316,9 @@ static void test_deep(void **state) {
        "(build (n xs) (if (== n 0) xs (build (- n 1) (:: n xs))))"
        "(total (xs) (case xs ((list) 0) ((:: h t) (+ h (total t)))))");
   is("(down 1000000)", "1000000");
-  uint64_t live = eval_live(eval);
+  uint64_t live = eval_live_objects(eval);
   is("(total (build 1000000 (list)))", "500000500000");
-  assert_int_equal(eval_live(eval), live);
+  assert_int_equal(eval_live_objects(eval), live);
   const Diag *d = fails("(down -1)", 502, "recursion too deep");
   assert_true(d->span.file > 0);
   is("(down 10)", "10");
@@ -331,8 +331,8 @@ static void test_errors(void **state) {
   is("(assert true)", "()");
   funs("(inner (x) (/ 1 x)) (outer (x) (+ 1 (inner x)))");
   const Diag *d = fails("(+ 1 (outer 0))", 506, "division by zero");
-  assert_int_equal(d->mark_count, 1); /* one a line */
-  Held *held;
+  assert_int_equal(d->label_count, 1); /* one a line */
+  ValueHandle *held;
   assert_false(run("(seq (exit 3) 1)", &held));
   int status = 0;
   assert_true(eval_exited(eval, &status));
@@ -342,7 +342,7 @@ static void test_errors(void **state) {
 static void test_interrupt(void **state) {
   (void)state;
   funs("(forever (n) (forever (+ n 1)))");
-  uint64_t live = eval_live(eval);
+  uint64_t live = eval_live_objects(eval);
   Trap inner;
   interrupted = true;
   if (TRAP_SET(inner) == FAIL_NONE) {
@@ -351,7 +351,7 @@ static void test_interrupt(void **state) {
   }
   assert_int_equal(inner.kind, FAIL_INTERRUPT);
   interrupted = false;
-  assert_int_equal(eval_live(eval), live);
+  assert_int_equal(eval_live_objects(eval), live);
 }
 
 static void test_strings(void **state) {
@@ -369,10 +369,10 @@ static void test_format(void **state) {
   is("(lit format \"%d|%5.2f|%-4s|%s%%\" 4 3 1.5 \"ab\" (list 1))",
      "\"3| 1.50|ab  |list [1]%\"");
   is("(lit format \"%d\" 2 \"%d\" 7)", "\"7\"");
-  fails("(lit format \"%d\" 1 1.5)", 509, "wants an integer");
+  fails("(lit format \"%d\" 1 1.5)", 509, "needs an integer");
   is("(parse_int \"-42\")", "-42");
   is("(parse_float:f64 \"0.5\")", "0.5");
-  fails("(parse_int \"4x\")", 509, "is no integer");
+  fails("(parse_int \"4x\")", 509, "is not an integer");
   is("(lists.length (args ()))", "2");
 }
 
@@ -502,16 +502,16 @@ static void test_long_bodies(void **state) {
 static void test_library_places(void **state) {
   (void)state;
   funs("(broken (x) (+ 1 (/ x 0)))");
-  sources.files.at[sources.files.len - 1]->library = true;
+  sources.files.at[sources.files.len - 1]->is_library = true;
   funs("(mine (x) (+ 2 (broken x)))");
   const Diag *d = fails("(+ 3 (mine 1))", 506, "division by zero");
   assert_int_equal(d->span.file, sources.files.len - 2);
   assert_non_null(strstr(d->note, "`broken`"));
-  assert_int_equal(d->mark_count, 1);
-  assert_int_equal(d->marks[0].span.file, sources.files.len - 1);
+  assert_int_equal(d->label_count, 1);
+  assert_int_equal(d->labels[0].span.file, sources.files.len - 1);
 }
 
-/* Lazy definitions that are first needed inside a body run symbolically. */
+/* Lazy definitions whose first use is inside a symbolic run. */
 static void test_lazy_in_for(void **state) {
   (void)state;
   eval_define_lazy(eval, read_val("table", "(for ((i 4)) (* i i))"));
@@ -549,10 +549,10 @@ static void test_laziness(void **state) {
   assert_string_equal(written.text, "[1, 2]\nbare\n(\"q\")\n");
 }
 
-/* ---- hidden parameters, sizes, checks ---- */
+/* ---- implicit parameters, sizes, checks ---- */
 
 static DimVar *size(const char *name) {
-  return dim_new_var(&dims, DV_RIGID, symbol(name), (Span){0});
+  return dim_new_var(&dims, DV_SKOLEM, symbol(name), (Span){0});
 }
 
 static Core *core_app(Core *f, Core *x) {
@@ -563,7 +563,7 @@ static Core *core_app(Core *f, Core *x) {
 
 static void run_core(Core *c, const char *expected) {
   CoreDec dec = {.kind = CD_EXPR, .expr = c};
-  Held *held;
+  ValueHandle *held;
   Buffer out = {0};
   if (!eval_run(eval, &dec, &diags, &held)) {
     show_diags();
@@ -572,7 +572,7 @@ static void run_core(Core *c, const char *expected) {
   assert_true(eval_print(eval, held, &out, &diags));
   assert_string_equal(out.text, expected);
   buffer_free(&out);
-  held_free(eval, held);
+  value_handle_free(eval, held);
 }
 
 static Core *core_dim(Dim *d) {
@@ -587,9 +587,9 @@ static void test_hidden(void **state) {
   DimVar *n = size("n");
   ElemVar *elem = (ElemVar *)(void *)arena_alloc(arena, 16);
   ShapeVar *s = (ShapeVar *)(void *)arena_alloc(arena, 16);
-  Hidden params[3] = {{.kind = HID_ELEM, .elem = {.var = elem}},
-                      {.kind = HID_DIM, .dim_var = n},
-                      {.kind = HID_SHAPE, .shape_var = s}};
+  ImplicitArg params[3] = {{.kind = IMPLICIT_ELEM, .elem = {.var = elem}},
+                           {.kind = IMPLICIT_DIM, .dim_var = n},
+                           {.kind = IMPLICIT_SHAPE, .shape_var = s}};
   /* tlam 'a n s. fn x => (x, 3 at 'a, n * n + 1, [n, *, ...s, prod(s)]) */
   Var *x = new_var("x", false);
   Core *parts[4];
@@ -601,12 +601,12 @@ static void test_hidden(void **state) {
   Dim *dn = dim_of_var(&dims, n);
   parts[2] =
       core_dim(dim_add(&dims, dim_mul(&dims, dn, dn), dim_int(&dims, 1)));
-  ShapeItem items[4] = {{.kind = SI_DIM, .dim = dn},
-                        {.kind = SI_STAR},
-                        {.kind = SI_SPLICE, .var = s},
-                        {.kind = SI_DIM, .dim = dim_of_prod(&dims, s)}};
-  parts[3] = new_core(CORE_SHAPEVAL);
-  parts[3]->shape = (ShapeRef){items, 4};
+  CoreAxis items[4] = {{.kind = CORE_AXIS_DIM, .dim = dn},
+                       {.kind = CORE_AXIS_STAR},
+                       {.kind = CORE_AXIS_SPLICE, .var = s},
+                       {.kind = CORE_AXIS_DIM, .dim = dim_of_prod(&dims, s)}};
+  parts[3] = new_core(CORE_SHAPE_VALUE);
+  parts[3]->shape = (CoreShape){items, 4};
   Core *body = new_core(CORE_TUPLE);
   set_items(body, 4, parts);
   Core *lam = new_core(CORE_LAM);
@@ -615,17 +615,17 @@ static void test_hidden(void **state) {
   lam->param_count = 1;
   set_items(lam, 1, &body);
   Core *tlam = new_core(CORE_TLAM);
-  tlam->hidden = params;
-  tlam->hidden_count = 3;
+  tlam->implicits = params;
+  tlam->implicit_count = 3;
   set_items(tlam, 1, &lam);
-  ShapeItem two[2] = {{.kind = SI_DIM, .dim = dim_int(&dims, 4)},
-                      {.kind = SI_DIM, .dim = dim_int(&dims, 5)}};
-  Hidden args[3] = {{.kind = HID_ELEM, .elem = {.dtype = DT_F32}},
-                    {.kind = HID_DIM, .dim = dim_int(&dims, 7)},
-                    {.kind = HID_SHAPE, .shape = {two, 2}}};
+  CoreAxis two[2] = {{.kind = CORE_AXIS_DIM, .dim = dim_int(&dims, 4)},
+                     {.kind = CORE_AXIS_DIM, .dim = dim_int(&dims, 5)}};
+  ImplicitArg args[3] = {{.kind = IMPLICIT_ELEM, .elem = {.dtype = DT_F32}},
+                         {.kind = IMPLICIT_DIM, .dim = dim_int(&dims, 7)},
+                         {.kind = IMPLICIT_SHAPE, .shape = {two, 2}}};
   Core *tapp = new_core(CORE_TAPP);
-  tapp->hidden = args;
-  tapp->hidden_count = 3;
+  tapp->implicits = args;
+  tapp->implicit_count = 3;
   set_items(tapp, 1, &tlam);
   Core *str = new_core(CORE_STRING);
   str->text = "x";
@@ -636,12 +636,12 @@ static void test_hidden(void **state) {
 static void test_open_and_check(void **state) {
   (void)state;
   DimVar *n = size("n");
-  CoreBind bind_n = {.var = n, .axis = -1};
+  SizePath bind_n = {.var = n, .axis = -1};
   CoreDec *dec = read_val("data", "(reshape (dims 2 3) (iota:i64 6))");
-  Core *open = new_core(CORE_OPEN);
+  Core *open = new_core(CORE_UNPACK);
   set_items(open, 1, &dec->expr);
-  open->binds = &bind_n;
-  open->bind_count = 1;
+  open->size_paths = &bind_n;
+  open->size_path_count = 1;
   dec->expr = open;
   assert_true(eval_run(eval, dec, &diags, NULL));
   begin("0123456789");
@@ -652,7 +652,7 @@ static void test_open_and_check(void **state) {
                .message = "sizes differ",
                .span = {file, 2, 4},
                .help = "make them equal"};
-  CoreCond cond = {CHECK_LE, dim_int(&dims, 2), dim_int(&dims, 1)};
+  CoreCondition cond = {CHECK_LE, dim_int(&dims, 2), dim_int(&dims, 1)};
   CoreCheck checks[2] = {{.kind = CHECK_LE,
                           .left = dim_of_var(&dims, n),
                           .right = dim_int(&dims, 3),
@@ -660,15 +660,15 @@ static void test_open_and_check(void **state) {
                          {.kind = CHECK_EQ,
                           .left = dim_of_var(&dims, n),
                           .right = dim_int(&dims, 4),
-                          .conds = &cond,
-                          .cond_count = 1,
+                          .conditions = &cond,
+                          .condition_count = 1,
                           .diag = &diag}};
   Core *check = new_core(CORE_CHECK), *one = core_dim(dim_int(&dims, 1));
   set_items(check, 1, &one);
   check->checks = checks;
   check->check_count = 2;
   run_core(check, "1");
-  checks[1].cond_count = 0;
+  checks[1].condition_count = 0;
   CoreDec expr = {.kind = CD_EXPR, .expr = check};
   assert_false(eval_run(eval, &expr, &diags, NULL));
   const Diag *d = diags.all.at[diags.all.len - 1];
@@ -694,32 +694,32 @@ static const char *const programs[] = {
 static void test_no_leaks(void **state) {
   (void)state;
   for (uint32_t i = 0; i < ARRAY_LEN(programs); i++) {
-    Held *held;
+    ValueHandle *held;
     assert_true(run(programs[i], &held));
-    held_free(eval, held);
+    value_handle_free(eval, held);
   }
   begin("(case (tuple 1 2) ((tuple 2 _) 3))");
   CoreDec dec = {.kind = CD_EXPR, .expr = read_expr(NULL)};
-  uint64_t live = eval_live(eval);
+  uint64_t live = eval_live_objects(eval);
   assert_false(eval_run(eval, &dec, &diags, NULL));
-  assert_int_equal(eval_live(eval), live);
+  assert_int_equal(eval_live_objects(eval), live);
 }
 
 static void run_failing(const char *text, uint64_t n) {
   CoreDec dec = {.kind = CD_EXPR};
-  Held *volatile result = NULL;
+  ValueHandle *volatile result = NULL;
   Trap inner;
   begin(text);
   dec.expr = read_expr(NULL);
   if (TRAP_SET(inner) == FAIL_NONE) {
-    Held *held;
-    mem_fail_after(n);
+    ValueHandle *held;
+    mem_inject_failure_at(n);
     if (eval_run(eval, &dec, &diags, &held))
       result = held;
     trap_end(&inner);
   }
-  mem_fail_after(0);
-  held_free(eval, result);
+  mem_inject_failure_at(0);
+  value_handle_free(eval, result);
 }
 
 static void test_memory_fails(void **state) {

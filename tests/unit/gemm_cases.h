@@ -1,5 +1,5 @@
-/* Contractions for tests: their texts, with arguments of a struct that a test
- * can fill in. */
+/* Contraction cases for tests: sources of kernels whose arguments are in one
+ * struct, which the test fills in. */
 #ifndef AXON_TESTS_GEMM_CASES_H
 #define AXON_TESTS_GEMM_CASES_H
 
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n] + shift[m]), where
- * there is a bias, and a shift beside it; strides are in elements. */
+/* c[batch, m, n] = f(scale * sum over k of a * b + bias[n] + shift[m]), with
+ * optional bias, and shift only with bias.  Strides are in elements. */
 static const char gemm_arguments[] =
     "struct Arguments {\n"
     "const void *a, *b;\nvoid *c;\nconst float *bias, *shift;\n"
@@ -19,8 +19,8 @@ static const char gemm_arguments[] =
 
 typedef struct GemmCase {
   Dtype in, sum, out;
-  bool a_turned, b_turned; /* rows lie next to each other */
-  bool computed;           /* the left side is scaled on its way */
+  bool a_turned, b_turned; /* rows are contiguous */
+  bool computed;           /* the left side is scaled when it is loaded */
   bool bias, shift;
   bool tf32;
   uint32_t align;
@@ -41,7 +41,7 @@ static void gemm_case_value(void *owner, Buffer *out, const char *to) {
 }
 
 static void gemm_case_store(void *owner, Buffer *out, const char *x,
-                            const char *const to[GEMM_RESULTS]) {
+                            const char *const to[GEMM_MAX_OUTPUTS]) {
   const GemmCase *c = owner;
   if (c->bias)
     buffer_printf(out, "%s = fmaxf(%s + args.bias[in]%s, 0.0f);\n", to[0], x,
@@ -50,9 +50,9 @@ static void gemm_case_store(void *owner, Buffer *out, const char *x,
     buffer_printf(out, "%s = %s;\n", to[0], x);
 }
 
-static GemmGroup gemm_one(const char *name, const char *extent, const char *a,
-                          const char *b) {
-  GemmGroup g = {.count = 1};
+static GemmAxisGroup gemm_one(const char *name, const char *extent,
+                              const char *a, const char *b) {
+  GemmAxisGroup g = {.count = 1};
   g.axes[0] =
       (GemmAxis){.name = name, .extent = extent, .stride_a = a, .stride_b = b};
   return g;
@@ -60,56 +60,60 @@ static GemmGroup gemm_one(const char *name, const char *extent, const char *a,
 
 static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
                                  double k, double batch) {
-  GemmSide side = {.dtype = c->in, .align = c->align, .boxes = c->align >= 16};
-  GemmShape s = {.a = side, .b = side, .sum = c->sum, .tf32 = c->tf32};
-  s.a.turned = c->a_turned;
-  s.b.turned = c->b_turned;
+  GemmSide side = {
+      .dtype = c->in, .align_bytes = c->align, .tma_copyable = c->align >= 16};
+  GemmShape s = {
+      .a = side, .b = side, .accumulator_dtype = c->sum, .allow_tf32 = c->tf32};
+  s.a.mn_major = c->a_turned;
+  s.b.mn_major = c->b_turned;
   s.a.computed = c->computed;
   s.m = m;
   s.n = n;
   s.k = k;
   s.batch = batch;
-  s.stored = dtype_info[c->out].bytes;
-  s.store_align = c->align;
-  s.boxes = c->align >= 16;
-  s.results = 1;
-  s.widest = dtype_info[c->out].bytes;
-  s.finish = c->bias ? 4 : 1;
+  s.epilogue_bytes = dtype_info[c->out].bytes;
+  s.store_align_bytes = c->align;
+  s.tma_storable = c->align >= 16;
+  s.output_count = 1;
+  s.max_output_bytes = dtype_info[c->out].bytes;
+  s.epilogue_ops = c->bias ? 4 : 1;
   return s;
 }
 
-/* The kernel of this name; the arguments' struct stands before it. */
+/* Writes the source of the kernel with this name, after the struct of its
+ * arguments. */
 static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
                            const GemmSchedule *s, const char *name,
                            Buffer *out) {
-  GemmText t = {.shape = shape,
-                .schedule = s,
-                .name = name,
-                .epilogue = gemm_case_store,
-                .owner = (void *)(uintptr_t)c,
-                .room = "args.room",
-                .counters = "args.counters",
-                .results = 1};
+  GemmKernelSpec t = {.shape = shape,
+                      .schedule = s,
+                      .name = name,
+                      .put_epilogue = gemm_case_store,
+                      .owner = (void *)(uintptr_t)c,
+                      .workspace = "args.room",
+                      .counters = "args.counters",
+                      .output_count = 1};
   t.batch = gemm_one("iz", "args.batch", "args.a_batch", "args.b_batch");
   t.m = gemm_one("im", "args.m", c->a_turned ? "1" : "args.a_m", NULL);
   t.n = gemm_one("in", "args.n", NULL, c->b_turned ? "1" : "args.b_n");
   t.k = gemm_one("ik", "args.k", c->a_turned ? "args.a_k" : "1",
                  c->b_turned ? "args.b_k" : "1");
   t.a = (GemmOperand){.pointer = "args.a",
-                      .map = "&args.map_a",
-                      .value = c->computed ? gemm_case_value : NULL};
-  t.b = (GemmOperand){.pointer = "args.b", .map = "&args.map_b"};
-  t.anywhere = !c->bias;
-  t.result[0] =
-      (GemmResult){.pointer = "args.c", .dtype = c->out, .map = "&args.map_c"};
-  t.result[0].strides[0] = "args.c_batch";
-  t.result[0].strides[1] = "args.c_m";
-  t.result[0].strides[2] = "1";
+                      .tensor_map = "&args.map_a",
+                      .put_value = c->computed ? gemm_case_value : NULL};
+  t.b = (GemmOperand){.pointer = "args.b", .tensor_map = "&args.map_b"};
+  t.out_of_bounds_safe = !c->bias;
+  t.outputs[0] = (GemmOutput){
+      .pointer = "args.c", .dtype = c->out, .tensor_map = "&args.map_c"};
+  t.outputs[0].strides[0] = "args.c_batch";
+  t.outputs[0].strides[1] = "args.c_m";
+  t.outputs[0].strides[2] = "1";
   Buffer before = {0}, body = {0};
-  gemm_put(&before, &body, &t);
+  gemm_put_kernel(&before, &body, &t);
   char cluster[40] = "";
-  if (gemm_cluster(s) > 1)
-    snprintf(cluster, sizeof cluster, " __cluster_dims__(%u)", gemm_cluster(s));
+  if (gemm_cluster_size(s) > 1)
+    snprintf(cluster, sizeof cluster, " __cluster_dims__(%u)",
+             gemm_cluster_size(s));
   buffer_printf(out,
                 "%.*sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s\n"
                 "%s(const __grid_constant__ Arguments args) {\n%s}\n",

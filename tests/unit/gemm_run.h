@@ -1,5 +1,5 @@
-/* Contractions of gemm_cases.h in the simulator, against sums in double
- * precision. */
+/* Runs contractions of gemm_cases.h in the simulator, and compares them with
+ * sums in double precision. */
 #ifndef AXON_TESTS_GEMM_RUN_H
 #define AXON_TESTS_GEMM_RUN_H
 
@@ -16,11 +16,15 @@
 
 #include <cmocka.h>
 
-enum { MAP_BYTES = 128, LINE = 256, PAGE = 65536 /* or a part of it */ };
+enum {
+  MAP_BYTES = 128,
+  ALIGN_BYTES = 256,
+  PAGE_BYTES = 65536 /* a page, or a multiple of one */
+};
 
 /* ---- numbers ---- */
 
-static void put_number(void *at, int64_t i, Dtype t, double x) {
+static void store_number(void *at, int64_t i, Dtype t, double x) {
   if (t == DT_F64)
     ((double *)at)[i] = x;
   else if (t == DT_F32)
@@ -30,7 +34,7 @@ static void put_number(void *at, int64_t i, Dtype t, double x) {
         t == DT_BF16 ? bf16_from_double(x) : f16_from_double(x);
 }
 
-static double number_at(const void *at, int64_t i, Dtype t) {
+static double load_number(const void *at, int64_t i, Dtype t) {
   if (t == DT_F64)
     return ((const double *)at)[i];
   if (t == DT_F32)
@@ -39,48 +43,52 @@ static double number_at(const void *at, int64_t i, Dtype t) {
   return t == DT_BF16 ? bf16_to_double(u) : f16_to_double(u);
 }
 
-static uint32_t state = 1;
+static uint32_t random_state = 1;
 
-/* A multiple of 1/4 that is small: exact in all types. */
-static double drawn(void) {
-  state = state * 1664525 + 1013904223;
-  return ((double)(state >> 27) - 16) / 4;
+/* A small multiple of 1/4: exact in all types. */
+static double random_quarter(void) {
+  random_state = random_state * 1664525 + 1013904223;
+  return ((double)(random_state >> 27) - 16) / 4;
 }
 
-/* So many elements, NaN all of them; and the range, for the simulator. */
-static void *made(int64_t count, Dtype t, bool writable, const char *name,
-                  SimMemory *range) {
+/* Allocates `count` elements, all NaN, and registers the range in the
+ * simulator. */
+static void *alloc_nan(int64_t count, Dtype t, bool writable, const char *name,
+                       SimMemory *range) {
   size_t bytes = (size_t)(count + 1) * dtype_info[t].bytes;
-  char *at = aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE);
+  char *at = aligned_alloc(ALIGN_BYTES, (bytes + ALIGN_BYTES - 1) /
+                                            ALIGN_BYTES * ALIGN_BYTES);
   assert_non_null(at);
   memset(at, 0xff, bytes);
   *range = (SimMemory){at, bytes, writable, name};
   return at;
 }
 
-static int64_t up(int64_t x, int64_t to) {
+static int64_t round_up_to(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 
-/* What an epilogue reads, which the simulator does not look at: who reads one
- * element more falls over the page behind it. */
-static float *made_last(int64_t count, const char *name, SimMemory *range) {
+/* Allocates data that the simulator does not check, such as the operands of an
+ * epilogue.  An access beyond the end hits the guard page behind it. */
+static float *alloc_before_guard_page(int64_t count, const char *name,
+                                      SimMemory *range) {
   size_t bytes = (size_t)count * sizeof(float);
-  size_t room = (size_t)up((int64_t)bytes, PAGE);
-  char *at = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE,
+  size_t mapped_bytes = (size_t)round_up_to((int64_t)bytes, PAGE_BYTES);
+  char *at = mmap(NULL, mapped_bytes + PAGE_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(at != MAP_FAILED);
-  assert_int_equal(mprotect(at + room, PAGE, PROT_NONE), 0);
-  *range = (SimMemory){at + room - bytes, bytes, false, name};
-  float *numbers = (float *)(at + room - bytes);
+  assert_int_equal(mprotect(at + mapped_bytes, PAGE_BYTES, PROT_NONE), 0);
+  *range = (SimMemory){at + mapped_bytes - bytes, bytes, false, name};
+  float *numbers = (float *)(at + mapped_bytes - bytes);
   for (int64_t j = 0; j < count; j++)
-    numbers[j] = (float)drawn();
+    numbers[j] = (float)random_quarter();
   return numbers;
 }
 
-static void end_last(const SimMemory *range) {
-  size_t room = (size_t)up((int64_t)range->bytes, PAGE);
-  munmap((char *)(uintptr_t)range->at + range->bytes - room, room + PAGE);
+static void free_before_guard_page(const SimMemory *range) {
+  size_t mapped_bytes = (size_t)round_up_to((int64_t)range->bytes, PAGE_BYTES);
+  munmap((char *)(uintptr_t)range->address + range->bytes - mapped_bytes,
+         mapped_bytes + PAGE_BYTES);
 }
 
 /* ---- contractions ---- */
@@ -89,7 +97,7 @@ typedef struct GemmArguments {
   const void *a, *b;
   void *c;
   const float *bias, *shift;
-  void *room, *counters;
+  void *scratch, *counters;
   int64_t m, n, k, batch;
   int64_t a_m, a_k, a_batch, b_n, b_k, b_batch, c_m, c_n, c_batch;
   float scale;
@@ -97,79 +105,79 @@ typedef struct GemmArguments {
   char map_b[MAP_BYTES], map_c[MAP_BYTES];
 } GemmArguments;
 
-typedef struct Kind {
+typedef struct GemmRun {
   const char *arch;
   GemmCase c;
-  const char *schedule; /* what is changed of the chosen one */
+  const char *schedule; /* changes of the chosen schedule */
   bool plain;           /* TMA cannot copy it */
-} Kind;
+} GemmRun;
 
-typedef struct Made {
+typedef struct ChosenGemm {
   GemmShape shape;
   GemmSchedule s;
-} Made;
+} ChosenGemm;
 
-static void choose(const Kind *kind, Made *made) {
-  GemmGpu gpu;
+static void choose(const GemmRun *kind, ChosenGemm *made) {
+  GpuSpec gpu;
   double seconds;
   Buffer why = {0};
-  assert_true(gemm_gpu(kind->arch, &gpu));
+  assert_true(gpu_spec(kind->arch, &gpu));
   made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
-  made->shape.a.boxes = !kind->plain;
+  made->shape.a.tma_copyable = !kind->plain;
   assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
-  if (!kind->plain && made->s.way != GEMM_WGMMA &&
-      !gemm_change(&made->shape, &gpu, "way=wgmma", &made->s, &why))
+  if (!kind->plain && made->s.way != MMA_KIND_WGMMA &&
+      !gemm_override(&made->shape, &gpu, "way=wgmma", &made->s, &why))
     fail_msg("%s", why.text);
-  if (!gemm_parse(&made->s, kind->schedule, &why))
+  if (!gemm_schedule_parse(&made->s, kind->schedule, &why))
     fail_msg("%s", why.text);
-  gemm_lay_out(&made->shape, &made->s);
-  assert_true((made->s.way == GEMM_WGMMA) == !kind->plain);
+  gemm_choose_layouts(&made->shape, &made->s);
+  assert_true((made->s.way == MMA_KIND_WGMMA) == !kind->plain);
 }
 
-static void map_operand(const GemmArguments *g, const Made *m, bool b,
+static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
                         void *to) {
   uint32_t box[2], number;
   Buffer error = {0};
-  gemm_box(&m->shape, &m->s, b, box, &number);
-  bool turned = b ? m->shape.b.turned : m->shape.a.turned;
+  gemm_tma_box(&m->shape, &m->s, b, box, &number);
+  bool turned = b ? m->shape.b.mn_major : m->shape.a.mn_major;
   int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
   int64_t of_term = b ? g->b_k : g->a_k;
   uint32_t bytes = dtype_info[m->shape.a.dtype].bytes;
-  SimMap map = {.rank = 3,
-                .element = bytes,
-                .address = b ? g->b : g->a,
-                .tf32 = bytes == 4};
-  map.size[0] = (uint64_t)(turned ? rows : g->k);
-  map.size[1] = (uint64_t)(turned ? g->k : rows);
-  map.size[2] = (uint64_t)g->batch;
+  SimTensorMap map = {.rank = 3,
+                      .element_bytes = bytes,
+                      .address = b ? g->b : g->a,
+                      .round_tf32 = bytes == 4};
+  map.extent[0] = (uint64_t)(turned ? rows : g->k);
+  map.extent[1] = (uint64_t)(turned ? g->k : rows);
+  map.extent[2] = (uint64_t)g->batch;
   map.stride[0] = bytes;
   map.stride[1] = bytes * (uint64_t)(turned ? of_term : of_row);
   map.stride[2] = bytes * (uint64_t)(b ? g->b_batch : g->a_batch);
-  for (int j = 0; j < 3; j++) /* what has no elements is not read */
-    map.size[j] = map.size[j] ? map.size[j] : 1;
+  for (int j = 0; j < 3; j++) /* operands without elements are not read */
+    map.extent[j] = map.extent[j] ? map.extent[j] : 1;
   map.box[0] = box[0];
   map.box[1] = box[1];
   map.box[2] = 1;
   map.swizzle = number ? 256u >> number : 0;
-  if (!sim_map(to, &map, &error))
+  if (!sim_tensor_map_encode(to, &map, &error))
     fail_msg("%s", error.text);
 }
 
-static void map_result(const GemmArguments *g, const Kind *kind, const Made *m,
-                       void *to) {
+static void map_result(const GemmArguments *g, const GemmRun *kind,
+                       const ChosenGemm *m, void *to) {
   uint32_t box[2], number;
   Buffer error = {0};
   uint32_t bytes = dtype_info[kind->c.out].bytes;
-  gemm_store_box(&m->shape, &m->s, kind->c.out, box, &number);
-  SimMap map = {
+  gemm_tma_store_box(&m->shape, &m->s, kind->c.out, box, &number);
+  SimTensorMap map = {
       .rank = 3,
-      .element = bytes,
+      .element_bytes = bytes,
       .address = g->c,
-      .size = {(uint64_t)g->n, (uint64_t)g->m, (uint64_t)g->batch},
+      .extent = {(uint64_t)g->n, (uint64_t)g->m, (uint64_t)g->batch},
       .stride = {bytes, bytes * (uint64_t)g->c_m, bytes * (uint64_t)g->c_batch},
       .box = {box[0], box[1], 1},
       .swizzle = number ? 256u >> number : 0};
-  if (!sim_map(to, &map, &error))
+  if (!sim_tensor_map_encode(to, &map, &error))
     fail_msg("%s", error.text);
 }
 
@@ -178,7 +186,7 @@ typedef struct Sizes {
 } Sizes;
 
 static double factor(const void *p, int64_t at, const GemmCase *c, bool a) {
-  return number_at(p, at, c->in) * (a && c->computed ? 0.5 : 1);
+  return load_number(p, at, c->in) * (a && c->computed ? 0.5 : 1);
 }
 
 static bool check_gemm(const GemmArguments *g, const GemmCase *c, Buffer *why) {
@@ -186,7 +194,7 @@ static bool check_gemm(const GemmArguments *g, const GemmCase *c, Buffer *why) {
     for (int64_t i = 0; i < g->m; i++)
       for (int64_t j = 0; j < g->c_m; j++) {
         double sum = 0, all = 0;
-        double got = number_at(g->c, z * g->c_batch + i * g->c_m + j, c->out);
+        double got = load_number(g->c, z * g->c_batch + i * g->c_m + j, c->out);
         if (j >= g->n) { /* between rows */
           if (!isnan(got)) {
             buffer_puts(why, "it wrote between rows");
@@ -222,55 +230,57 @@ static void fill(void *p, Dtype t, int64_t batches, int64_t of_batch,
   for (int64_t z = 0; z < batches; z++)
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < terms; j++)
-        put_number(p, z * of_batch + i * of_row + j * of_term, t, drawn());
+        store_number(p, z * of_batch + i * of_row + j * of_term, t,
+                     random_quarter());
 }
 
-/* False: `why` says what is wrong. */
-static bool run_gemm(Sim *sim, const char *name, const Kind *kind,
-                     const Made *made_, Sizes z, uint64_t seed, Buffer *why) {
+/* Returns false if the result is wrong; `why` describes the error. */
+static bool run_gemm(Sim *sim, const char *name, const GemmRun *kind,
+                     const ChosenGemm *made_, Sizes z, uint64_t seed,
+                     Buffer *why) {
   const GemmCase *c = &kind->c;
   const GemmSchedule *s = &made_->s;
   int64_t pad = c->align / dtype_info[c->in].bytes;
   GemmArguments g = {
       .m = z.m, .n = z.n, .k = z.k, .batch = z.batch, .scale = 0.5f};
-  g.a_m = c->a_turned ? 1 : up(z.k, pad);
-  g.a_k = c->a_turned ? up(z.m, pad) : 1;
-  g.b_n = c->b_turned ? 1 : up(z.k, pad);
-  g.b_k = c->b_turned ? up(z.n, pad) : 1;
+  g.a_m = c->a_turned ? 1 : round_up_to(z.k, pad);
+  g.a_k = c->a_turned ? round_up_to(z.m, pad) : 1;
+  g.b_n = c->b_turned ? 1 : round_up_to(z.k, pad);
+  g.b_k = c->b_turned ? round_up_to(z.n, pad) : 1;
   g.a_batch = (c->a_turned ? g.a_k * z.k : g.a_m * z.m) + pad;
   g.b_batch = (c->b_turned ? g.b_k * z.k : g.b_n * z.n) + pad;
-  g.c_m = up(z.n, 16);
+  g.c_m = round_up_to(z.n, 16);
   g.c_n = 1;
   g.c_batch = g.c_m * z.m;
   SimMemory memory[7];
-  void *a = made(g.a_batch * z.batch, c->in, false, "a", &memory[0]);
-  void *b = made(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
-  g.c = made(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
-  int64_t tiles = up(z.m, s->m * s->cluster_m) / s->m *
-                  (up(z.n, s->n * s->cluster_n) / s->n) * z.batch;
+  void *a = alloc_nan(g.a_batch * z.batch, c->in, false, "a", &memory[0]);
+  void *b = alloc_nan(g.b_batch * z.batch, c->in, false, "b", &memory[1]);
+  g.c = alloc_nan(g.c_batch * z.batch, c->out, true, "c", &memory[2]);
+  int64_t tiles = round_up_to(z.m, s->m * s->cluster_m) / s->m *
+                  (round_up_to(z.n, s->n * s->cluster_n) / s->n) * z.batch;
   uint32_t grid = s->persistent ? 3 : (uint32_t)(tiles * s->split);
-  if (gemm_cluster(s) > 1)
-    grid = 3 * gemm_cluster(s);
+  if (gemm_cluster_size(s) > 1)
+    grid = 3 * gemm_cluster_size(s);
   int64_t parts = tiles * s->split > 2 * grid ? tiles * s->split : 2 * grid;
-  g.room = made(parts * s->m * s->n, DT_F32, true, "room", &memory[3]);
-  g.counters = made(tiles, DT_I32, true, "counters", &memory[4]);
+  g.scratch = alloc_nan(parts * s->m * s->n, DT_F32, true, "room", &memory[3]);
+  g.counters = alloc_nan(tiles, DT_I32, true, "counters", &memory[4]);
   memset(g.counters, 0, memory[4].bytes);
   fill(a, c->in, z.batch, g.a_batch, z.m, g.a_m, z.k, g.a_k);
   fill(b, c->in, z.batch, g.b_batch, z.n, g.b_n, z.k, g.b_k);
   g.a = a;
   g.b = b;
-  g.bias = made_last(z.n, "bias", &memory[5]);
-  g.shift = made_last(z.m, "shift", &memory[6]);
-  if (s->way == GEMM_WGMMA && tiles) {
+  g.bias = alloc_before_guard_page(z.n, "bias", &memory[5]);
+  g.shift = alloc_before_guard_page(z.m, "shift", &memory[6]);
+  if (s->way == MMA_KIND_WGMMA && tiles) {
     map_operand(&g, made_, false, g.map_a);
     map_operand(&g, made_, true, g.map_b);
-    if (s->store == STORE_ENGINE)
+    if (s->store == STORE_TMA)
       map_result(&g, kind, made_, g.map_c);
   }
   SimLaunch l = {.kernel = name,
                  .grid = {grid, 1, 1},
                  .block = {gemm_threads(s), 1, 1},
-                 .shared = gemm_shared(&made_->shape, s),
+                 .shared_bytes = gemm_shared_bytes(&made_->shape, s),
                  .args = &g,
                  .args_bytes = sizeof g,
                  .memory = memory,
@@ -283,9 +293,9 @@ static bool run_gemm(Sim *sim, const char *name, const Kind *kind,
       good = false;
     }
   for (int j = 0; j < 5; j++)
-    free((void *)(uintptr_t)memory[j].at);
-  end_last(&memory[5]);
-  end_last(&memory[6]);
+    free((void *)(uintptr_t)memory[j].address);
+  free_before_guard_page(&memory[5]);
+  free_before_guard_page(&memory[6]);
   return good;
 }
 

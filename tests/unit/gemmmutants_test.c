@@ -1,16 +1,16 @@
-/* Mutants of the products of warpgroups as they are generated: with clusters
- * whose blocks share operands, stores by TMA, and sums that are cut; and with a
- * side that is computed.  The simulator finds what is wrong in each, but for
- * those in tests/cuda/gemmgroup.survivors, which says why they are right.
+/* Tests mutants of generated warpgroup kernels: with clusters whose blocks
+ * share operands, TMA stores and split sums; and with a computed operand.  The
+ * simulator detects the error in each mutant.  Exceptions are listed in
+ * tests/cuda/gemmgroup.survivors, with the reason why they are correct.
  *
- * One in eight of those that leave out or loosen a call or a condition is run;
- * all of these: MUTANTS=calls; or all there are: MUTANTS=all; or one in nine of
- * all: MUTANTS=9. */
+ * By default, one in eight of the mutants runs that drop or loosen a call or a
+ * condition.  MUTANTS=calls runs all of these, MUTANTS=all runs all mutants,
+ * MUTANTS=9 runs one in nine of all. */
 #include "backend/cuda/sim/mutate.h"
 #include "tests/unit/gemm_run.h"
 #include "tests/unit/products.h"
 
-static const Kind kinds[] = {
+static const GemmRun kinds[] = {
     {"sm_90a",
      {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .bias = true, .shift = true,
       .align = 16},
@@ -25,11 +25,11 @@ static const Kind kinds[] = {
      0},
 };
 
-static const Kind *kind;
-static Made made_one;
+static const GemmRun *kind;
+static ChosenGemm made_one;
 
-/* One tile, where most are found; a sum without terms; sums that are cut where
- * tiles are left; batches; and tiles of one step, in several bands, so many
+/* Shapes: one tile, which detects most; a sum without terms; split sums with
+ * tiles left over; batches; and many tiles of one step in several bands, so
  * that each stage is filled again. */
 static bool run(void *owner, Sim *s, uint64_t seed) {
   static const Sizes sizes[] = {{129, 31, 65, 1},
@@ -65,9 +65,10 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
   each = each ? each : 1; /* of a word */
   for (uint32_t j = 0; j < m.all.len; j++) {
     const char *name = mutant_name(arena, &m, j);
-    if ((!all && !mutant_of_call(&m, j)) || seen++ % each != each / 2)
+    if ((!all && !mutant_loosens_sync(&m, j)) || seen++ % each != each / 2)
       continue;
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
+    MutantOutcome fate =
+        mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%u survives: %s\n", m.all.at[j].line, name);
@@ -76,7 +77,7 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
   return wrong;
 }
 
-static uint32_t survivors_of(const Kind *of) {
+static uint32_t survivors_of(const GemmRun *of) {
   char *list = read_file("gemmgroup.survivors");
   Arena *arena = arena_new();
   Buffer text = {.arena = arena};
@@ -100,7 +101,7 @@ static void test_mutants(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants)};
-  if (!sim_can()) {
+  if (!sim_is_available()) {
     fprintf(stderr, "skipped: no C++ compiler\n");
     return 0;
   }

@@ -1,15 +1,15 @@
-/* Contractions and attention in the simulator, which finds races, waits that
- * are missing and accesses beyond what there is: of each kind of kernel, at
- * sizes around those of its tiles, primes, one and none, in several orders of
- * events, against sums in double precision. */
-#include "backend/cuda/attentionemit.h"
+/* Tests contractions and attention in the simulator, which detects races,
+ * missing waits and out-of-bounds accesses.  Each kind of kernel runs at sizes
+ * around those of its tiles, primes, 1 and 0, with several orders of events.
+ * Results are compared with sums in double precision. */
+#include "backend/cuda/attention_emit.h"
 #include "tests/unit/attention_cases.h"
 #include "tests/unit/gemm_run.h"
 
 #define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3 "
 #define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3 "
 
-static const Kind kinds[] = {
+static const GemmRun kinds[] = {
     {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
     {"sm_80",
      {DT_F16, DT_F32, DT_F16, .a_turned = 1, .b_turned = 1, .align = 8},
@@ -85,9 +85,9 @@ static Sim *compiled(const char *text) {
 
 static void test_gemm(void **unused) {
   (void)unused;
-  Made all[ARRAY_LEN(kinds)];
+  ChosenGemm all[ARRAY_LEN(kinds)];
   Buffer text = {0};
-  if (!sim_can())
+  if (!sim_is_available())
     skip();
   buffer_puts(&text, gemm_arguments);
   for (size_t j = 0; j < ARRAY_LEN(kinds); j++) {
@@ -159,18 +159,18 @@ typedef struct AttentionMade {
 } AttentionMade;
 
 static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
-  GemmGpu gpu;
+  GpuSpec gpu;
   double seconds;
   Buffer why = {0};
-  assert_true(gemm_gpu(kind->arch, &gpu));
+  assert_true(gpu_spec(kind->arch, &gpu));
   to->shape = attention_case_shape(&kind->c, 512, 512, 4);
-  to->shape.a.boxes = !kind->plain;
+  to->shape.query.tma_copyable = !kind->plain;
   assert_true(attention_choose(&to->shape, &gpu, &to->s, &seconds));
   if (!kind->plain) {
-    to->s.way = GEMM_WGMMA;
-    to->s.copy = BY_ENGINE;
+    to->s.way = MMA_KIND_WGMMA;
+    to->s.copy = COPY_TMA;
   }
-  if (!gemm_parse(&to->s, kind->schedule, &why))
+  if (!gemm_schedule_parse(&to->s, kind->schedule, &why))
     fail_msg("%s", why.text);
 }
 
@@ -205,8 +205,8 @@ static double weigh(const AttentionArguments *g, const AttentionCase *c,
   for (int64_t j = 0; j < g->n; j++) {
     double sum = 0;
     for (int64_t x = 0; x < g->k; x++)
-      sum += number_at(g->a, a + x, c->in) *
-             number_at(g->b, b + j * g->b_n + x, c->in);
+      sum += load_number(g->a, a + x, c->in) *
+             load_number(g->b, b + j * g->b_n + x, c->in);
     w[j] = score(c, sum, (double)g->scale, i, j, head);
     most = fmax(most, w[j]);
   }
@@ -225,9 +225,9 @@ static void check_row(const AttentionArguments *g, const AttentionCase *c,
   int64_t v = z * g->v_batch + head / g->groups * g->v_head;
   int64_t at = z * g->c_batch + head * g->c_head + i * g->c_m;
   for (int64_t e = 0; e < g->c_m; e++) {
-    double sum = 0, all = 0, got = number_at(g->c, at + e, c->out);
+    double sum = 0, all = 0, got = load_number(g->c, at + e, c->out);
     for (int64_t j = 0; e < g->e && j < g->n; j++) {
-      double x = w[j] * number_at(g->v, v + j * g->v_n + e, c->in) *
+      double x = w[j] * load_number(g->v, v + j * g->v_n + e, c->in) *
                  (c->computed ? 0.5 : 1);
       sum += x / total;
       all += fabs(x / total);
@@ -247,31 +247,31 @@ static void check_row(const AttentionArguments *g, const AttentionCase *c,
 static void map_one(void *to, const void *at, const uint32_t box[2],
                     uint32_t number, uint32_t rank, const int64_t *size_,
                     const int64_t *stride) {
-  SimMap map = {.rank = rank, .element = 2, .address = at};
+  SimTensorMap map = {.rank = rank, .element_bytes = 2, .address = at};
   Buffer error = {0};
   for (uint32_t j = 0; j < rank; j++) {
-    map.size[j] = size_[j] ? (uint64_t)size_[j] : 1;
+    map.extent[j] = size_[j] ? (uint64_t)size_[j] : 1;
     map.stride[j] = 2 * (uint64_t)stride[j];
     map.box[j] = j < 2 ? box[j] : 1;
   }
   map.swizzle = number ? 256u >> number : 0;
-  if (!sim_map(to, &map, &error))
+  if (!sim_tensor_map_encode(to, &map, &error))
     fail_msg("%s", error.text);
 }
 
 static void map_attention(AttentionArguments *g, const AttentionMade *m) {
-  AttentionParts p;
+  AttentionGemms p;
   uint32_t box[2], number;
-  attention_schedules(&m->shape, &m->s, &p);
-  gemm_box(&p.first_shape, &p.first, false, box, &number);
+  attention_gemm_schedules(&m->shape, &m->s, &p);
+  gemm_tma_box(&p.q_shape, &p.q_schedule, false, box, &number);
   map_one(g->map_a, g->a, box, number, 5,
           (int64_t[]){g->k, g->m, g->groups, g->heads, g->batch},
           (int64_t[]){1, g->a_m, g->a_head, g->a_head * g->groups, g->a_batch});
-  gemm_box(&p.second_shape, &p.second, false, box, &number);
+  gemm_tma_box(&p.kv_shape, &p.kv_schedule, false, box, &number);
   map_one(g->map_b, g->b, box, number, 4,
           (int64_t[]){g->k, g->n, g->heads, g->batch},
           (int64_t[]){1, g->b_n, g->b_head, g->b_batch});
-  gemm_box(&p.second_shape, &p.second, true, box, &number);
+  gemm_tma_box(&p.kv_shape, &p.kv_schedule, true, box, &number);
   map_one(g->map_v, g->v, box, number, 4,
           (int64_t[]){g->e, g->n, g->heads, g->batch},
           (int64_t[]){1, g->v_n, g->v_head, g->v_batch});
@@ -294,23 +294,23 @@ static void run_attention(Sim *sim, const char *name,
                           .k = c->k,
                           .e = c->e};
   g.scale = 0.25f;
-  g.a_m = up(g.k, pad) + pad;
+  g.a_m = round_up_to(g.k, pad) + pad;
   g.a_head = g.a_m * g.m + pad;
   g.a_batch = g.a_head * all;
-  g.b_n = up(g.k, pad);
+  g.b_n = round_up_to(g.k, pad);
   g.b_head = g.b_n * g.n + pad;
   g.b_batch = g.b_head * g.heads;
-  g.v_n = up(g.e, pad);
+  g.v_n = round_up_to(g.e, pad);
   g.v_head = g.v_n * g.n + pad;
   g.v_batch = g.v_head * g.heads;
-  g.c_m = up(g.e, 8);
+  g.c_m = round_up_to(g.e, 8);
   g.c_head = g.c_m * g.m;
   g.c_batch = g.c_head * all;
   SimMemory memory[4];
-  void *a = made(g.a_batch * g.batch, c->in, false, "a", &memory[0]);
-  void *b = made(g.b_batch * g.batch, c->in, false, "b", &memory[1]);
-  void *v = made(g.v_batch * g.batch, c->in, false, "v", &memory[2]);
-  g.c = made(g.c_batch * g.batch, c->out, true, "c", &memory[3]);
+  void *a = alloc_nan(g.a_batch * g.batch, c->in, false, "a", &memory[0]);
+  void *b = alloc_nan(g.b_batch * g.batch, c->in, false, "b", &memory[1]);
+  void *v = alloc_nan(g.v_batch * g.batch, c->in, false, "v", &memory[2]);
+  g.c = alloc_nan(g.c_batch * g.batch, c->out, true, "c", &memory[3]);
   for (int64_t h = 0; h < g.batch * all; h++)
     fill((uint16_t *)a + h * g.a_head, c->in, 1, 0, g.m, g.a_m, g.k, 1);
   for (int64_t h = 0; h < g.batch * g.heads; h++) {
@@ -320,13 +320,13 @@ static void run_attention(Sim *sim, const char *name,
   g.a = a;
   g.b = b;
   g.v = v;
-  if (m->s.way == GEMM_WGMMA)
+  if (m->s.way == MMA_KIND_WGMMA)
     map_attention(&g, m);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
   SimLaunch l = {.kernel = name,
                  .grid = {(uint32_t)blocks, 1, 1},
                  .block = {gemm_threads(&m->s), 1, 1},
-                 .shared = attention_shared(&m->shape, &m->s),
+                 .shared_bytes = attention_shared_bytes(&m->shape, &m->s),
                  .args = &g,
                  .args_bytes = sizeof g,
                  .memory = memory,
@@ -340,7 +340,7 @@ static void run_attention(Sim *sim, const char *name,
     for (int64_t i = 0; i < g.m; i++)
       check_row(&g, c, h / all, h % all, i);
   for (int j = 0; j < 4; j++)
-    free((void *)(uintptr_t)memory[j].at);
+    free((void *)(uintptr_t)memory[j].address);
   buffer_free(&error);
 }
 
@@ -354,7 +354,7 @@ static void test_attention(void **unused) {
   AttentionMade all[ARRAY_LEN(attentions)];
   Buffer text = {0};
   char name[20];
-  if (!sim_can())
+  if (!sim_is_available())
     skip();
   buffer_puts(&text, attention_arguments);
   for (size_t j = 0; j < ARRAY_LEN(attentions); j++) {

@@ -1,7 +1,7 @@
-/* Forms of tensors that are kept: when they are made, when they go, and that
- * nothing that is computed depends on them. */
+/* Tests the cache of derived data: when they are made and evicted, and that
+ * results do not depend on them. */
 #include "backend/cpu/cpu.h"
-#include "runtime/kept.h"
+#include "runtime/derived_cache.h"
 #include "session/axon.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- the forms themselves ---- */
+/* ---- the cache itself ---- */
 
 enum { BYTES = 1000 };
 
@@ -39,23 +39,23 @@ static bool fails(void *context, void *to) {
   return false;
 }
 
-static Kept *take(Tensor *t, int64_t form, int with) {
+static DerivedData *take(Tensor *t, int64_t form, int with) {
   ArtifactKey key = form_of(form);
-  return kept_take(t, &key, BYTES, fill, &with);
+  return derived_cache_acquire(t, &key, BYTES, fill, &with);
 }
 
-/* 0: it is not there. */
+/* 0: the data are not in the cache. */
 static int wanted(Tensor *t, int64_t form, int with) {
-  Kept *k = take(t, form, with);
-  int is = k ? *(const char *)kept_data(k) : 0;
+  DerivedData *k = take(t, form, with);
+  int is = k ? *(const char *)derived_data(k) : 0;
   if (k)
-    kept_done(k);
+    derived_cache_release(k);
   return is;
 }
 
 static void test_second_time(void **state) {
   (void)state;
-  kept_limit(UINT64_MAX);
+  derived_cache_set_limit(UINT64_MAX);
   Tensor *t = tensor_of(10), *other = tensor_of(10);
   assert_int_equal(wanted(t, 1, 5), 0);
   assert_int_equal(wanted(other, 1, 5), 0);
@@ -64,14 +64,14 @@ static void test_second_time(void **state) {
   assert_int_equal(wanted(t, 1, 7), 6);
   assert_int_equal(wanted(other, 1, 8), 8);
   assert_int_equal(wanted(t, 2, 9), 9);
-  assert_int_equal(kept_counts().bytes, 3 * BYTES);
-  kept_drop(t);
-  assert_int_equal(kept_counts().bytes, BYTES);
+  assert_int_equal(derived_cache_stats().bytes, 3 * BYTES);
+  derived_cache_invalidate(t);
+  assert_int_equal(derived_cache_stats().bytes, BYTES);
   assert_int_equal(wanted(t, 1, 5), 0);
   assert_int_equal(wanted(t, 1, 5), 5);
   tensor_release(t);
   tensor_release(other);
-  assert_int_equal(kept_counts().bytes, 0);
+  assert_int_equal(derived_cache_stats().bytes, 0);
 }
 
 static void test_failing(void **state) {
@@ -79,7 +79,7 @@ static void test_failing(void **state) {
   ArtifactKey key = form_of(1);
   Tensor *t = tensor_of(10);
   for (int k = 0; k < 3; k++)
-    assert_null(kept_take(t, &key, BYTES, fails, NULL));
+    assert_null(derived_cache_acquire(t, &key, BYTES, fails, NULL));
   assert_int_equal(wanted(t, 1, 5), 5);
   tensor_release(t);
 }
@@ -91,7 +91,7 @@ static void test_borrowed(void **state) {
   Tensor *t = tensor_borrow(DT_F32, 1, &n, x);
   for (int k = 0; k < 3; k++)
     assert_int_equal(wanted(t, 1, 5), 0);
-  assert_null(t->kept);
+  assert_null(t->derived);
   tensor_release(t);
 }
 
@@ -99,29 +99,30 @@ static void test_limit(void **state) {
   (void)state;
   enum { COUNT = 4 };
   Tensor *t[COUNT];
-  kept_limit(3 * BYTES);
+  derived_cache_set_limit(3 * BYTES);
   for (int k = 0; k < COUNT; k++)
     t[k] = tensor_of(10);
-  /* more in turn than there is room for: those that are there stay */
+  /* more than fit: those in the cache stay */
   for (int round = 0; round < 5; round++)
     for (int k = 0; k < COUNT; k++)
       assert_int_equal(wanted(t[k], 1, 5), round && k < COUNT - 1 ? 5 : 0);
-  assert_int_equal(kept_counts().bytes, 3 * BYTES);
+  assert_int_equal(derived_cache_stats().bytes, 3 * BYTES);
   /* one that nobody wants any more makes room; not one that is in use */
-  Kept *used = take(t[0], 1, 5);
+  DerivedData *used = take(t[0], 1, 5);
   wanted(t[2], 1, 5);
   assert_int_equal(wanted(t[3], 1, 7), 7);
   assert_int_equal(wanted(t[1], 1, 8), 0);
   assert_int_equal(wanted(t[0], 1, 8), 5);
-  kept_done(used);
-  kept_limit(0);
-  assert_int_equal(kept_counts().bytes, 0);
+  derived_cache_release(used);
+  derived_cache_set_limit(0);
+  assert_int_equal(derived_cache_stats().bytes, 0);
   for (int k = 0; k < COUNT; k++)
     tensor_release(t[k]);
-  kept_limit(UINT64_MAX);
+  derived_cache_set_limit(UINT64_MAX);
 }
 
-/* Of a tensor that is wanted at ever other places no list grows for ever. */
+/* A tensor with requests at ever new positions does not get an ever longer
+ * list. */
 static void test_many_forms(void **state) {
   (void)state;
   enum { FORMS = 5000 };
@@ -133,18 +134,18 @@ static void test_many_forms(void **state) {
   tensor_release(t);
 }
 
-/* A tensor may be written over while another has what was made of it. */
+/* A tensor may be overwritten while another thread uses its derived data. */
 static void test_gone_in_use(void **state) {
   (void)state;
   Tensor *t = tensor_of(10);
   take(t, 1, 5);
-  Kept *k = take(t, 1, 5);
+  DerivedData *k = take(t, 1, 5);
   assert_non_null(k);
-  kept_drop(t);
-  kept_trim(0);
-  assert_int_equal(*(const char *)kept_data(k), 5);
-  kept_done(k);
-  assert_int_equal(kept_counts().bytes, 0);
+  derived_cache_invalidate(t);
+  derived_cache_trim(0);
+  assert_int_equal(*(const char *)derived_data(k), 5);
+  derived_cache_release(k);
+  assert_int_equal(derived_cache_stats().bytes, 0);
   tensor_release(t);
 }
 
@@ -164,7 +165,7 @@ static void test_threads(void **state) {
   (void)state;
   Tensor *t[TENSORS];
   pthread_t threads[4];
-  kept_limit(10 * BYTES);
+  derived_cache_set_limit(10 * BYTES);
   for (int k = 0; k < TENSORS; k++)
     t[k] = tensor_of(10);
   for (int k = 0; k < 4; k++)
@@ -174,52 +175,53 @@ static void test_threads(void **state) {
     pthread_join(threads[k], &wrong);
     assert_null(wrong);
   }
-  assert_true(kept_counts().bytes <= 10 * BYTES);
+  assert_true(derived_cache_stats().bytes <= 10 * BYTES);
   for (int k = 0; k < TENSORS; k++)
     tensor_release(t[k]);
-  assert_int_equal(kept_counts().bytes, 0);
-  kept_limit(UINT64_MAX);
+  assert_int_equal(derived_cache_stats().bytes, 0);
+  derived_cache_set_limit(UINT64_MAX);
 }
 
-/* ---- of programs ---- */
+/* ---- in programs ---- */
 
-/* Three times the same, each by itself. */
-static const char program[] = "val x : f32[37, 150] = for i < 37, j < 150 => "
-                              "sin (float (3 * i + j))\n"
-                              "val w : f32[150, 140] = for i < 150, j < 140 => "
-                              "cos (float (i + 5 * j))\n"
-                              "val v : f32[3, 140, 151] = for i < 3, j < 140, k < 151 => "
-                              "cos (float (i + j + 7 * k))\n"
-                              "val h = bf16 w\n"
-                              "val y : f64[20, 150] = for i < 20, j < 150 => "
-                              "sin (f64 (i + j))\n"
-                              "val f : f32[64, 60, 3, 3] = for o < 64, c < 60, "
-                              "i < 3, j < 3 => sin (float (o + c * i + j))\n"
-                              "val z : f32[1, 60, 7, 7] = for n < 1, c < 60, "
-                              "i < 7, j < 7 => cos (float (c + i + j))\n"
-                              "fun once () = %s\n"
-                              "val a = once ()\n"
-                              "do print (sum a)\n"
-                              "val b = once ()\n"
-                              "do print (sum b)\n"
-                              "val c = once ()\n"
-                              "do print (sum c)\n"
-                              "val same = all (a == b) && all (a == c)\n";
+/* The same three times, each separately. */
+static const char program[] =
+    "val x : f32[37, 150] = for i < 37, j < 150 => "
+    "sin (float (3 * i + j))\n"
+    "val w : f32[150, 140] = for i < 150, j < 140 => "
+    "cos (float (i + 5 * j))\n"
+    "val v : f32[3, 140, 151] = for i < 3, j < 140, k < 151 => "
+    "cos (float (i + j + 7 * k))\n"
+    "val h = bf16 w\n"
+    "val y : f64[20, 150] = for i < 20, j < 150 => "
+    "sin (f64 (i + j))\n"
+    "val f : f32[64, 60, 3, 3] = for o < 64, c < 60, "
+    "i < 3, j < 3 => sin (float (o + c * i + j))\n"
+    "val z : f32[1, 60, 7, 7] = for n < 1, c < 60, "
+    "i < 7, j < 7 => cos (float (c + i + j))\n"
+    "fun once () = %s\n"
+    "val a = once ()\n"
+    "do print (sum a)\n"
+    "val b = once ()\n"
+    "do print (sum b)\n"
+    "val c = once ()\n"
+    "do print (sum c)\n"
+    "val same = all (a == b) && all (a == c)\n";
 
-/* How many forms it made. */
+/* Number of derived data that it made. */
 static uint64_t made_by(const char *once) {
   char text[2048];
   snprintf(text, sizeof text, program, once);
   AxnSession *s = axn_session_new();
-  KeptCounts before = kept_counts();
+  DerivedCacheStats before = derived_cache_stats();
   if (axn_session_run(s, "kept.axn", text, strlen(text)) != AXN_OK)
     fail_msg("%s: %s", once, axn_diag_text(s, 0));
   assert_string_equal(axn_session_print(s, "same"), "true");
-  KeptCounts after = kept_counts();
+  DerivedCacheStats after = derived_cache_stats();
   axn_session_free(s);
-  assert_int_equal(kept_counts().bytes, 0);
-  assert_int_equal(after.used - before.used, after.made - before.made);
-  return after.made - before.made;
+  assert_int_equal(derived_cache_stats().bytes, 0);
+  assert_int_equal(after.hits - before.hits, after.builds - before.builds);
+  return after.builds - before.builds;
 }
 
 static const struct {
@@ -232,11 +234,11 @@ static const struct {
     {"x.[:, 3:142] @ transpose w.[:, 1:]", 1},
     {"x @ transpose v.[1, :, 1:]", 1},
     {"(x @ transpose v.[0, :, 1:]) + (x @ transpose v.[2, :, 1:])", 2},
-    /* wherever they lie, those of two places */
+    /* one for each of two positions */
     {"(x @ transpose v.[1, :, 1:]) * (x @ transpose v.[2, :, 1:])", 2},
     {"bf16 x @ h", 1},
     {"y @ f64 w", 1},
-    /* not of one tensor */
+    /* none, since an operand is computed from two tensors */
     {"x @ (for i < 150, j < 140 => w.[i, j] * x.[j % 37, i])", 0},
     {"x @ (w + normal (key 1) [150, 140])", 0},
 };
@@ -248,7 +250,7 @@ static void test_programs(void **state) {
     if (made != programs[k].made)
       fail_msg("%s: %llu forms", programs[k].once, (unsigned long long)made);
   }
-  if (target_vector_bytes() == 64) /* else lanes may lie along positions */
+  if (cpu_vector_bytes() == 64) /* else lanes may lie along positions */
     assert_int_equal(made_by("nn.conv2d ~padding:1 {w = f, b = zeros [64]} z"),
                      1);
   setenv("AXON_KEEP", "0", 1);

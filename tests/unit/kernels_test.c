@@ -1,19 +1,19 @@
-/* Tests of compiled kernels: random graphs, run by the CPU backend on one, two
- * and three threads, or by the backend that AXON_TARGET names, and by the
- * reference backend.
+/* Tests compiled kernels with random graphs.  They run on the CPU backend with
+ * one, two and three threads, or on the backend that AXON_TARGET names, and on
+ * the reference backend.
  *
- *     tests/unit/kernels_test [SEED [COUNT]]
+ *   tests/unit/kernels_test [SEED [COUNT]]
  *
- * Values that are exact must be equal, others within their error (graphs.h);
- * the number of threads must not change a bit.  Each structure is run in three
+ * Exact values must be equal; others must be within their error (graphs.h).
+ * The number of threads must not change a bit.  Each structure runs in three
  * sizes. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
 #include "tests/unit/tested.h"
 
-#include "runtime/kept.h"
-#include "runtime/notice.h"
-#include "tensor/kernel.h"
+#include "kernel/kernel.h"
+#include "runtime/derived_cache.h"
+#include "runtime/warn_once.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@
 
 enum { SIZES = 3, ROOTS = 3, RESULTS = 512 << 20 };
 
-/* What a child tells. */
+/* The report of a child process. */
 typedef struct Report {
   uint64_t seed, sizes; /* being worked on */
-  uint64_t kernels;     /* clusters that have a kernel; */
-  uint64_t left;        /* those that were not compiled */
-  uint64_t planned;     /* graphs that there should have been a plan of */
+  uint64_t kernels;     /* groups with a kernel */
+  uint64_t left;        /* groups that were not compiled */
+  uint64_t planned;     /* graphs whose plan was not in the cache */
   size_t used;
   char results[RESULTS];
 } Report;
@@ -44,19 +44,21 @@ static void show_kernel(const Kernel *k) {
   buffer_free(&text);
 }
 
-/* Has it no kernel, and could have? */
-static bool is_without(const Cluster *c) {
+/* True if the group has no kernel but could have one. */
+static bool is_without(const FusionGroup *c) {
   const Node *n = c->nodes.at[0];
-  return !c->kernel && n->kind == NODE_COMP && node_count(n) > 0;
+  return !c->kernel && n->kind == NODE_COMP && node_element_count(n) > 0;
 }
 
-static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
-  tested()->prepare(graph, count, clusters);
+static void prepare(Graph *graph, uint32_t count,
+                    FusionGroup *const *clusters) {
+  tested_backend()->prepare(graph, count, clusters);
   for (uint32_t k = 0; k < count; k++) {
     report->kernels += clusters[k]->kernel != NULL;
-    report->left += clusters[k]->kernel && !clusters[k]->backend;
+    report->left += clusters[k]->kernel && !clusters[k]->backend_data;
     report->left += is_without(clusters[k]);
-    if (clusters[k]->kernel && !clusters[k]->backend && getenv("AXON_LEFT"))
+    if (clusters[k]->kernel && !clusters[k]->backend_data &&
+        getenv("AXON_LEFT"))
       show_kernel(clusters[k]->kernel);
   }
 }
@@ -64,19 +66,19 @@ static void prepare(Graph *graph, uint32_t count, Cluster *const *clusters) {
 /* prepare is NULL, and nothing compiled, where AXON_TARGET is reference. */
 static Backend counting;
 
-/* A kernel that the compiler does not take is noticed. */
+/* Fails if the compiler rejected a kernel. */
 static void must_have_compiled(void) {
-  Notice n;
-  if (notice_take(&n))
+  OnceWarning n;
+  if (warn_once_take(&n))
     fail_msg("%s: %s", n.message, n.note);
 }
 
 /* ---- a graph, made and run ---- */
 
 static uint32_t made(uint64_t seed, uint64_t sizes, bool errors,
-                     Value roots[ROOTS]) {
-  Maker m = {.structure = seed * 7919, .errors = errors};
-  m.sizes = seed * 31 + sizes * 1000003;
+                     BoundedValue roots[ROOTS]) {
+  GraphGen m = {.structure_state = seed * 7919, .with_errors = errors};
+  m.size_state = seed * 31 + sizes * 1000003;
   return make_graph(&m, ROOTS, roots);
 }
 
@@ -85,43 +87,43 @@ static void force_all(uint32_t count, Node *const *nodes, uint64_t seed) {
     fail_msg("graph %d: fault: %s", (int)seed, fault.message);
 }
 
-/* Nothing but the roots is held, or everything. */
+/* Holds only the roots, or all values. */
 static uint32_t run_compiled(uint64_t seed, uint64_t sizes,
                              Node *nodes[ROOTS]) {
-  Value roots[ROOTS];
+  BoundedValue roots[ROOTS];
   uint32_t count = made(seed, sizes, false, roots);
   for (uint32_t k = 0; k < count; k++)
     nodes[k] = node_retain(roots[k].node);
   if (seed % 4)
-    let_go();
+    release_kept();
   for (uint32_t k = 0; k < count; k++)
     keep(nodes[k]);
   force_all(count, nodes, seed);
   return count;
 }
 
-/* The same with other numbers, so that there is a plan already. */
+/* The same with other constants, so that the plan is cached. */
 static void run_other_numbers(uint64_t seed, uint64_t sizes) {
   Node *nodes[ROOTS];
-  other_numbers = 1.37;
+  number_scale = 1.37;
   run_compiled(seed, sizes, nodes);
-  other_numbers = 1;
-  let_go();
+  number_scale = 1;
+  release_kept();
 }
 
 static void compiled_graph(uint64_t seed, uint64_t sizes, FuseMode fuse) {
   Node *nodes[ROOTS];
-  g.fuse = fuse;
+  g.fuse_mode = fuse;
   g.backend = &counting;
-  if (seed % 3 == 0) /* however small, past the caches */
+  if (seed % 3 == 0) /* non-temporal stores, however small */
     setenv("AXON_STREAM", "0", 1);
   else
     unsetenv("AXON_STREAM");
   if (sizes == 1)
     run_other_numbers(seed, sizes);
-  uint64_t before = g.again;
+  uint64_t before = g.plan_cache_hits;
   uint32_t count = run_compiled(seed, sizes, nodes);
-  if (sizes == 1 && count && before == g.again)
+  if (sizes == 1 && count && before == g.plan_cache_hits)
     report->planned++;
   for (uint32_t k = 0; k < count; k++) {
     const Tensor *t = nodes[k]->data;
@@ -138,8 +140,8 @@ static FuseMode mode_of(uint64_t seed) {
 }
 
 static void end_graph(void) {
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
 }
@@ -161,7 +163,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
     report = r;
     end_where_it_fails();
     setenv("AXON_THREADS", threads, 1);
-    kept_at_once(*threads == '2'); /* which changes nothing */
+    derived_cache_set_eager(*threads == '2'); /* which changes nothing */
     for (r->seed = from; r->seed < to; r->seed++)
       for (r->sizes = 0; r->sizes < SIZES; r->sizes++) {
         compiled_graph(r->seed, r->sizes, mode_of(r->seed));
@@ -181,7 +183,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
 /* ---- comparing ---- */
 
 static bool agrees(double want, double got, bool exact_, double error) {
-  if (same(want, got))
+  if (same_value(want, got))
     return true;
   if (exact_)
     return false;
@@ -189,8 +191,8 @@ static bool agrees(double want, double got, bool exact_, double error) {
   return !isfinite(error) || fabs(want - got) <= error;
 }
 
-static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
-                             uint64_t sizes, uint32_t root) {
+static uint32_t compare_root(const BoundedValue *v, const char *results,
+                             uint64_t seed, uint64_t sizes, uint32_t root) {
   const Tensor *t = v->node->data;
   int64_t bytes = dtype_info[t->dtype].bytes;
   uint32_t wrong = 0;
@@ -211,7 +213,7 @@ static uint32_t compare_root(const Value *v, const char *results, uint64_t seed,
   return wrong != 0;
 }
 
-static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
+static void show_graph(uint32_t count, const BoundedValue *roots, uint64_t seed,
                        uint64_t sizes) {
   Buffer text = {0};
   Node *nodes[ROOTS];
@@ -222,13 +224,13 @@ static void show_graph(uint32_t count, const Value *roots, uint64_t seed,
   buffer_free(&text);
 }
 
-/* By the definition, every node stored. */
+/* By the definition: every node is materialized. */
 static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
                               const char **results) {
-  Value roots[ROOTS];
+  BoundedValue roots[ROOTS];
   Node *nodes[2 * ROOTS];
   uint32_t wrong = 0, all = 0;
-  g.fuse = FUSE_NONE;
+  g.fuse_mode = FUSE_NONE;
   g.backend = &backend_reference;
   uint32_t count = made(seed, sizes, true, roots);
   if (getenv("AXON_SHOW"))
@@ -257,7 +259,7 @@ static void test_random_kernels(void **state) {
   for (uint64_t from = first_seed; from < end; from += BATCH) {
     uint64_t to = from + BATCH < end ? from + BATCH : end;
     Report *one = in_child(from, to, "1");
-    const char *threads = tested() == &backend_cpu ? "23" : "";
+    const char *threads = tested_backend() == &backend_cpu ? "23" : "";
     for (; *threads; threads++) {
       Report *more = in_child(from, to, (char[]){*threads, 0});
       if (one->used != more->used ||
@@ -281,15 +283,16 @@ static void test_random_kernels(void **state) {
                   (int)kernels, (int)left);
   assert_int_equal(wrong, 0);
   assert_true(kernels > seed_count || !counting.prepare);
-  assert_true(planned <= seed_count / 10); /* where rounding makes two equal */
+  /* Rounding can make two constants equal. */
+  assert_true(planned <= seed_count / 10);
 }
 
-/* ---- one thing at a time: exact values ---- */
+/* ---- single features, with exact values ---- */
 
 typedef Node *Made(int64_t n);
 
-/* Is what a graph of this size computes the same on both backends, and was it
- * compiled? */
+/* Both backends must agree on the graph of this size, and it must be
+ * compiled. */
 static void must_agree(Made *make, int64_t n) {
   Report *r = report = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -305,11 +308,11 @@ static void must_agree(Made *make, int64_t n) {
   assert_true(r->left == 0);
   assert_int_equal(x->count, y->count);
   for (int64_t k = 0; k < x->count; k++)
-    if (!same(at(nodes[0], k), at(nodes[1], k)))
-      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k, at(nodes[0], k),
-               at(nodes[1], k));
+    if (!same_value(element_at(nodes[0], k), element_at(nodes[1], k)))
+      fail_msg("of %d, element %d: %g, not %g", (int)n, (int)k,
+               element_at(nodes[0], k), element_at(nodes[1], k));
   munmap(r, sizeof *r);
-  let_go();
+  release_kept();
 }
 
 static Node *moved_to(Node *x, uint32_t rank, const int64_t *shape) {
@@ -319,7 +322,7 @@ static Node *turned(Node *x) {
   return keep(node_permute(&g, x, (uint32_t[]){1, 0}, &fault));
 }
 
-/* Lanes that wrap around, once and several times. */
+/* Lanes that wrap around, once or several times. */
 static Node *rolled(int64_t n) {
   Node *x = keep(node_roll(&g, data(DT_F32, SHAPE(5, n)), 1, 3, &fault));
   return add(x, keep(node_roll(&g, x, 0, 2, &fault)));
@@ -333,7 +336,7 @@ static Node *thirds(int64_t n) { /* rows k / 3 and -k / 3 */
   Node *x = keep(node_gather(&g, numbers(SHAPE(n)), k, &fault));
   return add(x, op2(PRIM_DIV, op1(PRIM_NEG, x), integer(3)));
 }
-/* A diagonal of what the same kernel computes. */
+/* A diagonal of a value that the same kernel computes. */
 static Node *diagonal_of_local(int64_t n) {
   IndexVar *i = var(n);
   Node *x = op1(PRIM_NEG,
@@ -352,7 +355,7 @@ static Node *diagonal_of_columns(int64_t n) {
   return add(d, reduce(PRIM_MAX, x, 1, 1, false));
 }
 
-/* First of equals, along and across rows, where an axis was cut. */
+/* The first of equal elements, along and across rows, with a split axis. */
 static Node *where_across(int64_t n) {
   Node *x = data(DT_F32, SHAPE(7, n));
   return add(reduce(PRIM_ARGMAX, x, 0, 1, false),
@@ -370,22 +373,22 @@ static Node *where_cut_rows(int64_t n) {
 static Node *where_single(int64_t n) {
   return reduce(PRIM_ARGMAX, data(DT_F32, SHAPE(n, 1)), 1, 1, false);
 }
-/* Of one value, beside a reduction of several. */
+/* A reduction of one value, next to one of several. */
 static Node *single_beside(int64_t n) {
   Node *x = data(DT_I64, SHAPE(n, 9)), *y = data(DT_I64, SHAPE(n, 1, 9));
   return add(reduce(PRIM_SUM, reduce(PRIM_SUM, y, 1, 1, false), 1, 1, false),
              reduce(PRIM_SUM, x, 1, 1, false));
 }
 
-/* A product whose values stay in the kernel, in 16 bits. */
+/* A 16-bit product whose value stays in the kernel. */
 static Node *half_products(int64_t n) {
   Node *x = data(DT_F16, SHAPE(n, 24)), *y = data(DT_F16, SHAPE(24, 48));
   Node *z = keep(node_matmul(&g, x, y, &fault));
   return op2(PRIM_SUB, z, reduce(PRIM_MAX, z, 1, 1, true));
 }
 
-/* Pairs of bf16: an even and an odd number of terms, which lie next to each
- * other or apart, in parts of rows, computed, and of two axes. */
+/* bf16 dot products: even and odd numbers of terms; contiguous or strided;
+ * parts of rows; computed operands; two axes. */
 static Node *bf16_products(int64_t n) {
   Node *x = data(DT_BF16, SHAPE(30, n + 34)), *y = data(DT_BF16, SHAPE(97, 70));
   Node *z = data(DT_BF16, SHAPE(n + 34, 97));
@@ -398,7 +401,7 @@ static Node *bf16_turned(int64_t n) {
        *y = data(DT_BF16, SHAPE(65, n + 34));
   return keep(node_matmul(&g, turned(x), turned(y), &fault));
 }
-static Node *bf16_parts(int64_t n) { /* of rows that are longer, by one */
+static Node *bf16_parts(int64_t n) { /* the rows of x are longer by one */
   IndexVar *i = var(29), *j = var(n + 33);
   Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
                  add(index_of(j), integer(1)));
@@ -414,8 +417,8 @@ static Node *bf16_axes(int64_t n) {
                           (const uint8_t *[]){x, y}, 2, out, &fault));
 }
 
-/* Rows and columns that are no whole tiles; of an operand that is read as it
- * lies, and of copied ones; to memory, and through several passes over rows. */
+/* Rows and columns that are no multiple of a tile; packed and unpacked
+ * operands; results in memory; several passes over rows. */
 static Node *plain_edges(int64_t n) {
   Node *x = data(DT_F32, SHAPE(n, 40)), *y = data(DT_F32, SHAPE(40, n + 47));
   return keep(node_matmul(&g, x, y, &fault));
@@ -431,8 +434,8 @@ static Node *turned_edges(int64_t n) {
   return add(keep(node_matmul(&g, op1(PRIM_NEG, x), turned(y), &fault)), b);
 }
 
-/* Batches of small products: whole in registers, one or some at a time, and by
- * tiles that are cut; of blocks that are turned, or the same for all. */
+/* Batches of small products: entirely in registers, one or several at a time,
+ * and by partial tiles; with transposed or shared operands. */
 static Node *batch_of(Dtype t, int64_t n, int64_t rows, int64_t columns,
                       const uint8_t *x, const uint8_t *y, const uint8_t *out,
                       int64_t depth) {
@@ -469,7 +472,7 @@ static Node *small_by_one(int64_t n) { /* for all the same */
   return keep(node_matmul(&g, x, y, &fault));
 }
 
-/* Small numbers whose product is not small; divisors behind the last lane. */
+/* Small factors whose product is large; divisors beyond the last lane. */
 static Node *wide_products(int64_t n) {
   Node *x = op2(PRIM_MOD, numbers(SHAPE(n)), integer(1000000007));
   x = op2(PRIM_MOD, mul(x, integer(99999989)), integer(1000000007));
@@ -482,17 +485,18 @@ static Node *negative_divisors(int64_t n) {
              op2(PRIM_MOD, integer(INT64_MAX / 2), by));
 }
 
-/* Under conditions, a row of what may not be there: for i < n => if i > 1 then
- * the most, or how many, of x.[i - 2] else -1; stored, for it is read again. */
+/* Under a condition, a row that may not exist: for i < n => if i > 1 then the
+ * maximum or the count of x.[i - 2] else -1.  It is materialized, since it is
+ * read again. */
 static Node *under_conditions(int64_t n) {
   Node *x = data(DT_I64, SHAPE(n, 9));
   IndexVar *i = var(n);
   Node *c = op2(PRIM_GT, index_of(i), integer(1));
   Node *all = op2(PRIM_AND, c, op2(PRIM_LT, index_of(i), integer(n - 1)));
-  Item row[2] = {item_at(op2(PRIM_SUB, index_of(i), integer(2))),
-                 item_range(0, 9)};
+  Subscript row[2] = {item_at(op2(PRIM_SUB, index_of(i), integer(2))),
+                      item_range(0, 9)};
   g.guard = all;
-  Node *y = keep(node_index_items(&g, x, 2, row, &fault));
+  Node *y = keep(node_subscript(&g, x, 2, row, &fault));
   Node *by = op2(PRIM_SUB, index_of(i), integer(1));
   Node *most = op2(PRIM_DIV, reduce(PRIM_MAX, y, 0, 1, false), by);
   Node *many = reduce(PRIM_PROD, op2(PRIM_MOD, y, by), 0, 1, false);
@@ -520,7 +524,7 @@ static void test_single_things(void **state) {
       must_agree(makers[k], sizes[j]);
 }
 
-/* Sums that are cut into parts; threes of results. */
+/* Sums that are split into parts; three results. */
 static Node *sum_of_all(int64_t n) {
   return reduce(PRIM_SUM, data(DT_F32, SHAPE(n, 97)), 0, 2, false);
 }
@@ -584,7 +588,7 @@ static void test_large_things(void **state) {
         must_agree(makers[k], sizes[j]);
 }
 
-/* ---- texts ---- */
+/* ---- sources ---- */
 
 static int objects;
 
@@ -609,7 +613,7 @@ static int objects_in(const char *folder) {
 }
 
 static void make_sized(int64_t n) {
-  /* no products: the shape of their tiles depends on what is left at edges */
+  /* no products: the shape of their tiles depends on the edges */
   static Made *const makers[] = {rolled,       tiled,      thirds,      several,
                                  where_across, sum_of_all, down_columns};
   pid_t child = fork();
@@ -625,11 +629,11 @@ static void make_sized(int64_t n) {
   assert_int_equal(status, 0);
 }
 
-/* What was compiled once, in a process of its own, is all that another one
- * needs for the same graphs, and for other sizes. */
+/* A process that needs the same graphs, or other sizes, finds everything in the
+ * cache that another process filled. */
 static void test_texts(void **state) {
   (void)state;
-  if (tested() != &backend_cpu)
+  if (tested_backend() != &backend_cpu)
     skip();
   char folder[] = "/tmp/kernels_test-XXXXXX";
   assert_non_null(mkdtemp(folder));
@@ -670,51 +674,52 @@ static Node *with_neighbour(Node *x, Node *y) {
   return op2(PRIM_MAXIMUM, add(x, y), z);
 }
 
-/* One turn after another, as a loop does; how many blocks of memory each of
- * the last ones took.  held: the first state is looked at again. */
+/* Runs iterations as a loop does.  Returns the number of memory blocks that the
+ * last ones took.  held: the initial state is still needed. */
 static uint64_t blocks_of_turns(Turn *turn, bool held, uint64_t *fresh) {
   enum { N = 20000, TURNS = 12, FIRST = 4 };
-  MemoryCounts before = {0}, after;
+  AllocatorStats before = {0}, after;
   g.backend = &backend_cpu;
   Node *y = node_retain(data(DT_F32, SHAPE(N)));
   Node *x = node_retain(data(DT_F32, SHAPE(N))), *first = node_retain(x);
-  let_go();
+  release_kept();
   if (!held) {
     node_release(first);
     first = NULL;
   }
   for (uint32_t k = 0; k < TURNS; k++) {
     Node *next = node_retain(turn(x, y));
-    let_go();
+    release_kept();
     node_release(x);
     x = next;
     if (k == FIRST)
-      before = memory_counts();
+      before = allocator_stats();
     must_force(x);
   }
-  after = memory_counts();
+  after = allocator_stats();
   for (int64_t i = 0; first && i < N; i++)
-    assert_true(at(first, i) == mixed(i));
+    assert_true(element_at(first, i) == mixed_values(i));
   if (turn == towards)
     for (int64_t i = 0; i < N; i++) {
-      double want = mixed(i);
+      double want = mixed_values(i);
       for (uint32_t k = 0; k < TURNS; k++)
-        want = (float)((float)(want * 0.75) + mixed(i));
-      assert_true(at(x, i) == want);
+        want = (float)((float)(want * 0.75) + mixed_values(i));
+      assert_true(element_at(x, i) == want);
     }
   node_release(x), node_release(y), node_release(first);
-  *fresh = after.fresh - before.fresh;
-  return (after.fresh + after.reused - before.fresh - before.reused) /
+  *fresh = after.system_allocs - before.system_allocs;
+  return (after.system_allocs + after.cache_hits - before.system_allocs -
+          before.cache_hits) /
          (TURNS - FIRST);
 }
 
-/* What is read where it is stored, and by nothing else, is stored over; what
- * neighbours read takes turns with another block. */
+/* An operand that is read only at the stored index is overwritten.  If
+ * neighbours read it, two blocks alternate. */
 static void test_in_place(void **state) {
   (void)state;
   uint64_t fresh;
-  if (!memory_counts().keeps)
-    skip(); /* the address sanitizer looks at it */
+  if (!allocator_stats().is_caching)
+    skip(); /* the address sanitizer disables reuse of blocks */
   assert_int_equal(blocks_of_turns(towards, false, &fresh), 0);
   assert_int_equal(blocks_of_turns(towards, true, &fresh), 0);
   assert_int_equal(blocks_of_turns(with_neighbour, false, &fresh), 1);
@@ -725,11 +730,11 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       /* First what forks: the driver of a GPU that this process has begun
        * does not work in its children. */
-      TEST(test_random_kernels), TEST(test_texts), TEST(test_single_things),
-      TEST(test_large_things), TEST(test_in_place),
+      TEST(test_random_kernels), TEST(test_texts),    TEST(test_single_things),
+      TEST(test_large_things),   TEST(test_in_place),
   };
-  take_seeds(argc, argv, 60);
-  counting = watched();
+  parse_seeds(argc, argv, 60);
+  counting = counting_backend();
   if (counting.prepare)
     counting.prepare = prepare;
   return cmocka_run_group_tests(tests, NULL, NULL);

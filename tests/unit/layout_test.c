@@ -1,5 +1,5 @@
-/* The algebra of layouts, and what it derives of instructions, against the
- * manual's own figures (backend/cuda/sim/layouts.h). */
+/* Tests the layout algebra, and the instruction layouts derived from it,
+ * against the figures of the PTX manual (backend/cuda/sim/layouts.h). */
 #include "backend/cuda/layout.h"
 #include "backend/cuda/sim/layouts.h"
 
@@ -14,8 +14,8 @@
 /* ---- the algebra, against functions element by element ---- */
 
 static Layout layout3(const int64_t m[6]) {
-  return layout_with(layout_with(layout_mode(m[0], m[1]), m[2], m[3]), m[4],
-                     m[5]);
+  return layout_append(layout_append(layout_mode(m[0], m[1]), m[2], m[3]), m[4],
+                       m[5]);
 }
 
 static const int64_t some[][6] = {
@@ -31,7 +31,7 @@ static void test_compose(void **state) {
   for (size_t x = 0; x < ARRAY_LEN(some); x++)
     for (size_t y = 0; y < ARRAY_LEN(some); y++) {
       Layout a = layout3(some[x]), b = layout3(some[y]), c;
-      if (layout_reach(&b) > layout_size(&a) || !layout_compose(&a, &b, &c))
+      if (layout_cosize(&b) > layout_size(&a) || !layout_compose(&a, &b, &c))
         continue;
       done++;
       assert_int_equal(layout_size(&c), layout_size(&b));
@@ -63,8 +63,8 @@ static void test_complement(void **state) {
 static void test_divide(void **state) {
   (void)state;
   /* rows of 8 in a matrix of 32 x 16 that lies column by column, by tiles */
-  Layout all = layout_with(layout_mode(32, 1), 16, 40);
-  Layout tile = layout_with(layout_mode(8, 1), 4, 32), inside, tiles;
+  Layout all = layout_append(layout_mode(32, 1), 16, 40);
+  Layout tile = layout_append(layout_mode(8, 1), 4, 32), inside, tiles;
   assert_true(layout_divide(&all, &tile, &inside, &tiles));
   assert_int_equal(layout_size(&inside), 32);
   assert_int_equal(layout_size(&tiles), 16);
@@ -76,7 +76,7 @@ static void test_divide(void **state) {
 
 static void test_product(void **state) {
   (void)state;
-  Layout tile = layout_with(layout_mode(4, 1), 2, 8), of = layout_mode(6, 1),
+  Layout tile = layout_append(layout_mode(4, 1), 2, 8), of = layout_mode(6, 1),
          all;
   assert_true(layout_product(&tile, &of, &all));
   uint8_t hit[1024] = {0};
@@ -106,7 +106,7 @@ static void test_simple(void **state) {
   Layout a = layout3((const int64_t[]){4, 2, 1, 5, 8, 8}),
          b = layout_mode(32, 2);
   assert_true(layout_equal(&a, &b));
-  assert_int_equal(layout_simple(a).rank, 1);
+  assert_int_equal(layout_coalesce(a).rank, 1);
   Layout c = layout_mode(32, 1);
   assert_false(layout_equal(&a, &c));
   /* one that does not divide has no composition */
@@ -121,7 +121,7 @@ static void test_simple(void **state) {
 static void test_print(void **state) {
   (void)state;
   Buffer out = {0};
-  Layout l = layout_with(layout_with(layout_mode(4, 2), 8, 0), 2, 64);
+  Layout l = layout_append(layout_append(layout_mode(4, 2), 8, 0), 2, 64);
   layout_print(&out, &l, "lane");
   buffer_putc(&out, 0);
   assert_string_equal(out.text, "(lane % 4u * 2u + lane / 32u * 64u)");
@@ -135,15 +135,15 @@ static void test_print(void **state) {
 
 /* ---- instructions ---- */
 
-static void check_held(const char *name, Held h, Fragment f, bool transposed,
-                       uint32_t columns) {
+static void check_held(const char *name, FragmentLayout h, Fragment f,
+                       bool transposed, uint32_t columns) {
   FragmentInfo info = fragment_info(f);
   int count = columns ? info.count * (int)columns / info.columns : info.count;
   assert_int_equal(layout_size(&h.thread_row), info.threads);
   assert_int_equal(layout_size(&h.value_row), count);
   for (int t = 0; t < info.threads; t++)
     for (int v = 0; v < count; v++) {
-      FragmentPlace p = fragment_place(f, t, v);
+      FragmentCoord p = fragment_coord(f, t, v);
       int64_t row = layout_at(&h.thread_row, t) + layout_at(&h.value_row, v);
       int64_t column =
           layout_at(&h.thread_column, t) + layout_at(&h.value_column, v);
@@ -155,37 +155,42 @@ static void check_held(const char *name, Held h, Fragment f, bool transposed,
 
 static void test_held(void **state) {
   (void)state;
-  check_held("a", held_mma_a(2), FRAGMENT_MMA_M16N8K16_A, false, 0);
-  check_held("b", held_mma_b(2), FRAGMENT_MMA_M16N8K16_B, true, 0);
-  check_held("c", held_mma_c(), FRAGMENT_MMA_M16N8K16_C, false, 0);
-  check_held("c", held_mma_c(), FRAGMENT_MMA_M16N8K8_C, false, 0);
-  check_held("a k8", held_values(held_core(2), 2, 1), FRAGMENT_MMA_M16N8K8_A,
+  check_held("a", fragment_layout_mma_a(2), FRAGMENT_MMA_M16N8K16_A, false, 0);
+  check_held("b", fragment_layout_mma_b(2), FRAGMENT_MMA_M16N8K16_B, true, 0);
+  check_held("c", fragment_layout_mma_c(), FRAGMENT_MMA_M16N8K16_C, false, 0);
+  check_held("c", fragment_layout_mma_c(), FRAGMENT_MMA_M16N8K8_C, false, 0);
+  check_held("a k8",
+             fragment_layout_repeat_values(fragment_layout_core(2), 2, 1),
+             FRAGMENT_MMA_M16N8K8_A, false, 0);
+  check_held("b k8", fragment_layout_core(2), FRAGMENT_MMA_M16N8K8_B, true, 0);
+  check_held("a tf32", fragment_layout_mma_a(4), FRAGMENT_MMA_M16N8K8_TF32_A,
              false, 0);
-  check_held("b k8", held_core(2), FRAGMENT_MMA_M16N8K8_B, true, 0);
-  check_held("a tf32", held_mma_a(4), FRAGMENT_MMA_M16N8K8_TF32_A, false, 0);
-  check_held("b tf32", held_mma_b(4), FRAGMENT_MMA_M16N8K8_TF32_B, true, 0);
-  check_held("wgmma a", held_wgmma_a(2), FRAGMENT_WGMMA_M64K16_A, false, 0);
-  check_held("wgmma tf32", held_wgmma_a(4), FRAGMENT_WGMMA_M64K8_TF32_A, false,
-             0);
+  check_held("b tf32", fragment_layout_mma_b(4), FRAGMENT_MMA_M16N8K8_TF32_B,
+             true, 0);
+  check_held("wgmma a", fragment_layout_wgmma_a(2), FRAGMENT_WGMMA_M64K16_A,
+             false, 0);
+  check_held("wgmma tf32", fragment_layout_wgmma_a(4),
+             FRAGMENT_WGMMA_M64K8_TF32_A, false, 0);
   for (uint32_t n = 8; n <= 256; n += 8)
-    check_held("wgmma d", held_wgmma_d(n), FRAGMENT_WGMMA_M64_D, false, n);
-  Held a = held_wgmma_a(2);
-  assert_int_equal(held_rows(&a), 64);
-  assert_int_equal(held_columns(&a), 16);
+    check_held("wgmma d", fragment_layout_wgmma_d(n), FRAGMENT_WGMMA_M64_D,
+               false, n);
+  FragmentLayout a = fragment_layout_wgmma_a(2);
+  assert_int_equal(fragment_layout_rows(&a), 64);
+  assert_int_equal(fragment_layout_columns(&a), 16);
 }
 
-/* ldmatrix as the manual has it, on addresses that are derived, gives what the
- * product wants. */
-static void check_loads(Held h, uint32_t bytes, bool turned) {
+/* ldmatrix, as in the manual, with derived addresses loads what the product
+ * needs. */
+static void check_loads(FragmentLayout h, uint32_t bytes, bool turned) {
   Layout row, column;
-  assert_true(held_addresses(&h, bytes, turned, &row, &column));
+  assert_true(fragment_layout_ldmatrix(&h, bytes, turned, &row, &column));
   int each = (int)(4 / bytes),
       registers = (int)layout_size(&h.value_row) / each;
   for (int t = 0; t < WARP; t++)
     for (int v = 0; v < registers * each; v++) {
       /* of elements of 4 bytes two of the manual's are one */
-      FragmentPlace p =
-          fragment_place(turned ? FRAGMENT_LDMATRIX_TRANS : FRAGMENT_LDMATRIX,
+      FragmentCoord p =
+          fragment_coord(turned ? FRAGMENT_LDMATRIX_TRANS : FRAGMENT_LDMATRIX,
                          t, v % each * (int)bytes / 2);
       int matrix_row = turned ? p.column : p.row;
       int inside = (turned ? p.row : p.column) * 2 / (int)bytes;
@@ -206,16 +211,19 @@ static void check_loads(Held h, uint32_t bytes, bool turned) {
 static void test_addresses(void **state) {
   (void)state;
   for (int turned = 0; turned < 2; turned++) {
-    check_loads(held_mma_a(2), 2, turned);
-    check_loads(held_mma_b(2), 2, turned);
-    check_loads(held_values(held_mma_b(2), 2, 1), 2, turned);
-    check_loads(held_values(held_core(2), 4, 1), 2, turned);
+    check_loads(fragment_layout_mma_a(2), 2, turned);
+    check_loads(fragment_layout_mma_b(2), 2, turned);
+    check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(2), 2, 1),
+                2, turned);
+    check_loads(fragment_layout_repeat_values(fragment_layout_core(2), 4, 1), 2,
+                turned);
   }
-  check_loads(held_mma_a(4), 4, false);
-  check_loads(held_values(held_mma_b(4), 2, 1), 4, false);
-  Held a = held_mma_a(4);
+  check_loads(fragment_layout_mma_a(4), 4, false);
+  check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(4), 2, 1), 4,
+              false);
+  FragmentLayout a = fragment_layout_mma_a(4);
   Layout row, column;
-  assert_false(held_addresses(&a, 4, true, &row, &column));
+  assert_false(fragment_layout_ldmatrix(&a, 4, true, &row, &column));
 }
 
 /* ---- banks and swizzles ---- */
@@ -245,30 +253,32 @@ static void test_wavefronts(void **state) {
   assert_int_equal(layout_wavefronts(at, 2), 1);
 }
 
-/* The swizzles that are chosen leave no waiting, and are those that the copy
- * engine has where the rows are as wide. */
+/* Chosen swizzles have no bank conflicts.  They are those of TMA if the rows
+ * are as wide. */
 static void test_choose(void **state) {
   (void)state;
   static const uint32_t widths[] = {32, 64, 128};
   for (size_t j = 0; j < ARRAY_LEN(widths); j++)
     for (int turned = 0; turned < 2; turned++)
       for (uint32_t bytes = 2; bytes <= 4; bytes *= 2) {
-        SharedTile t = {64, widths[j] / bytes, bytes, widths[j], {0}};
-        Held h =
-            turned ? held_mma_a(bytes) : held_values(held_mma_b(bytes), 2, 1);
-        SharedAccess of[] = {held_access(&h, bytes, turned),
-                             shared_rows(&t, 16)};
-        shared_choose(&t, 2, of);
-        assert_int_equal(shared_cost(&t, &of[1]), 4);
+        SmemTile t = {64, widths[j] / bytes, bytes, widths[j], {0}};
+        FragmentLayout h = turned ? fragment_layout_mma_a(bytes)
+                                  : fragment_layout_repeat_values(
+                                        fragment_layout_mma_b(bytes), 2, 1);
+        SmemAccess of[] = {fragment_layout_access(&h, bytes, turned),
+                           smem_tile_row_access(&t, 16)};
+        smem_tile_choose_swizzle(&t, 2, of);
+        assert_int_equal(smem_tile_wavefronts(&t, &of[1]), 4);
         if (turned && bytes == 4) { /* element by element */
-          assert_int_equal(shared_cost(&t, &of[0]), 1);
+          assert_int_equal(smem_tile_wavefronts(&t, &of[0]), 1);
           continue;
         }
-        assert_int_equal(shared_cost(&t, &of[0]), 4);
-        SwizzleInfo engine = swizzle_info(shared_matrix(&t, turned).swizzle);
+        assert_int_equal(smem_tile_wavefronts(&t, &of[0]), 4);
+        SwizzleInfo engine =
+            swizzle_info(smem_tile_descriptor(&t, turned).swizzle);
         assert_int_equal(t.swizzle.bits, engine.bits);
         for (uint32_t at = 0; at < 4096; at++)
-          assert_int_equal(swizzle_at(t.swizzle, at),
+          assert_int_equal(swizzle_apply(t.swizzle, at),
                            swizzle_address(engine, at));
       }
 }
@@ -279,43 +289,44 @@ static void test_tiles(void **state) {
   static uint8_t hit[1 << 16];
   for (uint32_t width = 32; width <= 128; width *= 2)
     for (uint32_t columns = 16; columns <= 256; columns *= 4) {
-      SharedTile t = {32, columns, 2, width, {2, 4, 3}};
+      SmemTile t = {32, columns, 2, width, {2, 4, 3}};
       memset(hit, 0, sizeof hit);
-      int64_t bytes = shared_bytes(&t);
+      int64_t bytes = smem_tile_bytes(&t);
       for (uint32_t r = 0; r < 32; r++)
         for (uint32_t c = 0; c < columns; c++) {
-          int64_t at = shared_at(&t, r, c);
+          int64_t at = smem_tile_offset(&t, r, c);
           assert_true(at >= 0 && at < bytes && at % 2 == 0);
           assert_int_equal(hit[at]++, 0);
         }
     }
 }
 
-/* What wgmma is told of a tile leads it to each element, by the manual. */
+/* A wgmma descriptor of a tile leads to each element, by the manual. */
 static void test_matrix(void **state) {
   (void)state;
   for (uint32_t width = 32; width <= 128; width *= 2)
     for (int turned = 0; turned < 2; turned++) {
       uint32_t each = width / 2;
-      SharedTile t = {turned ? 64 : 128, turned ? 256 : each, 2, width, {0}};
+      SmemTile t = {turned ? 64 : 128, turned ? 256 : each, 2, width, {0}};
       t.swizzle = (Swizzle){width == 128 ? 3 : width == 64 ? 2 : 1, 4, 3};
-      SharedMatrix m = shared_matrix(&t, turned);
-      SharedOperand o = {swizzle_info(m.swizzle), turned, 2, m.leading,
-                         m.stride};
+      SmemDescriptor m = smem_tile_descriptor(&t, turned);
+      SmemOperand o = {swizzle_info(m.swizzle), turned, 2, m.leading_bytes,
+                       m.stride_bytes};
       uint32_t depth = turned ? 64 : each;
       for (uint32_t k = 0; k < depth; k++)
         for (uint32_t mn = 0; mn < (turned ? 256u : 128u); mn++) {
           uint32_t at = swizzle_address(
-              o.swizzle, k / 16 * m.step + shared_offset(&o, mn, k % 16));
-          assert_int_equal(at, turned ? shared_at(&t, k, mn)
-                                      : shared_at(&t, mn, k));
+              o.swizzle,
+              k / 16 * m.k_step_bytes + smem_operand_offset(&o, mn, k % 16));
+          assert_int_equal(at, turned ? smem_tile_offset(&t, k, mn)
+                                      : smem_tile_offset(&t, mn, k));
         }
     }
 }
 
-/* The same numbers as kernels have that run on GPUs (ThunderKittens, types/
- * shared/descriptor.cuh; DeepGEMM, mma/sm90.cuh), of 64 rows of k and 256
- * columns where it is turned, and of 128 rows otherwise. */
+/* The same numbers as in kernels that run on GPUs (ThunderKittens,
+ * types/shared/descriptor.cuh; DeepGEMM, mma/sm90.cuh): 64 rows of k and 256
+ * columns if transposed, otherwise 128 rows. */
 static void test_told(void **state) {
   (void)state;
   static const struct {
@@ -325,14 +336,15 @@ static void test_told(void **state) {
               {32, 3, 256, 64 * 32, 128 * 32, 16 * 32}};
   for (size_t j = 0; j < ARRAY_LEN(told); j++)
     for (int turned = 0; turned < 2; turned++) {
-      SharedTile t = {turned ? 64 : 128, turned ? 256 : 64, 2, told[j].width,
-                      {0}};
-      SharedMatrix m = shared_matrix(&t, turned);
+      SmemTile t = {
+          turned ? 64 : 128, turned ? 256 : 64, 2, told[j].width, {0}};
+      SmemDescriptor m = smem_tile_descriptor(&t, turned);
       assert_int_equal(m.swizzle, told[j].number);
-      assert_int_equal(m.stride, told[j].stride);
-      assert_int_equal(m.step, turned ? told[j].step_turned : told[j].step);
+      assert_int_equal(m.stride_bytes, told[j].stride);
+      assert_int_equal(m.k_step_bytes,
+                       turned ? told[j].step_turned : told[j].step);
       if (turned)
-        assert_int_equal(m.leading, told[j].leading);
+        assert_int_equal(m.leading_bytes, told[j].leading);
     }
 }
 

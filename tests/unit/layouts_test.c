@@ -1,5 +1,5 @@
-/* The layouts of the manual: each element is held once, instructions that are
- * made for each other fit, and the manual's own examples come out. */
+/* Tests the layouts of the PTX manual: each element is held once, instructions
+ * that belong together fit, and the examples of the manual are reproduced. */
 #include "backend/cuda/sim/layouts.h"
 
 #include <setjmp.h>
@@ -21,14 +21,14 @@ static void test_each_once(void **state) {
     assert_int_equal(info.threads * info.count, info.rows * info.columns);
     for (int thread = 0; thread < info.threads; thread++)
       for (int i = 0; i < info.count; i++) {
-        FragmentPlace p = fragment_place((Fragment)f, thread, i);
+        FragmentCoord p = fragment_coord((Fragment)f, thread, i);
         assert_in_range(p.row, 0, info.rows - 1);
         assert_in_range(p.column, 0, info.columns - 1);
         assert_int_equal(held[p.row][p.column]++, 0);
       }
   }
   assert_int_equal(fragment_info(FRAGMENT_NONE).rows, 0);
-  assert_int_equal(fragment_place(FRAGMENT_NONE, 0, 0).row, -1);
+  assert_int_equal(fragment_coord(FRAGMENT_NONE, 0, 0).row, -1);
 }
 
 /* With fewer columns the accumulator of wgmma has the first elements. */
@@ -37,15 +37,15 @@ static void test_fewer_columns(void **state) {
   for (int n = 8; n <= 256; n += 8)
     for (int thread = 0; thread < 128; thread++)
       for (int i = 0; i < 128; i++) {
-        FragmentPlace p = fragment_place(FRAGMENT_WGMMA_M64_D, thread, i);
+        FragmentCoord p = fragment_coord(FRAGMENT_WGMMA_M64_D, thread, i);
         assert_int_equal(p.column < n, i < n / 2);
       }
 }
 
-/* The same as CUTLASS tells them, whose kernels run on GPUs (cute/atom/
- * mma_traits_sm75, _sm80, _sm90_gmma): an extent and a stride each of a
- * thread's number, then of an element's, which add up to column * rows + row.
- */
+/* The same layouts as in CUTLASS, whose kernels run on GPUs
+ * (cute/atom/mma_traits_sm75, _sm80, _sm90_gmma).  Extents and strides of the
+ * thread number, then of the element number; they add up to column * rows +
+ * row. */
 typedef struct Told {
   Fragment fragment;
   bool turned; /* its rows are our columns */
@@ -95,7 +95,7 @@ static void test_told(void **state) {
     int rows = t->turned ? info.columns : info.rows;
     for (int thread = 0; thread < info.threads; thread++)
       for (int i = 0; i < info.count; i++) {
-        FragmentPlace p = fragment_place(t->fragment, thread, i);
+        FragmentCoord p = fragment_coord(t->fragment, thread, i);
         int row = t->turned ? p.column : p.row;
         int column = t->turned ? p.row : p.column;
         assert_int_equal(told_at(t->thread, thread) + told_at(t->element, i),
@@ -104,7 +104,7 @@ static void test_told(void **state) {
   }
 }
 
-static bool same(FragmentPlace a, int row, int column) {
+static bool same(FragmentCoord a, int row, int column) {
   return a.row == row && a.column == column;
 }
 
@@ -113,39 +113,40 @@ static void test_pairs(void **state) {
   (void)state;
   for (int thread = 0; thread < 32; thread++)
     for (int i = 0; i < 8; i += 2) {
-      FragmentPlace a = fragment_place(FRAGMENT_MMA_M16N8K16_A, thread, i);
-      assert_true(same(fragment_place(FRAGMENT_MMA_M16N8K16_A, thread, i + 1),
+      FragmentCoord a = fragment_coord(FRAGMENT_MMA_M16N8K16_A, thread, i);
+      assert_true(same(fragment_coord(FRAGMENT_MMA_M16N8K16_A, thread, i + 1),
                        a.row, a.column + 1));
-      FragmentPlace b = fragment_place(FRAGMENT_MMA_M16N8K16_B, thread, i % 4);
+      FragmentCoord b = fragment_coord(FRAGMENT_MMA_M16N8K16_B, thread, i % 4);
       assert_true(
-          same(fragment_place(FRAGMENT_MMA_M16N8K16_B, thread, i % 4 + 1),
+          same(fragment_coord(FRAGMENT_MMA_M16N8K16_B, thread, i % 4 + 1),
                b.row + 1, b.column));
     }
 }
 
-/* What ldmatrix loads is what mma wants: four matrices of 8 x 8 are A, two of
- * them transposed B. */
+/* ldmatrix loads what mma needs: four 8 x 8 matrices are A; two transposed ones
+ * are B. */
 static void test_ldmatrix(void **state) {
   (void)state;
   for (int thread = 0; thread < 32; thread++) {
     for (int i = 0; i < 8; i++) {
       int matrix = i / 2;
-      FragmentPlace p = fragment_place(FRAGMENT_LDMATRIX, thread, i % 2);
-      assert_true(same(fragment_place(FRAGMENT_MMA_M16N8K16_A, thread, i),
+      FragmentCoord p = fragment_coord(FRAGMENT_LDMATRIX, thread, i % 2);
+      assert_true(same(fragment_coord(FRAGMENT_MMA_M16N8K16_A, thread, i),
                        p.row + 8 * (matrix % 2), p.column + 8 * (matrix / 2)));
     }
     for (int i = 0; i < 4; i++) {
-      FragmentPlace t = fragment_place(FRAGMENT_LDMATRIX_TRANS, thread, i % 2);
-      FragmentPlace b = fragment_place(FRAGMENT_MMA_M16N8K16_B, thread, i);
+      FragmentCoord t = fragment_coord(FRAGMENT_LDMATRIX_TRANS, thread, i % 2);
+      FragmentCoord b = fragment_coord(FRAGMENT_MMA_M16N8K16_B, thread, i);
       assert_true(same(b, t.row + 8 * (i / 2), t.column));
-      t = fragment_place(FRAGMENT_LDMATRIX, thread, i % 2); /* of B's columns */
+      t = fragment_coord(FRAGMENT_LDMATRIX, thread, i % 2); /* of B's columns */
       assert_true(same(b, t.column + 8 * (i / 2), t.row));
     }
   }
 }
 
-/* A warpgroup is four warps of which each does mma on 16 rows; a product's
- * result is the next one's A (as attention has it) without a move. */
+/* A warpgroup is four warps; each does mma on 16 rows.  The result of one
+ * product is the A of the next one without data movement, as attention needs
+ * it. */
 static void test_related(void **state) {
   (void)state;
   static const struct {
@@ -155,17 +156,17 @@ static void test_related(void **state) {
   for (int thread = 0; thread < 128; thread++) {
     for (int k = 0; k < 2; k++)
       for (int i = 0; i < fragment_info(pairs[k].warp).count; i++) {
-        FragmentPlace p = fragment_place(pairs[k].warp, thread % 32, i);
-        assert_true(same(fragment_place(pairs[k].group, thread, i),
+        FragmentCoord p = fragment_coord(pairs[k].warp, thread % 32, i);
+        assert_true(same(fragment_coord(pairs[k].group, thread, i),
                          p.row + thread / 32 * 16, p.column));
       }
     for (int i = 0; i < 128; i++) {
-      FragmentPlace p =
-          fragment_place(FRAGMENT_MMA_M16N8K16_C, thread % 32, i % 4);
-      assert_true(same(fragment_place(FRAGMENT_WGMMA_M64_D, thread, i),
+      FragmentCoord p =
+          fragment_coord(FRAGMENT_MMA_M16N8K16_C, thread % 32, i % 4);
+      assert_true(same(fragment_coord(FRAGMENT_WGMMA_M64_D, thread, i),
                        p.row + thread / 32 * 16, p.column + i / 4 * 8));
-      p = fragment_place(FRAGMENT_WGMMA_M64K16_A, thread, i % 8);
-      assert_true(same(fragment_place(FRAGMENT_WGMMA_M64_D, thread, i), p.row,
+      p = fragment_coord(FRAGMENT_WGMMA_M64K16_A, thread, i % 8);
+      assert_true(same(fragment_coord(FRAGMENT_WGMMA_M64_D, thread, i), p.row,
                        p.column + i / 8 * 16));
     }
   }
@@ -180,33 +181,33 @@ static void test_swizzles(void **state) {
     SwizzleInfo s = swizzle_info(number);
     static uint8_t held[1024];
     memset(held, 0, sizeof held);
-    assert_int_equal(s.bytes, widths[number]);
+    assert_int_equal(s.span_bytes, widths[number]);
     for (uint32_t at = 0; at < 1024; at++) {
       uint32_t to = swizzle_address(s, at);
       assert_int_equal(held[to]++, 0);
-      assert_int_equal(to / s.pattern, at / s.pattern);
+      assert_int_equal(to / s.period_bytes, at / s.period_bytes);
       assert_int_equal(to % 16, at % 16);
       assert_int_equal(swizzle_address(s, to), at);
-      assert_int_equal(swizzle_address(s, at + 3 * s.pattern),
-                       to + 3 * s.pattern);
+      assert_int_equal(swizzle_address(s, at + 3 * s.period_bytes),
+                       to + 3 * s.period_bytes);
     }
     /* a column of 16 bytes in rows of its width: eight in a row, or as many as
      * there can be, lie in other banks */
-    for (uint32_t column = 0; number && column < s.bytes / 16; column++) {
+    for (uint32_t column = 0; number && column < s.span_bytes / 16; column++) {
       uint32_t banks = 0;
       for (uint32_t row = 0; row < 8; row++) {
-        uint32_t at = swizzle_address(s, row * s.bytes + column * 16);
+        uint32_t at = swizzle_address(s, row * s.span_bytes + column * 16);
         assert_false(banks >> at % 128 / 16 & 1);
         banks |= 1u << at % 128 / 16;
       }
       assert_int_equal(banks, 0xff);
     }
   }
-  assert_int_equal(swizzle_info(4).bytes, 1);
+  assert_int_equal(swizzle_info(4).span_bytes, 1);
 }
 
-/* The manual's examples, with the "exact layouts" that it gives: sizes and
- * steps, in elements, of what mn and k are made of. */
+/* Examples of the manual with "exact layouts": sizes and strides, in elements,
+ * of the modes of mn and k. */
 typedef struct Example {
   const char *name;
   uint32_t swizzle; /* its number */
@@ -271,15 +272,16 @@ static void test_examples(void **state) {
   (void)state;
   for (size_t j = 0; j < sizeof examples / sizeof *examples; j++) {
     const Example *e = &examples[j];
-    const SharedOperand o = {swizzle_info(e->swizzle), e->mn_major, e->element,
-                             e->leading, e->stride};
+    const SmemOperand o = {swizzle_info(e->swizzle), e->mn_major, e->element,
+                           e->leading, e->stride};
     uint32_t rows = e->mn[0][0] * e->mn[1][0] * e->mn[2][0];
     /* figure 167 has two atoms side by side; one swizzle reaches over one */
-    uint32_t columns = e->swizzle && !e->mn_major ? o.swizzle.bytes / e->element
-                                                  : e->k[0][0] * e->k[1][0];
+    uint32_t columns = e->swizzle && !e->mn_major
+                           ? o.swizzle.span_bytes / e->element
+                           : e->k[0][0] * e->k[1][0];
     for (uint32_t mn = 0; mn < rows; mn++)
       for (uint32_t k = 0; k < columns; k++)
-        if (shared_offset(&o, mn, k) !=
+        if (smem_operand_offset(&o, mn, k) !=
             e->element * (exact(3, e->mn, mn) + exact(2, e->k, k)))
           fail_msg("figure %s: element %u, %u", e->name, mn, k);
   }
@@ -291,24 +293,24 @@ static void test_operands(void **state) {
   for (uint32_t number = 0; number < 4; number++)
     for (int major = 0; major < 2; major++)
       for (uint32_t element = 2; element <= 4; element *= 2) {
-        SharedOperand o = {.swizzle = swizzle_info(number),
-                           .mn_major = major,
-                           .element = element};
-        uint32_t width = number ? o.swizzle.bytes : 16;
+        SmemOperand o = {.swizzle = swizzle_info(number),
+                         .mn_major = major,
+                         .element_bytes = element};
+        uint32_t width = number ? o.swizzle.span_bytes : 16;
         /* 64 x 32 bytes of k, atoms of 8 rows (or k) one after the other */
         uint32_t mn_most = 64, k_most = 32 / element;
         uint32_t groups = major ? mn_most * element / width : mn_most / 8;
-        o.stride = 8 * width * (major && number ? groups : 1);
-        o.leading = 8 * width * (number ? 1 : groups);
+        o.stride_bytes = 8 * width * (major && number ? groups : 1);
+        o.leading_bytes = 8 * width * (number ? 1 : groups);
         if (!number && !major)
-          o.leading = 8 * 16 * groups;
+          o.leading_bytes = 8 * 16 * groups;
         static uint8_t held[1 << 16];
         memset(held, 0, sizeof held);
         for (uint32_t mn = 0; mn < mn_most; mn++)
           for (uint32_t k = 0; k < k_most; k++)
             for (uint32_t byte = 0; byte < element; byte++) {
-              uint32_t at =
-                  swizzle_address(o.swizzle, shared_offset(&o, mn, k) + byte);
+              uint32_t at = swizzle_address(
+                  o.swizzle, smem_operand_offset(&o, mn, k) + byte);
               assert_in_range(at, 0, sizeof held - 1);
               assert_int_equal(held[at]++, 0);
             }

@@ -1,5 +1,5 @@
-/* Limits of the machine: guessed, kept, read by another process, refused when
- * they are not whole. */
+/* Tests peak rates: estimated, saved, read by another process, and rejected if
+ * the file is damaged. */
 #define _GNU_SOURCE
 #include "machine/machine.h"
 
@@ -30,7 +30,7 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-/* What f says in a process of its own, where nothing was found out before. */
+/* Runs f in a process of its own, with empty caches. */
 static bool elsewhere(bool (*f)(void)) {
   pid_t pid = fork();
   if (pid == 0)
@@ -40,47 +40,49 @@ static bool elsewhere(bool (*f)(void)) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool positive(const MachineLimits *l) {
-  bool good = l->threads >= 1 && l->fork > 0;
+static bool positive(const PeakRates *l) {
+  bool good = l->threads >= 1 && l->fork_join_seconds > 0;
   for (int all = 0; all < 2; all++) {
-    good &= l->fma[all] > 0 && l->stream[all] > 0;
+    good &= l->f32_flops[all] > 0 && l->nontemporal_bandwidth[all] > 0;
     for (int k = 0; k < LEVEL_COUNT; k++)
-      good &= l->read[k][all] > 0 && l->copy[k][all] > 0;
+      good &= l->read_bandwidth[k][all] > 0 && l->copy_bandwidth[k][all] > 0;
   }
   return good;
 }
 
 static bool are_guesses(void) {
-  return !machine_limits()->measured && positive(machine_limits());
+  return !machine_peak_rates()->measured && positive(machine_peak_rates());
 }
 
-static MachineLimits some(void) {
-  MachineLimits l = *machine_limits();
+static PeakRates some(void) {
+  PeakRates l = *machine_peak_rates();
   l.measured = true;
-  l.fma[0] = 123e9;
-  l.read[LEVEL_3][1] = 45e9;
-  l.fork = 2.5e-6;
+  l.f32_flops[0] = 123e9;
+  l.read_bandwidth[LEVEL_L3][1] = 45e9;
+  l.fork_join_seconds = 2.5e-6;
   return l;
 }
 
 static bool are_some(void) {
-  MachineLimits want = some();
-  const MachineLimits *l = machine_limits();
-  return l->measured && l->fma[0] == want.fma[0] && l->fork == want.fork &&
-         l->read[LEVEL_3][1] == want.read[LEVEL_3][1];
+  PeakRates want = some();
+  const PeakRates *l = machine_peak_rates();
+  return l->measured && l->f32_flops[0] == want.f32_flops[0] &&
+         l->fork_join_seconds == want.fork_join_seconds &&
+         l->read_bandwidth[LEVEL_L3][1] == want.read_bandwidth[LEVEL_L3][1];
 }
 
 static bool keep_some(void) {
-  MachineLimits l = some();
-  return machine_keep(&l);
+  PeakRates l = some();
+  return machine_save_peak_rates(&l);
 }
 
-/* Of operations the best counts, of bytes the last. */
+/* For operation rates the best counts, for bandwidths the last. */
 static bool keep_worse(void) {
-  MachineLimits l = some();
-  l.fma[0] = 1e9;
-  l.read[LEVEL_3][1] = 1e9;
-  return machine_keep(&l) && l.fma[0] == 123e9 && l.read[LEVEL_3][1] == 1e9;
+  PeakRates l = some();
+  l.f32_flops[0] = 1e9;
+  l.read_bandwidth[LEVEL_L3][1] = 1e9;
+  return machine_save_peak_rates(&l) && l.f32_flops[0] == 123e9 &&
+         l.read_bandwidth[LEVEL_L3][1] == 1e9;
 }
 
 static void test_limits(void **state) {
@@ -107,9 +109,11 @@ static void test_broken_file(void **state) {
 static void test_machine(void **state) {
   (void)state;
   const Machine *m = machine();
-  assert_true(m->cores >= 1 && m->memory > 0 && m->line >= 16);
-  assert_true(m->vector == 16 || m->vector == 32 || m->vector == 64);
-  assert_true(m->cache[0] <= m->cache[1] || !m->cache[1]);
+  assert_true(m->cores >= 1 && m->memory_bytes > 0 &&
+              m->cache_line_bytes >= 16);
+  assert_true(m->vector_bytes == 16 || m->vector_bytes == 32 ||
+              m->vector_bytes == 64);
+  assert_true(m->cache_bytes[0] <= m->cache_bytes[1] || !m->cache_bytes[1]);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Files that are cut short, or written to, while their bytes are in memory:
- * whoever reads them, the handler of before, threads, processes. */
+/* Tests files that are truncated or written while they are mapped: with
+ * readers, earlier signal handlers, threads and processes. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/internal.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "session/axon.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static void sparse(const char *file, const void *head, size_t len) {
   close(fd);
 }
 
-/* That of libaxon: a run of tests has one of its own for each of them. */
+/* The handler of libaxon.  Each run of a test has its own. */
 static struct sigaction ours;
 
 static void take_signal(void) {
@@ -97,9 +97,9 @@ static void test_cut(void **state) {
     Tensor *t = load(files[k]), *other = load(files[1 - k]);
     cut(files[k], PAGE);
     assert_true(last_of(t) == 0);
-    says(t, "it was cut short");
+    says(t, "the file was truncated");
     cut(files[k], SIZE); /* what was read stays wrong */
-    says(t, "it was changed");
+    says(t, "the file was changed");
     Fault fault;
     assert_true(tensor_check(other, &fault) && last_of(other) == 0);
     tensor_release(t);
@@ -115,7 +115,7 @@ static void test_changed(void **state) {
   Tensor *t = load(path);
   cut(path, SIZE - 4);
   assert_true(last_of(t) == 0);
-  says(t, "it was cut short");
+  says(t, "the file was truncated");
   tensor_release(t);
   make(NULL);
   t = load(path);
@@ -123,12 +123,12 @@ static void test_changed(void **state) {
   usleep(20000);
   assert_int_equal(pwrite(fd, "abcd", 4, SIZE - 4), 4);
   close(fd);
-  says(t, "it was changed");
+  says(t, "the file was changed");
   tensor_release(t);
   make(NULL);
 }
 
-/* Another file in its place is none of its business, until its own goes. */
+/* Another file in its place does not matter, until its own file changes. */
 static void test_moved(void **state) {
   (void)state;
   take_signal();
@@ -141,7 +141,7 @@ static void test_moved(void **state) {
   assert_true(last_of(t) == 0 && tensor_check(t, &fault));
   assert_int_equal(ftruncate(fd, PAGE), 0);
   assert_true(last_of(t) == 0);
-  says(t, "a part of it is gone");
+  says(t, "a part of the file is missing");
   close(fd);
   tensor_release(t);
   make(NULL);
@@ -161,16 +161,17 @@ static void test_threads(void **state) {
   for (int turn = 0; turn < 4; turn++) {
     Tensor *t = load(path), *one = load(path);
     cut(path, turn * PAGE);
-    assert_int_equal(pool_run(COUNT / 1024, 64, read_some, t, NULL), 0);
-    says(t, "it was cut short");
-    says(one, "it was cut short");
+    assert_int_equal(
+        thread_pool_parallel_for(COUNT / 1024, 64, read_some, t, NULL), 0);
+    says(t, "the file was truncated");
+    says(one, "the file was truncated");
     tensor_release(t);
     tensor_release(one);
     make(NULL);
   }
 }
 
-/* The entries of the list are used again. */
+/* Entries of the list are reused. */
 static void test_many(void **state) {
   (void)state;
   take_signal();
@@ -223,7 +224,7 @@ static void host_handler(int number) {
   siglongjmp(away, 1);
 }
 
-/* As a program of its own, in which nothing was loaded yet. */
+/* Runs a test as a program of its own, in which nothing is loaded yet. */
 static int exit_of(const char *name) {
   pid_t child = fork();
   if (child == 0) {
@@ -322,7 +323,7 @@ static void names_it(AxnSession *s) {
   assert_non_null(strstr(axn_diag_text(s, 0), "E0508"));
 }
 
-/* Each way to what has gone: none gives a number. */
+/* Each path to lost data gives an error, and no number. */
 static void test_session(void **state) {
   (void)state;
   take_signal();
@@ -373,7 +374,7 @@ static void test_session(void **state) {
   }
 }
 
-/* What was computed in time stays; what was not is an error. */
+/* Results that were computed before the loss stay; later ones are errors. */
 static void test_before(void **state) {
   (void)state;
   take_signal();

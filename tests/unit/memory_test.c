@@ -1,7 +1,8 @@
-/* Memory that runs out, at each allocation in turn: whole programs in a
- * session, of which the n-th allocation fails, once or with all after it.
- * There is an error, and the session goes on.  In a build with
- * --enable-failing-alloc arenas grow in small steps, so that more fail. */
+/* Tests lack of memory at each allocation in turn.  Whole programs run in a
+ * session in which the n-th allocation fails, alone or with all later ones.
+ * The result is an error, and the session continues.  With
+ * --enable-failing-alloc, arenas grow in small steps, so that more allocations
+ * can fail. */
 #include "session/axon.h"
 #include "session/session.h"
 
@@ -25,28 +26,28 @@ static const SessionHost host = {
              .print_limit = 1000},
 };
 
-static SessionText text_of(const char *text) {
-  return (SessionText){.name = "memory.axn",
+static SourceInput text_of(const char *text) {
+  return (SourceInput){.name = "memory.axn",
                        .text = text,
                        .len = strlen(text),
-                       .bare = true,
-                       .final = true};
+                       .allow_bare_expressions = true,
+                       .is_complete = true};
 }
 
-typedef SessionStatus Way(Session *s, const SessionText *text);
+typedef SessionStatus Way(Session *s, const SourceInput *text);
 
-static SessionStatus as_input(Session *s, const SessionText *text) {
+static SessionStatus as_input(Session *s, const SourceInput *text) {
   return session_input(s, text);
 }
 
-static SessionStatus as_program(Session *s, const SessionText *text) {
+static SessionStatus as_program(Session *s, const SourceInput *text) {
   SessionStatus status = session_check(s, text);
   return status == SESSION_OK ? session_run(s) : status;
 }
 
 static void prints(Session *s, const char *name, const char *wanted) {
   Buffer text = {0};
-  Binding *b = session_find(s, name);
+  Binding *b = session_find_binding(s, name);
   assert_non_null(b);
   assert_true(session_binding_text(s, b, &text));
   buffer_putc(&text, 0);
@@ -55,7 +56,7 @@ static void prints(Session *s, const char *name, const char *wanted) {
 }
 
 static void goes_on(Session *s) {
-  SessionText after = text_of("val after = sum [40, 2]");
+  SourceInput after = text_of("val after = sum [40, 2]");
   session_clear_diags(s);
   SessionStatus status = session_input(s, &after);
   if (status != SESSION_OK && session_diags(s)->all.len)
@@ -65,19 +66,19 @@ static void goes_on(Session *s) {
   prints(s, "before", "[1, 2]");
 }
 
-/* True once fewer than n allocations are made. */
+/* True when fewer than n allocations were made. */
 static bool run_failing(const char *text, Way *way, uint64_t n, bool on) {
-  SessionText before = text_of("val before = [1, 2]"), all = text_of(text);
+  SourceInput before = text_of("val before = [1, 2]"), all = text_of(text);
   Session *s = session_open(&host);
   assert_non_null(s);
   assert_int_equal(session_input(s, &before), SESSION_OK);
   if (on)
-    mem_fail_from(n);
+    mem_inject_failures_from(n);
   else
-    mem_fail_after(n);
+    mem_inject_failure_at(n);
   SessionStatus status = way(s, &all);
-  mem_fail_after(0);
-  bool failed = mem_has_failed();
+  mem_inject_failure_at(0);
+  bool failed = mem_failure_injected();
   if (status == SESSION_ERROR)
     assert_true(session_diags(s)->all.len > 0);
   goes_on(s);
@@ -87,10 +88,10 @@ static bool run_failing(const char *text, Way *way, uint64_t n, bool on) {
 
 static void open_failing(void) {
   for (uint64_t n = 1, failed = 1; failed; n++) {
-    mem_fail_after(n);
+    mem_inject_failure_at(n);
     Session *s = session_open(&host);
-    mem_fail_after(0);
-    failed = mem_has_failed();
+    mem_inject_failure_at(0);
+    failed = mem_failure_injected();
     assert_true(s || failed);
     session_close(s);
   }
@@ -164,8 +165,8 @@ TEST(files, "val t : f32[2, 3] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]\n"
 
 static AxnStatus call_once(AxnSession *s, AxnFunction *f) {
   float x[] = {1, 2, 3};
-  AxnTensor t = {.dtype = AXN_F32, .rank = 1, .shape = (int64_t[]){3},
-                 .data = x};
+  AxnTensor t = {
+      .dtype = AXN_F32, .rank = 1, .shape = (int64_t[]){3}, .data = x};
   AxnValue *items[] = {axn_value_tensor(s, &t, NULL, NULL),
                        axn_value_string(s, "a", 1)};
   AxnValue *p = axn_value_record(s, 2, (const char *[]){"x", "s"}, items);
@@ -180,7 +181,7 @@ static AxnStatus call_once(AxnSession *s, AxnFunction *f) {
   return status;
 }
 
-/* The first time it is checked, later on it is known. */
+/* The first call checks types; later calls do not. */
 static bool call_failing(uint64_t n, bool on, bool known) {
   static const char text[] =
       "fun f (p : {x : f32[n], s : string}) k =\n"
@@ -192,12 +193,12 @@ static bool call_failing(uint64_t n, bool on, bool known) {
   if (known)
     assert_int_equal(call_once(s, f), AXN_OK);
   if (on)
-    mem_fail_from(n);
+    mem_inject_failures_from(n);
   else
-    mem_fail_after(n);
+    mem_inject_failure_at(n);
   AxnStatus status = call_once(s, f);
-  mem_fail_after(0);
-  bool failed = mem_has_failed();
+  mem_inject_failure_at(0);
+  bool failed = mem_failure_injected();
   if (status != AXN_OK)
     assert_true(failed && axn_diag_count(s) > 0);
   assert_int_equal(call_once(s, f), AXN_OK);

@@ -1,7 +1,8 @@
-/* Mutants of the products by hand: the simulator finds what is wrong in each,
- * but for those in tests/cuda/NAME.survivors, which says why they are right.
+/* Tests mutants of the hand-written matrix products: the simulator detects the
+ * error in each.  Exceptions are in tests/cuda/NAME.survivors, with the reason
+ * why they are correct.
  *
- * One in twenty is run, or all: MUTANTS=all. */
+ * One in twenty runs; MUTANTS=all runs all. */
 #include "backend/cuda/sim/mutate.h"
 #include "tests/unit/products.h"
 
@@ -50,7 +51,8 @@ static void check(const char *kernel,
   assert_true(m.all.len > 150);
   for (uint32_t j = each / 2; j < m.all.len; j += each) {
     const char *name = mutant_name(arena, &m, j);
-    MutantFate fate = mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
+    MutantOutcome fate =
+        mutant_run(mutant_text(arena, &m, j), 3, 15, run, &why);
     if (fate != MUTANT_SURVIVED || listed(list, name))
       continue;
     fprintf(stderr, "%s.cu:%u survives: %s\n", kernel, m.all.at[j].line, name);
@@ -77,7 +79,7 @@ int main(void) {
       cmocka_unit_test(test_gemm80),
       cmocka_unit_test(test_gemm90),
   };
-  if (!sim_can()) {
+  if (!sim_is_available()) {
     fprintf(stderr, "skipped: no C++ compiler\n");
     return 0;
   }

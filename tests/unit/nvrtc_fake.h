@@ -1,6 +1,6 @@
-/* An NVRTC that compiles nothing: what it makes of a text is the text, for a
- * driver that is a fake, too, and has the simulator run it (cuda_fake.h).
- * tests/check_cudarun.sh makes a library of it. */
+/* A fake NVRTC that compiles nothing: the code of a source is the source
+ * itself.  The fake driver has the simulator run it (cuda_fake.h).
+ * tests/check_cudarun.sh builds a library from it. */
 #include "backend/cuda/nvrtc.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int fake_nvrtc_archs(int *archs) {
   memcpy(archs, fake_archs, sizeof fake_archs);
   return 0;
 }
-const char *fake_nvrtc_error_text(int result) {
+const char *fake_nvrtc_error_string(int result) {
   return result ? "it is a fake" : "no error";
 }
 int fake_nvrtc_create(NvrtcProgram *out, const char *text, const char *name,

@@ -1,9 +1,9 @@
-/* NVRTC: where it is looked for, what is said where it will not do, and, where
- * there is one (AXON_NVRTC may name it), what it compiles.  Where there is none
- * the last part is skipped, and says so. */
+/* Tests NVRTC: where it is searched, messages if it is unsuitable, and, if it
+ * exists (AXON_NVRTC may name it), what it compiles.  Without NVRTC, the last
+ * part is skipped with a message. */
 #define _GNU_SOURCE
-#include "backend/cuda/image.h"
-#include "backend/cuda/report.h"
+#include "backend/cuda/code_cache.h"
+#include "backend/cuda/ptxas_report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 static char base[64];      /* a folder of this test's own */
-static const char *wanted; /* AXON_NVRTC, as the test was given it */
+static const char *wanted; /* the original AXON_NVRTC */
 
 static int shell(const char *format, ...) {
   char command[4096];
@@ -44,7 +44,7 @@ static int tear_down(void **state) {
   return shell("rm -rf %s", base);
 }
 
-/* In a process of its own, where nothing was found before. */
+/* Runs in a process of its own, with empty caches. */
 static int in_child(int (*f)(void)) {
   fflush(NULL);
   pid_t child = fork();
@@ -79,29 +79,30 @@ static const char log12[] =
 
 static void test_report(void **state) {
   (void)state;
-  CudaReport r;
-  assert_true(cuda_report(log13, "k", &r));
+  PtxasReport r;
+  assert_true(ptxas_report(log13, "k", &r));
   assert_int_equal(r.registers, 255);
   assert_int_equal(r.barriers, 2);
-  assert_int_equal(r.shared, 256);
-  assert_int_equal(r.stack, 40);
+  assert_int_equal(r.shared_bytes, 256);
+  assert_int_equal(r.stack_bytes, 40);
   assert_int_equal(r.spill_stores, 8);
   assert_int_equal(r.spill_loads, 16);
-  assert_true(cuda_report(log13, "k2", &r));
-  assert_true(r.registers == 12 && r.barriers == 1 && !r.shared && !r.stack);
-  assert_false(cuda_report(log13, "k3", &r));
-  assert_false(cuda_report("", "k", &r));
-  assert_false(cuda_report(NULL, "k", &r));
-  assert_true(cuda_report(log12, "k", &r));
-  assert_true(r.registers == 32 && r.shared == 48 && !r.barriers);
-  assert_null(cuda_report_other(log13));
-  assert_null(cuda_report_other(log12));
-  assert_null(cuda_report_other(NULL));
-  const char *other = cuda_report_other("ptxas info    : 0 bytes gmem\n"
-                                        "k.cu(3): warning #177-D: x\n");
+  assert_true(ptxas_report(log13, "k2", &r));
+  assert_true(r.registers == 12 && r.barriers == 1 && !r.shared_bytes &&
+              !r.stack_bytes);
+  assert_false(ptxas_report(log13, "k3", &r));
+  assert_false(ptxas_report("", "k", &r));
+  assert_false(ptxas_report(NULL, "k", &r));
+  assert_true(ptxas_report(log12, "k", &r));
+  assert_true(r.registers == 32 && r.shared_bytes == 48 && !r.barriers);
+  assert_null(ptxas_report_warning(log13));
+  assert_null(ptxas_report_warning(log12));
+  assert_null(ptxas_report_warning(NULL));
+  const char *other = ptxas_report_warning("ptxas info    : 0 bytes gmem\n"
+                                           "k.cu(3): warning #177-D: x\n");
   assert_non_null(other);
   assert_memory_equal(other, "k.cu(3)", 7);
-  assert_non_null(cuda_report_other(
+  assert_non_null(ptxas_report_warning(
       "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async\n"));
 }
 
@@ -155,7 +156,7 @@ static int places(void) {
   char path[300];
   snprintf(path, sizeof path, "/no/such::%s/none:%s/bin:/usr/bin", base, base);
   setenv("PATH", path, 1);
-  if (nvrtc_places(777, note, NULL))
+  if (nvrtc_search(777, note, NULL))
     return 1;
   static const char *const wanted[] = {
       "/toolkit/lib64/libnvrtc.so.777",
@@ -171,7 +172,7 @@ static int places(void) {
       return 2;
     }
   *seen = 0;
-  if (!nvrtc_places(777, note, "venv") || strstr(seen, "dist-packages"))
+  if (!nvrtc_search(777, note, "venv") || strstr(seen, "dist-packages"))
     return 3;
   return 0;
 }
@@ -181,10 +182,10 @@ static void test_places(void **state) {
   assert_int_equal(in_child(places), 0);
 }
 
-/* Headers lie beside the library, as each kind of package has them. */
+/* The headers are next to the library, as in each kind of package. */
 static void test_headers(void **state) {
   (void)state;
-  char library[200], found[ARTIFACT_PATH];
+  char library[200], found[ARTIFACT_PATH_BYTES];
   static const char *const layouts[][2] = {
       {"a/lib64/x.so", "a/include"},
       {"b/nvidia/cuda_nvrtc/lib/x.so", "b/nvidia/cuda_runtime/include"},
@@ -202,7 +203,7 @@ static void test_headers(void **state) {
   assert_false(nvrtc_headers("/no/such.so", found));
 }
 
-/* ---- those that will not do ---- */
+/* ---- unsuitable libraries ---- */
 
 static Fault fault;
 
@@ -213,20 +214,20 @@ static int says(const char *text) {
              strstr(fault.message, "AXON_NVRTC");
   if (!has)
     fprintf(stderr, "not `%s`: %s\n", text, fault.message);
-  return has && fault.kind == FAULT_MACHINE ? 0 : 2;
+  return has && fault.kind == FAULT_TARGET_UNAVAILABLE ? 0 : 2;
 }
 
 static int says_missing(void) {
-  return says("there is no such file");
+  return says("file not found");
 }
 static int says_no_library(void) {
-  return says("cannot be used");
+  return says("cannot use NVRTC");
 }
 static int says_lacks(void) {
   return says("it has no function nvrtcVersion");
 }
 static int says_old(void) {
-  return says("it is NVRTC 11.8");
+  return says("found NVRTC 11.8");
 }
 
 /* A library of these functions. */
@@ -242,7 +243,7 @@ static bool fake(const char *name, const char *text) {
   return shell("cc -shared -fPIC -w -o %s/%s %s", base, name, path) == 0;
 }
 
-/* One that says of itself what the test wants of it. */
+/* A library that reports what the test wants. */
 #define FAKE(major, result)                                                \
   "int nvrtcVersion(int *a, int *b) { *a = " major "; *b = 8; return 0; }" \
   "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }"            \
@@ -259,29 +260,29 @@ static bool fake(const char *name, const char *text) {
   "int nvrtcGetPTXSize(void *p, long *n) { *n = 3; return 0; }"            \
   "int nvrtcGetPTX(void *p, char *s) { return 4; }"
 
-static const CudaText simple = {
-    .text = "extern \"C\" __global__ void k(float *x) { x[0] += 1.0f; }",
+static const KernelSource simple = {
+    .source = "extern \"C\" __global__ void k(float *x) { x[0] += 1.0f; }",
     .name = "simple.cu",
     .arch = "sm_90a"};
 
 static int compile_fails(const char *message, const char *help, bool ptx) {
   const Nvrtc *n = nvrtc(&fault);
-  CudaCode code;
-  CudaText text = simple;
-  text.ptx = ptx;
+  CompiledCode code;
+  KernelSource text = simple;
+  text.want_ptx = ptx;
   if (!n || nvrtc_compile(n, &text, &code, &fault) || code.bytes)
     return 1;
   bool good = strstr(fault.message, message) && strstr(fault.help, help) &&
               strcmp(code.log, "an erro") == 0;
   if (!good)
     fprintf(stderr, "%s / %s\n", fault.message, fault.help);
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   return good ? 0 : 2;
 }
 
 static int fails_builtins(void) {
-  return compile_fails("FAKE", "libnvrtc-builtins.so.12.8 is to lie beside",
-                       false);
+  return compile_fails(
+      "FAKE", "libnvrtc-builtins.so.12.8 must be in the folder", false);
 }
 
 static int fails_memory(void) {
@@ -289,8 +290,8 @@ static int fails_memory(void) {
 }
 
 static int gives_nothing(void) {
-  return compile_fails("NVRTC gave no code", "", false) ||
-         compile_fails("NVRTC gave no code", "", true);
+  return compile_fails("NVRTC returned no code", "", false) ||
+         compile_fails("NVRTC returned no code", "", true);
 }
 
 static void test_wrong(void **state) {
@@ -316,7 +317,7 @@ static void test_wrong(void **state) {
   unsetenv("AXON_NVRTC");
 }
 
-/* ---- one that there is ---- */
+/* ---- an existing NVRTC ---- */
 
 static const Nvrtc *there(void) {
   if (wanted)
@@ -334,9 +335,9 @@ static void test_compiles(void **state) {
   (void)state;
   const Nvrtc *n = there();
   for (size_t k = 0; n && k < ARRAY_LEN(archs); k++) {
-    CudaText text = simple;
-    CudaCode code;
-    CudaReport r;
+    KernelSource text = simple;
+    CompiledCode code;
+    PtxasReport r;
     text.arch = archs[k];
     if (!nvrtc_compiles(n, archs[k])) { /* CUDA 12.0 knows no sm_120 */
       fprintf(stderr, "skipped: NVRTC %d.%d has no %s\n", n->major, n->minor,
@@ -345,22 +346,22 @@ static void test_compiles(void **state) {
     }
     assert_true(nvrtc_compile(n, &text, &code, &fault));
     assert_memory_equal(code.bytes, "\177ELF", 4);
-    assert_true(cuda_report(code.log, "k", &r));
+    assert_true(ptxas_report(code.log, "k", &r));
     assert_true(r.registers >= 4 && r.registers < 64 && !r.spill_loads);
-    assert_null(cuda_report_other(code.log));
-    cuda_code_free(&code);
-    text.ptx = true;
+    assert_null(ptxas_report_warning(code.log));
+    compiled_code_free(&code);
+    text.want_ptx = true;
     assert_true(nvrtc_compile(n, &text, &code, &fault));
     char target[40];
     snprintf(target, sizeof target, ".target %s", archs[k]);
     assert_non_null(strstr(code.bytes, target));
     assert_int_equal(code.bytes[code.size - 1], 0);
-    cuda_code_free(&code);
+    compiled_code_free(&code);
   }
 }
 
-/* Forty numbers in registers, of which there are 24; they differ from thread to
- * thread, or those that warps share would hold them. */
+/* Forty numbers for 24 registers.  They differ between threads, so that uniform
+ * registers cannot hold them. */
 static const char many[] =
     "extern \"C\" __global__ void k(float *x, int n) {\n"
     "  float a[40];\n"
@@ -376,18 +377,18 @@ static void test_spills(void **state) {
   const Nvrtc *n = there();
   if (!n)
     return;
-  CudaText text = {.text = many, .name = "many.cu", .arch = "sm_80"};
-  CudaCode code;
-  CudaReport r;
+  KernelSource text = {.source = many, .name = "many.cu", .arch = "sm_80"};
+  CompiledCode code;
+  PtxasReport r;
   assert_true(nvrtc_compile(n, &text, &code, &fault));
-  assert_true(cuda_report(code.log, "k", &r));
+  assert_true(ptxas_report(code.log, "k", &r));
   assert_true(r.registers > 40 && !r.spill_stores && !r.spill_loads);
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   text.options[text.option_count++] = "--maxrregcount=24";
   assert_true(nvrtc_compile(n, &text, &code, &fault));
-  assert_true(cuda_report(code.log, "k", &r));
+  assert_true(ptxas_report(code.log, "k", &r));
   assert_true(r.registers == 24 && r.spill_stores > 0 && r.spill_loads > 0);
-  cuda_code_free(&code);
+  compiled_code_free(&code);
 }
 
 static void test_refused(void **state) {
@@ -395,29 +396,29 @@ static void test_refused(void **state) {
   const Nvrtc *n = there();
   if (!n)
     return;
-  CudaText text = simple;
-  CudaCode code;
-  text.text = "extern \"C\" __global__ void k(float *x) {\n  x = 1 +;\n}\n";
+  KernelSource text = simple;
+  CompiledCode code;
+  text.source = "extern \"C\" __global__ void k(float *x) {\n  x = 1 +;\n}\n";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
   assert_non_null(strstr(fault.message, "simple.cu(2): error"));
   assert_non_null(strstr(fault.help, "please report it"));
   assert_non_null(code.log);
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   text = simple; /* ptxas refuses it */
-  text.text = "extern \"C\" __global__ void k() { asm(\"no.such 1;\"); }";
+  text.source = "extern \"C\" __global__ void k() { asm(\"no.such 1;\"); }";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
   assert_non_null(strstr(fault.message, "ptxas"));
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   text = simple;
   text.options[text.option_count++] = "--no-such-option";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
   assert_non_null(strstr(fault.message, "no-such-option"));
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   text = simple;
   text.arch = "sm_30";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
-  assert_non_null(strstr(fault.message, "does not compile for sm_30: it does "
-                                        "for sm_"));
+  assert_non_null(strstr(fault.message, "does not compile for sm_30; it "
+                                        "supports sm_"));
   text.arch = "gfx90";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
 }
@@ -425,36 +426,36 @@ static void test_refused(void **state) {
 static void test_has_headers(void **state) {
   (void)state;
   const Nvrtc *n = there();
-  CudaCode code;
-  CudaText text = simple;
+  CompiledCode code;
+  KernelSource text = simple;
   if (!n)
     return;
   if (!*n->headers) {
     fprintf(stderr, "skipped: no headers beside %s\n", n->path);
     return;
   }
-  text.text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-              "extern \"C\" __global__ void k(__half *x, __nv_bfloat16 *y)"
-              " { x[0] = __hadd(x[1], x[2]); y[0] = y[1]; }";
+  text.source = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+                "extern \"C\" __global__ void k(__half *x, __nv_bfloat16 *y)"
+                " { x[0] = __hadd(x[1], x[2]); y[0] = y[1]; }";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
-  cuda_code_free(&code);
-  text.headers = true;
+  compiled_code_free(&code);
+  text.needs_headers = true;
   assert_true(nvrtc_compile(n, &text, &code, &fault));
-  cuda_code_free(&code);
+  compiled_code_free(&code);
 }
 
-/* ---- kept ---- */
+/* ---- cache ---- */
 
-static bool image(const Nvrtc *n, const CudaText *text, bool *found,
-                  CudaCode *code) {
-  return cuda_image(n, text, code, found, &fault);
+static bool image(const Nvrtc *n, const KernelSource *text, bool *found,
+                  CompiledCode *code) {
+  return code_cache_compile(n, text, code, found, &fault);
 }
 
 static void test_kept(void **state) {
   (void)state;
   const Nvrtc *n = there();
-  CudaCode one, two;
-  CudaText other = simple;
+  CompiledCode one, two;
+  KernelSource other = simple;
   bool found;
   if (!n)
     return;
@@ -463,31 +464,31 @@ static void test_kept(void **state) {
   assert_int_equal(one.size, two.size);
   assert_memory_equal(one.bytes, two.bytes, one.size);
   assert_string_equal(one.log, two.log);
-  cuda_code_free(&two);
+  compiled_code_free(&two);
   other.arch = "sm_80";
   assert_true(image(n, &other, &found, &two) && !found);
-  cuda_code_free(&two);
+  compiled_code_free(&two);
   other.options[other.option_count++] = "--maxrregcount=32";
   assert_true(image(n, &other, &found, &two) && !found);
-  cuda_code_free(&two);
-  other.ptx = true;
+  compiled_code_free(&two);
+  other.want_ptx = true;
   assert_true(image(n, &other, &found, &two) && !found);
-  cuda_code_free(&two);
+  compiled_code_free(&two);
   assert_true(image(n, &other, &found, &two) && found);
   assert_non_null(strstr(two.bytes, ".target"));
-  cuda_code_free(&two);
+  compiled_code_free(&two);
   /* what is damaged is made again */
   shell("for f in %s/axon/cuda/*; do truncate -s 100 $f; done", base);
   assert_true(image(n, &simple, &found, &two) && !found);
   assert_memory_equal(one.bytes, two.bytes, one.size);
-  cuda_code_free(&two);
-  cuda_code_free(&one);
+  compiled_code_free(&two);
+  compiled_code_free(&one);
   /* what does not compile is not kept */
-  other.text = "no";
+  other.source = "no";
   assert_false(image(n, &other, &found, &two));
-  cuda_code_free(&two);
+  compiled_code_free(&two);
   assert_false(image(n, &other, &found, &two) || found);
-  cuda_code_free(&two);
+  compiled_code_free(&two);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Parser and formatter: what trees come out, which errors, and that neither
- * bad input nor a lack of memory does harm. */
+/* Tests the parser and the formatter: trees, errors, and robustness against bad
+ * input and lack of memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,7 +146,7 @@ static void type(const char *source, const char *expected) {
   Fixture f;
   begin(&f);
   uint32_t file = add(&f, source, strlen(source));
-  Facts given = {0};
+  Givens given = {0};
   TypeExpr *t =
       parse_type(&f.sources, file, 0, &given, f.interner, f.arena, &f.diags);
   Buffer out = {0};
@@ -319,7 +319,7 @@ static bool survives(uint64_t n) {
   Buffer out = {0};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    mem_fail_after(0);
+    mem_inject_failure_at(0);
     return false;
   }
   begin(&f);
@@ -327,13 +327,13 @@ static bool survives(uint64_t n) {
   Trap inside;
   volatile bool whole = false;
   if (TRAP_SET(inside) == FAIL_NONE) {
-    mem_fail_after(n);
+    mem_inject_failure_at(n);
     parse_program(&f.sources, file, false, f.interner, f.arena, &f.diags);
     format_source(&f.sources, file, f.interner, f.arena, &f.diags, &out);
     whole = true;
     trap_end(&inside);
   }
-  mem_fail_after(0);
+  mem_inject_failure_at(0);
   buffer_free(&out);
   arena_free(f.arena);
   trap_end(&trap);

@@ -1,7 +1,7 @@
-/* Threads that share out units: each unit once, whoever calls, and from where.
- * Built with -fsanitize=thread by tests/check_races.sh. */
-#include "runtime/cores.h"
-#include "runtime/pool.h"
+/* Tests the thread pool: each task runs once, for all callers.
+ * tests/check_races.sh builds it with -fsanitize=thread. */
+#include "runtime/cpu_quota.h"
+#include "runtime/thread_pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,11 @@
 
 #include <cmocka.h>
 
-typedef int Run(int64_t units, int64_t grain, PoolWork *work, void *context,
+typedef int Run(int64_t units, int64_t grain, ParallelBody *work, void *context,
                 Flag *stop);
-static Run *const runs[] = {pool_run, pool_run_apart, pool_run_back};
+static Run *const runs[] = {thread_pool_parallel_for,
+                            thread_pool_parallel_for_static,
+                            thread_pool_parallel_for_reverse};
 
 enum { UNITS = 10007 };
 
@@ -73,7 +75,7 @@ static void test_often(void **state) {
   }
 }
 
-/* ---- ends before the end ---- */
+/* ---- loops that stop early ---- */
 
 typedef struct Count {
   _Atomic int64_t done;
@@ -113,7 +115,7 @@ static void test_stop(void **state) {
   }
 }
 
-/* ---- from several threads, from within, after fork ---- */
+/* ---- calls from several threads, nested calls, calls after fork ---- */
 
 static void *call_often(void *argument) {
   (void)argument;
@@ -138,27 +140,30 @@ static void test_callers(void **state) {
 static int nest(void *context, int64_t begin, int64_t end) {
   (void)begin, (void)end;
   _Atomic int *good = context;
-  *good += covers(pool_run, 500, 7);
+  *good += covers(thread_pool_parallel_for, 500, 7);
   return 0;
 }
 
 static void test_nested(void **state) {
   (void)state;
   _Atomic int good = 0;
-  assert_int_equal(pool_run(20, 1, nest, &good, NULL), 0);
+  assert_int_equal(thread_pool_parallel_for(20, 1, nest, &good, NULL), 0);
   assert_int_equal(good, 20);
 }
 
 static void test_fork(void **state) {
   (void)state;
-  assert_true(covers(pool_run, 1000, 1));
+  assert_true(covers(thread_pool_parallel_for, 1000, 1));
   pid_t child = fork();
   if (child == 0)
-    _exit(covers(pool_run, 1000, 1) && covers(pool_run_apart, 77, 1) ? 0 : 1);
+    _exit(covers(thread_pool_parallel_for, 1000, 1) &&
+                  covers(thread_pool_parallel_for_static, 77, 1)
+              ? 0
+              : 1);
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-  assert_true(covers(pool_run, 1000, 1));
+  assert_true(covers(thread_pool_parallel_for, 1000, 1));
 }
 
 /* ---- scratch ---- */
@@ -166,7 +171,7 @@ static void test_fork(void **state) {
 static int use_scratch(void *context, int64_t begin, int64_t end) {
   _Atomic int *bad = context;
   size_t size = (size_t)(end - begin) * 1000 + (size_t)begin;
-  unsigned char *p = pool_scratch(size);
+  unsigned char *p = thread_pool_scratch(size);
   if (!p || (uintptr_t)p % 64)
     return 1;
   memset(p, (int)begin & 255, size);
@@ -177,18 +182,19 @@ static int use_scratch(void *context, int64_t begin, int64_t end) {
 
 static void *scratch_alone(void *argument) {
   (void)argument;
-  return pool_scratch(100000) ? pool_scratch(10) : NULL;
+  return thread_pool_scratch(100000) ? thread_pool_scratch(10) : NULL;
 }
 
 static void test_scratch(void **state) {
   (void)state;
   _Atomic int bad = 0;
-  assert_int_equal(pool_run(3000, 1, use_scratch, &bad, NULL), 0);
+  assert_int_equal(thread_pool_parallel_for(3000, 1, use_scratch, &bad, NULL),
+                   0);
   assert_int_equal(bad, 0);
-  void *mine = pool_scratch(100);
-  assert_ptr_equal(pool_scratch(50), mine);
-  assert_null(pool_scratch(SIZE_MAX / 2 + 1));
-  assert_non_null(pool_scratch(50)); /* what was there is not lost */
+  void *mine = thread_pool_scratch(100);
+  assert_ptr_equal(thread_pool_scratch(50), mine);
+  assert_null(thread_pool_scratch(SIZE_MAX / 2 + 1));
+  assert_non_null(thread_pool_scratch(50)); /* what was there is not lost */
   pthread_t thread; /* a thread's goes with it: the leak checker looks */
   void *other;
   assert_int_equal(pthread_create(&thread, NULL, scratch_alone, NULL), 0);
@@ -205,17 +211,17 @@ static void test_settings(void **state) {
   Fault fault = {0};
   for (size_t k = 0; k < ARRAY_LEN(wrong); k++) {
     setenv("AXON_THREADS", wrong[k], 1);
-    assert_false(pool_check(&fault));
+    assert_false(thread_pool_check_env(&fault));
     assert_non_null(strstr(fault.message, wrong[k]));
     assert_non_null(strstr(fault.help, "256"));
   }
   setenv("AXON_THREADS", "256", 1);
-  assert_true(pool_check(&fault));
+  assert_true(thread_pool_check_env(&fault));
   setenv("AXON_THREADS", "", 1);
-  assert_true(pool_check(&fault));
+  assert_true(thread_pool_check_env(&fault));
 }
 
-/* ---- cores that a group is granted ---- */
+/* ---- CPU quota ---- */
 
 static void put_file(const char *folder, const char *name, const char *text) {
   char path[300], *slash;
@@ -236,34 +242,34 @@ static void test_granted(void **state) {
   char folder[] = "/tmp/axon-pool-XXXXXX", groups[64], command[64];
   assert_non_null(mkdtemp(folder));
   snprintf(groups, sizeof groups, "%s/groups", folder);
-  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  assert_int_equal(cpu_quota_cores(folder, groups), INT_MAX);
   put_file(folder, "groups", "0::/a/b\n");
   put_file(folder, "a/b/cpu.max", "max 100000\n");
-  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  assert_int_equal(cpu_quota_cores(folder, groups), INT_MAX);
   put_file(folder, "a/cpu.max", "250000 100000\n"); /* of the one around it */
-  assert_int_equal(cores_granted(folder, groups), 3);
+  assert_int_equal(cpu_quota_cores(folder, groups), 3);
   put_file(folder, "cpu.max", "200000 100000\n"); /* of a container */
-  assert_int_equal(cores_granted(folder, groups), 2);
+  assert_int_equal(cpu_quota_cores(folder, groups), 2);
   put_file(folder, "cpu.max", "max 100000\n");
   put_file(folder, "groups", "4:cpuset:/c\n3:cpuacct,cpu:/c\n");
   put_file(folder, "cpu/cpu.cfs_period_us", "100000\n");
   put_file(folder, "cpu/cpu.cfs_quota_us", "-1\n");
-  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  assert_int_equal(cpu_quota_cores(folder, groups), INT_MAX);
   put_file(folder, "cpu/c/cpu.cfs_period_us", "100000\n");
   put_file(folder, "cpu/c/cpu.cfs_quota_us", "1000\n");
-  assert_int_equal(cores_granted(folder, groups), 1);
+  assert_int_equal(cpu_quota_cores(folder, groups), 1);
   put_file(folder, "groups", "4:cpuset:/c\n");
-  assert_int_equal(cores_granted(folder, groups), INT_MAX);
+  assert_int_equal(cpu_quota_cores(folder, groups), INT_MAX);
   snprintf(command, sizeof command, "rm -r %s", folder);
   assert_int_equal(system(command), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_units),   cmocka_unit_test(test_often),
-      cmocka_unit_test(test_result),  cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_callers), cmocka_unit_test(test_nested),
-      cmocka_unit_test(test_fork),    cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_units),    cmocka_unit_test(test_often),
+      cmocka_unit_test(test_result),   cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_callers),  cmocka_unit_test(test_nested),
+      cmocka_unit_test(test_fork),     cmocka_unit_test(test_scratch),
       cmocka_unit_test(test_settings), cmocka_unit_test(test_granted)};
   setenv("AXON_THREADS", "4", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
-/* What a kernel gets of the prelude: what it names, and all that this needs. */
+/* Tests the prelude of a kernel: it contains what the kernel names, and what
+ * that depends on. */
 #include "backend/cpu/cpu.h"
+#include "backend/emit/prelude.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +19,8 @@ static void test_only_what_is_named(void **state) {
   (void)state;
   Buffer none = {0}, some = {0};
   const char text[] = "/* tanh_f */ vf y = exp_f(x); int z = 0x1exp_p;";
-  prelude_write(&none, 16, "", 0);
-  prelude_write(&some, 16, text, strlen(text));
+  cpu_prelude_write(&none, 16, "", 0);
+  cpu_prelude_write(&some, 16, text, strlen(text));
   assert_non_null(strstr(none.text, "typedef float vf"));
   assert_null(strstr(none.text, "exp_p"));
   assert_non_null(strstr(some.text, "exp_p"));
@@ -27,26 +29,19 @@ static void test_only_what_is_named(void **state) {
   buffer_free(&some);
 }
 
-/* Each section with what it needs, and nothing else, is a program; those for
- * one lane are plain C. */
-static void test_sections_are_whole(void **state) {
-  (void)state;
-  if (system("command -v cc >/dev/null"))
-    skip();
-  static const unsigned widths[] = {1, 16};
-  char folder[] = "/tmp/axon_preludeXXXXXX";
-  assert_non_null(mkdtemp(folder));
+/* Each section of a prelude as a file of its own; how many. */
+static int write_sections(const char *folder, const char *prelude,
+                          unsigned width) {
   int files = 0;
-  for (const char *at = prelude_text; (at = strstr(at, "//@")); at++) {
+  for (const char *at = prelude; (at = strstr(at, "//@")); at++) {
     char name[80];
-    bool scalar = at[3] == '1';
-    if (sscanf(at + 3 + scalar, "%*[ ]%79[A-Za-z0-9_]", name) != 1)
+    if (sscanf(at + 3, "%*[ ]%79[A-Za-z0-9_]", name) != 1)
       continue;
     Buffer b = {0};
-    unsigned width = widths[!scalar];
-    prelude_write(&b, width, name, strlen(name));
+    cpu_prelude_write(&b, width, name, strlen(name));
     char path[120];
-    snprintf(path, sizeof path, "%s/%s%s.c", folder, scalar ? "1" : "", name);
+    snprintf(path, sizeof path, "%s/%s%s.c", folder, width == 1 ? "1" : "",
+             name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file, "#define W %u\n%s", width, b.text);
@@ -54,6 +49,19 @@ static void test_sections_are_whole(void **state) {
     buffer_free(&b);
     files++;
   }
+  return files;
+}
+
+/* Each section with what it needs, and nothing else, is a program; those for
+ * one lane are plain C. */
+static void test_sections_are_whole(void **state) {
+  (void)state;
+  if (system("command -v cc >/dev/null"))
+    skip();
+  char folder[] = "/tmp/axon_preludeXXXXXX";
+  assert_non_null(mkdtemp(folder));
+  int files = write_sections(folder, scalar_prelude_text, 1) +
+              write_sections(folder, prelude_text, 16);
   assert_true(files > 100);
   char command[256];
   snprintf(command, sizeof command,

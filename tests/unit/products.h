@@ -1,5 +1,5 @@
-/* Runs the products by hand of tests/cuda in the simulator, and has a look at
- * what they give: numbers are small, so that sums are exact. */
+/* Runs the hand-written matrix products of tests/cuda in the simulator, and
+ * checks their results.  The numbers are small, so that sums are exact. */
 #ifndef AXON_TEST_PRODUCTS_H
 #define AXON_TEST_PRODUCTS_H
 
@@ -14,10 +14,10 @@
 typedef struct Gemm {
   uint32_t m, n, k;
   uint16_t *a, *b;
-  float *c, *wanted;
+  float *c, *expected;
 } Gemm;
 
-/* The file of tests/cuda; the caller frees. */
+/* Reads a file of tests/cuda; the caller frees the text. */
 static inline char *read_file(const char *name) {
   const char *source = getenv("AXON_SOURCE");
   char path[1024], chunk[4096];
@@ -38,8 +38,8 @@ static inline char *read_kernel(const char *name) {
   return read_file(file);
 }
 
-/* The text with the heads of its kernels, on the lines where they were. */
-static inline char *with_heads(const char *args, char *text) {
+/* Puts the signatures of the kernels into the source, without moving lines. */
+static inline char *with_kernel_signatures(const char *args, char *text) {
   Buffer b = {0};
   const char *at = text;
   for (const char *next; (next = strstr(at, "\nKERNEL("));) {
@@ -77,7 +77,7 @@ static inline Gemm gemm_new(uint32_t m, uint32_t n, uint32_t k) {
       double sum = 0;
       for (uint32_t l = 0; l < k; l++)
         sum += bf16_to_double(g.a[i * k + l]) * bf16_to_double(g.b[l * n + j]);
-      g.wanted[i * n + j] = (float)sum;
+      g.expected[i * n + j] = (float)sum;
       g.c[i * n + j] = NAN;
     }
   return g;
@@ -87,7 +87,7 @@ static inline void gemm_free(Gemm *g) {
   free(g->a);
   free(g->b);
   free(g->c);
-  free(g->wanted);
+  free(g->expected);
 }
 
 static inline bool gemm_run(Sim *s, Gemm *g, SimLaunch l, Buffer *error) {
@@ -99,9 +99,9 @@ static inline bool gemm_run(Sim *s, Gemm *g, SimLaunch l, Buffer *error) {
   if (!sim_launch(s, &l, error))
     return false;
   for (uint32_t i = 0; i < g->m * g->n; i++)
-    if (g->c[i] != g->wanted[i]) {
+    if (g->c[i] != g->expected[i]) {
       buffer_printf(error, "%s: c[%u, %u] is %g, not %g", l.kernel, i / g->n,
-                    i % g->n, (double)g->c[i], (double)g->wanted[i]);
+                    i % g->n, (double)g->c[i], (double)g->expected[i]);
       return false;
     }
   return true;
@@ -120,7 +120,7 @@ static inline bool gemm80(Sim *s, uint32_t m, uint32_t n, uint32_t k,
   const SimLaunch l = {.kernel = "gemm80",
                        .grid = {(n + 63) / 64, (m + 63) / 64, 1},
                        .block = {128, 1, 1},
-                       .shared = 3 * (64 * 32 + 32 * 64) * 2,
+                       .shared_bytes = 3 * (64 * 32 + 32 * 64) * 2,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .seed = seed};
@@ -140,35 +140,37 @@ static inline bool gemm90(Sim *s, uint32_t m, uint32_t n, uint32_t k,
                           uint32_t blocks, uint64_t seed, Buffer *error) {
   Gemm g = gemm_new(m, n, k);
   Gemm90Args args = {.m = (int)m, .n = (int)n, .k = (int)k};
-  const SimMap a = {.rank = 2,
-                    .element = 2,
-                    .address = g.a,
-                    .size = {k, m},
-                    .stride = {2, k * 2},
-                    .box = {64, 128},
-                    .swizzle = 128};
-  const SimMap b = {.rank = 2,
-                    .element = 2,
-                    .address = g.b,
-                    .size = {n, k},
-                    .stride = {2, n * 2},
-                    .box = {64, 64},
-                    .swizzle = 128};
-  const SimMap c = {.rank = 2,
-                    .element = 4,
-                    .address = g.c,
-                    .size = {n, m},
-                    .stride = {4, n * 4},
-                    .box = {32, 64}};
+  const SimTensorMap a = {.rank = 2,
+                          .element_bytes = 2,
+                          .address = g.a,
+                          .extent = {k, m},
+                          .stride = {2, k * 2},
+                          .box = {64, 128},
+                          .swizzle = 128};
+  const SimTensorMap b = {.rank = 2,
+                          .element_bytes = 2,
+                          .address = g.b,
+                          .extent = {n, k},
+                          .stride = {2, n * 2},
+                          .box = {64, 64},
+                          .swizzle = 128};
+  const SimTensorMap c = {.rank = 2,
+                          .element_bytes = 4,
+                          .address = g.c,
+                          .extent = {n, m},
+                          .stride = {4, n * 4},
+                          .box = {32, 64}};
   const SimLaunch l = {.kernel = "gemm90",
                        .grid = {blocks, 1, 1},
                        .block = {384, 1, 1},
-                       .shared = 3 * 32768 + 2 * 32768 + 48,
+                       .shared_bytes = 3 * 32768 + 2 * 32768 + 48,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .seed = seed};
-  bool good = sim_map(args.a, &a, error) && sim_map(args.b, &b, error) &&
-              sim_map(args.c, &c, error) && gemm_run(s, &g, l, error);
+  bool good = sim_tensor_map_encode(args.a, &a, error) &&
+              sim_tensor_map_encode(args.b, &b, error) &&
+              sim_tensor_map_encode(args.c, &c, error) &&
+              gemm_run(s, &g, l, error);
   gemm_free(&g);
   return good;
 }

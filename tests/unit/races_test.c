@@ -1,6 +1,6 @@
-/* For the thread sanitizer (tests/check_races.sh): sessions in threads of their
- * own, which run what takes the pool, compilers, plans and files that are
- * shared, while another thread interrupts them, again and again. */
+/* For the thread sanitizer (tests/check_races.sh): sessions in several threads,
+ * which use the shared thread pool, compilers, plans and files, while another
+ * thread interrupts them repeatedly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Random graphs run in three ways, and random expressions with conditions run
- * against a plain evaluator. */
+/* Tests random graphs, run in three ways, and random expressions with
+ * conditions against a simple evaluator. */
 #include "tests/unit/tensors.h"
 
 /* ---- random graphs: three ways to run them agree to the bit ---- */
@@ -17,11 +17,11 @@ static Node *random_rows(Node *x) {
   if (rows == 0)
     return NULL;
   if (pick(2)) {
-    Item items[RANK_MAX];
+    Subscript items[MAX_RANK];
     for (uint32_t k = 0; k < x->rank; k++)
       items[k] = item_range(0, x->extents[x->free_count + k]);
     items[0] = item_range(pick(2) % rows, rows);
-    return node_index_items(&g, x, x->rank, items, &fault);
+    return node_subscript(&g, x, x->rank, items, &fault);
   }
   Node *k = node_iota(&g, DT_I64, rows + 1, &fault);
   Node *two = node_map(&g, PRIM_ADD, 2, (Node *[]){k, k}, DT_NONE, &fault);
@@ -92,7 +92,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     break;
   case 16:
     n = node_opaque(&g, pick(2) ? PRIM_CUMSUM : PRIM_SORT, 1, &x,
-                    (int64_t[4]){axis}, (Key){{0}}, 0, &fault);
+                    (int64_t[4]){axis}, (PrngKey){{0}}, 0, &fault);
     break;
   case 17:
     n = random_rows(x);
@@ -104,7 +104,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     node_release(c);
     break;
   }
-  case 19: { /* through f16 and back */
+  case 19: { /* to f16 and back */
     Node *h = node_map(&g, PRIM_CONVERT, 1, &x, DT_F16, &fault);
     Node *twice = node_map(&g, PRIM_ADD, 2, (Node *[]){h, h}, DT_NONE, &fault);
     n = node_map(&g, PRIM_CONVERT, 1, &twice, DT_F32, &fault);
@@ -112,7 +112,7 @@ static Node *random_step(Node **pool, uint32_t count, IndexVar *i) {
     break;
   }
   }
-  if (n && node_count(n) > 4000) {
+  if (n && node_element_count(n) > 4000) {
     node_release(n);
     n = NULL;
   }
@@ -150,19 +150,19 @@ static void test_random_graphs(void **state) {
     IndexVar *i = index_var_new(3);
     Node *n[3];
     for (uint32_t mode = 0; mode < 3; mode++) {
-      g.fuse = (FuseMode)mode;
-      g.stored = 0;
+      g.fuse_mode = (FuseMode)mode;
+      g.executed_nodes = 0;
       n[mode] = random_graph(start, i, mode == 0 && start % 2);
       if (!n[mode])
         break;
       must_force(n[mode]);
-      stored[mode] += g.stored;
+      stored[mode] += g.executed_nodes;
       const Tensor *t = n[mode]->data;
       if (mode && memcmp(t->data, n[0]->data->data, (size_t)t->count * 4))
         fail_msg("graph %d differs in mode %u", (int)start, mode);
       compared += mode;
     }
-    let_go();
+    release_kept();
     index_var_release(i);
   }
   assert_true(compared > 600);
@@ -171,8 +171,8 @@ static void test_random_graphs(void **state) {
 
 /* ---- random expressions with conditions, against a plain evaluator ---- */
 
-/* An expression of i < 3, j < 4 and the innermost bound k < 2, as a node and
- * as its 24 values; those at points that are not active mean nothing. */
+/* An expression of i < 3, j < 4 and the innermost bound k < 2: a node, and its
+ * 24 values.  Values at inactive points are undefined. */
 enum { POINTS = 24 };
 typedef struct Expr {
   Node *node;
@@ -227,7 +227,7 @@ static Expr literal(int64_t x) {
   return e;
 }
 
-/* As the evaluator does it: outer && cond, or outer && not cond. */
+/* Like the evaluator: outer && cond, or outer && not cond. */
 static Node *side_guard(const Scope *s, Node *cond, bool side) {
   g.guard = s->outer;
   Node *is = side ? cond : op1(PRIM_NOT, cond);
@@ -260,7 +260,7 @@ static Expr divide_side(const Scope *s, uint32_t depth, Expr given) {
 static Expr conditional(const Scope *s, Expr cond, Side *yes, Expr given,
                         uint32_t depth) {
   Expr side[2], e;
-  if (cond.node->free_count == 0) { /* then the host knows which side */
+  if (cond.node->free_count == 0) { /* then the host knows which side runs */
     must_force(cond.node);
     return cond.at[0] ? yes(s, depth, given) : expression(s, depth);
   }
@@ -321,10 +321,11 @@ static Expr expression(const Scope *s, uint32_t depth) {
 
 static void test_random_conditions(void **state) {
   (void)state;
-  uint64_t count = g.backend ? 12 : 600; /* compiling takes its time */
+  /* Compilation takes time. */
+  uint64_t count = g.backend->compiles_kernels ? 12 : 600;
   for (uint64_t start = 1; start <= count; start++)
     for (uint32_t mode = FUSE_COST; mode <= FUSE_ALL; mode++) {
-      g.fuse = (FuseMode)mode;
+      g.fuse_mode = (FuseMode)mode;
       seed = start;
       Scope s = {.i = var(3), .j = var(4), .k = var(2)};
       s.table = data_with(DT_I64, SHAPE(7), table_double);
@@ -332,14 +333,14 @@ static void test_random_conditions(void **state) {
       Expr e = expression(&s, 3 + start % 3);
       Node *n = keep(
           node_close(&g, e.node, 3, (IndexVar *[]){s.i, s.j, s.k}, &fault));
-      if (start % 2) /* nothing but the result is held */
+      if (start % 2) /* only the result is held */
         release_all_but(n);
       must_force(n);
       for (int64_t p = 0; p < POINTS; p++)
         if (((int64_t *)n->data->data)[p] != e.at[p])
           fail_msg("expression %d, mode %u, point %d", (int)start, mode,
                    (int)p);
-      let_go();
+      release_kept();
       while (var_count)
         index_var_release(vars[--var_count]);
     }

@@ -1,16 +1,16 @@
-/* Products whose rows come to numbers: random ones, of all types, layouts and
- * sizes, with whatever is done with each element before, by the backend that
- * AXON_TARGET names against the same in f64.
+/* Tests random matrix products whose rows are reduced, with all types, layouts
+ * and sizes, and elementwise operations before the reduction.  Compares the
+ * backend that AXON_TARGET names with the same graph in f64.
  *
- *     tests/unit/reduced_test [SEED [COUNT]]
+ *   tests/unit/reduced_test [SEED [COUNT]]
  *
- * Says in how many of them some were one kernel, where the backend has such.
- * Sums of products are exact, so that all of it is compared closely. */
+ * Prints how many graphs had a fused kernel, if the backend supports that.  The
+ * sums of products are exact, so that tolerances are small. */
 #include "tests/unit/tested.h"
 
 #include <stdio.h>
 
-/* ---- what is drawn ---- */
+/* ---- random choices ---- */
 
 typedef enum Link { /* of the chain before */
                     SCALE,
@@ -39,8 +39,8 @@ typedef enum Come { /* what rows come to */
                     SQUARES,
                     MEAN,
                     LOGSUMEXP,
-                    EXPONENTS, /* relative to the largest, which may be infinite
-                                */
+                    /* Relative to the largest, which may be infinite. */
+                    EXPONENTS,
                     EXPONENTS_WEIGHTED,
                     EXPONENTS_DATA, /* relative to something else */
                     LOSS,           /* a logarithm of such, over all rows */
@@ -123,7 +123,7 @@ static Node *fresh(Case *c, bool wide, Shape s, bool odd) {
   static const double none[] = {NAN, INFINITY, -INFINITY};
   Tensor *x = tensor_new(c->t, s.rank, s.at, false, &fault);
   assert_non_null(x);
-  x->stars = s.stars;
+  x->broadcast_mask = s.broadcast_mask;
   for (int64_t i = 0; i < x->count; i++)
     scalar_store(num(c->t, ((double)draw(c, 25) - 12) / 8), tensor_at(x, i));
   uint32_t which = draw(c, 1 << 20), what = draw(c, 3);
@@ -174,13 +174,13 @@ static Layout layout(const Case *c) {
   return l;
 }
 
-/* Of rows, or of columns: what it has not stretches. */
+/* Along rows, or columns; missing axes broadcast. */
 static Shape shape_along(const Layout *l, bool rows, bool columns) {
   Shape s = {.rank = l->rank};
   for (uint32_t j = 0; j < l->rank; j++) {
     bool has = l->is[j] == COLUMN ? columns : rows;
     s.at[j] = has ? l->at[j] : 1;
-    s.stars |= has ? 0 : 1u << j;
+    s.broadcast_mask |= has ? 0 : 1u << j;
   }
   return s;
 }
@@ -280,7 +280,7 @@ static Node *exp_less(Node *x, Node *by) {
   return op1(PRIM_EXP, op2(PRIM_SUB, x, by));
 }
 
-/* The largest, or 0 where it is infinite. */
+/* The maximum, or 0 if it is infinite. */
 static Node *top(const Case *c, const Layout *l, Node *x, bool stays) {
   Node *m = over(c, l, PRIM_MAX, x, stays);
   return select3(op2(PRIM_EQ, op1(PRIM_ABS, m), rounded(c, x->dtype, INFINITY)),
@@ -363,8 +363,7 @@ static bool is_number(Come kind) {
          kind == MEAN || kind == LOGSUMEXP;
 }
 
-/* What is wanted; behind it what it is made of: x before the chain and after.
- */
+/* The expected results; then the intermediate x, before and after the chain. */
 static void made(Case c, bool wide, Node **to) {
   Layout l = layout(&c);
   Node *x = product(&c, &l, wide);
@@ -385,7 +384,7 @@ static void made(Case c, bool wide, Node **to) {
   }
 }
 
-/* ---- what is right ---- */
+/* ---- tolerances ---- */
 
 static double unit_of(Dtype t) {
   return t == DT_BF16  ? 0x1p-8
@@ -394,13 +393,13 @@ static double unit_of(Dtype t) {
                        : 0x1p-23;
 }
 
-/* Of a row: how large its elements are, how many are close to the limit. */
+/* For a row: magnitude of its elements, and how many are close to the limit. */
 typedef struct Row {
   double most, greatest, least;
   int64_t close;
 } Row;
 
-/* The row of an element, its place in it. */
+/* The row of an element, and its position in the row. */
 static int64_t row_of(const Layout *l, int64_t i, int64_t *place) {
   int64_t row = 0, rows = 1, columns = 1;
   *place = 0;
@@ -417,18 +416,19 @@ static double size_of(double x) {
   return isfinite(x) ? fabs(x) : 0;
 }
 
-/* How far an element may be off; rows. */
+/* Returns the tolerance of an element, and the rows. */
 static double find_rows(const Case *c, const Layout *l, const Node *x0,
                         const Node *x, Row *rows) {
   double most = 8, off;
   int64_t place;
   for (int64_t i = 0; i < x->data->count; i++)
-    most = fmax(most, size_of(at(x0, i)) +
-                          (at(x, i) < -5000 ? 0 : size_of(at(x, i))));
+    most = fmax(most,
+                size_of(element_at(x0, i)) +
+                    (element_at(x, i) < -5000 ? 0 : size_of(element_at(x, i))));
   off = c->links ? 8 * unit_of(c->e) * most : 0;
   for (int64_t i = 0; i < x->data->count; i++) {
     Row *r = &rows[row_of(l, i, &place)];
-    double e = at(x, i);
+    double e = element_at(x, i);
     r->most = fmax(r->most, size_of(e));
     r->greatest = fmax(r->greatest, e);
     r->least = fmin(r->least, e);
@@ -442,11 +442,11 @@ static double value_at(const Layout *l, const Node *x, int64_t row,
   int64_t place;
   for (int64_t i = 0; i < x->data->count; i++)
     if (row_of(l, i, &place) == row && place == where_)
-      return at(x, i);
+      return element_at(x, i);
   return NAN;
 }
 
-/* How far a number may be off; off: elements are. */
+/* Tolerance of a result; off: that of the elements. */
 static double far(const Case *c, Come kind, double off, const Row *r,
                   double want) {
   double n = (double)(c->n[0] * c->n[1]), unit = unit_of(c->e);
@@ -528,12 +528,12 @@ static double off_of(const Checked *k, uint32_t j, int64_t i, double want) {
   return all + unit_of(k->c->e) * (double)k->row_count * (fabs(want) + 1);
 }
 
-/* Places of the largest may differ where it is as large. */
+/* The position of the maximum may differ if the values are equally large. */
 static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
                      double want) {
   double off = off_of(k, j, i, want);
   bool place = k->c->kinds[j] == ARGMAX || k->c->kinds[j] == ARGMIN;
-  if (same(got, want) || fabs(got - want) <= off)
+  if (same_value(got, want) || fabs(got - want) <= off)
     return true;
   if (k->c->e == DT_F16 &&
       (fabs(want) > 30000 || k->c->kinds[j] == EXPONENTS_DATA))
@@ -548,8 +548,8 @@ static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
 static bool check(uint64_t seed) {
   Case c = drawn(seed);
   Layout l = layout(&c);
-  const Backend counting = watched();
-  uint32_t before = bound;
+  const Backend counting = counting_backend();
+  uint32_t before = fused_attention_count;
   Node *got[MOST + 2], *want[MOST + 2];
   g.backend = &counting;
   made(c, false, got);
@@ -557,9 +557,9 @@ static bool check(uint64_t seed) {
     show(&c, seed);
     fail_msg("fault: %s", fault.message);
   }
-  if (getenv("AXON_SHOW") && bound == before)
+  if (getenv("AXON_SHOW") && fused_attention_count == before)
     show(&c, seed);
-  bound = before + (bound > before);
+  fused_attention_count = before + (fused_attention_count > before);
   g.backend = &backend_reference;
   made(c, true, want);
   for (uint32_t j = 0; j < c.count + 2; j++)
@@ -575,7 +575,7 @@ static bool check(uint64_t seed) {
   bool good = true;
   for (uint32_t j = 0; good && j < c.count; j++)
     for (int64_t i = 0; good && i < got[j]->data->count; i++) {
-      double x = at(got[j], i), y = at(want[j], i);
+      double x = element_at(got[j], i), y = element_at(want[j], i);
       if (is_right(&k, j, i, x, y))
         continue;
       show(&c, seed);
@@ -585,8 +585,8 @@ static bool check(uint64_t seed) {
       good = false;
     }
   free(rows);
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   return good;
@@ -598,7 +598,7 @@ static void test_rows(void **state) {
 }
 
 int main(int argc, char **argv) {
-  take_seeds(argc, argv, 12);
+  parse_seeds(argc, argv, 12);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
   };

@@ -1,5 +1,5 @@
-/* A file that takes another's place: its rights, links, what is refused, and
- * who can read what is beside it meanwhile. */
+/* Tests atomic file replacement: permissions, links, refused files, and who can
+ * read the temporary file meanwhile. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static bool replace(const char *name, mode_t mode, const char *text) {
   return replace_file(at(name), mode, text, strlen(text));
 }
 
-/* Nothing is left beside what is there. */
+/* No temporary file is left. */
 static void no_temp(void) {
   DIR *d = opendir(dir);
   for (struct dirent *e; (e = readdir(d));)
@@ -99,7 +99,7 @@ static void test_modes(void **state) {
     assert_int_equal(mode_of("fresh"), 0777 & ~masks[m]);
   }
   umask(022);
-  /* What may be executed, by those who may read it. */
+  /* Execution rights for those who may read. */
   put("old", 0640, "old");
   assert_true(replace("old", 0777, "new"));
   assert_int_equal(mode_of("old"), 0750);
@@ -134,8 +134,8 @@ static void test_owner(void **state) {
   holds("old", "new");
 }
 
-/* Who may not give a file away has one of his own, and what was for a group is
- * not for his. */
+/* A user who cannot give a file away keeps it, and the rights of the old group
+ * do not apply to the user's own group. */
 static void test_other_owner(void **state) {
   (void)state;
   if (geteuid() != 0)
@@ -197,7 +197,7 @@ static void test_links(void **state) {
   assert_true(S_ISLNK(of("second").st_mode) && S_ISLNK(of("first").st_mode));
   holds("sub/old", "new");
   assert_int_equal(mode_of("sub/old"), 0600);
-  /* One that leads nowhere yet, as seen from its own folder. */
+  /* A dangling link, relative to its own folder. */
   assert_int_equal(symlink("made", at("sub/dangling")), 0);
   assert_int_equal(symlink("sub/dangling", at("far")), 0);
   assert_true(replace("far", 0666, "new"));
@@ -237,7 +237,7 @@ static void test_refused(void **state) {
       _exit(3);
     if (replace("sub/new", 0666, "new") || errno != EACCES)
       _exit(4);
-    /* What nobody is to write to may yet be replaced. */
+    /* A read-only file may be replaced. */
     _exit(replace("fixed", 0444, "new") ? 0 : 5);
   }
   int status;
@@ -298,8 +298,8 @@ static void test_formats(void **state) {
   no_temp();
 }
 
-/* While a child saves, again and again, nothing in the folder can be read by
- * others: libzip makes a file of its own. */
+/* While a child saves repeatedly, nobody else can read any file in the folder;
+ * libzip creates a file of its own. */
 static void test_nobody_reads(void **state) {
   (void)state;
   for (size_t k = 0; k < ARRAY_LEN(formats); k++) {

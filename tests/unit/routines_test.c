@@ -1,13 +1,12 @@
-/* Tests of routines: each against the reference backend, in many shapes and
- * types, by the CPU backend on one, two and three threads, or by the backend
+/* Tests opaque operations against the reference backend, in many shapes and
+ * types: on the CPU backend with one, two and three threads, or on the backend
  * that AXON_TARGET names.
  *
- *     tests/unit/routines_test [all] */
+ *   tests/unit/routines_test [all] */
 #define _GNU_SOURCE
 #include "tests/unit/tensors.h"
 
-#include "backend/cpu/routines.h"
-#include "backend/target.h"
+#include "backend/cpu/library_ops.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -33,7 +32,7 @@ static uint32_t draw(uint32_t n) {
   return (uint32_t)(state >> 33) % n;
 }
 
-/* Few different ones among them; of sums all of them exact. */
+/* Few different values among them.  Sums are exact. */
 static Scalar element(Dtype t, bool sum) {
   static const double specials[] = {NAN, -0.0, 0.0, INFINITY, -INFINITY};
   uint32_t x = draw(1u << 30);
@@ -70,15 +69,15 @@ static Node *drawn_indices(int64_t count, int64_t below) {
 static Node *opaque_of(const Case *c, uint32_t count, Node *const *inputs,
                        uint32_t output) {
   int64_t params[4] = {c->axis};
-  return keep(node_opaque(&g, c->op, count, inputs, params, key_from_seed(3),
-                          output, &fault));
+  return keep(node_opaque(&g, c->op, count, inputs, params,
+                          prng_key_from_seed(3), output, &fault));
 }
 
 static Node *row_of(Node *x, IndexVar *i) {
-  Item items[6] = {item_at(index_of(i))};
+  Subscript items[6] = {item_at(index_of(i))};
   for (uint32_t k = 1; k < x->rank; k++)
     items[k] = item_range(0, x->extents[k]);
-  return keep(node_index_items(&g, x, x->rank, items, &fault));
+  return keep(node_subscript(&g, x, x->rank, items, &fault));
 }
 
 static Node *made(const Case *c, Dtype t) {
@@ -136,7 +135,7 @@ static const Case cases[] = {
     {PRIM_PERMUTATION, 70001, {0}, false, 0},
 };
 
-/* For what is slow, the simulator of a GPU; in two types each, or in all. */
+/* For slow backends, such as the GPU simulator: two types each, or all. */
 static bool every_type;
 static const Case few[] = {
     {PRIM_SORT, 0, SHAPE(1), false, 0},
@@ -177,7 +176,7 @@ static const Case few[] = {
 /* AXON_TARGET, or cpu. */
 static const Backend *tested(void) {
   const char *name = getenv("AXON_TARGET");
-  const Backend *target = name ? target_named(name) : NULL;
+  const Backend *target = name ? target_by_name(name) : NULL;
   return target ? target : &backend_cpu;
 }
 
@@ -186,7 +185,7 @@ typedef struct Results {
   char bytes[RESULTS];
 } Results;
 
-/* All but sums in types of 16 bits, which the reference backend does. */
+/* All but sums in 16-bit types, which the reference backend runs. */
 static bool has_routine(const Case *c, Dtype t) {
   bool sum = c->op == PRIM_CUMSUM || c->op == PRIM_SCATTER;
   return !c->free && !(sum && dtype_info[t].bytes == 2);
@@ -195,13 +194,13 @@ static bool has_routine(const Case *c, Dtype t) {
 static void run_case(const Case *c, Dtype t, Results *r) {
   Node *n = made(c, t);
   if (g.backend == &backend_cpu && has_routine(c, t))
-    assert_true(routine_run(&g, n));
+    assert_true(library_op_run(&g, n));
   must_force(n);
   size_t bytes = (size_t)n->data->count * dtype_info[n->dtype].bytes;
   assert_true(r->used + bytes <= RESULTS);
   memcpy(r->bytes + r->used, n->data->data, bytes);
   r->used += bytes;
-  let_go();
+  release_kept();
   while (var_count)
     index_var_release(vars[--var_count]);
 }
@@ -264,26 +263,27 @@ static void test_rounded_sums(void **state_) {
   Node *x = data_with(DT_F32, SHAPE(100003), thirds), *n[2];
   for (uint32_t k = 0; k < 2; k++) {
     g.backend = k ? &backend_reference : tested();
-    n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0}, (Key){{0}},
-                            0, &fault));
+    n[k] = keep(node_opaque(&g, PRIM_CUMSUM, 1, &x, (int64_t[4]){0},
+                            (PrngKey){{0}}, 0, &fault));
     must_force(n[k]);
   }
   for (int64_t i = 0; i < 100003; i++)
-    assert_true(fabs(at(n[0], i) - at(n[1], i)) <= 2e-7 * fabs(at(n[1], i)));
+    assert_true(fabs(element_at(n[0], i) - element_at(n[1], i)) <=
+                2e-7 * fabs(element_at(n[1], i)));
 }
 
-/* What is wrong is told as the reference backend does. */
+/* Errors are reported as by the reference backend. */
 static void test_bad_index(void **state_) {
   (void)state_;
   g.backend = tested();
   Node *x = data(DT_F32, SHAPE(5, 2)), *y = data(DT_F32, SHAPE(9, 2));
   Node *index = numbers(SHAPE(9));
   Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
-                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+                             (int64_t[4]){0}, (PrngKey){{0}}, 0, &fault));
   must_fault(n, "index 5 is out of bounds for axis 0 of size 5");
 }
 
-/* What is stored where nothing is added is not touched, not even its sign. */
+/* An element to which nothing is added is unchanged, including its sign. */
 static void test_negative_zero(void **state_) {
   (void)state_;
   g.backend = tested();
@@ -293,9 +293,9 @@ static void test_negative_zero(void **state_) {
   Node *index = keep(node_data(&g, zeros)), *y = data(DT_F32, SHAPE(40000));
   tensor_release(zeros);
   Node *n = keep(node_opaque(&g, PRIM_SCATTER, 3, (Node *[]){x, index, y},
-                             (int64_t[4]){0}, (Key){{0}}, 0, &fault));
+                             (int64_t[4]){0}, (PrngKey){{0}}, 0, &fault));
   must_force(n);
-  assert_true(signbit(at(n, 1)));
+  assert_true(signbit(element_at(n, 1)));
 }
 
 static void test_interrupt(void **state_) {
@@ -304,8 +304,8 @@ static void test_interrupt(void **state_) {
   g.backend = tested();
   g.interrupt = &stop;
   Node *x = data(DT_F32, SHAPE(100003));
-  Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0}, (Key){{0}},
-                             0, &fault));
+  Node *n = keep(node_opaque(&g, PRIM_SORT, 1, &x, (int64_t[4]){0},
+                             (PrngKey){{0}}, 0, &fault));
   Trap t;
   FailKind kind = TRAP_SET(t);
   if (kind == FAIL_NONE) {
@@ -315,7 +315,7 @@ static void test_interrupt(void **state_) {
   assert_int_equal(kind, FAIL_INTERRUPT);
   stop = false;
   must_force(n);
-  assert_true(at(n, 0) == -4);
+  assert_true(element_at(n, 0) == -4);
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-/* File formats: what other programs wrote, what we write, and what a file must
- * not be able to do. */
+/* Tests file formats: files of other programs, files that we write, and
+ * malicious files. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 static char dir[] = "/tmp/axon-runtime-XXXXXX";
 
-/* Where the source tree is, when tests run elsewhere (as Automake says it). */
+/* The source tree, if tests run elsewhere (set by Automake). */
 static const char *data_path(const char *name) {
   static char path[512];
   const char *top = getenv("srcdir");
@@ -89,8 +89,8 @@ static void check_reference(const Tensor *t, Dtype dtype, uint32_t rank) {
 static void check_file(const char *path, const char *name, Dtype dtype) {
   Fault fault = {0};
   LoadOptions options = {.name = name};
-  Header is;
-  if (!file_header(path, &options, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, &options, &is, &fault))
     fail_msg("%s", fault.message);
   assert_int_equal(is.dtype, dtype);
   assert_int_equal(is.rank, 3);
@@ -112,12 +112,12 @@ static void check_fault(const char *path, const LoadOptions *options,
     fail_msg("%s: \"%s\", not \"%s\"", path, fault.message, message);
 }
 
-/* The header says so too. */
+/* The header must report the same fault. */
 static void check_fault_twice(const char *path, const LoadOptions *options,
                               const char *message) {
   Fault fault = {0};
-  Header is;
-  if (file_header(path, options, &is, &fault) ||
+  TensorHeader is;
+  if (file_read_header(path, options, &is, &fault) ||
       !strstr(fault.message, message))
     fail_msg("%s: \"%s\", not \"%s\"", path, fault.message, message);
   check_fault(path, options, message);
@@ -148,7 +148,7 @@ static void test_numpy_files(void **state) {
     check_file(data_path("all.safetensors"), dtype_info[t].name, t);
   Fault fault;
   Tensor *t = file_load(data_path("savetxt.csv"),
-                        &(LoadOptions){.want = DT_F64}, &fault);
+                        &(LoadOptions){.dtype = DT_F64}, &fault);
   assert_non_null(t);
   check_reference(t, DT_F64, 2);
   tensor_release(t);
@@ -195,13 +195,13 @@ static void test_names(void **state) {
   assert_int_equal(count, 0);
   assert_null(file_names(temp_path("none.npz"), arena, &count, &fault));
   arena_free(arena);
-  check_fault_twice(data_path("stored.npz"), NULL, "it holds 9 tensors");
+  check_fault_twice(data_path("stored.npz"), NULL, "it contains 9 tensors");
   check_fault_twice(data_path("stored.npz"), &(LoadOptions){.name = "x"},
-                    "it holds no tensor \"x\"");
+                    "it contains no tensor \"x\"");
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "x"},
-                    "it holds no tensor \"x\"");
+                    "it contains no tensor \"x\"");
   check_fault_twice(data_path("all.safetensors"), &(LoadOptions){.name = "i16"},
-                    "its elements are I16");
+                    "its element type I16 has no Axon type");
   check_fault_twice(data_path("f32.npy"), &(LoadOptions){.name = "x"},
                     "without a name");
 }
@@ -210,8 +210,8 @@ static void test_paths(void **state) {
   (void)state;
   check_fault_twice("nowhere.npy", NULL,
                     "cannot read \"nowhere.npy\": No such file");
-  check_fault_twice("a.b/nothing", NULL, "does not say by its ending");
-  check_fault_twice("x.xyz", NULL, "does not say by its ending");
+  check_fault_twice("a.b/nothing", NULL, "has no known file extension");
+  check_fault_twice("x.xyz", NULL, "has no known file extension");
   assert_int_equal(mkdir(temp_path("d.npy"), 0777), 0);
   check_fault_twice(temp_path("d.npy"), NULL, "it is a directory");
   assert_int_equal(mkfifo(temp_path("f.npy"), 0666), 0);
@@ -220,7 +220,7 @@ static void test_paths(void **state) {
   check_fault_twice(temp_path("E.NPY"), NULL, "it is not a .npy file");
 }
 
-/* A large file is mapped; what is written to the tensor stays out of it. */
+/* A large file is mapped; writes to the tensor do not change it. */
 static void test_mapped(void **state) {
   (void)state;
   Fault fault = {0};
@@ -246,8 +246,8 @@ static void test_mapped(void **state) {
 static void check_picture(const char *path, int64_t h, int64_t w, int64_t c,
                           const void *want) {
   Fault fault = {0};
-  Header is;
-  if (!file_header(path, NULL, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, NULL, &is, &fault))
     fail_msg("%s", fault.message);
   assert_int_equal(is.shape[2], c);
   Tensor *t = file_load(path, NULL, &fault);
@@ -282,19 +282,19 @@ static void test_pictures(void **state) {
   PICTURE("f.ppm", "P6 1 1 255\n\1\2\3", 1, 1, 3, "\1\2\3");
 #define BAD(name, text, message) \
   check_fault(write_file(name, text, sizeof text - 1), NULL, message)
-  BAD("g.pgm", "", "it does not start with");
-  BAD("g.pgm", "P", "it does not start with");
-  BAD("g.pgm", "P4\n1 1\n", "it does not start with");
-  BAD("g.pgm", "P5", "it does not start with");
+  BAD("g.pgm", "", "must start with");
+  BAD("g.pgm", "P", "must start with");
+  BAD("g.pgm", "P4\n1 1\n", "must start with");
+  BAD("g.pgm", "P5", "must start with");
   BAD("g.pgm", "P5 1 1 255", "damaged");
-  BAD("g.pgm", "P5 1 1 255 ", "cut short");
+  BAD("g.pgm", "P5 1 1 255 ", "truncated");
   BAD("g.pgm", "P5 0 1 255 x", "damaged");
   BAD("g.pgm", "P5 -1 1 255 x", "damaged");
   BAD("g.pgm", "P5 1 1 0 x", "damaged");
   BAD("g.pgm", "P5 1 1 65536 xx", "damaged");
-  BAD("g.pgm", "P5 2000000000 2000000000 255 x", "cut short");
+  BAD("g.pgm", "P5 2000000000 2000000000 255 x", "truncated");
   BAD("g.pgm", "P5 99999999999999999999 1 255 x", "damaged");
-  BAD("g.pgm", "P2 2 1 255 1", "cut short");
+  BAD("g.pgm", "P2 2 1 255 1", "truncated");
   BAD("g.pgm", "P2 2 1 255 1 x", "sample 2");
   BAD("g.pgm", "P2 2 1 9 1 10", "sample 2 is not from 0 to 9");
 }
@@ -361,14 +361,14 @@ static void test_bad_npy(void **state) {
   static const struct {
     const char *dict, *message;
   } bad[] = {
-      {DICT("<f4", "(4,)"), "f32[4] takes 16 bytes, 8 are there"},
-      {DICT("<f4", "(1,)"), "f32[1] takes 4 bytes, but 8 are there"},
+      {DICT("<f4", "(4,)"), "f32[4] needs 16 bytes, found 8"},
+      {DICT("<f4", "(1,)"), "f32[1] needs 4 bytes, found 8"},
       {DICT("<f4", "(-2,)"), "no valid shape"},
       {DICT("<f4", "(9223372036854775807, 9223372036854775807)"),
-       "larger than any file"},
-      {DICT("<f4", "(0, 9223372036854775807)"), "larger than any file"},
-      {DICT("<f4", "(4611686018427387904,)"), "larger than any file"},
-      {DICT("<f4", "(1000000000, 1000)"), "cut short"},
+       "exceeds the size of any file"},
+      {DICT("<f4", "(0, 9223372036854775807)"), "exceeds the size of any file"},
+      {DICT("<f4", "(4611686018427387904,)"), "exceeds the size of any file"},
+      {DICT("<f4", "(1000000000, 1000)"), "truncated"},
       {DICT("<f4", "(99999999999999999999,)"), "no valid shape"},
       {DICT("<f4", "(2"), "no valid shape"},
       {DICT("<f4", "2"), "no shape"},
@@ -395,10 +395,10 @@ static void test_bad_npy(void **state) {
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)
     check_fault_twice(npy_file(bad[i].dict, 8), NULL, bad[i].message);
-  check_fault(npy_file(DICT("<f4", "(2,)"), 0), NULL, "0 are there");
+  check_fault(npy_file(DICT("<f4", "(2,)"), 0), NULL, "found 0");
   BAD("x.npy", "\x93NUMPY\4\0\0\0", "version 4");
-  BAD("x.npy", "\x93NUMPY\2\0\0\0", "cut short");
-  BAD("x.npy", "\x93NUMPY\1\0\xff\xff{", "cut short");
+  BAD("x.npy", "\x93NUMPY\2\0\0\0", "truncated");
+  BAD("x.npy", "\x93NUMPY\1\0\xff\xff{", "truncated");
   BAD("x.npy", "\x93NUMPY\2\0\xff\xff\xff\xff{", "too long");
   BAD("x.npy", "\x93NUMPX\1\0\0\0", "not a .npy file");
   /* These are in order, if unusual. */
@@ -444,7 +444,7 @@ static void test_bad_npz(void **state) {
   check_fault(write_file("x.npz", bytes, size), NULL, "damaged");
   BAD("x.npz", "not a zip file", "Not a zip archive");
   BAD("x.npz", "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-      "it holds no tensor");
+      "it contains no tensor");
 }
 
 /* ---- .safetensors from strangers ---- */
@@ -466,25 +466,26 @@ static void test_bad_safetensors(void **state) {
   static const struct {
     const char *json, *message;
   } bad[] = {
-      {ONE("F32", "[3]", "[0,12]"), "cut short"},
-      {ONE("F32", "[1]", "[0,8]"), "f32[1] takes 4 bytes, but 8 are there"},
-      {ONE("F32", "[4]", "[0,8]"), "f32[4] takes 16 bytes"},
+      {ONE("F32", "[3]", "[0,12]"), "truncated"},
+      {ONE("F32", "[1]", "[0,8]"), "f32[1] needs 4 bytes, found 8"},
+      {ONE("F32", "[4]", "[0,8]"), "f32[4] needs 16 bytes"},
       {ONE("F32", "[-2]", "[0,8]"), "no valid \"shape\""},
       {ONE("F32", "[2.0]", "[0,8]"), "no valid \"shape\""},
-      {ONE("F32", "[9223372036854775807]", "[0,8]"), "larger than any file"},
+      {ONE("F32", "[9223372036854775807]", "[0,8]"),
+       "exceeds the size of any file"},
       {ONE("F32", "[99999999999999999999]", "[0,8]"), "damaged"},
       {ONE("F32", "[2]", "[8,0]"), "data_offsets"},
       {ONE("F32", "[2]", "[-8,0]"), "data_offsets"},
       {ONE("F32", "[2]", "[0]"), "data_offsets"},
-      {ONE("F32", "[2]", "[0,9223372036854775807]"), "cut short"},
+      {ONE("F32", "[2]", "[0,9223372036854775807]"), "truncated"},
       {ONE("F32", "[2]", "8"), "data_offsets"},
       {ONE("F32", "2", "[0,8]"), "no \"shape\""},
-      {ONE("F32", "[1]", "[0,4]"), "belong to no tensor"},
-      {ONE("F32", "[1]", "[4,8]"), "belong to no tensor"},
-      {ONE("QQ", "[1]", "[0,8]"), "its elements are QQ"},
+      {ONE("F32", "[1]", "[0,4]"), "not part of a tensor"},
+      {ONE("F32", "[1]", "[4,8]"), "not part of a tensor"},
+      {ONE("QQ", "[1]", "[0,8]"), "its element type QQ has no Axon type"},
       {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,8]}}", "no \"dtype\""},
       {"{\"a\":1}", "no object"},
-      {"{\"__metadata__\":{}}", "belong to no tensor"},
+      {"{\"__metadata__\":{}}", "not part of a tensor"},
       {"[]", "no object"},
       {"{", "damaged"},
       {"{} {}", "damaged"},
@@ -498,10 +499,10 @@ static void test_bad_safetensors(void **state) {
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)
     check_fault_twice(st_file(bad[i].json, 8), NULL, bad[i].message);
-  BAD("x.safetensors", "", "cut short");
-  BAD("x.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "header would be");
-  BAD("x.safetensors", "\3\0\0\0\0\0\0\0{}", "header would be");
-  BAD("x.safetensors", "\2\0\0\0\0\0\0\0{}", "it holds no tensor");
+  BAD("x.safetensors", "", "truncated");
+  BAD("x.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", "header length");
+  BAD("x.safetensors", "\3\0\0\0\0\0\0\0{}", "header length");
+  BAD("x.safetensors", "\2\0\0\0\0\0\0\0{}", "it contains no tensor");
   Fault fault = {0};
   Tensor *t =
       file_load(st_file("{\"z\":" ENTRY("F32", "[0]", "[0,0]") ",\"a\":" ENTRY(
@@ -520,8 +521,8 @@ static void test_bad_safetensors(void **state) {
 static void check_csv(const char *path, const LoadOptions *options,
                       const char *want) {
   Fault fault = {0};
-  Header is;
-  if (!file_header(path, options, &is, &fault))
+  TensorHeader is;
+  if (!file_read_header(path, options, &is, &fault))
     fail_msg("%s", fault.message);
   Tensor *t = file_load(path, options, &fault);
   if (!t)
@@ -544,9 +545,9 @@ static void check_csv(const char *path, const LoadOptions *options,
 
 static void test_csv(void **state) {
   (void)state;
-  const LoadOptions header = {.header = true}, i64 = {.want = DT_I64},
-                    f64 = {.want = DT_F64}, u8 = {.want = DT_U8},
-                    boolean = {.want = DT_BOOL}, i8 = {.want = DT_I8};
+  const LoadOptions header = {.skip_header = true}, i64 = {.dtype = DT_I64},
+                    f64 = {.dtype = DT_F64}, u8 = {.dtype = DT_U8},
+                    boolean = {.dtype = DT_BOOL}, i8 = {.dtype = DT_I8};
   check_csv(CSV("1,2\n3,4\n"), NULL, "f32[2, 2] 1.0 2.0 3.0 4.0");
   check_csv(CSV("1,2\n3,4"), &i64, "i64[2, 2] 1 2 3 4");
   check_csv(CSV("\xef\xbb\xbf"
@@ -576,12 +577,12 @@ static void test_csv(void **state) {
 
 static void test_bad_csv(void **state) {
   (void)state;
-  const LoadOptions i64 = {.want = DT_I64}, u8 = {.want = DT_U8},
-                    header = {.header = true}, boolean = {.want = DT_BOOL};
-  check_fault(CSV("1,2\n3\n"), NULL,
-              "line 2 has 1 field, the first row has 2");
+  const LoadOptions i64 = {.dtype = DT_I64}, u8 = {.dtype = DT_U8},
+                    header = {.skip_header = true},
+                    boolean = {.dtype = DT_BOOL};
+  check_fault(CSV("1,2\n3\n"), NULL, "line 2 has 1 field; the first row has 2");
   check_fault(CSV("1,2\n\n3,4,5\n"), NULL,
-              "line 3 has 3 fields, the first row has 2");
+              "line 3 has 3 fields; the first row has 2");
   check_fault(CSV("1,2\n3,x\n"), NULL, "line 2, column 2: \"x\" is not a num");
   check_fault(CSV("1,\n"), NULL, "line 1, column 2 is empty");
   check_fault(CSV("1,,2\n"), &i64, "line 1, column 2 is empty");
@@ -677,7 +678,7 @@ static void test_save_csv(void **state) {
   t->shape[0] = 6, t->shape[1] = 4;
   save_ok(temp_path("f64.csv"), t);
   Tensor *u =
-      file_load(temp_path("f64.csv"), &(LoadOptions){.want = DT_F64}, &fault);
+      file_load(temp_path("f64.csv"), &(LoadOptions){.dtype = DT_F64}, &fault);
   check_reference(u, DT_F64, 2);
   tensor_release(u);
   tensor_release(t);
@@ -740,19 +741,20 @@ static void test_save_faults(void **state) {
   Tensor *bf16 = reference(DT_BF16), *u8 = reference(DT_U8);
   check_save_fault("x.npy", 1, NULL, bf16, "NumPy has no type for bf16");
   check_save_fault("x.npz", 1, same, bf16, "NumPy has no type for bf16");
-  check_save_fault("x.npy", 2, same, u8, "holds one tensor, not 2");
+  check_save_fault("x.npy", 2, same, u8, "contains one tensor; found 2");
   check_save_fault("x.npz", 2, same, u8, "cannot write");
   check_save_fault("x.npz", 1, empty, u8, "cannot be the name");
   check_save_fault("x.npz", 0, NULL, u8, "nothing to save");
   check_save_fault("x.safetensors", 2, same, u8, "two tensors have the name");
-  check_save_fault("x.safetensors", 1, meta, u8, "cannot be a tensor's name");
+  check_save_fault("x.safetensors", 1, meta, u8, "is not a valid tensor name");
   check_save_fault("x.csv", 1, NULL, u8, "a table has 2 axes, not 3");
-  check_save_fault("x.png", 1, NULL, bf16, "is not such a picture");
-  check_save_fault("x.ppm", 1, NULL, u8, "u8[2, 3, 4] is not such a picture");
-  check_save_fault("x.pgm", 1, NULL, u8, "is not such a picture");
-  check_save_fault("x.foo", 1, NULL, u8, "does not say by its ending");
+  check_save_fault("x.png", 1, NULL, bf16, "is not an image of this kind");
+  check_save_fault("x.ppm", 1, NULL, u8,
+                   "u8[2, 3, 4] is not an image of this kind");
+  check_save_fault("x.pgm", 1, NULL, u8, "is not an image of this kind");
+  check_save_fault("x.foo", 1, NULL, u8, "has no known file extension");
   check_save_fault("no/x.npy", 1, NULL, u8, "No such file");
-  check_save_fault("dd.npy/", 1, NULL, u8, "does not say by its ending");
+  check_save_fault("dd.npy/", 1, NULL, u8, "has no known file extension");
   assert_int_equal(mkdir(temp_path("dd.npy"), 0777), 0);
   check_save_fault("dd.npy", 1, NULL, u8, "not a regular file");
   /* The old file stays when writing fails; nothing else is left behind. */
@@ -791,9 +793,9 @@ static void test_missing_library(void **state) {
   static const char *const sonames[] = {"libnowhere.so.9", "libm.so.6"};
   void *table[1] = {NULL};
   for (size_t i = 0; i < ARRAY_LEN(sonames); i++) {
-    Library library = {sonames[i], "libnowhere9", symbols, table};
+    DynLib library = {sonames[i], "libnowhere9", symbols, table};
     Fault fault = {0};
-    assert_false(library_load(&library, &fault));
+    assert_false(dynlib_load(&library, &fault));
     assert_null(table[0]);
     assert_non_null(strstr(fault.message, sonames[i]));
     assert_non_null(strstr(fault.help, "apt install libnowhere9"));
@@ -816,9 +818,9 @@ static void test_memory(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(files); i++)
     for (uint64_t n = 1, ok = 0; !ok; n++) {
       Fault fault = {0};
-      mem_fail_after(n);
+      mem_inject_failure_at(n);
       Tensor *u = file_load(data_path(files[i]), NULL, &fault);
-      mem_fail_after(0);
+      mem_inject_failure_at(0);
       ok = u != NULL;
       assert_true(ok || strstr(fault.message, "memory"));
       tensor_release(u);
@@ -826,9 +828,9 @@ static void test_memory(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(saves); i++)
     for (uint64_t n = 1, ok = 0; !ok; n++) {
       Fault fault = {0};
-      mem_fail_after(n);
+      mem_inject_failure_at(n);
       ok = file_save(temp_path(saves[i]), 1, names, &t, &fault);
-      mem_fail_after(0);
+      mem_inject_failure_at(0);
       assert_true(ok || strstr(fault.message, "memory"));
     }
   tensor_release(t);

@@ -1,7 +1,7 @@
-"""Files that other programs wrote, for runtime_test.c, and the way back.
+"""Exchanges files with NumPy, for runtime_test.c.
 
-  runtime_numpy.py make DIR    writes them (they are kept in tests/data/runtime)
-  runtime_numpy.py check DIR   reads with NumPy what runtime_test.c saved there
+  runtime_numpy.py make DIR    writes files (stored in tests/data/runtime)
+  runtime_numpy.py check DIR   reads the files that runtime_test.c saved
 """
 import json
 import struct

@@ -1,4 +1,4 @@
-/* Element types, tensors, their text, random numbers. */
+/* Tests element types, tensors, their text, and random numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static const Half halves[] = {
     {DT_F16, 10, 15, f16_from_double, f16_to_double},
     {DT_BF16, 7, 127, bf16_from_double, bf16_to_double}};
 
-/* By the definition, through ldexp. */
+/* By the definition, with ldexp. */
 static double meaning(const Half *k, uint16_t h) {
   int exponent = (h & 0x7fff) >> k->fraction;
   int rest = h & ((1 << k->fraction) - 1);
@@ -56,8 +56,8 @@ static void test_half_all(void **state) {
   }
 }
 
-/* Between any two neighbours: the middle goes to the even one, and the least
- * step away from the middle decides; that is where rounding twice fails. */
+/* Between any two neighbours, the midpoint rounds to even, and the smallest
+ * step off the midpoint decides.  Double rounding fails here. */
 static void test_half_ties(void **state) {
   (void)state;
   for (size_t i = 0; i < ARRAY_LEN(halves); i++) {
@@ -153,9 +153,9 @@ static void test_load_store(void **state) {
     Scalar y = scalar_load(t, bytes);
     assert_int_equal(y.dtype, t);
     assert_int_equal(y.i, x.i);
-    assert_int_equal(dtype_named(dtype_info[t].name), t);
+    assert_int_equal(dtype_by_name(dtype_info[t].name), t);
   }
-  assert_int_equal(dtype_named("f128"), DT_NONE);
+  assert_int_equal(dtype_by_name("f128"), DT_NONE);
 }
 
 /* ---- text of numbers ---- */
@@ -202,14 +202,14 @@ static void test_scalar_text(void **state) {
   check_text(itg(DT_BOOL, 0), "false");
 }
 
-/* It reads back, and no text with a digit less does. */
+/* The text reads back, and no shorter text does. */
 static void check_shortest(Dtype t, double x) {
   Buffer b = {0};
   scalar_print(&b, flt(t, x));
   char *end, digits[20], text[40];
   assert_true(dtype_parse(t, b.text, &end) == x && *end == 0);
   buffer_free(&b);
-  int exponent, n = float_digits(t, x, digits, &exponent);
+  int exponent, n = shortest_digits(t, x, digits, &exponent);
   if (n == 1)
     return;
   double step = pow(10, exponent - (n - 2));
@@ -224,14 +224,14 @@ static void test_shortest(void **state) {
   for (size_t i = 0; i < ARRAY_LEN(halves); i++)
     for (uint16_t h = 1; isfinite(halves[i].to(h)); h++)
       check_shortest(halves[i].dtype, halves[i].to(h));
-  Key key = key_from_seed(1);
+  PrngKey key = prng_key_from_seed(1);
   for (uint64_t i = 0; i < 20000; i++) {
-    uint32_t bits = key_bits32(key, i) & 0x7fffffff;
+    uint32_t bits = prng_bits32(key, i) & 0x7fffffff;
     float f;
     memcpy(&f, &bits, sizeof f);
     if (isfinite(f) && f != 0)
       check_shortest(DT_F32, f);
-    uint64_t wide = key_bits64(key, i) >> 1;
+    uint64_t wide = prng_bits64(key, i) >> 1;
     double d;
     memcpy(&d, &wide, sizeof d);
     if (isfinite(d) && d != 0)
@@ -283,7 +283,7 @@ static void test_tensor(void **state) {
     assert_true(((float *)t->data)[i] == 0);
   assert_ptr_equal(tensor_retain(t), t);
   tensor_release(t);
-  t->stars = 2;
+  t->broadcast_mask = 2;
   Buffer b = {0};
   tensor_print_type(&b, t);
   assert_string_equal(b.text, "f32[3, *]");
@@ -311,19 +311,20 @@ static void test_tensor_refused(void **state) {
   (void)state;
   check_refused(2, (int64_t[]){10000000, 10000000},
                 "f32[10000000, 10000000] needs 363.8 TiB of memory");
-  check_refused(2, (int64_t[]){1LL << 40, 1LL << 40}, "no memory can hold");
-  check_refused(3, (int64_t[]){0, 1LL << 62, 4}, "no memory can hold");
-  check_refused(1, (int64_t[]){INT64_MAX}, "no memory can hold");
-  check_refused(1, (int64_t[]){-1}, "no memory can hold");
+  check_refused(2, (int64_t[]){1LL << 40, 1LL << 40},
+                "too large for any memory");
+  check_refused(3, (int64_t[]){0, 1LL << 62, 4}, "too large for any memory");
+  check_refused(1, (int64_t[]){INT64_MAX}, "too large for any memory");
+  check_refused(1, (int64_t[]){-1}, "too large for any memory");
   check_refused(33, (int64_t[33]){0}, "rank 33");
   Fault fault;
   const int64_t large[] = {300000}; /* no block of this size is kept */
-  mem_fail_after(1);
+  mem_inject_failure_at(1);
   assert_null(tensor_new(DT_F32, 1, large, true, &fault));
-  mem_fail_from(2);
+  mem_inject_failures_from(2);
   assert_null(tensor_new(DT_F32, 1, large, true, &fault));
   assert_string_equal(fault.message, "f32[300000] needs 1.1 MiB of memory");
-  mem_fail_after(0);
+  mem_inject_failure_at(0);
 }
 
 static void test_fault_text(void **state) {
@@ -437,10 +438,12 @@ static void test_philox(void **state) {
 
 static void test_keys(void **state) {
   (void)state;
-  Key a = key_from_seed(0), b = key_from_seed(1), c = key_from_seed(-1);
+  PrngKey a = prng_key_from_seed(0), b = prng_key_from_seed(1),
+          c = prng_key_from_seed(-1);
   assert_memory_not_equal(&a, &b, sizeof a);
   assert_memory_not_equal(&b, &c, sizeof a);
-  Key a0 = key_split(a, 0), a1 = key_split(a, 1), b0 = key_split(b, 0);
+  PrngKey a0 = prng_key_split(a, 0), a1 = prng_key_split(a, 1),
+          b0 = prng_key_split(b, 0);
   assert_memory_not_equal(&a0, &a1, sizeof a);
   assert_memory_not_equal(&a0, &b0, sizeof a);
   /* A child is no block of its parent's stream. */
@@ -449,23 +452,23 @@ static void test_keys(void **state) {
   for (uint64_t i = 0; i < 10000; i += 4) {
     uint32_t words[4];
     for (uint64_t k = 0; k < 4; k++)
-      words[k] = key_bits32(a, i + k);
+      words[k] = prng_bits32(a, i + k);
     assert_memory_not_equal(words, child, sizeof words);
   }
-  uint64_t low = key_bits32(a, 4), high = key_bits32(a, 5);
-  assert_true(key_bits64(a, 2) == (high << 32 | low));
-  (void)key_bits32(a, UINT64_MAX), (void)key_bits64(a, UINT64_MAX);
+  uint64_t low = prng_bits32(a, 4), high = prng_bits32(a, 5);
+  assert_true(prng_bits64(a, 2) == (high << 32 | low));
+  (void)prng_bits32(a, UINT64_MAX), (void)prng_bits64(a, UINT64_MAX);
 }
 
 static void test_uniform(void **state) {
   (void)state;
   static const Dtype types[] = {DT_F16, DT_BF16, DT_F32, DT_F64};
-  Key key = key_from_seed(7);
+  PrngKey key = prng_key_from_seed(7);
   for (size_t i = 0; i < ARRAY_LEN(types); i++) {
     double sum = 0, least = 1, most = 0;
     int n = 100000;
     for (int k = 0; k < n; k++) {
-      double x = key_uniform(key, (uint64_t)k, types[i]);
+      double x = prng_uniform(key, (uint64_t)k, types[i]);
       assert_true(x >= 0 && x < 1 && dtype_round(types[i], x) == x);
       sum += x;
       least = fmin(least, x), most = fmax(most, x);
@@ -480,15 +483,15 @@ static void test_uniform(void **state) {
 
 static void test_normal(void **state) {
   (void)state;
-  Key key = key_from_seed(7);
+  PrngKey key = prng_key_from_seed(7);
   double sums[5] = {0};
   int n = 200000;
   for (int i = 0; i < n; i++) {
-    double x = key_normal(key, (uint64_t)i, DT_F64), power = 1;
+    double x = prng_normal(key, (uint64_t)i, DT_F64), power = 1;
     for (int k = 0; k < 5; k++, power *= x)
       sums[k] += power / n;
     /* The quantile inverts the distribution. */
-    double u = ((double)(key_bits64(key, (uint64_t)i) >> 12) + 0.5) * 0x1p-52;
+    double u = ((double)(prng_bits64(key, (uint64_t)i) >> 12) + 0.5) * 0x1p-52;
     double tail = u < 0.5 ? u : 1 - u;
     assert_true(fabs(0.5 * erfc(fabs(x) * 0.70710678118654752440) - tail) <=
                 4e-15 * (1 + x * x) * tail);
@@ -496,7 +499,7 @@ static void test_normal(void **state) {
   assert_true(fabs(sums[1]) < 0.01 && fabs(sums[2] - 1) < 0.02);
   assert_true(fabs(sums[3]) < 0.05 && fabs(sums[4] - 3) < 0.1);
   for (uint64_t i = 0; i < 1000; i++) {
-    double x = key_normal(key, i, DT_BF16);
+    double x = prng_normal(key, i, DT_BF16);
     assert_true(x == dtype_round(DT_BF16, x) && fabs(x) < 7);
   }
 }
@@ -504,18 +507,18 @@ static void test_normal(void **state) {
 /* These never change: programs rely on them. */
 static void test_random_fixed(void **state) {
   (void)state;
-  Key key = key_from_seed(42);
+  PrngKey key = prng_key_from_seed(42);
   assert_true(key.word[0] == 0x8db4b8ce1fd0671e &&
               key.word[1] == 0x3b3e57828e436121);
-  Key child = key_split(key, 3);
+  PrngKey child = prng_key_split(key, 3);
   assert_true(child.word[0] == 0xf30db089337175a4 &&
               child.word[1] == 0x8efa1567e39eb5c0);
-  assert_true(key_bits32(key, 5) == 0xc1bd7461);
-  assert_true(key_bits64(key, 5) == 0x86434f10e1dea888);
-  assert_true(key_uniform(key, 5, DT_F32) == 0x1.837ae8p-1);
-  assert_true(key_normal(key, 5, DT_F32) == 0x1.645eeep-1);
-  assert_true(key_normal(key, 5, DT_F64) == 0x1.f6ad7d108ddfep-5);
-  assert_true(key_normal(key, 46, DT_F64) == 0x1.1672a128883bdp-4);
+  assert_true(prng_bits32(key, 5) == 0xc1bd7461);
+  assert_true(prng_bits64(key, 5) == 0x86434f10e1dea888);
+  assert_true(prng_uniform(key, 5, DT_F32) == 0x1.837ae8p-1);
+  assert_true(prng_normal(key, 5, DT_F32) == 0x1.645eeep-1);
+  assert_true(prng_normal(key, 5, DT_F64) == 0x1.f6ad7d108ddfep-5);
+  assert_true(prng_normal(key, 46, DT_F64) == 0x1.1672a128883bdp-4);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* The simulator of GPUs: what is right runs, and gives what it should; what is
- * wrong is found, whatever the order of things.  The kernels are in
+/* Tests the GPU simulator: correct kernels run and give the right results;
+ * errors are detected, whatever the order of events.  The kernels are in
  * tests/cuda. */
 #include "tests/unit/products.h"
 
@@ -37,22 +37,46 @@ typedef struct FaultCase {
   uint32_t blocks, cluster;
 } FaultCase;
 
-static float one_more(uint32_t i) { return (float)i + 1; }
-static float rotated(uint32_t i) { return (float)((i + 1) % N); }
-static float paired(uint32_t i) { return (float)(i ^ 1); }
-static float backwards(uint32_t i) { return (float)(N - 1 - i); }
-static float summed(uint32_t i) { return (void)i, N * (N - 1) / 2; }
-static float half(uint32_t i) { return i < 64 ? 0 : (float)(i - 64); }
-static float three(uint32_t i) { return i < 64 ? 3 : NAN; }
-static float one(uint32_t i) { return (void)i, 1; }
-static float doubled(uint32_t i) { return 2 * (float)i; }
-static float tabled(uint32_t i) { return (float)(i % 4) + 1; }
+static float one_more(uint32_t i) {
+  return (float)i + 1;
+}
+static float rotated(uint32_t i) {
+  return (float)((i + 1) % N);
+}
+static float paired(uint32_t i) {
+  return (float)(i ^ 1);
+}
+static float backwards(uint32_t i) {
+  return (float)(N - 1 - i);
+}
+static float summed(uint32_t i) {
+  return (void)i, N * (N - 1) / 2;
+}
+static float half(uint32_t i) {
+  return i < 64 ? 0 : (float)(i - 64);
+}
+static float three(uint32_t i) {
+  return i < 64 ? 3 : NAN;
+}
+static float one(uint32_t i) {
+  return (void)i, 1;
+}
+static float doubled(uint32_t i) {
+  return 2 * (float)i;
+}
+static float tabled(uint32_t i) {
+  return (float)(i % 4) + 1;
+}
 static float masked(uint32_t i) {
   return (N - 1 - i) % 4 == 3 ? 0 : (float)(N - 1 - i);
 }
-static float phases(uint32_t i) { return i < 64 ? 0 : 10 * (float)(N - 1 - i); }
-static float neighbours(uint32_t i) { return (float)(i % N + (i < N)); }
-/* Row g of the first matrix, of sums of 16 of its elements, twice. */
+static float phases(uint32_t i) {
+  return i < 64 ? 0 : 10 * (float)(N - 1 - i);
+}
+static float neighbours(uint32_t i) {
+  return (float)(i % N + (i < N));
+}
+/* Row g of the first matrix: sums of 16 elements, twice. */
 static float product(uint32_t i) {
   uint32_t row = i / 32 * 16 + i % 32 / 4, sum = 0;
   for (uint32_t k = 0; k < 16; k++)
@@ -202,13 +226,13 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   const SimLaunch l = {.kernel = f->kernel,
                        .grid = {f->blocks, 1, 1},
                        .block = {three ? 3 * N : N, 1, 1},
-                       .cluster = f->cluster,
-                       .shared = 8192,
+                       .cluster_blocks = f->cluster,
+                       .shared_bytes = 8192,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .memory = memory,
                        .memory_count = 2,
-                       .steps = strcmp(f->kernel, "endless") ? 0 : 20000,
+                       .max_steps = strcmp(f->kernel, "endless") ? 0 : 20000,
                        .seed = seed};
   Buffer error = {0};
   bool good = sim_launch(s, &l, &error);
@@ -231,7 +255,7 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   buffer_free(&error);
 }
 
-/* What other compilers say nothing of to the simulator. */
+/* Errors that other compilers do not report to the simulator. */
 static bool wants_gcc(const FaultCase *f) {
   return (f->says && strstr(f->says, "registers")) ||
          strcmp(f->kernel, "misaligned_struct") == 0;
@@ -240,7 +264,7 @@ static bool wants_gcc(const FaultCase *f) {
 static void test_faults(void **state) {
   (void)state;
   bool sees = sim_sees_registers();
-  char *text = with_heads("fault_args", read_kernel("faults"));
+  char *text = with_kernel_signatures("fault_args", read_kernel("faults"));
   Sim *s = compile_text(text, "faults.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(faults); j++)
@@ -252,7 +276,7 @@ static void test_faults(void **state) {
   sim_free(s);
 }
 
-/* ---- what wrappers give ---- */
+/* ---- results of intrinsics ---- */
 
 enum { IN = 512, OUT = 8192 };
 
@@ -265,7 +289,9 @@ typedef struct WrappedArgs {
 
 static _Alignas(64) float in[IN], out[OUT];
 
-static bool same(float a, float b) { return a == b || (a != a && b != b); }
+static bool same(float a, float b) {
+  return a == b || (a != a && b != b);
+}
 
 static bool accesses(void) {
   bool good = true;
@@ -336,17 +362,25 @@ static bool multiplied(void) {
          sums(out + 256, 16, 8, 8, true, 1) &&
          sums(out + 384, 16, 8, 8, true, 1);
 }
-static bool rows_16(void) { return sums(out, 64, 24, 16, false, 0); }
-static bool rows_32(void) { return sums(out, 64, 24, 32, false, 0); }
-static bool rows_64(void) { return sums(out, 64, 24, 64, false, 0); }
-static bool columns(void) { return sums(out, 64, 128, 16, false, 0); }
+static bool rows_16(void) {
+  return sums(out, 64, 24, 16, false, 0);
+}
+static bool rows_32(void) {
+  return sums(out, 64, 24, 32, false, 0);
+}
+static bool rows_64(void) {
+  return sums(out, 64, 24, 64, false, 0);
+}
+static bool columns(void) {
+  return sums(out, 64, 128, 16, false, 0);
+}
 
-/* Element i of a box at these coordinates of `in`; -1: it is outside. */
-static int64_t box_element(const SimMap *m, const int *at, uint32_t i) {
+/* Element i of a box at these coordinates of `in`; -1: out of bounds. */
+static int64_t box_element(const SimTensorMap *m, const int *at, uint32_t i) {
   int64_t index = 0;
   for (uint32_t j = 0; j < m->rank; j++) {
     int64_t c = at[j] + (int64_t)(i % m->box[j]);
-    if (c < 0 || c >= (int64_t)m->size[j])
+    if (c < 0 || c >= (int64_t)m->extent[j])
       return -1;
     i /= m->box[j];
     index += c * (int64_t)m->stride[j] / 4;
@@ -354,23 +388,23 @@ static int64_t box_element(const SimMap *m, const int *at, uint32_t i) {
   return index;
 }
 
-static const SimMap map1 = {
-    .rank = 1, .size = {100}, .stride = {4}, .box = {32}};
-static const SimMap map2 = {.rank = 2,
-                            .size = {20, 10},
-                            .stride = {4, 80},
-                            .box = {32, 8},
-                            .swizzle = 128};
-static const SimMap map3 = {
-    .rank = 3, .size = {12, 5, 4}, .stride = {4, 48, 240}, .box = {8, 4, 3}};
-static const SimMap map5 = {.rank = 5,
-                            .size = {8, 3, 2, 3, 2},
-                            .stride = {4, 32, 96, 192, 576},
-                            .box = {8, 2, 2, 2, 4}};
-static const SimMap cast_map = {
-    .rank = 2, .size = {32, 8}, .stride = {4, 128}, .box = {32, 4}};
+static const SimTensorMap map1 = {
+    .rank = 1, .extent = {100}, .stride = {4}, .box = {32}};
+static const SimTensorMap map2 = {.rank = 2,
+                                  .extent = {20, 10},
+                                  .stride = {4, 80},
+                                  .box = {32, 8},
+                                  .swizzle = 128};
+static const SimTensorMap map3 = {
+    .rank = 3, .extent = {12, 5, 4}, .stride = {4, 48, 240}, .box = {8, 4, 3}};
+static const SimTensorMap map5 = {.rank = 5,
+                                  .extent = {8, 3, 2, 3, 2},
+                                  .stride = {4, 32, 96, 192, 576},
+                                  .box = {8, 2, 2, 2, 4}};
+static const SimTensorMap cast_map = {
+    .rank = 2, .extent = {32, 8}, .stride = {4, 128}, .box = {32, 4}};
 
-static bool box_is(const SimMap *m, const int *at, uint32_t count) {
+static bool box_is(const SimTensorMap *m, const int *at, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     int64_t e = box_element(m, at, i);
     uint32_t place = m->swizzle ? i ^ (i / 32 % 8 * 4) : i; /* of 16 bytes */
@@ -380,10 +414,18 @@ static bool box_is(const SimMap *m, const int *at, uint32_t count) {
   return true;
 }
 
-static bool box_1d(void) { return box_is(&map1, (int[]){-5}, 32); }
-static bool box_2d(void) { return box_is(&map2, (int[]){8, 6}, 256); }
-static bool box_3d(void) { return box_is(&map3, (int[]){4, -1, 2}, 96); }
-static bool box_5d(void) { return box_is(&map5, (int[]){0, 1, 0, -1, 1}, 256); }
+static bool box_1d(void) {
+  return box_is(&map1, (int[]){-5}, 32);
+}
+static bool box_2d(void) {
+  return box_is(&map2, (int[]){8, 6}, 256);
+}
+static bool box_3d(void) {
+  return box_is(&map3, (int[]){4, -1, 2}, 96);
+}
+static bool box_5d(void) {
+  return box_is(&map5, (int[]){0, 1, 0, -1, 1}, 256);
+}
 
 static bool box_stored(void) {
   uint32_t stored = 0;
@@ -405,7 +447,7 @@ static bool box_cast(void) {
 typedef struct WrappedCase {
   const char *kernel;
   bool (*good)(void);
-  const SimMap *map; /* of in, or of out */
+  const SimTensorMap *map; /* of in, or of out */
   bool stores;
   uint32_t blocks;
 } WrappedCase;
@@ -443,10 +485,10 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
     out[i] = NAN;
   WrappedArgs args = {in, out, N, {0}};
   if (w->map) {
-    SimMap map = *w->map;
-    map.element = 4;
+    SimTensorMap map = *w->map;
+    map.element_bytes = 4;
     map.address = w->stores ? out : in;
-    if (!sim_map(args.map, &map, &error))
+    if (!sim_tensor_map_encode(args.map, &map, &error))
       fail_msg("%s", error.text);
   }
   const SimMemory memory[] = {{in, sizeof in, false, "in"},
@@ -454,8 +496,8 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
   const SimLaunch l = {.kernel = w->kernel,
                        .grid = {w->blocks, 1, 1},
                        .block = {N, 1, 1},
-                       .cluster = w->blocks,
-                       .shared = 16384,
+                       .cluster_blocks = w->blocks,
+                       .shared_bytes = 16384,
                        .args = &args,
                        .args_bytes = sizeof args,
                        .memory = memory,
@@ -470,7 +512,7 @@ static void run_wrapped(Sim *s, const WrappedCase *w, uint64_t seed) {
 
 static void test_wrapped(void **state) {
   (void)state;
-  char *text = with_heads("wrapped_args", read_kernel("wrapped"));
+  char *text = with_kernel_signatures("wrapped_args", read_kernel("wrapped"));
   Sim *s = compile_text(text, "wrapped.cu");
   const char *only = getenv("ONLY");
   for (size_t j = 0; j < ARRAY_LEN(wrapped); j++)
@@ -481,18 +523,18 @@ static void test_wrapped(void **state) {
   sim_free(s);
 }
 
-/* A map that the driver would refuse. */
+/* A tensor map that the driver would reject. */
 static void test_maps(void **state) {
   (void)state;
   static _Alignas(64) unsigned char map[128];
-  static const SimMap good = {.rank = 2,
-                              .element = 4,
-                              .address = in,
-                              .size = {20, 10},
-                              .stride = {4, 80},
-                              .box = {32, 8},
-                              .swizzle = 128};
-  SimMap m[8] = {good, good, good, good, good, good, good, good};
+  static const SimTensorMap good = {.rank = 2,
+                                    .element_bytes = 4,
+                                    .address = in,
+                                    .extent = {20, 10},
+                                    .stride = {4, 80},
+                                    .box = {32, 8},
+                                    .swizzle = 128};
+  SimTensorMap m[8] = {good, good, good, good, good, good, good, good};
   m[0].rank = 6;
   m[1].address = in + 1;
   m[2].stride[1] = 40;
@@ -500,12 +542,12 @@ static void test_maps(void **state) {
   m[4].box[0] = 64;
   m[5].swizzle = 16;
   m[6].box[1] = 257;
-  m[7].size[1] = 0;
+  m[7].extent[1] = 0;
   Buffer error = {0};
-  assert_true(sim_map(map, &good, &error));
+  assert_true(sim_tensor_map_encode(map, &good, &error));
   for (size_t j = 0; j < ARRAY_LEN(m); j++) {
     error.len = 0;
-    assert_false(sim_map(map, &m[j], &error));
+    assert_false(sim_tensor_map_encode(map, &m[j], &error));
     assert_non_null(strstr(error.text, "a tensor map: "));
   }
   buffer_free(&error);
@@ -546,7 +588,7 @@ static void test_gemm90(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  if (sim_can())
+  if (sim_is_available())
     return 0;
   fprintf(stderr, "skipped: no C++ compiler\n");
   exit(0);

@@ -1,10 +1,11 @@
-/* What tests of tensors share: nodes that live until a test ends, data to
- * compute with, and checks of every element against an expression. */
+/* Common parts of the tests of tensors: nodes that live until a test ends,
+ * input data, and checks of every element against an expression. */
 #ifndef AXON_TESTS_TENSORS_H
 #define AXON_TESTS_TENSORS_H
 
-#include "tensor/scalar.h"
-#include "tensor/tensor.h"
+#include "backend/target.h"
+#include "plan/execute.h"
+#include "tensor/scalar_ops.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -39,14 +40,14 @@ static inline IndexVar *var(int64_t extent) {
   return vars[var_count++] = index_var_new(extent);
 }
 
-static inline void let_go(void) {
+static inline void release_kept(void) {
   while (kept_count)
     node_release(kept[--kept_count]);
 }
 
 static inline void release_all_but(Node *n) {
   node_retain(n);
-  let_go();
+  release_kept();
   keep(n);
 }
 
@@ -55,19 +56,19 @@ static Trap trap;
 static inline int setup(void **state) {
   (void)state;
   setenv("AXON_VERIFY", "1", 1);
-  g = (Graph){0};
+  g = (Graph){.backend = &backend_reference};
   if (getenv("AXON_TARGET") && strcmp(getenv("AXON_TARGET"), "cpu") == 0)
     g.backend = &backend_cpu;
   fault = (Fault){0};
   if (TRAP_SET(trap) != FAIL_NONE)
-    abort(); /* no test here lets one through */
+    abort(); /* no test here may raise */
   return 0;
 }
 
 static inline int teardown(void **state) {
   (void)state;
-  let_go();
-  graph_end(&g);
+  release_kept();
+  graph_clear_caches(&g);
   while (var_count)
     index_var_release(vars[--var_count]);
   trap_end(&trap);
@@ -84,7 +85,7 @@ static inline void must_fault(Node *n, const char *message) {
   assert_string_equal(fault.message, message);
 }
 
-static inline void must_refuse(Node *n, const char *message) {
+static inline void must_fail_to_build(Node *n, const char *message) {
   assert_null(n);
   assert_string_equal(fault.message, message);
 }
@@ -102,14 +103,14 @@ static inline double value_of(Scalar x) {
 typedef struct Shape {
   uint32_t rank;
   int64_t at[6];
-  uint32_t stars;
+  uint32_t broadcast_mask;
 } Shape;
 #define SHAPE(...)                                                     \
   ((Shape){.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
            .at = {__VA_ARGS__}})
 static const Shape scalar_shape;
 
-static inline int64_t count_of(Shape s) {
+static inline int64_t element_count(Shape s) {
   int64_t n = 1;
   for (uint32_t k = 0; k < s.rank; k++)
     n *= s.at[k];
@@ -119,7 +120,7 @@ static inline int64_t count_of(Shape s) {
 static inline Node *data_with(Dtype t, Shape s, double (*f)(int64_t)) {
   Tensor *x = tensor_new(t, s.rank, s.at, false, &fault);
   assert_non_null(x);
-  x->stars = s.stars;
+  x->broadcast_mask = s.broadcast_mask;
   for (int64_t i = 0; i < x->count; i++)
     scalar_store(num(t, f(i)), tensor_at(x, i));
   Node *n = keep(node_data(&g, x));
@@ -130,44 +131,45 @@ static inline Node *data_with(Dtype t, Shape s, double (*f)(int64_t)) {
 static inline double count_up(int64_t i) {
   return (double)i;
 }
-static inline double mixed(int64_t i) {
+static inline double mixed_values(int64_t i) {
   return (double)(i * 7 % 11) - 4;
 }
 static inline double ones(int64_t i) {
   return (void)i, 1;
 }
-static inline double positive(int64_t i) {
+static inline double positive_values(int64_t i) {
   return (double)(i * 5 % 7) + 1;
 }
 
 static inline Node *data(Dtype t, Shape s) {
-  return data_with(t, s, mixed);
+  return data_with(t, s, mixed_values);
 }
 static inline Node *numbers(Shape s) {
   return data_with(DT_I64, s, count_up);
 }
-/* Makes other numbers of the same things: floats that are no small integers
- * or powers of two are so many times as large. */
-static double other_numbers = 1;
-static inline double number(double x) {
+/* A factor for floats that are neither small integers nor powers of two.  With
+ * another factor, the same graph has other constants. */
+static double number_scale = 1;
+static inline double scaled_number(double x) {
   int exponent;
   return x == floor(x) || fabs(frexp(x, &exponent)) == 0.5 ? x
-                                                           : x * other_numbers;
+                                                           : x * number_scale;
 }
 static inline Node *constant(Dtype t, double x) {
-  return keep(node_scalar(&g, num(t, dtype_is_float(t) ? number(x) : x)));
+  return keep(
+      node_scalar(&g, num(t, dtype_is_float(t) ? scaled_number(x) : x)));
 }
 static inline Node *integer(int64_t x) {
   return keep(node_scalar(&g, (Scalar){.dtype = DT_I64, .i = x}));
 }
 
-static inline double at(const Node *n, int64_t i) {
+static inline double element_at(const Node *n, int64_t i) {
   return value_of(scalar_load(n->dtype, tensor_at(n->data, i)));
 }
 
 static inline void check_shape(const Node *n, Shape s) {
   assert_int_equal(n->rank, s.rank);
-  assert_int_equal(n->stars, s.stars);
+  assert_int_equal(n->broadcast_mask, s.broadcast_mask);
   for (uint32_t k = 0; k < s.rank; k++)
     assert_int_equal(n->extents[n->free_count + k], s.at[k]);
 }
@@ -184,7 +186,7 @@ static inline int64_t ravel(Shape s, const int64_t *index) {
   return i;
 }
 
-static inline bool same(double x, double y) {
+static inline bool same_value(double x, double y) {
   return x == y || (x != x && y != y);
 }
 
@@ -194,12 +196,12 @@ static inline bool same(double x, double y) {
     Shape s_ = (shape);                                                      \
     check_shape(n_, s_);                                                     \
     must_force(n_);                                                          \
-    for (int64_t i_ = 0; i_ < count_of(s_); i_++) {                          \
+    for (int64_t i_ = 0; i_ < element_count(s_); i_++) {                     \
       int64_t index[6] = {0};                                                \
       (void)index;                                                           \
       unravel(s_, i_, index);                                                \
-      double want_ = (double)(want), got_ = at(n_, i_);                      \
-      if (!same(want_, got_))                                                \
+      double want_ = (double)(want), got_ = element_at(n_, i_);              \
+      if (!same_value(want_, got_))                                          \
         fail_msg("line %d, element %d: %g, not %g", __LINE__, (int)i_, got_, \
                  want_);                                                     \
     }                                                                        \
@@ -234,18 +236,18 @@ static inline Node *close2(Node *x, IndexVar *v, IndexVar *w) {
   return keep(node_close(&g, x, 2, (IndexVar *[]){v, w}, &fault));
 }
 
-static inline Item item_at(Node *n) {
-  return (Item){.kind = ITEM_AT, .index = n};
+static inline Subscript item_at(Node *n) {
+  return (Subscript){.kind = SUBSCRIPT_INDEX, .index = n};
 }
-static inline Item item_range(int64_t from, int64_t to) {
-  return (Item){.kind = ITEM_RANGE, .from = from, .to = to};
+static inline Subscript item_range(int64_t from, int64_t to) {
+  return (Subscript){.kind = SUBSCRIPT_SLICE, .start = from, .stop = to};
 }
 static inline Node *get1(Node *x, Node *i) {
-  return keep(node_index_items(&g, x, 1, (Item[]){item_at(i)}, &fault));
+  return keep(node_subscript(&g, x, 1, (Subscript[]){item_at(i)}, &fault));
 }
 static inline Node *get2(Node *x, Node *i, Node *j) {
   return keep(
-      node_index_items(&g, x, 2, (Item[]){item_at(i), item_at(j)}, &fault));
+      node_subscript(&g, x, 2, (Subscript[]){item_at(i), item_at(j)}, &fault));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -1,19 +1,25 @@
-/* Functions of all kinds, and sizes at which they are compared: 0, 1, primes;
- * also such as they refuse. */
-#define SQUARES {"n=0 m=3", "n=1 m=1", "n=5 m=7", "n=3 m=0", "n=2 m=13"}
-#define ROWS {"n=0", "n=1", "n=2", "n=7", "n=13", "n=64"}
+/* Functions of all kinds for tests of `axon build`, and the sizes at which they
+ * are compared: 0, 1, primes.  Some sizes violate a requirement of the
+ * function. */
+#define SQUARES \
+  { "n=0 m=3", "n=1 m=1", "n=5 m=7", "n=3 m=0", "n=2 m=13" }
+#define ROWS \
+  { "n=0", "n=1", "n=2", "n=7", "n=13", "n=64" }
 
 static const Case cases[] = {
-    /* what is safe for some sizes alone, and is no reason to fail for others */
+    /* safe for some sizes only; no reason to fail for others */
     {"fun f (x : f32[n]) = for i < 4 => if i > 1 then"
      "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",
-     "f", {"n=0", "n=2", "n=5"}},
+     "f",
+     {"n=0", "n=2", "n=5"}},
     {"fun f (x : f32[n]) = for i < n => if x.[i] > 0.5 then"
      "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",
-     "f", {"n=0", "n=2", "n=13"}},
+     "f",
+     {"n=0", "n=2", "n=13"}},
     {"fun f (x : f32[n]) = for i < 4 => if i > 1 then"
      "  (if n > 4 then sum (for k < 3 => x.[4] * float k) else 0.0) else 1.0",
-     "f", {"n=0", "n=2", "n=5"}},
+     "f",
+     {"n=0", "n=2", "n=5"}},
     /* pointwise, reductions */
     {"fun f (x : f32[n]) = tanh (x * 2.0 + 1.0)", "f", ROWS},
     {"fun f a b = tanh (a * b + 1.0)", "f : f32[n] -> f32[n] -> f32[n]", ROWS},
@@ -110,7 +116,7 @@ static const Case cases[] = {
      {"n=0", "n=3"}},
     {"fun f (k : int) (x : f32[n]) = x * float (k * 3 + n)",
      "f : int -> f32[n] -> f32[n]", ROWS},
-    /* what is no comprehension */
+    /* opaque nodes */
     {"fun f (x : f32[n, m]) = (sort x, argsort ~axis:0 x, cumsum x)", "f",
      SQUARES},
     {"fun f (x : f32[n]) = topk 3 x", "f", ROWS},
@@ -139,8 +145,9 @@ static const Case cases[] = {
      {"b=1 h=2 s=5 d=3 e=2", "b=2 h=1 s=1 d=1 e=1", "b=1 h=1 s=0 d=2 e=3"}},
     {"fun f (p : {w : f32[24, 24, 3, 3], b : f32[24]})"
      "  (x : f32[2, 24, 14, 14]) = nn.conv2d ~padding:1 p x",
-     "f", {""}},
-    /* windows of few terms, padding; small products of a batch */
+     "f",
+     {""}},
+    /* small windows, padding; batches of small matrix products */
     {"fun f (p : {w : f32[c, 3, 3], b : f32[c]}) (x : f32[n, c, h, v])"
      "  given h >= 3, v >= 3 = nn.depthwise_conv2d ~padding:1 p x",
      "f",
@@ -159,7 +166,7 @@ static const Case cases[] = {
     {"fun f (a : f32[n, m, 3, 5]) (b : f32[n, m, 5, 7]) = a @ b",
      "f",
      {"n=0 m=3", "n=1 m=1", "n=7 m=3", "n=3 m=100"}},
-    /* limits, and rows in portions */
+    /* trim bounds, and strip-mined rows */
     {"fun f (q : f32[b, h, s, d]) k v = nn.attention ~causal:true q k v",
      "f : f32[b, h, s, d] -> f32[b, h, s, d] -> f32[b, h, s, e] -> _",
      {"b=1 h=2 s=83 d=19 e=7", "b=2 h=1 s=130 d=33 e=40",
@@ -181,7 +188,7 @@ static const Case cases[] = {
      "  if j >= i + k then x.[i, j] else 0.0)",
      "f",
      {"n=3 m=70 k=2", "n=70 m=3 k=-40", "n=2 m=0 k=0", "n=50 m=50 k=7"}},
-    /* floats of 16 bits of indices that differ are equal: no limit */
+    /* 16-bit floats of different indices can be equal: no trim bound */
     {"fun f (x : f32[n, m]) = for i < n => sum (for j < m =>"
      "  if bf16 (j + 1) <= bf16 (i + 1) then x.[i, j] else 0.0)",
      "f",
@@ -216,7 +223,8 @@ static const Case cases[] = {
      "  if i > 7 then fail \"long\" else x.[i] + 1.0",
      "f", ROWS},
     {"fun f (x : f32[n]) k = iterate k (fn y => y * 0.5 + x) x",
-     "f : f32[n] -> dim(k) -> _", {"n=3 k=0", "n=2 k=5", "n=0 k=3"}},
+     "f : f32[n] -> dim(k) -> _",
+     {"n=3 k=0", "n=2 k=5", "n=0 k=3"}},
     {"fun f (x : f32[n]) = iterate 40 (fn (a, b) => (b, a * 0.5 + b)) (x, x)",
      "f", ROWS},
     {"fun f (x : f32[n, m]) = fold (fn a => fn r => a * 0.5 + r) (zeros [m]) x",
@@ -235,10 +243,12 @@ static const Case cases[] = {
      {"m=3 d=2 n=2 t=5", "m=1 d=1 n=1 t=1", "m=2 d=1 n=1 t=0"}},
     {"fun f (x : f32[n]) k ="
      "  iterate k (fn y => if sum y > 1.0 then y * 0.5 else y + 0.25) x",
-     "f : f32[n] -> dim(k) -> _", {"n=3 k=4", "n=2 k=5", "n=0 k=3"}},
+     "f : f32[n] -> dim(k) -> _",
+     {"n=3 k=4", "n=2 k=5", "n=0 k=3"}},
     {"fun f (x : f32[k, n, m]) ="
      "  map (fn y => fold (fn a => fn r => a * 0.5 + r) 0.0 (sum ~axis:0 y)) x",
-     "f", {"n=3 m=2 k=5", "n=1 m=1 k=1", "n=2 m=0 k=3"}},
+     "f",
+     {"n=3 m=2 k=5", "n=1 m=1 k=1", "n=2 m=0 k=3"}},
     {"fun f (x : f32[k, n, m]) ="
      "  for i => snd (scan (fn a => fn r => (a * x.[i, 0, 0] + r, a + r))"
      "    (zeros [m]) x.[i, :, :])",
@@ -260,8 +270,8 @@ static const Case cases[] = {
      "f : f64[n] -> _", ROWS},
     {"fun f x = (x * 100 - 50, sum x, x / 3, (x - 1) % 5, f32 x, -x)",
      "f : i32[n] -> _", ROWS},
-    {"fun f x = (x * 200 + 100, sum x, x == x, f16 x, abs x)",
-     "f : u8[n] -> _", ROWS},
+    {"fun f x = (x * 200 + 100, sum x, x == x, f16 x, abs x)", "f : u8[n] -> _",
+     ROWS},
     {"fun f x = (x * 100 + 100, i64 x, sign (x - 1))", "f : i8[n] -> _", ROWS},
     {"fun f x y = (x / (y + 1), x % (y + 1))", "f : i64[n] -> i64[n] -> _",
      ROWS},
@@ -282,11 +292,13 @@ static const Case cases[] = {
      "f : dim(n) -> i64[n] * f64[n]", ROWS},
     {"fun f (x : f16[n, m]) = (cumsum x, sort ~axis:0 x, topk 0 x)", "f",
      SQUARES},
-    {"fun f x i y = scatter x i y", "f : i32[n] -> i64[k] -> i32[k] -> _",
+    {"fun f x i y = scatter x i y",
+     "f : i32[n] -> i64[k] -> i32[k] -> _",
      {"n=2 k=5", "n=7 k=1", "n=3 k=0"}},
     {"fun f (x : f32[b, n, m]) ="
      "  (map sort x, map (fn y => cumsum ~axis:0 y) x)",
-     "f", {"b=2 n=3 m=5", "b=1 n=1 m=1", "b=3 n=0 m=2"}},
+     "f",
+     {"b=2 n=3 m=5", "b=1 n=1 m=1", "b=3 n=0 m=2"}},
     {"fun f (x : f32[70, n]) (y : f32[n, 130]) = x @ y", "f", ROWS},
     {"fun f (x : bf16[n, 70]) (y : bf16[70, m]) = x @ y", "f", SQUARES},
 };

@@ -1,9 +1,10 @@
-/* Functions as they are compiled, against functions as they are run: the graph
- * of a function for all sizes, with numbers put in for its size variables, has
- * to come to what ordinary evaluation does; and its requirements hold just
- * where that has no error. */
-#include "session/internal.h"
-#include "session/trace.h"
+/* Tests AOT tracing against ordinary evaluation.  The graph of a function with
+ * symbolic sizes, with numbers put in for its size variables, must give the
+ * same results.  Its requirements must hold exactly if ordinary evaluation
+ * succeeds. */
+#include "aot/trace.h"
+#include "plan/execute.h"
+#include "session/state.h"
 #include "tensor/internal.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* ---- sizes: "n=3 k=5" ---- */
+/* ---- sizes, such as "n=3 k=5" ---- */
 
 static const char *sizes_now;
 
@@ -30,7 +31,7 @@ static int64_t value_of(void *arg, const DimVar *v) {
   return size_named(dim_var_name(arg, v));
 }
 
-/* ---- a graph with numbers in the place of sizes ---- */
+/* ---- a graph with numbers in place of sizes ---- */
 
 enum { NODES_MOST = 20 * 1000 };
 
@@ -38,7 +39,7 @@ typedef struct Concrete {
   Session *s;
   const Trace *trace;
   Graph *g;
-  Node **made; /* by number */
+  Node **made; /* indexed by node number */
   Node **owned;
   uint32_t owned_count, inner[NODES_MOST]; /* of nodes that were met: loops */
   Tensor **data;
@@ -48,7 +49,7 @@ typedef struct Concrete {
 
 static int64_t number(Concrete *c, int64_t size) {
   int64_t out;
-  if (!size_at_values(&c->trace->graph, size, value_of, &c->s->dims, &out))
+  if (!extent_evaluate(&c->trace->graph, size, value_of, &c->s->dims, &out))
     fail_msg("a size cannot be computed at %s", sizes_now);
   return out;
 }
@@ -64,39 +65,42 @@ static IndexVar *index_at(Concrete *c, IndexVar *v) {
 
 static Node *at_numbers(Concrete *c, Node *n);
 
-static Form form_at(Concrete *c, const Node *n) {
-  Form f = {.dtype = n->dtype, .rank = n->rank, .stars = n->stars,
-            .reduce = n->reduce, .reduce_count = n->reduce_count};
-  /* ids ascend as they did, if indices are met in that order */
+static NodeSpec form_at(Concrete *c, const Node *n) {
+  NodeSpec f = {.dtype = n->dtype,
+                .rank = n->rank,
+                .broadcast_mask = n->broadcast_mask,
+                .reduce = n->reduce,
+                .reduce_count = n->reduce_count};
+  /* ids ascend as before, if indices are visited in this order */
   for (uint32_t k = 0; k < n->free_count; k++)
-    f.free[f.free_count++] = index_at(c, n->free[k]);
+    f.free_vars[f.free_count++] = index_at(c, n->free_vars[k]);
   for (uint32_t k = 0; k < n->rank; k++)
-    f.own[k] = number(c, n->extents[n->free_count + k]);
+    f.own_extents[k] = number(c, n->extents[n->free_count + k]);
   for (uint32_t k = 0; k < n->reduce_count; k++)
-    f.reduced[k] = number(c, n->extents[n->free_count + n->rank + k]);
+    f.reduced_extents[k] = number(c, n->extents[n->free_count + n->rank + k]);
   return f;
 }
 
 static Node *comp_at(Concrete *c, Node *n) {
-  Form form = form_at(c, n);
+  NodeSpec form = form_at(c, n);
   Node *copy = node_alloc(c->g, NODE_COMP, &form);
   uint32_t args = 0;
-  for (uint32_t k = 0; k < n->cell_count; k++)
-    args += n->cells[k].arg_count;
-  copy->cells = mem_alloc(n->cell_count * sizeof(Cell) + args * 4);
-  copy->cell_count = n->cell_count;
-  uint32_t *at = (uint32_t *)(copy->cells + n->cell_count);
-  for (uint32_t k = 0; k < n->cell_count; k++) {
-    Cell *cell = &copy->cells[k];
-    *cell = n->cells[k];
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    args += n->body_ops[k].arg_count;
+  copy->body_ops = mem_alloc(n->body_op_count * sizeof(BodyOp) + args * 4);
+  copy->body_op_count = n->body_op_count;
+  uint32_t *at = (uint32_t *)(copy->body_ops + n->body_op_count);
+  for (uint32_t k = 0; k < n->body_op_count; k++) {
+    BodyOp *cell = &copy->body_ops[k];
+    *cell = n->body_ops[k];
     memcpy(at, cell->args, cell->arg_count * sizeof *at);
     cell->args = at;
     at += cell->arg_count;
-    if (cell->kind == CELL_READ)
+    if (cell->kind == BODY_READ)
       cell->node = node_retain(at_numbers(c, cell->node));
-    if (cell->kind == CELL_SIZE) {
-      int64_t x = number(c, cell->size);
-      cell->kind = CELL_CONST;
+    if (cell->kind == BODY_EXTENT) {
+      int64_t x = number(c, cell->extent);
+      cell->kind = BODY_CONST;
       cell->value = (Scalar){DT_I64, {.i = x}};
     }
   }
@@ -112,7 +116,7 @@ static Node *opaque_at(Concrete *c, Node *n) {
   for (uint32_t k = 0; k < 4; k++)
     params[k] = number(c, n->params[k]);
   Node *copy = node_opaque(c->g, n->op, n->input_count, inputs, params, n->key,
-                           n->output, &fault);
+                           n->output_index, &fault);
   if (!copy)
     fail_msg("%s", fault.message);
   return copy;
@@ -127,68 +131,69 @@ static void force(Concrete *c, uint32_t count, Node *const *nodes);
 
 /* x, with the indices of n. */
 static Node *widened(Concrete *c, Node *x, const Node *n) {
-  Form form = form_at(c, n);
-  Body b;
+  NodeSpec form = form_at(c, n);
+  BodyBuilder b;
   Fault fault = {0};
   body_init(&b, c->g, &form);
-  body_read_axes(&b, x, 0);
-  return own(c, body_node(&b, c->g, &fault));
+  body_read_broadcast(&b, x, 0);
+  return own(c, body_finish(&b, c->g, &fault));
 }
 
-/* Each turn has nodes of its own. */
+/* Each iteration has nodes of its own. */
 static Node *loop_at(Concrete *c, const Node *n) {
-  const Turns *l = n->loop;
-  int64_t turns = number(c, l->count);
+  const LoopBody *l = n->loop_body;
+  int64_t turns = number(c, l->trip_count);
   Node *state[64], *next[64], **outer = c->made, **outs = NULL;
   Fault fault = {0};
-  bool stacked = n->output >= l->state_count;
-  for (uint32_t k = 0; k < l->state_count; k++)
+  bool stacked = n->output_index >= l->carry_count;
+  for (uint32_t k = 0; k < l->carry_count; k++)
     state[k] = at_numbers(c, n->inputs[k]);
   outs = calloc((size_t)turns + 1, sizeof *outs);
-  for (int64_t t = 0; l->more || t < turns; t++) {
+  for (int64_t t = 0; l->condition || t < turns; t++) {
     c->made = malloc(NODES_MOST * sizeof *c->made);
     memcpy(c->made, outer, NODES_MOST * sizeof *c->made);
     for (uint32_t k = 0; k < NODES_MOST; k++)
-      c->made[k] = c->inner[k] && c->inner[k] >= l->turn->loops ? NULL
-                                                                : c->made[k];
-    for (uint32_t k = 0; k < l->state_count; k++)
-      c->made[l->states[k]->id] = widened(c, state[k], l->states[k]);
-    c->made[l->turn->id] =
+      c->made[k] = c->inner[k] && c->inner[k] >= l->iteration->loop_depth
+                       ? NULL
+                       : c->made[k];
+    for (uint32_t k = 0; k < l->carry_count; k++)
+      c->made[l->carry_in[k]->id] = widened(c, state[k], l->carry_in[k]);
+    c->made[l->iteration->id] =
         own(c, node_scalar(c->g, (Scalar){DT_I64, {.i = t}}));
-    Node *more = l->more ? at_numbers(c, l->more) : NULL;
+    Node *more = l->condition ? at_numbers(c, l->condition) : NULL;
     if (more)
       force(c, 1, &more);
     if (more && !scalar_load(DT_BOOL, more->data->data).i) {
       free(c->made);
       break;
     }
-    for (uint32_t k = 0; k < l->state_count; k++)
+    for (uint32_t k = 0; k < l->carry_count; k++)
       next[k] = at_numbers(c, l->results[k]);
     if (stacked)
-      outs[t] = at_numbers(c, l->results[n->output]);
+      outs[t] = at_numbers(c, l->results[n->output_index]);
     memcpy(state, next, sizeof state);
     free(c->made);
   }
   c->made = outer;
-  Node *out = stacked ? NULL : node_retain(state[n->output]);
+  Node *out = stacked ? NULL : node_retain(state[n->output_index]);
   if (stacked && turns)
     out = node_stack(c->g, (uint32_t)turns, outs, &fault);
   if (stacked && !turns) {
-    Form form = form_at(c, n);
-    out = node_full(c->g, (Scalar){.dtype = n->dtype}, n->rank, form.own,
-                    n->stars, &fault);
+    NodeSpec form = form_at(c, n);
+    out = node_full(c->g, (Scalar){.dtype = n->dtype}, n->rank,
+                    form.own_extents, n->broadcast_mask, &fault);
   }
   free(outs);
   return node_retain(widened(c, own(c, out), n));
 }
 
 static Node *at_numbers(Concrete *c, Node *n) {
-  if (!n->open && !n->free_count) /* else its indices are others */
+  if (!n->symbolic && !n->free_count) /* otherwise it has other indices */
     return n;
-  c->inner[n->id] = n->loops;
+  c->inner[n->id] = n->loop_depth;
   if (c->made[n->id])
     return c->made[n->id];
-  Node *copy = n->kind == NODE_ARG    ? node_data(c->g, c->data[n->arg])
+  Node *copy = n->kind == NODE_ARG    ? node_data(c->g, c->data[n->arg_index])
                : n->kind == NODE_COMP ? comp_at(c, n)
                : n->kind == NODE_LOOP ? loop_at(c, n)
                                       : opaque_at(c, n);
@@ -201,14 +206,15 @@ static Node *at_numbers(Concrete *c, Node *n) {
 
 static Tensor *data_for(Concrete *c, uint32_t k) {
   const TraceArg *a = &c->trace->args[k];
-  int64_t shape[RANK_MAX];
+  int64_t shape[MAX_RANK];
   Fault fault = {0};
   for (uint32_t i = 0; i < a->rank; i++)
     shape[i] = number(c, a->shape[i]);
   Tensor *t = tensor_new(a->dtype, a->rank, shape, true, &fault);
   assert_non_null(t);
-  t->stars = a->stars;
-  bool sized = !a->rank && sizes_arg_var(c->trace->graph.sizes, k);
+  t->broadcast_mask = a->broadcast_mask;
+  bool sized =
+      !a->rank && extent_table_arg_var(c->trace->graph.extent_table, k);
   for (int64_t i = 0; i < t->count; i++) {
     Scalar x = {.dtype = a->dtype};
     if (dtype_is_float(a->dtype))
@@ -254,12 +260,14 @@ static void same_tensor(const char *what, const Tensor *a, const Tensor *b) {
   }
 }
 
-static bool fact_holds(Concrete *c, SizeFact f) {
+static bool fact_holds(Concrete *c, ExtentConstraint f) {
   int64_t x, y;
-  if (!size_at_values(&c->trace->graph, f.x, value_of, &c->s->dims, &x) ||
-      !size_at_values(&c->trace->graph, f.y, value_of, &c->s->dims, &y))
+  if (!extent_evaluate(&c->trace->graph, f.x, value_of, &c->s->dims, &x) ||
+      !extent_evaluate(&c->trace->graph, f.y, value_of, &c->s->dims, &y))
     return false; /* it divides by 0 */
-  return f.test == SIZE_EQ ? x == y : f.test == SIZE_LE ? x <= y : x != y;
+  return f.relation == EXTENT_EQ   ? x == y
+         : f.relation == EXTENT_LE ? x <= y
+                                   : x != y;
 }
 
 static void force(Concrete *c, uint32_t count, Node *const *nodes) {
@@ -270,10 +278,10 @@ static void force(Concrete *c, uint32_t count, Node *const *nodes) {
 }
 
 static bool required(Concrete *c, const Requirement *r) {
-  for (uint32_t k = 0; k < r->when_count; k++)
-    if (!fact_holds(c, r->when[k]))
+  for (uint32_t k = 0; k < r->premise_count; k++)
+    if (!fact_holds(c, r->premises[k]))
       return true;
-  if (fact_holds(c, r->fact))
+  if (fact_holds(c, r->constraint))
     return true;
   if (!r->guard)
     return false;
@@ -294,16 +302,16 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
     leaves[k] = node_data(c.g, c.data[k]);
   }
   const Requirement *broken = NULL;
-  for (uint32_t k = 0; !broken && k < t->required_count; k++)
-    if (!required(&c, &t->required[k]))
-      broken = &t->required[k];
-  /* what the type asks may be more than the body needs */
+  for (uint32_t k = 0; !broken && k < t->requirement_count; k++)
+    if (!required(&c, &t->requirements[k]))
+      broken = &t->requirements[k];
+  /* the type may require more than the body */
   bool given = broken && strstr(broken->message, " wants ");
   session_clear_diags(s);
-  Held *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
+  ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
   Other other = {.count = 0};
   if (held) {
-    assert_true(eval_leaves(s->eval, held, add_other, &other));
+    assert_true(eval_each_leaf(s->eval, held, add_other, &other));
     force(&c, other.count, other.nodes);
   }
   if (held && broken && !given)
@@ -321,7 +329,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
   }
   for (uint32_t k = 0; k < other.count; k++)
     node_release(other.nodes[k]);
-  held_free(s->eval, held);
+  value_handle_free(s->eval, held);
   while (c.owned_count)
     node_release(c.owned[--c.owned_count]);
   for (uint32_t k = 0; k < t->arg_count; k++) {
@@ -355,11 +363,11 @@ static void check_case(const Case *c) {
   SessionHost host = {.eval = {.write = quiet, .trace = quiet}};
   Session *s = session_open(&host);
   assert_non_null(s);
-  SessionText text = {.name = "case", .text = c->text, .len = strlen(c->text)};
+  SourceInput text = {.name = "case", .text = c->text, .len = strlen(c->text)};
   if (session_check(s, &text) != SESSION_OK)
     fail_diags(s, c->text);
   Trace trace;
-  if (session_trace(s, c->entry, &trace) != SESSION_OK)
+  if (trace_function(s, c->entry, &trace) != SESSION_OK)
     fail_diags(s, c->text);
   Buffer wrong = {0};
   if (!graph_verify(trace.root_count, trace.roots, &wrong))
@@ -381,7 +389,7 @@ static void test_cases(void **state) {
     check_case(&cases[k]);
 }
 
-/* trace_test N: the n-th case alone */
+/* trace_test N: only case N */
 int main(int argc, char **argv) {
   if (argc > 1) {
     first_case = strtoul(argv[1], NULL, 10);

@@ -1,8 +1,8 @@
-/* What kernels' texts stand on: a kernel gets what it names; all of it compiles
- * for each architecture that has it, and says so on the others. */
+/* Tests the CUDA intrinsics: a kernel gets those that it names; all compile for
+ * each architecture that supports them, and report an error on others. */
+#include "backend/cuda/intrinsics.h"
 #include "backend/cuda/nvrtc.h"
-#include "backend/cuda/report.h"
-#include "backend/cuda/wrappers.h"
+#include "backend/cuda/ptxas_report.h"
 #include "tests/unit/products.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ extern const char wrappers_text[];
 static void test_only_what_is_named(void **state) {
   (void)state;
   Buffer b = {0};
-  assert_true(wrappers_write(
+  assert_true(intrinsics_write(
       &b, "void k() { ax_sync(); ax_wgmma_m64n24k16_bf16<0, 1>(d, a, b, 1);\n"
           "ax_wgmma_m64n24k16_bf16<1, 1>(d, a, b, 1);\n"
           "ax_wgmma_m64n16k8_tf32_ra(d, a, b, 1); ax_wgmma_m64n20k16_f16;\n"
@@ -56,22 +56,23 @@ static const Nvrtc *there(void) {
   return n;
 }
 
-/* What ptxas says of `slow` texts, which hold too much at once, is no fault. */
+/* For `slow` sources, which keep too many values live, messages of ptxas are no
+ * fault. */
 static bool compile(const Nvrtc *n, const char *kernel, const char *text,
-                    const char *arch, bool slow, CudaReport *r) {
+                    const char *arch, bool slow, PtxasReport *r) {
   Buffer b = {0};
-  assert_true(wrappers_write(&b, text));
-  CudaText t = {.text = b.text, .name = "kernel.cu", .arch = arch};
-  CudaCode code;
+  assert_true(intrinsics_write(&b, text));
+  KernelSource t = {.source = b.text, .name = "kernel.cu", .arch = arch};
+  CompiledCode code;
   bool good = nvrtc_compile(n, &t, &code, &fault);
   if (good) {
-    assert_true(cuda_report(code.log, kernel, r));
-    const char *other = slow ? NULL : cuda_report_other(code.log);
+    assert_true(ptxas_report(code.log, kernel, r));
+    const char *other = slow ? NULL : ptxas_report_warning(code.log);
     if (other)
       fprintf(stderr, "%s for %s: %s\n", kernel, arch, other);
     assert_null(other);
   }
-  cuda_code_free(&code);
+  compiled_code_free(&code);
   buffer_free(&b);
   return good;
 }
@@ -79,13 +80,13 @@ static bool compile(const Nvrtc *n, const char *kernel, const char *text,
 static const char *const archs[] = {"sm_75",  "sm_80",   "sm_86", "sm_89",
                                     "sm_90a", "sm_100a", "sm_120"};
 
-/* A text for the architectures of these numbers. */
+/* Compiles a source for architectures from .. to. */
 static void compiles(const char *kernel, const char *text, int from, int to,
                      bool slow) {
   const Nvrtc *n = there();
   for (size_t k = 0; k < ARRAY_LEN(archs); k++) {
     int arch = atoi(archs[k] + 3);
-    CudaReport r = {0};
+    PtxasReport r = {0};
     if (arch < from || arch > to || !nvrtc_compiles(n, archs[k]))
       continue;
     if (!compile(n, kernel, text, archs[k], slow, &r))
@@ -140,16 +141,16 @@ static void test_sm90a(void **state) {
   buffer_free(&b);
 }
 
-/* What the simulator runs is CUDA, too. */
+/* What the simulator runs is also CUDA. */
 static void test_simulated(void **state) {
   (void)state;
-  char *text = with_heads("wrapped_args", read_kernel("wrapped"));
+  char *text = with_kernel_signatures("wrapped_args", read_kernel("wrapped"));
   compiles("columns", text, 90, 90, true);
   free(text);
   file_compiles("gemm90", 90, 90);
 }
 
-/* What an architecture lacks is told. */
+/* A feature that an architecture lacks is reported. */
 static void test_absent(void **state) {
   (void)state;
   const Nvrtc *n = there();
@@ -166,7 +167,7 @@ static void test_absent(void **state) {
       {"sm_120", "void f() { ax_registers_more; }", "setmaxnreg is of sm_90a"},
   };
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
-    CudaReport r;
+    PtxasReport r;
     if (!nvrtc_compiles(n, cases[k][0]))
       continue;
     assert_false(compile(n, "f", cases[k][1], cases[k][0], false, &r));

@@ -1,6 +1,6 @@
 //@
 /* What is not plain CUDA C++: each ax_ function is one instruction, or the few
- * that make one step.  wrappers.h says what a kernel may write.  Numbers are of
+ * that make one step.  intrinsics.h says what a kernel may write.  Numbers are of
  * sections of the manual "PTX ISA", version 9.0. */
 typedef signed char int8_t;
 typedef short int16_t;

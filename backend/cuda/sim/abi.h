@@ -41,9 +41,9 @@ typedef enum AxOp {
   AX_BULK_LOAD,    /* n0 to, p0 from, n1 bytes, n2 bar */
   AX_BULK_STORE,   /* p0 to, n0 from, n1 bytes */
   AX_TMA_PREFETCH, /* p0 map */
-  AX_TMA_LOAD,  /* n0 to, p0 map, n1 bar, n2 blocks or 0, n3 axes, p1 int[];
-                   n4: of pixels, offsets behind the coordinates */
-  AX_TMA_STORE, /* n0 from, p0 map, n3 axes, p1 int[] */
+  AX_TMA_LOAD,     /* n0 to, p0 map, n1 bar, n2 blocks or 0, n3 axes, p1 int[];
+                      n4: of pixels, offsets behind the coordinates */
+  AX_TMA_STORE,    /* n0 from, p0 map, n3 axes, p1 int[] */
   AX_TMA_COMMIT,
   AX_TMA_WAIT,   /* n0 pending, n1 reads alone */
   AX_WGMMA_HOLD, /* p0 d, n0 elements */

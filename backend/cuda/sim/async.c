@@ -1,57 +1,59 @@
-/* What is begun now and done later: cp.async, bulk copies.  What is written is
- * NaN until then. */
+/* What is begun now and done later: cp.has_cp_async, bulk copies.  What is
+ * written is NaN until then. */
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
 
 /* ---- later ---- */
 
-Pending *pending_new(SimRun *r, SimThread *t, int op, const AxCall *c) {
+AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c) {
   SimCluster *k = t->block->cluster;
-  Pending *p = NEW(k->arena, Pending);
-  p->by = t;
+  AsyncOp *p = NEW(k->arena, AsyncOp);
+  p->issuer = t;
   p->block = t->block;
   p->op = op;
   p->line = c->line;
   memcpy(p->n, c->n, sizeof p->n);
   memcpy(p->p, c->p, sizeof p->p);
   VEC_PUSH(k->arena, k->pending, p);
-  r->late++;
+  r->pending_count++;
   return p;
 }
 
-static bool finish(SimRun *r, SimCluster *c, uint32_t which) {
-  Pending *p = c->pending.at[which];
+static bool finish_op(SimRun *r, SimCluster *c, uint32_t which) {
+  AsyncOp *p = c->pending.at[which];
   c->pending.len--;
   memmove(&c->pending.at[which], &c->pending.at[which + 1],
           (c->pending.len - which) * sizeof *c->pending.at);
-  r->late--;
+  r->pending_count--;
   return p->finish(r, p);
 }
 
-bool pending_one(SimRun *r, SimCluster *c, uint32_t which) {
-  const Pending *p = c->pending.at[which];
+bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which) {
+  const AsyncOp *p = c->pending.at[which];
   if (p->op == AX_WGMMA) /* these are done in order */
     for (uint32_t j = 0; j < which; j++)
-      if (c->pending.at[j]->op == AX_WGMMA && c->pending.at[j]->who == p->who)
-        return finish(r, c, j);
-  return finish(r, c, which);
+      if (c->pending.at[j]->op == AX_WGMMA &&
+          c->pending.at[j]->agent == p->agent)
+        return finish_op(r, c, j);
+  return finish_op(r, c, which);
 }
 
-bool pending_finish(SimRun *r, SimCluster *c, uint32_t who, uint32_t group) {
+bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t agent,
+                            uint32_t group) {
   for (uint32_t j = 0; j < c->pending.len;) {
-    const Pending *p = c->pending.at[j];
-    if (p->who != who || p->group > group)
+    const AsyncOp *p = c->pending.at[j];
+    if (p->agent != agent || p->group > group)
       j++;
-    else if (!finish(r, c, j))
+    else if (!finish_op(r, c, j))
       return false;
   }
   return true;
 }
 
-/* ---- cp.async ---- */
+/* ---- cp.has_cp_async ---- */
 
-static bool finish_copy(SimRun *r, const Pending *p) {
+static bool finish_cp_async(SimRun *r, const AsyncOp *p) {
   unsigned char *to = p->block->shared + p->n[0];
   (void)r;
   memset(to, 0, p->n[2]);
@@ -60,9 +62,9 @@ static bool finish_copy(SimRun *r, const Pending *p) {
   return true;
 }
 
-static void copy(SimRun *r, SimThread *t, const AxCall *c) {
+static void issue_cp_async(SimRun *r, SimThread *t, const AxCall *c) {
   uint32_t site = (uint32_t)c->line, size = (uint32_t)c->n[2], offset;
-  if (!shadow_offset(r, t, c->line, c->n[0], size, size, &offset))
+  if (!shared_offset_of(r, t, c->line, c->n[0], size, size, &offset))
     return;
   if (c->n[1] > size || (uintptr_t)c->p[0] % size) {
     sim_fail(r, t, site, "ax_copy_%u of %llu bytes from %p", size,
@@ -72,113 +74,119 @@ static void copy(SimRun *r, SimThread *t, const AxCall *c) {
   if (c->n[1] && (!global_check(r, t, site, c->p[0], c->n[1], false) ||
                   !global_order(r, t, site, c->p[0], c->n[1], false, false)))
     return;
-  if (!t->copies)
-    t->copies = agent_new(t->block->cluster, AGENT_COPY, t->block->rank,
-                          (uint32_t)(t - t->block->threads));
-  Touch touch = {.block = t->block,
-                 .offset = offset,
-                 .bytes = size,
-                 .write = true,
-                 .clock = t->clock,
-                 .stamp = (Stamp)t->copies << 32 | (t->copy_groups + 1),
-                 .site = site,
-                 .by = t};
-  if (!shadow_touch(r, &touch))
+  if (!t->cp_async_agent)
+    t->cp_async_agent =
+        agent_new(t->block->cluster, AGENT_CP_ASYNC, t->block->rank,
+                  (uint32_t)(t - t->block->threads));
+  ShadowAccess access = {.block = t->block,
+                         .offset = offset,
+                         .bytes = size,
+                         .write = true,
+                         .clock = t->clock,
+                         .epoch = (Epoch)t->cp_async_agent << 32 |
+                                  (t->cp_async_groups + 1),
+                         .site = site,
+                         .thread = t};
+  if (!shadow_check(r, &access))
     return;
   memset(t->block->shared + offset, 0xff, size);
-  Pending *p = pending_new(r, t, AX_COPY, c);
+  AsyncOp *p = async_op_new(r, t, AX_COPY, c);
   p->n[0] = offset;
-  p->finish = finish_copy;
-  p->who = t->copies;
-  p->group = t->copy_groups + 1;
+  p->finish = finish_cp_async;
+  p->agent = t->cp_async_agent;
+  p->group = t->cp_async_groups + 1;
 }
 
 /* Groups up to the last `pending` are done, and the thread sees it. */
-static void wait_groups(SimRun *r, SimThread *t, uint32_t who, uint32_t groups,
-                        uint64_t pending) {
-  if (!who || groups <= pending)
+static void wait_groups(SimRun *r, SimThread *t, uint32_t agent,
+                        uint32_t groups, uint64_t pending) {
+  if (!agent || groups <= pending)
     return;
-  uint32_t upto = groups - (uint32_t)pending;
-  if (pending_finish(r, t->block->cluster, who, upto) && t->clock[who] < upto)
-    t->clock[who] = upto;
+  uint32_t last_group = groups - (uint32_t)pending;
+  if (async_op_finish_groups(r, t->block->cluster, agent, last_group) &&
+      t->clock[agent] < last_group)
+    t->clock[agent] = last_group;
 }
 
 /* ---- bulk copies ---- */
 
-static bool bulk_checked(SimRun *r, SimThread *t, const AxCall *c,
-                         uint64_t address, uint64_t bytes, bool write,
-                         uint32_t *offset) {
+static bool check_bulk(SimRun *r, SimThread *t, const AxCall *c,
+                       uint64_t address, uint64_t bytes, bool write,
+                       uint32_t *offset) {
   if (!bytes || bytes % 16 || bytes >= 1 << 20 || (uintptr_t)c->p[0] % 16)
     return sim_fail(r, t, (uint32_t)c->line,
                     "a bulk copy of %llu bytes at %p: both are multiples of 16",
                     (unsigned long long)bytes, c->p[0]);
-  return shadow_offset(r, t, c->line, address, (uint32_t)bytes, 16, offset) &&
+  return shared_offset_of(r, t, c->line, address, (uint32_t)bytes, 16,
+                          offset) &&
          global_check(r, t, (uint32_t)c->line, c->p[0], bytes, write);
 }
 
-static bool finish_bulk_load(SimRun *r, const Pending *p) {
+static bool finish_bulk_load(SimRun *r, const AsyncOp *p) {
   memcpy(p->block->shared + p->n[0], p->p[0], p->n[1]);
-  (*p->bars)->loads--;
-  return mbarrier_bytes(r, *p->bars, p->block, (int64_t)p->n[1]);
+  (*p->mbarriers)->pending_loads--;
+  return mbarrier_complete_bytes(r, *p->mbarriers, p->block, (int64_t)p->n[1]);
 }
 
 bool async_write(SimRun *r, SimThread *t, SimBlock *b, Mbarrier *m,
                  uint32_t offset, uint32_t bytes, int line) {
-  Touch touch = {.block = b,
-                 .offset = offset,
-                 .bytes = bytes,
-                 .write = true,
-                 .clock = t->clock,
-                 .stamp = (Stamp)m->agent << 32 | (m->phase + 1) | STAMP_ASYNC,
-                 .site = (uint32_t)line,
-                 .by = t};
-  if (!m->seen)
+  ShadowAccess access = {.block = b,
+                         .offset = offset,
+                         .bytes = bytes,
+                         .write = true,
+                         .clock = t->clock,
+                         .epoch = (Epoch)m->agent << 32 | (m->phase + 1) |
+                                  EPOCH_ASYNC,
+                         .site = (uint32_t)line,
+                         .thread = t};
+  if (!m->is_fenced)
     return sim_fail(r, t, (uint32_t)line,
                     "a load arrives at the mbarrier of line %d, after which "
                     "ax_fence_mbarrier_init is missing",
                     m->line);
-  if (!shadow_touch(r, &touch))
+  if (!shadow_check(r, &access))
     return false;
   memset(b->shared + offset, 0xff, bytes);
-  m->loads++;
-  m->last = m->phase + 1;
-  m->last_line = line;
+  m->pending_loads++;
+  m->last_load_phase = m->phase + 1;
+  m->last_load_line = line;
   return true;
 }
 
 static void bulk_load(SimRun *r, SimThread *t, const AxCall *c) {
   uint32_t offset;
-  if (!bulk_checked(r, t, c, c->n[0], c->n[1], false, &offset))
+  if (!check_bulk(r, t, c, c->n[0], c->n[1], false, &offset))
     return;
   Mbarrier *m = mbarrier_at(r, t, t->block, c->n[2], c->line);
   if (!m || !async_write(r, t, t->block, m, offset, (uint32_t)c->n[1], c->line))
     return;
-  Pending *p = pending_new(r, t, AX_BULK_LOAD, c);
-  p->bars = NEW(t->block->cluster->arena, Mbarrier *);
-  *p->bars = m;
+  AsyncOp *p = async_op_new(r, t, AX_BULK_LOAD, c);
+  p->mbarriers = NEW(t->block->cluster->arena, Mbarrier *);
+  *p->mbarriers = m;
   p->n[0] = offset;
   p->finish = finish_bulk_load;
 }
 
 bool async_read(SimRun *r, SimThread *t, uint32_t offset, uint32_t bytes,
                 int line) {
-  if (!t->bulks)
-    t->bulks = agent_new(t->block->cluster, AGENT_BULK, t->block->rank,
-                         (uint32_t)(t - t->block->threads));
-  Touch touch = {.block = t->block,
-                 .offset = offset,
-                 .bytes = bytes,
-                 .clock = t->clock,
-                 .stamp =
-                     (Stamp)t->bulks << 32 | (t->bulk_groups + 1) | STAMP_ASYNC,
-                 .site = (uint32_t)line,
-                 .by = t};
-  t->bulk_last = t->bulk_groups + 1;
-  t->bulk_line = line;
-  return shadow_touch(r, &touch);
+  if (!t->bulk_agent)
+    t->bulk_agent =
+        agent_new(t->block->cluster, AGENT_BULK_STORE, t->block->rank,
+                  (uint32_t)(t - t->block->threads));
+  ShadowAccess access = {.block = t->block,
+                         .offset = offset,
+                         .bytes = bytes,
+                         .clock = t->clock,
+                         .epoch = (Epoch)t->bulk_agent << 32 |
+                                  (t->bulk_groups + 1) | EPOCH_ASYNC,
+                         .site = (uint32_t)line,
+                         .thread = t};
+  t->last_bulk_group = t->bulk_groups + 1;
+  t->last_bulk_line = line;
+  return shadow_check(r, &access);
 }
 
-static bool finish_bulk_store(SimRun *r, const Pending *p) {
+static bool finish_bulk_store(SimRun *r, const AsyncOp *p) {
   (void)r;
   memcpy((void *)(uintptr_t)p->p[0], p->block->shared + p->n[0], p->n[1]);
   return true;
@@ -186,13 +194,13 @@ static bool finish_bulk_store(SimRun *r, const Pending *p) {
 
 static void bulk_store(SimRun *r, SimThread *t, const AxCall *c) {
   uint32_t offset;
-  if (!bulk_checked(r, t, c, c->n[0], c->n[1], true, &offset) ||
+  if (!check_bulk(r, t, c, c->n[0], c->n[1], true, &offset) ||
       !async_read(r, t, offset, (uint32_t)c->n[1], c->line))
     return;
-  Pending *p = pending_new(r, t, AX_BULK_STORE, c);
+  AsyncOp *p = async_op_new(r, t, AX_BULK_STORE, c);
   p->n[0] = offset;
   p->finish = finish_bulk_store;
-  p->who = t->bulks;
+  p->agent = t->bulk_agent;
   p->group = t->bulk_groups + 1;
 }
 
@@ -200,27 +208,27 @@ static void bulk_store(SimRun *r, SimThread *t, const AxCall *c) {
 
 static void fence_async(SimThread *t) {
   SimCluster *k = t->block->cluster;
-  Clock *fenced = t->clock + k->capacity;
+  VectorClock *fenced = t->clock + k->max_agents;
   k->fenced = true;
-  for (uint32_t j = 0; j < k->clocks; j++)
+  for (uint32_t j = 0; j < k->agent_count; j++)
     fenced[j] = fenced[j] < t->clock[j] ? t->clock[j] : fenced[j];
-  t->clock[t->id]++; /* what it writes from now on is not fenced */
-  for (uint32_t j = 0; j < t->block->barriers.len; j++) {
-    Mbarrier *m = t->block->barriers.at[j];
-    m->seen |= m->by == (uint32_t)(t - t->block->threads);
+  t->clock[t->agent]++; /* what it writes from now on is not fenced */
+  for (uint32_t j = 0; j < t->block->mbarriers.len; j++) {
+    Mbarrier *m = t->block->mbarriers.at[j];
+    m->is_fenced |= m->init_thread == (uint32_t)(t - t->block->threads);
   }
 }
 
 void op_async(SimRun *r, SimThread *t, int op, AxCall *c) {
   switch (op) {
   case AX_COPY:
-    copy(r, t, c);
+    issue_cp_async(r, t, c);
     break;
   case AX_COPY_COMMIT:
-    t->copy_groups++;
+    t->cp_async_groups++;
     break;
   case AX_COPY_WAIT:
-    wait_groups(r, t, t->copies, t->copy_groups, c->n[0]);
+    wait_groups(r, t, t->cp_async_agent, t->cp_async_groups, c->n[0]);
     break;
   case AX_FENCE_ASYNC:
     fence_async(t);
@@ -235,7 +243,7 @@ void op_async(SimRun *r, SimThread *t, int op, AxCall *c) {
     t->bulk_groups++;
     break;
   case AX_TMA_WAIT:
-    wait_groups(r, t, t->bulks, t->bulk_groups, c->n[0]);
+    wait_groups(r, t, t->bulk_agent, t->bulk_groups, c->n[0]);
     break;
   }
 }

@@ -18,7 +18,7 @@
 
 /* ---- the compiler ---- */
 
-static bool works(const char *cxx) {
+static bool compiler_works(const char *cxx) {
   char command[600];
   snprintf(command, sizeof command, "%.500s --version >/dev/null 2>&1", cxx);
   return system(command) == 0;
@@ -33,11 +33,11 @@ static const char *compiler(void) {
   if (wanted && *wanted)
     return wanted;
   for (size_t j = 0; j < ARRAY_LEN(names) && !found; j++)
-    found = works(names[j]) ? names[j] : NULL;
+    found = compiler_works(names[j]) ? names[j] : NULL;
   return found;
 }
 
-bool sim_can(void) {
+bool sim_is_available(void) {
   return compiler() != NULL;
 }
 
@@ -49,18 +49,18 @@ bool sim_sees_registers(void) {
 }
 
 /* Where backend/ lies: of this tree, or AXON_SOURCE. */
-static const char *source(void) {
+static const char *source_root(void) {
   const char *set = getenv("AXON_SOURCE");
   return set ? set : SIM_SOURCE;
 }
 
-static bool in_name(char c) {
+static bool is_identifier_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          (c >= '0' && c <= '9');
 }
 
 /* Past the ) that closes the ( at p. */
-static const char *past_closing(const char *p) {
+static const char *skip_parenthesis(const char *p) {
   int depth = 0;
   do {
     depth += *p == '(';
@@ -73,9 +73,9 @@ static const char *past_closing(const char *p) {
 /* The name of the function that begins here, or its length is 0. */
 static const char *function_name(const char *p, size_t *len) {
   for (*len = 0; *p; p += *len) {
-    while (*p && !in_name(*p))
-      p = *p == '(' ? past_closing(p) : p + 1;
-    for (*len = 0; in_name(p[*len]);)
+    while (*p && !is_identifier_char(*p))
+      p = *p == '(' ? skip_parenthesis(p) : p + 1;
+    for (*len = 0; is_identifier_char(p[*len]);)
       ++*len;
     size_t after = *len + strspn(p + *len, " \n");
     if (p[after] == '(' && strncmp(p, "__", 2) != 0)
@@ -85,16 +85,16 @@ static const char *function_name(const char *p, size_t *len) {
 }
 
 /* Blocks of the kernel's clusters; its name stands there, its head before. */
-static unsigned long cluster_of(const char *head, const char *name) {
+static unsigned long cluster_blocks_of(const char *head, const char *name) {
   static const char mark[] = "__cluster_dims__(";
   const char *at = strstr(head, mark);
   return at && at < name ? strtoul(at + strlen(mark), NULL, 10) : 1;
 }
 
 /* Kernels take their arguments by value; these take where they are. */
-static void write_entries(FILE *f, const char *text) {
+static void write_entries(FILE *f, const char *source) {
   static const char mark[] = "__global__";
-  for (const char *at = text; (at = strstr(at, mark));) {
+  for (const char *at = source; (at = strstr(at, mark));) {
     size_t len;
     const char *head = at;
     at = function_name(at + strlen(mark), &len);
@@ -103,17 +103,18 @@ static void write_entries(FILE *f, const char *text) {
               "extern \"C\" __global__ void %.*s_sim(const void *a) "
               "{ ax_sim_kernel(%.*s, a); }\n"
               "extern \"C\" __global__ const unsigned %.*s_cluster = %lu;\n",
-              (int)len, at, (int)len, at, (int)len, at, cluster_of(head, at));
+              (int)len, at, (int)len, at, (int)len, at,
+              cluster_blocks_of(head, at));
   }
 }
 
-static bool write_text(const char *path, const char *text, const char *name) {
+static bool write_text(const char *path, const char *source, const char *name) {
   FILE *f = fopen(path, "w");
   if (!f)
     return false;
   fprintf(f, "#include \"backend/cuda/sim/kernel.hh\"\n#line 1 \"%s\"\n%s\n",
-          name, text);
-  write_entries(f, text);
+          name, source);
+  write_entries(f, source);
   return fclose(f) == 0;
 }
 
@@ -128,26 +129,28 @@ static void add_file(Buffer *out, const char *path) {
 
 /* Optimised a little, so that what need not lie in memory does not; and with a
  * call before each access, and where C++ leaves undefined what is done. */
-static const char flags[] =
+static const char compiler_flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -fvisibility=hidden "
-    "-fsanitize=thread,bounds,object-size,shift,alignment,integer-divide-by-zero "
-    "-ftrivial-auto-var-init=pattern -fno-strict-aliasing -ffp-contract=off -fwrapv "
+    "-fsanitize=thread,bounds,object-size,shift,alignment,integer-divide-by-"
+    "zero "
+    "-ftrivial-auto-var-init=pattern -fno-strict-aliasing -ffp-contract=off "
+    "-fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 
 /* What nobody has set is no likely number, and as f32 none at all, so that 0
  * times it is not 0: g++ fills it with the byte 254, in numbers of 8, 4 and 16
  * bytes, of which each fourth becomes 255.  clang's pattern is none either. */
-static const char unset[] =
+static const char poison_sed_script[] =
     "-e 's/-72340172838076674\\b/-282578783371522/' "
     "-e 's/-16843010\\b/-65794/' "
     "-e '/\\.byte\t-2$/{N;N;N;s/^\\(\\(.*-2.\\)\\{3\\}.*\\)-2$/\\1-1/}'";
 
 /* In steps, as to link it would bring the library of the sanitizer. */
-static bool compile(Sim *s, const char *text, Buffer *error) {
+static bool compile(Sim *s, const char *source, Buffer *error) {
   char log[300], source_path[300];
   snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
   snprintf(log, sizeof log, "%s/log", s->folder);
-  if (!write_text(source_path, text, s->name)) {
+  if (!write_text(source_path, source, s->name)) {
     buffer_printf(error, "%s: %s", source_path, strerror(errno));
     return false;
   }
@@ -156,7 +159,8 @@ static bool compile(Sim *s, const char *text, Buffer *error) {
                "cd '%s' && { %s %s -I'%s' -S -o kernel.s kernel.cc && "
                "sed -i %s kernel.s && %s -shared -o kernel.so kernel.s -lm; } "
                ">log 2>&1",
-               s->folder, compiler(), flags, source(), unset, compiler()) < 0)
+               s->folder, compiler(), compiler_flags, source_root(),
+               poison_sed_script, compiler()) < 0)
     return false;
   bool good = system(command) == 0;
   free(command);
@@ -202,7 +206,7 @@ static bool load(Sim *s, Buffer *error) {
   return true;
 }
 
-char *sim_folder(void) {
+char *sim_temp_dir(void) {
   const char *temporary = getenv("TMPDIR");
   char *folder = NULL;
   if (asprintf(&folder, "%s/axon_simXXXXXX",
@@ -214,17 +218,17 @@ char *sim_folder(void) {
   return NULL;
 }
 
-Sim *sim_compile(const char *text, const char *name, Buffer *error) {
+Sim *sim_compile(const char *source, const char *name, Buffer *error) {
   Sim *s = calloc(1, sizeof *s);
-  if (!s || !sim_can()) {
+  if (!s || !sim_is_available()) {
     buffer_puts(error, "there is no C++ compiler");
     free(s);
     return NULL;
   }
   s->name = strdup(name);
-  if (!(s->folder = sim_folder()) ||
+  if (!(s->folder = sim_temp_dir()) ||
       asprintf(&s->path, "%s/kernel.so", s->folder) < 0 ||
-      !compile(s, text, error) || !load(s, error)) {
+      !compile(s, source, error) || !load(s, error)) {
     sim_free(s);
     return NULL;
   }
@@ -257,7 +261,7 @@ void (*sim_entry(const Sim *s, const char *kernel))(const void *args) {
   return (void (*)(const void *))(uintptr_t)dlsym(s->library, symbol);
 }
 
-uint32_t sim_cluster(const Sim *s, const char *kernel) {
+uint32_t sim_cluster_blocks(const Sim *s, const char *kernel) {
   char symbol[400];
   snprintf(symbol, sizeof symbol, "%s_cluster", kernel);
   const unsigned *blocks = dlsym(s->library, symbol);
@@ -266,22 +270,23 @@ uint32_t sim_cluster(const Sim *s, const char *kernel) {
 
 /* ---- lines ---- */
 
-void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT]) {
+void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT_BYTES]) {
   const Sim *s = r->sim;
-  char command[500], said[SIM_TEXT] = "";
-  if (site < SIM_FAR) {
-    snprintf(out, SIM_TEXT, "%.100s:%u", s->name, site);
+  char command[500], said[SIM_TEXT_BYTES] = "";
+  if (site < SIM_FIRST_CODE_SITE) {
+    snprintf(out, SIM_TEXT_BYTES, "%.100s:%u", s->name, site);
     return;
   }
   snprintf(command, sizeof command, "addr2line -s -e '%.300s' 0x%x 2>&1",
-           s->path, site - SIM_FAR - 1); /* where the call is */
+           s->path, site - SIM_FIRST_CODE_SITE - 1); /* where the call is */
   FILE *f = popen(command, "r");
   if (f && fgets(said, sizeof said, f))
     said[strcspn(said, " \n")] = 0;
   if (f)
     pclose(f);
   if (strchr(said, ':'))
-    snprintf(out, SIM_TEXT, "%s", said);
+    snprintf(out, SIM_TEXT_BYTES, "%s", said);
   else
-    snprintf(out, SIM_TEXT, "%.100s, code 0x%x", s->name, site - SIM_FAR);
+    snprintf(out, SIM_TEXT_BYTES, "%.100s, code 0x%x", s->name,
+             site - SIM_FIRST_CODE_SITE);
 }

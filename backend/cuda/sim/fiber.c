@@ -23,21 +23,21 @@ static struct {
   size_t size;
 } host;
 
-static void leaving(void **keep, const void *stack, size_t size) {
+static void asan_before_switch(void **keep, const void *stack, size_t size) {
   if (__sanitizer_start_switch_fiber)
     __sanitizer_start_switch_fiber(keep, stack, size);
 }
 
-static void arrived(void *kept, const void **stack, size_t *size) {
+static void asan_after_switch(void *kept, const void **stack, size_t *size) {
   if (__sanitizer_finish_switch_fiber)
     __sanitizer_finish_switch_fiber(kept, stack, size);
 }
 
-static void (*starting)(void);
+static void (*entry_function)(void);
 
 static void entry(void) {
-  void (*start)(void) = starting;
-  arrived(NULL, &host.stack, &host.size);
+  void (*start)(void) = entry_function;
+  asan_after_switch(NULL, &host.stack, &host.size);
   start();
 }
 
@@ -47,7 +47,7 @@ static void entry(void) {
 void sim_fiber_switch(void **from, void *to)
     __attribute__((visibility("hidden")));
 #ifdef __x86_64__
-enum { SAVED = 6 };
+enum { SAVED_REGISTERS = 6 };
 __asm__(".text\n"
         ".globl sim_fiber_switch\n"
         ".hidden sim_fiber_switch\n"
@@ -60,7 +60,7 @@ __asm__(".text\n"
         "  popq %r12\n  popq %rbx\n  popq %rbp\n"
         "  ret\n");
 #else
-enum { SAVED = 20 };
+enum { SAVED_REGISTERS = 20 };
 __asm__(".text\n"
         ".globl sim_fiber_switch\n"
         ".hidden sim_fiber_switch\n"
@@ -82,18 +82,20 @@ __asm__(".text\n"
 #endif
 
 static void prepare(Fiber *f) {
-  void **top = (void **)(f->stack + FIBER_STACK) - 2;
-  memset(top - SAVED, 0, (SAVED + 2) * sizeof *top);
+  void **top = (void **)(f->stack + FIBER_STACK_BYTES) - 2;
+  memset(top - SAVED_REGISTERS, 0, (SAVED_REGISTERS + 2) * sizeof *top);
 #ifdef __x86_64__
   top[0] = (void *)entry; /* aligned as after a call */
-  f->at = top - SAVED;
+  f->saved_stack = top - SAVED_REGISTERS;
 #else
   top[-1] = (void *)entry;
-  f->at = top - SAVED;
+  f->saved_stack = top - SAVED_REGISTERS;
 #endif
 }
 
-static void change(void **from, void *to) { sim_fiber_switch(from, to); }
+static void switch_stack(void **from, void *to) {
+  sim_fiber_switch(from, to);
+}
 
 #else
 
@@ -104,13 +106,13 @@ static void prepare(Fiber *f) {
   ucontext_t *c = &contexts[context_count++ % 8192];
   getcontext(c);
   c->uc_stack.ss_sp = f->stack;
-  c->uc_stack.ss_size = FIBER_STACK;
+  c->uc_stack.ss_size = FIBER_STACK_BYTES;
   c->uc_link = NULL;
   makecontext(c, entry, 0);
-  f->at = c;
+  f->saved_stack = c;
 }
 
-static void change(void **from, void *to) {
+static void switch_stack(void **from, void *to) {
   if (!*from)
     *from = &contexts[8192];
   swapcontext(*from, to);
@@ -120,17 +122,17 @@ static void change(void **from, void *to) {
 
 bool fiber_stacks(char ***stacks, size_t count) {
   static char **all;
-  static size_t have, room;
+  static size_t have, stack_bytes;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  if (count > room) {
+  if (count > stack_bytes) {
     char **more = realloc(all, count * sizeof *all);
     if (!more)
       return false;
     all = more;
-    room = count;
+    stack_bytes = count;
   }
   for (; have < count; have++) {
-    char *at = mmap(NULL, FIBER_STACK + page, PROT_READ | PROT_WRITE,
+    char *at = mmap(NULL, FIBER_STACK_BYTES + page, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || mprotect(at, page, PROT_NONE) != 0)
       return false;
@@ -143,20 +145,20 @@ bool fiber_stacks(char ***stacks, size_t count) {
 void fiber_begin(Fiber *f, char *stack, void (*start)(void)) {
   f->stack = stack;
   f->sanitizer = NULL;
-  starting = start;
+  entry_function = start;
   if (__asan_unpoison_memory_region)
-    __asan_unpoison_memory_region(stack, FIBER_STACK);
+    __asan_unpoison_memory_region(stack, FIBER_STACK_BYTES);
   prepare(f);
 }
 
 void fiber_resume(Fiber *f) {
-  leaving(&host.sanitizer, f->stack, FIBER_STACK);
-  change(&host.at, f->at);
-  arrived(host.sanitizer, NULL, NULL);
+  asan_before_switch(&host.sanitizer, f->stack, FIBER_STACK_BYTES);
+  switch_stack(&host.at, f->saved_stack);
+  asan_after_switch(host.sanitizer, NULL, NULL);
 }
 
 void fiber_pause(Fiber *f, bool last) {
-  leaving(last ? NULL : &f->sanitizer, host.stack, host.size);
-  change(&f->at, host.at);
-  arrived(f->sanitizer, &host.stack, &host.size);
+  asan_before_switch(last ? NULL : &f->sanitizer, host.stack, host.size);
+  switch_stack(&f->saved_stack, host.at);
+  asan_after_switch(f->sanitizer, &host.stack, &host.size);
 }

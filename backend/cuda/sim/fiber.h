@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FIBER_STACK = 96 << 10 };
+enum { FIBER_STACK_BYTES = 96 << 10 };
 
 typedef struct Fiber {
-  void *at;        /* where it goes on */
-  char *stack;     /* FIBER_STACK bytes above a page that nobody may touch */
+  void *saved_stack; /* where it goes on */
+  char *stack; /* FIBER_STACK_BYTES bytes above a page that nobody may touch */
   void *sanitizer; /* its false stack, while it does not run */
 } Fiber;
 

@@ -1,11 +1,12 @@
 /* backend/cuda/sim: what its files share.
  *
- * Who may see what is kept by clocks.  Each agent (a thread, its cp.async and
- * its bulk stores, each mbarrier's loads, each warpgroup's products) has a
- * number and a time; an access is stamped with both.  A thread has a clock: of
- * each agent the time up to which it sees what that did.  Barriers join the
- * clocks of those who arrive, into those who go on.  An access is wrong if one
- * before it, to the same byte, is not within the clock of who does it.
+ * Who may see what is kept by clocks.  Each agent (a thread, its
+ * cp.has_cp_async and its bulk stores, each mbarrier's loads, each warpgroup's
+ * products) has a number and a time; an access is stamped with both.  A thread
+ * has a clock: of each agent the time up to which it sees what that did.
+ * Barriers join the clocks of those who arrive, into those who go on.  An
+ * access is wrong if one before it, to the same byte, is not within the clock
+ * of who does it.
  *
  * Of a clock's second half: what the asynchronous proxy (TMA, wgmma) sees of
  * what was done by plain accesses; ax_fence_async takes over the first half. */
@@ -17,34 +18,34 @@
 #include "backend/cuda/sim/sim.h"
 
 enum {
-  SIM_LANES = 32,
-  SIM_GROUP = 128,   /* threads of a warpgroup */
-  SIM_NAMED = 16,    /* barriers of a block */
-  SIM_BASE = 1024,   /* the first address of dynamic shared memory */
-  SIM_READS = 3,     /* readers of a byte that are remembered */
-  SIM_FAR = 1 << 24, /* sites from here on are places in the code */
-  SIM_TEXT = 200,    /* of a site or an agent */
+  SIM_WARP_LANES = 32,
+  SIM_WARPGROUP_THREADS = 128, /* threads of a warpgroup */
+  SIM_NAMED_BARRIERS = 16,     /* barriers of a block */
+  SIM_SHARED_BASE = 1024,      /* the first address of dynamic shared memory */
+  SIM_MAX_READERS = 3,         /* readers of a byte that are remembered */
+  SIM_FIRST_CODE_SITE = 1 << 24, /* sites from here on are places in the code */
+  SIM_TEXT_BYTES = 200,          /* of a site or an agent */
 };
 
-typedef uint32_t Clock; /* an array of them */
+typedef uint32_t VectorClock; /* an array of them */
 
 /* Agent << 32 | time, and flags above. */
-typedef uint64_t Stamp;
-#define STAMP_ASYNC (1ull << 48) /* by the asynchronous proxy */
-#define STAMP_ATOMIC (1ull << 49)
-#define STAMP_BARRIER (1ull << 50) /* the byte is of an mbarrier */
+typedef uint64_t Epoch;
+#define EPOCH_ASYNC (1ull << 48) /* by the asynchronous proxy */
+#define EPOCH_ATOMIC (1ull << 49)
+#define EPOCH_MBARRIER (1ull << 50) /* the byte is of an mbarrier */
 
-typedef struct Cell { /* of a byte of shared memory */
-  Stamp write, reads[SIM_READS];
-  uint32_t write_site, read_sites[SIM_READS];
-} Cell;
+typedef struct ShadowCell { /* of a byte of shared memory */
+  Epoch write, reads[SIM_MAX_READERS];
+  uint32_t write_site, read_sites[SIM_MAX_READERS];
+} ShadowCell;
 
 typedef enum AgentKind {
   AGENT_THREAD,
-  AGENT_COPY,    /* cp.async of a thread */
-  AGENT_BULK,    /* by the asynchronous proxy: bulk groups of a thread */
-  AGENT_LOAD,    /* loads that arrive at an mbarrier */
-  AGENT_PRODUCT, /* wgmma of a warpgroup */
+  AGENT_CP_ASYNC,   /* cp.has_cp_async of a thread */
+  AGENT_BULK_STORE, /* by the asynchronous proxy: bulk groups of a thread */
+  AGENT_TMA_LOAD,   /* loads that arrive at an mbarrier */
+  AGENT_WGMMA,      /* wgmma of a warpgroup */
 } AgentKind;
 
 typedef struct Agent {
@@ -59,20 +60,20 @@ typedef struct SimRun SimRun;
 
 typedef enum ThreadState {
   THREAD_READY,
-  THREAD_WAITS,
+  THREAD_BLOCKED,
   THREAD_DONE
 } ThreadState;
 
 /* Registers that a product has: accumulators, or A. */
-typedef struct Held {
-  const char *at;
-  uint32_t bytes, group; /* the wgmma group */
-  bool written, flying;
-  bool touched; /* written since the last fence */
-  bool loose;   /* has ended, and ax_wgmma_hold was not called */
-  float *real;  /* of accumulators that fly: what they will be */
+typedef struct WgmmaRegisters {
+  const char *address;
+  uint32_t bytes, wgmma_group; /* the wgmma group */
+  bool written, in_flight;
+  bool dirty;           /* written since the last fence */
+  bool needs_hold;      /* has ended, and ax_wgmma_hold was not called */
+  float *pending_value; /* of accumulators that fly: what they will be */
   int line;
-} Held;
+} WgmmaRegisters;
 
 struct SimThread {
   AxSelf self;
@@ -82,90 +83,92 @@ struct SimThread {
   int op;                       /* what it waits in */
   AxCall *call;                 /* its own */
   const struct Warp *gathering; /* waits for the others of it, to do that */
-  uint32_t id;                  /* its agent */
-  Clock *clock;
-  uint32_t copies, bulks;            /* their agents; 0: none yet */
-  uint32_t copy_groups, bulk_groups; /* committed */
-  uint32_t bulk_last;                /* the last that has something */
-  int bulk_line;
-  VEC(Held) held;
-  uint32_t fences;                    /* ax_wgmma_fence since the last wait */
-  bool cluster_arrived, cluster_seen; /* at the cluster's barrier; it ended */
+  uint32_t agent;               /* its agent */
+  VectorClock *clock;
+  uint32_t cp_async_agent, bulk_agent;   /* their agents; 0: none yet */
+  uint32_t cp_async_groups, bulk_groups; /* committed */
+  uint32_t last_bulk_group;              /* the last that has something */
+  int last_bulk_line;
+  VEC(WgmmaRegisters) wgmma_registers;
+  uint32_t wgmma_fences; /* ax_wgmma_fence since the last wait */
+  bool cluster_arrived,
+      cluster_barrier_done; /* at the cluster's barrier; it ended */
 };
 
 typedef struct SimBarrier {
   uint32_t count, arrived;
-  Clock *clock; /* of those who arrived */
+  VectorClock *clock; /* of those who arrived */
 } SimBarrier;
 
-typedef struct FarArrival { /* of a thread of another block, the last one */
-  Stamp stamp;
+typedef struct RemoteArrival { /* of a thread of another block, the last one */
+  Epoch epoch;
   uint32_t phase; /* that it belongs to: so many have ended when it has */
   int line;
-} FarArrival;
+} RemoteArrival;
 
 typedef struct Mbarrier {
   uint32_t offset, count, pending, phase; /* phases that have ended */
-  int64_t bytes;                          /* expected, less those that came */
-  uint32_t loads;                         /* under way, of this phase */
-  uint32_t last;                          /* time of the last that began */
-  int last_line;
+  int64_t pending_bytes;                  /* expected, less those that came */
+  uint32_t pending_loads;                 /* under way, of this phase */
+  uint32_t last_load_phase;               /* time of the last that began */
+  int last_load_line;
   uint32_t agent;
-  Clock *arrived, *ended;
-  Stamp init;
-  uint32_t by; /* the thread that did it, in its block */
-  bool seen;   /* by the asynchronous proxy and the cluster */
-  VEC(FarArrival) far;
+  VectorClock *arriving_clock, *phase_clock;
+  Epoch init_epoch;
+  uint32_t init_thread; /* the thread that did it, in its block */
+  bool is_fenced;       /* by the asynchronous proxy and the cluster */
+  VEC(RemoteArrival) remote_arrivals;
   int line;
 } Mbarrier;
 
-typedef struct Warp {     /* or a warpgroup */
-  uint32_t here;          /* threads that wait in an op of all of them */
-  uint32_t agent, groups; /* of a warpgroup: its products; committed */
-  uint32_t registers;     /* of a thread of the warpgroup; 0: as it began */
+typedef struct Warp { /* or a warpgroup */
+  uint32_t waiting;   /* threads that wait in an op of all of them */
+  uint32_t agent,
+      committed_groups; /* of a warpgroup: its products; committed */
+  uint32_t registers;   /* of a thread of the warpgroup; 0: as it began */
 } Warp;
 
 struct SimBlock {
   SimCluster *cluster;
-  uint32_t rank, live, number; /* number: in the grid */
+  uint32_t rank, live_threads, grid_index; /* number: in the grid */
   AxIndex index;
   unsigned char *shared;
-  Cell *cells;
+  ShadowCell *shadow;
   SimThread *threads;
-  Warp *warps, *groups;
-  SimBarrier all, named[SIM_NAMED];
-  VEC(Mbarrier *) barriers;
+  Warp *warps, *warpgroups;
+  SimBarrier block_barrier, named_barriers[SIM_NAMED_BARRIERS];
+  VEC(Mbarrier *) mbarriers;
 };
 
 /* What is done later than it is begun. */
-typedef struct Pending {
-  SimThread *by;
-  bool (*finish)(SimRun *r, const struct Pending *p);
+typedef struct AsyncOp {
+  SimThread *issuer;
+  bool (*finish)(SimRun *r, const struct AsyncOp *p);
   int op, line;
   uint32_t group; /* its number */
-  uint32_t who;   /* its agent */
+  uint32_t agent; /* its agent */
   uint64_t n[8];
   const void *p[3];
-  int at[2 * SIM_AXES]; /* of a box; of pixels, offsets behind it */
-  Mbarrier **bars;      /* where it arrives, one for each block, or NULL */
+  int coords[2 * SIM_MAX_RANK]; /* of a box; of pixels, offsets behind it */
+  Mbarrier **mbarriers; /* where it arrives, one for each block, or NULL */
   SimBlock *block;
-  float **d; /* of a product: accumulators of each thread; and A */
+  float **accumulators; /* of a product: accumulators of each thread; and A */
   const unsigned **a;
-} Pending;
+} AsyncOp;
 
 struct SimCluster {
   uint32_t number;
   SimBlock *blocks;
-  uint32_t live;             /* threads */
-  uint32_t clocks, capacity; /* agents; and room for them */
-  bool fenced;               /* second halves are in use */
+  uint32_t live_threads;            /* threads */
+  uint32_t agent_count, max_agents; /* agents; and room for them */
+  bool fenced;                      /* second halves are in use */
   Agent *agents;
   SimBarrier barrier;
-  Clock *scratch;
-  Clock *barrier_last; /* of the last time that it ended */
+  VectorClock *scratch;
+  VectorClock *last_barrier_clock; /* of the last time that it ended */
   Arena *arena;
-  VEC(Pending *) pending;
-  bool used;
+  VEC(AsyncOp *) pending;
+  bool in_use;
 };
 
 struct Sim {
@@ -177,23 +180,23 @@ struct Sim {
 };
 
 /* Of a byte of global memory that the kernel may write: who wrote it last. */
-typedef struct Written {
-  Stamp stamp; /* 0: nobody */
+typedef struct GlobalWrite {
+  Epoch epoch; /* 0: nobody */
   uint64_t time;
   uint32_t cluster, block; /* of the grid; numbers from 1 on */
   uint32_t site;
-} Written;
+} GlobalWrite;
 
 /* When a block did what orders global memory between blocks. */
-typedef struct Ordered {
+typedef struct BlockOrder {
   VEC(uint64_t) fences;
-  uint64_t atomic; /* the last */
-} Ordered;
+  uint64_t last_atomic; /* the last */
+} BlockOrder;
 
 struct SimRun {
   Sim *sim;
   const SimLaunch *launch;
-  uint32_t threads, per_cluster; /* of a block; blocks of a cluster */
+  uint32_t threads, cluster_blocks; /* of a block; blocks of a cluster */
   void (*kernel)(const void *args);
   AxTable table;
   uint64_t random, steps;
@@ -201,15 +204,15 @@ struct SimRun {
   uint32_t cluster_count;
   SimThread *current; /* NULL: the host */
   VEC(SimThread *) ready;
-  uint32_t late;       /* asynchronous, of all clusters */
-  uint32_t next, done; /* clusters of the grid */
-  bool ended;          /* one of them has */
+  uint32_t pending_count;                   /* asynchronous, of all clusters */
+  uint32_t next_cluster, finished_clusters; /* clusters of the grid */
+  bool cluster_ended;                       /* one of them has */
   Arena *arena;
-  SimMemory *memory; /* sorted */
-  const SimMemory *last;
-  Written **written; /* for each range; NULL: nothing yet */
-  Ordered *ordered;  /* of each block of the grid */
-  uint64_t time;     /* fences and atomics up to now */
+  SimMemory *ranges; /* sorted */
+  const SimMemory *last_range;
+  GlobalWrite **global_writes; /* for each range; NULL: nothing yet */
+  BlockOrder *block_order;     /* of each block of the grid */
+  uint64_t time;               /* fences and atomics up to now */
   Buffer *error;
   bool failed;
 };
@@ -229,49 +232,52 @@ void sim_pause(SimRun *r, SimThread *t);
 void sim_yield(SimRun *r, SimThread *t);
 const char *sim_op_name(int op);
 /* Where that is in the text. */
-void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT]);
+void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT_BYTES]);
 
 /* ---- compile.c ---- */
 
 void (*sim_entry(const Sim *s, const char *kernel))(const void *args);
-uint32_t sim_cluster(const Sim *s, const char *kernel);
+uint32_t sim_cluster_blocks(const Sim *s, const char *kernel);
 
-/* ---- clocks.c ---- */
+/* ---- race_detector.c ---- */
 
 uint32_t agent_new(SimCluster *c, AgentKind kind, uint32_t rank,
                    uint32_t number);
-Clock *clock_new(SimCluster *c);
-void clock_join(const SimCluster *c, Clock *into, const Clock *from);
+VectorClock *clock_new(SimCluster *c);
+void clock_join(const SimCluster *c, VectorClock *into,
+                const VectorClock *from);
 /* The lesser of both: what all see. */
-void clock_meet(const SimCluster *c, Clock *into, const Clock *from);
-void clock_clear(const SimCluster *c, Clock *clock);
+void clock_meet(const SimCluster *c, VectorClock *into,
+                const VectorClock *from);
+void clock_clear(const SimCluster *c, VectorClock *clock);
 /* What the thread did is given on, and what it does next is not. */
-void clock_release(SimThread *t, Clock *into);
+void clock_release(SimThread *t, VectorClock *into);
 /* The same to another block, of what the asynchronous proxy did. */
-void clock_release_far(SimThread *t, Clock *into);
-Stamp clock_stamp(const SimThread *t);
-static inline bool clock_sees(const Clock *clock, Stamp s) {
+void clock_release_remote(SimThread *t, VectorClock *into);
+Epoch clock_epoch(const SimThread *t);
+static inline bool clock_sees(const VectorClock *clock, Epoch s) {
   return (uint32_t)s <= clock[s >> 32 & 0xffff];
 }
 
-typedef struct Touch {
+typedef struct ShadowAccess {
   SimBlock *block;
   uint32_t offset, bytes;
   bool write;
-  const Clock *clock; /* of who does it */
-  Stamp stamp;        /* flags too */
+  const VectorClock *clock; /* of who does it */
+  Epoch epoch;              /* flags too */
   uint32_t site;
-  const SimThread *by;
-} Touch;
+  const SimThread *thread;
+} ShadowAccess;
 
 /* Whether that may be done now; from now on it was. */
-bool shadow_touch(SimRun *r, const Touch *t);
+bool shadow_check(SimRun *r, const ShadowAccess *t);
 /* By the thread itself. */
-bool shadow_plain(SimRun *r, SimThread *t, SimBlock *block, uint32_t offset,
-                  uint32_t bytes, bool write, uint64_t flags, uint32_t site);
+bool shadow_check_plain(SimRun *r, SimThread *t, SimBlock *block,
+                        uint32_t offset, uint32_t bytes, bool write,
+                        uint64_t flags, uint32_t site);
 /* An address that a wrapper was given, to an offset in shared memory. */
-bool shadow_offset(SimRun *r, const SimThread *t, int line, uint64_t address,
-                   uint32_t bytes, uint32_t align, uint32_t *offset);
+bool shared_offset_of(SimRun *r, const SimThread *t, int line, uint64_t address,
+                      uint32_t bytes, uint32_t align, uint32_t *offset);
 
 /* ---- memory.c ---- */
 
@@ -291,13 +297,14 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c);
 
 void op_barrier(SimRun *r, SimThread *t, int op, AxCall *c);
 /* A thread has left its block. */
-void barriers_left(SimRun *r, SimThread *t);
+void barriers_on_thread_exit(SimRun *r, SimThread *t);
 Mbarrier *mbarrier_at(SimRun *r, const SimThread *t, SimBlock *block,
                       uint64_t address, int line);
 /* Bytes that came by a load. */
-bool mbarrier_bytes(SimRun *r, Mbarrier *m, SimBlock *block, int64_t bytes);
+bool mbarrier_complete_bytes(SimRun *r, Mbarrier *m, SimBlock *block,
+                             int64_t bytes);
 
-/* ---- warps.c ---- */
+/* ---- warp_collectives.c ---- */
 
 /* Is the thread the last of `count`, from `first` on, to come to this op?  The
  * others wait; where it is not, it has waited, and the op is done. */
@@ -306,19 +313,20 @@ bool warp_gather(SimRun *r, SimThread *t, Warp *w, SimThread *first,
 /* The others go on. */
 void warp_wake(SimRun *r, SimThread *t, SimThread *first, uint32_t count);
 /* What all of them see, until this is called again. */
-const Clock *warp_meet(SimThread *first, uint32_t count);
+const VectorClock *warp_common_clock(SimThread *first, uint32_t count);
 void op_warp(SimRun *r, SimThread *t, int op, AxCall *c);
-float number_of(AxType type, uint32_t bits);
+float ax_bits_to_float(AxType type, uint32_t bits);
 float sim_from_f16(uint16_t bits);
 uint16_t sim_to_f16(float x);
 
 /* ---- async.c ---- */
 
 void op_async(SimRun *r, SimThread *t, int op, AxCall *c);
-Pending *pending_new(SimRun *r, SimThread *t, int op, const AxCall *c);
+AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c);
 /* Those of an agent up to this group are done. */
-bool pending_finish(SimRun *r, SimCluster *c, uint32_t who, uint32_t group);
-bool pending_one(SimRun *r, SimCluster *c, uint32_t which);
+bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t who,
+                            uint32_t group);
+bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which);
 
 /* Bytes that an asynchronous write begins to write, and that arrive at m. */
 bool async_write(SimRun *r, SimThread *t, SimBlock *b, Mbarrier *m,
@@ -327,16 +335,16 @@ bool async_write(SimRun *r, SimThread *t, SimBlock *b, Mbarrier *m,
 bool async_read(SimRun *r, SimThread *t, uint32_t offset, uint32_t bytes,
                 int line);
 
-/* ---- box.c ---- */
+/* ---- tma.c ---- */
 
-void op_box(SimRun *r, SimThread *t, int op, AxCall *c);
+void op_tma(SimRun *r, SimThread *t, int op, AxCall *c);
 
-/* ---- products.c ---- */
+/* ---- wgmma.c ---- */
 
-void op_group(SimRun *r, SimThread *t, int op, AxCall *c);
+void op_warpgroup(SimRun *r, SimThread *t, int op, AxCall *c);
 /* The thread touches its own stack: registers that a product has? */
-bool held_touch(SimRun *r, SimThread *t, const char *at, size_t bytes,
-                bool write, uint32_t site);
-bool held_hold(SimRun *r, SimThread *t, const AxCall *c);
+bool wgmma_registers_check(SimRun *r, SimThread *t, const char *at,
+                           size_t bytes, bool write, uint32_t site);
+bool wgmma_registers_hold(SimRun *r, SimThread *t, const AxCall *c);
 
 #endif

@@ -12,7 +12,7 @@
 
 typedef enum Fragment {
   FRAGMENT_NONE,
-#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
   FRAGMENT_##name,
 #include "backend/cuda/sim/layouts.def"
   FRAGMENT_COUNT,
@@ -25,10 +25,10 @@ typedef struct FragmentInfo {
 
 static inline FragmentInfo fragment_info(Fragment f) {
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row, column)             \
-  case FRAGMENT_##name: {                                                      \
-    FragmentInfo info = {rows, columns, threads, count};                       \
-    return info;                                                               \
+#define FRAGMENT(name, rows, columns, threads, count, row, column) \
+  case FRAGMENT_##name: {                                          \
+    FragmentInfo info = {rows, columns, threads, count};           \
+    return info;                                                   \
   }
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -39,19 +39,19 @@ static inline FragmentInfo fragment_info(Fragment f) {
   return none;
 }
 
-typedef struct FragmentPlace {
+typedef struct FragmentCoord {
   int row, column;
-} FragmentPlace;
+} FragmentCoord;
 
 /* Of element i of a thread of the warp or warpgroup. */
-static inline FragmentPlace fragment_place(Fragment f, int thread, int i) {
-  FragmentPlace place = {-1, -1};
+static inline FragmentCoord fragment_coord(Fragment f, int thread, int i) {
+  FragmentCoord place = {-1, -1};
   int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
   switch (f) {
-#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of)       \
-  case FRAGMENT_##name:                                                        \
-    place.row = (row_of);                                                      \
-    place.column = (column_of);                                                \
+#define FRAGMENT(name, rows, columns, threads, count, row_of, column_of) \
+  case FRAGMENT_##name:                                                  \
+    place.row = (row_of);                                                \
+    place.column = (column_of);                                          \
     break;
 #include "backend/cuda/sim/layouts.def"
   case FRAGMENT_NONE:
@@ -65,20 +65,20 @@ static inline FragmentPlace fragment_place(Fragment f, int thread, int i) {
 /* ---- in shared memory ---- */
 
 typedef struct SwizzleInfo {
-  uint32_t bytes;   /* 0, 32, 64 or 128; of no such swizzle it is 1 */
-  uint32_t bits;    /* of the address that change */
-  uint32_t pattern; /* bytes until it repeats, a multiple of which is 0 */
+  uint32_t span_bytes;   /* 0, 32, 64 or 128; of no such swizzle it is 1 */
+  uint32_t bits;         /* of the address that change */
+  uint32_t period_bytes; /* bytes until it repeats, a multiple of which is 0 */
 } SwizzleInfo;
 
 /* By the number that a descriptor has for it. */
 static inline SwizzleInfo swizzle_info(uint32_t number) {
   SwizzleInfo info = {1, 0, 0};
   switch (number) {
-#define SWIZZLE(width, is, some, after)                                        \
-  case is:                                                                     \
-    info.bytes = width;                                                        \
-    info.bits = some;                                                          \
-    info.pattern = after;                                                      \
+#define SWIZZLE(width, is, some, after) \
+  case is:                              \
+    info.span_bytes = width;            \
+    info.bits = some;                   \
+    info.period_bytes = after;          \
     break;
 #include "backend/cuda/sim/layouts.def"
   }
@@ -92,20 +92,20 @@ static inline uint32_t swizzle_address(SwizzleInfo s, uint32_t address) {
 }
 
 /* An operand of wgmma: what its descriptor says, and what the instruction. */
-typedef struct SharedOperand {
+typedef struct SmemOperand {
   SwizzleInfo swizzle;
   bool mn_major;
-  uint32_t element;         /* bytes of one */
-  uint32_t leading, stride; /* bytes */
-} SharedOperand;
+  uint32_t element_bytes;               /* bytes of one */
+  uint32_t leading_bytes, stride_bytes; /* bytes */
+} SmemOperand;
 
 /* Bytes from its start to element (mn, k), before they are swizzled. */
-static inline uint32_t shared_offset(const SharedOperand *o, uint32_t mn,
-                                     uint32_t k) {
-  const uint32_t T = 16 / o->element, W = o->swizzle.bytes / 16;
-  const uint32_t LBO = o->leading, SBO = o->stride;
-#define CANONICAL(swizzled, major, mn_step, k_step)                            \
-  if ((swizzled) == (W > 0) && (major) == o->mn_major)                         \
+static inline uint32_t smem_operand_offset(const SmemOperand *o, uint32_t mn,
+                                           uint32_t k) {
+  const uint32_t T = 16 / o->element_bytes, W = o->swizzle.span_bytes / 16;
+  const uint32_t LBO = o->leading_bytes, SBO = o->stride_bytes;
+#define CANONICAL(swizzled, major, mn_step, k_step)    \
+  if ((swizzled) == (W > 0) && (major) == o->mn_major) \
     return (mn_step) + (k_step);
 #include "backend/cuda/sim/layouts.def"
   return 0;

@@ -9,20 +9,21 @@ extern SimRun *sim_running;
 
 /* ---- global memory ---- */
 
-static const SimMemory *memory_of(SimRun *r, const char *at) {
-  const SimMemory *m = r->last;
-  if (m && (const char *)m->at <= at && at < (const char *)m->at + m->bytes)
+static const SimMemory *find_range(SimRun *r, const char *at) {
+  const SimMemory *m = r->last_range;
+  if (m && (const char *)m->address <= at &&
+      at < (const char *)m->address + m->bytes)
     return m;
   uint32_t low = 0, high = r->launch->memory_count; /* the last not above it */
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if ((const char *)r->memory[middle].at <= at)
+    if ((const char *)r->ranges[middle].address <= at)
       low = middle + 1;
     else
       high = middle;
   }
-  r->last = low ? &r->memory[low - 1] : NULL;
-  return r->last;
+  r->last_range = low ? &r->ranges[low - 1] : NULL;
+  return r->last_range;
 }
 
 static bool in_constants(const SimRun *r, const char *at, size_t bytes) {
@@ -32,20 +33,22 @@ static bool in_constants(const SimRun *r, const char *at, size_t bytes) {
 }
 
 /* It says which range is near. */
-static bool wrong_place(SimRun *r, const SimThread *t, uint32_t site,
-                        const SimMemory *m, const char *at, size_t bytes,
-                        bool write) {
+static bool fail_out_of_range(SimRun *r, const SimThread *t, uint32_t site,
+                              const SimMemory *m, const char *at, size_t bytes,
+                              bool write) {
   const char *verb = write ? "writes" : "reads";
-  uint32_t after = m ? (uint32_t)(m - r->memory) + 1 : 0;
+  uint32_t after = m ? (uint32_t)(m - r->ranges) + 1 : 0;
   const SimMemory *next =
-      after < r->launch->memory_count ? &r->memory[after] : NULL;
-  ptrdiff_t beyond = m ? at - (const char *)m->at - (ptrdiff_t)m->bytes : 0;
-  ptrdiff_t before = next ? (const char *)next->at - at : PTRDIFF_MAX;
+      after < r->launch->memory_count ? &r->ranges[after] : NULL;
+  ptrdiff_t beyond =
+      m ? at - (const char *)m->address - (ptrdiff_t)m->bytes : 0;
+  ptrdiff_t before = next ? (const char *)next->address - at : PTRDIFF_MAX;
   if (m && beyond < 1 << 20 && beyond <= before)
     return sim_fail(r, t, site,
                     "%s %zu bytes %td after the beginning of `%s`, which has "
                     "%zu",
-                    verb, bytes, at - (const char *)m->at, m->name, m->bytes);
+                    verb, bytes, at - (const char *)m->address, m->name,
+                    m->bytes);
   if (before < 1 << 20)
     return sim_fail(r, t, site, "%s %zu bytes %td before the beginning of `%s`",
                     verb, bytes, before, next->name);
@@ -55,9 +58,9 @@ static bool wrong_place(SimRun *r, const SimThread *t, uint32_t site,
 
 bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
                   size_t bytes, bool write) {
-  const SimMemory *m = memory_of(r, at);
+  const SimMemory *m = find_range(r, at);
   const char *p = at;
-  const char *end = m ? (const char *)m->at + m->bytes : NULL;
+  const char *end = m ? (const char *)m->address + m->bytes : NULL;
   if (m && p < end && bytes <= (size_t)(end - p)) {
     if (write && !m->writable)
       return sim_fail(r, t, site, "writes to `%s`, which is only read",
@@ -66,20 +69,21 @@ bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
   }
   if (!write && in_constants(r, at, bytes))
     return true;
-  return wrong_place(r, t, site, m, p, bytes, write);
+  return fail_out_of_range(r, t, site, m, p, bytes, write);
 }
 
 /* ---- who wrote it ---- */
 
 /* Other blocks see what a block wrote before __threadfence, once they have done
  * an atomic operation after that. */
-static bool seen_by(const SimRun *r, const SimThread *t, const Written *w) {
+static bool is_visible_to(const SimRun *r, const SimThread *t,
+                          const GlobalWrite *w) {
   const SimCluster *c = t->block->cluster;
-  const Ordered *by = &r->ordered[w->block - 1];
-  uint64_t until = r->ordered[t->block->number].atomic;
-  if (w->cluster == c->number + 1 && clock_sees(t->clock, w->stamp))
+  const BlockOrder *by = &r->block_order[w->block - 1];
+  uint64_t until = r->block_order[t->block->grid_index].last_atomic;
+  if (w->cluster == c->number + 1 && clock_sees(t->clock, w->epoch))
     return true;
-  if (w->block == t->block->number + 1)
+  if (w->block == t->block->grid_index + 1)
     return false;
   for (uint32_t j = by->fences.len; j-- > 0 && by->fences.at[j] > w->time;)
     if (by->fences.at[j] < until)
@@ -88,10 +92,10 @@ static bool seen_by(const SimRun *r, const SimThread *t, const Written *w) {
 }
 
 static bool fail_order(SimRun *r, SimThread *t, uint32_t site,
-                       const SimMemory *m, size_t at, const Written *w,
+                       const SimMemory *m, size_t at, const GlobalWrite *w,
                        bool write) {
-  char place[SIM_TEXT];
-  bool other = w->block != t->block->number + 1;
+  char place[SIM_TEXT_BYTES];
+  bool other = w->block != t->block->grid_index + 1;
   sim_site(r, w->site, place);
   return sim_fail(r, t, site,
                   "%s byte %zu of `%s`, which block %u of the grid wrote (%s): "
@@ -102,8 +106,8 @@ static bool fail_order(SimRun *r, SimThread *t, uint32_t site,
                         : "nothing orders the one after the other");
 }
 
-static Written *written_of(SimRun *r, const SimMemory *m) {
-  Written **at = &r->written[m - r->memory];
+static GlobalWrite *writes_of(SimRun *r, const SimMemory *m) {
+  GlobalWrite **at = &r->global_writes[m - r->ranges];
   if (!*at) {
     void *p = mmap(NULL, m->bytes * sizeof **at, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -114,27 +118,27 @@ static Written *written_of(SimRun *r, const SimMemory *m) {
 
 void global_free(SimRun *r) {
   for (uint32_t j = 0; j < r->launch->memory_count; j++)
-    if (r->written[j])
-      munmap(r->written[j], r->memory[j].bytes * sizeof(Written));
+    if (r->global_writes[j])
+      munmap(r->global_writes[j], r->ranges[j].bytes * sizeof(GlobalWrite));
 }
 
 bool global_order(SimRun *r, SimThread *t, uint32_t site, const void *at,
                   size_t bytes, bool write, bool atomic) {
-  const SimMemory *m = memory_of(r, at);
-  uint64_t flag = atomic ? STAMP_ATOMIC : 0;
-  if (!m || !m->writable || (!write && !r->written[m - r->memory]))
+  const SimMemory *m = find_range(r, at);
+  uint64_t flag = atomic ? EPOCH_ATOMIC : 0;
+  if (!m || !m->writable || (!write && !r->global_writes[m - r->ranges]))
     return true;
-  Written *all = written_of(r, m),
-          now = {.stamp = clock_stamp(t) | flag,
-                 .time = r->time,
-                 .cluster = t->block->cluster->number + 1,
-                 .block = t->block->number + 1,
-                 .site = site};
-  size_t first = (size_t)((const char *)at - (const char *)m->at);
+  GlobalWrite *all = writes_of(r, m),
+              now = {.epoch = clock_epoch(t) | flag,
+                     .time = r->time,
+                     .cluster = t->block->cluster->number + 1,
+                     .block = t->block->grid_index + 1,
+                     .site = site};
+  size_t first = (size_t)((const char *)at - (const char *)m->address);
   if (!all)
     return sim_fail(r, t, site, "no memory for what is known of `%s`", m->name);
   for (size_t j = first; j < first + bytes; j++) {
-    if (all[j].stamp && !(all[j].stamp & flag) && !seen_by(r, t, &all[j]))
+    if (all[j].epoch && !(all[j].epoch & flag) && !is_visible_to(r, t, &all[j]))
       return fail_order(r, t, site, m, j, &all[j], write);
     if (write)
       all[j] = now;
@@ -145,42 +149,42 @@ bool global_order(SimRun *r, SimThread *t, uint32_t site, const void *at,
 /* ---- plain accesses ---- */
 
 static bool in_stack(const SimThread *t, const char *at) {
-  return t->fiber.stack <= at && at < t->fiber.stack + FIBER_STACK;
+  return t->fiber.stack <= at && at < t->fiber.stack + FIBER_STACK_BYTES;
 }
 
 /* The block of the cluster whose shared memory that is, or NULL. */
-static SimBlock *shared_of(const SimRun *r, const SimThread *t,
-                           const char *at) {
+static SimBlock *shared_block_of(const SimRun *r, const SimThread *t,
+                                 const char *at) {
   SimCluster *c = t->block->cluster;
-  for (uint32_t b = 0; b < r->per_cluster; b++) {
+  for (uint32_t b = 0; b < r->cluster_blocks; b++) {
     const char *shared = (const char *)c->blocks[b].shared;
-    if (shared <= at && at < shared + r->launch->shared)
+    if (shared <= at && at < shared + r->launch->shared_bytes)
       return &c->blocks[b];
   }
   return NULL;
 }
 
-static void touch_shared(SimRun *r, SimThread *t, SimBlock *block,
-                         const char *at, size_t bytes, bool write,
-                         uint64_t flags, uint32_t site) {
+static void check_shared_access(SimRun *r, SimThread *t, SimBlock *block,
+                                const char *at, size_t bytes, bool write,
+                                uint64_t flags, uint32_t site) {
   size_t offset = (size_t)(at - (const char *)block->shared);
   if (block != t->block)
     sim_fail(r, t, site, "touches the shared memory of another block");
-  else if (bytes > r->launch->shared - offset)
+  else if (bytes > r->launch->shared_bytes - offset)
     sim_fail(r, t, site, "%s %zu bytes at 0x%zx, where shared memory ends",
-             write ? "writes" : "reads", bytes, SIM_BASE + offset);
+             write ? "writes" : "reads", bytes, SIM_SHARED_BASE + offset);
   else
-    shadow_plain(r, t, block, (uint32_t)offset, (uint32_t)bytes, write, flags,
-                 site);
+    shadow_check_plain(r, t, block, (uint32_t)offset, (uint32_t)bytes, write,
+                       flags, site);
 }
 
-static void touch(SimRun *r, SimThread *t, const char *at, size_t bytes,
-                  bool write, uint64_t flags, uint32_t site) {
-  SimBlock *block = shared_of(r, t, at);
+static void check_access(SimRun *r, SimThread *t, const char *at, size_t bytes,
+                         bool write, uint64_t flags, uint32_t site) {
+  SimBlock *block = shared_block_of(r, t, at);
   if (block)
-    touch_shared(r, t, block, at, bytes, write, flags, site);
+    check_shared_access(r, t, block, at, bytes, write, flags, site);
   else if (global_check(r, t, site, at, bytes, write))
-    global_order(r, t, site, at, bytes, write, flags & STAMP_ATOMIC);
+    global_order(r, t, site, at, bytes, write, flags & EPOCH_ATOMIC);
 }
 
 void on_access(const void *at, unsigned long bytes, int write, int aligned,
@@ -188,14 +192,15 @@ void on_access(const void *at, unsigned long bytes, int write, int aligned,
   SimRun *r = sim_running;
   SimThread *t = r->current;
   const char *p = at;
-  uint32_t site = SIM_FAR + (uint32_t)((uintptr_t)pc - r->sim->base);
+  uint32_t site =
+      SIM_FIRST_CODE_SITE + (uint32_t)((uintptr_t)pc - r->sim->base);
   if (in_stack(t, p))
-    held_touch(r, t, p, bytes, write, site);
+    wgmma_registers_check(r, t, p, bytes, write, site);
   else if (aligned && (uintptr_t)at % bytes)
     sim_fail(r, t, site, "%s %lu bytes at %p, which is not aligned to them",
              write ? "writes" : "reads", bytes, at);
   else
-    touch(r, t, p, bytes, write, 0, site);
+    check_access(r, t, p, bytes, write, 0, site);
   if (r->failed)
     fiber_pause(&t->fiber, true);
 }
@@ -203,20 +208,21 @@ void on_access(const void *at, unsigned long bytes, int write, int aligned,
 void on_wrong(const char *what, const void *pc) {
   SimRun *r = sim_running;
   SimThread *t = r->current;
-  sim_fail(r, t, SIM_FAR + (uint32_t)((uintptr_t)pc - r->sim->base), "%s",
-           what);
+  sim_fail(r, t, SIM_FIRST_CODE_SITE + (uint32_t)((uintptr_t)pc - r->sim->base),
+           "%s", what);
   fiber_pause(&t->fiber, true);
 }
 
 /* ---- wrappers ---- */
 
 /* What is read past the caches' order is not written at all. */
-static bool once_checked(SimRun *r, const SimThread *t, const AxCall *c) {
-  const SimMemory *m = memory_of(r, c->p[0]);
-  const Written *w = m ? r->written[m - r->memory] : NULL;
-  size_t first = m ? (size_t)((const char *)c->p[0] - (const char *)m->at) : 0;
+static bool check_read_only(SimRun *r, const SimThread *t, const AxCall *c) {
+  const SimMemory *m = find_range(r, c->p[0]);
+  const GlobalWrite *w = m ? r->global_writes[m - r->ranges] : NULL;
+  size_t first =
+      m ? (size_t)((const char *)c->p[0] - (const char *)m->address) : 0;
   for (size_t j = first; w && c->n[1] && j < first + c->n[0]; j++)
-    if (w[j].stamp)
+    if (w[j].epoch)
       return sim_fail(r, t, (uint32_t)c->line,
                       "reads what the kernel writes by ax_load_%u_once",
                       (unsigned)c->n[0]);
@@ -229,21 +235,21 @@ static void aligned_global(SimRun *r, SimThread *t, const AxCall *c,
   if ((uintptr_t)c->p[0] % c->n[0])
     sim_fail(r, t, site, "%s: %p is not aligned to %u bytes",
              write ? "ax_store" : "ax_load", c->p[0], (unsigned)c->n[0]);
-  else if (shared_of(r, t, c->p[0]))
+  else if (shared_block_of(r, t, c->p[0]))
     sim_fail(r, t, site,
              "an address in shared memory, where one in global "
              "memory is wanted");
   else if (global_check(r, t, site, c->p[0], c->n[0], write) &&
-           once_checked(r, t, c))
+           check_read_only(r, t, c))
     global_order(r, t, site, c->p[0], c->n[0], write, false);
 }
 
 static void shared_address(SimRun *r, SimThread *t, AxCall *c) {
   const char *at = c->p[0], *shared = (const char *)t->block->shared;
-  if (at < shared || at > shared + r->launch->shared)
+  if (at < shared || at > shared + r->launch->shared_bytes)
     sim_fail(r, t, (uint32_t)c->line,
              "ax_shared_address of what is not shared memory");
-  c->result = SIM_BASE + (uint64_t)(at - shared);
+  c->result = SIM_SHARED_BASE + (uint64_t)(at - shared);
 }
 
 void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
@@ -260,26 +266,28 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
     break;
   case AX_ATOMIC:
     sim_yield(r, t);
-    r->ordered[t->block->number].atomic = ++r->time;
+    r->block_order[t->block->grid_index].last_atomic = ++r->time;
     if ((uintptr_t)c->p[0] % c->n[0])
       sim_fail(r, t, (uint32_t)c->line,
                "an atomic function at %p, which is "
                "not aligned",
                c->p[0]);
     else
-      touch(r, t, c->p[0], c->n[0], true, STAMP_ATOMIC, (uint32_t)c->line);
+      check_access(r, t, c->p[0], c->n[0], true, EPOCH_ATOMIC,
+                   (uint32_t)c->line);
     break;
   case AX_YIELD:
     sim_yield(r, t);
     if (c->n[0])
-      VEC_PUSH(r->arena, r->ordered[t->block->number].fences, ++r->time);
+      VEC_PUSH(r->arena, r->block_order[t->block->grid_index].fences,
+               ++r->time);
     break;
   case AX_TRAP:
     sim_fail(r, t, (uint32_t)c->line, "%s",
              c->p[0] ? (const char *)c->p[0] : "__trap");
     break;
   case AX_WGMMA_HOLD:
-    held_hold(r, t, c);
+    wgmma_registers_hold(r, t, c);
     break;
   }
 }

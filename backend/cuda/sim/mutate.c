@@ -12,23 +12,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct Finder {
+typedef struct MutantFinder {
   Arena *arena;
   Mutants *out;
-  const char *text;
+  const char *source;
   uint32_t line;
-} Finder;
+} MutantFinder;
 
-static void add(Finder *f, const char *from, const char *to, const char *with) {
-  Mutant m = {(uint32_t)(from - f->text), (uint32_t)(to - f->text), with,
+static void add(MutantFinder *f, const char *from, const char *to,
+                const char *with) {
+  Mutant m = {(uint32_t)(from - f->source), (uint32_t)(to - f->source), with,
               f->line};
   VEC_PUSH(f->arena, f->out->all, m);
 }
 
-static bool in_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_identifier_char(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
 
 /* Past the bracket that closes that at p. */
-static const char *past(const char *p) {
+static const char *skip_bracket(const char *p) {
   int depth = 0;
   for (; *p; p++) {
     depth += *p == '(' || *p == '[' || *p == '{';
@@ -40,16 +43,16 @@ static const char *past(const char *p) {
 }
 
 /* Does a statement begin at p? */
-static bool begins(const Finder *f, const char *p) {
-  while (p > f->text && isspace((unsigned char)p[-1]))
+static bool begins_statement(const MutantFinder *f, const char *p) {
+  while (p > f->source && isspace((unsigned char)p[-1]))
     p--;
-  return p > f->text && strchr(";{})", p[-1]);
+  return p > f->source && strchr(";{})", p[-1]);
 }
 
 /* ---- rules ---- */
 
 /* ax_...(...); is left out; <N> of a wait is one more; a parity is turned. */
-static void find_call(Finder *f, const char *name, const char *end) {
+static void find_call(MutantFinder *f, const char *name, const char *end) {
   const char *p = end;
   if (*p == '<') {
     const char *number = p + 1;
@@ -63,23 +66,23 @@ static void find_call(Finder *f, const char *name, const char *end) {
   }
   if (*p != '(')
     return;
-  const char *after = past(p);
-  if (begins(f, name) && *after == ';')
+  const char *after = skip_bracket(p);
+  if (begins_statement(f, name) && *after == ';')
     add(f, name, after, "");
-  static const char *const turned[] = {"ax_mbarrier_wait", "ax_mbarrier_try"};
-  for (size_t j = 0; j < ARRAY_LEN(turned); j++)
-    if (strncmp(name, turned[j], strlen(turned[j])) == 0)
+  static const char *const flipped[] = {"ax_mbarrier_wait", "ax_mbarrier_try"};
+  for (size_t j = 0; j < ARRAY_LEN(flipped); j++)
+    if (strncmp(name, flipped[j], strlen(flipped[j])) == 0)
       add(f, after - 1, after - 1, " ^ 1");
 }
 
 /* if (...): always, never. */
-static void find_if(Finder *f, const char *p) {
+static void find_if(MutantFinder *f, const char *p) {
   while (isspace((unsigned char)*p))
     p++;
   if (*p != '(')
     return;
-  add(f, p, past(p), "(true)");
-  add(f, p, past(p), "(false)");
+  add(f, p, skip_bracket(p), "(true)");
+  add(f, p, skip_bracket(p), "(false)");
 }
 
 /* Is it 0 that is added? */
@@ -87,7 +90,7 @@ static bool adds_nothing(const char *p) {
   return strncmp(p, " + 0", 4) == 0 && !strchr(".x", p[4 + (p[4] == 'u')]);
 }
 
-static void find_operator(Finder *f, const char *p) {
+static void find_operator(MutantFinder *f, const char *p) {
   static const char *const pairs[][2] = {
       {" < ", " <= "},  {" <= ", " < "},  {" > ", " >= "},  {" >= ", " > "},
       {" == ", " != "}, {" != ", " == "}, {" && ", " || "}, {" || ", " && "},
@@ -101,11 +104,11 @@ static void find_operator(Finder *f, const char *p) {
 }
 
 /* Does the line declare arrays, of which the size of one stands at p? */
-static bool declares(const Finder *f, const char *p) {
+static bool declares_array(const MutantFinder *f, const char *p) {
   static const char *const types[] = {"float ", "unsigned ", "int ", "int64_t ",
                                       "uint4 "};
   const char *line = p;
-  while (line > f->text && line[-1] != '\n')
+  while (line > f->source && line[-1] != '\n')
     line--;
   const char *first = line + strspn(line, " ");
   for (size_t j = 0; j < ARRAY_LEN(types); j++)
@@ -116,13 +119,13 @@ static bool declares(const Finder *f, const char *p) {
 
 /* A number becomes one more (16 more from 16 on, which keeps what is aligned
  * so), but for the sizes of arrays that are declared. */
-static const char *find_number(Finder *f, const char *p) {
+static const char *find_number(MutantFinder *f, const char *p) {
   const char *end = p;
-  while (in_name(*end) || *end == '.')
+  while (is_identifier_char(*end) || *end == '.')
     end++;
   bool whole = strspn(p, "0123456789") == (size_t)(end - p);
   long value = strtol(p, NULL, 10);
-  if (whole && !(p[-1] == '[' && declares(f, p)))
+  if (whole && !(p[-1] == '[' && declares_array(f, p)))
     add(f, p, end,
         arena_printf(f->arena, "%ld", value + (value < 16 ? 1 : 16)));
   return end;
@@ -130,7 +133,7 @@ static const char *find_number(Finder *f, const char *p) {
 
 /* ---- all of a text ---- */
 
-static const char *skip(Finder *f, const char *p) {
+static const char *skip_comment(MutantFinder *f, const char *p) {
   const char *end = p;
   if (p[0] == '/' && p[1] == '*')
     end = strstr(p, "*/") + 2;
@@ -144,13 +147,13 @@ static const char *skip(Finder *f, const char *p) {
 }
 
 /* Heads of kernels say nothing that can be wrong: past __launch_bounds__. */
-static const char *find_name(Finder *f, const char *p) {
+static const char *find_name(MutantFinder *f, const char *p) {
   const char *end = p;
-  while (in_name(*end))
+  while (is_identifier_char(*end))
     end++;
   size_t len = (size_t)(end - p);
   if (strncmp(p, "__launch_bounds__", len) == 0 && *end == '(')
-    return past(end);
+    return skip_bracket(end);
   if (strncmp(p, "ax_", 3) == 0)
     find_call(f, p, end);
   else if (len == 2 && strncmp(p, "if", 2) == 0)
@@ -158,16 +161,16 @@ static const char *find_name(Finder *f, const char *p) {
   return end;
 }
 
-void mutants_find(Arena *arena, const char *text, Mutants *out) {
-  Finder f = {arena, out, text, 1};
-  *out = (Mutants){.text = text};
-  for (const char *p = text; *p;) {
-    const char *after = skip(&f, p);
+void mutants_find(Arena *arena, const char *source, Mutants *out) {
+  MutantFinder f = {arena, out, source, 1};
+  *out = (Mutants){.source = source};
+  for (const char *p = source; *p;) {
+    const char *after = skip_comment(&f, p);
     if (after > p)
       p = after;
     else if (isdigit((unsigned char)*p))
       p = find_number(&f, p);
-    else if (in_name(*p))
+    else if (is_identifier_char(*p))
       p = find_name(&f, p);
     else {
       find_operator(&f, p);
@@ -178,52 +181,55 @@ void mutants_find(Arena *arena, const char *text, Mutants *out) {
 
 char *mutant_text(Arena *arena, const Mutants *m, uint32_t which) {
   const Mutant *x = &m->all.at[which];
-  return arena_printf(arena, "%.*s%s%s", (int)x->from, m->text, x->with,
-                      m->text + x->to);
+  return arena_printf(arena, "%.*s%s%s", (int)x->from, m->source,
+                      x->replacement, m->source + x->to);
 }
 
-bool mutant_of_call(const Mutants *m, uint32_t which) {
+bool mutant_loosens_sync(const Mutants *m, uint32_t which) {
   const Mutant *x = &m->all.at[which];
-  const char *at = m->text + x->from;
+  const char *at = m->source + x->from;
   size_t near = x->from < 12 ? x->from : 12;
   bool waits = near && at[-1] == '<' && memmem(at - near, near, "_wait", 5);
-  return waits || !*x->with || strstr(x->with, "^ 1") || *x->with == '(';
+  return waits || !*x->replacement || strstr(x->replacement, "^ 1") ||
+         *x->replacement == '(';
 }
 
 char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
   const Mutant *x = &m->all.at[which];
-  const char *line = m->text + x->from;
-  while (line > m->text && line[-1] != '\n')
+  const char *line = m->source + x->from;
+  while (line > m->source && line[-1] != '\n')
     line--;
   line += strspn(line, " ");
-  int before = (int)(m->text + x->from - line);
-  const char *old = m->text + x->from;
-  int len = (int)(x->to - x->from), rest = (int)strcspn(m->text + x->to, "\n");
+  int before = (int)(m->source + x->from - line);
+  const char *old = m->source + x->from;
+  int len = (int)(x->to - x->from),
+      rest = (int)strcspn(m->source + x->to, "\n");
   for (int j = 0; j < len; j++)
     if (old[j] == '\n')
       len = j;
   /* and what it is a condition of, or what a call is not before any more */
-  const char *end = m->text + x->to + rest, *then = end;
-  if (end[-1] == ')' || !*x->with)
+  const char *end = m->source + x->to + rest, *then = end;
+  if (end[-1] == ')' || !*x->replacement)
     then += strspn(end, " \n");
   return arena_printf(arena, "%.*s{%.*s=>%s}%.*s%s%.*s", before, line, len, old,
-                      x->with, rest, m->text + x->to, then > end ? " " : "",
+                      x->replacement, rest, m->source + x->to,
+                      then > end ? " " : "",
                       then > end ? (int)strcspn(then, "\n") : 0, then);
 }
 
 /* ---- run ---- */
 
-static int child(const char *text, uint32_t seeds,
+static int child(const char *source, uint32_t seeds,
                  bool (*run)(void *owner, Sim *s, uint64_t seed), void *owner) {
   Buffer error = {0};
-  Sim *s = sim_compile(text, "mutant.cu", &error);
+  Sim *s = sim_compile(source, "mutant.cu", &error);
   bool good = s != NULL;
   if (!s)
-    return MUTANT_STILL;
+    return MUTANT_STILLBORN;
   for (uint64_t seed = 1; seed <= seeds && good; seed++)
     good = run(owner, s, seed);
   sim_free(s);
-  return good ? MUTANT_SURVIVED : MUTANT_FOUND;
+  return good ? MUTANT_SURVIVED : MUTANT_KILLED;
 }
 
 static int remove_one(const char *path, const struct stat *about, int kind,
@@ -233,22 +239,22 @@ static int remove_one(const char *path, const struct stat *about, int kind,
 }
 
 /* What a child that dies leaves goes with the folder that it was given. */
-MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
-                      bool (*run)(void *owner, Sim *s, uint64_t seed),
-                      void *owner) {
-  char *folder = sim_folder();
+MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
+                         bool (*run)(void *owner, Sim *s, uint64_t seed),
+                         void *owner) {
+  char *folder = sim_temp_dir();
   if (!folder)
-    return MUTANT_STILL;
+    return MUTANT_STILLBORN;
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
     int fate;
     setenv("TMPDIR", folder, 1);
     /* of a processor: on a busy machine right ones take long, too */
-    struct rlimit most = {seconds, seconds};
+    struct rlimit max = {seconds, seconds};
     signal(SIGXCPU, SIG_DFL);
-    setrlimit(RLIMIT_CPU, &most);
-    fate = child(text, seeds, run, owner);
+    setrlimit(RLIMIT_CPU, &max);
+    fate = child(source, seeds, run, owner);
     fflush(NULL);
     _exit(fate);
   }
@@ -257,6 +263,7 @@ MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
   nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
   free(folder);
   if (!ended)
-    return MUTANT_STILL;
-  return WIFEXITED(status) ? (MutantFate)WEXITSTATUS(status) : MUTANT_ENDLESS;
+    return MUTANT_STILLBORN;
+  return WIFEXITED(status) ? (MutantOutcome)WEXITSTATUS(status)
+                           : MUTANT_TIMED_OUT;
 }

@@ -10,34 +10,34 @@
 
 typedef struct Mutant {
   uint32_t from, to; /* of the text, what it replaces: */
-  const char *with;
+  const char *replacement;
   uint32_t line;
 } Mutant;
 
 typedef struct Mutants {
-  const char *text;
+  const char *source;
   VEC(Mutant) all;
 } Mutants;
 
-void mutants_find(Arena *arena, const char *text, Mutants *out);
+void mutants_find(Arena *arena, const char *source, Mutants *out);
 /* The text of one, in the arena. */
 char *mutant_text(Arena *arena, const Mutants *m, uint32_t which);
 /* Does it leave out a call, or loosen one or a condition? */
-bool mutant_of_call(const Mutants *m, uint32_t which);
+bool mutant_loosens_sync(const Mutants *m, uint32_t which);
 /* For lists: its line as it was, and what is otherwise. */
 char *mutant_name(Arena *arena, const Mutants *m, uint32_t which);
 
-typedef enum MutantFate {
+typedef enum MutantOutcome {
   MUTANT_SURVIVED,
-  MUTANT_FOUND,   /* it was told what is wrong, or the result was */
-  MUTANT_STILL,   /* it does not compile, or is the same program */
-  MUTANT_ENDLESS, /* or fell over the host */
-} MutantFate;
+  MUTANT_KILLED,    /* it was told what is wrong, or the result was */
+  MUTANT_STILLBORN, /* it does not compile, or is the same program */
+  MUTANT_TIMED_OUT, /* or fell over the host */
+} MutantOutcome;
 
 /* Runs it in a process of its own, for so many seconds of a processor.  run:
  * does the kernel do what it should, with this seed? */
-MutantFate mutant_run(const char *text, uint32_t seeds, uint32_t seconds,
-                      bool (*run)(void *owner, Sim *s, uint64_t seed),
-                      void *owner);
+MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
+                         bool (*run)(void *owner, Sim *s, uint64_t seed),
+                         void *owner);
 
 #endif

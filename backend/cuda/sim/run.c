@@ -13,7 +13,7 @@ SimRun *sim_running;
 
 /* ---- what is wrong ---- */
 
-static const char *const names[] = {
+static const char *const op_names[] = {
     [AX_SYNC] = "ax_sync",
     [AX_MBARRIER_WAIT] = "ax_mbarrier_wait",
     [AX_CLUSTER_WAIT] = "ax_cluster_wait",
@@ -33,12 +33,13 @@ static const char *const names[] = {
 };
 
 const char *sim_op_name(int op) {
-  return (size_t)op < ARRAY_LEN(names) && names[op] ? names[op] : "a wrapper";
+  return (size_t)op < ARRAY_LEN(op_names) && op_names[op] ? op_names[op]
+                                                          : "a wrapper";
 }
 
 bool sim_fail(SimRun *r, const SimThread *t, uint32_t site, const char *format,
               ...) {
-  char place[SIM_TEXT];
+  char place[SIM_TEXT_BYTES];
   if (r->failed)
     return false;
   r->failed = true;
@@ -62,27 +63,27 @@ bool sim_fail(SimRun *r, const SimThread *t, uint32_t site, const char *format,
 static void write_wait(SimRun *r, const SimThread *t) {
   const AxCall *c = t->call;
   if (t->op == AX_BARRIER) {
-    const SimBarrier *b = &t->block->named[c->n[0]];
+    const SimBarrier *b = &t->block->named_barriers[c->n[0]];
     buffer_printf(r->error, " (barrier %u: %u of %u threads)",
                   (unsigned)c->n[0], b->arrived, (unsigned)c->n[1]);
   } else if (t->op == AX_SYNC) {
-    buffer_printf(r->error, " (%u of %u threads)", t->block->all.arrived,
-                  t->block->live);
+    buffer_printf(r->error, " (%u of %u threads)",
+                  t->block->block_barrier.arrived, t->block->live_threads);
   } else if (t->op == AX_MBARRIER_WAIT) {
-    for (uint32_t j = 0; j < t->block->barriers.len; j++) {
-      const Mbarrier *m = t->block->barriers.at[j];
-      if (m->offset + SIM_BASE == c->n[0])
+    for (uint32_t j = 0; j < t->block->mbarriers.len; j++) {
+      const Mbarrier *m = t->block->mbarriers.at[j];
+      if (m->offset + SIM_SHARED_BASE == c->n[0])
         buffer_printf(r->error,
                       " (the mbarrier at 0x%x, for the end of a phase of "
                       "parity %u: %u ended, of the next %u arrivals and %lld "
                       "bytes are missing)",
                       (unsigned)c->n[0], (unsigned)c->n[1], m->phase,
-                      m->pending, (long long)m->bytes);
+                      m->pending, (long long)m->pending_bytes);
     }
   }
 }
 
-static bool waits_alike(const SimThread *a, const SimThread *b) {
+static bool same_wait(const SimThread *a, const SimThread *b) {
   return a->state == b->state && a->op == b->op && a->block == b->block &&
          a->call->line == b->call->line && a->call->n[0] == b->call->n[0] &&
          (a->op != AX_MBARRIER_WAIT || a->call->n[1] == b->call->n[1]);
@@ -92,12 +93,12 @@ static void write_waits(SimRun *r, const SimBlock *b) {
   for (uint32_t j = 0, end; j < r->threads; j = end) {
     const SimThread *t = &b->threads[j];
     end = j + 1;
-    if (t->state != THREAD_WAITS)
+    if (t->state != THREAD_BLOCKED)
       continue;
-    while (end < r->threads && b->threads[end].state == THREAD_WAITS &&
-           waits_alike(t, &b->threads[end]))
+    while (end < r->threads && b->threads[end].state == THREAD_BLOCKED &&
+           same_wait(t, &b->threads[end]))
       end++;
-    char place[SIM_TEXT];
+    char place[SIM_TEXT_BYTES];
     sim_site(r, (uint32_t)t->call->line, place);
     buffer_printf(r->error, "\n  block (%u, %u, %u), threads %u to %u: %s: %s",
                   b->index.x, b->index.y, b->index.z, j, end - 1, place,
@@ -109,7 +110,7 @@ static void write_waits(SimRun *r, const SimBlock *b) {
 static void fail_deadlock(SimRun *r) {
   sim_fail(r, NULL, 0, "deadlock: all threads wait");
   for (uint32_t c = 0; c < r->cluster_count; c++)
-    for (uint32_t b = 0; r->clusters[c].used && b < r->per_cluster; b++)
+    for (uint32_t b = 0; r->clusters[c].in_use && b < r->cluster_blocks; b++)
       write_waits(r, &r->clusters[c].blocks[b]);
 }
 
@@ -129,7 +130,7 @@ void sim_pause(SimRun *r, SimThread *t) {
 }
 
 void sim_wait(SimRun *r, SimThread *t, int op, AxCall *call) {
-  t->state = THREAD_WAITS;
+  t->state = THREAD_BLOCKED;
   t->op = op;
   t->call = call;
   sim_pause(r, t);
@@ -149,7 +150,7 @@ static void on_call(int op, AxCall *c) {
   SimRun *r = sim_running;
   SimThread *t = r->current;
   if (op > AX_GROUP)
-    op_group(r, t, op, c);
+    op_warpgroup(r, t, op, c);
   else if (op > AX_WARP)
     op_warp(r, t, op, c);
   else if (op >= AX_FENCE_INIT && op <= AX_CLUSTER_LOAD)
@@ -157,7 +158,7 @@ static void on_call(int op, AxCall *c) {
   else if (op == AX_SYNC)
     op_barrier(r, t, op, c);
   else if (op == AX_TMA_LOAD || op == AX_TMA_STORE || op == AX_TMA_PREFETCH)
-    op_box(r, t, op, c);
+    op_tma(r, t, op, c);
   else if (op >= AX_COPY && op <= AX_TMA_WAIT)
     op_async(r, t, op, c);
   else
@@ -170,18 +171,18 @@ static void thread_main(void) {
   SimRun *r = sim_running;
   SimThread *t = r->current;
   r->kernel(r->launch->args);
-  if (t->bulks && t->clock[t->bulks] < t->bulk_last)
-    sim_fail(r, t, (uint32_t)t->bulk_line,
+  if (t->bulk_agent && t->clock[t->bulk_agent] < t->last_bulk_group)
+    sim_fail(r, t, (uint32_t)t->last_bulk_line,
              "stores shared memory, and the thread ends without ax_tma_wait");
   t->state = THREAD_DONE;
-  t->block->live--;
-  if (--t->block->cluster->live == 0)
-    r->ended = true;
-  barriers_left(r, t);
+  t->block->live_threads--;
+  if (--t->block->cluster->live_threads == 0)
+    r->cluster_ended = true;
+  barriers_on_thread_exit(r, t);
   fiber_pause(&t->fiber, true);
 }
 
-static void turn(SimRun *r) {
+static void run_one_thread(SimRun *r) {
   uint32_t which = sim_random(r, r->ready.len);
   SimThread *t = r->ready.at[which];
   r->ready.at[which] = r->ready.at[--r->ready.len];
@@ -200,10 +201,10 @@ static void make_thread(SimRun *r, SimBlock *b, uint32_t j, char *stack) {
   t->self.thread =
       (AxIndex){j % size[0], j / size[0] % size[1], j / size[0] / size[1]};
   t->self.block = b->index;
-  t->self.lane = (AxIndex){j % SIM_LANES, j / SIM_LANES, 0};
-  t->id = agent_new(b->cluster, AGENT_THREAD, b->rank, j);
+  t->self.lane = (AxIndex){j % SIM_WARP_LANES, j / SIM_WARP_LANES, 0};
+  t->agent = agent_new(b->cluster, AGENT_THREAD, b->rank, j);
   t->clock = clock_new(b->cluster);
-  t->clock[t->id] = 1;
+  t->clock[t->agent] = 1;
   fiber_begin(&t->fiber, stack, thread_main);
   sim_wake(r, t);
 }
@@ -212,43 +213,44 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
                        uint32_t number) {
   SimBlock *b = &c->blocks[rank];
   const uint32_t *grid = r->launch->grid;
-  size_t shared = r->launch->shared, room = shared ? shared : 1;
+  size_t shared = r->launch->shared_bytes, mapped_bytes = shared ? shared : 1;
   b->cluster = c;
   b->rank = rank;
-  b->number = number;
-  b->live = r->threads;
+  b->grid_index = number;
+  b->live_threads = r->threads;
   b->index = (AxIndex){number % grid[0], number / grid[0] % grid[1],
                        number / grid[0] / grid[1]};
   /* pages of its own, which are as good as zero until they are used */
-  b->shared = mmap(NULL, room, PROT_READ | PROT_WRITE,
+  b->shared = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  b->cells = mmap(NULL, room * sizeof(Cell), PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (b->shared == MAP_FAILED || b->cells == MAP_FAILED)
+  b->shadow = mmap(NULL, mapped_bytes * sizeof(ShadowCell),
+                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (b->shared == MAP_FAILED || b->shadow == MAP_FAILED)
     return false;
   memset(b->shared, 0xff, shared); /* NaN, whatever float it is */
   b->threads = arena_alloc(c->arena, r->threads * sizeof *b->threads);
   b->warps = arena_alloc(c->arena, (r->threads / 32 + 1) * sizeof *b->warps);
-  b->groups = arena_alloc(c->arena, (r->threads / 128 + 1) * sizeof *b->groups);
+  b->warpgroups =
+      arena_alloc(c->arena, (r->threads / 128 + 1) * sizeof *b->warpgroups);
   return true;
 }
 
 /* Cluster `number` of the grid into one of the places for them. */
 static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
   char **stacks;
-  uint32_t blocks = r->per_cluster, place = (uint32_t)(c - r->clusters);
+  uint32_t blocks = r->cluster_blocks, place = (uint32_t)(c - r->clusters);
   if (!fiber_stacks(&stacks, (size_t)r->cluster_count * blocks * r->threads))
     return false;
   *c = (SimCluster){.number = number,
                     .arena = arena_new(),
-                    .used = true,
-                    .clocks = 1,
-                    .live = blocks * r->threads,
-                    .capacity = blocks * (r->threads * 3 + 256)};
-  c->agents = arena_alloc(c->arena, c->capacity * sizeof *c->agents);
+                    .in_use = true,
+                    .agent_count = 1,
+                    .live_threads = blocks * r->threads,
+                    .max_agents = blocks * (r->threads * 3 + 256)};
+  c->agents = arena_alloc(c->arena, c->max_agents * sizeof *c->agents);
   c->blocks = arena_alloc(c->arena, blocks * sizeof *c->blocks);
   c->barrier.clock = clock_new(c);
-  c->barrier_last = clock_new(c);
+  c->last_barrier_clock = clock_new(c);
   c->scratch = clock_new(c);
   for (uint32_t b = 0; b < blocks; b++) {
     if (!make_block(r, c, b, number * blocks + b))
@@ -261,12 +263,12 @@ static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
 }
 
 static void free_cluster(SimRun *r, SimCluster *c) {
-  size_t room = r->launch->shared ? r->launch->shared : 1;
-  for (uint32_t b = 0; c->used && b < r->per_cluster; b++) {
-    munmap(c->blocks[b].shared, room);
-    munmap(c->blocks[b].cells, room * sizeof(Cell));
+  size_t mapped_bytes = r->launch->shared_bytes ? r->launch->shared_bytes : 1;
+  for (uint32_t b = 0; c->in_use && b < r->cluster_blocks; b++) {
+    munmap(c->blocks[b].shared, mapped_bytes);
+    munmap(c->blocks[b].shadow, mapped_bytes * sizeof(ShadowCell));
   }
-  if (c->used)
+  if (c->in_use)
     arena_free(c->arena);
   *c = (SimCluster){0};
 }
@@ -274,46 +276,46 @@ static void free_cluster(SimRun *r, SimCluster *c) {
 /* What came by loads must have been waited for: it could come when the memory
  * is another block's. */
 static void check_loads(SimRun *r, const SimBlock *b) {
-  for (uint32_t j = 0; j < b->barriers.len; j++) {
-    const Mbarrier *m = b->barriers.at[j];
-    bool seen = !m->last;
+  for (uint32_t j = 0; j < b->mbarriers.len; j++) {
+    const Mbarrier *m = b->mbarriers.at[j];
+    bool seen = !m->last_load_phase;
     for (uint32_t i = 0; i < r->threads && !seen; i++)
-      seen = b->threads[i].clock[m->agent] >= m->last;
+      seen = b->threads[i].clock[m->agent] >= m->last_load_phase;
     if (!seen)
-      sim_fail(r, b->threads, (uint32_t)m->last_line,
+      sim_fail(r, b->threads, (uint32_t)m->last_load_line,
                "a load that no thread waits for before the block ends");
   }
 }
 
-static bool saw(const SimRun *r, const SimBlock *b, const Mbarrier *m,
-                const FarArrival *f) {
+static bool observed(const SimRun *r, const SimBlock *b, const Mbarrier *m,
+                     const RemoteArrival *f) {
   for (uint32_t i = 0; i < r->threads; i++)
     if (b->threads[i].clock[m->agent] >= f->phase ||
-        clock_sees(b->threads[i].clock, f->stamp))
+        clock_sees(b->threads[i].clock, f->epoch))
       return true;
   return false;
 }
 
 /* A block stays until others have come to its mbarriers: one of its threads
  * knows of them. */
-static void check_far(SimRun *r, const SimBlock *b) {
-  for (uint32_t j = 0; j < b->barriers.len; j++) {
-    const Mbarrier *m = b->barriers.at[j];
-    for (uint32_t i = 0; i < m->far.len; i++)
-      if (!saw(r, b, m, &m->far.at[i]))
-        sim_fail(r, b->threads, (uint32_t)m->far.at[i].line,
+static void check_remote_arrivals(SimRun *r, const SimBlock *b) {
+  for (uint32_t j = 0; j < b->mbarriers.len; j++) {
+    const Mbarrier *m = b->mbarriers.at[j];
+    for (uint32_t i = 0; i < m->remote_arrivals.len; i++)
+      if (!observed(r, b, m, &m->remote_arrivals.at[i]))
+        sim_fail(r, b->threads, (uint32_t)m->remote_arrivals.at[i].line,
                  "arrives at the mbarrier of line %d of a block that may have "
                  "ended: nothing orders its end after that",
                  m->line);
   }
 }
 
-static void leave_cluster(SimRun *r, SimCluster *c) {
-  for (uint32_t b = 0; b < r->per_cluster; b++) {
+static void retire_cluster(SimRun *r, SimCluster *c) {
+  for (uint32_t b = 0; b < r->cluster_blocks; b++) {
     check_loads(r, &c->blocks[b]);
-    check_far(r, &c->blocks[b]);
+    check_remote_arrivals(r, &c->blocks[b]);
   }
-  r->late -= c->pending.len;
+  r->pending_count -= c->pending.len;
   free_cluster(r, c);
 }
 
@@ -321,38 +323,40 @@ static void leave_cluster(SimRun *r, SimCluster *c) {
 
 /* Clusters that have ended make place for others.  False: no memory, or what
  * ended left something behind. */
-static bool renew(SimRun *r, uint32_t count) {
+static bool refill_clusters(SimRun *r, uint32_t count) {
   for (uint32_t j = 0; j < r->cluster_count && !r->failed; j++) {
     SimCluster *c = &r->clusters[j];
-    if (c->used && c->live == 0) {
-      leave_cluster(r, c);
-      r->done++;
+    if (c->in_use && c->live_threads == 0) {
+      retire_cluster(r, c);
+      r->finished_clusters++;
     }
-    if (!c->used && r->next < count && !make_cluster(r, c, r->next++))
+    if (!c->in_use && r->next_cluster < count &&
+        !make_cluster(r, c, r->next_cluster++))
       return sim_fail(r, NULL, 0, "no memory for a block");
   }
-  r->ended = false;
+  r->cluster_ended = false;
   return !r->failed;
 }
 
 /* Something asynchronous happens. */
-static void happen(SimRun *r) {
-  uint32_t which = sim_random(r, r->late);
+static void finish_random_op(SimRun *r) {
+  uint32_t which = sim_random(r, r->pending_count);
   SimCluster *c = r->clusters;
   for (; which >= c->pending.len; c++)
     which -= c->pending.len;
-  pending_one(r, c, which);
+  async_op_finish(r, c, which);
 }
 
 /* All clusters of the grid, so many at a time. */
 static void run_all(SimRun *r, uint32_t count) {
-  uint64_t limit = r->launch->steps ? r->launch->steps : 100000000;
-  r->ended = true;
-  while (!r->failed && (!r->ended || renew(r, count)) && r->done < count) {
-    if (r->late && (!r->ready.len || sim_random(r, 8) == 0))
-      happen(r);
+  uint64_t limit = r->launch->max_steps ? r->launch->max_steps : 100000000;
+  r->cluster_ended = true;
+  while (!r->failed && (!r->cluster_ended || refill_clusters(r, count)) &&
+         r->finished_clusters < count) {
+    if (r->pending_count && (!r->ready.len || sim_random(r, 8) == 0))
+      finish_random_op(r);
     else if (r->ready.len)
-      turn(r);
+      run_one_thread(r);
     else
       fail_deadlock(r);
     if (++r->steps > limit)
@@ -363,7 +367,7 @@ static void run_all(SimRun *r, uint32_t count) {
 
 static int by_address(const void *a, const void *b) {
   const SimMemory *x = a, *y = b;
-  return x->at < y->at ? -1 : x->at > y->at;
+  return x->address < y->address ? -1 : x->address > y->address;
 }
 
 static bool check_launch(SimRun *r, const SimLaunch *l) {
@@ -373,33 +377,34 @@ static bool check_launch(SimRun *r, const SimLaunch *l) {
     r->threads *= l->block[j];
     blocks *= l->grid[j];
   }
-  r->per_cluster = l->cluster ? l->cluster : sim_cluster(r->sim, l->kernel);
+  r->cluster_blocks = l->cluster_blocks ? l->cluster_blocks
+                                        : sim_cluster_blocks(r->sim, l->kernel);
   if (!r->threads || r->threads > 1024)
     return sim_fail(r, NULL, 0, "a block of %u threads", r->threads);
-  if (!blocks || blocks > UINT32_MAX || l->grid[0] % r->per_cluster ||
-      r->per_cluster > 16)
+  if (!blocks || blocks > UINT32_MAX || l->grid[0] % r->cluster_blocks ||
+      r->cluster_blocks > 16)
     return sim_fail(r, NULL, 0,
                     "a grid of (%u, %u, %u) blocks in clusters of %u",
-                    l->grid[0], l->grid[1], l->grid[2], r->per_cluster);
-  if (l->shared > 227 << 10)
-    return sim_fail(r, NULL, 0, "%u bytes of shared memory", l->shared);
+                    l->grid[0], l->grid[1], l->grid[2], r->cluster_blocks);
+  if (l->shared_bytes > 227 << 10)
+    return sim_fail(r, NULL, 0, "%u bytes of shared memory", l->shared_bytes);
   return true;
 }
 
-static void prepare(SimRun *r, const SimLaunch *l) {
-  uint32_t wanted = l->resident ? l->resident : 4;
-  uint32_t all = l->grid[0] * l->grid[1] * l->grid[2] / r->per_cluster;
-  r->cluster_count = (wanted + r->per_cluster - 1) / r->per_cluster;
+static void run_launch(SimRun *r, const SimLaunch *l) {
+  uint32_t wanted = l->resident_blocks ? l->resident_blocks : 4;
+  uint32_t all = l->grid[0] * l->grid[1] * l->grid[2] / r->cluster_blocks;
+  r->cluster_count = (wanted + r->cluster_blocks - 1) / r->cluster_blocks;
   r->cluster_count = r->cluster_count < all ? r->cluster_count : all;
   r->clusters = arena_alloc(r->arena, r->cluster_count * sizeof *r->clusters);
-  r->memory = arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->memory);
-  r->written =
-      arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->written);
-  r->ordered =
-      arena_alloc(r->arena, (size_t)all * r->per_cluster * sizeof *r->ordered);
+  r->ranges = arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->ranges);
+  r->global_writes =
+      arena_alloc(r->arena, (l->memory_count + 1) * sizeof *r->global_writes);
+  r->block_order = arena_alloc(r->arena, (size_t)all * r->cluster_blocks *
+                                             sizeof *r->block_order);
   if (l->memory_count)
-    memcpy(r->memory, l->memory, l->memory_count * sizeof *r->memory);
-  qsort(r->memory, l->memory_count, sizeof *r->memory, by_address);
+    memcpy(r->ranges, l->memory, l->memory_count * sizeof *r->ranges);
+  qsort(r->ranges, l->memory_count, sizeof *r->ranges, by_address);
   r->random = l->seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d;
   r->random = r->random ? r->random : 1;
   for (int j = 0; j < 8; j++)
@@ -427,7 +432,7 @@ bool sim_launch(Sim *s, const SimLaunch *l, Buffer *error) {
   if (!r.kernel)
     sim_fail(&r, NULL, 0, "the text has no such kernel");
   else if (check_launch(&r, l))
-    prepare(&r, l);
+    run_launch(&r, l);
   arena_free(r.arena);
   sim_running = NULL;
   return !r.failed;

@@ -23,18 +23,23 @@ int main(void) {
   /* turned, backwards, one row for all; and the result turned */
   const float turned[] = {1, 4, 2, 5, 3, 6}, back[] = {-100, 0.5f};
   const int64_t columns[] = {1, 2}, backwards[] = {-1}, repeated[] = {0, 1};
-  show("strided", small_forward_strided(2, 3, 2, turned, columns, back + 1,
-                                        backwards, x + 3, repeated, out,
-                                        columns), 4, out);
-  show("dense", small_forward_strided(2, 3, 2, w, NULL, b, NULL, x, NULL, out,
-                                      NULL), 4, out);
+  show("strided",
+       small_forward_strided(2, 3, 2, turned, columns, back + 1, backwards,
+                             x + 3, repeated, out, columns),
+       4, out);
+  show("dense",
+       small_forward_strided(2, 3, 2, w, NULL, b, NULL, x, NULL, out, NULL), 4,
+       out);
   /* w as a part of x and more, its rows 4 apart */
   const float wide[] = {1, 2, 3, 9, 4, 5, 6, 9};
   const int64_t apart[] = {4, 1};
-  show("rows", small_forward_strided(2, 3, 2, wide, apart, b, NULL, x, NULL,
-                                     out, NULL), 4, out);
-  show("none", small_forward_strided(2, -3, 2, w, columns, b, NULL, x, columns,
-                                     out, columns), 4, out);
+  show("rows",
+       small_forward_strided(2, 3, 2, wide, apart, b, NULL, x, NULL, out, NULL),
+       4, out);
+  show("none",
+       small_forward_strided(2, -3, 2, w, columns, b, NULL, x, columns, out,
+                             columns),
+       4, out);
   show("no rows", small_forward(2, 3, 0, w, b, x, out), 0, out);
   show("scale", small_scale(6, x, 0.5f, out), 6, out);
   show("scale_call", small_scale_call(sizes, args, outs), 3, out);
@@ -48,10 +53,14 @@ int main(void) {
   show("large", small_forward(large, large, 1, w, b, x, out), 0, out);
   show("large", small_forward(2, large, 0, w, b, x, out), 0, out);
   show("large", small_forward(0, 1, large, w, b, x, out), 0, out);
-  show("large", small_forward_strided(large, large, 1, w, columns, b, NULL, x,
-                                      NULL, out, NULL), 0, out);
-  show("large", small_forward_strided(3, large, 1, w, columns, b, NULL, x,
-                                      columns, out, NULL), 0, out);
+  show("large",
+       small_forward_strided(large, large, 1, w, columns, b, NULL, x, NULL, out,
+                             NULL),
+       0, out);
+  show("large",
+       small_forward_strided(3, large, 1, w, columns, b, NULL, x, columns, out,
+                             NULL),
+       0, out);
   show("steps", small_steps(1 << 30, 1 << 30, &sum), 0, out);
   show("steps", small_steps(large, 0, &sum), 0, out);
   show("steps", small_steps(30, 0, &sum), 1, &sum);
@@ -68,8 +77,7 @@ int main(void) {
   const int64_t seven[] = {7, -7}, by_two[] = {2, 2}, by_none[] = {1, 0};
   int64_t whole[2];
   int code = small_over(2, seven, by_two, whole);
-  printf("over: %s %d %d\n", small_message(code), (int)whole[0],
-         (int)whole[1]);
+  printf("over: %s %d %d\n", small_message(code), (int)whole[0], (int)whole[1]);
   printf("over: %s\n", small_message(small_over(2, seven, by_none, whole)));
   printf("%s\n", small_message(-1));
   return 0;

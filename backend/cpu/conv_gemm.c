@@ -1,0 +1,521 @@
+/* Products through a window as C: what a unit needs of the sliding side is put
+ * into scratch memory, its panels are copied from there as they come. */
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/prepack.h"
+
+enum {
+  MAX_HOISTED_MASKS = 64
+}; /* vectors of a line, whose lanes are known ahead */
+
+#define format emit_format
+
+/* ---- the tile for as many vectors as there are ---- */
+
+void emit_conv_tile_dispatch(Emitter *e, const GemmTiling *t,
+                             uint32_t loop_index, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  buffer_printf(out,
+                "static __attribute__((noinline)) void\n"
+                "part%s(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
+                "%s *c, int64_t ldc, int more, int64_t vectors) {\n",
+                id, type, type, type);
+  for (uint32_t v = 1; v < t->nr_vectors; v++)
+    buffer_printf(out,
+                  "if (vectors == %u) {\n"
+                  "tile%s_%u(a, lda, b, NR%s, depth, c, ldc, more);\n"
+                  "return;\n}\n",
+                  v, id, v, id);
+  buffer_printf(out,
+                "(void)vectors;\n"
+                "tile%s(a, lda, b, NR%s, depth, c, ldc, more);\n}\n",
+                id, id);
+}
+
+/* ---- where terms begin ---- */
+
+static void emit_coordinate_offset(Emitter *e, Buffer *out, const ConvWindow *w,
+                                   const SlidingAccess *r, const char *name,
+                                   int64_t stride, int64_t epilogue) {
+  buffer_printf(out, "const int64_t %s = %s", name,
+                emit_int(e, emit_extent_mul(e, r->low, -1)));
+  for (uint32_t k = 0; k < w->reduction_axes; k++)
+    if (r->dilation[k])
+      buffer_printf(out, " + %s * k%u", emit_int(e, r->dilation[k]), k);
+  buffer_puts(out, ";\n");
+  const char *to = emit_int(e, stride);
+  if (r->stride == 1)
+    buffer_printf(out, "at += %s * %s;\n", name, to);
+  else
+    buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name,
+                  emit_int(e, r->stride), to, name, emit_int(e, r->stride),
+                  emit_int(e, epilogue));
+}
+
+static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
+                             int64_t depth) {
+  buffer_printf(out,
+                "int32_t *const offsets = (int32_t *)(room + %s);\n"
+                "{\nint32_t *to = offsets;\n",
+                emit_scratch(e, depth, DT_I32));
+  for (uint32_t k = 0; k < w->reduction_axes; k++)
+    buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
+                  emit_int(e, w->extents[k]), k,
+                  k + 1 == w->reduction_axes ? " {" : "");
+  buffer_puts(out, "int64_t at = 0;\n");
+  int64_t stride = emit_extent_mul(e, w->plane_elements, conv_window_phases(w));
+  for (uint32_t k = w->reduction_axes; k-- > 0;)
+    if (w->is_free[k]) {
+      buffer_printf(out, "at += k%u * %s;\n", k, emit_int(e, stride));
+      stride = emit_extent_mul(e, stride, w->extents[k]);
+    }
+  if (w->has_rows)
+    emit_coordinate_offset(
+        e, out, w, &w->row, "row", w->row_pitch,
+        emit_extent_mul(e, w->plane_elements, w->column.stride));
+  emit_coordinate_offset(e, out, w, &w->column, "column", 1, w->plane_elements);
+  buffer_puts(out, "*to++ = (int32_t)at;\n}\n}\n");
+}
+
+/* ---- the window ---- */
+
+/* One line of it, its remainders by the step apart. */
+static void emit_image_row_pointer(Emitter *e, Buffer *out, const GemmTiling *t,
+                                   const ConvWindow *w) {
+  const char *type = gemm_element_type(t->accumulator_dtype),
+             *plane = emit_int(e, w->plane_elements);
+  const char *first = "line", *loop_index = "plane";
+  if (w->has_rows && w->row.stride > 1) {
+    const char *step = emit_int(e, w->row.stride);
+    loop_index = format(e, "(plane + line %% %s * %s)", step,
+                        emit_int(e, w->column.stride));
+    first = format(e, "line / %s", step);
+  }
+  buffer_printf(out, "%s *const to = window + %s * %s + %s * %s;\n", type,
+                loop_index, plane, first, emit_int(e, w->row_pitch));
+}
+
+/* Which lanes of a line are inside is found out once for all of them. */
+static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
+                                HoistedMasks *masks) {
+  const LoopNest *loop = w->copy_loop;
+  uint32_t last = loop->axis_count - 1;
+  int64_t vectors = ceil_div(loop->extents[last], e->width);
+  *masks = (HoistedMasks){.source = {.arena = e->arena},
+                          .vector_count = (uint32_t)vectors,
+                          .vector_index = "a",
+                          .line_axis = last - 1};
+  return extent_is_static(loop->graph, loop->extents[last]) &&
+         vectors <= MAX_HOISTED_MASKS;
+}
+
+static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
+                        Buffer *task_code) {
+  const ConvWindow *w = t->window;
+  const LoopNest *loop = w->copy_loop;
+  uint32_t order[MAX_KERNEL_AXES], count = 0, last = loop->axis_count - 1;
+  HoistedMasks masks;
+  const char *name = dtype_info[t->accumulator_dtype].name;
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  bool deinterleaves = w->column.stride > 1;
+  Buffer store = {.arena = e->arena};
+  for (uint32_t v = loop->spatial_axes; v < last; v++)
+    order[count++] = v;
+  if (count > 1) /* the next plane, while this one is copied */
+    e->prefetch_axis = order[count - 2];
+  e->hoisted_masks = begin_hoisted_masks(e, w, &masks) ? &masks : NULL;
+  const char *value =
+      gemm_begin_operand(e, loop, last, count, order, task_code);
+  e->hoisted_masks = NULL;
+  e->prefetch_axis = NO_AXIS;
+  buffer_printf(&store, "st_%s(%s + j, %s);\n", name,
+                deinterleaves ? "whole" : "to", value);
+  if (deinterleaves)
+    buffer_printf(
+        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+        emit_scratch(e,
+                     emit_extent_add(e, loop->extents[last],
+                                     (int64_t)e->width * 2 * w->column.stride),
+                     t->accumulator_dtype));
+  buffer_printf(
+      out,
+      "const int64_t width = (hi - lo - 1) * %s + %s;\n"
+      "const int64_t height = %s%s;\nint64_t plane = 0;\n",
+      emit_int(e, w->column.stride),
+      emit_int(e, emit_extent_add(e, w->column.span, 1)),
+      w->has_rows
+          ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->row.stride))
+          : "",
+      w->has_rows ? emit_int(e, emit_extent_add(e, w->row.span, 1)) : "1");
+  if (masks.source.len) {
+    buffer_puts(out, "enum { inside = 0 };\n"
+                     "const int64_t start = 0, end = width;\n");
+    emit_append(out, &masks.source);
+  }
+  for (uint32_t v = loop->spatial_axes; v + 1 < last; v++) {
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  emit_int(e, loop->extents[v]), v);
+    emit_append(out, &e->level_code[2 + v - loop->spatial_axes]);
+  }
+  buffer_printf(out,
+                "for (int64_t line = 0; line < height; line++) {\n"
+                "const int64_t i%u = line;\n",
+                last - 1);
+  emit_append(out, &e->level_code[e->vector_level - 1]);
+  emit_image_row_pointer(e, out, t, w);
+  buffer_puts(out,
+              "const int64_t end = width;\nint64_t j = 0, a = 0;\n(void)a;\n");
+  emit_vector_loop(e, out, ", a++", &store, &store);
+  if (deinterleaves)
+    buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name,
+                  emit_int(e, w->plane_elements),
+                  emit_int(e, w->column.stride));
+  buffer_printf(out, "(void)i%u;\n}\nplane += %s;\n", last - 1,
+                emit_int(e, conv_window_phases(w)));
+  for (uint32_t v = loop->spatial_axes; v + 1 < last; v++)
+    buffer_puts(out, "}\n");
+}
+
+/* ---- panels ---- */
+
+static void emit_panel_pack(const GemmTiling *t, const char *id, Buffer *out) {
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  char v = type[0];
+  buffer_printf(out,
+                "for (int64_t k = k0; k < k1; k++) {\n"
+                "const %s *const from = window + offsets[k] + y;\n"
+                "%s *const row = panel + (k - k0) * NR%s;\n",
+                type, type, id);
+  for (uint32_t j = 0; j < t->nr_vectors; j++)
+    buffer_printf(out,
+                  "*(v%c_u *)(row + %u * W) = *(const v%c_u *)(from + %u * W);"
+                  "\n",
+                  v, j, v, j);
+  buffer_puts(out, "}\n");
+}
+
+/* Panel after panel, terms in blocks, rows in blocks. */
+static void emit_panel_loops(Emitter *e, const GemmTiling *t,
+                             uint32_t loop_index, Buffer *task_code,
+                             Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
+  const char *depth = emit_int(e, t->depth), *rows = gemm_row_arguments(e, t);
+  buffer_printf(out,
+                "for (int64_t y = 0; y < places; y += NR%s)\n"
+                "for (int64_t k0 = 0; k0 < %s || k0 == 0; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
+                id, depth, kc, kc, depth, kc, depth);
+  emit_panel_pack(t, id, out);
+  buffer_printf(out,
+                "const int64_t vectors = (places - y + W - 1) / W;\n"
+                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
+                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n",
+                mc, mc, mc);
+  if (t->a.packing != OPERAND_UNPACKED)
+    gemm_pack_a(e, t, task_code, out);
+  buffer_printf(out,
+                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+                "if (x + MR%s <= x1)\n"
+                "part%s(%s, panel, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, vectors);\nelse\n"
+                "edge%s(%s,\npanel, NR%s, k1 - k0,\n"
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%s);\n"
+                "}\n}\n",
+                id, id, id, rows, id, rows, id, id);
+}
+
+/* ---- lanes across ---- */
+
+/* What a panel has summed up, lanes along the rows of the left side: turned,
+ * and put where the loops after this one look for it, which follow at once,
+ * while a cache has it. */
+static void emit_transpose_and_epilogue(Emitter *e, const GemmTiling *t,
+                                        const char *id, const Buffer *epilogue,
+                                        Buffer *out) {
+  char v = gemm_element_type(t->accumulator_dtype)[0];
+  buffer_printf(
+      out,
+      "for (int64_t p = 0; p < places; p += W)\n"
+      "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
+      "for (int l = 0; l < W; l++)\n"
+      "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
+      "turn%s_%c(x);\n"
+      "for (int l = 0; l < W && g + l < next; l++)\n"
+      "*(v%c_u *)(c + (g - first + l) * ldc + p) = x[l];\n}\n"
+      "const int64_t y0 = first, y1 = next;\n(void)y0, (void)y1;\n",
+      v, v, id, e->suffix, v, v);
+  emit_append(out, epilogue);
+}
+
+/* What is read after the panel at hand, `b`, while that is multiplied: by each
+ * tile a part of it, where it lies as it was kept, else by some of them W rows
+ * each. */
+static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
+                                     uint32_t loop_index,
+                                     const uint32_t *prepacked_index,
+                                     Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index),
+             *type = gemm_element_type(t->accumulator_dtype);
+  const char *depth = emit_int(e, t->depth);
+  if (!prepacked_index) {
+    buffer_printf(out,
+                  "int64_t ahead = NR%s / W;\n"
+                  "const int64_t each = W, apart = lda, hop = W * lda;\n"
+                  "(void)apart;\n"
+                  "const %s *b =\n"
+                  "to < %s ? a + first * lda + to : a + next * lda;\n",
+                  id, type, depth);
+    return;
+  }
+  buffer_printf(out,
+                "const int64_t tiles = lines * ((hi - lo + MR%s - 1) / MR%s);\n"
+                "const int64_t each = kept%u ? (NR%s + tiles - 1) / tiles : W;"
+                "\nint64_t ahead = kept%u ? tiles : %s;\n"
+                "const int64_t hop = kept%u ? (to - from) * each : W * lda;\n"
+                "const int64_t apart = hop / W;\n(void)apart;\n"
+                "const %s *b = kept%u ? weights + (to - from) * NR%s\n"
+                ": to < %s ? a + first * lda + to : a + next * lda;\n",
+                id, id, *prepacked_index, id, *prepacked_index,
+                t->window->padding.group_terms ? "0"
+                                               : format(e, "NR%s / W", id),
+                *prepacked_index, type, *prepacked_index, id, depth);
+}
+
+/* Zeros by what is not finite are not zeros: is all of the panel, so that terms
+ * may be left out? */
+static void emit_panel_finite_check(Emitter *e, const GemmTiling *t,
+                                    uint32_t loop_index,
+                                    const uint32_t *prepacked_index,
+                                    Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  char v = gemm_element_type(t->accumulator_dtype)[0];
+  if (!t->window->padding.group_terms)
+    return;
+  if (!dtype_is_float(t->accumulator_dtype)) {
+    buffer_puts(out, "const int sound = 1;\n");
+    return;
+  }
+  buffer_puts(out, "const int sound = ");
+  if (prepacked_index)
+    buffer_printf(out, "kept%u ? %s == 0 : ", *prepacked_index,
+                  prepack_nonfinite_flag(e, *prepacked_index));
+  buffer_printf(out, "sound_%c(panel, to - from, next - first, NR%s);\n", v,
+                id);
+}
+
+/* A panel of the left side: `weights`, terms from .. to - 1. */
+static void emit_weight_panel(Emitter *e, const GemmTiling *t,
+                              uint32_t loop_index, Buffer *task_code,
+                              Buffer *out) {
+  uint32_t prepacked_index;
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  bool may_prepack =
+      prepack_begin(e, t, &t->a, t->m_axis, loop_index, &prepacked_index);
+  if (may_prepack)
+    buffer_printf(out,
+                  "const %s *const weights =\n"
+                  "kept%u ? kept%u + first * %s + from * NR%s : panel;\n"
+                  "if (!kept%u) {\n",
+                  type, prepacked_index, prepacked_index, emit_int(e, t->depth),
+                  gemm_suffix(e, loop_index), prepacked_index);
+  else
+    buffer_printf(out, "const %s *const weights = panel;\n{\n", type);
+  buffer_printf(out,
+                "%s *const b = panel;\n"
+                "const int64_t n0 = first, n1 = next;\n",
+                type);
+  if (may_prepack)
+    prepack_emit_call(e, prepacked_index, out);
+  else
+    gemm_pack_b(e, t, &t->a, t->m_axis, loop_index, task_code, out);
+  buffer_puts(out, "}\n");
+  emit_panel_finite_check(e, t, loop_index,
+                          may_prepack ? &prepacked_index : NULL, out);
+  if (t->prefetch_a)
+    emit_next_panel_prefetch(e, t, loop_index,
+                             may_prepack ? &prepacked_index : NULL, out);
+}
+
+/* Which terms a line takes: those of the row's from `before` on, so many of
+ * each group. */
+static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
+  const PaddingPeel *r = &w->padding;
+  const SlidingAccess *row = &w->row;
+  if (!r->row_terms) {
+    buffer_printf(out, "const int64_t before = 0, taken = %s;\n",
+                  emit_int(e, r->group_terms));
+    return;
+  }
+  const char *each = emit_int(e, r->row_terms),
+             *all = emit_int(e, r->group_terms / r->row_terms);
+  const char *by = emit_int(e, row->dilation[row->filter_axis]);
+  buffer_printf(out,
+                "const int64_t top_line = (above + line) * %s;\n"
+                "const int64_t least = rim_of(%s - top_line, %s, %s);\n"
+                "const int64_t most = rim_of(%s - top_line, %s, %s);\n"
+                "const int64_t before = sound ? least * %s : 0;\n"
+                "const int64_t taken = sound ? most * %s - before : %s;\n",
+                emit_int(e, row->stride),
+                emit_int(e, row->valid_begin + row->low), by, all,
+                emit_int(e, row->valid_end + row->low), by, all, each, each,
+                emit_int(e, r->group_terms));
+}
+
+/* The function for a tile: of those that leave out rows, or whole. */
+static const char *border_tile_function(Emitter *e, const PaddingPeel *r,
+                                        const char *name) {
+  const char *all = name;
+  for (uint32_t j = 0; j < r->border_tile_count; j++)
+    all = format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
+                 emit_int(e, r->border_tiles[j].column), name, j, all);
+  return r->border_tile_count ? format(e, "(%s)", all) : all;
+}
+
+/* The call of one, but for what follows its last argument. */
+static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
+                             const char *name, const char *pitch) {
+  const PaddingPeel *r = &t->window->padding;
+  const char *terms =
+      r->group_terms
+          ? format(e, "(to - from) / %s, %s, %s, taken",
+                   emit_int(e, r->group_terms), emit_int(e, r->group_terms),
+                   emit_int(e, r->row_terms ? r->row_terms : r->group_terms))
+          : "to - from";
+  const char *before = r->group_terms ? " + before" : "";
+  return format(e,
+                "%s(window + line * %s + z, offsets + from%s,\n"
+                "weights%s%s, NR%s,\n"
+                "%s, sums + (line * %s + z) * NR%s, NR%s, from != 0",
+                border_tile_function(e, r, name),
+                emit_int(e, t->window->row_pitch), before, before,
+                r->group_terms ? format(e, " * NR%s", id) : "", id, terms,
+                pitch, id, id);
+}
+
+/* What is left of a line by the tile that is large enough. */
+static void emit_short_tiles(Emitter *e, const GemmTiling *t, const char *id,
+                             const char *pitch, Buffer *out) {
+  buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
+                   "const int64_t left = hi - lo - z;\n");
+  for (uint32_t part = 1; part < SHORT_TILE_STEPS; part++) {
+    uint32_t rows = gemm_short_tile_rows(t, part);
+    const char *name = format(e, "short%s_of%u", id, rows);
+    buffer_printf(out, "if (left <= %u) {\ndone = %u;\n%s);\n} else ", rows,
+                  rows, tile_call(e, t, id, name, pitch));
+  }
+  buffer_printf(out, "{\ndone = MR%s;\n", id);
+}
+
+/* Panel after panel of the left side, terms in blocks. */
+static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
+                                    uint32_t loop_index, Buffer *task_code,
+                                    const Buffer *epilogue, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  const ConvWindow *w = t->window;
+  const char *kc = emit_int(e, t->kc), *depth = emit_int(e, t->depth);
+  const char *pitch = emit_int(e, e->cpu->schedule->row_pitch);
+  buffer_printf(
+      out,
+      "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
+      "for (int64_t first = m0; first < m1; first += NR%s) {\n"
+      "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
+      "for (int64_t from = 0; from < %s || from == 0; from += %s) {\n"
+      "const int64_t to = from + %s < %s ? from + %s : %s;\n",
+      w->has_rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc,
+      depth, kc, depth);
+  emit_weight_panel(e, t, loop_index, task_code, out);
+  buffer_puts(out, "for (int64_t line = 0; line < lines; line++) {\n");
+  if (w->padding.group_terms)
+    emit_row_taps(e, w, out);
+  if (t->has_short_tiles)
+    emit_short_tiles(e, t, id, pitch, out);
+  else
+    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s) {\n", id);
+  if (t->prefetch_a)
+    buffer_printf(out,
+                  "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
+                  "} else {\n",
+                  tile_call(e, t, id, format(e, "far%s", id), pitch),
+                  w->padding.group_terms ? "" : ", apart");
+  buffer_printf(out, "%s);\n%s}\n%s}\n}\n",
+                tile_call(e, t, id, format(e, "tile%s", id), pitch),
+                t->prefetch_a ? "}\n" : "", t->has_short_tiles ? "}\n" : "");
+  emit_transpose_and_epilogue(e, t, id, epilogue, out);
+  buffer_puts(out, "}\n");
+}
+
+/* ---- the whole ---- */
+
+/* The window, panels, and what else the sums take. */
+static void emit_scratch_buffers(Emitter *e, const GemmTiling *t, Buffer *out) {
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  const ConvWindow *w = t->window;
+  /* the last ones go on */
+  int64_t elements =
+      emit_extent_add(e, emit_extent_mul(e, w->plane_count, w->plane_elements),
+                      w->vectorize_channels ? t->mr : t->nc);
+  buffer_printf(out,
+                "const int64_t m0 = top, m1 = bottom;\n"
+                "%s *const window = (%s *)(room + %s);\n"
+                "%s *const panel = (%s *)(room + %s);\n",
+                type, type, emit_scratch(e, elements, t->accumulator_dtype),
+                type, type,
+                emit_scratch(e, t->kc * t->nc, t->accumulator_dtype));
+  if (w->vectorize_channels)
+    buffer_printf(
+        out, "%s *const sums = (%s *)(room + %s);\n", type, type,
+        emit_scratch(
+            e, emit_extent_mul(e, e->cpu->schedule->task_positions, t->nc),
+            t->accumulator_dtype));
+}
+
+static void emit_conv_products(Emitter *e, const GemmTiling *t,
+                               uint32_t loop_index, Buffer *task_code,
+                               const Buffer *epilogue, Buffer *out) {
+  const ConvWindow *w = t->window;
+  const LocalBuffer *l = &e->locals[loop_index][0];
+  buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
+                l->row_elements, gemm_element_type(t->accumulator_dtype),
+                l->id);
+  if (w->vectorize_channels) {
+    emit_channel_vectorized(e, t, loop_index, task_code, epilogue, out);
+    return;
+  }
+  buffer_puts(out, "const int64_t places = ");
+  if (w->has_rows)
+    buffer_printf(out, "(below - above - 1) * %s + ",
+                  emit_int(e, w->row_pitch));
+  buffer_puts(out, "(hi - lo);\n");
+  emit_panel_loops(e, t, loop_index, task_code, out);
+}
+
+void emit_conv_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
+                    const Buffer *epilogue) {
+  const GemmTiling *t = &e->cpu->schedule->gemm_tilings->by_loop[loop_index];
+  const ConvWindow *w = t->window;
+  Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
+  uint32_t last = w->copy_loop->spatial_axes - 1;
+  emit_tap_offsets(e, &e->function_head, w, t->depth);
+  emit_scratch_buffers(e, t, &body);
+  if (!w->vectorize_channels)
+    gemm_left_operand(e, t, &task_code, &body, &inner);
+  else if (t->prefetch_a)
+    gemm_unpacked_operand(e, t, &t->a, t->m_axis, &task_code, &inner);
+  emit_im2col(e, &inner, t, &task_code);
+  emit_conv_products(e, t, loop_index, &task_code, epilogue, &inner);
+  buffer_printf(out, "{\nconst int64_t i%u = lo;\n(void)i%u;\n", last, last);
+  if (w->has_rows)
+    buffer_printf(out, "const int64_t i%u = above;\n(void)i%u;\n", last - 2,
+                  last - 2);
+  emit_append(out, &task_code);
+  emit_append(out, &body);
+  emit_append(out, &inner);
+  buffer_puts(out, "}\n");
+  if (w->vectorize_channels)
+    return;
+  buffer_puts(out, "{\nconst int64_t y0 = top, y1 = bottom;\n"
+                   "(void)y0, (void)y1;\n");
+  emit_append(out, epilogue);
+  buffer_puts(out, "}\n");
+}

@@ -1,0 +1,29 @@
+/* What is C alone of the statements of backend/emit. */
+#include "backend/cpu/cpu_emitter.h"
+#include "backend/cpu/gemm_tiling.h"
+
+#define format emit_format
+
+static const char *local_offset(Emitter *e, const LocalBuffer *l,
+                                const AffineExpr *q) {
+  const char *inner = emit_affine(e, q);
+  const Schedule *s = e->cpu->schedule;
+  uint32_t last = e->loop->parallel_axes - 1;
+  const char *top = gemm_tiling_epilogue_per_block(s) ? "y0" : "top";
+  if (s->shape == TASK_POINT)
+    return inner;
+  if (s->shape == TASK_ROWS)
+    return format(e, "(i%u - lo) * %s + %s", last, l->point_elements, inner);
+  if (s->shape == TASK_TILE && s->task_image_rows)
+    return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
+                  l->row_elements, last - 2, emit_int(e, s->row_pitch));
+  if (s->shape == TASK_TILE)
+    return format(e, "(i%u - %s) * %s", last - 1, top, l->row_elements);
+  return format(e, "(%s) * %s", inner, l->row_elements);
+}
+
+const Dialect c_dialect = {.index_type = "int64_t",
+                           .emit_divisor = emit_int,
+                           .emit_local_offset = local_offset,
+                           .emit_gather_prefetch = emit_gather_prefetch,
+                           .emit_next_row_prefetch = emit_next_row_prefetch};

@@ -1,0 +1,713 @@
+/* Sums of products as C: the tile, whose sums lie in registers, and the loops
+ * around it. */
+#include "backend/cpu/gemm.h"
+
+#include "backend/cpu/prepack.h"
+
+#include <string.h>
+
+#define format emit_format
+
+enum {
+  PREFETCH_TERMS = 8
+}; /* that rows of b which come from memory are ahead */
+
+static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
+  return &e->cpu->schedule->gemm_tilings->by_loop[loop];
+}
+
+/* ---- the tile in registers ---- */
+
+/* A tile, or one for the edges. */
+typedef struct TileVariant {
+  uint32_t mr, nr_vectors;
+  bool prefetches; /* with what is read next fetched ahead: W rows, of each term
+                      `each` elements; where terms are in groups, one piece */
+  bool is_partial; /* only `columns` columns of b are there */
+  uint32_t
+      border_tile; /* 1 + which tile of a line it is that leaves out rows */
+} TileVariant;
+
+static TileVariant full_tile(const GemmTiling *t) {
+  return (TileVariant){.mr = t->mr, .nr_vectors = t->nr_vectors};
+}
+
+/* Of the last panel. */
+static TileVariant last_panel_tile(const GemmTiling *t) {
+  bool is_partial = t->b.packing == OPERAND_UNPACKED;
+  return (TileVariant){.mr = t->mr,
+                       .nr_vectors = t->last_panel_vectors,
+                       .is_partial = is_partial};
+}
+
+static const char *tile_function_name(Emitter *e, const GemmTiling *t,
+                                      uint32_t loop_index,
+                                      const TileVariant *v) {
+  const char *id = gemm_suffix(e, loop_index);
+  const char *name = format(e, "%s%s",
+                            v->prefetches   ? "far"
+                            : v->mr < t->mr ? "short"
+                                            : "tile",
+                            id);
+  if (t->has_short_tiles && v->mr < t->mr)
+    name = format(e, "%s_of%u", name, v->mr);
+  if (v->nr_vectors != t->nr_vectors)
+    name = format(e, "%s_%u", name, v->nr_vectors);
+  if (v->border_tile)
+    name = format(e, "%s_end%u", name, v->border_tile - 1);
+  return v->is_partial ? format(e, "%s_cut", name) : name;
+}
+
+/* One vector of b, or what is left there. */
+static void emit_b_load(const GemmTiling *t, char x, uint32_t j,
+                        bool is_partial, Buffer *out) {
+  if (is_partial)
+    buffer_printf(out, "v%c b%u = ldp_%s(b + %u * W, live%u);\n", x, j,
+                  dtype_info[t->element_dtype].name, j, j);
+  else
+    buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x, j);
+}
+
+/* One term: vectors of b, and rows from .. to - 1 of a, which are at `place`
+ * where that is not NULL. */
+static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
+                               const TileVariant *variant, const char *offset,
+                               uint32_t from, uint32_t to, Buffer *out) {
+  bool is_bf16_dot = t->element_dtype == DT_I32;
+  bool a_is_row_major = !offset && t->a.packing != OPERAND_PACK_A_COLUMNS;
+  char x = gemm_element_type(t->element_dtype)[0];
+  for (uint32_t j = 0; j < variant->nr_vectors && t->prefetch_b; j++)
+    buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
+                  PREFETCH_TERMS, j);
+  bool pins_register =
+      variant->mr > 1 && dtype_info[t->element_dtype].bytes * e->width ==
+                             e->cpu->schedule->vector_bytes;
+  for (uint32_t j = 0; j < variant->nr_vectors; j++) {
+    emit_b_load(t, x, j, variant->is_partial, out);
+    if (pins_register)
+      buffer_printf(out, "HELD(b%u);\n", j);
+  }
+  if (offset)
+    buffer_printf(out, "const %s *const p = a + %s;\n", gemm_load_type(t),
+                  offset);
+  for (uint32_t i = from; i < to; i++) {
+    buffer_printf(out, "const v%c a%u = %s[%u%s] - (v%c){0};\n", x, i,
+                  offset ? "p" : "a", i, a_is_row_major ? " * lda" : "", x);
+    for (uint32_t j = 0; j < variant->nr_vectors; j++)
+      buffer_printf(out,
+                    is_bf16_dot ? "dot_bf16(c%u_%u, a%u, b%u);\n"
+                                : "c%u_%u += a%u * b%u;\n",
+                    i, j, i, j);
+  }
+  buffer_printf(out, "%sb += ldb;\n",
+                offset           ? ""
+                : a_is_row_major ? "a++;\n"
+                                 : "a += lda;\n");
+}
+
+/* Groups of terms, of which `taken` are gone through from the first one on: all
+ * of all groups in one loop, or a step of the row's term of each group, then
+ * the next step.  At the end of a line a column's terms have rows of their own.
+ */
+static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
+                               const TileVariant *variant, Buffer *out) {
+  const PaddingPeel *r = &t->window->padding;
+  const BorderTile *end =
+      variant->border_tile ? &r->border_tiles[variant->border_tile - 1] : NULL;
+  uint32_t unrolled = r->peeled_terms ? r->peeled_terms : 1;
+  if (variant->prefetches)
+    buffer_puts(out, "const int64_t hop =\n"
+                     "taken ? (each * group + taken - 1) / taken : 0;\n");
+  buffer_printf(out,
+                "const %s *const first = b;\n"
+                "const int whole = taken == group;\n"
+                "const int64_t runs = whole ? 1 : groups;\n"
+                "const int64_t length = whole ? groups * group : row;\n"
+                "for (int64_t part = 0; part < taken;\n"
+                "part += whole ? group : row)\n"
+                "for (int64_t g = 0; g < runs; g++) {\n"
+                "const int32_t *const at = offsets + g * group + part;\n"
+                "b = first + (g * group + part) * ldb;\n"
+                "for (int64_t k = 0; k < length; k += %u) {\n",
+                gemm_load_type(t), unrolled);
+  for (uint32_t k = 0; k < unrolled; k++) {
+    buffer_puts(out, variant->prefetches
+                         ? "{\n__builtin_prefetch(next, 0, 2);\nnext += hop;\n"
+                         : "{\n");
+    emit_rank_1_update(e, t, variant, format(e, "at[k + %u]", k),
+                       end ? end->row_begin[k] : 0,
+                       end ? end->row_end[k] : variant->mr, out);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, "}\n}\n");
+}
+
+static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
+                                   const TileVariant *variant, Buffer *out) {
+  uint32_t rows = variant->mr, vectors = variant->nr_vectors;
+  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  for (uint32_t i = 0; i < rows; i++)
+    for (uint32_t j = 0; j < vectors; j++)
+      buffer_printf(out, "v%c c%u_%u = {0};\n",
+                    gemm_element_type(t->accumulator_dtype)[0], i, j);
+  for (uint32_t j = 0; j < vectors && variant->is_partial; j++)
+    buffer_printf(out,
+                  "const int live%u = columns <= %u * W ? 0\n"
+                  ": columns < %u * W ? (int)columns - %u * W : W;\n",
+                  j, j, j + 1, j);
+  if (vectorize_channels && t->window->padding.group_terms) {
+    emit_grouped_terms(e, t, variant, out);
+    return;
+  }
+  if (variant->prefetches)
+    buffer_puts(out, "for (int64_t k = 0, l = 1; l <= W; l++, next += apart)\n"
+                     "for (int64_t line = 0; k < depth * l / W; k++) {\n"
+                     "__builtin_prefetch(next + line, 0, 2);\nline += each;\n");
+  else
+    buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
+  emit_rank_1_update(e, t, variant, vectorize_channels ? "offsets[k]" : NULL, 0,
+                     rows, out);
+  buffer_puts(out, "}\n");
+}
+
+/* c += or = a * b, `depth` products fused into each sum. */
+static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
+                              uint32_t loop_index, TileVariant variant,
+                              Buffer *out) {
+  const char *type = gemm_element_type(t->accumulator_dtype),
+             *of = gemm_load_type(t);
+  char v = type[0];
+  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  const char *accumulate =
+      variant.prefetches
+          ? format(e, ", int64_t each%s,\nconst %s *next",
+                   t->window->padding.group_terms ? "" : ", int64_t apart", of)
+      : variant.is_partial ? ", int64_t columns"
+                           : "";
+  buffer_printf(out,
+                "static __attribute__((noinline)) FUSED void\n"
+                "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
+                "int64_t %s, %s *c, int64_t ldc, int more%s) {\nFUSING\n",
+                tile_function_name(e, t, loop_index, &variant), of,
+                vectorize_channels ? "const int32_t *offsets" : "int64_t lda",
+                of,
+                vectorize_channels && t->window->padding.group_terms
+                    ? "groups, int64_t group, int64_t row, int64_t taken"
+                    : "depth",
+                type, accumulate);
+  emit_micro_kernel_loop(e, t, &variant, out);
+  for (uint32_t i = 0; i < variant.mr; i++)
+    for (uint32_t j = 0; j < variant.nr_vectors; j++)
+      buffer_printf(out,
+                    "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
+                    "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
+                    v, i, j, v, i, j, i, j, i, j, i, j, i, j);
+  buffer_puts(out, "}\n");
+}
+
+/* ---- edges ---- */
+
+/* What is left of a where that is no tile, with zeros for the rest of one. */
+static void emit_zero_padded_a(const GemmTiling *t, const char *id,
+                               Buffer *out) {
+  if (t->a.packing != OPERAND_PACK_A_COLUMNS)
+    buffer_printf(out,
+                  "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
+                  "if (rows < LEAST%s) {\n"
+                  "for (int64_t i = 0; i < MR%s; i++)\n"
+                  "for (int64_t k = 0; k < depth; k++)\n"
+                  "rest[i * depth + k] =\n"
+                  "i < rows ? a[(i < rows ? i : 0) * lda + k] : 0;\n"
+                  "a = rest;\nlda = depth;\n}\n",
+                  gemm_element_type(t->element_dtype), id, MAX_KC, id, id);
+}
+
+/* The tile for so many rows. */
+static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
+                           uint32_t rows, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
+  TileVariant whole = full_tile(t), last = last_panel_tile(t);
+  whole.mr = last.mr = rows;
+  if (t->last_panel_vectors)
+    buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
+                  tile_function_name(e, t, loop_index, &last), arguments,
+                  last.is_partial ? ", columns" : "");
+  buffer_printf(out, "%s%s);\n", tile_function_name(e, t, loop_index, &whole),
+                arguments);
+}
+
+/* A tile that the result's end cuts: in place where it is a smaller one that
+ * there is, or else whole in memory of its own, from as many rows and columns
+ * as there are. */
+static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
+                             uint32_t loop_index, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  const char *type = gemm_element_type(t->accumulator_dtype),
+             *of = gemm_load_type(t);
+  const char *name = dtype_info[t->accumulator_dtype].name;
+  buffer_printf(out,
+                "static __attribute__((noinline, unused)) void\n"
+                "edge%s(const %s *a, int64_t lda, const %s *b, int64_t ldb,\n"
+                "int64_t depth, %s *c, int64_t ldc, int more, int64_t rows, "
+                "int64_t columns) {\n"
+                "%s r[MR%s * NR%s] __attribute__((aligned(64)));\n"
+                "const int fits = columns == NR%s%s;\n"
+                "const int whole = fits && rows >= LEAST%s;\n"
+                "%s *const to = whole ? c : r;\n"
+                "const int64_t apart = whole ? ldc : NR%s;\n"
+                "const int on = whole && more;\n",
+                id, of, of, type, type, id, id, id,
+                t->last_panel_vectors
+                    ? format(e, " || columns == %u * W", t->last_panel_vectors)
+                    : "",
+                id, type, id);
+  emit_zero_padded_a(t, id, out);
+  if (t->has_mr_minus_one) {
+    buffer_printf(out, "if (rows == LEAST%s) {\n", id);
+    emit_edge_call(e, t, loop_index, t->mr - 1, out);
+    buffer_puts(out, "} else {\n");
+  }
+  emit_edge_call(e, t, loop_index, t->mr, out);
+  buffer_printf(out,
+                "%sif (whole)\nreturn;\n"
+                "for (int64_t i = 0; i < rows; i++)\n"
+                "for (int64_t j = 0; j < columns; j += W) {\n"
+                "const int live = columns - j < W ? (int)(columns - j) : W;\n"
+                "v%c x = ld_%s(r + i * NR%s + j);\n"
+                "if (more)\nx += ldp_%s(c + i * ldc + j, live);\n"
+                "stp_%s(c + i * ldc + j, x, live);\n}\n}\n",
+                t->has_mr_minus_one ? "}\n" : "", type[0], name, id, name,
+                name);
+}
+
+/* How many of so many rows are tiles of one row less: all that are left. */
+static void emit_short_row_count(const GemmTiling *t, const char *id,
+                                 Buffer *out) {
+  if (t->has_mr_minus_one)
+    buffer_printf(out,
+                  "INLINE int64_t less%s(int64_t rows) {\n"
+                  "const int64_t count = (MR%s - rows %% MR%s) %% MR%s;\n"
+                  "return count * LEAST%s <= rows ? count * LEAST%s : 0;\n}\n",
+                  id, id, id, id, id, id);
+}
+
+/* Tiles of the ends of lines. */
+static void emit_border_kernels(Emitter *e, const GemmTiling *t,
+                                uint32_t loop_index, Buffer *out) {
+  TileVariant v = full_tile(t);
+  for (v.border_tile = 1; v.border_tile <= t->window->padding.border_tile_count;
+       v.border_tile++)
+    for (uint32_t far = 0; far <= t->prefetch_a; far++) {
+      v.prefetches = far;
+      emit_micro_kernel(e, t, loop_index, v, out);
+    }
+}
+
+static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
+                              uint32_t loop_index, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index);
+  buffer_printf(out,
+                "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
+                id, t->mr, id, t->nr_vectors, id, t->mr - t->has_mr_minus_one);
+  TileVariant whole = full_tile(t), last = last_panel_tile(t), other = whole;
+  emit_micro_kernel(e, t, loop_index, whole, out);
+  other.prefetches = true;
+  if (t->prefetch_a)
+    emit_micro_kernel(e, t, loop_index, other, out);
+  other.prefetches = false;
+  for (uint32_t part = 1; part < SHORT_TILE_STEPS && t->has_short_tiles;
+       part++) {
+    other.mr = gemm_short_tile_rows(t, part);
+    emit_micro_kernel(e, t, loop_index, other, out);
+  }
+  if (t->window && t->window->vectorize_channels) {
+    emit_border_kernels(e, t, loop_index, out);
+    return;
+  }
+  for (other.nr_vectors = 1; other.nr_vectors < t->nr_vectors && t->window;
+       other.nr_vectors++)
+    emit_micro_kernel(e, t, loop_index, other, out);
+  if (t->last_panel_vectors)
+    emit_micro_kernel(e, t, loop_index, last, out);
+  whole.mr = last.mr = t->mr - 1;
+  if (t->has_mr_minus_one)
+    emit_micro_kernel(e, t, loop_index, whole, out);
+  if (t->has_mr_minus_one && t->last_panel_vectors)
+    emit_micro_kernel(e, t, loop_index, last, out);
+  emit_edge_kernel(e, t, loop_index, out);
+  emit_short_row_count(t, id, out);
+  if (t->window)
+    emit_conv_tile_dispatch(e, t, loop_index, out);
+}
+
+void emit_gemm_functions(Emitter *e, Buffer *out) {
+  char transposed[4] = "";
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
+    const GemmTiling *t = tiling_of(e, j);
+    if (!t->is_gemm)
+      continue;
+    char v = gemm_element_type(t->element_dtype)[0];
+    bool needs_transpose = t->b.packing == OPERAND_PACK_B_TRANSPOSED ||
+                           (t->window && t->window->vectorize_channels);
+    if (needs_transpose && !strchr(transposed, v)) {
+      emit_transpose_function(e, out, v);
+      transposed[strlen(transposed)] = v;
+    }
+    emit_loop_kernels(e, t, j, out);
+  }
+}
+
+/* ---- the result ---- */
+
+/* c points to the element of m0, n0; ldc: from row to row. */
+static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
+                           Buffer *task_code, Buffer *out) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  const LoopOutput *r = &loop->outputs.at[0];
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
+  const AffineExpr *q = r->global_index ? r->global_index : r->local_index;
+  AffineExpr epilogue = *q;
+  epilogue.coef[t->m_axis] = epilogue.coef[t->n_axis] = 0;
+  const char *batch_loops = emit_affine(e, &epilogue);
+  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+  if (r->global_index) {
+    VEC_PUSH(e->arena, e->emitted->call.outputs,
+             &e->kernel->loops.at[loop_index]->outputs.at[0]);
+    const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
+    e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* of chunks */
+    buffer_printf(out,
+                  "const int64_t ldc = %s;\n"
+                  "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
+                  ldc, type, e->emitted->call.outputs.len - 1, batch_loops,
+                  e->cpu->schedule->reduction_chunk ? " + share" : "");
+    return;
+  }
+  const LocalBuffer *l = &e->locals[loop_index][0];
+  if (e->cpu->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
+    buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
+                  l->row_elements, type, l->id);
+  else
+    buffer_printf(out,
+                  "const int64_t ldc = %s;\n"
+                  "%s *const c = l%u + (m0 - lo) * ldc + %s + n0;\n",
+                  l->point_elements, type, l->id, batch_loops);
+}
+
+/* ---- the whole ---- */
+
+/* Axes of the result other than those of the tile, that are not of the unit. */
+static uint32_t open_batch_loops(Emitter *e, const GemmTiling *t,
+                                 uint32_t loop_index, Buffer *out) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  uint32_t count = 0;
+  for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++) {
+    if (v == t->m_axis || v == t->n_axis)
+      continue;
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  emit_int(e, loop->extents[v]), v);
+    count++;
+  }
+  return count;
+}
+
+static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
+                           Buffer *out) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  const char *n_axis = emit_int(e, loop->extents[t->n_axis]),
+             *id = gemm_suffix(e, loop_index);
+  bool tile = e->cpu->schedule->shape == TASK_TILE,
+       is_trimmed = loop_is_trimmed(loop, t->n_axis);
+  buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
+                tile ? "bottom" : "hi");
+  if (is_trimmed) /* whole panels */
+    buffer_printf(out,
+                  "const int64_t left = from%u / NR%s * NR%s;\n"
+                  "const int64_t right = (to%u + NR%s - 1) / NR%s * NR%s;\n",
+                  loop_index, id, id, loop_index, id, id, id);
+  if (tile || t->hoists_packing)
+    buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
+                  tile ? "lo" : "0", tile ? "hi" : n_axis);
+  else if (is_trimmed)
+    buffer_printf(out,
+                  "const int64_t stop = right < %s ? right : %s;\n"
+                  "for (int64_t n0 = left; n0 < stop; n0 += %s) {\n"
+                  "const int64_t n1 = n0 + %s < stop ? n0 + %s : stop;\n",
+                  n_axis, n_axis, emit_int(e, t->nc), emit_int(e, t->nc),
+                  emit_int(e, t->nc));
+  else
+    buffer_printf(out,
+                  "for (int64_t n0 = 0; n0 < %s; n0 += %s) {\n"
+                  "const int64_t n1 = n0 + %s < %s ? n0 + %s : %s;\n",
+                  n_axis, emit_int(e, t->nc), emit_int(e, t->nc), n_axis,
+                  emit_int(e, t->nc), n_axis);
+}
+
+static int64_t panel_elements(Emitter *e, const GemmTiling *t) {
+  int64_t columns = (int64_t)t->nr_vectors * e->width;
+  int64_t block =
+      emit_extent_mul(e, emit_extent_ceil_div(e, t->nc, columns), columns);
+  return emit_extent_add(e, emit_extent_mul(e, t->pack_kc, block), e->width);
+}
+
+void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
+  const GemmTiling *t = tiling_of(e, loop_index);
+  if (!t->hoists_packing)
+    return;
+  const char *type = gemm_element_type(t->element_dtype);
+  Buffer task_code = {.arena = e->arena}, body = task_code;
+  e->cpu->hoisted_panels[loop_index] =
+      emit_scratch(e, panel_elements(e, t), t->element_dtype);
+  buffer_printf(&body,
+                "%s *const b = (%s *)(room + %s);\n"
+                "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
+                type, type, e->cpu->hoisted_panels[loop_index],
+                emit_int(e, t->b.loop->extents[t->n_axis]),
+                emit_int(e, t->depth));
+  uint32_t prepacked_index;
+  bool may_prepack =
+      prepack_begin(e, t, &t->b, t->n_axis, loop_index, &prepacked_index);
+  if (may_prepack)
+    prepack_emit_call(e, prepacked_index, &body);
+  else
+    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &task_code, &body);
+  buffer_printf(out, "%s{\n",
+                may_prepack ? format(e, "if (!kept%u) ", prepacked_index) : "");
+  emit_append(out, &task_code);
+  emit_append(out, &body);
+  buffer_puts(out, "}\n");
+}
+
+/* A sum of nothing is stored too; limits leave something of what there is. */
+static const char *at_least_once(Emitter *e, uint32_t loop_index, const char *k,
+                                 const char *start) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  bool some = loop_is_trimmed(loop, loop->spatial_axes) &&
+              extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
+  return some ? "" : format(e, " || %s == %s", k, start);
+}
+
+typedef struct TermRange { /* of a sum: of those that are there, from .. to - 1
+                            */
+  const char *from, *to;
+} TermRange;
+
+static TermRange term_range(Emitter *e, const GemmTiling *t,
+                            uint32_t loop_index) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  if (e->cpu->schedule->reduction_chunk)
+    return (TermRange){"part", "stop"};
+  if (loop_is_trimmed(loop, loop->spatial_axes))
+    return (TermRange){format(e, "from%u", loop_index),
+                       format(e, "to%u", loop_index)};
+  return (TermRange){"0", emit_int(e, t->depth)};
+}
+
+/* Tiles of rows x0 .. x1 - 1; from `whole` on they have a row less. */
+static void emit_macro_kernel(Emitter *e, const GemmTiling *t,
+                              uint32_t loop_index, const char *left,
+                              const char *right, const char *panel,
+                              const char *accumulate, Buffer *out) {
+  const char *id = gemm_suffix(e, loop_index), *rows = gemm_row_arguments(e, t);
+  const char *arguments =
+      format(e, "(%s,\n%s, k1 - k0,\nc + (x - %s) * ldc + (y - n0), ldc, %s",
+             rows, panel, t->epilogue_per_block ? "x0" : "m0", accumulate);
+  if (t->has_mr_minus_one)
+    buffer_printf(out, "const int64_t whole = x1 - less%s(x1 - x0);\n", id);
+  buffer_printf(out,
+                "for (int64_t y = %s; y < %s; y += NR%s)\n"
+                "for (int64_t x = x0, rows; x < x1; x += rows) {\n"
+                "rows = %sx + MR%s <= x1 ? MR%s : x1 - x;\n"
+                "if (rows == MR%s && y + NR%s <= n1)\n"
+                "tile%s%s);\nelse\n"
+                "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n}\n}\n",
+                left, right, id,
+                t->has_mr_minus_one ? format(e, "x >= whole ? LEAST%s : ", id)
+                                    : "",
+                id, id, id, id, id, arguments, id, arguments, id, id);
+}
+
+/* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
+static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
+                             uint32_t loop_index, Buffer *task_code,
+                             Buffer *out, const Buffer *epilogue,
+                             const TermRange *terms, const char *panel) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  const char *start = terms->from, *depth = terms->to;
+  bool columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
+  const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
+  bool some = t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
+  bool carried = loop->outputs.at[0].loop_carried;
+  const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
+  const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
+  buffer_printf(out,
+                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
+                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
+                "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
+                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
+                mc, mc, mc, some ? start : "from", some ? depth : "to",
+                at_least_once(e, loop_index, "k0", "from"), kc, kc,
+                some ? depth : "to", kc, some ? depth : "to");
+  if (t->a.packing != OPERAND_UNPACKED)
+    gemm_pack_a(e, t, task_code, out);
+  emit_macro_kernel(e, t, loop_index, left, right, panel, accumulate, out);
+  if (epilogue) {
+    buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
+    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
+    emit_append(out, epilogue);
+  }
+  buffer_puts(out, "}\n");
+}
+
+/* The panel of columns y .. as arguments; kept: its number, or NULL. */
+static const char *panel_arguments(Emitter *e, const GemmTiling *t,
+                                   uint32_t loop_index,
+                                   const uint32_t *prepacked_index) {
+  const char *id = gemm_suffix(e, loop_index), *plain = "b + k0 * ldb + y, ldb";
+  if (t->b.packing != OPERAND_UNPACKED)
+    return format(e, "%s + (k0 - from) * NR%s, NR%s",
+                  prepacked_index && !t->hoists_packing
+                      ? "panels + (y - n0) * high"
+                      : "b + (y - n0) * (to - from)",
+                  id, id);
+  if (!prepacked_index)
+    return plain;
+  return format(e,
+                "kept%u ? kept%u + y * %s + k0 * NR%s\n: b + k0 * ldb + y, "
+                "kept%u ? NR%s : ldb",
+                *prepacked_index, *prepacked_index,
+                e->cpu->out->prepacked.at[*prepacked_index].depth, id,
+                *prepacked_index, id);
+}
+
+/* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
+static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
+                                  uint32_t prepacked_index, Buffer *out) {
+  const PrepackedOperand *k = &e->cpu->out->prepacked.at[prepacked_index];
+  buffer_printf(out, "if (!kept%u)\n", prepacked_index);
+  prepack_emit_call(e, prepacked_index, out);
+  buffer_printf(out,
+                "const %s *const panels =\n"
+                "kept%u ? kept%u + n0 * %s + from * NR%s : b;\n"
+                "const int64_t high = kept%u ? %s : to - from;\n",
+                k->c_type, prepacked_index, prepacked_index, k->depth,
+                gemm_suffix(e, loop_index), prepacked_index, k->depth);
+}
+
+void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
+               const Buffer *epilogue) {
+  const GemmTiling *t = tiling_of(e, loop_index);
+  if (t->window) {
+    emit_conv_gemm(e, out, loop_index, epilogue);
+    return;
+  }
+  const TermRange terms = term_range(e, t, loop_index);
+  const char *start = terms.from, *depth = terms.to;
+  const char *type = gemm_element_type(t->element_dtype);
+  Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
+  bool plain_b = t->b.packing == OPERAND_UNPACKED;
+  uint32_t prepacked_index;
+  bool may_prepack =
+      prepack_begin(e, t, &t->b, t->n_axis, loop_index, &prepacked_index);
+  gemm_left_operand(e, t, &task_code, &body, &inner);
+  if (plain_b)
+    gemm_unpacked_operand(e, t, &t->b, t->b.loop->spatial_axes, &task_code,
+                          &inner);
+  else if (t->hoists_packing && may_prepack)
+    buffer_printf(&body,
+                  "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
+                  type, prepacked_index, prepacked_index, type,
+                  e->cpu->hoisted_panels[loop_index]);
+  else if (t->hoists_packing)
+    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
+                  e->cpu->hoisted_panels[loop_index]);
+  else
+    gemm_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, &body);
+  emit_mn_ranges(e, t, loop_index, &body);
+  emit_c_pointer(e, t, loop_index, &task_code, &inner);
+  if (t->hoists_packing)
+    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n",
+                  emit_int(e, t->depth));
+  else if (plain_b)
+    buffer_printf(&inner, "{\nconst int64_t from = %s, to = %s;\n", start,
+                  depth);
+  else
+    buffer_printf(&inner,
+                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
+                  "const int64_t to = from + %s < %s ? from + %s : %s;\n",
+                  start, depth, at_least_once(e, loop_index, "from", start),
+                  emit_int(e, t->pack_kc), emit_int(e, t->pack_kc), depth,
+                  emit_int(e, t->pack_kc), depth);
+  if (may_prepack && !t->hoists_packing && !plain_b)
+    emit_prepacked_panels(e, loop_index, prepacked_index, &inner);
+  else if (!plain_b && !t->hoists_packing)
+    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &task_code, &inner);
+  emit_mc_kc_loops(
+      e, t, loop_index, &task_code, &inner, epilogue, &terms,
+      panel_arguments(e, t, loop_index, may_prepack ? &prepacked_index : NULL));
+  buffer_puts(out, "{\n");
+  uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
+  emit_append(out, &task_code);
+  emit_append(out, &body);
+  emit_append(out, &inner);
+  buffer_puts(out, "}\n}\n");
+  while (batch_loops--)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}
+
+/* ---- what is not finite ---- */
+
+static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
+                                      uint32_t loop_index) {
+  const GemmTiling *t = tiling_of(e, loop_index);
+  const LoopNest *loop = t->b.loop;
+  uint32_t order[MAX_KERNEL_AXES], vector_axis = t->n_axis,
+                                   count = gemm_reduction_axes(loop, order);
+  Buffer task_code = {.arena = e->arena}, body = task_code, test = task_code;
+  char class = value_class(t->accumulator_dtype);
+  bool transposed = t->b.packing == OPERAND_PACK_B_TRANSPOSED;
+  if (transposed) {
+    order[0] = t->n_axis;
+    vector_axis = loop->spatial_axes;
+    count = 1;
+  }
+  const char *value =
+      gemm_begin_operand(e, loop, vector_axis, count, order, &task_code);
+  buffer_printf(&test,
+                "{ const v%c x = %s;\nodds |= test_%c(x - x != x - x) & LIVE; "
+                "}\n",
+                class, value, class);
+  const char *n_axis = emit_int(e, loop->extents[t->n_axis]);
+  const char *depth = emit_int(e, t->depth);
+  if (transposed)
+    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n",
+                  t->n_axis, t->n_axis, n_axis, t->n_axis);
+  else
+    gemm_open_term_loops(e, &body, loop, "0", depth);
+  gemm_append_levels(e, &body, 2, e->vector_level);
+  buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
+                transposed ? depth : n_axis);
+  emit_vector_loop(e, &body, "", &test, &test);
+  if (transposed)
+    buffer_puts(&body, "}\n");
+  else
+    gemm_close_term_loops(e, &body, loop);
+  uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
+  buffer_puts(out, "{\n");
+  emit_append(out, &task_code);
+  emit_append(out, &body);
+  buffer_puts(out, "}\n");
+  while (batch_loops--)
+    buffer_puts(out, "}\n");
+}
+
+void emit_nonfinite_check(Emitter *e, Buffer *out) {
+  buffer_puts(out, "vi odds = {0};\n");
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++)
+    if (e->kernel->loops.at[j]->requires_finite)
+      emit_loop_nonfinite_check(e, out, j);
+  buffer_puts(out, "const int odd = any_lane(odds);\n");
+}

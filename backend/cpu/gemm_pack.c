@@ -1,0 +1,256 @@
+/* Operands of products: as they lie, or copied. */
+#include "backend/cpu/gemm.h"
+
+enum { MAX_UNROLLED_OPS = 4 };
+
+#define format emit_format
+
+const char *gemm_element_type(Dtype t) {
+  return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
+}
+
+const char *gemm_load_type(const GemmTiling *t) {
+  return t->element_dtype == DT_I32 ? "pairs_u"
+                                    : gemm_element_type(t->element_dtype);
+}
+
+const char *gemm_suffix(Emitter *e, uint32_t loop_index) {
+  return *e->suffix ? format(e, "%s_%u", e->suffix, loop_index)
+                    : format(e, "%u", loop_index);
+}
+
+uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part) {
+  return (uint32_t)ceil_div((int64_t)t->mr * part, SHORT_TILE_STEPS);
+}
+
+void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
+                          const char *from, const char *to) {
+  uint32_t count = loop->axis_count - loop->spatial_axes;
+  if (count > 1) {
+    buffer_printf(out, "int64_t term = %s;\n", from);
+    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
+      const char *n_axis = emit_divisor(e, loop->extents[v]);
+      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n_axis,
+                    n_axis);
+    }
+  }
+  buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
+  if (count == 1)
+    buffer_printf(out, "const int64_t i%u = k;\n", loop->spatial_axes);
+}
+
+void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
+  if (loop->axis_count - loop->spatial_axes > 1)
+    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;)
+      buffer_printf(out, "if (++i%u == %s) {\ni%u = 0;\n", v,
+                    emit_int(e, loop->extents[v]), v);
+  if (loop->axis_count - loop->spatial_axes > 1)
+    for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;)
+      buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}
+
+void gemm_append_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
+  for (uint32_t l = from; l < to; l++)
+    emit_append(out, &e->level_code[l]);
+}
+
+const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
+                               uint32_t vector_axis, uint32_t loops,
+                               const uint32_t *order, Buffer *task_code) {
+  emit_begin_loop(e, loop, vector_axis, loops, order);
+  emit_ops(e);
+  Dtype t = loop->outputs.at[0].dtype;
+  const char *value =
+      emit_vector(e, loop->outputs.at[0].value_op, value_class(t));
+  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+  return value;
+}
+
+uint32_t gemm_reduction_axes(const LoopNest *loop, uint32_t *order) {
+  uint32_t count = 0;
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    order[count++] = v;
+  return count;
+}
+
+static void emit_packed_store(Emitter *e, Buffer *out, const GemmTiling *t,
+                              const char *to, const char *value) {
+  buffer_printf(out, "st_%s(%s, %s);\n", dtype_info[t->element_dtype].name, to,
+                value);
+  (void)e;
+}
+
+void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
+                 Buffer *out) {
+  const LoopNest *loop = t->a.loop;
+  uint32_t order[MAX_KERNEL_AXES];
+  Buffer store = {.arena = e->arena};
+  if (t->a.packing == OPERAND_PACK_A_ROWS) {
+    order[0] = t->m_axis;
+    const char *value =
+        gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
+    emit_packed_store(e, &store, t, format(e, "to + (j - k0)"), value);
+    buffer_printf(out,
+                  "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
+                  "%s *const to = a + (i%u - x0) * %d;\n",
+                  t->m_axis, t->m_axis, t->m_axis,
+                  gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
+    gemm_append_levels(e, out, 2, e->vector_level);
+    buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
+    emit_vector_loop(e, out, "", &store, &store);
+    buffer_puts(out, "}\n");
+    return;
+  }
+  uint32_t count = gemm_reduction_axes(loop, order);
+  const char *value =
+      gemm_begin_operand(e, loop, t->m_axis, count, order, task_code);
+  emit_packed_store(e, &store, t, format(e, "to + (j - x0)"), value);
+  buffer_puts(out, "{\n");
+  gemm_open_term_loops(e, out, loop, "k0", "k1");
+  buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
+                gemm_element_type(t->element_dtype), LDA_COLUMNS);
+  gemm_append_levels(e, out, 2, e->vector_level);
+  buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
+  emit_vector_loop(e, out, "", &store, &store);
+  gemm_close_term_loops(e, out, loop);
+  buffer_puts(out, "}\n");
+}
+
+/* Columns g .. as vectors x along the terms from k on, then the other way
+ * round; all of them, or `rest` terms and the columns before n1. */
+static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
+                                  const char *id, char v, bool is_full,
+                                  const Buffer *store_code, Buffer *out) {
+  bool unrolled = is_full && o->loop->ops.len <= MAX_UNROLLED_OPS;
+  const char *unroll =
+      unrolled ? format(e, "#pragma GCC unroll %u\n", e->width) : "";
+  buffer_printf(
+      out, "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n", unroll,
+      n_axis, is_full ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
+  gemm_append_levels(e, out, 2, e->vector_level);
+  buffer_printf(out, "const int64_t j = k;\n%s",
+                is_full ? full_vector_macros : tail_macros);
+  gemm_append_levels(e, out, e->vector_level, e->vector_level + 1);
+  emit_append(out, &e->check_code);
+  emit_append(out, store_code);
+  buffer_printf(out,
+                "%s}\nturn%s_%c(x);\n%s"
+                "for (int l = 0; l < %s; l++)\n"
+                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n",
+                undef_macros, e->suffix, v, unroll, is_full ? "W" : "rest", v,
+                id);
+}
+
+/* A panel from values that lie along the terms. */
+static void emit_transposed_panel(Emitter *e, const GemmTiling *t,
+                                  const Operand *o, uint32_t n_axis,
+                                  const char *id, Buffer *task_code,
+                                  Buffer *out) {
+  const LoopNest *loop = o->loop;
+  uint32_t order[MAX_KERNEL_AXES] = {n_axis};
+  char v = gemm_element_type(t->element_dtype)[0];
+  Buffer store_code = {.arena = e->arena};
+  const char *value =
+      gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
+  buffer_printf(&store_code, "x[l] = %s;\n", value);
+  buffer_printf(out,
+                "for (int64_t g = y; g < right; g += W)\n"
+                "for (int64_t k = from; k < to; k += W) {\n"
+                "const int rest = to - k < W ? (int)(to - k) : W;\n"
+                "v%c x[W];\n"
+                "if (rest == W && g + W <= n1) {\n",
+                v);
+  emit_transposed_block(e, o, n_axis, id, v, true, &store_code, out);
+  buffer_puts(out, "} else {\n");
+  emit_transposed_block(e, o, n_axis, id, v, false, &store_code, out);
+  buffer_puts(out, "}\n}\n");
+}
+
+void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
+                 uint32_t n_axis, uint32_t loop_index, Buffer *task_code,
+                 Buffer *out) {
+  const LoopNest *loop = o->loop;
+  const char *id = gemm_suffix(e, loop_index);
+  uint32_t order[MAX_KERNEL_AXES];
+  Buffer store = {.arena = e->arena};
+  const char *type = gemm_element_type(t->element_dtype);
+  buffer_printf(out,
+                "for (int64_t y = n0; y < n1; y += NR%s) {\n"
+                "const int64_t right = y + NR%s < n1 ? y + NR%s : n1;\n"
+                "%s *const panel = b + (y - n0) * (to - from);\n",
+                id, id, id, type);
+  if (o->packing != OPERAND_PACK_B_TRANSPOSED) {
+    uint32_t count = gemm_reduction_axes(loop, order);
+    const char *value =
+        gemm_begin_operand(e, loop, n_axis, count, order, task_code);
+    emit_packed_store(e, &store, t, "row + (j - y)", value);
+    gemm_open_term_loops(e, out, loop, "from", "to");
+    buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
+                  id);
+    gemm_append_levels(e, out, 2, e->vector_level);
+    buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
+    emit_vector_loop(e, out, "", &store, &store);
+    gemm_close_term_loops(e, out, loop);
+  } else {
+    emit_transposed_panel(e, t, o, n_axis, id, task_code, out);
+  }
+  buffer_puts(out, "}\n");
+}
+
+void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
+                           uint32_t rows, Buffer *task_code, Buffer *out) {
+  const LoopNest *loop = o->loop;
+  const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
+  const char *type = gemm_load_type(t), *name = o == &t->a ? "a" : "b";
+  emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
+  AffineExpr epilogue = *s->address;
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if (v == rows || v >= loop->spatial_axes ||
+        (v + 1 == loop->spatial_axes && *name == 'b'))
+      epilogue.coef[v] = 0;
+  if (s->kind == KOP_LOAD) {
+    buffer_printf(out,
+                  "const int64_t ld%s = %s;\n"
+                  "const %s *const %s = (const %s *)(p%u + %s);\n",
+                  name,
+                  emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs)),
+                  type, name, type, s->input, emit_affine(e, &epilogue));
+  } else {
+    const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+    buffer_printf(out,
+                  "const int64_t ld%s = %s;\n"
+                  "const %s *const %s = l%u + %s - lo * ld%s;\n",
+                  name, l->point_elements, type, name, l->id,
+                  emit_affine(e, &epilogue), name);
+  }
+  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+}
+
+void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
+                          Dtype t, Buffer *out) {
+  const char *type = gemm_element_type(t);
+  buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
+                emit_scratch(e, elements, t));
+}
+
+void gemm_left_operand(Emitter *e, const GemmTiling *t, Buffer *task_code,
+                       Buffer *body, Buffer *inner) {
+  if (t->a.packing == OPERAND_PACK_A_ROWS)
+    gemm_scratch_pointer(e, "a", LDA_ROWS * (MAX_MC + t->mr), t->element_dtype,
+                         body);
+  else if (t->a.packing == OPERAND_PACK_A_COLUMNS)
+    gemm_scratch_pointer(e, "a", (t->kc + 1) * LDA_COLUMNS, t->element_dtype,
+                         body);
+  else
+    gemm_unpacked_operand(e, t, &t->a, t->m_axis, task_code, inner);
+}
+
+const char *gemm_row_arguments(Emitter *e, const GemmTiling *t) {
+  return t->a.packing == OPERAND_UNPACKED ? "a + x * lda + k0, lda"
+         : t->a.packing == OPERAND_PACK_A_ROWS
+             ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
+             : format(e, "a + (x - x0), %d", LDA_COLUMNS);
+}

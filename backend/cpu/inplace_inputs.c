@@ -1,0 +1,46 @@
+/* Inputs whose memory the one result of a kernel may take. */
+#include "backend/cpu/cpu.h"
+
+static bool can_fail(const KernelOp *s) {
+  return (s->kind == KOP_LOAD && s->checked_index_count > 0) ||
+         (s->kind == KOP_OP && !dtype_is_float(s->dtype) &&
+          map_info[s->op].fault != ARITH_OK);
+}
+
+static bool is_infallible_map(const Kernel *k) {
+  const LoopNest *loop = k->loops.at[0];
+  bool is_infallible =
+      k->loops.len == 1 && loop->spatial_axes == loop->axis_count;
+  for (uint32_t j = 0; is_infallible && j < loop->ops.len; j++)
+    is_infallible = !can_fail(&loop->ops.at[j]);
+  return is_infallible;
+}
+
+/* Is it read at the place of the result alone? */
+static bool reads_only_own_element(const LoopNest *loop, uint32_t input,
+                                   const AffineExpr *address) {
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD && s->input == input &&
+        !affine_equal(s->address, address))
+      return false;
+  }
+  return true;
+}
+
+uint64_t kernel_inplace_inputs(const Kernel *k) {
+  const LoopNest *loop = k->loops.at[0];
+  uint64_t inplace = 0;
+  if (!is_infallible_map(k) || loop->outputs.len != 1 ||
+      !loop->outputs.at[0].global_index)
+    return 0;
+  const LoopOutput *r = &loop->outputs.at[0];
+  for (uint32_t j = 0; j < k->inputs.len && j < 64; j++) {
+    const Node *x = k->inputs.at[j];
+    if (dtype_info[x->dtype].bytes == dtype_info[r->dtype].bytes &&
+        node_element_count(x) == node_element_count(r->node) &&
+        reads_only_own_element(loop, j, r->global_index))
+      inplace |= UINT64_C(1) << j;
+  }
+  return inplace;
+}

@@ -1,0 +1,520 @@
+/* Objects: a table by the hash of their texts, and the processes that compile.
+ *
+ * Each job has a folder of its own for source, object and what the compiler
+ * says, which goes when the job is done.  A job's compiler holds the other end
+ * of a pipe, so its end can be waited for beside Ctrl-C, whatever the host
+ * program does with SIGCHLD.  Nobody but who asks for objects looks after
+ * jobs: there is no thread for it. */
+#define _GNU_SOURCE
+#include "backend/cpu/jit.h"
+
+#include "backend/cpu/compile_process.h"
+#include "backend/cpu/toolchain.h"
+#include "runtime/thread_pool.h"
+#include "runtime/warn_once.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HASH_BUCKETS = 1024, POLL_MS = 20 };
+
+typedef enum JitState {
+  JIT_NONE,
+  JIT_WAITING, /* for a compiler */
+  JIT_RUNNING,
+  JIT_READY,
+  JIT_FAILED,
+} JitState;
+
+struct JitObject {
+  ArtifactKey key;
+  JitState state;
+  void *dl_handle;
+  void *_Atomic kernel; /* its function `kernel`, once it was asked for */
+  char *source;         /* until it is compiled */
+  size_t source_len;
+  CompileProcess *process;          /* while RUNNING */
+  double seconds;                   /* when that began; then how long it took */
+  JitObject *bucket_next;           /* in its bucket */
+  JitObject *list_next, *list_prev; /* WAITING, RUNNING: in the list */
+};
+
+static const ArtifactKind artifact_kind = {"cpu", ".so"};
+
+static struct {
+  pthread_once_t once;
+  pthread_mutex_t lock;
+  JitObject *buckets[HASH_BUCKETS];
+  JitObject *open; /* WAITING and RUNNING; the next to be started first */
+  int running;
+  bool left; /* to a child of fork: jit_detach */
+} jit_objects = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- what is told ---- */
+
+static void warn_no_compiler(const Toolchain *tools) {
+  OnceWarning n = {.code = 512};
+  snprintf(n.message, sizeof n.message,
+           "there is no C compiler: kernels are interpreted, which is slow");
+  snprintf(n.note, sizeof n.note,
+           "not found: %.200s; the last digits of floats may differ from "
+           "compiled kernels",
+           tools->name);
+  snprintf(n.help, sizeof n.help,
+           "install gcc or clang, or set AXON_CC to a compiler");
+  warn_once(&n);
+}
+
+/* What the compiler says of the text is our fault; all else is of the machine,
+ * which may be well again tomorrow.  `job` may be NULL: there is nowhere to
+ * write. */
+static void warn_compile_failed(const char *reason,
+                                const CompileProcess *process) {
+  OnceWarning n = {.code = 513};
+  bool disk_is_full = strstr(reason, strerror(ENOSPC)) != NULL;
+  bool is_our_bug = !disk_is_full && strstr(reason, "kernel.c:") != NULL;
+  snprintf(n.message, sizeof n.message,
+           "%sa kernel was not compiled: it is interpreted",
+           is_our_bug ? "compiler bug: " : "");
+  if (process && compile_process_keeps_files())
+    snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", reason,
+             compile_process_folder(process));
+  else
+    snprintf(n.note, sizeof n.note, "%s", reason);
+  snprintf(
+      n.help, sizeof n.help, "%s",
+      disk_is_full ? "free space there, or set TMPDIR to another folder"
+      : !is_our_bug
+          ? "run axon doctor to test the compiler; AXON_CC selects another one"
+      : compile_process_keeps_files()
+          ? "please report it, with the kept files"
+          : "AXON_CC_DEBUG=1 keeps the C code and the compiler output");
+  warn_once(&n);
+}
+
+/* ---- the table: all with the lock ---- */
+
+static JitObject **bucket_of(ArtifactKey key) {
+  return &jit_objects.buckets[key.word[0] % HASH_BUCKETS];
+}
+
+static JitObject *find_object(ArtifactKey key) {
+  for (JitObject *o = *bucket_of(key); o; o = o->bucket_next)
+    if (memcmp(&o->key, &key, sizeof key) == 0)
+      return o;
+  return NULL;
+}
+
+static void list_prepend(JitObject *o) {
+  o->list_prev = NULL;
+  o->list_next = jit_objects.open;
+  if (o->list_next)
+    o->list_next->list_prev = o;
+  jit_objects.open = o;
+}
+
+static void list_remove(JitObject *o) {
+  *(o->list_prev ? &o->list_prev->list_next : &jit_objects.open) = o->list_next;
+  if (o->list_next)
+    o->list_next->list_prev = o->list_prev;
+  o->list_next = o->list_prev = NULL;
+}
+
+/* Behind all others: they were asked for before. */
+static void list_append(JitObject *o) {
+  JitObject *end = jit_objects.open;
+  while (end && end->list_next)
+    end = end->list_next;
+  if (!end) {
+    list_prepend(o);
+    return;
+  }
+  end->list_next = o;
+  o->list_prev = end;
+  o->list_next = NULL;
+}
+
+static bool dl_load(JitObject *o, const char *path) {
+  o->dl_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return o->dl_handle != NULL;
+}
+
+/* What was checked, whatever its path leads to by now.  The system takes a
+ * name that it knows for the library that it knows, and numbers of descriptors
+ * come again: so each name is another one, by how often it says "." and "/".
+ */
+static bool load_file(JitObject *o, int file) {
+  static uint32_t loads;
+  char name[160];
+  int len = snprintf(name, sizeof name, "/proc/self/fd/");
+  for (uint32_t n = ++loads; n; n >>= 1)
+    len +=
+        snprintf(name + len, sizeof name - (size_t)len, n & 1 ? ".//" : "./");
+  snprintf(name + len, sizeof name - (size_t)len, "%d", file);
+  return dl_load(o, name);
+}
+
+static bool load_artifact(JitObject *o) {
+  Artifact found;
+  if (!artifact_lookup(&artifact_kind, o->key, &found))
+    return false;
+  bool succeeded = load_file(o, found.fd);
+  artifact_close(&found);
+  if (!succeeded && access("/proc/self/fd", X_OK) == 0)
+    artifact_delete(&found);
+  return succeeded;
+}
+
+/* ---- jobs ---- */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void finish_object(JitObject *o, JitState state) {
+  list_remove(o);
+  o->state = state;
+  mem_free(o->source);
+  o->source = NULL;
+}
+
+static void start_compile(JitObject *o) {
+  const char *reason = NULL;
+  o->seconds = now();
+  o->process =
+      compile_process_start(toolchain(), o->source, o->source_len, &reason);
+  if (o->process) {
+    o->state = JIT_RUNNING;
+    jit_objects.running++;
+    return;
+  }
+  warn_compile_failed(reason, NULL);
+  finish_object(o, JIT_FAILED);
+}
+
+/* Straight from where it was made: to be found again is for others. */
+static bool load_compiled(JitObject *o) {
+  size_t len;
+  void *bytes = compile_process_read_object(o->process, &len);
+  if (!bytes)
+    return false;
+  bool kept = artifact_store(&artifact_kind, o->key, bytes, len);
+  mem_free(bytes);
+  /* the folder for temporary files may be one that nothing is run from */
+  return dl_load(o, compile_process_object_path(o->process)) ||
+         (kept && load_artifact(o));
+}
+
+static void end_compile(JitObject *o, bool succeeded, const char *reason) {
+  jit_objects.running--;
+  if (!succeeded)
+    warn_compile_failed(reason, o->process);
+  compile_process_free(o->process);
+  o->process = NULL;
+  o->seconds = now() - o->seconds;
+  finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
+}
+
+static void collect_compile(JitObject *o) {
+  char reason[300];
+  bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
+  if (succeeded && !(succeeded = load_compiled(o))) {
+    const char *error = dlerror();
+    snprintf(reason, sizeof reason, "cannot load it: %.200s",
+             error ? error : "cannot read it");
+  }
+  end_compile(o, succeeded, reason);
+}
+
+/* A compiler that hangs is not waited for. */
+static void time_out_compile(JitObject *o) {
+  char reason[100];
+  compile_process_kill(o->process);
+  snprintf(reason, sizeof reason,
+           "the C compiler was stopped after %d s (AXON_CC_SECONDS)",
+           toolchain()->timeout_seconds);
+  end_compile(o, false, reason);
+}
+
+/* Ends what has ended, or takes too long, and starts what there is room for. */
+static void reap_and_start(void) {
+  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+    next = o->list_next;
+    if (o->state == JIT_RUNNING && compile_process_has_exited(o->process))
+      collect_compile(o);
+    else if (o->state == JIT_RUNNING &&
+             now() - o->seconds > toolchain()->timeout_seconds)
+      time_out_compile(o);
+  }
+  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+    next = o->list_next;
+    if (jit_objects.running >= thread_pool_size())
+      return;
+    if (o->state == JIT_WAITING)
+      start_compile(o);
+  }
+}
+
+/* A child of fork has no part in the compilers of its parent, unless it is
+ * made to have. */
+static void lock_before_fork(void) {
+  pthread_mutex_lock(&jit_objects.lock);
+}
+
+static void unlock_in_parent(void) {
+  pthread_mutex_unlock(&jit_objects.lock);
+}
+
+static void forget_processes(void) {
+  for (JitObject *o = jit_objects.open; o; o = o->list_next)
+    if (o->state == JIT_RUNNING) {
+      compile_process_forget(o->process);
+      o->process = NULL;
+      o->state = JIT_WAITING;
+    }
+  jit_objects.running = 0;
+}
+
+static void unlock_in_child(void) {
+  if (!jit_objects.left)
+    forget_processes();
+  pthread_mutex_unlock(&jit_objects.lock);
+}
+
+static void install_fork_handlers(void) {
+  pthread_atfork(lock_before_fork, unlock_in_parent, unlock_in_child);
+}
+
+static void lock(void) {
+  pthread_once(&jit_objects.once, install_fork_handlers);
+  pthread_mutex_lock(&jit_objects.lock);
+}
+
+static void unlock(void) {
+  pthread_mutex_unlock(&jit_objects.lock);
+}
+
+/* Until a compiler ends; for a little while. */
+static void poll_processes(void) {
+  struct pollfd fds[MAX_POOL_THREADS];
+  nfds_t count = 0;
+  lock();
+  for (JitObject *r = jit_objects.open; r; r = r->list_next)
+    if (r->state == JIT_RUNNING && count < MAX_POOL_THREADS)
+      fds[count++] = (struct pollfd){.fd = compile_process_exit_fd(r->process),
+                                     .events = POLLIN};
+  unlock();
+  poll(fds, count, POLL_MS);
+}
+
+/* ---- what is being compiled at the end of the process ---- */
+
+/* Pages are not copied by fork, but their tables are, and nobody else gets
+ * them before the child ends. */
+static bool fork_is_cheap(void) {
+  enum { MAX_FORK_BYTES = 256 << 20 };
+  long virtual_pages = 0, resident_pages = 0;
+  FILE *file = fopen("/proc/self/statm", "re");
+  bool read =
+      file && fscanf(file, "%ld %ld", &virtual_pages, &resident_pages) == 2;
+  if (file)
+    fclose(file);
+  return read && resident_pages < MAX_FORK_BYTES / sysconf(_SC_PAGESIZE);
+}
+
+/* What others wait to see closed, they need not wait for. */
+static void close_inherited_files(void) {
+  DIR *files = opendir("/proc/self/fd");
+  for (struct dirent *entry; files && (entry = readdir(files));) {
+    int fd = atoi(entry->d_name);
+    bool is_our_bug = fd == dirfd(files) || entry->d_name[0] == '.';
+    for (JitObject *o = jit_objects.open; o && !is_our_bug; o = o->list_next)
+      is_our_bug = o->state == JIT_RUNNING && job_has(o->process, fd);
+    if (!is_our_bug)
+      close(fd);
+  }
+  if (files)
+    closedir(files);
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    open("/dev/null", O_RDWR);
+}
+
+static void drop_waiting(void) {
+  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+    next = o->list_next;
+    if (o->state == JIT_WAITING)
+      finish_object(o, JIT_FAILED);
+  }
+}
+
+/* The child: nobody waits for it, and it is of no terminal. */
+_Noreturn static void run_detached(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  setsid();
+  close_inherited_files();
+  for (int signal_number = 1; signal_number < 32; signal_number++)
+    signal(signal_number, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &none, NULL);
+  artifact_stats_begin();
+  drop_waiting();
+  while (jit_objects.running > 0) {
+    poll_processes();
+    lock();
+    reap_and_start();
+    unlock();
+  }
+  artifact_stats_flush();
+  _exit(0);
+}
+
+void jit_detach(void) {
+  lock();
+  jit_objects.left = jit_objects.running > 0 && fork_is_cheap();
+  bool detached = jit_objects.left;
+  unlock();
+  pid_t child = detached ? fork() : -1;
+  if (child == 0)
+    run_detached();
+  if (child < 0)
+    return;
+  lock();
+  forget_processes();
+  unlock();
+}
+
+/* Whoever has not left them to others wants them no more. */
+__attribute__((destructor)) static void kill_processes(void) {
+  if (pthread_mutex_trylock(&jit_objects.lock) != 0)
+    return;
+  for (JitObject *o = jit_objects.open; o; o = o->list_next)
+    if (o->state == JIT_RUNNING) {
+      compile_process_kill(o->process);
+      compile_process_free(o->process);
+      o->process = NULL;
+      o->state = JIT_FAILED;
+    }
+  unlock();
+}
+
+/* ---- the door ---- */
+
+static ArtifactKey source_key(const char *source, size_t len) {
+  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
+                                {source, len}};
+  return artifact_key(ARRAY_LEN(parts), parts);
+}
+
+static JitObject *object_new(ArtifactKey key, const char *source, size_t len) {
+  JitObject *o = mem_try_alloc(sizeof *o);
+  char *copy = mem_try_alloc(len + 1);
+  if (!o || !copy) {
+    mem_free(o);
+    mem_free(copy);
+    return NULL;
+  }
+  memcpy(copy, source, len);
+  *o = (JitObject){
+      .key = key, .source = copy, .source_len = len, .state = JIT_WAITING};
+  return o;
+}
+
+static JitObject *insert_object(ArtifactKey key, const char *source,
+                                size_t len) {
+  JitObject *o = object_new(key, source, len);
+  if (!o)
+    return NULL;
+  JitObject **bucket = bucket_of(key);
+  o->bucket_next = *bucket;
+  *bucket = o;
+  list_append(o);
+  if (load_artifact(o)) {
+    finish_object(o, JIT_READY);
+  } else if (!toolchain()->found) {
+    warn_no_compiler(toolchain());
+    finish_object(o, JIT_FAILED);
+  } else {
+    reap_and_start();
+  }
+  return o;
+}
+
+JitObject *jit_request(const char *source, size_t len) {
+  ArtifactKey key = source_key(source, len);
+  lock();
+  JitObject *o = find_object(key);
+  if (!o)
+    o = insert_object(key, source, len);
+  unlock();
+  if (!o)
+    trap_raise(FAIL_MEMORY);
+  return o;
+}
+
+static bool is_done(const JitObject *o) {
+  return o->state == JIT_READY || o->state == JIT_FAILED;
+}
+
+bool jit_is_ready(JitObject *o) {
+  lock();
+  if (!is_done(o))
+    reap_and_start();
+  bool ready = is_done(o);
+  unlock();
+  return ready;
+}
+
+/* With the lock, which it lets go of while it sleeps.  Some job is running
+ * then, this one's or one that it waits for. */
+static void wait_once(JitObject *o) {
+  if (o->state == JIT_WAITING) { /* it is wanted most */
+    list_remove(o);
+    list_prepend(o);
+  }
+  reap_and_start();
+  if (is_done(o))
+    return;
+  unlock();
+  poll_processes(); /* Ctrl-C may come to another thread */
+  interrupt_poll();
+  lock();
+}
+
+double jit_compile_seconds(JitObject *o) {
+  lock();
+  double seconds = is_done(o) ? o->seconds : 0;
+  unlock();
+  return seconds;
+}
+
+KernelFunction *jit_kernel(JitObject *o) {
+  void *found = atomic_load_explicit(&o->kernel, memory_order_acquire);
+  if (!found) {
+    found = jit_symbol(o, "kernel");
+    atomic_store_explicit(&o->kernel, found, memory_order_release);
+  }
+  return (KernelFunction *)found;
+}
+
+void *jit_symbol(JitObject *o, const char *name) {
+  lock();
+  while (!is_done(o))
+    wait_once(o);
+  void *library = o->dl_handle;
+  unlock();
+  return library ? dlsym(library, name) : NULL;
+}

@@ -1,0 +1,152 @@
+/* Kernels to programs.  To choose a schedule and to write a kernel's text
+ * takes as long as many a kernel runs, so what came of it is kept, under a
+ * hash of the kernel with all its numbers. */
+#include "backend/cpu/kernel_cache.h"
+#include "plan/kernel_key.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum {
+  HASH_BUCKETS = 1024,
+  MAX_CACHED_KERNELS = 8192,
+  /* Operations that the reference backend executes in the time of one
+   * compilation. */
+  COMPILE_TIME_OPS = 4 << 20,
+};
+
+typedef struct Entry {
+  struct Entry *next;
+  ArtifactKey key;
+  CompiledKernel program;
+} Entry;
+
+static struct {
+  pthread_mutex_t lock;
+  Entry *buckets[HASH_BUCKETS];
+  uint32_t count;
+} cached_kernels = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- making one ---- */
+
+/* Several bands of one product, which copy the same. */
+static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
+  return s->shape == TASK_TILE && s->gemm_tilings &&
+         k->loops.at[0]->extents[k->parallel_axes - 2] > s->task_height;
+}
+
+static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
+  Kernel *k = c->kernel;
+  Schedule s;
+  CpuKernel e;
+  p->operations = kernel_operation_count(k);
+  p->exact = fusion_group_is_exact(c);
+  schedule_choose(k, cpu_vector_bytes(), &s);
+  if (!emit_kernel(k, &s, NULL, "", &e) ||
+      k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
+          MAX_KERNEL_POINTERS)
+    return;
+  p->ints = e.code.call.ints.at;
+  p->floats = e.code.call.floats.at;
+  p->key_params = e.code.call.key_params.at;
+  p->key_param_count = e.code.call.key_params.len;
+  p->prepacked = e.prepacked.at;
+  p->prepacked_count = e.prepacked.len;
+  p->int_count = e.code.call.ints.len;
+  p->float_count = e.code.call.floats.len;
+  p->output_count = e.code.call.outputs.len;
+  for (uint32_t j = 0; j < p->output_count; j++)
+    p->output_nodes[j] =
+        fusion_group_node_index(c, e.code.call.outputs.at[j]->node);
+  p->inplace_inputs =
+      e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k) : 0;
+  p->splits_reduction = s.reduction_chunk > 0;
+  p->shares_packing = shares_packed_operand(k, &s);
+  p->tasks = e.tasks;
+  p->reduction_chunks = e.reduction_chunks;
+  p->accumulator_dtype = e.accumulator_dtype;
+  p->is_arg_reduction = e.is_arg_reduction;
+  p->scratch_bytes = e.code.call.scratch_bytes;
+  p->object = jit_request(e.code.source.text, e.code.source.len);
+}
+
+/* ---- keeping it ---- */
+
+const CompiledKernel *kernel_cache_find(ArtifactKey key) {
+  const CompiledKernel *found = NULL;
+  pthread_mutex_lock(&cached_kernels.lock);
+  for (const Entry *e = cached_kernels.buckets[key.word[0] % HASH_BUCKETS]; e;
+       e = e->next)
+    if (memcmp(&e->key, &key, sizeof key) == 0)
+      found = &e->program;
+  pthread_mutex_unlock(&cached_kernels.lock);
+  return found;
+}
+
+static Entry *entry_new(ArtifactKey key, const CompiledKernel *p) {
+  uint32_t ints = p->int_count, floats = p->float_count,
+           keys = p->key_param_count;
+  uint32_t prepacked = p->prepacked_count;
+  Entry *e = mem_try_alloc(sizeof *e + ints * sizeof(int64_t) +
+                           floats * sizeof(double) + keys * sizeof(KeyParam) +
+                           prepacked * sizeof(PrepackedOperand));
+  if (!e)
+    return NULL;
+  PrepackedOperand *to_prepacked = (PrepackedOperand *)(e + 1);
+  int64_t *to_ints = (int64_t *)(to_prepacked + prepacked);
+  double *to_floats = (double *)(to_ints + ints);
+  KeyParam *to_keys = (KeyParam *)(to_floats + floats);
+  e->key = key;
+  e->program = *p;
+  if (ints)
+    memcpy(to_ints, p->ints, ints * sizeof *to_ints);
+  if (floats)
+    memcpy(to_floats, p->floats, floats * sizeof *to_floats);
+  if (keys)
+    memcpy(to_keys, p->key_params, keys * sizeof *to_keys);
+  if (prepacked)
+    memcpy(to_prepacked, p->prepacked, prepacked * sizeof *to_prepacked);
+  e->program.prepacked = to_prepacked;
+  e->program.ints = to_ints;
+  e->program.floats = to_floats;
+  e->program.key_params = to_keys;
+  return e;
+}
+
+static bool insert_entry(Entry *e) {
+  Entry **bucket = &cached_kernels.buckets[e->key.word[0] % HASH_BUCKETS];
+  pthread_mutex_lock(&cached_kernels.lock);
+  bool fits = cached_kernels.count < MAX_CACHED_KERNELS;
+  if (fits) {
+    e->next = *bucket;
+    *bucket = e;
+    cached_kernels.count++;
+  }
+  pthread_mutex_unlock(&cached_kernels.lock);
+  if (!fits)
+    mem_free(e);
+  return fits;
+}
+
+const CompiledKernel *kernel_cache_insert(ArtifactKey key,
+                                          const CompiledKernel *p) {
+  Entry *e = entry_new(key, p);
+  return e && insert_entry(e) ? &e->program : NULL;
+}
+
+const CompiledKernel *kernel_cache_get(FusionGroup *c) {
+  ArtifactKey key = kernel_key(c);
+  const CompiledKernel *found = kernel_cache_find(key);
+  if (found)
+    return found->object ? found : NULL;
+  CompiledKernel *p = NEW(c->kernel->arena, CompiledKernel);
+  compile_kernel(c, p);
+  const CompiledKernel *kept = kernel_cache_insert(key, p);
+  c->transient = !kept;
+  return p->object ? (kept ? kept : p) : NULL;
+}
+
+bool compiled_kernel_is_interpreted(const Graph *g, const CompiledKernel *p) {
+  return p->exact && p->operations < COMPILE_TIME_OPS && g->jit_threshold > 0 &&
+         !jit_is_ready(p->object);
+}

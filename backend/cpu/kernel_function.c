@@ -1,0 +1,404 @@
+/* A kernel as C functions.
+ *
+ * `kernel` works on units begin .. end - 1 of what can be done apart: points
+ * of the outer axes, rows or columns of them, or parts of a long sum, which
+ * `fold` then adds up.  The loops of the kernel stand in it one after the
+ * other; what one leaves for the next lies in scratch memory. */
+#include "backend/cpu/prepack.h"
+#include "backend/cpu/cpu_emitter.h"
+
+#define format emit_format
+
+/* ---- local values ---- */
+
+enum {
+  OVERREAD_ELEMENTS = 320,
+  MIN_PADDED_ROW = 256,
+  ROW_PADDING_ELEMENTS = 16
+};
+
+static int64_t task_row_elements(const Schedule *s) {
+  return s->task_positions ? s->task_positions
+                           : ceil_div(s->task_columns, s->width) * s->width;
+}
+
+static int64_t task_points(Emitter *e) {
+  const Schedule *s = e->cpu->schedule;
+  int64_t block = ceil_div(s->task_columns, s->width) * s->width;
+  switch (s->shape) {
+  case TASK_POINT:
+    return 1;
+  case TASK_ROWS:
+    return s->task_columns;
+  case TASK_COLUMNS:
+    return block;
+  case TASK_BATCHED_GEMM:
+    return 1;
+  case TASK_TILE:
+    return emit_extent_mul(e, task_row_elements(s),
+                           gemm_tiling_epilogue_per_block(s)
+                               ? s->gemm_tilings->by_loop[0].mc
+                               : s->task_height);
+  }
+  return 1;
+}
+
+static void emit_local_buffers(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
+    const LoopNest *loop = e->kernel->loops.at[j];
+    e->locals[j] = NEW_ARRAY(e->arena, LocalBuffer, loop->outputs.len);
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      const LoopOutput *r = &loop->outputs.at[i];
+      LocalBuffer *l = &e->locals[j][i];
+      if (!r->local_index || e->cpu->epilogue[j])
+        continue;
+      l->id = e->next_id++;
+      l->strip_mined = loop->strip_mined &&
+                       loop_output_has_axis(loop, r, loop->trimmed_axis);
+      uint32_t points = unroll_and_jam_points(e->kernel, e->cpu->schedule, j);
+      l->jammed = points > 0;
+      int64_t size =
+          l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
+      if (r->loop_carried && prim_is_extreme(r->reduce))
+        size = 2; /* online_reduction.c */
+      /* rows that do not fall upon each other in a cache */
+      if (e->cpu->schedule->shape == TASK_ROWS &&
+          extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW)
+        size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
+      l->point_elements = emit_int(e, size);
+      l->row_elements = emit_int(e, task_row_elements(e->cpu->schedule));
+      const char *type = memory_type(r->dtype);
+      int64_t count =
+          emit_extent_mul(e, size, points ? points : task_points(e));
+      /* whole vectors may end behind the last: of sums of few terms, four,
+       * whose lanes may be four elements apart */
+      count = emit_extent_add(e, count, OVERREAD_ELEMENTS);
+      buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
+                    l->strip_mined || l->jammed ? 'r' : 'l', l->id, type,
+                    emit_scratch(e, count, r->dtype));
+    }
+  }
+}
+
+/* ---- which part of the work a unit is ---- */
+
+/* least: of blocks, also where there is nothing in it. */
+static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
+                               const char *to, const char *count,
+                               int64_t extent, int64_t block, int64_t min) {
+  int64_t blocks =
+      extent_max(e->kernel->graph, emit_extent_ceil_div(e, extent, block), min);
+  const char *size = emit_int(e, block), *n = emit_int(e, extent);
+  buffer_printf(out,
+                "const int64_t %s = %s, %s = row %% %s * %s;\n"
+                "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
+                "row /= %s;\n",
+                count, emit_int(e, blocks), from, count, size, to, from, size,
+                n, from, size, n, count);
+  return blocks;
+}
+
+/* As many rows in each, whole tiles. */
+static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
+  const char *n = emit_int(e, extent),
+             *row_tasks = emit_int(e, e->cpu->schedule->row_tasks);
+  uint32_t rows = e->cpu->schedule->gemm_tilings->by_loop[0].mr;
+  buffer_printf(out,
+                "const int64_t bands = %s, height = ((%s + bands - 1) / bands "
+                "+ %u) / %u * %u;\n"
+                "const int64_t top = row %% bands * height;\n"
+                "const int64_t bottom = top + height < %s ? top + height : "
+                "%s;\nrow /= bands;\n",
+                row_tasks, n, rows - 1, rows, rows, n, n);
+  return e->cpu->schedule->row_tasks;
+}
+
+static bool is_arg_reduction(const LoopNest *loop) {
+  PrimId op = loop->outputs.at[0].reduce;
+  return prim_is_arg_reduction(op);
+}
+
+/* Numbers of units: parts of the first reduced axis, tiles, then points. */
+static void emit_task_ranges(Emitter *e, Buffer *out) {
+  const Schedule *s = e->cpu->schedule;
+  const LoopNest *loop = e->kernel->loops.at[0];
+  uint32_t points = loop->parallel_axes;
+  int64_t tasks = 1;
+  buffer_puts(out, "int64_t row = u;\n");
+  if (s->shape == TASK_ROWS)
+    tasks = emit_task_range(e, out, "first", "last", "spans",
+                            loop->extents[--points], s->task_rows, 0);
+  else if (s->shape != TASK_POINT)
+    tasks = emit_task_range(e, out, "lo", "hi", "blocks",
+                            loop->extents[--points], s->task_columns, 0);
+  if (s->shape == TASK_TILE && s->row_tasks)
+    tasks = emit_extent_mul(
+        e, tasks, emit_row_task_range(e, out, loop->extents[--points]));
+  else if (s->shape == TASK_TILE)
+    tasks = emit_extent_mul(e, tasks,
+                            emit_task_range(e, out, "top", "bottom", "bands",
+                                            loop->extents[--points],
+                                            s->task_height, 0));
+  if (s->shape == TASK_BATCHED_GEMM)
+    points -= 2;
+  if (s->shape == TASK_TILE && !s->gemm_tilings)
+    buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
+  if (s->task_image_rows)
+    tasks = emit_extent_mul(e, tasks,
+                            emit_task_range(e, out, "above", "below", "strips",
+                                            loop->extents[--points],
+                                            s->task_image_rows, 0));
+  if (s->reduction_chunk) {
+    bool is_tile = s->shape == TASK_TILE;
+    int64_t extent = is_tile ? s->gemm_tilings->by_loop[0].depth
+                             : loop->extents[loop->spatial_axes];
+    e->cpu->out->reduction_chunks = emit_task_range(
+        e, out, is_tile ? "part" : "from", is_tile ? "stop" : "to", "chunks",
+        extent, s->reduction_chunk, 1);
+    tasks = emit_extent_mul(e, tasks, e->cpu->out->reduction_chunks);
+    int64_t count = 1;
+    for (uint32_t v = 0; v < loop->parallel_axes; v++)
+      count = emit_extent_mul(e, count, loop->extents[v]);
+    buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
+                  is_tile ? "part" : "from", emit_int(e, s->reduction_chunk),
+                  emit_int(e, count));
+    if (is_arg_reduction(loop))
+      buffer_printf(out, "const int64_t values = %s;\n",
+                    emit_int(e, emit_extent_mul(
+                                    e, count, e->cpu->out->reduction_chunks)));
+  }
+  for (uint32_t v = points; v-- > 0;) {
+    tasks = emit_extent_mul(e, tasks, loop->extents[v]);
+    const char *n = v ? emit_int(e, loop->extents[v]) : NULL;
+    if (n)
+      buffer_printf(out, "const int64_t i%u = row %% %s;\nrow /= %s;\n", v, n,
+                    n);
+    else
+      buffer_printf(out, "const int64_t i%u = row;\n", v);
+  }
+  buffer_puts(out, "(void)row;\n");
+  e->cpu->out->tasks = tasks;
+}
+
+/* ---- loops, in their sections ---- */
+
+static bool is_gemm(const Emitter *e, uint32_t loop) {
+  return e->cpu->schedule->gemm_tilings &&
+         e->cpu->schedule->gemm_tilings->by_loop[loop].is_gemm;
+}
+
+static void emit_comment(const Emitter *e, Buffer *out, uint32_t loop) {
+  if (e->cpu->comments)
+    buffer_printf(out, "/* %s */\n", e->cpu->comments[loop]);
+}
+
+/* Loops after a product that go over its tile are done part by part. */
+static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
+  if (e->cpu->schedule->batched_gemm) {
+    emit_comment(e, out, 0);
+    emit_batched_gemm_call(e, out);
+    return;
+  }
+  for (uint32_t j = from; j < count;) {
+    uint32_t to = j + 1;
+    while (to < count && !is_gemm(e, to))
+      to++;
+    Buffer epilogue = {.arena = e->arena};
+    for (uint32_t i = j + is_gemm(e, j); i < to; i++) {
+      emit_comment(e, &epilogue, i);
+      if (i == 0 || !e->cpu->epilogue[i - 1])
+        emit_loop_nest(e, &epilogue, i, e->cpu->schedule->vector_axes[i]);
+    }
+    bool is_tile = is_gemm(e, j) && e->cpu->schedule->shape == TASK_TILE;
+    if (is_gemm(e, j)) {
+      emit_comment(e, out, j);
+      emit_gemm(e, out, j, is_tile ? &epilogue : NULL);
+    }
+    if (e->cpu->schedule->shape == TASK_ROWS && epilogue.len) {
+      uint32_t v = e->kernel->parallel_axes - 1;
+      buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
+                    v);
+      emit_append(out, &epilogue);
+      buffer_puts(out, "}\n");
+    } else if (!is_tile) {
+      emit_append(out, &epilogue);
+    }
+    j = to;
+  }
+}
+
+/* Within limits, and once more without them where these were wrong. */
+static void emit_trimmed_loops(Emitter *e, Buffer *out) {
+  const Kernel *k = e->kernel;
+  const char *has_nonfinite =
+      e->cpu->schedule->shape == TASK_ROWS ? "odd" : "0";
+  if (k->trim_check)
+    buffer_printf(out,
+                  "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
+                  "missed = 0;\n",
+                  has_nonfinite);
+  else if (kernel_may_run_untrimmed(k))
+    buffer_printf(out, "const int whole = %s;\n", has_nonfinite);
+  emit_trim_bounds(e, out);
+  if (e->cpu->schedule->strip_length)
+    emit_online_reduction(e, out, emit_loops);
+  else
+    emit_loops(e, out, 0, k->loops.len);
+  if (!k->trim_check)
+    return;
+  uint32_t v = k->parallel_axes - 1;
+  if (e->cpu->schedule->shape == TASK_ROWS)
+    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+  emit_trim_check(e, out);
+  buffer_puts(out, "missed &= !whole;\n}\n");
+}
+
+/* Rows: what they share first, then some at a time. */
+static void emit_row_blocks(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++)
+    if (is_gemm(e, j))
+      emit_hoisted_packing(e, out, j);
+  if (kernel_may_run_untrimmed(e->kernel))
+    emit_nonfinite_check(e, out);
+  const char *block = emit_int(e, e->cpu->schedule->task_columns);
+  buffer_printf(out,
+                "for (int64_t lo = first; lo < last; lo += %s) {\n"
+                "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
+                block, block, block);
+  emit_trimmed_loops(e, out);
+  buffer_puts(out, "}\n");
+}
+
+/* ---- adding up chunks ---- */
+
+enum { COMBINE_BATCH = 64 }; /* elements at a time */
+
+static void emit_combine_partials(Emitter *e, Buffer *out) {
+  const LoopOutput *r = e->emitted->call.outputs.at[0];
+  if (e->cpu->out->is_arg_reduction) {
+    emit_arg_combine(e, out);
+    return;
+  }
+  Dtype from = e->cpu->out->accumulator_dtype, t = r->dtype;
+  char class = value_class(from);
+  const char *store =
+      t == DT_F16 || t == DT_BF16
+          ? format(e, "put_%s(o + u + i, (float)r[i])", dtype_info[t].name)
+          : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
+  buffer_printf(
+      out,
+      "%sint fold%s(void *const *p, const int64_t *n,\n"
+      "const double *c, int64_t begin, int64_t end, char *room) {\n"
+      "(void)c, (void)room;\n"
+      "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
+      "for (int64_t u = begin; u < end; u += %d) {\n"
+      "const int count = end - u < %d ? (int)(end - u) : %d;\n"
+      "%s r[%d];\n"
+      "for (int i = 0; i < count; i++)\nr[i] = s[u + i];\n"
+      "for (int64_t k = 1; k < n[0]; k++)\n"
+      "for (int i = 0; i < count; i++)\nr[i] = %s;\n"
+      "for (int i = 0; i < count; i++)\n%s;\n}\nreturn 0;\n}\n",
+      *e->suffix ? "static " : "", e->suffix, memory_type(t), memory_type(from),
+      COMBINE_BATCH, COMBINE_BATCH, COMBINE_BATCH,
+      class == 'f' ? "double" : scalar_type(class), COMBINE_BATCH,
+      emit_combine(e, r->reduce, class, false, "r[i]", "s[k * n[1] + u + i]"),
+      store);
+}
+
+/* ---- the whole ---- */
+
+static void emit_pointers(Emitter *e, Buffer *out) {
+  const CpuKernel *kernel = e->cpu->out;
+  const Call *call = &kernel->code.call;
+  bool no_aliasing = kernel_inplace_inputs(e->kernel) == 0;
+  for (uint32_t j = 0; j < call->outputs.len; j++)
+    buffer_printf(out, "%s *%s const o%u = p[%u];\n",
+                  memory_type(e->cpu->schedule->reduction_chunk
+                                  ? kernel->accumulator_dtype
+                                  : call->outputs.at[j]->dtype),
+                  no_aliasing ? "restrict" : "", j, j);
+  for (uint32_t j = 0; j < e->kernel->inputs.len; j++)
+    buffer_printf(out, "const %s *const p%u = p[%u];\n",
+                  memory_type(e->kernel->inputs.at[j]->dtype), j,
+                  call->outputs.len + j);
+  if (kernel->prepacked.len) /* a result may be called c */
+    buffer_puts(out, "const double *const numbers = c;\n(void)numbers;\n");
+  for (uint32_t j = 0; j < kernel->prepacked.len; j++)
+    buffer_printf(out, "const %s *const kept%u = p[%u];\n",
+                  kernel->prepacked.at[j].c_type, j,
+                  call->outputs.len + e->kernel->inputs.len + j);
+}
+
+/* One mask for each check: they are few. */
+static void emit_check_masks(const Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->emitted->call.checks.len; j++)
+    buffer_printf(out, "vi bad%u = splat_i(0);\n", j);
+}
+
+static void emit_return(const Emitter *e, Buffer *out) {
+  buffer_printf(out, "}\n%sreturn ",
+                e->cpu->has_nontemporal ? "stream_end();\n" : "");
+  for (uint32_t j = 0; j < e->emitted->call.checks.len; j++)
+    buffer_printf(out, "%sany_lane(bad%u) << %u", j ? " | " : "", j, j);
+  buffer_puts(out, e->emitted->call.checks.len ? ";\n}\n" : "0;\n}\n");
+}
+
+bool emit_kernel(const Kernel *k, const Schedule *s,
+                 const char *const *comments, const char *suffix,
+                 CpuKernel *result) {
+  *result = (CpuKernel){.code.source = {.arena = k->arena}};
+  if (k->loops.len > MAX_KERNEL_LOOPS)
+    return false;
+  Emitter *e = NEW(k->arena, Emitter);
+  e->cpu = NEW(k->arena, CpuEmitter);
+  e->dialect = &c_dialect;
+  e->width = s->width;
+  e->locals_by_point = s->shape == TASK_ROWS;
+  e->has_lane_begin = !s->gemm_tilings;
+  e->arena = k->arena;
+  e->kernel = k;
+  e->cpu->schedule = s;
+  e->cpu->comments = comments;
+  e->prefetch_axis = NO_AXIS;
+  e->suffix = suffix;
+  e->cpu->out = result;
+  e->emitted = &result->code;
+  e->function_head = e->cpu->pack_functions = (Buffer){.arena = k->arena};
+  Buffer rows = e->function_head, body = e->function_head,
+         locals = e->function_head;
+  Buffer *out = &result->code.source;
+  if (!*suffix)
+    buffer_printf(out, "#define W %u\n", s->width);
+  if (s->gemm_tilings)
+    emit_gemm_functions(e, out);
+  if (s->batched_gemm)
+    emit_batched_gemm_function(e, out);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (j == 0 || !e->cpu->epilogue[j - 1])
+      e->cpu->epilogue[j] = unrolled_reduction_epilogue(k, s, k->arena, j);
+  emit_task_ranges(e, &rows);
+  emit_local_buffers(e, &locals);
+  if (s->shape == TASK_ROWS)
+    emit_row_blocks(e, &body);
+  else
+    emit_trimmed_loops(e, &body);
+  emit_transpose_functions(e, out);
+  emit_append(out, &e->cpu->pack_functions);
+  buffer_printf(out,
+                "%sint kernel%s(void *const *p, const int64_t *n,\n"
+                "const double *c, int64_t begin, int64_t end, char *room) {\n"
+                "(void)p, (void)n, (void)c, (void)room;\n",
+                *suffix ? "static " : "", suffix);
+  emit_pointers(e, out);
+  emit_append(out, &locals);
+  emit_check_masks(e, out);
+  emit_append(out, &e->function_head);
+  buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
+  emit_append(out, &rows);
+  emit_append(out, &body);
+  emit_return(e, out);
+  if (s->reduction_chunk)
+    emit_combine_partials(e, out);
+  emit_prepack_functions(e, out);
+  return !e->failed;
+}

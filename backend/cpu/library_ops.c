@@ -1,0 +1,102 @@
+/* Runs the library operation of a node. */
+#include "backend/cpu/library_ops.h"
+
+#include "tensor/node.h"
+#include <string.h>
+
+static bool dispatch(LibraryOp *r) {
+  Fault ignored = {0};
+  const Node *n = r->node;
+  if (!node_fits_memory(r->graph, n, &ignored))
+    return false;
+  r->out = tensor_new(n->dtype, n->free_count + n->rank, n->extents, false,
+                      &ignored);
+  if (!r->out)
+    return false;
+  r->out->broadcast_mask =
+      n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
+  if (r->out->count == 0)
+    return true;
+  switch ((int)n->op) { /* the kinds of node_opaque */
+  case PRIM_SORT:
+    return library_op_sort(r);
+  case PRIM_ARGSORT:
+    return library_op_argsort(r);
+  case PRIM_TOPK:
+    return library_op_topk(r);
+  case PRIM_PERMUTATION:
+    return n->free_count == 0 && library_op_permutation(r);
+  case PRIM_FOLD:
+  case PRIM_SCAN:
+    return library_op_recurrence(r);
+  case PRIM_CUMSUM:
+    return library_op_cumsum(r);
+  case PRIM_SCATTER:
+    return library_op_scatter(r);
+  }
+  return false;
+}
+
+/* Is the condition true at a slice? */
+static bool guard_holds(const Node *n, int64_t slice) {
+  const Node *guard = n->guard;
+  int64_t tensor = 0, stride = 1;
+  for (uint32_t k = n->free_count, j = guard->free_count; k-- > 0;) {
+    int64_t index = slice % n->extents[k];
+    slice /= n->extents[k];
+    if (!j || n->free_vars[k] != guard->free_vars[j - 1])
+      continue;
+    tensor += index * stride;
+    stride *= guard->extents[--j];
+  }
+  return ((const uint8_t *)guard->data->data)[tensor];
+}
+
+/* Where it is not, nobody looks, and there are zeros. */
+static void zero_unguarded(LibraryOp *r) {
+  const Node *n = r->node;
+  int64_t slices = 1;
+  for (uint32_t k = 0; k < n->free_count; k++)
+    slices *= n->extents[k];
+  if (!slices)
+    return;
+  size_t slice_bytes =
+      (size_t)(r->out->count / slices) * dtype_info[n->dtype].bytes;
+  for (int64_t k = 0; k < slices; k++)
+    if (!guard_holds(n, k))
+      memset((char *)r->out->data + (size_t)k * slice_bytes, 0, slice_bytes);
+}
+
+static void release(LibraryOp *r) {
+  tensor_release(r->out);
+  tensor_release(r->scratch);
+  tensor_release(r->scratch2);
+  if (r->arena)
+    arena_free(r->arena);
+  *r = (LibraryOp){0};
+}
+
+static bool is_recurrence(const Node *n) {
+  return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
+}
+
+bool library_op_run(Graph *g, Node *n) {
+  if (!library_op_exists(n))
+    return false;
+  LibraryOp r = {.graph = g, .node = n};
+  if (!is_recurrence(n))
+    r.lines = library_op_lines(n);
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    release(&r);
+    trap_raise(trap.kind);
+  }
+  bool succeeded = dispatch(&r);
+  trap_end(&trap);
+  if (succeeded && n->guard)
+    zero_unguarded(&r);
+  if (succeeded)
+    n->data = tensor_retain(r.out);
+  release(&r);
+  return succeeded;
+}

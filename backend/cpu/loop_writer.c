@@ -1,0 +1,326 @@
+/* Loops of a kernel as C: for-loops around straight-line code, and what
+ * reductions need around them.
+ *
+ * The innermost for-loop goes over lanes; its block is written twice, for
+ * whole vectors and for the rest of a row.  Lanes lie along an axis that is
+ * reduced, and are then put together at the end; or along one that is kept,
+ * and each has a sum of its own. */
+#include "backend/cpu/loop_writer.h"
+
+#define format emit_format
+
+/* ---- where for-loops are ---- */
+
+bool emit_vector_axis_is_outer(const Emitter *e) {
+  return e->vector_axis + 1 == e->loop->parallel_axes;
+}
+
+/* ---- reductions ---- */
+
+const OrderInfo *accumulator_order(const Accumulator *f) {
+  return &order_info[reduce_info[f->op].order];
+}
+
+static double reduced_points(const LoopNest *loop) {
+  return loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+}
+
+/* Sums of floats go into doubles after each RUN vectors: as good as sums in
+ * double, and as quick as sums in float.  Short ones do without. */
+static bool sum_widens_to_f64(const Emitter *e, const Accumulator *f) {
+  bool row =
+      e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
+  double run = row ? (double)F32_RUN_VECTORS * e->width : F32_RUN_VECTORS;
+  return reduce_info[f->op].accumulator == ACCUMULATOR_RUNS &&
+         f->class == 'f' &&
+         (e->cpu->schedule->reduction_chunk || reduced_points(e->loop) > run);
+}
+
+char accumulator_final_class(const Accumulator *f) {
+  return f->widens_to_f64 ? 'd' : f->class;
+}
+
+/* Is it an extreme that the machine takes, numbers at least, of all lanes? */
+static bool tracks_nan(const Emitter *e, const Accumulator *f) {
+  return prim_is_extreme(f->op) && f->class == 'f' && e->width == 16 &&
+         e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
+}
+
+static Dtype accumulator_dtype(const Accumulator *f) {
+  char class = f->position ? 'l' : accumulator_final_class(f);
+  return class == 'f'   ? DT_F32
+         : class == 'd' ? DT_F64
+         : class == 'l' ? DT_I64
+         : class == 'b' ? DT_BOOL
+                        : DT_I32;
+}
+
+static uint32_t add_output(Emitter *e, LoopOutput *r) {
+  VEC_PUSH(e->arena, e->emitted->call.outputs, r);
+  return e->emitted->call.outputs.len - 1;
+}
+
+/* May there be so many elements in the axes that are reduced? */
+static bool has_wide_index(const LoopNest *loop) {
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    if (!extent_is_static(loop->graph, loop->extents[v]))
+      return true;
+  return loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count) >
+         INT32_MAX;
+}
+
+/* How many elements come before this one in these axes. */
+static const char *emit_reduced_position(Emitter *e) {
+  AffineExpr *q = affine_new(e->arena, 0);
+  int64_t stride = 1;
+  for (uint32_t v = e->loop->axis_count; v-- > e->loop->spatial_axes;) {
+    q->coef[v] = stride;
+    stride = emit_extent_mul(e, stride, e->loop->extents[v]);
+  }
+  const char *base = emit_affine(e, q);
+  bool is_vector = q->coef[e->vector_axis];
+  if (has_wide_index(e->loop))
+    return format(e, is_vector ? "%s + j + wide(lanes())" : "splat_l(%s)",
+                  base);
+  return format(e, is_vector ? "(int32_t)(%s + j) + lanes()" : "splat_i(%s)",
+                base);
+}
+
+Accumulator accumulator_new(Emitter *e, uint32_t at) {
+  const LoopOutput *r = &e->loop->outputs.at[at];
+  Dtype t = e->loop->ops.at[r->value_op].dtype;
+  Accumulator f = {.output = r, .op = r->reduce, .class = value_class(t)};
+  f.id = e->next_id++;
+  f.row_subscript = e->cpu->jammed_rows ? "[y]" : "";
+  f.widens_to_f64 = sum_widens_to_f64(e, &f);
+  f.tracks_nan = tracks_nan(e, &f);
+  f.position =
+      prim_is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
+  f.wide_index = f.position && has_wide_index(e->loop);
+  f.identity = emit_identity(r->reduce, t);
+  return f;
+}
+
+void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
+                               Accumulator *f) {
+  LoopOutput *r = &e->loop->outputs.at[at];
+  const LocalBuffer *l = &e->locals[loop][at];
+  if (r->local_index)
+    f->local_address =
+        format(e, "l%u + %s", l->id, emit_local_offset(e, l, r->local_index));
+  if (e->cpu->schedule->reduction_chunk) {
+    e->cpu->out->accumulator_dtype = accumulator_dtype(f);
+    e->cpu->out->is_arg_reduction = f->position != NULL;
+  }
+  if (r->global_index)
+    f->out_address = format(
+        e, "o%u + %s%s", add_output(e, r), emit_affine(e, r->global_index),
+        e->cpu->schedule->reduction_chunk ? " + share" : "");
+}
+
+const char *accumulator_arg_function(Emitter *e, const Accumulator *f) {
+  return format(e, "best_%c_%s%s", f->class, accumulator_order(f)->accumulate,
+                f->wide_index ? "_far" : "");
+}
+
+/* One more vector of values for an accumulator. */
+void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
+                     const char *at, bool masked) {
+  const char *x = emit_vector(e, f->output->value_op, f->class);
+  const char *acc = format(e, "acc%u%s", f->id, at);
+  if (f->position) {
+    buffer_printf(out, "%s(&%s, &at%u%s, %s, %s, LIVE);\n",
+                  accumulator_arg_function(e, f), acc, f->id, at, x,
+                  f->position);
+    return;
+  }
+  if (masked)
+    x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
+               f->identity);
+  const char *accumulated =
+      f->tracks_nan ? format(e, "%s_f(%s, x, &seen%u%s)",
+                             accumulator_order(f)->accumulate, acc, f->id, at)
+                    : emit_combine(e, f->op, f->class, true, acc, "x");
+  buffer_printf(out, "{ const v%c x = %s;\n%s = %s; }\n",
+                vector_type_letter(f->class), x, acc, accumulated);
+}
+
+/* ---- for-loops ---- */
+
+/* The lane's block, and what is done with it, for whole vectors before `to`;
+ * for the rest of these, `part`. */
+static void emit_vector_loop_to(Emitter *e, Buffer *out, const char *to,
+                                const char *step, const Buffer *full,
+                                const Buffer *tail) {
+  const Buffer *body = &e->level_code[e->vector_level];
+  buffer_printf(out, "for (; j + W <= %s; j += W%s) {\n%s", to, step,
+                full_vector_macros);
+  emit_append(out, body);
+  emit_append(out, &e->check_code);
+  emit_append(out, full);
+  buffer_printf(
+      out,
+      "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n(void)rest;\n%s",
+      undef_macros, to, to, tail_macros);
+  emit_append(out, body);
+  emit_append(out, &e->check_code);
+  emit_append(out, tail);
+  buffer_printf(out, "%s}\n", undef_macros);
+}
+
+/* for j in .. end - 1 */
+void emit_vector_loop(Emitter *e, Buffer *out, const char *step,
+                      const Buffer *full, const Buffer *tail) {
+  emit_vector_loop_to(e, out, "end", step, full, tail);
+}
+
+/* The same, but first what is before `to`, a place in memory at j, is where
+ * whole vectors may be streamed. */
+void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
+                           const Buffer *full, const Buffer *tail) {
+  buffer_printf(out,
+                "for (int64_t stop = j + ahead_%s, done = 0; !done; "
+                "stop = end) {\n"
+                "done = stop >= end;\nstop = done ? end : stop;\n",
+                to);
+  emit_vector_loop_to(e, out, "stop", "", full, tail);
+  buffer_puts(out, "j = stop;\n}\n");
+}
+
+void loop_writer_open_one(Emitter *e, LoopWriter *n, const char *from,
+                          const char *to) {
+  uint32_t v = e->loop_order[n->open_loops++];
+  buffer_printf(n->out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v, from,
+                v, to, v);
+  emit_append(n->out, &e->level_code[e->level_of[v]]);
+}
+
+static bool is_split_reduction(const Emitter *e, uint32_t v) {
+  uint32_t first = e->loop->spatial_axes;
+  return e->cpu->schedule->reduction_chunk && v == first;
+}
+
+/* Where an axis begins and ends. */
+const char *emit_axis_begin(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->parallel_axes;
+  return is_split_reduction(e, v)      ? "from"
+         : v + 1 == outer              ? "lo"
+         : v + 3 == outer              ? "above"
+         : v < outer                   ? "y0"
+         : loop_is_trimmed(e->loop, v) ? format(e, "from%u", e->loop_index)
+                                       : "0";
+}
+
+const char *emit_axis_end(Emitter *e, uint32_t v) {
+  uint32_t outer = e->loop->parallel_axes;
+  return is_split_reduction(e, v)      ? "to"
+         : v + 1 == outer              ? "hi"
+         : v + 3 == outer              ? "below"
+         : v < outer                   ? "y1"
+         : loop_is_trimmed(e->loop, v) ? format(e, "to%u", e->loop_index)
+                                       : emit_int(e, e->loop->extents[v]);
+}
+
+void loop_writer_open(Emitter *e, LoopWriter *n, uint32_t to) {
+  while (n->open_loops < to) {
+    uint32_t v = e->loop_order[n->open_loops];
+    loop_writer_open_one(e, n, emit_axis_begin(e, v), emit_axis_end(e, v));
+  }
+}
+
+void loop_writer_close(LoopWriter *n, uint32_t to) {
+  while (n->open_loops > to) {
+    buffer_puts(n->out, "}\n");
+    n->open_loops--;
+  }
+}
+
+void emit_vector_range(Emitter *e, Buffer *out, bool declare) {
+  const char *type = declare ? "const int64_t " : "";
+  if (emit_vector_axis_is_outer(e))
+    buffer_printf(out, "%sstart = lo, end = hi;\n", type);
+  else
+    buffer_printf(out, "%sstart = %s, end = %s;\n", type,
+                  emit_axis_begin(e, e->vector_axis),
+                  emit_axis_end(e, e->vector_axis));
+}
+
+/* ---- results ---- */
+
+/* Is it stored past the caches, in whole vectors? */
+bool accumulator_is_nontemporal(const Emitter *e, const Accumulator *f) {
+  return f->out_address && !e->cpu->schedule->reduction_chunk &&
+         schedule_is_nontemporal_along(e->cpu->schedule, e->loop, f->output,
+                                       e->vector_axis);
+}
+
+/* Lanes to places that are so many elements apart. */
+static void emit_strided_store(Emitter *e, Buffer *out, const char *name,
+                               const char *to, int64_t step, const char *x,
+                               const char *rest) {
+  if (step >= 2 && step <= MAX_DEINTERLEAVE && e->width > 1)
+    buffer_printf(out, "sts%d_%s(%s + j * %d, %s, %s);\n", (int)step, name, to,
+                  (int)step, x, rest);
+  else
+    buffer_printf(out, "sts_%s(%s + j * %s, %s, %s, %s);\n", name, to,
+                  emit_int(e, step), emit_int(e, step), x, rest);
+}
+
+void emit_output_store(Emitter *e, Buffer *out, const Accumulator *f,
+                       const char *x, bool full) {
+  const char *name = dtype_info[f->output->dtype].name;
+  bool outer = emit_vector_axis_is_outer(e);
+  const char *rest = full ? "W" : "rest";
+  if (f->out_address) {
+    int64_t step = f->output->global_index->coef[e->vector_axis];
+    bool is_nontemporal = full && accumulator_is_nontemporal(e, f);
+    e->cpu->has_nontemporal |= is_nontemporal;
+    if (step != 1)
+      emit_strided_store(e, out, name, f->out_address, step, x, rest);
+    else if (full)
+      buffer_printf(out, "%s_%s(%s + j, %s);\n", is_nontemporal ? "nt" : "st",
+                    name, f->out_address, x);
+    else
+      buffer_printf(out, "stp_%s(%s + j, %s, rest);\n", name, f->out_address,
+                    x);
+  }
+  if (!f->local_address)
+    return;
+  int64_t step = outer ? 1 : f->output->local_index->coef[e->vector_axis];
+  const char *to =
+      outer ? format(e, "%s + (j - lo)", f->local_address) : f->local_address;
+  if (step != 1)
+    emit_strided_store(e, out, name, to, step, x, rest);
+  else if (!outer)
+    to = format(e, "%s + j", f->local_address);
+  if (step == 1 && full)
+    buffer_printf(out, "st_%s(%s, %s);\n", name, to, x);
+  else if (step == 1)
+    buffer_printf(out, "stp_%s(%s, %s, rest);\n", name, to, x);
+}
+
+static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
+                              const char *x) {
+  if (!to)
+    return;
+  if (t == DT_F16 || t == DT_BF16)
+    buffer_printf(out, "put_%s(%s, %s);\n", dtype_info[t].name, to, x);
+  else
+    buffer_printf(out, "*(%s) = (%s)%s;\n", to, memory_type(t), x);
+  (void)e;
+}
+
+Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f) {
+  return e->cpu->schedule->reduction_chunk ? accumulator_dtype(f)
+                                           : f->output->dtype;
+}
+
+void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
+                        const char *x) {
+  if (f->output->loop_carried) {
+    emit_online_update(e, out, f->output, f->local_address, x);
+    return;
+  }
+  emit_scalar_store(e, out, accumulator_stored_dtype(e, f), f->out_address, x);
+  emit_scalar_store(e, out, f->output->dtype, f->local_address, x);
+}

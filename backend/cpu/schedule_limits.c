@@ -1,0 +1,35 @@
+/* What registers and caches allow, whatever the schedule. */
+#include "backend/cpu/cpu.h"
+
+uint32_t cpu_vector_bytes(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return 64;
+  return __builtin_cpu_supports("avx2") ? 32 : 16;
+#else
+  return 16;
+#endif
+}
+
+uint32_t schedule_max_accumulators(uint32_t vector_bytes) {
+  return vector_bytes == 64 ? 16 : 8;
+}
+
+bool schedule_is_nontemporal(const Schedule *s, const Graph *g,
+                             const LoopOutput *r) {
+  double bytes = node_element_hint(g, r->node) * dtype_info[r->dtype].bytes;
+  return s->width > 1 && bytes > s->nontemporal_bytes;
+}
+
+bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
+                                   const LoopOutput *r, uint32_t vector_axis) {
+  double ops_per_term = dtype_info[r->dtype].bytes;
+  return schedule_is_nontemporal(s, loop->graph, r) &&
+         vector_axis < loop->axis_count &&
+         r->global_index->coef[vector_axis] == 1 &&
+         (s->nontemporal_bytes == 0 ||
+          (double)loop_extent_hint(loop, vector_axis) * ops_per_term >=
+              MIN_NONTEMPORAL_ROW_BYTES);
+}

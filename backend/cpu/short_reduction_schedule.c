@@ -1,0 +1,105 @@
+/* Sums, or maxima, of few terms: windows of poolings and stencils.  The terms
+ * are written out, and what is summed up stays in registers.  To find out which
+ * unit it is takes as long as to work on a row, so a unit has several; so it
+ * does where nothing is summed up, but rows are short. */
+#include "backend/cpu/conv_analysis.h"
+#include "backend/cpu/cpu.h"
+
+enum {
+  MAX_SHORT_TERMS = 32,       /* at most; */
+  MAX_WINDOW_TERMS = 256,     /* of windows that overlap: they go in loops */
+  MIN_TASKS = 64,             /* that are wanted at least, */
+  MIN_TASK_ROWS = 4,          /* of so many rows, */
+  MAX_TASK_COLUMNS = 1024,    /* and of so many columns at most */
+  MAX_MAP_COLUMNS = 512,      /* of a row without sums */
+  MAX_LOCAL_BYTES = 16 << 10, /* what they leave for each other */
+};
+
+/* Rows that data name are asked for ahead (prefetch.c), term by
+ * term. */
+static bool has_gather(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    for (uint32_t i = 0; s->kind == KOP_LOAD && i < s->checked_index_count; i++)
+      if (loop->ops.at[s->checked_indices[i].index_op].kind != KOP_AFFINE)
+        return true;
+  }
+  return false;
+}
+
+/* Does an operand slide along an axis of the result, so that neighbours read
+ * the same? */
+static bool operand_slides(const LoopNest *loop, uint32_t axis, uint32_t term) {
+  int64_t stride, dilation;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
+    const AffineExpr *q = s->kind == KOP_AFFINE ? s->affine : s->address;
+    if ((s->kind != KOP_AFFINE && !reads) || !q->coef[axis] || !q->coef[term] ||
+        !conv_stride_ratio(loop->graph, q->coef[axis], q->coef[term], &stride,
+                           &dilation))
+      continue;
+    stride = stride < 0 ? -stride : stride;
+    dilation = dilation < 0 ? -dilation : dilation;
+    if (dilation * (loop_extent_hint(loop, term) - 1) >= stride &&
+        dilation < stride * loop_extent_hint(loop, axis))
+      return true;
+  }
+  return false;
+}
+
+static bool reads_sliding_window(const LoopNest *loop) {
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    for (uint32_t axis = 0; axis < loop->spatial_axes; axis++)
+      if (operand_slides(loop, axis, v))
+        return true;
+  return false;
+}
+
+bool short_reduction_applies(const LoopNest *loop) {
+  double terms =
+      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    PrimId op = loop->outputs.at[j].reduce;
+    if (op == PRIM_NONE || prim_is_arg_reduction(op))
+      return false;
+  }
+  return loop->axis_count > loop->spatial_axes && terms >= 1 &&
+         (terms <= MAX_SHORT_TERMS ||
+          (terms <= MAX_WINDOW_TERMS && reads_sliding_window(loop))) &&
+         !has_gather(loop);
+}
+
+bool short_reduction_choose(const Kernel *k, Schedule *s) {
+  bool has_short_reduction = false;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    bool is_short = short_reduction_applies(loop);
+    if (loop->spatial_axes > loop->parallel_axes ||
+        (!is_short && loop->axis_count > loop->parallel_axes))
+      return false;
+    has_short_reduction |= is_short;
+  }
+  if (k->parallel_axes < 2)
+    return false;
+  const LoopNest *loop = k->loops.at[0];
+  int64_t columns = loop_extent_hint(loop, k->parallel_axes - 1);
+  if (!has_short_reduction && columns > MAX_MAP_COLUMNS)
+    return false;
+  int64_t rows = loop_extent_hint(loop, k->parallel_axes - 2);
+  double batch = loop_iterations_hint(loop, 0, k->parallel_axes - 2);
+  int64_t task_columns =
+      columns < MAX_TASK_COLUMNS ? columns : MAX_TASK_COLUMNS;
+  task_columns = ceil_div(task_columns, s->width) * s->width;
+  double local = kernel_local_bytes(k, true) * (double)task_columns;
+  double tasks = batch * (double)ceil_div(columns, task_columns);
+  int64_t task_height = rows;
+  while (task_height > MIN_TASK_ROWS &&
+         (tasks * (double)ceil_div(rows, task_height) < MIN_TASKS ||
+          local * (double)task_height > MAX_LOCAL_BYTES))
+    task_height = ceil_div(task_height, 2);
+  s->shape = TASK_TILE;
+  s->task_columns = task_columns;
+  s->task_height = task_height;
+  return true;
+}

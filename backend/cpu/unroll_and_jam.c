@@ -1,0 +1,121 @@
+/* Sums of several points at once.
+ *
+ * Where neighbours along the last outer axis each read a row of their own and
+ * one that all of them share, as in the product of a matrix and a vector, a
+ * row that is shared is loaded for several of them: to load it for each would
+ * take a core as long as to load what is not shared from its second cache.
+ * From further away one row after the other comes faster than several beside
+ * each other.  Each sum is made in the order in which it is made alone, so that
+ * it may be left to who works on the points which of them are together. */
+#include "backend/cpu/loop_writer.h"
+#include "machine/machine.h"
+
+/* Does a row lie along the lanes, of all points, or of each one? */
+static bool is_row_load(const LoopNest *loop, const KernelOp *s, bool shared) {
+  const int64_t *coefs = s->address->coef;
+  return s->kind == KOP_LOAD && coefs[loop->spatial_axes] &&
+         shared == !coefs[loop->parallel_axes - 1];
+}
+
+/* Do the second caches of all cores hold the tensor? */
+static bool fits_l2_caches(const LoopNest *loop, const KernelOp *s) {
+  const Machine *m = machine();
+  return node_element_hint(loop->graph, s->node) * dtype_info[s->dtype].bytes <=
+         (double)m->cache_bytes[1] * m->cores;
+}
+
+static bool has_shared_row(const LoopNest *loop) {
+  bool shared = false, has_own_row = false;
+  if (loop->floor_div_count || !loop->parallel_axes)
+    return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD_LOCAL ||
+        (s->kind == KOP_LOAD &&
+         (s->checked_index_count || !fits_l2_caches(loop, s))))
+      return false;
+    shared |= s->kind == KOP_LOAD && is_row_load(loop, s, true);
+    has_own_row |= s->kind == KOP_LOAD && is_row_load(loop, s, false);
+  }
+  return shared && has_own_row;
+}
+
+static bool has_only_sums(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (loop->outputs.at[j].reduce != PRIM_SUM)
+      return false;
+  return loop->outputs.len > 0;
+}
+
+uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
+                               uint32_t loop_index) {
+  const LoopNest *loop = k->loops.at[loop_index];
+  bool is_candidate = s->shape == TASK_POINT && !s->reduction_chunk &&
+                      s->width > 1 && !k->trim_check &&
+                      !kernel_may_run_untrimmed(k) && !loop->trim_bounds &&
+                      loop->staging == STAGE_NONE && !loop->strip_mined;
+  bool row = loop->spatial_axes == loop->parallel_axes &&
+             loop->axis_count == loop->spatial_axes + 1 &&
+             s->vector_axes[loop_index] == loop->spatial_axes;
+  if (!is_candidate || !row ||
+      unrolled_reduction_applies(s, loop, s->vector_axes[loop_index]) ||
+      !has_only_sums(loop) || !has_shared_row(loop))
+    return 0;
+  uint32_t points = schedule_max_accumulators(s->vector_bytes) /
+                    INTERLEAVE_COUNT / loop->outputs.len;
+  return points > 1 ? points : 0;
+}
+
+/* ---- as C ---- */
+
+/* Points top .. bottom - 1, unless their sums are there: from%u is the unit of
+ * the first, ready%u that behind the last.  What is known of a point stands in
+ * each loop over them, whether that needs it or not. */
+void unroll_and_jam_begin(Emitter *e, Buffer *out) {
+  uint32_t v = e->loop->parallel_axes - 1;
+  const char *n = emit_int(e, e->loop->extents[v]);
+  buffer_printf(&e->function_head,
+                "int64_t from%u = begin, ready%u = begin;\n(void)from%u;\n",
+                e->loop_index, e->loop_index, e->loop_index);
+  buffer_printf(out,
+                "#pragma GCC diagnostic push\n"
+                "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+                "if (u >= ready%u) {\n"
+                "const int64_t top = i%u, most = top + end - u;\n"
+                "const int64_t rest = %s < most ? %s : most;\n"
+                "const int64_t bottom = rest < top + %u ? rest : top + %u;\n"
+                "from%u = u;\nready%u = u + bottom - top;\n",
+                e->loop_index, v, n, n, e->cpu->jammed_rows,
+                e->cpu->jammed_rows, e->loop_index, e->loop_index);
+}
+
+void unroll_and_jam_end(Buffer *out) {
+  buffer_puts(out, "}\n#pragma GCC diagnostic pop\n");
+}
+
+void unroll_and_jam_each_point(Emitter *e, Buffer *out, bool with_invariants) {
+  uint32_t v = e->loop->parallel_axes - 1;
+  buffer_printf(out, "#pragma GCC unroll %u\nfor (int y = 0; y < %u; y++) {\n",
+                e->cpu->jammed_rows, e->cpu->jammed_rows);
+  if (!with_invariants)
+    return;
+  buffer_printf(
+      out, "const int64_t i%u = top + y < bottom ? top + y : bottom - 1;\n", v);
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+}
+
+void unroll_and_jam_bind_locals(Emitter *e, Buffer *out, bool in_jammed_loop) {
+  for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
+    const LocalBuffer *l = &e->locals[e->loop_index][j];
+    const char *type = memory_type(e->loop->outputs.at[j].dtype);
+    uint32_t v = e->loop->parallel_axes - 1;
+    if (!l->jammed)
+      continue;
+    buffer_printf(out, "%s *const l%u = r%u + ", type, l->id, l->id);
+    if (in_jammed_loop)
+      buffer_printf(out, "(i%u - top) * %s;\n", v, l->point_elements);
+    else
+      buffer_printf(out, "(u - from%u) * %s;\n", e->loop_index,
+                    l->point_elements);
+  }
+}

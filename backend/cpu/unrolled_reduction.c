@@ -1,0 +1,1028 @@
+/* Sums, or maxima, of few terms, whose lanes lie along an axis that is kept:
+ * the terms are written out, and what is summed up stays in registers, so many
+ * vectors of a block.
+ *
+ * Where windows of neighbouring rows overlap, several rows go at a time: a
+ * vector is loaded once for all of them.  The sum then goes over the rows that
+ * are read, *lines*, and of each line there is a term of each row whose window
+ * has it.  Where terms are many, loops go over those of other axes, around the
+ * lines.  What terms have that is the same for all rows and lanes, as weights
+ * are, is read before all of these, as vectors.  Where lines end in padding,
+ * the lanes that are inside are found out once for all lines
+ * (backend/emit/masked_load.c). What would finish such sums in a loop of its
+ * own does it here. */
+#include "backend/cpu/conv_analysis.h"
+#include "backend/cpu/loop_writer.h"
+
+#include <string.h>
+
+enum {
+  MAX_BLOCK_VECTORS = 4, /* of a row, at most, */
+  MAX_ACCUMULATORS = 8,  /* of all rows: with more, gcc takes twice as long */
+  MAX_UNROLLED_TERMS =
+      100, /* such that no more terms of all rows are written out, */
+  FULL_UNROLL_TERMS =
+      16, /* and terms are, where there are more, but in loops */
+  CACHE_LINE_BYTES = 64,
+  MAX_HOISTED_MASKS =
+      64, /* vectors of a row, the lanes of which are found ahead */
+};
+
+#define format emit_format
+
+typedef struct UnrolledReduction {
+  Emitter *e;
+  uint32_t loop_index, vector_axis;
+  uint32_t outer_loops,
+      row_axis; /* axes around the rows, in order; rows, or NO_AXIS */
+  uint32_t loop_order[MAX_KERNEL_AXES];
+  uint32_t rows, vectors; /* at a time */
+  /* line = step * row + by * term + a number */
+  uint32_t term_axis, input_row_axis; /* NO_AXIS: rows do not go together */
+  int64_t row_stride, term_stride;
+  bool partially_unrolled; /* terms are in loops, around lines if there are any
+                            */
+  bool has_padding;        /* lines end in padding */
+  uint32_t *shared_loads;  /* loads that are the same for all rows of a line, */
+  uint32_t shared_load_count; /* so many */
+  const char **precomputed;   /* of steps: where they are already, or NULL */
+  Buffer shared_load_code;    /* the loop of the loads ahead, */
+  Buffer shared_load_levels[MAX_LEVELS]; /* and what that needs between the
+                                            loops */
+  uint32_t input_row_level;
+  Buffer broadcast_code; /* the loops of what is read before all rows, */
+  Buffer broadcast_levels[MAX_LEVELS]; /* and what that needs around them */
+  HoistedMasks hoisted_masks;
+  Buffer accumulate_code[2][2], finish_code[2][2]; /* of one row or several; of
+                                                      a whole block or a part */
+  Buffer level_code[MAX_LEVELS]; /* what is between the loops */
+} UnrolledReduction;
+
+bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
+                                uint32_t vector_axis) {
+  if (vector_axis + 1 == loop->parallel_axes && s->shape != TASK_TILE)
+    return false;
+  if (loop->outputs.len != 1 || !short_reduction_applies(loop) ||
+      vector_axis >= loop->spatial_axes)
+    return false;
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    if (loop_is_trimmed(loop, v) ||
+        (s->reduction_chunk && v == loop->spatial_axes))
+      return false;
+  return true;
+}
+
+/* ---- rows that go together ---- */
+
+static AffineExpr *affine_of(const KernelOp *s) {
+  return s->kind == KOP_AFFINE                              ? s->affine
+         : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL ? s->address
+                                                            : NULL;
+}
+
+/* Is the axis in all forms with the term a multiple of one line, in which
+ * windows of neighbouring rows overlap? */
+static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
+                         uint32_t term_axis) {
+  int64_t row_stride = 0, term_stride = 0;
+  for (uint32_t j = 0; j < loop->floor_div_count; j++)
+    if (loop->floor_divs[j].dividend.coef[f->row_axis] ||
+        loop->floor_divs[j].dividend.coef[term_axis])
+      return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const AffineExpr *q = affine_of(&loop->ops.at[j]);
+    if (!q || !q->coef[f->row_axis] || !q->coef[term_axis])
+      continue;
+    int64_t x = q->coef[f->row_axis], y = q->coef[term_axis];
+    if (row_stride
+            ? !conv_has_stride_ratio(loop->graph, x, y, row_stride, term_stride)
+            : !conv_stride_ratio(loop->graph, x, y, &row_stride, &term_stride))
+      return false;
+  }
+  if (row_stride < 0) { /* rows go up */
+    row_stride = -row_stride;
+    term_stride = -term_stride;
+  }
+  int64_t reach = (term_stride < 0 ? -term_stride : term_stride) *
+                  (loop->extents[term_axis] - 1);
+  if (!row_stride || reach < row_stride)
+    return false;
+  f->row_stride = row_stride;
+  f->term_stride = term_stride;
+  f->term_axis = term_axis;
+  return true;
+}
+
+/* Lines that so many rows read. */
+static int64_t input_rows_of(const UnrolledReduction *f, const LoopNest *loop,
+                             uint32_t rows) {
+  int64_t term_stride = f->term_stride < 0 ? -f->term_stride : f->term_stride;
+  return f->row_stride * (rows - 1) +
+         term_stride * (loop->extents[f->term_axis] - 1) + 1;
+}
+
+/* Are a quarter of the loads saved, at least? */
+static bool saves_loads(const UnrolledReduction *f, const LoopNest *loop,
+                        uint32_t rows) {
+  return 4 * input_rows_of(f, loop, rows) <=
+         3 * rows * loop->extents[f->term_axis];
+}
+
+/* As many as read the fewest lines, of all rows that a unit has. */
+static uint32_t choose_jammed_rows(const UnrolledReduction *f,
+                                   const LoopNest *loop, uint32_t max) {
+  const Schedule *s = f->e->cpu->schedule;
+  bool unit = f->row_axis < loop->parallel_axes && s->shape == TASK_TILE &&
+              !s->gemm_tilings;
+  int64_t all = unit ? s->task_height : loop_extent_hint(loop, f->row_axis),
+          min = INT64_MAX;
+  uint32_t best = max;
+  for (uint32_t rows = max; rows > 1; rows--) {
+    int64_t lines = all / rows * input_rows_of(f, loop, rows) +
+                    all % rows * input_rows_of(f, loop, 1);
+    if (lines < min && saves_loads(f, loop, rows)) {
+      min = lines;
+      best = rows;
+    }
+  }
+  return best;
+}
+
+/* Are there as many terms for all sizes? */
+static bool reduces_constant_extents(const LoopNest *loop) {
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    if (!extent_is_static(loop->graph, loop->extents[v]))
+      return false;
+  return true;
+}
+
+static void choose_unroll_and_jam(const LoopNest *loop, UnrolledReduction *f) {
+  double terms =
+      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  f->rows = 1;
+  f->term_axis = NO_AXIS;
+  f->partially_unrolled = !reduces_constant_extents(loop) ||
+                          terms * MAX_BLOCK_VECTORS > 2 * MAX_UNROLLED_TERMS;
+  if (f->row_axis == NO_AXIS || loop->axis_count == MAX_KERNEL_AXES)
+    return;
+  int64_t extent = loop_extent_hint(loop, f->row_axis);
+  uint32_t max = MAX_ACCUMULATORS / f->vectors;
+  max = extent < max ? (uint32_t)extent : max;
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count && max > 1; v++) {
+    if (!extent_is_static(loop->graph, loop->extents[v]) ||
+        !rows_overlap(loop, f, v))
+      continue;
+    bool partially_unrolled =
+        !reduces_constant_extents(loop) ||
+        (terms > FULL_UNROLL_TERMS && terms > (double)loop->extents[v]);
+    double rows = MAX_UNROLLED_TERMS /
+                  (partially_unrolled ? (double)loop->extents[v] : terms);
+    rows = rows < max ? rows : max;
+    if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
+      continue;
+    f->input_row_axis = loop->axis_count;
+    f->partially_unrolled = partially_unrolled;
+    f->rows = choose_jammed_rows(f, loop, (uint32_t)rows);
+    return;
+  }
+  f->term_axis = NO_AXIS;
+}
+
+/* A line, in a form with a row and a term. */
+static int64_t input_row_coef(const LoopNest *loop, const UnrolledReduction *f,
+                              const AffineExpr *q) {
+  int64_t x = q->coef[f->row_axis], y = q->coef[f->term_axis], line = INT64_MAX;
+  if (extent_is_static(loop->graph, x) && extent_is_static(loop->graph, y))
+    return x / f->row_stride;
+  if (f->row_stride == 1) /* else a term is one, up or down */
+    return x;
+  return extent_mul(loop->graph, y, f->term_stride, &line) ? line : INT64_MAX;
+}
+
+/* The loop with lines in place of rows and terms, where these go together. */
+static LoopNest *index_by_input_rows(Arena *arena, const LoopNest *from,
+                                     const UnrolledReduction *f) {
+  LoopNest *loop = loop_clone(arena, from);
+  loop->extents[loop->axis_count++] = 1;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    AffineExpr *q = affine_of(&loop->ops.at[j]);
+    if (!q || !q->coef[f->row_axis] || !q->coef[f->term_axis])
+      continue;
+    q->coef[f->input_row_axis] = input_row_coef(loop, f, q);
+    q->coef[f->row_axis] = q->coef[f->term_axis] = 0;
+  }
+  return loop;
+}
+
+/* Vectors of a block: such that blocks have no idle ones. */
+static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
+                                     uint32_t vector_axis) {
+  bool outer = vector_axis + 1 == loop->parallel_axes;
+  int64_t max =
+      outer ? e->cpu->schedule->task_columns : loop->extents[vector_axis];
+  uint32_t best = MAX_BLOCK_VECTORS;
+  if (!extent_is_static(e->kernel->graph, max))
+    return best;
+  int64_t vectors = (max + e->width - 1) / e->width;
+  if (vectors <= best)
+    return (uint32_t)vectors;
+  for (uint32_t v = best; v > 1; v--)
+    if ((vectors + v - 1) / v * v < (vectors + best - 1) / best * best)
+      best = v;
+  return best;
+}
+
+/* ---- what finishes sums ---- */
+
+static bool reads_loop(const LoopNest *loop, uint32_t at) {
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL &&
+        loop->ops.at[j].source_loop == at)
+      return true;
+  return false;
+}
+
+/* A multiple of the one inner axis becomes multiples of the inner axes of the
+ * sums, over which it goes as over one; false: an overflow. */
+static bool split_axis_form(const LoopNest *sums, AffineExpr *q) {
+  int64_t times = q ? q->coef[sums->parallel_axes] : 0;
+  for (uint32_t v = sums->spatial_axes; q && v-- > sums->parallel_axes;) {
+    q->coef[v] = times;
+    if (!extent_mul(sums->graph, times, sums->extents[v], &times))
+      return false;
+  }
+  return true;
+}
+
+/* A copy of the loop over the axes of the sums; NULL: it goes over others. */
+static LoopNest *retarget_axes(Arena *arena, const LoopNest *sums,
+                               const LoopNest *from) {
+  uint32_t outer = sums->parallel_axes, inner = sums->spatial_axes - outer;
+  bool same = from->axis_count == sums->spatial_axes, succeeded = true;
+  int64_t all;
+  for (uint32_t v = outer; same && v < sums->spatial_axes; v++)
+    same = from->extents[v] == sums->extents[v];
+  if (same)
+    return loop_clone(arena, from);
+  if (inner < 2 || from->axis_count != outer + 1 || from->floor_div_count ||
+      !extent_product(sums->graph, inner, sums->extents + outer, &all) ||
+      all != from->extents[outer])
+    return NULL;
+  LoopNest *loop = loop_clone(arena, from);
+  loop->axis_count = loop->spatial_axes = sums->spatial_axes;
+  for (uint32_t v = outer; v < sums->spatial_axes; v++)
+    loop->extents[v] = sums->extents[v];
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    succeeded &= split_axis_form(sums, affine_of(&loop->ops.at[j]));
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    succeeded &= split_axis_form(sums, loop->outputs.at[j].global_index) &&
+                 split_axis_form(sums, loop->outputs.at[j].local_index);
+  return succeeded ? loop : NULL;
+}
+
+/* Is it kept in memory as it is computed? */
+static bool stores_computed_dtype(const LoopNest *loop, const LoopOutput *r) {
+  Dtype t = loop->ops.at[r->value_op].dtype;
+  return r->dtype == t && (t == DT_F32 || t == DT_F64);
+}
+
+LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
+                                      Arena *arena, uint32_t at) {
+  const LoopNest *sums = k->loops.at[at];
+  const LoopOutput *r = &sums->outputs.at[0];
+  bool tile = s->shape == TASK_TILE && !s->gemm_tilings;
+  if ((s->shape != TASK_POINT && !tile) || at + 1 == k->loops.len ||
+      !unrolled_reduction_applies(s, sums, s->vector_axes[at]) ||
+      r->global_index || !r->local_index || !stores_computed_dtype(sums, r) ||
+      s->reduction_chunk || s->strip_length)
+    return NULL;
+  const LoopNest *next = k->loops.at[at + 1];
+  if (next->axis_count != next->spatial_axes || next->staging != STAGE_NONE ||
+      next->trim_bounds || next->strip_mined ||
+      next->outputs.len > MAX_LOOP_OUTPUTS)
+    return NULL;
+  for (uint32_t j = at + 2; j < k->loops.len; j++)
+    if (reads_loop(k->loops.at[j], at))
+      return NULL;
+  LoopNest *loop =
+      reads_loop(next, at) ? retarget_axes(arena, sums, next) : NULL;
+  for (uint32_t j = 0; loop && j < loop->ops.len; j++) {
+    const KernelOp *x = &loop->ops.at[j];
+    if (x->kind == KOP_LOAD_LOCAL && x->source_loop == at &&
+        !affine_equal(x->address, r->local_index))
+      return NULL;
+  }
+  return loop;
+}
+
+/* ---- the sums ---- */
+
+static int64_t first_input_row(const UnrolledReduction *f,
+                               const LoopNest *loop) {
+  return f->term_stride < 0 ? f->term_stride * (loop->extents[f->term_axis] - 1)
+                            : 0;
+}
+
+/* What is known at a level, for all rows of a line and for the rest. */
+static void append_level(const UnrolledReduction *f, Buffer *out,
+                         uint32_t level) {
+  emit_append(out, &f->shared_load_levels[level]);
+  emit_append(out, &f->e->level_code[level]);
+}
+
+static void emit_unroll_pragma(Buffer *out, long long times) {
+  buffer_printf(out, "#pragma GCC unroll %lld\n", times);
+}
+
+/* How many there are may be open. */
+static void open_term_loop(const UnrolledReduction *f, Buffer *out,
+                           uint32_t v) {
+  Emitter *e = f->e;
+  int64_t extent = e->loop->extents[v];
+  bool number = extent_is_static(e->kernel->graph, extent);
+  if (number && !f->partially_unrolled)
+    emit_unroll_pragma(out, extent);
+  buffer_printf(
+      out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+      number ? format(e, "%lld", (long long)extent) : emit_int(e, extent), v);
+  append_level(f, out, f->e->level_of[v]);
+}
+
+/* Lines that so many rows read, and the rows that a line has terms of. */
+static void open_input_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
+  Emitter *e = f->e;
+  int64_t low = first_input_row(f, e->loop);
+  long long lines = input_rows_of(f, e->loop, rows);
+  buffer_printf(out,
+                "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
+                "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
+                lines, lines, f->input_row_axis, (long long)f->row_stride,
+                (long long)low, f->input_row_axis);
+  append_level(f, out, e->level_of[f->input_row_axis]);
+}
+
+static void open_output_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
+  Emitter *e = f->e;
+  long long terms = e->loop->extents[f->term_axis],
+            low = first_input_row(f, e->loop), term_stride = f->term_stride;
+  buffer_printf(
+      out,
+      "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
+      "const int far = q + %lld - r * %lld;\n"
+      "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
+      "continue;\n"
+      "const int64_t i%u = row + r, i%u = far / %lld;\n"
+      "(void)i%u, (void)i%u;\n",
+      rows, rows, low, (long long)f->row_stride, term_stride, term_stride,
+      term_stride, terms, f->row_axis, f->term_axis, term_stride, f->row_axis,
+      f->term_axis);
+  emit_append(out, &e->level_code[e->level_of[f->row_axis]]);
+  emit_append(out, &e->level_code[e->level_of[f->term_axis]]);
+}
+
+/* Can vectors of which no lane is left be gone through like others? */
+static bool loads_are_maskable(const UnrolledReduction *f) {
+  const Emitter *e = f->e;
+  for (uint32_t j = 0; j < e->loop->ops.len; j++) {
+    const KernelOp *s = &e->loop->ops.at[j];
+    bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
+    bool there =
+        (f->precomputed && f->precomputed[j]) || !emit_is_demanded(e, j);
+    if (reads && e->varies[j] && !there && !emit_is_vector_load(e, s))
+      return false;
+  }
+  return true;
+}
+
+static const char tail_lanes_code[] =
+    "const int rest = end - j < W ? end - j < 0 ? 0 : (int)(end - j) : W;\n";
+
+static void open_vectors(Buffer *out, uint32_t vectors) {
+  buffer_printf(out,
+                "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
+                "const int64_t j = start + a * W;\n(void)j;\n",
+                vectors, vectors);
+}
+
+/* The lanes of a block.  part: it is not whole. */
+static void emit_vector_block(UnrolledReduction *f, Buffer *out,
+                              const Buffer *code, bool is_tail) {
+  Emitter *e = f->e;
+  bool is_masked = is_tail && loads_are_maskable(f);
+  open_vectors(out, f->vectors);
+  if (is_tail)
+    buffer_printf(out, "%s%s%s", tail_lanes_code,
+                  is_masked ? "(void)rest;\n" : "if (rest > 0) {\n",
+                  tail_macros);
+  else
+    buffer_puts(out, full_vector_macros);
+  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->check_code);
+  emit_append(out, code);
+  buffer_printf(out, "%s}\n%s", undef_macros,
+                is_tail && !is_masked ? "}\n" : "");
+}
+
+/* ---- what all rows of a line share ---- */
+
+/* Is it loaded, with lanes left out or whole? */
+static bool is_vector_load(const Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  return emit_is_masked_load(e, at) ||
+         ((s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL) && e->varies[at] &&
+          emit_is_vector_load(e, s));
+}
+
+/* Does something else than these read the step, or is it the result? */
+static bool is_used_elsewhere(const LoopNest *loop, const bool *shared,
+                              uint32_t at) {
+  for (uint32_t j = at + 1; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      if (loop->ops.at[j].args[a] == at && !shared[j])
+        return true;
+  return loop->outputs.at[0].value_op == at;
+}
+
+/* Lanes that are loaded, and depend on the line, not on the row that it is
+ * for. */
+static void find_shared_loads(UnrolledReduction *f, const LoopNest *loop) {
+  Emitter *e = f->e;
+  const uint64_t *depends = loop_op_vars(e->arena, loop);
+  uint64_t rows = (uint64_t)1 << f->row_axis | (uint64_t)1 << f->term_axis;
+  bool *shared = NEW_ARRAY(e->arena, bool, loop->ops.len);
+  f->shared_loads = NEW_ARRAY(e->arena, uint32_t, loop->ops.len);
+  f->shared_load_count = 0;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    shared[j] = !(depends[j] & rows) && is_vector_load(e, j);
+  /* the element of a choice that is one load is none itself */
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (emit_is_masked_load(e, j))
+      shared[loop->ops.at[j].args[1]] = false;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (shared[j] && is_used_elsewhere(loop, shared, j))
+      f->shared_loads[f->shared_load_count++] = j;
+}
+
+static void emit_shared_loads(UnrolledReduction *f) {
+  Emitter *e = f->e;
+  Buffer *out = &f->shared_load_code, copies = {.arena = e->arena};
+  for (uint32_t j = 0; j < f->shared_load_count; j++) {
+    uint32_t name = e->next_id++, at = f->shared_loads[j];
+    char class = e->classes[at];
+    buffer_printf(out, "v%c in%u[%u];\n", vector_type_letter(class), name,
+                  f->vectors);
+    f->precomputed[at] = format(e, "in%u[a]", name);
+    buffer_printf(&copies, "%s = %s;\n", f->precomputed[at],
+                  emit_vector(e, at, class));
+  }
+  open_vectors(out, f->vectors);
+  buffer_printf(out, "%s(void)rest;\n%s", tail_lanes_code, tail_macros);
+  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->check_code);
+  emit_append(out, &copies);
+  buffer_printf(out, "%s}\n", undef_macros);
+}
+
+/* Are there so few vectors in a row that their lanes may be known ahead? */
+static bool may_hoist_masks(UnrolledReduction *f, const LoopNest *loop) {
+  const Schedule *s = f->e->cpu->schedule;
+  bool outer = f->vector_axis + 1 == loop->parallel_axes;
+  int64_t row = outer ? s->task_columns : loop->extents[f->vector_axis];
+  int64_t vectors = extent_is_static(loop->graph, row) ? ceil_div(row, s->width)
+                                                       : MAX_HOISTED_MASKS + 1;
+  f->hoisted_masks.vector_count = (uint32_t)vectors;
+  return vectors <= MAX_HOISTED_MASKS;
+}
+
+/* The loads of the first `count` loops around the lanes, of lines. */
+static void begin_shared_loads(UnrolledReduction *f, const LoopNest *lines,
+                               uint32_t count, const uint32_t *order) {
+  Emitter *e = f->e;
+  LoopNest *loop = loop_clone(e->arena, lines);
+  emit_begin_loop(e, loop, f->vector_axis, count, order);
+  e->reads_past_tail = true;
+  emit_place_ops(e);
+  find_shared_loads(f, loop);
+  if (!f->shared_load_count)
+    return;
+  memset(&loop->outputs, 0, sizeof loop->outputs);
+  for (uint32_t j = 0; j < f->shared_load_count; j++) {
+    LoopOutput r = {.value_op = f->shared_loads[j],
+                    .local_index = affine_new(e->arena, 0)};
+    VEC_PUSH(e->arena, loop->outputs, r);
+  }
+  f->hoisted_masks.line_axis = f->input_row_axis;
+  f->hoisted_masks.condition_is_interval = true;
+  f->hoisted_masks.vector_index = "strip + a";
+  e->hoisted_masks = may_hoist_masks(f, loop) ? &f->hoisted_masks : NULL;
+  emit_demanded_ops(e);
+  e->hoisted_masks = NULL;
+  emit_shared_loads(f);
+  memcpy(f->shared_load_levels, e->level_code, sizeof f->shared_load_levels);
+  f->input_row_level = e->level_of[f->input_row_axis];
+}
+
+/* ---- what terms have before all rows ---- */
+
+/* Is it a float that is the same in all lanes and rows, differs with the terms,
+ * and is read by lanes alone? */
+static bool is_broadcast_operand(const UnrolledReduction *f,
+                                 const LoopNest *loop, const uint64_t *depends,
+                                 uint32_t at) {
+  const Emitter *e = f->e;
+  uint64_t terms = (uint64_t)0 - ((uint64_t)1 << loop->spatial_axes);
+  uint64_t rows = (uint64_t)1 << f->row_axis | (uint64_t)1 << f->input_row_axis;
+  if (e->varies[at] || !is_float_class(e->classes[at]) ||
+      !(depends[at] & terms & ~rows) || depends[at] & rows)
+    return false;
+  for (uint32_t j = at + 1; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      if (loop->ops.at[j].args[a] == at && !e->varies[j])
+        return false;
+  return true;
+}
+
+static void emit_hoisted_broadcasts(UnrolledReduction *f, const uint32_t *which,
+                                    uint32_t count) {
+  Emitter *e = f->e;
+  const LoopNest *loop = e->loop;
+  Buffer *out = &f->broadcast_code, body = {.arena = e->arena};
+  const char *at = "0";
+  long long all = 1;
+  for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
+    uint32_t v = e->loop_order[j];
+    long long extent = loop->extents[v];
+    at = format(e, "(%s) * %lld + i%u", at, extent, v);
+    all *= extent;
+    open_term_loop(f, &body, v);
+  }
+  for (uint32_t j = 0; j < count; j++) {
+    char class = e->classes[which[j]];
+    const char *name = format(e, "w%u", e->next_id++);
+    buffer_printf(out, "v%c %s[%lld];\n", vector_type_letter(class), name, all);
+    f->precomputed[which[j]] = format(e, "%s[%s]", name, at);
+    buffer_printf(&body, "%s = %s;\n", f->precomputed[which[j]],
+                  emit_vector(e, which[j], class));
+  }
+  emit_append(out, &body);
+  for (uint32_t j = f->outer_loops; j < e->loop_count; j++)
+    buffer_puts(out, "}\n");
+}
+
+/* Of the loop over lines, with the first `count` loops around the lanes but
+ * that of lines, and that over the terms of rows. */
+static void begin_hoisted_broadcasts(UnrolledReduction *f,
+                                     const LoopNest *lines, uint32_t count,
+                                     const uint32_t *order) {
+  Emitter *e = f->e;
+  LoopNest *loop = loop_clone(e->arena, lines);
+  uint32_t terms[MAX_KERNEL_AXES], loops = 0, found = 0;
+  for (uint32_t j = 0; j < count; j++)
+    terms[loops++] = order[j] == f->input_row_axis ? f->term_axis : order[j];
+  emit_begin_loop(e, loop, f->vector_axis, loops, terms);
+  e->reads_past_tail = true;
+  emit_place_ops(e);
+  const uint64_t *depends = loop_op_vars(e->arena, loop);
+  uint32_t *which = NEW_ARRAY(e->arena, uint32_t, loop->ops.len);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (is_broadcast_operand(f, loop, depends, j))
+      which[found++] = j;
+  if (!found || !reduces_constant_extents(lines))
+    return;
+  memset(&loop->outputs, 0, sizeof loop->outputs);
+  for (uint32_t j = 0; j < found; j++) {
+    LoopOutput r = {.value_op = which[j],
+                    .local_index = affine_new(e->arena, 0)};
+    VEC_PUSH(e->arena, loop->outputs, r);
+  }
+  emit_demanded_ops(e);
+  if (e->check_code.len) /* which lanes make */
+    return;
+  emit_hoisted_broadcasts(f, which, found);
+  memcpy(f->broadcast_levels, e->level_code, sizeof f->broadcast_levels);
+}
+
+/* Where the sum of a vector is. */
+static const char *accumulator_subscript(const UnrolledReduction *f) {
+  return f->term_axis == NO_AXIS ? "[a]"
+                                 : format(f->e, "[r * %u + a]", f->vectors);
+}
+
+/* Is what is summed up a product of floats, and nothing else reads it?  Then
+ * it is not rounded before it is added, as in other sums of products. */
+static bool contracts_to_fma(const LoopNest *loop) {
+  const LoopOutput *r = &loop->outputs.at[0];
+  const KernelOp *s = &loop->ops.at[r->value_op];
+  if (r->reduce != PRIM_SUM || s->kind != KOP_OP || s->op != PRIM_MUL ||
+      (s->dtype != DT_F32 && s->dtype != DT_F64))
+    return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      if (loop->ops.at[j].args[a] == r->value_op)
+        return false;
+  return true;
+}
+
+static void accumulate(UnrolledReduction *f, Buffer *out,
+                       const Accumulator *accumulator) {
+  Emitter *e = f->e;
+  if (e->contracted_op == NO_KERNEL_OP) {
+    emit_accumulate(e, out, accumulator, accumulator_subscript(f), false);
+    return;
+  }
+  const KernelOp *s = &e->loop->ops.at[e->contracted_op];
+  const char *acc =
+      format(e, "acc%u%s", accumulator->id, accumulator_subscript(f));
+  buffer_printf(out, "%s = fused_%c(%s, %s, %s);\n", acc, accumulator->class,
+                emit_vector(e, s->args[0], accumulator->class),
+                emit_vector(e, s->args[1], accumulator->class), acc);
+}
+
+static void emit_accumulators(UnrolledReduction *f,
+                              const Accumulator *accumulator, uint32_t rows,
+                              bool is_tail, Buffer *out) {
+  Emitter *e = f->e;
+  Buffer code = {.arena = e->arena};
+  uint32_t sums = rows * f->vectors, open_loops = 0;
+  buffer_printf(out,
+                "v%c acc%u[%u];\n#pragma GCC unroll %u\n"
+                "for (int a = 0; a < %u; a++)\nacc%u[a] = splat_%c(%s);\n",
+                vector_type_letter(accumulator->class), accumulator->id, sums,
+                sums, sums, accumulator->id, accumulator->class,
+                accumulator->identity);
+  accumulate(f, &code, accumulator);
+  for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
+    uint32_t v = e->loop_order[j];
+    if (v < e->loop->spatial_axes || v == f->term_axis)
+      continue;
+    open_loops++;
+    if (v == f->input_row_axis) {
+      open_input_rows(f, out, rows);
+      continue;
+    }
+    open_term_loop(f, out, v);
+  }
+  emit_append(out, &f->shared_load_code);
+  if (f->term_axis != NO_AXIS) {
+    open_output_rows(f, out, rows);
+    open_loops++;
+  }
+  emit_vector_block(f, out, &code, is_tail);
+  while (open_loops--)
+    buffer_puts(out, "}\n");
+}
+
+/* ---- what is done with them ---- */
+
+static void emit_vector_epilogue(UnrolledReduction *f,
+                                 const Accumulator *accumulators,
+                                 uint32_t count, const Accumulator *sum,
+                                 Buffer *out, bool has_full) {
+  Emitter *e = f->e;
+  const char *x = format(e, "acc%u%s", sum->id, accumulator_subscript(f));
+  buffer_puts(out, has_full ? full_vector_macros : tail_macros);
+  if (e->precomputed) {
+    emit_append(out, &e->level_code[e->vector_level]);
+    emit_append(out, &e->check_code);
+  }
+  for (uint32_t j = 0; j < count; j++) {
+    const Accumulator *g = &accumulators[j];
+    char class = value_class(g->output->dtype);
+    if (e->precomputed)
+      x = emit_vector(e, g->output->value_op, class);
+    else if (class != sum->class)
+      x = format(e, "CONVERT(%s, v%c)", x, class);
+    emit_output_store(e, out, g, x, has_full);
+  }
+  buffer_puts(out, undef_macros);
+}
+
+static void emit_epilogue(UnrolledReduction *f, const Accumulator *accumulators,
+                          uint32_t count, const Accumulator *sum, uint32_t rows,
+                          bool is_tail, Buffer *out) {
+  Emitter *e = f->e;
+  if (f->term_axis != NO_AXIS) {
+    buffer_printf(out,
+                  "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
+                  "const int64_t i%u = row + r;\n(void)i%u;\n",
+                  rows, rows, f->row_axis, f->row_axis);
+    emit_append(out, &e->level_code[e->level_of[f->row_axis]]);
+  }
+  open_vectors(out, f->vectors);
+  if (is_tail)
+    buffer_puts(out, "if (j + W <= end) {\n");
+  emit_vector_epilogue(f, accumulators, count, sum, out, true);
+  if (is_tail) {
+    buffer_puts(out, "} else if (j < end) {\n"
+                     "const int rest = (int)(end - j);\n(void)rest;\n");
+    emit_vector_epilogue(f, accumulators, count, sum, out, false);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, f->term_axis != NO_AXIS ? "}\n}\n" : "}\n");
+}
+
+/* The loop whose values finish the sums, or just where these go. */
+static uint32_t begin_epilogue(UnrolledReduction *f, LoopNest *epilogue,
+                               const Accumulator *sum,
+                               Accumulator *accumulators) {
+  Emitter *e = f->e;
+  const LoopNest *loop =
+      epilogue ? epilogue : e->kernel->loops.at[f->loop_index];
+  uint32_t loops = f->outer_loops + (f->term_axis != NO_AXIS), count = 0;
+  emit_begin_loop(e, loop, f->vector_axis, loops, f->loop_order);
+  e->reads_past_tail = false;
+  e->loop_index = f->loop_index + (epilogue != NULL);
+  if (epilogue) {
+    const char **precomputed = NEW_ARRAY(e->arena, const char *, loop->ops.len);
+    for (uint32_t j = 0; j < loop->ops.len; j++) {
+      const KernelOp *s = &loop->ops.at[j];
+      if (s->kind == KOP_LOAD_LOCAL && s->source_loop == f->loop_index)
+        precomputed[j] =
+            format(e, "acc%u%s", sum->id, accumulator_subscript(f));
+    }
+    e->precomputed = precomputed;
+    emit_ops(e);
+  }
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if (!r->global_index && !r->local_index)
+      continue;
+    accumulators[count] = epilogue ? accumulator_new(e, j) : *sum;
+    accumulator_set_addresses(e, e->loop_index, j, &accumulators[count++]);
+  }
+  return count;
+}
+
+/* ---- the whole ---- */
+
+static void append_block(UnrolledReduction *f, Buffer *out, bool is_jammed,
+                         bool is_tail) {
+  emit_append(out, &f->accumulate_code[is_jammed][is_tail]);
+  emit_append(out, &f->finish_code[is_jammed][is_tail]);
+}
+
+/* Blocks of a row, or of several: whole ones, and others, where there may be
+ * such. */
+static void emit_column_blocks(UnrolledReduction *f, Buffer *out,
+                               bool is_jammed, bool has_full, bool is_tail) {
+  Emitter *e = f->e;
+  bool outer = emit_vector_axis_is_outer(e);
+  buffer_printf(out,
+                "for (int64_t start = %s, last = %s; start < last; "
+                "start += %u * W) {\n"
+                "const int64_t end = start + %u * W < last ? start + %u * W "
+                ": last;\n",
+                outer ? "lo" : emit_axis_begin(e, f->vector_axis),
+                outer ? "hi" : emit_axis_end(e, f->vector_axis), f->vectors,
+                f->vectors, f->vectors);
+  if (has_full && is_tail)
+    buffer_printf(out, "if (end - start == %u * W) {\n", f->vectors);
+  else if (has_full)
+    buffer_puts(out, "(void)end;\n");
+  if (has_full)
+    append_block(f, out, is_jammed, false);
+  if (has_full && is_tail)
+    buffer_puts(out, "} else {\n");
+  if (is_tail)
+    append_block(f, out, is_jammed, true);
+  buffer_puts(out, has_full && is_tail ? "}\n}\n" : "}\n");
+}
+
+/* Is there anything left of rows that go several at a time?  Tiles of products
+ * may have any number of them. */
+static bool has_remainder_rows(const UnrolledReduction *f,
+                               const LoopNest *loop) {
+  const Schedule *s = f->e->cpu->schedule;
+  return !extent_is_static(loop->graph, loop->extents[f->row_axis]) ||
+         loop->extents[f->row_axis] % f->rows ||
+         loop_is_trimmed(loop, f->row_axis) ||
+         (f->row_axis < loop->parallel_axes &&
+          (s->gemm_tilings || s->task_height % f->rows));
+}
+
+static void emit_row_loop(UnrolledReduction *f, Buffer *out, bool has_full,
+                          bool is_tail) {
+  Emitter *e = f->e;
+  if (f->term_axis == NO_AXIS) {
+    emit_column_blocks(f, out, false, has_full, is_tail);
+    return;
+  }
+  const char *to = emit_axis_end(e, f->row_axis);
+  buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
+                emit_axis_begin(e, f->row_axis), f->rows, to, f->rows);
+  emit_column_blocks(f, out, true, has_full, is_tail);
+  buffer_puts(out, "}\n");
+  if (!has_remainder_rows(f, e->kernel->loops.at[f->loop_index]))
+    return;
+  buffer_printf(out, "for (; row < %s; row++) {\n", to);
+  emit_column_blocks(f, out, false, has_full, is_tail);
+  buffer_puts(out, "}\n");
+}
+
+/* The strips of some rows, one after the other. */
+static void emit_masked_strips(UnrolledReduction *f, Buffer *out,
+                               bool is_jammed, bool is_tail, int inside) {
+  buffer_printf(out, "enum { inside = %d };\n",
+                inside || !f->hoisted_masks.line_condition);
+  buffer_printf(out,
+                "for (int64_t start = first, last = stop; start < last; "
+                "start += %u * W) {\n"
+                "const int64_t end = start + %u * W < last ? start + %u * W "
+                ": last;\nconst int64_t strip = (start - first) / W;\n"
+                "(void)end, (void)strip;\n",
+                f->vectors, f->vectors, f->vectors);
+  append_block(f, out, is_jammed, is_tail);
+  buffer_puts(out, "}\n");
+}
+
+/* Several rows: most often, all lines are there. */
+static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
+                               bool is_tail) {
+  Emitter *e = f->e;
+  const LoopNest *loop = e->kernel->loops.at[f->loop_index];
+  int64_t low = first_input_row(f, loop),
+          last = input_rows_of(f, loop, f->rows) - 1;
+  if (!f->hoisted_masks.line_condition ||
+      !f->hoisted_masks.condition_is_interval) {
+    emit_masked_strips(f, out, true, is_tail, 0);
+    return;
+  }
+  buffer_puts(out, "int all = 1;\n");
+  for (uint32_t j = 0; j < 2; j++) {
+    buffer_puts(out, "{\n");
+    for (uint32_t v = loop->spatial_axes;
+         f->partially_unrolled && v < loop->axis_count; v++)
+      if (v != f->term_axis) /* of any term */
+        buffer_printf(out, "const int64_t i%u = 0;\n", v);
+    for (uint32_t k = OUTER_LEVEL + f->outer_loops + 1; k < f->input_row_level;
+         k++)
+      emit_append(out, &f->shared_load_levels[k]);
+    buffer_printf(out, "const int64_t i%u = row * %lld + (%lld);\n",
+                  f->input_row_axis, (long long)f->row_stride,
+                  (long long)(low + (j ? last : 0)));
+    emit_append(out, &f->shared_load_levels[f->input_row_level]);
+    buffer_printf(out, "all &= %s;\n}\n", f->hoisted_masks.line_condition);
+  }
+  buffer_puts(out, "if (all) {\n");
+  emit_masked_strips(f, out, true, is_tail, 1);
+  buffer_puts(out, "} else {\n");
+  emit_masked_strips(f, out, true, is_tail, 0);
+  buffer_puts(out, "}\n");
+}
+
+/* Rows of what is padded, of which first the lanes inside are found out: memory
+ * is gone through as it lies. */
+static void emit_padded_rows(UnrolledReduction *f, Buffer *out, bool is_tail) {
+  Emitter *e = f->e;
+  bool outer = emit_vector_axis_is_outer(e);
+  const char *to = emit_axis_end(e, f->row_axis);
+  buffer_printf(out, "const int64_t first = %s, stop = %s;\n",
+                outer ? "lo" : emit_axis_begin(e, f->vector_axis),
+                outer ? "hi" : emit_axis_end(e, f->vector_axis));
+  if (f->hoisted_masks.source.len)
+    buffer_puts(out, "const int64_t start = first, end = stop;\n");
+  emit_append(out, &f->hoisted_masks.source);
+  buffer_printf(out, "int64_t row = %s;\nfor (; row + %u <= %s; row += %u) {\n",
+                emit_axis_begin(e, f->row_axis), f->rows, to, f->rows);
+  emit_jammed_strips(f, out, is_tail);
+  buffer_puts(out, "}\n");
+  if (has_remainder_rows(f, e->kernel->loops.at[f->loop_index])) {
+    buffer_printf(out, "for (; row < %s; row++) {\n", to);
+    emit_masked_strips(f, out, false, is_tail, 0);
+    buffer_puts(out, "}\n");
+  }
+}
+
+static bool reads_padding(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_SELECT && loop->ops.at[s->args[1]].kind == KOP_LOAD)
+      return true;
+  }
+  return false;
+}
+
+/* Vectors that fill a line of the cache, where rows go together. */
+static uint32_t vectors_per_cache_line(const Emitter *e, const LoopNest *loop) {
+  Dtype t = loop->outputs.at[0].dtype;
+  uint32_t bytes = e->width * dtype_info[t].bytes;
+  uint32_t vectors = CACHE_LINE_BYTES / bytes;
+  return vectors < 1                   ? 1
+         : vectors < MAX_BLOCK_VECTORS ? vectors
+                                       : MAX_BLOCK_VECTORS;
+}
+
+/* Axes around the lanes: of other kept ones, of rows, of terms. */
+static void begin_reduction(UnrolledReduction *f, uint32_t loops,
+                            const uint32_t *order) {
+  Emitter *e = f->e;
+  LoopNest *loop = e->kernel->loops.at[f->loop_index];
+  uint32_t sums[MAX_KERNEL_AXES], count = 0, kept = 0;
+  while (kept < loops && order[kept] < loop->spatial_axes)
+    kept++;
+  memcpy(f->loop_order, order, loops * sizeof *order);
+  f->row_axis = kept ? order[kept - 1] : NO_AXIS;
+  f->has_padding = reads_padding(loop);
+  f->vectors = f->has_padding ? 1 : vectors_per_cache_line(e, loop);
+  choose_unroll_and_jam(loop, f);
+  if (f->term_axis == NO_AXIS)
+    f->vectors = choose_block_vectors(e, loop, f->vector_axis);
+  f->outer_loops = kept - (f->term_axis != NO_AXIS);
+  if (f->term_axis == NO_AXIS) {
+    emit_begin_loop(e, loop, f->vector_axis, loops, order);
+  } else {
+    for (uint32_t j = 0; j < f->outer_loops; j++)
+      sums[count++] = order[j];
+    if (!f->partially_unrolled)
+      sums[count++] = f->input_row_axis;
+    for (uint32_t j = kept; j < loops; j++)
+      if (order[j] != f->term_axis)
+        sums[count++] = order[j];
+    if (f->partially_unrolled)
+      sums[count++] = f->input_row_axis;
+    LoopNest *lines = index_by_input_rows(e->arena, loop, f);
+    f->precomputed = NEW_ARRAY(e->arena, const char *, lines->ops.len);
+    begin_hoisted_broadcasts(f, lines, count, sums);
+    if (f->has_padding)
+      begin_shared_loads(f, lines, count, sums);
+    sums[count++] = f->row_axis;
+    sums[count++] = f->term_axis;
+    emit_begin_loop(e, lines, f->vector_axis, count, sums);
+  }
+  e->reads_past_tail = true;
+  e->loop_index = f->loop_index;
+  if (contracts_to_fma(e->loop))
+    e->contracted_op = e->loop->outputs.at[0].value_op;
+  e->precomputed = f->precomputed;
+  emit_place_ops(e);
+  for (uint32_t j = 0; f->precomputed && j < e->loop->ops.len; j++)
+    if (f->precomputed[j]) {
+      e->varies[j] = true;
+      e->op_levels[j] = e->vector_level;
+    }
+  emit_demanded_ops(e);
+  e->precomputed = NULL;
+}
+
+void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
+                             uint32_t vector_axis, uint32_t loops,
+                             const uint32_t *order) {
+  const LoopNest *loop = e->kernel->loops.at[at];
+  UnrolledReduction *f = NEW(e->arena, UnrolledReduction);
+  Accumulator accumulators[MAX_LOOP_OUTPUTS];
+  *f = (UnrolledReduction){.e = e,
+                           .loop_index = at,
+                           .vector_axis = vector_axis,
+                           .input_row_axis = NO_AXIS};
+  f->shared_load_code = f->hoisted_masks.source = f->broadcast_code =
+      (Buffer){.arena = e->arena};
+  begin_reduction(f, loops, order);
+  int64_t extent = loop->extents[vector_axis];
+  int64_t unit = vector_axis + 1 == loop->parallel_axes
+                     ? e->cpu->schedule->task_columns
+                     : extent;
+  int64_t block = (int64_t)f->vectors * e->width;
+  bool number = extent_is_static(e->kernel->graph, extent);
+  bool has_full = !number || (extent >= block && unit >= block);
+  bool is_tail = !number || loop_is_trimmed(loop, vector_axis) ||
+                 extent % block || unit % block;
+  Accumulator sum = accumulator_new(e, 0);
+  for (uint32_t j = 0; j < 4; j++) {
+    f->accumulate_code[j / 2][j % 2] = (Buffer){.arena = e->arena};
+    f->finish_code[j / 2][j % 2] = (Buffer){.arena = e->arena};
+    emit_accumulators(f, &sum, j / 2 ? f->rows : 1, j % 2,
+                      &f->accumulate_code[j / 2][j % 2]);
+  }
+  memcpy(f->level_code, e->level_code, sizeof f->level_code);
+  uint32_t count = begin_epilogue(f, e->cpu->epilogue[at], &sum, accumulators);
+  for (uint32_t j = 0; j < 4; j++)
+    emit_epilogue(f, accumulators, count, &sum, j / 2 ? f->rows : 1, j % 2,
+                  &f->finish_code[j / 2][j % 2]);
+  e->precomputed = NULL;
+  buffer_puts(out, "{\n");
+  emit_append(&e->function_head, &f->broadcast_levels[0]);
+  emit_append(&e->function_head, &f->shared_load_levels[0]);
+  emit_append(&e->function_head, &f->level_code[0]);
+  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(out, &f->broadcast_levels[OUTER_LEVEL]);
+  emit_append(out, &f->shared_load_levels[OUTER_LEVEL]);
+  emit_append(out, &f->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  for (uint32_t j = 0; j < f->outer_loops; j++) {
+    uint32_t v = f->loop_order[j];
+    buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v,
+                  emit_axis_begin(e, v), v, emit_axis_end(e, v), v);
+    emit_append(out, &f->broadcast_levels[e->level_of[v]]);
+    emit_append(out, &f->shared_load_levels[e->level_of[v]]);
+    emit_append(out, &f->level_code[e->level_of[v]]);
+    emit_append(out, &e->level_code[e->level_of[v]]);
+  }
+  emit_append(out, &f->broadcast_code);
+  if (f->shared_load_code.len)
+    emit_padded_rows(f, out, is_tail);
+  else
+    emit_row_loop(f, out, has_full, is_tail);
+  for (uint32_t j = 0; j < f->outer_loops; j++)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}

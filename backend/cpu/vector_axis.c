@@ -1,0 +1,415 @@
+/* Along which axis the lanes of vectors lie: what each would cost. */
+#include "backend/cpu/vector_axis.h"
+
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+static bool is_64bit(const KernelOp *s) {
+  return s->dtype == DT_F64 || (s->dtype == DT_I64 && s->kind != KOP_AFFINE &&
+                                s->kind != KOP_CONST && !emit_fits_i32(s));
+}
+
+/* Is it nothing but an index of reads? */
+static bool is_only_an_index(const LoopNest *loop, uint32_t at) {
+  if (loop->ops.at[at].kind != KOP_LOAD)
+    return false;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (loop->outputs.at[j].value_op == at)
+      return false;
+  for (uint32_t j = at + 1; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      if (loop->ops.at[j].args[a] == at)
+        return false;
+  return true;
+}
+
+bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    const uint64_t *depends = vector_axes ? loop_op_vars(k->arena, loop) : NULL;
+    for (uint32_t i = 0; i < loop->ops.len; i++)
+      if (is_64bit(&loop->ops.at[i]) &&
+          (vector_axes ? depends[i] >> vector_axes[j] & 1
+                       : !is_only_an_index(loop, i)))
+        return true;
+  }
+  return false;
+}
+
+/* ---- what lanes along an axis cost ---- */
+
+static bool has_reduction(const LoopNest *loop) {
+  return loop->axis_count > loop->spatial_axes;
+}
+
+enum {
+  STRIDED_STORE_FACTOR = 2, /* lanes apart that are stored, beside read ones */
+  MIN_MASKED_STORE_LANES = 16, /* lanes of which any may be stored */
+  AWAITED_REDUCTION_COST = 40, /* of lanes put together for a place, or for what
+                                  waits for it, */
+  HORIZONTAL_REDUCTION_COST = 12, /* or for memory: in loads of a vector */
+  TRANSPOSE_COST = 5,             /* of a vector of a square that is turned, */
+  EDGE_TILE_COST = 12,            /* and of a row of a tile that is not whole */
+  MIN_STAGED_VECTORS = 4, /* vectors of a unit whose reads are copied, in */
+  MAX_STAGED_L1_BYTES = 32 << 10, /* so many bytes of the nearest cache, */
+  MIN_STAGED_TASKS = 16,          /* of at least so many units; */
+  MAX_ROWS_L2_BYTES = 512 << 10,  /* so many bytes of rows that lanes leave for
+                                     each  other, of another cache, */
+  MAX_ROWS_BYTES = 8 << 20,       /* or so many of memory, at a time */
+  FAR_VECTOR_COST = 6,            /* of a vector of these */
+  MIN_UNIFORM_QUOTIENT_VECTORS =
+      4, /* vectors of a quotient's value, of which one is not even */
+  REVERSE_COST = 2,  /* of a vector whose lanes are turned round, */
+  QUOTIENT_COST = 3, /* in loads of a vector */
+};
+
+static double access_cost(int64_t stride, double width) {
+  return stride == 0 ? 0.5 : stride == 1 ? 1 : width;
+}
+
+/* Lanes near to each other are loaded with what lies between them, and turned
+ * round where they go down. */
+static double load_cost(int64_t stride, double width) {
+  if (stride == -1)
+    return fmin(REVERSE_COST, width);
+  return stride > 1 && stride <= MAX_DEINTERLEAVE && stride < width
+             ? (double)stride
+             : access_cost(stride, width);
+}
+
+/* Lanes near to each other are stored by parts of a vector, where there are
+ * masks for that. */
+static double store_cost(int64_t stride, double width) {
+  return stride > 1 && stride <= MAX_DEINTERLEAVE &&
+                 width >= MIN_MASKED_STORE_LANES
+             ? (double)stride
+             : access_cost(stride, STRIDED_STORE_FACTOR * width);
+}
+
+/* Quotients that differ along v: mostly they are the same in all lanes, and
+ * that is tested, or else lanes are read one by one. */
+static double quotient_cost(const LoopNest *loop, const AffineExpr *q,
+                            uint32_t v, double width) {
+  double cost = 0;
+  for (uint32_t j = 0; j < loop->floor_div_count; j++) {
+    const FloorDiv *part = &loop->floor_divs[j];
+    if (!q->coef[MAX_KERNEL_AXES + j])
+      continue;
+    for (uint32_t i = 0; i < j; i++)
+      if (part->dividend.coef[MAX_KERNEL_AXES + i] &&
+          loop->floor_divs[i].dividend.coef[v])
+        return width;
+    const Graph *g = loop->graph;
+    double coef = fabs((double)extent_hint(g, part->dividend.coef[v]));
+    if (coef > 0 && (double)extent_hint(g, part->divisor) <
+                        MIN_UNIFORM_QUOTIENT_VECTORS * width * coef)
+      return width;
+    cost += coef > 0 ? QUOTIENT_COST : 0;
+  }
+  return cost;
+}
+
+/* An index that data decides is a lane by lane one; one that is computed goes
+ * along with the lanes. */
+static double read_cost(const LoopNest *loop, const uint64_t *depends,
+                        const KernelOp *s, uint32_t v, double width) {
+  int64_t stride = s->address->coef[v];
+  double quotients = quotient_cost(loop, s->address, v, width);
+  if (quotients >= width)
+    return quotients;
+  for (uint32_t j = 0; j < s->checked_index_count; j++) {
+    const KernelOp *index = &loop->ops.at[s->checked_indices[j].index_op];
+    if (!(depends[s->checked_indices[j].index_op] >> v & 1))
+      continue;
+    if (index->kind != KOP_AFFINE)
+      return width;
+    int64_t index_stride;
+    if (!extent_mul(loop->graph, index->affine->coef[v],
+                    s->checked_indices[j].stride, &index_stride) ||
+        !extent_add(loop->graph, stride, index_stride, &stride))
+      return width;
+  }
+  return load_cost(stride, width) + quotients;
+}
+
+bool loop_is_arg_reduction(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (prim_is_arg_reduction(loop->outputs.at[j].reduce))
+      return true;
+  return false;
+}
+
+static bool result_is_awaited(const LoopNest *loop) {
+  bool local = false;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    local |= loop->outputs.at[j].local_index != NULL;
+  return local || loop_is_arg_reduction(loop);
+}
+
+/* Of one vector that is copied so that lanes are next to each other. */
+static double staging_cost(const LoopNest *loop, const AffineExpr *q,
+                           double width) {
+  double contiguous = 1;
+  for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++)
+    if (q->coef[v] == 1)
+      contiguous = (double)loop_extent_hint(loop, v);
+  double transposed = TRANSPOSE_COST * width / fmin(contiguous, width);
+  return 1 + fmin(transposed, 1.5 * width);
+}
+
+/* Of a read of lanes that are apart, or of a copy of it that many points of the
+ * loop share. */
+static double strided_cost(const LoopNest *loop, const KernelOp *s, uint32_t v,
+                           double width, double cost) {
+  double elements;
+  if (v >= loop->parallel_axes || !loop_load_is_strided(loop, s, v, &elements))
+    return cost;
+  double points =
+      loop_iterations_hint(loop, loop->parallel_axes, loop->axis_count);
+  double staged = 1 + staging_cost(loop, s->address, width) * elements / points;
+  return s->address->coef[v] <= MAX_DEINTERLEAVE ? fmin(cost, staged) : staged;
+}
+
+/* Of one point of the loop's axes, in loads of a whole vector.  copies: what is
+ * apart may be copied. */
+static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
+                              uint32_t v, uint32_t width, bool may_stage) {
+  double cost = 1, extent = (double)loop_extent_hint(loop, v), w = width;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD) {
+      double read = read_cost(loop, depends, s, v, w);
+      cost += may_stage ? strided_cost(loop, s, v, w, read) : read;
+    }
+    if (s->kind == KOP_LOAD_LOCAL)
+      cost += v < loop->parallel_axes ? 1 : load_cost(s->address->coef[v], w);
+  }
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if (may_stage && v < loop->parallel_axes &&
+        loop_store_is_strided(loop, r, v))
+      cost += 1 + staging_cost(loop, r->global_index, w);
+    else if (r->global_index && v < loop->spatial_axes && !has_reduction(loop))
+      cost += store_cost(r->global_index->coef[v], w);
+  }
+  double vectors = (double)ceil_div(loop_extent_hint(loop, v), width);
+  cost *= vectors * w / extent;
+  if (has_reduction(loop) && v < loop->spatial_axes)
+    cost += 1;
+  else if (has_reduction(loop))
+    cost += (result_is_awaited(loop) ? AWAITED_REDUCTION_COST
+                                     : HORIZONTAL_REDUCTION_COST) *
+            w / extent;
+  return cost;
+}
+
+/* ---- copies ---- */
+
+typedef struct StridedAccesses { /* reads of a kernel whose lanes are apart */
+  uint32_t count;                /* of different ones */
+  bool has_stores;               /* results that are stored, too */
+  uint32_t inputs[MAX_KERNEL_VARS];
+  double bytes_per_point,
+      elements_per_point[MAX_KERNEL_VARS]; /* of one outer point */
+} StridedAccesses;
+
+static void add_strided_load(StridedAccesses *a, const KernelOp *s,
+                             double elements) {
+  for (uint32_t j = 0; j < a->count; j++)
+    if (a->inputs[j] == s->input && a->elements_per_point[j] == elements)
+      return;
+  if (a->count < MAX_KERNEL_VARS) {
+    a->inputs[a->count] = s->input;
+    a->elements_per_point[a->count++] = elements;
+  }
+  a->bytes_per_point += elements * dtype_info[s->dtype].bytes;
+}
+
+static void add_strided_store(StridedAccesses *a, const LoopNest *loop,
+                              const LoopOutput *r, uint32_t v) {
+  if (!loop_store_is_strided(loop, r, v))
+    return;
+  a->has_stores = true;
+  if (!r->local_index)
+    a->bytes_per_point +=
+        loop_iterations_hint(loop, loop->parallel_axes, loop->spatial_axes) *
+        dtype_info[r->dtype].bytes;
+}
+
+static bool has_products(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->spatial_axes > k->parallel_axes &&
+        loop_is_contraction(k->loops.at[j]))
+      return true;
+  return false;
+}
+
+double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width) {
+  double min_lanes = MIN_STAGED_VECTORS * (double)width;
+  return kernel_local_bytes(k, true) * min_lanes <= MAX_ROWS_L2_BYTES &&
+                 loop_iterations_hint(k->loops.at[0], v, v + 1) >=
+                     MIN_STAGED_TASKS * min_lanes
+             ? min_lanes
+             : width;
+}
+
+bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width) {
+  StridedAccesses a = {0};
+  double elements;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++)
+      if (loop_load_is_strided(loop, &loop->ops.at[i], v, &elements))
+        add_strided_load(&a, &loop->ops.at[i], elements);
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      add_strided_store(&a, loop, &loop->outputs.at[i], v);
+  }
+  double points = loop_iterations_hint(k->loops.at[0], v, v + 1);
+  double min_lanes = vector_axis_min_task_lanes(k, v, width),
+         rows = kernel_local_bytes(k, true);
+  if (width == 1 || (a.count == 0 && !a.has_stores) ||
+      points < MIN_STAGED_TASKS * min_lanes)
+    return false;
+  return has_products(k)
+             ? min_lanes > width &&
+                   (a.bytes_per_point + rows) * min_lanes <= MAX_STAGED_L1_BYTES
+             : a.bytes_per_point * min_lanes <= MAX_STAGED_L1_BYTES &&
+                   rows * min_lanes <= MAX_ROWS_BYTES;
+}
+
+/* ---- the best ---- */
+
+uint32_t vector_axis_best_inner(Arena *arena, const LoopNest *loop,
+                                uint32_t width, double *cost) {
+  const uint64_t *depends = loop_op_vars(arena, loop);
+  uint32_t best = NO_AXIS;
+  *cost = width;
+  for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++) {
+    double c = vectorized_cost(loop, depends, v, width, false);
+    if (loop_is_arg_reduction(loop) && has_reduction(loop) &&
+        v + 1 < loop->axis_count)
+      continue; /* the first of equals is to be found */
+    if (best == NO_AXIS || c <= *cost) {
+      *cost = c;
+      best = v;
+    }
+  }
+  return best;
+}
+
+static double loop_iterations(const LoopNest *loop) {
+  return loop_iterations_hint(loop, 0, loop->axis_count);
+}
+
+static double inner_axes_cost(const Kernel *k, uint32_t width) {
+  double all = 0, cost;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    vector_axis_best_inner(k->arena, k->loops.at[j], width, &cost);
+    all += cost * loop_iterations(k->loops.at[j]);
+  }
+  return all;
+}
+
+static double outer_axis_cost(const Kernel *k, uint32_t v, uint32_t width) {
+  bool may_stage = vector_axis_wants_staging(k, v, width);
+  bool spills_l2 =
+      may_stage && kernel_local_bytes(k, true) * width > MAX_ROWS_L2_BYTES;
+  double all = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    all += loop_iterations(loop) * vectorized_cost(loop,
+                                                   loop_op_vars(k->arena, loop),
+                                                   v, width, may_stage);
+    for (uint32_t i = 0; i < loop->outputs.len && spills_l2; i++)
+      if (loop->outputs.at[i].local_index)
+        all +=
+            FAR_VECTOR_COST * loop_iterations_hint(loop, 0, loop->spatial_axes);
+  }
+  return all;
+}
+
+uint32_t vector_axis_best_outer(const Kernel *k, uint32_t width) {
+  bool has_inner_axes = k->parallel_axes == 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    has_inner_axes |= k->loops.at[j]->axis_count > k->parallel_axes;
+  double best = has_inner_axes ? inner_axes_cost(k, width) : 0;
+  uint32_t vector_axis = NO_AXIS;
+  for (uint32_t v = k->parallel_axes; v-- > 0;) {
+    double cost = outer_axis_cost(k, v, width);
+    if ((vector_axis == NO_AXIS && !has_inner_axes) || cost < best) {
+      best = cost;
+      vector_axis = v;
+    }
+  }
+  return vector_axis;
+}
+
+/* ---- products of few columns ---- */
+
+/* Terms of tiles, whose last columns may not be whole, */
+static double gemm_tile_cost(const LoopNest *loop, double width) {
+  double columns = (double)loop_extent_hint(loop, loop->spatial_axes - 1);
+  double vectors = ceil(columns / width);
+  double terms =
+      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  bool is_full = vectors * width == columns;
+  return loop_iterations(loop) / (columns * terms) * vectors * width *
+         (1.2 * terms + (is_full ? 0 : EDGE_TILE_COST));
+}
+
+/* and of lanes along an outer axis: each is a load, a product and a sum. */
+static double product_outer_axis_cost(const LoopNest *loop, uint32_t v,
+                                      double width) {
+  double cost = 1.5, points = loop_iterations_hint(loop, loop->parallel_axes,
+                                                   loop->axis_count);
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    double elements;
+    const KernelOp *s = &loop->ops.at[j];
+    if (loop_load_is_strided(loop, s, v, &elements))
+      cost += staging_cost(loop, s->address, width) * elements / points;
+  }
+  return cost * loop_iterations(loop);
+}
+
+static double kernel_tiles_cost(const Kernel *k, uint32_t width) {
+  double all = 0, cost;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    vector_axis_best_inner(k->arena, loop, width, &cost);
+    all += loop_is_contraction(loop) ? gemm_tile_cost(loop, width)
+                                     : cost * loop_iterations(loop);
+  }
+  return all;
+}
+
+static double kernel_outer_axis_cost(const Kernel *k, uint32_t v,
+                                     uint32_t width) {
+  double all = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    const uint64_t *depends = loop_op_vars(k->arena, loop);
+    all += loop_is_contraction(loop)
+               ? product_outer_axis_cost(loop, v, width)
+               : vectorized_cost(loop, depends, v, width, true) *
+                     loop_iterations(loop);
+  }
+  return all;
+}
+
+uint32_t vector_axis_beats_gemm(const Kernel *k, uint32_t width) {
+  if (k->vectorize_outer || !has_products(k))
+    return k->vectorize_outer ? k->parallel_axes - 1 : NO_AXIS;
+  double best = kernel_tiles_cost(k, width);
+  uint32_t vector_axis = NO_AXIS;
+  for (uint32_t v = k->parallel_axes; v-- > 0;) {
+    double cost = vector_axis_wants_staging(k, v, width)
+                      ? kernel_outer_axis_cost(k, v, width)
+                      : best;
+    if (cost < best) {
+      best = cost;
+      vector_axis = v;
+    }
+  }
+  return vector_axis;
+}

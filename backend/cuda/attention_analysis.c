@@ -1,0 +1,534 @@
+/* Which kernels are two products with weights between, and what each of their
+ * parts is to attention.h. */
+#include "backend/cuda/attention_analysis.h"
+
+#include "backend/cuda/schedule_override.h"
+#include "kernel/roofline.h"
+#include "kernel/trim_no_ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MIN_TILE_ROWS = 64 /* of an axis that has tiles for itself */ };
+static const double launch_overhead_seconds =
+    3e-6; /* of a kernel after another one */
+
+/* ---- axes and sides ---- */
+
+static uint64_t operand_depends(const ContractionPattern *p, uint32_t which) {
+  uint64_t set = 0;
+  for (uint32_t j = 0; j < p->factor_count; j++)
+    if (which >> j & 1)
+      set |= p->op_vars[p->factors[j]];
+  return set;
+}
+
+/* Outer axes along which the right sides differ are the batch's; so are those
+ * of rows but the longest, where that has rows enough: a tile has rows of one
+ * point of them then, and what limits these is near to what limits it. */
+static bool classify_axes(AttentionPass *t, const Kernel *k) {
+  const AttentionPattern *b = &t->pattern;
+  const LoopNest *first = k->loops.at[0], *second = k->loops.at[b->pv_loop];
+  uint64_t shared = operand_depends(&b->qk, b->qk_column_factors) |
+                    operand_depends(&b->pv, b->pv_column_factors);
+  uint32_t row_axis = NO_AXIS;
+  for (uint32_t v = 0; v < k->parallel_axes; v++)
+    if (!(shared >> v & 1) &&
+        (row_axis == NO_AXIS ||
+         loop_extent_hint(first, v) >= loop_extent_hint(first, row_axis)))
+      row_axis = v;
+  if (row_axis == NO_AXIS)
+    return false;
+  bool alone = loop_extent_hint(first, row_axis) >= MIN_TILE_ROWS;
+  for (uint32_t v = 0; v < k->parallel_axes; v++)
+    if (shared >> v & 1 || (alone && v != row_axis))
+      t->batch[t->batch_count++] = v;
+    else
+      t->m[t->m_count++] = v;
+  for (uint32_t v = first->spatial_axes; v < first->axis_count; v++)
+    t->k[t->k_count++] = v;
+  for (uint32_t v = k->parallel_axes; v < second->spatial_axes; v++)
+    t->e[t->e_count++] = v;
+  return t->batch_count <= GEMM_MAX_AXES && t->m_count <= GEMM_MAX_AXES &&
+         t->k_count <= GEMM_MAX_AXES && t->e_count <= GEMM_MAX_AXES;
+}
+
+static bool find_operands(AttentionPass *t, const Kernel *k) {
+  const AttentionPattern *b = &t->pattern;
+  const LoopNest *first = k->loops.at[0], *second = k->loops.at[b->pv_loop];
+  uint32_t all = (1u << b->qk.factor_count) - 1;
+  Dtype dtype = DT_NONE;
+  t->side[ATTENTION_Q] = contraction_operand_loop(
+      k->arena, first, &b->qk, all & ~b->qk_column_factors, DT_F32);
+  t->side[ATTENTION_K] = contraction_operand_loop(k->arena, first, &b->qk,
+                                                  b->qk_column_factors, DT_F32);
+  t->side[ATTENTION_V] = contraction_operand_loop(k->arena, second, &b->pv,
+                                                  b->pv_column_factors, DT_F32);
+  for (uint32_t j = 0; j < ATTENTION_OPERANDS; j++) {
+    const KernelOp *narrow = cuda_widened_half(t->side[j]);
+    if (!narrow || (j && narrow->dtype != dtype))
+      return false;
+    dtype = narrow->dtype;
+    t->load[j] = cuda_plain_load(t->side[j], dtype);
+  }
+  return b->weight_dtype == dtype &&
+         first->ops.at[first->outputs.at[0].value_op].dtype == DT_F32 &&
+         second->ops.at[second->outputs.at[0].value_op].dtype == DT_F32;
+}
+
+static GemmSide gemm_side(const AttentionPass *t, uint32_t which) {
+  const LoopNest *loop = t->side[which];
+  const KernelOp *read = t->load[which];
+  GemmSide side = {.dtype = cuda_widened_half(loop)->dtype};
+  bool v = which == ATTENTION_V;
+  side.align_bytes = 2;
+  side.computed = !read || !cuda_is_contiguous_group(
+                               loop, read->address, v ? t->e_count : t->k_count,
+                               v ? t->e : t->k, &side.align_bytes, 2);
+  return side;
+}
+
+static double axis_points(const LoopNest *loop, uint32_t count,
+                          const uint32_t *axes) {
+  double all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all *= (double)loop_extent_hint(loop, axes[j]);
+  return all;
+}
+
+static bool are_static_extents(const LoopNest *loop, uint32_t count,
+                               const uint32_t *axes) {
+  bool are = true;
+  for (uint32_t j = 0; j < count; j++)
+    are &= extent_is_static(loop->graph, loop->extents[axes[j]]);
+  return are;
+}
+
+static double epilogue_bytes(const AttentionPass *t, const Kernel *k) {
+  double bytes = 0;
+  for (uint32_t j = t->pattern.pv_loop; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      if (loop->outputs.at[i].global_index)
+        bytes += dtype_info[loop->outputs.at[i].dtype].bytes;
+    for (uint32_t i = 0; j > t->pattern.pv_loop && i < loop->ops.len; i++)
+      if (loop->ops.at[i].kind == KOP_LOAD)
+        bytes += dtype_info[loop->ops.at[i].dtype].bytes;
+  }
+  return bytes;
+}
+
+/* ---- what is between the products ---- */
+
+/* Steps of the row, with all that they need, as results. */
+static LoopNest *extract_ops(const Kernel *k, const LoopNest *row,
+                             uint32_t count, const uint32_t *steps) {
+  LoopNest *to = loop_clone_empty(k->arena, row);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, row->ops.len);
+  for (uint32_t j = 0; j < count; j++) {
+    LoopOutput r = {.dtype = row->ops.at[steps[j]].dtype};
+    r.value_op = loop_clone_op(k->arena, row, to, place, steps[j]);
+    r.local_index = affine_new(k->arena, 0);
+    VEC_PUSH(k->arena, to->outputs, r);
+  }
+  return to;
+}
+
+/* Is v - v zero everywhere?  Rows' axes are not among those of v. */
+static LoopNest *nonfinite_loop(const AttentionPass *t, const Kernel *k) {
+  LoopNest *loop = loop_clone(k->arena, t->side[ATTENTION_V]);
+  LoopOutput *r = &loop->outputs.at[0];
+  uint64_t depends =
+      operand_depends(&t->pattern.pv, t->pattern.pv_column_factors);
+  Dtype type = loop->ops.at[r->value_op].dtype;
+  KernelOp difference = {.kind = KOP_OP,
+                         .op = PRIM_SUB,
+                         .dtype = type,
+                         .arg_count = 2,
+                         .args = {r->value_op, r->value_op},
+                         .low = INT64_MIN,
+                         .high = INT64_MAX};
+  KernelOp zero = {.kind = KOP_CONST, .dtype = type, .value.dtype = type};
+  KernelOp is = difference;
+  VEC_PUSH(k->arena, loop->ops, difference);
+  VEC_PUSH(k->arena, loop->ops, zero);
+  is.op = PRIM_NE;
+  is.dtype = DT_BOOL;
+  is.args[0] = loop->ops.len - 2;
+  is.args[1] = loop->ops.len - 1;
+  VEC_PUSH(k->arena, loop->ops, is);
+  loop->spatial_axes = loop->parallel_axes;
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    if (!(depends >> v & 1))
+      loop->extents[v] = 1;
+  *r = (LoopOutput){.reduce = PRIM_ANY, .dtype = DT_BOOL, .local_elements = 1};
+  r->value_op = loop->ops.len - 1;
+  r->local_index = affine_new(k->arena, 0);
+  return loop;
+}
+
+/* ---- can limits be wrong? ---- */
+
+/* What is known of a value where the row's largest score is finite, and its
+ * total so, too, and positive.  (Where they are not, the row comes to numbers
+ * that are none, with limits or without.) */
+typedef enum ValueFact {
+  FACT_UNKNOWN,
+  FACT_NEG_INFINITY,
+  FACT_ZERO,
+  FACT_FINITE,
+  FACT_POSITIVE,
+  FACT_TRUE,
+  FACT_FALSE
+} ValueFact;
+
+static ValueFact fact_of_const(const KernelOp *s) {
+  if (!dtype_is_float(s->dtype) || scalar_is_param(s->value))
+    return FACT_UNKNOWN;
+  return s->value.f == -INFINITY ? FACT_NEG_INFINITY
+         : s->value.f == 0       ? FACT_ZERO
+         : !isfinite(s->value.f) ? FACT_UNKNOWN
+         : s->value.f > 0        ? FACT_POSITIVE
+                                 : FACT_FINITE;
+}
+
+static bool is_finite(ValueFact x) {
+  return x == FACT_ZERO || x == FACT_FINITE || x == FACT_POSITIVE;
+}
+
+static ValueFact fact_of_op(PrimId op, ValueFact x, ValueFact y) {
+  switch ((int)op) {
+  case PRIM_ADD:
+  case PRIM_SUB:
+    return x == FACT_NEG_INFINITY && is_finite(y) ? FACT_NEG_INFINITY
+                                                  : FACT_UNKNOWN;
+  case PRIM_MUL:
+    return x == FACT_NEG_INFINITY && y == FACT_POSITIVE ? FACT_NEG_INFINITY
+           : x == FACT_ZERO && is_finite(y)             ? FACT_ZERO
+                                                        : FACT_UNKNOWN;
+  case PRIM_DIV:
+    return y != FACT_POSITIVE                         ? FACT_UNKNOWN
+           : x == FACT_NEG_INFINITY || x == FACT_ZERO ? x
+                                                      : FACT_UNKNOWN;
+  case PRIM_EXP:
+    return x == FACT_NEG_INFINITY ? FACT_ZERO : FACT_UNKNOWN;
+  case PRIM_NE:
+    return x == FACT_ZERO && y == FACT_ZERO ? FACT_FALSE : FACT_UNKNOWN;
+  case PRIM_GE:
+    return is_finite(x) && y == FACT_NEG_INFINITY ? FACT_TRUE : FACT_UNKNOWN;
+  case PRIM_NOT:
+    return x == FACT_TRUE    ? FACT_FALSE
+           : x == FACT_FALSE ? FACT_TRUE
+                             : FACT_UNKNOWN;
+  }
+  return FACT_UNKNOWN;
+}
+
+static bool trim_is_proved(const Kernel *k) {
+  const LoopNest *check = k->trim_check;
+  ValueFact *facts = NEW_ARRAY(k->arena, ValueFact, check ? check->ops.len : 0);
+  for (uint32_t j = 0; check && j < check->ops.len; j++) {
+    const KernelOp *s = &check->ops.at[j];
+    ValueFact x = s->arg_count ? facts[s->args[0]] : FACT_UNKNOWN;
+    ValueFact y = s->arg_count > 1 ? facts[s->args[1]] : FACT_UNKNOWN;
+    if (s->kind == KOP_CONST)
+      facts[j] = fact_of_const(s);
+    else if (s->kind == KOP_LOAD_LOCAL)
+      facts[j] =
+          k->loops.at[s->source_loop]->outputs.at[s->source_output].reduce ==
+                  PRIM_MAX
+              ? FACT_FINITE
+              : FACT_POSITIVE;
+    else if (s->kind == KOP_CONVERT && dtype_is_float(s->dtype))
+      facts[j] = x == FACT_NEG_INFINITY || x == FACT_ZERO ? x : FACT_UNKNOWN;
+    else if (s->kind == KOP_OP)
+      facts[j] = fact_of_op(s->op, x, y);
+  }
+  for (uint32_t j = 0; check && j < check->outputs.len; j++)
+    if (facts[check->outputs.at[j].value_op] != FACT_FALSE)
+      return false;
+  return true;
+}
+
+/* ---- tiles that are whole ---- */
+
+static uint32_t add_step(const Kernel *k, LoopNest *to, KernelOp s) {
+  s.low = INT64_MIN;
+  s.high = INT64_MAX;
+  VEC_PUSH(k->arena, to->ops, s);
+  return to->ops.len - 1;
+}
+
+static bool divides_by_number(const LoopNest *loop, const KernelOp *s) {
+  return s->kind == KOP_OP && s->op == PRIM_DIV && s->dtype == DT_F32 &&
+         loop->ops.at[s->args[1]].kind == KOP_CONST;
+}
+
+static uint32_t add_number(const Kernel *k, LoopNest *to, double x) {
+  return add_step(k, to,
+                  (KernelOp){.kind = KOP_CONST,
+                             .dtype = DT_F32,
+                             .value = {.dtype = DT_F32, .f = x}});
+}
+
+static uint32_t add_op(const Kernel *k, LoopNest *to, PrimId op, uint32_t x,
+                       uint32_t y, uint32_t z) {
+  bool test = op == PRIM_LT || op == PRIM_GT;
+  return add_step(k, to,
+                  (KernelOp){.kind = KOP_OP,
+                             .dtype = test ? DT_BOOL : DT_F32,
+                             .op = op,
+                             .arg_count = op == PRIM_ABS      ? 1
+                                          : op == PRIM_SELECT ? 3
+                                                              : 2,
+                             .args = {x, y, z}});
+}
+
+/* The power of 2 that makes c a number whose reciprocal is as exact as any. */
+static uint32_t add_reciprocal_scale(const Kernel *k, LoopNest *to,
+                                     uint32_t c) {
+  uint32_t size = add_op(k, to, PRIM_ABS, c, 0, 0);
+  uint32_t small = add_op(k, to, PRIM_LT, size, add_number(k, to, 1e-30), 0);
+  uint32_t large = add_op(k, to, PRIM_GT, size, add_number(k, to, 1e30), 0);
+  uint32_t less = add_op(k, to, PRIM_SELECT, large, add_number(k, to, 0x1p-90),
+                         add_number(k, to, 1));
+  return add_op(k, to, PRIM_SELECT, small, add_number(k, to, 0x1p90), less);
+}
+
+/* x / c as x * (1 / c): to divide takes longer than all else that is done with
+ * a score.  What it is off by is less than what the sum is.  any: of any c, by
+ * a product more; else c is looked at when the kernel begins (divisors). */
+static LoopNest *divide_by_reciprocal(AttentionPass *t, const Kernel *k,
+                                      const LoopNest *from, bool any_divisor) {
+  LoopNest *to = loop_clone_empty(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
+  uint32_t *divisors = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < from->ops.len; j++) {
+    const KernelOp *s = &from->ops.at[j];
+    uint32_t at = loop_clone_op(k->arena, from, to, place, j);
+    if (!divides_by_number(from, s))
+      continue;
+    uint32_t x = to->ops.at[at].args[0], c = to->ops.at[at].args[1];
+    if (any_divisor) {
+      uint32_t power = add_reciprocal_scale(k, to, c);
+      x = add_op(k, to, PRIM_MUL, x, power, 0);
+      c = add_op(k, to, PRIM_MUL, c, power, 0);
+    }
+    uint32_t materializes_scores =
+        add_op(k, to, PRIM_DIV, add_number(k, to, 1), c, 0);
+    place[j] = add_op(k, to, PRIM_MUL, x, materializes_scores, 0) + 1;
+    divisors[count++] = s->args[1];
+  }
+  if (!count)
+    return NULL;
+  LoopOutput r = from->outputs.at[0];
+  r.value_op = place[r.value_op] - 1;
+  VEC_PUSH(k->arena, to->outputs, r);
+  if (!any_divisor)
+    t->score_divisors = extract_ops(k, from, count, divisors);
+  return extract_ops(k, to, 1, &r.value_op);
+}
+
+/* Is it a number times the first product's value?  Then the weights' power
+ * takes the number, and scores stay what they are. */
+static void find_score_scale(AttentionPass *t, const Kernel *k) {
+  const LoopNest *unmasked = t->unmasked_score;
+  const KernelOp *s = &unmasked->ops.at[unmasked->outputs.at[0].value_op];
+  if (!t->pattern.subtract_max)
+    return;
+  while (s->kind == KOP_CONVERT && s->dtype == DT_F32)
+    s = &unmasked->ops.at[s->args[0]];
+  if (s->kind != KOP_OP || s->op != PRIM_MUL || s->dtype != DT_F32)
+    return;
+  const KernelOp *x = &unmasked->ops.at[s->args[0]];
+  const KernelOp *by = &unmasked->ops.at[s->args[1]];
+  while (x->kind == KOP_CONVERT && x->dtype == DT_F32)
+    x = &unmasked->ops.at[x->args[0]];
+  bool number = by->kind == KOP_CONST ||
+                (by->kind == KOP_OP && by->op == PRIM_DIV &&
+                 unmasked->ops.at[by->args[0]].kind == KOP_CONST &&
+                 unmasked->ops.at[by->args[1]].kind == KOP_CONST);
+  if (number && x->kind == KOP_LOAD_LOCAL && x->source_loop == 0 &&
+      x->dtype == DT_F32)
+    t->score_scale = extract_ops(k, unmasked, 1, &s->args[1]);
+}
+
+/* The score where no limit cuts. */
+static void find_unmasked_score(AttentionPass *t, const Kernel *k) {
+  LoopNest *unmasked = loop_clone(k->arena, t->score);
+  if (t->trim_bounds) {
+    unmasked->trimmed_axis = k->parallel_axes;
+    unmasked->trim_bounds = t->trim_bounds;
+    loop_drop_predicates(t->trimmed, unmasked);
+    unmasked = extract_ops(k, unmasked, 1, &unmasked->outputs.at[0].value_op);
+  }
+  LoopNest *times = divide_by_reciprocal(t, k, unmasked, false);
+  t->unmasked_score = times ? times : unmasked;
+  find_score_scale(t, k);
+}
+
+/* Limits that hold for all loops between. */
+static void find_trim_bounds(AttentionPass *t, const Kernel *k) {
+  Kernel *trimmed = NEW(k->arena, Kernel);
+  *trimmed = *k;
+  trimmed->loops = (typeof(trimmed->loops)){0};
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    VEC_PUSH(k->arena, trimmed->loops, loop_clone(k->arena, k->loops.at[j]));
+  kernel_trim(trimmed, true);
+  t->trim_bounds = UINT32_MAX;
+  for (uint32_t j = 1; j <= t->pattern.pv_loop; j++) {
+    const LoopNest *loop = trimmed->loops.at[j];
+    uint32_t reduced_axis =
+        j == t->pattern.pv_loop ? loop->spatial_axes : k->parallel_axes;
+    t->trim_bounds &= loop->trim_bounds && loop->trimmed_axis == reduced_axis
+                          ? loop->trim_bounds
+                          : 0;
+  }
+  t->shape.visited_fraction = 1;
+  if (!t->trim_bounds)
+    return;
+  t->shape.visited_fraction =
+      trimmed->loops.at[t->pattern.pv_loop]->trip_fraction;
+  t->trimmed = trimmed;
+  for (uint32_t j = 0;
+       trimmed->trim_check && j < trimmed->trim_check->outputs.len; j++)
+    trimmed->trim_check->outputs.at[j].local_index = affine_new(k->arena, 0);
+  t->bounds_proved = t->pattern.subtract_max && trim_is_proved(trimmed);
+  t->finite_check = nonfinite_loop(t, k);
+}
+
+/* ---- tensors for TMA ---- */
+
+/* Limits that may be wrong are for mma. */
+static void find_tensor_maps(AttentionPass *t, const Kernel *k) {
+  const uint32_t n = k->parallel_axes,
+                 last = k->loops.at[t->pattern.pv_loop]->spatial_axes;
+  GemmSide *sides[] = {&t->shape.query, &t->shape.key, &t->shape.value};
+  const AxisList batch = {t->batch_count, t->batch}, terms = {t->k_count, t->k};
+  const AxisList axes[ATTENTION_OPERANDS][3] = {
+      {terms, {t->m_count, t->m}, batch},
+      {terms, {1, &n}, batch},
+      {{t->e_count, t->e}, {1, &last}, batch},
+  };
+  for (uint32_t j = 0; j < ATTENTION_OPERANDS; j++)
+    sides[j]->tma_copyable =
+        (!t->trimmed || t->bounds_proved) && !sides[j]->computed &&
+        tensor_map_of_load(t->side[j], t->load[j], axes[j], &t->tensor_map[j]);
+}
+
+/* ---- the whole ---- */
+
+/* Is it a float that is made through 64 bits (emit_convert)?  An index has 32,
+ * in which it becomes one, unless that has 16 (rounds_twice). */
+static bool converts_through_64_bits(const LoopNest *loop, const KernelOp *s) {
+  if (s->kind != KOP_CONVERT || !dtype_is_float(s->dtype))
+    return false;
+  const KernelOp *from = &loop->ops.at[s->args[0]];
+  uint32_t bytes = dtype_info[s->dtype].bytes;
+  if (bytes == 2 && (from->dtype == DT_I32 || from->dtype == DT_I64))
+    return true;
+  return bytes == 8 ||
+         (dtype_info[from->dtype].bytes == 8 && from->kind != KOP_AFFINE);
+}
+
+static bool fill_shape(AttentionPass *t, const Kernel *k) {
+  const LoopNest *first = k->loops.at[0],
+                 *second = k->loops.at[t->pattern.pv_loop];
+  AttentionShape *s = &t->shape;
+  double terms = axis_points(first, t->k_count, t->k);
+  double columns = axis_points(second, t->e_count, t->e);
+  s->query = gemm_side(t, ATTENTION_Q);
+  s->key = gemm_side(t, ATTENTION_K);
+  s->value = gemm_side(t, ATTENTION_V);
+  s->m = axis_points(first, t->m_count, t->m);
+  s->n = (double)loop_extent_hint(first, k->parallel_axes);
+  s->batch = axis_points(first, t->batch_count, t->batch);
+  s->subtract_max = t->pattern.subtract_max;
+  s->needs_row_sum = t->pattern.needs_row_sum;
+  s->may_retry = t->trimmed && t->trimmed->trim_check && !t->bounds_proved;
+  s->epilogue_bytes = epilogue_bytes(t, k);
+  for (uint32_t j = 0; j < t->score->ops.len; j++) {
+    const KernelOp *step = &t->score->ops.at[j];
+    s->score_loads += step->kind == KOP_LOAD;
+    s->score_converts_64_bits |= converts_through_64_bits(t->score, step);
+    s->score_ops += step->kind == KOP_OP ? map_info[step->op].cost : 1;
+  }
+  s->store_align_bytes = cuda_store_alignment(k, t->e[t->e_count - 1]);
+  s->head_dim = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);
+  s->value_dim = (uint32_t)(columns < UINT16_MAX ? columns : UINT16_MAX);
+  return are_static_extents(first, t->k_count, t->k) &&
+         are_static_extents(second, t->e_count, t->e) && s->m < INT32_MAX &&
+         s->n < INT32_MAX && s->batch < INT32_MAX;
+}
+
+/* Are two products and what is done with rows in memory slower? */
+static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
+                            double seconds) {
+  const AttentionShape *s = &t->shape;
+  GemmShape first = {.a = s->query,
+                     .b = s->key,
+                     .accumulator_dtype = DT_F32,
+                     .m = s->m,
+                     .n = s->n,
+                     .k = s->head_dim,
+                     .batch = s->batch,
+                     .epilogue_bytes =
+                         dtype_info[t->pattern.weight_dtype].bytes,
+                     .store_align_bytes = 16};
+  GemmShape second = first;
+  GemmSchedule unused;
+  double x, y, rows = s->m * s->n * s->batch;
+  double scores =
+      rows * s->score_ops / (gpu->f32_fma_rate * gpu->sms * gpu->clock_hz);
+  second.b = s->value;
+  second.b.mn_major = true;
+  second.n = s->value_dim;
+  second.k = s->n;
+  bool materializes_scores = s->subtract_max || s->needs_row_sum;
+  double moved = (materializes_scores ? 3 : 0) *
+                 dtype_info[t->pattern.weight_dtype].bytes * rows /
+                 gpu->dram_bandwidth;
+  if (!gemm_choose(&first, gpu, &unused, &x) ||
+      !gemm_choose(&second, gpu, &unused, &y))
+    return true;
+  return seconds + (t->trimmed ? launch_overhead_seconds : 0) <=
+         x + y + scores + moved +
+             (materializes_scores ? 3 : 1) * launch_overhead_seconds;
+}
+
+AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
+  AttentionPass *t = NEW(k->arena, AttentionPass);
+  GpuSpec gpu;
+  if (!target->arch || !gpu_spec(target->arch, &gpu) ||
+      k->loops.len >= MAX_KERNEL_LOOPS ||
+      !kernel_match_attention(k, &t->pattern) || !classify_axes(t, k) ||
+      !find_operands(t, k))
+    return NULL;
+  gpu.sms = (uint32_t)target->sm_count;
+  gpu.block_shared_bytes = target->optin_shared_bytes;
+  t->arch = target->arch;
+  t->score = extract_ops(k, t->pattern.row_loop, 1, &t->pattern.score);
+  t->weight_factors =
+      extract_ops(k, t->pattern.row_loop, t->pattern.row_factor_count,
+                  t->pattern.row_factors);
+  find_trim_bounds(t, k);
+  find_unmasked_score(t, k);
+  bool fits = fill_shape(t, k);
+  LoopNest *times = divide_by_reciprocal(t, k, t->score, true);
+  t->score = times ? times : t->score;
+  if (target->has_tensor_maps)
+    find_tensor_maps(t, k);
+  if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
+      !is_faster_fused(t, &gpu, t->seconds))
+    return NULL;
+  t->override_error = override_apply_attention(t->arch, &t->shape, &gpu, &t->s);
+  return t;
+}
+
+void attention_pass_print(Buffer *out, const AttentionPass *t) {
+  buffer_printf(out, "fused attention, tile for %s: ", t->arch);
+  gemm_schedule_print(out, &t->s);
+  if (t->override_error)
+    buffer_printf(out, " (%s)", t->override_error);
+}

@@ -1,0 +1,282 @@
+/* Which schedule attention gets. */
+#include "backend/cuda/attention_emit.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Registers, lanes and powers of a clock are of the "CUDA C++ Programming
+ * Guide" (technical specifications and arithmetic throughput by compute
+ * capability); how many registers a text takes is fitted to what ptxas says.
+ * All that waits, and what a score takes, are guesses that no GPU has been
+ * asked about. */
+enum {
+  BASE_REGISTERS = 68, /* beside sums, scores and operands */
+  WGMMA_BASE_REGISTERS =
+      32, /* the same of warpgroups whose scores are little, */
+  MAX_CHEAP_SCORE_OPS = 16,  /* of so many operations, */
+  SCORE_LOAD_REGISTERS = 20, /* and what reads for these take, beside values */
+  RETRY_REGISTERS = 24,      /* of what stays for another round */
+  SCORE_64_BIT_REGISTERS = 32, /* of what scores are made of, of 64 bits */
+  COPY_16_REGISTERS = 5,       /* of a copy of 16 bytes of a stage, */
+  SMALL_COPY_REGISTERS = 11,   /* of less, */
+  ELEMENT_LOAD_REGISTERS = 27, /* and of what is loaded one by one */
+  STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
+  BLOCK_CLOCKS = 2500,
+  LATENCY_CLOCKS = 700,
+  SCORE_CLOCKS = 8, /* instructions for each score, and what it takes */
+  WARP_STEP_CLOCKS =
+      100,        /* instructions of a warp for each stage, and its sums' */
+  SM_LANES = 128, /* that a multiprocessor has of them, */
+  SM_EXP_PER_CLOCK = 16, /* and of powers */
+};
+
+static uint32_t round_up(uint32_t x, uint32_t to) {
+  return (x + to - 1) / to * to;
+}
+
+void attention_gemm_schedules(const AttentionShape *shape,
+                              const GemmSchedule *s, AttentionGemms *p) {
+  FragmentLayout a = fragment_layout_mma_a(2),
+                 b = fragment_layout_repeat_values(fragment_layout_mma_b(2), 2,
+                                                   1);
+  p->q_shape = (GemmShape){
+      .a = shape->query, .b = shape->query, .accumulator_dtype = DT_F32};
+  p->kv_shape = (GemmShape){.a = shape->key,
+                            .b = shape->value,
+                            .accumulator_dtype = DT_F32,
+                            .epilogue_bytes = shape->epilogue_bytes,
+                            .store_align_bytes = shape->store_align_bytes};
+  p->kv_shape.a.mn_major = p->kv_shape.b.mn_major = true;
+  p->q_schedule = p->kv_schedule = *s;
+  p->q_schedule.k = p->kv_schedule.m = round_up(shape->head_dim, 16);
+  p->kv_schedule.n = round_up(shape->value_dim, 16);
+  p->kv_schedule.k = s->n;
+  p->q_schedule.warps_n = p->kv_schedule.warps_n = 1;
+  gemm_choose_operand_layout(&p->q_shape, &p->q_schedule, false, &a, false);
+  gemm_choose_operand_layout(&p->kv_shape, &p->kv_schedule, false, &b, true);
+  gemm_choose_operand_layout(&p->kv_shape, &p->kv_schedule, true, &b, true);
+}
+
+static uint32_t tile_bytes(const GemmShape *shape, const GemmSchedule *s,
+                           bool b) {
+  SmemTile t = gemm_operand_tile(shape, s, b);
+  return round_up((uint32_t)smem_tile_bytes(&t), 1024);
+}
+
+uint32_t attention_shared_bytes(const AttentionShape *shape,
+                                const GemmSchedule *s) {
+  AttentionGemms p;
+  attention_gemm_schedules(shape, s, &p);
+  if (s->way == MMA_KIND_WGMMA)
+    return attention_smem(&p, s).total_bytes;
+  uint32_t stage = tile_bytes(&p.kv_shape, &p.kv_schedule, false) +
+                   tile_bytes(&p.kv_shape, &p.kv_schedule, true);
+  uint32_t all =
+      s->stages * stage + tile_bytes(&p.q_shape, &p.q_schedule, false);
+  uint32_t sums =
+      s->m * gemm_epilogue_tile_pitch(&p.kv_schedule) * 4 + s->m * 8;
+  return all > sums ? all : sums;
+}
+
+/* Of an operand's tile: addresses of copies that stay, and what waits to be
+ * stored. */
+static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
+                                  uint32_t bytes) {
+  uint32_t each = copy ? copy : 16, all = gemm_threads(s) * each;
+  bool query_registers = !copy || s->copy == COPY_VIA_REGISTERS;
+  return (bytes + all - 1) / all *
+         ((copy == 16 ? COPY_16_REGISTERS
+           : copy     ? SMALL_COPY_REGISTERS
+                      : ELEMENT_LOAD_REGISTERS) +
+          (query_registers ? each / 4 : 0));
+}
+
+static uint32_t thread_registers(const AttentionShape *shape,
+                                 const GemmSchedule *s) {
+  uint32_t k = round_up(shape->head_dim, 16),
+           e = round_up(shape->value_dim, 16);
+  uint32_t query_registers = k <= ATTENTION_MAX_REGISTER_HEAD_DIM ? k / 4 : 4;
+  uint32_t all = e / 2 + s->n / 2 + shape->score_loads * s->n / 4;
+  AttentionGemms p;
+  /* ptxas has what is wide before the product is there; while warpgroups wait
+   * for it, that of all scores */
+  if (s->way == MMA_KIND_WGMMA)
+    return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
+           (shape->score_ops <= MAX_CHEAP_SCORE_OPS
+                ? WGMMA_BASE_REGISTERS +
+                      shape->score_loads * SCORE_LOAD_REGISTERS
+                : BASE_REGISTERS);
+  attention_gemm_schedules(shape, s, &p);
+  all += BASE_REGISTERS + (shape->may_retry ? RETRY_REGISTERS : 0) +
+         (shape->score_converts_64_bits ? SCORE_64_BIT_REGISTERS : 0);
+  return all + query_registers +
+         loading_registers(s, p.kv_schedule.copy_a, s->n * k * 2) +
+         loading_registers(s, p.kv_schedule.copy_b, s->n * e * 2);
+}
+
+static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
+                              const GemmSchedule *s) {
+  uint32_t threads = gemm_threads(s), max = 8;
+  uint32_t registers = round_up(thread_registers(shape, s), 8);
+  uint32_t shared = attention_shared_bytes(shape, s) + 1024;
+  if (s->way == MMA_KIND_WGMMA)
+    return 1;
+  while (max && (max * threads > gpu->sm_threads ||
+                 max * shared > gpu->sm_shared_bytes ||
+                 round_up(max * threads, 128) * registers > SM_REGISTERS))
+    max--;
+  return max;
+}
+
+bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
+                    const GemmSchedule *s) {
+  return attention_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
+         thread_registers(shape, s) <=
+             (s->way == MMA_KIND_WGMMA
+                  ? gemm_consumer_registers(s->warps_m,
+                                            ATTENTION_PRODUCER_REGISTERS)
+                  : MAX_THREAD_REGISTERS) &&
+         blocks_per_sm(shape, gpu, s) >= 1;
+}
+
+static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
+                              const GemmSchedule *s) {
+  double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
+  double k = round_up(shape->head_dim, 16), e = round_up(shape->value_dim, 16);
+  bool wgmma = s->way == MMA_KIND_WGMMA;
+  double math =
+      2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
+  double scores = m * n * (SCORE_CLOCKS + shape->score_ops) / SM_LANES +
+                  m * n / SM_EXP_PER_CLOCK;
+  if (wgmma) /* each has a warp on each of the four schedulers */
+    scores += m / 64 * (WARP_STEP_CLOCKS + e / 2);
+  double loaded = n * (k + e) * 2 * (wgmma ? 1 : m / 16 + 1) / 128;
+  double l2 = n * (k + e) * 2 / (gpu->l2_bytes_per_clock / gpu->sms);
+  double max =
+      cbrt(math * math * math + loaded * loaded * loaded + l2 * l2 * l2) +
+      0.5 * scores;
+  double stage =
+      fmax(blocks * max + STEP_CLOCKS,
+           LATENCY_CLOCKS / (double)(s->stages > 1 ? s->stages - 1 : 1));
+  double all = ceil(shape->m / m) * shape->batch;
+  double waves = fmax(1, all / (gpu->sms * blocks));
+  if (all < gpu->sms * blocks)
+    stage = fmax(ceil(all / gpu->sms) * max + STEP_CLOCKS, LATENCY_CLOCKS);
+  /* tiles that limits cut through are gone through whole */
+  double trimmed_tail = shape->visited_fraction < 1 ? (m + n) / 2 : 0;
+  double steps = ceil(
+      fmin(shape->n * shape->visited_fraction + trimmed_tail, shape->n) / n);
+  double clocks = waves * (steps * stage + BLOCK_CLOCKS);
+  double bytes = (shape->m * k + shape->n * (k + e)) * 2 * shape->batch +
+                 shape->m * e * shape->batch * shape->epilogue_bytes;
+  return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
+}
+
+/* Through what TMA takes, dense along k and e. */
+static bool can_use_wgmma(const AttentionShape *shape, const GpuSpec *gpu) {
+  const GemmSide *sides[] = {&shape->query, &shape->key, &shape->value};
+  for (size_t j = 0; j < 3; j++)
+    if (!sides[j]->tma_copyable || sides[j]->computed ||
+        sides[j]->align_bytes < 16)
+      return false;
+  return gpu->f16_wgmma_rate > 0 && gpu->has_tma;
+}
+
+static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
+  Dtype t = shape->query.dtype;
+  return shape->key.dtype == t && shape->value.dtype == t &&
+         shape->head_dim >= 1 && shape->value_dim >= 1 &&
+         shape->head_dim <= 256 && shape->value_dim <= 256 &&
+         (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
+}
+
+/* Is it a schedule at all, when a person has written it? */
+static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
+                    const GemmSchedule *s) {
+  bool wgmma = s->way == MMA_KIND_WGMMA;
+  uint32_t rows = wgmma ? 64 : 16;
+  if ((!wgmma && s->way != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
+      s->warps_m > (wgmma ? 3 : 8) || s->m != rows * s->warps_m ||
+      s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
+      s->stages < 2 || s->stages > 8 || s->split != 1)
+    return false;
+  return (wgmma ? can_use_wgmma(shape, gpu) && s->copy == COPY_TMA
+                : s->copy == (gpu->has_cp_async ? COPY_CP_ASYNC
+                                                : COPY_VIA_REGISTERS)) &&
+         attention_fits(shape, gpu, s);
+}
+
+typedef struct ScheduleSearch {
+  const AttentionShape *shape;
+  const GpuSpec *gpu;
+  GemmSchedule best;
+  double seconds;
+} ScheduleSearch;
+
+static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
+  if (!attention_fits(c->shape, c->gpu, s))
+    return;
+  double seconds = predict_seconds(c->shape, c->gpu, s);
+  if (c->best.way && seconds >= c->seconds)
+    return;
+  c->best = *s;
+  c->seconds = seconds;
+}
+
+bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
+                      GemmSchedule *s, double *seconds) {
+  ScheduleSearch c = {.shape = shape, .gpu = gpu};
+  GemmSchedule candidate = {.way = MMA_KIND_MMA_SYNC,
+                            .copy = gpu->has_cp_async ? COPY_CP_ASYNC
+                                                      : COPY_VIA_REGISTERS,
+                            .store = STORE_SHARED,
+                            .k = round_up(shape->head_dim, 16),
+                            .warps_n = 1,
+                            .split = 1,
+                            .cluster_m = 1,
+                            .cluster_n = 1};
+  if (!is_supported(shape, gpu))
+    return false;
+  for (candidate.warps_m = 1; candidate.warps_m <= 8; candidate.warps_m *= 2)
+    for (candidate.n = 16; candidate.n <= 128; candidate.n *= 2)
+      for (candidate.stages = 2;
+           candidate.stages <= (gpu->has_cp_async ? 3 : 2);
+           candidate.stages++) {
+        candidate.m = 16 * candidate.warps_m;
+        try_schedule(&c, &candidate);
+      }
+  if (can_use_wgmma(shape, gpu)) {
+    candidate.way = MMA_KIND_WGMMA;
+    candidate.copy = COPY_TMA;
+    for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
+      for (candidate.n = 32; candidate.n <= 192; candidate.n += 32)
+        for (candidate.stages = 2; candidate.stages <= 3; candidate.stages++) {
+          candidate.m = 64 * candidate.warps_m;
+          try_schedule(&c, &candidate);
+        }
+  }
+  if (!c.best.way)
+    return false;
+  *s = c.best;
+  s->blocks = blocks_per_sm(shape, gpu, s);
+  *seconds = c.seconds;
+  return true;
+}
+
+bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
+                        const char *text, GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  if (!gemm_schedule_parse(&to, text, why))
+    return false;
+  if (!can_run(shape, gpu, &to)) {
+    buffer_puts(why, "there is no such kernel, or it does not fit");
+    return false;
+  }
+  to.blocks = blocks_per_sm(shape, gpu, &to);
+  *s = to;
+  return true;
+}
+
+int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch) {
+  return (m + s->m - 1) / s->m * batch;
+}

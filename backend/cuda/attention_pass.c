@@ -1,0 +1,424 @@
+/* Two products with weights between as the text of a pass. */
+#include "backend/cuda/attention_analysis.h"
+#include "backend/cuda/attention_emit.h"
+
+#include <string.h>
+
+#define format emit_format
+
+/* The row's axis has this name, as loops number it each in their own way. */
+#define KV_INDEX "at_n"
+
+/* ---- axes and operands ---- */
+
+static const char *stride_of(CudaWriter *w, const KernelOp *read, uint32_t v) {
+  int64_t times = read ? read->address->coef[v] : 0;
+  return times == 1 ? "1"
+         : times    ? format(&w->e, "(int64_t)%s", emit_int(&w->e, times))
+                    : NULL;
+}
+
+/* Axes of a loop, with the strides of two operands, of which one may not
+ * be there. */
+static GemmAxisGroup axis_group(CudaWriter *w, const LoopNest *loop,
+                                AxisList axes, const KernelOp *a,
+                                const KernelOp *b) {
+  Emitter *e = &w->e;
+  GemmAxisGroup g = {.count = axes.count};
+  for (uint32_t j = 0; j < axes.count; j++) {
+    uint32_t v = axes.axes[j];
+    g.axes[j] = (GemmAxis){
+        .name = format(e, "i%u", v),
+        .extent = format(e, "%s", emit_int(e, loop->extents[v])),
+        .stride_a = stride_of(w, a, v),
+        .stride_b = stride_of(w, b, v),
+    };
+  }
+  return g;
+}
+
+/* The row's axis, of b and v, which have different numbers of it. */
+static GemmAxisGroup kv_axis_group(CudaWriter *w, const AttentionPass *t) {
+  const LoopNest *first = w->k->loops.at[0];
+  uint32_t n = w->k->parallel_axes,
+           last = w->k->loops.at[t->pattern.pv_loop]->spatial_axes;
+  GemmAxisGroup g =
+      axis_group(w, first, (AxisList){1, &n}, t->load[ATTENTION_K], NULL);
+  g.axes[0].name = KV_INDEX;
+  g.axes[0].stride_b = stride_of(w, t->load[ATTENTION_V], last);
+  return g;
+}
+
+static void put_kv_alias(CudaWriter *w, Buffer *out, uint32_t v) {
+  buffer_printf(out, "const %s i%u = (%s)" KV_INDEX ";\n(void)i%u;\n",
+                w->dialect.index_type, v, w->dialect.index_type, v);
+}
+
+static void put_value(CudaWriter *w, Buffer *out, const char *to,
+                      uint32_t which) {
+  const AttentionPass *t = w->s->attention;
+  const LoopNest *side = t->side[which];
+  buffer_puts(out, "{\n");
+  if (which == ATTENTION_K)
+    put_kv_alias(w, out, w->k->parallel_axes);
+  if (which == ATTENTION_V)
+    put_kv_alias(w, out, side->spatial_axes);
+  cuda_put_ops(w, out, side, NULL);
+  buffer_printf(out, "%s = %s;\n}\n", to,
+                emit_scalar(&w->e, side->outputs.at[0].value_op));
+}
+
+static void put_value_a(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, ATTENTION_Q);
+}
+static void put_value_b(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, ATTENTION_K);
+}
+static void put_value_v(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, ATTENTION_V);
+}
+
+static GemmOperand gemm_operand(CudaWriter *w, const KernelOp *read,
+                                void (*value)(void *, Buffer *, const char *)) {
+  GemmOperand o = {.pointer = "0"};
+  Emitter *e = &w->e;
+  if (!read) {
+    o.put_value = value;
+    return o;
+  }
+  o.pointer = format(e, "p%u", read->input);
+  if (read->address->constant)
+    o.pointer =
+        format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
+  return o;
+}
+
+/* ---- scores, factors, results ---- */
+
+/* Of what is left of the row: the first product's value is x. */
+static const char *bind_local(CudaWriter *w, const KernelOp *s, const char *x,
+                              const char *row_max, const char *row_sum) {
+  const LoopOutput *r =
+      &w->k->loops.at[s->source_loop]->outputs.at[s->source_output];
+  if (s->source_loop >= w->s->attention->pattern.pv_loop)
+    return NULL;
+  return cuda_round_to_dtype(&w->e, r->dtype,
+                             s->source_loop == 0     ? x
+                             : r->reduce == PRIM_MAX ? row_max
+                                                     : row_sum);
+}
+
+static const char **bind_locals(CudaWriter *w, const LoopNest *loop,
+                                const char *x, const char *row_max,
+                                const char *row_sum) {
+  const char **precomputed =
+      NEW_ARRAY(w->e.arena, const char *, loop->ops.len + 1);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
+      precomputed[j] = bind_local(w, &loop->ops.at[j], x, row_max, row_sum);
+  return precomputed;
+}
+
+static void put_score(void *owner, Buffer *out, const char *x, const char *to,
+                      bool unmasked) {
+  CudaWriter *w = owner;
+  const LoopNest *score =
+      unmasked ? w->s->attention->unmasked_score : w->s->attention->score;
+  put_kv_alias(w, out, w->k->parallel_axes);
+  cuda_put_ops(w, out, score, bind_locals(w, score, x, NULL, NULL));
+  buffer_printf(out, "%s = %s;\n", to,
+                emit_scalar(&w->e, score->outputs.at[0].value_op));
+}
+
+static bool is_bounds_safe(const AttentionPass *t) {
+  bool is = true;
+  for (uint32_t j = 0; j < t->score->ops.len; j++)
+    is &= cuda_is_speculatable(&t->score->ops.at[j]);
+  return is;
+}
+
+static const char *bind_row_local(CudaWriter *w, const KernelOp *s) {
+  return bind_local(w, s, NULL, "most", "total");
+}
+
+/* A sum of no terms is 0, whatever they would have been divided by. */
+static bool is_symbolic_row(const CudaWriter *w) {
+  return !extent_is_static(w->k->graph,
+                           w->k->loops.at[0]->extents[w->k->parallel_axes]);
+}
+
+static void put_epilogue(void *owner, Buffer *out, const char *x,
+                         const char *const to[GEMM_MAX_OUTPUTS]) {
+  CudaWriter *w = owner;
+  const AttentionPass *t = w->s->attention;
+  const LoopNest *f = t->weight_factors;
+  uint32_t name = w->e.next_id++;
+  w->dialect.divide_by_row_sum = "ax_over";
+  cuda_put_ops(w, out, f, bind_locals(w, f, NULL, "most", "total"));
+  buffer_printf(out, "float l%u = %s;\n", name, x);
+  for (uint32_t j = 0; j < f->outputs.len; j++) {
+    const char *factor = emit_scalar(&w->e, f->outputs.at[j].value_op);
+    if (t->pattern.row_factor_divides[j])
+      buffer_printf(out, "l%u = ax_over(l%u, ax_invert((float)%s));\n", name,
+                    name, factor);
+    else
+      buffer_printf(out, "l%u *= (float)%s;\n", name, factor);
+  }
+  if (is_symbolic_row(w))
+    buffer_printf(out, "l%u = terms == 0 ? 0.0f : l%u;\n", name, name);
+  cuda_put_epilogue_loops(w, out, t->pattern.pv_loop,
+                          format(&w->e, "l%u", name), to, bind_row_local);
+  w->dialect.divide_by_row_sum = NULL;
+}
+
+/* Numbers whose reciprocals are as exact as any. */
+static void put_divisor_check(void *owner, Buffer *out, const char *to) {
+  CudaWriter *w = owner;
+  const LoopNest *divisors = w->s->attention->score_divisors;
+  if (divisors)
+    cuda_put_ops(w, out, divisors, NULL);
+  for (uint32_t j = 0; divisors && j < divisors->outputs.len; j++) {
+    const char *x = emit_scalar(&w->e, divisors->outputs.at[j].value_op);
+    buffer_printf(out, "%s &= fabsf(%s) > 1e-30f && fabsf(%s) < 1e30f;\n", to,
+                  x, x);
+  }
+  if (w->s->attention->score_scale)
+    buffer_printf(out, "%s &= unit_whole > 1e-30f && unit_whole < 1e30f;\n",
+                  to);
+}
+
+static void put_score_scale(void *owner, Buffer *out) {
+  CudaWriter *w = owner;
+  const LoopNest *scale = w->s->attention->score_scale;
+  cuda_put_ops(w, out, scale, NULL);
+  buffer_printf(out, "const float unit_whole = %s;\n",
+                emit_scalar(&w->e, scale->outputs.at[0].value_op));
+}
+
+/* ---- limits ---- */
+
+/* first_v and last_v: the values that an axis of the rows has in some rows
+ * that follow each other. */
+static void put_row_ranges(CudaWriter *w, Buffer *out, const AttentionPass *t) {
+  const LoopNest *loop = w->k->loops.at[0];
+  if (t->m_count > 1)
+    buffer_puts(out, "int64_t first = first_row, last = last_row;\n");
+  else
+    buffer_puts(out, "const int64_t first = first_row, last = last_row;\n");
+  for (uint32_t j = t->m_count; j-- > 0;) {
+    const char *extent = emit_int(&w->e, loop->extents[t->m[j]]);
+    buffer_printf(out,
+                  "%sint64_t first_%u = first, last_%u = last;\n"
+                  "(void)first_%u, (void)last_%u;\n",
+                  j ? "" : "const ", t->m[j], t->m[j], t->m[j], t->m[j]);
+    if (j)
+      buffer_printf(out,
+                    "first /= %s;\nlast /= %s;\n"
+                    "first_%u = first == last ? first_%u %% %s : 0;\n"
+                    "last_%u = first == last ? last_%u %% %s : %s - 1;\n",
+                    extent, extent, t->m[j], t->m[j], extent, t->m[j], t->m[j],
+                    extent, extent);
+  }
+}
+
+/* Where floats compare as indices do for small enough sizes alone, of which
+ * numbers have been looked at (limit.c), what follows is for these; for others
+ * no tile is whole. */
+static void put_exactness_check(CudaWriter *w, Buffer *out,
+                                const TrimBound *bound, bool unmasked) {
+  if (!bound->exact_limit ||
+      extent_is_static(w->k->graph, bound->largest_index))
+    return;
+  const char *row_max = emit_int(&w->e, bound->largest_index);
+  const char *exact = emit_int(&w->e, bound->exact_limit);
+  if (unmasked)
+    buffer_printf(out, "if (%s >= %s)\nwhole_high = 0;\nelse\n", row_max,
+                  exact);
+  else
+    buffer_printf(out, "if (%s < %s)\n", row_max, exact);
+}
+
+/* The bound that none of these rows goes beyond; inside: that all of them go
+ * to. */
+static void put_trim_bound(CudaWriter *w, Buffer *out, const AttentionPass *t,
+                           const TrimBound *bound, bool unmasked) {
+  Emitter *e = &w->e;
+  const char *binding_row = unmasked ? "last" : "first",
+             *opposite_row = unmasked ? "first" : "last";
+  const char *to = unmasked ? "whole_" : "";
+  uint64_t rows = 0;
+  for (uint32_t j = 0; j < t->m_count; j++)
+    rows |= (uint64_t)1 << t->m[j];
+  buffer_printf(out, "{\nconst int64_t of = (int64_t)%s",
+                emit_int(e, bound->dividend.constant));
+  for (uint32_t v = 0; v < w->k->parallel_axes; v++) {
+    int64_t times = bound->dividend.coef[v];
+    if (!times)
+      continue;
+    buffer_printf(out, " + (int64_t)%s * ", emit_int(e, times));
+    if (rows >> v & 1)
+      buffer_printf(out, "%s_%u",
+                    bound->is_lower == (times > 0) ? binding_row : opposite_row,
+                    v);
+    else
+      buffer_printf(out, "(int64_t)i%u", v);
+  }
+  const char *by = emit_int(e, bound->divisor);
+  buffer_printf(
+      out, ";\nconst int64_t at = of / %s - (of %% %s < 0 ? 1 : 0);\n", by, by);
+  put_exactness_check(w, out, bound, unmasked);
+  if (bound->is_lower)
+    buffer_printf(out,
+                  "%slow = at > %slow ? (int)(at < terms ? at : terms) : "
+                  "%slow;\n}\n",
+                  to, to, to);
+  else
+    buffer_printf(out,
+                  "%shigh = at < %shigh ? (int)(at < -1 ? 0 : at + 1) : "
+                  "%shigh;\n}\n",
+                  to, to, to);
+}
+
+static void put_trim_bounds(CudaWriter *w, Buffer *out, bool unmasked) {
+  const AttentionPass *t = w->s->attention;
+  put_row_ranges(w, out, t);
+  for (uint32_t j = 0; j < t->trimmed->trim_bounds.len; j++)
+    if (t->trim_bounds >> j & 1)
+      put_trim_bound(w, out, t, &t->trimmed->trim_bounds.at[j], unmasked);
+}
+
+static void put_unmasked_bounds(void *owner, Buffer *out, const char *first,
+                                const char *last) {
+  (void)first, (void)last;
+  put_trim_bounds(owner, out, true);
+}
+
+static void put_checked_bounds(void *owner, Buffer *out, const char *first,
+                               const char *last) {
+  CudaWriter *w = owner;
+  const AttentionPass *t = w->s->attention;
+  const LoopNest *finite_check = t->finite_check;
+  AffineExpr at = {.constant = 0};
+  int64_t size = 1;
+  (void)first, (void)last;
+  for (uint32_t v = finite_check->parallel_axes; v-- > 0;) {
+    at.coef[v] = finite_check->extents[v] == 1 ? 0 : size;
+    size = emit_extent_mul(&w->e, size, finite_check->extents[v]);
+  }
+  buffer_puts(out, "if (!odd[0");
+  for (uint32_t v = 0; v < finite_check->parallel_axes; v++)
+    if (at.coef[v])
+      buffer_printf(out, " + i%u * (int64_t)%s", v,
+                    emit_int(&w->e, at.coef[v]));
+  buffer_puts(out, "]) {\n");
+  put_trim_bounds(w, out, false);
+  buffer_puts(out, "}\n");
+}
+
+/* Were limits wrong in a row? */
+static void put_trim_check(void *owner, Buffer *out, const char *row_max,
+                           const char *row_sum, const char *to) {
+  CudaWriter *w = owner;
+  const LoopNest *check = w->s->attention->trimmed->trim_check;
+  cuda_put_ops(w, out, check, bind_locals(w, check, NULL, row_max, row_sum));
+  for (uint32_t j = 0; j < check->outputs.len; j++)
+    buffer_printf(out, "%s |= (bool)(%s);\n", to,
+                  emit_scalar(&w->e, check->outputs.at[j].value_op));
+}
+
+/* ---- the whole ---- */
+
+static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
+  int64_t all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all = emit_extent_mul(&w->e, all, w->k->loops.at[0]->extents[axes[j]]);
+  return all;
+}
+
+static const char *operand_tensor_map(CudaWriter *w, const AttentionPass *t,
+                                      uint32_t which) {
+  TensorMap map = t->tensor_map[which];
+  uint32_t box[2];
+  AttentionGemms p;
+  attention_gemm_schedules(&t->shape, &t->s, &p);
+  map.pointer_index = w->out->outputs.len + t->load[which]->input;
+  if (which == ATTENTION_Q)
+    gemm_tma_box(&p.q_shape, &p.q_schedule, false, box, &map.swizzle);
+  else
+    gemm_tma_box(&p.kv_shape, &p.kv_schedule, which == ATTENTION_V, box,
+                 &map.swizzle);
+  map.box[0] = box[0];
+  map.box[1] = box[1];
+  return cuda_add_tensor_map(w, &map);
+}
+
+static void add_tensor_maps(CudaWriter *w, const AttentionPass *t,
+                            AttentionKernelSpec *g) {
+  if (t->s.copy != COPY_TMA)
+    return;
+  g->query.tensor_map = operand_tensor_map(w, t, ATTENTION_Q);
+  g->key.tensor_map = operand_tensor_map(w, t, ATTENTION_K);
+  g->value.tensor_map = operand_tensor_map(w, t, ATTENTION_V);
+}
+
+static void set_bounds_callbacks(CudaWriter *w, const AttentionPass *t,
+                                 AttentionKernelSpec *g) {
+  if (!t->trimmed)
+    return;
+  /* what the pass before this one has left (emit_kernel.c) */
+  buffer_printf(&w->head,
+                "const bool *const odd = (const bool *)(scratch + %s);\n",
+                emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));
+  g->put_bounds = put_checked_bounds;
+  g->put_unmasked_bounds = put_unmasked_bounds;
+  if (t->shape.may_retry)
+    g->put_trim_check = put_trim_check;
+}
+
+void attention_pass_put(CudaWriter *w, Buffer *before) {
+  const AttentionPass *t = w->s->attention;
+  const Kernel *k = w->k;
+  const LoopNest *first = k->loops.at[0],
+                 *last = k->loops.at[t->pattern.pv_loop];
+  const AxisList batch = {t->batch_count, t->batch}, m = {t->m_count, t->m};
+  const AxisList terms = {t->k_count, t->k}, e = {t->e_count, t->e};
+  const KernelOp *a = t->load[ATTENTION_Q], *b = t->load[ATTENTION_K];
+  const KernelOp *v = t->load[ATTENTION_V];
+  AttentionKernelSpec g = {.shape = &t->shape,
+                           .schedule = &t->s,
+                           .name = w->pass->name,
+                           .batch = axis_group(w, first, batch, a, NULL),
+                           .m = axis_group(w, first, m, a, NULL),
+                           .k = axis_group(w, first, terms, a, NULL),
+                           .kv_batch = axis_group(w, first, batch, b, v),
+                           .n = kv_axis_group(w, t),
+                           .kv_k = axis_group(w, first, terms, b, NULL),
+                           .e = axis_group(w, last, e, NULL, v),
+                           .query = gemm_operand(w, a, put_value_a),
+                           .key = gemm_operand(w, b, put_value_b),
+                           .value = gemm_operand(w, v, put_value_v),
+                           .put_score = put_score,
+                           .out_of_bounds_safe = is_bounds_safe(t),
+                           .put_epilogue = put_epilogue,
+                           .owner = w};
+  const AxisList axes[] = {batch, m, e};
+  g.put_divisor_check =
+      t->score_divisors || t->score_scale ? put_divisor_check : NULL;
+  g.put_score_scale = t->score_scale ? put_score_scale : NULL;
+  const GemmSide sides[] = {t->shape.query, t->shape.key, t->shape.value};
+  w->out->requires_align16 |=
+      cuda_requires_align16(sides, 3, t->shape.store_align_bytes);
+  g.output_count = cuda_fill_gemm_outputs(w, axes, g.outputs);
+  set_bounds_callbacks(w, t, &g);
+  add_tensor_maps(w, t, &g);
+  int64_t rows = axis_count(w, t->m_count, t->m);
+  int64_t batches = axis_count(w, t->batch_count, t->batch);
+  w->pass->grid_blocks = emit_extent_mul(
+      &w->e, emit_extent_ceil_div(&w->e, rows, t->s.m), batches);
+  cuda_note_int32_size(w, rows);
+  cuda_note_int32_size(w, batches);
+  cuda_note_int32_size(w, first->extents[k->parallel_axes]);
+  cuda_note_int32_size(w, w->pass->grid_blocks);
+  w->pass->shared_bytes = attention_shared_bytes(&t->shape, &t->s);
+  attention_put_kernel(before, &w->body, &g);
+}

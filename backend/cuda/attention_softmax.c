@@ -1,0 +1,262 @@
+/* Scores of attention, and the sums and maxima of their rows: what its kernels
+ * by mma and by warpgroups share. */
+#include "backend/cuda/attention.h"
+#include "backend/cuda/attention_emit.h"
+
+enum { MAX_DUPLICATED_SCORE_OPS = 16 /* operations */ };
+
+#define LOG2_E "1.44269504f"
+#define NEG_INFINITY_TEXT "__int_as_float(0xff800000)"
+#define NAN_TEXT "__int_as_float(0x7fffffff)"
+
+/* Two neighbours of each are a register of the second product's left side: an
+ * accumulator of 16 columns is one of its operands. */
+void attention_put_pack_weights(Buffer *out, const AttentionKernelSpec *t,
+                                const char *at) {
+  buffer_printf(out,
+                "#pragma unroll\nfor (int i = 0; i < 4; i++)\n"
+                "p[i] = ax_pack_%s(s[%s + i * 2], s[%s + i * 2 + 1]);\n",
+                dtype_info[t->shape->value.dtype].name, at, at);
+}
+
+/* Scores that are much work are written once. */
+static bool has_unmasked_path(const AttentionKernelSpec *t) {
+  return t->put_unmasked_bounds ||
+         t->shape->score_ops <= MAX_DUPLICATED_SCORE_OPS;
+}
+
+static bool has_score_scale(const AttentionKernelSpec *t) {
+  return has_unmasked_path(t) && t->put_score_scale;
+}
+
+static void put_range(Buffer *out, const AttentionKernelSpec *t,
+                      void (*range)(void *, Buffer *, const char *,
+                                    const char *)) {
+  buffer_printf(out,
+                "{\nconst int64_t first_row = row0, last_row = min(row0 + %u, "
+                "rows - 1);\n",
+                t->schedule->m - 1);
+  range(t->owner, out, "first_row", "last_row");
+  buffer_puts(out, "}\n");
+}
+
+/* Which rows the block has, and which terms they need. */
+void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_extent(out, &t->m, "rows");
+  gemm_put_extent(out, &t->n, "terms");
+  buffer_printf(out,
+                "const unsigned bands = (unsigned)(rows + %u) / %uu;\n"
+                "const unsigned batch = blockIdx.x / bands;\n"
+                "const int row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
+                "%uu);\n",
+                s->m - 1, s->m, s->m);
+  gemm_put_unravel(out, &t->batch, "(int64_t)batch");
+  buffer_puts(out, "int low = 0, high = terms;\n");
+  if (t->put_bounds) {
+    put_range(out, t, t->put_bounds);
+    buffer_printf(out,
+                  "low = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
+                  s->n, s->n);
+  }
+  if (has_unmasked_path(t))
+    buffer_printf(out,
+                  "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
+                  "0;\n",
+                  s->m);
+  if (has_unmasked_path(t) && t->put_unmasked_bounds)
+    put_range(out, t, t->put_unmasked_bounds);
+  if (has_score_scale(t))
+    t->put_score_scale(t->owner, out);
+  if (has_unmasked_path(t) && t->put_divisor_check) {
+    buffer_puts(out, "{\nbool plain = true;\n");
+    t->put_divisor_check(t->owner, out, "plain");
+    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
+  }
+  buffer_printf(out, "%sint from = low, to = max(high, low);\n",
+                t->put_trim_check ? "" : "const ");
+}
+
+/* Where a score is: `r` and `j`, of one that is not there those of the last one
+ * that is, unless the score is right of any. */
+static void put_score_coord(Buffer *out, const AttentionKernelSpec *t,
+                            const char *row, const char *term, bool unmasked) {
+  FragmentLayout h = fragment_layout_mma_c();
+  bool clamped = !unmasked && !t->out_of_bounds_safe;
+  const char *prefix = unmasked ? "" : "own_";
+  buffer_printf(out, "const int %sr = %s + (int)", prefix, row);
+  layout_print(out, &h.thread_row, "lane");
+  buffer_puts(out, " + (int)");
+  layout_print(out, &h.value_row, "(unsigned)i");
+  buffer_printf(out, ";\nconst int %sj = %s + y * 8 + (int)", prefix, term);
+  layout_print(out, &h.thread_column, "lane");
+  buffer_puts(out, " + (int)");
+  layout_print(out, &h.value_column, "(unsigned)i");
+  buffer_puts(out, ";\n");
+  if (!unmasked)
+    buffer_printf(out, "const int r = %s, j = %s;\n",
+                  clamped ? "min(own_r, rows - 1)" : "own_r",
+                  clamped ? "min(own_j, to - 1)" : "own_j");
+}
+
+/* Each score of a thread becomes what `score` makes of it; what there is not is
+ * the least there is.  whole: all are there, and nothing hides them.  There are
+ * no branches: ptxas would have products wait for each other, or spill. */
+static void put_masked_scores(Buffer *out, const AttentionKernelSpec *t,
+                              const char *row, const char *term,
+                              bool unmasked) {
+  const char *masked_value =
+      t->shape->subtract_max ? NEG_INFINITY_TEXT : "0.0f";
+  buffer_printf(out,
+                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
+                "#pragma unroll\nfor (int i = 0; i < 4; i++) {\n",
+                t->schedule->n / 8);
+  put_score_coord(out, t, row, term, unmasked);
+  buffer_puts(out, "float p;\n{\nconst float x = s[y * 4 + i];\n");
+  gemm_put_unravel(out, &t->m, "r");
+  gemm_put_unravel(out, &t->n, "j");
+  t->put_score(t->owner, out, "x", "p", unmasked);
+  buffer_puts(out, "}\n");
+  if (unmasked)
+    buffer_puts(out, "s[y * 4 + i] = p;\n}\n}\n");
+  else
+    buffer_printf(out,
+                  "s[y * 4 + i] = own_r < rows && own_j < to ? p : %s;\n}\n}\n",
+                  masked_value);
+}
+
+void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
+                          const char *row, const char *term) {
+  if (has_score_scale(t))
+    buffer_puts(out, "float unit = 1;\n");
+  if (has_unmasked_path(t)) {
+    buffer_printf(out, "if (%s >= whole_low && %s + %u <= whole_high) {\n",
+                  term, term, t->schedule->n);
+    if (has_score_scale(t))
+      buffer_puts(out, "unit = unit_whole;\n");
+    else
+      put_masked_scores(out, t, row, term, true);
+    buffer_puts(out, "} else {\n");
+  }
+  put_masked_scores(out, t, row, term, false);
+  if (has_unmasked_path(t))
+    buffer_puts(out, "}\n");
+}
+
+static bool has_row_sums(const AttentionKernelSpec *t) {
+  return t->shape->subtract_max || t->shape->needs_row_sum;
+}
+
+/* A thread's sums, and what it carries along of its rows. */
+void attention_put_accumulators(Buffer *out, const AttentionKernelSpec *t,
+                                const AttentionGemms *p) {
+  buffer_printf(out, "float sums[%u];\n", p->kv_schedule.n / 2);
+  if (t->shape->subtract_max)
+    buffer_puts(out, "float most[2];\n");
+  if (has_row_sums(t))
+    buffer_puts(out, "float total[2];\n");
+}
+
+void attention_put_init(Buffer *out, const AttentionKernelSpec *t,
+                        const AttentionGemms *p) {
+  buffer_printf(out,
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
+                p->kv_schedule.n / 2);
+  if (t->shape->subtract_max)
+    buffer_puts(out, "most[0] = most[1] = " NEG_INFINITY_TEXT ";\n");
+  if (has_row_sums(t))
+    buffer_puts(out, "total[0] = total[1] = 0;\n");
+}
+
+/* Their total alone. */
+static void put_add_scores(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out,
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "total[i / 2 %% 2] += s[i];\n",
+                t->schedule->n / 2);
+}
+
+/* What the row's weights are relative to may have grown: what is there already
+ * shrinks, and scores become weights.  What they are relative to is the same
+ * rounded number in all of them. */
+void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t) {
+  uint32_t columns = t->schedule->n;
+  if (t->shape->needs_row_sum && !t->shape->subtract_max)
+    put_add_scores(out, t);
+  if (!t->shape->subtract_max)
+    return;
+  const char *times = has_score_scale(t) ? " * unit" : "";
+  buffer_printf(
+      out,
+      "float shrink[2];\n#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+      "float x = " NEG_INFINITY_TEXT
+      ";\n#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
+      "x = fmaxf(x, fmaxf(s[y * 4 + h * 2], s[y * 4 + h * 2 + 1]));\n"
+      "x = fmaxf(x, ax_shuffle_xor(x, 1));\n"
+      "x = fmaxf(x, ax_shuffle_xor(x, 2));\n"
+      "x = fmaxf(most[h], x%s);\n"
+      "const float base = x == " NEG_INFINITY_TEXT " ? 0.0f : x * " LOG2_E ";\n"
+      "shrink[h] = ax_exp2(most[h] * " LOG2_E " - base);\n"
+      "most[h] = x;\ntotal[h] *= shrink[h];\n"
+      "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
+      "#pragma unroll\nfor (int i = h * 2; i < h * 2 + 2; i++) {\n"
+      "s[y * 4 + i] = ax_exp2(fmaf(s[y * 4 + i], " LOG2_E "%s, -base));\n"
+      "total[h] += s[y * 4 + i];\n}\n}\n",
+      columns / 8, times, columns / 8, times);
+}
+
+/* The rows' totals.  A row whose scores are all the least there is has weights
+ * relative to that, which are no numbers. */
+void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
+                            const AttentionGemms *p) {
+  if (!has_row_sums(t))
+    return;
+  buffer_puts(out, "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                   "total[h] += ax_shuffle_xor(total[h], 1);\n"
+                   "total[h] += ax_shuffle_xor(total[h], 2);\n");
+  if (t->shape->subtract_max)
+    buffer_printf(out,
+                  "if (most[h] == " NEG_INFINITY_TEXT " && terms > 0) {\n"
+                  "total[h] = " NAN_TEXT ";\n"
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "if (i / 2 %% 2 == h)\nsums[i] = " NAN_TEXT ";\n}\n",
+                  p->kv_schedule.n / 2);
+  buffer_puts(out, "}\n");
+}
+
+/* These, and what weights are relative to, for who stores the sums: behind the
+ * slabs of so many warps. */
+void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
+                             uint32_t floats, const char *warp) {
+  FragmentLayout h = fragment_layout_mma_c();
+  if (!has_row_sums(t))
+    return;
+  buffer_printf(out,
+                "float2 *const carried = (float2 *)((float *)slabs + %uu) + %s "
+                "* 16u;\n"
+                "#pragma unroll\nfor (int h = 0; h < 2; h++)\n"
+                "if (lane %% 4u == 0)\ncarried[h * 8 + ",
+                floats, warp);
+  layout_print(out, &h.thread_row, "lane");
+  buffer_printf(out, "] = make_float2(%s, total[h]);\n",
+                t->shape->subtract_max ? "most[h]" : "0.0f");
+}
+
+/* Were limits wrong in one of the block's rows? */
+void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t) {
+  FragmentLayout h = fragment_layout_mma_c();
+  buffer_puts(out, "bool wrong = false;\n"
+                   "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                   "const int r = row0 + (int)(warp * 16u) + h * 8 + (int)");
+  layout_print(out, &h.thread_row, "lane");
+  buffer_puts(out, ";\nif (r < rows) {\n");
+  gemm_put_unravel(out, &t->m, "r");
+  t->put_trim_check(t->owner, out, "most[h]", "total[h]", "wrong");
+  buffer_puts(out, "}\n}\n");
+}
+
+const char *attention_row_prologue(const AttentionKernelSpec *t) {
+  return has_row_sums(t) ? "const float most = carried[slab_row].x, total = "
+                           "carried[slab_row].y;\n(void)most, (void)total;\n"
+                         : NULL;
+}

@@ -1,0 +1,259 @@
+/* Attention by warpgroups (sm_90a): one has TMA fetch a block's rows, and what
+ * they are weighed against, stage by stage; the others have 64 rows each.  The
+ * next scores are multiplied while the last weights are: the tensor cores work
+ * while a group makes weights of scores, its own next product and the other
+ * group's (FlashAttention-3, arXiv:2407.08608). */
+#include "backend/cuda/attention_emit.h"
+
+enum { WGMMA_M = 64 };
+
+/* ---- who fetches ---- */
+
+static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
+                              AttentionGemms *p, const AttentionSmem *r,
+                              bool v) {
+  const GemmTiledCopy *s = v ? &p->v_copy : &p->k_copy;
+  char at[60];
+  snprintf(at, sizeof at, "shared + stage * %uu + %uu", r->stage_bytes,
+           v ? r->v_offset : 0);
+  buffer_printf(out,
+                "ax_mbarrier_wait(empty_%c + 8 * stage, parity ^ 1);\n"
+                "ax_mbarrier_expect(full_%c + 8 * stage, %u);\n",
+                v ? 'v' : 'b', v ? 'v' : 'b',
+                (uint32_t)smem_tile_bytes(&s->tile));
+  gemm_put_tma_load(
+      out,
+      &(TmaLoad){.tile = &s->tile,
+                 .batch = &t->kv_batch,
+                 .b = v,
+                 .smem_address = at,
+                 .tensor_map = v ? t->value.tensor_map : t->key.tensor_map,
+                 .barrier = v ? "full_v + 8 * stage" : "full_b + 8 * stage",
+                 .contiguous_coord = "0",
+                 .strided_coord = "from + (int)step * stage_terms"});
+}
+
+static void put_producer(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r) {
+  char at[40];
+  snprintf(at, sizeof at, "shared + %uu", r->query_offset);
+  buffer_printf(out,
+                "if (ax_warp() == 0 && ax_elect()) {\n"
+                "ax_mbarrier_expect(full_a, %u);\n",
+                (uint32_t)smem_tile_bytes(&p->q_copy.tile));
+  gemm_put_tma_load(out, &(TmaLoad){.tile = &p->q_copy.tile,
+                                    .batch = &t->batch,
+                                    .smem_address = at,
+                                    .tensor_map = t->query.tensor_map,
+                                    .barrier = "full_a",
+                                    .contiguous_coord = "0",
+                                    .strided_coord = "row0"});
+  gemm_put_unravel(out, &t->kv_batch, "(int64_t)batch");
+  buffer_printf(
+      out,
+      "for (unsigned step = 0; step < steps; step++) {\n"
+      "const unsigned stage = step %% %uu, parity = step / %uu & 1;\n",
+      t->schedule->stages, t->schedule->stages);
+  put_producer_load(out, t, p, r, false);
+  put_producer_load(out, t, p, r, true);
+  buffer_puts(out, "}\n}\n");
+}
+
+/* ---- who multiplies ---- */
+
+static void put_qk_wgmma(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r,
+                         const char *step) {
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out,
+                "{\nconst unsigned stage = (%s) %% %uu;\n"
+                "ax_mbarrier_wait(full_b + 8 * stage, (%s) / %uu & 1);\n"
+                "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n"
+                "ax_wgmma_fence();\n",
+                step, s->stages, step, s->stages, r->stage_bytes);
+  for (uint32_t k = 0; k < p->q_schedule.k; k += 16)
+    buffer_printf(out,
+                  "ax_wgmma_m64n%uk16_%s<0, 0>(s, a_first + %u, b_stage + %u, "
+                  "%s);\n",
+                  s->n, dtype_info[t->shape->query.dtype].name,
+                  gemm_unswizzled_offset(&p->q_copy.tile, 0, k) >> 4,
+                  gemm_unswizzled_offset(&p->k_copy.tile, 0, k) >> 4,
+                  k ? "true" : "false");
+  buffer_puts(out, "ax_wgmma_commit();\n}\n");
+}
+
+static void put_pv_wgmma(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r,
+                         const char *step) {
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out,
+                "{\nconst unsigned stage = (%s) %% %uu;\n"
+                "ax_mbarrier_wait(full_v + 8 * stage, (%s) / %uu & 1);\n"
+                "const uint64_t v_stage = v_first + (stage * %uu >> 4);\n"
+                "ax_wgmma_fence();\n",
+                step, s->stages, step, s->stages, r->stage_bytes);
+  for (uint32_t k = 0; k < s->n; k += 16)
+    buffer_printf(out,
+                  "ax_wgmma_m64n%uk16_%s_ra<1>(sums, p + %u, v_stage + %u, "
+                  "true);\n",
+                  p->kv_schedule.n, dtype_info[t->shape->value.dtype].name,
+                  k / 4, gemm_unswizzled_offset(&p->v_copy.tile, k, 0) >> 4);
+  buffer_puts(out, "ax_wgmma_commit();\n}\n");
+}
+
+static void put_consumer_release(Buffer *out, const AttentionKernelSpec *t,
+                                 char c, const char *step) {
+  buffer_printf(out,
+                "if (member == 0)\nax_mbarrier_arrive(empty_%c + 8 * ((%s) %% "
+                "%uu));\n",
+                c, step, t->schedule->stages);
+}
+
+static const char row_expr[] = "row0 + (int)row";
+static const char column_expr[] = "from + (int)step * stage_terms";
+
+/* Weights as the left side of the second product. */
+static void put_pack_weights(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out, "#pragma unroll\nfor (int i = 0; i < %u; i++)\n",
+                t->schedule->n / 4);
+  buffer_printf(out, "p[i] = ax_pack_%s(s[i * 2], s[i * 2 + 1]);\n",
+                dtype_info[t->shape->value.dtype].name);
+}
+
+/* Groups take turns: who has begun its products lets the other begin. */
+static void put_pingpong_barrier(Buffer *out, const AttentionKernelSpec *t,
+                                 bool begin) {
+  if (t->schedule->warps_m != 2)
+    return;
+  buffer_puts(out, begin ? "ax_barrier_sync(1 + group, 256);\n"
+                         : "if (group == 0 || step + 1 < steps)\n"
+                           "ax_barrier_arrive(2 - group, 256);\n");
+}
+
+/* The first scores, before there are sums: the loop behind has both products
+ * under way at the same places in each turn, or ptxas would have them wait for
+ * each other. */
+static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
+                           AttentionGemms *p, const AttentionSmem *r) {
+  buffer_puts(out, "const unsigned step = 0;\n");
+  put_qk_wgmma(out, t, p, r, "step");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(s);\n");
+  put_consumer_release(out, t, 'b', "step");
+  attention_put_scores(out, t, row_expr, column_expr);
+  attention_put_online_softmax(out, t);
+  put_pack_weights(out, t);
+}
+
+static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
+                        AttentionGemms *p, const AttentionSmem *r) {
+  put_pingpong_barrier(out, t, true);
+  put_qk_wgmma(out, t, p, r, "step");
+  put_pv_wgmma(out, t, p, r, "step - 1");
+  put_pingpong_barrier(out, t, false);
+  buffer_puts(out, "ax_wgmma_wait<1>();\nax_wgmma_hold(s);\n");
+  put_consumer_release(out, t, 'b', "step");
+  attention_put_scores(out, t, row_expr, column_expr);
+  attention_put_online_softmax(out, t);
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n");
+  put_consumer_release(out, t, 'v', "step - 1");
+  if (t->shape->subtract_max)
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                  "sums[i] *= shrink[i / 2 %% 2];\n",
+                  p->kv_schedule.n / 2);
+  put_pack_weights(out, t);
+}
+
+static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
+                        AttentionGemms *p, const AttentionSmem *r) {
+  if (t->schedule->warps_m == 2)
+    buffer_puts(out, "if (group == 1 && steps > 1)\n"
+                     "ax_barrier_arrive(1, 256);\n");
+  buffer_puts(out, "if (steps > 0) {\n{\n");
+  put_first_step(out, t, p, r);
+  buffer_puts(out, "}\nfor (unsigned step = 1; step < steps; step++) {\n");
+  put_kv_step(out, t, p, r);
+  buffer_puts(out, "}\n");
+  put_pv_wgmma(out, t, p, r, "steps - 1");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n}\n");
+}
+
+static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t pitch = gemm_epilogue_tile_pitch(&p->kv_schedule);
+  char at[80];
+  buffer_printf(out,
+                "const unsigned group = thread / 128u - 1, member = thread %% "
+                "128u;\nconst unsigned row = group * 64u + member / 32u * "
+                "16u;\n"
+                "float *const slabs = (float *)(memory + %uu);\n"
+                "float *const slab = slabs + row / 16u * %uu;\n",
+                r->epilogue_offset, 16 * pitch);
+  snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query_offset,
+           gemm_unswizzled_offset(&p->q_copy.tile, WGMMA_M, 0));
+  gemm_put_smem_descriptor(out, &p->q_copy.tile, false, "a_first", at);
+  gemm_put_smem_descriptor(out, &p->k_copy.tile, false, "b_first", "shared");
+  snprintf(at, sizeof at, "shared + %uu", r->v_offset);
+  gemm_put_smem_descriptor(out, &p->v_copy.tile, true, "v_first", at);
+  buffer_printf(out,
+                "float s[%u];\nunsigned p[%u];\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n",
+                s->n / 2, s->n / 4, s->n / 2);
+  attention_put_accumulators(out, t, p);
+  attention_put_init(out, t, p);
+  buffer_puts(out, "ax_mbarrier_wait(full_a, 0);\n");
+  put_kv_loop(out, t, p, r);
+  attention_put_row_sums(out, t, p);
+  attention_put_row_state(out, t, r->row_state_floats, "(row / 16u)");
+  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
+  p->epilogue_spec.row_prologue = attention_row_prologue(t);
+  gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
+}
+
+/* ---- the whole ---- */
+
+static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
+                         const AttentionSmem *r) {
+  uint32_t stages = t->schedule->stages, groups = t->schedule->warps_m;
+  buffer_printf(out,
+                "const unsigned full_a = shared + %uu, full_b = full_a + 8;\n"
+                "const unsigned full_v = full_b + %uu, empty_b = full_v + "
+                "%uu, empty_v = empty_b + %uu;\n"
+                "if (thread == 0) {\nax_mbarrier_init(full_a, 1);\n"
+                "for (unsigned i = 0; i < %uu; i++) {\n"
+                "ax_mbarrier_init(full_b + 8 * i, 1);\n"
+                "ax_mbarrier_init(full_v + 8 * i, 1);\n"
+                "ax_mbarrier_init(empty_b + 8 * i, %u);\n"
+                "ax_mbarrier_init(empty_v + 8 * i, %u);\n}\n"
+                "ax_fence_mbarrier_init();\n}\nax_sync();\n",
+                r->barriers_offset, 8 * stages, 8 * stages, 8 * stages, stages,
+                groups, groups);
+}
+
+void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
+                                AttentionGemms *p) {
+  const GemmSchedule *s = t->schedule;
+  AttentionSmem r = attention_smem(p, s);
+  gemm_put_preamble(out);
+  attention_put_block_bounds(out, t);
+  buffer_printf(out,
+                "const int stage_terms = %u;\n"
+                "const unsigned steps = (unsigned)(to - from + %u) / %uu;\n",
+                s->n, s->n - 1, s->n);
+  put_barriers(out, t, &r);
+  buffer_puts(out, "if (thread < 128u) {\n");
+  if (s->warps_m > 1)
+    buffer_printf(out, "ax_registers_less<%u>();\n",
+                  ATTENTION_PRODUCER_REGISTERS);
+  put_producer(out, t, p, &r);
+  buffer_puts(out, "} else {\n");
+  if (s->warps_m > 1)
+    buffer_printf(
+        out, "ax_registers_more<%u>();\n",
+        gemm_consumer_registers(s->warps_m, ATTENTION_PRODUCER_REGISTERS));
+  put_consumer(out, t, p, &r);
+  buffer_puts(out, "}\n");
+}

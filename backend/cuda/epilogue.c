@@ -1,0 +1,220 @@
+/* What is done with the sums of a product by the loops that follow it, each
+ * element for itself. */
+#include "backend/cuda/gemm_row_reduction.h"
+#include "kernel/roofline.h"
+
+#include <string.h>
+
+#define format emit_format
+
+/* Results that gemm_epilogue.c stores: floats, at an address of the axes
+ * alone. */
+static bool is_direct_output(const LoopOutput *r) {
+  return r->global_index && dtype_is_float(r->dtype) &&
+         cuda_is_affine(r->global_index) && !r->global_index->constant;
+}
+
+/* Its number among these; UINT32_MAX: it is none of them. */
+static uint32_t direct_output_index(const Kernel *k, const LoopOutput *which) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      if (!is_direct_output(r) || count == GEMM_MAX_OUTPUTS)
+        continue;
+      if (r == which)
+        return count;
+      count++;
+    }
+  return UINT32_MAX;
+}
+
+static void put_result(CudaWriter *w, Buffer *out, const LoopOutput *r,
+                       const CudaLocal *l, const char *x, const char *stored,
+                       const char *const to[GEMM_MAX_OUTPUTS]) {
+  Emitter *e = &w->e;
+  uint32_t number = direct_output_index(w->k, r);
+  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH)
+    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
+                      emit_affine(e, r->local_index), x);
+  else if (r->local_index)
+    buffer_printf(out, "const %s l%u = %s;\n%s",
+                  scalar_type(value_class(r->dtype)), l->name,
+                  cuda_round_to_dtype(e, r->dtype, x),
+                  w->row_reduction ? format(e, "(void)l%u;\n", l->name) : "");
+  if (!to)
+    return;
+  if (number != UINT32_MAX)
+    buffer_printf(out, "%s = %s;\n", to[number], stored);
+  else if (r->global_index)
+    cuda_put_store(w, out, r, stored);
+}
+
+/* Of a product whose rows come to numbers. */
+static bool is_row_reduced(const CudaWriter *w, const LoopOutput *r) {
+  return w->row_reduction && r->reduce != PRIM_NONE;
+}
+
+void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
+                            const char *x,
+                            const char *const to[GEMM_MAX_OUTPUTS],
+                            const char *(*precomputed_of)(CudaWriter *w,
+                                                          const KernelOp *s)) {
+  Emitter *e = &w->e;
+  LoopNest *loop =
+      NEW(e->arena, LoopNest); /* the emitter counts its steps later */
+  *loop = *w->k->loops.at[at];
+  const char **precomputed = NEW_ARRAY(e->arena, const char *, loop->ops.len);
+  Buffer results = {.arena = e->arena};
+  for (uint32_t i = 0; i < loop->ops.len; i++) {
+    const KernelOp *s = &loop->ops.at[i];
+    if (s->kind != KOP_LOAD_LOCAL)
+      continue;
+    precomputed[i] = precomputed_of ? precomputed_of(w, s) : NULL;
+    if (!precomputed[i] &&
+        w->locals[s->source_loop][s->source_output].storage !=
+            STORAGE_POINT_SCRATCH)
+      precomputed[i] =
+          format(e, "l%u", w->locals[s->source_loop][s->source_output].name);
+  }
+  if (x)
+    memset(&loop->ops, 0, sizeof loop->ops);
+  emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
+  e->precomputed = precomputed;
+  emit_ops(e);
+  e->precomputed = NULL;
+  for (uint32_t i = 0; i < loop->outputs.len && !e->failed; i++) {
+    const LoopOutput *r = &w->k->loops.at[at]->outputs.at[i];
+    if (at && is_row_reduced(w, r)) {
+      buffer_puts(&results, "if (there) {\n");
+      cuda_accumulator_update(w, &w->row_reduction->accumulators[at][i],
+                              &results);
+      buffer_puts(&results, "}\n");
+      continue;
+    }
+    if (!r->global_index && !r->local_index)
+      continue;
+    put_result(w, &results, r, &w->locals[w->pass->first_loop + at][i],
+               x ? x : emit_scalar(e, r->value_op),
+               x ? x : emit_store_value(e, r->value_op, r->dtype), to);
+  }
+  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->check_code);
+  emit_append(out, &results);
+}
+
+void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
+                             const char *x,
+                             const char *const to[GEMM_MAX_OUTPUTS],
+                             const char *(*precomputed)(CudaWriter *w,
+                                                        const KernelOp *s)) {
+  uint32_t last =
+      w->row_reduction ? w->row_reduction->first_reduction : w->k->loops.len;
+  for (uint32_t j = first; j < last; j++)
+    cuda_put_epilogue_loop(w, out, j, j == first ? x : NULL, to, precomputed);
+}
+
+/* ---- results that TMA stores ---- */
+
+void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
+  GemmShape *s = &t->shape;
+  TensorMap map;
+  s->tma_storable = t->has_tensor_maps;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      const LoopOutput *r = &loop->outputs.at[i];
+      if (!r->global_index)
+        continue;
+      uint32_t bytes = dtype_info[r->dtype].bytes;
+      s->output_count++;
+      s->max_output_bytes =
+          bytes > s->max_output_bytes ? bytes : s->max_output_bytes;
+      s->tma_storable &= direct_output_index(k, r) != UINT32_MAX &&
+                         gemm_pass_output_map(t, loop, r, &map);
+    }
+    for (uint32_t i = 0; j && i < loop->ops.len; i++) {
+      const KernelOp *step = &loop->ops.at[i];
+      s->epilogue_ops += step->kind == KOP_OP     ? map_info[step->op].cost
+                         : step->kind == KOP_LOAD ? 2
+                                                  : 0.5;
+    }
+  }
+  s->tma_storable &= s->output_count > 0;
+}
+
+bool cuda_is_speculatable(const KernelOp *s) {
+  switch (s->kind) {
+  case KOP_CONST:
+  case KOP_AFFINE:
+  case KOP_LOAD_LOCAL:
+  case KOP_SELECT:
+  case KOP_CONVERT:
+    return true;
+  case KOP_OP: /* whole numbers may be divided by nothing */
+    return dtype_is_float(s->dtype) || s->dtype == DT_BOOL;
+  case KOP_LOAD:
+  case KOP_RANDOM:
+  case KOP_PACK_BF16X2:
+    break;
+  }
+  return false;
+}
+
+bool cuda_epilogue_is_bounds_safe(const CudaWriter *w) {
+  const Kernel *k = w->k;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; j && i < loop->ops.len; i++)
+      if (!cuda_is_speculatable(&loop->ops.at[i]))
+        return false;
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      const LoopOutput *r = &loop->outputs.at[i];
+      if (j && is_row_reduced(w, r))
+        continue;
+      if ((r->local_index && w->locals[w->pass->first_loop + j][i].storage ==
+                                 STORAGE_POINT_SCRATCH) ||
+          (r->global_index && direct_output_index(k, r) == UINT32_MAX))
+        return false;
+    }
+  }
+  return true;
+}
+
+static const char *output_tensor_map(CudaWriter *w, const LoopNest *loop,
+                                     const LoopOutput *r) {
+  const GemmPass *t = w->s->gemm;
+  TensorMap map;
+  if (!t || t->s.store != STORE_TMA || !gemm_pass_output_map(t, loop, r, &map))
+    return NULL;
+  map.pointer_index = cuda_output_index(w, r);
+  gemm_pass_set_output_box(t, &map);
+  return cuda_add_tensor_map(w, &map);
+}
+
+uint32_t cuda_fill_gemm_outputs(CudaWriter *w, const AxisList axes[3],
+                                GemmOutput to[GEMM_MAX_OUTPUTS]) {
+  Emitter *e = &w->e;
+  const Kernel *k = w->k;
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      uint32_t at = 0;
+      if (direct_output_index(k, r) == UINT32_MAX)
+        continue;
+      GemmOutput *output = &to[count++];
+      output->pointer = format(e, "o%u", cuda_output_index(w, r));
+      output->dtype = r->dtype;
+      output->tensor_map = output_tensor_map(w, k->loops.at[j], r);
+      for (uint32_t x = 0; x < 3; x++)
+        for (uint32_t v = 0; v < axes[x].count; v++) {
+          int64_t times = r->global_index->coef[axes[x].axes[v]];
+          output->strides[at++] = times == 1 ? "1"
+                                  : times    ? emit_int(e, times)
+                                             : NULL;
+        }
+    }
+  return count;
+}

@@ -1,0 +1,140 @@
+/* What a schedule of a contraction makes of a block: its threads and their
+ * registers, its tiles, and what they take of shared memory. */
+#include "backend/cuda/gemm_emit.h"
+
+enum {
+  MAX_LOADS_IN_FLIGHT = 4, /* passes that threads compute at once */
+  MAX_EPILOGUE_TILE_COLUMNS = 64,
+  MAX_WGMMA_EPILOGUE_COLUMNS = 32,
+  STORE_BOX_ROW_BYTES = 128,
+};
+
+uint32_t gemm_element_bytes(const GemmShape *shape) {
+  return dtype_info[shape->a.dtype].bytes;
+}
+
+uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
+  return s->way == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
+}
+
+uint32_t gemm_threads(const GemmSchedule *s) {
+  switch ((MmaKind)s->way) {
+  case MMA_KIND_FMA:
+    return s->m / s->thread_m * (s->n / s->thread_n);
+  case MMA_KIND_MMA_SYNC:
+    return s->warps_m * s->warps_n * WARP;
+  case MMA_KIND_WGMMA:
+    return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS;
+  case MMA_KIND_NONE:
+    break;
+  }
+  return 0;
+}
+
+uint32_t gemm_loader_threads(const GemmSchedule *s) {
+  return s->way == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
+}
+
+SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
+                           bool b) {
+  const GemmSide *side = b ? &shape->b : &shape->a;
+  uint32_t tile_mn = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
+  bool mn_major = side->mn_major || s->way == MMA_KIND_FMA;
+  return (SmemTile){
+      .rows = mn_major ? s->k : tile_mn,
+      .columns = mn_major ? tile_mn : s->k,
+      .element_bytes = dtype_info[side->dtype].bytes,
+      .panel_bytes = b ? s->width_b : s->width_a,
+      .swizzle = {swizzle / 100, swizzle / 10 % 10, swizzle % 10}};
+}
+
+uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
+                                  const GemmSchedule *s) {
+  return s->store == STORE_TMA ? s->waiting * gemm_store_stage_bytes(shape, s)
+                               : 16 * gemm_epilogue_tile_pitch(s) * 4;
+}
+
+uint32_t gemm_producer_registers(const GemmSchedule *s) {
+  return s->copy_a && s->copy_b ? GEMM_PRODUCER_REGISTERS
+                                : GEMM_COMPUTING_PRODUCER_REGISTERS;
+}
+
+/* Consumers have what producers leave. */
+uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer) {
+  uint32_t threads = WARPGROUP_THREADS * (groups + 1),
+           each = SM_REGISTERS / threads / 8 * 8;
+  uint32_t left = each * threads - producer * WARPGROUP_THREADS;
+  uint32_t max = left / (WARPGROUP_THREADS * groups) / 8 * 8;
+  return max > MAX_THREAD_REGISTERS ? MAX_THREAD_REGISTERS : max;
+}
+
+uint32_t gemm_loads_in_flight(uint32_t passes) {
+  uint32_t each = MAX_LOADS_IN_FLIGHT;
+  while (passes % each)
+    each /= 2;
+  return each;
+}
+
+uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
+  uint32_t width = columns * bytes;
+  while (width & (width - 1))
+    width &= width - 1;
+  if (columns * bytes % width)
+    width = columns * bytes & -(columns * bytes);
+  return width > max ? max : width;
+}
+
+/* The largest part of a warp's columns that is a power of two, and not too
+ * large: that of warpgroups is memory that stages could have. */
+uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
+  bool group = s->way == MMA_KIND_WGMMA;
+  uint32_t columns = group ? s->n : s->n / s->warps_n;
+  uint32_t max = group ? MAX_WGMMA_EPILOGUE_COLUMNS : MAX_EPILOGUE_TILE_COLUMNS,
+           power_of_two;
+  power_of_two = columns & -columns;
+  return power_of_two < max ? power_of_two : max;
+}
+
+/* The padding with which stores of pairs of sums, and loads of four, wait least
+ * for banks. */
+uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s) {
+  FragmentLayout h = fragment_layout_mma_c();
+  uint32_t columns = gemm_epilogue_tile_columns(s), best = 0, cost = UINT32_MAX;
+  for (uint32_t padding = 0; padding <= 16; padding += 4) {
+    int64_t at[WARP];
+    uint32_t pitch = columns + padding, lanes_per_row = columns / 4, sum;
+    for (int64_t l = 0; l < WARP; l++)
+      at[l] = 4 * (layout_at(&h.thread_row, l) * pitch +
+                   layout_at(&h.thread_column, l));
+    sum = layout_wavefronts(at, 8);
+    for (int64_t l = 0; l < WARP; l++)
+      at[l] = 4 * (l / lanes_per_row * pitch + l % lanes_per_row * 4);
+    sum += layout_wavefronts(at, 16);
+    if (sum < cost) {
+      cost = sum;
+      best = pitch;
+    }
+  }
+  return best;
+}
+
+uint32_t gemm_tma_store_columns(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t max = STORE_BOX_ROW_BYTES /
+                 (shape->max_output_bytes ? shape->max_output_bytes : 1);
+  uint32_t even = s->n & -s->n;
+  return even < max ? even : max;
+}
+
+uint32_t gemm_tma_box_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t bytes = STORE_BOX_ROWS * gemm_tma_store_columns(shape, s) *
+                   shape->max_output_bytes;
+  return (bytes + SMEM_ALIGN_BYTES - 1) / SMEM_ALIGN_BYTES * SMEM_ALIGN_BYTES;
+}
+
+uint32_t gemm_store_stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
+  return gemm_tma_box_bytes(shape, s) * shape->output_count;
+}
+
+uint32_t gemm_cluster_size(const GemmSchedule *s) {
+  return s->cluster_m * s->cluster_n;
+}

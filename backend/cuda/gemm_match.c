@@ -1,0 +1,302 @@
+/* Which loops of kernels are contractions for tiles, and their schedules. */
+#include "backend/cuda/gemm_pass.h"
+#include "backend/cuda/schedule_override.h"
+
+enum { MAX_FISSION_BYTES = 512 << 20 };
+
+static uint64_t operand_depends(const ContractionPattern *p,
+                                uint32_t n_factors) {
+  uint64_t set = 0;
+  for (uint32_t j = 0; j < p->factor_count; j++)
+    if (n_factors >> j & 1)
+      set |= p->op_vars[p->factors[j]];
+  return set;
+}
+
+/* Where results lie next to each other along an axis, columns do: stores are
+ * then whole. */
+static bool is_contiguous(const Kernel *k, uint32_t axis) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      const AffineExpr *to = r->global_index ? r->global_index : r->local_index;
+      if (to && to->coef[axis] == 1)
+        return true;
+    }
+  return false;
+}
+
+/* Are its rows reduced, along all axes but the outer ones? */
+static bool has_row_reduction(const Kernel *k) {
+  for (uint32_t j = 1; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
+      if (k->loops.at[j]->outputs.at[i].reduce != PRIM_NONE)
+        return true;
+  return false;
+}
+
+static bool are_columns_inner(const GemmPass *t, const Kernel *k) {
+  for (uint32_t j = 0; j < t->n_count; j++)
+    if (t->n[j] < k->parallel_axes)
+      return false;
+  return t->n_count == k->loops.at[0]->spatial_axes - k->parallel_axes;
+}
+
+/* The axis that splits the factors best; NO_AXIS: none does. */
+static uint32_t choose_n_axis(const Kernel *k, const ContractionPattern *p,
+                              uint32_t *n_factors) {
+  const LoopNest *loop = k->loops.at[0];
+  uint32_t best = NO_AXIS, m, with;
+  double max = 0;
+  for (uint32_t v = has_row_reduction(k) ? k->parallel_axes : 0;
+       v < loop->spatial_axes; v++) {
+    if (!contraction_operand_sides(loop, p, v, &m, &with) || !with)
+      continue;
+    double extent =
+        (double)loop_extent_hint(loop, v) * (is_contiguous(k, v) ? 1e6 : 1);
+    if (best == NO_AXIS || extent > max) {
+      best = v;
+      max = extent;
+      *n_factors = with;
+    }
+  }
+  return best;
+}
+
+static bool classify_axes(GemmPass *t, const LoopNest *loop, uint64_t a,
+                          uint64_t b) {
+  for (uint32_t v = 0; v < loop->axis_count; v++) {
+    bool in_a = a >> v & 1, in_b = b >> v & 1;
+    if (v >= loop->spatial_axes)
+      t->k[t->k_count++] = v;
+    else if (in_a == in_b)
+      t->batch[t->batch_count++] = v;
+    else if (in_a)
+      t->m[t->m_count++] = v;
+    else
+      t->n[t->n_count++] = v;
+  }
+  return t->m_count && t->n_count && t->batch_count <= GEMM_MAX_AXES &&
+         t->m_count <= GEMM_MAX_AXES && t->n_count <= GEMM_MAX_AXES &&
+         t->k_count <= GEMM_MAX_AXES;
+}
+
+static bool reads_same_point(const Kernel *k, const KernelOp *s,
+                             uint32_t loop) {
+  return s->source_loop < loop &&
+         affine_equal(s->address, k->loops.at[s->source_loop]
+                                      ->outputs.at[s->source_output]
+                                      .local_index);
+}
+
+/* Are all loops behind the product over its results, each point for itself? */
+static bool has_pointwise_epilogue(const Kernel *k) {
+  const LoopNest *first = k->loops.at[0];
+  const LoopOutput *sum = &first->outputs.at[0];
+  if ((sum->global_index && !cuda_is_affine(sum->global_index)) ||
+      (sum->local_index && !cuda_is_affine(sum->local_index)))
+    return false;
+  for (uint32_t j = 1; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    if (loop->axis_count != first->spatial_axes ||
+        loop->spatial_axes != first->spatial_axes)
+      return false;
+    for (uint32_t i = 0; i < loop->ops.len; i++)
+      if (loop->ops.at[i].kind == KOP_LOAD_LOCAL &&
+          !reads_same_point(k, &loop->ops.at[i], j))
+        return false;
+  }
+  for (uint32_t i = 0; k->loops.len > 1 && i < first->ops.len; i++)
+    if (first->ops.at[i].kind == KOP_LOAD_LOCAL)
+      return false;
+  return true;
+}
+
+/* Of what is computed: do neighbours in memory differ in their row, and not in
+ * their term?  What all rows or all terms share does not count. */
+static bool is_computed_mn_major(const GemmPass *t, const LoopNest *side,
+                                 bool b) {
+  const uint32_t *rows = b ? t->n : t->m, count = b ? t->n_count : t->m_count;
+  bool transposed = false;
+  for (uint32_t j = 0; j < side->ops.len; j++) {
+    const KernelOp *s = &side->ops.at[j];
+    if (s->kind != KOP_LOAD)
+      continue;
+    if (s->address->coef[t->k[t->k_count - 1]] == 1)
+      return false;
+    bool terms = false;
+    for (uint32_t v = 0; v < t->k_count; v++)
+      terms |= s->address->coef[t->k[v]] != 0;
+    transposed |= terms && s->address->coef[rows[count - 1]] == 1;
+  }
+  return transposed;
+}
+
+static GemmSide gemm_side(GemmPass *t, const LoopNest *loop, bool b,
+                          Dtype dtype) {
+  const KernelOp *read = b ? t->load_b : t->load_a;
+  GemmSide side = {.dtype = dtype};
+  uint32_t bytes = dtype_info[dtype].bytes;
+  side.align_bytes = bytes;
+  side.computed = !read;
+  side.mn_major =
+      !read && bytes == 2 && is_computed_mn_major(t, b ? t->b : t->a, b);
+  if (!read)
+    return side;
+  if (read->node && !loop->graph->extent_table)
+    side.tensor_elements = (double)node_element_count(read->node);
+  if (!cuda_is_contiguous_group(loop, read->address, t->k_count, t->k,
+                                &side.align_bytes, bytes))
+    side.mn_major = cuda_is_contiguous_group(
+        loop, read->address, b ? t->n_count : t->m_count, b ? t->n : t->m,
+        &side.align_bytes, bytes);
+  const BoundsPredicates *g = b ? &t->predicates_b : &t->predicates_a;
+  for (uint32_t j = 0; j < g->count; j++)
+    for (uint32_t v = 0; v < loop->axis_count; v++)
+      if (g->index[j].coef[v] && read->address->coef[v] == 1)
+        side.align_bytes = bytes; /* of neighbours some may not be there */
+  return side;
+}
+
+static double axis_points(const LoopNest *loop, uint32_t count,
+                          const uint32_t *axes) {
+  double all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all *= (double)loop_extent_hint(loop, axes[j]);
+  return all;
+}
+
+/* Bytes of results, and of what is read with them, for each. */
+static double epilogue_bytes(const Kernel *k) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      if (loop->outputs.at[i].global_index || k->loops.len == 1)
+        bytes += dtype_info[loop->outputs.at[i].dtype].bytes;
+    for (uint32_t i = 0; j && i < loop->ops.len; i++)
+      if (loop->ops.at[i].kind == KOP_LOAD)
+        bytes += dtype_info[loop->ops.at[i].dtype].bytes;
+  }
+  return bytes;
+}
+
+/* Operands of 16 bits for the tensor cores; else both are of the type of the
+ * sum. */
+static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
+                           const GpuSpec *gpu, Dtype sum) {
+  const KernelOp *x = cuda_widened_half(a), *y = cuda_widened_half(b);
+  bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
+              (x->dtype == DT_F16 || gpu->arch >= 80);
+  return good ? x->dtype : sum;
+}
+
+/* What memory parts of sums need is told by numbers. */
+static bool has_known_tile_count(const LoopNest *loop) {
+  bool known = true;
+  for (uint32_t v = 0; v < loop->spatial_axes; v++)
+    known &= extent_is_static(loop->graph, loop->extents[v]);
+  return known;
+}
+
+static bool choose_schedule(GemmPass *t, const Kernel *k) {
+  const LoopNest *loop = k->loops.at[0];
+  const GpuSpec *gpu = &t->gpu;
+  double seconds;
+  t->shape.m = axis_points(loop, t->m_count, t->m);
+  t->shape.n = axis_points(loop, t->n_count, t->n);
+  t->shape.k = axis_points(loop, t->k_count, t->k);
+  t->shape.batch = axis_points(loop, t->batch_count, t->batch);
+  t->shape.epilogue_bytes = epilogue_bytes(k);
+  t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
+  cuda_epilogue_shape(k, t);
+  t->shape.no_split_k = !t->has_counters;
+  t->shape.symbolic_tile_count = !has_known_tile_count(loop);
+  return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
+         t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
+}
+
+static GemmPass *match_gemm(Kernel *k, const CudaTarget *target) {
+  LoopNest *loop = k->loops.at[0];
+  ContractionPattern p;
+  uint32_t n_factors = 0;
+  GpuSpec gpu;
+  if (!target->arch || !gpu_spec(target->arch, &gpu) ||
+      !contraction_match(k->arena, loop, &p) || p.hoisted_count ||
+      !has_pointwise_epilogue(k) || choose_n_axis(k, &p, &n_factors) == NO_AXIS)
+    return NULL;
+  uint32_t all = (1u << p.factor_count) - 1;
+  GemmPass *t = NEW(k->arena, GemmPass);
+  t->arch = target->arch;
+  t->has_tensor_maps = target->has_tensor_maps;
+  t->has_counters = target->has_tensor_maps || loop->graph->extent_table;
+  t->shape.allow_tf32 = target->allow_tf32;
+  if (!classify_axes(t, loop, operand_depends(&p, all & ~n_factors),
+                     operand_depends(&p, n_factors)) ||
+      (has_row_reduction(k) && !are_columns_inner(t, k)))
+    return NULL;
+  Dtype sum = loop->ops.at[loop->outputs.at[0].value_op].dtype;
+  t->a = contraction_operand_loop(k->arena, loop, &p, all & ~n_factors, sum);
+  t->b = contraction_operand_loop(k->arena, loop, &p, n_factors, sum);
+  Dtype dtype = operand_dtype(t->a, t->b, &gpu, sum);
+  t->load_a = cuda_predicated_load(k->arena, t->a, dtype, &t->predicates_a);
+  t->load_b = cuda_predicated_load(k->arena, t->b, dtype, &t->predicates_b);
+  t->shape.a = gemm_side(t, loop, false, dtype);
+  t->shape.b = gemm_side(t, loop, true, dtype);
+  t->shape.accumulator_dtype = sum;
+  gpu.sms = (uint32_t)target->sm_count;
+  gpu.block_shared_bytes = target->optin_shared_bytes;
+  t->gpu = gpu;
+  if (target->has_tensor_maps)
+    gemm_pass_find_tensor_maps(t, loop);
+  if (!choose_schedule(t, k))
+    return NULL;
+  t->override_error = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
+  return t;
+}
+
+GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target) {
+  LoopNest *loop = k->loops.at[0];
+  int64_t channels =
+      target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
+  if (channels) {
+    loop_split_last_axis(k->arena, loop, channels);
+    GemmPass *t = match_gemm(k, target);
+    if (t && t->shape.im2col && t->s.way == MMA_KIND_WGMMA)
+      return t;
+    loop_collapse_last_axes(k->arena, loop);
+  }
+  return match_gemm(k, target);
+}
+
+/* Sums, and values of their terms beside them, are not left by one pass. */
+static bool has_partial_outputs(const LoopNest *loop) {
+  bool sums = false, values = false;
+  for (uint32_t j = 0;
+       loop->axis_count > loop->spatial_axes && j < loop->outputs.len; j++) {
+    sums |= loop->outputs.at[j].reduce != PRIM_NONE;
+    values |= loop->outputs.at[j].reduce == PRIM_NONE;
+  }
+  return sums && values;
+}
+
+bool gemm_pass_needs_fission(const Kernel *k) {
+  double bytes = kernel_local_bytes(k, true) *
+                 loop_iterations_hint(k->loops.at[0], 0, k->parallel_axes);
+  bool product = false;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    product |= loop_is_contraction(k->loops.at[j]);
+    if (has_partial_outputs(k->loops.at[j]))
+      return false;
+  }
+  return product && k->loops.len > 1 && bytes <= MAX_FISSION_BYTES;
+}
+
+void gemm_pass_print(Buffer *out, const GemmPass *t) {
+  buffer_printf(out, "tile for %s: ", t->arch);
+  gemm_schedule_print(out, &t->s);
+  if (t->shape.a.dtype == DT_F32 && t->s.way != MMA_KIND_FMA)
+    buffer_puts(out, ", f32 rounded to tf32");
+  if (t->override_error)
+    buffer_printf(out, " (%s)", t->override_error);
+}

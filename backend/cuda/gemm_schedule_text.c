@@ -1,0 +1,102 @@
+/* Schedules of contractions as text: one word for the way, then name=value. */
+#include "backend/cuda/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct ScheduleField {
+  const char *name;
+  size_t offset;
+} ScheduleField;
+
+static const ScheduleField fields[] = {
+#define GEMM_FIELD(field, about) {#field, offsetof(GemmSchedule, field)},
+#include "backend/cuda/gemm.def"
+};
+
+typedef struct ScheduleWord {
+  const char *field;
+  uint32_t value;
+  const char *text;
+} ScheduleWord;
+
+static const ScheduleWord words[] = {
+#define GEMM_WORD(kind, name, text) {#kind, name, text},
+#include "backend/cuda/gemm.def"
+};
+
+static uint32_t *field_at(const GemmSchedule *s, const ScheduleField *f) {
+  return (uint32_t *)((char *)s + f->offset);
+}
+
+static const ScheduleWord *find_word(const char *field, uint32_t value) {
+  for (size_t j = 0; j < ARRAY_LEN(words); j++)
+    if (strcmp(words[j].field, field) == 0 && words[j].value == value)
+      return &words[j];
+  return NULL;
+}
+
+void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
+  const char *separator = "";
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
+    uint32_t value = *field_at(s, &fields[j]);
+    const ScheduleWord *word = find_word(fields[j].name, value);
+    if (!value)
+      continue;
+    if (word)
+      buffer_printf(out, "%s%s=%s", separator, fields[j].name, word->text);
+    else
+      buffer_printf(out, "%s%s=%u", separator, fields[j].name, value);
+    separator = " ";
+  }
+}
+
+/* ---- reading ---- */
+
+static const ScheduleField *find_field(const char *name, size_t len) {
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++)
+    if (strlen(fields[j].name) == len && memcmp(fields[j].name, name, len) == 0)
+      return &fields[j];
+  return NULL;
+}
+
+static bool read_value(const ScheduleField *f, const char *text, size_t len,
+                       uint32_t *out) {
+  bool named = false;
+  for (size_t j = 0; j < ARRAY_LEN(words); j++) {
+    if (strcmp(words[j].field, f->name) != 0)
+      continue;
+    named = true;
+    if (strlen(words[j].text) == len && memcmp(words[j].text, text, len) == 0) {
+      *out = words[j].value;
+      return true;
+    }
+  }
+  char *end;
+  unsigned long value = strtoul(text, &end, 10);
+  if (named || end != text + len || !len || *text < '0' || *text > '9' ||
+      value > UINT16_MAX)
+    return false;
+  *out = (uint32_t)value;
+  return true;
+}
+
+bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
+  GemmSchedule to = *s;
+  while (*(text += strspn(text, " \t\r\n"))) {
+    size_t len = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
+    const ScheduleField *f = find_field(text, name);
+    if (!f) {
+      buffer_printf(why, "%.*s is not a field of a schedule", (int)name, text);
+      return false;
+    }
+    if (name == len ||
+        !read_value(f, text + name + 1, len - name - 1, field_at(&to, f))) {
+      buffer_printf(why, "%.*s: invalid value of %s", (int)len, text, f->name);
+      return false;
+    }
+    text += len;
+  }
+  *s = to;
+  return true;
+}

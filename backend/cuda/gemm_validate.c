@@ -1,0 +1,164 @@
+/* Schedules that a person wrote: what must hold of one. */
+#include "backend/cuda/gemm_emit.h"
+#include "backend/cuda/kernel.h"
+
+#include <math.h>
+
+enum {
+  MMA_M = 16,
+  WGMMA_M = 64,
+  WGMMA_N_MULTIPLE = 32,
+  WGMMA_STAGE_ROW_BYTES = 128, /* of terms */
+  MAX_TILE_SIDE = 256,
+  MAX_CLUSTER_BLOCKS = 8, /* that every GPU with clusters has */
+  MAX_STORE_STAGES = 4,
+};
+
+static bool is_power_of_two(uint32_t x) {
+  return x && !(x & (x - 1));
+}
+
+static const char *check_fma(const GemmShape *shape, const GemmSchedule *s) {
+  if (shape->a.dtype != shape->accumulator_dtype ||
+      shape->b.dtype != shape->accumulator_dtype)
+    return "way=fma needs operands of the accumulator type";
+  if ((s->thread_m != 2 && s->thread_m != 4 && s->thread_m != 8) ||
+      (s->thread_n != 4 && s->thread_n != 8))
+    return "thread_m must be 2, 4 or 8; thread_n must be 4 or 8";
+  if (!is_power_of_two(s->m) || !is_power_of_two(s->n) || s->m < MMA_M ||
+      s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
+    return "m and n must be powers of two, n / thread_n at least 8, k 8 or 16";
+  return s->store == STORE_DIRECT ? NULL : "way=fma needs store=direct";
+}
+
+static const char *check_mma(const GemmShape *shape, const GemmSchedule *s) {
+  uint32_t m = s->warps_m ? s->m / s->warps_m : 0;
+  uint32_t n = s->warps_n ? s->n / s->warps_n : 0;
+  uint32_t depth = gemm_instruction_k(shape, s);
+  if (!is_power_of_two(s->warps_m) || !is_power_of_two(s->warps_n) ||
+      !is_power_of_two(m) || !is_power_of_two(n) || m * s->warps_m != s->m ||
+      n * s->warps_n != s->n || m < MMA_M || n < MMA_M)
+    return "the rows and columns of a warp must be powers of two, at least 16";
+  if (s->k != 2 * depth && s->k != 4 * depth)
+    return "k must be 2 or 4 times the depth of an mma";
+  return s->store == STORE_SHARED ? NULL : "way=mma needs store=shared";
+}
+
+static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
+                               const GemmSchedule *s) {
+  if (!gemm_can_use_wgmma(shape, gpu))
+    return "wgmma cannot load these operands by TMA";
+  if (s->copy != COPY_TMA ||
+      (s->store != STORE_SHARED && s->store != STORE_TMA))
+    return "way=wgmma needs copy=engine, and store=shared or store=engine";
+  if (s->store == STORE_TMA && !gemm_can_store_tma(shape))
+    return "TMA cannot store these results";
+  if (s->store == STORE_TMA && (!s->waiting || s->waiting > MAX_STORE_STAGES))
+    return "waiting must be 1 to 4";
+  if (!is_power_of_two(s->cluster_m) || !is_power_of_two(s->cluster_n) ||
+      gemm_cluster_size(s) > MAX_CLUSTER_BLOCKS)
+    return "cluster_m and cluster_n must be powers of two, at most 8 blocks "
+           "together";
+  uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
+  if (groups < 1 || groups > 3 || !rows || rows % WGMMA_M ||
+      (!s->pingpong && rows * groups != s->m))
+    return "warps_m must be 1 to 3 groups, each with a multiple of 64 rows";
+  if (s->pingpong && groups != 2)
+    return "pingpong=1 needs warps_m=2";
+  if (!s->n || s->n % WGMMA_N_MULTIPLE)
+    return "n must be a multiple of 32";
+  if (s->k * dtype_info[shape->a.dtype].bytes != WGMMA_STAGE_ROW_BYTES)
+    return "k must be 64, or 32 for f32";
+  if (!s->flight || s->flight > s->stages)
+    return "flight must be from 1 to stages";
+  if (s->split != 1)
+    return "to split sums, use stream=1, not split";
+  if (shape->im2col && s->cluster_n > 1)
+    return "blocks share no pixels: cluster_n must be 1";
+  uint32_t min = 8; /* rows that change places */
+  if (s->n / s->cluster_m < min || s->k / s->cluster_n < min ||
+      s->k / s->cluster_m < min)
+    return "the part of a block in a cluster copy must have at least 8 rows";
+  return s->persistent || (!s->stream && !s->pingpong)
+             ? NULL
+             : "stream=1 and pingpong=1 need persistent=1";
+}
+
+/* Gives it what follows from the rest. */
+static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
+                                  GemmSchedule *s) {
+  const char *why = NULL;
+  if (s->m < 1 || s->n < 1 || s->m > MAX_TILE_SIDE || s->n > MAX_TILE_SIDE)
+    return "m and n must be at most 256";
+  if (s->way == MMA_KIND_FMA)
+    why = check_fma(shape, s);
+  else if (s->way == MMA_KIND_MMA_SYNC && !gemm_can_use_mma(shape, gpu))
+    why = "mma does not support these operands";
+  else if (s->way == MMA_KIND_MMA_SYNC)
+    why = check_mma(shape, s);
+  else
+    why = check_wgmma(shape, gpu, s);
+  if (why)
+    return why;
+  if (s->way != MMA_KIND_WGMMA &&
+      s->copy != (gpu->has_cp_async ? COPY_CP_ASYNC : COPY_VIA_REGISTERS))
+    return "copy must be async from sm_80 on, registers before";
+  if (s->stages < 2 || (s->copy == COPY_VIA_REGISTERS && s->stages != 2))
+    return "stages must be at least 2, and exactly 2 if copy=registers";
+  if (!s->raster || !s->split || s->split > 32)
+    return "raster and split must be at least 1, split at most 32";
+  if (s->way != MMA_KIND_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
+    return "cluster_m and cluster_n need way=wgmma";
+  if ((s->split > 1 && (shape->no_split_k || shape->symbolic_tile_count)) ||
+      (s->stream && shape->no_split_k))
+    return "the sums of this kernel cannot be split";
+  double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
+  if (s->split > 1 && tiles > CUDA_COUNTER_COUNT)
+    return "too many tiles for the counters";
+  if (s->way != MMA_KIND_WGMMA && (s->stream || s->pingpong || s->persistent))
+    return "stream, pingpong and persistent need way=wgmma";
+  s->width_a = s->width_b = MMA_M;
+  gemm_complete_schedule(shape, gpu, s);
+  return gemm_fits(shape, gpu, s) ? NULL
+                                  : "it exceeds shared memory or registers";
+}
+
+bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
+                   GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  if (!gemm_schedule_parse(&to, text, why))
+    return false;
+  uint32_t terms = WGMMA_STAGE_ROW_BYTES / dtype_info[shape->a.dtype].bytes;
+  if (to.way != s->way) {
+    to = (GemmSchedule){.way = to.way,
+                        .copy = to.way == MMA_KIND_WGMMA ? COPY_TMA
+                                : gpu->has_cp_async      ? COPY_CP_ASYNC
+                                                         : COPY_VIA_REGISTERS,
+                        .store = to.way == MMA_KIND_FMA ? STORE_DIRECT
+                                                        : STORE_SHARED,
+                        .m = 128,
+                        .n = 128,
+                        .k = to.way == MMA_KIND_FMA ? 8 : terms,
+                        .warps_m = 2,
+                        .warps_n = to.way == MMA_KIND_MMA_SYNC ? 2 : 0,
+                        .thread_m = to.way == MMA_KIND_FMA ? 8 : 0,
+                        .thread_n = to.way == MMA_KIND_FMA ? 8 : 0,
+                        .stages = 3,
+                        .raster = 8,
+                        .split = 1,
+                        .cluster_m = 1,
+                        .cluster_n = 1};
+    to.flight = to.persistent = to.way == MMA_KIND_WGMMA;
+    if (to.way == MMA_KIND_FMA)
+      to.warps_m = 0;
+    if (!gemm_schedule_parse(&to, text, why))
+      return false;
+  }
+  const char *bad = check_schedule(shape, gpu, &to);
+  if (bad) {
+    buffer_puts(why, bad);
+    return false;
+  }
+  *s = to;
+  return true;
+}

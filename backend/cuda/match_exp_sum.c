@@ -1,0 +1,143 @@
+/* Sums of exponents relative to a number of the row, where the largest exponent
+ * of the row is there, too: a part of the row can be summed relative to its own
+ * largest one, and scaled afterwards (arXiv:1805.02867). */
+#include "backend/cuda/match_exp_sum.h"
+
+/* Two loops, a before b, whose steps are compared; 1 + the step of a that has
+ * the value of one of b, and of one of a. */
+typedef struct LoopComparison {
+  const Kernel *k;
+  const LoopNest *a, *b;
+  uint32_t *same_b, *same_a;
+} LoopComparison;
+
+/* Is it a value, the same whatever quotients its loop has? */
+static bool is_comparable(const KernelOp *s) {
+  switch (s->kind) {
+  case KOP_AFFINE:
+    return cuda_is_affine(s->affine);
+  case KOP_LOAD:
+    return cuda_is_affine(s->address) && !s->checked_index_count;
+  case KOP_LOAD_LOCAL:
+    return cuda_is_affine(s->address);
+  case KOP_CONST:
+  case KOP_OP:
+  case KOP_SELECT:
+  case KOP_CONVERT:
+    return true;
+  case KOP_RANDOM:
+  case KOP_PACK_BF16X2:
+    break;
+  }
+  return false;
+}
+
+static bool same_value(LoopComparison *p, uint32_t at, bool in_b,
+                       uint32_t other_at);
+
+static bool same_step(LoopComparison *p, uint32_t at, bool in_b,
+                      uint32_t other_at) {
+  const KernelOp *x = &p->a->ops.at[at];
+  const KernelOp *y = &(in_b ? p->b : p->a)->ops.at[other_at];
+  if (in_b && y->kind == KOP_LOAD_LOCAL &&
+      p->k->loops.at[y->source_loop] == p->a) {
+    const LoopOutput *r = &p->a->outputs.at[y->source_output];
+    return r->reduce == PRIM_NONE && affine_equal(y->address, r->local_index) &&
+           same_value(p, at, false, r->value_op);
+  }
+  if (!kernel_op_equivalent(x, y) || !is_comparable(x) ||
+      (x->kind == KOP_LOAD_LOCAL && !affine_equal(x->address, y->address)))
+    return false;
+  for (uint32_t j = 0; j < x->arg_count; j++)
+    if (!same_value(p, x->args[j], in_b, y->args[j]))
+      return false;
+  return true;
+}
+
+/* Has step `at` of a the value of this one, of b or of a?  b may read what a
+ * left.  One that has not is the end of all questions. */
+static bool same_value(LoopComparison *p, uint32_t at, bool in_b,
+                       uint32_t other_at) {
+  uint32_t *known = in_b ? &p->same_b[other_at] : &p->same_a[other_at];
+  if (*known == at + 1 || (!in_b && at == other_at))
+    return true;
+  if (!same_step(p, at, in_b, other_at))
+    return false;
+  *known = at + 1;
+  return true;
+}
+
+static bool is_f32(const KernelOp *s, PrimId op) {
+  return s->kind == KOP_OP && s->op == op && s->dtype == DT_F32;
+}
+
+static bool is_used(const LoopOutput *r) {
+  return r->global_index || r->local_index;
+}
+
+bool match_exp_sum(const Kernel *k, uint32_t at, ExpSumPattern *to) {
+  const LoopNest *loop = k->loops.at[at];
+  uint32_t count = 0, sum = 0;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (is_used(&loop->outputs.at[j])) {
+      sum = j;
+      count++;
+    }
+  const LoopOutput *r = &loop->outputs.at[sum];
+  if (count != 1 || r->reduce != PRIM_SUM)
+    return false;
+  const KernelOp *exp = &loop->ops.at[r->value_op];
+  const KernelOp *difference =
+      is_f32(exp, PRIM_EXP) ? &loop->ops.at[exp->args[0]] : exp;
+  if (difference == exp || !is_f32(difference, PRIM_SUB))
+    return false;
+  *to = (ExpSumPattern){.matched = true,
+                        .sum_output = sum,
+                        .x = difference->args[0],
+                        .shift = difference->args[1]};
+  uint64_t points = ((uint64_t)1 << k->parallel_axes) - 1;
+  return !(loop_op_vars(k->arena, loop)[to->shift] & ~points);
+}
+
+bool exp_sum_is_row_max(const Kernel *k, uint32_t at,
+                        const ExpSumPattern *pattern, uint32_t other,
+                        uint32_t result) {
+  const LoopNest *x = k->loops.at[other], *loop = k->loops.at[at];
+  const LoopOutput *r = &x->outputs.at[result];
+  LoopComparison p = {.k = k,
+                      .a = x,
+                      .b = loop,
+                      .same_b = NEW_ARRAY(k->arena, uint32_t, loop->ops.len),
+                      .same_a = NEW_ARRAY(k->arena, uint32_t, x->ops.len)};
+  return r->reduce == PRIM_MAX && r->dtype == DT_F32 && is_used(r) &&
+         same_value(&p, r->value_op, true, pattern->x);
+}
+
+LoopNest *exp_sum_terms(const Kernel *k, uint32_t at,
+                        const ExpSumPattern *pattern) {
+  const LoopNest *from = k->loops.at[at];
+  LoopNest *loop = loop_clone_empty(k->arena, from);
+  uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
+  KernelOp max_op = {.kind = KOP_LOAD_LOCAL,
+                     .dtype = DT_F32,
+                     .low = INT64_MIN,
+                     .high = INT64_MAX,
+                     .source_loop = pattern->max_loop,
+                     .source_output = pattern->max_output,
+                     .address = affine_new(k->arena, 0)};
+  VEC_PUSH(k->arena, loop->ops, max_op);
+  place[pattern->shift] = loop->ops.len;
+  for (uint32_t j = 0; j < from->outputs.len; j++) {
+    LoopOutput r = from->outputs.at[j];
+    r.value_op = j == pattern->sum_output
+                     ? loop_clone_op(k->arena, from, loop, place, r.value_op)
+                     : 0;
+    VEC_PUSH(k->arena, loop->outputs, r);
+  }
+  return loop;
+}
+
+const char *exp_sum_finite_max(Emitter *e, uint32_t max_name) {
+  return emit_format(e, "(acc%u - acc%u == 0 ? acc%u : 0)", max_name, max_name,
+                     max_name);
+}

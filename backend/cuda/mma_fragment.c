@@ -1,0 +1,237 @@
+/* What instructions of the tensor cores hold and read, as layouts. */
+#include "backend/cuda/layout.h"
+
+#include <string.h>
+
+enum {
+  CORE_ROWS = 8,
+  CORE_THREADS = 4,
+  REGISTER_BYTES = 4,
+  LDMATRIX_ROW_BYTES = 16
+};
+
+FragmentLayout fragment_layout_core(uint32_t elements) {
+  Layout nothing = layout_mode(1, 0);
+  return (FragmentLayout){
+      .thread_row = layout_append(layout_mode(CORE_THREADS, 0), CORE_ROWS, 1),
+      .thread_column =
+          layout_append(layout_mode(CORE_THREADS, elements), CORE_ROWS, 0),
+      .value_row = elements > 1 ? layout_mode(elements, 0) : nothing,
+      .value_column = elements > 1 ? layout_mode(elements, 1) : nothing,
+  };
+}
+
+uint32_t fragment_layout_rows(const FragmentLayout *h) {
+  return (uint32_t)(layout_cosize(&h->thread_row) +
+                    layout_cosize(&h->value_row) - 1);
+}
+
+uint32_t fragment_layout_columns(const FragmentLayout *h) {
+  return (uint32_t)(layout_cosize(&h->thread_column) +
+                    layout_cosize(&h->value_column) - 1);
+}
+
+FragmentLayout fragment_layout_repeat_values(FragmentLayout h, uint32_t down,
+                                             uint32_t lanes_per_row) {
+  uint32_t rows = fragment_layout_rows(&h),
+           columns = fragment_layout_columns(&h);
+  h.value_row =
+      layout_append(layout_append(h.value_row, down, rows), lanes_per_row, 0);
+  h.value_column = layout_append(layout_append(h.value_column, down, 0),
+                                 lanes_per_row, columns);
+  return h;
+}
+
+FragmentLayout fragment_layout_repeat_threads(FragmentLayout h, uint32_t down) {
+  h.thread_row = layout_append(h.thread_row, down, fragment_layout_rows(&h));
+  h.thread_column = layout_append(h.thread_column, down, 0);
+  return h;
+}
+
+/* A is two cores by two, B two along k, and C one of sums in 32 bits below
+ * another. */
+FragmentLayout fragment_layout_mma_a(uint32_t bytes) {
+  return fragment_layout_repeat_values(
+      fragment_layout_core(REGISTER_BYTES / bytes), 2, 2);
+}
+
+FragmentLayout fragment_layout_mma_b(uint32_t bytes) {
+  return fragment_layout_repeat_values(
+      fragment_layout_core(REGISTER_BYTES / bytes), 1, 2);
+}
+
+FragmentLayout fragment_layout_mma_c(void) {
+  return fragment_layout_repeat_values(fragment_layout_core(2), 2, 1);
+}
+
+/* Four warps, each of which does the same with its 16 rows. */
+FragmentLayout fragment_layout_wgmma_a(uint32_t bytes) {
+  return fragment_layout_repeat_threads(fragment_layout_mma_a(bytes), 4);
+}
+
+FragmentLayout fragment_layout_wgmma_d(uint32_t columns) {
+  return fragment_layout_repeat_threads(
+      fragment_layout_repeat_values(fragment_layout_mma_c(), 1,
+                                    columns / CORE_ROWS),
+      4);
+}
+
+/* ---- ldmatrix ---- */
+
+static bool compose_coords(const FragmentLayout *h, bool threads,
+                           Layout swizzled, Layout *row, Layout *column) {
+  Layout r, c;
+  if (!layout_compose(threads ? &h->thread_row : &h->value_row, &swizzled,
+                      &r) ||
+      !layout_compose(threads ? &h->thread_column : &h->value_column, &swizzled,
+                      &c))
+    return false;
+  *row = layout_concat(*row, r);
+  *column = layout_concat(*column, c);
+  return true;
+}
+
+/* Lane 8 j + r is asked where row r of the j-th matrix begins, whose elements
+ * go to register j: those of thread 4 r on, or, where it is turned, element
+ * r % 2 of thread r / 2. */
+bool fragment_layout_ldmatrix(const FragmentLayout *h, uint32_t bytes,
+                              bool transposed, Layout *row, Layout *column) {
+  uint32_t each = REGISTER_BYTES / bytes;
+  int64_t registers = layout_size(&h->value_row) / each;
+  if (registers > WARP / CORE_ROWS || (transposed && each != 2))
+    return false;
+  *row = *column = layout_mode(1, 0);
+  if (transposed &&
+      (!compose_coords(h, false, layout_mode(2, 1), row, column) ||
+       !compose_coords(h, true, layout_mode(4, 1), row, column)))
+    return false;
+  if (!transposed &&
+      !compose_coords(h, true, layout_mode(CORE_ROWS, CORE_THREADS), row,
+                      column))
+    return false;
+  return compose_coords(h, false, layout_mode(registers, each), row, column);
+}
+
+/* ---- tiles in shared memory ---- */
+
+int64_t smem_tile_offset(const SmemTile *t, int64_t row, int64_t column) {
+  int64_t byte = column * t->element_bytes, inside = byte % t->panel_bytes;
+  int64_t at = byte / t->panel_bytes * t->rows * t->panel_bytes +
+               row * t->panel_bytes + inside;
+  return swizzle_apply(t->swizzle, at);
+}
+
+int64_t smem_tile_bytes(const SmemTile *t) {
+  int64_t row = (int64_t)t->columns * t->element_bytes;
+  return (row + t->panel_bytes - 1) / t->panel_bytes * t->panel_bytes * t->rows;
+}
+
+/* What changes places within a row is told by the row alone, so that most of
+ * the address is the same for all columns. */
+void smem_tile_print_offset(Buffer *out, const SmemTile *t, const char *row,
+                            const char *column) {
+  uint32_t each = t->panel_bytes / t->element_bytes;
+  const Swizzle *s = &t->swizzle;
+  uint32_t mask = ((1u << s->bits) - 1) << s->base;
+  buffer_puts(out, "(");
+  if (t->columns > each)
+    buffer_printf(out, "%s / %uu * %uu + ", column, each,
+                  t->rows * t->panel_bytes);
+  buffer_printf(out, "%s * %uu + ", row, t->panel_bytes);
+  buffer_printf(out, s->bits ? "((%s" : "(%s", column);
+  if (t->columns > each)
+    buffer_printf(out, " %% %uu", each);
+  buffer_printf(out, " * %uu)", t->element_bytes);
+  if (s->bits)
+    buffer_printf(out, " ^ (%s * %uu >> %u & %uu))", row, t->panel_bytes,
+                  s->shift, mask);
+  buffer_puts(out, ")");
+}
+
+/* ---- choosing a swizzle ---- */
+
+SmemAccess fragment_layout_access(const FragmentLayout *h, uint32_t bytes,
+                                  bool transposed) {
+  SmemAccess to = {.lane_bytes = LDMATRIX_ROW_BYTES};
+  Layout row, column;
+  if (!fragment_layout_ldmatrix(h, bytes, transposed, &row, &column)) {
+    to.lane_bytes = bytes;
+    row = h->thread_row;
+    column = h->thread_column;
+  }
+  to.row = transposed ? column : row;
+  to.column = transposed ? row : column;
+  return to;
+}
+
+SmemAccess smem_tile_row_access(const SmemTile *t, uint32_t bytes) {
+  uint32_t each = bytes / t->element_bytes, lanes_per_row = t->columns / each;
+  if (lanes_per_row > WARP)
+    lanes_per_row = WARP;
+  return (SmemAccess){.row = layout_append(layout_mode(lanes_per_row, 0),
+                                           WARP / lanes_per_row, 1),
+                      .column = layout_append(layout_mode(lanes_per_row, each),
+                                              WARP / lanes_per_row, 0),
+                      .lane_bytes = bytes};
+}
+
+uint32_t smem_tile_wavefronts(const SmemTile *t, const SmemAccess *access) {
+  int64_t at[WARP], lanes = layout_size(&access->row);
+  for (int64_t l = 0; l < WARP; l++) {
+    int64_t row = layout_at(&access->row, l);
+    at[l] = l < lanes && row < t->rows
+                ? smem_tile_offset(t, row, layout_at(&access->column, l))
+                : -1;
+  }
+  return layout_wavefronts(at, access->lane_bytes);
+}
+
+/* It is the row that says how, and what changes places stays in its width. */
+static bool is_swizzle_valid(const SmemTile *t, Swizzle s) {
+  return t->panel_bytes <= 1u << (s.base + s.shift) &&
+         t->panel_bytes >= 1u << (s.base + s.bits);
+}
+
+void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
+                              const SmemAccess *accesses) {
+  static const uint8_t shifts[] = {3, 2, 4, 5, 6, 7}; /* TMA's is 3 */
+  uint32_t best = UINT32_MAX;
+  SmemTile swizzled = *t;
+  for (uint32_t bits = 0; bits <= 3; bits++)
+    for (uint32_t base = 4; base <= 5; base++)
+      for (size_t j = 0; j < ARRAY_LEN(shifts); j++) {
+        uint32_t cost = 0;
+        swizzled.swizzle =
+            bits ? (Swizzle){bits, base, shifts[j]} : (Swizzle){0, 0, 0};
+        if (bits && !is_swizzle_valid(t, swizzled.swizzle))
+          continue;
+        for (uint32_t i = 0; i < count; i++)
+          cost += smem_tile_wavefronts(&swizzled, &accesses[i]);
+        if (cost < best) {
+          best = cost;
+          t->swizzle = swizzled.swizzle;
+        }
+      }
+}
+
+/* ---- what wgmma is told ---- */
+
+/* Read off the tile: `stride` is from 8 rows to the next 8, or, of a tile that
+ * is turned, from 8 rows of k; `leading` from one width of columns to the
+ * next. */
+SmemDescriptor smem_tile_descriptor(const SmemTile *t, bool transposed) {
+  SmemTile unswizzled = *t;
+  unswizzled.swizzle = (Swizzle){0};
+  SmemDescriptor m = {.swizzle = t->panel_bytes == 128  ? 1
+                                 : t->panel_bytes == 64 ? 2
+                                 : t->panel_bytes == 32 ? 3
+                                                        : 0};
+  uint32_t each = t->panel_bytes / t->element_bytes;
+  uint32_t k = 32 / t->element_bytes; /* of one product */
+  m.stride_bytes = (uint32_t)smem_tile_offset(&unswizzled, CORE_ROWS, 0);
+  m.leading_bytes =
+      t->columns > each ? (uint32_t)smem_tile_offset(&unswizzled, 0, each) : 0;
+  m.k_step_bytes = (uint32_t)(transposed ? smem_tile_offset(&unswizzled, k, 0)
+                                         : smem_tile_offset(&unswizzled, 0, k));
+  return m;
+}

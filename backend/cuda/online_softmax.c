@@ -1,0 +1,147 @@
+/* Sums of exponents relative to the largest of a row that go on while that is
+ * found, of rows that are not held: each portion of a thread's share is summed
+ * relative to the largest so far, while caches have it, and what there is from
+ * the portions before is scaled when that grows.  So a row is gone through
+ * once, and once more by what needs its sum (arXiv:1805.02867). */
+#include "backend/cuda/row_kernel.h"
+
+#define format emit_format
+
+static bool is_pure_reduction(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (is_output_used(&loop->outputs.at[j]) &&
+        loop->outputs.at[j].reduce == PRIM_NONE)
+      return false;
+  return row_loop_kind(loop) == ROW_REDUCE;
+}
+
+static bool find_row_max(const CudaWriter *w, uint32_t at,
+                         ExpSumPattern *pattern) {
+  const Kernel *k = w->k;
+  for (uint32_t j = 0; j < at; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; is_pure_reduction(loop) && i < loop->outputs.len; i++)
+      if (row_loops_match(w, loop, k->loops.at[at]) &&
+          exp_sum_is_row_max(k, at, pattern, j, i)) {
+        pattern->max_loop = j;
+        pattern->max_output = i;
+        return true;
+      }
+  }
+  return false;
+}
+
+void online_match(ThreadGroup *t) {
+  CudaWriter *w = t->w;
+  if (w->s->vectors_in_registers || w->s->coalesce_outer || w->part_count ||
+      w->partials_in_count)
+    return;
+  for (uint32_t j = 1; j < w->k->loops.len; j++) {
+    OnlineSum *o = &t->online_sums[j];
+    o->pattern.matched = is_pure_reduction(w->k->loops.at[j]) &&
+                         match_exp_sum(w->k, j, &o->pattern) &&
+                         find_row_max(w, j, &o->pattern);
+    for (uint32_t i = 0; o->pattern.matched && i < j; i++)
+      if (t->online_sums[i].pattern.matched &&
+          t->online_sums[i].pattern.max_loop == o->pattern.max_loop &&
+          t->online_sums[i].pattern.max_output == o->pattern.max_output)
+        o->max_name = t->online_sums[i].max_name;
+    if (o->pattern.matched && !o->max_name)
+      o->max_name = w->e.next_id++;
+    w->s->online_softmax |= o->pattern.matched;
+  }
+}
+
+static bool uses_max_of(const ThreadGroup *t, uint32_t from, uint32_t at) {
+  return t->online_sums[from].pattern.matched &&
+         t->online_sums[from].pattern.max_loop == at;
+}
+
+void online_declare(const ThreadGroup *t, uint32_t at, Buffer *out) {
+  for (uint32_t j = at + 1; j < t->w->k->loops.len; j++)
+    if (uses_max_of(t, j, at))
+      cuda_accumulator_declare(&t->online_sums[j].running_sum, out);
+}
+
+void online_begin(const ThreadGroup *t, uint32_t at, Buffer *out) {
+  for (uint32_t j = at + 1; j < t->w->k->loops.len; j++)
+    if (uses_max_of(t, j, at))
+      buffer_printf(out, "const float before%u = acc%u;\n", j,
+                    t->online_sums[j].max_name);
+}
+
+void online_end(const ThreadGroup *t, uint32_t at, Buffer *out) {
+  for (uint32_t j = at + 1; j < t->w->k->loops.len; j++)
+    if (uses_max_of(t, j, at))
+      buffer_printf(out, "const float own%u = acc%u;\n", j,
+                    t->online_sums[j].max_name);
+}
+
+static const char *exp_expr(Emitter *e, const char *x) {
+  return format(e, "first_f(exp_f(splat_f(%s)))", x);
+}
+
+/* The portion's part of the sum of loop `at`; then it is added to what is there
+ * so far, which becomes one relative to the largest now. */
+static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
+  Emitter *e = &t->w->e;
+  OnlineSum *o = &t->online_sums[at];
+  RowLoop n;
+  Buffer update = {.arena = e->arena};
+  LoopNest *terms = exp_sum_terms(t->w->k, at, &o->pattern);
+  const char *current_max = exp_sum_finite_max(e, o->max_name);
+  row_loop_begin(t, &n, terms, at, current_max);
+  o->block_sum = o->running_sum = n.accumulators[o->pattern.sum_output];
+  o->running_sum.name = e->next_id++;
+  cuda_accumulator_update(t->w, &o->block_sum, &update);
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  cuda_accumulator_declare(&o->block_sum, out);
+  row_loop_put_for(t, &n, out, &update, "run", "stop");
+  const char *rescale =
+      exp_expr(e, format(e, "before%u - %s", at, current_max));
+  buffer_printf(out,
+                "acc%u = (before%u == acc%u ? acc%u : acc%u * %s) + acc%u;\n",
+                o->running_sum.name, at, o->max_name, o->running_sum.name,
+                o->running_sum.name, rescale, o->block_sum.name);
+}
+
+Buffer online_put_blocks(ThreadGroup *t, uint32_t at) {
+  Buffer all = {.arena = t->w->e.arena};
+  for (uint32_t j = at + 1; j < t->w->k->loops.len; j++)
+    if (uses_max_of(t, j, at)) {
+      buffer_puts(&all, "{\n");
+      put_block_sum(t, j, &all);
+      buffer_puts(&all, "}\n");
+    }
+  return all;
+}
+
+void online_put_rescale(ThreadGroup *t, uint32_t at) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const LoopNest *loop = w->k->loops.at[at];
+  const OnlineSum *o = &t->online_sums[at];
+  LoopNest *row_loop = loop_clone_empty(e->arena, loop);
+  uint32_t *place = NEW_ARRAY(e->arena, uint32_t, loop->ops.len);
+  Buffer results = {.arena = e->arena};
+  RowLoop n;
+  row_loop->axis_count = row_loop->spatial_axes = row_loop->parallel_axes;
+  uint32_t v = loop_clone_op(e->arena, loop, row_loop, place, o->pattern.shift);
+  VEC_PUSH(e->arena, row_loop->outputs,
+           ((LoopOutput){.value_op = v,
+                         .dtype = DT_F32,
+                         .local_index = affine_new(e->arena, 0)}));
+  row_loop_begin(t, &n, row_loop, at, NULL);
+  const char *x = emit_scalar(e, v);
+  const char *shift = format(e, "own%u - %s", at, x);
+  buffer_printf(&results, "acc%u *= %s;\n", o->running_sum.name,
+                exp_expr(e, shift));
+  n.loop = loop;
+  n.accumulators[o->pattern.sum_output] = o->running_sum;
+  thread_group_put_reduction(t, &o->running_sum, &results);
+  thread_group_put_scalar(t, &n, o->pattern.sum_output,
+                          cuda_accumulator_value(e, &o->running_sum), &results);
+  emit_append(&t->body, &e->level_code[OUTER_LEVEL]);
+  emit_append(&t->body, &results);
+  emit_append(&e->function_head, &e->level_code[0]);
+}

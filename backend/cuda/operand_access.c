@@ -1,0 +1,84 @@
+/* How operands of contractions lie in memory. */
+#include "backend/cuda/gemm_pass.h"
+
+enum { ALIGN_BYTES = 16 };
+
+/* What a value of 16 bits is that is but widened; or NULL. */
+const KernelOp *cuda_widened_half(const LoopNest *side) {
+  const KernelOp *s = &side->ops.at[side->outputs.at[0].value_op];
+  if (s->kind != KOP_CONVERT)
+    return NULL;
+  const KernelOp *of = &side->ops.at[s->args[0]];
+  return of->dtype == DT_F16 || of->dtype == DT_BF16 ? of : NULL;
+}
+
+/* The read that the side is, of the type that its tile has; or NULL. */
+const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t) {
+  const KernelOp *s = cuda_widened_half(side);
+  if (!s)
+    s = &side->ops.at[side->outputs.at[0].value_op];
+  return s->kind == KOP_LOAD && s->dtype == t && !s->checked_index_count &&
+                 cuda_is_affine(s->address)
+             ? s
+             : NULL;
+}
+
+/* The largest part of `align` that so many elements are a multiple of, whatever
+ * open sizes are; no less than one. */
+static uint32_t alignment_of(const LoopNest *loop, int64_t count,
+                             uint32_t bytes, uint32_t align) {
+  int64_t size, left;
+  while (align > bytes &&
+         (!extent_mul(loop->graph, count, bytes, &size) ||
+          !extent_floor_mod(loop->graph, size, align, &left) || left))
+    align /= 2;
+  return align;
+}
+
+/* Bytes that all parts of an address but one are multiples of. */
+uint32_t cuda_alignment_of(const LoopNest *loop, const AffineExpr *at,
+                           uint32_t bytes, uint32_t dense) {
+  uint32_t align = alignment_of(loop, at->constant, bytes, ALIGN_BYTES);
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if (v != dense)
+      align = alignment_of(loop, at->coef[v], bytes, align);
+  return align;
+}
+
+/* Which axis of a group is the last one, if elements along it are next to each
+ * other, and copies of them do not go on to another one's. */
+bool cuda_is_contiguous_group(const LoopNest *loop, const AffineExpr *at,
+                              uint32_t count, const uint32_t *axes,
+                              uint32_t *align, uint32_t bytes) {
+  if (!count || at->coef[axes[count - 1]] != 1)
+    return false;
+  uint32_t dense = axes[count - 1];
+  *align = cuda_alignment_of(loop, at, bytes, dense);
+  if (count > 1)
+    *align = alignment_of(loop, loop->extents[dense], bytes, *align);
+  return true;
+}
+
+uint32_t cuda_store_alignment(const Kernel *k, uint32_t dense) {
+  uint32_t align = ALIGN_BYTES;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      uint32_t bytes = dtype_info[r->dtype].bytes, channels;
+      channels =
+          r->global_index
+              ? cuda_alignment_of(k->loops.at[j], r->global_index, bytes, dense)
+              : ALIGN_BYTES;
+      align = channels < align ? channels : align;
+    }
+  return align;
+}
+
+bool cuda_requires_align16(const GemmSide *sides, uint32_t count,
+                           uint32_t store_align) {
+  bool wants = store_align == ALIGN_BYTES;
+  for (uint32_t j = 0; j < count; j++)
+    wants |= !sides[j].computed &&
+             sides[j].align_bytes > dtype_info[sides[j].dtype].bytes;
+  return wants;
+}

@@ -1,0 +1,509 @@
+/* Kernels with rows: a team of threads has a point of the outer axes, and goes
+ * through the kernel's loops there, one after the other.
+ *
+ * Of what is kept of a row, or of the terms of a sum, each thread has its
+ * share, and sums are put together afterwards (ax_fold).  Where both are, what
+ * is kept is shared out and each thread has sums of its own.  Long sums of
+ * floats go on in a second number after RUN terms, so that they are as good as
+ * sums of short ones. */
+#include "backend/cuda/row_kernel.h"
+
+#define format emit_format
+
+enum { REDUCTION_SLOT_BYTES = 16 };
+enum {
+  ONLINE_BLOCK_VECTORS = 4 /* vectors of a thread, which are read again soon */
+};
+
+/* ---- where local values lie ---- */
+
+/* Does every loop read the row's values just where they were made? */
+static bool fits_in_registers(const CudaWriter *w, uint32_t at,
+                              uint32_t result) {
+  const LoopNest *from = w->k->loops.at[at];
+  const LoopOutput *r = &from->outputs.at[result];
+  if (!w->s->vectors_in_registers || row_loop_kind(from) == ROW_PARTIAL_REDUCE)
+    return false;
+  for (uint32_t j = 0; j < w->k->loops.len; j++) {
+    const LoopNest *loop = w->k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++) {
+      const KernelOp *s = &loop->ops.at[i];
+      if (s->kind == KOP_LOAD_LOCAL &&
+          s->source_loop == w->pass->first_loop + at &&
+          s->source_output == result &&
+          (!row_loops_match(w, from, loop) ||
+           !affine_equal(s->address, r->local_index)))
+        return false;
+    }
+  }
+  return true;
+}
+
+enum { SHARED_ALIGN = 16 };
+
+static void choose_local_storage(ThreadGroup *t, uint32_t at, uint32_t result) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const LoopNest *loop = w->k->loops.at[at];
+  const LoopOutput *r = &loop->outputs.at[result];
+  CudaLocal *l = &w->locals[w->pass->first_loop + at][result];
+  RowLoopKind kind = row_loop_kind(loop);
+  if (!r->local_index || l->storage == STORAGE_POINT_SCRATCH)
+    return;
+  if (kind == ROW_SCALAR || (kind == ROW_REDUCE && r->reduce != PRIM_NONE)) {
+    l->storage = STORAGE_SCALAR;
+    return;
+  }
+  const char *type = scalar_type(value_class(r->dtype));
+  if (fits_in_registers(w, at, result)) {
+    l->storage = STORAGE_REGISTERS;
+    buffer_printf(&t->body, "%s l%u[%u];\n", type, l->name,
+                  w->s->vectors_in_registers * w->s->vector_width);
+    return;
+  }
+  int64_t bytes =
+      emit_extent_mul(e, r->local_elements, dtype_info[r->dtype].bytes);
+  bytes = emit_extent_mul(e, emit_extent_ceil_div(e, bytes, SHARED_ALIGN),
+                          SHARED_ALIGN);
+  int64_t after_block = emit_extent_add(e, t->shared_bytes, bytes);
+  int64_t points = w->s->block_threads / w->s->group_threads;
+  bool fits =
+      extent_is_static(w->k->graph, after_block) &&
+      after_block * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
+          (int64_t)w->target->default_shared_bytes;
+  l->storage = fits ? STORAGE_SHARED : STORAGE_GROUP_SCRATCH;
+  l->scratch_offset = fits ? t->shared_bytes : t->scratch_bytes;
+  if (fits)
+    t->shared_bytes = after_block;
+  else
+    t->scratch_bytes = emit_extent_add(e, t->scratch_bytes, bytes);
+}
+
+static void put_local_pointers(ThreadGroup *t) {
+  CudaWriter *w = t->w;
+  for (uint32_t j = 0; j < w->k->loops.len; j++)
+    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
+      const CudaLocal *l = row_output_local(w, w->pass->first_loop + j, i);
+      const char *type = memory_type(r->dtype);
+      if (r->local_index &&
+          (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
+        buffer_printf(&w->head, "%s *const l%u = (%s *)(%s + %s);\n", type,
+                      l->name, type,
+                      l->storage == STORAGE_SHARED ? "local" : "own",
+                      emit_int(&w->e, l->scratch_offset));
+    }
+}
+
+/* ---- sums ---- */
+
+static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
+  cuda_accumulator_declare(s, out);
+  if (s->blocked_sum)
+    buffer_printf(out, "%s sum%u = 0;\n", s->type, s->name);
+}
+
+static void put_sum_block_end(const CudaAccumulator *s, Buffer *out) {
+  if (s->blocked_sum)
+    buffer_printf(out, "sum%u += acc%u;\nacc%u = 0;\n", s->name, s->name,
+                  s->name);
+}
+
+static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
+  if (s->blocked_sum)
+    buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
+}
+
+static bool has_blocked_sums(const RowLoop *n) {
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    if (n->accumulators[j].blocked_sum)
+      return true;
+  return false;
+}
+
+/* ---- results ---- */
+
+/* One of each element of a row. */
+static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
+                          Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const LoopOutput *r = &n->loop->outputs.at[j];
+  const CudaLocal *l =
+      row_output_local(w, w->pass->first_loop + n->loop_index, j);
+  uint32_t axis = n->distributed_axes[n->distributed_count - 1];
+  if (r->local_index && l->storage == STORAGE_REGISTERS) {
+    buffer_printf(out, "%s = %s;\n",
+                  n->vector_width > 1
+                      ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
+                      : format(e, "l%u[t]", l->name),
+                  cuda_round_to_dtype(e, r->dtype, x));
+  } else if (r->local_index) {
+    if (l->storage == STORAGE_POINT_SCRATCH)
+      buffer_puts(out, "if (live)\n");
+    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
+                      emit_affine(e, r->local_index), x);
+    t->needs_barrier |= l->storage != STORAGE_POINT_SCRATCH;
+  }
+  if (!r->global_index)
+    return;
+  if (!row_output_is_reduction(r))
+    x = emit_store_value(e, r->value_op, r->dtype);
+  if (n->vector_width > 1 &&
+      cuda_is_vectorizable(n->loop, r->global_index, axis, n->vector_width)) {
+    const char *name = format(e, "w%u", e->next_id++);
+    buffer_printf(&n->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
+                  n->vector_width);
+    cuda_put_store_at(out, r->dtype, name, "v", x);
+    buffer_puts(&n->stores, "if (live)\n");
+    cuda_put_vector_store(w, &n->stores, r, axis, name, "first", "",
+                          format(e, "%u", n->vector_width));
+    return;
+  }
+  buffer_puts(out, "if (live)\n");
+  cuda_put_store(w, out, r, x);
+}
+
+/* What threads have written others may read from now on. */
+static void put_barrier(ThreadGroup *t, Buffer *out) {
+  const CudaSchedule *s = t->w->s;
+  if (s->group_threads == 1)
+    return;
+  buffer_puts(out, s->coalesce_outer || s->group_threads > WARP
+                       ? "ax_sync();\n"
+                       : "ax_sync_warp();\n");
+}
+
+static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
+    const CudaLocal *l =
+        row_output_local(t->w, t->w->pass->first_loop + n->loop_index, j);
+    if (n->loop->outputs.at[j].local_index &&
+        (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
+      return true;
+  }
+  return false;
+}
+
+/* ---- the four kinds ---- */
+
+static void put_scalar(ThreadGroup *t, RowLoop *n) {
+  Emitter *e = &t->w->e;
+  Buffer results = {.arena = e->arena};
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    if (is_output_used(&n->loop->outputs.at[j]))
+      thread_group_put_scalar(
+          t, n, j, emit_scalar(e, n->loop->outputs.at[j].value_op), &results);
+  emit_append(&t->body, &e->level_code[OUTER_LEVEL]);
+  emit_append(&t->body, &e->check_code);
+  emit_append(&t->body, &results);
+}
+
+/* A result of each element. */
+static void put_element(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
+  const LoopOutput *r = &n->loop->outputs.at[j];
+  if (is_output_used(r) && !row_output_is_reduction(r))
+    store_element(t, n, j, emit_scalar(&t->w->e, r->value_op), out);
+}
+
+static void put_map(ThreadGroup *t, RowLoop *n) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer results = {.arena = e->arena}, *out = &t->body;
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    put_element(t, n, j, &results);
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  row_open(w, n, out,
+           n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
+                               : "lane",
+           emit_int(e, n->row_length));
+  emit_append(out, &e->check_code);
+  emit_append(out, &results);
+  row_close(n, out);
+}
+
+/* more: what is done behind each portion. */
+static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
+  const char *from =
+      format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
+  const char *to = w->part_count ? "to" : emit_int(e, n->row_length);
+  bool online = after_block->len > 0, blocked = has_blocked_sums(n) || online;
+  uint32_t step = w->s->group_threads * n->vector_width *
+                  (online ? ONLINE_BLOCK_VECTORS : SUM_BLOCK_TERMS);
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
+    put_element(t, n, j, &update);
+    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
+      continue;
+    cuda_accumulator_update(w, &n->accumulators[j], &update);
+    thread_group_put_reduction(t, &n->accumulators[j], &finish);
+    thread_group_put_scalar(
+        t, n, j, cuda_accumulator_value(e, &n->accumulators[j]), &finish);
+  }
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
+      declare_accumulator(&n->accumulators[j], out);
+  if (online)
+    online_declare(t, n->loop_index, out);
+  if (blocked) {
+    buffer_printf(out,
+                  "for (%s run = %s; run < %s; run += %u) {\n"
+                  "const %s stop = %s - run < %u ? %s : run + %u;\n",
+                  w->dialect.index_type, from, to, step, w->dialect.index_type,
+                  to, step, to, step);
+    from = "run", to = "stop";
+  }
+  if (online)
+    online_begin(t, n->loop_index, out);
+  row_loop_put_for(t, n, out, &update, from, to);
+  for (uint32_t j = 0; blocked && j < n->loop->outputs.len; j++)
+    put_sum_block_end(&n->accumulators[j], out);
+  emit_append(out, after_block);
+  buffer_puts(out, blocked ? "}\n" : "");
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    put_sum_end(&n->accumulators[j], out);
+  if (online)
+    online_end(t, n->loop_index, out);
+  emit_append(out, &finish);
+}
+
+/* The axes that a thread goes through; the last one in runs. */
+static void put_serial_loops(CudaWriter *w, const RowLoop *n,
+                             const Buffer *update, Buffer *out) {
+  Emitter *e = &w->e;
+  const LoopNest *loop = n->loop;
+  const char *type = w->dialect.index_type;
+  bool blocked = has_blocked_sums(n);
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
+    const char *from = "0", *to = emit_int(e, loop->extents[v]);
+    if (blocked && v + 1 == loop->axis_count) {
+      buffer_printf(out,
+                    "for (%s run = 0; run < %s; run += %d) {\n"
+                    "const %s stop = %s - run < %d ? %s : run + %d;\n",
+                    type, to, SUM_BLOCK_TERMS, type, to, SUM_BLOCK_TERMS, to,
+                    SUM_BLOCK_TERMS);
+      from = "run", to = "stop";
+    }
+    if (v + 1 == loop->axis_count)
+      buffer_printf(out, "#pragma unroll %d\n", VECTOR_UNROLL);
+    buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v, from,
+                  v, to, v);
+    emit_append(out, &e->level_code[e->level_of[v]]);
+  }
+  emit_append(out, &e->check_code);
+  emit_append(out, update);
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
+    buffer_puts(out, "}\n");
+    if (v > loop->spatial_axes || !blocked)
+      continue;
+    for (uint32_t j = 0; j < loop->outputs.len; j++)
+      put_sum_block_end(&n->accumulators[j], out);
+    buffer_puts(out, "}\n");
+  }
+}
+
+static void put_partial_reduce(ThreadGroup *t, RowLoop *n) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
+    put_element(t, n, j, &update);
+    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
+      continue;
+    cuda_accumulator_update(w, &n->accumulators[j], &update);
+    put_sum_end(&n->accumulators[j], &finish);
+    store_element(t, n, j, cuda_accumulator_value(e, &n->accumulators[j]),
+                  &finish);
+  }
+  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  row_open(w, n, out, "lane", emit_int(e, n->row_length));
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
+      declare_accumulator(&n->accumulators[j], out);
+  put_serial_loops(w, n, &update, out);
+  emit_append(out, &finish);
+  row_close(n, out);
+}
+
+static bool is_any_output_used(const LoopNest *loop) {
+  bool any = false;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    any |= is_output_used(&loop->outputs.at[j]);
+  return any;
+}
+
+static void put_loop(ThreadGroup *t, uint32_t at) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  RowLoop n;
+  if (!is_any_output_used(w->k->loops.at[at]))
+    return;
+  if (t->online_sums[at].pattern.matched) {
+    online_put_rescale(t, at);
+    return;
+  }
+  Buffer after_block = online_put_blocks(t, at);
+  row_loop_begin(t, &n, w->k->loops.at[at], at, NULL);
+  if (e->failed)
+    return;
+  switch (n.kind) {
+  case ROW_SCALAR:
+    put_scalar(t, &n);
+    break;
+  case ROW_MAP:
+    put_map(t, &n);
+    break;
+  case ROW_REDUCE:
+    put_reduce(t, &n, &after_block);
+    break;
+  case ROW_PARTIAL_REDUCE:
+    put_partial_reduce(t, &n);
+    break;
+  case ROW_LOOP_KINDS:
+    break;
+  }
+  emit_append(&e->function_head, &e->level_code[0]);
+  if (writes_memory(t, &n))
+    put_barrier(t, &t->body);
+}
+
+/* ---- the pass ---- */
+
+/* Which thread of which team, and where a team's memory begins. */
+static void put_group_index(ThreadGroup *t) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer *head = &w->head;
+  uint32_t width = w->s->block_threads / w->s->group_threads;
+  const char *thread = "(int)threadIdx.x";
+  if (w->s->coalesce_outer)
+    buffer_printf(head, "const int lane = %s / %u, slot = %s %% %u;\n", thread,
+                  width, thread, width);
+  else
+    buffer_printf(head, "const int lane = %s %% %u, slot = %s / %u;\n", thread,
+                  w->s->group_threads, thread, w->s->group_threads);
+  int64_t shared_bytes =
+      t->reduction_count ? row_reduction_slots(t) * row_reduction_slot_bytes(t)
+                         : 0;
+  if (t->shared_bytes) {
+    buffer_printf(
+        head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
+        (long long)shared_bytes, emit_int(e, t->shared_bytes));
+    shared_bytes += t->shared_bytes * width;
+  }
+  if (t->scratch_bytes) {
+    int64_t all = emit_extent_mul(e, t->scratch_bytes,
+                                  (int64_t)CUDA_MAX_SCRATCH_BLOCKS * width);
+    int64_t at = cuda_alloc_scratch_bytes(w, all);
+    buffer_printf(
+        head,
+        "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
+        "slot) * %s;\n",
+        emit_int(e, at), width, emit_int(e, t->scratch_bytes));
+    w->pass->max_grid_blocks = CUDA_MAX_SCRATCH_BLOCKS;
+  }
+  w->pass->shared_bytes = shared_bytes;
+}
+
+/* The point that a team has; those behind the last do it once more. */
+static void put_point(CudaWriter *w, Buffer *out) {
+  Emitter *e = &w->e;
+  const char *type = w->dialect.index_type,
+             *points = emit_int(e, w->point_count);
+  uint32_t width = w->s->block_threads / w->s->group_threads;
+  int64_t groups = emit_extent_ceil_div(e, w->point_count, width),
+          blocks = groups;
+  const char *group = "block";
+  if (w->part_count)
+    blocks = emit_extent_mul(e, groups, w->part_count);
+  buffer_printf(out,
+                "for (int64_t block = blockIdx.x; block < %s; block += "
+                "gridDim.x) {\n",
+                emit_int(e, blocks));
+  if (w->part_count) {
+    const LoopNest *loop = w->k->loops.at[0];
+    int64_t row = 1;
+    for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+      row = emit_extent_mul(e, row, loop->extents[v]);
+    const char *chunk = emit_int(e, w->s->reduction_chunk),
+               *end = emit_int(e, row);
+    buffer_printf(out,
+                  "const %s part = floor_div((%s)block, %s);\n"
+                  "const int64_t group = block - (int64_t)part * %s;\n"
+                  "const %s from = part * %s;\n"
+                  "const %s to = %s - from < %s ? %s : from + %s;\n",
+                  type, type, emit_divisor(e, groups), emit_int(e, groups),
+                  type, chunk, type, end, chunk, end, chunk);
+    group = "group";
+  }
+  buffer_printf(out,
+                "const int64_t at = %s * %u + slot;\n"
+                "const bool live = at < %s;\n"
+                "const %s point = (%s)(live ? at : %s - 1);\n",
+                group, width, points, type, type, points);
+  cuda_put_unravel_outer(w, out, w->k->parallel_axes, "point");
+  w->pass->grid_blocks = blocks;
+}
+
+/* Which sums a team puts together. */
+static void count_reductions(ThreadGroup *t) {
+  const Kernel *k = t->w->k;
+  for (uint32_t j = 0; t->w->s->group_threads > 1 && j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    if (row_loop_kind(loop) != ROW_REDUCE)
+      continue;
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      t->reduction_count += row_output_is_reduction(&loop->outputs.at[i]);
+      t->has_arg_reduction |= row_output_is_reduction(&loop->outputs.at[i]) &&
+                              prim_is_arg_reduction(loop->outputs.at[i].reduce);
+    }
+  }
+  t->needs_barrier = t->reduction_count == 1 && t->w->s->group_threads > WARP &&
+                     !t->w->s->coalesce_outer;
+}
+
+/* Do rows fit that loops leave for later ones? */
+static bool rows_fit(const CudaWriter *w) {
+  double bytes = 0;
+  for (uint32_t j = 0; j < w->k->loops.len; j++)
+    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
+      if (!r->local_index || row_loop_kind(w->k->loops.at[j]) == ROW_SCALAR)
+        continue;
+      if (!extent_is_static(w->k->graph, r->local_elements))
+        return false;
+      bytes += (double)extent_hint(w->k->graph, r->local_elements) *
+               dtype_info[r->dtype].bytes;
+    }
+  double points = w->s->block_threads / w->s->group_threads;
+  return bytes * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
+         w->target->default_shared_bytes;
+}
+
+void cuda_put_row_kernel(CudaWriter *w) {
+  Emitter *e = &w->e;
+  if (w->k->loops.len > 1 && !w->s->vectors_in_registers &&
+      !w->s->coalesce_outer && !w->pass->first_loop && !rows_fit(w))
+    w->k = e->kernel = cuda_rematerialize(w->k);
+  ThreadGroup t = {.w = w, .body = {.arena = e->arena}};
+  Buffer *out = &w->body;
+  online_match(&t);
+  count_reductions(&t);
+  for (uint32_t j = 0; j < w->k->loops.len; j++)
+    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
+      choose_local_storage(&t, j, i);
+  w->dialect.divide_by_row_sum = "ax_quotient";
+  for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
+    put_loop(&t, j);
+  w->dialect.divide_by_row_sum = NULL;
+  put_group_index(&t);
+  put_local_pointers(&t);
+  put_point(w, out);
+  emit_append(out, &t.body);
+  if (t.needs_barrier)
+    put_barrier(&t, out);
+  buffer_puts(out, "}\n");
+}

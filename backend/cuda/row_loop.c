@@ -1,0 +1,428 @@
+/* A loop of a row that a team of threads goes through: its for-loop, and what
+ * its threads have put together. */
+#include "backend/cuda/row_kernel.h"
+
+#include <string.h>
+
+enum {
+  SCALAR_UNROLL = 8,
+  DISTRIBUTED_LEVEL = OUTER_LEVEL + 1,
+  MAX_UNROLLED_OPS = 64, /* steps of a loop, of which one turn is work enough */
+  MAX_BLOCK_THREADS = 1024, /* threads of a block */
+  MAX_EARLY_ELEMENTS = 32,  /* that a thread loads before a loop, but for those
+                               that later loops read again */
+  MIN_PENDING_LOADS =
+      4, /* vectors that are read in a turn: two turns of a crowd */
+};
+
+#define format emit_format
+
+bool row_output_is_reduction(const LoopOutput *r) {
+  return is_output_used(r) && r->reduce != PRIM_NONE;
+}
+
+const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
+                                  uint32_t result) {
+  return &w->locals[loop][result];
+}
+
+bool row_loops_match(const CudaWriter *w, const LoopNest *x,
+                     const LoopNest *y) {
+  uint32_t a[MAX_KERNEL_AXES], b[MAX_KERNEL_AXES];
+  RowLoopKind kx = row_loop_kind(x), ky = row_loop_kind(y);
+  if ((kx != ROW_MAP && kx != ROW_REDUCE) ||
+      (ky != ROW_MAP && ky != ROW_REDUCE) || x->axis_count != y->axis_count ||
+      memcmp(x->extents, y->extents, x->axis_count * sizeof *x->extents) != 0)
+    return false;
+  uint32_t count = cuda_distributed_axes(x, w->s, a);
+  return cuda_distributed_axes(y, w->s, b) == count &&
+         memcmp(a, b, count * sizeof *a) == 0;
+}
+
+static double terms_per_thread(const CudaWriter *w, const RowLoop *n) {
+  const LoopNest *loop = n->loop;
+  double terms =
+      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  double threads = n->kind == ROW_REDUCE ? w->s->group_threads : 1;
+  if (w->s->reduction_chunk)
+    terms = (double)w->s->reduction_chunk;
+  return loop->graph->extent_table ? 1e9 : terms / threads;
+}
+
+static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
+  CudaWriter *w = t->w;
+  CudaAccumulator *s = &n->accumulators[j];
+  *s = cuda_accumulator_new(w, n->loop, &n->loop->outputs.at[j]);
+  for (uint32_t i = n->loop_index + 1; i < w->k->loops.len; i++)
+    if (t->online_sums[i].pattern.matched &&
+        t->online_sums[i].pattern.max_loop == n->loop_index &&
+        t->online_sums[i].pattern.max_output == j)
+      s->name = t->online_sums[i].max_name;
+  s->blocked_sum = reduce_info[s->r->reduce].accumulator == ACCUMULATOR_RUNS &&
+                   s->class == 'f' && !n->vectors_in_registers &&
+                   terms_per_thread(w, n) > SUM_BLOCK_TERMS;
+}
+
+/* Sums that take turns in so many rooms need one barrier each: who reads one
+ * has passed the next one's barrier before it is written again.  A sum that is
+ * alone has one behind it instead, where the next point begins. */
+uint32_t row_reduction_slots(const ThreadGroup *t) {
+  return t->w->s->coalesce_outer || t->reduction_count < 2
+             ? 1
+             : 2 + t->reduction_count % 2;
+}
+
+uint32_t row_reduction_slot_bytes(const ThreadGroup *t) {
+  return (t->w->s->coalesce_outer ? t->w->s->block_threads : WARP) *
+         (t->has_arg_reduction ? 16 : 8);
+}
+
+static uint32_t reduction_slot_offset(const ThreadGroup *t, uint32_t fold) {
+  bool third = fold + 1 == t->reduction_count && t->reduction_count % 2;
+  return row_reduction_slots(t) == 1
+             ? 0
+             : (third ? 2 : fold % 2) * row_reduction_slot_bytes(t);
+}
+
+void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
+                                Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  if (w->s->group_threads == 1)
+    return;
+  cuda_accumulator_combine(
+      w, s, out,
+      w->s->coalesce_outer
+          ? format(e, "ax_fold_across<%u, %u>", w->s->group_threads,
+                   w->s->block_threads / w->s->group_threads)
+          : format(e, "ax_fold<%u>", w->s->group_threads),
+      format(e, "ax_shared() + %u",
+             reduction_slot_offset(t, t->reductions_done++)));
+}
+
+static bool is_row_load(const RowLoop *n, const KernelOp *s) {
+  return s->kind == KOP_LOAD && !s->checked_index_count &&
+         cuda_depends_on_axis(n->loop, s->address,
+                              n->distributed_axes[n->distributed_count - 1]);
+}
+
+static const char *find_register_row(ThreadGroup *t, const RowLoop *n,
+                                     const KernelOp *s) {
+  for (uint32_t j = 0; j < t->register_rows.len; j++) {
+    const RegisterRow *row = &t->register_rows.at[j];
+    if (row->load->input == s->input &&
+        affine_equal(row->load->address, s->address) &&
+        row_loops_match(t->w, row->loop, n->loop))
+      return row->name;
+  }
+  return NULL;
+}
+
+static bool is_non_affine(const AffineExpr *q) {
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
+    if (q->coef[MAX_KERNEL_AXES + j])
+      return true;
+  return false;
+}
+
+/* Does a later loop read it at the same place? */
+static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
+                          const KernelOp *s) {
+  for (uint32_t j = n->loop_index + 1; j < t->w->k->loops.len; j++) {
+    const LoopNest *loop = t->w->k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++) {
+      const KernelOp *x = &loop->ops.at[i];
+      if (x->kind == KOP_LOAD && !x->checked_index_count &&
+          x->input == s->input && affine_equal(x->address, s->address) &&
+          row_loops_match(t->w, n->loop, loop))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* Loads a whole row's elements of a thread before the loop. */
+static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
+                           uint32_t axis, const char *name) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const char *to = format(e, "%s + t * %u", name, n->vector_width);
+  const char *left = format(e, "%u", n->vector_width);
+  cuda_put_vector_load(w, &n->early_loads, s, axis, to, "first", "true || ",
+                       left);
+  cuda_put_vector_load(w, &n->early_scalar_loads, s, axis, to, "first",
+                       "false && ", left);
+  buffer_printf(&n->early_aligned, "%sax_aligned(p%u)",
+                n->early_aligned.len ? " && " : "", s->input);
+  n->early_elements += n->vectors_in_registers * n->vector_width;
+}
+
+/* A read of the row: from registers, as a vector, or NULL: as it stands. */
+static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  uint32_t axis = n->distributed_axes[n->distributed_count - 1];
+  const char *index =
+      n->vector_width > 1 ? format(e, "t * %u + v", n->vector_width) : "t";
+  bool vector =
+      n->vector_width > 1 &&
+      cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
+  bool whole = !is_non_affine(s->address);
+  const char *name =
+      n->vectors_in_registers && whole ? find_register_row(t, n, s) : NULL;
+  if (name)
+    return cuda_load_element(e, s->dtype, name, index);
+  bool keeps = n->vectors_in_registers && whole && is_read_again(t, n, s) &&
+               (vector || n->vector_width == 1);
+  bool early =
+      vector && n->vectors_in_registers && whole &&
+      (keeps || n->early_elements + n->vectors_in_registers * n->vector_width <=
+                    MAX_EARLY_ELEMENTS);
+  if (!vector && !keeps)
+    return NULL;
+  name = format(e, "r%u", e->next_id++);
+  const char *type = memory_type(s->dtype);
+  if (keeps || early) {
+    buffer_printf(&t->body, "%s %s[%u];\n", type, name,
+                  n->vectors_in_registers * n->vector_width);
+    if (keeps)
+      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
+  } else {
+    buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
+  }
+  const char *element =
+      cuda_load_element(e, s->dtype, name, keeps || early ? index : "v");
+  if (!vector)
+    return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
+                  emit_affine(e, s->address), element);
+  if (early)
+    put_early_load(t, n, s, axis, name);
+  else
+    cuda_put_vector_load(w, &n->loads, s, axis, name, "first", "",
+                         format(e, "%u", n->vector_width));
+  return element;
+}
+
+static const char *bind_local(CudaWriter *w, const RowLoop *n,
+                              const KernelOp *s) {
+  Emitter *e = &w->e;
+  const CudaLocal *l = row_output_local(w, s->source_loop, s->source_output);
+  switch (l->storage) {
+  case STORAGE_SCALAR:
+    return format(e, "l%u", l->name);
+  case STORAGE_REGISTERS:
+    return n->vector_width > 1
+               ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
+               : format(e, "l%u[t]", l->name);
+  case STORAGE_NONE:
+  case STORAGE_SHARED:
+  case STORAGE_GROUP_SCRATCH:
+  case STORAGE_POINT_SCRATCH:
+    break;
+  }
+  return NULL;
+}
+
+static const char **bind_all(ThreadGroup *t, RowLoop *n) {
+  const LoopNest *loop = n->loop;
+  const char **precomputed =
+      NEW_ARRAY(t->w->e.arena, const char *, loop->ops.len);
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD_LOCAL)
+      precomputed[j] = bind_local(t->w, n, s);
+    else if (n->kind != ROW_SCALAR && n->kind != ROW_PARTIAL_REDUCE &&
+             is_row_load(n, s))
+      precomputed[j] = bind_load(t, n, s);
+  }
+  return precomputed;
+}
+
+/* Axes that are shared out: at one level, and elements of vectors at the next
+ * one; then those that a thread goes through. */
+static void begin_row_loop(CudaWriter *w, RowLoop *n) {
+  Emitter *e = &w->e;
+  const LoopNest *loop = n->loop;
+  uint32_t order[MAX_KERNEL_AXES], loops = 0, level = DISTRIBUTED_LEVEL;
+  for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++)
+    order[loops++] = v;
+  emit_begin_loop(e, loop, NO_AXIS, loops, order);
+  for (uint32_t k = 0; k < n->distributed_count; k++)
+    e->level_of[n->distributed_axes[k]] = level;
+  if (n->vector_width > 1)
+    e->level_of[n->distributed_axes[n->distributed_count - 1]] = ++level;
+  if (n->kind == ROW_PARTIAL_REDUCE)
+    for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+      e->level_of[v] = ++level;
+  e->vector_level = level;
+}
+
+/* Does each thread have all of its elements, so that no bound is checked? */
+static bool is_full_row(const CudaWriter *w, const RowLoop *n) {
+  return n->row_length == (int64_t)n->vectors_in_registers *
+                              w->s->group_threads * n->vector_width;
+}
+
+/* The head of a loop: its variable, and what of addresses changes with it. */
+static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
+                      const char *from, const char *to) {
+  Emitter *e = &w->e;
+  const char *type = w->dialect.index_type;
+  uint32_t last = n->distributed_axes[n->distributed_count - 1],
+           step = w->s->group_threads * n->vector_width;
+  if (n->vectors_in_registers) {
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int t = 0; t < %u; t++) {\n"
+                  "const %s j = (t * %u + lane) * %u;\n",
+                  n->vectors_in_registers, type, w->s->group_threads,
+                  n->vector_width);
+    if (is_full_row(w, n))
+      buffer_puts(out, "{\n");
+    else
+      buffer_printf(out, "if (j < %s) {\n", to);
+  } else {
+    buffer_printf(out, "for (%s j = %s; j < %s; j += %u) {\n", type, from, to,
+                  step);
+  }
+  if (n->vector_width == 1) {
+    cuda_put_unravel(w, out, n->loop, n->distributed_count, n->distributed_axes,
+                     "j");
+  } else if (n->distributed_count == 1) {
+    buffer_printf(out, "const %s first = j;\n", type);
+  } else {
+    int64_t extent = n->loop->extents[last];
+    buffer_printf(out,
+                  "const %s group = floor_div(j, %s);\n"
+                  "const %s first = j - group * %s;\n",
+                  type, emit_divisor(e, extent), type, emit_int(e, extent));
+    cuda_put_unravel(w, out, n->loop, n->distributed_count - 1,
+                     n->distributed_axes, "group");
+  }
+  emit_append(out, &e->level_code[DISTRIBUTED_LEVEL]);
+}
+
+static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
+                            const char *from, const char *to) {
+  buffer_printf(out, "if (%.*s) {\n", (int)n->early_aligned.len,
+                n->early_aligned.text);
+  open_loop(w, n, out, from, to);
+  emit_append(out, &n->early_loads);
+  buffer_puts(out, "}\n}\n} else {\n");
+  open_loop(w, n, out, from, to);
+  emit_append(out, &n->early_scalar_loads);
+  buffer_puts(out, "}\n}\n}\n");
+}
+
+void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
+              const char *to) {
+  Emitter *e = &w->e;
+  uint32_t last = n->distributed_axes[n->distributed_count - 1];
+  if (n->early_loads.len)
+    put_early_loads(w, n, out, from, to);
+  open_loop(w, n, out, from, to);
+  emit_append(out, &n->loads);
+  if (n->vector_width > 1) {
+    buffer_printf(out,
+                  "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
+                  "const %s i%u = first + v;\n",
+                  n->vector_width, w->dialect.index_type, last);
+    emit_append(out, &e->level_code[DISTRIBUTED_LEVEL + 1]);
+  }
+}
+
+void row_close(const RowLoop *n, Buffer *out) {
+  if (n->vector_width > 1)
+    buffer_puts(out, "}\n");
+  emit_append(out, &n->stores);
+  buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
+}
+
+/* One number of a team. */
+void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
+                             const char *x, Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const LoopOutput *r = &n->loop->outputs.at[j];
+  const CudaLocal *l =
+      row_output_local(w, w->pass->first_loop + n->loop_index, j);
+  if (w->part_count) {
+    buffer_puts(out, "if (live && lane == 0) {\n");
+    cuda_accumulator_store_partial(
+        w, &n->accumulators[j], &w->partial_out,
+        format(e, "part * %s + point", emit_int(e, w->point_count)), out);
+    buffer_puts(out, "}\n");
+    return;
+  }
+  if (r->local_index && l->storage == STORAGE_SCALAR)
+    buffer_printf(out, "const %s l%u = %s;\n",
+                  scalar_type(value_class(r->dtype)), l->name,
+                  cuda_round_to_dtype(e, r->dtype, x));
+  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH) {
+    buffer_puts(out, "if (live && lane == 0)\n");
+    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
+                      emit_affine(e, r->local_index), x);
+  }
+  if (r->global_index) {
+    buffer_puts(out, "if (live && lane == 0)\n");
+    cuda_put_store(w, out, r, x);
+  }
+}
+
+/* Of loops over terms: more where each is one element, and threads are not so
+ * many that they have few registers, or need none but for what they read; one
+ * of those that are long. */
+static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
+  if (n->loop->ops.len > MAX_UNROLLED_OPS)
+    return 1;
+  bool full_block =
+      t->w->s->block_threads >= MAX_BLOCK_THREADS && n->loop->ops.len > 2;
+  uint32_t reads = 0;
+  for (uint32_t j = 0; j < n->loop->ops.len; j++)
+    reads += n->loop->ops.at[j].kind == KOP_LOAD;
+  if (full_block && n->vector_width > 1 && reads >= MIN_PENDING_LOADS)
+    return VECTOR_UNROLL / 2;
+  return n->vector_width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
+}
+
+void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
+                      const Buffer *update, const char *from, const char *to) {
+  if (!n->vectors_in_registers)
+    buffer_printf(out, "#pragma unroll %d\n", unroll_factor(t, n));
+  row_open(t->w, n, out, from, to);
+  emit_append(out, &t->w->e.check_code);
+  emit_append(out, update);
+  row_close(n, out);
+}
+
+void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
+                    uint32_t at, const char *first) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  Buffer none = {.arena = e->arena};
+  *n = (RowLoop){
+      .loop = loop, .loop_index = at, .vector_width = 1, .row_length = 1};
+  n->kind = row_loop_kind(loop);
+  n->loads = n->stores = none;
+  n->early_loads = n->early_scalar_loads = n->early_aligned = none;
+  if (n->kind != ROW_SCALAR)
+    n->distributed_count =
+        cuda_distributed_axes(loop, w->s, n->distributed_axes);
+  for (uint32_t k = 0; k < n->distributed_count; k++)
+    n->row_length = emit_extent_mul(e, n->row_length,
+                                    loop->extents[n->distributed_axes[k]]);
+  if (n->kind == ROW_MAP || n->kind == ROW_REDUCE) {
+    n->vector_width = w->s->vector_width;
+    n->vectors_in_registers = w->s->vectors_in_registers;
+  }
+  begin_row_loop(w, n);
+  e->precomputed = bind_all(t, n);
+  if (first)
+    e->precomputed[0] = first;
+  emit_ops(e);
+  e->precomputed = NULL;
+  for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
+    if (row_output_is_reduction(&loop->outputs.at[j]))
+      begin_accumulator(t, n, j);
+  emit_append(&e->function_head, &e->level_code[0]);
+  e->level_code[0].len = 0;
+}

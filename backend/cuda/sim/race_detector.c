@@ -1,0 +1,199 @@
+/* Who sees what of whom, and what was done to each byte of shared memory. */
+#include "backend/cuda/sim/internal.h"
+
+#include <string.h>
+
+uint32_t agent_new(SimCluster *c, AgentKind kind, uint32_t rank,
+                   uint32_t number) {
+  if (c->agent_count == c->max_agents)
+    return 0;
+  c->agents[c->agent_count] = (Agent){kind, rank, number};
+  return c->agent_count++;
+}
+
+VectorClock *clock_new(SimCluster *c) {
+  size_t bytes = (size_t)c->max_agents * 2 * sizeof(VectorClock);
+  return memset(arena_alloc(c->arena, bytes), 0, bytes);
+}
+
+void clock_join(const SimCluster *c, VectorClock *into,
+                const VectorClock *from) {
+  for (uint32_t half = 0; half <= c->fenced; half++) {
+    uint32_t at = half * c->max_agents;
+    for (uint32_t j = at; j < at + c->agent_count; j++)
+      into[j] = into[j] < from[j] ? from[j] : into[j];
+  }
+}
+
+void clock_meet(const SimCluster *c, VectorClock *into,
+                const VectorClock *from) {
+  for (uint32_t half = 0; half <= c->fenced; half++) {
+    uint32_t at = half * c->max_agents;
+    for (uint32_t j = at; j < at + c->agent_count; j++)
+      into[j] = from[j] < into[j] ? from[j] : into[j];
+  }
+}
+
+void clock_clear(const SimCluster *c, VectorClock *clock) {
+  memset(clock, 0, c->agent_count * sizeof *clock);
+  memset(clock + c->max_agents, 0, c->agent_count * sizeof *clock);
+}
+
+void clock_release(SimThread *t, VectorClock *into) {
+  clock_join(t->block->cluster, into, t->clock);
+  t->clock[t->agent]++;
+}
+
+/* Scopes of blocks order no plain accesses between them; what TMA and wgmma did
+ * has been waited for. */
+void clock_release_remote(SimThread *t, VectorClock *into) {
+  const SimCluster *c = t->block->cluster;
+  for (uint32_t half = 0; half <= c->fenced; half++)
+    for (uint32_t j = 1; j < c->agent_count; j++) {
+      uint32_t at = half * c->max_agents + j;
+      if (c->agents[j].kind >= AGENT_BULK_STORE && into[at] < t->clock[at])
+        into[at] = t->clock[at];
+    }
+  t->clock[t->agent]++;
+}
+
+Epoch clock_epoch(const SimThread *t) {
+  return (Epoch)t->agent << 32 | t->clock[t->agent];
+}
+
+/* ---- bytes ---- */
+
+static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
+                       uint32_t site, char *out, size_t size) {
+  static const char *const kinds[] = {
+      [AGENT_THREAD] = "thread",
+      [AGENT_CP_ASYNC] = "cp.async of thread",
+      [AGENT_BULK_STORE] = "the bulk store of thread",
+      [AGENT_TMA_LOAD] = "the load that arrives at the mbarrier at",
+      [AGENT_WGMMA] = "wgmma of warpgroup"};
+  const SimCluster *c = t->block->cluster;
+  Agent a = c->agents[stamp >> 32 & 0xffff];
+  char place[SIM_TEXT_BYTES], block[40] = "";
+  sim_site(r, site, place);
+  if (a.rank != t->block->rank)
+    snprintf(block, sizeof block, " of block %u of the cluster", a.rank);
+  snprintf(out, size,
+           a.kind == AGENT_TMA_LOAD ? "%s 0x%x%s (%s)" : "%s %u%s (%s)",
+           kinds[a.kind], a.number, block, place);
+}
+
+static bool fail_race(SimRun *r, const ShadowAccess *t, uint32_t at,
+                      Epoch before, uint32_t site, bool wrote, bool unfenced) {
+  char who[2 * SIM_TEXT_BYTES];
+  agent_text(r, t->thread, before, site, who, sizeof who);
+  return sim_fail(r, t->thread, t->site,
+                  "%s shared memory at 0x%x, which %s %s: %s",
+                  t->write ? "writes" : "reads", SIM_SHARED_BASE + at, who,
+                  wrote ? "wrote" : "reads",
+                  unfenced ? "ax_fence_async is missing between them"
+                           : "nothing orders the one after the other");
+}
+
+/* May it come after this write? */
+static bool is_ordered_after_write(SimRun *r, const ShadowAccess *t,
+                                   uint32_t at, const ShadowCell *c) {
+  bool both = (c->write & EPOCH_ATOMIC) && (t->epoch & EPOCH_ATOMIC);
+  if (!c->write || both)
+    return true;
+  if (!clock_sees(t->clock, c->write))
+    return fail_race(r, t, at, c->write, c->write_site, true, false);
+  const VectorClock *fenced = t->clock + t->block->cluster->max_agents;
+  if ((t->epoch & EPOCH_ASYNC) && !(c->write & EPOCH_ASYNC) &&
+      !clock_sees(fenced, c->write))
+    return fail_race(r, t, at, c->write, c->write_site, true, true);
+  return true;
+}
+
+static bool check_read(SimRun *r, const ShadowAccess *t, uint32_t at,
+                       ShadowCell *c) {
+  if (!c->write)
+    return sim_fail(r, t->thread, t->site,
+                    "reads shared memory at 0x%x that nobody wrote",
+                    SIM_SHARED_BASE + at);
+  if (!is_ordered_after_write(r, t, at, c))
+    return false;
+  uint32_t slot = SIM_MAX_READERS;
+  for (uint32_t j = 0; j < SIM_MAX_READERS && slot == SIM_MAX_READERS; j++)
+    if (clock_sees(t->clock, c->reads[j]) ||
+        (c->reads[j] >> 32 & 0xffff) == (t->epoch >> 32 & 0xffff))
+      slot = j;
+  if (slot == SIM_MAX_READERS) /* one is forgotten: with other seeds another */
+    slot = sim_random(r, SIM_MAX_READERS);
+  c->reads[slot] = t->epoch;
+  c->read_sites[slot] = t->site;
+  return true;
+}
+
+static bool check_write(SimRun *r, const ShadowAccess *t, uint32_t at,
+                        ShadowCell *c) {
+  if (!is_ordered_after_write(r, t, at, c))
+    return false;
+  for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
+    if (c->reads[j] && !clock_sees(t->clock, c->reads[j]))
+      return fail_race(r, t, at, c->reads[j], c->read_sites[j], false, false);
+  memset(c, 0, sizeof *c);
+  c->write = t->epoch;
+  c->write_site = t->site;
+  return true;
+}
+
+bool shadow_check(SimRun *r, const ShadowAccess *t) {
+  ShadowCell before = {0}, after = {0};
+  for (uint32_t j = 0; j < t->bytes; j++) {
+    uint32_t at = t->offset + j;
+    ShadowCell *c = &t->block->shadow[at];
+    if (j && memcmp(c, &before, sizeof *c) == 0) {
+      *c = after; /* as the byte before it */
+      continue;
+    }
+    if ((c->write ^ t->epoch) & EPOCH_MBARRIER && c->write)
+      return sim_fail(
+          r, t->thread, t->site,
+          c->write & EPOCH_MBARRIER
+              ? "touches shared memory at 0x%x, which is an mbarrier"
+              : "makes an mbarrier at 0x%x, which is other memory",
+          SIM_SHARED_BASE + at);
+    before = *c;
+    if (!(t->write ? check_write : check_read)(r, t, at, c))
+      return false;
+    after = *c;
+  }
+  return true;
+}
+
+bool shadow_check_plain(SimRun *r, SimThread *t, SimBlock *block,
+                        uint32_t offset, uint32_t bytes, bool write,
+                        uint64_t flags, uint32_t site) {
+  ShadowAccess access = {.block = block,
+                         .offset = offset,
+                         .bytes = bytes,
+                         .write = write,
+                         .clock = t->clock,
+                         .epoch = clock_epoch(t) | flags,
+                         .site = site,
+                         .thread = t};
+  return shadow_check(r, &access);
+}
+
+bool shared_offset_of(SimRun *r, const SimThread *t, int line, uint64_t address,
+                      uint32_t bytes, uint32_t align, uint32_t *offset) {
+  if (address < SIM_SHARED_BASE ||
+      address - SIM_SHARED_BASE > r->launch->shared_bytes ||
+      r->launch->shared_bytes - (address - SIM_SHARED_BASE) < bytes)
+    return sim_fail(r, t, (uint32_t)line,
+                    "%u bytes at 0x%llx are not within shared memory, 0x%x to "
+                    "0x%x",
+                    bytes, (unsigned long long)address, SIM_SHARED_BASE,
+                    SIM_SHARED_BASE + r->launch->shared_bytes);
+  if (address % align)
+    return sim_fail(r, t, (uint32_t)line,
+                    "0x%llx in shared memory is not aligned to %u",
+                    (unsigned long long)address, align);
+  *offset = (uint32_t)(address - SIM_SHARED_BASE);
+  return true;
+}

@@ -1,0 +1,203 @@
+/* Quasi-affine forms of a loop's variables as C: addresses, indices and the
+ * quotients that they are made of. */
+#include "backend/emit/scalar_ops.h"
+
+enum { MAX_EXTRA_QUOTIENT_VALUES = 3 /* of a quotient, than one */ };
+
+#define format emit_format
+
+Buffer *emit_block_at(Emitter *e, uint32_t level) {
+  return &e->level_code[level];
+}
+
+const char *emit_index_type(const Emitter *e) {
+  return e->dialect->index_type;
+}
+
+bool range_fits_i32(int64_t low, int64_t high) {
+  return low >= -0x40000000 && high <= 0x3fffffff;
+}
+
+bool emit_fits_i32(const KernelOp *s) {
+  return s->dtype == DT_I64 && range_fits_i32(s->low, s->high);
+}
+
+/* ---- quasi-affine forms as expressions ---- */
+
+uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q) {
+  uint32_t level = 0;
+  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v] && e->level_of[v] > level)
+      level = e->level_of[v];
+  return level;
+}
+
+/* A variable that differs from lane to lane. */
+static bool var_varies_by_lane(const Emitter *e, uint32_t v) {
+  return v == e->vector_axis ||
+         (v >= MAX_KERNEL_AXES && e->floor_div_varies[v - MAX_KERNEL_AXES]);
+}
+
+bool emit_affine_varies(const Emitter *e, const AffineExpr *q) {
+  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v] && var_varies_by_lane(e, v))
+      return true;
+  return false;
+}
+
+const char *emit_affine_term(Emitter *e, int64_t coef, const char *name) {
+  return coef == 1 ? name : format(e, "%s * %s", emit_int(e, coef), name);
+}
+
+/* Names of a level that is written once more for its conditions alone
+ * (backend/cpu/unrolled_reduction.c) are not all used there. */
+const char *emit_const_qualifier(const Emitter *e) {
+  return e->hoisted_masks ? "__attribute__((unused)) const" : "const";
+}
+
+/* The form without what differs from lane to lane, as a name or a number: built
+ * up level by level, so that each part is computed where it changes. */
+const char *emit_affine(Emitter *e, const AffineExpr *q) {
+  const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
+  for (uint32_t level = 0; level <= e->vector_level; level++) {
+    uint32_t terms = 0;
+    for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
+      if (!q->coef[v] || var_varies_by_lane(e, v) || e->level_of[v] != level)
+        continue;
+      const char *name =
+          v < MAX_KERNEL_AXES
+              ? format(e, "i%u", v)
+              : format(e, "q%u", e->first_floor_div + v - MAX_KERNEL_AXES);
+      const char *t = emit_affine_term(e, q->coef[v], name);
+      sum = sum ? format(e, "%s + %s", sum, t) : t;
+      terms++;
+    }
+    if (terms) {
+      buffer_printf(emit_block_at(e, level), "%s %s a%u = %s;\n",
+                    emit_const_qualifier(e), emit_index_type(e), e->next_id,
+                    sum);
+      sum = format(e, "a%u", e->next_id++);
+    }
+  }
+  return sum ? sum : "0";
+}
+
+/* ---- quotients ---- */
+
+static void mark_floor_divs(const AffineExpr *q, bool *used) {
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
+    used[j] |= q->coef[MAX_KERNEL_AXES + j] != 0;
+}
+
+static void find_floor_divs(const LoopNest *loop, bool *used) {
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_AFFINE)
+      mark_floor_divs(s->affine, used);
+    else if (s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL)
+      mark_floor_divs(s->address, used);
+  }
+  for (uint32_t j = loop->floor_div_count; j-- > 0;)
+    if (used[j])
+      mark_floor_divs(&loop->floor_divs[j].dividend, used);
+}
+
+/* Values that fit are computed in 32 bits. */
+bool floor_div_fits_i32(const FloorDiv *q) {
+  int64_t low, high;
+  return !__builtin_mul_overflow(q->low, q->divisor, &low) &&
+         !__builtin_mul_overflow(q->high + 1, q->divisor, &high) &&
+         range_fits_i32(low, high);
+}
+
+/* What of a form differs from lane to lane, as a vector of class i or l. */
+const char *emit_varying_terms(Emitter *e, const AffineExpr *q, char class) {
+  const char *cast = class == 'i' ? "(int32_t)" : "", *sum = NULL;
+  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
+    if (!q->coef[v] || !var_varies_by_lane(e, v))
+      continue;
+    const char *x =
+        class == 'i' ? "((int32_t)j + lanes())" : "(j + wide(lanes()))";
+    if (v != e->vector_axis) {
+      bool fits_i32 =
+          floor_div_fits_i32(&e->loop->floor_divs[v - MAX_KERNEL_AXES]);
+      x = format(e, "q%u", e->first_floor_div + v - MAX_KERNEL_AXES);
+      if (fits_i32 != (class == 'i'))
+        x = format(e, "%s(%s)", fits_i32 ? "wide" : "narrow", x);
+    }
+    if (q->coef[v] != 1)
+      x = format(e, "%s%s * %s", cast, emit_int(e, q->coef[v]), x);
+    sum = sum ? format(e, "%s + %s", sum, x) : x;
+  }
+  return sum;
+}
+
+/* One that is 0 divides what has no elements. */
+const char *emit_divisor(Emitter *e, int64_t divisor) {
+  Graph *g = e->kernel->graph;
+  divisor = extent_proved(g, EXTENT_LE, 1, divisor) ? divisor
+                                                    : extent_max(g, divisor, 1);
+  return e->dialect->emit_divisor(e, divisor);
+}
+
+/* A quotient that has but few values, as what wraps around once has: it is the
+ * lowest and one more for each further one that is reached; NULL: it has more.
+ */
+static const char *emit_few_valued_floor_div(Emitter *e, const FloorDiv *q,
+                                             const char *dividend,
+                                             bool fits_i32) {
+  Graph *g = e->kernel->graph;
+  const char *cast = fits_i32 ? "(int32_t)" : "";
+  int64_t extra_values = extent_sub_saturating(g, q->high, q->low),
+          next = q->low;
+  if (extra_values < 1 || extra_values > MAX_EXTRA_QUOTIENT_VALUES)
+    return NULL;
+  const char *sum = format(e, "%s%s", cast, emit_int(e, q->low));
+  for (int64_t k = 0; k < extra_values; k++) {
+    if (!extent_add(g, next, 1, &next))
+      return NULL;
+    sum = format(e, "%s - %s(test_%c((%s) >= %s%s))", sum,
+                 fits_i32 ? "" : "wide", fits_i32 ? 'i' : 'l', dividend, cast,
+                 emit_int(e, emit_extent_mul(e, next, q->divisor)));
+  }
+  return sum;
+}
+
+/* A quotient in each lane. */
+static void emit_varying_floor_div(Emitter *e, uint32_t j) {
+  const FloorDiv *q = &e->loop->floor_divs[j];
+  bool fits_i32 = floor_div_fits_i32(q);
+  char class = fits_i32 ? 'i' : 'l';
+  const char *cast = fits_i32 ? "(int32_t)" : "",
+             *base = emit_affine(e, &q->dividend);
+  const char *dividend = format(e, "%s%s + %s", cast, base,
+                                emit_varying_terms(e, &q->dividend, class));
+  const char *value = emit_few_valued_floor_div(e, q, dividend, fits_i32);
+  if (!value)
+    value = format(e, "div_%c(%s, splat_%c(%s%s))", class, dividend, class,
+                   cast, emit_divisor(e, q->divisor));
+  buffer_printf(emit_block_at(e, e->vector_level), "const v%c q%u = %s;\n",
+                class, e->first_floor_div + j, value);
+}
+
+void emit_floor_divs(Emitter *e) {
+  bool used[MAX_FLOOR_DIVS] = {false};
+  find_floor_divs(e->loop, used);
+  for (uint32_t j = 0; j < e->loop->floor_div_count; j++) {
+    const FloorDiv *q = &e->loop->floor_divs[j];
+    if (!used[j])
+      continue;
+    uint32_t level = e->level_of[MAX_KERNEL_AXES + j] =
+        emit_affine_level(e, &q->dividend);
+    e->floor_div_varies[j] = emit_affine_varies(e, &q->dividend);
+    if (e->floor_div_varies[j]) {
+      emit_varying_floor_div(e, j);
+      continue;
+    }
+    const char *dividend = emit_affine(e, &q->dividend);
+    buffer_printf(emit_block_at(e, level),
+                  "const %s q%u = floor_div(%s, %s);\n", emit_index_type(e),
+                  e->first_floor_div + j, dividend,
+                  emit_divisor(e, q->divisor));
+  }
+}

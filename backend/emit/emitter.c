@@ -1,0 +1,48 @@
+/* A loop that statements are written for, and the code around its blocks. */
+#include "backend/emit/emit.h"
+
+#include <string.h>
+
+void emit_append(Buffer *out, const Buffer *code) {
+  if (code->len)
+    buffer_add(out, code->text, code->len);
+}
+
+void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
+                     uint32_t loops, const uint32_t *order) {
+  e->first_op += e->loop ? e->loop->ops.len : 0;
+  e->first_floor_div += e->loop ? e->loop->floor_div_count : 0;
+  e->loop = loop;
+  e->vector_axis = vector_axis;
+  e->loop_count = loops;
+  uint32_t level = OUTER_LEVEL, count = loop->ops.len;
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    e->level_of[v] = OUTER_LEVEL;
+  for (uint32_t j = 0; j < loops; j++) {
+    e->loop_order[j] = order[j];
+    e->level_of[order[j]] = ++level;
+  }
+  e->vector_level = vector_axis == NO_AXIS ? level : level + 1;
+  e->level_of[NO_AXIS] = 0;
+  memset(e->floor_div_varies, 0, sizeof e->floor_div_varies);
+  if (vector_axis != NO_AXIS)
+    e->level_of[vector_axis] = e->vector_level;
+  for (uint32_t j = 0; j < MAX_LEVELS; j++)
+    e->level_code[j] = (Buffer){.arena = e->arena};
+  e->check_code = (Buffer){.arena = e->arena};
+  e->transpose_loads = e->transpose_decls = e->check_code;
+  e->transpose_axis = NO_AXIS;
+  e->contracted_op = NO_KERNEL_OP;
+  e->op_levels = NEW_ARRAY(e->arena, uint32_t, count);
+  e->varies = NEW_ARRAY(e->arena, bool, count);
+  e->has_unrounded = NEW_ARRAY(e->arena, bool, count);
+  e->classes = NEW_ARRAY(e->arena, char, count);
+  e->demanded_lanes = NEW_ARRAY(e->arena, const char *, count);
+}
+
+const char full_vector_macros[] =
+    "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
+const char tail_macros[] =
+    "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
+    "#define LIVE (lanes() < rest)\n";
+const char undef_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";

@@ -1,0 +1,368 @@
+/* Reads as C: of memory, and of what an earlier loop has left of this point. */
+#include "backend/emit/scalar_ops.h"
+
+#include <string.h>
+
+#define format emit_format
+
+bool emit_load_varies(const Emitter *e, const KernelOp *s) {
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (e->varies[s->checked_indices[j].index_op])
+      return true;
+  return emit_affine_varies(e, s->address);
+}
+
+/* One element. */
+static const char *emit_element_load(Emitter *e, Dtype t, const char *pointer,
+                                     const char *op_index) {
+  if (t == DT_F16 || t == DT_BF16)
+    return format(e, "get_%s(%s + %s)", dtype_info[t].name, pointer, op_index);
+  return format(e, "%s[%s]%s", pointer, op_index, t == DT_BOOL ? " != 0" : "");
+}
+
+/* Adds the checked indices that are the same in all lanes: what is read each
+ * time is tested where the index is known. */
+static const char *add_uniform_index(Emitter *e, uint32_t op_index,
+                                     const CheckedIndex *r,
+                                     const char *address) {
+  const char *index = emit_operand(e, r->index_op, 'l', false);
+  const char *extent = emit_int(e, r->extent),
+             *demanded = e->demanded_lanes[op_index];
+  uint32_t name = e->next_id++;
+  Buffer *b = emit_block_at(e, e->op_levels[r->index_op]);
+  buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
+                index, extent);
+  buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", emit_index_type(e), name,
+                name, index);
+  if (demanded && !strcmp(demanded, "ALL") &&
+      !e->loop->ops.at[op_index].proved_safe)
+    buffer_printf(b, "bad%u |= splat_b(w%u);\n", emit_check_index(e, op_index),
+                  name);
+  else
+    emit_check(e, op_index, false, format(e, "w%u", name));
+  const char *t = emit_affine_term(e, r->stride, format(e, "x%u", name));
+  return strcmp(address, "0") ? format(e, "%s + %s", address, t) : t;
+}
+
+static const char *add_varying_index(Emitter *e, uint32_t op_index,
+                                     const CheckedIndex *r,
+                                     const char *address) {
+  const char *index = emit_vector(e, r->index_op, 'l');
+  const char *extent = emit_int(e, r->extent);
+  uint32_t name = e->next_id++;
+  Buffer *b = emit_block_at(e, e->op_levels[op_index]);
+  buffer_printf(b, "const vl y%u = %s;\n", name, index);
+  buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n", name,
+                name, extent);
+  buffer_printf(b, "const vl x%u = y%u & ~wide(w%u);\n", name, name, name);
+  emit_check(e, op_index, true, format(e, "w%u", name));
+  const char *t = emit_affine_term(e, r->stride, format(e, "x%u", name));
+  return address ? format(e, "%s + %s", address, t) : t;
+}
+
+/* Does it step with the lanes, and nothing else? */
+static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
+    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_div_varies[j])
+      return false;
+  return true;
+}
+
+/* The one index that differs from lane to lane, where it goes up with them and
+ * the lanes read lie next to each other; NULL: that is not so. */
+static const CheckedIndex *unit_stride_index(const Emitter *e,
+                                             const KernelOp *s) {
+  const CheckedIndex *found = NULL;
+  Graph *g = e->kernel->graph;
+  int64_t stride;
+  if (!quotients_are_uniform(e, s->address))
+    return NULL;
+  for (uint32_t j = 0; j < s->checked_index_count; j++) {
+    const CheckedIndex *r = &s->checked_indices[j];
+    const KernelOp *index = &e->loop->ops.at[r->index_op];
+    if (!e->varies[r->index_op])
+      continue;
+    if (found || index->kind != KOP_AFFINE ||
+        !quotients_are_uniform(e, index->affine) ||
+        !extent_mul(g, index->affine->coef[e->vector_axis], r->stride,
+                    &stride) ||
+        !extent_add(g, stride, s->address->coef[e->vector_axis], &stride) ||
+        stride != 1)
+      return NULL;
+    found = r;
+  }
+  return found;
+}
+
+/* Lanes next to each other, of which some may lie outside: these are not read.
+ */
+static void emit_checked_vector_load(Emitter *e, uint32_t op_index,
+                                     const KernelOp *s, const CheckedIndex *r,
+                                     const char *base) {
+  const AffineExpr *q = e->loop->ops.at[r->index_op].affine;
+  const char *name = dtype_info[s->dtype].name;
+  const char *index = emit_vector(e, r->index_op, e->classes[r->index_op]);
+  const char *extent = emit_int(e, r->extent);
+  const char *from = format(
+      e, "p%u + %s + %s + j", s->input, base,
+      emit_affine_term(e, r->stride, format(e, "(%s)", emit_affine(e, q))));
+  uint32_t w = e->next_id++;
+  Buffer *b = emit_block_at(e, e->op_levels[op_index]);
+  if (e->classes[r->index_op] == 'i')
+    buffer_printf(b, "const vi w%u = test_i((vu)%s >= (uint32_t)%s);\n", w,
+                  index, extent);
+  else
+    buffer_printf(b, "const vi w%u = test_l((vw)%s >= (uint64_t)%s);\n", w,
+                  index, extent);
+  emit_check(e, op_index, true, format(e, "w%u", w));
+  emit_define_loaded(e, op_index,
+                     format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
+}
+
+static const char *lane_offset(Emitter *e, int64_t coef) {
+  return coef == 1 ? "j" : format(e, "%s * j", emit_int(e, coef));
+}
+
+/* Two elements a lane; of an odd number of them all is read but what lies
+ * behind the last. */
+static const char *emit_pair_load(Emitter *e, const KernelOp *s,
+                                  const char *from) {
+  if (!s->packed_elements)
+    return format(e, "LOAD(pairs, %s + 2 * j)", from);
+  return format(e, "ldh_pairs(%s + 2 * j, %s - 2 * j, REST)", from,
+                emit_int(e, s->packed_elements));
+}
+
+/* Are the quotients of the form the same in all lanes?  They are where they are
+ * in the first one and the last, since they go up or down with the lanes; NULL:
+ * not all do, or what is read is not next to each other then.  *rest: what they
+ * come to. */
+static const char *emit_uniform_quotient_test(Emitter *e, const AffineExpr *q,
+                                              const char **rest) {
+  const char *all_equal = NULL, *sum = NULL;
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++) {
+    int64_t coef = q->coef[MAX_KERNEL_AXES + j];
+    if (!coef || !e->floor_div_varies[j])
+      continue;
+    if (!quotients_are_uniform(e, &e->loop->floor_divs[j].dividend))
+      return NULL;
+    char c = floor_div_fits_i32(&e->loop->floor_divs[j]) ? 'i' : 'l';
+    uint32_t name = e->first_floor_div + j;
+    const char *first = format(e, "first_%c(q%u)", c, name);
+    const char *test = format(e, "%s == lane_%c(q%u, W - 1)", first, c, name);
+    all_equal = all_equal ? format(e, "%s && %s", all_equal, test) : test;
+    first = emit_affine_term(e, coef, first);
+    sum = sum ? format(e, "%s + %s", sum, first) : first;
+  }
+  *rest = sum;
+  return q->coef[e->vector_axis] == 1 ? all_equal : NULL;
+}
+
+/* Where a row that indices choose begins. */
+static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
+                                    const char *base) {
+  AffineExpr *q = affine_copy(e->arena, s->address);
+  q->coef[e->vector_axis] = 0;
+  uint32_t level = emit_affine_level(e, q), name = e->next_id++;
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (e->op_levels[s->checked_indices[j].index_op] > level)
+      level = e->op_levels[s->checked_indices[j].index_op];
+  bool is_outer = e->vector_axis + 1 == e->loop->parallel_axes &&
+                  e->has_lane_begin &&
+                  level >= OUTER_LEVEL; /* where lo is known */
+  buffer_printf(emit_block_at(e, level),
+                "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
+                memory_type(s->dtype), name, s->input, base,
+                is_outer ? " + lo" : "", name);
+  return format(e, is_outer ? "r%u + (j - lo)" : "r%u + j", name);
+}
+
+/* Lanes that are so many elements apart, from a place on. */
+static const char *emit_strided_load(Emitter *e, const KernelOp *s,
+                                     const char *from, int64_t stride) {
+  const char *name = dtype_info[s->dtype].name;
+  if (stride == -1 && e->width > 1)
+    return format(e, "ldb_%s(%s, REST)", name, from);
+  bool has_small_stride =
+      stride >= 2 && stride <= MAX_DEINTERLEAVE && e->width > 1;
+  const char *rest =
+      has_small_stride && e->reads_past_tail && s->kind == KOP_LOAD_LOCAL
+          ? "W"
+          : "REST";
+  if (has_small_stride)
+    return format(e, "lds%d_%s(%s, %s)", (int)stride, name, from, rest);
+  return format(e, "lds_%s(%s, %s, %s)", name, from, emit_int(e, stride), rest);
+}
+
+bool emit_is_vector_load(const Emitter *e, const KernelOp *s) {
+  int64_t stride = s->address->coef[e->vector_axis];
+  if (s->kind == KOP_LOAD_LOCAL && e->vector_axis == e->loop->parallel_axes - 1)
+    return !e->locals_by_point && !emit_affine_varies(e, s->address);
+  for (uint32_t j = 0; s->kind == KOP_LOAD && j < s->checked_index_count; j++)
+    if (e->varies[s->checked_indices[j].index_op])
+      return false;
+  return quotients_are_uniform(e, s->address) &&
+         !emit_is_transposed_read(e, s) && stride >= 1 &&
+         stride <= (e->width > 1 ? MAX_DEINTERLEAVE : 1);
+}
+
+static const char *emit_gather_prefetch(Emitter *e, const KernelOp *s) {
+  const Dialect *d = e->dialect;
+  return d->emit_gather_prefetch ? d->emit_gather_prefetch(e, s) : NULL;
+}
+
+static const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
+  const Dialect *d = e->dialect;
+  return d->emit_next_row_prefetch ? d->emit_next_row_prefetch(e, s) : NULL;
+}
+
+void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const char *base = emit_affine(e, s->address);
+  const char *name = dtype_info[s->dtype].name;
+  int64_t stride = s->address->coef[e->vector_axis];
+  bool has_varying_index = false;
+  for (uint32_t j = 0; j < s->checked_index_count; j++) {
+    const CheckedIndex *r = &s->checked_indices[j];
+    if (e->varies[r->index_op])
+      has_varying_index = true;
+    else
+      base = add_uniform_index(e, op_index, r, base);
+  }
+  if (s->packed_pairs) {
+    emit_define(e, op_index,
+                emit_pair_load(e, s, format(e, "p%u + %s", s->input, base)));
+    return;
+  }
+  if (!e->varies[op_index]) {
+    emit_define(
+        e, op_index,
+        emit_element_load(e, s->dtype, format(e, "p%u", s->input), base));
+    return;
+  }
+  if (!has_varying_index && quotients_are_uniform(e, s->address) &&
+      stride != 1 && emit_is_transposed_read(e, s)) {
+    emit_define_loaded(
+        e, op_index,
+        emit_transposed_read(e, s->dtype, e->classes[op_index],
+                             format(e, "p%u + %s", s->input, base),
+                             emit_int(e, stride)));
+    return;
+  }
+  if (!has_varying_index && quotients_are_uniform(e, s->address)) {
+    bool row = stride == 1 && s->checked_index_count;
+    const char *from = row ? emit_row_pointer(e, s, base)
+                           : format(e, "p%u + %s + %s", s->input, base,
+                                    lane_offset(e, stride));
+    const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
+    if (prefetched)
+      buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+                    "__builtin_prefetch(%s);\n",
+                    emit_row_pointer(e, s, prefetched));
+    const char *next = row ? NULL : emit_next_row_prefetch(e, s);
+    if (next)
+      buffer_puts(emit_block_at(e, e->op_levels[op_index]), next);
+    emit_define_loaded(e, op_index,
+                       stride == 1 ? format(e, "LOAD(%s, %s)", name, from)
+                                   : emit_strided_load(e, s, from, stride));
+    return;
+  }
+  const CheckedIndex *unit_stride = unit_stride_index(e, s);
+  if (unit_stride) {
+    emit_checked_vector_load(e, op_index, s, unit_stride, base);
+    return;
+  }
+  const char *index = emit_varying_terms(e, s->address, 'l'), *rest;
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (e->varies[s->checked_indices[j].index_op])
+      index = add_varying_index(e, op_index, &s->checked_indices[j], index);
+  const char *gather =
+      format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
+  const char *is_uniform =
+      has_varying_index ? NULL
+                        : emit_uniform_quotient_test(e, s->address, &rest);
+  if (is_uniform)
+    gather = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", is_uniform,
+                    name, s->input, base, rest, gather);
+  emit_define_loaded(e, op_index, gather);
+}
+
+/* ---- values of this point that an earlier loop has left ---- */
+
+const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
+                              const AffineExpr *q) {
+  return e->dialect->emit_local_offset ? e->dialect->emit_local_offset(e, l, q)
+                                       : emit_affine(e, q);
+}
+
+/* Lanes along the rows of a unit, as copies of an operand have them. */
+static void emit_local_row_gather(Emitter *e, uint32_t op_index,
+                                  const KernelOp *s) {
+  const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+  const char *inner = emit_affine(e, s->address);
+  emit_define_loaded(e, op_index,
+                     format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
+                            dtype_info[s->dtype].name, l->id, inner,
+                            l->point_elements, l->point_elements));
+}
+
+/* What lies along the last outer axis, on its way to memory. */
+static void emit_staged_load(Emitter *e, uint32_t op_index, const KernelOp *s,
+                             const LocalBuffer *l) {
+  const char *from =
+      format(e, "l%u + %s + (i%u - lo)", l->id,
+             emit_local_offset(e, l, s->address), e->loop->parallel_axes - 1);
+  const char *stride =
+      format(e, "%s * %s", emit_int(e, s->address->coef[e->vector_axis]),
+             l->row_elements);
+  emit_define(
+      e, op_index,
+      emit_transposed_read(e, s->dtype, e->classes[op_index], from, stride));
+}
+
+void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+  if (e->loop->staging == STAGE_OUT) {
+    emit_staged_load(e, op_index, s, l);
+    return;
+  }
+  if (e->locals_by_point && e->vector_axis == e->loop->parallel_axes - 1) {
+    emit_local_row_gather(e, op_index, s);
+    return;
+  }
+  const char *to = emit_local_offset(e, l, s->address);
+  const char *name = dtype_info[s->dtype].name;
+  if (s->packed_pairs) {
+    emit_define(e, op_index,
+                emit_pair_load(e, s, format(e, "l%u + %s", l->id, to)));
+    return;
+  }
+  if (!e->varies[op_index]) {
+    emit_define(e, op_index,
+                emit_element_load(e, s->dtype, format(e, "l%u", l->id), to));
+    return;
+  }
+  bool is_outer = e->vector_axis == e->loop->parallel_axes - 1;
+  if (is_outer ? emit_affine_varies(e, s->address)
+               : !quotients_are_uniform(e, s->address)) {
+    const char *index = emit_varying_terms(e, s->address, 'l');
+    if (is_outer)
+      index = format(e, "wide(lanes()) + %s * (%s)", l->row_elements, index);
+    const char *from =
+        format(e, "l%u + %s%s", l->id, to, is_outer ? " + (j - lo)" : "");
+    emit_define_loaded(e, op_index,
+                       format(e, "ldx_%s(%s, %s, REST)", name, from, index));
+    return;
+  }
+  const char *from =
+      is_outer ? format(e, "l%u + %s + (j - lo)", l->id, to)
+               : format(e, "l%u + %s + %s", l->id, to,
+                        lane_offset(e, s->address->coef[e->vector_axis]));
+  const char *load =
+      e->reads_past_tail ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
+  if (is_outer || s->address->coef[e->vector_axis] == 1)
+    emit_define_loaded(e, op_index, format(e, load, name, from));
+  else
+    emit_define_loaded(
+        e, op_index,
+        emit_strided_load(e, s, from, s->address->coef[e->vector_axis]));
+}

@@ -1,0 +1,437 @@
+/* Choices between an element and something else, where the condition says that
+ * the element is there: `if i >= p && i < n + p then x.[i - p] else 0`, as
+ * padding writes it.  The lanes for which it holds are loaded, and nothing is
+ * to be looked at. */
+#include "backend/emit/emit.h"
+
+#include <math.h>
+
+enum { MAX_HOISTED_MASK_TERMS = 64 }; /* whose lanes are found out ahead */
+
+#define format emit_format
+
+static bool is_zero(const KernelOp *s) {
+  if (s->kind == KOP_AFFINE)
+    return s->low == 0 && s->high == 0;
+  return s->kind == KOP_CONST &&
+         (dtype_is_float(s->dtype) ? s->value.f == 0 && !signbit(s->value.f)
+                                   : s->value.i == 0);
+}
+
+typedef struct IndexRange {
+  const AffineExpr *of;
+  int64_t low, high; /* sizes */
+} IndexRange;
+
+/* One part of of - x + y; false: it does not fit. */
+static bool coef_difference(Graph *g, int64_t of, int64_t x, int64_t y,
+                            int64_t *sum) {
+  return extent_sub(g, of, x, sum) && extent_add(g, *sum, y, sum);
+}
+
+/* x `op` y: what it says of a form that is x - y and a number. */
+static void narrow_by_comparison(const LoopNest *loop, const KernelOp *c,
+                                 IndexRange *r) {
+  const KernelOp *x = &loop->ops.at[c->args[0]], *y = &loop->ops.at[c->args[1]];
+  Graph *g = loop->graph;
+  int64_t at, rest, limit;
+  if (x->kind != KOP_AFFINE || y->kind != KOP_AFFINE ||
+      !coef_difference(g, r->of->constant, x->affine->constant,
+                       y->affine->constant, &at))
+    return;
+  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
+    if (!coef_difference(g, r->of->coef[v], x->affine->coef[v],
+                         y->affine->coef[v], &rest) ||
+        rest != 0)
+      return;
+  if ((c->op == PRIM_GE || c->op == PRIM_GT) &&
+      extent_add(g, at, c->op == PRIM_GT, &limit) &&
+      (r->low == INT64_MIN || extent_proved(g, EXTENT_LE, r->low, limit)))
+    r->low = limit;
+  if ((c->op == PRIM_LE || c->op == PRIM_LT) &&
+      extent_sub(g, at, c->op == PRIM_LT, &limit) &&
+      (r->high == INT64_MAX || extent_proved(g, EXTENT_LE, limit, r->high)))
+    r->high = limit;
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static void narrow_by_condition(const LoopNest *loop, uint32_t condition,
+                                IndexRange *r) {
+  const KernelOp *c = &loop->ops.at[condition];
+  if (c->kind != KOP_OP || c->arg_count != 2)
+    return;
+  if (c->op == PRIM_AND) {
+    narrow_by_condition(loop, c->args[0], r);
+    narrow_by_condition(loop, c->args[1], r);
+  } else {
+    narrow_by_comparison(loop, c, r);
+  }
+}
+
+static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
+    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_div_varies[j])
+      return false;
+  return true;
+}
+
+/* Lanes next to each other, of which those that the condition holds for are
+ * there. */
+static bool is_in_bounds_where(const Emitter *e, const KernelOp *read,
+                               uint32_t condition) {
+  int64_t stride = read->address->coef[e->vector_axis], index_stride;
+  Graph *g = e->kernel->graph;
+  bool is_uniform = quotients_are_uniform(e, read->address);
+  for (uint32_t j = 0; j < read->checked_index_count; j++) {
+    const CheckedIndex *i = &read->checked_indices[j];
+    const KernelOp *index = &e->loop->ops.at[i->index_op];
+    if (index->kind != KOP_AFFINE)
+      return false;
+    IndexRange r = {index->affine, index->low, index->high};
+    narrow_by_condition(e->loop, condition, &r);
+    if (!extent_proved(g, EXTENT_LE, 0, r.low) ||
+        !extent_proved_less(g, r.high, i->extent) ||
+        !extent_mul(g, index->affine->coef[e->vector_axis], i->stride,
+                    &index_stride) ||
+        !extent_add(g, stride, index_stride, &stride))
+      return false;
+    is_uniform &= quotients_are_uniform(e, index->affine);
+  }
+  return is_uniform && stride == 1;
+}
+
+static bool has_one_use(const LoopNest *loop, uint32_t at) {
+  uint32_t uses = 0;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    for (uint32_t a = 0; a < s->arg_count; a++)
+      uses += s->args[a] == at;
+    for (uint32_t a = 0; s->kind == KOP_LOAD && a < s->checked_index_count; a++)
+      uses += s->checked_indices[a].index_op == at;
+  }
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    uses += loop->outputs.at[j].value_op == at;
+  return uses == 1;
+}
+
+bool emit_is_masked_load(const Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  if (s->kind != KOP_SELECT || !e->varies[at])
+    return false;
+  const KernelOp *read = &e->loop->ops.at[s->args[1]];
+  return read->kind == KOP_LOAD && !read->packed_pairs &&
+         read->dtype == s->dtype && has_one_use(e->loop, s->args[1]) &&
+         is_in_bounds_where(e, read, s->args[0]);
+}
+
+bool emit_has_passthru(const Emitter *e, uint32_t at) {
+  return !is_zero(&e->loop->ops.at[e->loop->ops.at[at].args[2]]);
+}
+
+/* ---- lanes from one to another ---- */
+
+/* Is it of sizes, and of numbers that leave room for them in 64 bits? */
+static bool fits_i64_arithmetic(const Emitter *e, const AffineExpr *q) {
+  const Graph *g = e->kernel->graph;
+  bool is_moderate = g->extent_table != NULL;
+  for (uint32_t v = 0; v <= MAX_KERNEL_VARS && is_moderate; v++) {
+    int64_t x = v < MAX_KERNEL_VARS ? q->coef[v] : q->constant;
+    is_moderate = !extent_is_static(g, x) || (x > INT32_MIN && x < INT32_MAX);
+  }
+  return is_moderate;
+}
+
+/* How the lanes of what is compared go: up or down by one; 0: otherwise. */
+static int compared_lane_step(const Emitter *e, const KernelOp *c) {
+  const KernelOp *x = &e->loop->ops.at[c->args[0]];
+  const KernelOp *y = &e->loop->ops.at[c->args[1]];
+  if (x->kind != KOP_AFFINE || y->kind != KOP_AFFINE ||
+      !(emit_fits_i32(x) || fits_i64_arithmetic(e, x->affine)) ||
+      !(emit_fits_i32(y) || fits_i64_arithmetic(e, y->affine)) ||
+      !quotients_are_uniform(e, x->affine) ||
+      !quotients_are_uniform(e, y->affine))
+    return 0;
+  int64_t stride;
+  bool known = extent_sub(e->kernel->graph, x->affine->coef[e->vector_axis],
+                          y->affine->coef[e->vector_axis], &stride);
+  return known && (stride == 1 || stride == -1) ? (int)stride : 0;
+}
+
+/* Does the condition hold for lanes next to each other, and no others? */
+static bool is_lane_interval(const Emitter *e, uint32_t condition) {
+  const KernelOp *c = &e->loop->ops.at[condition];
+  if (!e->varies[condition])
+    return true;
+  if (c->kind != KOP_OP || c->arg_count != 2)
+    return false;
+  if (c->op == PRIM_AND)
+    return is_lane_interval(e, c->args[0]) && is_lane_interval(e, c->args[1]);
+  return (c->op == PRIM_GE || c->op == PRIM_GT || c->op == PRIM_LE ||
+          c->op == PRIM_LT) &&
+         compared_lane_step(e, c);
+}
+
+bool emit_has_interval_mask(const Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  return e->width > 1 && emit_is_masked_load(e, at) &&
+         (!emit_has_passthru(e, at) ||
+          e->loop->ops.at[s->args[2]].kind == KOP_CONST) &&
+         is_lane_interval(e, s->args[0]);
+}
+
+typedef struct LaneInterval { /* as C; NULL: there is no such bound */
+  const char *from, *to, *uniform_condition;
+  uint32_t level;          /* where all of it is known */
+  uint64_t reduction_axes; /* axes that from and to depend on, and are summed */
+  bool spelled_out; /* from and to are written out, not built up by level */
+} LaneInterval;
+
+static const char *tighter_bound(Emitter *e, const char *x, const char *y,
+                                 char op) {
+  return x ? format(e, "(%s %c %s ? %s : %s)", x, op, y, x, y) : y;
+}
+
+static const char *spelled_out_affine(Emitter *e, const AffineExpr *q) {
+  const char *sum = emit_int(e, q->constant);
+  for (uint32_t v = 0; v < MAX_KERNEL_AXES; v++)
+    if (q->coef[v])
+      sum = format(e, "%s + %s * i%u", sum, emit_int(e, q->coef[v]), v);
+  return sum;
+}
+
+/* j times 1 or -1 is at least, or less than, a form and 0 or 1. */
+static void add_bound(Emitter *e, const KernelOp *c, LaneInterval *r) {
+  int stride = compared_lane_step(e, c);
+  AffineExpr *q = affine_copy(e->arena, e->loop->ops.at[c->args[1]].affine);
+  e->failed |=
+      !affine_add(e->kernel->graph, q, -1, e->loop->ops.at[c->args[0]].affine);
+  q->coef[e->vector_axis] = 0;
+  bool is_lower_bound = c->op == PRIM_GE || c->op == PRIM_GT;
+  q->constant =
+      emit_extent_add(e, q->constant, c->op == PRIM_GT || c->op == PRIM_LE);
+  const char *bound =
+      r->spelled_out ? spelled_out_affine(e, q) : emit_affine(e, q);
+  uint32_t level = r->spelled_out ? 0 : emit_affine_level(e, q);
+  for (uint32_t v = e->loop->spatial_axes; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v])
+      r->reduction_axes |= (uint64_t)1 << v;
+  r->level = level > r->level ? level : r->level;
+  if (stride < 0) {
+    bound = format(e, "(1 - (%s))", bound);
+    is_lower_bound = !is_lower_bound;
+  }
+  if (is_lower_bound)
+    r->from = tighter_bound(e, r->from, bound, '>');
+  else
+    r->to = tighter_bound(e, r->to, bound, '<');
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static void find_lane_interval(Emitter *e, uint32_t condition,
+                               LaneInterval *r) {
+  const KernelOp *c = &e->loop->ops.at[condition];
+  if (!e->varies[condition]) {
+    const char *x = emit_scalar(e, condition);
+    uint32_t level = e->op_levels[condition];
+    r->level = level > r->level ? level : r->level;
+    r->uniform_condition = r->uniform_condition
+                               ? format(e, "%s && %s", r->uniform_condition, x)
+                               : x;
+  } else if (c->op == PRIM_AND) {
+    find_lane_interval(e, c->args[0], r);
+    find_lane_interval(e, c->args[1], r);
+  } else {
+    add_bound(e, c, r);
+  }
+}
+
+/* The bounds by name, where they are known: `from%u` and `to%u`. */
+static uint32_t emit_interval_bounds(Emitter *e, const LaneInterval *r) {
+  Buffer *b = &e->level_code[r->level];
+  uint32_t name = e->next_id++;
+  if (r->from)
+    buffer_printf(b, "const int64_t first%u = %s;\n", name, r->from);
+  if (r->uniform_condition)
+    buffer_printf(b, "const int64_t last%u = %s ? %s : 0;\n", name,
+                  r->uniform_condition, r->to ? r->to : "0x3fffffffffffffff");
+  else if (r->to)
+    buffer_printf(b, "const int64_t last%u = %s;\n", name, r->to);
+  return name;
+}
+
+void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
+                                 EmitOpVisitor *visit, void *context) {
+  const KernelOp *c = &e->loop->ops.at[condition];
+  if (!e->varies[condition])
+    visit(context, condition);
+  else if (c->op == PRIM_AND)
+    for (uint32_t j = 0; j < 2; j++)
+      emit_each_uniform_condition(e, c->args[j], visit, context);
+}
+
+/* The variables that the bounds of the lanes depend on. */
+static uint64_t variables_of(const Emitter *e, uint32_t condition) {
+  const KernelOp *c = &e->loop->ops.at[condition];
+  uint64_t all = 0;
+  if (!e->varies[condition])
+    return 0;
+  if (c->op == PRIM_AND)
+    return variables_of(e, c->args[0]) | variables_of(e, c->args[1]);
+  for (uint32_t a = 0; a < 2; a++)
+    for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
+      if (e->loop->ops.at[c->args[a]].affine->coef[v])
+        all |= (uint64_t)1 << v;
+  return all;
+}
+
+/* Are the lanes the same in all lines, and of few terms? */
+static bool mask_is_hoistable(const Emitter *e, uint32_t condition) {
+  const LoopNest *loop = e->loop;
+  uint64_t of = variables_of(e, condition);
+  int64_t all = 1;
+  if (of >> MAX_KERNEL_AXES || of >> e->hoisted_masks->line_axis & 1)
+    return false;
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    if (v != e->vector_axis && of >> v & 1 &&
+        (!extent_is_static(loop->graph, loop->extents[v]) ||
+         __builtin_mul_overflow(all, loop->extents[v], &all) ||
+         all > MAX_HOISTED_MASK_TERMS))
+      return false;
+  return true;
+}
+
+/* Is it a form of the line that has no part of it in a quotient? */
+static bool is_affine_in_line(const Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  if (s->kind != KOP_AFFINE)
+    return false;
+  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
+    if (s->affine->coef[v])
+      return false;
+  return true;
+}
+
+/* Does the condition say between which bounds the line is? */
+static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
+  const KernelOp *c = &e->loop->ops.at[condition];
+  if (e->varies[condition] && c->op != PRIM_AND)
+    return true;
+  if (c->kind != KOP_OP || c->arg_count != 2)
+    return false;
+  if (c->op == PRIM_AND)
+    return line_condition_is_interval(e, c->args[0]) &&
+           line_condition_is_interval(e, c->args[1]);
+  return (c->op == PRIM_GE || c->op == PRIM_GT || c->op == PRIM_LE ||
+          c->op == PRIM_LT) &&
+         e->op_levels[condition] <= e->level_of[e->hoisted_masks->line_axis] &&
+         is_affine_in_line(e, c->args[0]) && is_affine_in_line(e, c->args[1]);
+}
+
+/* The lanes, as they are found out before the lines: an element of an array by
+ * the terms that they depend on, and by the vector. */
+static const char *emit_hoisted_mask(Emitter *e, uint32_t condition) {
+  LaneInterval r = {.spelled_out = true};
+  Buffer *out = &e->hoisted_masks->source, body = {.arena = e->arena};
+  uint32_t name = e->next_id++, open_loops = 0;
+  long long all = 1;
+  const char *subscript = "0";
+  find_lane_interval(e, condition, &r);
+  for (uint32_t v = e->loop->spatial_axes; v < e->loop->axis_count; v++) {
+    if (!(r.reduction_axes >> v & 1))
+      continue;
+    long long extent = e->loop->extents[v];
+    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %lld; i%u++)\n", v, v,
+                  extent, v);
+    subscript = open_loops++
+                    ? format(e, "(%s) * %lld + i%u", subscript, extent, v)
+                    : format(e, "i%u", v);
+    all *= extent;
+  }
+  buffer_printf(out, "span there%u[%lld][%u];\n", name, all,
+                e->hoisted_masks->vector_count);
+  emit_append(out, &body);
+  buffer_printf(out,
+                "for (int a = 0; a < %u; a++) {\n"
+                "const int64_t j = start + a * W;\n"
+                "there%u[%s][a] = span_of(%s, %s, end - j);\n}\n",
+                e->hoisted_masks->vector_count, name, subscript,
+                r.from ? format(e, "%s - j", r.from) : "0",
+                r.to ? format(e, "%s - j", r.to) : "W");
+  const char *x = format(e, "there%u[%s][%s]", name, subscript,
+                         e->hoisted_masks->vector_index);
+  if (!r.uniform_condition)
+    return x;
+  const char **line_condition = &e->hoisted_masks->line_condition;
+  *line_condition = *line_condition ? format(e, "%s && %s", *line_condition,
+                                             r.uniform_condition)
+                                    : r.uniform_condition;
+  e->hoisted_masks->condition_is_interval &=
+      line_condition_is_interval(e, condition);
+  return format(e, "span_if(inside || (%s), %s)", r.uniform_condition, x);
+}
+
+static const char *emit_interval_load(Emitter *e, uint32_t at,
+                                      const char *subscript) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  Dtype t = e->loop->ops.at[s->args[1]].dtype;
+  char class = e->classes[at];
+  bool narrows_to_i32 = class == 'i' && t == DT_I64;
+  const char *name = dtype_info[t].name, *x;
+  const char *other =
+      emit_has_passthru(e, at)
+          ? emit_vector(e, s->args[2], narrows_to_i32 ? 'l' : class)
+          : format(e, "splat_%c(0)", narrows_to_i32 ? 'l' : class);
+  if (e->hoisted_masks && mask_is_hoistable(e, s->args[0])) {
+    const char *mask = emit_hoisted_mask(e, s->args[0]);
+    x = format(e, "ldm_%s(%s, %s, %s, inside)", name, subscript, mask, other);
+  } else {
+    LaneInterval r = {.level = 0};
+    find_lane_interval(e, s->args[0], &r);
+    uint32_t bounds = emit_interval_bounds(e, &r);
+    const char *from = r.from ? format(e, "first%u - j", bounds) : "0";
+    const char *to =
+        r.to || r.uniform_condition ? format(e, "last%u - j", bounds) : "W";
+    x = format(e, "ldr_%s(%s, %s, %s, REST, %s)", name, subscript, from, to,
+               other);
+  }
+  return narrows_to_i32 ? format(e, "narrow(%s)", x) : x;
+}
+
+/* What is wanted at the next point is asked for. */
+static void emit_next_point_prefetch(Emitter *e, uint32_t input,
+                                     const AffineExpr *q,
+                                     const char *subscript) {
+  Buffer *b = &e->level_code[e->vector_level];
+  int64_t distance = q->coef[e->prefetch_axis];
+  if (distance)
+    buffer_printf(b, "__builtin_prefetch(p%u + %s + j + %s);\n", input,
+                  subscript, emit_int(e, distance));
+}
+
+const char *emit_masked_load(Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  const KernelOp *read = &e->loop->ops.at[s->args[1]];
+  AffineExpr *address = affine_copy(e->arena, read->address); /* as one form,
+             whose parts are computed where they change */
+  for (uint32_t j = 0; j < read->checked_index_count; j++) {
+    const CheckedIndex *i = &read->checked_indices[j];
+    const AffineExpr *index = e->loop->ops.at[i->index_op].affine;
+    e->failed |= !affine_add(e->kernel->graph, address, i->stride, index);
+  }
+  const char *subscript = emit_affine(e, address);
+  emit_next_point_prefetch(e, read->input, address, subscript);
+  if (emit_has_interval_mask(e, at))
+    return emit_interval_load(
+        e, at, format(e, "p%u + %s + j", read->input, subscript));
+  const char *mask = emit_vector(e, s->args[0], 'b');
+  const char *x =
+      format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,
+             read->input, subscript, mask);
+  char class = e->classes[at];
+  if (class == 'i' && read->dtype == DT_I64)
+    x = format(e, "narrow(%s)", x);
+  if (!emit_has_passthru(e, at))
+    return x;
+  return format(e, "sel_%c(%s, %s, %s)", class, mask, x,
+                emit_vector(e, s->args[2], class));
+}

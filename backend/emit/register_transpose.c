@@ -1,0 +1,136 @@
+/* What is turned: loops over squares of two axes, of which what is read lies
+ * next to each other along one, and results along the other.
+ *
+ * W vectors are read along the first one, turned in registers, and are then
+ * lanes along the second one. */
+#include "backend/emit/emit.h"
+
+#include <string.h>
+
+enum {
+  MAX_UNROLLED_ROW_OPS = 8
+}; /* of so many steps are all W rows written one by one */
+
+/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
+ */
+void emit_transpose_function(Emitter *e, Buffer *out, char v) {
+  uint32_t width = e->width;
+  buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->suffix, v, v);
+  if (width == 1) {
+    buffer_puts(out, "(void)x;\n}\n");
+    return;
+  }
+  buffer_printf(out, "v%c y[W];\n", v);
+  for (uint32_t s = width / 2; s; s /= 2) {
+    for (uint32_t i = 0; i < width; i++) {
+      if (i & s)
+        continue;
+      for (uint32_t half = 0; half < 2; half++) {
+        buffer_printf(out, "y[%u] = __builtin_shufflevector(x[%u], x[%u]",
+                      half ? i + s : i, i, i + s);
+        for (uint32_t l = 0; l < width; l++) {
+          uint32_t from =
+              half ? (l & s ? l + width : l + s) : (l & s ? l - s + width : l);
+          buffer_printf(out, ", %u", from);
+        }
+        buffer_puts(out, ");\n");
+      }
+    }
+    for (uint32_t i = 0; i < width; i++)
+      buffer_printf(out, "x[%u] = y[%u];\n", i, i);
+  }
+  buffer_puts(out, "}\n");
+}
+
+void emit_transpose_functions(Emitter *e, Buffer *out) {
+  for (const char *c = "fdil"; *c; c++)
+    if (strchr(e->transpose_classes, *c))
+      emit_transpose_function(e, out, *c);
+}
+
+/* A read whose lanes are apart, but which is one vector along the rows. */
+bool emit_is_transposed_read(const Emitter *e, const KernelOp *s) {
+  return e->transpose_axis != NO_AXIS &&
+         loop_load_is_contiguous(e->loop, loop_op_vars(e->arena, e->loop), s,
+                                 e->transpose_axis);
+}
+
+const char *emit_transposed_read(Emitter *e, Dtype t, char class,
+                                 const char *from, const char *stride) {
+  uint32_t name = e->next_id++;
+  char v = vector_type_letter(class);
+  if (!strchr(e->transpose_classes, v))
+    e->transpose_classes[strlen(e->transpose_classes)] = v;
+  buffer_printf(&e->transpose_loads,
+                "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
+                "turned%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
+                "turn%s_%c(turned%u);\n",
+                e->width, name, v, dtype_info[t].name, from, stride, e->suffix,
+                v, name);
+  buffer_printf(&e->transpose_decls, "v%c turned%u[W];\n", v, name);
+  return emit_format(e, "turned%u[q]", name);
+}
+
+/* The block of the rows, of which reads need a part, and results another one:
+ * each of its lines defines a name, and none is to be missed. */
+static void append_used_block(Buffer *out, const Buffer *block) {
+  emit_append(out, block);
+  for (const char *line = block->len ? block->text : NULL; line && *line;) {
+    const char *end = strchr(line, '\n'), *equals = strstr(line, " = ");
+    if (!end || !equals || equals > end)
+      break;
+    const char *name = equals;
+    while (name > line && name[-1] != ' ' && name[-1] != '*')
+      name--;
+    buffer_printf(out, "(void)%.*s;\n", (int)(equals - name), name);
+    line = end + 1;
+  }
+}
+
+static void emit_transposed_rows(Emitter *e, Buffer *out, const char *count,
+                                 const char *macros, const Buffer *body) {
+  uint32_t y = e->transpose_axis;
+  if (e->loop->ops.len <= MAX_UNROLLED_ROW_OPS)
+    buffer_printf(out, "#pragma GCC unroll %u\n", e->width);
+  buffer_printf(out,
+                "for (int q = 0; q < %s; q++) {\n"
+                "const int64_t i%u = band + q;\n%s",
+                count, y, macros);
+  append_used_block(out, &e->level_code[e->level_of[y]]);
+  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->check_code);
+  emit_append(out, body);
+  buffer_printf(out, "%s}\n", undef_macros);
+}
+
+/* `count` rows; load: of the l-th vector of these. */
+static void emit_transposed_tile(Emitter *e, Buffer *out, const char *count,
+                                 const char *load, const char *macros,
+                                 const Buffer *body) {
+  emit_append(out, &e->transpose_decls);
+  buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->transpose_axis);
+  append_used_block(out, &e->level_code[e->level_of[e->transpose_axis]]);
+  buffer_printf(out, "#define LOAD(V, T, p) %s\n", load);
+  emit_append(out, &e->transpose_loads);
+  buffer_puts(out, "#undef LOAD\n}\n");
+  emit_transposed_rows(e, out, count, macros, body);
+}
+
+void emit_transposed_tiles(Emitter *e, Buffer *out, const char *from,
+                           const char *to, const Buffer *full,
+                           const Buffer *tail) {
+  buffer_printf(out,
+                "for (int64_t band = %s; band < %s; band += W) {\n"
+                "const int high = %s - band < W ? (int)(%s - band) : W;\n"
+                "for (int64_t j = start; j < end; j += W)\n"
+                "if (high == W && j + W <= end) {\n",
+                from, to, to, to);
+  emit_transposed_tile(e, out, "W", "ld_##T(p)", full_vector_macros, full);
+  buffer_puts(out, "} else if (j + W <= end) {\n");
+  emit_transposed_tile(e, out, "high", "ldp_##T(p, high)", full_vector_macros,
+                       full);
+  buffer_puts(out, "} else {\nconst int rest = (int)(end - j);\n");
+  emit_transposed_tile(e, out, "high", "l < rest ? ldp_##T(p, high) : (V){0}",
+                       tail_macros, tail);
+  buffer_puts(out, "}\n}\n");
+}

@@ -1,0 +1,632 @@
+/* The steps of a kernel as C: straight-line code in blocks, one for each loop:
+ * what does not change with a loop stands outside of it. */
+#include "backend/emit/scalar_ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_DEMAND_CHARS = 600 };
+
+#define format emit_format
+
+/* ---- operands ---- */
+
+/* A step's value as lanes of a class. */
+const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
+  char from = e->classes[op_index];
+  if (!e->varies[op_index]) {
+    const char *cast =
+        class == 'b' || from == class ? ""
+                                      : format(e, "(%s)", scalar_type(class));
+    return format(e, "splat_%c(%ss%u)", class, cast, op_index + e->first_op);
+  }
+  if (from == class)
+    return format(e, "v%u", op_index + e->first_op);
+  if (from == 'b')
+    return class == 'i' ? format(e, "(v%u & 1)", op_index + e->first_op)
+                        : format(e, "CONVERT(v%u & 1, v%c)",
+                                 op_index + e->first_op, class);
+  return format(e, "CONVERT(v%u, v%c)", op_index + e->first_op, class);
+}
+
+/* An operand beside another one that is lanes: a scalar may stay one. */
+const char *emit_operand(Emitter *e, uint32_t op_index, char class,
+                         bool is_vector) {
+  if (is_vector)
+    return emit_vector(e, op_index, class);
+  return e->classes[op_index] == class ? format(e, "s%u",
+                                                op_index + e->first_op)
+                                       : format(e, "(%s)s%u",
+                                                scalar_type(class),
+                                                op_index + e->first_op);
+}
+
+const char *emit_scalar(Emitter *e, uint32_t op_index) {
+  return format(e, "s%u", op_index + e->first_op);
+}
+
+void emit_define(Emitter *e, uint32_t op_index, const char *value) {
+  char class = e->classes[op_index];
+  if (e->varies[op_index])
+    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+                  "const v%c v%u = %s;\n", vector_type_letter(class),
+                  op_index + e->first_op, value);
+  else
+    buffer_printf(emit_block_at(e, e->op_levels[op_index]), "%s %s s%u = %s;\n",
+                  emit_const_qualifier(e), scalar_type(class),
+                  op_index + e->first_op, value);
+}
+
+/* What is computed with more bits than it has is there before it is rounded,
+ * too, for stores, which round. */
+static void emit_define_rounded(Emitter *e, uint32_t op_index,
+                                const char *value) {
+  const char *type = dtype_info[e->loop->ops.at[op_index].dtype].name;
+  const char *wide = format(e, "wide%u", op_index + e->first_op);
+  Buffer *to = emit_block_at(e, e->op_levels[op_index]);
+  buffer_printf(to, "const vf %s = %s;\n", wide, value);
+  buffer_puts(to, "__attribute__((unused)) ");
+  emit_define(e, op_index, format(e, "round_%s(%s)", type, wide));
+  e->has_unrounded[op_index] = true;
+}
+
+const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
+  if (e->has_unrounded[op_index] && e->loop->ops.at[op_index].dtype == t)
+    return format(e, "wide%u", op_index + e->first_op);
+  return e->dialect->scalars_only ? emit_scalar(e, op_index)
+                                  : emit_vector(e, op_index, value_class(t));
+}
+
+/* Lanes that come from memory. */
+void emit_define_loaded(Emitter *e, uint32_t op_index, const char *value) {
+  bool narrow =
+      e->classes[op_index] == 'i' && e->loop->ops.at[op_index].dtype == DT_I64;
+  emit_define(e, op_index, narrow ? format(e, "narrow(%s)", value) : value);
+}
+
+/* ---- checks: an index or a divisor that is wrong where it is needed ---- */
+
+/* A step that is written more than once has one. */
+uint32_t emit_check_index(Emitter *e, uint32_t op_index) {
+  Call *call = &e->emitted->call;
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  for (uint32_t j = 0; j < call->checks.len; j++)
+    if (call->checks.at[j] == s)
+      return j;
+  if (call->checks.len < MAX_CHECKS)
+    VEC_PUSH(e->arena, call->checks, s);
+  return call->checks.len - 1;
+}
+
+void emit_check(Emitter *e, uint32_t op_index, bool is_vector,
+                const char *is_invalid) {
+  const char *demand = e->demanded_lanes[op_index];
+  if (e->loop->ops.at[op_index].proved_safe)
+    return;
+  if (!demand)
+    e->failed = true;
+  buffer_printf(&e->check_code, "bad%u |= %s(%s) & %s & LIVE;\n",
+                emit_check_index(e, op_index), is_vector ? "" : "splat_b",
+                is_invalid, demand);
+}
+
+static const char *condition_mask(Emitter *e, uint32_t op_index) {
+  return emit_vector(e, op_index, 'b');
+}
+
+static const char *mask_and(Emitter *e, const char *x, const char *y) {
+  const char *r = !strcmp(x, "ALL") ? y : format(e, "(%s & %s)", x, y);
+  return strlen(r) > MAX_DEMAND_CHARS ? NULL : r;
+}
+
+static void add_demand(Emitter *e, uint32_t op_index, const char *extra) {
+  const char *previous = e->demanded_lanes[op_index];
+  bool first = previous == (const char *)e; /* not seen yet */
+  if (!extra || !previous)
+    e->demanded_lanes[op_index] = NULL;
+  else if (first || !strcmp(extra, "ALL"))
+    e->demanded_lanes[op_index] = extra;
+  else if (strcmp(previous, "ALL") && strcmp(previous, extra))
+    e->demanded_lanes[op_index] =
+        strlen(previous) + strlen(extra) > MAX_DEMAND_CHARS
+            ? NULL
+            : format(e, "(%s | %s)", previous, extra);
+}
+
+typedef struct Demand {
+  Emitter *e;
+  const char *lanes;
+} Demand;
+
+static void add_uniform_demand(void *context, uint32_t op_index) {
+  Demand *n = context;
+  add_demand(n->e, op_index, n->lanes);
+}
+
+/* Under which condition the value of a step is wanted at all; NULL: that is
+ * too long to say. */
+static void find_demanded_lanes(Emitter *e) {
+  uint32_t count = e->loop->ops.len;
+  for (uint32_t j = 0; j < count; j++)
+    e->demanded_lanes[j] = (const char *)e;
+  for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
+    const LoopOutput *r = &e->loop->outputs.at[j];
+    bool read = r->global_index || r->local_index ||
+                e->loop->outputs.len == 1 || e->loop == e->kernel->trim_check;
+    if (read && r->value_op < count) /* the others were read in this loop alone,
+                                        or are computed elsewhere */
+      e->demanded_lanes[r->value_op] = "ALL";
+  }
+  for (uint32_t j = count; j-- > 0;) {
+    const KernelOp *s = &e->loop->ops.at[j];
+    const char *demand = e->demanded_lanes[j];
+    if (demand == (const char *)e || (e->precomputed && e->precomputed[j]))
+      continue;
+    bool has_interval_mask =
+        s->kind == KOP_SELECT && emit_has_interval_mask(e, j);
+    if (has_interval_mask) {
+      Demand n = {e, demand};
+      emit_each_uniform_condition(e, s->args[0], add_uniform_demand, &n);
+    }
+    for (uint32_t a = has_interval_mask ? 2 : 0; a < s->arg_count; a++) {
+      const char *arg = demand;
+      if (a > 0 && emit_is_masked_load(e, j) &&
+          (a == 1 || !emit_has_passthru(e, j)))
+        continue; /* it is loaded where the condition holds */
+      if (s->kind == KOP_SELECT && a > 0 && demand && !has_interval_mask) {
+        const char *m = condition_mask(e, s->args[0]);
+        arg = mask_and(e, demand, a == 1 ? m : format(e, "~%s", m));
+      }
+      add_demand(e, s->args[a], arg);
+    }
+    if (s->kind == KOP_LOAD)
+      for (uint32_t a = 0; a < s->checked_index_count; a++)
+        add_demand(e, s->checked_indices[a].index_op, demand);
+  }
+}
+
+/* ---- operations ---- */
+
+static char wider_class(char x, char y) {
+  static const char ranks[] = "bilfd";
+  return strchr(ranks, x) > strchr(ranks, y) ? x : y;
+}
+
+bool is_float_class(char class) {
+  return class == 'f' || class == 'd';
+}
+
+/* The class in which an operation is computed: its arguments', and as wide as
+ * a number that comes out. */
+static char working_class(const Emitter *e, uint32_t op_index,
+                          const KernelOp *s) {
+  bool narrows_to_i32 = s->dtype == DT_BOOL || e->classes[op_index] == 'i';
+  char class = 'b';
+  for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
+    const KernelOp *x = &e->loop->ops.at[s->args[j]];
+    char of = e->classes[s->args[j]];
+    bool fits_i32 = of == 'l' && narrows_to_i32 && e->varies[op_index] &&
+                    !e->varies[s->args[j]] && range_fits_i32(x->low, x->high);
+    class = wider_class(class, fits_i32 ? 'i' : of);
+  }
+  return s->dtype == DT_BOOL ? class : wider_class(class, e->classes[op_index]);
+}
+
+/* Integers of eight bits live in 32, floats of 16 too. */
+static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  bool is_vector = e->varies[op_index],
+       half = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  if (half && (is_vector || e->dialect->scalars_only)) {
+    emit_define_rounded(e, op_index, x);
+    return;
+  }
+  if (s->dtype == DT_U8)
+    x = is_vector ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
+  else if (s->dtype == DT_I8)
+    x = is_vector ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
+                  : format(e, "(int8_t)(%s)", x);
+  else if (half)
+    x = format(e, "first_f(round_%s(splat_f(%s)))", dtype_info[s->dtype].name,
+               x);
+  emit_define(e, op_index, x);
+}
+
+/* ---- texts of primitives/map.def and reduce.def ---- */
+
+static void put_template_name(Buffer *out, char name, char class,
+                              const char *const *args) {
+  switch (name) {
+  case 'x':
+  case 'y':
+  case 'z':
+    buffer_puts(out, args[name - 'x']);
+    break;
+  case 'c':
+    buffer_printf(out, "%c", class);
+    break;
+  case 't':
+    buffer_puts(out, scalar_type(class));
+    break;
+  case 'u':
+    buffer_puts(out, class == 'l' ? "uint64_t" : "uint32_t");
+    break;
+  case 'f':
+    buffer_puts(out, class == 'f' ? "f" : "");
+    break;
+  }
+}
+
+const char *emit_template(Emitter *e, const char *template, char class,
+                          const char *const *args) {
+  Buffer out = {.arena = e->arena};
+  if (!template) {
+    e->failed = true;
+    return "0";
+  }
+  for (const char *at = template; *at; at++)
+    if (*at == '$')
+      put_template_name(&out, *++at, class, args);
+    else
+      buffer_printf(&out, "%c", *at);
+  return out.text;
+}
+
+static const PrimText *map_text(PrimId op, char class) {
+  const MapInfo *row = &map_info[op];
+  return !is_float_class(class)            ? &row->integer
+         : class == 'd' && row->f64.scalar ? &row->f64
+                                           : &row->f32;
+}
+
+const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
+                     const char *const *args) {
+  const PrimText *text = map_text(op, class);
+  const char *cuda = e->dialect->is_cuda ? map_info[op].cuda.scalar : NULL;
+  return emit_template(e,
+                       cuda        ? cuda
+                       : is_vector ? text->vector
+                                   : text->scalar,
+                       class, args);
+}
+
+/* A second argument that all lanes have, where the row has a text for such. */
+static bool has_uniform_argument(const Emitter *e, const KernelOp *s,
+                                 char class) {
+  return map_info[s->op].uniform.scalar && is_float_class(class) &&
+         !e->varies[s->args[1]];
+}
+
+/* select(condition, x, y) on lanes or scalars of a class */
+const char *emit_select(Emitter *e, char class, bool is_vector, const char *c,
+                        const char *x, const char *y) {
+  return is_vector ? format(e, "sel_%c(%s, %s, %s)", class, c, x, y)
+                   : format(e, "(%s ? %s : %s)", c, x, y);
+}
+
+/* A test on lanes of a class, as a mask. */
+const char *emit_compare(Emitter *e, char class, bool is_vector,
+                         const char *condition) {
+  return is_vector ? format(e, "test_%c(%s)", class, condition) : condition;
+}
+
+/* Names for arguments, so that an expression may use one twice. */
+static const char *emit_named(Emitter *e, uint32_t op_index, char class,
+                              bool is_vector, const char *value) {
+  uint32_t name = e->next_id++;
+  if (is_vector)
+    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+                  "const v%c t%u = %s;\n", vector_type_letter(class), name,
+                  value);
+  else
+    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+                  "const %s t%u = %s;\n", scalar_type(class), name, value);
+  return format(e, "t%u", name);
+}
+
+/* By a number that is known, of 31 bits; false: it is not. */
+static bool divides_by_constant(const Emitter *e, uint32_t op_index,
+                                const KernelOp *s, char class) {
+  const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
+  return (s->op == PRIM_DIV || s->op == PRIM_MOD) && class == 'i' &&
+         e->varies[op_index] && e->width > 1 && divisor->kind == KOP_CONST &&
+         extent_is_static(e->kernel->graph, divisor->value.i) &&
+         divisor->value.i >= 1 && divisor->value.i <= INT32_MAX;
+}
+
+static const char *emit_constant_division(Emitter *e, uint32_t op_index,
+                                          const KernelOp *s) {
+  const char *x = emit_operand(e, s->args[0], 'i', true);
+  int divisor = (int)e->loop->ops.at[s->args[1]].value.i;
+  x = x[0] == 'v' ? x : emit_named(e, op_index, 'i', true, x);
+  const char *q =
+      emit_divide_by_constant(e, x, &e->loop->ops.at[s->args[0]], divisor);
+  return s->op == PRIM_DIV ? q : format(e, "%s - %s * %d", x, q, divisor);
+}
+
+/* What fails for some second arguments: that is looked at unless its bounds
+ * say enough. */
+static const char *emit_fallible(Emitter *e, uint32_t op_index,
+                                 const KernelOp *s, bool is_vector,
+                                 const char *const *args) {
+  const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
+  bool is_power = map_info[s->op].fault == ARITH_NEGATIVE_POWER;
+  bool is_valid = divisor->low > 0 || (!is_power && divisor->high < 0) ||
+                  (is_power && divisor->low >= 0);
+  char class = working_class(e, op_index, s);
+  const char *x[] = {args[0], args[1], NULL};
+  if (!is_valid || (e->varies[s->args[1]] && !is_power)) {
+    const char *is_invalid = format(e, is_power ? "%s < 0" : "%s == 0", x[1]);
+    uint32_t name = e->next_id++;
+    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+                  "const %s w%u = %s;\n", is_vector ? "vi" : "int", name,
+                  emit_compare(e, class, is_vector, is_invalid));
+    if (!is_valid) /* else: in lanes behind the last one alone */
+      emit_check(e, op_index, is_vector, format(e, "w%u", name));
+    const char *one = is_vector ? format(e, "splat_%c(1)", class) : "1";
+    x[1] = emit_named(
+        e, op_index, class, is_vector,
+        emit_select(e, class, is_vector, format(e, "w%u", name), one, x[1]));
+  }
+  return emit_map(e, s->op, class, is_vector, x);
+}
+
+/* One that an earlier loop left? */
+static bool is_row_sum(const Emitter *e, const KernelOp *s) {
+  return s->kind == KOP_LOAD_LOCAL &&
+         e->locals[s->source_loop][s->source_output].is_row_sum;
+}
+
+/* The reciprocal is computed where the sum is, before the loop: within it, the
+ * conditions of an unrolled loop would keep compilers from hoisting it. */
+static const char *emit_row_sum_division(Emitter *e, const KernelOp *s,
+                                         const char *const *a) {
+  uint32_t name = e->next_id++;
+  buffer_printf(emit_block_at(e, e->op_levels[s->args[1]]),
+                "const ax_inverse d%u = ax_invert(%s);\n", name, a[1]);
+  return format(e, "%s(%s, d%u)", e->dialect->divide_by_row_sum, a[0], name);
+}
+
+static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
+                                       const KernelOp *s, char class,
+                                       bool is_vector, const char *const *a) {
+  const PrimText *uniform = &map_info[s->op].uniform;
+  if (s->op == PRIM_DIV && class == 'f' && e->dialect->divide_by_row_sum &&
+      is_row_sum(e, &e->loop->ops.at[s->args[1]]))
+    return emit_row_sum_division(e, s, a);
+  if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
+    return emit_fallible(e, op_index, s, is_vector, a);
+  if (has_uniform_argument(e, s, class))
+    return emit_template(e, is_vector ? uniform->vector : uniform->scalar,
+                         class, a);
+  return emit_map(e, s->op, class, is_vector, a);
+}
+
+static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  char class = working_class(e, op_index, s), result = e->classes[op_index];
+  bool is_vector = e->varies[op_index], is_select = s->op == PRIM_SELECT;
+  const char *args[3] = {NULL, NULL, NULL};
+  if (divides_by_constant(e, op_index, s, class)) {
+    emit_define_wrapped(e, op_index, emit_constant_division(e, op_index, s));
+    return;
+  }
+  for (uint32_t j = 0; j < s->arg_count; j++) {
+    char c = is_select && j == 0 ? 'b' : class;
+    bool is_vector_operand =
+        is_vector && !(j == 1 && has_uniform_argument(e, s, class));
+    args[j] = emit_operand(e, s->args[j], c, is_vector_operand);
+    if (args[j][0] != 's' && args[j][0] != 'v')
+      args[j] = emit_named(e, op_index, c, is_vector_operand, args[j]);
+    else if (!strncmp(args[j], "splat", 5))
+      args[j] = emit_named(e, op_index, c, is_vector_operand, args[j]);
+  }
+  const char *value =
+      emit_primitive_expr(e, op_index, s, class, is_vector, args);
+  if (s->dtype != DT_BOOL && class != result && is_vector)
+    value = class == 'l' ? format(e, "narrow(%s)", value) : value;
+  if (is_select)
+    emit_define(e, op_index, value);
+  else
+    emit_define_wrapped(e, op_index, value);
+}
+
+static void emit_select_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  char class = e->classes[op_index];
+  bool is_vector = e->varies[op_index];
+  if (emit_is_masked_load(e, op_index)) {
+    emit_define(e, op_index, emit_masked_load(e, op_index));
+    return;
+  }
+  emit_define(e, op_index,
+              emit_select(e, class, is_vector,
+                          emit_operand(e, s->args[0], 'b', is_vector),
+                          emit_operand(e, s->args[1], class, is_vector),
+                          emit_operand(e, s->args[2], class, is_vector)));
+}
+
+/* ---- conversions: as scalar_convert ---- */
+
+/* To a float of 16 bits, from what has more bits than a float of 32? */
+static bool rounds_twice(const Emitter *e, uint32_t op_index,
+                         const KernelOp *s) {
+  Dtype from = e->loop->ops.at[s->args[0]].dtype;
+  return e->classes[op_index] == 'f' && s->dtype != DT_F32 &&
+         (from == DT_F64 || from == DT_I64 || from == DT_I32);
+}
+
+static void emit_convert_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  char from = e->classes[s->args[0]], to = e->classes[op_index];
+  bool is_vector = e->varies[op_index];
+  const char *v = emit_operand(e, s->args[0], from, is_vector);
+  if (s->dtype == DT_BOOL) {
+    emit_define(e, op_index,
+                from == 'b' ? v
+                            : emit_compare(e, from, is_vector,
+                                           format(e, "%s != 0", v)));
+    return;
+  }
+  if (is_float_class(from) && !is_float_class(to)) {
+    const char *name = dtype_info[s->dtype].name; /* saturating */
+    emit_define(e, op_index,
+                is_vector ? format(e, "to_%s_%c(%s)", name, from, v)
+                          : format(e, "to_%s(%s)", name, v));
+    return;
+  }
+  if (rounds_twice(e, op_index, s)) {
+    v = emit_operand(e, s->args[0], 'd', is_vector);
+    v = is_vector ? format(e, "odd_d(%s)", v)
+                  : format(e, "first_f(odd_d(splat_d(%s)))", v);
+    emit_define_wrapped(e, op_index, v);
+    return;
+  }
+  emit_define_wrapped(e, op_index, emit_operand(e, s->args[0], to, is_vector));
+}
+
+static const char *emit_constant(Emitter *e, const KernelOp *s) {
+  if (!dtype_is_float(s->dtype))
+    return s->value.i == 0 || s->value.i == 1 ? format(e, "%d", (int)s->value.i)
+                                              : emit_plain_int(e, s->value.i);
+  if (s->value.f == 0 && !signbit(s->value.f))
+    return "0";
+  return s->value.f == 1 ? "1" : emit_float(e, s->value.f);
+}
+
+static void emit_affine_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const char *base = emit_affine(e, s->affine);
+  if (!e->varies[op_index]) {
+    emit_define(e, op_index, base);
+    return;
+  }
+  char class = e->classes[op_index];
+  emit_define(e, op_index,
+              format(e, "%s%s + %s", class == 'i' ? "(int32_t)" : "",
+                     strcmp(base, "0") ? format(e, "(%s)", base) : "0",
+                     emit_varying_terms(e, s->affine, class)));
+}
+
+/* Element args[0] of the numbers that a key stands for. */
+static void emit_random_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  bool is_vector = e->varies[op_index],
+       narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+  char class = e->classes[op_index];
+  const char *type = dtype_info[s->dtype].name;
+  const char *number = emit_vector(e, s->args[0], 'l');
+  const char *key[2];
+  for (uint32_t k = 0; k < 2; k++)
+    key[k] = format(e, "(uint64_t)%s", emit_key(e, s->key, k));
+  bool normal = s->op == PRIM_NORMAL;
+  const char *x = format(e, "%s_%s(%s, %s, %s)", normal ? "normal" : "uniform",
+                         narrow && !normal ? type
+                         : class == 'f'    ? "f"
+                                           : "d",
+                         key[0], key[1], number);
+  if (narrow && normal)
+    x = format(e, "round_%s(%s)", type, x);
+  emit_define(e, op_index, is_vector ? x : format(e, "first_%c(%s)", class, x));
+}
+
+static void emit_pack_bf16x2(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const char *x =
+      format(e, "pair_bf16(%s, %s)", emit_vector(e, s->args[0], 'f'),
+             emit_vector(e, s->args[1], 'f'));
+  emit_define(e, op_index,
+              e->varies[op_index] ? x : format(e, "first_i(%s)", x));
+}
+
+/* ---- steps ---- */
+
+static void emit_op(Emitter *e, uint32_t op_index) {
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  if (e->precomputed && e->precomputed[op_index]) {
+    emit_define(e, op_index, e->precomputed[op_index]);
+    return;
+  }
+  switch (s->kind) {
+  case KOP_CONST:
+    emit_define(e, op_index, emit_constant(e, s));
+    break;
+  case KOP_AFFINE:
+    emit_affine_op(e, op_index, s);
+    break;
+  case KOP_LOAD:
+    emit_load_op(e, op_index, s);
+    break;
+  case KOP_LOAD_LOCAL:
+    emit_local_load_op(e, op_index, s);
+    break;
+  case KOP_OP:
+    emit_primitive(e, op_index, s);
+    break;
+  case KOP_SELECT:
+    emit_select_op(e, op_index, s);
+    break;
+  case KOP_CONVERT:
+    emit_convert_op(e, op_index, s);
+    break;
+  case KOP_RANDOM:
+    emit_random_op(e, op_index, s);
+    break;
+  case KOP_PACK_BF16X2:
+    emit_pack_bf16x2(e, op_index, s);
+    break;
+  }
+}
+
+static void place_op(Emitter *e, uint32_t op_index) {
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  uint32_t level = 0;
+  bool varies = false;
+  if (s->kind == KOP_AFFINE) {
+    level = emit_affine_level(e, s->affine);
+    varies = emit_affine_varies(e, s->affine);
+  } else if (s->kind == KOP_LOAD) {
+    level = emit_affine_level(e, s->address);
+    varies = emit_load_varies(e, s);
+    for (uint32_t j = 0; j < s->checked_index_count; j++)
+      if (e->op_levels[s->checked_indices[j].index_op] > level)
+        level = e->op_levels[s->checked_indices[j].index_op];
+  }
+  if (s->kind == KOP_LOAD_LOCAL) {
+    level = emit_affine_level(e, s->address);
+    uint32_t last = e->loop->parallel_axes - 1;
+    for (uint32_t v = e->loop->parallel_axes; v-- > 0;)
+      if (e->level_of[v] > level)
+        level = e->level_of[v];
+    varies = emit_affine_varies(e, s->address) || e->vector_axis == last;
+  }
+  for (uint32_t j = 0; j < s->arg_count; j++) {
+    varies |= e->varies[s->args[j]];
+    if (e->op_levels[s->args[j]] > level)
+      level = e->op_levels[s->args[j]];
+  }
+  char class = value_class(s->dtype);
+  bool narrow = varies || e->dialect->narrow_ints;
+  if (narrow && emit_fits_i32(s))
+    class = 'i';
+  e->op_levels[op_index] = level;
+  e->varies[op_index] = varies;
+  e->classes[op_index] = class;
+}
+
+bool emit_is_demanded(const Emitter *e, uint32_t op_index) {
+  return e->demanded_lanes[op_index] !=
+         (const char *)e; /* some are nobody's any more */
+}
+
+void emit_place_ops(Emitter *e) {
+  emit_floor_divs(e);
+  for (uint32_t j = 0; j < e->loop->ops.len; j++)
+    place_op(e, j);
+}
+
+void emit_demanded_ops(Emitter *e) {
+  find_demanded_lanes(e);
+  for (uint32_t j = 0; j < e->loop->ops.len && !e->failed; j++)
+    if (emit_is_demanded(e, j) && j != e->contracted_op)
+      emit_op(e, j);
+}
+
+void emit_ops(Emitter *e) {
+  emit_place_ops(e);
+  emit_demanded_ops(e);
+}

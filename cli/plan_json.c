@@ -1,0 +1,177 @@
+/* Writes the recorded plans as one JSON object. */
+#include "cli/plan.h"
+
+static void put_number(Buffer *out, const char *name, double x) {
+  json_key(out, name);
+  buffer_printf(out, "%.9g", x);
+}
+
+static void put_flag(Buffer *out, const char *name, bool is) {
+  json_key(out, name);
+  buffer_puts(out, is ? "true" : "false");
+}
+
+static void put_location(Buffer *out, const PlanLocation *p) {
+  json_string_field(out, "text", p->text);
+  json_string_field(out, "file", p->file);
+  if (p->file)
+    json_int_field(out, "line", p->line);
+}
+
+static void put_loops(Buffer *out, const PlanKernel *k) {
+  json_open(out, "loops", '[');
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const PlanLoop *l = &k->loops.at[j];
+    json_open(out, NULL, '{');
+    json_string_field(out, "does", l->operation);
+    json_string_field(out, "each", l->spatial_extents);
+    json_string_field(out, "over", l->reduction_extents);
+    put_location(out, &l->place);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
+static void put_values(Buffer *out, const PlanKernel *k) {
+  static const char *const storage_names[] = {[VALUE_INLINED] = "fused",
+                                              [VALUE_LOCAL] = "scratch",
+                                              [VALUE_VIEW] = "moved",
+                                              [VALUE_MATERIALIZED] = "stored"};
+  json_open(out, "values", '[');
+  for (uint32_t j = 0; j < k->values.len; j++) {
+    const PlanValue *v = &k->values.at[j];
+    json_open(out, NULL, '{');
+    json_string_field(out, "fate", storage_names[v->storage]);
+    json_string_field(out, "type", v->type);
+    put_number(out, "bytes", v->bytes);
+    json_string_field(out, "why", v->reason);
+    put_location(out, &v->place);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
+static void put_fusion_blockers(Buffer *out, const PlanKernel *k,
+                                uint32_t first) {
+  json_open(out, "apart", '[');
+  for (uint32_t j = 0; j < k->fusion_blockers.len; j++) {
+    json_open(out, NULL, '{');
+    json_int_field(out, "from", first + k->fusion_blockers.at[j].kernel);
+    json_string_field(out, "why", k->fusion_blockers.at[j].reason);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
+static void put_cost(Buffer *out, const PlanKernel *k) {
+  const Cost *c = &k->cost;
+  if (c->parallel_iterations == 0)
+    return;
+  put_number(out, "bytes_read", c->bytes_read);
+  put_number(out, "bytes_written", c->bytes_written);
+  put_number(out, "bytes_scratch", c->scratch_bytes);
+  put_number(out, "operations", c->contraction_flops + c->other_ops);
+  put_number(out, "operations_of_products", c->contraction_flops);
+}
+
+static void put_code(Buffer *out, const char *code) {
+  Buffer text = {0};
+  if (!code)
+    return;
+  code_indent(code, &text);
+  json_string_field(out, "code", text.text);
+  buffer_free(&text);
+}
+
+static void put_execution(Buffer *out, const PlanKernel *k) {
+  const KernelInfo *a = &k->info;
+  if (!k->fallback_reason && !k->is_library_op && !k->is_alias) {
+    json_int_field(out, "lanes", a->vector_lanes);
+    json_int_field(out, "pieces", a->tasks);
+    json_string_field(out, "piece", a->task_shape);
+    json_string_field(out, "tiles", a->tiling);
+    json_string_field(out, "fixed", a->specialized_for);
+    json_int_field(out, "accesses_apart", a->strided_accesses);
+    json_int_field(out, "accesses_by_index", a->indirect_accesses);
+    json_int_field(out, "scratch", (int64_t)a->scratch_bytes);
+    json_string_field(out, "uses", a->compiler_report);
+    put_flag(out, "compiled", a->compiled);
+    put_number(out, "compile_seconds", a->compile_seconds);
+  }
+  if (k->tries) {
+    put_number(out, "seconds", k->best_seconds);
+    put_number(out, "total_seconds", k->total_seconds);
+  }
+  if (k->predicted.seconds > 0 && !k->fallback_reason) {
+    put_number(out, "predicted_seconds", k->predicted.seconds);
+    put_number(out, "limit_seconds", k->predicted.bound_seconds);
+    json_string_field(out, "limit", plan_bound_name(k->predicted.bound));
+  }
+}
+
+static void put_kernel(Buffer *out, const PlanKernel *k, uint32_t number,
+                       uint32_t first, const PlanStyle *s) {
+  json_open(out, NULL, '{');
+  json_int_field(out, "number", number);
+  put_location(out, &k->place);
+  json_string_field(out, "each", k->parallel_extents);
+  put_flag(out, "shared", k->is_alias);
+  put_flag(out, "routine", k->is_library_op);
+  json_string_field(out, "interpreted", k->fallback_reason);
+  put_loops(out, k);
+  put_values(out, k);
+  put_fusion_blockers(out, k, first);
+  put_cost(out, k);
+  if (!s->stable)
+    put_execution(out, k);
+  if (s->with_code)
+    put_code(out, k->info.source);
+  buffer_putc(out, '}');
+}
+
+static void put_run(Buffer *out, const PlanRun *run, uint32_t first,
+                    const PlanStyle *s) {
+  json_open(out, NULL, '{');
+  json_int_field(out, "times", run->count);
+  put_flag(out, "needed", !run->unused_by_program);
+  put_number(out, "bytes_held", run->bytes_before);
+  put_number(out, "bytes_peak", run->peak_bytes);
+  json_open(out, "kernels", '[');
+  for (uint32_t k = 0; k < run->kernels.len; k++)
+    if (!s->only_kernel || s->only_kernel == first + k)
+      put_kernel(out, &run->kernels.at[k], first + k, first, s);
+  buffer_puts(out, "]}");
+}
+
+static void put_totals(Buffer *out, const PlanRecorder *recorder,
+                       const PlanStyle *s) {
+  PlanTotals t = plan_totals(recorder);
+  json_open(out, "total", '{');
+  json_int_field(out, "runs", t.runs);
+  put_number(out, "bytes_peak", t.peak_bytes);
+  if (!s->stable) {
+    put_number(out, "kernel_seconds", t.kernel_seconds);
+    put_number(out, "reference_seconds", t.fallback_seconds);
+    put_number(out, "compile_seconds", t.compile_seconds);
+    json_int_field(out, "compiled", t.compiled);
+    json_int_field(out, "found", t.cache_hits);
+    put_flag(out, "limits_measured", machine_peak_rates()->measured);
+  }
+  buffer_putc(out, '}');
+}
+
+void plan_json(Buffer *out, const PlanRecorder *recorder, const PlanStyle *s) {
+  uint32_t first = 1;
+  json_open(out, NULL, '{');
+  json_string_field(out, "version", AXON_VERSION);
+  put_flag(out, "dry", s->dry_run);
+  json_string_field(out, "planned_for", s->arch);
+  json_open(out, "runs", '[');
+  for (uint32_t j = 0; j < recorder->runs.len; j++) {
+    put_run(out, recorder->runs.at[j], first, s);
+    first += recorder->runs.at[j]->kernels.len;
+  }
+  buffer_putc(out, ']');
+  put_totals(out, recorder, s);
+  buffer_puts(out, "}\n");
+}

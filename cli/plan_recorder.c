@@ -1,0 +1,365 @@
+/* Records how the graph runs: copies what is observed, with the source
+   locations it comes from.  Main entry point: plan_recorder_init. */
+#include "cli/plan.h"
+
+#include <string.h>
+
+enum { MAX_TRIES = 5, MAX_OPERATION_NAMES = 6 };
+/* seconds for all tries of one kernel */
+static const double max_tries_seconds = 0.05;
+
+/* ---- places ---- */
+
+static const char *text_of_line(Arena *arena, const Source *s, uint32_t at) {
+  uint32_t start = at, end = at;
+  while (start > 0 && s->text[start - 1] != '\n')
+    start--;
+  while (end < s->len && s->text[end] != '\n')
+    end++;
+  while (start < end && s->text[start] == ' ')
+    start++;
+  return arena_strndup(arena, s->text + start, end - start);
+}
+
+/* The expression without parentheses around all of it. */
+static const char *strip_parentheses(Arena *arena, const char *text) {
+  size_t len = text ? strlen(text) : 0;
+  if (len < 2 || text[0] != '(' || text[len - 1] != ')')
+    return text;
+  int depth = 0;
+  for (size_t k = 0; k + 1 < len; k++) {
+    depth += (text[k] == '(') - (text[k] == ')');
+    if (depth == 0)
+      return text;
+  }
+  return arena_strndup(arena, text + 1, len - 2);
+}
+
+static PlanLocation location_of(const PlanRecorder *recorder, Arena *arena,
+                                Span span) {
+  const Source *s =
+      span.file ? sources_get(recorder->sources, span.file) : NULL;
+  PlanLocation p = {0};
+  uint32_t column;
+  if (!s || span.start > s->len)
+    return p;
+  p.text =
+      strip_parentheses(arena, source_excerpt(arena, recorder->sources, span));
+  p.file = s->name;
+  source_line_and_column(s, span.start, &p.line, &column);
+  p.line_text = text_of_line(arena, s, span.start);
+  return p;
+}
+
+/* ---- loops ---- */
+
+static void put_extents(Buffer *out, const int64_t *extents, uint32_t from,
+                        uint32_t to) {
+  for (uint32_t v = from; v < to; v++)
+    buffer_printf(out, "%s%lld", v > from ? " × " : "", (long long)extents[v]);
+}
+
+static const char *extents_text(Arena *arena, const int64_t *extents,
+                                uint32_t from, uint32_t to) {
+  Buffer out = {.arena = arena};
+  buffer_puts(&out, "");
+  put_extents(&out, extents, from, to);
+  return out.text ? out.text : "";
+}
+
+static const char *short_name(PrimId op) {
+  const char *name = prim_info[op].name;
+  return strncmp(name, "op ", 3) == 0 ? name + 3 : name;
+}
+
+/* Lists the operations of a loop nest, each once, in order. */
+static void put_operations(Buffer *out, const LoopNest *loop) {
+  bool seen[PRIM_COUNT] = {false};
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    bool named = s->kind == KOP_OP || s->kind == KOP_RANDOM;
+    if (s->kind == KOP_SELECT && !seen[PRIM_SELECT])
+      buffer_printf(out, "%sif", count++ ? ", " : "");
+    seen[PRIM_SELECT] |= s->kind == KOP_SELECT;
+    if (!named || seen[s->op])
+      continue;
+    seen[s->op] = true;
+    if (count++ < MAX_OPERATION_NAMES)
+      buffer_printf(out, "%s%s", count > 1 ? ", " : "", short_name(s->op));
+  }
+  if (count > MAX_OPERATION_NAMES)
+    buffer_puts(out, ", …");
+  if (!count)
+    buffer_puts(out,
+                loop->axis_count > loop->spatial_axes ? "elements" : "copy");
+}
+
+static const char *operation_text(Arena *arena, const LoopNest *loop) {
+  Buffer out = {.arena = arena};
+  uint32_t reductions = 0;
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    PrimId op = loop->outputs.at[j].reduce;
+    if (op != PRIM_NONE)
+      buffer_printf(&out, "%s%s", reductions++ ? ", " : "", short_name(op));
+  }
+  if (reductions)
+    buffer_puts(&out, " of ");
+  if (reductions && loop_is_contraction(loop))
+    buffer_puts(&out, "products");
+  else
+    put_operations(&out, loop);
+  if (loop->trim_bounds)
+    buffer_printf(&out, " (%.0f %%)", 100 * loop->trip_fraction);
+  return out.text;
+}
+
+static void add_loops(const PlanRecorder *recorder, Arena *arena,
+                      PlanKernel *to, const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    PlanLoop l = {0};
+    uint32_t last = loop->outputs.len - 1;
+    l.place = location_of(recorder, arena, loop->outputs.at[last].node->span);
+    l.spatial_extents = extents_text(arena, loop->extents, loop->parallel_axes,
+                                     loop->spatial_axes);
+    l.reduction_extents = extents_text(arena, loop->extents, loop->spatial_axes,
+                                       loop->axis_count);
+    l.operation = operation_text(arena, loop);
+    VEC_PUSH(arena, to->loops, l);
+  }
+  if (k->loops.len)
+    to->parallel_extents =
+        extents_text(arena, k->loops.at[0]->extents, 0, k->parallel_axes);
+}
+
+/* ---- values ---- */
+
+static const char *type_text(Arena *arena, const Node *n) {
+  Buffer out = {.arena = arena};
+  buffer_puts(&out, dtype_info[n->dtype].name);
+  uint32_t rank = n->free_count + n->rank;
+  if (rank) {
+    buffer_putc(&out, '[');
+    for (uint32_t k = 0; k < rank; k++)
+      buffer_printf(&out, "%s%lld", k ? ", " : "", (long long)n->extents[k]);
+    buffer_putc(&out, ']');
+  }
+  return out.text;
+}
+
+static void add_values(const PlanRecorder *recorder, Arena *arena,
+                       PlanKernel *to, const FusionGroup *c) {
+  for (uint32_t j = 0; j < c->nodes.len; j++) {
+    const Node *n = c->nodes.at[j];
+    PlanValue v = {.place = location_of(recorder, arena, n->span)};
+    v.storage = fusion_group_stores(c, n) ? VALUE_MATERIALIZED : VALUE_LOCAL;
+    v.type = type_text(arena, n);
+    v.bytes = (double)node_element_count(n) * dtype_info[n->dtype].bytes;
+    v.reason = c->remarks->materialize_reasons.at[j];
+    VEC_PUSH(arena, to->values, v);
+  }
+  for (uint32_t j = 0; j < c->remarks->inlined_values.len; j++) {
+    const FusedValue *f = &c->remarks->inlined_values.at[j];
+    PlanValue v = {.place = location_of(recorder, arena, f->span)};
+    v.storage = f->is_view ? VALUE_VIEW : VALUE_INLINED;
+    v.type = dtype_info[f->dtype].name;
+    v.bytes = (double)f->element_count * dtype_info[f->dtype].bytes;
+    VEC_PUSH(arena, to->values, v);
+  }
+}
+
+/* ---- code ---- */
+
+/* A source line as a C comment, with what the loop does for it. */
+static const char *kernel_comment(Arena *arena, const PlanLoop *l) {
+  const PlanLocation *p = &l->place;
+  char *text = p->file ? arena_printf(arena, "%s:%u: %s\n * %s%s%s", p->file,
+                                      p->line, p->line_text, l->operation,
+                                      *l->reduction_extents ? " over " : "",
+                                      l->reduction_extents)
+                       : arena_printf(arena, "%s", l->operation);
+  for (char *at = text; *at; at++)
+    if ((at[0] == '*' && at[1] == '/') || (at[0] == '/' && at[1] == '*'))
+      at[0] = ' ';
+  return text;
+}
+
+static const char *const *kernel_comments(Arena *arena, const PlanKernel *k) {
+  const char **comments = NEW_ARRAY(arena, const char *, k->loops.len + 1);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    comments[j] = kernel_comment(arena, &k->loops.at[j]);
+  return comments;
+}
+
+/* ---- kernels ---- */
+
+static const char *const reference_requested =
+    "the reference backend was requested";
+
+static bool describe(const Graph *g, const FusionGroup *c, Arena *arena,
+                     const char *const *comments, KernelInfo *out) {
+  return g->backend->describe && g->backend->describe(c, arena, comments, out);
+}
+
+static bool has_object(const PlanRun *run, const void *object) {
+  for (uint32_t k = 0; k < run->kernels.len; k++)
+    if (run->kernels.at[k].info.code_id == object)
+      return true;
+  return false;
+}
+
+/* True if an earlier kernel has the same object. */
+static bool is_known_object(const PlanRecorder *recorder, const void *object) {
+  bool known = has_object(recorder->current, object);
+  for (uint32_t j = 0; j < recorder->runs.len; j++)
+    known = known || has_object(recorder->runs.at[j], object);
+  return known;
+}
+
+static void add_code(const PlanSummary *p, const FusionGroup *c, Arena *arena,
+                     PlanKernel *to) {
+  KernelInfo info;
+  if (describe(p->graph, c, arena, kernel_comments(arena, to), &info) &&
+      info.source)
+    to->info.source = arena_strndup(arena, info.source, strlen(info.source));
+}
+
+/* Describing a kernel may change its loops, like running it.  So this is called
+   before they are examined. */
+static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
+                     const FusionGroup *c, Arena *arena, PlanKernel *to) {
+  bool compiled = describe(p->graph, c, arena, NULL, &to->info);
+  to->reuses_code =
+      to->info.code_id && is_known_object(recorder, to->info.code_id);
+  to->is_library_op = c->library_op;
+  to->fallback_reason = c->fallback_reason;
+  if (!compiled && !p->graph->backend->compiles_kernels)
+    to->fallback_reason = reference_requested;
+  else if (!compiled && !to->fallback_reason && !to->is_library_op)
+    to->fallback_reason = "no C code generation for one of its operations";
+  if (to->fallback_reason)
+    to->fallback_reason =
+        arena_strndup(arena, to->fallback_reason, strlen(to->fallback_reason));
+  if (!c->kernel)
+    return;
+  to->cost = kernel_cost(c->kernel);
+  if (compiled && to->info.has_prediction)
+    to->predicted = to->info.prediction;
+  else if (compiled)
+    to->predicted = roofline_predict(&to->cost, to->info.tasks,
+                                     (double)to->info.scratch_bytes, machine(),
+                                     machine_peak_rates());
+}
+
+static uint32_t index_of_cluster(const PlanSummary *p, const FusionGroup *c) {
+  uint32_t k = 0;
+  while (k < p->group_count && p->groups[k] != c)
+    k++;
+  return k;
+}
+
+static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
+                            const FusionGroup *c, Arena *arena) {
+  PlanKernel k = {.parallel_extents = ""};
+  uint32_t last = c->nodes.len - 1;
+  k.place = location_of(recorder, arena, c->nodes.at[last]->span);
+  add_info(recorder, p, c, arena, &k);
+  if (c->kernel)
+    add_loops(recorder, arena, &k, c->kernel);
+  add_values(recorder, arena, &k, c);
+  for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {
+    const FusionBlocker *from = &c->remarks->blockers.at[j];
+    PlanFusionBlocker a = {index_of_cluster(p, from->producer), from->reason};
+    VEC_PUSH(arena, k.fusion_blockers, a);
+  }
+  if (recorder->with_code)
+    add_code(p, c, arena, &k);
+  return k;
+}
+
+/* ---- runs ---- */
+
+static PlanRun *run_of(PlanRecorder *recorder, const PlanSummary *p) {
+  Arena *arena = arena_new();
+  PlanRun *run = NEW(arena, PlanRun);
+  run->arena = arena;
+  recorder->current = run;
+  run->bytes_before = p->input_bytes;
+  run->peak_bytes = p->peak_bytes;
+  for (uint32_t k = 0; k < p->group_count; k++)
+    VEC_PUSH(arena, run->kernels, kernel_of(recorder, p, p->groups[k], arena));
+  Buffer key = {.arena = arena};
+  static const PlanStyle style = {.stable = true};
+  plan_text_run(&key, run, 0, 0, &style);
+  run->key = key.text;
+  return run;
+}
+
+static void on_planned(void *owner, const PlanSummary *p) {
+  PlanRecorder *recorder = owner;
+  PlanRun *run = run_of(recorder, p);
+  recorder->first_of_equals = true;
+  for (uint32_t k = 0; k < recorder->runs.len && recorder->first_of_equals; k++)
+    if (strcmp(recorder->runs.at[k]->key, run->key) == 0) {
+      arena_free(run->arena);
+      run = recorder->runs.at[k];
+      recorder->first_of_equals = false;
+    }
+  if (recorder->first_of_equals)
+    VEC_PUSH(recorder->arena, recorder->runs, run);
+  if (recorder->first_of_equals)
+    run->unused_by_program = recorder->unused_by_program;
+  run->count++;
+  recorder->current = run;
+  recorder->clusters = p->groups;
+  recorder->last_cluster_plus_one = 0;
+}
+
+static void on_again(void *owner) {
+  PlanRecorder *recorder = owner;
+  recorder->current->count++;
+}
+
+static bool on_ran(void *owner, uint32_t at, double seconds) {
+  PlanRecorder *recorder = owner;
+  PlanKernel *k = &recorder->current->kernels.at[at];
+  bool first = recorder->last_cluster_plus_one != at + 1;
+  recorder->last_cluster_plus_one = at + 1;
+  k->is_alias = seconds < 0;
+  if (k->is_alias)
+    return false;
+  if (first && recorder->clusters[at]->fallback_reason && !k->fallback_reason)
+    k->fallback_reason =
+        recorder->clusters[at]->fallback_reason; /* a string literal */
+  if (first)
+    k->total_seconds += seconds;
+  if (!recorder->first_of_equals) {
+    recorder->last_cluster_plus_one = 0;
+    return false;
+  }
+  k->spent_seconds += seconds;
+  k->tries++;
+  if (k->tries == 1 || seconds < k->best_seconds)
+    k->best_seconds = seconds;
+  if (k->tries < MAX_TRIES && k->spent_seconds < max_tries_seconds)
+    return true;
+  recorder->last_cluster_plus_one =
+      0; /* the next loop iteration may have the same kernel */
+  return false;
+}
+
+void plan_recorder_init(PlanRecorder *recorder, Session *session, bool code,
+                        bool dry) {
+  recorder->observer =
+      (PlanObserver){recorder, on_planned, on_ran, on_again, dry};
+  recorder->sources = session_sources(session);
+  recorder->arena = arena_new();
+  recorder->with_code = code;
+}
+
+void plan_recorder_free(PlanRecorder *recorder) {
+  for (uint32_t k = 0; k < recorder->runs.len; k++)
+    arena_free(recorder->runs.at[k]->arena);
+  arena_free(recorder->arena);
+}

@@ -1,0 +1,320 @@
+/* The terminal: output, colour, Ctrl-C, progress bars, diagnostics.  Main entry
+   point: terminal_open_session. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- colour and width ---- */
+
+static const char *colour_when = "auto";
+
+void terminal_set_colour(const char *when) {
+  colour_when = when;
+}
+
+static bool is_coloured(int fd) {
+  if (strcmp(colour_when, "auto") != 0)
+    return strcmp(colour_when, "always") == 0;
+  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+  return !(no && *no) && isatty(fd) && term && strcmp(term, "dumb") != 0;
+}
+
+bool terminal_colours_stdout(void) {
+  return is_coloured(STDOUT_FILENO);
+}
+
+bool terminal_colours_stderr(void) {
+  return is_coloured(STDERR_FILENO);
+}
+
+int terminal_width(void) {
+  struct winsize size;
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col >= 20)
+    return size.ws_col;
+  return 80;
+}
+
+/* The number of bytes of a type before the next possible line break: after an
+   arrow, after a comma outside of shapes, or before `given`. */
+static size_t unbreakable_prefix(const char *p, int *shapes) {
+  for (size_t len = 0;; len++) {
+    if (!p[len] || (len && strncmp(p + len, "given ", 6) == 0))
+      return len;
+    *shapes += (p[len] == '[') - (p[len] == ']');
+    if (len && p[len] == ' ' && !*shapes && strchr(">!,", p[len - 1]))
+      return len + 1;
+  }
+}
+
+void terminal_put_type(const char *type, size_t used) {
+  bool colour = terminal_colours_stdout();
+  fputs(colour ? "\033[36m" : "", stdout);
+  size_t width = (size_t)terminal_width(), column = used;
+  int shapes = 0;
+  for (const char *p = type; *p;) {
+    size_t len = unbreakable_prefix(p, &shapes);
+    bool blank = len && p[len - 1] == ' '; /* no blank at the end of a line */
+    size_t wide = utf8_columns(p, len) - blank;
+    if (p > type && column + 1 + wide > width) {
+      fputs("\n    ", stdout);
+      column = 4;
+    } else if (p > type) {
+      putchar(' ');
+      column++;
+    }
+    fwrite(p, 1, len - blank, stdout);
+    column += wide;
+    p += len;
+  }
+  fputs(colour ? "\033[0m" : "", stdout);
+}
+
+/* ---- what a session calls ---- */
+
+static struct ProgressBar {
+  double start, last; /* seconds: start of the work, and last drawing */
+  bool is_drawn;
+  bool in_output_line; /* output has not ended its line, so a bar would
+                          overwrite it */
+} progress_bar;
+
+void terminal_hide_progress(void) {
+  if (progress_bar.is_drawn)
+    fputs("\r\033[K", stderr);
+  fflush(stderr);
+  progress_bar.is_drawn = false;
+}
+
+static void write_out(void *owner, const char *text, size_t len) {
+  (void)owner;
+  terminal_hide_progress();
+  fwrite(text, 1, len, stdout);
+  if (len)
+    progress_bar.in_output_line =
+        text[len - 1] != '\n' && isatty(STDOUT_FILENO);
+}
+
+static void write_trace(void *owner, const char *text, size_t len) {
+  (void)owner;
+  terminal_hide_progress();
+  fflush(stdout);
+  fwrite(text, 1, len, stderr);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { BAR_COLUMNS = 30 };
+
+static void draw_bar(int64_t done, int64_t total, double elapsed) {
+  double part = total > 0 ? (double)done / (double)total : 1;
+  int filled = (int)(part * BAR_COLUMNS);
+  fputs("\r", stderr);
+  for (int i = 0; i < BAR_COLUMNS; i++)
+    fputs(i < filled ? "█" : "░", stderr);
+  fprintf(stderr, " %3.0f%%  %lld/%lld", 100 * part, (long long)done,
+          (long long)total);
+  if (done > 0 && done < total)
+    fprintf(stderr, "  %.0f s left", elapsed * (1 / part - 1));
+  fputs("\033[K", stderr);
+  fflush(stderr);
+}
+
+/* Quick work shows no bar.  A bar is removed at the end, and before other
+   output. */
+static void progress(void *owner, int64_t done, int64_t total) {
+  (void)owner;
+  if (!isatty(STDERR_FILENO))
+    return;
+  double t = now();
+  if (done == 0)
+    progress_bar.start = progress_bar.last = t;
+  if (done >= total) {
+    terminal_hide_progress();
+  } else if (t - progress_bar.start > 0.5 &&
+             (t - progress_bar.last > 0.1 || !progress_bar.is_drawn) &&
+             !progress_bar.in_output_line) {
+    fflush(stdout);
+    draw_bar(done, total, t - progress_bar.start);
+    progress_bar.is_drawn = true, progress_bar.last = t;
+  }
+}
+
+SessionHost terminal_host(int arg_count, char **args) {
+  return (SessionHost){.eval = {
+                           .write = write_out,
+                           .trace = write_trace,
+                           .progress = progress,
+                           .show = show_tensor,
+                           .arg_count = arg_count,
+                           .args = (const char *const *)args,
+                           .print_width = terminal_width(),
+                           .print_limit = 1000,
+                       }};
+}
+
+Session *terminal_open_session(const SessionHost *host) {
+  Fault fault = {0};
+  if (!session_check_settings(&fault)) {
+    fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
+    exit(EXIT_USAGE);
+  }
+  Session *session = session_open(host);
+  if (session)
+    return session;
+  fputs("axon: out of memory\n", stderr);
+  exit(EXIT_DIAGNOSTICS);
+}
+
+/* ---- Ctrl-C ---- */
+
+static Session *_Atomic running_session;
+static bool second_interrupt_ends; /* a second Ctrl-C ends the program */
+
+/* Two signals at the same time count as one: `timeout` signals both the program
+   and its process group. */
+static void on_interrupt(int number) {
+  static double first;
+  double t = now();
+  if (second_interrupt_ends && first > 0 && t - first > 0.2) {
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+  if (first == 0)
+    first = t;
+  (void)number;
+  Session *session = running_session;
+  if (session)
+    session_interrupt(session);
+}
+
+void terminal_catch_interrupt(Session *session, bool never_exits) {
+  running_session = session;
+  second_interrupt_ends = !never_exits;
+  struct sigaction action = {.sa_handler = on_interrupt}, before;
+  sigaction(SIGINT, &action, &before);
+  if (before.sa_handler == SIG_IGN) /* `sh` has put it into the background */
+    sigaction(SIGINT, &before, NULL);
+}
+
+/* ---- diagnostics and endings ---- */
+
+/* an internal error of Axon was reported */
+static bool internal_error_reported;
+
+void terminal_report(Session *session, bool errors_only) {
+  const Diags *diags = session_diags(session);
+  Buffer text = {0};
+  terminal_hide_progress();
+  for (uint32_t i = 0; i < diags->all.len; i++) {
+    const Diag *diag = diags->all.at[i];
+    internal_error_reported |= diag->code == INTERNAL_ERROR_CODE;
+    if (!errors_only || diag->severity == SEV_ERROR)
+      report_diag(&text, session_sources(session), diag);
+  }
+  fflush(stdout);
+  if (text.text)
+    fwrite(text.text, 1, text.len, stderr);
+  buffer_free(&text);
+  session_clear_diags(session);
+}
+
+int terminal_finish(Session *session, SessionStatus status, bool quiet) {
+  if (status == SESSION_OK && session_diags(session)->errors)
+    status = SESSION_ERROR; /* a value could not be shown */
+  terminal_report(session, quiet);
+  switch (status) {
+  case SESSION_OK:
+    return terminal_flush(EXIT_OK);
+  case SESSION_ERROR:
+  case SESSION_INCOMPLETE:
+    return terminal_flush(EXIT_DIAGNOSTICS);
+  case SESSION_INTERRUPTED:
+    fputs("interrupted\n", stderr);
+    return terminal_flush(EXIT_INTERRUPTED);
+  case SESSION_EXITED:
+    return terminal_flush(session_exit_status(session));
+  }
+  return EXIT_INTERNAL;
+}
+
+void terminal_apply_defines(Session *session, const Options *options) {
+  for (uint32_t i = 0; i < options->define_count; i++)
+    session_define_size(session, options->defines[i].name,
+                        options->defines[i].value);
+}
+
+void terminal_match_defines(const Session *session, Options *options) {
+  for (uint32_t i = 0; i < options->define_count; i++)
+    options->defines[i].matched |=
+        session_used_size(session, options->defines[i].name);
+}
+
+bool terminal_defines_matched(const Options *options) {
+  bool ok = true;
+  for (uint32_t i = 0; i < options->define_count; i++) {
+    const struct Define *d = &options->defines[i];
+    if (!d->matched)
+      fprintf(stderr,
+              "axon %s: -D %s=%lld: no data-dependent size at top level has "
+              "the name `%s`\n",
+              options->verb ? options->verb : "run", d->name,
+              (long long)d->value, d->name);
+    ok &= d->matched;
+  }
+  return ok;
+}
+
+int terminal_flush(int status) {
+  report_flush();
+  if (internal_error_reported && status == EXIT_DIAGNOSTICS)
+    status = EXIT_INTERNAL;
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  fprintf(stderr, "axon: cannot write the output: %s\n", strerror(errno));
+  return status ? status : EXIT_DIAGNOSTICS;
+}
+
+bool read_program_argument(const char *path, SourceInput *text,
+                           Buffer *program) {
+  text->name = path;
+  if (strcmp(path, "-") != 0)
+    return true;
+  if (!read_program_stdin(program))
+    return false;
+  text->name = "stdin";
+  text->text = program->text ? program->text : "";
+  text->len = program->len;
+  return true;
+}
+
+bool read_program(FILE *in, Buffer *text) {
+  char part[16 * 1024];
+  for (size_t n; (n = fread(part, 1, sizeof part, in)) > 0;) {
+    buffer_add(text, part, n);
+    if (text->len > MAX_SOURCE_BYTES) {
+      errno = EFBIG;
+      return false;
+    }
+  }
+  return !ferror(in);
+}
+
+bool read_program_stdin(Buffer *text) {
+  if (read_program(stdin, text))
+    return true;
+  fprintf(stderr, "axon: cannot read the standard input: %s\n",
+          strerror(errno));
+  return false;
+}

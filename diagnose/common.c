@@ -1,0 +1,249 @@
+/* Shared by all error messages: how they name places and types, and details
+   that they add. */
+#include "diagnose/internal.h"
+
+#include <string.h>
+
+Diag *error_find_at(Checker *c, Span span) {
+  for (uint32_t i = c->diags->all.len; i-- > 0;) {
+    Diag *d = c->diags->all.at[i];
+    if (d->severity == SEV_ERROR && d->span.file == span.file &&
+        d->span.start == span.start && d->span.end == span.end)
+      return d;
+  }
+  return NULL;
+}
+
+/* ---- the path by which it came to this ---- */
+
+/* Labels the related location. */
+void error_add_labels(Checker *c, Diag *d, const Origin *o) {
+  if (o->other_span.file && o->kind == ORIGIN_ANNOTATION)
+    diag_add_label(c->arena, d, o->other_span, "the annotation");
+  else if (o->other_span.file &&
+           (o->kind == ORIGIN_BRANCH || o->kind == ORIGIN_ELEMENT))
+    diag_add_label(c->arena, d, o->other_span, "the first one");
+}
+
+void error_add_provenance(Checker *c, Diag *d, const Origin *o) {
+  provenance_add(c, d, o);
+  error_add_labels(c, d, o);
+}
+
+/* ---- names of things ---- */
+
+static const char *op_symbol(const Origin *o) {
+  return o->subject && strncmp(o->subject, "op ", 3) == 0 ? o->subject + 3
+                                                          : o->subject;
+}
+
+const char *error_subject(Checker *c, const Origin *o) {
+  switch (o->kind) {
+  case ORIGIN_ARG:
+    if (o->subject && strcmp(o->subject, "if") == 0)
+      return "this condition";
+    if (o->label)
+      return arena_printf(c->arena, "~%s of %s", o->label->text,
+                          o->subject ? o->subject : "this function");
+    return o->number ? arena_printf(c->arena, "argument %u of %s", o->number,
+                                    o->subject ? o->subject : "this function")
+                     : arena_printf(c->arena, "%s",
+                                    o->subject ? o->subject : "this function");
+  case ORIGIN_OPERATOR:
+    return o->number
+               ? arena_printf(c->arena, "the %s side of %s",
+                              o->number == 1 ? "left" : "right", op_symbol(o))
+               : arena_printf(c->arena, "the operands of %s",
+                              op_symbol(o) ? op_symbol(o) : "this");
+  case ORIGIN_ANNOTATION:
+    return "the annotated value";
+  case ORIGIN_BRANCH:
+    return "this branch";
+  case ORIGIN_ELEMENT:
+    return "this element";
+  case ORIGIN_INDEX:
+    return "this index";
+  case ORIGIN_RANGE:
+    return "this range";
+  case ORIGIN_PATTERN:
+    return "this pattern";
+  case ORIGIN_RESULT:
+    return "the result";
+  case ORIGIN_DEFAULT:
+    return "a default";
+  case ORIGIN_GIVEN:
+    return "a given condition";
+  case ORIGIN_FIELD:
+    return "this field";
+  case ORIGIN_NONE:
+    break;
+  }
+  return "this";
+}
+
+const Expr *error_brought(const Expr *e) {
+  while (e && e->kind == EX_ID && is_pipe_name(e->id) && e->binding &&
+         e->binding->value)
+    e = e->binding->value;
+  return e;
+}
+
+const char *error_expr_path(Checker *c, const Expr *e) {
+  e = error_brought(e);
+  if (e->kind == EX_ID)
+    return e->id->text;
+  const char *base = e->kind == EX_FIELD ? error_expr_path(c, e->arg[0]) : NULL;
+  return base ? arena_printf(c->arena, "%s.%s", base, e->id->text) : NULL;
+}
+
+const char *error_source_text(Checker *c, Span span) {
+  enum { MAX_QUOTED_BYTES = 40 };
+  const Source *source = span.file ? sources_get(c->sources, span.file) : NULL;
+  if (!source || source->is_library || span.end - span.start > MAX_QUOTED_BYTES)
+    return NULL;
+  const char *text = source->text + span.start;
+  size_t len = span.end - span.start;
+  return memchr(text, '\n', len) ? NULL : arena_strndup(c->arena, text, len);
+}
+
+/* ---- types ---- */
+
+bool error_prints_alike(Checker *c, Type *a, Type *b) {
+  const char *x = ty_text(c, a), *y = ty_text(c, b);
+  return strcmp(x, y) == 0;
+}
+
+const char *error_two_types(Checker *c, const char *format, Type *a, Type *b) {
+  const char *x = ty_text(c, a), *y = ty_text(c, b);
+  return arena_printf(c->arena, format, x, y);
+}
+
+bool error_is_tensor(Type *t) {
+  return ty_root(t)->tag == TY_TENSOR;
+}
+
+Shape *error_shape(Checker *c, Type *t) {
+  t = t ? ty_norm(c, t) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
+void error_note_callee(Checker *c, Diag *d, const Origin *o) {
+  enum { MAX_QUOTED_BYTES = 200 };
+  const Binding *b = o->kind == ORIGIN_ARG && o->head ? o->head->binding : NULL;
+  if (!b || !b->scheme || !b->scheme->is_polymorphic || !o->subject || d->note)
+    return;
+  const char *type = scheme_text(c, b->scheme);
+  if (strlen(type) <= MAX_QUOTED_BYTES)
+    d->note = arena_printf(c->arena, "%s : %s", o->subject, type);
+}
+
+void error_note_scheme(Checker *c, Diag *d, const Origin *o) {
+  if (o->scheme && o->subject)
+    d->note = arena_printf(c->arena, "%s : %s", o->subject,
+                           scheme_text(c, o->scheme));
+}
+
+/* ---- sizes for which it fails ---- */
+
+static void add_counterexample(Checker *c, Diag *d, Constraint *k) {
+  Dim *x = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  if (dim_is_const(x) || dim_has_unknown(x))
+    return;
+  Buffer text = {.arena = c->arena};
+  assumption_load(c, k->assumptions);
+  if (dim_counterexample(c->solver, x, k->kind == CN_DIM_EQ, &text))
+    d->counterexample = arena_printf(c->arena, "fails at %s", text.text);
+}
+
+typedef struct SkolemPair {
+  DimVar *at[2];
+  uint32_t count;
+} SkolemPair;
+
+static void collect_skolem(void *arg, DimVar *v) {
+  SkolemPair *r = arg;
+  if (v->kind == DV_SKOLEM && v->name && r->count < 2 &&
+      (!r->count || r->at[0] != v))
+    r->at[r->count++] = v;
+}
+
+/* Labels a value of the same name: expressions refer to that value. */
+static void label_shadowing_value(Checker *c, Diag *d, const DimVar *v) {
+  for (const Scope *s = c->scope; s; s = s->outer)
+    if (s->name == v->name && s->dim) {
+      return;
+    } else if (s->name == v->name && s->binding &&
+               s->binding->kind == BK_VALUE) {
+      diag_add_label(c->arena, d, s->binding->span,
+                     arena_printf(c->arena, "this value hides the size %s",
+                                  v->name->text));
+      return;
+    }
+}
+
+static void label_skolems(Checker *c, Diag *d, Constraint *k) {
+  SkolemPair r = {.count = 0};
+  dim_each_var(dim_resolve(c->dims, k->left), collect_skolem, NULL, &r);
+  dim_each_var(dim_resolve(c->dims, k->right), collect_skolem, NULL, &r);
+  for (uint32_t i = 0; i < r.count; i++) {
+    diag_add_label(c->arena, d, r.at[i]->origin,
+                   arena_printf(c->arena,
+                                "%s is arbitrary: it must work for every size",
+                                r.at[i]->name->text));
+    label_shadowing_value(c, d, r.at[i]);
+  }
+}
+
+/* ---- what met ---- */
+
+/* Finds the only axis along which two shapes differ, as its position in each.
+   Axes are aligned at the right. */
+bool error_find_one_axis(const Shape *a, const Shape *b, uint32_t *i,
+                         uint32_t *j) {
+  uint32_t count = 0;
+  if (!a || !b || !shape_has_known_rank(a) || !shape_has_known_rank(b))
+    return false;
+  for (uint32_t k = 1; k <= a->len && k <= b->len; k++) {
+    const ShapeAxis *x = &a->axes[a->len - k], *y = &b->axes[b->len - k];
+    if (x->tag != SHAPE_DIM || y->tag != SHAPE_DIM || dim_equal(x->dim, y->dim))
+      continue;
+    *i = a->len - k, *j = b->len - k;
+    count++;
+  }
+  return count == 1;
+}
+
+static void set_found_expected(Checker *c, Diag *d, const Constraint *k) {
+  Origin *o = k->origin;
+  Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
+  uint32_t i, j;
+  if (constraint_is_size(k)) {
+    o->sizes[0] = dim_resolve(c->dims, k->left);
+    o->sizes[1] = dim_resolve(c->dims, k->right);
+  }
+  if (a && b) {
+    d->found = ty_text(c, o->actual), d->expected = ty_text(c, o->expected);
+    if (o->prim == PRIM_MATMUL && o->number)
+      d->axis = a->len ? (int32_t)a->len - 1 : -1;
+    else if (error_find_one_axis(a, b, &i, &j))
+      d->axis = (int32_t)i;
+  } else if (k->kind == CN_DIM_EQ) {
+    dims_text(c, k->left, k->right, &d->found, &d->expected);
+  }
+}
+
+/* Adds the details of a constraint to its message. */
+void error_add_details(Checker *c, Diag *d, Constraint *k) {
+  set_found_expected(c, d, k);
+  error_add_provenance(c, d, k->origin);
+  if (k->kind == CN_DIM_EQ)
+    label_skolems(c, d, k);
+  add_counterexample(c, d, k);
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  if (k->kind == CN_DIM_EQ && !d->note && forced_zero_size(c, x, y)) {
+    const char *left, *right;
+    dims_text(c, x, y, &left, &right);
+    d->note =
+        arena_printf(c->arena, "only sizes of 0 satisfy %s == %s", left, right);
+  }
+}

@@ -1,0 +1,219 @@
+/* "Did you mean": the nearest name in scope for an unbound one, as help and
+   fix-it. */
+#include "diagnose/internal.h"
+
+#include <string.h>
+
+/* Edit distance (Levenshtein 1966) of two short names; max + 1 if it is
+   larger. */
+static int edit_distance(const char *a, const char *b, int max) {
+  enum { MAX_NAME_BYTES = 32 };
+  size_t n = strlen(a), m = strlen(b);
+  if (n >= MAX_NAME_BYTES || m >= MAX_NAME_BYTES)
+    return max + 1;
+  int row[MAX_NAME_BYTES], diagonal, up;
+  for (size_t j = 0; j <= m; j++)
+    row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      up = row[j];
+      int min = diagonal + (a[i - 1] != b[j - 1]);
+      min = up + 1 < min ? up + 1 : min;
+      row[j] = row[j - 1] + 1 < min ? row[j - 1] + 1 : min;
+      diagonal = up;
+    }
+  }
+  return row[m] <= max ? row[m] : max + 1;
+}
+
+/* A search for the nearest name.  Of equally near names, the first wins. */
+typedef struct NameSearch {
+  Checker *c;
+  const char *word;   /* the unbound name */
+  const char *module; /* searched module; "" for the prelude */
+  const char *best;   /* best name, or NULL */
+  int best_distance;  /* distance of the best name; initially the limit */
+} NameSearch;
+
+/* Starts a search.  Names of one letter get no suggestion: all are equally
+   near. */
+static NameSearch name_search_new(Checker *c, const Sym *word) {
+  return (NameSearch){.c = c,
+                      .word = word->text,
+                      .module = "",
+                      .best_distance = word->len < 2    ? 0
+                                       : word->len <= 3 ? 1
+                                                        : 2};
+}
+
+static void consider(NameSearch *s, const char *name) {
+  int distance = edit_distance(s->word, name, s->best_distance);
+  if (distance > s->best_distance ||
+      (s->best && distance == s->best_distance) || strcmp(name, s->word) == 0)
+    return;
+  s->best = name;
+  s->best_distance = distance;
+}
+
+static void attach_suggestion(NameSearch *s, Diag *d, Span span) {
+  if (!s->best)
+    return;
+  d->help = arena_printf(s->c->arena, "did you mean `%s`?", s->best);
+  diag_add_fixit(s->c->arena, d, span, s->best, "write `%s`", s->best);
+}
+
+/* ---- names of values ---- */
+
+static void consider_library_name(void *arg, const char *full) {
+  NameSearch *s = arg;
+  const char *dot = strncmp(full, "op ", 3) != 0 ? strchr(full, '.') : NULL;
+  size_t len = dot ? (size_t)(dot - full) : 0;
+  if (len != strlen(s->module) || strncmp(full, s->module, len) != 0)
+    return;
+  const char *name = full + len + (dot != NULL);
+  if (edit_distance(s->word, name, s->best_distance) <= s->best_distance)
+    consider(s, arena_strndup(s->c->arena, name, strlen(name)));
+}
+
+/* Searches the library.  Short names get no suggestion: too many are near. */
+static void consider_library(NameSearch *s) {
+  for (PrimId id = 1; id < PRIM_COUNT; id++)
+    consider_library_name(s, prim_info[id].name);
+  if (s->c->host->library_names && strlen(s->word) > 3)
+    s->c->host->library_names(consider_library_name, s);
+}
+
+/* Finds a module of the library that contains exactly this name. */
+static void find_exact_in_library(void *arg, const char *full) {
+  NameSearch *s = arg;
+  const char *dot = strchr(full, '.');
+  if (dot && strcmp(dot + 1, s->word) == 0 && !s->best)
+    s->best = arena_strndup(s->c->arena, full, strlen(full));
+}
+
+static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
+  NameSearch s = {.c = c, .word = name->text};
+  if (c->host->library_names)
+    c->host->library_names(find_exact_in_library, &s);
+  attach_suggestion(&s, d, span);
+  return s.best != NULL;
+}
+
+void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
+  NameSearch s = name_search_new(c, name);
+  if (name == c->val_name) {
+    d->help = "a recursive function needs `fun`";
+    return;
+  }
+  for (Scope *scope = c->scope; scope; scope = scope->outer)
+    if (scope->binding || scope->dim)
+      consider(&s, scope->name->text);
+  for (uint32_t i = 0; i < c->module->bindings.len; i++) {
+    Sym *other = c->module->bindings.at[i]->name;
+    if (map_get(&c->module->names, other))
+      consider(&s, other->text);
+  }
+  if (!s.best && name->len > 1 && suggest_qualified(c, d, span, name))
+    return;
+  consider_library(&s);
+  attach_suggestion(&s, d, span);
+}
+
+static void consider_binding(void *arg, Binding *b) {
+  consider(arg, b->name->text);
+}
+
+void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name) {
+  NameSearch s = name_search_new(c, name);
+  Binding *b = lookup(c, NULL, module);
+  if (b && b->kind == BK_MODULE && b->imported)
+    module_each(b->imported, consider_binding, &s);
+  if (b && b->kind == BK_MODULE && b->imported && b->imported->library) {
+    s.module = b->imported->name->text;
+    consider_library(&s);
+  }
+  attach_suggestion(&s, d, span);
+  if (s.best)
+    d->help =
+        arena_printf(c->arena, "did you mean `%s.%s`?", module->text, s.best);
+}
+
+void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
+  NameSearch s = name_search_new(c, name);
+  consider(&s, "Some");
+  consider(&s, "None");
+  for (uint32_t i = 0; i < c->module->bindings.len; i++)
+    if (c->module->bindings.at[i]->kind == BK_CON)
+      consider(&s, c->module->bindings.at[i]->name->text);
+  attach_suggestion(&s, d, span);
+  if (!s.best)
+    d->help = "constructors begin with a capital letter; values and functions "
+              "begin with a small letter";
+}
+
+/* ---- fields, labels, types, words of other languages ---- */
+
+void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
+                   Sym *name) {
+  NameSearch s = name_search_new(c, name);
+  for (uint32_t i = 0; i < record->count; i++)
+    consider(&s, record->labels[i]->text);
+  attach_suggestion(&s, d, span);
+}
+
+/* Names in Python libraries, and names here. */
+static const struct {
+  const char *theirs, *ours;
+} foreign_labels[] = {{"dim", "axis"},           {"dims", "axis"},
+                      {"axes", "axis"},          {"keepdim", "keep"},
+                      {"keepdims", "keep"},      {"kernel_size", "size"},
+                      {"scale_factor", "scale"}, {"lr", "rate"},
+                      {"num_heads", "heads"},    {"p", "rate"}};
+
+/* If the label is shorthand (`~axis`), the value keeps its name. */
+void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
+  NameSearch s = name_search_new(c, a->label);
+  for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+    if (t->label)
+      consider(&s, t->label->text);
+  for (size_t i = 0; i < ARRAY_LEN(foreign_labels) && !s.best; i++)
+    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+      if (strcmp(a->label->text, foreign_labels[i].theirs) == 0 && t->label &&
+          strcmp(t->label->text, foreign_labels[i].ours) == 0)
+        s.best = foreign_labels[i].ours;
+  if (!s.best || !a->label_span.file)
+    return;
+  Span span = a->label_span;
+  bool pun = a->expr->span.start < span.end;
+  span.start++;
+  span.end = span.start + (pun ? 0 : a->label->len);
+  d->help = arena_printf(c->arena, "did you mean ~%s?", s.best);
+  diag_add_fixit(c->arena, d, span,
+                 pun ? arena_printf(c->arena, "%s:", s.best) : s.best,
+                 "write `~%s`", s.best);
+}
+
+void suggest_type(Checker *c, Diag *d, Span span, Sym *name) {
+  NameSearch s = name_search_new(c, name);
+  const Map *types = &c->module->types;
+  for (uint32_t i = 0; i < types->cap; i++) {
+    const Sym *other = types->slots[i].key;
+    if (other && types->slots[i].value)
+      consider(&s, other->text);
+  }
+  static const char *const own[] = {"int", "string", "unit", "list"};
+  for (size_t i = 0; i < ARRAY_LEN(own); i++)
+    consider(&s, own[i]);
+  for (Dtype t = 1; t < DT_COUNT; t++)
+    consider(&s, dtype_info[t].name);
+  attach_suggestion(&s, d, span);
+}
+
+void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word) {
+  d->help = word->help;
+  if (word->replacement)
+    diag_add_fixit(c->arena, d, span, word->replacement, "write `%s`",
+                   word->replacement);
+}

@@ -1,0 +1,161 @@
+/* Suggestions for types of different kinds, mostly for habits from other
+   languages. */
+#include "diagnose/internal.h"
+
+static bool is_list(Checker *c, Type *t) {
+  return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;
+}
+
+/* A tuple is passed to a function of several arguments. */
+static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
+                                const Origin *o) {
+  const Expr *e = error_brought(o->expr);
+  if (actual->tag != TY_TUPLE || o->kind != ORIGIN_ARG || !o->fun_type || !e ||
+      e->kind != EX_TUPLE || o->number != 1)
+    return false;
+  uint32_t count = 0;
+  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN; t = ty_root(t->arg[1]))
+    count += !t->label;
+  if (count != e->item_count)
+    return false;
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    const char *item = fixit_argument_text(c, e->items[i]);
+    if (!item)
+      return false;
+    buffer_printf(&text, "%s%s", i ? " " : "", item);
+  }
+  bool apart = o->head && o->head->span.end < e->span.start;
+  d->help = arena_printf(c->arena, "write arguments separated by spaces: %s %s",
+                         o->subject ? o->subject : "f", text.text);
+  if (e == o->expr)
+    fixit_replace(c, d, e->span,
+                  apart ? text.text : arena_printf(c->arena, " %s", text.text));
+  return true;
+}
+
+/* True for a number that is or may become an integer. */
+static bool is_size(Checker *c, Type *t) {
+  Shape *s = error_shape(c, t);
+  const ElemVar *e = s ? elem_root(ty_norm(c, t)->elem) : NULL;
+  return s && s->len == 0 && !e->skolem && (e->classes & CLASS_INT);
+}
+
+static bool is_sizes(Checker *c, Type *t) {
+  bool all = t->tag == TY_TUPLE && t->count;
+  for (uint32_t i = 0; all && i < t->count; i++)
+    all = is_size(c, t->args[i]);
+  return all;
+}
+
+/* "2, 3" for (2, 3), and "2" for 2.  NULL if the sizes are not literals. */
+static const char *sizes_written(Checker *c, Type *actual, const Expr *e) {
+  if (!e || actual->tag != TY_TUPLE)
+    return e ? error_source_text(c, e->span) : NULL;
+  if (e->kind != EX_TUPLE)
+    return NULL;
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < e->item_count; i++) {
+    const char *item = error_source_text(c, e->items[i]->span);
+    if (!item)
+      return NULL;
+    buffer_printf(&text, "%s%s", i ? ", " : "", item);
+  }
+  return text.text;
+}
+
+/* zeros (2, 3) and zeros 3. */
+static bool hint_shape_literal(Checker *c, Diag *d, Type *actual,
+                               const Origin *o) {
+  const Expr *e = error_brought(o->expr);
+  if (!is_size(c, actual) && !is_sizes(c, actual))
+    return false;
+  const char *sizes = sizes_written(c, actual, e);
+  if (!sizes) {
+    d->help = "write a shape in brackets, as in [n, m]";
+    return true;
+  }
+  const char *text = arena_printf(c->arena, "[%s]", sizes);
+  d->help = arena_printf(c->arena, "write the shape as %s", text);
+  fixit_replace(c, d, e->span, text);
+  return true;
+}
+
+void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
+                    const Origin *o) {
+  const Expr *e = error_brought(o->expr);
+  if (actual->tag == TY_FUN && expected->tag != TY_FUN)
+    d->help = "an argument may be missing";
+  else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
+           actual->datatype == c->string_datatype)
+    d->help = "to join strings, use `^`";
+  else if (o->prim == PRIM_APPEND && error_is_tensor(actual) &&
+           o->number == 2) {
+    d->help = "`^` joins strings: to convert x to a string, write `string x`";
+    if (o->expr)
+      fixit_apply(c, d, o, o->expr, "string");
+  } else if (o->prim == PRIM_APPEND && error_is_tensor(actual))
+    d->help = "`^` joins strings; for a power, write `pow x y`";
+  else if (is_list(c, expected) && e && e->kind == EX_BRACKET)
+    d->help = "for a list, write `list [x, y]`: brackets alone make a tensor";
+  else if (is_list(c, actual) && e && e->kind == EX_LIST)
+    d->help = "for a tensor, omit `list`: `[x, y]`";
+  else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
+    return;
+  else if (hint_tuple_argument(c, d, actual, o))
+    return;
+  else if (is_list(c, actual) && error_is_tensor(expected) &&
+           o->kind == ORIGIN_ARG && error_is_tensor(actual->args[0])) {
+    d->help =
+        "to make a tensor from a list of tensors of equal shape, use `stack`";
+    if (o->expr)
+      fixit_apply(c, d, o, o->expr, "stack");
+  }
+}
+
+/* ---- element types ---- */
+
+/* Class labels are expected, but a row of probabilities is found. */
+static bool hint_class_labels(Checker *c, Diag *d, Type *actual, Type *expected,
+                              const Origin *o) {
+  Shape *a = shape_norm(c, actual->shape), *b = shape_norm(c, expected->shape);
+  if (!shape_has_known_rank(a) || !shape_has_known_rank(b) ||
+      a->len != b->len + 1 ||
+      elem_root(expected->elem)->classes & ~(uint32_t)CLASS_INT || !o->expr)
+    return false;
+  d->help = "for the index of the largest element of each row, write argmax x";
+  fixit_apply(c, d, o, o->expr, "argmax");
+  return true;
+}
+
+static bool is_class(const ElemVar *e, uint32_t classes) {
+  return e->classes && !(e->classes & ~classes);
+}
+
+/* x / 255.0: with a float literal, suggests converting the integer operand. */
+static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
+                                 Type *expected, const Origin *o) {
+  const Expr *other = o->number == 2 ? o->left : NULL;
+  if (o->kind != ORIGIN_OPERATOR || !other ||
+      !is_class(elem_root(actual->elem), CLASS_FLOAT) ||
+      !is_class(elem_root(expected->elem), CLASS_INT))
+    return false;
+  d->help = "no implicit conversion: to convert the left side, write `float x`";
+  fixit_apply(c, d, o, other, "float");
+  return true;
+}
+
+void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
+                    const Origin *o) {
+  ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
+  if (hint_class_labels(c, d, actual, expected, o) ||
+      hint_convert_operand(c, d, actual, expected, o))
+    return;
+  if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
+    d->help = arena_printf(c->arena, "no implicit conversion: write %s x",
+                           dtype_info[w->dtype].name);
+  else if (w->classes == CLASS_FLOAT)
+    d->help = "no implicit conversion: write float x";
+  else if (is_class(w, CLASS_INT) && is_class(g, CLASS_FLOAT))
+    d->help = "no implicit conversion: write i64 x";
+}

@@ -1,0 +1,168 @@
+/* Reports a contradicted constraint: at its own place, or at the call that
+   violates a constraint of the callee.  Main entry point:
+   diagnose_constraint. */
+#include "diagnose/internal.h"
+
+static bool is_within_arg(const Origin *call, Span span) {
+  for (uint32_t i = 0; i < call->arg_count; i++) {
+    Span arg = call->args[i].expr->span;
+    if (span.file == arg.file && span.start >= arg.start && span.end <= arg.end)
+      return true;
+  }
+  return false;
+}
+
+/* Two arguments have each other's expected sizes.  Reports their common cause
+   once. */
+static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
+  const Origin *o = k->origin;
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  for (uint32_t i = 0; o->kind == ORIGIN_ARG && i < c->reported.len; i++) {
+    const Origin *other = c->reported.at[i];
+    Dim *const *met = other->sizes;
+    if (other != o && met[0] && met[1] && is_within_arg(o, other->span) &&
+        dim_equal(met[0], y) && dim_equal(met[1], x))
+      return true;
+  }
+  return false;
+}
+
+/* True if another error explains this one: an argument of the call already does
+   not fit, or a size would be negative, and the inequality that forbids it was
+   reported before. */
+static bool is_consequence_of_reported(Checker *c, const Constraint *k) {
+  int64_t n;
+  const Origin *o = k->origin;
+  if (c->diags->errors && o->scheme && o->args &&
+      error_reported_at(c, 0, o->span, o->args))
+    return true;
+  if (c->diags->errors && k->kind == CN_DIM_EQ && sizes_reported_swapped(c, k))
+    return true;
+  return k->kind == CN_DIM_EQ && c->diags->errors &&
+         ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n < 0) ||
+          (dim_is_int(dim_resolve(c->dims, k->right), &n) && n < 0));
+}
+
+static void report_by_kind(Checker *c, Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ:
+    size_error_eq(c, k);
+    break;
+  case CN_DIM_LE:
+    size_error_le(c, k);
+    break;
+  case CN_DIM_NE:
+    error_at(c, 302, k->origin->span, "sizes must differ: both are %s",
+             dim_to_text(c, k->left));
+    break;
+  case CN_SHAPE_EQ:
+  case CN_BROADCAST:
+  case CN_KEEP:
+    size_error_shapes(c, k->a, k->b, k->origin);
+    break;
+  }
+}
+
+/* ---- what a call does not meet ---- */
+
+/* The place in the body, with the sizes of the call. */
+static Origin *origin_in_call(Checker *c, Origin *call) {
+  Origin *o = NEW(c->arena, Origin);
+  const Origin *in = call;
+  while (in->body_origin)
+    in = in->body_origin;
+  *o = *in;
+  CallSubstitution *as = o->call_substitution = call_substitution_of(c, call);
+  o->actual = call_substitute_type(c, as, in->actual);
+  o->expected = call_substitute_type(c, as, in->expected);
+  o->fun_type = call_substitute_type(c, as, in->fun_type);
+  o->from = call_substitute_dim(c, as, in->from);
+  o->to = call_substitute_dim(c, as, in->to);
+  o->axis = call_substitute_dim(c, as, in->axis);
+  return o;
+}
+
+static const Diag *report_to_scratch(Checker *c, Constraint *k) {
+  Diags scratch_diags, *saved = c->diags;
+  diags_init(&scratch_diags, c->arena);
+  c->diags = &scratch_diags;
+  report_by_kind(c, k);
+  c->diags = saved;
+  return scratch_diags.all.len ? scratch_diags.all.at[0] : NULL;
+}
+
+/* Labels the calls in between, and the place in the body. */
+static void label_calls(Checker *c, Diag *d, const Origin *call,
+                        const char *label) {
+  for (const Origin *in = call->body_origin; in; in = in->body_origin)
+    diag_add_label(c->arena, d, in->span,
+                   !in->body_origin ? label
+                   : in->subject
+                       ? arena_printf(c->arena, "calls %s", in->subject)
+                       : "calls");
+}
+
+/* The body is correct for other calls, so the call is at fault; its label
+   explains why.  A condition states the requirement itself. */
+static void report_in_call(Checker *c, const Constraint *k) {
+  Origin *call = k->origin, *inner = origin_in_call(c, call);
+  Origin *direct = NEW(c->arena, Origin);
+  *direct = *call;
+  direct->body_origin = NULL;
+  bool stated = k->kind == CN_DIM_LE || inner->kind == ORIGIN_GIVEN;
+  Constraint in = *k;
+  in.origin = stated ? direct : inner;
+  const Diag *body = report_to_scratch(c, &in);
+  if (!body)
+    return;
+  Diag *d = error_at(c, body->code, call->span, "%s", body->message);
+  d->primary_label =
+      stated ? body->primary_label
+      : call->subject
+          ? arena_printf(c->arena, "in this call of %s", call->subject)
+          : "in this call";
+  d->axis = body->axis;
+  provenance_add_calls(c, d, call, in.origin);
+  for (uint32_t i = 0; i < body->step_count; i++)
+    diag_add_step(c->arena, d, body->steps[i].span, body->steps[i].shape,
+                  body->steps[i].text);
+  d->labels = body->labels, d->label_count = body->label_count;
+  d->found = body->found, d->expected = body->expected;
+  d->counterexample = body->counterexample;
+  label_calls(c, d, call,
+              stated                ? "this call requires it"
+              : body->primary_label ? body->primary_label
+                                    : "here");
+  error_note_scheme(c, d, call);
+  if (inner->recursive_callee)
+    d->help = body->help; /* the body can be improved */
+}
+
+/* ---- any of them ---- */
+
+/* Gives each variable one name in the whole message. */
+static void reserve_names(Checker *c, const Constraint *k) {
+  const Origin *o = k->origin;
+  if (o->actual)
+    var_names_reserve(c, o->actual);
+  if (o->expected)
+    var_names_reserve(c, o->expected);
+  if (constraint_is_size(k)) {
+    var_names_reserve_dim(c, k->left);
+    var_names_reserve_dim(c, k->right);
+  }
+}
+
+void diagnose_constraint(Checker *c, Constraint *k) {
+  if (is_consequence_of_reported(c, k))
+    return;
+  VEC_PUSH(c->arena, c->reported, k->origin);
+  VarNames *names = var_names_share(c);
+  reserve_names(c, k);
+  if (k->origin->body_origin)
+    report_in_call(c, k);
+  else
+    report_by_kind(c, k);
+  hint_divisibility(c, k);
+  c->message_names = names;
+}

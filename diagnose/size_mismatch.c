@@ -1,0 +1,333 @@
+/* Messages about sizes and shapes that do not fit, for each kind of
+   constraint. */
+#include "diagnose/internal.h"
+
+#include <string.h>
+
+/* ---- recursive calls with other sizes ---- */
+
+/* The annotation that permits it: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
+static const char *annotated_signature(Checker *c, const Binding *b) {
+  const Clause *k = b->clause;
+  Buffer text = {.arena = c->arena};
+  Type *t = b->scheme->is_polymorphic && k ? ty_norm(c, b->scheme->type) : NULL;
+  if (!t)
+    return NULL;
+  buffer_printf(&text, "fun %s", b->name->text);
+  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->arg[1])) {
+    const Param *p = &k->params[i];
+    if (p->label || p->default_value || p->pat->kind != PAT_VAR ||
+        t->tag != TY_FUN)
+      return NULL;
+    buffer_printf(&text, " (%s : %s)", p->pat->id->text,
+                  ty_text_within(c, b->scheme, t->arg[0]));
+  }
+  buffer_printf(&text, " : %s", ty_text_within(c, b->scheme, t));
+  return text.text;
+}
+
+/* Without an annotation, a function is monomorphic inside its definition. */
+static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
+  if (!o->recursive_callee || !o->actual || !o->expected ||
+      error_prints_alike(c, o->actual, o->expected))
+    return false;
+  const Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
+  const char *x, *y, *name = o->recursive_callee->name->text;
+  uint32_t i, j;
+  bool size = error_find_one_axis(a, b, &i, &j);
+  if (size)
+    dims_text(c, a->axes[i].dim, b->axes[j].dim, &x, &y);
+  else
+    x = ty_text(c, o->actual), y = ty_text(c, o->expected);
+  Diag *d = *out =
+      error_at(c, 302, o->span,
+               "the recursive call of %s has another %s: found %s, expected %s",
+               name, size ? "size" : "shape", x, y);
+  d->primary_label = error_two_types(c, "found %s, the parameter is %s",
+                                     o->actual, o->expected);
+  const char *as = annotated_signature(c, o->recursive_callee);
+  if (!o->recursive_callee->clause ||
+      !clause_is_annotated(o->recursive_callee->clause))
+    d->help = arena_printf(
+        c->arena, "annotate the parameters and the result to allow this%s",
+        as ? arena_printf(c->arena, ": %s", as)
+           : ", as in fun f (x : 'a[n]) : 'a[n]");
+  return true;
+}
+
+void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
+  Diag *d;
+  VEC_PUSH(c->arena, c->reported, o);
+  if (recursive_call_error(c, o, &d)) {
+    error_add_provenance(c, d, o);
+    return;
+  }
+  if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected)
+    d = error_at(c, 303, o->span, "%s do not broadcast",
+                 error_two_types(c, "%s and %s", o->actual, o->expected));
+  else {
+    const char *actual = shape_text(c, a), *expected = shape_text(c, b);
+    d = error_at(c, 304, o->span, "%s has shape %s; expected %s",
+                 error_subject(c, o), actual, expected);
+  }
+  error_add_provenance(c, d, o);
+}
+
+/* ---- equations ---- */
+
+static void batch_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  Diag *d = error_at(
+      c, 303, o->span,
+      "batch axes of a matrix product do not broadcast: %s and %s", x, y);
+  d->primary_label = error_two_types(c, "%s @ %s", o->actual, o->expected);
+  error_add_details(c, d, k);
+}
+
+static void inner_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  /* the left side is the actual type: its size was found */
+  Type *a = ty_norm(c, o->actual), *b = ty_norm(c, o->expected);
+  Dim *x = NULL, *y = NULL;
+  if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, a->shape), *t = shape_norm(c, b->shape);
+    if (s->len && t->len > 1 && s->axes[s->len - 1].tag == SHAPE_DIM &&
+        t->axes[t->len - 2].tag == SHAPE_DIM) {
+      x = s->axes[s->len - 1].dim;
+      y = t->axes[t->len - 2].dim;
+    }
+  }
+  if (!x || dim_equal(x, y))
+    x = dim_resolve(c->dims, k->left), y = dim_resolve(c->dims, k->right);
+  const char *left = dim_to_text(c, x), *right = dim_to_text(c, y);
+  Diag *d = error_at(c, 301, o->span,
+                     "inner dimensions of a matrix product differ: %s and %s",
+                     left, right);
+  d->primary_label = error_two_types(c, "%s @ %s", a, b);
+  error_add_details(c, d, k);
+  hint_matmul_inner(c, d, o, x, y);
+}
+
+static void squeeze_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  Dim *one = dim_int(c->dims, 1), *x = dim_resolve(c->dims, k->left);
+  if (dim_equal(x, one))
+    x = dim_resolve(c->dims, k->right);
+  Diag *d = error_at(c, 302, o->span,
+                     "squeeze removes only axes that are * or 1; found size %s",
+                     dim_to_text(c, x));
+  if (o->actual)
+    d->primary_label =
+        arena_printf(c->arena, "found %s", ty_text(c, o->actual));
+  error_add_details(c, d, k);
+}
+
+/* The size of the left operand comes first. */
+static void operand_sizes(Checker *c, const Origin *o, const char **x,
+                          const char **y) {
+  Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
+  uint32_t i, j;
+  if (error_find_one_axis(a, b, &i, &j))
+    dims_text(c, a->axes[i].dim, b->axes[j].dim, x, y);
+}
+
+/* Reports an inexact division as the only cause. */
+static bool inexact_division_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  NonMultiple inexact;
+  if ((o->actual && o->expected) ||
+      !divisibility_inexact_division(c, k->left, k->right, &inexact))
+    return false;
+  Diag *d = error_at(c, 302, o->span, "%s; %s requires it", inexact.text,
+                     error_subject(c, o));
+  error_note_scheme(c, d, o);
+  error_add_details(c, d, k);
+  d->counterexample = NULL; /* the message contains it */
+  return true;
+}
+
+static bool is_about_operands(const Origin *o) {
+  return o->kind == ORIGIN_OPERATOR && !o->number && o->actual && o->expected;
+}
+
+static Diag *operands_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  operand_sizes(c, o, &x, &y);
+  Diag *d =
+      error_at(c, 303, o->span, "%s do not broadcast: %s and %s differ",
+               error_two_types(c, "%s and %s", o->actual, o->expected), x, y);
+  if (k->divisor) {
+    dims_text(c, k->left, k->divisor, &x, &y);
+    d->note = arena_printf(c->arena, "%s is not a multiple of %s", x, y);
+  } else {
+    hint_broadcast(c, d, o);
+  }
+  return d;
+}
+
+/* A value has another size than expected.  `multiple` is a better text, if
+   given. */
+static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  dims_text(c, k->left, k->right, &x, &y);
+  Diag *d = multiple
+                ? error_at(c, 302, o->span, "sizes differ in %s: %s",
+                           error_subject(c, o), multiple)
+                : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
+                           error_subject(c, o), x, y);
+  if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
+    hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
+  TypeDiff part;
+  bool found =
+      o->actual && o->expected &&
+      type_diff_sizes(c, o->actual, o->expected, k->left, k->right, &part);
+  if (found && !d->help)
+    hint_record_field(c, d, o, &part);
+  if (!o->actual || !o->expected)
+    error_note_scheme(c, d, o);
+  else if (found && *part.path)
+    d->primary_label =
+        arena_printf(c->arena, "%s : %s", part.path,
+                     error_two_types(c, "found %s, expected %s", part.actual,
+                                     part.expected));
+  else if (!error_prints_alike(c, o->actual, o->expected))
+    d->primary_label =
+        error_two_types(c, "found %s, expected %s", o->actual, o->expected);
+  error_note_callee(c, d, o);
+  return d;
+}
+
+static Diag *reshape_error(Checker *c, Constraint *k, const char *x,
+                           const char *y) {
+  Origin *o = k->origin;
+  Diag *d = error_at(c, 302, o->span,
+                     "reshape changes the number of elements: %s and %s differ",
+                     x, y);
+  Type *data = o->arg_count == 2 ? o->args[1].expr->inferred_type : NULL;
+  const char *shape = data ? error_source_text(c, o->args[0].expr->span) : NULL;
+  if (shape)
+    d->primary_label = arena_printf(
+        c->arena, "from %s to %s",
+        ty_text(
+            c, ty_norm(c, call_substitute_type(c, o->call_substitution, data))),
+        shape);
+  if (o->arg_count)
+    hint_reshape(c, d, o->args[0].expr, k);
+  return d;
+}
+
+static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
+  Origin *o = k->origin;
+  const char *x, *y;
+  if (k->divisor && !is_about_operands(o)) {
+    dims_text(c, k->left, k->divisor, &x, &y);
+    Diag *d =
+        error_at(c, 302, o->span, "%s is not a multiple of %s; %s requires it",
+                 x, y, error_subject(c, o));
+    error_note_scheme(c, d, o);
+    return d;
+  }
+  dims_text(c, k->left, k->right, &x, &y);
+  if (o->scheme && o->subject && strcmp(o->subject, "reshape") == 0)
+    return reshape_error(c, k, x, y);
+  if (o->kind == ORIGIN_ARG && k->from_broadcast && !o->actual) {
+    Diag *d = error_at(c, 303, o->span,
+                       "shapes do not broadcast in %s: %s and %s differ",
+                       error_subject(c, o), x, y);
+    int64_t n;
+    if ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n == 1) ||
+        (dim_is_int(dim_resolve(c->dims, k->right), &n) && n == 1))
+      d->help = "an axis of size 1 does not broadcast: remove it with index 0, "
+                "and add a broadcast axis, as in x.[:, *]";
+    error_note_scheme(c, d, o);
+    return d;
+  }
+  return is_about_operands(o) ? operands_error(c, k)
+                              : value_error(c, k, multiple);
+}
+
+void size_error_eq(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  if (o->prim == PRIM_MATMUL && o->actual && o->expected) {
+    if (o->number)
+      inner_error(c, k);
+    else
+      batch_error(c, k);
+    return;
+  }
+  Diag *self;
+  if (recursive_call_error(c, o, &self)) {
+    error_add_details(c, self, k);
+    return;
+  }
+  if (error_related_argument(c, k))
+    return;
+  if (o->prim == PRIM_SQUEEZE) {
+    squeeze_error(c, k);
+    return;
+  }
+  if (inexact_division_error(c, k))
+    return;
+  NonMultiple m;
+  const char *multiple = divisibility_failure(c, k, &m) ? m.text : NULL;
+  Diag *d = sizes_error(c, k, multiple);
+  error_add_details(c, d, k);
+  if (multiple)
+    d->counterexample = NULL; /* the message contains it */
+  error_blame_reshape_hole(c, d, k);
+}
+
+/* ---- inequalities ---- */
+
+static void index_error(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  const char *from = o->expr && o->expr->kind == EX_NUM && !o->to
+                         ? o->expr->num
+                         : dim_to_text(c, o->from);
+  const char *size = dim_to_text(c, o->axis);
+  Diag *d;
+  if (!o->to)
+    d = error_at(c, 307, o->span,
+                 "index %s is out of bounds for axis %u of size %s", from,
+                 o->number, size);
+  else
+    d = error_at(c, 307, o->span,
+                 "slice %s:%s is out of bounds for axis %u of size %s", from,
+                 dim_to_text(c, o->to), o->number, size);
+  if (o->actual)
+    d->primary_label = arena_printf(c->arena, "of %s", ty_text(c, o->actual));
+  int64_t first, end;
+  bool reversed = o->to && dim_is_int(dim_resolve(c->dims, o->from), &first) &&
+                  dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
+  d->help =
+      reversed ? "the end of a slice is at or after its start; to reverse an "
+                 "axis, use reverse"
+      : o->to
+          ? "slices are not truncated: for the rest of an axis, omit the end, "
+            "as in x.[2:]"
+          : "indices are from 0 to size - 1; a literal -k counts from the end";
+  error_add_details(c, d, k);
+}
+
+void size_error_le(Checker *c, Constraint *k) {
+  Origin *o = k->origin;
+  if (o->kind == ORIGIN_INDEX && o->axis) {
+    index_error(c, k);
+    return;
+  }
+  const char *x, *y;
+  inequality_text(c, k->left, k->right, &x, &y);
+  Diag *d = error_at(c, 306, o->span,
+                     "a size is out of range in %s: %s <= %s does not hold",
+                     error_subject(c, o), x, y);
+  if (o->actual)
+    d->primary_label = ty_text(c, o->actual);
+  else
+    error_note_scheme(c, d, o);
+  error_add_details(c, d, k);
+}

@@ -1,0 +1,249 @@
+/* Messages about types of different kind, rank or element type. */
+#include "diagnose/internal.h"
+
+#include <string.h>
+
+/* ---- tensors ---- */
+
+static const char *elem_text(ElemVar *e) {
+  e = elem_root(e);
+  if (e->dtype != DT_NONE)
+    return dtype_info[e->dtype].name;
+  return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
+         : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
+         : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
+         : e->name                                ? e->name->text
+                                                  : "any element type";
+}
+
+static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
+  Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
+                     error_subject(c, o), elem_text(g), elem_text(w));
+  d->primary_label = ty_text(c, actual);
+  hint_elem_type(c, d, actual, expected, o);
+  if (o->prim == PRIM_NONE)
+    error_note_callee(c, d, o);
+  error_add_labels(c, d, o);
+}
+
+/* The literal axis in the call. */
+static Expr *axis_of_call(const Origin *o) {
+  for (uint32_t i = 0; i < o->arg_count; i++) {
+    Arg *a = &o->args[i];
+    bool axis = a->label ? strcmp(a->label->text, "axis") == 0
+                         : i == 0 && o->prim == PRIM_DIM;
+    if (axis && a->expr->kind == EX_NUM)
+      return a->expr;
+  }
+  return NULL;
+}
+
+static const char *axes_text(Checker *c, uint32_t n) {
+  return n == 0 ? "no axes"
+                : arena_printf(c->arena, "%u %s", n, n == 1 ? "axis" : "axes");
+}
+
+/* "3 axes; expected 4" */
+static const char *ranks_text(Checker *c, const Shape *have,
+                              const Shape *expected) {
+  uint32_t min = shape_min_rank(expected), n = shape_min_rank(have), at;
+  if (!shape_has_known_rank(have) ||
+      (!shape_has_known_rank(expected) && min <= n))
+    return "the wrong number of axes";
+  if (hint_find_star(have, expected, &at))
+    return "a broadcast axis; expected an axis with a size";
+  if (hint_find_star(expected, have, &at))
+    return "an axis with a size; expected a broadcast axis";
+  if (min == 0)
+    return arena_printf(c->arena, "%s; expected none", axes_text(c, n));
+  return arena_printf(c->arena, "%s; expected %u%s", axes_text(c, n), min,
+                      shape_has_known_rank(expected) ? "" : " or more");
+}
+
+static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  Shape *have = shape_norm(c, actual->shape);
+  Expr *axis = axis_of_call(o);
+  if (axis && shape_has_known_rank(have)) {
+    error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
+             ty_text(c, actual), axes_text(c, have->len))
+        ->help = "axes count from 0, or from the end: -1, -2, ...";
+    return;
+  }
+  Diag *d = error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
+                     ranks_text(c, have, shape_norm(c, expected->shape)));
+  if (o->prim == PRIM_MATMUL) {
+    d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
+    d->help = "a matrix product needs rank 2 or more on both sides; for a "
+              "vector, write dot m v";
+  } else {
+    d->primary_label =
+        error_two_types(c, "found %s, expected %s", actual, expected);
+    hint_rank(c, d, actual, expected, o);
+    error_mark_rank_origin(c, d, o, "", expected);
+  }
+  error_add_provenance(c, d, o);
+}
+
+/* ---- others ---- */
+
+static bool effects_differ(Type *actual, Type *expected) {
+  for (; actual->tag == TY_FUN && expected->tag == TY_FUN;
+       actual = ty_root(actual->arg[1]), expected = ty_root(expected->arg[1]))
+    if (effect_root(actual->effect)->tag == EF_IMPURE &&
+        effect_root(expected->effect)->tag == EF_PURE)
+      return true;
+  return false;
+}
+
+/* True for two datatypes of one name whose types print equally: the second was
+   declared while the first was in use. */
+static Datatype *datatype_of_same_name(Checker *c, Type *a, Type *b) {
+  a = ty_norm(c, a), b = ty_norm(c, b);
+  if (a->tag != b->tag)
+    return NULL;
+  if (a->tag == TY_DATATYPE && a->datatype != b->datatype)
+    return a->datatype->name == b->datatype->name ? a->datatype : NULL;
+  Datatype *found = NULL;
+  for (uint32_t i = 0; i < a->count && i < b->count && !found; i++)
+    found = datatype_of_same_name(c, a->args[i], b->args[i]);
+  for (int i = 0; a->tag == TY_FUN && i < 2 && !found; i++)
+    found = datatype_of_same_name(c, a->arg[i], b->arg[i]);
+  return found;
+}
+
+/* "argument 1 of f", or a field of it. */
+static const char *diff_subject(Checker *c, const TypeDiff *part,
+                                const Origin *o) {
+  return *part->path ? arena_printf(c->arena, "%s of %s", part->path,
+                                    error_subject(c, o))
+                     : error_subject(c, o);
+}
+
+/* "w, b" */
+static const char *fields_text(Checker *c, const Type *record) {
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < record->count; i++)
+    buffer_printf(&text, "%s%s", i ? ", " : "", record->labels[i]->text);
+  if (record->arg[0] || !record->count)
+    buffer_printf(&text, record->count ? ", ..." : "none");
+  return text.text;
+}
+
+static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  TypeDiff part;
+  if (!type_diff(c, actual, expected, &part))
+    part = (TypeDiff){.path = "", .actual = actual, .expected = expected};
+  const char *what = diff_subject(c, &part, o);
+  if (!part.field) {
+    Diag *d = error_at(
+        c, 305, o->span, "%s is %s", what,
+        error_two_types(c, "%s; expected %s", part.actual, part.expected));
+    error_mark_rank_origin(c, d, o, part.path, part.expected);
+    return d;
+  }
+  Diag *d = error_at(c, 305, o->span,
+                     part.extra ? "%s has an unexpected field `%s`"
+                                : "%s lacks the field `%s`",
+                     what, part.field->text);
+  d->primary_label =
+      arena_printf(c->arena, "found fields %s; expected %s",
+                   fields_text(c, part.actual), fields_text(c, part.expected));
+  return d;
+}
+
+static void effect_error(Checker *c, Type *actual, Origin *o) {
+  Diag *d =
+      error_at(c, 320, o->span, "%s has effects; expected a pure function",
+               error_subject(c, o));
+  d->primary_label = ty_text(c, actual);
+  d->help = o->prim != PRIM_NONE
+                ? "map, for, reduce, fold and scan call a function in any "
+                  "order: use iterate, lists.map or a recursive function"
+                : "`->` is the type of a pure function; `->!` is the type of a "
+                  "function with effects";
+}
+
+static void no_leading_axis_error(Checker *c, Type *actual, Origin *o) {
+  Diag *d = error_at(c, 304, o->span, "%s has no leading axis to iterate over",
+                     error_subject(c, o));
+  d->primary_label = ty_text(c, actual);
+  error_add_provenance(c, d, o);
+}
+
+/* Reports types of different kinds, by their texts or by the reason why they
+   differ. */
+static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  const char *g = ty_text(c, actual), *w = ty_text(c, expected);
+  if (strcmp(g, w) != 0)
+    return diff_error(c, actual, expected, o);
+  Datatype *two = datatype_of_same_name(c, actual, expected);
+  if (!two)
+    return error_at(c, 305, o->span,
+                    "%s has the wrong type: a type would contain itself, or a "
+                    "size would leave its scope",
+                    error_subject(c, o));
+  Diag *d = error_at(c, 305, o->span, "%s is %s; expected another datatype %s",
+                     error_subject(c, o), g, two->name->text);
+  d->note = arena_printf(
+      c->arena,
+      "there are two datatypes %s: existing values have the earlier one",
+      two->name->text);
+  return d;
+}
+
+/* Two arguments have each other's expected kinds.  The first error gets the
+   help; the second is not reported. */
+static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
+                              const Origin *o) {
+  for (uint32_t i = 0; o->kind == ORIGIN_ARG && o->args && i < c->reported.len;
+       i++) {
+    const Origin *other = c->reported.at[i];
+    if (other->args != o->args || other->kind != ORIGIN_ARG || !other->number ||
+        !o->number || !other->actual || !other->expected ||
+        ty_root(other->actual)->tag != expected->tag ||
+        ty_root(other->expected)->tag != actual->tag ||
+        actual->tag == expected->tag)
+      continue;
+    Diag *d = error_find_at(c, other->span);
+    if (!d)
+      return false;
+    d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
+                           other->number, o->number);
+    fixit_swap(c, d, other->expr, o->expr);
+    return true;
+  }
+  return false;
+}
+
+void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
+  actual = ty_norm(c, actual), expected = ty_norm(c, expected);
+  bool swapped = swapped_arguments(c, actual, expected, o);
+  VEC_PUSH(c->arena, c->reported, o);
+  if (!o->actual)
+    o->actual = actual, o->expected = expected;
+  if (swapped)
+    return;
+  if (error_is_tensor(actual) && error_is_tensor(expected)) {
+    if (elems_differ(actual->elem, expected->elem))
+      elem_error(c, actual, expected, o);
+    else
+      rank_error(c, actual, expected, o);
+    return;
+  }
+  if (actual->tag == TY_FUN && expected->tag == TY_FUN &&
+      effects_differ(actual, expected)) {
+    effect_error(c, actual, o);
+    return;
+  }
+  if (expected->tag == TY_LIFT && actual->tag == TY_TENSOR) {
+    no_leading_axis_error(c, actual, o);
+    return;
+  }
+  Diag *d = kind_error(c, actual, expected, o);
+  hint_type_kind(c, d, actual, expected, o);
+  if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)
+    d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->subject,
+                           ty_text(c, actual));
+  error_add_labels(c, d, o);
+}

@@ -1,0 +1,299 @@
+/* Primitives on strings and lists. */
+#include "eval/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PRIM(name) \
+  Value name(Eval *vm, const PrimSite *site, Value *args, uint32_t n)
+#define UNUSED (void)site, (void)n
+
+PRIM(prim_list_length) {
+  UNUSED;
+  (void)vm;
+  int64_t count = 0;
+  for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    count++;
+  return value_int(count);
+}
+
+PRIM(prim_list_reverse) {
+  UNUSED;
+  Value list = {.tag = V_NIL};
+  for (Value v = args[0]; v.tag == V_CONS; v = AS_CONS(v)->tail) {
+    vm_push_temp(vm, list);
+    Value cell = value_cons(&vm->heap, value_unit(), list);
+    AS_CONS(cell)->head = value_retain(AS_CONS(v)->head);
+    vm->temp_count--;
+    list = cell;
+  }
+  return list;
+}
+
+/* Returns the text of a buffer as a value.  Frees the buffer, even if it
+ * raises. */
+static Value string_from_buffer(Eval *vm, Buffer *text) {
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    Value v = value_string(&vm->heap, text->text ? text->text : "", text->len);
+    trap_end(&trap);
+    buffer_free(text);
+    return v;
+  }
+  buffer_free(text);
+  trap_raise(trap.kind);
+}
+
+PRIM(prim_append) {
+  UNUSED;
+  const String *a = AS_STRING(args[0]), *b = AS_STRING(args[1]);
+  if ((uint64_t)a->obj.len + b->obj.len > UINT32_MAX - 64)
+    trap_raise(FAIL_MEMORY);
+  uint32_t len = a->obj.len + b->obj.len;
+  String *s = obj_new(&vm->heap, V_STRING, sizeof *s + len + 1, len);
+  memcpy(s->text, a->text, a->obj.len);
+  memcpy(s->text + a->obj.len, b->text, b->obj.len);
+  s->text[len] = 0;
+  return value_obj(V_STRING, s);
+}
+
+PRIM(prim_str_length) {
+  UNUSED;
+  (void)vm;
+  const String *s = AS_STRING(args[0]);
+  int64_t count = 0;
+  for (uint32_t i = 0; i < s->obj.len; i++)
+    count += ((unsigned char)s->text[i] & 0xc0) != 0x80;
+  return value_int(count);
+}
+
+/* In UTF-8, the order of bytes is the order of code points. */
+PRIM(prim_str_compare) {
+  UNUSED;
+  (void)vm;
+  const String *a = AS_STRING(args[0]), *b = AS_STRING(args[1]);
+  uint32_t len = a->obj.len < b->obj.len ? a->obj.len : b->obj.len;
+  int order = memcmp(a->text, b->text, len);
+  if (site->prim == PRIM_STR_EQ)
+    return value_bool(!order && a->obj.len == b->obj.len);
+  return value_bool(order < 0 || (!order && a->obj.len < b->obj.len));
+}
+
+static const char *find_separator(const char *text, size_t len,
+                                  const String *sep) {
+  for (size_t i = 0; sep->obj.len && i + sep->obj.len <= len; i++)
+    if (!memcmp(text + i, sep->text, sep->obj.len))
+      return text + i;
+  return NULL;
+}
+
+PRIM(prim_str_split) {
+  UNUSED;
+  const String *sep = AS_STRING(args[0]), *s = AS_STRING(args[1]);
+  const char *at = s->text, *end = s->text + s->obj.len;
+  Value reversed = {.tag = V_NIL};
+  for (;;) {
+    const char *stop = find_separator(at, (size_t)(end - at), sep);
+    vm_push_temp(vm, reversed);
+    Value part =
+        value_string(&vm->heap, at, (size_t)((stop ? stop : end) - at));
+    vm_push_temp(vm, part);
+    Value cell = value_cons(&vm->heap, part, reversed);
+    vm->temp_count -= 2;
+    reversed = cell;
+    if (!stop)
+      break;
+    at = stop + sep->obj.len;
+  }
+  vm_push_temp(vm, reversed);
+  return prim_list_reverse(vm, NULL, &reversed, 1);
+}
+
+PRIM(prim_str_join) {
+  UNUSED;
+  const String *sep = AS_STRING(args[0]);
+  uint64_t len = 0;
+  bool first = true;
+  for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail) {
+    len += AS_CONS(v)->head.obj->len + (first ? 0 : sep->obj.len);
+    first = false;
+  }
+  if (len > UINT32_MAX - 64)
+    trap_raise(FAIL_MEMORY);
+  String *s = obj_new(&vm->heap, V_STRING, sizeof *s + len + 1, (uint32_t)len);
+  char *to = s->text;
+  first = true;
+  for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail) {
+    if (!first) {
+      memcpy(to, sep->text, sep->obj.len);
+      to += sep->obj.len;
+    }
+    first = false;
+    const String *part = AS_STRING(AS_CONS(v)->head);
+    memcpy(to, part->text, part->obj.len);
+    to += part->obj.len;
+  }
+  *to = 0;
+  return value_obj(V_STRING, s);
+}
+
+PRIM(prim_to_string) {
+  UNUSED;
+  Buffer text = {0};
+  vm_print(vm, &text, args[0], false);
+  return string_from_buffer(vm, &text);
+}
+
+/* Implements PARSE_INT and PARSE_FLOAT. */
+PRIM(prim_parse) {
+  UNUSED;
+  const String *s = AS_STRING(args[0]);
+  const char *text = s->text;
+  char *end = NULL;
+  Value r;
+  bool is_integer = site->prim == PRIM_PARSE_INT;
+  errno = 0;
+  bool start = *text && !strchr(" \t\n\v\f\r", *text);
+  if (is_integer) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    bool hex = digits[0] == '0' && (digits[1] | 32) == 'x';
+    r = value_int(strtoll(text, &end, hex ? 16 : 10));
+  } else {
+    Dtype dtype = site->elem == DT_NONE ? DT_F32 : site->elem;
+    r = value_scalar((Scalar){dtype, {.f = dtype_parse(dtype, text, &end)}});
+    errno = 0;
+  }
+  if (!start || !end || end != text + s->obj.len || errno == ERANGE)
+    vm_fail(vm, 509, "\"%.60s\" is not %s", text,
+            is_integer ? "an integer" : "a number");
+  return r;
+}
+
+/* ---- format ---- */
+
+typedef struct Directive {
+  char spec[32]; /* such as "%5.2": without the letter */
+  char letter;
+} Directive;
+
+/* Parses the directive after a %.  Returns the position after it. */
+static const char *parse_directive(Eval *vm, const char *at, Directive *out) {
+  const char *from = at;
+  at += strspn(at, "-+ #0");
+  at += strspn(at, "0123456789");
+  if (*at == '.')
+    at += 1 + strspn(at + 1, "0123456789");
+  size_t len = (size_t)(at - from);
+  if (!*at || !strchr("dfFeEgGsxXi%", *at) || len + 4 > sizeof out->spec)
+    vm_fail(vm, 509, "format has no directive %%%.*s", (int)len + 1, from);
+  out->spec[0] = '%';
+  memcpy(out->spec + 1, from, len);
+  out->spec[len + 1] = 0;
+  out->letter = *at;
+  return at + 1;
+}
+
+static void check_width(Eval *vm, const char *spec) {
+  const char *digits = strpbrk(spec, "123456789");
+  if (digits && strtol(digits, NULL, 10) > 10000)
+    vm_fail(vm, 509, "format: the width is more than 10000");
+  const char *dot = strchr(spec, '.');
+  if (dot && strtol(dot + 1, NULL, 10) > 1000)
+    vm_fail(vm, 509, "format: more than 1000 digits");
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void format_directive(Eval *vm, Buffer *out, Directive *d, Value v) {
+  size_t len = strlen(d->spec);
+  check_width(vm, d->spec);
+  if (d->letter == 's') {
+    Buffer text = {0};
+    vm_print(vm, &text, v, false);
+    vm_push_temp(vm, string_from_buffer(vm, &text));
+    const String *s = AS_STRING(vm->temps[vm->temp_count - 1]);
+    size_t width = 0;
+    const char *w = d->spec + 1;
+    bool left = strchr(w, '-') != NULL;
+    width = (size_t)strtol(w + strspn(w, "-+ #0"), NULL, 10);
+    size_t columns = utf8_columns(s->text, s->obj.len);
+    for (size_t i = columns; !left && i < width; i++)
+      buffer_putc(out, ' ');
+    buffer_add(out, s->text, s->obj.len);
+    for (size_t i = columns; left && i < width; i++)
+      buffer_putc(out, ' ');
+    return;
+  }
+  if (!value_is_tensor(v) || (v.tag == V_NODE && v.node->rank))
+    vm_fail(vm, 509, "format: %s%c needs a number", d->spec, d->letter);
+  Value k = vm_concrete_scalar(vm, v);
+  bool is_float = dtype_is_float((Dtype)k.tag);
+  if (strchr("dixX", d->letter)) {
+    if (is_float)
+      vm_fail(vm, 509, "format: %s%c needs an integer", d->spec, d->letter);
+    memcpy(d->spec + len, "ll", 2);
+    d->spec[len + 2] = d->letter;
+    d->spec[len + 3] = 0;
+    buffer_printf(out, d->spec, (long long)k.i);
+  } else {
+    d->spec[len] = d->letter;
+    d->spec[len + 1] = 0;
+    buffer_printf(out, d->spec, is_float ? k.f : (double)k.i);
+  }
+}
+#pragma GCC diagnostic pop
+
+static void format_all(Eval *vm, Buffer *out, const char *text, Value *args,
+                       uint32_t n) {
+  uint32_t used = 0;
+  while (*text) {
+    size_t plain = strcspn(text, "%");
+    buffer_add(out, text, plain);
+    text += plain;
+    if (!*text)
+      break;
+    Directive d;
+    text = parse_directive(vm, text + 1, &d);
+    if (d.letter == '%') {
+      buffer_putc(out, '%');
+      continue;
+    }
+    if (used == n)
+      vm_fail(vm, 509, "format has more directives than values");
+    format_directive(vm, out, &d, args[used++]);
+  }
+  if (used < n)
+    vm_fail(vm, 509, "format has %u values and %u directives", n, used);
+}
+
+static uint32_t count_directives(const char *text) {
+  uint32_t count = 0;
+  for (; *text; text++) {
+    if (*text != '%')
+      continue;
+    count += text[1] != '%';
+    text += text[1] == '%';
+  }
+  return count;
+}
+
+static Value format_text(Eval *vm, const char *text, Value *args, uint32_t n) {
+  Buffer out = {0};
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    format_all(vm, &out, text, args, n);
+    trap_end(&trap);
+    return string_from_buffer(vm, &out);
+  }
+  buffer_free(&out);
+  trap_raise(trap.kind);
+}
+
+/* The pattern is the literal.  It may also be one of the arguments. */
+PRIM(prim_format) {
+  const char *text = site->literal;
+  if (text && !(n == count_directives(text) + 1 && args[0].tag == V_STRING))
+    return format_text(vm, text, args, n);
+  return format_text(vm, AS_STRING(args[0])->text, args + 1, n - 1);
+}

@@ -1,0 +1,166 @@
+/* Instructions on sizes, shapes, tensors and loops.  Each does so much work
+ * that the cost of a call does not matter.  Operands are at vm->pc and on the
+ * stack. */
+#include "eval/internal.h"
+
+/* Replaces the top n values by r. */
+static void replace_top(Eval *vm, uint32_t n, Value r) {
+  while (n--) {
+    vm->sp--;
+    value_release(&vm->heap, *vm->sp);
+  }
+  *vm->sp++ = r;
+}
+
+static void pop_to(Eval *vm, const Value *at) {
+  while (vm->sp > at) {
+    vm->sp--;
+    value_release(&vm->heap, *vm->sp);
+  }
+}
+
+/* The local that field a or b of an instruction names. */
+static Value *local_at(Eval *vm, uint32_t at) {
+  return vm->stack + vm->fp->base + at;
+}
+
+/* ---- sizes, shapes, tensors ---- */
+
+void vm_SIZE_OP(Eval *vm) {
+  DimOpKind op = (DimOpKind)vm->pc->a;
+  replace_top(vm, 2, vm_dim_op(vm, op, vm->sp[-2], vm->sp[-1]));
+}
+
+void vm_SIZE_PRODUCT(Eval *vm) {
+  if (vm->sp[-1].tag == V_UNIT)
+    return; /* an unknown shape has an unknown product */
+  const ShapeObj *s = AS_SHAPE(vm->sp[-1]);
+  replace_top(vm, 1, vm_product(vm, s->obj.len, s->extents));
+}
+
+void vm_BUILD_SHAPE(Eval *vm) {
+  Value *at = vm->sp;
+  Value r =
+      vm_build_shape(vm, vm->pc[1].ptr, &at, (UnknownSizePolicy)vm->pc->a);
+  pop_to(vm, at);
+  *vm->sp++ = r;
+}
+
+void vm_CHECK(Eval *vm) {
+  Value *at = vm->sp - 2 - 2 * (int)vm->pc->a;
+  vm_check(vm, vm->pc[1].ptr, at);
+  pop_to(vm, at);
+}
+
+void vm_CHECK_LOADED(Eval *vm) {
+  const CoreShape *expected = vm->pc[1].ptr;
+  Value *at = vm->sp;
+  for (uint32_t i = 0; i < expected->len; i++)
+    at -= expected->axes[i].dim != NULL;
+  vm_check_loaded_shape(vm, expected, at[-1], at);
+  pop_to(vm, at);
+}
+
+void vm_UNPACK_SIZE(Eval *vm) {
+  Value r = vm_unpack_size(vm, vm->pc[1].ptr, vm->sp[-1]);
+  *vm->sp++ = r;
+}
+
+void vm_CHECK_UNPACKED(Eval *vm) {
+  vm_check_unpacked_size(vm, vm->pc[1].ptr, vm->sp[-1],
+                         *local_at(vm, vm->pc->b));
+}
+
+void vm_TENSOR_LITERAL(Eval *vm) {
+  const LiteralSite *site = vm->pc[1].ptr;
+  uint32_t n = site->count;
+  Value *items = vm->sp - n;
+  Dtype elem = site->is_dtype_dynamic ? (Dtype)items[-1].i : site->elem;
+  Value r = vm_make_tensor(vm, site, elem, items);
+  replace_top(vm, n + site->is_dtype_dynamic, r);
+}
+
+void vm_SHAPE_LITERAL(Eval *vm) {
+  const LiteralSite *site = vm->pc[1].ptr;
+  Value *at = vm->sp;
+  for (uint32_t i = 0; i < site->count; i++)
+    at -= !site->holes[i];
+  Value r = vm_make_shape(vm, site, at);
+  pop_to(vm, at);
+  *vm->sp++ = r;
+}
+
+void vm_SUBSCRIPT(Eval *vm) {
+  const SubscriptSite *site = vm->pc[1].ptr;
+  uint32_t n = site->bound_count + 1;
+  replace_top(vm, n, vm_subscript(vm, site, vm->sp - n));
+}
+
+/* ---- loops ---- */
+
+void vm_FORCE_INT(Eval *vm) {
+  Value *at = local_at(vm, vm->pc->b);
+  int64_t i = vm_size_maybe_wrapped(vm, *at);
+  if (!vm->pc->a)
+    vm_static_trip_count(vm, i);
+  Value concrete = vm_value_of_size(vm, i);
+  value_release(&vm->heap, *at);
+  *at = concrete;
+}
+
+void vm_FORCE_IF_PENDING(Eval *vm) {
+  uint32_t more = vm->pc->a;
+  vm_force_if_pending(vm, *local_at(vm, vm->pc->b),
+                      more ? *local_at(vm, more) : value_unit());
+}
+
+void vm_FOR_END(Eval *vm) {
+  replace_top(vm, 1, vm_for_end(vm, vm->pc->a, false, vm->sp[-1]));
+}
+
+void vm_MAP_END(Eval *vm) {
+  replace_top(vm, 1, vm_for_end(vm, vm->pc->a, true, vm->sp[-1]));
+}
+
+void vm_HOST_LOOP_BEGIN(Eval *vm) {
+  vm_host_loop_begin(vm, vm->pc->a, vm->pc->b);
+}
+
+void vm_HOST_LOOP_END(Eval *vm) {
+  Value r = vm_host_loop_end(vm, vm->pc->a, vm->pc->b);
+  *vm->sp++ = r;
+}
+
+void vm_TRACED_LOOP_END(Eval *vm) {
+  replace_top(vm, 1,
+              vm_traced_loop_end(vm, (TracedLoopKind)vm->pc->a, vm->sp[-1]));
+}
+
+void vm_LEADING_SIZE(Eval *vm) {
+  int64_t lead = vm_leading_size(vm, *local_at(vm, vm->pc->b));
+  lead = vm_static_trip_count(vm, lead);
+  *vm->sp++ = value_int(lead);
+}
+
+void vm_SLICE(Eval *vm) {
+  Value r = vm_slice(vm, *local_at(vm, vm->pc->b), *local_at(vm, vm->pc->a));
+  *vm->sp++ = r;
+}
+
+void vm_STACK_LIST(Eval *vm) {
+  replace_top(vm, 1, vm_stack_list(vm, vm->sp[-1], 0, NULL));
+}
+
+void vm_LIST_REVERSE(Eval *vm) {
+  replace_top(vm, 1, prim_list_reverse(vm, NULL, vm->sp - 1, 1));
+}
+
+void vm_PROGRESS(Eval *vm) {
+  if (vm->host->progress)
+    vm->host->progress(vm->host->owner, local_at(vm, vm->pc->a)->i,
+                       local_at(vm, vm->pc->b)->i);
+}
+
+void vm_FILTER(Eval *vm) {
+  replace_top(vm, 2, vm_filter(vm, vm->sp[-2], vm->sp[-1]));
+}

@@ -1,0 +1,163 @@
+/* What is true wherever a loop goes that limits cut: its conditions need not be
+ * looked at, and indices that they keep inside are addresses.
+ *
+ * Loops of one point go as far as their limits say, to the element; but one
+ * element at least, so there has to be one for each point. */
+#include "kernel/trim_no_ops.h"
+
+typedef struct TrimmedLoop {
+  const Kernel *kernel;
+  LoopNest *loop;
+} TrimmedLoop;
+
+static bool has_bound(const TrimmedLoop *w, uint32_t number) {
+  return w->loop->trim_bounds >> number & 1;
+}
+
+/* Is the form not negative at all points? */
+static bool is_nonnegative(const LoopNest *loop, const AffineExpr *inequality) {
+  int64_t low, high;
+  return affine_bounds(loop, inequality, &low, &high) &&
+         extent_proved(loop->graph, EXTENT_LE, 0, low);
+}
+
+/* Is x <= y at all points? */
+static bool is_at_most(const LoopNest *loop, const AffineExpr *x,
+                       const AffineExpr *y) {
+  AffineExpr d = *y;
+  return affine_add(loop->graph, &d, -1, x) && is_nonnegative(loop, &d);
+}
+
+/* Is an element between this limit and the ends of the axis, and others? */
+static bool is_nonempty(const TrimmedLoop *w, const TrimBound *bound) {
+  const LoopNest *loop = w->loop;
+  AffineExpr end = {0};
+  if (bound->is_lower &&
+      (!extent_mul(loop->graph, loop->extents[loop->trimmed_axis],
+                   bound->divisor, &end.constant) ||
+       !extent_sub(loop->graph, end.constant, 1, &end.constant)))
+    return false;
+  if (bound->is_lower ? !is_at_most(loop, &bound->dividend, &end)
+                      : !is_at_most(loop, &end, &bound->dividend))
+    return false;
+  for (uint32_t j = 0; j < w->kernel->trim_bounds.len; j++) {
+    const TrimBound *other = &w->kernel->trim_bounds.at[j];
+    if (has_bound(w, j) && bound->is_lower && !other->is_lower &&
+        (bound->divisor != 1 || other->divisor != 1 ||
+         !is_at_most(loop, &bound->dividend, &other->dividend)))
+      return false;
+  }
+  return true;
+}
+
+static bool bounds_are_exact(const TrimmedLoop *w) {
+  for (uint32_t j = 0; j < w->kernel->trim_bounds.len; j++)
+    if (has_bound(w, j) && (w->kernel->trim_bounds.at[j].exact_limit ||
+                            !is_nonempty(w, &w->kernel->trim_bounds.at[j])))
+      return false;
+  return true;
+}
+
+/* Is the form not negative within the limits? */
+static bool holds_in_bounds(const TrimmedLoop *w,
+                            const AffineExpr *inequality) {
+  TrimBound bound;
+  uint32_t axis;
+  if (is_nonnegative(w->loop, inequality))
+    return true;
+  if (!trim_bound_of_inequality(w->loop, inequality, &bound, &axis) ||
+      axis != w->loop->trimmed_axis)
+    return false;
+  for (uint32_t j = 0; j < w->kernel->trim_bounds.len; j++) {
+    const TrimBound *known = &w->kernel->trim_bounds.at[j];
+    if (has_bound(w, j) && known->is_lower == bound.is_lower &&
+        known->divisor == bound.divisor &&
+        (known->is_lower
+             ? is_at_most(w->loop, &bound.dividend, &known->dividend)
+             : is_at_most(w->loop, &known->dividend, &bound.dividend)))
+      return true;
+  }
+  return false;
+}
+
+/* Has the condition this value within the limits?  Recursion is as deep as a
+ * body, which the planner bounds. */
+static bool condition_is_known(const TrimmedLoop *w, uint32_t at, bool truth) {
+  const KernelOp *s = &w->loop->ops.at[at];
+  if (s->kind != KOP_OP)
+    return false;
+  if (s->op == PRIM_NOT)
+    return condition_is_known(w, s->args[0], !truth);
+  if (s->op == PRIM_AND || s->op == PRIM_OR) {
+    bool x = condition_is_known(w, s->args[0], truth),
+         y = condition_is_known(w, s->args[1], truth);
+    return (s->op == PRIM_AND) == truth ? x && y : x || y;
+  }
+  AffineExpr inequalities[2];
+  uint32_t count = comparison_inequalities(w->loop, s, truth, inequalities);
+  for (uint32_t j = 0; j < count; j++)
+    if (!holds_in_bounds(w, &inequalities[j]))
+      return false;
+  return count > 0;
+}
+
+static void resolve_select(const TrimmedLoop *w, KernelOp *s) {
+  for (uint32_t side = 1; side < 3; side++)
+    if (condition_is_known(w, s->args[0], side == 1)) {
+      s->kind = KOP_CONVERT;
+      s->arg_count = 1;
+      s->args[0] = s->args[side];
+      return;
+    }
+}
+
+/* An index that is inside goes into the address; false: it may not be. */
+static bool fold_checked_index(const TrimmedLoop *w, KernelOp *s,
+                               const CheckedIndex *r) {
+  const KernelOp *index = &w->loop->ops.at[r->index_op];
+  if (index->kind != KOP_AFFINE)
+    return false;
+  AffineExpr rest = {0}, *address;
+  if (!extent_sub(w->loop->graph, r->extent, 1, &rest.constant) ||
+      !affine_add(w->loop->graph, &rest, -1, index->affine) ||
+      !holds_in_bounds(w, index->affine) || !holds_in_bounds(w, &rest))
+    return false;
+  address = affine_copy(w->kernel->arena, s->address);
+  if (!affine_add(w->loop->graph, address, r->stride, index->affine))
+    return false;
+  s->address = address;
+  return true;
+}
+
+static void simplify_load(const TrimmedLoop *w, KernelOp *s) {
+  uint32_t left = 0;
+  CheckedIndex *indices =
+      NEW_ARRAY(w->kernel->arena, CheckedIndex, s->checked_index_count);
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (!fold_checked_index(w, s, &s->checked_indices[j]))
+      indices[left++] = s->checked_indices[j];
+  s->checked_indices = indices;
+  s->checked_index_count = left;
+}
+
+void loop_drop_predicates(const Kernel *k, LoopNest *loop) {
+  const TrimmedLoop w = {k, loop};
+  for (uint32_t i = 0; i < loop->ops.len; i++) {
+    KernelOp *s = &loop->ops.at[i];
+    if (s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT))
+      resolve_select(&w, s);
+    else if (s->kind == KOP_LOAD && s->checked_index_count)
+      simplify_load(&w, s);
+  }
+}
+
+void kernel_drop_predicates(Kernel *k) {
+  bool full_range_needed = k->trim_check != NULL;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    full_range_needed |= k->loops.at[j]->requires_finite;
+  for (uint32_t j = 0; !full_range_needed && j < k->loops.len; j++) {
+    TrimmedLoop w = {k, k->loops.at[j]};
+    if (w.loop->trim_bounds && bounds_are_exact(&w))
+      loop_drop_predicates(k, w.loop);
+  }
+}

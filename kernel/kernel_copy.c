@@ -1,0 +1,13 @@
+/* Copies of kernels: a schedule puts axes into another order. */
+#include "kernel/kernel.h"
+
+#include <string.h>
+
+Kernel *kernel_copy(const Kernel *from) {
+  Kernel *to = NEW(from->arena, Kernel);
+  *to = *from;
+  memset(&to->loops, 0, sizeof to->loops);
+  for (uint32_t j = 0; j < from->loops.len; j++)
+    VEC_PUSH(to->arena, to->loops, loop_clone(to->arena, from->loops.at[j]));
+  return to;
+}

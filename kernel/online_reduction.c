@@ -1,0 +1,360 @@
+/* Rows too long for a cache, portion by portion.
+ *
+ * A row's maximum m, what exponentials of x - m come to, and products with
+ * these all go along one axis.  They may go along a portion of it, then along
+ * the next: sums begin with what the portions before have left, and when m has
+ * grown, that is multiplied by exp (m before - m now).  So a row of scores is
+ * never there as a whole (Milakov, Gimelshein, Online normalizer calculation
+ * for softmax, 2018; Dao and others, FlashAttention, 2022).
+ *
+ * What is asked of the loops is algebra: all that depends on m does so by a
+ * factor exp (slope * m), to which multiples and sums of such values keep. */
+#include "kernel/verify.h"
+
+#include "tensor/scalar_ops.h"
+
+#include <string.h>
+
+enum { NO_AXIS = UINT32_MAX };
+
+/* How a value depends on the extreme. */
+typedef enum DependenceKind {
+  UNVISITED,
+  INDEPENDENT, /* not at all */
+  SHIFTED,     /* + slope * m */
+  SCALED,      /* * exp (slope * m) */
+  OTHER_DEPENDENCE,
+} DependenceKind;
+
+typedef struct ExtremeDependence {
+  DependenceKind kind;
+  double slope;
+} ExtremeDependence;
+
+typedef struct StripMiner {
+  const Kernel *kernel;
+  Arena *arena;
+  uint32_t first_loop, end_loop;   /* the loops */
+  uint32_t *axes;                  /* of each, from `from` on */
+  ExtremeDependence **dependences; /* likewise, by step */
+  uint32_t extreme_loop,
+      extreme_output; /* the loop and number of the extreme that matters */
+  bool has_extreme;
+} StripMiner;
+
+static uint32_t strip_axis(const StripMiner *p, uint32_t loop) {
+  return p->axes[loop - p->first_loop];
+}
+
+/* ---- how values depend on the extreme ---- */
+
+static ExtremeDependence dependence_of(StripMiner *p, uint32_t loop_index,
+                                       uint32_t at);
+
+static const ExtremeDependence other_dependence = {.kind = OTHER_DEPENDENCE},
+                               independent = {.kind = INDEPENDENT};
+
+static ExtremeDependence dependence_of_load(StripMiner *p, const KernelOp *s) {
+  if (s->source_loop < p->first_loop)
+    return independent;
+  const LoopNest *loop = p->kernel->loops.at[s->source_loop];
+  const LoopOutput *r = &loop->outputs.at[s->source_output];
+  ExtremeDependence inner = dependence_of(p, s->source_loop, r->value_op);
+  if (loop_output_has_axis(loop, r, strip_axis(p, s->source_loop)) &&
+      r->reduce == PRIM_NONE)
+    return inner;
+  if (loop_output_has_axis(loop, r, strip_axis(p, s->source_loop)))
+    return inner.kind == INDEPENDENT ? inner : other_dependence;
+  if (!prim_is_extreme(r->reduce) || inner.kind != INDEPENDENT ||
+      (p->has_extreme && (p->extreme_loop != s->source_loop ||
+                          p->extreme_output != s->source_output)))
+    return other_dependence;
+  p->has_extreme = true;
+  p->extreme_loop = s->source_loop;
+  p->extreme_output = s->source_output;
+  return (ExtremeDependence){SHIFTED, 1};
+}
+
+static bool is_float_constant(const KernelOp *s, double *x) {
+  *x = s->value.f;
+  return s->kind == KOP_CONST && dtype_is_float(s->dtype) &&
+         !scalar_is_param(s->value);
+}
+
+static ExtremeDependence negate(ExtremeDependence x) {
+  if (x.kind == SHIFTED)
+    x.slope = -x.slope;
+  return x;
+}
+
+static ExtremeDependence dependence_of_sum(ExtremeDependence x,
+                                           ExtremeDependence y) {
+  if (x.kind == SCALED || y.kind == SCALED)
+    return x.kind == y.kind && x.slope == y.slope ? x : other_dependence;
+  return (ExtremeDependence){SHIFTED, x.slope + y.slope};
+}
+
+static ExtremeDependence dependence_of_product(const LoopNest *loop,
+                                               const KernelOp *s,
+                                               ExtremeDependence x,
+                                               ExtremeDependence y) {
+  double factor;
+  if (x.kind == SHIFTED || y.kind == SHIFTED) {
+    const KernelOp *by = &loop->ops.at[s->args[x.kind == SHIFTED]];
+    ExtremeDependence shifted = x.kind == SHIFTED ? x : y;
+    if ((x.kind == INDEPENDENT || y.kind == INDEPENDENT) &&
+        is_float_constant(by, &factor))
+      return (ExtremeDependence){SHIFTED, shifted.slope * factor};
+    return other_dependence;
+  }
+  return (ExtremeDependence){SCALED, x.slope + y.slope};
+}
+
+static ExtremeDependence dependence_of_quotient(const LoopNest *loop,
+                                                const KernelOp *s,
+                                                ExtremeDependence x,
+                                                ExtremeDependence y) {
+  double by;
+  if (y.kind != INDEPENDENT)
+    return other_dependence;
+  if (x.kind == SCALED)
+    return x;
+  return is_float_constant(&loop->ops.at[s->args[1]], &by) && by != 0
+             ? (ExtremeDependence){SHIFTED, x.slope / by}
+             : other_dependence;
+}
+
+/* A condition that is free of the extreme; zero goes with any factor. */
+static ExtremeDependence dependence_of_select(const LoopNest *loop,
+                                              const KernelOp *s,
+                                              const ExtremeDependence *args) {
+  double value;
+  ExtremeDependence x = args[1], y = args[2];
+  if (args[0].kind != INDEPENDENT)
+    return other_dependence;
+  if (x.kind == y.kind && x.slope == y.slope)
+    return x;
+  for (uint32_t j = 1; j < 3; j++)
+    if (args[3 - j].kind == SCALED &&
+        is_float_constant(&loop->ops.at[s->args[j]], &value) && value == 0)
+      return args[3 - j];
+  return other_dependence;
+}
+
+static ExtremeDependence dependence_of_op(const LoopNest *loop,
+                                          const KernelOp *s,
+                                          const ExtremeDependence *args) {
+  bool is_free = true;
+  for (uint32_t j = 0; j < s->arg_count; j++) {
+    is_free &= args[j].kind == INDEPENDENT;
+    if (args[j].kind == OTHER_DEPENDENCE)
+      return other_dependence;
+  }
+  if (is_free)
+    return independent;
+  if (s->kind == KOP_CONVERT)
+    return dtype_is_float(s->dtype) ? args[0] : other_dependence;
+  if (s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT))
+    return dependence_of_select(loop, s, args);
+  if (s->kind != KOP_OP)
+    return other_dependence;
+  switch ((int)s->op) {
+  case PRIM_ADD:
+    return dependence_of_sum(args[0], args[1]);
+  case PRIM_SUB:
+    return dependence_of_sum(args[0], negate(args[1]));
+  case PRIM_NEG:
+    return negate(args[0]);
+  case PRIM_MUL:
+    return dependence_of_product(loop, s, args[0], args[1]);
+  case PRIM_DIV:
+    return dependence_of_quotient(loop, s, args[0], args[1]);
+  case PRIM_EXP:
+    return args[0].kind == SHIFTED ? (ExtremeDependence){SCALED, args[0].slope}
+                                   : other_dependence;
+  }
+  return other_dependence;
+}
+
+static ExtremeDependence compute_dependence(StripMiner *p, uint32_t loop_index,
+                                            uint32_t at) {
+  const LoopNest *loop = p->kernel->loops.at[loop_index];
+  const KernelOp *s = &loop->ops.at[at];
+  ExtremeDependence args[3] = {independent, independent, independent};
+  if (s->kind == KOP_LOAD_LOCAL)
+    return dependence_of_load(p, s);
+  for (uint32_t j = 0; s->kind == KOP_LOAD && j < s->checked_index_count; j++)
+    if (dependence_of(p, loop_index, s->checked_indices[j].index_op).kind !=
+        INDEPENDENT)
+      return other_dependence;
+  for (uint32_t j = 0; j < s->arg_count; j++)
+    args[j] = dependence_of(p, loop_index, s->args[j]);
+  return dependence_of_op(loop, s, args);
+}
+
+/* Recursion is as deep as a body, which the planner bounds. */
+static ExtremeDependence dependence_of(StripMiner *p, uint32_t loop_index,
+                                       uint32_t at) {
+  ExtremeDependence *dependence =
+      &p->dependences[loop_index - p->first_loop][at];
+  if (dependence->kind == UNVISITED)
+    *dependence = compute_dependence(p, loop_index, at);
+  return *dependence;
+}
+
+/* ---- which loops ---- */
+
+/* The axis along which a loop goes with the values of those before it. */
+static uint32_t common_axis(const StripMiner *p, const LoopNest *loop) {
+  uint32_t axis = NO_AXIS;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind != KOP_LOAD_LOCAL || s->source_loop < p->first_loop)
+      continue;
+    const LoopNest *x = p->kernel->loops.at[s->source_loop];
+    const LoopOutput *r = &x->outputs.at[s->source_output];
+    if (!loop_output_has_axis(x, r, strip_axis(p, s->source_loop)))
+      continue;
+    uint32_t v = loop_matching_axis(loop, s->address, x, r,
+                                    strip_axis(p, s->source_loop));
+    if (v == NO_AXIS || (axis != NO_AXIS && axis != v))
+      return NO_AXIS;
+    axis = v;
+  }
+  return axis;
+}
+
+static bool has_strip_shape(const LoopNest *loop, uint32_t axis, bool product) {
+  uint32_t inner = loop->axis_count - loop->parallel_axes;
+  if (loop->trim_bounds && loop->trimmed_axis != axis)
+    return false;
+  return product ? inner == 2 && loop->axis_count == loop->spatial_axes + 1
+                 : inner == 1;
+}
+
+static bool is_rescalable(StripMiner *p, uint32_t at, const LoopOutput *r) {
+  ExtremeDependence dependence = dependence_of(p, at, r->value_op);
+  bool single = r->dtype == DT_F32 || r->dtype == DT_F64;
+  if (r->reduce == PRIM_SUM)
+    return single &&
+           (dependence.kind == INDEPENDENT || dependence.kind == SCALED);
+  return single && prim_is_extreme(r->reduce) && dependence.kind == INDEPENDENT;
+}
+
+static bool add_loop(StripMiner *p, uint32_t at, uint32_t axis) {
+  const LoopNest *loop = p->kernel->loops.at[at];
+  if (axis == NO_AXIS ||
+      !has_strip_shape(loop, axis, loop_is_contraction(loop)))
+    return false;
+  p->axes[at - p->first_loop] = axis;
+  p->dependences[at - p->first_loop] =
+      NEW_ARRAY(p->arena, ExtremeDependence, loop->ops.len);
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if (r->global_index || (!loop_output_has_axis(loop, r, axis) &&
+                            (!r->local_index || !is_rescalable(p, at, r))))
+      return false;
+  }
+  return true;
+}
+
+/* The last loop that reads, along the axis, what one of from .. to - 1 left. */
+static uint32_t last_reader(const StripMiner *p) {
+  uint32_t last = p->first_loop;
+  for (uint32_t j = p->first_loop; j < p->kernel->loops.len; j++)
+    for (uint32_t i = 0; i < p->kernel->loops.at[j]->ops.len; i++) {
+      const KernelOp *s = &p->kernel->loops.at[j]->ops.at[i];
+      if (s->kind != KOP_LOAD_LOCAL || s->source_loop < p->first_loop ||
+          s->source_loop >= p->end_loop)
+        continue;
+      const LoopNest *x = p->kernel->loops.at[s->source_loop];
+      if (loop_output_has_axis(x, &x->outputs.at[s->source_output],
+                               strip_axis(p, s->source_loop)))
+        last = j;
+    }
+  return last;
+}
+
+static bool find_strip_loops(StripMiner *p) {
+  p->end_loop = p->first_loop + 1;
+  if (!add_loop(p, p->first_loop,
+                p->kernel->loops.at[p->first_loop]->spatial_axes - 1))
+    return false;
+  while (p->end_loop <= last_reader(p)) {
+    if (!add_loop(p, p->end_loop,
+                  common_axis(p, p->kernel->loops.at[p->end_loop])))
+      return false;
+    p->end_loop++;
+  }
+  return p->end_loop > p->first_loop + 1;
+}
+
+/* The factor shrinks what is there, and does not let it grow. */
+static bool rescaling_is_stable(const StripMiner *p) {
+  if (!p->has_extreme)
+    return true;
+  PrimId extreme = p->kernel->loops.at[p->extreme_loop]
+                       ->outputs.at[p->extreme_output]
+                       .reduce;
+  bool is_max = reduce_info[extreme].order == ORDER_MAX;
+  for (uint32_t j = p->first_loop; j < p->end_loop; j++)
+    for (uint32_t i = 0; i < p->kernel->loops.at[j]->ops.len; i++) {
+      ExtremeDependence s = p->dependences[j - p->first_loop][i];
+      if (s.kind == SCALED && (is_max ? s.slope >= 0 : s.slope <= 0))
+        return false;
+    }
+  return true;
+}
+
+static bool match_strip_mining(StripMiner *p, const Kernel *k) {
+  uint32_t first_loop = 0;
+  *p = (StripMiner){.kernel = k, .arena = k->arena};
+  while (first_loop < k->loops.len &&
+         !(loop_is_contraction(k->loops.at[first_loop]) &&
+           k->loops.at[first_loop]->spatial_axes > k->parallel_axes))
+    first_loop++;
+  p->first_loop = first_loop;
+  if (first_loop == k->loops.len)
+    return false;
+  p->axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
+  p->dependences = NEW_ARRAY(k->arena, ExtremeDependence *, k->loops.len);
+  return find_strip_loops(p) && rescaling_is_stable(p);
+}
+
+bool kernel_can_strip_mine(const Kernel *k, int64_t *length) {
+  StripMiner p;
+  if (!match_strip_mining(&p, k))
+    return false;
+  const LoopNest *loop = k->loops.at[p.first_loop];
+  if (length)
+    *length = loop->extents[loop->spatial_axes - 1];
+  return true;
+}
+
+bool kernel_strip_mine(Kernel *k) {
+  StripMiner p;
+  if (k->strip_end)
+    return true;
+  if (!match_strip_mining(&p, k))
+    return false;
+  k->strip_begin = p.first_loop;
+  k->strip_end = p.end_loop;
+  for (uint32_t j = p.first_loop; j < p.end_loop; j++) {
+    LoopNest *loop = k->loops.at[j];
+    loop->trimmed_axis = strip_axis(&p, j);
+    loop->strip_mined = true;
+    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+      LoopOutput *r = &loop->outputs.at[i];
+      ExtremeDependence dependence = dependence_of(&p, j, r->value_op);
+      if (loop_output_has_axis(loop, r, loop->trimmed_axis))
+        continue;
+      r->loop_carried = true;
+      r->rescaled = dependence.kind == SCALED;
+      r->slope = dependence.slope;
+      r->rescale_loop = p.extreme_loop;
+      r->rescale_output = p.extreme_output;
+    }
+  }
+  kernel_verify_after(k, "strip mining");
+  return true;
+}

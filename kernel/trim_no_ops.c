@@ -1,0 +1,550 @@
+/* Parts of loops that need not be gone through: where a condition on indices
+ * chooses a value that changes nothing.
+ *
+ * `if j <= i then x else k`: beyond i an element is k, and what is computed of
+ * it has, at all such j, the same value, the *rest*, which only depends on the
+ * outer axes.  A sum of rests that are zero is zero, and a maximum does not
+ * care for less than it has already: so loops over j may end at i.  Scores of
+ * attention that a mask hides are -inf, and what they weigh is exp (-inf - m),
+ * zero; sums over bands and triangles are alike.
+ *
+ * A rest may only be known when it is there: m may be infinite, k may be as
+ * large as m.  So the kernel has a *guard*, run behind its loops: whether, at
+ * this point, any rest would have counted.  Then all is done once more, without
+ * limits.  And zero by what is not finite is not zero: before a product leaves
+ * out terms, its other factors are looked at. */
+#include "kernel/trim_no_ops.h"
+#include "kernel/verify.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  NO_AXIS = UINT32_MAX,
+  NO_OUTSIDE_VALUE = UINT32_MAX,
+  MIN_TRIMMED_EXTENT = 32, /* axes that are gone through wholly */
+};
+
+typedef struct Trimmer {
+  Arena *arena;
+  Kernel *k;
+  bool tiled;
+  TrimBound bound; /* at hand */
+  uint32_t bound_index;
+  LoopNest *check;
+  /* by loop: the axis that is limited, whether it may be; by step: 1 + where
+   * its rest is in the guard, NO_OUTSIDE_VALUE, 0: not looked at */
+  uint32_t *trimmed_axes, **outside_ops;
+  bool *trimmable;
+  VEC(uint32_t)
+  violations; /* steps of the guard, each true where a rest counts */
+} Trimmer;
+
+static bool bounds_equal(const TrimBound *x, const TrimBound *y) {
+  return x->divisor == y->divisor && x->is_lower == y->is_lower &&
+         x->largest_index == y->largest_index &&
+         x->exact_limit == y->exact_limit &&
+         affine_equal(&x->dividend, &y->dividend);
+}
+
+/* The axis of the loop that the comparison limits so; NO_AXIS: none. */
+static uint32_t bounded_axis(const Trimmer *l, const LoopNest *loop,
+                             uint32_t at, bool truth) {
+  AffineExpr inequalities[2];
+  uint32_t count = condition_inequalities(loop, &loop->ops.at[at], truth,
+                                          inequalities),
+           axis;
+  for (uint32_t j = 0; j < count; j++) {
+    TrimBound bound;
+    if (trim_bound_of_inequality(loop, &inequalities[j], &bound, &axis) &&
+        trim_bound_set_exactness(loop, &loop->ops.at[at], &bound) &&
+        bounds_equal(&bound, &l->bound))
+      return axis;
+  }
+  return NO_AXIS;
+}
+
+/* Does the condition hold (truth), or not, only within the limit?  Recursion
+ * is as deep as a body, which the planner bounds. */
+static bool implies_bound(const Trimmer *l, uint32_t loop_index, uint32_t at,
+                          bool truth) {
+  const LoopNest *loop = l->k->loops.at[loop_index];
+  const KernelOp *s = &loop->ops.at[at];
+  if (s->kind != KOP_OP)
+    return false;
+  if (s->op == PRIM_NOT)
+    return implies_bound(l, loop_index, s->args[0], !truth);
+  if (s->op != PRIM_AND && s->op != PRIM_OR) {
+    uint32_t axis = bounded_axis(l, loop, at, truth);
+    return axis != NO_AXIS && axis == l->trimmed_axes[loop_index];
+  }
+  bool x = implies_bound(l, loop_index, s->args[0], truth);
+  bool y = implies_bound(l, loop_index, s->args[1], truth);
+  return (s->op == PRIM_AND) == truth ? x || y : x && y;
+}
+
+/* ---- rests ---- */
+
+static uint32_t add_check_op(Trimmer *l, const KernelOp *s) {
+  VEC_PUSH(l->arena, l->check->ops, *s);
+  return l->check->ops.len - 1;
+}
+
+static bool uses_only_parallel_axes(const Trimmer *l, const AffineExpr *q) {
+  for (uint32_t v = l->k->parallel_axes; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v])
+      return false;
+  return true;
+}
+
+bool loop_output_has_axis(const LoopNest *loop, const LoopOutput *r,
+                          uint32_t v) {
+  return r->reduce == PRIM_NONE || v < loop->spatial_axes;
+}
+
+uint32_t loop_matching_axis(const LoopNest *reader, const AffineExpr *address,
+                            const LoopNest *loop, const LoopOutput *r,
+                            uint32_t of) {
+  int64_t step = r->local_index->coef[of], extent = loop->extents[of], min, max;
+  int64_t whole, rest;
+  Graph *g = loop->graph;
+  uint32_t found = NO_AXIS;
+  AffineExpr lower = {.constant = address->constant};
+  for (uint32_t v = reader->parallel_axes; v < MAX_KERNEL_VARS; v++) {
+    int64_t t = address->coef[v];
+    if (t == step && v < reader->axis_count && reader->extents[v] == extent &&
+        found == NO_AXIS)
+      found = v;
+    else if (t &&
+             (!extent_mul(g, step, extent, &whole) ||
+              (t != whole && (!extent_floor_mod(g, t, whole, &rest) || rest))))
+      lower.coef[v] = t;
+  }
+  bool alone = affine_bounds(reader, &lower, &min, &max) &&
+               extent_proved(g, EXTENT_LE, 0, min) &&
+               extent_proved_less(g, max, step);
+  return alone ? found : NO_AXIS;
+}
+
+static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at);
+
+/* Of a value that an earlier loop has left along its limited axis. */
+static uint32_t outside_value_of_load(Trimmer *l, uint32_t loop_index,
+                                      const KernelOp *s) {
+  const LoopNest *loop = l->k->loops.at[s->source_loop];
+  const LoopOutput *r = &loop->outputs.at[s->source_output];
+  uint32_t axis = l->trimmed_axes[s->source_loop];
+  if (axis == NO_AXIS || !loop_output_has_axis(loop, r, axis) ||
+      r->reduce != PRIM_NONE || !r->local_index ||
+      loop_matching_axis(l->k->loops.at[loop_index], s->address, loop, r,
+                         axis) != l->trimmed_axes[loop_index])
+    return NO_OUTSIDE_VALUE;
+  uint32_t rest = outside_value(l, s->source_loop, r->value_op);
+  if (rest == NO_OUTSIDE_VALUE || l->check->ops.at[rest].dtype == r->dtype)
+    return rest;
+  KernelOp convert = {.kind = KOP_CONVERT, .dtype = r->dtype, .arg_count = 1};
+  convert.args[0] = rest;
+  convert.low = INT64_MIN;
+  convert.high = INT64_MAX;
+  return add_check_op(l, &convert);
+}
+
+static bool is_select(const KernelOp *s) {
+  return s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT);
+}
+
+static uint32_t outside_value_of_op(Trimmer *l, uint32_t loop_index,
+                                    const KernelOp *s) {
+  if (is_select(s)) {
+    if (implies_bound(l, loop_index, s->args[0], true))
+      return outside_value(l, loop_index, s->args[2]);
+    if (implies_bound(l, loop_index, s->args[0], false))
+      return outside_value(l, loop_index, s->args[1]);
+  }
+  KernelOp to = *s;
+  for (uint32_t j = 0; j < s->arg_count; j++)
+    if ((to.args[j] = outside_value(l, loop_index, s->args[j])) ==
+        NO_OUTSIDE_VALUE)
+      return NO_OUTSIDE_VALUE;
+  return add_check_op(l, &to);
+}
+
+static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
+                                   uint32_t at) {
+  const KernelOp *s = &l->k->loops.at[loop_index]->ops.at[at];
+  switch (s->kind) {
+  case KOP_CONST:
+    return add_check_op(l, s);
+  case KOP_AFFINE:
+    return uses_only_parallel_axes(l, s->affine) ? add_check_op(l, s)
+                                                 : NO_OUTSIDE_VALUE;
+  case KOP_LOAD:
+    return s->checked_index_count == 0 && uses_only_parallel_axes(l, s->address)
+               ? add_check_op(l, s)
+               : NO_OUTSIDE_VALUE;
+  case KOP_LOAD_LOCAL:
+    return uses_only_parallel_axes(l, s->address)
+               ? add_check_op(l, s)
+               : outside_value_of_load(l, loop_index, s);
+  case KOP_OP:
+  case KOP_SELECT:
+  case KOP_CONVERT:
+    return outside_value_of_op(l, loop_index, s);
+  case KOP_RANDOM:
+  case KOP_PACK_BF16X2: /* made of operands alone */
+    break;
+  }
+  return NO_OUTSIDE_VALUE;
+}
+
+/* The step of the guard that is the step's value beyond the limit;
+ * NO_OUTSIDE_VALUE: that is not one value.  Recursion is as deep as a body. */
+static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at) {
+  uint32_t *memo = &l->outside_ops[loop_index][at];
+  if (*memo == 0) {
+    uint32_t rest = find_outside_value(l, loop_index, at);
+    *memo = rest == NO_OUTSIDE_VALUE ? NO_OUTSIDE_VALUE : rest + 1;
+  }
+  return *memo == NO_OUTSIDE_VALUE ? NO_OUTSIDE_VALUE : *memo - 1;
+}
+
+/* ---- what a rest may be ---- */
+
+static uint32_t add_check_binary(Trimmer *l, PrimId op, Dtype t, uint32_t count,
+                                 uint32_t x, uint32_t y) {
+  KernelOp s = {.kind = KOP_OP, .op = op, .dtype = t, .arg_count = count};
+  s.args[0] = x;
+  s.args[1] = y;
+  s.low = INT64_MIN;
+  s.high = INT64_MAX;
+  return add_check_op(l, &s);
+}
+
+static bool is_zero(const KernelOp *s) {
+  return dtype_is_float(s->dtype) ? s->value.f == 0 : s->value.i == 0;
+}
+
+/* Zeros alone may be left out of a sum. */
+static bool require_zero(Trimmer *l, uint32_t rest) {
+  if (rest == NO_OUTSIDE_VALUE)
+    return false;
+  KernelOp s = l->check->ops.at[rest];
+  if (s.kind == KOP_CONST && !scalar_is_param(s.value))
+    return is_zero(&s);
+  KernelOp zero = {.kind = KOP_CONST, .dtype = s.dtype};
+  zero.value.dtype = s.dtype;
+  VEC_PUSH(
+      l->arena, l->violations,
+      add_check_binary(l, PRIM_NE, DT_BOOL, 2, rest, add_check_op(l, &zero)));
+  return true;
+}
+
+/* What is not beyond the extreme of the others may be left out. */
+static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
+                                uint32_t rest) {
+  const LoopNest *loop = l->k->loops.at[loop_index];
+  const LoopOutput *r = &loop->outputs.at[at];
+  bool max = reduce_info[r->reduce].order == ORDER_MAX;
+  if (rest == NO_OUTSIDE_VALUE)
+    return false;
+  const KernelOp *s = &l->check->ops.at[rest];
+  if (s->kind == KOP_CONST && dtype_is_float(s->dtype) &&
+      s->value.f == (max ? -INFINITY : INFINITY))
+    return true;
+  if (!r->local_index || loop->spatial_axes > loop->parallel_axes)
+    return false;
+  KernelOp extreme = {
+      .kind = KOP_LOAD_LOCAL, .dtype = r->dtype, .source_loop = loop_index};
+  extreme.source_output = at;
+  extreme.address = affine_copy(l->arena, r->local_index);
+  extreme.low = INT64_MIN;
+  extreme.high = INT64_MAX;
+  uint32_t covers = add_check_binary(l, max ? PRIM_GE : PRIM_LE, DT_BOOL, 2,
+                                     add_check_op(l, &extreme), rest);
+  VEC_PUSH(l->arena, l->violations,
+           add_check_binary(l, PRIM_NOT, DT_BOOL, 1, covers, 0));
+  return true;
+}
+
+/* ---- loops that may be cut ---- */
+
+static bool is_tiled_contraction(const Trimmer *l, uint32_t at) {
+  return l->tiled && loop_is_contraction(l->k->loops.at[at]);
+}
+
+/* Terms of a product: those factors that its columns do not share are zero,
+ * and the others are looked at. */
+static bool can_skip_terms(Trimmer *l, uint32_t at, uint32_t axis) {
+  LoopNest *loop = l->k->loops.at[at];
+  ContractionPattern p;
+  uint32_t m, n_factors;
+  if (loop->axis_count != loop->spatial_axes + 1 ||
+      axis != loop->spatial_axes || !contraction_match(l->arena, loop, &p) ||
+      p.hoisted_count ||
+      !contraction_operand_sides(loop, &p, loop->spatial_axes - 1, &m,
+                                 &n_factors))
+    return false;
+  uint32_t rest = NO_OUTSIDE_VALUE;
+  for (uint32_t j = 0; j < p.factor_count; j++) {
+    if (n_factors >> j & 1)
+      continue;
+    uint32_t factor = outside_value(l, at, p.factors[j]);
+    if (factor == NO_OUTSIDE_VALUE)
+      return false;
+    Dtype t = l->check->ops.at[factor].dtype;
+    rest = rest == NO_OUTSIDE_VALUE
+               ? factor
+               : add_check_binary(l, PRIM_MUL, t, 2, rest, factor);
+  }
+  return require_zero(l, rest);
+}
+
+static bool can_trim(Trimmer *l, uint32_t at, uint32_t axis) {
+  const LoopNest *loop = l->k->loops.at[at];
+  if (is_tiled_contraction(l, at))
+    return axis < loop->spatial_axes ? axis == loop->spatial_axes - 1 &&
+                                           !loop->outputs.at[0].global_index
+                                     : can_skip_terms(l, at, axis);
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if (loop_output_has_axis(loop, r, axis) ? r->global_index != NULL
+        : r->reduce == PRIM_SUM
+            ? !require_zero(l, outside_value(l, at, r->value_op))
+        : prim_is_extreme(r->reduce)
+            ? !require_not_extreme(l, at, j, outside_value(l, at, r->value_op))
+            : true)
+      return false;
+  }
+  return true;
+}
+
+/* The axis that one of its own conditions limits. */
+static uint32_t axis_bounded_by_condition(const Trimmer *l,
+                                          const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    for (uint32_t truth = 0; truth < 2; truth++) {
+      uint32_t axis = bounded_axis(l, loop, j, truth);
+      if (axis != NO_AXIS)
+        return axis;
+    }
+  return NO_AXIS;
+}
+
+/* Or that walks over values which are limited. */
+static uint32_t axis_bounded_by_input(Trimmer *l, uint32_t at) {
+  const LoopNest *loop = l->k->loops.at[at];
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    uint32_t from =
+        s->kind == KOP_LOAD_LOCAL ? l->trimmed_axes[s->source_loop] : NO_AXIS;
+    if (from == NO_AXIS)
+      continue;
+    const LoopNest *x = l->k->loops.at[s->source_loop];
+    const LoopOutput *r = &x->outputs.at[s->source_output];
+    if (r->local_index && r->reduce == PRIM_NONE &&
+        outside_value(l, s->source_loop, r->value_op) != NO_OUTSIDE_VALUE)
+      return loop_matching_axis(loop, s->address, x, r, from);
+  }
+  return NO_AXIS;
+}
+
+static bool axis_is_trimmable(const LoopNest *loop, uint32_t axis) {
+  return !loop->trim_bounds || loop->trimmed_axis == axis;
+}
+
+static void find_trimmable_loops(Trimmer *l) {
+  for (uint32_t j = 0; j < l->k->loops.len; j++) {
+    const LoopNest *loop = l->k->loops.at[j];
+    uint32_t axis = axis_bounded_by_condition(l, loop);
+    l->trimmed_axes[j] = axis =
+        axis == NO_AXIS ? axis_bounded_by_input(l, j) : axis;
+    uint32_t before = l->violations.len;
+    l->trimmable[j] = axis != NO_AXIS && axis_is_trimmable(loop, axis) &&
+                      can_trim(l, j, axis);
+    if (!l->trimmable[j])
+      l->violations.len = before;
+  }
+}
+
+/* Are all who read the loop's values along the axis limited likewise? */
+static bool readers_are_trimmed(const Trimmer *l, uint32_t at, uint32_t axis) {
+  const LoopNest *loop = l->k->loops.at[at];
+  bool any = false;
+  for (uint32_t j = at + 1; j < l->k->loops.len; j++) {
+    const LoopNest *reader = l->k->loops.at[j];
+    for (uint32_t i = 0; i < reader->ops.len; i++) {
+      const KernelOp *s = &reader->ops.at[i];
+      if (s->kind != KOP_LOAD_LOCAL || s->source_loop != at)
+        continue;
+      const LoopOutput *r = &loop->outputs.at[s->source_output];
+      if (!loop_output_has_axis(loop, r, axis))
+        continue;
+      if (!l->trimmable[j] || loop_matching_axis(reader, s->address, loop, r,
+                                                 axis) != l->trimmed_axes[j])
+        return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+/* A loop whose values nobody wants beyond the limit need not compute them. */
+static void trim_producers(Trimmer *l) {
+  for (uint32_t j = l->k->loops.len; j-- > 0;) {
+    const LoopNest *loop = l->k->loops.at[j];
+    bool has_axis = false;
+    for (uint32_t i = 0; l->trimmable[j] && i < loop->outputs.len; i++)
+      has_axis |=
+          loop_output_has_axis(loop, &loop->outputs.at[i], l->trimmed_axes[j]);
+    if (has_axis)
+      l->trimmable[j] = readers_are_trimmed(l, j, l->trimmed_axes[j]);
+    bool out = false;
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      out |=
+          loop->outputs.at[i].global_index || !loop->outputs.at[i].local_index;
+    for (uint32_t v = loop->spatial_axes;
+         l->trimmed_axes[j] == NO_AXIS && !out && v-- > loop->parallel_axes;)
+      if (axis_is_trimmable(loop, v) && readers_are_trimmed(l, j, v) &&
+          (!is_tiled_contraction(l, j) || v + 1 == loop->spatial_axes)) {
+        l->trimmed_axes[j] = v;
+        l->trimmable[j] = true;
+      }
+  }
+}
+
+/* ---- how much is left ---- */
+
+enum { FRACTION_SAMPLES = 16 };
+
+/* Floor (of / by) at one of some points, evenly apart along all outer axes. */
+static double sample_bound(const LoopNest *loop, const TrimBound *bound,
+                           uint32_t sample) {
+  double x = (double)extent_hint(loop->graph, bound->dividend.constant);
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    x += (double)bound->dividend.coef[v] *
+         (double)(loop_extent_hint(loop, v) - 1) * (sample + 0.5) /
+         FRACTION_SAMPLES;
+  return floor(x / (double)bound->divisor);
+}
+
+static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
+  double extent = (double)loop_extent_hint(loop, loop->trimmed_axis),
+         iterations = 0;
+  for (uint32_t j = 0; j < FRACTION_SAMPLES; j++) {
+    double from = 0, to = extent;
+    for (uint32_t i = 0; i < k->trim_bounds.len; i++) {
+      double x = sample_bound(loop, &k->trim_bounds.at[i], j);
+      if (!(loop->trim_bounds >> i & 1))
+        continue;
+      if (k->trim_bounds.at[i].is_lower)
+        from = x > from ? x : from;
+      else
+        to = x + 1 < to ? x + 1 : to;
+    }
+    iterations += to > from ? to - from : 1;
+  }
+  return iterations / FRACTION_SAMPLES / extent;
+}
+
+/* ---- the whole ---- */
+
+static LoopNest *check_loop_new(const Trimmer *l) {
+  LoopNest *check = NEW(l->arena, LoopNest);
+  check->graph = l->k->graph;
+  check->parallel_axes = check->spatial_axes = check->axis_count =
+      l->k->parallel_axes;
+  memcpy(check->extents, l->k->loops.at[0]->extents, sizeof check->extents);
+  return check;
+}
+
+static void add_checks(Trimmer *l) {
+  if (!l->violations.len)
+    return;
+  uint32_t *memo = NEW_ARRAY(l->arena, uint32_t, l->check->ops.len);
+  if (!l->k->trim_check)
+    l->k->trim_check = check_loop_new(l);
+  for (uint32_t j = 0; j < l->violations.len; j++) {
+    LoopOutput r = {.reduce = PRIM_NONE, .dtype = DT_BOOL};
+    r.value_op = loop_clone_op(l->arena, l->check, l->k->trim_check, memo,
+                               l->violations.at[j]);
+    VEC_PUSH(l->arena, l->k->trim_check->outputs, r);
+  }
+}
+
+/* Sets what the limit at hand leaves of the loops; false: nothing worth it. */
+static bool apply_bound(Trimmer *l) {
+  uint32_t count = l->k->loops.len;
+  l->check = check_loop_new(l);
+  l->violations.len = 0;
+  for (uint32_t j = 0; j < count; j++) {
+    l->outside_ops[j] =
+        NEW_ARRAY(l->arena, uint32_t, l->k->loops.at[j]->ops.len);
+    l->trimmed_axes[j] = NO_AXIS;
+    l->trimmable[j] = false;
+  }
+  find_trimmable_loops(l);
+  trim_producers(l);
+  bool profitable = false;
+  for (uint32_t j = 0; j < count; j++)
+    profitable |= l->trimmable[j] &&
+                  loop_extent_hint(l->k->loops.at[j], l->trimmed_axes[j]) >=
+                      MIN_TRIMMED_EXTENT;
+  for (uint32_t j = 0; profitable && j < count; j++) {
+    LoopNest *loop = l->k->loops.at[j];
+    if (!l->trimmable[j])
+      continue;
+    loop->trimmed_axis = l->trimmed_axes[j];
+    loop->trim_bounds |= (uint32_t)1 << l->bound_index;
+    loop->requires_finite |=
+        is_tiled_contraction(l, j) && l->trimmed_axes[j] >= loop->spatial_axes;
+  }
+  if (profitable)
+    add_checks(l);
+  return profitable;
+}
+
+static void try_bound(Trimmer *l, const TrimBound *bound) {
+  Kernel *k = l->k;
+  for (uint32_t j = 0; j < k->trim_bounds.len; j++)
+    if (bounds_equal(&k->trim_bounds.at[j], bound))
+      return;
+  l->bound = *bound;
+  l->bound_index = k->trim_bounds.len;
+  if (l->bound_index < MAX_TRIM_BOUNDS && apply_bound(l))
+    VEC_PUSH(l->arena, k->trim_bounds, *bound);
+}
+
+static void try_condition(Trimmer *l, const LoopNest *loop, uint32_t at,
+                          bool truth) {
+  AffineExpr inequalities[2];
+  TrimBound bound;
+  uint32_t count = condition_inequalities(loop, &loop->ops.at[at], truth,
+                                          inequalities),
+           axis;
+  for (uint32_t j = 0; j < count; j++)
+    if (trim_bound_of_inequality(loop, &inequalities[j], &bound, &axis) &&
+        trim_bound_set_exactness(loop, &loop->ops.at[at], &bound))
+      try_bound(l, &bound);
+}
+
+void kernel_trim(Kernel *k, bool tiled) {
+  Trimmer l = {.arena = k->arena, .k = k, .tiled = tiled};
+  if (k->trim_bounds.len)
+    return;
+  l.trimmed_axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
+  l.outside_ops = NEW_ARRAY(k->arena, uint32_t *, k->loops.len);
+  l.trimmable = NEW_ARRAY(k->arena, bool, k->loops.len);
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++) {
+      try_condition(&l, loop, i, true);
+      try_condition(&l, loop, i, false);
+    }
+  }
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (k->loops.at[j]->trim_bounds)
+      k->loops.at[j]->trip_fraction = estimate_trip_fraction(k, k->loops.at[j]);
+  if (!tiled) /* else they are those of several rows */
+    kernel_drop_predicates(k);
+  kernel_verify_after(k, "trimming");
+}

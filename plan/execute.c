@@ -1,0 +1,341 @@
+/* Runs a plan: group after group.  Frees data as soon as their last consumer
+ * has run.  The main entry point is graph_force. */
+#include "plan/backend.h"
+#include "plan/execute.h"
+#include "plan/observer.h"
+#include "plan/plan_execution.h"
+#include "tensor/node.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* Lets the sanitizer find uses after the last use \. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MAX_KEPT_ARENA_BYTES = 0 };
+#else
+enum { MAX_KEPT_ARENA_BYTES = 4 << 20 };
+#endif
+
+/* Overhead of interpreting one node, in operations. */
+enum { INTERPRETER_NODE_OVERHEAD = 2000 };
+
+static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
+  const char *setting = getenv("AXON_VERIFY");
+  if (!setting || !*setting)
+    return true;
+  Buffer message = {0};
+  bool ok = graph_verify(count, roots, &message);
+  if (!ok)
+    fault_set(fault, "compiler bug in fusion: %s", message.text);
+  buffer_free(&message);
+  return ok;
+}
+
+/* Returns the node whose data n shares, if n is a view of all elements in the
+ * same order, as at the end of a `for`.  Returns NULL otherwise. */
+static const Node *alias_source(const Node *n) {
+  if (n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard)
+    return NULL;
+  const BodyOp *value = &n->body_ops[n->body_op_count - 1];
+  if (value->kind != BODY_READ)
+    return NULL;
+  const Node *x = value->node;
+  uint32_t axes = n->free_count + n->rank;
+  bool same = value->arg_count == axes &&
+              x->broadcast_mask << x->free_count == n->broadcast_mask
+                                                        << n->free_count;
+  for (uint32_t k = 0; same && k < axes; k++) {
+    const BodyOp *index = &n->body_ops[value->args[k]];
+    bool only =
+        n->extents[k] == 1 && index->kind == BODY_CONST && index->value.i == 0;
+    same = x->extents[k] == n->extents[k] &&
+           (only || (index->kind == BODY_AXIS && index->axis == k));
+  }
+  return same ? x : NULL;
+}
+
+/* ---- observed runs ---- */
+
+static double monotonic_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void release_data(const FusionGroup *group) {
+  for (uint32_t k = 0; k < group->nodes.len; k++) {
+    tensor_release(group->nodes.at[k]->data);
+    group->nodes.at[k]->data = NULL;
+  }
+}
+
+/* Uses zeros as the results of a group. */
+static bool execute_dry(const Graph *g, const FusionGroup *group,
+                        Fault *fault) {
+  for (uint32_t k = 0; k < group->nodes.len; k++) {
+    Node *n = group->nodes.at[k];
+    if (!fusion_group_stores(group, n))
+      continue;
+    uint32_t rank = n->free_count + n->rank;
+    if (!node_fits_memory(g, n, fault) ||
+        !(n->data = tensor_new(n->dtype, rank, n->extents, true, fault)))
+      return false;
+    n->data->broadcast_mask =
+        n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
+  }
+  return true;
+}
+
+/* Repeats the run while the observer asks for it: the first run has cold caches
+ * and fresh memory. */
+static bool execute_observed(Graph *g, const Backend *backend,
+                             FusionGroup *group, uint32_t at, Span *where,
+                             Fault *fault) {
+  if (g->observer->dry_run)
+    return execute_dry(g, group, fault);
+  for (;;) {
+    double start = monotonic_seconds();
+    if (!backend->run(g, group, where, fault))
+      return false;
+    if (!g->observer->group_executed(g->observer->owner, at,
+                                     monotonic_seconds() - start))
+      return true;
+    release_data(group);
+  }
+}
+
+/* The nodes of the group release their operands. */
+static void drop_references(const FusionGroup *group) {
+  for (uint32_t k = 0; k < group->nodes.len; k++)
+    if (group->nodes.at[k]->data)
+      node_drop_references(group->nodes.at[k]);
+    else /* nothing outside its group reads it */
+      group->nodes.at[k]->inlined = true;
+}
+
+bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
+                              Span *where, Fault *fault) {
+  const Backend *backend = g->backend;
+  Node *n = group->nodes.at[0];
+  *where = n->span;
+  if (group->alias_of) {
+    n->data = tensor_detach(group->alias_of->data, fault);
+    if (!n->data)
+      return false;
+    if (g->observer)
+      g->observer->group_executed(g->observer->owner, at, -1);
+  } else {
+    bool ok = g->observer
+                  ? execute_observed(g, backend, group, at, where, fault)
+                  : backend->run(g, group, where, fault);
+    if (!ok)
+      return false;
+    g->executed_nodes += group->nodes.len;
+  }
+  return true;
+}
+
+/* Finds one tensor per mapped file, since each check is a system call. */
+static void find_mapped(PlanExecution *run) {
+  const PlanKey *o = &run->key;
+  for (uint32_t k = 0; k < o->leaves.len && mapped_any(); k++) {
+    Tensor *t = o->leaves.at[k]->data;
+    Mapped *m = t ? tensor_mapped(t) : NULL;
+    bool there = !m;
+    for (uint32_t j = 0; !there && j < run->mapped.len; j++)
+      there = mapped_same(tensor_mapped(run->mapped.at[j]), m);
+    if (!there)
+      VEC_PUSH(run->arena, run->mapped, t);
+  }
+}
+
+/* A lost part of a file is recorded in the tensor through which it was read. */
+static bool none_lost(const PlanExecution *run, Fault *fault) {
+  const PlanKey *o = &run->key;
+  for (uint32_t k = 0; k < o->leaves.len; k++) {
+    const Tensor *t = o->leaves.at[k]->data;
+    Mapped *m = t ? tensor_mapped(t) : NULL;
+    if (m && mapped_is_lost(m))
+      return tensor_check(t, fault);
+  }
+  return true;
+}
+
+bool run_is_whole(const PlanExecution *run, Fault *fault) {
+  if (run->graph->observer) /* there is no plan key */
+    return run->graph->observer->dry_run || files_check(fault);
+  for (uint32_t k = 0; k < run->mapped.len; k++)
+    if (!tensor_check(run->mapped.at[k], fault))
+      return false;
+  return !run->mapped.len || none_lost(run, fault);
+}
+
+static bool execute_groups(const PlanExecution *run, Span *where,
+                           Fault *fault) {
+  for (uint32_t k = 0; k < run->group_count; k++) {
+    if (!plan_execution_run_group(run->graph, run->groups[k], k, where, fault))
+      return false;
+    if (!run_is_whole(run, fault)) {
+      release_data(run->groups[k]);
+      return false;
+    }
+    drop_references(run->groups[k]);
+  }
+  return true;
+}
+
+/* True if there is enough work that compilation may pay. */
+static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
+                                  double expected_runs) {
+  double work = 0;
+  for (uint32_t k = 0; k < plan->materialized.len; k++) {
+    const Node *n = plan->materialized.at[k]->node;
+    uint32_t axes = n->free_count + n->rank + n->reduce_count;
+    work += (double)n->body_op_count *
+            (double)shape_element_count(axes, n->extents);
+  }
+  work += expected_runs > 1 ? INTERPRETER_NODE_OVERHEAD * plan->materialized.len
+                            : 0;
+  g->hot |= plan_is_hot(g, work, expected_runs);
+  return g->hot || work >= (double)g->jit_threshold;
+}
+
+/* Builds the groups in their order of execution. */
+static void build_groups(Graph *g, Plan *plan, double expected_runs) {
+  const Backend *backend = g->backend;
+  plan_build_groups(plan, backend->compiles_kernels &&
+                              exceeds_jit_threshold(g, plan, expected_runs));
+  if (backend->prepare)
+    backend->prepare(g, plan->groups.len, plan->groups.at);
+  for (uint32_t k = 0; k < plan->groups.len; k++) {
+    FusionGroup *c = plan->groups.at[k];
+    c->alias_of = c->nodes.len == 1 ? alias_source(c->nodes.at[0]) : NULL;
+  }
+}
+
+static bool all_have_data(uint32_t count, Node *const *nodes) {
+  for (uint32_t k = 0; k < count; k++)
+    if (!nodes[k]->data)
+      return false;
+  return true;
+}
+
+/* ---- one run ---- */
+
+void plan_execution_begin(Graph *g, PlanExecution *run) {
+  run->graph = g;
+  run->arena = g->plan_arena ? g->plan_arena : arena_new();
+  g->plan_arena = NULL;
+  run->plan.graph = g;
+  run->plan.arena = run->key.arena = run->arena;
+}
+
+void plan_execution_end(PlanExecution *run) {
+  plan_release(&run->plan);
+  if (run->cached_plan)
+    cached_plan_release_inputs(run->cached_plan, &run->key);
+  arena_reset(run->arena, MAX_KEPT_ARENA_BYTES);
+  run->graph->plan_arena = run->arena;
+  run->graph->hot = run->graph->keeps_inputs = false;
+}
+
+static bool make_plan(PlanExecution *run, uint32_t count, Node *const *roots,
+                      Fault *fault) {
+  plan_fuse(&run->plan, count, roots);
+  if (!verify_if_asked(count, roots, fault))
+    return false;
+  build_groups(run->graph, &run->plan, run->expected_runs);
+  return true;
+}
+
+static bool has_transient_groups(const Plan *plan) {
+  bool has = false;
+  for (uint32_t k = 0; k < plan->groups.len; k++)
+    has |= plan->groups.at[k]->transient;
+  return has;
+}
+
+static bool make_cached_plan(PlanExecution *run, uint32_t count,
+                             Node *const *roots, CachedPlan **cached_plan,
+                             Fault *fault) {
+  Graph *g = run->graph;
+  const PlanKey *o = &run->key;
+  plan_key_add_uses(&run->key, count, roots);
+  run->plan.params = &o->params;
+  if (!make_plan(run, count, roots, fault))
+    return false;
+  bool kept = plan_cache_accepts(o) && !has_transient_groups(&run->plan);
+  *cached_plan = cached_plan_new(kept ? plan_cache_arena(g, o) : run->arena,
+                                 &run->plan, o);
+  if (kept)
+    plan_cache_insert(g, o, *cached_plan);
+  plan_release(&run->plan);
+  return true;
+}
+
+bool plan_execution_prepare(PlanExecution *run, uint32_t count,
+                            Node *const *roots, Fault *fault) {
+  Graph *g = run->graph;
+  plan_key_build(&run->key, g, count, roots);
+  CachedPlan *cached_plan = plan_cache_find(g, &run->key);
+  g->hot =
+      cached_plan && cached_plan_count_run(cached_plan, run->expected_runs);
+  bool cache_hit = cached_plan && !g->hot;
+  if (!cache_hit && !make_cached_plan(run, count, roots, &cached_plan, fault))
+    return false;
+  g->plan_cache_hits += cache_hit;
+  run->groups = cached_plan_instantiate(run->arena, cached_plan, &run->key,
+                                        &run->group_count);
+  cached_plan_retain_inputs(cached_plan, &run->key);
+  run->cached_plan = cached_plan;
+  find_mapped(run);
+  g->keeps_inputs = run->mapped.len > 0;
+  return true;
+}
+
+/* Plans again for the observer, without the cache. */
+bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
+                                     Node *const *roots, Fault *fault) {
+  if (!make_plan(run, count, roots, fault))
+    return false;
+  observer_notify_plan(run->graph, &run->plan);
+  run->groups = run->plan.groups.at;
+  run->group_count = run->plan.groups.len;
+  plan_release(&run->plan);
+  return true;
+}
+
+static bool synchronize(Graph *g, Fault *fault) {
+  return !g->backend->synchronize || g->backend->synchronize(g, fault);
+}
+
+bool graph_force(Graph *g, uint32_t count, Node *const *nodes, Span *where,
+                 Fault *fault) {
+  if (all_have_data(count, nodes))
+    return synchronize(g, fault);
+  PlanExecution run = {.expected_runs = 1};
+  Fault ignored_fault = {0}; /* earlier failures are already reported */
+  plan_execution_begin(g, &run);
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    synchronize(g, &ignored_fault);
+    plan_execution_end(&run);
+    trap_raise(trap.kind);
+  }
+  bool ok =
+      (g->observer ? plan_execution_prepare_observed(&run, count, nodes, fault)
+                   : plan_execution_prepare(&run, count, nodes, fault)) &&
+      execute_groups(&run, where, fault);
+  ok = synchronize(g, ok ? fault : &ignored_fault) && ok;
+  trap_end(&trap);
+  plan_execution_end(&run);
+  g->pending_elements = 0;
+  return ok;
+}
+
+void graph_clear_caches(Graph *g) {
+  guard_cache_clear(g);
+  plan_cache_free(g);
+  arena_free(g->plan_arena);
+  g->plan_arena = NULL;
+}

@@ -1,0 +1,43 @@
+/* A fusion group: the nodes that one kernel computes. */
+#ifndef AXON_PLAN_FUSION_GROUP_H
+#define AXON_PLAN_FUSION_GROUP_H
+
+#include "kernel/kernel.h"
+
+/* Nodes in order, and their kernel. */
+typedef struct FusionGroup {
+  VEC(Node *) nodes;
+  /* NULL: a node without loop nest (opaque, or with too many axes) */
+  Kernel *kernel;
+  void *backend_data; /* what a backend stored in `prepare` */
+  bool transient;     /* backend_data lives only as long as the plan */
+  bool library_op; /* the backend has a routine of its own for an opaque node */
+  /* Why the reference backend runs it; NULL: it does not. */
+  const char *fallback_reason;
+  struct FusionRemarks *remarks; /* see observer.h; NULL: no observer */
+  /* The node whose data the single node shares; NULL: none. */
+  const Node *alias_of;
+  /* For each input of the kernel: nothing reads it later, so an output may take
+   * its memory; or NULL. */
+  const bool *donated;
+  const double *params; /* values of the float parameters of the kernel */
+  /* Values of the random-key parameters of the kernel. */
+  const PrngKey *random_keys;
+  bool reverse_order; /* walk over memory from the end */
+  /* cached_plan.c: where the fused bodies are; NULL: the nodes have them. */
+  const struct PlanBinding *binding;
+} FusionGroup;
+
+/* Where the node stands in its group. */
+uint32_t fusion_group_node_index(const FusionGroup *c, const Node *n);
+/* True if the value of the node is written to memory. */
+bool fusion_group_stores(const FusionGroup *c, const Node *n);
+/* True if every backend computes the same bits for the nodes. */
+bool fusion_group_is_exact(const FusionGroup *c);
+
+/* ---- cached_plan.c ---- */
+
+/* Gives the nodes their fused bodies, before they are interpreted. */
+void fusion_group_restore_bodies(const FusionGroup *c);
+
+#endif

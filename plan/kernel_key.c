@@ -1,0 +1,92 @@
+/* A kernel as bytes, with all its numbers, and the hash of these. */
+#include "plan/kernel_key.h"
+
+static void hash_number(Buffer *b, int64_t x) {
+  buffer_add(b, (const char *)&x, sizeof x);
+}
+
+static void hash_affine(Buffer *b, const AffineExpr *q) {
+  hash_number(b, q != NULL);
+  if (!q)
+    return;
+  hash_number(b, q->constant);
+  for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v]) {
+      hash_number(b, v);
+      hash_number(b, q->coef[v]);
+    }
+  hash_number(b, -1);
+}
+
+static void hash_op(Buffer *b, const KernelOp *s) {
+  hash_number(b, (int64_t)s->kind << 32 | s->dtype);
+  hash_number(b, (int64_t)s->op << 32 | s->arg_count);
+  for (uint32_t k = 0; k < s->arg_count; k++)
+    hash_number(b, s->args[k]);
+  hash_number(b, s->low);
+  hash_number(b, s->high);
+  switch (s->kind) {
+  case KOP_CONST:
+    hash_number(b, s->value.i);
+    break;
+  case KOP_AFFINE:
+    hash_affine(b, s->affine);
+    break;
+  case KOP_LOAD:
+    hash_number(b, s->input);
+    hash_affine(b, s->address);
+    for (uint32_t k = 0; k < s->checked_index_count; k++) {
+      hash_number(b, s->checked_indices[k].index_op);
+      hash_number(b, s->checked_indices[k].stride);
+      hash_number(b, s->checked_indices[k].extent);
+    }
+    hash_number(b, -1);
+    break;
+  case KOP_LOAD_LOCAL:
+    hash_number(b, (int64_t)s->source_loop << 32 | s->source_output);
+    hash_affine(b, s->address);
+    break;
+  case KOP_RANDOM:
+    buffer_add(b, (const char *)&s->key, sizeof s->key);
+    break;
+  case KOP_OP:
+  case KOP_SELECT:
+  case KOP_CONVERT:
+  case KOP_PACK_BF16X2:
+    break;
+  }
+}
+
+static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
+  hash_number(b, loop->parallel_axes);
+  hash_number(b, (int64_t)loop->spatial_axes << 32 | loop->axis_count);
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    hash_number(b, loop->extents[v]);
+  hash_number(b, loop->floor_div_count);
+  for (uint32_t k = 0; k < loop->floor_div_count; k++) {
+    hash_affine(b, &loop->floor_divs[k].dividend);
+    hash_number(b, loop->floor_divs[k].divisor);
+  }
+  hash_number(b, loop->ops.len);
+  for (uint32_t k = 0; k < loop->ops.len; k++)
+    hash_op(b, &loop->ops.at[k]);
+  hash_number(b, loop->outputs.len);
+  for (uint32_t k = 0; k < loop->outputs.len; k++) {
+    const LoopOutput *r = &loop->outputs.at[k];
+    hash_number(b, (int64_t)r->reduce << 32 | r->dtype);
+    hash_number(b, (int64_t)fusion_group_node_index(c, r->node) << 32 |
+                       r->value_op);
+    hash_affine(b, r->global_index);
+    hash_affine(b, r->local_index);
+  }
+}
+
+ArtifactKey kernel_key(const FusionGroup *c) {
+  const Kernel *k = c->kernel;
+  Buffer b = {.arena = k->arena};
+  for (uint32_t j = 0; j < k->inputs.len; j++)
+    hash_number(&b, k->inputs.at[j]->dtype);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    hash_loop(&b, c, k->loops.at[j]);
+  return artifact_key(1, &(ArtifactPart){b.text, b.len});
+}

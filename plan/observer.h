@@ -1,0 +1,80 @@
+/* Observation of graph runs, for `axon plan`.
+ *
+ * Usually there is no observer (Graph.observer is NULL), and nothing here runs.
+ * The reported data live in the arena of a plan.  They are valid until
+ * `group_executed` returns for the last group. */
+#ifndef AXON_PLAN_OBSERVER_H
+#define AXON_PLAN_OBSERVER_H
+
+#include "kernel/roofline.h"
+#include "plan/fusion_group.h"
+
+/* A value that was inlined, and is never in memory. */
+typedef struct FusedValue {
+  Span span;
+  Dtype dtype;
+  int64_t element_count; /* elements of the value */
+  bool is_view;          /* only moves elements, at no cost */
+} FusedValue;
+
+/* A producer of a group that is in another group, and the reason. */
+typedef struct FusionBlocker {
+  const FusionGroup *producer;
+  const char *reason;
+} FusionBlocker;
+
+typedef struct FusionRemarks {
+  VEC(FusedValue) inlined_values;
+  VEC(FusionBlocker) blockers;
+  /* Why each node is materialized. */
+  VEC(const char *)
+  materialize_reasons;
+} FusionRemarks;
+
+/* A plan that is ready to run. */
+typedef struct PlanSummary {
+  Arena *arena; /* the arena of the plan */
+  const Graph *graph;
+  uint32_t group_count;
+  FusionGroup *const *groups; /* in the order of execution */
+  double input_bytes;         /* bytes of inputs that existed before */
+  double peak_bytes; /* largest number of bytes alive at the same time */
+} PlanSummary;
+
+typedef struct PlanObserver {
+  void *owner;
+  void (*planned)(void *owner, const PlanSummary *planned);
+  /* Group `at` ran in `seconds`.  A negative value means that its result shares
+   * the memory of another value.  Returns true to run the group again for
+   * timing. */
+  bool (*group_executed)(void *owner, uint32_t at, double seconds);
+  /* The last plan runs again, for another iteration of a loop. */
+  void (*replayed)(void *owner);
+  bool dry_run; /* run nothing; all values are zeros */
+} PlanObserver;
+
+/* How a backend compiled a group. */
+typedef struct KernelInfo {
+  uint32_t vector_lanes;
+  int64_t tasks;          /* number of independent tasks */
+  size_t scratch_bytes;   /* bytes per thread */
+  const char *task_shape; /* description of a task */
+  const char *tiling;     /* tiling of matmuls, as text; or NULL */
+  /* What the code is specialized for: a vector width or a GPU architecture.
+   * Sizes are parameters. */
+  const char *specialized_for;
+  /* Loads and stores whose lanes are not contiguous. */
+  uint32_t strided_accesses;
+  uint32_t indirect_accesses; /* gathers and scatters: loads and stores whose
+                                 index is data */
+  const char *source;         /* C source, if requested; or NULL */
+  const void *code_id;        /* equal for groups with the same code; or NULL */
+  bool compiled;
+  double compile_seconds; /* in this process; 0: the code was in the cache */
+  /* Resource usage reported by the compiler; or NULL. */
+  const char *compiler_report;
+  bool has_prediction; /* the backend computed its own prediction */
+  Prediction prediction;
+} KernelInfo;
+
+#endif

@@ -1,0 +1,343 @@
+/* The cache of derived data.  Derived data hang on their tensors, and are in
+ * one list, ordered by their last use. */
+#include "runtime/derived_cache.h"
+#include "runtime/internal.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct DerivedData {
+  struct DerivedData *next;          /* next one of the same tensor */
+  struct DerivedData *newer, *older; /* list of all entries with data */
+  ArtifactKey key;
+  void *data; /* NULL: a miss is recorded, but there are no data */
+  size_t bytes, alloc_bytes;
+  uint64_t last_use; /* time of the last request */
+  uint32_t pins;     /* current users */
+  bool detached;     /* removed from its tensor; the last user frees it */
+};
+
+static struct {
+  pthread_once_t once;
+  pthread_mutex_t lock;
+  DerivedData *newest, *oldest;
+  uint64_t limit, now;
+  bool at_once;
+  DerivedCacheStats counts;
+} cache = {.once = PTHREAD_ONCE_INIT,
+           .lock = PTHREAD_MUTEX_INITIALIZER,
+           .limit = UINT64_MAX};
+
+/* ---- the lock; no other lock is taken under it ---- */
+
+static void before_fork(void) {
+  pthread_mutex_lock(&cache.lock);
+}
+
+static void after_fork(void) {
+  pthread_mutex_unlock(&cache.lock);
+}
+
+static void set_up(void) {
+  pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void lock(void) {
+  pthread_once(&cache.once, set_up);
+  pthread_mutex_lock(&cache.lock);
+}
+
+static void unlock(void) {
+  pthread_mutex_unlock(&cache.lock);
+}
+
+/* ---- the list; the caller holds the lock ---- */
+
+static void unlink_entry(DerivedData *k) {
+  *(k->newer ? &k->newer->older : &cache.newest) = k->older;
+  *(k->older ? &k->older->newer : &cache.oldest) = k->newer;
+  k->newer = k->older = NULL;
+}
+
+static void link_entry(DerivedData *k) {
+  k->older = cache.newest;
+  *(k->older ? &k->older->newer : &cache.oldest) = k;
+  cache.newest = k;
+}
+
+/* ---- blocks to free after the lock is released ---- */
+
+typedef struct FreedBlock {
+  struct FreedBlock *next;
+  size_t size;
+} FreedBlock;
+
+static void free_blocks(FreedBlock *b) {
+  while (b) {
+    FreedBlock *next = b->next;
+    caching_free(b, b->size);
+    b = next;
+  }
+}
+
+static void evict_data(DerivedData *k, FreedBlock **freed) {
+  if (!k->data)
+    return;
+  unlink_entry(k);
+  cache.counts.bytes -= k->bytes;
+  FreedBlock *b = k->data;
+  *b = (FreedBlock){*freed, k->alloc_bytes};
+  *freed = b;
+  k->data = NULL;
+}
+
+/* Evicts entries that were last used before last_wanted, until all others take
+ * at most max_bytes. */
+static bool evict_until(uint64_t max_bytes, uint64_t last_wanted,
+                        FreedBlock **freed) {
+  for (DerivedData *k = cache.oldest, *newer;
+       k && cache.counts.bytes > max_bytes; k = newer) {
+    newer = k->newer;
+    if (k->last_use > last_wanted)
+      return false;
+    if (!k->pins)
+      evict_data(k, freed);
+  }
+  return cache.counts.bytes <= max_bytes;
+}
+
+/* ---- entries of one tensor; the caller holds the lock ---- */
+
+static DerivedData *find_entry(const Tensor *t, const ArtifactKey *key) {
+  DerivedData *k = t->derived;
+  while (k && memcmp(&k->key, key, sizeof *key) != 0)
+    k = k->next;
+  return k;
+}
+
+/* Recorded misses per tensor.  Enough for a loop over the parts of a tensor,
+ * but not for one part at each position. */
+enum { MAX_MISSES_PER_TENSOR = 1024 };
+
+/* Drops the oldest miss of a tensor that has too many. */
+static void forget_oldest_miss(Tensor *t) {
+  DerivedData **first = NULL;
+  uint32_t count = 0;
+  for (DerivedData **k = &t->derived; *k; k = &(*k)->next)
+    if (!(*k)->data && !(*k)->pins) {
+      first = k;
+      count++;
+    }
+  if (count < MAX_MISSES_PER_TENSOR)
+    return;
+  DerivedData *k = *first;
+  *first = k->next;
+  mem_free(k);
+}
+
+static DerivedData *add_entry(Tensor *t, const ArtifactKey *key) {
+  forget_oldest_miss(t);
+  DerivedData *k = mem_try_alloc(sizeof *k);
+  if (!k)
+    return NULL;
+  *k = (DerivedData){.next = t->derived, .key = *key};
+  t->derived = k;
+  return k;
+}
+
+static uint64_t effective_limit(void) {
+  return cache.limit == UINT64_MAX ? memory_limit() / 4 : cache.limit;
+}
+
+/* ---- entry points ---- */
+
+typedef enum LookupResult {
+  LOOKUP_HIT,
+  LOOKUP_MISS,
+  LOOKUP_BUILD
+} LookupResult;
+
+/* Unless there is no entry, k gets one more user. */
+static LookupResult lookup(Tensor *t, const ArtifactKey *key, size_t bytes,
+                           DerivedData **k, uint64_t *last_wanted) {
+  LookupResult found = LOOKUP_MISS;
+  lock();
+  bool fits = bytes <= effective_limit();
+  *k = fits ? find_entry(t, key) : NULL;
+  bool seen_before = *k != NULL || cache.at_once;
+  if (fits && !*k)
+    *k = add_entry(t, key);
+  if (*k) {
+    *last_wanted = (*k)->last_use;
+    (*k)->last_use = ++cache.now;
+  }
+  if (*k && (*k)->data) {
+    unlink_entry(*k);
+    link_entry(*k);
+    cache.counts.hits++;
+    found = LOOKUP_HIT;
+  } else if (*k && seen_before) {
+    found = LOOKUP_BUILD;
+  }
+  if (found != LOOKUP_MISS)
+    (*k)->pins++;
+  unlock();
+  return found;
+}
+
+/* If another thread has stored the data meanwhile, its data are used. */
+static bool insert_data(DerivedData *k, void *data, size_t bytes,
+                        size_t alloc_bytes, uint64_t last_wanted,
+                        FreedBlock **freed) {
+  lock();
+  bool fits =
+      k->data || k->detached ||
+      evict_until(effective_limit() > bytes ? effective_limit() - bytes : 0,
+                  last_wanted, freed);
+  bool inserted = fits && !k->data && !k->detached;
+  if (inserted) {
+    k->data = data;
+    k->bytes = bytes;
+    k->alloc_bytes = alloc_bytes;
+    cache.counts.bytes += bytes;
+    cache.counts.builds++;
+    link_entry(k);
+  }
+  unlock();
+  return inserted;
+}
+
+/* True if the data fit into the limit, perhaps after evictions. */
+static bool fits_in_limit(size_t bytes, uint64_t last_wanted) {
+  lock();
+  uint64_t free = effective_limit() > cache.counts.bytes
+                      ? effective_limit() - cache.counts.bytes
+                      : 0;
+  for (const DerivedData *k = cache.oldest; k && free < bytes; k = k->newer)
+    if (k->last_use <= last_wanted && !k->pins)
+      free += k->bytes;
+  unlock();
+  return free >= bytes;
+}
+
+static void build_data(DerivedData *k, size_t bytes, uint64_t last_wanted,
+                       DeriveFunction *derive, void *context) {
+  FreedBlock *freed = NULL;
+  size_t alloc_bytes,
+      requested_bytes = bytes > sizeof(FreedBlock) ? bytes : sizeof(FreedBlock);
+  if (!fits_in_limit(bytes, last_wanted))
+    return;
+  void *data = caching_alloc(requested_bytes, false, &alloc_bytes);
+  bool good = data && derive(context, data);
+  if (!good || !insert_data(k, data, bytes, alloc_bytes, last_wanted, &freed))
+    if (data)
+      caching_free(data, alloc_bytes);
+  free_blocks(freed);
+}
+
+ArtifactKey derived_cache_key_at(ArtifactKey key, int64_t from) {
+  key.word[0] += (uint64_t)from * UINT64_C(0x9e3779b97f4a7c15);
+  return key;
+}
+
+/* Derived data of a view are kept with its base, for the elements of the
+ * view. */
+DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
+                                   size_t bytes, DeriveFunction *derive,
+                                   void *context) {
+  DerivedData *k;
+  uint64_t last_wanted;
+  ArtifactKey shifted_key;
+  if (t->base) {
+    shifted_key =
+        derived_cache_key_at(*key, (char *)t->data - (char *)t->base->data);
+    key = &shifted_key;
+    t = t->base;
+  }
+  if (t->is_borrowed || !cache.limit)
+    return NULL;
+  LookupResult found = lookup(t, key, bytes, &k, &last_wanted);
+  if (found == LOOKUP_BUILD)
+    build_data(k, bytes, last_wanted, derive, context);
+  if (found == LOOKUP_MISS)
+    return NULL;
+  if (found == LOOKUP_HIT)
+    return k;
+  lock(); /* another thread may be about to make it */
+  bool is_there = k->data != NULL;
+  unlock();
+  if (is_there)
+    return k;
+  derived_cache_release(k);
+  return NULL;
+}
+
+const void *derived_data(const DerivedData *k) {
+  return k->data;
+}
+
+void derived_cache_release(DerivedData *k) {
+  FreedBlock *freed = NULL;
+  lock();
+  bool last = !--k->pins && k->detached;
+  if (last)
+    evict_data(k, &freed);
+  unlock();
+  free_blocks(freed);
+  if (last)
+    mem_free(k);
+}
+
+void derived_cache_invalidate(Tensor *t) {
+  FreedBlock *freed = NULL;
+  DerivedData *ended = NULL;
+  lock();
+  for (DerivedData *k = t->derived, *next; k; k = next) {
+    next = k->next;
+    k->detached = true;
+    if (k->pins)
+      continue;
+    evict_data(k, &freed);
+    k->next = ended;
+    ended = k;
+  }
+  t->derived = NULL;
+  unlock();
+  free_blocks(freed);
+  while (ended) {
+    DerivedData *next = ended->next;
+    mem_free(ended);
+    ended = next;
+  }
+}
+
+void derived_cache_set_limit(uint64_t bytes) {
+  lock();
+  cache.limit = bytes;
+  uint64_t max_bytes = effective_limit();
+  unlock();
+  derived_cache_trim(max_bytes);
+}
+
+void derived_cache_trim(uint64_t bytes) {
+  FreedBlock *freed = NULL;
+  lock();
+  evict_until(bytes, UINT64_MAX, &freed);
+  unlock();
+  free_blocks(freed);
+}
+
+void derived_cache_set_eager(bool on) {
+  cache.at_once = on;
+}
+
+bool derived_cache_is_eager(void) {
+  return cache.at_once;
+}
+
+DerivedCacheStats derived_cache_stats(void) {
+  lock();
+  DerivedCacheStats counts = cache.counts;
+  unlock();
+  return counts;
+}

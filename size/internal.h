@@ -1,0 +1,163 @@
+/* Representation of Dim, shared by the files of this room.
+ *
+ * Atoms are interned per DimCtx: two atoms are equal iff their pointers are.
+ * So comparing and hashing a Dim never descends into operands.  A monomial is a
+ * sorted list of powers.  Terms are sorted by graded lexicographic order,
+ * largest first and constants last.  This is a monomial order: multiplication
+ * by a monomial preserves it, and division by a leading term terminates. */
+#ifndef AXON_SIZE_INTERNAL_H
+#define AXON_SIZE_INTERNAL_H
+
+#include "size/dim.h"
+
+/* Limits.  Exceeding one calls dim_limit_exceeded, which rejects the
+   program. */
+enum {
+  DIM_MAX_TERMS = 4096,
+  DIM_MAX_PRODUCTS = 1 << 16, /* term products in one multiplication */
+  DIM_MAX_EXPONENT = 4096,
+  DIM_MAX_LIMBS = 4096,
+  /* number of atoms and terms; bounds printing and postfix */
+  DIM_MAX_WEIGHT = 1 << 16,
+  DIM_MAX_DEPTH = 500, /* nesting depth of atoms */
+  DIM_MAX_RESOLVE_DEPTH =
+      5000,          /* nesting depth through solved metas; bounds recursion */
+  DIM_MAX_ARGS = 64, /* operands of one minimum or maximum */
+};
+
+/* ---- bigint.c: integers ---- */
+
+/* If limbs is NULL, small is the value.  Otherwise the value does not fit in
+   int64; its magnitude is limbs[0..len), with limbs[len - 1] != 0. */
+typedef struct BigInt {
+  int64_t small;
+  const unsigned long *limbs; /* mp_limb_t */
+  uint32_t len;
+  bool negative;
+} BigInt;
+
+static inline BigInt bigint_of(int64_t n) {
+  return (BigInt){.small = n};
+}
+static inline bool bigint_is(BigInt a, int64_t n) {
+  return !a.limbs && a.small == n;
+}
+static inline int bigint_sign(BigInt a) {
+  if (a.limbs)
+    return a.negative ? -1 : 1;
+  return (a.small > 0) - (a.small < 0);
+}
+int bigint_cmp(BigInt a, BigInt b);
+BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b);
+BigInt bigint_sub(DimCtx *cx, BigInt a, BigInt b);
+BigInt bigint_neg(DimCtx *cx, BigInt a);
+BigInt bigint_abs(DimCtx *cx, BigInt a);
+BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b);
+/* a == q*b + r with 0 <= r < |b|. Requires b != 0. */
+void bigint_divide(DimCtx *cx, BigInt a, BigInt b, BigInt *q, BigInt *r);
+BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b); /* >= 0 */
+uint32_t bigint_hash(BigInt a);
+BigInt bigint_parse(DimCtx *cx, const char *text);
+const char *bigint_text(DimCtx *cx, BigInt a); /* decimal */
+
+/* ---- polynomials ---- */
+
+typedef enum AtomKind {
+  ATOM_VAR,
+  ATOM_PROD,
+  ATOM_DIV,
+  ATOM_MIN,
+  ATOM_MAX
+} AtomKind;
+
+typedef struct Atom Atom;
+
+typedef struct Power {
+  Atom *atom;
+  uint32_t exp;
+} Power;
+
+typedef struct Monomial {
+  uint32_t power_count, degree;
+  Power powers[]; /* sorted by increasing atom->key */
+} Monomial;
+
+typedef struct Term {
+  BigInt coef; /* nonzero */
+  const Monomial *mono;
+} Term;
+
+struct Dim {
+  uint32_t term_count, hash, weight;
+  uint16_t depth;
+  bool has_meta;      /* contained an unsolved meta or a product when created */
+  bool has_unguarded; /* contains an unguarded division */
+  Dim *resolved; /* cached by substitute.c: the resolved form, if it differs */
+  uint64_t resolved_generation; /* value of the counter when `resolved` was
+                                   cached; no variable has been forgotten since
+                                   if they agree */
+  Term terms[];
+};
+
+struct Atom {
+  AtomKind kind;
+  bool has_meta, nonneg;         /* nonneg: see dim_atom_nonneg */
+  bool unguarded, has_unguarded; /* ATOM_DIV: unguarded, or an operand is
+                                    (dim_div_unguarded) */
+  uint16_t depth;
+  uint32_t hash, weight;
+  uint64_t key; /* unique; defines the order */
+  DimVar *var;
+  ShapeVar *shape;
+  uint32_t arg_count; /* ATOM_DIV has 2: numerator and divisor */
+  Dim **args;         /* ATOM_MIN, ATOM_MAX: sorted */
+  Dim *dim;           /* this atom as a Dim */
+  struct DimAtomTable *table;
+  uint64_t visit_epoch; /* last walk that visited this atom */
+  Dim *visit_result;    /* result of that walk */
+  int64_t model_value;  /* model_search.c: value at the last model */
+  bool has_model_value; /* model_search.c: model_value is set */
+  uint32_t model_index; /* model_search.c: index among the variables */
+  Dim **bounds;         /* linearize.c: polynomials that are never negative */
+  uint32_t bound_count;
+};
+
+struct DimAtomTable {
+  Atom **slots; /* hash table with open addressing; the capacity is a power of
+                   two */
+  uint32_t len, cap, next_key;
+  uint64_t epoch;
+  /* counts how often solved metas were forgotten */
+  uint64_t resolved_generation;
+  Monomial *unit_monomial; /* the empty monomial */
+  Dim *zero;
+  Dim *cached_ints[272]; /* -16 to 255 */
+};
+
+NORETURN void dim_limit_exceeded(DimCtx *cx);
+struct DimAtomTable *dim_atom_table(DimCtx *cx);
+/* Builds a Dim from count sorted terms with nonzero coefficients.  Copies
+   them. */
+Dim *dim_of_terms(DimCtx *cx, const Term *at, uint32_t count);
+/* Sorts terms in place and combines those with equal monomials. */
+Dim *dim_of_unsorted_terms(DimCtx *cx, Term *at, uint32_t count);
+Dim *dim_of_bigint(DimCtx *cx, BigInt n);
+Dim *dim_of_term(DimCtx *cx, BigInt coef, const Monomial *mono);
+Dim *dim_scale(DimCtx *cx, Dim *d, BigInt by);
+int dim_monomial_cmp(const Monomial *a,
+                     const Monomial *b); /* negative if a comes first */
+uint32_t dim_monomial_hash(const Monomial *mono);
+BigInt dim_coef_of(const Dim *d, const Monomial *mono); /* 0 if absent */
+BigInt dim_constant_term(const Dim *d);
+/* True if the value is never negative for sizes.  A structural test that uses
+   no assumptions. */
+bool dim_atom_nonneg(const Atom *atom);
+bool dim_monomial_nonneg(const Monomial *mono);
+bool dim_obviously_nonneg(const Dim *d);
+/* substitute.c: visits the variables and unsolved products of d that the walk
+   with this epoch has not visited yet. */
+uint64_t dim_next_visit_epoch(DimCtx *cx);
+void dim_each_leaf(const Dim *d, uint64_t epoch, void (*f)(void *, Atom *),
+                   void *arg);
+
+#endif

@@ -1,0 +1,1029 @@
+/* Annotations: reads types as the user or the table of primitives writes
+   them. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+static Scope *find_annotated_name(Checker *c, Sym *name, bool shape) {
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+    if (shape ? s->shape != NULL : s->dim || s->binding)
+      return s;
+  return NULL;
+}
+
+static Scope *push_name(Checker *c, Sym *name) {
+  return scope_push(c, name, NULL);
+}
+
+/* ---- sizes ---- */
+
+/* Records a _.  Its size or type is reported at the end. */
+static void note_typed_hole(Checker *c, Span span, Dim *dim, Type *type) {
+  TypedHole hole = {span, dim, type};
+  if (!c->module->library)
+    VEC_PUSH(c->arena, c->typed_holes, hole);
+}
+
+static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
+  Dim *d = meta_dim(c, name, span);
+  DimVar *v = dim_as_var(d);
+  if (mode == ANNOT_PARAM || mode == ANNOT_SCHEME)
+    v->kind = DV_SKOLEM;
+  if (mode == ANNOT_SCHEME)
+    v->level = LEVEL_GENERIC;
+  push_name(c, name)->dim = d;
+  return d;
+}
+
+/* True if a value of this type may be a size. */
+static bool may_be_size(Checker *c, Type *t) {
+  if (t->tag == TY_VAR)
+    return !t->var->skolem;
+  return t->tag == TY_TENSOR && elem_root(t->elem)->classes & CLASS_INT &&
+         !shape_min_rank(shape_norm(c, t->shape));
+}
+
+/* Reports a name that denotes a value of another kind, for example a parameter
+   with the name of a size. */
+static void error_not_a_size(Checker *c, const Binding *b, Type *t, Span span) {
+  Diag *d = error_at(c, 374, span, "`%s` is not a size here: it is %s",
+                     b->name->text, ty_text(c, t));
+  diag_add_label(c->arena, d, b->span, "the value");
+  for (Scope *s = c->scope; s; s = s->outer)
+    if (s->name == b->name && s->dim) {
+      if (dim_as_var(s->dim))
+        diag_add_label(c->arena, d, dim_as_var(s->dim)->origin,
+                       "the size that it hides");
+      d->help = "rename one of them";
+      return;
+    }
+}
+
+/* The size that a name in scope denotes: a size of an annotation, or the value
+   of an integer. */
+static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
+  if (b->kind == BK_SIZE)
+    return b->dim;
+  Type *t = b->scheme ? ty_norm(c, b->scheme->type) : NULL;
+  Dim *singleton = t ? ty_singleton(c, t) : NULL;
+  if (singleton)
+    return t->singleton;
+  if (t && !may_be_size(c, t)) {
+    error_not_a_size(c, b, t, span);
+    return meta_dim(c, NULL, span);
+  }
+  if (!b->size_var) {
+    Dim *d = existential_dim(c, b->name, span);
+    b->size_var = dim_as_var(d);
+    b->size_var->level = c->level;
+    b->size_var->is_integer = true;
+    if (t && t->tag == TY_VAR && !t->var->skolem) {
+      Dim *meta = meta_integer(c, span);
+      Type *i = ty_int(c, meta);
+      unify(c, t, i, origin_new(c, ORIGIN_ANNOTATION, span));
+      b->size_var = NULL;
+      return meta;
+    }
+  }
+  if (b->var && b->var->global)
+    VEC_PUSH(c->arena, c->size_bindings, b);
+  return dim_of_var(c->dims, b->size_var);
+}
+
+static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);
+static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode);
+
+static Dim *annot_size_function(Checker *c, DimExpr *d, AnnotMode mode) {
+  bool min = strcmp(d->id->text, "min") == 0;
+  if (min || strcmp(d->id->text, "max") == 0) {
+    Dim *r = NULL;
+    for (uint32_t i = 0; i < d->axes.len; i++) {
+      if (d->axes.at[i].kind != AXIS_DIM)
+        continue;
+      Dim *x = annot_dim(c, d->axes.at[i].dim, mode);
+      r = !r ? x : min ? dim_min(c->dims, r, x) : dim_max(c->dims, r, x);
+    }
+    if (r)
+      return r;
+  } else if (strcmp(d->id->text, "prod") == 0 && d->axes.len == 1) {
+    AxisExpr *a = &d->axes.at[0];
+    if (a->kind == AXIS_DIM && a->dim->kind == DX_ID) {
+      AxisExpr splice = {
+          .kind = AXIS_SPLICE, .span = a->span, .id = a->dim->id};
+      return shape_product(c, annot_axes(c, (Axes){&splice, 1}, mode));
+    }
+    return shape_product(c, annot_axes(c, d->axes, mode));
+  }
+  error_at(c, 340, d->span, "there is no size function `%s`", d->id->text)
+      ->help = "size functions: min(n, m), max(n, m), prod(s)";
+  return meta_dim(c, NULL, d->span);
+}
+
+static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
+  Scope *s = find_annotated_name(c, d->id, false);
+  if (s && s->dim)
+    return s->dim;
+  if (s)
+    return size_of_binding(c, s->binding, d->span);
+  if (mode == ANNOT_VAL) { /* in other modes it is a new name */
+    Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
+    if (b && b->kind == BK_SIZE)
+      return b->dim;
+    if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
+        ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
+      return size_of_binding(c, b, d->span);
+    Dim *fixed = map_get(&c->defined_sizes, d->id);
+    if (fixed) {
+      map_put(&c->used_sizes, d->id, fixed);
+      push_name(c, d->id)->dim = fixed;
+      return fixed;
+    }
+  }
+  return new_size(c, d->id, d->span, mode);
+}
+
+static Dim *annot_existential_size(Checker *c, DimExpr *d, AnnotMode mode) {
+  Scope *s = d->id ? find_annotated_name(c, d->id, false) : NULL;
+  if (s && s->dim)
+    return s->dim;
+  Dim *r;
+  if (mode == ANNOT_SCHEME && c->collected_givens) { /* not for constructors */
+    r = existential_dim(c, d->id, d->span);
+    dim_as_var(r)->level = LEVEL_GENERIC;
+  } else if (mode == ANNOT_PARAM && d->id) {
+    return new_size(c, d->id, d->span, mode);
+  } else {
+    r = meta_dim(c, d->id, d->span);
+    dim_as_var(r)->unknown = true;
+  }
+  if (d->id)
+    push_name(c, d->id)->dim = r;
+  return r;
+}
+
+static Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
+  Dim *r;
+  switch (d->kind) {
+  case DX_NUM:
+    return dim_parse(c->dims, d->num);
+  case DX_ID:
+    r = annot_size_name(c, d, mode);
+    refs_add_size(c, d->span, d->id, false);
+    return r;
+  case DX_EXISTENTIAL:
+    r = annot_existential_size(c, d, mode);
+    refs_add_size(c, d->span, d->id, false);
+    return r;
+  case DX_HOLE:
+    r = meta_dim(c, NULL, d->span);
+    note_typed_hole(c, d->span, r, NULL);
+    return r;
+  case DX_NEG:
+    return dim_neg(c->dims, annot_dim(c, d->arg[0], mode));
+  case DX_CALL:
+    return annot_size_function(c, d, mode);
+  case DX_SHAPE:
+    error_at(c, 340, d->span, "found a shape; expected a size")->help =
+        "after `given`, compare shapes only with shapes, as in `join(s, t) == "
+        "[n, m]`";
+    return meta_dim(c, NULL, d->span);
+  case DX_BIN:
+    break;
+  }
+  Dim *a = annot_dim(c, d->arg[0], mode), *b = annot_dim(c, d->arg[1], mode);
+  if (d->op == '/' || d->op == '%') {
+    int64_t n;
+    if (dim_is_int(dim_resolve(c->dims, b), &n) && n < 1) {
+      error_at(c, 341, d->span, "the divisor of a size must be at least 1");
+      return a;
+    }
+  }
+  switch (d->op) {
+  case '+':
+    return dim_add(c->dims, a, b);
+  case '-':
+    return dim_sub(c->dims, a, b);
+  case '*':
+    return dim_mul(c->dims, a, b);
+  case '/':
+    return dim_div(c->dims, a, b);
+  default:
+    return dim_mod(c->dims, a, b);
+  }
+}
+
+/* ---- axes ---- */
+
+/* An argument of a broadcast: s, or [n, ...s]. */
+static Shape *annot_broadcast_arg(Checker *c, AxisExpr a, AnnotMode mode) {
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_SHAPE)
+    return annot_axes(c, a.dim->axes, mode);
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_ID) {
+    a.kind = AXIS_SPLICE;
+    a.id = a.dim->id;
+  }
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+/* result: the result of the broadcast; NULL creates one. */
+static Shape *annot_broadcast(Checker *c, Axes axes, Span span, Shape *result,
+                              AnnotMode mode) {
+  Shape **args = NEW_ARRAY(c->arena, Shape *, axes.len);
+  for (uint32_t i = 0; i < axes.len; i++)
+    args[i] = annot_broadcast_arg(c, axes.at[i], mode);
+  ShapeVar *v = shape_var_new(c, -1);
+  if (mode == ANNOT_SCHEME)
+    v->level = LEVEL_GENERIC, v->skolem = true;
+  if (!result)
+    result = shape_of_var(c, v);
+  Constraint k = {.kind = CN_BROADCAST,
+                  .a = result,
+                  .broadcast_args = args,
+                  .broadcast_arg_count = axes.len,
+                  .origin = origin_new(c, ORIGIN_ANNOTATION, span)};
+  if (c->collected_givens) {
+    Constraint *copy = NEW(c->arena, Constraint);
+    *copy = k;
+    VEC_PUSH(c->arena, *c->collected_givens, copy);
+  } else {
+    add_constraint(c, k);
+  }
+  return result;
+}
+
+static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
+  if (a->is_call)
+    return annot_broadcast(c, a->args, a->span, NULL, mode);
+  Scope *s = a->id ? find_annotated_name(c, a->id, true) : NULL;
+  if (s)
+    return s->shape;
+  if (a->id) {
+    for (s = scope_find(c->scope, a->id); s; s = scope_find(s->outer, a->id))
+      if (s->binding && s->binding->scheme) {
+        Type *t = ty_norm(c, s->binding->scheme->type);
+        if (t->tag == TY_SHAPE)
+          return t->shape;
+      }
+  }
+  ShapeVar *v = shape_var_new(c, -1);
+  v->name = a->id;
+  if (mode == ANNOT_PARAM || mode == ANNOT_SCHEME)
+    v->skolem = true;
+  if (mode == ANNOT_SCHEME)
+    v->level = LEVEL_GENERIC;
+  Shape *r = shape_of_var(c, v);
+  if (a->id)
+    push_name(c, a->id)->shape = r;
+  return r;
+}
+
+static void note_existential(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_EXISTENTIAL;
+}
+
+/* An axis of a parameter whose size only another parameter determines.  Callers
+   see some size; a check at the call compares the two. */
+static Dim *annot_existential_axis(Checker *c, Dim *d, Span span) {
+  bool data = false;
+  dim_each_var(dim_resolve(c->dims, d), note_existential, NULL, &data);
+  if (!data)
+    return d;
+  Dim *m = meta_dim(c, NULL, span);
+  dim_as_var(m)->kind = DV_SKOLEM;
+  Origin *o = origin_new(c, ORIGIN_ANNOTATION, span);
+  add_constraint(c, (Constraint){.kind = CN_DIM_EQ,
+                                 .origin = o,
+                                 .left = m,
+                                 .right = d,
+                                 .at_run_time = true});
+  return m;
+}
+
+static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
+  Shape *s = shape_new(c, 0);
+  if (axes.len > MAX_RANK) {
+    error_at(c, 342, axes.at[MAX_RANK].span,
+             "a tensor has at most %d axes; found %u", MAX_RANK, axes.len);
+    axes.len = MAX_RANK;
+  }
+  for (uint32_t i = 0; i < axes.len; i++) {
+    AxisExpr *a = &axes.at[i];
+    Shape *one = shape_new(c, 1);
+    switch (a->kind) {
+    case AXIS_DIM:
+      one->axes[0].dim = annot_dim(c, a->dim, mode);
+      if (mode == ANNOT_PARAM)
+        one->axes[0].dim = annot_existential_axis(c, one->axes[0].dim, a->span);
+      break;
+    case AXIS_STAR:
+      one->axes[0].tag = SHAPE_STAR;
+      break;
+    case AXIS_SPLICE:
+      one = annot_splice(c, a, mode);
+      if (!a->is_call)
+        refs_add_size(c, a->span, a->id, true);
+      break;
+    }
+    s = shape_concat(c, s, one);
+  }
+  return s;
+}
+
+/* ---- element types ---- */
+
+static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+    if (s->elem)
+      return s->elem;
+  ElemVar *e = elem_meta(c, CLASS_ANY);
+  e->name = name;
+  if (mode == ANNOT_PARAM || mode == ANNOT_SCHEME)
+    e->skolem = true;
+  if (mode == ANNOT_SCHEME)
+    e->level = LEVEL_GENERIC;
+  push_name(c, name)->elem = e;
+  return e;
+}
+
+static Type *ty_param(Checker *c, Sym *name, AnnotMode mode) {
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+    if (s->tyvar) {
+      Type *t = ty_new(c, TY_VAR);
+      t->var = s->tyvar;
+      return t;
+    }
+  Type *t = ty_meta(c);
+  t->var->name = name;
+  if (mode == ANNOT_PARAM || mode == ANNOT_SCHEME)
+    t->var->skolem = true;
+  if (mode == ANNOT_SCHEME)
+    t->var->level = LEVEL_GENERIC;
+  push_name(c, name)->tyvar = t->var;
+  return t;
+}
+
+/* ---- named types ---- */
+
+static Type *error_bad_type(Checker *c, TypeExpr *t, const char *what) {
+  error_at(c, 342, t->span, "%s", what);
+  return ty_meta(c);
+}
+
+/* Names of types in other languages. */
+static const struct {
+  const char *name, *help;
+} foreign_type_names[] = {
+    {"float", "the float types are f32, f64, f16 and bf16"},
+    {"float32", "use `f32`"},
+    {"float64", "use `f64`"},
+    {"float16", "use `f16`"},
+    {"bfloat16", "use `bf16`"},
+    {"double", "use `f64`"},
+    {"real", "the float types are f32, f64, f16 and bf16"},
+    {"int32", "use `i32`"},
+    {"int64", "use `i64` or `int`"},
+    {"int8", "use `i8`"},
+    {"uint8", "use `u8`"},
+    {"integer", "use `int`"},
+    {"long", "use `i64` or `int`"},
+    {"boolean", "use `bool`"},
+    {"str", "use `string`"},
+    {"text", "use `string`"},
+    {"char", "use `string`"},
+    {"num", "for any numeric type, use a type variable with a class: `'a[n] "
+            "given 'a : num`"},
+    {"void", "use `unit`"},
+    {"tensor", "a tensor type is written `f32[n, m]`"},
+    {"array", "a tensor type is written `f32[n, m]`"},
+    {"vector", "a tensor type is written `f32[n]`"},
+    {"matrix", "a tensor type is written `f32[n, m]`"},
+    {"dict", "use a record, `{w : f32}`, or a list of pairs"},
+};
+
+static Type *error_unknown_type(Checker *c, TypeExpr *t) {
+  const char *name = t->name.id->text;
+  Diag *d = t->name.module
+                ? error_at(c, 342, t->span, "module `%s` has no type `%s`",
+                           t->name.module->text, name)
+                : error_at(c, 342, t->span, "type `%s` is not defined", name);
+  for (size_t i = 0; i < ARRAY_LEN(foreign_type_names); i++)
+    if (!t->name.module && strcmp(foreign_type_names[i].name, name) == 0)
+      d->help = foreign_type_names[i].help;
+  if (!d->help && c->alias_name == t->name.id)
+    d->help = "a type abbreviation cannot contain itself; a `datatype` can";
+  if (!d->help && !t->name.module)
+    suggest(c, d,
+            (Suggestion){.kind = SUGGEST_TYPE,
+                         .span = t->name.span,
+                         .name = t->name.id});
+  return ty_meta(c);
+}
+
+/* The types and sizes that a named type requires. */
+static const char *declared_form(Checker *c, const Dec *dec) {
+  Buffer b = {0};
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    buffer_printf(&b, "%s%s",
+                  i                      ? ", "
+                  : dec->tyvar_count > 1 ? "("
+                                         : "",
+                  dec->tyvars[i]->text);
+  buffer_puts(&b, dec->tyvar_count > 1 ? ") " : dec->tyvar_count ? " " : "");
+  buffer_puts(&b, dec->name->text);
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    buffer_printf(&b, "%s%s", i ? ", " : "[",
+                  dec->axes.at[i].kind == AXIS_DIM &&
+                          dec->axes.at[i].dim->kind == DX_ID
+                      ? dec->axes.at[i].dim->id->text
+                      : "?");
+  buffer_puts(&b, dec->has_axes ? "]" : "");
+  const char *text = arena_printf(c->arena, "it is declared as `%s`", b.text);
+  buffer_free(&b);
+  return text;
+}
+
+bool annot_size_in_scope(Checker *c, Sym *name) {
+  if (find_annotated_name(c, name, false) || map_get(&c->defined_sizes, name))
+    return true;
+  Binding *b = c->module ? lookup_in(c, c->module, name) : NULL;
+  return b && (b->kind == BK_SIZE || b->kind == BK_VALUE);
+}
+
+void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
+                      Span span) {
+  Type *v = ty_meta(c);
+  v->var->link = arg;
+  Scope *s = push_name(c, dec->tyvars[i]);
+  s->tyvar = v->var;
+  if (!param_is_elem(dec, i))
+    return;
+  s->elem = elem_meta(c, CLASS_ANY);
+  Type *scalar = ty_tensor(c, s->elem, shape_new(c, 0), NULL);
+  if (!unify(c, arg, scalar, origin_new(c, ORIGIN_ANNOTATION, span)))
+    error_at(c, 342, span, "the parameter `%s` of `%s` is an element type",
+             dec->tyvars[i]->text, dec->name->text)
+        ->help = "it is f32, i64, ... or a type variable";
+}
+
+/* Reads an argument of a named type. */
+static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
+                       AnnotMode mode) {
+  if (dec && arg->kind == TX_VAR && !arg->has_axes && param_is_elem(dec, i))
+    return ty_tensor(c, elem_param(c, arg->id, mode), shape_new(c, 0), NULL);
+  return annot_type(c, arg, mode);
+}
+
+/* Reads the definition of an alias with its parameters in scope. */
+static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
+                              Dim **sizes, AnnotMode mode) {
+  Dec *dec = n->dec;
+  if (c->depth > 200)
+    return error_bad_type(c, t,
+                          "these type abbreviations are nested too deeply");
+  c->depth++;
+  Scope *saved = c->scope;
+  Module *module = c->module;
+  c->scope = NULL;
+  c->module = n->module;
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    annot_bind_param(c, dec, i, args[i], t->args[i]->span);
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
+      push_name(c, dec->axes.at[i].dim->id)->dim = sizes[i];
+  SymbolRefs *refs = c->active_refs;
+  c->active_refs = NULL; /* references were recorded at its declaration */
+  Type *r = annot_type(c, dec->type, mode);
+  c->active_refs = refs;
+  c->scope = saved;
+  c->module = module;
+  c->depth--;
+  return r;
+}
+
+static Type *expand_alias(Checker *c, TypeExpr *t, TypeName *n,
+                          AnnotMode mode) {
+  Dec *dec = n->dec;
+  if (dec->tyvar_count != t->arg_count ||
+      (dec->has_axes ? dec->axes.len : 0) != (t->has_axes ? t->axes.len : 0)) {
+    error_at(c, 342, t->span, "type `%s` takes %u type%s and %u size%s",
+             n->name->text, dec->tyvar_count, dec->tyvar_count == 1 ? "" : "s",
+             dec->has_axes ? dec->axes.len : 0,
+             dec->has_axes && dec->axes.len == 1 ? "" : "s")
+        ->help = declared_form(c, dec);
+    return ty_meta(c);
+  }
+  Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    args[i] = annot_arg(c, dec, i, t->args[i], mode);
+  Dim **sizes = NEW_ARRAY(c->arena, Dim *, t->axes.len);
+  for (uint32_t i = 0; i < t->axes.len; i++)
+    sizes[i] = t->axes.at[i].kind == AXIS_DIM
+                   ? annot_dim(c, t->axes.at[i].dim, mode)
+                   : meta_dim(c, NULL, t->span);
+  Type *r = alias_expansion_at(c, n, sizes);
+  if (!r)
+    r = annot_alias_body(c, t, n, args, sizes, mode);
+  if (!t->arg_count && r->tag != TY_VAR) {
+    Type *named = ty_new(c, r->tag);
+    *named = *r;
+    named->alias = n->name;
+    named->alias_dims = sizes;
+    named->alias_count = t->has_axes ? t->axes.len : 0;
+    return named;
+  }
+  return r;
+}
+
+static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
+                            AnnotMode mode) {
+  if (d->arity != t->arg_count ||
+      d->dim_arity != (t->has_axes ? t->axes.len : 0)) {
+    Diag *diag =
+        error_at(c, 342, t->span, "datatype `%s` takes %u type%s and %u size%s",
+                 d->name->text, d->arity, d->arity == 1 ? "" : "s",
+                 d->dim_arity, d->dim_arity == 1 ? "" : "s");
+    diag->help = d->dec ? declared_form(c, d->dec) : "for example `int list`";
+    return ty_meta(c);
+  }
+  Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
+  for (uint32_t i = 0; i < d->arity; i++)
+    args[i] = annot_arg(c, d->dec, i, t->args[i], mode);
+  Type *r = ty_datatype(c, d, d->arity, args);
+  if (d->dim_arity) {
+    r->dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
+    for (uint32_t i = 0; i < d->dim_arity; i++)
+      r->dims[i] = t->axes.at[i].kind == AXIS_DIM
+                       ? annot_dim(c, t->axes.at[i].dim, mode)
+                       : meta_dim(c, NULL, t->span);
+  }
+  return r;
+}
+
+static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
+  const char *name = t->name.id->text;
+  Dtype dtype = t->name.module ? DT_NONE : dtype_by_name(name);
+  bool is_int = !t->name.module && strcmp(name, "int") == 0;
+  if (dtype != DT_NONE || is_int) {
+    if (t->arg_count)
+      return error_bad_type(c, t, "an element type takes no type arguments");
+    Shape *s = annot_axes(c, t->has_axes ? t->axes : (Axes){0}, mode);
+    return ty_tensor(c, elem_fixed(c, is_int ? DT_I64 : dtype), s, NULL);
+  }
+  if (!t->name.module && strcmp(name, "unit") == 0)
+    return ty_unit(c);
+  TypeName *n = lookup_type(c, t->name.module, t->name.id);
+  if (n)
+    refs_add_type(c, t->name.span, n);
+  if (!n)
+    return error_unknown_type(c, t);
+  if (n->has_error)
+    return ty_meta(c);
+  return n->data ? annot_datatype(c, t, n->data, mode)
+                 : expand_alias(c, t, n, mode);
+}
+
+/* Reads an argument of axis(s, r, t) or keep(u, r).  A name is a splice, except
+   if it is a size elsewhere, such as n in axis(s, n, t) with an axis n. */
+static Shape *annot_shape_arg(Checker *c, TypeExpr *t, uint32_t i,
+                              AnnotMode mode, bool size) {
+  AxisExpr a = t->axes.at[i];
+  if (a.kind == AXIS_DIM && a.dim->kind == DX_ID && !size &&
+      !(find_annotated_name(c, a.dim->id, false) &&
+        find_annotated_name(c, a.dim->id, false)->dim)) {
+    a.kind = AXIS_SPLICE;
+    a.id = a.dim->id;
+  }
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+static bool is_size_name(const char *s) { /* n, m, k, ... by convention */
+  return strchr("nmkpqdhwbc", s[0]) != NULL;
+}
+
+static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
+  const char *name = t->name.id->text;
+  uint32_t n = t->axes.len;
+  if (strcmp(name, "dim") == 0 && n == 1 && t->axes.at[0].kind == AXIS_DIM)
+    return ty_int(c, annot_dim(c, t->axes.at[0].dim, mode));
+  if (strcmp(name, "shape") == 0)
+    return ty_shape(c, n == 1 ? annot_shape_arg(c, t, 0, mode, false)
+                              : annot_axes(c, t->axes, mode));
+  if (strcmp(name, "axis") == 0 && n == 3) {
+    AxisExpr *mid = &t->axes.at[1];
+    bool size = mid->kind == AXIS_DIM && mid->dim->kind == DX_ID &&
+                is_size_name(mid->dim->id->text);
+    Shape *s = annot_shape_arg(c, t, 0, mode, false);
+    Shape *r = annot_shape_arg(c, t, 1, mode, size);
+    return ty_axis(c, s, r, annot_shape_arg(c, t, 2, mode, false));
+  }
+  if (strcmp(name, "keep") == 0 && n == 2) {
+    Type *k = ty_new(c, TY_KEEP);
+    k->axis[0] = annot_shape_arg(c, t, 0, mode, false);
+    AxisExpr *a = &t->axes.at[1];
+    bool size = a->kind == AXIS_DIM && a->dim->kind == DX_ID &&
+                is_size_name(a->dim->id->text);
+    k->axis[1] = annot_shape_arg(c, t, 1, mode, size);
+    return k;
+  }
+  return error_bad_type(
+      c, t, arena_printf(c->arena, "`%s(...)` is not a type", name));
+}
+
+static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *f = ty_new(c, TY_FUN);
+  f->label = t->label;
+  f->optional = t->is_optional;
+  for (TypeExpr *u = t->arg[1]; t->label && u->kind == TX_FUN && u->label;
+       u = u->arg[1])
+    if (u->label == t->label)
+      error_at(c, 343, u->span, "duplicate label `%s`", u->label->text);
+  f->arg[0] = annot_type(c, t->arg[0], mode);
+  f->arg[1] = annot_type(c, t->arg[1], mode);
+  f->effect = effect_pure(c);
+  if (t->has_effect)
+    f->effect->tag = EF_IMPURE;
+  return f;
+}
+
+static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *r = ty_new(c, TY_RECORD);
+  r->count = t->field_count;
+  r->args = NEW_ARRAY(c->arena, Type *, r->count);
+  r->labels = NEW_ARRAY(c->arena, Sym *, r->count);
+  for (uint32_t i = 0; i < r->count; i++) {
+    r->labels[i] = t->fields[i].id;
+    r->args[i] = annot_type(c, t->fields[i].type, mode);
+    refs_add_name(c, REF_FIELD, t->fields[i].span, r->labels[i], (Span){0},
+                  r->args[i]);
+    for (uint32_t k = 0; k < i; k++)
+      if (r->labels[k] == r->labels[i])
+        error_at(c, 343, t->fields[i].span, "duplicate field `%s`",
+                 r->labels[i]->text);
+  }
+  if (t->is_open)
+    r->arg[0] = ty_meta(c);
+  return r;
+}
+
+Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *r = NULL;
+  switch (t->kind) {
+  case TX_VAR:
+    if (!t->has_axes) {
+      r = ty_param(c, t->id, mode);
+      refs_add_size(c, t->span, t->id, false);
+      return r;
+    }
+    r = ty_tensor(c, elem_param(c, t->id, mode), annot_axes(c, t->axes, mode),
+                  NULL);
+    refs_add_size(c, t->span, t->id, false);
+    break;
+  case TX_NAME:
+    r = annot_name(c, t, mode);
+    break;
+  case TX_CALL:
+    r = annot_call(c, t, mode);
+    break;
+  case TX_FUN:
+    r = annot_fun(c, t, mode);
+    break;
+  case TX_TUPLE: {
+    Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
+    for (uint32_t i = 0; i < t->arg_count; i++)
+      args[i] = annot_type(c, t->args[i], mode);
+    r = ty_tuple(c, t->arg_count, args);
+    break;
+  }
+  case TX_RECORD:
+    r = annot_record(c, t, mode);
+    break;
+  case TX_LIFT: {
+    Dim *n = annot_dim(c, t->dim, mode);
+    r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
+    break;
+  }
+  case TX_HOLE:
+    r = ty_meta(c);
+    /* otherwise a syntax error was reported */
+    if (t->span.end - t->span.start == 1)
+      note_typed_hole(c, t->span, NULL, r);
+    return r;
+  }
+  if (r->tag != TY_VAR && !r->span.file)
+    r->span = t->span;
+  return r;
+}
+
+/* ---- given ---- */
+
+static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
+  static const struct {
+    const char *name;
+    uint32_t classes;
+  } named[] = {{"num", CLASS_NUM}, {"int", CLASS_INT}, {"float", CLASS_FLOAT}};
+  for (size_t i = 0; i < ARRAY_LEN(named); i++)
+    if (strcmp(f->id->text, named[i].name) == 0) {
+      elem_param(c, f->tyvar, mode)->classes &= named[i].classes;
+      refs_add_size(c, f->span, f->tyvar, false);
+      return;
+    }
+  error_at(c, 344, f->span, "there is no class of element types `%s`",
+           f->id->text)
+      ->help = "the classes are num, int and float";
+}
+
+static bool is_broadcast_expr(const DimExpr *d) {
+  return d->kind == DX_CALL && strcmp(d->id->text, "join") == 0;
+}
+
+static bool is_shape_expr(const DimExpr *d) {
+  return d->kind == DX_SHAPE || is_broadcast_expr(d);
+}
+
+static Shape *annot_shape_expr(Checker *c, DimExpr *d, AnnotMode mode) {
+  if (d->kind == DX_SHAPE)
+    return annot_axes(c, d->axes, mode);
+  AxisExpr a = {.kind = AXIS_SPLICE, .span = d->span, .id = d->id};
+  if (d->kind == DX_CALL)
+    a.is_call = true, a.args = d->axes;
+  return annot_axes(c, (Axes){&a, 1}, mode);
+}
+
+/* A given constraint of a function is assumed.  At a value, it must hold. */
+static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
+  if (c->collected_givens) {
+    Constraint *copy = NEW(c->arena, Constraint);
+    *copy = k;
+    VEC_PUSH(c->arena, *c->collected_givens, copy);
+    return;
+  }
+  if (!assume && mode == ANNOT_VAL)
+    add_constraint(c, k);
+  if (!assume)
+    return;
+  /* assumed in the body, required of callers */
+  Constraint *given_constraint = NEW(c->arena, Constraint);
+  *given_constraint = k;
+  given_constraint->is_given = true;
+  given_constraint->level = c->level;
+  pending_add(c, given_constraint);
+  if (k.kind == CN_DIM_EQ && !k.assumptions)
+    assumption_add_unconditional(c, dim_sub(c->dims, k.right, k.left), true);
+  else if (k.kind == CN_DIM_LE && !k.assumptions)
+    assumption_add_unconditional(c, dim_sub(c->dims, k.right, k.left), false);
+}
+
+/* Reads join(s, t) == [n, m], or [n, ...s] == [...t, m]. */
+static void annot_shape_given(Checker *c, const GivenExpr *f, AnnotMode mode,
+                              bool assume, Origin *o) {
+  bool swapped = is_broadcast_expr(f->right);
+  DimExpr *a = swapped ? f->right : f->left, *b = swapped ? f->left : f->right;
+  if (f->op != REL_EQ) {
+    error_at(c, 340, f->span, "shapes can only be compared with ==");
+    return;
+  }
+  if (is_broadcast_expr(a)) {
+    annot_broadcast(c, a->axes, a->span, annot_shape_expr(c, b, mode), mode);
+    return;
+  }
+  Constraint k = {.kind = CN_SHAPE_EQ,
+                  .a = annot_shape_expr(c, a, mode),
+                  .b = annot_shape_expr(c, b, mode),
+                  .origin = o};
+  add_given(c, k, mode, assume);
+}
+
+/* Reads the conditions of a given constraint.  It applies if all of them
+   hold. */
+static Assumption *given_conditions(Checker *c, const GivenExpr *f,
+                                    AnnotMode mode) {
+  if (!f || f->kind != GIVEN_REL)
+    return NULL;
+  Dim *one = dim_int(c->dims, 1);
+  Dim *d = dim_sub(c->dims, annot_dim(c, f->right, mode),
+                   annot_dim(c, f->left, mode));
+  Assumption *cond = NEW(c->arena, Assumption);
+  *cond = (Assumption){.eq = f->op == REL_EQ,
+                       .ne = f->op == REL_NE,
+                       .outer = given_conditions(c, f->condition, mode)};
+  switch (f->op) {
+  case REL_EQ:
+  case REL_NE:
+  case REL_LE:
+    cond->dim = d;
+    break;
+  case REL_LT:
+    cond->dim = dim_sub(c->dims, d, one);
+    break;
+  case REL_GE:
+    cond->dim = dim_neg(c->dims, d);
+    break;
+  case REL_GT:
+    cond->dim = dim_sub(c->dims, dim_neg(c->dims, d), one);
+    break;
+  }
+  return cond;
+}
+
+static void annot_given(Checker *c, GivenExpr *f, AnnotMode mode, bool assume) {
+  Origin *o = origin_new(c, ORIGIN_GIVEN, f->span);
+  if (f->kind == GIVEN_CLASS) {
+    annot_class_given(c, f, mode);
+    return;
+  }
+  if (f->kind == GIVEN_DIM) {
+    if (f->left->kind == DX_CALL)
+      annot_shape_expr(c, f->left, mode);
+    return;
+  }
+  if (is_shape_expr(f->left) || is_shape_expr(f->right)) {
+    annot_shape_given(c, f, mode, assume, o);
+    return;
+  }
+  Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
+  if (f->op == REL_NE && dim_equal(a, b) && !c->collected_givens) {
+    error_at(c, 372, f->span, "no sizes satisfy this condition");
+    return;
+  }
+  Constraint k = {.kind = CN_DIM_LE, .origin = o};
+  Dim *one = dim_int(c->dims, 1);
+  switch (f->op) {
+  case REL_EQ:
+    k.kind = CN_DIM_EQ, k.left = a, k.right = b;
+    break;
+  case REL_NE:
+    k.kind = CN_DIM_NE, k.left = a, k.right = b;
+    break;
+  case REL_LE:
+    k.left = a, k.right = b;
+    break;
+  case REL_GE:
+    k.left = b, k.right = a;
+    break;
+  case REL_LT:
+    k.left = dim_add(c->dims, a, one), k.right = b;
+    break;
+  case REL_GT:
+    k.left = dim_add(c->dims, b, one), k.right = a;
+    break;
+  }
+  k.assumptions = given_conditions(c, f->condition, mode);
+  add_given(c, k, mode, assume);
+}
+
+/* Checks that a condition mentions only sizes of parameters, or known sizes. */
+static void check_sizes_known(Checker *c, const DimExpr *d) {
+  if (!d)
+    return;
+  if (d->kind == DX_SHAPE)
+    return; /* may determine its names */
+  if (d->kind == DX_CALL) {
+    for (uint32_t i = 0; i < d->axes.len; i++)
+      if (strcmp(d->id->text, "prod") != 0 && strcmp(d->id->text, "join") != 0)
+        check_sizes_known(c, d->axes.at[i].dim);
+    return;
+  }
+  if (d->kind == DX_ID && !annot_size_in_scope(c, d->id))
+    error_at(c, 371, d->span, "the size `%s` is not in a parameter",
+             d->id->text)
+        ->help = "a condition uses only sizes that callers can see";
+  check_sizes_known(c, d->arg[0]);
+  check_sizes_known(c, d->arg[1]);
+}
+
+static void check_given(Checker *c, const GivenExpr *f) {
+  if (f->kind == GIVEN_CLASS)
+    return;
+  if (f->kind == GIVEN_DIM &&
+      (f->left->kind != DX_CALL || strcmp(f->left->id->text, "join") != 0))
+    error_at(c, 373, f->span, "this is a size, not a condition")->help =
+        "write a condition such as `n <= m`, `'a : num` or `join(s, t)`";
+  else
+    check_sizes_known(c, f->left);
+  check_sizes_known(c, f->right);
+  if (f->condition)
+    check_given(c, f->condition);
+}
+
+void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
+  if (!givens.len)
+    return;
+  bool unreachable = assumption_inconsistent(c, c->assumptions);
+  uint32_t errors = c->diags->errors;
+  if (mode == ANNOT_PARAM) /* introduces no names; global sizes are meant */
+    mode = ANNOT_VAL;
+  for (uint32_t i = 0; i < givens.len; i++) {
+    if (!c->collected_givens)
+      check_given(c, &givens.at[i]);
+    if (c->diags->errors > errors)
+      return;
+    annot_given(c, &givens.at[i], mode, assume);
+    if (!assume || unreachable || !assumption_inconsistent(c, c->assumptions))
+      continue;
+    error_at(c, 372, givens.at[i].span, "no sizes satisfy this condition")
+        ->help = i ? "it contradicts the other conditions after `given`"
+                   : "sizes are at least 0";
+    return;
+  }
+}
+
+/* ---- schemes from text: the table of primitives ---- */
+
+/* Sets the default of an omitted optional argument of a primitive. */
+static void set_default_type(Checker *c, Type *fun, bool whole) {
+  Type *p = fun->arg[0];
+  if (p->tag == TY_AXIS) {
+    Shape *none = shape_new(c, 0), *any[2];
+    for (int i = 0; i < 2; i++) {
+      ShapeVar *v = shape_var_new(c, -1);
+      v->level = LEVEL_GENERIC;
+      v->skolem = true;
+      any[i] = shape_of_var(c, v);
+    }
+    fun->default_type =
+        ty_axis(c, whole ? none : any[0], whole ? any[1] : p->axis[1], none);
+  } else if (p->tag == TY_KEEP) {
+    fun->default_type = ty_new(c, TY_KEEP);
+    fun->default_type->axis[0] = shape_new(c, 0);
+    fun->default_type->axis[1] = p->axis[1];
+  } else if (p->tag == TY_TENSOR && p->singleton) {
+    fun->default_type = ty_int(c, dim_int(c->dims, 0));
+  }
+}
+
+static void link_callback_effect(Checker *c, Type *t) {
+  Effect *e = effect_var(c);
+  e->level = LEVEL_GENERIC;
+  for (;; t = t->arg[1]) {
+    for (Type *p = t->arg[0]; p->tag == TY_FUN; p = p->arg[1])
+      if (p->arg[1]->tag != TY_FUN)
+        p->effect = e;
+    if (t->arg[1]->tag != TY_FUN)
+      break;
+  }
+  t->effect = e;
+}
+
+Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
+                       const char *name) {
+  uint32_t file = sources_add(c->sources, name, text, strlen(text), true);
+  Givens given = {0};
+  TypeExpr *x =
+      parse_type(c->sources, file, 0, &given, c->interner, c->arena, c->diags);
+  Scope *saved = c->scope;
+  Module *module = c->module;
+  Constraints all = {0}, *outer = c->collected_givens;
+  c->scope = NULL;
+  c->module = c->prelude;
+  c->collected_givens = &all;
+  Scheme *s = NEW(c->arena, Scheme);
+  s->type = x ? annot_type(c, x, ANNOT_SCHEME) : ty_meta(c);
+  annot_givens(c, given, ANNOT_SCHEME, false);
+  c->collected_givens = outer;
+  c->scope = saved;
+  c->module = module;
+  bool whole = strcmp(name, "argmax") != 0 && strcmp(name, "argmin") != 0 &&
+               strcmp(name, "sort") != 0 && strcmp(name, "argsort") != 0 &&
+               strcmp(name, "cumsum") != 0;
+  for (Type *t = s->type; t->tag == TY_FUN; t = t->arg[1])
+    if (t->optional)
+      set_default_type(c, t, whole);
+  if (flags & PRIM_EFFECT_OF_ARG)
+    link_callback_effect(c, s->type);
+  s->given = all.at;
+  s->given_count = all.len;
+  s->is_polymorphic = true;
+  return s;
+}
+
+/* The scheme of a constructor: a function from its argument to the datatype. */
+Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
+  Scope *saved = c->scope;
+  c->scope = NULL;
+  Type **args = NEW_ARRAY(c->arena, Type *, dec->tyvar_count);
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    if (param_is_elem(dec, i)) {
+      args[i] = ty_tensor(c, elem_param(c, dec->tyvars[i], ANNOT_SCHEME),
+                          shape_new(c, 0), NULL);
+      c->scope->tyvar = ty_meta(c)->var;
+      c->scope->tyvar->link = args[i];
+    } else {
+      args[i] = ty_param(c, dec->tyvars[i], ANNOT_SCHEME);
+    }
+  Type *result = ty_datatype(c, data, dec->tyvar_count, args);
+  if (data->dim_arity) {
+    result->dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
+    for (uint32_t i = 0; i < data->dim_arity; i++)
+      result->dims[i] = dec->axes.at[i].kind == AXIS_DIM
+                            ? annot_dim(c, dec->axes.at[i].dim, ANNOT_SCHEME)
+                            : meta_dim(c, NULL, dec->span);
+  }
+  Scheme *s = NEW(c->arena, Scheme);
+  s->is_polymorphic = true;
+  s->type = result;
+  if (arg)
+    s->type =
+        ty_fun(c, annot_type(c, arg, ANNOT_SCHEME), result, effect_pure(c));
+  c->scope = saved;
+  return s;
+}

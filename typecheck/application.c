@@ -1,0 +1,661 @@
+/* Application: labelled arguments, defaults, partial application, pipes. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+typedef struct QueuedArg { /* an argument, and where to store its core */
+  Arg *arg;
+  Type *expected;
+  Core **slot;
+  uint32_t number;
+} QueuedArg;
+
+typedef struct Application {
+  Checker *c;
+  Expr *e;
+  Expr *head;
+  const char *name;
+  PrimId prim;
+  Core *fn;
+  /* type of fn; type after the arguments so far */
+  Type *fun_type, *remaining_type;
+  Arg *args;
+  uint32_t count;
+  VEC(Core *) items; /* fn, then arguments in order */
+  VEC(QueuedArg) queue;
+  VEC(CoreParam)
+  unapplied_params; /* labelled parameters without argument (partial
+                       application) */
+  bool is_partial;
+} Application;
+
+static bool has_existential(const TypeExpr *t) {
+  for (uint32_t i = 0; i < t->axes.len; i++)
+    if (t->axes.at[i].kind == AXIS_DIM &&
+        t->axes.at[i].dim->kind == DX_EXISTENTIAL)
+      return true;
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    if (has_existential(t->args[i]))
+      return true;
+  return false;
+}
+
+/* True for a function whose parameter annotation names an existential size.
+   Such an annotation informs other arguments, but learns nothing from them. */
+static bool states_existential(const Expr *e) {
+  const Pat *p = e->clauses[0].params[0].pat;
+  return p->kind == PAT_ASCRIBE && has_existential(p->type);
+}
+
+static bool takes_datatype(Checker *c, Type *fun) {
+  for (; fun->tag == TY_FUN; fun = ty_root(fun->arg[1]))
+    if (ty_norm(c, fun->arg[0])->tag == TY_DATATYPE)
+      return true;
+  return false;
+}
+
+/* True for arguments that are checked after the others, since those determine
+   their parameter types: functions, and a name if items have unknown sizes. */
+static bool is_checked_last(const Application *k, const QueuedArg *g) {
+  Expr *e = g->arg->expr;
+  if (e->kind == EX_FN)
+    return !states_existential(e);
+  return (e->kind == EX_ID || e->kind == EX_FIELD) &&
+         ty_root(g->expected)->tag == TY_FUN &&
+         takes_datatype(k->c, ty_root(k->fun_type));
+}
+
+static bool mentions_ty_var(Type *t, const TyVar *v) {
+  t = ty_root(t);
+  if (t->tag == TY_VAR)
+    return t->var == v;
+  for (uint32_t i = 0; t->tag == TY_TUPLE && i < t->count; i++)
+    if (mentions_ty_var(t->args[i], v))
+      return true;
+  return false;
+}
+
+/* True if some function argument returns the type variable `expected`: the
+   argument is the state of a loop. */
+static bool is_loop_state(Application *k, Type *expected) {
+  expected = ty_root(expected);
+  if (expected->tag != TY_VAR || expected->var->skolem)
+    return false;
+  for (Type *t = ty_root(k->fun_type); t->tag == TY_FUN;
+       t = ty_root(t->arg[1])) {
+    Type *p = ty_root(t->arg[0]);
+    if (p->tag != TY_FUN)
+      continue;
+    while (p->tag == TY_FUN)
+      p = ty_root(p->arg[1]);
+    if (mentions_ty_var(p, expected->var))
+      return true;
+  }
+  return false;
+}
+
+/* Name under which the value of a pipe is an argument. */
+static const char pipe_name[] = "|>";
+
+bool is_pipe_name(const Sym *id) {
+  return strcmp(id->text, pipe_name) == 0;
+}
+
+Span arg_span(const Expr *e, const Expr *arg) {
+  bool piped = arg->kind == EX_ID && is_pipe_name(arg->id);
+  return piped ? e->span : arg->span;
+}
+
+/* The callee, if it is being defined and is monomorphic there. */
+static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
+  Binding *b = k->head->kind == EX_ID ? k->head->binding : NULL;
+  if (!b || !b->recursive || b->annotation_scheme || !b->group)
+    return NULL;
+  VEC_PUSH(c->arena, b->group->calls, o);
+  return b;
+}
+
+static void check_arg(Application *k, QueuedArg *g) {
+  Checker *c = k->c;
+  Origin *o = origin_new(c, ORIGIN_ARG, arg_span(k->e, g->arg->expr));
+  o->subject = k->name;
+  o->prim = k->prim;
+  o->number = g->number;
+  o->label = g->arg->label;
+  o->expr = g->arg->expr;
+  o->head = k->head;
+  o->fun_type = k->fun_type;
+  o->args = k->args;
+  o->arg_count = k->count;
+  o->is_loop_state = is_loop_state(k, g->expected);
+  o->recursive_callee = recursive_callee(c, k, o);
+  *g->slot = check(c, g->arg->expr, g->expected, o);
+}
+
+/* Checks queued arguments.  Functions come last, when their parameter types are
+   known. */
+static void check_queued_args(Application *k) {
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (!is_checked_last(k, &k->queue.at[i]))
+      check_arg(k, &k->queue.at[i]);
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (is_checked_last(k, &k->queue.at[i]))
+      check_arg(k, &k->queue.at[i]);
+  k->queue.len = 0;
+}
+
+static void queue_arg(Application *k, Arg *a, Type *expected, uint32_t number) {
+  Core **slot = NEW(k->c->arena, Core *);
+  *slot = NULL;
+  VEC_PUSH(k->c->arena, k->items, (Core *)slot);
+  QueuedArg g = {a, expected, slot, number};
+  VEC_PUSH(k->c->arena, k->queue, g);
+}
+
+static Arg *find_labelled_arg(Application *k, uint32_t from, uint32_t to,
+                              Sym *label) {
+  for (uint32_t i = from; i < to; i++)
+    if (k->args[i].label == label)
+      return &k->args[i];
+  return NULL;
+}
+
+static void error_unknown_label(Application *k, Arg *a) {
+  Checker *c = k->c;
+  Diag *d = error_at(c, 319, a->label_span.file ? a->label_span : a->span,
+                     "%s has no parameter ~%s",
+                     k->name ? k->name : "this function", a->label->text);
+  d->note =
+      arena_printf(c->arena, "its type is %s", ty_text(c, k->remaining_type));
+  suggest(c, d,
+          (Suggestion){
+              .kind = SUGGEST_LABEL, .args = a, .type = k->remaining_type});
+}
+
+/* Returns true after an error if the function has no parameter with one of
+   these labels. */
+static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i < last; i++) {
+    bool found = false;
+    for (Type *u = ty_norm(k->c, k->remaining_type);
+         u->tag == TY_FUN && u->label; u = ty_norm(k->c, u->arg[1]))
+      found |= u->label == k->args[i].label;
+    if (!found) {
+      error_unknown_label(k, &k->args[i]);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A hint for the application of a value that is not a function. */
+static const char *hint_not_function(const Application *k) {
+  const Expr *a = k->args[0].expr;
+  if (a->kind == EX_NUM && a->num[0] == '-')
+    return "to subtract, put a space after the minus sign";
+  if (a->kind == EX_BRACKET && k->fn->span.end == a->span.start)
+    return "to index, write a dot: `x.[i, j]`";
+  return NULL;
+}
+
+/* Words of other languages between operands look like arguments.  Reports each
+   undefined one; the call is then ignored. */
+static bool has_foreign_word(Checker *c, Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const Expr *a = args[i].expr;
+    if (a->kind != EX_ID || args[i].label || !lexer_find_foreign(a->id->text) ||
+        lookup(c, NULL, a->id))
+      continue;
+    Type *t;
+    infer(c, args[i].expr, &t);
+    return true;
+  }
+  return false;
+}
+
+static bool has_error_arg(const Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (args[i].expr->kind == EX_ERROR)
+      return true;
+  return false;
+}
+
+/* Labelled arguments and the positional argument after them, if any. */
+typedef struct ArgGroup {
+  uint32_t first, last; /* labelled */
+  bool positional;
+} ArgGroup;
+
+static ArgGroup next_arg_group(const Application *k, uint32_t first) {
+  uint32_t last = first;
+  while (last < k->count && k->args[last].label)
+    last++;
+  return (ArgGroup){first, last, last < k->count};
+}
+
+/* Unifies an unknown type with a function of these arguments. */
+static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
+  Checker *c = k->c;
+  Type *r = ty_meta(c), *f = NULL;
+  if (p.positional)
+    f = ty_fun(c, ty_meta(c), r, effect_var(c));
+  for (uint32_t i = p.last; i-- > p.first;) {
+    f = ty_fun(c, ty_meta(c), f ? f : r, effect_var(c));
+    f->label = k->args[i].label;
+  }
+  unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span));
+  return f;
+}
+
+/* Reports f x y where f expects (x, y). */
+static bool error_expects_tuple(Application *k) {
+  Checker *c = k->c;
+  Type *fun_type = ty_norm(c, k->fun_type);
+  Type *param = fun_type->tag == TY_FUN ? ty_norm(c, fun_type->arg[0]) : NULL;
+  if (!param || fun_type->label || param->tag != TY_TUPLE ||
+      param->count != k->count)
+    return false;
+  for (uint32_t i = 0; i < k->count; i++)
+    if (k->args[i].label)
+      return false;
+  Span span = span_join(k->args[0].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span, "%s takes one tuple; found %u arguments",
+                     k->name ? k->name : "this function", k->count);
+  d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
+                         ty_text(c, fun_type));
+  suggest(c, d,
+          (Suggestion){
+              .kind = SUGGEST_TUPLE, .args = k->args, .arg_count = k->count});
+  k->queue.len = 0;
+  return true;
+}
+
+/* Reports f x ~label:y where x completes the call. */
+static bool error_label_after_positional(Application *k, uint32_t first) {
+  Checker *c = k->c;
+  uint32_t known = 0;
+  for (uint32_t i = first; i < k->count; i++)
+    for (Type *t = ty_norm(c, k->fun_type); t->tag == TY_FUN;
+         t = ty_norm(c, t->arg[1]))
+      known += t->label && t->label == k->args[i].label;
+  if (known != k->count - first)
+    return false;
+  Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span,
+                     "~%s comes after an argument without a "
+                     "label",
+                     k->args[first].label->text);
+  d->help = "labelled arguments come before the others";
+  suggest(c, d,
+          (Suggestion){.kind = SUGGEST_LABELS_FIRST,
+                       .args = k->args,
+                       .arg_count = k->count,
+                       .first = first});
+  return true;
+}
+
+static void error_not_function(Application *k, Type *t, uint32_t first) {
+  Checker *c = k->c;
+  if (first == 0) {
+    Diag *d = error_at(c, 321, k->fn->span, "%s is not a function",
+                       k->name ? k->name : "this");
+    d->note = arena_printf(c->arena, "it is %s", ty_text(c, t));
+    d->help = hint_not_function(k);
+    return;
+  }
+  if (error_expects_tuple(k) || error_label_after_positional(k, first))
+    return;
+  Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
+  Diag *d = error_at(c, 322, span, "too many arguments for %s",
+                     k->name ? k->name : "this function");
+  d->note = arena_printf(c->arena, "its result is %s", ty_text(c, t));
+}
+
+static void error_missing_label(Application *k, Type *t, uint32_t last) {
+  Checker *c = k->c;
+  Diag *d = error_at(c, 323, k->fn->span, "the argument ~%s is missing",
+                     t->label->text);
+  if (find_labelled_arg(k, last, k->count, t->label))
+    d->help = "labelled arguments come before the others";
+  d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
+                         ty_text(c, k->remaining_type));
+}
+
+/* Adds an argument that is not written. */
+static void push_item(Application *k, Core *core) {
+  Core **slot = NEW(k->c->arena, Core *);
+  *slot = core;
+  VEC_PUSH(k->c->arena, k->items, (Core *)slot);
+}
+
+/* Adds the default of a parameter. */
+static void push_default(Application *k, Type *t) {
+  Checker *c = k->c;
+  if (t->default_type) {
+    Origin *o = origin_new(c, ORIGIN_DEFAULT, k->fn->span);
+    o->subject = k->name;
+    if (!unify(c, t->arg[0], t->default_type, o))
+      report_type_mismatch(c, t->default_type, t->arg[0], o);
+  }
+  push_item(k, core_new(c, CORE_ABSENT, k->fn->span));
+}
+
+/* Applies the labelled parameters of *type. *type becomes the remaining
+   type. */
+static bool call_labels(Application *k, ArgGroup p, Type **type) {
+  Checker *c = k->c;
+  Type *t = *type;
+  uint32_t used = 0;
+  for (; t->tag == TY_FUN && t->label; t = ty_norm(c, t->arg[1])) {
+    Arg *a = find_labelled_arg(k, p.first, p.last, t->label);
+    if (a) {
+      queue_arg(k, a, t->arg[0], 0);
+      used++;
+    } else if (!p.positional) {
+      CoreParam param = {.var = var_new(c, t->label, k->e->span, false)};
+      VEC_PUSH(c->arena, k->unapplied_params, param);
+      push_item(k, core_var(c, param.var, k->e->span));
+    } else if (t->optional) {
+      push_default(k, t);
+    } else {
+      if (!has_unknown_label(k, p.first, p.last))
+        error_missing_label(k, t, p.last);
+      return false;
+    }
+  }
+  *type = t;
+  return used == p.last - p.first || !has_unknown_label(k, p.first, p.last);
+}
+
+/* Applies one group: labelled arguments and the positional one after them. */
+static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
+  Checker *c = k->c;
+  ArgGroup p = next_arg_group(k, *next);
+  Type *t = ty_norm(c, k->remaining_type);
+  if (t->tag == TY_VAR && !t->var->skolem) {
+    check_queued_args(k);
+    t = ty_norm(c, k->remaining_type);
+  }
+  if (t->tag == TY_VAR && !t->var->skolem)
+    t = unify_with_arrow(k, t, p);
+  if (t->tag != TY_FUN) {
+    error_not_function(k, t, p.first);
+    return false;
+  }
+  if (!call_labels(k, p, &t))
+    return false;
+  *next = p.last;
+  if (!p.positional || t->tag == TY_VAR) {
+    k->is_partial = !p.positional;
+    k->remaining_type = t;
+    for (uint32_t i = p.first; p.positional && i < p.last; i++)
+      k->args[i].label = NULL;
+    return true;
+  }
+  Arg *a = &k->args[p.last];
+  if (t->tag != TY_FUN) {
+    error_at(c, 322, a->span, "too many arguments for %s",
+             k->name ? k->name : "this function");
+    return false;
+  }
+  queue_arg(k, a, t->arg[0], ++*number);
+  effect_subsume(c, t->effect, c->effect, k->fn->span, k->name);
+  k->remaining_type = t->arg[1];
+  *next = p.last + 1;
+  return true;
+}
+
+/* f ~label:x without a positional argument is a function of the remaining
+   parameters. */
+static Core *partial_application(Application *k, Core *app) {
+  Checker *c = k->c;
+  if (!k->is_partial)
+    return app;
+  if (!k->unapplied_params.len)
+    return app;
+  Core *fn = core_items(c, CORE_LAM, app->span, 1, app);
+  fn->params = k->unapplied_params.at;
+  fn->param_count = k->unapplied_params.len;
+  return fn;
+}
+
+/* The type of a partial application: parameters without an argument remain. */
+static Type *partial_application_type(Application *k, Type *before) {
+  Checker *c = k->c;
+  Type *t = k->remaining_type;
+  Type *labels[64];
+  uint32_t n = 0;
+  for (Type *u = ty_norm(c, before); u->tag == TY_FUN && u->label && n < 64;
+       u = ty_norm(c, u->arg[1])) {
+    bool given = false;
+    for (uint32_t i = 0; i < k->count; i++)
+      given |= k->args[i].label == u->label;
+    if (!given)
+      labels[n++] = u;
+  }
+  while (n--) {
+    Type *f = ty_new(c, TY_FUN);
+    *f = *labels[n];
+    f->arg[1] = t;
+    t = f;
+  }
+  return t;
+}
+
+static Core *call_core(Application *k) {
+  Checker *c = k->c;
+  Core *app = core_new(c, CORE_APP, k->e->span);
+  app->items = NEW_ARRAY(c->arena, Core *, k->items.len + 1);
+  app->items[app->item_count++] = k->fn;
+  for (uint32_t i = 0; i < k->items.len; i++) {
+    Core *arg = *(Core **)k->items.at[i];
+    app->items[app->item_count++] =
+        arg ? arg : core_new(c, CORE_ERROR, k->e->span);
+  }
+  return app;
+}
+
+/* Warns about argmax and similar over an axis of size 1: the answer is always
+   0, so probably the axes were confused. */
+static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
+  for (Type *t = ty_norm(c, before); t->tag == TY_FUN;
+       t = ty_norm(c, t->arg[1])) {
+    Type *a = ty_norm(c, t->arg[0]);
+    int64_t n;
+    if (a->tag != TY_AXIS)
+      continue;
+    Shape *r = shape_norm(c, a->axis[1]);
+    if (r->len == 1 && r->axes[0].tag == SHAPE_DIM &&
+        dim_is_int(r->axes[0].dim, &n) && n == 1)
+      warning_at(c, 403, k->e->span, "%s over an axis of size 1 is always 0",
+                 k->name)
+          ->help = "to use another axis, give ~axis";
+  }
+}
+
+static Core *infer_call(Application *k, Type **type) {
+  Checker *c = k->c;
+  uint32_t next = 0, number = 0, reported = c->reported.len;
+  Type *before = k->fun_type = k->remaining_type;
+  while (next < k->count && !k->is_partial) {
+    before = k->remaining_type;
+    if (!call_group(k, &next, &number)) {
+      check_queued_args(k);
+      *type = ty_meta(c);
+      return core_new(c, CORE_ERROR, k->e->span);
+    }
+  }
+  check_queued_args(k);
+  if (c->progress && c->pending.len)
+    solve_pending(c);
+  note_lifted_results_agree(c, k->fun_type, k->e->span);
+  if (prim_is_arg_reduction(k->prim))
+    warn_axis_of_one(c, k, before);
+  Core *app = call_core(k);
+  *type =
+      k->is_partial ? partial_application_type(k, before) : k->remaining_type;
+  if (error_reported_at(c, reported, k->head->span, k->args))
+    *type = ty_meta(c); /* the result of an error has any type */
+  if (k->fn->kind == CORE_PRIM && prim_is_map_like(k->prim))
+    app->checker_data = k->remaining_type;
+  app = partial_application(k, app);
+  *type = ty_unpack(c, *type, &app);
+  return app;
+}
+
+/* The head of nested applications and pipes, with all arguments. */
+typedef struct Spine {
+  Expr *head;
+  VEC(Arg) args;
+} Spine;
+
+static void flatten_spine(Checker *c, Expr *e, Spine *s) {
+  if (e->kind == EX_APP) {
+    flatten_spine(c, e->arg[0], s);
+    for (uint32_t i = 0; i < e->arg_count; i++)
+      VEC_PUSH(c->arena, s->args, e->args[i]);
+  } else {
+    s->head = e;
+  }
+}
+
+/* True if an error was reported at an argument, or at an item of one. */
+static bool arg_error_reported(const Checker *c, uint32_t mark, const Expr *e,
+                               const Spine *s) {
+  for (uint32_t i = 0; i < s->args.len; i++) {
+    const Expr *arg = s->args.at[i].expr;
+    if (error_reported_at(c, mark, arg_span(e, arg), NULL))
+      return true;
+    for (uint32_t k = 0; arg->kind == EX_TUPLE && k < arg->item_count; k++)
+      if (error_reported_at(c, mark, arg->items[k]->span, NULL))
+        return true;
+  }
+  return false;
+}
+
+static const char *head_name(Checker *c, Expr *e) {
+  if (e->kind == EX_ID)
+    return e->id->text;
+  if (e->kind == EX_FIELD && e->arg[0]->kind == EX_ID)
+    return arena_printf(c->arena, "%s.%s", e->arg[0]->id->text, e->id->text);
+  return NULL;
+}
+
+static Binding *head_binding(Checker *c, Expr *e) {
+  if (e->kind == EX_ID)
+    return lookup(c, NULL, e->id);
+  if (e->kind == EX_FIELD && e->arg[0]->kind == EX_ID) {
+    Binding *m = lookup(c, NULL, e->arg[0]->id);
+    if (m && m->kind == BK_MODULE)
+      return lookup(c, e->arg[0]->id, e->id);
+  }
+  return NULL;
+}
+
+/* A placeholder for a value that is already checked: the input of a pipe. */
+static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
+                                   Core **core) {
+  Span span = value->span;
+  Binding *b =
+      binding_new(c, BK_VALUE, intern_string(c->interner, pipe_name), span);
+  b->scheme = scheme_mono(c, t);
+  b->var = var_new(c, NULL, span, false);
+  b->value = value;
+  scope_push(c, b->name, b);
+  *core = core_var(c, b->var, span);
+  Expr *e = NEW(c->arena, Expr);
+  e->kind = EX_ID;
+  e->span = span;
+  e->id = b->name;
+  return e;
+}
+
+static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
+  Type *t;
+  Scope *saved = c->scope;
+  Expr *left = e->arg[0];
+  bool chain = left->kind == EX_BIN && left->op == BIN_PIPE;
+  Core *value = chain ? infer_pipe(c, left, &t) : infer(c, left, &t);
+  left->inferred_type = t;
+  Core *ref;
+  Expr *x = placeholder_for_value(c, t, left, &ref);
+  Expr *app = NEW(c->arena, Expr);
+  *app = (Expr){.kind = EX_APP, .span = e->arg[1]->span};
+  app->arg[0] = e->arg[1];
+  app->args = NEW(c->arena, Arg);
+  app->args[0] = (Arg){.span = x->span, .expr = x};
+  app->arg_count = 1;
+  e->desugared = app;
+  Core *core = infer_app(c, app, type);
+  app->inferred_type = *type;
+  c->scope = saved;
+  return core_let(c, ref->var, value, core);
+}
+
+/* f64 0.1 is rounded once, to f64, not to f32 first. */
+static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
+  if (e->kind != EX_NUM || dtype == DT_BOOL ||
+      (e->is_float && !dtype_is_float(dtype)))
+    return NULL;
+  Core *core = infer(c, e, type);
+  unify_elem(c, ty_root(*type)->elem, elem_fixed(c, dtype));
+  return core;
+}
+
+/* Records the values of parameters if a function is applied directly. */
+static void record_bound_values(Clause *k, const Arg *args, uint32_t count) {
+  for (uint32_t i = 0; i < count && i < k->param_count; i++)
+    if (!args[i].label && !k->params[i].label && k->params[i].pat)
+      k->params[i].pat->value = args[i].expr;
+}
+
+static Core *infer_spine(Checker *c, Expr *e, Type **type) {
+  Spine s = {0};
+  flatten_spine(c, e, &s);
+  check_unique_labels(c, s.args.at, s.args.len);
+  if (has_error_arg(s.args.at, s.args.len) ||
+      has_foreign_word(c, s.args.at, s.args.len)) {
+    *type = ty_meta(c);
+    return core_new(c, CORE_ERROR, e->span);
+  }
+  Binding *b = head_binding(c, s.head);
+  refs_add_labels(c, s.args.at, s.args.len, b);
+  if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
+    refs_add_binding(c, s.head->span, b, NULL);
+  if (b && b->kind == BK_PRIM && (prim_info[b->prim].flags & PRIM_SPECIAL)) {
+    uint32_t reported = c->reported.len;
+    Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
+    if (core && arg_error_reported(c, reported, e, &s))
+      *type = ty_meta(c);
+    if (core)
+      return core;
+  }
+  Application k = {.c = c,
+                   .e = e,
+                   .head = s.head,
+                   .name = head_name(c, s.head),
+                   .args = s.args.at,
+                   .count = s.args.len};
+  k.prim = b && b->kind == BK_PRIM ? b->prim : PRIM_NONE;
+  if (b && b->kind == BK_DTYPE && k.count == 1) {
+    Core *literal = typed_literal(c, b->dtype, k.args[0].expr, type);
+    if (literal)
+      return literal;
+  }
+  c->head = s.head;
+  c->head_args = k.args;
+  c->head_arg_count = k.count;
+  if (s.head->kind == EX_FN)
+    record_bound_values(s.head->clauses, k.args, k.count);
+  k.fn = infer(c, s.head, &k.remaining_type);
+  return infer_call(&k, type);
+}
+
+Core *infer_app(Checker *c, Expr *e, Type **type) {
+  if (e->kind == EX_BIN)
+    return infer_pipe(c, e, type);
+  uint32_t mark = c->serial;
+  Core *core = infer_spine(c, e, type);
+  runtime_checks_claim(c, core, mark, false);
+  return core;
+}

@@ -1,0 +1,155 @@
+/* Creates a checker, and answers queries about checked names. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+/* ---- the session ---- */
+
+static Datatype *builtin_data(Checker *c, const char *name, uint32_t arity) {
+  Datatype *d = NEW(c->arena, Datatype);
+  d->name = intern_string(c->interner, name);
+  d->arity = arity;
+  TypeName *t = NEW(c->arena, TypeName);
+  t->name = d->name;
+  t->data = d;
+  map_put(&c->prelude->types, d->name, t);
+  return d;
+}
+
+static Dim *shape_var_product(void *owner, ShapeVar *v) {
+  return v->solution ? shape_product(owner, v->solution) : NULL;
+}
+
+static const char *shape_var_name(void *owner, ShapeVar *v) {
+  (void)owner;
+  return v->printed_name ? v->printed_name : v->name ? v->name->text : "s";
+}
+
+static uint32_t shape_var_id(void *owner, ShapeVar *v) {
+  (void)owner;
+  return v->id;
+}
+
+static void error_size_limit(void *owner) {
+  Checker *c = owner;
+  if (!c->diags)
+    return;
+  error_at(c, 324, c->dec_span, "a size in this declaration is too large")
+      ->help = "give names to its parts";
+}
+
+Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
+                     DimCtx *dims, const CheckHost *host) {
+  Checker *c = NEW(session, Checker);
+  c->arena = session;
+  c->sources = sources;
+  c->interner = interner;
+  c->dims = dims;
+  c->host = host;
+  c->check_library = check_library_dec;
+  dims->shape_product = shape_var_product;
+  dims->shape_name = shape_var_name;
+  dims->shape_id = shape_var_id;
+  dims->owner = c;
+  dims->limit_exceeded = error_size_limit;
+  c->solver = assumptions_new(dims);
+  c->prelude = module_new(c, NULL);
+  c->prelude->library = true;
+  map_init(&c->library_modules, session);
+  map_init(&c->retracted_singletons, session);
+  map_init(&c->defined_sizes, session);
+  map_init(&c->used_sizes, session);
+  map_init(&c->compared_sizes, session);
+  for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
+    elem_fixed(c, t);
+  c->list_datatype = builtin_data(c, "list", 1);
+  c->string_datatype = builtin_data(c, "string", 0);
+  builtin_data(c, "key", 0);
+  c->sym_all = intern_string(interner, "all");
+  c->sym_true = intern_string(interner, "true");
+  c->sym_false = intern_string(interner, "false");
+  return c;
+}
+
+void checker_define_size(Checker *c, Sym *name, int64_t value) {
+  map_put(&c->defined_sizes, name, dim_int(c->dims, value));
+}
+
+bool checker_used_size(const Checker *c, Sym *name) {
+  return map_get(&c->used_sizes, name) != NULL;
+}
+
+CheckStats checker_stats(const Checker *c) {
+  return c->stats;
+}
+
+const UnprovedConstraint *checker_unproved(Checker *c, uint32_t *count) {
+  uint32_t n = c->unproved.len;
+  UnprovedConstraint *all =
+      NEW_ARRAY(c->arena, UnprovedConstraint, n + c->deferred.len);
+  for (uint32_t i = 0; i < n; i++)
+    all[i] = c->unproved.at[i];
+  for (uint32_t i = 0; i < c->deferred.len; i++) {
+    DeferredConstraint *k = &c->deferred.at[i];
+    all[n++] = (UnprovedConstraint){.span = k->given->origin->span,
+                                    .text = given_text(c, k->scheme, k->given),
+                                    .name = k->name->text};
+  }
+  *count = n;
+  return all;
+}
+
+/* ---- what is known about names ---- */
+
+Sym *binding_name(const Binding *b) {
+  return b->name;
+}
+const char *binding_doc(const Binding *b) {
+  return b->doc;
+}
+const Var *binding_var(const Binding *b) {
+  return b->var;
+}
+
+const char *binding_type(Checker *c, Binding *b) {
+  if (!b->type_text) {
+    if (b->kind == BK_MODULE)
+      return "module";
+    Diags ignored;
+    c->work = 0;
+    diags_init(&ignored, c->arena);
+    Diags *saved = c->diags;
+    c->diags = &ignored;
+    Scheme *s = binding_scheme(c, b);
+    b->type_text = s ? scheme_text(c, s) : "?";
+    c->diags = saved;
+  }
+  return b->type_text;
+}
+
+Binding *checker_find(Checker *c, Module *m, const char *name) {
+  Diags ignored;
+  diags_init(&ignored, c->arena);
+  c->diags = &ignored;
+  c->module = m;
+  c->scope = NULL;
+  const char *dot = strchr(name, '.');
+  Sym *module = dot ? intern(c->interner, name, (size_t)(dot - name)) : NULL;
+  return lookup(c, module, intern_string(c->interner, dot ? dot + 1 : name));
+}
+
+void module_each(Module *m, void (*f)(void *, Binding *), void *arg) {
+  for (uint32_t i = 0; i < m->bindings.len; i++)
+    if (map_get(&m->names, m->bindings.at[i]->name) == m->bindings.at[i])
+      f(arg, m->bindings.at[i]);
+}
+
+void binding_fields(Checker *c, Binding *b, void (*f)(void *, const char *),
+                    void *arg) {
+  if (b->kind != BK_VALUE || !b->scheme)
+    return;
+  for (Type *t = ty_norm(c, b->scheme->type); t && t->tag == TY_RECORD;
+       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+    for (uint32_t i = 0; i < t->count; i++)
+      f(arg, t->labels[i]->text);
+}

@@ -1,0 +1,472 @@
+/* Checks declarations.  Main entry point: checker_dec. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+/* ---- sizes of values of top level ---- */
+
+static void become_existential(Checker *c, DimVar *v, Map *fresh) {
+  if (!v || v->kind != DV_META || v->solution || v->unknown ||
+      v->level == LEVEL_GENERIC)
+    return;
+  v->kind = DV_EXISTENTIAL;
+  wakeup_dim_solved(c, v);
+  map_put(fresh, v, v);
+}
+
+/* Collects axes only: sizes elsewhere in the type cannot be read off a
+   value. */
+static void collect_unsolved_axes(Checker *c, Type *t, Map *fresh) {
+  charge_work(c, 1);
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR) {
+    Shape *s = shape_norm(c, t->shape);
+    for (uint32_t i = 0; i < s->len; i++)
+      if (s->axes[i].tag == SHAPE_DIM)
+        become_existential(c, dim_as_var(s->axes[i].dim), fresh);
+  } else if (t->tag == TY_TUPLE || t->tag == TY_RECORD) {
+    for (uint32_t i = 0; i < t->count; i++)
+      collect_unsolved_axes(c, t->args[i], fresh);
+  }
+}
+
+/* ---- types ---- */
+
+static void define_type_name(Checker *c, TypeName *t) {
+  map_put(&c->module->types, t->name, t);
+}
+
+static Dim *define_size(Checker *c, const DimExpr *d) {
+  Dim *size = meta_dim(c, NULL, d->span);
+  scope_push(c, d->id, NULL)->dim = size;
+  refs_add_size(c, d->span, d->id, false);
+  return size;
+}
+
+static void define_type(Checker *c, Dec *dec) {
+  uint32_t errors = c->diags->errors;
+  TypeName *t = NEW(c->arena, TypeName);
+  t->name = dec->name;
+  t->dec = dec;
+  t->module = c->module;
+  check_unique_type(c, dec);
+  /* read the definition once with free parameters, to report its errors */
+  Scope *saved = c->scope;
+  for (uint32_t i = 0; i < dec->tyvar_count; i++)
+    annot_bind_param(c, dec, i, ty_meta(c), dec->span);
+  Dim **sizes = NEW_ARRAY(c->arena, Dim *, dec->axes.len);
+  for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
+    if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
+      sizes[i] = define_size(c, dec->axes.at[i].dim);
+  c->alias_name = dec->name;
+  Type *is = annot_type(c, dec->type, ANNOT_VAL);
+  c->alias_name = NULL;
+  c->scope = saved;
+  t->has_error = c->diags->errors > errors;
+  alias_save_expansion(c, t, is, sizes);
+  define_type_name(c, t);
+  refs_add_type(c, dec->name_span, t);
+}
+
+static void define_datatype(Checker *c, Dec *dec) {
+  check_unique_type(c, dec);
+  Datatype *d = NEW(c->arena, Datatype);
+  d->name = dec->name;
+  d->dec = dec;
+  d->module = c->module->library ? c->module->name : NULL;
+  d->span = dec->span;
+  d->arity = dec->tyvar_count;
+  d->dim_arity = dec->has_axes ? dec->axes.len : 0;
+  TypeName *t = NEW(c->arena, TypeName);
+  t->name = dec->name;
+  t->data = d;
+  t->module = c->module;
+  define_type_name(c, t);
+  refs_add_type(c, dec->name_span, t);
+  d->con_count = dec->con_count;
+  d->cons = NEW_ARRAY(c->arena, struct DataCon, dec->con_count);
+  for (uint32_t i = 0; i < dec->con_count; i++) {
+    struct DataCon *k = &d->cons[i];
+    k->con = (Con){.name = dec->cons[i].name,
+                   .tag = i,
+                   .has_arg = dec->cons[i].type != NULL};
+    k->span = dec->cons[i].span;
+    k->scheme = annot_con(c, dec, d, dec->cons[i].type);
+    Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
+    b->con = k;
+    b->data = d;
+    b->scheme = k->scheme;
+    b->doc = dec->doc;
+    refs_add_binding(c, k->span, b, NULL);
+    module_define(c, k->con.name, b);
+    VEC_PUSH(c->arena, c->module->bindings, b);
+  }
+}
+
+/* ---- modules ---- */
+
+static void import_module(Checker *c, Dec *dec) {
+  Module *m = NULL;
+  if (dec->id) {
+    Binding *b = lookup(c, NULL, dec->id);
+    if (b && b->kind == BK_MODULE)
+      m = b->imported;
+  }
+  if (!m)
+    m = checker_import(c, dec);
+  if (!m)
+    return;
+  Sym *name = dec->as ? dec->as : dec->id;
+  if (!name) { /* import "./blocks" binds `blocks` */
+    const char *base = strrchr(dec->path, '/');
+    base = base ? base + 1 : dec->path;
+    name = intern(c->interner, base, strcspn(base, "."));
+  }
+  Binding *b = binding_new(c, BK_MODULE, name, dec->span);
+  b->imported = m;
+  refs_add_import(c, dec, name, b);
+  module_define(c, name, b);
+}
+
+static void open_module(Checker *c, Dec *dec) {
+  Binding *b = lookup(c, NULL, dec->id);
+  if (!b || b->kind != BK_MODULE) {
+    error_at(c, 310, dec->span, "no module is named `%s`", dec->id->text)
+        ->help = "import a file first: `import \"./file\" as m`";
+    return;
+  }
+  refs_add_import(c, dec, dec->id, b);
+  VEC_PUSH(c->arena, c->module->opened, b->imported);
+}
+
+/* ---- expressions ---- */
+
+static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
+  Effect *outer = c->effect;
+  if (!outer)
+    c->effect = effect_var(c);
+  CoreDec *d = NEW(c->arena, CoreDec);
+  d->kind = CD_EXPR;
+  d->span = dec->span;
+  d->expr = infer(c, dec->expr, type);
+  c->effect = outer;
+  *out = d;
+}
+
+void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
+  Type *type;
+  *out = NULL;
+  switch (dec->kind) {
+  case DEC_VAL:
+    *out = infer_val(c, dec, top);
+    break;
+  case DEC_FUN:
+    *out = infer_fun(c, dec, top);
+    break;
+  case DEC_TYPE:
+    define_type(c, dec);
+    break;
+  case DEC_DATATYPE:
+    define_datatype(c, dec);
+    break;
+  case DEC_IMPORT:
+    import_module(c, dec);
+    break;
+  case DEC_OPEN:
+    open_module(c, dec);
+    break;
+  case DEC_DO:
+  case DEC_EXPR:
+    infer_do(c, dec, out, &type);
+    break;
+  }
+}
+
+/* ---- at top level ---- */
+
+/* The body of a function, or the value of anything else. */
+static Core **evaluated_part(Core **at) {
+  while ((*at)->kind == CORE_TLAM || (*at)->kind == CORE_LAM)
+    at = &(*at)->items[0];
+  return at;
+}
+
+/* Reads sizes that are global names first. */
+static void unpack_size_bindings(Checker *c, CoreDec *d) {
+  for (uint32_t i = 0; i < c->size_bindings.len; i++) {
+    bool already = false;
+    for (uint32_t k = 0; k < i; k++)
+      already |= c->size_bindings.at[k] == c->size_bindings.at[i];
+    for (uint32_t k = 0; k < d->var_count && !already; k++) {
+      Core **at = evaluated_part(&d->items[k]);
+      *at = unpack_binding(c, c->size_bindings.at[i], *at);
+    }
+    if (d->kind != CD_FUNS && !already) {
+      Core **at = evaluated_part(&d->expr);
+      *at = unpack_binding(c, c->size_bindings.at[i], *at);
+    }
+  }
+}
+
+static void finish_dec(Checker *c, CoreDec *d) {
+  if (d->kind == CD_FUNS)
+    for (uint32_t i = 0; i < d->var_count; i++)
+      core_finish(c, d->items[i]);
+  else
+    core_finish(c, d->expr);
+}
+
+static void begin_dec(Checker *c, Module *module, Diags *diags) {
+  c->diags = diags;
+  c->module = module;
+  c->active_refs = module->library ? NULL : c->recorded_refs;
+  c->scope = NULL;
+  c->level = 0;
+  c->effect = NULL;
+  pending_clear(c);
+  c->accesses.len = c->instances.len = c->residual.len = 0;
+  c->discovered_sizes.len = c->existential_assumptions.len = c->params.len =
+      c->size_bindings.len = 0;
+  c->typed_holes.len = c->reported.len = c->reshape_holes.len = 0;
+  c->head = NULL;
+  c->message_names = NULL; /* a limit may have aborted the code that set it */
+  c->alias_name = NULL;
+  c->axis_may_be_star = false;
+  c->for_scope = NULL;
+  c->index_condition_depth = 0;
+  c->control_region = 0;
+  c->depth = c->work = 0;
+  assumptions_renew_effort(c->solver);
+  c->binding_group = NULL;
+  c->needs_recheck = false;
+  c->serial = c->max_unclaimed = 0;
+  c->current_constraint = NULL;
+  map_init(&c->in_unproved_equations, c->arena);
+}
+
+static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
+                        bool failed) {
+  b->doc = dec->doc;
+  b->has_error = failed;
+  module_define(c, b->name, b);
+  VEC_PUSH(c->arena, c->module->bindings, b);
+  if (failed)
+    return;
+  out->bindings[out->binding_count++] = b;
+}
+
+/* After an error the names get any type, so that one mistake is reported
+   once. */
+static void define_failed_names(Checker *c, Pat *p) {
+  if (p->kind == PAT_VAR || p->kind == PAT_AS) {
+    Binding *b = binding_new(c, BK_VALUE, p->id, p->span);
+    b->has_error = true;
+    module_define(c, p->id, b);
+  }
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    define_failed_names(c, p->args[i]);
+  for (uint32_t i = 0; i < p->field_count; i++)
+    if (p->fields[i].pat)
+      define_failed_names(c, p->fields[i].pat);
+}
+
+static void define_failed_dec(Checker *c, Dec *dec) {
+  if (dec->kind == DEC_VAL)
+    define_failed_names(c, dec->pat);
+  for (uint32_t i = 0; i < dec->fun_count; i++) {
+    Binding *b =
+        binding_new(c, BK_VALUE, dec->funs[i].name, dec->funs[i].name_span);
+    b->has_error = true;
+    module_define(c, b->name, b);
+  }
+}
+
+/* Reports each _ of an annotation with the inferred size or type, in the names
+   of the surrounding type. */
+static void report_typed_holes(Checker *c, const Bindings *bound) {
+  for (uint32_t i = 0; i < c->typed_holes.len; i++) {
+    const TypedHole *h = &c->typed_holes.at[i];
+    Scheme *around = NULL;
+    for (uint32_t j = 0; j < bound->len; j++)
+      if (!around || bound->at[j]->span.start <= h->span.start)
+        around = bound->at[j]->scheme;
+    TypePrinter *p = around ? printer_new(c, around, true) : NULL;
+    const char *is = h->dim
+                         ? p ? printer_dim(p, h->dim) : dim_to_text(c, h->dim)
+                     : p ? printer_type(p, h->type)
+                         : ty_text(c, h->type);
+    error_at(c, 330, h->span, "found hole `_`: it is %s", is)->help =
+        h->dim ? "replace _ with this size, or with a name"
+               : "replace _ with this type";
+  }
+}
+
+static void find_unsolved(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && !v->solution && !v->unknown)
+    *out = v;
+}
+
+/* Reports a size that is needed at run time but never determined. */
+static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
+  DimVar *v = NULL;
+  dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
+  if (!v)
+    return false;
+  error_at(c, 363, u->use_span, "cannot determine the size `%s` of %s here",
+           dim_var_name(c->dims, v), u->used_name ? u->used_name->text : "this")
+      ->help =
+      "its constraints have no solution, several solutions, or are too complex";
+  c->module = u->module;
+  define_failed_dec(c, u->dec);
+  return true;
+}
+
+void checker_default_sizes(Checker *c) {
+  for (uint32_t i = 0; i < c->unsized_values.len; i++) {
+    UnsizedValue *at = &c->unsized_values.at[i];
+    Map fresh;
+    map_init(&fresh, c->arena);
+    c->work = 0;
+    collect_unsolved_axes(c, at->type, &fresh);
+    if (fresh.len)
+      unpack_sizes(c, at->type, at->core, &fresh);
+  }
+  c->unsized_values.len = 0;
+  const Dec *told = NULL;
+  for (uint32_t i = 0; i < c->undetermined_sizes.len; i++) {
+    const UndeterminedSize *u = &c->undetermined_sizes.at[i];
+    if (u->dec != told && report_undetermined(c, u))
+      told = u->dec;
+  }
+  c->undetermined_sizes.len = 0;
+}
+
+static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
+                       Checked *out) {
+  begin_dec(c, module, diags);
+  module->journal.len = 0;
+  Bindings bound = {0};
+  c->pattern_bindings = &bound;
+  uint32_t errors = diags->errors, undetermined = c->undetermined_sizes.len;
+  *out = (Checked){0};
+  CoreDec *d = NULL;
+  Type *type = NULL;
+  Assumption *assumptions = c->assumptions;
+  if (dec->kind == DEC_EXPR || dec->kind == DEC_DO)
+    infer_do(c, dec, &d, &type);
+  else
+    dec_infer(c, dec, true, &d);
+  c->progress = true;
+  solve_pending(c);
+  if (c->needs_recheck)
+    return false;
+  if (diags->errors == errors)
+    solve_residual(c);
+  /* the equations are wrong, so ignore what they determined */
+  if (diags->errors > errors) {
+    define_failed_dec(c, dec);
+    c->assumptions = assumptions;
+    pending_clear(c);
+    c->residual.len = c->instances.len = 0;
+    return false;
+  }
+  for (Assumption *f = c->assumptions; f && f != assumptions; f = f->outer)
+    f->dim = dim_resolve(c->dims, f->dim);
+  instances_finish(c);
+  for (uint32_t i = undetermined; i < c->undetermined_sizes.len; i++)
+    c->undetermined_sizes.at[i].dec = dec;
+  if (d) {
+    unpack_size_bindings(c, d);
+    finish_dec(c, d);
+    out->decs = NEW(c->arena, CoreDec *);
+    out->decs[out->dec_count++] = d;
+  }
+  report_typed_holes(c, &bound);
+  if (diags->errors > errors) { /* or a literal that does not fit */
+    define_failed_dec(c, dec);
+    *out = (Checked){0};
+    return false;
+  }
+  out->bindings = NEW_ARRAY(c->arena, Binding *, bound.len);
+  for (uint32_t i = 0; i < bound.len; i++)
+    add_binding(c, out, bound.at[i], dec, false);
+  return true;
+}
+
+/* If a limit is exceeded, only this declaration is in error. */
+static bool check_within_limits(Checker *c, Module *module, Dec *dec,
+                                Diags *diags, Checked *out) {
+  Assumption *assumptions = c->assumptions;
+  Trap trap;
+  c->dec_span = dec->span;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    bool ok = check_once(c, module, dec, diags, out);
+    trap_end(&trap);
+    return ok;
+  }
+  c->collected_givens = NULL;
+  if (trap.kind != FAIL_LIMIT)
+    trap_raise(trap.kind);
+  begin_dec(c, module, diags);
+  c->assumptions = assumptions;
+  define_failed_dec(c, dec);
+  *out = (Checked){0};
+  return false;
+}
+
+bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
+                 Checked *out) {
+  Assumption *assumptions = c->assumptions;
+  uint32_t refs = refs_mark(c);
+  map_init(&c->retracted_singletons, c->arena);
+  for (int round = 0;; round++) {
+    uint32_t errors = diags->errors, warnings = diags->warnings;
+    uint32_t kept = diags->all.len;
+    CheckStats stats = c->stats;
+    uint32_t unproved = c->unproved.len, deferred = c->deferred.len;
+    uint32_t unsized = c->unsized_values.len,
+             undetermined = c->undetermined_sizes.len;
+    bool ok = check_within_limits(c, module, dec, diags, out);
+    if (!c->needs_recheck || round == 8) {
+      refs_finish(c, refs, module, dec);
+      return ok;
+    }
+    refs_truncate(c, refs);
+    diags->errors = errors; /* second pass, with some singletons retracted */
+    diags->warnings = warnings;
+    diags->all.len = kept;
+    c->stats = stats;
+    c->unproved.len = unproved;
+    c->deferred.len = deferred;
+    c->unsized_values.len = unsized;
+    c->undetermined_sizes.len = undetermined;
+    c->assumptions = assumptions;
+  }
+}
+
+Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
+  begin_dec(c, module, diags);
+  map_init(&c->retracted_singletons, c->arena);
+  uint32_t errors = diags->errors;
+  c->effect = effect_var(c);
+  c->level = 1;
+  Type *t;
+  infer(c, expr, &t);
+  c->progress = true;
+  solve_pending(c);
+  if (diags->errors > errors)
+    return NULL;
+  c->level = 0;
+  Scheme *s[1] = {NULL};
+  scheme_generalize(c, 1, &t, s, 0);
+  pending_clear(c);
+  c->residual.len = c->instances.len = 0;
+  return s[0];
+}
+
+const char *checker_expr_type(Checker *c, Module *module, Expr *expr,
+                              Diags *diags) {
+  Scheme *s = expr_scheme(c, module, expr, diags);
+  return s ? scheme_text(c, s) : NULL;
+}

@@ -1,0 +1,136 @@
+/* Name lookup: in scopes, in modules, and in the library, whose definitions are
+   checked at their first use. */
+#include "typecheck/internal.h"
+
+#include <string.h>
+
+static Module *library_module(Checker *c, Sym *name) {
+  Module *m = map_get(&c->library_modules, name);
+  if (!m && c->host->library_module(c->host->owner, name)) {
+    m = module_new(c, name);
+    m->library = true;
+    map_put(&c->library_modules, name, m);
+  }
+  return m;
+}
+
+/* ---- primitives ---- */
+
+Binding *binding_of_prim(Checker *c, PrimId id) {
+  Sym *name = intern_string(c->interner, prim_info[id].name);
+  Binding *b = map_get(&c->prelude->names, name);
+  if (!b) {
+    b = binding_new(c, BK_PRIM, name, (Span){0});
+    b->module = c->prelude;
+    b->prim = id;
+    b->doc = prim_info[id].doc;
+    map_put(&c->prelude->names, name, b);
+  }
+  return b;
+}
+
+static Binding *builtin(Checker *c, Sym *module, Sym *name) {
+  char full[256];
+  snprintf(full, sizeof full, "%s%s%s", module ? module->text : "",
+           module ? "." : "", name->text);
+  PrimId id = prim_by_name(full);
+  if (id != PRIM_NONE)
+    return binding_of_prim(c, id);
+  Dtype t = module ? DT_NONE : dtype_by_name(name->text);
+  if (t == DT_NONE && !module && strcmp(name->text, "int") == 0)
+    t = DT_I64;
+  if (t == DT_NONE)
+    return NULL;
+  Binding *b = binding_new(c, BK_DTYPE, name, (Span){0});
+  b->module = c->prelude;
+  b->dtype = t;
+  b->doc = "convert to this element type";
+  map_put(&c->prelude->names, name, b);
+  return b;
+}
+
+/* ---- the library ---- */
+
+static Binding *library_name(Checker *c, Module *m, Sym *name) {
+  Binding *b = map_get(&m->names, name);
+  if (b)
+    return b;
+  b = builtin(c, m->name, name);
+  if (b)
+    return b;
+  Dec *dec = c->host->library_definition(c->host->owner, m->name, name);
+  if (!dec)
+    return NULL;
+  c->check_library(c, m, dec);
+  return map_get(&m->names, name);
+}
+
+static TypeName *library_type(Checker *c, Module *m, Sym *name) {
+  TypeName *t = map_get(&m->types, name);
+  if (t)
+    return t;
+  Dec *dec = c->host->library_definition(c->host->owner, m->name, name);
+  if (!dec || (dec->kind != DEC_TYPE && dec->kind != DEC_DATATYPE))
+    return NULL;
+  c->check_library(c, m, dec);
+  return map_get(&m->types, name);
+}
+
+/* ---- looking up ---- */
+
+Binding *lookup_in(Checker *c, Module *m, Sym *name) {
+  if (m->library)
+    return library_name(c, m, name);
+  Binding *b = map_get(&m->names, name);
+  for (uint32_t i = m->opened.len; !b && i-- > 0;)
+    b = lookup_in(c, m->opened.at[i], name);
+  return b;
+}
+
+static Module *module_named(Checker *c, Sym *name) {
+  Binding *b = map_get(&c->module->names, name);
+  if (b && b->kind == BK_MODULE)
+    return b->imported;
+  return library_module(c, name);
+}
+
+Binding *lookup(Checker *c, Sym *module, Sym *name) {
+  if (module) {
+    Module *m = module_named(c, module);
+    return m ? lookup_in(c, m, name) : NULL;
+  }
+  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+    if (s->binding)
+      return s->binding;
+  Binding *b = lookup_in(c, c->module, name);
+  if (!b && c->module != c->prelude)
+    b = lookup_in(c, c->prelude, name);
+  if (!b) {
+    Module *m = library_module(c, name);
+    if (m) {
+      b = binding_new(c, BK_MODULE, name, (Span){0});
+      b->imported = m;
+    }
+  }
+  return b;
+}
+
+static TypeName *type_in(Checker *c, Module *m, Sym *name) {
+  if (m->library)
+    return library_type(c, m, name);
+  TypeName *t = map_get(&m->types, name);
+  for (uint32_t i = m->opened.len; !t && i-- > 0;)
+    t = type_in(c, m->opened.at[i], name);
+  return t;
+}
+
+TypeName *lookup_type(Checker *c, Sym *module, Sym *name) {
+  if (module) {
+    Module *m = module_named(c, module);
+    return m ? type_in(c, m, name) : NULL;
+  }
+  TypeName *t = type_in(c, c->module, name);
+  if (!t && c->module != c->prelude)
+    t = library_type(c, c->prelude, name);
+  return t;
+}

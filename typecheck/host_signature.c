@@ -1,0 +1,66 @@
+/* Signatures of functions for a host program.  Main entry point:
+   binding_signature. */
+#include "typecheck/internal.h"
+
+/* The parameter name in the first clause; NULL if the parameter is not a plain
+   name. */
+static const char *param_name(const Binding *b, uint32_t i) {
+  const Clause *k = b->clause;
+  if (!k || i >= k->param_count)
+    return NULL;
+  const Pat *pat = k->params[i].pat;
+  while (pat && pat->kind == PAT_ASCRIBE)
+    pat = pat->args[0];
+  return pat && pat->kind == PAT_VAR ? pat->id->text : NULL;
+}
+
+static ParamInfo param_info(Checker *c, Scheme *s, Type *t) {
+  ParamInfo out = {.type = ty_text_within(c, s, t), .rank = -1};
+  t = ty_norm(c, t);
+  if (t->tag != TY_TENSOR)
+    return out;
+  out.dtype = elem_root(t->elem)->dtype;
+  out.rank = 0;
+  const Shape *shape = shape_norm(c, t->shape);
+  for (uint32_t i = 0; i < shape->len; i++)
+    if (shape->axes[i].tag == SHAPE_SPLICE)
+      out.rank = -1;
+    else if (out.rank >= 0)
+      out.rank++;
+  return out;
+}
+
+bool binding_signature(Checker *c, Binding *b, Signature *out) {
+  Scheme *s = binding_scheme(c, b);
+  if (!s)
+    return false;
+  VEC(ParamInfo) all = {0};
+  Diags ignored, *diags = c->diags;
+  diags_init(&ignored, c->arena);
+  c->diags = &ignored;
+  c->work = 0;
+  Type *t = ty_norm(c, s->type);
+  for (; t->tag == TY_FUN; t = ty_norm(c, t->arg[1])) {
+    ParamInfo one = param_info(c, s, t->arg[0]);
+    one.name = param_name(b, all.len);
+    one.label = t->label ? t->label->text : NULL;
+    one.optional = t->optional;
+    VEC_PUSH(c->arena, all, one);
+  }
+  *out = (Signature){all.at, all.len, param_info(c, s, t)};
+  c->diags = diags;
+  return true;
+}
+
+bool checker_dec_isolated(Checker *c, Module *m, Dec *dec, Diags *diags,
+                          Checked *out) {
+  CheckStats stats = c->stats;
+  uint32_t names = m->bindings.len;
+  __typeof__(c->unproved) unproved = c->unproved;
+  bool ok = checker_dec(c, m, dec, diags, out);
+  module_undo(m);
+  m->bindings.len = names;
+  c->stats = stats;
+  c->unproved = unproved;
+  return ok;
+}

@@ -1,0 +1,197 @@
+/* Branches: `if` and `case`, and the join of the types of their branches. */
+#include "typecheck/internal.h"
+
+typedef struct Branch {
+  Core *core;
+  Type *type;
+  Assumption *assumptions;
+  bool unreachable;
+} Branch;
+
+static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
+  Branch b = {.assumptions = c->assumptions,
+              .unreachable = assumption_inconsistent(c, c->assumptions)};
+  uint32_t mark = c->dims->next_id;
+  uint32_t errors = c->diags->errors, kept = c->diags->all.len;
+  uint32_t unproved_count = c->unproved.len, part = control_region_begin(c);
+  if (expected && expected->tag != TY_VAR && !b.unreachable) {
+    b.core = check(c, e, expected, o);
+    b.type = expected;
+  } else {
+    b.core = infer(c, e, &b.type);
+    b.type = ty_forget_local_sizes(c, b.type, mark, FORGET_NEW);
+  }
+  control_region_end(c, part);
+  if (b.unreachable) { /* contradictory assumptions: it never runs */
+    c->diags->errors = errors;
+    c->diags->all.len = kept;
+    c->stats.runtime -= c->unproved.len - unproved_count;
+    c->unproved.len = unproved_count;
+  }
+  return b;
+}
+
+Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
+  Origin *oc = origin_new(c, ORIGIN_ARG, e->arg[0]->span);
+  oc->subject = "if";
+  oc->expr = e->arg[0];
+  Core *cond = check(c, e->arg[0], ty_scalar(c, DT_BOOL, NULL), oc);
+  bool on_index = condition_on_index(c, e->arg[0]);
+  c->index_condition_depth += on_index;
+  Assumption *saved = c->assumptions;
+  condition_assume(c, e->arg[0], cond, true);
+  Branch yes = infer_branch(c, e->arg[1], expected, o);
+  c->assumptions = saved;
+  condition_assume(c, e->arg[0], cond, false);
+  Branch no = infer_branch(c, e->arg[2], expected, o);
+  c->index_condition_depth -= on_index;
+  if (yes.unreachable || no.unreachable) {
+    *type = yes.unreachable ? no.type : yes.type;
+  } else if (expected && expected->tag != TY_VAR) {
+    *type = expected;
+  } else {
+    Origin *oj = origin_new(c, ORIGIN_BRANCH, e->arg[2]->span);
+    oj->other_span = e->arg[1]->span;
+    oj->expr = e->arg[2];
+    bool equation =
+        yes.assumptions != saved && yes.assumptions && yes.assumptions->eq;
+    c->assumptions = equation ? yes.assumptions : no.assumptions;
+    *type = equation ? ty_join(c, no.type, yes.type, oj)
+                     : ty_join(c, yes.type, no.type, oj);
+  }
+  c->assumptions = saved;
+  Core *core = core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
+  if (!expected || expected->tag == TY_VAR)
+    *type = ty_unpack(c, *type, &core);
+  return core;
+}
+
+/* ---- case ---- */
+
+/* What a pattern says about sizes: equations with numbers, or that a condition
+   holds.  It may also say more, about values that are not sizes. */
+typedef struct PatternAssumptions {
+  VEC(ComparedSizes) equal;
+  bool is_condition, holds;
+} PatternAssumptions;
+
+static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
+                                PatternAssumptions *out);
+
+/* Reads items from the left up to a splice, and from the right. */
+static void shape_pattern_assumptions(Checker *c, const Pat *p, Type *t,
+                                      PatternAssumptions *out) {
+  if (t->tag != TY_SHAPE)
+    return;
+  Shape *s = shape_norm(c, t->shape);
+  bool whole = shape_has_known_rank(s) && s->len == p->arg_count;
+  for (uint32_t i = 0; whole && i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_DIM)
+      pattern_assumptions(c, p->args[i], ty_int(c, s->axes[i].dim), out);
+}
+
+static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
+                                PatternAssumptions *out) {
+  t = ty_norm(c, t);
+  Dim *singleton =
+      p->kind == PAT_NUM && !p->is_float ? ty_singleton(c, t) : NULL;
+  if (singleton)
+    VEC_PUSH(c->arena, out->equal,
+             ((ComparedSizes){singleton, dim_parse(c->dims, p->num)}));
+  else if (p->kind == PAT_CON && !p->name.module &&
+           (p->name.id == c->sym_true || p->name.id == c->sym_false))
+    out->is_condition = true, out->holds = p->name.id == c->sym_true;
+  else if (p->kind == PAT_AS || p->kind == PAT_ASCRIBE)
+    pattern_assumptions(c, p->args[0], t, out);
+  else if (p->kind == PAT_SHAPE)
+    shape_pattern_assumptions(c, p, t, out);
+  else if (p->kind == PAT_TUPLE && t->tag == TY_TUPLE &&
+           t->count == p->arg_count)
+    for (uint32_t i = 0; i < t->count; i++)
+      if (p->args[i]->kind == PAT_NUM)
+        pattern_assumptions(c, p->args[i], t->args[i], out);
+}
+
+/* Adds assumptions for a match, or for a failed match.  If a failed match
+   compares several sizes, nothing is known except that one differs. */
+static void assume_pattern(Checker *c, const PatternAssumptions *s,
+                           Expr *subject, Core *core, bool match) {
+  if (s->is_condition)
+    condition_assume(c, subject, core, s->holds == match);
+  for (uint32_t i = 0; i < s->equal.len && (match || s->equal.len == 1); i++)
+    assumption_add_comparison(c, BIN_EQ, s->equal.at[i].left,
+                              s->equal.at[i].right, match);
+  if (!match && s->equal.len > 1)
+    assumption_add_inexpressible(c);
+}
+
+/* The assumptions of the rule itself are removed at its end.  Those of the
+   failed match stay. */
+static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
+                         Type *subject, Type *expected, Origin *o) {
+  Clause *rule = &e->clauses[i];
+  CoreRule *out = &core->rules[i];
+  Scope *saved = c->scope;
+  Assumption *assumptions = c->assumptions;
+  PatternAssumptions says = {0};
+  check_unique_pattern(c, rule->params[0].pat);
+  out->pat = infer_pattern(c, rule->params[0].pat, subject, false);
+  pattern_assumptions(c, rule->params[0].pat, subject, &says);
+  assume_pattern(c, &says, e->arg[0], core->items[0], true);
+  Branch b = infer_branch(c, rule->body, expected, o);
+  out->body = unpack_scope(c, c->scope, saved, b.core);
+  c->scope = saved;
+  c->assumptions = assumptions;
+  assume_pattern(c, &says, e->arg[0], core->items[0], false);
+  return b;
+}
+
+/* The common type of all branches: each agrees with it under its own
+   assumptions.  Starts with a branch that no equation narrows, if there is
+   one. */
+static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
+  const Branch *base = NULL;
+  for (uint32_t i = 0; i < e->clause_count; i++)
+    if (!at[i].unreachable &&
+        (!base || (base->assumptions && base->assumptions->eq &&
+                   at[i].assumptions && !at[i].assumptions->eq)))
+      base = &at[i];
+  if (!base)
+    return ty_meta(c);
+  Type *t = base->type;
+  for (uint32_t i = 0; i < e->clause_count; i++) {
+    if (&at[i] == base || at[i].unreachable)
+      continue;
+    Origin *o = origin_new(c, ORIGIN_BRANCH, e->clauses[i].body->span);
+    o->other_span = e->clauses[base - at].body->span;
+    o->expr = e->clauses[i].body;
+    c->assumptions = at[i].assumptions;
+    t = ty_join(c, t, at[i].type, o);
+  }
+  return t;
+}
+
+Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
+  Type *subject;
+  uint32_t n = e->clause_count;
+  Core *core = core_new(c, CORE_CASE, e->span);
+  core->items = NEW(c->arena, Core *);
+  core->item_count = 1;
+  core->items[0] = infer(c, e->arg[0], &subject);
+  core->rules = NEW_ARRAY(c->arena, CoreRule, n);
+  core->rule_count = n;
+  Branch *branches = NEW_ARRAY(c->arena, Branch, n);
+  Assumption *saved = c->assumptions;
+  for (uint32_t i = 0; i < n; i++)
+    branches[i] = infer_rule(c, e, i, core, subject, expected, o);
+  CorePat **pats = NEW_ARRAY(c->arena, CorePat *, n);
+  for (uint32_t i = 0; i < n; i++)
+    pats[i] = core->rules[i].pat;
+  check_exhaustiveness(c, n, pats, subject, e->span);
+  bool given = expected && expected->tag != TY_VAR;
+  *type = given ? expected : join_branches(c, branches, e);
+  c->assumptions = saved;
+  if (!given)
+    *type = ty_unpack(c, *type, &core);
+  return core;
+}

@@ -1,0 +1,511 @@
+/* Implicit arguments: the element types, sizes and shapes that running code
+   needs from its callers, and what each use passes for them.  Main entry
+   points: implicit_collect, instances_finish, core_finish. */
+#include "typecheck/internal.h"
+
+static void call_if_present(void (*f)(void *, Core *), void *arg, Core *core) {
+  if (core)
+    f(arg, core);
+}
+
+/* Calls f for each direct child expression of core. */
+static void each_child(Core *core, void (*f)(void *, Core *), void *arg) {
+  for (uint32_t i = 0; i < core->param_count; i++)
+    call_if_present(f, arg,
+                    core->kind == CORE_FOR ? core->ranges[i].expr
+                                           : core->params[i].default_value);
+  for (uint32_t i = 0; i < core->slice_count; i++) {
+    call_if_present(f, arg, core->slices[i].from);
+    call_if_present(f, arg, core->slices[i].to);
+  }
+  for (uint32_t i = 0; i < core->rule_count; i++)
+    call_if_present(f, arg, core->rules[i].body);
+  for (uint32_t i = 0; i < core->item_count; i++)
+    call_if_present(f, arg, core->items[i]);
+}
+
+/* ---- what a definition needs ---- */
+
+static void apply_elem_default(Checker *c, ElemVar *e) {
+  unify_elem(c, e, elem_fixed(c, elem_default_dtype(e)));
+}
+
+typedef struct ImplicitCollector {
+  Checker *c;
+  Scheme *scheme;
+  Map seen; /* already listed, or bound by an inner CORE_TLAM */
+  TypeVisitor visit;
+} ImplicitCollector;
+
+static bool mark_needed(ImplicitCollector *n, const void *var) {
+  if (map_get(&n->seen, var))
+    return false;
+  map_put(&n->seen, var, n);
+  return true;
+}
+
+static void collect_elem(void *arg, ElemVar *e) {
+  ImplicitCollector *n = arg;
+  e = elem_root(e);
+  if (e->dtype == DT_NONE && e->level == LEVEL_GENERIC && mark_needed(n, e)) {
+    ImplicitArg h = {.kind = IMPLICIT_ELEM, .elem = {DT_NONE, e}};
+    VEC_PUSH(n->c->arena, n->scheme->implicits, h);
+  } else if (e->dtype == DT_NONE && !e->skolem && e->level > n->c->level) {
+    apply_elem_default(n->c, e); /* undetermined, and not in the type */
+  }
+}
+
+static void collect_dim(void *arg, DimVar *v) {
+  ImplicitCollector *n = arg;
+  if (v->kind == DV_SKOLEM && v->level == LEVEL_GENERIC && mark_needed(n, v)) {
+    ImplicitArg h = {.kind = IMPLICIT_DIM, .dim_var = v};
+    VEC_PUSH(n->c->arena, n->scheme->implicits, h);
+  }
+}
+
+static void collect_shape(void *arg, ShapeVar *v) {
+  ImplicitCollector *n = arg;
+  if (v->level == LEVEL_GENERIC && mark_needed(n, v)) {
+    ImplicitArg h = {.kind = IMPLICIT_SHAPE, .shape_var = v};
+    VEC_PUSH(n->c->arena, n->scheme->implicits, h);
+  }
+}
+
+static void *implicit_var(const ImplicitArg *h) {
+  switch (h->kind) {
+  case IMPLICIT_ELEM:
+    return h->elem.var;
+  case IMPLICIT_DIM:
+    return h->dim_var;
+  case IMPLICIT_SHAPE:
+    return h->shape_var;
+  }
+  return NULL;
+}
+
+static void collect_instance(ImplicitCollector *n, SchemeInstance *instance,
+                             TypeVisitor *v) {
+  for (uint32_t i = 0; i < instance->scheme->implicits.len; i++) {
+    ImplicitArg *h = &instance->scheme->implicits.at[i];
+    void *to = map_get(&instance->substitution, implicit_var(h));
+    if (!to)
+      continue;
+    switch (h->kind) {
+    case IMPLICIT_ELEM:
+      collect_elem(n, to);
+      break;
+    case IMPLICIT_DIM:
+      dim_visit(v, to);
+      break;
+    case IMPLICIT_SHAPE:
+      shape_visit(v, to);
+      break;
+    }
+  }
+}
+
+static void collect_pattern(ImplicitCollector *n, CorePat *p) {
+  if (p->elem.var)
+    collect_elem(n, p->elem.var);
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    collect_pattern(n, p->args[i]);
+}
+
+/* The shape of the right side of && and ||; otherwise NULL. */
+static Shape *logic_op_shape(Checker *c, const Core *core) {
+  if (core->kind != CORE_APP || !core->checker_data ||
+      (core->items[0]->prim != PRIM_AND && core->items[0]->prim != PRIM_OR))
+    return NULL;
+  Type *t = ty_norm(c, core->checker_data);
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+}
+
+bool prim_is_map_like(PrimId id) {
+  return id == PRIM_MAP1 || id == PRIM_MAP2 || id == PRIM_MAP3 ||
+         id == PRIM_SCAN;
+}
+
+/* The type of a loop's result without iterations; NULL if core is not a
+   loop. */
+static Type *empty_result_type(Checker *c, const Core *core) {
+  if (!core->checker_data ||
+      (core->kind != CORE_FOR && core->kind != CORE_APP) ||
+      (core->kind == CORE_APP && !prim_is_map_like(core->items[0]->prim)))
+    return NULL;
+  Type *t = ty_norm(c, core->checker_data);
+  if (core->kind == CORE_APP && core->items[0]->prim == PRIM_SCAN)
+    return t->tag == TY_TUPLE && t->count == 2 ? ty_norm(c, t->args[1]) : NULL;
+  return t;
+}
+
+static void collect_core(void *arg, Core *core) {
+  ImplicitCollector *n = arg;
+  TypeVisitor *v = &n->visit;
+  Type *empty_type = empty_result_type(n->c, core);
+  if (empty_type)
+    ty_visit(v, empty_type);
+  if (core->kind == CORE_TLAM)
+    for (uint32_t i = 0; i < core->implicit_count; i++)
+      map_put(&n->seen, implicit_var(&core->implicits[i]), n);
+  if (core->elem.var)
+    collect_elem(n, core->elem.var);
+  if (core->dim)
+    dim_visit(v, core->dim);
+  for (uint32_t i = 0; i < core->check_count; i++) {
+    dim_visit(v, core->checks[i].left);
+    dim_visit(v, core->checks[i].right);
+    for (uint32_t j = 0; j < core->checks[i].condition_count; j++) {
+      dim_visit(v, core->checks[i].conditions[j].left);
+      dim_visit(v, core->checks[i].conditions[j].right);
+    }
+  }
+  if (core->kind == CORE_FOR)
+    for (uint32_t i = 0; i < core->param_count; i++)
+      if (core->ranges[i].dim)
+        dim_visit(v, core->ranges[i].dim);
+  for (uint32_t i = 0; i < core->rule_count; i++)
+    collect_pattern(n, core->rules[i].pat);
+  each_child(core, collect_core, n);
+  if (core->checker_data && core->kind == CORE_VAR)
+    collect_instance(n, core->checker_data, v);
+  if (core->checker_data && core->kind == CORE_SHAPE_VALUE)
+    shape_visit(v, core->checker_data);
+  Shape *logic = logic_op_shape(n->c, core);
+  if (logic && !shape_has_known_rank(logic))
+    shape_visit(v, logic);
+}
+
+void implicit_collect(Checker *c, Scheme *s, Core *body) {
+  ImplicitCollector n = {.c = c, .scheme = s};
+  map_init(&n.seen, c->arena);
+  for (uint32_t i = 0; i < s->implicits.len; i++)
+    map_put(&n.seen, implicit_var(&s->implicits.at[i]), &n);
+  n.visit = (TypeVisitor){.elem = collect_elem,
+                          .dim = collect_dim,
+                          .shape = collect_shape,
+                          .arg = &n,
+                          .c = c};
+  call_if_present(collect_core, &n, body);
+}
+
+/* ---- arguments of a use, once everything is solved ---- */
+
+static ElemRef elem_ref(Checker *c, ElemVar *e) {
+  e = elem_root(e);
+  if (e->dtype == DT_NONE && !e->skolem) {
+    apply_elem_default(c, e);
+    e = elem_root(e);
+  }
+  return (ElemRef){e->dtype, e->dtype == DT_NONE ? e : NULL};
+}
+
+static CoreShape shape_ref(Checker *c, const Shape *s0) {
+  Shape *s = shape_norm(c, s0);
+  CoreShape r = {NEW_ARRAY(c->arena, CoreAxis, s->len), 0};
+  for (uint32_t i = 0; i < s->len; i++) {
+    ShapeAxis *it = &s->axes[i];
+    if (it->tag == SHAPE_SPLICE && !it->var->skolem)
+      continue; /* never determined: no axes */
+    r.axes[r.len++] =
+        (CoreAxis){.kind = it->tag == SHAPE_DIM    ? CORE_AXIS_DIM
+                           : it->tag == SHAPE_STAR ? CORE_AXIS_STAR
+                                                   : CORE_AXIS_SPLICE,
+                   .dim = it->dim,
+                   .var = it->var};
+  }
+  return r;
+}
+
+static bool is_determined(Checker *c, const Shape *s0) {
+  Shape *s = shape_norm(c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_SPLICE && !s->axes[i].var->skolem)
+      return false;
+  return true;
+}
+
+static void note_inaccessible(void *arg, DimVar *v) {
+  *(bool *)arg |= dim_var_is_inaccessible(v);
+}
+
+/* Reports a size or shape that is passed but cannot be read from any value. */
+static void error_inaccessible_size(Checker *c, const char *param,
+                                    const Core *use) {
+  error_at(c, 302, use->span,
+           "%s requires one `%s` for all items, but their sizes may differ",
+           use->var && use->var->name ? use->var->name->text : "this function",
+           param)
+      ->help = "first combine them into one tensor with stack";
+}
+
+static void check_accessible(Checker *c, Dim *d, const char *param,
+                             const Core *use) {
+  bool inaccessible = false;
+  dim_each_var(d, note_inaccessible, NULL, &inaccessible);
+  if (inaccessible)
+    error_inaccessible_size(c, param, use);
+}
+
+typedef struct UnprovedEquationSearch {
+  Checker *c;
+  bool found;
+} UnprovedEquationSearch;
+
+static void note_in_unproved_equation(void *arg, DimVar *v) {
+  UnprovedEquationSearch *t = arg;
+  t->found |= map_get(&t->c->in_unproved_equations, v) != NULL;
+}
+
+/* Records a size to be checked later: only at the end of the text it is known
+   whether something determines it. */
+static void note_undetermined(Checker *c, Dim *d, const Core *use) {
+  UnprovedEquationSearch t = {c, false};
+  dim_each_var(d, note_in_unproved_equation, NULL, &t);
+  if (!t.found)
+    return;
+  UndeterminedSize u = {.dim = d,
+                        .used_name = use->var ? use->var->name : NULL,
+                        .use_span = use->span,
+                        .module = c->module};
+  VEC_PUSH(c->arena, c->undetermined_sizes, u);
+}
+
+/* True if running code reads the size itself when its caller does not know
+   it. */
+static bool is_read_at_run_time(const Scheme *s, const ImplicitArg *h) {
+  return implicit_has_path(s, implicit_var(h)) ||
+         (h->kind == IMPLICIT_DIM && h->dim_var->reshape_hole);
+}
+
+static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
+                             void *to, const Core *use) {
+  bool found = is_read_at_run_time(s, h);
+  switch (h->kind) {
+  case IMPLICIT_ELEM:
+    h->elem = elem_ref(c, to ? to : h->elem.var);
+    return;
+  case IMPLICIT_DIM:
+    h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
+    check_accessible(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
+    if (!found)
+      note_undetermined(c, h->dim, use);
+    return;
+  case IMPLICIT_SHAPE:
+    h->unknown = !is_determined(c, to ? to : shape_of_var(c, h->shape_var));
+    h->shape = shape_ref(c, to ? to : shape_of_var(c, h->shape_var));
+    for (uint32_t i = 0; i < h->shape.len; i++)
+      if (h->shape.axes[i].dim && dim_has_unknown(h->shape.axes[i].dim))
+        error_inaccessible_size(
+            c, c->dims->shape_name(c->dims->owner, h->shape_var), use);
+    for (uint32_t i = 0; i < h->shape.len && !found; i++)
+      if (h->shape.axes[i].dim)
+        note_undetermined(c, h->shape.axes[i].dim, use);
+    return;
+  }
+}
+
+static void instance_finish(Checker *c, SchemeInstance *instance) {
+  Scheme *s = instance->scheme;
+  Core *core = instance->core;
+  if (!core || !s->implicits.len || core->kind != CORE_VAR)
+    return;
+  Core *var = core_new(c, CORE_VAR, core->span);
+  *var = *core;
+  var->checker_data = NULL;
+  core->kind = CORE_TAPP;
+  core->items = NEW_ARRAY(c->arena, Core *, 1);
+  core->items[0] = var;
+  core->item_count = 1;
+  core->implicits = NEW_ARRAY(c->arena, ImplicitArg, s->implicits.len);
+  core->implicit_count = s->implicits.len;
+  for (uint32_t i = 0; i < s->implicits.len; i++) {
+    ImplicitArg h = s->implicits.at[i];
+    resolve_implicit(c, s, &h,
+                     map_get(&instance->substitution, implicit_var(&h)), var);
+    core->implicits[i] = h;
+  }
+}
+
+void instances_finish(Checker *c) {
+  for (uint32_t i = 0; i < c->instances.len; i++)
+    instance_finish(c, c->instances.at[i]);
+  c->instances.len = 0;
+}
+
+static void finish_pat(Checker *c, CorePat *p) {
+  if (p->elem.var)
+    p->elem = elem_ref(c, p->elem.var);
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    finish_pat(c, p->args[i]);
+}
+
+/* Sets the shape that a loaded file must have.  Existential sizes of the load
+   itself are left open. */
+static void finish_load(Checker *c, Core *core) {
+  Shape *s = shape_norm(c, core->checker_data);
+  core->checker_data = NULL;
+  core->flag = shape_has_known_rank(s);
+  if (!core->flag)
+    return;
+  core->shape = shape_ref(c, s);
+  for (uint32_t i = 0; i < core->shape.len; i++) {
+    CoreAxis *it = &core->shape.axes[i];
+    DimVar *v = it->dim ? dim_as_var(it->dim) : NULL;
+    bool own = v && v->kind == DV_META;
+    for (uint32_t k = 0; v && k < c->discovered_sizes.len; k++)
+      own |= c->discovered_sizes.at[k] == v;
+    if (own || (it->dim && dim_has_unknown(it->dim)))
+      it->dim = NULL;
+  }
+}
+
+static void check_literal_range(Checker *c, const char *num, Dtype t,
+                                Span span) {
+  if (t == DT_NONE || !dtype_is_int(t))
+    return;
+  int bits = dtype_info[t].bytes * 8 - (dtype_info[t].class == 'i');
+  int64_t n, max = bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+  int64_t min = dtype_info[t].class == 'i' ? -max - 1 : 0;
+  if (dim_is_int(dim_parse(c->dims, num), &n) && n >= min && n <= max)
+    return;
+  error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name)
+      ->help = arena_printf(c->arena, "its range is %lld to %lld",
+                            (long long)min, (long long)max);
+}
+
+static void find_unsolved(void *arg, DimVar *v) {
+  *(bool *)arg |=
+      (v->kind == DV_META && !v->solution) || v->kind == DV_EXISTENTIAL;
+}
+
+/* Solves the _ of a shape, unless only the running program can, or the needed
+   sizes are not unpacked yet. */
+static void finish_holes(Checker *c, Core *core) {
+  for (uint32_t i = 0; i < core->item_count; i++) {
+    bool unsolved = false;
+    if (core->items[i]->kind == CORE_DIM)
+      dim_each_var(dim_resolve(c->dims, core->items[i]->dim), find_unsolved,
+                   NULL, &unsolved);
+    if (unsolved)
+      core->items[i] = NULL;
+  }
+}
+
+/* Zeros of the type; NULL unless it consists of tensors. */
+static Core *empty_result_core(Checker *c, Type *t, Span span) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TENSOR) {
+    Core *prim = core_new(c, CORE_PRIM, span);
+    prim->prim = PRIM_ZEROS;
+    prim->arity = 1;
+    prim->elem = elem_ref(c, t->elem);
+    Core *shape = core_new(c, CORE_SHAPE_VALUE, span);
+    shape->shape = shape_ref(c, t->shape);
+    shape->flag = true;
+    return core_items(c, CORE_APP, span, 2, prim, shape);
+  }
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+    return NULL;
+  Core *all = core_new(c, t->tag == TY_TUPLE ? CORE_TUPLE : CORE_RECORD, span);
+  all->items = NEW_ARRAY(c->arena, Core *, t->count);
+  all->labels = t->labels;
+  for (uint32_t i = 0; i < t->count; i++)
+    if (!(all->items[all->item_count++] =
+              empty_result_core(c, t->args[i], span)))
+      return NULL;
+  return all;
+}
+
+static void note_existential(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_EXISTENTIAL;
+}
+
+static bool passes_existential(const Core *use) {
+  bool found = false;
+  for (uint32_t i = 0; i < use->implicit_count; i++) {
+    const ImplicitArg *h = &use->implicits[i];
+    if (h->kind == IMPLICIT_DIM)
+      dim_each_var(h->dim, note_existential, NULL, &found);
+    for (uint32_t k = 0; h->kind == IMPLICIT_SHAPE && k < h->shape.len; k++)
+      if (h->shape.axes[k].dim)
+        dim_each_var(h->shape.axes[k].dim, note_existential, NULL, &found);
+  }
+  return found;
+}
+
+static void add_args(Checker *c, const Core *app, Core *to) {
+  if (app->items[0]->kind == CORE_APP)
+    add_args(c, app->items[0], to);
+  for (uint32_t i = 1; i < app->item_count; i++)
+    to->items[to->item_count++] = app->items[i];
+}
+
+/* Evaluates arguments first, since an implicit size may be read off an
+   argument. */
+static void evaluate_args_first(Checker *c, Core *core) {
+  uint32_t count = 1;
+  const Core *head = core;
+  for (; head->kind == CORE_APP; head = head->items[0])
+    count += head->item_count - 1;
+  if (head->kind != CORE_TAPP || !passes_existential(head))
+    return;
+  Core *app = core_new(c, CORE_APP, core->span), *whole = app;
+  app->items = NEW_ARRAY(c->arena, Core *, count);
+  app->items[app->item_count++] = core_new(c, CORE_TAPP, head->span);
+  *app->items[0] = *head;
+  add_args(c, core, app);
+  for (uint32_t i = app->item_count; --i > 0;) {
+    Core *value = app->items[i];
+    if (value->kind == CORE_VAR || value->kind == CORE_ABSENT ||
+        value->kind == CORE_ALL_AXES || value->kind == CORE_LAM)
+      continue;
+    Var *v = var_new(c, NULL, value->span, false);
+    app->items[i] = core_var(c, v, value->span);
+    whole = core_let(c, v, value, whole);
+  }
+  *core = *whole;
+}
+
+static void finish_child(void *c, Core *core);
+
+void core_finish(Checker *c, Core *core) {
+  if (!core)
+    return;
+  if (core->kind == CORE_APP)
+    evaluate_args_first(c, core);
+  if (core->kind == CORE_SHAPE)
+    finish_holes(c, core);
+  Type *empty_type = empty_result_type(c, core);
+  if (empty_type)
+    core->empty_result = empty_result_core(c, empty_type, core->span);
+  if (core->kind == CORE_PRIM && core->prim == PRIM_LOAD && core->checker_data)
+    finish_load(c, core);
+  if (core->kind == CORE_SHAPE_VALUE && core->checker_data) {
+    core->shape = shape_ref(c, core->checker_data);
+    core->checker_data = NULL;
+  }
+  if (core->elem.var)
+    core->elem = elem_ref(c, core->elem.var);
+  Shape *logic = logic_op_shape(c, core);
+  if (logic) {
+    core->shape = shape_ref(c, logic);
+    core->flag = shape_has_known_rank(logic) && logic->len;
+    if (shape_has_known_rank(logic))
+      core->shape.len = 0;
+  }
+  if (core->kind == CORE_NUM)
+    check_literal_range(c, core->num, core->elem.dtype, core->span);
+  if (core->dim)
+    core->dim = dim_resolve(c->dims, core->dim);
+  if (core->kind == CORE_FOR)
+    for (uint32_t i = 0; i < core->param_count; i++)
+      if (core->ranges[i].dim)
+        core->ranges[i].dim = dim_resolve(c->dims, core->ranges[i].dim);
+  for (uint32_t i = 0; i < core->rule_count; i++)
+    finish_pat(c, core->rules[i].pat);
+  each_child(core, finish_child, c);
+}
+
+static void finish_child(void *c, Core *core) {
+  core_finish(c, core);
+}

@@ -1,0 +1,77 @@
+/* Uses integer expressions as sizes.  Main entry point: int_to_size. */
+#include "typecheck/internal.h"
+
+static bool is_integer_scalar(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  return t->tag == TY_TENSOR && elem_root(t->elem)->dtype == DT_I64 &&
+         shape_norm(c, t->shape)->len == 0;
+}
+
+/* The known term of an integer variable, or a size variable for its value.
+   NULL if e is not an integer variable. */
+static Dim *name_to_size(Checker *c, Expr *e) {
+  Binding *b = lookup(c, NULL, e->id);
+  if (!b || b->kind != BK_VALUE || !b->scheme || b->scheme->is_polymorphic ||
+      b->recursive || !is_integer_scalar(c, b->scheme->type))
+    return NULL;
+  Dim *known = ty_singleton(c, b->scheme->type);
+  if (known)
+    return known;
+  if (!b->size_var)
+    b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
+  b->size_var->is_integer = true;
+  if (b->var->global)
+    VEC_PUSH(c->arena, c->size_bindings, b);
+  return dim_of_var(c->dims, b->size_var);
+}
+
+/* The term of sums and products of integer variables and literals; otherwise
+   NULL. */
+static Dim *arithmetic_to_size(Checker *c, Expr *e) {
+  if (e->kind == EX_ID)
+    return name_to_size(c, e);
+  if (e->kind == EX_NUM && !e->is_float)
+    return dim_parse(c->dims, e->num);
+  if (e->kind != EX_BIN ||
+      (e->op != BIN_ADD && e->op != BIN_SUB && e->op != BIN_MUL))
+    return NULL;
+  Dim *a = arithmetic_to_size(c, e->arg[0]);
+  Dim *b = a ? arithmetic_to_size(c, e->arg[1]) : NULL;
+  if (!b)
+    return NULL;
+  return e->op == BIN_ADD   ? dim_add(c->dims, a, b)
+         : e->op == BIN_SUB ? dim_sub(c->dims, a, b)
+                            : dim_mul(c->dims, a, b);
+}
+
+/* A term for an integer that only running code knows.  All uses of a variable
+   share one term.  A sum has the term of its operands.  Anything else gets a
+   new size variable. */
+Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
+  Dim *known = ty_singleton(c, t);
+  if (known)
+    return t->singleton ? ty_root(t)->singleton : known;
+  Dim *sum = e && e->kind == EX_BIN ? arithmetic_to_size(c, e) : NULL;
+  if (sum)
+    return sum;
+  DimVar *v = NULL;
+  Binding *b = e && e->kind == EX_ID ? lookup(c, NULL, e->id) : NULL;
+  if (b && b->kind == BK_VALUE) {
+    if (!b->size_var)
+      b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
+    if (b->var->global)
+      VEC_PUSH(c->arena, c->size_bindings, b);
+    v = b->size_var;
+  } else {
+    v = dim_as_var(existential_dim(c, NULL, e ? e->span : (Span){0}));
+  }
+  v->is_integer = true; /* its use as a size will require that it is one */
+  if (core && *core) {
+    Core *unpack = core_items(c, CORE_UNPACK, (*core)->span, 1, *core);
+    unpack->size_paths = NEW(c->arena, SizePath);
+    unpack->size_paths[0] = (SizePath){.var = v, .is_value = true};
+    unpack->size_path_count = 1;
+    *core = unpack;
+  }
+  return dim_of_var(c->dims, v);
+}

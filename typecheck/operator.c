@@ -1,0 +1,274 @@
+/* Operators, and assumptions from comparisons and divisions of sizes. */
+#include "typecheck/internal.h"
+
+static Core *prim_core(Checker *c, PrimId id, uint32_t n, Core **args,
+                       ElemVar *elem, Span span) {
+  Core *prim = core_new(c, CORE_PRIM, span);
+  prim->prim = id;
+  prim->arity = n;
+  prim->elem.var = elem;
+  Core *app = core_new(c, CORE_APP, span);
+  app->items = NEW_ARRAY(c->arena, Core *, n + 1);
+  app->items[0] = prim;
+  for (uint32_t i = 0; i < n; i++)
+    app->items[i + 1] = args[i];
+  app->item_count = n + 1;
+  return app;
+}
+
+static bool is_int_type(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  return t->tag == TY_TENSOR &&
+         !(elem_root(t->elem)->classes & ~(uint32_t)CLASS_INT);
+}
+
+static void note_size(void *arg, DimVar *v) {
+  *(bool *)arg |= !v->is_integer;
+}
+
+static bool mentions_size(Checker *c, Dim *d) {
+  bool found = false;
+  dim_each_var(dim_resolve(c->dims, d), note_size, NULL, &found);
+  return found;
+}
+
+/* Tracks the terms of x / d and x % d.  If a size is divided, d must be at
+   least 1.  For integers this is required once the result is used as a size. */
+static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
+                           Origin *o) {
+  Dim *x = ty_singleton(c, a), *y = ty_singleton(c, b);
+  if (!x || !y)
+    return;
+  if (dim_is_const(y) && dim_sign(y) == 0)
+    return;
+  bool unguarded = false;
+  if (assumption_check_le(c, dim_int(c->dims, 1), y) != ENTAILED) {
+    DimVar *v = dim_as_var(y);
+    unguarded = !is_int_type(c, a) || dim_is_const(y) ||
+                (v && v->is_integer && !mentions_size(c, x));
+    if (!unguarded)
+      add_size_le(c, dim_int(c->dims, 1), y, o);
+  }
+  Dim *q =
+      unguarded ? dim_div_unguarded(c->dims, x, y) : dim_div(c->dims, x, y);
+  if (id == PRIM_MOD)
+    q = dim_sub(c->dims, x, dim_mul(c->dims, y, q));
+  r->singleton = q;
+}
+
+static void note_compared_sizes(Checker *c, Expr *e, Type *a, Type *b) {
+  Dim *x = ty_singleton(c, a), *y = ty_singleton(c, b);
+  if (!x || !y)
+    return;
+  ComparedSizes *t = NEW(c->arena, ComparedSizes);
+  *t = (ComparedSizes){x, y};
+  map_put(&c->compared_sizes, e, t);
+}
+
+static Origin *operand_origin(Checker *c, Expr *e, PrimId id, uint32_t number) {
+  Origin *o = origin_new(c, ORIGIN_OPERATOR, e->span);
+  o->subject = prim_info[id].name;
+  o->prim = id;
+  o->number = number;
+  o->expr = e;
+  return o;
+}
+
+static Core *infer_compose(Checker *c, Expr *e, Type **type) {
+  Type *tf, *tg, *a = ty_meta(c), *b = ty_meta(c), *r = ty_meta(c);
+  Core *f = infer(c, e->arg[0], &tf);
+  Core *g = infer(c, e->arg[1], &tg);
+  Effect *ef = effect_var(c), *eg = effect_var(c);
+  Origin *of = operand_origin(c, e->arg[0], PRIM_NONE, 1);
+  Origin *og = operand_origin(c, e->arg[1], PRIM_NONE, 2);
+  of->subject = og->subject = ">>";
+  f = subsume(c, f, tf, ty_fun(c, a, b, ef), of);
+  g = subsume(c, g, tg, ty_fun(c, b, r, eg), og);
+  Var *vf = var_new(c, NULL, e->arg[0]->span, false);
+  Var *vg = var_new(c, NULL, e->arg[1]->span, false);
+  Var *x = var_new(c, NULL, e->span, false);
+  Core *inner = core_items(c, CORE_APP, e->span, 2, core_var(c, vf, e->span),
+                           core_var(c, x, e->span));
+  Core *outer =
+      core_items(c, CORE_APP, e->span, 2, core_var(c, vg, e->span), inner);
+  Core *fn = core_items(c, CORE_LAM, e->span, 1, outer);
+  fn->params = NEW(c->arena, CoreParam);
+  fn->params[0].var = x;
+  fn->param_count = 1;
+  Effect *effect = effect_var(c);
+  effect_subsume(c, ef, effect, e->span, NULL);
+  effect_subsume(c, eg, effect, e->span, NULL);
+  effect = effect_close(c, effect);
+  *type = ty_fun(c, a, r, effect);
+  return core_let(c, vf, f, core_let(c, vg, g, fn));
+}
+
+static Core *infer_cons(Checker *c, Expr *e, Type **type) {
+  Type *head, *tail;
+  Core *h = infer(c, e->arg[0], &head);
+  Core *t = infer(c, e->arg[1], &tail);
+  tail = ty_norm(c, tail);
+  Origin *o = operand_origin(c, e->arg[0], PRIM_NONE, 1);
+  o->subject = "::";
+  head = ty_forget_singletons(c, head);
+  if (tail->tag == TY_DATATYPE && tail->datatype == c->list_datatype) {
+    Type *item = ty_norm(c, tail->args[0]);
+    h = subsume(c, h, head, item, o);
+    *type = tail;
+  } else {
+    *type = ty_list(c, head);
+    Origin *ot = operand_origin(c, e->arg[1], PRIM_NONE, 2);
+    ot->subject = "::";
+    t = subsume(c, t, tail, *type, ot);
+  }
+  return core_items(c, CORE_CONS, e->span, 2, h, t);
+}
+
+static bool is_string(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  return t->tag == TY_DATATYPE && t->datatype == c->string_datatype;
+}
+
+static Core *string_compare(Checker *c, Expr *e, Core *a, Core *b, Type *ta,
+                            Type *tb, Type **type) {
+  a = subsume(c, a, ta, ty_string(c), operand_origin(c, e->arg[0], PRIM_EQ, 1));
+  b = subsume(c, b, tb, ty_string(c), operand_origin(c, e->arg[1], PRIM_EQ, 2));
+  *type = ty_scalar(c, DT_BOOL, NULL);
+  Core *args[2] = {a, b};
+  Core *eq = prim_core(c, PRIM_STR_EQ, 2, args, NULL, e->span);
+  if (e->op == BIN_EQ)
+    return eq;
+  return prim_core(c, PRIM_NOT, 1, &eq, elem_fixed(c, DT_BOOL), e->span);
+}
+
+static PrimId prim_of_op(BinOp op) {
+  static const PrimId prims[BIN_COUNT] = {
+      [BIN_OR] = PRIM_OR,   [BIN_AND] = PRIM_AND, [BIN_EQ] = PRIM_EQ,
+      [BIN_NE] = PRIM_NE,   [BIN_LT] = PRIM_LT,   [BIN_LE] = PRIM_LE,
+      [BIN_GT] = PRIM_GT,   [BIN_GE] = PRIM_GE,   [BIN_APPEND] = PRIM_APPEND,
+      [BIN_ADD] = PRIM_ADD, [BIN_SUB] = PRIM_SUB, [BIN_MUL] = PRIM_MUL,
+      [BIN_DIV] = PRIM_DIV, [BIN_MOD] = PRIM_MOD, [BIN_MATMUL] = PRIM_MATMUL};
+  return prims[op];
+}
+
+/* Infers both sides.  The right side of && and || is checked under the
+   condition of the left one. */
+static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
+  args[0] = infer(c, e->arg[0], &types[0]);
+  bool cond = e->op == BIN_AND || e->op == BIN_OR;
+  bool on_index = cond && condition_on_index(c, e->arg[0]);
+  Assumption *assumptions = c->assumptions;
+  uint32_t part = cond ? control_region_begin(c) : c->control_region;
+  if (cond)
+    condition_assume(c, e->arg[0], args[0], e->op == BIN_AND);
+  c->index_condition_depth += on_index;
+  args[1] = infer(c, e->arg[1], &types[1]);
+  c->index_condition_depth -= on_index;
+  control_region_end(c, part);
+  if (cond)
+    c->assumptions = assumptions;
+}
+
+/* == and != on values that are not tensors: strings and ().  Otherwise NULL. */
+static Core *infer_non_tensor_equality(Checker *c, Expr *e, Core **args,
+                                       Type **types, Type **type) {
+  if (e->op != BIN_EQ && e->op != BIN_NE)
+    return NULL;
+  if (is_string(c, types[0]) || is_string(c, types[1]))
+    return string_compare(c, e, args[0], args[1], types[0], types[1], type);
+  if (!ty_is_unit(types[0]) || !ty_is_unit(types[1]))
+    return NULL;
+  Core *same = core_new(c, CORE_BOOL, e->span);
+  same->flag = e->op == BIN_EQ;
+  *type = ty_scalar(c, DT_BOOL, NULL);
+  return core_items(c, CORE_SEQ, e->span, 3, args[0], args[1], same);
+}
+
+/* The origins of the complete expression, out[0], and of both operands. */
+static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
+                           Origin **out) {
+  Origin *o =
+      origin_new(c, ORIGIN_OPERATOR, e->op_span.file ? e->op_span : e->span);
+  o->subject = prim_info[id].name;
+  o->prim = id;
+  o->actual = types[0], o->expected = types[1];
+  o->other_span = e->span;
+  Origin *oa = operand_origin(c, e->arg[0], id, 1);
+  Origin *ob = operand_origin(c, e->arg[1], id, 2);
+  o->left = oa->left = ob->left = e->arg[0];
+  o->right = oa->right = ob->right = e->arg[1];
+  oa->other_span = e->arg[1]->span;
+  ob->other_span = e->arg[0]->span;
+  if (id == PRIM_MATMUL) {
+    oa->actual = ob->actual = types[0];
+    oa->expected = ob->expected = types[1];
+    oa->span = ob->span = o->span;
+  }
+  out[0] = o, out[1] = oa, out[2] = ob;
+}
+
+/* Marks the inner dimension, for messages about calls of functions that contain
+   the product. */
+static void mark_matmul_inner(Checker *c, Type *left) {
+  const Shape *s = shape_norm(c, ty_norm(c, left)->shape);
+  DimVar *v = dim_as_var(s->axes[s->len - 1].dim);
+  if (v)
+    v->matmul_inner = true;
+}
+
+static Core *infer_binary(Checker *c, Expr *e, Type **type) {
+  PrimId id = prim_of_op(e->op);
+  Type *types[2];
+  Core *args[2];
+  infer_sides(c, e, args, types);
+  Core *equal = infer_non_tensor_equality(c, e, args, types, type);
+  if (equal)
+    return equal;
+  Origin *o[3];
+  binary_origins(c, e, id, types, o);
+  Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),
+                                o[0], NULL);
+  Type *rest = ty_norm(c, ft->arg[1]), *r = rest->arg[1];
+  uint32_t reported = c->reported.len;
+  if (id == PRIM_MATMUL)
+    mark_matmul_inner(c, ft->arg[0]);
+  args[0] = subsume(c, args[0], types[0], ft->arg[0], o[1]);
+  if (reported == c->reported.len)
+    args[1] = subsume(c, args[1], types[1], rest->arg[0], o[2]);
+  if (id == PRIM_DIV || id == PRIM_MOD)
+    track_division(c, id, types[0], types[1], ty_root(r), o[0]);
+  if (e->op >= BIN_EQ && e->op <= BIN_GE)
+    note_compared_sizes(c, e, types[0], types[1]);
+  if (c->progress && c->pending.len)
+    solve_pending(c);
+  *type = error_reported_at(c, reported, o[0]->span, NULL) ? ty_meta(c) : r;
+  Type *rn = ty_norm(c, r);
+  Core *app = prim_core(c, id, 2, args, rn->tag == TY_TENSOR ? rn->elem : NULL,
+                        e->span);
+  if (id == PRIM_AND || id == PRIM_OR)
+    app->checker_data =
+        types[1]; /* only known later whether the right side always runs */
+  return app;
+}
+
+static Core *infer_negate(Checker *c, Expr *e, Type **type) {
+  Type *t;
+  Core *arg = infer(c, e->arg[0], &t);
+  Type *ft =
+      scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, PRIM_NEG)),
+                         origin_new(c, ORIGIN_OPERATOR, e->span), NULL);
+  arg =
+      subsume(c, arg, t, ft->arg[0], operand_origin(c, e->arg[0], PRIM_NEG, 1));
+  *type = ft->arg[1];
+  return prim_core(c, PRIM_NEG, 1, &arg, ty_root(ft->arg[1])->elem, e->span);
+}
+
+Core *infer_operator(Checker *c, Expr *e, Type **type) {
+  if (e->kind == EX_NEG)
+    return infer_negate(c, e, type);
+  if (e->op == BIN_COMPOSE)
+    return infer_compose(c, e, type);
+  if (e->op == BIN_CONS)
+    return infer_cons(c, e, type);
+  return infer_binary(c, e, type);
+}

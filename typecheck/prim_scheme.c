@@ -1,0 +1,70 @@
+/* Type schemes of primitives and conversions.  They are parsed from their text
+   at their first use. */
+#include "typecheck/internal.h"
+
+/* Integer arithmetic tracks singletons: the result's term is computed from
+   those of the arguments.  The operator handles division, since it knows the
+   divisor. */
+static void track_singletons(Checker *c, PrimId id, Type *t) {
+  Dim *x[2] = {NULL, NULL};
+  int n = 0;
+  Type *r = t;
+  for (; r->tag == TY_FUN && n < 2; r = r->arg[1]) {
+    DimVar *v = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
+    v->is_integer = true;
+    v->level = LEVEL_GENERIC;
+    Dim *d = dim_of_var(c->dims, v);
+    r->arg[0]->singleton = d;
+    x[n++] = d;
+  }
+  switch (id) {
+  case PRIM_ADD:
+    r->singleton = dim_add(c->dims, x[0], x[1]);
+    break;
+  case PRIM_SUB:
+    r->singleton = dim_sub(c->dims, x[0], x[1]);
+    break;
+  case PRIM_MUL:
+    r->singleton = dim_mul(c->dims, x[0], x[1]);
+    break;
+  case PRIM_NEG:
+    r->singleton = dim_neg(c->dims, x[0]);
+    break;
+  case PRIM_MAXIMUM:
+    r->singleton = dim_max(c->dims, x[0], x[1]);
+    break;
+  case PRIM_MINIMUM:
+    r->singleton = dim_min(c->dims, x[0], x[1]);
+    break;
+  default:
+    break; /* DIV, MOD: parameters only */
+  }
+}
+
+static bool prim_tracks_singletons(PrimId id) {
+  return id == PRIM_ADD || id == PRIM_SUB || id == PRIM_MUL || id == PRIM_NEG ||
+         id == PRIM_MAXIMUM || id == PRIM_MINIMUM || id == PRIM_DIV ||
+         id == PRIM_MOD;
+}
+
+static Scheme *prim_scheme(Checker *c, PrimId id) {
+  const PrimInfo *info = &prim_info[id];
+  Scheme *s = scheme_of_text(c, info->scheme, info->flags, info->name);
+  if (prim_tracks_singletons(id))
+    track_singletons(c, id, s->type);
+  return s;
+}
+
+static Scheme *dtype_scheme(Checker *c, Dtype t) {
+  return scheme_of_text(
+      c, arena_printf(c->arena, "'a[...s] -> %s[...s]", dtype_info[t].name), 0,
+      dtype_info[t].name);
+}
+
+Scheme *binding_scheme(Checker *c, Binding *b) {
+  if (!b->scheme && b->kind == BK_PRIM)
+    b->scheme = prim_scheme(c, b->prim);
+  if (!b->scheme && b->kind == BK_DTYPE)
+    b->scheme = dtype_scheme(c, b->dtype);
+  return b->scheme;
+}

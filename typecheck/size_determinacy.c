@@ -1,0 +1,112 @@
+/* Checks that the arguments of a function determine the sizes that its
+   annotations name.  Each axis is an equation.  If it is linear in one name and
+   everything else is known, it determines that name.  Main entry point:
+   check_sizes_determined. */
+#include "typecheck/internal.h"
+
+typedef struct KnownSizes {
+  Checker *c;
+  VEC(Dim *) axes; /* of the parameters */
+  Map known;       /* set of DimVars */
+  bool all_known;  /* result of the last test */
+} KnownSizes;
+
+static void collect_shape_axes(KnownSizes *f, const Shape *s0) {
+  Shape *s = shape_norm(f->c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_DIM)
+      VEC_PUSH(f->c->arena, f->axes, s->axes[i].dim);
+}
+
+static void collect_axes(KnownSizes *f, Type *t) {
+  t = ty_norm(f->c, t);
+  charge_work(f->c, 1);
+  if (t->shape)
+    collect_shape_axes(f, t->shape);
+  if (t->tag == TY_TENSOR && t->singleton)
+    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->singleton));
+  if (t->tag == TY_LIFT)
+    VEC_PUSH(f->c->arena, f->axes, t->dim);
+  for (uint32_t i = 0; t->tag == TY_DATATYPE && i < t->datatype->dim_arity; i++)
+    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->dims[i]));
+  for (uint32_t i = 0; (t->tag == TY_AXIS || t->tag == TY_KEEP) && i < 3; i++)
+    if (t->axis[i])
+      collect_shape_axes(f, t->axis[i]);
+  for (uint32_t i = 0; i < t->count; i++)
+    collect_axes(f, t->args[i]);
+  for (uint32_t i = 0; i < 2; i++)
+    if (t->arg[i])
+      collect_axes(f, t->arg[i]);
+}
+
+static void note_unknown_size(void *arg, DimVar *v) {
+  KnownSizes *f = arg;
+  f->all_known &= v->kind != DV_SKOLEM || map_get(&f->known, v) != NULL;
+}
+
+static bool sizes_all_known(KnownSizes *f, Dim *d) {
+  f->all_known = true;
+  dim_each_var(d, note_unknown_size, NULL, f);
+  return f->all_known;
+}
+
+typedef struct SkolemList {
+  Checker *c;
+  VEC(DimVar *) at;
+} SkolemList;
+
+static void collect_skolem(void *arg, DimVar *v) {
+  SkolemList *vars = arg;
+  if (v->kind == DV_SKOLEM)
+    VEC_PUSH(vars->c->arena, vars->at, v);
+}
+
+static bool solve_axis_for_names(KnownSizes *f, Dim *d) {
+  SkolemList vars = {.c = f->c};
+  dim_each_var(d, collect_skolem, NULL, &vars);
+  bool any = false;
+  for (uint32_t i = 0; i < vars.at.len; i++) {
+    DimVar *v = vars.at.at[i];
+    Dim *slope, *rest;
+    if (map_get(&f->known, v) ||
+        !dim_split_linear(f->c->dims, d, v, &slope, &rest) ||
+        !sizes_all_known(f, slope) || !sizes_all_known(f, rest))
+      continue;
+    map_put(&f->known, v, v);
+    any = true;
+  }
+  return any;
+}
+
+void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
+                            const Scope *from, const Scope *until) {
+  bool any = false;
+  for (const Scope *s = from; s && s != until; s = s->outer)
+    any |= s->dim != NULL;
+  if (!any)
+    return;
+  KnownSizes f = {.c = c};
+  map_init(&f.known, c->arena);
+  /* names of surrounding functions */
+  for (const Scope *s = until; s; s = s->outer) {
+    DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
+    if (v)
+      map_put(&f.known, v, v);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    collect_axes(&f, params[i]);
+  for (bool more = true; more;) {
+    more = false;
+    for (uint32_t i = 0; i < f.axes.len; i++)
+      more |= solve_axis_for_names(&f, f.axes.at[i]);
+  }
+  for (const Scope *s = from; s && s != until; s = s->outer) {
+    DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
+    if (!v || v->kind != DV_SKOLEM || map_get(&f.known, v))
+      continue;
+    error_at(c, 363, v->origin, "the arguments do not determine the size `%s`",
+             v->name->text)
+        ->help = "give it an axis of its own, as in f32[n]: a term determines "
+                 "at most one name, and not inside / or %";
+  }
+}

@@ -1,0 +1,135 @@
+/* Skolem escape: an existential size of a function body must not become part of
+   a parameter's type, since callers could not supply it.  Instead the parameter
+   gets a new size, and a run-time check tests that both are equal.  Main entry
+   points: skolem_escapes and skolem_bind_shape. */
+#include "typecheck/solver.h"
+
+typedef struct VarSearch {
+  const TyVar *ty;
+  const ShapeVar *shape;
+  const DimVar *dim;
+  bool found;
+} VarSearch;
+
+static void match_ty(void *arg, TyVar *v) {
+  VarSearch *o = arg;
+  o->found |= v == o->ty;
+}
+
+static void match_shape(void *arg, ShapeVar *v) {
+  VarSearch *o = arg;
+  o->found |= v == o->shape;
+}
+
+static void match_dim(void *arg, DimVar *v) {
+  VarSearch *o = arg;
+  o->found |= v == o->dim;
+}
+
+/* Sizes from this id on were introduced in the body of the function whose
+   parameter it belongs to.  UINT32_MAX if it belongs to no parameter. */
+static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
+  TypeVisitor visit = {
+      .ty = match_ty, .shape = match_shape, .dim = match_dim, .arg = o, .c = c};
+  for (uint32_t i = 0; i < c->params.len; i++) {
+    ty_visit(&visit, c->params.at[i].type);
+    if (o->found)
+      return c->params.at[i].first_body_size;
+  }
+  return UINT32_MAX;
+}
+
+bool dim_var_in_parameter(Checker *c, DimVar *v) {
+  VarSearch o = {.dim = v};
+  return first_body_size_of(c, &o) != UINT32_MAX;
+}
+
+typedef struct BodySizeSearch {
+  uint32_t from;
+  bool found;
+} BodySizeSearch;
+
+static void note_body_size(void *arg, DimVar *v) {
+  BodySizeSearch *in = arg;
+  in->found |= v->kind == DV_EXISTENTIAL && v->id >= in->from &&
+               v->level != LEVEL_GENERIC;
+}
+
+static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
+  BodySizeSearch in = {from, false};
+  dim_each_var(dim_resolve(c->dims, d), note_body_size, NULL, &in);
+  return in.found;
+}
+
+/* Quick test without the parameters: true if no size is from a body. */
+static bool mentions_no_body_size(Checker *c, Dim *d) {
+  return !c->params.len ||
+         c->last_existential_id < c->params.at[0].first_body_size ||
+         !mentions_body_size(c, c->params.at[0].first_body_size, d);
+}
+
+static bool shape_mentions_no_body_size(Checker *c, Shape *s0) {
+  if (!c->params.len ||
+      c->last_existential_id < c->params.at[0].first_body_size)
+    return true;
+  Shape *s = shape_norm(c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_DIM &&
+        !mentions_no_body_size(c, s->axes[i].dim))
+      return false;
+  return true;
+}
+
+bool skolem_escapes(Checker *c, DimVar *v, Dim *d) {
+  VarSearch o = {.dim = v};
+  return !mentions_no_body_size(c, d) &&
+         mentions_body_size(c, first_body_size_of(c, &o), d);
+}
+
+static Shape *replace_body_sizes(Checker *c, uint32_t from, Shape *s0,
+                                 Origin *o) {
+  Shape *s = shape_norm(c, s0), *replaced = NULL;
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (s->axes[i].tag != SHAPE_DIM ||
+        !mentions_body_size(c, from, s->axes[i].dim))
+      continue;
+    replaced = replaced ? replaced : shape_slice(c, s, 0, s->len);
+    replaced->axes[i].dim = meta_dim(c, NULL, o->span);
+  }
+  return replaced ? replaced : s0;
+}
+
+/* Call after the parameter got its new sizes. */
+static void require_same_axes(Checker *c, const Shape *replaced, Shape *s0,
+                              Origin *o) {
+  const Shape *s = shape_norm(c, s0);
+  for (uint32_t i = 0; replaced != s0 && i < s->len && i < replaced->len; i++)
+    if (s->axes[i].tag == SHAPE_DIM && replaced->axes[i].dim != s->axes[i].dim)
+      add_size_eq(c, replaced->axes[i].dim, s->axes[i].dim, o);
+}
+
+void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o) {
+  VarSearch owner = {.shape = v};
+  uint32_t from = shape_mentions_no_body_size(c, s)
+                      ? UINT32_MAX
+                      : first_body_size_of(c, &owner);
+  Shape *replaced = from == UINT32_MAX ? s : replace_body_sizes(c, from, s, o);
+  shape_bind(c, v, replaced);
+  require_same_axes(c, replaced, s, o);
+}
+
+Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o) {
+  VarSearch owner = {.ty = v};
+  if (t->tag != TY_TENSOR || shape_mentions_no_body_size(c, t->shape))
+    return t;
+  uint32_t from = first_body_size_of(c, &owner);
+  Shape *replaced =
+      from == UINT32_MAX ? t->shape : replace_body_sizes(c, from, t->shape, o);
+  return replaced == t->shape ? t
+                              : ty_tensor(c, t->elem, replaced, t->singleton);
+}
+
+void skolem_require_same(Checker *c, Type *replaced, Type *t, Origin *o) {
+  if (replaced != t)
+    require_same_axes(c, replaced->shape, t->shape, o);
+}

@@ -1,0 +1,886 @@
+/* Prints types for users.  Main entry points: ty_text_within and printer_type.
+   Variables without a name in the program get short new names in order of
+   appearance. */
+#include "typecheck/types.h"
+
+#include <string.h>
+
+typedef struct BroadcastFrame { /* a broadcast that is being printed */
+  const ShapeVar *var;
+  const struct BroadcastFrame *outer;
+} BroadcastFrame;
+
+struct VarNames {
+  Map named; /* variables whose names are already chosen */
+  VEC(const char *) used;
+  uint32_t next_dim, next_shape, next_elem;
+};
+
+struct TypePrinter {
+  Checker *c;
+  Buffer out;
+  Scheme *scheme;
+  VarNames *names;
+  const Map *avoided_names; /* NULL, or see ty_text_avoiding */
+  bool reserving;      /* first pass: only reserves names from the program */
+  bool apply_defaults; /* print undetermined variables as their top-level
+                          defaults */
+  const BroadcastFrame *broadcasts;
+};
+
+static bool is_name_taken(TypePrinter *p, const char *name) {
+  for (uint32_t i = 0; i < p->names->used.len; i++)
+    if (strcmp(p->names->used.at[i], name) == 0)
+      return true;
+  return p->avoided_names &&
+         map_get(p->avoided_names, intern_string(p->c->interner, name));
+}
+
+static const char *reserve_name(TypePrinter *p, const char *name) {
+  VEC_PUSH(p->c->arena, p->names->used, name);
+  return name;
+}
+
+/* The i-th name of "nmkpqdh...", then n1, n2, ... */
+static const char *fresh_name(TypePrinter *p, const char *letters,
+                              uint32_t *next, const char *prefix) {
+  for (;;) {
+    uint32_t i = (*next)++;
+    size_t n = strlen(letters);
+    const char *name =
+        i < n ? arena_printf(p->c->arena, "%s%c", prefix, letters[i])
+              : arena_printf(p->c->arena, "%s%c%u", prefix, letters[0],
+                             i - (uint32_t)n + 1);
+    if (!is_name_taken(p, name))
+      return reserve_name(p, name);
+  }
+}
+
+static const char *user_name(TypePrinter *p, Sym *name, const char *prefix) {
+  if (!name)
+    return NULL;
+  const char *text = arena_printf(p->c->arena, "%s%s", prefix, name->text);
+  if (!is_name_taken(p, text))
+    return reserve_name(p, text);
+  for (uint32_t i = 1;; i++) {
+    const char *more = arena_printf(p->c->arena, "%s%u", text, i);
+    if (!is_name_taken(p, more))
+      return reserve_name(p, more);
+  }
+}
+
+/* During the first pass, variables without a name from the program stay
+   unnamed. */
+static bool postpone_name(const TypePrinter *p, const Sym *name,
+                          const char **text) {
+  if (!p->reserving || name)
+    return false;
+  *text = "";
+  return true;
+}
+
+static void name_dim(void *arg, DimVar *v) {
+  TypePrinter *p = arg;
+  if (map_get(&p->names->named, v) ||
+      postpone_name(p, v->name, &v->printed_name))
+    return;
+  map_put(&p->names->named, v, v);
+  if (v->unknown)
+    v->printed_name = "?";
+  else if (v->kind == DV_EXISTENTIAL)
+    v->printed_name = v->name
+                          ? user_name(p, v->name, "?")
+                          : fresh_name(p, "nmkpq", &p->names->next_dim, "?");
+  else if (v->name && p->avoided_names &&
+           map_get(p->avoided_names, v->name) == v)
+    v->printed_name = v->name->text;
+  else
+    v->printed_name =
+        v->name ? user_name(p, v->name, "")
+                : fresh_name(p, "nmkpqdhwbcef", &p->names->next_dim, "");
+}
+
+static void name_shape(void *arg, ShapeVar *v) {
+  TypePrinter *p = arg;
+  if (map_get(&p->names->named, v) ||
+      postpone_name(p, v->name, &v->printed_name))
+    return;
+  map_put(&p->names->named, v, v);
+  v->printed_name = v->name
+                        ? user_name(p, v->name, "")
+                        : fresh_name(p, "stuvwxyz", &p->names->next_shape, "");
+}
+
+static void name_elem(void *arg, ElemVar *v) {
+  TypePrinter *p = arg;
+  if (map_get(&p->names->named, v) ||
+      postpone_name(p, v->name, &v->printed_name))
+    return;
+  map_put(&p->names->named, v, v);
+  v->printed_name = v->name
+                        ? user_name(p, v->name, "")
+                        : fresh_name(p, "abcdefgh", &p->names->next_elem, "'");
+}
+
+static void name_ty(void *arg, TyVar *v) {
+  TypePrinter *p = arg;
+  if (map_get(&p->names->named, v) ||
+      postpone_name(p, v->name, &v->printed_name))
+    return;
+  map_put(&p->names->named, v, v);
+  v->printed_name = v->name
+                        ? user_name(p, v->name, "")
+                        : fresh_name(p, "abcdefgh", &p->names->next_elem, "'");
+}
+
+static TypeVisitor naming_visit(TypePrinter *p) {
+  return (TypeVisitor){.ty = name_ty,
+                       .elem = name_elem,
+                       .dim = name_dim,
+                       .shape = name_shape,
+                       .arg = p,
+                       .c = p->c};
+}
+
+/* ---- shapes ---- */
+
+static void put_dim(TypePrinter *p, Dim *d0) {
+  Dim *d = dim_resolve(p->c->dims, d0);
+  if (dim_has_unknown(d)) {
+    buffer_putc(&p->out, '?');
+    return;
+  }
+  TypeVisitor v = naming_visit(p);
+  dim_visit(&v, d);
+  dim_print(p->c->dims, &p->out, d);
+}
+
+static void put_shape(TypePrinter *p, const Shape *s);
+
+/* Prints the arguments of a broadcast: s, or [n, m]. */
+static void put_broadcast_args(TypePrinter *p, const Constraint *k) {
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    Shape *s = shape_norm(p->c, k->broadcast_args[i]);
+    if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE) {
+      name_shape(p, s->axes[0].var);
+      buffer_puts(&p->out, s->axes[0].var->printed_name);
+    } else {
+      buffer_putc(&p->out, '[');
+      put_shape(p, s);
+      buffer_putc(&p->out, ']');
+    }
+  }
+}
+
+static bool is_printing_broadcast(const TypePrinter *p, const ShapeVar *v) {
+  const BroadcastFrame *j = p->broadcasts;
+  while (j && j->var != v)
+    j = j->outer;
+  return j != NULL;
+}
+
+/* Prints a splice that a broadcast defines as that broadcast.  Inside of it
+   prints its name, since the state of a loop may broadcast with itself. */
+static bool put_broadcast(TypePrinter *p, ShapeVar *v) {
+  Scheme *s = is_printing_broadcast(p, v) ? NULL : p->scheme;
+  BroadcastFrame inner = {v, p->broadcasts};
+  for (uint32_t i = 0; s && i < s->given_count; i++) {
+    Constraint *k = s->given[i];
+    if (k->kind != CN_BROADCAST)
+      continue;
+    Shape *r = shape_norm(p->c, k->a);
+    if (r->len != 1 || r->axes[0].tag != SHAPE_SPLICE || r->axes[0].var != v)
+      continue;
+    buffer_puts(&p->out, "...join(");
+    p->broadcasts = &inner;
+    put_broadcast_args(p, k);
+    p->broadcasts = inner.outer;
+    buffer_putc(&p->out, ')');
+    return true;
+  }
+  return false;
+}
+
+static void put_shape(TypePrinter *p, const Shape *s0) {
+  Shape *s = shape_norm(p->c, s0);
+  for (uint32_t i = 0; i < s->len; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    switch (s->axes[i].tag) {
+    case SHAPE_DIM:
+      put_dim(p, s->axes[i].dim);
+      break;
+    case SHAPE_STAR:
+      buffer_putc(&p->out, '*');
+      break;
+    case SHAPE_SPLICE:
+      if (put_broadcast(p, s->axes[i].var))
+        break;
+      name_shape(p, s->axes[i].var);
+      buffer_printf(&p->out, "...%s", s->axes[i].var->printed_name);
+      break;
+    }
+  }
+}
+
+/* Prints a shape as an argument of shape(...) or axis(...).  There a single
+   name is a splice. */
+static void put_shape_arg(TypePrinter *p, const Shape *s0) {
+  Shape *s = shape_norm(p->c, s0);
+  if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE &&
+      s->axes[0].var->fixed_rank != 1) {
+    name_shape(p, s->axes[0].var);
+    buffer_puts(&p->out, s->axes[0].var->printed_name);
+  } else if (s->len == 1 && s->axes[0].tag == SHAPE_DIM) {
+    put_dim(p, s->axes[0].dim);
+  } else {
+    buffer_putc(&p->out, '[');
+    put_shape(p, s);
+    buffer_putc(&p->out, ']');
+  }
+}
+
+/* ---- types ---- */
+
+enum { PREC_FUN, PREC_TUPLE, PREC_POST };
+
+static void put_type(TypePrinter *p, Type *t, int prec);
+
+/* The element type, or its default; DT_NONE if undetermined. */
+static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e) {
+  if (e->dtype != DT_NONE)
+    return e->dtype;
+  if (p->apply_defaults)
+    return elem_default_dtype(e);
+  if (e->skolem || !e->default_preference)
+    return DT_NONE;
+  return e->default_preference == 1 && (e->classes & 1u << DT_I64) ? DT_I64
+         : e->classes & CLASS_FLOAT                                ? DT_F32
+                                                                   : DT_NONE;
+}
+
+static void put_elem(TypePrinter *p, ElemVar *e) {
+  e = elem_root(e);
+  if (printed_dtype(p, e) != DT_NONE) {
+    buffer_puts(&p->out, dtype_info[printed_dtype(p, e)].name);
+    return;
+  }
+  name_elem(p, e);
+  buffer_puts(&p->out, e->printed_name);
+}
+
+static void put_tensor(TypePrinter *p, Type *t) {
+  Shape *s = shape_norm(p->c, t->shape);
+  ElemVar *e = elem_root(t->elem);
+  if (!s->len && printed_dtype(p, e) == DT_I64) {
+    Dim *d = ty_singleton(p->c, t);
+    if (!d) {
+      buffer_puts(&p->out, "int");
+      return;
+    }
+    buffer_puts(&p->out, "dim(");
+    put_dim(p, d);
+    buffer_putc(&p->out, ')');
+    return;
+  }
+  put_elem(p, e);
+  if (s->len || printed_dtype(p, e) == DT_NONE) {
+    buffer_putc(&p->out, '[');
+    put_shape(p, s);
+    buffer_putc(&p->out, ']');
+  }
+}
+
+static void put_fun(TypePrinter *p, Type *t, int prec) {
+  if (prec > PREC_FUN)
+    buffer_putc(&p->out, '(');
+  if (t->label)
+    buffer_printf(&p->out, "%c%s:", t->optional ? '?' : '~', t->label->text);
+  put_type(p, t->arg[0], PREC_TUPLE);
+  buffer_puts(&p->out,
+              effect_root(t->effect)->tag == EF_IMPURE ? " ->! " : " -> ");
+  put_type(p, t->arg[1], PREC_FUN);
+  if (prec > PREC_FUN)
+    buffer_putc(&p->out, ')');
+}
+
+static void put_record(TypePrinter *p, Type *t) {
+  buffer_putc(&p->out, '{');
+  bool first = true;
+  while (t && t->tag == TY_RECORD) {
+    for (uint32_t i = 0; i < t->count; i++) {
+      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ", t->labels[i]->text);
+      put_type(p, t->args[i], PREC_FUN);
+      first = false;
+    }
+    t = t->arg[0] ? ty_root(t->arg[0]) : NULL;
+  }
+  if (t)
+    buffer_puts(&p->out, first ? "..." : ", ...");
+  buffer_putc(&p->out, '}');
+}
+
+static void put_datatype(TypePrinter *p, Type *t) {
+  if (t->count == 1) {
+    put_type(p, t->args[0], PREC_POST);
+    buffer_putc(&p->out, ' ');
+  } else if (t->count > 1) {
+    buffer_putc(&p->out, '(');
+    for (uint32_t i = 0; i < t->count; i++) {
+      if (i)
+        buffer_puts(&p->out, ", ");
+      put_type(p, t->args[i], PREC_FUN);
+    }
+    buffer_puts(&p->out, ") ");
+  }
+  if (t->datatype->module && t->datatype->module->len)
+    buffer_printf(&p->out, "%s.", t->datatype->module->text);
+  buffer_puts(&p->out, t->datatype->name->text);
+  if (t->datatype->dim_arity) {
+    buffer_putc(&p->out, '[');
+    for (uint32_t i = 0; i < t->datatype->dim_arity; i++) {
+      if (i)
+        buffer_puts(&p->out, ", ");
+      put_dim(p, t->dims[i]);
+    }
+    buffer_putc(&p->out, ']');
+  }
+}
+
+static void put_call(TypePrinter *p, const char *name, Shape **args, int n) {
+  buffer_printf(&p->out, "%s(", name);
+  for (int i = 0; i < n; i++) {
+    if (i)
+      buffer_puts(&p->out, ", ");
+    put_shape_arg(p, args[i]);
+  }
+  buffer_putc(&p->out, ')');
+}
+
+static void put_type(TypePrinter *p, Type *t, int prec) {
+  t = ty_norm(p->c, t);
+  if (t->alias) {
+    buffer_puts(&p->out, t->alias->text);
+    for (uint32_t i = 0; i < t->alias_count; i++) {
+      buffer_puts(&p->out, i ? ", " : "[");
+      put_dim(p, t->alias_dims[i]);
+    }
+    buffer_puts(&p->out, t->alias_count ? "]" : "");
+    return;
+  }
+  switch (t->tag) {
+  case TY_VAR:
+    name_ty(p, t->var);
+    buffer_puts(&p->out, t->var->printed_name);
+    return;
+  case TY_TENSOR:
+    put_tensor(p, t);
+    return;
+  case TY_FUN:
+    put_fun(p, t, prec);
+    return;
+  case TY_TUPLE:
+    if (!t->count) {
+      buffer_puts(&p->out, "unit");
+      return;
+    }
+    if (prec > PREC_TUPLE)
+      buffer_putc(&p->out, '(');
+    for (uint32_t i = 0; i < t->count; i++) {
+      if (i)
+        buffer_puts(&p->out, " * ");
+      put_type(p, t->args[i], PREC_POST);
+    }
+    if (prec > PREC_TUPLE)
+      buffer_putc(&p->out, ')');
+    return;
+  case TY_RECORD:
+    put_record(p, t);
+    return;
+  case TY_DATATYPE:
+    put_datatype(p, t);
+    return;
+  case TY_SHAPE:
+    if (shape_norm(p->c, t->shape)->len == 1) {
+      put_call(p, "shape", &t->shape, 1);
+      return;
+    }
+    buffer_puts(&p->out, "shape(");
+    put_shape(p, t->shape);
+    buffer_putc(&p->out, ')');
+    return;
+  case TY_AXIS:
+    put_call(p, "axis", t->axis, 3);
+    return;
+  case TY_KEEP:
+    put_call(p, "keep", t->axis, 2);
+    return;
+  case TY_LIFT:
+    buffer_puts(&p->out, "lift(");
+    put_dim(p, t->dim);
+    buffer_puts(&p->out, ", ");
+    put_type(p, t->arg[0], PREC_FUN);
+    buffer_putc(&p->out, ')');
+    return;
+  }
+}
+
+/* ---- given ---- */
+
+static void put_relation(TypePrinter *p, Dim *a, const char *op, Dim *b) {
+  put_dim(p, a);
+  buffer_printf(&p->out, " %s ", op);
+  put_dim(p, b);
+}
+
+/* Prints k <= h for 0 <= h - k: negative terms change sides. */
+static void put_le(TypePrinter *p, Dim *a, Dim *b) {
+  Checker *c = p->c;
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
+  Dim *left, *right;
+  dim_split_signs(c->dims, d, &right, &left);
+  put_relation(p, left, "<=", right);
+}
+
+/* The parts of n/4 % 2 == 0 for n/4 == 2*(n/8). */
+static bool put_remainder(TypePrinter *p, Dim *d) {
+  Checker *c = p->c;
+  Dim *part[2];
+  if (!dim_is_remainder(c->dims, d, &part[0], &part[1]) ||
+      !dim_is_cancellable_factor(c->dims, part[1]))
+    return false;
+  for (int i = 0; i < 2; i++) {
+    Buffer text = {.arena = c->arena};
+    dim_print(c->dims, &text, part[i]);
+    bool alone = !strpbrk(text.text, i ? " */" : " ");
+    buffer_printf(&p->out, alone ? "%s" : "(%s)", text.text);
+    buffer_puts(&p->out, i ? " == 0" : " % ");
+  }
+  return true;
+}
+
+static size_t printed_length(Checker *c, Dim *a, Dim *b) {
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, a);
+  dim_print(c->dims, &text, b);
+  return text.len;
+}
+
+/* Prints 2 == n/2 for 5 == n/2 + 3.  The constraint itself keeps the user's
+   sides. */
+static void cancel_shared_terms(Checker *c, Dim **a, Dim **b) {
+  Dim *left, *right;
+  if (!dim_share_monomial(*a, *b))
+    return;
+  dim_split_signs(c->dims, dim_sub(c->dims, *a, *b), &left, &right);
+  int64_t n;
+  bool none = (dim_is_int(left, &n) && !n) || (dim_is_int(right, &n) && !n);
+  if (!none && printed_length(c, left, right) < printed_length(c, *a, *b))
+    *a = left, *b = right;
+}
+
+/* Prints n % d == 0 for d*(n/d) == n. */
+static void put_eq(TypePrinter *p, Dim *a, Dim *b) {
+  Checker *c = p->c;
+  for (int swapped = 0; swapped < 2; swapped++) {
+    Dim *d = dim_resolve(c->dims, swapped ? dim_sub(c->dims, a, b)
+                                          : dim_sub(c->dims, b, a));
+    Buffer text = {.arena = c->arena};
+    TypeVisitor v = naming_visit(p);
+    dim_visit(&v, d);
+    if (put_remainder(p, d))
+      return;
+    dim_print(c->dims, &text, d);
+    bool mod = strchr(text.text, '%') && text.text[0] != '-';
+    if (mod)
+      buffer_printf(&p->out, "%s == 0", text.text);
+    if (mod)
+      return;
+  }
+  a = dim_resolve(c->dims, a), b = dim_resolve(c->dims, b);
+  cancel_shared_terms(c, &a, &b);
+  put_relation(p, a, "==", b);
+}
+
+/* Prints what else is known about the result of a broadcast. */
+static void put_broadcast_result(TypePrinter *p, const Constraint *k) {
+  Shape *s = shape_norm(p->c, k->a);
+  if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE)
+    return;
+  buffer_puts(&p->out, " == [");
+  put_shape(p, s);
+  buffer_putc(&p->out, ']');
+}
+
+typedef struct UnnamedSearch {
+  TypePrinter *p;
+  bool found;
+} UnnamedSearch;
+
+static void note_unnamed(void *arg, DimVar *v) {
+  UnnamedSearch *u = arg;
+  u->found |= v->kind == DV_INDEX ||
+              (v->level == LEVEL_GENERIC && !map_get(&u->p->names->named, v));
+}
+
+/* False for conditions that callers cannot test, for example on a number that
+   need not be a size.  They are omitted; the constraint then looks
+   unconditional. */
+static bool is_visible_condition(TypePrinter *p, const Assumption *f) {
+  UnnamedSearch u = {p, false};
+  dim_each_var(dim_resolve(p->c->dims, f->dim), note_unnamed, NULL, &u);
+  return !f->is_index_range && !f->unconditional && !u.found;
+}
+
+static void put_constraint(TypePrinter *p, Constraint *k) {
+  switch (k->kind) {
+  case CN_DIM_EQ:
+    put_eq(p, k->left, k->right);
+    break;
+  case CN_DIM_LE:
+    put_le(p, k->left, k->right);
+    break;
+  case CN_DIM_NE:
+    put_relation(p, k->left, "!=", k->right);
+    break;
+  case CN_SHAPE_EQ:
+    buffer_putc(&p->out, '[');
+    put_shape(p, k->a);
+    buffer_puts(&p->out, "] == [");
+    put_shape(p, k->b);
+    buffer_putc(&p->out, ']');
+    break;
+  case CN_BROADCAST:
+    buffer_puts(&p->out, "join(");
+    put_broadcast_args(p, k);
+    buffer_putc(&p->out, ')');
+    put_broadcast_result(p, k);
+    break;
+  case CN_KEEP:
+    put_call(p, "keep", (Shape *[]){k->a, k->b}, 2);
+    break;
+  }
+  bool first = true;
+  for (Assumption *f = k->assumptions; f; f = f->outer) {
+    if (!p->reserving && !is_visible_condition(p, f))
+      continue;
+    buffer_puts(&p->out, first ? " if " : " && ");
+    first = false;
+    Dim *zero = dim_int(p->c->dims, 0);
+    if (f->eq || f->ne) {
+      Dim *pos, *neg;
+      dim_split_signs(p->c->dims, dim_resolve(p->c->dims, f->dim), &pos, &neg);
+      put_relation(p, pos, f->eq ? "==" : "!=", neg);
+    } else {
+      put_le(p, zero, f->dim);
+    }
+  }
+}
+
+typedef struct PrintedVars {
+  TypePrinter *p;
+  VEC(ElemVar *) elems;
+  ShapeVar *sought;
+  bool found;
+} PrintedVars;
+
+static void collect_elem(void *arg, ElemVar *e) {
+  PrintedVars *r = arg;
+  for (uint32_t i = 0; i < r->elems.len; i++)
+    if (r->elems.at[i] == e)
+      return;
+  VEC_PUSH(r->p->c->arena, r->elems, e);
+}
+
+static void match_shape(void *arg, ShapeVar *v) {
+  PrintedVars *r = arg;
+  r->found |= v == r->sought;
+}
+
+/* True if the splice that a broadcast defines occurs in the type itself. */
+static bool broadcast_occurs_in_type(TypePrinter *p, Constraint *k, Type *t) {
+  Shape *s = shape_norm(p->c, k->a);
+  if (s->len != 1 || s->axes[0].tag != SHAPE_SPLICE)
+    return false;
+  PrintedVars r = {.p = p, .sought = s->axes[0].var};
+  TypeVisitor v = {.shape = match_shape, .arg = &r, .c = p->c};
+  ty_visit(&v, t);
+  return r.found;
+}
+
+static const char *class_name(uint32_t classes) {
+  if (classes == CLASS_NUM)
+    return "num";
+  if (classes == CLASS_INT)
+    return "int";
+  if (classes == CLASS_FLOAT)
+    return "float";
+  return NULL;
+}
+
+static void put_given(TypePrinter *p, Type *t) {
+  bool any = false;
+  PrintedVars r = {.p = p};
+  TypeVisitor v = {.elem = collect_elem, .arg = &r, .c = p->c};
+  ty_visit(&v, t);
+  Scheme *s = p->scheme;
+  for (uint32_t i = 0; s && i < s->given_count; i++) {
+    Constraint *k = s->given[i];
+    if (k->sufficient_only ||
+        (k->kind == CN_BROADCAST && broadcast_occurs_in_type(p, k, t)))
+      continue; /* merely sufficient: callers need not ensure it */
+    buffer_puts(&p->out, any ? ", " : " given ");
+    any = true;
+    put_constraint(p, k);
+  }
+  for (uint32_t i = 0; i < r.elems.len; i++) {
+    const char *name = class_name(r.elems.at[i]->classes);
+    if (!name || r.elems.at[i]->level != LEVEL_GENERIC)
+      continue;
+    buffer_printf(&p->out, "%s%s : %s", any ? ", " : " given ",
+                  r.elems.at[i]->printed_name, name);
+    any = true;
+  }
+}
+
+static const char *printed_text(TypePrinter *p) {
+  return p->out.text ? p->out.text : "";
+}
+
+static VarNames *names_new(Checker *c) {
+  VarNames *names = NEW(c->arena, VarNames);
+  map_init(&names->named, c->arena);
+  return names;
+}
+
+/* For a type printed on its own. */
+static TypePrinter printer_with_own_names(Checker *c) {
+  return (TypePrinter){.c = c, .out.arena = c->arena, .names = names_new(c)};
+}
+
+/* For a part of a message, in which each variable has one name. */
+static TypePrinter printer_with_shared_names(Checker *c) {
+  TypePrinter p = {.c = c, .out.arena = c->arena};
+  p.names = c->message_names ? c->message_names : names_new(c);
+  return p;
+}
+
+/* Reserves names from the program before new names are chosen. */
+static void reserve_user_names(TypePrinter *p, Type *t) {
+  p->reserving = true;
+  put_type(p, t, PREC_FUN);
+  p->reserving = false;
+  p->out.len = 0;
+  p->names->next_shape = p->names->next_elem = 0;
+}
+
+VarNames *var_names_share(Checker *c) {
+  VarNames *before = c->message_names;
+  if (!before)
+    c->message_names = names_new(c);
+  return before;
+}
+
+void var_names_reserve(Checker *c, Type *t) {
+  TypePrinter p = printer_with_shared_names(c);
+  reserve_user_names(&p, t);
+}
+
+void var_names_reserve_dim(Checker *c, Dim *d) {
+  TypePrinter p = printer_with_shared_names(c);
+  p.reserving = true;
+  put_dim(&p, d);
+}
+
+const char *ty_text(Checker *c, Type *t) {
+  TypePrinter p = printer_with_shared_names(c);
+  reserve_user_names(&p, t);
+  put_type(&p, t, PREC_FUN);
+  return printed_text(&p);
+}
+
+const char *ty_text_avoiding(Checker *c, Scheme *enclosing, Type *t,
+                             const Map *avoided) {
+  TypePrinter p = printer_with_shared_names(c);
+  p.avoided_names = avoided;
+  p.scheme = enclosing;
+  reserve_user_names(&p, enclosing ? enclosing->type : t);
+  if (enclosing) {
+    put_type(&p, enclosing->type, PREC_FUN);
+    put_given(&p, enclosing->type);
+    p.out.len = 0;
+  }
+  put_type(&p, t, PREC_FUN);
+  return printed_text(&p);
+}
+
+const char *ty_text_within(Checker *c, Scheme *enclosing, Type *t) {
+  return ty_text_avoiding(c, enclosing, t, NULL);
+}
+
+const char *scheme_text(Checker *c, Scheme *s) {
+  TypePrinter p = printer_with_own_names(c);
+  p.scheme = s;
+  reserve_user_names(&p, s->type);
+  put_type(&p, s->type, PREC_FUN);
+  put_given(&p, s->type);
+  return printed_text(&p);
+}
+
+TypePrinter *printer_new(Checker *c, Scheme *s, bool apply_defaults) {
+  TypePrinter *p = NEW(c->arena, TypePrinter);
+  *p = printer_with_own_names(c);
+  p->scheme = s;
+  p->apply_defaults = apply_defaults;
+  reserve_user_names(p, s->type);
+  put_type(p, s->type, PREC_FUN);
+  return p;
+}
+
+const char *printer_type(TypePrinter *p, Type *t) {
+  p->out.len = 0;
+  put_type(p, t, PREC_FUN);
+  return arena_strndup(p->c->arena, p->out.text, p->out.len);
+}
+
+const char *printer_dim(TypePrinter *p, Dim *d) {
+  p->out.len = 0;
+  put_dim(p, d);
+  return arena_strndup(p->c->arena, p->out.text, p->out.len);
+}
+
+const char *given_text(Checker *c, Scheme *s, Constraint *given) {
+  TypePrinter p = printer_with_own_names(c);
+  p.scheme = s;
+  put_type(&p, s->type, PREC_FUN);
+  size_t start = p.out.len;
+  put_constraint(&p, given);
+  return arena_strndup(c->arena, p.out.text + start, p.out.len - start);
+}
+
+const char *shape_text(Checker *c, const Shape *s) {
+  TypePrinter p = printer_with_shared_names(c);
+  buffer_putc(&p.out, '[');
+  put_shape(&p, s);
+  buffer_putc(&p.out, ']');
+  return printed_text(&p);
+}
+
+void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y) {
+  TypePrinter p = printer_with_shared_names(c);
+  put_dim(&p, a);
+  size_t len = p.out.len;
+  put_dim(&p, b);
+  *x = arena_strndup(c->arena, p.out.text, len);
+  *y = arena_strndup(c->arena, p.out.text + len, p.out.len - len);
+}
+
+const char *dim_to_text(Checker *c, Dim *d) {
+  TypePrinter p = printer_with_shared_names(c);
+  put_dim(&p, d);
+  return printed_text(&p);
+}
+
+/* ---- arithmetic ---- */
+
+/* A number that is printed unevaluated: 3 * 3, not 9. */
+static Dim *unevaluated_number(Checker *c, int64_t n) {
+  DimVar *v = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
+  v->printed_name = arena_printf(c->arena, "%lld", (long long)n);
+  return dim_of_var(c->dims, v);
+}
+
+/* Replaces solved variables by numbers; 0 and 1 disappear. */
+static Dim *solved_as_number(void *arg, DimVar *v) {
+  Checker *c = arg;
+  if (v->kind != DV_META || !v->solution || v->unknown)
+    return NULL;
+  Dim *d = dim_resolve(c->dims, dim_of_var(c->dims, v));
+  int64_t n;
+  if (!dim_is_int(d, &n) || n == 0 || n == 1)
+    return d;
+  return unevaluated_number(c, n);
+}
+
+static const char *factor_text(Checker *c, Dim *d) {
+  d = dim_resolve(c->dims, d);
+  const char *text = dim_to_text(c, d);
+  return dim_as_var(d) || dim_is_const(d)
+             ? text
+             : arena_printf(c->arena, "(%s)", text);
+}
+
+static Dim *shape_as_numbers(void *arg, ShapeVar *v) {
+  Checker *c = arg;
+  if (!v->solution)
+    return NULL;
+  Shape *s = shape_norm(c, v->solution);
+  Dim *product = dim_int(c->dims, 1);
+  for (uint32_t i = 0; i < s->len; i++) {
+    DimVar *number = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
+    number->printed_name =
+        s->axes[i].tag == SHAPE_DIM ? factor_text(c, s->axes[i].dim) : "1";
+    product = dim_mul(c->dims, product, dim_of_var(c->dims, number));
+  }
+  return product;
+}
+
+static Dim *with_numbers(Checker *c, Dim *d) {
+  return dim_subst(c->dims, d, solved_as_number, shape_as_numbers, c);
+}
+
+/* Prints the value of each factor of a product: 64 * 13 * 13. */
+static Dim *product_with_numbers(Checker *c, Dim *d) {
+  Dim *factors[DIM_MAX_FACTORS], *whole = dim_int(c->dims, 1);
+  if (!dim_is_const(dim_resolve(c->dims, d)))
+    return with_numbers(c, d);
+  uint32_t count = dim_factor(c->dims, d, factors);
+  if (count < 2)
+    return with_numbers(c, d);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t n;
+    bool computed = !dim_as_var(factors[i]) && !dim_is_const(factors[i]) &&
+                    dim_is_int(dim_resolve(c->dims, factors[i]), &n) && n > 1;
+    whole = dim_mul(c->dims, whole,
+                    computed ? unevaluated_number(c, n)
+                             : with_numbers(c, factors[i]));
+  }
+  return whole;
+}
+
+/* Prints a <= b with unevaluated numbers and without common terms. k*d + 1 <= l
+   + d with k = 10 and l = d = 1 prints "10" and "1". */
+void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
+                     const char **y) {
+  dims_text(c, a, b, x, y);
+  if (!dim_is_const(dim_resolve(c->dims, a)) ||
+      !dim_is_const(dim_resolve(c->dims, b)))
+    return;
+  Dim *pos, *neg, *d = dim_sub(c->dims, b, a);
+  d = dim_subst(c->dims, d, solved_as_number, shape_as_numbers, c);
+  if (dim_is_const(d))
+    return;
+  dim_split_signs(c->dims, d, &pos, &neg);
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, neg);
+  size_t len = text.len;
+  dim_print(c->dims, &text, pos);
+  *x = arena_strndup(c->arena, text.text, len);
+  *y = arena_strndup(c->arena, text.text + len, text.len - len);
+}
+
+const char *dim_arithmetic(Checker *c, Dim *d) {
+  if (dim_as_var(d) || dim_is_const(d))
+    return NULL;
+  Dim *shown = product_with_numbers(c, d);
+  if (dim_as_var(shown) || dim_is_const(shown))
+    return NULL;
+  Buffer text = {.arena = c->arena};
+  dim_print(c->dims, &text, shown);
+  const char *result = dim_to_text(c, d);
+  return strcmp(text.text, result) == 0
+             ? NULL
+             : arena_printf(c->arena, "%s = %s", text.text, result);
+}

@@ -1,0 +1,112 @@
+/* What diagnose/ reads of the checker: its state, and functions that neither
+   solve nor add constraints. */
+#ifndef AXON_TYPECHECK_VIEW_H
+#define AXON_TYPECHECK_VIEW_H
+
+#include "typecheck/refutation.h"
+
+/* ---- Types: type.c, unify.c ---- */
+/* True for a *, or the axis of a literal that was bound to one. */
+bool axis_is_star(const ShapeAxis *it);
+Shape *shape_new(Checker *c, uint32_t len);
+/* Replaces solved variables recursively, including dims.  May return s itself,
+   so do not write to the result. */
+Shape *shape_norm(Checker *c, const Shape *s);
+bool shape_has_known_rank(const Shape *s); /* requires a normalized shape */
+uint32_t shape_min_rank(const Shape *s);
+bool shape_equal(Checker *c, const Shape *a, const Shape *b);
+ElemVar *elem_root(ElemVar *e);
+Effect *effect_root(Effect *e);
+Type *ty_new(Checker *c, TypeTag tag);
+Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
+Type *ty_root(Type *t);                     /* follows links only */
+/* resolves the root, and pushes lifts inwards */
+Type *ty_norm(Checker *c, Type *t);
+/* A field of a record, or NULL; the record with its row resolved. */
+Type *row_field(Type *t, Sym *label);
+Type *row_flat(Checker *c, Type *t);
+Type *ty_forget_singletons(Checker *c, Type *t);
+/* Calls a function for every variable, after following links. */
+typedef struct TypeVisitor {
+  void (*ty)(void *, TyVar *);
+  void (*elem)(void *, ElemVar *);
+  void (*dim)(void *, DimVar *);
+  void (*shape)(void *, ShapeVar *);
+  void (*effect)(void *, Effect *);
+  void *arg;
+  Checker *c;
+  bool shapes_only; /* of tensors: ignores singletons of integers */
+} TypeVisitor;
+void ty_visit(TypeVisitor *v, Type *t);
+/* A copy in which functions replace variables; NULL keeps them. */
+typedef struct TypeMapper {
+  Checker *c;
+  Type *(*ty)(struct TypeMapper *, TyVar *);
+  ElemVar *(*elem)(struct TypeMapper *, ElemVar *);
+  Dim *(*dim)(struct TypeMapper *, DimVar *);
+  Shape *(*shape)(struct TypeMapper *, ShapeVar *);
+  Effect *(*effect)(struct TypeMapper *, Effect *);
+  Dim *(*size)(struct TypeMapper *, Dim *); /* for whole sizes, called last */
+  void *arg;
+  bool drop_singletons;
+  /* copies each named type once and shares it through map */
+  bool share_aliases;
+  Map map;
+} TypeMapper;
+Type *ty_copy(TypeMapper *copy, Type *t);
+Dim *dim_copy(TypeMapper *copy, Dim *d);
+
+/* ---- Texts: type_print.c ---- */
+/* Gives each variable one name in all texts, until c->message_names is reset to
+   the returned value.  Names from the program in reserved types are taken
+   before other names are chosen. */
+VarNames *var_names_share(Checker *c);
+void var_names_reserve(Checker *c, Type *t);
+void var_names_reserve_dim(Checker *c, Dim *d);
+const char *ty_text(Checker *c, Type *t);
+/* The type with the names of the enclosing scheme; that may be NULL. */
+const char *ty_text_within(Checker *c, Scheme *enclosing, Type *t);
+/* The same, but avoids these names (Sym) for variables.  The value of an entry
+   is the variable that may have its name. */
+const char *ty_text_avoiding(Checker *c, Scheme *enclosing, Type *t,
+                             const Map *avoided);
+const char *scheme_text(Checker *c, Scheme *s);
+/* The text of one given constraint, with the names of its whole scheme. */
+const char *given_text(Checker *c, Scheme *s, Constraint *given);
+const char *shape_text(Checker *c, const Shape *s);
+const char *dim_to_text(Checker *c, Dim *d);
+/* Prints both sizes with the same names. */
+void dims_text(Checker *c, Dim *a, Dim *b, const char **x, const char **y);
+/* "28 - 3 + 1": d with numbers for solved variables; NULL if that does not
+   help. */
+const char *dim_arithmetic(Checker *c, Dim *d);
+void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
+                     const char **y);
+
+/* ---- Bindings: environment.c, application.c, polymorphic_recursion.c ---- */
+Binding *lookup(Checker *c, Sym *module, Sym *name);
+Scheme *binding_scheme(Checker *c, Binding *b);
+/* True for the name of a pipe's argument. */
+bool is_pipe_name(const Sym *id);
+/* True if annotations determine the complete type. */
+bool clause_is_annotated(const Clause *k);
+
+/* ---- Assumptions and sizes: assumptions.c, index_bounds.c, solve.c,
+ * solve_size.c ---- */
+void assumption_load(Checker *c, const Assumption *assumptions);
+Dim *index_range_of(const DimVar *v); /* NULL while unknown */
+/* The size that a == b forces to be 0, as in n == 2*n, or NULL.  The constraint
+   waits: once n is known, the message names n and 2*n as numbers. */
+DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b);
+/* True if an error was reported after `mark` at this place, or at an argument
+   of the call with these args. */
+bool error_reported_at(const Checker *c, uint32_t mark, Span place,
+                       const Arg *args);
+
+/* ---- Messages: report.c ---- */
+Diag *error_at(Checker *c, uint16_t code, Span span, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+Diag *warning_at(Checker *c, uint16_t code, Span span, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+
+#endif
