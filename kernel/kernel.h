@@ -240,6 +240,9 @@ bool kernel_is_symbolic(const Kernel *k);
 /* What an extent may be like, and the product of some. */
 double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
 int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
+/* The product of the hints of `count` axes. */
+double loop_axes_hint(const LoopNest *loop, uint32_t count,
+                      const uint32_t *axes);
 /* Bytes of local values at one point; include_scalars: of those too that are
  * just one number. */
 double kernel_local_bytes(const Kernel *k, bool include_scalars);

@@ -114,6 +114,14 @@ int64_t loop_extent_hint(const LoopNest *loop, uint32_t v) {
   return extent_hint(loop->graph, loop->extents[v]);
 }
 
+double loop_axes_hint(const LoopNest *loop, uint32_t count,
+                      const uint32_t *axes) {
+  double all = 1;
+  for (uint32_t j = 0; j < count; j++)
+    all *= (double)loop_extent_hint(loop, axes[j]);
+  return all;
+}
+
 double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to) {
   return extent_hint_product(loop->graph, to - from, loop->extents + from);
 }

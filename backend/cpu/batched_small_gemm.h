@@ -51,9 +51,9 @@ bool batched_gemm_shuffle_sources(const BatchedGemm *p,
                                   const MatrixRef *operand, int64_t v,
                                   uint32_t width, int64_t term, int64_t members,
                                   int64_t sources[MAX_SHUFFLE_SOURCES]);
-/* Elements from the first to behind the last of so many members. */
+/* The number of elements that `members` members span. */
 int64_t batched_gemm_members_span(const MatrixRef *b, int64_t members);
-/* Rows of a tile with so many vectors side by side. */
+/* Rows of a tile that is `vectors` vectors wide. */
 uint32_t batched_gemm_max_mr(uint32_t vectors, uint32_t vector_bytes);
 /* Does its result go past the caches? */
 bool batched_gemm_is_nontemporal(const Schedule *s, const Graph *g,

@@ -128,10 +128,11 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
 
 /* ---- prelude.c ---- */
 
-/* The prelude for kernels of so many lanes. */
+/* The prelude for kernels with `width` lanes. */
 const char *cpu_prelude(uint32_t width);
-/* What the text of a kernel of so many lanes uses of it, to stand between its
- * `#define W` and the rest.  False: there is no memory; it does not raise. */
+/* Writes the part of the prelude that the kernel's `source` uses, for the place
+ * between its `#define W` and the rest.  False: out of memory; it does not
+ * raise. */
 bool cpu_prelude_write(Buffer *out, uint32_t width, const char *source,
                        size_t len);
 

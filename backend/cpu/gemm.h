@@ -17,7 +17,7 @@ uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part);
 const char *gemm_element_type(Dtype t);
 /* Of what the tile reads, which may lie in memory as it is. */
 const char *gemm_load_type(const GemmTiling *t);
-/* Declares a pointer to so many elements of scratch memory. */
+/* Declares a pointer to `elements` elements of scratch memory. */
 void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
                           Dtype t, Buffer *out);
 /* The summed axes, in order; how many. */

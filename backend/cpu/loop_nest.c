@@ -1,7 +1,7 @@
 /* One loop of a kernel as C: which way of writing it suits it. */
 #include "backend/cpu/loop_writer.h"
 
-enum { MIN_TRANSPOSE_ROWS = 4 }; /* of a square that is worth being turned */
+enum { MIN_TRANSPOSE_ROWS = 4 }; /* of a square that is worth a transpose */
 
 static bool is_task_axis(const Emitter *e, const LoopNest *loop, uint32_t v) {
   uint32_t outer = loop->parallel_axes;

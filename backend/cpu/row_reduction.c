@@ -1,4 +1,4 @@
-/* Lanes along a reduced axis, put together at its end; or along an axis of
+/* Lanes along a reduced axis, combined at its end; or along an axis of
  * values that are stored. */
 #include "backend/cpu/loop_writer.h"
 
@@ -212,7 +212,7 @@ static void close_f32_run(Emitter *e, const LoopWriter *n,
   buffer_puts(n->out, e->cpu->jammed_rows ? "}\n}\n" : "}\n");
 }
 
-/* The loop over lanes of a row, which has sums of so many vectors. */
+/* The loop over lanes of a row, with `interleave` vector accumulators. */
 static void emit_reduction_loop(Emitter *e, const LoopWriter *n,
                                 uint32_t interleave, const Buffer *full,
                                 const Buffer *tail) {

@@ -88,14 +88,6 @@ static GemmSide gemm_side(const AttentionPass *t, uint32_t which) {
   return side;
 }
 
-static double axis_points(const LoopNest *loop, uint32_t count,
-                          const uint32_t *axes) {
-  double all = 1;
-  for (uint32_t j = 0; j < count; j++)
-    all *= (double)loop_extent_hint(loop, axes[j]);
-  return all;
-}
-
 static bool are_static_extents(const LoopNest *loop, uint32_t count,
                                const uint32_t *axes) {
   bool are = true;
@@ -436,14 +428,14 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
   const LoopNest *first = k->loops.at[0],
                  *second = k->loops.at[t->pattern.pv_loop];
   AttentionShape *s = &t->shape;
-  double terms = axis_points(first, t->k_count, t->k);
-  double columns = axis_points(second, t->e_count, t->e);
+  double terms = loop_axes_hint(first, t->k_count, t->k);
+  double columns = loop_axes_hint(second, t->e_count, t->e);
   s->query = gemm_side(t, ATTENTION_Q);
   s->key = gemm_side(t, ATTENTION_K);
   s->value = gemm_side(t, ATTENTION_V);
-  s->m = axis_points(first, t->m_count, t->m);
+  s->m = loop_axes_hint(first, t->m_count, t->m);
   s->n = (double)loop_extent_hint(first, k->parallel_axes);
-  s->batch = axis_points(first, t->batch_count, t->batch);
+  s->batch = loop_axes_hint(first, t->batch_count, t->batch);
   s->subtract_max = t->pattern.subtract_max;
   s->needs_row_sum = t->pattern.needs_row_sum;
   s->may_retry = t->trimmed && t->trimmed->trim_check && !t->bounds_proved;

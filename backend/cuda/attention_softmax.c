@@ -225,7 +225,7 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
 }
 
 /* These, and what weights are relative to, for who stores the sums: behind the
- * slabs of so many warps. */
+ * slabs of the warps, which are `floats` floats. */
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              uint32_t floats, const char *warp) {
   FragmentLayout h = fragment_layout_mma_c();

@@ -158,14 +158,6 @@ static GemmSide gemm_side(GemmPass *t, const LoopNest *loop, bool b,
   return side;
 }
 
-static double axis_points(const LoopNest *loop, uint32_t count,
-                          const uint32_t *axes) {
-  double all = 1;
-  for (uint32_t j = 0; j < count; j++)
-    all *= (double)loop_extent_hint(loop, axes[j]);
-  return all;
-}
-
 /* Bytes of results, and of what is read with them, for each. */
 static double epilogue_bytes(const Kernel *k) {
   double bytes = 0;
@@ -191,7 +183,7 @@ static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
   return good ? x->dtype : sum;
 }
 
-/* What memory parts of sums need is told by numbers. */
+/* The memory that partial sums need is known as numbers. */
 static bool has_known_tile_count(const LoopNest *loop) {
   bool known = true;
   for (uint32_t v = 0; v < loop->spatial_axes; v++)
@@ -203,10 +195,10 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   const GpuSpec *gpu = &t->gpu;
   double seconds;
-  t->shape.m = axis_points(loop, t->m_count, t->m);
-  t->shape.n = axis_points(loop, t->n_count, t->n);
-  t->shape.k = axis_points(loop, t->k_count, t->k);
-  t->shape.batch = axis_points(loop, t->batch_count, t->batch);
+  t->shape.m = loop_axes_hint(loop, t->m_count, t->m);
+  t->shape.n = loop_axes_hint(loop, t->n_count, t->n);
+  t->shape.k = loop_axes_hint(loop, t->k_count, t->k);
+  t->shape.batch = loop_axes_hint(loop, t->batch_count, t->batch);
   t->shape.epilogue_bytes = epilogue_bytes(k);
   t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
   cuda_epilogue_shape(k, t);

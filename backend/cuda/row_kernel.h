@@ -84,7 +84,8 @@ static inline bool is_output_used(const LoopOutput *r) {
 bool row_output_is_reduction(const LoopOutput *r);
 const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
                                   uint32_t result);
-/* Rooms of shared memory that a team's sums take turns in, and bytes of each.
+/* Slots of shared memory between which a group's reductions alternate, and
+ * bytes of each.
  */
 uint32_t row_reduction_slots(const ThreadGroup *t);
 uint32_t row_reduction_slot_bytes(const ThreadGroup *t);

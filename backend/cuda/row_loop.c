@@ -1,5 +1,5 @@
 /* A loop of a row that a team of threads goes through: its for-loop, and what
- * its threads have put together. */
+ * its threads have combined. */
 #include "backend/cuda/row_kernel.h"
 
 #include <string.h>
@@ -11,8 +11,7 @@ enum {
   MAX_BLOCK_THREADS = 1024, /* threads of a block */
   MAX_EARLY_ELEMENTS = 32,  /* that a thread loads before a loop, but for those
                                that later loops read again */
-  MIN_PENDING_LOADS =
-      4, /* vectors that are read in a turn: two turns of a crowd */
+  MIN_PENDING_LOADS = 4,    /* vectors that are loaded in one iteration */
 };
 
 #define format emit_format
@@ -63,9 +62,9 @@ static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
                    terms_per_thread(w, n) > SUM_BLOCK_TERMS;
 }
 
-/* Sums that take turns in so many rooms need one barrier each: who reads one
- * has passed the next one's barrier before it is written again.  A sum that is
- * alone has one behind it instead, where the next point begins. */
+/* Reductions alternate between slots, so each needs one barrier: a thread that
+ * reads a slot has passed the next barrier before the slot is written again.  A
+ * single reduction has a barrier behind it instead, before the next point. */
 uint32_t row_reduction_slots(const ThreadGroup *t) {
   return t->w->s->coalesce_outer || t->reduction_count < 2
              ? 1

@@ -103,7 +103,7 @@ struct Emitter {
   EmittedKernel *emitted;
   uint32_t width;       /* lanes of a vector */
   bool locals_by_point; /* a task has some points, one after the other, whose
-                           local values lie apart (TASK_ROWS) */
+                           local values are strided (TASK_ROWS) */
   bool has_lane_begin;  /* lanes along the last outer axis begin at `lo` */
   uint32_t next_id;
   uint32_t first_int, first_float;       /* of the call: this function's own */
