@@ -74,7 +74,8 @@ class Axon:
 
     def prepare(self, pairs, jobs=None):
         """Compiles kernels for later runs, as many at a time as there are
-        processors: workloads, each with the lines of AXON_SCHEDULES or none."""
+        processors: workloads, each with the lines of AXON_SCHEDULES or none.
+        Returns the plan of each, or None where there is none."""
         def one(k, w, lines):
             more = {}
             if lines is not None:
@@ -82,15 +83,14 @@ class Axon:
                 path.write_text(lines)
                 more["AXON_SCHEDULES"] = str(path)
             try:
-                self.call("plan", "-q", "--target", "cuda",
-                          self.write(w, name=f"prepared{k}"), "-e", "run ()",
-                          AXON_TINY="0", **more)
+                return self.call("plan", "-q", "--target", "cuda",
+                                 self.write(w, name=f"prepared{k}"), "-e",
+                                 "run ()", AXON_TINY="0", **more)
             except Failed:
-                pass    # whoever runs it says why
+                return None     # whoever runs it says why
         with concurrent.futures.ThreadPoolExecutor(
                 jobs or os.cpu_count()) as pool:
-            for k, (w, lines) in enumerate(pairs):
-                pool.submit(one, k, w, lines)
+            return list(pool.map(one, range(len(pairs)), *zip(*pairs)))
 
     def plan(self, w, arch):
         """Of the last run: predicted milliseconds, kernels, what they use.  What
@@ -401,7 +401,9 @@ def run_all(chosen, axon, peers, options):
                                              for k, v in took.items()))
     except Failed as error:
         report.say(f"a process: {error}")
-    axon.prepare([(w, None) for w in chosen[:4 * int(options.minutes + 1)]])
+    if chosen:
+        axon.prepare([(w, None)
+                      for w in chosen[:4 * int(options.minutes + 1)]])
     report.say(HEAD)
     rows, left = report.all["rows"], []
     for w in chosen:

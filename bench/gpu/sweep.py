@@ -9,6 +9,7 @@ median); both are whole after each row.  NAME: only workloads with such names.""
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -66,7 +67,7 @@ def schedules(w):
     if "attention" in w.program:
         return [(name, line and f"rows * * *x*x*: {line}")
                 for name, line in ATTENTION]
-    few = w.inputs["x"][1][0] <= 128
+    few = w.program == "products" and w.inputs["x"][1][0] <= 128
     return [(name, line and f"* bf16 *x*x*: {line}")
             for name, line in (FEW_ROWS if few else PRODUCTS)]
 
@@ -92,13 +93,19 @@ def main(out, minutes="8", *names):
         for w in workloads.ALL:
             if not any(n in w.name for n in names or NAMES):
                 continue
-            axon.prepare([(w, text + "\n") for _, text in schedules(w)])
-            for name, text in schedules(w):
+            plans = axon.prepare([(w, text + "\n") for _, text in schedules(w)])
+            for (name, text), plan in zip(schedules(w), plans):
                 if time.monotonic() > end:
                     return say("no time was left")
                 path.write_text(text + "\n")
                 row = {"workload": w.name, "schedule": name, "line": text}
                 rows.append(row)
+                refused = re.search(r"is not used: ([^)]*)", " ".join(
+                    (plan or "").split()))
+                if refused:     # what would be timed is the chosen one
+                    row["error"] = refused.group(1)
+                    say(f"{w.name:36} {name:48} not used: {refused.group(1)}")
+                    continue
                 try:
                     row["ms"], _ = axon.time(w, 0.1, timeout=25)
                     say(f"{w.name:36} {name:48}{row['ms']:9.4f} ms"
