@@ -13,50 +13,12 @@
  * for all cores, and if the intermediates of one iteration fit into a cache.
  *
  * The main entry point is plan_build_groups. */
+#include "machine/limits/planner.h"
 #include "machine/machine.h"
 #include "plan/backend.h"
 #include "plan/fused_body.h"
 
 #include <string.h>
-
-enum {
-  VECTOR_ITERATIONS = 16, /* iterations that run in one vector */
-  /* Bytes of intermediates per row; a backend may set its own limit. */
-  MAX_ROW_BYTES = 128 << 10,
-  /* Bytes of intermediates per column, if columns are vectorized. */
-  MAX_COLUMN_BYTES = 8 << 10,
-  /* Bytes of intermediates of the rows of a matmul tile. */
-  MAX_TILE_BYTES = 1 << 20,
-  MIN_TASKS_PER_CORE = 4, /* tasks per core */
-  /* Total reduction terms of two fused matmuls. */
-  MAX_FUSED_DEPTH = 512,
-  /* Rows of a fused matmul per core. */
-  MIN_ROWS_PER_CORE = 256,
-  /* Bytes that stay in a cache until the next kernel, so that fusion saves
-   * nothing. */
-  MAX_CACHED_BYTES = 16 << 20,
-  /* The same for a shallow matmul, which costs about as much as a store and a
-   * load of its result. */
-  MAX_SHALLOW_BYTES = 1 << 20,
-  SHALLOW_DEPTH = 128, /* reduction terms of a shallow matmul */
-  /* A reduction with fewer tasks than this is split. */
-  SPLIT_TASKS = 16,
-  /* A reduction with less work (operations) than this is not split. */
-  SPLIT_WORK = 1 << 20,
-  /* With more materialized nodes, groups are not merged. */
-  MAX_PLAN_NODES = 4096,
-  /* Iterations of a consumer that a small producer must not disturb. */
-  MIN_ROW_KERNEL_POINTS = 1 << 20,
-  /* Iterations of such a consumer per iteration of the small producer. */
-  SMALL_PRODUCER_RATIO = 64,
-  /* Nodes of a group.  Backends accept kernels of 64 loops. */
-  MAX_GROUP_NODES = 48,
-  /* Multiply-adds from which a matmul keeps its own tiled kernel, on backends
-   * with fused attention. */
-  MIN_TILED_WORK = 1 << 24,
-};
-/* Bytes of stored rows up to which a matmul keeps its own tiled kernel. */
-static const double max_stored_row_bytes = 4e9;
 
 typedef struct Candidate {
   PlanNode *plan_node;
@@ -415,7 +377,7 @@ static bool prefers_own_tiles(const MergeCandidate *m) {
     if (!has_symbolic_extent(m->graph, n))
       bytes += node_element_hint(m->graph, n) * dtype_info[n->dtype].bytes;
   }
-  return work >= MIN_TILED_WORK && bytes <= max_stored_row_bytes;
+  return work >= MIN_TILED_WORK && bytes <= MAX_STORED_ROW_BYTES;
 }
 
 static double max_iterations(const GroupBuilder *d) {

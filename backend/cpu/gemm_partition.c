@@ -1,29 +1,14 @@
-/* How the tiles of a product are shared out: columns and rows of a unit.
+/* Partition of a matmul among threads: the rows and columns of one task.
  *
- * Each unit copies what it needs of an operand, so that wide units copy the
- * left side seldom and high ones the right side; all threads should have as
- * much to do, and there should be more units than threads, since a core may be
- * busy with something else.  No sum depends on any of it. */
+ * Each task packs its part of the operands.  Wide tasks pack the left operand
+ * seldom, and tall tasks the right operand.  All threads should get the same
+ * work.  There should be more tasks than threads, because another process may
+ * occupy a core.  The partition changes no sum. */
 #include "backend/cpu/gemm_tiling.h"
+#include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 
 #include <math.h>
-
-enum {
-  MAX_TASK_COLUMNS = 1024,    /* columns of a unit, */
-  MAX_PACKED_BYTES = 4 << 20, /* and bytes of these, copied, */
-  ALWAYS_ALLOWED_PANELS = 4,  /* but so many panels at least may be one */
-  ASSUMED_THREADS = 8,        /* for sizes that are not known */
-};
-
-/* Cycles, measured: */
-static const double PACK_CYCLES = 0.5; /* of an element, */
-static const double UNPACKED_CYCLES =
-    0.03;                               /* or of one that is used as it lies */
-static const double TASK_CYCLES = 2000; /* of a unit */
-static const double SINGLE_TASK_IMBALANCE =
-    0.04; /* part of the work, where each thread has but
-             one unit: to wait for the last */
 
 static double packing_cycles(OperandPacking packing) {
   return packing == OPERAND_UNPACKED ? UNPACKED_CYCLES : PACK_CYCLES;
@@ -47,9 +32,9 @@ void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
                            bool symbolic) {
   int64_t columns = (int64_t)(t->nr_vectors * g->vector_lanes);
   int64_t max_panels =
-      MAX_PACKED_BYTES / (t->pack_kc * g->element_bytes) / columns;
+      MAX_TASK_PACKED_BYTES / (t->pack_kc * g->element_bytes) / columns;
   max_panels =
-      max_panels < ALWAYS_ALLOWED_PANELS ? ALWAYS_ALLOWED_PANELS : max_panels;
+      max_panels < MIN_TASK_PANELS ? MIN_TASK_PANELS : max_panels;
   max_panels = max_panels * columns > MAX_TASK_COLUMNS
                    ? MAX_TASK_COLUMNS / columns
                    : max_panels;

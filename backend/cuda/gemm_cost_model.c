@@ -6,6 +6,7 @@
  * come in waves, of which the last one is mostly not full.  All of it is then
  * no faster than the bytes come from memory. */
 #include "backend/cuda/gemm_emit.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,11 +18,6 @@ enum {
   STAGE_CLOCKS = 60,      /* to wait for and begin a stage */
   BLOCK_CLOCKS = 1500,    /* to begin a block, and end it */
   STREAM_K_CLOCKS = 3000, /* to find parts of sums, beside their bytes */
-  /* From a load of a stage until its data is there, while all multiprocessors
-   * load.  Measured on an H200: tiles of 64 x 64, whose products take less
-   * time, took 333 clocks a stage with 6 stages in flight
-   * (bench/results/2026-11-28-gpu-sweep-2.txt). */
-  STAGE_LATENCY_CLOCKS = 2000,
   PERSISTENT_TILE_CLOCKS =
       600, /* the same of one that goes on to other tiles */
   /* What a second block of a cluster adds to that, since a stage is loaded when
@@ -40,10 +36,6 @@ enum {
    * an H200, and without 1.47 ms. */
   MAX_UNROLLED_EPILOGUE_OPS = 8192,
 };
-
-/* By how much the part of a product that stream-K shares runs slower.  Measured
- * on an H200: 0.35 to 0.6 (bench/results/2026-11-28-gpu.txt, -gpu-2.txt). */
-static const double STREAM_K_SLOWDOWN = 0.5;
 
 static const GpuSpec gpus[] = {
 #define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
