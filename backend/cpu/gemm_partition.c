@@ -33,8 +33,7 @@ void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
   int64_t columns = (int64_t)(t->nr_vectors * g->vector_lanes);
   int64_t max_panels =
       MAX_TASK_PACKED_BYTES / (t->pack_kc * g->element_bytes) / columns;
-  max_panels =
-      max_panels < MIN_TASK_PANELS ? MIN_TASK_PANELS : max_panels;
+  max_panels = max_panels < MIN_TASK_PANELS ? MIN_TASK_PANELS : max_panels;
   max_panels = max_panels * columns > MAX_TASK_COLUMNS
                    ? MAX_TASK_COLUMNS / columns
                    : max_panels;
