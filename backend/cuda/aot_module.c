@@ -398,7 +398,7 @@ static void set_extent_hints(const Kernel *k, void (*guess)(void *, DimVar *)) {
 static const CudaPass *wgmma_pass(const CudaKernel *k) {
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaPass *p = k->passes.at[j];
-    if (p->s.gemm && p->s.gemm->s.way == MMA_KIND_WGMMA)
+    if (p->s.gemm && p->s.gemm->s.mma_kind == MMA_KIND_WGMMA)
       return p;
   }
   return NULL;

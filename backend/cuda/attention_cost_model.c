@@ -67,7 +67,7 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s) {
   AttentionGemms p;
   attention_gemm_schedules(shape, s, &p);
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return attention_smem(&p, s).total_bytes;
   uint32_t stage = tile_bytes(&p.kv_shape, &p.kv_schedule, false) +
                    tile_bytes(&p.kv_shape, &p.kv_schedule, true);
@@ -100,7 +100,7 @@ static uint32_t thread_registers(const AttentionShape *shape,
   AttentionGemms p;
   /* ptxas has what is wide before the product is there; while warpgroups wait
    * for it, that of all scores */
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
                 ? WGMMA_BASE_REGISTERS +
@@ -119,7 +119,7 @@ static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
   uint32_t threads = gemm_threads(s), max = 8;
   uint32_t registers = round_up(thread_registers(shape, s), 8);
   uint32_t shared = attention_shared_bytes(shape, s) + 1024;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return 1;
   while (max && (max * threads > gpu->sm_threads ||
                  max * shared > gpu->sm_shared_bytes ||
@@ -132,7 +132,7 @@ bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
   return attention_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
          thread_registers(shape, s) <=
-             (s->way == MMA_KIND_WGMMA
+             (s->mma_kind == MMA_KIND_WGMMA
                   ? gemm_consumer_registers(s->warps_m,
                                             ATTENTION_PRODUCER_REGISTERS)
                   : MAX_THREAD_REGISTERS) &&
@@ -143,7 +143,7 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
   double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
   double k = round_up(shape->head_dim, 16), e = round_up(shape->value_dim, 16);
-  bool wgmma = s->way == MMA_KIND_WGMMA;
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
   double math =
       2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
   double scores = m * n * (SCORE_CLOCKS + shape->score_ops) / SM_LANES +
@@ -193,9 +193,9 @@ static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
 /* Is it a schedule at all, when a person has written it? */
 static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
-  bool wgmma = s->way == MMA_KIND_WGMMA;
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
   uint32_t rows = wgmma ? 64 : 16;
-  if ((!wgmma && s->way != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
+  if ((!wgmma && s->mma_kind != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
       s->warps_m > (wgmma ? 3 : 8) || s->m != rows * s->warps_m ||
       s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
       s->stages < 2 || s->stages > 8 || s->split != 1)
@@ -217,7 +217,7 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
   if (!attention_fits(c->shape, c->gpu, s))
     return;
   double seconds = predict_seconds(c->shape, c->gpu, s);
-  if (c->best.way && seconds >= c->seconds)
+  if (c->best.mma_kind && seconds >= c->seconds)
     return;
   c->best = *s;
   c->seconds = seconds;
@@ -226,7 +226,7 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
 bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
                       GemmSchedule *s, double *seconds) {
   ScheduleSearch c = {.shape = shape, .gpu = gpu};
-  GemmSchedule candidate = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule candidate = {.mma_kind = MMA_KIND_MMA_SYNC,
                             .copy = gpu->has_cp_async ? COPY_CP_ASYNC
                                                       : COPY_VIA_REGISTERS,
                             .store = STORE_SHARED,
@@ -246,7 +246,7 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
         try_schedule(&c, &candidate);
       }
   if (can_use_wgmma(shape, gpu)) {
-    candidate.way = MMA_KIND_WGMMA;
+    candidate.mma_kind = MMA_KIND_WGMMA;
     candidate.copy = COPY_TMA;
     for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
       for (candidate.n = 32; candidate.n <= 192; candidate.n += 32)
@@ -255,7 +255,7 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
           try_schedule(&c, &candidate);
         }
   }
-  if (!c.best.way)
+  if (!c.best.mma_kind)
     return false;
   *s = c.best;
   s->blocks = blocks_per_sm(shape, gpu, s);

@@ -217,7 +217,7 @@ void attention_put_kernel(Buffer *before, Buffer *body,
                           const AttentionKernelSpec *t) {
   AttentionGemms p;
   attention_gemms(t, &p);
-  if (t->schedule->way == MMA_KIND_WGMMA)
+  if (t->schedule->mma_kind == MMA_KIND_WGMMA)
     attention_put_wgmma_kernel(body, t, &p);
   else
     put_mma_kernel(before, body, t, &p);

@@ -102,8 +102,9 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
  * some of theirs, which ptxas does not do where it may choose.  Others are
  * better left to it: it spills some that it gives as many as there are. */
 static bool needs_all_registers(const CudaSchedule *s) {
-  return (s->kind == CUDA_ATTENTION && s->attention->s.way == MMA_KIND_WGMMA) ||
-         (s->kind == CUDA_GEMM && s->gemm->s.way == MMA_KIND_WGMMA);
+  return (s->kind == CUDA_ATTENTION &&
+          s->attention->s.mma_kind == MMA_KIND_WGMMA) ||
+         (s->kind == CUDA_GEMM && s->gemm->s.mma_kind == MMA_KIND_WGMMA);
 }
 
 static const char *kernel_parameter(CudaWriter *w) {

@@ -39,7 +39,7 @@ typedef enum GemmStore {
 /* ---- gemm_schedule_text.c: schedules as text ---- */
 
 typedef struct GemmSchedule {
-#define GEMM_FIELD(field, about) uint32_t field;
+#define GEMM_FIELD(field, key, about) uint32_t field;
 #include "backend/cuda/gemm.def"
 } GemmSchedule;
 

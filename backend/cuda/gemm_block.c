@@ -14,11 +14,11 @@ uint32_t gemm_element_bytes(const GemmShape *shape) {
 }
 
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
-  return s->way == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
+  return s->mma_kind == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
 }
 
 uint32_t gemm_threads(const GemmSchedule *s) {
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
     return s->m / s->thread_m * (s->n / s->thread_n);
   case MMA_KIND_MMA_SYNC:
@@ -32,14 +32,14 @@ uint32_t gemm_threads(const GemmSchedule *s) {
 }
 
 uint32_t gemm_loader_threads(const GemmSchedule *s) {
-  return s->way == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
+  return s->mma_kind == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
 }
 
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b) {
   const GemmSide *side = b ? &shape->b : &shape->a;
   uint32_t tile_mn = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
-  bool mn_major = side->mn_major || s->way == MMA_KIND_FMA;
+  bool mn_major = side->mn_major || s->mma_kind == MMA_KIND_FMA;
   return (SmemTile){
       .rows = mn_major ? s->k : tile_mn,
       .columns = mn_major ? tile_mn : s->k,
@@ -50,8 +50,9 @@ SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
 
 uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
                                   const GemmSchedule *s) {
-  return s->store == STORE_TMA ? s->waiting * gemm_store_stage_bytes(shape, s)
-                               : 16 * gemm_epilogue_tile_pitch(s) * 4;
+  return s->store == STORE_TMA
+             ? s->store_stages * gemm_store_stage_bytes(shape, s)
+             : 16 * gemm_epilogue_tile_pitch(s) * 4;
 }
 
 uint32_t gemm_producer_registers(const GemmSchedule *s) {
@@ -87,7 +88,7 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
 /* The largest part of a warp's columns that is a power of two, and not too
  * large: that of warpgroups is memory that stages could have. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool group = s->way == MMA_KIND_WGMMA;
+  bool group = s->mma_kind == MMA_KIND_WGMMA;
   uint32_t columns = group ? s->n : s->n / s->warps_n;
   uint32_t max = group ? MAX_WGMMA_EPILOGUE_COLUMNS : MAX_EPILOGUE_TILE_COLUMNS,
            power_of_two;

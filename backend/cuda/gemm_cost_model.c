@@ -38,12 +38,13 @@ enum {
 };
 
 static const GpuSpec gpus[] = {
-#define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
-                 group, single, twice, clock, memory, l2, l2_rate)             \
-  {                                                                            \
-      arch,        sms,          threads,  shared, block,  async,              \
-      engine,      half,         wide,     group,  single, twice,              \
-      (clock)*1e9, (memory)*1e9, (l2)*1e6, l2_rate},
+#define GEMM_GPU(arch, sms, sm_threads, sm_shared, block_shared, has_cp_async, \
+                 has_tma, f16_mma, tf32_mma, f16_wgmma, f32_fma, f64_fma,      \
+                 clock, bandwidth, l2, l2_rate)                                \
+  {arch,         sms,     sm_threads,  sm_shared,       block_shared,          \
+   has_cp_async, has_tma, f16_mma,     tf32_mma,        f16_wgmma,             \
+   f32_fma,      f64_fma, (clock)*1e9, (bandwidth)*1e9, (l2)*1e6,              \
+   l2_rate},
 #include "backend/cuda/gemm.def"
 };
 
@@ -84,9 +85,9 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
  * are filled for the next tile, through memory of their own. */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
   uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
-  if (s->way == MMA_KIND_MMA_SYNC)
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
     sums = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return stages + s->warps_m * 4 * gemm_warp_epilogue_bytes(shape, s) +
            SMEM_ALIGN_BYTES;
   return stages > sums ? stages : sums;
@@ -101,19 +102,20 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
            each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
   uint32_t value_registers = copy && s->copy == COPY_CP_ASYNC ? 0 : each / 4;
-  uint32_t address_registers = !copy                                      ? 0
-                               : copy < 16 && s->way == MMA_KIND_MMA_SYNC ? 4
-                                                                          : 3;
+  uint32_t address_registers = !copy ? 0
+                               : copy < 16 && s->mma_kind == MMA_KIND_MMA_SYNC
+                                   ? 4
+                                   : 3;
   return passes * (address_registers + value_registers);
 }
 
 static uint32_t thread_registers(const GemmShape *shape,
                                  const GemmSchedule *s) {
   uint32_t warp_m, warp_n, more = BASE_REGISTERS;
-  if (s->way != MMA_KIND_WGMMA)
+  if (s->mma_kind != MMA_KIND_WGMMA)
     more +=
         loading_registers(shape, s, false) + loading_registers(shape, s, true);
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
     warp_m = dtype_info[shape->accumulator_dtype].bytes / 4;
     return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) * warp_m +
@@ -143,7 +145,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
            shared = gemm_shared_bytes(shape, s) + SMEM_ALIGN_BYTES;
   uint32_t registers = (thread_registers(shape, s) + 7) / 8 * 8;
   uint32_t max = MAX_SM_BLOCKS;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return 1;
   if (gpu->sm_threads / threads < max)
     max = gpu->sm_threads / threads;
@@ -156,7 +158,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
 }
 
 static uint32_t max_registers(const GemmSchedule *s) {
-  return s->way == MMA_KIND_WGMMA
+  return s->mma_kind == MMA_KIND_WGMMA
              ? gemm_consumer_registers(s->warps_m, gemm_producer_registers(s))
              : MAX_THREAD_REGISTERS;
 }
@@ -175,9 +177,9 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
 static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                         const GemmSchedule *s) {
   bool is_tf32 = shape->a.dtype == DT_F32;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return is_tf32 ? gpu->f16_wgmma_rate / 2 : gpu->f16_wgmma_rate;
-  if (s->way == MMA_KIND_MMA_SYNC)
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
     return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate;
   return shape->accumulator_dtype == DT_F64 ? gpu->f64_fma_rate
                                             : gpu->f32_fma_rate;
@@ -201,11 +203,12 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double bytes = gemm_element_bytes(shape), m = s->m, n = s->n, k = s->k;
   double math = 2 * m * n * k / math_rate(shape, gpu, s);
   double copied = (m + n) * k * bytes, loaded = 0;
-  if (s->way == MMA_KIND_MMA_SYNC)
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
     loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
-  if (s->way == MMA_KIND_WGMMA) /* each product its rows, and all columns */
+  if (s->mma_kind ==
+      MMA_KIND_WGMMA) /* each product its rows, and all columns */
     loaded = (m + m / WGMMA_M * n) * k * bytes;
-  if (s->way == MMA_KIND_FMA) /* a warp's lanes share rows, and columns */
+  if (s->mma_kind == MMA_KIND_FMA) /* a warp's lanes share rows, and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
   double shared = (copied + loaded) / SHARED_BYTES_PER_CLOCK;
@@ -218,7 +221,7 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= 12.0 / (4 * WARP);
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     computed += exposed_load_clocks(shape, s, false) +
                 exposed_load_clocks(shape, s, true);
   if (s->copy == COPY_VIA_REGISTERS)
@@ -231,7 +234,7 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   if (s->copy == COPY_TMA)
     copy_count = 0;
   return fmax(max, computed + 6 * copy_count / (4 * WARP) +
-                       (s->way == MMA_KIND_FMA ? math : 0));
+                       (s->mma_kind == MMA_KIND_FMA ? math : 0));
 }
 
 static double ceil_quotient(double x, double by) {
@@ -239,7 +242,7 @@ static double ceil_quotient(double x, double by) {
 }
 
 static double k_stages(const GemmShape *shape, const GemmSchedule *s) {
-  if (s->way == MMA_KIND_WGMMA && shape->inner_k > 0)
+  if (s->mma_kind == MMA_KIND_WGMMA && shape->inner_k > 0)
     return shape->k / shape->inner_k * ceil_quotient(shape->inner_k, s->k);
   return ceil_quotient(shape->k, s->k);
 }
@@ -257,7 +260,9 @@ static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
   bool tma_store = s->store == STORE_TMA;
   double bytes =
       tma_store ? 2.0 * shape->max_output_bytes * shape->output_count : 8;
-  double ops = shape->epilogue_ops + (!tma_store ? 6 : s->waiting > 1 ? 2 : 3);
+  double ops = shape->epilogue_ops + (!tma_store            ? 6
+                                      : s->store_stages > 1 ? 2
+                                                            : 3);
   return s->m * (double)s->n *
          (ops / WARPGROUP_THREADS + bytes / SHARED_BYTES_PER_CLOCK);
 }
@@ -271,7 +276,7 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double latency = STAGE_LATENCY_CLOCKS +
                    CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
   double waiting = latency / (s->stages - 1);
-  double overhead = s->way == MMA_KIND_WGMMA
+  double overhead = s->mma_kind == MMA_KIND_WGMMA
                         ? CLUSTER_CLOCKS * (gemm_cluster_size(s) - 1.0)
                         : STAGE_CLOCKS;
   double stage = fmax(each + overhead, waiting);
@@ -279,7 +284,7 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double store =
       blocks * stored / (gpu->dram_bandwidth / gpu->clock_hz / gpu->sms);
   if (s->persistent &&
-      s->way == MMA_KIND_WGMMA) { /* beside the next tile's sum */
+      s->mma_kind == MMA_KIND_WGMMA) { /* beside the next tile's sum */
     double ahead = s->pingpong ? 1 : 0.5;
     return stages * stage + PERSISTENT_TILE_CLOCKS * (1 - 0.7 * ahead) +
            epilogue_clocks(shape, s) * (s->pingpong ? 0.2 : 1) +
@@ -370,7 +375,7 @@ static uint32_t copy_bytes(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
   uint32_t copy =
       side->align_bytes < 16 && s->copy != COPY_TMA ? side->align_bytes : 16;
-  if (s->way == MMA_KIND_FMA && !side->mn_major)
+  if (s->mma_kind == MMA_KIND_FMA && !side->mn_major)
     copy = bytes;
   return side->computed || copy < 4 ? 0 : copy;
 }
@@ -385,12 +390,12 @@ static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
   *width = 1;
   SmemTile t = gemm_operand_tile(shape, s, b);
   *width = t.panel_bytes = gemm_panel_bytes(
-      t.columns, t.element_bytes, s->way == MMA_KIND_FMA ? 1024 : 128);
+      t.columns, t.element_bytes, s->mma_kind == MMA_KIND_FMA ? 1024 : 128);
   for (uint32_t j = 0; j < count; j++)
     accesses[j] = reads[j];
   accesses[count++] =
       smem_tile_row_access(&t, copy > t.element_bytes ? copy : 16);
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     t.swizzle = wgmma_swizzle(t.panel_bytes);
   else
     smem_tile_choose_swizzle(&t, count, accesses);
@@ -420,7 +425,7 @@ static void choose_operand_layout(const GemmShape *shape, GemmSchedule *s,
       .column = layout_append(layout_mode(8, 0), 4, 1),
       .lane_bytes = bytes,
   };
-  if (s->way == MMA_KIND_FMA)
+  if (s->mma_kind == MMA_KIND_FMA)
     choose_smem_layout(shape, s, b,
                        !side->mn_major && (b ? s->copy_b : s->copy_a), &write);
   else
@@ -442,7 +447,7 @@ static void try_schedule(ScheduleSearch *c, GemmSchedule s) {
   if (!gemm_fits(c->shape, c->gpu, &s))
     return;
   double seconds = gemm_seconds(c->shape, c->gpu, &s);
-  if (c->best.way && seconds >= c->seconds)
+  if (c->best.mma_kind && seconds >= c->seconds)
     return;
   c->seconds = seconds;
   c->best = s;
@@ -474,7 +479,7 @@ static void try_stages(ScheduleSearch *c, GemmSchedule s) {
 static void try_mma(ScheduleSearch *c) {
   static const uint8_t tile_sides[] = {16, 32, 64}, warps[] = {1, 2, 4};
   uint32_t depth = 32 / gemm_element_bytes(c->shape);
-  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule s = {.mma_kind = MMA_KIND_MMA_SYNC,
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_SHARED,
@@ -497,7 +502,7 @@ static void try_mma(ScheduleSearch *c) {
 
 static void try_fma(ScheduleSearch *c) {
   static const uint8_t tile_sides[] = {2, 4, 8};
-  GemmSchedule s = {.way = MMA_KIND_FMA,
+  GemmSchedule s = {.mma_kind = MMA_KIND_FMA,
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_DIRECT,
@@ -541,9 +546,9 @@ static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   bool fits_unrolled = c->shape->epilogue_ops * rows * s.n / WARPGROUP_THREADS *
                            c->shape->output_count <=
                        MAX_UNROLLED_EPILOGUE_OPS;
-  for (s.waiting = 0; s.waiting <= 2; s.waiting++) {
-    s.store = s.waiting ? STORE_TMA : STORE_SHARED;
-    if (s.waiting && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
+  for (s.store_stages = 0; s.store_stages <= 2; s.store_stages++) {
+    s.store = s.store_stages ? STORE_TMA : STORE_SHARED;
+    if (s.store_stages && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
       return;
     for (s.stages = 7; s.stages > 2; s.stages--)
       if (gemm_shared_bytes(c->shape, &s) <= c->gpu->block_shared_bytes)
@@ -555,11 +560,11 @@ static void try_stores(ScheduleSearch *c, GemmSchedule s) {
 /* Rows of 128 bytes. */
 static void try_wgmma(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
-  GemmSchedule s = {.way = MMA_KIND_WGMMA,
+  GemmSchedule s = {.mma_kind = MMA_KIND_WGMMA,
                     .copy = COPY_TMA,
                     .k = 128 / gemm_element_bytes(c->shape),
                     .persistent = 1,
-                    .flight = 2,
+                    .stages_in_flight = 2,
                     .split = 1,
                     .raster = 8,
                     .width_a = 128,
@@ -637,7 +642,7 @@ bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
              shape->b.dtype == shape->accumulator_dtype) {
     try_fma(&c);
   }
-  if (!c.best.way)
+  if (!c.best.mma_kind)
     return false;
   gemm_complete_schedule(shape, gpu, &c.best);
   *s = c.best;

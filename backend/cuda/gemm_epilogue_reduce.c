@@ -8,7 +8,7 @@ enum { CORE_MATRIX_COLUMNS = 8, WARP_LANES = 32 };
 /* Neighbouring lanes that have a row. */
 static uint32_t lanes_per_row(const GemmSchedule *s) {
   uint32_t column_threads = s->thread_n ? s->n / s->thread_n : 0;
-  if (s->way == MMA_KIND_FMA)
+  if (s->mma_kind == MMA_KIND_FMA)
     return column_threads < WARP_LANES ? column_threads : WARP_LANES;
   FragmentLayout h = fragment_layout_mma_c();
   uint32_t lanes = 1;
@@ -18,7 +18,7 @@ static uint32_t lanes_per_row(const GemmSchedule *s) {
 }
 
 uint32_t gemm_row_partials(const GemmSchedule *s) {
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
     return s->n / s->thread_n / lanes_per_row(s);
   case MMA_KIND_MMA_SYNC:
@@ -77,7 +77,7 @@ void gemm_put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                             const char *sums, const char *row,
                             const char *column, const char *part) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = s->way == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
+  uint32_t columns = s->mma_kind == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
   FragmentLayout h = fragment_layout_mma_c();
   Buffer column_loop = {.arena = out->arena}, is_writer = column_loop;
   if (!t->row_reduction.level_count)

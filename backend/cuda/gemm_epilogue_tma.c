@@ -125,8 +125,8 @@ static void put_store_stages(Buffer *out, const GemmKernelSpec *t,
                 "const unsigned set = sets + stored %% %uu * %uu;\n"
                 "stored++;\n"
                 "if (lane == 0)\nax_tma_wait_read<%u>();\nax_sync_warp();\n",
-                s->n / columns, s->waiting, gemm_store_stage_bytes(t->shape, s),
-                s->waiting - 1);
+                s->n / columns, s->store_stages,
+                gemm_store_stage_bytes(t->shape, s), s->store_stages - 1);
   for (uint32_t r = 0; r < t->output_count; r++)
     if (is_half(&t->outputs[r]))
       buffer_printf(out, "unsigned w%u[%u];\n", r, columns / 4);

@@ -136,12 +136,13 @@ GemmTiledCopy gemm_tiled_copy(const GemmKernelSpec *t, bool b) {
                       .operand = b ? &t->b : &t->a,
                       .mn_axes = b ? &t->n : &t->m,
                       .tile = gemm_operand_tile(t->shape, s, b),
-                      .mn_major = side->mn_major || s->way == MMA_KIND_FMA,
+                      .mn_major = side->mn_major || s->mma_kind == MMA_KIND_FMA,
                       .copy_bytes = b ? s->copy_b : s->copy_a,
                       .k_end = "to"};
   to.vector_width =
       (to.copy_bytes ? to.copy_bytes : VECTOR_BYTES) / to.tile.element_bytes;
-  to.k_interleaved = to.copy_bytes && s->way == MMA_KIND_FMA && !side->mn_major;
+  to.k_interleaved =
+      to.copy_bytes && s->mma_kind == MMA_KIND_FMA && !side->mn_major;
   to.via_registers = !to.copy_bytes || s->copy == COPY_VIA_REGISTERS;
   to.copies_per_row = to.tile.columns / to.vector_width;
   uint32_t threads = gemm_loader_threads(s),

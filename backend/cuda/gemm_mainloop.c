@@ -380,7 +380,7 @@ static void put_fma_kernel(Buffer *before, Buffer *out,
 }
 
 void gemm_put_kernel(Buffer *before, Buffer *body, const GemmKernelSpec *t) {
-  switch ((MmaKind)t->schedule->way) {
+  switch ((MmaKind)t->schedule->mma_kind) {
   case MMA_KIND_FMA:
     put_fma_kernel(before, body, t);
     break;

@@ -254,7 +254,7 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target) {
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
     GemmPass *t = match_gemm(k, target);
-    if (t && t->shape.im2col && t->s.way == MMA_KIND_WGMMA)
+    if (t && t->shape.im2col && t->s.mma_kind == MMA_KIND_WGMMA)
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }
@@ -287,7 +287,7 @@ bool gemm_pass_needs_fission(const Kernel *k) {
 void gemm_pass_print(Buffer *out, const GemmPass *t) {
   buffer_printf(out, "tile for %s: ", t->arch);
   gemm_schedule_print(out, &t->s);
-  if (t->shape.a.dtype == DT_F32 && t->s.way != MMA_KIND_FMA)
+  if (t->shape.a.dtype == DT_F32 && t->s.mma_kind != MMA_KIND_FMA)
     buffer_puts(out, ", f32 rounded to tf32");
   if (t->override_error)
     buffer_printf(out, " (%s)", t->override_error);

@@ -388,12 +388,12 @@ static void put_wgmma_mainloop(Buffer *out, const GemmKernelSpec *t,
                     (mn_offset(&r->a, x * WGMMA_M) + k_offset(&r->a, k)) >> 4,
                     k_offset(&r->b, k) >> 4);
   buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",
-                s->flight - 1);
-  put_consumer_release(out, t, r, s->flight - 1, "step - from");
+                s->stages_in_flight - 1);
+  put_consumer_release(out, t, r, s->stages_in_flight - 1, "step - from");
   buffer_puts(out, "}\nax_wgmma_wait<0>();\n");
   for (uint32_t x = 0; x < m_tiles; x++)
     buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
-  for (uint32_t left = s->flight; --left > 0;) {
+  for (uint32_t left = s->stages_in_flight; --left > 0;) {
     buffer_printf(out, "if (to - from >= %uu)\n", left);
     put_consumer_release(out, t, r, left, NULL);
   }
