@@ -5,13 +5,10 @@
 #include "backend/cuda/schedule_override.h"
 #include "kernel/roofline.h"
 #include "kernel/trim_no_ops.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MIN_TILE_ROWS = 64 /* of an axis that has tiles for itself */ };
-static const double launch_overhead_seconds =
-    3e-6; /* of a kernel after another one */
 
 /* ---- axes and sides ---- */
 
@@ -39,7 +36,7 @@ static bool classify_axes(AttentionPass *t, const Kernel *k) {
       row_axis = v;
   if (row_axis == NO_AXIS)
     return false;
-  bool alone = loop_extent_hint(first, row_axis) >= MIN_TILE_ROWS;
+  bool alone = loop_extent_hint(first, row_axis) >= ATTENTION_MIN_TILE_ROWS;
   for (uint32_t v = 0; v < k->parallel_axes; v++)
     if (shared >> v & 1 || (alone && v != row_axis))
       t->batch[t->batch_count++] = v;
@@ -484,9 +481,9 @@ static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
   if (!gemm_choose(&first, gpu, &unused, &x) ||
       !gemm_choose(&second, gpu, &unused, &y))
     return true;
-  return seconds + (t->trimmed ? launch_overhead_seconds : 0) <=
+  return seconds + (t->trimmed ? LAUNCH_OVERHEAD_SECONDS : 0) <=
          x + y + scores + moved +
-             (materializes_scores ? 3 : 1) * launch_overhead_seconds;
+             (materializes_scores ? 3 : 1) * LAUNCH_OVERHEAD_SECONDS;
 }
 
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {

@@ -8,11 +8,6 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemm_emit.h"
 
-enum { ATTENTION_PRODUCER_REGISTERS = 32 /* registers of who fetches */ };
-enum {
-  ATTENTION_MAX_REGISTER_HEAD_DIM = 128 /* terms of a that stay in registers */
-};
-
 typedef struct AttentionGemms {
   char name_q[48];
   GemmSchedule q_schedule, kv_schedule;

@@ -2,6 +2,7 @@
  * scores, sums and what they are relative to in its registers. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
 

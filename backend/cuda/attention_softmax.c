@@ -2,8 +2,7 @@
  * by mma and by warpgroups share. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
-
-enum { MAX_DUPLICATED_SCORE_OPS = 16 /* operations */ };
+#include "machine/limits/cuda.h"
 
 #define LOG2_E "1.44269504f"
 #define NEG_INFINITY_TEXT "__int_as_float(0xff800000)"

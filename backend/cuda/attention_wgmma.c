@@ -4,6 +4,7 @@
  * while a group makes weights of scores, its own next product and the other
  * group's (FlashAttention-3, arXiv:2407.08608). */
 #include "backend/cuda/attention_emit.h"
+#include "machine/limits/cuda.h"
 
 enum { WGMMA_M = 64 };
 

@@ -1,13 +1,9 @@
 /* What a schedule of a contraction makes of a block: its threads and their
  * registers, its tiles, and what they take of shared memory. */
 #include "backend/cuda/gemm_emit.h"
+#include "machine/limits/cuda.h"
 
-enum {
-  MAX_LOADS_IN_FLIGHT = 4, /* passes that threads compute at once */
-  MAX_EPILOGUE_TILE_COLUMNS = 64,
-  MAX_WGMMA_EPILOGUE_COLUMNS = 32,
-  STORE_BOX_ROW_BYTES = 128,
-};
+enum { STORE_BOX_ROW_BYTES = 128 /* of a TMA box with 128-byte swizzle */ };
 
 uint32_t gemm_element_bytes(const GemmShape *shape) {
   return dtype_info[shape->a.dtype].bytes;

@@ -13,28 +13,9 @@
 #include <string.h>
 
 enum {
-  MAX_SM_BLOCKS = 16,     /* of a multiprocessor */
-  LATENCY_CLOCKS = 700,   /* clocks until L2 answers, with memory behind it */
-  STAGE_CLOCKS = 60,      /* to wait for and begin a stage */
-  BLOCK_CLOCKS = 1500,    /* to begin a block, and end it */
-  STREAM_K_CLOCKS = 3000, /* to find parts of sums, beside their bytes */
-  PERSISTENT_TILE_CLOCKS =
-      600, /* the same of one that goes on to other tiles */
-  /* What a second block of a cluster adds to that, since a stage is loaded when
-   * it is empty in both. */
-  CLUSTER_LATENCY_CLOCKS = 600,
-  /* For the blocks of a cluster to have a stage empty together.  Measured
-   * there: 1.6 us of 128 stages, 2.9 us of 224. */
-  CLUSTER_CLOCKS = 24,
-  SHARED_BYTES_PER_CLOCK = 128, /* per clock */
-  STORE_BYTES = 16,             /* that are stored at once */
-  BASE_REGISTERS = 40,          /* that all kernels have, */
-  WGMMA_BASE_REGISTERS = 60,    /* and those of warpgroups */
-  WGMMA_M = 64,                 /* of one wgmma */
-  /* Operations of an epilogue that are unrolled for TMA stores: a limit on the
-   * code's size.  With TMA stores, GELU of 8192 x 8192 x 8192 took 1.35 ms on
-   * an H200, and without 1.47 ms. */
-  MAX_UNROLLED_EPILOGUE_OPS = 8192,
+  SHARED_BYTES_PER_CLOCK = 128, /* shared memory bandwidth of an SM: bytes */
+  STORE_BYTES = 16,             /* of a vector store to shared memory */
+  WGMMA_M = 64,                 /* rows of a wgmma instruction */
 };
 
 static const GpuSpec gpus[] = {
@@ -104,14 +85,14 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
   uint32_t value_registers = copy && s->copy == COPY_CP_ASYNC ? 0 : each / 4;
   uint32_t address_registers = !copy ? 0
                                : copy < 16 && s->mma_kind == MMA_KIND_MMA_SYNC
-                                   ? 4
-                                   : 3;
+                                   ? GEMM_SMALL_COPY_REGISTERS
+                                   : GEMM_COPY_REGISTERS;
   return passes * (address_registers + value_registers);
 }
 
 static uint32_t thread_registers(const GemmShape *shape,
                                  const GemmSchedule *s) {
-  uint32_t warp_m, warp_n, more = BASE_REGISTERS;
+  uint32_t warp_m, warp_n, more = GEMM_BASE_REGISTERS;
   if (s->mma_kind != MMA_KIND_WGMMA)
     more +=
         loading_registers(shape, s, false) + loading_registers(shape, s, true);
@@ -126,7 +107,7 @@ static uint32_t thread_registers(const GemmShape *shape,
     return warp_m * warp_n / WARP + warp_m / 4 + warp_n / 4 + more;
   case MMA_KIND_WGMMA:
     return (s->pingpong ? s->m : s->m / s->warps_m) * s->n / WARPGROUP_THREADS +
-           WGMMA_BASE_REGISTERS;
+           GEMM_WGMMA_BASE_REGISTERS;
   case MMA_KIND_NONE:
     break;
   }
@@ -144,7 +125,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
   uint32_t threads = gemm_threads(s),
            shared = gemm_shared_bytes(shape, s) + SMEM_ALIGN_BYTES;
   uint32_t registers = (thread_registers(shape, s) + 7) / 8 * 8;
-  uint32_t max = MAX_SM_BLOCKS;
+  uint32_t max = GEMM_MAX_SM_BLOCKS;
   if (s->mma_kind == MMA_KIND_WGMMA)
     return 1;
   if (gpu->sm_threads / threads < max)
@@ -194,7 +175,8 @@ static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
   uint32_t passes = (stores + PRODUCER_THREADS - 1) / PRODUCER_THREADS;
   if (b ? s->copy_b : s->copy_a)
     return 0;
-  return passes / gemm_loads_in_flight(passes) * (double)LATENCY_CLOCKS;
+  return passes / gemm_loads_in_flight(passes) *
+         (double)GEMM_LOAD_LATENCY_CLOCKS;
 }
 
 /* Clocks of one stage of one block that has the multiprocessor to itself. */
@@ -217,15 +199,17 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   /* What is nearly as busy as the busiest slows it down a little: on an H200,
    * matmuls of 128 x 256 tiles reach 98 % of what tensor cores alone would
    * take, with shared memory as busy and L2 at three quarters. */
-  double max = pow(pow(math, 8) + pow(shared, 8) + pow(l2, 8), 1 / 8.0);
+  double max = pow(pow(math, GEMM_STAGE_NORM) + pow(shared, GEMM_STAGE_NORM) +
+                       pow(l2, GEMM_STAGE_NORM),
+                   1.0 / GEMM_STAGE_NORM);
   /* element by element: some ten instructions of each, four at a time */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
-  computed *= 12.0 / (4 * WARP);
+  computed *= GEMM_COMPUTED_ELEMENT_OPS / (4 * WARP);
   if (s->mma_kind == MMA_KIND_WGMMA)
     computed += exposed_load_clocks(shape, s, false) +
                 exposed_load_clocks(shape, s, true);
   if (s->copy == COPY_VIA_REGISTERS)
-    computed += copied / 16 * 4 / (4 * WARP);
+    computed += copied / 16 * GEMM_REGISTER_COPY_OPS / (4 * WARP);
   double copy_count = 0;
   if (s->copy_a)
     copy_count += m * k * bytes / s->copy_a;
@@ -233,7 +217,7 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
     copy_count += n * k * bytes / s->copy_b;
   if (s->copy == COPY_TMA)
     copy_count = 0;
-  return fmax(max, computed + 6 * copy_count / (4 * WARP) +
+  return fmax(max, computed + GEMM_COPY_OPS * copy_count / (4 * WARP) +
                        (s->mma_kind == MMA_KIND_FMA ? math : 0));
 }
 
@@ -260,9 +244,10 @@ static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
   bool tma_store = s->store == STORE_TMA;
   double bytes =
       tma_store ? 2.0 * shape->max_output_bytes * shape->output_count : 8;
-  double ops = shape->epilogue_ops + (!tma_store            ? 6
-                                      : s->store_stages > 1 ? 2
-                                                            : 3);
+  double ops =
+      shape->epilogue_ops + (!tma_store            ? SHARED_STORE_OPS
+                             : s->store_stages > 1 ? BUFFERED_TMA_STORE_OPS
+                                                   : TMA_STORE_OPS);
   return s->m * (double)s->n *
          (ops / WARPGROUP_THREADS + bytes / SHARED_BYTES_PER_CLOCK);
 }
@@ -277,20 +262,22 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
                    CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
   double waiting = latency / (s->stages - 1);
   double overhead = s->mma_kind == MMA_KIND_WGMMA
-                        ? CLUSTER_CLOCKS * (gemm_cluster_size(s) - 1.0)
-                        : STAGE_CLOCKS;
+                        ? CLUSTER_STAGE_CLOCKS * (gemm_cluster_size(s) - 1.0)
+                        : GEMM_STAGE_CLOCKS;
   double stage = fmax(each + overhead, waiting);
   double stored = s->m * (double)s->n * shape->epilogue_bytes;
   double store =
       blocks * stored / (gpu->dram_bandwidth / gpu->clock_hz / gpu->sms);
   if (s->persistent &&
       s->mma_kind == MMA_KIND_WGMMA) { /* beside the next tile's sum */
-    double ahead = s->pingpong ? 1 : 0.5;
-    return stages * stage + PERSISTENT_TILE_CLOCKS * (1 - 0.7 * ahead) +
-           epilogue_clocks(shape, s) * (s->pingpong ? 0.2 : 1) +
-           store * (1 - 0.8 * ahead);
+    double overlap = s->pingpong ? 1 : PERSISTENT_OVERLAP;
+    return stages * stage +
+           PERSISTENT_TILE_CLOCKS * (1 - HIDDEN_TILE_OVERHEAD * overlap) +
+           epilogue_clocks(shape, s) *
+               (s->pingpong ? PINGPONG_EXPOSED_EPILOGUE : 1) +
+           store * (1 - HIDDEN_STORES * overlap);
   }
-  return stages * stage + BLOCK_CLOCKS + store;
+  return stages * stage + GEMM_BLOCK_CLOCKS + store;
 }
 
 /* Those of a convolution are used again and again. */
@@ -352,7 +339,7 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
   double clocks = full_waves * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
-    clocks += BLOCK_CLOCKS;
+    clocks += GEMM_BLOCK_CLOCKS;
   return smooth_max(clocks / gpu->clock_hz,
                     bytes_moved(shape, gpu, s) / gpu->dram_bandwidth);
 }
@@ -457,10 +444,11 @@ static void try_schedule(ScheduleSearch *c, GemmSchedule s) {
 static void try_split_k(ScheduleSearch *c, GemmSchedule s) {
   double tiles = tile_count(c->shape, &s),
          stages = ceil_quotient(c->shape->k, s.k);
-  for (s.split = 1; s.split <= 32; s.split *= 2) {
+  for (s.split = 1; s.split <= MAX_SPLIT_K; s.split *= 2) {
     try_schedule(c, s);
     if (c->shape->no_split_k || c->shape->symbolic_tile_count ||
-        tiles * s.split >= 2 * c->gpu->sms || stages < 4.0 * s.split ||
+        tiles * s.split >= SPLIT_K_PARTS_PER_SM * c->gpu->sms ||
+        stages < MIN_SPLIT_K_STAGES * s.split ||
         c->shape->accumulator_dtype == DT_F64)
       return;
   }
@@ -472,7 +460,8 @@ static void try_stages(ScheduleSearch *c, GemmSchedule s) {
     try_split_k(c, s);
     return;
   }
-  for (s.stages = 3; s.stages <= 6; s.stages++)
+  for (s.stages = GEMM_MIN_ASYNC_STAGES; s.stages <= GEMM_MAX_ASYNC_STAGES;
+       s.stages++)
     try_split_k(c, s);
 }
 
@@ -483,7 +472,7 @@ static void try_mma(ScheduleSearch *c) {
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_SHARED,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .cluster_m = 1,
                     .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
@@ -506,7 +495,7 @@ static void try_fma(ScheduleSearch *c) {
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_DIRECT,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .cluster_m = 1,
                     .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
@@ -546,11 +535,12 @@ static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   bool fits_unrolled = c->shape->epilogue_ops * rows * s.n / WARPGROUP_THREADS *
                            c->shape->output_count <=
                        MAX_UNROLLED_EPILOGUE_OPS;
-  for (s.store_stages = 0; s.store_stages <= 2; s.store_stages++) {
+  for (s.store_stages = 0; s.store_stages <= GEMM_MAX_STORE_STAGES;
+       s.store_stages++) {
     s.store = s.store_stages ? STORE_TMA : STORE_SHARED;
     if (s.store_stages && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
       return;
-    for (s.stages = 7; s.stages > 2; s.stages--)
+    for (s.stages = GEMM_MAX_WGMMA_STAGES; s.stages > 2; s.stages--)
       if (gemm_shared_bytes(c->shape, &s) <= c->gpu->block_shared_bytes)
         break;
     try_clusters(c, s);
@@ -564,9 +554,9 @@ static void try_wgmma(ScheduleSearch *c) {
                     .copy = COPY_TMA,
                     .k = 128 / gemm_element_bytes(c->shape),
                     .persistent = 1,
-                    .stages_in_flight = 2,
+                    .stages_in_flight = GEMM_WGMMA_STAGES_IN_FLIGHT,
                     .split = 1,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .width_a = 128,
                     .width_b = 128};
   for (size_t n = 0; n < ARRAY_LEN(widths); n++)

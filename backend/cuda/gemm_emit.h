@@ -155,7 +155,6 @@ void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
 
 /* Of a thread of the group that has TMA copy, or computes operands, too; and
  * of the others. */
-enum { GEMM_PRODUCER_REGISTERS = 40, GEMM_COMPUTING_PRODUCER_REGISTERS = 104 };
 uint32_t gemm_producer_registers(const GemmSchedule *s);
 uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer);
 

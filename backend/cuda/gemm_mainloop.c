@@ -2,10 +2,7 @@
  * stage by stage, and by multiply-adds likewise.  gemm_wgmma.c has those of
  * warpgroups. */
 #include "backend/cuda/gemm_emit.h"
-
-/* Steps of a sum that are written out, of multiply-adds: what more of them read
- * ahead is more than a thread has registers for. */
-enum { FMA_K_UNROLL = 8 };
+#include "machine/limits/cuda.h"
 
 /* ---- which tile ---- */
 

@@ -1,8 +1,7 @@
 /* Which loops of kernels are contractions for tiles, and their schedules. */
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/schedule_override.h"
-
-enum { MAX_FISSION_BYTES = 512 << 20 };
+#include "machine/limits/cuda.h"
 
 static uint64_t operand_depends(const ContractionPattern *p,
                                 uint32_t n_factors) {

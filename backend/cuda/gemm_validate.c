@@ -1,6 +1,7 @@
 /* Schedules that a person wrote: what must hold of one. */
 #include "backend/cuda/gemm_emit.h"
 #include "backend/cuda/kernel.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 
@@ -106,7 +107,7 @@ static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
     return "copy must be async from sm_80 on, registers before";
   if (s->stages < 2 || (s->copy == COPY_VIA_REGISTERS && s->stages != 2))
     return "stages must be at least 2, and exactly 2 if copy=registers";
-  if (!s->raster || !s->split || s->split > 32)
+  if (!s->raster || !s->split || s->split > MAX_SPLIT_K)
     return "raster and split must be at least 1, split at most 32";
   if (s->mma_kind != MMA_KIND_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
     return "cluster_m and cluster_n need way=wgmma";
@@ -146,7 +147,7 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                         .thread_m = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
                         .thread_n = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
                         .stages = 3,
-                        .raster = 8,
+                        .raster = GEMM_RASTER_TILES,
                         .split = 1,
                         .cluster_m = 1,
                         .cluster_n = 1};

@@ -4,13 +4,9 @@
  * operations. */
 #include "backend/cuda/kernel.h"
 #include "kernel/roofline.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
-
-enum {
-  MAX_REMATERIALIZE_COST =
-      64 /* of an element, as `cost` in primitives/map.def */
-};
 
 static bool is_row_output(const LoopNest *loop, const LoopOutput *r) {
   return r->local_index && r->reduce == PRIM_NONE &&
