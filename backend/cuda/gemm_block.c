@@ -1,5 +1,5 @@
-/* What a schedule of a contraction makes of a block: its threads and their
- * registers, its tiles, and what they take of shared memory. */
+/* Resources of a thread block of a matmul kernel: threads, registers, tiles,
+ * and shared memory. */
 #include "backend/cuda/gemm_emit.h"
 #include "machine/limits/cuda.h"
 
@@ -56,7 +56,7 @@ uint32_t gemm_producer_registers(const GemmSchedule *s) {
                                 : GEMM_COMPUTING_PRODUCER_REGISTERS;
 }
 
-/* Consumers have what producers leave. */
+/* Consumers get the registers that the producer warpgroup releases. */
 uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer) {
   uint32_t threads = WARPGROUP_THREADS * (groups + 1),
            each = SM_REGISTERS / threads / 8 * 8;
@@ -81,8 +81,8 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
   return width > max ? max : width;
 }
 
-/* The largest part of a warp's columns that is a power of two, and not too
- * large: that of warpgroups is memory that stages could have. */
+/* The largest power of two that divides the columns of a warp, within the
+ * limit. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
   bool group = s->mma_kind == MMA_KIND_WGMMA;
   uint32_t columns = group ? s->n : s->n / s->warps_n;
@@ -92,8 +92,8 @@ uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
   return power_of_two < max ? power_of_two : max;
 }
 
-/* The padding with which stores of pairs of sums, and loads of four, wait least
- * for banks. */
+/* Chooses the padding with the fewest bank conflicts for the stores of 2
+ * accumulators and the loads of 4. */
 uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s) {
   FragmentLayout h = fragment_layout_mma_c();
   uint32_t columns = gemm_epilogue_tile_columns(s), best = 0, cost = UINT32_MAX;

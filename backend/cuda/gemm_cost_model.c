@@ -1,10 +1,11 @@
-/* Which schedule a contraction gets.
+/* Cost model and schedule search of matmuls.
  *
- * A block's stage takes as long as the busiest of what it needs: tensor cores
- * (or multiply-adds), shared memory, L2; blocks of a multiprocessor share
- * these; stages that are under way hide what memory takes to answer.  Tiles
- * come in waves, of which the last one is mostly not full.  All of it is then
- * no faster than the bytes come from memory. */
+ * The time of a pipeline stage is that of its busiest resource: tensor cores
+ * (or FMA units), shared memory, or L2.  Blocks of an SM share these
+ * resources.  Stages in flight hide the latency of loads.
+ *
+ * Tiles run in waves; the last wave is often not full (wave quantization).
+ * The time is at least the DRAM traffic divided by the bandwidth. */
 #include "backend/cuda/gemm_emit.h"
 #include "machine/limits/cuda.h"
 
@@ -36,15 +37,15 @@ bool gpu_spec(const char *arch, GpuSpec *out) {
   bool found = false;
   for (size_t j = 0; j < ARRAY_LEN(gpus); j++)
     if (gpus[j].arch / 10 == number / 10 && gpus[j].arch <= number) {
-      *out = gpus[j]; /* the last that fits: they are in order */
+      *out = gpus[j]; /* the entries are sorted */
       found = true;
     }
   return found;
 }
 
-/* ---- what a schedule needs ---- */
+/* ---- resources of a schedule ---- */
 
-/* wgmma knows one swizzle of each width, that of TMA. */
+/* wgmma supports one swizzle per panel width, the one of TMA. */
 static Swizzle wgmma_swizzle(uint32_t width) {
   uint8_t bits = 0;
   while (16u << bits < width)
@@ -62,8 +63,9 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return (uint32_t)bytes;
 }
 
-/* Results go through what the stages leave; those of warpgroups, while these
- * are filled for the next tile, through memory of their own. */
+/* Epilogues of mma kernels reuse the memory of the stages.  wgmma kernels have
+ * separate memory for the epilogue, since the producer already fills the
+ * stages for the next tile. */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
   uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
@@ -74,8 +76,8 @@ uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return stages > sums ? stages : sums;
 }
 
-/* Addresses of copies that stay, of smaller ones with how much there is, and
- * what waits to be stored. */
+/* Registers for copies: addresses, bounds of small copies, and values between
+ * load and store. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t copy = b ? s->copy_b : s->copy_a, tile_mn = b ? s->n : s->m;
@@ -114,7 +116,7 @@ static uint32_t thread_registers(const GemmShape *shape,
   return 0;
 }
 
-/* Registers are given to four warps at a time. */
+/* The register file is allocated per 4 warps. */
 static uint32_t round_up_to_warpgroups(uint32_t threads) {
   return (threads + WARPGROUP_THREADS - 1) / WARPGROUP_THREADS *
          WARPGROUP_THREADS;
@@ -153,7 +155,7 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
          blocks_per_sm(shape, gpu, s) >= 1;
 }
 
-/* ---- how long it takes ---- */
+/* ---- predicted time ---- */
 
 static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                         const GemmSchedule *s) {
@@ -166,8 +168,8 @@ static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                                             : gpu->f32_fma_rate;
 }
 
-/* Those that compute for others are four warps, and nothing else goes on there
- * while they wait for what they read. */
+/* Load latency that is not hidden if the producer warpgroup computes an
+ * operand: its 4 warps wait for their loads. */
 static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t stores =
@@ -179,7 +181,7 @@ static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
          (double)GEMM_LOAD_LATENCY_CLOCKS;
 }
 
-/* Clocks of one stage of one block that has the multiprocessor to itself. */
+/* Clocks of a stage if the block has the SM to itself. */
 static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                            const GemmSchedule *s) {
   double bytes = gemm_element_bytes(shape), m = s->m, n = s->n, k = s->k;
@@ -188,21 +190,19 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
     loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
   if (s->mma_kind ==
-      MMA_KIND_WGMMA) /* each product its rows, and all columns */
+      MMA_KIND_WGMMA) /* each wgmma reads its rows, and all columns */
     loaded = (m + m / WGMMA_M * n) * k * bytes;
-  if (s->mma_kind == MMA_KIND_FMA) /* a warp's lanes share rows, and columns */
+  if (s->mma_kind == MMA_KIND_FMA) /* lanes of a warp share rows and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
   double shared = (copied + loaded) / SHARED_BYTES_PER_CLOCK;
   double l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
               (gpu->l2_bytes_per_clock / gpu->sms);
-  /* What is nearly as busy as the busiest slows it down a little: on an H200,
-   * matmuls of 128 x 256 tiles reach 98 % of what tensor cores alone would
-   * take, with shared memory as busy and L2 at three quarters. */
+  /* p-norm instead of the maximum: see GEMM_STAGE_NORM. */
   double max = pow(pow(math, GEMM_STAGE_NORM) + pow(shared, GEMM_STAGE_NORM) +
                        pow(l2, GEMM_STAGE_NORM),
                    1.0 / GEMM_STAGE_NORM);
-  /* element by element: some ten instructions of each, four at a time */
+  /* Computed operands.  The SM issues instructions of 4 warps per clock. */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= GEMM_COMPUTED_ELEMENT_OPS / (4 * WARP);
   if (s->mma_kind == MMA_KIND_WGMMA)
@@ -231,15 +231,15 @@ static double k_stages(const GemmShape *shape, const GemmSchedule *s) {
   return ceil_quotient(shape->k, s->k);
 }
 
-/* With those that clusters have beyond the edges. */
+/* Includes the tiles of clusters beyond the last row or column. */
 static double tile_count(const GemmShape *shape, const GemmSchedule *s) {
   return ceil_quotient(shape->m, s->m * s->cluster_m) *
          ceil_quotient(shape->n, s->n * s->cluster_n) * gemm_cluster_size(s) *
          shape->batch;
 }
 
-/* What threads of warpgroups do to store a tile: of each element, in registers
- * or through shared memory. */
+/* Clocks of the epilogue of a tile in a wgmma kernel: operations, and
+ * transfers through shared memory. */
 static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
   bool tma_store = s->store == STORE_TMA;
   double bytes =
@@ -252,7 +252,8 @@ static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
          (ops / WARPGROUP_THREADS + bytes / SHARED_BYTES_PER_CLOCK);
 }
 
-/* So many blocks on each multiprocessor, each with so many stages. */
+/* Clocks of a wave with `blocks` blocks per SM and `stages` stages per
+ * block. */
 static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s, double blocks, double stages) {
   if (blocks <= 0)
@@ -269,7 +270,7 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double store =
       blocks * stored / (gpu->dram_bandwidth / gpu->clock_hz / gpu->sms);
   if (s->persistent &&
-      s->mma_kind == MMA_KIND_WGMMA) { /* beside the next tile's sum */
+      s->mma_kind == MMA_KIND_WGMMA) { /* overlaps the next tile's mainloop */
     double overlap = s->pingpong ? 1 : PERSISTENT_OVERLAP;
     return stages * stage +
            PERSISTENT_TILE_CLOCKS * (1 - HIDDEN_TILE_OVERHEAD * overlap) +
@@ -280,7 +281,8 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   return stages * stage + GEMM_BLOCK_CLOCKS + store;
 }
 
-/* Those of a convolution are used again and again. */
+/* Elements that DRAM delivers.  In a convolution, windows overlap, and the
+ * cache delivers the repeated ones. */
 static double operand_elements(const GemmSide *side, double used) {
   return side->tensor_elements > 0 && side->tensor_elements < used
              ? side->tensor_elements
@@ -299,16 +301,16 @@ static double bytes_moved(const GemmShape *shape, const GpuSpec *gpu,
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
 }
 
-/* A block puts one part of a sum down, and has others added to one of its own;
- * all of that goes through L2. */
+/* A block stores one partial sum, and loads those of the other blocks of its
+ * tile.  All of this traffic goes to L2. */
 static double stream_k_clocks(const GpuSpec *gpu, const GemmSchedule *s,
                               double tiles) {
   double part = s->m * (double)s->n * 4 / (gpu->l2_bytes_per_clock / gpu->sms);
   return STREAM_K_CLOCKS + part * (1 + fmax(1, gpu->sms / tiles));
 }
 
-/* The longer one, and something of the other: of two schedules that memory
- * bounds, the one that does less besides is the better one. */
+/* A smooth maximum.  Of two memory-bound schedules, it prefers the one with
+ * less compute time. */
 static double smooth_max(double x, double y) {
   double squares = x * x * x * x + y * y * y * y;
   return fmax(fmax(x, y), sqrt(sqrt(squares)));
@@ -321,12 +323,12 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
   double stages = ceil_quotient(k_stages(shape, s), s->split);
   double sms = gpu->sms / gemm_cluster_size(s) * gemm_cluster_size(s);
   double full_waves = floor(tiles / (sms * blocks));
-  if (s->stream) { /* the rest is cut into equal parts */
+  if (s->stream) { /* the remaining tiles are split evenly */
     double rest = tiles - full_waves * sms,
            remainder_stages = rest * stages / sms;
     double extra = rest > 0 ? stream_k_clocks(gpu, s, rest) : 0;
-    /* blocks are at different terms, and do not find each other's operands in
-     * L2 */
+    /* The blocks are at different k indices, so they do not share operands in
+     * L2. */
     double shared = wave_clocks(shape, gpu, s, remainder_stages > 0,
                                 ceil(remainder_stages)) *
                     (1 + STREAM_K_SLOWDOWN);
@@ -344,7 +346,7 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
                     bytes_moved(shape, gpu, s) / gpu->dram_bandwidth);
 }
 
-/* ---- what there is to choose from ---- */
+/* ---- schedule search ---- */
 
 typedef struct ScheduleSearch {
   const GemmShape *shape;
@@ -357,7 +359,7 @@ static uint32_t swizzle_digits(Swizzle s) {
   return 100 * s.bits + 10 * s.base + s.shift;
 }
 
-/* Bytes of one copy; 0: it goes element by element. */
+/* Bytes per copy; 0: element by element. */
 static uint32_t copy_bytes(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
   uint32_t copy =
@@ -367,8 +369,8 @@ static uint32_t copy_bytes(const GemmSide *side, const GemmSchedule *s) {
   return side->computed || copy < 4 ? 0 : copy;
 }
 
-/* How the tile of an operand lies in shared memory: by how it is read there,
- * and written. */
+/* Chooses panel width and swizzle of an operand tile from the accesses:
+ * fragment loads and copies. */
 static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
                                uint32_t count, const SmemAccess *reads) {
   SmemAccess accesses[2];
@@ -398,8 +400,8 @@ void gemm_choose_operand_layout(const GemmShape *shape, GemmSchedule *s, bool b,
   choose_smem_layout(shape, s, b, 1, &read);
 }
 
-/* Of multiply-adds it is the writes that wait: threads have 8 terms of 4 rows
- * at a time where these do not lie next to each other. */
+/* In fma kernels the stores have the bank conflicts: if k is contiguous, a
+ * warp stores 8 k indices of 4 rows at a time. */
 static void choose_operand_layout(const GemmShape *shape, GemmSchedule *s,
                                   bool b) {
   const GemmSide *side = b ? &shape->b : &shape->a;
@@ -440,7 +442,7 @@ static void try_schedule(ScheduleSearch *c, GemmSchedule s) {
   c->best = s;
 }
 
-/* Sums are cut where there are too few tiles for all multiprocessors. */
+/* Tries split-K while there are too few tiles for all SMs. */
 static void try_split_k(ScheduleSearch *c, GemmSchedule s) {
   double tiles = tile_count(c->shape, &s),
          stages = ceil_quotient(c->shape->k, s.k);
@@ -512,14 +514,14 @@ static void try_fma(ScheduleSearch *c) {
           }
 }
 
-/* Where the last tiles leave multiprocessors without work, all share them. */
+/* Tries stream-K: the last, partial wave is split across all SMs. */
 static void try_stream_k(ScheduleSearch *c, GemmSchedule s) {
   for (s.stream = 0; s.stream <= !c->shape->no_split_k; s.stream++)
     try_schedule(c, s);
 }
 
-/* Two blocks share one of the operands; of more, some multiprocessors of a GPU
- * would be left over. */
+/* Tries clusters of 2 blocks, which share one operand.  Larger clusters would
+ * leave some SMs of a GPU unused. */
 static void try_clusters(ScheduleSearch *c, GemmSchedule s) {
   for (uint32_t j = 0; j < 3; j++) {
     s.cluster_m = j == 1 ? 2 : 1;
@@ -529,7 +531,7 @@ static void try_clusters(ScheduleSearch *c, GemmSchedule s) {
   }
 }
 
-/* As many stages as there is room for. */
+/* Tries the kinds of stores, each with as many stages as fit. */
 static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   uint32_t rows = s.pingpong ? s.m : s.m / s.warps_m;
   bool fits_unrolled = c->shape->epilogue_ops * rows * s.n / WARPGROUP_THREADS *
@@ -547,7 +549,7 @@ static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   }
 }
 
-/* Rows of 128 bytes. */
+/* The k extent of a stage is 128 bytes, the widest swizzle. */
 static void try_wgmma(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
   GemmSchedule s = {.mma_kind = MMA_KIND_WGMMA,
@@ -592,16 +594,17 @@ bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   return false;
 }
 
-/* By TMA, or computed by the threads that would have it copy: halves, since
- * what wgmma takes for tf32 is to be rounded. */
+/* True if TMA or the producer threads can load the operand.  Producer threads
+ * compute only 16-bit elements, since wgmma truncates to tf32 and does not
+ * round. */
 static bool is_wgmma_loadable(const GemmSide *side) {
   return side->computed ? dtype_info[side->dtype].bytes == 2
                         : side->tma_copyable;
 }
 
 bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu) {
-  bool is_tf32 =
-      shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
+  /* wgmma needs K-major tf32 operands */
+  bool is_tf32 = shape->a.dtype == DT_F32;
   return gpu->f16_wgmma_rate > 0 && gpu->has_tma &&
          is_wgmma_loadable(&shape->a) && is_wgmma_loadable(&shape->b) &&
          (!shape->a.computed || !shape->b.computed) &&
@@ -650,8 +653,8 @@ bool gemm_can_store_tma(const GemmShape *shape) {
          shape->max_output_bytes <= 4;
 }
 
-/* Streams: a block has a part of a sum's end, and one of another's beginning.
- */
+/* Stream-K: a block has at most two partial sums, the end of one tile and the
+ * beginning of another. */
 int64_t gemm_workspace_floats(const GemmSchedule *s, const GpuSpec *gpu,
                               int64_t tiles) {
   int64_t each = (int64_t)s->m * s->n;

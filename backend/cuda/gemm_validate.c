@@ -1,4 +1,4 @@
-/* Schedules that a person wrote: what must hold of one. */
+/* Validates matmul schedules that a user wrote. */
 #include "backend/cuda/gemm_emit.h"
 #include "backend/cuda/kernel.h"
 #include "machine/limits/cuda.h"
@@ -9,9 +9,9 @@ enum {
   MMA_M = 16,
   WGMMA_M = 64,
   WGMMA_N_MULTIPLE = 32,
-  WGMMA_STAGE_ROW_BYTES = 128, /* of terms */
+  WGMMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
   MAX_TILE_SIDE = 256,
-  MAX_CLUSTER_BLOCKS = 8, /* that every GPU with clusters has */
+  MAX_CLUSTER_BLOCKS = 8, /* portable limit of the cluster size */
   MAX_STORE_STAGES = 4,
 };
 
@@ -77,7 +77,7 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
     return "to split sums, use stream=1, not split";
   if (shape->im2col && s->cluster_n > 1)
     return "blocks share no pixels: cluster_n must be 1";
-  uint32_t min = 8; /* rows that change places */
+  uint32_t min = 8; /* rows of a swizzle atom */
   if (s->n / s->cluster_m < min || s->k / s->cluster_n < min ||
       s->k / s->cluster_m < min)
     return "the part of a block in a cluster copy must have at least 8 rows";
@@ -86,7 +86,7 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
              : "stream=1 and pingpong=1 need persistent=1";
 }
 
-/* Gives it what follows from the rest. */
+/* Returns NULL or the condition that fails.  Fills in the dependent fields. */
 static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
                                   GemmSchedule *s) {
   const char *why = NULL;
