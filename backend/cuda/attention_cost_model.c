@@ -1,4 +1,4 @@
-/* Which schedule attention gets. */
+/* Cost model and schedule search of fused attention. */
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
 
@@ -60,17 +60,17 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
   return all > sums ? all : sums;
 }
 
-/* Of an operand's tile: addresses of copies that stay, and what waits to be
- * stored. */
+/* Registers for copies of an operand tile: addresses, and values between load
+ * and store. */
 static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
                                   uint32_t bytes) {
   uint32_t each = copy ? copy : 16, all = gemm_threads(s) * each;
-  bool query_registers = !copy || s->copy == COPY_VIA_REGISTERS;
+  bool via_registers = !copy || s->copy == COPY_VIA_REGISTERS;
   return (bytes + all - 1) / all *
          ((copy == 16 ? COPY_16_REGISTERS
            : copy     ? SMALL_COPY_REGISTERS
                       : ELEMENT_LOAD_REGISTERS) +
-          (query_registers ? each / 4 : 0));
+          (via_registers ? each / 4 : 0));
 }
 
 static uint32_t thread_registers(const AttentionShape *shape,
@@ -80,8 +80,8 @@ static uint32_t thread_registers(const AttentionShape *shape,
   uint32_t query_registers = k <= ATTENTION_MAX_REGISTER_HEAD_DIM ? k / 4 : 4;
   uint32_t all = e / 2 + s->n / 2 + shape->score_loads * s->n / 4;
   AttentionGemms p;
-  /* ptxas has what is wide before the product is there; while warpgroups wait
-   * for it, that of all scores */
+  /* ptxas computes 64-bit conversions before the MMAs.  In wgmma kernels the
+   * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
@@ -130,7 +130,7 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
       2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
   double scores = m * n * (SCORE_OPS + shape->score_ops) / SM_LANES +
                   m * n / SM_EXP_PER_CLOCK;
-  if (wgmma) /* each has a warp on each of the four schedulers */
+  if (wgmma) /* each warpgroup has a warp on each of the 4 schedulers */
     scores += m / 64 * (WARP_STAGE_OPS + e / 2);
   double loaded = n * (k + e) * 2 * (wgmma ? 1 : m / 16 + 1) / 128;
   double l2 = n * (k + e) * 2 / (gpu->l2_bytes_per_clock / gpu->sms);
@@ -145,7 +145,7 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   if (all < gpu->sms * blocks)
     stage = fmax(ceil(all / gpu->sms) * max + ATTENTION_STAGE_CLOCKS,
                  ATTENTION_LOAD_LATENCY_CLOCKS);
-  /* tiles that limits cut through are gone through whole */
+  /* A tile that trimmed bounds cross is computed completely. */
   double trimmed_tail = shape->visited_fraction < 1 ? (m + n) / 2 : 0;
   double steps = ceil(
       fmin(shape->n * shape->visited_fraction + trimmed_tail, shape->n) / n);
@@ -155,7 +155,7 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
 }
 
-/* Through what TMA takes, dense along k and e. */
+/* True if TMA can load all operands. */
 static bool can_use_wgmma(const AttentionShape *shape, const GpuSpec *gpu) {
   const GemmSide *sides[] = {&shape->query, &shape->key, &shape->value};
   for (size_t j = 0; j < 3; j++)
@@ -173,7 +173,7 @@ static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
 }
 
-/* Is it a schedule at all, when a person has written it? */
+/* Validates a schedule that a user wrote. */
 static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
   bool wgmma = s->mma_kind == MMA_KIND_WGMMA;

@@ -174,7 +174,7 @@ static GemmIm2col im2col_coords(CudaWriter *w, const GemmPass *t) {
 static void note_int32_sizes(CudaWriter *w, const GemmPass *t) {
   const BoundsPredicates *predicates[] = {&t->predicates_a, &t->predicates_b};
   Graph *g = w->k->graph;
-  int64_t low, m_tiles;
+  int64_t low, high;
   cuda_note_int32_size(w, axis_count(w, t->batch_count, t->batch));
   cuda_note_int32_size(w, axis_count(w, t->m_count, t->m));
   cuda_note_int32_size(w, axis_count(w, t->n_count, t->n));
@@ -183,9 +183,9 @@ static void note_int32_sizes(CudaWriter *w, const GemmPass *t) {
   for (uint32_t b = 0; b < 2; b++)
     for (uint32_t j = 0; j < predicates[b]->count; j++)
       if (affine_bounds(w->k->loops.at[0], &predicates[b]->index[j], &low,
-                        &m_tiles)) {
+                        &high)) {
         cuda_note_int32_size(w, extent_sub_saturating(g, 0, low));
-        cuda_note_int32_size(w, m_tiles);
+        cuda_note_int32_size(w, high);
       }
 }
 
