@@ -37,9 +37,10 @@ static bool classify_axes(AttentionPass *t, const Kernel *k) {
       row_axis = v;
   if (row_axis == NO_AXIS)
     return false;
-  bool alone = loop_extent_hint(first, row_axis) >= ATTENTION_MIN_TILE_ROWS;
+  bool fills_tile =
+      loop_extent_hint(first, row_axis) >= ATTENTION_MIN_TILE_ROWS;
   for (uint32_t v = 0; v < k->parallel_axes; v++)
-    if (shared >> v & 1 || (alone && v != row_axis))
+    if (shared >> v & 1 || (fills_tile && v != row_axis))
       t->batch[t->batch_count++] = v;
     else
       t->m[t->m_count++] = v;
@@ -356,8 +357,8 @@ static void find_unmasked_score(AttentionPass *t, const Kernel *k) {
     loop_drop_predicates(t->trimmed, unmasked);
     unmasked = extract_ops(k, unmasked, 1, &unmasked->outputs.at[0].value_op);
   }
-  LoopNest *times = divide_by_reciprocal(t, k, unmasked, false);
-  t->unmasked_score = times ? times : unmasked;
+  LoopNest *multiplied = divide_by_reciprocal(t, k, unmasked, false);
+  t->unmasked_score = multiplied ? multiplied : unmasked;
   find_score_scale(t, k);
 }
 
@@ -510,8 +511,8 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   find_trim_bounds(t, k);
   find_unmasked_score(t, k);
   bool fits = fill_shape(t, k);
-  LoopNest *times = divide_by_reciprocal(t, k, t->score, true);
-  t->score = times ? times : t->score;
+  LoopNest *multiplied = divide_by_reciprocal(t, k, t->score, true);
+  t->score = multiplied ? multiplied : t->score;
   if (target->has_tensor_maps)
     find_tensor_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||

@@ -84,9 +84,10 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
 /* The largest power of two that divides the columns of a warp, within the
  * limit. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool group = s->mma_kind == MMA_KIND_WGMMA;
-  uint32_t columns = group ? s->n : s->n / s->warps_n;
-  uint32_t max = group ? MAX_WGMMA_EPILOGUE_COLUMNS : MAX_EPILOGUE_TILE_COLUMNS,
+  bool is_wgmma = s->mma_kind == MMA_KIND_WGMMA;
+  uint32_t columns = is_wgmma ? s->n : s->n / s->warps_n;
+  uint32_t max = is_wgmma ? MAX_WGMMA_EPILOGUE_COLUMNS
+                          : MAX_EPILOGUE_TILE_COLUMNS,
            power_of_two;
   power_of_two = columns & -columns;
   return power_of_two < max ? power_of_two : max;

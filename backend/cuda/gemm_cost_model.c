@@ -67,13 +67,13 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
  * separate memory for the epilogue, since the producer already fills the
  * stages for the next tile. */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
+  uint32_t stages = s->stages * stage_bytes(shape, s), epilogue = 0;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
-    sums = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
+    epilogue = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
   if (s->mma_kind == MMA_KIND_WGMMA)
     return stages + s->warps_m * 4 * gemm_warp_epilogue_bytes(shape, s) +
            SMEM_ALIGN_BYTES;
-  return stages > sums ? stages : sums;
+  return stages > epilogue ? stages : epilogue;
 }
 
 /* Registers for copies: addresses, bounds of small copies, and values between
@@ -94,14 +94,15 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
 
 static uint32_t thread_registers(const GemmShape *shape,
                                  const GemmSchedule *s) {
-  uint32_t warp_m, warp_n, more = GEMM_BASE_REGISTERS;
+  uint32_t warp_m, warp_n, element_registers, more = GEMM_BASE_REGISTERS;
   if (s->mma_kind != MMA_KIND_WGMMA)
     more +=
         loading_registers(shape, s, false) + loading_registers(shape, s, true);
   switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
-    warp_m = dtype_info[shape->accumulator_dtype].bytes / 4;
-    return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) * warp_m +
+    element_registers = dtype_info[shape->accumulator_dtype].bytes / 4;
+    return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) *
+               element_registers +
            more;
   case MMA_KIND_MMA_SYNC:
     warp_m = s->m / s->warps_m;
@@ -261,11 +262,11 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double each = blocks * stage_clocks(shape, gpu, s);
   double latency = STAGE_LATENCY_CLOCKS +
                    CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
-  double waiting = latency / (s->stages - 1);
+  double latency_per_stage = latency / (s->stages - 1);
   double overhead = s->mma_kind == MMA_KIND_WGMMA
                         ? CLUSTER_STAGE_CLOCKS * (gemm_cluster_size(s) - 1.0)
                         : GEMM_STAGE_CLOCKS;
-  double stage = fmax(each + overhead, waiting);
+  double stage = fmax(each + overhead, latency_per_stage);
   double stored = s->m * (double)s->n * shape->epilogue_bytes;
   double store =
       blocks * stored / (gpu->dram_bandwidth / gpu->clock_hz / gpu->sms);
