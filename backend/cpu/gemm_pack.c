@@ -1,7 +1,6 @@
-/* Operands of products: as they lie, or copied. */
+/* Operands of matmuls: packed, or read in place. */
 #include "backend/cpu/gemm.h"
-
-enum { MAX_UNROLLED_OPS = 4 };
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
@@ -118,8 +117,9 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
   buffer_puts(out, "}\n");
 }
 
-/* Columns g .. as vectors x along the terms from k on, then the other way
- * round; all of them, or `rest` terms and the columns before n1. */
+/* Loads columns g .. as vectors x along the terms from k on, and stores the
+ * transposed block. is_full: W columns and W terms; otherwise `rest` terms and
+ * the columns before n1. */
 static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                                   const char *id, char v, bool is_full,
                                   const Buffer *store_code, Buffer *out) {
@@ -143,7 +143,7 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                 id);
 }
 
-/* A panel from values that lie along the terms. */
+/* Packs a panel from memory in which terms are contiguous. */
 static void emit_transposed_panel(Emitter *e, const GemmTiling *t,
                                   const Operand *o, uint32_t n_axis,
                                   const char *id, Buffer *task_code,
