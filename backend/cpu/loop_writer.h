@@ -110,7 +110,7 @@ void unroll_and_jam_bind_locals(Emitter *e, Buffer *out, bool inside);
 bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
                                 uint32_t vector_axis);
 /* Emits the loop with `loops` loops around its vectors, in the given order. */
-void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t subscript,
+void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t loop_index,
                              uint32_t vector_axis, uint32_t loops,
                              const uint32_t *order);
 

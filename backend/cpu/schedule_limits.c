@@ -1,4 +1,4 @@
-/* What registers and caches allow, whatever the schedule. */
+/* Limits of registers and caches, independent of the schedule. */
 #include "backend/cpu/cpu.h"
 
 uint32_t cpu_vector_bytes(void) {

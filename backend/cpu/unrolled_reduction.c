@@ -18,9 +18,7 @@
 
 #include <string.h>
 
-enum {
-  CACHE_LINE_BYTES = 64,
-};
+enum { CACHE_LINE_BYTES = 64 };
 
 #define format emit_format
 
