@@ -102,10 +102,10 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                  : "a += lda;\n");
 }
 
-/* Terms in groups, of which each takes `taken` terms from the first one on. If
- * it takes all, one loop runs over all groups. Otherwise the loop order is
- * filter row, group, filter column. In a border tile, each column of the filter
- * has its own range of rows. */
+/* Terms in groups, of which each takes `taken` terms from the first one on.  If
+ * it takes all, one loop runs over all groups.  Otherwise the loop order is
+ * filter row, group, filter column.  In a border tile, each column of the
+ * filter has its own range of rows. */
 static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
                                const TileVariant *variant, Buffer *out) {
   const PaddingPeel *r = &t->window->padding;
@@ -235,8 +235,8 @@ static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                 arguments);
 }
 
-/* A tile at the edge of the result. It writes in place if a tile of that size
- * exists. Otherwise it computes a full tile in a buffer and copies the valid
+/* A tile at the edge of the result.  It writes in place if a tile of that size
+ * exists.  Otherwise it computes a full tile in a buffer and copies the valid
  * part. */
 static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
@@ -397,7 +397,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
 
 /* ---- loops around the tile ---- */
 
-/* Opens loops over the batch axes that are not parallel. Returns their
+/* Opens loops over the batch axes that are not parallel.  Returns their
  * number. */
 static uint32_t open_batch_loops(Emitter *e, const GemmTiling *t,
                                  uint32_t loop_index, Buffer *out) {
@@ -480,8 +480,8 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   buffer_puts(out, "}\n");
 }
 
-/* An empty reduction also stores a result, so that its loop runs once. Trimming
- * a constant extent leaves at least one term. */
+/* An empty reduction also stores a result, so that its loop runs once.
+ * Trimming a constant extent leaves at least one term. */
 static const char *at_least_once(Emitter *e, uint32_t loop_index, const char *k,
                                  const char *start) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];

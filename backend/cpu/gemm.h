@@ -28,8 +28,8 @@ void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
 void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop);
 /* Suffix of the names of the functions of a loop. */
 const char *gemm_suffix(Emitter *e, uint32_t loop);
-/* Begins the loop of an operand. Appends its loop-invariant code to the
- * function head and to task_code. Returns its value as a vector. */
+/* Begins the loop of an operand.  Appends its loop-invariant code to the
+ * function head and to task_code.  Returns its value as a vector. */
 const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
                                uint32_t vector_axis, uint32_t loops,
                                const uint32_t *order, Buffer *task_code);

@@ -1,9 +1,9 @@
 /* Tiling of the matmuls of a kernel.
  *
- * A register tile of the result accumulates all terms. One operand is
- * broadcast. The other operand is a vector, packed into panels that the caches
+ * * A register tile of the result accumulates all terms.  One operand is
+ * broadcast.  The other operand is a vector, packed into panels that the caches
  * hold: Goto and van de Geijn, Anatomy of high-performance matrix
- * multiplication, 2008. Each thread packs its own panels, since reading memory
+ * multiplication, 2008.  Each thread packs its own panels, since reading memory
  * that another core has written is slower. */
 #include "backend/cpu/prepack.h"
 
@@ -25,9 +25,9 @@ static const MicroTile *micro_tiles(const Schedule *s, uint32_t *count) {
   return has_32_registers ? big : small;
 }
 
-/* Half cycles of one term. The machine starts two multiply-adds per cycle, with
- * a latency of four cycles, and two loads. The last addend prefers tiles with
- * fewer loads. */
+/* Half cycles of one term.  The machine starts two multiply-adds per cycle,
+ * with a latency of four cycles, and two loads.  The last addend prefers tiles
+ * with fewer loads. */
 static double term_half_cycles(int64_t rows, int64_t vectors) {
   double sums = (double)(rows * vectors), loads = (double)(rows + vectors);
   double max = sums > loads ? sums : loads;
@@ -89,7 +89,7 @@ static void choose_edge_tiles(GemmTiling *t, const LoopNest *loop,
 /* ---- operands ---- */
 
 /* Replaces the reduction axes by one axis if all addresses of the operand step
- * over them as over one axis. The order of the terms stays the same. */
+ * over them as over one axis.  The order of the terms stays the same. */
 static void collapse_reduction_axes(LoopNest *loop) {
   uint32_t k = loop->spatial_axes, last = loop->axis_count - 1;
   int64_t terms;
@@ -190,7 +190,7 @@ static void choose_packing(GemmTiling *t, const LoopNest *loop,
     t->b.packing = OPERAND_UNPACKED;
 }
 
-/* Returns true if few rows use each element of b. Then packing b takes longer
+/* Returns true if few rows use each element of b.  Then packing b takes longer
  * than reading it in place. */
 static bool may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
                                 const Schedule *s) {
@@ -287,7 +287,7 @@ static bool wants_row_positions(const GemmChooser *c, int64_t m, int64_t rows,
 }
 
 /* Returns true if the few columns leave many lanes idle and there are enough
- * rows for vectors. Then packing the operand once, with its columns as rows of
+ * rows for vectors.  Then packing the operand once, with its columns as rows of
  * a tile, is faster. */
 static bool wants_transposed_tile(const GemmChooser *c, int64_t m,
                                   int64_t columns) {
@@ -571,7 +571,7 @@ static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
   }
   uint32_t registers = cpu_vector_bytes() == 64 ? 32 : 16;
   u.vectorize_channels = true;
-  /* Symbolic sizes do not justify another shape by their hints. With four
+  /* Symbolic sizes do not justify another shape by their hints.  With four
    * vectors, each step loads four vectors of weights from L2 or L3. */
   uint32_t vectors = s->problem.symbolic ? 2 : 4;
   for (uint32_t v = 1; v <= vectors; v++) {
@@ -602,7 +602,7 @@ static void try_tasks(ConvTaskSearch *s) {
       }
 }
 
-/* Arithmetic on extents. The result is INT64_MAX on overflow; no code uses
+/* Arithmetic on extents.  The result is INT64_MAX on overflow; no code uses
  * it. */
 static int64_t extent_mul_or_max(Graph *g, int64_t x, int64_t y) {
   int64_t out;
@@ -644,8 +644,8 @@ static int64_t image_rows_in_cache(Graph *g, const ConvWindow *w, int64_t rows,
              : SYMBOLIC_MIN_IMAGE_ROWS;
 }
 
-/* Chooses a task for symbolic sizes. A task has whole image rows, unless they
- * are very long, and as many as fit in a cache. It has fewer image rows, then
+/* Chooses a task for symbolic sizes.  A task has whole image rows, unless they
+ * are very long, and as many as fit in a cache.  It has fewer image rows, then
  * fewer output channels, if several threads have no work otherwise. */
 static void choose_symbolic_task(const GemmChooser *c, const GemmTiling *t,
                                  ConvTask *u) {

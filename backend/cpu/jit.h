@@ -1,11 +1,11 @@
 /* backend/cpu: just-in-time compilation of kernel sources with the system's C
  * compiler.
  *
- * Equal sources are compiled once.  Each compilation is a separate process.  At
- * most thread_pool_size() of them run at a time, while the program continues.
- * Objects are stored as artifacts, which later processes load.  An object lives
- * as long as the process, and any thread may use it.  If there is no compiler,
- * or it fails, there is a warning and no function. */
+ * * Equal sources are compiled once.  Each compilation is a separate process.
+ * At most thread_pool_size() of them run at a time, while the program
+ * continues.  Objects are stored as artifacts, which later processes load.  An
+ * object lives as long as the process, and any thread may use it.  If there is
+ * no compiler, or it fails, there is a warning and no function. */
 #ifndef AXON_CPU_JIT_H
 #define AXON_CPU_JIT_H
 

@@ -1,6 +1,6 @@
 /* A kernel as C functions.
  *
- * `kernel` computes tasks begin .. end - 1: iterations of the parallel axes,
+ * * `kernel` computes tasks begin .. end - 1: iterations of the parallel axes,
  * blocks of rows or columns, or chunks of a split reduction, which `fold`
  * combines.  It contains the loop nests of the kernel in order.  Intermediates
  * are in scratch memory. */

@@ -1,7 +1,7 @@
 /* Loop nests of a kernel as C: loops around straight-line code, and the code of
  * reductions.
  *
- * The innermost loop iterates over vectors.  Its body is emitted twice: for
+ * * The innermost loop iterates over vectors.  Its body is emitted twice: for
  * full vectors, and for the tail of a row.  Vectors lie along a reduction axis,
  * with a horizontal reduction at the end, or along a spatial axis, with an
  * accumulator per lane. */

@@ -1,11 +1,11 @@
 /* Strip-mined loops: the values that one strip passes to the next.
  *
- * A sum continues.  A maximum or minimum has two values: the one by which
+ * * A sum continues.  A maximum or minimum has two values: the one by which
  * exponentials are scaled so far, which is finite initially, so that a strip of
  * infinities yields no NaN; and the actual one, which becomes the result at the
  * end.
  *
- * Terms that underflow relative to the maximum of the whole row are zero, but
+ * * Terms that underflow relative to the maximum of the whole row are zero, but
  * relative to the maximum of their strip they may not be, and zero times
  * infinity is NaN.  So rows with a non-finite result are computed again, with
  * the final maxima. */

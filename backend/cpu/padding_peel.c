@@ -1,8 +1,8 @@
 /* Skips the terms of a convolution that multiply only padding.
  *
- * An image row near the top or the bottom skips the filter rows outside of the
- * image, which are consecutive terms in each group of terms.  The first and the
- * last tile of an image row are separate functions, which unroll the filter
+ * * An image row near the top or the bottom skips the filter rows outside of
+ * the image, which are consecutive terms in each group of terms.  The first and
+ * the last tile of an image row are separate functions, which unroll the filter
  * columns, each with the rows of the tile for which it is inside the image. */
 #include "backend/cpu/conv_analysis.h"
 

@@ -1,7 +1,7 @@
 /* Prefix sums.  Accumulators are f64, f32 for 16-bit floats, and 64-bit
  * integers.  Each result is rounded once.
  *
- * Four lines are interleaved, since each addition waits for the previous one.
+ * * Four lines are interleaved, since each addition waits for the previous one.
  * A few long lines are divided into blocks of constant size, independent of the
  * number of threads: first the sums of the blocks, then each block from the sum
  * of the blocks before it.  If the elements of a line are strided, neighbouring

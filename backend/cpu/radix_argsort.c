@@ -4,7 +4,7 @@
  * leading bits, followed by an insertion sort of equal runs, unless these are
  * long.
  *
- * The order is ascending, with NaN last and -0 equal to 0.  Keys are unsigned
+ * * The order is ascending, with NaN last and -0 equal to 0.  Keys are unsigned
  * integers in the order of the elements. */
 #include "backend/cpu/library_ops.h"
 

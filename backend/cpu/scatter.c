@@ -1,6 +1,6 @@
 /* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
- * For wide rows, each thread has a range of columns and adds all rows.  For
+ * * For wide rows, each thread has a range of columns and adds all rows.  For
  * narrow rows, few results and many rows, there are private copies of the
  * result for a constant number of parts of the rows, independent of the number
  * of threads.  Their sum is the result. */

@@ -1,12 +1,12 @@
 /* Unroll-and-jam of reductions over the last parallel axis.
  *
- * Neighbouring iterations may each read their own row and share another row, as
- * in a matrix-vector product.  Then several iterations share the load of that
- * row.  A load of the shared row for each iteration would take as long as the
- * load of the other row from the L2 cache.  Rows that come from farther away
- * are read faster one after the other.  Each sum adds its terms in the same
- * order as without jamming, so that results do not depend on the assignment of
- * tasks to threads. */
+ * * Neighbouring iterations may each read their own row and share another row,
+ * as in a matrix-vector product.  Then several iterations share the load of
+ * that row.  A load of the shared row for each iteration would take as long as
+ * the load of the other row from the L2 cache.  Rows that come from farther
+ * away are read faster one after the other.  Each sum adds its terms in the
+ * same order as without jamming, so that results do not depend on the
+ * assignment of tasks to threads. */
 #include "backend/cpu/loop_writer.h"
 #include "machine/machine.h"
 

@@ -1,16 +1,16 @@
-/* Short reductions with vectors along a spatial axis. The terms are unrolled,
+/* Short reductions with vectors along a spatial axis.  The terms are unrolled,
  * and the accumulators of a block of vectors stay in registers.
  *
- * If the windows of neighbouring rows overlap, the rows are unrolled and
- * jammed, and share the load of a vector. The loop then iterates over the input
- * rows. Each input row contributes a term to each row whose window contains it.
- * If there are many terms, the other reduction axes are loops around the input
- * rows.
+ * * If the windows of neighbouring rows overlap, the rows are unrolled and
+ * jammed, and share the load of a vector.  The loop then iterates over the
+ * input rows.  Each input row contributes a term to each row whose window
+ * contains it.  If there are many terms, the other reduction axes are loops
+ * around the input rows.
  *
- * Operands that are equal for all rows and lanes, such as weights, are loaded
- * and broadcast before these loops. If input rows end in padding, the masks of
+ * * Operands that are equal for all rows and lanes, such as weights, are loaded
+ * and broadcast before these loops.  If input rows end in padding, the masks of
  * the vectors are computed once for all input rows
- * (backend/emit/masked_load.c). The loop after the reduction is fused as its
+ * (backend/emit/masked_load.c).  The loop after the reduction is fused as its
  * epilogue if possible. */
 #include "backend/cpu/conv_analysis.h"
 #include "backend/cpu/loop_writer.h"
@@ -239,7 +239,7 @@ static bool reads_loop(const LoopNest *loop, uint32_t at) {
 }
 
 /* Replaces the only inner axis by the inner axes of the reduction, which it
- * collapses. Returns false on overflow. */
+ * collapses.  Returns false on overflow. */
 static bool split_axis_form(const LoopNest *sums, AffineExpr *q) {
   int64_t times = q ? q->coef[sums->parallel_axes] : 0;
   for (uint32_t v = sums->spatial_axes; q && v-- > sums->parallel_axes;) {
@@ -607,8 +607,8 @@ static const char *accumulator_subscript(const UnrolledReduction *f) {
                                  : format(f->e, "[r * %u + a]", f->vectors);
 }
 
-/* Returns true if the reduction sums products that have no other use. Then each
- * product is fused with its addition, as in matmuls. */
+/* Returns true if the reduction sums products that have no other use.  Then
+ * each product is fused with its addition, as in matmuls. */
 static bool contracts_to_fma(const LoopNest *loop) {
   const LoopOutput *r = &loop->outputs.at[0];
   const KernelOp *s = &loop->ops.at[r->value_op];
@@ -788,7 +788,7 @@ static void emit_column_blocks(UnrolledReduction *f, Buffer *out,
   buffer_puts(out, has_full && is_tail ? "}\n}\n" : "}\n");
 }
 
-/* Returns true if remainder rows are possible after the jammed rows. Tiles of
+/* Returns true if remainder rows are possible after the jammed rows.  Tiles of
  * matmuls may have any number of rows. */
 static bool has_remainder_rows(const UnrolledReduction *f,
                                const LoopNest *loop) {
@@ -871,7 +871,7 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
   buffer_puts(out, "}\n");
 }
 
-/* Rows with padding. Masks are computed first, so that each row is read
+/* Rows with padding.  Masks are computed first, so that each row is read
  * sequentially. */
 static void emit_padded_rows(UnrolledReduction *f, Buffer *out, bool is_tail) {
   Emitter *e = f->e;
