@@ -419,7 +419,7 @@ void aot_module_begin(AotModule *m, Arena *arena, bool native_only) {
   }
 }
 
-static bool wants_isa(const AotModule *m, uint32_t isa) {
+static bool targets_isa(const AotModule *m, uint32_t isa) {
   return m->only_isa < 0 || (uint32_t)m->only_isa == isa;
 }
 
@@ -434,7 +434,7 @@ uint32_t aot_module_add(AotModule *m, const Kernel *k, const AotCaller *caller,
         VEC_PUSH(k->arena, *results, k->loops.at[j]->outputs.at[i].node);
   for (uint32_t t = 0; t < AOT_ISA_COUNT; t++) {
     run.by_isa[t] = (Buffer){.arena = m->arena};
-    if (wants_isa(m, t) &&
+    if (targets_isa(m, t) &&
         !add_for_isa(m, k, caller, results, t, &run.by_isa[t]))
       return UINT32_MAX;
   }
@@ -445,7 +445,7 @@ void aot_module_write(const AotModule *m, Buffer *out) {
   if (!m->entries.len)
     return;
   for (uint32_t t = 0; t < AOT_ISA_COUNT; t++) {
-    if (!wants_isa(m, t))
+    if (!targets_isa(m, t))
       continue;
     buffer_printf(out, "\n%s", m->only_isa < 0 ? isa_targets[t].condition : "");
     for (uint32_t wide = 0; wide < 2; wide++) {

@@ -45,11 +45,11 @@ int64_t batched_gemm_factor_element(const BatchedGemm *p,
                                     const MatrixRef *operand, int64_t v,
                                     uint32_t width, int64_t lane_index,
                                     int64_t term, int64_t members) {
-  int64_t block = p->rows * p->columns, e = v * width + lane_index;
-  if (e >= block * members)
+  int64_t block = p->rows * p->columns, element = v * width + lane_index;
+  if (element >= block * members)
     return -1;
-  int64_t row = e % block / p->columns, column = e % p->columns;
-  int64_t member = members > 1 ? e / block * operand->batch_stride : 0;
+  int64_t row = element % block / p->columns, column = element % p->columns;
+  int64_t member = members > 1 ? element / block * operand->batch_stride : 0;
   return member +
          (operand == &p->a
               ? row * operand->row_stride + term * operand->column_stride

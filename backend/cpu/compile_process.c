@@ -126,13 +126,13 @@ static bool make_folder(CompileProcess *process, const char *source,
  * messages. */
 static const char **compiler_environment(const CompileProcess *process,
                                          char folder[MAX_PATH_BYTES]) {
-  size_t count = 0, used = 0;
-  while (environ[count])
-    count++;
-  const char **out = mem_try_alloc((count + 3) * sizeof *out);
+  size_t environ_count = 0, used = 0;
+  while (environ[environ_count])
+    environ_count++;
+  const char **out = mem_try_alloc((environ_count + 3) * sizeof *out);
   if (!out)
     return NULL;
-  for (size_t k = 0; k < count; k++)
+  for (size_t k = 0; k < environ_count; k++)
     if (strncmp(environ[k], "TMPDIR=", 7) != 0 &&
         strncmp(environ[k], "LC_ALL=", 7) != 0)
       out[used++] = environ[k];

@@ -32,27 +32,27 @@ static bool is_in_floor_div(const LoopNest *loop, uint32_t v) {
   return false;
 }
 
-bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
-                           int64_t of_y) {
+bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
+                           int64_t y_ratio) {
   int64_t one, other;
-  return extent_mul(g, y, of_x, &one) && extent_mul(g, x, of_y, &other) &&
+  return extent_mul(g, y, x_ratio, &one) && extent_mul(g, x, y_ratio, &other) &&
          one == other;
 }
 
-bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
-                       int64_t *of_y) {
-  *of_x = *of_y = 1;
+bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
+                       int64_t *y_ratio) {
+  *x_ratio = *y_ratio = 1;
   if (extent_is_static(g, x) && extent_is_static(g, y)) {
     int64_t by = gcd(x, y);
-    *of_x = x / by;
-    *of_y = y / by;
+    *x_ratio = x / by;
+    *y_ratio = y / by;
     return true;
   }
   for (int64_t n = -MAX_SYMBOLIC_STRIDE; n <= MAX_SYMBOLIC_STRIDE; n++) {
     if (n && conv_has_stride_ratio(g, x, y, n, 1))
-      *of_x = n;
+      *x_ratio = n;
     else if (n && conv_has_stride_ratio(g, x, y, 1, n))
-      *of_y = n;
+      *y_ratio = n;
     else
       continue;
     return true;
@@ -63,16 +63,16 @@ bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
 /* Returns true if the coefficients of v and k have the same ratio in all
  * expressions.  The ratio of constant coefficients is preferred. */
 static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
-                                int64_t *of_v, int64_t *of_k) {
+                                int64_t *v_ratio, int64_t *k_ratio) {
   Graph *g = loop->graph;
-  *of_v = *of_k = 0;
-  for (uint32_t numbers = 2; numbers-- > 0;)
-    for (uint32_t j = 0; j < loop->ops.len && !*of_v; j++) {
+  *v_ratio = *k_ratio = 0;
+  for (uint32_t constants = 2; constants-- > 0;)
+    for (uint32_t j = 0; j < loop->ops.len && !*v_ratio; j++) {
       const AffineExpr *q = affine_of(&loop->ops.at[j]);
-      bool number = q && extent_is_static(g, q->coef[v]) &&
-                    extent_is_static(g, q->coef[k]);
-      if (q && q->coef[v] && q->coef[k] && number == (numbers > 0) &&
-          !conv_stride_ratio(g, q->coef[v], q->coef[k], of_v, of_k))
+      bool is_constant = q && extent_is_static(g, q->coef[v]) &&
+                         extent_is_static(g, q->coef[k]);
+      if (q && q->coef[v] && q->coef[k] && is_constant == (constants > 0) &&
+          !conv_stride_ratio(g, q->coef[v], q->coef[k], v_ratio, k_ratio))
         return false;
     }
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -80,14 +80,14 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
     if (!q || (!q->coef[v] && !q->coef[k]))
       continue;
     if (!q->coef[v] || !q->coef[k] ||
-        !conv_has_stride_ratio(g, q->coef[v], q->coef[k], *of_v, *of_k))
+        !conv_has_stride_ratio(g, q->coef[v], q->coef[k], *v_ratio, *k_ratio))
       return false;
   }
-  if (*of_v < 0) {
-    *of_v = -*of_v;
-    *of_k = -*of_k;
+  if (*v_ratio < 0) {
+    *v_ratio = -*v_ratio;
+    *k_ratio = -*k_ratio;
   }
-  return *of_v > 0;
+  return *v_ratio > 0;
 }
 
 static int64_t constant_or(const LoopNest *loop, uint32_t v, int64_t other) {
@@ -99,14 +99,14 @@ static int64_t constant_or(const LoopNest *loop, uint32_t v, int64_t other) {
  * less than the axis.  Otherwise the windows do not overlap.  Symbolic windows
  * are assumed to be short, and symbolic axes long. */
 static bool windows_overlap(const LoopNest *loop, uint32_t v, uint32_t k,
-                            int64_t of_v, int64_t of_k) {
+                            int64_t v_ratio, int64_t k_ratio) {
   int64_t shift, range;
   return !__builtin_mul_overflow(
-             of_k < 0 ? -of_k : of_k,
+             k_ratio < 0 ? -k_ratio : k_ratio,
              constant_or(loop, k, ASSUMED_WINDOW_LENGTH) - 1, &shift) &&
          !__builtin_mul_overflow(
-             of_v, constant_or(loop, v, EXTENT_HINT_DEFAULT), &range) &&
-         shift >= of_v && shift < range;
+             v_ratio, constant_or(loop, v, EXTENT_HINT_DEFAULT), &range) &&
+         shift >= v_ratio && shift < range;
 }
 
 bool conv_access_slides(const SlidingAccess *r) {
@@ -121,9 +121,9 @@ static bool extend_access(const LoopNest *b, uint32_t k, SlidingAccess *r,
                           int64_t sign) {
   Graph *g = b->graph;
   bool is_negative = r->dilation[k] < 0;
-  int64_t end, by = is_negative ? -r->dilation[k] : r->dilation[k];
+  int64_t end, dilation = is_negative ? -r->dilation[k] : r->dilation[k];
   return extent_sub(g, b->extents[k], 1, &end) &&
-         extent_mul(g, end, by * sign, &end) &&
+         extent_mul(g, end, dilation * sign, &end) &&
          extent_add(g, r->span, end, &r->span) &&
          (!is_negative || extent_sub(g, r->low, end, &r->low));
 }
@@ -134,13 +134,13 @@ bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r) {
   if (is_in_floor_div(b, axis))
     return false;
   for (uint32_t k = b->spatial_axes; k < b->axis_count; k++) {
-    int64_t of_k;
+    int64_t k_ratio;
     if (is_in_floor_div(b, k))
       return false;
-    if (!have_constant_ratio(b, axis, k, &steps[k], &of_k) ||
-        !windows_overlap(b, axis, k, steps[k], of_k))
+    if (!have_constant_ratio(b, axis, k, &steps[k], &k_ratio) ||
+        !windows_overlap(b, axis, k, steps[k], k_ratio))
       continue;
-    r->dilation[k] = of_k;
+    r->dilation[k] = k_ratio;
     if (__builtin_mul_overflow(r->stride / gcd(r->stride, steps[k]), steps[k],
                                &r->stride))
       return false;
@@ -181,11 +181,11 @@ static bool separate_coordinates(const LoopNest *b, SlidingAccess *row,
 /* Coefficient of one coordinate step in an expression.  Returns false if it is
  * not an exact quotient. */
 static bool coordinate_coef(const LoopNest *b, const SlidingAccess *r,
-                            int64_t times, int64_t *unit) {
-  int64_t is_negative;
-  return extent_floor_div(b->graph, times, r->stride, unit) &&
-         extent_mul(b->graph, *unit, r->stride, &is_negative) &&
-         is_negative == times;
+                            int64_t access_coef, int64_t *coef) {
+  int64_t product;
+  return extent_floor_div(b->graph, access_coef, r->stride, coef) &&
+         extent_mul(b->graph, *coef, r->stride, &product) &&
+         product == access_coef;
 }
 
 /* The expression with free reduction axes renumbered, and the others replaced
@@ -416,13 +416,13 @@ static double channel_vectorized_cycles(const ConvWindow *w,
 
 static double task_bytes(const ConvWindow *w, const ConvProblem *problem,
                          const ConvTask *u, TaskSize s) {
-  double places = (double)task_positions(w, s);
+  double positions = (double)task_positions(w, s);
   double panel = (double)u->tile.nr_vectors * problem->vector_lanes;
   double elements = (double)w->plane_count * (double)w->plane_elements +
-                    (double)s.task_height * places +
+                    (double)s.task_height * positions +
                     (double)problem->kc * panel;
   return (double)problem->element_bytes *
-         (elements + (u->vectorize_channels ? places * panel : 0));
+         (elements + (u->vectorize_channels ? positions * panel : 0));
 }
 
 static double task_cycles(const ConvWindow *w, const ConvProblem *problem,

@@ -33,20 +33,20 @@ void emit_conv_tile_dispatch(Emitter *e, const GemmTiling *t,
 
 static void emit_coordinate_offset(Emitter *e, Buffer *out, const ConvWindow *w,
                                    const SlidingAccess *r, const char *name,
-                                   int64_t stride, int64_t epilogue) {
+                                   int64_t stride, int64_t phase_stride) {
   buffer_printf(out, "const int64_t %s = %s", name,
                 emit_int(e, emit_extent_mul(e, r->low, -1)));
   for (uint32_t k = 0; k < w->reduction_axes; k++)
     if (r->dilation[k])
       buffer_printf(out, " + %s * k%u", emit_int(e, r->dilation[k]), k);
   buffer_puts(out, ";\n");
-  const char *to = emit_int(e, stride);
+  const char *coef = emit_int(e, stride);
   if (r->stride == 1)
-    buffer_printf(out, "at += %s * %s;\n", name, to);
+    buffer_printf(out, "at += %s * %s;\n", name, coef);
   else
     buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name,
-                  emit_int(e, r->stride), to, name, emit_int(e, r->stride),
-                  emit_int(e, epilogue));
+                  emit_int(e, r->stride), coef, name, emit_int(e, r->stride),
+                  emit_int(e, phase_stride));
 }
 
 static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
@@ -82,15 +82,15 @@ static void emit_image_row_pointer(Emitter *e, Buffer *out, const GemmTiling *t,
                                    const ConvWindow *w) {
   const char *type = gemm_element_type(t->accumulator_dtype),
              *plane = emit_int(e, w->plane_elements);
-  const char *first = "line", *loop_index = "plane";
+  const char *row = "line", *plane_index = "plane";
   if (w->has_rows && w->row.stride > 1) {
-    const char *step = emit_int(e, w->row.stride);
-    loop_index = format(e, "(plane + line %% %s * %s)", step,
-                        emit_int(e, w->column.stride));
-    first = format(e, "line / %s", step);
+    const char *stride = emit_int(e, w->row.stride);
+    plane_index = format(e, "(plane + line %% %s * %s)", stride,
+                         emit_int(e, w->column.stride));
+    row = format(e, "line / %s", stride);
   }
   buffer_printf(out, "%s *const to = window + %s * %s + %s * %s;\n", type,
-                loop_index, plane, first, emit_int(e, w->row_pitch));
+                plane_index, plane, row, emit_int(e, w->row_pitch));
 }
 
 /* Computes the masks of a row once for all rows. */
@@ -344,9 +344,9 @@ static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
                   emit_int(e, r->group_terms));
     return;
   }
-  const char *each = emit_int(e, r->row_terms),
-             *all = emit_int(e, r->group_terms / r->row_terms);
-  const char *by = emit_int(e, row->dilation[row->filter_axis]);
+  const char *row_terms = emit_int(e, r->row_terms),
+             *filter_rows = emit_int(e, r->group_terms / r->row_terms);
+  const char *dilation = emit_int(e, row->dilation[row->filter_axis]);
   buffer_printf(out,
                 "const int64_t top_line = (above + line) * %s;\n"
                 "const int64_t least = rim_of(%s - top_line, %s, %s);\n"
@@ -354,19 +354,20 @@ static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
                 "const int64_t before = sound ? least * %s : 0;\n"
                 "const int64_t taken = sound ? most * %s - before : %s;\n",
                 emit_int(e, row->stride),
-                emit_int(e, row->valid_begin + row->low), by, all,
-                emit_int(e, row->valid_end + row->low), by, all, each, each,
-                emit_int(e, r->group_terms));
+                emit_int(e, row->valid_begin + row->low), dilation, filter_rows,
+                emit_int(e, row->valid_end + row->low), dilation, filter_rows,
+                row_terms, row_terms, emit_int(e, r->group_terms));
 }
 
 /* The function of a tile: a border tile, or the full tile. */
 static const char *border_tile_function(Emitter *e, const PaddingPeel *r,
                                         const char *name) {
-  const char *all = name;
+  const char *function = name;
   for (uint32_t j = 0; j < r->border_tile_count; j++)
-    all = format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
-                 emit_int(e, r->border_tiles[j].column), name, j, all);
-  return r->border_tile_count ? format(e, "(%s)", all) : all;
+    function =
+        format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
+               emit_int(e, r->border_tiles[j].column), name, j, function);
+  return r->border_tile_count ? format(e, "(%s)", function) : function;
 }
 
 /* The call of a tile without its last arguments. */
@@ -379,13 +380,13 @@ static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
                    emit_int(e, r->group_terms), emit_int(e, r->group_terms),
                    emit_int(e, r->row_terms ? r->row_terms : r->group_terms))
           : "to - from";
-  const char *before = r->group_terms ? " + before" : "";
+  const char *offset = r->group_terms ? " + before" : "";
   return format(e,
                 "%s(window + line * %s + z, offsets + from%s,\n"
                 "weights%s%s, NR%s,\n"
                 "%s, sums + (line * %s + z) * NR%s, NR%s, from != 0",
                 border_tile_function(e, r, name),
-                emit_int(e, t->window->row_pitch), before, before,
+                emit_int(e, t->window->row_pitch), offset, offset,
                 r->group_terms ? format(e, " * NR%s", id) : "", id, terms,
                 pitch, id, id);
 }

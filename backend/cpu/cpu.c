@@ -37,9 +37,9 @@ static void prepare_group(const Graph *g, FusionGroup *c) {
     c->fallback_reason = "no C code generation for one of its operations";
 }
 
-static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
+static void prepare(Graph *g, uint32_t count, FusionGroup *const *groups) {
   for (uint32_t k = 0; k < count; k++)
-    prepare_group(g, clusters[k]);
+    prepare_group(g, groups[k]);
 }
 
 /* ---- execution ---- */
@@ -154,13 +154,13 @@ typedef struct PackRequest {
 } PackRequest;
 
 static bool pack_operand(void *context, void *to) {
-  const PackRequest *m = context;
-  const PrepackedOperand *k = &m->kernel->prepacked[m->index];
+  const PackRequest *request = context;
+  const PrepackedOperand *k = &request->kernel->prepacked[request->index];
   char name[16];
-  snprintf(name, sizeof name, "keep%u", m->index);
-  KernelLaunch launch = *m->launch;
-  launch.function = (KernelFunction *)jit_symbol(m->kernel->object, name);
-  launch.pointers[m->pointer_index] = to;
+  snprintf(name, sizeof name, "keep%u", request->index);
+  KernelLaunch launch = *request->launch;
+  launch.function = (KernelFunction *)jit_symbol(request->kernel->object, name);
+  launch.pointers[request->pointer_index] = to;
   launch.scratch_bytes = 0;
   return launch.function &&
          thread_pool_parallel_for(k->panel_count, 1, run_tasks, &launch,

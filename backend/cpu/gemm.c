@@ -225,13 +225,13 @@ static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            uint32_t rows, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
-  TileVariant whole = full_tile(t), last = last_panel_tile(t);
-  whole.mr = last.mr = rows;
+  TileVariant full = full_tile(t), last = last_panel_tile(t);
+  full.mr = last.mr = rows;
   if (t->last_panel_vectors)
     buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
                   tile_function_name(e, t, loop_index, &last), arguments,
                   last.is_partial ? ", columns" : "");
-  buffer_printf(out, "%s%s);\n", tile_function_name(e, t, loop_index, &whole),
+  buffer_printf(out, "%s%s);\n", tile_function_name(e, t, loop_index, &full),
                 arguments);
 }
 
@@ -297,8 +297,8 @@ static void emit_border_kernels(Emitter *e, const GemmTiling *t,
   TileVariant v = full_tile(t);
   for (v.border_tile = 1; v.border_tile <= t->window->padding.border_tile_count;
        v.border_tile++)
-    for (uint32_t far = 0; far <= t->prefetch_a; far++) {
-      v.prefetches = far;
+    for (uint32_t prefetches = 0; prefetches <= t->prefetch_a; prefetches++) {
+      v.prefetches = prefetches;
       emit_micro_kernel(e, t, loop_index, v, out);
     }
 }
@@ -309,8 +309,8 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
   buffer_printf(out,
                 "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
                 id, t->mr, id, t->nr_vectors, id, t->mr - t->has_mr_minus_one);
-  TileVariant whole = full_tile(t), last = last_panel_tile(t), other = whole;
-  emit_micro_kernel(e, t, loop_index, whole, out);
+  TileVariant full = full_tile(t), last = last_panel_tile(t), other = full;
+  emit_micro_kernel(e, t, loop_index, full, out);
   other.prefetches = true;
   if (t->prefetch_a)
     emit_micro_kernel(e, t, loop_index, other, out);
@@ -329,9 +329,9 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
     emit_micro_kernel(e, t, loop_index, other, out);
   if (t->last_panel_vectors)
     emit_micro_kernel(e, t, loop_index, last, out);
-  whole.mr = last.mr = t->mr - 1;
+  full.mr = last.mr = t->mr - 1;
   if (t->has_mr_minus_one)
-    emit_micro_kernel(e, t, loop_index, whole, out);
+    emit_micro_kernel(e, t, loop_index, full, out);
   if (t->has_mr_minus_one && t->last_panel_vectors)
     emit_micro_kernel(e, t, loop_index, last, out);
   emit_edge_kernel(e, t, loop_index, out);
@@ -367,9 +367,9 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const char *type = gemm_element_type(t->accumulator_dtype);
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
   const AffineExpr *q = r->global_index ? r->global_index : r->local_index;
-  AffineExpr epilogue = *q;
-  epilogue.coef[t->m_axis] = epilogue.coef[t->n_axis] = 0;
-  const char *batch_loops = emit_affine(e, &epilogue);
+  AffineExpr base = *q;
+  base.coef[t->m_axis] = base.coef[t->n_axis] = 0;
+  const char *offset = emit_affine(e, &base);
   emit_append(&e->function_head, &e->level_code[0]);
   emit_append(task_code, &e->level_code[OUTER_LEVEL]);
   if (r->global_index) {
@@ -380,7 +380,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
-                  ldc, type, e->emitted->call.outputs.len - 1, batch_loops,
+                  ldc, type, e->emitted->call.outputs.len - 1, offset,
                   e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
@@ -392,7 +392,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = l%u + (m0 - lo) * ldc + %s + n0;\n",
-                  l->point_elements, type, l->id, batch_loops);
+                  l->point_elements, type, l->id, offset);
 }
 
 /* ---- loops around the tile ---- */
@@ -485,9 +485,10 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
 static const char *at_least_once(Emitter *e, uint32_t loop_index, const char *k,
                                  const char *start) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
-  bool some = loop_is_trimmed(loop, loop->spatial_axes) &&
-              extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
-  return some ? "" : format(e, " || %s == %s", k, start);
+  bool is_nonempty =
+      loop_is_trimmed(loop, loop->spatial_axes) &&
+      extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
+  return is_nonempty ? "" : format(e, " || %s == %s", k, start);
 }
 
 typedef struct TermRange { /* the terms from .. to - 1 that remain after
@@ -537,9 +538,11 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
                              const TermRange *terms, const char *panel) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *start = terms->from, *depth = terms->to;
-  bool columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
-  const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
-  bool some = t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
+  bool trims_columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
+  const char *left = trims_columns ? "left" : "n0",
+             *right = trims_columns ? "right" : "n1";
+  bool is_trimmed =
+      t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
   bool carried = loop->outputs.at[0].loop_carried;
   const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
   const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
@@ -548,9 +551,10 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
                 "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                mc, mc, mc, some ? start : "from", some ? depth : "to",
+                mc, mc, mc, is_trimmed ? start : "from",
+                is_trimmed ? depth : "to",
                 at_least_once(e, loop_index, "k0", "from"), kc, kc,
-                some ? depth : "to", kc, some ? depth : "to");
+                is_trimmed ? depth : "to", kc, is_trimmed ? depth : "to");
   if (t->a.packing != OPERAND_UNPACKED)
     gemm_pack_a(e, t, task_code, out);
   emit_macro_kernel(e, t, loop_index, left, right, panel, accumulate, out);

@@ -16,13 +16,15 @@
 /* ---- register tile ---- */
 
 static const MicroTile *micro_tiles(const Schedule *s, uint32_t *count) {
-  static const MicroTile big[] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
-                                  {4, 4}, {24, 1}, {16, 1}, {8, 1}};
-  static const MicroTile small[] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
+  static const MicroTile tiles_32_registers[] = {
+      {6, 4}, {8, 3}, {12, 2}, {8, 2}, {4, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const MicroTile tiles_16_registers[] = {
+      {6, 2}, {4, 2}, {12, 1}, {8, 1}};
   bool has_32_registers =
       s->vector_bytes == 64; /* AVX-512 has 32 vector registers */
-  *count = has_32_registers ? ARRAY_LEN(big) : ARRAY_LEN(small);
-  return has_32_registers ? big : small;
+  *count = has_32_registers ? ARRAY_LEN(tiles_32_registers)
+                            : ARRAY_LEN(tiles_16_registers);
+  return has_32_registers ? tiles_32_registers : tiles_16_registers;
 }
 
 /* Half cycles of one term.  The machine starts two multiply-adds per cycle,
@@ -78,11 +80,11 @@ static void choose_edge_tiles(GemmTiling *t, const LoopNest *loop,
   int64_t m = loop->extents[t->m_axis], n = loop->extents[t->n_axis];
   t->has_mr_minus_one = !extent_is_static(loop->graph, m) || m % t->mr != 0;
   t->has_mr_minus_one &= t->mr > 1;
-  bool m_is_constant = extent_is_static(loop->graph, n);
-  if (m_is_constant)
+  bool n_is_constant = extent_is_static(loop->graph, n);
+  if (n_is_constant)
     t->last_panel_vectors = (uint32_t)(ceil_div(n, width) % t->nr_vectors);
   if (t->b.packing == OPERAND_UNPACKED && !t->last_panel_vectors &&
-      (!m_is_constant || n % width))
+      (!n_is_constant || n % width))
     t->last_panel_vectors = t->nr_vectors;
 }
 
@@ -278,21 +280,21 @@ static Dtype accumulator_type(const LoopNest *loop) {
 
 /* Returns true if positions that continue from row to row leave fewer lanes
  * idle than separate rows, for a window that does not slide. */
-static bool wants_row_positions(const GemmChooser *c, int64_t m, int64_t rows,
-                                int64_t columns) {
-  double now = (double)round_up(columns, c->s->width) / (double)columns;
-  double then =
+static bool row_positions_pay(const GemmChooser *c, int64_t m, int64_t rows,
+                              int64_t columns) {
+  double waste = (double)round_up(columns, c->s->width) / (double)columns;
+  double position_waste =
       (double)round_up(rows * columns, c->s->width) / (double)(rows * columns);
-  return m >= MIN_WINDOW_M && now > MAX_LANE_WASTE * then;
+  return m >= MIN_WINDOW_M && waste > MAX_LANE_WASTE * position_waste;
 }
 
 /* Returns true if the few columns leave many lanes idle and there are enough
  * rows for vectors.  Then packing the operand once, with its columns as rows of
  * a tile, is faster. */
-static bool wants_transposed_tile(const GemmChooser *c, int64_t m,
-                                  int64_t columns) {
-  double now = (double)round_up(columns, c->s->width) / (double)columns;
-  return m >= MIN_WINDOW_M && now > MAX_LANE_WASTE &&
+static bool transposed_tile_pays(const GemmChooser *c, int64_t m,
+                                 int64_t columns) {
+  double waste = (double)round_up(columns, c->s->width) / (double)columns;
+  return m >= MIN_WINDOW_M && waste > MAX_LANE_WASTE &&
          !contraction_is_bf16(c->k->loops.at[0]);
 }
 
@@ -317,9 +319,9 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   const ContractionPattern *p = &c->products[0];
   const LoopNest *b =
       operand_loop(c->arena, loop, p, with_n, accumulator_type(loop));
-  uint64_t of_a = 0, of_b = 0;
+  uint64_t a_vars = 0, b_vars = 0;
   for (uint32_t j = 0; j < p->factor_count; j++)
-    *(with_n >> j & 1 ? &of_b : &of_a) |= p->op_vars[p->factors[j]];
+    *(with_n >> j & 1 ? &b_vars : &a_vars) |= p->op_vars[p->factors[j]];
   SlidingAccess r;
   bool symbolic = kernel_is_symbolic(c->k);
   *use_window = false;
@@ -330,7 +332,7 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   uint32_t best = NO_AXIS;
   int64_t max = -1;
   for (uint32_t v = 0; v < c->k->parallel_axes; v++) {
-    if (v == m || v == n || !(of_b >> v & 1) || of_a >> v & 1 ||
+    if (v == m || v == n || !(b_vars >> v & 1) || a_vars >> v & 1 ||
         !conv_sliding_access(b, v, &r))
       continue;
     int64_t span = conv_access_slides(&r) ? extent_hint(b->graph, r.span) : 0;
@@ -341,11 +343,11 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   }
   bool slides = max > 0;
   if (best != NO_AXIS && !slides && !*use_window && !symbolic)
-    slides = wants_row_positions(c, loop->extents[m], loop->extents[best],
-                                 loop->extents[n]);
+    slides = row_positions_pay(c, loop->extents[m], loop->extents[best],
+                               loop->extents[n]);
   *use_window |= slides;
   if (best == NO_AXIS && !*use_window && !symbolic)
-    *use_window = wants_transposed_tile(c, loop->extents[m], loop->extents[n]);
+    *use_window = transposed_tile_pays(c, loop->extents[m], loop->extents[n]);
   *use_window = *use_window && window_fits(c, b, best, n);
   return best;
 }
@@ -435,8 +437,8 @@ static bool is_constant_innermost(const LoopNest *loop, const AffineExpr *out) {
 
 /* Returns true if the reduction is so deep, and the result so small, that only
  * split-K gives all threads work. */
-static bool wants_split_k(const GemmChooser *c, const GemmTiling *t,
-                          const GemmPartition *g) {
+static bool split_k_pays(const GemmChooser *c, const GemmTiling *t,
+                         const GemmPartition *g) {
   const LoopNest *loop = c->k->loops.at[0];
   const LoopOutput *r = &loop->outputs.at[0];
   int64_t columns = (int64_t)t->nr_vectors * c->s->width;
@@ -469,7 +471,7 @@ static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
                      .batch = batch_points(c, 2),
                      .element_bytes = dtype_info[t->accumulator_dtype].bytes,
                      .vector_lanes = c->s->width};
-  if (wants_split_k(c, t, &g)) {
+  if (split_k_pays(c, t, &g)) {
     g.task_height = round_up(g.m, t->mr);
     g.task_columns = round_up(g.n, (int64_t)t->nr_vectors * c->s->width);
     c->s->reduction_chunk =

@@ -46,7 +46,7 @@ bool compiled_kernel_is_interpreted(const Graph *g, const CompiledKernel *p);
 
 /* The kernel of the group, whose compilation starts now if necessary; NULL: it
  * cannot be emitted.  If the cache is full, it is allocated in the kernel's
- * arena, and cluster->transient is set. */
-const CompiledKernel *kernel_cache_get(FusionGroup *cluster);
+ * arena, and group->transient is set. */
+const CompiledKernel *kernel_cache_get(FusionGroup *group);
 
 #endif

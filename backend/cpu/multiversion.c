@@ -80,10 +80,10 @@ static int64_t assumed_large(uint32_t vars) {
  * may not, or the length is not one variable. */
 static const DimVar *strip_mined_length_var(const Kernel *k) {
   int64_t length;
-  KernelVersions of = {.var_count = 0};
+  KernelVersions vars = {.var_count = 0};
   if (kernel_can_strip_mine(k, &length))
-    extent_each_var(k->graph, length, add_var, &of);
-  return of.var_count == 1 ? of.vars[0] : NULL;
+    extent_each_var(k->graph, length, add_var, &vars);
+  return vars.var_count == 1 ? vars.vars[0] : NULL;
 }
 
 /* The row length from which rows are strip-mined. */
@@ -120,10 +120,10 @@ static bool add_window_versions(const Kernel *k, KernelVersions *v) {
   for (uint32_t j = loop->spatial_axes; j < loop->axis_count; j++)
     if (sliding_axes >> j & 1)
       extent_each_var(k->graph, loop->extents[j], add_window_var, v);
-  KernelVersions few = {.var_count = 0};
-  extent_each_var(k->graph, loop->extents[rows], add_var, &few);
-  if (few.var_count == 1)
-    add_window_version(v, var_bit(v, few.vars[0]), MAX_TINY_EXTENT);
+  KernelVersions row_vars = {.var_count = 0};
+  extent_each_var(k->graph, loop->extents[rows], add_var, &row_vars);
+  if (row_vars.var_count == 1)
+    add_window_version(v, var_bit(v, row_vars.vars[0]), MAX_TINY_EXTENT);
   add_window_version(v, all_vars(v), 0);
   add_version(v, 0, 0, 0);
   return true;
@@ -146,18 +146,18 @@ static void add_short_reduction_version(const Kernel *k, KernelVersions *v) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->spatial_axes; i++) {
-      KernelVersions of = {.var_count = 0};
-      extent_each_var(k->graph, loop->extents[i], add_var, &of);
-      if (of.var_count == 1)
-        remove_other_var(v, (DimVar *)(uintptr_t)of.vars[0]);
+      KernelVersions vars = {.var_count = 0};
+      extent_each_var(k->graph, loop->extents[i], add_var, &vars);
+      if (vars.var_count == 1)
+        remove_other_var(v, (DimVar *)(uintptr_t)vars.vars[0]);
     }
   }
   uint32_t count = (uint32_t)__builtin_popcount(v->window_vars);
-  bool some = count && v->window_vars != all_vars(v);
+  bool is_new = count && v->window_vars != all_vars(v);
   for (uint32_t j = 0; j < v->count; j++)
-    some &= v->versions[j].var_set != v->window_vars ||
-            v->versions[j].max_value != MAX_TINY_EXTENT;
-  if (some)
+    is_new &= v->versions[j].var_set != v->window_vars ||
+              v->versions[j].max_value != MAX_TINY_EXTENT;
+  if (is_new)
     add_version(v, v->window_vars, max_tiny_by_vars[count < 3 ? count - 1 : 2],
                 count == 1 ? ASSUMED_TINY_EXTENT : ASSUMED_WINDOW_LENGTH);
 }
@@ -169,18 +169,19 @@ static void add_batched_gemm_version(const Kernel *k, uint32_t bytes,
   int64_t sizes[3];
   int64_t max_value = batched_gemm_symbolic_sizes(
       k, bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4), sizes);
-  uint32_t set = 0;
+  uint32_t var_set = 0;
   if (!max_value)
     return;
   for (uint32_t j = 0; j < 3; j++) {
-    bool suffix = extent_is_static(k->graph, sizes[j]);
-    uint32_t one =
-        suffix ? 0 : var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
-    if (suffix ? sizes[j] > max_value : !one)
+    bool is_constant = extent_is_static(k->graph, sizes[j]);
+    uint32_t var = is_constant
+                       ? 0
+                       : var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
+    if (is_constant ? sizes[j] > max_value : !var)
       return;
-    set |= one;
+    var_set |= var;
   }
-  add_version(v, set, max_value, ASSUMED_TINY_EXTENT);
+  add_version(v, var_set, max_value, ASSUMED_TINY_EXTENT);
   v->versions[v->count - 1].batched_gemm = true;
 }
 
@@ -300,10 +301,11 @@ static bool emit_version(const KernelVersions *v, const Kernel *k,
   x->unrolled_loops = 0;
   for (uint32_t j = 0; j < x->kernel->loops.len; j++)
     x->unrolled_loops += short_reduction_applies(x->kernel->loops.at[j]);
-  bool good = emit_kernel(x->kernel, &x->schedule, NULL, suffix, &x->emitted);
+  bool succeeded =
+      emit_kernel(x->kernel, &x->schedule, NULL, suffix, &x->emitted);
   x->alias_end = extent_table_alias_count(k->graph->extent_table);
   set_assumed_values(v, k, x, false);
-  return good;
+  return succeeded;
 }
 
 /* ---- selection ---- */
@@ -385,9 +387,9 @@ static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
       s->strip_length != t->strip_length)
     return true;
   set_assumed_values(v, x->kernel, x, true);
-  double now = tile_work(fallback), then = tile_work(x);
+  double fallback_work = tile_work(fallback), work = tile_work(x);
   set_assumed_values(v, x->kernel, x, false);
-  return now > MIN_VERSION_SPEEDUP * then;
+  return fallback_work > MIN_VERSION_SPEEDUP * work;
 }
 
 bool multiversion_emit(const Kernel *k, uint32_t bytes, bool native_only,

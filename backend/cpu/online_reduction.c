@@ -153,16 +153,16 @@ static void emit_finite_check(Emitter *e, Buffer *out) {
 /* ---- entry point ---- */
 
 /* The part of each loop's axis, and of its values, that the strip has. */
-static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t output_index,
+static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t loop_index,
                               const char *size) {
-  const LoopNest *loop = e->kernel->loops.at[output_index];
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
   buffer_printf(out,
                 "const int64_t from%u = low%u > at ? low%u : at;\n"
                 "const int64_t to%u = high%u < at + %s ? high%u : at + %s;\n",
-                output_index, output_index, output_index, output_index,
-                output_index, size, output_index, size);
+                loop_index, loop_index, loop_index, loop_index, loop_index,
+                size, loop_index, size);
   for (uint32_t i = 0; i < loop->outputs.len; i++) {
-    const LocalBuffer *l = &e->locals[output_index][i];
+    const LocalBuffer *l = &e->locals[loop_index][i];
     if (l->strip_mined)
       buffer_printf(out, "%s *const l%u = r%u - at;\n",
                     memory_type(loop->outputs.at[i].dtype), l->id, l->id);

@@ -37,14 +37,14 @@ static int64_t floor_div(int64_t x, int64_t by) {
  * parallel axis plus the axis of the copy. */
 static void bound_coordinate(const AffineExpr *form, uint32_t axis,
                              uint32_t copy_axis, SlidingAccess *r) {
-  int64_t step = form->coef[copy_axis], whole;
+  int64_t step = form->coef[copy_axis], product;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
     if (form->coef[v] && v != axis && v != copy_axis)
       return;
   if (!step || step <= INT32_MIN || form->constant <= INT32_MIN ||
       form->constant > INT32_MAX ||
-      __builtin_mul_overflow(step, r->stride, &whole) ||
-      form->coef[axis] != whole)
+      __builtin_mul_overflow(step, r->stride, &product) ||
+      form->coef[axis] != product)
     return;
   int64_t from = -floor_div(form->constant, step > 0 ? step : -step);
   int64_t to = step > 0 ? 0 : floor_div(form->constant, -step) + 1;
@@ -109,10 +109,10 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
  * `point` on. */
 static void points_inside(const SlidingAccess *r, int64_t k, int64_t point,
                           int64_t count, int64_t *from, int64_t *to) {
-  int64_t op_index =
+  int64_t coordinate =
       r->stride * point + r->dilation[r->filter_axis] * k - r->low;
-  *from = clamp(-floor_div(op_index - r->valid_begin, r->stride), 0, count);
-  *to = clamp(-floor_div(op_index - r->valid_end, r->stride), *from, count);
+  *from = clamp(-floor_div(coordinate - r->valid_begin, r->stride), 0, count);
+  *to = clamp(-floor_div(coordinate - r->valid_end, r->stride), *from, count);
 }
 
 /* Part of all terms of the coordinate that is in the valid range. */
@@ -157,15 +157,15 @@ void padding_peel_choose(ConvWindow *w, int64_t image_rows, int64_t columns) {
 
 /* Adds the tile of `rows` rows that begins at column op_index, if it skips
  * terms. */
-static void add_border_tile(ConvWindow *w, int64_t op_index, int64_t rows,
+static void add_border_tile(ConvWindow *w, int64_t column, int64_t rows,
                             int64_t columns) {
   PaddingPeel *r = &w->padding;
   BorderTile *end = &r->border_tiles[r->border_tile_count];
-  int64_t valid_rows = columns - op_index < rows ? columns - op_index : rows,
-          from, to, inside_terms = 0;
-  end->column = op_index;
+  int64_t valid_rows = columns - column < rows ? columns - column : rows, from,
+          to, inside_terms = 0;
+  end->column = column;
   for (uint32_t k = 0; k < r->peeled_terms; k++) {
-    points_inside(&w->column, k, op_index, valid_rows, &from, &to);
+    points_inside(&w->column, k, column, valid_rows, &from, &to);
     end->row_begin[k] = (uint8_t)from;
     end->row_end[k] = (uint8_t)to;
     inside_terms += to - from;

@@ -503,10 +503,10 @@ static int64_t topk_part_begin(const TopK *t, int64_t part) {
   return n / t->parts * part + (part < rest ? part : rest);
 }
 
-static void topk_part(const TopK *t, int64_t unit) {
-  const void *x = line_data(t->s, unit / t->parts);
-  int64_t part = unit % t->parts, end = topk_part_begin(t, part + 1);
-  BoundedHeap h = {.items = t->items + unit * t->count, .capacity = t->count};
+static void topk_part(const TopK *t, int64_t task) {
+  const void *x = line_data(t->s, task / t->parts);
+  int64_t part = task % t->parts, end = topk_part_begin(t, part + 1);
+  BoundedHeap h = {.items = t->items + task * t->count, .capacity = t->count};
   uint32_t keys[KEY_BATCH];
   for (int64_t at = topk_part_begin(t, part); at < end; at += KEY_BATCH) {
     int count = end - at < KEY_BATCH ? (int)(end - at) : KEY_BATCH;
@@ -518,8 +518,8 @@ static void topk_part(const TopK *t, int64_t unit) {
 }
 
 static int topk_parts(void *context, int64_t begin, int64_t end) {
-  for (int64_t unit = begin; unit < end; unit++)
-    topk_part(context, unit);
+  for (int64_t task = begin; task < end; task++)
+    topk_part(context, task);
   return 0;
 }
 

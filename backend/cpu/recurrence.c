@@ -240,9 +240,9 @@ static void open_interleaved(Recurrence *o, Buffer *out, uint32_t interleave) {
 /* A long loop checks regularly for an interrupt. */
 static void open_iterations(Recurrence *o, Buffer *out) {
   uint32_t v = o->iteration_axis;
-  int64_t has_iterations = o->loop->extents[v];
-  const char *trip_count = emit_int(o->e, has_iterations);
-  if (has_iterations <= ITERATIONS_PER_POLL) {
+  int64_t iterations = o->loop->extents[v];
+  const char *trip_count = emit_int(o->e, iterations);
+  if (iterations <= ITERATIONS_PER_POLL) {
     buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
                   trip_count, v);
     return;

@@ -282,7 +282,8 @@ void emit_row_nest(Emitter *e, LoopWriter *n) {
 
 /* The same for several jammed rows. */
 void emit_jammed_nest(Emitter *e, const LoopWriter *n) {
-  Buffer is_vector = {.arena = e->arena}, full = is_vector, tail = is_vector;
+  Buffer jammed_block = {.arena = e->arena}, full = jammed_block,
+         tail = jammed_block;
   Buffer *block = &e->level_code[e->vector_level];
   uint32_t interleave = choose_interleave(e, n);
   unroll_and_jam_begin(e, n->out);
@@ -291,9 +292,9 @@ void emit_jammed_nest(Emitter *e, const LoopWriter *n) {
     emit_accumulate(e, &full, &n->accumulators[j], "[y][0]", false);
     emit_accumulate(e, &tail, &n->accumulators[j], "[y][0]", true);
   }
-  unroll_and_jam_each_point(e, &is_vector, true);
-  emit_append(&is_vector, block);
-  *block = is_vector;
+  unroll_and_jam_each_point(e, &jammed_block, true);
+  emit_append(&jammed_block, block);
+  *block = jammed_block;
   buffer_puts(&full, "}\n");
   buffer_puts(&tail, "}\n");
   emit_reduction_loop(e, n, interleave, &full, &tail);

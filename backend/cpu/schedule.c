@@ -222,7 +222,7 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
     s->transpose = true;
   } else if (vector_axis != NO_AXIS) {
     kernel_move_axis_last(k, vector_axis);
-    if (!vector_axis_wants_staging(k, k->parallel_axes - 1, s->width) &&
+    if (!vector_axis_staging_pays(k, k->parallel_axes - 1, s->width) &&
         short_reduction_choose(k, s))
       return;
     s->shape = TASK_COLUMNS;
@@ -270,7 +270,7 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
 /* Stages strided accesses. */
 static void choose_staging(Kernel *k, Schedule *s) {
   if (s->shape != TASK_COLUMNS || s->reduction_chunk || k->vectorize_outer ||
-      !vector_axis_wants_staging(k, k->parallel_axes - 1, s->width))
+      !vector_axis_staging_pays(k, k->parallel_axes - 1, s->width))
     return;
   kernel_stage_strided(k, k->parallel_axes - 1);
   s->task_columns = choose_task_columns(k, s);

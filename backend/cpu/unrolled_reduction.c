@@ -127,16 +127,17 @@ static bool saves_loads(const UnrolledReduction *f, const LoopNest *loop,
 static uint32_t choose_jammed_rows(const UnrolledReduction *f,
                                    const LoopNest *loop, uint32_t max) {
   const Schedule *s = f->e->cpu->schedule;
-  bool unit = f->row_axis < loop->parallel_axes && s->shape == TASK_TILE &&
-              !s->gemm_tilings;
-  int64_t all = unit ? s->task_height : loop_extent_hint(loop, f->row_axis),
-          min = INT64_MAX;
+  bool is_task_axis = f->row_axis < loop->parallel_axes &&
+                      s->shape == TASK_TILE && !s->gemm_tilings;
+  int64_t row_count = is_task_axis ? s->task_height
+                                   : loop_extent_hint(loop, f->row_axis),
+          min_input_rows = INT64_MAX;
   uint32_t best = max;
   for (uint32_t rows = max; rows > 1; rows--) {
-    int64_t lines = all / rows * input_rows_of(f, loop, rows) +
-                    all % rows * input_rows_of(f, loop, 1);
-    if (lines < min && saves_loads(f, loop, rows)) {
-      min = lines;
+    int64_t input_rows = row_count / rows * input_rows_of(f, loop, rows) +
+                         row_count % rows * input_rows_of(f, loop, 1);
+    if (input_rows < min_input_rows && saves_loads(f, loop, rows)) {
+      min_input_rows = input_rows;
       best = rows;
     }
   }
@@ -337,12 +338,13 @@ static void open_term_loop(const UnrolledReduction *f, Buffer *out,
                            uint32_t v) {
   Emitter *e = f->e;
   int64_t extent = e->loop->extents[v];
-  bool number = extent_is_static(e->kernel->graph, extent);
-  if (number && !f->partially_unrolled)
+  bool is_constant = extent_is_static(e->kernel->graph, extent);
+  if (is_constant && !f->partially_unrolled)
     emit_unroll_pragma(out, extent);
-  buffer_printf(
-      out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-      number ? format(e, "%lld", (long long)extent) : emit_int(e, extent), v);
+  buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                is_constant ? format(e, "%lld", (long long)extent)
+                            : emit_int(e, extent),
+                v);
   append_level(f, out, f->e->level_of[v]);
 }
 
@@ -350,12 +352,12 @@ static void open_term_loop(const UnrolledReduction *f, Buffer *out,
 static void open_input_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
   int64_t low = first_input_row(f, e->loop);
-  long long lines = input_rows_of(f, e->loop, rows);
+  long long input_rows = input_rows_of(f, e->loop, rows);
   buffer_printf(out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
-                lines, lines, f->input_row_axis, (long long)f->row_stride,
-                (long long)low, f->input_row_axis);
+                input_rows, input_rows, f->input_row_axis,
+                (long long)f->row_stride, (long long)low, f->input_row_axis);
   append_level(f, out, e->level_of[f->input_row_axis]);
 }
 
@@ -384,9 +386,9 @@ static bool loads_are_maskable(const UnrolledReduction *f) {
   for (uint32_t j = 0; j < e->loop->ops.len; j++) {
     const KernelOp *s = &e->loop->ops.at[j];
     bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
-    bool there =
+    bool is_available =
         (f->precomputed && f->precomputed[j]) || !emit_is_demanded(e, j);
-    if (reads && e->varies[j] && !there && !emit_is_vector_load(e, s))
+    if (reads && e->varies[j] && !is_available && !emit_is_vector_load(e, s))
       return false;
   }
   return true;
@@ -642,13 +644,13 @@ static void emit_accumulators(UnrolledReduction *f,
                               bool is_tail, Buffer *out) {
   Emitter *e = f->e;
   Buffer code = {.arena = e->arena};
-  uint32_t sums = rows * f->vectors, open_loops = 0;
+  uint32_t accumulator_count = rows * f->vectors, open_loops = 0;
   buffer_printf(out,
                 "v%c acc%u[%u];\n#pragma GCC unroll %u\n"
                 "for (int a = 0; a < %u; a++)\nacc%u[a] = splat_%c(%s);\n",
-                vector_type_letter(accumulator->class), accumulator->id, sums,
-                sums, sums, accumulator->id, accumulator->class,
-                accumulator->identity);
+                vector_type_letter(accumulator->class), accumulator->id,
+                accumulator_count, accumulator_count, accumulator_count,
+                accumulator->id, accumulator->class, accumulator->identity);
   accumulate(f, &code, accumulator);
   for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
     uint32_t v = e->loop_order[j];
@@ -841,8 +843,8 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
                                bool is_tail) {
   Emitter *e = f->e;
   const LoopNest *loop = e->kernel->loops.at[f->loop_index];
-  int64_t low = first_input_row(f, loop),
-          last = input_rows_of(f, loop, f->rows) - 1;
+  int64_t first_row = first_input_row(f, loop),
+          last_row = input_rows_of(f, loop, f->rows) - 1;
   if (!f->hoisted_masks.line_condition ||
       !f->hoisted_masks.condition_is_interval) {
     emit_masked_strips(f, out, true, is_tail, 0);
@@ -860,7 +862,7 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
       emit_append(out, &f->shared_load_levels[k]);
     buffer_printf(out, "const int64_t i%u = row * %lld + (%lld);\n",
                   f->input_row_axis, (long long)f->row_stride,
-                  (long long)(low + (j ? last : 0)));
+                  (long long)(first_row + (j ? last_row : 0)));
     emit_append(out, &f->shared_load_levels[f->input_row_level]);
     buffer_printf(out, "all &= %s;\n}\n", f->hoisted_masks.line_condition);
   }
@@ -918,37 +920,37 @@ static void begin_reduction(UnrolledReduction *f, uint32_t loops,
                             const uint32_t *order) {
   Emitter *e = f->e;
   LoopNest *loop = e->kernel->loops.at[f->loop_index];
-  uint32_t sums[MAX_KERNEL_AXES], count = 0, kept = 0;
-  while (kept < loops && order[kept] < loop->spatial_axes)
-    kept++;
+  uint32_t nest[MAX_KERNEL_AXES], count = 0, spatial_loops = 0;
+  while (spatial_loops < loops && order[spatial_loops] < loop->spatial_axes)
+    spatial_loops++;
   memcpy(f->loop_order, order, loops * sizeof *order);
-  f->row_axis = kept ? order[kept - 1] : NO_AXIS;
+  f->row_axis = spatial_loops ? order[spatial_loops - 1] : NO_AXIS;
   f->has_padding = reads_padding(loop);
   f->vectors = f->has_padding ? 1 : vectors_per_cache_line(e, loop);
   choose_unroll_and_jam(loop, f);
   if (f->term_axis == NO_AXIS)
     f->vectors = choose_block_vectors(e, loop, f->vector_axis);
-  f->outer_loops = kept - (f->term_axis != NO_AXIS);
+  f->outer_loops = spatial_loops - (f->term_axis != NO_AXIS);
   if (f->term_axis == NO_AXIS) {
     emit_begin_loop(e, loop, f->vector_axis, loops, order);
   } else {
     for (uint32_t j = 0; j < f->outer_loops; j++)
-      sums[count++] = order[j];
+      nest[count++] = order[j];
     if (!f->partially_unrolled)
-      sums[count++] = f->input_row_axis;
-    for (uint32_t j = kept; j < loops; j++)
+      nest[count++] = f->input_row_axis;
+    for (uint32_t j = spatial_loops; j < loops; j++)
       if (order[j] != f->term_axis)
-        sums[count++] = order[j];
+        nest[count++] = order[j];
     if (f->partially_unrolled)
-      sums[count++] = f->input_row_axis;
+      nest[count++] = f->input_row_axis;
     LoopNest *lines = index_by_input_rows(e->arena, loop, f);
     f->precomputed = NEW_ARRAY(e->arena, const char *, lines->ops.len);
-    begin_hoisted_broadcasts(f, lines, count, sums);
+    begin_hoisted_broadcasts(f, lines, count, nest);
     if (f->has_padding)
-      begin_shared_loads(f, lines, count, sums);
-    sums[count++] = f->row_axis;
-    sums[count++] = f->term_axis;
-    emit_begin_loop(e, lines, f->vector_axis, count, sums);
+      begin_shared_loads(f, lines, count, nest);
+    nest[count++] = f->row_axis;
+    nest[count++] = f->term_axis;
+    emit_begin_loop(e, lines, f->vector_axis, count, nest);
   }
   e->reads_past_tail = true;
   e->loop_index = f->loop_index;
@@ -979,14 +981,14 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
       (Buffer){.arena = e->arena};
   begin_reduction(f, loops, order);
   int64_t extent = loop->extents[vector_axis];
-  int64_t unit = vector_axis + 1 == loop->parallel_axes
-                     ? e->cpu->schedule->task_columns
-                     : extent;
+  int64_t task_extent = vector_axis + 1 == loop->parallel_axes
+                            ? e->cpu->schedule->task_columns
+                            : extent;
   int64_t block = (int64_t)f->vectors * e->width;
-  bool number = extent_is_static(e->kernel->graph, extent);
-  bool has_full = !number || (extent >= block && unit >= block);
-  bool is_tail = !number || loop_is_trimmed(loop, vector_axis) ||
-                 extent % block || unit % block;
+  bool is_constant = extent_is_static(e->kernel->graph, extent);
+  bool has_full = !is_constant || (extent >= block && task_extent >= block);
+  bool is_tail = !is_constant || loop_is_trimmed(loop, vector_axis) ||
+                 extent % block || task_extent % block;
   Accumulator sum = accumulator_new(e, 0);
   for (uint32_t j = 0; j < 4; j++) {
     f->accumulate_code[j / 2][j % 2] = (Buffer){.arena = e->arena};

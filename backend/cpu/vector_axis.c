@@ -235,7 +235,7 @@ double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width) {
              : width;
 }
 
-bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width) {
+bool vector_axis_staging_pays(const Kernel *k, uint32_t v, uint32_t width) {
   StridedAccesses a = {0};
   double elements;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -293,7 +293,7 @@ static double inner_axes_cost(const Kernel *k, uint32_t width) {
 }
 
 static double outer_axis_cost(const Kernel *k, uint32_t v, uint32_t width) {
-  bool may_stage = vector_axis_wants_staging(k, v, width);
+  bool may_stage = vector_axis_staging_pays(k, v, width);
   bool spills_l2 =
       may_stage && kernel_local_bytes(k, true) * width > MAX_ROWS_L2_BYTES;
   double all = 0;
@@ -385,7 +385,7 @@ uint32_t vector_axis_beats_gemm(const Kernel *k, uint32_t width) {
   double best = kernel_tiles_cost(k, width);
   uint32_t vector_axis = NO_AXIS;
   for (uint32_t v = k->parallel_axes; v-- > 0;) {
-    double cost = vector_axis_wants_staging(k, v, width)
+    double cost = vector_axis_staging_pays(k, v, width)
                       ? kernel_outer_axis_cost(k, v, width)
                       : best;
     if (cost < best) {

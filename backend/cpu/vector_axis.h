@@ -19,7 +19,7 @@ uint32_t vector_axis_best_outer(const Kernel *k, uint32_t width);
 /* Returns true if strided accesses along parallel axis v should be staged
  * (kernel_stage_strided).  The axis must be long, and the staged data of a few
  * vectors must fit in the L1 cache. */
-bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width);
+bool vector_axis_staging_pays(const Kernel *k, uint32_t v, uint32_t width);
 /* Lanes of a task, at least, such that its intermediates stay in the L2
  * cache. */
 double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width);

@@ -17,14 +17,14 @@ static bool is_zero(const KernelOp *s) {
 }
 
 typedef struct IndexRange {
-  const AffineExpr *of;
+  const AffineExpr *expr;
   int64_t low, high; /* extents */
 } IndexRange;
 
 /* *sum = of - x + y.  Returns false on overflow. */
-static bool coef_difference(Graph *g, int64_t of, int64_t x, int64_t y,
+static bool coef_difference(Graph *g, int64_t expr, int64_t x, int64_t y,
                             int64_t *sum) {
-  return extent_sub(g, of, x, sum) && extent_add(g, *sum, y, sum);
+  return extent_sub(g, expr, x, sum) && extent_add(g, *sum, y, sum);
 }
 
 /* Narrows the range by x `op` y, if r->of is x - y plus a constant. */
@@ -34,11 +34,11 @@ static void narrow_by_comparison(const LoopNest *loop, const KernelOp *c,
   Graph *g = loop->graph;
   int64_t at, rest, limit;
   if (x->kind != KOP_AFFINE || y->kind != KOP_AFFINE ||
-      !coef_difference(g, r->of->constant, x->affine->constant,
+      !coef_difference(g, r->expr->constant, x->affine->constant,
                        y->affine->constant, &at))
     return;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
-    if (!coef_difference(g, r->of->coef[v], x->affine->coef[v],
+    if (!coef_difference(g, r->expr->coef[v], x->affine->coef[v],
                          y->affine->coef[v], &rest) ||
         rest != 0)
       return;
@@ -288,12 +288,12 @@ static uint64_t variables_of(const Emitter *e, uint32_t condition) {
 /* Returns true if the mask is equal in all lines and depends on few terms. */
 static bool mask_is_hoistable(const Emitter *e, uint32_t condition) {
   const LoopNest *loop = e->loop;
-  uint64_t of = variables_of(e, condition);
+  uint64_t expr = variables_of(e, condition);
   int64_t all = 1;
-  if (of >> MAX_KERNEL_AXES || of >> e->hoisted_masks->line_axis & 1)
+  if (expr >> MAX_KERNEL_AXES || expr >> e->hoisted_masks->line_axis & 1)
     return false;
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-    if (v != e->vector_axis && of >> v & 1 &&
+    if (v != e->vector_axis && expr >> v & 1 &&
         (!extent_is_static(loop->graph, loop->extents[v]) ||
          __builtin_mul_overflow(all, loop->extents[v], &all) ||
          all > MAX_HOISTED_MASK_TERMS))

@@ -73,13 +73,13 @@ static bool section_is_defined(SectionTable *s, const char *header,
 static void add_section(SectionTable *s, const char *header, const char *source,
                         const char *end) {
   const char *names = header;
-  uint32_t place = s->sections.len + 1;
+  uint32_t index = s->sections.len + 1;
   const Sym *name;
   bool is_unnamed = true;
   if (s->is_fallback && section_is_defined(s, header, source))
     return;
   while ((name = next_name(s, &header, source))) {
-    map_put(&s->by_name, name, (void *)(uintptr_t)place);
+    map_put(&s->by_name, name, (void *)(uintptr_t)index);
     is_unnamed = false;
   }
   VEC_PUSH(s->arena, s->sections,
@@ -100,9 +100,9 @@ static void find_sections(SectionTable *s, const char *from) {
 static void mark_names(SectionTable *s, const char *source, const char *end) {
   const Sym *name;
   while ((name = next_name(s, &source, end))) {
-    uintptr_t place = (uintptr_t)map_get(&s->by_name, name);
-    if (place)
-      s->sections.at[place - 1].is_used = true;
+    uintptr_t index = (uintptr_t)map_get(&s->by_name, name);
+    if (index)
+      s->sections.at[index - 1].is_used = true;
   }
 }
 
@@ -123,12 +123,12 @@ static bool defines_macro(const Section *s, const Sym *name) {
 }
 
 /* Renames the names of a section by macros, until `end` undefines them. */
-static void rename_section(SectionTable *s, const Section *of,
+static void rename_section(SectionTable *s, const Section *section,
                            const char *names, const char *until,
                            const char *suffix, Buffer *out, Buffer *end) {
   const Sym *name;
   while ((name = next_name(s, &names, until))) {
-    if (!defines_macro(of, name))
+    if (!defines_macro(section, name))
       buffer_printf(out, "#define %s %s%s\n", name->text, name->text, suffix);
     buffer_printf(end, "#undef %s\n", name->text);
   }
@@ -137,15 +137,16 @@ static void rename_section(SectionTable *s, const Section *of,
 static void rename_reachable(SectionTable *s, const char *suffix, Buffer *out,
                              Buffer *end) {
   for (uint32_t j = 0; j < s->sections.len; j++) {
-    const Section *of = &s->sections.at[j];
-    if (!of->is_used)
+    const Section *section = &s->sections.at[j];
+    if (!section->is_used)
       continue;
-    if (of->names == of->source)
-      rename_section(s, of, unnamed_section_names,
+    if (section->names == section->source)
+      rename_section(s, section, unnamed_section_names,
                      unnamed_section_names + strlen(unnamed_section_names),
                      suffix, out, end);
     else
-      rename_section(s, of, of->names, of->source, suffix, out, end);
+      rename_section(s, section, section->names, section->source, suffix, out,
+                     end);
   }
 }
 
