@@ -57,8 +57,9 @@ bool bf16_dot_applies(const Schedule *s, const GemmTiling *t) {
 /* ---- both elements of a pair ---- */
 
 /* Replaces k by 2 * k + second.  If the number of terms is odd, the second
- * element of the last pair is read where the first is: the quotient is 1 there.
- * On overflow, the coefficient is INT64_MAX, which is not emitted. */
+ * element of the last pair is read at the address of the first.  The quotient
+ * is 1 there.  On overflow, the coefficient is INT64_MAX, which is not
+ * emitted. */
 static void double_term_axis(Graph *g, AffineExpr *q, uint32_t k, bool second,
                              uint32_t quotient) {
   int64_t coef = q->coef[k];

@@ -67,8 +67,9 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
 
 /* ---- unrolled_reduction.c ---- */
 
-/* The loop after a short reduction if it can run as its epilogue: it has the
- * same axes, and no other loop reads the reduction.  Otherwise NULL. */
+/* The loop after a short reduction, if it can run as its epilogue; otherwise
+ * NULL.  It must have the same axes, and no other loop may read the
+ * reduction. */
 LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
                                       Arena *arena, uint32_t at);
 

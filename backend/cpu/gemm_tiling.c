@@ -763,8 +763,8 @@ static void choose_conv_sizes(GemmChooser *c, GemmTiling *t) {
 
 /* ---- entry point ---- */
 
-/* Returns true if rows of bf16 pairs can be read in place: each row begins with
- * the first element of a pair and ends with the second. */
+/* Returns true if rows of bf16 pairs can be read in place.  Then each row
+ * begins with the first element of a pair and ends with the second. */
 static bool has_contiguous_pairs(const LoopNest *loop, uint32_t m) {
   const KernelOp *s = unpacked_load(loop, DT_I32);
   return s && s->kind == KOP_LOAD && s->packed_pairs && !s->packed_elements &&

@@ -66,8 +66,8 @@ static inline bool gemm_tiling_epilogue_per_block(const Schedule *s) {
 /* Finds the matmuls of the kernel and a schedule for all of them.  Returns
  * false if there are none, or if ordinary loops are faster. */
 bool gemm_tiling_choose(Kernel *k, Schedule *s);
-/* Returns the set of reduction axes of a matmul along which one operand is read
- * through a window that slides along a parallel axis. *rows becomes the row
+/* Returns the set of reduction axes along which a window of a matmul's operand
+ * slides.  The window also slides along a parallel axis. *rows becomes the row
  * axis of the other operand.  Returns 0 if there is no such axis. */
 uint64_t gemm_tiling_sliding_axes(Arena *arena, const LoopNest *loop,
                                   uint32_t *rows);

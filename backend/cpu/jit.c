@@ -1,8 +1,8 @@
 /* JIT objects: a hash table of compiled sources, and the compile processes.
  *
- * * Each compile process has its own folder for source, object and compiler
+ * * * Each compile process has its own folder for source, object and compiler
  * output.  The folder is removed at the end.  The compiler inherits the write
- * end of a pipe, so that poll waits for its end and for an interrupt, whatever
+ * end of a pipe.  So poll can wait for its end and for an interrupt, whatever
  * the host program does with SIGCHLD.  There is no thread that watches the
  * processes: callers of this file start and collect them. */
 #define _GNU_SOURCE

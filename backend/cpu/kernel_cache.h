@@ -38,10 +38,10 @@ const CompiledKernel *kernel_cache_find(ArtifactKey key);
 const CompiledKernel *kernel_cache_insert(ArtifactKey key,
                                           const CompiledKernel *p);
 
-/* Returns true if the reference backend executes the kernel this time: the
- * compilation is not finished, the kernel is small, and the results have the
- * same bits.  All other kernels wait for the compiler, so that results do not
- * depend on the state of the cache. */
+/* Returns true if the reference backend executes the kernel this time.  Then
+ * the compilation is not finished, the kernel is small, and the results have
+ * the same bits.  All other kernels wait for the compiler, so that results do
+ * not depend on the state of the cache. */
 bool compiled_kernel_is_interpreted(const Graph *g, const CompiledKernel *p);
 
 /* The kernel of the group, whose compilation starts now if necessary; NULL: it

@@ -1,9 +1,9 @@
 /* A kernel as C functions.
  *
- * * `kernel` computes tasks begin .. end - 1: iterations of the parallel axes,
- * blocks of rows or columns, or chunks of a split reduction, which `fold`
- * combines.  It contains the loop nests of the kernel in order.  Intermediates
- * are in scratch memory. */
+ * * * `kernel` computes tasks begin .. end - 1.  A task is an iteration of the
+ * parallel axes, a block of rows or columns, or a chunk of a split reduction.
+ * `fold` combines chunks.  It contains the loop nests of the kernel in order.
+ * Intermediates are in scratch memory. */
 #include "backend/cpu/prepack.h"
 #include "backend/cpu/cpu_emitter.h"
 #include "machine/limits/cpu.h"

@@ -1,11 +1,11 @@
 /* Prefix sums.  Accumulators are f64, f32 for 16-bit floats, and 64-bit
  * integers.  Each result is rounded once.
  *
- * * Four lines are interleaved, since each addition waits for the previous one.
- * A few long lines are divided into blocks of constant size, independent of the
- * number of threads: first the sums of the blocks, then each block from the sum
- * of the blocks before it.  If the elements of a line are strided, neighbouring
- * lines are computed together. */
+ * * * Four lines are interleaved, since each addition waits for the previous
+ * one.  A few long lines are divided into blocks, whose size does not depend on
+ * the number of threads.  The first pass computes the sums of the blocks.  The
+ * second pass starts each block from the sum of the blocks before it.  If the
+ * elements of a line are strided, neighbouring lines are computed together. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
 #include "machine/limits/cpu.h"

@@ -1,11 +1,10 @@
 /* Argsort by radix sort.  An item is a 32-bit key above a 32-bit index.  Stable
  * passes sort the items digit by digit. 64-bit keys are sorted by their lower
  * halves, then by their upper halves.  In a long line, they are sorted by their
- * leading bits, followed by an insertion sort of equal runs, unless these are
- * long.
+ * leading bits.  An insertion sort of equal runs follows, unless a run is long.
  *
- * * The order is ascending, with NaN last and -0 equal to 0.  Keys are unsigned
- * integers in the order of the elements. */
+ * * * The order is ascending, with NaN last and -0 equal to 0.  Keys are
+ * unsigned integers in the order of the elements. */
 #include "backend/cpu/library_ops.h"
 
 #include "runtime/thread_pool.h"

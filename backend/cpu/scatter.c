@@ -1,9 +1,9 @@
 /* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
- * * For wide rows, each thread has a range of columns and adds all rows.  For
- * narrow rows, few results and many rows, there are private copies of the
- * result for a constant number of parts of the rows, independent of the number
- * of threads.  Their sum is the result. */
+ * * * For wide rows, each thread has a range of columns and adds all rows.  For
+ * many narrow rows with few results, each part of the rows has a private copy
+ * of the result.  The number of parts does not depend on the number of threads.
+ * The sum of the copies is the result. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
 #include "machine/limits/cpu.h"

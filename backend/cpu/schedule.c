@@ -160,9 +160,9 @@ static TensorReads find_reads(const Kernel *k) {
   return r;
 }
 
-/* Moves the axis last along which neighbouring iterations read the same row of
- * a tensor that exceeds the caches of a core, if these hold all other tensors.
- * Then each row is loaded once. */
+/* Moves an axis last if neighbouring iterations along it read the same row of a
+ * large tensor.  The tensor must exceed the caches of a core, and these must
+ * hold all other tensors.  Then each row is loaded once. */
 static void reorder_for_reuse(Kernel *k) {
   TensorReads r = find_reads(k);
   if (k->parallel_axes < 2 || r.largest_bytes <= MIN_SHARED_TENSOR_BYTES ||

@@ -1,12 +1,12 @@
 /* Unroll-and-jam of reductions over the last parallel axis.
  *
- * * Neighbouring iterations may each read their own row and share another row,
- * as in a matrix-vector product.  Then several iterations share the load of
- * that row.  A load of the shared row for each iteration would take as long as
- * the load of the other row from the L2 cache.  Rows that come from farther
+ * * * Neighbouring iterations may each read their own row and share another
+ * row, as in a matrix-vector product.  Then several iterations share the load
+ * of that row.  A load of the shared row for each iteration would take as long
+ * as the load of the other row from the L2 cache.  Rows that come from farther
  * away are read faster one after the other.  Each sum adds its terms in the
- * same order as without jamming, so that results do not depend on the
- * assignment of tasks to threads. */
+ * same order as without jamming.  So results do not depend on the assignment of
+ * tasks to threads. */
 #include "backend/cpu/loop_writer.h"
 #include "machine/machine.h"
 
@@ -69,10 +69,10 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
 
 /* ---- C source ---- */
 
-/* Begins a block of iterations top .. bottom - 1, unless their sums exist:
- * from%u is the task of the first, ready%u is behind the last.  Each loop over
- * them contains the loop-invariant code of an iteration, even if it does not
- * use it. */
+/* Begins a block of iterations top .. bottom - 1, unless their sums exist.
+ * from%u is the task of the first iteration, and ready%u follows the last.
+ * Each loop over them contains the loop-invariant code of an iteration, even if
+ * it does not use it. */
 void unroll_and_jam_begin(Emitter *e, Buffer *out) {
   uint32_t v = e->loop->parallel_axes - 1;
   const char *n = emit_int(e, e->loop->extents[v]);

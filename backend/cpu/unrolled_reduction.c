@@ -1,15 +1,15 @@
 /* Short reductions with vectors along a spatial axis.  The terms are unrolled,
  * and the accumulators of a block of vectors stay in registers.
  *
- * * If the windows of neighbouring rows overlap, the rows are unrolled and
- * jammed, and share the load of a vector.  The loop then iterates over the
- * input rows.  Each input row contributes a term to each row whose window
- * contains it.  If there are many terms, the other reduction axes are loops
- * around the input rows.
+ * * * If the windows of neighbouring rows overlap, the loop over rows is
+ * unrolled and jammed.  The rows then share the load of a vector.  The loop
+ * then iterates over the input rows.  Each input row contributes a term to each
+ * row whose window contains it.  If there are many terms, the other reduction
+ * axes are loops around the input rows.
  *
- * * Operands that are equal for all rows and lanes, such as weights, are loaded
- * and broadcast before these loops.  If input rows end in padding, the masks of
- * the vectors are computed once for all input rows
+ * * * Operands that are equal for all rows and lanes, such as weights, are
+ * loaded and broadcast before these loops.  If input rows end in padding, the
+ * masks of the vectors are computed once for all input rows
  * (backend/emit/masked_load.c).  The loop after the reduction is fused as its
  * epilogue if possible. */
 #include "backend/cpu/conv_analysis.h"
@@ -75,8 +75,8 @@ static AffineExpr *affine_of(const KernelOp *s) {
                                                             : NULL;
 }
 
-/* Returns true if every affine expression contains the row and the term only as
- * a multiple of one input row, and the windows of neighbouring rows overlap. */
+/* Returns true if all affine expressions contain row and term only as a
+ * multiple of one input row.  The windows of neighbouring rows must overlap. */
 static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
                          uint32_t term_axis) {
   int64_t row_stride = 0, term_stride = 0;

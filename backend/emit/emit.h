@@ -213,9 +213,9 @@ const char *emit_store_value(Emitter *e, uint32_t op_index,
                              Dtype t); /* for a store */
 const char *emit_scalar(Emitter *e, uint32_t op_index);
 bool is_float_class(char class);
-/* x / divisor, rounded down, for 32-bit lanes and a positive constant: a
- * multiplication and a shift if a 31-bit product is exact, otherwise a division
- * that the compiler expands. */
+/* x / divisor, rounded down, for 32-bit lanes and a positive constant.  It is a
+ * multiplication and a shift if a 31-bit product is exact.  Otherwise the
+ * compiler expands a division. */
 const char *emit_divide_by_constant(Emitter *e, const char *x,
                                     const KernelOp *dividend, int divisor);
 /* Emits all operations of the loop, each at its loop level. */
