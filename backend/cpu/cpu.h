@@ -53,10 +53,10 @@ typedef struct Schedule {
   int64_t reduction_chunk;  /* terms of the first reduction axis per chunk of a
                                split reduction; 0: not split */
   int64_t reduction_unroll; /* TASK_COLUMNS: terms per iteration */
-  double nontemporal_bytes; /* outputs of at least this number of bytes use
-                               non-temporal stores */
-  int64_t strip_length; /* TASK_ROWS: elements of a strip of strip-mined loops;
-                           0: none */
+  double
+      nontemporal_bytes; /* outputs with more bytes use non-temporal stores */
+  int64_t strip_length;  /* TASK_ROWS: elements of a strip of strip-mined loops;
+                            0: none */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
 } Schedule;

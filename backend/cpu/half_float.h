@@ -41,8 +41,8 @@ static inline float float_of_f16(uint16_t h) {
   return float_of_bits(sign | bits_of_float(x));
 }
 
-/* Values that become subnormal are rounded by adding 0.5, whose last bit is
- * theirs. */
+/* Values that become subnormal are rounded by adding 0.5, whose last bit has
+ * the same weight. */
 static inline uint16_t f16_of_float(float x) {
   uint32_t u = bits_of_float(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
   if (a > 0x7f800000)

@@ -329,7 +329,8 @@ static void poll_processes(void) {
 
 /* ---- compilations at the end of the process ---- */
 
-/* fork copies page tables, and exit waits for that. */
+/* fork copies page tables, and the child keeps the pages allocated until it
+ * ends. */
 static bool fork_is_cheap(void) {
   long virtual_pages = 0, resident_pages = 0;
   FILE *file = fopen("/proc/self/statm", "re");

@@ -182,8 +182,8 @@ static void reorder_for_reuse(Kernel *k) {
 /* ---- non-temporal stores ---- */
 
 /* Accessed bytes per byte of the last-level cache from which a kernel uses
- * non-temporal stores.  They avoid that a store first reads its line, and keep
- * other data in the cache.  But the next reader of the result waits for
+ * non-temporal stores.  A non-temporal store does not read its line first and
+ * keeps other data in the cache.  But the next reader of the result waits for
  * memory. */
 static double nontemporal_cache_ratio(const Cost *cost) {
   double bytes = cost->bytes_read + cost->bytes_written;
