@@ -1,4 +1,4 @@
-/* An artifact is the log, ended by NUL, and behind it the code. */
+/* Layout of an artifact: the log, a NUL byte, the code. */
 #define _GNU_SOURCE
 #include "backend/cuda/code_cache.h"
 
@@ -9,10 +9,9 @@
 
 static const ArtifactKind kind = {"cuda", ".image"};
 
-/* ---- the key ---- */
+/* ---- key ---- */
 
-typedef struct FileIdentity { /* a version does not tell apart its corrections
-                               */
+typedef struct FileIdentity { /* distinguishes patch releases of one version */
   uint64_t size, seconds, nanoseconds;
 } FileIdentity;
 
@@ -45,7 +44,7 @@ static ArtifactKey cache_key(const Nvrtc *n, const KernelSource *source) {
   return artifact_key(count, parts);
 }
 
-/* ---- found ---- */
+/* ---- lookup ---- */
 
 static bool read_bytes(int file, char *at, size_t len) {
   while (len > 0) {
@@ -86,7 +85,7 @@ static bool cache_find(ArtifactKey key, CompiledCode *out) {
   return true;
 }
 
-/* ---- made ---- */
+/* ---- store ---- */
 
 static void cache_store(ArtifactKey key, const CompiledCode *code) {
   const char *log = code->log ? code->log : "";

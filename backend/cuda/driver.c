@@ -1,4 +1,4 @@
-/* The driver: where it is, what it says, which devices there are. */
+/* Loads the driver, translates its errors, and queries devices. */
 #define _GNU_SOURCE
 #include "backend/cuda/driver.h"
 
@@ -73,14 +73,14 @@ bool cuda_check(const CudaApi *api, CuResult result, Fault *fault,
   return false;
 }
 
-/* ---- finding it ---- */
+/* ---- loading ---- */
 
 static struct {
   pthread_once_t once;
   bool good;
   CudaApi api;
   LoadedLibrary library;
-  Fault fault; /* where it is not good */
+  Fault fault; /* set if loading failed */
 } driver = {.once = PTHREAD_ONCE_INIT};
 
 static bool has_line(const char *path, const char *start) {
@@ -94,8 +94,8 @@ static bool has_line(const char *path, const char *start) {
   return has;
 }
 
-/* Is there a graphics adapter (class 3) of NVIDIA (vendor 10de) in this
- * machine? */
+/* True if the machine has a display adapter (class 3) of NVIDIA (vendor
+ * 10de). */
 static bool has_nvidia_gpu(void) {
   glob_t found;
   bool sees = false;
@@ -129,7 +129,8 @@ static void fault_no_driver(Fault *fault) {
   }
 }
 
-/* The system's usual way; then where WSL, NixOS and containers have it. */
+/* Tries the search path of the system, then the paths of WSL, NixOS and
+ * containers. */
 static LoadStatus load_driver(void) {
   static const char *const names[] = {"libcuda.so.1",
                                       "/usr/lib/wsl/lib/libcuda.so.1",
@@ -207,8 +208,8 @@ bool cuda_device_count(const CudaApi *api, int *count, Fault *fault) {
   A(36, MEMORY_CLOCK_RATE, memory_clock_khz)                     \
   A(37, GLOBAL_MEMORY_BUS_WIDTH, memory_bus_bits)
 
-/* Code with the instructions that only one chip has (wgmma, tcgen05, ...) is
- * for an architecture whose name ends in `a`: "PTX ISA", 11.1.2, .target. */
+/* Code with architecture-specific instructions (wgmma, tcgen05, ...) needs a
+ * target whose name ends in `a`: PTX ISA, 11.1.2, .target. */
 static void set_arch_name(CudaDeviceInfo *d) {
   static const int own[] = {90, 100, 103};
   int number = 10 * d->major + d->minor;

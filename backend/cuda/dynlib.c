@@ -1,4 +1,3 @@
-/* Loading, and why it was not possible. */
 #define _GNU_SOURCE
 #include "backend/cuda/dynlib.h"
 
@@ -29,8 +28,8 @@ static void note_path(void *handle, const char *name, LoadedLibrary *out) {
   snprintf(out->path, sizeof out->path, "%s", name);
 }
 
-/* The system begins with the name of the file that it has trouble with: this
- * one, or one that this one needs.  True: this one is not there. */
+/* dlerror starts with the name of the file that failed: this library or one of
+ * its dependencies.  True if this library does not exist. */
 static bool note_error(const char *name, LoadedLibrary *out) {
   const char *error = dlerror();
   size_t len = strlen(name);

@@ -1,6 +1,6 @@
-/* Kernels without rows: a thread has a point, or some that lie next to each
- * other; or squares of points, where operands are read along one axis and
- * results written along another one. */
+/* Elementwise kernels: a thread computes one point, or one vector of adjacent
+ * points.  Transpose kernels: a block stages square tiles in shared memory if
+ * operands are contiguous along another axis than the results. */
 #include "backend/cuda/kernel.h"
 
 #include <string.h>
@@ -8,22 +8,25 @@
 #define format emit_format
 
 enum {
-  SMEM_BANK_BYTES = 4 /* bytes of shared memory that are accessed at once */
+  SMEM_BANK_BYTES = 4 /* width of a shared memory bank */
 };
 
-/* Elements of a square's row in memory: columns lie in different banks. */
+/* Elements per row of a tile in shared memory.  The padding places the elements
+ * of a column in different banks. */
 static uint32_t tile_pitch(const CudaWriter *w, Dtype t) {
   uint32_t bytes = dtype_info[t].bytes;
   return w->s->tile_side +
          (bytes < SMEM_BANK_BYTES ? SMEM_BANK_BYTES / bytes : 1);
 }
 
-/* What is written for the loops of a pass, all at the same points. */
+/* The generated code for the loops of a pass.  All loops have the same
+ * points. */
 typedef struct ElementwiseBody {
-  Buffer invariants; /* what does not change along the last axis */
+  Buffer invariants; /* statements that do not depend on the last axis */
   Buffer loads, body, stores;
-  uint32_t last_axis;              /* the last one */
-  const char *first, *full, *left; /* of vectors */
+  uint32_t last_axis; /* contiguous axis of the results */
+  /* Of a vector: first index, bounds test, elements left. */
+  const char *first, *full, *left;
 } ElementwiseBody;
 
 static bool is_vector(const CudaWriter *w, const AffineExpr *at,
@@ -32,7 +35,7 @@ static bool is_vector(const CudaWriter *w, const AffineExpr *at,
          cuda_is_vectorizable(loop, at, p->last_axis, w->s->vector_width);
 }
 
-/* Reads of vectors go before their elements. */
+/* Vector loads precede the loop over the elements. */
 static void put_vector_loads(CudaWriter *w, ElementwiseBody *p,
                              const LoopNest *loop, const char **precomputed) {
   Emitter *e = &w->e;
@@ -50,7 +53,7 @@ static void put_vector_loads(CudaWriter *w, ElementwiseBody *p,
   }
 }
 
-/* What earlier loops of the pass left for this point. */
+/* Uses values that earlier loops of the pass computed for this point. */
 static void bind_locals(CudaWriter *w, const LoopNest *loop,
                         const char **precomputed) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -133,7 +136,8 @@ static ElementwiseBody elementwise_body_new(CudaWriter *w) {
       .left = "left"};
 }
 
-/* Elements `first` .. of the last axis, at a point of the others. */
+/* Computes the indices of the point, and `first`, the first element of its
+ * vector on the last axis. */
 static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
   Emitter *e = &w->e;
   Buffer *out = &w->body;
@@ -194,7 +198,7 @@ void cuda_put_elementwise(CudaWriter *w) {
   w->pass->grid_blocks = emit_extent_ceil_div(e, all, w->s->block_threads);
 }
 
-/* ---- squares ---- */
+/* ---- transpose ---- */
 
 static bool reads_transposed(const CudaWriter *w, const LoopNest *loop,
                              const KernelOp *s, uint32_t axis) {
@@ -209,8 +213,8 @@ static bool reads_transposed(const CudaWriter *w, const LoopNest *loop,
          !cuda_depends_on_axis(loop, &rest, axis);
 }
 
-/* The operand's square, in the order in which it lies in memory: all that a
- * thread has of it is on its way at once. */
+/* Loads the tile of an operand in its memory order, so that accesses are
+ * coalesced.  A thread issues all its loads before the first store. */
 static void put_tile_load(CudaWriter *w, ElementwiseBody *p,
                           const LoopNest *loop, const KernelOp *s,
                           const char *name, uint32_t at) {

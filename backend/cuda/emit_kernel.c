@@ -1,4 +1,4 @@
-/* A kernel as CUDA C++: its passes. */
+/* Generates CUDA C++ for the passes of a kernel. */
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
@@ -9,9 +9,9 @@
 
 extern const char device_prelude_text[];
 
-/* ---- local values ---- */
+/* ---- locals ---- */
 
-/* Number of the pass's j-th loop in the whole kernel. */
+/* Index of the pass's j-th loop in the original kernel. */
 static uint32_t loop_number(const CudaPass *p, uint32_t j) {
   return p->first_loop + j;
 }
@@ -22,7 +22,8 @@ static const char *pass_note(const CudaWriter *w, const CudaPass *p, uint32_t j,
                                 : loop_number(p, j)];
 }
 
-/* A value that other passes read lies at its point's place, as `local` says. */
+/* Declares the pointer to a local value in point scratch memory, which other
+ * passes access. */
 static void put_point_local(CudaWriter *w, const CudaLocal *l, Dtype t) {
   Emitter *e = &w->e;
   buffer_printf(&w->head, "%s *const l%u = (%s *)(scratch + %s);\n",
@@ -30,7 +31,7 @@ static void put_point_local(CudaWriter *w, const CudaLocal *l, Dtype t) {
                 emit_int(e, l->scratch_offset));
 }
 
-/* ---- a pass ---- */
+/* ---- passes ---- */
 
 static void put_tensor_pointers(CudaWriter *w, Buffer *out,
                                 const Kernel *whole) {
@@ -79,7 +80,7 @@ static void put_args_struct(const CudaWriter *w, Buffer *out,
   buffer_puts(out, "};\n");
 }
 
-/* The last one is that of all that follow. */
+/* All checks from MAX_CHECKS on share the last bit. */
 uint32_t cuda_check_bit(uint32_t number) {
   return 1u << (number < MAX_CHECKS ? number : MAX_CHECKS);
 }
@@ -98,9 +99,9 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
   w->out->check_count += count;
 }
 
-/* Registers are as many as one block may have: so warps can give each other
- * some of theirs, which ptxas does not do where it may choose.  Others are
- * better left to it: it spills some that it gives as many as there are. */
+/* WGMMA kernels use setmaxnreg to move registers between warps. ptxas requires
+ * a fixed register budget for that: one block per SM.  For other kernels, ptxas
+ * chooses better: with the maximal budget, it spills some of them. */
 static bool needs_all_registers(const CudaSchedule *s) {
   return (s->kind == CUDA_ATTENTION && s->attention->s.way == MMA_KIND_WGMMA) ||
          (s->kind == CUDA_GEMM && s->gemm->s.way == MMA_KIND_WGMMA);
@@ -114,13 +115,13 @@ static const char *kernel_parameter(CudaWriter *w) {
                      w->pass->name);
 }
 
-/* Blocks of a cluster are those of consecutive numbers. */
+/* Blocks with consecutive indices form a cluster. */
 static const char *cluster_attribute(CudaWriter *w) {
   uint32_t blocks = w->s->gemm ? gemm_cluster_size(&w->s->gemm->s) : 1;
   return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
 }
 
-/* The text of a pass, around its body. */
+/* Writes the function of a pass around its body. */
 static void put_pass(CudaWriter *w, const Kernel *whole) {
   Buffer *out = &w->out->source;
   Buffer end = {.arena = w->e.arena}, head = end, schedule = end;
@@ -145,9 +146,9 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   buffer_puts(out, "}\n");
 }
 
-/* ---- loops apart: each a pass, what is between them in scratch memory ---- */
+/* ---- loop fission: one pass per loop, intermediates in scratch memory ---- */
 
-/* The place among all points' values. */
+/* Adds the strides of the outer axes to the index of a value. */
 static void add_outer_strides(CudaWriter *w, const LoopNest *loop,
                               uint32_t outer, AffineExpr *q, int64_t size) {
   for (uint32_t v = outer; v-- > 0;) {
@@ -183,9 +184,9 @@ static void set_fissioned_kernel(CudaWriter *w, Kernel *k, uint32_t at,
   p->first_loop = at;
 }
 
-/* ---- sums of chunks ---- */
+/* ---- split reductions ---- */
 
-/* What adds them up, as a kernel. */
+/* A kernel that combines the partial results. */
 static Kernel *combine_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   const LoopNest *loop = k->loops.at[0];
   Kernel *fold = NEW(k->arena, Kernel);
@@ -213,7 +214,7 @@ static Kernel *combine_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   return fold;
 }
 
-/* ---- the whole ---- */
+/* ---- kernels ---- */
 
 static CudaPass *new_pass(CudaKernel *out, Arena *arena,
                           const CudaTarget *target) {
@@ -269,7 +270,8 @@ static void put_body(CudaWriter *w) {
   }
 }
 
-/* Pointers to what was left by passes before, and is left for later ones. */
+/* Declares pointers to the values that earlier passes leave, and that this pass
+ * leaves for later ones. */
 static void put_point_locals(CudaWriter *w, const Kernel *whole,
                              const CudaPass *p) {
   bool used[MAX_KERNEL_LOOPS][MAX_LOOP_OUTPUTS] = {{false}};
@@ -299,7 +301,8 @@ static void emit_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
     put_pass(w, whole);
 }
 
-/* Its one sum in parts, and then what adds these up. */
+/* Emits a pass that reduces chunks, and a pass that combines the partial
+ * results. */
 static void emit_split_reduction(CudaWriter *w, CudaPass *p,
                                  const Kernel *whole,
                                  const char *const *notes) {
@@ -341,7 +344,7 @@ static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
     emit_pass(w, p, whole, notes);
 }
 
-/* apart: passes leave it for later ones. */
+/* fissioned: locals are in scratch memory, because other passes read them. */
 static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
                         bool fissioned) {
   const LoopNest *loop = k->loops.at[j];
@@ -363,8 +366,8 @@ static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
   }
 }
 
-/* What goes on between two products, as one pass; before it, another one that
- * looks for what may not be left out. */
+/* Fused attention is one pass.  If skipped blocks could hide non-finite values,
+ * another pass before it checks the values. */
 static void plan_attention(CudaWriter *w, Kernel *k, AttentionPass *t,
                            const char *const *notes) {
   if (t->finite_check) {
@@ -387,7 +390,7 @@ static void plan_attention(CudaWriter *w, Kernel *k, AttentionPass *t,
   emit_pass(w, p, k, notes);
 }
 
-/* A product, and what its rows come to. */
+/* A matmul with a row reduction in its epilogue, and a second pass. */
 static void plan_gemm_row_reduction(CudaWriter *w, Kernel *k,
                                     GemmRowReduction *t,
                                     const char *const *notes) {
@@ -412,7 +415,7 @@ static void plan_gemm_row_reduction(CudaWriter *w, Kernel *k,
   w->partials_in_count = 0;
 }
 
-/* Sizes that are held in 32 bits, and all sums of them on the way. */
+/* True if the value and all its partial sums fit in 32 bits. */
 static bool affine_fits_int32(const LoopNest *loop, const AffineExpr *q) {
   double max = fabs((double)q->constant);
   for (uint32_t v = 0; v < loop->axis_count; v++)
@@ -463,8 +466,8 @@ static bool kernel_fits_int32(const Kernel *k) {
   return fits_int32;
 }
 
-/* Of what goes on between two products a block has some rows and terms, and no
- * number of all of them. */
+/* A block of attention uses row and term indices, but no linear index over all
+ * of them.  So only these must fit in 32 bits. */
 static bool attention_fits_int32(const Kernel *k, const AttentionPass *t) {
   bool fits_int32 = !k->graph->extent_table && loop_fits_int32(t->score) &&
                     loop_fits_int32(t->weight_factors);
@@ -494,7 +497,7 @@ static bool params_fit_int32(const CudaKernel *out) {
   return true;
 }
 
-/* What a kernel is, as one; all NULL: passes of its loops. */
+/* The fused pattern of a kernel.  All NULL: one pass, or one pass per loop. */
 typedef struct FusedPattern {
   AttentionPass *attention;
   GemmRowReduction *row_reduction;
