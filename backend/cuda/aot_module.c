@@ -429,8 +429,8 @@ static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
     const CudaKernel *of = j ? tma : &large;
     const char *variant =
         arena_printf(k->arena, "%s_%s", name, j ? "boxed" : "large");
-    Codes same = codes_of(a, of);
-    if (!tensor_map_count(of) || !codes_equal(codes, &same))
+    Codes tma_codes = codes_of(a, of);
+    if (!tensor_map_count(of) || !codes_equal(codes, &tma_codes))
       continue;
     put_tma_run(a, of, variant, add_source(a, of), j ? NULL : wgmma_pass(of));
     added->requires_align16 |= of->requires_align16;
@@ -446,17 +446,17 @@ static bool add_for_arch(CudaAotModule *m, const Kernel *k,
                          const AotCaller *caller, uint32_t arch,
                          AotKernelInfo *added) {
   AotKernelWriter a = {m, caller, k->graph, &m->host_code, arch, false};
-  CudaKernel best = {0}, without_tma = {0};
+  CudaKernel with_tma = {0}, without_tma = {0};
   const char *name = arena_printf(k->arena, "run%u_%u", m->kernel_count, arch);
   const char *tma = NULL;
-  bool has = emit(m, k, arch, true, &best),
-       maps = has && tensor_map_count(&best);
-  without_tma = best;
+  bool has = emit(m, k, arch, true, &with_tma),
+       maps = has && tensor_map_count(&with_tma);
+  without_tma = with_tma;
   if ((!has || maps) && !emit(m, k, arch, false, &without_tma))
     return false;
   Codes codes = codes_of(&a, &without_tma);
   if (maps)
-    tma = add_tma_variants(&a, k, name, &best, &codes, added);
+    tma = add_tma_variants(&a, k, name, &with_tma, &codes, added);
   put_run(&a, &without_tma, name, add_source(&a, &without_tma), tma);
   added->has_checks |= codes.len > 0;
   added->requires_align16 |= without_tma.requires_align16;

@@ -71,17 +71,17 @@ static char *read_artifact(Artifact *a) {
 
 static bool cache_find(ArtifactKey key, CompiledCode *out) {
   Artifact a;
-  char *all = artifact_lookup(&kind, key, &a) ? read_artifact(&a) : NULL;
-  if (!all)
+  char *artifact = artifact_lookup(&kind, key, &a) ? read_artifact(&a) : NULL;
+  if (!artifact)
     return false;
-  size_t log = strlen(all) + 1;
+  size_t log = strlen(artifact) + 1;
   char *bytes = log < a.size ? mem_try_alloc(a.size - log) : NULL;
   if (!bytes) {
-    mem_free(all);
+    mem_free(artifact);
     return false;
   }
-  memcpy(bytes, all + log, a.size - log);
-  *out = (CompiledCode){.bytes = bytes, .size = a.size - log, .log = all};
+  memcpy(bytes, artifact + log, a.size - log);
+  *out = (CompiledCode){.bytes = bytes, .size = a.size - log, .log = artifact};
   return true;
 }
 
@@ -90,13 +90,13 @@ static bool cache_find(ArtifactKey key, CompiledCode *out) {
 static void cache_store(ArtifactKey key, const CompiledCode *code) {
   const char *log = code->log ? code->log : "";
   size_t len = strlen(log) + 1;
-  char *all = mem_try_alloc(len + code->size);
-  if (!all)
+  char *artifact = mem_try_alloc(len + code->size);
+  if (!artifact)
     return;
-  memcpy(all, log, len);
-  memcpy(all + len, code->bytes, code->size);
-  artifact_store(&kind, key, all, len + code->size);
-  mem_free(all);
+  memcpy(artifact, log, len);
+  memcpy(artifact + len, code->bytes, code->size);
+  artifact_store(&kind, key, artifact, len + code->size);
+  mem_free(artifact);
 }
 
 bool code_cache_compile(const Nvrtc *n, const KernelSource *source,

@@ -49,8 +49,8 @@ static const char *report_text(CachedKernel *p, Device *d, const CudaKernel *k,
 /* Output tiles, or chunks of split reductions.  Stream-K distributes tiles
  * dynamically, so its blocks are not the tasks. */
 static int64_t task_count(const CudaPass *pass) {
-  const GemmPass *tile = pass->s.gemm;
-  return tile && tile->s.stream ? pass->tiles : pass->grid_blocks;
+  const GemmPass *gemm = pass->s.gemm;
+  return gemm && gemm->s.stream ? pass->tiles : pass->grid_blocks;
 }
 
 static void fill_info(const FusionGroup *c, Device *d, Arena *arena,

@@ -98,17 +98,17 @@ static bool has_line(const char *path, const char *start) {
  * 10de). */
 static bool has_nvidia_gpu(void) {
   glob_t found;
-  bool sees = false;
+  bool has = false;
   if (glob("/sys/bus/pci/devices/*/vendor", GLOB_NOSORT, NULL, &found) != 0)
     return false;
-  for (size_t k = 0; k < found.gl_pathc && !sees; k++) {
+  for (size_t k = 0; k < found.gl_pathc && !has; k++) {
     char path[512];
     int folder = (int)strlen(found.gl_pathv[k]) - (int)strlen("vendor");
     snprintf(path, sizeof path, "%.*sclass", folder, found.gl_pathv[k]);
-    sees = has_line(found.gl_pathv[k], "0x10de") && has_line(path, "0x03");
+    has = has_line(found.gl_pathv[k], "0x10de") && has_line(path, "0x03");
   }
   globfree(&found);
-  return sees;
+  return has;
 }
 
 static void fault_no_driver(Fault *fault) {
@@ -211,11 +211,11 @@ bool cuda_device_count(const CudaApi *api, int *count, Fault *fault) {
 /* Code with architecture-specific instructions (wgmma, tcgen05, ...) needs a
  * target whose name ends in `a`: PTX ISA, 11.1.2, .target. */
 static void set_arch_name(CudaDeviceInfo *d) {
-  static const int own[] = {90, 100, 103};
+  static const int arch_specific[] = {90, 100, 103};
   int number = 10 * d->major + d->minor;
   const char *end = "";
-  for (size_t k = 0; k < ARRAY_LEN(own); k++)
-    if (own[k] == number)
+  for (size_t k = 0; k < ARRAY_LEN(arch_specific); k++)
+    if (arch_specific[k] == number)
       end = "a";
   snprintf(d->arch, sizeof d->arch, "sm_%d%s", number, end);
 }
@@ -242,16 +242,17 @@ bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
   const struct {
     int number, *value;
     const char *name;
-  } wanted[] = {
+  } attributes[] = {
 #define A(number, name, field) {number, &out->field, #name},
       DEVICE_ATTRIBUTES(A)
 #undef A
   };
-  for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
-    if (!cuda_check(
-            api,
-            api->device_attribute(wanted[k].value, wanted[k].number, device),
-            fault, "querying device %d for %s", ordinal, wanted[k].name))
+  for (size_t k = 0; k < ARRAY_LEN(attributes); k++)
+    if (!cuda_check(api,
+                    api->device_attribute(attributes[k].value,
+                                          attributes[k].number, device),
+                    fault, "querying device %d for %s", ordinal,
+                    attributes[k].name))
       return false;
   set_arch_name(out);
   return true;

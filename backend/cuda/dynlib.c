@@ -33,13 +33,13 @@ static void note_path(void *handle, const char *name, LoadedLibrary *out) {
 static bool note_error(const char *name, LoadedLibrary *out) {
   const char *error = dlerror();
   size_t len = strlen(name);
-  bool own = error && strncmp(error, name, len) == 0 &&
-             strncmp(error + len, ": ", 2) == 0;
-  if (own)
+  bool is_own_error = error && strncmp(error, name, len) == 0 &&
+                      strncmp(error + len, ": ", 2) == 0;
+  if (is_own_error)
     error += len + 2;
   snprintf(out->error, sizeof out->error, "%s",
            error ? error : "no reason given");
-  return own && strstr(error, "No such file or directory");
+  return is_own_error && strstr(error, "No such file or directory");
 }
 
 LoadStatus load_library(const char *name, const char *const *symbols,

@@ -145,13 +145,13 @@ static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
   const char *type = w->dialect.index_type;
   uint32_t vector = w->s->vector_width;
   int64_t groups = emit_extent_ceil_div(e, loop->extents[p->last_axis], vector),
-          all = groups;
+          vector_count = groups;
   for (uint32_t v = 0; v < p->last_axis; v++)
-    all = emit_extent_mul(e, all, loop->extents[v]);
+    vector_count = emit_extent_mul(e, vector_count, loop->extents[v]);
   buffer_printf(out,
                 "const int64_t g = (int64_t)blockIdx.x * %u + threadIdx.x;\n"
                 "if (g < %s) {\n",
-                w->s->block_threads, emit_int(e, all));
+                w->s->block_threads, emit_int(e, vector_count));
   if (p->last_axis == 0)
     buffer_printf(out, "const %s x = (%s)g;\n", type, type);
   else
@@ -169,7 +169,7 @@ static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
                   vector);
   else
     buffer_printf(out, "const %s i%u = x;\n", type, p->last_axis);
-  return all;
+  return vector_count;
 }
 
 void cuda_put_elementwise(CudaWriter *w) {
@@ -177,9 +177,9 @@ void cuda_put_elementwise(CudaWriter *w) {
   ElementwiseBody p = elementwise_body_new(w);
   Buffer *out = &w->body;
   uint32_t vector = w->s->vector_width;
-  int64_t all = 1;
+  int64_t vector_count = 1;
   if (w->k->parallel_axes)
-    all = put_point_index(w, &p);
+    vector_count = put_point_index(w, &p);
   else
     buffer_puts(out, "if (blockIdx.x == 0 && threadIdx.x == 0) {\n");
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
@@ -195,7 +195,8 @@ void cuda_put_elementwise(CudaWriter *w) {
   buffer_puts(out, vector > 1 ? "}\n" : "");
   emit_append(out, &p.stores);
   buffer_puts(out, "}\n");
-  w->pass->grid_blocks = emit_extent_ceil_div(e, all, w->s->block_threads);
+  w->pass->grid_blocks =
+      emit_extent_ceil_div(e, vector_count, w->s->block_threads);
 }
 
 /* ---- transpose ---- */
@@ -297,11 +298,11 @@ void cuda_put_transpose(CudaWriter *w) {
       emit_extent_ceil_div(e, loop->extents[p.last_axis], tile_side);
   int64_t transposed_axis_tiles = emit_extent_ceil_div(
               e, loop->extents[transposed_axis], tile_side),
-          all;
-  all = emit_extent_mul(e, last_axis_tiles, transposed_axis_tiles);
+          tile_count;
+  tile_count = emit_extent_mul(e, last_axis_tiles, transposed_axis_tiles);
   for (uint32_t v = 0; v < p.last_axis; v++)
     if (v != transposed_axis) {
-      all = emit_extent_mul(e, all, loop->extents[v]);
+      tile_count = emit_extent_mul(e, tile_count, loop->extents[v]);
       axes[count++] = v;
     }
   const char *type = w->dialect.index_type;
@@ -334,6 +335,6 @@ void cuda_put_transpose(CudaWriter *w) {
                 emit_int(e, loop->extents[transposed_axis]));
   emit_append(out, &p.body);
   buffer_puts(out, "}\n}\n");
-  w->pass->grid_blocks = all;
+  w->pass->grid_blocks = tile_count;
   w->pass->shared_bytes = shared_bytes;
 }

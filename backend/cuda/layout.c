@@ -216,7 +216,7 @@ int64_t swizzle_apply(Swizzle s, int64_t x) {
  * quarter-warp. */
 uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
   uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
-  uint32_t lanes_per_phase = WARP / words, all = 0;
+  uint32_t lanes_per_phase = WARP / words, total = 0;
   for (uint32_t from = 0; from < WARP; from += lanes_per_phase) {
     int64_t bank_words[BANKS][WARP];
     uint32_t count[BANKS] = {0}, max = 0;
@@ -230,7 +230,7 @@ uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
           bank_words[bank][count[bank]++] = word;
         max = count[bank] > max ? count[bank] : max;
       }
-    all += max;
+    total += max;
   }
-  return all;
+  return total;
 }

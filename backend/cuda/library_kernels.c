@@ -128,9 +128,9 @@ static void end_pass(LibraryKernelWriter *r) {
 /* The number of parts per line, so that there are enough blocks. */
 static int64_t part_count(const LibraryKernelWriter *r, int64_t lines,
                           int64_t length, int64_t part, int64_t max_parts) {
-  int64_t wanted = ceil_div_i64(
+  int64_t target_parts = ceil_div_i64(
       (int64_t)LIBRARY_BLOCKS_PER_SM * r->target->sm_count, max_i64(lines, 1));
-  return max_i64(min_i64(min_i64(wanted, length / part), max_parts), 1);
+  return max_i64(min_i64(min_i64(target_parts, length / part), max_parts), 1);
 }
 
 /* ---- prefix sums ---- */
@@ -493,13 +493,13 @@ static const char *row_key_source(LibraryKernelWriter *r, const char *items) {
   const Node *index = r->n->inputs[1];
   int64_t added = index->extents[index->free_count];
   int64_t rows = r->n->inputs[0]->extents[r->n->inputs[0]->free_count];
-  int64_t all = 1;
+  int64_t count = 1;
   for (uint32_t k = 0; k <= index->free_count; k++)
-    all *= index->extents[k];
+    count *= index->extents[k];
   return arena_printf(r->arena, "ax_from_rows<%s>{%s, %s, %s, %s, %s}",
                       memory_type(index->dtype), input(r, 1),
                       int_param(r, added), int_param(r, rows),
-                      int_param(r, all), status_pointer(r));
+                      int_param(r, count), status_pointer(r));
 }
 
 static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {

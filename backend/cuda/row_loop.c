@@ -162,31 +162,31 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   bool vector =
       n->vector_width > 1 &&
       cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
-  bool whole = !is_non_affine(s->address);
+  bool affine = !is_non_affine(s->address);
   const char *name =
-      n->vectors_in_registers && whole ? find_register_row(t, n, s) : NULL;
+      n->vectors_in_registers && affine ? find_register_row(t, n, s) : NULL;
   if (name)
     return cuda_load_element(e, s->dtype, name, index);
-  bool keeps = n->vectors_in_registers && whole && is_read_again(t, n, s) &&
-               (vector || n->vector_width == 1);
+  bool keep = n->vectors_in_registers && affine && is_read_again(t, n, s) &&
+              (vector || n->vector_width == 1);
   bool early =
-      vector && n->vectors_in_registers && whole &&
-      (keeps || n->early_elements + n->vectors_in_registers * n->vector_width <=
-                    MAX_EARLY_ELEMENTS);
-  if (!vector && !keeps)
+      vector && n->vectors_in_registers && affine &&
+      (keep || n->early_elements + n->vectors_in_registers * n->vector_width <=
+                   MAX_EARLY_ELEMENTS);
+  if (!vector && !keep)
     return NULL;
   name = format(e, "r%u", e->next_id++);
   const char *type = memory_type(s->dtype);
-  if (keeps || early) {
+  if (keep || early) {
     buffer_printf(&t->body, "%s %s[%u];\n", type, name,
                   n->vectors_in_registers * n->vector_width);
-    if (keeps)
+    if (keep)
       VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
   } else {
     buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
   }
   const char *element =
-      cuda_load_element(e, s->dtype, name, keeps || early ? index : "v");
+      cuda_load_element(e, s->dtype, name, keep || early ? index : "v");
   if (!vector)
     return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
                   emit_affine(e, s->address), element);
