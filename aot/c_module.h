@@ -11,7 +11,8 @@
 
 enum { MAX_BUILD_ARCHS = 7 };
 
-typedef struct BuildFiles { /* texts of the session's arena */
+/* Texts of the session's arena. */
+typedef struct BuildFiles {
   Buffer source, header, manifest;
   /* of a module for GPUs: kernels, by architecture, what the host's part goes
    * on with when their code or names are known, and these names */

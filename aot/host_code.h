@@ -13,13 +13,15 @@
 #include "backend/cuda/aot_module.h"
 #include "session/state.h"
 
-typedef struct Allocation { /* where the elements of a node are */
-  const char *name;         /* a pointer */
+/* Where the elements of a node are. */
+typedef struct Allocation {
+  const char *name;  /* a pointer */
   bool is_owned;     /* it was allocated, and is freed after its last use */
   uint32_t last_use; /* the piece of that */
 } Allocation;
 
-typedef struct ExtentDecl { /* a size that is computed at the top */
+/* A size that is computed at the top. */
+typedef struct ExtentDecl {
   const char *name, *expr;
   int64_t extent;
 } ExtentDecl;
@@ -38,12 +40,14 @@ typedef struct CParam {                  /* of a C function */
 
 typedef VEC(CParam) CParams;
 
-typedef struct ManifestKernel { /* what is stored, for the manifest */
-  const char *type, *versions;  /* versions: NULL where it is no kernel */
-  uint32_t line;                /* 0: of the library */
+/* What is stored, for the manifest. */
+typedef struct ManifestKernel {
+  const char *type, *versions; /* versions: NULL where it is no kernel */
+  uint32_t line;               /* 0: of the library */
 } ManifestKernel;
 
-typedef struct CFunction { /* as it was written */
+/* As it was written. */
+typedef struct CFunction {
   const char *name,
       *scalar_size_decls;     /* of C; sizes that arguments are, as C */
   const char *overflow_check; /* a test that sizes do not wrap around */
@@ -52,14 +56,15 @@ typedef struct CFunction { /* as it was written */
                           which the last one stands for all that follow */
 } CFunction;
 
-typedef struct CheckedProduct { /* a product of sizes that cannot be too large
-                                 */
+/* A product of sizes that cannot be too large. */
+typedef struct CheckedProduct {
   double factor;
   int64_t *extents;
   uint32_t extent_count;
 } CheckedProduct;
 
-typedef struct ConstantArray { /* data in the text */
+/* Data in the text. */
+typedef struct ConstantArray {
   const char *type, *text, *name;
   size_t len;
 } ConstantArray;

@@ -47,7 +47,8 @@ const char library_ops_source[] =
     "    memcpy(items, from, (size_t)n * sizeof *items);\n"
     "}\n";
 
-typedef struct OpLoops { /* for-loops that are open */
+/* For-loops that are open. */
+typedef struct OpLoops {
   HostEmitter *e;
   uint32_t outer_depth; /* before the first of them */
   const char *indices[2 * MAX_RANK];

@@ -161,7 +161,8 @@ static ValueHandle *apply_entry(Tracer *t, const EntryPoint *e,
 
 /* ---- where sizes show ---- */
 
-typedef struct UnknownVars { /* variables in a size that nothing shows yet */
+/* Variables in a size that nothing shows yet. */
+typedef struct UnknownVars {
   Tracer *t;
   DimVar *var;
   uint32_t count;

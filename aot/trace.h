@@ -15,8 +15,9 @@
 
 /* Each axis that is no * has to have the size that it says here: all of them
  * are to be tested, but for those that define a TraceSize. */
-typedef struct TraceArg { /* NODE_ARG: by number */
-  const char *name;       /* "x", "p.layer.w", "q.0" */
+/* NODE_ARG: by number. */
+typedef struct TraceArg {
+  const char *name; /* "x", "p.layer.w", "q.0" */
   Dtype dtype;
   uint32_t rank, broadcast_mask;
   const int64_t *shape; /* sizes; 1 where bit k of stars is set */

@@ -39,7 +39,8 @@ typedef struct CudaAotModule {
   VEC(uint32_t) first_pass; /* first pass of each entry of `sources` */
 } CudaAotModule;
 
-typedef struct AotKernelInfo { /* a kernel, for all architectures */
+/* A kernel, for all architectures. */
+typedef struct AotKernelInfo {
   NodeList outputs;
   bool has_checks;       /* the kernel has run-time checks */
   bool requires_align16; /* the pointers in q must be 16-byte aligned */

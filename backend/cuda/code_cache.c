@@ -11,7 +11,8 @@ static const ArtifactKind kind = {"cuda", ".image"};
 
 /* ---- key ---- */
 
-typedef struct FileIdentity { /* distinguishes patch releases of one version */
+/* Distinguishes patch releases of one version. */
+typedef struct FileIdentity {
   uint64_t size, seconds, nanoseconds;
 } FileIdentity;
 

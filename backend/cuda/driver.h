@@ -27,7 +27,8 @@ typedef uint64_t CuDevicePtr; /* address in device memory */
 
 enum { CU_OUT_OF_MEMORY = 2 };
 
-typedef struct CuKernelNode { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+/* CUDA_KERNEL_NODE_PARAMS_v2. */
+typedef struct CuKernelNode {
   CuFunction function;
   unsigned grid[3], block[3], shared_bytes;
   void **args, **extra;

@@ -12,7 +12,8 @@ typedef struct ScalarParam {
   float f32;
 } ScalarParam;
 
-typedef struct ArgsLayout { /* offsets in bytes */
+/* Offsets in bytes. */
+typedef struct ArgsLayout {
   size_t ints, divisors, numbers, maps, end;
   uint32_t pointers;
 } ArgsLayout;
