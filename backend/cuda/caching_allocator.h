@@ -35,7 +35,7 @@ typedef struct AllocationLabel {
 } AllocationLabel;
 
 /* The context and its stream must outlive the allocator.  Returns NULL if host
- * memory is exhausted. max_cached_bytes: limit of the cache; if 0, allocations
+ * memory is exhausted.  max_cached_bytes: limit of the cache; if 0, allocations
  * are not rounded up. */
 DeviceAllocator *device_allocator_new(CudaContext *gpu,
                                       uint64_t max_cached_bytes);

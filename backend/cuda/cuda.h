@@ -12,7 +12,7 @@ extern const char *const cuda_archs[CUDA_ARCH_COUNT];
 /* The architecture NAME of `cuda:NAME`, as an entry of cuda_archs; NULL with a
  * fault. */
 const char *cuda_arch_named(const char *name, Fault *fault);
-/* The architecture with this number; or NULL. sm_90a extends sm_90, and its
+/* The architecture with this number; or NULL.  sm_90a extends sm_90, and its
  * code does not run on later GPUs. */
 const char *cuda_arch_of_number(const char *name);
 /* From now on, kernels are planned for a typical GPU of the architecture, and

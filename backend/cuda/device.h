@@ -29,8 +29,8 @@ void device_lock(void);
 void device_unlock(void);
 /* The open device; NULL with a fault.  Requires the lock. */
 Device *device_get(Fault *fault);
-/* Records an event if timing is active. before: a launch follows; otherwise the
- * launches are complete. */
+/* Records an event if timing is active.  before: a launch follows; otherwise
+ * the launches are complete. */
 bool device_record_timer(Device *d, bool before, Fault *fault);
 /* From now on, the device is virtual: a typical GPU of the architecture
  * (arch.h). */

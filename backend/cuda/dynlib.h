@@ -1,5 +1,5 @@
 /* backend/cuda: loads NVIDIA libraries at run time.  The build does not need
- * them. load_library fills a table of function pointers in the order of their
+ * them.  load_library fills a table of function pointers in the order of their
  * names.  Tests can fill such tables themselves. */
 #ifndef AXON_CUDA_DYNLIB_H
 #define AXON_CUDA_DYNLIB_H

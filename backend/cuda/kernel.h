@@ -135,15 +135,15 @@ uint32_t cuda_check_bit(uint32_t number);
  * False if memory is exhausted. */
 bool cuda_full_source(const Buffer *source, Buffer *out);
 
-/* cuda_args_bytes: size of the argument struct of a pass. cuda_fill_args: fills
- * it. pointers: in the order above; floats: the floating-point parameters of
- * the pass; keys: values of the random keys. */
+/* cuda_args_bytes: size of the argument struct of a pass.  cuda_fill_args:
+ * fills it.  pointers: in the order above; floats: the floating-point
+ * parameters of the pass; keys: values of the random keys. */
 size_t cuda_args_bytes(const CudaKernel *k, const CudaPass *p);
 void cuda_fill_args(const CudaKernel *k, const CudaPass *p,
                     const uint64_t *pointers, const double *floats,
                     const PrngKey *keys, void *to);
-/* Encodes the tensor maps in the argument struct. pointers: device addresses of
- * the tensors. */
+/* Encodes the tensor maps in the argument struct.  pointers: device addresses
+ * of the tensors. */
 bool cuda_encode_tensor_maps(const CudaKernel *k, const CudaPass *p,
                              CudaContext *gpu, const uint64_t *pointers,
                              void *to, Fault *fault);
@@ -164,8 +164,8 @@ void cuda_schedule_print(Buffer *out, const CudaSchedule *s);
 /* True if each loop should be a pass, because one thread group per point leaves
  * the device underused. */
 bool cuda_needs_fission(const Kernel *k, const CudaTarget *target);
-/* Chooses the schedule of a pass.  May permute its axes. no_split: do not split
- * the reduction into chunks. */
+/* Chooses the schedule of a pass.  May permute its axes.  no_split: do not
+ * split the reduction into chunks. */
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split);
 /* The axes that are distributed over a thread group, the vector axis last.
  * Returns their number. */
@@ -231,7 +231,7 @@ typedef struct CudaWriter {
 } CudaWriter;
 
 /* Emits the ops of a loop as statements.  The indices i%u of all axes must be
- * declared before `out`. precomputed: NULL, or for each op a C expression for
+ * declared before `out`.  precomputed: NULL, or for each op a C expression for
  * its value, or NULL.  Statements that depend on no axis go to the head of the
  * kernel, all others to `out`.  Afterwards emit_scalar(&w->e, op) is the name
  * of a value.
@@ -284,7 +284,7 @@ typedef struct CudaAccumulator {
 } CudaAccumulator;
 
 /* Statements for an output of the current loop: declare the accumulator, update
- * it with the current element, and combine threads. fold: a prelude
+ * it with the current element, and combine threads.  fold: a prelude
  * function. */
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r);
@@ -304,7 +304,7 @@ void cuda_accumulator_store_partial(CudaWriter *w, const CudaAccumulator *s,
                                     const PartialReduction *p, const char *at,
                                     Buffer *out);
 /* cuda_partial_load: the load of a partial result from w->partials_in in a
- * later pass. cuda_put_partial_pointers: declares pointers to them. */
+ * later pass.  cuda_put_partial_pointers: declares pointers to them. */
 KernelOp cuda_partial_load(const CudaWriter *w, const PartialReduction *p,
                            AffineExpr *address);
 void cuda_put_partial_pointers(CudaWriter *w);
@@ -324,7 +324,7 @@ const char *cuda_load_element(Emitter *e, Dtype t, const char *array,
                               const char *at);
 bool cuda_depends_on_axis(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis);
-/* Accesses a vector that begins at index `first` of the axis. full: "" or a
+/* Accesses a vector that begins at index `first` of the axis.  full: "" or a
  * bounds test that ends in "&& "; left: elements that remain on the axis. */
 void cuda_put_vector_load(CudaWriter *w, Buffer *out, const KernelOp *s,
                           uint32_t axis, const char *to, const char *first,

@@ -22,7 +22,7 @@ typedef struct Layout {
   int64_t extent[LAYOUT_MAX_MODES], stride[LAYOUT_MAX_MODES];
 } Layout;
 
-/* A layout of one mode. layout_append and layout_concat add slower modes; at
+/* A layout of one mode.  layout_append and layout_concat add slower modes; at
  * most LAYOUT_MAX_MODES in total. */
 Layout layout_mode(int64_t extent, int64_t stride);
 Layout layout_append(Layout l, int64_t extent, int64_t stride);
@@ -49,7 +49,7 @@ bool layout_product(const Layout *l, const Layout *of, Layout *out);
 /* The inverse of a bijective layout. */
 bool layout_inverse(const Layout *l, Layout *out);
 bool layout_equal(const Layout *a, const Layout *b); /* equal as functions */
-/* Writes the offset of an index as C. index: an expression without
+/* Writes the offset of an index as C.  index: an expression without
  * operators. */
 void layout_print(Buffer *out, const Layout *l, const char *index);
 
@@ -99,7 +99,7 @@ FragmentLayout fragment_layout_wgmma_a(uint32_t bytes);
 FragmentLayout fragment_layout_wgmma_d(uint32_t columns);
 
 /* The element that each lane addresses in an ldmatrix that loads the whole
- * fragment. transposed: memory is column-major, and the 8 elements of a row of
+ * fragment.  transposed: memory is column-major, and the 8 elements of a row of
  * ldmatrix are in one column.  False if ldmatrix cannot load it. */
 bool fragment_layout_ldmatrix(const FragmentLayout *h, uint32_t bytes,
                               bool transposed, Layout *row, Layout *column);
@@ -130,7 +130,7 @@ typedef struct SmemAccess {
 } SmemAccess;
 
 /* The loads of fragment h: by ldmatrix, or else the first element of each
- * thread. transposed: rows of the tile are columns of h. */
+ * thread.  transposed: rows of the tile are columns of h. */
 SmemAccess fragment_layout_access(const FragmentLayout *h, uint32_t bytes,
                                   bool transposed);
 /* An access to contiguous elements, `bytes` bytes per lane. */

@@ -247,7 +247,7 @@ typedef struct SortSpec {
   /* At least 0: stores items there, in scratch memory; negative: stores
    * elements or indices. */
   int64_t items_offset;
-  /* Writes the source of the keys, if they are not elements. items: NULL, or
+  /* Writes the source of the keys, if they are not elements.  items: NULL, or
    * the items sorted by the lower halves of the keys; then the result gives the
    * upper halves. */
   const char *(*put_key_source)(LibraryKernelWriter *r, const char *items);

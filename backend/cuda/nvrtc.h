@@ -59,7 +59,7 @@ void compiled_code_free(CompiledCode *code);
 /* ---- nvrtc_find.c ---- */
 
 /* Calls `try` with candidate names for a library of this major version, the
- * best first, until `try` returns true. load_library accepts the names. */
+ * best first, until `try` returns true.  load_library accepts the names. */
 bool nvrtc_search(int major, bool (*try)(void *owner, const char *name),
                   void *owner);
 /* The folder of the headers that belong to a library.  False if not found. */

@@ -93,20 +93,20 @@ uint32_t row_reduction_slots(const ThreadGroup *t);
 uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
 /* True if two loops distribute the same row in the same way. */
 bool row_loops_match(const CudaWriter *w, const LoopNest *x, const LoopNest *y);
-/* Begins a loop: emits its ops, but no stores. first: replaces the value of the
- * first op; NULL: no replacement. */
+/* Begins a loop: emits its ops, but no stores.  first: replaces the value of
+ * the first op; NULL: no replacement. */
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
                     uint32_t at, const char *first);
 /* Emits the loop over row elements `from` .. `to` with body `update`. */
 void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
                       const Buffer *update, const char *from, const char *to);
 /* row_open: emits `for (j ...) {`, its indices, the vector loads, and `for (v
- * ...) {`. row_close: emits the end of both. */
+ * ...) {`.  row_close: emits the end of both. */
 void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
               const char *to);
 void row_close(const RowLoop *n, Buffer *out);
 /* thread_group_put_reduction: combines the accumulators of all threads; every
- * thread gets the result. thread_group_put_scalar: stores a value that the
+ * thread gets the result.  thread_group_put_scalar: stores a value that the
  * group has once. */
 void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
                                 Buffer *out);

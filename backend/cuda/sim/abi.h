@@ -101,8 +101,8 @@ typedef struct AxTable {
   const AxSelf *self;
   AxIndex block_dim, grid_dim;
   void (*call)(int op, AxCall *call);
-  /* Called by instrumented code before each access. write: 0 or 1; aligned: the
-   * address must be aligned. */
+  /* Called by instrumented code before each access.  write: 0 or 1; aligned:
+   * the address must be aligned. */
   void (*access)(const void *at, unsigned long bytes, int write, int aligned,
                  const void *pc);
   /* Called by instrumented code for undefined behaviour of C++. */

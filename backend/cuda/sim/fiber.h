@@ -22,7 +22,7 @@ bool fiber_stacks(char ***stacks, size_t count);
 void fiber_begin(Fiber *f, char *stack, void (*start)(void));
 /* Switches from the host thread to the fiber, until it pauses. */
 void fiber_resume(Fiber *f);
-/* Switches from the fiber to the host thread. last: the fiber has ended. */
+/* Switches from the fiber to the host thread.  last: the fiber has ended. */
 void fiber_pause(Fiber *f, bool last);
 
 #endif

@@ -9,7 +9,7 @@
  * earlier access to the same byte is not within the clock of its thread.
  *
  * The second half of a clock is for the asynchronous proxy (TMA, wgmma): the
- * plain accesses that it sees. ax_fence_async copies the first half to the
+ * plain accesses that it sees.  ax_fence_async copies the first half to the
  * second. */
 #ifndef AXON_CUDA_SIM_INTERNAL_H
 #define AXON_CUDA_SIM_INTERNAL_H

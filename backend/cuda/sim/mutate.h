@@ -34,7 +34,7 @@ typedef enum MutantOutcome {
   MUTANT_TIMED_OUT, /* or crashed the host process */
 } MutantOutcome;
 
-/* Runs a mutant in a child process with a limit of CPU seconds. run: true if
+/* Runs a mutant in a child process with a limit of CPU seconds.  run: true if
  * the kernel gives the right result with this seed. */
 MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
                          bool (*run)(void *owner, Sim *s, uint64_t seed),

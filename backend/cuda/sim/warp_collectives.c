@@ -328,8 +328,7 @@ static bool run_warp_op(SimRun *r, SimThread *t, SimThread *first,
   case AX_VOTE:
     vote(first, count);
     return true;
-  case AX_ELECT: /* always the same lane, but kernels must not depend on which
-                  */
+  case AX_ELECT: /* always the same lane, but an arbitrary one */
     for (uint32_t j = 0; j < count; j++)
       first[j].call->result = j == r->launch->seed % count;
     return true;
