@@ -498,7 +498,7 @@ struct CuModuleIs {
 
 CuResult fake_module_load(CuModule *out, const void *image) {
   /* the simulator has intrinsics of its own */
-  const char *text = strstr(image, "/* What kernels of a GPU are written in");
+  const char *text = strstr(image, "/* The prelude of GPU kernels");
   Buffer error = {0};
   bool idle = getenv("FAKE_IDLE") != NULL;
   RETURN_INJECTED_FAILURE(module_load);
