@@ -1,5 +1,6 @@
 /* A function of a program as a graph with symbolic sizes. */
 #include "aot/trace.h"
+#include "machine/limits/planner.h"
 #include "session/state.h"
 
 #include <string.h>

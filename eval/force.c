@@ -1,6 +1,7 @@
 /* Forces deferred values: decides when the graph runs, and converts nodes to
  * known scalars and tensors. */
 #include "eval/internal.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
 

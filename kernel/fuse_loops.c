@@ -1,6 +1,7 @@
 /* The loops of a cluster as a kernel: variables numbered alike, reads of each
  * other made local, axes put together, loops over the same axes made one. */
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
 
@@ -296,13 +297,6 @@ static void collapse_parallel_axes(Kernel *k) {
 }
 
 /* ---- loops over the same axes ---- */
-
-enum {
-  MAX_FUSED_OUTPUTS =
-      12, /* of loops without axes of their own that become one, */
-  MAX_FUSED_OPS =
-      600, /* and steps: backends and compilers take no end of them */
-};
 
 /* Stored values beside reductions of the same axes: then nothing but the outer
  * axes may be kept by these. */

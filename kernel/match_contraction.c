@@ -3,20 +3,10 @@
  * axes, convolutions. */
 #include "kernel/kernel.h"
 
+#include "machine/limits/planner.h"
 #include "tensor/scalar_ops.h"
 
 #include <string.h>
-
-enum {
-  MIN_M = 4,
-  MIN_N = 8,
-  MIN_K = 8,
-  MIN_WORK = 1 << 14,
-  MIN_CONTIGUOUS_M =
-      2, /* or so few, where the other side lies along them and */
-  MIN_CONTIGUOUS_SIDE_ELEMENTS =
-      1 << 16 /* has so many elements: it is better read but once */
-};
 
 static uint64_t affine_axes(const LoopNest *loop, const AffineExpr *q) {
   uint64_t vars = 0;
@@ -144,8 +134,9 @@ static bool is_profitable(const LoopNest *loop, const ContractionPattern *p,
   double min = x < y ? x : y, most = x < y ? y : x;
   bool contiguous = most * depth >= MIN_CONTIGUOUS_SIDE_ELEMENTS &&
                     is_contiguous_along(loop, p, x < y ? n : m);
-  return min >= (contiguous ? MIN_CONTIGUOUS_M : MIN_M) && most >= MIN_N &&
-         depth >= MIN_K && x * y * depth >= MIN_WORK;
+  return min >= (contiguous ? MIN_CONTIGUOUS_M : MIN_CONTRACTION_M) &&
+         most >= MIN_CONTRACTION_N && depth >= MIN_CONTRACTION_K &&
+         x * y * depth >= MIN_CONTRACTION_WORK;
 }
 
 static bool is_accumulator_dtype(Dtype t) {

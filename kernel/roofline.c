@@ -1,7 +1,6 @@
 /* Counting bytes and operations of a kernel, and dividing them by limits. */
 #include "kernel/roofline.h"
-
-static const double launch_seconds = 1e-6; /* of a kernel on one thread */
+#include "machine/limits/planner.h"
 
 /* ---- counting ---- */
 
@@ -150,6 +149,6 @@ Prediction roofline_predict(const Cost *cost, int64_t tasks,
   raise_bound(&p, ROOFLINE_SCRATCH,
               cost->scratch_bytes / limits->copy_bandwidth[level][all]);
   p.seconds =
-      p.bound_seconds + (all ? limits->fork_join_seconds : 0) + launch_seconds;
+      p.bound_seconds + (all ? limits->fork_join_seconds : 0) + LAUNCH_SECONDS;
   return p;
 }

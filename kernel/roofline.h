@@ -11,10 +11,6 @@
 #include "kernel/kernel.h"
 #include "machine/machine.h"
 
-/* In simple operations on one element, as the column `cost` of
- * primitives/map.def: an addition is one. */
-enum { RANDOM_COST = 25 };
-
 typedef struct Cost {
   double bytes_read, bytes_written; /* bytes */
   double scratch_bytes;     /* bytes written to scratch memory and read again */

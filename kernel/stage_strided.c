@@ -3,14 +3,9 @@
  * These are read once, along those numbers, by a loop of their own, which
  * leaves them as local values; and are stored so from there. */
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
-
-enum {
-  MIN_STAGED_LOAD_ELEMENTS = 8,  /* neighbours that are worth it to be turned,
-                                    where each is  read but once, */
-  MIN_STAGED_STORE_ELEMENTS = 4, /* or where they are stored */
-};
 
 static bool has_floor_divs(const AffineExpr *q) {
   for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)

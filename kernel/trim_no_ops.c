@@ -15,6 +15,7 @@
  * out terms, its other factors are looked at. */
 #include "kernel/trim_no_ops.h"
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 enum {
   NO_AXIS = UINT32_MAX,
   NO_OUTSIDE_VALUE = UINT32_MAX,
-  MIN_TRIMMED_EXTENT = 32, /* axes that are gone through wholly */
 };
 
 typedef struct Trimmer {
@@ -414,8 +414,6 @@ static void trim_producers(Trimmer *l) {
 
 /* ---- how much is left ---- */
 
-enum { FRACTION_SAMPLES = 16 };
-
 /* Floor (of / by) at one of some points, evenly apart along all outer axes. */
 static double sample_bound(const LoopNest *loop, const TrimBound *bound,
                            uint32_t sample) {
@@ -423,14 +421,14 @@ static double sample_bound(const LoopNest *loop, const TrimBound *bound,
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
     x += (double)bound->dividend.coef[v] *
          (double)(loop_extent_hint(loop, v) - 1) * (sample + 0.5) /
-         FRACTION_SAMPLES;
+         TRIP_FRACTION_SAMPLES;
   return floor(x / (double)bound->divisor);
 }
 
 static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
   double extent = (double)loop_extent_hint(loop, loop->trimmed_axis),
          iterations = 0;
-  for (uint32_t j = 0; j < FRACTION_SAMPLES; j++) {
+  for (uint32_t j = 0; j < TRIP_FRACTION_SAMPLES; j++) {
     double from = 0, to = extent;
     for (uint32_t i = 0; i < k->trim_bounds.len; i++) {
       double x = sample_bound(loop, &k->trim_bounds.at[i], j);
@@ -443,7 +441,7 @@ static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
     }
     iterations += to > from ? to - from : 1;
   }
-  return iterations / FRACTION_SAMPLES / extent;
+  return iterations / TRIP_FRACTION_SAMPLES / extent;
 }
 
 /* ---- the whole ---- */

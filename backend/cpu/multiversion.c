@@ -5,6 +5,7 @@
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/vector_axis.h"
 #include "kernel/roofline.h"
+#include "machine/limits/planner.h"
 
 #include <math.h>
 #include <string.h>
