@@ -38,8 +38,7 @@ enum {
   MAX_FLOOR_DIVS = MAX_KERNEL_VARS - MAX_KERNEL_AXES - 1
 };
 
-/* A float parameter: a NaN with the number of the parameter in its low 32 bits.
- */
+/* A float parameter is a NaN with its number in the low 32 bits. */
 #define PARAM_NAN_TAG UINT64_C(0x7ff8a40e00000000)
 static inline Scalar param_nan_box(uint32_t k) {
   return (Scalar){.dtype = DT_F64, .i = (int64_t)(PARAM_NAN_TAG | k)};
@@ -328,8 +327,7 @@ uint32_t loop_clone_op(Arena *arena, const LoopNest *from, LoopNest *to,
 LoopNest *contraction_operand_loop(Arena *arena, const LoopNest *loop,
                                    const ContractionPattern *p,
                                    uint32_t factor_set, Dtype t);
-/* The source loop of the local load in the result of contraction_hoist_factors.
- */
+/* Stands for the preceding loop in the result of contraction_hoist_factors. */
 enum { PREVIOUS_LOOP = INT32_MAX };
 /* Moves the hoisted factors of a contraction to a new loop that follows it.
  * Unless single_loop, also those of other sums of products with divisors.

@@ -289,7 +289,7 @@ static bool is_asked_for(void) {
 
 static void abort_if_wrong(bool right, const char *pass, Buffer *message) {
   if (!right) {
-    fprintf(stderr, "axon: compiler bug in %s: %s\n", pass, message->text);
+    fprintf(stderr, "axon: internal error in %s: %s\n", pass, message->text);
     abort();
   }
   buffer_free(message);

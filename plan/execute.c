@@ -25,7 +25,7 @@ static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   Buffer message = {0};
   bool ok = graph_verify(count, roots, &message);
   if (!ok)
-    fault_set(fault, "compiler bug in fusion: %s", message.text);
+    fault_set(fault, "internal error in fusion: %s", message.text);
   buffer_free(&message);
   return ok;
 }

@@ -27,7 +27,7 @@ def find_missing():
     if not torch.cuda.is_available():
         missing.append("torch: it finds no GPU")
     if not triton:
-        missing.append("triton: not installed (torch.compile wants it, too)")
+        missing.append("triton: not installed (torch.compile needs it, too)")
     try:
         from torch.nn.attention.flex_attention import flex_attention  # noqa
     except ImportError:

@@ -306,7 +306,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
     if (!required(&c, &t->requirements[k]))
       broken = &t->requirements[k];
   /* the type may require more than the body */
-  bool given = broken && strstr(broken->message, " wants ");
+  bool given = broken && strstr(broken->message, " requires ");
   session_clear_diags(s);
   ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
   Other other = {.count = 0};
