@@ -151,7 +151,7 @@ Prediction roofline_predict(const Cost *cost, int64_t tasks,
   level = level_that_holds(m, scratch_bytes, 1);
   raise_bound(&p, ROOFLINE_SCRATCH,
               cost->scratch_bytes / limits->copy_bandwidth[level][all]);
-  p.seconds =
-      p.bound_seconds + (all ? limits->fork_join_seconds : 0) + LAUNCH_SECONDS;
+  p.seconds = p.bound_seconds + (all ? limits->fork_join_seconds : 0) +
+              KERNEL_LAUNCH_SECONDS;
   return p;
 }

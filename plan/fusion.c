@@ -466,7 +466,7 @@ static bool is_window_read(const Plan *plan, const NodeUse *i) {
       extent_hint(plan->graph, body->extents[body->axis_count - 1]) <
           MIN_WINDOW_ROW ||
       !extent_product(plan->graph, body->reduce_count, reduced, &terms) ||
-      !extent_is_static(plan->graph, terms) || terms > MAX_WINDOW_TERMS)
+      !extent_is_static(plan->graph, terms) || terms > MAX_INLINED_WINDOW_TERMS)
     return false;
   for (uint32_t j = 0; j < read->arg_count; j++)
     if (index_stride(body, read->args[j], body->axis_count - 1) !=
