@@ -85,7 +85,7 @@ static bool execute_dry(const Graph *g, const FusionGroup *group,
   return true;
 }
 
-/* Repeats the run while the observer asks for it: the first run has cold caches
+/* Repeats the run while the observer requests it: the first run has cold caches
  * and fresh memory. */
 static bool execute_observed(Graph *g, const Backend *backend,
                              FusionGroup *group, uint32_t at, Span *where,

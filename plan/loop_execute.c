@@ -103,7 +103,7 @@ static bool is_view(const Node *n) {
 }
 
 /* True if the node is a cheap expression of indices and constants.  Kernels
- * compute it on the fly, and then know which elements they read. */
+ * compute it on the fly, and can then analyze which elements they read. */
 static bool is_index_expression(const Node *n, uint32_t depth) {
   bool is_index = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->data &&
                   n->body_op_count <= MAX_LOOP_INDEX_OPS &&
@@ -317,7 +317,7 @@ static void make_body(LoopExecution *l) {
 }
 
 /* Moves the view of a leaf to the row of the next iteration.  Reuses the view
- * if nobody else holds it. */
+ * if nothing else references it. */
 static void advance_row(ScannedInput *r, int64_t iteration) {
   Tensor *t = r->leaf->data;
   if (t && t->refs == 1 && !t->derived) {
