@@ -263,8 +263,8 @@ double kernel_operation_count(const Kernel *k);
 
 /* ---- lower.c ---- */
 
-typedef struct AxisSplits { /* for each axis of a node: inner extents, ascending
-                             */
+/* For each axis of a node: the extents of its inner parts, ascending. */
+typedef struct AxisSplits {
   int64_t inner_extents[MAX_RANK][8];
   uint32_t split_count[MAX_RANK];
 } AxisSplits;
@@ -338,8 +338,8 @@ LoopNest *contraction_hoist_factors(Arena *arena, LoopNest *loop,
 /* ---- match_attention.c ---- */
 
 typedef struct AttentionPattern {
-  uint32_t
-      pv_loop; /* the loop of the second contraction; the first is loop 0 */
+  /* The loop of the second contraction.  The first one is loop 0. */
+  uint32_t pv_loop;
   ContractionPattern qk, pv;
   uint32_t qk_column_factors; /* factors of qk that depend on the row axis */
   uint32_t pv_column_factors; /* factors of pv that depend on its columns */
@@ -411,8 +411,8 @@ typedef struct FusedNode {
   LoweredNode *lowered;
   Node *node;
   bool live_out; /* read outside of the fusion group */
-  uint32_t
-      parallel_vars[MAX_KERNEL_AXES]; /* its variable of each parallel axis */
+  /* For each parallel axis: its variable. */
+  uint32_t parallel_vars[MAX_KERNEL_AXES];
 } FusedNode;
 
 /* The row-major layout of a loop's local values over its inner spatial axes.
