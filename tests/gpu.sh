@@ -6,7 +6,7 @@
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
 # Families are in the order of the GPU features that they use, from elementwise
-# kernels to clusters of thread blocks: the first failure is the most useful one.
+# kernels to clusters of thread blocks: the first failure is the most useful.
 # Each has a time limit of 25 seconds (GPU_SECONDS).  A family that fails runs
 # once more: if it then passes, the cause is a race.  If compute-sanitizer is
 # installed, families and some graphs also run under it (GPU_TOOLS: memcheck
