@@ -1,5 +1,6 @@
 /* Traces a function of a program. */
 #include "aot/trace.h"
+#include "machine/limits/planner.h"
 #include "session/state.h"
 
 #include <string.h>
@@ -267,8 +268,9 @@ static void require_nonneg_sizes(Tracer *t) {
         extent_of_dim(t->graph, dim_of_var(&t->session->dims, s->var))};
     if (!axis && !s->var->is_integer)
       extent_table_add_check(t->graph, f,
-                             arena_printf(t->session->arena, "%s wants 0 <= %s",
-                                          t->trace->name, s->name));
+                             arena_printf(t->session->arena,
+                                          "%s requires 0 <= %s", t->trace->name,
+                                          s->name));
   }
 }
 
@@ -297,7 +299,8 @@ static void require_preconditions(Tracer *t, const EntryPoint *e) {
     extent_add_requirement(
         t->graph, constraint_of(t, g->kind, g->left, g->right), premises,
         g->condition_count,
-        arena_printf(t->session->arena, "%s wants %s", e->name, g->text), "");
+        arena_printf(t->session->arena, "%s requires %s", e->name, g->text),
+        "");
   }
 }
 

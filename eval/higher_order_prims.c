@@ -277,7 +277,7 @@ static bool first_leaf(Value x, Value *leaf) {
 int64_t vm_leading_size(Eval *vm, Value x) {
   Value leaf;
   if (!first_leaf(x, &leaf) || !leaf.node->rank)
-    vm_fail(vm, 599, "compiler bug in eval: no leading axis");
+    vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
   if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
     vm_fault(vm, &fault);
@@ -465,7 +465,8 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
   case V_UNIT:
     return x;
   default: /* the type checker admits nothing else */
-    vm_fail(vm, 599, "compiler bug in eval: `for` makes what is no tensor");
+    vm_fail(vm, 599,
+            "internal error in eval: the result of `for` is not a tensor");
   }
 }
 
@@ -677,7 +678,7 @@ static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
   case V_UNIT:
     return first;
   default: /* the type checker admits nothing else */
-    vm_fail(vm, 599, "compiler bug in eval: what is no tensor is stacked");
+    vm_fail(vm, 599, "internal error in eval: a stacked value is not a tensor");
   }
 }
 

@@ -70,7 +70,7 @@ static bool optional_bool(Eval *vm, Value v) {
 /* The axes in a shape argument. */
 static const ShapeObj *shape_of(Eval *vm, Value v) {
   if (v.tag != V_SHAPE)
-    vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a shape");
   const ShapeObj *s = AS_SHAPE(v);
   if (s->obj.len > MAX_RANK)
     vm_fail(vm, 507, "a tensor with %u axes; at most %d are possible",
@@ -617,7 +617,7 @@ PRIM(prim_iota) {
 
 static PrngKey key_of(Eval *vm, Value v) {
   if (v.tag != V_KEY)
-    vm_fail(vm, 599, "compiler bug in eval: a key is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a key");
   return AS_KEY(v)->key;
 }
 

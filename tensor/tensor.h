@@ -166,12 +166,6 @@ typedef enum FuseMode {
 } FuseMode;
 
 enum { MAX_CACHED_GUARDS = 4 };
-/* Number of pending elements that triggers a run.  It is large: most pending
- * nodes are never stored, and the planner fuses more if it sees more.  The
- * scores of attention, with all operations on them, should fit. */
-#define MAX_PENDING_ELEMENTS ((int64_t)1 << 37)
-/* Elements of a node above which it does not count as pending. */
-#define MAX_COUNTED_ELEMENTS ((int64_t)1 << 34)
 
 typedef struct Graph { /* the deferred work of a session */
   uint32_t next_node_id, next_index;

@@ -2,6 +2,7 @@
 #include "backend/cpu/conv_analysis.h"
 
 #include "backend/cpu/cpu.h"
+#include "machine/limits/planner.h"
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
 

@@ -90,7 +90,7 @@ static void warn_compile_failed(const char *reason,
   bool is_our_bug = !disk_is_full && strstr(reason, "kernel.c:") != NULL;
   snprintf(n.message, sizeof n.message,
            "%sa kernel was not compiled: it is interpreted",
-           is_our_bug ? "compiler bug: " : "");
+           is_our_bug ? "internal error: " : "");
   if (process && compile_process_keeps_files())
     snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", reason,
              compile_process_folder(process));

@@ -6,6 +6,7 @@
 #include "backend/cpu/vector_axis.h"
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
+#include "machine/limits/planner.h"
 
 #include <math.h>
 #include <string.h>

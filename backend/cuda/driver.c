@@ -118,7 +118,7 @@ static void fault_no_driver(Fault *fault) {
         "found an NVIDIA GPU, but not its driver: libcuda.so.1 is missing");
     fault_set_help(
         fault, "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
-               "ubuntu-drivers install); a container wants the host's "
+               "ubuntu-drivers install); a container needs the host's "
                "(--gpus all)");
   } else {
     fault_set(fault,

@@ -34,8 +34,7 @@ static void test_convolution(void **state) {
   release_all_but(c);
   keep(x), keep(w);
   must_force(c);
-  assert_int_equal(g.executed_nodes,
-                   1); /* neither the products nor the sums twice */
+  assert_int_equal(g.executed_nodes, 1); /* products and sums run once */
   for (int64_t i = 0; i < 5; i++)
     for (int64_t j = 0; j < 5; j++) {
       double sum = 0;
@@ -119,7 +118,9 @@ static void test_index_fault(void **state) {
   Node *n = close1(bad, i);
   must_fault(n, "index 4 is out of bounds for axis 0 of size 4");
   assert_int_equal(where.start, 20);
-  must_fault(n, "index 4 is out of bounds for axis 0 of size 4"); /* again */
+  must_fault(n,
+             "index 4 is out of bounds for axis 0 of size 4"); /* the error is
+                                                                  stored */
 }
 
 /* ---- guards ---- */
@@ -345,8 +346,8 @@ static void test_data_sizes(void **state) {
   for (int64_t i = 0; i < 11; i++)
     assert_true(value_of(scalar_load(DT_I32, tensor_at(u, i))) ==
                 (double)(i - 4));
-  Node *rows =
-      data_with(DT_BOOL, SHAPE(4), mixed_values); /* all but none is 0 */
+  Node *rows = data_with(DT_BOOL, SHAPE(4),
+                         mixed_values); /* `all` of no elements is true */
   z = tensor_nonzero(rows->data, &fault);
   assert_int_equal(z->count, 4);
   Node *table = numbers(SHAPE(5, 2));
@@ -559,7 +560,8 @@ static void test_print(void **state) {
                       "%2 f32[4, 3] = sum[r0 < 5] %0[i0, r0] * %1[r0, i1]\n");
   buffer_free(&out);
   assert_true(graph_verify(1, &n, &out));
-  n->body_ops[n->body_op_count - 1].args[0] = n->body_op_count; /* break it */
+  n->body_ops[n->body_op_count - 1].args[0] =
+      n->body_op_count; /* an op that reads itself */
   assert_false(graph_verify(1, &n, &out));
   assert_string_equal(out.text, "node %2: a cell needs a later one");
   n->body_ops[n->body_op_count - 1].args[0] = 0;

@@ -195,7 +195,7 @@ static bool check_gemm(const GemmArguments *g, const GemmCase *c, Buffer *why) {
       for (int64_t j = 0; j < g->c_m; j++) {
         double sum = 0, all = 0;
         double got = load_number(g->c, z * g->c_batch + i * g->c_m + j, c->out);
-        if (j >= g->n) { /* between rows */
+        if (j >= g->n) { /* padding between rows stays NaN */
           if (!isnan(got)) {
             buffer_puts(why, "it wrote between rows");
             return false;

@@ -174,8 +174,8 @@ static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
     fail_msg("%s", why.text);
 }
 
-/* The score of the sum of row i and term j, and of the head, as the case's
- * text has it. */
+/* The score of a dot product for row i, term j and a head, as defined by
+ * the source of the case. */
 static double score(const AttentionCase *c, double x, double scale, int64_t i,
                     int64_t j, int64_t head) {
   x *= scale;
