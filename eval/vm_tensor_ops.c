@@ -164,3 +164,15 @@ void vm_PROGRESS(Eval *vm) {
 void vm_FILTER(Eval *vm) {
   replace_top(vm, 2, vm_filter(vm, vm->sp[-2], vm->sp[-1]));
 }
+
+void vm_VJP_BEGIN(Eval *vm) {
+  vm_vjp_begin(vm, *local_at(vm, vm->pc->b));
+}
+
+void vm_VJP_END(Eval *vm) {
+  tape_stop_recording(AS_TAPE(*local_at(vm, vm->pc->b))->tape);
+}
+
+void vm_PULLBACK(Eval *vm) {
+  replace_top(vm, 4, vm_pullback(vm, vm->sp - 4));
+}

@@ -10,6 +10,8 @@ static Type *fresh_ty(TypeMapper *copy, TyVar *v) {
   Type *t = map_get(&copy->map, v);
   if (!t)
     map_put(&copy->map, v, t = ty_meta(copy->c));
+  if (t->tag == TY_VAR)
+    t->var->is_data |= v->is_data;
   return t;
 }
 

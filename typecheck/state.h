@@ -107,6 +107,7 @@ typedef struct TyVar {
   bool skolem;
   bool is_tensor_element; /* element of a tensor: an integer is data without a
                              known term */
+  bool is_data; /* class `data`: values without functions */
   Sym *name;
   Type *link;
   const char *printed_name;

@@ -500,7 +500,39 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   return r;
 }
 
+/* Puts t into the class `data`.  Returns false if it contains functions. */
+static bool require_data(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  bool is_data = true;
+  switch (t->tag) {
+  case TY_VAR:
+    if (t->var->skolem)
+      return t->var->is_data;
+    t->var->is_data = true;
+    return true;
+  case TY_FUN:
+    return false;
+  case TY_TUPLE:
+  case TY_RECORD:
+  case TY_DATATYPE:
+    for (uint32_t i = 0; i < t->count; i++)
+      is_data = is_data && require_data(c, t->args[i]);
+    return is_data &&
+           (t->tag != TY_RECORD || !t->arg[0] || require_data(c, t->arg[0]));
+  case TY_LIFT:
+    return require_data(c, t->arg[0]);
+  case TY_TENSOR:
+  case TY_SHAPE:
+  case TY_AXIS:
+  case TY_KEEP:
+    return true;
+  }
+  return true;
+}
+
 static bool ty_bind(Checker *c, TyVar *v, Type *t) {
+  if (v->is_data && !require_data(c, t))
+    return false;
   OccursCheck o = {v, false};
   TypeVisitor visit = {.ty = occurs_ty, .arg = &o, .c = c};
   ty_visit(&visit, t);
