@@ -16,6 +16,7 @@ typedef struct LeafMap {
   Tape *tape;    /* for new leaves */
   Node **nodes;  /* the next leaves */
   uint32_t next; /* number of leaves so far */
+  int64_t rank;
 } LeafMap;
 
 static bool is_float_tensor(Value v) {
@@ -163,6 +164,118 @@ Value vm_pullback(Eval *vm, const Value *args) {
   return r;
 }
 
+/* ---- each ---- */
+
+/* x as a vector.  Returns a temporary. */
+static Node *flattened(Eval *vm, Node *x) {
+  Fault fault = {0};
+  int64_t count;
+  if (x->rank == 1)
+    return vm_temp_node(vm, node_retain(x));
+  if (!extent_product(&vm->graph, x->rank, x->extents + x->free_count, &count))
+    vm_fail(vm, 506, "a size does not fit in 64 bits");
+  Node *flat = node_reshape(&vm->graph, x, 1, &count, 0, &fault);
+  if (!flat)
+    vm_fault(vm, &fault);
+  return vm_temp_node(vm, flat);
+}
+
+Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count) {
+  size_t mark = vm->temp_count;
+  uint32_t leaf_count = 0, other;
+  Node **leaves[3];
+  vm_set_node_span(vm);
+  for (uint32_t k = 0; k < count; k++) {
+    leaves[k] = leaves_of(vm, values[k], k ? &other : &leaf_count);
+    if (k && other != leaf_count)
+      vm_fail(vm, 507, "the structures have %u and %u tensors of floats",
+              leaf_count, other);
+  }
+  Value list = {.tag = V_NIL};
+  for (uint32_t at = leaf_count; at-- > 0;) {
+    size_t inner = vm->temp_count;
+    Value item = vm_new_tuple(vm, count);
+    for (uint32_t k = 0; k < count; k++)
+      AS_ARRAY(item)->at[k] =
+          value_node(node_retain(flattened(vm, leaves[k][at])));
+    Value cell = value_cons(&vm->heap, value_retain(item), list);
+    vm_drop_temps(vm, inner);
+    if (at < leaf_count - 1) /* the cell has taken the list */
+      vm->temps[vm->temp_count - 1] = cell;
+    else
+      vm_push_temp(vm, cell);
+    list = cell;
+  }
+  value_retain(list);
+  vm_drop_temps(vm, mark);
+  return list;
+}
+
+/* The next vector, in the shape of v. */
+static Value next_vector(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Node *like = vm_to_node(vm, v), *x = map->nodes[map->next++];
+  Fault fault = {0};
+  if (like->rank == 1)
+    return vm_value_of_node(vm, node_retain(x), &fault);
+  return vm_value_of_node(
+      vm,
+      node_reshape(&vm->graph, x, like->rank, like->extents + like->free_count,
+                   like->broadcast_mask, &fault),
+      &fault);
+}
+
+/* The tensors of a list, as temporary memory. */
+static Node **nodes_of_list(Eval *vm, Value list, uint32_t *count) {
+  uint32_t n = 0;
+  for (Value v = list; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    n++;
+  Node **nodes = vm_scratch(vm, (n + 1) * sizeof *nodes);
+  *count = n;
+  n = 0;
+  for (Value v = list; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    nodes[n++] = vm_to_node(vm, AS_CONS(v)->head);
+  return nodes;
+}
+
+Value vm_replace_floats(Eval *vm, Value v, Value list) {
+  size_t mark = vm->temp_count;
+  uint32_t count;
+  vm_set_node_span(vm);
+  LeafMap map = {
+      .vm = vm, .leaf = next_vector, .nodes = nodes_of_list(vm, list, &count)};
+  Value r = map_leaves(&map, v);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+Value vm_sum_floats(Eval *vm, Value like, Value list) {
+  size_t mark = vm->temp_count;
+  uint32_t count, leaf_count;
+  vm_set_node_span(vm);
+  Node **leaves = leaves_of(vm, like, &leaf_count);
+  Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
+  Fault fault = {0};
+  for (uint32_t k = 0; k < count; k++) {
+    Node *part = node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
+    if (!part)
+      vm_fault(vm, &fault);
+    vm_temp_node(vm, part);
+    Node *terms[2] = {sum, part};
+    sum = sum ? node_map(&vm->graph, PRIM_ADD, 2, terms, DT_NONE, &fault)
+              : node_retain(part);
+    if (!sum)
+      vm_fault(vm, &fault);
+    vm_temp_node(vm, sum);
+  }
+  Scalar zero = {.dtype = leaf_count ? leaves[0]->dtype : DT_F32};
+  if (!sum)
+    sum = vm_temp_node(vm, node_scalar(&vm->graph, zero));
+  Value r = vm_value_of_node(vm, node_retain(sum), &fault);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
 /* ---- stop_gradient ---- */
 
 static Value stop_leaf(LeafMap *map, Value v) {
@@ -180,6 +293,30 @@ Value prim_stop_gradient(Eval *vm, const PrimSite *site, Value *args,
   vm_set_node_span(vm);
   LeafMap map = {.vm = vm, .leaf = stop_leaf};
   Value r = map_leaves(&map, args[0]);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* ---- by_rank ---- */
+
+static Value rank_mask(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Node *like = vm_to_node(vm, v);
+  Scalar one = {.dtype = like->dtype, .f = like->rank >= map->rank};
+  Fault fault = {0};
+  return vm_value_of_node(vm,
+                          node_full(&vm->graph, one, like->rank,
+                                    like->extents + like->free_count,
+                                    like->broadcast_mask, &fault),
+                          &fault);
+}
+
+Value prim_by_rank(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
+  (void)site, (void)n;
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  LeafMap map = {.vm = vm, .leaf = rank_mask, .rank = vm_int(vm, args[0])};
+  Value r = map_leaves(&map, args[1]);
   vm_drop_temps(vm, mark);
   return r;
 }

@@ -152,6 +152,41 @@ static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
   I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
+/* Maps f over the elements of each tensor.  Locals: f, then k structures.  Then
+ * the tensors, the results, and the current tensors. */
+static void build_each(BytecodeEmitter *e, uint32_t k, bool sums) {
+  static const PrimId maps[] = {PRIM_MAP1, PRIM_MAP2, PRIM_MAP3};
+  Code *map = higher_order_code(e->vm, maps[k - 1]);
+  uint32_t rest = k + 1, results = k + 2, current = k + 3;
+  I(EACH_BEGIN, k, 0);
+  emit_push_constant(e, (Value){.tag = V_NIL});
+  emit_push_constant(e, value_unit());
+  uint32_t loop = e->instrs.len;
+  uint32_t out = I(LIST_NEXT, 0, rest);
+  SET(current), LOC(0);
+  for (uint32_t i = 0; i < k; i++)
+    LOC(current), I(TUPLE_GET, 0, i);
+  emit_ptr(e, OP_CALL_CODE, k + 1, 0, 0, 0, map);
+  TAKE(results), I(MAKE_CONS, 0, 0), SET(results);
+  jump_back(e, loop);
+  emit_patch_jump(e, out);
+  TAKE(results), I(LIST_REVERSE, 0, 0);
+  I(EACH_END, k, sums), I(RETURN, 0, 0);
+}
+
+static void build_each1(BytecodeEmitter *e) {
+  build_each(e, 1, false);
+}
+static void build_each2(BytecodeEmitter *e) {
+  build_each(e, 2, false);
+}
+static void build_each3(BytecodeEmitter *e) {
+  build_each(e, 3, false);
+}
+static void build_total(BytecodeEmitter *e) {
+  build_each(e, 1, true);
+}
+
 static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0), I(PROGRESS, 3, 0);

@@ -272,6 +272,8 @@ void vm_FILTER(Eval *vm);
 void vm_VJP_BEGIN(Eval *vm);
 void vm_VJP_END(Eval *vm);
 void vm_PULLBACK(Eval *vm);
+void vm_EACH_BEGIN(Eval *vm);
+void vm_EACH_END(Eval *vm);
 
 /* ---- vm_error.c: errors of the running program ---- */
 
@@ -505,6 +507,14 @@ void vm_vjp_begin(Eval *vm, Value v);
  * the cotangent of the argument. */
 Value vm_pullback(Eval *vm, const Value *args);
 
+/* The floats of `count` values of one structure: a list of tuples of vectors,
+ * one tuple per tensor. */
+Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count);
+/* A value like v with the floats of a list of vectors. */
+Value vm_replace_floats(Eval *vm, Value v, Value list);
+/* The sum of the elements of a list of vectors.  like: a value with a float. */
+Value vm_sum_floats(Eval *vm, Value like, Value list);
+
 /* ---- print.c ---- */
 
 void vm_print(Eval *vm, Buffer *out, Value v, bool nested);
@@ -579,6 +589,7 @@ B(prim_fail);
 B(prim_assert);
 B(prim_trace);
 B(prim_stop_gradient);
+B(prim_by_rank);
 #undef B
 
 #endif

@@ -289,6 +289,25 @@ static void spec_like(NodeSpec *spec, const Node *x) {
     node_spec_add_free(spec, x->free_vars[k]);
 }
 
+/* The spec of a contribution to x: also the free indices of the cotangent that
+ * n does not have, as in a loop around a pullback. */
+static void contribution_spec(AdjointBody *a, const Node *x) {
+  const Node *g = a->g, *n = a->n;
+  spec_like(&a->spec, x);
+  for (uint32_t k = 0; k < g->free_count; k++) {
+    bool own = false;
+    for (uint32_t j = 0; j < n->free_count; j++)
+      own |= n->free_vars[j] == g->free_vars[k];
+    if (!own && a->spec.free_count < MAX_RANK)
+      node_spec_add_free(&a->spec, g->free_vars[k]);
+  }
+}
+
+/* The axis of the new body that is free axis k of x. */
+static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
+  return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
+}
+
 static void require(AdjointBody *a, uint32_t condition) {
   a->condition = a->condition == NO_OP
                      ? condition
@@ -326,11 +345,11 @@ static Node *gathered(AdjointBody *a, uint32_t read, bool *is_zero,
   const BodyOp *c = &a->n->body_ops[read];
   Graph *g = a->pass->graph;
   uint32_t targets[2 * MAX_RANK];
-  spec_like(&a->spec, c->node);
+  contribution_spec(a, c->node);
   body_init(&a->b, g, &a->spec);
   for (uint32_t k = 0; k < c->arg_count; k++)
     targets[k] = k < c->node->free_count
-                     ? body_free_axis(&a->b, k)
+                     ? free_axis_of(a, c->node, k)
                      : body_own_axis(&a->b, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   forget_copies(a);
@@ -410,7 +429,7 @@ static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
 static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
                        bool with_suffix, Dtype dtype) {
   const Node *n = a->n, *u = read->node;
-  spec_like(&a->spec, u);
+  contribution_spec(a, u);
   a->spec.dtype = dtype;
   a->spec.broadcast_mask = 0;
   a->spec.rank = s->row_axis_count + (with_suffix ? s->suffix : 0);
@@ -425,7 +444,7 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
   for (uint32_t k = 0; k < axes; k++)
     a->x.vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_OP};
   for (uint32_t k = 0; k < u->free_count; k++)
-    a->x.vars[n->body_ops[read->args[k]].axis].value = body_free_axis(&a->b, k);
+    a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
   for (uint32_t k = 0; k < a->spec.rank; k++)
     a->x.vars[k < s->row_axis_count ? s->row_axes[k]
                                     : s->suffix_axes[k - s->row_axis_count]]
