@@ -33,6 +33,7 @@ typedef struct AdjointBody {
   Inversion x;
   uint32_t condition; /* under which the element exists, or NO_OP */
   bool guards_all;    /* all reads need the condition */
+  bool has_guarded;   /* a read has the condition */
   uint32_t *copies, *adjoints; /* by op of n's body; NO_OP: none */
   uint8_t *on_path;            /* by op: it depends on the read */
   uint32_t op;                 /* whose partial is being built */
@@ -83,7 +84,10 @@ static uint32_t copy_read(AdjointBody *a, uint32_t k) {
     args[j] = copy_op(a, c->args[j]);
   bool is_safe = c->proved_safe || a->n->speculatable;
   uint32_t read = read_at(a, c->node, args, is_safe);
-  return a->guards_all || is_bounded(a, k) ? guarded(a, read) : read;
+  if (!a->guards_all && !is_bounded(a, k))
+    return read;
+  a->has_guarded |= dtype_is_float(c->dtype);
+  return guarded(a, read);
 }
 
 static uint32_t copy_plain_op(AdjointBody *a, const BodyOp *c) {
@@ -143,11 +147,70 @@ static uint32_t read_like_n(AdjointBody *a, Node *x) {
   return guarded(a, read_at(a, x, args, true));
 }
 
+static void forget_copies(AdjointBody *a) {
+  for (uint32_t k = 0; k < a->n->body_op_count; k++)
+    a->copies[k] = NO_OP;
+}
+
+/* The axis of the new body that is free axis k of x. */
+static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
+  return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
+}
+
+/* ---- sums of sums ---- */
+
+/* True if n only moves elements, and its cotangent is a sum that nothing else
+ * reads.  Then the contribution is one sum over all axes.  Each element of the
+ * cotangent is read once, so nothing is computed twice. */
+static bool merges_sums(const AdjointBody *a) {
+  const Node *n = a->n, *g = a->g;
+  return n->reduce == PRIM_NONE && g->kind == NODE_COMP && !g->data &&
+         g->reduce == PRIM_SUM && !g->guard && !g->own_body &&
+         g->dtype == n->dtype && n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
+         a->spec.reduce_count + g->reduce_count <= MAX_RANK;
+}
+
+/* The terms of the cotangent's sum, over new summed axes. */
+static uint32_t cotangent_terms(AdjointBody *a) {
+  Node *n = a->n, *g = a->g;
+  uint32_t *outer_copies = a->copies;
+  Inversion outer = a->x;
+  a->copies = NEW_ARRAY(a->pass->arena, uint32_t, g->body_op_count);
+  a->n = g;
+  forget_copies(a);
+  for (uint32_t k = 0; k < g->free_count; k++) {
+    uint32_t axis = 0;
+    while (axis < n->free_count && n->free_vars[axis] != g->free_vars[k])
+      axis++;
+    a->x.vars[k] = axis < n->free_count
+                       ? outer.vars[axis]
+                       : (InvertVar){.value = free_axis_of(a, g, k)};
+  }
+  for (uint32_t k = 0; k < g->rank; k++)
+    a->x.vars[g->free_count + k] = outer.vars[n->free_count + k];
+  for (uint32_t k = 0; k < g->reduce_count; k++) {
+    uint32_t axis = a->spec.reduce_count++;
+    a->spec.reduced_extents[axis] = g->extents[g->free_count + g->rank + k];
+    a->x.vars[g->free_count + g->rank + k] =
+        (InvertVar){.value = body_reduced_axis(&a->b, axis)};
+  }
+  a->has_guarded = false;
+  uint32_t value = copy_op(a, g->body_op_count - 1);
+  if (!a->has_guarded)
+    value = guarded(a, value);
+  a->n = n;
+  a->copies = outer_copies;
+  a->x = outer;
+  return value;
+}
+
 /* Of each term of the reduction. */
 static uint32_t cotangent_of_terms(AdjointBody *a) {
   BodyBuilder *b = &a->b;
   Dtype t = a->n->dtype;
   uint32_t value = a->n->body_op_count - 1;
+  if (merges_sums(a))
+    return cotangent_terms(a);
   uint32_t g = read_like_n(a, a->g);
   if (prim_is_extreme(a->n->reduce)) {
     uint32_t count = read_like_n(a, a->count);
@@ -303,11 +366,6 @@ static void contribution_spec(AdjointBody *a, const Node *x) {
   }
 }
 
-/* The axis of the new body that is free axis k of x. */
-static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
-  return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
-}
-
 static void require(AdjointBody *a, uint32_t condition) {
   a->condition = a->condition == NO_OP
                      ? condition
@@ -331,11 +389,6 @@ static void require_data_indices(AdjointBody *a) {
         body_op2(b, PRIM_EQ, DT_BOOL, index, a->x.data_targets[k]);
     require(a, condition);
   }
-}
-
-static void forget_copies(AdjointBody *a) {
-  for (uint32_t k = 0; k < a->n->body_op_count; k++)
-    a->copies[k] = NO_OP;
 }
 
 /* Returns NULL, with *is_zero set, if there is no contribution; NULL alone if
