@@ -391,19 +391,46 @@ static void require_data_indices(AdjointBody *a) {
   }
 }
 
+/* The elements of an own axis with one remainder modulo a stride. */
+typedef struct Residues {
+  int64_t strides[MAX_RANK]; /* 1: all elements */
+  int64_t residues[MAX_RANK];
+} Residues;
+
+/* The index of element q of the axis among those with its residue. */
+static uint32_t residue_target(AdjointBody *a, const Residues *r, uint32_t k) {
+  uint32_t axis = body_own_axis(&a->b, k);
+  return r ? body_add_int(&a->b, body_mul_int(&a->b, axis, r->strides[k]),
+                          r->residues[k])
+           : axis;
+}
+
+/* Restricts the own axes to the residues. */
+static void restrict_spec(AdjointBody *a, const Residues *r) {
+  Graph *g = a->pass->graph;
+  for (uint32_t k = 0; r && k < a->spec.rank; k++)
+    if (r->strides[k] > 1) {
+      int64_t *extent = &a->spec.own_extents[k];
+      int64_t rest = extent_sub_saturating(g, *extent, r->residues[k]);
+      if (!extent_ceil_div(g, rest, r->strides[k], extent))
+        *extent = INT64_MAX; /* too large: materialization will fail */
+    }
+}
+
 /* Returns NULL, with *is_zero set, if there is no contribution; NULL alone if
- * the read cannot be inverted. */
-static Node *gathered(AdjointBody *a, uint32_t read, bool *is_zero,
-                      bool *inverted) {
+ * the read cannot be inverted.  r: only these elements, unless it is NULL. */
+static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
+                      bool *is_zero, bool *inverted) {
   const BodyOp *c = &a->n->body_ops[read];
   Graph *g = a->pass->graph;
   uint32_t targets[2 * MAX_RANK];
   contribution_spec(a, c->node);
+  restrict_spec(a, r);
   body_init(&a->b, g, &a->spec);
   for (uint32_t k = 0; k < c->arg_count; k++)
     targets[k] = k < c->node->free_count
                      ? free_axis_of(a, c->node, k)
-                     : body_own_axis(&a->b, k - c->node->free_count);
+                     : residue_target(a, r, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   forget_copies(a);
   *inverted = invert_read(&a->x, c, targets) && !a->x.data_is_summed;
@@ -623,9 +650,96 @@ static bool prepare_reduction(AdjointBody *a) {
   return a->count && (op != PRIM_PROD || a->product);
 }
 
+/* ---- strided contributions ---- */
+
+enum { MAX_RESIDUES = 16 }; /* nodes of one contribution */
+
+/* How the elements are divided; false: all are computed alike. */
+static bool find_residues(AdjointBody *a, const Node *u, Residues *r,
+                          uint32_t *count) {
+  *count = 1;
+  for (uint32_t k = 0; k < u->rank; k++) {
+    int64_t stride = a->x.strides[k], extent = u->extents[u->free_count + k];
+    bool divides = stride > 1 && stride <= MAX_RESIDUES &&
+                   (!extent_is_static(a->pass->graph, extent) ||
+                    extent >= stride);
+    r->strides[k] = divides ? stride : 1;
+    *count *= divides ? (uint32_t)stride : 1;
+    if (*count > MAX_RESIDUES)
+      return false;
+  }
+  return *count > 1;
+}
+
+static void set_residues(Residues *r, const Node *u, uint32_t number) {
+  for (uint32_t k = 0; k < u->rank; k++) {
+    r->residues[k] = number % r->strides[k];
+    number /= (uint32_t)r->strides[k];
+  }
+}
+
+/* Element j of the result is element j / stride of the part of its residue.
+ * parts[k] is NULL if it is zero. */
+static Node *interleaved(AdjointBody *a, Node *u, Residues *r, uint32_t count,
+                         Node *const *parts) {
+  BodyBuilder *b = &a->b;
+  uint32_t own[MAX_RANK], axes[MAX_RANK], value = NO_OP;
+  contribution_spec(a, u);
+  body_init(b, a->pass->graph, &a->spec);
+  for (uint32_t k = 0; k < u->rank; k++) {
+    axes[k] = body_own_axis(b, k);
+    own[k] = body_floor_div_int(b, axes[k], r->strides[k]);
+  }
+  value = zero_of(a, u->dtype);
+  for (uint32_t at = 0; at < count; at++) {
+    if (!parts[at])
+      continue;
+    set_residues(r, u, at);
+    uint32_t test = NO_OP;
+    for (uint32_t k = 0; k < u->rank; k++) {
+      if (r->strides[k] == 1)
+        continue;
+      uint32_t rest = body_floor_mod_int(b, axes[k], r->strides[k]);
+      uint32_t residue = body_int(b, r->residues[k]);
+      uint32_t same = body_op2(b, PRIM_EQ, DT_BOOL, rest, residue);
+      test = test == NO_OP ? same : body_op2(b, PRIM_AND, DT_BOOL, test, same);
+    }
+    uint32_t read = body_read(b, parts[at], own);
+    if (b->ops[read].kind == BODY_READ)
+      b->ops[read].proved_safe = true;
+    value = body_select(b, test, read, value);
+  }
+  set_value(a, value);
+  return body_finish(b, a->pass->graph, a->pass->fault);
+}
+
+/* One dense node for each residue.  A single node would multiply by zeros, or
+ * read with strides. */
+static Node *gathered_by_residues(AdjointBody *a, uint32_t read, Residues *r,
+                                  uint32_t count, bool *is_zero) {
+  Node *u = a->n->body_ops[read].node, *parts[MAX_RESIDUES];
+  *is_zero = true;
+  for (uint32_t at = 0; at < count; at++) {
+    bool part_is_zero = false, inverted;
+    set_residues(r, u, at);
+    parts[at] = reverse_own(
+        a->pass, gathered(a, read, r, &part_is_zero, &inverted));
+    if (!parts[at] && !part_is_zero)
+      return NULL;
+    *is_zero = *is_zero && part_is_zero;
+  }
+  return *is_zero ? NULL : interleaved(a, u, r, count, parts);
+}
+
 static bool contribute_read(AdjointBody *a, uint32_t read) {
   bool is_zero = false, inverted;
-  Node *made = gathered(a, read, &is_zero, &inverted);
+  Residues r;
+  uint32_t count;
+  Node *made = gathered(a, read, NULL, &is_zero, &inverted);
+  if (made && find_residues(a, a->n->body_ops[read].node, &r, &count)) {
+    node_release(made);
+    made = gathered_by_residues(a, read, &r, count, &is_zero);
+  }
   if (!inverted)
     made = scattered(a, read, &is_zero);
   return is_zero ||

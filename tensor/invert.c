@@ -19,6 +19,7 @@
  * equation for a known axis becomes a condition. */
 #include "tensor/invert.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TERMS = MAX_RANK, MAX_DIVISIONS = 16 };
@@ -148,6 +149,105 @@ static bool op_in_range(const Solver *s, uint32_t op, int64_t extent) {
          (extent_is_static(s->g, extent)
               ? r.high < extent
               : extent_proved(s->g, EXTENT_LE, r.high + 1, extent));
+}
+
+/* ---- quotients and remainders of ops of the new body ---- */
+
+/* The op as a sum of factor * axis of the new body, plus a constant. */
+typedef struct AxisSum {
+  uint32_t count;
+  uint32_t axes[4];
+  int64_t factors[4];
+  int64_t constant;
+} AxisSum;
+
+static bool add_axis_sum(AxisSum *sum, const AxisSum *y, int64_t factor) {
+  for (uint32_t k = 0; k < y->count; k++) {
+    uint32_t at = 0;
+    while (at < sum->count && sum->axes[at] != y->axes[k])
+      at++;
+    if (at == ARRAY_LEN(sum->axes))
+      return false;
+    if (at == sum->count) {
+      sum->axes[sum->count] = y->axes[k];
+      sum->factors[sum->count++] = 0;
+    }
+    sum->factors[at] += factor * y->factors[k];
+  }
+  sum->constant += factor * y->constant;
+  return true;
+}
+
+static bool axis_sum_of(const Solver *s, uint32_t op, AxisSum *out) {
+  const BodyOp *c = &s->b->ops[op];
+  AxisSum x, y;
+  *out = (AxisSum){.count = 0};
+  if (c->kind == BODY_CONST) {
+    out->constant = c->value.i;
+    return llabs(c->value.i) < 1 << 30;
+  }
+  if (c->kind == BODY_AXIS) {
+    out->count = 1;
+    out->axes[0] = c->axis;
+    out->factors[0] = 1;
+    return true;
+  }
+  if (c->kind != BODY_OP || c->arg_count != 2 ||
+      !axis_sum_of(s, c->args[0], &x) || !axis_sum_of(s, c->args[1], &y))
+    return false;
+  if (c->op == PRIM_ADD || c->op == PRIM_SUB)
+    return add_axis_sum(out, &x, 1) &&
+           add_axis_sum(out, &y, c->op == PRIM_ADD ? 1 : -1);
+  return c->op == PRIM_MUL && y.count == 0 && add_axis_sum(out, &x, y.constant);
+}
+
+static uint32_t op_of_axis_sum(Solver *s, const AxisSum *sum) {
+  BodyBuilder *b = s->b;
+  uint32_t total = UINT32_MAX;
+  for (uint32_t k = 0; k < sum->count; k++) {
+    if (sum->factors[k] == 0)
+      continue;
+    uint32_t axis = body_free_axis(b, sum->axes[k]); /* axes of all kinds */
+    uint32_t part = body_mul_int(b, axis, sum->factors[k]);
+    total = total == UINT32_MAX ? part
+                                : body_op2(b, PRIM_ADD, DT_I64, total, part);
+  }
+  return total == UINT32_MAX ? body_int(b, sum->constant)
+                             : body_add_int(b, total, sum->constant);
+}
+
+/* Notes that the elements of an own axis differ by their indices modulo n. */
+static void note_stride(Solver *s, const AxisSum *sum, int64_t n) {
+  const NodeSpec *spec = s->b->spec;
+  if (sum->count != 1 || sum->factors[0] != 1 ||
+      sum->axes[0] < spec->free_count ||
+      sum->axes[0] >= spec->free_count + spec->rank)
+    return;
+  int64_t *stride = &s->x->strides[sum->axes[0] - spec->free_count];
+  *stride = *stride > n ? *stride : n;
+}
+
+/* The quotient and the remainder of an op by n > 0. */
+static void divide_op(Solver *s, uint32_t op, int64_t n, uint32_t *quotient,
+                      uint32_t *remainder) {
+  BodyBuilder *b = s->b;
+  AxisSum sum, part = {.count = 0};
+  bool is_exact = extent_is_static(s->g, n) && axis_sum_of(s, op, &sum);
+  if (is_exact)
+    note_stride(s, &sum, n);
+  for (uint32_t k = 0; is_exact && k < sum.count; k++)
+    is_exact = sum.factors[k] % n == 0;
+  if (!is_exact) {
+    *quotient = body_floor_div_int(b, op, n);
+    *remainder = body_floor_mod_int(b, op, n);
+    return;
+  }
+  part = sum;
+  part.constant = int_floor_div(sum.constant, n);
+  for (uint32_t k = 0; k < sum.count; k++)
+    part.factors[k] = sum.factors[k] / n;
+  *quotient = op_of_axis_sum(s, &part);
+  *remainder = body_int(b, int_floor_mod(sum.constant, n));
 }
 
 /* ---- values ---- */
@@ -455,10 +555,14 @@ static uint32_t exact_quotient(Solver *s, uint32_t target, int64_t divisor) {
   BodyBuilder *b = s->b;
   if (divisor == 1)
     return target;
-  uint32_t remainder = body_floor_mod_int(b, target, divisor);
-  uint32_t zero = body_int(b, 0);
-  invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, remainder, zero));
-  return body_floor_div_int(b, target, divisor);
+  uint32_t quotient, remainder;
+  divide_op(s, target, divisor, &quotient, &remainder);
+  const BodyOp *c = &b->ops[remainder];
+  if (c->kind != BODY_CONST || c->value.i != 0) {
+    uint32_t zero = body_int(b, 0);
+    invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, remainder, zero));
+  }
+  return quotient;
 }
 
 /* factor * var == target */
@@ -561,6 +665,18 @@ static bool split_low_terms(Solver *s, SumTerms *t, uint32_t high_count,
   return true;
 }
 
+/* If the low digit is known, the high digit has fewer values. */
+static void narrow_splits(Solver *s, uint32_t count, const Split *splits) {
+  for (uint32_t k = 0; k < count; k++) {
+    const Split *p = &splits[k];
+    const BodyOp *low = &s->b->ops[s->x->vars[p->low].value];
+    int64_t extent = s->x->vars[p->var].extent;
+    if (low->kind == BODY_CONST && low->value.i < extent)
+      s->x->vars[p->high].extent =
+          (extent - low->value.i + p->radix - 1) / p->radix;
+  }
+}
+
 static uint32_t count_high(const SumTerms *t) {
   uint32_t n = 0;
   while (n < t->count && t->factors[n] == t->factors[0])
@@ -588,8 +704,10 @@ static void solve_terms(Solver *s, SumTerms *t, uint32_t target,
     SumTerms rest = {.count = t->count - high};
     memcpy(rest.vars, t->vars + high, rest.count * sizeof *rest.vars);
     memcpy(rest.factors, t->factors + high, rest.count * sizeof *rest.factors);
-    solve_terms(s, &rest, body_floor_mod_int(b, target, radix), is_bounded);
-    target = body_floor_div_int(b, target, radix);
+    uint32_t remainder;
+    divide_op(s, target, radix, &target, &remainder);
+    solve_terms(s, &rest, remainder, is_bounded);
+    narrow_splits(s, split_count, splits);
   } else {
     target = exact_quotient(s, target, radix);
     is_bounded |= radix != 1;
@@ -756,6 +874,7 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   x->condition = NO_VALUE;
   x->data_count = 0;
   x->data_is_summed = false;
+  memset(x->strides, 0, sizeof x->strides);
   x->var_count = axes;
   for (uint32_t k = 0; k < axes; k++)
     x->vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_VALUE};

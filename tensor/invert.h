@@ -27,6 +27,9 @@ typedef struct Inversion {
    * equal. */
   uint32_t data_ops[MAX_RANK], data_targets[MAX_RANK], data_count;
   bool data_is_summed; /* a data index depends on a summed axis */
+  /* By own axis of the new node: a stride s if elements with different indices
+   * modulo s are computed differently; otherwise 0. */
+  int64_t strides[MAX_RANK];
 } Inversion;
 
 /* Solves e(v) = target for all axes of the read: op `read` of x->n.  `targets`
