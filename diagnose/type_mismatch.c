@@ -216,6 +216,56 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
   return false;
 }
 
+/* The first function in a type, and its path, such as "layer.f". */
+static Type *find_function(Checker *c, Type *t, const char **path) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_FUN)
+    return t;
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
+    return NULL;
+  for (uint32_t i = 0; i < t->count; i++) {
+    const char *inner = "";
+    Type *found = find_function(c, t->args[i], &inner);
+    if (!found)
+      continue;
+    const char *name = t->tag == TY_RECORD ? t->labels[i]->text
+                       : t->tag == TY_TUPLE
+                           ? arena_printf(c->arena, "component %u", i + 1)
+                           : "an element";
+    *path = *inner ? arena_printf(c->arena, "%s.%s", name, inner) : name;
+    return found;
+  }
+  return NULL;
+}
+
+/* Data is expected, but the type contains a function. */
+static bool function_in_data(Checker *c, Type *actual, Type *expected,
+                             Origin *o) {
+  const char *path = "";
+  bool takes = actual->tag == TY_FUN && expected->tag == TY_FUN;
+  if (takes) /* a function whose parameter contains one */
+    actual = ty_norm(c, actual->arg[0]), expected = ty_norm(c, expected->arg[0]);
+  Type *function = expected->tag == TY_VAR && expected->var->is_data
+                       ? find_function(c, actual, &path)
+                       : NULL;
+  if (!function)
+    return false;
+  for (uint32_t i = 0; o->args && i < c->reported.len; i++)
+    if (c->reported.at[i] != o && c->reported.at[i]->args == o->args)
+      return true; /* the same mistake */
+  Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
+                     error_subject(c, o),
+                     takes   ? "takes"
+                     : *path ? "contains"
+                             : "is",
+                     *path ? ", " : "", path, *path ? " :" : ":",
+                     ty_text(c, function));
+  d->help = "pass its parameters, which are tensors, and use the function "
+            "directly";
+  error_note_callee(c, d, o);
+  return true;
+}
+
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
@@ -236,6 +286,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     effect_error(c, actual, o);
     return;
   }
+  if (function_in_data(c, actual, expected, o))
+    return;
   if (expected->tag == TY_LIFT && actual->tag == TY_TENSOR) {
     no_leading_axis_error(c, actual, o);
     return;

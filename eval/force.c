@@ -14,6 +14,7 @@ bool vm_must_defer(const Eval *vm) {
 }
 
 static bool exceeds_pending_limit(const Eval *vm, uint32_t max) {
+  max *= vm->graph.recording_count ? RECORDING_PENDING_FACTOR : 1;
   return vm->graph.next_node_id - vm->last_forced_node > max ||
          vm->graph.pending_elements > vm->force_threshold;
 }
@@ -80,7 +81,7 @@ Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault) {
     vm_force(vm, 1, &node);
     vm->temp_count = mark;
   }
-  if (!node->rank && node->data) {
+  if (!node->rank && node->data && !node_is_recorded(node)) {
     x = scalar_load(node->dtype, node->data->data);
     node_release(node);
     return value_scalar(x);

@@ -134,6 +134,59 @@ static void build_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
   TAKE(1), TAKE(5), I(STACK_LIST, 0, 0), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
+/* The result, and a function from its cotangent to that of x. */
+static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
+  BytecodeEmitter inner;
+  begin_builtin(&inner, e->vm, 1);
+  for (int32_t k = 0; k < 3; k++)
+    emit(&inner, OP_LOAD_CAPTURE, 0, 0, k, 0);
+  emit(&inner, OP_LOAD_LOCAL, 0, 0, 0, 0);
+  emit(&inner, OP_PULLBACK, 0, 0, 0, 0);
+  emit(&inner, OP_RETURN, 0, 0, 0, 0);
+  Code *pullback = finish_builtin(&inner, 1, "pullback");
+  I(VJP_BEGIN, 0, 1);
+  LOC(0), LOC(3), I(CALL_VALUE, 1, 0);
+  I(VJP_END, 0, 2);
+  LOC(4), LOC(2), LOC(3), LOC(4);
+  emit_ptr(e, OP_MAKE_CLOSURE, 0, 3, 0, 0, pullback);
+  I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
+}
+
+/* Maps f over the elements of each tensor.  Locals: f, then k structures.  Then
+ * the tensors, the results, and the current tensors. */
+static void build_each(BytecodeEmitter *e, uint32_t k, bool sums) {
+  static const PrimId maps[] = {PRIM_MAP1, PRIM_MAP2, PRIM_MAP3};
+  Code *map = higher_order_code(e->vm, maps[k - 1]);
+  uint32_t rest = k + 1, results = k + 2, current = k + 3;
+  I(EACH_BEGIN, k, 0);
+  emit_push_constant(e, (Value){.tag = V_NIL});
+  emit_push_constant(e, value_unit());
+  uint32_t loop = e->instrs.len;
+  uint32_t out = I(LIST_NEXT, 0, rest);
+  SET(current), LOC(0);
+  for (uint32_t i = 0; i < k; i++)
+    LOC(current), I(TUPLE_GET, 0, i);
+  emit_ptr(e, OP_CALL_CODE, k + 1, 0, 0, 0, map);
+  TAKE(results), I(MAKE_CONS, 0, 0), SET(results);
+  jump_back(e, loop);
+  emit_patch_jump(e, out);
+  TAKE(results), I(LIST_REVERSE, 0, 0);
+  I(EACH_END, k, sums), I(RETURN, 0, 0);
+}
+
+static void build_each1(BytecodeEmitter *e) {
+  build_each(e, 1, false);
+}
+static void build_each2(BytecodeEmitter *e) {
+  build_each(e, 2, false);
+}
+static void build_each3(BytecodeEmitter *e) {
+  build_each(e, 3, false);
+}
+static void build_total(BytecodeEmitter *e) {
+  build_each(e, 1, true);
+}
+
 static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0), I(PROGRESS, 3, 0);
@@ -321,8 +374,8 @@ static void force_vector(Eval *vm, Node *x, Value i) {
 
 static Value slice_node(Eval *vm, Node *x, Value i) {
   force_vector(vm, x, i);
-  if (value_is_num(i) && x->data && !x->free_count && x->rank == 1 &&
-      i.i >= 0 && i.i < node_size(x, 0)) {
+  if (value_is_num(i) && x->data && !node_is_recorded(x) && !x->free_count &&
+      x->rank == 1 && i.i >= 0 && i.i < node_size(x, 0)) {
     Value v = value_scalar(scalar_load(x->dtype, tensor_at(x->data, i.i)));
     vm_check_file(vm, x->data);
     return v;
@@ -547,7 +600,8 @@ static bool all_scalars(Eval *vm, const Stacking *s, const Value *at) {
   for (uint32_t i = 0; i < s->count; i++) {
     if (value_is_num(at[i]))
       continue;
-    if (at[i].tag != V_NODE || at[i].node->rank || at[i].node->free_count)
+    if (at[i].tag != V_NODE || at[i].node->rank || at[i].node->free_count ||
+        node_is_recorded(at[i].node))
       return false;
     count += !at[i].node->data;
   }
@@ -591,7 +645,8 @@ static Node *copy_materialized_rows(Eval *vm, const Stacking *s,
   const Node *first = nodes[0];
   bool all = true;
   for (uint32_t i = 0; i < s->count; i++) {
-    if (nodes[i]->free_count || !has_same_shape(nodes[i], first))
+    if (nodes[i]->free_count || node_is_recorded(nodes[i]) ||
+        !has_same_shape(nodes[i], first))
       return NULL;
     all = all && nodes[i]->data;
   }
@@ -731,6 +786,15 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
   Tensor *indices = tensor_nonzero(nodes[1]->data, &fault);
   if (!indices)
     vm_fault(vm, &fault);
+  if (nodes[0]->tape) { /* a gather has a derivative */
+    Value at = vm_value_of_tensor(vm, indices, &fault);
+    vm_push_temp(vm, at);
+    Value taken = vm_value_of_node(
+        vm, node_gather(&vm->graph, nodes[0], vm_to_node(vm, at), &fault),
+        &fault);
+    vm_drop_temps(vm, mark);
+    return taken;
+  }
   Tensor *t = tensor_take_rows(nodes[0]->data, indices, &fault);
   tensor_release(indices);
   Value r = vm_value_of_tensor(vm, t, &fault);

@@ -139,6 +139,9 @@ enum {
   /* Pending nodes after an iteration of a loop; small, so that the plans of
    * iterations fit the plan cache. */
   MAX_PENDING_NODES_IN_LOOP = 512,
+  /* Both limits are larger while a tape records: a plan that contains the
+   * reverse pass can keep in memory only what that needs. */
+  RECORDING_PENDING_FACTOR = 40,
 };
 #define MAX_STACK_VALUES ((size_t)40 << 20) /* 640 MiB */
 
@@ -266,6 +269,11 @@ void vm_STACK_LIST(Eval *vm);
 void vm_LIST_REVERSE(Eval *vm);
 void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
+void vm_VJP_BEGIN(Eval *vm);
+void vm_VJP_END(Eval *vm);
+void vm_PULLBACK(Eval *vm);
+void vm_EACH_BEGIN(Eval *vm);
+void vm_EACH_END(Eval *vm);
 
 /* ---- vm_error.c: errors of the running program ---- */
 
@@ -491,6 +499,22 @@ void vm_shape_of(Eval *vm, Value v, uint32_t *rank, int64_t *shape,
 void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
                    uint32_t *count);
 
+/* ---- derive.c ---- */
+
+/* Pushes a tape, and a copy of v in which every tensor of floats is a leaf. */
+void vm_vjp_begin(Eval *vm, Value v);
+/* args: tape, argument with leaves, result, cotangent of the result.  Returns
+ * the cotangent of the argument. */
+Value vm_pullback(Eval *vm, const Value *args);
+
+/* The floats of `count` values of one structure: a list of tuples of vectors,
+ * one tuple per tensor. */
+Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count);
+/* A value like v with the floats of a list of vectors. */
+Value vm_replace_floats(Eval *vm, Value v, Value list);
+/* The sum of the elements of a list of vectors.  like: a value with a float. */
+Value vm_sum_floats(Eval *vm, Value like, Value list);
+
 /* ---- print.c ---- */
 
 void vm_print(Eval *vm, Buffer *out, Value v, bool nested);
@@ -564,6 +588,8 @@ B(prim_exit);
 B(prim_fail);
 B(prim_assert);
 B(prim_trace);
+B(prim_stop_gradient);
+B(prim_by_rank);
 #undef B
 
 #endif

@@ -140,7 +140,8 @@ static bool shapes_equal_or_fail(Eval *vm, Value a, Value b) {
  * node was made.  The carry of a loop is such a tensor. */
 static Value materialized_scalar(Eval *vm, Value v) {
   return v.tag == V_NODE && !v.node->rank && v.node->data &&
-                 !v.node->free_count && !vm_must_defer(vm)
+                 !v.node->free_count && !node_is_recorded(v.node) &&
+                 !vm_must_defer(vm)
              ? value_scalar(scalar_load(v.node->dtype, v.node->data->data))
              : v;
 }

@@ -201,6 +201,7 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_DTYPE:
   case V_RAW:
   case V_ENV:
+  case V_TAPE:
   case V_INDEX:
     buffer_puts(out, "<internal>");
     return;

@@ -105,7 +105,7 @@ const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
                                   const Instr *next, const Instr *fallback) {
   if (!vm_is_aot_tracing(vm))
     return vm_eager_loop_begin(vm, kind, next, fallback);
-  if (kind == TRACED_LOOP_BOTTOM_TESTED)
+  if (kind == TRACED_LOOP_BOTTOM_TESTED || vm->graph.recording_count)
     return fallback;
   int64_t count = loop_trip_count(vm, kind);
   if (kind != TRACED_LOOP_WHILE && extent_is_static(&vm->graph, count) &&

@@ -60,6 +60,7 @@ static void enqueue_release(Heap *heap, Value v) {
   case V_SHAPE:
   case V_KEY:
   case V_ENV:
+  case V_TAPE:
     break;
   }
   v.obj->next = heap->release_queue;
@@ -97,6 +98,10 @@ static void drop_children(Heap *heap, Obj *obj) {
   case V_PARTIAL:
     drop_ref(heap, ((Partial *)(void *)obj)->fn);
     drop_refs(heap, ((Partial *)(void *)obj)->args, obj->len);
+    break;
+  case V_TAPE:
+    tape_close(((TapeObj *)(void *)obj)->tape);
+    tape_release(((TapeObj *)(void *)obj)->tape);
     break;
   case V_STRING:
   case V_PRIM:

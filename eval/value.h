@@ -34,6 +34,7 @@ typedef enum ValueTag {
   V_SHAPE,
   V_KEY,
   V_ENV,
+  V_TAPE,  /* the record of a differentiated call; in environments only */
   V_NODE,  /* node: a tensor, or a scalar that is not known yet */
   V_INDEX, /* index: an index of a `for` in a symbolic run */
 } ValueTag;
@@ -110,6 +111,11 @@ typedef struct KeyObj {
   Obj obj;
   PrngKey key;
 } KeyObj;
+
+typedef struct TapeObj {
+  Obj obj;
+  Tape *tape; /* closed when the object is released */
+} TapeObj;
 
 /* a function with len arguments, which waits for more. */
 typedef struct Partial {
@@ -260,6 +266,7 @@ Value value_key(Heap *heap, PrngKey key);
 #define AS_STRING(v) ((String *)(void *)(v).obj)
 #define AS_SHAPE(v) ((ShapeObj *)(void *)(v).obj)
 #define AS_KEY(v) ((KeyObj *)(void *)(v).obj)
+#define AS_TAPE(v) ((TapeObj *)(void *)(v).obj)
 #define AS_PARTIAL(v) ((Partial *)(void *)(v).obj)
 #define AS_PRIM(v) ((PrimObj *)(void *)(v).obj)
 

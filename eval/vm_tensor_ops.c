@@ -164,3 +164,27 @@ void vm_PROGRESS(Eval *vm) {
 void vm_FILTER(Eval *vm) {
   replace_top(vm, 2, vm_filter(vm, vm->sp[-2], vm->sp[-1]));
 }
+
+void vm_VJP_BEGIN(Eval *vm) {
+  vm_vjp_begin(vm, *local_at(vm, vm->pc->b));
+}
+
+void vm_VJP_END(Eval *vm) {
+  tape_stop_recording(AS_TAPE(*local_at(vm, vm->pc->b))->tape);
+}
+
+void vm_PULLBACK(Eval *vm) {
+  replace_top(vm, 4, vm_pullback(vm, vm->sp - 4));
+}
+
+void vm_EACH_BEGIN(Eval *vm) {
+  Value list = vm_collect_floats(vm, local_at(vm, 1), vm->pc->a);
+  *vm->sp++ = list;
+}
+
+void vm_EACH_END(Eval *vm) {
+  Value like = *local_at(vm, 1), list = vm->sp[-1];
+  replace_top(vm, 1,
+              vm->pc->b ? vm_sum_floats(vm, like, list)
+                        : vm_replace_floats(vm, like, list));
+}

@@ -350,17 +350,6 @@ static void instantiate_ops(const PlanBinding *b, const CachedBody *cached_body,
   }
 }
 
-static void replace_ops(Node *n, BodyOp *ops, uint32_t count) {
-  BodyOp *old = n->body_ops;
-  uint32_t old_count = n->body_op_count;
-  n->body_ops = ops;
-  n->body_op_count = count;
-  for (uint32_t k = 0; k < old_count; k++)
-    if (old[k].kind == BODY_READ)
-      node_release(old[k].node);
-  mem_free(old);
-}
-
 static void restore_body(const PlanBinding *b, const CachedBody *cached_body,
                          Node *n) {
   bool adds_axes =
@@ -376,13 +365,10 @@ static void restore_body(const PlanBinding *b, const CachedBody *cached_body,
     trap_raise(FAIL_MEMORY);
   }
   instantiate_ops(b, cached_body, ops);
-  n->reduce = cached_body->reduce;
-  n->reduce_count = cached_body->reduce_count;
-  if (adds_axes) /* the first extents are in the node's own block */
-    n->extents = memcpy(extents, cached_body->extents, size);
-  replace_ops(n, ops, cached_body->op_count);
-  node_release(n->guard); /* the guard is now part of the body */
-  n->guard = NULL;
+  if (adds_axes)
+    memcpy(extents, cached_body->extents, size);
+  node_replace_body(n, ops, cached_body->op_count, cached_body->reduce,
+                    cached_body->reduce_count, extents);
 }
 
 void fusion_group_restore_bodies(const FusionGroup *c) {

@@ -103,13 +103,12 @@ static bool execute_observed(Graph *g, const Backend *backend,
   }
 }
 
-/* The nodes of the group release their operands. */
-static void drop_references(const FusionGroup *group) {
-  for (uint32_t k = 0; k < group->nodes.len; k++)
-    if (group->nodes.at[k]->data)
-      node_drop_references(group->nodes.at[k]);
-    else /* nothing outside its group reads it */
-      group->nodes.at[k]->inlined = true;
+static void settle_nodes(const FusionGroup *group) {
+  for (uint32_t k = 0; k < group->nodes.len; k++) {
+    Node *n = group->nodes.at[k];
+    n->inlined = !n->data; /* nothing outside its group reads it */
+    node_settle(n);
+  }
 }
 
 bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
@@ -178,7 +177,7 @@ static bool execute_groups(const PlanExecution *run, Span *where,
       release_data(run->groups[k]);
       return false;
     }
-    drop_references(run->groups[k]);
+    settle_nodes(run->groups[k]);
   }
   return true;
 }

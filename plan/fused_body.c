@@ -1,5 +1,6 @@
 /* Bodies during fusion: equal ops exist once (value numbering), and each new op
  * is simplified.  See fused_body.h. */
+#include "tensor/node.h"
 #include "plan/fused_body.h"
 
 #include "tensor/extent.h"
@@ -569,8 +570,6 @@ void fused_body_install(FusedBody *body, Node *n) {
   for (uint32_t k = 0; k < count; k++)
     arg_count += body->ops.at[k].body_op.arg_count;
   int64_t *extents = extended_extents(body, n);
-  BodyOp *old = n->body_ops;
-  uint32_t old_count = n->body_op_count;
   BodyOp *ops =
       mem_try_alloc(count * sizeof *ops + arg_count * sizeof(uint32_t));
   if (!ops) {
@@ -578,16 +577,5 @@ void fused_body_install(FusedBody *body, Node *n) {
     trap_raise(FAIL_MEMORY);
   }
   copy_ops(body, ops);
-  n->body_ops = ops;
-  n->body_op_count = count;
-  if (extents)
-    n->extents = extents; /* the first extents are in the node's own block */
-  n->reduce = body->reduce;
-  n->reduce_count = body->reduce_count;
-  for (uint32_t k = 0; k < old_count; k++)
-    if (old[k].kind == BODY_READ)
-      node_release(old[k].node);
-  mem_free(old);
-  node_release(n->guard); /* the guard is now part of the body */
-  n->guard = NULL;
+  node_replace_body(n, ops, count, body->reduce, body->reduce_count, extents);
 }

@@ -7,7 +7,7 @@
 
 typedef enum PrimId {
   PRIM_NONE,
-#define P(id, name, class, flags, scheme, doc, example) PRIM_##id,
+#define P(id, name, class, flags, derivative, scheme, doc, example) PRIM_##id,
 #include "primitives/primitives.def"
 #undef P
   PRIM_COUNT
@@ -33,10 +33,19 @@ enum PrimFlag { /* letters of primitives.def */
                 PRIM_APPROXIMATE = 32,  /* X */
 };
 
+typedef enum Derivative { /* primitives.def explains them */
+  DERIVATIVE_NONE,
+  DERIVATIVE_PARTIALS,
+  DERIVATIVE_LINEAR,
+  DERIVATIVE_RULE,
+  DERIVATIVE_ZERO,
+} Derivative;
+
 typedef struct PrimInfo {
   const char *name; /* operators are "op +" */
   PrimClass class;
   uint8_t flags;
+  Derivative derivative;
   const char *scheme, *doc, *example;
 } PrimInfo;
 extern const PrimInfo prim_info[PRIM_COUNT];

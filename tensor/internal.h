@@ -44,8 +44,14 @@ bool extent_table_require(ExtentTable *table, Requirement r);
  * registered argument. */
 bool extent_of_arg(Graph *g, uint32_t arg, Span span, int64_t *out);
 
+/* Marks n as dependent on a leaf of the tape, unless it depends on an outer
+ * one. */
+void node_set_tape(Node *n, Tape *tape);
+
 /* Call this if n reads x. */
 static inline void node_propagate_flags(Node *n, const Node *x) {
+  if (x->tape && x->tape->recording)
+    node_set_tape(n, x->tape);
   n->symbolic |= x->symbolic;
   n->loop_depth = x->loop_depth > n->loop_depth ? x->loop_depth : n->loop_depth;
 }

@@ -654,7 +654,7 @@ Node *moments_sum(Graph *g, Node *x, uint32_t first, uint32_t count,
                   bool keepdims, const NodeSpec *spec, Fault *fault) {
   Moments m = {.graph = g, .operand = x, .first = first, .count = count};
   m.keepdims = keepdims;
-  if (g->guard || g->extent_table ||
+  if (g->guard || g->extent_table || node_is_recorded(x) ||
       (x->dtype != DT_F32 && x->dtype != DT_F64) || !is_pending_pointwise(x) ||
       x->free_count + x->rank > MAX_RANK - 2 ||
       (double)node_element_count(x) < MIN_MOMENT_ELEMENTS || !match_moments(&m))

@@ -188,14 +188,36 @@ static void release_to_list(Node *n, Node **dead) {
   }
 }
 
+/* A body that the planner has replaced. */
+typedef struct OwnBody {
+  BodyOp *ops;
+  uint32_t count, reduce_count;
+  PrimId reduce;
+  Node *guard;
+} OwnBody;
+
+static void release_ops(BodyOp *ops, uint32_t count, Node **dead) {
+  for (uint32_t k = 0; k < count; k++)
+    if (ops[k].kind == BODY_READ)
+      release_to_list(ops[k].node, dead);
+  mem_free(ops);
+}
+
+static void release_own_body(Node *n, Node **dead) {
+  if (!n->own_body)
+    return;
+  release_ops(n->own_body->ops, n->own_body->count, dead);
+  release_to_list(n->own_body->guard, dead);
+  mem_free(n->own_body);
+  n->own_body = NULL;
+}
+
 static void release_inputs(Node *n, Node **dead) {
-  for (uint32_t k = 0; k < n->body_op_count; k++)
-    if (n->body_ops[k].kind == BODY_READ)
-      release_to_list(n->body_ops[k].node, dead);
+  release_ops(n->body_ops, n->body_op_count, dead);
+  release_own_body(n, dead);
   for (uint32_t k = 0; k < n->input_count; k++)
     release_to_list(n->inputs[k], dead);
   release_to_list(n->guard, dead);
-  mem_free(n->body_ops);
   mem_free(n->inputs);
   n->body_ops = NULL;
   n->inputs = NULL;
@@ -211,6 +233,7 @@ static void free_dead_nodes(Node *dead) {
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free_vars[k]);
     tensor_release(n->data);
+    tape_release(n->tape);
     loop_body_release(n->loop_body);
     if (n->extents != inline_extents(n))
       mem_free(n->extents);
@@ -242,6 +265,54 @@ void node_drop_references(Node *n) {
   n->reduce = n->op = PRIM_NONE;
   n->reduce_count = 0;
   release_inputs(n, &dead);
+  free_dead_nodes(dead);
+}
+
+/* ---- bodies that the planner makes ---- */
+
+void node_replace_body(Node *n, BodyOp *ops, uint32_t count, PrimId reduce,
+                       uint32_t reduce_count, int64_t *extents) {
+  Node *dead = NULL;
+  bool keeps = n->tape && n->tape->open && !n->own_body;
+  OwnBody *own = keeps ? mem_alloc(sizeof *own) : NULL;
+  if (keeps) {
+    *own = (OwnBody){n->body_ops, n->body_op_count, n->reduce_count, n->reduce,
+                     n->guard};
+    n->own_body = own;
+  } else {
+    release_ops(n->body_ops, n->body_op_count, &dead);
+    release_to_list(n->guard, &dead); /* the guard is now part of the body */
+  }
+  n->body_ops = ops;
+  n->body_op_count = count;
+  n->reduce = reduce;
+  n->reduce_count = reduce_count;
+  n->guard = NULL;
+  if (extents) {
+    if (n->extents != inline_extents(n))
+      mem_free(n->extents);
+    n->extents = extents; /* the first extents are in the node's own block */
+  }
+  free_dead_nodes(dead);
+}
+
+void node_restore_own_body(Node *n) {
+  Node *dead = NULL;
+  OwnBody *own = n->own_body;
+  if (!own)
+    return;
+  release_ops(n->body_ops, n->body_op_count, &dead);
+  n->body_ops = own->ops;
+  n->body_op_count = own->count;
+  n->reduce = own->reduce;
+  n->reduce_count = own->reduce_count;
+  n->guard = own->guard;
+  if (n->extents != inline_extents(n)) {
+    mem_free(n->extents);
+    n->extents = inline_extents(n);
+  }
+  mem_free(own);
+  n->own_body = NULL;
   free_dead_nodes(dead);
 }
 
@@ -283,7 +354,7 @@ Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
 }
 
 bool node_known(const Node *n, Scalar *out) {
-  if (n->rank || n->free_count)
+  if (n->rank || n->free_count || node_is_recorded(n))
     return false;
   if (n->data) {
     *out = scalar_load(n->dtype, n->data->data);

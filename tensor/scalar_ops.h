@@ -93,6 +93,7 @@ static inline Scalar scalar_from_reg(Dtype dtype, Reg r) {
 REF_NUM(ADD, WRAP2(+), x + y, x + y)
 REF_NUM(SUB, WRAP2(-), x - y, x - y)
 REF_NUM(MUL, WRAP2(*), x *y, x *y)
+REF_NUM(MUL_NO_NAN, y ? WRAP2(*) : 0, y == 0 ? 0 : x * y, y == 0 ? 0 : x * y)
 REF_NUM(NEG, (int64_t) - (uint64_t)x, -x, -x)
 REF_NUM(MAXIMUM, x > y ? x : y, x > y || x != x ? x : y,
         x > y || x != x ? x : y)

@@ -28,6 +28,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
+typedef struct Tape Tape; /* tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
 /* An index of a `for` or `map` in a symbolic run. */
@@ -146,6 +147,12 @@ struct Node {
   LoopBody *loop_body;   /* NODE_LOOP */
   /* Depth of the loop whose carry it needs; 0: none. */
   uint32_t loop_depth;
+  /* The outermost recording tape on whose leaves it depends; counted; or
+   * NULL. */
+  Tape *tape;
+  /* Its own body, while the planner has replaced it and the tape still needs
+   * it; NULL: the body above. */
+  struct OwnBody *own_body;
 
   /* Its elements are in memory when the current plan runs, but not in `data`:
    * it belongs to a compiled function, or its data change in each iteration. */
@@ -193,6 +200,7 @@ typedef struct Graph { /* the deferred work of a session */
   bool keeps_inputs;   /* a run may be undone later, so no input may be
                           overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
+  uint32_t recording_count; /* number of tapes that record */
   /* Set during AOT tracing; NULL: all extents are numbers. */
   ExtentTable *extent_table;
   /* Number of nodes that ran; for tests and `axon plan`. */
@@ -363,6 +371,44 @@ typedef struct FoldIteration {
  * loop. */
 Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
+
+/* ---- tape.c, adjoint.c: derivatives ---- */
+
+/* The record of one differentiated call.  The graph itself is the tape: a node
+ * that depends on a leaf keeps its operands, even after it ran, until the tape
+ * is closed.  While a tape records, such a node counts as unknown, so that no
+ * constant folding cuts it from the leaf.  Recordings are nested.  Counted by
+ * its nodes. */
+struct Tape {
+  Graph *graph;
+  uint32_t refs;
+  uint32_t id;    /* ascends in order of creation */
+  bool recording; /* the differentiated function runs */
+  bool open;      /* its operands are still needed */
+  Node **settled; /* nodes that ran and kept their operands; counted */
+  uint32_t settled_count, settled_capacity;
+};
+Tape *tape_new(Graph *g); /* recording and open */
+void tape_stop_recording(Tape *tape);
+/* Its nodes that ran release their operands. */
+void tape_close(Tape *tape);
+void tape_release(Tape *tape);
+
+/* A leaf of the tape, equal to x. */
+Node *node_leaf(Graph *g, Node *x, Tape *tape);
+/* Equal to x, and constant for every tape. */
+Node *node_stop_gradient(Graph *g, Node *x);
+/* True if n depends on a leaf of a tape that records. */
+static inline bool node_is_recorded(const Node *n) {
+  return n->tape && n->tape->recording;
+}
+
+/* Vector-Jacobian product.  cotangents[k] belongs to outputs[k] and has its
+ * shape; out[k] gets the cotangent of leaves[k], with its type.  NULL: zero.
+ * Nodes without floats have no cotangents.  Returns false with a fault. */
+bool graph_vjp(Graph *g, uint32_t output_count, Node *const *outputs,
+               Node *const *cotangents, uint32_t leaf_count,
+               Node *const *leaves, Node **out, Fault *fault);
 
 /* ---- inspection ---- */
 

@@ -727,9 +727,15 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
       refs_add_size(c, f->span, f->tyvar, false);
       return;
     }
+  if (strcmp(f->id->text, "data") == 0) {
+    ty_param(c, f->tyvar, mode)->var->is_data = true;
+    refs_add_size(c, f->span, f->tyvar, false);
+    return;
+  }
   error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help = "the classes are num, int and float";
+      ->help = "the classes of element types are num, int and float; `data` is the class "
+               "of types without functions";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {

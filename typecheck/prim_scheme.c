@@ -47,11 +47,26 @@ static bool prim_tracks_singletons(PrimId id) {
          id == PRIM_MOD;
 }
 
+static void set_floats(void *arg, TyVar *v) {
+  v->floats = arg;
+}
+
+/* The parameters after the function have floats of the function's element
+   type. */
+static void relate_floats(Checker *c, Type *t) {
+  Type *of = t->arg[0]->arg[0];
+  TypeVisitor visit = {.ty = set_floats, .arg = elem_root(of->elem), .c = c};
+  ty_visit(&visit, t);
+}
+
 static Scheme *prim_scheme(Checker *c, PrimId id) {
   const PrimInfo *info = &prim_info[id];
   Scheme *s = scheme_of_text(c, info->scheme, info->flags, info->name);
   if (prim_tracks_singletons(id))
     track_singletons(c, id, s->type);
+  if (id == PRIM_EACH1 || id == PRIM_EACH2 || id == PRIM_EACH3 ||
+      id == PRIM_TOTAL)
+    relate_floats(c, s->type);
   return s;
 }
 

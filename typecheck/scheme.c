@@ -4,12 +4,21 @@
 
 /* ---- instantiation ---- */
 
+static ElemVar *fresh_elem(TypeMapper *copy, ElemVar *v);
+
 static Type *fresh_ty(TypeMapper *copy, TyVar *v) {
   if (v->level != LEVEL_GENERIC)
     return NULL;
   Type *t = map_get(&copy->map, v);
   if (!t)
     map_put(&copy->map, v, t = ty_meta(copy->c));
+  if (t->tag == TY_VAR) {
+    t->var->is_data |= v->is_data;
+    ElemVar *floats = v->floats ? elem_root(v->floats) : NULL;
+    ElemVar *fresh = floats ? fresh_elem(copy, floats) : NULL;
+    if (floats && !t->var->floats)
+      t->var->floats = fresh ? fresh : floats;
+  }
   return t;
 }
 
@@ -178,8 +187,12 @@ typedef struct Generalizer {
   bool local; /* mentions a variable above the level */
 } Generalizer;
 
+static void quantify_elem(void *arg, ElemVar *v);
+
 static void quantify_ty(void *arg, TyVar *v) {
   Generalizer *g = arg;
+  if (v->floats)
+    quantify_elem(g, elem_root(v->floats));
   if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
     v->skolem = true;

@@ -584,7 +584,17 @@ typedef struct PrintedVars {
   VEC(ElemVar *) elems;
   ShapeVar *sought;
   bool found;
+  VEC(TyVar *) data; /* variables of class `data` */
 } PrintedVars;
+
+static void collect_data(void *arg, TyVar *v) {
+  PrintedVars *r = arg;
+  for (uint32_t i = 0; i < r->data.len; i++)
+    if (r->data.at[i] == v)
+      return;
+  if (v->is_data && v->level == LEVEL_GENERIC)
+    VEC_PUSH(r->p->c->arena, r->data, v);
+}
 
 static void collect_elem(void *arg, ElemVar *e) {
   PrintedVars *r = arg;
@@ -623,7 +633,8 @@ static const char *class_name(uint32_t classes) {
 static void put_given(TypePrinter *p, Type *t) {
   bool any = false;
   PrintedVars r = {.p = p};
-  TypeVisitor v = {.elem = collect_elem, .arg = &r, .c = p->c};
+  TypeVisitor v = {
+      .ty = collect_data, .elem = collect_elem, .arg = &r, .c = p->c};
   ty_visit(&v, t);
   Scheme *s = p->scheme;
   for (uint32_t i = 0; s && i < s->given_count; i++) {
@@ -641,6 +652,11 @@ static void put_given(TypePrinter *p, Type *t) {
       continue;
     buffer_printf(&p->out, "%s%s : %s", any ? ", " : " given ",
                   r.elems.at[i]->printed_name, name);
+    any = true;
+  }
+  for (uint32_t i = 0; i < r.data.len; i++) {
+    buffer_printf(&p->out, "%s%s : data", any ? ", " : " given ",
+                  r.data.at[i]->printed_name);
     any = true;
   }
 }

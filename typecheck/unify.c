@@ -4,8 +4,12 @@
 /* --- levels: a variable gets the lowest level of the variables it is bound to
    --- */
 
+static void adjust_elem_level(void *arg, ElemVar *v);
+
 static void adjust_ty_level(void *arg, TyVar *v) {
   uint32_t level = *(uint32_t *)arg;
+  if (v->floats)
+    adjust_elem_level(arg, elem_root(v->floats));
   if (v->level > level)
     v->level = level;
 }
@@ -500,7 +504,47 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   return r;
 }
 
+/* Puts t into the class of v: data without functions, and the element type of
+ * its floats.  Returns false if t is not in the class. */
+static bool require_class(Checker *c, const TyVar *v, Type *t) {
+  t = ty_norm(c, t);
+  bool fits = true;
+  switch (t->tag) {
+  case TY_VAR:
+    if (t->var->skolem)
+      return t->var->is_data >= v->is_data &&
+             (!v->floats || (t->var->floats &&
+                             unify_elem(c, t->var->floats, v->floats)));
+    t->var->is_data |= v->is_data;
+    if (v->floats && t->var->floats)
+      return unify_elem(c, t->var->floats, v->floats);
+    t->var->floats = t->var->floats ? t->var->floats : v->floats;
+    return true;
+  case TY_FUN:
+    return !v->is_data;
+  case TY_TUPLE:
+  case TY_RECORD:
+  case TY_DATATYPE:
+    for (uint32_t i = 0; i < t->count; i++)
+      fits = fits && require_class(c, v, t->args[i]);
+    return fits &&
+           (t->tag != TY_RECORD || !t->arg[0] || require_class(c, v, t->arg[0]));
+  case TY_LIFT:
+    return require_class(c, v, t->arg[0]);
+  case TY_TENSOR: /* an undetermined element type is that of the floats */
+    return !v->floats || !(elem_root(t->elem)->classes & CLASS_FLOAT) ||
+           unify_elem(c, t->elem, v->floats);
+  case TY_SHAPE:
+  case TY_AXIS:
+  case TY_KEEP:
+    return true;
+  }
+  return true;
+}
+
 static bool ty_bind(Checker *c, TyVar *v, Type *t) {
+  if ((v->is_data || v->floats) && !require_class(c, v, t))
+    return false;
   OccursCheck o = {v, false};
   TypeVisitor visit = {.ty = occurs_ty, .arg = &o, .c = c};
   ty_visit(&visit, t);

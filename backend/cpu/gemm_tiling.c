@@ -254,6 +254,17 @@ static double strided_access_work(const GemmChooser *c, uint32_t v) {
   return work;
 }
 
+/* Work of the lanes that stay idle on an axis shorter than a quarter of a
+ * vector, such as the columns of a 3 x 3 weight gradient. */
+static double idle_lane_work(const GemmChooser *c, uint32_t v) {
+  const LoopNest *loop = c->k->loops.at[0];
+  int64_t extent = loop_extent_hint(loop, v);
+  if (4 * extent > (int64_t)c->s->width)
+    return 0;
+  double work = loop_iterations_hint(loop, 0, loop->axis_count);
+  return work / (double)(extent > 0 ? extent : 1);
+}
+
 /* The parallel axis for vectors: the one with the least strided work, and the
  * longest of these. */
 static uint32_t choose_outer_vector_axis(const GemmChooser *c) {
@@ -263,7 +274,7 @@ static uint32_t choose_outer_vector_axis(const GemmChooser *c) {
   for (uint32_t v = c->k->parallel_axes; v-- > 0;) {
     if (!vectorizes_all_products(c, v))
       continue;
-    double work = strided_access_work(c, v);
+    double work = strided_access_work(c, v) + idle_lane_work(c, v);
     if (best == NO_AXIS || work < min ||
         (work == min &&
          loop_extent_hint(loop, v) > loop_extent_hint(loop, best))) {

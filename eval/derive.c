@@ -1,0 +1,322 @@
+/* Derivatives of functions: vjp.
+ *
+ * The argument's tensors of floats become leaves of a tape (tensor/tape.c).
+ * The function then runs as always.  So control flow, closures and data
+ * structures need nothing of their own. */
+#include "eval/internal.h"
+
+/* ---- structures ---- */
+
+/* Replaces the tensors of a value, in order: tuples, records, lists and
+ * datatypes of tensors.  Other values stay. */
+typedef struct LeafMap {
+  Eval *vm;
+  /* Returns an owned value for a tensor of floats. */
+  Value (*leaf)(struct LeafMap *map, Value v);
+  Tape *tape;    /* for new leaves */
+  Node **nodes;  /* the next leaves */
+  uint32_t next; /* number of leaves so far */
+  int64_t rank;
+} LeafMap;
+
+static bool is_float_tensor(Value v) {
+  return value_is_num(v) ? dtype_is_float((Dtype)v.tag)
+                         : v.tag == V_NODE && dtype_is_float(v.node->dtype);
+}
+
+static Value map_leaves(LeafMap *map, Value v);
+
+static void map_parts(LeafMap *map, const Value *from, Value *to,
+                      uint32_t count) {
+  for (uint32_t k = 0; k < count; k++)
+    to[k] = map_leaves(map, from[k]);
+}
+
+/* Iterative along the list, which may be long. */
+static Value map_list(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Value first = {.tag = V_NIL}, *end = &first;
+  size_t mark = vm->temp_count;
+  for (; v.tag == V_CONS; v = AS_CONS(v)->tail) {
+    Value head = map_leaves(map, AS_CONS(v)->head);
+    vm_push_temp(vm, head);
+    Value cell = value_cons(&vm->heap, head, (Value){.tag = V_NIL});
+    vm->temps[vm->temp_count - 1] = value_unit(); /* the cell has taken it */
+    *end = cell;
+    if (end == &first)
+      vm_push_temp(vm, cell);
+    end = &AS_CONS(cell)->tail;
+  }
+  first = value_retain(first);
+  vm_drop_temps(vm, mark);
+  return first;
+}
+
+/* Returns an owned value. */
+static Value map_leaves(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Value r;
+  if (is_float_tensor(v))
+    return map->leaf(map, v);
+  switch ((ValueTag)v.tag) {
+  case V_TUPLE:
+    r = vm_new_tuple(vm, v.obj->len);
+    map_parts(map, AS_ARRAY(v)->at, AS_ARRAY(r)->at, v.obj->len);
+    return value_retain(r);
+  case V_RECORD:
+    r = vm_new_record(vm, AS_RECORD(v)->layout);
+    map_parts(map, AS_RECORD(v)->at, AS_RECORD(r)->at, v.obj->len);
+    return value_retain(r);
+  case V_CONS:
+    return map_list(map, v);
+  case V_CON: {
+    Value arg = map_leaves(map, AS_CON(v)->arg);
+    vm_push_temp(vm, arg);
+    ConApp *c = obj_new(&vm->heap, V_CON, sizeof *c, 1);
+    c->con = AS_CON(v)->con;
+    c->arg = value_retain(arg);
+    return value_obj(V_CON, c);
+  }
+  default:
+    return value_retain(v);
+  }
+}
+
+/* ---- vjp ---- */
+
+static Value new_leaf(LeafMap *map, Value v) {
+  Node *x = vm_to_node(map->vm, v);
+  return value_node(node_leaf(&map->vm->graph, x, map->tape));
+}
+
+void vm_vjp_begin(Eval *vm, Value v) {
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  TapeObj *obj = obj_new(&vm->heap, V_TAPE, sizeof *obj, 0);
+  obj->tape = tape_new(&vm->graph);
+  *vm->sp++ = value_obj(V_TAPE, obj);
+  LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = obj->tape};
+  Value leaves = map_leaves(&map, v);
+  *vm->sp++ = leaves;
+  vm_drop_temps(vm, mark);
+}
+
+static Value count_leaf(LeafMap *map, Value v) {
+  map->next++;
+  return value_retain(v);
+}
+
+static Value collect_leaf(LeafMap *map, Value v) {
+  map->nodes[map->next++] = vm_to_node(map->vm, v);
+  return value_retain(v);
+}
+
+/* The tensors of floats of a value, in memory of the machine's scratch. */
+static Node **leaves_of(Eval *vm, Value v, uint32_t *count) {
+  LeafMap map = {.vm = vm, .leaf = count_leaf};
+  vm_push_temp(vm, map_leaves(&map, v));
+  map.nodes = vm_scratch(vm, (map.next + 1) * sizeof *map.nodes);
+  map.leaf = collect_leaf;
+  map.next = 0;
+  vm_push_temp(vm, map_leaves(&map, v));
+  *count = map.next;
+  return map.nodes;
+}
+
+/* The next cotangent; zeros if it is NULL. */
+static Value next_cotangent(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Node *leaf = vm_to_node(vm, v), *n = map->nodes[map->next++];
+  Fault fault = {0};
+  if (n)
+    return vm_value_of_node(vm, node_retain(n), &fault);
+  return vm_value_of_node(
+      vm,
+      node_full(&vm->graph, (Scalar){.dtype = leaf->dtype}, leaf->rank,
+                leaf->extents + leaf->free_count, leaf->broadcast_mask, &fault),
+      &fault);
+}
+
+Value vm_pullback(Eval *vm, const Value *args) {
+  size_t mark = vm->temp_count;
+  uint32_t leaf_count, output_count, cotangent_count;
+  vm_set_node_span(vm);
+  Node **leaves = leaves_of(vm, args[1], &leaf_count);
+  Node **outputs = leaves_of(vm, args[2], &output_count);
+  Node **cotangents = leaves_of(vm, args[3], &cotangent_count);
+  if (output_count != cotangent_count)
+    vm_fail(vm, 507, "the cotangent has %u tensors, but the result has %u",
+            cotangent_count, output_count);
+  for (uint32_t k = 0; k < output_count; k++)
+    if (outputs[k]->rank != cotangents[k]->rank)
+      vm_fail(vm, 507, "the cotangent has another shape than the result");
+  Node **out = vm_scratch(vm, (leaf_count + 1) * sizeof *out);
+  Fault fault = {0};
+  if (!graph_vjp(&vm->graph, output_count, outputs, cotangents, leaf_count,
+                 leaves, out, &fault))
+    vm_fault(vm, &fault);
+  for (uint32_t k = 0; k < leaf_count; k++)
+    if (out[k])
+      vm_temp_node(vm, out[k]);
+  LeafMap map = {.vm = vm, .leaf = next_cotangent, .nodes = out};
+  Value r = map_leaves(&map, args[1]);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* ---- each ---- */
+
+/* x as a vector.  Returns a temporary. */
+static Node *flattened(Eval *vm, Node *x) {
+  Fault fault = {0};
+  int64_t count;
+  if (x->rank == 1)
+    return vm_temp_node(vm, node_retain(x));
+  if (!extent_product(&vm->graph, x->rank, x->extents + x->free_count, &count))
+    vm_fail(vm, 506, "a size does not fit in 64 bits");
+  Node *flat = node_reshape(&vm->graph, x, 1, &count, 0, &fault);
+  if (!flat)
+    vm_fault(vm, &fault);
+  return vm_temp_node(vm, flat);
+}
+
+Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count) {
+  size_t mark = vm->temp_count;
+  uint32_t leaf_count = 0, other;
+  Node **leaves[3];
+  vm_set_node_span(vm);
+  for (uint32_t k = 0; k < count; k++) {
+    leaves[k] = leaves_of(vm, values[k], k ? &other : &leaf_count);
+    if (k && other != leaf_count)
+      vm_fail(vm, 507, "the structures have %u and %u tensors of floats",
+              leaf_count, other);
+  }
+  Value list = {.tag = V_NIL};
+  for (uint32_t at = leaf_count; at-- > 0;) {
+    size_t inner = vm->temp_count;
+    Value item = vm_new_tuple(vm, count);
+    for (uint32_t k = 0; k < count; k++)
+      AS_ARRAY(item)->at[k] =
+          value_node(node_retain(flattened(vm, leaves[k][at])));
+    Value cell = value_cons(&vm->heap, value_retain(item), list);
+    vm_drop_temps(vm, inner);
+    if (at < leaf_count - 1) /* the cell has taken the list */
+      vm->temps[vm->temp_count - 1] = cell;
+    else
+      vm_push_temp(vm, cell);
+    list = cell;
+  }
+  value_retain(list);
+  vm_drop_temps(vm, mark);
+  return list;
+}
+
+/* The next vector, in the shape of v. */
+static Value next_vector(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Node *like = vm_to_node(vm, v), *x = map->nodes[map->next++];
+  Fault fault = {0};
+  if (like->rank == 1)
+    return vm_value_of_node(vm, node_retain(x), &fault);
+  return vm_value_of_node(
+      vm,
+      node_reshape(&vm->graph, x, like->rank, like->extents + like->free_count,
+                   like->broadcast_mask, &fault),
+      &fault);
+}
+
+/* The tensors of a list, as temporary memory. */
+static Node **nodes_of_list(Eval *vm, Value list, uint32_t *count) {
+  uint32_t n = 0;
+  for (Value v = list; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    n++;
+  Node **nodes = vm_scratch(vm, (n + 1) * sizeof *nodes);
+  *count = n;
+  n = 0;
+  for (Value v = list; v.tag == V_CONS; v = AS_CONS(v)->tail)
+    nodes[n++] = vm_to_node(vm, AS_CONS(v)->head);
+  return nodes;
+}
+
+Value vm_replace_floats(Eval *vm, Value v, Value list) {
+  size_t mark = vm->temp_count;
+  uint32_t count;
+  vm_set_node_span(vm);
+  LeafMap map = {
+      .vm = vm, .leaf = next_vector, .nodes = nodes_of_list(vm, list, &count)};
+  Value r = map_leaves(&map, v);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+Value vm_sum_floats(Eval *vm, Value like, Value list) {
+  size_t mark = vm->temp_count;
+  uint32_t count, leaf_count;
+  vm_set_node_span(vm);
+  Node **leaves = leaves_of(vm, like, &leaf_count);
+  Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
+  Fault fault = {0};
+  for (uint32_t k = 0; k < count; k++) {
+    Node *part = node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
+    if (!part)
+      vm_fault(vm, &fault);
+    vm_temp_node(vm, part);
+    Node *terms[2] = {sum, part};
+    sum = sum ? node_map(&vm->graph, PRIM_ADD, 2, terms, DT_NONE, &fault)
+              : node_retain(part);
+    if (!sum)
+      vm_fault(vm, &fault);
+    vm_temp_node(vm, sum);
+  }
+  Scalar zero = {.dtype = leaf_count ? leaves[0]->dtype : DT_F32};
+  if (!sum)
+    sum = vm_temp_node(vm, node_scalar(&vm->graph, zero));
+  Value r = vm_value_of_node(vm, node_retain(sum), &fault);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* ---- stop_gradient ---- */
+
+static Value stop_leaf(LeafMap *map, Value v) {
+  Fault fault = {0};
+  if (v.tag != V_NODE || !v.node->tape)
+    return value_retain(v);
+  return vm_value_of_node(
+      map->vm, node_stop_gradient(&map->vm->graph, v.node), &fault);
+}
+
+Value prim_stop_gradient(Eval *vm, const PrimSite *site, Value *args,
+                         uint32_t n) {
+  (void)site, (void)n;
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  LeafMap map = {.vm = vm, .leaf = stop_leaf};
+  Value r = map_leaves(&map, args[0]);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* ---- by_rank ---- */
+
+static Value rank_mask(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  Node *like = vm_to_node(vm, v);
+  Scalar one = {.dtype = like->dtype, .f = like->rank >= map->rank};
+  Fault fault = {0};
+  return vm_value_of_node(vm,
+                          node_full(&vm->graph, one, like->rank,
+                                    like->extents + like->free_count,
+                                    like->broadcast_mask, &fault),
+                          &fault);
+}
+
+Value prim_by_rank(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
+  (void)site, (void)n;
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  LeafMap map = {.vm = vm, .leaf = rank_mask, .rank = vm_int(vm, args[0])};
+  Value r = map_leaves(&map, args[1]);
+  vm_drop_temps(vm, mark);
+  return r;
+}

@@ -1,0 +1,42 @@
+/* Reverse mode: shared by the files that build adjoints. */
+#ifndef AXON_TENSOR_ADJOINT_H
+#define AXON_TENSOR_ADJOINT_H
+
+#include "tensor/internal.h"
+
+/* One reverse pass. */
+typedef struct ReversePass {
+  Graph *graph;
+  Arena *arena;
+  Map dependents; /* nodes on the way from a leaf to an output -> Dependent */
+  VEC(struct Dependent *) order; /* ascending ids */
+  VEC(Node *) owned; /* nodes that the pass made; counted */
+  Fault *fault;
+} ReversePass;
+
+typedef struct Dependent {
+  Node *node;
+  bool depends;    /* on a leaf */
+  bool is_leaf;
+  Node *cotangent; /* the sum so far, with the axes of the node; or NULL */
+} Dependent;
+
+/* True if x depends on a leaf of the pass. */
+bool reverse_depends(const ReversePass *p, const Node *x);
+/* Adds to the cotangent of x.  Takes the contribution.  Returns false with a
+ * fault if the contribution is NULL. */
+bool reverse_contribute(ReversePass *p, Node *x, Node *contribution);
+/* Keeps a node until the end of the pass; takes it.  Returns it. */
+Node *reverse_own(ReversePass *p, Node *n);
+
+/* ---- adjoint_body.c ---- */
+
+/* Adds the contributions of a comprehension n with cotangent g. */
+bool adjoint_comprehension(ReversePass *p, Node *n, Node *g);
+
+/* ---- adjoint_rules.c ---- */
+
+/* Adds the contributions of an opaque node n with cotangent g. */
+bool adjoint_opaque(ReversePass *p, Node *n, Node *g);
+
+#endif

@@ -1,0 +1,95 @@
+/* Tapes: which nodes depend on the leaves of a differentiated call. */
+#include "tensor/internal.h"
+
+#include <string.h>
+
+Tape *tape_new(Graph *g) {
+  static uint32_t last; /* shared by all graphs: ids only have to ascend */
+  Tape *t = mem_alloc(sizeof *t);
+  *t = (Tape){.graph = g, .refs = 1, .recording = true, .open = true};
+  g->recording_count++;
+  t->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+void tape_stop_recording(Tape *t) {
+  t->graph->recording_count -= t->recording;
+  t->recording = false;
+}
+
+void tape_close(Tape *t) {
+  Node **settled = t->settled;
+  uint32_t count = t->settled_count;
+  tape_stop_recording(t);
+  t->open = false;
+  t->settled = NULL;
+  t->settled_count = t->settled_capacity = 0;
+  for (uint32_t k = 0; k < count; k++) {
+    node_drop_references(settled[k]);
+    node_release(settled[k]);
+  }
+  mem_free(settled);
+}
+
+void tape_release(Tape *t) {
+  if (t && --t->refs == 0) {
+    tape_close(t);
+    mem_free(t);
+  }
+}
+
+void node_set_tape(Node *n, Tape *tape) {
+  if (n->tape == tape || (n->tape && n->tape->id < tape->id))
+    return;
+  tape->refs++;
+  tape_release(n->tape);
+  n->tape = tape;
+}
+
+void node_settle(Node *n) {
+  Tape *t = n->tape;
+  if (!t || !t->open) {
+    if (n->data)
+      node_drop_references(n);
+    return;
+  }
+  node_restore_own_body(n);
+  if (!n->data)
+    return;
+  if (t->settled_count == t->settled_capacity) {
+    uint32_t capacity = t->settled_capacity ? 2 * t->settled_capacity : 16;
+    t->settled = mem_realloc(t->settled, t->settled_capacity * sizeof(Node *),
+                             capacity * sizeof(Node *));
+    t->settled_capacity = capacity;
+  }
+  t->settled[t->settled_count++] = node_retain(n);
+}
+
+/* A node that reads x at its own indices. */
+static Node *identity_node(Graph *g, Node *x) {
+  NodeSpec spec = {
+      .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
+  memcpy(spec.own_extents, node_own_extents(x),
+         x->rank * sizeof spec.own_extents[0]);
+  for (uint32_t k = 0; k < x->free_count; k++)
+    node_spec_add_free(&spec, x->free_vars[k]);
+  BodyBuilder b;
+  body_init(&b, g, &spec);
+  uint32_t own[MAX_RANK];
+  for (uint32_t k = 0; k < x->rank; k++)
+    own[k] = body_own_axis(&b, k);
+  return body_finish_read(&b, g, x, own, NULL);
+}
+
+Node *node_leaf(Graph *g, Node *x, Tape *tape) {
+  Node *leaf = identity_node(g, x);
+  node_set_tape(leaf, tape);
+  return leaf;
+}
+
+Node *node_stop_gradient(Graph *g, Node *x) {
+  Node *n = identity_node(g, x);
+  tape_release(n->tape);
+  n->tape = NULL;
+  return n;
+}
