@@ -218,11 +218,11 @@ static Value next_vector(LeafMap *map, Value v) {
   Fault fault = {0};
   if (like->rank == 1)
     return vm_value_of_node(vm, node_retain(x), &fault);
-  return vm_value_of_node(
-      vm,
-      node_reshape(&vm->graph, x, like->rank, like->extents + like->free_count,
-                   like->broadcast_mask, &fault),
-      &fault);
+  return vm_value_of_node(vm,
+                          node_reshape(&vm->graph, x, like->rank,
+                                       like->extents + like->free_count,
+                                       like->broadcast_mask, &fault),
+                          &fault);
 }
 
 /* The tensors of a list, as temporary memory. */
@@ -257,7 +257,8 @@ Value vm_sum_floats(Eval *vm, Value like, Value list) {
   Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
   Fault fault = {0};
   for (uint32_t k = 0; k < count; k++) {
-    Node *part = node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
+    Node *part =
+        node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
     if (!part)
       vm_fault(vm, &fault);
     vm_temp_node(vm, part);
@@ -282,8 +283,8 @@ static Value stop_leaf(LeafMap *map, Value v) {
   Fault fault = {0};
   if (v.tag != V_NODE || !v.node->tape)
     return value_retain(v);
-  return vm_value_of_node(
-      map->vm, node_stop_gradient(&map->vm->graph, v.node), &fault);
+  return vm_value_of_node(map->vm, node_stop_gradient(&map->vm->graph, v.node),
+                          &fault);
 }
 
 Value prim_stop_gradient(Eval *vm, const PrimSite *site, Value *args,

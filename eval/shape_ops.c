@@ -224,8 +224,8 @@ static int64_t slice_bound(Eval *vm, Value v, bool from_end, int64_t size) {
  * indices and the data are known.  With the position no node is needed. */
 static bool flat_element_index(const SubscriptSite *site, const Node *x,
                                const Value *at, int64_t *flat_index) {
-  if (!x->data || node_is_recorded(x) || x->free_count || site->count != x->rank ||
-      site->bound_count != x->rank)
+  if (!x->data || node_is_recorded(x) || x->free_count ||
+      site->count != x->rank || site->bound_count != x->rank)
     return false;
   *flat_index = 0;
   for (uint32_t k = 0; k < site->count; k++) {

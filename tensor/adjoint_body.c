@@ -31,9 +31,9 @@ typedef struct AdjointBody {
   NodeSpec spec;
   BodyBuilder b;
   Inversion x;
-  uint32_t condition; /* under which the element exists, or NO_OP */
-  bool guards_all;    /* all reads need the condition */
-  bool has_guarded;   /* a read has the condition */
+  uint32_t condition;          /* under which the element exists, or NO_OP */
+  bool guards_all;             /* all reads need the condition */
+  bool has_guarded;            /* a read has the condition */
   uint32_t *copies, *adjoints; /* by op of n's body; NO_OP: none */
   uint8_t *on_path;            /* by op: it depends on the read */
   uint32_t op;                 /* whose partial is being built */
@@ -139,8 +139,8 @@ static uint32_t read_like_n(AdjointBody *a, Node *x) {
       axis++;
     args[k] = axis < n->free_count
                   ? a->x.vars[axis].value
-                  : body_free_axis(&a->b, node_spec_free_axis(
-                                              &a->spec, x->free_vars[k]));
+                  : body_free_axis(
+                        &a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
   }
   for (uint32_t k = 0; k < x->rank; k++)
     args[x->free_count + k] = a->x.vars[n->free_count + k].value;
@@ -166,7 +166,8 @@ static bool merges_sums(const AdjointBody *a) {
   const Node *n = a->n, *g = a->g;
   return n->reduce == PRIM_NONE && g->kind == NODE_COMP && !g->data &&
          g->reduce == PRIM_SUM && !g->guard && !g->own_body &&
-         g->dtype == n->dtype && n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
+         g->dtype == n->dtype &&
+         n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
          a->spec.reduce_count + g->reduce_count <= MAX_RANK;
 }
 
@@ -215,8 +216,8 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
   if (prim_is_extreme(a->n->reduce)) {
     uint32_t count = read_like_n(a, a->count);
     uint32_t share = body_op2(b, PRIM_DIV, t, g, count);
-    uint32_t is_best = body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value),
-                                read_like_n(a, a->n));
+    uint32_t is_best =
+        body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value), read_like_n(a, a->n));
     return body_op(b, PRIM_SELECT, t, 3,
                    (uint32_t[]){is_best, share, zero_of(a, t)});
   }
@@ -268,9 +269,9 @@ static uint32_t partial_result(void *owner) {
 
 static void accumulate(AdjointBody *a, uint32_t op, uint32_t value) {
   uint32_t sum = a->adjoints[op];
-  a->adjoints[op] =
-      sum == NO_OP ? value
-                   : body_op2(&a->b, PRIM_ADD, a->b.ops[value].dtype, sum, value);
+  a->adjoints[op] = sum == NO_OP ? value
+                                 : body_op2(&a->b, PRIM_ADD,
+                                            a->b.ops[value].dtype, sum, value);
 }
 
 static void adjoint_of_op(AdjointBody *a, uint32_t k) {
@@ -285,11 +286,11 @@ static void adjoint_of_op(AdjointBody *a, uint32_t k) {
       accumulate(a, arg, body_convert(&a->b, ct, t));
     } else if (c->kind == BODY_SELECT) {
       uint32_t zero = zero_of(a, t), test = copy_op(a, c->args[0]);
-      accumulate(a, arg, body_select(&a->b, test, j == 1 ? ct : zero,
-                                     j == 1 ? zero : ct));
+      accumulate(
+          a, arg,
+          body_select(&a->b, test, j == 1 ? ct : zero, j == 1 ? zero : ct));
     } else if (c->kind == BODY_OP && partials[c->op]) {
-      Derive d = {&a->b, c->dtype,        ct,            j,
-                  a,     partial_operand, partial_result};
+      Derive d = {&a->b, c->dtype, ct, j, a, partial_operand, partial_result};
       a->op = k;
       accumulate(a, arg, partials[c->op](&d));
     }
@@ -324,8 +325,8 @@ static bool build_value(AdjointBody *a, uint32_t read) {
     return false;
   for (uint32_t k = 0; k <= last; k++)
     a->adjoints[k] = NO_OP;
-  a->adjoints[last] = body_convert(&a->b, cotangent_of_terms(a),
-                                   a->n->body_ops[last].dtype);
+  a->adjoints[last] =
+      body_convert(&a->b, cotangent_of_terms(a), a->n->body_ops[last].dtype);
   for (uint32_t k = last; k > read; k--)
     if (a->on_path[k] && a->adjoints[k] != NO_OP)
       adjoint_of_op(a, k);
@@ -367,10 +368,9 @@ static void contribution_spec(AdjointBody *a, const Node *x) {
 }
 
 static void require(AdjointBody *a, uint32_t condition) {
-  a->condition = a->condition == NO_OP
-                     ? condition
-                     : body_op2(&a->b, PRIM_AND, DT_BOOL, a->condition,
-                                condition);
+  a->condition = a->condition == NO_OP ? condition
+                                       : body_op2(&a->b, PRIM_AND, DT_BOOL,
+                                                  a->condition, condition);
 }
 
 /* The guard of n is true at the element. */
@@ -457,7 +457,7 @@ typedef struct ScatterPlan {
   uint32_t suffix; /* trailing own axes of U that are plain axes of n */
   uint32_t row_axes[MAX_RANK], row_axis_count; /* the other axes of n */
   uint32_t suffix_axes[MAX_RANK];              /* by position */
-  bool used[2 * MAX_RANK];                     /* axes of n, by free axes of U */
+  bool used[2 * MAX_RANK]; /* axes of n, by free axes of U */
 } ScatterPlan;
 
 static bool op_uses_axis(const Node *n, uint32_t op, uint32_t axis) {
@@ -566,22 +566,21 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
                       &count) ||
       !extent_product(g, u->rank - s->suffix, own, &prefix))
     return NULL;
-  Node *flat = reverse_own(
-      p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
+  Node *flat =
+      reverse_own(p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
   shape[0] = count;
   memcpy(shape + 1, own + u->rank - s->suffix, s->suffix * sizeof *shape);
-  Node *y = reverse_own(
-      p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
+  Node *y =
+      reverse_own(p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
   shape[0] = prefix;
-  Node *zeros =
-      reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype}, 1 + s->suffix,
-                               shape, 0, p->fault));
+  Node *zeros = reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype},
+                                         1 + s->suffix, shape, 0, p->fault));
   if (!flat || !y || !zeros)
     return NULL;
   Node *inputs[3] = {zeros, flat, y};
-  Node *sum = reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs,
-                                         (int64_t[4]){0}, (PrngKey){0}, 0,
-                                         p->fault));
+  Node *sum =
+      reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs, (int64_t[4]){0},
+                                 (PrngKey){0}, 0, p->fault));
   return sum ? node_reshape(g, sum, u->rank, own, u->broadcast_mask, p->fault)
              : NULL;
 }
@@ -634,8 +633,7 @@ static Node *reduce_terms(AdjointBody *a, bool is_product) {
   uint32_t one = body_const(b, (Scalar){.dtype = t, .f = 1});
   uint32_t to = prim_is_extreme(n->reduce) ? read_like_n(a, a->n) : zero;
   uint32_t test = body_op2(b, PRIM_EQ, DT_BOOL, x, to);
-  body_op(b, PRIM_SELECT, t, 3,
-          (uint32_t[]){test, one, is_product ? x : zero});
+  body_op(b, PRIM_SELECT, t, 3, (uint32_t[]){test, one, is_product ? x : zero});
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
@@ -660,9 +658,9 @@ static bool find_residues(AdjointBody *a, const Node *u, Residues *r,
   *count = 1;
   for (uint32_t k = 0; k < u->rank; k++) {
     int64_t stride = a->x.strides[k], extent = u->extents[u->free_count + k];
-    bool divides = stride > 1 && stride <= MAX_RESIDUES &&
-                   (!extent_is_static(a->pass->graph, extent) ||
-                    extent >= stride);
+    bool divides =
+        stride > 1 && stride <= MAX_RESIDUES &&
+        (!extent_is_static(a->pass->graph, extent) || extent >= stride);
     r->strides[k] = divides ? stride : 1;
     *count *= divides ? (uint32_t)stride : 1;
     if (*count > MAX_RESIDUES)
@@ -722,8 +720,8 @@ static Node *gathered_by_residues(AdjointBody *a, uint32_t read, Residues *r,
   for (uint32_t at = 0; at < count; at++) {
     bool part_is_zero = false, inverted;
     set_residues(r, u, at);
-    parts[at] = reverse_own(
-        a->pass, gathered(a, read, r, &part_is_zero, &inverted));
+    parts[at] =
+        reverse_own(a->pass, gathered(a, read, r, &part_is_zero, &inverted));
     if (!parts[at] && !part_is_zero)
       return NULL;
     *is_zero = *is_zero && part_is_zero;

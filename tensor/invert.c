@@ -92,13 +92,15 @@ static Range combine_ranges(PrimId op, Range x, Range y) {
                __builtin_sub_overflow(x.high, y.low, &r.high);
     break;
   case PRIM_MUL:
-    overflow = !is_constant || __builtin_mul_overflow(x.low, y.low, &r.low) |
-                                   __builtin_mul_overflow(x.high, y.low, &r.high);
+    overflow =
+        !is_constant || __builtin_mul_overflow(x.low, y.low, &r.low) |
+                            __builtin_mul_overflow(x.high, y.low, &r.high);
     break;
   case PRIM_DIV:
     overflow = !is_constant;
     if (is_constant)
-      r.low = int_floor_div(x.low, y.low), r.high = int_floor_div(x.high, y.low);
+      r.low = int_floor_div(x.low, y.low),
+      r.high = int_floor_div(x.high, y.low);
     break;
   case PRIM_MOD:
     overflow = !is_constant;
@@ -209,8 +211,8 @@ static uint32_t op_of_axis_sum(Solver *s, const AxisSum *sum) {
       continue;
     uint32_t axis = body_free_axis(b, sum->axes[k]); /* axes of all kinds */
     uint32_t part = body_mul_int(b, axis, sum->factors[k]);
-    total = total == UINT32_MAX ? part
-                                : body_op2(b, PRIM_ADD, DT_I64, total, part);
+    total =
+        total == UINT32_MAX ? part : body_op2(b, PRIM_ADD, DT_I64, total, part);
   }
   return total == UINT32_MAX ? body_int(b, sum->constant)
                              : body_add_int(b, total, sum->constant);
@@ -257,10 +259,9 @@ static uint32_t add(Solver *s, uint32_t x, uint32_t y) {
 }
 
 void invert_require(Inversion *x, uint32_t condition) {
-  x->condition = x->condition == NO_VALUE
-                     ? condition
-                     : body_op2(x->b, PRIM_AND, DT_BOOL, x->condition,
-                                condition);
+  x->condition = x->condition == NO_VALUE ? condition
+                                          : body_op2(x->b, PRIM_AND, DT_BOOL,
+                                                     x->condition, condition);
 }
 
 static void require_in_range(Solver *s, uint32_t op, int64_t extent) {
@@ -369,7 +370,8 @@ static bool form_value_count(Solver *s, const Form *f, int64_t *out) {
   *out = 1;
   int64_t part = 0;
   for (uint32_t k = 0; k < f->count; k++) {
-    int64_t last = extent_sub_saturating(s->g, s->x->vars[f->vars[k]].extent, 1);
+    int64_t last =
+        extent_sub_saturating(s->g, s->x->vars[f->vars[k]].extent, 1);
     if (f->factors[k] < 0)
       continue;
     if (!extent_mul(s->g, last, f->factors[k], &part) ||
@@ -515,8 +517,7 @@ static bool parse_op(Solver *s, const FormScope *scope, uint32_t op, Form *out,
            dtype_is_int(scope->node->body_ops[c->args[0]].dtype) &&
            parse_op(s, scope, c->args[0], out, depth);
   case BODY_OP:
-    return dtype_is_int(c->dtype) &&
-           parse_arithmetic(s, scope, c, out, depth);
+    return dtype_is_int(c->dtype) && parse_arithmetic(s, scope, c, out, depth);
   case BODY_SELECT:
   case BODY_RANDOM:
     return false;
@@ -544,8 +545,7 @@ static uint32_t subtract_known(Solver *s, const Form *f, uint32_t target,
     bool negative = f->factors[k] < 0;
     uint32_t part =
         body_mul_int(b, v->value, negative ? -f->factors[k] : f->factors[k]);
-    target =
-        body_op2(b, negative ? PRIM_ADD : PRIM_SUB, DT_I64, target, part);
+    target = body_op2(b, negative ? PRIM_ADD : PRIM_SUB, DT_I64, target, part);
     *is_bounded |= v->is_bounded;
   }
   return target;
@@ -573,8 +573,7 @@ static void solve_one(Solver *s, uint32_t var, int64_t factor, uint32_t target,
     target = body_op2(b, PRIM_SUB, DT_I64, body_int(b, 0), target);
     factor = -factor;
   }
-  assign(s, var, exact_quotient(s, target, factor),
-         is_bounded || factor != 1);
+  assign(s, var, exact_quotient(s, target, factor), is_bounded || factor != 1);
 }
 
 /* The sum of the variables is the target: computes the longest from the
@@ -755,14 +754,13 @@ static bool solve_equation(Solver *s, Equation *e, uint32_t max_unknown) {
   e->is_solved = true;
   if (unknown == 0 && e->form.count == 0) {
     Range r = range_of_op(s, e->target);
-    if (r.is_known && r.low == r.high && extent_is_static(s->g, e->form.constant) &&
-        r.low == e->form.constant)
+    if (r.is_known && r.low == r.high &&
+        extent_is_static(s->g, e->form.constant) && r.low == e->form.constant)
       return true;
   }
   Form rest;
   bool is_bounded;
-  uint32_t target =
-      subtract_known(s, &e->form, e->target, &rest, &is_bounded);
+  uint32_t target = subtract_known(s, &e->form, e->target, &rest, &is_bounded);
   if (unknown == 0) {
     uint32_t zero = body_int(s->b, 0);
     invert_require(s->x, body_op2(s->b, PRIM_EQ, DT_BOOL, target, zero));
@@ -818,7 +816,8 @@ static void check_division(Solver *s, const Division *d) {
 /* Solves for the dividend once the quotient or the remainder is known.
  * `both`: only if both are. */
 static bool solve_division(Solver *s, Division *d, bool both) {
-  bool quotient = is_known(s, d->quotient), remainder = is_known(s, d->remainder);
+  bool quotient = is_known(s, d->quotient),
+       remainder = is_known(s, d->remainder);
   if (d->is_used || !(both ? quotient && remainder : quotient || remainder))
     return false;
   d->is_used = true;
@@ -845,9 +844,10 @@ static bool solve_division(Solver *s, Division *d, bool both) {
 static bool solve_step(Solver *s) {
   for (uint32_t pass = 0; pass < 5; pass++) {
     for (uint32_t k = 0; pass != 1 && pass != 3 && k < s->equation_count; k++)
-      if (!s->equations[k].is_solved &&
-          solve_equation(s, &s->equations[k],
-                         pass == 0 ? 1 : pass == 2 ? 1 : MAX_TERMS))
+      if (!s->equations[k].is_solved && solve_equation(s, &s->equations[k],
+                                                       pass == 0   ? 1
+                                                       : pass == 2 ? 1
+                                                                   : MAX_TERMS))
         return true;
     for (uint32_t k = 0; (pass == 1 || pass == 3) && k < s->division_count; k++)
       if (solve_division(s, &s->divisions[k], pass == 1))
@@ -895,7 +895,7 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
       make_summed(s, k);
   for (uint32_t k = 0; k < x->data_count; k++)
     x->data_is_summed |= data_index_is_summed(x, x->data_ops[k]);
-  return !s->has_failed && x->spec->free_count + x->spec->rank +
-                                   x->spec->reduce_count <=
-                               MAX_RANK;
+  return !s->has_failed &&
+         x->spec->free_count + x->spec->rank + x->spec->reduce_count <=
+             MAX_RANK;
 }

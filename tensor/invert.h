@@ -10,16 +10,16 @@ enum { MAX_INVERT_VARS = 3 * MAX_RANK };
 /* A variable: an axis of the comprehension, or a quotient, remainder or digit
  * that the inversion introduced. */
 typedef struct InvertVar {
-  int64_t extent;    /* 0 <= value < extent */
-  uint32_t value;    /* op of the new body; UINT32_MAX: not known yet */
-  bool is_summed;    /* a reduced axis of the new body */
-  bool is_bounded;   /* the value is in range only if the condition holds */
+  int64_t extent;  /* 0 <= value < extent */
+  uint32_t value;  /* op of the new body; UINT32_MAX: not known yet */
+  bool is_summed;  /* a reduced axis of the new body */
+  bool is_bounded; /* the value is in range only if the condition holds */
 } InvertVar;
 
 typedef struct Inversion {
-  BodyBuilder *b; /* the new body */
-  NodeSpec *spec; /* its specification; gets reduced axes */
-  const Node *n;  /* the comprehension */
+  BodyBuilder *b;                  /* the new body */
+  NodeSpec *spec;                  /* its specification; gets reduced axes */
+  const Node *n;                   /* the comprehension */
   InvertVar vars[MAX_INVERT_VARS]; /* first the axes of n: free, own, reduced */
   uint32_t var_count;
   uint32_t condition; /* op of the new body, or UINT32_MAX: always true */

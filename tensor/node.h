@@ -18,7 +18,8 @@ Node *node_operand(const Node *n, uint32_t k);
 Node *node_try_data(Graph *g, Tensor *t, const Node *like);
 /* Returns false, with a fault, if the data of a node must not be stored. */
 bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
-/* Turns a node with data into a data node: releases its operands and its body. */
+/* Turns a node with data into a data node: releases its operands and its body.
+ */
 void node_drop_references(Node *n);
 /* Gives n the body that the planner made for it, which contains its guard.
  * Takes ops, and takes extents unless they are NULL (then they stay). */

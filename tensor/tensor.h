@@ -28,7 +28,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Tape Tape; /* tape.c */
+typedef struct Tape Tape;               /* tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
 /* An index of a `for` or `map` in a symbolic run. */
