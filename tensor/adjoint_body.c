@@ -94,19 +94,15 @@ static uint32_t copy_plain_op(AdjointBody *a, const BodyOp *c) {
   uint32_t args[3];
   for (uint32_t j = 0; j < c->arg_count; j++)
     args[j] = copy_op(a, c->args[j]);
-  switch (c->kind) {
-  case BODY_CONVERT:
+  if (c->kind == BODY_CONVERT)
     return body_convert(&a->b, args[0], c->dtype);
-  case BODY_SELECT:
+  if (c->kind == BODY_SELECT)
     return body_select(&a->b, args[0], args[1], args[2]);
-  case BODY_RANDOM:
+  if (c->kind == BODY_RANDOM)
     return body_random(&a->b, c->op, c->key, c->dtype, args[0]);
-  default: {
-    uint32_t op = body_op(&a->b, c->op, c->dtype, c->arg_count, args);
-    a->b.ops[op].proved_safe = c->proved_safe || a->n->speculatable;
-    return op;
-  }
-  }
+  uint32_t op = body_op(&a->b, c->op, c->dtype, c->arg_count, args);
+  a->b.ops[op].proved_safe = c->proved_safe || a->n->speculatable;
+  return op;
 }
 
 static uint32_t copy_op(AdjointBody *a, uint32_t k) {
@@ -155,6 +151,10 @@ static void forget_copies(AdjointBody *a) {
 /* The axis of the new body that is free axis k of x. */
 static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
   return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
+}
+
+static bool is_product(PrimId reduce) {
+  return reduce_info[reduce].combine == PRIM_MUL;
 }
 
 /* ---- sums of sums ---- */
@@ -221,7 +221,7 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
     return body_op(b, PRIM_SELECT, t, 3,
                    (uint32_t[]){is_best, share, zero_of(a, t)});
   }
-  if (a->n->reduce != PRIM_PROD)
+  if (!is_product(a->n->reduce))
     return g;
   /* Without zeros, the product of the other terms is the product over x.  With
    * one zero, only its own is not zero. */
@@ -608,10 +608,10 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
 
 /* A reduction over the terms of n: the number of terms that satisfy a test, or
  * the product of those that do not. */
-static Node *reduce_terms(AdjointBody *a, bool is_product) {
+static Node *reduce_terms(AdjointBody *a, bool of_others) {
   const Node *n = a->n;
   spec_like(&a->spec, n);
-  a->spec.reduce = is_product ? PRIM_PROD : PRIM_SUM;
+  a->spec.reduce = of_others ? n->reduce : PRIM_SUM;
   a->spec.reduce_count = n->reduce_count;
   memcpy(a->spec.reduced_extents, n->extents + n->free_count + n->rank,
          n->reduce_count * sizeof *n->extents);
@@ -633,19 +633,19 @@ static Node *reduce_terms(AdjointBody *a, bool is_product) {
   uint32_t one = body_const(b, (Scalar){.dtype = t, .f = 1});
   uint32_t to = prim_is_extreme(n->reduce) ? read_like_n(a, a->n) : zero;
   uint32_t test = body_op2(b, PRIM_EQ, DT_BOOL, x, to);
-  body_op(b, PRIM_SELECT, t, 3, (uint32_t[]){test, one, is_product ? x : zero});
+  body_op(b, PRIM_SELECT, t, 3, (uint32_t[]){test, one, of_others ? x : zero});
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
 static bool prepare_reduction(AdjointBody *a) {
   ReversePass *p = a->pass;
   PrimId op = a->n->reduce;
-  if (!prim_is_extreme(op) && op != PRIM_PROD)
+  if (!prim_is_extreme(op) && !is_product(op))
     return true;
   a->count = reverse_own(p, reduce_terms(a, false));
-  if (op == PRIM_PROD && a->count)
+  if (is_product(op) && a->count)
     a->product = reverse_own(p, reduce_terms(a, true));
-  return a->count && (op != PRIM_PROD || a->product);
+  return a->count && (!is_product(op) || a->product);
 }
 
 /* ---- strided contributions ---- */

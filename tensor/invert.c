@@ -82,31 +82,21 @@ static Range combine_ranges(PrimId op, Range x, Range y) {
     return r;
   bool is_constant = y.low == y.high && y.low > 0;
   bool overflow = false;
-  switch (op) {
-  case PRIM_ADD:
+  if (op == PRIM_ADD) {
     overflow = __builtin_add_overflow(x.low, y.low, &r.low) |
                __builtin_add_overflow(x.high, y.high, &r.high);
-    break;
-  case PRIM_SUB:
+  } else if (op == PRIM_SUB) {
     overflow = __builtin_sub_overflow(x.low, y.high, &r.low) |
                __builtin_sub_overflow(x.high, y.low, &r.high);
-    break;
-  case PRIM_MUL:
-    overflow =
-        !is_constant || __builtin_mul_overflow(x.low, y.low, &r.low) |
-                            __builtin_mul_overflow(x.high, y.low, &r.high);
-    break;
-  case PRIM_DIV:
-    overflow = !is_constant;
-    if (is_constant)
-      r.low = int_floor_div(x.low, y.low),
-      r.high = int_floor_div(x.high, y.low);
-    break;
-  case PRIM_MOD:
-    overflow = !is_constant;
+  } else if (op == PRIM_MUL && is_constant) {
+    overflow = __builtin_mul_overflow(x.low, y.low, &r.low) |
+               __builtin_mul_overflow(x.high, y.low, &r.high);
+  } else if (op == PRIM_DIV && is_constant) {
+    r.low = int_floor_div(x.low, y.low);
+    r.high = int_floor_div(x.high, y.low);
+  } else if (op == PRIM_MOD && is_constant) {
     r.high = y.low - 1;
-    break;
-  default:
+  } else {
     overflow = true;
   }
   r.is_known = !overflow;

@@ -28,7 +28,7 @@ void node_replace_body(Node *n, BodyOp *ops, uint32_t count, PrimId reduce,
 /* Gives n its own body again, if a tape still needs it. */
 void node_restore_own_body(Node *n);
 
-/* ---- tape.c ---- */
+/* ---- gradient_tape.c ---- */
 
 /* Called after a node ran, and has data unless `inlined`: releases its
  * operands, unless a tape still needs them. */

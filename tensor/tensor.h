@@ -28,7 +28,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Tape Tape;               /* tape.c */
+typedef struct Tape Tape;               /* gradient_tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
 /* An index of a `for` or `map` in a symbolic run. */
@@ -372,7 +372,7 @@ typedef struct FoldIteration {
 Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
 
-/* ---- tape.c, adjoint.c: derivatives ---- */
+/* ---- gradient_tape.c, adjoint.c: derivatives ---- */
 
 /* The record of one differentiated call.  The graph itself is the tape: a node
  * that depends on a leaf keeps its operands, even after it ran, until the tape

@@ -57,10 +57,11 @@ for table in machine/limits/*.def; do
   echo "$table: $count rows"
 done
 
-used=$(cut -d ' ' -f 1 "$all" | grep -rhowF -f - --include='*.[ch]' \
+used=$(cut -d ' ' -f 1 "$all" |
+  grep -rhowF -f - --include='*.[ch]' --include='*.def' --exclude-dir=limits \
   ./*/ | sort -u)
 while read -r name table; do
-  grep -qx "$name" <<<"$used" || complain "$table" "$name" 'no C file uses it'
+  grep -qx "$name" <<<"$used" || complain "$table" "$name" 'no source uses it'
 done <"$all"
 for table in cpu cuda; do
   for name in $(grep -E "/(planner|$table)\.def$" "$all" | cut -d ' ' -f 1 |
