@@ -579,8 +579,8 @@ PRIM(prim_unique) {
   Value sorted = VALUE_OF(
       node_opaque(&vm->graph, PRIM_SORT, 1, &x, params, zero_key, 0, &fault));
   vm_temp_node(vm, sorted.node);
-  return vm_value_of_tensor(vm, tensor_unique(vm_tensor(vm, sorted), &fault),
-                            &fault);
+  Tensor *starts = tensor_run_starts(vm_tensor(vm, sorted), &fault);
+  return vm_take_rows(vm, sorted.node, starts, &fault);
 }
 
 /* ---- constants and ranges ---- */
