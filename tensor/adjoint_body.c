@@ -167,7 +167,9 @@ static bool merges_sums(const AdjointBody *a) {
   return n->reduce == PRIM_NONE && g->kind == NODE_COMP && !g->data &&
          g->reduce == PRIM_SUM && !g->guard && !g->own_body &&
          g->dtype == n->dtype && n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
-         a->spec.reduce_count + g->reduce_count <= MAX_RANK;
+         a->spec.free_count + a->spec.rank + a->spec.reduce_count +
+                 g->reduce_count <=
+             MAX_RANK;
 }
 
 /* The terms of the cotangent's sum, over new summed axes. */
@@ -573,6 +575,7 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
     body_drop(&a->b);
     return NULL;
   }
+  a->spec.reduce = a->spec.reduce_count ? PRIM_SUM : PRIM_NONE;
   Node *rows = reverse_own(p, body_finish(&a->b, p->graph, p->fault));
   Node *index = rows ? reverse_own(p, scatter_index(a, c, &s)) : NULL;
   return index ? scatter_rows(a, c, &s, index, rows) : NULL;

@@ -269,7 +269,12 @@ static bool form_value_count(Solver *s, const Form *f, int64_t *out) {
   *out = 1;
   int64_t part = 0;
   for (uint32_t k = 0; k < f->count; k++) {
-    int64_t last = extent_sub_saturating(s->g, s->x->vars[f->vars[k]].extent, 1);
+    int64_t extent = s->x->vars[f->vars[k]].extent;
+    int64_t last = extent_sub_saturating(s->g, extent, 1);
+    if (extent == 0) { /* static: no values */
+      *out = 0;
+      return true;
+    }
     if (f->factors[k] < 0)
       continue;
     if (!extent_mul(s->g, last, f->factors[k], &part) ||
