@@ -91,12 +91,111 @@ static bool same_rows(const Node *x, const Node *y) {
   return true;
 }
 
+/* ---- index arithmetic ---- */
+
+enum { MAX_LOOPS = 3 };
+
+typedef struct IndexForm {
+  Node *node;
+  int64_t low, high; /* inclusive range */
+} IndexForm;
+
+/* A sum of multiples of the loop indices. */
+static IndexForm affine_index(GraphGen *gen, uint32_t count,
+                              IndexVar *const *loops) {
+  static const int8_t factors[] = {0, 1, 1, 1, 2, 3, 4, 6, -1, -2};
+  IndexForm f = {integer(0), 0, 0};
+  for (uint32_t k = 0; k < count; k++) {
+    int64_t by = factors[choose(gen, ARRAY_LEN(factors))];
+    int64_t last = by * (loops[k]->extent - 1);
+    f.node = add(f.node, mul(index_of(loops[k]), integer(by)));
+    f.low += last < 0 ? last : 0;
+    f.high += last > 0 ? last : 0;
+  }
+  return f;
+}
+
+static int64_t floor_div(int64_t x, int64_t y) {
+  return (x - ((x % y + y) % y)) / y;
+}
+
+static IndexForm divided(IndexForm f, int64_t by) {
+  return (IndexForm){op2(PRIM_DIV, f.node, integer(by)), floor_div(f.low, by),
+                     floor_div(f.high, by)};
+}
+
+static IndexForm shifted(IndexForm f, int64_t by) {
+  return (IndexForm){add(f.node, integer(by)), f.low + by, f.high + by};
+}
+
+/* An index of 0 .. n - 1. */
+static Node *random_index(GraphGen *gen, uint32_t count, IndexVar *const *loops,
+                          int64_t n) {
+  IndexForm f = affine_index(gen, count, loops);
+  int64_t divisor = 1 + choose(gen, 4);
+  uint32_t how = choose(gen, 7);
+  f = shifted(f, (int64_t)choose(gen, 3) - (choose(gen, 2) ? f.low : 1));
+  if (how == 0) {
+    f = divided(f, divisor);
+  } else if (how == 1) { /* digits with other weights */
+    int64_t radix = (int64_t)choose(gen, 5) - 1;
+    IndexForm high = divided(f, divisor);
+    Node *low = op2(PRIM_MOD, f.node, integer(divisor));
+    high.node = add(mul(low, integer(radix)), high.node);
+    high.low -= radix < 0 ? divisor - 1 : 0;
+    high.high += radix > 0 ? (divisor - 1) * radix : 0;
+    f = high;
+  } else if (how == 2) {
+    f = (IndexForm){op1(PRIM_NEG, f.node), -f.high, -f.low};
+  } else if (how == 3) {
+    f = divided(divided(f, divisor), 2);
+  } else if (how == 4) {
+    f.node = op2(PRIM_MOD, f.node, integer(2 * divisor));
+    f = divided((IndexForm){f.node, 0, 2 * divisor - 1}, divisor);
+  }
+  f = shifted(f, (int64_t)choose(gen, 2) - f.low);
+  if (f.high >= n || choose(gen, 4) == 0)
+    f.node = op2(PRIM_MOD, f.node, integer(n));
+  return f.node;
+}
+
+/* for i j => sum (for k => x.[e] * sin x.[f]), with one to three loops; x is
+ * a vector or a matrix. */
+static Node *index_arithmetic(GraphGen *gen, Node *x) {
+  uint32_t count = 1 + choose(gen, MAX_LOOPS), rank = 1 + choose(gen, 2);
+  IndexVar *loops[MAX_LOOPS];
+  if (!node_element_count(x) || x->free_count || x->broadcast_mask ||
+      var_count + count > ARRAY_LEN(vars) || (rank == 2 && x->rank != 2))
+    return NULL;
+  if (rank == 1)
+    x = keep(node_reshape(&g, x, 1, (int64_t[]){-1}, 0, &fault));
+  for (uint32_t k = 0; k < count; k++)
+    loops[k] = var(1 + random_below(&gen->size_state, 5));
+  Node *terms = NULL;
+  for (uint32_t k = 0; k < 2; k++) {
+    Subscript at[2];
+    for (uint32_t a = 0; a < rank; a++)
+      at[a] = item_at(random_index(gen, count, loops, axis_extent(x, a)));
+    Node *read = keep(node_subscript(&g, x, rank, at, &fault));
+    terms = terms ? mul(terms, op1(PRIM_SIN, read)) : read;
+    if (choose(gen, 3) == 0)
+      break;
+  }
+  uint32_t summed = choose(gen, count);
+  if (summed) {
+    terms = keep(node_close(&g, terms, summed, loops, &fault));
+    terms =
+        reduce(choose(gen, 4) ? PRIM_SUM : PRIM_MAX, terms, 0, summed, false);
+  }
+  return keep(node_close(&g, terms, count - summed, loops + summed, &fault));
+}
+
 /* Operations that random_value applies to exact values only, or not at all. */
 static BoundedValue smooth_value(GraphGen *gen) {
   static const PrimId unary[] = {PRIM_TAN, PRIM_SOFTSIGN, PRIM_SQRT, PRIM_LOG};
   BoundedValue x = gen->pool[choose(gen, gen->count)],
                y = gen->pool[choose(gen, gen->count)];
-  uint32_t what = choose(gen, 9), k = choose(gen, 60);
+  uint32_t what = choose(gen, 13), k = choose(gen, 60);
   if (x.node->dtype != DT_F64)
     return (BoundedValue){0};
   uint32_t rank = x.node->rank, axis = rank ? k % rank : 0;
@@ -117,6 +216,8 @@ static BoundedValue smooth_value(GraphGen *gen) {
     out.node = largest(x.node, (axis_extent(x.node, rank - 1) + 1) / 2);
   else if (what == 5 && y.node->dtype == DT_F64 && same_rows(x.node, y.node))
     out.node = scattered(x.node, y.node);
+  else if (what > 8)
+    out.node = index_arithmetic(gen, x.node);
   else if (what > 5 && y.node->dtype == DT_F64) {
     Node *positive = add(op1(PRIM_ABS, small), constant(DT_F64, 0.5));
     out.node =
@@ -387,7 +488,7 @@ static bool difference(At *f, uint64_t seed, uint64_t sizes, double *out) {
 
 static bool near(double x, double y, double relative, double scale) {
   return fabs(x - y) <=
-         relative * (fabs(x) + fabs(y)) + relative * 1e-2 * scale;
+         relative * (fabs(x) + fabs(y)) + relative * 1e-2 * (scale + 1e-2);
 }
 
 static uint32_t checked, skipped, wrong;
