@@ -157,6 +157,19 @@ static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
   return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
 }
 
+/* True if the body may compute an infinity or NaN where reads are replaced by
+ * 0, because the element does not exist. */
+static bool is_undefined_at_zero(const Node *n) {
+  for (uint32_t k = 0; k < n->body_op_count; k++) {
+    const BodyOp *c = &n->body_ops[k];
+    if (c->kind == BODY_OP && dtype_is_float(c->dtype) &&
+        (c->op == PRIM_DIV || c->op == PRIM_MOD || c->op == PRIM_POW ||
+         c->op == PRIM_LOG || c->op == PRIM_RSQRT))
+      return true;
+  }
+  return false;
+}
+
 /* ---- sums of sums ---- */
 
 /* True if n only moves elements, and its cotangent is a sum that nothing else
@@ -166,7 +179,8 @@ static bool merges_sums(const AdjointBody *a) {
   const Node *n = a->n, *g = a->g;
   return n->reduce == PRIM_NONE && g->kind == NODE_COMP && !g->data &&
          g->reduce == PRIM_SUM && !g->guard && !g->own_body &&
-         g->dtype == n->dtype && n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
+         !is_undefined_at_zero(g) && g->dtype == n->dtype &&
+         n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
          a->spec.free_count + a->spec.rank + a->spec.reduce_count +
                  g->reduce_count <=
              MAX_RANK;
@@ -216,6 +230,10 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
   uint32_t g = read_like_n(a, a->g);
   if (prim_is_extreme(a->n->reduce)) {
     uint32_t count = read_like_n(a, a->count);
+    if (a->condition != NO_OP) { /* 0 / 0 is NaN */
+      uint32_t one = body_const(b, (Scalar){.dtype = t, .f = 1});
+      count = body_select(b, a->condition, count, one);
+    }
     uint32_t share = body_op2(b, PRIM_DIV, t, g, count);
     uint32_t is_best = body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value),
                                 read_like_n(a, a->n));
@@ -334,6 +352,8 @@ static bool build_value(AdjointBody *a, uint32_t read) {
   uint32_t value = a->adjoints[read];
   if (value == NO_OP)
     return false;
+  if (is_undefined_at_zero(a->n))
+    value = guarded(a, value);
   /* Sums of 16-bit floats are accumulated in f32, and rounded once. */
   const BodyOp *c = &a->b.ops[value];
   if (a->spec.reduce_count && c->kind == BODY_CONVERT &&
