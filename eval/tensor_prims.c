@@ -579,8 +579,12 @@ PRIM(prim_unique) {
   Value sorted = VALUE_OF(
       node_opaque(&vm->graph, PRIM_SORT, 1, &x, params, zero_key, 0, &fault));
   vm_temp_node(vm, sorted.node);
-  return vm_value_of_tensor(vm, tensor_unique(vm_tensor(vm, sorted), &fault),
-                            &fault);
+  const Tensor *t = vm_tensor(vm, sorted);
+  if (!x->tape)
+    return vm_value_of_tensor(vm, tensor_unique(t, &fault), &fault);
+  Value at = vm_value_of_tensor(vm, tensor_unique_indices(t, &fault), &fault);
+  vm_temp_node(vm, at.node); /* a gather has a derivative */
+  return VALUE_OF(node_gather(&vm->graph, sorted.node, at.node, &fault));
 }
 
 /* ---- constants and ranges ---- */

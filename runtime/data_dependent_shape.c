@@ -65,6 +65,17 @@ Tensor *tensor_unique(const Tensor *x, Fault *fault) {
   return t;
 }
 
+Tensor *tensor_unique_indices(const Tensor *x, Fault *fault) {
+  int64_t count = 0, to = 0;
+  for (int64_t i = 0; i < x->count; i++)
+    count += differs_from_previous(x, i);
+  Tensor *t = tensor_new(DT_I64, 1, &count, false, fault);
+  for (int64_t i = 0; t && to < count; i++)
+    if (differs_from_previous(x, i))
+      scalar_store((Scalar){.dtype = DT_I64, .i = i}, tensor_at(t, to++));
+  return t;
+}
+
 Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault) {
   int64_t shape[MAX_RANK];
   if (x->rank == 0 || rows->rank != 1) {

@@ -175,6 +175,8 @@ void tensor_print(Buffer *out, const Tensor *t, int64_t threshold, int width);
 Tensor *tensor_nonzero(const Tensor *x, Fault *fault);
 /* The distinct elements of a sorted tensor. */
 Tensor *tensor_unique(const Tensor *x, Fault *fault);
+/* The index of the first of each run of equal elements of a sorted tensor. */
+Tensor *tensor_unique_indices(const Tensor *x, Fault *fault);
 /* The rows of x that the integers in `rows` name; NULL with a fault where one
  * is out of bounds. */
 Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);

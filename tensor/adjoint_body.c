@@ -286,6 +286,70 @@ static uint32_t partial_result(void *owner) {
              : copy_op(a, a->op);
 }
 
+/* ---- factors that may be infinite or NaN ---- */
+
+enum { MAX_FACTOR_OPS = 16, MAX_MOVES = 8 }; /* what the searches visit */
+
+static bool is_bounded_function(PrimId op) {
+  static const PrimId bounded[] = {
+      PRIM_ADD, PRIM_SUB,  PRIM_MUL, PRIM_NEG,  PRIM_ABS,   PRIM_MAXIMUM,
+      PRIM_SIN, PRIM_COS,  PRIM_ERF, PRIM_TANH, PRIM_FLOOR, PRIM_MINIMUM,
+      PRIM_CEIL, PRIM_SIGN, PRIM_ROUND, PRIM_TRUNC, PRIM_SELECT};
+  for (uint32_t k = 0; k < ARRAY_LEN(bounded); k++)
+    if (bounded[k] == op)
+      return true;
+  return false;
+}
+
+/* True if an op of n's body is surely finite: it depends on no data. */
+static bool is_finite(const Node *n, uint32_t op, uint32_t *visited) {
+  const BodyOp *c = &n->body_ops[op];
+  if (!dtype_is_float(c->dtype) || c->kind == BODY_RANDOM)
+    return true;
+  if (++*visited > MAX_FACTOR_OPS)
+    return false;
+  if (c->kind == BODY_CONST)
+    return c->value.f - c->value.f == 0;
+  if (c->kind == BODY_READ) {
+    const Node *x = c->node;
+    return x->kind == NODE_COMP && x->reduce == PRIM_NONE && !x->own_body &&
+           x->body_op_count && is_finite(x, x->body_op_count - 1, visited);
+  }
+  if (c->kind == BODY_OP && !is_bounded_function(c->op))
+    return false;
+  for (uint32_t k = 0; k < c->arg_count; k++)
+    if (!is_finite(n, c->args[k], visited))
+      return false;
+  return true;
+}
+
+/* True if the cotangent is constant along an axis, as that of the terms of a
+ * sum. */
+static bool is_spread(const Node *g) {
+  for (uint32_t k = 0; k < MAX_MOVES; k++) {
+    if (g->kind != NODE_COMP || g->reduce != PRIM_NONE || g->own_body ||
+        !g->body_op_count)
+      return false;
+    const BodyOp *c = &g->body_ops[g->body_op_count - 1];
+    if (c->kind == BODY_CONST)
+      return true;
+    if (c->kind != BODY_READ)
+      return false;
+    if (c->arg_count < g->free_count + g->rank)
+      return true;
+    g = c->node;
+  }
+  return false;
+}
+
+/* True if the partial of a product must be absorbed by a cotangent of 0.  Terms
+ * of sums are left out: sums of products stay matrix products. */
+static bool absorbs_factor(const AdjointBody *a, const BodyOp *c, uint32_t j) {
+  uint32_t visited = 0;
+  return c->op == PRIM_MUL && a->n->reduce == PRIM_NONE && !is_spread(a->g) &&
+         !is_finite(a->n, c->args[1 - j], &visited);
+}
+
 static void accumulate(AdjointBody *a, uint32_t op, uint32_t value) {
   uint32_t sum = a->adjoints[op];
   a->adjoints[op] =
@@ -308,8 +372,14 @@ static void adjoint_of_op(AdjointBody *a, uint32_t k) {
       accumulate(a, arg, body_select(&a->b, test, j == 1 ? ct : zero,
                                      j == 1 ? zero : ct));
     } else if (c->kind == BODY_OP && partials[c->op]) {
-      Derive d = {&a->b, c->dtype,        ct,            j,
-                  a,     partial_operand, partial_result};
+      Derive d = {&a->b,
+                  c->dtype,
+                  ct,
+                  j,
+                  absorbs_factor(a, c, j),
+                  a,
+                  partial_operand,
+                  partial_result};
       a->op = k;
       accumulate(a, arg, partials[c->op](&d));
     }
