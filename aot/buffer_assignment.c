@@ -1,4 +1,4 @@
-/* Where the elements of nodes are while a built function runs. */
+/* Buffer assignment: the storage of nodes in a generated function. */
 #include "aot/host_code.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static Buffer constant_initializer(HostEmitter *e, const Tensor *t) {
   return out;
 }
 
-/* What is the same is there once. */
+/* Identical constants are stored once. */
 static const char *define_constant(HostEmitter *e, const Node *n) {
   const Tensor *t = n->data;
   CModule *m = e->module;
@@ -59,7 +59,7 @@ static const char *define_constant(HostEmitter *e, const Node *n) {
                             m->constants.len);
   VEC_PUSH(e->arena, m->constants,
            ((ConstantArray){type, elements.text, name, elements.len}));
-  if (e->is_cuda) /* cuda_host_code.c has it */
+  if (e->is_cuda) /* cuda_host_code.c writes it */
     return name;
   buffer_printf(&all, "static const %s %s[] = {", type, name);
   buffer_add(&m->source, all.text, all.len);
@@ -99,7 +99,7 @@ Allocation *host_emit_assign_buffer(HostEmitter *e, Node *n, const char *name,
   return m;
 }
 
-/* In a loop it is allocated once. */
+/* Inside a loop, the buffer is allocated in the first iteration only. */
 const char *host_emit_malloc(HostEmitter *e, Dtype t, const char *count,
                              bool zeroed) {
   const char *name = host_emit_fresh_name(e, "t"), *type = host_emit_c_type(t);
@@ -161,7 +161,7 @@ void host_emit_begin(HostEmitter *e) {
   e->statement->arena = e->arena;
 }
 
-/* Values of top level are nodes of other functions too. */
+/* Top-level values are also nodes of other functions. */
 void host_emit_end(HostEmitter *e) {
   for (uint32_t k = 0; k < e->retained_nodes.len; k++) {
     e->retained_nodes.at[k]->materialized = false;

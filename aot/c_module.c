@@ -1,4 +1,4 @@
-/* A module of C: its functions, header and manifest. */
+/* C modules: functions, header and manifest. */
 #include "aot/c_module.h"
 #include "aot/host_code.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- names ---- */
 
-/* Words of C and C++, and macros of their headers. */
+/* Keywords of C and C++, and macros of their headers. */
 static const char *const reserved_names[] = {"alignas",
                                              "alignof",
                                              "and",
@@ -116,7 +116,7 @@ static const char *const reserved_names[] = {"alignas",
                                              "xor",
                                              "xor_eq"};
 
-/* What may be declared of a function: itself first. */
+/* Suffixes of the functions that may be declared for an entry. */
 static const char *const symbol_suffixes[] = {"", "_call", "_strided",
                                               "_strided_call"};
 
@@ -135,8 +135,8 @@ static bool is_name_reserved(Session *s, Map *reserved, const char *name) {
   return is;
 }
 
-/* "p.layer.w" is p_layer_w, f' is f_; with as many _ as it takes to be one of
- * its own, also with so many of these ends. */
+/* Makes a C identifier: "p.layer.w" becomes p_layer_w, f' becomes f_.  Appends
+ * _ until the name is unique with each of these suffixes. */
 static const char *unique_c_name_with_suffixes(Session *s, Map *reserved,
                                                const char *name,
                                                size_t suffix_count) {
@@ -171,7 +171,8 @@ static bool is_name_char(char c) {
          (c >= '0' && c <= '9');
 }
 
-/* Names in the text are none for functions: a module may be called `size`. */
+/* Reserves the identifiers of the runtime sources: a module may be called
+ * `size`. */
 static void reserve_names_of(Session *s, Map *reserved, const char *text) {
   while (*text) {
     size_t len = 0;
@@ -183,14 +184,14 @@ static void reserve_names_of(Session *s, Map *reserved, const char *text) {
   }
 }
 
-/* Parameters are p_x, s_x and so on inside: not those whose name would be the
- * function's own, where a module is called `s`. */
+/* Internal names of parameters are p_x, s_x and so on.  In a module called `s`,
+ * they must not equal the name of the function. */
 static void reserve_own_name(Session *s, Map *reserved, const char *function) {
   if (function[0] && function[1] == '_')
     reserve_name(s, reserved, function + 2);
 }
 
-/* ---- what a function is called with ---- */
+/* ---- parameters ---- */
 
 static const char **extent_exprs(HostEmitter *e, uint32_t rank,
                                  const int64_t *shape,
@@ -271,7 +272,7 @@ static void add_out_params(HostEmitter *e, Map *reserved, CParams *params) {
   }
 }
 
-/* ---- the function ---- */
+/* ---- functions ---- */
 
 static void emit_nonneg_check(HostEmitter *e, int64_t size) {
   if (extent_proved(e->graph, EXTENT_LE, 0, size))
@@ -315,8 +316,8 @@ static bool mentions(const char *text, const char *name) {
   return false;
 }
 
-/* Those that came to be used.  Gives the test that they fit, which goes before
- * them. */
+/* Emits the used sizes.  Returns the check that they do not overflow, which
+ * precedes them. */
 static const char *emit_extent_decls(HostEmitter *e, Buffer *out,
                                      const Buffer *body) {
   const char *used = body->len ? body->text : "", *text = "",
@@ -342,7 +343,7 @@ static const char *emit_extent_decls(HostEmitter *e, Buffer *out,
   return overflow_check;
 }
 
-/* Sizes that arguments are. */
+/* Declares the sizes that are values of arguments. */
 static const char *scalar_size_decls(HostEmitter *e) {
   const Trace *t = e->trace;
   Buffer out = {.arena = e->arena};
@@ -397,7 +398,7 @@ static void emit_epilogue(HostEmitter *e, Buffer *out, const Buffer *body) {
                               : "  return code;\n}\n");
 }
 
-/* As part of a comment, which it must not end. */
+/* Writes text inside a comment, so that it does not end the comment. */
 static void write_comment(Buffer *out, const char *text) {
   for (char last = 0; *text; last = *text++) {
     if ((last == '*' && *text == '/') || (last == '/' && *text == '*'))
@@ -538,7 +539,7 @@ static void write_function(HostEmitter *e) {
     executable_add_command(e);
 }
 
-/* False: there is something in it that only without fusion is a kernel. */
+/* False if an operation becomes a kernel only without fusion. */
 static bool add_function(CModule *m, Trace *t, bool row_strided,
                          bool with_fusion) {
   HostEmitter e = {.module = m,
@@ -574,7 +575,7 @@ static bool add_function(CModule *m, Trace *t, bool row_strided,
   return true;
 }
 
-/* ---- the module ---- */
+/* ---- module ---- */
 
 static void begin_module(CModule *m) {
   const char *note = "Written by axon build.";
@@ -610,7 +611,7 @@ static void begin_module(CModule *m) {
   VEC_PUSH(m->session->arena, m->messages, "out of memory");
 }
 
-/* C has \ooo for what it has no letter for. */
+/* Characters without an escape letter become \ooo. */
 static void write_c_string(Buffer *out, const char *text) {
   buffer_putc(out, '"');
   for (const char *p = text; *p; p++)
@@ -623,7 +624,7 @@ static void write_c_string(Buffer *out, const char *text) {
   buffer_putc(out, '"');
 }
 
-/* For who looks for a function in vain. */
+/* Lists skipped functions in the header. */
 static void write_omitted(CModule *m, const EntryNames *names) {
   if (!names->omitted.len)
     return;
@@ -742,7 +743,7 @@ static SessionStatus build_form_with_fallback(Session *s, CModule *m,
   return ok ? status : build_entry_form(s, m, entry, row_strided, false, &ok);
 }
 
-/* Does it take arrays of more than one axis?  Others have no rows. */
+/* True if an argument has more than one axis; others have no rows. */
 static bool has_matrix_args(const CFunction *f) {
   bool some = false;
   for (uint32_t k = 0; k < f->params.len; k++)

@@ -1,8 +1,8 @@
-/* session: functions of a program as a C module that stands alone.
+/* Ahead-of-time compilation of functions to a standalone C module.
  *
- * Each becomes one C function for all sizes: of libc and libm alone, without
- * state, and with threads where it is compiled with them.  What it is called
- * with and gives is told by a header, and for other languages by a manifest
+ * Each function becomes one C function for all sizes.  It uses only libc and
+ * libm, has no state, and runs in parallel if it is compiled with threads.  A
+ * header declares the functions; a manifest describes them for other languages
  * (doc/embedding.md). */
 #ifndef AXON_AOT_C_MODULE_H
 #define AXON_AOT_C_MODULE_H
@@ -11,22 +11,23 @@
 
 enum { MAX_BUILD_ARCHS = 7 };
 
-typedef struct BuildFiles { /* texts of the session's arena */
+/* Generated texts, in the arena of the session. */
+typedef struct BuildFiles {
   Buffer source, header, manifest;
-  /* of a module for GPUs: kernels, by architecture, what the host's part goes
-   * on with when their code or names are known, and these names */
+  /* BUILD_CUDA: the CUDA source per architecture, the part of the host code
+   * that depends on compiled code or symbol names, and these names. */
   Buffer device_sources[MAX_BUILD_ARCHS], source_tail, symbol_table;
 } BuildFiles;
 
 typedef enum BuildTarget {
-  BUILD_PORTABLE,   /* the text has forms for several kinds of vectors */
-  BUILD_NATIVE,     /* for this machine's alone */
-  BUILD_EXECUTABLE, /* likewise, with a main that calls the functions */
+  BUILD_PORTABLE,   /* multiversioned for several vector instruction sets */
+  BUILD_NATIVE,     /* for this machine only */
+  BUILD_EXECUTABLE, /* BUILD_NATIVE, with a main that calls the functions */
   BUILD_CUDA,       /* for GPUs */
 } BuildTarget;
 
-/* module: an identifier of C, with which all names begin.  entries: as
- * trace_function takes them; none: all that trace_entry_names finds. */
+/* module: a C identifier, the prefix of all names.  entries: as for
+ * trace_function; none: those of trace_entry_names. */
 SessionStatus build_c_module(Session *session, const SourceInput *text,
                              const char *module, uint32_t entry_count,
                              const char *const *entries, BuildTarget target,

@@ -1,17 +1,18 @@
-/* What a module for GPUs has in place of what other modules have.
+/* The parts of a GPU module that differ from a CPU module.
  *
- * Its host's part is plain C, and C++ too, as nvcc takes it: so declarations
- * are before the first goto, and pointers are cast. */
+ * Its host code is valid C and C++, because nvcc compiles it as C++:
+ * declarations precede the first goto, and pointers are cast. */
 #include "aot/host_code.h"
 
 #include <string.h>
 
-/* Between its two parts stands what they know of the module. */
+/* Separates the two parts of the template; the module's tables are between
+ * them. */
 static const char template_split[] = "\n@\n";
 
-/* ---- a function ---- */
+/* ---- functions ---- */
 
-/* Numbers among its arguments become memory of the GPU. */
+/* Copies scalar arguments to device memory. */
 void host_emit_cuda_prologue(HostEmitter *e) {
   const Trace *t = e->trace;
   host_emit_line(e, "code = begin(x, stream, found, "
@@ -43,7 +44,7 @@ void host_emit_cuda_epilogue(HostEmitter *e, Buffer *out) {
   buffer_puts(out, "0;\n");
 }
 
-/* ---- the module ---- */
+/* ---- module ---- */
 
 void cuda_host_begin(CModule *m, uint32_t count, const char *const *archs) {
   cuda_aot_module_begin(&m->cuda, m->session->arena, count, archs);

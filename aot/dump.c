@@ -1,4 +1,3 @@
-/* The stages of the pipeline as text, for those who work on Axon. */
 #include "aot/dump.h"
 #include "aot/trace.h"
 #include "session/state.h"

@@ -1,4 +1,4 @@
-/* The stages of the pipeline as text, for those who work on Axon. */
+/* Prints intermediate representations, for developers of Axon. */
 #ifndef AXON_AOT_DUMP_H
 #define AXON_AOT_DUMP_H
 
@@ -6,16 +6,16 @@
 
 typedef enum DumpStage {
   DUMP_NONE,
-  DUMP_AST,   /* the syntax tree, as s-expressions */
+  DUMP_AST,   /* the syntax tree, as S-expressions */
   DUMP_CORE,  /* the typed program */
-  DUMP_GRAPH, /* of functions, with symbolic sizes (aot/trace.h) */
+  DUMP_GRAPH, /* graphs of functions with symbolic sizes (aot/trace.h) */
   DUMP_COUNT,
 } DumpStage;
 
-/* DUMP_NONE: no stage has this name. */
+/* DUMP_NONE if no stage has this name. */
 DumpStage dump_stage_by_name(const char *name);
-/* Appends the text of a stage to `out`; nothing is run.  entries: functions
- * for DUMP_GRAPH; none: those that trace_entry_names finds. */
+/* Appends the text of a stage to `out`, without running the program. entries:
+ * the functions for DUMP_GRAPH; none: those of trace_entry_names. */
 SessionStatus session_dump(Session *session, const SourceInput *text,
                            DumpStage stage, uint32_t entry_count,
                            const char *const *entries, Buffer *out);

@@ -1,12 +1,12 @@
-/* The function that is asked for: `f`, or `f : type`, which settles what its
- * own type leaves open. */
+/* Entry specifications: `f`, or `f : type`, which instantiates the type of
+ * f. */
 #include "aot/trace.h"
 #include "session/state.h"
 
 #include <string.h>
 
-/* From `at` to `end` of the wrapper stands what is asked for at `span`; of
- * copied text each byte. */
+/* Maps the range `start` .. `end` of the wrapper to a span of the
+ * specification.  is_verbatim: maps each byte separately. */
 typedef struct SourceMapEntry {
   size_t start, end;
   Span span;
@@ -17,8 +17,8 @@ typedef struct EntryWrapper {
   Session *session;
   const char *spec, *name;
   Span name_span;
-  uint32_t spec_file,
-      wrapper_file; /* of what is asked for, and of the wrapper */
+  /* Of the specification, and of the wrapper. */
+  uint32_t spec_file, wrapper_file;
   Buffer text;
   VEC(SourceMapEntry) source_map;
 } EntryWrapper;
@@ -35,7 +35,7 @@ static void copy_span(EntryWrapper *w, Span span) {
   add_mapping(w, at, span, true);
 }
 
-/* One of the parameters, or, without its type, of what is passed on. */
+/* Adds a parameter, or without its type, an argument of the call. */
 static void add_param(EntryWrapper *w, const TypeExpr *t, uint32_t i,
                       bool with_type) {
   size_t at = w->text.len;
@@ -50,14 +50,14 @@ static void add_param(EntryWrapper *w, const TypeExpr *t, uint32_t i,
   add_mapping(w, at, t->arg[0]->span, false);
 }
 
-/* `nn.linear` is linear' there. */
+/* The name of the wrapper: linear' for `nn.linear`. */
 static const char *wrapper_name(const EntryWrapper *w) {
   const char *dot = strrchr(w->name, '.');
   return arena_printf(w->session->arena, "%s'", dot ? dot + 1 : w->name);
 }
 
-/* `fun f' (x : f32[n, k]) (y : f32[k, m]) = f x y`: then all that is said of
- * the parameters is a name that stands for any size. */
+/* Writes `fun f' (x : f32[n, k]) (y : f32[k, m]) = f x y`.  Then size variables
+ * of the type are arbitrary sizes. */
 static bool write_wrapper(EntryWrapper *w, uint32_t start) {
   Session *s = w->session;
   uint32_t i = 0;
@@ -85,7 +85,7 @@ static bool write_wrapper(EntryWrapper *w, uint32_t start) {
   return true;
 }
 
-/* ---- what is wrong is told where it was asked for ---- */
+/* ---- errors are reported in the specification ---- */
 
 static Span map_span(const EntryWrapper *w, Span span) {
   if (span.file != w->wrapper_file)
@@ -119,11 +119,11 @@ static void map_diags(const EntryWrapper *w, uint32_t first) {
     d->span = map_span(w, d->span);
     d->steps = steps;
     d->labels = marks;
-    d->fixit_count = 0; /* of a text that is none of the program's */
+    d->fixit_count = 0; /* fix-its would edit the wrapper */
   }
 }
 
-/* ---- both ---- */
+/* ---- entry ---- */
 
 static Binding *find_binding(Session *s, const char *name) {
   return checker_find(s->checker, s->main_module, name);

@@ -1,6 +1,6 @@
-/* Functions as a program of their own: for each a command that reads what it
- * takes, works out the sizes from that, and prints or saves what it gives.
- * How that is done is in executable.inc. */
+/* Functions as an executable.  Each function is a command that reads its
+ * arguments, infers the sizes, and prints or saves the results.  The runtime is
+ * in executable.inc. */
 #include "aot/host_code.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ static const char *kind_name(Dtype t) {
 
 /* ---- tables ---- */
 
-/* A size that no argument shows is a number before them. */
+/* A size that no argument determines is an additional number before the
+ * arguments. */
 static bool is_size_argument(const TraceSize *s) {
   return s->arg == TRACE_INACCESSIBLE;
 }
@@ -66,7 +67,7 @@ static void write_outputs(HostEmitter *e, Buffer *out) {
   buffer_puts(out, "  {NULL, NULL, KIND_BOOL, 0}};\n");
 }
 
-/* ---- what sizes are ---- */
+/* ---- sizes ---- */
 
 static const char *extent_expr(HostEmitter *e, int64_t size) {
   Buffer text = {.arena = e->arena};
@@ -125,7 +126,7 @@ static void write_output_alloc(HostEmitter *e, Buffer *out, uint32_t k) {
   buffer_puts(out, "});\n");
 }
 
-/* ---- the call ---- */
+/* ---- calls ---- */
 
 static void write_call(HostEmitter *e, Buffer *out) {
   const Trace *t = e->trace;
@@ -174,9 +175,9 @@ void executable_add_command(HostEmitter *e) {
   m->command_count++;
 }
 
-/* ---- the program ---- */
+/* ---- executable ---- */
 
-/* One that was left out is asked for as well: then it is said why. */
+/* Also true if main was skipped: then the build reports the reason. */
 static bool has_main(const EntryNames *names) {
   bool found = false;
   for (uint32_t k = 0; k < names->names.len; k++)

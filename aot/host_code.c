@@ -1,9 +1,10 @@
-/* What a built function does, in order.
+/* Emits the statements of a function.
  *
- * A *region* is a list of nodes that are wanted at one place: it is planned
- * and clustered as what runs at once is (plan/fusion.c, plan/fusion_groups.c),
- * and its clusters become calls of kernels.  A turn of a loop is a region of
- * its own; what it needs from outside is stored before the loop begins. */
+ * A *region* is a list of nodes that are computed at one place.  It is planned
+ * and partitioned into fusion groups as in immediate execution (plan/fusion.c,
+ * plan/fusion_groups.c).  The groups become kernel calls.  A loop body is a
+ * separate region; the values that it reads from outside are stored before the
+ * loop. */
 #include "aot/host_code.h"
 
 #include "backend/target.h"
@@ -15,14 +16,14 @@
 
 typedef VEC(Node *) NodeVec;
 
-/* ---- nodes of another shape ---- */
+/* ---- broadcasts ---- */
 
 static NodeShape node_shape_of(const Node *n) {
   return (NodeShape){n->free_count, n->rank, n->broadcast_mask, n->free_vars,
                      n->extents + n->free_count};
 }
 
-/* x repeated along the indices and stars that it does not have. */
+/* Broadcasts x along the free indices and broadcast axes that it lacks. */
 static Node *broadcast_to(HostEmitter *e, Node *x, NodeShape s) {
   Fault fault = {0};
   if (node_has_shape(x, &s))
@@ -34,7 +35,7 @@ static Node *broadcast_to(HostEmitter *e, Node *x, NodeShape s) {
   return n;
 }
 
-/* ---- what loops need ---- */
+/* ---- operands of loops ---- */
 
 typedef struct NodeWalk {
   HostEmitter *e;
@@ -60,7 +61,8 @@ static bool visit_once(NodeWalk *w, Node *n) {
   return true;
 }
 
-/* A short formula of indices alone; *cells: how many it may still have. */
+/* True for a short expression of indices only.  *op_budget: remaining
+ * operations. */
 static bool is_index_expression(const Node *n, uint32_t *op_budget) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE ||
       node_is_materialized(n) || n->body_op_count > *op_budget)
@@ -75,7 +77,7 @@ static bool is_index_expression(const Node *n, uint32_t *op_budget) {
   return true;
 }
 
-/* Constants, indices and what moves elements. */
+/* True for constants, indices, and data movement. */
 static bool is_view(const Node *n) {
   if (n->kind != NODE_COMP || n->reduce != PRIM_NONE)
     return false;
@@ -118,7 +120,8 @@ static void set_captures(HostEmitter *e, LoopBody *l) {
   l->capture_count = w.found.len;
 }
 
-/* What the states begin with has their shape. */
+/* Broadcasts the initial values of loop-carried variables to the shapes of the
+ * variables. */
 static void broadcast_carry_inits(HostEmitter *e, Node *n) {
   for (uint32_t k = 0; k < n->input_count; k++) {
     Node *x =
@@ -147,7 +150,7 @@ static void find_loops(NodeWalk *w, Node *n) {
   each_operand(n, find_loops, w);
 }
 
-/* ---- clusters as C ---- */
+/* ---- fusion groups ---- */
 
 static uint32_t line_of(const HostEmitter *e, Span span) {
   const Source *source =
@@ -158,12 +161,13 @@ static uint32_t line_of(const HostEmitter *e, Span span) {
   return line;
 }
 
-/* Of the program; what is the library's, all of it, is of the function. */
+/* The position in the program; for library code, the position of the
+ * function. */
 static Span span_of(const HostEmitter *e, const Node *n) {
   return line_of(e, n->span) ? n->span : e->trace->span;
 }
 
-/* about: for which sizes there are versions; or NULL */
+/* version_summary: the sizes that have specialized versions; or NULL. */
 static void emit_kernel_comment(HostEmitter *e, const Node *n,
                                 const char *version_summary) {
   Buffer type = {.arena = e->arena}, text = {.arena = e->arena};
@@ -176,7 +180,7 @@ static void emit_kernel_comment(HostEmitter *e, const Node *n,
   buffer_puts(&text, type.text);
   if (version_summary && strchr(version_summary, ';'))
     buffer_printf(&text, ", with versions for %s", version_summary);
-  for (char *at = text.text; *at; at++) /* it must not end the comment */
+  for (char *at = text.text; *at; at++) /* must not end the comment */
     if ((at[0] == '*' && at[1] == '/') || (at[0] == '/' && at[1] == '*'))
       at[0] = ' ';
   host_emit_line(e, "/* %s */", text.text);
@@ -201,7 +205,8 @@ static bool is_gathered(const Kernel *k, uint32_t input) {
   return false;
 }
 
-/* What an index that is wrong is not to read may have nothing at all. */
+/* If the array of a checked gather is empty, an invalid index must not read
+ * from it: passes a valid pointer instead. */
 static const char *nonempty_pointer(HostEmitter *e, const Node *x,
                                     const char *name) {
   uint32_t axes = x->free_count + x->rank;
@@ -234,7 +239,7 @@ static const char *nonempty_pointer(HostEmitter *e, const Node *x,
                           name);
 }
 
-/* "o_out, (void *)(p_x)": results and inputs */
+/* Lists outputs and inputs: "o_out, (void *)(p_x)". */
 static const char *pointer_args(HostEmitter *e, const Kernel *k,
                                 const NodeList *results) {
   Buffer out = {.arena = e->arena};
@@ -258,7 +263,7 @@ static void emit_kernel_call(HostEmitter *e, const Kernel *k,
   host_emit_line(e, "if (code) goto done;");
 }
 
-/* Bytes of results and inputs. */
+/* Lists the sizes of outputs and inputs in bytes. */
 static const char *byte_counts(HostEmitter *e, const Kernel *k,
                                const NodeList *results) {
   Buffer out = {.arena = e->arena};
@@ -273,7 +278,7 @@ static const char *byte_counts(HostEmitter *e, const Kernel *k,
   return out.text;
 }
 
-/* What goes wrong on the way is kept, and told at the end. */
+/* Emits a kernel call.  Errors are collected and reported at the end. */
 static void emit_kernel_launch(HostEmitter *e, const Kernel *k,
                                const AotKernelInfo *added, uint32_t number) {
   const NodeList *results = &added->outputs;
@@ -298,7 +303,7 @@ static void emit_kernel_launch(HostEmitter *e, const Kernel *k,
     VEC_PUSH(e->arena, e->checking_kernels, number);
 }
 
-/* Does n have elements for some sizes? */
+/* True if n is not statically empty. */
 static bool has_elements(const Node *n) {
   for (uint32_t k = 0; k < n->free_count + n->rank; k++)
     if (n->extents[k] == 0)
@@ -314,7 +319,8 @@ static const char *size_display_name(void *driver, const DimVar *v) {
   return "?";
 }
 
-/* What a kernel goes through: also where no array is as large. */
+/* Checks the iteration count of each kernel: it may be too large even if all
+ * arrays are small. */
 static void emit_iteration_limits(HostEmitter *e, const FusionGroup *c) {
   for (uint32_t k = 0; k < c->nodes.len; k++) {
     const Node *n = c->nodes.at[k];
@@ -356,7 +362,7 @@ static void emit_kernel(HostEmitter *e, const FusionGroup *c) {
     emit_kernel_call(e, c->kernel, &results, number);
 }
 
-/* ---- loops as C ---- */
+/* ---- loops ---- */
 
 static void emit_region(HostEmitter *e, uint32_t count, Node *const *roots,
                         const char *const *names, uint32_t depth);
@@ -364,7 +370,7 @@ static void emit_region(HostEmitter *e, uint32_t count, Node *const *roots,
 typedef struct LoopCode {
   LoopBody *loop;
   NodeVec outputs;
-  const char **carry, **next_carry; /* their memory */
+  const char **carry, **next_carry; /* buffers */
   const char *iteration, *device_iteration;
 } LoopCode;
 
@@ -395,14 +401,14 @@ static void emit_carry_init(HostEmitter *e, LoopCode *t) {
   t->iteration = host_emit_fresh_name(e, "turn");
   VEC_PUSH(e->arena, e->declarations,
            host_emit_format(e, "int64_t %s[1] = {0};", t->iteration));
-  if (e->is_cuda) /* and for kernels, where these can read it */
+  if (e->is_cuda) /* also in device memory, for kernels */
     t->device_iteration = host_emit_malloc(e, DT_I64, "1", false);
   host_emit_assign_buffer(e, l->iteration,
                           e->is_cuda ? t->device_iteration : t->iteration,
                           e->is_cuda);
 }
 
-/* Where what a turn makes stands in an output, if it is all in one place. */
+/* The slice of an output that one iteration writes, if it is contiguous. */
 static const char *stacked_slice(HostEmitter *e, const LoopCode *t, Node *out) {
   const char *own = host_emit_element_count(e, out->rank - 1,
                                             out->extents + out->free_count + 1);
@@ -478,7 +484,8 @@ static void emit_iteration(HostEmitter *e, LoopCode *t) {
   }
 }
 
-/* Its memory is that of the state, which is not written again, or a copy. */
+/* Copies the final value of a loop-carried variable to an output.  Broadcasts
+ * it if the shapes differ. */
 static void emit_carry_output(HostEmitter *e, const LoopCode *t, Node *out) {
   if (out->output_index >= t->loop->carry_count)
     return;
@@ -574,9 +581,9 @@ static void emit_groups(HostEmitter *e, Region *r, uint32_t count,
     emit_group(e, r, k);
 }
 
-/* Code that computes the roots, in memory of these names if they have none yet.
- * depth: of the loop of which it is a turn; what is not of it is computed
- * elsewhere again. */
+/* Emits code that computes the roots.  names: buffers for roots without
+ * storage, or NULL.  depth: nesting depth of the loop whose body this is;
+ * values from outside the loop are computed elsewhere. */
 static void emit_region(HostEmitter *e, uint32_t count, Node *const *roots,
                         const char *const *names, uint32_t depth) {
   NodeWalk w = {.e = e};
@@ -639,7 +646,7 @@ static void emit_requirement(HostEmitter *e, const Requirement *r) {
   host_emit_end_statement(e);
 }
 
-/* ---- the whole ---- */
+/* ---- function ---- */
 
 static void emit_results(HostEmitter *e) {
   const Trace *t = e->trace;
@@ -660,8 +667,8 @@ void host_emit_function(HostEmitter *e) {
   e->graph->backend = e->is_cuda ? &e->module->cuda.backend : &backend_cpu;
   if (e->is_cuda)
     host_emit_cuda_prologue(e);
-  /* Those of sizes alone first: what the others need to know may run into what
-   * they refuse. */
+  /* Checks of sizes only come first: the computation of guards may rely on
+   * them. */
   for (uint32_t with_guard = 0; with_guard < 2; with_guard++)
     for (uint32_t k = 0; k < t->requirement_count; k++)
       if ((t->requirements[k].guard != NULL) == with_guard)

@@ -1,13 +1,13 @@
-/* Names, numbers and sizes in the text of a driver. */
+/* Names, literals and sizes in host code. */
 #include "aot/host_code.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Sizes divide as in the language; a quotient by 0 is 0, and a requirement
- * refuses it.  mul_or_overflow: the product, or -1 where it is too large;
- * mul_extent_or_overflow leaves extents of 0 out, so that the product of the
- * others is still tested. */
+/* size_div is floor division, as in the language; division by 0 gives 0, and a
+ * requirement rejects it.  mul_or_overflow: the product, or -1 if it overflows.
+ * mul_extent_or_overflow ignores extents of 0, so that the product of the
+ * others is still checked. */
 const char host_runtime_source[] =
     "#include <math.h>\n"
     "#include <stdlib.h>\n"
@@ -210,7 +210,7 @@ const char *host_emit_element_count(HostEmitter *e, uint32_t axes,
   return text ? text : "1";
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 uint32_t host_emit_error_code(HostEmitter *e, Span span, const char *message) {
   const Source *source =
@@ -245,10 +245,10 @@ void host_emit_unsupported(HostEmitter *e, Span span, const char *what) {
   trap_raise(FAIL_ERROR);
 }
 
-/* ---- sizes that are too large ---- */
+/* ---- size limits ---- */
 
-/* Was a product tested of which this one is a part?  Where it is, the text has
- * one test for all arrays of a shape, and what is made of them. */
+/* True if a checked product contains this one.  Then one check covers all
+ * arrays of a shape and the results derived from them. */
 static bool is_implied(const HostEmitter *e, const CheckedProduct *b) {
   for (uint32_t k = 0; k < e->checked_products.len; k++) {
     const CheckedProduct *known = e->checked_products.at[k];
@@ -299,7 +299,7 @@ void host_emit_array_limit(HostEmitter *e, Dtype dtype, uint32_t axes,
                                         e->trace->name, what));
 }
 
-/* Emitted after the requirements: before them sizes may be negative. */
+/* Emitted after the requirements: before them, sizes may be negative. */
 void host_emit_result_limits(HostEmitter *e) {
   const Trace *t = e->trace;
   for (uint32_t k = 0; k < t->result_count; k++) {
@@ -330,7 +330,7 @@ const char *host_emit_tensor_type(HostEmitter *e, Dtype dtype, uint32_t rank,
 }
 
 void host_emit_params(Buffer *out, const CParams *params, bool is_definition) {
-  bool cuda = params->len && params->at[0].is_stream; /* C++ has no restrict */
+  bool cuda = params->len && params->at[0].is_stream; /* C++ lacks restrict */
   buffer_putc(out, '(');
   for (uint32_t k = 0; k < params->len; k++) {
     const CParam *p = &params->at[k];

@@ -1,10 +1,10 @@
-/* Sorting, running sums, scatter and permutations, as tensor/opaque.c says what
- * they are, in plain C. */
+/* Library operations in plain C: sort, prefix sums, scatter and permutations.
+ * tensor/opaque.c defines them. */
 #include "aot/host_code.h"
 
 #include <string.h>
 
-/* Beside what is taken from backend/emit/prelude/scalar.inc. */
+/* In addition to functions of backend/emit/prelude/scalar.inc. */
 const char library_ops_source[] =
     "typedef struct SortItem { /* an element as an integer of the same order "
     "*/\n"
@@ -47,9 +47,10 @@ const char library_ops_source[] =
     "    memcpy(items, from, (size_t)n * sizeof *items);\n"
     "}\n";
 
-typedef struct OpLoops { /* for-loops that are open */
+/* Open for-loops. */
+typedef struct OpLoops {
   HostEmitter *e;
-  uint32_t outer_depth; /* before the first of them */
+  uint32_t outer_depth; /* block depth outside the loops */
   const char *indices[2 * MAX_RANK];
   uint32_t index_count;
 } OpLoops;
@@ -63,8 +64,8 @@ static const char *open_axis_loop(OpLoops *o, int64_t extent) {
   return o->indices[o->index_count++] = i;
 }
 
-/* x[...] at the free indices of n at hand and these own ones; name: where it
- * is, NULL: where it always is */
+/* x[...] at the free indices of n and these own indices.  name: the pointer;
+ * NULL: the storage of x. */
 static const char *element_expr(OpLoops *o, const Node *n, const Node *x,
                                 const char *name,
                                 const char *const *own_indices) {
@@ -110,7 +111,8 @@ static const char *load_expr(HostEmitter *e, Dtype t, const char *x) {
                         : x;
 }
 
-/* Loops over the own axes of x but one; own: what they are called. */
+/* Opens loops over the own axes of x except one.  own_indices: the names of
+ * their indices. */
 static void open_own_loops(OpLoops *o, const Node *x, uint32_t skipped_axis,
                            const char **own_indices) {
   for (uint32_t k = 0; k < x->rank; k++)
@@ -175,7 +177,7 @@ static void emit_sort(HostEmitter *e, const Node *n, const char *to,
   emit_free_buffer(e, items);
 }
 
-/* Accumulated as sums of the kind are. */
+/* The accumulator type, as for reductions of the type. */
 static const char *accumulator_type(Dtype t) {
   return !dtype_is_float(t)            ? "int64_t"
          : t == DT_F16 || t == DT_BF16 ? "float"
@@ -296,7 +298,7 @@ static void emit_permutation(HostEmitter *e, const Node *n, const char *to) {
 
 void host_emit_library_op(HostEmitter *e, const Node *n, const char *to) {
   e->module->has_library_ops = true;
-  switch ((int)n->op) { /* the kinds of node_opaque */
+  switch ((int)n->op) { /* see node_opaque */
   case PRIM_SORT:
   case PRIM_ARGSORT:
     emit_sort(e, n, to, (uint32_t)n->params[0], n->op == PRIM_ARGSORT);

@@ -1,7 +1,7 @@
-/* The form of a function that takes strides.  What its caller has lies row by
- * row mostly, as a slice of a larger array does, or a broadcast one: kernels
- * read that where it is.  Other arrays are copied (strided_entry.inc): to read
- * a transposed one element by element would take longer. */
+/* Variants of functions that take strides.  Arrays of callers often have
+ * contiguous rows: slices of larger arrays, or broadcast arrays.  Kernels read
+ * these in place.  Other arrays are copied (strided_entry.inc), because
+ * element-wise reads of a transposed array take longer. */
 #include "aot/host_code.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static bool is_view(const CParam *p) {
   return p->rank > 0;
 }
 
-/* "const int64_t *x_strides": behind each array. */
+/* Each array has a parameter "const int64_t *x_strides". */
 static void write_params(Buffer *out, const CParams *params,
                          bool is_definition) {
   buffer_putc(out, '(');
@@ -42,7 +42,7 @@ static void write_view(Buffer *out, const CFunction *row_strided,
       p->rank, p->name, p->rank, is_dense);
 }
 
-/* Which of the views an argument is. */
+/* The index of the view of an argument. */
 static uint32_t view_index(const CParams *params, uint32_t arg) {
   uint32_t at = 0;
   for (uint32_t k = 0; k < params->len; k++) {

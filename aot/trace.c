@@ -1,10 +1,11 @@
-/* A function of a program as a graph with symbolic sizes. */
+/* Traces a function of a program. */
 #include "aot/trace.h"
+#include "machine/limits/planner.h"
 #include "session/state.h"
 
 #include <string.h>
 
-/* Nothing at top level is run but what is needed. */
+/* Top-level values are computed only if they are needed. */
 static void define_pending_lazily(Session *s) {
   for (uint32_t i = 0; i < s->pending.len; i++)
     if (s->pending.at[i].core)
@@ -12,7 +13,7 @@ static void define_pending_lazily(Session *s) {
   s->pending.len = 0;
 }
 
-/* ---- its arguments ---- */
+/* ---- arguments ---- */
 
 typedef struct Tracer {
   Session *session;
@@ -20,18 +21,18 @@ typedef struct Tracer {
   Graph *graph;
   VEC(TraceArg) args;
   VEC(TraceSize) sizes, strides;
-  bool is_row_strided; /* of arguments may lie apart */
+  bool is_row_strided; /* argument rows may have strides */
   VEC(TraceResult) results;
-  Map known_vars; /* DimVar */
-  /* what is done with a leaf: */
-  Node *const *leaves; /* trace_apply: its data; or NULL: a NODE_ARG */
+  Map known_vars; /* keys are DimVar */
+  /* The values of leaves: */
+  Node *const *leaves; /* trace_apply: tensors; NULL: creates NODE_ARGs */
   uint32_t next_leaf;
   int64_t (*size)(void *, const DimVar *);
   void *arg;
   VEC(Node *) arg_nodes;
 } Tracer;
 
-/* The size that it is at this call; one that is too large is none. */
+/* The value of a size.  A size that overflows is INT64_MAX. */
 static int64_t size_value(Tracer *t, Dim *d) {
   if (t->graph->extent_table)
     return extent_of_dim(t->graph, d);
@@ -49,7 +50,8 @@ static const int64_t *shape_values(Tracer *t, const EntryType *p) {
   return shape;
 }
 
-/* An axis of one element has none, and the last one's is 1. */
+/* Strides are size variables, except for axes of extent 1 (stride 0) and for
+ * the last axis (stride 1). */
 static const int64_t *make_strides(Tracer *t, const EntryType *p, TraceArg *arg,
                                    int number) {
   if (!t->is_row_strided || p->rank < 2)
@@ -138,7 +140,7 @@ static EvalArg entry_type_arg(Tracer *t, const EntryType *p, const char *path) {
   return (EvalArg){.kind = EVAL_ARG_UNIT};
 }
 
-/* Its hidden arguments and the others. */
+/* Implicit arguments, then the explicit ones. */
 static EvalArg *all_args(Tracer *t, const EntryPoint *e) {
   EvalArg *args = NEW_ARRAY(t->session->arena, EvalArg,
                             e->implicit_count + e->param_count + 1);
@@ -159,9 +161,10 @@ static ValueHandle *apply_entry(Tracer *t, const EntryPoint *e,
                     &t->session->diags);
 }
 
-/* ---- where sizes show ---- */
+/* ---- size inference ---- */
 
-typedef struct UnknownVars { /* variables in a size that nothing shows yet */
+/* unknown variables of a size */
+typedef struct UnknownVars {
   Tracer *t;
   DimVar *var;
   uint32_t count;
@@ -181,7 +184,8 @@ static void add_size(Tracer *t, TraceSize size) {
   VEC_PUSH(t->session->arena, t->sizes, size);
 }
 
-/* Does d, which stands there, say what a variable is? */
+/* Infers a variable if d, an extent of an argument, is linear in only one
+ * unknown variable. */
 static bool infer_from_size(Tracer *t, Dim *d, int arg, int axis,
                             bool only_plain_vars) {
   DimCtx *cx = &t->session->dims;
@@ -237,7 +241,7 @@ static void infer_sizes(Tracer *t, const EntryPoint *e) {
     add_inaccessible(t, e->implicits[k].dim_var);
 }
 
-/* Integers that sizes turned out to be made of. */
+/* Adds integer arguments that sizes depend on. */
 static void add_arg_sizes(Tracer *t) {
   for (uint32_t k = 0; k < t->args.len; k++) {
     DimVar *var = extent_table_arg_var(t->graph->extent_table, k);
@@ -251,8 +255,8 @@ static void add_arg_sizes(Tracer *t) {
 
 /* ---- tracing ---- */
 
-/* That a size is none below 0 is seen to where an axis shows it, not where it
- * is a number of the caller's, or computed. */
+/* Requires that sizes are not negative.  Extents of axes cannot be negative,
+ * but numbers of the caller and computed sizes can. */
 static void require_nonneg_sizes(Tracer *t) {
   for (uint32_t k = 0; k < t->sizes.len; k++) {
     const TraceSize *s = &t->sizes.at[k];
@@ -264,8 +268,9 @@ static void require_nonneg_sizes(Tracer *t) {
         extent_of_dim(t->graph, dim_of_var(&t->session->dims, s->var))};
     if (!axis && !s->var->is_integer)
       extent_table_add_check(t->graph, f,
-                             arena_printf(t->session->arena, "%s wants 0 <= %s",
-                                          t->trace->name, s->name));
+                             arena_printf(t->session->arena,
+                                          "%s requires 0 <= %s", t->trace->name,
+                                          s->name));
   }
 }
 
@@ -281,7 +286,7 @@ static ExtentConstraint constraint_of(Tracer *t, CheckKind kind, Dim *left,
                             extent_of_dim(t->graph, right)};
 }
 
-/* What the function's type asks of its callers. */
+/* Adds the preconditions of the function's type as requirements. */
 static void require_preconditions(Tracer *t, const EntryPoint *e) {
   for (uint32_t i = 0; i < e->precondition_count; i++) {
     const EntryPrecondition *g = &e->preconditions[i];
@@ -294,7 +299,8 @@ static void require_preconditions(Tracer *t, const EntryPoint *e) {
     extent_add_requirement(
         t->graph, constraint_of(t, g->kind, g->left, g->right), premises,
         g->condition_count,
-        arena_printf(t->session->arena, "%s wants %s", e->name, g->text), "");
+        arena_printf(t->session->arena, "%s requires %s", e->name, g->text),
+        "");
   }
 }
 
@@ -322,7 +328,8 @@ static void collect_roots(Arena *arena, Trace *t) {
   graph_renumber(roots.len, roots.at);
 }
 
-/* What has no place of its own was met in a call that nothing waited for. */
+/* Diagnostics from lazily evaluated calls have no position: use that of the
+ * entry. */
 static void set_default_spans(Session *s, Span span) {
   for (uint32_t i = 0; i < s->diags.all.len; i++)
     if (!s->diags.all.at[i]->span.file)
@@ -420,7 +427,7 @@ SessionStatus trace_function_row_strided(Session *s, const char *entry,
   return trace_request(s, entry, true, out);
 }
 
-/* ---- all that there are ---- */
+/* ---- entry names ---- */
 
 typedef struct EntryCollector {
   Session *s;
@@ -480,7 +487,7 @@ ValueHandle *trace_apply(Session *s, const EntryPoint *entry,
   return apply_entry(&t, entry, all_args(&t, entry));
 }
 
-/* ---- as text ---- */
+/* ---- printing ---- */
 
 static void print_constraint(const Graph *g, Buffer *out, ExtentConstraint f) {
   static const char *const signs[] = {

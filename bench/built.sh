@@ -1,10 +1,10 @@
 #!/bin/bash
-# What `axon build` makes of a function, for sizes that stay open, against the
-# same function as `axon bench` runs it, side by side:
+# Compares functions that `axon build` compiles for symbolic sizes with the same
+# functions under `axon bench`:
 #   bench/built.sh                the workloads of bench/cpu.sh that have goals
-#   bench/built.sh --all          and its others
-#   bench/built.sh conv softmax   those with such names
-# NumPy is wanted, of the environment that bench/cpu.sh makes, or of python3.
+#   bench/built.sh --all          also its other workloads
+#   bench/built.sh conv softmax   workloads whose names contain these words
+# Requires NumPy, in the environment of bench/cpu.sh or in python3.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 export BENCH_ROOT=${XDG_CACHE_HOME:-$HOME/.cache}/axon-bench

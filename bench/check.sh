@@ -1,18 +1,18 @@
 #!/bin/bash
-# How long `axon check` takes, and how much memory:
+# Measures time and memory of `axon check`:
 # - for each model in examples/models (goal: 10 ms);
-# - for programs that were made to be hard (goal: a second, or an error that
+# - for programs that are hard to check (goal: one second, or an error that
 #   names the limit);
-# - for generated programs of 1,000, 10,000 and 100,000 lines, or of the numbers
-#   of lines that are given: seconds, the time for one line, and how that
-#   compares with the smallest program (1.0: linear; goal: 0.2 s for 10,000).
+# - for generated programs of 1,000, 10,000 and 100,000 lines, or of the given
+#   numbers of lines.  Prints seconds, the time per line, and its ratio to that
+#   of the smallest program (1.0: linear; goal: 0.2 s for 10,000 lines).
 . "$(dirname "$0")/lib.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A program such as people write: parts of 25 lines, each a layer with its
-# parameters, a loss and a step of training, a datatype, a loop and a few
-# values, which use the part before.
+# A typical program: parts of 25 lines.  Each has a layer with its parameters, a
+# loss and a training step, a datatype, a loop and a few values.  It uses the
+# previous part.
 generate() { # generate LINES
   awk -v n="$(($1 / 25))" 'BEGIN {
     print "fun layer0 _ x = x"
@@ -49,7 +49,7 @@ generate() { # generate LINES
   }'
 }
 
-# peak COMMAND...: MiB of memory at most.
+# peak COMMAND...: peak memory in MiB.
 peak() {
   command time -q -f %M "$@" 2>&1 >/dev/null </dev/null | tail -1 |
     awk '{ printf "%.0f", $1 / 1024 }'
@@ -72,7 +72,7 @@ for model in "$here"/examples/models/*.axn; do
   report "$(basename "$model")" "$model"
 done
 
-# ---- made to be hard ----
+# ---- hard programs ----
 
 # a thousand layers of one record of parameters
 deep_network() {
@@ -83,7 +83,7 @@ deep_network() {
   echo "  in h1000 end"
 }
 
-# a thousand windows, each of the result of the one before
+# a thousand windows, each of the result of the previous one
 windows() {
   echo "fun net h0 = let"
   for k in {1..1000}; do
@@ -92,7 +92,7 @@ windows() {
   echo "  in h1000 end"
 }
 
-# polymorphic functions, each of which uses the one before at two types
+# polymorphic functions, each of which uses the previous one at two types
 deep_let() {
   echo "fun f0 x = x"
   for k in {1..24}; do echo "fun f$k x = (f$((k - 1)) x, f$((k - 1)) x)"; done
@@ -110,7 +110,7 @@ equations() {
   }'
 }
 
-# the same, as joins of what is put together
+# the same, as broadcasts of concatenations
 joined() {
   awk 'BEGIN {
     printf "fun f"
@@ -123,7 +123,7 @@ joined() {
   }'
 }
 
-# shapes with eight splices a side
+# shapes with eight splices on each side
 splices() {
   echo "fun f (x : f32[...a, ...b, ...c, ...d, ...e, ...g, ...h, ...k])"
   echo "  (y : f32[...k, ...h, ...g, ...e, ...d, ...c, ...b, ...a]) ="

@@ -1,19 +1,19 @@
 #!/bin/bash
-# The CPU compiler against NumPy, PyTorch (eager and compiled), JAX, ONNX
-# Runtime and oneDNN, side by side:
+# Compares the CPU compiler with NumPy, PyTorch (eager and compiled), JAX, ONNX
+# Runtime and oneDNN:
 #   bench/cpu.sh                    the workloads that have goals
-#   bench/cpu.sh softmax matmul     those with such names
-#   bench/cpu.sh --help             all there is to choose
-# Peers are put into a virtual environment of the benchmark's own, by pip, whose
-# own settings hold (PIP_INDEX_URL and the like); with the CUDA libraries that
-# PyTorch asks for it takes 6 GB.  oneDNN wants Debian's libdnnl-dev.
+#   bench/cpu.sh softmax matmul     workloads whose names contain these words
+#   bench/cpu.sh --help             all options
+# pip installs the peers in a virtual environment of the benchmark.  Its own
+# settings (PIP_INDEX_URL and others) apply.  The environment takes 6 GB, since
+# PyTorch requires the CUDA libraries.  oneDNN requires Debian's libdnnl-dev.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 export BENCH_ROOT=${XDG_CACHE_HOME:-$HOME/.cache}/axon-bench
 venv=$BENCH_ROOT/venv
 export PYTHONDONTWRITEBYTECODE=1
 
-# The newest Python that there is and PyTorch may be had for.
+# The newest installed Python that PyTorch supports.
 python() {
   for version in 3.14 3.13 3.12 3.11 3.10; do
     "python$version" -c 'import venv, ensurepip' 2>/dev/null &&

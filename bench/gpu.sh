@@ -1,13 +1,13 @@
 #!/bin/bash
-# The GPU compiler against cuBLAS, cuBLASLt, cuDNN, PyTorch (eager and
+# Compares the GPU compiler with cuBLAS, cuBLASLt, cuDNN, PyTorch (eager and
 # compiled), FlexAttention and Triton, in one table:
 #   bench/gpu.sh                    on a machine with a GPU, for 7 minutes
-#   bench/gpu.sh gemm softmax       workloads with such names
-#   bench/gpu.sh --minutes 60       all there are
-#   bench/gpu.sh --dry              without one: is everything ready?
-#   bench/gpu.sh --help             all there is to choose
-# Peers are those of the python3 that is found (PYTHON names another): a line
-# tells each that is missing.
+#   bench/gpu.sh gemm softmax       workloads whose names contain these words
+#   bench/gpu.sh --minutes 60       all workloads
+#   bench/gpu.sh --dry              without a GPU: checks that all is ready
+#   bench/gpu.sh --help             all options
+# The peers are packages of python3, or of the Python that PYTHON names.  A line
+# reports each missing peer.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,6 +1,6 @@
 # What the benchmarks share.  Times are those of the processor (user and
-# system, which other work on the machine disturbs least), of the run in the
-# middle of several.
+# Common functions of the benchmarks.  Times are CPU times (user and system),
+# which other processes disturb least.  Each is the median of several runs.
 export LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=${AXON:-$here/axon}
@@ -15,10 +15,10 @@ once() {
   esac
 }
 
-# middle: the median of the numbers that are read, one a line.
+# middle: the median of the numbers on stdin, one per line.
 middle() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 
-# typical RUNS COMMAND...: seconds of the typical run.
+# typical RUNS COMMAND...: median seconds of RUNS runs.
 typical() {
   local runs=$1
   shift

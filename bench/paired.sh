@@ -1,8 +1,8 @@
 #!/bin/bash
-# Two builds of axon side by side, on the workloads of bench/cpu.sh:
+# Compares two builds of axon on the workloads of bench/cpu.sh:
 #   bench/paired.sh OLD NEW [NAME...]     workloads whose names contain NAME
 #   bench/paired.sh --help
-# Needs python3 and NumPy.
+# Requires python3 and NumPy.
 here=$(cd "$(dirname "$0")/.." && pwd)
 export PYTHONDONTWRITEBYTECODE=1
 for python in python3 /usr/bin/python3; do

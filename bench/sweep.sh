@@ -1,9 +1,9 @@
 #!/bin/bash
-# Some hundred one-liners, in Axon, NumPy and PyTorch, side by side:
+# Compares about a hundred one-line programs in Axon, NumPy and PyTorch:
 #   bench/sweep.sh             all of them
-#   bench/sweep.sh 'u8|scan'   those with such names
-#   bench/sweep.sh --help      all there is to choose
-# The peers are those that bench/cpu.sh has installed.
+#   bench/sweep.sh 'u8|scan'   those whose names match
+#   bench/sweep.sh --help      all options
+# bench/cpu.sh installs the peers.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 export BENCH_ROOT=${XDG_CACHE_HOME:-$HOME/.cache}/axon-bench

@@ -177,9 +177,12 @@ static void put_parallel_extents(Buffer *out, const PlanStyle *s,
   Buffer text = {0};
   buffer_puts(&text, k->parallel_extents);
   if (!s->stable && k->info.task_shape && !k->fallback_reason &&
-      k->info.tasks > 1)
-    buffer_printf(&text, "%sin %lld tasks of %s", text.len ? ", " : "",
-                  (long long)k->info.tasks, k->info.task_shape);
+      k->info.tasks > 1) {
+    const char *shape = k->info.task_shape;
+    buffer_printf(&text, "%sin %lld tasks of %s%s", text.len ? ", " : "",
+                  (long long)k->info.tasks,
+                  strncmp(shape, "tile ", 5) == 0 ? "a " : "", shape);
+  }
   if (text.len)
     put_line(out, s, *k->parallel_extents ? "for each" : "all", text.text);
   buffer_free(&text);

@@ -68,12 +68,12 @@ static bool has_rank(Checker *c, Type *t, uint32_t rank) {
   return shape_has_known_rank(shape) && shape->len == rank;
 }
 
-/* "nn.conv2d wants 4 axes". */
+/* "nn.conv2d expects 4 axes". */
 static const char *callee_expects_text(const RankSearch *s, const Expr *e) {
   while (e->kind == EX_APP)
     e = e->arg[0];
   const char *name = error_source_text(s->c, e->span);
-  return arena_printf(s->c->arena, "%s wants %s", name ? name : "this",
+  return arena_printf(s->c->arena, "%s expects %s", name ? name : "this",
                       axes_text(s->c, s->rank));
 }
 

@@ -244,7 +244,8 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
   const char *path = "";
   bool takes = actual->tag == TY_FUN && expected->tag == TY_FUN;
   if (takes) /* a function whose parameter contains one */
-    actual = ty_norm(c, actual->arg[0]), expected = ty_norm(c, expected->arg[0]);
+    actual = ty_norm(c, actual->arg[0]),
+    expected = ty_norm(c, expected->arg[0]);
   Type *function = expected->tag == TY_VAR && expected->var->is_data
                        ? find_function(c, actual, &path)
                        : NULL;
@@ -253,13 +254,12 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
   for (uint32_t i = 0; o->args && i < c->reported.len; i++)
     if (c->reported.at[i] != o && c->reported.at[i]->args == o->args)
       return true; /* the same mistake */
-  Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
-                     error_subject(c, o),
-                     takes   ? "takes"
-                     : *path ? "contains"
-                             : "is",
-                     *path ? ", " : "", path, *path ? " :" : ":",
-                     ty_text(c, function));
+  Diag *d = error_at(
+      c, 377, o->span, "%s %s a function%s%s%s %s", error_subject(c, o),
+      takes   ? "takes"
+      : *path ? "contains"
+              : "is",
+      *path ? ", " : "", path, *path ? " :" : ":", ty_text(c, function));
   d->help = "pass its parameters, which are tensors, and use the function "
             "directly";
   error_note_callee(c, d, o);

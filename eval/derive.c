@@ -1,8 +1,8 @@
 /* Derivatives of functions: vjp.
  *
- * The argument's tensors of floats become leaves of a tape (tensor/tape.c).
- * The function then runs as always.  So control flow, closures and data
- * structures need nothing of their own. */
+ * The argument's tensors of floats become leaves of a tape
+ * (tensor/gradient_tape.c). The function then runs as always.  So control flow,
+ * closures and data structures need nothing of their own. */
 #include "eval/internal.h"
 
 /* ---- structures ---- */
@@ -58,28 +58,26 @@ static Value map_leaves(LeafMap *map, Value v) {
   Value r;
   if (is_float_tensor(v))
     return map->leaf(map, v);
-  switch ((ValueTag)v.tag) {
-  case V_TUPLE:
+  if (v.tag == V_TUPLE) {
     r = vm_new_tuple(vm, v.obj->len);
     map_parts(map, AS_ARRAY(v)->at, AS_ARRAY(r)->at, v.obj->len);
     return value_retain(r);
-  case V_RECORD:
+  }
+  if (v.tag == V_RECORD) {
     r = vm_new_record(vm, AS_RECORD(v)->layout);
     map_parts(map, AS_RECORD(v)->at, AS_RECORD(r)->at, v.obj->len);
     return value_retain(r);
-  case V_CONS:
+  }
+  if (v.tag == V_CONS)
     return map_list(map, v);
-  case V_CON: {
-    Value arg = map_leaves(map, AS_CON(v)->arg);
-    vm_push_temp(vm, arg);
-    ConApp *c = obj_new(&vm->heap, V_CON, sizeof *c, 1);
-    c->con = AS_CON(v)->con;
-    c->arg = value_retain(arg);
-    return value_obj(V_CON, c);
-  }
-  default:
+  if (v.tag != V_CON)
     return value_retain(v);
-  }
+  Value arg = map_leaves(map, AS_CON(v)->arg);
+  vm_push_temp(vm, arg);
+  ConApp *c = obj_new(&vm->heap, V_CON, sizeof *c, 1);
+  c->con = AS_CON(v)->con;
+  c->arg = value_retain(arg);
+  return value_obj(V_CON, c);
 }
 
 /* ---- vjp ---- */
@@ -218,11 +216,11 @@ static Value next_vector(LeafMap *map, Value v) {
   Fault fault = {0};
   if (like->rank == 1)
     return vm_value_of_node(vm, node_retain(x), &fault);
-  return vm_value_of_node(
-      vm,
-      node_reshape(&vm->graph, x, like->rank, like->extents + like->free_count,
-                   like->broadcast_mask, &fault),
-      &fault);
+  return vm_value_of_node(vm,
+                          node_reshape(&vm->graph, x, like->rank,
+                                       like->extents + like->free_count,
+                                       like->broadcast_mask, &fault),
+                          &fault);
 }
 
 /* The tensors of a list, as temporary memory. */
@@ -257,7 +255,8 @@ Value vm_sum_floats(Eval *vm, Value like, Value list) {
   Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
   Fault fault = {0};
   for (uint32_t k = 0; k < count; k++) {
-    Node *part = node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
+    Node *part =
+        node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
     if (!part)
       vm_fault(vm, &fault);
     vm_temp_node(vm, part);
@@ -282,8 +281,8 @@ static Value stop_leaf(LeafMap *map, Value v) {
   Fault fault = {0};
   if (v.tag != V_NODE || !v.node->tape)
     return value_retain(v);
-  return vm_value_of_node(
-      map->vm, node_stop_gradient(&map->vm->graph, v.node), &fault);
+  return vm_value_of_node(map->vm, node_stop_gradient(&map->vm->graph, v.node),
+                          &fault);
 }
 
 Value prim_stop_gradient(Eval *vm, const PrimSite *site, Value *args,

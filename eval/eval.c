@@ -3,6 +3,7 @@
 #include "eval/internal.h"
 
 #include "backend/target.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Forces deferred values: decides when the graph runs, and converts nodes to
  * known scalars and tensors. */
 #include "eval/internal.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
 
@@ -93,7 +94,7 @@ Node *vm_to_node(Eval *vm, Value v) {
     return v.node;
   if (value_is_num(v))
     return vm_temp_node(vm, node_scalar(&vm->graph, value_to_scalar(v)));
-  vm_fail(vm, 599, "compiler bug in eval: a tensor is wanted");
+  vm_fail(vm, 599, "internal error in eval: expected a tensor");
 }
 
 Value vm_concrete_scalar(Eval *vm, Value v) {
@@ -102,7 +103,7 @@ Value vm_concrete_scalar(Eval *vm, Value v) {
   if (v.tag == V_UNIT)
     vm_fail_unknown_size(vm, NULL);
   if (v.tag != V_NODE || v.node->rank)
-    vm_fail(vm, 599, "compiler bug in eval: a number is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a number");
   Scalar x;
   if (node_known(v.node, &x))
     return value_scalar(x);
@@ -116,7 +117,7 @@ Value vm_concrete_scalar(Eval *vm, Value v) {
 int64_t vm_int(Eval *vm, Value v) {
   Value k = vm_concrete_scalar(vm, v);
   if (dtype_is_float((Dtype)k.tag))
-    vm_fail(vm, 599, "compiler bug in eval: an integer is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected an integer");
   return k.i;
 }
 

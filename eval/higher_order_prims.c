@@ -330,7 +330,7 @@ static bool first_leaf(Value x, Value *leaf) {
 int64_t vm_leading_size(Eval *vm, Value x) {
   Value leaf;
   if (!first_leaf(x, &leaf) || !leaf.node->rank)
-    vm_fail(vm, 599, "compiler bug in eval: no leading axis");
+    vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
   if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
     vm_fault(vm, &fault);
@@ -518,7 +518,8 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
   case V_UNIT:
     return x;
   default: /* the type checker admits nothing else */
-    vm_fail(vm, 599, "compiler bug in eval: `for` makes what is no tensor");
+    vm_fail(vm, 599,
+            "internal error in eval: the result of `for` is not a tensor");
   }
 }
 
@@ -732,7 +733,7 @@ static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
   case V_UNIT:
     return first;
   default: /* the type checker admits nothing else */
-    vm_fail(vm, 599, "compiler bug in eval: what is no tensor is stacked");
+    vm_fail(vm, 599, "internal error in eval: a stacked value is not a tensor");
   }
 }
 
@@ -771,6 +772,26 @@ Value vm_stack_list(Eval *vm, Value reversed_list, uint32_t rank,
   return r;
 }
 
+Value vm_take_rows(Eval *vm, Node *x, Tensor *rows, const Fault *fault) {
+  Fault own = *fault;
+  if (!rows)
+    vm_fault(vm, fault);
+  if (!node_is_recorded(x)) {
+    Tensor *t = tensor_take_rows(x->data, rows, &own);
+    tensor_release(rows);
+    Value r = vm_value_of_tensor(vm, t, &own);
+    vm_check_file(vm, x->data);
+    return r;
+  }
+  size_t mark = vm->temp_count; /* a gather has a derivative */
+  Value at = vm_value_of_tensor(vm, rows, &own);
+  vm_push_temp(vm, at);
+  Node *taken = node_gather(&vm->graph, x, vm_to_node(vm, at), &own);
+  Value r = vm_value_of_node(vm, taken, &own);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
 Value vm_filter(Eval *vm, Value rows, Value mask) {
   size_t mark = vm->temp_count;
   vm_set_node_span(vm);
@@ -783,21 +804,7 @@ Value vm_filter(Eval *vm, Value rows, Value mask) {
   if (!node_axis_sized(&vm->graph, nodes[0], 0, "filter", &fault))
     vm_fault(vm, &fault);
   Tensor *indices = tensor_nonzero(nodes[1]->data, &fault);
-  if (!indices)
-    vm_fault(vm, &fault);
-  if (nodes[0]->tape) { /* a gather has a derivative */
-    Value at = vm_value_of_tensor(vm, indices, &fault);
-    vm_push_temp(vm, at);
-    Value taken = vm_value_of_node(
-        vm, node_gather(&vm->graph, nodes[0], vm_to_node(vm, at), &fault),
-        &fault);
-    vm_drop_temps(vm, mark);
-    return taken;
-  }
-  Tensor *t = tensor_take_rows(nodes[0]->data, indices, &fault);
-  tensor_release(indices);
-  Value r = vm_value_of_tensor(vm, t, &fault);
-  vm_check_file(vm, nodes[0]->data);
+  Value r = vm_take_rows(vm, nodes[0], indices, &fault);
   vm_drop_temps(vm, mark);
   return r;
 }

@@ -470,6 +470,9 @@ Value vm_slice(Eval *vm, Value x, Value i);
 Value vm_stack_list(Eval *vm, Value reversed_list, uint32_t rank,
                     const int64_t *shape);
 Value vm_stack_items(Eval *vm, uint32_t n, const Value *at); /* n >= 1 */
+/* The rows of x, which has data, at the indices; takes them.  NULL: raises the
+ * fault. */
+Value vm_take_rows(Eval *vm, Node *x, Tensor *rows, const Fault *fault);
 Value vm_filter(Eval *vm, Value rows, Value mask);
 
 /* ---- tensor_prims.c, shape_ops.c ---- */

@@ -156,7 +156,8 @@ static Value map_values(Eval *vm, PrimId op, Dtype to, const Value *operands,
       if (op == PRIM_EQ || op == PRIM_NE)
         return value_bool(shapes_equal_or_fail(vm, operands[0], operands[1]) ==
                           (op == PRIM_EQ));
-      vm_fail(vm, 599, "compiler bug in eval: %s of what is no number",
+      vm_fail(vm, 599,
+              "internal error in eval: an operand of %s is not a number",
               prim_info[op].name);
     }
     all_scalars = all_scalars && value_is_num(args[i]);
@@ -208,7 +209,7 @@ Value vm_binary(Eval *vm, PrimId op, Value a, Value b) {
 
 Value prim_map(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
   if (n > 3)
-    vm_fail(vm, 599, "compiler bug in eval: %s of %u arguments",
+    vm_fail(vm, 599, "internal error in eval: %s of %u arguments",
             prim_info[site->prim].name, n);
   Dtype to = site->prim == PRIM_CONVERT ? site->elem : DT_NONE;
   if (site->prim == PRIM_CONVERT && to == DT_NONE)

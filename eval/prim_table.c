@@ -26,7 +26,8 @@ enum {
 #define ROW_OPAQUE ROW
 #define ROW_CONTROL ROW
 #define ROW_HOST ROW
-#define P(id, name, class, flags, derivative, scheme, doc, example) ROW_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  ROW_##class(id)
 #include "primitives/primitives.def"
 #undef P
 };

@@ -61,7 +61,7 @@ static void add_shape(Eval *vm, ShapeBuilder *axes, Value shape) {
   if (shape.tag == V_UNIT)
     return; /* a tensor without elements may have any shape */
   if (shape.tag != V_SHAPE)
-    vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a shape");
   const ShapeObj *s = AS_SHAPE(shape);
   for (uint32_t k = 0; k < s->obj.len; k++)
     add_axis(vm, axes, s->extents[k], s->broadcast_mask >> k & 1);
@@ -224,8 +224,8 @@ static int64_t slice_bound(Eval *vm, Value v, bool from_end, int64_t size) {
  * indices and the data are known.  With the position no node is needed. */
 static bool flat_element_index(const SubscriptSite *site, const Node *x,
                                const Value *at, int64_t *flat_index) {
-  if (!x->data || node_is_recorded(x) || x->free_count || site->count != x->rank ||
-      site->bound_count != x->rank)
+  if (!x->data || node_is_recorded(x) || x->free_count ||
+      site->count != x->rank || site->bound_count != x->rank)
     return false;
   *flat_index = 0;
   for (uint32_t k = 0; k < site->count; k++) {
@@ -331,7 +331,7 @@ static Value follow_path_step(Eval *vm, const struct SizePathStep *step,
       if (layout->labels[k] == step->label)
         return AS_RECORD(v)->at[k];
   }
-  vm_fail(vm, 599, "compiler bug in eval: no such part");
+  vm_fail(vm, 599, "internal error in eval: no such part");
 }
 
 /* The axes from `axis` on, without the last `after`. */

@@ -170,7 +170,7 @@ const Instr *vm_symbolic_branch(Eval *vm, Value cond, const Instr *site,
   vm_push_temp(vm, cond);
   vm_set_node_span(vm);
   if (cond.tag != V_NODE || cond.node->rank)
-    vm_fail(vm, 599, "compiler bug in eval: a condition that is no bool");
+    vm_fail(vm, 599, "internal error in eval: a condition is not a bool");
   if (!cond.node->free_count && !cond.node->symbolic) {
     bool holds = vm_bool(vm, cond);
     vm_drop_temps(vm, mark);

@@ -70,7 +70,7 @@ static bool optional_bool(Eval *vm, Value v) {
 /* The axes in a shape argument. */
 static const ShapeObj *shape_of(Eval *vm, Value v) {
   if (v.tag != V_SHAPE)
-    vm_fail(vm, 599, "compiler bug in eval: a shape is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a shape");
   const ShapeObj *s = AS_SHAPE(v);
   if (s->obj.len > MAX_RANK)
     vm_fail(vm, 507, "a tensor with %u axes; at most %d are possible",
@@ -579,12 +579,8 @@ PRIM(prim_unique) {
   Value sorted = VALUE_OF(
       node_opaque(&vm->graph, PRIM_SORT, 1, &x, params, zero_key, 0, &fault));
   vm_temp_node(vm, sorted.node);
-  const Tensor *t = vm_tensor(vm, sorted);
-  if (!x->tape)
-    return vm_value_of_tensor(vm, tensor_unique(t, &fault), &fault);
-  Value at = vm_value_of_tensor(vm, tensor_unique_indices(t, &fault), &fault);
-  vm_temp_node(vm, at.node); /* a gather has a derivative */
-  return VALUE_OF(node_gather(&vm->graph, sorted.node, at.node, &fault));
+  Tensor *starts = tensor_run_starts(vm_tensor(vm, sorted), &fault);
+  return vm_take_rows(vm, sorted.node, starts, &fault);
 }
 
 /* ---- constants and ranges ---- */
@@ -621,7 +617,7 @@ PRIM(prim_iota) {
 
 static PrngKey key_of(Eval *vm, Value v) {
   if (v.tag != V_KEY)
-    vm_fail(vm, 599, "compiler bug in eval: a key is wanted");
+    vm_fail(vm, 599, "internal error in eval: expected a key");
   return AS_KEY(v)->key;
 }
 

@@ -457,7 +457,7 @@ do_FAIL_NO_MATCH : {
 }
 do_BUG:
   SAVE;
-  vm_fail(vm, 599, "compiler bug in eval: %s", (const char *)pc[1].ptr);
+  vm_fail(vm, 599, "internal error in eval: %s", (const char *)pc[1].ptr);
 
   /* ---- scalars ---- */
 
@@ -720,7 +720,8 @@ do_RECORD_GET : {
       k++;
     if (k == r->layout->len) {
       SAVE;
-      vm_fail(vm, 599, "compiler bug in eval: no field %s", site->label->text);
+      vm_fail(vm, 599, "internal error in eval: no field %s",
+              site->label->text);
     }
     site->layout = r->layout;
     site->index = k;

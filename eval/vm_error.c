@@ -181,7 +181,7 @@ void vm_bail_out(Eval *vm, const Node *reason) {
     fail_dynamic_branch(vm);
   if (!vm->symbolic_run_count) {
     diag_error(vm->diags, 599, vm->graph.span,
-               "compiler bug in eval: an index without a loop");
+               "internal error in eval: an index without a loop");
     trap_raise(FAIL_ERROR);
   }
   size_t to = vm->symbolic_run_count - 1;

@@ -138,8 +138,8 @@ const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail) {
       arity = AS_PRIM(f)->site.arity;
     } else {
       vm_fail(vm, 599,
-              "compiler bug in eval: a value that is no function "
-              "is applied");
+              "internal error in eval: an applied value is not a "
+              "function");
     }
     if (n > arity)
       return apply_oversaturated(vm, n, arity, ret, tail);
@@ -170,7 +170,7 @@ const Instr *vm_apply(Eval *vm, uint32_t n, const Instr *ret, bool tail) {
 const Instr *vm_run_lazy_init(Eval *vm, Global *g, const Instr *resume_at) {
   LazyDec *lazy = g->lazy;
   if (!lazy || lazy->state == GLOBAL_DONE)
-    vm_fail(vm, 599, "compiler bug in eval: %s has no value yet",
+    vm_fail(vm, 599, "internal error in eval: %s has no value yet",
             g->name ? g->name : "a size");
   if (lazy->state == GLOBAL_RUNNING)
     vm_fail(vm, 510, "the definition of %s needs its own value",
@@ -203,7 +203,7 @@ const Instr *vm_run_lazy_init(Eval *vm, Global *g, const Instr *resume_at) {
 Value vm_call_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
   PrimFn fn = prim_function(site->prim);
   if (!fn)
-    vm_fail(vm, 599, "compiler bug in eval: no function for %s",
+    vm_fail(vm, 599, "internal error in eval: no function for %s",
             prim_info[site->prim].name);
   size_t mark = vm->temp_count;
   vm_set_node_span(vm);

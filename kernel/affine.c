@@ -1,4 +1,4 @@
-/* Quasi-affine expressions: sums, quotients, bounds. */
+/* Quasi-affine expressions: sums, division, bounds. */
 #include "kernel/kernel.h"
 
 #include <string.h>
@@ -61,10 +61,10 @@ bool affine_bounds(const LoopNest *k, const AffineExpr *q, int64_t *low,
   return true;
 }
 
-/* ---- quotients ---- */
+/* ---- division ---- */
 
-/* x = by * *over + *rest: of numbers *rest is in 0 .. by - 1, else it is 0 or
- * all of x. */
+/* Sets x = divisor * *quotient + *remainder.  If x and the divisor are static,
+ * the remainder is in 0 .. divisor - 1.  Otherwise it is 0 or x. */
 static void divide_term(Graph *g, int64_t x, int64_t divisor, int64_t *quotient,
                         int64_t *remainder) {
   bool numbers = extent_is_static(g, x) && extent_is_static(g, divisor);

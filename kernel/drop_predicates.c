@@ -1,8 +1,10 @@
-/* What is true wherever a loop goes that limits cut: its conditions need not be
- * looked at, and indices that they keep inside are addresses.
+/* Removes predicates that the bounds of a trimmed loop imply.  A select whose
+ * condition is known becomes one of its operands.  A checked index that is in
+ * bounds becomes part of the address.
  *
- * Loops of one point go as far as their limits say, to the element; but one
- * element at least, so there has to be one for each point. */
+ * A trimmed loop runs at least one iteration.  So its bounds imply a predicate
+ * only if they leave at least one iteration at each point of the parallel
+ * axes. */
 #include "kernel/trim_no_ops.h"
 
 typedef struct TrimmedLoop {
@@ -14,21 +16,22 @@ static bool has_bound(const TrimmedLoop *w, uint32_t number) {
   return w->loop->trim_bounds >> number & 1;
 }
 
-/* Is the form not negative at all points? */
+/* True if the expression is at least 0 at all points. */
 static bool is_nonnegative(const LoopNest *loop, const AffineExpr *inequality) {
   int64_t low, high;
   return affine_bounds(loop, inequality, &low, &high) &&
          extent_proved(loop->graph, EXTENT_LE, 0, low);
 }
 
-/* Is x <= y at all points? */
+/* True if x <= y at all points. */
 static bool is_at_most(const LoopNest *loop, const AffineExpr *x,
                        const AffineExpr *y) {
   AffineExpr d = *y;
   return affine_add(loop->graph, &d, -1, x) && is_nonnegative(loop, &d);
 }
 
-/* Is an element between this limit and the ends of the axis, and others? */
+/* True if the bound, together with the ends of the axis and each other bound,
+ * leaves at least one iteration. */
 static bool is_nonempty(const TrimmedLoop *w, const TrimBound *bound) {
   const LoopNest *loop = w->loop;
   AffineExpr end = {0};
@@ -58,7 +61,7 @@ static bool bounds_are_exact(const TrimmedLoop *w) {
   return true;
 }
 
-/* Is the form not negative within the limits? */
+/* True if the expression is at least 0 within the bounds of the loop. */
 static bool holds_in_bounds(const TrimmedLoop *w,
                             const AffineExpr *inequality) {
   TrimBound bound;
@@ -80,8 +83,8 @@ static bool holds_in_bounds(const TrimmedLoop *w,
   return false;
 }
 
-/* Has the condition this value within the limits?  Recursion is as deep as a
- * body, which the planner bounds. */
+/* True if the condition has this truth value within the bounds of the loop.
+ * The planner limits the depth of the recursion: it is the depth of a body. */
 static bool condition_is_known(const TrimmedLoop *w, uint32_t at, bool truth) {
   const KernelOp *s = &w->loop->ops.at[at];
   if (s->kind != KOP_OP)
@@ -111,7 +114,8 @@ static void resolve_select(const TrimmedLoop *w, KernelOp *s) {
     }
 }
 
-/* An index that is inside goes into the address; false: it may not be. */
+/* Adds a checked index to the address if it is in bounds.  Returns false if it
+ * may be out of bounds. */
 static bool fold_checked_index(const TrimmedLoop *w, KernelOp *s,
                                const CheckedIndex *r) {
   const KernelOp *index = &w->loop->ops.at[r->index_op];

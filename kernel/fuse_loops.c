@@ -1,10 +1,16 @@
-/* The loops of a cluster as a kernel: variables numbered alike, reads of each
- * other made local, axes put together, loops over the same axes made one. */
+/* Builds a kernel from the loops of a fusion group.
+ *
+ * Renumbers the variables so that all loops share the parallel axes.  Loads of
+ * values that the group computes become local loads.  Then axes are collapsed,
+ * and loops with the same iteration space are fused.
+ *
+ * The main entry point is kernel_fuse_loops. */
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
 
-/* ---- variables of one loop in those of another ---- */
+/* ---- delinearization ---- */
 
 bool lowered_node_delinearize(Arena *arena, const LoweredNode *x, uint32_t axis,
                               const AffineExpr *at, const LoopNest *reader,
@@ -27,9 +33,8 @@ typedef struct KernelBuilder {
   Kernel *kernel;
   const FusedNode *nodes;
   uint32_t node_count, parallel_axes;
-  uint32_t var_map[MAX_KERNEL_AXES]; /* of the member at hand: new numbers of
-                                      * variables
-                                      */
+  /* New number of each variable of the current node. */
+  uint32_t var_map[MAX_KERNEL_AXES];
 } KernelBuilder;
 
 static AffineExpr *remap_vars(const KernelBuilder *a, const AffineExpr *from,
@@ -76,7 +81,7 @@ static uint32_t find_fused_node(const KernelBuilder *a, const Node *x) {
   return UINT32_MAX;
 }
 
-/* Of extents: what they come to fits where their node's elements do. */
+/* The product of extents; INT64_MAX on overflow. */
 static int64_t extent_mul_saturating(const LoopNest *loop, int64_t x,
                                      int64_t y) {
   int64_t out;
@@ -94,8 +99,9 @@ AffineExpr *loop_local_layout(Arena *arena, const LoopNest *loop,
   return q;
 }
 
-/* A read of a member's value at this outer point: where among its inner ones.
- * NULL: the forms do not separate, which was asked before. */
+/* The address of a load among the local values of its producer, at one point of
+ * the parallel axes.  NULL if the index cannot be delinearized; the planner has
+ * excluded this. */
 static AffineExpr *local_address(const KernelBuilder *a, const FusedNode *x,
                                  const KernelOp *read, const LoopNest *reader) {
   const LoopNest *loop = x->lowered->loop;
@@ -174,7 +180,7 @@ static bool add_loop(KernelBuilder *a, const FusedNode *m) {
   return true;
 }
 
-/* ---- putting axes together ---- */
+/* ---- collapsing axes ---- */
 
 typedef VEC(AffineExpr *) AffineUses;
 
@@ -184,7 +190,7 @@ static void mark_floor_divs(const LoopNest *loop, const AffineExpr *q,
     used[j] |= q->coef[MAX_KERNEL_AXES + j] != 0;
 }
 
-/* Those that are left in no address are forgotten. */
+/* Drops floor divisions that no expression uses. */
 static void prune_floor_divs(Arena *arena, LoopNest *loop, AffineUses *u) {
   bool used[MAX_FLOOR_DIVS] = {false};
   for (uint32_t j = 0; j < u->len; j++)
@@ -199,7 +205,7 @@ static void prune_floor_divs(Arena *arena, LoopNest *loop, AffineUses *u) {
       loop->floor_divs[j] = (FloorDiv){.divisor = 1};
 }
 
-/* Each once: several steps may have the same. */
+/* Adds an expression once, since several ops may share it. */
 static void add_use(Arena *arena, AffineUses *u, AffineExpr *q) {
   for (uint32_t j = 0; j < u->len; j++)
     if (u->at[j] == q)
@@ -225,7 +231,7 @@ static AffineUses collect_affine_uses(Arena *arena, LoopNest *loop) {
   return u;
 }
 
-/* Do all uses step over v and v + 1 as over one axis? */
+/* True if all expressions address axes v and v + 1 like one axis. */
 static bool axes_are_collapsible(Graph *g, const AffineUses *u, uint32_t v,
                                  int64_t inner) {
   for (uint32_t j = 0; j < u->len; j++) {
@@ -237,7 +243,7 @@ static bool axes_are_collapsible(Graph *g, const AffineUses *u, uint32_t v,
   return true;
 }
 
-/* v goes into v + 1. */
+/* Collapses axis v into axis v + 1. */
 static void collapse_axis(LoopNest *loop, const AffineUses *u, uint32_t v) {
   loop->extents[v + 1] =
       extent_mul_saturating(loop, loop->extents[v + 1], loop->extents[v]);
@@ -295,17 +301,10 @@ static void collapse_parallel_axes(Kernel *k) {
   }
 }
 
-/* ---- loops over the same axes ---- */
+/* ---- fusing loops ---- */
 
-enum {
-  MAX_FUSED_OUTPUTS =
-      12, /* of loops without axes of their own that become one, */
-  MAX_FUSED_OPS =
-      600, /* and steps: backends and compilers take no end of them */
-};
-
-/* Stored values beside reductions of the same axes: then nothing but the outer
- * axes may be kept by these. */
+/* True if two loops have the same axes.  If one loop reduces and the other one
+ * stores, the reduction may keep only the parallel axes. */
 static bool iteration_spaces_match(const LoopNest *x, const LoopNest *y) {
   if (x->axis_count != y->axis_count ||
       memcmp(x->extents, y->extents, x->axis_count * sizeof *x->extents) != 0)
@@ -317,7 +316,7 @@ static bool iteration_spaces_match(const LoopNest *x, const LoopNest *y) {
   return (stores_x ? y : x)->spatial_axes == x->parallel_axes;
 }
 
-/* Does loop y read what x computes, and not just where it computes it? */
+/* True if loop y reads each value of x in the iteration that computes it. */
 static bool reads_pointwise(const Kernel *k, uint32_t x, const LoopNest *y) {
   const LoopNest *loop = k->loops.at[x];
   for (uint32_t j = 0; j < y->ops.len; j++) {
@@ -381,14 +380,15 @@ static uint32_t find_or_add_op(Arena *arena, LoopNest *loop,
   return loop->ops.len - 1;
 }
 
-/* Quotients of y among those of x: where each is; false: there is no room. */
+/* Adds the floor divisions of y to those of x.  Returns false if there are too
+ * many. */
 static bool merge_floor_divs(LoopNest *x, LoopNest *y) {
   uint32_t mapping[MAX_FLOOR_DIVS];
   for (uint32_t j = 0; j < y->floor_div_count; j++) {
     AffineExpr of = y->floor_divs[j].dividend;
     for (uint32_t i = 0; i < j; i++)
       if (of.coef[MAX_KERNEL_AXES + i] && mapping[i] != i)
-        return false; /* rare: nested ones that move */
+        return false; /* a nested division would get a new number; rare */
     uint32_t at = 0;
     while (at < x->floor_div_count &&
            !(x->floor_divs[at].divisor == y->floor_divs[j].divisor &&
@@ -430,7 +430,7 @@ static void redirect_loads(Kernel *k, uint32_t loop, uint32_t output,
     }
 }
 
-/* Makes loop y, of one result, part of loop x. */
+/* Fuses loop y, which has one output, into loop x. */
 static bool fuse_into(Kernel *k, uint32_t x_at, uint32_t y_at) {
   LoopNest *x = k->loops.at[x_at], *y = k->loops.at[y_at];
   if (!merge_floor_divs(x, y))
@@ -465,7 +465,7 @@ static bool fuse_into(Kernel *k, uint32_t x_at, uint32_t y_at) {
   return true;
 }
 
-/* What only the loop itself read needs no place. */
+/* Drops the local storage of outputs that no loop loads. */
 static void drop_unread_locals(Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
@@ -508,8 +508,8 @@ static bool local_is_read(const Kernel *k, uint32_t loop, uint32_t output,
   return false;
 }
 
-/* Where all loops are of the outer axes alone, what one leaves for the next is
- * in registers if they are one; it is not to leave too much for others. */
+/* True if no loop of the kernel has axes besides the parallel axes, and if the
+ * fused loop has few enough outputs and ops.  Its values stay in registers. */
 static bool within_fusion_limits(const Kernel *k, uint32_t x,
                                  const LoopNest *y) {
   const LoopNest *loop = k->loops.at[x];
@@ -523,7 +523,7 @@ static bool within_fusion_limits(const Kernel *k, uint32_t x,
          loop->ops.len + y->ops.len <= MAX_FUSED_OPS;
 }
 
-/* A sum of products is left alone: backends have their own way with it. */
+/* Contractions are not fused: backends compile them as tiles. */
 static bool can_fuse(const Kernel *k, uint32_t x, const LoopNest *y) {
   const LoopNest *loop = k->loops.at[x];
   return loop->outputs.len && !loop_is_contraction(loop) &&
@@ -532,7 +532,7 @@ static bool can_fuse(const Kernel *k, uint32_t x, const LoopNest *y) {
           within_fusion_limits(k, x, y));
 }
 
-/* Results that nobody reads any more, of loops that have others. */
+/* Drops outputs that are neither stored nor local, except a loop's last one. */
 static void drop_dead_outputs(Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     LoopNest *loop = k->loops.at[j];
@@ -561,10 +561,10 @@ static void fuse_loops(Kernel *k) {
   drop_empty_loops(k);
 }
 
-/* ---- sums of products ---- */
+/* ---- contractions ---- */
 
-/* What does not depend on the summed axes is done after the sum, in a loop of
- * its own that reads what the one before it has left. */
+/* Moves factors that do not depend on the reduced axes out of sums.  A new loop
+ * after the sum reads its local values and applies the factors. */
 static void hoist_invariant_factors(Kernel *k) {
   Kernel old = *k;
   uint32_t *mapping = NEW_ARRAY(k->arena, uint32_t, old.loops.len);
@@ -620,7 +620,7 @@ void kernel_split_store_loop(Kernel *k, uint32_t at) {
   kernel_verify_after(k, "splitting of a loop that stores");
 }
 
-/* ---- the order of the outer axes ---- */
+/* ---- order of parallel axes ---- */
 
 static void rotate(int64_t *x, uint32_t from, uint32_t to) {
   int64_t moved = x[from];
@@ -639,7 +639,7 @@ void kernel_move_axis_last(Kernel *k, uint32_t v) {
   }
 }
 
-/* ---- the whole ---- */
+/* ---- main entry point ---- */
 
 Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
                           uint32_t parallel_axes) {

@@ -1,4 +1,4 @@
-/* What conditions on indices say, as inequalities of affine expressions. */
+/* Conditions on indices, as inequalities of affine expressions. */
 #include "kernel/trim_no_ops.h"
 
 static bool op_as_affine(const LoopNest *loop, uint32_t at, AffineExpr *out) {
@@ -20,7 +20,7 @@ static uint32_t append_inequality(Graph *g, AffineExpr *out, uint32_t count,
   return affine_add(g, &out[count], factor, d) ? count + 1 : count;
 }
 
-/* |x| < y or <= y: -x <= y and x <= y */
+/* |x| <= y as x <= y and -x <= y; likewise |x| < y. */
 static uint32_t abs_inequalities(const LoopNest *loop, const KernelOp *s,
                                  PrimId op, AffineExpr *out) {
   const KernelOp *x = &loop->ops.at[s->args[0]];
@@ -62,9 +62,9 @@ uint32_t comparison_inequalities(const LoopNest *loop, const KernelOp *s,
              : 0;
 }
 
-/* ---- of indices that were made floats ---- */
+/* ---- comparisons of indices converted to floats ---- */
 
-/* The index that it was; NULL: it was none. */
+/* The index op that op `at` converts to a float, or NULL. */
 static const KernelOp *converted_index(const LoopNest *loop, uint32_t at) {
   const KernelOp *s = &loop->ops.at[at];
   const KernelOp *of = &loop->ops.at[s->args[0]];
@@ -90,7 +90,8 @@ uint32_t condition_inequalities(const LoopNest *loop, const KernelOp *s,
   return comparison_inequalities(loop, &of, truth, out);
 }
 
-/* Integers below that are floats of the type, and others become no less. */
+/* Integers up to this value are exact in the float type.  Larger integers never
+ * round below it.  0 for other types. */
 static int64_t max_exact_int(Dtype t) {
   return t == DT_F64 ? (int64_t)1 << 53 : t == DT_F32 ? 1 << 24 : 0;
 }
@@ -125,7 +126,7 @@ bool trim_bound_of_inequality(const LoopNest *loop,
     }
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
     if (!extent_is_static(loop->graph, inequality->coef[v]))
-      return false; /* up or down: nobody knows */
+      return false; /* the sign is unknown */
   if (found != 1 || *axis >= loop->axis_count)
     return false;
   int64_t t = inequality->coef[*axis];

@@ -1,33 +1,32 @@
-/* kernel: what one compiled function computes, in the form that compilers want.
+/* Kernels: what one compiled function computes, in a form for code generation.
  *
- * A kernel is a cluster of stored nodes that share *outer* axes: at each point
- * of these, one after the other, they read nothing of each other that another
- * point computes.  So points can be computed apart, in any order, and what
- * only the cluster itself reads is *local*: it is kept for the points at hand
- * and never becomes a tensor.  A single node is the simplest cluster; a row
- * softmax, a product with what is done to it afterwards, and attention are
- * others.
+ * A kernel is a fusion group: materialized nodes that share *parallel axes*.
+ * Along these axes, an iteration never reads the result of another iteration.
+ * So iterations may run in any order and in parallel.  A value that only the
+ * group reads is *local*: it is stored for the current iteration and never
+ * becomes a tensor.  The smallest group is a single node.  Other examples are a
+ * row softmax, a matmul with its epilogue, and attention.
  *
- * Each node is a *loop* over the outer axes, the axes of its result that are
- * not shared, and those that it reduces; loops over the same axes become one
- * with several results.  The axes of a node are cut where a body divides by a
- * part of them, and put together where every access walks over two as if they
- * were one; sums and multiples of indices are gone into *quasi-affine* forms,
+ * Each node is a *loop nest*.  Its axes are the parallel axes, the other axes
+ * of its result (with the parallel axes, the *spatial* axes), and the reduced
+ * axes. Loops over the same axes are fused into one loop with several outputs.
+ * An axis is split if a body divides its index by a divisor of its extent.  Two
+ * axes are collapsed if every access addresses them like one axis.  Indices are
+ * *quasi-affine expressions*,
  *
- *     constant + sum of times[v] * variable v,
+ *     constant + sum of coef[v] * variable v,
  *
- * whose variables are the axes and quotients of such forms by a number.  So
- * what reshape, transpose and slices did is an address, and nothing else.
- * (Quasi-affine accesses: the polyhedral literature, as in arXiv:2006.12645.)
+ * whose variables are the axes and floor divisions of such expressions.  So
+ * reshape, transpose and slices are address arithmetic only.  (The term is from
+ * the polyhedral literature, for example arXiv:2006.12645.)
  *
- * What remains is a list of steps, each of them after its arguments.  A kernel
- * holds no sizes by structure: extents, strides and constants are numbers
- * beside it, so that one program text serves all sizes.  Of a function that is
- * compiled for all sizes they are sizes (tensor/extent.h), and what is decided
- * by them is decided by what they may be like (extent_hint): it is right for
- * all.
+ * The rest of a body is a list of ops, each of them after its arguments.  The
+ * structure of a kernel contains no sizes: extents, strides and constants are
+ * parameters, so that the same code serves all sizes.  In a function that is
+ * compiled for all sizes, extents are symbolic (tensor/extent.h).  Decisions
+ * then use hints (extent_hint), and the code is correct for all sizes.
  *
- * All of it lives in the arena of a plan, and borrows the nodes. */
+ * A kernel lives in the arena of its plan and borrows the nodes. */
 #ifndef AXON_KERNEL_H
 #define AXON_KERNEL_H
 
@@ -39,8 +38,7 @@ enum {
   MAX_FLOOR_DIVS = MAX_KERNEL_VARS - MAX_KERNEL_AXES - 1
 };
 
-/* Stands for a float that is not known: a number that is none, and its number
- * among the parameters. */
+/* A float parameter is a NaN with its number in the low 32 bits. */
 #define PARAM_NAN_TAG UINT64_C(0x7ff8a40e00000000)
 static inline Scalar param_nan_box(uint32_t k) {
   return (Scalar){.dtype = DT_F64, .i = (int64_t)(PARAM_NAN_TAG | k)};
@@ -49,14 +47,14 @@ static inline bool scalar_is_param(Scalar x) {
   return dtype_is_float(x.dtype) &&
          ((uint64_t)x.i & ~(uint64_t)UINT32_MAX) == PARAM_NAN_TAG;
 }
-/* x, or what stands in its place. */
+/* The value of x: that of the parameter, if x is one. */
 static inline Scalar param_resolve(Scalar x, const double *params) {
   if (params && scalar_is_param(x))
     x.f = params[(uint32_t)x.i];
   return x;
 }
 
-/* The same for keys of random numbers: all of a plan that is to be kept. */
+/* A placeholder for a key of random numbers, in plans that are cached. */
 #define KEY_PLACEHOLDER_TAG UINT64_C(0x6b65790000000000)
 static inline PrngKey key_placeholder(uint32_t k) {
   return (PrngKey){{KEY_PLACEHOLDER_TAG, k}};
@@ -73,28 +71,30 @@ typedef struct AffineExpr {
   int64_t coef[MAX_KERNEL_VARS];
 } AffineExpr;
 
-typedef struct FloorDiv { /* floor(of / by): a variable */
+typedef struct FloorDiv { /* a variable: floor(dividend / divisor) */
   AffineExpr dividend;
-  int64_t divisor, low, high;
+  int64_t divisor;
+  int64_t low, high; /* bounds of the quotient */
 } FloorDiv;
 
 typedef enum KernelOpKind {
   KOP_CONST,      /* value */
-  KOP_AFFINE,     /* index, an i64 */
-  KOP_LOAD,       /* inputs[input] at address, further indices added to it */
-  KOP_LOAD_LOCAL, /* what loops[loop].results[result] computed for this point of
-                     the outer axes, at address among its inner axes */
-  KOP_OP,         /* op over args */
-  KOP_SELECT,     /* args[0] ? args[1] : args[2]; reads may hold on one side
-                     only */
-  KOP_CONVERT,    /* args[0] to dtype */
-  KOP_RANDOM,     /* op, key, args[0] the element's number */
-  KOP_PACK_BF16X2, /* args[0] and args[1], both of them values of bf16, in the
-                      halves of one i32; a backend's own */
+  KOP_AFFINE,     /* affine, an i64 */
+  KOP_LOAD,       /* inputs[input] at address, plus the checked indices */
+  KOP_LOAD_LOCAL, /* output source_output of loop source_loop in this iteration
+                     of the parallel axes, at address among its local values */
+  KOP_OP,         /* op of args */
+  KOP_SELECT,  /* args[0] ? args[1] : args[2]; the loads of the other side may
+                  be out of bounds */
+  KOP_CONVERT, /* args[0] to dtype */
+  KOP_RANDOM,  /* random number of kind op and key; args[0] is the number of
+                  the element */
+  KOP_PACK_BF16X2, /* args[0] and args[1], two bf16 values, in the halves of one
+                      i32; only backends create it */
 } KernelOpKind;
 
-/* An index of a read that is not an address yet: to be checked against the
- * extent, then multiplied and added. */
+/* An index of a load with a bounds check.  Generated code checks it against the
+ * extent and adds it, times the stride, to the address. */
 typedef struct CheckedIndex {
   uint32_t index_op;
   int64_t stride, extent;
@@ -104,28 +104,29 @@ typedef struct KernelOp {
   KernelOpKind kind;
   Dtype dtype;
   PrimId op;
-  Span span; /* its place in the source */
+  Span span; /* in the source file */
   uint32_t arg_count;
   uint32_t args[3];
-  int64_t low, high; /* bounds of an i64; INT64_MIN, INT64_MAX: none known */
-  int64_t symbolic_min,
-      symbolic_max; /* likewise, which may be sizes that are no numbers */
-  bool proved_safe; /* nobody looks at it where an index or divisor is wrong */
+  /* Static bounds of an i64; INT64_MIN, INT64_MAX: unknown. */
+  int64_t low, high;
+  int64_t symbolic_min, symbolic_max; /* bounds that may be symbolic sizes */
+  bool proved_safe; /* its result is unused if an index or divisor is invalid */
   union {
     Scalar value;
     AffineExpr *affine;
     PrngKey key;
     struct {
-      const Node *node; /* READ */
-      AffineExpr *
-          *index_exprs;        /* READ: by axis of the node; NULL: in indices */
-      uint32_t input;          /* READ */
-      uint32_t source_loop;    /* LOCAL */
-      uint32_t source_output;  /* LOCAL */
-      AffineExpr *address;     /* in elements */
-      bool packed_pairs;       /* two elements of 16 bits as one of 32, */
-      int64_t packed_elements; /* of so many; 0: of an even number */
-      uint32_t checked_index_count; /* READ */
+      const Node *node; /* KOP_LOAD */
+      /* KOP_LOAD: for each axis of the node; NULL: a checked index. */
+      AffineExpr **index_exprs;
+      uint32_t input;         /* KOP_LOAD */
+      uint32_t source_loop;   /* KOP_LOAD_LOCAL */
+      uint32_t source_output; /* KOP_LOAD_LOCAL */
+      AffineExpr *address;    /* elements */
+      bool packed_pairs;      /* loads two 16-bit elements as one of 32 bits */
+      /* Elements of a row that is loaded in pairs; 0: the number is even. */
+      int64_t packed_elements;
+      uint32_t checked_index_count; /* KOP_LOAD */
       CheckedIndex *checked_indices;
     };
   };
@@ -133,53 +134,61 @@ typedef struct KernelOp {
 
 typedef struct LoopOutput {
   Node *node;
-  PrimId reduce; /* PRIM_NONE: kept is all of the loop's axes */
+  PrimId reduce; /* PRIM_NONE: one value per iteration of all axes */
   Dtype dtype;
-  uint32_t value_op;        /* whose value it is, or reduces */
-  AffineExpr *global_index; /* where an element goes in memory; NULL: nowhere */
-  AffineExpr *local_index;  /* where among those of one outer point, for later
-                               loops;  NULL: none reads it */
-  int64_t local_elements;   /* elements of one outer point */
-  /* of loops that go in portions: it goes on from one to the next; a sum, times
-     exp (slope * by how much this result has changed) */
-  bool loop_carried, rescaled;
+  uint32_t value_op;        /* the op that is stored or reduced */
+  AffineExpr *global_index; /* element of the node's tensor; NULL: not stored */
+  /* Element among the local values of one iteration of the parallel axes; NULL:
+   * no later loop reads the output. */
+  AffineExpr *local_index;
+  int64_t local_elements; /* local elements of one such iteration */
+  /* In strip-mined loops: accumulates over the strips. */
+  bool loop_carried;
+  /* A carried sum that is multiplied by exp (slope * d) if output
+   * rescale_output of loop rescale_loop changes by d. */
+  bool rescaled;
   uint32_t rescale_loop, rescale_output;
   double slope;
 } LoopOutput;
 
-/* An inner axis at least, or at most, floor(of / by): trim_no_ops.c. */
+/* A bound of an inner axis: at least (is_lower) or at most
+ * floor(dividend / divisor).  See trim_no_ops.c. */
 typedef struct TrimBound {
-  AffineExpr dividend; /* of outer axes */
+  AffineExpr dividend; /* of parallel axes */
   int64_t divisor;
   bool is_lower;
-  int64_t largest_index,
-      exact_limit; /* only if `most`, a size, is less; 0: always */
+  /* The bound is valid only if largest_index, a size, is less than exact_limit.
+   * exact_limit 0: it is always valid. */
+  int64_t largest_index, exact_limit;
 } TrimBound;
 
 enum { MAX_TRIM_BOUNDS = 32 };
 
-/* A loop that only moves numbers between memory and local values. */
+/* A loop that only copies between memory and local values: into local values
+ * (IN), or to memory (OUT). */
 typedef enum StageKind { STAGE_NONE, STAGE_IN, STAGE_OUT } StageKind;
 
 typedef struct LoopNest {
-  Graph *graph; /* whose sizes it has */
-  uint32_t parallel_axes, spatial_axes,
-      axis_count; /* the shared axes; with those of the results;
-                     with the reduced ones */
+  Graph *graph; /* owner of symbolic extents */
+  /* Axes 0 .. parallel_axes - 1 are parallel, those before spatial_axes are
+   * spatial, and the others are reduced. */
+  uint32_t parallel_axes, spatial_axes, axis_count;
   int64_t extents[MAX_KERNEL_AXES];
-  uint32_t floor_div_count; /* variable MAX_KERNEL_AXES + k is quotients[k] */
+  uint32_t floor_div_count; /* variable MAX_KERNEL_AXES + k is floor_divs[k] */
   FloorDiv floor_divs[MAX_FLOOR_DIVS];
   VEC(KernelOp) ops;
-  VEC(LoopOutput) outputs; /* of axes that are all reduced, or all kept */
-  uint32_t trimmed_axis;   /* an axis, */
-  uint32_t trim_bounds; /* and the kernel's limits within which it may stay, a
-                           set; 0: it is gone through wholly */
-  double trip_fraction; /* of that axis, on average */
-  bool requires_finite; /* a product: if its factors along the columns are
-                           finite */
-  bool strip_mined;  /* goes along that axis in portions: online_reduction.c */
-  StageKind staging; /* stage_strided.c, */
-  uint32_t contiguous_axis; /* of neighbours in memory along this inner axis */
+  VEC(LoopOutput) outputs;
+  uint32_t trimmed_axis; /* the axis that is trimmed or strip-mined */
+  /* Set of bounds of the kernel that trim this axis; 0: it is not trimmed. */
+  uint32_t trim_bounds;
+  /* Average part of the extent that a trimmed axis runs. */
+  double trip_fraction;
+  /* A contraction that is trimmed only if its operand with the columns is
+   * finite. */
+  bool requires_finite;
+  bool strip_mined;         /* online_reduction.c */
+  StageKind staging;        /* stage_strided.c */
+  uint32_t contiguous_axis; /* of a staging loop: contiguous in memory */
 } LoopNest;
 
 typedef struct Kernel {
@@ -189,232 +198,245 @@ typedef struct Kernel {
   VEC(LoopNest *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
   VEC(TrimBound) trim_bounds;
-  LoopNest *trim_check; /* of a point, behind the loops: results that are true
-                           where limits were wrong; NULL: they never are */
-  uint32_t strip_begin, strip_end; /* loops that go in portions */
-  bool exceeds_caches;     /* of open sizes: what it reads and writes, no cache
-                              holds */
-  bool allow_conv_windows; /* of open sizes: products may be read through
-                              windows */
-  bool small_batched_gemm; /* of open sizes: products of a batch are */
-  bool native_only; /* of open sizes: it is for no other machine than this */
-  bool vectorize_outer; /* lanes lie along the last outer axis:
-                           kernel_stage_strided */
+  /* Runs after the loops, for each iteration of the parallel axes.  An output
+   * is true if trimming skipped iterations that count.  NULL: never. */
+  LoopNest *trim_check;
+  uint32_t strip_begin, strip_end; /* strip-mined loops: begin .. end - 1 */
+  bool exceeds_caches; /* with symbolic sizes: its data exceed all caches */
+  /* With symbolic sizes: matmul operands may be convolution windows. */
+  bool allow_conv_windows;
+  bool small_batched_gemm; /* with symbolic sizes: a batch of small matmuls */
+  bool native_only;        /* with symbolic sizes: runs on this machine only */
+  /* Vectors lie along the last parallel axis (kernel_stage_strided). */
+  bool vectorize_outer;
 } Kernel;
 
 /* ---- affine.c ---- */
 
 AffineExpr *affine_new(Arena *arena, int64_t constant);
-/* x + factor * y; false: an overflow */
+/* x += factor * y.  Returns false on overflow. */
 bool affine_add(Graph *g, AffineExpr *x, int64_t factor, const AffineExpr *y);
-/* x = by * over + rest, which are 0; rest: the terms that by does not divide.
- * False: an overflow. */
+/* Splits x = divisor * quotient + remainder.  Each term of x that the divisor
+ * does not divide goes to the remainder.  The results must be 0 at the call.
+ * Returns false on overflow. */
 bool affine_divide(Graph *g, const AffineExpr *x, int64_t divisor,
                    AffineExpr *quotient, AffineExpr *remainder);
-/* x = by * upper + lower: the terms that `by` divides, over it, and the rest,
- * which is to lie in 0 .. by - 1; false: it does not. */
+/* The same, with a remainder that lies in 0 .. divisor - 1.  Returns false if
+ * it does not. */
 bool affine_div_rem(Arena *arena, const AffineExpr *x, int64_t divisor,
                     const LoopNest *loop, AffineExpr **quotient,
                     AffineExpr **remainder);
 bool affine_equal(const AffineExpr *x, const AffineExpr *y);
-AffineExpr *affine_copy(Arena *arena,
-                        const AffineExpr *from); /* of NULL: NULL */
-/* False: they do not fit. */
+/* Returns NULL for NULL. */
+AffineExpr *affine_copy(Arena *arena, const AffineExpr *from);
+/* Bounds of q over all iterations.  Returns false if they are unknown or
+ * overflow. */
 bool affine_bounds(const LoopNest *loop, const AffineExpr *q, int64_t *low,
                    int64_t *high);
 
 /* ---- loop_nest.c ---- */
 
-/* Do two steps of loops with the same axes and quotients do the same with their
- * arguments?  Of what other loops left: with the same result. */
+/* True if two ops compute the same function of their arguments.  Their loops
+ * must have the same axes and floor divisions.  Local loads are equivalent if
+ * they read the same output. */
 bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y);
-/* A loop over the same axes, without steps and results; and one with copies of
- * them, whose forms can be changed. */
+/* A loop over the same axes, without ops and outputs. */
 LoopNest *loop_clone_empty(Arena *arena, const LoopNest *loop);
+/* A copy with its own ops, outputs and expressions. */
 LoopNest *loop_clone(Arena *arena, const LoopNest *from);
-/* A copy whose axes may be put into another order (kernel_copy.c). */
+/* A copy whose axes can be reordered (kernel_copy.c). */
 Kernel *kernel_copy(const Kernel *from);
-/* Are there sizes in it that are no numbers? */
+/* True if it contains symbolic sizes. */
 bool loop_is_symbolic(const LoopNest *loop);
 bool kernel_is_symbolic(const Kernel *k);
-/* What an extent may be like, and the product of some. */
+/* Product of the hints of axes from .. to - 1. */
 double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
 int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
 /* The product of the hints of `count` axes. */
 double loop_axes_hint(const LoopNest *loop, uint32_t count,
                       const uint32_t *axes);
-/* Bytes of local values at one point; include_scalars: of those too that are
- * just one number. */
+/* Bytes of local values of one iteration.  include_scalars: includes outputs of
+ * one element. */
 double kernel_local_bytes(const Kernel *k, bool include_scalars);
-/* Operations, each step of a loop at each of its points being one. */
+/* Number of ops that run: for each loop, its ops times its iterations. */
 double kernel_operation_count(const Kernel *k);
 
-/* ---- lower.c: a node as a loop ---- */
+/* ---- lower.c ---- */
 
-typedef struct AxisSplits { /* of the axes of a node: extents of inner parts */
+/* For each axis of a node: the extents of its inner parts, ascending. */
+typedef struct AxisSplits {
   int64_t inner_extents[MAX_RANK][8];
   uint32_t split_count[MAX_RANK];
 } AxisSplits;
-/* Adds a cut of an axis. */
+/* Adds a split of an axis. */
 void axis_splits_add(const Graph *g, AxisSplits *splits, uint32_t axis,
                      int64_t divisor);
 
 typedef struct LoweredNode {
-  LoopNest *loop; /* no axis is outer yet */
-  /* kept axis k of the node: variables first .. first + parts - 1 */
+  LoopNest *loop; /* without parallel axes */
+  /* The variables of result axis k of the node are first_var[k] ..
+   * first_var[k] + var_count[k] - 1. */
   uint32_t first_var[MAX_RANK], var_count[MAX_RANK];
 } LoweredNode;
-/* NULL: the body is one that is left to the reference backend (too many axes
- * or quotients).  cuts: those that others want; grows by the body's own. */
+/* Returns NULL if the body has too many axes or floor divisions.  The reference
+ * backend then runs it.  `splits` has the splits of other nodes; the body adds
+ * its own. */
 LoweredNode *lower_node(Arena *arena, Graph *g, Node *n, AxisSplits *splits);
 
-/* ---- match_contraction.c: sums of products ---- */
+/* ---- match_contraction.c ---- */
 
 enum { MAX_FACTORS = 8 };
 
-/* sum over the reduced axes of the product of factors, times and over others
- * that do not depend on these. */
+/* A sum of products.  Hoisted factors do not depend on the reduced axes: they
+ * multiply or divide the sum. */
 typedef struct ContractionPattern {
-  const uint64_t *op_vars; /* of each step: the set of variables */
+  const uint64_t *op_vars; /* for each op: the set of variables it depends on */
   uint32_t factors[MAX_FACTORS], factor_count;
   uint32_t hoisted[MAX_FACTORS], hoisted_count;
-  bool hoisted_divides[MAX_FACTORS]; /* outside[k] divides */
+  bool hoisted_divides[MAX_FACTORS]; /* hoisted[k] divides */
 } ContractionPattern;
-/* False: it is none, or none with an axis of the result that only some of the
- * factors have and another one that only others have. */
+/* Matches a contraction: a sum of products with two operands.  One operand
+ * lacks a result axis that the other one has, and vice versa.  It must be large
+ * enough for packing to pay. */
 bool contraction_match(Arena *arena, const LoopNest *loop,
                        ContractionPattern *p);
-/* Likewise, however small; the other is for those worth copies of factors. */
+/* The same for all sizes. */
 bool contraction_match_any_size(Arena *arena, const LoopNest *loop,
                                 ContractionPattern *p);
 bool loop_is_contraction(const LoopNest *loop);
-/* Of a product: are all factors values of bf16? */
+/* True if all factors of the contraction are bf16 values. */
 bool contraction_is_bf16(const LoopNest *loop);
-/* Of a product: which factors have n; m: the largest axis that those do not
- * have, and the others do.  False: there is none. */
+/* The operands of a contraction for result axis n.  *n_factors is the set of
+ * factors that depend on n.  *m is the largest axis on which only other factors
+ * depend.  Returns false if there is none. */
 bool contraction_operand_sides(const LoopNest *loop,
                                const ContractionPattern *p, uint32_t n,
                                uint32_t *m, uint32_t *n_factors);
-/* Which variables each step depends on. */
+/* For each op: the set of variables on which it depends. */
 uint64_t *loop_op_vars(Arena *arena, const LoopNest *loop);
-/* Is what a read has along the axis one element after the other, in all of its
- * range? */
+/* True if a load has stride 1 along axis v, and v occurs in no floor division
+ * or checked index of its address. */
 bool loop_load_is_contiguous(const LoopNest *loop, const uint64_t *op_vars,
                              const KernelOp *s, uint32_t v);
-/* A step of one loop, with all that it needs, as a step of another one over
- * the same axes.  place: for each step of `from` 1 + what it became, or 0. */
+/* Copies op `at` and its arguments to another loop over the same axes.  op_map:
+ * for each op of `from`, 1 + its copy, or 0. */
 uint32_t loop_clone_op(Arena *arena, const LoopNest *from, LoopNest *to,
                        uint32_t *op_map, uint32_t at);
-/* The product of those factors that are in `which`, of type t, as a loop over
- * the same axes. */
+/* A loop over the same axes that computes the product, of type t, of the
+ * factors in factor_set. */
 LoopNest *contraction_operand_loop(Arena *arena, const LoopNest *loop,
                                    const ContractionPattern *p,
                                    uint32_t factor_set, Dtype t);
-/* Takes the factors outside of the sum away from a product, or from a sum of
- * quotients that is not alone: the loop that follows it and does the rest,
- * reading loop PREVIOUS_LOOP; NULL: there are none. */
+/* Stands for the preceding loop in the result of contraction_hoist_factors. */
 enum { PREVIOUS_LOOP = INT32_MAX };
+/* Moves the hoisted factors of a contraction to a new loop that follows it.
+ * Unless single_loop, also those of other sums of products with divisors.
+ * Returns the new loop, or NULL if there are no such factors. */
 LoopNest *contraction_hoist_factors(Arena *arena, LoopNest *loop,
                                     bool single_loop);
 
-/* ---- match_attention.c: two products with weights of rows between them
- * ---- */
+/* ---- match_attention.c ---- */
 
 typedef struct AttentionPattern {
-  uint32_t pv_loop; /* the loop of the second product, the first one being 0 */
+  /* The loop of the second contraction.  The first one is loop 0. */
+  uint32_t pv_loop;
   ContractionPattern qk, pv;
-  uint32_t qk_column_factors,
-      pv_column_factors; /* factors that have the row's axis in the first,
-                            and the columns in the second product */
-  /* What is between them, over the outer axes and the row's: its
-     KOP_LOAD_LOCALs are the first product's values, and what is left of whole
-     rows. */
+  uint32_t qk_column_factors; /* factors of qk that depend on the row axis */
+  uint32_t pv_column_factors; /* factors of pv that depend on its columns */
+  /* The ops between the contractions, over the parallel axes and the row axis.
+   * Its local loads are scores of qk and row statistics (maximum and sum). */
   LoopNest *row_loop;
-  uint32_t unnormalized_weight; /* the weight, but for its factors; */
-  uint32_t score;     /* exp (score - the largest of the row), or the same */
-  bool subtract_max;  /* it is that */
-  bool needs_row_sum; /* the sum of these is wanted */
-  uint32_t row_factors[MAX_FACTORS],
-      row_factor_count;                 /* the same all along the row */
-  bool row_factor_divides[MAX_FACTORS]; /* factor[k] divides */
-  Dtype weight_dtype; /* that a weight has before it is multiplied */
+  uint32_t unnormalized_weight; /* op: the weight without its row factors */
+  /* Op: x if the unnormalized weight is exp (x - row maximum of x); otherwise
+   * the unnormalized weight. */
+  uint32_t score;
+  bool subtract_max;  /* the unnormalized weight is exp (score - maximum) */
+  bool needs_row_sum; /* the row sum of unnormalized weights is used */
+  /* Factors of a weight that are constant along the row. */
+  uint32_t row_factors[MAX_FACTORS], row_factor_count;
+  bool row_factor_divides[MAX_FACTORS]; /* row_factors[k] divides */
+  Dtype weight_dtype; /* of a weight before its conversion for pv */
 } AttentionPattern;
-/* False: the kernel is none of that. */
+/* Returns false if the kernel is not attention. */
 bool kernel_match_attention(const Kernel *k, AttentionPattern *out);
 
-/* ---- trim_no_ops.c: parts of loops that change nothing ---- */
+/* ---- trim_no_ops.c ---- */
 
-/* Finds the kernel's limits, and what loops they are of.  tiled: products are
- * tiles, whose columns are the last axis that is kept. */
+/* Finds bounds that trim loops.  tiled: contractions run as tiles, whose
+ * columns are the last spatial axis. */
 void kernel_trim(Kernel *k, bool tiled);
 
-/* Is it kept all along the axis? */
+/* True if the output has one value per index of the axis. */
 bool loop_output_has_axis(const LoopNest *loop, const LoopOutput *r,
                           uint32_t axis);
-/* The last axis as two, the inner one of so many, which divide it, both of them
- * numbers; there is room for one more axis.  And as it was. */
+/* Splits the last axis; the divisor becomes the inner extent.  Both must be
+ * static, the divisor must divide the extent, and the loop must have fewer than
+ * MAX_KERNEL_AXES axes. */
 void loop_split_last_axis(Arena *arena, LoopNest *loop, int64_t divisor);
+/* Undoes loop_split_last_axis. */
 void loop_collapse_last_axes(Arena *arena, LoopNest *loop);
-/* Which axis of the reader alone walks over an axis of a local value that it
- * reads at the address; UINT32_MAX: none does. */
+/* The axis of the reader that indexes axis `axis` of an output which it loads
+ * at `address`.  Returns UINT32_MAX if no single axis does. */
 uint32_t loop_matching_axis(const LoopNest *reader, const AffineExpr *address,
                             const LoopNest *loop, const LoopOutput *r,
                             uint32_t axis);
 
-/* ---- online_reduction.c: rows too long for a cache ---- */
+/* ---- online_reduction.c ---- */
 
-/* Can loops, from a product on, go along its last axis in portions?  *length:
- * of that; NULL: nobody asks. */
+/* True if loops, from a contraction on, can be strip-mined along its last
+ * spatial axis.  Sets *length to the extent of the axis, unless `length` is
+ * NULL. */
 bool kernel_can_strip_mine(const Kernel *k, int64_t *length);
-/* Has them do so; false: they cannot. */
+/* Strip-mines these loops.  Returns false if they cannot be. */
 bool kernel_strip_mine(Kernel *k);
 
-/* ---- stage_strided.c: reads whose lanes would be apart ---- */
+/* ---- stage_strided.c ---- */
 
-/* Does it walk in steps of more than one element along the outer axis, and over
- * neighbours along an inner one, some or often?  *numbers: how many of one
- * outer point. */
+/* True if a load is strided along the vector axis but contiguous along an inner
+ * axis, so that staging pays.  *elements: elements that one iteration of the
+ * parallel axes loads. */
 bool loop_load_is_strided(const LoopNest *loop, const KernelOp *s,
                           uint32_t vector_axis, double *elements);
-/* The same of a result that is stored. */
+/* The same for an output that is stored. */
 bool loop_store_is_strided(const LoopNest *loop, const LoopOutput *r,
                            uint32_t vector_axis);
-/* Has loops of their own move what such reads read to local values, and such
- * results from there, so that lanes along the outer axis are next to each
- * other. */
+/* Adds loops that copy the data of such loads to local values, and such outputs
+ * from local values to memory.  Then accesses along the vector axis are
+ * contiguous. */
 void kernel_stage_strided(Kernel *k, uint32_t vector_axis);
 
-/* ---- fuse_loops.c: the loops of a cluster as a kernel ---- */
+/* ---- fuse_loops.c ---- */
 
 typedef struct FusedNode {
   LoweredNode *lowered;
   Node *node;
-  bool live_out; /* somebody outside of the cluster reads it */
-  uint32_t
-      parallel_vars[MAX_KERNEL_AXES]; /* its variable of each shared axis */
+  bool live_out; /* read outside of the fusion group */
+  /* For each parallel axis: its variable. */
+  uint32_t parallel_vars[MAX_KERNEL_AXES];
 } FusedNode;
 
-/* Local values of a loop, laid out by their inner axes in their order; *size:
- * of one outer point. */
+/* The row-major layout of a loop's local values over its inner spatial axes.
+ * *size: elements of one iteration of the parallel axes. */
 AffineExpr *loop_local_layout(Arena *arena, const LoopNest *loop,
                               int64_t *size);
-/* NULL: it does not fit into the tables. */
+/* Returns NULL if a load cannot be delinearized. */
 Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
                           uint32_t parallel_axes);
-/* The loop keeps its (one) result local, in the type in which it is computed,
- * and a new loop after it stores that. */
+/* Makes the only output of the loop local, in the type in which it is computed.
+ * A new loop after it stores the output. */
 void kernel_split_store_loop(Kernel *k, uint32_t loop);
-/* Makes the outer axis v the last one of them. */
+/* Makes parallel axis v the last parallel axis. */
 void kernel_move_axis_last(Kernel *k, uint32_t v);
-/* x's variables as forms in a reader's variables: part k of axis `axis` of x;
- * false where they do not separate. */
+/* Expresses the variables of an axis of x in the reader's variables: parts[k]
+ * is the value of part k if the index is `at`.  Returns false if the index
+ * cannot be delinearized. */
 bool lowered_node_delinearize(Arena *arena, const LoweredNode *x, uint32_t axis,
                               const AffineExpr *at, const LoopNest *reader,
                               AffineExpr **parts);
 
 /* ---- print.c ---- */
 
-/* For axon dump and tests. */
+/* Prints a kernel, for axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
 
 #endif

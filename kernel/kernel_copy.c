@@ -1,4 +1,4 @@
-/* Copies of kernels: a schedule puts axes into another order. */
+/* Copies of kernels, for schedules that reorder axes. */
 #include "kernel/kernel.h"
 
 #include <string.h>

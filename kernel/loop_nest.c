@@ -1,4 +1,4 @@
-/* Loop nests: copies, and how much they compute. */
+/* Loop nests: comparison of ops, copies, size hints. */
 #include "kernel/kernel.h"
 
 #include <string.h>

@@ -1,12 +1,16 @@
-/* From a stored node to its loop. */
+/* Lowering: translates a materialized node into a loop nest.
+ *
+ * Index expressions become quasi-affine expressions of loop variables.  An axis
+ * is split if the body divides its index by a divisor of its extent.  The main
+ * entry point is lower_node. */
 #include "kernel/verify.h"
 
 enum { NO_OP = UINT32_MAX };
 
-typedef struct IndexValue { /* what is known of a cell that is an i64 */
-  bool is_affine;           /* q says it all */
+typedef struct IndexValue { /* the value of an i64 op of a body */
+  bool is_affine;           /* `affine` is its value */
   AffineExpr *affine;
-  int64_t low, high; /* also where it is not known */
+  int64_t low, high; /* bounds; INT64_MIN, INT64_MAX: unknown */
 } IndexValue;
 
 typedef struct Lowerer {
@@ -15,11 +19,12 @@ typedef struct Lowerer {
   LoweredNode *lowered;
   const Node *node;
   AxisSplits *splits;
-  IndexValue *values; /* by cell */
-  uint32_t *op_of;    /* by cell: 1 + its step, or 0 */
-  /* how an axis of the node was cut: variables first .. first + parts - 1 */
+  IndexValue *values; /* for each op of the body */
+  uint32_t *op_of;    /* for each op of the body: 1 + its kernel op, or 0 */
+  /* The variables of axis k are first_var[k] .. first_var[k] + var_count[k] -
+   * 1, outermost first. */
   uint32_t first_var[MAX_RANK], var_count[MAX_RANK];
-  bool failed; /* too many variables */
+  bool failed; /* not representable, for example too many variables */
 } Lowerer;
 
 static bool affine_is_constant(const AffineExpr *q) {
@@ -29,14 +34,14 @@ static bool affine_is_constant(const AffineExpr *q) {
   return true;
 }
 
-/* Is all of low .. high in 0 .. end - 1? */
+/* True if low .. high lies in 0 .. end - 1. */
 static bool range_within(const Graph *g, int64_t low, int64_t high,
                          int64_t end) {
   return extent_proved(g, EXTENT_LE, 0, low) &&
          extent_proved_less(g, high, end);
 }
 
-/* ---- quotients ---- */
+/* ---- floor division ---- */
 
 static uint32_t floor_div_var(Lowerer *b, const AffineExpr *dividend,
                               int64_t divisor) {
@@ -57,7 +62,8 @@ static uint32_t floor_div_var(Lowerer *b, const AffineExpr *dividend,
   return MAX_KERNEL_AXES + k->floor_div_count++;
 }
 
-/* Is it one quotient and a constant?  Then floor(that / by) is one quotient. */
+/* True if q is one floor division plus a constant.  Dividing it again then
+ * gives one floor division. */
 static bool is_single_floor_div(const AffineExpr *q, uint32_t *var) {
   uint32_t found = 0;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
@@ -71,9 +77,10 @@ static bool is_single_floor_div(const AffineExpr *q, uint32_t *var) {
   return found == 1;
 }
 
-/* Is it a multiple of a part of `by`, and something less than that part?  Then
- * *x and *by are what remains of floor(x / by): (c * 784 + j) / 6272 is
- * c / 8, where j is below 784. */
+/* Simplifies floor(x / divisor) by a common factor: if x = part * y + z with
+ * 0 <= z < part, and `part` divides the divisor, the result is
+ * floor(y / (divisor / part)).  Example: (c * 784 + j) / 6272 is c / 8 if
+ * 0 <= j < 784. */
 static bool cancel_common_factor(Lowerer *b, AffineExpr *x, int64_t *divisor) {
   Graph *g = b->loop->graph;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
@@ -93,8 +100,8 @@ static bool cancel_common_factor(Lowerer *b, AffineExpr *x, int64_t *divisor) {
   return false;
 }
 
-/* floor(of / by): terms that `by` divides go out; of the rest nothing remains
- * if it lies in 0 .. by - 1. */
+/* floor(dividend / divisor).  Terms that the divisor divides leave the floor.
+ * The remainder contributes 0 if it lies in 0 .. divisor - 1. */
 static AffineExpr *affine_floor_div(Lowerer *b, const AffineExpr *dividend,
                                     int64_t divisor) {
   Graph *g = b->loop->graph;
@@ -125,7 +132,7 @@ static AffineExpr *affine_floor_div(Lowerer *b, const AffineExpr *dividend,
   return out;
 }
 
-/* ---- the forms of cells ---- */
+/* ---- values of index ops ---- */
 
 static IndexValue unknown_value(void) {
   return (IndexValue){.low = INT64_MIN, .high = INT64_MAX};
@@ -148,15 +155,15 @@ static AffineExpr *axis_value(Lowerer *b, uint32_t axis) {
   return q;
 }
 
-/* Into parts, of which each has as many. */
+/* True if the divisor divides x. */
 static bool divides_evenly(Graph *g, int64_t divisor, int64_t x) {
   int64_t left;
   return extent_proved(g, EXTENT_LE, 0, divisor) &&
          extent_floor_mod(g, x, divisor, &left) && left == 0;
 }
 
-/* A size that is at least 1, wherever x is computed: where it divides an axis
- * that has elements it is not 0. */
+/* True if divisor y is a size of at least 1 whenever x is computed.  A size
+ * that divides the extent of a nonempty axis is not 0. */
 static bool is_positive_divisor(const Lowerer *b, const IndexValue *x,
                                 const IndexValue *y) {
   Graph *g = b->loop->graph;
@@ -210,7 +217,7 @@ static bool has_bounds(const IndexValue *f) {
   return f->low != INT64_MIN && f->high != INT64_MAX;
 }
 
-/* Bounds that the operation itself gives, better or beside the form's. */
+/* Tightens the bounds by those that follow from the operation itself. */
 static void refine_bounds(Graph *g, PrimId op, const IndexValue *x,
                           const IndexValue *y, IndexValue *out) {
   int64_t low = INT64_MIN, high = INT64_MAX;
@@ -254,7 +261,8 @@ static void refine_bounds(Graph *g, PrimId op, const IndexValue *x,
     out->high = high;
 }
 
-/* A place that the plan looks for is one of so many. */
+/* The value of a read.  The result of an arg-reduction is less than the number
+ * of its terms. */
 static IndexValue read_value(const Lowerer *b, const Node *x) {
   const int64_t *reduced = x->extents + x->free_count + x->rank;
   IndexValue f = unknown_value();
@@ -294,7 +302,7 @@ static void compute_values(Lowerer *b) {
     b->values[k] = body_op_value(b, &b->node->body_ops[k]);
 }
 
-/* ---- cutting axes ---- */
+/* ---- splitting axes ---- */
 
 void axis_splits_add(const Graph *g, AxisSplits *splits, uint32_t axis,
                      int64_t divisor) {
@@ -311,8 +319,8 @@ void axis_splits_add(const Graph *g, AxisSplits *splits, uint32_t axis,
   splits->split_count[axis]++;
 }
 
-/* A quotient of a whole axis by a part of it: before any cut, variable v is
- * axis v of the node. */
+/* Splits each axis whose index is divided by a divisor of its extent.  Before
+ * any split, variable v is axis v of the node. */
 static void find_splits(Lowerer *b) {
   for (uint32_t j = 0; j < b->loop->floor_div_count; j++) {
     const FloorDiv *q = &b->loop->floor_divs[j];
@@ -354,7 +362,7 @@ static void assign_axis_vars(Lowerer *b, uint32_t axis, uint32_t *var) {
     b->loop->extents[(*var)++] = sizes[count - 1 - j];
 }
 
-/* Axes of extent 1 are nowhere in the cells, and get no variable. */
+/* An axis of extent 1 gets no variable: no expression uses it. */
 static void assign_vars(Lowerer *b) {
   LoopNest *k = b->loop;
   const Node *n = b->node;
@@ -375,7 +383,7 @@ static void assign_vars(Lowerer *b) {
   compute_values(b);
 }
 
-/* ---- steps ---- */
+/* ---- ops ---- */
 
 static uint32_t kernel_op_of(Lowerer *b, uint32_t expr);
 
@@ -402,11 +410,11 @@ static void lower_read(Lowerer *b, const BodyOp *expr, KernelOp *s) {
   }
 }
 
-/* Numbers, which decide in which type a step is computed. */
+/* Sets the static bounds of an op.  They decide the type in which generated
+ * code computes it. */
 static void set_bounds(const Lowerer *b, KernelOp *s, const IndexValue *f) {
   const Graph *g = b->loop->graph;
-  bool unbounded_below =
-      f->low == INT64_MIN; /* or one that is no number: is it >= 0? */
+  bool unbounded_below = f->low == INT64_MIN; /* otherwise maybe symbolic */
   s->symbolic_min = f->low;
   s->symbolic_max = f->high;
   s->high = extent_is_static(g, f->high) ? f->high : INT64_MAX;
@@ -447,7 +455,7 @@ static KernelOp lower_op(Lowerer *b, uint32_t at) {
     s.kind = KOP_CONVERT;
     break;
   case BODY_EXTENT:
-  case BODY_AXIS: /* always known */
+  case BODY_AXIS: /* always affine */
     b->failed = true;
     return s;
   }
@@ -457,7 +465,7 @@ static KernelOp lower_op(Lowerer *b, uint32_t at) {
   return s;
 }
 
-/* Recursion is as deep as a body, which the planner bounds. */
+/* The planner limits the depth of the recursion: it is the depth of a body. */
 static uint32_t kernel_op_of(Lowerer *b, uint32_t expr) {
   if (b->op_of[expr])
     return b->op_of[expr] - 1;
@@ -476,7 +484,7 @@ static uint32_t kernel_op_of(Lowerer *b, uint32_t expr) {
   return b->loop->ops.len - 1;
 }
 
-/* ---- the whole ---- */
+/* ---- main entry point ---- */
 
 static void set_output(Lowerer *b, Node *n) {
   LoopNest *k = b->loop;
@@ -488,15 +496,14 @@ static void set_output(Lowerer *b, Node *n) {
     b->failed |= !extent_mul(k->graph, stride, k->extents[v], &stride);
   }
   if (k->spatial_axes == k->axis_count && prim_is_arg_reduction(r.reduce)) {
-    b->failed |=
-        !n->speculatable; /* the body is to be run for its faults alone */
+    b->failed |= !n->speculatable; /* the body runs only because it may fault */
     KernelOp zero = {.kind = KOP_CONST, .dtype = DT_I64};
     zero.value.dtype = DT_I64;
     VEC_PUSH(b->arena, k->ops, zero);
   } else {
     r.value_op = kernel_op_of(b, n->body_op_count - 1);
   }
-  if (k->spatial_axes == k->axis_count) /* of one value: itself */
+  if (k->spatial_axes == k->axis_count) /* the reduction has one term */
     r.reduce = PRIM_NONE;
   VEC_PUSH(b->arena, k->outputs, r);
 }

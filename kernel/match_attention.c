@@ -1,14 +1,16 @@
-/* Two products with the weights of rows between them, attention above all:
+/* Matches attention: two contractions with row weights between them.
  *
  *     s[n] = sum over k of a[k] * b[n, k],
  *     c[e] = sum over n of weight (s[n]) * v[n, e].
  *
- * Whatever loops are between the products, each weight is followed back to s:
- * what they leave along n is put into one expression of a point of n, in which
- * equal steps are one.  Then it is algebra again: factors that are the same all
- * along n are taken out of the sum, and what remains is exp (x - the largest x)
- * or no matter what of the point alone; sums over n that it is divided by must
- * be those of just that. */
+ * Several loops may lie between the contractions.  Each weight is followed back
+ * to s: the values that these loops compute along n become one expression of n,
+ * in which equal ops are shared.  Factors that are constant along n are moved
+ * out of the sum.  The rest is exp (x - row maximum of x), or any expression of
+ * the element alone.  A row sum that divides must be the sum of just these
+ * values.
+ *
+ * The main entry point is kernel_match_attention. */
 #include "kernel/kernel.h"
 
 #include "tensor/scalar_ops.h"
@@ -22,22 +24,25 @@ typedef struct AttentionMatcher {
   const Kernel *kernel;
   AttentionPattern *pattern;
   LoopNest *row_loop;
-  uint32_t **op_map; /* by loop and step: 1 + the row's step, or 0 */
-  uint64_t *op_vars; /* of the row's steps */
+  /* For each loop and op: 1 + its copy in row_loop; 0: not visited; NO_OP: it
+   * has none. */
+  uint32_t **op_map;
+  uint64_t *op_vars; /* for each op of row_loop: its variables */
 } AttentionMatcher;
 
-/* ---- the row's steps ---- */
+/* ---- ops of the row loop ---- */
 
 static uint32_t remap_floor_div(AttentionMatcher *w, uint32_t from,
                                 uint32_t floor_div_index);
 
-/* The axis of a loop that goes along the row. */
+/* The axis of a loop that runs along the row. */
 static uint32_t row_axis_of(const AttentionMatcher *w, uint32_t loop) {
   return loop == w->pattern->pv_loop ? w->kernel->loops.at[loop]->spatial_axes
                                      : w->kernel->parallel_axes;
 }
 
-/* A form of the loop, in the row's variables; false: it has others. */
+/* Expresses an expression of a loop in the variables of the row loop.  Returns
+ * false if it uses other variables. */
 static bool remap_affine(AttentionMatcher *w, uint32_t from,
                          const AffineExpr *q, AffineExpr *to) {
   const LoopNest *loop = w->kernel->loops.at[from];
@@ -105,8 +110,8 @@ static uint32_t clone_output_value(AttentionMatcher *w, uint32_t loop,
   return find_or_add_op(w, &s);
 }
 
-/* What is left along the row is computed here; s, and what is left of a whole
- * row, stay what they are. */
+/* A local load of a value along the row becomes the ops that compute the value.
+ * Loads of scores and of row statistics remain loads. */
 static uint32_t clone_local_load(AttentionMatcher *w, uint32_t from,
                                  const KernelOp *s) {
   const LoopNest *x = w->kernel->loops.at[s->source_loop],
@@ -157,8 +162,9 @@ static uint32_t build_row_op(AttentionMatcher *w, uint32_t from, KernelOp s) {
   return s.kind == KOP_PACK_BF16X2 ? NO_OP : find_or_add_op(w, &s);
 }
 
-/* A loop's step as one of the row; NO_OP: it is none.  Recursion is as deep as
- * bodies, which the planner bounds, and as there are loops. */
+/* Copies an op and its arguments to the row loop.  Returns NO_OP if that is
+ * impossible.  The depth of the recursion is that of all bodies together, which
+ * the planner limits. */
 static uint32_t clone_op(AttentionMatcher *w, uint32_t loop, uint32_t at) {
   uint32_t *mapped = &w->op_map[loop][at];
   if (!*mapped) {
@@ -174,7 +180,7 @@ static const KernelOp *row_op_at(const AttentionMatcher *w, uint32_t at) {
   return &w->row_loop->ops.at[at];
 }
 
-/* Without what only changes its type; or only widens it. */
+/* Skips float conversions; widening_only: only those to a wider type. */
 static uint32_t strip_conversions(const AttentionMatcher *w, uint32_t at,
                                   bool widening_only) {
   const KernelOp *s = row_op_at(w, at);
@@ -200,7 +206,7 @@ static bool varies_along_row(const AttentionMatcher *w, uint32_t at) {
   return w->op_vars[at] >> w->kernel->parallel_axes & 1;
 }
 
-/* Is it a row's largest value of that? */
+/* True if s loads the row maximum of op `of`. */
 static bool is_row_max(const AttentionMatcher *w, const KernelOp *s,
                        uint32_t of) {
   if (s->kind != KOP_LOAD_LOCAL || s->source_loop == 0)
@@ -212,7 +218,7 @@ static bool is_row_max(const AttentionMatcher *w, const KernelOp *s,
          at != NO_OP && strip_widening(w, at - 1) == of;
 }
 
-/* exp (x - the largest x): x; NO_OP: it is none. */
+/* Returns op x if op `at` is exp (x - row maximum of x), otherwise NO_OP. */
 static uint32_t match_shifted_exp(AttentionMatcher *w, uint32_t at) {
   const KernelOp *s = row_op_at(w, at);
   if (s->kind != KOP_OP || s->op != PRIM_EXP)
@@ -232,7 +238,8 @@ static bool add_row_factor(AttentionPattern *b, uint32_t at, bool is_divisor) {
   return true;
 }
 
-/* Takes out factors that are the same all along the row; what remains. */
+/* Moves factors that are constant along the row to the pattern.  Returns the
+ * remaining op, or NO_OP if there are too many factors. */
 static uint32_t strip_row_factors(AttentionMatcher *w, uint32_t at) {
   for (;;) {
     at = strip_casts(w, at);
@@ -263,8 +270,8 @@ static bool uses_no_row_statistic(AttentionMatcher *w, uint32_t at) {
   return true;
 }
 
-/* Do rounded weights stay as good without their factors?  Those of f16 can be
- * too large, or too small. */
+/* True if weights are as accurate without their row factors.  f16 weights could
+ * overflow or underflow. */
 static bool weights_stay_in_range(AttentionMatcher *w, Dtype t) {
   const AttentionPattern *b = w->pattern;
   if (t != DT_F16 || !b->row_factor_count ||
@@ -277,8 +284,8 @@ static bool weights_stay_in_range(AttentionMatcher *w, Dtype t) {
   return true;
 }
 
-/* Is all that is left of whole rows what the weights are relative to, or their
- * total? */
+/* True if each row statistic is the row maximum of the score or the row sum of
+ * the unnormalized weights. */
 static bool match_row_statistics(AttentionMatcher *w) {
   AttentionPattern *b = w->pattern;
   for (uint32_t j = 1; j < b->pv_loop; j++) {
@@ -300,7 +307,7 @@ static bool match_row_statistics(AttentionMatcher *w) {
   return true;
 }
 
-/* The weight, as the second product has it, is this step. */
+/* Matches the weight: op `at` of the row loop is a factor of pv. */
 static bool match_weight(AttentionMatcher *w, uint32_t at) {
   AttentionPattern *b = w->pattern;
   const KernelOp *s = row_op_at(w, at);
@@ -317,7 +324,7 @@ static bool match_weight(AttentionMatcher *w, uint32_t at) {
          weights_stay_in_range(w, b->weight_dtype) && match_row_statistics(w);
 }
 
-/* ---- the loops ---- */
+/* ---- loops ---- */
 
 static bool match_qk(const Kernel *k, AttentionPattern *b) {
   const LoopNest *loop = k->loops.at[0];
@@ -333,7 +340,7 @@ static bool match_qk(const Kernel *k, AttentionPattern *b) {
                                    &b->qk_column_factors);
 }
 
-/* Goes it along the row, leaving nothing in memory? */
+/* True if the loop runs along the row and stores nothing in memory. */
 static bool is_row_loop(const Kernel *k, const LoopNest *loop) {
   bool local = loop->axis_count == k->parallel_axes + 1 &&
                loop->extents[k->parallel_axes] ==
@@ -343,8 +350,8 @@ static bool is_row_loop(const Kernel *k, const LoopNest *loop) {
   return local;
 }
 
-/* The second product: one side has the row's axis, which it sums, and none of
- * its columns, the other one has no local values. */
+/* Matches the second contraction.  It reduces the row axis; some of its factors
+ * depend on its columns, and others do not. */
 static bool match_pv(const Kernel *k, const LoopNest *loop,
                      AttentionPattern *b) {
   if (loop->spatial_axes <= k->parallel_axes ||
@@ -364,7 +371,7 @@ static bool match_pv(const Kernel *k, const LoopNest *loop,
          b->pv_column_factors != (1u << b->pv.factor_count) - 1;
 }
 
-/* What follows with each element of the second's result. */
+/* True if the loop is a pointwise epilogue of the second contraction. */
 static bool is_epilogue(const Kernel *k, const LoopNest *loop,
                         const AttentionPattern *b) {
   const LoopNest *second = k->loops.at[b->pv_loop];
@@ -395,8 +402,7 @@ static bool match_loops(const Kernel *k, AttentionPattern *b) {
   return true;
 }
 
-/* Loops behind the second product read no more of the row than is left of it as
- * a whole. */
+/* True if epilogue loops read no values along the row, only row statistics. */
 static bool row_values_are_dead(const AttentionMatcher *w) {
   for (uint32_t j = w->pattern->pv_loop + 1; j < w->kernel->loops.len; j++) {
     const LoopNest *loop = w->kernel->loops.at[j];
@@ -444,7 +450,7 @@ bool kernel_match_attention(const Kernel *k, AttentionPattern *b) {
     if (b->pv_column_factors >> j & 1)
       continue;
     if (weight != NO_OP)
-      return false; /* a product of weights, which nobody has rounded */
+      return false; /* a product of weights has no rounded value */
     weight = clone_op(&w, b->pv_loop, b->pv.factors[j]);
     if (weight == NO_OP)
       return false;

@@ -1,22 +1,13 @@
-/* Which loops are sums of products of two sides, each of which lacks an axis
- * of the result that the other one has: matrix products, contractions of any
- * axes, convolutions. */
+/* Matches contractions: sums of products of two operands, where each operand
+ * lacks a result axis that the other one has.  Examples are matmuls, einsums
+ * and convolutions.  Also moves factors that do not depend on the reduced axes
+ * out of the sum. */
 #include "kernel/kernel.h"
 
+#include "machine/limits/planner.h"
 #include "tensor/scalar_ops.h"
 
 #include <string.h>
-
-enum {
-  MIN_M = 4,
-  MIN_N = 8,
-  MIN_K = 8,
-  MIN_WORK = 1 << 14,
-  MIN_CONTIGUOUS_M =
-      2, /* or so few, where the other side lies along them and */
-  MIN_CONTIGUOUS_SIDE_ELEMENTS =
-      1 << 16 /* has so many elements: it is better read but once */
-};
 
 static uint64_t affine_axes(const LoopNest *loop, const AffineExpr *q) {
   uint64_t vars = 0;
@@ -37,7 +28,7 @@ static uint64_t compute_op_vars(const LoopNest *loop, const KernelOp *s,
   uint64_t vars = 0;
   if (s->kind == KOP_AFFINE)
     vars = affine_axes(loop, s->affine);
-  if (s->kind == KOP_LOAD_LOCAL) /* of this point of the outer axes */
+  if (s->kind == KOP_LOAD_LOCAL) /* depends on all parallel axes */
     vars = affine_axes(loop, s->address) |
            (((uint64_t)1 << loop->parallel_axes) - 1);
   if (s->kind == KOP_LOAD) {
@@ -83,7 +74,8 @@ static bool add_hoisted(ContractionPattern *p, uint32_t step, bool is_divisor) {
   return true;
 }
 
-/* Recursion is as deep as a body, which the planner bounds. */
+/* Collects the factors of op `at`.  The planner limits the depth of the
+ * recursion: it is the depth of a body. */
 static bool collect_factors(const LoopNest *loop, ContractionPattern *p,
                             uint32_t at) {
   const KernelOp *s = &loop->ops.at[at];
@@ -122,7 +114,7 @@ bool contraction_operand_sides(const LoopNest *loop,
   return *m != UINT32_MAX;
 }
 
-/* Do the factors with the axis lie along it in memory? */
+/* True if all factors that depend on axis v are contiguous along it. */
 static bool is_contiguous_along(const LoopNest *loop,
                                 const ContractionPattern *p, uint32_t v) {
   for (uint32_t j = 0; j < p->factor_count; j++) {
@@ -144,15 +136,16 @@ static bool is_profitable(const LoopNest *loop, const ContractionPattern *p,
   double min = x < y ? x : y, most = x < y ? y : x;
   bool contiguous = most * depth >= MIN_CONTIGUOUS_SIDE_ELEMENTS &&
                     is_contiguous_along(loop, p, x < y ? n : m);
-  return min >= (contiguous ? MIN_CONTIGUOUS_M : MIN_M) && most >= MIN_N &&
-         depth >= MIN_K && x * y * depth >= MIN_WORK;
+  return min >= (contiguous ? MIN_CONTIGUOUS_M : MIN_CONTRACTION_M) &&
+         most >= MIN_CONTRACTION_N && depth >= MIN_CONTRACTION_K &&
+         x * y * depth >= MIN_CONTRACTION_WORK;
 }
 
 static bool is_accumulator_dtype(Dtype t) {
   return t == DT_F32 || t == DT_F64;
 }
 
-/* any: also one too small to be worth copies of its factors */
+/* any_size: also matches contractions for which packing does not pay. */
 static bool match(Arena *arena, const LoopNest *loop, ContractionPattern *p,
                   bool any_size) {
   memset(p, 0, sizeof *p);
@@ -207,7 +200,7 @@ bool contraction_is_bf16(const LoopNest *loop) {
   return are;
 }
 
-/* ---- factors outside of the sum ---- */
+/* ---- hoisting factors ---- */
 
 uint32_t loop_clone_op(Arena *arena, const LoopNest *from, LoopNest *to,
                        uint32_t *op_map, uint32_t at) {
@@ -265,7 +258,7 @@ LoopNest *contraction_operand_loop(Arena *arena, const LoopNest *loop,
   return to;
 }
 
-/* The sum alone, as a loop of its own, whose values are local. */
+/* A loop that computes only the sum, as local values. */
 static LoopNest *sum_only_loop(Arena *arena, const LoopNest *loop,
                                const ContractionPattern *p,
                                const LoopOutput *r) {
@@ -293,8 +286,9 @@ static LoopNest *sum_only_loop(Arena *arena, const LoopNest *loop,
   return to;
 }
 
-/* A sum of quotients of products, too small for tiles or of one row: to divide
- * once is less work. */
+/* True for a sum of products with divisors that do not depend on the reduced
+ * axes.  It need not match as a contraction: one division of the sum is less
+ * work than one per term. */
 static bool has_divided_terms(Arena *arena, const LoopNest *loop,
                               ContractionPattern *p) {
   memset(p, 0, sizeof *p);
@@ -312,8 +306,8 @@ static bool has_divided_terms(Arena *arena, const LoopNest *loop,
   return false;
 }
 
-/* What is done to the sum, where it has terms; without, it stays 0, and is
- * neither divided by 0 nor multiplied by what is infinite. */
+/* Selects op `value` if the sum has terms, and otherwise the sum, which is 0.
+ * An empty sum must not be divided by 0 or multiplied by infinity. */
 static uint32_t select_if_nonempty(Arena *arena, const LoopNest *loop,
                                    LoopNest *rest, uint32_t value) {
   int64_t terms;

@@ -1,14 +1,16 @@
-/* Rows too long for a cache, portion by portion.
+/* Online reduction: strip-mines rows that do not fit into a cache.
  *
- * A row's maximum m, what exponentials of x - m come to, and products with
- * these all go along one axis.  They may go along a portion of it, then along
- * the next: sums begin with what the portions before have left, and when m has
- * grown, that is multiplied by exp (m before - m now).  So a row of scores is
- * never there as a whole (Milakov, Gimelshein, Online normalizer calculation
- * for softmax, 2018; Dao and others, FlashAttention, 2022).
+ * Softmax and attention compute a row maximum m, exponentials of x - m, and
+ * contractions with these, all along one axis.  Strip mining runs these loops
+ * on one strip of the axis, then on the next.  Sums continue from the previous
+ * strip.  If m grows, they are first multiplied by exp (old m - new m).  So a
+ * whole row of scores never exists (Milakov, Gimelshein, Online normalizer
+ * calculation for softmax, 2018; Dao et al., FlashAttention, 2022).
  *
- * What is asked of the loops is algebra: all that depends on m does so by a
- * factor exp (slope * m), to which multiples and sums of such values keep. */
+ * The condition is algebraic: each value that depends on m does so by a factor
+ * exp (slope * m).  Multiples and sums of such values keep this property.
+ *
+ * The main entry point is kernel_strip_mine. */
 #include "kernel/verify.h"
 
 #include "tensor/scalar_ops.h"
@@ -17,12 +19,12 @@
 
 enum { NO_AXIS = UINT32_MAX };
 
-/* How a value depends on the extreme. */
+/* How a value depends on the extreme m. */
 typedef enum DependenceKind {
   UNVISITED,
-  INDEPENDENT, /* not at all */
-  SHIFTED,     /* + slope * m */
-  SCALED,      /* * exp (slope * m) */
+  INDEPENDENT, /* the value does not depend on m */
+  SHIFTED,     /* x + slope * m, where x is independent */
+  SCALED,      /* x * exp (slope * m), where x is independent */
   OTHER_DEPENDENCE,
 } DependenceKind;
 
@@ -34,11 +36,10 @@ typedef struct ExtremeDependence {
 typedef struct StripMiner {
   const Kernel *kernel;
   Arena *arena;
-  uint32_t first_loop, end_loop;   /* the loops */
-  uint32_t *axes;                  /* of each, from `from` on */
-  ExtremeDependence **dependences; /* likewise, by step */
-  uint32_t extreme_loop,
-      extreme_output; /* the loop and number of the extreme that matters */
+  uint32_t first_loop, end_loop;   /* the loops first_loop .. end_loop - 1 */
+  uint32_t *axes;                  /* for each of these loops: its strip axis */
+  ExtremeDependence **dependences; /* for each of these loops and its ops */
+  uint32_t extreme_loop, extreme_output; /* the output that is the extreme m */
   bool has_extreme;
 } StripMiner;
 
@@ -124,7 +125,8 @@ static ExtremeDependence dependence_of_quotient(const LoopNest *loop,
              : other_dependence;
 }
 
-/* A condition that is free of the extreme; zero goes with any factor. */
+/* The condition must be independent of the extreme.  A zero is compatible with
+ * any factor. */
 static ExtremeDependence dependence_of_select(const LoopNest *loop,
                                               const KernelOp *s,
                                               const ExtremeDependence *args) {
@@ -192,7 +194,7 @@ static ExtremeDependence compute_dependence(StripMiner *p, uint32_t loop_index,
   return dependence_of_op(loop, s, args);
 }
 
-/* Recursion is as deep as a body, which the planner bounds. */
+/* The planner limits the depth of the recursion: it is the depth of a body. */
 static ExtremeDependence dependence_of(StripMiner *p, uint32_t loop_index,
                                        uint32_t at) {
   ExtremeDependence *dependence =
@@ -202,9 +204,9 @@ static ExtremeDependence dependence_of(StripMiner *p, uint32_t loop_index,
   return *dependence;
 }
 
-/* ---- which loops ---- */
+/* ---- choosing loops ---- */
 
-/* The axis along which a loop goes with the values of those before it. */
+/* The axis along which a loop reads the strips of earlier loops, or NO_AXIS. */
 static uint32_t common_axis(const StripMiner *p, const LoopNest *loop) {
   uint32_t axis = NO_AXIS;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -258,7 +260,8 @@ static bool add_loop(StripMiner *p, uint32_t at, uint32_t axis) {
   return true;
 }
 
-/* The last loop that reads, along the axis, what one of from .. to - 1 left. */
+/* The last loop that reads values along the strip axis of a loop in first_loop
+ * .. end_loop - 1. */
 static uint32_t last_reader(const StripMiner *p) {
   uint32_t last = p->first_loop;
   for (uint32_t j = p->first_loop; j < p->kernel->loops.len; j++)
@@ -289,7 +292,7 @@ static bool find_strip_loops(StripMiner *p) {
   return p->end_loop > p->first_loop + 1;
 }
 
-/* The factor shrinks what is there, and does not let it grow. */
+/* True if rescaling factors are at most 1, so that sums cannot overflow. */
 static bool rescaling_is_stable(const StripMiner *p) {
   if (!p->has_extreme)
     return true;

@@ -1,7 +1,7 @@
-/* Counting bytes and operations of a kernel, and dividing them by limits. */
+/* Counts the bytes and operations of a kernel, and divides them by the peak
+ * rates of the machine. */
 #include "kernel/roofline.h"
-
-static const double launch_seconds = 1e-6; /* of a kernel on one thread */
+#include "machine/limits/planner.h"
 
 /* ---- counting ---- */
 
@@ -35,7 +35,8 @@ static double op_cost(const KernelOp *s) {
   return 0;
 }
 
-/* Each step as often as its axes have points: it is hoisted out of others. */
+/* Counts each op once per iteration of the axes on which it depends: it is
+ * hoisted out of the other axes. */
 static void count_ops(Cost *cost, const LoopNest *loop, const uint64_t *op_vars,
                       double *input_elements) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -97,9 +98,10 @@ Cost kernel_cost(const Kernel *k) {
   return cost;
 }
 
-/* ---- at the limits ---- */
+/* ---- prediction ---- */
 
-/* The first level that holds so much; each core has its own first two. */
+/* The smallest level of memory that holds the bytes.  L1 and L2 caches exist
+ * once per core. */
 static MemoryLevel level_that_holds(const Machine *m, double bytes,
                                     int threads) {
   for (int k = LEVEL_L1; k < LEVEL_DRAM; k++) {
@@ -136,7 +138,7 @@ Prediction roofline_predict(const Cost *cost, int64_t tasks,
       level_that_holds(m, cost->bytes_read + cost->bytes_written, threads);
   double width_factor = cost->widest_bytes > 4 ? cost->widest_bytes / 4 : 1;
   double fma_rate =
-      limits->f32_flops[all] / width_factor; /* a multiply-add counts as two */
+      limits->f32_flops[all] / width_factor; /* a multiply-add counts twice */
   Prediction p = {.bound = (RooflineBound)level};
   raise_bound(&p, (RooflineBound)level,
               traffic_seconds(cost, limits, level, all));
@@ -149,7 +151,7 @@ Prediction roofline_predict(const Cost *cost, int64_t tasks,
   level = level_that_holds(m, scratch_bytes, 1);
   raise_bound(&p, ROOFLINE_SCRATCH,
               cost->scratch_bytes / limits->copy_bandwidth[level][all]);
-  p.seconds =
-      p.bound_seconds + (all ? limits->fork_join_seconds : 0) + launch_seconds;
+  p.seconds = p.bound_seconds + (all ? limits->fork_join_seconds : 0) +
+              KERNEL_LAUNCH_SECONDS;
   return p;
 }

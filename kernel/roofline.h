@@ -1,9 +1,9 @@
-/* cost: what a kernel has to do, and how long that takes at best.
+/* Costs of kernels, and a lower bound of their run time.
  *
- * Inputs are counted once and results once, as caches and registers would have
- * it if they were perfect; what a kernel leaves for itself is counted apart.
- * A prediction is the longest of what memory, arithmetic and scratch memory
- * take at the machine's limits, and what it takes to start (a roofline:
+ * Each input and each output counts once, as if caches and registers were
+ * perfect.  Local values count separately.  The prediction is the maximum of
+ * the times for memory traffic, arithmetic and scratch memory at the peak rates
+ * of the machine, plus the time to start the kernel (the roofline model:
  * Williams, Waterman, Patterson, 2009). */
 #ifndef AXON_KERNEL_ROOFLINE_H
 #define AXON_KERNEL_ROOFLINE_H
@@ -11,23 +11,19 @@
 #include "kernel/kernel.h"
 #include "machine/machine.h"
 
-/* In simple operations on one element, as the column `cost` of
- * primitives/map.def: an addition is one. */
-enum { RANDOM_COST = 25 };
-
 typedef struct Cost {
-  double bytes_read, bytes_written; /* bytes */
+  double bytes_read, bytes_written;
   double scratch_bytes;     /* bytes written to scratch memory and read again */
-  double contraction_flops; /* operations of sums of products, */
-  double bf16_flops;        /* of these, such whose factors are bf16, */
-  double other_ops;         /* and all others */
-  double widest_bytes;      /* bytes of the widest number computed with */
-  double parallel_iterations; /* of the outer axes */
+  double contraction_flops; /* of contractions, including bf16_flops */
+  double bf16_flops;        /* of contractions of bf16 operands */
+  double other_ops;         /* all other operations */
+  double widest_bytes;      /* bytes of the widest type of an operation */
+  double parallel_iterations; /* iterations of the parallel axes */
 } Cost;
 Cost kernel_cost(const Kernel *k);
 
 typedef enum RooflineBound {
-  ROOFLINE_L1, /* bytes, from the level of memory that holds them all */
+  ROOFLINE_L1, /* traffic of the smallest level that holds all data */
   ROOFLINE_L2,
   ROOFLINE_L3,
   ROOFLINE_MEMORY,
@@ -38,9 +34,10 @@ typedef enum RooflineBound {
 typedef struct Prediction {
   RooflineBound bound;
   double bound_seconds; /* seconds that the bound takes */
-  double seconds;       /* with what it takes to start */
+  double seconds;       /* bound_seconds, plus the time to start */
 } Prediction;
-/* pieces: that can be done apart; scratch: bytes, of one of them. */
+/* tasks: number of tasks that can run in parallel.  scratch_bytes: scratch
+ * memory of one task. */
 Prediction roofline_predict(const Cost *cost, int64_t tasks,
                             double scratch_bytes, const Machine *m,
                             const PeakRates *limits);

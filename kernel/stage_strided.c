@@ -1,16 +1,15 @@
-/* Reads and results whose lanes would be apart in memory: of points that lie
- * one after the other, each with some numbers that are next to each other.
- * These are read once, along those numbers, by a loop of their own, which
- * leaves them as local values; and are stored so from there. */
+/* Staging of strided accesses.
+ *
+ * If vectors lie along a parallel axis, some loads and stores are strided along
+ * it, but contiguous along an inner axis.  A separate loop loads such data
+ * along the contiguous axis into local values.  Another loop stores such
+ * outputs from local values.
+ *
+ * The main entry point is kernel_stage_strided. */
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <string.h>
-
-enum {
-  MIN_STAGED_LOAD_ELEMENTS = 8,  /* neighbours that are worth it to be turned,
-                                    where each is  read but once, */
-  MIN_STAGED_STORE_ELEMENTS = 4, /* or where they are stored */
-};
 
 static bool has_floor_divs(const AffineExpr *q) {
   for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
@@ -41,8 +40,8 @@ bool loop_load_is_strided(const LoopNest *loop, const KernelOp *s,
          extent_proved(loop->graph, EXTENT_LE, 2, lane_stride);
 }
 
-/* The inner axis along which results lie next to each other; MAX_KERNEL_AXES:
- * there is none. */
+/* The inner axis along which the output is contiguous in memory.  Returns
+ * MAX_KERNEL_AXES if there is none. */
 static uint32_t contiguous_store_axis(const LoopNest *loop,
                                       const LoopOutput *r) {
   for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++)
@@ -62,10 +61,10 @@ bool loop_store_is_strided(const LoopNest *loop, const LoopOutput *r,
                        r->global_index->coef[vector_axis]);
 }
 
-/* ---- what is read, as a loop ---- */
+/* ---- loads ---- */
 
-typedef struct StagedAxes { /* the inner ones of a read, the last of which steps
-                               by one element */
+/* The inner axes of a load.  The last one is contiguous. */
+typedef struct StagedAxes {
   uint32_t count, vars[MAX_KERNEL_AXES];
 } StagedAxes;
 
@@ -139,7 +138,7 @@ static void redirect_load(Arena *arena, const LoopNest *stage,
   *s = local;
 }
 
-/* ---- what is stored, as a loop ---- */
+/* ---- stores ---- */
 
 static void stage_out_output(Kernel *k, uint32_t at, uint32_t output) {
   LoopNest *loop = k->loops.at[at], *to = NEW(k->arena, LoopNest);
@@ -176,7 +175,7 @@ static void stage_outputs(Kernel *k, uint32_t vector_axis) {
         stage_out_output(k, j, i);
 }
 
-/* ---- the whole ---- */
+/* ---- main entry point ---- */
 
 typedef struct StridedLoad {
   const LoopNest *loop;
@@ -202,7 +201,7 @@ static void add_strided_load(Arena *arena, StagingPlan *c, const LoopNest *loop,
   VEC_PUSH(arena, c->loads, r);
 }
 
-/* Before all other loops. */
+/* Inserts the staging loops before all other loops. */
 static void prepend_stages(Kernel *k, const StagingPlan *c) {
   uint32_t count = c->stages.len;
   for (uint32_t j = 0; j < k->loops.len; j++) {

@@ -1,20 +1,23 @@
-/* Parts of loops that need not be gone through: where a condition on indices
- * chooses a value that changes nothing.
+/* Trims loops: skips iterations in which a condition on indices selects a value
+ * that has no effect.
  *
- * `if j <= i then x else k`: beyond i an element is k, and what is computed of
- * it has, at all such j, the same value, the *rest*, which only depends on the
- * outer axes.  A sum of rests that are zero is zero, and a maximum does not
- * care for less than it has already: so loops over j may end at i.  Scores of
- * attention that a mask hides are -inf, and what they weigh is exp (-inf - m),
- * zero; sums over bands and triangles are alike.
+ * In `if j <= i then x else k`, each element beyond i is k.  Any value computed
+ * from it has the same *outside value* at all such j; it depends on the
+ * parallel axes only.  If it is zero, a sum may skip these terms.  A maximum
+ * may skip values that do not exceed it.  So loops over j may end at i.
+ * Examples: masked scores of attention are -inf, and their weights exp (-inf -
+ * m) are zero.  Sums over bands and triangles are similar.
  *
- * A rest may only be known when it is there: m may be infinite, k may be as
- * large as m.  So the kernel has a *guard*, run behind its loops: whether, at
- * this point, any rest would have counted.  Then all is done once more, without
- * limits.  And zero by what is not finite is not zero: before a product leaves
- * out terms, its other factors are looked at. */
+ * Some outside values are known only at run time: m may be infinite, or k may
+ * be as large as m.  So the kernel has a *check* that runs after its loops.  It
+ * reports whether an outside value has an effect at this point.  Then the loops
+ * run again without trimming.  Zero times infinity is not zero.  So before a
+ * contraction skips terms, its other factors are checked to be finite.
+ *
+ * The main entry point is kernel_trim. */
 #include "kernel/trim_no_ops.h"
 #include "kernel/verify.h"
+#include "machine/limits/planner.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,22 +25,23 @@
 enum {
   NO_AXIS = UINT32_MAX,
   NO_OUTSIDE_VALUE = UINT32_MAX,
-  MIN_TRIMMED_EXTENT = 32, /* axes that are gone through wholly */
 };
 
 typedef struct Trimmer {
   Arena *arena;
   Kernel *k;
   bool tiled;
-  TrimBound bound; /* at hand */
+  TrimBound bound; /* the bound that is being tried */
   uint32_t bound_index;
   LoopNest *check;
-  /* by loop: the axis that is limited, whether it may be; by step: 1 + where
-   * its rest is in the guard, NO_OUTSIDE_VALUE, 0: not looked at */
-  uint32_t *trimmed_axes, **outside_ops;
-  bool *trimmable;
-  VEC(uint32_t)
-  violations; /* steps of the guard, each true where a rest counts */
+  uint32_t
+      *trimmed_axes; /* for each loop: the axis with the bound, or NO_AXIS */
+  bool *trimmable;   /* for each loop: true if it may be trimmed */
+  /* For each loop and op: 1 + the op of the check that is its outside value;
+   * 0: not visited; NO_OUTSIDE_VALUE: it has none. */
+  uint32_t **outside_ops;
+  /* Ops of the check; each is true if an outside value has an effect. */
+  VEC(uint32_t) violations;
 } Trimmer;
 
 static bool bounds_equal(const TrimBound *x, const TrimBound *y) {
@@ -47,7 +51,7 @@ static bool bounds_equal(const TrimBound *x, const TrimBound *y) {
          affine_equal(&x->dividend, &y->dividend);
 }
 
-/* The axis of the loop that the comparison limits so; NO_AXIS: none. */
+/* The axis on which the comparison puts the current bound, or NO_AXIS. */
 static uint32_t bounded_axis(const Trimmer *l, const LoopNest *loop,
                              uint32_t at, bool truth) {
   AffineExpr inequalities[2];
@@ -64,8 +68,8 @@ static uint32_t bounded_axis(const Trimmer *l, const LoopNest *loop,
   return NO_AXIS;
 }
 
-/* Does the condition hold (truth), or not, only within the limit?  Recursion
- * is as deep as a body, which the planner bounds. */
+/* True if the condition has this truth value only within the current bound. The
+ * planner limits the depth of the recursion: it is the depth of a body. */
 static bool implies_bound(const Trimmer *l, uint32_t loop_index, uint32_t at,
                           bool truth) {
   const LoopNest *loop = l->k->loops.at[loop_index];
@@ -83,7 +87,7 @@ static bool implies_bound(const Trimmer *l, uint32_t loop_index, uint32_t at,
   return (s->op == PRIM_AND) == truth ? x || y : x && y;
 }
 
-/* ---- rests ---- */
+/* ---- outside values ---- */
 
 static uint32_t add_check_op(Trimmer *l, const KernelOp *s) {
   VEC_PUSH(l->arena, l->check->ops, *s);
@@ -128,7 +132,7 @@ uint32_t loop_matching_axis(const LoopNest *reader, const AffineExpr *address,
 
 static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at);
 
-/* Of a value that an earlier loop has left along its limited axis. */
+/* The outside value of a local load along the trimmed axis of its producer. */
 static uint32_t outside_value_of_load(Trimmer *l, uint32_t loop_index,
                                       const KernelOp *s) {
   const LoopNest *loop = l->k->loops.at[s->source_loop];
@@ -191,14 +195,15 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
   case KOP_CONVERT:
     return outside_value_of_op(l, loop_index, s);
   case KOP_RANDOM:
-  case KOP_PACK_BF16X2: /* made of operands alone */
+  case KOP_PACK_BF16X2: /* backends create it later */
     break;
   }
   return NO_OUTSIDE_VALUE;
 }
 
-/* The step of the guard that is the step's value beyond the limit;
- * NO_OUTSIDE_VALUE: that is not one value.  Recursion is as deep as a body. */
+/* The op of the check that computes the outside value of an op.  Returns
+ * NO_OUTSIDE_VALUE if its value beyond the bound varies.  The planner limits
+ * the depth of the recursion: it is the depth of a body. */
 static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at) {
   uint32_t *memo = &l->outside_ops[loop_index][at];
   if (*memo == 0) {
@@ -208,7 +213,7 @@ static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at) {
   return *memo == NO_OUTSIDE_VALUE ? NO_OUTSIDE_VALUE : *memo - 1;
 }
 
-/* ---- what a rest may be ---- */
+/* ---- conditions on outside values ---- */
 
 static uint32_t add_check_binary(Trimmer *l, PrimId op, Dtype t, uint32_t count,
                                  uint32_t x, uint32_t y) {
@@ -224,7 +229,7 @@ static bool is_zero(const KernelOp *s) {
   return dtype_is_float(s->dtype) ? s->value.f == 0 : s->value.i == 0;
 }
 
-/* Zeros alone may be left out of a sum. */
+/* Requires that an outside value is zero, so that a sum may skip it. */
 static bool require_zero(Trimmer *l, uint32_t rest) {
   if (rest == NO_OUTSIDE_VALUE)
     return false;
@@ -239,7 +244,8 @@ static bool require_zero(Trimmer *l, uint32_t rest) {
   return true;
 }
 
-/* What is not beyond the extreme of the others may be left out. */
+/* Requires that an outside value does not exceed the extreme of the other
+ * values, so that the reduction may skip it. */
 static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
                                 uint32_t rest) {
   const LoopNest *loop = l->k->loops.at[loop_index];
@@ -266,14 +272,14 @@ static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
   return true;
 }
 
-/* ---- loops that may be cut ---- */
+/* ---- trimmable loops ---- */
 
 static bool is_tiled_contraction(const Trimmer *l, uint32_t at) {
   return l->tiled && loop_is_contraction(l->k->loops.at[at]);
 }
 
-/* Terms of a product: those factors that its columns do not share are zero,
- * and the others are looked at. */
+/* True if a contraction may skip terms: its factors that do not depend on the
+ * columns must be zero.  Generated code checks that the others are finite. */
 static bool can_skip_terms(Trimmer *l, uint32_t at, uint32_t axis) {
   LoopNest *loop = l->k->loops.at[at];
   ContractionPattern p;
@@ -318,7 +324,7 @@ static bool can_trim(Trimmer *l, uint32_t at, uint32_t axis) {
   return true;
 }
 
-/* The axis that one of its own conditions limits. */
+/* The axis that a condition in the loop bounds, or NO_AXIS. */
 static uint32_t axis_bounded_by_condition(const Trimmer *l,
                                           const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->ops.len; j++)
@@ -330,7 +336,7 @@ static uint32_t axis_bounded_by_condition(const Trimmer *l,
   return NO_AXIS;
 }
 
-/* Or that walks over values which are limited. */
+/* The axis along which the loop reads trimmed values, or NO_AXIS. */
 static uint32_t axis_bounded_by_input(Trimmer *l, uint32_t at) {
   const LoopNest *loop = l->k->loops.at[at];
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -366,7 +372,8 @@ static void find_trimmable_loops(Trimmer *l) {
   }
 }
 
-/* Are all who read the loop's values along the axis limited likewise? */
+/* True if the loop's values along the axis are read, and all readers are
+ * trimmed in the same way. */
 static bool readers_are_trimmed(const Trimmer *l, uint32_t at, uint32_t axis) {
   const LoopNest *loop = l->k->loops.at[at];
   bool any = false;
@@ -388,7 +395,7 @@ static bool readers_are_trimmed(const Trimmer *l, uint32_t at, uint32_t axis) {
   return any;
 }
 
-/* A loop whose values nobody wants beyond the limit need not compute them. */
+/* Trims producers of values that are not read beyond the bound. */
 static void trim_producers(Trimmer *l) {
   for (uint32_t j = l->k->loops.len; j-- > 0;) {
     const LoopNest *loop = l->k->loops.at[j];
@@ -412,25 +419,24 @@ static void trim_producers(Trimmer *l) {
   }
 }
 
-/* ---- how much is left ---- */
+/* ---- trip fraction ---- */
 
-enum { FRACTION_SAMPLES = 16 };
-
-/* Floor (of / by) at one of some points, evenly apart along all outer axes. */
+/* The bound at one sample point.  The points are spaced evenly along all
+ * parallel axes. */
 static double sample_bound(const LoopNest *loop, const TrimBound *bound,
                            uint32_t sample) {
   double x = (double)extent_hint(loop->graph, bound->dividend.constant);
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
     x += (double)bound->dividend.coef[v] *
          (double)(loop_extent_hint(loop, v) - 1) * (sample + 0.5) /
-         FRACTION_SAMPLES;
+         TRIP_FRACTION_SAMPLES;
   return floor(x / (double)bound->divisor);
 }
 
 static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
   double extent = (double)loop_extent_hint(loop, loop->trimmed_axis),
          iterations = 0;
-  for (uint32_t j = 0; j < FRACTION_SAMPLES; j++) {
+  for (uint32_t j = 0; j < TRIP_FRACTION_SAMPLES; j++) {
     double from = 0, to = extent;
     for (uint32_t i = 0; i < k->trim_bounds.len; i++) {
       double x = sample_bound(loop, &k->trim_bounds.at[i], j);
@@ -443,10 +449,10 @@ static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
     }
     iterations += to > from ? to - from : 1;
   }
-  return iterations / FRACTION_SAMPLES / extent;
+  return iterations / TRIP_FRACTION_SAMPLES / extent;
 }
 
-/* ---- the whole ---- */
+/* ---- main entry point ---- */
 
 static LoopNest *check_loop_new(const Trimmer *l) {
   LoopNest *check = NEW(l->arena, LoopNest);
@@ -471,7 +477,7 @@ static void add_checks(Trimmer *l) {
   }
 }
 
-/* Sets what the limit at hand leaves of the loops; false: nothing worth it. */
+/* Trims the loops by the current bound.  Returns false if that does not pay. */
 static bool apply_bound(Trimmer *l) {
   uint32_t count = l->k->loops.len;
   l->check = check_loop_new(l);
@@ -544,7 +550,7 @@ void kernel_trim(Kernel *k, bool tiled) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (k->loops.at[j]->trim_bounds)
       k->loops.at[j]->trip_fraction = estimate_trip_fraction(k, k->loops.at[j]);
-  if (!tiled) /* else they are those of several rows */
+  if (!tiled) /* tiles contain several rows with different bounds */
     kernel_drop_predicates(k);
   kernel_verify_after(k, "trimming");
 }

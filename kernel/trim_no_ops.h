@@ -1,4 +1,5 @@
-/* For trim_no_ops.c and drop_predicates.c: what conditions on indices say. */
+/* Conditions on indices, as bounds of loops: for trim_no_ops.c and
+ * drop_predicates.c. */
 #ifndef AXON_KERNEL_TRIM_NO_OPS_H
 #define AXON_KERNEL_TRIM_NO_OPS_H
 
@@ -6,29 +7,30 @@
 
 /* ---- inequality.c ---- */
 
-/* What is not negative where, and only where, a comparison has the value
- * `truth`: so many forms, at most two; 0: it is no such comparison. */
+/* Expressions that are all at least 0 if and only if a comparison has the truth
+ * value.  Returns their number, at most 2.  Returns 0 if s is not a comparison
+ * of affine expressions. */
 uint32_t comparison_inequalities(const LoopNest *loop, const KernelOp *s,
                                  bool truth, AffineExpr *out);
-/* The same, also of a comparison of indices that were converted to floats. */
+/* The same, also for comparisons of indices that are converted to floats. */
 uint32_t condition_inequalities(const LoopNest *loop, const KernelOp *s,
                                 bool truth, AffineExpr *out);
-/* The floats of a comparison compare as their indices do where one of the two
- * is exact, whatever the other one is: where its largest value is small enough.
- * False: that is not so. */
+/* Floats compare like the integers from which they were converted if one of the
+ * two conversions is exact.  Sets largest_index and exact_limit of the bound so
+ * that one conversion is exact.  Returns false if none can be. */
 bool trim_bound_set_exactness(const LoopNest *loop, const KernelOp *s,
                               TrimBound *bound);
-/* What `form >= 0` says of the one inner axis that it has; false: it has none,
- * or others. */
+/* Solves `inequality >= 0` for its only inner axis.  Returns false if it has no
+ * or several inner axes. */
 bool trim_bound_of_inequality(const LoopNest *loop,
                               const AffineExpr *inequality, TrimBound *bound,
                               uint32_t *axis);
 
 /* ---- drop_predicates.c ---- */
 
-/* Of a loop at whose points all its limits hold. */
+/* Removes predicates of a loop that runs only within its bounds. */
 void loop_drop_predicates(const Kernel *k, LoopNest *loop);
-/* Of a kernel whose loops go exactly as far as limits say. */
+/* The same for each loop of a kernel, if its bounds are exact. */
 void kernel_drop_predicates(Kernel *k);
 
 #endif

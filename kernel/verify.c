@@ -1,9 +1,9 @@
 /* Checks of kernels between passes.
  *
- * A pass that breaks a kernel is found where it runs, and not by what a
- * compiler or a test of values says of the code that comes out at the end.
- * Extents that are no numbers are compared as far as they are known: only what
- * is certainly wrong is reported. */
+ * A check after each pass finds the pass that breaks a kernel.  Otherwise only
+ * the C compiler or a test of values would find the error, in the generated
+ * code. Symbolic extents are compared conservatively: only certain errors are
+ * reported. */
 #include "kernel/verify.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ static bool is_refuted(const Graph *g, ExtentRelation relation, int64_t x,
   return extent_decide(g, relation, x, y) == CONTRADICTED;
 }
 
-/* A quotient exists if all variables of its dividend do.  One that no
- * expression uses any more may name axes that are gone. */
+/* A floor division exists if all variables of its dividend exist.  An unused
+ * one may refer to axes that were removed. */
 static bool var_exists(const LoopNest *loop, uint32_t var, uint32_t depth) {
   if (var < MAX_KERNEL_AXES)
     return var < loop->axis_count;
@@ -178,7 +178,7 @@ static bool check_op(const Verifier *v, uint32_t at) {
 
 /* ---- outputs ---- */
 
-/* An interval says nothing of expressions with quotients: i - 4 * (i / 4). */
+/* Intervals are not exact for floor divisions, such as i - 4 * (i / 4). */
 static bool check_range(const Verifier *v, const AffineExpr *x, int64_t count,
                         uint32_t output, const char *where) {
   const Graph *g = v->loop->graph;
@@ -223,7 +223,7 @@ static bool check_output(const Verifier *v, uint32_t at) {
          check_place(v, r->local_index, r->local_elements, at, "local values");
 }
 
-/* ---- the whole ---- */
+/* ---- kernels ---- */
 
 static bool check_trimming(const Verifier *v) {
   const LoopNest *loop = v->loop;
@@ -289,7 +289,7 @@ static bool is_asked_for(void) {
 
 static void abort_if_wrong(bool right, const char *pass, Buffer *message) {
   if (!right) {
-    fprintf(stderr, "axon: compiler bug in %s: %s\n", pass, message->text);
+    fprintf(stderr, "axon: internal error in %s: %s\n", pass, message->text);
     abort();
   }
   buffer_free(message);

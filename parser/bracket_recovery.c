@@ -203,7 +203,7 @@ static void report_unclosed(ParseState *ps, const Opener *opener,
   if (opener_kind(opener) == OPEN_LET)
     close = "in ... end";
   diag->primary_label =
-      arena_printf(ps->arena, "opened here, it wants `%s`", close);
+      arena_printf(ps->arena, "opened here, missing `%s`", close);
   if (at->kind != 0)
     diag_add_label(ps->arena, diag, at->span,
                    arena_printf(ps->arena, "`%s` expected before this", close));

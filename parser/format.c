@@ -443,7 +443,7 @@ bool format_source(Sources *sources, uint32_t file, Interner *interner,
       break;
     if (!has_same_ast(next, pass, text, len, out)) {
       diag_error(diags, 120, (Span){file, 0, 0},
-                 "compiler bug: formatting would change this program");
+                 "internal error: formatting would change this program");
       return false;
     }
     FormatPass *old = pass;

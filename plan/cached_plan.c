@@ -2,14 +2,12 @@
  * instantiation for other nodes.  See cached_plan.h. */
 #include "plan/cached_plan.h"
 
+#include "machine/limits/planner.h"
 #include "plan/backend.h"
 #include "tensor/node.h"
 #include "plan/observer.h"
 
 #include <string.h>
-
-/* Multiple of jit_threshold from which compilation pays. */
-enum { JIT_PAYOFF_RUNS = 256 };
 
 typedef struct CachedBody { /* a materialized node with its fused body */
   uint32_t node_number;

@@ -1,5 +1,6 @@
 /* Runs a plan: group after group.  Frees data as soon as their last consumer
  * has run.  The main entry point is graph_force. */
+#include "machine/limits/planner.h"
 #include "plan/backend.h"
 #include "plan/execute.h"
 #include "plan/observer.h"
@@ -9,15 +10,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Lets the sanitizer find uses after the last use \. */
+/* Bytes that the arena of a run keeps.  0 under the address sanitizer, so that
+ * it finds uses after a run. */
 #ifdef __SANITIZE_ADDRESS__
-enum { MAX_KEPT_ARENA_BYTES = 0 };
+enum { KEPT_ARENA_BYTES = 0 };
 #else
-enum { MAX_KEPT_ARENA_BYTES = 4 << 20 };
+enum { KEPT_ARENA_BYTES = MAX_KEPT_ARENA_BYTES };
 #endif
-
-/* Overhead of interpreting one node, in operations. */
-enum { INTERPRETER_NODE_OVERHEAD = 2000 };
 
 static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   const char *setting = getenv("AXON_VERIFY");
@@ -26,7 +25,7 @@ static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   Buffer message = {0};
   bool ok = graph_verify(count, roots, &message);
   if (!ok)
-    fault_set(fault, "compiler bug in fusion: %s", message.text);
+    fault_set(fault, "internal error in fusion: %s", message.text);
   buffer_free(&message);
   return ok;
 }
@@ -86,7 +85,7 @@ static bool execute_dry(const Graph *g, const FusionGroup *group,
   return true;
 }
 
-/* Repeats the run while the observer asks for it: the first run has cold caches
+/* Repeats the run while the observer requests it: the first run has cold caches
  * and fresh memory. */
 static bool execute_observed(Graph *g, const Backend *backend,
                              FusionGroup *group, uint32_t at, Span *where,
@@ -233,7 +232,7 @@ void plan_execution_end(PlanExecution *run) {
   plan_release(&run->plan);
   if (run->cached_plan)
     cached_plan_release_inputs(run->cached_plan, &run->key);
-  arena_reset(run->arena, MAX_KEPT_ARENA_BYTES);
+  arena_reset(run->arena, KEPT_ARENA_BYTES);
   run->graph->plan_arena = run->arena;
   run->graph->hot = run->graph->keeps_inputs = false;
 }

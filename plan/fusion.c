@@ -14,40 +14,10 @@
  *
  * The main entry point is plan_fuse. */
 #include "kernel/roofline.h"
+#include "machine/limits/planner.h"
 #include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
-
-enum {
-  /* Ops of a body beyond which nothing is inlined. */
-  MAX_BODY_OPS = 320,
-  /* The same in FUSE_ALL mode, for tests. */
-  MAX_BODY_OPS_FUSE_ALL = 4096,
-  MAX_EAGER_DEPTH = 16,
-  MAX_EAGER_OPS = 24,
-  /* Cost of one element of a matmul factor that is inlined. */
-  MAX_FACTOR_COST = 6,
-  /* Cost of an element that is computed from indices only; about one read. */
-  MAX_INDEX_COST = 8,
-  /* Elements of a node per element of its operand, from which the operand
-   * counts as much smaller. */
-  MIN_SIZE_RATIO = 4,
-  /* Cost of an element that is not worth keeping. */
-  MAX_DISCARDED_WORK = 4,
-  /* Elements of a consumer's row per operation of a producer, from which
-   * computing the producer once per row is cheap. */
-  MIN_ROW_ELEMENTS_PER_OP = 4,
-  /* Terms of a window that reads padded input directly. */
-  MAX_WINDOW_TERMS = 256,
-  /* Elements of an output row of such a window. */
-  MIN_WINDOW_ROW = 5,
-};
-
-/* Evaluations per element up to which recomputation costs no more than a
- * store. */
-static const double MAX_FREE_RECOMPUTATION = 1.05;
-/* Bytes of a tensor that no near cache holds: each read of it reads memory. */
-static const double MIN_STREAMED_BYTES = 4 << 20;
 
 /* ---- collecting nodes ---- */
 
@@ -201,7 +171,8 @@ static uint32_t expand(Plan *plan, FusedBody *body, const Node *n,
 
 /* ---- cost of inlining ---- */
 
-enum { OPAQUE_COST = 50, MAX_WORK = 1 << 30 };
+/* Saturates sums of costs. */
+enum { MAX_WORK = 1 << 30 };
 
 /* Sums and products of indices are free: they become addresses. */
 static double op_cost(const BodyOp *expr) {
@@ -495,7 +466,7 @@ static bool is_window_read(const Plan *plan, const NodeUse *i) {
       extent_hint(plan->graph, body->extents[body->axis_count - 1]) <
           MIN_WINDOW_ROW ||
       !extent_product(plan->graph, body->reduce_count, reduced, &terms) ||
-      !extent_is_static(plan->graph, terms) || terms > MAX_WINDOW_TERMS)
+      !extent_is_static(plan->graph, terms) || terms > MAX_INLINED_WINDOW_TERMS)
     return false;
   for (uint32_t j = 0; j < read->arg_count; j++)
     if (index_stride(body, read->args[j], body->axis_count - 1) !=

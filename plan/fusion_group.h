@@ -11,7 +11,7 @@ typedef struct FusionGroup {
   Kernel *kernel;
   void *backend_data; /* what a backend stored in `prepare` */
   bool transient;     /* backend_data lives only as long as the plan */
-  bool library_op; /* the backend has a routine of its own for an opaque node */
+  bool library_op;    /* the backend has a library routine for an opaque node */
   /* Why the reference backend runs it; NULL: it does not. */
   const char *fallback_reason;
   struct FusionRemarks *remarks; /* see observer.h; NULL: no observer */

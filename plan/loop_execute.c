@@ -8,6 +8,7 @@
  * since kernels compute them on the fly.
  *
  * The main entry point is graph_execute_loop. */
+#include "machine/limits/planner.h"
 #include "plan/backend.h"
 #include "plan/execute.h"
 #include "plan/observer.h"
@@ -15,17 +16,6 @@
 #include "tensor/node.h"
 
 #include <string.h>
-
-enum {
-  MAX_BODY_NODES = 2000, /* nodes of an iteration */
-  MAX_INDEX_OPS = 24,
-  MAX_INDEX_DEPTH = 6,
-  /* Cost of an operation that is recomputed in each iteration; a sine is
-   * stored. */
-  MAX_INDEX_COST = 4,
-  /* Bytes of all hoisted values together. */
-  MAX_HOISTED_BYTES = 1 << 28,
-};
 
 /* A tensor of which each iteration reads one row. */
 typedef struct ScannedInput {
@@ -113,15 +103,16 @@ static bool is_view(const Node *n) {
 }
 
 /* True if the node is a cheap expression of indices and constants.  Kernels
- * compute it on the fly, and then know which elements they read. */
+ * compute it on the fly, and can then analyze which elements they read. */
 static bool is_index_expression(const Node *n, uint32_t depth) {
   bool is_index = n->kind == NODE_COMP && n->reduce == PRIM_NONE && !n->data &&
-                  n->body_op_count <= MAX_INDEX_OPS && depth < MAX_INDEX_DEPTH;
+                  n->body_op_count <= MAX_LOOP_INDEX_OPS &&
+                  depth < MAX_LOOP_INDEX_DEPTH;
   for (uint32_t k = 0; is_index && k < n->body_op_count; k++) {
     const BodyOp *c = &n->body_ops[k];
     is_index =
         c->kind != BODY_RANDOM &&
-        (c->kind != BODY_OP || map_info[c->op].cost <= MAX_INDEX_COST) &&
+        (c->kind != BODY_OP || map_info[c->op].cost <= MAX_LOOP_INDEX_COST) &&
         (c->kind != BODY_READ || is_index_expression(c->node, depth + 1));
   }
   return is_index;
@@ -152,7 +143,7 @@ static void hoist_node(LoopExecution *l, Node *n) {
 }
 
 static void keep_in_body(LoopExecution *l, Node *n) {
-  l->failed |= l->body_nodes.len >= MAX_BODY_NODES;
+  l->failed |= l->body_nodes.len >= MAX_LOOP_BODY_NODES;
   l->has_tensors |= n->rank > 0 || n->reduce != PRIM_NONE;
   VEC_PUSH(l->arena, l->body_nodes, n);
   push_operands(l, n);
@@ -326,7 +317,7 @@ static void make_body(LoopExecution *l) {
 }
 
 /* Moves the view of a leaf to the row of the next iteration.  Reuses the view
- * if nobody else holds it. */
+ * if nothing else references it. */
 static void advance_row(ScannedInput *r, int64_t iteration) {
   Tensor *t = r->leaf->data;
   if (t && t->refs == 1 && !t->derived) {

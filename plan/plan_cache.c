@@ -2,17 +2,10 @@
  * plans are dropped; graphs that still run are soon cached again. */
 #include "plan/cached_plan.h"
 
+#include "machine/limits/planner.h"
 #include "runtime/artifact.h"
 
 #include <string.h>
-
-enum {
-  HASH_BUCKETS = 256,
-  MAX_PLANS = 1024,
-  MAX_KEY_WORDS = 1 << 20, /* words of one key */
-  /* Words of all keys; the plans take about as much memory again. */
-  MAX_TOTAL_KEY_WORDS = 2 << 20,
-};
 
 typedef struct CacheEntry {
   struct CacheEntry *next;
@@ -24,7 +17,7 @@ typedef struct CacheEntry {
 
 struct PlanCache {
   Arena *arena; /* of all cached plans */
-  CacheEntry *buckets[HASH_BUCKETS];
+  CacheEntry *buckets[PLAN_CACHE_BUCKETS];
   uint32_t plan_count;
   uint64_t word_count;
 };
@@ -35,12 +28,12 @@ static ArtifactKey hash_plan_key(const PlanKey *o) {
 }
 
 bool plan_cache_accepts(const PlanKey *o) {
-  return !o->uncacheable && o->words.len <= MAX_KEY_WORDS;
+  return !o->uncacheable && o->words.len <= MAX_PLAN_KEY_WORDS;
 }
 
 static CacheEntry *find_entry(const PlanCache *cache, const PlanKey *o,
                               ArtifactKey key) {
-  CacheEntry *e = cache->buckets[key.word[0] % HASH_BUCKETS];
+  CacheEntry *e = cache->buckets[key.word[0] % PLAN_CACHE_BUCKETS];
   while (e &&
          (memcmp(&e->key, &key, sizeof key) != 0 ||
           e->word_count != o->words.len ||
@@ -58,8 +51,8 @@ CachedPlan *plan_cache_find(Graph *g, const PlanKey *o) {
 
 static void evict_if_full(Graph *g, const PlanKey *o) {
   const PlanCache *cache = g->plan_cache;
-  if (cache && (cache->plan_count >= MAX_PLANS ||
-                cache->word_count + o->words.len > MAX_TOTAL_KEY_WORDS))
+  if (cache && (cache->plan_count >= MAX_CACHED_PLANS ||
+                cache->word_count + o->words.len > MAX_TOTAL_PLAN_KEY_WORDS))
     plan_cache_free(g);
   if (g->plan_cache)
     return;
@@ -90,7 +83,7 @@ void plan_cache_insert(Graph *g, const PlanKey *o, CachedPlan *r) {
   uint64_t *words = NEW_ARRAY(cache->arena, uint64_t, o->words.len);
   memcpy(words, o->words.at, o->words.len * sizeof *words);
   e = NEW(cache->arena, CacheEntry);
-  CacheEntry **bucket = &cache->buckets[key.word[0] % HASH_BUCKETS];
+  CacheEntry **bucket = &cache->buckets[key.word[0] % PLAN_CACHE_BUCKETS];
   *e = (CacheEntry){*bucket, key, words, o->words.len, r};
   *bucket = e;
   cache->plan_count++;

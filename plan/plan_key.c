@@ -1,15 +1,13 @@
 /* Plan keys: a graph as a sequence of numbers, with everything that a plan
  * depends on, and without addresses.  The main entry point is
  * plan_key_build. */
+#include "machine/limits/planner.h"
 #include "plan/cached_plan.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-  LEAF_BIT = (int)0x80000000u,
-  INITIAL_WORDS = 512 /* words for a small graph */
-};
+enum { LEAF_BIT = (int)0x80000000u };
 
 typedef struct DfsFrame {
   Node *node;
@@ -363,8 +361,8 @@ void plan_key_add_uses(PlanKey *o, uint32_t count, Node *const *roots) {
 
 void plan_key_build(PlanKey *o, Graph *g, uint32_t count, Node *const *roots) {
   KeyBuilder w = {.key = o, .arena = o->arena, .graph = g};
-  o->words.at = NEW_ARRAY(o->arena, uint64_t, INITIAL_WORDS);
-  o->words.cap = INITIAL_WORDS;
+  o->words.at = NEW_ARRAY(o->arena, uint64_t, INITIAL_PLAN_KEY_WORDS);
+  o->words.cap = INITIAL_PLAN_KEY_WORDS;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     clear_marks(o);

@@ -73,7 +73,8 @@ enum {
 #define ROW_OPAQUE ROW_NONE
 #define ROW_CONTROL ROW_NONE
 #define ROW_HOST ROW_NONE
-#define P(id, name, class, flags, derivative, scheme, doc, example) ROW_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  ROW_##class(id)
 enum {
 #include "primitives/primitives.def"
 };

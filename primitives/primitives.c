@@ -13,8 +13,9 @@ enum {
 };
 
 const PrimInfo prim_info[PRIM_COUNT] = {
-#define P(id, name, class, flags, derivative, scheme, doc, example) \
-  [PRIM_##id] = {name, PC_##class, (flags), DERIVATIVE_##derivative, scheme, doc, example},
+#define P(id, name, class, flags, derivative, scheme, doc, example)    \
+  [PRIM_##id] = {name,   PC_##class, (flags), DERIVATIVE_##derivative, \
+                 scheme, doc,        example},
 #include "primitives/primitives.def"
 #undef P
 };

@@ -34,11 +34,11 @@ enum PrimFlag { /* letters of primitives.def */
 };
 
 typedef enum Derivative { /* primitives.def explains them */
-  DERIVATIVE_NONE,
-  DERIVATIVE_PARTIALS,
-  DERIVATIVE_LINEAR,
-  DERIVATIVE_RULE,
-  DERIVATIVE_ZERO,
+                          DERIVATIVE_NONE,
+                          DERIVATIVE_PARTIALS,
+                          DERIVATIVE_LINEAR,
+                          DERIVATIVE_RULE,
+                          DERIVATIVE_ZERO,
 } Derivative;
 
 typedef struct PrimInfo {

@@ -53,26 +53,14 @@ static bool differs_from_previous(const Tensor *x, int64_t i) {
   return a.f != b.f && !(isnan(a.f) && isnan(b.f));
 }
 
-Tensor *tensor_unique(const Tensor *x, Fault *fault) {
-  int64_t count = 0, to = 0;
-  for (int64_t i = 0; i < x->count; i++)
-    count += differs_from_previous(x, i);
-  Tensor *t = tensor_new(x->dtype, 1, &count, false, fault);
-  size_t bytes = dtype_info[x->dtype].bytes;
-  for (int64_t i = 0; t && to < count; i++)
-    if (differs_from_previous(x, i))
-      memcpy(tensor_at(t, to++), tensor_at(x, i), bytes);
-  return t;
-}
-
-Tensor *tensor_unique_indices(const Tensor *x, Fault *fault) {
+Tensor *tensor_run_starts(const Tensor *x, Fault *fault) {
   int64_t count = 0, to = 0;
   for (int64_t i = 0; i < x->count; i++)
     count += differs_from_previous(x, i);
   Tensor *t = tensor_new(DT_I64, 1, &count, false, fault);
   for (int64_t i = 0; t && to < count; i++)
     if (differs_from_previous(x, i))
-      scalar_store((Scalar){.dtype = DT_I64, .i = i}, tensor_at(t, to++));
+      *(int64_t *)tensor_at(t, to++) = i;
   return t;
 }
 

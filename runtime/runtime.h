@@ -173,10 +173,9 @@ void tensor_print(Buffer *out, const Tensor *t, int64_t threshold, int width);
 
 /* The indices, i64[m], of true elements of a bool[n]. */
 Tensor *tensor_nonzero(const Tensor *x, Fault *fault);
-/* The distinct elements of a sorted tensor. */
-Tensor *tensor_unique(const Tensor *x, Fault *fault);
-/* The index of the first of each run of equal elements of a sorted tensor. */
-Tensor *tensor_unique_indices(const Tensor *x, Fault *fault);
+/* The indices, i64[m], at which the elements of a sorted x[n] differ from the
+ * previous one. */
+Tensor *tensor_run_starts(const Tensor *x, Fault *fault);
 /* The rows of x that the integers in `rows` name; NULL with a fault where one
  * is out of bounds. */
 Tensor *tensor_take_rows(const Tensor *x, const Tensor *rows, Fault *fault);

@@ -49,7 +49,8 @@ static Dependent *find_or_add(ReversePass *p, Node *n) {
 }
 
 /* Collects all nodes that are on some tape, from the outputs on. */
-static void collect_nodes(ReversePass *p, uint32_t count, Node *const *outputs) {
+static void collect_nodes(ReversePass *p, uint32_t count,
+                          Node *const *outputs) {
   for (uint32_t k = 0; k < count; k++)
     if (outputs[k]->tape)
       find_or_add(p, outputs[k]);
@@ -144,8 +145,7 @@ bool graph_vjp(Graph *g, uint32_t output_count, Node *const *outputs,
     pass_end(&p);
     trap_raise(trap.kind);
   }
-  bool ok =
-      run_pass(&p, output_count, outputs, cotangents, leaf_count, leaves);
+  bool ok = run_pass(&p, output_count, outputs, cotangents, leaf_count, leaves);
   for (uint32_t k = 0; k < leaf_count; k++) {
     const Dependent *d = ok ? map_get(&p.dependents, leaves[k]) : NULL;
     out[k] = d && d->cotangent ? node_retain(d->cotangent) : NULL;

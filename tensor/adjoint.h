@@ -10,13 +10,13 @@ typedef struct ReversePass {
   Arena *arena;
   Map dependents; /* nodes on the way from a leaf to an output -> Dependent */
   VEC(struct Dependent *) order; /* ascending ids */
-  VEC(Node *) owned; /* nodes that the pass made; counted */
+  VEC(Node *) owned;             /* nodes that the pass made; counted */
   Fault *fault;
 } ReversePass;
 
 typedef struct Dependent {
   Node *node;
-  bool depends;    /* on a leaf */
+  bool depends; /* on a leaf */
   bool is_leaf;
   Node *cotangent; /* the sum so far, with the axes of the node; or NULL */
 } Dependent;

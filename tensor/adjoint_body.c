@@ -31,9 +31,9 @@ typedef struct AdjointBody {
   NodeSpec spec;
   BodyBuilder b;
   Inversion x;
-  uint32_t condition; /* under which the element exists, or NO_OP */
-  bool guards_all;    /* all reads need the condition */
-  bool has_guarded;   /* a read has the condition */
+  uint32_t condition;          /* under which the element exists, or NO_OP */
+  bool guards_all;             /* all reads need the condition */
+  bool has_guarded;            /* a read has the condition */
   uint32_t *copies, *adjoints; /* by op of n's body; NO_OP: none */
   uint8_t *on_path;            /* by op: it depends on the read */
   uint32_t op;                 /* whose partial is being built */
@@ -94,19 +94,15 @@ static uint32_t copy_plain_op(AdjointBody *a, const BodyOp *c) {
   uint32_t args[3];
   for (uint32_t j = 0; j < c->arg_count; j++)
     args[j] = copy_op(a, c->args[j]);
-  switch (c->kind) {
-  case BODY_CONVERT:
+  if (c->kind == BODY_CONVERT)
     return body_convert(&a->b, args[0], c->dtype);
-  case BODY_SELECT:
+  if (c->kind == BODY_SELECT)
     return body_select(&a->b, args[0], args[1], args[2]);
-  case BODY_RANDOM:
+  if (c->kind == BODY_RANDOM)
     return body_random(&a->b, c->op, c->key, c->dtype, args[0]);
-  default: {
-    uint32_t op = body_op(&a->b, c->op, c->dtype, c->arg_count, args);
-    a->b.ops[op].proved_safe = c->proved_safe || a->n->speculatable;
-    return op;
-  }
-  }
+  uint32_t op = body_op(&a->b, c->op, c->dtype, c->arg_count, args);
+  a->b.ops[op].proved_safe = c->proved_safe || a->n->speculatable;
+  return op;
 }
 
 static uint32_t copy_op(AdjointBody *a, uint32_t k) {
@@ -139,8 +135,8 @@ static uint32_t read_like_n(AdjointBody *a, Node *x) {
       axis++;
     args[k] = axis < n->free_count
                   ? a->x.vars[axis].value
-                  : body_free_axis(&a->b, node_spec_free_axis(
-                                              &a->spec, x->free_vars[k]));
+                  : body_free_axis(
+                        &a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
   }
   for (uint32_t k = 0; k < x->rank; k++)
     args[x->free_count + k] = a->x.vars[n->free_count + k].value;
@@ -168,6 +164,10 @@ static bool is_undefined_at_zero(const Node *n) {
       return true;
   }
   return false;
+}
+
+static bool is_product(PrimId reduce) {
+  return reduce_info[reduce].combine == PRIM_MUL;
 }
 
 /* ---- sums of sums ---- */
@@ -235,12 +235,12 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
       count = body_select(b, a->condition, count, one);
     }
     uint32_t share = body_op2(b, PRIM_DIV, t, g, count);
-    uint32_t is_best = body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value),
-                                read_like_n(a, a->n));
+    uint32_t is_best =
+        body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value), read_like_n(a, a->n));
     return body_op(b, PRIM_SELECT, t, 3,
                    (uint32_t[]){is_best, share, zero_of(a, t)});
   }
-  if (a->n->reduce != PRIM_PROD)
+  if (!is_product(a->n->reduce))
     return g;
   /* Without zeros, the product of the other terms is the product over x.  With
    * one zero, only its own is not zero. */
@@ -292,8 +292,8 @@ enum { MAX_FACTOR_OPS = 16, MAX_MOVES = 8 }; /* what the searches visit */
 
 static bool is_bounded_function(PrimId op) {
   static const PrimId bounded[] = {
-      PRIM_ADD, PRIM_SUB,  PRIM_MUL, PRIM_NEG,  PRIM_ABS,   PRIM_MAXIMUM,
-      PRIM_SIN, PRIM_COS,  PRIM_ERF, PRIM_TANH, PRIM_FLOOR, PRIM_MINIMUM,
+      PRIM_ADD,  PRIM_SUB,  PRIM_MUL,   PRIM_NEG,   PRIM_ABS,   PRIM_MAXIMUM,
+      PRIM_SIN,  PRIM_COS,  PRIM_ERF,   PRIM_TANH,  PRIM_FLOOR, PRIM_MINIMUM,
       PRIM_CEIL, PRIM_SIGN, PRIM_ROUND, PRIM_TRUNC, PRIM_SELECT};
   for (uint32_t k = 0; k < ARRAY_LEN(bounded); k++)
     if (bounded[k] == op)
@@ -352,9 +352,9 @@ static bool absorbs_factor(const AdjointBody *a, const BodyOp *c, uint32_t j) {
 
 static void accumulate(AdjointBody *a, uint32_t op, uint32_t value) {
   uint32_t sum = a->adjoints[op];
-  a->adjoints[op] =
-      sum == NO_OP ? value
-                   : body_op2(&a->b, PRIM_ADD, a->b.ops[value].dtype, sum, value);
+  a->adjoints[op] = sum == NO_OP ? value
+                                 : body_op2(&a->b, PRIM_ADD,
+                                            a->b.ops[value].dtype, sum, value);
 }
 
 static void adjoint_of_op(AdjointBody *a, uint32_t k) {
@@ -369,17 +369,13 @@ static void adjoint_of_op(AdjointBody *a, uint32_t k) {
       accumulate(a, arg, body_convert(&a->b, ct, t));
     } else if (c->kind == BODY_SELECT) {
       uint32_t zero = zero_of(a, t), test = copy_op(a, c->args[0]);
-      accumulate(a, arg, body_select(&a->b, test, j == 1 ? ct : zero,
-                                     j == 1 ? zero : ct));
+      accumulate(
+          a, arg,
+          body_select(&a->b, test, j == 1 ? ct : zero, j == 1 ? zero : ct));
     } else if (c->kind == BODY_OP && partials[c->op]) {
-      Derive d = {&a->b,
-                  c->dtype,
-                  ct,
-                  j,
-                  absorbs_factor(a, c, j),
-                  a,
-                  partial_operand,
-                  partial_result};
+      Derive d = {
+          &a->b,           c->dtype,      ct, j, absorbs_factor(a, c, j), a,
+          partial_operand, partial_result};
       a->op = k;
       accumulate(a, arg, partials[c->op](&d));
     }
@@ -414,8 +410,8 @@ static bool build_value(AdjointBody *a, uint32_t read) {
     return false;
   for (uint32_t k = 0; k <= last; k++)
     a->adjoints[k] = NO_OP;
-  a->adjoints[last] = body_convert(&a->b, cotangent_of_terms(a),
-                                   a->n->body_ops[last].dtype);
+  a->adjoints[last] =
+      body_convert(&a->b, cotangent_of_terms(a), a->n->body_ops[last].dtype);
   for (uint32_t k = last; k > read; k--)
     if (a->on_path[k] && a->adjoints[k] != NO_OP)
       adjoint_of_op(a, k);
@@ -459,10 +455,9 @@ static void contribution_spec(AdjointBody *a, const Node *x) {
 }
 
 static void require(AdjointBody *a, uint32_t condition) {
-  a->condition = a->condition == NO_OP
-                     ? condition
-                     : body_op2(&a->b, PRIM_AND, DT_BOOL, a->condition,
-                                condition);
+  a->condition = a->condition == NO_OP ? condition
+                                       : body_op2(&a->b, PRIM_AND, DT_BOOL,
+                                                  a->condition, condition);
 }
 
 /* The guard of n is true at the element. */
@@ -483,19 +478,46 @@ static void require_data_indices(AdjointBody *a) {
   }
 }
 
+/* The elements of an own axis with one remainder modulo a stride. */
+typedef struct Residues {
+  int64_t strides[MAX_RANK]; /* 1: all elements */
+  int64_t residues[MAX_RANK];
+} Residues;
+
+/* The index of element q of the axis among those with its residue. */
+static uint32_t residue_target(AdjointBody *a, const Residues *r, uint32_t k) {
+  uint32_t axis = body_own_axis(&a->b, k);
+  return r ? body_add_int(&a->b, body_mul_int(&a->b, axis, r->strides[k]),
+                          r->residues[k])
+           : axis;
+}
+
+/* Restricts the own axes to the residues. */
+static void restrict_spec(AdjointBody *a, const Residues *r) {
+  Graph *g = a->pass->graph;
+  for (uint32_t k = 0; r && k < a->spec.rank; k++)
+    if (r->strides[k] > 1) {
+      int64_t *extent = &a->spec.own_extents[k];
+      int64_t rest = extent_sub_saturating(g, *extent, r->residues[k]);
+      if (!extent_ceil_div(g, rest, r->strides[k], extent))
+        *extent = INT64_MAX; /* too large: materialization will fail */
+    }
+}
+
 /* Returns NULL, with *is_zero set, if there is no contribution; NULL alone if
- * the read cannot be inverted. */
-static Node *gathered(AdjointBody *a, uint32_t read, bool *is_zero,
-                      bool *inverted) {
+ * the read cannot be inverted.  r: only these elements, unless it is NULL. */
+static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
+                      bool *is_zero, bool *inverted) {
   const BodyOp *c = &a->n->body_ops[read];
   Graph *g = a->pass->graph;
   uint32_t targets[2 * MAX_RANK];
   contribution_spec(a, c->node);
+  restrict_spec(a, r);
   body_init(&a->b, g, &a->spec);
   for (uint32_t k = 0; k < c->arg_count; k++)
     targets[k] = k < c->node->free_count
                      ? free_axis_of(a, c->node, k)
-                     : body_own_axis(&a->b, k - c->node->free_count);
+                     : residue_target(a, r, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   forget_copies(a);
   *inverted = invert_read(&a->x, c, targets) && !a->x.data_is_summed;
@@ -522,7 +544,7 @@ typedef struct ScatterPlan {
   uint32_t suffix; /* trailing own axes of U that are plain axes of n */
   uint32_t row_axes[MAX_RANK], row_axis_count; /* the other axes of n */
   uint32_t suffix_axes[MAX_RANK];              /* by position */
-  bool used[2 * MAX_RANK];                     /* axes of n, by free axes of U */
+  bool used[2 * MAX_RANK]; /* axes of n, by free axes of U */
 } ScatterPlan;
 
 static bool op_uses_axis(const Node *n, uint32_t op, uint32_t axis) {
@@ -631,22 +653,21 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
                       &count) ||
       !extent_product(g, u->rank - s->suffix, own, &prefix))
     return NULL;
-  Node *flat = reverse_own(
-      p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
+  Node *flat =
+      reverse_own(p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
   shape[0] = count;
   memcpy(shape + 1, own + u->rank - s->suffix, s->suffix * sizeof *shape);
-  Node *y = reverse_own(
-      p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
+  Node *y =
+      reverse_own(p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
   shape[0] = prefix;
-  Node *zeros =
-      reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype}, 1 + s->suffix,
-                               shape, 0, p->fault));
+  Node *zeros = reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype},
+                                         1 + s->suffix, shape, 0, p->fault));
   if (!flat || !y || !zeros)
     return NULL;
   Node *inputs[3] = {zeros, flat, y};
-  Node *sum = reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs,
-                                         (int64_t[4]){0}, (PrngKey){0}, 0,
-                                         p->fault));
+  Node *sum =
+      reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs, (int64_t[4]){0},
+                                 (PrngKey){0}, 0, p->fault));
   return sum ? node_reshape(g, sum, u->rank, own, u->broadcast_mask, p->fault)
              : NULL;
 }
@@ -675,10 +696,10 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
 
 /* A reduction over the terms of n: the number of terms that satisfy a test, or
  * the product of those that do not. */
-static Node *reduce_terms(AdjointBody *a, bool is_product) {
+static Node *reduce_terms(AdjointBody *a, bool of_others) {
   const Node *n = a->n;
   spec_like(&a->spec, n);
-  a->spec.reduce = is_product ? PRIM_PROD : PRIM_SUM;
+  a->spec.reduce = of_others ? n->reduce : PRIM_SUM;
   a->spec.reduce_count = n->reduce_count;
   memcpy(a->spec.reduced_extents, n->extents + n->free_count + n->rank,
          n->reduce_count * sizeof *n->extents);
@@ -700,25 +721,111 @@ static Node *reduce_terms(AdjointBody *a, bool is_product) {
   uint32_t one = body_const(b, (Scalar){.dtype = t, .f = 1});
   uint32_t to = prim_is_extreme(n->reduce) ? read_like_n(a, a->n) : zero;
   uint32_t test = body_op2(b, PRIM_EQ, DT_BOOL, x, to);
-  body_op(b, PRIM_SELECT, t, 3,
-          (uint32_t[]){test, one, is_product ? x : zero});
+  body_op(b, PRIM_SELECT, t, 3, (uint32_t[]){test, one, of_others ? x : zero});
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
 static bool prepare_reduction(AdjointBody *a) {
   ReversePass *p = a->pass;
   PrimId op = a->n->reduce;
-  if (!prim_is_extreme(op) && op != PRIM_PROD)
+  if (!prim_is_extreme(op) && !is_product(op))
     return true;
   a->count = reverse_own(p, reduce_terms(a, false));
-  if (op == PRIM_PROD && a->count)
+  if (is_product(op) && a->count)
     a->product = reverse_own(p, reduce_terms(a, true));
-  return a->count && (op != PRIM_PROD || a->product);
+  return a->count && (!is_product(op) || a->product);
+}
+
+/* ---- strided contributions ---- */
+
+enum { MAX_RESIDUES = 16 }; /* nodes of one contribution */
+
+/* How the elements are divided; false: all are computed alike. */
+static bool find_residues(AdjointBody *a, const Node *u, Residues *r,
+                          uint32_t *count) {
+  *count = 1;
+  for (uint32_t k = 0; k < u->rank; k++) {
+    int64_t stride = a->x.strides[k], extent = u->extents[u->free_count + k];
+    bool divides =
+        stride > 1 && stride <= MAX_RESIDUES &&
+        (!extent_is_static(a->pass->graph, extent) || extent >= stride);
+    r->strides[k] = divides ? stride : 1;
+    *count *= divides ? (uint32_t)stride : 1;
+    if (*count > MAX_RESIDUES)
+      return false;
+  }
+  return *count > 1;
+}
+
+static void set_residues(Residues *r, const Node *u, uint32_t number) {
+  for (uint32_t k = 0; k < u->rank; k++) {
+    r->residues[k] = number % r->strides[k];
+    number /= (uint32_t)r->strides[k];
+  }
+}
+
+/* Element j of the result is element j / stride of the part of its residue.
+ * parts[k] is NULL if it is zero. */
+static Node *interleaved(AdjointBody *a, Node *u, Residues *r, uint32_t count,
+                         Node *const *parts) {
+  BodyBuilder *b = &a->b;
+  uint32_t own[MAX_RANK], axes[MAX_RANK], value = NO_OP;
+  contribution_spec(a, u);
+  body_init(b, a->pass->graph, &a->spec);
+  for (uint32_t k = 0; k < u->rank; k++) {
+    axes[k] = body_own_axis(b, k);
+    own[k] = body_floor_div_int(b, axes[k], r->strides[k]);
+  }
+  value = zero_of(a, u->dtype);
+  for (uint32_t at = 0; at < count; at++) {
+    if (!parts[at])
+      continue;
+    set_residues(r, u, at);
+    uint32_t test = NO_OP;
+    for (uint32_t k = 0; k < u->rank; k++) {
+      if (r->strides[k] == 1)
+        continue;
+      uint32_t rest = body_floor_mod_int(b, axes[k], r->strides[k]);
+      uint32_t residue = body_int(b, r->residues[k]);
+      uint32_t same = body_op2(b, PRIM_EQ, DT_BOOL, rest, residue);
+      test = test == NO_OP ? same : body_op2(b, PRIM_AND, DT_BOOL, test, same);
+    }
+    uint32_t read = body_read(b, parts[at], own);
+    if (b->ops[read].kind == BODY_READ)
+      b->ops[read].proved_safe = true;
+    value = body_select(b, test, read, value);
+  }
+  set_value(a, value);
+  return body_finish(b, a->pass->graph, a->pass->fault);
+}
+
+/* One dense node for each residue.  A single node would multiply by zeros, or
+ * read with strides. */
+static Node *gathered_by_residues(AdjointBody *a, uint32_t read, Residues *r,
+                                  uint32_t count, bool *is_zero) {
+  Node *u = a->n->body_ops[read].node, *parts[MAX_RESIDUES];
+  *is_zero = true;
+  for (uint32_t at = 0; at < count; at++) {
+    bool part_is_zero = false, inverted;
+    set_residues(r, u, at);
+    parts[at] =
+        reverse_own(a->pass, gathered(a, read, r, &part_is_zero, &inverted));
+    if (!parts[at] && !part_is_zero)
+      return NULL;
+    *is_zero = *is_zero && part_is_zero;
+  }
+  return *is_zero ? NULL : interleaved(a, u, r, count, parts);
 }
 
 static bool contribute_read(AdjointBody *a, uint32_t read) {
   bool is_zero = false, inverted;
-  Node *made = gathered(a, read, &is_zero, &inverted);
+  Residues r;
+  uint32_t count;
+  Node *made = gathered(a, read, NULL, &is_zero, &inverted);
+  if (made && find_residues(a, a->n->body_ops[read].node, &r, &count)) {
+    node_release(made);
+    made = gathered_by_residues(a, read, &r, count, &is_zero);
+  }
   if (!inverted)
     made = scattered(a, read, &is_zero);
   return is_zero ||

@@ -5,9 +5,8 @@
 #include <string.h>
 
 static Node *opaque1(ReversePass *p, PrimId op, Node *x, int64_t axis) {
-  return reverse_own(p, node_opaque(p->graph, op, 1, &x,
-                                    (int64_t[4]){axis}, (PrngKey){0}, 0,
-                                    p->fault));
+  return reverse_own(p, node_opaque(p->graph, op, 1, &x, (int64_t[4]){axis},
+                                    (PrngKey){0}, 0, p->fault));
 }
 
 /* The spec of x, with the free indices of y too. */
@@ -60,9 +59,9 @@ static bool adjoint_TOPK(ReversePass *p, Node *n, Node *g) {
   if (n->output_index != 0)
     return true;
   Node *x = n->inputs[0];
-  Node *index = reverse_own(p, node_opaque(p->graph, PRIM_TOPK, 1, &x,
-                                           n->params, (PrngKey){0}, 1,
-                                           p->fault));
+  Node *index =
+      reverse_own(p, node_opaque(p->graph, PRIM_TOPK, 1, &x, n->params,
+                                 (PrngKey){0}, 1, p->fault));
   NodeSpec spec;
   if (!index || !spec_like(p, &spec, x, g))
     return false;

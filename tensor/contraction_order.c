@@ -7,11 +7,10 @@
  * The order is greedy, over pairs of factors and over sums on which only some
  * factors depend (variable elimination; Smith and Gray, opt_einsum, JOSS
  * 2018). */
+#include "machine/limits/planner.h"
 #include "tensor/internal.h"
 
 #include <string.h>
-
-enum { UNKNOWN_EXTENT_HINT = 256 }; /* hint for an unknown extent */
 
 double contraction_order_extent(const Graph *g, int64_t size) {
   return extent_is_static(g, size) ? (double)size : UNKNOWN_EXTENT_HINT;

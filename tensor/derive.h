@@ -65,36 +65,78 @@ static inline uint32_t derive_select(const Derive *d, uint32_t c, uint32_t x,
 #define CT d->ct
 
 /* clang-format off: one rule per line */
-DERIVE(ADD) { return CT; }
-DERIVE(SUB) { return d->argument == 0 ? CT : NEG(CT); }
-DERIVE(MUL) { return d->absorbs ? NO_NAN(d->argument == 0 ? Y : X) : MUL(CT, d->argument == 0 ? Y : X); }
-DERIVE(DIV) { return d->argument == 0 ? NO_NAN(DIV(K(1), Y)) : NO_NAN(NEG(DIV(R, Y))); }
-DERIVE(MOD) { return d->argument == 0 ? CT : NO_NAN(NEG(F(FLOOR, DIV(X, Y)))); }
-DERIVE(NEG) { return NEG(CT); }
-DERIVE(MUL_NO_NAN) { return d->argument == 0 ? derive_op2(d, PRIM_MUL_NO_NAN, CT, Y) : NO_NAN(X); }
-DERIVE(SQRT) { return NO_NAN(DIV(K(0.5), R)); }
-DERIVE(RSQRT) { return NO_NAN(DIV(MUL(K(-0.5), R), X)); }
-DERIVE(EXP) { return NO_NAN(R); }
-DERIVE(EXPM1) { return NO_NAN(ADD(R, K(1))); }
-DERIVE(LOG) { return NO_NAN(DIV(K(1), X)); }
-DERIVE(LOG1P) { return NO_NAN(DIV(K(1), ADD(K(1), X))); }
-DERIVE(SIN) { return NO_NAN(F(COS, X)); }
-DERIVE(COS) { return NO_NAN(NEG(F(SIN, X))); }
-DERIVE(TAN) { return NO_NAN(ADD(K(1), MUL(R, R))); }
-DERIVE(SINH) { return NO_NAN(F(COSH, X)); }
-DERIVE(COSH) { return NO_NAN(F(SINH, X)); }
-DERIVE(TANH) { return MUL(CT, SUB(K(1), MUL(R, R))); }
-DERIVE(ERF) { return NO_NAN(MUL(K(1.1283791670955126), F(EXP, NEG(MUL(X, X))))); }
-DERIVE(ABS) { return MUL(CT, F(SIGN, X)); } /* 0 at 0 */
+DERIVE(ADD) {
+  return CT;
+}
+DERIVE(SUB) {
+  return d->argument == 0 ? CT : NEG(CT);
+}
+DERIVE(MUL) {
+  uint32_t partial = d->argument == 0 ? Y : X;
+  return d->absorbs ? NO_NAN(partial) : MUL(CT, partial);
+}
+DERIVE(DIV) {
+  return d->argument == 0 ? NO_NAN(DIV(K(1), Y)) : NO_NAN(NEG(DIV(R, Y)));
+}
+DERIVE(MOD) {
+  return d->argument == 0 ? CT : NO_NAN(NEG(F(FLOOR, DIV(X, Y))));
+}
+DERIVE(NEG) {
+  return NEG(CT);
+}
+DERIVE(MUL_NO_NAN) {
+  return d->argument == 0 ? derive_op2(d, PRIM_MUL_NO_NAN, CT, Y) : NO_NAN(X);
+}
+DERIVE(SQRT) {
+  return NO_NAN(DIV(K(0.5), R));
+}
+DERIVE(RSQRT) {
+  return NO_NAN(DIV(MUL(K(-0.5), R), X));
+}
+DERIVE(EXP) {
+  return NO_NAN(R);
+}
+DERIVE(EXPM1) {
+  return NO_NAN(ADD(R, K(1)));
+}
+DERIVE(LOG) {
+  return NO_NAN(DIV(K(1), X));
+}
+DERIVE(LOG1P) {
+  return NO_NAN(DIV(K(1), ADD(K(1), X)));
+}
+DERIVE(SIN) {
+  return NO_NAN(F(COS, X));
+}
+DERIVE(COS) {
+  return NO_NAN(NEG(F(SIN, X)));
+}
+DERIVE(TAN) {
+  return NO_NAN(ADD(K(1), MUL(R, R)));
+}
+DERIVE(SINH) {
+  return NO_NAN(F(COSH, X));
+}
+DERIVE(COSH) {
+  return NO_NAN(F(SINH, X));
+}
+DERIVE(TANH) {
+  return MUL(CT, SUB(K(1), MUL(R, R)));
+}
+DERIVE(ERF) {
+  return NO_NAN(MUL(K(1.1283791670955126), F(EXP, NEG(MUL(X, X)))));
+}
+DERIVE(ABS) {
+  return MUL(CT, F(SIGN, X));
+} /* 0 at 0 */
 /* clang-format on */
 
 /* Equal arguments share the cotangent evenly. */
 static inline uint32_t derive_extreme(const Derive *d, PrimId better) {
   uint32_t a = d->argument == 0 ? X : Y, b = d->argument == 0 ? Y : X;
-  uint32_t share =
-      IF(TEST(EQ, a, b), K(0.5),
-         IF(body_op2(d->b, better, DT_BOOL, a, b), K(1),
-            IF(TEST(NE, a, a), K(1), K(0)))); /* NaN wins */
+  uint32_t share = IF(TEST(EQ, a, b), K(0.5),
+                      IF(body_op2(d->b, better, DT_BOOL, a, b), K(1),
+                         IF(TEST(NE, a, a), K(1), K(0)))); /* NaN wins */
   return MUL(CT, share);
 }
 DERIVE(MAXIMUM) {

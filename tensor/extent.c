@@ -1,6 +1,7 @@
 /* Symbolic extents: handles of size polynomials, assumptions about them, and
  * requirements.  See extent.h. */
 #include "tensor/extent.h"
+#include "machine/limits/planner.h"
 #include "tensor/internal.h"
 
 #include <math.h>
@@ -29,11 +30,6 @@ typedef struct MemoizedDecision { /* a cached decision */
   bool used;
 } MemoizedDecision;
 
-enum {
-  OP_CACHE_ENTRIES = 1024,
-  DECISION_CACHE_ENTRIES = 1024
-}; /* powers of two */
-
 /* A scalar argument from which sizes may be computed. */
 typedef struct ScalarArg {
   uint32_t arg;
@@ -61,8 +57,8 @@ struct ExtentTable {
   VEC(ScalarArg) scalar_args;
   VEC(ExtentHint) hints; /* hints other than the default */
   VEC(ExtentAlias) aliases;
-  MemoizedOp op_cache[OP_CACHE_ENTRIES];
-  MemoizedDecision decision_cache[DECISION_CACHE_ENTRIES];
+  MemoizedOp op_cache[EXTENT_OP_CACHE_ENTRIES];
+  MemoizedDecision decision_cache[EXTENT_DECISION_CACHE_ENTRIES];
 };
 
 ExtentTable *extent_table_new(DimCtx *dims, Assumptions *assumptions) {
@@ -145,7 +141,8 @@ static uint32_t cache_slot(int64_t x, int64_t y, uint32_t op, uint32_t count) {
 
 static int64_t memoized_op(Graph *g, ExtentOp op, int64_t x, int64_t y) {
   ExtentTable *s = g->extent_table;
-  MemoizedOp *slot = &s->op_cache[cache_slot(x, y, op, OP_CACHE_ENTRIES)];
+  MemoizedOp *slot =
+      &s->op_cache[cache_slot(x, y, op, EXTENT_OP_CACHE_ENTRIES)];
   if (slot->used && slot->op == op && slot->x == x && slot->y == y)
     return slot->result;
   Dim *d = apply_dim_op(s->dims, op, extent_dim(g, x), extent_dim(g, y));
@@ -266,8 +263,8 @@ Verdict extent_decide(const Graph *g, ExtentRelation relation, int64_t x,
   if (x == y)
     return relation == EXTENT_NE ? CONTRADICTED : ENTAILED;
   ExtentTable *s = g->extent_table;
-  MemoizedDecision *slot =
-      &s->decision_cache[cache_slot(x, y, relation, DECISION_CACHE_ENTRIES)];
+  MemoizedDecision *slot = &s->decision_cache[cache_slot(
+      x, y, relation, EXTENT_DECISION_CACHE_ENTRIES)];
   if (!slot->used || slot->epoch != s->epoch ||
       slot->constraint.relation != relation || slot->constraint.x != x ||
       slot->constraint.y != y) {

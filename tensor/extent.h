@@ -75,9 +75,7 @@ bool extent_ceil_div(Graph *g, int64_t x, int64_t y, int64_t *out);
 
 /* A likely value, for decisions between forms of code that are all correct for
  * all sizes.  For a number it is the number.  Otherwise, each size variable has
- * the default hint. */
-/* A multiple of all tile and vector sizes. */
-enum { EXTENT_HINT_DEFAULT = 960 };
+ * the hint EXTENT_HINT_DEFAULT. */
 int64_t extent_hint(const Graph *g, int64_t x);
 double extent_hint_product(const Graph *g, uint32_t count, const int64_t *x);
 /* Sets the hint of a variable; 0: the default. */

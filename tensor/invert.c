@@ -19,6 +19,7 @@
  * equation for a known axis becomes a condition. */
 #include "tensor/invert.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TERMS = MAX_RANK, MAX_DIVISIONS = 16 };
@@ -81,29 +82,21 @@ static Range combine_ranges(PrimId op, Range x, Range y) {
     return r;
   bool is_constant = y.low == y.high && y.low > 0;
   bool overflow = false;
-  switch (op) {
-  case PRIM_ADD:
+  if (op == PRIM_ADD) {
     overflow = __builtin_add_overflow(x.low, y.low, &r.low) |
                __builtin_add_overflow(x.high, y.high, &r.high);
-    break;
-  case PRIM_SUB:
+  } else if (op == PRIM_SUB) {
     overflow = __builtin_sub_overflow(x.low, y.high, &r.low) |
                __builtin_sub_overflow(x.high, y.low, &r.high);
-    break;
-  case PRIM_MUL:
-    overflow = !is_constant || __builtin_mul_overflow(x.low, y.low, &r.low) |
-                                   __builtin_mul_overflow(x.high, y.low, &r.high);
-    break;
-  case PRIM_DIV:
-    overflow = !is_constant;
-    if (is_constant)
-      r.low = int_floor_div(x.low, y.low), r.high = int_floor_div(x.high, y.low);
-    break;
-  case PRIM_MOD:
-    overflow = !is_constant;
+  } else if (op == PRIM_MUL && is_constant) {
+    overflow = __builtin_mul_overflow(x.low, y.low, &r.low) |
+               __builtin_mul_overflow(x.high, y.low, &r.high);
+  } else if (op == PRIM_DIV && is_constant) {
+    r.low = int_floor_div(x.low, y.low);
+    r.high = int_floor_div(x.high, y.low);
+  } else if (op == PRIM_MOD && is_constant) {
     r.high = y.low - 1;
-    break;
-  default:
+  } else {
     overflow = true;
   }
   r.is_known = !overflow;
@@ -150,6 +143,105 @@ static bool op_in_range(const Solver *s, uint32_t op, int64_t extent) {
               : extent_proved(s->g, EXTENT_LE, r.high + 1, extent));
 }
 
+/* ---- quotients and remainders of ops of the new body ---- */
+
+/* The op as a sum of factor * axis of the new body, plus a constant. */
+typedef struct AxisSum {
+  uint32_t count;
+  uint32_t axes[4];
+  int64_t factors[4];
+  int64_t constant;
+} AxisSum;
+
+static bool add_axis_sum(AxisSum *sum, const AxisSum *y, int64_t factor) {
+  for (uint32_t k = 0; k < y->count; k++) {
+    uint32_t at = 0;
+    while (at < sum->count && sum->axes[at] != y->axes[k])
+      at++;
+    if (at == ARRAY_LEN(sum->axes))
+      return false;
+    if (at == sum->count) {
+      sum->axes[sum->count] = y->axes[k];
+      sum->factors[sum->count++] = 0;
+    }
+    sum->factors[at] += factor * y->factors[k];
+  }
+  sum->constant += factor * y->constant;
+  return true;
+}
+
+static bool axis_sum_of(const Solver *s, uint32_t op, AxisSum *out) {
+  const BodyOp *c = &s->b->ops[op];
+  AxisSum x, y;
+  *out = (AxisSum){.count = 0};
+  if (c->kind == BODY_CONST) {
+    out->constant = c->value.i;
+    return llabs(c->value.i) < 1 << 30;
+  }
+  if (c->kind == BODY_AXIS) {
+    out->count = 1;
+    out->axes[0] = c->axis;
+    out->factors[0] = 1;
+    return true;
+  }
+  if (c->kind != BODY_OP || c->arg_count != 2 ||
+      !axis_sum_of(s, c->args[0], &x) || !axis_sum_of(s, c->args[1], &y))
+    return false;
+  if (c->op == PRIM_ADD || c->op == PRIM_SUB)
+    return add_axis_sum(out, &x, 1) &&
+           add_axis_sum(out, &y, c->op == PRIM_ADD ? 1 : -1);
+  return c->op == PRIM_MUL && y.count == 0 && add_axis_sum(out, &x, y.constant);
+}
+
+static uint32_t op_of_axis_sum(Solver *s, const AxisSum *sum) {
+  BodyBuilder *b = s->b;
+  uint32_t total = UINT32_MAX;
+  for (uint32_t k = 0; k < sum->count; k++) {
+    if (sum->factors[k] == 0)
+      continue;
+    uint32_t axis = body_free_axis(b, sum->axes[k]); /* axes of all kinds */
+    uint32_t part = body_mul_int(b, axis, sum->factors[k]);
+    total =
+        total == UINT32_MAX ? part : body_op2(b, PRIM_ADD, DT_I64, total, part);
+  }
+  return total == UINT32_MAX ? body_int(b, sum->constant)
+                             : body_add_int(b, total, sum->constant);
+}
+
+/* Notes that the elements of an own axis differ by their indices modulo n. */
+static void note_stride(Solver *s, const AxisSum *sum, int64_t n) {
+  const NodeSpec *spec = s->b->spec;
+  if (sum->count != 1 || sum->factors[0] != 1 ||
+      sum->axes[0] < spec->free_count ||
+      sum->axes[0] >= spec->free_count + spec->rank)
+    return;
+  int64_t *stride = &s->x->strides[sum->axes[0] - spec->free_count];
+  *stride = *stride > n ? *stride : n;
+}
+
+/* The quotient and the remainder of an op by n > 0. */
+static void divide_op(Solver *s, uint32_t op, int64_t n, uint32_t *quotient,
+                      uint32_t *remainder) {
+  BodyBuilder *b = s->b;
+  AxisSum sum, part = {.count = 0};
+  bool is_exact = extent_is_static(s->g, n) && axis_sum_of(s, op, &sum);
+  if (is_exact)
+    note_stride(s, &sum, n);
+  for (uint32_t k = 0; is_exact && k < sum.count; k++)
+    is_exact = sum.factors[k] % n == 0;
+  if (!is_exact) {
+    *quotient = body_floor_div_int(b, op, n);
+    *remainder = body_floor_mod_int(b, op, n);
+    return;
+  }
+  part = sum;
+  part.constant = int_floor_div(sum.constant, n);
+  for (uint32_t k = 0; k < sum.count; k++)
+    part.factors[k] = sum.factors[k] / n;
+  *quotient = op_of_axis_sum(s, &part);
+  *remainder = body_int(b, int_floor_mod(sum.constant, n));
+}
+
 /* ---- values ---- */
 
 static uint32_t add(Solver *s, uint32_t x, uint32_t y) {
@@ -157,10 +249,9 @@ static uint32_t add(Solver *s, uint32_t x, uint32_t y) {
 }
 
 void invert_require(Inversion *x, uint32_t condition) {
-  x->condition = x->condition == NO_VALUE
-                     ? condition
-                     : body_op2(x->b, PRIM_AND, DT_BOOL, x->condition,
-                                condition);
+  x->condition = x->condition == NO_VALUE ? condition
+                                          : body_op2(x->b, PRIM_AND, DT_BOOL,
+                                                     x->condition, condition);
 }
 
 static void require_in_range(Solver *s, uint32_t op, int64_t extent) {
@@ -465,8 +556,7 @@ static bool parse_op(Solver *s, const FormScope *scope, uint32_t op, Form *out,
            dtype_is_int(scope->node->body_ops[c->args[0]].dtype) &&
            parse_op(s, scope, c->args[0], out, depth);
   case BODY_OP:
-    return dtype_is_int(c->dtype) &&
-           parse_arithmetic(s, scope, c, out, depth);
+    return dtype_is_int(c->dtype) && parse_arithmetic(s, scope, c, out, depth);
   case BODY_SELECT:
   case BODY_RANDOM:
     return false;
@@ -494,8 +584,7 @@ static uint32_t subtract_known(Solver *s, const Form *f, uint32_t target,
     bool negative = f->factors[k] < 0;
     uint32_t part =
         body_mul_int(b, v->value, negative ? -f->factors[k] : f->factors[k]);
-    target =
-        body_op2(b, negative ? PRIM_ADD : PRIM_SUB, DT_I64, target, part);
+    target = body_op2(b, negative ? PRIM_ADD : PRIM_SUB, DT_I64, target, part);
     *is_bounded |= v->is_bounded;
   }
   return target;
@@ -505,10 +594,14 @@ static uint32_t exact_quotient(Solver *s, uint32_t target, int64_t divisor) {
   BodyBuilder *b = s->b;
   if (divisor == 1)
     return target;
-  uint32_t remainder = body_floor_mod_int(b, target, divisor);
-  uint32_t zero = body_int(b, 0);
-  invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, remainder, zero));
-  return body_floor_div_int(b, target, divisor);
+  uint32_t quotient, remainder;
+  divide_op(s, target, divisor, &quotient, &remainder);
+  const BodyOp *c = &b->ops[remainder];
+  if (c->kind != BODY_CONST || c->value.i != 0) {
+    uint32_t zero = body_int(b, 0);
+    invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, remainder, zero));
+  }
+  return quotient;
 }
 
 /* factor * var == target */
@@ -519,8 +612,7 @@ static void solve_one(Solver *s, uint32_t var, int64_t factor, uint32_t target,
     target = body_op2(b, PRIM_SUB, DT_I64, body_int(b, 0), target);
     factor = -factor;
   }
-  assign(s, var, exact_quotient(s, target, factor),
-         is_bounded || factor != 1);
+  assign(s, var, exact_quotient(s, target, factor), is_bounded || factor != 1);
 }
 
 /* The sum of the variables is the target: computes the longest from the
@@ -611,6 +703,18 @@ static bool split_low_terms(Solver *s, SumTerms *t, uint32_t high_count,
   return true;
 }
 
+/* If the low digit is known, the high digit has fewer values. */
+static void narrow_splits(Solver *s, uint32_t count, const Split *splits) {
+  for (uint32_t k = 0; k < count; k++) {
+    const Split *p = &splits[k];
+    const BodyOp *low = &s->b->ops[s->x->vars[p->low].value];
+    int64_t extent = s->x->vars[p->var].extent;
+    if (low->kind == BODY_CONST && low->value.i < extent)
+      s->x->vars[p->high].extent =
+          (extent - low->value.i + p->radix - 1) / p->radix;
+  }
+}
+
 static uint32_t count_high(const SumTerms *t) {
   uint32_t n = 0;
   while (n < t->count && t->factors[n] == t->factors[0])
@@ -638,8 +742,10 @@ static void solve_terms(Solver *s, SumTerms *t, uint32_t target,
     SumTerms rest = {.count = t->count - high};
     memcpy(rest.vars, t->vars + high, rest.count * sizeof *rest.vars);
     memcpy(rest.factors, t->factors + high, rest.count * sizeof *rest.factors);
-    solve_terms(s, &rest, body_floor_mod_int(b, target, radix), is_bounded);
-    target = body_floor_div_int(b, target, radix);
+    uint32_t remainder;
+    divide_op(s, target, radix, &target, &remainder);
+    solve_terms(s, &rest, remainder, is_bounded);
+    narrow_splits(s, split_count, splits);
   } else {
     target = exact_quotient(s, target, radix);
     is_bounded |= radix != 1;
@@ -687,14 +793,13 @@ static bool solve_equation(Solver *s, Equation *e, uint32_t max_unknown) {
   e->is_solved = true;
   if (unknown == 0 && e->form.count == 0) {
     Range r = range_of_op(s, e->target);
-    if (r.is_known && r.low == r.high && extent_is_static(s->g, e->form.constant) &&
-        r.low == e->form.constant)
+    if (r.is_known && r.low == r.high &&
+        extent_is_static(s->g, e->form.constant) && r.low == e->form.constant)
       return true;
   }
   Form rest;
   bool is_bounded;
-  uint32_t target =
-      subtract_known(s, &e->form, e->target, &rest, &is_bounded);
+  uint32_t target = subtract_known(s, &e->form, e->target, &rest, &is_bounded);
   if (unknown == 0) {
     uint32_t zero = body_int(s->b, 0);
     invert_require(s->x, body_op2(s->b, PRIM_EQ, DT_BOOL, target, zero));
@@ -780,7 +885,8 @@ static void solve_known_dividend(Solver *s, const Division *d) {
 /* Solves for the dividend once the quotient or the remainder is known, or for
  * these once the dividend is known.  `both`: only if both are known. */
 static bool solve_division(Solver *s, Division *d, bool both) {
-  bool quotient = is_known(s, d->quotient), remainder = is_known(s, d->remainder);
+  bool quotient = is_known(s, d->quotient),
+       remainder = is_known(s, d->remainder);
   bool dividend = !both && form_is_known(s, &d->dividend);
   if (d->is_used)
     return false;
@@ -811,9 +917,10 @@ static bool solve_division(Solver *s, Division *d, bool both) {
 static bool solve_step(Solver *s) {
   for (uint32_t pass = 0; pass < 5; pass++) {
     for (uint32_t k = 0; pass != 1 && pass != 3 && k < s->equation_count; k++)
-      if (!s->equations[k].is_solved &&
-          solve_equation(s, &s->equations[k],
-                         pass == 0 ? 1 : pass == 2 ? 1 : MAX_TERMS))
+      if (!s->equations[k].is_solved && solve_equation(s, &s->equations[k],
+                                                       pass == 0   ? 1
+                                                       : pass == 2 ? 1
+                                                                   : MAX_TERMS))
         return true;
     for (uint32_t k = 0; (pass == 1 || pass == 3) && k < s->division_count; k++)
       if (solve_division(s, &s->divisions[k], pass == 1))
@@ -840,6 +947,7 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   x->condition = NO_VALUE;
   x->data_count = 0;
   x->data_is_summed = false;
+  memset(x->strides, 0, sizeof x->strides);
   x->var_count = axes;
   for (uint32_t k = 0; k < axes; k++)
     x->vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_VALUE};
@@ -860,7 +968,7 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
       make_summed(s, k);
   for (uint32_t k = 0; k < x->data_count; k++)
     x->data_is_summed |= data_index_is_summed(x, x->data_ops[k]);
-  return !s->has_failed && x->spec->free_count + x->spec->rank +
-                                   x->spec->reduce_count <=
-                               MAX_RANK;
+  return !s->has_failed &&
+         x->spec->free_count + x->spec->rank + x->spec->reduce_count <=
+             MAX_RANK;
 }

@@ -10,16 +10,16 @@ enum { MAX_INVERT_VARS = 3 * MAX_RANK };
 /* A variable: an axis of the comprehension, or a quotient, remainder or digit
  * that the inversion introduced. */
 typedef struct InvertVar {
-  int64_t extent;    /* 0 <= value < extent */
-  uint32_t value;    /* op of the new body; UINT32_MAX: not known yet */
-  bool is_summed;    /* a reduced axis of the new body */
-  bool is_bounded;   /* the value is in range only if the condition holds */
+  int64_t extent;  /* 0 <= value < extent */
+  uint32_t value;  /* op of the new body; UINT32_MAX: not known yet */
+  bool is_summed;  /* a reduced axis of the new body */
+  bool is_bounded; /* the value is in range only if the condition holds */
 } InvertVar;
 
 typedef struct Inversion {
-  BodyBuilder *b; /* the new body */
-  NodeSpec *spec; /* its specification; gets reduced axes */
-  const Node *n;  /* the comprehension */
+  BodyBuilder *b;                  /* the new body */
+  NodeSpec *spec;                  /* its specification; gets reduced axes */
+  const Node *n;                   /* the comprehension */
   InvertVar vars[MAX_INVERT_VARS]; /* first the axes of n: free, own, reduced */
   uint32_t var_count;
   uint32_t condition; /* op of the new body, or UINT32_MAX: always true */
@@ -27,6 +27,9 @@ typedef struct Inversion {
    * equal. */
   uint32_t data_ops[MAX_RANK], data_targets[MAX_RANK], data_count;
   bool data_is_summed; /* a data index depends on a summed axis */
+  /* By own axis of the new node: a stride s if elements with different indices
+   * modulo s are computed differently; otherwise 0. */
+  int64_t strides[MAX_RANK];
 } Inversion;
 
 /* Solves e(v) = target for all axes of the read: op `read` of x->n.  `targets`

@@ -20,21 +20,11 @@
  * Exactly, the sums of x - c are 0; computed, they are rounding errors.  They
  * are left out if x is inlined, since x would have to be computed once more for
  * them. */
+#include "machine/limits/planner.h"
 #include "tensor/internal.h"
 
 #include <math.h>
 #include <string.h>
-
-enum {
-  MIN_ELEMENTS = 1 << 18, /* elements; shorter sums stay in a cache */
-  /* Elements of kept inner axes that count with each term. */
-  MAX_NEIGHBOUR_ELEMENTS = 256,
-  MIN_PART_ELEMENTS = 1 << 13, /* elements */
-  MAX_PART_ELEMENTS = 1 << 16, /* elements */
-  /* With more parts than this, the parts are larger. */
-  MAX_PARTS = 1 << 12,
-  MAX_SEARCH_DEPTH = 4, /* nodes between a mean and its sum */
-};
 
 /* The index of an axis of a node, in terms of the axes of another node, the
  * operand of the sum.  For a free axis, `axis` is the number of its index. */
@@ -208,7 +198,7 @@ static bool is_constant_along_sum(const Moments *m, const AccessMap *mean) {
 }
 
 /* Number of elements of all sums.  Kept axes of x inside a summed axis count up
- * to MAX_NEIGHBOUR_ELEMENTS. */
+ * to MAX_MOMENT_INNER_ELEMENTS. */
 static double summed_elements(const Moments *m) {
   const Node *x = m->x.node;
   double all = 1, neighbours = 1;
@@ -220,28 +210,30 @@ static double summed_elements(const Moments *m) {
     } else if (within) {
       neighbours *= (double)x->extents[k];
     }
-  return all * (neighbours < MAX_NEIGHBOUR_ELEMENTS ? neighbours
-                                                    : MAX_NEIGHBOUR_ELEMENTS);
+  return all * (neighbours < MAX_MOMENT_INNER_ELEMENTS
+                    ? neighbours
+                    : MAX_MOMENT_INNER_ELEMENTS);
 }
 
 /* Assigns roles from the innermost axis of x outwards.  Splits the axis at
  * which a part has enough elements.  Returns false if the sum is short. */
 static bool choose_split_axis(Moments *m) {
   const Node *x = m->x.node;
-  double all = summed_elements(m), target = all / MAX_PARTS, neighbours = 1;
-  if (all < MIN_ELEMENTS)
+  double all = summed_elements(m), target = all / MAX_MOMENT_PARTS,
+         neighbours = 1;
+  if (all < MIN_MOMENT_ELEMENTS)
     return false;
-  target = target < MIN_PART_ELEMENTS   ? MIN_PART_ELEMENTS
-           : target > MAX_PART_ELEMENTS ? MAX_PART_ELEMENTS
-                                        : target;
+  target = target < MIN_MOMENT_PART_ELEMENTS   ? MIN_MOMENT_PART_ELEMENTS
+           : target > MAX_MOMENT_PART_ELEMENTS ? MAX_MOMENT_PART_ELEMENTS
+                                               : target;
   m->part_elements = 1;
   for (uint32_t k = x->free_count + x->rank; k-- > 0;) {
     double extent = (double)x->extents[k],
            inner = m->part_elements * neighbours;
     if (!is_summed_axis(m, &m->x.axes[k])) {
-      neighbours = neighbours * extent < MAX_NEIGHBOUR_ELEMENTS
+      neighbours = neighbours * extent < MAX_MOMENT_INNER_ELEMENTS
                        ? neighbours * extent
-                       : MAX_NEIGHBOUR_ELEMENTS;
+                       : MAX_MOMENT_INNER_ELEMENTS;
       continue;
     }
     AxisRole *role = &m->roles[m->x.axes[k].axis];
@@ -651,10 +643,10 @@ static bool match_moments(Moments *m) {
       !is_constant_along_sum(m, &m->mean_x) ||
       !is_constant_along_sum(m, &m->mean_y) || !choose_split_axis(m))
     return false;
-  m->sum_x = find_pending_sum(m, m->mean_x.node, &m->x, MAX_SEARCH_DEPTH);
-  m->sum_y = m->sum_x
-                 ? find_pending_sum(m, m->mean_y.node, &m->y, MAX_SEARCH_DEPTH)
-                 : NULL;
+  m->sum_x = find_pending_sum(m, m->mean_x.node, &m->x, MAX_MEAN_SEARCH_DEPTH);
+  m->sum_y = m->sum_x ? find_pending_sum(m, m->mean_y.node, &m->y,
+                                         MAX_MEAN_SEARCH_DEPTH)
+                      : NULL;
   return m->sum_y;
 }
 
@@ -665,7 +657,7 @@ Node *moments_sum(Graph *g, Node *x, uint32_t first, uint32_t count,
   if (g->guard || g->extent_table || node_is_recorded(x) ||
       (x->dtype != DT_F32 && x->dtype != DT_F64) || !is_pending_pointwise(x) ||
       x->free_count + x->rank > MAX_RANK - 2 ||
-      (double)node_element_count(x) < MIN_ELEMENTS || !match_moments(&m))
+      (double)node_element_count(x) < MIN_MOMENT_ELEMENTS || !match_moments(&m))
     return NULL;
   choose_part_length(&m);
   number_axes(&m);

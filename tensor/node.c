@@ -1,4 +1,5 @@
 /* Nodes and `for` indices: allocation, reference counts, release. */
+#include "machine/limits/planner.h"
 #include "tensor/internal.h"
 
 #include <string.h>

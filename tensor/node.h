@@ -18,7 +18,8 @@ Node *node_operand(const Node *n, uint32_t k);
 Node *node_try_data(Graph *g, Tensor *t, const Node *like);
 /* Returns false, with a fault, if the data of a node must not be stored. */
 bool node_fits_memory(const Graph *g, const Node *n, Fault *fault);
-/* Turns a node with data into a data node: releases its operands and its body. */
+/* Turns a node with data into a data node: releases its operands and its body.
+ */
 void node_drop_references(Node *n);
 /* Gives n the body that the planner made for it, which contains its guard.
  * Takes ops, and takes extents unless they are NULL (then they stay). */
@@ -27,7 +28,7 @@ void node_replace_body(Node *n, BodyOp *ops, uint32_t count, PrimId reduce,
 /* Gives n its own body again, if a tape still needs it. */
 void node_restore_own_body(Node *n);
 
-/* ---- tape.c ---- */
+/* ---- gradient_tape.c ---- */
 
 /* Called after a node ran, and has data unless `inlined`: releases its
  * operands, unless a tape still needs them. */

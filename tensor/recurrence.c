@@ -7,16 +7,10 @@
  * carry.
  *
  * The main entry point is node_fold. */
+#include "machine/limits/planner.h"
 #include "tensor/internal.h"
 
 #include <string.h>
-
-enum {
-  MAX_BODY_OPS = 200,
-  MAX_FLATTEN_DEPTH = 200,
-  MAX_LOOP_INPUTS = 60,
-  MAX_INPUT_BYTES = 1 << 28,
-};
 
 typedef struct RecurrenceBuilder {
   Graph *graph;
@@ -61,7 +55,7 @@ static uint32_t add_op(RecurrenceBuilder *f, const BodyOp *like,
   c.args = NEW_ARRAY(f->arena, uint32_t, c.arg_count);
   if (c.arg_count)
     memcpy(c.args, args, c.arg_count * sizeof *args);
-  if (f->ops.len >= MAX_BODY_OPS)
+  if (f->ops.len >= MAX_RECURRENCE_OPS)
     f->failed = true;
   else
     VEC_PUSH(f->arena, f->ops, c);
@@ -145,8 +139,8 @@ static Node *stack_iterations(RecurrenceBuilder *f, Node *n) {
   Node *all = each ? node_close(f->graph, each, 1, &at, &fault) : NULL;
   node_release(each);
   /* run one by one, each iteration could free its value */
-  f->failed |= all && node_element_count(all) >
-                          MAX_INPUT_BYTES / dtype_info[n->dtype].bytes;
+  f->failed |= all && node_element_count(all) > MAX_RECURRENCE_INPUT_BYTES /
+                                                    dtype_info[n->dtype].bytes;
   return all;
 }
 
@@ -156,7 +150,7 @@ static uint32_t add_loop_input(RecurrenceBuilder *f, Node *n) {
   Node *all = is_scanned ? stack_iterations(f, n) : node_retain(n);
   uint32_t op_index = add_input_op(f, n);
   node_release(n);
-  if (!all || f->failed || f->inputs.len >= MAX_LOOP_INPUTS) {
+  if (!all || f->failed || f->inputs.len >= MAX_RECURRENCE_INPUTS) {
     f->failed = true;
     if (all)
       node_release(all);
@@ -358,7 +352,7 @@ static uint32_t flatten(RecurrenceBuilder *f, Node *n) {
   uint32_t op_index = 0;
   if (known || f->failed)
     return known ? (uint32_t)known - 1 : 0;
-  if (!has_carry_shape(f, n) || ++f->depth > MAX_FLATTEN_DEPTH) {
+  if (!has_carry_shape(f, n) || ++f->depth > MAX_RECURRENCE_DEPTH) {
     f->failed = true;
     return 0;
   }
@@ -512,7 +506,8 @@ static Node *fold_output(RecurrenceBuilder *f, uint32_t output_index,
   if (op != PRIM_NONE)
     return reduction_node(f, &v, op, fault);
   finish_ops(f, output_index, &v);
-  f->failed |= f->iteration->carry_count + f->inputs.len > MAX_LOOP_INPUTS;
+  f->failed |=
+      f->iteration->carry_count + f->inputs.len > MAX_RECURRENCE_INPUTS;
   return f->failed ? NULL : recurrence_node(f, output_index, fault);
 }
 

@@ -15,7 +15,8 @@
 static ArithStatus apply_op(PrimId op, ComputeKind kind, Reg *out,
                             const Reg r[3]) {
   switch (op) { /* the others are no elementwise operations */
-#define P(id, name, class, flags, derivative, scheme, doc, example) REF_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  REF_##class(id)
 #include "primitives/primitives.def"
 #undef P
   case PRIM_NONE:

@@ -28,7 +28,7 @@
 #include "support/support.h"
 
 typedef struct Node Node;
-typedef struct Tape Tape; /* tape.c */
+typedef struct Tape Tape;               /* gradient_tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
 /* An index of a `for` or `map` in a symbolic run. */
@@ -173,12 +173,6 @@ typedef enum FuseMode {
 } FuseMode;
 
 enum { MAX_CACHED_GUARDS = 4 };
-/* Number of pending elements that triggers a run.  It is large: most pending
- * nodes are never stored, and the planner fuses more if it sees more.  The
- * scores of attention, with all operations on them, should fit. */
-#define MAX_PENDING_ELEMENTS ((int64_t)1 << 37)
-/* Elements of a node above which it does not count as pending. */
-#define MAX_COUNTED_ELEMENTS ((int64_t)1 << 34)
 
 typedef struct Graph { /* the deferred work of a session */
   uint32_t next_node_id, next_index;
@@ -378,7 +372,7 @@ typedef struct FoldIteration {
 Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
                 Fault *fault);
 
-/* ---- tape.c, adjoint.c: derivatives ---- */
+/* ---- gradient_tape.c, adjoint.c: derivatives ---- */
 
 /* The record of one differentiated call.  The graph itself is the tape: a node
  * that depends on a leaf keeps its operands, even after it ran, until the tape

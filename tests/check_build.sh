@@ -28,7 +28,7 @@ program() { # program NAME COMPILER...: it prints what is expected
   fi
 }
 
-sanitize=undefined # the other one wants more memory than a limit leaves it
+sanitize=undefined # the address sanitizer needs unlimited memory
 [ "$(ulimit -v)" = unlimited ] && sanitize=address,undefined
 strict='-std=c11 -pedantic -Wall -Wextra -Werror -Wno-psabi'
 build small.c

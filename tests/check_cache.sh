@@ -94,7 +94,7 @@ chmod +x "$work/hangs" "$work/strict"
 AXON_CC="$work/hangs" AXON_CC_SECONDS=1 runs 'with a compiler that hangs'
 grep -q 'stopped after 1 s' <<<"$said" || wrong "one that hangs: $said"
 AXON_CC="$work/strict" runs 'with a compiler that does not take the text'
-grep -q 'compiler bug: a kernel' <<<"$said" || wrong "a refused text: $said"
+grep -q 'internal error: a kernel' <<<"$said" || wrong "a refused text: $said"
 for one in hangs strict false; do
   [ "$one" = false ] || one=$work/$one
   AXON_CC=$one AXON_CC_SECONDS=1 "$AXON" doctor >"$work/out" 2>&1

@@ -62,7 +62,7 @@ do print (sum (f32 (x 4096 @ transpose (x 2048))))' >d.axn
 echo 'sm_90a bf16 *x*x*: stream=1' >stream
 said=$(AXON_SCHEDULES=stream "$AXON" plan --target cuda:sm_90a d.axn 2>&1 |
   tr -s ' \n' ' ')
-grep -qE 'in 256 tasks of tile .* m=128 n=256 .* stream=1' <<<"$said" ||
+grep -qE 'in 256 tasks of a tile .* m=128 n=256 .* stream=1' <<<"$said" ||
   wrong "axon plan: tasks of a stream: $said"
 echo 'sm_90a f16 *x*x*: stages=four' >sch
 echo 'fun f (x : f16[n, k]) (w : f16[k, m]) = x @ w' >f.axn

@@ -74,7 +74,7 @@ TSAN_OPTIONS= exec $cc "\$@" -O1 -g -fsanitize=thread
 END
 chmod +x "$work/cc"
 export AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache AXON_THREADS=3
-# A child of fork makes threads, of which this sanitizer wants to be told.
+# Children of fork start threads, which this sanitizer forbids by default.
 export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:exitcode=66"
 bad=0
 

@@ -5,14 +5,13 @@
 #
 #     tests/gpu.sh [SEED [COUNT]]   random graphs, from SEED on (1), COUNT (200)
 #
-# Families come in the order of what they need of a GPU, from elementwise
-# kernels to clusters of thread blocks: the first failure says most.  Each has
-# 25 seconds (GPU_SECONDS), so that a kernel that hangs costs no more.  A family
-# that fails runs once more, which tells a race from a wrong kernel.
-# Where compute-sanitizer is, families and some graphs run once more under it
-# (GPU_TOOLS: memcheck racecheck synccheck).  After GPU_MINUTES (9) nothing is
-# begun, and the script lists what was left.  Evidence of failures is kept in
-# check-gpu/.
+# Families are in the order of the GPU features that they use, from elementwise
+# kernels to clusters of thread blocks: the first failure is the most useful.
+# Each has a time limit of 25 seconds (GPU_SECONDS).  A family that fails runs
+# once more: if it then passes, the cause is a race.  If compute-sanitizer is
+# installed, families and some graphs also run under it (GPU_TOOLS: memcheck
+# racecheck synccheck).  After GPU_MINUTES (9) no family starts, and the script
+# lists the remaining ones.  Files about failures are in check-gpu/.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}

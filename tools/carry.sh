@@ -1,12 +1,13 @@
 #!/bin/bash
-# Packs a build for a machine that has none of our libraries, such as one with a
-# GPU: axon and the test programs for GPUs, linked with libc and libm only, and
-# what `make check-gpu` and bench/gpu.sh need.
+# Packs a build for a machine without our libraries, such as one with a GPU:
+# axon and the test programs for GPUs, linked with libc and libm only, and the
+# files that `make check-gpu` and bench/gpu.sh need.
 #
 #     tools/carry.sh OUT.tar.xz
 #
-# There: `tar xf OUT.tar.xz`, `cd axon-carried`, `tools/first_gpu.sh`.
-# libc there must not be older than the one here; the last line says which.
+# On that machine: `tar xf OUT.tar.xz`, `cd axon-carried`, `tools/first_gpu.sh`.
+# Its libc must be at least as new as the one here; the last line of output
+# names the version.
 set -eu
 [ $# = 1 ] && [ "${1#-}" = "$1" ] || {
   sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'

@@ -1,23 +1,23 @@
 #!/bin/bash
-# The first runs on a GPU, in calls of less than ten minutes each: on a machine
-# that has one, beside what `tools/carry.sh` made (axon-carried) or in a built
-# checkout.
+# Runs the first tests on a GPU, in calls of less than ten minutes each.  Start
+# it on a machine with a GPU, in a built checkout or in a folder of
+# tools/carry.sh (axon-carried).
 #
 #     tools/first_gpu.sh [STAGE...]
 #
 #     about    the machine, its driver and its compiler
 #     ladder   every family of kernels against the reference backend, from
 #              pointwise to clusters of thread blocks, then some random graphs
-#     sane     the families under compute-sanitizer's memcheck
-#     bench    the benchmark's main rows with their peers
-#     sweep    schedules of products and attention, one after another
-#     graphs   random graphs alone, more of them
+#     sane     the families under memcheck of compute-sanitizer
+#     bench    the main rows of the benchmark, with their peers
+#     sweep    schedules of matmuls and attention, one after another
+#     graphs   more random graphs
 #
-# All of them, one after the other, where none is named.  FIRST_MINUTES (9) is
-# the time of a call; FIRST_OUT (first-gpu) is the folder of what they leave,
-# whole files after each row, and OUT, where it is set, gets them in one
-# archive, gpu-evidence.tar.gz, also when a stage fails.  FIRST_NAMES are
-# workloads for bench and sweep.
+# The default is all stages.  FIRST_MINUTES (9) is the time limit
+# of a call.  FIRST_OUT (first-gpu) is the folder of the results, which are
+# complete after each row.  If OUT is set, the results are also archived there,
+# in gpu-evidence.tar.gz, even if a stage fails.  FIRST_NAMES selects workloads
+# of bench and sweep.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here" || exit 1

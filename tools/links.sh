@@ -1,14 +1,13 @@
 #!/bin/sh
-# Prints the groups of files that depend on one another in a circle, from the
-# symbols of the object files:  tools/links.sh [--edges] [BUILD]
+# Prints the groups of files with cyclic dependencies, from the symbols of the
+# object files:  tools/links.sh [--edges] [BUILD]
 #
 # A file depends on another one if it uses a function or a variable that the
 # other one defines.  A group is a strongly connected component of this graph
-# (Tarjan, "Depth-first search and linear graph algorithms", 1972): its files
-# can only be understood together.  Each room, its number of files and its
-# largest group come first.  The exit status is 1 if a group spans two rooms or
-# has more than 15 files.  With --edges, each group is followed by its edges
-# and the symbols that make them.
+# (Tarjan, "Depth-first search and linear graph algorithms", 1972).  Each room,
+# its number of files and its largest group come first.  The exit status is 1 if
+# a group spans two rooms or has more than 15 files.  With --edges, each group
+# is followed by its edges and the symbols that make them.
 set -eu
 edges=0
 if [ "${1-}" = --edges ]; then

@@ -734,8 +734,8 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
   }
   error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help = "the classes of element types are num, int and float; `data` is the class "
-               "of types without functions";
+      ->help = "the classes of element types are num, int and float; `data` is "
+               "the class of types without functions";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {

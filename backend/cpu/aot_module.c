@@ -1,20 +1,19 @@
-/* Kernels for several kinds of vectors in one text. */
+/* Kernels for several ISAs in one C source. */
 #include "backend/cpu/aot_module.h"
 #include "backend/cpu/multiversion.h"
 
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/emit/prelude.h"
+#include "machine/limits/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TERMS_PER_LANE_NS = 6 }; /* of a product's sum, in a nanosecond */
-
-/* Stands for a kernel's number while it is not known if its text is there. */
+/* Placeholder for a kernel's number, until the source is known to be new. */
 #define NUMBER_PLACEHOLDER "\1"
 
 typedef struct IsaTarget {
-  uint32_t vector_bytes; /* of a vector register */
+  uint32_t vector_bytes; /* bytes of a vector register */
   const char *condition;
 } IsaTarget;
 
@@ -27,13 +26,13 @@ static const IsaTarget isa_targets[AOT_ISA_COUNT] = {
     {4, "#else\n"},
 };
 
-/* ---- how it is called ---- */
+/* ---- calls ---- */
 
 typedef struct EntryWriter {
   const AotCaller *caller;
   Graph *graph;
   Buffer *out;
-  const KernelVersion *version; /* whose named sizes are u3 and so on */
+  const KernelVersion *version; /* whose extent aliases are u3 and so on */
   bool failed;
 } EntryWriter;
 
@@ -99,7 +98,7 @@ static uint32_t result_index(const NodeList *results, const Node *n) {
   return k;
 }
 
-/* first: what takes the place of the first one, or NULL */
+/* first: replaces the first pointer, or NULL */
 static void emit_pointer_args(EntryWriter *writer, const Kernel *k,
                               const Call *call, const NodeList *results,
                               const char *first) {
@@ -115,8 +114,8 @@ static void emit_pointer_args(EntryWriter *writer, const Kernel *k,
   buffer_puts(writer->out, "};\n");
 }
 
-/* How many nanoseconds the products of a kernel take; of others, whose
- * operations differ too much, nobody says. */
+/* Estimates the time of the kernel's matmuls in nanoseconds.  Other kernels
+ * have no estimate, since their operations differ too much. */
 static void emit_estimated_ns(EntryWriter *writer, const Kernel *k,
                               const Schedule *s) {
   uint32_t count = 0;
@@ -147,7 +146,7 @@ static void emit_parallel_call(EntryWriter *writer, const Kernel *k,
   buffer_puts(writer->out, ");\n");
 }
 
-/* The sums of parts, then their sum. */
+/* Computes the partial results of all chunks, then combines them. */
 static void emit_partial_reductions(EntryWriter *writer, const Kernel *k,
                                     const Schedule *s, const CpuKernel *kernel,
                                     const NodeList *results, uint32_t number) {
@@ -211,7 +210,7 @@ static void emit_entry(EntryWriter *writer, const NodeList *results,
   buffer_puts(writer->out, ": 0;\n}\n");
 }
 
-/* ---- the whole ---- */
+/* ---- module ---- */
 
 static void append_numbered(Buffer *out, const Buffer *text, uint32_t number) {
   const char *p = text->len ? text->text : "", *end = p + text->len;
@@ -224,8 +223,8 @@ static void append_numbered(Buffer *out, const Buffer *text, uint32_t number) {
   }
 }
 
-/* The number of the kernel with this text, which is there from now on: sizes
- * are parameters, so that many kernels are one. */
+/* Returns the number of the kernel with this source, and adds it if it is new.
+ * Kernels that differ only in sizes share one, since sizes are parameters. */
 static uint32_t add_source(AotModule *m, Buffer *part, const Buffer *text) {
   for (uint32_t k = 0; k < m->sources.len; k++) {
     const AotKernelSource *t = &m->sources.at[k];
@@ -240,7 +239,7 @@ static uint32_t add_source(AotModule *m, Buffer *part, const Buffer *text) {
   return number;
 }
 
-/* Rows that are stored past the caches are long, too. */
+/* Rows with non-temporal stores must be long, too. */
 static void
 emit_nontemporal_condition(EntryWriter *writer, const KernelVersion *x,
                            const char *(*name)(void *, const DimVar *)) {
@@ -265,7 +264,7 @@ emit_nontemporal_condition(EntryWriter *writer, const KernelVersion *x,
   }
 }
 
-/* Do 31 bits hold all indices? */
+/* Declares index_32bit: all index values fit in 31 bits. */
 static void emit_index_32bit_test(EntryWriter *writer,
                                   const KernelVersions *v) {
   buffer_puts(writer->out, "const int index_32bit = ");
@@ -279,7 +278,7 @@ static void emit_index_32bit_test(EntryWriter *writer,
   buffer_puts(writer->out, ";\n");
 }
 
-/* Of how many parts it is. */
+/* Writes the condition of a version.  Returns the number of its parts. */
 static uint32_t
 emit_version_condition(EntryWriter *writer, const KernelVersions *v,
                        const KernelVersion *x,
@@ -311,14 +310,14 @@ emit_version_condition(EntryWriter *writer, const KernelVersions *v,
   return count;
 }
 
-/* Is there not too much scratch memory in it? */
+/* Writes the limit of the scratch memory. */
 static void emit_scratch_condition(EntryWriter *writer) {
   buffer_puts(writer->out, "(");
   emit_extent(writer, writer->version->emitted.code.call.scratch_bytes);
   buffer_printf(writer->out, ") <= %d", MAX_WINDOW_SCRATCH_BYTES);
 }
 
-/* "n <= 1, or m <= 24, or others" */
+/* For example "n <= 1; m <= 24; others". */
 static const char *summarize_versions(EntryWriter *writer,
                                       const KernelVersions *v) {
   Buffer text = {.arena = v->versions[0].kernel->arena};
@@ -395,7 +394,7 @@ static bool same_text(const Buffer *x, const Buffer *y) {
   return x->len == y->len && (!x->len || memcmp(x->text, y->text, x->len) == 0);
 }
 
-/* Its number. */
+/* Returns the number of the entry. */
 static uint32_t add_entry(AotModule *m, const AotEntry *run) {
   for (uint32_t k = 0; k < m->entries.len; k++) {
     bool same = true;
@@ -420,7 +419,7 @@ void aot_module_begin(AotModule *m, Arena *arena, bool native_only) {
   }
 }
 
-static bool wants_isa(const AotModule *m, uint32_t isa) {
+static bool targets_isa(const AotModule *m, uint32_t isa) {
   return m->only_isa < 0 || (uint32_t)m->only_isa == isa;
 }
 
@@ -435,7 +434,7 @@ uint32_t aot_module_add(AotModule *m, const Kernel *k, const AotCaller *caller,
         VEC_PUSH(k->arena, *results, k->loops.at[j]->outputs.at[i].node);
   for (uint32_t t = 0; t < AOT_ISA_COUNT; t++) {
     run.by_isa[t] = (Buffer){.arena = m->arena};
-    if (wants_isa(m, t) &&
+    if (targets_isa(m, t) &&
         !add_for_isa(m, k, caller, results, t, &run.by_isa[t]))
       return UINT32_MAX;
   }
@@ -446,7 +445,7 @@ void aot_module_write(const AotModule *m, Buffer *out) {
   if (!m->entries.len)
     return;
   for (uint32_t t = 0; t < AOT_ISA_COUNT; t++) {
-    if (!wants_isa(m, t))
+    if (!targets_isa(m, t))
       continue;
     buffer_printf(out, "\n%s", m->only_isa < 0 ? isa_targets[t].condition : "");
     for (uint32_t wide = 0; wide < 2; wide++) {

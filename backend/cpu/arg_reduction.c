@@ -1,8 +1,8 @@
-/* Argmax and argmin of long rows, in parts for all threads.
+/* Argmax and argmin of long rows, split into chunks for all threads.
  *
- * Each part leaves its place, and its value in eight bytes behind the places of
- * all parts.  Parts are put together in their order, as elements are: the first
- * of equals is the one, and a NaN is more than any number. */
+ * * Each chunk stores its position and, behind the positions of all chunks, its
+ * value in eight bytes.  Chunks are combined in order: the first of equal
+ * elements wins, and NaN is larger than any number. */
 #include "backend/cpu/cpu_emitter.h"
 
 static void emit_bits_union(Buffer *out, char class, const char *names) {

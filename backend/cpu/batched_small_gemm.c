@@ -1,22 +1,20 @@
-/* Small products of a batch.  Of rows that are shorter than a register, whole
- * blocks lie in registers: lanes lie along the elements of a result's block,
- * row after row, and perhaps along some members.  For each term both factors
- * are lanes of the registers that hold the operands' blocks, in an order that
- * is a constant: no element is loaded twice, none is broadcast from memory, and
- * no register is left half empty.
+/* Batches of small matmuls.
  *
- * Longer rows are lanes as they are, and tiles of some rows lie in registers.
- * The last tile of a block begins so that it ends with it: what it shares with
- * the one before comes to the same.  Nothing is copied, since all of b stays in
- * the first cache. */
+ * * If rows are shorter than a vector, whole matrices are in registers.  The
+ * lanes of a register are the elements of the result in row-major order,
+ * perhaps of several matrices.  For each term, both factors are constant
+ * shuffles of operand registers.  No element is loaded twice or broadcast from
+ * memory, and no register is half empty.
+ *
+ * * Longer rows use register tiles of several rows.  The last tile of a matrix
+ * overlaps the tile before it and computes the same results again.  Nothing is
+ * packed, since B stays in the L1 cache. */
 #include "backend/cpu/batched_small_gemm.h"
+#include "machine/limits/cpu.h"
 
 enum {
-  MAX_BLOCK_REGISTERS = 8, /* of each block, at most */
-  MIN_BATCH = 64,          /* fewer are not worth a code of their own */
-  MAX_TILED_ROWS = 128,    /* of a block that is cut into tiles */
-  MAX_NR_VECTORS = 4,      /* side by side */
-  MAX_B_BYTES = 24 << 10,  /* of b, which tiles go through again and again */
+  MAX_NR_VECTORS = 4, /* vectors of a tile; the tables of batched_gemm_max_mr
+                         have this length */
 };
 
 static const KernelOp *unindexed_factor(const LoopNest *loop, uint32_t at,
@@ -47,11 +45,11 @@ int64_t batched_gemm_factor_element(const BatchedGemm *p,
                                     const MatrixRef *operand, int64_t v,
                                     uint32_t width, int64_t lane_index,
                                     int64_t term, int64_t members) {
-  int64_t block = p->rows * p->columns, e = v * width + lane_index;
-  if (e >= block * members)
+  int64_t block = p->rows * p->columns, element = v * width + lane_index;
+  if (element >= block * members)
     return -1;
-  int64_t row = e % block / p->columns, column = e % p->columns;
-  int64_t member = members > 1 ? e / block * operand->batch_stride : 0;
+  int64_t row = element % block / p->columns, column = element % p->columns;
+  int64_t member = members > 1 ? element / block * operand->batch_stride : 0;
   return member +
          (operand == &p->a
               ? row * operand->row_stride + term * operand->column_stride
@@ -83,7 +81,7 @@ int64_t batched_gemm_members_span(const MatrixRef *b, int64_t members) {
   return (members - 1) * b->batch_stride + b->span;
 }
 
-/* How many whole members fit into a register of each block; 1: at least. */
+/* Number of whole matrices that fit in one register; at least 1. */
 static int64_t members_per_register(const BatchedGemm *p, uint32_t width) {
   int64_t count = 1;
   if (p->c.batch_stride != p->rows * p->columns)
@@ -95,7 +93,7 @@ static int64_t members_per_register(const BatchedGemm *p, uint32_t width) {
   return count;
 }
 
-/* Do whole blocks fit into registers? */
+/* Returns true if whole matrices fit in registers. */
 static bool fits_registers(BatchedGemm *p, uint32_t width) {
   const MatrixRef *blocks[] = {&p->a, &p->b, &p->c};
   int64_t max = MAX_BLOCK_REGISTERS * (int64_t)width;
@@ -119,11 +117,14 @@ static bool fits_registers(BatchedGemm *p, uint32_t width) {
 uint32_t batched_gemm_max_mr(uint32_t vectors, uint32_t bytes) {
   static const uint8_t mr_of_32_registers[] = {12, 12, 8, 6},
                        mr_of_16_registers[] = {8, 4, 3, 2};
-  return (bytes == 64 ? mr_of_32_registers
-                      : mr_of_16_registers)[vectors - 1]; /* of 32 registers */
+  return (bytes == 64
+              ? mr_of_32_registers
+              : mr_of_16_registers)[vectors -
+                                    1]; /* AVX-512 has 32 vector registers */
 }
 
-/* Or a tile of its rows?  As even ones as there may be. */
+/* Returns true if tiles of rows are profitable.  All tiles have about equal
+ * heights. */
 static bool fits_tiles(BatchedGemm *p, uint32_t width) {
   int64_t vectors = ceil_div(p->columns, width);
   if (vectors > MAX_NR_VECTORS || p->rows > MAX_TILED_ROWS ||
@@ -140,7 +141,7 @@ static bool fits_tiles(BatchedGemm *p, uint32_t width) {
   return true;
 }
 
-/* The axis with the most members. */
+/* Finds the longest batch axis. */
 static bool find_batch(BatchedGemm *p, const LoopNest *loop,
                        const AffineExpr *out) {
   int64_t block = p->symbolic ? 1 : p->rows * p->columns;
@@ -155,7 +156,7 @@ static bool find_batch(BatchedGemm *p, const LoopNest *loop,
          loop_extent_hint(loop, p->batch_axis) >= MIN_BATCH;
 }
 
-/* Are a member's places numbers, and how far it is to the next one? */
+/* Returns true if the strides of a matrix and of the batch are constant. */
 static bool strides_are_constant(const BatchedGemm *p, const Graph *g,
                                  const AffineExpr *at, uint32_t k) {
   return extent_is_static(g, at->coef[p->m_axis]) &&
@@ -236,7 +237,6 @@ int64_t batched_gemm_symbolic_sizes(const Kernel *k, uint32_t width,
 }
 
 bool batched_gemm_choose(Kernel *k, Schedule *s) {
-  enum { TASK_OPS = 1 << 14, SYMBOLIC_TASK_MEMBERS = 64 };
   BatchedGemm *p = NEW(k->arena, BatchedGemm);
   if (!is_candidate(k, s->width) || !match_batched_gemm(k, p, s->width) ||
       (p->symbolic && !k->small_batched_gemm))
@@ -248,8 +248,9 @@ bool batched_gemm_choose(Kernel *k, Schedule *s) {
   p->batch_axis = k->parallel_axes - 1;
   p->n_axis = k->parallel_axes - 2;
   p->m_axis = k->parallel_axes - 3;
-  int64_t block = p->symbolic ? SYMBOLIC_TASK_MEMBERS
-                              : TASK_OPS / (p->rows * p->columns * p->depth);
+  int64_t block = p->symbolic
+                      ? SYMBOLIC_TASK_MATMULS
+                      : BATCHED_TASK_OPS / (p->rows * p->columns * p->depth);
   s->batched_gemm = p;
   s->shape = TASK_BATCHED_GEMM;
   s->task_columns =
@@ -257,7 +258,7 @@ bool batched_gemm_choose(Kernel *k, Schedule *s) {
   return true;
 }
 
-/* Where every vector is whole. */
+/* Only if every vector is full. */
 bool batched_gemm_is_nontemporal(const Schedule *s, const Graph *g,
                                  const LoopOutput *r) {
   const BatchedGemm *p = s->batched_gemm;

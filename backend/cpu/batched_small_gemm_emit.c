@@ -1,10 +1,10 @@
-/* Small products of a batch as C. */
+/* Batches of small matmuls as C. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
 
-/* ---- whole blocks in registers ---- */
+/* ---- whole matrices in registers ---- */
 
 static bool is_nontemporal(const Emitter *e) {
   return batched_gemm_is_nontemporal(e->cpu->schedule, e->kernel->graph,
@@ -48,7 +48,7 @@ static void emit_block_loads(Emitter *e, Buffer *out, const BatchedGemm *p,
                     (long long)(elements - j * width));
 }
 
-/* So many members. */
+/* Emits `members` matmuls. */
 static void emit_members_at_once(Emitter *e, Buffer *out, const BatchedGemm *p,
                                  int64_t members) {
   const char *type = dtype_info[p->dtype].name;
@@ -102,7 +102,8 @@ static bool last_vector_is_partial(const BatchedGemm *p, uint32_t width) {
   return p->symbolic || p->columns % width != 0;
 }
 
-/* Vector j of a row that begins at `to`, of which the last may be cut. */
+/* Accesses vector j of a row that begins at `to`; the last one may be
+ * partial. */
 static const char *row_access(Emitter *e, const BatchedGemm *p,
                               const char *what, const char *to, uint32_t j,
                               const char *value) {
@@ -168,8 +169,8 @@ static void emit_tiled(Emitter *e, Buffer *out, const BatchedGemm *p) {
   buffer_puts(out, "}\n}\n");
 }
 
-/* Tiles of any number of rows, with so many vectors side by side: whole ones,
- * and row by row what is left. */
+/* Emits tiles of a symbolic number of rows for nr_vectors vectors: full tiles,
+ * then tiles of 4 rows and of 1 row. */
 static void emit_symbolic_tiles(Emitter *e, Buffer *out, BatchedGemm *p) {
   const char *type = memory_type(p->dtype);
   uint32_t rows =

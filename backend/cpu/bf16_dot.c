@@ -1,10 +1,10 @@
-/* Products of bf16 by dot products of pairs: the machine multiplies two terms
- * at a time and adds both products to a sum in f32.
+/* Matmuls of bf16 with dot products of pairs: one instruction multiplies two
+ * pairs of terms and adds both products to an f32 accumulator.
  *
- * An operand's terms become pairs, numbers of 32 bits, so that copies and tiles
- * are those of numbers of 32 bits.  Where the number of terms is odd, or open,
- * the last one has a zero beside it.  Elements that are subnormal count as
- * zero, and so do sums that become so: the instruction knows none. */
+ * * An operand's terms become 32-bit pairs, so that packing and tiles are those
+ * of 32-bit elements.  If the number of terms is odd or symbolic, the last pair
+ * contains a zero.  The instruction flushes subnormal operands and results to
+ * zero. */
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/cpu.h"
 
@@ -18,7 +18,7 @@ static bool cpu_has_bf16_dot(void) {
 #endif
 }
 
-/* The value of bf16 that an operand is; NULL: it is computed in f32. */
+/* The bf16 value that an operand widens; NULL: it is computed in f32. */
 static const KernelOp *bf16_source(const LoopNest *loop) {
   const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
   if (s->kind != KOP_CONVERT || s->dtype != DT_F32)
@@ -27,12 +27,12 @@ static const KernelOp *bf16_source(const LoopNest *loop) {
   return source->dtype == DT_BF16 ? source : NULL;
 }
 
-/* Of sizes that are open nobody knows. */
+/* Returns true if the number of terms is even in all calls. */
 static bool is_known_even(const LoopNest *loop, int64_t terms) {
   return extent_is_static(loop->graph, terms) && terms % 2 == 0;
 }
 
-/* Can the last axis be cut into twos? */
+/* Returns true if the last axis can be divided into pairs. */
 static bool operand_can_pair(const LoopNest *loop) {
   uint32_t k = loop->axis_count - 1;
   if (!bf16_source(loop))
@@ -54,11 +54,12 @@ bool bf16_dot_applies(const Schedule *s, const GemmTiling *t) {
          operand_can_pair(b) && (single || is_known_even(a, t->depth));
 }
 
-/* ---- the first and the second of each pair ---- */
+/* ---- both elements of a pair ---- */
 
-/* k becomes 2 * k + second; of an odd number of terms the second of the last
- * pair is read where the first is: the quotient is then 1.  What overflows is
- * emitted nowhere. */
+/* Replaces k by 2 * k + second.  If the number of terms is odd, the second
+ * element of the last pair is read at the address of the first.  The quotient
+ * is 1 there.  On overflow, the coefficient is INT64_MAX, which is not
+ * emitted. */
 static void double_term_axis(Graph *g, AffineExpr *q, uint32_t k, bool second,
                              uint32_t quotient) {
   int64_t coef = q->coef[k];
@@ -94,7 +95,7 @@ static uint32_t add_op(Arena *arena, LoopNest *to, KernelOp s) {
   return to->ops.len - 1;
 }
 
-/* at, or 0 where there is no such term. */
+/* The operation's value, or 0 if the term does not exist. */
 static uint32_t select_in_range(Arena *arena, LoopNest *to, uint32_t k,
                                 int64_t terms, uint32_t op_index) {
   AffineExpr *second = affine_new(arena, 1);
@@ -115,7 +116,7 @@ static uint32_t select_in_range(Arena *arena, LoopNest *to, uint32_t k,
   return add_op(arena, to, chosen);
 }
 
-/* The variable that is 1 for the last pair, and 0 for all others. */
+/* The variable that is 1 for the last pair and 0 for all others. */
 static uint32_t last_pair_floor_div(LoopNest *to, uint32_t k, int64_t terms) {
   FloorDiv *q = &to->floor_divs[to->floor_div_count];
   *q = (FloorDiv){.dividend = {.constant = 1}, .divisor = terms, .high = 1};
@@ -123,7 +124,7 @@ static uint32_t last_pair_floor_div(LoopNest *to, uint32_t k, int64_t terms) {
   return MAX_KERNEL_AXES + to->floor_div_count++;
 }
 
-/* As they lie: two elements are one number. */
+/* Loads pairs that are contiguous in memory as 32-bit elements. */
 static uint32_t contiguous_pairs(Arena *arena, LoopNest *to,
                                  const KernelOp *source, uint32_t k,
                                  int64_t terms) {

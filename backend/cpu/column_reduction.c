@@ -1,18 +1,18 @@
-/* Loops whose lanes lie along an axis that is kept: each has a sum of its own.
- */
+/* Column reductions: vectors along a spatial axis, with an accumulator per
+ * lane. */
 #include "backend/cpu/loop_writer.h"
-
-enum { MAX_BLOCK_VECTORS = 64 };
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
 typedef struct ColumnReduction {
-  uint32_t vectors;                  /* of a block, at most */
-  bool widens_to_f64, is_full_block; /* block: it is whole */
+  uint32_t vectors;                  /* vectors of a block, at most */
+  bool widens_to_f64, is_full_block; /* is_full_block: all vectors are valid */
   Buffer full_code, tail_code;
 } ColumnReduction;
 
-/* The sums of a block whose vectors are known stay in registers. */
+/* In a block with a constant number of vectors, accumulators stay in
+ * registers. */
 static void emit_full_block_results(Buffer *out, const ColumnReduction *c,
                                     const Buffer *full) {
   buffer_printf(out,
@@ -80,8 +80,8 @@ static void declare_accumulators(Emitter *e, Buffer *out, const Accumulator *f,
   (void)e;
 }
 
-/* The innermost reduced axis in runs, after each of which sums of floats go
- * into doubles. */
+/* Splits the innermost reduction axis into runs.  After each run, f32 sums are
+ * added to f64 accumulators. */
 static void open_f32_runs(LoopWriter *n, const char *from, const char *to) {
   buffer_printf(n->out,
                 "for (int64_t run = %s, stop = %s; run < stop; run += %d) {\n"
@@ -101,7 +101,7 @@ static void close_f32_runs(LoopWriter *n, uint32_t vectors) {
   buffer_puts(n->out, "}\n");
 }
 
-/* The lanes of a whole block: their sums stay in registers. */
+/* Emits a full block, whose accumulators stay in registers. */
 static void emit_full_block(Emitter *e, Buffer *out, uint32_t vectors,
                             const Buffer *code) {
   buffer_printf(out,
@@ -114,8 +114,8 @@ static void emit_full_block(Emitter *e, Buffer *out, uint32_t vectors,
   buffer_printf(out, "%s}\n", undef_macros);
 }
 
-/* Lanes and, in each of these, several terms of its sum, from `from` on; what
- * is left of them is for a loop that begins at `term`. */
+/* Emits vectors with several terms per iteration, from `from` on.  The caller
+ * emits the remaining terms in a loop that begins at `term`. */
 static void emit_unrolled_terms(Emitter *e, LoopWriter *n,
                                 const ColumnReduction *c, const char *from,
                                 const char *to) {
@@ -183,22 +183,22 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
       emit_column_results(e, out, &n->accumulators[j], c);
 }
 
-/* How many vectors are gone through at a time. */
+/* Number of vectors of a block. */
 static uint32_t block_vectors(const Emitter *e) {
   int64_t max_columns = emit_vector_axis_is_outer(e)
                             ? e->cpu->schedule->task_columns
                             : e->loop->extents[e->vector_axis];
   if (!extent_is_static(e->kernel->graph, max_columns))
-    return MAX_BLOCK_VECTORS;
+    return MAX_COLUMN_BLOCK_VECTORS;
   int64_t vectors = (max_columns + e->width - 1) / e->width;
   return emit_vector_axis_is_outer(e) ||
                  vectors <=
                      schedule_max_accumulators(e->cpu->schedule->vector_bytes)
              ? (uint32_t)vectors
-             : MAX_BLOCK_VECTORS;
+             : MAX_COLUMN_BLOCK_VECTORS;
 }
 
-/* Whole blocks, and others. */
+/* Emits full blocks and partial blocks. */
 static void emit_register_blocks(Emitter *e, LoopWriter *n,
                                  ColumnReduction *c) {
   uint32_t open_loops = n->open_loops;

@@ -1,4 +1,4 @@
-/* A compiler at work, in a process group and a folder of its own. */
+/* A compile process, in its own process group and folder. */
 #define _GNU_SOURCE
 #include "backend/cpu/compile_process.h"
 
@@ -21,17 +21,18 @@ extern char **environ;
 enum {
   MAX_PATH_BYTES = TEMP_DIR_PATH_BYTES + 16,
   MAX_OBJECT_BYTES = 64 << 20,
-  STOP_MS = 200, /* for a compiler to remove what it was writing */
+  STOP_MS = 200, /* time for a compiler to remove its temporary files */
 };
 
 struct CompileProcess {
   pid_t pid;
-  int exit_fd; /* readable once the compiler and what it started have ended */
+  int exit_fd; /* readable once the compiler and its child processes have ended
+                */
   TempDir dir;
   char source[MAX_PATH_BYTES], object[MAX_PATH_BYTES], log[MAX_PATH_BYTES];
 };
 
-/* ---- its folder ---- */
+/* ---- folder ---- */
 
 bool compile_process_keeps_files(void) {
   const char *setting = getenv("AXON_CC_DEBUG");
@@ -51,8 +52,8 @@ static bool write_all(int file, const char *source, size_t len) {
   return true;
 }
 
-/* The text begins with a line that says how wide vectors are; what it uses of
- * the prelude stands behind that. */
+/* The source begins with `#define W`, the number of lanes.  The part of the
+ * prelude that it uses is inserted after this line. */
 static bool write_with_prelude(int file, const char *source, size_t len) {
   static const char first[] = "#define W ";
   const char *line = memchr(source, '\n', len);
@@ -80,7 +81,7 @@ static bool write_source(const CompileProcess *process, const char *source,
   return close(file) == 0 && succeeded;
 }
 
-static void tell(const TrustFailure *reason) {
+static void warn_untrusted_folder(const TrustFailure *reason) {
   trust_failure_warn(
       reason,
       "temporary files use another folder: other users could change them",
@@ -95,7 +96,7 @@ static bool try_folder(CompileProcess *process, const char *base,
     return false;
   if (!temp_dir_create(&process->dir, base, "job",
                        compile_process_keeps_files(), &reason)) {
-    tell(&reason);
+    warn_untrusted_folder(&reason);
     return false;
   }
   snprintf(process->source, MAX_PATH_BYTES, "%s/kernel.c", process->dir.path);
@@ -108,7 +109,7 @@ static bool try_folder(CompileProcess *process, const char *base,
   return false;
 }
 
-/* The first that can be written to and is not full. */
+/* Uses the first folder that is writable and not full. */
 static bool make_folder(CompileProcess *process, const char *source,
                         size_t len) {
   const char *bases[] = {getenv("AXON_CC_DEBUG"), getenv("TMPDIR"), "/tmp",
@@ -119,31 +120,31 @@ static bool make_folder(CompileProcess *process, const char *source,
   return false;
 }
 
-/* ---- its process ---- */
+/* ---- process ---- */
 
-/* The compiler's own temporary files are to be in its folder, and what it says
- * in English. */
+/* Puts temporary files of the compiler in its folder, and selects English
+ * messages. */
 static const char **compiler_environment(const CompileProcess *process,
                                          char folder[MAX_PATH_BYTES]) {
-  size_t count = 0, kept = 0;
-  while (environ[count])
-    count++;
-  const char **out = mem_try_alloc((count + 3) * sizeof *out);
+  size_t environ_count = 0, used = 0;
+  while (environ[environ_count])
+    environ_count++;
+  const char **out = mem_try_alloc((environ_count + 3) * sizeof *out);
   if (!out)
     return NULL;
-  for (size_t k = 0; k < count; k++)
+  for (size_t k = 0; k < environ_count; k++)
     if (strncmp(environ[k], "TMPDIR=", 7) != 0 &&
         strncmp(environ[k], "LC_ALL=", 7) != 0)
-      out[kept++] = environ[k];
+      out[used++] = environ[k];
   snprintf(folder, MAX_PATH_BYTES, "TMPDIR=%s", process->dir.path);
-  out[kept++] = folder;
-  out[kept] = "LC_ALL=C";
+  out[used++] = folder;
+  out[used] = "LC_ALL=C";
   return out;
 }
 
-/* Ctrl-C at the terminal is for us: a compiler that it ended would leave a
- * kernel that cannot be compiled.  What the host program made of signals is
- * none of the compiler's business. */
+/* A separate process group: Ctrl-C at the terminal must not end the compiler,
+ * since its kernel would then be recorded as failed.  Signal handlers and masks
+ * of the host program are not inherited. */
 static void set_spawn_attributes(posix_spawnattr_t *attributes) {
   sigset_t none, all;
   sigemptyset(&none);
@@ -225,7 +226,7 @@ CompileProcess *compile_process_start(const Toolchain *tools,
 
 bool compile_process_has_exited(const CompileProcess *process) {
   struct pollfd end = {.fd = process->exit_fd, .events = POLLIN};
-  char discarded[256]; /* to its standard output, where nothing belongs */
+  char discarded[256]; /* its standard output, which should be empty */
   while (poll(&end, 1, 0) > 0)
     if (read(process->exit_fd, discarded, sizeof discarded) <= 0)
       return true;
@@ -236,12 +237,12 @@ int compile_process_exit_fd(const CompileProcess *process) {
   return process->exit_fd;
 }
 
-bool job_has(const CompileProcess *process, int file) {
+bool compile_process_owns_fd(const CompileProcess *process, int file) {
   return file == process->exit_fd || file == process->dir.lock_fd;
 }
 
-/* The first line in which the compiler says what is wrong, printable.  What
- * fails where a disk is full says so, and then other things. */
+/* The first line of the log that reports an error, printable.  A full disk is
+ * reported first, since it causes other errors. */
 static void first_error(const CompileProcess *process, char *out, size_t size) {
   char source[4096] = "";
   int file = open(process->log, O_RDONLY | O_CLOEXEC);
@@ -262,8 +263,8 @@ static void first_error(const CompileProcess *process, char *out, size_t size) {
       *p = '?';
 }
 
-/* A host program that ignores SIGCHLD, or waits for all its children, leaves
- * nothing to wait for: then the object says how it went. */
+/* A host program that ignores SIGCHLD, or waits for all its children, collects
+ * the exit status.  Then the existence of the object decides. */
 bool compile_process_wait(CompileProcess *process, char *reason, size_t size) {
   int status = 0;
   pid_t pid = process->pid;
@@ -288,7 +289,7 @@ bool compile_process_wait(CompileProcess *process, char *reason, size_t size) {
   return false;
 }
 
-/* ---- what it made ---- */
+/* ---- result ---- */
 
 const char *compile_process_object_path(const CompileProcess *process) {
   return process->object;
@@ -322,7 +323,7 @@ void *compile_process_read_object(const CompileProcess *process, size_t *len) {
   return bytes;
 }
 
-/* ---- its end ---- */
+/* ---- termination ---- */
 
 void compile_process_kill(CompileProcess *process) {
   if (!process->pid)

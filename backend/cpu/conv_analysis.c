@@ -1,13 +1,13 @@
-/* Which products are read through a window, and how large that is. */
+/* Recognizes convolutions, and estimates the cost of their tasks. */
 #include "backend/cpu/conv_analysis.h"
 
 #include "backend/cpu/cpu.h"
+#include "machine/limits/planner.h"
 #include "machine/machine.h"
+#include "machine/limits/cpu.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MAX_SYMBOLIC_STRIDE = 8 }; /* of a window, where strides are open */
 
 static int64_t gcd(int64_t x, int64_t y) {
   while (y) {
@@ -18,7 +18,7 @@ static int64_t gcd(int64_t x, int64_t y) {
   return x < 0 ? -x : x;
 }
 
-/* ---- forms ---- */
+/* ---- affine expressions ---- */
 
 static AffineExpr *affine_of(const KernelOp *s) {
   return s->kind == KOP_AFFINE                              ? s->affine
@@ -33,27 +33,27 @@ static bool is_in_floor_div(const LoopNest *loop, uint32_t v) {
   return false;
 }
 
-bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
-                           int64_t of_y) {
+bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
+                           int64_t y_ratio) {
   int64_t one, other;
-  return extent_mul(g, y, of_x, &one) && extent_mul(g, x, of_y, &other) &&
+  return extent_mul(g, y, x_ratio, &one) && extent_mul(g, x, y_ratio, &other) &&
          one == other;
 }
 
-bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
-                       int64_t *of_y) {
-  *of_x = *of_y = 1;
+bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
+                       int64_t *y_ratio) {
+  *x_ratio = *y_ratio = 1;
   if (extent_is_static(g, x) && extent_is_static(g, y)) {
     int64_t by = gcd(x, y);
-    *of_x = x / by;
-    *of_y = y / by;
+    *x_ratio = x / by;
+    *y_ratio = y / by;
     return true;
   }
   for (int64_t n = -MAX_SYMBOLIC_STRIDE; n <= MAX_SYMBOLIC_STRIDE; n++) {
     if (n && conv_has_stride_ratio(g, x, y, n, 1))
-      *of_x = n;
+      *x_ratio = n;
     else if (n && conv_has_stride_ratio(g, x, y, 1, n))
-      *of_y = n;
+      *y_ratio = n;
     else
       continue;
     return true;
@@ -61,19 +61,19 @@ bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
   return false;
 }
 
-/* Are the multiples of v and k in the same ratio everywhere?  That of a form
- * that has them, of numbers if there is one. */
+/* Returns true if the coefficients of v and k have the same ratio in all
+ * expressions.  The ratio of constant coefficients is preferred. */
 static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
-                                int64_t *of_v, int64_t *of_k) {
+                                int64_t *v_ratio, int64_t *k_ratio) {
   Graph *g = loop->graph;
-  *of_v = *of_k = 0;
-  for (uint32_t numbers = 2; numbers-- > 0;)
-    for (uint32_t j = 0; j < loop->ops.len && !*of_v; j++) {
+  *v_ratio = *k_ratio = 0;
+  for (uint32_t constants = 2; constants-- > 0;)
+    for (uint32_t j = 0; j < loop->ops.len && !*v_ratio; j++) {
       const AffineExpr *q = affine_of(&loop->ops.at[j]);
-      bool number = q && extent_is_static(g, q->coef[v]) &&
-                    extent_is_static(g, q->coef[k]);
-      if (q && q->coef[v] && q->coef[k] && number == (numbers > 0) &&
-          !conv_stride_ratio(g, q->coef[v], q->coef[k], of_v, of_k))
+      bool is_constant = q && extent_is_static(g, q->coef[v]) &&
+                         extent_is_static(g, q->coef[k]);
+      if (q && q->coef[v] && q->coef[k] && is_constant == (constants > 0) &&
+          !conv_stride_ratio(g, q->coef[v], q->coef[k], v_ratio, k_ratio))
         return false;
     }
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -81,14 +81,14 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
     if (!q || (!q->coef[v] && !q->coef[k]))
       continue;
     if (!q->coef[v] || !q->coef[k] ||
-        !conv_has_stride_ratio(g, q->coef[v], q->coef[k], *of_v, *of_k))
+        !conv_has_stride_ratio(g, q->coef[v], q->coef[k], *v_ratio, *k_ratio))
       return false;
   }
-  if (*of_v < 0) {
-    *of_v = -*of_v;
-    *of_k = -*of_k;
+  if (*v_ratio < 0) {
+    *v_ratio = -*v_ratio;
+    *k_ratio = -*k_ratio;
   }
-  return *of_v > 0;
+  return *v_ratio > 0;
 }
 
 static int64_t constant_or(const LoopNest *loop, uint32_t v, int64_t other) {
@@ -96,18 +96,18 @@ static int64_t constant_or(const LoopNest *loop, uint32_t v, int64_t other) {
   return extent_is_static(loop->graph, x) ? x : other;
 }
 
-/* Does k move the window by as much as one step of the axis, at least, and less
- * than the axis is long?  Else it is at other places altogether.  Where sizes
- * are open, windows are taken for short, and axes for long. */
+/* Returns true if k moves the window by at least one stride of the axis and by
+ * less than the axis.  Otherwise the windows do not overlap.  Symbolic windows
+ * are assumed to be short, and symbolic axes long. */
 static bool windows_overlap(const LoopNest *loop, uint32_t v, uint32_t k,
-                            int64_t of_v, int64_t of_k) {
+                            int64_t v_ratio, int64_t k_ratio) {
   int64_t shift, range;
   return !__builtin_mul_overflow(
-             of_k < 0 ? -of_k : of_k,
+             k_ratio < 0 ? -k_ratio : k_ratio,
              constant_or(loop, k, ASSUMED_WINDOW_LENGTH) - 1, &shift) &&
          !__builtin_mul_overflow(
-             of_v, constant_or(loop, v, EXTENT_HINT_DEFAULT), &range) &&
-         shift >= of_v && shift < range;
+             v_ratio, constant_or(loop, v, EXTENT_HINT_DEFAULT), &range) &&
+         shift >= v_ratio && shift < range;
 }
 
 bool conv_access_slides(const SlidingAccess *r) {
@@ -117,15 +117,14 @@ bool conv_access_slides(const SlidingAccess *r) {
   return false;
 }
 
-/* What the term adds to where the window lies; sign: -1, and it is taken away.
- */
+/* Adds the extent of the term to the span of the window; sign -1 removes it. */
 static bool extend_access(const LoopNest *b, uint32_t k, SlidingAccess *r,
                           int64_t sign) {
   Graph *g = b->graph;
   bool is_negative = r->dilation[k] < 0;
-  int64_t end, by = is_negative ? -r->dilation[k] : r->dilation[k];
+  int64_t end, dilation = is_negative ? -r->dilation[k] : r->dilation[k];
   return extent_sub(g, b->extents[k], 1, &end) &&
-         extent_mul(g, end, by * sign, &end) &&
+         extent_mul(g, end, dilation * sign, &end) &&
          extent_add(g, r->span, end, &r->span) &&
          (!is_negative || extent_sub(g, r->low, end, &r->low));
 }
@@ -136,13 +135,13 @@ bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r) {
   if (is_in_floor_div(b, axis))
     return false;
   for (uint32_t k = b->spatial_axes; k < b->axis_count; k++) {
-    int64_t of_k;
+    int64_t k_ratio;
     if (is_in_floor_div(b, k))
       return false;
-    if (!have_constant_ratio(b, axis, k, &steps[k], &of_k) ||
-        !windows_overlap(b, axis, k, steps[k], of_k))
+    if (!have_constant_ratio(b, axis, k, &steps[k], &k_ratio) ||
+        !windows_overlap(b, axis, k, steps[k], k_ratio))
       continue;
-    r->dilation[k] = of_k;
+    r->dilation[k] = k_ratio;
     if (__builtin_mul_overflow(r->stride / gcd(r->stride, steps[k]), steps[k],
                                &r->stride))
       return false;
@@ -157,8 +156,8 @@ bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r) {
   return true;
 }
 
-/* A term that both coordinates could have: that in which it is the larger part.
- */
+/* Assigns a reduction axis that moves both coordinates to the one in which its
+ * part is larger. */
 static bool separate_coordinates(const LoopNest *b, SlidingAccess *row,
                                  SlidingAccess *column) {
   for (uint32_t k = b->spatial_axes; k < b->axis_count; k++) {
@@ -178,20 +177,21 @@ static bool separate_coordinates(const LoopNest *b, SlidingAccess *row,
   return true;
 }
 
-/* ---- the loop of the copy ---- */
+/* ---- loop of the copy ---- */
 
-/* What a step of the coordinate is in a form; false: it is not told. */
+/* Coefficient of one coordinate step in an expression.  Returns false if it is
+ * not an exact quotient. */
 static bool coordinate_coef(const LoopNest *b, const SlidingAccess *r,
-                            int64_t times, int64_t *unit) {
-  int64_t is_negative;
-  return extent_floor_div(b->graph, times, r->stride, unit) &&
-         extent_mul(b->graph, *unit, r->stride, &is_negative) &&
-         is_negative == times;
+                            int64_t access_coef, int64_t *coef) {
+  int64_t product;
+  return extent_floor_div(b->graph, access_coef, r->stride, coef) &&
+         extent_mul(b->graph, *coef, r->stride, &product) &&
+         product == access_coef;
 }
 
-/* The form with summed axes replaced: free ones numbered anew, and the others
- * by the coordinates, which begin at the lowest place that is read.  NULL: it
- * cannot be told. */
+/* The expression with free reduction axes renumbered, and the others replaced
+ * by the coordinates, which begin at the lowest element that is read.  NULL: a
+ * coefficient is not a multiple of the stride. */
 static AffineExpr *substitute_coordinates(Arena *arena, const LoopNest *b,
                                           const ConvWindow *w,
                                           const uint32_t *new_axis,
@@ -231,7 +231,7 @@ static bool copy_ops(Arena *arena, const LoopNest *b, ConvWindow *w,
   return true;
 }
 
-/* Multiples by place in the sum, not by variable. */
+/* Indexes dilations by reduction axis from 0, instead of by loop axis. */
 static void dilation_by_term(const LoopNest *b, SlidingAccess *r) {
   int64_t by[MAX_KERNEL_AXES] = {0};
   memcpy(by, r->dilation + b->spatial_axes,
@@ -284,14 +284,14 @@ int64_t conv_window_phases(const ConvWindow *w) {
   return w->column.stride * (w->has_rows ? w->row.stride : 1);
 }
 
-/* Points of a coordinate that so many points of the axis take. */
+/* Coordinates that `count` points of the axis read. */
 static bool input_points(Graph *g, const SlidingAccess *r, int64_t count,
                          int64_t *out) {
   return extent_sub(g, count, 1, out) && extent_mul(g, *out, r->stride, out) &&
          extent_add(g, *out, r->span, out) && extent_add(g, *out, 1, out);
 }
 
-/* Points that lie r->stride apart. */
+/* The same coordinates, counted in steps of r->stride. */
 static bool strided_points(Graph *g, const SlidingAccess *r, int64_t count,
                            int64_t *out) {
   return extent_floor_div(g, r->span, r->stride, out) &&
@@ -321,21 +321,10 @@ bool conv_window_set_size(ConvWindow *w, int64_t rows, int64_t columns,
          input_points(g, &w->column, columns, &w->copy_loop->extents[last]);
 }
 
-/* ---- what a unit costs ---- */
+/* ---- cost of a task ---- */
 
-enum {
-  MAX_TASK_CACHE_BYTES = 768
-                         << 10, /* of a unit, so that they stay in a cache */
-  FILL_CYCLES = 8,              /* of a vector of the window, */
-  IMAGE_ROW_CYCLES = 12,        /* and of each line */
-  TRANSPOSE_CYCLES = 6,         /* of a vector that is turned, with others */
-  L1_BYTES = 32 << 10,          /* of the first cache; and from beyond it */
-};
-
-static const double L2_VECTOR_CYCLES = 0.5; /* a vector more in each term */
-
-/* Of a term of a tile: two products or two loads at a time, and sums that wait
- * for themselves. */
+/* Cycles of one term of a tile: two multiply-adds and two loads per cycle, and
+ * at least the latency of an addition. */
 static double micro_kernel_cycles(uint32_t rows, uint32_t vectors) {
   double products = rows * vectors / 2.0, loads = (rows + vectors) / 2.0;
   double cycles = (products > loads ? products : loads) + loads / 10;
@@ -355,25 +344,24 @@ static double fill_cycles(const ConvWindow *w, const ConvProblem *problem,
                      : cycles;
 }
 
-typedef struct TaskSize { /* of a unit */
+typedef struct TaskSize { /* size of a task */
   int64_t task_height, image_rows, columns;
 } TaskSize;
 
-/* Of numbers, which fit: the search is among small units. */
+/* The sizes are small constants, so that positions do not overflow. */
 static int64_t task_positions(const ConvWindow *w, TaskSize s) {
   int64_t out = 0;
   return conv_window_positions(w, s.image_rows, s.columns, &out) ? out
                                                                  : INT64_MAX;
 }
 
-/* Of a term, whose vectors are those of a panel that this cache may not hold.
- */
+/* Cycles of one term, with the penalty for a panel that exceeds L1. */
 static double term_cycles(const ConvProblem *problem, uint32_t rows,
                           uint32_t vectors) {
   double panel = (double)problem->kc * (double)problem->element_bytes *
                  vectors * (double)problem->vector_lanes;
   return micro_kernel_cycles(rows, vectors) +
-         (panel > L1_BYTES ? L2_VECTOR_CYCLES * vectors : 0);
+         (panel > ASSUMED_L1_BYTES ? L2_VECTOR_CYCLES * vectors : 0);
 }
 
 static double position_vectorized_cycles(const ConvWindow *w,
@@ -394,8 +382,8 @@ static double position_vectorized_cycles(const ConvWindow *w,
   return rows * depth * term + copies + results;
 }
 
-/* Of a term in all tiles of a line.  Where the last one's rows are written out,
- * it has those alone that there are. */
+/* Cycles of one term in all tiles of an image row.  If the last tile is peeled,
+ * it has only the remaining rows. */
 static double image_row_cycles(const ConvWindow *w, const ConvProblem *problem,
                                const ConvTask *u, int64_t columns) {
   uint32_t rows = u->tile.mr, vectors = u->tile.nr_vectors;
@@ -429,19 +417,20 @@ static double channel_vectorized_cycles(const ConvWindow *w,
 
 static double task_bytes(const ConvWindow *w, const ConvProblem *problem,
                          const ConvTask *u, TaskSize s) {
-  double places = (double)task_positions(w, s);
+  double positions = (double)task_positions(w, s);
   double panel = (double)u->tile.nr_vectors * problem->vector_lanes;
   double elements = (double)w->plane_count * (double)w->plane_elements +
-                    (double)s.task_height * places +
+                    (double)s.task_height * positions +
                     (double)problem->kc * panel;
   return (double)problem->element_bytes *
-         (elements + (u->vectorize_channels ? places * panel : 0));
+         (elements + (u->vectorize_channels ? positions * panel : 0));
 }
 
 static double task_cycles(const ConvWindow *w, const ConvProblem *problem,
                           const ConvTask *u, TaskSize s) {
-  double cache_penalty =
-      task_bytes(w, problem, u, s) > MAX_TASK_CACHE_BYTES ? 1.2 : 1;
+  double cache_penalty = task_bytes(w, problem, u, s) > MAX_TASK_CACHE_BYTES
+                             ? CACHE_MISS_PENALTY
+                             : 1;
   double cycles = u->vectorize_channels
                       ? channel_vectorized_cycles(w, problem, u, s)
                       : position_vectorized_cycles(w, problem, u, s);
@@ -449,14 +438,15 @@ static double task_cycles(const ConvWindow *w, const ConvProblem *problem,
          cache_penalty;
 }
 
-/* What threads wait for each other at the end: of units that take as long as
- * each other, and a little in any case. */
+/* Ratio of the time until the last thread ends to the mean time, for equal
+ * tasks. */
 static double load_imbalance(double tasks) {
   double cores = machine()->cores;
-  return ceil(tasks / cores) * cores / tasks + 0.02 * cores / tasks;
+  return ceil(tasks / cores) * cores / tasks +
+         CONV_TASK_IMBALANCE * cores / tasks;
 }
 
-/* The window where sizes are what they may be like. */
+/* The window with hints in place of symbolic sizes. */
 static ConvWindow with_assumed_extents(const ConvWindow *from, LoopNest *loop) {
   const Graph *g = from->copy_loop->graph;
   ConvWindow w = *from;
@@ -485,7 +475,8 @@ double conv_task_cost(const ConvWindow *from, const ConvProblem *problem,
                                {problem->image_rows, u->task_image_rows},
                                {problem->columns, u->task_columns}};
   double cycles = 0, tasks = 0;
-  for (uint32_t which = 0; which < 8; which++) { /* whole ones, and the rests */
+  for (uint32_t which = 0; which < 8;
+       which++) { /* full tasks, and remainders of each size */
     int64_t size[3];
     double count = 1;
     for (uint32_t k = 0; k < 3; k++) {

@@ -1,134 +1,135 @@
-/* backend/cpu: products of which one side is read through a window that slides
- * over it, as in a convolution. */
+/* backend/cpu: matmuls with an operand that is read through a sliding window,
+ * as in a convolution. */
 #ifndef AXON_CPU_CONV_ANALYSIS_H
 #define AXON_CPU_CONV_ANALYSIS_H
 
 #include "backend/cpu/cpu.h"
+#include "machine/limits/cpu.h"
 
-/* How a side is read along an axis of the result: all of its forms have the
- * axis and some summed axes as multiples of one coordinate,
+/* Access of an operand along an axis of the result.  All affine expressions
+ * contain the axis and some reduction axes only as multiples of one coordinate:
  *
- *     step * axis + sum of by[k] * k. */
+ * * stride * axis + sum of dilation[k] * k */
 typedef struct SlidingAccess {
   int64_t stride;
-  int64_t dilation[MAX_KERNEL_AXES]; /* of summed axes; 0: it has no part */
-  int64_t low, span; /* of the sum: it lies in low .. low + span */
-  bool padded; /* one term alone has a part in it, and what is read is known
-                  to be zero elsewhere than */
-  int64_t valid_begin, valid_end; /* from .. to - 1 */
+  int64_t dilation[MAX_KERNEL_AXES]; /* of reduction axes; 0: not in the
+                                        coordinate */
+  int64_t low, span; /* the sum over k is in low .. low + span */
+  bool padded; /* only filter_axis is in the coordinate, and elements outside
+                  valid_begin .. valid_end - 1 are known to be zero */
+  int64_t valid_begin, valid_end;
   uint32_t filter_axis;
 } SlidingAccess;
 
-enum { MAX_PEELED_TERMS = 8 }; /* of a column, at most, that are written out */
-
-/* The tile of a line that begins at a column. */
+/* The tile that begins at a column of an image row. */
 typedef struct BorderTile {
   int64_t column;
-  /* by term of the column: its rows that may read other than zeros */
+  /* by column of the filter: rows of the tile that may read elements other than
+   * zeros */
   uint8_t row_begin[MAX_PEELED_TERMS], row_end[MAX_PEELED_TERMS];
 } BorderTile;
 
-/* Terms that are left out, since they multiply zeros around what is read. */
+/* Terms that are skipped because they multiply padding. */
 typedef struct PaddingPeel {
-  int64_t group_terms; /* terms next to each other, of which each has some that
-                          are left out; 0: none are */
-  int64_t row_terms;   /* of them, those of one step of the row's term: lines
-                          leave   out such; 0: they do not */
-  uint32_t
-      peeled_terms; /* terms of the column, the last ones, of which the tiles at
-                       the ends of a line leave out rows; 0: they do not */
-  double remaining_share; /* of all terms, that is left */
+  int64_t group_terms; /* consecutive terms of one group; each group skips the
+                          same terms; 0: no term is skipped */
+  int64_t row_terms; /* terms of one filter row in a group; image rows skip such
+                        terms; 0: they skip none */
+  uint32_t peeled_terms;  /* columns of the filter, the innermost terms, for
+                             which border tiles skip rows; 0: none */
+  double remaining_share; /* part of all terms that remains */
   BorderTile border_tiles[2];
   uint32_t border_tile_count;
 } PaddingPeel;
 
-/* What rows and columns of the result need of the side is put into scratch
- * memory: each element once, whatever it takes to compute it (zeros around an
- * image), in planes, one for each point of the summed axes that are free of the
- * rows and columns, and of these for each remainder by the steps.  Then a term
- * of the sum begins at an offset that is the same wherever the window stands,
- * and positions go on from one row to the next: lanes lie along all of them. */
+/* The part of the operand that a task needs, copied to scratch memory (im2col).
+ * Each element is computed once, also if it is padding.
+ *
+ * * There is one plane for each point of the free reduction axes, which do not
+ * move the window, and for each phase of the strides.  In a plane, each term
+ * has a constant offset from the position, and positions continue from one
+ * image row to the next.  So vectors lie along all positions. */
 typedef struct ConvWindow {
-  bool vectorize_channels; /* lanes do not lie along positions, but across:
-                              along the rows of the other side, which is copied
-                              into panels for that; positions are the rows of a
-                              tile, one after the other */
-  LoopNest *
-      copy_loop; /* the side: outer axes, free summed ones, then the
-                    coordinates: of rows, where there are any, and of columns */
-  bool has_rows; /* there is an axis of rows, the third to last outer one */
+  bool vectorize_channels; /* vectors lie along the rows of the other operand,
+                              the output channels, which is packed into panels;
+                              positions are the rows of a tile */
+  LoopNest *copy_loop;     /* copies the operand.  Its axes: parallel axes, free
+                              reduction axes, coordinate of rows if has_rows,
+                              coordinate of columns */
+  bool has_rows; /* the third to last parallel axis is the image row */
   SlidingAccess row, column;
-  uint32_t reduction_axes;          /* summed axes, */
-  int64_t extents[MAX_KERNEL_AXES]; /* in order, */
-  bool is_free[MAX_KERNEL_AXES];    /* and whether they are free */
-  int64_t plane_rows, row_pitch; /* of a plane: rows, and what they take up */
+  uint32_t reduction_axes;          /* number of reduction axes */
+  int64_t extents[MAX_KERNEL_AXES]; /* extents of the reduction axes */
+  bool is_free[MAX_KERNEL_AXES];    /* by reduction axis: it does not move the
+                                       window */
+  int64_t plane_rows, row_pitch;    /* rows of a plane, and elements per row */
   int64_t plane_elements,
-      plane_count;     /* elements, with what is behind the last */
-  PaddingPeel padding; /* where lanes lie across */
+      plane_count; /* elements of a plane, including its padding for overread;
+                      number of planes */
+  PaddingPeel padding; /* used if vectorize_channels */
 } ConvWindow;
 
-/* ---- which unit is best ---- */
+/* ---- choice of a task ---- */
 
 typedef struct MicroTile {
   uint32_t mr, nr_vectors;
 } MicroTile;
 
-typedef struct ConvProblem { /* all there is to do */
+typedef struct ConvProblem { /* size of the whole convolution */
   int64_t rows, image_rows, columns, depth, kc;
-  int64_t element_bytes;   /* of an element */
-  bool symbolic;           /* sizes are guesses: there are shorter tiles, too */
-  bool transposed_weights; /* the other side lies along the terms */
-  double batch;            /* points of other axes */
+  int64_t element_bytes;
+  bool symbolic;           /* sizes are hints; there are also shorter tiles */
+  bool transposed_weights; /* terms are contiguous in the other operand */
+  double batch;            /* product of the other parallel extents */
   uint32_t vector_lanes;
 } ConvProblem;
 
 typedef struct ConvTask {
   MicroTile tile;
-  bool vectorize_channels;                            /* as in Window */
+  bool vectorize_channels;                            /* as in ConvWindow */
   int64_t task_height, task_image_rows, task_columns; /* as in Schedule */
 } ConvTask;
 
-enum {
-  MAX_WINDOW_BYTES = 16 << 20, /* at most */
-  ASSUMED_WINDOW_LENGTH = 3,   /* how long one is, where sizes are open */
-};
-
-/* In cycles, roughly; more than any other: it is too large. */
+/* Estimated cycles of all tasks of this size; HUGE_VAL: the task is too
+ * large. */
 double conv_task_cost(const ConvWindow *w, const ConvProblem *problem,
                       const ConvTask *task);
 
-/* In which ratio two multiples of a coordinate are: numbers, or sizes of which
- * one is the other, or a small multiple of it; false: neither. */
-bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *of_x,
-                       int64_t *of_y);
-bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t of_x,
-                           int64_t of_y);
-/* How b is read along an axis of the result; false: not in that way. */
+/* Finds the ratio of two coefficients of a coordinate: constants, or symbolic
+ * sizes of which one is a small multiple of the other.  Returns false if there
+ * is none. */
+bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
+                       int64_t *y_ratio);
+bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
+                           int64_t y_ratio);
+/* Finds how b is read along an axis of the result.  Returns false if it is not
+ * through a window. */
 bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r);
-/* Does it have a part in the coordinate? */
+/* Returns true if a reduction axis moves the window. */
 bool conv_access_slides(const SlidingAccess *r);
-/* row: NO_AXIS, or the axis of the rows. */
+/* Creates the window. row: the axis of image rows, or NO_AXIS.  Returns NULL if
+ * there is none. */
 ConvWindow *conv_window_new(Arena *arena, const LoopNest *b, uint32_t row,
                             uint32_t column);
-/* How far planes of a term are apart: each holds a remainder by the steps. */
+/* Planes of one term: one for each phase of the strides. */
 int64_t conv_window_phases(const ConvWindow *w);
-/* For a unit of so many rows and columns, which are sizes (tensor/extent.h);
- * false: an overflow. */
+/* Sets the sizes for a task of `rows` image rows and `columns` columns, which
+ * are extents (tensor/extent.h).  Returns false on overflow. */
 bool conv_window_set_size(ConvWindow *w, int64_t rows, int64_t columns,
                           uint32_t width);
-/* Positions of such a unit, one row after the other. */
+/* Positions of such a task, including those between image rows. */
 bool conv_window_positions(const ConvWindow *w, int64_t rows, int64_t columns,
                            int64_t *out);
 
 /* ---- padding_peel.c ---- */
 
-/* Where the coordinates are known to read zeros; the axes that they go along,
- * in a window that is new. */
+/* Finds the coordinates outside of which the window of a new ConvWindow reads
+ * zeros. */
 void padding_peel_find_valid_range(ConvWindow *w, uint32_t row,
                                    uint32_t column);
-/* Which terms are left out, of so many lines and columns, which are numbers. */
+/* Chooses the terms that are skipped. image_rows and columns are constants. */
 void padding_peel_choose(ConvWindow *w, int64_t image_rows, int64_t columns);
-/* Those of the tiles of so many rows, in blocks of columns. */
+/* Chooses border tiles of `rows` rows for tasks of `block` columns. */
 void padding_peel_choose_border_tiles(ConvWindow *w, int64_t columns,
                                       int64_t block, int64_t rows);
 

@@ -1,15 +1,12 @@
-/* Products through a window as C: what a unit needs of the sliding side is put
- * into scratch memory, its panels are copied from there as they come. */
+/* Convolutions as C: a task copies the part of the input that it needs to
+ * scratch memory.  Panels are packed from there. */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/prepack.h"
-
-enum {
-  MAX_HOISTED_MASKS = 64
-}; /* vectors of a line, whose lanes are known ahead */
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
-/* ---- the tile for as many vectors as there are ---- */
+/* ---- tile of a given number of vectors ---- */
 
 void emit_conv_tile_dispatch(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
@@ -32,24 +29,24 @@ void emit_conv_tile_dispatch(Emitter *e, const GemmTiling *t,
                 id, id);
 }
 
-/* ---- where terms begin ---- */
+/* ---- offsets of the filter taps ---- */
 
 static void emit_coordinate_offset(Emitter *e, Buffer *out, const ConvWindow *w,
                                    const SlidingAccess *r, const char *name,
-                                   int64_t stride, int64_t epilogue) {
+                                   int64_t stride, int64_t phase_stride) {
   buffer_printf(out, "const int64_t %s = %s", name,
                 emit_int(e, emit_extent_mul(e, r->low, -1)));
   for (uint32_t k = 0; k < w->reduction_axes; k++)
     if (r->dilation[k])
       buffer_printf(out, " + %s * k%u", emit_int(e, r->dilation[k]), k);
   buffer_puts(out, ";\n");
-  const char *to = emit_int(e, stride);
+  const char *coef = emit_int(e, stride);
   if (r->stride == 1)
-    buffer_printf(out, "at += %s * %s;\n", name, to);
+    buffer_printf(out, "at += %s * %s;\n", name, coef);
   else
     buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name,
-                  emit_int(e, r->stride), to, name, emit_int(e, r->stride),
-                  emit_int(e, epilogue));
+                  emit_int(e, r->stride), coef, name, emit_int(e, r->stride),
+                  emit_int(e, phase_stride));
 }
 
 static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
@@ -77,25 +74,26 @@ static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
   buffer_puts(out, "*to++ = (int32_t)at;\n}\n}\n");
 }
 
-/* ---- the window ---- */
+/* ---- window ---- */
 
-/* One line of it, its remainders by the step apart. */
+/* Declares the address of one row of the window.  Each phase of the strides has
+ * its own plane. */
 static void emit_image_row_pointer(Emitter *e, Buffer *out, const GemmTiling *t,
                                    const ConvWindow *w) {
   const char *type = gemm_element_type(t->accumulator_dtype),
              *plane = emit_int(e, w->plane_elements);
-  const char *first = "line", *loop_index = "plane";
+  const char *row = "line", *plane_index = "plane";
   if (w->has_rows && w->row.stride > 1) {
-    const char *step = emit_int(e, w->row.stride);
-    loop_index = format(e, "(plane + line %% %s * %s)", step,
-                        emit_int(e, w->column.stride));
-    first = format(e, "line / %s", step);
+    const char *stride = emit_int(e, w->row.stride);
+    plane_index = format(e, "(plane + line %% %s * %s)", stride,
+                         emit_int(e, w->column.stride));
+    row = format(e, "line / %s", stride);
   }
   buffer_printf(out, "%s *const to = window + %s * %s + %s * %s;\n", type,
-                loop_index, plane, first, emit_int(e, w->row_pitch));
+                plane_index, plane, row, emit_int(e, w->row_pitch));
 }
 
-/* Which lanes of a line are inside is found out once for all of them. */
+/* Computes the masks of a row once for all rows. */
 static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
                                 HoistedMasks *masks) {
   const LoopNest *loop = w->copy_loop;
@@ -106,7 +104,7 @@ static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
                           .vector_index = "a",
                           .line_axis = last - 1};
   return extent_is_static(loop->graph, loop->extents[last]) &&
-         vectors <= MAX_HOISTED_MASKS;
+         vectors <= MAX_IMAGE_ROW_MASKS;
 }
 
 static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
@@ -121,7 +119,7 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   Buffer store = {.arena = e->arena};
   for (uint32_t v = loop->spatial_axes; v < last; v++)
     order[count++] = v;
-  if (count > 1) /* the next plane, while this one is copied */
+  if (count > 1) /* prefetch the next plane while this one is copied */
     e->prefetch_axis = order[count - 2];
   e->hoisted_masks = begin_hoisted_masks(e, w, &masks) ? &masks : NULL;
   const char *value =
@@ -194,7 +192,7 @@ static void emit_panel_pack(const GemmTiling *t, const char *id, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* Panel after panel, terms in blocks, rows in blocks. */
+/* Loop order: panel, block of terms, block of rows. */
 static void emit_panel_loops(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *task_code,
                              Buffer *out) {
@@ -225,11 +223,11 @@ static void emit_panel_loops(Emitter *e, const GemmTiling *t,
                 id, id, id, rows, id, rows, id, id);
 }
 
-/* ---- lanes across ---- */
+/* ---- vectors along output channels ---- */
 
-/* What a panel has summed up, lanes along the rows of the left side: turned,
- * and put where the loops after this one look for it, which follow at once,
- * while a cache has it. */
+/* Transposes the accumulators of a panel and stores them where the epilogue
+ * loops read them.  The epilogue follows directly, while a cache holds the
+ * result. */
 static void emit_transpose_and_epilogue(Emitter *e, const GemmTiling *t,
                                         const char *id, const Buffer *epilogue,
                                         Buffer *out) {
@@ -248,9 +246,8 @@ static void emit_transpose_and_epilogue(Emitter *e, const GemmTiling *t,
   emit_append(out, epilogue);
 }
 
-/* What is read after the panel at hand, `b`, while that is multiplied: by each
- * tile a part of it, where it lies as it was kept, else by some of them W rows
- * each. */
+/* Prefetches the panel after `b` while tiles multiply `b`.  A prepacked panel
+ * is divided among all tiles.  Otherwise some tiles prefetch W rows each. */
 static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
                                      uint32_t loop_index,
                                      const uint32_t *prepacked_index,
@@ -282,8 +279,8 @@ static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
                 *prepacked_index, type, *prepacked_index, id, depth);
 }
 
-/* Zeros by what is not finite are not zeros: is all of the panel, so that terms
- * may be left out? */
+/* The product of zero and inf or NaN is not zero.  Declares `sound`: the panel
+ * is finite, so that terms may be skipped. */
 static void emit_panel_finite_check(Emitter *e, const GemmTiling *t,
                                     uint32_t loop_index,
                                     const uint32_t *prepacked_index,
@@ -304,7 +301,7 @@ static void emit_panel_finite_check(Emitter *e, const GemmTiling *t,
                 id);
 }
 
-/* A panel of the left side: `weights`, terms from .. to - 1. */
+/* Declares `weights`: the panel of a, terms from .. to - 1. */
 static void emit_weight_panel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, Buffer *task_code,
                               Buffer *out) {
@@ -337,8 +334,8 @@ static void emit_weight_panel(Emitter *e, const GemmTiling *t,
                              may_prepack ? &prepacked_index : NULL, out);
 }
 
-/* Which terms a line takes: those of the row's from `before` on, so many of
- * each group. */
+/* Declares the terms that an image row takes: `taken` terms of each group, from
+ * `before` on. */
 static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
   const PaddingPeel *r = &w->padding;
   const SlidingAccess *row = &w->row;
@@ -347,9 +344,9 @@ static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
                   emit_int(e, r->group_terms));
     return;
   }
-  const char *each = emit_int(e, r->row_terms),
-             *all = emit_int(e, r->group_terms / r->row_terms);
-  const char *by = emit_int(e, row->dilation[row->filter_axis]);
+  const char *row_terms = emit_int(e, r->row_terms),
+             *filter_rows = emit_int(e, r->group_terms / r->row_terms);
+  const char *dilation = emit_int(e, row->dilation[row->filter_axis]);
   buffer_printf(out,
                 "const int64_t top_line = (above + line) * %s;\n"
                 "const int64_t least = rim_of(%s - top_line, %s, %s);\n"
@@ -357,22 +354,23 @@ static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
                 "const int64_t before = sound ? least * %s : 0;\n"
                 "const int64_t taken = sound ? most * %s - before : %s;\n",
                 emit_int(e, row->stride),
-                emit_int(e, row->valid_begin + row->low), by, all,
-                emit_int(e, row->valid_end + row->low), by, all, each, each,
-                emit_int(e, r->group_terms));
+                emit_int(e, row->valid_begin + row->low), dilation, filter_rows,
+                emit_int(e, row->valid_end + row->low), dilation, filter_rows,
+                row_terms, row_terms, emit_int(e, r->group_terms));
 }
 
-/* The function for a tile: of those that leave out rows, or whole. */
+/* The function of a tile: a border tile, or the full tile. */
 static const char *border_tile_function(Emitter *e, const PaddingPeel *r,
                                         const char *name) {
-  const char *all = name;
+  const char *function = name;
   for (uint32_t j = 0; j < r->border_tile_count; j++)
-    all = format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
-                 emit_int(e, r->border_tiles[j].column), name, j, all);
-  return r->border_tile_count ? format(e, "(%s)", all) : all;
+    function =
+        format(e, "sound && lo + z == %s ? %s_end%u\n: %s",
+               emit_int(e, r->border_tiles[j].column), name, j, function);
+  return r->border_tile_count ? format(e, "(%s)", function) : function;
 }
 
-/* The call of one, but for what follows its last argument. */
+/* The call of a tile without its last arguments. */
 static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
                              const char *name, const char *pitch) {
   const PaddingPeel *r = &t->window->padding;
@@ -382,18 +380,18 @@ static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
                    emit_int(e, r->group_terms), emit_int(e, r->group_terms),
                    emit_int(e, r->row_terms ? r->row_terms : r->group_terms))
           : "to - from";
-  const char *before = r->group_terms ? " + before" : "";
+  const char *offset = r->group_terms ? " + before" : "";
   return format(e,
                 "%s(window + line * %s + z, offsets + from%s,\n"
                 "weights%s%s, NR%s,\n"
                 "%s, sums + (line * %s + z) * NR%s, NR%s, from != 0",
                 border_tile_function(e, r, name),
-                emit_int(e, t->window->row_pitch), before, before,
+                emit_int(e, t->window->row_pitch), offset, offset,
                 r->group_terms ? format(e, " * NR%s", id) : "", id, terms,
                 pitch, id, id);
 }
 
-/* What is left of a line by the tile that is large enough. */
+/* The smallest tile that covers the rest of an image row. */
 static void emit_short_tiles(Emitter *e, const GemmTiling *t, const char *id,
                              const char *pitch, Buffer *out) {
   buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
@@ -407,7 +405,7 @@ static void emit_short_tiles(Emitter *e, const GemmTiling *t, const char *id,
   buffer_printf(out, "{\ndone = MR%s;\n", id);
 }
 
-/* Panel after panel of the left side, terms in blocks. */
+/* Loop order: panel of a, block of terms. */
 static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
                                     uint32_t loop_index, Buffer *task_code,
                                     const Buffer *epilogue, Buffer *out) {
@@ -445,13 +443,13 @@ static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
   buffer_puts(out, "}\n");
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
-/* The window, panels, and what else the sums take. */
+/* Declares the window, the panel and the accumulators. */
 static void emit_scratch_buffers(Emitter *e, const GemmTiling *t, Buffer *out) {
   const char *type = gemm_element_type(t->accumulator_dtype);
   const ConvWindow *w = t->window;
-  /* the last ones go on */
+  /* the last tile reads beyond the last position */
   int64_t elements =
       emit_extent_add(e, emit_extent_mul(e, w->plane_count, w->plane_elements),
                       w->vectorize_channels ? t->mr : t->nc);

@@ -1,7 +1,6 @@
-/* The CPU backend: clusters as compiled kernels, on all cores.  What is small
- * is not worth a compiler, and what cannot be emitted is rare: the reference
- * backend does both, and tells what went wrong where a kernel found that
- * something did. */
+/* The CPU backend: fusion groups as compiled kernels, on all cores.  The
+ * reference backend executes groups that are too small to compile or have no
+ * code generation.  It also reports errors that a kernel detects. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
 #include "backend/target.h"
@@ -10,22 +9,12 @@
 #include "runtime/derived_cache.h"
 #include "runtime/thread_pool.h"
 #include "tensor/node.h"
+#include "machine/limits/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  MIN_GRAIN_OPS = 1 << 15,   /* operations that a thread takes at a time, */
-  MAX_GRAIN_OPS = 1 << 20,   /* and up to that, where there are so many that */
-  MIN_GRAINS_PER_THREAD = 8, /* each thread still has so many pieces */
-  THREAD_WAKE_OPS = 2 << 20, /* done alone while a thread wakes */
-  /* Factor on the compilation threshold of a kernel that delays the program
-   * until it is compiled: for the default threshold about as much as the
-   * reference backend executes in the time of one compilation. */
-  DELAY_FACTOR = 200,
-};
-
-/* ---- before it runs ---- */
+/* ---- preparation ---- */
 
 /* The compilation threshold, in operations.  It is low for a kernel that the
  * reference backend may execute while the compiler runs, and high for one that
@@ -48,12 +37,12 @@ static void prepare_group(const Graph *g, FusionGroup *c) {
     c->fallback_reason = "no C code generation for one of its operations";
 }
 
-static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
+static void prepare(Graph *g, uint32_t count, FusionGroup *const *groups) {
   for (uint32_t k = 0; k < count; k++)
-    prepare_group(g, clusters[k]);
+    prepare_group(g, groups[k]);
 }
 
-/* ---- running ---- */
+/* ---- execution ---- */
 
 typedef struct KernelLaunch {
   KernelFunction *function;
@@ -75,9 +64,9 @@ static int run_tasks(void *context, int64_t begin, int64_t end) {
                           end, scratch);
 }
 
-/* To take a piece costs as much as thousands of operations do where these are
- * of whole vectors.  Each thread begins with as many pieces as any other, and
- * so, where there are few, they are of a size that allows that. */
+/* Tasks that a thread takes at a time.  Taking a grain costs as much as
+ * thousands of operations.  Threads begin with equal numbers of grains, so that
+ * the number of grains is a multiple of the number of threads. */
 static int64_t grain_size(const CompiledKernel *p) {
   double operations_per_task = p->operations / (double)p->tasks;
   operations_per_task = operations_per_task >= 1 ? operations_per_task : 1;
@@ -94,7 +83,7 @@ static int64_t grain_size(const CompiledKernel *p) {
                     : grain;
 }
 
-/* So little that one thread is done before others wake? */
+/* Returns true if one thread finishes before others wake up. */
 static bool fits_one_thread(const CompiledKernel *p, int64_t grain) {
   int64_t grains = p->tasks / grain + (p->tasks % grain > 0);
   return p->operations < THREAD_WAKE_OPS && !thread_pool_is_awake(grains);
@@ -112,7 +101,7 @@ static int launch_kernel(const CompiledKernel *p, KernelLaunch *launch) {
       p->tasks, grain, run_tasks, launch, launch->stop);
 }
 
-/* The sums of chunks, then their sum. */
+/* Computes the partial results of all chunks, then combines them. */
 static int launch_partial_reductions(const CompiledKernel *p, const Node *n,
                                      KernelLaunch *launch) {
   Fault ignored = {0};
@@ -156,7 +145,7 @@ static void bind_key_params(const FusionGroup *c, const CompiledKernel *p,
   }
 }
 
-/* ---- operands that are kept ---- */
+/* ---- prepacked operands ---- */
 
 typedef struct PackRequest {
   const CompiledKernel *kernel;
@@ -165,20 +154,20 @@ typedef struct PackRequest {
 } PackRequest;
 
 static bool pack_operand(void *context, void *to) {
-  const PackRequest *m = context;
-  const PrepackedOperand *k = &m->kernel->prepacked[m->index];
+  const PackRequest *request = context;
+  const PrepackedOperand *k = &request->kernel->prepacked[request->index];
   char name[16];
-  snprintf(name, sizeof name, "keep%u", m->index);
-  KernelLaunch launch = *m->launch;
-  launch.function = (KernelFunction *)jit_symbol(m->kernel->object, name);
-  launch.pointers[m->pointer_index] = to;
+  snprintf(name, sizeof name, "keep%u", request->index);
+  KernelLaunch launch = *request->launch;
+  launch.function = (KernelFunction *)jit_symbol(request->kernel->object, name);
+  launch.pointers[request->pointer_index] = to;
   launch.scratch_bytes = 0;
   return launch.function &&
          thread_pool_parallel_for(k->panel_count, 1, run_tasks, &launch,
                                   launch.stop) == 0;
 }
 
-/* Those that are there, or are to be from now on. */
+/* Acquires operands that are cached, or packs and caches them. */
 static void acquire_prepacked(const FusionGroup *c, const CompiledKernel *p,
                               KernelLaunch *launch, DerivedData **prepacked) {
   for (uint32_t j = 0; j < p->prepacked_count; j++) {
@@ -213,7 +202,8 @@ static int run_kernel(const FusionGroup *c, const CompiledKernel *p,
   if (!f)
     return 1;
   bind_float_params(c, p, floats);
-  KernelLaunch launch; /* not cleared: it has room for the most pointers */
+  KernelLaunch launch; /* not cleared, since it has space for the maximal number
+                          of pointers */
   launch.function = f;
   launch.ints = p->ints;
   launch.floats = floats;
@@ -249,15 +239,15 @@ static void release_outputs(OutputTensors *run) {
   run->count = 0;
 }
 
-/* Its memory may be another tensor's from now on. */
+/* Returns true if another tensor may take the memory of t. */
 static bool is_donatable(const Tensor *t) {
   return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->is_borrowed &&
          !t->mapped && !t->device_copy && t->data == t->block;
 }
 
-/* An input that dies with this kernel, and may become its result.  A program
- * is of all kernels with its text, so that inputs may have more elements than
- * it reads. */
+/* An input that is freed after this kernel and may become its output.  Equal
+ * kernels share one source, so that an input may have more elements than the
+ * kernel reads. */
 static Node *find_donated_input(const FusionGroup *c, const CompiledKernel *p) {
   int64_t count = p->inplace_inputs
                       ? node_element_count(c->nodes.at[p->output_nodes[0]])
@@ -270,8 +260,8 @@ static Node *find_donated_input(const FusionGroup *c, const CompiledKernel *p) {
   return NULL;
 }
 
-/* A kernel that writes over what it reads is not stopped, so that there is
- * either all of that or all of the result. */
+/* A kernel that overwrites its input is not interrupted: either the input or
+ * the output is complete. */
 static bool run_in_place(const FusionGroup *c, const CompiledKernel *p,
                          Node *x) {
   Node *n = c->nodes.at[p->output_nodes[0]];
@@ -280,7 +270,7 @@ static bool run_in_place(const FusionGroup *c, const CompiledKernel *p,
   if (run_kernel(c, p, &x->data, NULL) != 0)
     return false;
   n->data = x->data;
-  x->data = NULL; /* and it goes, when n has let go of it */
+  x->data = NULL; /* freed when n is released */
   n->data->dtype = n->dtype;
   n->data->rank = n->free_count + n->rank;
   memcpy(n->data->shape, n->extents, n->data->rank * sizeof *n->extents);

@@ -1,22 +1,24 @@
-/* backend/cpu, emitting C: what the printers of loops know of each other. */
+/* backend/cpu, emitting C: interface between the files that write loops. */
 #ifndef AXON_CPU_EMITTER_H
 #define AXON_CPU_EMITTER_H
 
 #include "backend/cpu/cpu.h"
 
-/* What a function in C is written with, beside Emitter. */
+/* CPU-specific state of an Emitter. */
 typedef struct CpuEmitter {
   const Schedule *schedule;
-  const char *const *comments; /* of loops, as comments; or NULL */
+  const char *const *comments; /* comment for each loop, or NULL */
   CpuKernel *out;
   const char
-      *hoisted_panels[MAX_KERNEL_LOOPS]; /* where copies made ahead lie */
-  LoopNest
-      *epilogue[MAX_KERNEL_LOOPS]; /* of sums of few terms: the next loop, which
-                                      finishes each of them; NULL: none does */
-  Buffer pack_functions;           /* functions of what may be kept */
-  bool has_nontemporal;            /* some results go past the caches */
-  uint32_t jammed_rows; /* points whose sums are made at once; 0: of one */
+      *hoisted_panels[MAX_KERNEL_LOOPS]; /* scratch offsets of panels that are
+                                            packed before the loop over rows */
+  LoopNest *epilogue[MAX_KERNEL_LOOPS]; /* by loop: the next loop, which runs as
+                                           the epilogue of a short reduction;
+                                           NULL: none */
+  Buffer
+      pack_functions;   /* functions that pack operands for the prepack cache */
+  bool has_nontemporal; /* some outputs use non-temporal stores */
+  uint32_t jammed_rows; /* iterations that are jammed; 0: none */
 } CpuEmitter;
 
 /* ---- dialect.c ---- */
@@ -25,100 +27,102 @@ extern const Dialect c_dialect;
 
 /* ---- prefetch.c ---- */
 
-/* Of a read whose indices are the same in all lanes: where the row begins that
- * is wanted some indices later; NULL: that is not worth asking for. */
+/* For a load with the same indices in all lanes: the address of the row that is
+ * loaded a prefetch distance later; NULL: prefetching does not pay. */
 const char *emit_gather_prefetch(Emitter *e, const KernelOp *s);
-/* Of a read that is the last one of a point's row: what asks for the next
- * point's; NULL: likewise. */
+/* For the last load of an iteration's row: code that prefetches the row of the
+ * next iteration; NULL: prefetching does not pay. */
 const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
 
 /* ---- loop_nest.c ---- */
 
-/* One loop of the kernel, complete. */
+/* Emits one loop nest of the kernel. */
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop,
                     uint32_t vector_axis);
 
 /* ---- loop_writer.c ---- */
 
-/* A lane's block twice, between the macros that it is written in. */
+/* Emits the loop over vectors twice, for full vectors and for the tail, with
+ * the macros of each. */
 void emit_vector_loop(Emitter *e, Buffer *out, const char *stride,
                       const Buffer *full, const Buffer *tail);
 
 /* ---- trim_bounds.c ---- */
 
-/* For the axes that limits cut: from%u and to%u, by loop, at a point or at
- * some rows; all of them where `whole` says so. */
+/* For each trimmed axis: declares from%u and to%u, by loop, for one iteration
+ * or a block of rows. */
 void emit_trim_bounds(Emitter *e, Buffer *out);
-/* May limits turn out to be wrong? */
+/* Returns true if speculative trim bounds may fail, so that the kernel runs
+ * again untrimmed. */
 bool kernel_may_run_untrimmed(const Kernel *k);
 bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
-/* missed |= what the kernel's guard says. */
+/* missed |= the trim check of the kernel */
 void emit_trim_check(Emitter *e, Buffer *out);
 
 /* ---- unroll_and_jam.c ---- */
 
-/* Of how many points the sums of a loop are made at once; 0: of one. */
+/* Number of iterations of a loop that are jammed; 0: none. */
 uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
                                uint32_t loop);
 
 /* ---- unrolled_reduction.c ---- */
 
-/* The loop after the given one, over its axes, if that has sums of few terms
- * for this loop alone, which it reads where they come to be; NULL: it is not
- * so. */
+/* The loop after a short reduction, if it can run as its epilogue; otherwise
+ * NULL.  It must have the same axes, and no other loop may read the
+ * reduction. */
 LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
                                       Arena *arena, uint32_t at);
 
 /* ---- online_reduction.c ---- */
 
-/* Loops from .. to - 1 of the kernel. */
+/* Emits loops from .. to - 1 of the kernel. */
 typedef void EmitLoops(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
-/* All loops of it, those that go in portions so. */
+/* Emits all loops of the kernel, the strip-mined ones as an online
+ * reduction. */
 void emit_online_reduction(Emitter *e, Buffer *out, EmitLoops *loops);
-/* x, of this portion, is taken into what is carried at `to`. */
+/* Combines x, from the current strip, with the loop-carried value `to`. */
 void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
                         const char *to, const char *x);
-/* What the loop's extremes scale is scaled: they may have changed. */
+/* Rescales the carried values that depend on the loop's running maxima. */
 void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop);
 
 /* ---- arg_reduction.c ---- */
 
-/* A part of a long row: the place that it found and, behind the places of all
- * parts, the value there.  best: the accumulator and its places, of a class;
- * place: the best one of these; to: where the place goes. */
+/* A chunk of a long arg reduction.  It stores the position that it found and,
+ * behind the positions of all chunks, the value there. */
 typedef struct ArgReductionPart {
   char class;
   uint32_t accumulator_id;
   bool wide_index;
-  const char *accumulator_index; /* of rows: which of the accumulators it is, ""
-                                    or "[0]" */
+  const char *accumulator_index; /* subscript of the accumulator among several
+                                    rows: "" or "[0]" */
   const char *best_index, *address;
 } ArgReductionPart;
 void emit_arg_row_partial(Emitter *e, Buffer *out, const ArgReductionPart *p);
-/* The values in each lane's accumulator of a block of columns, `step` elements
- * apart in the result. */
+/* Stores the values and positions of each lane of a block of columns.  `stride`
+ * is the distance of chunks in the result, in elements. */
 void emit_arg_column_partials(Emitter *e, Buffer *out,
                               const ArgReductionPart *p, int64_t stride);
-/* The function that puts parts together. */
+/* Emits the function that combines chunks. */
 void emit_arg_combine(Emitter *e, Buffer *out);
 
 /* ---- batched_small_gemm.c ---- */
 
-/* The function that a kernel of small products calls, and the call. */
+/* Emits the function of a kernel of small matmuls, and the call. */
 void emit_batched_gemm_function(Emitter *e, Buffer *out);
 void emit_batched_gemm_call(Emitter *e, Buffer *out);
 
 /* ---- gemm.c ---- */
 
-/* Functions that the products of a kernel call. */
+/* Emits the functions that the matmuls of a kernel call. */
 void emit_gemm_functions(Emitter *e, Buffer *out);
-/* What the rows of a unit share of a product, before these are gone through.
- */
+/* Packs the operand that all rows of a task share, before the loop over
+ * rows. */
 void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop);
-/* Declares `odd`: is something not finite that a product may leave out? */
+/* Declares `odd`, which is true if a matmul would skip an inf or a NaN. */
 void emit_nonfinite_check(Emitter *e, Buffer *out);
-/* The product that a loop is; rest: what is done with each part of the result
- * as soon as it is there. */
+/* Emits the matmul of a loop. epilogue: code that runs for each finished block
+ * of the result. */
 void emit_gemm(Emitter *e, Buffer *out, uint32_t loop, const Buffer *epilogue);
 
 #endif

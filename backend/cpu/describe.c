@@ -1,4 +1,4 @@
-/* What a cluster is compiled as, for who asks. */
+/* Describes the compiled kernel of a fusion group. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
@@ -124,12 +124,12 @@ static bool is_strided(const AffineExpr *q, uint32_t vector_axis) {
   return q && q->coef[vector_axis] != 0 && q->coef[vector_axis] != 1;
 }
 
-/* Is it loaded with what lies between its lanes, or stored by parts? */
+/* Returns true if a small stride is deinterleaved. */
 static bool has_small_stride(const AffineExpr *q, uint32_t vector_axis) {
   return q->coef[vector_axis] > 1 && q->coef[vector_axis] <= MAX_DEINTERLEAVE;
 }
 
-/* turned: what is next to each other along another axis is. */
+/* transposed: contiguous along another axis. */
 static void count_strided_accesses(const LoopNest *loop, uint32_t vector_axis,
                                    bool transposed, Arena *arena,
                                    KernelInfo *about) {
@@ -144,7 +144,7 @@ static void count_strided_accesses(const LoopNest *loop, uint32_t vector_axis,
                loop_load_is_strided(loop, s, vector_axis, &numbers)))
       about->strided_accesses +=
           is_strided(s->address, vector_axis) &&
-          s->address->coef[vector_axis] != -1 && /* turned round */
+          s->address->coef[vector_axis] != -1 && /* lanes are reversed */
           !has_small_stride(s->address, vector_axis);
   }
   for (uint32_t j = 0; j < loop->outputs.len; j++)
@@ -162,8 +162,8 @@ static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
                              k->vectorize_outer, arena, about);
 }
 
-/* Schedule and text are made once more: that they are the same shows in the
- * object, which is found then, and not made (tests/check_plan.sh). */
+/* Schedules and emits the kernel again. tests/check_plan.sh verifies that the
+ * source is equal: its object is then found, not compiled. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,
                   const char *const *comments, KernelInfo *about) {
   Kernel *k = c->kernel;

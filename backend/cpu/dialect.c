@@ -1,4 +1,4 @@
-/* What is C alone of the statements of backend/emit. */
+/* The C dialect of backend/emit. */
 #include "backend/cpu/cpu_emitter.h"
 #include "backend/cpu/gemm_tiling.h"
 

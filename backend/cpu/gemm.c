@@ -1,38 +1,35 @@
-/* Sums of products as C: the tile, whose sums lie in registers, and the loops
- * around it. */
+/* Matmuls as C: the micro-kernel, whose accumulators stay in registers, and the
+ * loops around it. */
 #include "backend/cpu/gemm.h"
 
 #include "backend/cpu/prepack.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
 #define format emit_format
 
-enum {
-  PREFETCH_TERMS = 8
-}; /* that rows of b which come from memory are ahead */
-
 static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
   return &e->cpu->schedule->gemm_tilings->by_loop[loop];
 }
 
-/* ---- the tile in registers ---- */
+/* ---- micro-kernel ---- */
 
-/* A tile, or one for the edges. */
+/* A register tile, or a variant for an edge. */
 typedef struct TileVariant {
   uint32_t mr, nr_vectors;
-  bool prefetches; /* with what is read next fetched ahead: W rows, of each term
-                      `each` elements; where terms are in groups, one piece */
-  bool is_partial; /* only `columns` columns of b are there */
+  bool prefetches; /* prefetches the next panel: for each term, `each` elements
+                      of W rows; for grouped terms, one contiguous piece */
+  bool is_partial; /* only `columns` columns of b exist */
   uint32_t
-      border_tile; /* 1 + which tile of a line it is that leaves out rows */
+      border_tile; /* 1 + index of the border tile that skips rows; 0: none */
 } TileVariant;
 
 static TileVariant full_tile(const GemmTiling *t) {
   return (TileVariant){.mr = t->mr, .nr_vectors = t->nr_vectors};
 }
 
-/* Of the last panel. */
+/* The tile of the last panel. */
 static TileVariant last_panel_tile(const GemmTiling *t) {
   bool is_partial = t->b.packing == OPERAND_UNPACKED;
   return (TileVariant){.mr = t->mr,
@@ -58,7 +55,7 @@ static const char *tile_function_name(Emitter *e, const GemmTiling *t,
   return v->is_partial ? format(e, "%s_cut", name) : name;
 }
 
-/* One vector of b, or what is left there. */
+/* Loads one vector of b. is_partial: with a mask. */
 static void emit_b_load(const GemmTiling *t, char x, uint32_t j,
                         bool is_partial, Buffer *out) {
   if (is_partial)
@@ -68,8 +65,8 @@ static void emit_b_load(const GemmTiling *t, char x, uint32_t j,
     buffer_printf(out, "v%c b%u = *(const v%c_u *)(b + %u * W);\n", x, j, x, j);
 }
 
-/* One term: vectors of b, and rows from .. to - 1 of a, which are at `place`
- * where that is not NULL. */
+/* One term: loads vectors of b and multiplies them with rows from .. to - 1 of
+ * a. offset: where a's column begins, or NULL. */
 static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                const TileVariant *variant, const char *offset,
                                uint32_t from, uint32_t to, Buffer *out) {
@@ -105,10 +102,10 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                  : "a += lda;\n");
 }
 
-/* Groups of terms, of which `taken` are gone through from the first one on: all
- * of all groups in one loop, or a step of the row's term of each group, then
- * the next step.  At the end of a line a column's terms have rows of their own.
- */
+/* Terms in groups, of which each takes `taken` terms from the first one on.  If
+ * it takes all, one loop runs over all groups.  Otherwise the loop order is
+ * filter row, group, filter column.  In a border tile, each column of the
+ * filter has its own range of rows. */
 static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
                                const TileVariant *variant, Buffer *out) {
   const PaddingPeel *r = &t->window->padding;
@@ -170,7 +167,7 @@ static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
   buffer_puts(out, "}\n");
 }
 
-/* c += or = a * b, `depth` products fused into each sum. */
+/* c += a * b, or c = a * b, with fused multiply-adds over `depth` terms. */
 static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, TileVariant variant,
                               Buffer *out) {
@@ -207,7 +204,8 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
 
 /* ---- edges ---- */
 
-/* What is left of a where that is no tile, with zeros for the rest of one. */
+/* Copies the remainder rows of a to `rest` and pads them with zeros to a full
+ * tile. */
 static void emit_zero_padded_a(const GemmTiling *t, const char *id,
                                Buffer *out) {
   if (t->a.packing != OPERAND_PACK_A_COLUMNS)
@@ -222,24 +220,24 @@ static void emit_zero_padded_a(const GemmTiling *t, const char *id,
                   gemm_element_type(t->element_dtype), id, MAX_KC, id, id);
 }
 
-/* The tile for so many rows. */
+/* The call of the tile with `rows` rows. */
 static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            uint32_t rows, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
-  TileVariant whole = full_tile(t), last = last_panel_tile(t);
-  whole.mr = last.mr = rows;
+  TileVariant full = full_tile(t), last = last_panel_tile(t);
+  full.mr = last.mr = rows;
   if (t->last_panel_vectors)
     buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
                   tile_function_name(e, t, loop_index, &last), arguments,
                   last.is_partial ? ", columns" : "");
-  buffer_printf(out, "%s%s);\n", tile_function_name(e, t, loop_index, &whole),
+  buffer_printf(out, "%s%s);\n", tile_function_name(e, t, loop_index, &full),
                 arguments);
 }
 
-/* A tile that the result's end cuts: in place where it is a smaller one that
- * there is, or else whole in memory of its own, from as many rows and columns
- * as there are. */
+/* A tile at the edge of the result.  It writes in place if a tile of that size
+ * exists.  Otherwise it computes a full tile in a buffer and copies the valid
+ * part. */
 static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
@@ -281,7 +279,8 @@ static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                 name);
 }
 
-/* How many of so many rows are tiles of one row less: all that are left. */
+/* A function for the number of remainder rows that use tiles of one row
+ * less. */
 static void emit_short_row_count(const GemmTiling *t, const char *id,
                                  Buffer *out) {
   if (t->has_mr_minus_one)
@@ -292,14 +291,14 @@ static void emit_short_row_count(const GemmTiling *t, const char *id,
                   id, id, id, id, id, id);
 }
 
-/* Tiles of the ends of lines. */
+/* Tiles for both ends of an image row. */
 static void emit_border_kernels(Emitter *e, const GemmTiling *t,
                                 uint32_t loop_index, Buffer *out) {
   TileVariant v = full_tile(t);
   for (v.border_tile = 1; v.border_tile <= t->window->padding.border_tile_count;
        v.border_tile++)
-    for (uint32_t far = 0; far <= t->prefetch_a; far++) {
-      v.prefetches = far;
+    for (uint32_t prefetches = 0; prefetches <= t->prefetch_a; prefetches++) {
+      v.prefetches = prefetches;
       emit_micro_kernel(e, t, loop_index, v, out);
     }
 }
@@ -310,8 +309,8 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
   buffer_printf(out,
                 "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
                 id, t->mr, id, t->nr_vectors, id, t->mr - t->has_mr_minus_one);
-  TileVariant whole = full_tile(t), last = last_panel_tile(t), other = whole;
-  emit_micro_kernel(e, t, loop_index, whole, out);
+  TileVariant full = full_tile(t), last = last_panel_tile(t), other = full;
+  emit_micro_kernel(e, t, loop_index, full, out);
   other.prefetches = true;
   if (t->prefetch_a)
     emit_micro_kernel(e, t, loop_index, other, out);
@@ -330,9 +329,9 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
     emit_micro_kernel(e, t, loop_index, other, out);
   if (t->last_panel_vectors)
     emit_micro_kernel(e, t, loop_index, last, out);
-  whole.mr = last.mr = t->mr - 1;
+  full.mr = last.mr = t->mr - 1;
   if (t->has_mr_minus_one)
-    emit_micro_kernel(e, t, loop_index, whole, out);
+    emit_micro_kernel(e, t, loop_index, full, out);
   if (t->has_mr_minus_one && t->last_panel_vectors)
     emit_micro_kernel(e, t, loop_index, last, out);
   emit_edge_kernel(e, t, loop_index, out);
@@ -360,7 +359,7 @@ void emit_gemm_functions(Emitter *e, Buffer *out) {
 
 /* ---- the result ---- */
 
-/* c points to the element of m0, n0; ldc: from row to row. */
+/* Declares c, the address of element m0, n0, and ldc, its row stride. */
 static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            Buffer *task_code, Buffer *out) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
@@ -368,20 +367,20 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const char *type = gemm_element_type(t->accumulator_dtype);
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
   const AffineExpr *q = r->global_index ? r->global_index : r->local_index;
-  AffineExpr epilogue = *q;
-  epilogue.coef[t->m_axis] = epilogue.coef[t->n_axis] = 0;
-  const char *batch_loops = emit_affine(e, &epilogue);
+  AffineExpr base = *q;
+  base.coef[t->m_axis] = base.coef[t->n_axis] = 0;
+  const char *offset = emit_affine(e, &base);
   emit_append(&e->function_head, &e->level_code[0]);
   emit_append(task_code, &e->level_code[OUTER_LEVEL]);
   if (r->global_index) {
     VEC_PUSH(e->arena, e->emitted->call.outputs,
              &e->kernel->loops.at[loop_index]->outputs.at[0]);
     const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
-    e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* of chunks */
+    e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* for split-K */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
-                  ldc, type, e->emitted->call.outputs.len - 1, batch_loops,
+                  ldc, type, e->emitted->call.outputs.len - 1, offset,
                   e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
@@ -393,12 +392,13 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = l%u + (m0 - lo) * ldc + %s + n0;\n",
-                  l->point_elements, type, l->id, batch_loops);
+                  l->point_elements, type, l->id, offset);
 }
 
-/* ---- the whole ---- */
+/* ---- loops around the tile ---- */
 
-/* Axes of the result other than those of the tile, that are not of the unit. */
+/* Opens loops over the batch axes that are not parallel.  Returns their
+ * number. */
 static uint32_t open_batch_loops(Emitter *e, const GemmTiling *t,
                                  uint32_t loop_index, Buffer *out) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
@@ -480,17 +480,19 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   buffer_puts(out, "}\n");
 }
 
-/* A sum of nothing is stored too; limits leave something of what there is. */
+/* An empty reduction also stores a result, so that its loop runs once.
+ * Trimming a constant extent leaves at least one term. */
 static const char *at_least_once(Emitter *e, uint32_t loop_index, const char *k,
                                  const char *start) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
-  bool some = loop_is_trimmed(loop, loop->spatial_axes) &&
-              extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
-  return some ? "" : format(e, " || %s == %s", k, start);
+  bool is_nonempty =
+      loop_is_trimmed(loop, loop->spatial_axes) &&
+      extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
+  return is_nonempty ? "" : format(e, " || %s == %s", k, start);
 }
 
-typedef struct TermRange { /* of a sum: of those that are there, from .. to - 1
-                            */
+typedef struct TermRange { /* the terms from .. to - 1 that remain after
+                              trimming or split-K */
   const char *from, *to;
 } TermRange;
 
@@ -505,7 +507,7 @@ static TermRange term_range(Emitter *e, const GemmTiling *t,
   return (TermRange){"0", emit_int(e, t->depth)};
 }
 
-/* Tiles of rows x0 .. x1 - 1; from `whole` on they have a row less. */
+/* Tiles of rows x0 .. x1 - 1; from row `whole` on they have one row less. */
 static void emit_macro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, const char *left,
                               const char *right, const char *panel,
@@ -536,9 +538,11 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
                              const TermRange *terms, const char *panel) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *start = terms->from, *depth = terms->to;
-  bool columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
-  const char *left = columns ? "left" : "n0", *right = columns ? "right" : "n1";
-  bool some = t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
+  bool trims_columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
+  const char *left = trims_columns ? "left" : "n0",
+             *right = trims_columns ? "right" : "n1";
+  bool is_trimmed =
+      t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
   bool carried = loop->outputs.at[0].loop_carried;
   const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
   const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
@@ -547,9 +551,10 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
                 "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
                 "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
                 "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                mc, mc, mc, some ? start : "from", some ? depth : "to",
+                mc, mc, mc, is_trimmed ? start : "from",
+                is_trimmed ? depth : "to",
                 at_least_once(e, loop_index, "k0", "from"), kc, kc,
-                some ? depth : "to", kc, some ? depth : "to");
+                is_trimmed ? depth : "to", kc, is_trimmed ? depth : "to");
   if (t->a.packing != OPERAND_UNPACKED)
     gemm_pack_a(e, t, task_code, out);
   emit_macro_kernel(e, t, loop_index, left, right, panel, accumulate, out);
@@ -561,7 +566,7 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
   buffer_puts(out, "}\n");
 }
 
-/* The panel of columns y .. as arguments; kept: its number, or NULL. */
+/* Arguments for the panel of column y. prepacked_index: of b, or NULL. */
 static const char *panel_arguments(Emitter *e, const GemmTiling *t,
                                    uint32_t loop_index,
                                    const uint32_t *prepacked_index) {
@@ -582,7 +587,8 @@ static const char *panel_arguments(Emitter *e, const GemmTiling *t,
                 *prepacked_index, id);
 }
 
-/* Panels of terms from .. to - 1, each `high` of them long: kept, or copied. */
+/* Declares the panels of terms from .. to - 1, `high` terms each: prepacked, or
+ * packed now. */
 static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
                                   uint32_t prepacked_index, Buffer *out) {
   const PrepackedOperand *k = &e->cpu->out->prepacked.at[prepacked_index];
@@ -658,7 +664,7 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   buffer_puts(out, "}\n");
 }
 
-/* ---- what is not finite ---- */
+/* ---- check for inf and NaN ---- */
 
 static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
                                       uint32_t loop_index) {

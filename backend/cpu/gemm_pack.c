@@ -1,7 +1,6 @@
-/* Operands of products: as they lie, or copied. */
+/* Operands of matmuls: packed, or read in place. */
 #include "backend/cpu/gemm.h"
-
-enum { MAX_UNROLLED_OPS = 4 };
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
@@ -29,9 +28,9 @@ void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
   if (count > 1) {
     buffer_printf(out, "int64_t term = %s;\n", from);
     for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
-      const char *n_axis = emit_divisor(e, loop->extents[v]);
-      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, n_axis,
-                    n_axis);
+      const char *extent = emit_divisor(e, loop->extents[v]);
+      buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, extent,
+                    extent);
     }
   }
   buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
@@ -118,8 +117,9 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
   buffer_puts(out, "}\n");
 }
 
-/* Columns g .. as vectors x along the terms from k on, then the other way
- * round; all of them, or `rest` terms and the columns before n1. */
+/* Loads columns g .. as vectors x along the terms from k on, and stores the
+ * transposed block. is_full: W columns and W terms; otherwise `rest` terms and
+ * the columns before n1. */
 static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                                   const char *id, char v, bool is_full,
                                   const Buffer *store_code, Buffer *out) {
@@ -143,7 +143,7 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                 id);
 }
 
-/* A panel from values that lie along the terms. */
+/* Packs a panel from memory in which terms are contiguous. */
 static void emit_transposed_panel(Emitter *e, const GemmTiling *t,
                                   const Operand *o, uint32_t n_axis,
                                   const char *id, Buffer *task_code,
@@ -205,25 +205,25 @@ void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
   const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
   const char *type = gemm_load_type(t), *name = o == &t->a ? "a" : "b";
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
-  AffineExpr epilogue = *s->address;
+  AffineExpr base = *s->address;
   for (uint32_t v = 0; v < loop->axis_count; v++)
     if (v == rows || v >= loop->spatial_axes ||
         (v + 1 == loop->spatial_axes && *name == 'b'))
-      epilogue.coef[v] = 0;
+      base.coef[v] = 0;
   if (s->kind == KOP_LOAD) {
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
                   "const %s *const %s = (const %s *)(p%u + %s);\n",
                   name,
                   emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs)),
-                  type, name, type, s->input, emit_affine(e, &epilogue));
+                  type, name, type, s->input, emit_affine(e, &base));
   } else {
     const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
                   "const %s *const %s = l%u + %s - lo * ld%s;\n",
                   name, l->point_elements, type, name, l->id,
-                  emit_affine(e, &epilogue), name);
+                  emit_affine(e, &base), name);
   }
   emit_append(&e->function_head, &e->level_code[0]);
   emit_append(task_code, &e->level_code[OUTER_LEVEL]);

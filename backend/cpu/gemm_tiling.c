@@ -1,82 +1,53 @@
-/* How the products of a kernel are cut up.
+/* Tiling of the matmuls of a kernel.
  *
- * A tile of the result lies in registers while the sum goes along; one operand
- * is broadcast, the other one lies along lanes, copied into panels that the
- * caches keep: Goto and van de Geijn, Anatomy of high-performance matrix
- * multiplication, 2008.  Each thread copies for itself, which is cheaper than
- * to read what another core has written. */
+ * * A register tile of the result accumulates all terms.  One operand is
+ * broadcast.  The other operand is a vector, packed into panels that the caches
+ * hold: Goto and van de Geijn, Anatomy of high-performance matrix
+ * multiplication, 2008.  Each thread packs its own panels, since reading memory
+ * that another core has written is slower. */
 #include "backend/cpu/prepack.h"
 
 #include "backend/cpu/cpu.h"
 #include "machine/machine.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
-enum {
-  MAX_NC = 1024,                     /* columns that are copied at a time, */
-  MAX_HOISTED_PANEL_BYTES = 4 << 20, /* and bytes of all of them, ahead */
-  MAX_STRIP_MINED_PANEL_BYTES =
-      16 << 20,                /* of all columns, where few rows go at a time */
-  MAX_PACKED_BYTES = 16 << 20, /* of the narrowest unit, however long the sum */
-  MIN_TASKS = 8,               /* that are wanted at least */
-  MAX_SPLIT_K_ROWS = 192,      /* no more rows than that, */
-  MAX_SPLIT_K_PANELS = 4,      /* fewer panels than that, */
-  MAX_SPLIT_K_BATCH = 4,       /* and fewer such results, with */
-  MIN_SPLIT_K_DEPTH = 1 << 13, /* a longer sum than that: it is cut */
-  SPLIT_K_PARTS = 16,          /* into so many parts */
-  MIN_WINDOW_M = 48,           /* that are wanted for one that does not slide */
-  MIN_ACCUMULATORS = 8,        /* that keep the machine busy */
-  MAX_ROW_TASKS = 4,           /* of open sizes, where their rows are few */
-  MIN_PREFETCHED_A_BYTES =
-      512 << 10,           /* of the left side of a product: that is far */
-  MAX_CONV_MR = 24,        /* of a tile, where they are positions */
-  STRIP_ELEMENTS = 512,    /* elements of rows that go in portions */
-  MIN_WINDOW_COLUMNS = 64, /* columns of a unit, where there are more */
-  MAX_ROW_PARTS = 16,      /* of all rows, at most */
-  MIN_PREPACKED_ELEMENTS = 4096, /* of an operand that is worth keeping */
-  SYMBOLIC_MAX_COLUMNS =
-      256, /* of a unit through a window, where sizes are open, */
-  SYMBOLIC_MIN_IMAGE_ROWS = 4,       /* at most, at least; */
-  SYMBOLIC_MIN_POSITIONS = 196,      /* it is no smaller to have */
-  SYMBOLIC_MIN_TASKS = 4,            /* so many, */
-  SYMBOLIC_MAX_ELEMENTS = 192 << 10, /* and no larger than that, if it can be */
-  MIN_TRIMMED_BLOCKS = 32, /* parts of the rows that have limits of their own */
-  MAX_UNPACKED_STRIDE =
-      128, /* elements between terms of b that is not copied */
-};
-
-static const double MIN_PACKING_SHARE = 0.02; /* of the product, to copy it */
-
-/* ---- the tile ---- */
+/* ---- register tile ---- */
 
 static const MicroTile *micro_tiles(const Schedule *s, uint32_t *count) {
-  static const MicroTile big[] = {{6, 4}, {8, 3},  {12, 2}, {8, 2},
-                                  {4, 4}, {24, 1}, {16, 1}, {8, 1}};
-  static const MicroTile small[] = {{6, 2}, {4, 2}, {12, 1}, {8, 1}};
-  bool has_32_registers = s->vector_bytes == 64; /* 32 registers */
-  *count = has_32_registers ? ARRAY_LEN(big) : ARRAY_LEN(small);
-  return has_32_registers ? big : small;
+  static const MicroTile tiles_32_registers[] = {
+      {6, 4}, {8, 3}, {12, 2}, {8, 2}, {4, 4}, {24, 1}, {16, 1}, {8, 1}};
+  static const MicroTile tiles_16_registers[] = {
+      {6, 2}, {4, 2}, {12, 1}, {8, 1}};
+  bool has_32_registers =
+      s->vector_bytes == 64; /* AVX-512 has 32 vector registers */
+  *count = has_32_registers ? ARRAY_LEN(tiles_32_registers)
+                            : ARRAY_LEN(tiles_16_registers);
+  return has_32_registers ? tiles_32_registers : tiles_16_registers;
 }
 
-/* Half cycles of a term: two sums are gone on with at a time, each four cycles
- * after its last term, and two operands loaded; loads are better few. */
+/* Half cycles of one term.  The machine starts two multiply-adds per cycle,
+ * with a latency of four cycles, and two loads.  The last addend prefers tiles
+ * with fewer loads. */
 static double term_half_cycles(int64_t rows, int64_t vectors) {
   double sums = (double)(rows * vectors), loads = (double)(rows + vectors);
   double max = sums > loads ? sums : loads;
   return (max > MIN_ACCUMULATORS ? max : MIN_ACCUMULATORS) + 0.1 * loads;
 }
 
-/* Are rows tiles of so many, and of one less? */
+/* Returns true if m rows consist of tiles of `rows` and of `rows` - 1 rows. */
 static bool rows_divide_evenly(int64_t m, int64_t rows) {
   return m % rows == 0 || (rows - m % rows) * (rows - 1) <= m;
 }
 
-/* At most so many, in as many tiles as that takes, which are alike. */
+/* Rows of a tile, at most `max`, such that the number of tiles is minimal and
+ * their heights are equal. */
 static int64_t balanced_mr(int64_t m, int64_t max) {
   return m > 0 ? ceil_div(m, ceil_div(m, max)) : max;
 }
 
-/* known: there are m rows, in all calls. */
+/* m_is_constant: m is the number of rows in all calls. */
 static void choose_micro_tile(GemmTiling *t, const Schedule *s, int64_t m,
                               int64_t n, bool m_is_constant) {
   uint32_t count;
@@ -102,24 +73,25 @@ static void choose_micro_tile(GemmTiling *t, const Schedule *s, int64_t m,
   }
 }
 
-/* Which tiles there are at the edges: of one row less, and of fewer vectors. */
+/* Chooses the tiles of the edges: tiles of one row less, and of fewer
+ * vectors. */
 static void choose_edge_tiles(GemmTiling *t, const LoopNest *loop,
                               uint32_t width) {
   int64_t m = loop->extents[t->m_axis], n = loop->extents[t->n_axis];
   t->has_mr_minus_one = !extent_is_static(loop->graph, m) || m % t->mr != 0;
   t->has_mr_minus_one &= t->mr > 1;
-  bool m_is_constant = extent_is_static(loop->graph, n);
-  if (m_is_constant)
+  bool n_is_constant = extent_is_static(loop->graph, n);
+  if (n_is_constant)
     t->last_panel_vectors = (uint32_t)(ceil_div(n, width) % t->nr_vectors);
   if (t->b.packing == OPERAND_UNPACKED && !t->last_panel_vectors &&
-      (!m_is_constant || n % width))
+      (!n_is_constant || n % width))
     t->last_panel_vectors = t->nr_vectors;
 }
 
 /* ---- operands ---- */
 
-/* The summed axes as one, where the operand walks over them as over one: their
- * order stays the same. */
+/* Replaces the reduction axes by one axis if all addresses of the operand step
+ * over them as over one axis.  The order of the terms stays the same. */
 static void collapse_reduction_axes(LoopNest *loop) {
   uint32_t k = loop->spatial_axes, last = loop->axis_count - 1;
   int64_t terms;
@@ -166,7 +138,8 @@ static LoopNest *operand_loop(Arena *arena, const LoopNest *loop,
   return to;
 }
 
-/* What it costs to have lanes along v, as bad accesses. */
+/* Cost of vectors along v: a strided access counts 1; gathers and divisions
+ * count more. */
 static uint32_t strided_accesses(const LoopNest *loop, uint32_t v) {
   uint32_t strided = 0;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -183,7 +156,7 @@ static uint32_t strided_accesses(const LoopNest *loop, uint32_t v) {
   return strided;
 }
 
-/* The one value in memory that an operand is; NULL: it is computed. */
+/* The load that is the whole operand; NULL: the operand is computed. */
 static const KernelOp *unpacked_load(const LoopNest *loop, Dtype t) {
   const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
   bool read = s->kind == KOP_LOAD && s->checked_index_count == 0;
@@ -219,8 +192,8 @@ static void choose_packing(GemmTiling *t, const LoopNest *loop,
     t->b.packing = OPERAND_UNPACKED;
 }
 
-/* Is each element of b wanted for so few rows that to copy it first would take
- * longer than to read it as it lies? */
+/* Returns true if few rows use each element of b.  Then packing b takes longer
+ * than reading it in place. */
 static bool may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
                                 const Schedule *s) {
   int64_t m = loop->extents[t->m_axis];
@@ -231,7 +204,7 @@ static bool may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
          b->kind == KOP_LOAD && b->address->coef[t->n_axis] == 1;
 }
 
-/* ---- the shape of units ---- */
+/* ---- shape of tasks ---- */
 
 typedef struct GemmChooser {
   Arena *arena;
@@ -239,7 +212,7 @@ typedef struct GemmChooser {
   Schedule *s;
   ContractionPattern products[MAX_KERNEL_LOOPS];
   bool is_product[MAX_KERNEL_LOOPS];
-  bool through_window; /* of the one product's tiles */
+  bool through_window; /* the only matmul is a convolution */
   uint32_t count;
 } GemmChooser;
 
@@ -252,7 +225,7 @@ static void find_products(GemmChooser *c) {
   }
 }
 
-/* Would the product do with lanes along n? */
+/* Returns true if each matmul can be vectorized along n. */
 static bool vectorizes_all_products(const GemmChooser *c, uint32_t n) {
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     uint32_t m, with_n;
@@ -292,8 +265,8 @@ static double idle_lane_work(const GemmChooser *c, uint32_t v) {
   return work / (double)(extent > 0 ? extent : 1);
 }
 
-/* The outer axis for lanes: one along which the rest is contiguous, and the
- * longest of those. */
+/* The parallel axis for vectors: the one with the least strided work, and the
+ * longest of these. */
 static uint32_t choose_outer_vector_axis(const GemmChooser *c) {
   const LoopNest *loop = c->k->loops.at[0];
   uint32_t best = NO_AXIS;
@@ -316,28 +289,27 @@ static Dtype accumulator_type(const LoopNest *loop) {
   return loop->ops.at[loop->outputs.at[0].value_op].dtype;
 }
 
-static const double MAX_LANE_WASTE = 1.15; /* of lanes, without a window */
-
-/* Does the side lie on positions that go on from row to row better than row by
- * row, though it does not slide? */
-static bool wants_row_positions(const GemmChooser *c, int64_t m, int64_t rows,
-                                int64_t columns) {
-  double now = (double)round_up(columns, c->s->width) / (double)columns;
-  double then =
+/* Returns true if positions that continue from row to row leave fewer lanes
+ * idle than separate rows, for a window that does not slide. */
+static bool row_positions_pay(const GemmChooser *c, int64_t m, int64_t rows,
+                              int64_t columns) {
+  double waste = (double)round_up(columns, c->s->width) / (double)columns;
+  double position_waste =
       (double)round_up(rows * columns, c->s->width) / (double)(rows * columns);
-  return m >= MIN_WINDOW_M && now > MAX_LANE_WASTE * then;
+  return m >= MIN_WINDOW_M && waste > MAX_LANE_WASTE * position_waste;
 }
 
-/* Are there so few columns that many lanes would be idle, and rows to have them
- * along?  Then the side is better copied once, its columns rows of a tile. */
-static bool wants_transposed_tile(const GemmChooser *c, int64_t m,
-                                  int64_t columns) {
-  double now = (double)round_up(columns, c->s->width) / (double)columns;
-  return m >= MIN_WINDOW_M && now > MAX_LANE_WASTE &&
+/* Returns true if the few columns leave many lanes idle and there are enough
+ * rows for vectors.  Then packing the operand once, with its columns as rows of
+ * a tile, is faster. */
+static bool transposed_tile_pays(const GemmChooser *c, int64_t m,
+                                 int64_t columns) {
+  double waste = (double)round_up(columns, c->s->width) / (double)columns;
+  return m >= MIN_WINDOW_M && waste > MAX_LANE_WASTE &&
          !contraction_is_bf16(c->k->loops.at[0]);
 }
 
-/* Such that a small unit fits. */
+/* Returns true if the window of a small task fits in MAX_WINDOW_BYTES. */
 static bool window_fits(const GemmChooser *c, const LoopNest *b,
                         uint32_t row_axis, uint32_t n) {
   ConvWindow *w = conv_window_new(c->arena, b, row_axis, n);
@@ -350,17 +322,17 @@ static bool window_fits(const GemmChooser *c, const LoopNest *b,
              MAX_WINDOW_BYTES;
 }
 
-/* The axis of rows for a window that slides along n, or along which it would
- * slide too; NO_AXIS: there is none.  on: a window is the thing. */
+/* The axis of image rows for a window that slides along n or along this axis;
+ * NO_AXIS: there is none. *use_window: a convolution window is profitable. */
 static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
                                  uint32_t with_n, bool *use_window) {
   const LoopNest *loop = c->k->loops.at[0];
   const ContractionPattern *p = &c->products[0];
   const LoopNest *b =
       operand_loop(c->arena, loop, p, with_n, accumulator_type(loop));
-  uint64_t of_a = 0, of_b = 0;
+  uint64_t a_vars = 0, b_vars = 0;
   for (uint32_t j = 0; j < p->factor_count; j++)
-    *(with_n >> j & 1 ? &of_b : &of_a) |= p->op_vars[p->factors[j]];
+    *(with_n >> j & 1 ? &b_vars : &a_vars) |= p->op_vars[p->factors[j]];
   SlidingAccess r;
   bool symbolic = kernel_is_symbolic(c->k);
   *use_window = false;
@@ -371,7 +343,7 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   uint32_t best = NO_AXIS;
   int64_t max = -1;
   for (uint32_t v = 0; v < c->k->parallel_axes; v++) {
-    if (v == m || v == n || !(of_b >> v & 1) || of_a >> v & 1 ||
+    if (v == m || v == n || !(b_vars >> v & 1) || a_vars >> v & 1 ||
         !conv_sliding_access(b, v, &r))
       continue;
     int64_t span = conv_access_slides(&r) ? extent_hint(b->graph, r.span) : 0;
@@ -382,17 +354,17 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   }
   bool slides = max > 0;
   if (best != NO_AXIS && !slides && !*use_window && !symbolic)
-    slides = wants_row_positions(c, loop->extents[m], loop->extents[best],
-                                 loop->extents[n]);
+    slides = row_positions_pay(c, loop->extents[m], loop->extents[best],
+                               loop->extents[n]);
   *use_window |= slides;
   if (best == NO_AXIS && !*use_window && !symbolic)
-    *use_window = wants_transposed_tile(c, loop->extents[m], loop->extents[n]);
-  *use_window =
-      *use_window && window_fits(c, b, best, n); /* even a small one may not */
+    *use_window = transposed_tile_pays(c, loop->extents[m], loop->extents[n]);
+  *use_window = *use_window && window_fits(c, b, best, n);
   return best;
 }
 
-/* All axes of the one product are shared: tiles of its two sides. */
+/* For a kernel whose only matmul has only parallel axes: tasks are tiles of the
+ * result. */
 static bool choose_tile_tasks(GemmChooser *c) {
   uint32_t m, with_n, outer = c->k->parallel_axes;
   for (uint32_t j = 0; j < c->k->loops.len; j++)
@@ -417,7 +389,8 @@ static bool choose_tile_tasks(GemmChooser *c) {
   return true;
 }
 
-/* Rows of products: lanes along their last inner axis. */
+/* For matmuls with spatial axes that are not parallel: tasks are rows, and
+ * vectors lie along the last spatial axis. */
 static bool choose_row_tasks(GemmChooser *c) {
   uint32_t m = NO_AXIS;
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
@@ -447,7 +420,8 @@ static int64_t reduction_depth(const LoopNest *loop) {
              : INT64_MAX;
 }
 
-/* In pieces of a size, at most `most` each, multiples of `of`. */
+/* The size of equal blocks of `extent`: at most `max`, and a multiple of
+ * `of`. */
 static int64_t balanced_block(int64_t extent, int64_t max, int64_t of) {
   int64_t count = ceil_div(extent, max);
   return round_up(ceil_div(extent, count > 0 ? count : 1), of);
@@ -459,8 +433,8 @@ static double batch_points(const GemmChooser *c, uint32_t last) {
                       : 1;
 }
 
-/* Are the rows and columns of a tile the innermost axes of the result, and as
- * many whatever the sizes are? */
+/* Returns true if rows and columns are the innermost axes of the result and
+ * their extents are constant. */
 static bool is_constant_innermost(const LoopNest *loop, const AffineExpr *out) {
   uint32_t last = loop->parallel_axes - 1;
   int64_t size = 1;
@@ -472,10 +446,10 @@ static bool is_constant_innermost(const LoopNest *loop, const AffineExpr *out) {
          extent_is_static(loop->graph, loop->extents[last - 1]);
 }
 
-/* Is the sum so long and the result so small that parts of the sum are what
- * threads can share? */
-static bool wants_split_k(const GemmChooser *c, const GemmTiling *t,
-                          const GemmPartition *g) {
+/* Returns true if the reduction is so deep, and the result so small, that only
+ * split-K gives all threads work. */
+static bool split_k_pays(const GemmChooser *c, const GemmTiling *t,
+                         const GemmPartition *g) {
   const LoopNest *loop = c->k->loops.at[0];
   const LoopOutput *r = &loop->outputs.at[0];
   int64_t columns = (int64_t)t->nr_vectors * c->s->width;
@@ -485,8 +459,9 @@ static bool wants_split_k(const GemmChooser *c, const GemmTiling *t,
          is_constant_innermost(loop, r->global_index);
 }
 
-/* Of so many rows as there turn out to be, each band as many: at most `height`,
- * and fewer where that gives threads something to do. */
+/* Number of equal row tasks of a symbolic number of rows; 0: rows are constant.
+ * A task has at most `task_height` rows, and fewer if that gives more threads
+ * work. */
 static int64_t symbolic_row_tasks(const LoopNest *loop, const GemmTiling *t,
                                   int64_t row_tasks, int64_t task_height) {
   Graph *g = loop->graph;
@@ -494,7 +469,8 @@ static int64_t symbolic_row_tasks(const LoopNest *loop, const GemmTiling *t,
   if (extent_is_static(g, m) || !extent_ceil_div(g, m, task_height, &min) ||
       !extent_ceil_div(g, m, MAX_MC, &max))
     return 0;
-  row_tasks = row_tasks < MAX_ROW_TASKS ? row_tasks : MAX_ROW_TASKS;
+  row_tasks =
+      row_tasks < SYMBOLIC_MAX_ROW_TASKS ? row_tasks : SYMBOLIC_MAX_ROW_TASKS;
   return extent_max(g, min, extent_min(g, max, row_tasks));
 }
 
@@ -506,7 +482,7 @@ static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
                      .batch = batch_points(c, 2),
                      .element_bytes = dtype_info[t->accumulator_dtype].bytes,
                      .vector_lanes = c->s->width};
-  if (wants_split_k(c, t, &g)) {
+  if (split_k_pays(c, t, &g)) {
     g.task_height = round_up(g.m, t->mr);
     g.task_columns = round_up(g.n, (int64_t)t->nr_vectors * c->s->width);
     c->s->reduction_chunk =
@@ -528,7 +504,7 @@ static bool has_trim_bounds(const Kernel *k) {
   return k->trim_bounds.len > 0;
 }
 
-/* Of a row, or of the portion of it that is there at a time. */
+/* Bytes of the intermediates of a row, or of one strip of it. */
 static double local_bytes(const GemmChooser *c) {
   double bytes = kernel_local_bytes(c->k, false);
   for (uint32_t j = c->k->strip_begin; j < c->k->strip_end; j++) {
@@ -544,7 +520,8 @@ static double local_bytes(const GemmChooser *c) {
   return bytes;
 }
 
-/* Rows of which a cache does not hold enough for tiles go in portions. */
+/* Strip-mines the rows if a cache holds the intermediates of too few rows for a
+ * register tile. */
 static void choose_strip_mining(GemmChooser *c) {
   double local_bytes_per_row = kernel_local_bytes(c->k, false);
   if (c->s->shape == TASK_ROWS &&
@@ -553,8 +530,8 @@ static void choose_strip_mining(GemmChooser *c) {
     c->s->strip_length = STRIP_ELEMENTS;
 }
 
-/* Rows that are gone through together, and those of a unit, which share
- * copies. */
+/* Chooses the rows that are computed together, and the rows of a task, which
+ * share packed operands. */
 static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
   int64_t extent = loop_extent_hint(c->k->loops.at[0], c->k->parallel_axes - 1);
   double local_bytes_per_row = local_bytes(c), points = batch_points(c, 1);
@@ -567,20 +544,21 @@ static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
   while (rows > tile_rows &&
          local_bytes_per_row * (double)rows > MAX_TASK_LOCAL_BYTES)
     rows -= tile_rows;
-  while (span > rows && points * (double)ceil_div(extent, span) < MIN_TASKS)
+  while (span > rows &&
+         points * (double)ceil_div(extent, span) < GEMM_MIN_TASKS)
     span = ceil_div(span, 2);
   c->s->task_columns = rows < extent ? rows : extent;
   c->s->task_rows = round_up(span, c->s->task_columns);
 }
 
-/* ---- windows ---- */
+/* ---- convolutions ---- */
 
-typedef struct ConvTaskSearch { /* for the best unit */
+typedef struct ConvTaskSearch { /* search for the best task */
   const ConvWindow *window;
   const Schedule *schedule;
   ConvProblem problem;
   ConvTask best;
-  double best_cost; /* its cost; below 0: there is none yet */
+  double best_cost; /* below 0: none found yet */
 } ConvTaskSearch;
 
 static void try_task(ConvTaskSearch *s, ConvTask u) {
@@ -591,7 +569,7 @@ static void try_task(ConvTaskSearch *s, ConvTask u) {
   }
 }
 
-/* All tiles, for parts of the rows. */
+/* Tries all tiles for `parts` parts of the rows. */
 static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
                       int64_t task_columns) {
   uint32_t count, width = s->problem.vector_lanes;
@@ -606,8 +584,8 @@ static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
   }
   uint32_t registers = cpu_vector_bytes() == 64 ? 32 : 16;
   u.vectorize_channels = true;
-  /* of open sizes, where tiles that come out are no reason for another shape:
-   * four vectors of weights are read from a far cache in each step */
+  /* Symbolic sizes do not justify another shape by their hints.  With four
+   * vectors, each step loads four vectors of weights from L2 or L3. */
   uint32_t vectors = s->problem.symbolic ? 2 : 4;
   for (uint32_t v = 1; v <= vectors; v++) {
     int64_t max = (registers - 1 - v) / v;
@@ -637,7 +615,8 @@ static void try_tasks(ConvTaskSearch *s) {
       }
 }
 
-/* Sizes; what overflows becomes INT64_MAX, which is emitted nowhere. */
+/* Arithmetic on extents.  The result is INT64_MAX on overflow; no code uses
+ * it. */
 static int64_t extent_mul_or_max(Graph *g, int64_t x, int64_t y) {
   int64_t out;
   return extent_mul(g, x, y, &out) ? out : INT64_MAX;
@@ -657,8 +636,8 @@ static int64_t extent_round_up_or_max(Graph *g, int64_t x, int64_t of) {
   return extent_mul_or_max(g, extent_ceil_div_or_max(g, x, of), of);
 }
 
-/* How many lines of so many rows and columns a cache holds, with what of the
- * window is read for each, and what is read for all. */
+/* Number of image rows that a cache holds, for `rows` output channels and
+ * `columns` columns, with the part of the window that they read. */
 static int64_t image_rows_in_cache(Graph *g, const ConvWindow *w, int64_t rows,
                                    int64_t columns) {
   int64_t row_pitch, extra_rows, max;
@@ -678,9 +657,9 @@ static int64_t image_rows_in_cache(Graph *g, const ConvWindow *w, int64_t rows,
              : SYMBOLIC_MIN_IMAGE_ROWS;
 }
 
-/* The unit where sizes are open: of whole lines, if they are not very long, as
- * many as fit a cache, and fewer, then fewer rows, so that there is something
- * to do for several threads. */
+/* Chooses a task for symbolic sizes.  A task has whole image rows, unless they
+ * are very long, and as many as fit in a cache.  It has fewer image rows, then
+ * fewer output channels, if several threads have no work otherwise. */
 static void choose_symbolic_task(const GemmChooser *c, const GemmTiling *t,
                                  ConvTask *u) {
   Graph *g = c->k->graph;
@@ -722,7 +701,7 @@ static void choose_symbolic_task(const GemmChooser *c, const GemmTiling *t,
       extent_round_up_or_max(g, extent_ceil_div_or_max(g, rows, parts), min));
 }
 
-/* The tile and the unit of a product through a window. */
+/* Chooses tile and task of a convolution. */
 static void choose_conv_sizes(GemmChooser *c, GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
   Graph *g = loop->graph;
@@ -780,23 +759,23 @@ static void choose_conv_sizes(GemmChooser *c, GemmTiling *t) {
     c->s->task_positions = extent_round_up_or_max(
         g, extent_mul_or_max(g, u->task_image_rows, c->s->row_pitch),
         c->s->width);
-    t->epilogue_per_block = true; /* a panel's sums */
+    t->epilogue_per_block = true; /* the accumulators of one panel */
     t->mc = t->nc;
     padding_peel_choose_border_tiles(w, s.problem.columns, u->task_columns,
                                      t->mr);
   } else {
     w->padding = (PaddingPeel){.group_terms = 0};
   }
-  if (w->padding.group_terms) /* whole groups */
+  if (w->padding.group_terms) /* whole groups of terms */
     t->kc = balanced_block(
         t->depth, MAX_KC / w->padding.group_terms * w->padding.group_terms,
         w->padding.group_terms);
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
-/* Rows of pairs as they lie: each begins with a first one, and ends with a
- * second one. */
+/* Returns true if rows of bf16 pairs can be read in place.  Then each row
+ * begins with the first element of a pair and ends with the second. */
 static bool has_contiguous_pairs(const LoopNest *loop, uint32_t m) {
   const KernelOp *s = unpacked_load(loop, DT_I32);
   return s && s->kind == KOP_LOAD && s->packed_pairs && !s->packed_elements &&
@@ -835,11 +814,10 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
                     loop->trimmed_axis >= loop->spatial_axes;
   if (c->through_window) {
     uint32_t row_axis = c->s->task_image_rows ? outer - 3 : NO_AXIS;
-    t->window = conv_window_new(c->arena, t->b.loop, row_axis,
-                                t->n_axis); /* as before */
+    t->window = conv_window_new(c->arena, t->b.loop, row_axis, t->n_axis);
     t->b.packing = OPERAND_PACK_B_IM2COL;
   } else if (!is_trimmed && (!loop_is_symbolic(loop) || c->k->native_only) &&
-             bf16_dot_applies(c->s, t)) { /* limits may go through a pair */
+             bf16_dot_applies(c->s, t)) { /* a trim bound may split a pair */
     use_bf16_dot(c, t);
   }
   t->kc = balanced_block(extent_hint(loop->graph, t->depth), MAX_KC, 1);
@@ -866,7 +844,7 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
   choose_edge_tiles(t, loop, c->s->width);
   t->mc = balanced_block(m, MAX_MC, t->mr);
   t->nc = balanced_block(n, MAX_NC, (int64_t)t->nr_vectors * c->s->width);
-  /* what follows a tile at once wants all terms before */
+  /* An epilogue that runs directly after a tile needs all terms. */
   bool stores_directly = loop->outputs.at[0].global_index != NULL;
   int64_t columns = 4 * (int64_t)t->nr_vectors * c->s->width;
   int64_t max = MAX_PACKED_BYTES / (columns * bytes) / t->kc * t->kc;
@@ -910,7 +888,8 @@ uint64_t gemm_tiling_sliding_axes(Arena *arena, const LoopNest *loop,
   return terms;
 }
 
-/* A product goes to memory as it is, or is local for a loop after it. */
+/* Makes each matmul store its accumulators directly, or to a local buffer that
+ * a later loop reads. */
 static void split_off_stores(GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     LoopNest *loop = c->k->loops.at[j];
@@ -933,10 +912,6 @@ static int64_t panel_columns(const GemmChooser *c, uint32_t loop_index) {
          c->s->width;
 }
 
-/* An element is copied, or turned, in the time in which so many rows, for each
- * lane, are multiplied with it. */
-static const double PACK_COST_ROWS = 1, TRANSPOSE_COST_ROWS = 2;
-
 static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   uint32_t n = vectorize_channels ? t->m_axis : t->n_axis;
@@ -945,7 +920,7 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
                 o->packing == OPERAND_PACK_B_TRANSPOSED || t->reads_b_unpacked;
   o->may_prepack = copied && prepack_is_possible(o->loop, n);
   if (vectorize_channels &&
-      t->window->padding.group_terms) /* what is kept lies in one piece */
+      t->window->padding.group_terms) /* the prepacked operand is contiguous */
     t->prefetch_a &= o->may_prepack;
   if (!o->may_prepack)
     return;
@@ -995,7 +970,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     choose_all_prepacking(c);
     return true;
   }
-  if (s->strip_length) /* whole panels of the first product */
+  if (s->strip_length) /* whole panels of the first matmul */
     s->strip_length -= s->strip_length % panel_columns(c, k->strip_begin);
   if (s->shape == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);

@@ -1,5 +1,5 @@
-/* Floats of 16 bits, for routines: exact to float, and rounded from there to
- * the nearest, ties to even. */
+/* 16-bit floats for library operations: widening is exact; narrowing rounds to
+ * nearest, ties to even. */
 #ifndef AXON_CPU_HALF_FLOAT_H
 #define AXON_CPU_HALF_FLOAT_H
 
@@ -29,7 +29,7 @@ static inline uint16_t bf16_of_float(float x) {
   return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* A half is a float of another bias; subnormals by a subtraction. */
+/* f16 has another exponent bias; subnormals are normalized by a subtraction. */
 static inline float float_of_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16;
   uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
@@ -41,7 +41,8 @@ static inline float float_of_f16(uint16_t h) {
   return float_of_bits(sign | bits_of_float(x));
 }
 
-/* Those that become subnormal are added to what has their last bit. */
+/* Values that become subnormal are rounded by adding 0.5, whose last bit has
+ * the same weight. */
 static inline uint16_t f16_of_float(float x) {
   uint32_t u = bits_of_float(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
   if (a > 0x7f800000)

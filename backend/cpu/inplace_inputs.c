@@ -1,4 +1,4 @@
-/* Inputs whose memory the one result of a kernel may take. */
+/* Finds the inputs whose memory the only output of a kernel may reuse. */
 #include "backend/cpu/cpu.h"
 
 static bool can_fail(const KernelOp *s) {
@@ -16,7 +16,7 @@ static bool is_infallible_map(const Kernel *k) {
   return is_infallible;
 }
 
-/* Is it read at the place of the result alone? */
+/* Returns true if the input is read only at the address of the output. */
 static bool reads_only_own_element(const LoopNest *loop, uint32_t input,
                                    const AffineExpr *address) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {

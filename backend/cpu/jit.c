@@ -1,15 +1,16 @@
-/* Objects: a table by the hash of their texts, and the processes that compile.
+/* JIT objects: a hash table of compiled sources, and the compile processes.
  *
- * Each job has a folder of its own for source, object and what the compiler
- * says, which goes when the job is done.  A job's compiler holds the other end
- * of a pipe, so its end can be waited for beside Ctrl-C, whatever the host
- * program does with SIGCHLD.  Nobody but who asks for objects looks after
- * jobs: there is no thread for it. */
+ * * * Each compile process has its own folder for source, object and compiler
+ * output.  The folder is removed at the end.  The compiler inherits the write
+ * end of a pipe.  So poll can wait for its end and for an interrupt, whatever
+ * the host program does with SIGCHLD.  There is no thread that watches the
+ * processes: callers of this file start and collect them. */
 #define _GNU_SOURCE
 #include "backend/cpu/jit.h"
 
 #include "backend/cpu/compile_process.h"
 #include "backend/cpu/toolchain.h"
+#include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
 
@@ -28,11 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HASH_BUCKETS = 1024, POLL_MS = 20 };
+enum { HASH_BUCKETS = 1024 };
 
 typedef enum JitState {
   JIT_NONE,
-  JIT_WAITING, /* for a compiler */
+  JIT_WAITING, /* for a free process slot */
   JIT_RUNNING,
   JIT_READY,
   JIT_FAILED,
@@ -42,13 +43,15 @@ struct JitObject {
   ArtifactKey key;
   JitState state;
   void *dl_handle;
-  void *_Atomic kernel; /* its function `kernel`, once it was asked for */
+  void *_Atomic kernel; /* the function `kernel`, once it was looked up */
   char *source;         /* until it is compiled */
   size_t source_len;
-  CompileProcess *process;          /* while RUNNING */
-  double seconds;                   /* when that began; then how long it took */
-  JitObject *bucket_next;           /* in its bucket */
-  JitObject *list_next, *list_prev; /* WAITING, RUNNING: in the list */
+  CompileProcess *process; /* if RUNNING */
+  double
+      seconds; /* RUNNING: start time; afterwards the time of the compilation */
+  JitObject *bucket_next; /* next in its bucket */
+  JitObject *list_next,
+      *list_prev; /* WAITING, RUNNING: in the list of pending objects */
 };
 
 static const ArtifactKind artifact_kind = {"cpu", ".so"};
@@ -57,12 +60,12 @@ static struct {
   pthread_once_t once;
   pthread_mutex_t lock;
   JitObject *buckets[HASH_BUCKETS];
-  JitObject *open; /* WAITING and RUNNING; the next to be started first */
+  JitObject *pending; /* WAITING and RUNNING; the first one starts next */
   int running;
-  bool left; /* to a child of fork: jit_detach */
+  bool detached; /* a child of fork finishes them: jit_detach */
 } jit_objects = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is told ---- */
+/* ---- warnings ---- */
 
 static void warn_no_compiler(const Toolchain *tools) {
   OnceWarning n = {.code = 512};
@@ -77,9 +80,9 @@ static void warn_no_compiler(const Toolchain *tools) {
   warn_once(&n);
 }
 
-/* What the compiler says of the text is our fault; all else is of the machine,
- * which may be well again tomorrow.  `job` may be NULL: there is nowhere to
- * write. */
+/* A compiler error in kernel.c is a bug of Axon.  All other failures depend on
+ * the machine and may be temporary. process: NULL if no folder could be
+ * written. */
 static void warn_compile_failed(const char *reason,
                                 const CompileProcess *process) {
   OnceWarning n = {.code = 513};
@@ -87,7 +90,7 @@ static void warn_compile_failed(const char *reason,
   bool is_our_bug = !disk_is_full && strstr(reason, "kernel.c:") != NULL;
   snprintf(n.message, sizeof n.message,
            "%sa kernel was not compiled: it is interpreted",
-           is_our_bug ? "compiler bug: " : "");
+           is_our_bug ? "internal error: " : "");
   if (process && compile_process_keeps_files())
     snprintf(n.note, sizeof n.note, "%s\nkept in %.200s", reason,
              compile_process_folder(process));
@@ -104,7 +107,7 @@ static void warn_compile_failed(const char *reason,
   warn_once(&n);
 }
 
-/* ---- the table: all with the lock ---- */
+/* ---- hash table; the caller holds the lock ---- */
 
 static JitObject **bucket_of(ArtifactKey key) {
   return &jit_objects.buckets[key.word[0] % HASH_BUCKETS];
@@ -119,22 +122,23 @@ static JitObject *find_object(ArtifactKey key) {
 
 static void list_prepend(JitObject *o) {
   o->list_prev = NULL;
-  o->list_next = jit_objects.open;
+  o->list_next = jit_objects.pending;
   if (o->list_next)
     o->list_next->list_prev = o;
-  jit_objects.open = o;
+  jit_objects.pending = o;
 }
 
 static void list_remove(JitObject *o) {
-  *(o->list_prev ? &o->list_prev->list_next : &jit_objects.open) = o->list_next;
+  *(o->list_prev ? &o->list_prev->list_next : &jit_objects.pending) =
+      o->list_next;
   if (o->list_next)
     o->list_next->list_prev = o->list_prev;
   o->list_next = o->list_prev = NULL;
 }
 
-/* Behind all others: they were asked for before. */
+/* Appends at the end: objects start in the order of their requests. */
 static void list_append(JitObject *o) {
-  JitObject *end = jit_objects.open;
+  JitObject *end = jit_objects.pending;
   while (end && end->list_next)
     end = end->list_next;
   if (!end) {
@@ -151,10 +155,10 @@ static bool dl_load(JitObject *o, const char *path) {
   return o->dl_handle != NULL;
 }
 
-/* What was checked, whatever its path leads to by now.  The system takes a
- * name that it knows for the library that it knows, and numbers of descriptors
- * come again: so each name is another one, by how often it says "." and "/".
- */
+/* Loads the file that was verified, whatever its path refers to now.  The
+ * dynamic loader reuses a library with a known name, and descriptor numbers
+ * repeat.  So each name is made unique by a different sequence of "./" and
+ * ".//". */
 static bool load_file(JitObject *o, int file) {
   static uint32_t loads;
   char name[160];
@@ -177,7 +181,7 @@ static bool load_artifact(JitObject *o) {
   return succeeded;
 }
 
-/* ---- jobs ---- */
+/* ---- compile processes ---- */
 
 static double now(void) {
   struct timespec t;
@@ -206,17 +210,18 @@ static void start_compile(JitObject *o) {
   finish_object(o, JIT_FAILED);
 }
 
-/* Straight from where it was made: to be found again is for others. */
+/* Loads the object from the temporary folder, and stores it as an artifact for
+ * other processes. */
 static bool load_compiled(JitObject *o) {
   size_t len;
   void *bytes = compile_process_read_object(o->process, &len);
   if (!bytes)
     return false;
-  bool kept = artifact_store(&artifact_kind, o->key, bytes, len);
+  bool stored = artifact_store(&artifact_kind, o->key, bytes, len);
   mem_free(bytes);
-  /* the folder for temporary files may be one that nothing is run from */
+  /* the temporary folder may be mounted noexec */
   return dl_load(o, compile_process_object_path(o->process)) ||
-         (kept && load_artifact(o));
+         (stored && load_artifact(o));
 }
 
 static void end_compile(JitObject *o, bool succeeded, const char *reason) {
@@ -240,7 +245,7 @@ static void collect_compile(JitObject *o) {
   end_compile(o, succeeded, reason);
 }
 
-/* A compiler that hangs is not waited for. */
+/* Kills a compiler that exceeds the time limit. */
 static void time_out_compile(JitObject *o) {
   char reason[100];
   compile_process_kill(o->process);
@@ -250,9 +255,10 @@ static void time_out_compile(JitObject *o) {
   end_compile(o, false, reason);
 }
 
-/* Ends what has ended, or takes too long, and starts what there is room for. */
+/* Collects processes that have ended, kills those that take too long, and
+ * starts waiting ones. */
 static void reap_and_start(void) {
-  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+  for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
     if (o->state == JIT_RUNNING && compile_process_has_exited(o->process))
       collect_compile(o);
@@ -260,7 +266,7 @@ static void reap_and_start(void) {
              now() - o->seconds > toolchain()->timeout_seconds)
       time_out_compile(o);
   }
-  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+  for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
     if (jit_objects.running >= thread_pool_size())
       return;
@@ -269,8 +275,8 @@ static void reap_and_start(void) {
   }
 }
 
-/* A child of fork has no part in the compilers of its parent, unless it is
- * made to have. */
+/* A child of fork does not share the compile processes of its parent, unless
+ * jit_detach created it. */
 static void lock_before_fork(void) {
   pthread_mutex_lock(&jit_objects.lock);
 }
@@ -280,7 +286,7 @@ static void unlock_in_parent(void) {
 }
 
 static void forget_processes(void) {
-  for (JitObject *o = jit_objects.open; o; o = o->list_next)
+  for (JitObject *o = jit_objects.pending; o; o = o->list_next)
     if (o->state == JIT_RUNNING) {
       compile_process_forget(o->process);
       o->process = NULL;
@@ -290,7 +296,7 @@ static void forget_processes(void) {
 }
 
 static void unlock_in_child(void) {
-  if (!jit_objects.left)
+  if (!jit_objects.detached)
     forget_processes();
   pthread_mutex_unlock(&jit_objects.lock);
 }
@@ -308,25 +314,24 @@ static void unlock(void) {
   pthread_mutex_unlock(&jit_objects.lock);
 }
 
-/* Until a compiler ends; for a little while. */
+/* Waits until a compiler ends, at most JIT_POLL_MS. */
 static void poll_processes(void) {
   struct pollfd fds[MAX_POOL_THREADS];
   nfds_t count = 0;
   lock();
-  for (JitObject *r = jit_objects.open; r; r = r->list_next)
+  for (JitObject *r = jit_objects.pending; r; r = r->list_next)
     if (r->state == JIT_RUNNING && count < MAX_POOL_THREADS)
       fds[count++] = (struct pollfd){.fd = compile_process_exit_fd(r->process),
                                      .events = POLLIN};
   unlock();
-  poll(fds, count, POLL_MS);
+  poll(fds, count, JIT_POLL_MS);
 }
 
-/* ---- what is being compiled at the end of the process ---- */
+/* ---- compilations at the end of the process ---- */
 
-/* Pages are not copied by fork, but their tables are, and nobody else gets
- * them before the child ends. */
+/* fork copies page tables, and the child keeps the pages allocated until it
+ * ends. */
 static bool fork_is_cheap(void) {
-  enum { MAX_FORK_BYTES = 256 << 20 };
   long virtual_pages = 0, resident_pages = 0;
   FILE *file = fopen("/proc/self/statm", "re");
   bool read =
@@ -336,15 +341,17 @@ static bool fork_is_cheap(void) {
   return read && resident_pages < MAX_FORK_BYTES / sysconf(_SC_PAGESIZE);
 }
 
-/* What others wait to see closed, they need not wait for. */
+/* Closes inherited files, so that readers of pipes do not wait for this
+ * process. */
 static void close_inherited_files(void) {
   DIR *files = opendir("/proc/self/fd");
   for (struct dirent *entry; files && (entry = readdir(files));) {
     int fd = atoi(entry->d_name);
-    bool is_our_bug = fd == dirfd(files) || entry->d_name[0] == '.';
-    for (JitObject *o = jit_objects.open; o && !is_our_bug; o = o->list_next)
-      is_our_bug = o->state == JIT_RUNNING && job_has(o->process, fd);
-    if (!is_our_bug)
+    bool keep_open = fd == dirfd(files) || entry->d_name[0] == '.';
+    for (JitObject *o = jit_objects.pending; o && !keep_open; o = o->list_next)
+      keep_open =
+          o->state == JIT_RUNNING && compile_process_owns_fd(o->process, fd);
+    if (!keep_open)
       close(fd);
   }
   if (files)
@@ -354,14 +361,15 @@ static void close_inherited_files(void) {
 }
 
 static void drop_waiting(void) {
-  for (JitObject *o = jit_objects.open, *next; o; o = next) {
+  for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
     if (o->state == JIT_WAITING)
       finish_object(o, JIT_FAILED);
   }
 }
 
-/* The child: nobody waits for it, and it is of no terminal. */
+/* The child: a session leader without a terminal, for which no process
+ * waits. */
 _Noreturn static void run_detached(void) {
   sigset_t none;
   sigemptyset(&none);
@@ -384,8 +392,8 @@ _Noreturn static void run_detached(void) {
 
 void jit_detach(void) {
   lock();
-  jit_objects.left = jit_objects.running > 0 && fork_is_cheap();
-  bool detached = jit_objects.left;
+  jit_objects.detached = jit_objects.running > 0 && fork_is_cheap();
+  bool detached = jit_objects.detached;
   unlock();
   pid_t child = detached ? fork() : -1;
   if (child == 0)
@@ -397,11 +405,11 @@ void jit_detach(void) {
   unlock();
 }
 
-/* Whoever has not left them to others wants them no more. */
+/* Kills the compilers that were not detached. */
 __attribute__((destructor)) static void kill_processes(void) {
   if (pthread_mutex_trylock(&jit_objects.lock) != 0)
     return;
-  for (JitObject *o = jit_objects.open; o; o = o->list_next)
+  for (JitObject *o = jit_objects.pending; o; o = o->list_next)
     if (o->state == JIT_RUNNING) {
       compile_process_kill(o->process);
       compile_process_free(o->process);
@@ -411,7 +419,7 @@ __attribute__((destructor)) static void kill_processes(void) {
   unlock();
 }
 
-/* ---- the door ---- */
+/* ---- interface ---- */
 
 static ArtifactKey source_key(const char *source, size_t len) {
   const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
@@ -478,10 +486,10 @@ bool jit_is_ready(JitObject *o) {
   return ready;
 }
 
-/* With the lock, which it lets go of while it sleeps.  Some job is running
- * then, this one's or one that it waits for. */
+/* Called with the lock, which it releases while it waits.  Some process is
+ * running then: that of this object, or one that this object waits for. */
 static void wait_once(JitObject *o) {
-  if (o->state == JIT_WAITING) { /* it is wanted most */
+  if (o->state == JIT_WAITING) { /* the caller needs it first */
     list_remove(o);
     list_prepend(o);
   }
@@ -489,7 +497,7 @@ static void wait_once(JitObject *o) {
   if (is_done(o))
     return;
   unlock();
-  poll_processes(); /* Ctrl-C may come to another thread */
+  poll_processes(); /* another thread may receive the interrupt signal */
   interrupt_poll();
   lock();
 }

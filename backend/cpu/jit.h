@@ -1,11 +1,11 @@
-/* backend/cpu: texts of kernels to functions, by the system's C compiler.
+/* backend/cpu: just-in-time compilation of kernel sources with the system's C
+ * compiler.
  *
- * A text is compiled once, however often and by whomever it is asked for: by
- * a process of its own, beside what goes on here, and by as many at a time as
- * thread_pool_size() says.  What was made is kept as an artifact, so that the
- * next process only loads it.  Objects live as long as the process; any thread
- * may ask for them.  Where there is no compiler, or it fails, there is a
- * notice, and no function. */
+ * * Equal sources are compiled once.  Each compilation is a separate process.
+ * At most thread_pool_size() of them run at a time, while the program
+ * continues.  Objects are stored as artifacts, which later processes load.  An
+ * object lives as long as the process, and any thread may use it.  If there is
+ * no compiler, or it fails, there is a warning and no function. */
 #ifndef AXON_CPU_JIT_H
 #define AXON_CPU_JIT_H
 
@@ -13,31 +13,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A compiled kernel: 0, or 1 when some index or divisor was wrong.  room is
- * scratch memory of this thread, 64-byte aligned. */
+/* A compiled kernel.  Returns 0, or 1 if an index or a divisor was invalid.
+ * room: scratch memory of this thread, aligned to 64 bytes. */
 typedef int KernelFunction(void *const *pointers, const int64_t *ints,
                            const double *floats, int64_t begin, int64_t end,
                            char *room);
 
 typedef struct JitObject JitObject;
 
-/* The object of a C text: found, or being compiled from now on.  Does not
- * wait.  Raises when it is out of memory. */
+/* Finds the object of a C source, or starts its compilation.  Does not wait.
+ * Raises FAIL_MEMORY. */
 JitObject *jit_request(const char *source, size_t len);
-/* Does jit_symbol know already?  Ask now and then: it also starts what waits
- * for a compiler. */
+/* Returns true if jit_symbol would not wait.  Call it repeatedly: it also
+ * starts waiting compilations. */
 bool jit_is_ready(JitObject *object);
-/* Seconds that its compiler took in this process; 0: it was found. */
+/* Seconds of the compilation in this process; 0: it was an artifact. */
 double jit_compile_seconds(JitObject *object);
-/* Waits; raises FAIL_INTERRUPT on Ctrl-C.  NULL: it could not be compiled, or
- * has no such function. */
+/* Waits for the object.  Raises FAIL_INTERRUPT on Ctrl-C.  NULL: the
+ * compilation failed, or the function does not exist. */
 void *jit_symbol(JitObject *object, const char *name);
-/* The one named `kernel`, which is looked up once. */
+/* The function `kernel`, looked up once. */
 KernelFunction *jit_kernel(JitObject *object);
 
-/* Just before the process ends: what is being compiled is finished and kept
- * by a process that outlives this one, so that the next one finds it.  Not for
- * a library: it forks.  Without, compilers are ended with the process. */
+/* Call before the process exits.  A forked child finishes the running
+ * compilations and stores their objects for later processes.  Not for use in a
+ * library, since it forks.  Without this call, exit kills the compilers. */
 void jit_detach(void);
 
 #endif

@@ -1,24 +1,19 @@
-/* Kernels to programs.  To choose a schedule and to write a kernel's text
- * takes as long as many a kernel runs, so what came of it is kept, under a
- * hash of the kernel with all its numbers. */
+/* Cache of compiled kernels.  Choosing a schedule and emitting the source takes
+ * as long as many kernels run.  So the result is cached, keyed by a hash of the
+ * kernel with all its constants. */
 #include "backend/cpu/kernel_cache.h"
 #include "plan/kernel_key.h"
+#include "machine/limits/cpu.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum {
-  HASH_BUCKETS = 1024,
-  MAX_CACHED_KERNELS = 8192,
-  /* Operations that the reference backend executes in the time of one
-   * compilation. */
-  COMPILE_TIME_OPS = 4 << 20,
-};
+enum { HASH_BUCKETS = 1024 };
 
 typedef struct Entry {
   struct Entry *next;
   ArtifactKey key;
-  CompiledKernel program;
+  CompiledKernel kernel;
 } Entry;
 
 static struct {
@@ -27,9 +22,9 @@ static struct {
   uint32_t count;
 } cached_kernels = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- making one ---- */
+/* ---- compilation ---- */
 
-/* Several bands of one product, which copy the same. */
+/* Returns true if several row tasks of one matmul pack the same operand. */
 static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
   return s->shape == TASK_TILE && s->gemm_tilings &&
          k->loops.at[0]->extents[k->parallel_axes - 2] > s->task_height;
@@ -70,7 +65,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   p->object = jit_request(e.code.source.text, e.code.source.len);
 }
 
-/* ---- keeping it ---- */
+/* ---- hash table ---- */
 
 const CompiledKernel *kernel_cache_find(ArtifactKey key) {
   const CompiledKernel *found = NULL;
@@ -78,7 +73,7 @@ const CompiledKernel *kernel_cache_find(ArtifactKey key) {
   for (const Entry *e = cached_kernels.buckets[key.word[0] % HASH_BUCKETS]; e;
        e = e->next)
     if (memcmp(&e->key, &key, sizeof key) == 0)
-      found = &e->program;
+      found = &e->kernel;
   pthread_mutex_unlock(&cached_kernels.lock);
   return found;
 }
@@ -97,7 +92,7 @@ static Entry *entry_new(ArtifactKey key, const CompiledKernel *p) {
   double *to_floats = (double *)(to_ints + ints);
   KeyParam *to_keys = (KeyParam *)(to_floats + floats);
   e->key = key;
-  e->program = *p;
+  e->kernel = *p;
   if (ints)
     memcpy(to_ints, p->ints, ints * sizeof *to_ints);
   if (floats)
@@ -106,10 +101,10 @@ static Entry *entry_new(ArtifactKey key, const CompiledKernel *p) {
     memcpy(to_keys, p->key_params, keys * sizeof *to_keys);
   if (prepacked)
     memcpy(to_prepacked, p->prepacked, prepacked * sizeof *to_prepacked);
-  e->program.prepacked = to_prepacked;
-  e->program.ints = to_ints;
-  e->program.floats = to_floats;
-  e->program.key_params = to_keys;
+  e->kernel.prepacked = to_prepacked;
+  e->kernel.ints = to_ints;
+  e->kernel.floats = to_floats;
+  e->kernel.key_params = to_keys;
   return e;
 }
 
@@ -131,7 +126,7 @@ static bool insert_entry(Entry *e) {
 const CompiledKernel *kernel_cache_insert(ArtifactKey key,
                                           const CompiledKernel *p) {
   Entry *e = entry_new(key, p);
-  return e && insert_entry(e) ? &e->program : NULL;
+  return e && insert_entry(e) ? &e->kernel : NULL;
 }
 
 const CompiledKernel *kernel_cache_get(FusionGroup *c) {
@@ -141,9 +136,9 @@ const CompiledKernel *kernel_cache_get(FusionGroup *c) {
     return found->object ? found : NULL;
   CompiledKernel *p = NEW(c->kernel->arena, CompiledKernel);
   compile_kernel(c, p);
-  const CompiledKernel *kept = kernel_cache_insert(key, p);
-  c->transient = !kept;
-  return p->object ? (kept ? kept : p) : NULL;
+  const CompiledKernel *cached = kernel_cache_insert(key, p);
+  c->transient = !cached;
+  return p->object ? (cached ? cached : p) : NULL;
 }
 
 bool compiled_kernel_is_interpreted(const Graph *g, const CompiledKernel *p) {

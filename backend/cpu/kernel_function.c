@@ -1,21 +1,19 @@
 /* A kernel as C functions.
  *
- * `kernel` works on units begin .. end - 1 of what can be done apart: points
- * of the outer axes, rows or columns of them, or parts of a long sum, which
- * `fold` then adds up.  The loops of the kernel stand in it one after the
- * other; what one leaves for the next lies in scratch memory. */
+ * * * `kernel` computes tasks begin .. end - 1.  A task is an iteration of the
+ * parallel axes, a block of rows or columns, or a chunk of a split reduction.
+ * `fold` combines chunks.  It contains the loop nests of the kernel in order.
+ * Intermediates are in scratch memory. */
 #include "backend/cpu/prepack.h"
 #include "backend/cpu/cpu_emitter.h"
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
-/* ---- local values ---- */
+/* ---- local buffers ---- */
 
-enum {
-  OVERREAD_ELEMENTS = 320,
-  MIN_PADDED_ROW = 256,
-  ROW_PADDING_ELEMENTS = 16
-};
+/* Elements that full vectors may read or write behind the last element. */
+enum { OVERREAD_ELEMENTS = 320 };
 
 static int64_t task_row_elements(const Schedule *s) {
   return s->task_positions ? s->task_positions
@@ -61,7 +59,7 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
           l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
       if (r->loop_carried && prim_is_extreme(r->reduce))
         size = 2; /* online_reduction.c */
-      /* rows that do not fall upon each other in a cache */
+      /* pads rows, so that they map to different cache sets */
       if (e->cpu->schedule->shape == TASK_ROWS &&
           extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW)
         size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
@@ -70,8 +68,8 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       const char *type = memory_type(r->dtype);
       int64_t count =
           emit_extent_mul(e, size, points ? points : task_points(e));
-      /* whole vectors may end behind the last: of sums of few terms, four,
-       * whose lanes may be four elements apart */
+      /* Full vectors may end behind the last element.  An unrolled reduction
+       * reads at most four vectors, with a stride of at most four elements. */
       count = emit_extent_add(e, count, OVERREAD_ELEMENTS);
       buffer_printf(out, "%s *restrict const %c%u = (%s *)(room + %s);\n", type,
                     l->strip_mined || l->jammed ? 'r' : 'l', l->id, type,
@@ -80,9 +78,9 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
   }
 }
 
-/* ---- which part of the work a unit is ---- */
+/* ---- ranges of a task ---- */
 
-/* least: of blocks, also where there is nothing in it. */
+/* min: minimal number of blocks, also if the axis is empty. */
 static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
                                const char *to, const char *count,
                                int64_t extent, int64_t block, int64_t min) {
@@ -98,7 +96,7 @@ static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
   return blocks;
 }
 
-/* As many rows in each, whole tiles. */
+/* Divides symbolic rows into equal tasks of whole tiles. */
 static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
   const char *n = emit_int(e, extent),
              *row_tasks = emit_int(e, e->cpu->schedule->row_tasks);
@@ -118,7 +116,8 @@ static bool is_arg_reduction(const LoopNest *loop) {
   return prim_is_arg_reduction(op);
 }
 
-/* Numbers of units: parts of the first reduced axis, tiles, then points. */
+/* Decodes the task number: chunk of the reduction, tile, then parallel
+ * iteration. */
 static void emit_task_ranges(Emitter *e, Buffer *out) {
   const Schedule *s = e->cpu->schedule;
   const LoopNest *loop = e->kernel->loops.at[0];
@@ -180,7 +179,7 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
   e->cpu->out->tasks = tasks;
 }
 
-/* ---- loops, in their sections ---- */
+/* ---- loop nests ---- */
 
 static bool is_gemm(const Emitter *e, uint32_t loop) {
   return e->cpu->schedule->gemm_tilings &&
@@ -192,7 +191,7 @@ static void emit_comment(const Emitter *e, Buffer *out, uint32_t loop) {
     buffer_printf(out, "/* %s */\n", e->cpu->comments[loop]);
 }
 
-/* Loops after a product that go over its tile are done part by part. */
+/* The loops after a matmul run as its epilogue, block by block. */
 static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
   if (e->cpu->schedule->batched_gemm) {
     emit_comment(e, out, 0);
@@ -227,7 +226,7 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
   }
 }
 
-/* Within limits, and once more without them where these were wrong. */
+/* Runs the trimmed loops, and again untrimmed if the trim check fails. */
 static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   const Kernel *k = e->kernel;
   const char *has_nonfinite =
@@ -253,7 +252,7 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   buffer_puts(out, "missed &= !whole;\n}\n");
 }
 
-/* Rows: what they share first, then some at a time. */
+/* Rows: packs the shared operands, then computes blocks of rows. */
 static void emit_row_blocks(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->kernel->loops.len; j++)
     if (is_gemm(e, j))
@@ -269,9 +268,7 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* ---- adding up chunks ---- */
-
-enum { COMBINE_BATCH = 64 }; /* elements at a time */
+/* ---- combination of chunks ---- */
 
 static void emit_combine_partials(Emitter *e, Buffer *out) {
   const LoopOutput *r = e->emitted->call.outputs.at[0];
@@ -305,7 +302,7 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
       store);
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static void emit_pointers(Emitter *e, Buffer *out) {
   const CpuKernel *kernel = e->cpu->out;
@@ -321,7 +318,7 @@ static void emit_pointers(Emitter *e, Buffer *out) {
     buffer_printf(out, "const %s *const p%u = p[%u];\n",
                   memory_type(e->kernel->inputs.at[j]->dtype), j,
                   call->outputs.len + j);
-  if (kernel->prepacked.len) /* a result may be called c */
+  if (kernel->prepacked.len) /* an output may be named c */
     buffer_puts(out, "const double *const numbers = c;\n(void)numbers;\n");
   for (uint32_t j = 0; j < kernel->prepacked.len; j++)
     buffer_printf(out, "const %s *const kept%u = p[%u];\n",
@@ -329,7 +326,7 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outputs.len + e->kernel->inputs.len + j);
 }
 
-/* One mask for each check: they are few. */
+/* One mask per check. */
 static void emit_check_masks(const Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->emitted->call.checks.len; j++)
     buffer_printf(out, "vi bad%u = splat_i(0);\n", j);

@@ -1,4 +1,4 @@
-/* What library operations share: threads, and memory. */
+/* Threads and memory of library operations. */
 #include "backend/cpu/library_ops.h"
 
 #include "runtime/thread_pool.h"

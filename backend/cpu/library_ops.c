@@ -1,4 +1,4 @@
-/* Runs the library operation of a node. */
+/* Executes the library operation of a node. */
 #include "backend/cpu/library_ops.h"
 
 #include "tensor/node.h"
@@ -17,7 +17,7 @@ static bool dispatch(LibraryOp *r) {
       n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
   if (r->out->count == 0)
     return true;
-  switch ((int)n->op) { /* the kinds of node_opaque */
+  switch ((int)n->op) { /* the operations of node_opaque */
   case PRIM_SORT:
     return library_op_sort(r);
   case PRIM_ARGSORT:
@@ -37,7 +37,7 @@ static bool dispatch(LibraryOp *r) {
   return false;
 }
 
-/* Is the condition true at a slice? */
+/* Returns true if the guard is true for a slice. */
 static bool guard_holds(const Node *n, int64_t slice) {
   const Node *guard = n->guard;
   int64_t tensor = 0, stride = 1;
@@ -52,7 +52,7 @@ static bool guard_holds(const Node *n, int64_t slice) {
   return ((const uint8_t *)guard->data->data)[tensor];
 }
 
-/* Where it is not, nobody looks, and there are zeros. */
+/* Results of other slices are unused; they are set to zero. */
 static void zero_unguarded(LibraryOp *r) {
   const Node *n = r->node;
   int64_t slices = 1;

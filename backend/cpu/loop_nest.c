@@ -1,7 +1,6 @@
-/* One loop of a kernel as C: which way of writing it suits it. */
+/* Selects the strategy for each loop nest of a kernel. */
 #include "backend/cpu/loop_writer.h"
-
-enum { MIN_TRANSPOSE_ROWS = 4 }; /* of a square that is worth a transpose */
+#include "machine/limits/cpu.h"
 
 static bool is_task_axis(const Emitter *e, const LoopNest *loop, uint32_t v) {
   uint32_t outer = loop->parallel_axes;
@@ -21,7 +20,8 @@ static void emit_scalar_nest(Emitter *e, LoopWriter *n) {
   loop_writer_close(n, 0);
 }
 
-/* The axis along which a loop reads what is stored along the lanes. */
+/* The axis along which a loop reads contiguously, if its vectors are strided
+ * there. */
 static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
                                       const uint32_t *order) {
   if (e->cpu->schedule->transpose)
@@ -35,8 +35,8 @@ static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
              : NO_AXIS;
 }
 
-/* Units go along the last outer axis: what the next one copies is fetched while
- * this one's copy is worked on. */
+/* Tasks follow the last parallel axis.  A loop that copies inputs prefetches
+ * those of the next task. */
 static uint32_t choose_prefetch_axis(const Emitter *e, const LoopNest *loop) {
   bool copies =
       e->cpu->schedule->shape == TASK_POINT && loop->parallel_axes > 0 &&
@@ -56,8 +56,8 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
       order[loops++] = v;
   if (loop->staging == STAGE_OUT)
     order[loops++] = loop->parallel_axes - 1;
-  if (e->cpu->schedule
-          ->task_image_rows) { /* it is nearer to the lanes in memory */
+  if (e->cpu->schedule->task_image_rows) { /* the image row is closer to the
+                                              vectors in memory */
     order[0] = loop->parallel_axes - 2;
     order[1] = loop->parallel_axes - 3;
   }

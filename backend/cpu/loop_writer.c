@@ -1,15 +1,15 @@
-/* Loops of a kernel as C: for-loops around straight-line code, and what
- * reductions need around them.
+/* Loop nests of a kernel as C: loops around straight-line code, and the code of
+ * reductions.
  *
- * The innermost for-loop goes over lanes; its block is written twice, for
- * whole vectors and for the rest of a row.  Lanes lie along an axis that is
- * reduced, and are then put together at the end; or along one that is kept,
- * and each has a sum of its own. */
+ * * The innermost loop iterates over vectors.  Its body is emitted twice: for
+ * full vectors, and for the tail of a row.  Vectors lie along a reduction axis,
+ * with a horizontal reduction at the end, or along a spatial axis, with an
+ * accumulator per lane. */
 #include "backend/cpu/loop_writer.h"
 
 #define format emit_format
 
-/* ---- where for-loops are ---- */
+/* ---- positions of loops ---- */
 
 bool emit_vector_axis_is_outer(const Emitter *e) {
   return e->vector_axis + 1 == e->loop->parallel_axes;
@@ -25,8 +25,8 @@ static double reduced_points(const LoopNest *loop) {
   return loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
 }
 
-/* Sums of floats go into doubles after each RUN vectors: as good as sums in
- * double, and as quick as sums in float.  Short ones do without. */
+/* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
+ * vectors: as accurate as an f64 sum, and as fast as an f32 sum. */
 static bool sum_widens_to_f64(const Emitter *e, const Accumulator *f) {
   bool row =
       e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
@@ -40,7 +40,8 @@ char accumulator_final_class(const Accumulator *f) {
   return f->widens_to_f64 ? 'd' : f->class;
 }
 
-/* Is it an extreme that the machine takes, numbers at least, of all lanes? */
+/* Returns true for a minimum or maximum along f32 vectors of 16 lanes, whose
+ * instruction ignores NaN. */
 static bool tracks_nan(const Emitter *e, const Accumulator *f) {
   return prim_is_extreme(f->op) && f->class == 'f' && e->width == 16 &&
          e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
@@ -60,7 +61,7 @@ static uint32_t add_output(Emitter *e, LoopOutput *r) {
   return e->emitted->call.outputs.len - 1;
 }
 
-/* May there be so many elements in the axes that are reduced? */
+/* Returns true if the number of reduced elements may exceed int32_t. */
 static bool has_wide_index(const LoopNest *loop) {
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     if (!extent_is_static(loop->graph, loop->extents[v]))
@@ -69,7 +70,7 @@ static bool has_wide_index(const LoopNest *loop) {
          INT32_MAX;
 }
 
-/* How many elements come before this one in these axes. */
+/* Index of the element among the reduced elements. */
 static const char *emit_reduced_position(Emitter *e) {
   AffineExpr *q = affine_new(e->arena, 0);
   int64_t stride = 1;
@@ -123,7 +124,7 @@ const char *accumulator_arg_function(Emitter *e, const Accumulator *f) {
                 f->wide_index ? "_far" : "");
 }
 
-/* One more vector of values for an accumulator. */
+/* Adds one vector to an accumulator. */
 void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
                      const char *at, bool masked) {
   const char *x = emit_vector(e, f->output->value_op, f->class);
@@ -145,10 +146,10 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
                 vector_type_letter(f->class), x, acc, accumulated);
 }
 
-/* ---- for-loops ---- */
+/* ---- loops ---- */
 
-/* The lane's block, and what is done with it, for whole vectors before `to`;
- * for the rest of these, `part`. */
+/* The loop over vectors before `to`: full vectors with `full`, then the tail
+ * with `tail`. */
 static void emit_vector_loop_to(Emitter *e, Buffer *out, const char *to,
                                 const char *step, const Buffer *full,
                                 const Buffer *tail) {
@@ -174,8 +175,8 @@ void emit_vector_loop(Emitter *e, Buffer *out, const char *step,
   emit_vector_loop_to(e, out, "end", step, full, tail);
 }
 
-/* The same, but first what is before `to`, a place in memory at j, is where
- * whole vectors may be streamed. */
+/* The same, but iterations before the aligned address `to` come first, so that
+ * non-temporal stores are aligned. */
 void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
                            const Buffer *full, const Buffer *tail) {
   buffer_printf(out,
@@ -200,7 +201,7 @@ static bool is_split_reduction(const Emitter *e, uint32_t v) {
   return e->cpu->schedule->reduction_chunk && v == first;
 }
 
-/* Where an axis begins and ends. */
+/* First index of an axis, and the index after the last. */
 const char *emit_axis_begin(Emitter *e, uint32_t v) {
   uint32_t outer = e->loop->parallel_axes;
   return is_split_reduction(e, v)      ? "from"
@@ -247,14 +248,14 @@ void emit_vector_range(Emitter *e, Buffer *out, bool declare) {
 
 /* ---- results ---- */
 
-/* Is it stored past the caches, in whole vectors? */
+/* Returns true if the output uses non-temporal stores for full vectors. */
 bool accumulator_is_nontemporal(const Emitter *e, const Accumulator *f) {
   return f->out_address && !e->cpu->schedule->reduction_chunk &&
          schedule_is_nontemporal_along(e->cpu->schedule, e->loop, f->output,
                                        e->vector_axis);
 }
 
-/* Lanes to places that are so many elements apart. */
+/* Stores the lanes with a stride of `step` elements. */
 static void emit_strided_store(Emitter *e, Buffer *out, const char *name,
                                const char *to, int64_t step, const char *x,
                                const char *rest) {

@@ -1,31 +1,21 @@
-/* Several schedules of one kernel, for sizes that differ. */
+/* Chooses the versions of a kernel with symbolic sizes. */
 #include "backend/cpu/multiversion.h"
 
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/vector_axis.h"
 #include "kernel/roofline.h"
+#include "machine/limits/cpu.h"
+#include "machine/limits/planner.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-  MAX_FEW = 24, /* at most so many */
-  ASSUMED_FEW = 8,
-  MAX_SMALL = 128, /* of all */
-  ASSUMED_SMALL = 64,
-  ASSUMED_LONG = 1 << 16, /* of rows that go in portions */
-  PACK_COST_TERMS = 12,   /* of an element, in terms of a sum */
-};
+/* MAX_TINY_EXTENT for a reduction over one variable, two, or more.  The product
+ * is not much more than a hundred terms. */
+static const int64_t max_tiny_by_vars[] = {MAX_TINY_EXTENT, 11, 5};
 
-/* Of the one variable of a sum's terms, of two, of more: such that there are
- * not much more than a hundred of them. */
-static const int64_t max_few_by_vars[] = {MAX_FEW, 11, 5};
-
-static const double MIN_SPEEDUP =
-    1.25; /* times as fast, by the count of cycles */
-
-/* ---- which there may be ---- */
+/* ---- candidates ---- */
 
 static void add_var(void *versions, DimVar *var) {
   KernelVersions *v = versions;
@@ -43,9 +33,10 @@ static bool has_product(const Kernel *k) {
   return false;
 }
 
-/* The variables of what is stored, then those of what is summed. */
+/* Finds the variables of spatial axes, then those of reduction axes.  Returns
+ * the number of the former. */
 static uint32_t find_vars(const Kernel *k, KernelVersions *v) {
-  uint32_t kept = 0;
+  uint32_t spatial_vars = 0;
   for (uint32_t reduced = 0; reduced < 2; reduced++) {
     for (uint32_t j = 0; j < k->loops.len; j++) {
       const LoopNest *loop = k->loops.at[j];
@@ -53,12 +44,12 @@ static uint32_t find_vars(const Kernel *k, KernelVersions *v) {
            i < (reduced ? loop->axis_count : loop->spatial_axes); i++)
         extent_each_var(k->graph, loop->extents[i], add_var, v);
     }
-    kept = reduced ? kept : v->var_count;
+    spatial_vars = reduced ? spatial_vars : v->var_count;
   }
-  return kept;
+  return spatial_vars;
 }
 
-/* Which one of them it is, as a set. */
+/* The set that contains the variable. */
 static uint32_t var_bit(const KernelVersions *v, const DimVar *var) {
   uint32_t set = 0;
   for (uint32_t j = 0; j < v->var_count; j++)
@@ -81,42 +72,46 @@ static void add_version(KernelVersions *v, uint32_t vars, int64_t max_value,
       .var_set = vars, .max_value = max_value, .assumed_value = assumed_value};
 }
 
-/* Such that there are some hundreds of megabytes of two axes or one. */
+/* The extent for which two axes, or one, have some hundreds of megabytes. */
 static int64_t assumed_large(uint32_t vars) {
   return vars == 1 ? 1 << 26 : vars == 2 ? 1 << 13 : EXTENT_HINT_DEFAULT;
 }
 
-/* The length of the rows that may go in portions; NULL: there are none, or it
- * is no variable alone. */
+/* The variable that is the row length if rows may be strip-mined; NULL: they
+ * may not, or the length is not one variable. */
 static const DimVar *strip_mined_length_var(const Kernel *k) {
   int64_t length;
-  KernelVersions of = {.var_count = 0};
+  KernelVersions vars = {.var_count = 0};
   if (kernel_can_strip_mine(k, &length))
-    extent_each_var(k->graph, length, add_var, &of);
-  return of.var_count == 1 ? of.vars[0] : NULL;
+    extent_each_var(k->graph, length, add_var, &vars);
+  return vars.var_count == 1 ? vars.vars[0] : NULL;
 }
 
-/* From which length on they do. */
+/* The row length from which rows are strip-mined. */
 static int64_t min_strip_mined_length(const Kernel *k, const DimVar *var) {
   ExtentTable *sizes = k->graph->extent_table;
   double at[2];
-  extent_table_set_hint(sizes, var, ASSUMED_LONG);
+  extent_table_set_hint(sizes, var, ASSUMED_STRIP_MINED_LENGTH);
   at[1] = kernel_local_bytes(k, false);
   extent_table_set_hint(sizes, var, 0);
   at[0] = kernel_local_bytes(k, false);
-  double each = (at[1] - at[0]) / (ASSUMED_LONG - EXTENT_HINT_DEFAULT);
+  double each =
+      (at[1] - at[0]) / (ASSUMED_STRIP_MINED_LENGTH - EXTENT_HINT_DEFAULT);
   double max_value = (double)MAX_TASK_LOCAL_BYTES / MIN_STRIP_MINED_ROWS;
   double length = EXTENT_HINT_DEFAULT + (max_value - at[0]) / each;
-  return each > 0 && length < ASSUMED_LONG / 2 ? (int64_t)length + 1 : 0;
+  return each > 0 && length < ASSUMED_STRIP_MINED_LENGTH / 2
+             ? (int64_t)length + 1
+             : 0;
 }
 
 static void add_window_version(KernelVersions *v, uint32_t vars,
                                int64_t max_value) {
-  add_version(v, vars, max_value, max_value ? ASSUMED_FEW : ASSUMED_SMALL);
+  add_version(v, vars, max_value,
+              max_value ? ASSUMED_TINY_EXTENT : ASSUMED_SMALL_EXTENT);
   v->versions[v->count - 1].window = true;
 }
 
-/* Those of a product through a window; false: it is none. */
+/* The versions of a convolution.  Returns false if the kernel is none. */
 static bool add_window_versions(const Kernel *k, KernelVersions *v) {
   const LoopNest *loop = k->loops.at[0];
   uint32_t rows = 0;
@@ -126,10 +121,10 @@ static bool add_window_versions(const Kernel *k, KernelVersions *v) {
   for (uint32_t j = loop->spatial_axes; j < loop->axis_count; j++)
     if (sliding_axes >> j & 1)
       extent_each_var(k->graph, loop->extents[j], add_window_var, v);
-  KernelVersions few = {.var_count = 0};
-  extent_each_var(k->graph, loop->extents[rows], add_var, &few);
-  if (few.var_count == 1)
-    add_window_version(v, var_bit(v, few.vars[0]), MAX_FEW);
+  KernelVersions row_vars = {.var_count = 0};
+  extent_each_var(k->graph, loop->extents[rows], add_var, &row_vars);
+  if (row_vars.var_count == 1)
+    add_window_version(v, var_bit(v, row_vars.vars[0]), MAX_TINY_EXTENT);
   add_window_version(v, all_vars(v), 0);
   add_version(v, 0, 0, 0);
   return true;
@@ -140,8 +135,8 @@ static void remove_other_var(void *versions, DimVar *var) {
   v->window_vars &= ~var_bit(v, var);
 }
 
-/* Sums of few terms, where the variables of these say nothing else but how
- * far others reach that are not few. */
+/* A version for short reductions, if their variables appear otherwise only in
+ * sums, as the extent of a window does. */
 static void add_short_reduction_version(const Kernel *k, KernelVersions *v) {
   v->window_vars = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -152,45 +147,46 @@ static void add_short_reduction_version(const Kernel *k, KernelVersions *v) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->spatial_axes; i++) {
-      KernelVersions of = {.var_count = 0};
-      extent_each_var(k->graph, loop->extents[i], add_var, &of);
-      if (of.var_count == 1)
-        remove_other_var(v, (DimVar *)(uintptr_t)of.vars[0]);
+      KernelVersions vars = {.var_count = 0};
+      extent_each_var(k->graph, loop->extents[i], add_var, &vars);
+      if (vars.var_count == 1)
+        remove_other_var(v, (DimVar *)(uintptr_t)vars.vars[0]);
     }
   }
   uint32_t count = (uint32_t)__builtin_popcount(v->window_vars);
-  bool some = count && v->window_vars != all_vars(v);
+  bool is_new = count && v->window_vars != all_vars(v);
   for (uint32_t j = 0; j < v->count; j++)
-    some &= v->versions[j].var_set != v->window_vars ||
-            v->versions[j].max_value != MAX_FEW;
-  if (some)
-    add_version(v, v->window_vars, max_few_by_vars[count < 3 ? count - 1 : 2],
-                count == 1 ? ASSUMED_FEW : ASSUMED_WINDOW_LENGTH);
+    is_new &= v->versions[j].var_set != v->window_vars ||
+              v->versions[j].max_value != MAX_TINY_EXTENT;
+  if (is_new)
+    add_version(v, v->window_vars, max_tiny_by_vars[count < 3 ? count - 1 : 2],
+                count == 1 ? ASSUMED_TINY_EXTENT : ASSUMED_WINDOW_LENGTH);
 }
 
-/* A product of a batch, whose members are small: each size of these is a
- * variable, or a number. */
+/* A version for a batch of small matmuls, if each of their extents is a
+ * variable or a constant. */
 static void add_batched_gemm_version(const Kernel *k, uint32_t bytes,
                                      KernelVersions *v) {
   int64_t sizes[3];
   int64_t max_value = batched_gemm_symbolic_sizes(
       k, bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4), sizes);
-  uint32_t set = 0;
+  uint32_t var_set = 0;
   if (!max_value)
     return;
   for (uint32_t j = 0; j < 3; j++) {
-    bool suffix = extent_is_static(k->graph, sizes[j]);
-    uint32_t one =
-        suffix ? 0 : var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
-    if (suffix ? sizes[j] > max_value : !one)
+    bool is_constant = extent_is_static(k->graph, sizes[j]);
+    uint32_t var = is_constant
+                       ? 0
+                       : var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
+    if (is_constant ? sizes[j] > max_value : !var)
       return;
-    set |= one;
+    var_set |= var;
   }
-  add_version(v, set, max_value, ASSUMED_FEW);
+  add_version(v, var_set, max_value, ASSUMED_TINY_EXTENT);
   v->versions[v->count - 1].batched_gemm = true;
 }
 
-/* ---- indices of 32 bits ---- */
+/* ---- 32-bit indices ---- */
 
 static bool has_low(const KernelOp *s) {
   return s->low == INT64_MIN && s->symbolic_min != INT64_MIN;
@@ -204,7 +200,7 @@ static bool is_index(const KernelOp *s) {
   return s->kind == KOP_AFFINE && s->dtype == DT_I64;
 }
 
-/* The sizes that 31 bits have to hold, so that they do indices. */
+/* Finds the symbolic bounds that must fit in 31 bits. */
 static void find_index_bounds(const Kernel *k, KernelVersions *v) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
@@ -233,31 +229,31 @@ static void assume_32bit_indices(Kernel *k) {
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all candidates ---- */
 
 static void find_versions(const Kernel *k, uint32_t bytes, KernelVersions *v) {
   *v = (KernelVersions){.var_count = 0};
-  uint32_t kept = find_vars(k, v);
+  uint32_t spatial_vars = find_vars(k, v);
   if (add_window_versions(k, v))
     return;
   add_batched_gemm_version(k, bytes, v);
-  if (kept <= MAX_VERSIONED_VARS) {
-    for (uint32_t j = 0; j < kept && has_product(k); j++)
+  if (spatial_vars <= MAX_VERSIONED_VARS) {
+    for (uint32_t j = 0; j < spatial_vars && has_product(k); j++)
       add_version(v, (uint32_t)1 << j, 1, 1);
-    for (uint32_t j = 0; j < kept; j++)
-      add_version(v, (uint32_t)1 << j, MAX_FEW, ASSUMED_FEW);
+    for (uint32_t j = 0; j < spatial_vars; j++)
+      add_version(v, (uint32_t)1 << j, MAX_TINY_EXTENT, ASSUMED_TINY_EXTENT);
   }
   add_short_reduction_version(k, v);
   find_index_bounds(k, v);
   const DimVar *length = strip_mined_length_var(k);
   if (length && min_strip_mined_length(k, length)) {
-    add_version(v, var_bit(v, length), 0, ASSUMED_LONG);
+    add_version(v, var_bit(v, length), 0, ASSUMED_STRIP_MINED_LENGTH);
     v->versions[v->count - 1].min_value = min_strip_mined_length(k, length);
   }
   if (v->var_count) {
-    add_version(v, all_vars(v), MAX_SMALL, ASSUMED_SMALL);
+    add_version(v, all_vars(v), MAX_SMALL_EXTENT, ASSUMED_SMALL_EXTENT);
     add_version(v, all_vars(v), 0, assumed_large(v->var_count));
-    v->versions[v->count - 1].min_points = 1; /* until it is known */
+    v->versions[v->count - 1].min_points = 1; /* emit_version sets the value */
     if (v->index_minima.len || v->index_maxima.len)
       add_version(v, 0, 0, 0);
   }
@@ -271,18 +267,18 @@ static void set_assumed_values(const KernelVersions *v, const Kernel *k,
     int64_t assumed_value = x->window && v->window_vars >> j & 1
                                 ? ASSUMED_WINDOW_LENGTH
                             : is_own ? x->assumed_value
-                                     : ASSUMED_SMALL;
+                                     : ASSUMED_SMALL_EXTENT;
     if (is_own || x->window)
       extent_table_set_hint(k->graph->extent_table, v->vars[j],
                             enable ? assumed_value : 0);
   }
 }
 
-/* From how many points on it no longer fits a cache. */
+/* The number of iterations from which the data exceeds the cache. */
 static double min_uncached_points(const Kernel *k) {
   Cost cost = kernel_cost(k);
   const LoopNest *loop = k->loops.at[0];
-  return ceil(0.75 * ASSUMED_LLC_BYTES /
+  return ceil(COMPUTE_BOUND_CACHE_RATIO * ASSUMED_LLC_BYTES /
               (cost.bytes_read + cost.bytes_written + 1) *
               loop_iterations_hint(loop, 0, loop->axis_count));
 }
@@ -306,19 +302,20 @@ static bool emit_version(const KernelVersions *v, const Kernel *k,
   x->unrolled_loops = 0;
   for (uint32_t j = 0; j < x->kernel->loops.len; j++)
     x->unrolled_loops += short_reduction_applies(x->kernel->loops.at[j]);
-  bool good = emit_kernel(x->kernel, &x->schedule, NULL, suffix, &x->emitted);
+  bool succeeded =
+      emit_kernel(x->kernel, &x->schedule, NULL, suffix, &x->emitted);
   x->alias_end = extent_table_alias_count(k->graph->extent_table);
   set_assumed_values(v, k, x, false);
-  return good;
+  return succeeded;
 }
 
-/* ---- which pay ---- */
+/* ---- selection ---- */
 
 static double pack_cost(const Operand *o, double elements) {
   return o->packing == OPERAND_UNPACKED ? 0 : PACK_COST_TERMS * elements;
 }
 
-/* What tiles work on, edges too, and what is copied for them. */
+/* Work of register tiles, including idle lanes and packing. */
 static double tile_work(const KernelVersion *x) {
   double work = 0;
   for (uint32_t j = 0; j < x->kernel->loops.len; j++) {
@@ -340,7 +337,7 @@ static bool same_text(const Buffer *x, const Buffer *y) {
   return x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
 }
 
-/* Through a window; with lanes across, or not. */
+/* Returns true for a convolution window. */
 static bool has_window(const KernelVersion *x, bool *vectorize_channels) {
   const GemmTilings *t = x->schedule.gemm_tilings;
   *vectorize_channels =
@@ -348,7 +345,7 @@ static bool has_window(const KernelVersion *x, bool *vectorize_channels) {
   return t && t->by_loop[0].window;
 }
 
-/* Is it done in another way than what is left for the same sizes? */
+/* Returns true if the strategy differs from that of the next version. */
 static bool window_is_worthwhile(const KernelVersion *x,
                                  const KernelVersion *next) {
   bool vectorize_channels, other;
@@ -356,14 +353,13 @@ static bool window_is_worthwhile(const KernelVersion *x,
          (!has_window(next, &other) || vectorize_channels != other);
 }
 
-/* Blocks whose sums stay in registers, or longer ones. */
+/* Returns true if the accumulators of a task fit in registers. */
 static bool fits_registers(const Schedule *s) {
   return s->task_columns <=
          (int64_t)schedule_max_accumulators(s->vector_bytes) * s->width;
 }
 
-/* Of loops without tiles: do only blocks differ, and vectors lie along the same
- * axes? */
+/* For loops without register tiles: returns true if only block sizes differ. */
 static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
   const Schedule *s = &x->schedule, *t = &y->schedule;
   bool same = s->shape == t->shape && s->width == t->width &&
@@ -380,7 +376,7 @@ static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
          x->kernel->loops.len == y->kernel->loops.len;
 }
 
-/* Is it done in another way, or much less work? */
+/* Returns true if the version has another strategy, or much less work. */
 static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
                           const KernelVersion *fallback) {
   const Schedule *s = &x->schedule, *t = &fallback->schedule;
@@ -392,9 +388,9 @@ static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
       s->strip_length != t->strip_length)
     return true;
   set_assumed_values(v, x->kernel, x, true);
-  double now = tile_work(fallback), then = tile_work(x);
+  double fallback_work = tile_work(fallback), work = tile_work(x);
   set_assumed_values(v, x->kernel, x, false);
-  return now > MIN_SPEEDUP * then;
+  return fallback_work > MIN_VERSION_SPEEDUP * work;
 }
 
 bool multiversion_emit(const Kernel *k, uint32_t bytes, bool native_only,
@@ -404,14 +400,14 @@ bool multiversion_emit(const Kernel *k, uint32_t bytes, bool native_only,
   KernelVersion *fallback = &v->versions[v->count - 1];
   if (!emit_version(v, k, bytes, suffix, fallback))
     return false;
-  uint32_t kept = 0;
+  uint32_t count = 0;
   for (uint32_t j = 0; j + 1 < v->count; j++)
     if (emit_version(v, k, bytes, suffix, &v->versions[j]) &&
         (v->versions[j].window || is_worthwhile(v, &v->versions[j], fallback)))
-      v->versions[kept++] = v->versions[j];
-  v->versions[kept++] = *fallback;
+      v->versions[count++] = v->versions[j];
+  v->versions[count++] = *fallback;
   v->count = 0;
-  for (uint32_t j = 0; j < kept; j++)
+  for (uint32_t j = 0; j < count; j++)
     if (!v->versions[j].window ||
         window_is_worthwhile(&v->versions[j], &v->versions[j + 1]))
       v->versions[v->count++] = v->versions[j];

@@ -1,15 +1,14 @@
-/* Loops that go along an axis in portions: what goes from one portion to the
- * next.
+/* Strip-mined loops: the values that one strip passes to the next.
  *
- * A sum goes on where it was.  Of an extreme there are two numbers: that by
- * which exponentials were scaled so far, which begins finite, so that a portion
- * of infinities leaves no NaN behind; and what it is, which comes into its
- * place in the end.
+ * * * * A sum continues.  A maximum or minimum has two values.  The first one
+ * scales the exponentials so far.  It is finite initially, so that a strip of
+ * infinities yields no NaN.  The second one is the actual value, which becomes
+ * the result at the end.
  *
- * What is too small beside the extreme of the whole row is zero, and zero times
- * infinity is no number; beside that of its portion it may not have been.  So
- * rows that come to what is not finite are done once more, with the extremes
- * that are known by then. */
+ * * * * A term that underflows relative to the maximum of the whole row is
+ * zero, and zero times infinity is NaN.  Relative to the maximum of its strip,
+ * the term may not underflow.  So rows with a non-finite result are computed
+ * again, with the final maxima. */
 #include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
@@ -23,7 +22,7 @@ static const LoopOutput *output_of(const Emitter *e, uint32_t loop,
   return &e->kernel->loops.at[loop]->outputs.at[output_index];
 }
 
-/* ---- at the end of a portion ---- */
+/* ---- at the end of a strip ---- */
 
 void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
                         const char *to, const char *x) {
@@ -38,7 +37,7 @@ void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
                 type, to, type, x, extreme);
 }
 
-/* times the factor, all of a row */
+/* Multiplies all values of a row by the factor. */
 static void emit_scale_output(Emitter *e, Buffer *out, uint32_t loop,
                               uint32_t output_index) {
   const LoopOutput *r = output_of(e, loop, output_index),
@@ -67,7 +66,7 @@ static void emit_scale_output(Emitter *e, Buffer *out, uint32_t loop,
                 n, name, name, n);
 }
 
-/* last: to what the extreme is, whatever that is */
+/* is_final: rescales to the actual extreme, which may be infinite. */
 static void emit_rescale_dependents(Emitter *e, Buffer *out, uint32_t loop,
                                     uint32_t output_index, bool is_final) {
   const Kernel *k = e->kernel;
@@ -100,7 +99,7 @@ void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop) {
       emit_rescale_dependents(e, out, loop, i, false);
 }
 
-/* ---- before the first and behind the last ---- */
+/* ---- before the first and after the last strip ---- */
 
 static void emit_init(Buffer *out, const LoopOutput *r, const LocalBuffer *l) {
   const char *initial = r->dtype == DT_F64 ? "__DBL_MAX__" : "__FLT_MAX__";
@@ -136,7 +135,7 @@ static void emit_final_rescales(Emitter *e, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* Is all of them finite that an extreme scales? */
+/* Checks that all rescaled values are finite. */
 static void emit_finite_check(Emitter *e, Buffer *out) {
   buffer_puts(out, "int odd_sums = 0;\n");
   for (uint32_t j = e->kernel->strip_begin; j < e->kernel->strip_end; j++)
@@ -151,19 +150,19 @@ static void emit_finite_check(Emitter *e, Buffer *out) {
   buffer_puts(out, "if (again || !odd_sums)\nbreak;\n");
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
-/* The part of each loop's axis, and of its values, that the portion has. */
-static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t output_index,
+/* The part of each loop's axis, and of its values, that the strip has. */
+static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t loop_index,
                               const char *size) {
-  const LoopNest *loop = e->kernel->loops.at[output_index];
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
   buffer_printf(out,
                 "const int64_t from%u = low%u > at ? low%u : at;\n"
                 "const int64_t to%u = high%u < at + %s ? high%u : at + %s;\n",
-                output_index, output_index, output_index, output_index,
-                output_index, size, output_index, size);
+                loop_index, loop_index, loop_index, loop_index, loop_index,
+                size, loop_index, size);
   for (uint32_t i = 0; i < loop->outputs.len; i++) {
-    const LocalBuffer *l = &e->locals[output_index][i];
+    const LocalBuffer *l = &e->locals[loop_index][i];
     if (l->strip_mined)
       buffer_printf(out, "%s *const l%u = r%u - at;\n",
                     memory_type(loop->outputs.at[i].dtype), l->id, l->id);

@@ -1,20 +1,19 @@
-/* Zeros around what a window is read from, as padding puts them there: terms
- * that would multiply nothing but these are left out.
+/* Skips the terms of a convolution that multiply only padding.
  *
- * A line near the top or the bottom of an image goes without those terms that
- * lie above or below it, a few times in a row in each *group* of terms.  The
- * first and the last tile of a line are functions of their own: in these the
- * terms of a column are written out, each with the rows that it reaches the
- * image from. */
+ * * * * An image row near the top or the bottom skips the filter rows outside
+ * of the image.  These are consecutive terms in each group of terms.  The first
+ * and the last tile of an image row are separate functions.  They unroll the
+ * filter columns.  Each column is multiplied only with the rows of the tile for
+ * which it is inside the image. */
 #include "backend/cpu/conv_analysis.h"
 
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/trim_no_ops.h"
 
-/* ---- where the zeros are ---- */
+/* ---- valid range ---- */
 
-/* The condition under which the value is other than zero; false: none is
- * known. */
+/* Finds the condition under which the value is not padding.  Returns false if
+ * there is none. */
 static bool padding_condition(const LoopNest *loop, uint32_t op_index,
                               uint32_t *condition) {
   const KernelOp *s = &loop->ops.at[op_index];
@@ -35,18 +34,18 @@ static int64_t floor_div(int64_t x, int64_t by) {
   return x / by - (x % by < 0);
 }
 
-/* What `form >= 0` says of the coordinate that an outer axis and the loop's own
- * make up. */
+/* Narrows the valid range by `form >= 0`, if the form is a coordinate: the
+ * parallel axis plus the axis of the copy. */
 static void bound_coordinate(const AffineExpr *form, uint32_t axis,
                              uint32_t copy_axis, SlidingAccess *r) {
-  int64_t step = form->coef[copy_axis], whole;
+  int64_t step = form->coef[copy_axis], product;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
     if (form->coef[v] && v != axis && v != copy_axis)
       return;
   if (!step || step <= INT32_MIN || form->constant <= INT32_MIN ||
       form->constant > INT32_MAX ||
-      __builtin_mul_overflow(step, r->stride, &whole) ||
-      form->coef[axis] != whole)
+      __builtin_mul_overflow(step, r->stride, &product) ||
+      form->coef[axis] != product)
     return;
   int64_t from = -floor_div(form->constant, step > 0 ? step : -step);
   int64_t to = step > 0 ? 0 : floor_div(form->constant, -step) + 1;
@@ -56,8 +55,8 @@ static void bound_coordinate(const AffineExpr *form, uint32_t axis,
     r->valid_end = to;
 }
 
-/* All that has to hold.  Recursion is as deep as a body, which the planner
- * bounds. */
+/* All operands of a conjunction hold.  The planner limits the depth of the
+ * recursion. */
 static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
                                uint32_t axis, uint32_t copy_axis,
                                SlidingAccess *r) {
@@ -73,7 +72,8 @@ static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
     bound_coordinate(&forms[j], axis, copy_axis, r);
 }
 
-/* The one term that moves the coordinate, forwards; false: none or others. */
+/* Finds the only reduction axis that moves the coordinate, forwards.  Returns
+ * false if there is none or several. */
 static bool find_filter_axis(const ConvWindow *w, SlidingAccess *r) {
   uint32_t found = 0;
   for (uint32_t k = 0; k < w->reduction_axes; k++)
@@ -100,22 +100,23 @@ void padding_peel_find_valid_range(ConvWindow *w, uint32_t row,
   }
 }
 
-/* ---- what is left out ---- */
+/* ---- skipped terms ---- */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
   return x < low ? low : x > high ? high : x;
 }
 
-/* Of `count` points from one on: those where term k is within the rim. */
+/* The points for which term k is in the valid range, among `count` points from
+ * `point` on. */
 static void points_inside(const SlidingAccess *r, int64_t k, int64_t point,
                           int64_t count, int64_t *from, int64_t *to) {
-  int64_t op_index =
+  int64_t coordinate =
       r->stride * point + r->dilation[r->filter_axis] * k - r->low;
-  *from = clamp(-floor_div(op_index - r->valid_begin, r->stride), 0, count);
-  *to = clamp(-floor_div(op_index - r->valid_end, r->stride), *from, count);
+  *from = clamp(-floor_div(coordinate - r->valid_begin, r->stride), 0, count);
+  *to = clamp(-floor_div(coordinate - r->valid_end, r->stride), *from, count);
 }
 
-/* How many of all terms of the coordinate are within. */
+/* Part of all terms of the coordinate that is in the valid range. */
 static double share_inside(const ConvWindow *w, const SlidingAccess *r,
                            int64_t points) {
   int64_t terms = w->extents[r->filter_axis], inside = 0, from, to;
@@ -155,16 +156,17 @@ void padding_peel_choose(ConvWindow *w, int64_t image_rows, int64_t columns) {
   }
 }
 
-/* A tile of so many rows from a column on. */
-static void add_border_tile(ConvWindow *w, int64_t op_index, int64_t rows,
+/* Adds the tile of `rows` rows that begins at column op_index, if it skips
+ * terms. */
+static void add_border_tile(ConvWindow *w, int64_t column, int64_t rows,
                             int64_t columns) {
   PaddingPeel *r = &w->padding;
   BorderTile *end = &r->border_tiles[r->border_tile_count];
-  int64_t valid_rows = columns - op_index < rows ? columns - op_index : rows,
-          from, to, inside_terms = 0;
-  end->column = op_index;
+  int64_t valid_rows = columns - column < rows ? columns - column : rows, from,
+          to, inside_terms = 0;
+  end->column = column;
   for (uint32_t k = 0; k < r->peeled_terms; k++) {
-    points_inside(&w->column, k, op_index, valid_rows, &from, &to);
+    points_inside(&w->column, k, column, valid_rows, &from, &to);
     end->row_begin[k] = (uint8_t)from;
     end->row_end[k] = (uint8_t)to;
     inside_terms += to - from;

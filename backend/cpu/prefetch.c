@@ -1,30 +1,21 @@
-/* Rows asked for before their turn: those that data chooses, and the next one
- * while what is left of this one comes from a cache.
+/* Software prefetch of gathered rows, and of the next row while the rest of the
+ * current row comes from a cache.
  *
- * Caches foresee what lies behind the row at hand, but not the row that the
- * next index names; and while it comes from memory there is nothing else to do.
- * So, beside each vector of a row, that of a row some indices ahead is asked
- * for: of the next ones along the innermost axis that the indices have, as they
- * lie in memory, be it of the next point's.  What is read there is looked at
- * before it is an address; a wrong one costs a line of the cache at most. */
+ * * * The hardware prefetches what follows the current row, but not a gathered
+ * row.  So each load of a vector also prefetches the same vector of a row that
+ * is gathered some indices later.  Later means along the innermost axis of the
+ * indices, so that the row may belong to a later iteration.  The index is
+ * checked before it becomes an address; a wrong index costs one cache line. */
 #include "backend/cpu/cpu_emitter.h"
 #include "machine/machine.h"
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
-enum {
-  MAX_PREFETCH_BYTES =
-      12 << 10,           /* bytes that are under way, of the first cache */
-  MAX_PREFETCH_ROWS = 48, /* rows */
-  CACHE_LINE_BYTES = 64,  /* a row is a few of them at least, */
-  MIN_ROW_LINES = 2,
-  MAX_ROW_BYTES =
-      8 << 10, /* and so many bytes at most: then caches foresee it */
-  MAX_L1_ROW_BYTES =
-      16 << 10, /* a row that the first cache holds beside another */
-};
+enum { CACHE_LINE_BYTES = 64 };
 
-/* What is read at a place that is known, perhaps converted; NULL: it is not. */
+/* The load of an index with an affine address, perhaps converted; NULL: the
+ * index is computed otherwise. */
 static const KernelOp *affine_index_load(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   while (s->kind == KOP_CONVERT)
@@ -38,7 +29,8 @@ static const KernelOp *affine_index_load(const Emitter *e, uint32_t at) {
   return s;
 }
 
-/* The axis along which its next element is wanted next; NO_AXIS: none is. */
+/* The axis along which the next element of the index is used first; NO_AXIS:
+ * none. */
 static uint32_t next_axis(const Emitter *e, const KernelOp *index) {
   uint32_t found = NO_AXIS;
   for (uint32_t v = 0; v < e->loop->axis_count; v++)
@@ -57,20 +49,21 @@ static double row_bytes(const Emitter *e, const KernelOp *s, uint32_t axis) {
   return bytes;
 }
 
-/* How many rows ahead; 0: it is in a cache anyway, or not worth it. */
+/* Prefetch distance in rows; 0: the tensor is in a cache, or prefetching does
+ * not pay. */
 static int64_t prefetch_distance(const Emitter *e, const KernelOp *s,
                                  uint32_t axis) {
   double tensor_bytes =
       node_element_hint(e->kernel->graph, s->node) * dtype_info[s->dtype].bytes;
   double row = row_bytes(e, s, axis);
   if (tensor_bytes <= (double)machine()->cache_bytes[1] ||
-      row < MIN_ROW_LINES * CACHE_LINE_BYTES || row > MAX_ROW_BYTES)
+      row < MIN_ROW_LINES * CACHE_LINE_BYTES || row > MAX_PREFETCHED_ROW_BYTES)
     return 0;
   int64_t rows = (int64_t)(MAX_PREFETCH_BYTES / row);
   return rows < 1 ? 1 : rows > MAX_PREFETCH_ROWS ? MAX_PREFETCH_ROWS : rows;
 }
 
-/* The index so many elements ahead, or 0 where that is none. */
+/* The index `distance` elements later, or 0 if it is invalid. */
 static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
                                          const KernelOp *s, int64_t distance) {
   int64_t count = 1;
@@ -85,7 +78,7 @@ static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
                 emit_int(e, r->stride), name, emit_int(e, r->extent), name);
 }
 
-/* How many rows ahead, along *axis; 0: not at all. */
+/* Prefetch distance in rows, along *axis; 0: none. */
 static int64_t gather_prefetch_distance(const Emitter *e, const KernelOp *s,
                                         uint32_t *axis) {
   *axis = NO_AXIS;
@@ -118,7 +111,7 @@ const char *emit_gather_prefetch(Emitter *e, const KernelOp *s) {
   return base;
 }
 
-/* ---- the next row ---- */
+/* ---- next row ---- */
 
 static bool loop_reads_same(const LoopNest *loop, const KernelOp *s) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -130,7 +123,7 @@ static bool loop_reads_same(const LoopNest *loop, const KernelOp *s) {
   return false;
 }
 
-/* Has an earlier loop read the row, and no later one will? */
+/* Returns true if an earlier loop reads the row and no later loop does. */
 static bool is_last_reader(const Emitter *e, const KernelOp *s) {
   bool read_earlier = false;
   for (uint32_t j = 0; j < e->loop_index; j++)

@@ -1,28 +1,25 @@
-/* Running sums: in double, of floats of 16 bits in float, of integers in 64
- * bits, each rounded once.
+/* Prefix sums.  Accumulators are f64, f32 for 16-bit floats, and 64-bit
+ * integers.  Each result is rounded once.
  *
- * Lines are gone along four at a time, since an addition waits for the one
- * before.  A few long lines are cut into blocks of so many elements, whatever
- * the number of threads: their sums first, then each from what comes before
- * it.  Where a line's elements lie apart, its neighbours go along with it. */
+ * * * Four lines are interleaved, since each addition waits for the previous
+ * one.  A few long lines are divided into blocks, whose size does not depend on
+ * the number of threads.  The first pass computes the sums of the blocks.  The
+ * second pass starts each block from the sum of the blocks before it.  If the
+ * elements of a line are strided, neighbouring lines are computed together. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
+#include "machine/limits/cpu.h"
 
 enum {
-  INTERLEAVED_LINES = 4, /* lines */
-  BLOCK_ELEMENTS = 4096, /* elements of a line that is */
-  MIN_BLOCKED_LENGTH = 2 * INTERLEAVED_LINES *
-                       BLOCK_ELEMENTS, /* where there are fewer lines than */
-  MAX_BLOCKED_LINES = 8,
-  STRIP_COLUMNS = 64,       /* neighbours that go together */
-  GRAIN_ELEMENTS = 1 << 15, /* elements that a thread takes at a time */
+  INTERLEAVED_LINES =
+      4, /* lines that `interleaved` computes; fixed by its code */
 };
 
 typedef struct PrefixSum {
   const AxisLines *lines;
   const void *from;
-  void *to, *block_offsets; /* starts: what comes before each block */
-  int64_t blocks, strips;   /* of a line; of neighbours */
+  void *to, *block_offsets; /* sum of the elements before each block */
+  int64_t blocks, strips;   /* blocks of a line; strips of neighbouring lines */
 } PrefixSum;
 
 #define PER_TYPE_CODE "backend/cpu/prefix_sum.def"
@@ -33,7 +30,8 @@ bool library_op_cumsum(LibraryOp *r) {
   PrefixSum s = {.lines = l,
                  .from = r->node->inputs[0]->data->data,
                  .to = r->out->data,
-                 .blocks = (l->length + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS,
+                 .blocks = (l->length + SCAN_BLOCK_ELEMENTS - 1) /
+                           SCAN_BLOCK_ELEMENTS,
                  .strips = (l->inner + STRIP_COLUMNS - 1) / STRIP_COLUMNS};
   switch (r->node->dtype) {
   case DT_F32:

@@ -1,4 +1,4 @@
-/* The prelude of kernels in C, by the lanes of their vectors. */
+/* The C prelude of kernels, by the number of lanes. */
 #include "backend/cpu/cpu.h"
 #include "backend/emit/prelude.h"
 

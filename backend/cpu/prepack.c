@@ -1,12 +1,11 @@
-/* Which operands of products may be kept in the form that their tiles want,
- * and the functions that make it. */
+/* Prepacked operands of matmuls, and the functions that pack them. */
 #include "backend/cpu/prepack.h"
 
 #include "backend/cpu/gemm.h"
 
 #define format emit_format
 
-/* ---- under what ---- */
+/* ---- cache key ---- */
 
 static void hash_number(Buffer *b, int64_t x) {
   buffer_add(b, (const char *)&x, sizeof x);
@@ -46,13 +45,14 @@ static const KernelOp *the_load(const LoopNest *loop) {
   return &loop->ops.at[j];
 }
 
-/* Is it told of each panel's terms, pass by pass, whether all are finite? */
+/* Returns true if each panel has a flag per block of terms: it contains inf or
+ * NaN. */
 static bool has_nonfinite_flags(const GemmTiling *t) {
   return t->window && t->window->padding.group_terms &&
          dtype_is_float(t->accumulator_dtype);
 }
 
-/* But for where in the tensor it begins: `from` says that. */
+/* Hash of the layout, except for the element at which it begins. */
 static ArtifactKey prepacked_layout_key(Emitter *e, const GemmTiling *t,
                                         const Operand *o, uint32_t n_axis) {
   const LoopNest *loop = o->loop;
@@ -76,9 +76,9 @@ static ArtifactKey prepacked_layout_key(Emitter *e, const GemmTiling *t,
   return artifact_key(1, &(ArtifactPart){b.text, b.len});
 }
 
-/* ---- as C ---- */
+/* ---- C source ---- */
 
-/* The function stands before the kernel, with a head of its own. */
+/* Emits the packing function before the kernel, with its own function head. */
 static void emit_pack_function(Emitter *e, const GemmTiling *t,
                                const Operand *o, uint32_t n_axis,
                                uint32_t loop_index, uint32_t prepacked_index) {
@@ -125,7 +125,8 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
                         .panel_columns = emit_int(e, columns),
                         .extent = emit_int(e, o->loop->extents[n_axis]),
                         .depth = emit_int(e, t->depth)};
-  elements = emit_extent_add(e, elements, e->width); /* the last ones go on */
+  elements = emit_extent_add(e, elements,
+                             e->width); /* the last load reads beyond the end */
   if (has_nonfinite_flags(t)) {
     int64_t kc_blocks = emit_extent_ceil_div(e, t->depth, t->kc);
     k.nonfinite_flags = emit_int(e, elements);
@@ -153,7 +154,7 @@ const char *prepack_nonfinite_flag(Emitter *e, uint32_t prepacked_index) {
                 k->nonfinite_flags, k->panel_columns, k->kc_blocks, k->kc);
 }
 
-/* The marks of a panel. */
+/* Computes the flags of a panel. */
 static void emit_nonfinite_flags(const PrepackedOperand *k, Buffer *out) {
   buffer_printf(
       out,

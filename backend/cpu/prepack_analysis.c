@@ -1,4 +1,4 @@
-/* Which operands may be there in a form from a call before. */
+/* Decides which operands may be prepacked. */
 #include "backend/cpu/prepack.h"
 
 static bool uses_only_axis(const LoopNest *loop, const AffineExpr *q,
@@ -13,7 +13,7 @@ static bool is_int_division(const KernelOp *s) {
   return !dtype_is_float(s->dtype) && map_info[s->op].fault != ARITH_OK;
 }
 
-/* Nothing of it differs from call to call, but what the tensor holds. */
+/* Returns true if only the tensor's elements differ between calls. */
 static bool is_call_invariant(const LoopNest *loop, const KernelOp *s,
                               uint32_t n_axis) {
   switch (s->kind) {

@@ -1,26 +1,19 @@
-/* The order of elements, by digits: items are a key of 32 bits above a number
- * of 32 bits, and are put in the order of one digit of the key after the
- * other, which is stable.  Keys of 64 bits are their lower halves first, then
- * the upper ones; of a long line, their leading bits, and what is equal in
- * these is put in its place afterwards, unless that is much.
+/* Argsort by radix sort.  An item is a 32-bit key above a 32-bit index.  Stable
+ * passes sort the items digit by digit. 64-bit keys are sorted by their lower
+ * halves, then by their upper halves.  In a long line, they are sorted by their
+ * leading bits.  An insertion sort of equal runs follows, unless a run is long.
  *
- * Ascending, NaN last, -0 and 0 equal: a key has the order of its element. */
+ * * * The order is ascending, with NaN last and -0 equal to 0.  Keys are
+ * unsigned integers in the order of the elements. */
 #include "backend/cpu/library_ops.h"
 
 #include "runtime/thread_pool.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
 enum {
-  MAX_INSERTION_SORT = 40, /* items that are put in their places one by one */
-  DIGIT_BITS = 8,          /* bits; where threads share the items: */
-  PARALLEL_DIGIT_BITS = 11,
-  MIN_PARALLEL_ITEMS = 1 << 16, /* items of one line that threads share */
-  PARALLEL_PARTS = 8,           /* in so many parts */
-  GRAIN_ITEMS = 1 << 14,        /* items that a thread takes at a time */
-  KEY_BATCH = 256,              /* keys at a time */
-  MIN_TOPK_RATIO = 16, /* the largest are so few, one of so many, that most
-                          elements are seen to be none of them at once */
+  DIGIT_BITS = 8, /* bits of a digit; fixed, since radix_sort masks with 0xff */
 };
 
 typedef struct ArgSort {
@@ -29,15 +22,15 @@ typedef struct ArgSort {
   const void *from;
   void *to;
   Dtype dtype;
-  bool has_64bit_keys, descending; /* keys of 64 bits; the largest first */
+  bool has_64bit_keys, descending; /* descending: largest first */
 } ArgSort;
 
 /* ---- keys ---- */
 
-/* Without a branch: of signs that are random each second one is a surprise. */
+/* Branch-free: a branch on a random sign is mispredicted half of the time. */
 static uint32_t key_of_float(float x) {
   uint32_t bits, nan = x != x ? UINT32_MAX : 0;
-  x += 0; /* -0 is 0 */
+  x += 0; /* -0 becomes 0 */
   memcpy(&bits, &x, sizeof bits);
   return (bits ^ (-(bits >> 31) | UINT32_C(1) << 31)) | nan;
 }
@@ -49,7 +42,7 @@ static uint64_t key_of_double(double x) {
   return (bits ^ (-(bits >> 63) | UINT64_C(1) << 63)) | nan;
 }
 
-/* The keys of elements from `begin` on, of wide ones the lower halves. */
+/* The keys of elements from `begin` on; of 64-bit keys the lower halves. */
 static void keys_of(const ArgSort *s, const void *x, int64_t begin, int count,
                     uint32_t *keys) {
   int64_t step = s->lines.inner;
@@ -102,7 +95,7 @@ static void load_items(const ArgSort *s, const void *x, int64_t begin,
   }
 }
 
-/* The upper halves, in the order of the lower ones. */
+/* Loads the upper halves in the order of the lower ones. */
 static void load_upper_halves(const ArgSort *s, const void *x, int64_t begin,
                               int64_t end, uint64_t *items) {
   uint32_t flip_mask = s->descending ? UINT32_MAX : 0;
@@ -113,7 +106,7 @@ static void load_upper_halves(const ArgSort *s, const void *x, int64_t begin,
   }
 }
 
-/* ---- the order of the keys, by one thread ---- */
+/* ---- sort by one thread ---- */
 
 static void insertion_sort(uint64_t *items, int64_t n) {
   for (int64_t k = 1; k < n; k++) {
@@ -125,7 +118,8 @@ static void insertion_sort(uint64_t *items, int64_t n) {
   }
 }
 
-/* Counts to where each digit's items begin; false: all have the same. */
+/* Replaces counts by the offset of each digit's items.  Returns false if all
+ * items have the same digit. */
 static bool counts_to_offsets(uint32_t *counts, uint32_t digits, int64_t n) {
   uint32_t sum = 0;
   for (uint32_t d = 0; d < digits; d++) {
@@ -144,7 +138,7 @@ static void swap(uint64_t **a, uint64_t **b) {
   *b = c;
 }
 
-/* Where they are then: items or scratch. */
+/* Returns the sorted array: items or scratch. */
 static uint64_t *radix_sort(uint64_t *items, uint64_t *scratch, int64_t n) {
   if (n <= MAX_INSERTION_SORT) {
     insertion_sort(items, n);
@@ -164,7 +158,7 @@ static uint64_t *radix_sort(uint64_t *items, uint64_t *scratch, int64_t n) {
   return items;
 }
 
-/* ---- by all threads: each has a part of the items ---- */
+/* ---- sort by all threads, each with a part of the items ---- */
 
 enum { BUCKETS = 1 << PARALLEL_DIGIT_BITS };
 
@@ -174,19 +168,19 @@ typedef struct ParallelSort {
   uint32_t (*counts)[BUCKETS]; /* of each part */
   int64_t n;
   uint32_t shift;
-  /* of wide keys: what is taken off them, of each part if need be; how many
-   * bits of them are not among the leading ones */
-  uint64_t min_key, part_min_keys[PARALLEL_PARTS],
-      part_max_keys[PARALLEL_PARTS];
+  /* of 64-bit keys: the minimum that is subtracted, the range of each part, and
+   * the number of bits below the leading ones */
+  uint64_t min_key, part_min_keys[ARGSORT_PARTS], part_max_keys[ARGSORT_PARTS];
   uint32_t dropped_bits;
-  int64_t run_aligned_begin[PARALLEL_PARTS +
-                            1]; /* of parts that share no run of equal ones */
-  bool has_long_run[PARALLEL_PARTS]; /* a run is long */
+  int64_t run_aligned_begin[ARGSORT_PARTS + 1]; /* parts whose borders are not
+                                                   inside runs of equal items */
+  bool has_long_run[ARGSORT_PARTS]; /* some run is too long to sort by insertion
+                                     */
 } ParallelSort;
 
 static int64_t part_begin(const ParallelSort *h, int64_t part) {
-  return h->n / PARALLEL_PARTS * part +
-         (part < h->n % PARALLEL_PARTS ? part : h->n % PARALLEL_PARTS);
+  return h->n / ARGSORT_PARTS * part +
+         (part < h->n % ARGSORT_PARTS ? part : h->n % ARGSORT_PARTS);
 }
 
 static uint32_t digit_of(const ParallelSort *h, uint64_t item) {
@@ -228,12 +222,12 @@ static int move_part(void *context, int64_t begin, int64_t end) {
   return 0;
 }
 
-/* Those of a digit: part after part. */
+/* Replaces counts by offsets: for each digit, part after part. */
 static bool part_counts_to_offsets(const ParallelSort *h) {
   uint32_t sum = 0;
   for (uint32_t d = 0; d < BUCKETS; d++) {
     uint32_t previous = sum;
-    for (uint32_t part = 0; part < PARALLEL_PARTS; part++) {
+    for (uint32_t part = 0; part < ARGSORT_PARTS; part++) {
       uint32_t count = h->counts[part][d];
       h->counts[part][d] = sum;
       sum += count;
@@ -246,15 +240,15 @@ static bool part_counts_to_offsets(const ParallelSort *h) {
 
 static void radix_sort_parallel(ParallelSort *h) {
   for (h->shift = 32; h->shift < 64; h->shift += PARALLEL_DIGIT_BITS) {
-    library_op_parallel_for(h->s->r, PARALLEL_PARTS, 1, count_part, h);
+    library_op_parallel_for(h->s->r, ARGSORT_PARTS, 1, count_part, h);
     if (!part_counts_to_offsets(h))
       continue;
-    library_op_parallel_for(h->s->r, PARALLEL_PARTS, 1, move_part, h);
+    library_op_parallel_for(h->s->r, ARGSORT_PARTS, 1, move_part, h);
     swap(&h->items, &h->scratch);
   }
 }
 
-/* ---- wide keys: by their 32 leading bits ---- */
+/* ---- 64-bit keys: sort by their 32 leading bits ---- */
 
 static int key_range_part(void *context, int64_t begin, int64_t end) {
   ParallelSort *h = context;
@@ -270,11 +264,11 @@ static int key_range_part(void *context, int64_t begin, int64_t end) {
   return 0;
 }
 
-/* Those that any two keys differ in. */
+/* The leading 32 bits in which any two keys differ. */
 static void choose_leading_bits(ParallelSort *h) {
   uint64_t high = 0;
   h->min_key = UINT64_MAX;
-  for (uint32_t part = 0; part < PARALLEL_PARTS; part++) {
+  for (uint32_t part = 0; part < ARGSORT_PARTS; part++) {
     h->min_key = h->part_min_keys[part] < h->min_key ? h->part_min_keys[part]
                                                      : h->min_key;
     high = h->part_max_keys[part] > high ? h->part_max_keys[part] : high;
@@ -293,13 +287,13 @@ static int load_leading_part(void *context, int64_t begin, int64_t end) {
 }
 
 static bool equals_previous(const ParallelSort *h,
-                            int64_t k) { /* as the one before it */
+                            int64_t k) { /* to the item before it */
   return k > 0 && k < h->n && (h->items[k] ^ h->items[k - 1]) >> 32 == 0;
 }
 
-/* false: one is long. */
+/* Returns false if a run is long. */
 static bool split_at_runs(ParallelSort *h) {
-  for (int64_t part = 0; part <= PARALLEL_PARTS; part++) {
+  for (int64_t part = 0; part <= ARGSORT_PARTS; part++) {
     int64_t at = part_begin(h, part), max = at + MAX_INSERTION_SORT;
     while (equals_previous(h, at) && at < max)
       at++;
@@ -341,24 +335,24 @@ static int sort_runs_part(void *context, int64_t begin, int64_t end) {
   return 0;
 }
 
-/* false: too many are equal in these. */
+/* Returns false if too many keys have equal leading bits. */
 static bool sort_by_leading_bits(ParallelSort *h) {
   const LibraryOp *r = h->s->r;
-  library_op_parallel_for(r, PARALLEL_PARTS, 1, key_range_part, h);
+  library_op_parallel_for(r, ARGSORT_PARTS, 1, key_range_part, h);
   choose_leading_bits(h);
-  library_op_parallel_for(r, PARALLEL_PARTS, 1, load_leading_part, h);
+  library_op_parallel_for(r, ARGSORT_PARTS, 1, load_leading_part, h);
   radix_sort_parallel(h);
   if (h->dropped_bits == 0)
     return true;
   bool runs_are_short = split_at_runs(h);
   if (runs_are_short)
-    library_op_parallel_for(r, PARALLEL_PARTS, 1, sort_runs_part, h);
-  for (uint32_t part = 0; part < PARALLEL_PARTS; part++)
+    library_op_parallel_for(r, ARGSORT_PARTS, 1, sort_runs_part, h);
+  for (uint32_t part = 0; part < ARGSORT_PARTS; part++)
     runs_are_short &= !h->has_long_run[part];
   return runs_are_short;
 }
 
-/* ---- what comes out ---- */
+/* ---- result ---- */
 
 static void store_indices(const ArgSort *s, void *y, int64_t begin, int64_t end,
                           const uint64_t *items) {
@@ -378,20 +372,20 @@ static bool sort_parallel(const ArgSort *s, LibraryOp *r) {
   ParallelSort h = {.s = s, .n = n};
   h.items = library_op_scratch(&r->scratch,
                                2 * n * (int64_t)sizeof *h.items +
-                                   PARALLEL_PARTS * (int64_t)sizeof *h.counts);
+                                   ARGSORT_PARTS * (int64_t)sizeof *h.counts);
   if (!h.items)
     return false;
   h.scratch = h.items + n;
   h.counts = (uint32_t(*)[BUCKETS])(h.scratch + n);
   if (!s->has_64bit_keys || !sort_by_leading_bits(&h)) {
-    library_op_parallel_for(r, PARALLEL_PARTS, 1, load_part, &h);
+    library_op_parallel_for(r, ARGSORT_PARTS, 1, load_part, &h);
     radix_sort_parallel(&h);
     if (s->has_64bit_keys) {
-      library_op_parallel_for(r, PARALLEL_PARTS, 1, load_upper_part, &h);
+      library_op_parallel_for(r, ARGSORT_PARTS, 1, load_upper_part, &h);
       radix_sort_parallel(&h);
     }
   }
-  library_op_parallel_for(r, PARALLEL_PARTS, 1, store_indices_part, &h);
+  library_op_parallel_for(r, ARGSORT_PARTS, 1, store_indices_part, &h);
   return true;
 }
 
@@ -402,7 +396,7 @@ static const void *line_data(const ArgSort *s, int64_t line) {
          axis_line_start(&s->lines, line) * dtype_info[s->dtype].bytes;
 }
 
-/* In the order of keys; NULL: there is no memory. */
+/* Returns the sorted items; NULL: out of memory. */
 static const uint64_t *sort_line(const ArgSort *s, const void *x) {
   int64_t n = s->lines.length;
   uint64_t *items = thread_pool_scratch(2 * (size_t)n * sizeof *items + 1);
@@ -434,10 +428,10 @@ static bool argsort(const ArgSort *s, LibraryOp *r) {
   int64_t lines = s->lines.outer * s->lines.inner;
   if (s->lines.length > UINT32_MAX)
     return false;
-  if (lines == 1 && s->lines.length >= MIN_PARALLEL_ITEMS)
+  if (lines == 1 && s->lines.length >= MIN_PARALLEL_KEYS)
     return sort_parallel(s, r);
-  return library_op_parallel_for(r, lines, 1 + GRAIN_ITEMS / s->lines.length,
-                                 sort_lines, (void *)s);
+  return library_op_parallel_for(
+      r, lines, 1 + SORT_GRAIN_KEYS / s->lines.length, sort_lines, (void *)s);
 }
 
 static ArgSort argsort_new(const LibraryOp *r) {
@@ -455,9 +449,9 @@ bool library_op_argsort(LibraryOp *r) {
   return argsort(&s, r);
 }
 
-/* ---- the largest ---- */
+/* ---- top-k ---- */
 
-/* The least `count` items so far, as a heap, the largest of them on top. */
+/* The smallest `capacity` items so far, as a heap with the largest on top. */
 typedef struct BoundedHeap {
   uint64_t *items;
   int64_t capacity, size;
@@ -487,7 +481,7 @@ static void heap_push(BoundedHeap *h, uint64_t item) {
     sift_down(h->items, h->capacity, k);
 }
 
-/* In their order. */
+/* Sorts the items of the heap. */
 static void heap_sort(BoundedHeap *h) {
   for (int64_t k = h->capacity; k-- > 1;) {
     uint64_t item = h->items[k];
@@ -497,10 +491,10 @@ static void heap_sort(BoundedHeap *h) {
   }
 }
 
-typedef struct TopK { /* of lines, each in so many parts */
+typedef struct TopK { /* top-k of several lines, each in `parts` parts */
   const ArgSort *s;
   int64_t count, parts;
-  uint64_t *items; /* `count` of each part */
+  uint64_t *items; /* `count` items of each part */
 } TopK;
 
 static int64_t topk_part_begin(const TopK *t, int64_t part) {
@@ -508,10 +502,10 @@ static int64_t topk_part_begin(const TopK *t, int64_t part) {
   return n / t->parts * part + (part < rest ? part : rest);
 }
 
-static void topk_part(const TopK *t, int64_t unit) {
-  const void *x = line_data(t->s, unit / t->parts);
-  int64_t part = unit % t->parts, end = topk_part_begin(t, part + 1);
-  BoundedHeap h = {.items = t->items + unit * t->count, .capacity = t->count};
+static void topk_part(const TopK *t, int64_t task) {
+  const void *x = line_data(t->s, task / t->parts);
+  int64_t part = task % t->parts, end = topk_part_begin(t, part + 1);
+  BoundedHeap h = {.items = t->items + task * t->count, .capacity = t->count};
   uint32_t keys[KEY_BATCH];
   for (int64_t at = topk_part_begin(t, part); at < end; at += KEY_BATCH) {
     int count = end - at < KEY_BATCH ? (int)(end - at) : KEY_BATCH;
@@ -523,8 +517,8 @@ static void topk_part(const TopK *t, int64_t unit) {
 }
 
 static int topk_parts(void *context, int64_t begin, int64_t end) {
-  for (int64_t unit = begin; unit < end; unit++)
-    topk_part(context, unit);
+  for (int64_t task = begin; task < end; task++)
+    topk_part(context, task);
   return 0;
 }
 
@@ -543,7 +537,7 @@ static void store_topk(const ArgSort *s, int64_t line, const void *x,
   }
 }
 
-/* The least of those of all parts. */
+/* Merges the heaps of all parts. */
 static int topk_merge_parts(void *context, int64_t begin, int64_t end) {
   const TopK *t = context;
   for (int64_t line = begin; line < end; line++) {
@@ -557,22 +551,23 @@ static int topk_merge_parts(void *context, int64_t begin, int64_t end) {
   return 0;
 }
 
-/* Few of many: what is among them is rare, and each part of a line has its own.
- */
+/* For a small k, few elements enter the heap.  Each part of a line has its own
+ * heap. */
 static bool topk_by_heaps(const ArgSort *s, int64_t count, LibraryOp *r) {
   int64_t lines = s->lines.outer, n = s->lines.length;
   TopK t = {.s = s, .count = count, .parts = 1};
-  while (t.parts < PARALLEL_PARTS &&
+  while (t.parts < ARGSORT_PARTS &&
          n / (2 * t.parts) >= MIN_TOPK_RATIO * count &&
-         n / t.parts >= MIN_PARALLEL_ITEMS / PARALLEL_PARTS)
+         n / t.parts >= MIN_PARALLEL_KEYS / ARGSORT_PARTS)
     t.parts *= 2;
   t.items = library_op_scratch(&r->scratch, lines * t.parts * count *
                                                 (int64_t)sizeof *t.items);
   return t.items &&
          library_op_parallel_for(r, lines * t.parts,
-                                 1 + GRAIN_ITEMS * t.parts / n, topk_parts,
+                                 1 + SORT_GRAIN_KEYS * t.parts / n, topk_parts,
                                  &t) &&
-         library_op_parallel_for(r, lines, 1 + GRAIN_ITEMS / (t.parts * count),
+         library_op_parallel_for(r, lines,
+                                 1 + SORT_GRAIN_KEYS / (t.parts * count),
                                  topk_merge_parts, &t);
 }
 
@@ -596,7 +591,7 @@ bool library_op_topk(LibraryOp *r) {
     return false;
   if (count > 0 && !s.has_64bit_keys && count <= n / MIN_TOPK_RATIO)
     return topk_by_heaps(&s, count, r);
-  return library_op_parallel_for(r, s.lines.outer, 1 + GRAIN_ITEMS / n,
+  return library_op_parallel_for(r, s.lines.outer, 1 + SORT_GRAIN_KEYS / n,
                                  topk_by_sorting, &s);
 }
 
@@ -607,7 +602,8 @@ typedef struct RandomKeys {
   uint64_t *to;
 } RandomKeys;
 
-/* As integers of that order, some at a time; the last ones may be beyond. */
+/* Draws batches of keys as signed integers; the last batch may be larger than
+ * needed. */
 static int draw_keys(void *context, int64_t begin, int64_t end) {
   const RandomKeys *k = context;
   for (int64_t i = begin; i < end; i++) {
@@ -626,7 +622,7 @@ bool library_op_permutation(LibraryOp *r) {
   keys.to = library_op_scratch(&r->scratch2, draws * PRNG_BATCH_WORDS *
                                                  (int64_t)sizeof *keys.to);
   if (!keys.to ||
-      !library_op_parallel_for(r, draws, GRAIN_ITEMS / PRNG_BATCH_WORDS,
+      !library_op_parallel_for(r, draws, SORT_GRAIN_KEYS / PRNG_BATCH_WORDS,
                                draw_keys, &keys))
     return false;
   ArgSort s = {.r = r,

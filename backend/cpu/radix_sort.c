@@ -1,30 +1,28 @@
-/* Sorting elements where nobody asks from where they came: by digits, from the
- * last one, of keys that have their order and are as wide as they are.
+/* Radix sort of elements without their indices, least significant digit first.
+ * Keys are unsigned integers as wide as the elements and in their order.
  *
- * Ascending, NaN last, -0 and 0 equal, in the order in which they come: all of
- * these have one key, and where there are some they are put back afterwards. */
+ * * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
+ * keep their order.  NaNs share one key, and so do zeros; if there is a NaN or
+ * a -0, they are restored after the sort. */
 #include "backend/cpu/library_ops.h"
 
+#include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 
 #include <string.h>
 
 enum {
-  MAX_INSERTION_SORT = 40, /* keys that are put in their places one by one */
-  DIGIT_BITS = 8,          /* bits */
+  DIGIT_BITS = 8, /* bits of a digit */
   BUCKETS = 1 << DIGIT_BITS,
-  MIN_PARALLEL_KEYS = 1 << 16, /* keys of one line that threads share, */
-  PARALLEL_PARTS = 16,         /* in so many parts */
-  GRAIN_KEYS = 1 << 14,        /* keys that a thread takes at a time */
 };
 
 typedef struct KeyPart {
   uint32_t counts[BUCKETS];
-  uint64_t min_key, max_key;  /* keys are between them */
-  bool has_nan_or_minus_zero; /* there is a NaN or a -0 */
+  uint64_t min_key, max_key;  /* range of the keys */
+  bool has_nan_or_minus_zero; /* the part has a NaN or a -0 */
 } KeyPart;
 
-/* One line that threads share. */
+/* One line that several threads sort. */
 typedef struct ParallelSort {
   const void *from;
   void *to, *keys, *scratch;
@@ -34,7 +32,7 @@ typedef struct ParallelSort {
   uint32_t shift;
 } ParallelSort;
 
-/* Lines that threads share out. */
+/* Lines of which each thread sorts some. */
 typedef struct LineSort {
   const AxisLines *lines;
   const void *from;
@@ -42,11 +40,12 @@ typedef struct LineSort {
 } LineSort;
 
 static int64_t part_begin(const ParallelSort *h, int64_t part) {
-  return h->n / PARALLEL_PARTS * part +
-         (part < h->n % PARALLEL_PARTS ? part : h->n % PARALLEL_PARTS);
+  return h->n / SORT_PARTS * part +
+         (part < h->n % SORT_PARTS ? part : h->n % SORT_PARTS);
 }
 
-/* Counts to where each digit's keys begin; false: all have the same. */
+/* Replaces counts by the offset of each digit's keys.  Returns false if all
+ * keys have the same digit. */
 static bool counts_to_offsets(uint32_t *counts, int64_t n) {
   uint32_t sum = 0;
   for (uint32_t d = 0; d < BUCKETS; d++) {
@@ -59,12 +58,12 @@ static bool counts_to_offsets(uint32_t *counts, int64_t n) {
   return true;
 }
 
-/* Those of a digit: part after part. */
+/* Replaces counts by offsets: for each digit, part after part. */
 static bool part_counts_to_offsets(const ParallelSort *h) {
   uint32_t sum = 0;
   for (uint32_t d = 0; d < BUCKETS; d++) {
     uint32_t previous = sum;
-    for (uint32_t part = 0; part < PARALLEL_PARTS; part++) {
+    for (uint32_t part = 0; part < SORT_PARTS; part++) {
       uint32_t count = h->parts[part].counts[d];
       h->parts[part].counts[d] = sum;
       sum += count;
@@ -75,12 +74,12 @@ static bool part_counts_to_offsets(const ParallelSort *h) {
   return true;
 }
 
-/* Of all parts; true: there is something odd. */
+/* Combines the ranges of all parts.  Returns true if there is a NaN or a -0. */
 static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
                                uint64_t *max_key) {
   bool needs_fixup = false;
   *min_key = UINT64_MAX, *max_key = 0;
-  for (uint32_t k = 0; k < PARALLEL_PARTS; k++) {
+  for (uint32_t k = 0; k < SORT_PARTS; k++) {
     const KeyPart *p = &h->parts[k];
     needs_fixup |= p->has_nan_or_minus_zero;
     *min_key = p->min_key < *min_key ? p->min_key : *min_key;
@@ -89,8 +88,8 @@ static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
   return needs_fixup;
 }
 
-/* What is odd is of bits alone: twice those of infinity or more, and the sign
- * alone.  INFINITE is twice the bits of infinity; of integers nothing is. */
+/* TWICE_INFINITY_BITS is twice the bits of infinity; 0 for integers.  A NaN has
+ * twice its bits above it, and -0 is the sign bit alone. */
 #define KEY uint8_t
 #define SIGN_BIT 0
 #define TWICE_INFINITY_BITS 0

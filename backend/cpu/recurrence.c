@@ -1,39 +1,34 @@
-/* Folds and scans over formulas, as C: a loop over turns around the cells of
- * one, its state in registers.
+/* Folds and scans over scalar formulas as C: the loop over iterations contains
+ * the operations of one step, with the state in registers.
  *
- * A unit is some elements of the states, whose turns do not wait for each
- * other: lanes where these are next to each other in memory, or numbers of
- * neighbours. */
+ * A task is a block of elements of the state, whose recurrences are
+ * independent: vectors if they are contiguous, or interleaved scalars. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
 #include "backend/cpu/cpu_emitter.h"
 
 #include "runtime/thread_pool.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
 #define format emit_format
 
-enum {
-  INTERLEAVE = 4,                /* vectors, or numbers */
-  ITERATIONS_PER_POLL = 1 << 14, /* before there is a look at whether to stop */
-  MIN_GRAIN_OPS = 1 << 15,       /* operations that a thread takes at a time */
-};
-
 typedef struct Recurrence {
   Emitter *e;
   const Node *node;
   LoopNest *loop;
-  uint32_t iteration_axis, state_count; /* the axis of turns; how many states */
-  uint32_t element_axis; /* the axis of elements that go together, or NO_AXIS */
-  bool is_vectorized;    /* they are lanes */
-  uint32_t *op_of_body_op;      /* of cells */
-  const char *(*state_offsets); /* where states begin */
+  uint32_t iteration_axis,
+      state_count;         /* the axis of iterations; number of states */
+  uint32_t element_axis;   /* the axis of independent elements, or NO_AXIS */
+  bool is_vectorized;      /* vectors lie along element_axis */
+  uint32_t *op_of_body_op; /* by body operation: its kernel operation */
+  const char *(*state_offsets); /* offset of each state in memory */
   const char *out_offset;
-  Buffer full_code, tail_code; /* what is done with the values of a turn */
+  Buffer full_code, tail_code; /* code at the end of an iteration */
 } Recurrence;
 
-/* ---- one turn as steps ---- */
+/* ---- one iteration as operations ---- */
 
 static int64_t product_of_extents(uint32_t count, const int64_t *extents) {
   int64_t product = 1;
@@ -42,7 +37,7 @@ static int64_t product_of_extents(uint32_t count, const int64_t *extents) {
   return product;
 }
 
-/* Elements for one value of all free indices. */
+/* Elements of a node for one value of all free indices. */
 static int64_t slice_elements(const Node *n) {
   return product_of_extents(n->rank, n->extents + n->free_count);
 }
@@ -52,7 +47,8 @@ static int64_t state_elements(const Node *n) {
   return n->op == PRIM_SCAN ? count / n->params[0] : count;
 }
 
-/* An axis for each free index, one for all elements of a state, and turns. */
+/* Builds the loop: one axis for each free index, one for the elements of a
+ * state, and the axis of iterations. */
 static LoopNest *build_loop(Recurrence *o, Kernel *k) {
   const Node *n = o->node;
   int64_t elements = state_elements(n);
@@ -78,7 +74,8 @@ static uint32_t axis_of_free(const Node *n, const IndexVar *v) {
   return k;
 }
 
-/* Where an input's element is: of a turn, if it has turns. */
+/* The address of an input's element; has_iterations: the input has an element
+ * for each iteration. */
 static AffineExpr *input_address(const Recurrence *o, const Node *x,
                                  bool has_iterations) {
   const Node *n = o->node;
@@ -111,7 +108,7 @@ static void add_load(Recurrence *o, const BodyOp *c, KernelOp *s) {
   s->address = input_address(o, x, (uint64_t)n->params[2] >> c->axis & 1);
   if (c->axis >= o->state_count)
     return;
-  /* it changes with each turn, and is in no memory */
+  /* a state changes with each iteration and is not in memory */
   s->address = affine_new(o->e->arena, 0);
   for (uint32_t v = 0; v < o->loop->axis_count; v++)
     s->address->coef[v] = 2;
@@ -140,7 +137,7 @@ static void add_ops(Recurrence *o) {
   }
 }
 
-/* The cells that a turn comes to, all of them wanted. */
+/* The outputs of an iteration. */
 static void add_outputs(Recurrence *o) {
   const Node *n = o->node;
   uint32_t count = o->state_count + (n->op == PRIM_SCAN);
@@ -160,7 +157,7 @@ static uint32_t choose_width(const Recurrence *o) {
   return bytes / number ? bytes / number : 1;
 }
 
-/* ---- text ---- */
+/* ---- C source ---- */
 
 static const char *state_name(Recurrence *o, uint32_t k) {
   return format(o->e, "state%u[q]", k);
@@ -202,7 +199,8 @@ static const char *output_value(Recurrence *o, const LoopOutput *r) {
                       emit_scalar(o->e, r->value_op));
 }
 
-/* What a turn leaves: first all that reads what there was before. */
+/* Stores the outputs of an iteration, then the new states: all reads of the old
+ * states come first. */
 static void emit_iteration_end(Recurrence *o) {
   for (uint32_t k = o->state_count; k < o->loop->outputs.len; k++) {
     const LoopOutput *r = &o->loop->outputs.at[k];
@@ -228,10 +226,10 @@ static const char *initial_state(Recurrence *o, uint32_t k) {
   return format(o->e, "*(%s)%s", at, t == DT_BOOL ? " != 0" : "");
 }
 
-/* Around what is done for each of the elements that go together. */
+/* Opens the loop over interleaved elements. */
 static void open_interleaved(Recurrence *o, Buffer *out, uint32_t interleave) {
   buffer_printf(out, "#pragma GCC unroll %d\nfor (int q = 0; q < %u; q++) {\n",
-                INTERLEAVE, interleave);
+                RECURRENCE_INTERLEAVE, interleave);
   if (o->is_vectorized)
     buffer_puts(out, "const int64_t j = first + q * W;\n(void)j;\n");
   else if (o->element_axis != NO_AXIS)
@@ -239,12 +237,12 @@ static void open_interleaved(Recurrence *o, Buffer *out, uint32_t interleave) {
                   o->element_axis, o->element_axis);
 }
 
-/* A loop of many turns looks now and then whether it is to stop. */
+/* A long loop checks regularly for an interrupt. */
 static void open_iterations(Recurrence *o, Buffer *out) {
   uint32_t v = o->iteration_axis;
-  int64_t has_iterations = o->loop->extents[v];
-  const char *trip_count = emit_int(o->e, has_iterations);
-  if (has_iterations <= ITERATIONS_PER_POLL) {
+  int64_t iterations = o->loop->extents[v];
+  const char *trip_count = emit_int(o->e, iterations);
+  if (iterations <= ITERATIONS_PER_POLL) {
     buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
                   trip_count, v);
     return;
@@ -264,7 +262,7 @@ static void close_iterations(const Recurrence *o, Buffer *out) {
                        : "}\n");
 }
 
-/* All turns of so many vectors or numbers from `first` on. */
+/* All iterations of `interleave` vectors or scalars from `first` on. */
 static void emit_iterations(Recurrence *o, Buffer *out, uint32_t interleave,
                             bool full) {
   Emitter *e = o->e;
@@ -303,7 +301,7 @@ static void emit_iterations(Recurrence *o, Buffer *out, uint32_t interleave,
   buffer_puts(out, undef_macros);
 }
 
-/* Elements lo .. hi - 1: some together, then the others. */
+/* Elements lo .. hi - 1: interleaved, then one at a time. */
 static void emit_elements(Recurrence *o, Buffer *out) {
   if (o->element_axis == NO_AXIS) {
     buffer_puts(out, "const int64_t first = 0;\n(void)first;\n");
@@ -312,7 +310,8 @@ static void emit_elements(Recurrence *o, Buffer *out) {
   }
   const char *step = o->is_vectorized ? " * W" : "";
   buffer_puts(out, "int64_t first = lo;\n");
-  for (uint32_t interleave = INTERLEAVE; interleave; interleave /= INTERLEAVE) {
+  for (uint32_t interleave = RECURRENCE_INTERLEAVE; interleave;
+       interleave /= RECURRENCE_INTERLEAVE) {
     buffer_printf(out, "for (; first + %u%s <= hi; first += %u%s) {\n",
                   interleave, step, interleave, step);
     emit_iterations(o, out, interleave, true);
@@ -326,7 +325,7 @@ static void emit_elements(Recurrence *o, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* The elements that unit u has; how many units there are. */
+/* Declares the elements of task u.  Returns the number of tasks. */
 static int64_t emit_task_range(Recurrence *o, Buffer *out) {
   Emitter *e = o->e;
   int64_t tasks = 1;
@@ -334,7 +333,8 @@ static int64_t emit_task_range(Recurrence *o, Buffer *out) {
   buffer_puts(out, "int64_t row = u;\n");
   if (o->element_axis != NO_AXIS) {
     int64_t extent = o->loop->extents[--points];
-    int64_t block = INTERLEAVE * (o->is_vectorized ? (int64_t)e->width : 1);
+    int64_t block =
+        RECURRENCE_INTERLEAVE * (o->is_vectorized ? (int64_t)e->width : 1);
     const char *n = emit_int(e, extent);
     tasks = ceil_div(extent, block);
     buffer_printf(out,
@@ -362,7 +362,7 @@ static void emit_pointers(const Recurrence *o, Buffer *out) {
                 n->input_count + 1);
 }
 
-/* A place, where no turn has begun: as an expression of its own. */
+/* The address before the first iteration. */
 static const char *offset_before_iterations(Recurrence *o,
                                             const AffineExpr *q) {
   const char *sum = "0";
@@ -391,7 +391,7 @@ static void find_offsets(Recurrence *o) {
         offset_before_iterations(o, input_address(o, n->inputs[k], false));
 }
 
-/* The text; false: there is something in a turn that cannot be emitted. */
+/* Emits the source.  Returns false if an operation has no code generation. */
 static bool emit_recurrence(Recurrence *o, int64_t *tasks) {
   Emitter *e = o->e;
   Buffer *out = &e->emitted->source, rows = {.arena = e->arena}, body = rows;
@@ -423,7 +423,7 @@ static bool emit_recurrence(Recurrence *o, int64_t *tasks) {
          !e->emitted->call.key_params.len;
 }
 
-/* ---- running it ---- */
+/* ---- execution ---- */
 
 typedef struct RecurrenceLaunch {
   KernelFunction *function;
@@ -475,7 +475,7 @@ static bool run_kernel(LibraryOp *r, const CompiledKernel *p) {
   return library_op_parallel_for(r, p->tasks, grain, run_tasks, &launch);
 }
 
-/* ---- what was written is kept ---- */
+/* ---- cache ---- */
 
 static void hash_number(Buffer *b, int64_t x) {
   buffer_add(b, (const char *)&x, sizeof x);
@@ -500,7 +500,7 @@ static void hash_body_op(Buffer *b, const BodyOp *c) {
                                          : 0);
 }
 
-/* All that the text and its numbers depend on. */
+/* Hash of all that the source and its parameters depend on. */
 static ArtifactKey recurrence_key(Arena *arena, const Node *n) {
   Buffer b = {.arena = arena};
   buffer_puts(&b, prim_info[n->op].name);
@@ -514,7 +514,7 @@ static ArtifactKey recurrence_key(Arena *arena, const Node *n) {
   return artifact_key(1, &(ArtifactPart){b.text, b.len});
 }
 
-/* Without an object where it cannot be emitted. */
+/* Compiles the node.  The object is NULL if it cannot be emitted. */
 static CompiledKernel compile_recurrence(LibraryOp *r) {
   const Node *n = r->node;
   Recurrence o = {

@@ -1,15 +1,11 @@
-/* Lanes along a reduced axis, combined at its end; or along an axis of
- * values that are stored. */
+/* Row loops: vectors along a reduction axis, with a horizontal reduction at the
+ * end, or along a stored axis. */
 #include "backend/cpu/loop_writer.h"
-
-enum {
-  MAX_INTERLEAVED_OPS = 8,
-  MIN_SEARCH_TERMS = 1 << 14, /* terms of a row that a search goes through */
-};
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
-/* t with its lanes half .. 2 * half - 1 in front. */
+/* Vector t with its lanes half_width .. 2 * half_width - 1 first. */
 static const char *upper_half(Emitter *e, uint32_t half_width) {
   Buffer b = {.arena = e->arena};
   buffer_puts(&b, "__builtin_shufflevector(t, t");
@@ -19,7 +15,7 @@ static const char *upper_half(Emitter *e, uint32_t half_width) {
   return b.text;
 }
 
-/* Of accumulators that hold numbers, where it is noted whether others came. */
+/* Combines two accumulators; NaN is tracked separately if tracks_nan. */
 static const char *combine_accumulators(Emitter *e, const Accumulator *f,
                                         char class, const char *x,
                                         const char *y) {
@@ -61,7 +57,7 @@ static void emit_horizontal_reduction(Emitter *e, Buffer *out,
   buffer_puts(out, "}\n");
 }
 
-/* Sums that do not wait for each other, where little else is done. */
+/* Number of independent accumulators; 1 if there are many other operations. */
 static uint32_t choose_interleave(const Emitter *e, const LoopWriter *n) {
   uint32_t ops = 0;
   for (uint32_t j = 0; j < n->count; j++)
@@ -72,14 +68,14 @@ static uint32_t choose_interleave(const Emitter *e, const LoopWriter *n) {
   return ops <= MAX_INTERLEAVED_OPS ? INTERLEAVE_COUNT : 1;
 }
 
-/* A loop over accumulators: written out, so that these stay in registers. */
+/* A loop over accumulators, unrolled so that they stay in registers. */
 static const char *interleave_loop(Emitter *e, uint32_t from,
                                    uint32_t interleave) {
   return format(e, "#pragma GCC unroll %u\nfor (int q = %u; q < %u; q++)\n",
                 interleave, from, interleave);
 }
 
-/* Of several points: arrays of sums. */
+/* Declares arrays of accumulators for the jammed rows. */
 static void declare_jammed_accumulators(Emitter *e, Buffer *out,
                                         const Accumulator *f,
                                         uint32_t interleave) {
@@ -123,8 +119,8 @@ static void declare_accumulators(Emitter *e, Buffer *out, const Accumulator *f,
     buffer_printf(out, "seen_f seen%u = (seen_f)-1;\n", f->id);
 }
 
-/* All of an accumulator as one vector, acc%u[0]; sums of floats go on in
- * doubles. */
+/* Combines the interleaved accumulators in acc%u[0], and adds f32 sums to the
+ * f64 accumulator. */
 static void combine_interleaved(Emitter *e, Buffer *out, const Accumulator *f,
                                 uint32_t interleave) {
   bool array = interleave > 1 || e->cpu->jammed_rows;
@@ -152,8 +148,8 @@ static void combine_interleaved(Emitter *e, Buffer *out, const Accumulator *f,
     buffer_printf(out, "acc%u = (vf){0};\n", f->id);
 }
 
-/* So many terms in a row that for most of them it is long known that lanes have
- * had better ones; in a shorter one that is a surprise too often. */
+/* Returns true if the row is so long that most vectors have no better element.
+ * In shorter rows, the branch is mispredicted too often. */
 static bool skips_worse_vectors(const Emitter *e, const Accumulator *f) {
   const LoopNest *loop = e->loop;
   bool parts =
@@ -163,7 +159,7 @@ static bool skips_worse_vectors(const Emitter *e, const Accumulator *f) {
   return f->position && extent_hint(loop->graph, terms) >= MIN_SEARCH_TERMS;
 }
 
-/* The lanes of several vectors at a time, each with its own sum. */
+/* Several vectors per iteration, each with its own accumulator. */
 static void emit_interleaved_loop(Emitter *e, Buffer *out,
                                   const LoopWriter *n) {
   buffer_printf(out,
@@ -178,7 +174,8 @@ static void emit_interleaved_loop(Emitter *e, Buffer *out,
   emit_append(out, &e->check_code);
   for (uint32_t j = 0; j < n->count; j++) {
     const Accumulator *f = &n->accumulators[j];
-    if (skips_worse_vectors(e, f)) /* all lanes have a place after the first */
+    if (skips_worse_vectors(
+            e, f)) /* every lane has a position after the first vector */
       buffer_printf(out, "if (first == start || may_%c_%s(acc%u[q], %s))\n",
                     f->class, accumulator_order(f)->accumulate, f->id,
                     emit_vector(e, f->output->value_op, f->class));
@@ -189,8 +186,8 @@ static void emit_interleaved_loop(Emitter *e, Buffer *out,
   buffer_printf(out, "}\n%s}\n", undef_macros);
 }
 
-/* Where the first result that is streamed goes, as an argument; NULL: there is
- * none. */
+/* The address of the first output with non-temporal stores, as an argument;
+ * NULL: there is none. */
 static const char *nontemporal_address(Emitter *e, const LoopWriter *n) {
   for (uint32_t j = 0; j < n->count; j++) {
     const Accumulator *f = &n->accumulators[j];
@@ -212,7 +209,7 @@ static void close_f32_run(Emitter *e, const LoopWriter *n,
   buffer_puts(n->out, e->cpu->jammed_rows ? "}\n}\n" : "}\n");
 }
 
-/* The loop over lanes of a row, with `interleave` vector accumulators. */
+/* The loop over the vectors of a row, with `interleave` accumulators. */
 static void emit_reduction_loop(Emitter *e, const LoopWriter *n,
                                 uint32_t interleave, const Buffer *full,
                                 const Buffer *tail) {
@@ -283,9 +280,10 @@ void emit_row_nest(Emitter *e, LoopWriter *n) {
   loop_writer_close(n, 0);
 }
 
-/* The same for several points at once. */
+/* The same for several jammed rows. */
 void emit_jammed_nest(Emitter *e, const LoopWriter *n) {
-  Buffer is_vector = {.arena = e->arena}, full = is_vector, tail = is_vector;
+  Buffer jammed_block = {.arena = e->arena}, full = jammed_block,
+         tail = jammed_block;
   Buffer *block = &e->level_code[e->vector_level];
   uint32_t interleave = choose_interleave(e, n);
   unroll_and_jam_begin(e, n->out);
@@ -294,9 +292,9 @@ void emit_jammed_nest(Emitter *e, const LoopWriter *n) {
     emit_accumulate(e, &full, &n->accumulators[j], "[y][0]", false);
     emit_accumulate(e, &tail, &n->accumulators[j], "[y][0]", true);
   }
-  unroll_and_jam_each_point(e, &is_vector, true);
-  emit_append(&is_vector, block);
-  *block = is_vector;
+  unroll_and_jam_each_point(e, &jammed_block, true);
+  emit_append(&jammed_block, block);
+  *block = jammed_block;
   buffer_puts(&full, "}\n");
   buffer_puts(&tail, "}\n");
   emit_reduction_loop(e, n, interleave, &full, &tail);

@@ -1,41 +1,30 @@
-/* Rows added at places that data says, each sum in the order of the rows and
- * rounded once.
+/* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
- * Threads have ranges of columns, where rows are wide: then each goes along
- * all rows.  Of narrow ones there are sums for each of so many parts of the
- * rows, whatever the number of threads, where there are few sums and many
- * rows; these are added up then. */
+ * * * For wide rows, each thread has a range of columns and adds all rows.  For
+ * many narrow rows with few results, each part of the rows has a private copy
+ * of the result.  The number of parts does not depend on the number of threads.
+ * The sum of the copies is the result. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
-
-enum {
-  MIN_RANGE_COLUMNS = 16, /* of a range, at least */
-  MAX_RANGES = 16,        /* at most */
-  PRIVATE_COPIES = 8,     /* of many rows, */
-  MIN_PRIVATIZED_ROWS = 1 << 14,
-  MAX_PRIVATIZED_SUMS = 1 << 14, /* with few sums */
-  GRAIN_ELEMENTS = 1 << 15,      /* elements that a thread takes at a time */
-  INDEX_BATCH = 256,             /* indices that are looked at together */
-};
 
 typedef struct Scatter {
   const void *x, *index, *y;
   void *to, *accumulators;
   Dtype index_type;
   int64_t slices, rows, row_elements,
-      update_rows; /* rows of x; elements of a row; rows of
-                      y */
+      update_rows; /* rows of x, elements of a row, rows of y */
   int64_t private_copies,
-      column_ranges; /* of a slice's rows of y; of columns */
+      column_ranges; /* parts of the rows of y, ranges of columns */
 } Scatter;
 
 #define LOAD_INDICES(T)               \
   for (int64_t k = 0; k < count; k++) \
   to[k] = ((const T *)s->index)[from + k]
 
-/* So many indices, at most INDEX_BATCH, from one on. */
+/* Loads `count` indices, at most INDEX_BATCH. */
 static void load_indices(const Scatter *s, int64_t from, int64_t count,
                          int64_t *to) {
   switch (s->index_type) {
@@ -58,11 +47,11 @@ static void load_indices(const Scatter *s, int64_t from, int64_t count,
   case DT_F64:
   case DT_NONE:
   case DT_COUNT:
-    break; /* no types of indices */
+    break; /* no index types */
   }
 }
 
-/* Is each of them an index?  1: not all. */
+/* Returns 1 if some index is out of bounds. */
 static int check_indices(void *context, int64_t begin, int64_t end) {
   const Scatter *s = context;
   bool out_of_bounds = false;
@@ -105,8 +94,8 @@ static Scatter scatter_of(const LibraryOp *r) {
 
 bool library_op_scatter(LibraryOp *r) {
   Scatter s = scatter_of(r);
-  if (!library_op_parallel_for(r, s.slices * s.update_rows, GRAIN_ELEMENTS,
-                               check_indices, &s))
+  if (!library_op_parallel_for(r, s.slices * s.update_rows,
+                               LIBRARY_GRAIN_ELEMENTS, check_indices, &s))
     return false;
   switch (r->node->dtype) {
   case DT_F32:

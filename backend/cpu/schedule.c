@@ -1,36 +1,15 @@
-/* How a kernel is to be run, from what it reads and how. */
+/* Chooses the schedule of a kernel from its access patterns. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/vector_axis.h"
 #include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
+#include "machine/limits/cpu.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum {
-  MIN_UNSPLIT_TASKS = 16,      /* fewer pieces than that, of */
-  MIN_SPLIT_OPS = 1 << 17,     /* more work than that: sums are cut */
-  MIN_CHUNK_TERMS = 1 << 15,   /* into parts of at least so many terms, */
-  MIN_CHUNK_ROWS = 64,         /* columns: of so many rows, */
-  MAX_REDUCTION_CHUNKS = 64,   /* at most so many, */
-  MAX_TASK_TERMS = 1 << 24,    /* but of no more: Ctrl-C waits for a part */
-  MAX_REGISTER_TERMS = 512,    /* of a sum that stays in registers */
-  FAR_STRIDE_BYTES = 4096,     /* terms so far apart, a page, are read */
-  FAR_UNROLL = 4,              /* so many at a time, */
-  FAR_ROW_VECTORS = 512,       /* in rows of so many vectors */
-  MAX_COLUMN_VECTORS = 64,     /* accumulators of a unit of columns */
-  MAX_LOCAL_BYTES = 256 << 10, /* local values of a unit of columns, */
-  MAX_STAGED_LOCAL_BYTES =
-      32 << 10, /* and where some are copies of what it reads */
-  MIN_SHARED_TENSOR_BYTES = 1 << 20, /* of a tensor whose rows points share */
-  MIN_MAP_TASKS = 64,                /* of a map with few rows, */
-  MIN_TRANSPOSE_STRIDE = 8, /* elements between lanes that are far apart */
-  TRANSPOSE_TILE_SIDE = 64, /* of a square that is turned */
-  MIN_TASK_COLUMNS = 2048,  /* each at least so long */
-};
-
-/* ---- sizes of units ---- */
+/* ---- task sizes ---- */
 
 static double outer_points(const Kernel *k) {
   return loop_iterations_hint(k->loops.at[0], 0, k->parallel_axes);
@@ -44,7 +23,7 @@ static double loop_iterations(const LoopNest *loop) {
   return loop_iterations_hint(loop, 0, loop->axis_count);
 }
 
-/* Can the sums be cut into parts? */
+/* Returns true if the reduction can be split into chunks. */
 static bool can_split_reduction(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   return k->loops.len == 1 && loop->outputs.len == 1 && has_reduction(loop) &&
@@ -52,7 +31,8 @@ static bool can_split_reduction(const Kernel *k) {
          loop->outputs.at[0].global_index;
 }
 
-/* Do the terms of long sums lie in memory page by page? */
+/* Returns true if consecutive terms of a long reduction are in different
+ * pages. */
 static bool terms_span_pages(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   if (!can_split_reduction(k) || loop_iterations(loop) < MIN_SPLIT_OPS)
@@ -65,7 +45,7 @@ static bool terms_span_pages(const Kernel *k) {
     for (uint32_t v = loop->spatial_axes;
          s->kind == KOP_LOAD && v < loop->axis_count; v++)
       if (extent_hint(loop->graph, s->address->coef[v]) >=
-          FAR_STRIDE_BYTES / dtype_info[s->dtype].bytes)
+          PAGE_STRIDE_BYTES / dtype_info[s->dtype].bytes)
         return true;
   }
   return false;
@@ -86,7 +66,7 @@ static int64_t choose_task_columns(const Kernel *k, const Schedule *s) {
   }
   block = extent;
   if (terms_span_pages(k)) {
-    int64_t max = FAR_ROW_VECTORS * width;
+    int64_t max = PAGE_STRIDE_ROW_VECTORS * width;
     return extent < max ? ceil_div(extent, width) * width : max;
   }
   if (rows < MIN_MAP_TASKS) {
@@ -97,7 +77,8 @@ static int64_t choose_task_columns(const Kernel *k, const Schedule *s) {
   int64_t max = terms <= MAX_REGISTER_TERMS || k->vectorize_outer
                     ? schedule_max_accumulators(s->vector_bytes) * width
                     : MAX_COLUMN_VECTORS * width;
-  double bytes = k->vectorize_outer ? MAX_STAGED_LOCAL_BYTES : MAX_LOCAL_BYTES;
+  double bytes =
+      k->vectorize_outer ? MAX_STAGED_LOCAL_BYTES : MAX_COLUMN_LOCAL_BYTES;
   if ((any_reduction || k->vectorize_outer) && block > max)
     block = max;
   if (local * (double)block > bytes)
@@ -131,8 +112,8 @@ static void choose_reduction_chunk(const Kernel *k, Schedule *s) {
   s->reduction_chunk = chunk < max ? chunk : max;
 }
 
-/* The outer axis along which a read lies next to each other that lanes take
- * apart; NO_AXIS: there is none, or more to do than to move. */
+/* The parallel axis along which a load is contiguous that is strided along the
+ * vector axis; NO_AXIS: there is none, or the kernel has reductions. */
 static uint32_t find_transpose_axis(const Kernel *k, uint32_t vector_axis) {
   uint32_t found = NO_AXIS;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -154,11 +135,12 @@ static uint32_t find_transpose_axis(const Kernel *k, uint32_t vector_axis) {
   return found;
 }
 
-/* ---- points that read the same ---- */
+/* ---- reuse between iterations ---- */
 
-typedef struct TensorReads {         /* of a kernel */
-  const KernelOp *largest;           /* of the largest tensor, */
-  double largest_bytes, other_bytes; /* bytes of that, and of all others */
+typedef struct TensorReads { /* tensors that a kernel reads */
+  const KernelOp *largest;   /* a load of the largest tensor */
+  double largest_bytes,
+      other_bytes; /* bytes of the largest tensor, and of all others */
 } TensorReads;
 
 static TensorReads find_reads(const Kernel *k) {
@@ -178,9 +160,9 @@ static TensorReads find_reads(const Kernel *k) {
   return r;
 }
 
-/* Has neighbours read the same row of a tensor that caches of a core do not
- * hold, where they hold all else: each row is there once, and not again when
- * others have been read. */
+/* Moves an axis last if neighbouring iterations along it read the same row of a
+ * large tensor.  The tensor must exceed the caches of a core, and these must
+ * hold all other tensors.  Then each row is loaded once. */
 static void reorder_for_reuse(Kernel *k) {
   TensorReads r = find_reads(k);
   if (k->parallel_axes < 2 || r.largest_bytes <= MIN_SHARED_TENSOR_BYTES ||
@@ -197,31 +179,29 @@ static void reorder_for_reuse(Kernel *k) {
     }
 }
 
-/* ---- results past the caches ---- */
+/* ---- non-temporal stores ---- */
 
-/* How much a kernel may read and write, in last caches, before its results go
- * past them.  To store them there saves that their lines are read first, and
- * what else is in the caches; but what reads them next has to wait for memory,
- * and memory is slower than a cache that has a part of it: a copy of half as
- * much again as the last cache takes three quarters of the time, one of three
- * times as much a fifth more.  Where arithmetic takes longer than memory, that
- * gains nothing, and to wait for lines to be read is a loss. */
+/* Accessed bytes per byte of the last-level cache from which a kernel uses
+ * non-temporal stores.  A non-temporal store does not read its line first and
+ * keeps other data in the cache.  But the next reader of the result waits for
+ * memory. */
 static double nontemporal_cache_ratio(const Cost *cost) {
   double bytes = cost->bytes_read + cost->bytes_written;
-  bool is_memory_bound =
-      cost->contraction_flops + cost->other_ops < 1.5 * bytes;
-  return is_memory_bound ? 2 : 0.75;
+  bool is_memory_bound = cost->contraction_flops + cost->other_ops <
+                         MEMORY_BOUND_OPS_PER_BYTE * bytes;
+  return is_memory_bound ? MEMORY_BOUND_CACHE_RATIO : COMPUTE_BOUND_CACHE_RATIO;
 }
 
-/* Bytes from which a result is stored past the caches.  Short rows are not:
- * each end of one is a part of a line.  (Tests ask for all.) */
+/* Size of an output from which it uses non-temporal stores.  Short rows do not
+ * use them, since both ends of a row are partial lines.  Tests set
+ * AXON_STREAM. */
 static double choose_nontemporal_bytes(const Kernel *k) {
   if (kernel_is_symbolic(k) && !k->exceeds_caches)
-    return INFINITY; /* nobody knows */
+    return INFINITY; /* the size is unknown */
   const char *setting = getenv("AXON_STREAM");
   if (setting && *setting)
     return strtod(setting, NULL);
-  /* it is shared with others */
+  /* other cores share the cache */
   double cache =
       k->exceeds_caches ? ASSUMED_LLC_BYTES : (double)machine()->cache_bytes[2];
   Cost cost = kernel_cost(k);
@@ -233,8 +213,7 @@ static double choose_nontemporal_bytes(const Kernel *k) {
 static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   uint32_t transpose_axis =
       vector_axis == NO_AXIS ? NO_AXIS : find_transpose_axis(k, vector_axis);
-  if (transpose_axis !=
-      NO_AXIS) { /* by squares, whose lines stay in the cache */
+  if (transpose_axis != NO_AXIS) { /* tiles whose lines stay in the cache */
     kernel_move_axis_last(k, transpose_axis);
     kernel_move_axis_last(k, vector_axis - (vector_axis > transpose_axis));
     s->shape = TASK_TILE;
@@ -243,12 +222,12 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
     s->transpose = true;
   } else if (vector_axis != NO_AXIS) {
     kernel_move_axis_last(k, vector_axis);
-    if (!vector_axis_wants_staging(k, k->parallel_axes - 1, s->width) &&
+    if (!vector_axis_staging_pays(k, k->parallel_axes - 1, s->width) &&
         short_reduction_choose(k, s))
       return;
     s->shape = TASK_COLUMNS;
     s->task_columns = choose_task_columns(k, s);
-    s->reduction_unroll = terms_span_pages(k) ? FAR_UNROLL : 1;
+    s->reduction_unroll = terms_span_pages(k) ? PAGE_STRIDE_UNROLL : 1;
   }
   choose_reduction_chunk(k, s);
   if (s->shape != TASK_POINT || s->reduction_chunk)
@@ -288,10 +267,10 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
   choose_vector_axes(k, s);
 }
 
-/* Has what lanes would read far apart copied first. */
+/* Stages strided accesses. */
 static void choose_staging(Kernel *k, Schedule *s) {
   if (s->shape != TASK_COLUMNS || s->reduction_chunk || k->vectorize_outer ||
-      !vector_axis_wants_staging(k, k->parallel_axes - 1, s->width))
+      !vector_axis_staging_pays(k, k->parallel_axes - 1, s->width))
     return;
   kernel_stage_strided(k, k->parallel_axes - 1);
   s->task_columns = choose_task_columns(k, s);

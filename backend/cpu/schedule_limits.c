@@ -1,4 +1,4 @@
-/* What registers and caches allow, whatever the schedule. */
+/* Limits of registers and caches, independent of the schedule. */
 #include "backend/cpu/cpu.h"
 
 uint32_t cpu_vector_bytes(void) {
@@ -25,11 +25,11 @@ bool schedule_is_nontemporal(const Schedule *s, const Graph *g,
 
 bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
                                    const LoopOutput *r, uint32_t vector_axis) {
-  double ops_per_term = dtype_info[r->dtype].bytes;
+  double element_bytes = dtype_info[r->dtype].bytes;
   return schedule_is_nontemporal(s, loop->graph, r) &&
          vector_axis < loop->axis_count &&
          r->global_index->coef[vector_axis] == 1 &&
          (s->nontemporal_bytes == 0 ||
-          (double)loop_extent_hint(loop, vector_axis) * ops_per_term >=
+          (double)loop_extent_hint(loop, vector_axis) * element_bytes >=
               MIN_NONTEMPORAL_ROW_BYTES);
 }

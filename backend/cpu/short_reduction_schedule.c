@@ -1,22 +1,12 @@
-/* Sums, or maxima, of few terms: windows of poolings and stencils.  The terms
- * are written out, and what is summed up stays in registers.  To find out which
- * unit it is takes as long as to work on a row, so a unit has several; so it
- * does where nothing is summed up, but rows are short. */
+/* Schedules of short reductions, such as pooling and stencils.  Their terms are
+ * unrolled, and accumulators stay in registers.  Decoding a task index takes as
+ * long as computing a row.  So a task has several rows, also in kernels without
+ * reductions if rows are short. */
 #include "backend/cpu/conv_analysis.h"
 #include "backend/cpu/cpu.h"
+#include "machine/limits/cpu.h"
 
-enum {
-  MAX_SHORT_TERMS = 32,       /* at most; */
-  MAX_WINDOW_TERMS = 256,     /* of windows that overlap: they go in loops */
-  MIN_TASKS = 64,             /* that are wanted at least, */
-  MIN_TASK_ROWS = 4,          /* of so many rows, */
-  MAX_TASK_COLUMNS = 1024,    /* and of so many columns at most */
-  MAX_MAP_COLUMNS = 512,      /* of a row without sums */
-  MAX_LOCAL_BYTES = 16 << 10, /* what they leave for each other */
-};
-
-/* Rows that data name are asked for ahead (prefetch.c), term by
- * term. */
+/* A gather prefetches its rows (prefetch.c), in a loop over the terms. */
 static bool has_gather(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
@@ -27,8 +17,8 @@ static bool has_gather(const LoopNest *loop) {
   return false;
 }
 
-/* Does an operand slide along an axis of the result, so that neighbours read
- * the same? */
+/* Returns true if an operand slides along the axis, so that neighbours read the
+ * same elements. */
 static bool operand_slides(const LoopNest *loop, uint32_t axis, uint32_t term) {
   int64_t stride, dilation;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -88,15 +78,17 @@ bool short_reduction_choose(const Kernel *k, Schedule *s) {
     return false;
   int64_t rows = loop_extent_hint(loop, k->parallel_axes - 2);
   double batch = loop_iterations_hint(loop, 0, k->parallel_axes - 2);
-  int64_t task_columns =
-      columns < MAX_TASK_COLUMNS ? columns : MAX_TASK_COLUMNS;
+  int64_t task_columns = columns < SHORT_REDUCTION_MAX_COLUMNS
+                             ? columns
+                             : SHORT_REDUCTION_MAX_COLUMNS;
   task_columns = ceil_div(task_columns, s->width) * s->width;
   double local = kernel_local_bytes(k, true) * (double)task_columns;
   double tasks = batch * (double)ceil_div(columns, task_columns);
   int64_t task_height = rows;
-  while (task_height > MIN_TASK_ROWS &&
-         (tasks * (double)ceil_div(rows, task_height) < MIN_TASKS ||
-          local * (double)task_height > MAX_LOCAL_BYTES))
+  while (task_height > SHORT_REDUCTION_MIN_ROWS &&
+         (tasks * (double)ceil_div(rows, task_height) <
+              SHORT_REDUCTION_MIN_TASKS ||
+          local * (double)task_height > SHORT_REDUCTION_MAX_LOCAL_BYTES))
     task_height = ceil_div(task_height, 2);
   s->shape = TASK_TILE;
   s->task_columns = task_columns;

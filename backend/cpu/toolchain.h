@@ -1,4 +1,4 @@
-/* backend/cpu: which C compiler, and how it is called; for jit.c. */
+/* backend/cpu: the C compiler and its command line, for jit.c. */
 #ifndef AXON_CPU_TOOLCHAIN_H
 #define AXON_CPU_TOOLCHAIN_H
 
@@ -9,22 +9,22 @@ enum { MAX_COMPILER_ARGS = 40 };
 typedef struct Toolchain {
   bool found;
   char path[ARTIFACT_PATH_BYTES]; /* of the program */
-  char name[256];                 /* as it was asked for */
-  ArtifactKey key; /* of all that an object depends on beside its text:
-                      the compiler, flags, the CPU, the prelude */
-  const char *args[MAX_COMPILER_ARGS]; /* its first arguments, NULL-ended */
+  char name[256];                 /* as the user requested it */
+  ArtifactKey key; /* hash of all that an object depends on besides its source:
+                      the compiler, its flags, the CPU, the prelude */
+  const char *args[MAX_COMPILER_ARGS]; /* first arguments, NULL-terminated */
   uint32_t arg_count;
-  uint32_t
-      user_arg_count;  /* of them: the program, and what AXON_CC has after it */
-  int timeout_seconds; /* that a text may take: one that takes longer hangs */
+  uint32_t user_arg_count; /* the program and the arguments in AXON_CC, a prefix
+                              of args */
+  int timeout_seconds;     /* a compilation that takes longer is killed */
 } Toolchain;
 
-/* Found once.  AXON_CC names it, perhaps with arguments; else it is the first
- * of cc, gcc, clang in PATH. */
+/* Detected once: AXON_CC, perhaps with arguments, or the first of cc, gcc,
+ * clang in PATH. */
 const Toolchain *toolchain(void);
-/* AXON_CC_SECONDS is a number of seconds, or unset. */
+/* Checks that AXON_CC_SECONDS is a number of seconds or unset. */
 bool toolchain_check(Fault *fault);
-/* What follows the names of the files: libraries.  NULL-ended. */
+/* Arguments after the names of the files, NULL-terminated. */
 extern const char *const toolchain_libraries[];
 
 #endif

@@ -1,4 +1,4 @@
-/* Loops that go along a part of an axis, as C (kernel/trim_no_ops.c). */
+/* Trimmed loops as C (kernel/trim_no_ops.c). */
 #include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
@@ -7,7 +7,7 @@ bool loop_is_trimmed(const LoopNest *loop, uint32_t v) {
   return (loop->trim_bounds || loop->strip_mined) && v == loop->trimmed_axis;
 }
 
-/* The least or largest value of a limit among the rows. */
+/* The minimum or maximum of a bound among the rows of a task. */
 static const char *trim_bound_expr(Emitter *e, const TrimBound *bound) {
   uint32_t outer = e->kernel->parallel_axes;
   Buffer b = {.arena = e->arena};
@@ -44,8 +44,8 @@ bool kernel_may_run_untrimmed(const Kernel *k) {
   return needs_fallback;
 }
 
-/* One element at least is gone through, where there is one: so its loops need
- * no other way. */
+/* At least one element remains of a non-empty axis, so that its loops need no
+ * special case. */
 static void emit_loop_trim_bounds(Emitter *e, Buffer *out, uint32_t at,
                                   const char *from, const char *to) {
   const LoopNest *loop = e->kernel->loops.at[at];

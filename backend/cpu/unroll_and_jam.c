@@ -1,23 +1,24 @@
-/* Sums of several points at once.
+/* Unroll-and-jam of reductions over the last parallel axis.
  *
- * Where neighbours along the last outer axis each read a row of their own and
- * one that all of them share, as in the product of a matrix and a vector, a
- * row that is shared is loaded for several of them: to load it for each would
- * take a core as long as to load what is not shared from its second cache.
- * From further away one row after the other comes faster than several beside
- * each other.  Each sum is made in the order in which it is made alone, so that
- * it may be left to who works on the points which of them are together. */
+ * * * Neighbouring iterations may each read their own row and share another
+ * row, as in a matrix-vector product.  Then several iterations share the load
+ * of that row.  A load of the shared row for each iteration would take as long
+ * as the load of the other row from the L2 cache.  Rows that come from farther
+ * away are read faster one after the other.  Each sum adds its terms in the
+ * same order as without jamming.  So results do not depend on the assignment of
+ * tasks to threads. */
 #include "backend/cpu/loop_writer.h"
 #include "machine/machine.h"
 
-/* Does a row lie along the lanes, of all points, or of each one? */
+/* Returns true if a load is a row along the vectors, shared by all iterations
+ * or not. */
 static bool is_row_load(const LoopNest *loop, const KernelOp *s, bool shared) {
   const int64_t *coefs = s->address->coef;
   return s->kind == KOP_LOAD && coefs[loop->spatial_axes] &&
          shared == !coefs[loop->parallel_axes - 1];
 }
 
-/* Do the second caches of all cores hold the tensor? */
+/* Returns true if the tensor fits in the L2 caches of all cores. */
 static bool fits_l2_caches(const LoopNest *loop, const KernelOp *s) {
   const Machine *m = machine();
   return node_element_hint(loop->graph, s->node) * dtype_info[s->dtype].bytes <=
@@ -66,11 +67,12 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
   return points > 1 ? points : 0;
 }
 
-/* ---- as C ---- */
+/* ---- C source ---- */
 
-/* Points top .. bottom - 1, unless their sums are there: from%u is the unit of
- * the first, ready%u that behind the last.  What is known of a point stands in
- * each loop over them, whether that needs it or not. */
+/* Begins a block of iterations top .. bottom - 1, unless their sums exist.
+ * from%u is the task of the first iteration, and ready%u follows the last.
+ * Each loop over them contains the loop-invariant code of an iteration, even if
+ * it does not use it. */
 void unroll_and_jam_begin(Emitter *e, Buffer *out) {
   uint32_t v = e->loop->parallel_axes - 1;
   const char *n = emit_int(e, e->loop->extents[v]);

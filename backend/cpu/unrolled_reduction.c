@@ -1,61 +1,56 @@
-/* Sums, or maxima, of few terms, whose lanes lie along an axis that is kept:
- * the terms are written out, and what is summed up stays in registers, so many
- * vectors of a block.
+/* Short reductions with vectors along a spatial axis.  The terms are unrolled,
+ * and the accumulators of a block of vectors stay in registers.
  *
- * Where windows of neighbouring rows overlap, several rows go at a time: a
- * vector is loaded once for all of them.  The sum then goes over the rows that
- * are read, *lines*, and of each line there is a term of each row whose window
- * has it.  Where terms are many, loops go over those of other axes, around the
- * lines.  What terms have that is the same for all rows and lanes, as weights
- * are, is read before all of these, as vectors.  Where lines end in padding,
- * the lanes that are inside are found out once for all lines
- * (backend/emit/masked_load.c). What would finish such sums in a loop of its
- * own does it here. */
+ * * * If the windows of neighbouring rows overlap, the loop over rows is
+ * unrolled and jammed.  The rows then share the load of a vector.  The loop
+ * then iterates over the input rows.  Each input row contributes a term to each
+ * row whose window contains it.  If there are many terms, the other reduction
+ * axes are loops around the input rows.
+ *
+ * * * Operands that are equal for all rows and lanes, such as weights, are
+ * loaded and broadcast before these loops.  If input rows end in padding, the
+ * masks of the vectors are computed once for all input rows
+ * (backend/emit/masked_load.c).  The loop after the reduction is fused as its
+ * epilogue if possible. */
 #include "backend/cpu/conv_analysis.h"
 #include "backend/cpu/loop_writer.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
-enum {
-  MAX_BLOCK_VECTORS = 4, /* of a row, at most, */
-  MAX_ACCUMULATORS = 8,  /* of all rows: with more, gcc takes twice as long */
-  MAX_UNROLLED_TERMS =
-      100, /* such that no more terms of all rows are written out, */
-  FULL_UNROLL_TERMS =
-      16, /* and terms are, where there are more, but in loops */
-  CACHE_LINE_BYTES = 64,
-  MAX_HOISTED_MASKS =
-      64, /* vectors of a row, the lanes of which are found ahead */
-};
+enum { CACHE_LINE_BYTES = 64 };
 
 #define format emit_format
 
 typedef struct UnrolledReduction {
   Emitter *e;
   uint32_t loop_index, vector_axis;
-  uint32_t outer_loops,
-      row_axis; /* axes around the rows, in order; rows, or NO_AXIS */
+  uint32_t outer_loops, row_axis; /* loops around the rows, in order; row_axis:
+                                     NO_AXIS if there is none */
   uint32_t loop_order[MAX_KERNEL_AXES];
-  uint32_t rows, vectors; /* at a time */
-  /* line = step * row + by * term + a number */
-  uint32_t term_axis, input_row_axis; /* NO_AXIS: rows do not go together */
+  uint32_t rows, vectors; /* rows and vectors of a block */
+  /* input row = row_stride * row + term_stride * term + constant */
+  uint32_t term_axis, input_row_axis; /* NO_AXIS: rows are not jammed */
   int64_t row_stride, term_stride;
-  bool partially_unrolled; /* terms are in loops, around lines if there are any
-                            */
-  bool has_padding;        /* lines end in padding */
-  uint32_t *shared_loads;  /* loads that are the same for all rows of a line, */
-  uint32_t shared_load_count; /* so many */
-  const char **precomputed;   /* of steps: where they are already, or NULL */
-  Buffer shared_load_code;    /* the loop of the loads ahead, */
-  Buffer shared_load_levels[MAX_LEVELS]; /* and what that needs between the
-                                            loops */
+  bool partially_unrolled;    /* terms are in loops, around the loop over input
+                                 rows */
+  bool has_padding;           /* input rows end in padding */
+  uint32_t *shared_loads;     /* loads that all rows share for one input row */
+  uint32_t shared_load_count; /* number of shared_loads */
+  const char *
+      *precomputed; /* by operation: the variable that has its value, or NULL */
+  Buffer shared_load_code;               /* loop of the shared loads */
+  Buffer shared_load_levels[MAX_LEVELS]; /* code that this loop needs, by loop
+                                            level */
   uint32_t input_row_level;
-  Buffer broadcast_code; /* the loops of what is read before all rows, */
-  Buffer broadcast_levels[MAX_LEVELS]; /* and what that needs around them */
+  Buffer broadcast_code;               /* loops of the hoisted broadcasts */
+  Buffer broadcast_levels[MAX_LEVELS]; /* code that these loops need, by loop
+                                          level */
   HoistedMasks hoisted_masks;
-  Buffer accumulate_code[2][2], finish_code[2][2]; /* of one row or several; of
-                                                      a whole block or a part */
-  Buffer level_code[MAX_LEVELS]; /* what is between the loops */
+  Buffer accumulate_code[2][2],
+      finish_code[2][2]; /* [1][.]: jammed rows, [0][.]: one row; [.][1]: with a
+                            tail, [.][0]: full vectors */
+  Buffer level_code[MAX_LEVELS]; /* loop-invariant code by loop level */
 } UnrolledReduction;
 
 bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
@@ -72,7 +67,7 @@ bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
   return true;
 }
 
-/* ---- rows that go together ---- */
+/* ---- unroll-and-jam ---- */
 
 static AffineExpr *affine_of(const KernelOp *s) {
   return s->kind == KOP_AFFINE                              ? s->affine
@@ -80,8 +75,8 @@ static AffineExpr *affine_of(const KernelOp *s) {
                                                             : NULL;
 }
 
-/* Is the axis in all forms with the term a multiple of one line, in which
- * windows of neighbouring rows overlap? */
+/* Returns true if all affine expressions contain row and term only as a
+ * multiple of one input row.  The windows of neighbouring rows must overlap. */
 static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
                          uint32_t term_axis) {
   int64_t row_stride = 0, term_stride = 0;
@@ -99,7 +94,7 @@ static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
             : !conv_stride_ratio(loop->graph, x, y, &row_stride, &term_stride))
       return false;
   }
-  if (row_stride < 0) { /* rows go up */
+  if (row_stride < 0) { /* the row has a positive coefficient */
     row_stride = -row_stride;
     term_stride = -term_stride;
   }
@@ -113,7 +108,7 @@ static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
   return true;
 }
 
-/* Lines that so many rows read. */
+/* Number of input rows that `rows` rows read. */
 static int64_t input_rows_of(const UnrolledReduction *f, const LoopNest *loop,
                              uint32_t rows) {
   int64_t term_stride = f->term_stride < 0 ? -f->term_stride : f->term_stride;
@@ -121,34 +116,35 @@ static int64_t input_rows_of(const UnrolledReduction *f, const LoopNest *loop,
          term_stride * (loop->extents[f->term_axis] - 1) + 1;
 }
 
-/* Are a quarter of the loads saved, at least? */
+/* Returns true if jamming saves at least a quarter of the loads. */
 static bool saves_loads(const UnrolledReduction *f, const LoopNest *loop,
                         uint32_t rows) {
   return 4 * input_rows_of(f, loop, rows) <=
          3 * rows * loop->extents[f->term_axis];
 }
 
-/* As many as read the fewest lines, of all rows that a unit has. */
+/* The number of jammed rows for which a task reads the fewest input rows. */
 static uint32_t choose_jammed_rows(const UnrolledReduction *f,
                                    const LoopNest *loop, uint32_t max) {
   const Schedule *s = f->e->cpu->schedule;
-  bool unit = f->row_axis < loop->parallel_axes && s->shape == TASK_TILE &&
-              !s->gemm_tilings;
-  int64_t all = unit ? s->task_height : loop_extent_hint(loop, f->row_axis),
-          min = INT64_MAX;
+  bool is_task_axis = f->row_axis < loop->parallel_axes &&
+                      s->shape == TASK_TILE && !s->gemm_tilings;
+  int64_t row_count = is_task_axis ? s->task_height
+                                   : loop_extent_hint(loop, f->row_axis),
+          min_input_rows = INT64_MAX;
   uint32_t best = max;
   for (uint32_t rows = max; rows > 1; rows--) {
-    int64_t lines = all / rows * input_rows_of(f, loop, rows) +
-                    all % rows * input_rows_of(f, loop, 1);
-    if (lines < min && saves_loads(f, loop, rows)) {
-      min = lines;
+    int64_t input_rows = row_count / rows * input_rows_of(f, loop, rows) +
+                         row_count % rows * input_rows_of(f, loop, 1);
+    if (input_rows < min_input_rows && saves_loads(f, loop, rows)) {
+      min_input_rows = input_rows;
       best = rows;
     }
   }
   return best;
 }
 
-/* Are there as many terms for all sizes? */
+/* Returns true if the number of terms is constant. */
 static bool reduces_constant_extents(const LoopNest *loop) {
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     if (!extent_is_static(loop->graph, loop->extents[v]))
@@ -161,8 +157,9 @@ static void choose_unroll_and_jam(const LoopNest *loop, UnrolledReduction *f) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
   f->rows = 1;
   f->term_axis = NO_AXIS;
-  f->partially_unrolled = !reduces_constant_extents(loop) ||
-                          terms * MAX_BLOCK_VECTORS > 2 * MAX_UNROLLED_TERMS;
+  f->partially_unrolled =
+      !reduces_constant_extents(loop) ||
+      terms * MAX_ROW_BLOCK_VECTORS > 2 * MAX_UNROLLED_TERMS;
   if (f->row_axis == NO_AXIS || loop->axis_count == MAX_KERNEL_AXES)
     return;
   int64_t extent = loop_extent_hint(loop, f->row_axis);
@@ -188,18 +185,18 @@ static void choose_unroll_and_jam(const LoopNest *loop, UnrolledReduction *f) {
   f->term_axis = NO_AXIS;
 }
 
-/* A line, in a form with a row and a term. */
+/* The coefficient of the input row in an expression of row and term. */
 static int64_t input_row_coef(const LoopNest *loop, const UnrolledReduction *f,
                               const AffineExpr *q) {
   int64_t x = q->coef[f->row_axis], y = q->coef[f->term_axis], line = INT64_MAX;
   if (extent_is_static(loop->graph, x) && extent_is_static(loop->graph, y))
     return x / f->row_stride;
-  if (f->row_stride == 1) /* else a term is one, up or down */
+  if (f->row_stride == 1) /* otherwise term_stride is 1 or -1 */
     return x;
   return extent_mul(loop->graph, y, f->term_stride, &line) ? line : INT64_MAX;
 }
 
-/* The loop with lines in place of rows and terms, where these go together. */
+/* The loop with the axis of input rows in place of rows and terms. */
 static LoopNest *index_by_input_rows(Arena *arena, const LoopNest *from,
                                      const UnrolledReduction *f) {
   LoopNest *loop = loop_clone(arena, from);
@@ -214,13 +211,13 @@ static LoopNest *index_by_input_rows(Arena *arena, const LoopNest *from,
   return loop;
 }
 
-/* Vectors of a block: such that blocks have no idle ones. */
+/* Vectors of a block, such that no vector of the last block is idle. */
 static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
                                      uint32_t vector_axis) {
   bool outer = vector_axis + 1 == loop->parallel_axes;
   int64_t max =
       outer ? e->cpu->schedule->task_columns : loop->extents[vector_axis];
-  uint32_t best = MAX_BLOCK_VECTORS;
+  uint32_t best = MAX_ROW_BLOCK_VECTORS;
   if (!extent_is_static(e->kernel->graph, max))
     return best;
   int64_t vectors = (max + e->width - 1) / e->width;
@@ -232,7 +229,7 @@ static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
   return best;
 }
 
-/* ---- what finishes sums ---- */
+/* ---- epilogue ---- */
 
 static bool reads_loop(const LoopNest *loop, uint32_t at) {
   for (uint32_t j = 0; j < loop->ops.len; j++)
@@ -242,8 +239,8 @@ static bool reads_loop(const LoopNest *loop, uint32_t at) {
   return false;
 }
 
-/* A multiple of the one inner axis becomes multiples of the inner axes of the
- * sums, over which it goes as over one; false: an overflow. */
+/* Replaces the only inner axis by the inner axes of the reduction, which it
+ * collapses.  Returns false on overflow. */
 static bool split_axis_form(const LoopNest *sums, AffineExpr *q) {
   int64_t times = q ? q->coef[sums->parallel_axes] : 0;
   for (uint32_t v = sums->spatial_axes; q && v-- > sums->parallel_axes;) {
@@ -254,7 +251,8 @@ static bool split_axis_form(const LoopNest *sums, AffineExpr *q) {
   return true;
 }
 
-/* A copy of the loop over the axes of the sums; NULL: it goes over others. */
+/* A copy of the loop over the axes of the reduction; NULL: it iterates over
+ * other axes. */
 static LoopNest *retarget_axes(Arena *arena, const LoopNest *sums,
                                const LoopNest *from) {
   uint32_t outer = sums->parallel_axes, inner = sums->spatial_axes - outer;
@@ -280,7 +278,7 @@ static LoopNest *retarget_axes(Arena *arena, const LoopNest *sums,
   return succeeded ? loop : NULL;
 }
 
-/* Is it kept in memory as it is computed? */
+/* Returns true if the stored type is the computed type. */
 static bool stores_computed_dtype(const LoopNest *loop, const LoopOutput *r) {
   Dtype t = loop->ops.at[r->value_op].dtype;
   return r->dtype == t && (t == DT_F32 || t == DT_F64);
@@ -315,7 +313,7 @@ LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
   return loop;
 }
 
-/* ---- the sums ---- */
+/* ---- the reduction ---- */
 
 static int64_t first_input_row(const UnrolledReduction *f,
                                const LoopNest *loop) {
@@ -323,7 +321,8 @@ static int64_t first_input_row(const UnrolledReduction *f,
                             : 0;
 }
 
-/* What is known at a level, for all rows of a line and for the rest. */
+/* Appends the loop-invariant code of a level: of the shared loads and of the
+ * rest. */
 static void append_level(const UnrolledReduction *f, Buffer *out,
                          uint32_t level) {
   emit_append(out, &f->shared_load_levels[level]);
@@ -334,30 +333,31 @@ static void emit_unroll_pragma(Buffer *out, long long times) {
   buffer_printf(out, "#pragma GCC unroll %lld\n", times);
 }
 
-/* How many there are may be open. */
+/* The trip count may be symbolic. */
 static void open_term_loop(const UnrolledReduction *f, Buffer *out,
                            uint32_t v) {
   Emitter *e = f->e;
   int64_t extent = e->loop->extents[v];
-  bool number = extent_is_static(e->kernel->graph, extent);
-  if (number && !f->partially_unrolled)
+  bool is_constant = extent_is_static(e->kernel->graph, extent);
+  if (is_constant && !f->partially_unrolled)
     emit_unroll_pragma(out, extent);
-  buffer_printf(
-      out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-      number ? format(e, "%lld", (long long)extent) : emit_int(e, extent), v);
+  buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                is_constant ? format(e, "%lld", (long long)extent)
+                            : emit_int(e, extent),
+                v);
   append_level(f, out, f->e->level_of[v]);
 }
 
-/* Lines that so many rows read, and the rows that a line has terms of. */
+/* Opens the loop over the input rows of `rows` rows. */
 static void open_input_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
   int64_t low = first_input_row(f, e->loop);
-  long long lines = input_rows_of(f, e->loop, rows);
+  long long input_rows = input_rows_of(f, e->loop, rows);
   buffer_printf(out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
-                lines, lines, f->input_row_axis, (long long)f->row_stride,
-                (long long)low, f->input_row_axis);
+                input_rows, input_rows, f->input_row_axis,
+                (long long)f->row_stride, (long long)low, f->input_row_axis);
   append_level(f, out, e->level_of[f->input_row_axis]);
 }
 
@@ -380,15 +380,15 @@ static void open_output_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
   emit_append(out, &e->level_code[e->level_of[f->term_axis]]);
 }
 
-/* Can vectors of which no lane is left be gone through like others? */
+/* Returns true if masked loads are correct for vectors without valid lanes. */
 static bool loads_are_maskable(const UnrolledReduction *f) {
   const Emitter *e = f->e;
   for (uint32_t j = 0; j < e->loop->ops.len; j++) {
     const KernelOp *s = &e->loop->ops.at[j];
     bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
-    bool there =
+    bool is_available =
         (f->precomputed && f->precomputed[j]) || !emit_is_demanded(e, j);
-    if (reads && e->varies[j] && !there && !emit_is_vector_load(e, s))
+    if (reads && e->varies[j] && !is_available && !emit_is_vector_load(e, s))
       return false;
   }
   return true;
@@ -404,7 +404,7 @@ static void open_vectors(Buffer *out, uint32_t vectors) {
                 vectors, vectors);
 }
 
-/* The lanes of a block.  part: it is not whole. */
+/* The body for each vector of a block. is_tail: lanes may be masked. */
 static void emit_vector_block(UnrolledReduction *f, Buffer *out,
                               const Buffer *code, bool is_tail) {
   Emitter *e = f->e;
@@ -423,9 +423,9 @@ static void emit_vector_block(UnrolledReduction *f, Buffer *out,
                 is_tail && !is_masked ? "}\n" : "");
 }
 
-/* ---- what all rows of a line share ---- */
+/* ---- shared loads ---- */
 
-/* Is it loaded, with lanes left out or whole? */
+/* Returns true if the operation is a contiguous load, masked or not. */
 static bool is_vector_load(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   return emit_is_masked_load(e, at) ||
@@ -433,7 +433,8 @@ static bool is_vector_load(const Emitter *e, uint32_t at) {
           emit_is_vector_load(e, s));
 }
 
-/* Does something else than these read the step, or is it the result? */
+/* Returns true if the operation is the result, or an operand of an operation
+ * outside `shared`. */
 static bool is_used_elsewhere(const LoopNest *loop, const bool *shared,
                               uint32_t at) {
   for (uint32_t j = at + 1; j < loop->ops.len; j++)
@@ -443,8 +444,8 @@ static bool is_used_elsewhere(const LoopNest *loop, const bool *shared,
   return loop->outputs.at[0].value_op == at;
 }
 
-/* Lanes that are loaded, and depend on the line, not on the row that it is
- * for. */
+/* Finds vector loads that depend on the input row, but not on the row that uses
+ * it. */
 static void find_shared_loads(UnrolledReduction *f, const LoopNest *loop) {
   Emitter *e = f->e;
   const uint64_t *depends = loop_op_vars(e->arena, loop);
@@ -454,7 +455,7 @@ static void find_shared_loads(UnrolledReduction *f, const LoopNest *loop) {
   f->shared_load_count = 0;
   for (uint32_t j = 0; j < loop->ops.len; j++)
     shared[j] = !(depends[j] & rows) && is_vector_load(e, j);
-  /* the element of a choice that is one load is none itself */
+  /* A select that becomes one masked load replaces the load of its element. */
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (emit_is_masked_load(e, j))
       shared[loop->ops.at[j].args[1]] = false;
@@ -483,18 +484,18 @@ static void emit_shared_loads(UnrolledReduction *f) {
   buffer_printf(out, "%s}\n", undef_macros);
 }
 
-/* Are there so few vectors in a row that their lanes may be known ahead? */
+/* Returns true if a row has few enough vectors to precompute their masks. */
 static bool may_hoist_masks(UnrolledReduction *f, const LoopNest *loop) {
   const Schedule *s = f->e->cpu->schedule;
   bool outer = f->vector_axis + 1 == loop->parallel_axes;
   int64_t row = outer ? s->task_columns : loop->extents[f->vector_axis];
   int64_t vectors = extent_is_static(loop->graph, row) ? ceil_div(row, s->width)
-                                                       : MAX_HOISTED_MASKS + 1;
+                                                       : MAX_ROW_MASKS + 1;
   f->hoisted_masks.vector_count = (uint32_t)vectors;
-  return vectors <= MAX_HOISTED_MASKS;
+  return vectors <= MAX_ROW_MASKS;
 }
 
-/* The loads of the first `count` loops around the lanes, of lines. */
+/* Emits the shared loads for the first `count` loops around the vectors. */
 static void begin_shared_loads(UnrolledReduction *f, const LoopNest *lines,
                                uint32_t count, const uint32_t *order) {
   Emitter *e = f->e;
@@ -522,10 +523,10 @@ static void begin_shared_loads(UnrolledReduction *f, const LoopNest *lines,
   f->input_row_level = e->level_of[f->input_row_axis];
 }
 
-/* ---- what terms have before all rows ---- */
+/* ---- hoisted broadcasts ---- */
 
-/* Is it a float that is the same in all lanes and rows, differs with the terms,
- * and is read by lanes alone? */
+/* Returns true for a float that is equal in all lanes and rows, depends on the
+ * term, and is used only in vector operations. */
 static bool is_broadcast_operand(const UnrolledReduction *f,
                                  const LoopNest *loop, const uint64_t *depends,
                                  uint32_t at) {
@@ -569,8 +570,8 @@ static void emit_hoisted_broadcasts(UnrolledReduction *f, const uint32_t *which,
     buffer_puts(out, "}\n");
 }
 
-/* Of the loop over lines, with the first `count` loops around the lanes but
- * that of lines, and that over the terms of rows. */
+/* Emits the broadcasts of the first `count` loops, with terms in place of input
+ * rows. */
 static void begin_hoisted_broadcasts(UnrolledReduction *f,
                                      const LoopNest *lines, uint32_t count,
                                      const uint32_t *order) {
@@ -596,20 +597,20 @@ static void begin_hoisted_broadcasts(UnrolledReduction *f,
     VEC_PUSH(e->arena, loop->outputs, r);
   }
   emit_demanded_ops(e);
-  if (e->check_code.len) /* which lanes make */
+  if (e->check_code.len) /* checks need lanes */
     return;
   emit_hoisted_broadcasts(f, which, found);
   memcpy(f->broadcast_levels, e->level_code, sizeof f->broadcast_levels);
 }
 
-/* Where the sum of a vector is. */
+/* Subscript of a vector's accumulator. */
 static const char *accumulator_subscript(const UnrolledReduction *f) {
   return f->term_axis == NO_AXIS ? "[a]"
                                  : format(f->e, "[r * %u + a]", f->vectors);
 }
 
-/* Is what is summed up a product of floats, and nothing else reads it?  Then
- * it is not rounded before it is added, as in other sums of products. */
+/* Returns true if the reduction sums products that have no other use.  Then
+ * each product is fused with its addition, as in matmuls. */
 static bool contracts_to_fma(const LoopNest *loop) {
   const LoopOutput *r = &loop->outputs.at[0];
   const KernelOp *s = &loop->ops.at[r->value_op];
@@ -643,13 +644,13 @@ static void emit_accumulators(UnrolledReduction *f,
                               bool is_tail, Buffer *out) {
   Emitter *e = f->e;
   Buffer code = {.arena = e->arena};
-  uint32_t sums = rows * f->vectors, open_loops = 0;
+  uint32_t accumulator_count = rows * f->vectors, open_loops = 0;
   buffer_printf(out,
                 "v%c acc%u[%u];\n#pragma GCC unroll %u\n"
                 "for (int a = 0; a < %u; a++)\nacc%u[a] = splat_%c(%s);\n",
-                vector_type_letter(accumulator->class), accumulator->id, sums,
-                sums, sums, accumulator->id, accumulator->class,
-                accumulator->identity);
+                vector_type_letter(accumulator->class), accumulator->id,
+                accumulator_count, accumulator_count, accumulator_count,
+                accumulator->id, accumulator->class, accumulator->identity);
   accumulate(f, &code, accumulator);
   for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
     uint32_t v = e->loop_order[j];
@@ -672,7 +673,7 @@ static void emit_accumulators(UnrolledReduction *f,
     buffer_puts(out, "}\n");
 }
 
-/* ---- what is done with them ---- */
+/* ---- stores ---- */
 
 static void emit_vector_epilogue(UnrolledReduction *f,
                                  const Accumulator *accumulators,
@@ -721,7 +722,8 @@ static void emit_epilogue(UnrolledReduction *f, const Accumulator *accumulators,
   buffer_puts(out, f->term_axis != NO_AXIS ? "}\n}\n" : "}\n");
 }
 
-/* The loop whose values finish the sums, or just where these go. */
+/* Begins the epilogue loop, or the stores of the reduction if there is none.
+ * Returns the number of outputs. */
 static uint32_t begin_epilogue(UnrolledReduction *f, LoopNest *epilogue,
                                const Accumulator *sum,
                                Accumulator *accumulators) {
@@ -753,7 +755,7 @@ static uint32_t begin_epilogue(UnrolledReduction *f, LoopNest *epilogue,
   return count;
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static void append_block(UnrolledReduction *f, Buffer *out, bool is_jammed,
                          bool is_tail) {
@@ -761,8 +763,8 @@ static void append_block(UnrolledReduction *f, Buffer *out, bool is_jammed,
   emit_append(out, &f->finish_code[is_jammed][is_tail]);
 }
 
-/* Blocks of a row, or of several: whole ones, and others, where there may be
- * such. */
+/* The blocks of one row or of jammed rows: full blocks and the tail, if they
+ * may occur. */
 static void emit_column_blocks(UnrolledReduction *f, Buffer *out,
                                bool is_jammed, bool has_full, bool is_tail) {
   Emitter *e = f->e;
@@ -788,8 +790,8 @@ static void emit_column_blocks(UnrolledReduction *f, Buffer *out,
   buffer_puts(out, has_full && is_tail ? "}\n}\n" : "}\n");
 }
 
-/* Is there anything left of rows that go several at a time?  Tiles of products
- * may have any number of them. */
+/* Returns true if remainder rows are possible after the jammed rows.  Tiles of
+ * matmuls may have any number of rows. */
 static bool has_remainder_rows(const UnrolledReduction *f,
                                const LoopNest *loop) {
   const Schedule *s = f->e->cpu->schedule;
@@ -819,7 +821,7 @@ static void emit_row_loop(UnrolledReduction *f, Buffer *out, bool has_full,
   buffer_puts(out, "}\n");
 }
 
-/* The strips of some rows, one after the other. */
+/* The strips of vectors of one row or of jammed rows. */
 static void emit_masked_strips(UnrolledReduction *f, Buffer *out,
                                bool is_jammed, bool is_tail, int inside) {
   buffer_printf(out, "enum { inside = %d };\n",
@@ -835,13 +837,14 @@ static void emit_masked_strips(UnrolledReduction *f, Buffer *out,
   buffer_puts(out, "}\n");
 }
 
-/* Several rows: most often, all lines are there. */
+/* The strips of jammed rows, with a version for the common case that no input
+ * row is padding. */
 static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
                                bool is_tail) {
   Emitter *e = f->e;
   const LoopNest *loop = e->kernel->loops.at[f->loop_index];
-  int64_t low = first_input_row(f, loop),
-          last = input_rows_of(f, loop, f->rows) - 1;
+  int64_t first_row = first_input_row(f, loop),
+          last_row = input_rows_of(f, loop, f->rows) - 1;
   if (!f->hoisted_masks.line_condition ||
       !f->hoisted_masks.condition_is_interval) {
     emit_masked_strips(f, out, true, is_tail, 0);
@@ -852,14 +855,14 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
     buffer_puts(out, "{\n");
     for (uint32_t v = loop->spatial_axes;
          f->partially_unrolled && v < loop->axis_count; v++)
-      if (v != f->term_axis) /* of any term */
+      if (v != f->term_axis) /* the condition is the same for all terms */
         buffer_printf(out, "const int64_t i%u = 0;\n", v);
     for (uint32_t k = OUTER_LEVEL + f->outer_loops + 1; k < f->input_row_level;
          k++)
       emit_append(out, &f->shared_load_levels[k]);
     buffer_printf(out, "const int64_t i%u = row * %lld + (%lld);\n",
                   f->input_row_axis, (long long)f->row_stride,
-                  (long long)(low + (j ? last : 0)));
+                  (long long)(first_row + (j ? last_row : 0)));
     emit_append(out, &f->shared_load_levels[f->input_row_level]);
     buffer_printf(out, "all &= %s;\n}\n", f->hoisted_masks.line_condition);
   }
@@ -870,8 +873,8 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
   buffer_puts(out, "}\n");
 }
 
-/* Rows of what is padded, of which first the lanes inside are found out: memory
- * is gone through as it lies. */
+/* Rows with padding.  Masks are computed first, so that each row is read
+ * sequentially. */
 static void emit_padded_rows(UnrolledReduction *f, Buffer *out, bool is_tail) {
   Emitter *e = f->e;
   bool outer = emit_vector_axis_is_outer(e);
@@ -902,52 +905,52 @@ static bool reads_padding(const LoopNest *loop) {
   return false;
 }
 
-/* Vectors that fill a line of the cache, where rows go together. */
+/* Vectors per cache line, if rows are jammed. */
 static uint32_t vectors_per_cache_line(const Emitter *e, const LoopNest *loop) {
   Dtype t = loop->outputs.at[0].dtype;
   uint32_t bytes = e->width * dtype_info[t].bytes;
   uint32_t vectors = CACHE_LINE_BYTES / bytes;
-  return vectors < 1                   ? 1
-         : vectors < MAX_BLOCK_VECTORS ? vectors
-                                       : MAX_BLOCK_VECTORS;
+  return vectors < 1                       ? 1
+         : vectors < MAX_ROW_BLOCK_VECTORS ? vectors
+                                           : MAX_ROW_BLOCK_VECTORS;
 }
 
-/* Axes around the lanes: of other kept ones, of rows, of terms. */
+/* Orders the loops around the vectors: other spatial axes, rows, terms. */
 static void begin_reduction(UnrolledReduction *f, uint32_t loops,
                             const uint32_t *order) {
   Emitter *e = f->e;
   LoopNest *loop = e->kernel->loops.at[f->loop_index];
-  uint32_t sums[MAX_KERNEL_AXES], count = 0, kept = 0;
-  while (kept < loops && order[kept] < loop->spatial_axes)
-    kept++;
+  uint32_t nest[MAX_KERNEL_AXES], count = 0, spatial_loops = 0;
+  while (spatial_loops < loops && order[spatial_loops] < loop->spatial_axes)
+    spatial_loops++;
   memcpy(f->loop_order, order, loops * sizeof *order);
-  f->row_axis = kept ? order[kept - 1] : NO_AXIS;
+  f->row_axis = spatial_loops ? order[spatial_loops - 1] : NO_AXIS;
   f->has_padding = reads_padding(loop);
   f->vectors = f->has_padding ? 1 : vectors_per_cache_line(e, loop);
   choose_unroll_and_jam(loop, f);
   if (f->term_axis == NO_AXIS)
     f->vectors = choose_block_vectors(e, loop, f->vector_axis);
-  f->outer_loops = kept - (f->term_axis != NO_AXIS);
+  f->outer_loops = spatial_loops - (f->term_axis != NO_AXIS);
   if (f->term_axis == NO_AXIS) {
     emit_begin_loop(e, loop, f->vector_axis, loops, order);
   } else {
     for (uint32_t j = 0; j < f->outer_loops; j++)
-      sums[count++] = order[j];
+      nest[count++] = order[j];
     if (!f->partially_unrolled)
-      sums[count++] = f->input_row_axis;
-    for (uint32_t j = kept; j < loops; j++)
+      nest[count++] = f->input_row_axis;
+    for (uint32_t j = spatial_loops; j < loops; j++)
       if (order[j] != f->term_axis)
-        sums[count++] = order[j];
+        nest[count++] = order[j];
     if (f->partially_unrolled)
-      sums[count++] = f->input_row_axis;
+      nest[count++] = f->input_row_axis;
     LoopNest *lines = index_by_input_rows(e->arena, loop, f);
     f->precomputed = NEW_ARRAY(e->arena, const char *, lines->ops.len);
-    begin_hoisted_broadcasts(f, lines, count, sums);
+    begin_hoisted_broadcasts(f, lines, count, nest);
     if (f->has_padding)
-      begin_shared_loads(f, lines, count, sums);
-    sums[count++] = f->row_axis;
-    sums[count++] = f->term_axis;
-    emit_begin_loop(e, lines, f->vector_axis, count, sums);
+      begin_shared_loads(f, lines, count, nest);
+    nest[count++] = f->row_axis;
+    nest[count++] = f->term_axis;
+    emit_begin_loop(e, lines, f->vector_axis, count, nest);
   }
   e->reads_past_tail = true;
   e->loop_index = f->loop_index;
@@ -978,14 +981,14 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
       (Buffer){.arena = e->arena};
   begin_reduction(f, loops, order);
   int64_t extent = loop->extents[vector_axis];
-  int64_t unit = vector_axis + 1 == loop->parallel_axes
-                     ? e->cpu->schedule->task_columns
-                     : extent;
+  int64_t task_extent = vector_axis + 1 == loop->parallel_axes
+                            ? e->cpu->schedule->task_columns
+                            : extent;
   int64_t block = (int64_t)f->vectors * e->width;
-  bool number = extent_is_static(e->kernel->graph, extent);
-  bool has_full = !number || (extent >= block && unit >= block);
-  bool is_tail = !number || loop_is_trimmed(loop, vector_axis) ||
-                 extent % block || unit % block;
+  bool is_constant = extent_is_static(e->kernel->graph, extent);
+  bool has_full = !is_constant || (extent >= block && task_extent >= block);
+  bool is_tail = !is_constant || loop_is_trimmed(loop, vector_axis) ||
+                 extent % block || task_extent % block;
   Accumulator sum = accumulator_new(e, 0);
   for (uint32_t j = 0; j < 4; j++) {
     f->accumulate_code[j / 2][j % 2] = (Buffer){.arena = e->arena};

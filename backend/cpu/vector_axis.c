@@ -1,7 +1,8 @@
-/* Along which axis the lanes of vectors lie: what each would cost. */
+/* Cost model for the vectorized axis. */
 #include "backend/cpu/vector_axis.h"
 
 #include "backend/cpu/cpu.h"
+#include "machine/limits/cpu.h"
 
 #include <math.h>
 
@@ -10,7 +11,7 @@ static bool is_64bit(const KernelOp *s) {
                                 s->kind != KOP_CONST && !emit_fits_i32(s));
 }
 
-/* Is it nothing but an index of reads? */
+/* Returns true if a load is only used as an index. */
 static bool is_only_an_index(const LoopNest *loop, uint32_t at) {
   if (loop->ops.at[at].kind != KOP_LOAD)
     return false;
@@ -37,39 +38,18 @@ bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes) {
   return false;
 }
 
-/* ---- what lanes along an axis cost ---- */
+/* ---- cost of vectors along an axis ---- */
 
 static bool has_reduction(const LoopNest *loop) {
   return loop->axis_count > loop->spatial_axes;
 }
 
-enum {
-  STRIDED_STORE_FACTOR = 2, /* lanes apart that are stored, beside read ones */
-  MIN_MASKED_STORE_LANES = 16, /* lanes of which any may be stored */
-  AWAITED_REDUCTION_COST = 40, /* of lanes put together for a place, or for what
-                                  waits for it, */
-  HORIZONTAL_REDUCTION_COST = 12, /* or for memory: in loads of a vector */
-  TRANSPOSE_COST = 5,             /* of a vector of a square that is turned, */
-  EDGE_TILE_COST = 12,            /* and of a row of a tile that is not whole */
-  MIN_STAGED_VECTORS = 4, /* vectors of a unit whose reads are copied, in */
-  MAX_STAGED_L1_BYTES = 32 << 10, /* so many bytes of the nearest cache, */
-  MIN_STAGED_TASKS = 16,          /* of at least so many units; */
-  MAX_ROWS_L2_BYTES = 512 << 10,  /* so many bytes of rows that lanes leave for
-                                     each  other, of another cache, */
-  MAX_ROWS_BYTES = 8 << 20,       /* or so many of memory, at a time */
-  FAR_VECTOR_COST = 6,            /* of a vector of these */
-  MIN_UNIFORM_QUOTIENT_VECTORS =
-      4, /* vectors of a quotient's value, of which one is not even */
-  REVERSE_COST = 2,  /* of a vector whose lanes are turned round, */
-  QUOTIENT_COST = 3, /* in loads of a vector */
-};
-
 static double access_cost(int64_t stride, double width) {
   return stride == 0 ? 0.5 : stride == 1 ? 1 : width;
 }
 
-/* Lanes near to each other are loaded with what lies between them, and turned
- * round where they go down. */
+/* A load with a small stride loads all elements between and deinterleaves them.
+ * Stride -1 reverses the lanes. */
 static double load_cost(int64_t stride, double width) {
   if (stride == -1)
     return fmin(REVERSE_COST, width);
@@ -78,8 +58,8 @@ static double load_cost(int64_t stride, double width) {
              : access_cost(stride, width);
 }
 
-/* Lanes near to each other are stored by parts of a vector, where there are
- * masks for that. */
+/* A store with a small stride uses masked vector stores if the machine has
+ * them. */
 static double store_cost(int64_t stride, double width) {
   return stride > 1 && stride <= MAX_DEINTERLEAVE &&
                  width >= MIN_MASKED_STORE_LANES
@@ -87,8 +67,8 @@ static double store_cost(int64_t stride, double width) {
              : access_cost(stride, STRIDED_STORE_FACTOR * width);
 }
 
-/* Quotients that differ along v: mostly they are the same in all lanes, and
- * that is tested, or else lanes are read one by one. */
+/* Cost of floor divisions that differ along v.  Usually all lanes have the same
+ * quotient, which is tested; otherwise lanes are loaded one by one. */
 static double quotient_cost(const LoopNest *loop, const AffineExpr *q,
                             uint32_t v, double width) {
   double cost = 0;
@@ -110,8 +90,8 @@ static double quotient_cost(const LoopNest *loop, const AffineExpr *q,
   return cost;
 }
 
-/* An index that data decides is a lane by lane one; one that is computed goes
- * along with the lanes. */
+/* A data-dependent index is a gather.  A computed index adds its stride to the
+ * address. */
 static double read_cost(const LoopNest *loop, const uint64_t *depends,
                         const KernelOp *s, uint32_t v, double width) {
   int64_t stride = s->address->coef[v];
@@ -147,19 +127,19 @@ static bool result_is_awaited(const LoopNest *loop) {
   return local || loop_is_arg_reduction(loop);
 }
 
-/* Of one vector that is copied so that lanes are next to each other. */
+/* Cost of one vector of staged data. */
 static double staging_cost(const LoopNest *loop, const AffineExpr *q,
                            double width) {
   double contiguous = 1;
   for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++)
     if (q->coef[v] == 1)
       contiguous = (double)loop_extent_hint(loop, v);
-  double transposed = TRANSPOSE_COST * width / fmin(contiguous, width);
+  double transposed = TRANSPOSE_VECTOR_COST * width / fmin(contiguous, width);
   return 1 + fmin(transposed, 1.5 * width);
 }
 
-/* Of a read of lanes that are apart, or of a copy of it that many points of the
- * loop share. */
+/* Cost of a strided load, or of its staged copy, which many iterations
+ * share. */
 static double strided_cost(const LoopNest *loop, const KernelOp *s, uint32_t v,
                            double width, double cost) {
   double elements;
@@ -171,8 +151,8 @@ static double strided_cost(const LoopNest *loop, const KernelOp *s, uint32_t v,
   return s->address->coef[v] <= MAX_DEINTERLEAVE ? fmin(cost, staged) : staged;
 }
 
-/* Of one point of the loop's axes, in loads of a whole vector.  copies: what is
- * apart may be copied. */
+/* Cost of one iteration, in vector loads. may_stage: strided accesses may be
+ * staged. */
 static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
                               uint32_t v, uint32_t width, bool may_stage) {
   double cost = 1, extent = (double)loop_extent_hint(loop, v), w = width;
@@ -204,14 +184,15 @@ static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
   return cost;
 }
 
-/* ---- copies ---- */
+/* ---- staging ---- */
 
-typedef struct StridedAccesses { /* reads of a kernel whose lanes are apart */
-  uint32_t count;                /* of different ones */
-  bool has_stores;               /* results that are stored, too */
+typedef struct StridedAccesses { /* strided accesses of a kernel */
+  uint32_t count;                /* number of different loads */
+  bool has_stores;               /* some stores are strided */
   uint32_t inputs[MAX_KERNEL_VARS];
   double bytes_per_point,
-      elements_per_point[MAX_KERNEL_VARS]; /* of one outer point */
+      elements_per_point[MAX_KERNEL_VARS]; /* per iteration of the parallel axes
+                                            */
 } StridedAccesses;
 
 static void add_strided_load(StridedAccesses *a, const KernelOp *s,
@@ -254,7 +235,7 @@ double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width) {
              : width;
 }
 
-bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width) {
+bool vector_axis_staging_pays(const Kernel *k, uint32_t v, uint32_t width) {
   StridedAccesses a = {0};
   double elements;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -278,7 +259,7 @@ bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width) {
                    rows * min_lanes <= MAX_ROWS_BYTES;
 }
 
-/* ---- the best ---- */
+/* ---- selection ---- */
 
 uint32_t vector_axis_best_inner(Arena *arena, const LoopNest *loop,
                                 uint32_t width, double *cost) {
@@ -289,7 +270,7 @@ uint32_t vector_axis_best_inner(Arena *arena, const LoopNest *loop,
     double c = vectorized_cost(loop, depends, v, width, false);
     if (loop_is_arg_reduction(loop) && has_reduction(loop) &&
         v + 1 < loop->axis_count)
-      continue; /* the first of equals is to be found */
+      continue; /* argmax must find the first of equal elements */
     if (best == NO_AXIS || c <= *cost) {
       *cost = c;
       best = v;
@@ -312,7 +293,7 @@ static double inner_axes_cost(const Kernel *k, uint32_t width) {
 }
 
 static double outer_axis_cost(const Kernel *k, uint32_t v, uint32_t width) {
-  bool may_stage = vector_axis_wants_staging(k, v, width);
+  bool may_stage = vector_axis_staging_pays(k, v, width);
   bool spills_l2 =
       may_stage && kernel_local_bytes(k, true) * width > MAX_ROWS_L2_BYTES;
   double all = 0;
@@ -323,8 +304,8 @@ static double outer_axis_cost(const Kernel *k, uint32_t v, uint32_t width) {
                                                    v, width, may_stage);
     for (uint32_t i = 0; i < loop->outputs.len && spills_l2; i++)
       if (loop->outputs.at[i].local_index)
-        all +=
-            FAR_VECTOR_COST * loop_iterations_hint(loop, 0, loop->spatial_axes);
+        all += L2_MISS_VECTOR_COST *
+               loop_iterations_hint(loop, 0, loop->spatial_axes);
   }
   return all;
 }
@@ -345,9 +326,9 @@ uint32_t vector_axis_best_outer(const Kernel *k, uint32_t width) {
   return vector_axis;
 }
 
-/* ---- products of few columns ---- */
+/* ---- matmuls with few columns ---- */
 
-/* Terms of tiles, whose last columns may not be whole, */
+/* Cost of register tiles.  The last tile may have idle lanes. */
 static double gemm_tile_cost(const LoopNest *loop, double width) {
   double columns = (double)loop_extent_hint(loop, loop->spatial_axes - 1);
   double vectors = ceil(columns / width);
@@ -355,14 +336,15 @@ static double gemm_tile_cost(const LoopNest *loop, double width) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
   bool is_full = vectors * width == columns;
   return loop_iterations(loop) / (columns * terms) * vectors * width *
-         (1.2 * terms + (is_full ? 0 : EDGE_TILE_COST));
+         (TILE_TERM_COST * terms + (is_full ? 0 : EDGE_TILE_COST));
 }
 
-/* and of lanes along an outer axis: each is a load, a product and a sum. */
+/* Cost of vectors along a parallel axis. */
 static double product_outer_axis_cost(const LoopNest *loop, uint32_t v,
                                       double width) {
-  double cost = 1.5, points = loop_iterations_hint(loop, loop->parallel_axes,
-                                                   loop->axis_count);
+  double cost = OUTER_AXIS_TERM_COST,
+         points =
+             loop_iterations_hint(loop, loop->parallel_axes, loop->axis_count);
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     double elements;
     const KernelOp *s = &loop->ops.at[j];
@@ -403,7 +385,7 @@ uint32_t vector_axis_beats_gemm(const Kernel *k, uint32_t width) {
   double best = kernel_tiles_cost(k, width);
   uint32_t vector_axis = NO_AXIS;
   for (uint32_t v = k->parallel_axes; v-- > 0;) {
-    double cost = vector_axis_wants_staging(k, v, width)
+    double cost = vector_axis_staging_pays(k, v, width)
                       ? kernel_outer_axis_cost(k, v, width)
                       : best;
     if (cost < best) {

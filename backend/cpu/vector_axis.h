@@ -1,28 +1,30 @@
-/* backend/cpu: along which axis the lanes of a kernel's vectors lie. */
+/* backend/cpu: selects the vectorized axis of each loop. */
 #ifndef AXON_CPU_VECTOR_AXIS_H
 #define AXON_CPU_VECTOR_AXIS_H
 
 #include "backend/cpu/cpu.h"
 
-/* Are there numbers of eight bytes to compute with?  Indices are such only
- * where they differ from lane to lane: lanes of each loop, or NULL. */
+/* Returns true if the kernel computes with 64-bit elements.  Integer indices
+ * count only if they differ between lanes. vector_axes: of each loop, or
+ * NULL. */
 bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes);
-/* Does the loop look for a place: is it an argmax or argmin? */
+/* Returns true for argmax and argmin. */
 bool loop_is_arg_reduction(const LoopNest *loop);
-/* The best of the loop's inner axes; NO_AXIS: there are none. */
+/* The best inner axis of the loop; NO_AXIS: it has none. */
 uint32_t vector_axis_best_inner(Arena *arena, const LoopNest *loop,
                                 uint32_t width, double *cost);
-/* The outer axis along which lanes are best put; NO_AXIS: along inner ones. */
+/* The best parallel axis for vectors; NO_AXIS: vectors along inner axes are
+ * better. */
 uint32_t vector_axis_best_outer(const Kernel *k, uint32_t width);
-/* Are reads whose lanes are apart along the outer axis to be copied, so that
- * they are not (kernel_stage_strided)?  Where the axis is long and what is
- * copied of a few vectors stays in the nearest cache. */
-bool vector_axis_wants_staging(const Kernel *k, uint32_t v, uint32_t width);
-/* So many lanes a unit has at least then: the rows that they leave for each
- * other are to stay in a cache. */
+/* Returns true if strided accesses along parallel axis v should be staged
+ * (kernel_stage_strided).  The axis must be long, and the staged data of a few
+ * vectors must fit in the L1 cache. */
+bool vector_axis_staging_pays(const Kernel *k, uint32_t v, uint32_t width);
+/* Lanes of a task, at least, such that its intermediates stay in the L2
+ * cache. */
 double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width);
-/* An outer axis along which lanes are better than tiles of the kernel's
- * products, which have few columns at each point; NO_AXIS: there is none. */
+/* The parallel axis for which vectors are better than register tiles of the
+ * kernel's matmuls, which have few columns; NO_AXIS: there is none. */
 uint32_t vector_axis_beats_gemm(const Kernel *k, uint32_t width);
 
 #endif

@@ -3,16 +3,15 @@
 #include "backend/cuda/arch.h"
 #include "backend/cuda/attention_analysis.h"
 #include "backend/target.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Stands for a kernel's number while it is not known if its text is there. */
+/* Placeholder for the number of a kernel.  The number is known only after a
+ * search for an identical source. */
 #define NUMBER_PLACEHOLDER "\1"
-
-/* What tiles of large products are chosen for. */
-enum { LARGE_EXTENT_HINT = 4096 };
 
 typedef struct AotKernelWriter {
   CudaAotModule *m;
@@ -35,7 +34,7 @@ static const char *size_by_name(AotKernelWriter *a, int64_t x) {
   return text.text;
 }
 
-/* ---- texts ---- */
+/* ---- sources ---- */
 
 static void put_numbered(Buffer *out, const char *text, size_t len,
                          uint32_t number) {
@@ -62,8 +61,8 @@ static void note_pass(AotKernelWriter *a, const CudaPass *p, uint32_t number) {
                       size_by_name(a, p->grid_blocks)}));
 }
 
-/* The first pass of a text, which is there from now on: sizes are parameters,
- * so that many kernels are one. */
+/* The first pass of a source.  Adds the source unless an identical one exists.
+ * Sizes are parameters, so that many kernels share one source. */
 static uint32_t add_source(AotKernelWriter *a, const CudaKernel *k) {
   CudaAotModule *m = a->m;
   Buffer *part = &m->source[a->arch];
@@ -84,7 +83,7 @@ static uint32_t add_source(AotKernelWriter *a, const CudaKernel *k) {
   return first;
 }
 
-/* ---- how it is started ---- */
+/* ---- launches ---- */
 
 static void put_float(Buffer *out, double x) {
   if (isnan(x))
@@ -95,7 +94,7 @@ static void put_float(Buffer *out, double x) {
     buffer_printf(out, "%a", x);
 }
 
-/* As kernel_args.c lays them out, with indices of 64 bits. */
+/* The same layout as in kernel_args.c, with 64-bit indices. */
 static void put_args(AotKernelWriter *a, const CudaKernel *k,
                      const CudaPass *p) {
   const Call *call = &p->emitted.call;
@@ -130,7 +129,8 @@ static void put_args(AotKernelWriter *a, const CudaKernel *k,
   buffer_puts(out, call->floats.len ? "}};\n" : "};\n");
 }
 
-/* What stays goes on to other tiles, and is as much as the GPU runs at once. */
+/* The largest grid.  A persistent kernel launches only the blocks that are
+ * resident at once; each block computes several tiles. */
 static void put_max_blocks(AotKernelWriter *a, const CudaPass *p) {
   const GemmSchedule *s = p->s.gemm ? &p->s.gemm->s : NULL;
   if (s && s->persistent)
@@ -140,7 +140,7 @@ static void put_max_blocks(AotKernelWriter *a, const CudaPass *p) {
   buffer_puts(a->out, s && s->persistent ? ")" : "");
 }
 
-/* map: the number of its first one. */
+/* map: index of the first tensor map of the pass. */
 static void put_pass(AotKernelWriter *a, const CudaKernel *k, const CudaPass *p,
                      uint32_t number, uint32_t map) {
   Buffer *out = a->out;
@@ -184,7 +184,7 @@ static void put_passes(AotKernelWriter *a, const CudaKernel *k,
   buffer_puts(out, k->scratch_bytes ? "release(x, s);\n" : "");
 }
 
-/* boxed: calls of what does it where tensors are as TMA takes them; or NULL. */
+/* tma: expression that tries the TMA variants first; NULL: there are none. */
 static void put_run(AotKernelWriter *a, const CudaKernel *k, const char *name,
                     uint32_t first, const char *tma) {
   buffer_printf(a->out,
@@ -197,8 +197,6 @@ static void put_run(AotKernelWriter *a, const CudaKernel *k, const char *name,
   buffer_puts(a->out, "}\n");
 }
 
-/* ---- tensor maps ---- */
-
 static void put_list(AotKernelWriter *a, uint32_t count, const int64_t *of) {
   buffer_puts(a->out, ",\n{");
   for (uint32_t j = 0; j < count; j++) {
@@ -208,7 +206,7 @@ static void put_list(AotKernelWriter *a, uint32_t count, const int64_t *of) {
   buffer_puts(a->out, count ? "}" : "0}");
 }
 
-/* As the host's struct has it. */
+/* Initializer of a TensorMapSpec. */
 static void put_tensor_map(AotKernelWriter *a, const TensorMap *m) {
   uint32_t inner = m->im2col ? m->rank - 2 : 0;
   int64_t box[TENSOR_MAP_MAX_RANK];
@@ -235,7 +233,8 @@ static uint32_t tensor_map_count(const CudaKernel *k) {
   return count;
 }
 
-/* Only where most of the GPU has a tile, and tiles are no padding mostly. */
+/* Rejects this variant unless its tiles fill most of the GPU, and unless most
+ * rows and columns of a tile are in bounds. */
 static void put_occupancy_check(AotKernelWriter *a, const CudaPass *p) {
   const GemmSchedule *s = &p->s.gemm->s;
   buffer_puts(a->out, "if (!fills_gpu(x, ");
@@ -247,8 +246,8 @@ static void put_occupancy_check(AotKernelWriter *a, const CudaPass *p) {
   buffer_printf(a->out, " <= %u)\nreturn 0;\n", s->n * s->cluster_n / 2);
 }
 
-/* wide: a pass whose tiles have to be for so much (put_occupancy_check); or
- * NULL. */
+/* occupancy_pass: the pass that must fill the GPU (put_occupancy_check); NULL:
+ * no condition. */
 static void put_tma_run(AotKernelWriter *a, const CudaKernel *k,
                         const char *name, uint32_t first,
                         const CudaPass *occupancy_pass) {
@@ -274,11 +273,11 @@ static void put_tma_run(AotKernelWriter *a, const CudaKernel *k,
   buffer_puts(a->out, "return 1;\n}\n");
 }
 
-/* ---- what its checks found ---- */
+/* ---- error codes of checks ---- */
 
 typedef VEC(uint32_t) Codes;
 
-/* Of its checks, in the order of their bits. */
+/* The error codes of all checks, in the order of their bits. */
 static Codes codes_of(const AotKernelWriter *a, const CudaKernel *k) {
   Codes codes = {0};
   for (uint32_t j = 0; j < k->passes.len; j++) {
@@ -328,7 +327,7 @@ static void put_arch_dispatch(const CudaAotModule *m, Buffer *out,
   buffer_puts(out, "0;\n}\n");
 }
 
-/* ---- the whole ---- */
+/* ---- kernels ---- */
 
 static CudaTarget target_of(const CudaAotModule *m, uint32_t arch) {
   CudaTarget target = cuda_arch_target(m->archs[arch]);
@@ -336,8 +335,8 @@ static CudaTarget target_of(const CudaAotModule *m, uint32_t arch) {
   return target;
 }
 
-/* On one of the architectures.  Where others have no such kernel, what is
- * between the products is in memory there (gemm_pass_needs_fission). */
+/* True if at least one architecture has a fused kernel.  On the others, the
+ * intermediate between the matmuls is stored (gemm_pass_needs_fission). */
 static bool fuses_rows(const Kernel *k) {
   const CudaAotModule *m = (const CudaAotModule *)k->graph->backend;
   bool has = false;
@@ -360,8 +359,8 @@ void cuda_aot_module_begin(CudaAotModule *m, Arena *arena, uint32_t count,
   }
 }
 
-/* Bytes of shared memory are asked for where code is loaded, and arguments are
- * the driver's. */
+/* The size of shared memory must be a constant, because it is set at module
+ * load.  Arguments must fit into a launch. */
 static bool is_launchable(const Graph *g, const CudaKernel *k) {
   for (uint32_t j = 0; j < k->passes.len; j++)
     if (!extent_is_static(g, k->passes.at[j]->shared_bytes) ||
@@ -394,17 +393,18 @@ static void set_extent_hints(const Kernel *k, void (*guess)(void *, DimVar *)) {
                       k->graph->extent_table);
 }
 
-/* Its product by warpgroups; NULL: there is none. */
+/* The pass that uses WGMMA; NULL: none. */
 static const CudaPass *wgmma_pass(const CudaKernel *k) {
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaPass *p = k->passes.at[j];
-    if (p->s.gemm && p->s.gemm->s.way == MMA_KIND_WGMMA)
+    if (p->s.gemm && p->s.gemm->s.mma_kind == MMA_KIND_WGMMA)
       return p;
   }
   return NULL;
 }
 
-/* By TMA, as one for large sizes is. */
+/* A TMA variant with the schedule for large sizes.  False if it equals the
+ * default. */
 static bool emit_large(const CudaAotModule *m, const Kernel *k, uint32_t arch,
                        const CudaKernel *default_kernel, CudaKernel *out) {
   if (!wgmma_pass(default_kernel))
@@ -417,8 +417,8 @@ static bool emit_large(const CudaAotModule *m, const Kernel *k, uint32_t arch,
                          out->source.len));
 }
 
-/* Where it may be done by TMA: "run1_0_large(..) || run1_0_boxed(..)", which
- * say whether they did it; or NULL. */
+/* Calls of the TMA variants: "run1_0_large(..) || run1_0_boxed(..)".  A variant
+ * returns 0 if it cannot run.  NULL: there are no variants. */
 static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
                                     const char *name, const CudaKernel *tma,
                                     const Codes *codes, AotKernelInfo *added) {
@@ -429,8 +429,8 @@ static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
     const CudaKernel *of = j ? tma : &large;
     const char *variant =
         arena_printf(k->arena, "%s_%s", name, j ? "boxed" : "large");
-    Codes same = codes_of(a, of);
-    if (!tensor_map_count(of) || !codes_equal(codes, &same))
+    Codes tma_codes = codes_of(a, of);
+    if (!tensor_map_count(of) || !codes_equal(codes, &tma_codes))
       continue;
     put_tma_run(a, of, variant, add_source(a, of), j ? NULL : wgmma_pass(of));
     added->requires_align16 |= of->requires_align16;
@@ -440,22 +440,23 @@ static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
   return calls.len ? calls.text : NULL;
 }
 
-/* One text; or, where what TMA takes is not known before a call, several. */
+/* Adds one source, or several variants if only the call decides whether TMA is
+ * possible. */
 static bool add_for_arch(CudaAotModule *m, const Kernel *k,
                          const AotCaller *caller, uint32_t arch,
                          AotKernelInfo *added) {
   AotKernelWriter a = {m, caller, k->graph, &m->host_code, arch, false};
-  CudaKernel best = {0}, without_tma = {0};
+  CudaKernel with_tma = {0}, without_tma = {0};
   const char *name = arena_printf(k->arena, "run%u_%u", m->kernel_count, arch);
   const char *tma = NULL;
-  bool has = emit(m, k, arch, true, &best),
-       maps = has && tensor_map_count(&best);
-  without_tma = best;
+  bool has = emit(m, k, arch, true, &with_tma),
+       maps = has && tensor_map_count(&with_tma);
+  without_tma = with_tma;
   if ((!has || maps) && !emit(m, k, arch, false, &without_tma))
     return false;
   Codes codes = codes_of(&a, &without_tma);
   if (maps)
-    tma = add_tma_variants(&a, k, name, &best, &codes, added);
+    tma = add_tma_variants(&a, k, name, &with_tma, &codes, added);
   put_run(&a, &without_tma, name, add_source(&a, &without_tma), tma);
   added->has_checks |= codes.len > 0;
   added->requires_align16 |= without_tma.requires_align16;

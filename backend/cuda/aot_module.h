@@ -1,10 +1,11 @@
-/* backend/cuda: kernels of a module that stands alone (axon build).
+/* backend/cuda: kernels of a standalone module (axon build).
  *
- * As backend/cpu/aot_module.h, for GPUs: kernels are of sizes that are no
- * numbers yet, and there is a text of them for each architecture, as schedules
- * differ. Beside it is C for the host, for aot/cuda_runtime.inc to stand on:
- * run1 of kernel 1 computes its grids and arguments from the sizes, takes
- * scratch memory and starts its passes. */
+ * Like backend/cpu/aot_module.h, for GPUs.  Sizes are symbolic.  Each
+ * architecture has its own source, because schedules differ.
+ *
+ * The module also contains host C code, which uses aot/cuda_runtime.inc.
+ * Function run1 of kernel 1 computes grids and arguments from the sizes,
+ * allocates scratch memory, and launches the passes. */
 #ifndef AXON_CUDA_AOT_MODULE_H
 #define AXON_CUDA_AOT_MODULE_H
 
@@ -13,46 +14,52 @@
 
 enum { CUDA_AOT_MAX_ARCHS = 7 };
 
-typedef struct AotPass {   /* a pass, as the host starts it */
-  uint32_t arch;           /* its number in the module */
-  const char *name;        /* "k3_0" */
-  const char *schedule;    /* in words */
-  uint32_t block_threads;  /* of a block */
-  int64_t shared_bytes;    /* bytes of a block */
-  const char *grid_blocks; /* how many, of sizes as they are called */
+typedef struct AotPass {  /* one pass, as the host launches it */
+  uint32_t arch;          /* index of the architecture in the module */
+  const char *name;       /* "k3_0" */
+  const char *schedule;   /* description of the schedule */
+  uint32_t block_threads; /* threads per block */
+  int64_t shared_bytes;   /* dynamic shared memory per block, bytes */
+  /* Blocks of the grid, as an expression of named sizes. */
+  const char *grid_blocks;
 } AotPass;
 
 typedef struct CudaAotModule {
-  Backend backend; /* of graphs whose kernels it gets; first: has_rows */
+  /* The backend of the traced graphs; must be the first field. */
+  Backend backend;
   Arena *arena;
   uint32_t arch_count;
   const char *archs[CUDA_AOT_MAX_ARCHS];
-  uint32_t kernel_count;                   /* of kernels */
-  uint32_t pass_count[CUDA_AOT_MAX_ARCHS]; /* of each text */
-  Buffer source[CUDA_AOT_MAX_ARCHS];       /* kernels */
+  uint32_t kernel_count;                   /* kernels added so far */
+  uint32_t pass_count[CUDA_AOT_MAX_ARCHS]; /* passes in each source */
+  Buffer source[CUDA_AOT_MAX_ARCHS];       /* CUDA source per architecture */
   Buffer host_code;
-  VEC(AotPass) aot_passes; /* in the order of each text's passes */
+  VEC(AotPass) aot_passes; /* sorted as the passes of each source */
   VEC(AotKernelSource) sources;
-  VEC(uint32_t) first_pass; /* of each known one: its first pass */
+  VEC(uint32_t) first_pass; /* first pass of each entry of `sources` */
 } CudaAotModule;
 
-typedef struct AotKernelInfo { /* a kernel, on all architectures */
+/* A kernel, for all architectures. */
+typedef struct AotKernelInfo {
   NodeList outputs;
-  bool has_checks;       /* are there any? */
-  bool requires_align16; /* what q points to begins at multiples of 16 bytes */
+  bool has_checks;       /* the kernel has run-time checks */
+  bool requires_align16; /* the pointers in q must be 16-byte aligned */
 } AotKernelInfo;
 
 void cuda_aot_module_begin(CudaAotModule *m, Arena *arena, uint32_t count,
                            const char *const *archs);
-/* Adds the kernel: `run%u(x, z, q, flag)` with the number that it gives, where
- * q points to `results`, in order, and the kernel's inputs, and, where there
- * are checks, `code%u(x, bad)` of what these found.  UINT32_MAX: there is
- * something in it that is not emitted. */
+/* Adds a kernel and returns its index K, or UINT32_MAX if it contains an
+ * operation that has no CUDA code.
+ *
+ * The host code has `runK(x, z, q, flag)`. q points to the outputs in the order
+ * of `added->outputs`, followed by the inputs of the kernel.  If the kernel has
+ * checks, `codeK(x, bad)` returns the error code of the check bits that it
+ * set. */
 uint32_t cuda_aot_module_add(CudaAotModule *m, const Kernel *k,
                              const AotCaller *caller, AotKernelInfo *added);
-/* The kernels for one of the architectures, with all that they stand on. */
+/* The complete CUDA source for one architecture, with the prelude. */
 bool cuda_aot_module_source(const CudaAotModule *m, uint32_t arch, Buffer *out);
-/* What the host knows of them: architectures, names, bytes. */
+/* Tables for the host: architectures, names of passes, shared memory. */
 void cuda_aot_module_tables(const CudaAotModule *m, Buffer *out);
 
 #endif

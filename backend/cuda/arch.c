@@ -2,14 +2,14 @@
 
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/cuda.h"
+#include "machine/limits/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SHARED_BYTES = 48 << 10 }; /* bytes that every block may have */
-
-/* From a launch to the next one that waits for it. */
-static const double launch_seconds = 2.5e-6;
+enum {
+  DEFAULT_SHARED_BYTES = 48 << 10
+}; /* shared memory that every thread block may use, bytes */
 
 const char *const cuda_archs[CUDA_ARCH_COUNT] = {
     "sm_90a", "sm_75", "sm_80", "sm_86", "sm_89", "sm_100a", "sm_120"};
@@ -50,7 +50,7 @@ CudaTarget cuda_arch_target(const char *arch) {
                       .optin_shared_bytes = gpu.block_shared_bytes};
 }
 
-/* ---- times ---- */
+/* ---- cost model ---- */
 
 static void add_bound(Prediction *p, RooflineBound bound, double seconds) {
   if (seconds <= p->bound_seconds)
@@ -59,18 +59,19 @@ static void add_bound(Prediction *p, RooflineBound bound, double seconds) {
   p->bound = bound;
 }
 
-/* What its tiles take by their own count; *all: with all that is done between
- * and behind the products. */
-static double mma_seconds(const CudaKernel *k, const GpuSpec *gpu, bool *all) {
+/* Time of the matmul tiles by their own cost models.  *includes_epilogue: the
+ * time also covers the operations between and after the matmuls. */
+static double mma_seconds(const CudaKernel *k, const GpuSpec *gpu,
+                          bool *includes_epilogue) {
   double seconds = 0;
-  *all = false;
+  *includes_epilogue = false;
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaSchedule *s = &k->passes.at[j]->s;
     if (s->gemm)
       seconds += gemm_seconds(&s->gemm->shape, gpu, &s->gemm->s);
     if (s->attention) {
       seconds += s->attention->seconds;
-      *all = true;
+      *includes_epilogue = true;
     }
   }
   return seconds;
@@ -87,20 +88,20 @@ Prediction cuda_predict(const Cost *cost, const CudaKernel *k,
   double rate =
       clocks * (cost->widest_bytes > 4 ? gpu.f64_fma_rate : gpu.f32_fma_rate);
   double bytes = cost->bytes_read + cost->bytes_written;
-  bool all;
-  double same_number = gpu.l2_bytes_per_clock * gpu.clock_hz,
-         tiles = mma_seconds(k, &gpu, &all);
-  add_bound(&p, ROOFLINE_L2, bytes / same_number);
+  bool includes_epilogue;
+  double l2_bandwidth = gpu.l2_bytes_per_clock * gpu.clock_hz,
+         tiles = mma_seconds(k, &gpu, &includes_epilogue);
+  add_bound(&p, ROOFLINE_L2, bytes / l2_bandwidth);
   add_bound(&p, ROOFLINE_MEMORY,
             bytes > gpu.l2_bytes ? bytes / gpu.dram_bandwidth : 0);
-  double scratch =
-      (double)k->scratch_bytes; /* of the rest nothing is in memory */
+  /* Other intermediates never reach global memory. */
+  double scratch = (double)k->scratch_bytes;
   add_bound(&p, ROOFLINE_SCRATCH,
             2 * scratch /
-                (scratch > gpu.l2_bytes ? gpu.dram_bandwidth : same_number));
+                (scratch > gpu.l2_bytes ? gpu.dram_bandwidth : l2_bandwidth));
   add_bound(&p, ROOFLINE_COMPUTE,
             (tiles > 0 ? tiles : cost->contraction_flops / rate) +
-                (all ? 0 : 2 * cost->other_ops / rate));
-  p.seconds = p.bound_seconds + launch_seconds * k->passes.len;
+                (includes_epilogue ? 0 : 2 * cost->other_ops / rate));
+  p.seconds = p.bound_seconds + LAUNCH_SECONDS * k->passes.len;
   return p;
 }

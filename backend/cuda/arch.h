@@ -1,5 +1,5 @@
-/* backend/cuda: what a usual GPU of each architecture is like, for plans and
- * modules that are made where none is. */
+/* backend/cuda: properties of a typical GPU of each architecture.  Plans and
+ * modules use them if no GPU is present. */
 #ifndef AXON_CUDA_ARCH_H
 #define AXON_CUDA_ARCH_H
 
@@ -7,9 +7,9 @@
 #include "kernel/roofline.h"
 #include "plan/observer.h"
 
-/* A usual GPU of it. */
+/* A typical GPU of the architecture. */
 CudaTarget cuda_arch_target(const char *arch);
-/* How long a kernel should take there, whose passes are these. */
+/* Predicts the run time of a kernel from its passes. */
 Prediction cuda_predict(const Cost *cost, const CudaKernel *k,
                         const CudaTarget *target);
 

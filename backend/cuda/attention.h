@@ -1,40 +1,47 @@
-/* backend/cuda: two contractions with a row's weights between them,
+/* backend/cuda: fused attention, two matmuls with a row-wise weighting between
+ * them,
  *
  *     s[m, n] = score(sum over k of a[m, k] * b[n, k]),
  *     c[m, e] = sum over n of weight(s[m, n]) * v[n, e],
  *
- * as one kernel that keeps no s: n is gone through block by block, while what
- * the weights are relative to (the largest score of the row so far) and their
- * total are carried along (online softmax, arXiv:1805.02867; FlashAttention,
- * arXiv:2205.14135 and 2407.08608).
+ * as one kernel that never writes s to memory.  The kernel iterates over
+ * blocks of n.  It keeps the running maximum and the running sum of each row
+ * (online softmax, arXiv:1805.02867; FlashAttention, arXiv:2205.14135 and
+ * 2407.08608).
  *
- * Its schedule is a contraction's (gemm.h), whose m are rows, n the terms that
- * are gone through at a time, and k the terms of the first sum. */
+ * Names: a is the query, b the key, v the value.
+ *
+ * The schedule is a GemmSchedule (gemm.h): m is the rows of a block, n the
+ * columns of a key/value tile, and k the head dimension. */
 #ifndef AXON_CUDA_ATTENTION_H
 #define AXON_CUDA_ATTENTION_H
 
 #include "backend/cuda/gemm.h"
 
 typedef struct AttentionShape {
-  GemmSide query, key,
-      value;          /* of f16 or bf16; dense along k, k and e, or computed */
-  double m, n, batch; /* what they may be like */
-  uint32_t head_dim, value_dim; /* at most so many */
-  double visited_fraction;      /* of n that is gone through, on average */
-  bool subtract_max;    /* weights are exp(score - the largest of the row) */
-  bool needs_row_sum;   /* their total is wanted, too */
-  bool may_retry;       /* limits may be wrong: then n is gone through again */
-  double score_ops;     /* operations that make a score of a sum, */
-  uint32_t score_loads; /* and what is read for one */
-  bool score_converts_64_bits; /* a float that one takes is made of 64 bits */
-  double epilogue_bytes; /* bytes, of each result and what is read with it */
+  /* f16 or bf16; contiguous along k (query, key) or e (value), or computed */
+  GemmSide query, key, value;
+  double m, n, batch; /* Sizes, or size hints if they are symbolic. */
+  uint32_t head_dim, value_dim;
+  /* Average part of n that trimmed bounds leave. */
+  double visited_fraction;
+  bool subtract_max;  /* softmax: weights are exp(score - row maximum) */
+  bool needs_row_sum; /* the sum of weights is used */
+  /* Trimmed bounds may be invalid; the kernel then repeats over all of n. */
+  bool may_retry;
+  /* Operations per score, in units of `cost` in primitives/map.def. */
+  double score_ops;
+  uint32_t score_loads;        /* Loads per score. */
+  bool score_converts_64_bits; /* A score converts a 64-bit value to float. */
+  /* Bytes that the epilogue reads and writes per element of c. */
+  double epilogue_bytes;
   uint32_t store_align_bytes;
 } AttentionShape;
 
-/* As gemm_choose. */
+/* See gemm_choose. */
 bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
                       GemmSchedule *s, double *seconds);
-/* As gemm_override. */
+/* See gemm_override. */
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why);
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
@@ -46,46 +53,46 @@ int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch);
 typedef struct AttentionKernelSpec {
   const AttentionShape *shape;
   const GemmSchedule *schedule;
-  const char *name; /* of the kernel */
-  /* stride_a is that of a; of b and v: stride_a and stride_b, of groups that
-   * are given again */
-  GemmAxisGroup batch, m, k;          /* a's */
-  GemmAxisGroup kv_batch, n, kv_k, e; /* b and v: batch, n, b's k, v's e */
+  const char *name;
+  /* Axes of the query with stride_a.  Axes of key and value with stride_a
+   * (key) and stride_b (value). */
+  GemmAxisGroup batch, m, k;          /* of the query */
+  GemmAxisGroup kv_batch, n, kv_k, e; /* of key, key and value, key, value */
   GemmOperand query, key, value;
   uint32_t output_count;
-  GemmOutput outputs[GEMM_MAX_OUTPUTS]; /* strides: batch, m, e */
-  /* Statements that give `to` the score (or, where it is not relative, the
-   * weight) of x where the variables of batch, m and n say.  whole: in a tile
-   * that `inside` has to itself. */
+  GemmOutput outputs[GEMM_MAX_OUTPUTS]; /* axes of batch, m, e */
+  /* Emits statements that assign to `to` the score of x at the axis variables
+   * of batch, m and n; without subtract_max, the weight.  unmasked: for a tile
+   * without masked scores. */
   void (*put_score)(void *owner, Buffer *out, const char *x, const char *to,
                     bool unmasked);
-  bool out_of_bounds_safe; /* that is right of scores that are not there, too */
-  /* Statements that give the ints `low` and `high`, outside of which n need
-   * not be gone through, of rows `first` to `last`; or NULL: all of it. */
+  bool out_of_bounds_safe; /* The score is valid for elements out of bounds. */
+  /* Emits statements that reduce the ints `low` and `high` to the range of n
+   * that rows `first` to `last` need; NULL: they need all of it. */
   void (*put_bounds)(void *owner, Buffer *out, const char *first,
                      const char *last);
-  /* Likewise `whole_low` and `whole_high`, between which all of these rows need
-   * all of n; or NULL: everywhere. */
+  /* The same for `whole_low` and `whole_high`: the range in which no score of
+   * these rows is masked; NULL: no score is masked. */
   void (*put_unmasked_bounds)(void *owner, Buffer *out, const char *first,
                               const char *last);
-  /* Statements that give the float `unit_whole`: the score of a whole tile is
-   * so many times x; or NULL: it is what `score` says. */
+  /* Emits the declaration of the float `unit_whole`: an unmasked score is
+   * unit_whole * x; NULL: it is given by put_score. */
   void (*put_score_scale)(void *owner, Buffer *out);
-  /* Statements that take from the bool `to` whether the numbers of the call are
-   * such that the score of a whole tile is right; or NULL: they always are. */
+  /* Emits statements that clear the bool `to` if the divisors of this call do
+   * not allow the unmasked score; NULL: they always do. */
   void (*put_divisor_check)(void *owner, Buffer *out, const char *to);
-  /* Statements that add to the bool `to` whether terms outside of the limits
-   * would have counted in the row that has these values: then all are gone
-   * through; or NULL: they never do.  By mma only. */
+  /* Emits statements that set the bool `to` if elements outside the trimmed
+   * bounds contribute to a row with these values.  The kernel then repeats
+   * over all of n.  NULL: they never contribute.  Only in mma kernels. */
   void (*put_trim_check)(void *owner, Buffer *out, const char *row_max,
                          const char *row_sum, const char *to);
-  /* As of a contraction; `most` and `total` are of the row. */
+  /* See GemmKernelSpec; `most` and `total` are the row's maximum and sum. */
   void (*put_epilogue)(void *owner, Buffer *out, const char *x,
                        const char *const to[GEMM_MAX_OUTPUTS]);
   void *owner;
 } AttentionKernelSpec;
 
-/* As gemm_put_kernel. */
+/* See gemm_put_kernel. */
 void attention_put_kernel(Buffer *before, Buffer *body,
                           const AttentionKernelSpec *t);
 

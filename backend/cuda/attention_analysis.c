@@ -1,19 +1,16 @@
-/* Which kernels are two products with weights between, and what each of their
- * parts is to attention.h. */
+/* Matches fused attention in kernels (kernel/match_attention.c), and derives
+ * the parts of attention.h. */
 #include "backend/cuda/attention_analysis.h"
 
 #include "backend/cuda/schedule_override.h"
 #include "kernel/roofline.h"
 #include "kernel/trim_no_ops.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MIN_TILE_ROWS = 64 /* of an axis that has tiles for itself */ };
-static const double launch_overhead_seconds =
-    3e-6; /* of a kernel after another one */
-
-/* ---- axes and sides ---- */
+/* ---- axes and operands ---- */
 
 static uint64_t operand_depends(const ContractionPattern *p, uint32_t which) {
   uint64_t set = 0;
@@ -23,9 +20,10 @@ static uint64_t operand_depends(const ContractionPattern *p, uint32_t which) {
   return set;
 }
 
-/* Outer axes along which the right sides differ are the batch's; so are those
- * of rows but the longest, where that has rows enough: a tile has rows of one
- * point of them then, and what limits these is near to what limits it. */
+/* Axes along which key or value differ are batch axes.  The longest row axis
+ * becomes m if it fills a tile; the other row axes are then batch axes, too.
+ * All rows of a tile thus have the same values of these axes, and similar
+ * trimmed bounds. */
 static bool classify_axes(AttentionPass *t, const Kernel *k) {
   const AttentionPattern *b = &t->pattern;
   const LoopNest *first = k->loops.at[0], *second = k->loops.at[b->pv_loop];
@@ -39,9 +37,10 @@ static bool classify_axes(AttentionPass *t, const Kernel *k) {
       row_axis = v;
   if (row_axis == NO_AXIS)
     return false;
-  bool alone = loop_extent_hint(first, row_axis) >= MIN_TILE_ROWS;
+  bool fills_tile =
+      loop_extent_hint(first, row_axis) >= ATTENTION_MIN_TILE_ROWS;
   for (uint32_t v = 0; v < k->parallel_axes; v++)
-    if (shared >> v & 1 || (alone && v != row_axis))
+    if (shared >> v & 1 || (fills_tile && v != row_axis))
       t->batch[t->batch_count++] = v;
     else
       t->m[t->m_count++] = v;
@@ -110,9 +109,10 @@ static double epilogue_bytes(const AttentionPass *t, const Kernel *k) {
   return bytes;
 }
 
-/* ---- what is between the products ---- */
+/* ---- scores and weights ---- */
 
-/* Steps of the row, with all that they need, as results. */
+/* A loop whose results are the given operations of `row`, with their
+ * operands. */
 static LoopNest *extract_ops(const Kernel *k, const LoopNest *row,
                              uint32_t count, const uint32_t *steps) {
   LoopNest *to = loop_clone_empty(k->arena, row);
@@ -126,7 +126,8 @@ static LoopNest *extract_ops(const Kernel *k, const LoopNest *row,
   return to;
 }
 
-/* Is v - v zero everywhere?  Rows' axes are not among those of v. */
+/* A loop that computes, per batch element, whether v - v is nonzero anywhere:
+ * v has an infinity or NaN. */
 static LoopNest *nonfinite_loop(const AttentionPass *t, const Kernel *k) {
   LoopNest *loop = loop_clone(k->arena, t->side[ATTENTION_V]);
   LoopOutput *r = &loop->outputs.at[0];
@@ -159,11 +160,11 @@ static LoopNest *nonfinite_loop(const AttentionPass *t, const Kernel *k) {
   return loop;
 }
 
-/* ---- can limits be wrong? ---- */
+/* ---- proof that trimmed bounds are valid ---- */
 
-/* What is known of a value where the row's largest score is finite, and its
- * total so, too, and positive.  (Where they are not, the row comes to numbers
- * that are none, with limits or without.) */
+/* Facts about a value.  They assume that the row maximum is finite, and that
+ * the row sum is finite and positive.  Otherwise the row is NaN, with trimmed
+ * bounds or without. */
 typedef enum ValueFact {
   FACT_UNKNOWN,
   FACT_NEG_INFINITY,
@@ -242,7 +243,7 @@ static bool trim_is_proved(const Kernel *k) {
   return true;
 }
 
-/* ---- tiles that are whole ---- */
+/* ---- unmasked tiles ---- */
 
 static uint32_t add_step(const Kernel *k, LoopNest *to, KernelOp s) {
   s.low = INT64_MIN;
@@ -276,7 +277,8 @@ static uint32_t add_op(const Kernel *k, LoopNest *to, PrimId op, uint32_t x,
                              .args = {x, y, z}});
 }
 
-/* The power of 2 that makes c a number whose reciprocal is as exact as any. */
+/* A power of 2 that scales c so that its reciprocal is neither subnormal nor
+ * infinite. */
 static uint32_t add_reciprocal_scale(const Kernel *k, LoopNest *to,
                                      uint32_t c) {
   uint32_t size = add_op(k, to, PRIM_ABS, c, 0, 0);
@@ -287,9 +289,10 @@ static uint32_t add_reciprocal_scale(const Kernel *k, LoopNest *to,
   return add_op(k, to, PRIM_SELECT, small, add_number(k, to, 0x1p90), less);
 }
 
-/* x / c as x * (1 / c): to divide takes longer than all else that is done with
- * a score.  What it is off by is less than what the sum is.  any: of any c, by
- * a product more; else c is looked at when the kernel begins (divisors). */
+/* Replaces x / c by x * (1 / c): a division takes longer than the rest of the
+ * score.  The rounding error is smaller than that of the dot product.
+ * any_divisor: scales c first, which allows any c.  Otherwise the kernel
+ * checks c when it starts (score_divisors). */
 static LoopNest *divide_by_reciprocal(AttentionPass *t, const Kernel *k,
                                       const LoopNest *from, bool any_divisor) {
   LoopNest *to = loop_clone_empty(k->arena, from);
@@ -307,9 +310,8 @@ static LoopNest *divide_by_reciprocal(AttentionPass *t, const Kernel *k,
       x = add_op(k, to, PRIM_MUL, x, power, 0);
       c = add_op(k, to, PRIM_MUL, c, power, 0);
     }
-    uint32_t materializes_scores =
-        add_op(k, to, PRIM_DIV, add_number(k, to, 1), c, 0);
-    place[j] = add_op(k, to, PRIM_MUL, x, materializes_scores, 0) + 1;
+    uint32_t reciprocal = add_op(k, to, PRIM_DIV, add_number(k, to, 1), c, 0);
+    place[j] = add_op(k, to, PRIM_MUL, x, reciprocal, 0) + 1;
     divisors[count++] = s->args[1];
   }
   if (!count)
@@ -322,8 +324,8 @@ static LoopNest *divide_by_reciprocal(AttentionPass *t, const Kernel *k,
   return extract_ops(k, to, 1, &r.value_op);
 }
 
-/* Is it a number times the first product's value?  Then the weights' power
- * takes the number, and scores stay what they are. */
+/* Matches a score that is a constant factor times the dot product.  The factor
+ * is then folded into the exponent of the weights. */
 static void find_score_scale(AttentionPass *t, const Kernel *k) {
   const LoopNest *unmasked = t->unmasked_score;
   const KernelOp *s = &unmasked->ops.at[unmasked->outputs.at[0].value_op];
@@ -346,7 +348,7 @@ static void find_score_scale(AttentionPass *t, const Kernel *k) {
     t->score_scale = extract_ops(k, unmasked, 1, &s->args[1]);
 }
 
-/* The score where no limit cuts. */
+/* The score without masks. */
 static void find_unmasked_score(AttentionPass *t, const Kernel *k) {
   LoopNest *unmasked = loop_clone(k->arena, t->score);
   if (t->trim_bounds) {
@@ -355,12 +357,12 @@ static void find_unmasked_score(AttentionPass *t, const Kernel *k) {
     loop_drop_predicates(t->trimmed, unmasked);
     unmasked = extract_ops(k, unmasked, 1, &unmasked->outputs.at[0].value_op);
   }
-  LoopNest *times = divide_by_reciprocal(t, k, unmasked, false);
-  t->unmasked_score = times ? times : unmasked;
+  LoopNest *multiplied = divide_by_reciprocal(t, k, unmasked, false);
+  t->unmasked_score = multiplied ? multiplied : unmasked;
   find_score_scale(t, k);
 }
 
-/* Limits that hold for all loops between. */
+/* Finds trimmed bounds that all loops up to the second matmul share. */
 static void find_trim_bounds(AttentionPass *t, const Kernel *k) {
   Kernel *trimmed = NEW(k->arena, Kernel);
   *trimmed = *k;
@@ -390,9 +392,9 @@ static void find_trim_bounds(AttentionPass *t, const Kernel *k) {
   t->finite_check = nonfinite_loop(t, k);
 }
 
-/* ---- tensors for TMA ---- */
+/* ---- tensor maps ---- */
 
-/* Limits that may be wrong are for mma. */
+/* Trimmed bounds that may be invalid need an mma kernel. */
 static void find_tensor_maps(AttentionPass *t, const Kernel *k) {
   const uint32_t n = k->parallel_axes,
                  last = k->loops.at[t->pattern.pv_loop]->spatial_axes;
@@ -409,10 +411,11 @@ static void find_tensor_maps(AttentionPass *t, const Kernel *k) {
         tensor_map_of_load(t->side[j], t->load[j], axes[j], &t->tensor_map[j]);
 }
 
-/* ---- the whole ---- */
+/* ---- pass ---- */
 
-/* Is it a float that is made through 64 bits (emit_convert)?  An index has 32,
- * in which it becomes one, unless that has 16 (rounds_twice). */
+/* True if a conversion to float needs 64-bit registers (emit_convert).  A
+ * 32-bit index does not, except for conversion to a 16-bit float
+ * (rounds_twice). */
 static bool converts_through_64_bits(const LoopNest *loop, const KernelOp *s) {
   if (s->kind != KOP_CONVERT || !dtype_is_float(s->dtype))
     return false;
@@ -454,7 +457,8 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
          s->n < INT32_MAX && s->batch < INT32_MAX;
 }
 
-/* Are two products and what is done with rows in memory slower? */
+/* True if the fused kernel is predicted to be at least as fast as two matmuls
+ * with the scores in memory. */
 static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
                             double seconds) {
   const AttentionShape *s = &t->shape;
@@ -484,9 +488,9 @@ static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
   if (!gemm_choose(&first, gpu, &unused, &x) ||
       !gemm_choose(&second, gpu, &unused, &y))
     return true;
-  return seconds + (t->trimmed ? launch_overhead_seconds : 0) <=
+  return seconds + (t->trimmed ? LAUNCH_OVERHEAD_SECONDS : 0) <=
          x + y + scores + moved +
-             (materializes_scores ? 3 : 1) * launch_overhead_seconds;
+             (materializes_scores ? 3 : 1) * LAUNCH_OVERHEAD_SECONDS;
 }
 
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
@@ -507,8 +511,8 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   find_trim_bounds(t, k);
   find_unmasked_score(t, k);
   bool fits = fill_shape(t, k);
-  LoopNest *times = divide_by_reciprocal(t, k, t->score, true);
-  t->score = times ? times : t->score;
+  LoopNest *multiplied = divide_by_reciprocal(t, k, t->score, true);
+  t->score = multiplied ? multiplied : t->score;
   if (target->has_tensor_maps)
     find_tensor_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||

@@ -1,46 +1,53 @@
-/* backend/cuda: kernels that are two products with the weights of rows between
- * them (kernel/match_attention.c) as passes that keep no rows (attention.h). */
+/* backend/cuda: matches fused attention in kernels (kernel/match_attention.c),
+ * and emits it as passes (attention.h). */
 #ifndef AXON_CUDA_ATTENTION_ANALYSIS_H
 #define AXON_CUDA_ATTENTION_ANALYSIS_H
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemm_pass.h"
 
-/* The left and right side of the first product, and the right side of the
- * second one. */
+/* Operands of the first matmul (query, key) and the right operand of the
+ * second (value). */
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_OPERANDS };
 
 typedef struct AttentionPass {
-  const char *arch; /* that its text is for */
+  const char *arch; /* target architecture */
   AttentionShape shape;
   GemmSchedule s;
-  double seconds;             /* that it takes, as far as is known */
-  const char *override_error; /* as a GemmPass's */
+  double seconds;             /* predicted */
+  const char *override_error; /* see GemmPass */
   AttentionPattern pattern;
   uint32_t batch[MAX_KERNEL_AXES], m[MAX_KERNEL_AXES], k[MAX_KERNEL_AXES],
       e[MAX_KERNEL_AXES];
   uint32_t batch_count, m_count, k_count, e_count;
-  const LoopNest *side[ATTENTION_OPERANDS]; /* whose results are its elements */
-  const KernelOp
-      *load[ATTENTION_OPERANDS]; /* the read that it is nothing but; or NULL */
-  TensorMap tensor_map[ATTENTION_OPERANDS]; /* where TMA can copy it */
-  LoopNest *score;          /* between's, no more steps than it needs, */
-  LoopNest *unmasked_score; /* and of tiles that limits do not cut, */
-  LoopNest *score_divisors; /* where such numbers have reciprocals; or NULL; */
-  LoopNest *score_scale;    /* where it is this number times the sum; or NULL */
-  LoopNest *weight_factors; /* likewise; a result each */
-  /* With limits on the row (kernel/trim_no_ops.c), or NULL: then `finite` is a
-   * loop that looks whether what is left out would have been zero whatever it
-   * is weighed by, */
+  /* Loop nests whose results are the operand elements. */
+  const LoopNest *side[ATTENTION_OPERANDS];
+  /* The load, if the operand is nothing else; or NULL. */
+  const KernelOp *load[ATTENTION_OPERANDS];
+  /* For operands that TMA can copy. */
+  TensorMap tensor_map[ATTENTION_OPERANDS];
+  LoopNest *score;          /* the score and its operands */
+  LoopNest *unmasked_score; /* the score of a tile without masked elements */
+  /* Divisors that unmasked_score replaces by reciprocals; or NULL. */
+  LoopNest *score_divisors;
+  /* Factor of the unmasked score, if it is a multiple of the dot product; or
+   * NULL. */
+  LoopNest *score_scale;
+  LoopNest *weight_factors; /* One result per factor of the weights. */
+  /* The kernel with trimmed bounds (kernel/trim_no_ops.c), and the bounds as a
+   * bit set; or NULL. */
   const Kernel *trimmed;
   uint32_t trim_bounds;
-  bool bounds_proved; /* and they are never wrong: see attention.h */
+  /* The trimmed bounds are always valid: see AttentionShape.may_retry. */
+  bool bounds_proved;
+  /* With trimmed bounds: finds values that are not finite.  A weight of 0 does
+   * not remove these. */
   LoopNest *finite_check;
 } AttentionPass;
 
-/* NULL: it is none, or what there would be to choose does not fit. */
+/* NULL: not a supported attention kernel, or no schedule fits. */
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target);
-/* The body of the pass, and what is to stand before it. */
+/* Emits the body of the pass, and the functions before it. */
 void attention_pass_put(CudaWriter *w, Buffer *before);
 
 #endif

@@ -1,33 +1,15 @@
-/* Which schedule attention gets. */
+/* Cost model and schedule search of fused attention. */
 #include "backend/cuda/attention_emit.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Registers, lanes and powers of a clock are of the "CUDA C++ Programming
- * Guide" (technical specifications and arithmetic throughput by compute
- * capability); how many registers a text takes is fitted to what ptxas says.
- * All that waits, and what a score takes, are guesses that no GPU has been
- * asked about. */
+/* Throughput of an SM per clock: "CUDA C++ Programming Guide", arithmetic
+ * instructions. */
 enum {
-  BASE_REGISTERS = 68, /* beside sums, scores and operands */
-  WGMMA_BASE_REGISTERS =
-      32, /* the same of warpgroups whose scores are little, */
-  MAX_CHEAP_SCORE_OPS = 16,  /* of so many operations, */
-  SCORE_LOAD_REGISTERS = 20, /* and what reads for these take, beside values */
-  RETRY_REGISTERS = 24,      /* of what stays for another round */
-  SCORE_64_BIT_REGISTERS = 32, /* of what scores are made of, of 64 bits */
-  COPY_16_REGISTERS = 5,       /* of a copy of 16 bytes of a stage, */
-  SMALL_COPY_REGISTERS = 11,   /* of less, */
-  ELEMENT_LOAD_REGISTERS = 27, /* and of what is loaded one by one */
-  STEP_CLOCKS = 150, /* to wait for a stage, and for rows' largest scores */
-  BLOCK_CLOCKS = 2500,
-  LATENCY_CLOCKS = 700,
-  SCORE_CLOCKS = 8, /* instructions for each score, and what it takes */
-  WARP_STEP_CLOCKS =
-      100,        /* instructions of a warp for each stage, and its sums' */
-  SM_LANES = 128, /* that a multiprocessor has of them, */
-  SM_EXP_PER_CLOCK = 16, /* and of powers */
+  SM_LANES = 128,        /* instructions of threads */
+  SM_EXP_PER_CLOCK = 16, /* exponentials */
 };
 
 static uint32_t round_up(uint32_t x, uint32_t to) {
@@ -67,7 +49,7 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s) {
   AttentionGemms p;
   attention_gemm_schedules(shape, s, &p);
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return attention_smem(&p, s).total_bytes;
   uint32_t stage = tile_bytes(&p.kv_shape, &p.kv_schedule, false) +
                    tile_bytes(&p.kv_shape, &p.kv_schedule, true);
@@ -78,17 +60,17 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
   return all > sums ? all : sums;
 }
 
-/* Of an operand's tile: addresses of copies that stay, and what waits to be
- * stored. */
+/* Registers for copies of an operand tile: addresses, and values between load
+ * and store. */
 static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
                                   uint32_t bytes) {
   uint32_t each = copy ? copy : 16, all = gemm_threads(s) * each;
-  bool query_registers = !copy || s->copy == COPY_VIA_REGISTERS;
+  bool via_registers = !copy || s->copy == COPY_VIA_REGISTERS;
   return (bytes + all - 1) / all *
          ((copy == 16 ? COPY_16_REGISTERS
            : copy     ? SMALL_COPY_REGISTERS
                       : ELEMENT_LOAD_REGISTERS) +
-          (query_registers ? each / 4 : 0));
+          (via_registers ? each / 4 : 0));
 }
 
 static uint32_t thread_registers(const AttentionShape *shape,
@@ -98,16 +80,16 @@ static uint32_t thread_registers(const AttentionShape *shape,
   uint32_t query_registers = k <= ATTENTION_MAX_REGISTER_HEAD_DIM ? k / 4 : 4;
   uint32_t all = e / 2 + s->n / 2 + shape->score_loads * s->n / 4;
   AttentionGemms p;
-  /* ptxas has what is wide before the product is there; while warpgroups wait
-   * for it, that of all scores */
-  if (s->way == MMA_KIND_WGMMA)
+  /* ptxas computes 64-bit conversions before the MMAs.  In wgmma kernels the
+   * converted values of all scores are live during the wait for wgmma. */
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
-                ? WGMMA_BASE_REGISTERS +
+                ? ATTENTION_WGMMA_BASE_REGISTERS +
                       shape->score_loads * SCORE_LOAD_REGISTERS
-                : BASE_REGISTERS);
+                : ATTENTION_BASE_REGISTERS);
   attention_gemm_schedules(shape, s, &p);
-  all += BASE_REGISTERS + (shape->may_retry ? RETRY_REGISTERS : 0) +
+  all += ATTENTION_BASE_REGISTERS + (shape->may_retry ? RETRY_REGISTERS : 0) +
          (shape->score_converts_64_bits ? SCORE_64_BIT_REGISTERS : 0);
   return all + query_registers +
          loading_registers(s, p.kv_schedule.copy_a, s->n * k * 2) +
@@ -116,10 +98,10 @@ static uint32_t thread_registers(const AttentionShape *shape,
 
 static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
-  uint32_t threads = gemm_threads(s), max = 8;
+  uint32_t threads = gemm_threads(s), max = ATTENTION_MAX_SM_BLOCKS;
   uint32_t registers = round_up(thread_registers(shape, s), 8);
   uint32_t shared = attention_shared_bytes(shape, s) + 1024;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return 1;
   while (max && (max * threads > gpu->sm_threads ||
                  max * shared > gpu->sm_shared_bytes ||
@@ -132,7 +114,7 @@ bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
   return attention_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
          thread_registers(shape, s) <=
-             (s->way == MMA_KIND_WGMMA
+             (s->mma_kind == MMA_KIND_WGMMA
                   ? gemm_consumer_registers(s->warps_m,
                                             ATTENTION_PRODUCER_REGISTERS)
                   : MAX_THREAD_REGISTERS) &&
@@ -143,36 +125,37 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
   double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
   double k = round_up(shape->head_dim, 16), e = round_up(shape->value_dim, 16);
-  bool wgmma = s->way == MMA_KIND_WGMMA;
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
   double math =
       2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
-  double scores = m * n * (SCORE_CLOCKS + shape->score_ops) / SM_LANES +
+  double scores = m * n * (SCORE_OPS + shape->score_ops) / SM_LANES +
                   m * n / SM_EXP_PER_CLOCK;
-  if (wgmma) /* each has a warp on each of the four schedulers */
-    scores += m / 64 * (WARP_STEP_CLOCKS + e / 2);
+  if (wgmma) /* each warpgroup has a warp on each of the 4 schedulers */
+    scores += m / 64 * (WARP_STAGE_OPS + e / 2);
   double loaded = n * (k + e) * 2 * (wgmma ? 1 : m / 16 + 1) / 128;
   double l2 = n * (k + e) * 2 / (gpu->l2_bytes_per_clock / gpu->sms);
   double max =
       cbrt(math * math * math + loaded * loaded * loaded + l2 * l2 * l2) +
-      0.5 * scores;
-  double stage =
-      fmax(blocks * max + STEP_CLOCKS,
-           LATENCY_CLOCKS / (double)(s->stages > 1 ? s->stages - 1 : 1));
+      EXPOSED_SCORES * scores;
+  double stage = fmax(blocks * max + ATTENTION_STAGE_CLOCKS,
+                      ATTENTION_LOAD_LATENCY_CLOCKS /
+                          (double)(s->stages > 1 ? s->stages - 1 : 1));
   double all = ceil(shape->m / m) * shape->batch;
   double waves = fmax(1, all / (gpu->sms * blocks));
   if (all < gpu->sms * blocks)
-    stage = fmax(ceil(all / gpu->sms) * max + STEP_CLOCKS, LATENCY_CLOCKS);
-  /* tiles that limits cut through are gone through whole */
+    stage = fmax(ceil(all / gpu->sms) * max + ATTENTION_STAGE_CLOCKS,
+                 ATTENTION_LOAD_LATENCY_CLOCKS);
+  /* A tile that trimmed bounds cross is computed completely. */
   double trimmed_tail = shape->visited_fraction < 1 ? (m + n) / 2 : 0;
   double steps = ceil(
       fmin(shape->n * shape->visited_fraction + trimmed_tail, shape->n) / n);
-  double clocks = waves * (steps * stage + BLOCK_CLOCKS);
+  double clocks = waves * (steps * stage + ATTENTION_BLOCK_CLOCKS);
   double bytes = (shape->m * k + shape->n * (k + e)) * 2 * shape->batch +
                  shape->m * e * shape->batch * shape->epilogue_bytes;
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
 }
 
-/* Through what TMA takes, dense along k and e. */
+/* True if TMA can load all operands. */
 static bool can_use_wgmma(const AttentionShape *shape, const GpuSpec *gpu) {
   const GemmSide *sides[] = {&shape->query, &shape->key, &shape->value};
   for (size_t j = 0; j < 3; j++)
@@ -190,12 +173,12 @@ static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
 }
 
-/* Is it a schedule at all, when a person has written it? */
+/* Validates a schedule that a user wrote. */
 static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
-  bool wgmma = s->way == MMA_KIND_WGMMA;
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
   uint32_t rows = wgmma ? 64 : 16;
-  if ((!wgmma && s->way != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
+  if ((!wgmma && s->mma_kind != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
       s->warps_m > (wgmma ? 3 : 8) || s->m != rows * s->warps_m ||
       s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
       s->stages < 2 || s->stages > 8 || s->split != 1)
@@ -217,7 +200,7 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
   if (!attention_fits(c->shape, c->gpu, s))
     return;
   double seconds = predict_seconds(c->shape, c->gpu, s);
-  if (c->best.way && seconds >= c->seconds)
+  if (c->best.mma_kind && seconds >= c->seconds)
     return;
   c->best = *s;
   c->seconds = seconds;
@@ -226,7 +209,7 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
 bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
                       GemmSchedule *s, double *seconds) {
   ScheduleSearch c = {.shape = shape, .gpu = gpu};
-  GemmSchedule candidate = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule candidate = {.mma_kind = MMA_KIND_MMA_SYNC,
                             .copy = gpu->has_cp_async ? COPY_CP_ASYNC
                                                       : COPY_VIA_REGISTERS,
                             .store = STORE_SHARED,
@@ -238,24 +221,27 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
   if (!is_supported(shape, gpu))
     return false;
   for (candidate.warps_m = 1; candidate.warps_m <= 8; candidate.warps_m *= 2)
-    for (candidate.n = 16; candidate.n <= 128; candidate.n *= 2)
+    for (candidate.n = 16; candidate.n <= ATTENTION_MAX_MMA_COLUMNS;
+         candidate.n *= 2)
       for (candidate.stages = 2;
-           candidate.stages <= (gpu->has_cp_async ? 3 : 2);
+           candidate.stages <= (gpu->has_cp_async ? ATTENTION_MAX_STAGES : 2);
            candidate.stages++) {
         candidate.m = 16 * candidate.warps_m;
         try_schedule(&c, &candidate);
       }
   if (can_use_wgmma(shape, gpu)) {
-    candidate.way = MMA_KIND_WGMMA;
+    candidate.mma_kind = MMA_KIND_WGMMA;
     candidate.copy = COPY_TMA;
     for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
-      for (candidate.n = 32; candidate.n <= 192; candidate.n += 32)
-        for (candidate.stages = 2; candidate.stages <= 3; candidate.stages++) {
+      for (candidate.n = 32; candidate.n <= ATTENTION_MAX_WGMMA_COLUMNS;
+           candidate.n += 32)
+        for (candidate.stages = 2; candidate.stages <= ATTENTION_MAX_STAGES;
+             candidate.stages++) {
           candidate.m = 64 * candidate.warps_m;
           try_schedule(&c, &candidate);
         }
   }
-  if (!c.best.way)
+  if (!c.best.mma_kind)
     return false;
   *s = c.best;
   s->blocks = blocks_per_sm(shape, gpu, s);

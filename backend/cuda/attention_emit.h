@@ -1,17 +1,16 @@
-/* backend/cuda, for the files that write attention.  Names in the text, beside
- * those of contractions: rows and terms, how many there are; row0, the block's
- * first; s, scores, and then weights, as mma's result; c, the sums; most and
- * total, of a thread's two rows. */
+/* backend/cuda: shared by the files that emit attention kernels.
+ *
+ * Variables of the generated code, besides those of gemm_emit.h:
+ * - rows, terms: sizes of m and n
+ * - row0: first row of the block
+ * - s: scores, then weights, in the layout of an MMA accumulator
+ * - sums: accumulators of the second matmul
+ * - most, total: maximum and sum of the two rows of a thread */
 #ifndef AXON_CUDA_ATTENTION_EMIT_H
 #define AXON_CUDA_ATTENTION_EMIT_H
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemm_emit.h"
-
-enum { ATTENTION_PRODUCER_REGISTERS = 32 /* registers of who fetches */ };
-enum {
-  ATTENTION_MAX_REGISTER_HEAD_DIM = 128 /* terms of a that stay in registers */
-};
 
 typedef struct AttentionGemms {
   char name_q[48];
@@ -21,13 +20,13 @@ typedef struct AttentionGemms {
   GemmTiledCopy q_copy, k_copy, v_copy;
 } AttentionGemms;
 
-/* The schedules of a's part, and of b's and v's. */
+/* Schedules of the query tile, and of the key and value tiles. */
 void attention_gemm_schedules(const AttentionShape *shape,
                               const GemmSchedule *s, AttentionGemms *p);
 void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p);
 /* ---- attention_softmax.c ---- */
 void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t);
-/* With words of their own for tiles that are inside. */
+/* Computes the scores of a tile; unmasked tiles have their own code path. */
 void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
                           const char *row, const char *term);
 void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t);
@@ -42,16 +41,16 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
 void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              uint32_t floats, const char *warp);
+const char *attention_row_prologue(const AttentionKernelSpec *t);
 /* ---- attention_wgmma.c ---- */
 void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p);
-/* Where things begin in shared memory, behind what TMA fills. */
+/* ---- attention_smem.c ---- */
+/* Offsets in shared memory.  The stages are at offset 0. */
 typedef struct AttentionSmem {
   uint32_t query_offset, stage_bytes, v_offset, epilogue_offset,
       row_state_floats, barriers_offset, total_bytes;
 } AttentionSmem;
-/* attention_smem.c */
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
-const char *attention_row_prologue(const AttentionKernelSpec *t);
 
 #endif

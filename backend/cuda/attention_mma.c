@@ -1,14 +1,15 @@
-/* Attention by mma: a block has some rows; a warp 16 of them, with their
- * scores, sums and what they are relative to in its registers. */
+/* Attention kernels with mma.  A block has s->m rows, a warp 16 of them.  A
+ * warp holds scores, accumulators, maximum and sum of its rows in registers. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
 
-/* ---- its operands, as those of contractions ---- */
+/* ---- operands as matmul operands ---- */
 
-/* a is the left side of one; b and v are both sides of another, whose terms are
- * n: rows of their tiles are terms, whatever they are in the products. */
+/* The query is the left operand of one matmul.  Key and value are the operands
+ * of a second one whose k axis is n: rows of their tiles are along n. */
 void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p) {
   memset(p, 0, sizeof *p);
   attention_gemm_schedules(t->shape, t->schedule, p);
@@ -42,7 +43,7 @@ void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p) {
   p->v_copy = gemm_tiled_copy(&p->kv_spec, true);
 }
 
-/* ---- by mma ---- */
+/* ---- mma ---- */
 
 typedef struct MmaStepContext {
   const AttentionKernelSpec *t;
@@ -140,7 +141,7 @@ static void put_kv_step(Buffer *out, const void *owner, const GemmTiledCopy *a,
   put_pv_mma(out, context);
 }
 
-/* All terms from `from` to `to`. */
+/* Emits the loop over n from `from` to `to`. */
 static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
                         AttentionGemms *p) {
   const MmaStepContext context = {t, p};
@@ -187,7 +188,8 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
     buffer_printf(out, "const unsigned into = %uu;\n", stages);
     gemm_put_registers_to_shared(out, &p->q_copy, "into");
   } else if (p->k_copy.via_registers &&
-             p->v_copy.via_registers) { /* else it comes with the first stage */
+             /* otherwise it is part of the first stage's copies */
+             p->v_copy.via_registers) {
     buffer_puts(out, "ax_copy_commit();\nax_copy_wait<0>();\n");
   }
   buffer_puts(out, "}\n");
@@ -217,7 +219,7 @@ void attention_put_kernel(Buffer *before, Buffer *body,
                           const AttentionKernelSpec *t) {
   AttentionGemms p;
   attention_gemms(t, &p);
-  if (t->schedule->way == MMA_KIND_WGMMA)
+  if (t->schedule->mma_kind == MMA_KIND_WGMMA)
     attention_put_wgmma_kernel(body, t, &p);
   else
     put_mma_kernel(before, body, t, &p);

@@ -1,4 +1,4 @@
-/* Two products with weights between as the text of a pass. */
+/* Emits fused attention passes. */
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/attention_emit.h"
 
@@ -6,7 +6,8 @@
 
 #define format emit_format
 
-/* The row's axis has this name, as loops number it each in their own way. */
+/* Name of the variable of axis n, which has different numbers in different
+ * loops. */
 #define KV_INDEX "at_n"
 
 /* ---- axes and operands ---- */
@@ -18,8 +19,7 @@ static const char *stride_of(CudaWriter *w, const KernelOp *read, uint32_t v) {
                     : NULL;
 }
 
-/* Axes of a loop, with the strides of two operands, of which one may not
- * be there. */
+/* The axes of a loop with the strides of two operands; either may be NULL. */
 static GemmAxisGroup axis_group(CudaWriter *w, const LoopNest *loop,
                                 AxisList axes, const KernelOp *a,
                                 const KernelOp *b) {
@@ -37,7 +37,7 @@ static GemmAxisGroup axis_group(CudaWriter *w, const LoopNest *loop,
   return g;
 }
 
-/* The row's axis, of b and v, which have different numbers of it. */
+/* Axis n of key and value.  Its number differs between the two loops. */
 static GemmAxisGroup kv_axis_group(CudaWriter *w, const AttentionPass *t) {
   const LoopNest *first = w->k->loops.at[0];
   uint32_t n = w->k->parallel_axes,
@@ -93,9 +93,9 @@ static GemmOperand gemm_operand(CudaWriter *w, const KernelOp *read,
   return o;
 }
 
-/* ---- scores, factors, results ---- */
+/* ---- scores, weight factors, epilogue ---- */
 
-/* Of what is left of the row: the first product's value is x. */
+/* The value of a local load from the row: x is the dot product. */
 static const char *bind_local(CudaWriter *w, const KernelOp *s, const char *x,
                               const char *row_max, const char *row_sum) {
   const LoopOutput *r =
@@ -141,7 +141,7 @@ static const char *bind_row_local(CudaWriter *w, const KernelOp *s) {
   return bind_local(w, s, NULL, "most", "total");
 }
 
-/* A sum of no terms is 0, whatever they would have been divided by. */
+/* If the row is empty, the result is 0, not 0 divided by the row sum. */
 static bool is_symbolic_row(const CudaWriter *w) {
   return !extent_is_static(w->k->graph,
                            w->k->loops.at[0]->extents[w->k->parallel_axes]);
@@ -171,7 +171,7 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   w->dialect.divide_by_row_sum = NULL;
 }
 
-/* Numbers whose reciprocals are as exact as any. */
+/* Clears `to` unless all reciprocals are in the range of normal floats. */
 static void put_divisor_check(void *owner, Buffer *out, const char *to) {
   CudaWriter *w = owner;
   const LoopNest *divisors = w->s->attention->score_divisors;
@@ -195,10 +195,10 @@ static void put_score_scale(void *owner, Buffer *out) {
                 emit_scalar(&w->e, scale->outputs.at[0].value_op));
 }
 
-/* ---- limits ---- */
+/* ---- trimmed bounds ---- */
 
-/* first_v and last_v: the values that an axis of the rows has in some rows
- * that follow each other. */
+/* Declares first_v and last_v: the range of each row axis v over a range of
+ * rows. */
 static void put_row_ranges(CudaWriter *w, Buffer *out, const AttentionPass *t) {
   const LoopNest *loop = w->k->loops.at[0];
   if (t->m_count > 1)
@@ -221,25 +221,25 @@ static void put_row_ranges(CudaWriter *w, Buffer *out, const AttentionPass *t) {
   }
 }
 
-/* Where floats compare as indices do for small enough sizes alone, of which
- * numbers have been looked at (limit.c), what follows is for these; for others
- * no tile is whole. */
+/* If the comparison of floats is exact only for small sizes (trim_no_ops.c),
+ * the bounds apply only to these sizes.  For larger sizes no tile is
+ * unmasked. */
 static void put_exactness_check(CudaWriter *w, Buffer *out,
                                 const TrimBound *bound, bool unmasked) {
   if (!bound->exact_limit ||
       extent_is_static(w->k->graph, bound->largest_index))
     return;
-  const char *row_max = emit_int(&w->e, bound->largest_index);
+  const char *largest_index = emit_int(&w->e, bound->largest_index);
   const char *exact = emit_int(&w->e, bound->exact_limit);
   if (unmasked)
-    buffer_printf(out, "if (%s >= %s)\nwhole_high = 0;\nelse\n", row_max,
+    buffer_printf(out, "if (%s >= %s)\nwhole_high = 0;\nelse\n", largest_index,
                   exact);
   else
-    buffer_printf(out, "if (%s < %s)\n", row_max, exact);
+    buffer_printf(out, "if (%s < %s)\n", largest_index, exact);
 }
 
-/* The bound that none of these rows goes beyond; inside: that all of them go
- * to. */
+/* Emits one trimmed bound: the loosest bound of the rows.  unmasked: the
+ * tightest one. */
 static void put_trim_bound(CudaWriter *w, Buffer *out, const AttentionPass *t,
                            const TrimBound *bound, bool unmasked) {
   Emitter *e = &w->e;
@@ -315,7 +315,7 @@ static void put_checked_bounds(void *owner, Buffer *out, const char *first,
   buffer_puts(out, "}\n");
 }
 
-/* Were limits wrong in a row? */
+/* Emits the check whether the trimmed bounds are invalid for a row. */
 static void put_trim_check(void *owner, Buffer *out, const char *row_max,
                            const char *row_sum, const char *to) {
   CudaWriter *w = owner;
@@ -326,7 +326,7 @@ static void put_trim_check(void *owner, Buffer *out, const char *row_max,
                   emit_scalar(&w->e, check->outputs.at[j].value_op));
 }
 
-/* ---- the whole ---- */
+/* ---- pass ---- */
 
 static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   int64_t all = 1;
@@ -365,7 +365,7 @@ static void set_bounds_callbacks(CudaWriter *w, const AttentionPass *t,
                                  AttentionKernelSpec *g) {
   if (!t->trimmed)
     return;
-  /* what the pass before this one has left (emit_kernel.c) */
+  /* result of the previous pass, the finite check (emit_kernel.c) */
   buffer_printf(&w->head,
                 "const bool *const odd = (const bool *)(scratch + %s);\n",
                 emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));

@@ -1,4 +1,4 @@
-/* Where things begin in the shared memory of a block of attention. */
+/* Shared memory layout of an attention kernel. */
 #include "backend/cuda/attention_emit.h"
 
 static uint32_t round_up_aligned(int64_t bytes) {

@@ -1,16 +1,15 @@
-/* Scores of attention, and the sums and maxima of their rows: what its kernels
- * by mma and by warpgroups share. */
+/* Scores and online softmax of attention: shared by mma and wgmma kernels. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
-
-enum { MAX_DUPLICATED_SCORE_OPS = 16 /* operations */ };
+#include "machine/limits/cuda.h"
 
 #define LOG2_E "1.44269504f"
 #define NEG_INFINITY_TEXT "__int_as_float(0xff800000)"
 #define NAN_TEXT "__int_as_float(0x7fffffff)"
 
-/* Two neighbours of each are a register of the second product's left side: an
- * accumulator of 16 columns is one of its operands. */
+/* Packs weights as the left operand of the second matmul.  An accumulator of
+ * 16 columns has the thread-value layout of this operand; two neighbouring
+ * elements form a register. */
 void attention_put_pack_weights(Buffer *out, const AttentionKernelSpec *t,
                                 const char *at) {
   buffer_printf(out,
@@ -19,7 +18,8 @@ void attention_put_pack_weights(Buffer *out, const AttentionKernelSpec *t,
                 dtype_info[t->shape->value.dtype].name, at, at);
 }
 
-/* Scores that are much work are written once. */
+/* Expensive scores are emitted once, without a separate path for unmasked
+ * tiles. */
 static bool has_unmasked_path(const AttentionKernelSpec *t) {
   return t->put_unmasked_bounds ||
          t->shape->score_ops <= MAX_DUPLICATED_SCORE_OPS;
@@ -40,7 +40,7 @@ static void put_range(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* Which rows the block has, and which terms they need. */
+/* Emits the rows of the block and the range of n that they need. */
 void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   gemm_put_extent(out, &t->m, "rows");
@@ -77,8 +77,8 @@ void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
                 t->put_trim_check ? "" : "const ");
 }
 
-/* Where a score is: `r` and `j`, of one that is not there those of the last one
- * that is, unless the score is right of any. */
+/* Declares the coordinates `r` and `j` of a score.  Out of bounds they are
+ * clamped to the last valid element, unless the score is valid everywhere. */
 static void put_score_coord(Buffer *out, const AttentionKernelSpec *t,
                             const char *row, const char *term, bool unmasked) {
   FragmentLayout h = fragment_layout_mma_c();
@@ -99,9 +99,9 @@ static void put_score_coord(Buffer *out, const AttentionKernelSpec *t,
                   clamped ? "min(own_j, to - 1)" : "own_j");
 }
 
-/* Each score of a thread becomes what `score` makes of it; what there is not is
- * the least there is.  whole: all are there, and nothing hides them.  There are
- * no branches: ptxas would have products wait for each other, or spill. */
+/* Replaces dot products by scores.  Masked elements get -infinity, or weight
+ * 0. unmasked: all scores are in bounds and not masked.  The code has no
+ * branches: with branches, ptxas serializes the MMAs or spills. */
 static void put_masked_scores(Buffer *out, const AttentionKernelSpec *t,
                               const char *row, const char *term,
                               bool unmasked) {
@@ -147,7 +147,8 @@ static bool has_row_sums(const AttentionKernelSpec *t) {
   return t->shape->subtract_max || t->shape->needs_row_sum;
 }
 
-/* A thread's sums, and what it carries along of its rows. */
+/* Declares the accumulators of a thread, and the maximum and sum of its
+ * rows. */
 void attention_put_accumulators(Buffer *out, const AttentionKernelSpec *t,
                                 const AttentionGemms *p) {
   buffer_printf(out, "float sums[%u];\n", p->kv_schedule.n / 2);
@@ -168,7 +169,7 @@ void attention_put_init(Buffer *out, const AttentionKernelSpec *t,
     buffer_puts(out, "total[0] = total[1] = 0;\n");
 }
 
-/* Their total alone. */
+/* Adds the weights to the row sums. */
 static void put_add_scores(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
@@ -176,9 +177,8 @@ static void put_add_scores(Buffer *out, const AttentionKernelSpec *t) {
                 t->schedule->n / 2);
 }
 
-/* What the row's weights are relative to may have grown: what is there already
- * shrinks, and scores become weights.  What they are relative to is the same
- * rounded number in all of them. */
+/* Updates the row maximum, rescales the row sum, and replaces scores by
+ * weights.  All weights of a row use the same rounded maximum. */
 void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t) {
   uint32_t columns = t->schedule->n;
   if (t->shape->needs_row_sum && !t->shape->subtract_max)
@@ -205,8 +205,8 @@ void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t) {
       columns / 8, times, columns / 8, times);
 }
 
-/* The rows' totals.  A row whose scores are all the least there is has weights
- * relative to that, which are no numbers. */
+/* Combines the row sums of 4 lanes.  If all scores of a row are -infinity, the
+ * weights are NaN. */
 void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
                             const AttentionGemms *p) {
   if (!has_row_sums(t))
@@ -224,8 +224,8 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* These, and what weights are relative to, for who stores the sums: behind the
- * slabs of the warps, which are `floats` floats. */
+/* Stores maximum and sum of the rows to shared memory, after the epilogue
+ * tiles of the warps (`floats` floats), for the epilogue. */
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              uint32_t floats, const char *warp) {
   FragmentLayout h = fragment_layout_mma_c();
@@ -242,7 +242,7 @@ void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                 t->shape->subtract_max ? "most[h]" : "0.0f");
 }
 
-/* Were limits wrong in one of the block's rows? */
+/* Checks whether the trimmed bounds are invalid for a row of the block. */
 void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t) {
   FragmentLayout h = fragment_layout_mma_c();
   buffer_puts(out, "bool wrong = false;\n"

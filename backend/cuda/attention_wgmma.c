@@ -1,13 +1,17 @@
-/* Attention by warpgroups (sm_90a): one has TMA fetch a block's rows, and what
- * they are weighed against, stage by stage; the others have 64 rows each.  The
- * next scores are multiplied while the last weights are: the tensor cores work
- * while a group makes weights of scores, its own next product and the other
- * group's (FlashAttention-3, arXiv:2407.08608). */
+/* Attention kernels with wgmma (sm_90a).  The producer warpgroup loads the
+ * query tile once, and key and value tiles stage by stage, by TMA.  Each
+ * consumer warpgroup has 64 rows.
+ *
+ * A consumer issues the first matmul of the next tile together with the second
+ * matmul of the current tile.  While one warpgroup runs softmax, the tensor
+ * cores work on its matmuls in flight and on those of the other warpgroup
+ * (FlashAttention-3, arXiv:2407.08608). */
 #include "backend/cuda/attention_emit.h"
+#include "machine/limits/cuda.h"
 
 enum { WGMMA_M = 64 };
 
-/* ---- who fetches ---- */
+/* ---- producer ---- */
 
 static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
                               AttentionGemms *p, const AttentionSmem *r,
@@ -59,7 +63,7 @@ static void put_producer(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n}\n");
 }
 
-/* ---- who multiplies ---- */
+/* ---- consumers ---- */
 
 static void put_qk_wgmma(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r,
@@ -112,7 +116,7 @@ static void put_consumer_release(Buffer *out, const AttentionKernelSpec *t,
 static const char row_expr[] = "row0 + (int)row";
 static const char column_expr[] = "from + (int)step * stage_terms";
 
-/* Weights as the left side of the second product. */
+/* Packs weights as the left operand of the second matmul. */
 static void put_pack_weights(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out, "#pragma unroll\nfor (int i = 0; i < %u; i++)\n",
                 t->schedule->n / 4);
@@ -120,7 +124,8 @@ static void put_pack_weights(Buffer *out, const AttentionKernelSpec *t) {
                 dtype_info[t->shape->value.dtype].name);
 }
 
-/* Groups take turns: who has begun its products lets the other begin. */
+/* Ping-pong: a warpgroup that has issued its matmuls lets the other one
+ * issue. */
 static void put_pingpong_barrier(Buffer *out, const AttentionKernelSpec *t,
                                  bool begin) {
   if (t->schedule->warps_m != 2)
@@ -130,9 +135,9 @@ static void put_pingpong_barrier(Buffer *out, const AttentionKernelSpec *t,
                            "ax_barrier_arrive(2 - group, 256);\n");
 }
 
-/* The first scores, before there are sums: the loop behind has both products
- * under way at the same places in each turn, or ptxas would have them wait for
- * each other. */
+/* The first tile, without a second matmul.  It is peeled off the loop, so that
+ * both matmuls are in flight at fixed places in the loop body; otherwise ptxas
+ * serializes them. */
 static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
                            AttentionGemms *p, const AttentionSmem *r) {
   buffer_puts(out, "const unsigned step = 0;\n");
@@ -213,7 +218,7 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
   gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
 }
 
-/* ---- the whole ---- */
+/* ---- kernel ---- */
 
 static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
                          const AttentionSmem *r) {

@@ -1,25 +1,25 @@
-/* The target `cuda`: clusters as kernels on the GPU, one after the other on its
- * stream, their results staying there (device_tensor.h).  What has neither
- * kernel nor routine the host does, with what it reads copied there: by a
- * routine of the CPU, or by the reference backend, which also tells what is
- * amiss where a kernel found that something is. */
+/* The target `cuda`: runs fusion groups as kernels on one stream of the GPU.
+ * Results stay on the device (device_tensor.h).
+ *
+ * The host runs everything else after it downloads the inputs: library
+ * operations of the CPU backend, or the reference backend.  The reference
+ * backend also reports the error after a kernel detects an invalid index or
+ * divisor. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device_tensor.h"
 #include "backend/cuda/kernel_cache.h"
 #include "backend/library_ops.h"
 #include "backend/target.h"
+#include "machine/limits/cuda.h"
 #include "plan/observer.h"
 #include "tensor/node.h"
 
 #include <string.h>
 
-/* What is not computed again of a row lies in scratch memory. */
-enum { MAX_ROW_BYTES = 512 << 10 };
-
-/* ---- before it runs ---- */
+/* ---- preparation ---- */
 
 static bool fuses_rows(const Kernel *k) {
-  Fault ignored = {0}; /* running tells it */
+  Fault ignored = {0}; /* reported when the program runs */
   device_lock();
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
@@ -55,7 +55,7 @@ static void prepare_one(const Graph *g, FusionGroup *c, const Device *d) {
 }
 
 static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
-  Fault ignored = {0}; /* running tells it */
+  Fault ignored = {0}; /* reported when the program runs */
   Trap trap;
   device_lock();
   if (TRAP_SET(trap) != FAIL_NONE) {
@@ -69,13 +69,13 @@ static void prepare(Graph *g, uint32_t count, FusionGroup *const *clusters) {
   device_unlock();
 }
 
-/* ---- a kernel ---- */
+/* ---- kernels ---- */
 
 typedef struct KernelRun {
   uint32_t output_count;
   Tensor *outputs[MAX_KERNEL_POINTERS];
-  DeviceBuffer *scratch,
-      *indirect_args; /* far: arguments, of which are filled in: */
+  /* Arguments that exceed the launch limit. */
+  DeviceBuffer *scratch, *indirect_args;
   size_t indirect_args_used;
   uint64_t pointers[MAX_KERNEL_POINTERS + 2];
 } KernelRun;
@@ -120,7 +120,7 @@ static bool bind_outputs(const Graph *g, Device *d, const FusionGroup *c,
   return true;
 }
 
-/* 0: the driver takes them. */
+/* 0 if the arguments fit into the launch. */
 static size_t indirect_args_bytes(const CudaKernel *k, const CudaPass *p) {
   size_t bytes = cuda_args_bytes(k, p);
   return cuda_has_indirect_args(k, p)
@@ -175,8 +175,8 @@ static void fill_args(const FusionGroup *c, const CachedKernel *p,
   cuda_fill_args(&p->kernel, pass, run->pointers, floats, c->random_keys, args);
 }
 
-/* Arguments that are too many for the driver, in memory; `arguments` is where
- * they lie. */
+/* Copies arguments that exceed the launch limit to device memory.  *args
+ * receives their address. */
 static bool fill_indirect_args(Device *d, const FusionGroup *c,
                                const CachedKernel *p, const CudaPass *pass,
                                KernelRun *run, void *args, Fault *fault) {
@@ -232,7 +232,8 @@ static bool launch_pass(Device *d, const FusionGroup *c, CachedKernel *p,
                          cuda_launch(&d->context, &launch, fault));
 }
 
-/* Did kernels find an index or a divisor that is wrong? */
+/* Reads and clears the status word.  *check_failed: a kernel found an invalid
+ * index or divisor. */
 static bool read_status(Device *d, bool *check_failed, Fault *fault) {
   uint32_t bits = 0;
   if (!cuda_memcpy_d2h(&d->context, &bits, d->status->address, sizeof bits,
@@ -271,13 +272,13 @@ static bool run_kernel(const Graph *g, Device *d, FusionGroup *c,
   return good;
 }
 
-/* ---- all else ---- */
+/* ---- fallback on the host ---- */
 
 static bool download_node(Device *d, const Node *n, Fault *fault) {
   return !n || !n->data || device_tensor_download(&d->context, n->data, fault);
 }
 
-/* What the host reads to do it. */
+/* Downloads the tensors that the host reads. */
 static bool download_inputs(Device *d, const FusionGroup *c, Fault *fault) {
   bool good = true;
   for (uint32_t k = 0; k < c->nodes.len; k++) {
@@ -339,8 +340,8 @@ static bool synchronize(Graph *g, Fault *fault) {
   (void)g;
   device_lock();
   Device *d = device_get(fault);
-  bool good = d &&
-              device_record_timer(d, false, fault) && /* copies are not timed */
+  /* The timer excludes copies. */
+  bool good = d && device_record_timer(d, false, fault) &&
               device_tensor_download_all(&d->context, fault);
   device_unlock();
   return good;
@@ -349,7 +350,7 @@ static bool synchronize(Graph *g, Fault *fault) {
 const Backend backend_cuda = {.name = "cuda",
                               .compiles_kernels = true,
                               .has_fused_attention = fuses_rows,
-                              .max_row_bytes = MAX_ROW_BYTES,
+                              .max_row_bytes = MAX_FUSED_ROW_BYTES,
                               .prepare = prepare,
                               .run = run,
                               .synchronize = synchronize,

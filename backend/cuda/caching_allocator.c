@@ -1,20 +1,15 @@
-/* Blocks by classes of sizes, and by the time when they were given back. */
+/* Cached buffers are in lists by size class, and in one list by time of
+ * release. */
 #include "backend/cuda/caching_allocator.h"
 
+#include "machine/limits/cuda.h"
 #include "runtime/size_class.h"
 
 #include <pthread.h>
 
-enum {
-  MIN_CLASS_BITS = 9,
-  SIZE_CLASS_COUNT = SIZE_CLASS_COUNT_UP_FROM(MIN_CLASS_BITS),
-  MAX_CLASS_DISTANCE =
-      2, /* classes above its own in which a block is looked for */
-};
-/* The driver maps pages of so many bytes; rounding larger blocks to more would
- * waste gigabytes of the largest. */
+enum { SIZE_CLASS_COUNT = SIZE_CLASS_COUNT_UP_FROM(ALLOC_MIN_CLASS_BITS) };
+/* The driver maps pages of this size. */
 #define DRIVER_PAGE_BYTES ((size_t)2 << 20)
-#define MAX_ROUNDED_BYTES ((size_t)256 << 20)
 #define MAX_ALLOC_BYTES ((size_t)1 << 60)
 
 struct DeviceAllocator {
@@ -26,28 +21,28 @@ struct DeviceAllocator {
   DeviceAllocatorStats stats;
 };
 
-/* ---- sizes ---- */
-
-/* Where nothing is kept a block is as large as what it is for, so that whoever
- * watches the driver's memory sees what is read beyond that. */
+/* Without a cache, a buffer has exactly the requested size.  Then tools that
+ * check memory accesses detect reads past its end. */
 static size_t round_size(const DeviceAllocator *m, size_t bytes) {
   if (m->max_cached_bytes == 0)
     return bytes ? bytes : 1;
-  if (bytes > MAX_ROUNDED_BYTES)
+  if (bytes > ALLOC_MAX_ROUNDED_BYTES)
     return (bytes + DRIVER_PAGE_BYTES - 1) / DRIVER_PAGE_BYTES *
            DRIVER_PAGE_BYTES;
-  return size_class_bytes(size_class_of(bytes, MIN_CLASS_BITS), MIN_CLASS_BITS);
+  return size_class_bytes(size_class_of(bytes, ALLOC_MIN_CLASS_BITS),
+                          ALLOC_MIN_CLASS_BITS);
 }
 
-/* The last class whose size a block of these bytes has: not all blocks have
- * the size of a class. */
+/* The largest class whose size does not exceed `size`.  Sizes above
+ * ALLOC_MAX_ROUNDED_BYTES are not class sizes. */
 static uint32_t class_below(size_t size) {
-  uint32_t class = size_class_of(size, MIN_CLASS_BITS);
-  return class && size_class_bytes(class, MIN_CLASS_BITS) > size ? class - 1
-                                                                 : class;
+  uint32_t class = size_class_of(size, ALLOC_MIN_CLASS_BITS);
+  return class && size_class_bytes(class, ALLOC_MIN_CLASS_BITS) > size
+             ? class - 1
+             : class;
 }
 
-/* ---- what is kept: all with the lock ---- */
+/* ---- cache; callers hold the lock ---- */
 
 static void cache_remove(DeviceAllocator *m, DeviceBuffer *b) {
   *(b->prev ? &b->prev->next : &m->classes[class_below(b->size)]) = b->next;
@@ -74,15 +69,16 @@ static void cache_insert(DeviceAllocator *m, DeviceBuffer *b) {
 static DeviceBuffer *cache_find(const DeviceAllocator *m, size_t size) {
   uint32_t class = class_below(size);
   for (uint32_t k = class;
-       k <= class + MAX_CLASS_DISTANCE && k < SIZE_CLASS_COUNT; k++)
+       k <= class + ALLOC_MAX_CLASS_DISTANCE && k < SIZE_CLASS_COUNT; k++)
     for (DeviceBuffer *b = m->classes[k]; b; b = b->next)
       if (b->size >= size)
         return b;
   return NULL;
 }
 
-/* What ran may still read what was given back: the driver does not promise to
- * wait for that.  Of an error, there or here, whoever asks next is told. */
+/* Frees the oldest buffers.  Running kernels may still read them, and the
+ * driver does not guarantee to wait: so this synchronizes first.  The next call
+ * on the context reports errors that occur here. */
 static void cache_trim(DeviceAllocator *m, uint64_t max_bytes) {
   Fault ignored;
   if (m->stats.cached_bytes <= max_bytes)
@@ -96,7 +92,7 @@ static void cache_trim(DeviceAllocator *m, uint64_t max_bytes) {
   }
 }
 
-/* ---- when there is not enough ---- */
+/* ---- out of memory ---- */
 
 static void size_text(char out[32], uint64_t bytes) {
   static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -107,7 +103,7 @@ static void size_text(char out[32], uint64_t bytes) {
   snprintf(out, 32, "%.*f %s", unit ? 1 : 0, n, units[unit]);
 }
 
-/* "f32[2, 3]"; nothing is allocated for it. */
+/* Writes "f32[2, 3]" without an allocation. */
 static void label_text(char *out, size_t size, const AllocationLabel *label) {
   size_t len = (size_t)snprintf(out, size, "%s", dtype_info[label->dtype].name);
   for (uint32_t k = 0; k < label->rank && len < size; k++)
@@ -148,7 +144,7 @@ static void fault_out_of_memory(DeviceAllocator *m, size_t bytes,
   }
 }
 
-/* ---- the door ---- */
+/* ---- interface ---- */
 
 DeviceAllocator *device_allocator_new(CudaContext *gpu,
                                       uint64_t max_cached_bytes) {
@@ -174,7 +170,8 @@ static CuResult driver_alloc(DeviceAllocator *m, DeviceBuffer *b) {
                            : m->gpu->api->mem_alloc(&b->address, b->size);
 }
 
-/* With the lock.  What would never fit costs the others nothing. */
+/* Requires the lock.  A request larger than the GPU fails before it flushes the
+ * cache. */
 static CuResult alloc_from_driver(DeviceAllocator *m, size_t bytes,
                                   DeviceBuffer *b) {
   if (bytes > m->gpu->info.memory_bytes)

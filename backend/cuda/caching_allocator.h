@@ -1,12 +1,15 @@
-/* backend/cuda: the memory of a GPU, by plain allocations.
+/* backend/cuda: caching allocator for device memory.
  *
- * To take memory from the driver costs as much as a small kernel, and to give
- * it back waits for all that runs; so what is given back here is kept, and
- * handed out again.  That a kernel still reads a block that was given back does
- * no harm: who takes it next writes to it later on the same stream.  At most so
- * many bytes are kept; and when the driver has no more, all of them go back.
+ * An allocation by the driver costs as much as a small kernel, and a driver
+ * free waits for all running kernels.  So released buffers are cached and
+ * reused.  A kernel may still read a buffer after its release: the next owner
+ * writes to it later on the same stream.
  *
- * A block belongs to who took it until he gives it back.  Any thread. */
+ * The cache has a size limit.  If the driver is out of memory, the allocator
+ * frees the whole cache and retries.
+ *
+ * The caller owns a buffer until its release.  All functions are thread-safe.
+ */
 #ifndef AXON_CUDA_CACHING_ALLOCATOR_H
 #define AXON_CUDA_CACHING_ALLOCATOR_H
 
@@ -15,41 +18,43 @@
 typedef struct DeviceAllocator DeviceAllocator;
 
 typedef struct DeviceBuffer {
-  CuDevicePtr address;                /* at a multiple of 256 bytes */
-  size_t size;                        /* as many as were asked for, or more */
-  struct DeviceBuffer *next, *prev;   /* while it is kept: in its class; */
-  struct DeviceBuffer *newer, *older; /* of all */
+  CuDevicePtr address; /* 256-byte aligned */
+  size_t size;         /* allocated bytes, at least the requested bytes */
+  /* In the list of its size class, while cached. */
+  struct DeviceBuffer *next, *prev;
+  /* In the list of all cached buffers, by time of release. */
+  struct DeviceBuffer *newer, *older;
 } DeviceBuffer;
 
-/* What memory is for, to be named when there is not enough. */
+/* Describes the purpose of an allocation in messages. */
 typedef struct AllocationLabel {
-  const char *name; /* of the value; NULL: it has none */
+  const char *name; /* name of the value; NULL: unnamed */
   Dtype dtype;
   uint32_t rank;
   const int64_t *shape;
 } AllocationLabel;
 
-/* The GPU must stay open, and keep its stream, as long as this lives.  NULL: no
- * memory (of the host).  max_cached_bytes: bytes; with 0 no block is larger
- * than what was asked for. */
+/* The context and its stream must outlive the allocator.  Returns NULL if host
+ * memory is exhausted.  max_cached_bytes: limit of the cache; if 0, allocations
+ * are not rounded up. */
 DeviceAllocator *device_allocator_new(CudaContext *gpu,
                                       uint64_t max_cached_bytes);
-/* With all that was kept; blocks in use are not to be used any more. */
+/* Also frees the cached buffers.  Live buffers become invalid. */
 void device_allocator_free(DeviceAllocator *m);
 
-/* NULL with a fault, and everything else as it was. */
+/* On failure: returns NULL with a fault, and changes nothing else. */
 DeviceBuffer *device_allocator_alloc(DeviceAllocator *m, size_t bytes,
                                      const AllocationLabel *label,
                                      Fault *fault);
 void device_allocator_release(DeviceAllocator *m,
-                              DeviceBuffer *block); /* NULL: nothing */
-/* Gives back to the driver until at most so many bytes are kept. */
+                              DeviceBuffer *block); /* may be NULL */
+/* Frees the oldest cached buffers until at most max_bytes remain. */
 void device_allocator_trim(DeviceAllocator *m, uint64_t max_bytes);
 
 typedef struct DeviceAllocatorStats {
-  uint64_t driver_allocs,
-      cache_hits; /* blocks handed out: of the driver, or again */
-  uint64_t live_bytes, cached_bytes; /* bytes in use, bytes for use again */
+  /* Allocations by the driver, and from the cache. */
+  uint64_t driver_allocs, cache_hits;
+  uint64_t live_bytes, cached_bytes; /* bytes in use, and bytes in the cache */
 } DeviceAllocatorStats;
 DeviceAllocatorStats device_allocator_stats(DeviceAllocator *m);
 

@@ -1,4 +1,4 @@
-/* An artifact is the log, ended by NUL, and behind it the code. */
+/* Layout of an artifact: the log, a NUL byte, the code. */
 #define _GNU_SOURCE
 #include "backend/cuda/code_cache.h"
 
@@ -9,10 +9,10 @@
 
 static const ArtifactKind kind = {"cuda", ".image"};
 
-/* ---- the key ---- */
+/* ---- key ---- */
 
-typedef struct FileIdentity { /* a version does not tell apart its corrections
-                               */
+/* Distinguishes patch releases of one version. */
+typedef struct FileIdentity {
   uint64_t size, seconds, nanoseconds;
 } FileIdentity;
 
@@ -45,7 +45,7 @@ static ArtifactKey cache_key(const Nvrtc *n, const KernelSource *source) {
   return artifact_key(count, parts);
 }
 
-/* ---- found ---- */
+/* ---- lookup ---- */
 
 static bool read_bytes(int file, char *at, size_t len) {
   while (len > 0) {
@@ -72,32 +72,32 @@ static char *read_artifact(Artifact *a) {
 
 static bool cache_find(ArtifactKey key, CompiledCode *out) {
   Artifact a;
-  char *all = artifact_lookup(&kind, key, &a) ? read_artifact(&a) : NULL;
-  if (!all)
+  char *artifact = artifact_lookup(&kind, key, &a) ? read_artifact(&a) : NULL;
+  if (!artifact)
     return false;
-  size_t log = strlen(all) + 1;
+  size_t log = strlen(artifact) + 1;
   char *bytes = log < a.size ? mem_try_alloc(a.size - log) : NULL;
   if (!bytes) {
-    mem_free(all);
+    mem_free(artifact);
     return false;
   }
-  memcpy(bytes, all + log, a.size - log);
-  *out = (CompiledCode){.bytes = bytes, .size = a.size - log, .log = all};
+  memcpy(bytes, artifact + log, a.size - log);
+  *out = (CompiledCode){.bytes = bytes, .size = a.size - log, .log = artifact};
   return true;
 }
 
-/* ---- made ---- */
+/* ---- store ---- */
 
 static void cache_store(ArtifactKey key, const CompiledCode *code) {
   const char *log = code->log ? code->log : "";
   size_t len = strlen(log) + 1;
-  char *all = mem_try_alloc(len + code->size);
-  if (!all)
+  char *artifact = mem_try_alloc(len + code->size);
+  if (!artifact)
     return;
-  memcpy(all, log, len);
-  memcpy(all + len, code->bytes, code->size);
-  artifact_store(&kind, key, all, len + code->size);
-  mem_free(all);
+  memcpy(artifact, log, len);
+  memcpy(artifact + len, code->bytes, code->size);
+  artifact_store(&kind, key, artifact, len + code->size);
+  mem_free(artifact);
 }
 
 bool code_cache_compile(const Nvrtc *n, const KernelSource *source,

@@ -1,16 +1,19 @@
-/* A GPU in use: context, stream, modules, launches, copies, times.
+/* A GPU context: stream, modules, launches, copies, events.
  *
- * The context is the device's primary one, which other libraries of the
- * process use, too.  It is made current whenever something is asked, as any
- * thread may ask. */
+ * The context is the primary context of the device, which other libraries of
+ * the process share.  Each call makes it current first, because any thread may
+ * call. */
 #include "backend/cuda/launch_graph.h"
 
 enum {
-  STREAM_NON_BLOCKING = 1, /* CU_STREAM_NON_BLOCKING: waits for no other one */
-  EVENT_DEFAULT = 0,       /* CU_EVENT_DEFAULT: its time is taken */
-  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+  /* CU_STREAM_NON_BLOCKING: no implicit synchronization with the default
+   * stream. */
+  STREAM_NON_BLOCKING = 1,
+  EVENT_DEFAULT = 0, /* CU_EVENT_DEFAULT: records timing */
+  /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
   FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8,
-  DEFAULT_SHARED_BYTES = 48 << 10, /* bytes that a kernel has without that */
+  /* Shared memory of a kernel without the attribute, bytes. */
+  DEFAULT_SHARED_BYTES = 48 << 10,
 };
 
 bool cuda_context_make_current(CudaContext *gpu, Fault *fault) {
@@ -18,13 +21,14 @@ bool cuda_context_make_current(CudaContext *gpu, Fault *fault) {
                     "selecting it");
 }
 
-/* The same, for what is put on the stream: behind all that was started. */
+/* Also launches the recorded graph, so that new work on the stream follows
+ * it. */
 static bool make_current_and_flush(CudaContext *gpu, Fault *fault) {
   return launch_graph_flush(gpu, fault) &&
          cuda_context_make_current(gpu, fault);
 }
 
-/* ---- opening ---- */
+/* ---- open and close ---- */
 
 bool cuda_context_open(const CudaApi *api, int ordinal, CudaContext *out,
                        Fault *fault) {
@@ -43,7 +47,7 @@ bool cuda_context_open(const CudaApi *api, int ordinal, CudaContext *out,
   return false;
 }
 
-/* What these calls say is of no use any more. */
+/* Ignores errors: the context closes anyway. */
 void cuda_context_close(CudaContext *gpu) {
   Fault ignored;
   launch_graph_flush(gpu, &ignored);
@@ -176,7 +180,7 @@ void cuda_host_free(CudaContext *gpu, void *at) {
     gpu->api->host_free(at);
 }
 
-/* ---- times ---- */
+/* ---- events ---- */
 
 bool cuda_event_create(CudaContext *gpu, CuEvent *out, Fault *fault) {
   *out = NULL;

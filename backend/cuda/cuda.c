@@ -1,4 +1,4 @@
-/* What the target `cuda` finds here, and what is missing. */
+/* Detection of the target `cuda`. */
 #include "backend/cuda/cuda.h"
 
 #include "backend/cuda/code_cache.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- looking ---- */
+/* ---- detection ---- */
 
 static void read_driver_version(char out[64]) {
   FILE *f = fopen("/sys/module/nvidia/version", "re");
@@ -64,7 +64,7 @@ void cuda_probe(CudaState *out) {
     probe_devices(out);
 }
 
-/* ---- trying ---- */
+/* ---- self-test ---- */
 
 enum { TEST_ELEMENTS = 1000, TEST_BLOCK_THREADS = 128 };
 
@@ -136,14 +136,14 @@ bool cuda_self_test(const CudaState *state, Fault *fault) {
   return good;
 }
 
-/* ---- the target ---- */
+/* ---- target ---- */
 
 void cuda_plan_for(const char *arch) {
   device_use_virtual(arch);
 }
 
-/* All that is missing is told in one message; how to get it of the first, as
- * `axon doctor` says the rest. */
+/* One message lists everything missing.  The help is for the first problem;
+ * `axon doctor` shows the rest. */
 bool cuda_is_usable(Fault *fault) {
   CudaState s;
   if (device_is_virtual())

@@ -1,4 +1,4 @@
-/* What a cluster is compiled as for the GPU, for who asks. */
+/* Describes the kernel of a fusion group. */
 #include "backend/cuda/arch.h"
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/kernel_cache.h"
@@ -28,7 +28,7 @@ static void put_report(Buffer *out, const CudaPass *pass,
                                                    : r->spill_loads);
 }
 
-/* What the compiler says of each pass; without one, nothing. */
+/* The ptxas report of each pass; empty without a report. */
 static const char *report_text(CachedKernel *p, Device *d, const CudaKernel *k,
                                Arena *arena) {
   Buffer out = {.arena = arena};
@@ -46,10 +46,11 @@ static const char *report_text(CachedKernel *p, Device *d, const CudaKernel *k,
   return good ? out.text : arena_printf(arena, "%s", fault.message);
 }
 
-/* Tiles, or parts of sums; a stream of parts is shared out as it comes. */
+/* Output tiles, or chunks of split reductions.  Stream-K distributes tiles
+ * dynamically, so its blocks are not the tasks. */
 static int64_t task_count(const CudaPass *pass) {
-  const GemmPass *tile = pass->s.gemm;
-  return tile && tile->s.stream ? pass->tiles : pass->grid_blocks;
+  const GemmPass *gemm = pass->s.gemm;
+  return gemm && gemm->s.stream ? pass->tiles : pass->grid_blocks;
 }
 
 static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
@@ -88,7 +89,7 @@ static bool describe_locked(const FusionGroup *c, Arena *arena,
   return true;
 }
 
-/* Each kind of pass once; how many passes there are. */
+/* Lists each kind of pass once, and the number of passes. */
 static const char *routine_text(const CudaKernel *k, Arena *arena) {
   Buffer out = {.arena = arena};
   for (uint32_t j = 0; j < k->passes.len; j++) {

@@ -1,5 +1,5 @@
-/* backend/cuda: the one device that programs run on, opened when the first of
- * them does.  Sessions of several threads take turns. */
+/* backend/cuda: the device that runs programs.  It opens on first use.  A lock
+ * serializes the sessions of several threads. */
 #ifndef AXON_CUDA_DEVICE_H
 #define AXON_CUDA_DEVICE_H
 
@@ -12,25 +12,28 @@ typedef struct Device {
   DeviceAllocator *allocator;
   const Nvrtc *nvrtc;
   CudaTarget target;
-  DeviceBuffer *status; /* CUDA_STATUS_BYTES: a word for what kernels find
-                           wrong, counters */
+  /* CUDA_STATUS_BYTES: the word of failed checks, and the counters. */
+  DeviceBuffer *status;
   bool is_open;
-  bool is_timed,
-      timer_started;  /* kernels are timed (event_timer.c); there was one, */
-  bool timer_pending; /* and one since the last place that was noted */
-  CuEvent start_event, end_event; /* before it and behind the last one */
-  DeviceBuffer *l2_flush_buffer;  /* more than the second cache holds */
-  bool is_virtual; /* it is not here: kernels are planned for it, and not run */
+  /* The timer is active (event_timer.c); it has recorded the start. */
+  bool is_timed, timer_started;
+  bool timer_pending; /* a kernel was launched after the last recorded event */
+  /* Before the first kernel and after the last one. */
+  CuEvent start_event, end_event;
+  DeviceBuffer *l2_flush_buffer; /* larger than the L2 cache */
+  bool is_virtual;               /* no GPU: kernels are planned but not run */
 } Device;
 
-/* Whoever has the lock may take it again. */
+/* The lock is recursive. */
 void device_lock(void);
 void device_unlock(void);
-/* The device, open; NULL with a fault.  With the lock. */
+/* The open device; NULL with a fault.  Requires the lock. */
 Device *device_get(Fault *fault);
-/* Before a kernel is started, or when what was started is all. */
+/* Records an event if timing is active.  before: a launch follows; otherwise
+ * the launches are complete. */
 bool device_record_timer(Device *d, bool before, Fault *fault);
-/* From now on it is one on paper, as is usual for an architecture (arch.h). */
+/* From now on, the device is virtual: a typical GPU of the architecture
+ * (arch.h). */
 void device_use_virtual(const char *arch);
 bool device_is_virtual(void);
 

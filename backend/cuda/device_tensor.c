@@ -5,8 +5,8 @@ typedef struct DeviceCopy {
   Tensor *tensor;
   DeviceAllocator *allocator;
   DeviceBuffer *buffer;
-  bool host_stale;   /* the host's data are old */
-  uint64_t last_use; /* when: stamps */
+  bool host_stale;   /* only the device has the current data */
+  uint64_t last_use; /* value of use_clock at the last use */
   struct DeviceCopy *next, *prev;
 } DeviceCopy;
 
@@ -17,7 +17,7 @@ void device_tensor_begin_use(void) {
   use_clock++;
 }
 
-/* ---- a copy's life ---- */
+/* ---- lifetime of a copy ---- */
 
 static void free_copy(DeviceCopy *c) {
   *(c->prev ? &c->prev->next : &copies) = c->next;
@@ -27,15 +27,15 @@ static void free_copy(DeviceCopy *c) {
   mem_free(c);
 }
 
-/* The tensor goes: from any thread. */
+/* Called when a tensor is freed, by any thread. */
 static void on_tensor_free(void *device) {
   device_lock();
   free_copy(device);
   device_unlock();
 }
 
-/* The copy that was not used for the longest time, and that the host has; not
- * one of those in use. */
+/* The least recently used copy whose host data are current and that is not in
+ * use. */
 static DeviceCopy *find_evictable(void) {
   DeviceCopy *found = NULL;
   for (DeviceCopy *c = copies; c; c = c->next)
@@ -84,7 +84,7 @@ static DeviceCopy *new_copy(DeviceAllocator *m, Tensor *t, Fault *fault) {
   return c;
 }
 
-/* ---- in and out ---- */
+/* ---- transfers ---- */
 
 bool device_tensor_upload(DeviceAllocator *m, CudaContext *gpu, Tensor *t,
                           CuDevicePtr *at, Fault *fault) {

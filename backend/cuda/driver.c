@@ -1,4 +1,4 @@
-/* The driver: where it is, what it says, which devices there are. */
+/* Loads the driver, translates its errors, and queries devices. */
 #define _GNU_SOURCE
 #include "backend/cuda/driver.h"
 
@@ -73,14 +73,14 @@ bool cuda_check(const CudaApi *api, CuResult result, Fault *fault,
   return false;
 }
 
-/* ---- finding it ---- */
+/* ---- loading ---- */
 
 static struct {
   pthread_once_t once;
   bool good;
   CudaApi api;
   LoadedLibrary library;
-  Fault fault; /* where it is not good */
+  Fault fault; /* set if loading failed */
 } driver = {.once = PTHREAD_ONCE_INIT};
 
 static bool has_line(const char *path, const char *start) {
@@ -94,21 +94,21 @@ static bool has_line(const char *path, const char *start) {
   return has;
 }
 
-/* Is there a graphics adapter (class 3) of NVIDIA (vendor 10de) in this
- * machine? */
+/* True if the machine has a display adapter (class 3) of NVIDIA (vendor
+ * 10de). */
 static bool has_nvidia_gpu(void) {
   glob_t found;
-  bool sees = false;
+  bool has = false;
   if (glob("/sys/bus/pci/devices/*/vendor", GLOB_NOSORT, NULL, &found) != 0)
     return false;
-  for (size_t k = 0; k < found.gl_pathc && !sees; k++) {
+  for (size_t k = 0; k < found.gl_pathc && !has; k++) {
     char path[512];
     int folder = (int)strlen(found.gl_pathv[k]) - (int)strlen("vendor");
     snprintf(path, sizeof path, "%.*sclass", folder, found.gl_pathv[k]);
-    sees = has_line(found.gl_pathv[k], "0x10de") && has_line(path, "0x03");
+    has = has_line(found.gl_pathv[k], "0x10de") && has_line(path, "0x03");
   }
   globfree(&found);
-  return sees;
+  return has;
 }
 
 static void fault_no_driver(Fault *fault) {
@@ -118,7 +118,7 @@ static void fault_no_driver(Fault *fault) {
         "found an NVIDIA GPU, but not its driver: libcuda.so.1 is missing");
     fault_set_help(
         fault, "install the driver (Debian: apt install nvidia-driver, Ubuntu: "
-               "ubuntu-drivers install); a container wants the host's "
+               "ubuntu-drivers install); a container needs the host's "
                "(--gpus all)");
   } else {
     fault_set(fault,
@@ -129,7 +129,8 @@ static void fault_no_driver(Fault *fault) {
   }
 }
 
-/* The system's usual way; then where WSL, NixOS and containers have it. */
+/* Tries the search path of the system, then the paths of WSL, NixOS and
+ * containers. */
 static LoadStatus load_driver(void) {
   static const char *const names[] = {"libcuda.so.1",
                                       "/usr/lib/wsl/lib/libcuda.so.1",
@@ -207,14 +208,14 @@ bool cuda_device_count(const CudaApi *api, int *count, Fault *fault) {
   A(36, MEMORY_CLOCK_RATE, memory_clock_khz)                     \
   A(37, GLOBAL_MEMORY_BUS_WIDTH, memory_bus_bits)
 
-/* Code with the instructions that only one chip has (wgmma, tcgen05, ...) is
- * for an architecture whose name ends in `a`: "PTX ISA", 11.1.2, .target. */
+/* Code with architecture-specific instructions (wgmma, tcgen05, ...) needs a
+ * target whose name ends in `a`: PTX ISA, 11.1.2, .target. */
 static void set_arch_name(CudaDeviceInfo *d) {
-  static const int own[] = {90, 100, 103};
+  static const int arch_specific[] = {90, 100, 103};
   int number = 10 * d->major + d->minor;
   const char *end = "";
-  for (size_t k = 0; k < ARRAY_LEN(own); k++)
-    if (own[k] == number)
+  for (size_t k = 0; k < ARRAY_LEN(arch_specific); k++)
+    if (arch_specific[k] == number)
       end = "a";
   snprintf(d->arch, sizeof d->arch, "sm_%d%s", number, end);
 }
@@ -241,16 +242,17 @@ bool cuda_device_info(const CudaApi *api, int ordinal, CudaDeviceInfo *out,
   const struct {
     int number, *value;
     const char *name;
-  } wanted[] = {
+  } attributes[] = {
 #define A(number, name, field) {number, &out->field, #name},
       DEVICE_ATTRIBUTES(A)
 #undef A
   };
-  for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
-    if (!cuda_check(
-            api,
-            api->device_attribute(wanted[k].value, wanted[k].number, device),
-            fault, "querying device %d for %s", ordinal, wanted[k].name))
+  for (size_t k = 0; k < ARRAY_LEN(attributes); k++)
+    if (!cuda_check(api,
+                    api->device_attribute(attributes[k].value,
+                                          attributes[k].number, device),
+                    fault, "querying device %d for %s", ordinal,
+                    attributes[k].name))
       return false;
   set_arch_name(out);
   return true;

@@ -1,4 +1,3 @@
-/* Loading, and why it was not possible. */
 #define _GNU_SOURCE
 #include "backend/cuda/dynlib.h"
 
@@ -29,18 +28,18 @@ static void note_path(void *handle, const char *name, LoadedLibrary *out) {
   snprintf(out->path, sizeof out->path, "%s", name);
 }
 
-/* The system begins with the name of the file that it has trouble with: this
- * one, or one that this one needs.  True: this one is not there. */
+/* dlerror starts with the name of the file that failed: this library or one of
+ * its dependencies.  True if this library does not exist. */
 static bool note_error(const char *name, LoadedLibrary *out) {
   const char *error = dlerror();
   size_t len = strlen(name);
-  bool own = error && strncmp(error, name, len) == 0 &&
-             strncmp(error + len, ": ", 2) == 0;
-  if (own)
+  bool is_own_error = error && strncmp(error, name, len) == 0 &&
+                      strncmp(error + len, ": ", 2) == 0;
+  if (is_own_error)
     error += len + 2;
   snprintf(out->error, sizeof out->error, "%s",
            error ? error : "no reason given");
-  return own && strstr(error, "No such file or directory");
+  return is_own_error && strstr(error, "No such file or directory");
 }
 
 LoadStatus load_library(const char *name, const char *const *symbols,

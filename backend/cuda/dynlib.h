@@ -1,6 +1,6 @@
-/* backend/cuda: libraries of NVIDIA's, which this program is built without and
- * loads where it finds them.  A table of pointers to functions is filled in, in
- * the order of their names; tests fill in such tables themselves. */
+/* backend/cuda: loads NVIDIA libraries at run time.  The build does not need
+ * them.  load_library fills a table of function pointers in the order of their
+ * names.  Tests can fill such tables themselves. */
 #ifndef AXON_CUDA_DYNLIB_H
 #define AXON_CUDA_DYNLIB_H
 
@@ -9,22 +9,22 @@
 typedef enum LoadStatus {
   LOAD_NONE,
   LOAD_OK,
-  LOAD_ABSENT,  /* there is no such file */
-  LOAD_INVALID, /* there is one, and it is none of these */
+  LOAD_ABSENT,  /* no such file */
+  LOAD_INVALID, /* the file exists but cannot be used */
   LOAD_COUNT,
 } LoadStatus;
 
 typedef struct LoadedLibrary {
-  char path[ARTIFACT_PATH_BYTES]; /* where it lies */
-  char error[300];                /* why it was not loaded */
+  char path[ARTIFACT_PATH_BYTES]; /* path of the loaded file */
+  char error[300];                /* why loading failed */
   void *handle;
 } LoadedLibrary;
 
-/* By a path, or by a name that the system looks for.  `symbols` ends in NULL.
- * What is loaded once stays. */
+/* name: a path, or a file name for the search path.  `symbols` ends in NULL.  A
+ * loaded library stays loaded. */
 LoadStatus load_library(const char *name, const char *const *symbols,
                         void *table, LoadedLibrary *out);
-/* Lets go of one that will not do after all. */
+/* Unloads a library that turns out to be unusable. */
 void unload_library(LoadedLibrary *loaded);
 
 #endif

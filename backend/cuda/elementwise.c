@@ -1,6 +1,6 @@
-/* Kernels without rows: a thread has a point, or some that lie next to each
- * other; or squares of points, where operands are read along one axis and
- * results written along another one. */
+/* Elementwise kernels: a thread computes one point, or one vector of adjacent
+ * points.  Transpose kernels: a block stages square tiles in shared memory if
+ * operands are contiguous along another axis than the results. */
 #include "backend/cuda/kernel.h"
 
 #include <string.h>
@@ -8,22 +8,25 @@
 #define format emit_format
 
 enum {
-  SMEM_BANK_BYTES = 4 /* bytes of shared memory that are accessed at once */
+  SMEM_BANK_BYTES = 4 /* width of a shared memory bank */
 };
 
-/* Elements of a square's row in memory: columns lie in different banks. */
+/* Elements per row of a tile in shared memory.  The padding places the elements
+ * of a column in different banks. */
 static uint32_t tile_pitch(const CudaWriter *w, Dtype t) {
   uint32_t bytes = dtype_info[t].bytes;
   return w->s->tile_side +
          (bytes < SMEM_BANK_BYTES ? SMEM_BANK_BYTES / bytes : 1);
 }
 
-/* What is written for the loops of a pass, all at the same points. */
+/* The generated code for the loops of a pass.  All loops have the same
+ * points. */
 typedef struct ElementwiseBody {
-  Buffer invariants; /* what does not change along the last axis */
+  Buffer invariants; /* statements that do not depend on the last axis */
   Buffer loads, body, stores;
-  uint32_t last_axis;              /* the last one */
-  const char *first, *full, *left; /* of vectors */
+  uint32_t last_axis; /* contiguous axis of the results */
+  /* Of a vector: first index, bounds test, elements left. */
+  const char *first, *full, *left;
 } ElementwiseBody;
 
 static bool is_vector(const CudaWriter *w, const AffineExpr *at,
@@ -32,7 +35,7 @@ static bool is_vector(const CudaWriter *w, const AffineExpr *at,
          cuda_is_vectorizable(loop, at, p->last_axis, w->s->vector_width);
 }
 
-/* Reads of vectors go before their elements. */
+/* Vector loads precede the loop over the elements. */
 static void put_vector_loads(CudaWriter *w, ElementwiseBody *p,
                              const LoopNest *loop, const char **precomputed) {
   Emitter *e = &w->e;
@@ -50,7 +53,7 @@ static void put_vector_loads(CudaWriter *w, ElementwiseBody *p,
   }
 }
 
-/* What earlier loops of the pass left for this point. */
+/* Uses values that earlier loops of the pass computed for this point. */
 static void bind_locals(CudaWriter *w, const LoopNest *loop,
                         const char **precomputed) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -133,7 +136,8 @@ static ElementwiseBody elementwise_body_new(CudaWriter *w) {
       .left = "left"};
 }
 
-/* Elements `first` .. of the last axis, at a point of the others. */
+/* Computes the indices of the point, and `first`, the first element of its
+ * vector on the last axis. */
 static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
   Emitter *e = &w->e;
   Buffer *out = &w->body;
@@ -141,13 +145,13 @@ static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
   const char *type = w->dialect.index_type;
   uint32_t vector = w->s->vector_width;
   int64_t groups = emit_extent_ceil_div(e, loop->extents[p->last_axis], vector),
-          all = groups;
+          vector_count = groups;
   for (uint32_t v = 0; v < p->last_axis; v++)
-    all = emit_extent_mul(e, all, loop->extents[v]);
+    vector_count = emit_extent_mul(e, vector_count, loop->extents[v]);
   buffer_printf(out,
                 "const int64_t g = (int64_t)blockIdx.x * %u + threadIdx.x;\n"
                 "if (g < %s) {\n",
-                w->s->block_threads, emit_int(e, all));
+                w->s->block_threads, emit_int(e, vector_count));
   if (p->last_axis == 0)
     buffer_printf(out, "const %s x = (%s)g;\n", type, type);
   else
@@ -165,7 +169,7 @@ static int64_t put_point_index(CudaWriter *w, const ElementwiseBody *p) {
                   vector);
   else
     buffer_printf(out, "const %s i%u = x;\n", type, p->last_axis);
-  return all;
+  return vector_count;
 }
 
 void cuda_put_elementwise(CudaWriter *w) {
@@ -173,9 +177,9 @@ void cuda_put_elementwise(CudaWriter *w) {
   ElementwiseBody p = elementwise_body_new(w);
   Buffer *out = &w->body;
   uint32_t vector = w->s->vector_width;
-  int64_t all = 1;
+  int64_t vector_count = 1;
   if (w->k->parallel_axes)
-    all = put_point_index(w, &p);
+    vector_count = put_point_index(w, &p);
   else
     buffer_puts(out, "if (blockIdx.x == 0 && threadIdx.x == 0) {\n");
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
@@ -191,10 +195,11 @@ void cuda_put_elementwise(CudaWriter *w) {
   buffer_puts(out, vector > 1 ? "}\n" : "");
   emit_append(out, &p.stores);
   buffer_puts(out, "}\n");
-  w->pass->grid_blocks = emit_extent_ceil_div(e, all, w->s->block_threads);
+  w->pass->grid_blocks =
+      emit_extent_ceil_div(e, vector_count, w->s->block_threads);
 }
 
-/* ---- squares ---- */
+/* ---- transpose ---- */
 
 static bool reads_transposed(const CudaWriter *w, const LoopNest *loop,
                              const KernelOp *s, uint32_t axis) {
@@ -209,8 +214,8 @@ static bool reads_transposed(const CudaWriter *w, const LoopNest *loop,
          !cuda_depends_on_axis(loop, &rest, axis);
 }
 
-/* The operand's square, in the order in which it lies in memory: all that a
- * thread has of it is on its way at once. */
+/* Loads the tile of an operand in its memory order, so that accesses are
+ * coalesced.  A thread issues all its loads before the first store. */
 static void put_tile_load(CudaWriter *w, ElementwiseBody *p,
                           const LoopNest *loop, const KernelOp *s,
                           const char *name, uint32_t at) {
@@ -293,11 +298,11 @@ void cuda_put_transpose(CudaWriter *w) {
       emit_extent_ceil_div(e, loop->extents[p.last_axis], tile_side);
   int64_t transposed_axis_tiles = emit_extent_ceil_div(
               e, loop->extents[transposed_axis], tile_side),
-          all;
-  all = emit_extent_mul(e, last_axis_tiles, transposed_axis_tiles);
+          tile_count;
+  tile_count = emit_extent_mul(e, last_axis_tiles, transposed_axis_tiles);
   for (uint32_t v = 0; v < p.last_axis; v++)
     if (v != transposed_axis) {
-      all = emit_extent_mul(e, all, loop->extents[v]);
+      tile_count = emit_extent_mul(e, tile_count, loop->extents[v]);
       axes[count++] = v;
     }
   const char *type = w->dialect.index_type;
@@ -330,6 +335,6 @@ void cuda_put_transpose(CudaWriter *w) {
                 emit_int(e, loop->extents[transposed_axis]));
   emit_append(out, &p.body);
   buffer_puts(out, "}\n}\n");
-  w->pass->grid_blocks = all;
+  w->pass->grid_blocks = tile_count;
   w->pass->shared_bytes = shared_bytes;
 }

@@ -1,4 +1,4 @@
-/* A kernel as CUDA C++: its passes. */
+/* Generates CUDA C++ for the passes of a kernel. */
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
@@ -9,9 +9,9 @@
 
 extern const char device_prelude_text[];
 
-/* ---- local values ---- */
+/* ---- locals ---- */
 
-/* Number of the pass's j-th loop in the whole kernel. */
+/* Index of the pass's j-th loop in the original kernel. */
 static uint32_t loop_number(const CudaPass *p, uint32_t j) {
   return p->first_loop + j;
 }
@@ -22,7 +22,8 @@ static const char *pass_note(const CudaWriter *w, const CudaPass *p, uint32_t j,
                                 : loop_number(p, j)];
 }
 
-/* A value that other passes read lies at its point's place, as `local` says. */
+/* Declares the pointer to a local value in point scratch memory, which other
+ * passes access. */
 static void put_point_local(CudaWriter *w, const CudaLocal *l, Dtype t) {
   Emitter *e = &w->e;
   buffer_printf(&w->head, "%s *const l%u = (%s *)(scratch + %s);\n",
@@ -30,18 +31,18 @@ static void put_point_local(CudaWriter *w, const CudaLocal *l, Dtype t) {
                 emit_int(e, l->scratch_offset));
 }
 
-/* ---- a pass ---- */
+/* ---- passes ---- */
 
 static void put_tensor_pointers(CudaWriter *w, Buffer *out,
-                                const Kernel *whole) {
-  uint32_t outs = w->out->outputs.len, ins = whole->inputs.len;
+                                const Kernel *original) {
+  uint32_t outs = w->out->outputs.len, ins = original->inputs.len;
   for (uint32_t j = 0; j < outs; j++) {
     const char *t = memory_type(w->out->outputs.at[j]->dtype);
     buffer_printf(out, "%s *__restrict__ const o%u = (%s *)a.p[%u];\n", t, j, t,
                   j);
   }
   for (uint32_t j = 0; j < ins; j++) {
-    const char *t = memory_type(whole->inputs.at[j]->dtype);
+    const char *t = memory_type(original->inputs.at[j]->dtype);
     buffer_printf(out,
                   "const %s *__restrict__ const p%u = (const %s *)a.p[%u];\n",
                   t, j, t, outs + j);
@@ -61,10 +62,10 @@ static void put_param_names(const CudaWriter *w, Buffer *out) {
 }
 
 static void put_args_struct(const CudaWriter *w, Buffer *out,
-                            const Kernel *whole) {
+                            const Kernel *original) {
   const CudaPass *p = w->pass;
   buffer_printf(out, "struct %s_args {\nvoid *p[%u];\n", p->name,
-                w->out->outputs.len + whole->inputs.len + 2);
+                w->out->outputs.len + original->inputs.len + 2);
   if (p->emitted.call.ints.len)
     buffer_printf(out, "%s n[%u];\n", w->dialect.index_type,
                   p->emitted.call.ints.len);
@@ -79,31 +80,32 @@ static void put_args_struct(const CudaWriter *w, Buffer *out,
   buffer_puts(out, "};\n");
 }
 
-/* The last one is that of all that follow. */
+/* All checks from MAX_CHECKS on share the last bit. */
 uint32_t cuda_check_bit(uint32_t number) {
   return 1u << (number < MAX_CHECKS ? number : MAX_CHECKS);
 }
 
 static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
-                       const Kernel *whole) {
+                       const Kernel *original) {
   uint32_t count = w->pass->emitted.call.checks.len;
   if (!count)
     return;
   for (uint32_t j = 0; j < count; j++) {
     buffer_printf(head, "vi bad%u = 0;\n", j);
     buffer_printf(end, "if (bad%u)\natomicOr((int32_t *)a.p[%u], %u);\n", j,
-                  w->out->outputs.len + whole->inputs.len + 1,
+                  w->out->outputs.len + original->inputs.len + 1,
                   cuda_check_bit(w->out->check_count + j));
   }
   w->out->check_count += count;
 }
 
-/* Registers are as many as one block may have: so warps can give each other
- * some of theirs, which ptxas does not do where it may choose.  Others are
- * better left to it: it spills some that it gives as many as there are. */
+/* WGMMA kernels use setmaxnreg to move registers between warps. ptxas requires
+ * a fixed register budget for that: one block per SM.  For other kernels, ptxas
+ * chooses better: with the maximal budget, it spills some of them. */
 static bool needs_all_registers(const CudaSchedule *s) {
-  return (s->kind == CUDA_ATTENTION && s->attention->s.way == MMA_KIND_WGMMA) ||
-         (s->kind == CUDA_GEMM && s->gemm->s.way == MMA_KIND_WGMMA);
+  return (s->kind == CUDA_ATTENTION &&
+          s->attention->s.mma_kind == MMA_KIND_WGMMA) ||
+         (s->kind == CUDA_GEMM && s->gemm->s.mma_kind == MMA_KIND_WGMMA);
 }
 
 static const char *kernel_parameter(CudaWriter *w) {
@@ -114,19 +116,19 @@ static const char *kernel_parameter(CudaWriter *w) {
                      w->pass->name);
 }
 
-/* Blocks of a cluster are those of consecutive numbers. */
+/* Blocks with consecutive indices form a cluster. */
 static const char *cluster_attribute(CudaWriter *w) {
   uint32_t blocks = w->s->gemm ? gemm_cluster_size(&w->s->gemm->s) : 1;
   return blocks > 1 ? emit_format(&w->e, " __cluster_dims__(%u)", blocks) : "";
 }
 
-/* The text of a pass, around its body. */
-static void put_pass(CudaWriter *w, const Kernel *whole) {
+/* Writes the function of a pass around its body. */
+static void put_pass(CudaWriter *w, const Kernel *original) {
   Buffer *out = &w->out->source;
   Buffer end = {.arena = w->e.arena}, head = end, schedule = end;
-  put_checks(w, &head, &end, whole);
+  put_checks(w, &head, &end, original);
   cuda_schedule_print(&schedule, w->s);
-  put_args_struct(w, out, whole);
+  put_args_struct(w, out, original);
   buffer_printf(
       out,
       "/* %s */\nextern \"C\" __global__ void __launch_bounds__(%u%s)%s\n"
@@ -135,7 +137,7 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
       needs_all_registers(w->s) ? ", 1" : " AX_BLOCKS", cluster_attribute(w),
       w->pass->name, kernel_parameter(w),
       cuda_has_indirect_args(w->out, w->pass) ? "const auto &a = *far;\n" : "");
-  put_tensor_pointers(w, out, whole);
+  put_tensor_pointers(w, out, original);
   put_param_names(w, out);
   emit_append(out, &head);
   emit_append(out, &w->head);
@@ -145,9 +147,9 @@ static void put_pass(CudaWriter *w, const Kernel *whole) {
   buffer_puts(out, "}\n");
 }
 
-/* ---- loops apart: each a pass, what is between them in scratch memory ---- */
+/* ---- loop fission: one pass per loop, intermediates in scratch memory ---- */
 
-/* The place among all points' values. */
+/* Adds the strides of the outer axes to the index of a value. */
 static void add_outer_strides(CudaWriter *w, const LoopNest *loop,
                               uint32_t outer, AffineExpr *q, int64_t size) {
   for (uint32_t v = outer; v-- > 0;) {
@@ -183,15 +185,15 @@ static void set_fissioned_kernel(CudaWriter *w, Kernel *k, uint32_t at,
   p->first_loop = at;
 }
 
-/* ---- sums of chunks ---- */
+/* ---- split reductions ---- */
 
-/* What adds them up, as a kernel. */
+/* A kernel that combines the partial results. */
 static Kernel *combine_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   const LoopNest *loop = k->loops.at[0];
-  Kernel *fold = NEW(k->arena, Kernel);
+  Kernel *combine = NEW(k->arena, Kernel);
   LoopNest *over = NEW(k->arena, LoopNest);
-  *fold = *k;
-  fold->loops = (typeof(fold->loops)){0};
+  *combine = *k;
+  combine->loops = (typeof(combine->loops)){0};
   *over = (LoopNest){.graph = loop->graph,
                      .parallel_axes = loop->parallel_axes,
                      .spatial_axes = loop->spatial_axes,
@@ -209,11 +211,11 @@ static Kernel *combine_kernel(CudaWriter *w, const Kernel *k, int64_t parts) {
   r.local_index = affine_copy(k->arena, r.local_index);
   VEC_PUSH(k->arena, over->ops, read);
   VEC_PUSH(k->arena, over->outputs, r);
-  VEC_PUSH(k->arena, fold->loops, over);
-  return fold;
+  VEC_PUSH(k->arena, combine->loops, over);
+  return combine;
 }
 
-/* ---- the whole ---- */
+/* ---- kernels ---- */
 
 static CudaPass *new_pass(CudaKernel *out, Arena *arena,
                           const CudaTarget *target) {
@@ -269,8 +271,9 @@ static void put_body(CudaWriter *w) {
   }
 }
 
-/* Pointers to what was left by passes before, and is left for later ones. */
-static void put_point_locals(CudaWriter *w, const Kernel *whole,
+/* Declares pointers to the values that earlier passes leave, and that this pass
+ * leaves for later ones. */
+static void put_point_locals(CudaWriter *w, const Kernel *original,
                              const CudaPass *p) {
   bool used[MAX_KERNEL_LOOPS][MAX_LOOP_OUTPUTS] = {{false}};
   for (uint32_t j = 0; j < p->k->loops.len; j++) {
@@ -281,27 +284,28 @@ static void put_point_locals(CudaWriter *w, const Kernel *whole,
     for (uint32_t i = 0; i < loop->outputs.len; i++)
       used[loop_number(p, j)][i] |= loop->outputs.at[i].local_index != NULL;
   }
-  for (uint32_t j = 0; j < whole->loops.len; j++)
-    for (uint32_t i = 0; i < whole->loops.at[j]->outputs.len; i++)
+  for (uint32_t j = 0; j < original->loops.len; j++)
+    for (uint32_t i = 0; i < original->loops.at[j]->outputs.len; i++)
       if (used[j][i] && w->locals[j][i].storage == STORAGE_POINT_SCRATCH)
         put_point_local(w, &w->locals[j][i],
-                        whole->loops.at[j]->outputs.at[i].dtype);
+                        original->loops.at[j]->outputs.at[i].dtype);
 }
 
-static void emit_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
+static void emit_pass(CudaWriter *w, CudaPass *p, const Kernel *original,
                       const char *const *notes) {
   begin_pass(w, p);
   put_notes(w, p, notes);
-  put_point_locals(w, whole, p);
+  put_point_locals(w, original, p);
   cuda_put_partial_pointers(w);
   put_body(w);
   if (!w->e.failed)
-    put_pass(w, whole);
+    put_pass(w, original);
 }
 
-/* Its one sum in parts, and then what adds these up. */
+/* Emits a pass that reduces chunks, and a pass that combines the partial
+ * results. */
 static void emit_split_reduction(CudaWriter *w, CudaPass *p,
-                                 const Kernel *whole,
+                                 const Kernel *original,
                                  const char *const *notes) {
   const LoopNest *loop = p->k->loops.at[0];
   int64_t row = 1;
@@ -313,20 +317,20 @@ static void emit_split_reduction(CudaWriter *w, CudaPass *p,
   int64_t values = emit_extent_mul(&w->e, w->part_count, w->point_count),
           parts = w->part_count;
   w->partial_out = cuda_alloc_partials(w, loop, &loop->outputs.at[0], values);
-  emit_pass(w, p, whole, notes);
+  emit_pass(w, p, original, notes);
   w->part_count = 0;
   w->partials_in = &w->partial_out;
   w->partials_in_count = 1;
-  CudaPass *fold = new_pass(w->out, whole->arena, w->target);
-  fold->k = combine_kernel(w, p->k, parts);
-  fold->first_loop = p->first_loop;
-  cuda_schedule(fold, w->target, true);
-  emit_pass(w, fold, whole, NULL);
+  CudaPass *combine = new_pass(w->out, original->arena, w->target);
+  combine->k = combine_kernel(w, p->k, parts);
+  combine->first_loop = p->first_loop;
+  cuda_schedule(combine, w->target, true);
+  emit_pass(w, combine, original, NULL);
   w->partials_in = NULL;
   w->partials_in_count = 0;
 }
 
-static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
+static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *original,
                       const char *const *notes) {
   GemmPass *tile = gemm_pass_match(p->k, w->target);
   if (tile)
@@ -336,12 +340,12 @@ static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *whole,
   else
     cuda_schedule(p, w->target, false);
   if (p->s.reduction_chunk)
-    emit_split_reduction(w, p, whole, notes);
+    emit_split_reduction(w, p, original, notes);
   else
-    emit_pass(w, p, whole, notes);
+    emit_pass(w, p, original, notes);
 }
 
-/* apart: passes leave it for later ones. */
+/* fissioned: locals are in scratch memory, because other passes read them. */
 static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
                         bool fissioned) {
   const LoopNest *loop = k->loops.at[j];
@@ -363,21 +367,21 @@ static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
   }
 }
 
-/* What goes on between two products, as one pass; before it, another one that
- * looks for what may not be left out. */
+/* Fused attention is one pass.  If skipped blocks could hide non-finite values,
+ * another pass before it checks the values. */
 static void plan_attention(CudaWriter *w, Kernel *k, AttentionPass *t,
                            const char *const *notes) {
   if (t->finite_check) {
-    CudaPass *look = new_pass(w->out, k->arena, w->target);
-    Kernel *whole = NEW(k->arena, Kernel);
-    *whole = *k;
-    whole->loops = (typeof(whole->loops)){0};
+    CudaPass *check = new_pass(w->out, k->arena, w->target);
+    Kernel *extended = NEW(k->arena, Kernel);
+    *extended = *k;
+    extended->loops = (typeof(extended->loops)){0};
     for (uint32_t j = 0; j < k->loops.len; j++)
-      VEC_PUSH(k->arena, whole->loops, k->loops.at[j]);
-    VEC_PUSH(k->arena, whole->loops, t->finite_check);
-    find_locals(w, whole, k->loops.len, true);
-    set_fissioned_kernel(w, whole, k->loops.len, look);
-    plan_pass(w, look, whole, NULL);
+      VEC_PUSH(k->arena, extended->loops, k->loops.at[j]);
+    VEC_PUSH(k->arena, extended->loops, t->finite_check);
+    find_locals(w, extended, k->loops.len, true);
+    set_fissioned_kernel(w, extended, k->loops.len, check);
+    plan_pass(w, check, extended, NULL);
   }
   CudaPass *p = new_pass(w->out, k->arena, w->target);
   p->k = k;
@@ -387,7 +391,7 @@ static void plan_attention(CudaWriter *w, Kernel *k, AttentionPass *t,
   emit_pass(w, p, k, notes);
 }
 
-/* A product, and what its rows come to. */
+/* A matmul with a row reduction in its epilogue, and a second pass. */
 static void plan_gemm_row_reduction(CudaWriter *w, Kernel *k,
                                     GemmRowReduction *t,
                                     const char *const *notes) {
@@ -412,7 +416,7 @@ static void plan_gemm_row_reduction(CudaWriter *w, Kernel *k,
   w->partials_in_count = 0;
 }
 
-/* Sizes that are held in 32 bits, and all sums of them on the way. */
+/* True if the value and all its partial sums fit in 32 bits. */
 static bool affine_fits_int32(const LoopNest *loop, const AffineExpr *q) {
   double max = fabs((double)q->constant);
   for (uint32_t v = 0; v < loop->axis_count; v++)
@@ -463,8 +467,8 @@ static bool kernel_fits_int32(const Kernel *k) {
   return fits_int32;
 }
 
-/* Of what goes on between two products a block has some rows and terms, and no
- * number of all of them. */
+/* A block of attention uses row and term indices, but no linear index over all
+ * of them.  So only these must fit in 32 bits. */
 static bool attention_fits_int32(const Kernel *k, const AttentionPass *t) {
   bool fits_int32 = !k->graph->extent_table && loop_fits_int32(t->score) &&
                     loop_fits_int32(t->weight_factors);
@@ -494,7 +498,7 @@ static bool params_fit_int32(const CudaKernel *out) {
   return true;
 }
 
-/* What a kernel is, as one; all NULL: passes of its loops. */
+/* The fused pattern of a kernel.  All NULL: one pass, or one pass per loop. */
 typedef struct FusedPattern {
   AttentionPass *attention;
   GemmRowReduction *row_reduction;
@@ -522,9 +526,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
       if (k->loops.at[j]->outputs.at[i].global_index)
         VEC_PUSH(k->arena, out->outputs, &k->loops.at[j]->outputs.at[i]);
   out->pointer_count = out->outputs.len + k->inputs.len + 2;
-  bool whole = found->attention || found->row_reduction;
+  bool fused = found->attention || found->row_reduction;
   bool fissioned =
-      !whole && (cuda_needs_fission(k, target) ||
+      !fused && (cuda_needs_fission(k, target) ||
                  (!gemm_pass_match(k, target) && gemm_pass_needs_fission(k)));
   for (uint32_t j = 0; j < k->loops.len; j++)
     find_locals(w, k, j, fissioned);
@@ -532,7 +536,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
     plan_attention(w, k, found->attention, notes);
   else if (found->row_reduction)
     plan_gemm_row_reduction(w, k, found->row_reduction, notes);
-  for (uint32_t j = 0; j < (whole ? 0 : fissioned ? k->loops.len : 1); j++) {
+  for (uint32_t j = 0; j < (fused ? 0 : fissioned ? k->loops.len : 1); j++) {
     CudaPass *p = new_pass(out, k->arena, target);
     p->k = k;
     if (fissioned)

@@ -1,5 +1,4 @@
-/* What is done with the sums of a product by the loops that follow it, each
- * element for itself. */
+/* Epilogues of matmuls: the elementwise loops after the contraction. */
 #include "backend/cuda/gemm_row_reduction.h"
 #include "kernel/roofline.h"
 
@@ -7,14 +6,13 @@
 
 #define format emit_format
 
-/* Results that gemm_epilogue.c stores: floats, at an address of the axes
- * alone. */
+/* True for outputs that gemm_epilogue.c stores: floats at an affine address. */
 static bool is_direct_output(const LoopOutput *r) {
   return r->global_index && dtype_is_float(r->dtype) &&
          cuda_is_affine(r->global_index) && !r->global_index->constant;
 }
 
-/* Its number among these; UINT32_MAX: it is none of them. */
+/* The index of the output among these; UINT32_MAX: it is not one of them. */
 static uint32_t direct_output_index(const Kernel *k, const LoopOutput *which) {
   uint32_t count = 0;
   for (uint32_t j = 0; j < k->loops.len; j++)
@@ -50,7 +48,7 @@ static void put_result(CudaWriter *w, Buffer *out, const LoopOutput *r,
     cuda_put_store(w, out, r, stored);
 }
 
-/* Of a product whose rows come to numbers. */
+/* True for outputs of a row reduction of the matmul. */
 static bool is_row_reduced(const CudaWriter *w, const LoopOutput *r) {
   return w->row_reduction && r->reduce != PRIM_NONE;
 }
@@ -61,8 +59,8 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
                             const char *(*precomputed_of)(CudaWriter *w,
                                                           const KernelOp *s)) {
   Emitter *e = &w->e;
-  LoopNest *loop =
-      NEW(e->arena, LoopNest); /* the emitter counts its steps later */
+  /* the emitter counts its operations later */
+  LoopNest *loop = NEW(e->arena, LoopNest);
   *loop = *w->k->loops.at[at];
   const char **precomputed = NEW_ARRAY(e->arena, const char *, loop->ops.len);
   Buffer results = {.arena = e->arena};
@@ -115,7 +113,7 @@ void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
     cuda_put_epilogue_loop(w, out, j, j == first ? x : NULL, to, precomputed);
 }
 
-/* ---- results that TMA stores ---- */
+/* ---- TMA stores ---- */
 
 void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
   GemmShape *s = &t->shape;
@@ -152,7 +150,7 @@ bool cuda_is_speculatable(const KernelOp *s) {
   case KOP_SELECT:
   case KOP_CONVERT:
     return true;
-  case KOP_OP: /* whole numbers may be divided by nothing */
+  case KOP_OP: /* an integer division by 0 may fault */
     return dtype_is_float(s->dtype) || s->dtype == DT_BOOL;
   case KOP_LOAD:
   case KOP_RANDOM:

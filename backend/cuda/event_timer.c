@@ -1,13 +1,14 @@
-/* What kernels take, by events on the stream, with a cold second cache: so a
- * time is of one run, and neither of the host nor of copies to it.  The cache
- * is emptied just before: meanwhile the host gets ahead, so that what it does
- * until the first kernel is started is not between the events. */
+/* Measures kernel times by stream events, with a cold L2 cache.  The times
+ * exclude the host and copies.
+ *
+ * The L2 cache is flushed just before the start event.  While the flush runs,
+ * the host launches the first kernels, so that its launch overhead is not
+ * measured. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device.h"
 
-/* As many bytes as the peers of bench/gpu.sh write.  That takes about 0.3 ms.
- * The host launches the kernels meanwhile: otherwise the time of the host would
- * be measured for kernels of 20 us. */
+/* The comparison programs of bench/gpu.sh write as many bytes.  The flush takes
+ * about 0.3 ms, which hides the launch overhead of kernels of 20 us. */
 enum { MIN_L2_FLUSH_BYTES = 1 << 30 };
 
 static bool prepare_timer(Device *d, Fault *fault) {

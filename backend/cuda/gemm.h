@@ -1,16 +1,21 @@
-/* backend/cuda: contractions,
+/* backend/cuda: matrix multiplications (contractions)
  *
- *     c[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k],
+ *     c[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k]
  *
- * as kernels for tensor cores, or for multiply-adds where these will not do.
+ * as kernels for tensor cores, or for fused multiply-adds (FMA) if the
+ * operands or the GPU do not support tensor cores.
  *
- * A contraction has four groups of axes: of the rows (m), which b lacks, of the
- * columns (n), which a lacks, of the terms (k), which are summed, and of the
- * batch, which both have.  Operands are copied as they lie in memory, at an
- * address that is a sum over the axes and within bounds (a convolution is one
- * such); or each of their elements is a value that some text computes.  What is
- * done with a result is a text likewise.  Sizes are parameters of the kernel:
- * what its text depends on is the schedule, the axes and what divides what. */
+ * A contraction has four groups of axes.  m: the row axes, which b does not
+ * have.  n: the column axes, which a does not have.  k: the reduction axes.
+ * batch: axes that both operands have.
+ *
+ * An operand is either copied or computed.  A copied operand has an affine
+ * address and bounds predicates; a convolution is an example.  A computed
+ * operand is given by generated code for one element.  The epilogue is
+ * generated code, too.
+ *
+ * Sizes are kernel parameters.  The kernel source depends only on the
+ * schedule, the axes, and the known divisors of sizes and strides. */
 #ifndef AXON_CUDA_GEMM_H
 #define AXON_CUDA_GEMM_H
 
@@ -25,145 +30,157 @@ typedef enum MmaKind {
 } MmaKind;
 typedef enum CopyMethod {
   COPY_VIA_NONE,
-  COPY_VIA_REGISTERS, /* loads, then stores to shared memory */
-  COPY_CP_ASYNC,      /* cp.has_cp_async */
-  COPY_TMA,           /* TMA */
+  COPY_VIA_REGISTERS, /* global loads, then shared stores */
+  COPY_CP_ASYNC,      /* cp.async */
+  COPY_TMA,
 } CopyMethod;
 typedef enum GemmStore {
   STORE_NONE,
-  STORE_DIRECT, /* as the registers have them */
-  STORE_SHARED, /* through shared memory, row by row */
-  STORE_TMA,    /* as TMA takes them, from shared memory */
+  STORE_DIRECT, /* from registers */
+  STORE_SHARED, /* through shared memory, coalesced */
+  STORE_TMA,    /* from shared memory, by TMA */
 } GemmStore;
 
-/* ---- gemm_schedule_text.c: schedules as text ---- */
+/* ---- gemm_schedule_text.c: schedule text ---- */
 
 typedef struct GemmSchedule {
-#define GEMM_FIELD(field, about) uint32_t field;
+#define GEMM_FIELD(field, key, about) uint32_t field;
 #include "backend/cuda/gemm.def"
 } GemmSchedule;
 
-/* "mma copy=async m=128 n=128 ...": what is 0 is left out. */
+/* Prints fields as "way=mma copy=async m=128 n=128 ...", without fields that
+ * are 0. */
 void gemm_schedule_print(Buffer *out, const GemmSchedule *s);
-/* What the text says is changed, the rest stays.  False: `why` says what it
- * cannot be. */
+/* Applies the fields in `text`; other fields keep their values.  False:
+ * invalid text; `why` describes the error. */
 bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why);
 
-/* ---- gemm_cost_model.c: choosing one ---- */
+/* ---- gemm_cost_model.c: schedule selection ---- */
 
 typedef struct GpuSpec {
-  uint32_t arch; /* 90 */
+  uint32_t arch; /* compute capability, e.g. 90 */
   uint32_t sms, sm_threads, sm_shared_bytes, block_shared_bytes;
   bool has_cp_async, has_tma;
+  /* Operations per clock per SM. */
   double f16_mma_rate, tf32_mma_rate, f16_wgmma_rate, f32_fma_rate,
-      f64_fma_rate;                    /* operations per clock of one */
-  double clock_hz, dram_bandwidth;     /* per second */
-  double l2_bytes, l2_bytes_per_clock; /* bytes; bytes per clock of all */
+      f64_fma_rate;
+  double clock_hz, dram_bandwidth; /* Hz; bytes per second. */
+  /* Bytes; bytes per clock that L2 delivers to all SMs. */
+  double l2_bytes, l2_bytes_per_clock;
 } GpuSpec;
 
-/* One that is not known is like the last before it of its generation: what that
- * has, it has, but for wgmma, which sm_90a alone has.  False: there is none. */
+/* Finds the GPU of an architecture such as "sm_90a".  An architecture without
+ * an entry in gemm.def gets the last earlier entry of its generation.  False:
+ * there is none. */
 bool gpu_spec(const char *arch, GpuSpec *out);
 
 typedef struct GemmSide {
-  Dtype dtype;   /* of elements in shared memory: f16, bf16, f32, f64 */
-  bool mn_major; /* rows (of m or n) lie next to each other, and not terms */
-  bool computed; /* it is not copied */
-  bool tma_copyable;      /* TMA can copy it */
-  double tensor_elements; /* of the tensor that is copied; 0: as many as are
-                             used */
-  uint32_t align_bytes; /* bytes that addresses, strides and extents along which
-                          it is dense are multiples of */
+  Dtype dtype;       /* in shared memory: f16, bf16, f32 or f64 */
+  bool mn_major;     /* m or n is contiguous, not k */
+  bool computed;     /* by generated code, not copied */
+  bool tma_copyable; /* TMA can copy it */
+  /* Elements of the tensor that is copied; 0: each element is used once. */
+  double tensor_elements;
+  /* A divisor of the addresses and the strides, and of the extents of the
+   * contiguous axes, in bytes. */
+  uint32_t align_bytes;
 } GemmSide;
 
 typedef struct GemmShape {
   GemmSide a, b;
   Dtype accumulator_dtype; /* f32 or f64 */
-  bool allow_tf32;         /* may f32 be rounded to it? */
-  double m, n, k, batch;   /* what they may be like */
-  double inner_k; /* 0, or: TMA goes along the last axis of k alone, which
-                     may be like this, for each point of the others */
-  bool im2col;    /* the left side is one of a convolution to it */
-  double epilogue_bytes;      /* bytes of results and of what is read with them,
-                                 for each element */
-  uint32_t store_align_bytes; /* bytes; of rows of results */
-  bool no_split_k;            /* no split sums: results are no sums of these */
-  bool symbolic_tile_count; /* how many tiles there are is not known: no sums in
-                               so many parts */
-  bool tma_storable;        /* TMA can store all results, */
-  uint32_t output_count;    /* which are so many, */
-  uint32_t max_output_bytes; /* of so many bytes at most */
-  double epilogue_ops;       /* what is done for each element, as `cost` in
-                                primitives/map.def */
+  bool allow_tf32;         /* f32 operands may be rounded to tf32 */
+  double m, n, k, batch;   /* Sizes, or size hints if they are symbolic. */
+  /* 0, or the size hint of the last axis of k.  TMA then iterates over this
+   * axis for each index of the other k axes. */
+  double inner_k;
+  bool im2col; /* TMA loads the left operand in im2col mode */
+  /* Bytes that the epilogue reads and writes per element of c. */
+  double epilogue_bytes;
+  uint32_t store_align_bytes; /* Alignment of the rows of outputs, in bytes. */
+  bool no_split_k;            /* The reduction must not be split. */
+  bool symbolic_tile_count;   /* The number of tiles is symbolic: no split-K. */
+  bool tma_storable;          /* TMA can store all outputs */
+  uint32_t output_count;
+  uint32_t max_output_bytes; /* largest element size of outputs */
+  /* Epilogue operations per element, in units of `cost` in
+   * primitives/map.def. */
+  double epilogue_ops;
 } GemmShape;
 
-/* The one that should be fastest, and its seconds.  False: there is none; for
- * multiply-adds operands are of the type of the sums, which they become on
- * their way. */
+/* Chooses the schedule with the shortest predicted time, `seconds`.  False: no
+ * schedule fits.  Schedules of kind fma need operands of the accumulator
+ * type. */
 bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
                  double *seconds);
-/* May it be run?  Bytes of shared memory, registers of a thread about. */
+/* True if shared memory, registers and threads of a block are within the
+ * limits of the GPU. */
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s);
 double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s);
-/* How it is copied, and lies there: such that loads of h wait least.  turned:
+/* Chooses the copy size, the panel width and the swizzle of an operand: those
+ * with the fewest bank conflicts for fragment loads of layout h.  mn_major:
  * rows of the tile are columns of h. */
 void gemm_choose_operand_layout(const GemmShape *shape, GemmSchedule *s, bool b,
-                                const FragmentLayout *h, bool transposed);
-/* That of both sides, of a schedule whose tile was changed. */
+                                const FragmentLayout *h, bool mn_major);
+/* Chooses the layouts of both operands, e.g. after the tile size changed. */
 void gemm_choose_layouts(const GemmShape *shape, GemmSchedule *s);
-/* What follows from a schedule's other fields: copies, layouts, blocks. */
+/* Derives copy sizes, layouts and occupancy from the other fields. */
 void gemm_complete_schedule(const GemmShape *shape, const GpuSpec *gpu,
                             GemmSchedule *s);
 bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu);
 bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu);
-bool gemm_can_store_tma(const GemmShape *shape); /* by TMA */
-/* gemm_validate.c: changes one as the text says; if there is no such kernel,
- * `why` says what does not hold, and it stays. */
+bool gemm_can_store_tma(const GemmShape *shape);
+/* gemm_validate.c: applies the schedule text.  False: there is no such kernel;
+ * `why` says which condition fails, and *s is unchanged. */
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why);
 
-/* ---- gemm_block.c: what it makes of a block ---- */
+/* ---- gemm_block.c: resources of a thread block ---- */
 
 uint32_t gemm_threads(const GemmSchedule *s);
-uint32_t
-gemm_loader_threads(const GemmSchedule *s); /* those that bring operands */
-/* The tile of an operand in shared memory, of one stage. */
+/* Threads that load operands. */
+uint32_t gemm_loader_threads(const GemmSchedule *s);
+/* The shared memory tile of an operand in one stage. */
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b);
-/* Terms of one instruction. */
+/* Depth of one instruction: reduction terms. */
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s);
-/* Blocks that share operands, of consecutive numbers. */
+/* Blocks of a cluster; they have consecutive block indices. */
 uint32_t gemm_cluster_size(const GemmSchedule *s);
 
-/* ---- gemm_mainloop.c: as text ---- */
+/* ---- gemm_mainloop.c: kernel source ---- */
 
 enum { GEMM_MAX_AXES = 8, GEMM_MAX_PREDICATES = 8 };
 
-/* Strides and extents are C text of 64-bit integers; NULL: 0. */
+/* Strides and extents are C expressions of type int64_t; NULL: 0. */
 typedef struct GemmAxis {
-  const char *name; /* of the variable that it has in bodies */
+  const char *name; /* name of its index variable */
   const char *extent;
-  const char *stride_a, *stride_b; /* elements */
+  const char *stride_a, *stride_b; /* in elements */
   const char *predicate_stride_a[GEMM_MAX_PREDICATES],
       *predicate_stride_b[GEMM_MAX_PREDICATES];
 } GemmAxis;
 
-typedef struct GemmAxisGroup { /* the last axis is the fastest */
+typedef struct GemmAxisGroup { /* the last axis varies fastest */
   uint32_t count;
   GemmAxis axes[GEMM_MAX_AXES];
 } GemmAxisGroup;
 
-/* An element is there if for each guard
- *     0 <= first + sum of guards * indices < extent; else it is 0. */
+/* An element is in bounds if each of its predicates holds:
+ *
+ *     0 <= base + sum of predicate_stride * index < extent
+ *
+ * Elements out of bounds are 0. */
 typedef struct GemmPredicate {
   const char *base, *extent;
 } GemmPredicate;
 
-/* Where the pixel of the tile's first row is, by axis (of width, height,
- * depth), which image it is of, and how far the axes of k move it: ints. */
+/* Coordinates of TMA's im2col mode, as int expressions by axis (width, height,
+ * depth).  coord, batch_coord: pixel and image of the first row of the tile.
+ * offset: offset of the filter tap, from the k axes. */
 enum { GEMM_MAX_SPATIAL_AXES = 3 };
 typedef struct GemmIm2col {
   uint32_t spatial_axes;
@@ -172,86 +189,87 @@ typedef struct GemmIm2col {
 } GemmIm2col;
 
 typedef struct GemmOperand {
-  const char *pointer; /* to the operand's first element */
+  const char *pointer; /* to its first element */
   uint32_t predicate_count;
   GemmPredicate predicates[GEMM_MAX_PREDICATES];
-  /* Of one that is computed: statements that give `to`, a float (double), its
-   * value where the axes' variables say. */
+  /* Computed operand: emits statements that assign the element at the axis
+   * variables to `to`, a float or double. */
   void (*put_value)(void *owner, Buffer *out, const char *to);
-  const char *tensor_map; /* the TMA map, by address: of terms or rows, as they
-                             are dense, then the others, then the batch */
-  GemmIm2col im2col;      /* count 0: it is none of them */
+  /* Address of the TMA tensor map.  Its axes: the contiguous one (k or rows),
+   * the strided one, then the batch axes. */
+  const char *tensor_map;
+  GemmIm2col im2col; /* spatial_axes 0: not in im2col mode */
 } GemmOperand;
 
 typedef struct GemmOutput {
   const char *pointer;
   Dtype dtype;
-  const char *strides[4 * GEMM_MAX_AXES]; /* by axis: batch, m, n */
-  const char
-      *tensor_map; /* the TMA map, by address: of columns, rows, the batch */
+  const char *strides[4 * GEMM_MAX_AXES]; /* axes of batch, m, n */
+  /* Address of the TMA tensor map.  Its axes: columns, rows, batch. */
+  const char *tensor_map;
 } GemmOutput;
 
 enum { GEMM_MAX_OUTPUTS = 4 };
 
-/* What rows come to: their elements are gone through, level by level, a warp's
- * part of a tile at a time, and what is found is left as a part of the row.
- * All of them are statements. */
+/* Row reductions in the epilogue.  Each level iterates over the columns of a
+ * row that a warp holds, and stores one partial result per row.  The callbacks
+ * emit statements. */
 typedef struct RowReductionCallbacks {
-  uint32_t level_count;    /* 0: rows come to nothing */
-  bool out_of_bounds_safe; /* elements that are not there may be looked at, too
-                            */
-  /* before a row's elements; of each, whose sum is x, where the axes' variables
-   * say, if the bool `there` is true; behind them, where so many neighbouring
-   * lanes have found something */
+  uint32_t level_count;    /* 0: no row reduction */
+  bool out_of_bounds_safe; /* elements out of bounds may be read */
+  /* put_init: before the elements of a row.  put_update: accumulates the
+   * element x at the axis variables if the bool `there` is true.  put_combine:
+   * combines the results of `lanes` neighbouring lanes. */
   void (*put_init)(void *owner, Buffer *out, uint32_t level);
   void (*put_update)(void *owner, Buffer *out, uint32_t level, const char *x);
   void (*put_combine)(void *owner, Buffer *out, uint32_t level, uint32_t lanes);
-  /* one of the lanes leaves it: int64_t `part` of the row `point` */
+  /* One lane stores partial result `part` (int64_t) of row `point`. */
   void (*put_store_partial)(void *owner, Buffer *out, uint32_t level);
 } RowReductionCallbacks;
 
 typedef struct GemmKernelSpec {
   const GemmShape *shape;
   const GemmSchedule *schedule;
-  const char *name; /* of the kernel */
+  const char *name;
   GemmAxisGroup batch, m, n, k;
   GemmOperand a, b;
   uint32_t output_count;
   GemmOutput outputs[GEMM_MAX_OUTPUTS];
-  /* Statements that give to[r] their values where the axes' variables say, x
-   * being the sum. */
+  /* Emits statements that assign the outputs at the axis variables to to[r]; x
+   * is the accumulator. */
   void (*put_epilogue)(void *owner, Buffer *out, const char *x,
                        const char *const to[GEMM_MAX_OUTPUTS]);
   void *owner;
   RowReductionCallbacks row_reduction;
-  bool out_of_bounds_safe; /* epilogue: is right of elements that are not there,
-                              too */
-  const char *row_prologue; /* statements before the epilogues of some elements
-                               of row i; or NULL */
-  const char
-      *workspace; /* split sums: memory of gemm_workspace_floats floats; and
-                     counters, one of each tile (streams: of each block that is
-                     started at most), all 0 before and after */
+  /* The epilogue is valid for elements out of bounds. */
+  bool out_of_bounds_safe;
+  /* Statements before the epilogue of elements of row i; or NULL. */
+  const char *row_prologue;
+  /* Split-K and stream-K: workspace of gemm_workspace_floats floats. */
+  const char *workspace;
+  /* Split-K: a counter per tile; stream-K: one per block.  All are 0 before
+   * and after the kernel. */
   const char *counters;
 } GemmKernelSpec;
 
-/* What is to stand before the kernel, and what in it. */
+/* Emits the functions before the kernel, and the body of the kernel. */
 void gemm_put_kernel(Buffer *before, Buffer *body, const GemmKernelSpec *t);
-/* How TMA maps an operand: boxes of so many elements and rows, and the number
- * of their swizzle.  Axes: of what lies next to each other (terms, or rows of
- * one that is turned), of the others, of the batch from its last one on. */
+/* The TMA box of an operand, in elements and rows, and the number of its
+ * swizzle.  Axes of the tensor map: the contiguous axis (k, or rows if
+ * mn_major), the strided one, then the batch axes from the last one on. */
 void gemm_tma_box(const GemmShape *shape, const GemmSchedule *s, bool b,
                   uint32_t box[2], uint32_t *swizzle);
-/* Likewise results: rows of a warp, so many columns next to each other. */
+/* The same for outputs: a box has the rows of a warp and
+ * gemm_tma_store_columns contiguous columns. */
 uint32_t gemm_tma_store_columns(const GemmShape *shape, const GemmSchedule *s);
 void gemm_tma_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
                         uint32_t box[2], uint32_t *swizzle);
-/* At most so many blocks are started, which go on to other tiles; 0: all. */
+/* Largest grid of a persistent kernel; 0: one block per tile. */
 uint32_t gemm_max_grid_blocks(const GemmSchedule *s, const GpuSpec *gpu);
-/* Parts of a row that a tile leaves; can it? */
+/* Partial results per row and tile that row reductions store. */
 uint32_t gemm_row_partials(const GemmSchedule *s);
 bool gemm_can_reduce_rows(const GemmSchedule *s);
-/* What parts of sums need, of so many tiles. */
+/* Floats of workspace for the partial sums of `tiles` tiles. */
 int64_t gemm_workspace_floats(const GemmSchedule *s, const GpuSpec *gpu,
                               int64_t tiles);
 

@@ -1,24 +1,20 @@
-/* What a schedule of a contraction makes of a block: its threads and their
- * registers, its tiles, and what they take of shared memory. */
+/* Resources of a thread block of a matmul kernel: threads, registers, tiles,
+ * and shared memory. */
 #include "backend/cuda/gemm_emit.h"
+#include "machine/limits/cuda.h"
 
-enum {
-  MAX_LOADS_IN_FLIGHT = 4, /* passes that threads compute at once */
-  MAX_EPILOGUE_TILE_COLUMNS = 64,
-  MAX_WGMMA_EPILOGUE_COLUMNS = 32,
-  STORE_BOX_ROW_BYTES = 128,
-};
+enum { STORE_BOX_ROW_BYTES = 128 /* of a TMA box with 128-byte swizzle */ };
 
 uint32_t gemm_element_bytes(const GemmShape *shape) {
   return dtype_info[shape->a.dtype].bytes;
 }
 
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
-  return s->way == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
+  return s->mma_kind == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
 }
 
 uint32_t gemm_threads(const GemmSchedule *s) {
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
     return s->m / s->thread_m * (s->n / s->thread_n);
   case MMA_KIND_MMA_SYNC:
@@ -32,14 +28,14 @@ uint32_t gemm_threads(const GemmSchedule *s) {
 }
 
 uint32_t gemm_loader_threads(const GemmSchedule *s) {
-  return s->way == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
+  return s->mma_kind == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
 }
 
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b) {
   const GemmSide *side = b ? &shape->b : &shape->a;
   uint32_t tile_mn = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
-  bool mn_major = side->mn_major || s->way == MMA_KIND_FMA;
+  bool mn_major = side->mn_major || s->mma_kind == MMA_KIND_FMA;
   return (SmemTile){
       .rows = mn_major ? s->k : tile_mn,
       .columns = mn_major ? tile_mn : s->k,
@@ -50,8 +46,9 @@ SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
 
 uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
                                   const GemmSchedule *s) {
-  return s->store == STORE_TMA ? s->waiting * gemm_store_stage_bytes(shape, s)
-                               : 16 * gemm_epilogue_tile_pitch(s) * 4;
+  return s->store == STORE_TMA
+             ? s->store_stages * gemm_store_stage_bytes(shape, s)
+             : 16 * gemm_epilogue_tile_pitch(s) * 4;
 }
 
 uint32_t gemm_producer_registers(const GemmSchedule *s) {
@@ -59,7 +56,7 @@ uint32_t gemm_producer_registers(const GemmSchedule *s) {
                                 : GEMM_COMPUTING_PRODUCER_REGISTERS;
 }
 
-/* Consumers have what producers leave. */
+/* Consumers get the registers that the producer warpgroup releases. */
 uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer) {
   uint32_t threads = WARPGROUP_THREADS * (groups + 1),
            each = SM_REGISTERS / threads / 8 * 8;
@@ -84,19 +81,20 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
   return width > max ? max : width;
 }
 
-/* The largest part of a warp's columns that is a power of two, and not too
- * large: that of warpgroups is memory that stages could have. */
+/* The largest power of two that divides the columns of a warp, within the
+ * limit. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool group = s->way == MMA_KIND_WGMMA;
-  uint32_t columns = group ? s->n : s->n / s->warps_n;
-  uint32_t max = group ? MAX_WGMMA_EPILOGUE_COLUMNS : MAX_EPILOGUE_TILE_COLUMNS,
+  bool is_wgmma = s->mma_kind == MMA_KIND_WGMMA;
+  uint32_t columns = is_wgmma ? s->n : s->n / s->warps_n;
+  uint32_t max = is_wgmma ? MAX_WGMMA_EPILOGUE_COLUMNS
+                          : MAX_EPILOGUE_TILE_COLUMNS,
            power_of_two;
   power_of_two = columns & -columns;
   return power_of_two < max ? power_of_two : max;
 }
 
-/* The padding with which stores of pairs of sums, and loads of four, wait least
- * for banks. */
+/* Chooses the padding with the fewest bank conflicts for the stores of 2
+ * accumulators and the loads of 4. */
 uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s) {
   FragmentLayout h = fragment_layout_mma_c();
   uint32_t columns = gemm_epilogue_tile_columns(s), best = 0, cost = UINT32_MAX;

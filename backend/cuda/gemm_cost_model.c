@@ -1,10 +1,11 @@
-/* Which schedule a contraction gets.
+/* Cost model and schedule search of matmuls.
  *
- * A block's stage takes as long as the busiest of what it needs: tensor cores
- * (or multiply-adds), shared memory, L2; blocks of a multiprocessor share
- * these; stages that are under way hide what memory takes to answer.  Tiles
- * come in waves, of which the last one is mostly not full.  All of it is then
- * no faster than the bytes come from memory. */
+ * The time of a pipeline stage is that of its busiest resource: tensor cores
+ * (or FMA units), shared memory, or L2.  Blocks of an SM share these
+ * resources.  Stages in flight hide the latency of loads.
+ *
+ * Tiles run in waves; the last wave is often not full (wave quantization).
+ * The time is at least the DRAM traffic divided by the bandwidth. */
 #include "backend/cuda/gemm_emit.h"
 #include "machine/limits/cuda.h"
 
@@ -13,37 +14,19 @@
 #include <string.h>
 
 enum {
-  MAX_SM_BLOCKS = 16,     /* of a multiprocessor */
-  LATENCY_CLOCKS = 700,   /* clocks until L2 answers, with memory behind it */
-  STAGE_CLOCKS = 60,      /* to wait for and begin a stage */
-  BLOCK_CLOCKS = 1500,    /* to begin a block, and end it */
-  STREAM_K_CLOCKS = 3000, /* to find parts of sums, beside their bytes */
-  PERSISTENT_TILE_CLOCKS =
-      600, /* the same of one that goes on to other tiles */
-  /* What a second block of a cluster adds to that, since a stage is loaded when
-   * it is empty in both. */
-  CLUSTER_LATENCY_CLOCKS = 600,
-  /* For the blocks of a cluster to have a stage empty together.  Measured
-   * there: 1.6 us of 128 stages, 2.9 us of 224. */
-  CLUSTER_CLOCKS = 24,
-  SHARED_BYTES_PER_CLOCK = 128, /* per clock */
-  STORE_BYTES = 16,             /* that are stored at once */
-  BASE_REGISTERS = 40,          /* that all kernels have, */
-  WGMMA_BASE_REGISTERS = 60,    /* and those of warpgroups */
-  WGMMA_M = 64,                 /* of one wgmma */
-  /* Operations of an epilogue that are unrolled for TMA stores: a limit on the
-   * code's size.  With TMA stores, GELU of 8192 x 8192 x 8192 took 1.35 ms on
-   * an H200, and without 1.47 ms. */
-  MAX_UNROLLED_EPILOGUE_OPS = 8192,
+  SHARED_BYTES_PER_CLOCK = 128, /* shared memory bandwidth of an SM: bytes */
+  STORE_BYTES = 16,             /* of a vector store to shared memory */
+  WGMMA_M = 64,                 /* rows of a wgmma instruction */
 };
 
 static const GpuSpec gpus[] = {
-#define GEMM_GPU(arch, sms, threads, shared, block, async, engine, half, wide, \
-                 group, single, twice, clock, memory, l2, l2_rate)             \
-  {                                                                            \
-      arch,        sms,          threads,  shared, block,  async,              \
-      engine,      half,         wide,     group,  single, twice,              \
-      (clock)*1e9, (memory)*1e9, (l2)*1e6, l2_rate},
+#define GEMM_GPU(arch, sms, sm_threads, sm_shared, block_shared, has_cp_async, \
+                 has_tma, f16_mma, tf32_mma, f16_wgmma, f32_fma, f64_fma,      \
+                 clock, bandwidth, l2, l2_rate)                                \
+  {arch,         sms,     sm_threads,  sm_shared,       block_shared,          \
+   has_cp_async, has_tma, f16_mma,     tf32_mma,        f16_wgmma,             \
+   f32_fma,      f64_fma, (clock)*1e9, (bandwidth)*1e9, (l2)*1e6,              \
+   l2_rate},
 #include "backend/cuda/gemm.def"
 };
 
@@ -54,15 +37,15 @@ bool gpu_spec(const char *arch, GpuSpec *out) {
   bool found = false;
   for (size_t j = 0; j < ARRAY_LEN(gpus); j++)
     if (gpus[j].arch / 10 == number / 10 && gpus[j].arch <= number) {
-      *out = gpus[j]; /* the last that fits: they are in order */
+      *out = gpus[j]; /* the entries are sorted */
       found = true;
     }
   return found;
 }
 
-/* ---- what a schedule needs ---- */
+/* ---- resources of a schedule ---- */
 
-/* wgmma knows one swizzle of each width, that of TMA. */
+/* wgmma supports one swizzle per panel width, the one of TMA. */
 static Swizzle wgmma_swizzle(uint32_t width) {
   uint8_t bits = 0;
   while (16u << bits < width)
@@ -80,20 +63,21 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return (uint32_t)bytes;
 }
 
-/* Results go through what the stages leave; those of warpgroups, while these
- * are filled for the next tile, through memory of their own. */
+/* Epilogues of mma kernels reuse the memory of the stages.  wgmma kernels have
+ * separate memory for the epilogue, since the producer already fills the
+ * stages for the next tile. */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t stages = s->stages * stage_bytes(shape, s), sums = 0;
-  if (s->way == MMA_KIND_MMA_SYNC)
-    sums = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
-  if (s->way == MMA_KIND_WGMMA)
+  uint32_t stages = s->stages * stage_bytes(shape, s), epilogue = 0;
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
+    epilogue = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return stages + s->warps_m * 4 * gemm_warp_epilogue_bytes(shape, s) +
            SMEM_ALIGN_BYTES;
-  return stages > sums ? stages : sums;
+  return stages > epilogue ? stages : epilogue;
 }
 
-/* Addresses of copies that stay, of smaller ones with how much there is, and
- * what waits to be stored. */
+/* Registers for copies: addresses, bounds of small copies, and values between
+ * load and store. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t copy = b ? s->copy_b : s->copy_a, tile_mn = b ? s->n : s->m;
@@ -101,22 +85,24 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
            each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
   uint32_t value_registers = copy && s->copy == COPY_CP_ASYNC ? 0 : each / 4;
-  uint32_t address_registers = !copy                                      ? 0
-                               : copy < 16 && s->way == MMA_KIND_MMA_SYNC ? 4
-                                                                          : 3;
+  uint32_t address_registers = !copy ? 0
+                               : copy < 16 && s->mma_kind == MMA_KIND_MMA_SYNC
+                                   ? GEMM_SMALL_COPY_REGISTERS
+                                   : GEMM_COPY_REGISTERS;
   return passes * (address_registers + value_registers);
 }
 
 static uint32_t thread_registers(const GemmShape *shape,
                                  const GemmSchedule *s) {
-  uint32_t warp_m, warp_n, more = BASE_REGISTERS;
-  if (s->way != MMA_KIND_WGMMA)
+  uint32_t warp_m, warp_n, element_registers, more = GEMM_BASE_REGISTERS;
+  if (s->mma_kind != MMA_KIND_WGMMA)
     more +=
         loading_registers(shape, s, false) + loading_registers(shape, s, true);
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
-    warp_m = dtype_info[shape->accumulator_dtype].bytes / 4;
-    return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) * warp_m +
+    element_registers = dtype_info[shape->accumulator_dtype].bytes / 4;
+    return (s->thread_m * s->thread_n + s->thread_m + s->thread_n) *
+               element_registers +
            more;
   case MMA_KIND_MMA_SYNC:
     warp_m = s->m / s->warps_m;
@@ -124,14 +110,14 @@ static uint32_t thread_registers(const GemmShape *shape,
     return warp_m * warp_n / WARP + warp_m / 4 + warp_n / 4 + more;
   case MMA_KIND_WGMMA:
     return (s->pingpong ? s->m : s->m / s->warps_m) * s->n / WARPGROUP_THREADS +
-           WGMMA_BASE_REGISTERS;
+           GEMM_WGMMA_BASE_REGISTERS;
   case MMA_KIND_NONE:
     break;
   }
   return 0;
 }
 
-/* Registers are given to four warps at a time. */
+/* The register file is allocated per 4 warps. */
 static uint32_t round_up_to_warpgroups(uint32_t threads) {
   return (threads + WARPGROUP_THREADS - 1) / WARPGROUP_THREADS *
          WARPGROUP_THREADS;
@@ -142,8 +128,8 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
   uint32_t threads = gemm_threads(s),
            shared = gemm_shared_bytes(shape, s) + SMEM_ALIGN_BYTES;
   uint32_t registers = (thread_registers(shape, s) + 7) / 8 * 8;
-  uint32_t max = MAX_SM_BLOCKS;
-  if (s->way == MMA_KIND_WGMMA)
+  uint32_t max = GEMM_MAX_SM_BLOCKS;
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return 1;
   if (gpu->sm_threads / threads < max)
     max = gpu->sm_threads / threads;
@@ -156,7 +142,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
 }
 
 static uint32_t max_registers(const GemmSchedule *s) {
-  return s->way == MMA_KIND_WGMMA
+  return s->mma_kind == MMA_KIND_WGMMA
              ? gemm_consumer_registers(s->warps_m, gemm_producer_registers(s))
              : MAX_THREAD_REGISTERS;
 }
@@ -170,21 +156,21 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
          blocks_per_sm(shape, gpu, s) >= 1;
 }
 
-/* ---- how long it takes ---- */
+/* ---- predicted time ---- */
 
 static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                         const GemmSchedule *s) {
   bool is_tf32 = shape->a.dtype == DT_F32;
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     return is_tf32 ? gpu->f16_wgmma_rate / 2 : gpu->f16_wgmma_rate;
-  if (s->way == MMA_KIND_MMA_SYNC)
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
     return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate;
   return shape->accumulator_dtype == DT_F64 ? gpu->f64_fma_rate
                                             : gpu->f32_fma_rate;
 }
 
-/* Those that compute for others are four warps, and nothing else goes on there
- * while they wait for what they read. */
+/* Load latency that is not hidden if the producer warpgroup computes an
+ * operand: its 4 warps wait for their loads. */
 static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
   uint32_t stores =
@@ -192,37 +178,39 @@ static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
   uint32_t passes = (stores + PRODUCER_THREADS - 1) / PRODUCER_THREADS;
   if (b ? s->copy_b : s->copy_a)
     return 0;
-  return passes / gemm_loads_in_flight(passes) * (double)LATENCY_CLOCKS;
+  return passes / gemm_loads_in_flight(passes) *
+         (double)GEMM_LOAD_LATENCY_CLOCKS;
 }
 
-/* Clocks of one stage of one block that has the multiprocessor to itself. */
+/* Clocks of a stage if the block has the SM to itself. */
 static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                            const GemmSchedule *s) {
   double bytes = gemm_element_bytes(shape), m = s->m, n = s->n, k = s->k;
   double math = 2 * m * n * k / math_rate(shape, gpu, s);
   double copied = (m + n) * k * bytes, loaded = 0;
-  if (s->way == MMA_KIND_MMA_SYNC)
+  if (s->mma_kind == MMA_KIND_MMA_SYNC)
     loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
-  if (s->way == MMA_KIND_WGMMA) /* each product its rows, and all columns */
+  if (s->mma_kind ==
+      MMA_KIND_WGMMA) /* each wgmma reads its rows, and all columns */
     loaded = (m + m / WGMMA_M * n) * k * bytes;
-  if (s->way == MMA_KIND_FMA) /* a warp's lanes share rows, and columns */
+  if (s->mma_kind == MMA_KIND_FMA) /* lanes of a warp share rows and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
   double shared = (copied + loaded) / SHARED_BYTES_PER_CLOCK;
   double l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
               (gpu->l2_bytes_per_clock / gpu->sms);
-  /* What is nearly as busy as the busiest slows it down a little: on an H200,
-   * matmuls of 128 x 256 tiles reach 98 % of what tensor cores alone would
-   * take, with shared memory as busy and L2 at three quarters. */
-  double max = pow(pow(math, 8) + pow(shared, 8) + pow(l2, 8), 1 / 8.0);
-  /* element by element: some ten instructions of each, four at a time */
+  /* p-norm instead of the maximum: see GEMM_STAGE_NORM. */
+  double max = pow(pow(math, GEMM_STAGE_NORM) + pow(shared, GEMM_STAGE_NORM) +
+                       pow(l2, GEMM_STAGE_NORM),
+                   1.0 / GEMM_STAGE_NORM);
+  /* Computed operands.  The SM issues instructions of 4 warps per clock. */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
-  computed *= 12.0 / (4 * WARP);
-  if (s->way == MMA_KIND_WGMMA)
+  computed *= GEMM_COMPUTED_ELEMENT_OPS / (4 * WARP);
+  if (s->mma_kind == MMA_KIND_WGMMA)
     computed += exposed_load_clocks(shape, s, false) +
                 exposed_load_clocks(shape, s, true);
   if (s->copy == COPY_VIA_REGISTERS)
-    computed += copied / 16 * 4 / (4 * WARP);
+    computed += copied / 16 * GEMM_REGISTER_COPY_OPS / (4 * WARP);
   double copy_count = 0;
   if (s->copy_a)
     copy_count += m * k * bytes / s->copy_a;
@@ -230,8 +218,8 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
     copy_count += n * k * bytes / s->copy_b;
   if (s->copy == COPY_TMA)
     copy_count = 0;
-  return fmax(max, computed + 6 * copy_count / (4 * WARP) +
-                       (s->way == MMA_KIND_FMA ? math : 0));
+  return fmax(max, computed + GEMM_COPY_OPS * copy_count / (4 * WARP) +
+                       (s->mma_kind == MMA_KIND_FMA ? math : 0));
 }
 
 static double ceil_quotient(double x, double by) {
@@ -239,30 +227,34 @@ static double ceil_quotient(double x, double by) {
 }
 
 static double k_stages(const GemmShape *shape, const GemmSchedule *s) {
-  if (s->way == MMA_KIND_WGMMA && shape->inner_k > 0)
+  if (s->mma_kind == MMA_KIND_WGMMA && shape->inner_k > 0)
     return shape->k / shape->inner_k * ceil_quotient(shape->inner_k, s->k);
   return ceil_quotient(shape->k, s->k);
 }
 
-/* With those that clusters have beyond the edges. */
+/* Includes the tiles of clusters beyond the last row or column. */
 static double tile_count(const GemmShape *shape, const GemmSchedule *s) {
   return ceil_quotient(shape->m, s->m * s->cluster_m) *
          ceil_quotient(shape->n, s->n * s->cluster_n) * gemm_cluster_size(s) *
          shape->batch;
 }
 
-/* What threads of warpgroups do to store a tile: of each element, in registers
- * or through shared memory. */
+/* Clocks of the epilogue of a tile in a wgmma kernel: operations, and
+ * transfers through shared memory. */
 static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
   bool tma_store = s->store == STORE_TMA;
   double bytes =
       tma_store ? 2.0 * shape->max_output_bytes * shape->output_count : 8;
-  double ops = shape->epilogue_ops + (!tma_store ? 6 : s->waiting > 1 ? 2 : 3);
+  double ops =
+      shape->epilogue_ops + (!tma_store            ? SHARED_STORE_OPS
+                             : s->store_stages > 1 ? BUFFERED_TMA_STORE_OPS
+                                                   : TMA_STORE_OPS);
   return s->m * (double)s->n *
          (ops / WARPGROUP_THREADS + bytes / SHARED_BYTES_PER_CLOCK);
 }
 
-/* So many blocks on each multiprocessor, each with so many stages. */
+/* Clocks of a wave with `blocks` blocks per SM and `stages` stages per
+ * block. */
 static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s, double blocks, double stages) {
   if (blocks <= 0)
@@ -270,25 +262,28 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double each = blocks * stage_clocks(shape, gpu, s);
   double latency = STAGE_LATENCY_CLOCKS +
                    CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
-  double waiting = latency / (s->stages - 1);
-  double overhead = s->way == MMA_KIND_WGMMA
-                        ? CLUSTER_CLOCKS * (gemm_cluster_size(s) - 1.0)
-                        : STAGE_CLOCKS;
-  double stage = fmax(each + overhead, waiting);
+  double latency_per_stage = latency / (s->stages - 1);
+  double overhead = s->mma_kind == MMA_KIND_WGMMA
+                        ? CLUSTER_STAGE_CLOCKS * (gemm_cluster_size(s) - 1.0)
+                        : GEMM_STAGE_CLOCKS;
+  double stage = fmax(each + overhead, latency_per_stage);
   double stored = s->m * (double)s->n * shape->epilogue_bytes;
   double store =
       blocks * stored / (gpu->dram_bandwidth / gpu->clock_hz / gpu->sms);
   if (s->persistent &&
-      s->way == MMA_KIND_WGMMA) { /* beside the next tile's sum */
-    double ahead = s->pingpong ? 1 : 0.5;
-    return stages * stage + PERSISTENT_TILE_CLOCKS * (1 - 0.7 * ahead) +
-           epilogue_clocks(shape, s) * (s->pingpong ? 0.2 : 1) +
-           store * (1 - 0.8 * ahead);
+      s->mma_kind == MMA_KIND_WGMMA) { /* overlaps the next tile's mainloop */
+    double overlap = s->pingpong ? 1 : PERSISTENT_OVERLAP;
+    return stages * stage +
+           PERSISTENT_TILE_CLOCKS * (1 - HIDDEN_TILE_OVERHEAD * overlap) +
+           epilogue_clocks(shape, s) *
+               (s->pingpong ? PINGPONG_EXPOSED_EPILOGUE : 1) +
+           store * (1 - HIDDEN_STORES * overlap);
   }
-  return stages * stage + BLOCK_CLOCKS + store;
+  return stages * stage + GEMM_BLOCK_CLOCKS + store;
 }
 
-/* Those of a convolution are used again and again. */
+/* Elements that DRAM delivers.  In a convolution, windows overlap, and the
+ * cache delivers the repeated ones. */
 static double operand_elements(const GemmSide *side, double used) {
   return side->tensor_elements > 0 && side->tensor_elements < used
              ? side->tensor_elements
@@ -307,16 +302,16 @@ static double bytes_moved(const GemmShape *shape, const GpuSpec *gpu,
   return s->split > 1 ? all + 2.0 * s->split * each * 4 : all;
 }
 
-/* A block puts one part of a sum down, and has others added to one of its own;
- * all of that goes through L2. */
+/* A block stores one partial sum, and loads those of the other blocks of its
+ * tile.  All of this traffic goes to L2. */
 static double stream_k_clocks(const GpuSpec *gpu, const GemmSchedule *s,
                               double tiles) {
   double part = s->m * (double)s->n * 4 / (gpu->l2_bytes_per_clock / gpu->sms);
   return STREAM_K_CLOCKS + part * (1 + fmax(1, gpu->sms / tiles));
 }
 
-/* The longer one, and something of the other: of two schedules that memory
- * bounds, the one that does less besides is the better one. */
+/* A smooth maximum.  Of two memory-bound schedules, it prefers the one with
+ * less compute time. */
 static double smooth_max(double x, double y) {
   double squares = x * x * x * x + y * y * y * y;
   return fmax(fmax(x, y), sqrt(sqrt(squares)));
@@ -329,12 +324,12 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
   double stages = ceil_quotient(k_stages(shape, s), s->split);
   double sms = gpu->sms / gemm_cluster_size(s) * gemm_cluster_size(s);
   double full_waves = floor(tiles / (sms * blocks));
-  if (s->stream) { /* the rest is cut into equal parts */
+  if (s->stream) { /* the remaining tiles are split evenly */
     double rest = tiles - full_waves * sms,
            remainder_stages = rest * stages / sms;
     double extra = rest > 0 ? stream_k_clocks(gpu, s, rest) : 0;
-    /* blocks are at different terms, and do not find each other's operands in
-     * L2 */
+    /* The blocks are at different k indices, so they do not share operands in
+     * L2. */
     double shared = wave_clocks(shape, gpu, s, remainder_stages > 0,
                                 ceil(remainder_stages)) *
                     (1 + STREAM_K_SLOWDOWN);
@@ -347,12 +342,12 @@ double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
   double clocks = full_waves * wave_clocks(shape, gpu, s, blocks, stages) +
                   wave_clocks(shape, gpu, s, rest, stages);
   if (s->split > 1)
-    clocks += BLOCK_CLOCKS;
+    clocks += GEMM_BLOCK_CLOCKS;
   return smooth_max(clocks / gpu->clock_hz,
                     bytes_moved(shape, gpu, s) / gpu->dram_bandwidth);
 }
 
-/* ---- what there is to choose from ---- */
+/* ---- schedule search ---- */
 
 typedef struct ScheduleSearch {
   const GemmShape *shape;
@@ -365,18 +360,18 @@ static uint32_t swizzle_digits(Swizzle s) {
   return 100 * s.bits + 10 * s.base + s.shift;
 }
 
-/* Bytes of one copy; 0: it goes element by element. */
+/* Bytes per copy; 0: element by element. */
 static uint32_t copy_bytes(const GemmSide *side, const GemmSchedule *s) {
   uint32_t bytes = dtype_info[side->dtype].bytes;
   uint32_t copy =
       side->align_bytes < 16 && s->copy != COPY_TMA ? side->align_bytes : 16;
-  if (s->way == MMA_KIND_FMA && !side->mn_major)
+  if (s->mma_kind == MMA_KIND_FMA && !side->mn_major)
     copy = bytes;
   return side->computed || copy < 4 ? 0 : copy;
 }
 
-/* How the tile of an operand lies in shared memory: by how it is read there,
- * and written. */
+/* Chooses panel width and swizzle of an operand tile from the accesses:
+ * fragment loads and copies. */
 static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
                                uint32_t count, const SmemAccess *reads) {
   SmemAccess accesses[2];
@@ -385,12 +380,12 @@ static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
   *width = 1;
   SmemTile t = gemm_operand_tile(shape, s, b);
   *width = t.panel_bytes = gemm_panel_bytes(
-      t.columns, t.element_bytes, s->way == MMA_KIND_FMA ? 1024 : 128);
+      t.columns, t.element_bytes, s->mma_kind == MMA_KIND_FMA ? 1024 : 128);
   for (uint32_t j = 0; j < count; j++)
     accesses[j] = reads[j];
   accesses[count++] =
       smem_tile_row_access(&t, copy > t.element_bytes ? copy : 16);
-  if (s->way == MMA_KIND_WGMMA)
+  if (s->mma_kind == MMA_KIND_WGMMA)
     t.swizzle = wgmma_swizzle(t.panel_bytes);
   else
     smem_tile_choose_swizzle(&t, count, accesses);
@@ -406,8 +401,8 @@ void gemm_choose_operand_layout(const GemmShape *shape, GemmSchedule *s, bool b,
   choose_smem_layout(shape, s, b, 1, &read);
 }
 
-/* Of multiply-adds it is the writes that wait: threads have 8 terms of 4 rows
- * at a time where these do not lie next to each other. */
+/* In fma kernels the stores have the bank conflicts: if k is contiguous, a
+ * warp stores 8 k indices of 4 rows at a time. */
 static void choose_operand_layout(const GemmShape *shape, GemmSchedule *s,
                                   bool b) {
   const GemmSide *side = b ? &shape->b : &shape->a;
@@ -420,7 +415,7 @@ static void choose_operand_layout(const GemmShape *shape, GemmSchedule *s,
       .column = layout_append(layout_mode(8, 0), 4, 1),
       .lane_bytes = bytes,
   };
-  if (s->way == MMA_KIND_FMA)
+  if (s->mma_kind == MMA_KIND_FMA)
     choose_smem_layout(shape, s, b,
                        !side->mn_major && (b ? s->copy_b : s->copy_a), &write);
   else
@@ -442,20 +437,21 @@ static void try_schedule(ScheduleSearch *c, GemmSchedule s) {
   if (!gemm_fits(c->shape, c->gpu, &s))
     return;
   double seconds = gemm_seconds(c->shape, c->gpu, &s);
-  if (c->best.way && seconds >= c->seconds)
+  if (c->best.mma_kind && seconds >= c->seconds)
     return;
   c->seconds = seconds;
   c->best = s;
 }
 
-/* Sums are cut where there are too few tiles for all multiprocessors. */
+/* Tries split-K while there are too few tiles for all SMs. */
 static void try_split_k(ScheduleSearch *c, GemmSchedule s) {
   double tiles = tile_count(c->shape, &s),
          stages = ceil_quotient(c->shape->k, s.k);
-  for (s.split = 1; s.split <= 32; s.split *= 2) {
+  for (s.split = 1; s.split <= MAX_SPLIT_K; s.split *= 2) {
     try_schedule(c, s);
     if (c->shape->no_split_k || c->shape->symbolic_tile_count ||
-        tiles * s.split >= 2 * c->gpu->sms || stages < 4.0 * s.split ||
+        tiles * s.split >= SPLIT_K_PARTS_PER_SM * c->gpu->sms ||
+        stages < MIN_SPLIT_K_STAGES * s.split ||
         c->shape->accumulator_dtype == DT_F64)
       return;
   }
@@ -467,18 +463,19 @@ static void try_stages(ScheduleSearch *c, GemmSchedule s) {
     try_split_k(c, s);
     return;
   }
-  for (s.stages = 3; s.stages <= 6; s.stages++)
+  for (s.stages = GEMM_MIN_ASYNC_STAGES; s.stages <= GEMM_MAX_ASYNC_STAGES;
+       s.stages++)
     try_split_k(c, s);
 }
 
 static void try_mma(ScheduleSearch *c) {
   static const uint8_t tile_sides[] = {16, 32, 64}, warps[] = {1, 2, 4};
   uint32_t depth = 32 / gemm_element_bytes(c->shape);
-  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule s = {.mma_kind = MMA_KIND_MMA_SYNC,
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_SHARED,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .cluster_m = 1,
                     .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
@@ -497,11 +494,11 @@ static void try_mma(ScheduleSearch *c) {
 
 static void try_fma(ScheduleSearch *c) {
   static const uint8_t tile_sides[] = {2, 4, 8};
-  GemmSchedule s = {.way = MMA_KIND_FMA,
+  GemmSchedule s = {.mma_kind = MMA_KIND_FMA,
                     .copy = c->gpu->has_cp_async ? COPY_CP_ASYNC
                                                  : COPY_VIA_REGISTERS,
                     .store = STORE_DIRECT,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .cluster_m = 1,
                     .cluster_n = 1};
   for (size_t m = 0; m < 3; m++)
@@ -518,14 +515,14 @@ static void try_fma(ScheduleSearch *c) {
           }
 }
 
-/* Where the last tiles leave multiprocessors without work, all share them. */
+/* Tries stream-K: the last, partial wave is split across all SMs. */
 static void try_stream_k(ScheduleSearch *c, GemmSchedule s) {
   for (s.stream = 0; s.stream <= !c->shape->no_split_k; s.stream++)
     try_schedule(c, s);
 }
 
-/* Two blocks share one of the operands; of more, some multiprocessors of a GPU
- * would be left over. */
+/* Tries clusters of 2 blocks, which share one operand.  Larger clusters would
+ * leave some SMs of a GPU unused. */
 static void try_clusters(ScheduleSearch *c, GemmSchedule s) {
   for (uint32_t j = 0; j < 3; j++) {
     s.cluster_m = j == 1 ? 2 : 1;
@@ -535,33 +532,34 @@ static void try_clusters(ScheduleSearch *c, GemmSchedule s) {
   }
 }
 
-/* As many stages as there is room for. */
+/* Tries the kinds of stores, each with as many stages as fit. */
 static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   uint32_t rows = s.pingpong ? s.m : s.m / s.warps_m;
   bool fits_unrolled = c->shape->epilogue_ops * rows * s.n / WARPGROUP_THREADS *
                            c->shape->output_count <=
                        MAX_UNROLLED_EPILOGUE_OPS;
-  for (s.waiting = 0; s.waiting <= 2; s.waiting++) {
-    s.store = s.waiting ? STORE_TMA : STORE_SHARED;
-    if (s.waiting && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
+  for (s.store_stages = 0; s.store_stages <= GEMM_MAX_STORE_STAGES;
+       s.store_stages++) {
+    s.store = s.store_stages ? STORE_TMA : STORE_SHARED;
+    if (s.store_stages && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
       return;
-    for (s.stages = 7; s.stages > 2; s.stages--)
+    for (s.stages = GEMM_MAX_WGMMA_STAGES; s.stages > 2; s.stages--)
       if (gemm_shared_bytes(c->shape, &s) <= c->gpu->block_shared_bytes)
         break;
     try_clusters(c, s);
   }
 }
 
-/* Rows of 128 bytes. */
+/* The k extent of a stage is 128 bytes, the widest swizzle. */
 static void try_wgmma(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
-  GemmSchedule s = {.way = MMA_KIND_WGMMA,
+  GemmSchedule s = {.mma_kind = MMA_KIND_WGMMA,
                     .copy = COPY_TMA,
                     .k = 128 / gemm_element_bytes(c->shape),
                     .persistent = 1,
-                    .flight = 2,
+                    .stages_in_flight = GEMM_WGMMA_STAGES_IN_FLIGHT,
                     .split = 1,
-                    .raster = 8,
+                    .raster = GEMM_RASTER_TILES,
                     .width_a = 128,
                     .width_b = 128};
   for (size_t n = 0; n < ARRAY_LEN(widths); n++)
@@ -597,16 +595,17 @@ bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   return false;
 }
 
-/* By TMA, or computed by the threads that would have it copy: halves, since
- * what wgmma takes for tf32 is to be rounded. */
+/* True if TMA or the producer threads can load the operand.  Producer threads
+ * compute only 16-bit elements, since wgmma truncates to tf32 and does not
+ * round. */
 static bool is_wgmma_loadable(const GemmSide *side) {
   return side->computed ? dtype_info[side->dtype].bytes == 2
                         : side->tma_copyable;
 }
 
 bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu) {
-  bool is_tf32 =
-      shape->a.dtype == DT_F32; /* wgmma has terms of these in rows */
+  /* wgmma needs K-major tf32 operands */
+  bool is_tf32 = shape->a.dtype == DT_F32;
   return gpu->f16_wgmma_rate > 0 && gpu->has_tma &&
          is_wgmma_loadable(&shape->a) && is_wgmma_loadable(&shape->b) &&
          (!shape->a.computed || !shape->b.computed) &&
@@ -637,7 +636,7 @@ bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
              shape->b.dtype == shape->accumulator_dtype) {
     try_fma(&c);
   }
-  if (!c.best.way)
+  if (!c.best.mma_kind)
     return false;
   gemm_complete_schedule(shape, gpu, &c.best);
   *s = c.best;
@@ -655,8 +654,8 @@ bool gemm_can_store_tma(const GemmShape *shape) {
          shape->max_output_bytes <= 4;
 }
 
-/* Streams: a block has a part of a sum's end, and one of another's beginning.
- */
+/* Stream-K: a block has at most two partial sums, the end of one tile and the
+ * beginning of another. */
 int64_t gemm_workspace_floats(const GemmSchedule *s, const GpuSpec *gpu,
                               int64_t tiles) {
   int64_t each = (int64_t)s->m * s->n;

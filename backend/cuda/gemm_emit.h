@@ -1,66 +1,71 @@
-/* backend/cuda, for the files that write contractions.
+/* backend/cuda: shared by the files that emit matmul kernels.
  *
- * Names in the text: thread, lane and warp; memory and shared, the block's
- * shared memory as a pointer and as a number; m_all, n_all, k_all, how many
- * rows, columns and terms there are; m0, n0, where the tile begins; batch;
- * from, to, the terms that the block sums. */
+ * Variables of the generated code:
+ * - thread, lane, warp
+ * - memory, shared: shared memory as a pointer and as a 32-bit address
+ * - m_all, n_all, k_all: sizes
+ * - m0, n0: first row and column of the tile
+ * - batch: linear batch index
+ * - from, to: range of k */
 #ifndef AXON_CUDA_GEMM_EMIT_H
 #define AXON_CUDA_GEMM_EMIT_H
 
 #include "backend/cuda/gemm.h"
 
-/* An operand of the block's tile. */
+/* The copy of an operand tile to shared memory. */
 typedef struct GemmTiledCopy {
   const GemmKernelSpec *spec;
   bool b;
-  char letter; /* 'a' or 'b' */
+  char letter;
   const GemmSide *side;
   const GemmOperand *operand;
-  const GemmAxisGroup *mn_axes; /* the group of its rows: m or n */
+  const GemmAxisGroup *mn_axes; /* m or n */
   SmemTile tile;
-  bool mn_major;         /* rows of the tile are terms */
-  uint32_t copy_bytes;   /* bytes; 0: element by element */
-  uint32_t vector_width; /* elements of a copy, or of what is stored at once */
-  uint32_t copies_per_row; /* copies of a row of the tile */
+  bool mn_major;           /* rows of the tile are along k */
+  uint32_t copy_bytes;     /* 0: element by element */
+  uint32_t vector_width;   /* elements of a copy or a store */
+  uint32_t copies_per_row; /* copies per row of the tile */
   uint32_t iterations;
-  bool is_even;         /* each thread has a copy in each pass */
-  bool k_interleaved;   /* neighbouring threads have terms, and not columns */
-  bool via_registers;   /* it goes through registers */
-  uint32_t stage_bytes; /* of a stage */
-  const char *k_end;    /* where terms end, in the text */
+  bool is_even;       /* every thread copies in every iteration */
+  bool k_interleaved; /* neighbouring threads differ in k */
+  bool via_registers;
+  uint32_t stage_bytes; /* of this operand */
+  const char *k_end;    /* expression for the end of k */
 } GemmTiledCopy;
 
 GemmTiledCopy gemm_tiled_copy(const GemmKernelSpec *t, bool b);
-/* Expressions of 64 bits: where an axis's part of an address is. */
+/* Declares the axis variables (int64_t) of the element with linear index
+ * `index`. */
 void gemm_put_unravel(Buffer *out, const GemmAxisGroup *g, const char *index);
-/* `const int64_t name = ` the sum of index * stride over the group's axes. */
+/* Declares `name` (int64_t): the sum of index * stride over the axes of the
+ * group. */
 void gemm_put_offset(Buffer *out, const GemmAxisGroup *g, const char *name,
                      bool b);
-/* NULL: the operand is the same all along the axis. */
+/* NULL: the operand does not depend on the axis. */
 static inline const char *gemm_stride(const GemmAxis *a, bool b) {
   return b ? a->stride_b : a->stride_a;
 }
-/* The number of elements of a group, an int. */
+/* Declares `name` (int): the number of elements of the group. */
 void gemm_put_extent(Buffer *out, const GemmAxisGroup *g, const char *name);
-const char *gemm_compute_type(Dtype t); /* "float": of values */
-const char *gemm_storage_type(Dtype t); /* "uint16_t": in memory */
-/* An element's bits as its value, and a value as these. */
+const char *gemm_compute_type(Dtype t); /* of values, e.g. "float" */
+const char *gemm_storage_type(Dtype t); /* in memory, e.g. "uint16_t" */
+/* Conversion from the bits in memory to a value, and back. */
 void gemm_put_widened(Buffer *out, Dtype t, const char *x);
 void gemm_put_narrowed(Buffer *out, Dtype t, const char *x);
 
-/* Functions before the kernel: where an element of a tile lies. */
+/* Emits the function that gives the shared memory offset of a tile element. */
 void gemm_put_smem_offset(Buffer *out, const GemmTiledCopy *s);
-/* What a thread knows of its copies before the first stage. */
+/* Emits what a thread computes before the first stage: the loop-invariant part
+ * of addresses and predicates. */
 void gemm_put_copy_setup(Buffer *out, const GemmTiledCopy *s);
-/* Copies of a stage begin: to shared memory at `at`, of terms from `term` on;
- * or, of one that goes through registers, loads. */
+/* Emits the copies of a stage to `at` in shared memory, from k index `first_k`
+ * on.  Copies through registers only load here. */
 void gemm_put_copy(Buffer *out, const GemmTiledCopy *s, const char *at,
                    const char *first_k);
-/* Stores of what was loaded. */
+/* Emits the shared stores of the loaded registers. */
 void gemm_put_registers_to_shared(Buffer *out, const GemmTiledCopy *s,
                                   const char *at);
-/* Elements of a stage are computed and stored, some at a time: so many of a
- * thread's passes, so that reads do not wait for each other. */
+/* Iterations of a thread whose loads are in flight at the same time. */
 uint32_t gemm_loads_in_flight(uint32_t passes);
 void gemm_put_computed(Buffer *out, const GemmTiledCopy *s, const char *at,
                        const char *first_k);
@@ -68,55 +73,56 @@ void gemm_put_computed(Buffer *out, const GemmTiledCopy *s, const char *at,
 /* ---- gemm_block.c ---- */
 
 enum {
-  SM_REGISTERS = 65536,       /* of a multiprocessor */
-  MAX_THREAD_REGISTERS = 255, /* of a thread */
-  WARPGROUP_THREADS = 128, /* threads that do one wgmma, or things each clock */
+  SM_REGISTERS = 65536, /* per SM */
+  MAX_THREAD_REGISTERS = 255,
+  WARPGROUP_THREADS = 128,
   PRODUCER_THREADS = 128,
   SMEM_ALIGN_BYTES = 1024,
-  STORE_BOX_ROWS = 16, /* of a warp, that TMA stores */
+  STORE_BOX_ROWS = 16, /* rows of an MMA, per warp */
 };
 uint32_t gemm_element_bytes(const GemmShape *shape);
-/* Bytes of a panel of an operand's tile. */
+/* Width of a panel: `columns` elements of `bytes` bytes; at most `max`
+ * bytes. */
 uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max);
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s);
-uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s); /* of floats */
-/* What TMA stores of a result, and of all results, at a time: bytes. */
+uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s); /* in floats */
+/* Bytes of a TMA store of one output, and of all outputs. */
 uint32_t gemm_tma_box_bytes(const GemmShape *shape, const GemmSchedule *s);
 uint32_t gemm_store_stage_bytes(const GemmShape *shape, const GemmSchedule *s);
-/* Bytes of a warp for its epilogue, of warpgroups. */
+/* Shared memory of a warp for its epilogue, in wgmma kernels. */
 uint32_t gemm_warp_epilogue_bytes(const GemmShape *shape,
                                   const GemmSchedule *s);
 
 /* ---- gemm_preamble.c ---- */
 
-/* Names that all texts begin with; sizes; which tile it is. */
+/* Emit the common variables, the problem size, and the coordinates of the
+ * tile. */
 void gemm_put_preamble(Buffer *out);
 void gemm_put_problem_size(Buffer *out, const GemmKernelSpec *t);
 void gemm_put_tile_coords(Buffer *out, const GemmKernelSpec *t);
 
 /* ---- gemm_epilogue.c ---- */
 
-/* What is done with `count` sums x[0] .. of row i and columns j, j + 1, ...;
- * guarded by the extents. */
+/* Emits the epilogue of x[0] to x[count - 1] in row i, columns j, j + 1, ....
+ * The column extent is checked. */
 void gemm_put_epilogue_row(Buffer *out, const GemmKernelSpec *t,
                            uint32_t count);
-/* Sums of 16 rows of mma's (or a warpgroup's) result, as threads have them in
- * the array `sums`, through the warp's `slab`; the first is at this row and
- * column of the tile. */
+/* Emits the epilogue of 16 rows of an MMA accumulator, `sums`, through the
+ * warp's shared memory `slab`.  row, column: position in the tile. */
 void gemm_put_epilogue_via_shared(Buffer *out, const GemmKernelSpec *t,
                                   const char *sums, const char *row,
                                   const char *column);
-/* Parts of a sum that blocks have made are added up by the last of them, which
- * goes on in a block that stays open.  The array c has `count` of a thread, in
- * rows of `each`. */
+/* Emits the split-K fixup: the last block of a tile adds the partial sums.  It
+ * opens a block for the epilogue, which the caller closes.  A thread has
+ * `count` accumulators, in rows of `lane_width`. */
 void gemm_put_split_k_fixup(Buffer *out, const GemmKernelSpec *t,
-                            uint32_t count, uint32_t each);
+                            uint32_t count, uint32_t lane_width);
 
 /* ---- gemm_epilogue_reduce.c ---- */
 
-/* What rows come to, if anything: of the sums that gemm_put_epilogue_via_shared
- * has, part so much of the tile's row; or of multiply-adds, a thread's rows and
- * columns in groups of these. */
+/* Emit the row reductions, if there are any.  Partial result `part` comes from
+ * the accumulators `sums` of an MMA; the second function is for fma kernels,
+ * whose threads have groups of vector_m rows and vector_n columns. */
 void gemm_put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                             const char *sums, const char *row,
                             const char *column, const char *part);
@@ -125,55 +131,56 @@ void gemm_put_row_reduction_fma(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- gemm_epilogue_tma.c ---- */
 
-/* The same by TMA, the sums of a warp of a group: `sets` is where its memory
- * begins, `stored` counts what it has stored. */
+/* Emits the epilogue with TMA stores of a warp's accumulators.  `sets` is the
+ * address of its store buffers, `stored` counts its stores. */
 void gemm_put_epilogue_tma(Buffer *out, const GemmKernelSpec *t,
                            const char *sums, const char *row);
 
 /* ---- gemm_mainloop.c ---- */
 
-/* What is done with a stage, number `read` of the ring: the step's product. */
+/* Emits the MMAs of stage `read`. */
 typedef void GemmPutMma(Buffer *out, const void *owner, const GemmTiledCopy *a,
                         const GemmTiledCopy *b);
 void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
                        const GemmTiledCopy *a, const GemmTiledCopy *b,
                        GemmPutMma *product, const void *owner);
 typedef struct FragmentLoad {
-  const char *name, *smem_tile; /* the array; where the tile is, an address */
+  /* Name of the array; address of the tile in shared memory. */
+  const char *name, *smem_tile;
   const char *first_row, *first_k;
   uint32_t count;
-  bool b; /* 16 rows of mma's second operand, and not of its first one */
+  bool b; /* Operand b of mma instead of a. */
   bool transposed;
 } FragmentLoad;
 void gemm_put_fragment_load(Buffer *out, const GemmTiledCopy *s,
                             const FragmentLoad *f);
-/* d += a * b by mma, of 16 rows, 8 columns and 32 bytes of terms. */
+/* Emits d += a * b as mma: 16 rows, 8 columns, 32 bytes of k. */
 void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
                   const char *a, const char *b);
 
 /* ---- gemm_wgmma.c ---- */
 
-/* Of a thread of the group that has TMA copy, or computes operands, too; and
- * of the others. */
-enum { GEMM_PRODUCER_REGISTERS = 40, GEMM_COMPUTING_PRODUCER_REGISTERS = 104 };
+/* setmaxnreg: registers of a producer thread, and of a consumer thread if a
+ * producer thread has `producer` registers. */
 uint32_t gemm_producer_registers(const GemmSchedule *s);
 uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer);
 
 typedef struct TmaLoad {
   const SmemTile *tile;
   const GemmAxisGroup *batch;
-  bool b; /* whose strides it has */
+  bool b; /* uses stride_b */
   const char *smem_address, *tensor_map, *barrier;
-  uint32_t
-      multicast_parts; /* 0, or: of so many parts of its rows this block has
-                          the one of this number copied to some blocks */
+  /* Multicast: the tile rows have this many parts, and the block loads part
+   * multicast_part for the blocks of multicast_mask.  0: no multicast. */
+  uint32_t multicast_parts;
   const char *multicast_part, *multicast_mask;
-  const char *contiguous_coord, *strided_coord; /* where it begins, ints */
+  /* Coordinates of the first element, as int expressions. */
+  const char *contiguous_coord, *strided_coord;
 } TmaLoad;
 void gemm_put_tma_load(Buffer *out, const TmaLoad *b);
 uint32_t gemm_unswizzled_offset(const SmemTile *t, uint32_t row,
                                 uint32_t column);
-/* turned: its rows are terms. */
+/* transposed: rows of the tile are along k. */
 void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
                               bool transposed, const char *name,
                               const char *at);

@@ -1,11 +1,12 @@
-/* What becomes of a contraction's sums. */
+/* Epilogues of matmul kernels: stores from registers or through shared memory,
+ * and the split-K fixup. */
 #include "backend/cuda/gemm_emit.h"
 
 #include <string.h>
 
 enum { EPILOGUE_TILE_ROWS = 16, STORE_BYTES = 16 };
 
-/* ---- a few columns of a row ---- */
+/* ---- columns of a row ---- */
 
 static bool is_contiguous(const GemmKernelSpec *t, const GemmOutput *r) {
   uint32_t last = t->batch.count + t->m.count + t->n.count - 1;
@@ -28,7 +29,7 @@ static void put_output_offset(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, any ? "" : "0");
 }
 
-/* Full groups that are aligned go in stores of 16 bytes. */
+/* Emits 16-byte stores. */
 static void put_vector_store(Buffer *out, const GemmKernelSpec *t,
                              uint32_t number, uint32_t count) {
   const GemmOutput *r = &t->outputs[number];
@@ -106,9 +107,9 @@ void gemm_put_epilogue_row(Buffer *out, const GemmKernelSpec *t,
   }
 }
 
-/* ---- sums of mma ---- */
+/* ---- mma accumulators ---- */
 
-/* How many columns a lane has: 16 bytes of the narrowest result. */
+/* Columns per lane: 16 bytes of the output with the smallest elements. */
 static uint32_t lane_columns(const GemmKernelSpec *t) {
   uint32_t min = 4;
   for (uint32_t r = 0; r < t->output_count; r++)
@@ -117,13 +118,13 @@ static uint32_t lane_columns(const GemmKernelSpec *t) {
   return min <= 2 ? 8 : 4;
 }
 
-/* A warp's sums are put down as it has them, and taken up as memory wants
- * them. */
+/* Stores the accumulators of a warp to shared memory in MMA layout, and loads
+ * them row by row for coalesced global stores. */
 void gemm_put_epilogue_via_shared(Buffer *out, const GemmKernelSpec *t,
                                   const char *sums, const char *row,
                                   const char *column) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = s->way == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
+  uint32_t columns = s->mma_kind == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
   uint32_t tile_columns = gemm_epilogue_tile_columns(s),
            pitch = gemm_epilogue_tile_pitch(s);
   uint32_t lane_width = lane_columns(t),
@@ -166,10 +167,10 @@ void gemm_put_epilogue_via_shared(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "}\n}\n}\n");
 }
 
-/* ---- parts of sums ---- */
+/* ---- split-K ---- */
 
-/* Each part lies in memory as its threads have it; the block that is the last
- * to come adds them up in their order, so that the sum is always the same. */
+/* Partial sums are stored in thread-value layout.  The last block adds them in
+ * order of their number, so that the result is deterministic. */
 void gemm_put_split_k_fixup(Buffer *out, const GemmKernelSpec *t,
                             uint32_t count, uint32_t lane_width) {
   const GemmSchedule *s = t->schedule;

@@ -1,14 +1,14 @@
-/* What rows of a contraction come to, tile by tile: those threads that have a
- * row's sums go through them, put together what they found, and leave it as one
- * part of the row. */
+/* Row reductions in the epilogue of a matmul.  The threads that hold
+ * accumulators of a row reduce them, combine their results by shuffles, and
+ * store one partial result per row and tile. */
 #include "backend/cuda/gemm_emit.h"
 
 enum { CORE_MATRIX_COLUMNS = 8, WARP_LANES = 32 };
 
-/* Neighbouring lanes that have a row. */
+/* Neighbouring lanes that share a row. */
 static uint32_t lanes_per_row(const GemmSchedule *s) {
   uint32_t column_threads = s->thread_n ? s->n / s->thread_n : 0;
-  if (s->way == MMA_KIND_FMA)
+  if (s->mma_kind == MMA_KIND_FMA)
     return column_threads < WARP_LANES ? column_threads : WARP_LANES;
   FragmentLayout h = fragment_layout_mma_c();
   uint32_t lanes = 1;
@@ -18,7 +18,7 @@ static uint32_t lanes_per_row(const GemmSchedule *s) {
 }
 
 uint32_t gemm_row_partials(const GemmSchedule *s) {
-  switch ((MmaKind)s->way) {
+  switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
     return s->n / s->thread_n / lanes_per_row(s);
   case MMA_KIND_MMA_SYNC:
@@ -31,12 +31,12 @@ uint32_t gemm_row_partials(const GemmSchedule *s) {
 }
 
 bool gemm_can_reduce_rows(const GemmSchedule *s) {
-  /* all lanes of a warp put together */
+  /* The combine step needs complete warps. */
   return gemm_threads(s) % WARP_LANES == 0;
 }
 
-/* A row's elements; `each` opens the loop over them, and declares `column` and
- * `term`. */
+/* Emits one level of a row's reductions.  column_loop opens the loop over the
+ * columns, and declares `column` and `term`. */
 static void put_level(Buffer *out, const GemmKernelSpec *t, uint32_t level,
                       const char *column_loop) {
   const RowReductionCallbacks *r = &t->row_reduction;
@@ -52,7 +52,8 @@ static void put_level(Buffer *out, const GemmKernelSpec *t, uint32_t level,
   r->put_combine(t->owner, out, level, lanes_per_row(t->schedule));
 }
 
-/* part: which of the tile's; first: is it the thread that leaves it? */
+/* part: number of the partial result within the tile.  is_writer: condition
+ * for the lane that stores it. */
 static void put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                               const char *column_loop, const char *part,
                               const char *is_writer) {
@@ -61,7 +62,7 @@ static void put_row_reduction(Buffer *out, const GemmKernelSpec *t,
   gemm_put_unravel(out, &t->m, "i");
   for (uint32_t level = 0; level < r->level_count; level++)
     put_level(out, t, level, column_loop);
-  /* blocks of a cluster may have tiles beyond the last column */
+  /* Blocks of a cluster may have tiles beyond the last column. */
   buffer_printf(out,
                 "if (%s && i < m_all%s) {\n"
                 "const int64_t part = (int64_t)(n0 / %uu * %uu + %s);\n"
@@ -77,7 +78,7 @@ void gemm_put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                             const char *sums, const char *row,
                             const char *column, const char *part) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = s->way == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
+  uint32_t columns = s->mma_kind == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
   FragmentLayout h = fragment_layout_mma_c();
   Buffer column_loop = {.arena = out->arena}, is_writer = column_loop;
   if (!t->row_reduction.level_count)

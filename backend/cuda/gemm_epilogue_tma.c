@@ -1,7 +1,7 @@
-/* What becomes of a contraction's sums where TMA stores it: a warp has 16 rows
- * of a *set* of boxes, one of each result, which it fills from its registers
- * and leaves to TMA; some sets wait for it while the next one is filled, and
- * while the next tile is summed. */
+/* Epilogue with TMA stores.  A warp writes 16 rows of each output from its
+ * registers to a store buffer in shared memory, and TMA stores the buffer.
+ * Stores in flight overlap the next buffer and the mainloop of the next
+ * tile. */
 #include "backend/cuda/gemm_emit.h"
 
 enum { CORE_MATRIX_COLUMNS = 8 };
@@ -27,13 +27,13 @@ void gemm_tma_store_box(const GemmShape *shape, const GemmSchedule *s, Dtype t,
   *swizzle = smem_tile_descriptor(&tile, false).swizzle;
 }
 
-/* ---- as text ---- */
+/* ---- kernel source ---- */
 
 static bool is_half(const GemmOutput *r) {
   return dtype_info[r->dtype].bytes == 2;
 }
 
-/* Where an element of a result's box lies, from where the memory begins. */
+/* Emits the shared memory offset of an element of an output's box. */
 static void put_smem_offset(Buffer *out, const GemmKernelSpec *t, uint32_t r,
                             const char *row, const char *column) {
   SmemTile tile = store_tile(t->shape, t->schedule, t->outputs[r].dtype);
@@ -42,8 +42,8 @@ static void put_smem_offset(Buffer *out, const GemmKernelSpec *t, uint32_t r,
   smem_tile_print_offset(out, &tile, row, column);
 }
 
-/* What a thread has in a row are pairs of columns.  whole: all of the tile is
- * there. */
+/* Emits the epilogue of two neighbouring columns.  in_bounds: the tile is
+ * completely in bounds. */
 static void put_epilogue_pair(Buffer *out, const GemmKernelSpec *t,
                               const char *sums, bool in_bounds) {
   static const char *const names[GEMM_MAX_OUTPUTS] = {"y0[v]", "y1[v]", "y2[v]",
@@ -73,7 +73,7 @@ static void put_epilogue_pair(Buffer *out, const GemmKernelSpec *t,
   }
 }
 
-/* Registers of four cores at once, as mma's first operand has them. */
+/* Stores 4 core matrices at a time, in the layout of mma's first operand. */
 static void put_stmatrix(Buffer *out, const GemmKernelSpec *t, uint32_t r) {
   FragmentLayout h = fragment_layout_mma_a(2);
   Layout row, column;
@@ -125,8 +125,8 @@ static void put_store_stages(Buffer *out, const GemmKernelSpec *t,
                 "const unsigned set = sets + stored %% %uu * %uu;\n"
                 "stored++;\n"
                 "if (lane == 0)\nax_tma_wait_read<%u>();\nax_sync_warp();\n",
-                s->n / columns, s->waiting, gemm_store_stage_bytes(t->shape, s),
-                s->waiting - 1);
+                s->n / columns, s->store_stages,
+                gemm_store_stage_bytes(t->shape, s), s->store_stages - 1);
   for (uint32_t r = 0; r < t->output_count; r++)
     if (is_half(&t->outputs[r]))
       buffer_printf(out, "unsigned w%u[%u];\n", r, columns / 4);
@@ -155,7 +155,7 @@ static void put_store_stages(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* What is read with each element is looked for in tiles at the edges alone. */
+/* Only tiles at the edges check the bounds of epilogue loads. */
 void gemm_put_epilogue_tma(Buffer *out, const GemmKernelSpec *t,
                            const char *sums, const char *row) {
   const GemmSchedule *s = t->schedule;

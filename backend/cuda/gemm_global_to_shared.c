@@ -1,11 +1,11 @@
-/* Operands of a contraction on their way to shared memory. */
+/* Copies of operand tiles from global to shared memory. */
 #include "backend/cuda/gemm_emit.h"
 
 #include <string.h>
 
 enum {
   VECTOR_BYTES = 16,
-  INTERLEAVED_K = 8 /* that neighbouring threads have */
+  INTERLEAVED_K = 8 /* k indices of neighbouring threads */
 };
 
 /* ---- axes ---- */
@@ -17,7 +17,7 @@ void gemm_put_extent(Buffer *out, const GemmAxisGroup *g, const char *name) {
   buffer_puts(out, g->count ? ");\n" : "1);\n");
 }
 
-/* Variables of the axes from the element's number, the last axis first. */
+/* Unravels a linear index; the last axis varies fastest. */
 void gemm_put_unravel(Buffer *out, const GemmAxisGroup *g, const char *index) {
   if (g->count == 1) {
     buffer_printf(out, "const int64_t %s = %s;\n(void)%s;\n", g->axes[0].name,
@@ -124,7 +124,7 @@ void gemm_put_narrowed(Buffer *out, Dtype t, const char *x) {
     buffer_printf(out, "(%s)(%s)", gemm_storage_type(t), x);
 }
 
-/* ---- an operand ---- */
+/* ---- tiled copy ---- */
 
 GemmTiledCopy gemm_tiled_copy(const GemmKernelSpec *t, bool b) {
   const GemmSchedule *s = t->schedule;
@@ -136,12 +136,13 @@ GemmTiledCopy gemm_tiled_copy(const GemmKernelSpec *t, bool b) {
                       .operand = b ? &t->b : &t->a,
                       .mn_axes = b ? &t->n : &t->m,
                       .tile = gemm_operand_tile(t->shape, s, b),
-                      .mn_major = side->mn_major || s->way == MMA_KIND_FMA,
+                      .mn_major = side->mn_major || s->mma_kind == MMA_KIND_FMA,
                       .copy_bytes = b ? s->copy_b : s->copy_a,
                       .k_end = "to"};
   to.vector_width =
       (to.copy_bytes ? to.copy_bytes : VECTOR_BYTES) / to.tile.element_bytes;
-  to.k_interleaved = to.copy_bytes && s->way == MMA_KIND_FMA && !side->mn_major;
+  to.k_interleaved =
+      to.copy_bytes && s->mma_kind == MMA_KIND_FMA && !side->mn_major;
   to.via_registers = !to.copy_bytes || s->copy == COPY_VIA_REGISTERS;
   to.copies_per_row = to.tile.columns / to.vector_width;
   uint32_t threads = gemm_loader_threads(s),
@@ -161,7 +162,7 @@ void gemm_put_smem_offset(Buffer *out, const GemmTiledCopy *s) {
   buffer_puts(out, ";\n}\n");
 }
 
-/* The row and column of the tile that a thread has in pass p. */
+/* Declares row and column of the thread's copy in iteration p. */
 static void put_tile_coord(Buffer *out, const GemmTiledCopy *s) {
   uint32_t threads = gemm_loader_threads(s->spec->schedule);
   buffer_printf(out, "const unsigned e = thread + p * %uu;\n", threads);
@@ -187,7 +188,8 @@ static void put_iterations(Buffer *out, const GemmTiledCopy *s) {
   put_tile_coord(out, s);
 }
 
-/* Where rows lie, for each pass: the part of addresses that stays. */
+/* Declares, per iteration, the loop-invariant part of addresses and
+ * predicates. */
 void gemm_put_copy_setup(Buffer *out, const GemmTiledCopy *s) {
   char c = s->letter;
   if (s->via_registers)
@@ -221,12 +223,12 @@ void gemm_put_copy_setup(Buffer *out, const GemmTiledCopy *s) {
   buffer_puts(out, "}\n");
 }
 
-/* How many bytes of the copy there are: `have`. */
+/* Declares `have`: the bytes of the copy that are in bounds. */
 static void put_valid_bytes(Buffer *out, const GemmTiledCopy *s) {
   char c = s->letter;
   uint32_t bytes = s->tile.element_bytes;
-  bool along =
-      s->mn_major && !s->k_interleaved; /* the copy goes along the rows */
+  /* the vector is along rows */
+  bool along = s->mn_major && !s->k_interleaved;
   bool one = s->vector_width == 1;
   if (one)
     buffer_printf(out, "bool there = %c_left[p] > 0 && t < to;\n", c);
@@ -262,7 +264,7 @@ static void put_k_coord(Buffer *out, const GemmTiledCopy *s,
                 s->mn_major ? "row" : "column");
 }
 
-/* A whole copy, or the few elements that there are. */
+/* Loads a full vector, or element by element at the end. */
 static void put_load_to_registers(Buffer *out, const GemmTiledCopy *s) {
   char c = s->letter;
   const char *type = s->copy_bytes == 16  ? "uint4"
@@ -322,9 +324,9 @@ static void put_vector_copies(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, "}\n");
 }
 
-/* ---- element by element ---- */
+/* ---- computed operands ---- */
 
-/* The value where the variables of all axes say, as it lies in memory. */
+/* Loads the element at the axis variables. */
 static void put_element_load(Buffer *out, const GemmTiledCopy *s,
                              const char *to) {
   Dtype t = s->side->dtype;
@@ -353,7 +355,7 @@ static void put_element_load(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, ";\n}\n");
 }
 
-/* v[i] of the elements of one store, and these as a register of four. */
+/* Computes the elements v[i] of a vector and packs them into a uint4. */
 static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
                                 const char *first_k, const char *to) {
   char group = s->b ? 'n' : 'm';
@@ -398,7 +400,7 @@ static void put_computed_to_registers(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, "}\n");
 }
 
-/* Where some of it lies in shared memory, which begins at `at`. */
+/* The shared memory location of the vector, in a stage that starts at `at`. */
 static void put_smem_lvalue(Buffer *out, const GemmTiledCopy *s,
                             const char *at) {
   buffer_printf(out, "*(%s *)(memory + %s + %s_%c(row, column))",

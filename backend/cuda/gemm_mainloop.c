@@ -1,15 +1,11 @@
-/* A contraction as the text of a kernel: by mma with operands that come ahead,
- * stage by stage, and by multiply-adds likewise.  gemm_wgmma.c has those of
- * warpgroups. */
+/* Kernels of kind mma and fma: multistage mainloop with cp.async or register
+ * copies.  gemm_wgmma.c has kernels of kind wgmma. */
 #include "backend/cuda/gemm_emit.h"
+#include "machine/limits/cuda.h"
 
-/* Steps of a sum that are written out, of multiply-adds: what more of them read
- * ahead is more than a thread has registers for. */
-enum { FMA_K_UNROLL = 8 };
+/* ---- tile coordinates ---- */
 
-/* ---- which tile ---- */
-
-/* The block's one tile, and its terms. */
+/* A block computes one tile, or one split-K part of it. */
 static void put_tile_prologue(Buffer *out, const GemmKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   gemm_put_preamble(out);
@@ -67,8 +63,8 @@ static void put_register_stores(Buffer *out, const GemmTiledCopy *a,
     gemm_put_registers_to_shared(out, b, smem_b);
 }
 
-/* Copies are begun so many stages ahead; what goes through registers is loaded
- * before a product and stored after it, one stage ahead. */
+/* Copies by cp.async run `stages - 1` stages ahead.  Copies through registers
+ * run one stage ahead: loads before the MMAs, stores after them. */
 void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
                        const GemmTiledCopy *a, const GemmTiledCopy *b,
                        GemmPutMma *product, const void *owner) {
@@ -142,9 +138,9 @@ void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- mma ---- */
 
-/* Of an operand that is a tile in shared memory: `count` loads' registers from
- * row `first` and term `term` on, at the array `name`.  turned: the tile's rows
- * are terms. */
+/* Loads `count` fragments of an operand tile into the array f->name, from row
+ * first_row and k index first_k on.  transposed: rows of the tile are along
+ * k. */
 void gemm_put_fragment_load(Buffer *out, const GemmTiledCopy *s,
                             const FragmentLoad *f) {
   FragmentLayout h =
@@ -211,7 +207,7 @@ static const char *mma_name(Dtype t) {
                         : "ax_mma_m16n8k8_tf32";
 }
 
-/* sm_75 has products of 8 terms of f16: two of them are one of 16. */
+/* sm_75 has m16n8k8 for f16: two of them replace m16n8k16. */
 void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
                   const char *a, const char *b) {
   if (t == DT_F16 && s->copy == COPY_VIA_REGISTERS)
@@ -282,10 +278,10 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
   buffer_puts(out, s->split > 1 ? "}\n}\n" : "}\n");
 }
 
-/* ---- multiply-adds ---- */
+/* ---- fma ---- */
 
-/* A thread has rows and columns in groups of 16 bytes: neighbouring threads
- * read what lies side by side. */
+/* A thread has rows and columns in groups of 16 bytes; neighbouring threads
+ * have neighbouring groups. */
 static uint32_t fma_vector_width(const GemmKernelSpec *t, uint32_t count) {
   uint32_t max = 16 / dtype_info[t->shape->accumulator_dtype].bytes;
   return count < max ? count : max;
@@ -328,7 +324,7 @@ static void put_fma(Buffer *out, const void *owner, const GemmTiledCopy *a,
                 t->shape->accumulator_dtype == DT_F64 ? "fma" : "fmaf");
 }
 
-/* Groups of columns that lie together, row by row. */
+/* Stores groups of contiguous columns, row by row. */
 static void put_direct_epilogue(Buffer *out, const GemmKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   uint32_t vector_m = fma_vector_width(t, s->thread_m),
@@ -380,7 +376,7 @@ static void put_fma_kernel(Buffer *before, Buffer *out,
 }
 
 void gemm_put_kernel(Buffer *before, Buffer *body, const GemmKernelSpec *t) {
-  switch ((MmaKind)t->schedule->way) {
+  switch ((MmaKind)t->schedule->mma_kind) {
   case MMA_KIND_FMA:
     put_fma_kernel(before, body, t);
     break;

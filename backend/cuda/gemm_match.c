@@ -1,8 +1,8 @@
-/* Which loops of kernels are contractions for tiles, and their schedules. */
+/* Matches contractions among the loops of a kernel, and chooses their
+ * schedules. */
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/schedule_override.h"
-
-enum { MAX_FISSION_BYTES = 512 << 20 };
+#include "machine/limits/cuda.h"
 
 static uint64_t operand_depends(const ContractionPattern *p,
                                 uint32_t n_factors) {
@@ -13,8 +13,8 @@ static uint64_t operand_depends(const ContractionPattern *p,
   return set;
 }
 
-/* Where results lie next to each other along an axis, columns do: stores are
- * then whole. */
+/* True if an output is contiguous along the axis.  The axis should then be a
+ * column axis: stores are coalesced. */
 static bool is_contiguous(const Kernel *k, uint32_t axis) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
@@ -26,7 +26,8 @@ static bool is_contiguous(const Kernel *k, uint32_t axis) {
   return false;
 }
 
-/* Are its rows reduced, along all axes but the outer ones? */
+/* True if a later loop reduces the result.  The column axes are then the inner
+ * axes. */
 static bool has_row_reduction(const Kernel *k) {
   for (uint32_t j = 1; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
@@ -42,7 +43,8 @@ static bool are_columns_inner(const GemmPass *t, const Kernel *k) {
   return t->n_count == k->loops.at[0]->spatial_axes - k->parallel_axes;
 }
 
-/* The axis that splits the factors best; NO_AXIS: none does. */
+/* Chooses the column axis that splits the factors into operands; NO_AXIS:
+ * there is none. */
 static uint32_t choose_n_axis(const Kernel *k, const ContractionPattern *p,
                               uint32_t *n_factors) {
   const LoopNest *loop = k->loops.at[0];
@@ -89,7 +91,7 @@ static bool reads_same_point(const Kernel *k, const KernelOp *s,
                                       .local_index);
 }
 
-/* Are all loops behind the product over its results, each point for itself? */
+/* True if all later loops are elementwise over the result. */
 static bool has_pointwise_epilogue(const Kernel *k) {
   const LoopNest *first = k->loops.at[0];
   const LoopOutput *sum = &first->outputs.at[0];
@@ -112,8 +114,8 @@ static bool has_pointwise_epilogue(const Kernel *k) {
   return true;
 }
 
-/* Of what is computed: do neighbours in memory differ in their row, and not in
- * their term?  What all rows or all terms share does not count. */
+/* True if a computed operand is MN-major: its loads are contiguous along the
+ * row axis and not along k.  Loads that do not depend on k do not count. */
 static bool is_computed_mn_major(const GemmPass *t, const LoopNest *side,
                                  bool b) {
   const uint32_t *rows = b ? t->n : t->m, count = b ? t->n_count : t->m_count;
@@ -151,14 +153,15 @@ static GemmSide gemm_side(GemmPass *t, const LoopNest *loop, bool b,
         loop, read->address, b ? t->n_count : t->m_count, b ? t->n : t->m,
         &side.align_bytes, bytes);
   const BoundsPredicates *g = b ? &t->predicates_b : &t->predicates_a;
+  /* a vector may be partly out of bounds */
   for (uint32_t j = 0; j < g->count; j++)
     for (uint32_t v = 0; v < loop->axis_count; v++)
       if (g->index[j].coef[v] && read->address->coef[v] == 1)
-        side.align_bytes = bytes; /* of neighbours some may not be there */
+        side.align_bytes = bytes;
   return side;
 }
 
-/* Bytes of results, and of what is read with them, for each. */
+/* Bytes of outputs and of loads in the epilogue, per element. */
 static double epilogue_bytes(const Kernel *k) {
   double bytes = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -173,8 +176,8 @@ static double epilogue_bytes(const Kernel *k) {
   return bytes;
 }
 
-/* Operands of 16 bits for the tensor cores; else both are of the type of the
- * sum. */
+/* 16-bit operands for tensor cores; otherwise both operands have the
+ * accumulator type. */
 static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
                            const GpuSpec *gpu, Dtype sum) {
   const KernelOp *x = cuda_widened_half(a), *y = cuda_widened_half(b);
@@ -183,7 +186,8 @@ static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
   return good ? x->dtype : sum;
 }
 
-/* The memory that partial sums need is known as numbers. */
+/* True if the number of tiles is static; the workspace size of split-K depends
+ * on it. */
 static bool has_known_tile_count(const LoopNest *loop) {
   bool known = true;
   for (uint32_t v = 0; v < loop->spatial_axes; v++)
@@ -254,14 +258,15 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target) {
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
     GemmPass *t = match_gemm(k, target);
-    if (t && t->shape.im2col && t->s.way == MMA_KIND_WGMMA)
+    if (t && t->shape.im2col && t->s.mma_kind == MMA_KIND_WGMMA)
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }
   return match_gemm(k, target);
 }
 
-/* Sums, and values of their terms beside them, are not left by one pass. */
+/* True if the loop has both reduction results and elementwise results: such a
+ * loop is not split across passes. */
 static bool has_partial_outputs(const LoopNest *loop) {
   bool sums = false, values = false;
   for (uint32_t j = 0;
@@ -287,7 +292,7 @@ bool gemm_pass_needs_fission(const Kernel *k) {
 void gemm_pass_print(Buffer *out, const GemmPass *t) {
   buffer_printf(out, "tile for %s: ", t->arch);
   gemm_schedule_print(out, &t->s);
-  if (t->shape.a.dtype == DT_F32 && t->s.way != MMA_KIND_FMA)
+  if (t->shape.a.dtype == DT_F32 && t->s.mma_kind != MMA_KIND_FMA)
     buffer_puts(out, ", f32 rounded to tf32");
   if (t->override_error)
     buffer_printf(out, " (%s)", t->override_error);

@@ -1,6 +1,6 @@
-/* Passes that are contractions as text: operands that are read as they lie are
- * copied, others computed on their way; the loops that follow the product are
- * done with its sums. */
+/* Emits matmul passes.  Operands with an affine address are copied, other
+ * operands are computed.  The loops after the contraction become the
+ * epilogue. */
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/schedule_override.h"
 
@@ -34,7 +34,8 @@ static GemmAxisGroup axis_group(CudaWriter *w, const GemmPass *t,
   return g;
 }
 
-/* Guards are of 32 bits: what is beyond these, an open size, cuts nothing. */
+/* Predicates have 32 bits.  A larger symbolic extent is clamped; this cuts off
+ * nothing. */
 static const char *predicate_extent(CudaWriter *w, int64_t extent) {
   return emit_int(&w->e, extent_min(w->k->graph, extent, INT32_MAX));
 }
@@ -73,9 +74,8 @@ static void put_value_b(void *owner, Buffer *out, const char *to) {
   put_value(owner, out, to, true);
 }
 
-/* ---- the whole ---- */
+/* ---- pass ---- */
 
-/* The axes have their values. */
 static void put_epilogue(void *owner, Buffer *out, const char *x,
                          const char *const to[GEMM_MAX_OUTPUTS]) {
   cuda_put_epilogue_loops(owner, out, 0, x, to, NULL);
@@ -88,7 +88,8 @@ static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   return all;
 }
 
-/* Counters of a module are of each call, as several may run at a time. */
+/* The counters of an AOT module are allocated per call, since calls may run
+ * concurrently. */
 static const char *tile_counters(CudaWriter *w, int64_t tiles) {
   Emitter *e = &w->e;
   CudaPass *p = w->pass;
@@ -101,7 +102,7 @@ static const char *tile_counters(CudaWriter *w, int64_t tiles) {
                 emit_int(e, p->counters_offset));
 }
 
-/* Blocks and memory, as sizes. */
+/* Sets grid size, shared memory and workspace, as symbolic sizes. */
 static void set_grid(CudaWriter *w, const GemmPass *t, GemmKernelSpec *g) {
   Emitter *e = &w->e;
   const GemmSchedule *s = &t->s;
@@ -140,13 +141,14 @@ static const char *operand_tensor_map(CudaWriter *w, const GemmPass *t,
                                       bool b) {
   TensorMap map = b ? t->tensor_map_b : t->tensor_map_a;
   map.pointer_index = w->out->outputs.len + (b ? t->load_b : t->load_a)->input;
-  map.round_tf32 = t->shape.a.dtype == DT_F32; /* wgmma would cut it */
+  /* round to nearest; wgmma truncates */
+  map.round_tf32 = t->shape.a.dtype == DT_F32;
   gemm_pass_set_box(t, b, &map);
   return cuda_add_tensor_map(w, &map);
 }
 
-/* Of one image the tiles of clusters that are beyond it are of another one,
- * which is not there. */
+/* With a single image, cluster tiles beyond its last row belong to a second
+ * image, which does not exist: TMA fills them with 0. */
 static GemmIm2col im2col_coords(CudaWriter *w, const GemmPass *t) {
   Emitter *e = &w->e;
   const Im2colOperand *p = &t->im2col;
@@ -167,11 +169,12 @@ static GemmIm2col im2col_coords(CudaWriter *w, const GemmPass *t) {
   return to;
 }
 
-/* Rows, columns, terms, tiles, and where guards begin and end. */
+/* Notes the sizes that the kernel holds in 32 bits: sizes of axis groups, the
+ * grid, and the bounds of predicates. */
 static void note_int32_sizes(CudaWriter *w, const GemmPass *t) {
   const BoundsPredicates *predicates[] = {&t->predicates_a, &t->predicates_b};
   Graph *g = w->k->graph;
-  int64_t low, m_tiles;
+  int64_t low, high;
   cuda_note_int32_size(w, axis_count(w, t->batch_count, t->batch));
   cuda_note_int32_size(w, axis_count(w, t->m_count, t->m));
   cuda_note_int32_size(w, axis_count(w, t->n_count, t->n));
@@ -180,9 +183,9 @@ static void note_int32_sizes(CudaWriter *w, const GemmPass *t) {
   for (uint32_t b = 0; b < 2; b++)
     for (uint32_t j = 0; j < predicates[b]->count; j++)
       if (affine_bounds(w->k->loops.at[0], &predicates[b]->index[j], &low,
-                        &m_tiles)) {
+                        &high)) {
         cuda_note_int32_size(w, extent_sub_saturating(g, 0, low));
-        cuda_note_int32_size(w, m_tiles);
+        cuda_note_int32_size(w, high);
       }
 }
 

@@ -1,9 +1,9 @@
-/* What a contraction's kernel begins with: its sizes, and which tile a block
- * has. */
+/* The beginning of a matmul kernel: problem size and tile coordinates. */
 #include "backend/cuda/gemm_emit.h"
 
-/* Tiles are gone through in bands of some rows, column by column, so that what
- * runs at a time shares operands in L2. */
+/* Rasterization: tiles are ordered in bands of s->raster tile rows, and column
+ * by column within a band.  Blocks that run at the same time share operands in
+ * L2. */
 void gemm_put_tile_coords(Buffer *out, const GemmKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   buffer_printf(out,

@@ -1,16 +1,16 @@
-/* Rows of a product that come to numbers: its tiles leave parts of them, and a
- * pass behind it puts these together and does what follows.  So nothing as
- * large as the product is in memory.
+/* Matmuls with row reductions.  Each tile stores partial results; a second
+ * pass combines them and runs the remaining loops.  The matmul result is never
+ * written to memory.
  *
- * What is relative to the largest of a row is relative to that of the part
- * first (arXiv:1805.02867). */
+ * A sum of exponentials relative to the row maximum is first relative to the
+ * maximum of its part (online softmax, arXiv:1805.02867). */
 #include "backend/cuda/gemm_row_reduction.h"
 
 #include <string.h>
 
 #define format emit_format
 
-/* ---- steps of loops over the same axes ---- */
+/* ---- operations of loops over the same axes ---- */
 
 static bool is_used(const LoopOutput *r) {
   return r->global_index || r->local_index;
@@ -24,8 +24,8 @@ static bool is_row_map(const LoopOutput *r) {
   return is_used(r) && r->reduce == PRIM_NONE;
 }
 
-/* Reads it an element, of the product or of what is done with it; else it reads
- * what is of a row. */
+/* True if a local load reads an element of the result or its elementwise
+ * epilogue; otherwise it reads a value of the row. */
 static bool reads_element(const GemmRowReduction *t, const Kernel *k,
                           const KernelOp *s) {
   return s->source_loop < t->second_pass_loop ||
@@ -43,8 +43,8 @@ static bool reads_kind(const GemmRowReduction *t, const Kernel *k,
   return false;
 }
 
-/* Does a step need something that is of a row?  Steps come behind those that
- * they need. */
+/* True if an operation depends on a value of the row.  Operands precede their
+ * users. */
 static bool depends_on_row_scalar(const GemmRowReduction *t, const Kernel *k,
                                   const LoopNest *loop, uint32_t at) {
   bool *needs = NEW_ARRAY(k->arena, bool, loop->ops.len);
@@ -57,7 +57,7 @@ static bool depends_on_row_scalar(const GemmRowReduction *t, const Kernel *k,
   return needs[at];
 }
 
-/* ---- which kernels are such ---- */
+/* ---- matching ---- */
 
 static bool has_output_axes_of(const LoopNest *loop, const LoopNest *product) {
   return loop->axis_count == product->spatial_axes &&
@@ -65,8 +65,8 @@ static bool has_output_axes_of(const LoopNest *loop, const LoopNest *product) {
                 loop->axis_count * sizeof *loop->extents) == 0;
 }
 
-/* Along all inner axes of the product; one number of each point.  elements:
- * those that are left beside these do not count. */
+/* True if the loop reduces all inner axes of the matmul.  elements: the loop
+ * may also have elementwise results. */
 static bool reduces_rows(const Kernel *k, const LoopNest *loop, bool elements) {
   if (loop->spatial_axes != k->parallel_axes ||
       !has_output_axes_of(loop, k->loops.at[0]))
@@ -87,7 +87,7 @@ static bool has_row_map(const LoopNest *loop) {
   return false;
 }
 
-/* Among those before it: the largest of this one's x. */
+/* Finds an earlier reduction that is the maximum of this loop's x. */
 static bool find_row_max(GemmRowReduction *t, const Kernel *k, uint32_t at,
                          ExpSumPattern *pattern) {
   for (uint32_t j = t->first_reduction; j < t->gemm_kernel->loops.len; j++) {
@@ -110,7 +110,7 @@ static bool find_exp_sum(GemmRowReduction *t, const Kernel *k, uint32_t at,
          find_row_max(t, k, at, pattern);
 }
 
-/* ---- the product's pass ---- */
+/* ---- matmul pass ---- */
 
 static uint32_t add_local_load(const Kernel *k, LoopNest *loop, Dtype t,
                                uint32_t of, uint32_t result) {
@@ -125,7 +125,7 @@ static uint32_t add_local_load(const Kernel *k, LoopNest *loop, Dtype t,
   return loop->ops.len;
 }
 
-/* The part of a loop that is of elements, as a loop. */
+/* A loop with the elementwise results of `from`. */
 static LoopNest *map_loop(const Kernel *k, const LoopNest *from) {
   LoopNest *loop = loop_clone_empty(k->arena, from);
   uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
@@ -143,8 +143,8 @@ static LoopNest *map_loop(const Kernel *k, const LoopNest *from) {
   return loop;
 }
 
-/* A reduction's terms, as a loop that keeps them; elements beside it are in the
- * loop before. */
+/* An elementwise loop that computes the terms of a reduction.  Elementwise
+ * results of the same loop come from the loop before. */
 static LoopNest *terms_loop(const GemmRowReduction *t, const Kernel *k,
                             uint32_t at, const ExpSumPattern *pattern) {
   const LoopNest *from = k->loops.at[at];
@@ -233,12 +233,13 @@ GemmRowReduction *gemm_row_reduction_match(const Kernel *k,
   return t->gemm && gemm_can_reduce_rows(&t->gemm->s) ? t : NULL;
 }
 
-/* ---- its epilogue ---- */
+/* ---- epilogue ---- */
 
 typedef void PutReduction(CudaWriter *w, Buffer *out, uint32_t loop,
                           uint32_t result);
 
-/* First those of all elements, then those near to one of these. */
+/* Level 0: reductions of elements.  Level 1: sums of exponentials relative to
+ * a maximum of level 0. */
 static void for_each(CudaWriter *w, Buffer *out, uint32_t level,
                      PutReduction *each) {
   const GemmRowReduction *t = w->row_reduction;
@@ -260,7 +261,7 @@ static void put_init(void *owner, Buffer *out, uint32_t level) {
   for_each(owner, out, level, put_init_one);
 }
 
-/* What exponents are relative to: the largest of the part, if it is finite. */
+/* The maximum of the part, or 0 if it is not finite. */
 static const char *bind_block_max(CudaWriter *w, const KernelOp *s) {
   if (s->source_loop < w->row_reduction->first_reduction)
     return NULL;
@@ -304,7 +305,7 @@ static void put_store_partial(void *owner, Buffer *out, uint32_t level) {
   for_each(owner, out, level, put_store_partial_one);
 }
 
-/* Does it read nothing, and is no fault, wherever it is looked at? */
+/* True if the epilogue neither loads nor faults, for any operands. */
 static bool is_bounds_safe(const Kernel *front) {
   for (uint32_t j = 1; j < front->loops.len; j++)
     for (uint32_t i = 0; i < front->loops.at[j]->ops.len; i++)
@@ -328,7 +329,7 @@ void gemm_row_reduction_callbacks(CudaWriter *w, RowReductionCallbacks *to) {
     to->level_count = t->exp_sum[j].matched ? 2 : to->level_count;
 }
 
-/* ---- parts ---- */
+/* ---- partial results ---- */
 
 void gemm_row_reduction_begin(CudaWriter *w) {
   GemmRowReduction *t = w->row_reduction;
@@ -350,8 +351,8 @@ void gemm_row_reduction_begin(CudaWriter *w) {
   }
 }
 
-/* A part's address by the axes of the pass that puts parts together: tiles have
- * rows in an order of their own. */
+/* The address of a partial result by the axes of the second pass.  The row
+ * order is that of the tiles. */
 static AffineExpr *partial_address(CudaWriter *w, const GemmRowReduction *t,
                                    const LoopNest *combine) {
   Emitter *e = &w->e;
@@ -387,8 +388,7 @@ static uint32_t add_binary_op(Arena *arena, LoopNest *loop, PrimId op,
                            .args = {x, y}});
 }
 
-/* A part relative to the largest of it becomes one relative to v
- * (match_exp_sum.h). */
+/* Rescales a partial sum from the part's maximum to v (match_exp_sum.h). */
 static uint32_t add_rescale(CudaWriter *w, const GemmRowReduction *t,
                             const LoopNest *from, LoopNest *combine,
                             uint32_t part, const ExpSumPattern *pattern) {
@@ -406,7 +406,7 @@ static uint32_t add_rescale(CudaWriter *w, const GemmRowReduction *t,
   return add_binary_op(arena, combine, PRIM_MUL, part, scale);
 }
 
-/* at: of the product's pass. */
+/* at: index in t->gemm_kernel. */
 static LoopNest *combine_loop(CudaWriter *w, const GemmRowReduction *t,
                               const Kernel *k, uint32_t at) {
   const LoopNest *from = k->loops.at[t->loop_index[at]];

@@ -1,27 +1,29 @@
-/* Schedules of contractions as text: one word for the way, then name=value. */
+/* Prints and parses matmul schedules as text: key=value, separated by spaces.
+ */
 #include "backend/cuda/gemm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct ScheduleField {
-  const char *name;
-  size_t offset;
+  const char *key;
+  size_t offset; /* in GemmSchedule */
 } ScheduleField;
 
 static const ScheduleField fields[] = {
-#define GEMM_FIELD(field, about) {#field, offsetof(GemmSchedule, field)},
+#define GEMM_FIELD(field, key, about) {key, offsetof(GemmSchedule, field)},
 #include "backend/cuda/gemm.def"
 };
 
 typedef struct ScheduleWord {
-  const char *field;
+  size_t offset; /* of the field in GemmSchedule */
   uint32_t value;
   const char *text;
 } ScheduleWord;
 
 static const ScheduleWord words[] = {
-#define GEMM_WORD(kind, name, text) {#kind, name, text},
+#define GEMM_WORD(field, value, word) \
+  {offsetof(GemmSchedule, field), value, word},
 #include "backend/cuda/gemm.def"
 };
 
@@ -29,9 +31,9 @@ static uint32_t *field_at(const GemmSchedule *s, const ScheduleField *f) {
   return (uint32_t *)((char *)s + f->offset);
 }
 
-static const ScheduleWord *find_word(const char *field, uint32_t value) {
+static const ScheduleWord *find_word(size_t offset, uint32_t value) {
   for (size_t j = 0; j < ARRAY_LEN(words); j++)
-    if (strcmp(words[j].field, field) == 0 && words[j].value == value)
+    if (words[j].offset == offset && words[j].value == value)
       return &words[j];
   return NULL;
 }
@@ -40,22 +42,22 @@ void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
   const char *separator = "";
   for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
     uint32_t value = *field_at(s, &fields[j]);
-    const ScheduleWord *word = find_word(fields[j].name, value);
+    const ScheduleWord *word = find_word(fields[j].offset, value);
     if (!value)
       continue;
     if (word)
-      buffer_printf(out, "%s%s=%s", separator, fields[j].name, word->text);
+      buffer_printf(out, "%s%s=%s", separator, fields[j].key, word->text);
     else
-      buffer_printf(out, "%s%s=%u", separator, fields[j].name, value);
+      buffer_printf(out, "%s%s=%u", separator, fields[j].key, value);
     separator = " ";
   }
 }
 
-/* ---- reading ---- */
+/* ---- parser ---- */
 
-static const ScheduleField *find_field(const char *name, size_t len) {
+static const ScheduleField *find_field(const char *key, size_t len) {
   for (size_t j = 0; j < ARRAY_LEN(fields); j++)
-    if (strlen(fields[j].name) == len && memcmp(fields[j].name, name, len) == 0)
+    if (strlen(fields[j].key) == len && memcmp(fields[j].key, key, len) == 0)
       return &fields[j];
   return NULL;
 }
@@ -64,7 +66,7 @@ static bool read_value(const ScheduleField *f, const char *text, size_t len,
                        uint32_t *out) {
   bool named = false;
   for (size_t j = 0; j < ARRAY_LEN(words); j++) {
-    if (strcmp(words[j].field, f->name) != 0)
+    if (words[j].offset != f->offset)
       continue;
     named = true;
     if (strlen(words[j].text) == len && memcmp(words[j].text, text, len) == 0) {
@@ -92,7 +94,7 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
     }
     if (name == len ||
         !read_value(f, text + name + 1, len - name - 1, field_at(&to, f))) {
-      buffer_printf(why, "%.*s: invalid value of %s", (int)len, text, f->name);
+      buffer_printf(why, "%.*s: invalid value of %s", (int)len, text, f->key);
       return false;
     }
     text += len;

@@ -1,6 +1,7 @@
-/* Schedules that a person wrote: what must hold of one. */
+/* Validates matmul schedules that a user wrote. */
 #include "backend/cuda/gemm_emit.h"
 #include "backend/cuda/kernel.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 
@@ -8,9 +9,9 @@ enum {
   MMA_M = 16,
   WGMMA_M = 64,
   WGMMA_N_MULTIPLE = 32,
-  WGMMA_STAGE_ROW_BYTES = 128, /* of terms */
+  WGMMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
   MAX_TILE_SIDE = 256,
-  MAX_CLUSTER_BLOCKS = 8, /* that every GPU with clusters has */
+  MAX_CLUSTER_BLOCKS = 8, /* portable limit of the cluster size */
   MAX_STORE_STAGES = 4,
 };
 
@@ -53,7 +54,8 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
     return "way=wgmma needs copy=engine, and store=shared or store=engine";
   if (s->store == STORE_TMA && !gemm_can_store_tma(shape))
     return "TMA cannot store these results";
-  if (s->store == STORE_TMA && (!s->waiting || s->waiting > MAX_STORE_STAGES))
+  if (s->store == STORE_TMA &&
+      (!s->store_stages || s->store_stages > MAX_STORE_STAGES))
     return "waiting must be 1 to 4";
   if (!is_power_of_two(s->cluster_m) || !is_power_of_two(s->cluster_n) ||
       gemm_cluster_size(s) > MAX_CLUSTER_BLOCKS)
@@ -69,13 +71,13 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
     return "n must be a multiple of 32";
   if (s->k * dtype_info[shape->a.dtype].bytes != WGMMA_STAGE_ROW_BYTES)
     return "k must be 64, or 32 for f32";
-  if (!s->flight || s->flight > s->stages)
+  if (!s->stages_in_flight || s->stages_in_flight > s->stages)
     return "flight must be from 1 to stages";
   if (s->split != 1)
     return "to split sums, use stream=1, not split";
   if (shape->im2col && s->cluster_n > 1)
     return "blocks share no pixels: cluster_n must be 1";
-  uint32_t min = 8; /* rows that change places */
+  uint32_t min = 8; /* rows of a swizzle atom */
   if (s->n / s->cluster_m < min || s->k / s->cluster_n < min ||
       s->k / s->cluster_m < min)
     return "the part of a block in a cluster copy must have at least 8 rows";
@@ -84,30 +86,30 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
              : "stream=1 and pingpong=1 need persistent=1";
 }
 
-/* Gives it what follows from the rest. */
+/* Returns NULL or the condition that fails.  Fills in the dependent fields. */
 static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
                                   GemmSchedule *s) {
   const char *why = NULL;
   if (s->m < 1 || s->n < 1 || s->m > MAX_TILE_SIDE || s->n > MAX_TILE_SIDE)
     return "m and n must be at most 256";
-  if (s->way == MMA_KIND_FMA)
+  if (s->mma_kind == MMA_KIND_FMA)
     why = check_fma(shape, s);
-  else if (s->way == MMA_KIND_MMA_SYNC && !gemm_can_use_mma(shape, gpu))
+  else if (s->mma_kind == MMA_KIND_MMA_SYNC && !gemm_can_use_mma(shape, gpu))
     why = "mma does not support these operands";
-  else if (s->way == MMA_KIND_MMA_SYNC)
+  else if (s->mma_kind == MMA_KIND_MMA_SYNC)
     why = check_mma(shape, s);
   else
     why = check_wgmma(shape, gpu, s);
   if (why)
     return why;
-  if (s->way != MMA_KIND_WGMMA &&
+  if (s->mma_kind != MMA_KIND_WGMMA &&
       s->copy != (gpu->has_cp_async ? COPY_CP_ASYNC : COPY_VIA_REGISTERS))
     return "copy must be async from sm_80 on, registers before";
   if (s->stages < 2 || (s->copy == COPY_VIA_REGISTERS && s->stages != 2))
     return "stages must be at least 2, and exactly 2 if copy=registers";
-  if (!s->raster || !s->split || s->split > 32)
+  if (!s->raster || !s->split || s->split > MAX_SPLIT_K)
     return "raster and split must be at least 1, split at most 32";
-  if (s->way != MMA_KIND_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
+  if (s->mma_kind != MMA_KIND_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
     return "cluster_m and cluster_n need way=wgmma";
   if ((s->split > 1 && (shape->no_split_k || shape->symbolic_tile_count)) ||
       (s->stream && shape->no_split_k))
@@ -115,7 +117,8 @@ static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
   if (s->split > 1 && tiles > CUDA_COUNTER_COUNT)
     return "too many tiles for the counters";
-  if (s->way != MMA_KIND_WGMMA && (s->stream || s->pingpong || s->persistent))
+  if (s->mma_kind != MMA_KIND_WGMMA &&
+      (s->stream || s->pingpong || s->persistent))
     return "stream, pingpong and persistent need way=wgmma";
   s->width_a = s->width_b = MMA_M;
   gemm_complete_schedule(shape, gpu, s);
@@ -129,27 +132,27 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
   if (!gemm_schedule_parse(&to, text, why))
     return false;
   uint32_t terms = WGMMA_STAGE_ROW_BYTES / dtype_info[shape->a.dtype].bytes;
-  if (to.way != s->way) {
-    to = (GemmSchedule){.way = to.way,
-                        .copy = to.way == MMA_KIND_WGMMA ? COPY_TMA
-                                : gpu->has_cp_async      ? COPY_CP_ASYNC
-                                                         : COPY_VIA_REGISTERS,
-                        .store = to.way == MMA_KIND_FMA ? STORE_DIRECT
-                                                        : STORE_SHARED,
+  if (to.mma_kind != s->mma_kind) {
+    to = (GemmSchedule){.mma_kind = to.mma_kind,
+                        .copy = to.mma_kind == MMA_KIND_WGMMA ? COPY_TMA
+                                : gpu->has_cp_async           ? COPY_CP_ASYNC
+                                                    : COPY_VIA_REGISTERS,
+                        .store = to.mma_kind == MMA_KIND_FMA ? STORE_DIRECT
+                                                             : STORE_SHARED,
                         .m = 128,
                         .n = 128,
-                        .k = to.way == MMA_KIND_FMA ? 8 : terms,
+                        .k = to.mma_kind == MMA_KIND_FMA ? 8 : terms,
                         .warps_m = 2,
-                        .warps_n = to.way == MMA_KIND_MMA_SYNC ? 2 : 0,
-                        .thread_m = to.way == MMA_KIND_FMA ? 8 : 0,
-                        .thread_n = to.way == MMA_KIND_FMA ? 8 : 0,
+                        .warps_n = to.mma_kind == MMA_KIND_MMA_SYNC ? 2 : 0,
+                        .thread_m = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
+                        .thread_n = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
                         .stages = 3,
-                        .raster = 8,
+                        .raster = GEMM_RASTER_TILES,
                         .split = 1,
                         .cluster_m = 1,
                         .cluster_n = 1};
-    to.flight = to.persistent = to.way == MMA_KIND_WGMMA;
-    if (to.way == MMA_KIND_FMA)
+    to.stages_in_flight = to.persistent = to.mma_kind == MMA_KIND_WGMMA;
+    if (to.mma_kind == MMA_KIND_FMA)
       to.warps_m = 0;
     if (!gemm_schedule_parse(&to, text, why))
       return false;

@@ -1,28 +1,35 @@
-/* Contractions by warpgroups (sm_90a): one of them has TMA fill a ring of
- * stages, and computes what is not copied; the others take products straight
- * from it.
+/* Warp-specialized matmul kernels with wgmma (sm_90a).
  *
- * A stage is full when its bytes have come, or were computed, and empty when
- * all that read it are done; both are barriers whose phases count the rounds.
- * A block stays, and goes through *segments*: tiles, and where tiles are left
- * that are too few for all blocks, equal parts of their sums (stream-K,
- * arXiv:2301.03598), which the last block of a tile to come adds up.  Groups
- * share a tile, or have one each in turn, so that one multiplies while the
- * other stores.
+ * The producer warpgroup fills the stages of a pipeline in shared memory, by
+ * TMA or by computing an operand.  The consumer warpgroups run wgmma on these
+ * stages.
  *
- * Blocks of a cluster have tiles beside each other, in step: of what they share
- * of the operands each has a part copied to all.  So a stage is empty when it
- * is in all of them. */
+ * Each stage has two mbarriers.  `full` completes when all bytes of the stage
+ * have arrived or are computed.  `empty` completes when all consumers have
+ * released the stage.  The phase parity is that of the use count of the stage.
+ *
+ * The kernel is persistent.  A block processes *segments*: whole tiles, and
+ * with stream-K (arXiv:2301.03598) equal shares of the tiles of the last,
+ * partial wave.  The last block that finishes a shared tile adds the partial
+ * sums.
+ *
+ * Consumer warpgroups share a tile (cooperative), or alternate between tiles
+ * (ping-pong): one runs the mainloop, the other the epilogue.
+ *
+ * The blocks of a cluster process neighbouring tiles in lockstep.  Each block
+ * loads a part of a shared operand and multicasts it.  A stage is empty when
+ * all blocks of the cluster have released it. */
 #include "backend/cuda/gemm_emit.h"
 
 enum {
-  WGMMA_M = 64, /* of one wgmma */
+  WGMMA_M = 64, /* rows of a wgmma instruction */
   PRODUCER_WARPS = 4,
 };
 
-/* ---- segments ---- */
+/* ---- tile scheduler ---- */
 
-/* Clusters count as blocks do where there are none: `team` of `teams`. */
+/* Declares the work distribution: cluster `team` of `teams`.  Without
+ * clusters, a cluster is one block. */
 static void put_cluster_index(Buffer *out, const GemmSchedule *s) {
   uint32_t blocks = gemm_cluster_size(s);
   if (blocks == 1)
@@ -35,7 +42,8 @@ static void put_cluster_index(Buffer *out, const GemmSchedule *s) {
                   blocks, blocks);
 }
 
-/* The block's own number among those of tiles, or parts of sums. */
+/* Converts a cluster-level number (of a tile or a partial sum) to the block's
+ * number. */
 static const char *block_number(const GemmKernelSpec *t, const char *number,
                                 char to[80]) {
   uint32_t blocks = gemm_cluster_size(t->schedule);
@@ -84,8 +92,8 @@ static void put_work_init(Buffer *out, const GemmKernelSpec *t) {
     buffer_puts(out, "unsigned cut = (unsigned)(cuts * team / teams);\n");
 }
 
-/* The loop over segments, up to its body: from and to are steps of the sum,
- * whole is the tile's number. */
+/* Opens the loop over segments.  from, to: range of k stages.  whole: number
+ * of the tile. */
 static void put_work_loop(Buffer *out, const GemmKernelSpec *t) {
   buffer_printf(out,
                 "while (%s) {\nunsigned tile = next, from = 0, to = steps;\n",
@@ -101,16 +109,15 @@ static void put_work_loop(Buffer *out, const GemmKernelSpec *t) {
   gemm_put_tile_coords(out, t);
 }
 
-/* ---- the ring ---- */
+/* ---- pipeline ---- */
 
 typedef struct TmaPipeline {
   GemmTiledCopy a, b;
-  uint32_t consumer_groups, stages,
-      stage_bytes; /* of shared memory: bytes of one, */
-  uint32_t epilogue_offset, barriers_offset,
-      counts_offset;      /* and where other things begin */
-  uint32_t group_rows;    /* of a group's tile */
-  bool producer_computes; /* an operand, by all of the producer's threads */
+  uint32_t consumer_groups, stages, stage_bytes;
+  /* Offsets in shared memory. */
+  uint32_t epilogue_offset, barriers_offset, counts_offset;
+  uint32_t group_rows;    /* rows of a warpgroup's tile */
+  bool producer_computes; /* an operand is computed by all producer threads */
 } TmaPipeline;
 
 static TmaPipeline tma_pipeline(const GemmKernelSpec *t) {
@@ -147,13 +154,13 @@ static void put_barrier_init(Buffer *out, const GemmKernelSpec *t,
                                                    : "ax_sync");
 }
 
-/* Blocks that have the same part of an operand; 0: there is but one. */
+/* Blocks that receive the same multicast; 0: no multicast. */
 static uint32_t multicast_count(const GemmSchedule *s, bool b) {
   uint32_t multicast = b ? s->cluster_m : s->cluster_n;
   return multicast > 1 ? multicast : 0;
 }
 
-/* Boxes as wide as what lies together: one, or several next to each other. */
+/* One TMA box per panel of the tile. */
 void gemm_put_tma_load(Buffer *out, const TmaLoad *b) {
   const SmemTile *t = b->tile;
   uint32_t each = t->panel_bytes / t->element_bytes, axes = 2;
@@ -194,8 +201,8 @@ static void put_im2col_load(Buffer *out, const GemmTiledCopy *s, const char *at,
   buffer_puts(out, ");\n");
 }
 
-/* Blocks are numbered along the rows first: those beside each other there have
- * the same columns, and so the same part of the right side. */
+/* Blocks of a cluster are numbered along the rows first.  Blocks of the same
+ * column share the right operand. */
 static void put_operand_tma_load(Buffer *out, const GemmKernelSpec *t,
                                  const GemmTiledCopy *s, const char *at) {
   char terms[40], rows[16], part[24], blocks[40];
@@ -231,7 +238,7 @@ static void put_operand_tma_load(Buffer *out, const GemmKernelSpec *t,
                       .multicast_mask = blocks});
 }
 
-/* What TMA brings of a stage. */
+/* Emits the TMA loads of a stage. */
 static void put_stage_tma_loads(Buffer *out, const GemmKernelSpec *t,
                                 const TmaPipeline *r) {
   char smem_b[40];
@@ -246,8 +253,9 @@ static void put_stage_tma_loads(Buffer *out, const GemmKernelSpec *t,
     put_operand_tma_load(out, t, &r->b, smem_b);
 }
 
-/* What threads compute of it: they write, and wgmma reads by the asynchronous
- * proxy. */
+/* Emits the computation of a stage.  The threads write through the generic
+ * proxy and wgmma reads through the asynchronous proxy, so a proxy fence is
+ * needed. */
 static void put_stage_computed(Buffer *out, const GemmKernelSpec *t,
                                const TmaPipeline *r) {
   const char *terms = "k_all", *first = "";
@@ -308,9 +316,10 @@ static void put_producer(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "}\n}\n}\n");
 }
 
-/* ---- products ---- */
+/* ---- wgmma mainloop ---- */
 
-/* Bytes from the tile's beginning, where a descriptor is to begin. */
+/* Offset in the tile, without swizzle: wgmma descriptors add it to the start
+ * address. */
 uint32_t gemm_unswizzled_offset(const SmemTile *t, uint32_t row,
                                 uint32_t column) {
   SmemTile unswizzled = *t;
@@ -337,7 +346,8 @@ void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
                 name, at, m.leading_bytes, m.stride_bytes, m.swizzle);
 }
 
-/* The product's name behind its columns; those of f32 turn nothing. */
+/* The instruction name after the number of columns.  tf32 has no transposed
+ * operands. */
 static const char *wgmma_suffix(const GemmKernelSpec *t, const TmaPipeline *r,
                                 char to[40]) {
   if (t->shape->a.dtype == DT_F32)
@@ -348,8 +358,9 @@ static const char *wgmma_suffix(const GemmKernelSpec *t, const TmaPipeline *r,
   return to;
 }
 
-/* The stage that was begun so many rounds ago is empty; there is one, where so
- * many were begun. */
+/* Releases the stage that was consumed `stages_back` stages ago.  begun: a
+ * variable that counts the consumed stages of the segment; NULL: there are
+ * enough. */
 static void put_consumer_release(Buffer *out, const GemmKernelSpec *t,
                                  const TmaPipeline *r, uint32_t stages_back,
                                  const char *begun) {
@@ -363,8 +374,8 @@ static void put_consumer_release(Buffer *out, const GemmKernelSpec *t,
                 blocks > 1 ? ", member" : "");
 }
 
-/* One stage's products are begun; those of some before it are under way still,
- * and what is behind them is done, and its memory empty. */
+/* Issues the wgmmas of a stage.  At most stages_in_flight - 1 earlier stages
+ * stay in flight; the stage before them is complete and is released. */
 static void put_wgmma_mainloop(Buffer *out, const GemmKernelSpec *t,
                                const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
@@ -388,21 +399,21 @@ static void put_wgmma_mainloop(Buffer *out, const GemmKernelSpec *t,
                     (mn_offset(&r->a, x * WGMMA_M) + k_offset(&r->a, k)) >> 4,
                     k_offset(&r->b, k) >> 4);
   buffer_printf(out, "ax_wgmma_commit();\nax_wgmma_wait<%u>();\n",
-                s->flight - 1);
-  put_consumer_release(out, t, r, s->flight - 1, "step - from");
+                s->stages_in_flight - 1);
+  put_consumer_release(out, t, r, s->stages_in_flight - 1, "step - from");
   buffer_puts(out, "}\nax_wgmma_wait<0>();\n");
   for (uint32_t x = 0; x < m_tiles; x++)
     buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
-  for (uint32_t left = s->flight; --left > 0;) {
+  for (uint32_t left = s->stages_in_flight; --left > 0;) {
     buffer_printf(out, "if (to - from >= %uu)\n", left);
     put_consumer_release(out, t, r, left, NULL);
   }
 }
 
-/* ---- parts of sums ---- */
+/* ---- stream-K fixup ---- */
 
-/* Where a thread puts a part of its block's: of a sum's end first, then of
- * one's beginning. */
+/* The workspace slot of a thread.  A block has two slots: for the end of a
+ * tile, and for the beginning of one. */
 static void put_workspace_slot(Buffer *out, const GemmKernelSpec *t,
                                const char *cluster, const char *first,
                                uint32_t sums, uint32_t threads) {
@@ -411,9 +422,9 @@ static void put_workspace_slot(Buffer *out, const GemmKernelSpec *t,
                 block_number(t, cluster, block), first, sums * threads);
 }
 
-/* As gemm_put_split_k_fixup; which blocks have parts of a tile is told by their
- * numbers.  Who has a sum's beginning comes to it last: mostly all else of it
- * is there, and what this block has need not go through memory. */
+/* Like gemm_put_split_k_fixup.  The blocks that share a tile follow from their
+ * indices.  The block with the beginning of a tile usually finishes last.  Then
+ * it adds the other partial sums to its accumulators, without storing them. */
 static void put_stream_k_fixup(Buffer *out, const GemmKernelSpec *t,
                                const TmaPipeline *r) {
   bool pingpong = t->schedule->pingpong;
@@ -538,7 +549,7 @@ static void put_consumer(Buffer *out, const GemmKernelSpec *t,
     buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");
 }
 
-/* ---- the whole ---- */
+/* ---- kernel ---- */
 
 void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,
                            const GemmKernelSpec *t) {
@@ -562,7 +573,7 @@ void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,
   put_consumer(out, t, &r);
   buffer_puts(out, "}\n");
   if (gemm_cluster_size(t->schedule) >
-      1) /* nobody goes while others write there */
+      1) /* other blocks may still write to this block's shared memory */
     buffer_puts(out, "ax_sync_warp();\nax_cluster_sync();\n");
 }
 

@@ -1,6 +1,6 @@
-/* What a kernel's text stands on: sections of device/, and products of
- * warpgroups.  Of these there are 32 widths, three types and two places of A,
- * so that they are written by a rule for each name in the text. */
+/* Intrinsics for kernels: sections of device/, and wgmma functions. wgmma has
+ * 32 widths, three types and two storages of A, so functions are generated for
+ * the names that a source uses. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
 
@@ -12,7 +12,7 @@ extern const char wrappers_text[];
 typedef struct WgmmaIntrinsic {
   int n, k;
   const char *type;    /* "bf16" */
-  bool a_in_registers; /* A lies in registers */
+  bool a_in_registers; /* A is in registers */
 } WgmmaIntrinsic;
 
 static const char prefix[] = "ax_wgmma_m64n";
@@ -22,7 +22,7 @@ static bool is_identifier_char(char c) {
          (c >= '0' && c <= '9');
 }
 
-/* Of a name of such a function; false: it is none. */
+/* Parses the name of a wgmma function.  False if it is none. */
 static bool parse_wgmma_name(const char *name, size_t len,
                              WgmmaIntrinsic *out) {
   static const char *const types[] = {"f16", "bf16", "tf32"};
@@ -47,7 +47,7 @@ static bool parse_wgmma_name(const char *name, size_t len,
   return false;
 }
 
-/* Operands `first` to `first + count - 1` in braces. */
+/* Writes operands `first` to `first + count - 1` in braces. */
 static void write_operands(Buffer *out, int first, int count) {
   for (int i = 0; i < count; i++)
     buffer_printf(out, "%s%%%d",
@@ -58,9 +58,9 @@ static void write_operands(Buffer *out, int first, int count) {
   buffer_puts(out, "}");
 }
 
-/* wgmma.mma_async, section 9.7.15.5.2: scale-d is the predicate, the factors of
- * A and B are 1, and transposition is a choice of 16-bit operands in shared
- * memory. */
+/* wgmma.mma_async, PTX ISA 9.7.15.5.2: the predicate is scale-d, the scales of
+ * A and B are 1, and only 16-bit operands in shared memory can be
+ * transposed. */
 static void write_wgmma(Buffer *out, const WgmmaIntrinsic *p) {
   int registers = p->n / 2, a = registers, b = a + (p->a_in_registers ? 4 : 1);
   int operands = p->k == 16 ? (p->a_in_registers ? 1 : 2) : 0;
@@ -130,11 +130,11 @@ bool intrinsics_write(Buffer *out, const char *source) {
     return false;
   }
   arena = arena_new();
-  Buffer all = {.arena = arena};
-  write_wgmmas(&all, source);
-  buffer_puts(&all, source);
-  prelude_write(out, arena, wrappers_text, all.text, all.len);
-  buffer_add(out, all.text, all.len);
+  Buffer text = {.arena = arena};
+  write_wgmmas(&text, source);
+  buffer_puts(&text, source);
+  prelude_write(out, arena, wrappers_text, text.text, text.len);
+  buffer_add(out, text.text, text.len);
   trap_end(&trap);
   arena_free(arena);
   return true;

@@ -1,103 +1,109 @@
-/* backend/cuda: what kernels' texts stand on beyond plain CUDA C++.
+/* backend/cuda: the functions that generated kernels may use.
  *
- * Each instruction that plain CUDA C++ has not is a function `ax_...`.  They
- * are in device/ (inline PTX; by sections as in backend/cpu/prelude: a kernel
- * gets those that it names) and once more in sim/ (the simulator, for a host's
- * C++ compiler).  Both take the same text.
+ * Each instruction that plain CUDA C++ lacks is a function `ax_...`.  It has
+ * two implementations.  device/ has inline PTX, in sections as in
+ * backend/cpu/prelude: a kernel contains the sections that it names.  sim/ is
+ * the simulator, for a C++ compiler of the host.  Both accept the same source.
  *
- * What a kernel may write:
+ * A kernel may contain:
  * - `extern "C" __global__ void __launch_bounds__(T) NAME(
- *    const __grid_constant__ NAME_args a)`, a struct before it; other functions
- *   `AX_DEVICE`; templates, plain structs and references are all right; no
- *   #include, no asm, no static or __shared__ variables, no recursion, no
- *   memcpy or memset, no lambdas that capture by default.  Constant tables are
- *   `static __device__ const`.  #pragma unroll may stand before a loop.
+ *   const __grid_constant__ NAME_args a)` after the struct NAME_args; other
+ *   functions with `AX_DEVICE`; templates, plain structs and references; tables
+ *   as `static __device__ const`; #pragma unroll before a loop.  It must not
+ *   contain #include, asm, static or __shared__ variables, recursion, memcpy or
+ *   memset, and lambdas with default capture.
  * - threadIdx, blockIdx, blockDim, gridDim; uint2, uint4, float2, float4, int2,
  *   int4 and make_...; int8_t ... uint64_t; 16-bit floats as their bits
- *   (uint16_t) and the conversions below.
- * - Of CUDA's functions: those of math.h for float and double; rsqrtf, fmaf,
- *   fma, __fmaf_rn, __fmul_rn, __fadd_rn, __fdividef, __expf, __logf, min, max;
+ *   (uint16_t), with the conversions below.
+ * - CUDA functions: math.h for float and double; rsqrtf, fmaf, fma, __fmaf_rn,
+ *   __fmul_rn, __fadd_rn, __fdividef, __expf, __logf, min, max;
  *   __float_as_int, __float_as_uint, __int_as_float, __uint_as_float,
  *   __double_as_longlong, __longlong_as_double, __popc, __ffs, __clz, __brev,
  *   __umulhi, __mulhi, __umul64hi, __ldg, __nanosleep, __threadfence,
  *   __threadfence_block, __trap; atomicAdd, atomicMin, atomicMax, atomicAnd,
  *   atomicOr, atomicExch, atomicCAS of int, unsigned, unsigned long long, float
- *   and double as CUDA has them.  Barriers, shuffles and votes are ax_ ones.
- * - Shared memory is dynamic, `ax_shared()`, aligned to 1024.  Pointers into it
- *   are plain pointers: the simulator has the compiler call it at each access
- *   (the instrumentation of -fsanitize=thread), so it sees those to shared and
- *   to global memory; an access must be aligned to its size.  What nobody wrote
- *   must not be read.  Instructions take an address in it as `unsigned`:
- *   ax_shared_address(pointer) once, and sums.
- * - Registers of matrices are arrays whose indices are constants once loops are
- *   unrolled.  `float d[64]` of a wgmma is an array of its own.
- * - Functions of a warp (shuffles, votes, ldmatrix, mma, ax_elect,
- *   ax_sync_warp) are called by all its 32 lanes, those of a warpgroup (wgmma,
- *   ax_registers_) by 4 warps, the first of which has a number that 4 divides.
- *   A condition around them is the same for all these; ax_warp() gives the
- *   warp's number so that the compiler knows it.
+ *   and double as in CUDA.  Barriers, shuffles and votes are ax_ functions.
+ * - Shared memory: `ax_shared()` is dynamic and 1024-byte aligned.  Pointers
+ *   into it are plain pointers.  The simulator instruments each access
+ *   (-fsanitize=thread), to shared and to global memory.  An access must be
+ *   aligned to its size, and must not read uninitialized memory.  Instructions
+ *   need shared addresses as `unsigned`: call ax_shared_address(pointer) once,
+ *   then add offsets.
+ * - Register arrays of matrices: all indices must be constant after unrolling.
+ *   `float d[64]` of a wgmma is a separate array.
+ * - Warp functions (shuffles, votes, ldmatrix, mma, ax_elect, ax_sync_warp):
+ *   all 32 lanes must call them.  Warpgroup functions (wgmma, ax_registers_):
+ *   4 warps must call them, the first of which has a multiple of 4 as its
+ *   index.  Conditions around them must be uniform.  ax_warp() returns a warp
+ *   index that the compiler knows to be uniform.
  *
- * The simulator orders shared memory by happens-before: ax_sync,
- * ax_barrier_..., ax_sync_warp, mbarriers (arrive, then wait), ax_cluster_...;
- * shuffles and votes order nothing, and ax_mbarrier_arrive_at in another block
- * what TMA and wgmma did, but no plain accesses.  Between a plain write and TMA
- * or wgmma that read it (or TMA that writes it) stands ax_fence_async by the
- * writer, before the barrier.  Before the memory of cp.has_cp_async is read by
- * other threads ax_copy_wait of the thread that copied, then a barrier.  Global
- * memory that a block wrote is read by another, or written again, after
- * __threadfence there and an atomic function here (the counter of who comes
- * last, say), and within a block after a barrier. */
+ * The simulator checks accesses by happens-before.  These functions order
+ * memory: ax_sync, ax_barrier_..., ax_sync_warp, mbarriers (arrive, then wait),
+ * ax_cluster_....  Shuffles and votes order nothing.  ax_mbarrier_arrive_at in
+ * another block orders TMA and wgmma, but no plain accesses.
+ *
+ * If TMA or wgmma read a plain write, or TMA overwrites it, the writer must
+ * call ax_fence_async before the barrier.  If other threads read memory that
+ * ax_copy_ wrote, the copying thread must call ax_copy_wait before the barrier.
+ * If another block reads or overwrites global memory, the writer must call
+ * __threadfence, and the reader an atomic function, such as a counter of
+ * finished blocks.  Within a block, a barrier suffices. */
 #ifndef AXON_CUDA_INTRINSICS_H
 #define AXON_CUDA_INTRINSICS_H
 
 #include "support/support.h"
 
-/* The text of a kernel after the wrappers that it names.  False: no memory. */
+/* Writes the intrinsics that a kernel uses, followed by its source.  False if
+ * memory is exhausted. */
 bool intrinsics_write(Buffer *out, const char *source);
 
-/* ---- the list ----
+/* ---- list of intrinsics ----
  *
- * Addresses (any)
+ * Addresses (any architecture)
  *   unsigned ax_shared_address(const void *p)
  *   unsigned char *ax_shared()
  * Threads (any; sm_90 on: ax_elect, ax_grid_; sm_90a, sm_100a: ax_registers_)
  *   void ax_sync()                        all threads of the block
  *   bool ax_sync_or(bool), ax_sync_and(bool); int ax_sync_count(bool)
- *   void ax_barrier_sync(unsigned id, unsigned count)     id 1 to 15; count is
- * a void ax_barrier_arrive(unsigned id, unsigned count)   multiple of 32 void
- * ax_sync_warp() unsigned ax_lane(), ax_warp()         (blocks have one
- * dimension) T ax_shuffle(T, int lane), ax_shuffle_xor(T, int mask) T
- * ax_shuffle_up(T, unsigned by), ax_shuffle_down(T, unsigned by) unsigned
- * ax_ballot(bool); bool ax_any(bool), ax_all(bool) bool ax_elect() void
- * ax_registers_more<N>(), ax_registers_less<N>() void ax_grid_wait(),
- * ax_grid_launch() Global memory (any) uint4 ax_load_16(const void *), uint2
- * ax_load_8, unsigned ax_load_4 ax_load_16_once ...                   read-only
- * for the whole kernel void ax_store_16(void *, uint4), ax_store_8, ax_store_4;
- * ..._once cp.has_cp_async (sm_80 on) void ax_copy_16(unsigned to, const void
- * *from, unsigned bytes), _8, _4 void ax_copy_commit(), ax_copy_wait<N>()
- * Matrices (any; stmatrix sm_90 on; mma sm_80 on but for m16n8k8_f16) void
- * ax_ldmatrix_4(unsigned *r, unsigned row), _2, _1; ..._trans void
- * ax_stmatrix_4(unsigned row, const unsigned *r), _2, _1; ..._trans void
- * ax_mma_m16n8k16_f16(float *d, const unsigned *a, const unsigned *b) void
- * ax_mma_m16n8k16_bf16, ax_mma_m16n8k8_tf32, ax_mma_m16n8k8_f16 Conversions
- * (any; ax_tf32 sm_80 on) unsigned ax_pack_f16(float low, float high),
- * ax_pack_bf16 float ax_f16_to_f32(uint16_t), ax_bf16_to_f32; uint16_t
- * ax_f32_to_f16(float) uint16_t ax_f32_to_bf16(float); uint16_t
- * ax_low(unsigned), ax_high(unsigned) unsigned ax_tf32(float) float
- * ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt, ax_tanh: approximate
- * mbarriers, clusters (sm_90 on)
- *   void ax_mbarrier_init(unsigned bar, unsigned count)   by one thread, then
- *   void ax_fence_mbarrier_init()                         this, and a barrier
- *   void ax_mbarrier_arrive(unsigned bar)
- *   void ax_mbarrier_expect(unsigned bar, unsigned bytes) arrives, too
- *   void ax_mbarrier_arrive_at(unsigned bar, unsigned rank)  behind wgmma
- *   bool ax_mbarrier_try(unsigned bar, unsigned parity)
- *   void ax_mbarrier_wait(unsigned bar, unsigned parity)
- *   void ax_fence_async()
- *   unsigned ax_cluster_rank(), ax_cluster_blocks()
- *   void ax_cluster_sync(), ax_cluster_arrive(), ax_cluster_wait()
- *   unsigned ax_cluster_load_4(unsigned address, unsigned rank)
- * TMA (sm_90 on; cast sm_90a, sm_100a), of 1d to 5d; c0: of the densest axis
+ *   void ax_barrier_sync(unsigned id, unsigned count)     id: 1 to 15; count:
+ *   void ax_barrier_arrive(unsigned id, unsigned count)   a multiple of 32
+ *   void ax_sync_warp()
+ *   unsigned ax_lane(), ax_warp()         blocks have one dimension
+ *   T ax_shuffle(T, int lane), ax_shuffle_xor(T, int mask)
+ *   T ax_shuffle_up(T, unsigned by), ax_shuffle_down(T, unsigned by)
+ *   unsigned ax_ballot(bool); bool ax_any(bool), ax_all(bool)
+ *   bool ax_elect()
+ *   void ax_registers_more<N>(), ax_registers_less<N>()
+ *   void ax_grid_wait(), ax_grid_launch()
+ * Global memory (any)
+ *   uint4 ax_load_16(const void *), uint2 ax_load_8, unsigned ax_load_4
+ *   ax_load_16_once ...                   read-only for the whole kernel
+ *   void ax_store_16(void *, uint4), ax_store_8, ax_store_4; ..._once
+ * cp.async (sm_80 on)
+ *   void ax_copy_16(unsigned to, const void *from, unsigned bytes), _8, _4
+ *   void ax_copy_commit(), ax_copy_wait<N>()
+ * Matrices (any; stmatrix sm_90 on; mma sm_80 on, except m16n8k8_f16)
+ *   void ax_ldmatrix_4(unsigned *r, unsigned row), _2, _1; ..._trans
+ *   void ax_stmatrix_4(unsigned row, const unsigned *r), _2, _1; ..._trans
+ *   void ax_mma_m16n8k16_f16(float *d, const unsigned *a, const unsigned *b)
+ *   void ax_mma_m16n8k16_bf16, ax_mma_m16n8k8_tf32, ax_mma_m16n8k8_f16
+ * Conversions (any; ax_tf32 sm_80 on)
+ *   unsigned ax_pack_f16(float low, float high), ax_pack_bf16
+ *   float ax_f16_to_f32(uint16_t), ax_bf16_to_f32
+ *   uint16_t ax_f32_to_f16(float), ax_f32_to_bf16
+ *   uint16_t ax_low(unsigned), ax_high(unsigned)
+ *   unsigned ax_tf32(float)
+ *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt, ax_tanh:
+ * approximate mbarriers, clusters (sm_90 on) void ax_mbarrier_init(unsigned
+ * bar, unsigned count)   by one thread, then void ax_fence_mbarrier_init()
+ * this, and a barrier void ax_mbarrier_arrive(unsigned bar) void
+ * ax_mbarrier_expect(unsigned bar, unsigned bytes) also arrives void
+ * ax_mbarrier_arrive_at(unsigned bar, unsigned rank)  after wgmma bool
+ * ax_mbarrier_try(unsigned bar, unsigned parity) void ax_mbarrier_wait(unsigned
+ * bar, unsigned parity) void ax_fence_async() unsigned ax_cluster_rank(),
+ * ax_cluster_blocks() void ax_cluster_sync(), ax_cluster_arrive(),
+ * ax_cluster_wait() unsigned ax_cluster_load_4(unsigned address, unsigned rank)
+ * TMA (sm_90 on; cast: sm_90a, sm_100a), 1d to 5d; c0: the contiguous axis
  *   struct ax_tensor_map                  128 bytes; cuTensorMapEncodeTiled
  *   void ax_tma_prefetch(const ax_tensor_map *)
  *   void ax_tma_load_2d(unsigned to, const ax_tensor_map *, unsigned bar,
@@ -106,17 +112,17 @@ bool intrinsics_write(Buffer *out, const char *source);
  *                       int c, int w, int h, int n, int move_w, int move_h)
  *                       im2col, 3d to 5d: cuTensorMapEncodeIm2col
  *   void ax_tma_cast_2d(unsigned to, const ax_tensor_map *, unsigned bar,
- *                       unsigned blocks, int c0, int c1)  to several blocks
+ *                       unsigned blocks, int c0, int c1)  multicast
  *   void ax_tma_store_2d(const ax_tensor_map *, unsigned from, int c0, int c1)
  *   void ax_bulk_load(unsigned to, const void *from, unsigned bytes,
  *                     unsigned bar), ax_bulk_store(void *to, unsigned from,
  *                     unsigned bytes)
  *   void ax_tma_commit(), ax_tma_wait_read<N>(), ax_tma_wait<N>()
- * wgmma (sm_90a), N = 8 to 256 by 8
+ * wgmma (sm_90a), N: 8 to 256, a multiple of 8
  *   uint64_t ax_wgmma_descriptor(unsigned address, unsigned leading,
  *                                unsigned stride, unsigned swizzle)
  *   void ax_wgmma_fence(), ax_wgmma_commit(), ax_wgmma_wait<PENDING>()
- *   void ax_wgmma_hold(float (&d)[N / 2]) after the wait, before d is read
+ *   void ax_wgmma_hold(float (&d)[N / 2]) after the wait, before a read of d
  *   void ax_wgmma_m64n128k16_bf16<TRANS_A, TRANS_B>(float (&d)[64], uint64_t a,
  *                                uint64_t b, bool add)   TRANS 1: MN-major;
  *                                add false: d = a * b

@@ -1,16 +1,17 @@
-/* backend/cuda: kernels of the tensor language as CUDA C++.
+/* backend/cuda: compiles kernels to CUDA C++.
  *
- * A kernel becomes one text with some functions, its *passes*, which run one
- * after the other.  In a pass the points of the kernel's outer axes are shared
- * out over blocks; a point is worked on by a *team* of threads: one, some of a
- * warp, or a block.  What loops leave for later ones at a point lies in
- * registers, shared memory, or scratch memory, and what one pass leaves for the
- * next in scratch memory.
+ * A kernel becomes one source with one or more *passes*: `__global__` functions
+ * that run one after the other.  A pass distributes the points of the parallel
+ * axes over thread blocks.  A *thread group* computes a point: one thread, a
+ * part of a warp, or a whole block.  Within a pass, intermediates are in
+ * registers, shared memory or scratch memory.  Between passes, they are in
+ * scratch memory.
  *
- * Statements come from backend/emit/scalar_ops.c, as of one lane: so what an
- * operation means is written once.  Texts hold no sizes: these are parameters,
- * and what a text does depend on is in its schedules.  Nothing of it says asm:
- * beyond CUDA C++ there are only the ax_ functions of prelude/ and device/. */
+ * Statements come from backend/emit/scalar_ops.c, which emits them for one
+ * lane.  So each operation is defined once.  Sizes are parameters of the
+ * source.  The source depends only on the kernel and its schedules.  It
+ * contains no inline PTX: it uses CUDA C++ and the ax_ functions of prelude/
+ * and device/. */
 #ifndef AXON_CUDA_KERNEL_H
 #define AXON_CUDA_KERNEL_H
 
@@ -18,182 +19,196 @@
 #include "backend/emit/emit.h"
 
 typedef enum CudaKernelKind {
-  CUDA_ELEMENTWISE, /* a thread has some points that are next to each other */
-  CUDA_TRANSPOSE,   /* squares, of which some operands are read along the other
-                       side   and turned in shared memory */
-  CUDA_ROW,         /* a team has a point */
-  CUDA_GEMM,        /* a block has a tile of a contraction: gemm_pass.h */
-  CUDA_ATTENTION,   /* or rows of one of two with weights between:
-                       attention_analysis.h */
-  CUDA_LIBRARY,     /* what library_kernels.c says */
+  CUDA_ELEMENTWISE, /* a thread computes one vector of adjacent points */
+  /* Tiles are transposed in shared memory, because some operands are contiguous
+   * along another axis. */
+  CUDA_TRANSPOSE,
+  CUDA_ROW,  /* a thread group computes a point */
+  CUDA_GEMM, /* a block computes a tile of a contraction: gemm_pass.h */
+  /* A block computes rows of fused attention: attention_analysis.h. */
+  CUDA_ATTENTION,
+  CUDA_LIBRARY, /* a library operation: library_kernels.c */
   CUDA_KERNEL_KINDS,
 } CudaKernelKind;
 
-/* How a pass is run; chosen by schedule.c. */
+/* The schedule of a pass; schedule.c chooses it. */
 typedef struct CudaSchedule {
   CudaKernelKind kind;
-  uint32_t block_threads;          /* of a block */
-  struct GemmPass *gemm;           /* TILE */
-  struct AttentionPass *attention; /* ATTEND */
-  const char *description;         /* ROUTINE: in words */
-  uint32_t group_threads;          /* TEAM: of a point */
-  bool coalesce_outer; /* TEAM: neighbours are of other points, next to each
-                          other; and not: of one team */
-  uint32_t
-      vector_width; /* elements next to each other that a thread has at once */
-  uint32_t vectors_in_registers; /* TEAM: so many times a vector of a row lie in
-                                    the registers of a thread; 0: rows are gone
-                                    through as often as there are loops */
-  bool online_softmax;           /* TEAM: sums go on with the largest of a row
-                                    (online_softmax.c) */
-  uint32_t
-      transposed_axis; /* TURNED: the axis that such operands are read along, */
-  uint32_t tile_side;  /* and elements of a square's side */
-  int64_t reduction_chunk; /* 0, or: terms of its one sum that a block takes;
-                              another pass adds up what came of them */
+  uint32_t block_threads;          /* threads per block */
+  struct GemmPass *gemm;           /* CUDA_GEMM */
+  struct AttentionPass *attention; /* CUDA_ATTENTION */
+  const char *description;         /* CUDA_LIBRARY: description */
+  uint32_t group_threads;          /* CUDA_ROW: threads per point */
+  /* CUDA_ROW: adjacent threads compute adjacent points; otherwise they are in
+   * one group. */
+  bool coalesce_outer;
+  uint32_t vector_width; /* elements per vector access */
+  /* CUDA_ROW: vectors of a row per thread that stay in registers; 0: each loop
+   * reads the row again. */
+  uint32_t vectors_in_registers;
+  /* CUDA_ROW: sums are rescaled when the maximum of the row grows
+   * (online_softmax.c). */
+  bool online_softmax;
+  /* CUDA_TRANSPOSE: the contiguous axis of the transposed operands. */
+  uint32_t transposed_axis;
+  uint32_t tile_side; /* side of a transposed tile, elements */
+  /* Terms of the split reduction per block; another pass combines the partial
+   * results. 0: not split. */
+  int64_t reduction_chunk;
 } CudaSchedule;
 
-/* Blocks of a grid whose teams have scratch memory of their own, at most. */
-enum { CUDA_MAX_SCRATCH_BLOCKS = 1024 };
-
-/* What the last of the pointers points to: a word for what checks find, and
- * counters of blocks that are done, from CUDA_COUNTERS_OFFSET on.  All of it is
- * 0 before a pass, and the counters are after it.  (Of a module, the word
- * alone.) */
+/* Layout of the memory at the last pointer argument: the word of failed checks,
+ * then counters of finished blocks at CUDA_COUNTERS_OFFSET.  All of it is 0
+ * before a pass.  Each pass resets its counters.  In standalone modules, only
+ * the word exists. */
 enum {
   CUDA_COUNTER_COUNT = 4096,
   CUDA_COUNTERS_OFFSET = 256,
-  CUDA_STATUS_BYTES = CUDA_COUNTERS_OFFSET + 4 * CUDA_COUNTER_COUNT, /* bytes */
+  CUDA_STATUS_BYTES = CUDA_COUNTERS_OFFSET + 4 * CUDA_COUNTER_COUNT,
 };
 
-/* A pass as it is started.  Its arguments are one struct: pointers (all of the
- * kernel's: results, inputs, scratch memory, the word for checks), indices,
- * divisors, numbers, tensor maps; cuda_fill_args fills it in. */
+/* A pass, as it is launched.  Its arguments are one struct, which
+ * cuda_fill_args fills: pointers, indices, divisors, numbers, tensor maps.  The
+ * pointers are the same for all passes: outputs, inputs, scratch memory, word
+ * of failed checks. */
 typedef struct CudaPass {
   CudaSchedule s;
-  Kernel *k; /* what it does, as a kernel; its loops are, in the whole one, */
-  uint32_t first_loop; /* these from here on; UINT32_MAX: it adds up chunks */
+  Kernel *k; /* the loops of this pass */
+  /* Index of its first loop in the original kernel; UINT32_MAX: combines
+   * partial results. */
+  uint32_t first_loop;
   char name[16];
-  EmittedKernel emitted; /* its call's numbers */
+  EmittedKernel emitted; /* parameters of the call */
   VEC(int64_t) divisors; /* sizes */
   VEC(TensorMap) tensor_maps;
-  VEC(int64_t) int32_sizes; /* open sizes that its text has in 32 bits */
-  int64_t counter_count,
-      counters_offset;          /* of a module's: so many lie there in scratch
-                                   memory, and are 0 before; sizes */
-  int64_t rows, columns, tiles; /* of a product, sizes */
-  int64_t grid_blocks;     /* of a grid that has all there is to do: a size; */
-  int64_t max_grid_blocks; /* at most so many are started; 0: all */
-  int64_t shared_bytes;    /* bytes of a block's shared memory: a size */
-  uint32_t rng_key_index;  /* 1 + which two of its indices are the words of the
-                              node's  random key; or 0 */
+  /* Symbolic sizes that the source stores in 32 bits. */
+  VEC(int64_t) int32_sizes;
+  /* Standalone modules: counters in scratch memory, and their offset; symbolic
+   * sizes.  They must be 0 before the launch. */
+  int64_t counter_count, counters_offset;
+  int64_t rows, columns, tiles; /* of the matmul; symbolic sizes */
+  int64_t grid_blocks;          /* blocks for all the work; symbolic size */
+  /* Launch at most this many; symbolic size; 0: no limit. */
+  int64_t max_grid_blocks;
+  /* Dynamic shared memory per block, bytes; symbolic size. */
+  int64_t shared_bytes;
+  /* 1 + index of the two index arguments that hold the random key of the node;
+   * 0: none */
+  uint32_t rng_key_index;
 } CudaPass;
 
 typedef struct CudaKernel {
   Buffer source;
   VEC(CudaPass *) passes;
   VEC(LoopOutput *) outputs;
-  uint32_t pointer_count; /* of each pass's arguments */
-  int64_t
-      scratch_bytes; /* bytes of scratch memory: a size; it ends where its last
-                        part does, so that what is read beyond that is seen */
-  int64_t scratch_next;  /* where another part would begin */
-  bool int32_indices;    /* indices are of 32 bits */
-  uint32_t check_count;  /* how many there are in all passes */
-  bool requires_align16; /* tensors are to begin at multiples of 16 bytes */
+  uint32_t pointer_count; /* pointers in the arguments of each pass */
+  /* Symbolic size.  Ends exactly at the last part, so that out-of-bounds reads
+   * are detected. */
+  int64_t scratch_bytes;
+  int64_t scratch_next;  /* aligned offset of the next part */
+  bool int32_indices;    /* indices have 32 bits */
+  uint32_t check_count;  /* checks in all passes */
+  bool requires_align16; /* tensors must be 16-byte aligned */
 } CudaKernel;
 
-/* What is known of the device. */
+/* Properties of the device. */
 typedef struct CudaTarget {
-  const char *arch; /* "sm_90a"; NULL: it is not known */
+  const char *arch; /* "sm_90a"; NULL: unknown */
   int sm_count;
-  uint32_t default_shared_bytes; /* bytes that a block may have; */
-  uint32_t optin_shared_bytes;   /* that has to ask for them */
-  bool allow_tf32;         /* products of f32 may round their factors to it */
-  bool has_tensor_maps;    /* who starts passes makes their tensor maps */
-  const char *name_prefix; /* of its passes' names; NULL: "axon" */
+  uint32_t default_shared_bytes; /* shared memory per block, bytes */
+  uint32_t optin_shared_bytes;   /* the same with opt-in */
+  bool allow_tf32;         /* matmuls of f32 may round their operands to TF32 */
+  bool has_tensor_maps;    /* the caller encodes tensor maps */
+  const char *name_prefix; /* prefix of pass names; NULL: "axon" */
 } CudaTarget;
 
-/* False: there is something in it that is not emitted.  notes: as for
- * emit_kernel.  May put the kernel's axes into another order. */
+/* Emits the kernel.  False if it contains an operation that has no CUDA code.
+ * notes: as in emit_kernel.  May permute the axes of the kernel. */
 bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
                CudaKernel *out);
-/* Is it one that has rows of a product, and leaves none in memory? */
+/* True if the kernel is fused attention or a matmul with row reductions, so
+ * that the rows of the matmul are never stored. */
 bool cuda_fuses_product_rows(const Kernel *k, const CudaTarget *target);
-/* What the check of this number sets, counted over all passes. */
+/* The status bit of a check.  Checks are numbered over all passes. */
 uint32_t cuda_check_bit(uint32_t number);
-/* With all that it stands on: what NVRTC takes.  False: there is no memory. */
+/* Adds the prelude and the intrinsics that the source uses: the input of NVRTC.
+ * False if memory is exhausted. */
 bool cuda_full_source(const Buffer *source, Buffer *out);
 
-/* Bytes of a pass's arguments, and these: pointers in the order above; floats:
- * the pass's own, with their values; keys: what marks of them stand for. */
+/* cuda_args_bytes: size of the argument struct of a pass.  cuda_fill_args:
+ * fills it.  pointers: in the order above; floats: the floating-point
+ * parameters of the pass; keys: values of the random keys. */
 size_t cuda_args_bytes(const CudaKernel *k, const CudaPass *p);
 void cuda_fill_args(const CudaKernel *k, const CudaPass *p,
                     const uint64_t *pointers, const double *floats,
                     const PrngKey *keys, void *to);
-/* The tensor maps among them, of tensors at these places. */
+/* Encodes the tensor maps in the argument struct.  pointers: device addresses
+ * of the tensors. */
 bool cuda_encode_tensor_maps(const CudaKernel *k, const CudaPass *p,
                              CudaContext *gpu, const uint64_t *pointers,
                              void *to, Fault *fault);
 enum {
   MAX_KERNEL_ARGS_BYTES = 4096,
-  KERNEL_ARGS_ALIGN = 64 /* they are aligned to */
+  KERNEL_ARGS_ALIGN = 64 /* alignment of the argument struct */
 };
-/* Are there more than the driver takes?  Then they lie in memory of the device,
- * and the one argument is where. */
+/* True if the arguments exceed the launch limit.  Then they are in device
+ * memory, and the only argument is their address. */
 bool cuda_has_indirect_args(const CudaKernel *k, const CudaPass *p);
 
-/* "team of 32, 4 elements, 8 times in registers" */
+/* Writes "thread groups of 32, 4 elements at once, rows in registers, 8
+ * each". */
 void cuda_schedule_print(Buffer *out, const CudaSchedule *s);
 
 /* ---- schedule.c ---- */
 
-/* Is it run loop by loop, since a team for each of its points is too little? */
+/* True if each loop should be a pass, because one thread group per point leaves
+ * the device underused. */
 bool cuda_needs_fission(const Kernel *k, const CudaTarget *target);
-/* Gives a pass its schedule; may put its axes into another order.  whole: it is
- * not to leave sums of chunks. */
+/* Chooses the schedule of a pass.  May permute its axes.  no_split: do not
+ * split the reduction into chunks. */
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split);
-/* The axes that a team shares out, that of neighbours last; their number. */
+/* The axes that are distributed over a thread group, the vector axis last.
+ * Returns their number. */
 uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
                                uint32_t axes[MAX_KERNEL_AXES]);
 
 /* ---- rematerialize.c ---- */
 
-/* The kernel of a pass that is the first one, with little left along rows for
- * later loops. */
+/* A kernel that recomputes values in later loops, so that its first pass stores
+ * little per row. */
 Kernel *cuda_rematerialize(const Kernel *k);
 
-/* ---- pass_writer.c: what the kinds of passes share ---- */
+/* ---- pass_writer.c: shared by all kinds of passes ---- */
 
-/* Where a local value lies. */
+/* Where a local value is stored. */
 typedef enum CudaStorage {
   STORAGE_NONE,
-  STORAGE_SCALAR, /* one number in a register, l%u, the same in all of a team */
-  STORAGE_REGISTERS, /* l%u[t * vector + v] of the thread that has the element
-                      */
-  STORAGE_SHARED,    /* a pointer, l%u */
-  STORAGE_GROUP_SCRATCH, /* likewise, into scratch memory that a team has for
-                            itself */
-  STORAGE_POINT_SCRATCH, /* and into what each point has: for passes that follow
-                          */
+  /* l%u: one register with the same value in all threads of the group. */
+  STORAGE_SCALAR,
+  /* l%u[t * vector + v] in the thread that owns the element. */
+  STORAGE_REGISTERS,
+  STORAGE_SHARED,        /* l%u: a pointer */
+  STORAGE_GROUP_SCRATCH, /* l%u: a pointer to scratch memory of the group */
+  /* l%u: a pointer to scratch memory of the point; later passes read it. */
+  STORAGE_POINT_SCRATCH,
 } CudaStorage;
 
 typedef struct CudaLocal {
   CudaStorage storage;
   uint32_t name;
-  int64_t scratch_offset; /* STORAGE_POINT_SCRATCH: bytes into the scratch
-                             memory, a size */
+  /* STORAGE_POINT_SCRATCH: offset in scratch memory, bytes; symbolic size. */
+  int64_t scratch_offset;
 } CudaLocal;
 
-/* Where in scratch memory parts of a reduction lie, and of an argmax, behind
- * their values, their places in the row: sizes. */
+/* Offsets of the partial results of a reduction in scratch memory; symbolic
+ * sizes.  For argmax and argmin, index_offset: their row positions. */
 typedef struct PartialReduction {
   Dtype dtype;
   int64_t offset, index_offset;
   bool is_arg_reduction;
 } PartialReduction;
 
-/* What a pass is written with. */
+/* The state while a pass is generated. */
 typedef struct CudaWriter {
   Emitter e;
   Dialect dialect;
@@ -202,73 +217,75 @@ typedef struct CudaWriter {
   CudaSchedule *s;
   const CudaTarget *target;
   const Kernel *k;
-  CudaLocal
-      *locals[MAX_KERNEL_LOOPS]; /* by the whole kernel's loop and result */
-  Buffer head, body;             /* of the pass */
-  int64_t point_count;           /* of its outer axes: a size */
-  int64_t part_count;            /* of chunks: how many of a sum, a size, */
-  PartialReduction partial_out;  /* which are left there */
-  const PartialReduction
-      *partials_in; /* those that the pass at hand reads, as inputs behind
-                       the kernel's; their number */
+  /* By loop and output of the original kernel. */
+  CudaLocal *locals[MAX_KERNEL_LOOPS];
+  Buffer head, body;            /* of the pass */
+  int64_t point_count;          /* points of the parallel axes; symbolic size */
+  int64_t part_count;           /* chunks of a split reduction; symbolic size */
+  PartialReduction partial_out; /* receives the partial results */
+  /* Partial results that the pass reads, numbered after the inputs of the
+   * kernel. */
+  const PartialReduction *partials_in;
   uint32_t partials_in_count;
-  struct GemmRowReduction *row_reduction; /* of the pass at hand; or NULL */
+  struct GemmRowReduction *row_reduction; /* of the current pass; or NULL */
 } CudaWriter;
 
-/* A loop's steps as statements, where each of its axes v has the C name i%u,
- * already declared where they will stand.  given: of each step, a C expression
- * that is its value, of the scalar type of its class, or NULL; or NULL.  What
- * depends on no axis goes to the kernel's head; all else to `out`, in order.
- * Afterwards emit_scalar(&w->e, step) is what a step's value is called.
+/* Emits the ops of a loop as statements.  The indices i%u of all axes must be
+ * declared before `out`.  precomputed: NULL, or for each op a C expression for
+ * its value, or NULL.  Statements that depend on no axis go to the head of the
+ * kernel, all others to `out`.  Afterwards emit_scalar(&w->e, op) is the name
+ * of a value.
  *
- * This is how a tile's epilogue is written: given[the step that is the
- * product's KOP_LOAD_LOCAL] is the accumulator.  And its prologue: the factor's
- * loop, and emit_scalar of the factor's step. */
+ * Tiled epilogues use it with precomputed[the KOP_LOAD_LOCAL of the matmul] =
+ * the accumulator.  Prologues of operands use it with the loop of the operand,
+ * and emit_scalar of its op. */
 void cuda_put_ops(CudaWriter *w, Buffer *out, const LoopNest *loop,
                   const char **precomputed);
-/* The statement that stores a result of the loop at hand. */
+/* Stores an output of the current loop. */
 void cuda_put_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
                     const char *x);
-/* `p[at] = x` in memory of a type. */
+/* Stores x at `p[at]` in memory type t. */
 void cuda_put_store_at(Buffer *out, Dtype t, const char *p, const char *at,
                        const char *x);
-/* The expression x as a value of the type would be read from memory. */
+/* The value of x after a store and a load in type t. */
 const char *cuda_round_to_dtype(Emitter *e, Dtype t, const char *x);
 uint32_t cuda_output_index(const CudaWriter *w, const LoopOutput *r);
-/* Statements that declare i%u of some axes from their number in row-major
- * order; of the first outer ones. */
+/* Declares i%u for the given axes from a linear index in row-major order;
+ * cuda_put_unravel_outer: for the first `count` axes. */
 void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
                       uint32_t count, const uint32_t *axes, const char *number);
 void cuda_put_unravel_outer(CudaWriter *w, Buffer *out, uint32_t count,
                             const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
-/* Scratch memory, for so many values; where it begins, a size. */
+/* Allocates scratch memory.  Returns its offset, a symbolic size. */
 int64_t cuda_alloc_scratch_bytes(CudaWriter *w, int64_t bytes);
 int64_t cuda_alloc_scratch(CudaWriter *w, int64_t count, Dtype t);
-/* The address of a tensor map that the pass has from now on. */
+/* Adds a tensor map to the pass.  Returns the expression of its address. */
 const char *cuda_add_tensor_map(CudaWriter *w, const TensorMap *map);
-/* A size that is open, which texts have in 32 bits. */
+/* Notes a size that the source stores in 32 bits.  Ignores static sizes. */
 void cuda_note_int32_size(CudaWriter *w, int64_t size);
-/* The address without an axis's term. */
+/* The address without the term of one axis. */
 const char *cuda_address_without(Emitter *e, const AffineExpr *q,
                                  uint32_t without);
 
 /* ---- reduction.c: reductions ---- */
 
-/* What a result is accumulated in. */
+/* The accumulator of a reduction. */
 typedef struct CudaAccumulator {
   const LoopOutput *r;
-  uint32_t name; /* acc%u; of runs, which row_kernel.c has: sum%u, too */
+  /* The variable acc%u; blocked sums also have sum%u (row_kernel.c). */
+  uint32_t name;
   char class;
-  const char *type, *identity,
-      *index_expr; /* where: of argmax and argmin, or NULL */
+  const char *type, *identity;
+  /* The position of the current element, for argmax and argmin; or NULL. */
+  const char *index_expr;
   const char *index_type;
   bool blocked_sum;
 } CudaAccumulator;
 
-/* Is it the place of a value that is wanted? */
-/* Of the loop at hand: statements that declare it, take in the element at hand,
- * put together what some threads have by `fold` of the prelude. */
+/* Statements for an output of the current loop: declare the accumulator, update
+ * it with the current element, and combine threads.  fold: a prelude
+ * function. */
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r);
 void cuda_accumulator_declare(const CudaAccumulator *s, Buffer *out);
@@ -279,38 +296,36 @@ void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
                               const char *scratch);
 const char *cuda_accumulator_value(Emitter *e, const CudaAccumulator *s);
 
-/* Scratch memory for so many parts; */
+/* Allocates scratch memory for partial results. */
 PartialReduction cuda_alloc_partials(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r, int64_t count);
-/* a statement that leaves the sum as the part `at`; */
+/* Stores the accumulator as partial result `at`. */
 void cuda_accumulator_store_partial(CudaWriter *w, const CudaAccumulator *s,
                                     const PartialReduction *p, const char *at,
                                     Buffer *out);
-/* one of w->partials_in as a step of another pass, and where all of these
- * are. */
+/* cuda_partial_load: the load of a partial result from w->partials_in in a
+ * later pass.  cuda_put_partial_pointers: declares pointers to them. */
 KernelOp cuda_partial_load(const CudaWriter *w, const PartialReduction *p,
                            AffineExpr *address);
 void cuda_put_partial_pointers(CudaWriter *w);
 
-/* ---- vector_access.c: accesses of several elements ---- */
+/* ---- vector_access.c: vector loads and stores ---- */
 
-/* Is it a sum over the axes? */
+/* True if the expression has no floor divisions. */
 bool cuda_is_affine(const AffineExpr *q);
-/* Is the element at the form, along the axis, one of `vector` that lie next to
- * each other in memory and begin at a multiple of that? */
+/* True if accesses at `at` form aligned vectors along the axis. */
 bool cuda_is_vectorizable(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis, uint32_t vector);
-/* Is the read the same all along the axis? */
+/* True if the address does not depend on the axis. */
 bool cuda_is_invariant(const LoopNest *loop, const AffineExpr *at,
                        uint32_t axis);
-/* Element `at` of an array of values in memory's type, as a value. */
+/* The value of element `at` of an array in memory type t. */
 const char *cuda_load_element(Emitter *e, Dtype t, const char *array,
                               const char *at);
 bool cuda_depends_on_axis(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis);
-/* A vector's access as a statement: of `first` and those behind it on the axis.
- * full: "" or a test that all of them are there, with an "&& "; left: how many
- * are. */
+/* Accesses a vector that begins at index `first` of the axis.  full: "" or a
+ * bounds test that ends in "&& "; left: elements that remain on the axis. */
 void cuda_put_vector_load(CudaWriter *w, Buffer *out, const KernelOp *s,
                           uint32_t axis, const char *to, const char *first,
                           const char *full, const char *left);
@@ -318,8 +333,7 @@ void cuda_put_vector_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
                            uint32_t axis, const char *from, const char *first,
                            const char *full, const char *left);
 
-/* ---- elementwise.c, row_kernel.c, gemm_match.c, attention_analysis.c: the
- * kinds ---- */
+/* ---- elementwise.c, row_kernel.c, gemm_match.c, attention_analysis.c ---- */
 
 void cuda_put_elementwise(CudaWriter *w);
 void cuda_put_transpose(CudaWriter *w);

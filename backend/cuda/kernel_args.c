@@ -1,5 +1,5 @@
-/* The struct of arguments of a pass, as the compiler of its text lays it out:
- * pointers, indices, divisors, numbers, tensor maps. */
+/* The argument struct of a pass, with the layout of its CUDA source: pointers,
+ * indices, divisors, numbers, tensor maps. */
 #include "backend/cuda/kernel.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@ typedef struct ScalarParam {
   float f32;
 } ScalarParam;
 
-typedef struct ArgsLayout { /* in bytes */
+/* Offsets in bytes. */
+typedef struct ArgsLayout {
   size_t ints, divisors, numbers, maps, end;
   uint32_t pointers;
 } ArgsLayout;
@@ -49,7 +50,7 @@ bool cuda_has_indirect_args(const CudaKernel *k, const CudaPass *p) {
   return cuda_args_bytes(k, p) > MAX_KERNEL_ARGS_BYTES;
 }
 
-/* floor(x / by) = (high half of x * magic, + x) >> shift for x below 2^31:
+/* floor(x / by) = (high half of x * magic, + x) >> shift for 0 <= x < 2^31:
  * Granlund and Montgomery, "Division by invariant integers using
  * multiplication" (1994), figure 4.1. */
 static FastDivisor fast_divisor(int64_t by) {
@@ -110,7 +111,7 @@ bool cuda_encode_tensor_maps(const CudaKernel *k, const CudaPass *p,
     for (uint32_t v = 0; v < m->rank; v++)
       empty |= m->extent[v] == 0;
     TensorMap of = *m;
-    if (empty) { /* at what is always there: the word for checks */
+    if (empty) { /* an empty tensor has no address: use the word of checks */
       of.pointer_index = k->pointer_count - 1;
       of.offset_bytes = 0;
     }

@@ -1,17 +1,16 @@
-/* Kernels to programs, kept under a hash of the kernel with all its numbers;
- * code for a text is kept per process under the text's hash, as one text serves
- * many sizes, and on disk (code_cache.c). */
+/* Kernels are cached by a hash that includes all sizes.  Loaded modules are
+ * cached by the hash of their source, since one source serves many sizes.
+ * Compiled code is also cached on disk (code_cache.c). */
 #include "backend/cuda/kernel_cache.h"
 
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/library_kernels.h"
+#include "machine/limits/cuda.h"
 #include "plan/kernel_key.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { BUCKET_COUNT = 1024, MAX_CACHED_KERNELS = 8192 };
 
 typedef struct CacheEntry {
   struct CacheEntry *next;
@@ -20,18 +19,17 @@ typedef struct CacheEntry {
   CachedKernel kernel;
 } CacheEntry;
 
-/* Code that is loaded. */
 typedef struct LoadedModule {
   struct LoadedModule *next;
-  ArtifactKey key; /* of the text */
+  ArtifactKey key; /* of the source */
   CuModule module;
 } LoadedModule;
 
-static CacheEntry *entries[BUCKET_COUNT];
-static LoadedModule *loaded_modules[BUCKET_COUNT];
+static CacheEntry *entries[KERNEL_CACHE_BUCKETS];
+static LoadedModule *loaded_modules[KERNEL_CACHE_BUCKETS];
 static uint32_t entry_count;
 
-/* ---- making one ---- */
+/* ---- entries ---- */
 
 #define COPY_VEC(arena, v)                                          \
   do {                                                              \
@@ -41,7 +39,7 @@ static uint32_t entry_count;
     (v).at = copy_;                                                 \
   } while (0)
 
-/* All that a call needs of what was emitted. */
+/* Copies what a launch needs. */
 static void copy_kernel(Arena *arena, const CudaKernel *from, CudaKernel *to) {
   *to = *from;
   to->source = (Buffer){0};
@@ -96,7 +94,8 @@ static void build_entry(const FusionGroup *c, const Device *d, Arena *arena,
 }
 
 static CacheEntry *find_entry(ArtifactKey key) {
-  for (CacheEntry *e = entries[key.word[0] % BUCKET_COUNT]; e; e = e->next)
+  for (CacheEntry *e = entries[key.word[0] % KERNEL_CACHE_BUCKETS]; e;
+       e = e->next)
     if (memcmp(&e->key, &key, sizeof key) == 0)
       return e;
   return NULL;
@@ -116,8 +115,8 @@ CachedKernel *cuda_kernel_cache_get(FusionGroup *c, const Device *d) {
     e->arena = arena;
     build_entry(c, d, arena, &e->kernel);
     if (cached) {
-      e->next = entries[key.word[0] % BUCKET_COUNT];
-      entries[key.word[0] % BUCKET_COUNT] = e;
+      e->next = entries[key.word[0] % KERNEL_CACHE_BUCKETS];
+      entries[key.word[0] % KERNEL_CACHE_BUCKETS] = e;
       entry_count++;
     } else {
       c->transient = true;
@@ -126,17 +125,16 @@ CachedKernel *cuda_kernel_cache_get(FusionGroup *c, const Device *d) {
   return e->kernel.has_source ? &e->kernel : NULL;
 }
 
-/* ---- code ---- */
+/* ---- modules ---- */
 
 static LoadedModule *find_module(ArtifactKey key) {
-  for (LoadedModule *l = loaded_modules[key.word[0] % BUCKET_COUNT]; l;
+  for (LoadedModule *l = loaded_modules[key.word[0] % KERNEL_CACHE_BUCKETS]; l;
        l = l->next)
     if (memcmp(&l->key, &key, sizeof key) == 0)
       return l;
   return NULL;
 }
 
-/* AXON_CC_DEBUG: a folder where texts are kept. */
 void cached_kernel_dump_source(const CachedKernel *p) {
   const char *folder = getenv("AXON_CC_DEBUG");
   char path[ARTIFACT_PATH_BYTES];
@@ -192,9 +190,9 @@ static bool load_module(CachedKernel *p, Device *d, Fault *fault) {
       fault_set_kind(fault, FAULT_MEMORY, "out of memory");
       return false;
     }
-    *l =
-        (LoadedModule){loaded_modules[key.word[0] % BUCKET_COUNT], key, module};
-    loaded_modules[key.word[0] % BUCKET_COUNT] = l;
+    *l = (LoadedModule){loaded_modules[key.word[0] % KERNEL_CACHE_BUCKETS], key,
+                        module};
+    loaded_modules[key.word[0] % KERNEL_CACHE_BUCKETS] = l;
   }
   p->module = l->module;
   return true;

@@ -1,13 +1,11 @@
 #include "backend/cuda/launch_graph.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
 
 enum {
-  MAX_LAUNCHES = 64,      /* of a tape, at most */
-  MIN_GRAPH_LAUNCHES = 3, /* kernels: fewer are no slower one by one */
-  MAX_ARGS_BYTES = 4096,  /* of a kernel's arguments, at most */
-  ARGS_ALIGN_BYTES = 64,  /* that they are aligned to */
-  MAX_CACHED_GRAPHS = 64, /* graphs */
+  MAX_ARGS_BYTES = 4096, /* recorded arguments per kernel, at most */
+  ARGS_ALIGN_BYTES = 64,
 };
 
 typedef struct LaunchParams {
@@ -16,32 +14,32 @@ typedef struct LaunchParams {
   size_t args_bytes;
 } LaunchParams;
 
-/* A list of kernels that was started before. */
+/* A sequence of launches that was submitted before. */
 typedef struct CachedGraph {
-  uint64_t hash, last_use; /* used: when */
+  uint64_t hash, last_use; /* last_use: value of the clock */
   uint32_t count;
-  bool not_capturable; /* the driver makes no graph of it */
-  CuGraph graph;       /* which nodes are of; NULL: not yet */
-  CuGraphExec exec;    /* and what is started */
+  bool not_capturable; /* the driver rejected the graph */
+  CuGraph graph;       /* owner of the nodes; NULL: not instantiated */
+  CuGraphExec exec;    /* the executable graph */
   LaunchParams *launches;
-  char *args; /* as they are in the graph */
-  CuGraphNode nodes[MAX_LAUNCHES];
+  char *args; /* current arguments of the graph nodes */
+  CuGraphNode nodes[GRAPH_MAX_LAUNCHES];
 } CachedGraph;
 
 struct LaunchGraph {
   uint32_t count;
   uint64_t clock;
-  LaunchParams launches[MAX_LAUNCHES];
-  char names[MAX_LAUNCHES][24]; /* for messages */
-  char *args;                   /* BYTES for each */
+  LaunchParams launches[GRAPH_MAX_LAUNCHES];
+  char names[GRAPH_MAX_LAUNCHES][24]; /* for messages */
+  char *args;                         /* MAX_ARGS_BYTES for each launch */
   CachedGraph *graphs[MAX_CACHED_GRAPHS];
   LaunchGraphStats stats;
 };
 
 LaunchGraph *launch_graph_new(void) {
   LaunchGraph *t = mem_try_alloc(sizeof *t);
-  if (t && (t->args = mem_try_alloc_aligned(ARGS_ALIGN_BYTES,
-                                            MAX_LAUNCHES * MAX_ARGS_BYTES)))
+  if (t && (t->args = mem_try_alloc_aligned(
+                ARGS_ALIGN_BYTES, GRAPH_MAX_LAUNCHES * MAX_ARGS_BYTES)))
     return t;
   mem_free(t);
   return NULL;
@@ -78,7 +76,7 @@ void launch_graph_free(CudaContext *gpu) {
   gpu->launch_graph = NULL;
 }
 
-/* ---- lists that are known ---- */
+/* ---- graph cache ---- */
 
 static uint64_t hash_of(const LaunchGraph *t) {
   uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -123,7 +121,7 @@ static void cache_graph(LaunchGraph *t, const CudaApi *api, uint64_t hash) {
   t->graphs[at] = x;
 }
 
-/* ---- starting ---- */
+/* ---- submission ---- */
 
 static bool launch_one(CudaContext *gpu, uint32_t at, Fault *fault) {
   LaunchGraph *t = gpu->launch_graph;
@@ -156,7 +154,7 @@ static CuKernelNode kernel_node_params(const LaunchParams *i,
   return n;
 }
 
-/* One after the other, as on a stream. */
+/* The nodes form a chain, as on a stream. */
 static bool instantiate_graph(CudaContext *gpu, CachedGraph *x) {
   const CudaApi *api = gpu->api;
   LaunchGraph *t = gpu->launch_graph;
@@ -195,8 +193,9 @@ static bool update_graph(CudaContext *gpu, CachedGraph *x) {
   return true;
 }
 
-/* As a graph; what the driver will not have, or not start, goes one by one: an
- * error of what ran before comes up there again. */
+/* Launches the sequence as a graph.  If the driver rejects the graph or its
+ * launch, launches the kernels directly.  These then report errors of earlier
+ * work, too. */
 static bool launch_cached(CudaContext *gpu, CachedGraph *x, Fault *fault) {
   x->last_use = gpu->launch_graph->clock;
   bool good = x->exec ? update_graph(gpu, x)
@@ -216,11 +215,11 @@ bool launch_graph_flush(CudaContext *gpu, Fault *fault) {
     return true;
   t->clock++;
   uint64_t hash = hash_of(t);
-  CachedGraph *x = t->count >= MIN_GRAPH_LAUNCHES ? find_graph(t, hash) : NULL;
+  CachedGraph *x = t->count >= GRAPH_MIN_LAUNCHES ? find_graph(t, hash) : NULL;
   bool good = cuda_check(gpu->api, gpu->api->context_set(gpu->context), fault,
                          "selecting it") &&
               (x ? launch_cached(gpu, x, fault) : launch_each(gpu, fault));
-  if (!x && t->count >= MIN_GRAPH_LAUNCHES)
+  if (!x && t->count >= GRAPH_MIN_LAUNCHES)
     cache_graph(t, gpu->api, hash);
   t->count = 0;
   return good;
@@ -231,11 +230,11 @@ bool launch_graph_add(CudaContext *gpu, const CudaLaunch *l, Fault *fault,
   LaunchGraph *t = gpu->launch_graph;
   if (!t || !l->args_bytes || l->args_bytes > MAX_ARGS_BYTES)
     return false;
-  *good = t->count < MAX_LAUNCHES || launch_graph_flush(gpu, fault);
+  *good = t->count < GRAPH_MAX_LAUNCHES || launch_graph_flush(gpu, fault);
   if (!*good)
     return true;
   LaunchParams *i = &t->launches[t->count];
-  memset(i, 0, sizeof *i); /* what is between its fields, too */
+  memset(i, 0, sizeof *i); /* also clears the padding, which is hashed */
   i->function = l->function;
   i->shared_bytes = l->shared_bytes;
   i->args_bytes = l->args_bytes;

@@ -1,11 +1,11 @@
-/* backend/cuda: kernels that are started together.
+/* backend/cuda: CUDA graphs of recorded launches.
  *
- * What is started is noted first, and given to the driver when something else
- * is asked of the stream, or when there is much of it.  The first time these
- * are kernels one by one; the second time that the same ones are started with
- * grids as before, they become a graph of the driver's, which is kept: from
- * then on it is started as one, after what is otherwise in their arguments
- * (where tensors are, mostly) was changed in it. */
+ * Launches are recorded, and submitted before the next other operation on the
+ * stream, or if the record is full.  The first submission of a sequence
+ * launches each kernel directly.  If the same kernels repeat with the same
+ * grids, the sequence is instantiated as a CUDA graph and cached.  From then
+ * on, it is launched as one graph, after an update of changed kernel arguments
+ * (mostly tensor addresses). */
 #ifndef AXON_CUDA_LAUNCH_GRAPH_H
 #define AXON_CUDA_LAUNCH_GRAPH_H
 
@@ -13,20 +13,20 @@
 
 typedef struct LaunchGraph LaunchGraph;
 
-/* NULL: no memory, which is no harm. */
+/* NULL if memory is exhausted; then launches are direct. */
 LaunchGraph *launch_graph_new(void);
 void launch_graph_free(CudaContext *gpu);
-/* False: it is none for tapes. */
+/* False if the launch cannot be recorded. */
 bool launch_graph_add(CudaContext *gpu, const CudaLaunch *launch, Fault *fault,
                       bool *good);
-/* Gives all of it to the driver. */
+/* Submits all recorded launches. */
 bool launch_graph_flush(CudaContext *gpu, Fault *fault);
 
 typedef struct LaunchGraphStats {
-  uint64_t direct_launches;                     /* kernels started one by one */
+  uint64_t direct_launches; /* kernels that were launched directly */
   uint64_t graphs_instantiated, graph_launches; /* graphs */
-  uint64_t nodes_updated; /* nodes of graphs that were started again */
+  uint64_t nodes_updated; /* kernel nodes with updated arguments */
 } LaunchGraphStats;
-LaunchGraphStats launch_graph_stats(const LaunchGraph *tape);
+LaunchGraphStats launch_graph_stats(const LaunchGraph *graph);
 
 #endif

@@ -1,4 +1,4 @@
-/* The algebra of layouts. */
+/* Layout algebra. */
 #include "backend/cuda/layout.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ int64_t layout_cosize(const Layout *l) {
   return last + 1;
 }
 
-/* Behind its end the last mode goes on. */
+/* Indices past the end continue along the last mode. */
 int64_t layout_at(const Layout *l, int64_t index) {
   int64_t at = 0;
   for (uint32_t j = 0; j < l->rank; j++) {
@@ -65,7 +65,7 @@ Layout layout_coalesce(Layout l) {
 
 /* ---- composition ---- */
 
-/* One mode of b: every stride-th number that a takes, so many. */
+/* Composes one mode of b: `extent` indices of a with this stride. */
 static bool compose_mode(const Layout *a, int64_t extent, int64_t stride,
                          Layout *out) {
   if (stride == 0 || extent == 1) {
@@ -105,9 +105,9 @@ bool layout_compose(const Layout *a, const Layout *b, Layout *out) {
   return true;
 }
 
-/* ---- complement, division, product ---- */
+/* ---- complement, division, product, inverse ---- */
 
-/* Modes of more than one number, by their strides. */
+/* Sorts the modes by stride.  Drops modes of extent 1. */
 static Layout sort_modes(const Layout *l) {
   Layout to = {.rank = 0};
   for (uint32_t j = 0; j < l->rank; j++) {
@@ -204,19 +204,19 @@ void layout_print(Buffer *out, const Layout *l, const char *index) {
   buffer_puts(out, any ? ")" : "0u)");
 }
 
-/* ---- swizzles and banks ---- */
+/* ---- swizzles and bank conflicts ---- */
 
 int64_t swizzle_apply(Swizzle s, int64_t x) {
   int64_t mask = (((int64_t)1 << s.bits) - 1) << s.base;
   return x ^ (x >> s.shift & mask);
 }
 
-/* Words of one bank that are asked for at once are read one after the other;
- * the same word is read once.  Of 8 bytes half of the warp goes at a time, of
- * 16 a quarter. */
+/* Accesses to different words of one bank are serialized; accesses to the same
+ * word are one.  Accesses of 8 bytes run per half-warp, of 16 bytes per
+ * quarter-warp. */
 uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
   uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
-  uint32_t lanes_per_phase = WARP / words, all = 0;
+  uint32_t lanes_per_phase = WARP / words, total = 0;
   for (uint32_t from = 0; from < WARP; from += lanes_per_phase) {
     int64_t bank_words[BANKS][WARP];
     uint32_t count[BANKS] = {0}, max = 0;
@@ -230,7 +230,7 @@ uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
           bank_words[bank][count[bank]++] = word;
         max = count[bank] > max ? count[bank] : max;
       }
-    all += max;
+    total += max;
   }
-  return all;
+  return total;
 }

@@ -1,33 +1,22 @@
-/* Which passes a routine has, and how they share out what there is to do. */
+/* The passes of library kernels, and their distribution over blocks. */
 #include "backend/cuda/library_kernels.h"
 
 #include "backend/library_ops.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
 enum {
-  BLOCK_THREADS = 256,
   WARP = 32,
-  SCRATCH_ALIGN_BYTES = 256, /* bytes that parts of scratch memory begin at */
-  BLOCKS_PER_SM = 4, /* blocks for each processor, where there is enough */
-  SCAN_THREAD_ELEMENTS = 8, /* AX_SCAN_EACH */
-  SCAN_TILE_ELEMENTS = SCAN_THREAD_ELEMENTS * BLOCK_THREADS,
-  MIN_SCAN_PART = 4 * SCAN_TILE_ELEMENTS, /* elements of a part, at least, */
-  MAX_SCAN_PARTS = 512,                   /* and parts at most; */
-  MIN_COLUMN_PART = 64,                   /* where lines lie across memory */
-  MAX_COLUMN_PARTS = 32,
-  MAX_THREAD_LINE = 64, /* elements of lines that a thread has each */
-  MAX_WARP_LINE = 512,  /* or a warp */
-  BITONIC_SHARED_BYTES = 32 << 10, /* shared memory for items */
-  MIN_BITONIC_ITEMS = 512,         /* items of a block, at least */
-  RADIX = 256,
-  RADIX_TILE_ITEMS = 2048,
-  TOPK_BUFFER_ITEMS = 2048,
-  MAX_TOPK = 1024, /* as of ax_top */
-  MIN_TOPK_PART = 16 << 10,
-  SCATTER_THREAD_TERMS = 8, /* of one thread */
+  SCRATCH_ALIGN_BYTES = 256, /* alignment of parts of scratch memory */
+  SCAN_THREAD_ELEMENTS = 8,  /* equals AX_SCAN_EACH in prelude/scan.inc */
+  SCAN_TILE_ELEMENTS = SCAN_THREAD_ELEMENTS * LIBRARY_BLOCK_THREADS,
+  MIN_SCAN_PART = MIN_SCAN_PART_TILES * SCAN_TILE_ELEMENTS,
+  RADIX = 256,              /* values of a digit */
+  TOPK_BUFFER_ITEMS = 2048, /* in shared memory */
+  MAX_TOPK = 1024,          /* limit of ax_top */
 };
 
 /* ---- passes ---- */
@@ -37,7 +26,7 @@ typedef struct LibraryKernelWriter {
   const Node *n;
   const CudaTarget *target;
   CudaKernel *out;
-  CudaPass *pass; /* that is written */
+  CudaPass *pass; /* the current pass */
   Buffer body;
 } LibraryKernelWriter;
 
@@ -68,7 +57,7 @@ static void begin_pass(LibraryKernelWriter *r, const char *what,
   r->body = (Buffer){.arena = r->arena};
 }
 
-/* A number as an argument of the pass. */
+/* Adds an integer argument to the pass. */
 static const char *int_param(LibraryKernelWriter *r, int64_t x) {
   Call *call = &r->pass->emitted.call;
   VEC_PUSH(r->arena, call->ints, x);
@@ -93,7 +82,7 @@ static const char *status_pointer(LibraryKernelWriter *r) {
   return pointer(r, r->n->input_count + 2, false, "int32_t");
 }
 
-/* Scratch memory; where it begins. */
+/* Allocates scratch memory and returns its offset. */
 static int64_t alloc_scratch(LibraryKernelWriter *r, int64_t bytes) {
   int64_t at = ceil_div_i64(r->out->scratch_bytes, SCRATCH_ALIGN_BYTES) *
                SCRATCH_ALIGN_BYTES;
@@ -106,7 +95,8 @@ static const char *scratch_pointer(LibraryKernelWriter *r, const char *type,
                       r->n->input_count + 1, int_param(r, at));
 }
 
-/* Is it the text of an earlier pass?  Then it is started once more. */
+/* True if an earlier pass has the same source.  Then its function is launched
+ * again. */
 static bool reuses_kernel(const LibraryKernelWriter *r) {
   for (uint32_t j = 0; j + 1 < r->out->passes.len; j++) {
     const CudaPass *p = r->out->passes.at[j];
@@ -135,15 +125,15 @@ static void end_pass(LibraryKernelWriter *r) {
                 r->body.text);
 }
 
-/* So many parts of a line that there are blocks enough. */
+/* The number of parts per line, so that there are enough blocks. */
 static int64_t part_count(const LibraryKernelWriter *r, int64_t lines,
                           int64_t length, int64_t part, int64_t max_parts) {
-  int64_t wanted = ceil_div_i64((int64_t)BLOCKS_PER_SM * r->target->sm_count,
-                                max_i64(lines, 1));
-  return max_i64(min_i64(min_i64(wanted, length / part), max_parts), 1);
+  int64_t target_parts = ceil_div_i64(
+      (int64_t)LIBRARY_BLOCKS_PER_SM * r->target->sm_count, max_i64(lines, 1));
+  return max_i64(min_i64(min_i64(target_parts, length / part), max_parts), 1);
 }
 
-/* ---- running sums ---- */
+/* ---- prefix sums ---- */
 
 static const char *sum_type(Dtype t) {
   switch (t) {
@@ -167,9 +157,10 @@ static const char *sum_type(Dtype t) {
 }
 
 typedef struct PrefixSum {
-  const char *element_traits, *type, *sum; /* of: ax_of_f32 */
+  /* element_traits: such as ax_of_f32 */
+  const char *element_traits, *type, *sum;
   int64_t outer, length, inner;
-  bool in_scratch; /* of scratch memory, at: */
+  bool in_scratch; /* reads and writes scratch memory at scratch_offset */
   int64_t scratch_offset;
 } PrefixSum;
 
@@ -187,10 +178,11 @@ static void put_strided_scan(LibraryKernelWriter *r, const PrefixSum *s,
                              bool last) {
   int64_t units = s->outer * parts * s->inner;
   begin_pass(r, last ? "running sums across memory" : "sums of parts",
-             BLOCK_THREADS, ceil_div_i64(units, BLOCK_THREADS), 0);
+             LIBRARY_BLOCK_THREADS, ceil_div_i64(units, LIBRARY_BLOCK_THREADS),
+             0);
   buffer_printf(
       &r->body, "ax_scan_columns<%s, %d>(%s, %s, %s, %s, %s, %s, %s, %s);\n",
-      s->element_traits, BLOCK_THREADS, scan_from(r, s),
+      s->element_traits, LIBRARY_BLOCK_THREADS, scan_from(r, s),
       last ? scan_to(r, s) : "0", scratch_pointer(r, s->sum, sums),
       int_param(r, s->outer), int_param(r, s->length), int_param(r, s->inner),
       int_param(r, parts), int_param(r, chunk));
@@ -200,7 +192,7 @@ static void put_strided_scan(LibraryKernelWriter *r, const PrefixSum *s,
 static void put_contiguous_scan(LibraryKernelWriter *r, const PrefixSum *s,
                                 int64_t parts, int64_t chunk, int64_t sums,
                                 bool last) {
-  int threads = s->length <= MAX_WARP_LINE ? WARP : BLOCK_THREADS;
+  int threads = s->length <= MAX_WARP_LINE ? WARP : LIBRARY_BLOCK_THREADS;
   int tile = threads * SCAN_THREAD_ELEMENTS;
   begin_pass(r, last ? "running sums" : "sums of parts", (uint32_t)threads,
              s->outer * parts,
@@ -217,7 +209,8 @@ static void put_prefix_sum(LibraryKernelWriter *r, const PrefixSum *s) {
   bool strided = s->inner > 1 || s->length <= MAX_THREAD_LINE;
   int64_t parts =
       strided
-          ? part_count(r, ceil_div_i64(s->outer * s->inner, BLOCK_THREADS),
+          ? part_count(r,
+                       ceil_div_i64(s->outer * s->inner, LIBRARY_BLOCK_THREADS),
                        s->length, MIN_COLUMN_PART, MAX_COLUMN_PARTS)
           : part_count(r, s->outer, s->length, MIN_SCAN_PART, MAX_SCAN_PARTS);
   int64_t chunk = ceil_div_i64(s->length, parts), sums = 0;
@@ -244,18 +237,21 @@ static bool cumsum(LibraryKernelWriter *r, const AxisLines *l) {
 /* ---- sorting ---- */
 
 typedef struct SortSpec {
-  const char *element_traits,
-      *type; /* of: ax_of_f32; NULL: `from` is what there is */
+  /* element_traits: such as ax_of_f32; NULL: put_key_source gives the keys */
+  const char *element_traits, *type;
   Dtype dtype;
   AxisLines lines;
-  int64_t take;               /* elements of each line that come out */
-  bool descending, wide_keys; /* the largest first; keys of 64 bits */
-  bool want_indices;          /* numbers come out, and not elements */
-  int64_t items_offset; /* < 0, or: items come out, there in scratch memory */
-  /* NULL, or: makes items of something else; items: NULL, or of the lower
-   * halves, and the upper ones are wanted */
+  int64_t take;               /* sorted elements of each line that are stored */
+  bool descending, wide_keys; /* descending order; 64-bit keys */
+  bool want_indices;          /* stores indices instead of elements */
+  /* At least 0: stores items there, in scratch memory; negative: stores
+   * elements or indices. */
+  int64_t items_offset;
+  /* Writes the source of the keys, if they are not elements.  items: NULL, or
+   * the items sorted by the lower halves of the keys; then the result gives the
+   * upper halves. */
   const char *(*put_key_source)(LibraryKernelWriter *r, const char *items);
-  int key_bits; /* of keys */
+  int key_bits; /* bits per key */
 } SortSpec;
 
 static void bitonic_sort(LibraryKernelWriter *r, const SortSpec *o) {
@@ -270,22 +266,23 @@ static void bitonic_sort(LibraryKernelWriter *r, const SortSpec *o) {
           o->lines.inner > lines_per_block) &&
          lines_per_block < lines)
     lines_per_block *= 2;
-  begin_pass(r, "lines sorted in shared memory", BLOCK_THREADS,
+  begin_pass(r, "lines sorted in shared memory", LIBRARY_BLOCK_THREADS,
              ceil_div_i64(lines, lines_per_block),
              padded_length * lines_per_block * item_bytes);
   buffer_printf(&r->body,
                 "ax_sort_short<%s, %s, %d, %s>(%s, %s, %s, %s, %s, %s, %s, %s, "
                 "%s);\n",
                 o->element_traits, o->wide_keys ? "ax_wide_item" : "ax_item",
-                BLOCK_THREADS, o->want_indices ? "true" : "false", input(r, 0),
-                output(r), int_param(r, lines), int_param(r, o->lines.length),
-                int_param(r, o->lines.inner), int_param(r, o->take),
-                int32_param(r, padded_length), int32_param(r, lines_per_block),
-                int32_param(r, o->descending));
+                LIBRARY_BLOCK_THREADS, o->want_indices ? "true" : "false",
+                input(r, 0), output(r), int_param(r, lines),
+                int_param(r, o->lines.length), int_param(r, o->lines.inner),
+                int_param(r, o->take), int32_param(r, padded_length),
+                int32_param(r, lines_per_block), int32_param(r, o->descending));
   end_pass(r);
 }
 
-/* What a pass over digits reads: elements, their upper halves, or items. */
+/* The input of a pass over one digit: elements, the upper halves of the keys,
+ * or items. */
 typedef enum KeySource {
   KEYS_FROM_ELEMENTS,
   KEYS_FROM_UPPER_HALVES,
@@ -329,7 +326,8 @@ static const char *radix_destination(LibraryKernelWriter *r, const SortSpec *o,
                       int_param(r, o->lines.inner));
 }
 
-/* By one digit after the other, each in parts that are counted, then moved. */
+/* LSD radix sort.  Each digit has passes that count the keys per part, and then
+ * move them. */
 static void radix_sort(LibraryKernelWriter *r, const SortSpec *o) {
   int64_t lines = o->lines.outer * o->lines.inner, n = o->lines.length;
   int64_t parts = part_count(r, lines, n, 2 * RADIX_TILE_ITEMS, INT32_MAX);
@@ -347,21 +345,22 @@ static void radix_sort(LibraryKernelWriter *r, const SortSpec *o) {
                                    : KEYS_FROM_ITEMS;
     int64_t from = key_buffers[pass % 2], to = key_buffers[(pass + 1) % 2];
     int shift = 32 + pass % 4 * 8;
-    begin_pass(r, "digits counted", BLOCK_THREADS, lines * parts,
-               BLOCK_THREADS / WARP * RADIX * 4);
+    begin_pass(r, "digits counted", LIBRARY_BLOCK_THREADS, lines * parts,
+               LIBRARY_BLOCK_THREADS / WARP * RADIX * 4);
     buffer_printf(&r->body, "ax_digit_count<%d>(%s, %s, %s, %s, %s, %s);\n",
-                  BLOCK_THREADS, radix_source(r, o, source, from),
+                  LIBRARY_BLOCK_THREADS, radix_source(r, o, source, from),
                   scratch_pointer(r, "uint32_t", counts), int_param(r, n),
                   int_param(r, parts), int_param(r, chunk),
                   int32_param(r, shift));
     end_pass(r);
     put_prefix_sum(r, &(PrefixSum){"ax_of_u32", "uint32_t", "uint32_t", lines,
                                    RADIX * parts, 1, true, counts});
-    begin_pass(r, "moved by digits", BLOCK_THREADS, lines * parts,
+    begin_pass(r, "moved by digits", LIBRARY_BLOCK_THREADS, lines * parts,
                RADIX_TILE_ITEMS * 8 +
-                   (BLOCK_THREADS / WARP * RADIX + 2 * RADIX + WARP) * 4);
+                   (LIBRARY_BLOCK_THREADS / WARP * RADIX + 2 * RADIX + WARP) *
+                       4);
     buffer_printf(&r->body, "ax_digit_move<%d>(%s, %s, %s, %s, %s, %s, %s);\n",
-                  BLOCK_THREADS, radix_source(r, o, source, from),
+                  LIBRARY_BLOCK_THREADS, radix_source(r, o, source, from),
                   radix_destination(r, o, pass + 1 == passes, to),
                   scratch_pointer(r, "const uint32_t", counts), int_param(r, n),
                   int_param(r, parts), int_param(r, chunk),
@@ -395,15 +394,15 @@ static bool sort(LibraryKernelWriter *r, const SortSpec *o) {
   return true;
 }
 
-/* ---- the largest ones ---- */
+/* ---- topk ---- */
 
 static void put_topk_pass(LibraryKernelWriter *r, const SortSpec *o, int64_t n,
                           int64_t parts, int64_t items, bool first) {
   const char *item = o->wide_keys ? "ax_wide_item" : "ax_item";
   int64_t chunk = ceil_div_i64(n, parts);
   bool last = !first || parts == 1;
-  begin_pass(r, last ? "the largest" : "the largest of parts", BLOCK_THREADS,
-             o->lines.outer * parts,
+  begin_pass(r, last ? "the largest" : "the largest of parts",
+             LIBRARY_BLOCK_THREADS, o->lines.outer * parts,
              TOPK_BUFFER_ITEMS * (o->wide_keys ? 16 : 8) + 16);
   const char *from =
       first
@@ -423,7 +422,7 @@ static void put_topk_pass(LibraryKernelWriter *r, const SortSpec *o, int64_t n,
                          o->type, output(r), input(r, 0),
                          int_param(r, o->lines.length));
   buffer_printf(&r->body, "ax_top<%d, %d, %s>(%s, %s, %s, %s, %s, %s);\n",
-                BLOCK_THREADS, TOPK_BUFFER_ITEMS, item, from, to,
+                LIBRARY_BLOCK_THREADS, TOPK_BUFFER_ITEMS, item, from, to,
                 int_param(r, n), int_param(r, parts), int_param(r, chunk),
                 int32_param(r, o->take));
   end_pass(r);
@@ -449,9 +448,10 @@ static bool topk(LibraryKernelWriter *r, const AxisLines *l) {
   return true;
 }
 
-/* ---- permutations: the order of random numbers ---- */
+/* ---- permutation: argsort of random keys ---- */
 
-/* Of the lower halves, or of the upper ones in the order of `items`. */
+/* items is NULL: lower halves of the random keys; otherwise upper halves in the
+ * order of `items`. */
 static const char random_items_source[] =
     "struct ax_random_items {\n"
     "uint64_t k0, k1;\nconst ax_item *items;\n"
@@ -489,17 +489,17 @@ static bool permutation(LibraryKernelWriter *r) {
 /* ---- scatter ---- */
 
 static const char *row_key_source(LibraryKernelWriter *r, const char *items) {
-  (void)items; /* keys have no upper halves */
+  (void)items; /* row keys have no upper halves */
   const Node *index = r->n->inputs[1];
   int64_t added = index->extents[index->free_count];
   int64_t rows = r->n->inputs[0]->extents[r->n->inputs[0]->free_count];
-  int64_t all = 1;
+  int64_t count = 1;
   for (uint32_t k = 0; k <= index->free_count; k++)
-    all *= index->extents[k];
+    count *= index->extents[k];
   return arena_printf(r->arena, "ax_from_rows<%s>{%s, %s, %s, %s, %s}",
                       memory_type(index->dtype), input(r, 1),
                       int_param(r, added), int_param(r, rows),
-                      int_param(r, all), status_pointer(r));
+                      int_param(r, count), status_pointer(r));
 }
 
 static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {
@@ -515,24 +515,26 @@ static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {
   int64_t starts = alloc_scratch(r, (rows + 1) * (int64_t)sizeof(uint32_t));
   if (n)
     radix_sort(r, &o);
-  begin_pass(r, "where rows begin", BLOCK_THREADS,
-             ceil_div_i64(rows + 1, BLOCK_THREADS), 0);
-  buffer_printf(&r->body, "ax_row_starts<%d>(%s, %s, %s, %s);\n", BLOCK_THREADS,
+  begin_pass(r, "where rows begin", LIBRARY_BLOCK_THREADS,
+             ceil_div_i64(rows + 1, LIBRARY_BLOCK_THREADS), 0);
+  buffer_printf(&r->body, "ax_row_starts<%d>(%s, %s, %s, %s);\n",
+                LIBRARY_BLOCK_THREADS,
                 scratch_pointer(r, "const ax_item", o.items_offset),
                 scratch_pointer(r, "uint32_t", starts), int_param(r, rows),
                 int_param(r, n));
   end_pass(r);
   int64_t lanes = 1, count = rows * l->inner;
-  while (lanes < BLOCK_THREADS / 2 && lanes * SCATTER_THREAD_TERMS * rows < n)
+  while (lanes < LIBRARY_BLOCK_THREADS / 2 &&
+         lanes * SCATTER_THREAD_TERMS * rows < n)
     lanes *= 2;
   Dtype t = r->n->dtype;
-  begin_pass(r, "rows added up", BLOCK_THREADS,
-             ceil_div_i64(count, BLOCK_THREADS / lanes),
-             lanes > 1 ? BLOCK_THREADS * 8 : 0);
+  begin_pass(r, "rows added up", LIBRARY_BLOCK_THREADS,
+             ceil_div_i64(count, LIBRARY_BLOCK_THREADS / lanes),
+             lanes > 1 ? LIBRARY_BLOCK_THREADS * 8 : 0);
   buffer_printf(
       &r->body,
       "ax_add_rows<ax_of_%s, %d, %lld>(%s, %s, %s, %s, %s, %s, %s);\n",
-      dtype_info[t].name, BLOCK_THREADS, (long long)lanes, input(r, 0),
+      dtype_info[t].name, LIBRARY_BLOCK_THREADS, (long long)lanes, input(r, 0),
       input(r, 2), output(r),
       scratch_pointer(r, "const ax_item", o.items_offset),
       scratch_pointer(r, "const uint32_t", starts), int_param(r, count),
@@ -542,11 +544,11 @@ static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {
   return true;
 }
 
-/* ---- all of them ---- */
+/* ---- all operations ---- */
 
 static bool put_library_kernel(LibraryKernelWriter *r, const AxisLines *l) {
   SortSpec o;
-  switch ((int)r->n->op) { /* the kinds of node_opaque */
+  switch ((int)r->n->op) { /* see node_opaque */
   case PRIM_SORT:
   case PRIM_ARGSORT:
     o = sort_spec(r, l);
@@ -564,7 +566,7 @@ static bool put_library_kernel(LibraryKernelWriter *r, const AxisLines *l) {
   return false;
 }
 
-/* Numbers of elements are divided as 32 bits. */
+/* Element indices are divided in 32 bits. */
 static bool exceeds_int32(const Node *n) {
   bool large = node_element_count(n) >= INT32_MAX;
   for (uint32_t k = 0; k < n->input_count; k++)

@@ -1,20 +1,19 @@
-/* backend/cuda: operations that are no loops over indices, as kernels of their
- * own: sort, argsort, topk, cumsum, scatter, permutation.
+/* backend/cuda: kernels of library operations: sort, argsort, topk, cumsum,
+ * scatter, permutation.
  *
- * A routine is a CudaKernel like others: passes that run one after the other,
- * with scratch memory between; their functions are templates of
- * prelude/{scan,sort,top,scatter}.inc.  All of them give the same in each run,
- * whatever the order in which blocks come. */
+ * A library kernel is a CudaKernel: passes with scratch memory between them.
+ * Their functions are templates of prelude/{scan,sort,topk,scatter}.inc.  All
+ * of them are deterministic: results do not depend on the order of blocks. */
 #ifndef AXON_CUDA_LIBRARY_KERNELS_H
 #define AXON_CUDA_LIBRARY_KERNELS_H
 
 #include "backend/cuda/kernel.h"
 #include "runtime/artifact.h"
 
-/* False: there is none for the node, and the host does it. */
+/* False if the node has no CUDA kernel; then the host computes it. */
 bool library_kernel_emit(const Node *n, const CudaTarget *target, Arena *arena,
                          CudaKernel *out);
-/* What the routine depends on, but for its random key. */
+/* Hash of everything that the kernel depends on, except the random key. */
 ArtifactKey library_kernel_key(const Node *n);
 
 #endif

@@ -1,17 +1,18 @@
-/* Sums of exponents relative to a number of the row, where the largest exponent
- * of the row is there, too: a part of the row can be summed relative to its own
- * largest one, and scaled afterwards (arXiv:1805.02867). */
+/* Matches sums of exponentials relative to a value of the row, if the row
+ * maximum is computed, too.  A part of a row can then be summed relative to
+ * its own maximum, and rescaled later (online softmax, arXiv:1805.02867). */
 #include "backend/cuda/match_exp_sum.h"
 
-/* Two loops, a before b, whose steps are compared; 1 + the step of a that has
- * the value of one of b, and of one of a. */
+/* Two loops, a before b.  same_b, same_a: for each operation of b and of a, 1
+ * + the operation of a that is known to have the same value. */
 typedef struct LoopComparison {
   const Kernel *k;
   const LoopNest *a, *b;
   uint32_t *same_b, *same_a;
 } LoopComparison;
 
-/* Is it a value, the same whatever quotients its loop has? */
+/* True if equal operations have equal values, independent of the loop's
+ * quotients. */
 static bool is_comparable(const KernelOp *s) {
   switch (s->kind) {
   case KOP_AFFINE:
@@ -54,8 +55,9 @@ static bool same_step(LoopComparison *p, uint32_t at, bool in_b,
   return true;
 }
 
-/* Has step `at` of a the value of this one, of b or of a?  b may read what a
- * left.  One that has not is the end of all questions. */
+/* True if operation `at` of a has the same value as operation `other_at` of b,
+ * or of a.  b may load outputs of a.  The first difference ends the
+ * comparison. */
 static bool same_value(LoopComparison *p, uint32_t at, bool in_b,
                        uint32_t other_at) {
   uint32_t *known = in_b ? &p->same_b[other_at] : &p->same_a[other_at];

@@ -1,13 +1,14 @@
-/* backend/cuda: sums over a row of exp(x - v), where v is of the row, and some
- * other loop has the largest x.  A part of a row is summed relative to its own
- * largest x: to 0 where that is not finite.  It becomes one relative to v by
+/* backend/cuda: sums of exp(x - v) over a row, where v depends only on the
+ * row, and another loop computes the maximum of x.
  *
- *     exp(largest - v):
+ * A part of the row is summed relative to its own maximum, or to 0 if that is
+ * not finite.  The result is rescaled to v by the factor
  *
- * one in which there is nothing, whose largest is -inf, is 0 and stays so, but
- * where v is -inf, too; and what is infinite stays infinite.  (Where v is -inf
- * and not the largest, exponents are infinite; that some of them may be no
- * number is lost then.) */
+ *     exp(maximum - v)
+ *
+ * An empty part has the maximum -inf.  Its sum is 0 and stays 0, unless v is
+ * -inf.  An infinite sum stays infinite.  If v is -inf and not the maximum,
+ * the exponents are infinite; a NaN among them is lost. */
 #ifndef AXON_CUDA_MATCH_EXP_SUM_H
 #define AXON_CUDA_MATCH_EXP_SUM_H
 
@@ -15,22 +16,23 @@
 
 typedef struct ExpSumPattern {
   bool matched;
-  uint32_t sum_output; /* of the loop's results: all that is wanted of it */
-  uint32_t max_loop, max_output; /* that has the largest */
-  uint32_t x, shift;             /* steps */
+  uint32_t sum_output;           /* the only output in use */
+  uint32_t max_loop, max_output; /* of the row maximum */
+  uint32_t x, shift;             /* operations */
 } ExpSumPattern;
 
-/* Is the kernel's loop one?  Says all of it but which has the largest. */
+/* Matches the loop.  Fills in all fields except those of the row maximum. */
 bool match_exp_sum(const Kernel *k, uint32_t at, ExpSumPattern *to);
-/* Is this what another loop over the same axes has? */
+/* True if the output of loop `other`, over the same axes, is the maximum of
+ * x. */
 bool exp_sum_is_row_max(const Kernel *k, uint32_t at,
                         const ExpSumPattern *pattern, uint32_t other,
                         uint32_t result);
-/* Its terms: the first step, a KOP_LOAD_LOCAL, is there in place of v. */
+/* The terms as a loop.  Its first operation, a KOP_LOAD_LOCAL, replaces v. */
 LoopNest *exp_sum_terms(const Kernel *k, uint32_t at,
                         const ExpSumPattern *pattern);
-/* What that is while the part is gone through, of which acc%u is the largest x:
- * an expression. */
+/* The expression for v while a part is summed; acc%u is the maximum of the
+ * part. */
 const char *exp_sum_finite_max(Emitter *e, uint32_t max_name);
 
 #endif

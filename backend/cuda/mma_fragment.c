@@ -1,4 +1,5 @@
-/* What instructions of the tensor cores hold and read, as layouts. */
+/* Thread-value layouts of MMA operands, ldmatrix, shared memory tiles, and
+ * wgmma descriptors. */
 #include "backend/cuda/layout.h"
 
 #include <string.h>
@@ -32,13 +33,13 @@ uint32_t fragment_layout_columns(const FragmentLayout *h) {
 }
 
 FragmentLayout fragment_layout_repeat_values(FragmentLayout h, uint32_t down,
-                                             uint32_t lanes_per_row) {
+                                             uint32_t across) {
   uint32_t rows = fragment_layout_rows(&h),
            columns = fragment_layout_columns(&h);
   h.value_row =
-      layout_append(layout_append(h.value_row, down, rows), lanes_per_row, 0);
-  h.value_column = layout_append(layout_append(h.value_column, down, 0),
-                                 lanes_per_row, columns);
+      layout_append(layout_append(h.value_row, down, rows), across, 0);
+  h.value_column =
+      layout_append(layout_append(h.value_column, down, 0), across, columns);
   return h;
 }
 
@@ -48,8 +49,8 @@ FragmentLayout fragment_layout_repeat_threads(FragmentLayout h, uint32_t down) {
   return h;
 }
 
-/* A is two cores by two, B two along k, and C one of sums in 32 bits below
- * another. */
+/* mma operands consist of core matrices: A has 2 x 2, B has 1 x 2 along k, and
+ * C has 2 x 1 with 32-bit elements. */
 FragmentLayout fragment_layout_mma_a(uint32_t bytes) {
   return fragment_layout_repeat_values(
       fragment_layout_core(REGISTER_BYTES / bytes), 2, 2);
@@ -64,7 +65,7 @@ FragmentLayout fragment_layout_mma_c(void) {
   return fragment_layout_repeat_values(fragment_layout_core(2), 2, 1);
 }
 
-/* Four warps, each of which does the same with its 16 rows. */
+/* Four warps with 16 rows each. */
 FragmentLayout fragment_layout_wgmma_a(uint32_t bytes) {
   return fragment_layout_repeat_threads(fragment_layout_mma_a(bytes), 4);
 }
@@ -91,9 +92,9 @@ static bool compose_coords(const FragmentLayout *h, bool threads,
   return true;
 }
 
-/* Lane 8 j + r is asked where row r of the j-th matrix begins, whose elements
- * go to register j: those of thread 4 r on, or, where it is turned, element
- * r % 2 of thread r / 2. */
+/* Lane 8 j + r supplies the address of row r of matrix j, whose elements go to
+ * register j.  Thread 4 r + i gets element i of row r; if transposed, the row
+ * supplies element r % 2 of threads r / 2, r / 2 + 4, .... */
 bool fragment_layout_ldmatrix(const FragmentLayout *h, uint32_t bytes,
                               bool transposed, Layout *row, Layout *column) {
   uint32_t each = REGISTER_BYTES / bytes;
@@ -112,7 +113,7 @@ bool fragment_layout_ldmatrix(const FragmentLayout *h, uint32_t bytes,
   return compose_coords(h, false, layout_mode(registers, each), row, column);
 }
 
-/* ---- tiles in shared memory ---- */
+/* ---- shared memory tiles ---- */
 
 int64_t smem_tile_offset(const SmemTile *t, int64_t row, int64_t column) {
   int64_t byte = column * t->element_bytes, inside = byte % t->panel_bytes;
@@ -126,8 +127,8 @@ int64_t smem_tile_bytes(const SmemTile *t) {
   return (row + t->panel_bytes - 1) / t->panel_bytes * t->panel_bytes * t->rows;
 }
 
-/* What changes places within a row is told by the row alone, so that most of
- * the address is the same for all columns. */
+/* The swizzle term depends only on the row.  The rest of the address is the
+ * same for all columns. */
 void smem_tile_print_offset(Buffer *out, const SmemTile *t, const char *row,
                             const char *column) {
   uint32_t each = t->panel_bytes / t->element_bytes;
@@ -148,7 +149,7 @@ void smem_tile_print_offset(Buffer *out, const SmemTile *t, const char *row,
   buffer_puts(out, ")");
 }
 
-/* ---- choosing a swizzle ---- */
+/* ---- swizzle selection ---- */
 
 SmemAccess fragment_layout_access(const FragmentLayout *h, uint32_t bytes,
                                   bool transposed) {
@@ -186,7 +187,8 @@ uint32_t smem_tile_wavefronts(const SmemTile *t, const SmemAccess *access) {
   return layout_wavefronts(at, access->lane_bytes);
 }
 
-/* It is the row that says how, and what changes places stays in its width. */
+/* The swizzle must depend only on the row, and permute only within the panel
+ * width. */
 static bool is_swizzle_valid(const SmemTile *t, Swizzle s) {
   return t->panel_bytes <= 1u << (s.base + s.shift) &&
          t->panel_bytes >= 1u << (s.base + s.bits);
@@ -194,7 +196,7 @@ static bool is_swizzle_valid(const SmemTile *t, Swizzle s) {
 
 void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
                               const SmemAccess *accesses) {
-  static const uint8_t shifts[] = {3, 2, 4, 5, 6, 7}; /* TMA's is 3 */
+  static const uint8_t shifts[] = {3, 2, 4, 5, 6, 7}; /* TMA uses 3 */
   uint32_t best = UINT32_MAX;
   SmemTile swizzled = *t;
   for (uint32_t bits = 0; bits <= 3; bits++)
@@ -214,11 +216,10 @@ void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
       }
 }
 
-/* ---- what wgmma is told ---- */
+/* ---- wgmma descriptors ---- */
 
-/* Read off the tile: `stride` is from 8 rows to the next 8, or, of a tile that
- * is turned, from 8 rows of k; `leading` from one width of columns to the
- * next. */
+/* `stride_bytes` is the distance between groups of 8 rows; if transposed,
+ * these are rows of k.  `leading_bytes` is the distance between panels. */
 SmemDescriptor smem_tile_descriptor(const SmemTile *t, bool transposed) {
   SmemTile unswizzled = *t;
   unswizzled.swizzle = (Swizzle){0};
@@ -227,7 +228,7 @@ SmemDescriptor smem_tile_descriptor(const SmemTile *t, bool transposed) {
                                  : t->panel_bytes == 32 ? 3
                                                         : 0};
   uint32_t each = t->panel_bytes / t->element_bytes;
-  uint32_t k = 32 / t->element_bytes; /* of one product */
+  uint32_t k = 32 / t->element_bytes; /* depth of one wgmma */
   m.stride_bytes = (uint32_t)smem_tile_offset(&unswizzled, CORE_ROWS, 0);
   m.leading_bytes =
       t->columns > each ? (uint32_t)smem_tile_offset(&unswizzled, 0, each) : 0;

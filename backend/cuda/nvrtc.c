@@ -1,4 +1,4 @@
-/* Loading NVRTC, and compiling with it. */
+/* Loads NVRTC and compiles with it. */
 #define _GNU_SOURCE
 #include "backend/cuda/nvrtc.h"
 
@@ -17,7 +17,7 @@ enum {
   NVRTC_INVALID_OPTION = 5,
   NVRTC_COMPILATION = 6,
   NVRTC_BUILTINS = 7,
-  MAX_OUTPUT_BYTES = 512 << 20, /* bytes of what it makes */
+  MAX_OUTPUT_BYTES = 512 << 20, /* limit for plausible outputs */
 };
 
 static const char *const symbols[] = {
@@ -33,7 +33,7 @@ static struct {
   pthread_once_t once;
   bool good;
   Nvrtc nvrtc;
-  Fault fault; /* where it is not good */
+  Fault fault; /* set if loading failed */
 } found = {.once = PTHREAD_ONCE_INIT};
 
 #define INSTALL_HELP                                                        \
@@ -43,8 +43,8 @@ static struct {
 
 /* ---- loading ---- */
 
-/* True: it will do.  The first that is there and will not do is told, unless
- * another will. */
+/* True if the library is usable.  `fault` keeps the first library that exists
+ * but is unusable. */
 static bool load_candidate(Nvrtc *n, const char *name, Fault *fault) {
   LoadedLibrary library;
   LoadStatus end = load_library(name, symbols, &n->api, &library);
@@ -88,7 +88,8 @@ static void load_requested(Nvrtc *n, const char *requested, Fault *fault) {
                         "libnvrtc.so.12, or unset it");
 }
 
-/* What a newer NVRTC makes an older driver does not load. */
+/* The newest CUDA version that the driver supports: an older driver rejects
+ * code of a newer NVRTC. */
 static int max_driver_major(void) {
   Fault ignored;
   int version;
@@ -158,10 +159,9 @@ static bool check_arch(const Nvrtc *n, const char *arch, Fault *fault) {
   return false;
 }
 
-/* ---- compiling ---- */
+/* ---- compilation ---- */
 
-/* Its first error, or the first line that is none of those about what a kernel
- * uses; "" where it says nothing. */
+/* The line of the first error in the log; otherwise its first line. */
 static void first_error(const char *log, char out[300]) {
   const char *error = log ? strstr(log, "error") : NULL;
   if (!error && log)
@@ -190,8 +190,8 @@ static void fault_compile(const Nvrtc *n, int result,
     fault_set_help(fault, "this is an internal error: please report it");
 }
 
-/* Of a size that one function tells, by another one; NUL-ended.  NULL: it says
- * no, or there is no memory. */
+/* Fetches an output of a program as a NUL-terminated string.  NULL if NVRTC
+ * fails or memory is exhausted. */
 static char *fetch_output(NvrtcProgram program,
                           int (*size_of)(NvrtcProgram, size_t *),
                           int (*get)(NvrtcProgram, char *), size_t *size) {
@@ -223,8 +223,8 @@ typedef struct Options {
   char arch[48], headers[ARTIFACT_PATH_BYTES + 20];
 } Options;
 
-/* Products and sums are one operation only where a kernel says so: pointwise
- * code gives the same numbers on all backends. */
+/* --fmad=false: multiplications and additions are fused only if a kernel calls
+ * fma.  So elementwise code gives the same results on all backends. */
 static void fill_options(const Nvrtc *n, const KernelSource *source,
                          Options *o) {
   const char *number = source->arch + strlen("sm_");
@@ -267,9 +267,10 @@ static bool compile(const Nvrtc *n, const KernelSource *source,
   return good;
 }
 
-/* ptxas gives a thread few registers, so that many blocks run beside each
- * other, and then lacks some: where it may give a block all, it may do without
- * memory. What says so is a macro of the text (prelude/kernel.inc). */
+/* By default, ptxas limits registers per thread to allow more resident blocks,
+ * and may spill.  If it spills, this compiles again with one block per SM, and
+ * takes that code if it spills less.  The macro AX_BLOCKS of prelude/kernel.inc
+ * sets the limit. */
 bool nvrtc_compile(const Nvrtc *n, const KernelSource *source,
                    CompiledCode *out, Fault *fault) {
   bool good = compile(n, source, out, fault);

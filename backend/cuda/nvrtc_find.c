@@ -1,4 +1,4 @@
-/* Where NVRTC may be, and its headers. */
+/* Search for NVRTC and its headers. */
 #define _GNU_SOURCE
 #include "backend/cuda/nvrtc.h"
 
@@ -18,7 +18,7 @@ static const char *env_value(const char *name) {
   return value && *value ? value : NULL;
 }
 
-/* Folders whose names have the characters of patterns. */
+/* Escapes glob characters in a folder name. */
 static bool escape_glob(char out[ARTIFACT_PATH_BYTES], const char *folder) {
   size_t len = 0;
   for (; *folder; folder++) {
@@ -32,8 +32,8 @@ static bool escape_glob(char out[ARTIFACT_PATH_BYTES], const char *folder) {
   return true;
 }
 
-/* All that fit `inside`, seen from a folder; of several the last one is the
- * newest: cuda-12.9 before cuda-12.4. */
+/* Tries all files that match `inside` in a folder, the newest version first:
+ * cuda-12.9 before cuda-12.4. */
 static bool try_pattern(const Search *s, const char *folder,
                         const char *inside) {
   char base[ARTIFACT_PATH_BYTES], pattern[ARTIFACT_PATH_BYTES];
@@ -50,7 +50,7 @@ static bool try_pattern(const Search *s, const char *folder,
   return done;
 }
 
-/* ---- the toolkit ---- */
+/* ---- CUDA toolkit ---- */
 
 static bool try_toolkit(const Search *s, const char *folder) {
   static const char *const inside[] = {"lib64", "lib", "targets/*/lib"};
@@ -62,14 +62,14 @@ static bool try_toolkit(const Search *s, const char *folder) {
 
 /* ---- Python ---- */
 
-/* Packages of CUDA 12 and of 13 have it in nvidia/cuda_nvrtc/lib and
- * nvidia/cu13/lib; Debian's python3 looks into dist-packages. */
+/* The packages have it in nvidia/cuda_nvrtc/lib (CUDA 12) and nvidia/cu13/lib
+ * (CUDA 13).  The python3 of Debian also uses dist-packages. */
 static bool try_python(const Search *s, const char *prefix) {
   return try_pattern(s, prefix, "lib/python3*/site-packages/nvidia/*/lib") ||
          try_pattern(s, prefix, "lib/python3*/dist-packages/nvidia/*/lib");
 }
 
-/* The folder above that of a program: /usr of /usr/bin/python3. */
+/* The parent of the folder of a program: /usr for /usr/bin/python3. */
 static bool prefix_of(char path[ARTIFACT_PATH_BYTES]) {
   for (int k = 0; k < 2; k++) {
     char *slash = strrchr(path, '/');
@@ -80,7 +80,7 @@ static bool prefix_of(char path[ARTIFACT_PATH_BYTES]) {
   return true;
 }
 
-/* As an environment has it, a link to another, and as it is. */
+/* Tries the path as given (a virtual environment), then its symlink target. */
 static bool try_python_at(const Search *s, const char *program) {
   char path[ARTIFACT_PATH_BYTES], real[ARTIFACT_PATH_BYTES];
   if (!realpath(program, real) ||
@@ -90,7 +90,7 @@ static bool try_python_at(const Search *s, const char *program) {
          (prefix_of(real) && try_python(s, real));
 }
 
-/* The first python3 of PATH, and no other. */
+/* Tries only the first python3 in PATH. */
 static bool try_path(const Search *s) {
   const char *path = env_value("PATH");
   while (path && *path) {
@@ -112,7 +112,7 @@ static bool try_home(const Search *s) {
                               "nvidia/*/lib"));
 }
 
-/* ---- all ---- */
+/* ---- search order ---- */
 
 bool nvrtc_search(int major, bool (*try)(void *owner, const char *name),
                   void *owner) {
@@ -123,7 +123,7 @@ bool nvrtc_search(int major, bool (*try)(void *owner, const char *name),
   const char *venv = env_value("VIRTUAL_ENV");
   return try_toolkit(&s, env_value("CUDA_HOME")) ||
          try_toolkit(&s, env_value("CUDA_PATH")) ||
-         try(owner, name) || /* LD_LIBRARY_PATH, the system's folders */
+         try(owner, name) || /* LD_LIBRARY_PATH, system folders */
          try_toolkit(&s, "/usr/local/cuda") ||
          try_pattern(&s, "/usr/local", folder) ||
          try_toolkit(&s, "/opt/cuda") ||
@@ -134,8 +134,9 @@ bool nvrtc_search(int major, bool (*try)(void *owner, const char *name),
 /* ---- headers ---- */
 
 bool nvrtc_headers(const char *library, char out[ARTIFACT_PATH_BYTES]) {
-  /* as they lie beside the library: of the toolkit (lib64, targets/NAME/lib)
-   * and the packages of CUDA 13, of those of CUDA 12, of Debian */
+  /* Relative to the folder of the library: the toolkit (lib64,
+   * targets/NAME/lib) and the CUDA 13 packages; the CUDA 12 packages;
+   * Debian. */
   static const char *const beside[] = {
       "/../include", "/../targets/x86_64-linux/include",
       "/../../cuda_runtime/include", "/../../include"};

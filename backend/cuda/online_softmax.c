@@ -1,8 +1,8 @@
-/* Sums of exponents relative to the largest of a row that go on while that is
- * found, of rows that are not held: each portion of a thread's share is summed
- * relative to the largest so far, while caches have it, and what there is from
- * the portions before is scaled when that grows.  So a row is gone through
- * once, and once more by what needs its sum (arXiv:1805.02867). */
+/* Online softmax of rows that do not fit in registers.  A sum of exponentials
+ * runs in the loop that computes the row maximum.  Each block of a thread's
+ * elements is summed relative to the maximum so far, while it is in cache; the
+ * previous sum is rescaled when the maximum grows.  The row is read once, and
+ * once more by loops that use the sum (arXiv:1805.02867). */
 #include "backend/cuda/row_kernel.h"
 
 #define format emit_format
@@ -81,8 +81,8 @@ static const char *exp_expr(Emitter *e, const char *x) {
   return format(e, "first_f(exp_f(splat_f(%s)))", x);
 }
 
-/* The portion's part of the sum of loop `at`; then it is added to what is there
- * so far, which becomes one relative to the largest now. */
+/* Sums a block for loop `at`, rescales the running sum to the current maximum,
+ * and adds both. */
 static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
   Emitter *e = &t->w->e;
   OnlineSum *o = &t->online_sums[at];

@@ -1,9 +1,10 @@
-/* How operands of contractions lie in memory. */
+/* Memory access patterns of contraction operands. */
 #include "backend/cuda/gemm_pass.h"
 
 enum { ALIGN_BYTES = 16 };
 
-/* What a value of 16 bits is that is but widened; or NULL. */
+/* The 16-bit operand, if the value is a conversion of it to a wider type; or
+ * NULL. */
 const KernelOp *cuda_widened_half(const LoopNest *side) {
   const KernelOp *s = &side->ops.at[side->outputs.at[0].value_op];
   if (s->kind != KOP_CONVERT)
@@ -12,7 +13,7 @@ const KernelOp *cuda_widened_half(const LoopNest *side) {
   return of->dtype == DT_F16 || of->dtype == DT_BF16 ? of : NULL;
 }
 
-/* The read that the side is, of the type that its tile has; or NULL. */
+/* The load of type t that the operand consists of; or NULL. */
 const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t) {
   const KernelOp *s = cuda_widened_half(side);
   if (!s)
@@ -23,8 +24,8 @@ const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t) {
              : NULL;
 }
 
-/* The largest part of `align` that so many elements are a multiple of, whatever
- * open sizes are; no less than one. */
+/* The largest power of two up to `align` that divides `count` elements, in
+ * bytes.  At least one element.  Holds for all values of symbolic sizes. */
 static uint32_t alignment_of(const LoopNest *loop, int64_t count,
                              uint32_t bytes, uint32_t align) {
   int64_t size, left;
@@ -35,7 +36,7 @@ static uint32_t alignment_of(const LoopNest *loop, int64_t count,
   return align;
 }
 
-/* Bytes that all parts of an address but one are multiples of. */
+/* The alignment of an address without the term of axis `dense`, bytes. */
 uint32_t cuda_alignment_of(const LoopNest *loop, const AffineExpr *at,
                            uint32_t bytes, uint32_t dense) {
   uint32_t align = alignment_of(loop, at->constant, bytes, ALIGN_BYTES);
@@ -45,8 +46,8 @@ uint32_t cuda_alignment_of(const LoopNest *loop, const AffineExpr *at,
   return align;
 }
 
-/* Which axis of a group is the last one, if elements along it are next to each
- * other, and copies of them do not go on to another one's. */
+/* True if the last axis of a group is contiguous.  *align: the alignment of
+ * vector accesses that do not cross into the next axis, bytes. */
 bool cuda_is_contiguous_group(const LoopNest *loop, const AffineExpr *at,
                               uint32_t count, const uint32_t *axes,
                               uint32_t *align, uint32_t bytes) {

@@ -1,4 +1,4 @@
-/* What passes of all kinds are written with. */
+/* Functions that passes of all kinds share. */
 #include "backend/cuda/kernel.h"
 
 #define format emit_format
@@ -6,7 +6,7 @@
 enum { SCRATCH_ALIGN_BYTES = 256 };
 
 const char *cuda_divisor(Emitter *e, int64_t by) {
-  CudaWriter *w = (CudaWriter *)e; /* which begins with it */
+  CudaWriter *w = (CudaWriter *)e; /* the Emitter is the first field */
   VEC_PUSH(e->arena, w->pass->divisors, by);
   return format(e, "d[%u]", w->pass->divisors.len - 1);
 }
@@ -78,7 +78,7 @@ uint32_t cuda_output_index(const CudaWriter *w, const LoopOutput *r) {
   return j;
 }
 
-/* `*(p + at) = x` in a type */
+/* Stores `*(p + at) = x` in a memory type. */
 void cuda_put_store_at(Buffer *out, Dtype t, const char *p, const char *at,
                        const char *x) {
   if (t == DT_F16 || t == DT_BF16)

@@ -1,16 +1,17 @@
-/* Operands of contractions that are a tensor within bounds, and zero beyond, as
- * those of convolutions are: copied as they lie, under guards. */
+/* Predicated operands of matmuls: loads within bounds, 0 elsewhere, such as
+ * the padded input of a convolution.  They are copied with bounds
+ * predicates. */
 #include "backend/cuda/gemm_pass.h"
 #include "kernel/trim_no_ops.h"
 
 #include <math.h>
 
-typedef struct NonNegativeForms { /* all of them not negative */
+typedef struct NonNegativeForms { /* forms that must be at least 0 */
   uint32_t count;
   AffineExpr form[4 * GEMM_MAX_PREDICATES];
 } NonNegativeForms;
 
-/* Is x = factor * y but for a constant, which is this one? */
+/* True if x = factor * y + *by. */
 static bool differs_by_constant(Graph *g, const AffineExpr *x, int64_t factor,
                                 const AffineExpr *y, int64_t *by) {
   int64_t times;
@@ -21,7 +22,8 @@ static bool differs_by_constant(Graph *g, const AffineExpr *x, int64_t factor,
          extent_sub(g, x->constant, times, by);
 }
 
-/* Of several that differ by a constant the least says it all. */
+/* Adds the condition form >= 0.  Of forms that differ by a constant, only the
+ * smallest is needed. */
 static bool add_form(const LoopNest *loop, NonNegativeForms *f,
                      const AffineExpr *form) {
   Graph *g = loop->graph;
@@ -43,8 +45,8 @@ static bool add_form(const LoopNest *loop, NonNegativeForms *f,
   return true;
 }
 
-/* What holds where, and only where, the condition does.  Recursion is as deep
- * as a body. */
+/* Adds forms whose conjunction is equivalent to the condition.  The recursion
+ * is as deep as the expression. */
 static bool add_condition(const LoopNest *loop, uint32_t at,
                           NonNegativeForms *f) {
   const KernelOp *s = &loop->ops.at[at];
@@ -59,7 +61,8 @@ static bool add_condition(const LoopNest *loop, uint32_t at,
   return good;
 }
 
-/* Is it held in 32 bits?  Sizes that are open are looked at later. */
+/* True if a static size fits in 32 bits.  Symbolic sizes are checked at
+ * launch. */
 static bool fits_int32(const Graph *g, int64_t x) {
   return !extent_is_static(g, x) || (x >= INT32_MIN && x < INT32_MAX);
 }
@@ -86,8 +89,8 @@ static bool is_increasing(const Graph *g, const AffineExpr *form) {
   return true;
 }
 
-/* Of a form that has no partner the other bound is the one that it has anyway:
- * that of how far it goes, from where it counts upwards. */
+/* A form without a partner gets its own maximum as the other bound.  If it is
+ * not increasing, the predicate uses maximum - form. */
 static bool add_one_sided(const LoopNest *loop, BoundsPredicates *to,
                           const AffineExpr *form) {
   int64_t low, high;
@@ -101,7 +104,8 @@ static bool add_one_sided(const LoopNest *loop, BoundsPredicates *to,
          add_predicate(loop, to, &up, high);
 }
 
-/* Two that bound the same from both sides are one guard. */
+/* Combines two forms that bound the same index from both sides into one
+ * predicate. */
 static bool pair_predicates(const LoopNest *loop, const NonNegativeForms *f,
                             BoundsPredicates *to) {
   bool paired[ARRAY_LEN(f->form)] = {0}, good = true;
@@ -122,7 +126,7 @@ static bool pair_predicates(const LoopNest *loop, const NonNegativeForms *f,
   return good;
 }
 
-/* Is the index inside wherever the guards hold? */
+/* True if the predicates imply that the index is in bounds. */
 static bool is_in_bounds(const LoopNest *loop, const BoundsPredicates *g,
                          const AffineExpr *index, int64_t extent) {
   Graph *graph = loop->graph;
@@ -140,7 +144,7 @@ static bool is_in_bounds(const LoopNest *loop, const BoundsPredicates *g,
   return false;
 }
 
-/* The read with an address in place of its indices; or NULL. */
+/* The load with an affine address instead of checked indices; or NULL. */
 static const KernelOp *drop_bounds_checks(Arena *arena, const LoopNest *loop,
                                           const KernelOp *read,
                                           const BoundsPredicates *g) {

@@ -1,12 +1,12 @@
-/* What ptxas says with -v ("CUDA Compiler Driver NVCC", 4.2.9.1.24, and "PTX
- * Compiler APIs"), for each kernel:
+/* The format of ptxas -v ("CUDA Compiler Driver NVCC", 4.2.9.1.24, and "PTX
+ * Compiler APIs") for each kernel:
  *
- *   ptxas info    : Compiling entry function 'k' for 'sm_90a'
- *   ptxas info    : Function properties for k
- *   ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes ...
- *   ptxas info    : Used 96 registers, used 1 barriers, 256 bytes smem
+ *     ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ *     ptxas info    : Function properties for k
+ *     ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes
+ * ... ptxas info    : Used 96 registers, used 1 barriers, 256 bytes smem
  *
- * Versions 12 begin the third line with blanks alone. */
+ * In version 12, the third line begins with blanks only. */
 #include "backend/cuda/ptxas_report.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool line_has(const char *line, const char *word) {
   return at && at < line_end(line);
 }
 
-/* The number that stands before a word: 256 of "256 bytes smem". */
+/* The number before a word: 256 in "256 bytes smem". */
 static uint32_t number_before(const char *line, const char *word) {
   const char *at = strstr(line, word);
   if (!at || at >= line_end(line))

@@ -1,4 +1,4 @@
-/* backend/cuda: what a kernel uses, as its compiler reports. */
+/* backend/cuda: resource usage of kernels, from the ptxas report. */
 #ifndef AXON_CUDA_PTXAS_REPORT_H
 #define AXON_CUDA_PTXAS_REPORT_H
 
@@ -6,19 +6,18 @@
 #include <stdint.h>
 
 typedef struct PtxasReport {
-  uint32_t registers;    /* of a thread */
-  uint32_t shared_bytes; /* bytes that the text gives a block */
-  uint32_t stack_bytes;  /* bytes of a thread, in memory; of these: */
-  uint32_t spill_stores, spill_loads; /* registers that there were not */
+  uint32_t registers;    /* per thread */
+  uint32_t shared_bytes; /* static shared memory of a block, bytes */
+  uint32_t stack_bytes;  /* local memory of a thread, bytes */
+  uint32_t spill_stores, spill_loads; /* spilled registers, bytes */
   uint32_t barriers;
 } PtxasReport;
 
-/* Of the kernel of this name.  False: the log has nothing of it. */
+/* The report of one kernel.  False if the log does not contain it. */
 bool ptxas_report(const char *log, const char *kernel, PtxasReport *out);
-/* Bytes that all its kernels store since they have too few registers. */
+/* Bytes of spill stores of all kernels. */
 uint32_t ptxas_report_spilled(const char *log);
-/* Whether the log says anything else: a warning, say, or that products of
- * warpgroups wait for each other.  Where that begins, or NULL. */
+/* The first warning in the log, such as the serialization of wgmma; or NULL. */
 const char *ptxas_report_warning(const char *log);
 
 #endif

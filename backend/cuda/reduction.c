@@ -1,5 +1,5 @@
-/* Reductions as statements: what they accumulate in, how threads put together
- * what they have, and parts of them that another pass puts together. */
+/* Reductions: accumulators, combination across threads, and partial results for
+ * another pass. */
 #include "backend/cuda/kernel.h"
 
 #define format emit_format
@@ -10,7 +10,7 @@ static bool needs_int64_index(const LoopNest *loop) {
              INT32_MAX;
 }
 
-/* How many elements come before this one. */
+/* The linear position of the current element in its row. */
 static const char *row_position(Emitter *e, const LoopNest *loop) {
   AffineExpr *q = affine_new(e->arena, 0);
   int64_t stride = 1;
@@ -21,7 +21,7 @@ static const char *row_position(Emitter *e, const LoopNest *loop) {
   return emit_affine(e, q);
 }
 
-/* ---- parts ---- */
+/* ---- partial results ---- */
 
 static Dtype partial_dtype(const LoopNest *loop, const LoopOutput *r) {
   char class = value_class(loop->ops.at[r->value_op].dtype);
@@ -61,7 +61,7 @@ void cuda_put_partial_pointers(CudaWriter *w) {
   }
 }
 
-/* That a step reads; NULL: it does not. */
+/* The partial result that an op loads; NULL: none. */
 static const PartialReduction *partial_of(const CudaWriter *w,
                                           const KernelOp *s) {
   return s->kind == KOP_LOAD && s->input >= w->k->inputs.len
@@ -69,7 +69,7 @@ static const PartialReduction *partial_of(const CudaWriter *w,
              : NULL;
 }
 
-/* As the pass before has left it beside the value. */
+/* The row position that the earlier pass stored with a partial argmax. */
 static const char *partial_index_expr(CudaWriter *w, const KernelOp *s,
                                       const PartialReduction *p) {
   Emitter *e = &w->e;
@@ -77,7 +77,7 @@ static const char *partial_index_expr(CudaWriter *w, const KernelOp *s,
                 emit_int(e, p->index_offset), emit_affine(e, s->address));
 }
 
-/* ---- sums ---- */
+/* ---- accumulators ---- */
 
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r) {

@@ -1,16 +1,11 @@
-/* Rows that a team cannot keep: what a loop leaves all along one is computed
- * again where later loops read it, from what is in memory anyway.  To have it
- * there would take as many bytes as the row, twice, and it is but some
- * operations. */
+/* Rematerialization of rows that do not fit in registers or shared memory.
+ * Later loops recompute an elementwise result from data in memory.  Storing
+ * the row would write and read as many bytes as the row has. */
 #include "backend/cuda/kernel.h"
 #include "kernel/roofline.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
-
-enum {
-  MAX_REMATERIALIZE_COST =
-      64 /* of an element, as `cost` in primitives/map.def */
-};
 
 static bool is_row_output(const LoopNest *loop, const LoopOutput *r) {
   return r->local_index && r->reduce == PRIM_NONE &&
@@ -23,8 +18,8 @@ static bool has_same_axes(const LoopNest *x, const LoopNest *y) {
              0;
 }
 
-/* What it takes; more than there may be, where it depends on more than the
- * axes and sizes of its loop say. */
+/* The cost of a value, in units of `cost` in primitives/map.def.  It exceeds
+ * the limit if the value is not an affine function of axes and loads. */
 static double op_cost(const LoopNest *loop, uint32_t at) {
   const KernelOp *s = &loop->ops.at[at];
   double cost = s->kind == KOP_OP ? map_info[s->op].cost : 0.5;
@@ -39,7 +34,8 @@ static double op_cost(const LoopNest *loop, uint32_t at) {
   return is_not_pure ? MAX_REMATERIALIZE_COST + 1 : cost;
 }
 
-/* Do all that read it go along the same axes, and read it where they are? */
+/* True if all readers have the same axes and read the element at the same
+ * index. */
 static bool is_read_in_place(const Kernel *k, uint32_t at, uint32_t result) {
   const LoopNest *from = k->loops.at[at];
   for (uint32_t j = at + 1; j < k->loops.len; j++) {
@@ -77,7 +73,7 @@ static uint32_t convert_to(Arena *arena, LoopNest *to, uint32_t step, Dtype t) {
   return to->ops.len - 1;
 }
 
-/* The loop, with the result's steps in place of what reads it. */
+/* Clones the loop with the producer's operations in place of the loads. */
 static LoopNest *inline_producer(const Kernel *k, const LoopNest *loop,
                                  uint32_t at, uint32_t result) {
   const LoopNest *from = k->loops.at[at];

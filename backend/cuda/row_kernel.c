@@ -1,23 +1,21 @@
-/* Kernels with rows: a team of threads has a point of the outer axes, and goes
- * through the kernel's loops there, one after the other.
+/* Row kernels: a thread group computes a point of the outer axes.  It runs the
+ * loops of the kernel one after the other.
  *
- * Of what is kept of a row, or of the terms of a sum, each thread has its
- * share, and sums are put together afterwards (ax_fold).  Where both are, what
- * is kept is shared out and each thread has sums of its own.  Long sums of
- * floats go on in a second number after RUN terms, so that they are as good as
- * sums of short ones. */
+ * Each thread owns a part of the row elements or of the reduction terms.
+ * Afterwards the group combines the sums (ax_fold).  If a loop has both spatial
+ * and reduction axes, the spatial axes are distributed, and each thread
+ * computes whole sums.  Long float sums use a second accumulator after each
+ * block of SUM_BLOCK_TERMS terms, for accuracy. */
 #include "backend/cuda/row_kernel.h"
+#include "machine/limits/cuda.h"
 
 #define format emit_format
 
 enum { REDUCTION_SLOT_BYTES = 16 };
-enum {
-  ONLINE_BLOCK_VECTORS = 4 /* vectors of a thread, which are read again soon */
-};
 
-/* ---- where local values lie ---- */
+/* ---- storage of local values ---- */
 
-/* Does every loop read the row's values just where they were made? */
+/* True if every loop reads the values in the threads that computed them. */
 static bool fits_in_registers(const CudaWriter *w, uint32_t at,
                               uint32_t result) {
   const LoopNest *from = w->k->loops.at[at];
@@ -95,7 +93,7 @@ static void put_local_pointers(ThreadGroup *t) {
     }
 }
 
-/* ---- sums ---- */
+/* ---- reductions ---- */
 
 static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
   cuda_accumulator_declare(s, out);
@@ -121,9 +119,9 @@ static bool has_blocked_sums(const RowLoop *n) {
   return false;
 }
 
-/* ---- results ---- */
+/* ---- stores ---- */
 
-/* One of each element of a row. */
+/* Stores one element of a row. */
 static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
                           Buffer *out) {
   CudaWriter *w = t->w;
@@ -164,7 +162,7 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
   cuda_put_store(w, out, r, x);
 }
 
-/* What threads have written others may read from now on. */
+/* Makes the writes of the group visible to all its threads. */
 static void put_barrier(ThreadGroup *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
   if (s->group_threads == 1)
@@ -185,7 +183,7 @@ static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
   return false;
 }
 
-/* ---- the four kinds ---- */
+/* ---- kinds of loops ---- */
 
 static void put_scalar(ThreadGroup *t, RowLoop *n) {
   Emitter *e = &t->w->e;
@@ -199,7 +197,7 @@ static void put_scalar(ThreadGroup *t, RowLoop *n) {
   emit_append(&t->body, &results);
 }
 
-/* A result of each element. */
+/* Stores a result of each element. */
 static void put_element(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
   const LoopOutput *r = &n->loop->outputs.at[j];
   if (is_output_used(r) && !row_output_is_reduction(r))
@@ -222,7 +220,7 @@ static void put_map(ThreadGroup *t, RowLoop *n) {
   row_close(n, out);
 }
 
-/* more: what is done behind each portion. */
+/* after_block: code after each block of terms. */
 static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
@@ -270,7 +268,7 @@ static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
   emit_append(out, &finish);
 }
 
-/* The axes that a thread goes through; the last one in runs. */
+/* The serial reduction axes of a thread; the last one is blocked. */
 static void put_serial_loops(CudaWriter *w, const RowLoop *n,
                              const Buffer *update, Buffer *out) {
   Emitter *e = &w->e;
@@ -370,9 +368,9 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
     put_barrier(t, &t->body);
 }
 
-/* ---- the pass ---- */
+/* ---- pass ---- */
 
-/* Which thread of which team, and where a team's memory begins. */
+/* Computes the lane and slot of a thread, and the memory of its group. */
 static void put_group_index(ThreadGroup *t) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
@@ -396,19 +394,19 @@ static void put_group_index(ThreadGroup *t) {
   }
   if (t->scratch_bytes) {
     int64_t all = emit_extent_mul(e, t->scratch_bytes,
-                                  (int64_t)CUDA_MAX_SCRATCH_BLOCKS * width);
+                                  (int64_t)ROW_MAX_SCRATCH_BLOCKS * width);
     int64_t at = cuda_alloc_scratch_bytes(w, all);
     buffer_printf(
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
         emit_int(e, at), width, emit_int(e, t->scratch_bytes));
-    w->pass->max_grid_blocks = CUDA_MAX_SCRATCH_BLOCKS;
+    w->pass->max_grid_blocks = ROW_MAX_SCRATCH_BLOCKS;
   }
   w->pass->shared_bytes = shared_bytes;
 }
 
-/* The point that a team has; those behind the last do it once more. */
+/* Computes the point of a group.  Groups past the end repeat the last point. */
 static void put_point(CudaWriter *w, Buffer *out) {
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type,
@@ -448,7 +446,7 @@ static void put_point(CudaWriter *w, Buffer *out) {
   w->pass->grid_blocks = blocks;
 }
 
-/* Which sums a team puts together. */
+/* Counts the reductions that the group combines. */
 static void count_reductions(ThreadGroup *t) {
   const Kernel *k = t->w->k;
   for (uint32_t j = 0; t->w->s->group_threads > 1 && j < k->loops.len; j++) {
@@ -465,7 +463,7 @@ static void count_reductions(ThreadGroup *t) {
                      !t->w->s->coalesce_outer;
 }
 
-/* Do rows fit that loops leave for later ones? */
+/* True if the rows between loops fit in shared memory. */
 static bool rows_fit(const CudaWriter *w) {
   double bytes = 0;
   for (uint32_t j = 0; j < w->k->loops.len; j++)

@@ -1,16 +1,16 @@
-/* backend/cuda, for the files that write kernels with rows: a team of threads
- * goes through a kernel's loops at a point of its outer axes. */
+/* backend/cuda: row kernels.  A thread group runs the loops of a kernel at one
+ * point of the outer axes. */
 #ifndef AXON_CUDA_ROW_KERNEL_H
 #define AXON_CUDA_ROW_KERNEL_H
 
 #include "backend/cuda/match_exp_sum.h"
 
 typedef enum RowLoopKind {
-  ROW_SCALAR,         /* no inner axes: all threads of a team do the same */
-  ROW_MAP,            /* results all along the row */
-  ROW_REDUCE,         /* one number comes of a row, */
-  ROW_PARTIAL_REDUCE, /* or of each part of one; and perhaps there are results
-                         of each element beside it */
+  ROW_SCALAR, /* no inner axes: all threads of the group compute the same */
+  ROW_MAP,    /* results for each element of the row */
+  ROW_REDUCE, /* reduces the row to one value */
+  /* Reduces each part of the row; may also store elements. */
+  ROW_PARTIAL_REDUCE,
   ROW_LOOP_KINDS,
 } RowLoopKind;
 
@@ -23,19 +23,21 @@ static inline RowLoopKind row_loop_kind(const LoopNest *loop) {
                                                    : ROW_PARTIAL_REDUCE;
 }
 
-/* An input's elements that a thread keeps for all loops. */
+/* Elements of an input that a thread keeps in registers for all loops. */
 typedef struct RegisterRow {
   const LoopNest *loop;
   const KernelOp *load;
   const char *name;
 } RegisterRow;
 
-/* A sum of exponents that goes on while the largest of the row is found, by a
- * loop before it: of each portion relative to the largest so far. */
+/* A sum of exponentials that is computed in the loop that finds the maximum of
+ * the row (online softmax).  Each block of terms is relative to the maximum so
+ * far. */
 typedef struct OnlineSum {
   ExpSumPattern pattern;
-  uint32_t max_name; /* acc%u; what it was before a portion: before%u, and what
-                        a thread has found in all of its: own%u */
+  /* acc%u; its value before a block is before%u, and the maximum of this thread
+   * is own%u */
+  uint32_t max_name;
   CudaAccumulator block_sum, running_sum;
 } OnlineSum;
 
@@ -44,28 +46,29 @@ typedef struct ThreadGroup {
   Buffer body;
   OnlineSum online_sums[MAX_KERNEL_LOOPS]; /* by loop */
   VEC(RegisterRow) register_rows;
-  uint32_t reduction_count,
-      reductions_done; /* sums of a team in shared memory: all, so far */
-  bool has_arg_reduction,
-      needs_barrier;     /* what else shared memory is used for */
-  int64_t shared_bytes;  /* bytes of local values of one point, a size */
-  int64_t scratch_bytes; /* bytes of scratch memory of one team, a size */
+  /* Reductions of the group through shared memory: in total, and emitted so
+   * far. */
+  uint32_t reduction_count, reductions_done;
+  bool has_arg_reduction, needs_barrier; /* other uses of shared memory */
+  int64_t shared_bytes;  /* local values of one point, symbolic size */
+  int64_t scratch_bytes; /* scratch memory of one group, symbolic size */
 } ThreadGroup;
 
-/* A loop as it is written. */
+/* A loop while it is emitted. */
 typedef struct RowLoop {
   const LoopNest *loop;
-  uint32_t loop_index; /* its number in the pass */
+  uint32_t loop_index; /* in the pass */
   RowLoopKind kind;
   uint32_t distributed_axes[MAX_KERNEL_AXES],
-      distributed_count; /* shared out; the last is of neighbours */
+      /* Distributed over the group; the last one is contiguous. */
+      distributed_count;
   uint32_t vector_width, vectors_in_registers;
-  int64_t row_length; /* elements that are shared out: a size */
+  int64_t row_length; /* distributed elements; symbolic size */
   CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
   Buffer loads, stores;
-  /* Vector loads of all of a thread's elements, before the loop: so that they
-   * are in flight together.  `early_aligned` is a condition under which
-   * `early_loads` are right; `early_scalar_loads` always are. */
+  /* Loads of all elements of a thread before the loop, so that they are in
+   * flight together.  `early_loads` are vector loads and require the condition
+   * `early_aligned`; `early_scalar_loads` have no requirement. */
   Buffer early_loads, early_scalar_loads, early_aligned;
   uint32_t early_elements;
 } RowLoop;
@@ -73,8 +76,8 @@ typedef struct RowLoop {
 /* ---- row_loop.c ---- */
 
 enum {
-  SUM_BLOCK_TERMS = 128, /* of floats, that are added up in floats */
-  VECTOR_UNROLL = 4,     /* vectors in a turn */
+  /* Floats that are summed before they are added to a second accumulator. */
+  SUM_BLOCK_TERMS = 128,
   WARP = 32,
 };
 
@@ -84,45 +87,44 @@ static inline bool is_output_used(const LoopOutput *r) {
 bool row_output_is_reduction(const LoopOutput *r);
 const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
                                   uint32_t result);
-/* Slots of shared memory between which a group's reductions alternate, and
- * bytes of each.
- */
+/* Slots of shared memory between which the reductions of a group alternate, and
+ * the size of a slot, bytes. */
 uint32_t row_reduction_slots(const ThreadGroup *t);
 uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
-/* Do two loops share out the same row in the same way? */
+/* True if two loops distribute the same row in the same way. */
 bool row_loops_match(const CudaWriter *w, const LoopNest *x, const LoopNest *y);
-/* A loop's steps, but for what stores them.  first: what its first step is; or
- * NULL, as it says. */
+/* Begins a loop: emits its ops, but no stores.  first: replaces the value of
+ * the first op; NULL: no replacement. */
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
                     uint32_t at, const char *first);
-/* The loop over a row from `from` to `to`, of which `takes` is done with each
- * element. */
+/* Emits the loop over row elements `from` .. `to` with body `update`. */
 void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
                       const Buffer *update, const char *from, const char *to);
-/* for (j ...) { its axes; what vectors are loaded; for (v ...) {, and the end
- * of these. */
+/* row_open: emits `for (j ...) {`, its indices, the vector loads, and `for (v
+ * ...) {`.  row_close: emits the end of both. */
 void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
               const char *to);
 void row_close(const RowLoop *n, Buffer *out);
-/* All that a team's threads have of a sum in one, for all of it; a result that
- * is one number of the team. */
+/* thread_group_put_reduction: combines the accumulators of all threads; every
+ * thread gets the result.  thread_group_put_scalar: stores a value that the
+ * group has once. */
 void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
                                 Buffer *out);
 void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
                              const char *x, Buffer *out);
 
-/* ---- online_softmax.c: sums that go on with the largest of a row ---- */
+/* ---- online_softmax.c ---- */
 
 void online_match(ThreadGroup *t);
-/* Of the loop `at` that has the largest: what is declared before its walk, what
- * stands at the beginning of each portion, what is done behind one (nothing:
- * no sum goes on with it), and what stands behind all of them. */
+/* The parts of loop `at` that computes the maximum: declarations before the
+ * loop, code at the start of each block, code after each block (empty if no sum
+ * depends on the maximum), and code after the loop. */
 void online_declare(const ThreadGroup *t, uint32_t at, Buffer *out);
 void online_begin(const ThreadGroup *t, uint32_t at, Buffer *out);
 Buffer online_put_blocks(ThreadGroup *t, uint32_t at);
 void online_end(const ThreadGroup *t, uint32_t at, Buffer *out);
-/* Where such a sum's own loop is: what threads have is scaled to v, and put
- * together. */
+/* Emitted in place of the loop of the sum: rescales the sums of the threads to
+ * the final maximum and combines them. */
 void online_put_rescale(ThreadGroup *t, uint32_t at);
 
 #endif

@@ -1,17 +1,13 @@
-/* A loop of a row that a team of threads goes through: its for-loop, and what
- * its threads have combined. */
+/* A loop over a row that a thread group shares: the for statement, and the
+ * combination of the threads' results. */
 #include "backend/cuda/row_kernel.h"
+#include "machine/limits/cuda.h"
 
 #include <string.h>
 
 enum {
-  SCALAR_UNROLL = 8,
   DISTRIBUTED_LEVEL = OUTER_LEVEL + 1,
-  MAX_UNROLLED_OPS = 64, /* steps of a loop, of which one turn is work enough */
-  MAX_BLOCK_THREADS = 1024, /* threads of a block */
-  MAX_EARLY_ELEMENTS = 32,  /* that a thread loads before a loop, but for those
-                               that later loops read again */
-  MIN_PENDING_LOADS = 4,    /* vectors that are loaded in one iteration */
+  MAX_BLOCK_THREADS = 1024, /* hardware limit */
 };
 
 #define format emit_format
@@ -64,7 +60,7 @@ static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
 
 /* Reductions alternate between slots, so each needs one barrier: a thread that
  * reads a slot has passed the next barrier before the slot is written again.  A
- * single reduction has a barrier behind it instead, before the next point. */
+ * single reduction has a second barrier instead, before the next point. */
 uint32_t row_reduction_slots(const ThreadGroup *t) {
   return t->w->s->coalesce_outer || t->reduction_count < 2
              ? 1
@@ -124,7 +120,7 @@ static bool is_non_affine(const AffineExpr *q) {
   return false;
 }
 
-/* Does a later loop read it at the same place? */
+/* True if a later loop loads the same element in the same thread. */
 static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
                           const KernelOp *s) {
   for (uint32_t j = n->loop_index + 1; j < t->w->k->loops.len; j++) {
@@ -140,7 +136,7 @@ static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
   return false;
 }
 
-/* Loads a whole row's elements of a thread before the loop. */
+/* Loads all row elements of a thread before the loop. */
 static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
                            uint32_t axis, const char *name) {
   CudaWriter *w = t->w;
@@ -156,7 +152,7 @@ static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
   n->early_elements += n->vectors_in_registers * n->vector_width;
 }
 
-/* A read of the row: from registers, as a vector, or NULL: as it stands. */
+/* Binds a load of the row: to registers or to a vector.  NULL: no binding. */
 static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
@@ -166,31 +162,31 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   bool vector =
       n->vector_width > 1 &&
       cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
-  bool whole = !is_non_affine(s->address);
+  bool affine = !is_non_affine(s->address);
   const char *name =
-      n->vectors_in_registers && whole ? find_register_row(t, n, s) : NULL;
+      n->vectors_in_registers && affine ? find_register_row(t, n, s) : NULL;
   if (name)
     return cuda_load_element(e, s->dtype, name, index);
-  bool keeps = n->vectors_in_registers && whole && is_read_again(t, n, s) &&
-               (vector || n->vector_width == 1);
+  bool keep = n->vectors_in_registers && affine && is_read_again(t, n, s) &&
+              (vector || n->vector_width == 1);
   bool early =
-      vector && n->vectors_in_registers && whole &&
-      (keeps || n->early_elements + n->vectors_in_registers * n->vector_width <=
-                    MAX_EARLY_ELEMENTS);
-  if (!vector && !keeps)
+      vector && n->vectors_in_registers && affine &&
+      (keep || n->early_elements + n->vectors_in_registers * n->vector_width <=
+                   MAX_EARLY_ELEMENTS);
+  if (!vector && !keep)
     return NULL;
   name = format(e, "r%u", e->next_id++);
   const char *type = memory_type(s->dtype);
-  if (keeps || early) {
+  if (keep || early) {
     buffer_printf(&t->body, "%s %s[%u];\n", type, name,
                   n->vectors_in_registers * n->vector_width);
-    if (keeps)
+    if (keep)
       VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
   } else {
     buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
   }
   const char *element =
-      cuda_load_element(e, s->dtype, name, keeps || early ? index : "v");
+      cuda_load_element(e, s->dtype, name, keep || early ? index : "v");
   if (!vector)
     return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
                   emit_affine(e, s->address), element);
@@ -237,8 +233,8 @@ static const char **bind_all(ThreadGroup *t, RowLoop *n) {
   return precomputed;
 }
 
-/* Axes that are shared out: at one level, and elements of vectors at the next
- * one; then those that a thread goes through. */
+/* Sets the level of each axis: distributed axes, then vector elements, then the
+ * serial axes of a thread. */
 static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   Emitter *e = &w->e;
   const LoopNest *loop = n->loop;
@@ -256,13 +252,13 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   e->vector_level = level;
 }
 
-/* Does each thread have all of its elements, so that no bound is checked? */
+/* True if all elements are in bounds, so that no bounds test is needed. */
 static bool is_full_row(const CudaWriter *w, const RowLoop *n) {
   return n->row_length == (int64_t)n->vectors_in_registers *
                               w->s->group_threads * n->vector_width;
 }
 
-/* The head of a loop: its variable, and what of addresses changes with it. */
+/* Emits the head of a loop: its index, and the addresses that depend on it. */
 static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
                       const char *from, const char *to) {
   Emitter *e = &w->e;
@@ -336,7 +332,6 @@ void row_close(const RowLoop *n, Buffer *out) {
   buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
 }
 
-/* One number of a team. */
 void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
                              const char *x, Buffer *out) {
   CudaWriter *w = t->w;
@@ -367,9 +362,9 @@ void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
   }
 }
 
-/* Of loops over terms: more where each is one element, and threads are not so
- * many that they have few registers, or need none but for what they read; one
- * of those that are long. */
+/* Unroll factor of a reduction loop.  Scalar loops are unrolled more.  Full
+ * blocks have few registers per thread, so loops with several loads are
+ * unrolled less.  Long loop bodies are not unrolled. */
 static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   if (n->loop->ops.len > MAX_UNROLLED_OPS)
     return 1;

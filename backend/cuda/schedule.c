@@ -1,40 +1,26 @@
-/* How kernels are run on a GPU, from what they read and how.
+/* Chooses the schedule of a kernel from its memory accesses.
  *
- * Neighbours in a warp should have neighbours in memory, whole lines of it; a
- * thread should have several of them at once, so that few instructions move
- * many bytes; and there should be enough threads to wait for memory together.
- * So neighbours lie along the axis that most accesses go along: an outer one,
- * or that of a row which a team shares out. */
+ * The goals: warps access whole cache lines (coalescing), threads use vector
+ * accesses, and enough threads are in flight to hide memory latency.  So
+ * adjacent threads are placed along the axis for which most accesses are
+ * contiguous: an outer axis, or an axis of the row that a thread group
+ * shares. */
 #include "backend/cuda/kernel.h"
+#include "machine/limits/cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum {
   WARP = 32,
-  DEFAULT_BLOCK_THREADS = 128, /* of a block, where nothing else decides */
-  MAX_BLOCK_THREADS = 1024,    /* likewise, at most */
-  MIN_SM_THREADS = 1024,       /* threads that a processor is better off with */
-  ACCESS_BYTES = 16,           /* that a thread can move at once */
-  MAX_VECTOR_WIDTH = 8,
-  MAX_ROW_REGISTERS =
-      64, /* elements of a row in registers; rather no more than */
-  PREFERRED_ROW_REGISTERS = 32,
-  BASE_ROW_REGISTERS = 40, /* registers for all else */
-  SM_REGISTERS = 65536, /* of a processor: CUDA C++ Programming Guide, table of
-                           technical specifications by compute capability */
-  BASE_LOOP_REGISTERS = 24, /* of a thread, beside what it reads and adds up, */
-  LOOP_UNROLL = 5,          /* so many times */
-  UNCOALESCED_COST = 8, /* of a neighbour that is in another line of memory */
-  MIN_THREAD_VECTORS =
-      4, /* vectors of a row for each thread of more than a warp */
-  MIN_THREAD_TERMS = 16,     /* terms of a sum down columns for each thread */
-  LONG_ROW_ELEMENTS = 16384, /* elements: for more than a block */
-  MAX_REDUCTION_CHUNKS = 1024,
-  TRANSPOSE_TILE_SIDE = 32, /* of what is turned */
+  MAX_BLOCK_THREADS = 1024, /* hardware limit */
+  ACCESS_BYTES = 16,        /* largest vector access of a thread */
+  /* Registers per SM: CUDA C++ Programming Guide, technical specifications by
+   * compute capability. */
+  SM_REGISTERS = 65536,
 };
 
-/* ---- what neighbours along an axis cost ---- */
+/* ---- coalescing cost of an axis ---- */
 
 static int64_t extent_estimate(const LoopNest *loop, int64_t x) {
   return extent_hint(loop->graph, x);
@@ -45,7 +31,7 @@ static double stride_cost(const LoopNest *loop, int64_t times) {
   return step == 0 ? 0.1 : step == 1 ? 1 : UNCOALESCED_COST;
 }
 
-/* Does it change along the axis otherwise than by steps? */
+/* True if the index depends on the axis through floor divisions. */
 static bool depends_non_affinely(const LoopNest *loop, const AffineExpr *at,
                                  uint32_t v) {
   AffineExpr rest = *at;
@@ -85,7 +71,7 @@ static double coalescing_cost(Arena *arena, const LoopNest *loop, uint32_t v) {
   return cost * (extent < WARP ? sqrt(WARP / fmax(extent, 1)) : 1);
 }
 
-/* ---- rows that a team shares out ---- */
+/* ---- rows distributed over a thread group ---- */
 
 static uint32_t first_distributed(const LoopNest *loop) {
   return loop->spatial_axes > loop->parallel_axes ? loop->parallel_axes
@@ -154,7 +140,7 @@ bool cuda_needs_fission(const Kernel *k, const CudaTarget *target) {
          outer_points(k) * 2 < target->sm_count;
 }
 
-/* The outer axis along which neighbours are best; NO_AXIS: along rows. */
+/* The outer axis with the best coalescing; NO_AXIS: rows are better. */
 static uint32_t best_outer_axis(const Kernel *k, bool inner) {
   double rows = 0, min = 0, cost;
   uint32_t best = NO_AXIS;
@@ -166,7 +152,7 @@ static uint32_t best_outer_axis(const Kernel *k, bool inner) {
   for (uint32_t v = k->parallel_axes; v-- > 0;) {
     double all = 0;
     if (loop_extent_hint(k->loops.at[0], v) == 1 && (v || best != NO_AXIS))
-      continue; /* there are no neighbours */
+      continue; /* no adjacent points */
     for (uint32_t j = 0; j < k->loops.len; j++) {
       const LoopNest *loop = k->loops.at[j];
       all += coalescing_cost(k->arena, loop, v) *
@@ -180,10 +166,10 @@ static uint32_t best_outer_axis(const Kernel *k, bool inner) {
   return inner && (best == NO_AXIS || rows <= min) ? NO_AXIS : best;
 }
 
-/* ---- vectors ---- */
+/* ---- vector width ---- */
 
 typedef struct AccessCounts {
-  uint32_t vectorized, scalar; /* accesses that go along the axis */
+  uint32_t vectorized, scalar; /* accesses that vary along the axis */
 } AccessCounts;
 
 static void count_accesses(const LoopNest *loop, uint32_t v, uint32_t vector,
@@ -211,7 +197,7 @@ static void count_accesses(const LoopNest *loop, uint32_t v, uint32_t vector,
   }
 }
 
-/* Of the elements that are read and stored. */
+/* The smallest and largest element size among loads and stores, bytes. */
 static void element_byte_range(const Kernel *k, uint32_t *min, uint32_t *max) {
   *min = 8, *max = 1;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -239,7 +225,7 @@ static uint32_t max_element_bytes(const Kernel *k) {
   return max;
 }
 
-/* items: elements that there are along all such axes, for all of `threads`. */
+/* items: elements along the vector axis, for `threads` threads. */
 static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
                               double items, double threads) {
   uint32_t vector = ACCESS_BYTES / min_element_bytes(k);
@@ -264,7 +250,7 @@ static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
   return 1;
 }
 
-/* ---- points ---- */
+/* ---- elementwise ---- */
 
 static uint32_t transposed_axis(const Kernel *k) {
   uint32_t last = k->parallel_axes - 1, found = NO_AXIS;
@@ -312,7 +298,7 @@ static void choose_elementwise(Kernel *k, const CudaTarget *target,
                                   (double)target->sm_count * MIN_SM_THREADS);
 }
 
-/* ---- teams ---- */
+/* ---- rows ---- */
 
 static bool can_split_reduction(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
@@ -323,7 +309,7 @@ static bool can_split_reduction(const Kernel *k) {
          (r->global_index || r->local_index);
 }
 
-/* Teams that do not fill the device: sums are cut. */
+/* Splits the reduction if the thread groups do not fill the device. */
 static void choose_reduction_chunk(const Kernel *k, const CudaTarget *target,
                                    CudaSchedule *s) {
   double width = (double)s->block_threads / s->group_threads;
@@ -347,7 +333,7 @@ static uint32_t next_power_of_two(double x) {
   return p;
 }
 
-/* A guess: of a thread, whose turns of a loop are some at a time. */
+/* Estimates the registers of a thread with an unrolled loop. */
 static uint32_t loop_registers(const Kernel *k) {
   uint32_t max = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
@@ -360,7 +346,7 @@ static uint32_t loop_registers(const Kernel *k) {
   return BASE_LOOP_REGISTERS + LOOP_UNROLL * max;
 }
 
-/* Has a block of teams that are twice as large registers enough? */
+/* True if a block with groups of twice the size has enough registers. */
 static bool can_double_group(const CudaSchedule *s, uint32_t width,
                              uint32_t registers) {
   return s->group_threads < MAX_BLOCK_THREADS &&
@@ -410,9 +396,8 @@ static bool reads_local(const Kernel *k, uint32_t from, uint32_t loop,
   return false;
 }
 
-/* Registers for each element of a row that a thread keeps behind a loop, which
- * is the pass's `first` and that many: inputs that were read and will be again,
- * and results that later loops read. */
+/* Registers per row element that stay live after loop `at`: inputs that later
+ * loops read again, and results that later loops read. */
 static uint32_t live_registers_after(const Kernel *k, uint32_t first,
                                      uint32_t at) {
   uint32_t registers = 0;
@@ -449,7 +434,8 @@ static bool is_simple_row(const LoopNest *loop) {
          loop->spatial_axes == loop->axis_count;
 }
 
-/* So many times a vector of a row, for sizes that are like each other alike. */
+/* Vectors of a row per thread.  Rounded up, so that similar sizes share one
+ * source. */
 static uint32_t vectors_per_thread(double row, const CudaSchedule *s) {
   uint32_t times =
       (uint32_t)ceil(row / ((double)s->group_threads * s->vector_width));
@@ -476,7 +462,8 @@ static bool has_symbolic_rows(const Kernel *k) {
   return open;
 }
 
-/* Rows that many threads have too few registers for may do for fewer. */
+/* Keeps rows in registers.  If a full block has too few registers per thread,
+ * tries half the threads. */
 static void choose_register_rows(const CudaPass *p, double row,
                                  CudaSchedule *s) {
   const Kernel *k = p->k;
@@ -549,7 +536,7 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
     choose_reduction_chunk(k, target, s);
 }
 
-/* ---- as text ---- */
+/* ---- text ---- */
 
 void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
   switch (s->kind) {

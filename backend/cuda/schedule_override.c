@@ -1,5 +1,4 @@
-/* Schedules from a file: read once, when something of CUDA is first asked for.
- */
+/* Schedules from a file.  The file is read once, at the first use of CUDA. */
 #include "backend/cuda/schedule_override.h"
 
 #include "backend/cuda/cuda.h"
@@ -19,10 +18,10 @@ static struct {
   const char *path;
   uint32_t count;
   OverrideLine lines[MAX_LINES];
-  pthread_mutex_t lock; /* of what lines said */
+  pthread_mutex_t lock; /* protects the messages of lines */
 } file = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- reading ---- */
+/* ---- parser ---- */
 
 static char *next_word(char **at) {
   char *word = *at + strspn(*at, " \t");
@@ -152,7 +151,7 @@ bool override_check(Fault *fault) {
   return file.good;
 }
 
-/* ---- using it ---- */
+/* ---- application ---- */
 
 static bool matches_size(double wanted, double size) {
   return wanted < 0 || fabs(wanted - size) < 0.5;

@@ -1,37 +1,38 @@
-/* backend/cuda: schedules of contractions that a person has written into a
- * file, which AXON_SCHEDULES names.  A line of it is
+/* backend/cuda: schedules of contractions from a file that AXON_SCHEDULES
+ * names.  Example of a line:
  *
- *     sm_90a bf16 4096x4096x*: m=128 n=256 stages=4     # and a remark
+ *       sm_90a bf16 4096x4096x*: m=128 n=256 stages=4     # comment
  *
- * architecture, type of the operands in tiles, rows x columns x terms, each of
- * which may be a *; then what is changed of the schedule that was chosen, as
- * gemm.def has it (where the way is another one, of a usual schedule of that
- * way).  The first line that fits a contraction is taken.  A line that begins
- * with `rows` is of two products with rows between them: their rows, what these
- * are of, and the terms of the first one. */
+ * A line has the architecture, the type of the operands in tiles, and the rows
+ * x columns x reduction terms; each may be a *. Then follow the changed fields
+ * of the schedule, with the names of gemm.def.  If the MMA kind changes, the
+ * other fields start from a default schedule of that kind.  The first line that
+ * matches a contraction applies.  A line that
+ * begins with `rows` is for fused attention: its sizes are the query rows, the
+ * keys, and the head dimension. */
 #ifndef AXON_CUDA_SCHEDULE_OVERRIDE_H
 #define AXON_CUDA_SCHEDULE_OVERRIDE_H
 
 #include "backend/cuda/attention.h"
 
-/* Is there no file, or one that can be read?  False with a fault that says
- * where it is wrong. */
+/* True if there is no file or if it is valid.  Otherwise false with a fault
+ * that gives the position of the error. */
 bool override_check(Fault *fault);
-/* Changes the schedule as the file says.  NULL: it did, or says nothing of it;
- * else which line is not used, and why; it lives as long as the process. */
+/* Applies the first matching line to the schedule.  NULL: applied, or no line
+ * matches.  Otherwise a message why the line cannot be used; it stays valid. */
 const char *override_apply(const char *arch, const GemmShape *shape,
                            const GpuSpec *gpu, GemmSchedule *s);
 const char *override_apply_attention(const char *arch,
                                      const AttentionShape *shape,
                                      const GpuSpec *gpu, GemmSchedule *s);
 
-/* One line; for tests.  False: `why` says what is wrong. */
+/* Parses one line; for tests.  False with an error in `why`. */
 typedef struct OverrideLine {
   bool is_attention;
   char arch[16];
   Dtype dtype;          /* DT_NONE: any */
-  double m, n, k;       /* -1: any */
-  const char *schedule; /* of the schedule */
+  double m, n, k;       /* negative: any */
+  const char *schedule; /* changed fields */
   uint32_t line_number;
   char message[160];
 } OverrideLine;

@@ -1,5 +1,4 @@
-/* Tensor maps, as the driver's manual has them: chapter "Tensor Map Object
- * Management". */
+/* Encodes tensor maps: CUDA Driver API, "Tensor Map Object Management". */
 #include "backend/cuda/tensor_map.h"
 
 enum {
@@ -7,12 +6,13 @@ enum {
   MAX_TRAVERSAL_STRIDE = 8,
   EXTENT_BITS = 32,
   STRIDE_BITS = 40,
-  /* CU_TENSOR_MAP_DATA_TYPE_: bits are moved, whatever they stand for */
-  DATA_TYPE_UINT16 = 1,    /* UINT16 */
-  DATA_TYPE_UINT32 = 2,    /* UINT32 */
-  DATA_TYPE_TFLOAT32 = 11, /* TFLOAT32: but for these, which are rounded */
+  /* CU_TENSOR_MAP_DATA_TYPE_*.  Only the element size matters, since TMA
+   * copies bits. */
+  DATA_TYPE_UINT16 = 1,
+  DATA_TYPE_UINT32 = 2,
+  DATA_TYPE_TFLOAT32 = 11, /* rounds f32 to tf32 */
   INTERLEAVE_NONE = 0,
-  L2_PROMOTION_256B = 3, /* of L2: what is near is fetched with it */
+  L2_PROMOTION_256B = 3, /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
   OOB_FILL_ZERO = 0,
 };
 
@@ -30,8 +30,9 @@ int tensor_map_swizzle(const TensorMap *m) {
   return (int)(m->swizzle ? 4 - m->swizzle : 0);
 }
 
-/* What the instruction has bits for: corners of as many axes, and steps.  An
- * image without pixels is none: around it there is something to be read. */
+/* Checks the limits of the instruction on corners and strides, by rank.  An
+ * image without pixels cannot be encoded, since the padding around it would
+ * still be read. */
 static bool im2col_is_encodable(const TensorMap *m) {
   static const int64_t max[] = {0, 0, 0, 32768, 128, 16};
   bool fits = m->rank >= 3;
@@ -84,7 +85,7 @@ static CuResult encode_im2col(CudaContext *gpu, const TensorMap *m,
       L2_PROMOTION_256B, OOB_FILL_ZERO);
 }
 
-/* What has no elements is given one, which is not read. */
+/* Encodes an empty extent as 1; no box of it is loaded. */
 bool tensor_map_encode(CudaContext *gpu, const TensorMap *m, CuDevicePtr tensor,
                        void *to, Fault *fault) {
   uint64_t extent[TENSOR_MAP_MAX_RANK], stride[TENSOR_MAP_MAX_RANK];

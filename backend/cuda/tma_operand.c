@@ -1,10 +1,12 @@
-/* Operands of contractions that TMA copies: as tensors of few axes, which it
- * takes boxes of. */
+/* Tensor maps of matmul operands: tiled mode for dense operands, im2col mode
+ * for convolutions. */
 #include "backend/cuda/gemm_pass.h"
 
-enum { MAX_IM2COL_OFFSET = 31 /* that every rank has bits for */ };
+enum {
+  MAX_IM2COL_OFFSET = 31 /* limit of im2col offsets, valid for every rank */
+};
 
-/* ---- sizes: what overflows is INT64_MAX, which no map has ---- */
+/* ---- sizes: INT64_MAX on overflow, which no tensor map accepts ---- */
 
 static int64_t product_of(const LoopNest *loop, int64_t x, int64_t y) {
   int64_t out;
@@ -16,7 +18,7 @@ static int64_t sum_of(const LoopNest *loop, int64_t x, int64_t y) {
   return extent_add(loop->graph, x, y, &out) ? out : INT64_MAX;
 }
 
-/* 0: y does not divide x, for all that is known. */
+/* x / y; 0 if y is not known to divide x. */
 static int64_t exact_quotient(const LoopNest *loop, int64_t x, int64_t y) {
   int64_t out;
   return extent_floor_div(loop->graph, x, y, &out) &&
@@ -25,13 +27,12 @@ static int64_t exact_quotient(const LoopNest *loop, int64_t x, int64_t y) {
              : 0;
 }
 
-/* Bytes of so many elements. */
 static int64_t bytes_of(const LoopNest *loop, Dtype t, int64_t count) {
   return product_of(loop, count, dtype_info[t].bytes);
 }
 
-/* Would the driver take it?  Where sizes are open: as they may be like, and
- * whoever starts the pass looks at those of the call. */
+/* True if the driver can encode the map.  For symbolic sizes it uses the size
+ * hints; the launcher checks the sizes of each call. */
 static bool may_be_encodable(const LoopNest *loop, TensorMap map) {
   const Graph *g = loop->graph;
   map.offset_bytes = extent_hint(g, map.offset_bytes);
@@ -47,10 +48,10 @@ static bool may_be_encodable(const LoopNest *loop, TensorMap map) {
   return tensor_map_is_encodable(&map);
 }
 
-/* ---- boxes of rows and columns ---- */
+/* ---- tiled mode ---- */
 
-/* Does the address walk over the axes as if they were one?  Its stride, and its
- * extent. */
+/* True if the axes can be collapsed into one; *stride and *extent describe
+ * it. */
 static bool collapse_axes(const LoopNest *loop, const AffineExpr *at,
                           uint32_t count, const uint32_t *axes, int64_t *stride,
                           int64_t *extent) {
@@ -77,7 +78,7 @@ static bool add_axis(const LoopNest *loop, TensorMap *m, int64_t stride,
   if (j == TENSOR_MAP_MAX_RANK)
     return false;
   m->stride[j] = bytes_of(loop, m->dtype, stride);
-  if (j && extent == 1) /* nobody takes a step */
+  if (j && extent == 1) /* stride is unused */
     m->stride[j] = TENSOR_MAP_ALIGN_BYTES;
   m->extent[j] = extent;
   m->box[j] = 1;
@@ -119,7 +120,8 @@ bool gemm_pass_output_map(const GemmPass *t, const LoopNest *loop,
   return tensor_map_at(loop, r->global_index, r->dtype, axes, to);
 }
 
-/* taps: the terms are the last axis of k, and the others are as a batch. */
+/* taps: the last axis of k is the k axis of the tensor map; the others become
+ * batch axes. */
 static bool operand_tensor_map(const GemmPass *t, const LoopNest *loop, bool b,
                                bool taps, TensorMap *to) {
   bool mn_major = b ? t->shape.b.mn_major : t->shape.a.mn_major;
@@ -138,7 +140,7 @@ static bool operand_tensor_map(const GemmPass *t, const LoopNest *loop, bool b,
   return tensor_map_of_load(loop, b ? t->load_b : t->load_a, axes, to);
 }
 
-/* ---- convolutions ---- */
+/* ---- im2col mode ---- */
 
 static int64_t gcd(int64_t x, int64_t y) {
   while (y) {
@@ -149,7 +151,7 @@ static int64_t gcd(int64_t x, int64_t y) {
   return x;
 }
 
-/* A divisor of both; of numbers, the greatest. */
+/* A common divisor; of static sizes, the greatest one. */
 static int64_t common_divisor(const LoopNest *loop, int64_t x, int64_t y) {
   const Graph *g = loop->graph;
   if (extent_is_static(g, x) && extent_is_static(g, y))
@@ -163,8 +165,8 @@ static bool depends_on(const AffineExpr *q, uint32_t m, uint32_t k) {
   return q->coef[m] || (k != NO_AXIS && q->coef[k]);
 }
 
-/* The guard of rows and terms along an axis of the image; NULL: there is none.
- * False: there are several. */
+/* Finds the predicate on a spatial axis; NULL: there is none.  False: there
+ * are several. */
 static bool spatial_predicate(const GemmPass *t, uint32_t m, uint32_t k,
                               const AffineExpr **predicate, int64_t *extent) {
   *predicate = NULL;
@@ -178,8 +180,8 @@ static bool spatial_predicate(const GemmPass *t, uint32_t m, uint32_t k,
   return true;
 }
 
-/* Steps of memory are those of the guard, times a pixel: how far that is; 0:
- * they are not. */
+/* The stride of one pixel, such that address strides are predicate
+ * coefficients times this stride; 0: there is no such stride. */
 static int64_t pixel_stride(const GemmPass *t, const LoopNest *loop,
                             const AffineExpr *predicate, uint32_t m,
                             uint32_t k) {
@@ -195,8 +197,8 @@ static int64_t pixel_stride(const GemmPass *t, const LoopNest *loop,
   return by;
 }
 
-/* One axis of an image: that of the rows walks over it, that of k (NO_AXIS:
- * there is none) beside it, and one guard at most says how far it goes. */
+/* Adds a spatial axis.  Row axis m and filter tap axis k move along it
+ * (NO_AXIS: there is no tap).  At most one predicate bounds it. */
 static bool add_spatial_axis(const GemmPass *t, const LoopNest *loop,
                              uint32_t m, uint32_t k, Im2colOperand *to) {
   const AffineExpr *at = t->load_a->address, *predicate;
@@ -240,7 +242,8 @@ static bool add_spatial_axis(const GemmPass *t, const LoopNest *loop,
          (!extent_is_static(loop->graph, *extent) || *extent < INT32_MAX);
 }
 
-/* The same with the last of so many axes of k that fits; false: none does. */
+/* The same, with tap axis *taps - 1 if that matches, otherwise without a tap
+ * axis. */
 static bool match_spatial_axis(const GemmPass *t, const LoopNest *loop,
                                uint32_t m, uint32_t *taps, Im2colOperand *to) {
   Im2colOperand before = *to;
@@ -252,8 +255,9 @@ static bool match_spatial_axis(const GemmPass *t, const LoopNest *loop,
   return add_spatial_axis(t, loop, m, NO_AXIS, to);
 }
 
-/* The left side as a tensor of channels, images' axes and images, where rows
- * are pixels: the last axes of rows, some with those of k before the last. */
+/* Matches an im2col operand: a tensor of channels, spatial axes and images.
+ * The last row axes are pixels; the k axes before the last one are filter
+ * taps. */
 static bool match_im2col(GemmPass *t, const LoopNest *loop) {
   Im2colOperand *p = &t->im2col;
   const KernelOp *read = t->load_a;
@@ -286,8 +290,8 @@ static bool match_im2col(GemmPass *t, const LoopNest *loop) {
          map->offset_bytes >= 0 && may_be_encodable(loop, *map);
 }
 
-/* Without a border a pixel's channels and those of the next ones that the sum
- * goes over are one axis: how many are a pixel's; 0: it is not so. */
+/* Without padding, the channels and the next filter tap axis are one
+ * contiguous axis.  Returns the channels of one pixel; 0: not a convolution. */
 static int64_t conv_channels(const LoopNest *loop, const KernelOp *s) {
   uint32_t last = loop->axis_count - 1;
   int64_t extent = loop->extents[last];
@@ -314,7 +318,7 @@ int64_t gemm_pass_conv_channels(const LoopNest *loop) {
   return channels;
 }
 
-/* What is computed needs none. */
+/* Computed operands need no tensor map. */
 void gemm_pass_find_tensor_maps(GemmPass *t, const LoopNest *loop) {
   GemmShape *s = &t->shape;
   bool encodable = false;

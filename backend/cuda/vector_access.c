@@ -1,4 +1,4 @@
-/* Accesses of several elements that lie next to each other. */
+/* Vector loads and stores. */
 #include "backend/cuda/kernel.h"
 
 static bool divides(const LoopNest *loop, int64_t x, uint32_t vector) {
@@ -36,7 +36,8 @@ bool cuda_is_vectorizable(const LoopNest *loop, const AffineExpr *at,
   for (uint32_t v = 0; v < loop->axis_count; v++)
     if (v != axis && !divides(loop, at->coef[v], vector))
       return false;
-  for (uint32_t q = 0; q < MAX_FLOOR_DIVS; q++) /* whose text comes later */
+  for (uint32_t q = 0; q < MAX_FLOOR_DIVS;
+       q++) /* floor divisions are computed later */
     if (at->coef[MAX_KERNEL_AXES + q])
       return false;
   return true;

@@ -1,8 +1,7 @@
-/* Quasi-affine forms of a loop's variables as C: addresses, indices and the
- * quotients that they are made of. */
+/* Quasi-affine expressions of loop variables as C: addresses, indices and floor
+ * divisions. */
 #include "backend/emit/scalar_ops.h"
-
-enum { MAX_EXTRA_QUOTIENT_VALUES = 3 /* of a quotient, than one */ };
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
@@ -22,7 +21,7 @@ bool emit_fits_i32(const KernelOp *s) {
   return s->dtype == DT_I64 && range_fits_i32(s->low, s->high);
 }
 
-/* ---- quasi-affine forms as expressions ---- */
+/* ---- quasi-affine expressions ---- */
 
 uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q) {
   uint32_t level = 0;
@@ -32,7 +31,7 @@ uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q) {
   return level;
 }
 
-/* A variable that differs from lane to lane. */
+/* Returns true if the variable differs between lanes. */
 static bool var_varies_by_lane(const Emitter *e, uint32_t v) {
   return v == e->vector_axis ||
          (v >= MAX_KERNEL_AXES && e->floor_div_varies[v - MAX_KERNEL_AXES]);
@@ -49,14 +48,15 @@ const char *emit_affine_term(Emitter *e, int64_t coef, const char *name) {
   return coef == 1 ? name : format(e, "%s * %s", emit_int(e, coef), name);
 }
 
-/* Names of a level that is written once more for its conditions alone
- * (backend/cpu/unrolled_reduction.c) are not all used there. */
+/* The shared loads of backend/cpu/unrolled_reduction.c emit a level again only
+ * for its conditions, so that some of its names are unused. */
 const char *emit_const_qualifier(const Emitter *e) {
   return e->hoisted_masks ? "__attribute__((unused)) const" : "const";
 }
 
-/* The form without what differs from lane to lane, as a name or a number: built
- * up level by level, so that each part is computed where it changes. */
+/* The expression without the parts that differ between lanes, as a name or a
+ * number.  It is built up level by level, so that each part is
+ * loop-invariant. */
 const char *emit_affine(Emitter *e, const AffineExpr *q) {
   const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
   for (uint32_t level = 0; level <= e->vector_level; level++) {
@@ -82,7 +82,7 @@ const char *emit_affine(Emitter *e, const AffineExpr *q) {
   return sum ? sum : "0";
 }
 
-/* ---- quotients ---- */
+/* ---- floor divisions ---- */
 
 static void mark_floor_divs(const AffineExpr *q, bool *used) {
   for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
@@ -110,7 +110,7 @@ bool floor_div_fits_i32(const FloorDiv *q) {
          range_fits_i32(low, high);
 }
 
-/* What of a form differs from lane to lane, as a vector of class i or l. */
+/* The parts that differ between lanes, as a vector of class i or l. */
 const char *emit_varying_terms(Emitter *e, const AffineExpr *q, char class) {
   const char *cast = class == 'i' ? "(int32_t)" : "", *sum = NULL;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
@@ -132,7 +132,7 @@ const char *emit_varying_terms(Emitter *e, const AffineExpr *q, char class) {
   return sum;
 }
 
-/* One that is 0 divides what has no elements. */
+/* An empty axis has divisor 0, which becomes 1. */
 const char *emit_divisor(Emitter *e, int64_t divisor) {
   Graph *g = e->kernel->graph;
   divisor = extent_proved(g, EXTENT_LE, 1, divisor) ? divisor
@@ -140,9 +140,9 @@ const char *emit_divisor(Emitter *e, int64_t divisor) {
   return e->dialect->emit_divisor(e, divisor);
 }
 
-/* A quotient that has but few values, as what wraps around once has: it is the
- * lowest and one more for each further one that is reached; NULL: it has more.
- */
+/* A floor division with few values, such as an index that wraps around once:
+ * the lowest value plus the number of thresholds reached.  NULL: it has more
+ * values. */
 static const char *emit_few_valued_floor_div(Emitter *e, const FloorDiv *q,
                                              const char *dividend,
                                              bool fits_i32) {
@@ -163,7 +163,7 @@ static const char *emit_few_valued_floor_div(Emitter *e, const FloorDiv *q,
   return sum;
 }
 
-/* A quotient in each lane. */
+/* A floor division in each lane. */
 static void emit_varying_floor_div(Emitter *e, uint32_t j) {
   const FloorDiv *q = &e->loop->floor_divs[j];
   bool fits_i32 = floor_div_fits_i32(q);

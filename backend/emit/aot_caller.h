@@ -1,25 +1,27 @@
-/* backend/emit: kernels of a module that stands alone (axon build), for both
- * backends' aot_module.h. */
+/* backend/emit: kernels of a stand-alone module (axon build), for aot_module.h
+ * of both backends. */
 #ifndef AXON_EMIT_AOT_CALLER_H
 #define AXON_EMIT_AOT_CALLER_H
 
 #include "kernel/kernel.h"
 
-typedef struct AotKernelSource { /* of a kernel, that others may be too */
+typedef struct AotKernelSource { /* source of a kernel, which several kernels
+                                    may share */
   const Buffer *section;
-  const char *source; /* with a mark for its number */
+  const char *source; /* with a placeholder for its number */
   size_t len;
   uint32_t number;
 } AotKernelSource;
 
-/* What a kernel wants to know of the function that it is part of. */
+/* Information about the function that contains the kernel. */
 typedef struct AotCaller {
   void *context;
-  const char *(*emit_size)(void *owner, const DimVar *v); /* "z[2]" */
-  const char *(*display_name)(void *owner,
-                              const DimVar *v); /* "n", for people */
+  const char *(*emit_size)(void *owner,
+                           const DimVar *v); /* for example "z[2]" */
+  const char *(*display_name)(
+      void *owner, const DimVar *v); /* for messages, for example "n" */
   uint32_t (*error_code)(void *owner,
-                         const KernelOp *s); /* where a check of it fails */
+                         const KernelOp *s); /* of a failed check */
 } AotCaller;
 
 typedef VEC(const Node *) NodeList;

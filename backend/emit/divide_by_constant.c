@@ -1,4 +1,4 @@
-/* Integer division by numbers that are known, without one. */
+/* Integer division by constants, without a division instruction. */
 #include "backend/emit/emit.h"
 
 #define format emit_format

@@ -1,175 +1,181 @@
-/* backend/emit: the loops of a kernel as statements, which C and CUDA C++ have
- * in common.  What they do not is in Dialect. */
+/* backend/emit: loop nests of a kernel as statements that C and CUDA C++ share.
+ * Dialect contains the differences. */
 #ifndef AXON_EMIT_H
 #define AXON_EMIT_H
 
 #include "kernel/kernel.h"
 
 enum {
-  MAX_KERNEL_LOOPS = 64, /* more than these are left to the reference backend */
-  MAX_LOOP_OUTPUTS = 16, /* likewise, of one loop */
-  MAX_KERNEL_POINTERS = 96, /* of a kernel: results and inputs */
+  MAX_KERNEL_LOOPS =
+      64, /* kernels with more loops run on the reference backend */
+  MAX_LOOP_OUTPUTS = 16,    /* the same, for the outputs of one loop */
+  MAX_KERNEL_POINTERS = 96, /* outputs and inputs of a kernel */
   OUTER_LEVEL = 1,
   MAX_LEVELS = MAX_KERNEL_AXES + 3,
-  NO_AXIS = MAX_KERNEL_VARS - 1, /* a variable that is nowhere */
+  NO_AXIS = MAX_KERNEL_VARS - 1, /* a variable that no loop uses */
   NO_KERNEL_OP = INT32_MAX,
 };
 
-/* Lanes that many elements apart, at most, are loaded next to each other, and
- * then taken apart. */
+/* Largest stride of lanes that are loaded as contiguous vectors and then
+ * deinterleaved. */
 enum { MAX_DEINTERLEAVE = 4 };
 
-/* The arguments of a generated function: pointers (results, then inputs),
- * integers, scalars.  Integers are sizes (tensor/extent.h): numbers where the
- * kernel's extents are. */
-typedef struct KeyParam { /* an integer that is part of a key */
+/* The arguments of a generated function: pointers (outputs, then inputs),
+ * integers and scalars.  Integers are extents (tensor/extent.h); they are
+ * constants if the kernel's extents are. */
+typedef struct KeyParam { /* an integer argument that is a word of a random key
+                           */
   uint32_t int_index, key_index, word_index;
 } KeyParam;
 
 typedef struct Call {
   VEC(int64_t) ints;
-  VEC(KeyParam) key_params; /* of marks: what they stand for is put there */
+  VEC(KeyParam) key_params; /* key placeholders, which each call replaces */
   VEC(double) floats;
   VEC(LoopOutput *) outputs;
-  int64_t scratch_bytes; /* bytes of scratch memory that a call needs */
+  int64_t scratch_bytes; /* bytes of scratch memory of a call */
   VEC(const KernelOp *) checks;
 } Call;
 
-/* What a kernel looks at before it uses an element: k, and it gives bit k of
- * its result where that is wrong (the last bit is that of all that follow). */
+/* Checks of indices and divisors.  Check k sets bit k of the kernel's result if
+ * it fails.  All checks after the last bit share it. */
 enum { MAX_CHECKS = 30 };
 
 typedef struct EmittedKernel {
-  Buffer source; /* of the kernel, in the arena */
-  Call call;     /* what this one wants */
+  Buffer source; /* source of the kernel, in the arena */
+  Call call;     /* arguments of this kernel */
 } EmittedKernel;
 
-/* Where the values of a result lie while a unit is worked on. */
+/* The buffer of a local value during a task. */
 typedef struct LocalBuffer {
-  uint32_t id;                /* l%u */
-  const char *point_elements; /* elements of one point */
-  const char *row_elements;   /* points along the last outer axis; NULL: one */
-  bool strip_mined; /* lies at r%u, and l%u is that of the portion at hand, */
-  bool jammed;      /* or of the point */
-  bool is_row_sum;  /* of a row, for a dialect that divides by such in its own
-                       way */
+  uint32_t id;                /* the variable is l%u */
+  const char *point_elements; /* elements of one iteration, as C */
+  const char *row_elements;   /* iterations along the last parallel axis, as C;
+                                 NULL: one */
+  bool strip_mined; /* the buffer is r%u, and l%u is its part for the current
+                       strip */
+  bool jammed;      /* the buffer is r%u, and l%u is its part for the current
+                       iteration */
+  bool is_row_sum;  /* sum of a row, for a dialect with its own division by such
+                       sums */
 } LocalBuffer;
 
 typedef struct Emitter Emitter;
 
-/* Lanes that a choice loads, found out before the lines that have the same. */
+/* Masks of a masked load that are computed before the loop over lines. */
 typedef struct HoistedMasks {
   Buffer source;
-  uint32_t vector_count, line_axis; /* of a row; the axis of the lines */
-  const char *vector_index;         /* which one it is, as C */
-  const char *line_condition; /* what has to hold of a line, so that it has any
-                                 lanes; NULL: nothing.  Where `inside` is not 0,
-                                 it is known to hold */
-  bool condition_is_interval; /* with the line, and where it holds for two of
-                                 them it does for those between */
+  uint32_t vector_count, line_axis; /* vectors of a row; axis of the lines */
+  const char *vector_index;         /* index of the vector, as C */
+  const char
+      *line_condition; /* condition without which the mask of a line is empty,
+                          as C; NULL: none.  `inside` != 0: it is true */
+  bool condition_is_interval; /* if it holds for two lines, it holds for all
+                                 lines between */
 } HoistedMasks;
 
-/* How C and CUDA C++ differ. */
+/* Differences between C and CUDA C++. */
 typedef struct Dialect {
-  const char *index_type; /* the type of indices and addresses */
-  bool narrow_ints;       /* integers that fit are of 32 bits */
+  const char *index_type; /* type of indices and addresses */
+  bool narrow_ints;       /* integers that fit have 32 bits */
   bool scalars_only;      /* there are no vectors */
-  bool is_cuda; /* a primitive has MapInfo.cuda as its text, if there is one */
-  /* what divides an index */
+  bool is_cuda; /* a primitive uses the text MapInfo.cuda if it has one */
+  /* the divisor of an index */
   const char *(*emit_divisor)(Emitter *e, int64_t divisor);
-  /* the function of quotients of f32 by a sum of an earlier loop; or NULL */
+  /* function that divides f32 by the sum of an earlier loop, or NULL */
   const char *divide_by_row_sum;
-  /* Where the value of a result at the form lies among the local ones, without
-   * the lane's term; NULL: at the form. */
+  /* Offset of an output in its local buffer at an affine index, without the
+   * term of the lane.  NULL: the index itself. */
   const char *(*emit_local_offset)(Emitter *e, const LocalBuffer *l,
                                    const AffineExpr *q);
-  /* Of a read whose indices are the same in all lanes: where the row begins
-   * that is wanted some indices later.  It or its result is NULL: that is not
-   * worth asking for. */
+  /* For a load with the same indices in all lanes: the address of the row that
+   * is loaded a prefetch distance later.  The function or its result is NULL:
+   * prefetching does not pay. */
   const char *(*emit_gather_prefetch)(Emitter *e, const KernelOp *s);
-  /* Of a read that is the last one of a point's row: what asks for the next
-   * point's; NULL: likewise. */
+  /* For the last load of an iteration's row: code that prefetches the row of
+   * the next iteration.  NULL: prefetching does not pay. */
   const char *(*emit_next_row_prefetch)(Emitter *e, const KernelOp *s);
 } Dialect;
 
-/* What a function is written with: one for the kernel's loops, one for each
+/* State of an emitted function: one for the kernel's loops, and one for each
  * loop that packs an operand. */
 struct Emitter {
   Arena *arena;
   const Kernel *kernel;
-  const char *suffix; /* of the kernel; "": there are no others */
+  const char
+      *suffix; /* suffix of the kernel's names; "": it is the only kernel */
   const Dialect *dialect;
-  struct CpuEmitter *cpu; /* what only backend/cpu knows; NULL: it is CUDA */
+  struct CpuEmitter *cpu; /* state of backend/cpu; NULL: the dialect is CUDA */
   EmittedKernel *emitted;
   uint32_t width;       /* lanes of a vector */
-  bool locals_by_point; /* a task has some points, one after the other, whose
-                           local values are strided (TASK_ROWS) */
-  bool has_lane_begin;  /* lanes along the last outer axis begin at `lo` */
+  bool locals_by_point; /* a task has several iterations, one after the other,
+                           whose local values are strided (TASK_ROWS) */
+  bool has_lane_begin; /* the vectors along the last parallel axis begin at `lo`
+                        */
   uint32_t next_id;
-  uint32_t first_int, first_float;       /* of the call: this function's own */
-  LocalBuffer *locals[MAX_KERNEL_LOOPS]; /* by loop and result */
-  Buffer function_head;                  /* of the function */
+  uint32_t first_int,
+      first_float; /* first argument of this function in the call */
+  LocalBuffer *locals[MAX_KERNEL_LOOPS]; /* by loop and output */
+  Buffer function_head; /* code at the beginning of the function */
   bool failed;
-  char transpose_classes[8]; /* classes of vectors that are turned */
+  char transpose_classes[8]; /* classes of vectors that are transposed */
 
-  /* of the loop at hand */
+  /* State of the current loop: */
   const LoopNest *loop;
-  uint32_t loop_index;      /* its number */
-  uint32_t vector_axis;     /* the variable along which lanes lie */
-  uint32_t first_op;        /* number of its first step's name */
-  uint32_t first_floor_div; /* and of its first quotient's */
+  uint32_t loop_index;      /* index of the loop */
+  uint32_t vector_axis;     /* axis of the vectors */
+  uint32_t first_op;        /* number of its first operation's name */
+  uint32_t first_floor_div; /* number of its first quotient's name */
   uint32_t loop_order[MAX_KERNEL_AXES],
-      level_of[MAX_KERNEL_VARS]; /* of for-loops */
+      level_of[MAX_KERNEL_VARS]; /* by variable: level of its loop */
   uint32_t loop_count, vector_level;
-  bool floor_div_varies[MAX_FLOOR_DIVS]; /* differ from lane to lane: vectors */
+  bool
+      floor_div_varies[MAX_FLOOR_DIVS]; /* the quotient differs between lanes */
   Buffer level_code[MAX_LEVELS];
   Buffer check_code;
-  uint32_t transpose_axis; /* the axis along which vectors are read that are
-                              turned; NO_AXIS: none are */
-  Buffer transpose_loads,
-      transpose_decls;    /* what reads them; their declarations */
-  uint32_t prefetch_axis; /* what masked loads read at its next point is fetched
-                             ahead: an axis, or NO_AXIS */
-  uint32_t *op_levels;    /* of steps */
-  bool *varies;           /* with the lane */
-  bool *has_unrounded;    /* there before they are rounded, too */
-  bool reads_past_tail;   /* terms: they are written out, and lanes behind the
-                             last are gone through like others */
-  char *classes;          /* f d i l b: of steps, as lanes */
+  uint32_t transpose_axis; /* axis along which vectors are loaded and then
+                              transposed; NO_AXIS: none */
+  Buffer transpose_loads, transpose_decls; /* code that loads and transposes
+                                              them; their declarations */
+  uint32_t prefetch_axis; /* axis along which masked loads prefetch their next
+                             iteration, or NO_AXIS */
+  uint32_t *op_levels;    /* loop level of each operation */
+  bool *varies;           /* operations that differ between lanes */
+  bool *has_unrounded;  /* operations whose unrounded value is also available */
+  bool reads_past_tail; /* the terms are unrolled, and loads ignore the tail */
+  char *classes;        /* class of each operation's vector: f, d, i, l, b */
   const char **demanded_lanes;
-  uint32_t contracted_op; /* a step that is a part of its one reader, and has no
-                             name; NO_KERNEL_OP: there is none */
-  HoistedMasks
-      *hoisted_masks;       /* NULL: each load finds out which lanes it has */
-  const char **precomputed; /* of steps: the value, that is there already, or
-                               NULL; NULL: all are computed */
+  uint32_t contracted_op; /* an operation that its only user contains, without a
+                             name; NO_KERNEL_OP: none */
+  HoistedMasks *hoisted_masks; /* NULL: each load computes its mask */
+  const char **precomputed;    /* by operation: a value that exists already, or
+                                  NULL; NULL: there are none */
 };
 
 /* ---- emitter.c ---- */
 
-/* Makes the loop the one at hand, and places its for-loops.  order:
- * its `loops` for-loops around the lanes, in order; all other axes have their
- * values already. */
+/* Makes `loop` the current loop. order: its `loops` loops around the vectors.
+ * Other axes have constant indices. */
 void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
                      uint32_t loops, const uint32_t *order);
 void emit_append(Buffer *out, const Buffer *text);
-/* What blocks are written between: of whole vectors, of parts of one. */
+/* Macro definitions around the code of full vectors and of tails. */
 extern const char full_vector_macros[], tail_macros[], undef_macros[];
 
 /* ---- params.c ---- */
 
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
-/* One that is no size. */
+/* A parameter that is not an extent. */
 const char *emit_plain_int(Emitter *e, int64_t x);
-/* A word of a key, or of what a mark will stand for. */
+/* A word of a key, or of the key that replaces a placeholder. */
 const char *emit_key(Emitter *e, PrngKey key, uint32_t word);
 const char *emit_float(Emitter *e, double x);
-/* Arithmetic on sizes; what overflows is not emitted. */
+/* Arithmetic on extents; an overflow sets `failed`. */
 int64_t emit_extent_mul(Emitter *e, int64_t x, int64_t y);
 int64_t emit_extent_add(Emitter *e, int64_t x, int64_t y);
-int64_t emit_extent_ceil_div(Emitter *e, int64_t x, int64_t y); /* rounded up */
-/* Scratch memory: the parameter that says where it begins. */
+int64_t emit_extent_ceil_div(Emitter *e, int64_t x, int64_t y);
+/* Allocates scratch memory; returns the parameter with its offset. */
 const char *emit_scratch(Emitter *e, int64_t elements, Dtype t);
 char value_class(Dtype t);
 char vector_type_letter(char class);
@@ -178,86 +184,85 @@ const char *memory_type(Dtype t);
 
 /* ---- affine.c ---- */
 
-/* Is it an i64 of which it is known that an i32 holds it, in lanes too? */
+/* Returns true if an i64 value is known to fit in an i32. */
 bool emit_fits_i32(const KernelOp *s);
 
-/* Of what may have no elements. */
+/* The divisor of an axis that may be empty. */
 const char *emit_divisor(Emitter *e, int64_t divisor);
-/* The form without the lane's term, as a name or a number. */
+/* An affine expression without the term of the lane, as a name or a number. */
 const char *emit_affine(Emitter *e, const AffineExpr *q);
-/* The level of the block where it is known. */
+/* The loop level at which it is known. */
 uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q);
 
 /* ---- load.c ---- */
 
-/* Where the value of a result at the form lies among the local ones, without
- * the lane's term. */
+/* Offset of an output in its local buffer at an affine index, without the term
+ * of the lane. */
 const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
                               const AffineExpr *q);
-/* Are the read's lanes so near to each other that whole vectors are loaded, or
- * parts that may be empty? */
+/* Returns true if the load reads contiguous vectors, or small strides, of which
+ * a tail may be empty. */
 bool emit_is_vector_load(const Emitter *e, const KernelOp *s);
 
 /* ---- scalar_ops.c ---- */
 
-/* A step's value as lanes of a class; as a scalar, where it is one. */
-const char *emit_vector(Emitter *e, uint32_t stride, char class);
-const char *emit_store_value(Emitter *e, uint32_t stride,
+/* The value of an operation as a vector of a class; emit_scalar: as a scalar,
+ * if it is uniform. */
+const char *emit_vector(Emitter *e, uint32_t op_index, char class);
+const char *emit_store_value(Emitter *e, uint32_t op_index,
                              Dtype t); /* for a store */
-const char *emit_scalar(Emitter *e, uint32_t stride);
+const char *emit_scalar(Emitter *e, uint32_t op_index);
 bool is_float_class(char class);
-/* x / by rounded down, of lanes that are integers of 32 bits, by a positive
- * number: where a product of 31 bits says it, that and a shift, else compilers
- * know how. */
+/* x / divisor, rounded down, for 32-bit lanes and a positive constant.  It is a
+ * multiplication and a shift if a 31-bit product is exact.  Otherwise the
+ * compiler expands a division. */
 const char *emit_divide_by_constant(Emitter *e, const char *x,
                                     const KernelOp *dividend, int divisor);
-/* Everything but loops: the steps, in their blocks. */
+/* Emits all operations of the loop, each at its loop level. */
 void emit_ops(Emitter *e);
-/* The same in two parts: after the first it is known which steps vary with the
- * lane, and what the loop's results are may still change. */
+/* The same in two steps.  After the first, it is known which operations differ
+ * between lanes, and the outputs of the loop may still change. */
 void emit_place_ops(Emitter *e);
 void emit_demanded_ops(Emitter *e);
-/* Does anything need the step's value? */
-bool emit_is_demanded(const Emitter *e, uint32_t stride);
+/* Returns true if some operation or output uses the value. */
+bool emit_is_demanded(const Emitter *e, uint32_t op_index);
 
 /* ---- masked_load.c ---- */
 
-/* Is the step a choice that loads the lanes that it chooses, and no others? */
-bool emit_is_masked_load(const Emitter *e, uint32_t stride);
-/* Is what it chooses else more than the zeros that are there anyway? */
-bool emit_has_passthru(const Emitter *e, uint32_t stride);
-const char *emit_masked_load(Emitter *e, uint32_t stride);
-/* Are those the lanes from one to another?  Then the condition has no value of
- * its own, only parts of it that are the same in all lanes. */
-bool emit_has_interval_mask(const Emitter *e, uint32_t stride);
-typedef void EmitOpVisitor(void *context, uint32_t stride);
+/* Returns true if the operation is a select that becomes a masked load. */
+bool emit_is_masked_load(const Emitter *e, uint32_t op_index);
+/* Returns true if other lanes are not zero. */
+bool emit_has_passthru(const Emitter *e, uint32_t op_index);
+const char *emit_masked_load(Emitter *e, uint32_t op_index);
+/* Returns true if the mask is an interval of lanes.  Then the condition has no
+ * value; only its uniform parts do. */
+bool emit_has_interval_mask(const Emitter *e, uint32_t op_index);
+typedef void EmitOpVisitor(void *context, uint32_t op_index);
 void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
                                  EmitOpVisitor *found, void *context);
 
 /* ---- register_transpose.c ---- */
 
-/* A function that turns W vectors of so many lanes. */
+/* A function that transposes W vectors of W lanes. */
 void emit_transpose_function(Emitter *e, Buffer *out, char letter);
-/* Those that the kernel calls. */
+/* All transpose functions that the kernel calls. */
 void emit_transpose_functions(Emitter *e, Buffer *out);
-/* Is a read one of vectors that are turned? */
+/* Returns true if the load reads vectors that are transposed. */
 bool emit_is_transposed_read(const Emitter *e, const KernelOp *s);
-/* The value in a lane's block of lanes of a class, which are `step` apart from
- * an address on. */
+/* The value in the current lanes. from: address of the first element; stride:
+ * distance of the lanes. */
 const char *emit_transposed_read(Emitter *e, Dtype t, char class,
                                  const char *from, const char *stride);
-/* The loops over rows from .. to - 1 and lanes start .. end - 1 of a square,
- * around a lane's block and what is done with it: of whole vectors, and of
- * parts. */
+/* Emits loops over tiles of rows from .. to - 1 and lanes start .. end - 1,
+ * with the code for full vectors and for tails. */
 void emit_transposed_tiles(Emitter *e, Buffer *out, const char *from,
                            const char *to, const Buffer *full,
                            const Buffer *tail);
 
 /* ---- reduction_ops.c ---- */
 
-/* An accumulator and an element combined by a reduction, or two accumulators:
- * numbers or vectors of a class; and what an accumulator of elements of a type
- * begins with. */
+/* Combines an accumulator with an element or another accumulator, as scalars or
+ * vectors of a class; emit_identity: the initial value of an accumulator. */
 const char *emit_combine(Emitter *e, PrimId op, char class, bool is_vector,
                          const char *acc, const char *x);
 const char *emit_identity(PrimId op, Dtype t);

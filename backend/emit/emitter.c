@@ -1,4 +1,4 @@
-/* A loop that statements are written for, and the code around its blocks. */
+/* Selects the current loop, and the macros around its vector code. */
 #include "backend/emit/emit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reads as C: of memory, and of what an earlier loop has left of this point. */
+/* Loads as C: from memory, and from local buffers of earlier loops. */
 #include "backend/emit/scalar_ops.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ bool emit_load_varies(const Emitter *e, const KernelOp *s) {
   return emit_affine_varies(e, s->address);
 }
 
-/* One element. */
+/* Loads one element. */
 static const char *emit_element_load(Emitter *e, Dtype t, const char *pointer,
                                      const char *op_index) {
   if (t == DT_F16 || t == DT_BF16)
@@ -20,8 +20,8 @@ static const char *emit_element_load(Emitter *e, Dtype t, const char *pointer,
   return format(e, "%s[%s]%s", pointer, op_index, t == DT_BOOL ? " != 0" : "");
 }
 
-/* Adds the checked indices that are the same in all lanes: what is read each
- * time is tested where the index is known. */
+/* Adds checked indices that are equal in all lanes.  A load that always
+ * executes tests them at the level at which they are known. */
 static const char *add_uniform_index(Emitter *e, uint32_t op_index,
                                      const CheckedIndex *r,
                                      const char *address) {
@@ -60,7 +60,7 @@ static const char *add_varying_index(Emitter *e, uint32_t op_index,
   return address ? format(e, "%s + %s", address, t) : t;
 }
 
-/* Does it step with the lanes, and nothing else? */
+/* Returns true if no floor division in the expression differs between lanes. */
 static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
   for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
     if (q->coef[MAX_KERNEL_AXES + j] && e->floor_div_varies[j])
@@ -68,8 +68,8 @@ static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
   return true;
 }
 
-/* The one index that differs from lane to lane, where it goes up with them and
- * the lanes read lie next to each other; NULL: that is not so. */
+/* The only index that differs between lanes, if it makes the load contiguous;
+ * NULL: there is none. */
 static const CheckedIndex *unit_stride_index(const Emitter *e,
                                              const KernelOp *s) {
   const CheckedIndex *found = NULL;
@@ -94,8 +94,8 @@ static const CheckedIndex *unit_stride_index(const Emitter *e,
   return found;
 }
 
-/* Lanes next to each other, of which some may lie outside: these are not read.
- */
+/* A contiguous load of which some lanes may be out of bounds; these are not
+ * loaded. */
 static void emit_checked_vector_load(Emitter *e, uint32_t op_index,
                                      const KernelOp *s, const CheckedIndex *r,
                                      const char *base) {
@@ -123,8 +123,8 @@ static const char *lane_offset(Emitter *e, int64_t coef) {
   return coef == 1 ? "j" : format(e, "%s * j", emit_int(e, coef));
 }
 
-/* Two elements a lane; of an odd number of them all is read but what lies
- * behind the last. */
+/* Two elements per lane.  If their number is odd, the element behind the last
+ * is not read. */
 static const char *emit_pair_load(Emitter *e, const KernelOp *s,
                                   const char *from) {
   if (!s->packed_elements)
@@ -133,10 +133,10 @@ static const char *emit_pair_load(Emitter *e, const KernelOp *s,
                 emit_int(e, s->packed_elements));
 }
 
-/* Are the quotients of the form the same in all lanes?  They are where they are
- * in the first one and the last, since they go up or down with the lanes; NULL:
- * not all do, or what is read is not next to each other then.  *rest: what they
- * come to. */
+/* Tests whether all quotients are equal in all lanes.  It suffices to compare
+ * the first lane with the last, since quotients are monotonic.  NULL: some
+ * quotients are not, or the load is not contiguous then. *rest becomes their
+ * value. */
 static const char *emit_uniform_quotient_test(Emitter *e, const AffineExpr *q,
                                               const char **rest) {
   const char *all_equal = NULL, *sum = NULL;
@@ -158,7 +158,7 @@ static const char *emit_uniform_quotient_test(Emitter *e, const AffineExpr *q,
   return q->coef[e->vector_axis] == 1 ? all_equal : NULL;
 }
 
-/* Where a row that indices choose begins. */
+/* The address of a gathered row. */
 static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
                                     const char *base) {
   AffineExpr *q = affine_copy(e->arena, s->address);
@@ -169,7 +169,7 @@ static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
       level = e->op_levels[s->checked_indices[j].index_op];
   bool is_outer = e->vector_axis + 1 == e->loop->parallel_axes &&
                   e->has_lane_begin &&
-                  level >= OUTER_LEVEL; /* where lo is known */
+                  level >= OUTER_LEVEL; /* lo is known there */
   buffer_printf(emit_block_at(e, level),
                 "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
                 memory_type(s->dtype), name, s->input, base,
@@ -177,7 +177,7 @@ static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
   return format(e, is_outer ? "r%u + (j - lo)" : "r%u + j", name);
 }
 
-/* Lanes that are so many elements apart, from a place on. */
+/* Loads lanes with a stride. */
 static const char *emit_strided_load(Emitter *e, const KernelOp *s,
                                      const char *from, int64_t stride) {
   const char *name = dtype_info[s->dtype].name;
@@ -286,7 +286,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   emit_define_loaded(e, op_index, gather);
 }
 
-/* ---- values of this point that an earlier loop has left ---- */
+/* ---- local buffers ---- */
 
 const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
                               const AffineExpr *q) {
@@ -294,7 +294,7 @@ const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
                                        : emit_affine(e, q);
 }
 
-/* Lanes along the rows of a unit, as copies of an operand have them. */
+/* Lanes along the rows of a task, as in packing. */
 static void emit_local_row_gather(Emitter *e, uint32_t op_index,
                                   const KernelOp *s) {
   const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
@@ -305,7 +305,7 @@ static void emit_local_row_gather(Emitter *e, uint32_t op_index,
                             l->point_elements, l->point_elements));
 }
 
-/* What lies along the last outer axis, on its way to memory. */
+/* Loads a staged output along the last parallel axis. */
 static void emit_staged_load(Emitter *e, uint32_t op_index, const KernelOp *s,
                              const LocalBuffer *l) {
   const char *from =
@@ -357,8 +357,9 @@ void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
       is_outer ? format(e, "l%u + %s + (j - lo)", l->id, to)
                : format(e, "l%u + %s + %s", l->id, to,
                         lane_offset(e, s->address->coef[e->vector_axis]));
-  const char *load =
-      e->reads_past_tail ? "ld_%s(%s)" : "LOAD(%s, %s)"; /* BEHIND */
+  const char *load = e->reads_past_tail
+                         ? "ld_%s(%s)"
+                         : "LOAD(%s, %s)"; /* the overread is allocated */
   if (is_outer || s->address->coef[e->vector_axis] == 1)
     emit_define_loaded(e, op_index, format(e, load, name, from));
   else

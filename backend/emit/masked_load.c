@@ -1,12 +1,10 @@
-/* Choices between an element and something else, where the condition says that
- * the element is there: `if i >= p && i < n + p then x.[i - p] else 0`, as
- * padding writes it.  The lanes for which it holds are loaded, and nothing is
- * to be looked at. */
+/* Masked loads: a select whose condition implies that the index is in bounds,
+ * as in `if i >= p && i < n + p then x.[i - p] else 0` (padding).  Only the
+ * selected lanes are loaded, and no index is checked. */
 #include "backend/emit/emit.h"
+#include "machine/limits/cpu.h"
 
 #include <math.h>
-
-enum { MAX_HOISTED_MASK_TERMS = 64 }; /* whose lanes are found out ahead */
 
 #define format emit_format
 
@@ -19,28 +17,28 @@ static bool is_zero(const KernelOp *s) {
 }
 
 typedef struct IndexRange {
-  const AffineExpr *of;
-  int64_t low, high; /* sizes */
+  const AffineExpr *expr;
+  int64_t low, high; /* extents */
 } IndexRange;
 
-/* One part of of - x + y; false: it does not fit. */
-static bool coef_difference(Graph *g, int64_t of, int64_t x, int64_t y,
+/* *sum = of - x + y.  Returns false on overflow. */
+static bool coef_difference(Graph *g, int64_t expr, int64_t x, int64_t y,
                             int64_t *sum) {
-  return extent_sub(g, of, x, sum) && extent_add(g, *sum, y, sum);
+  return extent_sub(g, expr, x, sum) && extent_add(g, *sum, y, sum);
 }
 
-/* x `op` y: what it says of a form that is x - y and a number. */
+/* Narrows the range by x `op` y, if r->of is x - y plus a constant. */
 static void narrow_by_comparison(const LoopNest *loop, const KernelOp *c,
                                  IndexRange *r) {
   const KernelOp *x = &loop->ops.at[c->args[0]], *y = &loop->ops.at[c->args[1]];
   Graph *g = loop->graph;
   int64_t at, rest, limit;
   if (x->kind != KOP_AFFINE || y->kind != KOP_AFFINE ||
-      !coef_difference(g, r->of->constant, x->affine->constant,
+      !coef_difference(g, r->expr->constant, x->affine->constant,
                        y->affine->constant, &at))
     return;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
-    if (!coef_difference(g, r->of->coef[v], x->affine->coef[v],
+    if (!coef_difference(g, r->expr->coef[v], x->affine->coef[v],
                          y->affine->coef[v], &rest) ||
         rest != 0)
       return;
@@ -54,7 +52,7 @@ static void narrow_by_comparison(const LoopNest *loop, const KernelOp *c,
     r->high = limit;
 }
 
-/* Recursion is as deep as a body, which the planner bounds. */
+/* The planner limits the depth of the recursion. */
 static void narrow_by_condition(const LoopNest *loop, uint32_t condition,
                                 IndexRange *r) {
   const KernelOp *c = &loop->ops.at[condition];
@@ -75,8 +73,8 @@ static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
   return true;
 }
 
-/* Lanes next to each other, of which those that the condition holds for are
- * there. */
+/* Returns true if lanes are contiguous and the condition implies that they are
+ * in bounds. */
 static bool is_in_bounds_where(const Emitter *e, const KernelOp *read,
                                uint32_t condition) {
   int64_t stride = read->address->coef[e->vector_axis], index_stride;
@@ -128,9 +126,10 @@ bool emit_has_passthru(const Emitter *e, uint32_t at) {
   return !is_zero(&e->loop->ops.at[e->loop->ops.at[at].args[2]]);
 }
 
-/* ---- lanes from one to another ---- */
+/* ---- masks that are intervals of lanes ---- */
 
-/* Is it of sizes, and of numbers that leave room for them in 64 bits? */
+/* Returns true if the expression consists of extents and small constants, so
+ * that it does not overflow 64 bits. */
 static bool fits_i64_arithmetic(const Emitter *e, const AffineExpr *q) {
   const Graph *g = e->kernel->graph;
   bool is_moderate = g->extent_table != NULL;
@@ -141,7 +140,7 @@ static bool fits_i64_arithmetic(const Emitter *e, const AffineExpr *q) {
   return is_moderate;
 }
 
-/* How the lanes of what is compared go: up or down by one; 0: otherwise. */
+/* The step of x - y between lanes: 1 or -1; 0: another one. */
 static int compared_lane_step(const Emitter *e, const KernelOp *c) {
   const KernelOp *x = &e->loop->ops.at[c->args[0]];
   const KernelOp *y = &e->loop->ops.at[c->args[1]];
@@ -157,7 +156,7 @@ static int compared_lane_step(const Emitter *e, const KernelOp *c) {
   return known && (stride == 1 || stride == -1) ? (int)stride : 0;
 }
 
-/* Does the condition hold for lanes next to each other, and no others? */
+/* Returns true if the condition holds for an interval of lanes. */
 static bool is_lane_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   if (!e->varies[condition])
@@ -179,11 +178,12 @@ bool emit_has_interval_mask(const Emitter *e, uint32_t at) {
          is_lane_interval(e, s->args[0]);
 }
 
-typedef struct LaneInterval { /* as C; NULL: there is no such bound */
+typedef struct LaneInterval { /* bounds as C; NULL: unbounded */
   const char *from, *to, *uniform_condition;
-  uint32_t level;          /* where all of it is known */
-  uint64_t reduction_axes; /* axes that from and to depend on, and are summed */
-  bool spelled_out; /* from and to are written out, not built up by level */
+  uint32_t level;          /* loop level at which all of it is known */
+  uint64_t reduction_axes; /* reduction axes that the bounds depend on */
+  bool spelled_out; /* bounds are complete expressions, not built up level by
+                       level */
 } LaneInterval;
 
 static const char *tighter_bound(Emitter *e, const char *x, const char *y,
@@ -199,7 +199,7 @@ static const char *spelled_out_affine(Emitter *e, const AffineExpr *q) {
   return sum;
 }
 
-/* j times 1 or -1 is at least, or less than, a form and 0 or 1. */
+/* Adds the bound that a comparison implies for the lane j or -j. */
 static void add_bound(Emitter *e, const KernelOp *c, LaneInterval *r) {
   int stride = compared_lane_step(e, c);
   AffineExpr *q = affine_copy(e->arena, e->loop->ops.at[c->args[1]].affine);
@@ -226,7 +226,7 @@ static void add_bound(Emitter *e, const KernelOp *c, LaneInterval *r) {
     r->to = tighter_bound(e, r->to, bound, '<');
 }
 
-/* Recursion is as deep as a body, which the planner bounds. */
+/* The planner limits the depth of the recursion. */
 static void find_lane_interval(Emitter *e, uint32_t condition,
                                LaneInterval *r) {
   const KernelOp *c = &e->loop->ops.at[condition];
@@ -245,7 +245,8 @@ static void find_lane_interval(Emitter *e, uint32_t condition,
   }
 }
 
-/* The bounds by name, where they are known: `from%u` and `to%u`. */
+/* Declares the bounds, first%u and last%u, at the level at which they are
+ * known. */
 static uint32_t emit_interval_bounds(Emitter *e, const LaneInterval *r) {
   Buffer *b = &e->level_code[r->level];
   uint32_t name = e->next_id++;
@@ -269,7 +270,7 @@ void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
       emit_each_uniform_condition(e, c->args[j], visit, context);
 }
 
-/* The variables that the bounds of the lanes depend on. */
+/* The variables that the bounds depend on. */
 static uint64_t variables_of(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   uint64_t all = 0;
@@ -284,15 +285,15 @@ static uint64_t variables_of(const Emitter *e, uint32_t condition) {
   return all;
 }
 
-/* Are the lanes the same in all lines, and of few terms? */
+/* Returns true if the mask is equal in all lines and depends on few terms. */
 static bool mask_is_hoistable(const Emitter *e, uint32_t condition) {
   const LoopNest *loop = e->loop;
-  uint64_t of = variables_of(e, condition);
+  uint64_t expr = variables_of(e, condition);
   int64_t all = 1;
-  if (of >> MAX_KERNEL_AXES || of >> e->hoisted_masks->line_axis & 1)
+  if (expr >> MAX_KERNEL_AXES || expr >> e->hoisted_masks->line_axis & 1)
     return false;
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-    if (v != e->vector_axis && of >> v & 1 &&
+    if (v != e->vector_axis && expr >> v & 1 &&
         (!extent_is_static(loop->graph, loop->extents[v]) ||
          __builtin_mul_overflow(all, loop->extents[v], &all) ||
          all > MAX_HOISTED_MASK_TERMS))
@@ -300,7 +301,8 @@ static bool mask_is_hoistable(const Emitter *e, uint32_t condition) {
   return true;
 }
 
-/* Is it a form of the line that has no part of it in a quotient? */
+/* Returns true if the operation is affine in the line, without floor
+ * divisions. */
 static bool is_affine_in_line(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   if (s->kind != KOP_AFFINE)
@@ -311,7 +313,7 @@ static bool is_affine_in_line(const Emitter *e, uint32_t at) {
   return true;
 }
 
-/* Does the condition say between which bounds the line is? */
+/* Returns true if the condition holds for an interval of lines. */
 static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   if (e->varies[condition] && c->op != PRIM_AND)
@@ -327,8 +329,8 @@ static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
          is_affine_in_line(e, c->args[0]) && is_affine_in_line(e, c->args[1]);
 }
 
-/* The lanes, as they are found out before the lines: an element of an array by
- * the terms that they depend on, and by the vector. */
+/* Computes the masks before the loop over lines: an array indexed by the terms
+ * that they depend on, and by the vector. */
 static const char *emit_hoisted_mask(Emitter *e, uint32_t condition) {
   LaneInterval r = {.spelled_out = true};
   Buffer *out = &e->hoisted_masks->source, body = {.arena = e->arena};
@@ -397,7 +399,7 @@ static const char *emit_interval_load(Emitter *e, uint32_t at,
   return narrows_to_i32 ? format(e, "narrow(%s)", x) : x;
 }
 
-/* What is wanted at the next point is asked for. */
+/* Prefetches the data of the next iteration. */
 static void emit_next_point_prefetch(Emitter *e, uint32_t input,
                                      const AffineExpr *q,
                                      const char *subscript) {
@@ -411,8 +413,8 @@ static void emit_next_point_prefetch(Emitter *e, uint32_t input,
 const char *emit_masked_load(Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   const KernelOp *read = &e->loop->ops.at[s->args[1]];
-  AffineExpr *address = affine_copy(e->arena, read->address); /* as one form,
-             whose parts are computed where they change */
+  /* one expression, so that each part is loop-invariant */
+  AffineExpr *address = affine_copy(e->arena, read->address);
   for (uint32_t j = 0; j < read->checked_index_count; j++) {
     const CheckedIndex *i = &read->checked_indices[j];
     const AffineExpr *index = e->loop->ops.at[i->index_op].affine;

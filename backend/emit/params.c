@@ -1,4 +1,4 @@
-/* What a kernel takes as parameters, and the types of its values. */
+/* Parameters of a kernel, and the C types of its values. */
 #include "backend/emit/emit.h"
 
 #define format emit_format
@@ -49,7 +49,8 @@ const char *emit_scratch(Emitter *e, int64_t elements, Dtype t) {
   return offset;
 }
 
-/* One that is no size: what would be taken for one is put together of two. */
+/* A value that could be mistaken for a symbolic extent is passed as two
+ * halves. */
 const char *emit_plain_int(Emitter *e, int64_t x) {
   if (extent_is_static(e->kernel->graph, x) && x != INT64_MIN)
     return emit_int(e, x);

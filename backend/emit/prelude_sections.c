@@ -1,26 +1,27 @@
-/* What a kernel's text stands on: of a prelude's files, the sections that it
- * names, and those that these name.
+/* The sections of a prelude that a kernel uses: those whose names it contains,
+ * and those whose names these contain.
  *
- * A section begins with a line `//@ NAME ...` of the names that it defines and
- * refers to sections before it alone; one without names is always there.  So
- * nobody keeps a list of what needs what, and what a kernel does not use costs
- * it no time to compile. */
+ * * A section begins with a line `//@ NAME ...`, the names that it defines.  It
+ * refers only to earlier sections.  A section without names is always included.
+ * So no list of dependencies is needed, and unused code costs no compile
+ * time. */
 #include "backend/emit/prelude.h"
 
 #include <string.h>
 
 typedef struct Section {
-  const char *names, *source, *end; /* names: of its header, up to the text */
+  const char *names, *source,
+      *end; /* names: begin of the header; it ends at source */
   bool is_used;
 } Section;
 
 typedef struct SectionTable {
   Arena *arena;
   Interner *interner;
-  Map by_name; /* Sym to its place + 1 */
+  Map by_name; /* Sym to section index + 1 */
   VEC(Section) sections;
-  bool
-      is_fallback; /* of a library behind others: what these have it need not */
+  bool is_fallback; /* in prelude_write_overlay: a section is only added if no
+                       earlier one defines its names */
 } SectionTable;
 
 static bool is_letter(char c) {
@@ -30,7 +31,7 @@ static bool is_name_char(char c) {
   return is_letter(c) || (c >= '0' && c <= '9');
 }
 
-/* Past what is no name: a comment, a number and its suffixes, a character. */
+/* Skips a comment, a number with its suffixes, or one character. */
 static const char *skip_token(const char *p, const char *end) {
   if (p + 1 < end && p[0] == '/' && p[1] == '*') {
     for (p += 2; p + 1 < end && (p[0] != '*' || p[1] != '/'); p++)
@@ -56,7 +57,8 @@ static const Sym *next_name(SectionTable *s, const char **at, const char *end) {
   return p > from ? intern(s->interner, from, (size_t)(p - from)) : NULL;
 }
 
-/* Is a section always there, or of a name that others have? */
+/* Returns true if a section is unnamed or an earlier section defines one of its
+ * names. */
 static bool section_is_defined(SectionTable *s, const char *header,
                                const char *source) {
   const Sym *name;
@@ -71,13 +73,13 @@ static bool section_is_defined(SectionTable *s, const char *header,
 static void add_section(SectionTable *s, const char *header, const char *source,
                         const char *end) {
   const char *names = header;
-  uint32_t place = s->sections.len + 1;
+  uint32_t index = s->sections.len + 1;
   const Sym *name;
   bool is_unnamed = true;
   if (s->is_fallback && section_is_defined(s, header, source))
     return;
   while ((name = next_name(s, &header, source))) {
-    map_put(&s->by_name, name, (void *)(uintptr_t)place);
+    map_put(&s->by_name, name, (void *)(uintptr_t)index);
     is_unnamed = false;
   }
   VEC_PUSH(s->arena, s->sections,
@@ -98,15 +100,15 @@ static void find_sections(SectionTable *s, const char *from) {
 static void mark_names(SectionTable *s, const char *source, const char *end) {
   const Sym *name;
   while ((name = next_name(s, &source, end))) {
-    uintptr_t place = (uintptr_t)map_get(&s->by_name, name);
-    if (place)
-      s->sections.at[place - 1].is_used = true;
+    uintptr_t index = (uintptr_t)map_get(&s->by_name, name);
+    if (index)
+      s->sections.at[index - 1].is_used = true;
   }
 }
 
-/* ---- several in one text ---- */
+/* ---- several preludes in one source ---- */
 
-/* What the section that is always there defines. */
+/* The names that the unnamed section defines. */
 static const char unnamed_section_names[] =
     "vf vd vi vu vl vw v_u8 v_i8 v_u16 INLINE CONVERT";
 
@@ -120,13 +122,13 @@ static bool defines_macro(const Section *s, const Sym *name) {
   return false;
 }
 
-/* Its names are others, up to `end`, so that the text may have them again. */
-static void rename_section(SectionTable *s, const Section *of,
+/* Renames the names of a section by macros, until `end` undefines them. */
+static void rename_section(SectionTable *s, const Section *section,
                            const char *names, const char *until,
                            const char *suffix, Buffer *out, Buffer *end) {
   const Sym *name;
   while ((name = next_name(s, &names, until))) {
-    if (!defines_macro(of, name))
+    if (!defines_macro(section, name))
       buffer_printf(out, "#define %s %s%s\n", name->text, name->text, suffix);
     buffer_printf(end, "#undef %s\n", name->text);
   }
@@ -135,15 +137,16 @@ static void rename_section(SectionTable *s, const Section *of,
 static void rename_reachable(SectionTable *s, const char *suffix, Buffer *out,
                              Buffer *end) {
   for (uint32_t j = 0; j < s->sections.len; j++) {
-    const Section *of = &s->sections.at[j];
-    if (!of->is_used)
+    const Section *section = &s->sections.at[j];
+    if (!section->is_used)
       continue;
-    if (of->names == of->source)
-      rename_section(s, of, unnamed_section_names,
+    if (section->names == section->source)
+      rename_section(s, section, unnamed_section_names,
                      unnamed_section_names + strlen(unnamed_section_names),
                      suffix, out, end);
     else
-      rename_section(s, of, of->names, of->source, suffix, out, end);
+      rename_section(s, section, section->names, section->source, suffix, out,
+                     end);
   }
 }
 

@@ -1,4 +1,4 @@
-/* What reductions begin with, and how they take in a value. */
+/* Identities of reductions, and how they accumulate a value. */
 #include "backend/emit/scalar_ops.h"
 
 static const char *extreme_literal(Dtype t, bool is_max) {

@@ -1,18 +1,15 @@
-/* What is turned: loops over squares of two axes, of which what is read lies
- * next to each other along one, and results along the other.
+/* Register transpose: loops over tiles of two axes, whose loads are contiguous
+ * along one axis and whose results are contiguous along the other.
  *
- * W vectors are read along the first one, turned in registers, and are then
- * lanes along the second one. */
+ * * W vectors are loaded along the first axis and transposed in registers.  The
+ * lanes then lie along the second axis. */
 #include "backend/emit/emit.h"
+#include "machine/limits/cpu.h"
 
 #include <string.h>
 
-enum {
-  MAX_UNROLLED_ROW_OPS = 8
-}; /* of so many steps are all W rows written one by one */
-
-/* Turns W vectors by W lanes: lane i of vector j becomes lane j of vector i.
- */
+/* Transposes W vectors of W lanes: lane i of vector j becomes lane j of vector
+ * i. */
 void emit_transpose_function(Emitter *e, Buffer *out, char v) {
   uint32_t width = e->width;
   buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->suffix, v, v);
@@ -48,7 +45,8 @@ void emit_transpose_functions(Emitter *e, Buffer *out) {
       emit_transpose_function(e, out, *c);
 }
 
-/* A read whose lanes are apart, but which is one vector along the rows. */
+/* Returns true if a load is strided along the vectors, but contiguous along the
+ * rows. */
 bool emit_is_transposed_read(const Emitter *e, const KernelOp *s) {
   return e->transpose_axis != NO_AXIS &&
          loop_load_is_contiguous(e->loop, loop_op_vars(e->arena, e->loop), s,
@@ -71,8 +69,8 @@ const char *emit_transposed_read(Emitter *e, Dtype t, char class,
   return emit_format(e, "turned%u[q]", name);
 }
 
-/* The block of the rows, of which reads need a part, and results another one:
- * each of its lines defines a name, and none is to be missed. */
+/* Appends the code of the rows.  Loads need one part of it, and results another
+ * part; each of its lines defines a name, which is marked as used. */
 static void append_used_block(Buffer *out, const Buffer *block) {
   emit_append(out, block);
   for (const char *line = block->len ? block->text : NULL; line && *line;) {
@@ -103,7 +101,7 @@ static void emit_transposed_rows(Emitter *e, Buffer *out, const char *count,
   buffer_printf(out, "%s}\n", undef_macros);
 }
 
-/* `count` rows; load: of the l-th vector of these. */
+/* Emits `count` rows. load: the load of vector l. */
 static void emit_transposed_tile(Emitter *e, Buffer *out, const char *count,
                                  const char *load, const char *macros,
                                  const Buffer *body) {

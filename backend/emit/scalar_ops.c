@@ -1,5 +1,6 @@
-/* The steps of a kernel as C: straight-line code in blocks, one for each loop:
- * what does not change with a loop stands outside of it. */
+/* The operations of a kernel as C: straight-line code, one block for each loop
+ * level.  Loop-invariant operations are hoisted to the level at which they are
+ * known. */
 #include "backend/emit/scalar_ops.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ enum { MAX_DEMAND_CHARS = 600 };
 
 /* ---- operands ---- */
 
-/* A step's value as lanes of a class. */
+/* The value of an operation as a vector of a class. */
 const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
   char from = e->classes[op_index];
   if (!e->varies[op_index]) {
@@ -29,7 +30,7 @@ const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
   return format(e, "CONVERT(v%u, v%c)", op_index + e->first_op, class);
 }
 
-/* An operand beside another one that is lanes: a scalar may stay one. */
+/* An operand of a vector operation, which may stay a scalar. */
 const char *emit_operand(Emitter *e, uint32_t op_index, char class,
                          bool is_vector) {
   if (is_vector)
@@ -57,8 +58,8 @@ void emit_define(Emitter *e, uint32_t op_index, const char *value) {
                   op_index + e->first_op, value);
 }
 
-/* What is computed with more bits than it has is there before it is rounded,
- * too, for stores, which round. */
+/* An operation with more precision than its type keeps its unrounded value,
+ * since stores round. */
 static void emit_define_rounded(Emitter *e, uint32_t op_index,
                                 const char *value) {
   const char *type = dtype_info[e->loop->ops.at[op_index].dtype].name;
@@ -77,16 +78,16 @@ const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
                                   : emit_vector(e, op_index, value_class(t));
 }
 
-/* Lanes that come from memory. */
+/* A vector from memory. */
 void emit_define_loaded(Emitter *e, uint32_t op_index, const char *value) {
   bool narrow =
       e->classes[op_index] == 'i' && e->loop->ops.at[op_index].dtype == DT_I64;
   emit_define(e, op_index, narrow ? format(e, "narrow(%s)", value) : value);
 }
 
-/* ---- checks: an index or a divisor that is wrong where it is needed ---- */
+/* ---- checks of indices and divisors ---- */
 
-/* A step that is written more than once has one. */
+/* An operation that is emitted several times has one check. */
 uint32_t emit_check_index(Emitter *e, uint32_t op_index) {
   Call *call = &e->emitted->call;
   const KernelOp *s = &e->loop->ops.at[op_index];
@@ -121,7 +122,7 @@ static const char *mask_and(Emitter *e, const char *x, const char *y) {
 
 static void add_demand(Emitter *e, uint32_t op_index, const char *extra) {
   const char *previous = e->demanded_lanes[op_index];
-  bool first = previous == (const char *)e; /* not seen yet */
+  bool first = previous == (const char *)e; /* not visited yet */
   if (!extra || !previous)
     e->demanded_lanes[op_index] = NULL;
   else if (first || !strcmp(extra, "ALL"))
@@ -143,8 +144,8 @@ static void add_uniform_demand(void *context, uint32_t op_index) {
   add_demand(n->e, op_index, n->lanes);
 }
 
-/* Under which condition the value of a step is wanted at all; NULL: that is
- * too long to say. */
+/* Finds the lanes in which each operation's value is used; NULL: the expression
+ * is too long. */
 static void find_demanded_lanes(Emitter *e) {
   uint32_t count = e->loop->ops.len;
   for (uint32_t j = 0; j < count; j++)
@@ -153,8 +154,8 @@ static void find_demanded_lanes(Emitter *e) {
     const LoopOutput *r = &e->loop->outputs.at[j];
     bool read = r->global_index || r->local_index ||
                 e->loop->outputs.len == 1 || e->loop == e->kernel->trim_check;
-    if (read && r->value_op < count) /* the others were read in this loop alone,
-                                        or are computed elsewhere */
+    if (read && r->value_op < count) /* other outputs are used in this loop
+                                        only, or computed elsewhere */
       e->demanded_lanes[r->value_op] = "ALL";
   }
   for (uint32_t j = count; j-- > 0;) {
@@ -172,7 +173,7 @@ static void find_demanded_lanes(Emitter *e) {
       const char *arg = demand;
       if (a > 0 && emit_is_masked_load(e, j) &&
           (a == 1 || !emit_has_passthru(e, j)))
-        continue; /* it is loaded where the condition holds */
+        continue; /* it is only loaded if the condition holds */
       if (s->kind == KOP_SELECT && a > 0 && demand && !has_interval_mask) {
         const char *m = condition_mask(e, s->args[0]);
         arg = mask_and(e, demand, a == 1 ? m : format(e, "~%s", m));
@@ -196,8 +197,8 @@ bool is_float_class(char class) {
   return class == 'f' || class == 'd';
 }
 
-/* The class in which an operation is computed: its arguments', and as wide as
- * a number that comes out. */
+/* The class in which an operation is computed: the widest of its arguments and
+ * its numeric result. */
 static char working_class(const Emitter *e, uint32_t op_index,
                           const KernelOp *s) {
   bool narrows_to_i32 = s->dtype == DT_BOOL || e->classes[op_index] == 'i';
@@ -212,7 +213,7 @@ static char working_class(const Emitter *e, uint32_t op_index,
   return s->dtype == DT_BOOL ? class : wider_class(class, e->classes[op_index]);
 }
 
-/* Integers of eight bits live in 32, floats of 16 too. */
+/* 8-bit integers are computed in 32 bits, and so are 16-bit floats. */
 static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
   bool is_vector = e->varies[op_index],
@@ -290,27 +291,28 @@ const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
                        class, args);
 }
 
-/* A second argument that all lanes have, where the row has a text for such. */
+/* Returns true if the second argument is uniform and the row has a text for
+ * that. */
 static bool has_uniform_argument(const Emitter *e, const KernelOp *s,
                                  char class) {
   return map_info[s->op].uniform.scalar && is_float_class(class) &&
          !e->varies[s->args[1]];
 }
 
-/* select(condition, x, y) on lanes or scalars of a class */
+/* select(condition, x, y) for vectors or scalars of a class */
 const char *emit_select(Emitter *e, char class, bool is_vector, const char *c,
                         const char *x, const char *y) {
   return is_vector ? format(e, "sel_%c(%s, %s, %s)", class, c, x, y)
                    : format(e, "(%s ? %s : %s)", c, x, y);
 }
 
-/* A test on lanes of a class, as a mask. */
+/* A comparison of vectors of a class, as a mask. */
 const char *emit_compare(Emitter *e, char class, bool is_vector,
                          const char *condition) {
   return is_vector ? format(e, "test_%c(%s)", class, condition) : condition;
 }
 
-/* Names for arguments, so that an expression may use one twice. */
+/* Names an argument, so that an expression may use it twice. */
 static const char *emit_named(Emitter *e, uint32_t op_index, char class,
                               bool is_vector, const char *value) {
   uint32_t name = e->next_id++;
@@ -324,7 +326,7 @@ static const char *emit_named(Emitter *e, uint32_t op_index, char class,
   return format(e, "t%u", name);
 }
 
-/* By a number that is known, of 31 bits; false: it is not. */
+/* Returns true if the divisor is a positive constant of 31 bits. */
 static bool divides_by_constant(const Emitter *e, uint32_t op_index,
                                 const KernelOp *s, char class) {
   const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
@@ -344,8 +346,8 @@ static const char *emit_constant_division(Emitter *e, uint32_t op_index,
   return s->op == PRIM_DIV ? q : format(e, "%s - %s * %d", x, q, divisor);
 }
 
-/* What fails for some second arguments: that is looked at unless its bounds
- * say enough. */
+/* An operation that fails for some second arguments, which are checked unless
+ * their range proves them valid. */
 static const char *emit_fallible(Emitter *e, uint32_t op_index,
                                  const KernelOp *s, bool is_vector,
                                  const char *const *args) {
@@ -361,7 +363,7 @@ static const char *emit_fallible(Emitter *e, uint32_t op_index,
     buffer_printf(emit_block_at(e, e->op_levels[op_index]),
                   "const %s w%u = %s;\n", is_vector ? "vi" : "int", name,
                   emit_compare(e, class, is_vector, is_invalid));
-    if (!is_valid) /* else: in lanes behind the last one alone */
+    if (!is_valid) /* otherwise only lanes of a tail are invalid */
       emit_check(e, op_index, is_vector, format(e, "w%u", name));
     const char *one = is_vector ? format(e, "splat_%c(1)", class) : "1";
     x[1] = emit_named(
@@ -371,14 +373,14 @@ static const char *emit_fallible(Emitter *e, uint32_t op_index,
   return emit_map(e, s->op, class, is_vector, x);
 }
 
-/* One that an earlier loop left? */
+/* Returns true for the sum of an earlier loop. */
 static bool is_row_sum(const Emitter *e, const KernelOp *s) {
   return s->kind == KOP_LOAD_LOCAL &&
          e->locals[s->source_loop][s->source_output].is_row_sum;
 }
 
-/* The reciprocal is computed where the sum is, before the loop: within it, the
- * conditions of an unrolled loop would keep compilers from hoisting it. */
+/* Computes the reciprocal next to the sum, before the loop.  In an unrolled
+ * loop, its conditions prevent compilers from hoisting it. */
 static const char *emit_row_sum_division(Emitter *e, const KernelOp *s,
                                          const char *const *a) {
   uint32_t name = e->next_id++;
@@ -444,9 +446,10 @@ static void emit_select_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                           emit_operand(e, s->args[2], class, is_vector)));
 }
 
-/* ---- conversions: as scalar_convert ---- */
+/* ---- conversions, as in scalar_convert ---- */
 
-/* To a float of 16 bits, from what has more bits than a float of 32? */
+/* Returns true for conversions to a 16-bit float from a type with more
+ * precision than f32. */
 static bool rounds_twice(const Emitter *e, uint32_t op_index,
                          const KernelOp *s) {
   Dtype from = e->loop->ops.at[s->args[0]].dtype;
@@ -504,7 +507,7 @@ static void emit_affine_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                      emit_varying_terms(e, s->affine, class)));
 }
 
-/* Element args[0] of the numbers that a key stands for. */
+/* Element args[0] of the random sequence of a key. */
 static void emit_random_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   bool is_vector = e->varies[op_index],
        narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
@@ -533,7 +536,7 @@ static void emit_pack_bf16x2(Emitter *e, uint32_t op_index, const KernelOp *s) {
               e->varies[op_index] ? x : format(e, "first_i(%s)", x));
 }
 
-/* ---- steps ---- */
+/* ---- operations of a loop ---- */
 
 static void emit_op(Emitter *e, uint32_t op_index) {
   const KernelOp *s = &e->loop->ops.at[op_index];
@@ -610,7 +613,7 @@ static void place_op(Emitter *e, uint32_t op_index) {
 
 bool emit_is_demanded(const Emitter *e, uint32_t op_index) {
   return e->demanded_lanes[op_index] !=
-         (const char *)e; /* some are nobody's any more */
+         (const char *)e; /* some operations are unused after fusion */
 }
 
 void emit_place_ops(Emitter *e) {

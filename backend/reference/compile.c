@@ -448,7 +448,8 @@ static OpCode map_opcode(PrimId op, ComputeKind kind) {
 #define CODE_OPAQUE CODE_NONE
 #define CODE_CONTROL CODE_NONE
 #define CODE_HOST CODE_NONE
-#define P(id, name, class, flags, derivative, scheme, doc, example) CODE_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  CODE_##class(id)
 #include "primitives/primitives.def"
 #undef P
   case PRIM_NONE:

@@ -114,7 +114,8 @@ bool bytecode_run(const Graph *g, const Node *n, const Bytecode *p, void *out,
 #define O(name) [OP_##name] = &&on_##name,
 #include "backend/reference/ops.def"
 #undef O
-#define P(id, name, class, flags, derivative, scheme, doc, example) LABEL_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  LABEL_##class(id)
 #include "primitives/primitives.def"
 #undef P
   };
@@ -186,7 +187,8 @@ on_DOT:
 #define R(id, state, combine, ...) REDUCE_HANDLER(id, state, combine)
 #include "primitives/reduce.def"
 #undef R
-#define P(id, name, class, flags, derivative, scheme, doc, example) CODE_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  CODE_##class(id)
 #include "primitives/primitives.def"
 #undef P
 

@@ -351,7 +351,7 @@ static bool run_slice(const SliceTask *task, Fault *fault) {
     fold_slice(task);
     return true;
   }
-  fault_set(fault, "compiler bug: no opaque operation %s",
+  fault_set(fault, "internal error: no opaque operation %s",
             prim_info[task->node->op].name);
   return false;
 }

@@ -22,7 +22,8 @@ typedef enum OpCode {
 #define OPS_OPAQUE OPS_NONE
 #define OPS_CONTROL OPS_NONE
 #define OPS_HOST OPS_NONE
-#define P(id, name, class, flags, derivative, scheme, doc, example) OPS_##class(id)
+#define P(id, name, class, flags, derivative, scheme, doc, example) \
+  OPS_##class(id)
 #include "primitives/primitives.def"
 #undef P
   OP_COUNT

@@ -1,5 +1,5 @@
-"""Axon's side: `axon bench` in a process for each round, and `axon run` for
-what a workload comes to."""
+"""Runs Axon's workloads: `axon bench` in one process per round, and `axon run`
+for the results."""
 
 import json
 import os
@@ -48,7 +48,7 @@ class Axon:
         self.half = workload.peak == "bf16"     # .npy has no such elements
 
     def result(self, timeout):
-        """What the function comes to, as the program saves it."""
+        """The result of the function, which the program saves."""
         path = pathlib.Path(self.scratch) / "axon.npy"
         path.unlink(missing_ok=True)
         module = os.path.relpath(self.kernel.with_suffix(""), self.folder)

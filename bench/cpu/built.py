@@ -1,5 +1,5 @@
-"""What `axon build` makes for open sizes against the same function as `axon
-bench` runs it: bench/built.sh runs it."""
+"""Compares functions that `axon build` compiles for symbolic sizes with the same
+functions under `axon bench`.  bench/built.sh runs it."""
 
 import argparse
 import ctypes
@@ -54,19 +54,19 @@ def options():
     text.add_argument("filter", nargs="*",
                       help="only workloads whose names have one of these")
     text.add_argument("--all", action="store_true",
-                      help="other sizes and chains, too")
-    text.add_argument("--axon", default=None, help="the program")
+                      help="also other sizes and chains")
+    text.add_argument("--axon", default=None, help="the program axon")
     text.add_argument("--threads", type=int,
                       default=len(os.sched_getaffinity(0)))
     text.add_argument("--rounds", type=int, default=5)
     text.add_argument("--seconds", type=float, default=0.2,
                       help="of each, in a round")
-    text.add_argument("--json", metavar="FILE", help="write all there is")
+    text.add_argument("--json", metavar="FILE", help="write all results")
     return text.parse_args()
 
 
 def name_of(w):
-    """Of a module: workloads of one kernel share it, if they may."""
+    """The name of a module: workloads of one kernel may share it."""
     batched = w.kernel == "matmul" and len(w.inputs["a"].shape) == 3
     return "batched" if batched else w.kernel
 
@@ -79,7 +79,7 @@ def types_of(w):
 
 
 def function_of(w):
-    """A program with the kernel as a function of what it loads."""
+    """A program with the kernel as a function of its inputs."""
     text = (KERNELS / f"{w.kernel}.axn").read_text()
     text = re.sub(r'load (~name:"\w+" )?"(\w+)\.(npy|safetensors)"',
                   lambda m: f"arg_{m[1][7:-2] if m[1] else m[2]}", text)
@@ -91,7 +91,7 @@ def function_of(w):
 
 
 class Module:
-    """A shared object, and what its manifest says."""
+    """A shared object with its manifest."""
 
     def __init__(self, w, program, scratch):
         source = scratch / f"{name_of(w)}.axn"
@@ -126,7 +126,7 @@ def read_raw(path, name):
 
 
 def placed(array):
-    """A copy in memory like that of Axon's tensors, large pages asked for."""
+    """A copy in memory like that of Axon's tensors, with huge pages if possible."""
     room = mmap.mmap(-1, max(array.nbytes, 1),
                      flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -192,7 +192,7 @@ def compare(w, o, axon, modules, folder, scratch, quiet):
     module = modules[name_of(w)]
     built = Built(w, module, folder)
     axon.take(w, folder, TIMEOUT)
-    axon.env["AXON_KEEP"] = "0"     # a built function keeps nothing, either
+    axon.env["AXON_KEEP"] = "0"     # a built function does not prepack, either
     want, got = axon.result(TIMEOUT), built.result()
     scale = max(float(abs(want.astype("f8")).max()), 1e-30)
     off = float(abs(got.astype("f8") - want).max()) / scale

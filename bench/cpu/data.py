@@ -1,5 +1,5 @@
-"""The inputs of the workloads: the same numbers each time, in files that both
-sides read.  What is made stays in the folder."""
+"""The inputs of the workloads: the same numbers in each run, in files that Axon
+and the peers read.  The files stay in the folder."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class Array:
 
 @dataclass
 class Weights:
-    """All parameters of a model: by name, in one file."""
+    """All parameters of a model, by name, in one file."""
     model: str
     bytes: int = 0
 
@@ -122,7 +122,7 @@ MODELS = {"resnet18": resnet18, "gpt2": gpt2}
 # ---- files
 
 def rounded(x):
-    """float32 numbers to those that bfloat16 has, to nearest, ties to even."""
+    """Rounds float32 to bfloat16 values, to nearest, ties to even."""
     bits = x.view(np.uint32)
     bits = bits + 0x7FFF + ((bits >> 16) & 1)
     return (bits & 0xFFFF0000).view(np.float32)
@@ -158,7 +158,7 @@ def read_safetensors(path):
 
 
 def folder(root, workload):
-    """The folder of a workload's inputs, with all of them in it."""
+    """Creates the inputs of a workload.  Returns their folder."""
     text = repr(sorted(workload.inputs.items()))
     number = zlib.crc32(text.encode())
     here = pathlib.Path(root) / f"{workload.kernel}-{number:08x}"
@@ -186,7 +186,7 @@ def folder(root, workload):
 
 
 def read(here, workload):
-    """Inputs by name: arrays, or for a model a table of arrays."""
+    """Reads inputs: an array per name, or for a model a table of arrays."""
     return {name: read_safetensors(here / f"{name}.safetensors")
             if isinstance(spec, Weights) else np.load(here / f"{name}.npy")
             for name, spec in workload.inputs.items()}

@@ -1,6 +1,6 @@
-// The workloads that oneDNN has primitives for, as a library that
-// peer_onednn.py loads.  A Job is what is prepared once: primitives, their
-// memory, and weights in the layout that they like best.
+// The workloads for which oneDNN has primitives, as a library that
+// peer_onednn.py loads.  A Job is prepared once: primitives, their memory, and
+// weights in the layout that oneDNN chooses.
 #include <dnnl.hpp>
 
 #if DNNL_VERSION_MAJOR != 2
@@ -25,7 +25,7 @@ struct Job {
   memory borrow(const memory::desc &desc, void *data) {
     return memory(desc, cpu, data);
   }
-  // The same elements in another layout, if it is another: done once.
+  // Reorders the elements once, if the layouts differ.
   memory laid_out(memory from, const memory::desc &want) {
     if (from.get_desc() == want)
       return from;
@@ -109,7 +109,7 @@ Job *onednn_matmul(int bf16, int64_t count, int64_t m, int64_t n, int64_t k,
   });
 }
 
-// x @ transpose w + b, then `what`; weights are laid out beforehand.
+// x @ transpose w + b, then `what`; weights are reordered in advance.
 static void add_linear(Job &job, int64_t m, int64_t n, int64_t k,
                        const memory &x, void *w, void *b, const memory &out,
                        const char *what) {
@@ -213,7 +213,7 @@ Job *onednn_layernorm(int64_t n, int64_t m, void *x, void *w, void *b,
   });
 }
 
-// The sum of the first axis, or (rest 0) of all there is.
+// The sum over the first axis; rest 0: over all elements.
 Job *onednn_sum(int64_t n, int64_t rest, void *x, void *out) {
   return made([=](Job &job) {
     memory::desc from = rest ? plain({n, rest}) : plain({n});

@@ -1,4 +1,4 @@
-"""The workloads in NumPy, with SciPy for what it lacks."""
+"""The workloads in NumPy, with SciPy for missing functions."""
 
 import numpy as np
 from scipy.special import erf, ndtr

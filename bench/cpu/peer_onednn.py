@@ -1,6 +1,6 @@
-"""The workloads in oneDNN, through onednn.cc, which is compiled when it is
-first needed.  Weights are laid out beforehand, images stay as oneDNN likes
-them."""
+"""The workloads in oneDNN, through onednn.cc, which is compiled at its first use.
+Weights are reordered in advance.  Images stay in the layout that oneDNN
+chooses."""
 
 import ctypes
 import os
@@ -34,7 +34,7 @@ def finish(result):
 
 
 def job(name, *args, inputs, result):
-    """A call of a prepared job; `result` is what it leaves, or brings it."""
+    """Calls a prepared job; `result` is the output, or a function that reads it."""
     def convert(x):
         if isinstance(x, np.ndarray):
             return ctypes.c_void_p(x.ctypes.data)

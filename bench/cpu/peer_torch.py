@@ -1,5 +1,5 @@
 """The workloads in PyTorch: eager, compiled, and exported for ONNX Runtime.
-What a model holds is held by a module, so that it can be prepared once."""
+Parameters are stored in modules, so that they can be prepared once."""
 
 import functools
 import os
@@ -64,7 +64,7 @@ def prepare(workload, inputs):
 
 
 def compiled(module):
-    """Of a loop only the step is: it would be unrolled."""
+    """Compiles only the step of a loop, since a loop would be unrolled."""
     import torch._inductor.config as config
     config.freezing = True
     config.cpp.threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Processes of the peers, as the benchmark sees them."""
+"""Starts the processes of the peers and sends requests to them."""
 
 import json
 import os

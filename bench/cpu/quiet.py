@@ -1,11 +1,11 @@
-"""A lock that others may wait for: AXON_BENCH_LOCK names its file."""
+"""A lock between benchmarks on one machine: AXON_BENCH_LOCK names its file."""
 
 import fcntl
 import os
 
 
 class Quiet:
-    """While it is held, nobody else who knows of the lock does anything."""
+    """While it is held, other users of the lock wait."""
 
     def __init__(self):
         path = os.environ.get("AXON_BENCH_LOCK")

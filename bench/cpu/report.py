@@ -1,5 +1,4 @@
-"""What the benchmark prints: a line for each workload, and what of the goals is
-not reached."""
+"""Prints the results: a line for each workload, and the goals that are not met."""
 
 
 def rate(seconds, found):
@@ -9,7 +8,7 @@ def rate(seconds, found):
 
 
 def bound(w, limits):
-    """Seconds that the machine needs at least, and for what."""
+    """The minimal time in seconds, and the rate that bounds it."""
     if not limits:
         return None, None
     times = {}
@@ -23,7 +22,7 @@ def bound(w, limits):
         else (None, None)
 
 
-CACHE = 24 << 20                # bytes that may well stay in caches
+CACHE = 24 << 20                # bytes that may stay in caches
 
 
 def bandwidth(w, limits):
@@ -83,7 +82,7 @@ def duration(seconds):
 
 
 def time_of(r):
-    """With a ~ where it says more of what else ran than of this."""
+    """Marked with ~ if other processes disturbed the measurement."""
     noisy = r["seconds"] > 1.5 * r["least"]
     return duration(r["seconds"]).rstrip() + ("~" if noisy else "")
 

@@ -1,4 +1,4 @@
-"""All workloads, Axon's and the peers', side by side: bench/cpu.sh runs it."""
+"""Runs all workloads in Axon and in the peers.  bench/cpu.sh runs it."""
 
 import argparse
 import datetime
@@ -32,19 +32,19 @@ def options():
     text.add_argument("filter", nargs="*",
                       help="only workloads whose names have one of these")
     text.add_argument("--all", action="store_true",
-                      help="other sizes and chains, too")
+                      help="also other sizes and chains")
     text.add_argument("--only-other", action="store_true")
     text.add_argument("--peers", default=",".join(peers.PEERS),
                       help="default: %(default)s")
     text.add_argument("--no-axon", action="store_true")
-    text.add_argument("--axon", default=None, help="the program")
+    text.add_argument("--axon", default=None, help="the program axon")
     text.add_argument("--target", default="cpu")
     text.add_argument("--threads", type=int,
                       default=len(os.sched_getaffinity(0)))
     text.add_argument("--rounds", type=int, default=5)
     text.add_argument("--seconds", type=float, default=0.2,
                       help="of each, in a round")
-    text.add_argument("--json", metavar="FILE", help="write all there is")
+    text.add_argument("--json", metavar="FILE", help="write all results")
     text.add_argument("--limits", metavar="FILE",
                       help="what `axon doctor --json` wrote")
     text.add_argument("--list", action="store_true")
@@ -59,7 +59,7 @@ def chosen(o):
 
 
 class Contest:
-    """One workload: who takes part, their times by round, their results."""
+    """One workload: its peers, their times by round, their results."""
 
     def __init__(self, workload, all_peers, folder):
         self.workload, self.folder = workload, folder
@@ -102,7 +102,7 @@ class Contest:
             peer.drop()
 
     def check(self):
-        """Who differs from the first peer there is, and how much."""
+        """The peers whose results differ from those of the first peer, and by how much."""
         names = [n for n in self.results if n != "axon"]
         if not names:
             return
@@ -168,7 +168,7 @@ def find_limits(o, axon, quiet):
         found = [axon.doctor() for _ in range(5)]
     limits = found[-1]
     for name, value in limits.items():
-        if isinstance(value, list):     # others may be at work: the middle one
+        if isinstance(value, list):     # the median, since other processes may run
             limits[name] = [statistics.median(x[name][k] for x in found)
                             for k in (0, 1)]
     for name in ("fma", "bf16"):

@@ -1,6 +1,6 @@
-"""A peer in a process of its own: reads requests, one JSON line each, and
-answers in kind.  `take` a workload, `time` it for so many seconds, `save` its
-result, `drop` it."""
+"""The process of a peer.  It reads requests, one JSON line each, and answers with
+JSON lines: `take` a workload, `time` it for some seconds, `save` its result,
+`drop` it."""
 
 import importlib
 import json
@@ -77,7 +77,7 @@ class Worker:
 
 def serve(peer):
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)               # what libraries print is not an answer
+    os.dup2(2, 1)               # output of libraries is not an answer
     worker = Worker(peer)
     for line in sys.stdin:
         request = json.loads(line)

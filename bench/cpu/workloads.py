@@ -1,7 +1,6 @@
-"""The workloads: names, inputs, operations and bytes that each cannot do
-without, and goals.  KERNEL.axn is how a user writes it in Axon; the functions
-called KERNEL in peer_numpy.py, peer_torch.py and peer_jax.py are their
-counterparts there."""
+"""The workloads: names, inputs, minimal operations and bytes, and goals.
+KERNEL.axn is the program as a user writes it in Axon.  The functions KERNEL in
+peer_numpy.py, peer_torch.py and peer_jax.py are its counterparts."""
 
 from dataclasses import dataclass, field
 
@@ -16,10 +15,10 @@ class Workload:
     flops: float = 0            # additions and multiplications, at least
     bytes: float = 0            # of memory, read and written once
     goals: list = field(default_factory=list)   # (factor, peer or limit)
-    constants: tuple = ()       # inputs that a model would hold: prepared once
-    tolerance: float = 1e-4     # of the largest magnitude of the result
+    constants: tuple = ()       # parameters of a model: prepared once
+    tolerance: float = 1e-4     # tolerance, relative to the largest magnitude of the result
     peak: str = "fma"           # the limit that flops are measured against
-    other: bool = False         # not of the goals: sizes and chains beside them
+    other: bool = False         # additional sizes and chains without goals
 
 
 best = "best"

@@ -1,10 +1,10 @@
-"""What ptxas makes of kernels' texts for sm_90a: instructions of each loop.
+"""Counts the instructions of each loop in kernels that ptxas compiles for sm_90a.
 
-    AXON_CC_DEBUG=FOLDER bench/gpu.sh --dry     leaves texts in FOLDER
-    python3 bench/gpu/counts.py FOLDER [NAME]   of loops with such instructions
+    AXON_CC_DEBUG=FOLDER bench/gpu.sh --dry     writes sources to FOLDER
+    python3 bench/gpu/counts.py FOLDER [NAME]   loops with instructions NAME
 
-Wants NVRTC (AXON_NVRTC names it) and nvdisasm of CUDA's toolkit in PATH.  A
-loop has what is in loops within it, too, and what a branch in it leaves out."""
+Requires NVRTC (AXON_NVRTC names it), and nvdisasm of the CUDA toolkit in PATH.
+Counts of a loop include inner loops and code that a branch skips."""
 
 import collections
 import ctypes
@@ -21,7 +21,7 @@ OPTIONS = [b"--gpu-architecture=sm_90a", b"--std=c++17", b"--fmad=false",
            b"--ptxas-options=-v"]
 LINE = re.compile(r"/\*[0-9a-f]{4,6}\*/\s+(?:@!?U?P\w+ )?\s*([A-Z][\w.]*)(.*);")
 LABEL = re.compile(r"^(\.L_x_\d+):")
-# Of these the whole name counts, and of others what comes before a point.
+# For these the whole name counts; for others, the part before a point.
 WHOLE = ("MUFU", "LDG", "STG", "BAR", "UTMALDG", "UTMASTG", "MEMBAR")
 
 
@@ -34,7 +34,7 @@ def find_nvrtc():
 
 
 def compiled(nvrtc, text):
-    """The code, and what ptxas said."""
+    """Returns the code and the messages of ptxas."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"text.cu", 0, None,
                              None)

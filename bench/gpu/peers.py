@@ -1,6 +1,7 @@
-"""What others have for each group of workloads: a function of the group's name
-gives those that there are here, by name, as functions of nothing.  Everything is
-of PyTorch; what it lacks is left out, and told by `missing`."""
+"""The peers of each group of workloads.  A function with the name of the group
+returns the available peers: for each name, a function without arguments.  All
+peers are functions of PyTorch.  `missing` lists those that are not
+installed."""
 
 import math
 
@@ -17,7 +18,7 @@ try:
 except ImportError:
     triton = None
 
-missing = []                    # a line for each peer that is not there
+missing = []                    # a line for each missing peer
 
 
 def find_missing():
@@ -27,7 +28,7 @@ def find_missing():
     if not torch.cuda.is_available():
         missing.append("torch: it finds no GPU")
     if not triton:
-        missing.append("triton: not installed (torch.compile wants it, too)")
+        missing.append("triton: not installed (torch.compile needs it, too)")
     try:
         from torch.nn.attention.flex_attention import flex_attention  # noqa
     except ImportError:
@@ -103,7 +104,7 @@ def gemm(w, t):
     x, y = t["x"], t["w"]
     (m, k), n = x.shape, y.shape[1]
     peers = {"cuBLAS": lambda: torch.mm(x, y)}
-    if mode != "default":       # else it is cuBLAS
+    if mode != "default":       # otherwise PyTorch calls cuBLAS
         peers["torch.compile"] = compiled(torch.mm, x, y)
     if triton:
         out = torch.empty(m, n, dtype=x.dtype, device=x.device)

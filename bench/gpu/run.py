@@ -1,6 +1,6 @@
-"""bench/gpu.sh: Axon's kernels for GPUs beside those of others, and beside what
-the machine can do at all, as this run measures it.  Each result is compared
-with a peer's before anything is timed."""
+"""bench/gpu.sh: compares Axon's GPU kernels with those of peers, and with the peak
+rates that this run measures.  Each result is compared with that of a peer
+before anything is timed."""
 
 import argparse
 import concurrent.futures
@@ -50,7 +50,7 @@ class Axon:
         return str(path)
 
     def time(self, w, seconds, timeout=120):
-        """Milliseconds, by the GPU's clock."""
+        """Time in milliseconds, by the GPU's clock."""
         text = self.call("bench", "-q", "--json", "--target", "cuda",
                          "--seconds", str(seconds), self.write(w), "run",
                          timeout=timeout)
@@ -60,7 +60,7 @@ class Axon:
         return 1e3 * row["median"], row["first"]
 
     def save(self, w):
-        """What it gives, in a file."""
+        """Saves the result to a file."""
         path = self.scratch / "result.safetensors"
         path.unlink(missing_ok=True)
         self.call("run", "-q", "--target", "cuda",
@@ -110,7 +110,7 @@ class Axon:
 # ---- theirs ----
 
 class Peers:
-    """worker.py in a process, which is begun anew when one has ended."""
+    """The process of worker.py; a new one starts if it ends."""
 
     def __init__(self, options):
         self.options, self.process, self.begun = options, None, None
@@ -145,7 +145,7 @@ class Peers:
                          else f"it took more than {timeout} s")
         said = json.loads(line)
         if "error" in said:
-            self.stop()     # what went wrong in a context stays wrong
+            self.stop()     # errors of a CUDA context are permanent
             raise Failed(said["error"])
         return said
 
@@ -166,7 +166,7 @@ class Peers:
 # ---- a row ----
 
 def bound(w, limits):
-    """Milliseconds that it cannot do without."""
+    """The minimal time in milliseconds."""
     if not limits:
         return 0.0
     return max(1e-9 * w.flops / limits["product"],
@@ -174,7 +174,7 @@ def bound(w, limits):
 
 
 def compare(w, axon, peers, row):
-    """Is it right?  Where no peer has anything, nobody knows."""
+    """Compares the result with that of a peer; without a peer it is not checked."""
     file = axon.save(w)
     peers.begin(w)
     said = peers.ask("compare", peers.options.patience, file=file)
@@ -359,7 +359,7 @@ def query_driver():
 
 
 def begin(axon, peers, options, report):
-    """Says where this is; the peers, or None, and the machine's limits."""
+    """Prints the machine.  Returns the peers, or None, and the machine's limits."""
     commit = HERE.parent.parent / "COMMIT"
     report.all["head"] = [
         f"{datetime.datetime.now():%Y-%m-%d %H:%M}  bench/gpu.sh " +

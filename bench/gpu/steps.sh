@@ -1,10 +1,11 @@
 #!/bin/bash
-# What each step towards a fast product brings on a GPU, as arXiv:2510.14719
-# does it (f16, M = N = 8192, K = 16384; of sm_90a): one line for each.
+# Measures the effect of each optimization of a matmul on a GPU, in the order of
+# arXiv:2510.14719 (f16, M = N = 8192, K = 16384; sm_90a).  Prints one line for
+# each:
 #   bench/gpu/steps.sh                   times, TFLOP/s
-#   bench/gpu/steps.sh --plan            what it comes to, without a GPU
-#   bench/gpu/steps.sh [--plan] M N K    of another size
-# Steps are schedules (AXON_SCHEDULES, doc/performance.md).
+#   bench/gpu/steps.sh --plan            the plans, without a GPU
+#   bench/gpu/steps.sh [--plan] M N K    another size
+# The steps are schedules (AXON_SCHEDULES, doc/performance.md).
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 axon=${AXON:-$here/axon}

@@ -1,10 +1,11 @@
-"""Times products and attention with one schedule after another on a GPU: what
-the choice of schedules should choose, beside what it chooses.
+"""Times matmuls and attention with one schedule after another on a GPU, and
+compares the fastest schedule with the one that Axon chooses.
 
     python3 bench/gpu/sweep.py OUT [MINUTES [NAME...]]
 
-OUT.txt has a line for each, OUT.json all of it (milliseconds by the GPU's clock,
-median); both are whole after each row.  NAME: only workloads with such names."""
+OUT.txt has a line for each schedule.  OUT.json has all data (median of the
+GPU's clock, in milliseconds).  Both are complete after each row.  NAME: only
+workloads whose names contain it."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""The process of the peers: run.py asks it, a line of JSON each way.  What a
-peer does to it, up to taking it along, is that peer's failure alone: the next
-question is asked of a fresh one."""
+"""The process of the peers.  run.py sends requests, one JSON line each.  If a peer
+ends the process, only that peer fails: run.py starts a new process for the next
+request."""
 
 import json
 import os
@@ -68,7 +68,7 @@ class Worker:
         return {"copy": copy, "product": 2e-9 * 8192 ** 3 / ms}
 
     def begin(self, name, small, autotune):
-        """The names of those that have this workload."""
+        """Returns the names of the peers that have this workload."""
         peers.mode = "max-autotune-no-cudagraphs" if autotune else "default"
         self.peers = {}
         torch.cuda.empty_cache()

@@ -1,6 +1,6 @@
-"""The workloads of the GPU compiler's goals: which function of which program,
-of what, with how many operations and bytes at least, and the goal: so many
-times as fast as the best peer, or a share of what copying reaches."""
+"""The workloads of the GPU compiler's goals: program and function, inputs, minimal
+operations and bytes, and goal.  A goal is a speedup over the best peer, or a
+share of the copy bandwidth."""
 
 from dataclasses import dataclass, field, replace
 
@@ -45,7 +45,7 @@ def product(m, n, k, kind="gemm", goal=1.03):
 
 
 def losses(m, n, k):
-    """What a language model's loss has of its logits: n words."""
+    """The loss of a language model with a vocabulary of n words."""
     inputs = {"x": ("bf16", (m, k)), "w": ("bf16", (k, n))}
     return Workload(f"logsumexp {m}x{n}x{k}", "losses", "products", "losses",
                     inputs, 2.0 * m * n * k, moved(inputs, 4 * m))
@@ -111,7 +111,7 @@ ALL = (
 
 
 def small(w):
-    """The same at sizes that a simulator runs."""
+    """The same workload at sizes for the simulator."""
     def less(n):
         return n if n <= 8 else 16 + n % 2 if n < 256 else 24
     inputs = {name: (t, tuple(less(n) for n in e))

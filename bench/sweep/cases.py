@@ -1,5 +1,5 @@
-"""One-liners: a name, what it is in Axon, in NumPy and in PyTorch (None: there
-is none, or none that is worth it), of the inputs that run.py makes."""
+"""One-line programs: a name, and the expression in Axon, in NumPy and in PyTorch
+(None: there is no useful counterpart), of the inputs that run.py creates."""
 
 CASES = []
 

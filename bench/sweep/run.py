@@ -1,6 +1,6 @@
-"""One-liners in Axon, NumPy and PyTorch, side by side: bench/sweep.sh runs it.
-For each the median of rounds that alternate, in microseconds, and Axon's time
-over that of the quicker one of the others, the worst first."""
+"""Runs one-line programs in Axon, NumPy and PyTorch.  bench/sweep.sh runs it.
+Prints for each the median of alternating rounds in microseconds, and the ratio
+of Axon's time to that of the faster peer, the largest ratio first."""
 
 import argparse
 import fcntl
@@ -23,7 +23,7 @@ MILLION = 1_000_000
 
 
 def integers(rng, name):
-    """Without zeros, which would be divided by."""
+    """Random integers without zeros, since they are divisors."""
     limits = np.iinfo(name)
     x = rng.integers(max(limits.min, -MILLION), min(limits.max, MILLION),
                      MILLION).astype(name)
@@ -69,7 +69,7 @@ def inputs():
 
 
 def timed(f, seconds):
-    """The median of a call, of some."""
+    """The median time of several calls."""
     times, end = [], time.perf_counter() + seconds
     f()
     while len(times) < 3 or time.perf_counter() < end:
@@ -144,7 +144,7 @@ def main():
     arrays = inputs()
     axon = Axon(o.axon, folder, arrays, cases)
     peers = functions(cases, arrays, o.threads)
-    axon.times(0.001, AXON_TINY="0")    # compiles all, and waits for it
+    axon.times(0.001, AXON_TINY="0")    # compiles all programs and waits
     lock = os.environ.get("AXON_BENCH_LOCK")
     held = open(lock, "a") if lock else None
     rows = [([], [], []) for _ in cases]

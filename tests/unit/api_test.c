@@ -158,7 +158,7 @@ static void test_places(void **state) {
                              "  (ones [5, 28])\n"
                              "do print (y @ y)\n";
   AxnPlace place;
-  assert_null(axn_type_at(*state, 0, NULL)); /* nothing was checked yet */
+  assert_null(axn_type_at(*state, 0, NULL)); /* no program was checked */
   axn_session_keep_places(*state);
   assert_int_equal(axn_session_check(*state, "t", text, strlen(text)),
                    AXN_ERROR);

@@ -308,7 +308,7 @@ static int nothing_and_quiet(void) {
   return status ? status : told() == 0 ? 0 : 4;
 }
 
-/* Runs in a process of its own, which warns once. */
+/* Runs f in a new process, which warns once. */
 static int as_self(int f(void)) {
   pid_t child = fork();
   if (child == 0)
@@ -343,7 +343,7 @@ static int is_kept(void) {
   return !keep(1, 10) ? 1 : find(1, 10, &a) != 1 ? 2 : told() ? 3 : 0;
 }
 
-/* Folders on the way: who may write to them. */
+/* Write permissions of the folders on the path. */
 static void test_parents(void **state) {
   (void)state;
   static const struct {
@@ -364,7 +364,8 @@ static void test_parents(void **state) {
     return;
   assert_int_equal(chown(base, 0, OTHER), 0); /* a group that is not root's */
   assert_int_equal(as_self(nothing_and_told), 0);
-  assert_int_equal(chown(base, OTHER, OTHER), 0); /* who could replace it */
+  assert_int_equal(chown(base, OTHER, OTHER),
+                   0); /* another user could replace it */
   assert_int_equal(chmod(base, 0755), 0);
   assert_int_equal(as_self(nothing_and_told), 0);
   assert_int_equal(chmod(base, 01777), 0);
@@ -388,7 +389,7 @@ static void test_links(void **state) {
   snprintf(target, sizeof target, "%s/elsewhere", base);
   assert_int_equal(mkdir(target, 0755), 0);
   assert_int_equal(symlink("elsewhere", way), 0);
-  assert_int_equal(as_self(is_kept), 0); /* one's own link */
+  assert_int_equal(as_self(is_kept), 0); /* our own link */
   assert_int_equal(mode_of(target), 0700);
   if (geteuid() != 0)
     return;
@@ -419,7 +420,7 @@ static void test_ring(void **state) {
   assert_int_equal(as_self(is_kept), 0); /* like a missing folder */
 }
 
-/* A folder of a kind that another put there. */
+/* A folder of this kind that another user created. */
 static void test_foreign_kind(void **state) {
   (void)state;
   char path[512];
@@ -428,7 +429,7 @@ static void test_foreign_kind(void **state) {
   snprintf(target, sizeof target, "%s/axon/aside", base);
   assert_int_equal(rename(path, target), 0);
   assert_int_equal(symlink("aside", path), 0);
-  assert_int_equal(as_self(nothing_kept), 0); /* a link, whoever owns it */
+  assert_int_equal(as_self(nothing_kept), 0); /* a link with any owner */
   assert_int_equal(unlink(path), 0);
   assert_int_equal(rename(target, path), 0);
   if (geteuid() != 0)

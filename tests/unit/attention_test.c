@@ -30,8 +30,8 @@ static void test_choose(void **state) {
         assert_true(attention_shared_bytes(&shape, &s) <=
                     gpu.block_shared_bytes);
         double work = 2 * n * n * 4 * (c.k + c.e);
-        double most =
-            s.way == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate : gpu.f16_mma_rate;
+        double most = s.mma_kind == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
+                                                   : gpu.f16_mma_rate;
         assert_true(seconds * gpu.clock_hz * gpu.sms * most >= work);
         assert_int_equal(attention_blocks(&s, (int64_t)n, 4),
                          4 * (((int64_t)n + s.m - 1) / s.m));
@@ -58,7 +58,7 @@ static void test_again(void **state) {
   AttentionShape shape = attention_case_shape(&c, 60, 60, 4);
   shape.value.align_bytes = 16;
   GpuSpec gpu;
-  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule s = {.mma_kind = MMA_KIND_MMA_SYNC,
                     .copy = COPY_CP_ASYNC,
                     .store = STORE_SHARED,
                     .m = 16,
@@ -88,7 +88,7 @@ static void test_wide(void **state) {
   AttentionShape shape = attention_case_shape(&c, 100, 100, 4);
   shape.score_loads = 1;
   GpuSpec gpu;
-  GemmSchedule s = {.way = MMA_KIND_MMA_SYNC,
+  GemmSchedule s = {.mma_kind = MMA_KIND_MMA_SYNC,
                     .copy = COPY_CP_ASYNC,
                     .store = STORE_SHARED,
                     .m = 32,

@@ -14,33 +14,33 @@
 typedef enum Weight {
   SOFTMAX,
   SOFTMAX_WIDE, /* in f32, then rounded */
-  EXPONENTS,    /* without what they are relative to */
+  EXPONENTS,    /* without subtracting the maximum */
   SIGMOID,
-  SQUARES, /* of what is positive */
+  SQUARES, /* of positive values */
   WEIGHTS,
 } Weight;
 
 typedef enum Mask {
   NO_MASK,
   CAUSAL,
-  BAND,    /* of the last few */
-  STORED,  /* of data */
-  PADDING, /* the first few */
-  BLOCKS,  /* on the diagonal */
+  BAND,    /* shows the last few terms */
+  STORED,  /* stored in a tensor */
+  PADDING, /* shows the first few terms */
+  BLOCKS,  /* shows blocks on the diagonal */
   MASKS,
 } Mask;
 
 typedef struct Case {
   uint64_t state;
   Dtype t;
-  int64_t b, h, r, n, m, d, e; /* heads h, each of r rows' heads */
+  int64_t b, h, r, n, m, d, e; /* h heads of keys, each for r heads of rows */
   Weight weight;
   Mask mask;
-  int64_t by;    /* of the mask */
-  double hidden; /* what it puts in a score's place */
-  bool negated;  /* the mask chooses what is hidden */
+  int64_t by;    /* width of the mask */
+  double hidden; /* value of hidden scores */
+  bool negated;  /* the mask selects hidden scores */
   bool cap, bias, distance, turned, apart, gate, over;
-  int odd; /* an element that is not finite: of v, of q; 0: none */
+  int odd; /* 1, 2: one element of v, of q is not finite; 0: none */
   double scale;
 } Case;
 
@@ -221,7 +221,7 @@ static Node *made(Case c, bool wide, bool sizes) {
   Node *p = weights_of(&c, scores_of(&c, s));
   if (sizes) {
     p = op1(PRIM_ABS, p);
-    if (c.weight == SQUARES) /* of differences */
+    if (c.weight == SQUARES) /* of a difference */
       p = add(p, constant(DT_F64, 1));
     w = op1(PRIM_ABS, w);
   }

@@ -76,7 +76,7 @@ static void test_bound(void **state) {
   AllocatorStats after = allocator_stats();
   assert_int_equal(after.live_bytes, live);
   assert_true(after.cached_bytes <= (uint64_t)168 << 20);
-  for (int k = 0; k < 1000; k++) /* of many sizes: the oldest go */
+  for (int k = 0; k < 1000; k++) /* many sizes: the oldest blocks are freed */
     tensor_release(tensor_of(1000 + k * 997));
   assert_true(allocator_stats().cached_bytes <= (uint64_t)168 << 20);
   allocator_trim((uint64_t)10 << 20);

@@ -344,7 +344,7 @@ static void compare_at(Session *s, Trace *t, size_t number_of_case,
                                     &cases[number_of_case].entry, BUILD_NATIVE,
                                     &files),
                      SESSION_OK);
-    if (!strstr(files.source.text, " wants "))
+    if (!strstr(files.source.text, " requires "))
       fail_msg("%s at %s: refused in vain: %d", text, sizes, code);
     session_close(other);
   }

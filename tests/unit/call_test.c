@@ -209,7 +209,7 @@ static void test_strides(void **state) {
   t.shape = (int64_t[]){3, 2};
   t.strides = (int64_t[]){1, 3}; /* x as [2, 3], transposed */
   AxnValue *v = axn_value_tensor(*state, &t, count_up, &freed);
-  assert_int_equal(freed, 1); /* copied at once */
+  assert_int_equal(freed, 1); /* the call copied it */
   AxnValue *y = good(*state, "same", VALUES(v));
   assert_memory_equal(look(y).data, ((float[]){1, 4, 2, 5, 3, 6}), sizeof x);
   axn_value_free(y);
@@ -251,7 +251,7 @@ static void test_no_tensors(void **state) {
   t.shape = &below;
   no_tensor(*state, t, "a negative size");
   t.shape = &two;
-  t.rank = AXN_RANK_MAX + 1; /* its sizes are not looked at */
+  t.rank = AXN_RANK_MAX + 1; /* its sizes are not read */
   no_tensor(*state, t, "must be 0 to 32");
   t = (AxnTensor){.dtype = AXN_F32, .rank = 2, .shape = none};
   AxnValue *y =
@@ -484,7 +484,7 @@ static void test_signal(void **state) {
   assert_int_equal(call(*state, "loop", &y, VALUES(axn_value_int(*state, 0))),
                    AXN_INTERRUPTED);
   assert_int_equal(signals, 1);
-  raise(SIGALRM); /* is the host's again */
+  raise(SIGALRM); /* the host's handler is restored */
   assert_int_equal(signals, 2);
   y = good(*state, "nothing", 0, NULL);
   axn_value_free(y);

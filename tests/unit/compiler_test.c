@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static char base[64]; /* all that a test writes */
+static char base[64]; /* folder of all files that a test writes */
 
 static int set_up(void **state) {
   (void)state;
@@ -93,7 +93,7 @@ static void test_compiles(void **state) {
   (void)state;
   assert_int_equal(in_child(compiles), 0);
   assert_int_equal(shell("! ls -d %s/axon-* 2>/dev/null"), 0);
-  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments give another object */
+  setenv("AXON_CC", "cc -DOTHER", 1); /* other arguments: another object */
   assert_int_equal(in_child(compiles), 4);
   assert_int_equal(made(), 12);
 }
@@ -164,7 +164,7 @@ static int wrong_text(void) {
   bool kept = strstr(n.note, "kept in") != NULL;
   if (kept != (getenv("AXON_CC_DEBUG") != NULL))
     return 3;
-  return answer(request(5)) == 5 ? 0 : 4; /* others are compiled */
+  return answer(request(5)) == 5 ? 0 : 4; /* other kernels are still compiled */
 }
 
 static void test_failing(void **state) {
@@ -273,7 +273,7 @@ static int forks(void) {
   return mine || status;
 }
 
-/* What a host program may do about its child processes. */
+/* A host program may handle SIGCHLD in several ways. */
 static int ignores_children(void) {
   signal(SIGCHLD, SIG_IGN);
   return answer(request(9)) == 9 ? 0 : 1;
@@ -300,8 +300,8 @@ static void test_waiting(void **state) {
   assert_int_equal(in_child(ignores_children), 0);
 }
 
-/* Killed during a compilation: the next process finds nothing that it would
- * use. */
+/* A process is killed during a compilation.  The next process finds no partial
+ * file. */
 static void test_killed(void **state) {
   (void)state;
   for (int ms = 0; ms < 90; ms += 6) {

@@ -40,19 +40,18 @@ static struct {
   int capability; /* such as 90 */
   int devices;
   int processors; /* 0: a number that depends on the attribute */
-  size_t memory;  /* bytes of memory; blocks take some of it: */
+  size_t memory;  /* bytes of GPU memory; `taken` of them are allocated */
   size_t taken;
   FakeBlock blocks[FAKE_BLOCKS];
   int block_count;
   CuContext current;
-  int graphs,
-      started;  /* graphs: open ones; started: kernels that they launched */
-  size_t bytes; /* bytes of kernel arguments in graphs; 0: 4096 */
+  int graphs, started; /* open graphs; kernels that graphs launched */
+  size_t bytes;        /* bytes of kernel arguments in graphs; 0: 4096 */
   int contexts, streams, modules, events, hosts; /* numbers of open objects */
   bool busy;                                     /* work may still be running */
   /* A rule that was broken; NULL: none. */
   const char *broken;
-  unsigned shared; /* bytes of shared memory that a function was given */
+  unsigned shared; /* bytes of shared memory of the last function */
   bool nameless;   /* the driver has no names for errors */
 } fake = {.capability = 90, .devices = 1, .memory = 1 << 20};
 
@@ -497,8 +496,8 @@ struct CuModuleIs {
 };
 
 CuResult fake_module_load(CuModule *out, const void *image) {
-  /* the simulator has intrinsics of its own */
-  const char *text = strstr(image, "/* What kernels of a GPU are written in");
+  /* The simulator defines the intrinsics itself. */
+  const char *text = strstr(image, "/* The prelude of GPU kernels");
   Buffer error = {0};
   bool idle = getenv("FAKE_IDLE") != NULL;
   RETURN_INJECTED_FAILURE(module_load);

@@ -118,8 +118,8 @@ static void test_opening_fails(void **state) {
   assert_false(cuda_version(&api, &n, &fault));
 }
 
-/* Every row of errors.def has a name and a help, whatever the driver knows.
- * Other errors are reported by number. */
+/* Every row of errors.def has a name and a help, even if the driver has
+ * neither. Other errors are reported by number. */
 static void test_errors(void **state) {
   (void)state;
   static const struct {
@@ -367,7 +367,7 @@ static void test_memory_fails(void **state) {
   device_allocator_free(m);
 }
 
-/* What the driver accepts is known before the call. */
+/* The CUDA backend predicts whether the driver accepts a tensor map. */
 static void test_map(void **state) {
   (void)state;
   const TensorMap good = {.dtype = DT_BF16,
@@ -522,7 +522,7 @@ static void test_tape(void **state) {
   assert_counts(12, 1, 3, 1);
   assert_true(start_plan(function, b, 150, 0, 1)); /* more than a graph holds */
   assert_true(start_plan(function, b, 150, 0, 1));
-  assert_counts(12 + 64 + 22, 3, 7, 1); /* 64 are as the first 64 */
+  assert_counts(12 + 64 + 22, 3, 7, 1); /* 64 launches reuse the first graph */
   cuda_unload_module(&gpu, module);
   device_allocator_release(m, b);
   device_allocator_free(m);

@@ -167,7 +167,7 @@ static void test_utf8(void **state) {
   assert_int_equal(utf8_columns("e\xcc\x81", 3), 1); /* combining */
 }
 
-/* Whatever the text has, what is written is UTF-8. */
+/* The output is valid UTF-8 for every text. */
 static void test_json_text(void **state) {
   (void)state;
   Buffer out = {0};

@@ -57,7 +57,7 @@ static void test_print(void **state) {
       {"99999999999999999999*n - 1", "99999999999999999999*n - 1"},
   };
   for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-    if (!strcmp(table[i][0], "n % 4*m")) /* only that it can be read back */
+    if (!strcmp(table[i][0], "n % 4*m")) /* checks only that it can be parsed */
       assert_true(dim_equal(read_dim(show_dim(read_dim(table[i][0]))),
                             read_dim(table[i][0])));
     else
@@ -167,7 +167,7 @@ static void test_evaluation(void **state) {
       env_random(env, 0, i < 8 ? 10 : 100);
       if (!expr_value(e, env, &want))
         continue;
-      /* Operands may have lost a factor: fewer points fail, never more. */
+      /* Operands may have lost a factor, so fewer points fail. */
       assert_true(dim_value(d, env, &got));
       if (want != got)
         fail_msg("round %d: %s at n = %ld", round, show_dim(d), (long)env[0]);
@@ -356,7 +356,7 @@ static void test_resolve(void **state) {
   assert_true(dim_has_unknown(d));
   assert_false(dim_has_unknown(w->v[1]));
   w->vars[0]->unknown = false;
-  dim_set_unknown(cx, b); /* stays as it is, its solution is not seen */
+  dim_set_unknown(cx, b); /* ignores the solution, so b is unchanged */
   assert_true(dim_equal(dim_resolve(cx, da), db));
   assert_true(dim_has_unknown(da));
   assert_false(dim_mentions(cx, da, w->vars[0]));
@@ -424,7 +424,7 @@ static void test_resolve_chain(void **state) {
   assert_true(dim_equal(d, want));
   assert_true(dim_mentions(cx, dim_of_var(cx, chain[0]), chain[N - 1]));
   for (int i = 0; i <= 60; i++)
-    chain[i]->resolved = NULL; /* other solutions, as no checker finds them */
+    chain[i]->resolved = NULL; /* solutions that the type checker never finds */
   for (int i = 0; i < 60; i++) {
     chain[i]->solution =
         dim_add(cx, dim_of_var(cx, chain[i + 1]), dim_of_var(cx, chain[i + 1]));
@@ -452,7 +452,7 @@ static void test_subst(void **state) {
     Dim *d = expr_dim(expr_random(3, VARS)), *to[VARS];
     for (int i = 0; i < VARS; i++) {
       to[i] = NULL;
-      if (random_below(2)) /* sizes by sizes */
+      if (random_below(2)) /* divides sizes by sizes */
         to[i] = dim_add(&w->cx, w->v[random_below(VARS - 1)],
                         dim_int(&w->cx, (int64_t)random_below(3)));
     }

@@ -25,7 +25,7 @@ typedef struct World {
   Dim *prod_solution;
 } World;
 
-static World *w; /* of the running test */
+static World *w; /* state of the running test */
 static const char *const names[VARS] = {"n", "m", "k", "h", "s", "b", "v"};
 
 static inline Dim *shape_prod(void *owner, ShapeVar *var) {

@@ -212,12 +212,12 @@ static void test_contradictions_with_new_facts(void **state) {
     bool want;
   } table[] = {
       {"k+1 <= n, m+1 <= k", false},
-      {"h <= m, k+1 <= n, m+1 <= k", false}, /* a new one at the start */
+      {"h <= m, k+1 <= n, m+1 <= k", false}, /* a new fact at the start */
       {"n <= m, k+1 <= n, m+1 <= k", true},
-      {"k+1 <= n, m+1 <= k, n <= m", true}, /* at the end */
-      {"k+1 <= n, n <= m, m+1 <= k", true}, /* between */
-      {"k+1 <= n, m+1 <= k", false},        /* gone again */
-      {"n <= m, m+1 <= k", false},          /* another in its place */
+      {"k+1 <= n, m+1 <= k, n <= m", true}, /* a fact at the end */
+      {"k+1 <= n, n <= m, m+1 <= k", true}, /* a fact in the middle */
+      {"k+1 <= n, m+1 <= k", false},        /* without that fact */
+      {"n <= m, m+1 <= k", false},          /* another fact instead */
       {"k+1 <= n, m+1 <= k, 1 <= m", false},
       {"k+1 <= n, m+1 <= k, n <= 1", true},
   };
@@ -274,7 +274,8 @@ static void check_box(const Claim *c, Verdict verdict, bool contradictory,
     int side = vars == 2 ? 12 : 7, rest = code;
     bool ones = true;
     for (int i = 0; i < vars; i++, rest /= side) {
-      int slot = i == vars - 1 ? VARS - 1 : i; /* the last may be negative */
+      int slot =
+          i == vars - 1 ? VARS - 1 : i; /* the last size may be negative */
       env[slot] = rest % side - (slot == VARS - 1 ? side / 2 : 0);
       ones &= slot == VARS - 1 || env[slot] >= 1;
     }

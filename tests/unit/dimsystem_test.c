@@ -59,7 +59,7 @@ static void test_table(void **state) {
       {"n/2 + m == 5; n/2 + k == 7", "m = 5 - n/2, k = 7 - n/2"},
       {"n*m == 12; n*m + k == 20", "k = 8"},
       {"max(n, 4) == 4; max(n, 4) == n", "n = 4"},
-      {"n == n/2 + 2", ""}, /* it mentions n */
+      {"n == n/2 + 2", ""}, /* the solution would depend on n */
       {"prod(s) == 6; 2*prod(s) == n", "n = 12"},
       /* inconsistent over the rationals, and over the integers alone */
       {"n + m == 10; n + m == 11", NULL},
@@ -169,7 +169,7 @@ static void test_random(void **state) {
     assert_int_equal(added, solvable(m));
     holds += added;
   }
-  assert_in_range(holds, 300, 2700); /* both kinds were met */
+  assert_in_range(holds, 300, 2700); /* both kinds occurred */
 }
 
 /* A system that exceeds the limits is left out, and refutes nothing. */

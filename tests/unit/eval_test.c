@@ -38,7 +38,7 @@ static void progress(void *owner, int64_t done, int64_t total) {
 static int setup(void **state) {
   (void)state;
   if (TRAP_SET(trap) != FAIL_NONE)
-    abort(); /* no test here lets one through */
+    abort(); /* no test fails without a trap */
   arena = arena_new();
   interner = interner_new(arena);
   dims = (DimCtx){.arena = arena};
@@ -331,7 +331,7 @@ static void test_errors(void **state) {
   is("(assert true)", "()");
   funs("(inner (x) (/ 1 x)) (outer (x) (+ 1 (inner x)))");
   const Diag *d = fails("(+ 1 (outer 0))", 506, "division by zero");
-  assert_int_equal(d->label_count, 1); /* one a line */
+  assert_int_equal(d->label_count, 1); /* one label per line */
   ValueHandle *held;
   assert_false(run("(seq (exit 3) 1)", &held));
   int status = 0;

@@ -125,13 +125,13 @@ static void choose(const GemmRun *kind, ChosenGemm *made) {
   made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
   made->shape.a.tma_copyable = !kind->plain;
   assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
-  if (!kind->plain && made->s.way != MMA_KIND_WGMMA &&
+  if (!kind->plain && made->s.mma_kind != MMA_KIND_WGMMA &&
       !gemm_override(&made->shape, &gpu, "way=wgmma", &made->s, &why))
     fail_msg("%s", why.text);
   if (!gemm_schedule_parse(&made->s, kind->schedule, &why))
     fail_msg("%s", why.text);
   gemm_choose_layouts(&made->shape, &made->s);
-  assert_true((made->s.way == MMA_KIND_WGMMA) == !kind->plain);
+  assert_true((made->s.mma_kind == MMA_KIND_WGMMA) == !kind->plain);
 }
 
 static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
@@ -195,7 +195,7 @@ static bool check_gemm(const GemmArguments *g, const GemmCase *c, Buffer *why) {
       for (int64_t j = 0; j < g->c_m; j++) {
         double sum = 0, all = 0;
         double got = load_number(g->c, z * g->c_batch + i * g->c_m + j, c->out);
-        if (j >= g->n) { /* between rows */
+        if (j >= g->n) { /* padding between rows stays NaN */
           if (!isnan(got)) {
             buffer_puts(why, "it wrote between rows");
             return false;
@@ -271,7 +271,7 @@ static bool run_gemm(Sim *sim, const char *name, const GemmRun *kind,
   g.b = b;
   g.bias = alloc_before_guard_page(z.n, "bias", &memory[5]);
   g.shift = alloc_before_guard_page(z.m, "shift", &memory[6]);
-  if (s->way == MMA_KIND_WGMMA && tiles) {
+  if (s->mma_kind == MMA_KIND_WGMMA && tiles) {
     map_operand(&g, made_, false, g.map_a);
     map_operand(&g, made_, true, g.map_b);
     if (s->store == STORE_TMA)

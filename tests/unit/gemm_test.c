@@ -10,8 +10,10 @@
 
 static void test_record(void **state) {
   (void)state;
-  GemmSchedule s = {
-      .way = MMA_KIND_MMA_SYNC, .copy = COPY_CP_ASYNC, .m = 128, .stages = 3};
+  GemmSchedule s = {.mma_kind = MMA_KIND_MMA_SYNC,
+                    .copy = COPY_CP_ASYNC,
+                    .m = 128,
+                    .stages = 3};
   GemmSchedule back = {0};
   Buffer text = {0}, why = {0};
   gemm_schedule_print(&text, &s);
@@ -51,11 +53,12 @@ static void test_change(void **state) {
   assert_true(gpu_spec("sm_90a", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
   assert_true(gemm_override(&shape, &gpu, "way=mma m=64 n=128", &s, &why));
-  assert_true(s.way == MMA_KIND_MMA_SYNC && s.n == 128 &&
+  assert_true(s.mma_kind == MMA_KIND_MMA_SYNC && s.n == 128 &&
               s.copy == COPY_CP_ASYNC);
   assert_true(
       gemm_override(&shape, &gpu, "way=wgmma n=256 flight=1", &s, &why));
-  assert_true(s.way == MMA_KIND_WGMMA && s.flight == 1 && s.copy_a == 16);
+  assert_true(s.mma_kind == MMA_KIND_WGMMA && s.stages_in_flight == 1 &&
+              s.copy_a == 16);
   was = s;
   static const char *const wrong[][2] = {
       {"n=100", "n must be a multiple of 32"},
@@ -157,18 +160,18 @@ static void test_choose(void **state) {
         double seconds;
         assert_true(gpu_spec(cuda_archs[g], &gpu));
         if (!gemm_choose(&shape, &gpu, &s, &seconds)) {
-          /* bf16 is none of sm_75's: it becomes f32 on its way */
+          /* sm_75 has no bf16: the load converts it to f32 */
           assert_true(c.in == DT_BF16 && gpu.arch == 75);
           continue;
         }
         assert_true(gemm_fits(&shape, &gpu, &s));
         assert_true(gemm_shared_bytes(&shape, &s) <= gpu.block_shared_bytes);
         assert_true(seconds == gemm_seconds(&shape, &gpu, &s));
-        /* no faster than the machine */
-        double most = c.in == DT_F64            ? gpu.f64_fma_rate
-                      : c.in == DT_F32          ? gpu.f32_fma_rate
-                      : s.way == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
-                                                : gpu.f16_mma_rate;
+        /* at most the peak rate */
+        double most = c.in == DT_F64                 ? gpu.f64_fma_rate
+                      : c.in == DT_F32               ? gpu.f32_fma_rate
+                      : s.mma_kind == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
+                                                     : gpu.f16_mma_rate;
         assert_true(seconds * gpu.clock_hz * gpu.sms * most >= 2 * m * n * k);
         assert_true(seconds * gpu.dram_bandwidth >=
                     (m + n) * k * dtype_info[c.in].bytes);
@@ -221,7 +224,7 @@ static void test_chosen_open(void **state) {
   assert_true(gpu_spec("sm_90a", &gpu));
   shape.symbolic_tile_count = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
-  assert_true(s.way == MMA_KIND_WGMMA && s.stream && s.split == 1);
+  assert_true(s.mma_kind == MMA_KIND_WGMMA && s.stream && s.split == 1);
 }
 
 /* Two blocks share operands, and TMA stores results.  Exceptions: expensive
@@ -235,9 +238,9 @@ static void test_chosen_group(void **state) {
   double seconds, other;
   assert_true(gpu_spec("sm_90a", &gpu));
   assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
-  assert_true(s.way == MMA_KIND_WGMMA && s.store == STORE_TMA);
-  /* as bench/results/2026-11-28-gpu-sweep.txt has it: 0.1688 ms, and with
-   * clusters of two 0.1693 ms, and with stream-K 0.1787 ms */
+  assert_true(s.mma_kind == MMA_KIND_WGMMA && s.store == STORE_TMA);
+  /* Measured: 0.1688 ms; with clusters of two 0.1693 ms; with stream-K
+   * 0.1787 ms (bench/results/2026-11-28-gpu-sweep.txt). */
   assert_int_equal(gemm_cluster_size(&s), 1);
   assert_int_equal(s.stream, 0);
   GemmSchedule pairs = s;
@@ -253,7 +256,7 @@ static void test_chosen_group(void **state) {
   shape.im2col = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &other));
   assert_int_equal(s.cluster_n, 1);
-  shape.allow_tf32 = true; /* terms in rows alone */
+  shape.allow_tf32 = true; /* TF32 needs K-major operands */
   shape.a.dtype = shape.b.dtype = DT_F32;
   assert_true(gemm_can_use_wgmma(&shape, &gpu));
   shape.b.mn_major = true;

@@ -62,7 +62,7 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
   Mutants m;
   mutants_find(arena, text, &m);
   assert_true(m.all.len > 150);
-  each = each ? each : 1; /* of a word */
+  each = each ? each : 1; /* a word, such as `all` */
   for (uint32_t j = 0; j < m.all.len; j++) {
     const char *name = mutant_name(arena, &m, j);
     if ((!all && !mutant_loosens_sync(&m, j)) || seen++ % each != each / 2)

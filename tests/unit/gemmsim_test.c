@@ -167,15 +167,15 @@ static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
   to->shape.query.tma_copyable = !kind->plain;
   assert_true(attention_choose(&to->shape, &gpu, &to->s, &seconds));
   if (!kind->plain) {
-    to->s.way = MMA_KIND_WGMMA;
+    to->s.mma_kind = MMA_KIND_WGMMA;
     to->s.copy = COPY_TMA;
   }
   if (!gemm_schedule_parse(&to->s, kind->schedule, &why))
     fail_msg("%s", why.text);
 }
 
-/* The score of the sum of row i and term j, and of the head, as the case's
- * text has it. */
+/* The score of a dot product for row i, term j and a head, as defined by
+ * the source of the case. */
 static double score(const AttentionCase *c, double x, double scale, int64_t i,
                     int64_t j, int64_t head) {
   x *= scale;
@@ -320,7 +320,7 @@ static void run_attention(Sim *sim, const char *name,
   g.a = a;
   g.b = b;
   g.v = v;
-  if (m->s.way == MMA_KIND_WGMMA)
+  if (m->s.mma_kind == MMA_KIND_WGMMA)
     map_attention(&g, m);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
   SimLaunch l = {.kernel = name,

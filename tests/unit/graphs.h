@@ -122,7 +122,7 @@ static inline BoundedValue inexact(GraphGen *gen, Node *n, Node *error,
     out_;                                     \
   })
 
-static inline Node *keep_or_null(Node *n) { /* NULL: it does not fit */
+static inline Node *keep_or_null(Node *n) { /* NULL: the node is too large */
   return n ? keep(n) : NULL;
 }
 
@@ -227,7 +227,7 @@ static inline BoundedValue clamped(GraphGen *gen, BoundedValue x, double max) {
 }
 
 static inline BoundedValue random_unary(GraphGen *gen, BoundedValue x) {
-  /* with a bound of the slope for arguments in -4 .. 4 */
+  /* `slope` is a bound for arguments in -4 .. 4. */
   static const struct {
     PrimId op;
     double slope;
@@ -284,7 +284,7 @@ static inline BoundedValue random_division(GraphGen *gen, BoundedValue x,
     static const PrimId ops[] = {PRIM_DIV, PRIM_MOD, PRIM_POW};
     PrimId op = ops[choose(gen, 3)];
     Node *by = y.node;
-    if (choose(gen, 2)) /* of one sign, or of both */
+    if (choose(gen, 2)) /* operands of one sign, or of both */
       by = op2(PRIM_MOD, by, constant(t, 7));
     else
       by = op2(PRIM_MAXIMUM, constant(t, -100), by);
@@ -488,7 +488,7 @@ static inline BoundedValue random_einsum(GraphGen *gen, BoundedValue x) {
   for (uint32_t k = 0; k < rank; k++) {
     uint32_t kind = choose(gen, 5);
     l.x[k] = (uint8_t)k;
-    if (kind < 3) { /* in y, too */
+    if (kind < 3) { /* the axis occurs in y, too */
       l.y[count] = (uint8_t)k;
       shape[count++] = axis_extent(x.node, k);
     }
@@ -501,7 +501,8 @@ static inline BoundedValue random_einsum(GraphGen *gen, BoundedValue x) {
     work *= (double)shape[count];
     l.out[l.out_count++] = l.y[count];
   }
-  for (uint32_t k = 0; k + 1 < l.out_count; k++) { /* in any order */
+  for (uint32_t k = 0; k + 1 < l.out_count;
+       k++) { /* result axes in random order */
     uint32_t at = k + choose(gen, 60) % (l.out_count - k);
     uint8_t old = l.out[k];
     l.out[k] = l.out[at];
@@ -862,7 +863,7 @@ static inline BoundedValue random_for_body(GraphGen *gen, BoundedValue x) {
   Subscript items[MAX_RANK];
   for (uint32_t k = 0; k < rank; k++)
     items[k] = item_range(0, axis_extent(x.node, k));
-  if (what < 3) { /* a row */
+  if (what < 3) { /* one row */
     items[0] = item_at(op2(PRIM_MOD, at, integer(axis_extent(x.node, 0))));
     return MOVED(gen, x, y,
                  keep_or_null(node_subscript(&g, y, rank, items, &fault)));

@@ -102,12 +102,12 @@ static void test_limit(void **state) {
   derived_cache_set_limit(3 * BYTES);
   for (int k = 0; k < COUNT; k++)
     t[k] = tensor_of(10);
-  /* more than fit: those in the cache stay */
+  /* More entries than fit: those in the cache stay. */
   for (int round = 0; round < 5; round++)
     for (int k = 0; k < COUNT; k++)
       assert_int_equal(wanted(t[k], 1, 5), round && k < COUNT - 1 ? 5 : 0);
   assert_int_equal(derived_cache_stats().bytes, 3 * BYTES);
-  /* one that nobody wants any more makes room; not one that is in use */
+  /* An unused entry is evicted; an entry in use is not. */
   DerivedData *used = take(t[0], 1, 5);
   wanted(t[2], 1, 5);
   assert_int_equal(wanted(t[3], 1, 7), 7);
@@ -230,11 +230,11 @@ static const struct {
 } programs[] = {
     {"x @ w", 1},
     {"tanh (x @ w + 1.0)", 1},
-    {"x @ (w * 2.0)", 1}, /* which is part of the copy */
+    {"x @ (w * 2.0)", 1}, /* the copy includes the product */
     {"x.[:, 3:142] @ transpose w.[:, 1:]", 1},
     {"x @ transpose v.[1, :, 1:]", 1},
     {"(x @ transpose v.[0, :, 1:]) + (x @ transpose v.[2, :, 1:])", 2},
-    /* one for each of two positions */
+    /* one for each of two slices */
     {"(x @ transpose v.[1, :, 1:]) * (x @ transpose v.[2, :, 1:])", 2},
     {"bf16 x @ h", 1},
     {"y @ f64 w", 1},
@@ -250,7 +250,8 @@ static void test_programs(void **state) {
     if (made != programs[k].made)
       fail_msg("%s: %llu forms", programs[k].once, (unsigned long long)made);
   }
-  if (cpu_vector_bytes() == 64) /* else lanes may lie along positions */
+  if (cpu_vector_bytes() ==
+      64) /* with other vectors, lanes may lie along positions */
     assert_int_equal(made_by("nn.conv2d ~padding:1 {w = f, b = zeros [64]} z"),
                      1);
   setenv("AXON_KEEP", "0", 1);

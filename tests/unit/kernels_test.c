@@ -63,7 +63,8 @@ static void prepare(Graph *graph, uint32_t count,
   }
 }
 
-/* prepare is NULL, and nothing compiled, where AXON_TARGET is reference. */
+/* The backend under test.  prepare is NULL if AXON_TARGET is reference: then
+ * nothing is compiled. */
 static Backend counting;
 
 /* Fails if the compiler rejected a kernel. */
@@ -146,12 +147,13 @@ static void end_graph(void) {
     index_var_release(vars[--var_count]);
 }
 
-/* What fails in a child ends it: cmocka would run the other tests there. */
+/* A failure in a child ends the child.  Otherwise cmocka would run the other
+ * tests there. */
 static void end_where_it_fails(void) {
   setenv("CMOCKA_TEST_ABORT", "1", 1);
 }
 
-/* Runs graphs from .. to - 1 in a process of its own. */
+/* Runs graphs from .. to - 1 in a new process. */
 static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
   Report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -163,7 +165,7 @@ static Report *in_child(uint64_t from, uint64_t to, const char *threads) {
     report = r;
     end_where_it_fails();
     setenv("AXON_THREADS", threads, 1);
-    derived_cache_set_eager(*threads == '2'); /* which changes nothing */
+    derived_cache_set_eager(*threads == '2'); /* must not change results */
     for (r->seed = from; r->seed < to; r->seed++)
       for (r->sizes = 0; r->sizes < SIZES; r->sizes++) {
         compiled_graph(r->seed, r->sizes, mode_of(r->seed));
@@ -187,7 +189,7 @@ static bool agrees(double want, double got, bool exact_, double error) {
     return true;
   if (exact_)
     return false;
-  /* where the formula says nothing */
+  /* no finite error bound: any value is correct */
   return !isfinite(error) || fabs(want - got) <= error;
 }
 
@@ -401,7 +403,7 @@ static Node *bf16_turned(int64_t n) {
        *y = data(DT_BF16, SHAPE(65, n + 34));
   return keep(node_matmul(&g, turned(x), turned(y), &fault));
 }
-static Node *bf16_parts(int64_t n) { /* the rows of x are longer by one */
+static Node *bf16_parts(int64_t n) { /* rows of x have one more element */
   IndexVar *i = var(29), *j = var(n + 33);
   Node *x = get2(data(DT_BF16, SHAPE(29, n + 34)), index_of(i),
                  add(index_of(j), integer(1)));
@@ -466,7 +468,7 @@ static Node *small_tiles(int64_t n) {
 static Node *small_columns(int64_t n) {
   return batch_of(DT_F32, n, 33, 48, bkm, bkn, bmn, 30);
 }
-static Node *small_by_one(int64_t n) { /* for all the same */
+static Node *small_by_one(int64_t n) { /* one operand for all matrices */
   Node *x = data(DT_F32, SHAPE(4, 3)),
        *y = data(DT_F32, SHAPE(2, n + 64, 3, 5));
   return keep(node_matmul(&g, x, y, &fault));
@@ -613,7 +615,7 @@ static int objects_in(const char *folder) {
 }
 
 static void make_sized(int64_t n) {
-  /* no products: the shape of their tiles depends on the edges */
+  /* No matmuls: their tile shapes depend on the remainders. */
   static Made *const makers[] = {rolled,       tiled,      thirds,      several,
                                  where_across, sum_of_all, down_columns};
   pid_t child = fork();
@@ -728,8 +730,8 @@ static void test_in_place(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      /* First what forks: the driver of a GPU that this process has begun
-       * does not work in its children. */
+      /* Tests that fork run first: once a process has initialized a GPU driver,
+       * the driver does not work in its children. */
       TEST(test_random_kernels), TEST(test_texts),    TEST(test_single_things),
       TEST(test_large_things),   TEST(test_in_place),
   };

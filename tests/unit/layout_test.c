@@ -62,7 +62,7 @@ static void test_complement(void **state) {
 
 static void test_divide(void **state) {
   (void)state;
-  /* rows of 8 in a matrix of 32 x 16 that lies column by column, by tiles */
+  /* Tiles of 8 x 4 in a column-major 32 x 16 matrix. */
   Layout all = layout_append(layout_mode(32, 1), 16, 40);
   Layout tile = layout_append(layout_mode(8, 1), 4, 32), inside, tiles;
   assert_true(layout_divide(&all, &tile, &inside, &tiles));
@@ -109,7 +109,7 @@ static void test_simple(void **state) {
   assert_int_equal(layout_coalesce(a).rank, 1);
   Layout c = layout_mode(32, 1);
   assert_false(layout_equal(&a, &c));
-  /* one that does not divide has no composition */
+  /* Without divisibility there is no composition. */
   Layout d = layout3((const int64_t[]){6, 1, 4, 8, 1, 0}),
          e = layout_mode(3, 4), none;
   assert_false(layout_compose(&d, &e, &none));
@@ -188,13 +188,13 @@ static void check_loads(FragmentLayout h, uint32_t bytes, bool turned) {
       registers = (int)layout_size(&h.value_row) / each;
   for (int t = 0; t < WARP; t++)
     for (int v = 0; v < registers * each; v++) {
-      /* of elements of 4 bytes two of the manual's are one */
+      /* An element of 4 bytes is two elements of the manual. */
       FragmentCoord p =
           fragment_coord(turned ? FRAGMENT_LDMATRIX_TRANS : FRAGMENT_LDMATRIX,
                          t, v % each * (int)bytes / 2);
       int matrix_row = turned ? p.column : p.row;
       int inside = (turned ? p.row : p.column) * 2 / (int)bytes;
-      if (turned) { /* the memory's rows are columns of the operand */
+      if (turned) { /* rows in memory are columns of the operand */
         matrix_row = p.row;
         inside = p.column;
       }
@@ -283,7 +283,7 @@ static void test_choose(void **state) {
       }
 }
 
-/* Each element has a place of its own. */
+/* The layout maps elements to distinct addresses. */
 static void test_tiles(void **state) {
   (void)state;
   static uint8_t hit[1 << 16];

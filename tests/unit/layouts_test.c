@@ -48,7 +48,7 @@ static void test_fewer_columns(void **state) {
  * row. */
 typedef struct Told {
   Fragment fragment;
-  bool turned; /* its rows are our columns */
+  bool turned; /* rows of the manual are our columns */
   int thread[3][2], element[3][2];
 } Told;
 
@@ -138,7 +138,7 @@ static void test_ldmatrix(void **state) {
       FragmentCoord t = fragment_coord(FRAGMENT_LDMATRIX_TRANS, thread, i % 2);
       FragmentCoord b = fragment_coord(FRAGMENT_MMA_M16N8K16_B, thread, i);
       assert_true(same(b, t.row + 8 * (i / 2), t.column));
-      t = fragment_coord(FRAGMENT_LDMATRIX, thread, i % 2); /* of B's columns */
+      t = fragment_coord(FRAGMENT_LDMATRIX, thread, i % 2); /* columns of B */
       assert_true(same(b, t.column + 8 * (i / 2), t.row));
     }
   }
@@ -191,8 +191,7 @@ static void test_swizzles(void **state) {
       assert_int_equal(swizzle_address(s, at + 3 * s.period_bytes),
                        to + 3 * s.period_bytes);
     }
-    /* a column of 16 bytes in rows of its width: eight in a row, or as many as
-     * there can be, lie in other banks */
+    /* Eight consecutive rows of a 16-byte column use distinct banks. */
     for (uint32_t column = 0; number && column < s.span_bytes / 16; column++) {
       uint32_t banks = 0;
       for (uint32_t row = 0; row < 8; row++) {
@@ -210,10 +209,10 @@ static void test_swizzles(void **state) {
  * of the modes of mn and k. */
 typedef struct Example {
   const char *name;
-  uint32_t swizzle; /* its number */
+  uint32_t swizzle; /* number of its kind */
   bool mn_major;
   uint32_t element, leading, stride;
-  uint32_t mn[3][2], k[2][2]; /* size, step */
+  uint32_t mn[3][2], k[2][2]; /* size, stride */
 } Example;
 
 static const Example examples[] = {
@@ -275,7 +274,7 @@ static void test_examples(void **state) {
     const SmemOperand o = {swizzle_info(e->swizzle), e->mn_major, e->element,
                            e->leading, e->stride};
     uint32_t rows = e->mn[0][0] * e->mn[1][0] * e->mn[2][0];
-    /* figure 167 has two atoms side by side; one swizzle reaches over one */
+    /* Figure 167 shows two adjacent atoms; a swizzle spans one atom. */
     uint32_t columns = e->swizzle && !e->mn_major
                            ? o.swizzle.span_bytes / e->element
                            : e->k[0][0] * e->k[1][0];

@@ -30,7 +30,7 @@ static int tear_down(void **state) {
   return system(command);
 }
 
-/* Runs f in a process of its own, with empty caches. */
+/* Runs f in a new process, with empty caches. */
 static bool elsewhere(bool (*f)(void)) {
   pid_t pid = fork();
   if (pid == 0)

@@ -98,7 +98,7 @@ static void test_cut(void **state) {
     cut(files[k], PAGE);
     assert_true(last_of(t) == 0);
     says(t, "the file was truncated");
-    cut(files[k], SIZE); /* what was read stays wrong */
+    cut(files[k], SIZE); /* the data that were read remain invalid */
     says(t, "the file was changed");
     Fault fault;
     assert_true(tensor_check(other, &fault) && last_of(other) == 0);
@@ -200,7 +200,7 @@ static void test_saved(void **state) {
     char to[200];
     Fault fault = {0};
     snprintf(to, sizeof to, "%s/to.%s", dir, endings[k]);
-    t->rank = 2; /* as a table wants */
+    t->rank = 2; /* a table has rank 2 */
     t->shape[0] = COUNT / 1024, t->shape[1] = 1024;
     cut(path, PAGE);
     if (k == 3)

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static char base[64];      /* a folder of this test's own */
+static char base[64];      /* a temporary folder */
 static const char *wanted; /* the original AXON_NVRTC */
 
 static int shell(const char *format, ...) {
@@ -44,7 +44,7 @@ static int tear_down(void **state) {
   return shell("rm -rf %s", base);
 }
 
-/* Runs in a process of its own, with empty caches. */
+/* Runs in a new process, with empty caches. */
 static int in_child(int (*f)(void)) {
   fflush(NULL);
   pid_t child = fork();
@@ -243,7 +243,7 @@ static bool fake(const char *name, const char *text) {
   return shell("cc -shared -fPIC -w -o %s/%s %s", base, name, path) == 0;
 }
 
-/* A library that reports what the test wants. */
+/* A fake library with the given version and result. */
 #define FAKE(major, result)                                                \
   "int nvrtcVersion(int *a, int *b) { *a = " major "; *b = 8; return 0; }" \
   "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }"            \
@@ -339,7 +339,7 @@ static void test_compiles(void **state) {
     CompiledCode code;
     PtxasReport r;
     text.arch = archs[k];
-    if (!nvrtc_compiles(n, archs[k])) { /* CUDA 12.0 knows no sm_120 */
+    if (!nvrtc_compiles(n, archs[k])) { /* CUDA 12.0 does not support sm_120 */
       fprintf(stderr, "skipped: NVRTC %d.%d has no %s\n", n->major, n->minor,
               archs[k]);
       continue;
@@ -404,7 +404,7 @@ static void test_refused(void **state) {
   assert_non_null(strstr(fault.help, "please report it"));
   assert_non_null(code.log);
   compiled_code_free(&code);
-  text = simple; /* ptxas refuses it */
+  text = simple; /* ptxas rejects it */
   text.source = "extern \"C\" __global__ void k() { asm(\"no.such 1;\"); }";
   assert_false(nvrtc_compile(n, &text, &code, &fault));
   assert_non_null(strstr(fault.message, "ptxas"));
@@ -477,13 +477,13 @@ static void test_kept(void **state) {
   assert_true(image(n, &other, &found, &two) && found);
   assert_non_null(strstr(two.bytes, ".target"));
   compiled_code_free(&two);
-  /* what is damaged is made again */
+  /* Damaged files are compiled again. */
   shell("for f in %s/axon/cuda/*; do truncate -s 100 $f; done", base);
   assert_true(image(n, &simple, &found, &two) && !found);
   assert_memory_equal(one.bytes, two.bytes, one.size);
   compiled_code_free(&two);
   compiled_code_free(&one);
-  /* what does not compile is not kept */
+  /* A kernel that does not compile is not cached. */
   other.source = "no";
   assert_false(image(n, &other, &found, &two));
   compiled_code_free(&two);

@@ -68,7 +68,7 @@ static void test_units(void **state) {
 
 static void test_often(void **state) {
   (void)state;
-  for (int k = 0; k < 2000; k++) { /* hot, and now and then asleep */
+  for (int k = 0; k < 2000; k++) { /* threads that spin, and sometimes sleep */
     assert_true(covers(runs[k % 3], 1 + k % 100, 1));
     if (k % 500 == 0)
       usleep(2000);
@@ -194,8 +194,9 @@ static void test_scratch(void **state) {
   void *mine = thread_pool_scratch(100);
   assert_ptr_equal(thread_pool_scratch(50), mine);
   assert_null(thread_pool_scratch(SIZE_MAX / 2 + 1));
-  assert_non_null(thread_pool_scratch(50)); /* what was there is not lost */
-  pthread_t thread; /* a thread's goes with it: the leak checker looks */
+  assert_non_null(
+      thread_pool_scratch(50)); /* the old scratch memory is still valid */
+  pthread_t thread;             /* frees its scratch memory (leak checker) */
   void *other;
   assert_int_equal(pthread_create(&thread, NULL, scratch_alone, NULL), 0);
   pthread_join(thread, &other);
@@ -246,9 +247,10 @@ static void test_granted(void **state) {
   put_file(folder, "groups", "0::/a/b\n");
   put_file(folder, "a/b/cpu.max", "max 100000\n");
   assert_int_equal(cpu_quota_cores(folder, groups), INT_MAX);
-  put_file(folder, "a/cpu.max", "250000 100000\n"); /* of the one around it */
+  put_file(folder, "a/cpu.max",
+           "250000 100000\n"); /* quota of the parent group */
   assert_int_equal(cpu_quota_cores(folder, groups), 3);
-  put_file(folder, "cpu.max", "200000 100000\n"); /* of a container */
+  put_file(folder, "cpu.max", "200000 100000\n"); /* quota of a container */
   assert_int_equal(cpu_quota_cores(folder, groups), 2);
   put_file(folder, "cpu.max", "max 100000\n");
   put_file(folder, "groups", "4:cpuset:/c\n3:cpuacct,cpu:/c\n");

@@ -29,7 +29,7 @@ static void test_only_what_is_named(void **state) {
   buffer_free(&some);
 }
 
-/* Each section of a prelude as a file of its own; how many. */
+/* Writes each section of a prelude to a file.  Returns their number. */
 static int write_sections(const char *folder, const char *prelude,
                           unsigned width) {
   int files = 0;
@@ -52,8 +52,8 @@ static int write_sections(const char *folder, const char *prelude,
   return files;
 }
 
-/* Each section with what it needs, and nothing else, is a program; those for
- * one lane are plain C. */
+/* Each section compiles with the sections that it needs and no others.  Those
+ * for one lane are plain C. */
 static void test_sections_are_whole(void **state) {
   (void)state;
   if (system("command -v cc >/dev/null"))

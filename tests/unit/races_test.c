@@ -55,7 +55,7 @@ static void *run(void *argument) {
       h->wrong +=
           status != AXN_INTERRUPTED && status != (last ? AXN_ERROR : AXN_OK);
     }
-    h->session = NULL; /* not freed: an interrupt may be on its way */
+    h->session = NULL; /* not freed: an interrupt may still arrive */
   }
   return NULL;
 }

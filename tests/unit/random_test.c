@@ -183,7 +183,7 @@ typedef struct Scope {
   IndexVar *i, *j, *k;
   Node *outer; /* the guard, or NULL */
   bool active[POINTS];
-  Node *table; /* 7 numbers */
+  Node *table; /* 7 elements */
 } Scope;
 
 static int64_t table_value(int64_t i) {
@@ -260,7 +260,7 @@ static Expr divide_side(const Scope *s, uint32_t depth, Expr given) {
 static Expr conditional(const Scope *s, Expr cond, Side *yes, Expr given,
                         uint32_t depth) {
   Expr side[2], e;
-  if (cond.node->free_count == 0) { /* then the host knows which side runs */
+  if (cond.node->free_count == 0) { /* the host chooses the branch */
     must_force(cond.node);
     return cond.at[0] ? yes(s, depth, given) : expression(s, depth);
   }
@@ -351,7 +351,7 @@ int main(void) {
       TEST(test_random_graphs),
       TEST(test_random_conditions),
   };
-  /* of another backend, as in fusion_test.c */
+  /* Tests of another backend, as in fusion_test.c. */
   const struct CMUnitTest compiled[] = {
       TEST(test_random_conditions),
   };

@@ -12,7 +12,7 @@
 
 /* ---- random choices ---- */
 
-typedef enum Link { /* of the chain before */
+typedef enum Link { /* an op before the reduction */
                     SCALE,
                     BIAS_COLUMNS,
                     BIAS_ROWS,
@@ -26,11 +26,11 @@ typedef enum Link { /* of the chain before */
                     LINKS,
 } Link;
 
-typedef enum Come { /* what rows come to */
+typedef enum Come { /* the reduction of a row */
                     SUM,
                     MAX,
                     MIN,
-                    PROD, /* of what is near to 1 */
+                    PROD, /* of values near 1 */
                     ARGMAX,
                     ARGMIN,
                     ANY,
@@ -39,11 +39,11 @@ typedef enum Come { /* what rows come to */
                     SQUARES,
                     MEAN,
                     LOGSUMEXP,
-                    /* Relative to the largest, which may be infinite. */
+                    /* Relative to the row maximum, which may be infinite. */
                     EXPONENTS,
                     EXPONENTS_WEIGHTED,
-                    EXPONENTS_DATA, /* relative to something else */
-                    LOSS,           /* a logarithm of such, over all rows */
+                    EXPONENTS_DATA, /* relative to a stored value */
+                    LOSS,           /* logarithms of row sums, over all rows */
                     VARIANCE,
                     SOFTMAX,
                     ELEMENTS,
@@ -54,7 +54,7 @@ enum { MOST = 4, AXES = 2 };
 
 typedef struct Case {
   uint64_t state;
-  Dtype t, e; /* of the product; behind it */
+  Dtype t, e; /* element types of the matmul and of its epilogue */
   uint32_t batches, ms, ns;
   int64_t b, m[AXES], n[AXES], k;
   bool middle, turned_a, turned_b, post;
@@ -62,7 +62,7 @@ typedef struct Case {
   Come kinds[MOST];
   uint32_t links, count;
   double hidden;
-  int odd; /* an element that is not finite: of a, of a bias; 0: none */
+  int odd; /* 1, 2: one element of a, of a bias is not finite; 0: none */
 } Case;
 
 static uint32_t draw(Case *c, uint32_t n) {
@@ -108,7 +108,8 @@ static Case drawn(uint64_t seed) {
   for (uint32_t j = 0; j < c.links; j++)
     c.chain[j] = (Link)draw(&c, LINKS);
   c.count = 1 + draw(&c, MOST);
-  /* those that want elements again keep all from being one kernel */
+  /* Reductions that read elements twice prevent a fused kernel: they are rare.
+   */
   for (uint32_t j = 0; j < c.count; j++)
     c.kinds[j] = (Come)draw(&c, draw(&c, 6) ? VARIANCE : KINDS);
   c.hidden = hides[draw(&c, ARRAY_LEN(hides))];
@@ -147,7 +148,7 @@ static Node *whole(Case *c, Dtype t, Shape s, uint32_t below) {
 typedef enum Axis { BATCH, ROW, COLUMN } Axis;
 
 typedef struct Layout {
-  uint32_t rank, first; /* of columns */
+  uint32_t rank, first; /* the first column axis */
   Axis is[6];
   int64_t at[6];
   char letters[7];
@@ -311,7 +312,8 @@ static Node *reduced(Case *c, const Layout *l, bool wide, Come kind, Node *x) {
     return over(c, l, PRIM_PROD, d, false);
   case ARGMAX:
   case ARGMIN:
-    if (c->ns > 1 || c->n[0] == 0) /* there is none */
+    if (c->ns > 1 ||
+        c->n[0] == 0) /* no argmax over several axes or of no elements */
       return over(c, l, PRIM_MAX, x, false);
     return over(c, l, kind == ARGMAX ? PRIM_ARGMAX : PRIM_ARGMIN, x, false);
   case ANY:
@@ -508,7 +510,7 @@ static void show(const Case *c, uint64_t seed) {
 typedef struct Checked {
   const Case *c;
   const Layout *l;
-  const Node *x; /* the elements */
+  const Node *x; /* the elements before the reduction */
   const Row *rows;
   int64_t row_count;
   double off;
@@ -537,7 +539,7 @@ static bool is_right(const Checked *k, uint32_t j, int64_t i, double got,
     return true;
   if (k->c->e == DT_F16 &&
       (fabs(want) > 30000 || k->c->kinds[j] == EXPONENTS_DATA))
-    return true; /* it is infinite then, or infinite on the way */
+    return true; /* the result or an intermediate overflows f16 */
   if (!place || k->c->ns > 1 || !(got >= 0 && got < (double)k->c->n[0]))
     return false;
   double x = value_at(k->l, k->x, i, (int64_t)got);

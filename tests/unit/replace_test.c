@@ -99,7 +99,7 @@ static void test_modes(void **state) {
     assert_int_equal(mode_of("fresh"), 0777 & ~masks[m]);
   }
   umask(022);
-  /* Execution rights for those who may read. */
+  /* Execution rights for all users who may read. */
   put("old", 0640, "old");
   assert_true(replace("old", 0777, "new"));
   assert_int_equal(mode_of("old"), 0750);

@@ -19,10 +19,10 @@ enum { RESULTS = 256 << 20 };
 
 typedef struct Case {
   PrimId op;
-  uint32_t axis; /* topk: how many; permutation: of how many */
+  uint32_t axis; /* topk: number of results; permutation: its length */
   Shape shape;
-  bool free;     /* each slice of the first axis by itself */
-  int64_t added; /* scatter: rows; their indices are below the first size */
+  bool free;     /* the first axis is a free axis */
+  int64_t added; /* scatter: rows of updates */
 } Case;
 
 static uint64_t state;

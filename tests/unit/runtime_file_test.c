@@ -317,7 +317,7 @@ static void test_bad_png(void **state) {
   BAD("x.png", "P5 1 1 255 x", "it is not a PNG file");
 }
 
-static long most_memory(void) { /* so far, in KiB */
+static long most_memory(void) { /* peak memory in KiB */
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss;
@@ -401,7 +401,7 @@ static void test_bad_npy(void **state) {
   BAD("x.npy", "\x93NUMPY\1\0\xff\xff{", "truncated");
   BAD("x.npy", "\x93NUMPY\2\0\xff\xff\xff\xff{", "too long");
   BAD("x.npy", "\x93NUMPX\1\0\0\0", "not a .npy file");
-  /* These are in order, if unusual. */
+  /* These files are valid, but unusual. */
   Fault fault = {0};
   Tensor *t = file_load(npy_file("{\"shape\":(2L,),\"fortran_order\":True,"
                                  "\"descr\":\"=f4\"}",
@@ -440,7 +440,7 @@ static void test_bad_npz(void **state) {
     check_fault_twice(write_file("x.npz", bytes, size), NULL, "");
   }
   size_t size = read_file(data_path("one.npz"), bytes, sizeof bytes);
-  bytes[220] ^= 1; /* a number: the checksum finds it */
+  bytes[220] ^= 1; /* the checksum detects a changed element */
   check_fault(write_file("x.npz", bytes, size), NULL, "damaged");
   BAD("x.npz", "not a zip file", "Not a zip archive");
   BAD("x.npz", "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -757,7 +757,7 @@ static void test_save_faults(void **state) {
   check_save_fault("dd.npy/", 1, NULL, u8, "has no known file extension");
   assert_int_equal(mkdir(temp_path("dd.npy"), 0777), 0);
   check_save_fault("dd.npy", 1, NULL, u8, "not a regular file");
-  /* The old file stays when writing fails; nothing else is left behind. */
+  /* If writing fails, the old file stays and no other file remains. */
   save_ok(temp_path("keep.npy"), u8);
   check_save_fault("keep.npy", 1, NULL, bf16, "no type");
   check_file(temp_path("keep.npy"), NULL, DT_U8);

@@ -65,7 +65,7 @@ static void test_half_ties(void **state) {
     uint16_t infinity = (uint16_t)((2 * k->bias + 1) << k->fraction);
     for (uint16_t h = 0; h < infinity; h++) {
       double low = meaning(k, h), high = meaning(k, h + 1);
-      if (h + 1 == infinity) /* as if the exponents went on */
+      if (h + 1 == infinity) /* the value that a larger exponent would have */
         high = ldexp(1, k->bias + 1);
       double middle = low + (high - low) / 2;
       uint16_t even = h & 1 ? h + 1 : h;
@@ -318,7 +318,7 @@ static void test_tensor_refused(void **state) {
   check_refused(1, (int64_t[]){-1}, "too large for any memory");
   check_refused(33, (int64_t[33]){0}, "rank 33");
   Fault fault;
-  const int64_t large[] = {300000}; /* no block of this size is kept */
+  const int64_t large[] = {300000}; /* blocks of this size are not cached */
   mem_inject_failure_at(1);
   assert_null(tensor_new(DT_F32, 1, large, true, &fault));
   mem_inject_failures_from(2);
@@ -446,7 +446,7 @@ static void test_keys(void **state) {
           b0 = prng_key_split(b, 0);
   assert_memory_not_equal(&a0, &a1, sizeof a);
   assert_memory_not_equal(&a0, &b0, sizeof a);
-  /* A child is no block of its parent's stream. */
+  /* The key of a child is not a block of its parent's stream. */
   uint32_t child[4] = {(uint32_t)a0.word[0], (uint32_t)(a0.word[0] >> 32),
                        (uint32_t)a0.word[1], (uint32_t)(a0.word[1] >> 32)};
   for (uint64_t i = 0; i < 10000; i += 4) {

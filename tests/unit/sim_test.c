@@ -32,8 +32,8 @@ enum { N = 128 };
 
 typedef struct FaultCase {
   const char *kernel;
-  const char *says;            /* NULL: it is right; a|b: a or b */
-  float (*wanted)(uint32_t i); /* NULL: nothing */
+  const char *says;            /* NULL: the kernel is correct; a|b: a or b */
+  float (*wanted)(uint32_t i); /* NULL: no output */
   uint32_t blocks, cluster;
 } FaultCase;
 
@@ -213,7 +213,7 @@ static bool says_one(const char *text, const char *wanted) {
 }
 
 static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
-  static float room[8 * N]; /* around both nothing is */
+  static float room[8 * N]; /* in and out with unmapped memory around them */
   float *in = room + N, *out = room + 3 * N;
   for (uint32_t i = 0; i < 4 * N; i++) {
     in[i % N] = (float)(i % N);
@@ -319,7 +319,7 @@ static bool converted(void) {
     float x = (float)(i % 20);
     uint32_t bits;
     memcpy(&bits, &in[i], 4);
-    bits = isfinite(in[i]) ? bits + 0x1000 : bits; /* away from 0 */
+    bits = isfinite(in[i]) ? bits + 0x1000 : bits; /* rounds away from 0 */
     bits &= 0xffffe000;
     memcpy(&tf32, &bits, 4);
     good &= same(out[i], f16) && same(out[N + i], bf16) &&
@@ -407,7 +407,8 @@ static const SimTensorMap cast_map = {
 static bool box_is(const SimTensorMap *m, const int *at, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     int64_t e = box_element(m, at, i);
-    uint32_t place = m->swizzle ? i ^ (i / 32 % 8 * 4) : i; /* of 16 bytes */
+    uint32_t place =
+        m->swizzle ? i ^ (i / 32 % 8 * 4) : i; /* swizzles chunks of 16 bytes */
     if (out[place] != (e < 0 ? 0 : in[e]))
       return false;
   }
@@ -447,7 +448,7 @@ static bool box_cast(void) {
 typedef struct WrappedCase {
   const char *kernel;
   bool (*good)(void);
-  const SimTensorMap *map; /* of in, or of out */
+  const SimTensorMap *map; /* of the input or of the output */
   bool stores;
   uint32_t blocks;
 } WrappedCase;

@@ -46,11 +46,11 @@ static void test_numbers(void **state) {
   assert_int_equal(over(-7, 2), -4);
   assert_false(extent_floor_div(&g, 1, 0, &out));
   assert_false(extent_mul(&g, INT64_MAX, 2, &out));
-  assert_true(
-      extent_add(&plain, FIRST_EXTENT_HANDLE, 1, &out)); /* no handle there */
+  assert_true(extent_add(&plain, FIRST_EXTENT_HANDLE, 1,
+                         &out)); /* a graph without handles */
   assert_int_equal(out, FIRST_EXTENT_HANDLE + 1);
-  assert_false(
-      extent_mul(&g, FIRST_EXTENT_HANDLE / 2, 2, &out)); /* it would be one */
+  assert_false(extent_mul(&g, FIRST_EXTENT_HANDLE / 2, 2,
+                          &out)); /* the product would be a handle */
   assert_true(extent_proved(&plain, EXTENT_LE, 3, FIRST_EXTENT_HANDLE));
 }
 
@@ -94,14 +94,14 @@ static void test_requirements(void **state) {
   assert_true(extent_require(&g, EXTENT_EQ, x[N], x[M], &fault));
   assert_string_equal(fault.message, "");
   fault_set(&fault, "they differ");
-  assert_true(
-      extent_require(&g, EXTENT_EQ, x[N], x[M], &fault)); /* as required */
+  assert_true(extent_require(&g, EXTENT_EQ, x[N], x[M],
+                             &fault)); /* n == m is required already */
   const Requirement *r = extent_table_requirements(g.extent_table, &count);
   assert_int_equal(count, 1);
   assert_string_equal(r[0].message, "they differ");
   fault_set(&fault, "too many");
   assert_false(extent_require(&g, EXTENT_LE, plus(x[N], 1), x[M], &fault));
-  assert_string_equal(fault.message, "too many"); /* for n is m */
+  assert_string_equal(fault.message, "too many"); /* since n == m */
 }
 
 static void test_rounded_up(void **state) {
@@ -109,7 +109,7 @@ static void test_rounded_up(void **state) {
   int64_t out;
   assert_true(extent_ceil_div(&g, 7, 2, &out));
   assert_int_equal(out, 4);
-  assert_true(extent_ceil_div(&g, x[N], x[S], &out)); /* by no number */
+  assert_true(extent_ceil_div(&g, x[N], x[S], &out)); /* a symbolic divisor */
   assert_int_equal(out,
                    over(extent_sub_saturating(&g, plus(x[N], x[S]), 1), x[S]));
 }

@@ -89,7 +89,7 @@ static void test_map_rows(void **state) {
                             SHAPE(13), k ? positive_values : mixed_values);
       Node *n = node_map(&g, op, arity(op), args, DT_NONE, &fault);
       if (!n)
-        continue; /* not of this type */
+        continue; /* the op does not take this type */
       must_force(keep(n));
       for (int64_t i = 0; i < 13; i++) {
         Scalar x[3], want;
@@ -498,7 +498,7 @@ static void test_stack(void **state) {
   for (int64_t k = 0; k < 7; k++)
     xs[k] = integer(k * k);
   Node *x = keep(node_stack(&g, 7, xs, &fault));
-  assert_non_null(x->data); /* all known: no work is left */
+  assert_non_null(x->data); /* all values are known: the node has data */
   CHECK_EACH(x, SHAPE(7), i, i[0] * i[0]);
   xs[1] = numbers(SHAPE(2));
   must_fail_to_build(node_stack(&g, 2, xs, &fault),
@@ -624,7 +624,7 @@ static void test_random(void **state) {
                                (int64_t[]){7}, 0, &fault));
     CHECK_EACH(n, SHAPE(7), i, prng_normal(key, (uint64_t)i[0], types[t]));
   }
-  IndexVar *v = var(2); /* the same numbers for each value of an index */
+  IndexVar *v = var(2); /* equal random numbers for each value of an index */
   Node *u = keep(
       node_random(&g, PRIM_UNIFORM, key, DT_F32, 1, (int64_t[]){4}, 0, &fault));
   Node *x = close1(add(u, convert(index_of(v), DT_F32)), v);

@@ -7,7 +7,7 @@
   { "n=0", "n=1", "n=2", "n=7", "n=13", "n=64" }
 
 static const Case cases[] = {
-    /* safe for some sizes only; no reason to fail for others */
+    /* Safe for some sizes only; other sizes must not fail. */
     {"fun f (x : f32[n]) = for i < 4 => if i > 1 then"
      "  (if n > 4 then exp (exp x.[4]) * float i else 0.0) else 1.0",
      "f",

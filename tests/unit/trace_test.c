@@ -41,7 +41,7 @@ typedef struct Concrete {
   Graph *g;
   Node **made; /* indexed by node number */
   Node **owned;
-  uint32_t owned_count, inner[NODES_MOST]; /* of nodes that were met: loops */
+  uint32_t owned_count, inner[NODES_MOST]; /* nesting depth of visited loops */
   Tensor **data;
   IndexVar *from[8192], *to[8192];
   uint32_t index_count;
@@ -71,7 +71,7 @@ static NodeSpec form_at(Concrete *c, const Node *n) {
                 .broadcast_mask = n->broadcast_mask,
                 .reduce = n->reduce,
                 .reduce_count = n->reduce_count};
-  /* ids ascend as before, if indices are visited in this order */
+  /* This order of visits keeps the ids of indices ascending. */
   for (uint32_t k = 0; k < n->free_count; k++)
     f.free_vars[f.free_count++] = index_at(c, n->free_vars[k]);
   for (uint32_t k = 0; k < n->rank; k++)
@@ -306,7 +306,7 @@ static void compare_at(Session *s, const Trace *t, const char *sizes) {
     if (!required(&c, &t->requirements[k]))
       broken = &t->requirements[k];
   /* the type may require more than the body */
-  bool given = broken && strstr(broken->message, " wants ");
+  bool given = broken && strstr(broken->message, " requires ");
   session_clear_diags(s);
   ValueHandle *held = trace_apply(s, &t->entry, leaves, value_of, &s->dims);
   Other other = {.count = 0};

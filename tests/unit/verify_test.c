@@ -18,7 +18,7 @@ static void expect(const Kernel *k, const char *wanted) {
   buffer_free(&message);
 }
 
-/* Breaks `place`, and repairs it. */
+/* Stores a wrong value in `place`, checks the error, and restores it. */
 #define BREAK(k, place, value, message)               \
   do {                                                \
     __typeof__(place) *at_ = &(place), right_ = *at_; \

@@ -56,8 +56,8 @@ static const Nvrtc *there(void) {
   return n;
 }
 
-/* For `slow` sources, which keep too many values live, messages of ptxas are no
- * fault. */
+/* Messages of ptxas about `slow` sources are not errors: these keep too many
+ * values live. */
 static bool compile(const Nvrtc *n, const char *kernel, const char *text,
                     const char *arch, bool slow, PtxasReport *r) {
   Buffer b = {0};
@@ -118,7 +118,7 @@ static void test_sm90(void **state) {
   file_compiles("cast", 90, 100);
 }
 
-/* Products of each width; which choice of the others goes round. */
+/* WGMMA of each width; the other choices alternate. */
 static void test_sm90a(void **state) {
   (void)state;
   Buffer b = {0};
@@ -141,7 +141,7 @@ static void test_sm90a(void **state) {
   buffer_free(&b);
 }
 
-/* What the simulator runs is also CUDA. */
+/* The sources of the simulator are also valid CUDA. */
 static void test_simulated(void **state) {
   (void)state;
   char *text = with_kernel_signatures("wrapped_args", read_kernel("wrapped"));

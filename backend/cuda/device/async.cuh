@@ -1,6 +1,6 @@
 //@ ax_fence_async
-/* 9.7.13.4, fence.proxy.async: what this thread wrote to shared memory is seen
- * by TMA and wgmma. */
+/* 9.7.13.4, fence.proxy.async: makes this thread's writes to shared memory
+ * visible to the asynchronous proxy (TMA, wgmma). */
 #if __CUDA_ARCH__ < 900
 #error "ax_fence_async: the asynchronous proxy is of sm_90 on"
 #endif
@@ -9,8 +9,9 @@ AX_DEVICE void ax_fence_async() {
 }
 
 //@ ax_mbarrier_init
-/* 9.7.13.16.9, mbarrier.init: 8 bytes at `bar`; a phase ends with so many
- * arrivals and no bytes that are expected. */
+/* 9.7.13.16.9, mbarrier.init: an mbarrier of 8 bytes at `bar`.  A phase
+ * completes after `count` arrivals and after all expected bytes have
+ * arrived. */
 #if __CUDA_ARCH__ < 900
 #error "ax_mbarrier_init: used of sm_90 on"
 #endif
@@ -20,7 +21,7 @@ AX_DEVICE void ax_mbarrier_init(unsigned bar, unsigned count) {
 }
 
 //@ ax_fence_mbarrier_init
-/* 9.7.13.4: what mbarrier.init wrote is seen by the cluster and by TMA. */
+/* 9.7.13.4: makes mbarrier.init visible to the cluster and to TMA. */
 #if __CUDA_ARCH__ < 900
 #error "ax_fence_mbarrier_init: of sm_90 on"
 #endif
@@ -29,7 +30,8 @@ AX_DEVICE void ax_fence_mbarrier_init() {
 }
 
 //@ ax_mbarrier_arrive ax_mbarrier_expect
-/* 9.7.13.16.13, mbarrier.arrive: of one; with so many bytes more expected. */
+/* 9.7.13.16.13, mbarrier.arrive: one arrival; the second form also expects
+ * `bytes` more bytes. */
 #if __CUDA_ARCH__ < 900
 #error "ax_mbarrier_arrive: used of sm_90 on"
 #endif
@@ -45,9 +47,9 @@ AX_DEVICE void ax_mbarrier_expect(unsigned bar, unsigned bytes) {
 }
 
 //@ ax_mbarrier_arrive_at
-/* The same of the barrier at this address in a block of the cluster.  The scope
- * is the block's own: where it is the cluster's (.release.cluster), ptxas puts a
- * fence of the whole GPU before it. */
+/* The same for the mbarrier at this address in another block of the cluster.
+ * The scope is the block.  With cluster scope (.release.cluster), ptxas
+ * inserts a fence of the whole GPU. */
 #if __CUDA_ARCH__ < 900
 #error "ax_mbarrier_arrive_at: clusters are of sm_90 on"
 #endif
@@ -62,8 +64,9 @@ AX_DEVICE void ax_mbarrier_arrive_at(unsigned bar, unsigned rank) {
 }
 
 //@ ax_mbarrier_try ax_mbarrier_wait
-/* 9.7.13.16.16, mbarrier.try_wait.parity: has the phase of this parity ended
- * (the first has 0)?  ax_mbarrier_wait: once it has. */
+/* 9.7.13.16.16, mbarrier.try_wait.parity: true if the phase of this parity is
+ * complete; the first phase has parity 0.  ax_mbarrier_wait: waits until it
+ * is. */
 #if __CUDA_ARCH__ < 900
 #error "ax_mbarrier_wait: mbarrier.try_wait is of sm_90 on"
 #endif
@@ -85,7 +88,7 @@ AX_DEVICE void ax_mbarrier_wait(unsigned bar, unsigned parity) {
 }
 
 //@ ax_cluster_rank ax_cluster_blocks
-/* 10.19 to 21: the block's number in its cluster, and how many it has. */
+/* 10.19 to 10.21: rank of the block in its cluster; blocks of a cluster. */
 #if __CUDA_ARCH__ < 900
 #error "ax_cluster_rank: clusters are of sm_90 on"
 #endif
@@ -101,7 +104,7 @@ AX_DEVICE unsigned ax_cluster_blocks() {
 }
 
 //@ ax_cluster_sync ax_cluster_arrive ax_cluster_wait
-/* 9.7.13.3, barrier.cluster of all threads of the cluster. */
+/* 9.7.13.3, barrier.cluster: all threads of the cluster. */
 #if __CUDA_ARCH__ < 900
 #error "ax_cluster_sync: clusters are of sm_90 on"
 #endif
@@ -117,7 +120,8 @@ AX_DEVICE void ax_cluster_sync() {
 }
 
 //@ ax_cluster_load_4
-/* 9.7.9.8, ld.shared::cluster: 4 bytes at this address in another block. */
+/* 9.7.9.8, ld.shared::cluster: loads 4 bytes at this address of another
+ * block. */
 #if __CUDA_ARCH__ < 900
 #error "ax_cluster_load_4: clusters are of sm_90 on"
 #endif
@@ -135,8 +139,8 @@ AX_DEVICE unsigned ax_cluster_load_4(unsigned address, unsigned rank) {
 }
 
 //@ ax_bulk_load
-/* 9.7.9.25.4.1, cp.async.bulk: bytes (a multiple of 16, both addresses too)
- * from global memory; they count as arrived at `bar`. */
+/* 9.7.9.25.4.1, cp.async.bulk: copies `bytes` from global to shared memory,
+ * and completes them on `bar`.  Addresses and size are multiples of 16. */
 #if __CUDA_ARCH__ < 900
 #error "ax_bulk_load: cp.async.bulk is of sm_90 on"
 #endif
@@ -150,7 +154,7 @@ AX_DEVICE void ax_bulk_load(unsigned to, const void *from, unsigned bytes,
 }
 
 //@ ax_bulk_store
-/* The same to global memory; part of a group (ax_tma_commit). */
+/* The same to global memory, as part of a bulk group (ax_tma_commit). */
 #if __CUDA_ARCH__ < 900
 #error "ax_bulk_store: cp.async.bulk is of sm_90 on"
 #endif
@@ -162,7 +166,7 @@ AX_DEVICE void ax_bulk_store(void *to, unsigned from, unsigned bytes) {
 }
 
 //@ ax_tensor_map
-/* What cuTensorMapEncodeTiled makes: a parameter of the kernel, declared
+/* A tensor map from cuTensorMapEncodeTiled: a kernel parameter, declared
  * `const __grid_constant__`, or a member of one. */
 struct __align__(64) ax_tensor_map {
   unsigned long long opaque[16];

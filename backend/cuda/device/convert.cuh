@@ -1,5 +1,6 @@
 //@ ax_pack_f16
-/* 9.7.9.21, cvt: two numbers in a register, the first in its low half. */
+/* 9.7.9.21, cvt: packs two numbers into a register; `low` is in the low
+ * half. */
 AX_DEVICE unsigned ax_pack_f16(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   unsigned v;
@@ -26,8 +27,10 @@ AX_DEVICE unsigned short ax_f32_to_f16(float x) {
 }
 
 //@ ax_bf16_to_f32 ax_f32_to_bf16
-/* sm_75 has no conversion to bf16: to the nearest, of two as near the even.  Of
- * one number ptxas makes an instruction of a fourth of the rate, of two not. */
+/* sm_75 has no conversion to bf16; it is emulated: round to nearest, ties to
+ * even.  From sm_80 on, one number is converted as a pair: ptxas maps the
+ * conversion of one number to an instruction with a quarter of the
+ * throughput. */
 AX_DEVICE float ax_bf16_to_f32(unsigned short h) {
   return __uint_as_float((unsigned)h << 16);
 }
@@ -55,7 +58,7 @@ AX_DEVICE unsigned ax_pack_bf16(float low, float high) {
 }
 
 //@ ax_low ax_high
-/* The halves of a register of two. */
+/* The halves of a packed register. */
 AX_DEVICE unsigned short ax_low(unsigned v) {
   return (unsigned short)v;
 }
@@ -64,7 +67,8 @@ AX_DEVICE unsigned short ax_high(unsigned v) {
 }
 
 //@ ax_tf32
-/* To the nearest tf32, of two as near the one away from 0, as bits of f32. */
+/* Rounds to the nearest tf32, ties away from 0; the result has the format of
+ * f32. */
 #if __CUDA_ARCH__ < 800
 #error "ax_tf32: tf32 is of sm_80 on"
 #endif
@@ -75,8 +79,8 @@ AX_DEVICE unsigned ax_tf32(float x) {
 }
 
 //@ ax_exp2 ax_log2 ax_reciprocal ax_rsqrt
-/* 9.7.3: approximations of the special function unit, about 2 units in the last
- * place (less near 1 of ax_log2); f32 below 2^-126 is 0. */
+/* 9.7.3: approximations by the special function unit.  The error is about 2
+ * ulp (ax_log2: less near 1).  Subnormals are flushed to 0. */
 AX_DEVICE float ax_exp2(float x) {
   float v;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
@@ -99,7 +103,7 @@ AX_DEVICE float ax_rsqrt(float x) {
 }
 
 //@ ax_tanh
-/* 9.7.4.9, tanh.approx: a relative error of about 2^-11. */
+/* 9.7.4.9, tanh.approx: the relative error is about 2^-11. */
 AX_DEVICE float ax_tanh(float x) {
   float v;
   asm("tanh.approx.f32 %0, %1;" : "=f"(v) : "f"(x));

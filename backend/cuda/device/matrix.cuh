@@ -1,7 +1,7 @@
 //@ ax_ldmatrix_1 ax_ldmatrix_2 ax_ldmatrix_4
-/* 9.7.14.5.15, ldmatrix: so many matrices of 8 x 8 elements of 16 bits, a
- * register each.  Row r of matrix k is the 16 bytes where lane 8 * k + r says
- * (lanes that have no row say anything). */
+/* 9.7.14.5.15, ldmatrix: loads 1, 2 or 4 matrices of 8 x 8 16-bit elements,
+ * one register each.  Lane 8 * k + r gives the address of row r of matrix k,
+ * which has 16 bytes.  Other lanes may give any address. */
 AX_DEVICE void ax_ldmatrix_1(unsigned *r, unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
                : "=r"(r[0])
@@ -23,7 +23,7 @@ AX_DEVICE void ax_ldmatrix_4(unsigned *r, unsigned row) {
 }
 
 //@ ax_ldmatrix_1_trans ax_ldmatrix_2_trans ax_ldmatrix_4_trans
-/* The same, each matrix transposed. */
+/* The same, with each matrix transposed. */
 AX_DEVICE void ax_ldmatrix_1_trans(unsigned *r, unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
                : "=r"(r[0])
@@ -45,7 +45,7 @@ AX_DEVICE void ax_ldmatrix_4_trans(unsigned *r, unsigned row) {
 }
 
 //@ ax_stmatrix_1 ax_stmatrix_2 ax_stmatrix_4
-/* 9.7.14.5.16, stmatrix: ldmatrix the other way. */
+/* 9.7.14.5.16, stmatrix: stores matrices in the layout of ldmatrix. */
 #if __CUDA_ARCH__ < 900
 #error "ax_stmatrix_4: stmatrix is of sm_90 on"
 #endif
@@ -68,7 +68,7 @@ AX_DEVICE void ax_stmatrix_4(unsigned row, const unsigned *r) {
 }
 
 //@ ax_stmatrix_1_trans ax_stmatrix_2_trans ax_stmatrix_4_trans
-/* The same, each matrix transposed. */
+/* The same, with each matrix transposed. */
 #if __CUDA_ARCH__ < 900
 #error "ax_stmatrix_4_trans: stmatrix is of sm_90 on"
 #endif
@@ -92,8 +92,8 @@ AX_DEVICE void ax_stmatrix_4_trans(unsigned row, const unsigned *r) {
 }
 
 //@ ax_mma_m16n8k16_f16 ax_mma_m16n8k16_bf16
-/* 9.7.14.5.14, mma: d += a * b, in f32.  Of a thread d has 4 elements, a 4
- * registers, b 2 (9.7.14.5.8: which elements). */
+/* 9.7.14.5.14, mma: d += a * b with f32 accumulators.  A thread has 4 elements
+ * of d, 4 registers of a and 2 of b (fragment layout: 9.7.14.5.8). */
 #if __CUDA_ARCH__ < 800
 #error "ax_mma_m16n8k16: of sm_80 on; sm_75 has ax_mma_m16n8k8_f16"
 #endif
@@ -117,7 +117,7 @@ AX_DEVICE void ax_mma_m16n8k16_bf16(float *d, const unsigned *a,
 }
 
 //@ ax_mma_m16n8k8_f16
-/* The same: d has 4 elements, a 2 registers, b 1 (9.7.14.5.7). */
+/* The same: 4 elements of d, 2 registers of a and 1 of b (9.7.14.5.7). */
 AX_DEVICE void ax_mma_m16n8k8_f16(float *d, const unsigned *a,
                                   const unsigned *b) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
@@ -127,8 +127,8 @@ AX_DEVICE void ax_mma_m16n8k8_f16(float *d, const unsigned *a,
 }
 
 //@ ax_mma_m16n8k8_tf32
-/* The same: d has 4 elements, a 4 registers, b 2, of an element each, whose low
- * 13 bits are 0 (ax_tf32). */
+/* The same: 4 elements of d, 4 registers of a and 2 of b.  A register has one
+ * element, whose low 13 bits are 0 (ax_tf32). */
 #if __CUDA_ARCH__ < 800
 #error "ax_mma_m16n8k8_tf32: of sm_80 on"
 #endif

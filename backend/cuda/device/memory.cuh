@@ -1,5 +1,5 @@
 //@ ax_load_16 ax_load_8 ax_load_4
-/* 9.7.9.8, ld.global of 16, 8, 4 bytes, aligned to as many. */
+/* 9.7.9.8, ld.global: 16, 8 or 4 bytes, aligned to their size. */
 AX_DEVICE uint4 ax_load_16(const void *p) {
   uint4 v;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -23,8 +23,8 @@ AX_DEVICE unsigned ax_load_4(const void *p) {
 }
 
 //@ ax_load_16_once ax_load_8_once ax_load_4_once
-/* 9.7.9.9, ld.global.nc: what no thread writes while the kernel runs, and that
- * is not read again. */
+/* 9.7.9.9, ld.global.nc: for data that no thread writes while the kernel runs,
+ * and that is read once. */
 AX_DEVICE uint4 ax_load_16_once(const void *p) {
   uint4 v;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -61,7 +61,8 @@ AX_DEVICE void ax_store_4(void *p, unsigned v) {
 }
 
 //@ ax_store_16_once ax_store_8_once ax_store_4_once
-/* The same with .cs: what this kernel does not read again. */
+/* The same with .cs (streaming): for data that the kernel does not read
+ * again. */
 AX_DEVICE void ax_store_16_once(void *p, uint4 v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p),
                "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
@@ -77,8 +78,9 @@ AX_DEVICE void ax_store_4_once(void *p, unsigned v) {
 }
 
 //@ ax_copy_4 ax_copy_8 ax_copy_16
-/* 9.7.9.25.3.1, cp.async: to shared memory, aligned to its size, the first
- * `bytes` of what lies at `from`, and zeros.  Of 16 bytes L1 keeps none. */
+/* 9.7.9.25.3.1, cp.async: copies the first `bytes` bytes at `from` to shared
+ * memory, and fills the rest with 0.  Addresses are aligned to the copy size.
+ * Copies of 16 bytes bypass L1. */
 #if __CUDA_ARCH__ < 800
 #error "ax_copy_16: cp.async is of sm_80 on"
 #endif
@@ -99,8 +101,8 @@ AX_DEVICE void ax_copy_16(unsigned to, const void *from, unsigned bytes) {
 }
 
 //@ ax_copy_commit ax_copy_wait
-/* 9.7.9.25.3.2 and 3, cp.async.commit_group, cp.async.wait_group: until at most
- * the last N groups of this thread are under way. */
+/* 9.7.9.25.3.2 and 3, cp.async.commit_group and wait_group: waits until at
+ * most the last N groups of this thread are in flight. */
 #if __CUDA_ARCH__ < 800
 #error "ax_copy_commit: cp.async is of sm_80 on"
 #endif

@@ -13,9 +13,9 @@ AX_DEVICE void ax_tma_prefetch(const ax_tensor_map *map) {
 }
 
 //@ ax_tma_load_1d ax_tma_load_2d ax_tma_load_3d ax_tma_load_4d ax_tma_load_5d
-/* 9.7.9.25.5.2, cp.async.bulk.tensor: the box of `map` that begins at these
- * coordinates, the first of which is of the axis that lies densest; what is
- * outside of the tensor is 0.  All bytes of the box count as arrived at `bar`. */
+/* 9.7.9.25.5.2, cp.async.bulk.tensor: loads the box of `map` at these
+ * coordinates, the contiguous axis first.  Elements out of bounds are 0.  All
+ * bytes of the box complete on `bar`. */
 AX_TMA_CHECK
 #define AX_TMA_LOAD(D, AT, COORDINATES, OPERANDS)                             \
   AX_DEVICE void ax_tma_load_##D(unsigned to, const ax_tensor_map *map,       \
@@ -36,9 +36,8 @@ AX_TMA_LOAD(5d, "{%3, %4, %5, %6, %7}", (int a, int b, int c, int d, int e),
             ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
 
 //@ ax_tma_pixels_3d ax_tma_pixels_4d ax_tma_pixels_5d
-/* The same in the mode im2col: channels from `c` on of so many pixels, from
- * the one at w, h, d of image n on as a bounding box counts them, each moved by
- * the offsets. */
+/* The same in im2col mode: channels from `c` on.  Pixels start at w, h, d of
+ * image n and follow the bounding box; the offsets are added to each pixel. */
 AX_TMA_CHECK
 #define AX_TMA_PIXELS(D, AT, MOVED, COORDINATES, OPERANDS)                    \
   AX_DEVICE void ax_tma_pixels_##D(unsigned to, const ax_tensor_map *map,     \
@@ -63,8 +62,9 @@ AX_TMA_PIXELS(5d, "{%3, %4, %5, %6, %7}", "{%8, %9, %10}",
                AX_MOVE(move_h), AX_MOVE(move_d)))
 
 //@ ax_tma_cast_1d ax_tma_cast_2d ax_tma_cast_3d ax_tma_cast_4d ax_tma_cast_5d
-/* The same to the same place of each block of the cluster whose bit is in
- * `blocks`; in each of them the bytes arrive at its own `bar`. */
+/* The same with multicast: to the same shared memory offset of each block
+ * whose bit is set in `blocks`.  The bytes complete on the `bar` of each of
+ * these blocks. */
 #if !defined __CUDA_ARCH_FEAT_SM90_ALL && !defined __CUDA_ARCH_FEAT_SM100_ALL
 #error "ax_tma_cast_: several blocks at once is of sm_90a, sm_100a"
 #endif
@@ -90,8 +90,8 @@ AX_TMA_CAST(5d, "{%4, %5, %6, %7, %8}", (int a, int b, int c, int d, int e),
             ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
 
 //@ ax_tma_store_1d ax_tma_store_2d ax_tma_store_3d ax_tma_store_4d ax_tma_store_5d
-/* The box to global memory, but for what is outside of the tensor; part of a
- * group (ax_tma_commit). */
+/* Stores a box to global memory, without elements out of bounds, as part of a
+ * bulk group (ax_tma_commit). */
 AX_TMA_CHECK
 #define AX_TMA_STORE(D, AT, COORDINATES, OPERANDS)                            \
   AX_DEVICE void ax_tma_store_##D(const ax_tensor_map *map, unsigned from,    \
@@ -111,9 +111,9 @@ AX_TMA_STORE(5d, "{%2, %3, %4, %5, %6}", (int a, int b, int c, int d, int e),
              ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
 
 //@ ax_tma_commit ax_tma_wait_read ax_tma_wait
-/* 9.7.9.25.4.4 and 5, cp.async.bulk.commit_group and wait_group: until at most
- * the last N groups of this thread still read shared memory, or are under way
- * at all. */
+/* 9.7.9.25.4.4 and 5, cp.async.bulk.commit_group and wait_group: waits until
+ * at most the last N groups of this thread still read shared memory (_read),
+ * or are in flight. */
 AX_TMA_CHECK
 AX_DEVICE void ax_tma_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -1,5 +1,5 @@
 //@ ax_sync ax_sync_or ax_sync_and ax_sync_count
-/* 9.7.13.1, barrier 0 of the whole block. */
+/* 9.7.13.1, barrier 0: all threads of the block. */
 AX_DEVICE void ax_sync() {
   __syncthreads();
 }
@@ -14,7 +14,7 @@ AX_DEVICE int ax_sync_count(bool p) {
 }
 
 //@ ax_barrier_sync ax_barrier_arrive
-/* 9.7.13.1, bar.sync and bar.arrive of `count` threads. */
+/* 9.7.13.1, bar.sync and bar.arrive: `count` threads. */
 AX_DEVICE void ax_barrier_sync(unsigned id, unsigned count) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory");
 }
@@ -37,13 +37,13 @@ AX_DEVICE unsigned ax_lane() {
 }
 
 //@ ax_warp
-/* The warp's number in a block of one dimension, the same in all its lanes. */
+/* The warp's index in a one-dimensional block, uniform in the warp. */
 AX_DEVICE unsigned ax_warp() {
   return __shfl_sync(~0u, threadIdx.x / 32, 0);
 }
 
 //@ ax_shuffle ax_shuffle_xor ax_shuffle_up ax_shuffle_down
-/* 9.7.9.6, shfl.sync of all lanes; T has 4 or 8 bytes. */
+/* 9.7.9.6, shfl.sync: all lanes; T has 4 or 8 bytes. */
 template <typename T> AX_DEVICE T ax_shuffle(T v, int lane) {
   return __shfl_sync(~0u, v, lane);
 }
@@ -58,7 +58,7 @@ template <typename T> AX_DEVICE T ax_shuffle_down(T v, unsigned by) {
 }
 
 //@ ax_ballot ax_any ax_all
-/* 9.7.13.9, vote.sync of all lanes. */
+/* 9.7.13.9, vote.sync: all lanes. */
 AX_DEVICE unsigned ax_ballot(bool p) {
   return __ballot_sync(~0u, p);
 }
@@ -70,7 +70,7 @@ AX_DEVICE bool ax_all(bool p) {
 }
 
 //@ ax_elect
-/* 9.7.13.15, elect.sync of all lanes: true in one of them. */
+/* 9.7.13.15, elect.sync: true in one lane of the warp. */
 #if __CUDA_ARCH__ < 900
 #error "ax_elect: elect.sync is of sm_90 on"
 #endif
@@ -86,7 +86,8 @@ AX_DEVICE bool ax_elect() {
 }
 
 //@ ax_registers_more ax_registers_less
-/* 9.7.19.5, setmaxnreg: of each thread of the warpgroup, a multiple of 8. */
+/* 9.7.19.5, setmaxnreg: registers per thread of the warpgroup, a multiple of
+ * 8. */
 #if !defined __CUDA_ARCH_FEAT_SM90_ALL && !defined __CUDA_ARCH_FEAT_SM100_ALL \
     && !defined __CUDA_ARCH_FEAT_SM120_ALL
 #error "ax_registers_more: setmaxnreg is of sm_90a, sm_100a, sm_120a"
@@ -99,8 +100,8 @@ template <int N> AX_DEVICE void ax_registers_less() {
 }
 
 //@ ax_grid_wait ax_grid_launch
-/* 9.7.13.14, griddepcontrol: waits for the kernels before this one; lets those
- * after it begin. */
+/* 9.7.13.14, griddepcontrol (programmatic dependent launch): waits for earlier
+ * kernels; lets later kernels start. */
 #if __CUDA_ARCH__ < 900
 #error "ax_grid_wait: griddepcontrol is of sm_90 on"
 #endif

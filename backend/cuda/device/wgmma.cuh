@@ -5,9 +5,10 @@
 #define AX_WGMMA_CHECK
 
 //@ ax_wgmma_fence ax_wgmma_commit ax_wgmma_wait ax_wgmma_hold
-/* 9.7.15.7: wgmma.fence orders what touches its registers before it;
- * wgmma.commit_group; wgmma.wait_group: until at most the last N groups are
- * under way.  ax_wgmma_hold: what is read of `d` after it is not read before. */
+/* 9.7.15.7: wgmma.fence orders accesses to the registers before it;
+ * wgmma.commit_group; wgmma.wait_group: waits until at most the last N groups
+ * are in flight.  ax_wgmma_hold keeps the compiler from reading `d` before
+ * it. */
 AX_WGMMA_CHECK
 AX_DEVICE void ax_wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -25,8 +26,8 @@ template <int R> AX_DEVICE void ax_wgmma_hold(float (&d)[R]) {
 }
 
 //@ ax_wgmma_descriptor
-/* 9.7.15.5.1.2.2: a matrix at `address`; leading and stride in bytes;
- * swizzle: 0 none, 1 of 128 bytes, 2 of 64, 3 of 32. */
+/* 9.7.15.5.1.2.2: descriptor of a matrix at `address`.  leading, stride:
+ * bytes. swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes. */
 AX_DEVICE unsigned long long ax_wgmma_descriptor(unsigned address,
                                                  unsigned leading,
                                                  unsigned stride,

@@ -1,10 +1,10 @@
-/* What is begun now and done later: cp.has_cp_async, bulk copies.  What is
- * written is NaN until then. */
+/* Asynchronous copies: cp.async and bulk copies.  The destination is NaN until
+ * a copy completes. */
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
 
-/* ---- later ---- */
+/* ---- pending operations ---- */
 
 AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c) {
   SimCluster *k = t->block->cluster;
@@ -31,7 +31,7 @@ static bool finish_op(SimRun *r, SimCluster *c, uint32_t which) {
 
 bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which) {
   const AsyncOp *p = c->pending.at[which];
-  if (p->op == AX_WGMMA) /* these are done in order */
+  if (p->op == AX_WGMMA) /* wgmmas complete in order */
     for (uint32_t j = 0; j < which; j++)
       if (c->pending.at[j]->op == AX_WGMMA &&
           c->pending.at[j]->agent == p->agent)
@@ -51,7 +51,7 @@ bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t agent,
   return true;
 }
 
-/* ---- cp.has_cp_async ---- */
+/* ---- cp.async ---- */
 
 static bool finish_cp_async(SimRun *r, const AsyncOp *p) {
   unsigned char *to = p->block->shared + p->n[0];
@@ -97,7 +97,8 @@ static void issue_cp_async(SimRun *r, SimThread *t, const AxCall *c) {
   p->group = t->cp_async_groups + 1;
 }
 
-/* Groups up to the last `pending` are done, and the thread sees it. */
+/* Completes all groups except the last `pending`, and makes them visible to the
+ * thread. */
 static void wait_groups(SimRun *r, SimThread *t, uint32_t agent,
                         uint32_t groups, uint64_t pending) {
   if (!agent || groups <= pending)
@@ -204,7 +205,7 @@ static void bulk_store(SimRun *r, SimThread *t, const AxCall *c) {
   p->group = t->bulk_groups + 1;
 }
 
-/* ---- the others ---- */
+/* ---- fences and dispatch ---- */
 
 static void fence_async(SimThread *t) {
   SimCluster *k = t->block->cluster;
@@ -212,7 +213,7 @@ static void fence_async(SimThread *t) {
   k->fenced = true;
   for (uint32_t j = 0; j < k->agent_count; j++)
     fenced[j] = fenced[j] < t->clock[j] ? t->clock[j] : fenced[j];
-  t->clock[t->agent]++; /* what it writes from now on is not fenced */
+  t->clock[t->agent]++; /* later writes are not fenced */
   for (uint32_t j = 0; j < t->block->mbarriers.len; j++) {
     Mbarrier *m = t->block->mbarriers.at[j];
     m->is_fenced |= m->init_thread == (uint32_t)(t - t->block->threads);

@@ -1,4 +1,4 @@
-/* Barriers of a block and of a cluster, and mbarriers. */
+/* Block barriers, cluster barriers, and mbarriers. */
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static void join_waiting(SimRun *r, SimThread *t, const VectorClock *clock) {
   sim_wake(r, t);
 }
 
-/* ---- all threads of a block ---- */
+/* ---- block barriers ---- */
 
 static void complete_sync(SimRun *r, SimBlock *b) {
   uint64_t count = 0;
@@ -54,7 +54,7 @@ static void sync_block(SimRun *r, SimThread *t, AxCall *c) {
     sim_wait(r, t, AX_SYNC, c);
 }
 
-/* ---- all threads of a cluster ---- */
+/* ---- cluster barriers ---- */
 
 static void complete_cluster_barrier(SimRun *r, SimCluster *c) {
   for (uint32_t b = 0; b < r->cluster_blocks; b++)
@@ -88,7 +88,7 @@ static void cluster_barrier(SimRun *r, SimThread *t, int op, AxCall *c) {
     sim_fail(r, t, (uint32_t)c->line,
              "ax_cluster_wait without ax_cluster_arrive");
   t->cluster_arrived = false;
-  if (t->cluster_barrier_done) /* it has ended since this thread arrived */
+  if (t->cluster_barrier_done) /* completed since this thread arrived */
     clock_join(k, t->clock, k->last_barrier_clock);
   else
     sim_wait(r, t, AX_CLUSTER_WAIT, c);
@@ -174,7 +174,7 @@ static bool is_phase_complete(const Mbarrier *m, uint64_t parity) {
   return (m->phase & 1) != (parity & 1);
 }
 
-/* The phase ends if nothing is missing. */
+/* Completes the phase if all arrivals and bytes are there. */
 static bool try_complete_phase(SimRun *r, Mbarrier *m, SimBlock *b) {
   SimCluster *k = b->cluster;
   if (m->pending || m->pending_bytes)
@@ -188,7 +188,7 @@ static bool try_complete_phase(SimRun *r, Mbarrier *m, SimBlock *b) {
   m->pending = m->count;
   clock_join(k, m->phase_clock, m->arriving_clock);
   clock_clear(k, m->arriving_clock);
-  m->phase_clock[m->agent] = m->phase; /* loads of this phase are seen */
+  m->phase_clock[m->agent] = m->phase; /* loads of this phase become visible */
   if (k->fenced)
     m->phase_clock[k->max_agents + m->agent] = m->phase;
   for (uint32_t j = 0; j < r->threads; j++) {
@@ -276,7 +276,7 @@ static void mbarrier_wait(SimRun *r, SimThread *t, int op, AxCall *c) {
     sim_wait(r, t, AX_MBARRIER_WAIT, c);
 }
 
-/* ---- the rest ---- */
+/* ---- dispatch ---- */
 
 static void fence_init(SimThread *t) {
   for (uint32_t j = 0; j < t->block->mbarriers.len; j++) {

@@ -1,5 +1,5 @@
-/* A kernel's text to a shared object of the host, by the system's C++ compiler,
- * and places in it to lines of the text. */
+/* Compiles a kernel to a shared object with the host's C++ compiler, and maps
+ * code addresses to source lines. */
 #define _GNU_SOURCE
 #include "backend/cuda/sim/internal.h"
 
@@ -16,7 +16,7 @@
 #define SIM_SOURCE "."
 #endif
 
-/* ---- the compiler ---- */
+/* ---- compiler ---- */
 
 static bool compiler_works(const char *cxx) {
   char command[600];
@@ -24,14 +24,14 @@ static bool compiler_works(const char *cxx) {
   return system(command) == 0;
 }
 
-/* The best first: clang says nothing of accesses to arrays of the thread's own,
- * so that it is not seen who touches what a product of a warpgroup has. */
+/* The best compiler first. clang does not instrument accesses to local arrays,
+ * so that conflicts with wgmma registers are not detected. */
 static const char *compiler(void) {
   static const char *const names[] = {"g++", "c++", "clang++"};
   static const char *found;
-  const char *wanted = getenv("AXON_SIM_CXX");
-  if (wanted && *wanted)
-    return wanted;
+  const char *named = getenv("AXON_SIM_CXX");
+  if (named && *named)
+    return named;
   for (size_t j = 0; j < ARRAY_LEN(names) && !found; j++)
     found = compiler_works(names[j]) ? names[j] : NULL;
   return found;
@@ -48,7 +48,7 @@ bool sim_sees_registers(void) {
   return system(command) == 0;
 }
 
-/* Where backend/ lies: of this tree, or AXON_SOURCE. */
+/* The folder of backend/: of this source tree, or AXON_SOURCE. */
 static const char *source_root(void) {
   const char *set = getenv("AXON_SOURCE");
   return set ? set : SIM_SOURCE;
@@ -59,7 +59,7 @@ static bool is_identifier_char(char c) {
          (c >= '0' && c <= '9');
 }
 
-/* Past the ) that closes the ( at p. */
+/* Skips to the end of the parenthesis that opens at p. */
 static const char *skip_parenthesis(const char *p) {
   int depth = 0;
   do {
@@ -70,7 +70,7 @@ static const char *skip_parenthesis(const char *p) {
   return p;
 }
 
-/* The name of the function that begins here, or its length is 0. */
+/* The name of the function that begins at p; *len is 0 if there is none. */
 static const char *function_name(const char *p, size_t *len) {
   for (*len = 0; *p; p += *len) {
     while (*p && !is_identifier_char(*p))
@@ -84,14 +84,15 @@ static const char *function_name(const char *p, size_t *len) {
   return p;
 }
 
-/* Blocks of the kernel's clusters; its name stands there, its head before. */
+/* The cluster size of a kernel, from the text between its head and its name. */
 static unsigned long cluster_blocks_of(const char *head, const char *name) {
   static const char mark[] = "__cluster_dims__(";
   const char *at = strstr(head, mark);
   return at && at < name ? strtoul(at + strlen(mark), NULL, 10) : 1;
 }
 
-/* Kernels take their arguments by value; these take where they are. */
+/* Kernels take their arguments by value; the entry points take a pointer to
+ * them. */
 static void write_entries(FILE *f, const char *source) {
   static const char mark[] = "__global__";
   for (const char *at = source; (at = strstr(at, mark));) {
@@ -127,8 +128,8 @@ static void add_file(Buffer *out, const char *path) {
     fclose(f);
 }
 
-/* Optimised a little, so that what need not lie in memory does not; and with a
- * call before each access, and where C++ leaves undefined what is done. */
+/* Light optimization keeps values in registers.  Instrumentation calls the
+ * simulator before each access and on undefined behaviour. */
 static const char compiler_flags[] =
     "-std=c++17 -O1 -g1 -w -fPIC -fvisibility=hidden "
     "-fsanitize=thread,bounds,object-size,shift,alignment,integer-divide-by-"
@@ -137,15 +138,17 @@ static const char compiler_flags[] =
     "-fwrapv "
     "-fno-exceptions -fno-rtti -fno-tree-vectorize -fno-tree-slp-vectorize";
 
-/* What nobody has set is no likely number, and as f32 none at all, so that 0
- * times it is not 0: g++ fills it with the byte 254, in numbers of 8, 4 and 16
- * bytes, of which each fourth becomes 255.  clang's pattern is none either. */
+/* Uninitialized variables get a pattern that is an unlikely integer and a NaN
+ * as f32, so that 0 times it is not 0. g++ fills them with byte 254, in numbers
+ * of 8, 4 and 16 bytes; this changes each fourth byte to 255.  The pattern of
+ * clang is a NaN already. */
 static const char poison_sed_script[] =
     "-e 's/-72340172838076674\\b/-282578783371522/' "
     "-e 's/-16843010\\b/-65794/' "
     "-e '/\\.byte\t-2$/{N;N;N;s/^\\(\\(.*-2.\\)\\{3\\}.*\\)-2$/\\1-1/}'";
 
-/* In steps, as to link it would bring the library of the sanitizer. */
+/* Compiles and links separately: a direct link would add the sanitizer
+ * library. */
 static bool compile(Sim *s, const char *source, Buffer *error) {
   char log[300], source_path[300];
   snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
@@ -171,7 +174,7 @@ static bool compile(Sim *s, const char *source, Buffer *error) {
   return good;
 }
 
-/* ---- the library ---- */
+/* ---- shared object ---- */
 
 static int find_extent(struct dl_phdr_info *info, size_t size, void *owner) {
   Sim *s = owner;
@@ -268,24 +271,25 @@ uint32_t sim_cluster_blocks(const Sim *s, const char *kernel) {
   return blocks ? *blocks : 1;
 }
 
-/* ---- lines ---- */
+/* ---- source positions ---- */
 
 void sim_site(const SimRun *r, uint32_t site, char out[SIM_TEXT_BYTES]) {
   const Sim *s = r->sim;
-  char command[500], said[SIM_TEXT_BYTES] = "";
+  char command[500], position[SIM_TEXT_BYTES] = "";
   if (site < SIM_FIRST_CODE_SITE) {
     snprintf(out, SIM_TEXT_BYTES, "%.100s:%u", s->name, site);
     return;
   }
   snprintf(command, sizeof command, "addr2line -s -e '%.300s' 0x%x 2>&1",
-           s->path, site - SIM_FIRST_CODE_SITE - 1); /* where the call is */
+           /* The address of the call. */
+           s->path, site - SIM_FIRST_CODE_SITE - 1);
   FILE *f = popen(command, "r");
-  if (f && fgets(said, sizeof said, f))
-    said[strcspn(said, " \n")] = 0;
+  if (f && fgets(position, sizeof position, f))
+    position[strcspn(position, " \n")] = 0;
   if (f)
     pclose(f);
-  if (strchr(said, ':'))
-    snprintf(out, SIM_TEXT_BYTES, "%s", said);
+  if (strchr(position, ':'))
+    snprintf(out, SIM_TEXT_BYTES, "%s", position);
   else
     snprintf(out, SIM_TEXT_BYTES, "%.100s, code 0x%x", s->name,
              site - SIM_FIRST_CODE_SITE);

@@ -1,7 +1,7 @@
-/* Switching stacks: registers that calls keep are pushed, and the other's are
- * popped.  On other machines than these two the system's ucontext does it,
- * which is slower.  AddressSanitizer, where it is, is told of each switch, and
- * that a new fiber's stack holds nothing. */
+/* Stack switching: pushes the callee-saved registers and pops those of the
+ * other fiber.  Machines other than x86-64 and arm64 use ucontext, which is
+ * slower.  AddressSanitizer is notified of each switch, and that the stack of a
+ * new fiber is empty. */
 #include "backend/cuda/sim/fiber.h"
 
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static void entry(void) {
 
 #if defined __x86_64__ || defined __aarch64__
 
-/* Pushes, stores the stack's place in *from, takes that of to, pops. */
+/* Pushes the registers, stores the stack pointer to *from, loads it from `to`,
+ * and pops the registers. */
 void sim_fiber_switch(void **from, void *to)
     __attribute__((visibility("hidden")));
 #ifdef __x86_64__
@@ -99,7 +100,7 @@ static void switch_stack(void **from, void *to) {
 
 #else
 
-static ucontext_t contexts[2048 * 4 + 1]; /* the last is the host's */
+static ucontext_t contexts[2048 * 4 + 1]; /* the last one is the host's */
 static size_t context_count;
 
 static void prepare(Fiber *f) {

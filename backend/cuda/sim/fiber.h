@@ -1,4 +1,4 @@
-/* backend/cuda/sim: threads of the GPU as fibers of one thread of the host. */
+/* backend/cuda/sim: GPU threads as fibers of one host thread. */
 #ifndef AXON_CUDA_FIBER_H
 #define AXON_CUDA_FIBER_H
 
@@ -9,20 +9,20 @@
 enum { FIBER_STACK_BYTES = 96 << 10 };
 
 typedef struct Fiber {
-  void *saved_stack; /* where it goes on */
-  char *stack; /* FIBER_STACK_BYTES bytes above a page that nobody may touch */
-  void *sanitizer; /* its false stack, while it does not run */
+  void *saved_stack; /* stack pointer while suspended */
+  char *stack;       /* FIBER_STACK_BYTES bytes above a guard page */
+  void *sanitizer;   /* the fake stack of AddressSanitizer while suspended */
 } Fiber;
 
-/* Some stacks, of this process for good: later calls give the same ones.
- * False: no memory. */
+/* Returns stacks that the process keeps: later calls return the same ones.
+ * False if memory is exhausted. */
 bool fiber_stacks(char ***stacks, size_t count);
 
-/* It begins with start(), on its stack, when it is first resumed. */
+/* Prepares a fiber that runs start() on its stack at the first resume. */
 void fiber_begin(Fiber *f, char *stack, void (*start)(void));
-/* From the host's thread into the fiber, until it pauses. */
+/* Switches from the host thread to the fiber, until it pauses. */
 void fiber_resume(Fiber *f);
-/* From the fiber back; last: for good. */
+/* Switches from the fiber to the host thread.  last: the fiber has ended. */
 void fiber_pause(Fiber *f, bool last);
 
 #endif

@@ -1,7 +1,7 @@
-// backend/cuda/sim: CUDA C++ as far as kernels use it, and the wrappers, for a
-// host's C++ compiler.  It is included before a kernel's text, which is
-// compiled with -fsanitize=thread: the compiler then calls __tsan_read4 and its
-// like before each access to memory, and these are here.
+// backend/cuda/sim: the part of CUDA C++ that kernels use, and the intrinsics,
+// for a C++ compiler of the host.  It precedes the source of a kernel.  The
+// kernel is compiled with -fsanitize=thread: before each memory access, it
+// calls __tsan_read4 and similar functions, which are defined here.
 #ifndef AXON_CUDA_KERNEL_HH
 #define AXON_CUDA_KERNEL_HH
 
@@ -15,7 +15,7 @@ __attribute__((visibility("default"))) const AxTable *ax_sim_table;
   static inline __attribute__((no_sanitize("thread", "undefined"), unused))
 #define AX_AT int line = __builtin_LINE()
 
-// ---- the language ----
+// ---- language ----
 
 #define __global__ __attribute__((visibility("default")))
 #define __device__
@@ -26,8 +26,8 @@ __attribute__((visibility("default"))) const AxTable *ax_sim_table;
 #define __cluster_dims__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-// Inlined: where a call gives a struct, the compiler stores it to memory
-// without a word to the simulator.
+// Always inlined: if a call returned a struct, the compiler would store it to
+// memory without instrumentation.
 #define AX_DEVICE static inline __attribute__((always_inline, unused))
 typedef unsigned long ax_size;
 
@@ -354,7 +354,7 @@ AX_SIM T atomicCAS(T *p, U wanted, V value, AX_AT) {
   return old;
 }
 
-// ---- wrappers: device/base.cuh, device/warp.cuh ----
+// ---- intrinsics: device/base.cuh, device/warp.cuh ----
 
 AX_SIM unsigned char *ax_shared(AX_AT) {
   return (unsigned char *)ax_sim_do(AX_SHARED, line);
@@ -663,7 +663,7 @@ template <int N> AX_SIM void ax_tma_wait(AX_AT) {
   ax_sim_do(AX_TMA_WAIT, line, N, 0);
 }
 
-// ---- device/wgmma.cuh, and products ----
+// ---- device/wgmma.cuh, and wgmma functions ----
 
 AX_SIM unsigned long long ax_wgmma_descriptor(unsigned address,
                                               unsigned leading, unsigned stride,
@@ -735,7 +735,7 @@ AX_PRODUCTS_4(232, 240, 248, 256)
 #undef AX_PRODUCTS
 #undef AX_PRODUCT_16
 
-// ---- what the compiler calls ----
+// ---- instrumentation ----
 
 #define AX_HOOK \
   extern "C"    \
@@ -765,7 +765,7 @@ AX_HOOK void __tsan_read_range(void *p, unsigned long bytes) {
 AX_HOOK void __tsan_write_range(void *p, unsigned long bytes) {
   ax_sim_table->access(p, bytes, 1, 0, __builtin_return_address(0));
 }
-// Of structs, by newer compilers.
+// Newer compilers call it for structs.
 AX_HOOK void *__tsan_memcpy(void *to, const void *from, unsigned long bytes) {
   ax_sim_table->access(from, bytes, 0, 0, __builtin_return_address(0));
   ax_sim_table->access(to, bytes, 1, 0, __builtin_return_address(0));
@@ -799,10 +799,10 @@ AX_HOOK void __tsan_func_entry(void *) {}
 AX_HOOK void __tsan_func_exit(void) {}
 AX_HOOK void __tsan_init(void) {}
 
-// ---- registers that wrappers are given by their address ----
+// ---- register arrays passed by address ----
 
-// The last one of each is looked at where it is named, so that the compiler
-// sees that an array has it.
+// Reads the last register of an array, so that the compiler checks the size of
+// the array.
 template <typename T> AX_SIM void ax_sim_touch(T) {}
 #define AX_SIM_HAS(r, count) ax_sim_touch((r)[(count) - 1])
 #define AX_SIM_LOAD(name, count, r, ...) \

@@ -1,14 +1,14 @@
-/* backend/cuda/sim: where instructions of the GPU want the elements of their
- * matrices, for the simulator and for tests; layouts.def has it from the
- * manual.  The emitter must not include this: what it derives is compared with
- * it.  C and C++. */
+/* backend/cuda/sim: layouts of matrix fragments and operands, for the simulator
+ * and for tests. layouts.def transcribes them from the PTX manual.  The code
+ * generator must not include this file, because tests compare its derived
+ * layouts with it.  C and C++. */
 #ifndef AXON_CUDA_LAYOUTS_H
 #define AXON_CUDA_LAYOUTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- in registers ---- */
+/* ---- fragments in registers ---- */
 
 typedef enum Fragment {
   FRAGMENT_NONE,
@@ -20,7 +20,7 @@ typedef enum Fragment {
 
 typedef struct FragmentInfo {
   int rows, columns, threads;
-  int count; /* elements of a thread */
+  int count; /* elements per thread */
 } FragmentInfo;
 
 static inline FragmentInfo fragment_info(Fragment f) {
@@ -43,7 +43,7 @@ typedef struct FragmentCoord {
   int row, column;
 } FragmentCoord;
 
-/* Of element i of a thread of the warp or warpgroup. */
+/* The matrix element of element i of a thread in the warp or warpgroup. */
 static inline FragmentCoord fragment_coord(Fragment f, int thread, int i) {
   FragmentCoord place = {-1, -1};
   int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
@@ -62,15 +62,16 @@ static inline FragmentCoord fragment_coord(Fragment f, int thread, int i) {
   return place;
 }
 
-/* ---- in shared memory ---- */
+/* ---- operands in shared memory ---- */
 
 typedef struct SwizzleInfo {
-  uint32_t span_bytes;   /* 0, 32, 64 or 128; of no such swizzle it is 1 */
-  uint32_t bits;         /* of the address that change */
-  uint32_t period_bytes; /* bytes until it repeats, a multiple of which is 0 */
+  uint32_t span_bytes; /* 0, 32, 64 or 128; 1 if the number is invalid */
+  uint32_t bits;       /* address bits that change */
+  /* The pattern repeats after this; its start must be aligned to this. */
+  uint32_t period_bytes;
 } SwizzleInfo;
 
-/* By the number that a descriptor has for it. */
+/* The swizzle with this number in descriptors. */
 static inline SwizzleInfo swizzle_info(uint32_t number) {
   SwizzleInfo info = {1, 0, 0};
   switch (number) {
@@ -85,21 +86,23 @@ static inline SwizzleInfo swizzle_info(uint32_t number) {
   return info;
 }
 
-/* Where the byte lies that had this address. */
+/* The swizzled address of a byte. */
 static inline uint32_t swizzle_address(SwizzleInfo s, uint32_t address) {
   uint32_t mask = ((1u << s.bits) - 1) << 4;
   return address ^ (address >> 3 & mask);
 }
 
-/* An operand of wgmma: what its descriptor says, and what the instruction. */
+/* An operand of wgmma, from the fields of its descriptor and of the
+ * instruction. */
 typedef struct SmemOperand {
   SwizzleInfo swizzle;
   bool mn_major;
-  uint32_t element_bytes;               /* bytes of one */
-  uint32_t leading_bytes, stride_bytes; /* bytes */
+  uint32_t element_bytes;
+  uint32_t leading_bytes, stride_bytes;
 } SmemOperand;
 
-/* Bytes from its start to element (mn, k), before they are swizzled. */
+/* The offset of element (mn, k) from the start of the operand, before
+ * swizzling; bytes. */
 static inline uint32_t smem_operand_offset(const SmemOperand *o, uint32_t mn,
                                            uint32_t k) {
   const uint32_t T = 16 / o->element_bytes, W = o->swizzle.span_bytes / 16;

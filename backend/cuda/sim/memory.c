@@ -1,5 +1,5 @@
-/* Plain accesses, as the compiler reports each, and those of wrappers to global
- * memory. */
+/* Plain accesses, which instrumented code reports, and accesses of intrinsics
+ * to global memory. */
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static const SimMemory *find_range(SimRun *r, const char *at) {
   if (m && (const char *)m->address <= at &&
       at < (const char *)m->address + m->bytes)
     return m;
-  uint32_t low = 0, high = r->launch->memory_count; /* the last not above it */
+  /* The last range that does not start above. */
+  uint32_t low = 0, high = r->launch->memory_count;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
     if ((const char *)r->ranges[middle].address <= at)
@@ -32,7 +33,7 @@ static bool in_constants(const SimRun *r, const char *at, size_t bytes) {
          (r->sim->from <= at && at + bytes <= r->sim->to);
 }
 
-/* It says which range is near. */
+/* The message names the nearest range. */
 static bool fail_out_of_range(SimRun *r, const SimThread *t, uint32_t site,
                               const SimMemory *m, const char *at, size_t bytes,
                               bool write) {
@@ -72,10 +73,10 @@ bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
   return fail_out_of_range(r, t, site, m, p, bytes, write);
 }
 
-/* ---- who wrote it ---- */
+/* ---- visibility of writes ---- */
 
-/* Other blocks see what a block wrote before __threadfence, once they have done
- * an atomic operation after that. */
+/* A write is visible to another block after a __threadfence by the writer and a
+ * later atomic operation by the reader. */
 static bool is_visible_to(const SimRun *r, const SimThread *t,
                           const GlobalWrite *w) {
   const SimCluster *c = t->block->cluster;
@@ -152,7 +153,8 @@ static bool in_stack(const SimThread *t, const char *at) {
   return t->fiber.stack <= at && at < t->fiber.stack + FIBER_STACK_BYTES;
 }
 
-/* The block of the cluster whose shared memory that is, or NULL. */
+/* The block of the cluster whose shared memory contains the address; or
+ * NULL. */
 static SimBlock *shared_block_of(const SimRun *r, const SimThread *t,
                                  const char *at) {
   SimCluster *c = t->block->cluster;
@@ -213,9 +215,10 @@ void on_wrong(const char *what, const void *pc) {
   fiber_pause(&t->fiber, true);
 }
 
-/* ---- wrappers ---- */
+/* ---- intrinsics ---- */
 
-/* What is read past the caches' order is not written at all. */
+/* Loads through the read-only cache require that the kernel never writes the
+ * bytes. */
 static bool check_read_only(SimRun *r, const SimThread *t, const AxCall *c) {
   const SimMemory *m = find_range(r, c->p[0]);
   const GlobalWrite *w = m ? r->global_writes[m - r->ranges] : NULL;

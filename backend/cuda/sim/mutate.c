@@ -1,5 +1,5 @@
-/* Mutants of a kernel's text.  What is found is found in the text alone: names,
- * brackets and numbers, without any grammar; what does not compile is none. */
+/* Finds mutants in the source text by names, brackets and numbers, without a
+ * parser.  Mutants that do not compile are ignored. */
 #define _GNU_SOURCE
 #include "backend/cuda/sim/mutate.h"
 
@@ -30,7 +30,7 @@ static bool is_identifier_char(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Past the bracket that closes that at p. */
+/* Skips to the end of the bracket that opens at p. */
 static const char *skip_bracket(const char *p) {
   int depth = 0;
   for (; *p; p++) {
@@ -42,7 +42,7 @@ static const char *skip_bracket(const char *p) {
   return p;
 }
 
-/* Does a statement begin at p? */
+/* True if a statement begins at p. */
 static bool begins_statement(const MutantFinder *f, const char *p) {
   while (p > f->source && isspace((unsigned char)p[-1]))
     p--;
@@ -51,7 +51,7 @@ static bool begins_statement(const MutantFinder *f, const char *p) {
 
 /* ---- rules ---- */
 
-/* ax_...(...); is left out; <N> of a wait is one more; a parity is turned. */
+/* Deletes a call ax_...(...); increases the <N> of a wait; flips a parity. */
 static void find_call(MutantFinder *f, const char *name, const char *end) {
   const char *p = end;
   if (*p == '<') {
@@ -75,7 +75,7 @@ static void find_call(MutantFinder *f, const char *name, const char *end) {
       add(f, after - 1, after - 1, " ^ 1");
 }
 
-/* if (...): always, never. */
+/* Replaces the condition of an if by true and by false. */
 static void find_if(MutantFinder *f, const char *p) {
   while (isspace((unsigned char)*p))
     p++;
@@ -85,7 +85,7 @@ static void find_if(MutantFinder *f, const char *p) {
   add(f, p, skip_bracket(p), "(false)");
 }
 
-/* Is it 0 that is added? */
+/* True if the operator at p adds 0. */
 static bool adds_nothing(const char *p) {
   return strncmp(p, " + 0", 4) == 0 && !strchr(".x", p[4 + (p[4] == 'u')]);
 }
@@ -103,7 +103,7 @@ static void find_operator(MutantFinder *f, const char *p) {
   }
 }
 
-/* Does the line declare arrays, of which the size of one stands at p? */
+/* True if p is the size of an array in a declaration. */
 static bool declares_array(const MutantFinder *f, const char *p) {
   static const char *const types[] = {"float ", "unsigned ", "int ", "int64_t ",
                                       "uint4 "};
@@ -117,21 +117,21 @@ static bool declares_array(const MutantFinder *f, const char *p) {
   return false;
 }
 
-/* A number becomes one more (16 more from 16 on, which keeps what is aligned
- * so), but for the sizes of arrays that are declared. */
+/* Increases a number: by 16 from 16 on, which keeps alignment, otherwise by 1.
+ * Sizes of declared arrays are not changed. */
 static const char *find_number(MutantFinder *f, const char *p) {
   const char *end = p;
   while (is_identifier_char(*end) || *end == '.')
     end++;
-  bool whole = strspn(p, "0123456789") == (size_t)(end - p);
+  bool is_integer = strspn(p, "0123456789") == (size_t)(end - p);
   long value = strtol(p, NULL, 10);
-  if (whole && !(p[-1] == '[' && declares_array(f, p)))
+  if (is_integer && !(p[-1] == '[' && declares_array(f, p)))
     add(f, p, end,
         arena_printf(f->arena, "%ld", value + (value < 16 ? 1 : 16)));
   return end;
 }
 
-/* ---- all of a text ---- */
+/* ---- whole source ---- */
 
 static const char *skip_comment(MutantFinder *f, const char *p) {
   const char *end = p;
@@ -146,7 +146,8 @@ static const char *skip_comment(MutantFinder *f, const char *p) {
   return end;
 }
 
-/* Heads of kernels say nothing that can be wrong: past __launch_bounds__. */
+/* Skips __launch_bounds__: mutations of the head of a kernel are
+ * meaningless. */
 static const char *find_name(MutantFinder *f, const char *p) {
   const char *end = p;
   while (is_identifier_char(*end))
@@ -207,7 +208,8 @@ char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
   for (int j = 0; j < len; j++)
     if (old[j] == '\n')
       len = j;
-  /* and what it is a condition of, or what a call is not before any more */
+  /* Also the controlled statement, or the statement that follows a deleted
+   * call. */
   const char *end = m->source + x->to + rest, *then = end;
   if (end[-1] == ')' || !*x->replacement)
     then += strspn(end, " \n");
@@ -217,7 +219,7 @@ char *mutant_name(Arena *arena, const Mutants *m, uint32_t which) {
                       then > end ? (int)strcspn(then, "\n") : 0, then);
 }
 
-/* ---- run ---- */
+/* ---- execution ---- */
 
 static int child(const char *source, uint32_t seeds,
                  bool (*run)(void *owner, Sim *s, uint64_t seed), void *owner) {
@@ -238,7 +240,7 @@ static int remove_one(const char *path, const struct stat *about, int kind,
   return remove(path);
 }
 
-/* What a child that dies leaves goes with the folder that it was given. */
+/* The temporary files of a crashed child are deleted with its folder. */
 MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
                          bool (*run)(void *owner, Sim *s, uint64_t seed),
                          void *owner) {
@@ -248,15 +250,15 @@ MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    int fate;
+    int outcome;
     setenv("TMPDIR", folder, 1);
-    /* of a processor: on a busy machine right ones take long, too */
+    /* CPU seconds: on a busy machine, correct kernels may take long. */
     struct rlimit max = {seconds, seconds};
     signal(SIGXCPU, SIG_DFL);
     setrlimit(RLIMIT_CPU, &max);
-    fate = child(source, seeds, run, owner);
+    outcome = child(source, seeds, run, owner);
     fflush(NULL);
-    _exit(fate);
+    _exit(outcome);
   }
   int status = 0;
   bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;

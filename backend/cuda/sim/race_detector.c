@@ -1,4 +1,4 @@
-/* Who sees what of whom, and what was done to each byte of shared memory. */
+/* Vector clocks, and the shadow state of each byte of shared memory. */
 #include "backend/cuda/sim/internal.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ void clock_release(SimThread *t, VectorClock *into) {
   t->clock[t->agent]++;
 }
 
-/* Scopes of blocks order no plain accesses between them; what TMA and wgmma did
- * has been waited for. */
+/* Block-scope operations order no plain accesses between blocks.  They order
+ * TMA and wgmma operations, whose completion the thread has observed. */
 void clock_release_remote(SimThread *t, VectorClock *into) {
   const SimCluster *c = t->block->cluster;
   for (uint32_t half = 0; half <= c->fenced; half++)
@@ -61,7 +61,7 @@ Epoch clock_epoch(const SimThread *t) {
   return (Epoch)t->agent << 32 | t->clock[t->agent];
 }
 
-/* ---- bytes ---- */
+/* ---- shadow cells ---- */
 
 static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
                        uint32_t site, char *out, size_t size) {
@@ -94,7 +94,7 @@ static bool fail_race(SimRun *r, const ShadowAccess *t, uint32_t at,
                            : "nothing orders the one after the other");
 }
 
-/* May it come after this write? */
+/* True if the access is ordered after the last write. */
 static bool is_ordered_after_write(SimRun *r, const ShadowAccess *t,
                                    uint32_t at, const ShadowCell *c) {
   bool both = (c->write & EPOCH_ATOMIC) && (t->epoch & EPOCH_ATOMIC);
@@ -122,7 +122,8 @@ static bool check_read(SimRun *r, const ShadowAccess *t, uint32_t at,
     if (clock_sees(t->clock, c->reads[j]) ||
         (c->reads[j] >> 32 & 0xffff) == (t->epoch >> 32 & 0xffff))
       slot = j;
-  if (slot == SIM_MAX_READERS) /* one is forgotten: with other seeds another */
+  if (slot ==
+      SIM_MAX_READERS) /* drop a random reader; other seeds drop others */
     slot = sim_random(r, SIM_MAX_READERS);
   c->reads[slot] = t->epoch;
   c->read_sites[slot] = t->site;
@@ -148,7 +149,7 @@ bool shadow_check(SimRun *r, const ShadowAccess *t) {
     uint32_t at = t->offset + j;
     ShadowCell *c = &t->block->shadow[at];
     if (j && memcmp(c, &before, sizeof *c) == 0) {
-      *c = after; /* as the byte before it */
+      *c = after; /* same state as the previous byte */
       continue;
     }
     if ((c->write ^ t->epoch) & EPOCH_MBARRIER && c->write)

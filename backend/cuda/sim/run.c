@@ -1,6 +1,6 @@
-/* A launch: its blocks, a few at a time, and whose turn it is.  Threads go on
- * until they wait for others; who is next, and when what is asynchronous
- * happens, is drawn from the seed. */
+/* Runs a launch: a few blocks at a time.  A thread runs until it blocks.  The
+ * seed decides which thread is next, and when asynchronous operations
+ * complete. */
 #include "backend/cuda/sim/internal.h"
 #include "runtime/runtime.h"
 
@@ -11,7 +11,7 @@
 
 SimRun *sim_running;
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 static const char *const op_names[] = {
     [AX_SYNC] = "ax_sync",
@@ -59,7 +59,7 @@ bool sim_fail(SimRun *r, const SimThread *t, uint32_t site, const char *format,
   return false;
 }
 
-/* What a thread waits for, beside its op. */
+/* Describes what a thread is blocked on. */
 static void write_wait(SimRun *r, const SimThread *t) {
   const AxCall *c = t->call;
   if (t->op == AX_BARRIER) {
@@ -114,7 +114,7 @@ static void fail_deadlock(SimRun *r) {
       write_waits(r, &r->clusters[c].blocks[b]);
 }
 
-/* ---- turns ---- */
+/* ---- scheduler ---- */
 
 uint32_t sim_random(SimRun *r, uint32_t below) {
   r->random ^= r->random << 13;
@@ -220,14 +220,15 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
   b->live_threads = r->threads;
   b->index = (AxIndex){number % grid[0], number / grid[0] % grid[1],
                        number / grid[0] / grid[1]};
-  /* pages of its own, which are as good as zero until they are used */
+  /* Separate mappings: pages are zero and use no memory until they are
+   * written. */
   b->shared = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   b->shadow = mmap(NULL, mapped_bytes * sizeof(ShadowCell),
                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (b->shared == MAP_FAILED || b->shadow == MAP_FAILED)
     return false;
-  memset(b->shared, 0xff, shared); /* NaN, whatever float it is */
+  memset(b->shared, 0xff, shared); /* NaN in all float types */
   b->threads = arena_alloc(c->arena, r->threads * sizeof *b->threads);
   b->warps = arena_alloc(c->arena, (r->threads / 32 + 1) * sizeof *b->warps);
   b->warpgroups =
@@ -235,7 +236,7 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
   return true;
 }
 
-/* Cluster `number` of the grid into one of the places for them. */
+/* Creates cluster `number` of the grid in a slot. */
 static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
   char **stacks;
   uint32_t blocks = r->cluster_blocks, place = (uint32_t)(c - r->clusters);
@@ -273,8 +274,8 @@ static void free_cluster(SimRun *r, SimCluster *c) {
   *c = (SimCluster){0};
 }
 
-/* What came by loads must have been waited for: it could come when the memory
- * is another block's. */
+/* A block must wait for all its loads: a load could otherwise complete after
+ * the shared memory belongs to another block. */
 static void check_loads(SimRun *r, const SimBlock *b) {
   for (uint32_t j = 0; j < b->mbarriers.len; j++) {
     const Mbarrier *m = b->mbarriers.at[j];
@@ -296,8 +297,8 @@ static bool observed(const SimRun *r, const SimBlock *b, const Mbarrier *m,
   return false;
 }
 
-/* A block stays until others have come to its mbarriers: one of its threads
- * knows of them. */
+/* A block must not exit before remote threads have arrived at its mbarriers:
+ * one of its threads must have observed the arrivals. */
 static void check_remote_arrivals(SimRun *r, const SimBlock *b) {
   for (uint32_t j = 0; j < b->mbarriers.len; j++) {
     const Mbarrier *m = b->mbarriers.at[j];
@@ -319,10 +320,10 @@ static void retire_cluster(SimRun *r, SimCluster *c) {
   free_cluster(r, c);
 }
 
-/* ---- a launch ---- */
+/* ---- launch ---- */
 
-/* Clusters that have ended make place for others.  False: no memory, or what
- * ended left something behind. */
+/* Replaces ended clusters.  False if memory is exhausted or if an ended cluster
+ * left an operation pending. */
 static bool refill_clusters(SimRun *r, uint32_t count) {
   for (uint32_t j = 0; j < r->cluster_count && !r->failed; j++) {
     SimCluster *c = &r->clusters[j];
@@ -338,7 +339,7 @@ static bool refill_clusters(SimRun *r, uint32_t count) {
   return !r->failed;
 }
 
-/* Something asynchronous happens. */
+/* Completes a random asynchronous operation. */
 static void finish_random_op(SimRun *r) {
   uint32_t which = sim_random(r, r->pending_count);
   SimCluster *c = r->clusters;
@@ -347,7 +348,7 @@ static void finish_random_op(SimRun *r) {
   async_op_finish(r, c, which);
 }
 
-/* All clusters of the grid, so many at a time. */
+/* Runs all clusters of the grid. */
 static void run_all(SimRun *r, uint32_t count) {
   uint64_t limit = r->launch->max_steps ? r->launch->max_steps : 100000000;
   r->cluster_ended = true;

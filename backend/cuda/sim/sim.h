@@ -1,6 +1,7 @@
-/* backend/cuda/sim: runs kernels' texts on the host, and finds what is wrong in
- * them: backend/cuda/intrinsics.h says what they may hold, doc/architecture.md
- * how this works.  One launch at a time in a process. */
+/* backend/cuda/sim: simulator that runs kernels on the host and detects errors
+ * in them. backend/cuda/intrinsics.h lists what kernels may contain;
+ * doc/architecture.md describes the simulator.  One launch at a time per
+ * process. */
 #ifndef AXON_CUDA_SIM_H
 #define AXON_CUDA_SIM_H
 
@@ -8,16 +9,17 @@
 
 typedef struct Sim Sim;
 
-/* A text, without the wrappers, by the host's C++ compiler (AXON_SIM_CXX, or
- * g++, c++, clang++).  NULL: it does not compile, or there is none
- * (sim_is_available). name: for messages, "kernel.cu". */
+/* Compiles a kernel, without the intrinsics, with the host's C++ compiler:
+ * AXON_SIM_CXX, or g++, c++, clang++. NULL with a message if that fails. name:
+ * for messages, "kernel.cu". */
 Sim *sim_compile(const char *source, const char *name, Buffer *error);
 void sim_free(Sim *s);
-/* A new folder for temporary files; the caller frees the name.  NULL: errno. */
+/* Creates a folder for temporary files.  The caller frees the name.  NULL: see
+ * errno. */
 char *sim_temp_dir(void);
-/* Is there such a compiler? */
+/* True if there is a C++ compiler. */
 bool sim_is_available(void);
-/* Does it tell of accesses to arrays of the thread's own?  g++ does. */
+/* True if the compiler instruments accesses to local arrays, as g++ does. */
 bool sim_sees_registers(void);
 
 /* A range of global memory. */
@@ -31,43 +33,46 @@ typedef struct SimMemory {
 typedef struct SimLaunch {
   const char *kernel;
   uint32_t grid[3], block[3];
-  uint32_t cluster_blocks; /* blocks along x that are one cluster; 0: as the
-                              kernel says (__cluster_dims__), or 1 */
-  uint32_t shared_bytes;   /* bytes */
-  const void *args;        /* its one parameter */
+  /* Blocks per cluster, along x; 0: as in the kernel (__cluster_dims__), or 1.
+   */
+  uint32_t cluster_blocks;
+  uint32_t shared_bytes; /* dynamic shared memory, bytes */
+  const void *args;      /* the only parameter */
   size_t args_bytes;
   const SimMemory *memory;
   uint32_t memory_count;
-  uint64_t seed;            /* which order things happen in */
-  uint32_t resident_blocks; /* blocks that run at a time; 0: four */
-  uint64_t
-      max_steps; /* turns of threads until it is given up; 0: 100 million */
+  /* Determines the order of threads and asynchronous operations. */
+  uint64_t seed;
+  uint32_t resident_blocks; /* blocks that run concurrently; 0: four */
+  /* Scheduling steps before the launch is aborted; 0: 100 million. */
+  uint64_t max_steps;
 } SimLaunch;
 
-/* False: what is wrong is in `error`. */
+/* Runs the kernel.  False with a message in `error`. */
 bool sim_launch(Sim *s, const SimLaunch *l, Buffer *error);
 
-/* ---- tensor maps, as cuTensorMapEncodeTiled makes them ---- */
+/* ---- tensor maps, as of cuTensorMapEncodeTiled ---- */
 
 enum { SIM_MAX_RANK = 5 };
 
 typedef struct SimTensorMap {
-  uint32_t rank, element_bytes;  /* bytes of one */
-  const void *address;           /* aligned to 16 */
-  uint64_t extent[SIM_MAX_RANK]; /* the densest axis first */
-  uint64_t stride[SIM_MAX_RANK]; /* bytes; that of axis 0 is `element` */
-  uint32_t box[SIM_MAX_RANK];    /* up to 256 each */
+  uint32_t rank, element_bytes;  /* bytes per element */
+  const void *address;           /* 16-byte aligned */
+  uint64_t extent[SIM_MAX_RANK]; /* contiguous axis first */
+  uint64_t stride[SIM_MAX_RANK]; /* bytes; stride[0] is element_bytes */
+  uint32_t box[SIM_MAX_RANK];    /* at most 256 each */
   uint32_t swizzle;              /* bytes: 0, 32, 64, 128 */
-  bool round_tf32;               /* f32 is rounded to tf32 on the way */
-  /* of pixels (cuTensorMapEncodeIm2col): box[0] channels of box[1] pixels, as a
-     bounding box with these corners counts them, along axes 1 .. rank - 2, by
-     these steps */
+  bool round_tf32;               /* loads round f32 to TF32 */
+  /* Im2col mode (cuTensorMapEncodeIm2col): a box of box[0] channels and box[1]
+   * pixels.  The pixels are counted in a bounding box with these corners, along
+   * axes 1 .. rank - 2, with these strides. */
   bool im2col;
   int32_t lower_corner[SIM_MAX_RANK - 2], upper_corner[SIM_MAX_RANK - 2];
   uint32_t traversal_stride[SIM_MAX_RANK - 2];
 } SimTensorMap;
 
-/* Into 128 bytes aligned to 64.  False: the driver would refuse it. */
+/* Writes 128 bytes to `out`, which must be 64-byte aligned.  False if the
+ * driver would reject the map. */
 bool sim_tensor_map_encode(void *out, const SimTensorMap *map, Buffer *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* TMA: boxes of tensors.  A tensor map holds here what the driver's function
- * was given. */
+/* TMA operations.  An encoded tensor map contains the arguments of the driver
+ * function. */
 #include "backend/cuda/sim/internal.h"
 #include "backend/cuda/sim/layouts.h"
 
@@ -7,11 +7,12 @@
 
 static const uint64_t magic = 0x70616d6d69736178; /* "axsimmap" */
 
-typedef struct EncodedTensorMap { /* 128 bytes */
+/* 128 bytes. */
+typedef struct EncodedTensorMap {
   uint64_t magic, address;
   uint64_t stride[SIM_MAX_RANK - 1]; /* from axis 1 on */
   uint64_t extent[SIM_MAX_RANK];
-  uint16_t box[SIM_MAX_RANK]; /* 256 is 256 */
+  uint16_t box[SIM_MAX_RANK]; /* 256 is stored as 256 */
   uint8_t rank, element_bytes, swizzle, round_tf32;
   int16_t lower_corner[SIM_MAX_RANK - 2], upper_corner[SIM_MAX_RANK - 2];
   uint8_t traversal_stride[SIM_MAX_RANK - 2], im2col;
@@ -19,8 +20,7 @@ typedef struct EncodedTensorMap { /* 128 bytes */
 
 _Static_assert(sizeof(EncodedTensorMap) <= 128, "it fits");
 
-/* The number of a swizzle of so many bytes, as descriptors have it; -1: there
- * is none. */
+/* The descriptor number of a swizzle with this span; -1: none. */
 static int swizzle_number(uint32_t bytes) {
   for (uint32_t j = 0; j < 4; j++)
     if (swizzle_info(j).span_bytes == bytes)
@@ -28,7 +28,7 @@ static int swizzle_number(uint32_t bytes) {
   return -1;
 }
 
-/* How many pixels the bounding box has along axis 1 + j. */
+/* The pixels of the bounding box along axis 1 + j. */
 static int64_t pixels_along(int64_t size, int64_t lower, int64_t upper,
                             int64_t step) {
   return size + upper <= lower ? 0 : (size + upper - lower - 1) / step + 1;
@@ -53,8 +53,8 @@ static const char *check_im2col(const SimTensorMap *m) {
   return NULL;
 }
 
-/* Section "Tensor Map Object Management" of the driver's manual has what must
- * hold. */
+/* Checks the requirements of "Tensor Map Object Management" in the driver
+ * manual. */
 bool sim_tensor_map_encode(void *out, const SimTensorMap *m, Buffer *error) {
   EncodedTensorMap p = {.magic = magic, .address = (uintptr_t)m->address};
   const char *wrong = NULL;
@@ -109,7 +109,7 @@ bool sim_tensor_map_encode(void *out, const SimTensorMap *m, Buffer *error) {
   return true;
 }
 
-/* ---- a box ---- */
+/* ---- boxes ---- */
 
 static uint32_t box_bytes(const EncodedTensorMap *m) {
   uint32_t bytes = m->element_bytes;
@@ -118,13 +118,13 @@ static uint32_t box_bytes(const EncodedTensorMap *m) {
   return bytes;
 }
 
-/* Rows along axis 0, the first of which has index 0. */
+/* The rows of a box; a row is along axis 0. */
 static uint32_t box_rows(const EncodedTensorMap *m) {
   return box_bytes(m) / m->box[0] / m->element_bytes;
 }
 
-/* Where a pixel is, counted on from where the load begins: each one has its
- * place in the bounding box of an image. */
+/* The coordinates of pixel `row` of a load.  Pixels are counted from the start
+ * of the load, through the bounding boxes of the images. */
 static void pixel_coord(const EncodedTensorMap *m, const int *at, uint32_t row,
                         int *to) {
   int64_t rest = row;
@@ -143,8 +143,8 @@ static void pixel_coord(const EncodedTensorMap *m, const int *at, uint32_t row,
   to[images] = (int)(at[images] + rest);
 }
 
-/* Where a row begins, and which of its elements, from *from up to *to, are
- * inside; false: none. */
+/* The address of a row, and the range of its elements that are in bounds.
+ * False if none are. */
 static bool row_in_bounds(const EncodedTensorMap *m, const int *at,
                           uint32_t row, char **place, int64_t *from,
                           int64_t *to) {
@@ -170,7 +170,7 @@ static bool row_in_bounds(const EncodedTensorMap *m, const int *at,
   return *from < *to;
 }
 
-/* An element's bytes in shared memory; a row may be swizzled. */
+/* The address of an element in shared memory, after swizzling. */
 static unsigned char *smem_element(const EncodedTensorMap *m, SimBlock *b,
                                    uint64_t offset, uint32_t row, int64_t j) {
   uint32_t dense =
@@ -180,9 +180,8 @@ static unsigned char *smem_element(const EncodedTensorMap *m, SimBlock *b,
   return b->shared + swizzle_address(s, address) - SIM_SHARED_BASE;
 }
 
-/* To the nearest one, of two as near the even one; what is not finite stays.
- * The manuals do not say which: Triton's tests on GPUs do (pull request 11751).
- */
+/* Rounds to nearest even; infinities and NaNs stay.  The manuals do not specify
+ * this; tests of Triton on GPUs do (pull request 11751). */
 static void round_tf32(unsigned char *element) {
   uint32_t bits;
   memcpy(&bits, element, sizeof bits);
@@ -237,9 +236,9 @@ static bool finish_store(SimRun *r, const AsyncOp *p) {
   return true;
 }
 
-/* ---- begun ---- */
+/* ---- issue ---- */
 
-/* Does a load begin in the bounding box, are offsets such as there are? */
+/* True if the load starts in the bounding box and the offsets are valid. */
 static bool check_pixel_coord(const EncodedTensorMap *m, const int *at) {
   static const int max[] = {0, 0, 0, 65535, 255, 31};
   for (uint32_t j = 0; j + 2 < m->rank; j++) {
@@ -254,7 +253,7 @@ static bool check_pixel_coord(const EncodedTensorMap *m, const int *at) {
   return true;
 }
 
-/* The map of a call, whose tensor is where memory is. */
+/* Reads the tensor map of a call.  The tensor must be in global memory. */
 static bool read_map(SimRun *r, SimThread *t, const AxCall *c, bool write,
                      EncodedTensorMap *m) {
   uint32_t site = (uint32_t)c->line;

@@ -1,14 +1,14 @@
-/* What the lanes of a warp do together: it is done when the last of them comes,
- * and all must come to the same. */
+/* Warp operations.  The last lane to arrive executes them.  All lanes must
+ * reach the same operation. */
 #include "backend/cuda/sim/internal.h"
 #include "backend/cuda/sim/layouts.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
 
-/* ---- together ---- */
+/* ---- convergence ---- */
 
-/* Which of n[] must be the same in all threads. */
+/* A mask of the operands n[] that must be uniform. */
 static uint32_t uniform_operands(int op) {
   switch (op) {
   case AX_BARRIER:
@@ -96,7 +96,7 @@ static void sync_warp(SimThread *first, uint32_t count) {
     clock_join(c, first[j].clock, c->scratch);
 }
 
-/* Those who wait for the barrier go on, but for the warp that is here. */
+/* Wakes the threads that wait at the barrier, except the current warp. */
 static void complete_named_barrier(SimRun *r, SimBlock *b, uint32_t id,
                                    SimThread *first, uint32_t count) {
   SimBarrier *n = &b->named_barriers[id];
@@ -116,36 +116,36 @@ static void complete_named_barrier(SimRun *r, SimBlock *b, uint32_t id,
   clock_clear(b->cluster, n->clock);
 }
 
-/* True: the warp goes on. */
+/* True: the warp continues. */
 static bool sync_named_barrier(SimRun *r, SimThread *t, SimThread *first,
                                uint32_t count, const AxCall *c) {
   SimBlock *b = t->block;
   uint32_t site = (uint32_t)c->line, id = (uint32_t)c->n[0];
-  uint32_t wanted = (uint32_t)c->n[1];
-  if (id >= SIM_NAMED_BARRIERS || wanted % SIM_WARP_LANES || !wanted ||
-      wanted > r->threads)
-    return sim_fail(r, t, site, "barrier %u of %u threads", id, wanted);
+  uint32_t threads = (uint32_t)c->n[1];
+  if (id >= SIM_NAMED_BARRIERS || threads % SIM_WARP_LANES || !threads ||
+      threads > r->threads)
+    return sim_fail(r, t, site, "barrier %u of %u threads", id, threads);
   SimBarrier *n = &b->named_barriers[id];
   if (!id && b->block_barrier.arrived)
     return sim_fail(r, t, site, "barrier 0 while ax_sync waits at it");
-  if (n->arrived && n->count != wanted)
+  if (n->arrived && n->count != threads)
     return sim_fail(r, t, site,
                     "barrier %u of %u threads, where others come to %u", id,
-                    wanted, n->count);
+                    threads, n->count);
   if (!n->clock)
     n->clock = clock_new(b->cluster);
-  n->count = wanted;
+  n->count = threads;
   for (uint32_t j = 0; j < count; j++)
     clock_release(&first[j], n->clock);
   n->arrived += SIM_WARP_LANES;
-  if (n->arrived >= wanted) {
+  if (n->arrived >= threads) {
     complete_named_barrier(r, b, id, first, count);
     return true;
   }
   return c->n[2];
 }
 
-/* ---- values ---- */
+/* ---- shuffles and votes ---- */
 
 static void shuffle(SimThread *first, uint32_t count) {
   uint64_t value[SIM_WARP_LANES] = {0};
@@ -186,7 +186,7 @@ static void vote(SimThread *first, uint32_t count) {
 
 /* ---- matrices ---- */
 
-/* Row `lane % 8` of matrix `lane / 8`. */
+/* The address of row `lane % 8` of matrix `lane / 8`. */
 static bool matrix_row(SimRun *r, SimThread *t, const AxCall *c, bool write,
                        const VectorClock *clock, unsigned char **row) {
   uint32_t offset;
@@ -267,18 +267,19 @@ float ax_bits_to_float(AxType type, uint32_t bits) {
   return v;
 }
 
-/* The elements of a fragment, of rows of `columns`. */
+/* Collects the elements of a fragment into a row-major matrix. */
 static void gather_fragment(SimThread *first, int operand, Fragment f,
                             AxType type, float *out) {
   FragmentInfo info = fragment_info(f);
   for (int lane = 0; lane < SIM_WARP_LANES; lane++) {
-    const unsigned *held = first[lane].call->p[operand];
+    const unsigned *registers = first[lane].call->p[operand];
     for (int i = 0; i < info.count; i++) {
       FragmentCoord p = fragment_coord(f, lane, i);
       out[p.row * info.columns + p.column] =
           type == AX_TF32
-              ? ax_bits_to_float(type, held[i])
-              : ax_bits_to_float(type, held[i / 2] >> (i % 2 * 16) & 0xffff);
+              ? ax_bits_to_float(type, registers[i])
+              : ax_bits_to_float(type,
+                                 registers[i / 2] >> (i % 2 * 16) & 0xffff);
     }
   }
 }
@@ -309,9 +310,10 @@ static void mma(SimThread *first, const AxCall *c) {
     }
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
-/* Once all lanes are here; true: they go on. */
+/* Executes an operation after all lanes have arrived.  True: the lanes
+ * continue. */
 static bool run_warp_op(SimRun *r, SimThread *t, SimThread *first,
                         uint32_t count, int op, const AxCall *c) {
   switch (op) {
@@ -326,7 +328,7 @@ static bool run_warp_op(SimRun *r, SimThread *t, SimThread *first,
   case AX_VOTE:
     vote(first, count);
     return true;
-  case AX_ELECT: /* always the same lane, and nobody knows which */
+  case AX_ELECT: /* always the same lane, but an arbitrary one */
     for (uint32_t j = 0; j < count; j++)
       first[j].call->result = j == r->launch->seed % count;
     return true;

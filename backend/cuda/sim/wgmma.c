@@ -1,6 +1,6 @@
-/* wgmma: a product of a warpgroup begins, and ends at the wait at the latest.
- * Until then its accumulators are NaN, and who touches them is wrong, as is who
- * writes what it reads. */
+/* wgmma: begins when it is issued, and completes at the wait at the latest.
+ * Until then, its accumulators are NaN.  Accesses to them, and writes to its
+ * operands, are errors. */
 #include "backend/cuda/sim/internal.h"
 #include "backend/cuda/sim/layouts.h"
 
@@ -43,7 +43,7 @@ bool wgmma_registers_hold(SimRun *r, SimThread *t, const AxCall *c) {
                                (uint32_t)c->line);
 }
 
-/* Registers at `at` are used by a product: the entry, or NULL. */
+/* Claims registers for a wgmma: the entry, or NULL. */
 static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
                                        uint32_t bytes, bool written,
                                        const AxCall *c, uint32_t group) {
@@ -60,7 +60,7 @@ static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
                       "at line %d",
                       h->line),
              NULL;
-    else if (!is_disjoint) { /* what it was has ended */
+    else if (!is_disjoint) { /* its wgmma is complete */
       *h = t->wgmma_registers.at[--t->wgmma_registers.len];
       j--;
     }
@@ -83,8 +83,8 @@ static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
   return found;
 }
 
-/* Accumulators fly: what they will be is elsewhere. */
-static float *begin_flight(SimThread *t, WgmmaRegisters *h) {
+/* The accumulators are in flight: their future value is stored elsewhere. */
+static float *begin_accumulate(SimThread *t, WgmmaRegisters *h) {
   float *d = (float *)(uintptr_t)h->address;
   if (!h->pending_value)
     h->pending_value = arena_alloc(t->block->cluster->arena, h->bytes);
@@ -136,12 +136,11 @@ static bool read_descriptor(SimRun *r, SimThread *t, const AxCall *c,
   return true;
 }
 
-/* Its elements as numbers, k the denser axis. */
+/* Reads the elements as numbers; k is the fastest axis of the result. */
 static bool read_operand(SimRun *r, SimThread *t, const WgmmaOperand *o,
                          AxType type, uint32_t mn_count, uint32_t k_count,
                          float *out, const ShadowAccess *access_info) {
-  uint32_t chunk =
-      16 / o->layout.element_bytes; /* elements that lie together */
+  uint32_t chunk = 16 / o->layout.element_bytes; /* contiguous elements */
   bool mn_major = o->layout.mn_major;
   uint32_t outer = mn_major ? k_count : mn_count;
   uint32_t inner = mn_major ? mn_count : k_count;
@@ -170,7 +169,7 @@ static bool read_operand(SimRun *r, SimThread *t, const WgmmaOperand *o,
   return true;
 }
 
-/* ---- a product ---- */
+/* ---- wgmma ---- */
 
 typedef struct WgmmaShape {
   AxType type;
@@ -226,7 +225,8 @@ static bool finish_wgmma(SimRun *r, const AsyncOp *p) {
   return true;
 }
 
-/* What it reads of shared memory may be read, and may not be written. */
+/* Checks that the operands in shared memory may be read, and protects them from
+ * writes. */
 static bool check_operands(SimRun *r, SimThread *first, const AxCall *c,
                            const Warp *g, WgmmaShape s) {
   ShadowAccess access_info = {
@@ -269,7 +269,7 @@ static void begin_wgmma(SimRun *r, SimThread *first, Warp *g, const AxCall *c) {
                         g->committed_groups + 1);
     if (!h)
       return;
-    d[j] = begin_flight(t, h);
+    d[j] = begin_accumulate(t, h);
   }
   AsyncOp *p = async_op_new(r, first, AX_WGMMA, c);
   p->finish = finish_wgmma;
@@ -304,22 +304,23 @@ static void wgmma_fence(SimThread *first) {
   }
 }
 
-/* ---- how many registers a thread has ---- */
+/* ---- setmaxnreg ---- */
 
-enum { SM_REGISTERS = 65536 }; /* of a multiprocessor */
+enum { SM_REGISTERS = 65536 }; /* registers per SM */
 
-/* Of a thread as a block begins.  What that leaves of the multiprocessor's the
- * block never has: of 384 threads each has 168, which is 1024 less. */
+/* Registers per thread when a block starts.  The block cannot use the
+ * remainder: with 384 threads, each has 168 registers, which leaves 1024
+ * unused. */
 static uint32_t initial_registers(const SimRun *r) {
-  uint32_t all = SM_REGISTERS / r->threads / 8 * 8;
-  return all < 248 ? all : 248;
+  uint32_t registers = SM_REGISTERS / r->threads / 8 * 8;
+  return registers < 248 ? registers : 248;
 }
 
 static uint32_t group_registers(const SimRun *r, const Warp *g) {
   return g->registers ? g->registers : initial_registers(r);
 }
 
-/* Of the others; there may be room for more. */
+/* The registers of the block that other warpgroups do not use. */
 static uint32_t free_registers(const SimRun *r, const SimBlock *b,
                                const Warp *except) {
   uint32_t left = initial_registers(r) * r->threads;
@@ -340,7 +341,7 @@ static bool take_registers(const SimRun *r, SimThread *first, Warp *g,
   return true;
 }
 
-/* Warpgroups that wait for more get them, if there is room now. */
+/* Gives free registers to warpgroups that wait for more. */
 static void give_registers(SimRun *r, SimBlock *b, const Warp *by) {
   for (uint32_t j = 0; j < r->threads / SIM_WARPGROUP_THREADS; j++) {
     SimThread *first = &b->threads[j * SIM_WARPGROUP_THREADS];
@@ -353,7 +354,7 @@ static void give_registers(SimRun *r, SimBlock *b, const Warp *by) {
   }
 }
 
-/* True: they go on. */
+/* True: the warpgroup continues. */
 static bool set_registers(SimRun *r, SimThread *first, Warp *g,
                           const AxCall *c) {
   uint32_t site = (uint32_t)c->line, now = group_registers(r, g);
@@ -370,9 +371,9 @@ static bool set_registers(SimRun *r, SimThread *first, Warp *g,
   return true;
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
-/* True: they go on. */
+/* True: the warpgroup continues. */
 static bool run_warpgroup_op(SimRun *r, SimThread *first, Warp *g, int op,
                              const AxCall *c) {
   SimBlock *b = first->block;
