@@ -153,6 +153,19 @@ static uint32_t free_axis_of(AdjointBody *a, const Node *x, uint32_t k) {
   return body_free_axis(&a->b, node_spec_free_axis(&a->spec, x->free_vars[k]));
 }
 
+/* True if the body may compute an infinity or NaN where reads are replaced by
+ * 0, because the element does not exist. */
+static bool is_undefined_at_zero(const Node *n) {
+  for (uint32_t k = 0; k < n->body_op_count; k++) {
+    const BodyOp *c = &n->body_ops[k];
+    if (c->kind == BODY_OP && dtype_is_float(c->dtype) &&
+        (c->op == PRIM_DIV || c->op == PRIM_MOD || c->op == PRIM_POW ||
+         c->op == PRIM_LOG || c->op == PRIM_RSQRT))
+      return true;
+  }
+  return false;
+}
+
 static bool is_product(PrimId reduce) {
   return reduce_info[reduce].combine == PRIM_MUL;
 }
@@ -166,9 +179,11 @@ static bool merges_sums(const AdjointBody *a) {
   const Node *n = a->n, *g = a->g;
   return n->reduce == PRIM_NONE && g->kind == NODE_COMP && !g->data &&
          g->reduce == PRIM_SUM && !g->guard && !g->own_body &&
-         g->dtype == n->dtype &&
+         !is_undefined_at_zero(g) && g->dtype == n->dtype &&
          n->body_ops[n->body_op_count - 1].kind == BODY_READ &&
-         a->spec.reduce_count + g->reduce_count <= MAX_RANK;
+         a->spec.free_count + a->spec.rank + a->spec.reduce_count +
+                 g->reduce_count <=
+             MAX_RANK;
 }
 
 /* The terms of the cotangent's sum, over new summed axes. */
@@ -215,6 +230,10 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
   uint32_t g = read_like_n(a, a->g);
   if (prim_is_extreme(a->n->reduce)) {
     uint32_t count = read_like_n(a, a->count);
+    if (a->condition != NO_OP) { /* 0 / 0 is NaN */
+      uint32_t one = body_const(b, (Scalar){.dtype = t, .f = 1});
+      count = body_select(b, a->condition, count, one);
+    }
     uint32_t share = body_op2(b, PRIM_DIV, t, g, count);
     uint32_t is_best =
         body_op2(b, PRIM_EQ, DT_BOOL, copy_op(a, value), read_like_n(a, a->n));
@@ -267,6 +286,70 @@ static uint32_t partial_result(void *owner) {
              : copy_op(a, a->op);
 }
 
+/* ---- factors that may be infinite or NaN ---- */
+
+enum { MAX_FACTOR_OPS = 16, MAX_MOVES = 8 }; /* what the searches visit */
+
+static bool is_bounded_function(PrimId op) {
+  static const PrimId bounded[] = {
+      PRIM_ADD,  PRIM_SUB,  PRIM_MUL,   PRIM_NEG,   PRIM_ABS,   PRIM_MAXIMUM,
+      PRIM_SIN,  PRIM_COS,  PRIM_ERF,   PRIM_TANH,  PRIM_FLOOR, PRIM_MINIMUM,
+      PRIM_CEIL, PRIM_SIGN, PRIM_ROUND, PRIM_TRUNC, PRIM_SELECT};
+  for (uint32_t k = 0; k < ARRAY_LEN(bounded); k++)
+    if (bounded[k] == op)
+      return true;
+  return false;
+}
+
+/* True if an op of n's body is surely finite: it depends on no data. */
+static bool is_finite(const Node *n, uint32_t op, uint32_t *visited) {
+  const BodyOp *c = &n->body_ops[op];
+  if (!dtype_is_float(c->dtype) || c->kind == BODY_RANDOM)
+    return true;
+  if (++*visited > MAX_FACTOR_OPS)
+    return false;
+  if (c->kind == BODY_CONST)
+    return c->value.f - c->value.f == 0;
+  if (c->kind == BODY_READ) {
+    const Node *x = c->node;
+    return x->kind == NODE_COMP && x->reduce == PRIM_NONE && !x->own_body &&
+           x->body_op_count && is_finite(x, x->body_op_count - 1, visited);
+  }
+  if (c->kind == BODY_OP && !is_bounded_function(c->op))
+    return false;
+  for (uint32_t k = 0; k < c->arg_count; k++)
+    if (!is_finite(n, c->args[k], visited))
+      return false;
+  return true;
+}
+
+/* True if the cotangent is constant along an axis, as that of the terms of a
+ * sum. */
+static bool is_spread(const Node *g) {
+  for (uint32_t k = 0; k < MAX_MOVES; k++) {
+    if (g->kind != NODE_COMP || g->reduce != PRIM_NONE || g->own_body ||
+        !g->body_op_count)
+      return false;
+    const BodyOp *c = &g->body_ops[g->body_op_count - 1];
+    if (c->kind == BODY_CONST)
+      return true;
+    if (c->kind != BODY_READ)
+      return false;
+    if (c->arg_count < g->free_count + g->rank)
+      return true;
+    g = c->node;
+  }
+  return false;
+}
+
+/* True if the partial of a product must be absorbed by a cotangent of 0.  Terms
+ * of sums are left out: sums of products stay matrix products. */
+static bool absorbs_factor(const AdjointBody *a, const BodyOp *c, uint32_t j) {
+  uint32_t visited = 0;
+  return c->op == PRIM_MUL && a->n->reduce == PRIM_NONE && !is_spread(a->g) &&
+         !is_finite(a->n, c->args[1 - j], &visited);
+}
+
 static void accumulate(AdjointBody *a, uint32_t op, uint32_t value) {
   uint32_t sum = a->adjoints[op];
   a->adjoints[op] = sum == NO_OP ? value
@@ -290,7 +373,9 @@ static void adjoint_of_op(AdjointBody *a, uint32_t k) {
           a, arg,
           body_select(&a->b, test, j == 1 ? ct : zero, j == 1 ? zero : ct));
     } else if (c->kind == BODY_OP && partials[c->op]) {
-      Derive d = {&a->b, c->dtype, ct, j, a, partial_operand, partial_result};
+      Derive d = {
+          &a->b,           c->dtype,      ct, j, absorbs_factor(a, c, j), a,
+          partial_operand, partial_result};
       a->op = k;
       accumulate(a, arg, partials[c->op](&d));
     }
@@ -333,6 +418,8 @@ static bool build_value(AdjointBody *a, uint32_t read) {
   uint32_t value = a->adjoints[read];
   if (value == NO_OP)
     return false;
+  if (is_undefined_at_zero(a->n))
+    value = guarded(a, value);
   /* Sums of 16-bit floats are accumulated in f32, and rounded once. */
   const BodyOp *c = &a->b.ops[value];
   if (a->spec.reduce_count && c->kind == BODY_CONVERT &&
@@ -599,6 +686,7 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
     body_drop(&a->b);
     return NULL;
   }
+  a->spec.reduce = a->spec.reduce_count ? PRIM_SUM : PRIM_NONE;
   Node *rows = reverse_own(p, body_finish(&a->b, p->graph, p->fault));
   Node *index = rows ? reverse_own(p, scatter_index(a, c, &s)) : NULL;
   return index ? scatter_rows(a, c, &s, index, rows) : NULL;

@@ -20,6 +20,7 @@ typedef struct Derive {
   Dtype dtype;       /* of the result, a float type */
   uint32_t ct;       /* op of the cotangent of the result */
   uint32_t argument; /* which argument: 0, 1 or 2 */
+  bool absorbs;      /* MUL: the partial may be infinite or NaN */
   void *owner;
   uint32_t (*operand)(void *owner, uint32_t k); /* op of an argument */
   uint32_t (*result)(void *owner);              /* op of the result */
@@ -71,7 +72,8 @@ DERIVE(SUB) {
   return d->argument == 0 ? CT : NEG(CT);
 }
 DERIVE(MUL) {
-  return MUL(CT, d->argument == 0 ? Y : X);
+  uint32_t partial = d->argument == 0 ? Y : X;
+  return d->absorbs ? NO_NAN(partial) : MUL(CT, partial);
 }
 DERIVE(DIV) {
   return d->argument == 0 ? NO_NAN(DIV(K(1), Y)) : NO_NAN(NEG(DIV(R, Y)));

@@ -360,8 +360,12 @@ static bool form_value_count(Solver *s, const Form *f, int64_t *out) {
   *out = 1;
   int64_t part = 0;
   for (uint32_t k = 0; k < f->count; k++) {
-    int64_t last =
-        extent_sub_saturating(s->g, s->x->vars[f->vars[k]].extent, 1);
+    int64_t extent = s->x->vars[f->vars[k]].extent;
+    int64_t last = extent_sub_saturating(s->g, extent, 1);
+    if (extent == 0) { /* static: no values */
+      *out = 0;
+      return true;
+    }
     if (f->factors[k] < 0)
       continue;
     if (!extent_mul(s->g, last, f->factors[k], &part) ||
@@ -387,6 +391,45 @@ static const Division *inner_division(const Solver *s, const Form *f) {
     if (s->divisions[k].quotient == f->vars[0])
       return &s->divisions[k];
   return NULL;
+}
+
+/* The least value of a form.  Returns false if it is not known. */
+static bool form_low(const Solver *s, const Form *f, int64_t *out) {
+  int64_t part;
+  *out = f->constant;
+  if (!extent_is_static(s->g, f->constant)) {
+    if (!extent_proved(s->g, EXTENT_LE, 0, f->constant))
+      return false;
+    *out = 0;
+  }
+  for (uint32_t k = 0; k < f->count; k++) {
+    int64_t extent = s->x->vars[f->vars[k]].extent;
+    if (f->factors[k] > 0 || extent == 0)
+      continue;
+    if (!extent_is_static(s->g, extent) ||
+        __builtin_mul_overflow(extent - 1, f->factors[k], &part) ||
+        __builtin_add_overflow(*out, part, out))
+      return false;
+  }
+  return true;
+}
+
+/* Adds shift * divisor to f, so that it is at least 0. */
+static bool make_nonnegative(Solver *s, Form *f, int64_t divisor,
+                             int64_t *shift) {
+  int64_t low, added;
+  if (!form_low(s, f, &low))
+    return false;
+  *shift = low >= 0                          ? 0
+           : extent_is_static(s->g, divisor) ? -int_floor_div(low, divisor)
+                                             : -low; /* the divisor is >= 1 */
+  return *shift == 0 || (extent_mul(s->g, divisor, *shift, &added) &&
+                         extent_add(s->g, f->constant, added, &f->constant));
+}
+
+static bool is_rotation(const Solver *s, const Form *f, int64_t divisor) {
+  return f->count == 1 && f->factors[0] == 1 &&
+         s->x->vars[f->vars[0]].extent == divisor;
 }
 
 static Division *division_of(Solver *s, const Form *f, int64_t divisor) {
@@ -458,10 +501,16 @@ static bool parse_arithmetic(Solver *s, const FormScope *scope, const BodyOp *c,
   }
   if (c->op != PRIM_DIV && c->op != PRIM_MOD)
     return false;
+  int64_t shift = 0;
+  if (!(c->op == PRIM_MOD && is_rotation(s, out, y.constant)) &&
+      !make_nonnegative(s, out, y.constant, &shift))
+    return false;
   Division *d = division_of(s, out, y.constant);
   if (!d)
     return false;
   form_of_var(out, c->op == PRIM_DIV ? d->quotient : d->remainder);
+  if (c->op == PRIM_DIV)
+    out->constant = -shift;
   return true;
 }
 
@@ -765,8 +814,7 @@ static bool solve_equation(Solver *s, Equation *e, uint32_t max_unknown) {
 /* (v + k) % n with v < n is a rotation. */
 static bool solve_rotation(Solver *s, const Division *d) {
   const Form *f = &d->dividend;
-  if (f->count != 1 || f->factors[0] != 1 || is_known(s, f->vars[0]) ||
-      s->x->vars[f->vars[0]].extent != d->divisor)
+  if (!is_rotation(s, f, d->divisor) || is_known(s, f->vars[0]))
     return false;
   BodyBuilder *b = s->b;
   uint32_t value = s->x->vars[d->remainder].value;
@@ -787,34 +835,69 @@ static bool form_is_known(const Solver *s, const Form *f) {
   return true;
 }
 
-/* The dividend is known: its quotient or remainder becomes a condition. */
-static void check_division(Solver *s, const Division *d) {
-  BodyBuilder *b = s->b;
-  uint32_t value = body_int(b, d->dividend.constant);
-  for (uint32_t k = 0; k < d->dividend.count; k++) {
-    uint32_t factor = body_int(b, d->dividend.factors[k]);
-    uint32_t v = s->x->vars[d->dividend.vars[k]].value;
-    value = add(s, value, body_op2(b, PRIM_MUL, DT_I64, v, factor));
-  }
-  bool quotient = is_known(s, d->quotient);
-  value = quotient ? body_floor_div_int(b, value, d->divisor)
-                   : body_floor_mod_int(b, value, d->divisor);
-  uint32_t wanted = s->x->vars[quotient ? d->quotient : d->remainder].value;
-  invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, value, wanted));
+static bool form_has(const Form *f, uint32_t var) {
+  for (uint32_t k = 0; k < f->count; k++)
+    if (f->vars[k] == var)
+      return true;
+  return false;
 }
 
-/* Solves for the dividend once the quotient or the remainder is known.
- * `both`: only if both are. */
+/* True if the variable is in something that is not solved yet. */
+static bool is_needed(const Solver *s, uint32_t var) {
+  for (uint32_t k = 0; k < s->equation_count; k++)
+    if (!s->equations[k].is_solved && form_has(&s->equations[k].form, var))
+      return true;
+  for (uint32_t k = 0; k < s->division_count; k++)
+    if (!s->divisions[k].is_used && form_has(&s->divisions[k].dividend, var))
+      return true;
+  return false;
+}
+
+/* The dividend is known.  A known quotient or remainder becomes a condition;
+ * the other one is computed if something needs it. */
+static void solve_known_dividend(Solver *s, const Division *d) {
+  BodyBuilder *b = s->b;
+  uint32_t parts[2] = {d->quotient, d->remainder};
+  uint32_t dividend = body_int(b, d->dividend.constant);
+  bool is_bounded = false;
+  for (uint32_t k = 0; k < d->dividend.count; k++) {
+    uint32_t factor = body_int(b, d->dividend.factors[k]);
+    const InvertVar *v = &s->x->vars[d->dividend.vars[k]];
+    is_bounded |= v->is_bounded;
+    dividend =
+        add(s, dividend, body_op2(b, PRIM_MUL, DT_I64, v->value, factor));
+  }
+  for (uint32_t k = 0; k < 2; k++) {
+    if (!is_known(s, parts[k]) && !is_needed(s, parts[k]))
+      continue;
+    uint32_t value = k ? body_floor_mod_int(b, dividend, d->divisor)
+                       : body_floor_div_int(b, dividend, d->divisor);
+    InvertVar *v = &s->x->vars[parts[k]];
+    if (is_known(s, parts[k])) {
+      invert_require(s->x, body_op2(b, PRIM_EQ, DT_BOOL, value, v->value));
+    } else {
+      v->value = value;
+      v->is_bounded = is_bounded;
+    }
+  }
+}
+
+/* Solves for the dividend once the quotient or the remainder is known, or for
+ * these once the dividend is known.  `both`: only if both are known. */
 static bool solve_division(Solver *s, Division *d, bool both) {
   bool quotient = is_known(s, d->quotient),
        remainder = is_known(s, d->remainder);
-  if (d->is_used || !(both ? quotient && remainder : quotient || remainder))
+  bool dividend = !both && form_is_known(s, &d->dividend);
+  if (d->is_used)
+    return false;
+  if (!(both ? quotient && remainder : quotient || remainder) &&
+      !(dividend && (is_needed(s, d->quotient) || is_needed(s, d->remainder))))
     return false;
   d->is_used = true;
   if (both && d->whole) /* implied by this one and the inner one */
     s->divisions[d->whole - 1].is_used = true;
-  if (!both && form_is_known(s, &d->dividend)) {
-    check_division(s, d);
+  if (dividend) {
+    solve_known_dividend(s, d);
     return true;
   }
   if (!quotient && solve_rotation(s, d))

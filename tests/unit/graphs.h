@@ -36,6 +36,7 @@ typedef struct GraphGen {
   /* States of the random number generators. */
   uint64_t structure_state, size_state;
   bool with_errors; /* errors are requested */
+  bool is_smooth;   /* floats are finite f64; axes are short */
   int64_t dims[EXTENT_CHOICES];
   int64_t max_elements;     /* elements of a value */
   bool prefer_contractions; /* generate many of them */
@@ -131,6 +132,12 @@ static inline int64_t random_extent(GraphGen *gen) {
   static const int16_t sizes[] = {1,  2,  3,  5,  6,   7,    8,
                                   15, 16, 17, 31, 33,  48,   63,
                                   64, 65, 96, 97, 513, 1000, 4099};
+  static const uint8_t short_sizes[] = {1, 1, 2, 2, 3, 3, 4, 5, 6, 7};
+  if (gen->is_smooth)
+    return random_below(&gen->size_state, 30) == 0
+               ? 0
+               : short_sizes[random_below(&gen->size_state,
+                                          ARRAY_LEN(short_sizes))];
   return random_below(&gen->size_state, 20) == 0
              ? 0
              : sizes[random_below(&gen->size_state, ARRAY_LEN(sizes))];
@@ -140,7 +147,8 @@ static inline Dtype random_dtype(GraphGen *gen) {
   static const Dtype types[] = {DT_F32, DT_F32, DT_F32,  DT_F32, DT_F32,
                                 DT_F64, DT_F16, DT_BF16, DT_I64, DT_I32,
                                 DT_U8,  DT_I8,  DT_BOOL};
-  return types[choose(gen, ARRAY_LEN(types))];
+  Dtype t = types[choose(gen, ARRAY_LEN(types))];
+  return gen->is_smooth && dtype_is_float(t) ? DT_F64 : t;
 }
 
 /* Floats are sums of few powers of two; integers have all magnitudes. */
@@ -168,7 +176,7 @@ static inline Node *random_data(GraphGen *gen, Dtype t, uint32_t rank,
   int64_t count = 1;
   for (uint32_t k = 0; k < rank; k++)
     count *= shape[k];
-  uint32_t special = choose(gen, 12) == 0;
+  uint32_t special = choose(gen, 12) == 0 && !gen->is_smooth;
   if (count > gen->max_elements)
     return NULL;
   Tensor *x = tensor_new(t, rank, shape, false, &fault);
