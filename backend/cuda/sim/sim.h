@@ -10,7 +10,8 @@ typedef struct Sim Sim;
 
 /* A text, without the wrappers, by the host's C++ compiler (AXON_SIM_CXX, or
  * g++, c++, clang++).  NULL: it does not compile, or there is none
- * (sim_is_available). name: for messages, "kernel.cu". */
+ * (sim_is_available).  name: for messages, "kernel.cu".  AXON_SIM_CACHE names a
+ * folder that keeps compiled texts. */
 Sim *sim_compile(const char *source, const char *name, Buffer *error);
 void sim_free(Sim *s);
 /* A new folder for temporary files; the caller frees the name.  NULL: errno. */
