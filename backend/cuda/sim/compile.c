@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "backend/cuda/sim/internal.h"
 #include "runtime/artifact.h"
+#include "support/buffer.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,8 +5,11 @@
 #ifndef AXON_CUDA_SIM_H
 #define AXON_CUDA_SIM_H
 
-#include "support/support.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+typedef struct Buffer Buffer;
 typedef struct Sim Sim;
 
 /* Compiles a kernel, without the intrinsics, with the host's C++ compiler:
