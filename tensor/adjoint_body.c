@@ -440,18 +440,32 @@ static void spec_like(NodeSpec *spec, const Node *x) {
     node_spec_add_free(spec, x->free_vars[k]);
 }
 
-/* The spec of a contribution to x: also the free indices of the cotangent that
- * n does not have, as in a loop around a pullback. */
+static bool has_free(const Node *x, const IndexVar *v) {
+  for (uint32_t k = 0; k < x->free_count; k++)
+    if (x->free_vars[k] == v)
+      return true;
+  return false;
+}
+
+/* True if free axis k of n is also a free axis of the contribution to x, which
+ * does not have it. */
+static bool keeps_axis(const AdjointBody *a, const Node *x, uint32_t k) {
+  return reverse_is_enclosing(a->pass, a->n->free_vars[k]) &&
+         !has_free(x, a->n->free_vars[k]);
+}
+
+/* The spec of a contribution to x.  It also has the free indices of the
+ * cotangent that n does not have, as in a loop around a pullback, and those of
+ * n that the call of vjp is inside of. */
 static void contribution_spec(AdjointBody *a, const Node *x) {
   const Node *g = a->g, *n = a->n;
   spec_like(&a->spec, x);
-  for (uint32_t k = 0; k < g->free_count; k++) {
-    bool own = false;
-    for (uint32_t j = 0; j < n->free_count; j++)
-      own |= n->free_vars[j] == g->free_vars[k];
-    if (!own && a->spec.free_count < MAX_RANK)
+  for (uint32_t k = 0; k < g->free_count; k++)
+    if (!has_free(n, g->free_vars[k]) && a->spec.free_count < MAX_RANK)
       node_spec_add_free(&a->spec, g->free_vars[k]);
-  }
+  for (uint32_t k = 0; k < n->free_count; k++)
+    if (keeps_axis(a, x, k) && a->spec.free_count < MAX_RANK)
+      node_spec_add_free(&a->spec, n->free_vars[k]);
 }
 
 static void require(AdjointBody *a, uint32_t condition) {
@@ -520,6 +534,9 @@ static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
                      : residue_target(a, r, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   forget_copies(a);
+  for (uint32_t k = 0; k < a->n->free_count; k++)
+    a->x.kept_axes[k] =
+        keeps_axis(a, c->node, k) ? free_axis_of(a, a->n, k) : NO_OP;
   *inverted = invert_read(&a->x, c, targets) && !a->x.data_is_summed;
   if (!*inverted) {
     body_drop(&a->b);
@@ -578,6 +595,8 @@ static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
       return false;
     s->used[index->axis] = true;
   }
+  for (uint32_t k = 0; k < n->free_count; k++)
+    s->used[k] |= keeps_axis(a, u, k);
   while (s->suffix < u->rank &&
          is_plain_suffix(n, read, read->arg_count - 1 - s->suffix))
     s->suffix++;
@@ -589,7 +608,8 @@ static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
   for (uint32_t k = 0; k < axes; k++)
     if (!s->used[k])
       s->row_axes[s->row_axis_count++] = k;
-  return s->row_axis_count + s->suffix + u->free_count <= MAX_RANK;
+  return s->row_axis_count + s->suffix + u->free_count + n->free_count <=
+         MAX_RANK;
 }
 
 /* Begins a body over the rows, and the suffix unless it is left out. */
@@ -612,6 +632,9 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
     a->x.vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_OP};
   for (uint32_t k = 0; k < u->free_count; k++)
     a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
+  for (uint32_t k = 0; k < n->free_count; k++)
+    if (keeps_axis(a, u, k))
+      a->x.vars[k].value = free_axis_of(a, n, k);
   for (uint32_t k = 0; k < a->spec.rank; k++)
     a->x.vars[k < s->row_axis_count ? s->row_axes[k]
                                     : s->suffix_axes[k - s->row_axis_count]]
