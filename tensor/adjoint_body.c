@@ -562,6 +562,9 @@ typedef struct ScatterPlan {
   uint32_t row_axes[MAX_RANK], row_axis_count; /* the other axes of n */
   uint32_t suffix_axes[MAX_RANK];              /* by position */
   bool used[2 * MAX_RANK]; /* axes of n, by free axes of U */
+  /* Free axes of U that are read at a computed index: the scatter treats them
+   * as leading own axes. */
+  uint32_t leading[MAX_RANK], leading_count;
 } ScatterPlan;
 
 static bool op_uses_axis(const Node *n, uint32_t op, uint32_t axis) {
@@ -585,15 +588,17 @@ static bool is_plain_suffix(const Node *n, const BodyOp *read, uint32_t k) {
   return true;
 }
 
-static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
+static bool plan_scatter(const AdjointBody *a, const BodyOp *read,
+                         ScatterPlan *s) {
   const Node *n = a->n, *u = read->node;
   uint32_t axes = n->free_count + n->rank + n->reduce_count;
   *s = (ScatterPlan){.suffix = 0};
   for (uint32_t k = 0; k < u->free_count; k++) {
     const BodyOp *index = &n->body_ops[read->args[k]];
     if (index->kind != BODY_AXIS || s->used[index->axis])
-      return false;
-    s->used[index->axis] = true;
+      s->leading[s->leading_count++] = k;
+    else
+      s->used[index->axis] = true;
   }
   for (uint32_t k = 0; k < n->free_count; k++)
     s->used[k] |= keeps_axis(a, u, k);
@@ -609,7 +614,23 @@ static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
     if (!s->used[k])
       s->row_axes[s->row_axis_count++] = k;
   return s->row_axis_count + s->suffix + u->free_count + n->free_count <=
-         MAX_RANK;
+             MAX_RANK &&
+         u->free_count + u->rank <= MAX_RANK;
+}
+
+static bool is_leading(const ScatterPlan *s, uint32_t k) {
+  for (uint32_t j = 0; j < s->leading_count; j++)
+    if (s->leading[j] == k)
+      return true;
+  return false;
+}
+
+static void remove_free(NodeSpec *spec, const IndexVar *v) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < spec->free_count; k++)
+    if (spec->free_vars[k] != v)
+      spec->free_vars[count++] = spec->free_vars[k];
+  spec->free_count = count;
 }
 
 /* Begins a body over the rows, and the suffix unless it is left out. */
@@ -617,6 +638,8 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
                        bool with_suffix, Dtype dtype) {
   const Node *n = a->n, *u = read->node;
   contribution_spec(a, u);
+  for (uint32_t k = 0; k < s->leading_count; k++)
+    remove_free(&a->spec, u->free_vars[s->leading[k]]);
   a->spec.dtype = dtype;
   a->spec.broadcast_mask = 0;
   a->spec.rank = s->row_axis_count + (with_suffix ? s->suffix : 0);
@@ -631,7 +654,8 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
   for (uint32_t k = 0; k < axes; k++)
     a->x.vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_OP};
   for (uint32_t k = 0; k < u->free_count; k++)
-    a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
+    if (!is_leading(s, k))
+      a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
   for (uint32_t k = 0; k < n->free_count; k++)
     if (keeps_axis(a, u, k))
       a->x.vars[k].value = free_axis_of(a, n, k);
@@ -645,6 +669,16 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
   require_guard(a);
 }
 
+/* flat * extent + index */
+static uint32_t flattened(AdjointBody *a, uint32_t flat, uint32_t index,
+                          int64_t extent) {
+  BodyBuilder *b = &a->b;
+  index = body_convert(b, index, DT_I64);
+  return flat == NO_OP ? index
+                       : body_op2(b, PRIM_ADD, DT_I64,
+                                  body_mul_int(b, flat, extent), index);
+}
+
 /* The row number in U: its axes before the suffix, flattened. */
 static Node *scatter_index(AdjointBody *a, const BodyOp *read,
                            const ScatterPlan *s) {
@@ -652,17 +686,29 @@ static Node *scatter_index(AdjointBody *a, const BodyOp *read,
   BodyBuilder *b = &a->b;
   begin_rows(a, read, s, false, DT_I64);
   uint32_t flat = NO_OP;
-  for (uint32_t k = 0; k + s->suffix < u->rank; k++) {
-    uint32_t index =
-        body_convert(b, copy_op(a, read->args[u->free_count + k]), DT_I64);
-    if (flat != NO_OP) {
-      flat = body_mul_int(b, flat, u->extents[u->free_count + k]);
-      index = body_op2(b, PRIM_ADD, DT_I64, flat, index);
-    }
-    flat = index;
-  }
+  for (uint32_t k = 0; k < u->free_count; k++)
+    if (is_leading(s, k))
+      flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
+  for (uint32_t k = u->free_count; k + s->suffix < read->arg_count; k++)
+    flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
   set_value(a, flat == NO_OP ? body_int(b, 0) : flat);
   return body_finish(b, a->pass->graph, a->pass->fault);
+}
+
+/* x.[i, j, ...]: the leading axes of a scatter become free axes again. */
+static Node *free_leading(AdjointBody *a, const Node *u, const ScatterPlan *s,
+                          Node *x) {
+  ReversePass *p = a->pass;
+  Subscript subscripts[2 * MAX_RANK];
+  for (uint32_t k = 0; k < x->rank; k++)
+    subscripts[k] = (Subscript){.kind = SUBSCRIPT_SLICE,
+                                .stop = x->extents[x->free_count + k]};
+  for (uint32_t k = 0; k < s->leading_count; k++)
+    subscripts[k] =
+        (Subscript){.kind = SUBSCRIPT_INDEX,
+                    .index = reverse_own(
+                        p, node_index(p->graph, u->free_vars[s->leading[k]]))};
+  return node_subscript(p->graph, x, x->rank, subscripts, p->fault);
 }
 
 static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
@@ -676,6 +722,9 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
                       &count) ||
       !extent_product(g, u->rank - s->suffix, own, &prefix))
     return NULL;
+  for (uint32_t k = 0; k < s->leading_count; k++)
+    if (!extent_mul(g, prefix, u->extents[s->leading[k]], &prefix))
+      return NULL;
   Node *flat =
       reverse_own(p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
   shape[0] = count;
@@ -691,8 +740,15 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
   Node *sum =
       reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs, (int64_t[4]){0},
                                  (PrngKey){0}, 0, p->fault));
-  return sum ? node_reshape(g, sum, u->rank, own, u->broadcast_mask, p->fault)
-             : NULL;
+  if (!sum)
+    return NULL;
+  uint32_t leading = s->leading_count;
+  for (uint32_t k = 0; k < leading; k++)
+    shape[k] = u->extents[s->leading[k]];
+  memcpy(shape + leading, own, u->rank * sizeof *shape);
+  Node *made = node_reshape(g, sum, leading + u->rank, shape,
+                            u->broadcast_mask << leading, p->fault);
+  return made && leading ? free_leading(a, u, s, reverse_own(p, made)) : made;
 }
 
 static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
