@@ -679,9 +679,28 @@ static uint32_t flattened(AdjointBody *a, uint32_t flat, uint32_t index,
                                   body_mul_int(b, flat, extent), index);
 }
 
+/* True if some elements of n may not read: then the index may be anywhere, and
+ * the row is 0. */
+static bool reads_conditionally(const Node *n) {
+  bool has_select = n->guard;
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    has_select |= n->body_ops[k].kind == BODY_SELECT;
+  return has_select;
+}
+
+/* The index, or 0 if it is not one of `rows` rows. */
+static uint32_t bounded_row(AdjointBody *a, uint32_t index, int64_t rows) {
+  BodyBuilder *b = &a->b;
+  uint32_t zero = body_int(b, 0);
+  uint32_t above = body_op2(b, PRIM_GE, DT_BOOL, index, zero);
+  uint32_t below = body_op2(b, PRIM_LT, DT_BOOL, index, body_int(b, rows));
+  return body_select(b, body_op2(b, PRIM_AND, DT_BOOL, above, below), index,
+                     zero);
+}
+
 /* The row number in U: its axes before the suffix, flattened. */
 static Node *scatter_index(AdjointBody *a, const BodyOp *read,
-                           const ScatterPlan *s) {
+                           const ScatterPlan *s, int64_t row_count) {
   const Node *u = read->node;
   BodyBuilder *b = &a->b;
   begin_rows(a, read, s, false, DT_I64);
@@ -691,7 +710,11 @@ static Node *scatter_index(AdjointBody *a, const BodyOp *read,
       flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
   for (uint32_t k = u->free_count; k + s->suffix < read->arg_count; k++)
     flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
-  set_value(a, flat == NO_OP ? body_int(b, 0) : flat);
+  if (flat == NO_OP)
+    flat = body_int(b, 0);
+  else if (reads_conditionally(a->n))
+    flat = bounded_row(a, flat, row_count);
+  set_value(a, flat);
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
@@ -712,26 +735,23 @@ static Node *free_leading(AdjointBody *a, const Node *u, const ScatterPlan *s,
 }
 
 static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
-                          const ScatterPlan *s, Node *index, Node *rows) {
+                          const ScatterPlan *s, int64_t row_count, Node *index,
+                          Node *rows) {
   ReversePass *p = a->pass;
   Graph *g = p->graph;
   Node *u = read->node;
   const int64_t *own = u->extents + u->free_count;
-  int64_t shape[MAX_RANK], count, prefix;
+  int64_t shape[MAX_RANK], count;
   if (!extent_product(g, index->rank, index->extents + index->free_count,
-                      &count) ||
-      !extent_product(g, u->rank - s->suffix, own, &prefix))
+                      &count))
     return NULL;
-  for (uint32_t k = 0; k < s->leading_count; k++)
-    if (!extent_mul(g, prefix, u->extents[s->leading[k]], &prefix))
-      return NULL;
   Node *flat =
       reverse_own(p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
   shape[0] = count;
   memcpy(shape + 1, own + u->rank - s->suffix, s->suffix * sizeof *shape);
   Node *y =
       reverse_own(p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
-  shape[0] = prefix;
+  shape[0] = row_count;
   Node *zeros = reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype},
                                          1 + s->suffix, shape, 0, p->fault));
   if (!flat || !y || !zeros)
@@ -759,6 +779,17 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
     fault_set(p->fault, "the derivative of this index is not supported");
     return NULL;
   }
+  const Node *u = c->node;
+  int64_t row_count;
+  if (!extent_product(p->graph, u->rank - s.suffix, u->extents + u->free_count,
+                      &row_count))
+    return NULL;
+  for (uint32_t k = 0; k < s.leading_count; k++)
+    if (!extent_mul(p->graph, row_count, u->extents[s.leading[k]], &row_count))
+      return NULL;
+  *is_zero = row_count == 0;
+  if (*is_zero)
+    return NULL;
   begin_rows(a, c, &s, true, c->dtype);
   *is_zero = !build_value(a, read);
   if (*is_zero) {
@@ -767,8 +798,9 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
   }
   a->spec.reduce = a->spec.reduce_count ? PRIM_SUM : PRIM_NONE;
   Node *rows = reverse_own(p, body_finish(&a->b, p->graph, p->fault));
-  Node *index = rows ? reverse_own(p, scatter_index(a, c, &s)) : NULL;
-  return index ? scatter_rows(a, c, &s, index, rows) : NULL;
+  Node *index =
+      rows ? reverse_own(p, scatter_index(a, c, &s, row_count)) : NULL;
+  return index ? scatter_rows(a, c, &s, row_count, index, rows) : NULL;
 }
 
 /* ---- a node ---- */
