@@ -17,6 +17,7 @@ typedef struct LeafMap {
   Node **nodes;  /* the next leaves */
   uint32_t next; /* number of leaves so far */
   int64_t rank;
+  bool keeps_temps; /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
 
 static bool is_float_tensor(Value v) {
@@ -48,7 +49,8 @@ static Value map_list(LeafMap *map, Value v) {
     end = &AS_CONS(cell)->tail;
   }
   first = value_retain(first);
-  vm_drop_temps(vm, mark);
+  if (!map->keeps_temps)
+    vm_drop_temps(vm, mark);
   return first;
 }
 
@@ -120,6 +122,7 @@ static Node **leaves_of(Eval *vm, Value v, uint32_t *count) {
   vm_push_temp(vm, map_leaves(&map, v));
   map.nodes = vm_scratch(vm, (map.next + 1) * sizeof *map.nodes);
   map.leaf = collect_leaf;
+  map.keeps_temps = true;
   map.next = 0;
   vm_push_temp(vm, map_leaves(&map, v));
   *count = map.next;

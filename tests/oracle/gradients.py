@@ -1,9 +1,9 @@
-"""Makes tests/grad/peers.axn: gradients by PyTorch, and by JAX where it has the
-function, in float64.
+"""Makes tests/grad/peers.axn: gradients in float64 by PyTorch, and by JAX if
+it has the function.
 
     python3 tests/oracle/gradients.py    (torch 2.15 and jax 0.10 made ours)
 
-It needs the packages torch, numpy and jax.  Where both compute a gradient, they
+It needs the packages torch, numpy and jax.  If both compute a gradient, they
 must agree.  A gradient is kept as two weighted sums and the sum of its squares
 (tests/grad/peer.axn); those at kinks are kept element by element.
 """
@@ -244,8 +244,9 @@ def attention():
          lambda q, k, v: torch.softmax(
              2 * torch.tanh(q @ k.transpose(-1, -2) / 4), -1) @ v)
     case("attention, masked keys",
-         "fn q k v => softmax (for i j => if (i + j) % 3 == 0 then -inf else "
-         "(q @ transpose k).[i, j]) @ v", [(5, 4), (6, 4), (6, 3)],
+         "fn q k v => softmax (for i < 5, j < 6 => "
+         "if (i + j) % 3 == 0 then -inf else (q @ transpose k).[i, j]) @ v",
+         [(5, 4), (6, 4), (6, 3)],
          lambda q, k, v: torch.softmax((q @ k.T).masked_fill(
              (torch.arange(5)[:, None] + torch.arange(6)) % 3 == 0,
              -torch.inf), -1) @ v)
@@ -365,11 +366,14 @@ def activations():
 
 def tensors():
     section("tensors")
-    case("einsum", 'einsum "i j, j k, k l -> i l"', [(2, 3), (3, 4), (4, 2)],
+    case("einsum", 'fn x y z => einsum "i j, j k, k l -> i l" x y z',
+         [(2, 3), (3, 4), (4, 2)],
          lambda x, y, z: torch.einsum("ij,jk,kl->il", x, y, z))
-    case("einsum, trace", 'einsum "i i, i j -> j"', [(3, 3), (3, 4)],
+    case("einsum, trace", 'fn x y => einsum "i i, i j -> j" x y',
+         [(3, 3), (3, 4)],
          lambda x, y: torch.einsum("ii,ij->j", x, y))
-    case("einsum, batch", 'einsum "b i j, b k j, b i -> b k"',
+    case("einsum, batch",
+         'fn x y z => einsum "b i j, b k j, b i -> b k" x y z',
          [(2, 3, 4), (2, 5, 4), (2, 3)],
          lambda x, y, z: torch.einsum("bij,bkj,bi->bk", x, y, z))
     case("matmul, batch", "fn x y => x @ y", [(2, 3, 4), (4, 5)],
