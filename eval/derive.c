@@ -17,6 +17,7 @@ typedef struct LeafMap {
   Node **nodes;  /* the next leaves */
   uint32_t next; /* number of leaves so far */
   int64_t rank;
+  bool keeps_temps; /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
 
 static bool is_float_tensor(Value v) {
@@ -48,7 +49,8 @@ static Value map_list(LeafMap *map, Value v) {
     end = &AS_CONS(cell)->tail;
   }
   first = value_retain(first);
-  vm_drop_temps(vm, mark);
+  if (!map->keeps_temps)
+    vm_drop_temps(vm, mark);
   return first;
 }
 
@@ -92,6 +94,11 @@ void vm_vjp_begin(Eval *vm, Value v) {
   vm_set_node_span(vm);
   TapeObj *obj = obj_new(&vm->heap, V_TAPE, sizeof *obj, 0);
   obj->tape = tape_new(&vm->graph);
+  IndexVar *enclosing[MAX_RANK];
+  uint32_t count;
+  if (!vm_enclosing_indices(vm, enclosing, &count))
+    vm_bail_out(vm, NULL);
+  tape_set_enclosing(obj->tape, count, enclosing);
   *vm->sp++ = value_obj(V_TAPE, obj);
   LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = obj->tape};
   Value leaves = map_leaves(&map, v);
@@ -115,6 +122,7 @@ static Node **leaves_of(Eval *vm, Value v, uint32_t *count) {
   vm_push_temp(vm, map_leaves(&map, v));
   map.nodes = vm_scratch(vm, (map.next + 1) * sizeof *map.nodes);
   map.leaf = collect_leaf;
+  map.keeps_temps = true;
   map.next = 0;
   vm_push_temp(vm, map_leaves(&map, v));
   *count = map.next;
@@ -150,8 +158,8 @@ Value vm_pullback(Eval *vm, const Value *args) {
       vm_fail(vm, 507, "the cotangent has another shape than the result");
   Node **out = vm_scratch(vm, (leaf_count + 1) * sizeof *out);
   Fault fault = {0};
-  if (!graph_vjp(&vm->graph, output_count, outputs, cotangents, leaf_count,
-                 leaves, out, &fault))
+  if (!graph_vjp(&vm->graph, AS_TAPE(args[0])->tape, output_count, outputs,
+                 cotangents, leaf_count, leaves, out, &fault))
     vm_fault(vm, &fault);
   for (uint32_t k = 0; k < leaf_count; k++)
     if (out[k])

@@ -440,6 +440,32 @@ PRIM(prim_split) {
   return value_retain(r);
 }
 
+/* A new node as a temporary. */
+static Node *temporary(Eval *vm, Node *n, const Fault *fault) {
+  if (!n)
+    vm_fault(vm, fault);
+  return vm_temp_node(vm, n);
+}
+
+/* Pads with a value that has a derivative: selects between it and x. */
+static Value pad_with_node(Eval *vm, Node *x, uint32_t axis, int64_t before,
+                           int64_t after, Node *value) {
+  DECLARE_FAULT;
+  Graph *g = &vm->graph;
+  Scalar zero = {.dtype = x->dtype}, outside = {.dtype = DT_BOOL};
+  Scalar inside = {.dtype = DT_BOOL, .i = 1};
+  Node *mask =
+      temporary(vm,
+                node_full(g, inside, x->rank, x->extents + x->free_count,
+                          x->broadcast_mask, &fault),
+                &fault);
+  mask = temporary(vm, node_pad(g, mask, axis, before, after, outside, &fault),
+                   &fault);
+  x = temporary(vm, node_pad(g, x, axis, before, after, zero, &fault), &fault);
+  return VALUE_OF(
+      node_map(g, PRIM_SELECT, 3, (Node *[]){mask, x, value}, DT_NONE, &fault));
+}
+
 PRIM(prim_pad) {
   UNUSED;
   DECLARE_FAULT;
@@ -447,6 +473,8 @@ PRIM(prim_pad) {
   uint32_t axis = axis_or_last(vm, args[0], x->rank);
   int64_t before = args[1].tag == V_ABSENT ? 0 : vm_size(vm, args[1]);
   int64_t after = args[2].tag == V_ABSENT ? 0 : vm_size(vm, args[2]);
+  if (args[3].tag == V_NODE && args[3].node->tape)
+    return pad_with_node(vm, x, axis, before, after, args[3].node);
   Scalar zero = scalar_convert((Scalar){DT_I64, {.i = 0}}, x->dtype);
   Scalar value = args[3].tag == V_ABSENT
                      ? zero

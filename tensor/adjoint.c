@@ -22,6 +22,13 @@ bool reverse_depends(const ReversePass *p, const Node *x) {
   return d && d->depends;
 }
 
+bool reverse_is_enclosing(const ReversePass *p, const IndexVar *v) {
+  for (uint32_t k = 0; k < p->tape->enclosing_count; k++)
+    if (p->tape->enclosing[k] == v)
+      return true;
+  return false;
+}
+
 bool reverse_contribute(ReversePass *p, Node *x, Node *contribution) {
   Dependent *d = map_get(&p->dependents, x);
   if (!reverse_own(p, contribution))
@@ -135,10 +142,12 @@ static void pass_end(ReversePass *p) {
   arena_free(p->arena);
 }
 
-bool graph_vjp(Graph *g, uint32_t output_count, Node *const *outputs,
-               Node *const *cotangents, uint32_t leaf_count,
-               Node *const *leaves, Node **out, Fault *fault) {
-  ReversePass p = {.graph = g, .arena = arena_new(), .fault = fault};
+bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count,
+               Node *const *outputs, Node *const *cotangents,
+               uint32_t leaf_count, Node *const *leaves, Node **out,
+               Fault *fault) {
+  ReversePass p = {
+      .graph = g, .tape = tape, .arena = arena_new(), .fault = fault};
   Span span = g->span;
   map_init(&p.dependents, p.arena);
   Trap trap;

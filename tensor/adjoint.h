@@ -11,6 +11,7 @@ typedef struct Arena Arena;
 /* One reverse pass. */
 typedef struct ReversePass {
   Graph *graph;
+  const Tape *tape; /* of the leaves */
   Arena *arena;
   Map dependents; /* nodes on the way from a leaf to an output -> Dependent */
   VEC(struct Dependent *) order; /* ascending ids */
@@ -30,6 +31,9 @@ bool reverse_depends(const ReversePass *p, const Node *x);
 /* Adds to the cotangent of x.  Takes the contribution.  Returns false with a
  * fault if the contribution is NULL. */
 bool reverse_contribute(ReversePass *p, Node *x, Node *contribution);
+/* True if each value of the index has its own leaves: contributions are not
+ * summed over it. */
+bool reverse_is_enclosing(const ReversePass *p, const IndexVar *v);
 /* Keeps a node until the end of the pass; takes it.  Returns it. */
 Node *reverse_own(ReversePass *p, Node *n);
 

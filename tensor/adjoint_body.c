@@ -442,18 +442,32 @@ static void spec_like(NodeSpec *spec, const Node *x) {
     node_spec_add_free(spec, x->free_vars[k]);
 }
 
-/* The spec of a contribution to x: also the free indices of the cotangent that
- * n does not have, as in a loop around a pullback. */
+static bool has_free(const Node *x, const IndexVar *v) {
+  for (uint32_t k = 0; k < x->free_count; k++)
+    if (x->free_vars[k] == v)
+      return true;
+  return false;
+}
+
+/* True if free axis k of n is also a free axis of the contribution to x, which
+ * does not have it. */
+static bool keeps_axis(const AdjointBody *a, const Node *x, uint32_t k) {
+  return reverse_is_enclosing(a->pass, a->n->free_vars[k]) &&
+         !has_free(x, a->n->free_vars[k]);
+}
+
+/* The spec of a contribution to x.  It also has the free indices of the
+ * cotangent that n does not have, as in a loop around a pullback, and those of
+ * n that the call of vjp is inside of. */
 static void contribution_spec(AdjointBody *a, const Node *x) {
   const Node *g = a->g, *n = a->n;
   spec_like(&a->spec, x);
-  for (uint32_t k = 0; k < g->free_count; k++) {
-    bool own = false;
-    for (uint32_t j = 0; j < n->free_count; j++)
-      own |= n->free_vars[j] == g->free_vars[k];
-    if (!own && a->spec.free_count < MAX_RANK)
+  for (uint32_t k = 0; k < g->free_count; k++)
+    if (!has_free(n, g->free_vars[k]) && a->spec.free_count < MAX_RANK)
       node_spec_add_free(&a->spec, g->free_vars[k]);
-  }
+  for (uint32_t k = 0; k < n->free_count; k++)
+    if (keeps_axis(a, x, k) && a->spec.free_count < MAX_RANK)
+      node_spec_add_free(&a->spec, n->free_vars[k]);
 }
 
 static void require(AdjointBody *a, uint32_t condition) {
@@ -522,6 +536,9 @@ static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
                      : residue_target(a, r, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   forget_copies(a);
+  for (uint32_t k = 0; k < a->n->free_count; k++)
+    a->x.kept_axes[k] =
+        keeps_axis(a, c->node, k) ? free_axis_of(a, a->n, k) : NO_OP;
   *inverted = invert_read(&a->x, c, targets) && !a->x.data_is_summed;
   if (!*inverted) {
     body_drop(&a->b);
@@ -547,6 +564,9 @@ typedef struct ScatterPlan {
   uint32_t row_axes[MAX_RANK], row_axis_count; /* the other axes of n */
   uint32_t suffix_axes[MAX_RANK];              /* by position */
   bool used[2 * MAX_RANK]; /* axes of n, by free axes of U */
+  /* Free axes of U that are read at a computed index: the scatter treats them
+   * as leading own axes. */
+  uint32_t leading[MAX_RANK], leading_count;
 } ScatterPlan;
 
 static bool op_uses_axis(const Node *n, uint32_t op, uint32_t axis) {
@@ -570,16 +590,20 @@ static bool is_plain_suffix(const Node *n, const BodyOp *read, uint32_t k) {
   return true;
 }
 
-static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
+static bool plan_scatter(const AdjointBody *a, const BodyOp *read,
+                         ScatterPlan *s) {
   const Node *n = a->n, *u = read->node;
   uint32_t axes = n->free_count + n->rank + n->reduce_count;
   *s = (ScatterPlan){.suffix = 0};
   for (uint32_t k = 0; k < u->free_count; k++) {
     const BodyOp *index = &n->body_ops[read->args[k]];
     if (index->kind != BODY_AXIS || s->used[index->axis])
-      return false;
-    s->used[index->axis] = true;
+      s->leading[s->leading_count++] = k;
+    else
+      s->used[index->axis] = true;
   }
+  for (uint32_t k = 0; k < n->free_count; k++)
+    s->used[k] |= keeps_axis(a, u, k);
   while (s->suffix < u->rank &&
          is_plain_suffix(n, read, read->arg_count - 1 - s->suffix))
     s->suffix++;
@@ -591,7 +615,24 @@ static bool plan_scatter(AdjointBody *a, const BodyOp *read, ScatterPlan *s) {
   for (uint32_t k = 0; k < axes; k++)
     if (!s->used[k])
       s->row_axes[s->row_axis_count++] = k;
-  return s->row_axis_count + s->suffix + u->free_count <= MAX_RANK;
+  return s->row_axis_count + s->suffix + u->free_count + n->free_count <=
+             MAX_RANK &&
+         u->free_count + u->rank <= MAX_RANK;
+}
+
+static bool is_leading(const ScatterPlan *s, uint32_t k) {
+  for (uint32_t j = 0; j < s->leading_count; j++)
+    if (s->leading[j] == k)
+      return true;
+  return false;
+}
+
+static void remove_free(NodeSpec *spec, const IndexVar *v) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < spec->free_count; k++)
+    if (spec->free_vars[k] != v)
+      spec->free_vars[count++] = spec->free_vars[k];
+  spec->free_count = count;
 }
 
 /* Begins a body over the rows, and the suffix unless it is left out. */
@@ -599,6 +640,8 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
                        bool with_suffix, Dtype dtype) {
   const Node *n = a->n, *u = read->node;
   contribution_spec(a, u);
+  for (uint32_t k = 0; k < s->leading_count; k++)
+    remove_free(&a->spec, u->free_vars[s->leading[k]]);
   a->spec.dtype = dtype;
   a->spec.broadcast_mask = 0;
   a->spec.rank = s->row_axis_count + (with_suffix ? s->suffix : 0);
@@ -613,7 +656,11 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
   for (uint32_t k = 0; k < axes; k++)
     a->x.vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_OP};
   for (uint32_t k = 0; k < u->free_count; k++)
-    a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
+    if (!is_leading(s, k))
+      a->x.vars[n->body_ops[read->args[k]].axis].value = free_axis_of(a, u, k);
+  for (uint32_t k = 0; k < n->free_count; k++)
+    if (keeps_axis(a, u, k))
+      a->x.vars[k].value = free_axis_of(a, n, k);
   for (uint32_t k = 0; k < a->spec.rank; k++)
     a->x.vars[k < s->row_axis_count ? s->row_axes[k]
                                     : s->suffix_axes[k - s->row_axis_count]]
@@ -624,36 +671,81 @@ static void begin_rows(AdjointBody *a, const BodyOp *read, const ScatterPlan *s,
   require_guard(a);
 }
 
+/* flat * extent + index */
+static uint32_t flattened(AdjointBody *a, uint32_t flat, uint32_t index,
+                          int64_t extent) {
+  BodyBuilder *b = &a->b;
+  index = body_convert(b, index, DT_I64);
+  return flat == NO_OP ? index
+                       : body_op2(b, PRIM_ADD, DT_I64,
+                                  body_mul_int(b, flat, extent), index);
+}
+
+/* True if some elements of n may not read: then the index may be anywhere, and
+ * the row is 0. */
+static bool reads_conditionally(const Node *n) {
+  bool has_select = n->guard;
+  for (uint32_t k = 0; k < n->body_op_count; k++)
+    has_select |= n->body_ops[k].kind == BODY_SELECT;
+  return has_select;
+}
+
+/* The index, or 0 if it is not one of `rows` rows. */
+static uint32_t bounded_row(AdjointBody *a, uint32_t index, int64_t rows) {
+  BodyBuilder *b = &a->b;
+  uint32_t zero = body_int(b, 0);
+  uint32_t above = body_op2(b, PRIM_GE, DT_BOOL, index, zero);
+  uint32_t below = body_op2(b, PRIM_LT, DT_BOOL, index, body_int(b, rows));
+  return body_select(b, body_op2(b, PRIM_AND, DT_BOOL, above, below), index,
+                     zero);
+}
+
 /* The row number in U: its axes before the suffix, flattened. */
 static Node *scatter_index(AdjointBody *a, const BodyOp *read,
-                           const ScatterPlan *s) {
+                           const ScatterPlan *s, int64_t row_count) {
   const Node *u = read->node;
   BodyBuilder *b = &a->b;
   begin_rows(a, read, s, false, DT_I64);
   uint32_t flat = NO_OP;
-  for (uint32_t k = 0; k + s->suffix < u->rank; k++) {
-    uint32_t index =
-        body_convert(b, copy_op(a, read->args[u->free_count + k]), DT_I64);
-    if (flat != NO_OP) {
-      flat = body_mul_int(b, flat, u->extents[u->free_count + k]);
-      index = body_op2(b, PRIM_ADD, DT_I64, flat, index);
-    }
-    flat = index;
-  }
-  set_value(a, flat == NO_OP ? body_int(b, 0) : flat);
+  for (uint32_t k = 0; k < u->free_count; k++)
+    if (is_leading(s, k))
+      flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
+  for (uint32_t k = u->free_count; k + s->suffix < read->arg_count; k++)
+    flat = flattened(a, flat, copy_op(a, read->args[k]), u->extents[k]);
+  if (flat == NO_OP)
+    flat = body_int(b, 0);
+  else if (reads_conditionally(a->n))
+    flat = bounded_row(a, flat, row_count);
+  set_value(a, flat);
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
+/* x.[i, j, ...]: the leading axes of a scatter become free axes again. */
+static Node *free_leading(AdjointBody *a, const Node *u, const ScatterPlan *s,
+                          Node *x) {
+  ReversePass *p = a->pass;
+  Subscript subscripts[2 * MAX_RANK];
+  for (uint32_t k = 0; k < x->rank; k++)
+    subscripts[k] = (Subscript){.kind = SUBSCRIPT_SLICE,
+                                .stop = x->extents[x->free_count + k]};
+  for (uint32_t k = 0; k < s->leading_count; k++)
+    subscripts[k] =
+        (Subscript){.kind = SUBSCRIPT_INDEX,
+                    .index = reverse_own(
+                        p, node_index(p->graph, u->free_vars[s->leading[k]]))};
+  return node_subscript(p->graph, x, x->rank, subscripts, p->fault);
+}
+
 static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
-                          const ScatterPlan *s, Node *index, Node *rows) {
+                          const ScatterPlan *s, int64_t row_count, Node *index,
+                          Node *rows) {
   ReversePass *p = a->pass;
   Graph *g = p->graph;
   Node *u = read->node;
   const int64_t *own = u->extents + u->free_count;
-  int64_t shape[MAX_RANK], count, prefix;
+  int64_t shape[MAX_RANK], count;
   if (!extent_product(g, index->rank, index->extents + index->free_count,
-                      &count) ||
-      !extent_product(g, u->rank - s->suffix, own, &prefix))
+                      &count))
     return NULL;
   Node *flat =
       reverse_own(p, node_reshape(g, index, 1, &(int64_t){count}, 0, p->fault));
@@ -661,7 +753,7 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
   memcpy(shape + 1, own + u->rank - s->suffix, s->suffix * sizeof *shape);
   Node *y =
       reverse_own(p, node_reshape(g, rows, 1 + s->suffix, shape, 0, p->fault));
-  shape[0] = prefix;
+  shape[0] = row_count;
   Node *zeros = reverse_own(p, node_full(g, (Scalar){.dtype = u->dtype},
                                          1 + s->suffix, shape, 0, p->fault));
   if (!flat || !y || !zeros)
@@ -670,8 +762,15 @@ static Node *scatter_rows(AdjointBody *a, const BodyOp *read,
   Node *sum =
       reverse_own(p, node_opaque(g, PRIM_SCATTER, 3, inputs, (int64_t[4]){0},
                                  (PrngKey){0}, 0, p->fault));
-  return sum ? node_reshape(g, sum, u->rank, own, u->broadcast_mask, p->fault)
-             : NULL;
+  if (!sum)
+    return NULL;
+  uint32_t leading = s->leading_count;
+  for (uint32_t k = 0; k < leading; k++)
+    shape[k] = u->extents[s->leading[k]];
+  memcpy(shape + leading, own, u->rank * sizeof *shape);
+  Node *made = node_reshape(g, sum, leading + u->rank, shape,
+                            u->broadcast_mask << leading, p->fault);
+  return made && leading ? free_leading(a, u, s, reverse_own(p, made)) : made;
 }
 
 static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
@@ -682,6 +781,17 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
     fault_set(p->fault, "the derivative of this index is not supported");
     return NULL;
   }
+  const Node *u = c->node;
+  int64_t row_count;
+  if (!extent_product(p->graph, u->rank - s.suffix, u->extents + u->free_count,
+                      &row_count))
+    return NULL;
+  for (uint32_t k = 0; k < s.leading_count; k++)
+    if (!extent_mul(p->graph, row_count, u->extents[s.leading[k]], &row_count))
+      return NULL;
+  *is_zero = row_count == 0;
+  if (*is_zero)
+    return NULL;
   begin_rows(a, c, &s, true, c->dtype);
   *is_zero = !build_value(a, read);
   if (*is_zero) {
@@ -690,8 +800,9 @@ static Node *scattered(AdjointBody *a, uint32_t read, bool *is_zero) {
   }
   a->spec.reduce = a->spec.reduce_count ? PRIM_SUM : PRIM_NONE;
   Node *rows = reverse_own(p, body_finish(&a->b, p->graph, p->fault));
-  Node *index = rows ? reverse_own(p, scatter_index(a, c, &s)) : NULL;
-  return index ? scatter_rows(a, c, &s, index, rows) : NULL;
+  Node *index =
+      rows ? reverse_own(p, scatter_index(a, c, &s, row_count)) : NULL;
+  return index ? scatter_rows(a, c, &s, row_count, index, rows) : NULL;
 }
 
 /* ---- a node ---- */

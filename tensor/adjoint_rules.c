@@ -82,13 +82,43 @@ static bool adjoint_TOPK(ReversePass *p, Node *n, Node *g) {
   return reverse_contribute(p, x, body_finish(&b, p->graph, p->fault));
 }
 
+static bool has_free(const Node *x, const IndexVar *v) {
+  for (uint32_t k = 0; k < x->free_count; k++)
+    if (x->free_vars[k] == v)
+      return true;
+  return false;
+}
+
+/* The sum of a contribution to input x of n, over the free indices of n that x
+ * does not have.  Takes the contribution. */
+static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
+                         Node *contribution) {
+  IndexVar *vars[MAX_RANK];
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < n->free_count; k++)
+    if (!has_free(x, n->free_vars[k]) &&
+        !reverse_is_enclosing(p, n->free_vars[k]) && contribution &&
+        has_free(contribution, n->free_vars[k]))
+      vars[count++] = n->free_vars[k];
+  if (!count)
+    return contribution;
+  reverse_own(p, contribution);
+  Node *closed = reverse_own(
+      p, node_close(p->graph, contribution, count, vars, p->fault));
+  return closed ? node_reduce(p->graph, PRIM_SUM, closed, 0, count, false,
+                              p->fault)
+                : NULL;
+}
+
 static bool adjoint_SCATTER(ReversePass *p, Node *n, Node *g) {
-  Node *rows = n->inputs[2];
-  if (!reverse_contribute(p, n->inputs[0], node_retain(g)))
+  Node *x = n->inputs[0], *rows = n->inputs[2];
+  if (reverse_depends(p, x) &&
+      !reverse_contribute(p, x, summed_like(p, n, x, node_retain(g))))
     return false;
-  return !reverse_depends(p, rows) ||
-         reverse_contribute(p, rows,
-                            node_gather(p->graph, g, n->inputs[1], p->fault));
+  if (!reverse_depends(p, rows))
+    return true;
+  Node *taken = node_gather(p->graph, g, n->inputs[1], p->fault);
+  return reverse_contribute(p, rows, summed_like(p, n, rows, taken));
 }
 
 #define RULE_OPAQUE_RULE(id) [PRIM_##id] = adjoint_##id,

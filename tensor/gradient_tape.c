@@ -13,6 +13,15 @@ Tape *tape_new(Graph *g) {
   return t;
 }
 
+void tape_set_enclosing(Tape *t, uint32_t count, IndexVar *const *indices) {
+  if (!count)
+    return;
+  t->enclosing = mem_alloc(count * sizeof *t->enclosing);
+  t->enclosing_count = count;
+  for (uint32_t k = 0; k < count; k++)
+    t->enclosing[k] = index_var_retain(indices[k]);
+}
+
 void tape_stop_recording(Tape *t) {
   t->graph->recording_count -= t->recording;
   t->recording = false;
@@ -35,6 +44,9 @@ void tape_close(Tape *t) {
 void tape_release(Tape *t) {
   if (t && --t->refs == 0) {
     tape_close(t);
+    for (uint32_t k = 0; k < t->enclosing_count; k++)
+      index_var_release(t->enclosing[k]);
+    mem_free(t->enclosing);
     mem_free(t);
   }
 }

@@ -950,7 +950,9 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   memset(x->strides, 0, sizeof x->strides);
   x->var_count = axes;
   for (uint32_t k = 0; k < axes; k++)
-    x->vars[k] = (InvertVar){.extent = n->extents[k], .value = NO_VALUE};
+    x->vars[k] =
+        (InvertVar){.extent = n->extents[k],
+                    .value = k < n->free_count ? x->kept_axes[k] : NO_VALUE};
   for (uint32_t k = 0; k < read->arg_count; k++) {
     Equation *e = &s->equations[s->equation_count];
     *e = (Equation){.target = targets[k]};

@@ -30,6 +30,9 @@ typedef struct Inversion {
   /* By own axis of the new node: a stride s if elements with different indices
    * modulo s are computed differently; otherwise 0. */
   int64_t strides[MAX_RANK];
+  /* By free axis of n: an op of the new body if the axis is an axis of it, or
+   * UINT32_MAX. */
+  uint32_t kept_axes[MAX_RANK];
 } Inversion;
 
 /* Solves e(v) = target for all axes of the read: op `read` of x->n.  `targets`

@@ -390,8 +390,13 @@ struct Tape {
   bool open;      /* its operands are still needed */
   Node **settled; /* nodes that ran and kept their operands; counted */
   uint32_t settled_count, settled_capacity;
+  /* The indices of the comprehensions in whose body the call is; counted.  Each
+   * of their iterations has its own leaves. */
+  IndexVar **enclosing;
+  uint32_t enclosing_count;
 };
 Tape *tape_new(Graph *g); /* recording and open */
+void tape_set_enclosing(Tape *tape, uint32_t count, IndexVar *const *indices);
 void tape_stop_recording(Tape *tape);
 /* Its nodes that ran release their operands. */
 void tape_close(Tape *tape);
@@ -406,10 +411,10 @@ static inline bool node_is_recorded(const Node *n) {
   return n->tape && n->tape->recording;
 }
 
-/* Vector-Jacobian product.  cotangents[k] belongs to outputs[k] and has its
+/* Vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs to outputs[k] and has its
  * shape; out[k] gets the cotangent of leaves[k], with its type.  NULL: zero.
  * Nodes without floats have no cotangents.  Returns false with a fault. */
-bool graph_vjp(Graph *g, uint32_t output_count, Node *const *outputs,
+bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count, Node *const *outputs,
                Node *const *cotangents, uint32_t leaf_count,
                Node *const *leaves, Node **out, Fault *fault);
 

@@ -659,6 +659,8 @@ static void put_given(TypePrinter *p, Type *t) {
     any = true;
   }
   for (uint32_t i = 0; i < r.data.len; i++) {
+    if (!r.data.at[i]->printed_name)
+      continue; /* the other fields of a record, printed as `...` */
     buffer_printf(&p->out, "%s%s : data", any ? ", " : " given ",
                   r.data.at[i]->printed_name);
     any = true;

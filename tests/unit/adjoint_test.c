@@ -330,9 +330,10 @@ static Node *along(const Program *p, Node *const *x, Node *const *u) {
   return sum;
 }
 
-static void gradient(Node *y, uint32_t count, Node *const *leaves, Node **out) {
+static void gradient(const Tape *tape, Node *y, uint32_t count,
+                     Node *const *leaves, Node **out) {
   Node *one = constant(DT_F64, 1);
-  if (!graph_vjp(&g, 1, &y, &one, count, leaves, out, &fault))
+  if (!graph_vjp(&g, tape, 1, &y, &one, count, leaves, out, &fault))
     fail_msg("graph %d, sizes %d: fault: %s", (int)seed_now, (int)sizes_now,
              fault.message);
   for (uint32_t k = 0; k < count; k++)
@@ -403,7 +404,7 @@ static double slope_at(uint64_t seed, uint64_t sizes, double step) {
   build(&p);
   Node *y = weighted(&p, seed);
   tape_stop_recording(tape);
-  gradient(y, p.leaf_count, p.leaves, grad);
+  gradient(tape, y, p.leaf_count, p.leaves, grad);
   double r = forced(along(&p, grad, u));
   end_graph();
   tape_release(tape);
@@ -422,10 +423,10 @@ static Derivatives derivatives_of(uint64_t seed, uint64_t sizes) {
   build(&inner);
   Node *y = weighted(&inner, seed);
   tape_stop_recording(tape);
-  gradient(y, p.leaf_count, inner.leaves, grad);
+  gradient(tape, y, p.leaf_count, inner.leaves, grad);
   Node *slope = along(&p, grad, u);
   tape_stop_recording(outer);
-  gradient(slope, p.leaf_count, p.leaves, second);
+  gradient(outer, slope, p.leaf_count, p.leaves, second);
   d.value = forced(y);
   d.first = forced(slope);
   d.magnitude = magnitude_of(&p, grad);
@@ -447,8 +448,8 @@ static double forward_of(uint64_t seed, uint64_t sizes) {
   Tape *linear = tape_new(&g);
   for (uint32_t k = 0; k < p.root_count; k++)
     v[k] = keep(node_leaf(&g, noise_like(p.roots[k], seed + k), linear));
-  if (!graph_vjp(&g, p.root_count, p.roots, v, p.leaf_count, p.leaves, back,
-                 &fault))
+  if (!graph_vjp(&g, tape, p.root_count, p.roots, v, p.leaf_count, p.leaves,
+                 back, &fault))
     fail_msg("graph %d, sizes %d: fault: %s", (int)seed_now, (int)sizes_now,
              fault.message);
   for (uint32_t k = 0; k < p.leaf_count; k++)
@@ -456,7 +457,7 @@ static double forward_of(uint64_t seed, uint64_t sizes) {
       keep(back[k]);
   Node *y = along(&p, back, u);
   tape_stop_recording(linear);
-  gradient(y, p.root_count, v, forward);
+  gradient(linear, y, p.root_count, v, forward);
   Node *sum = constant(DT_F64, 0);
   for (uint32_t k = 0; k < p.root_count; k++)
     if (forward[k])
@@ -557,10 +558,10 @@ static size_t gradient_elements(uint64_t seed, uint64_t sizes, double *out,
   tape_leaves(&inner, tape);
   build(&inner);
   tape_stop_recording(tape);
-  gradient(weighted(&inner, seed), p.leaf_count, inner.leaves, all);
+  gradient(tape, weighted(&inner, seed), p.leaf_count, inner.leaves, all);
   Node *slope = along(&p, all, u);
   tape_stop_recording(outer);
-  gradient(slope, p.leaf_count, p.leaves, all + p.leaf_count);
+  gradient(outer, slope, p.leaf_count, p.leaves, all + p.leaf_count);
   Node *nodes[2 * MAX_LEAVES];
   uint32_t count = 0;
   for (uint32_t k = 0; k < 2 * p.leaf_count; k++)
