@@ -440,10 +440,8 @@ static Dim *resolve_singleton(Checker *c, Dim *d) {
 bool unify_singleton(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *x = resolve_singleton(c, a), *y = resolve_singleton(c, b);
   if (dim_has_unknown(x) || dim_has_unknown(y)) {
-    Dim *other = dim_has_unknown(x) ? y : x;
-    DimVar *v = unsolved_singleton(other);
-    if (v && v->is_integer)
-      retract_singleton(c, v);
+    Retraction other = {c, false};
+    dim_each_var(dim_has_unknown(x) ? b : a, retract_each, NULL, &other);
     return true;
   }
   if (dim_equal(x, y))
