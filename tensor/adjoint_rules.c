@@ -103,8 +103,8 @@ static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
   if (!count)
     return contribution;
   reverse_own(p, contribution);
-  Node *closed = reverse_own(
-      p, node_close(p->graph, contribution, count, vars, p->fault));
+  Node *closed =
+      reverse_own(p, node_close(p->graph, contribution, count, vars, p->fault));
   return closed ? node_reduce(p->graph, PRIM_SUM, closed, 0, count, false,
                               p->fault)
                 : NULL;

@@ -411,12 +411,14 @@ static inline bool node_is_recorded(const Node *n) {
   return n->tape && n->tape->recording;
 }
 
-/* Vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs to outputs[k] and has its
- * shape; out[k] gets the cotangent of leaves[k], with its type.  NULL: zero.
- * Nodes without floats have no cotangents.  Returns false with a fault. */
-bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count, Node *const *outputs,
-               Node *const *cotangents, uint32_t leaf_count,
-               Node *const *leaves, Node **out, Fault *fault);
+/* Vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs to
+ * outputs[k] and has its shape; out[k] gets the cotangent of leaves[k], with
+ * its type.  NULL: zero. Nodes without floats have no cotangents.  Returns
+ * false with a fault. */
+bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count,
+               Node *const *outputs, Node *const *cotangents,
+               uint32_t leaf_count, Node *const *leaves, Node **out,
+               Fault *fault);
 
 /* ---- inspection ---- */
 
