@@ -1,5 +1,7 @@
 /* Buffer assignment: the storage of nodes in a generated function. */
 #include "aot/host_code.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
 
 #include <string.h>
 

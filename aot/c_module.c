@@ -1,6 +1,12 @@
 /* C modules: functions, header and manifest. */
 #include "aot/c_module.h"
 #include "aot/host_code.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/code_indent.h"
+#include "support/intern.h"
+#include "support/json_writer.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #define AXON_AOT_C_MODULE_H
 
 #include "session/session.h"
+#include "support/buffer.h"
 
 enum { MAX_BUILD_ARCHS = 7 };
 

@@ -3,6 +3,9 @@
  * Its host code is valid C and C++, because nvcc compiles it as C++:
  * declarations precede the first goto, and pointers are cast. */
 #include "aot/host_code.h"
+#include "support/arena_text.h"
+#include "support/json_writer.h"
+#include "support/trap.h"
 
 #include <string.h>
 

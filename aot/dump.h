@@ -4,6 +4,8 @@
 
 #include "session/session.h"
 
+typedef struct Buffer Buffer;
+
 typedef enum DumpStage {
   DUMP_NONE,
   DUMP_AST,   /* the syntax tree, as S-expressions */

@@ -2,6 +2,9 @@
  * f. */
 #include "aot/trace.h"
 #include "session/state.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <string.h>
 

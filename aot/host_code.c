@@ -9,6 +9,9 @@
 
 #include "backend/target.h"
 #include "plan/region.h"
+#include "support/arena.h"
+#include "support/interrupt.h"
+#include "support/trap.h"
 #include "tensor/node.h"
 #include "tensor/scalar_ops.h"
 

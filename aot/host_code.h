@@ -11,6 +11,13 @@
 #include "backend/cpu/aot_module.h"
 #include "backend/cuda/aot_module.h"
 #include "session/state.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/map.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 /* The storage of a node. */
 typedef struct Allocation {

@@ -1,5 +1,8 @@
 /* Names, literals and sizes in host code. */
 #include "aot/host_code.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/trap.h"
 
 #include <math.h>
 #include <string.h>

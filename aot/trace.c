@@ -2,6 +2,10 @@
 #include "aot/trace.h"
 #include "machine/limits/planner.h"
 #include "session/state.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -11,7 +11,12 @@
 #define AXON_AOT_TRACE_H
 
 #include "session/session.h"
+#include "support/span.h"
+#include "support/vec.h"
 #include "tensor/extent.h"
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 
 /* An argument; NODE_ARG nodes have its index.  A call must check the size of
  * each axis, except broadcast axes and axes that define a TraceSize. */

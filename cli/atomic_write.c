@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "runtime/replace.h"
+#include "support/buffer.h"
 
 #include <errno.h>
 #include <fcntl.h>

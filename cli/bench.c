@@ -4,6 +4,12 @@
 #include "cli/plan.h"
 
 #include "backend/cuda/cuda.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/json_writer.h"
+#include "support/utf8.h"
 
 #include <errno.h>
 #include <math.h>

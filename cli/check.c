@@ -1,6 +1,10 @@
 /* axon check: checks programs without running them.  Main entry point:
    verb_check. */
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/source.h"
+#include "support/utf8.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -3,6 +3,11 @@
 #define AXON_CLI_H
 
 #include "session/session.h"
+#include "support/compiler.h"
+#include "support/diag.h"
+
+typedef struct Buffer Buffer;
+typedef struct Sources Sources;
 
 enum { /* exit statuses */
        EXIT_OK = 0,

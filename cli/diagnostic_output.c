@@ -1,6 +1,10 @@
 /* Diagnostics for tools: one JSON object per line, or one SARIF document.
    doc/diagnostics.md describes both.  Main entry point: report_diag. */
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/diag_render.h"
+#include "support/json_writer.h"
+#include "support/source.h"
 
 #include <string.h>
 

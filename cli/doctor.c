@@ -2,6 +2,8 @@
    Main entry point: verb_doctor. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/json_writer.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
    verb_dump. */
 #include "aot/dump.h"
 #include "cli/cli.h"
+#include "support/buffer.h"
 
 int verb_dump(int argc, char **argv) {
   Options o;

@@ -1,6 +1,7 @@
 /* axon fmt: formats programs.  Main entry point: verb_fmt. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "support/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,6 +8,8 @@
 #include "cli/line_editor.h"
 
 #include "runtime/trusted_dir.h"
+#include "support/buffer.h"
+#include "support/mem.h"
 
 #include <dlfcn.h>
 #include <errno.h>

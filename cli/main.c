@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 
 #include "backend/cpu/jit.h"
+#include "support/mem_inject.h"
+#include "support/trap.h"
 
 #ifdef __linux__
 #include <malloc.h>

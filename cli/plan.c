@@ -3,6 +3,7 @@
 #include "cli/plan.h"
 
 #include "backend/cuda/cuda.h"
+#include "support/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,10 +4,15 @@
 #define AXON_CLI_PLAN_H
 
 #include "cli/cli.h"
+#include "support/vec.h"
 
 #include "kernel/roofline.h"
 #include "plan/backend.h"
 #include "plan/observer.h"
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
+typedef struct Sources Sources;
 
 typedef struct PlanLocation {
   const char *text; /* the expression, truncated if long; or NULL */

@@ -1,5 +1,8 @@
 /* Writes the recorded plans as one JSON object. */
 #include "cli/plan.h"
+#include "support/buffer.h"
+#include "support/code_indent.h"
+#include "support/json_writer.h"
 
 static void put_number(Buffer *out, const char *name, double x) {
   json_key(out, name);

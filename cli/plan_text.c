@@ -1,5 +1,8 @@
 /* Prints the recorded plans as text of at most 100 columns. */
 #include "cli/plan.h"
+#include "support/buffer.h"
+#include "support/code_indent.h"
+#include "support/utf8.h"
 
 #include <math.h>
 #include <string.h>

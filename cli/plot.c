@@ -2,6 +2,7 @@
    dots.  A terminal shows the grid as braille characters of eight dots each.
    Main entry points: plot_fit and plot_draw. */
 #include "cli/show.h"
+#include "support/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

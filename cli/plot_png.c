@@ -1,5 +1,6 @@
 /* Writes a plot as a PNG file, with supersampling for smooth edges. */
 #include "cli/show.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -4,6 +4,8 @@
 #include "cli/repl.h"
 
 #include "cli/line_editor.h"
+#include "support/intern.h"
+#include "support/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

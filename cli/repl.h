@@ -3,6 +3,7 @@
 #define AXON_CLI_REPL_H
 
 #include "cli/cli.h"
+#include "support/buffer.h"
 
 typedef struct Repl {
   Session *session;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/plan.h"
 #include "cli/repl.h"
+#include "support/utf8.h"
 
 #include "backend/target.h"
 #include "lexer/lexer.h"

@@ -1,6 +1,7 @@
 /* axon run FILE, axon -e EXPR, and a program on standard input.  Main entry
    points: verb_run and verb_eval. */
 #include "cli/cli.h"
+#include "support/buffer.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,9 @@
 /* axon shapes: lists the tensors of a type with their numbers of elements.
    Main entry point: verb_shapes. */
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/utf8.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* show: displays a tensor as a picture or a plot, on the terminal or in a PNG
    file. */
 #include "cli/show.h"
+#include "support/buffer.h"
+#include "support/mem.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,8 @@
    point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/utf8.h"
 
 #include <errno.h>
 #include <signal.h>

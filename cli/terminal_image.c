@@ -1,6 +1,7 @@
 /* Pictures on a terminal: half-block characters of two pixels each, one above
    the other, in the colours of the terminal.  Main entry point: image_print. */
 #include "cli/show.h"
+#include "support/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* axon test: runs the doctests of a program.  Main entry point: verb_test. */
 #include "cli/cli.h"
+#include "support/buffer.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -1,6 +1,11 @@
 /* Shared by all error messages: how they name places and types, and details
    that they add. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -7,6 +7,9 @@
 
 #include "typecheck/typecheck.h"
 
+typedef struct Diag Diag;
+typedef struct Diags Diags;
+
 void diagnose_refuted(Checker *checker, const Refutation *refutation);
 void diagnose_suggest(Checker *checker, Diag *message,
                       const Suggestion *way_out);

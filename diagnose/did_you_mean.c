@@ -1,6 +1,9 @@
 /* "Did you mean": the nearest name in scope for an unbound one, as help and
    fix-it. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -2,6 +2,8 @@
    sizes differ.  Main entry points: divisibility_failure and
    hint_divisibility. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,6 +3,10 @@
    from, and what its unknown sizes are.  Main entry point:
    checker_explain_type. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 typedef struct Explanation {
   Checker *c;

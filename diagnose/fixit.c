@@ -1,6 +1,10 @@
 /* Fix-its: edits of the text that implement a help.  They are only made for the
    user's own text. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -1,6 +1,12 @@
 /* Explains why the range of a `for` index cannot be inferred, and suggests one.
    The rules are in typecheck/for_loop.c.  Main entry point: diagnose_range. */
 #include "diagnose/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

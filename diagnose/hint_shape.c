@@ -1,6 +1,10 @@
 /* Suggestions for shapes that do not fit.  A suggestion is only given if the
    corrected program checks at that place. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* Suggestions for types of different kinds, mostly for habits from other
    languages. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
 
 static bool is_list(Checker *c, Type *t) {
   return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;

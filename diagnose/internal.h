@@ -8,7 +8,11 @@
 #define AXON_DIAGNOSE_INTERNAL_H
 
 #include "diagnose/diagnose.h"
+#include "support/span.h"
 #include "typecheck/view.h"
+
+typedef struct Diag Diag;
+typedef struct Sym Sym;
 
 /* ---- common.c ---- */
 /* "argument 1 of f" */

@@ -6,6 +6,11 @@
  * of its parts.  Inside a function whose constraint a call violates
  * (Origin.body_origin), the shapes are those of that call. */
 #include "diagnose/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* Finds the place in the body of a function that requires the rank of a
    parameter.  Main entry point: error_mark_rank_origin. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

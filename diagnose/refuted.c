@@ -2,6 +2,9 @@
    violates a constraint of the callee.  Main entry point:
    diagnose_constraint. */
 #include "diagnose/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 static bool is_within_arg(const Origin *call, Span span) {
   for (uint32_t i = 0; i < call->arg_count; i++) {

@@ -2,6 +2,10 @@
    call, or the `_` of a reshape.  Main entry points: error_related_argument and
    error_blame_reshape_hole. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,10 @@
 /* Messages about sizes and shapes that do not fit, for each kind of
    constraint. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

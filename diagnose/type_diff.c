@@ -2,6 +2,9 @@
    instead of a large record.  Main entry points: type_diff and
    type_diff_sizes. */
 #include "diagnose/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 bool elems_differ(ElemVar *a, ElemVar *b) {
   a = elem_root(a), b = elem_root(b);

@@ -1,5 +1,9 @@
 /* Messages about types of different kind, rank or element type. */
 #include "diagnose/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

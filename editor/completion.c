@@ -4,6 +4,8 @@
 #include "editor/internal.h"
 #include "lexer/lexer.h"
 #include "session/stdlib.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <string.h>
 

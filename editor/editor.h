@@ -7,6 +7,10 @@
 #define AXON_EDITOR_EDITOR_H
 
 #include "session/session.h"
+#include "support/span.h"
+
+typedef struct DiagEdit DiagEdit;
+typedef struct Sym Sym;
 
 /* ---- symbol_queries.c ---- */
 

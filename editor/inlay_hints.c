@@ -2,6 +2,9 @@
    pipelines.  Each can have edits that write it.  Main entry point:
    editor_each_inlay_hint. */
 #include "editor/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 
 #include "editor/editor.h"
 #include "session/state.h"
+#include "support/diag.h"
 
 /* ---- symbol_queries.c ---- */
 

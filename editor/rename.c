@@ -3,6 +3,9 @@
    definition.  Main entry point: editor_rename. */
 #include "editor/internal.h"
 #include "lexer/lexer.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
    text last checked and its imports, and types of expressions.  Main entry
    point: editor_ref_at. */
 #include "editor/internal.h"
+#include "support/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* AOT tracing: runs a function on arguments and sizes that have no value yet,
  * so that its result is a graph.  eval_apply runs the function. */
 #include "eval/internal.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* Bytecode emitter: appends instructions and their source spans, tracks the
  * depth of the stack, and patches jumps. */
 #include "eval/internal.h"
+#include "support/arena.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -2,6 +2,9 @@
  * flow.  compile_match.c compiles patterns; compile_tensor.c compiles tensors
  * and sizes.  The main entry point is compile_expr. */
 #include "eval/compile.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <stdlib.h>
 #include <string.h>

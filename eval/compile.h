@@ -4,6 +4,8 @@
 #define AXON_EVAL_COMPILE_H
 
 #include "eval/internal.h"
+#include "support/map.h"
+#include "support/vec.h"
 
 typedef VEC(const void *) KeyVec;
 

@@ -1,6 +1,7 @@
 /* Compiles pattern matching.  Each rule runs all of its tests first, then it
  * pushes its variables.  The main entry point is compile_case. */
 #include "eval/compile.h"
+#include "support/arena.h"
 
 #include <string.h>
 

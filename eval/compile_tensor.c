@@ -1,5 +1,7 @@
 /* Compiles sizes, shapes, tensor literals, subscripts and `for` to bytecode. */
 #include "eval/compile.h"
+#include "support/arena.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -4,6 +4,10 @@
 
 #include "backend/target.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/interrupt.h"
+#include "support/mem.h"
 
 #include <string.h>
 

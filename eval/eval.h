@@ -9,11 +9,17 @@
 #ifndef AXON_EVAL_H
 #define AXON_EVAL_H
 
-#include "support/support.h"
+#include "support/flag.h"
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
 
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
+typedef struct Diags Diags;
 typedef struct Eval Eval;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 
 /* Callbacks and settings of the host.  All output goes through the
  * callbacks. */

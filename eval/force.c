@@ -2,6 +2,7 @@
  * known scalars and tensors. */
 #include "eval/internal.h"
 #include "machine/limits/planner.h"
+#include "support/mem.h"
 
 #include <string.h>
 

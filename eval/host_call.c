@@ -2,6 +2,11 @@
  * and converts its result to host values.  The main entry point is
  * eval_call_host_entry. */
 #include "eval/internal.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Host values: values that do not depend on an Eval. */
 #include "eval/eval.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -13,7 +13,21 @@
 #include "eval/eval.h"
 #include "eval/value.h"
 #include "plan/execute.h"
+#include "support/compiler.h"
+#include "support/flag.h"
+#include "support/map.h"
+#include "support/span.h"
+#include "support/trap.h"
+#include "support/vec.h"
 #include "tensor/extent.h"
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
+typedef struct Diag Diag;
+typedef struct Diags Diags;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 
 typedef enum Op {
 #define O(name) OP_##name,

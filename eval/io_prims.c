@@ -1,5 +1,6 @@
 /* Primitives with effects: files, the screen, the clock, exit. */
 #include "eval/internal.h"
+#include "support/buffer.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,6 @@
 /* Prepared declarations: declarations that run many times, for benchmarks. */
 #include "eval/internal.h"
+#include "support/arena.h"
 
 struct PreparedDec {
   const Code *code;

@@ -1,5 +1,7 @@
 /* Formats values as `print` shows them.  The main entry point is vm_print. */
 #include "eval/internal.h"
+#include "support/buffer.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* Tensor and shape literals, shapes from types, subscripts x.[...], and the
  * sizes that CORE_UNPACK names. */
 #include "eval/internal.h"
+#include "support/buffer.h"
+#include "support/diag.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* Primitives on strings and lists. */
 #include "eval/internal.h"
+#include "support/buffer.h"
+#include "support/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
  * If the body needs a value, the run bails out: its effects are undone, and the
  * host runs the loop, index by index. */
 #include "eval/internal.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* Memory of values: slabs, cut into objects of a size class.  Release is not
  * recursive. */
 #include "eval/value.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

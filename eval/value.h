@@ -6,9 +6,10 @@
 #ifndef AXON_EVAL_VALUE_H
 #define AXON_EVAL_VALUE_H
 
-#include "support/support.h"
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
+
+typedef struct Sym Sym;
 
 /* The tag of a number is its Dtype.  So one comparison of tags recognizes two
  * scalars of equal type. */

@@ -5,6 +5,8 @@
  * through vm->sp.  So use SAVE before anything that may unwind or move the
  * stack, and LOAD after it. */
 #include "eval/internal.h"
+#include "support/buffer.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* OP_CHECK: checks constraints on sizes that the type checker could not prove
  * (CoreCheck). */
 #include "eval/internal.h"
+#include "support/buffer.h"
+#include "support/diag.h"
 
 static const char *check_message(Eval *vm, const CoreCheck *check, int64_t a,
                                  int64_t b) {

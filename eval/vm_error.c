@@ -2,6 +2,10 @@
  * diagnostic with a backtrace, and unwinds.  In a symbolic run, an error bails
  * out instead (symbolic.c). */
 #include "eval/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/source.h"
 
 #include <string.h>
 

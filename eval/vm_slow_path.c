@@ -1,6 +1,7 @@
 /* Slow paths of the interpreter: partial and oversaturated applications, calls
  * of primitives, lazy definitions.  vm_run runs code. */
 #include "eval/internal.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The interpreter's stack of values, its frames and its temporaries. */
 #include "eval/internal.h"
+#include "support/mem.h"
 
 const Instr ret_instr[1] = {{{.op = OP_RETURN, .a = 0}}};
 const Instr then_instr[1] = {{{.op = OP_THEN_DONE, .a = 0}}};

@@ -1,5 +1,6 @@
 /* Quasi-affine expressions: sums, division, bounds. */
 #include "kernel/kernel.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
  * only if they leave at least one iteration at each point of the parallel
  * axes. */
 #include "kernel/trim_no_ops.h"
+#include "support/arena.h"
 
 typedef struct TrimmedLoop {
   const Kernel *kernel;

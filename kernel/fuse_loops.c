@@ -7,6 +7,7 @@
  * The main entry point is kernel_fuse_loops. */
 #include "kernel/verify.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
 
 #include <string.h>
 

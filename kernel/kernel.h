@@ -30,7 +30,12 @@
 #ifndef AXON_KERNEL_H
 #define AXON_KERNEL_H
 
+#include "support/span.h"
+#include "support/vec.h"
 #include "tensor/extent.h"
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 
 enum {
   MAX_KERNEL_VARS = 64,

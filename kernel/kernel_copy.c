@@ -1,5 +1,6 @@
 /* Copies of kernels, for schedules that reorder axes. */
 #include "kernel/kernel.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Loop nests: comparison of ops, copies, size hints. */
 #include "kernel/kernel.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * is split if the body divides its index by a divisor of its extent.  The main
  * entry point is lower_node. */
 #include "kernel/verify.h"
+#include "support/arena.h"
 
 enum { NO_OP = UINT32_MAX };
 

@@ -13,6 +13,7 @@
  * The main entry point is kernel_match_attention. */
 #include "kernel/kernel.h"
 
+#include "support/arena.h"
 #include "tensor/scalar_ops.h"
 
 #include <string.h>

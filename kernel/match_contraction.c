@@ -5,6 +5,7 @@
 #include "kernel/kernel.h"
 
 #include "machine/limits/planner.h"
+#include "support/arena.h"
 #include "tensor/scalar_ops.h"
 
 #include <string.h>

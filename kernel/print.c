@@ -1,5 +1,6 @@
 /* Kernels as text. */
 #include "kernel/kernel.h"
+#include "support/buffer.h"
 
 static void print_affine(Buffer *out, const AffineExpr *q) {
   const char *separator = "";

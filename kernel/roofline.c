@@ -2,6 +2,7 @@
  * rates of the machine. */
 #include "kernel/roofline.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
 
 /* ---- counting ---- */
 

@@ -8,6 +8,7 @@
  * The main entry point is kernel_stage_strided. */
 #include "kernel/verify.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
 
 #include <string.h>
 

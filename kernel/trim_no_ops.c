@@ -18,6 +18,7 @@
 #include "kernel/trim_no_ops.h"
 #include "kernel/verify.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  * code. Symbolic extents are compared conservatively: only certain errors are
  * reported. */
 #include "kernel/verify.h"
+#include "support/buffer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

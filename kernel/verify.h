@@ -4,6 +4,8 @@
 
 #include "kernel/kernel.h"
 
+typedef struct Buffer Buffer;
+
 /* Checks the structure of a kernel.  Arguments of an op precede it.  Axes and
  * loops exist.  A loop writes local values before another one reads them.
  * Outputs are in bounds of their tensors.  Returns false with a message that

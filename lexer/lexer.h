@@ -6,7 +6,15 @@
 #ifndef AXON_LEXER_H
 #define AXON_LEXER_H
 
-#include "support/support.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+#include <stdbool.h>
+
+typedef struct Arena Arena;
+typedef struct Diags Diags;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
 
 /* Maximum bytes of a file, since offsets must fit flex's int; maximum number of
  * reported errors. */

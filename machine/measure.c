@@ -6,7 +6,7 @@
 
 #include "machine/internal.h"
 #include "runtime/thread_pool.h"
-#include "support/support.h"
+#include "support/mem.h"
 
 enum {
   TRIALS = 4, /* measurements; the best counts, since other programs may run */

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "parser/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 const char *const binop_text[BIN_COUNT] = {
     [BIN_NONE] = "",    [BIN_PIPE] = "|>", [BIN_COMPOSE] = ">>",

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "parser/parser.h"
+#include "support/buffer.h"
+#include "support/intern.h"
 
 static void dump_expr(Buffer *b, const Expr *e);
 static void dump_pat(Buffer *b, const Pat *p);

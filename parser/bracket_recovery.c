@@ -9,6 +9,10 @@
 
 #include "parser/internal.h"
 #include "parser/parse.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 typedef struct Opener {
   int token;     /* TOK_LPAREN ... */

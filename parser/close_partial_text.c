@@ -3,6 +3,9 @@
    point: parse_close_partial. */
 #include "parser/internal.h"
 #include "parser/parse.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/source.h"
 
 #include <string.h>
 

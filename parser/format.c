@@ -2,6 +2,12 @@
    format_source.  It parses the result again to verify that the tree and the
    comments are unchanged. */
 #include "parser/format.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

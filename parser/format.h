@@ -6,6 +6,13 @@
 
 #include "parser/internal.h"
 #include "parser/pretty.h"
+#include "support/compiler.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
+typedef struct Source Source;
+typedef struct Sym Sym;
 
 enum { FORMAT_WIDTH = 80 };
 

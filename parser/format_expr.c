@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "parser/format.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 /* Binding strength.  Open forms extend as far right as possible.  They may be
    right operands, but nothing may follow them. */

@@ -1,5 +1,7 @@
 /* Formats types, sizes, givens and patterns. */
 #include "parser/format.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 /* ---- sizes and axes ---- */
 

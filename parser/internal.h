@@ -5,6 +5,16 @@
 
 #include "lexer/lexer.h"
 #include "parser/parser.h"
+#include "support/compiler.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
+typedef struct Diag Diag;
+typedef struct Diags Diags;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 
 /* Maximum number of symbols on Bison's stack, and of errors before the parser
    gives up. */

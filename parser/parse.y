@@ -21,6 +21,10 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps);
 }
 
 %code {
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/intern.h"
+
 /* Bison's stack lives in the arena, so that unwinding leaks nothing. */
 #define YYMALLOC(size) arena_alloc(ps->arena, (size))
 #define YYFREE(p) ((void)(p))

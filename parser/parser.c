@@ -2,6 +2,7 @@
    one), parse_type (a type). */
 #include "parser/internal.h"
 #include "parser/parse.h"
+#include "support/source.h"
 
 void parse_begin(ParseState *ps, Sources *sources, uint32_t file,
                  Interner *interner, Arena *arena, Diags *diags) {

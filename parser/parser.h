@@ -6,9 +6,17 @@
 #ifndef AXON_PARSER_H
 #define AXON_PARSER_H
 
-#include "support/support.h"
+#include "support/span.h"
 
+#include <stdbool.h>
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
+typedef struct Diags Diags;
 typedef struct Expr Expr;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 struct Type; /* owned by typecheck/ */
 struct Binding;
 struct SchemeInstance;

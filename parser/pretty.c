@@ -1,6 +1,10 @@
 /* Pretty printer: chooses the line breaks of documents (Wadler, "A prettier
    printer").  Main entry point: doc_print.  Nothing here recurses. */
 #include "parser/pretty.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/utf8.h"
+#include "support/vec.h"
 
 #include <string.h>
 

@@ -7,8 +7,12 @@
 #ifndef AXON_PARSER_PRETTY_H
 #define AXON_PARSER_PRETTY_H
 
-#include "support/support.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 typedef struct Doc Doc;
 
 Doc *doc_text(Arena *arena, const char *text, size_t len);

@@ -5,6 +5,8 @@
 
 #include "parser/internal.h"
 #include "parser/parse.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 /* ---- counting and placing ---- */
 

@@ -4,6 +4,8 @@
 
 #include "plan/fusion_group.h"
 
+typedef struct Arena Arena;
+
 typedef struct KernelInfo KernelInfo; /* plan/observer.h */
 
 /* A backend runs fusion groups of materialized nodes (plan/fusion_group.h).

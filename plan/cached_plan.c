@@ -6,6 +6,10 @@
 #include "plan/backend.h"
 #include "tensor/node.h"
 #include "plan/observer.h"
+#include "support/arena.h"
+#include "support/map.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -15,6 +15,9 @@
 #define AXON_PLAN_CACHED_PLAN_H
 
 #include "plan/plan.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 /* ---- plan_key.c ---- */
 

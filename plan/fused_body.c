@@ -2,6 +2,9 @@
  * is simplified.  See fused_body.h. */
 #include "tensor/node.h"
 #include "plan/fused_body.h"
+#include "support/arena.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include "tensor/extent.h"
 #include "tensor/scalar_ops.h"

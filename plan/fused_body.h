@@ -8,6 +8,9 @@
 
 #include "plan/observer.h"
 #include "plan/plan.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 typedef struct FusedOp {
   BodyOp body_op;    /* its args are in the arena of the body */

@@ -18,6 +18,7 @@
 #include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
+#include "support/arena.h"
 
 /* ---- collecting nodes ---- */
 

@@ -3,6 +3,7 @@
 #define AXON_PLAN_FUSION_GROUP_H
 
 #include "kernel/kernel.h"
+#include "support/vec.h"
 
 /* Nodes in order, and their kernel. */
 typedef struct FusionGroup {

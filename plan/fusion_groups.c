@@ -17,6 +17,8 @@
 #include "machine/machine.h"
 #include "plan/backend.h"
 #include "plan/fused_body.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* A kernel as bytes, with all its numbers, and the hash of these. */
 #include "plan/kernel_key.h"
+#include "support/buffer.h"
 
 static void hash_number(Buffer *b, int64_t x) {
   buffer_add(b, (const char *)&x, sizeof x);

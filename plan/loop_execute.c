@@ -13,6 +13,9 @@
 #include "plan/execute.h"
 #include "plan/observer.h"
 #include "plan/plan_execution.h"
+#include "support/arena.h"
+#include "support/map.h"
+#include "support/trap.h"
 #include "tensor/node.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Reports a plan to the observer before it runs, with its memory use. */
 #include "plan/observer.h"
 #include "plan/plan.h"
+#include "support/arena.h"
+#include "support/map.h"
 
 typedef struct MemoryUsage {
   const Plan *plan;

@@ -8,6 +8,10 @@
 
 #include "kernel/roofline.h"
 #include "plan/fusion_group.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 /* A value that was inlined, and is never in memory. */
 typedef struct FusedValue {

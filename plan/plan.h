@@ -4,6 +4,9 @@
 #define AXON_PLAN_PLAN_H
 
 #include "plan/fusion_group.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 /* A read in a fused body, of a node that is not yet decided. */
 typedef struct NodeUse {

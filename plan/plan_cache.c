@@ -4,6 +4,8 @@
 
 #include "machine/limits/planner.h"
 #include "runtime/artifact.h"
+#include "support/arena.h"
+#include "support/trap.h"
 
 #include <string.h>
 

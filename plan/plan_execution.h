@@ -3,6 +3,9 @@
 #define AXON_PLAN_PLAN_EXECUTION_H
 
 #include "plan/cached_plan.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 typedef struct PlanExecution {
   Arena *arena; /* arena for all of this; the graph reuses it */

@@ -3,6 +3,8 @@
  * plan_key_build. */
 #include "machine/limits/planner.h"
 #include "plan/cached_plan.h"
+#include "support/arena.h"
+#include "support/trap.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "plan/region.h"
 
 #include "plan/plan.h"
+#include "support/arena.h"
 
 /* Marks belong to one planner run; the next plan sets its own. */
 static void clear_marks(const Plan *plan) {

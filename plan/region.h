@@ -8,6 +8,8 @@
 
 #include "plan/fusion_group.h"
 
+typedef struct Arena Arena;
+
 typedef struct Region {
   uint32_t group_count, materialized_count;
   FusionGroup *const *groups; /* in order of execution */

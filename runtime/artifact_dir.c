@@ -4,6 +4,7 @@
 #include "runtime/artifact_dir.h"
 
 #include "runtime/trusted_dir.h"
+#include "support/mem.h"
 
 #include <ctype.h>
 #include <dirent.h>

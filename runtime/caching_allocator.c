@@ -15,6 +15,8 @@
 #include "runtime/derived_cache.h"
 #include "runtime/internal.h"
 #include "runtime/size_class.h"
+#include "support/mem.h"
+#include "support/mem_inject.h"
 
 #include <pthread.h>
 #include <string.h>

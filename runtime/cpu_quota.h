@@ -3,8 +3,6 @@
 #ifndef AXON_CPU_QUOTA_H
 #define AXON_CPU_QUOTA_H
 
-#include "support/support.h"
-
 /* Returns at least 1; INT_MAX without a limit. root: "/sys/fs/cgroup"; groups:
  * "/proc/self/cgroup". */
 int cpu_quota_cores(const char *root, const char *groups);

@@ -8,6 +8,7 @@
  * most 19 digits with a small exponent is one exact product or quotient of
  * doubles (Clinger, PLDI 1990).  Other numbers use strtod. */
 #include "runtime/internal.h"
+#include "support/interrupt.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * one list, ordered by their last use. */
 #include "runtime/derived_cache.h"
 #include "runtime/internal.h"
+#include "support/mem.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -3,6 +3,10 @@
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include "runtime/replace.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,8 @@
  * Other depths (16, 1, 2, 4 bits) are scaled so that the brightest value is
  * 255, and rounded.  Palettes are converted to colors. */
 #include "runtime/internal.h"
+#include "support/interrupt.h"
+#include "support/mem.h"
 
 #include <png.h>
 #include <setjmp.h>

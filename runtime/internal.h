@@ -3,6 +3,8 @@
 #define AXON_RUNTIME_INTERNAL_H
 
 #include "runtime/runtime.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
 
 /* ---- dtype.c ---- */
 

@@ -6,7 +6,7 @@
  *   size_t count = jansson.json_array_size(all);
  *   json_decref_library(all);
  *
- * json_quote and similar functions write JSON (support.h). */
+ * json_quote and similar functions write JSON (support/json_writer.h). */
 #ifndef AXON_JSON_H
 #define AXON_JSON_H
 

@@ -9,11 +9,13 @@
  * at any other address goes to the previous handler. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -2,6 +2,7 @@
  * libzip.  Before anything is allocated, the stated size of an entry is checked
  * against what its compressed bytes can hold. */
 #include "runtime/internal.h"
+#include "support/mem.h"
 
 #include <string.h>
 #include <zip.h>

@@ -2,10 +2,14 @@
  * complete. */
 #define _GNU_SOURCE
 #include "runtime/replace.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

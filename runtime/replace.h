@@ -8,8 +8,8 @@
 #ifndef AXON_REPLACE_H
 #define AXON_REPLACE_H
 
-#include "support/support.h"
-
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 typedef struct Replacement {

@@ -8,7 +8,13 @@
 #ifndef AXON_RUNTIME_H
 #define AXON_RUNTIME_H
 
-#include "support/support.h"
+#include "support/compiler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 
 /* ---- dtype.c (table: primitives/dtypes.def) ---- */
 

@@ -4,6 +4,9 @@
  * use. */
 #include "runtime/internal.h"
 #include "runtime/json.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
+#include "support/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

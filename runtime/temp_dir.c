@@ -6,6 +6,7 @@
  * not do, since it means little in another container. */
 #define _GNU_SOURCE
 #include "runtime/temp_dir.h"
+#include "support/compiler.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,6 +1,9 @@
 /* Tensors in memory, and faults. */
 #include "runtime/derived_cache.h"
 #include "runtime/internal.h"
+#include "support/mem.h"
+#include "support/trap.h"
+#include "support/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include "runtime/thread_pool.h"
 
 #include "runtime/cpu_quota.h"
+#include "support/mem.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

@@ -9,6 +9,7 @@
 #define AXON_THREAD_POOL_H
 
 #include "runtime/runtime.h"
+#include "support/flag.h"
 
 /* Runs the tasks begin .. end - 1.  A result other than 0 stops the rest.  It
  * runs in any thread without a trap, so it must not raise. */

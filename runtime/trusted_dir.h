@@ -8,8 +8,8 @@
 #ifndef AXON_TRUSTED_DIR_H
 #define AXON_TRUSTED_DIR_H
 
-#include "support/support.h"
-
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 enum { TRUSTED_PATH_BYTES = 4096 };

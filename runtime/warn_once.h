@@ -3,7 +3,8 @@
 #ifndef AXON_WARN_ONCE_H
 #define AXON_WARN_ONCE_H
 
-#include "support/support.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct OnceWarning {
   uint16_t code;                           /* code in support/catalog.def */

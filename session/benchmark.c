@@ -1,6 +1,7 @@
 /* Benchmarks: expressions that are computed many times, to be timed.  Main
    entry points: session_benchmark_new and session_benchmark_run. */
 #include "session/internal.h"
+#include "support/arena.h"
 
 struct Benchmark {
   const PreparedDec *prepared;

@@ -2,6 +2,11 @@
 #include "session/capi.h"
 
 #include "session/state.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag_render.h"
+#include "support/interrupt.h"
+#include "support/mem.h"
 
 #include <string.h>
 

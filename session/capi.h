@@ -4,6 +4,13 @@
 
 #include "session/axon.h"
 #include "session/session.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
+typedef struct Sources Sources;
 
 struct AxnSession {
   Session *session;

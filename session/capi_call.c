@@ -1,5 +1,6 @@
 /* The C API (axon.h): calls of functions. */
 #include "session/capi.h"
+#include "support/intern.h"
 
 /* elements of the array here; see session/host_function.c */
 enum { MAX_ARGS = 100 };

@@ -1,6 +1,7 @@
 /* The C API (axon.h): exchange of tensors by DLPack. */
 #include "session/axon_dlpack.h"
 #include "session/capi.h"
+#include "support/mem.h"
 
 #include <string.h>
 

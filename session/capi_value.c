@@ -1,5 +1,6 @@
 /* The C API (axon.h): values as arguments and results. */
 #include "session/capi.h"
+#include "support/utf8.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,9 @@
 #include "session/state.h"
 
 #include "lexer/lexer.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,9 @@
    session_read_file and import_module. */
 #define _GNU_SOURCE
 #include "session/internal.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
+#include "support/trap.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,6 +3,9 @@
 #define AXON_SESSION_INTERNAL_H
 
 #include "session/state.h"
+#include "support/span.h"
+
+typedef struct Sym Sym;
 
 /* ---- session.c ---- */
 

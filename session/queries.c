@@ -1,6 +1,7 @@
 /* Queries to a session: types, values, names, doctests, formatting. */
 #include "diagnose/diagnose.h"
 #include "session/state.h"
+#include "support/intern.h"
 
 #include <string.h>
 

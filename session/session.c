@@ -9,6 +9,10 @@
 #include "runtime/artifact.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
+#include "support/trap.h"
 
 #include <string.h>
 #include <unistd.h>

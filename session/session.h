@@ -11,9 +11,15 @@
 #define AXON_SESSION_H
 
 #include "eval/eval.h"
+#include "support/compiler.h"
+#include "support/span.h"
 #include "typecheck/typecheck.h"
 
+typedef struct Buffer Buffer;
+typedef struct Diag Diag;
+typedef struct Diags Diags;
 typedef struct Session Session;
+typedef struct Sources Sources;
 
 typedef enum SessionStatus {
   SESSION_OK,

@@ -4,6 +4,17 @@
 #define AXON_SESSION_STATE_H
 
 #include "session/session.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/flag.h"
+#include "support/map.h"
+#include "support/source.h"
+#include "support/span.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
+typedef struct Interner Interner;
+typedef struct Sym Sym;
 
 typedef struct Import { /* an imported file */
   const char *path;     /* absolute path; each file is read once */

@@ -2,6 +2,8 @@
    use.  Main entry point: stdlib_find_dec. */
 #include "session/internal.h"
 #include "session/stdlib.h"
+#include "support/arena.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -2,6 +2,8 @@
    computed by GMP's mpn_ functions.  A value that fits in int64 always has the
    small form, so equal values have equal representations. */
 #include "internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
 
 #include <ctype.h>
 #include <gmp.h>

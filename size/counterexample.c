@@ -5,6 +5,8 @@
  * a list of candidates, small ones first.  Every assumption is evaluated
  * exactly, so a counterexample is never wrong.  The search is incomplete. */
 #include "solver.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 #include <stdlib.h>
 

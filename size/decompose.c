@@ -1,6 +1,7 @@
 /* Decomposes polynomials and relations: by the signs of terms, into equivalent
    simpler conditions, and into conjuncts. */
 #include "size/internal.h"
+#include "support/arena.h"
 
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
   *pos = *neg = dim_int(cx, 0);

@@ -13,10 +13,15 @@
 #ifndef AXON_SIZE_DIM_H
 #define AXON_SIZE_DIM_H
 
-#include "support/support.h"
+#include "support/span.h"
 
+#include <stdbool.h>
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 typedef struct Dim Dim;
 typedef struct DimVar DimVar;
+typedef struct Sym Sym;
 
 typedef enum DimVarKind {
   DV_META,        /* unification variable, to be solved */

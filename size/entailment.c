@@ -7,6 +7,9 @@
  * together with the assumptions is infeasible.  It is CONTRADICTED if the claim
  * itself is.  Every limit ends in UNDECIDED. */
 #include "solver.h"
+#include "support/arena.h"
+#include "support/trap.h"
+#include "support/vec.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
  * the Omega test (Pugh, 1991).  It is exact in one direction, the one used
  * here.  A row whose coefficients overflow is left out. */
 #include "solver.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #define AXON_SIZE_INTERNAL_H
 
 #include "size/dim.h"
+#include "support/compiler.h"
 
 /* Limits.  Exceeding one calls dim_limit_exceeded, which rejects the
    program. */

@@ -15,6 +15,7 @@
  * one.  An equation whose coefficients overflow, or for which there is no
  * space, is left out. */
 #include "internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

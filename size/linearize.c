@@ -8,6 +8,7 @@
  * adding or leaving out any is sound.  A minimum equals one of its operands.
  * If its bounds do not decide, all cases are tried (case split). */
 #include "solver.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -9,6 +9,8 @@
  * lc(b) in [0, |lc(b)|).  Then common factors cancel.  Then nested divisions by
  * constants merge. */
 #include "internal.h"
+#include "support/arena.h"
+#include "support/trap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,11 @@
  * Added terms come first, then subtracted ones.  Constants come last, unless
  * the result would start with a minus: 3 - n. */
 #include "internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/vec.h"
 
 #include <stdlib.h>
 

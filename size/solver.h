@@ -9,6 +9,8 @@
 
 #include "internal.h"
 
+typedef struct Arena Arena;
+
 enum {
   MAX_QUERY_MONOMIALS = 64,   /* distinct monomials in one query */
   MAX_ELIMINATION_ROWS = 600, /* rows at any time during elimination */

@@ -6,6 +6,8 @@
  * it stamps into visited atoms.  A callback may start another walk.  That
  * overwrites stamps, which costs repeated visits but never changes a result. */
 #include "internal.h"
+#include "support/arena.h"
+#include "support/vec.h"
 
 #include <string.h>
 

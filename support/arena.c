@@ -1,5 +1,9 @@
 /* Arenas: many allocations with one lifetime. */
-#include "support.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/mem.h"
+#include "support/trap.h"
+#include "support/vec.h"
 
 #include <string.h>
 #include <sys/mman.h>

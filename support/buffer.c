@@ -1,5 +1,7 @@
 /* Growable text buffers. */
-#include "support.h"
+#include "support/buffer.h"
+#include "support/arena.h"
+#include "support/mem.h"
 
 #include <string.h>
 

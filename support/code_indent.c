@@ -1,8 +1,11 @@
 /* Indents lines of generated C by their nesting, for readers.  Code that writes
    C need not track its nesting.  Main entry point: code_indent. */
-#include "support/support.h"
+#include "support/code_indent.h"
+#include "support/buffer.h"
 
 #include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { MAX_BRACE_DEPTH = 64, INDENT_COLUMNS = 2 };

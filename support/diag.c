@@ -11,7 +11,18 @@
  * The lines of the primary file appear once, in order.  Steps add columns to
  * the right of their lines, labels add underlines below.  Other files follow
  * under headings of their own. */
-#include "support.h"
+#include "support/diag.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/diag_render.h"
+#include "support/map.h"
+#include "support/mem.h"
+#include "support/source.h"
+#include "support/span.h"
+#include "support/utf8.h"
+#include "support/vec.h"
 
 #include <string.h>
 

@@ -1,6 +1,12 @@
 /* Writes diagnostics as JSON, as doc/diagnostics.md describes.  Main entry
    point: diag_json. */
-#include "support/support.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
+#include "support/json_writer.h"
+#include "support/source.h"
+#include "support/span.h"
 
 /* version of the schema in doc/diagnostics.md */
 enum { JSON_SCHEMA_VERSION = 1 };

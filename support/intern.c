@@ -1,6 +1,7 @@
 /* String interning: equal texts have one address, so names compare as
    pointers. */
-#include "support.h"
+#include "support/intern.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* Interrupts (Ctrl-C): the flag that a thread polls. */
-#include "support.h"
+#include "support/interrupt.h"
+#include "support/flag.h"
+#include "support/trap.h"
 
 static _Thread_local Flag *interrupt_flag;
 

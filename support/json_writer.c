@@ -1,6 +1,9 @@
 /* Writes JSON to buffers. */
-#include "support.h"
+#include "support/json_writer.h"
+#include "support/buffer.h"
+#include "support/utf8.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 void json_quote_len(Buffer *out, const char *text, size_t len) {

@@ -1,5 +1,6 @@
 /* Hash map from pointers to pointers; open addressing, linear probing. */
-#include "support.h"
+#include "support/map.h"
+#include "support/arena.h"
 
 static const char tombstone; /* its address marks a deleted slot */
 

@@ -1,5 +1,7 @@
 /* Allocation that raises FAIL_MEMORY instead of returning NULL. */
-#include "support.h"
+#include "support/mem.h"
+#include "support/mem_inject.h"
+#include "support/trap.h"
 
 #include <stdlib.h>
 #include <string.h>

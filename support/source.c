@@ -1,5 +1,9 @@
 /* Source files, and positions in them. */
-#include "support.h"
+#include "support/source.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/span.h"
+#include "support/vec.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Traps: unwinding to the innermost handler of a thread.  Main entry points:
    TRAP_SET and trap_raise. */
-#include "support.h"
+#include "support/trap.h"
 
 static _Thread_local Trap *innermost;
 

@@ -1,5 +1,9 @@
 /* UTF-8: validation, and display width on a terminal. */
-#include "support.h"
+#include "support/utf8.h"
+#include "support/compiler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Decodes the first character of text[0..len).  Returns its length in bytes, or
    0 if it is invalid (overlong forms, surrogates and NUL are). */

@@ -6,6 +6,8 @@
  * the planner fuses, stores or recomputes like any others.  So they can be
  * differentiated again. */
 #include "tensor/adjoint.h"
+#include "support/arena.h"
+#include "support/trap.h"
 
 #include <stdlib.h>
 

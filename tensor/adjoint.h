@@ -2,7 +2,11 @@
 #ifndef AXON_TENSOR_ADJOINT_H
 #define AXON_TENSOR_ADJOINT_H
 
+#include "support/map.h"
+#include "support/vec.h"
 #include "tensor/internal.h"
+
+typedef struct Arena Arena;
 
 /* One reverse pass. */
 typedef struct ReversePass {

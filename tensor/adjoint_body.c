@@ -14,6 +14,8 @@
  * If an index depends on data at summed axes, as in the lookup of an embedding,
  * the adjoint is a deterministic scatter. */
 #include "tensor/adjoint.h"
+#include "support/arena.h"
+#include "support/trap.h"
 #include "tensor/derive.h"
 #include "tensor/invert.h"
 

@@ -1,6 +1,8 @@
 /* Bodies under construction.  Ops are collected on the caller's stack, and
  * moved into the node in one allocation at the end. */
 #include "tensor/internal.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

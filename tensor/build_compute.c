@@ -1,6 +1,7 @@
 /* Constructors of nodes that compute: pointwise operations, reductions,
  * selects, the end of a `for`, and tensors made from sizes. */
 #include "tensor/internal.h"
+#include "support/trap.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Constructors of views: other shapes and orders of the same elements, as index
  * maps. */
 #include "tensor/internal.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
  * factors depend (variable elimination; Smith and Gray, opt_einsum, JOSS
  * 2018). */
 #include "machine/limits/planner.h"
+#include "support/trap.h"
 #include "tensor/internal.h"
 
 #include <string.h>

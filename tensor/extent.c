@@ -2,6 +2,11 @@
  * requirements.  See extent.h. */
 #include "tensor/extent.h"
 #include "machine/limits/planner.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/trap.h"
+#include "support/vec.h"
 #include "tensor/internal.h"
 
 #include <math.h>

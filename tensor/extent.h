@@ -16,7 +16,10 @@
 #define AXON_TENSOR_EXTENT_H
 
 #include "size/dim.h"
+#include "support/span.h"
 #include "tensor/tensor.h"
+
+typedef struct Buffer Buffer;
 
 #define FIRST_EXTENT_HANDLE ((int64_t)1 << 62)
 

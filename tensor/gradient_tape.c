@@ -1,5 +1,6 @@
 /* Tapes: which nodes depend on the leaves of a differentiated call. */
 #include "tensor/internal.h"
+#include "support/mem.h"
 
 #include <string.h>
 

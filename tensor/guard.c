@@ -9,6 +9,7 @@
  * else 0` must not read x at -1 because some i, not above 0, satisfies the
  * rest. */
 #include "tensor/internal.h"
+#include "support/trap.h"
 
 /* Bit k is set if index k of the guard is an index of the node. */
 static uint32_t shared_index_mask(const Node *guard, const NodeSpec *spec) {

@@ -2,6 +2,7 @@
 #ifndef AXON_TENSOR_INTERNAL_H
 #define AXON_TENSOR_INTERNAL_H
 
+#include "support/span.h"
 #include "tensor/extent.h"
 #include "tensor/node.h"
 #include "tensor/scalar_ops.h"

@@ -2,6 +2,10 @@
  * symbolic trip count.  The loop body is one iteration, as a graph over its
  * carry. */
 #include "tensor/internal.h"
+#include "support/arena.h"
+#include "support/map.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* Nodes and `for` indices: allocation, reference counts, release. */
 #include "machine/limits/planner.h"
+#include "support/mem.h"
+#include "support/trap.h"
 #include "tensor/internal.h"
 
 #include <string.h>

@@ -18,6 +18,8 @@
  * With free indices, each slice is processed separately (a permutation has
  * none).  The inputs are always materialized. */
 #include "tensor/internal.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -1,5 +1,10 @@
 /* Prints the graph as text, and verifies it. */
 #include "tensor/internal.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/map.h"
+#include "support/trap.h"
+#include "support/vec.h"
 
 /* ---- traversal: operands before consumers ---- */
 

@@ -8,6 +8,11 @@
  *
  * The main entry point is node_fold. */
 #include "machine/limits/planner.h"
+#include "support/arena.h"
+#include "support/map.h"
+#include "support/mem.h"
+#include "support/trap.h"
+#include "support/vec.h"
 #include "tensor/internal.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Requirements: conditions on sizes that a compiled function checks. */
 #include "tensor/internal.h"
+#include "support/trap.h"
 
 /* The condition under which code runs now, without indices. */
 static Node *current_guard(Graph *g) {

@@ -25,8 +25,11 @@
 
 #include "primitives/primitives.h"
 #include "runtime/runtime.h"
-#include "support/support.h"
+#include "support/flag.h"
+#include "support/span.h"
 
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 typedef struct Node Node;
 typedef struct Tape Tape;               /* gradient_tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */

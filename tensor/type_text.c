@@ -1,5 +1,6 @@
 /* Types of nodes as text, and faults that mention them. */
 #include "tensor/internal.h"
+#include "support/buffer.h"
 
 TypeText tensor_type_text(const Graph *g, Dtype dtype, uint32_t rank,
                           const int64_t *extents, uint32_t broadcast_mask) {

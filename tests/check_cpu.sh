@@ -6,7 +6,8 @@
 #
 # Runs the golden tests of ops/, run/, fuse/ and the examples.  With `all`, it
 # also runs models, which the ordinary tests compare with the usual compilation
-# threshold.  All share one cache.  AXON_CC chooses the compiler.
+# threshold.  All share one cache.  AXON_CC chooses the compiler; unless given,
+# it is tests/sampled_cc.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 AXON=$(realpath "${AXON:-./axon}")
@@ -14,7 +15,8 @@ command -v "${AXON_CC:-cc}" >/dev/null ||
   { echo "no C compiler: skipped" >&2; exit 0; }
 TEST_CACHE=$(mktemp -d)
 trap 'rm -rf "$TEST_CACHE"' EXIT
-export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=100
+export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=1000
+export AXON_CC="${AXON_CC:-$PWD/tests/sampled_cc}"
 wrong=$({
   find tests/ops tests/run tests/fuse tests/repl -name '*.out' -o \
     -name '*.repl' 2>/dev/null | sort |
@@ -40,7 +42,7 @@ said=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
 [ "$said" = 2199999990 ] || wrong+="argmax of many: $said"
 # a compiler that is told of smaller registers than there are
 if [ "$(uname -m)" = x86_64 ]; then
-  said=$(AXON_CC="${AXON_CC:-cc} -mno-avx512f -mno-avx2" \
+  said=$(AXON_CC="$AXON_CC -mno-avx512f -mno-avx2" \
     XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
     'let val x = for i < 50, j < 60 => float (i % 3 + j % 7)
      in max (transpose x @ x) end' 2>&1)

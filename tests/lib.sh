@@ -38,6 +38,7 @@ enter() {
   trap 'rm -rf "$work"' EXIT
   export HOME="$work/.home" XDG_STATE_HOME="$work/.state"
   export XDG_CACHE_HOME="${TEST_CACHE:-$work/.cache}"
+  export AXON_SIM_CACHE="${TEST_CACHE:-$work}/sim"
   mkdir -p "$work/tests/here" "$HOME"
   ln -s "$here/examples" "$work/examples"
   cd "$work/tests/here" || exit 1

@@ -22,7 +22,9 @@ list() {
   for file in "$BUILD"/tests/unit/*_test; do
     [ -x "$file" ] && [ -f "$file" ] && echo "unit $file"
   done
-  for file in examples/*.axn; do [ -e "$file" ] && echo "example $file"; done
+  for file in examples/*.axn examples/train/*.axn; do
+    [ -e "$file" ] && echo "example $file"
+  done
   for file in examples/models/*.axn; do echo "model $file"; done
   for file in stdlib/*.axn; do [ -e "$file" ] && echo "library $file"; done
   for file in README.md doc/*.md; do [ -e "$file" ] && echo "doc $file"; done

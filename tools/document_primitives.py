@@ -7,7 +7,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STRING = r'"((?:[^"\\]|\\.)*)"'
-ROW = re.compile(rf"P\(\w+, {STRING}, \w+, [\w|]+, {STRING}, {STRING}, ")
+ROW = re.compile(
+    rf"P\(\w+, {STRING}, \w+, [\w|]+, \w+, {STRING}, {STRING}, ")
 WIDTH = 100
 
 

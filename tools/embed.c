@@ -5,6 +5,16 @@
  * Runs during the build of Axon.  The build stops if a library file does not
  * parse, runs code, or defines a name twice. */
 #include "parser/parser.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
+#include "support/intern.h"
+#include "support/source.h"
+#include "support/trap.h"
+#include "support/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>

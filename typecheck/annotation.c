@@ -1,6 +1,12 @@
 /* Annotations: reads types as the user or the table of primitives writes
    them. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -2,6 +2,10 @@
    sizes.  Lists them leaf by leaf, with sizes in variables of its own type.
    Main entry point: checker_entry. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 typedef struct EntryReader {
   Checker *c;

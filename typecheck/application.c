@@ -1,5 +1,9 @@
 /* Application: labelled arguments, defaults, partial application, pipes. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

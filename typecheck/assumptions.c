@@ -1,6 +1,7 @@
 /* Assumptions at a place in the program: conditions of surrounding branches,
    ranges of loops, and properties of existential sizes and calls. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
 
 static void load_chain(Checker *c, const Assumption *f, const Dim *divisor) {
   assumptions_backtrack(c->solver, 0);

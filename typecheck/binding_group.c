@@ -1,6 +1,7 @@
 /* Recursive binding groups: types and implicit parameters of functions that
    call themselves and each other.  Main entry point: infer_fun. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
   for (uint32_t i = k->param_count; i-- > 0;) {

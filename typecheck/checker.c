@@ -1,5 +1,8 @@
 /* Creates a checker, and answers queries about checked names. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Statistics of constraints, by the classes of the table in doc/inference.md.
    Records a reason for each unproved one. */
 #include "typecheck/solver.h"
+#include "support/arena_text.h"
 
 #include <string.h>
 

@@ -14,10 +14,13 @@
 #include "primitives/primitives.h"
 #include "runtime/runtime.h"
 #include "size/dim.h"
-#include "support/support.h"
+#include "support/span.h"
 
+typedef struct Buffer Buffer;
 typedef struct Core Core;
 typedef struct CorePat CorePat;
+typedef struct Diag Diag;
+typedef struct Sym Sym;
 
 /* A variable of the program, local or global.  Each address is one binding.
    The evaluator owns eval_global. */

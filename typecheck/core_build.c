@@ -1,5 +1,6 @@
 /* Constructors of core trees. */
 #include "typecheck/types.h"
+#include "support/arena.h"
 
 #include <stdarg.h>
 

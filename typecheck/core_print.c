@@ -4,6 +4,13 @@
  * First builds a tree of text, then lays it out: a list stays on one line if it
  * fits. */
 #include "typecheck/types.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/mem.h"
+#include "support/trap.h"
+#include "support/utf8.h"
 
 #include <string.h>
 

@@ -1,5 +1,9 @@
 /* Checks declarations.  Main entry point: checker_dec. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -2,6 +2,10 @@
    labels, functions of one `fun`, constructors, parameters of a type.  Also
    checks that a type mentions only declared parameters. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

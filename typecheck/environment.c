@@ -1,6 +1,7 @@
 /* Name lookup: in scopes, in modules, and in the library, whose definitions are
    checked at their first use. */
 #include "typecheck/internal.h"
+#include "support/intern.h"
 
 #include <string.h>
 

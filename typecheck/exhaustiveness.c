@@ -11,6 +11,14 @@
  * Parts of the witness are holes, filled on the way down and emptied on the way
  * up.  A column of the matrix knows the hole and the type of its values. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/mem.h"
+#include "support/source.h"
+#include "support/trap.h"
 
 #include <stdlib.h>
 #include <string.h>

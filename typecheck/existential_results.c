@@ -6,6 +6,7 @@
  * sizes as one size, or stacks the results to a tensor, a run-time check tests
  * that they agree.  The same holds for items of a list whose type has a `?`. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 static void note_results_must_agree(Checker *c, Span span) {
   note_runtime_check(c, span, "the sizes of the results agree",

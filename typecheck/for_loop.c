@@ -11,6 +11,10 @@
  *   4. if no or two indices are left, the range must be written;
  *   5. every other access is a constraint. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 /* ---- indexing ---- */
 

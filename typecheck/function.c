@@ -1,6 +1,9 @@
 /* Functions: clauses, parameters with labels and defaults, and the `case` over
    the patterns of several clauses. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 typedef struct FunParam {
   Type *type;

@@ -1,6 +1,8 @@
 /* Signatures of functions for a host program.  Main entry point:
    binding_signature. */
 #include "typecheck/internal.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 /* The parameter name in the first clause; NULL if the parameter is not a plain
    name. */

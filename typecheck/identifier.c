@@ -1,6 +1,10 @@
 /* Names in expressions: finds the binding and instantiates its type.  Main
    entry point: infer_binding_use. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

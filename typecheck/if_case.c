@@ -1,5 +1,7 @@
 /* Branches: `if` and `case`, and the join of the types of their branches. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/diag.h"
 
 typedef struct Branch {
   Core *core;

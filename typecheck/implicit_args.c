@@ -2,6 +2,10 @@
    needs from its callers, and what each use passes for them.  Main entry
    points: implicit_collect, instances_finish, core_finish. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 static void call_if_present(void (*f)(void *, Core *), void *arg, Core *core) {
   if (core)

@@ -3,6 +3,7 @@
    Then the function reads it off one of its parameters.  Main entry point:
    implicit_find_paths. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

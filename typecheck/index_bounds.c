@@ -8,6 +8,8 @@
  *
  * Example: i + k < n with 0 <= i < a and 0 <= k < b becomes a + b - 2 < n. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

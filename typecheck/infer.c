@@ -1,6 +1,10 @@
 /* Type inference of expressions, and their translation to core (bidirectional:
    infer and check). */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 enum { MAX_DEPTH = 2500 };
 

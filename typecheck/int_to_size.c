@@ -1,5 +1,6 @@
 /* Uses integer expressions as sizes.  Main entry point: int_to_size. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 static bool is_integer_scalar(Checker *c, Type *t) {
   t = ty_norm(c, t);

@@ -2,7 +2,12 @@
 #ifndef AXON_TYPECHECK_INTERNAL_H
 #define AXON_TYPECHECK_INTERNAL_H
 
+#include "support/map.h"
+#include "support/span.h"
 #include "typecheck/solver.h"
+
+typedef struct Diags Diags;
+typedef struct Sym Sym;
 
 /* ---- scheme.c ---- */
 Type *scheme_instantiate(Checker *c, Scheme *s, Origin *origin,

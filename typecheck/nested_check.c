@@ -1,6 +1,7 @@
 /* Checks within a check: of a library definition at its first use, of an
    imported file, and of trial declarations. */
 #include "typecheck/internal.h"
+#include "support/diag.h"
 
 #include <string.h>
 

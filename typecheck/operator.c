@@ -1,5 +1,6 @@
 /* Operators, and assumptions from comparisons and divisions of sizes. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 static Core *prim_core(Checker *c, PrimId id, uint32_t n, Core **args,
                        ElemVar *elem, Span span) {

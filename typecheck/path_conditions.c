@@ -1,6 +1,7 @@
 /* Path conditions: what the condition of an `if` says about sizes, where it
    holds and where it does not. */
 #include "typecheck/internal.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -1,6 +1,10 @@
 /* Patterns: the variables that they bind, and the type of value that they
    require. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -5,6 +5,10 @@
    of the scheme that the annotation does not contain are proved there, assuming
    the scheme's own constraints. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 typedef struct PolyrecUse {
   Binding *binding;

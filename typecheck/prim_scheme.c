@@ -1,6 +1,7 @@
 /* Type schemes of primitives and conversions.  They are parsed from their text
    at their first use. */
 #include "typecheck/internal.h"
+#include "support/arena_text.h"
 
 /* Integer arithmetic tracks singletons: the result's term is computed from
    those of the arguments.  The operator handles division, since it knows the

@@ -3,7 +3,10 @@
 #ifndef AXON_TYPECHECK_REFUTATION_H
 #define AXON_TYPECHECK_REFUTATION_H
 
+#include "support/span.h"
 #include "typecheck/state.h"
+
+typedef struct Sym Sym;
 
 typedef enum RefutationKind {
   REFUTED_CONSTRAINT, /* constraint, with its origin */

@@ -1,6 +1,8 @@
 /* Errors and warnings of the checker.  Messages that need more than their text
    are written by diagnose/, which the host supplies as callbacks. */
 #include "typecheck/types.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 static Diag *add_diag(Checker *c, bool error, uint16_t code, Span span,
                       const char *format, va_list args) {

@@ -9,6 +9,8 @@
  * before the operation.  Others (of an annotation or a branch) run after the
  * value is computed. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
+#include "support/diag.h"
 
 /* The expression without unpacking of its sizes. */
 static Core *strip_unpacks(Core *core) {

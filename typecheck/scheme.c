@@ -1,6 +1,8 @@
 /* Instantiation and generalization of type schemes.  Main entry points:
    scheme_generalize and scheme_instantiate. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/source.h"
 
 /* ---- instantiation ---- */
 

@@ -1,5 +1,6 @@
 /* Local scopes, and the names that a module defines. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span) {
   Binding *b = NEW(c->arena, Binding);

@@ -2,6 +2,7 @@
    one into simpler ones, and removes divisions that another constraint states
    to be exact.  Main entry point: givens_simplify. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
 
 static Dim *slack(Checker *c, const Constraint *k) {
   return dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));

@@ -3,6 +3,8 @@
    everything else is known, it determines that name.  Main entry point:
    check_sizes_determined. */
 #include "typecheck/internal.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 typedef struct KnownSizes {
   Checker *c;

@@ -2,6 +2,8 @@
    is known.  Main entry points: add_constraint and solve_residual.  A
    constraint is entailed, contradicted (a diagnostic), or undecided. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 Origin *origin_new(Checker *c, OriginKind kind, Span span) {
   Origin *o = NEW(c->arena, Origin);

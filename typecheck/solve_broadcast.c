@@ -1,6 +1,7 @@
 /* Solves constraints on complete shapes: broadcasts (join), kept axes (keep),
    and equal shapes. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
 
 typedef struct BroadcastState {
   Shape **args; /* normalized; the unsolved rest of each argument */

@@ -1,5 +1,6 @@
 /* Solves or decides equations and inequalities between two sizes. */
 #include "typecheck/solver.h"
+#include "support/diag.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
   VarKinds *n = arg;

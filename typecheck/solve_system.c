@@ -3,6 +3,8 @@
    generalized, and at the end of a declaration.  Main entry point:
    solve_equation_systems. */
 #include "typecheck/solver.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 enum {
   MAX_BISECTED_SIZE = 1 << 30,

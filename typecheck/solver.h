@@ -3,7 +3,10 @@
 #ifndef AXON_TYPECHECK_SOLVER_H
 #define AXON_TYPECHECK_SOLVER_H
 
+#include "support/span.h"
 #include "typecheck/types.h"
+
+typedef struct Sym Sym;
 
 /* ---- solve.c ---- */
 Origin *origin_new(Checker *c, OriginKind kind, Span span);

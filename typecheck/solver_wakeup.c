@@ -6,6 +6,7 @@
  * those is added or changes.  A shape variable lists the constraints that
  * define it. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
 
 /* Constraints that mention a variable.  An entry is stale if its constraint has
    registered again since (watch_generation differs). */

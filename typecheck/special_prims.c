@@ -1,6 +1,11 @@
 /* Primitives whose types depend on literal strings, tuples or files.  Main
    entry point: infer_special. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -11,7 +11,16 @@
 #define AXON_TYPECHECK_STATE_H
 
 #include "lexer/lexer.h"
+#include "support/map.h"
+#include "support/span.h"
+#include "support/vec.h"
 #include "typecheck/typecheck.h"
+
+typedef struct Arena Arena;
+typedef struct Diags Diags;
+typedef struct Interner Interner;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 
 enum { LEVEL_GENERIC = 0x7fffffff };
 

@@ -1,5 +1,8 @@
 /* Arguments whose syntax depends on the expected type: axes, ~keep, shapes. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 #include <stdlib.h>
 

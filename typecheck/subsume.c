@@ -2,6 +2,7 @@
    join of the types of two branches.  Main entry points: subsume and
    ty_join. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 /* A singleton that can be retracted.  `site` is the expression where a second
    pass retracts it from the start. */

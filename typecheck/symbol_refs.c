@@ -4,6 +4,10 @@
  * The syntax tree itself describes expressions.  A type is stored as inferred,
  * so later solutions apply to it.  It is converted to text on demand. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 

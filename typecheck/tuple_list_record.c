@@ -1,5 +1,9 @@
 /* Type inference of tuples, lists, records, fields and brackets. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
+#include "support/intern.h"
 
 Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
   Core *core = core_new(c, CORE_TUPLE, e->span);

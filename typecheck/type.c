@@ -1,6 +1,9 @@
 /* Types, shapes and element types: constructors, resolution of solved
    variables, walks and copies. */
 #include "typecheck/types.h"
+#include "support/arena.h"
+#include "support/diag.h"
+#include "support/trap.h"
 
 /* ---- element types ---- */
 

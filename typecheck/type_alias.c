@@ -2,6 +2,7 @@
    on its size parameters, its expansion is stored and copied with other sizes.
    So long chains of aliases stay cheap. */
 #include "typecheck/internal.h"
+#include "support/intern.h"
 
 /* True if the size depends only on the parameters.  A division does not count,
    since it may be an error for some sizes. */

@@ -1,6 +1,8 @@
 /* Lists the tensors of a type with their numbers of elements.  Main entry
    point: binding_leaves. */
 #include "typecheck/internal.h"
+#include "support/arena_text.h"
+#include "support/intern.h"
 
 typedef struct LeafWalk {
   Checker *c;

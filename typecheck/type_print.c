@@ -2,6 +2,10 @@
    Variables without a name in the program get short new names in order of
    appearance. */
 #include "typecheck/types.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/intern.h"
 
 #include <string.h>
 

@@ -13,9 +13,17 @@
 
 #include "parser/parser.h"
 #include "runtime/runtime.h"
+#include "support/span.h"
 #include "typecheck/core.h"
 
+typedef struct Arena Arena;
 typedef struct Checker Checker;
+typedef struct Diag Diag;
+typedef struct Diags Diags;
+typedef struct Interner Interner;
+typedef struct Map Map;
+typedef struct Sources Sources;
+typedef struct Sym Sym;
 typedef struct Module Module;   /* namespace: a file, the REPL, ... */
 typedef struct Binding Binding; /* a name with its type scheme */
 typedef struct Type Type;

@@ -5,7 +5,11 @@
 #ifndef AXON_TYPECHECK_TYPES_H
 #define AXON_TYPECHECK_TYPES_H
 
+#include "support/span.h"
 #include "typecheck/view.h"
+
+typedef struct Diag Diag;
+typedef struct Sym Sym;
 
 /* ---- report.c ---- */
 void report_constraint(

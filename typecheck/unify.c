@@ -1,5 +1,7 @@
 /* Unification of types, shapes and sizes.  Main entry point: unify. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
+#include "support/intern.h"
 
 /* --- levels: a variable gets the lowest level of the variables it is bound to
    --- */

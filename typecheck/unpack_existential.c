@@ -2,6 +2,7 @@
    get names, and CORE_UNPACK reads them off the value.  Main entry point:
    ty_unpack. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Value declarations: their types, and which variables are generalized. */
 #include "typecheck/internal.h"
+#include "support/arena.h"
 
 /* ---- what generalises ---- */
 

@@ -3,7 +3,13 @@
 #ifndef AXON_TYPECHECK_VIEW_H
 #define AXON_TYPECHECK_VIEW_H
 
+#include "support/compiler.h"
+#include "support/map.h"
+#include "support/span.h"
 #include "typecheck/refutation.h"
+
+typedef struct Diag Diag;
+typedef struct Sym Sym;
 
 /* ---- Types: type.c, unify.c ---- */
 /* True for a *, or the axis of a literal that was bound to one. */

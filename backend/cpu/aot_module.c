@@ -1,6 +1,7 @@
 /* Kernels for several ISAs in one C source. */
 #include "backend/cpu/aot_module.h"
 #include "backend/cpu/multiversion.h"
+#include "support/arena_text.h"
 
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/emit/prelude.h"

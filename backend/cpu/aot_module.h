@@ -8,6 +8,10 @@
 #define AXON_CPU_AOT_MODULE_H
 
 #include "backend/emit/aot_caller.h"
+#include "support/buffer.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 enum { AOT_ISA_COUNT = 4 };
 

@@ -11,6 +11,7 @@
  * packed, since B stays in the L1 cache. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 enum {
   MAX_NR_VECTORS = 4, /* vectors of a tile; the tables of batched_gemm_max_mr

@@ -7,6 +7,7 @@
  * zero. */
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/cpu.h"
+#include "support/arena.h"
 
 #include <string.h>
 

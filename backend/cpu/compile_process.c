@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "runtime/temp_dir.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>

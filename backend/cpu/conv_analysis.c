@@ -5,6 +5,7 @@
 #include "machine/limits/planner.h"
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,6 +6,8 @@
 #include "backend/cpu/cpu.h"
 #include "machine/limits/cpu.h"
 
+typedef struct Arena Arena;
+
 /* Access of an operand along an axis of the result.  All affine expressions
  * contain the axis and some reduction axes only as multiples of one coordinate:
  *

@@ -4,6 +4,7 @@
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
 #include "backend/target.h"
+#include "support/trap.h"
 
 #include "plan/observer.h"
 #include "runtime/derived_cache.h"

@@ -7,6 +7,9 @@
 #include "plan/backend.h"
 #include "runtime/artifact.h"
 #include "machine/limits/cpu.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 static inline int64_t ceil_div(int64_t x, int64_t y) {
   return (x + y - 1) / y;

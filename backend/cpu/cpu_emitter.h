@@ -3,6 +3,9 @@
 #define AXON_CPU_EMITTER_H
 
 #include "backend/cpu/cpu.h"
+#include "support/buffer.h"
+
+typedef struct Arena Arena;
 
 /* CPU-specific state of an Emitter. */
 typedef struct CpuEmitter {

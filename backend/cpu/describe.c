@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "plan/observer.h"
+#include "support/arena_text.h"
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
                                   Arena *arena) {

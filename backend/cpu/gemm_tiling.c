@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu.h"
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -5,6 +5,8 @@
 #include "backend/cpu/conv_analysis.h"
 #include "machine/limits/cpu.h"
 
+typedef struct Arena Arena;
+
 typedef enum OperandPacking {
   OPERAND_UNPACKED,       /* read in place. a: terms are contiguous in a row; b:
                              columns are contiguous in a term */

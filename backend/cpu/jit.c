@@ -13,6 +13,9 @@
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
+#include "support/interrupt.h"
+#include "support/mem.h"
+#include "support/trap.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

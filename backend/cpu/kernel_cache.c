@@ -4,6 +4,8 @@
 #include "backend/cpu/kernel_cache.h"
 #include "plan/kernel_key.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
+#include "support/mem.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "backend/cpu/prepack.h"
 #include "backend/cpu/cpu_emitter.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #define format emit_format
 

@@ -2,6 +2,7 @@
 #include "backend/cpu/library_ops.h"
 
 #include "runtime/thread_pool.h"
+#include "support/trap.h"
 
 void *library_op_scratch(Tensor **tensor, int64_t bytes) {
   Fault ignored = {0};

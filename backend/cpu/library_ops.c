@@ -1,6 +1,8 @@
 /* Executes the library operation of a node. */
 #include "backend/cpu/library_ops.h"
 
+#include "support/arena.h"
+#include "support/trap.h"
 #include "tensor/node.h"
 #include <string.h>
 

@@ -11,6 +11,8 @@
 #include "backend/library_ops.h"
 #include "plan/fusion_group.h"
 
+typedef struct Arena Arena;
+
 /* State of a library operation.  The caller releases its tensors. */
 typedef struct LibraryOp {
   Graph *graph;

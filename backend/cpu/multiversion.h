@@ -22,6 +22,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "machine/limits/cpu.h"
+#include "support/vec.h"
 
 enum {
   MAX_VERSIONS = 2 * MAX_VERSIONED_VARS + 7,

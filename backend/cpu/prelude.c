@@ -1,6 +1,8 @@
 /* The C prelude of kernels, by the number of lanes. */
 #include "backend/cpu/cpu.h"
 #include "backend/emit/prelude.h"
+#include "support/arena.h"
+#include "support/trap.h"
 
 extern const char prelude_text[];
 

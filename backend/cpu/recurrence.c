@@ -6,6 +6,7 @@
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
 #include "backend/cpu/cpu_emitter.h"
+#include "support/arena.h"
 
 #include "runtime/thread_pool.h"
 #include "machine/limits/cpu.h"

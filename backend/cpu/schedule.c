@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

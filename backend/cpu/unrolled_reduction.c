@@ -15,6 +15,7 @@
 #include "backend/cpu/conv_analysis.h"
 #include "backend/cpu/loop_writer.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -4,6 +4,8 @@
 
 #include "backend/cpu/cpu.h"
 
+typedef struct Arena Arena;
+
 /* Returns true if the kernel computes with 64-bit elements.  Integer indices
  * count only if they differ between lanes. vector_axes: of each loop, or
  * NULL. */

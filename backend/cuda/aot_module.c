@@ -4,6 +4,7 @@
 #include "backend/cuda/attention_analysis.h"
 #include "backend/target.h"
 #include "machine/limits/cuda.h"
+#include "support/arena_text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,6 +11,10 @@
 
 #include "backend/emit/aot_caller.h"
 #include "plan/backend.h"
+#include "support/buffer.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 enum { CUDA_AOT_MAX_ARCHS = 7 };
 

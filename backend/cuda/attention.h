@@ -18,6 +18,8 @@
 
 #include "backend/cuda/gemm.h"
 
+typedef struct Buffer Buffer;
+
 typedef struct AttentionShape {
   /* f16 or bf16; contiguous along k (query, key) or e (value), or computed */
   GemmSide query, key, value;

@@ -6,6 +6,7 @@
 #include "kernel/roofline.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Cost model and schedule search of fused attention. */
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 
 #include <math.h>
 #include <string.h>

@@ -12,6 +12,8 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemm_emit.h"
 
+typedef struct Buffer Buffer;
+
 typedef struct AttentionGemms {
   char name_q[48];
   GemmSchedule q_schedule, kv_schedule;

@@ -3,6 +3,7 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

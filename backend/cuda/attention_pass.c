@@ -1,6 +1,7 @@
 /* Emits fused attention passes. */
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/attention_emit.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 
 #define LOG2_E "1.44269504f"
 #define NEG_INFINITY_TEXT "__int_as_float(0xff800000)"

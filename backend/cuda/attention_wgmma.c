@@ -8,6 +8,7 @@
  * (FlashAttention-3, arXiv:2407.08608). */
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 
 enum { WGMMA_M = 64 };
 

@@ -12,6 +12,7 @@
 #include "backend/target.h"
 #include "machine/limits/cuda.h"
 #include "plan/observer.h"
+#include "support/trap.h"
 #include "tensor/node.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "machine/limits/cuda.h"
 #include "runtime/size_class.h"
+#include "support/mem_inject.h"
 
 #include <pthread.h>
 

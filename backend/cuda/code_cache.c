@@ -1,6 +1,7 @@
 /* Layout of an artifact: the log, a NUL byte, the code. */
 #define _GNU_SOURCE
 #include "backend/cuda/code_cache.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,6 +5,8 @@
 #include "backend/cuda/library_kernels.h"
 #include "backend/cuda/ptxas_report.h"
 #include "plan/observer.h"
+#include "support/arena_text.h"
+#include "support/trap.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 
 #include <glob.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,6 +12,8 @@
 #define AXON_CUDA_DRIVER_H
 
 #include "runtime/artifact.h"
+#include "support/compiler.h"
+#include "support/mem.h"
 
 typedef int CuResult; /* 0: success */
 typedef int CuDevice;

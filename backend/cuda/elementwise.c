@@ -2,6 +2,7 @@
  * points.  Transpose kernels: a block stages square tiles in shared memory if
  * operands are contiguous along another axis than the results. */
 #include "backend/cuda/kernel.h"
+#include "support/arena.h"
 
 #include <string.h>
 

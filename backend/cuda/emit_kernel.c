@@ -3,6 +3,9 @@
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
+#include "support/arena.h"
+#include "support/code_indent.h"
+#include "support/trap.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Epilogues of matmuls: the elementwise loops after the contraction. */
 #include "backend/cuda/gemm_row_reduction.h"
 #include "kernel/roofline.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -22,6 +22,8 @@
 #include "backend/cuda/layout.h"
 #include "runtime/runtime.h"
 
+typedef struct Buffer Buffer;
+
 typedef enum MmaKind {
   MMA_KIND_NONE,
   MMA_KIND_FMA,

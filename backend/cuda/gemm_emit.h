@@ -12,6 +12,8 @@
 
 #include "backend/cuda/gemm.h"
 
+typedef struct Buffer Buffer;
+
 /* The copy of an operand tile to shared memory. */
 typedef struct GemmTiledCopy {
   const GemmKernelSpec *spec;

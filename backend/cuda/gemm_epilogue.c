@@ -1,6 +1,7 @@
 /* Epilogues of matmul kernels: stores from registers or through shared memory,
  * and the split-K fixup. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

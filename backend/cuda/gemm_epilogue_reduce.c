@@ -2,6 +2,7 @@
  * accumulators of a row reduce them, combine their results by shuffles, and
  * store one partial result per row and tile. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 enum { CORE_MATRIX_COLUMNS = 8, WARP_LANES = 32 };
 

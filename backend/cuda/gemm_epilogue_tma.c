@@ -3,6 +3,7 @@
  * Stores in flight overlap the next buffer and the mainloop of the next
  * tile. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 enum { CORE_MATRIX_COLUMNS = 8 };
 

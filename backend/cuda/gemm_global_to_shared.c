@@ -1,5 +1,6 @@
 /* Copies of operand tiles from global to shared memory. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * copies.  gemm_wgmma.c has kernels of kind wgmma. */
 #include "backend/cuda/gemm_emit.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 
 /* ---- tile coordinates ---- */
 

@@ -3,6 +3,7 @@
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/schedule_override.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
 
 static uint64_t operand_depends(const ContractionPattern *p,
                                 uint32_t n_factors) {

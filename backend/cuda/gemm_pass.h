@@ -6,6 +6,8 @@
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernel.h"
 
+typedef struct Arena Arena;
+
 /* Conditions 0 <= index < extent. */
 typedef struct BoundsPredicates {
   uint32_t count;

@@ -1,5 +1,6 @@
 /* The beginning of a matmul kernel: problem size and tile coordinates. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 /* Rasterization: tiles are ordered in bands of s->raster tile rows, and column
  * by column within a band.  Blocks that run at the same time share operands in

@@ -5,6 +5,7 @@
  * A sum of exponentials relative to the row maximum is first relative to the
  * maximum of its part (online softmax, arXiv:1805.02867). */
 #include "backend/cuda/gemm_row_reduction.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* Prints and parses matmul schedules as text: key=value, separated by spaces.
  */
 #include "backend/cuda/gemm.h"
+#include "support/buffer.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,6 +20,7 @@
  * loads a part of a shared operand and multicasts it.  A stage is empty when
  * all blocks of the cluster have released it. */
 #include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
 
 enum {
   WGMMA_M = 64, /* rows of a wgmma instruction */

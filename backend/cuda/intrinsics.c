@@ -3,6 +3,10 @@
  * the names that a source uses. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/trap.h"
 
 #include <stdlib.h>
 #include <string.h>

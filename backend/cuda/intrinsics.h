@@ -51,7 +51,9 @@
 #ifndef AXON_CUDA_INTRINSICS_H
 #define AXON_CUDA_INTRINSICS_H
 
-#include "support/support.h"
+#include <stdbool.h>
+
+typedef struct Buffer Buffer;
 
 /* Writes the intrinsics that a kernel uses, followed by its source.  False if
  * memory is exhausted. */

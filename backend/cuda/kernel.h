@@ -17,6 +17,8 @@
 
 #include "backend/cuda/tensor_map.h"
 #include "backend/emit/emit.h"
+#include "support/buffer.h"
+#include "support/vec.h"
 
 typedef enum CudaKernelKind {
   CUDA_ELEMENTWISE, /* a thread computes one vector of adjacent points */

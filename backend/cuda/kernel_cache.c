@@ -7,6 +7,7 @@
 #include "backend/cuda/library_kernels.h"
 #include "machine/limits/cuda.h"
 #include "plan/kernel_key.h"
+#include "support/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

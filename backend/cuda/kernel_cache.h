@@ -5,6 +5,8 @@
 #include "backend/cuda/device.h"
 #include "plan/backend.h"
 
+typedef struct Arena Arena;
+
 typedef struct CachedKernel {
   bool has_source;   /* false: the kernel has no CUDA code */
   char *source;      /* complete, with the prelude */

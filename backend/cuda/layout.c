@@ -1,5 +1,6 @@
 /* Layout algebra. */
 #include "backend/cuda/layout.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

@@ -13,7 +13,10 @@
 #ifndef AXON_CUDA_LAYOUT_H
 #define AXON_CUDA_LAYOUT_H
 
-#include "support/support.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Buffer Buffer;
 
 enum { LAYOUT_MAX_MODES = 16 };
 

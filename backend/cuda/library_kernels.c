@@ -3,6 +3,9 @@
 
 #include "backend/library_ops.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/code_indent.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -10,6 +10,8 @@
 #include "backend/cuda/kernel.h"
 #include "runtime/artifact.h"
 
+typedef struct Arena Arena;
+
 /* False if the node has no CUDA kernel; then the host computes it. */
 bool library_kernel_emit(const Node *n, const CudaTarget *target, Arena *arena,
                          CudaKernel *out);

@@ -2,6 +2,7 @@
  * maximum is computed, too.  A part of a row can then be summed relative to
  * its own maximum, and rescaled later (online softmax, arXiv:1805.02867). */
 #include "backend/cuda/match_exp_sum.h"
+#include "support/arena.h"
 
 /* Two loops, a before b.  same_b, same_a: for each operation of b and of a, 1
  * + the operation of a that is known to have the same value. */

@@ -1,6 +1,8 @@
 /* Thread-value layouts of MMA operands, ldmatrix, shared memory tiles, and
  * wgmma descriptors. */
 #include "backend/cuda/layout.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
 
 #include <string.h>
 

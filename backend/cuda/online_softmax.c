@@ -4,6 +4,7 @@
  * previous sum is rescaled when the maximum grows.  The row is read once, and
  * once more by loops that use the sum (arXiv:1805.02867). */
 #include "backend/cuda/row_kernel.h"
+#include "support/arena.h"
 
 #define format emit_format
 

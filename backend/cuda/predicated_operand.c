@@ -3,6 +3,7 @@
  * predicates. */
 #include "backend/cuda/gemm_pass.h"
 #include "kernel/trim_no_ops.h"
+#include "support/arena.h"
 
 #include <math.h>
 

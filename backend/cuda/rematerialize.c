@@ -4,6 +4,7 @@
 #include "backend/cuda/kernel.h"
 #include "kernel/roofline.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
 
 #include <string.h>
 

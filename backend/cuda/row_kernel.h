@@ -4,6 +4,8 @@
 #define AXON_CUDA_ROW_KERNEL_H
 
 #include "backend/cuda/match_exp_sum.h"
+#include "support/buffer.h"
+#include "support/vec.h"
 
 typedef enum RowLoopKind {
   ROW_SCALAR, /* no inner axes: all threads of the group compute the same */

@@ -2,6 +2,7 @@
  * combination of the threads' results. */
 #include "backend/cuda/row_kernel.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
 
 #include <string.h>
 

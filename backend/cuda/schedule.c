@@ -7,6 +7,7 @@
  * shares. */
 #include "backend/cuda/kernel.h"
 #include "machine/limits/cuda.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

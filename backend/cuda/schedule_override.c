@@ -2,6 +2,7 @@
 #include "backend/cuda/schedule_override.h"
 
 #include "backend/cuda/cuda.h"
+#include "support/buffer.h"
 
 #include <errno.h>
 #include <math.h>

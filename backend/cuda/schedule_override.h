@@ -15,6 +15,8 @@
 
 #include "backend/cuda/attention.h"
 
+typedef struct Buffer Buffer;
+
 /* True if there is no file or if it is valid.  Otherwise false with a fault
  * that gives the position of the error. */
 bool override_check(Fault *fault);

@@ -4,6 +4,9 @@
 #define AXON_EMIT_AOT_CALLER_H
 
 #include "kernel/kernel.h"
+#include "support/vec.h"
+
+typedef struct Buffer Buffer;
 
 typedef struct AotKernelSource { /* source of a kernel, which several kernels
                                     may share */

@@ -4,6 +4,11 @@
 #define AXON_EMIT_H
 
 #include "kernel/kernel.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 enum {
   MAX_KERNEL_LOOPS =

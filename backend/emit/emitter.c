@@ -1,5 +1,6 @@
 /* Selects the current loop, and the macros around its vector code. */
 #include "backend/emit/emit.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -3,7 +3,11 @@
 #ifndef AXON_EMIT_PRELUDE_H
 #define AXON_EMIT_PRELUDE_H
 
-#include "support/support.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 
 /* prelude/scalar.inc: a vector of one lane is a scalar. */
 extern const char scalar_prelude_text[];

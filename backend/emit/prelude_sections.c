@@ -6,7 +6,12 @@
  * So no list of dependencies is needed, and unused code costs no compile
  * time. */
 #include "backend/emit/prelude.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/map.h"
+#include "support/vec.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 typedef struct Section {

@@ -10,6 +10,8 @@
  *
  * The main entry point is bytecode_compile. */
 #include "backend/reference/reference.h"
+#include "support/arena.h"
+#include "support/vec.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The bytecode interpreter.  The main entry point is bytecode_run. */
 #include "backend/reference/reference.h"
+#include "support/trap.h"
 
 #include <string.h>
 

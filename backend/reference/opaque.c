@@ -1,6 +1,8 @@
 /* Opaque operations: sorting, top-k, cumulative sums, scatter, permutations,
  * folds and scans.  The main entry point is opaque_run. */
 #include "backend/reference/reference.h"
+#include "support/arena.h"
+#include "support/interrupt.h"
 
 #include <string.h>
 

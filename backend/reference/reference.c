@@ -7,6 +7,8 @@
 #include "backend/reference/reference.h"
 
 #include "backend/target.h"
+#include "support/arena.h"
+#include "support/trap.h"
 #include "tensor/node.h"
 
 typedef struct NodeRun { /* what must be released after an interrupt */

@@ -10,6 +10,8 @@
 #include "tensor/scalar_ops.h"
 #include "tensor/tensor.h"
 
+typedef struct Arena Arena;
+
 typedef enum OpCode {
 #define O(name) OP_##name,
 #include "backend/reference/ops.def"

@@ -1,5 +1,5 @@
-"""Compares functions that `axon build` compiles for symbolic sizes with the same
-functions under `axon bench`.  bench/built.sh runs it."""
+"""Compares functions that `axon build` compiles for symbolic sizes with the
+same functions under `axon bench`.  bench/built.sh runs it."""
 
 import argparse
 import ctypes
@@ -126,7 +126,7 @@ def read_raw(path, name):
 
 
 def placed(array):
-    """A copy in memory like that of Axon's tensors, with huge pages if possible."""
+    """A copy in memory like that of tensors, with huge pages if possible."""
     room = mmap.mmap(-1, max(array.nbytes, 1),
                      flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):

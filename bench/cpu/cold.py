@@ -1,5 +1,5 @@
-"""Measures the time of a whole process, for a chain of pointwise operations on a
-small file."""
+"""Measures the time of a whole process, for a chain of pointwise operations on
+a small file."""
 
 import os
 import statistics

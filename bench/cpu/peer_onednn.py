@@ -1,4 +1,5 @@
-"""The workloads in oneDNN, through onednn.cc, which is compiled at its first use.
+"""The workloads in oneDNN, through onednn.cc, which is compiled at its first
+use.
 Weights are reordered in advance.  Images stay in the layout that oneDNN
 chooses."""
 
@@ -34,7 +35,7 @@ def finish(result):
 
 
 def job(name, *args, inputs, result):
-    """Calls a prepared job; `result` is the output, or a function that reads it."""
+    """Calls a prepared job; `result` is the output, or a function for it."""
     def convert(x):
         if isinstance(x, np.ndarray):
             return ctypes.c_void_p(x.ctypes.data)

@@ -1,4 +1,4 @@
-"""Prints the results: a line for each workload, and the goals that are not met."""
+"""Prints the results of each workload, and the goals that are missed."""
 
 
 def rate(seconds, found):

@@ -102,7 +102,7 @@ class Contest:
             peer.drop()
 
     def check(self):
-        """The peers whose results differ from those of the first peer, and by how much."""
+        """The peers whose results differ from the first one's, and how much."""
         names = [n for n in self.results if n != "axon"]
         if not names:
             return
@@ -168,7 +168,7 @@ def find_limits(o, axon, quiet):
         found = [axon.doctor() for _ in range(5)]
     limits = found[-1]
     for name, value in limits.items():
-        if isinstance(value, list):     # the median, since other processes may run
+        if isinstance(value, list):     # median: other processes may run
             limits[name] = [statistics.median(x[name][k] for x in found)
                             for k in (0, 1)]
     for name in ("fma", "bf16"):

@@ -1,6 +1,6 @@
-"""The process of a peer.  It reads requests, one JSON line each, and answers with
-JSON lines: `take` a workload, `time` it for some seconds, `save` its result,
-`drop` it."""
+"""The process of a peer. It reads requests, one JSON line each, and answers
+with JSON lines: `take` a workload, `time` it for some seconds, `save` its
+result, `drop` it."""
 
 import importlib
 import json

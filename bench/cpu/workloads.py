@@ -16,7 +16,7 @@ class Workload:
     bytes: float = 0            # of memory, read and written once
     goals: list = field(default_factory=list)   # (factor, peer or limit)
     constants: tuple = ()       # parameters of a model: prepared once
-    tolerance: float = 1e-4     # tolerance, relative to the largest magnitude of the result
+    tolerance: float = 1e-4     # relative to the largest magnitude
     peak: str = "fma"           # the limit that flops are measured against
     other: bool = False         # additional sizes and chains without goals
 

@@ -1,6 +1,8 @@
 /* Completion and signature help of the language server.  Main entry points:
    lsp_completion and lsp_signature_help. */
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
+#include "support/json_writer.h"
 
 #include <string.h>
 

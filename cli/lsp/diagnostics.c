@@ -1,6 +1,10 @@
 /* Diagnostics and code actions of the language server.  Main entry points:
    worker_publish_diagnostics and lsp_code_action. */
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
+#include "support/source.h"
 
 #include <string.h>
 

@@ -2,6 +2,8 @@
    checks it.  Main entry points: documents_check_dirty and document_request. */
 #define _GNU_SOURCE
 #include "cli/lsp/server.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,11 @@
 /* Hover, document symbols, inlay hints and formatting of the language server.
    Main entry point: lsp_hover. */
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/json_writer.h"
+#include "support/source.h"
+#include "support/utf8.h"
 
 #include <string.h>
 

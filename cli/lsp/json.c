@@ -1,6 +1,7 @@
 /* JSON of the language server protocol, parsed by jansson.  Main entry point:
    lsp_parse_json. */
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,6 +2,8 @@
    Content-Length headers on stdin and stdout.  Main entry point: verb_lsp. */
 #define _GNU_SOURCE
 #include "cli/lsp/server.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
 
 #include <errno.h>
 #include <limits.h>

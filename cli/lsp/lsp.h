@@ -14,8 +14,12 @@
 #include "cli/cli.h"
 #include "editor/editor.h"
 #include "runtime/json.h"
+#include "support/span.h"
 
 #include <sys/types.h>
+
+typedef struct Buffer Buffer;
+typedef struct Source Source;
 
 /* ---- json.c: JSON, read by jansson ---- */
 

@@ -5,6 +5,11 @@
 
 #include "runtime/artifact.h"
 #include "runtime/trusted_dir.h"
+#include "support/buffer.h"
+#include "support/intern.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
+#include "support/source.h"
 
 #include <dirent.h>
 #include <fcntl.h>

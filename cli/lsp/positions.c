@@ -2,6 +2,9 @@
    editor supports that.  Also converts paths and URIs.  All other code uses
    byte offsets. */
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #define AXON_CLI_LSP_SERVER_H
 
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
 
 enum { /* error codes */
        PARSE_ERROR = -32700,

@@ -2,6 +2,10 @@
    about it.  Main entry point: worker_run. */
 #define _GNU_SOURCE
 #include "cli/lsp/lsp.h"
+#include "support/buffer.h"
+#include "support/json_writer.h"
+#include "support/mem.h"
+#include "support/source.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,6 +6,7 @@
  */
 #include "model.h"
 
+#include <stdint.h>
 #include <stdio.h>
 
 static int failed(int code) {

@@ -4,6 +4,7 @@
  *   ./embed model.axn
  */
 #include <axon.h>
+#include <stdint.h>
 
 #include <stdio.h>
 #include <stdlib.h>

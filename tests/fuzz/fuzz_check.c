@@ -7,6 +7,9 @@
 #include <time.h>
 
 #include "session/session.h"
+#include "support/buffer.h"
+#include "support/diag_render.h"
+#include "support/trap.h"
 #include "tests/fuzz/grammar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,6 +4,13 @@
 #include <string.h>
 
 #include "parser/parser.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
+#include "support/intern.h"
+#include "support/source.h"
+#include "support/trap.h"
 #include "tests/fuzz/grammar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,6 +10,13 @@
 #include "parser/parser.h"
 #include "primitives/primitives.h"
 #include "session/stdlib.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/source.h"
+#include "support/trap.h"
 #include "tests/fuzz/grammar.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/internal.h"
+#include "support/buffer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

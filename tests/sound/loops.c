@@ -2,6 +2,7 @@
  * conditions on indices, where every access is tried out here; and ranges that
  * are inferred, by the rules of the reference. */
 #include "tests/sound/sound.h"
+#include "support/arena.h"
 
 /* Expressions over indices and sizes: n and m are the sizes of x and z. */
 typedef enum TermKind {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/sound/sound.h"
+#include "support/arena.h"
 
 enum { MAX_JOBS = 64, SECONDS = 10, STACK = 1 << 29 };
 

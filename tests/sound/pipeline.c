@@ -2,6 +2,7 @@
  * broken at one of them: at top level, as a function that is called at several
  * sizes, with annotations, or with sizes that are unknown before it runs. */
 #include "tests/sound/sound.h"
+#include "support/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

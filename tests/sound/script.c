@@ -1,6 +1,8 @@
 /* One program in a session of its own: what Axon says of it, and does, against
  * what is expected. */
 #include "tests/sound/sound.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
 
 #include <string.h>
 

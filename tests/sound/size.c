@@ -1,5 +1,6 @@
 /* Chance, shapes, and sizes as expressions. */
 #include "tests/sound/sound.h"
+#include "support/arena.h"
 
 /* ---- chance: SplitMix64 (Steele, Lea, Flood 2014) ---- */
 

@@ -8,8 +8,10 @@
 #ifndef SOUND_H
 #define SOUND_H
 
-#include "support/support.h"
+#include "support/buffer.h"
 #include "typecheck/typecheck.h"
+
+typedef struct Arena Arena;
 
 /* ---- chance: everything follows from the seed of a program ---- */
 

@@ -13,6 +13,7 @@
  * if two step sizes of the differences disagree: then a kink is near. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
+#include "support/buffer.h"
 #include "tests/unit/tested.h"
 
 #include <stdio.h>

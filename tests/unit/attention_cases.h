@@ -4,6 +4,7 @@
 #define AXON_TESTS_ATTENTION_CASES_H
 
 #include "backend/cuda/attention.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Tests the memory of tensors: alignment, reuse, zeroing, release. */
 #include "runtime/internal.h"
+#include "support/mem_inject.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,9 @@
 
 #include "runtime/artifact.h"
 #include "runtime/warn_once.h"
+#include "support/flag.h"
+#include "support/interrupt.h"
+#include "support/trap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include "backend/cuda/intrinsics.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/ptxas_report.h"
+#include "support/buffer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,6 +10,8 @@
  * FAKE_FAIL="init=100").  The rules of the driver are checked: nothing is used
  * after it was freed, and nothing is freed while the stream may use it. */
 #include "backend/cuda/driver.h"
+#include "support/buffer.h"
+#include "support/mem.h"
 
 #ifdef FAKE_RUNS
 #include "backend/cuda/sim/sim.h"

@@ -14,6 +14,8 @@
  * again, perhaps with other sizes.  At the end the surviving mutants are
  * written to the file, one per line, then the number of all. */
 #include "backend/cuda/sim/mutate.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 enum { MUTANT_SEEDS = 3, MUTANT_SECONDS = 20, MUTANT_LAUNCHES = 6 };
 

@@ -4,6 +4,7 @@
 #include "backend/cuda/caching_allocator.h"
 #include "backend/cuda/launch_graph.h"
 #include "backend/cuda/tensor_map.h"
+#include "support/mem_inject.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

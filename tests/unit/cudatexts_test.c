@@ -11,6 +11,7 @@
  * makes such a folder. */
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/ptxas_report.h"
+#include "support/buffer.h"
 
 #include <glob.h>
 #include <stdio.h>

@@ -1,5 +1,12 @@
 /* Diagnostics as text, and the width of text. */
-#include "support/support.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
+#include "support/json_writer.h"
+#include "support/source.h"
+#include "support/span.h"
+#include "support/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

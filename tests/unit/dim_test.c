@@ -1,6 +1,7 @@
 /* Tests sizes as polynomials: the normal form against tables and evaluation,
  * printing against a parser, substitution, limits. */
 #include "dim_world.h"
+#include "support/trap.h"
 
 /* ---- tables ---- */
 

@@ -13,6 +13,10 @@
 #include <string.h>
 
 #include "size/dim.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/span.h"
 
 enum { VARS = 7 }; /* the last one may be negative */
 

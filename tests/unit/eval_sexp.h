@@ -3,6 +3,12 @@
 #ifndef AXON_TESTS_EVAL_SEXP_H
 #define AXON_TESTS_EVAL_SEXP_H
 
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/compiler.h"
+#include "support/intern.h"
+#include "support/source.h"
+#include "support/span.h"
 #include "typecheck/core.h"
 
 #include <string.h>

@@ -2,6 +2,11 @@
  * the type checker.  Covers each form, errors and their spans, tail calls, deep
  * recursion, `for` run symbolically or on the host, and memory leaks. */
 #include "eval/eval.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/diag_render.h"
+#include "support/mem_inject.h"
+#include "support/trap.h"
 
 #include <malloc.h>
 #include <setjmp.h>

@@ -1,6 +1,8 @@
 /* Tests how graphs run: `for`, guards, fusion against materializing every node,
  * opaque nodes, interrupts, lack of memory. */
 #include "tests/unit/tensors.h"
+#include "support/buffer.h"
+#include "support/mem_inject.h"
 
 /* ---- for ---- */
 

@@ -4,6 +4,7 @@
 #define AXON_TESTS_GEMM_CASES_H
 
 #include "backend/cuda/gemm.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

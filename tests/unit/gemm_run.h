@@ -4,6 +4,7 @@
 #define AXON_TESTS_GEMM_RUN_H
 
 #include "backend/cuda/sim/sim.h"
+#include "support/buffer.h"
 #include "tests/unit/gemm_cases.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
  * condition.  MUTANTS=calls runs all of these, MUTANTS=all runs all mutants,
  * MUTANTS=9 runs one in nine of all. */
 #include "backend/cuda/sim/mutate.h"
+#include "support/arena.h"
 #include "tests/unit/gemm_run.h"
 #include "tests/unit/products.h"
 

@@ -15,6 +15,7 @@
 #ifndef AXON_TESTS_GRAPHS_H
 #define AXON_TESTS_GRAPHS_H
 
+#include "support/compiler.h"
 #include "tests/unit/tensors.h"
 
 enum {

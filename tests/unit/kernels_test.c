@@ -9,6 +9,7 @@
  * sizes. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
+#include "support/buffer.h"
 #include "tests/unit/tested.h"
 
 #include "kernel/kernel.h"

@@ -2,6 +2,8 @@
  * against the figures of the PTX manual (backend/cuda/sim/layouts.h). */
 #include "backend/cuda/layout.h"
 #include "backend/cuda/sim/layouts.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

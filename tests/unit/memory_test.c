@@ -5,6 +5,9 @@
  * can fail. */
 #include "session/axon.h"
 #include "session/session.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/mem_inject.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
  *
  * One in twenty runs; MUTANTS=all runs all. */
 #include "backend/cuda/sim/mutate.h"
+#include "support/arena.h"
 #include "tests/unit/products.h"
 
 #include <setjmp.h>

@@ -5,6 +5,14 @@
 
 #include "lexer/lexer.h"
 #include "parser/parser.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/mem_inject.h"
+#include "support/source.h"
+#include "support/trap.h"
 
 static int failures;
 

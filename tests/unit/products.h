@@ -5,6 +5,7 @@
 
 #include "backend/cuda/sim/sim.h"
 #include "runtime/runtime.h"
+#include "support/buffer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "session/axon.h"
-#include "support/support.h"
+#include "support/compiler.h"
+#include "support/flag.h"
 
 #include <pthread.h>
 #include <stdlib.h>

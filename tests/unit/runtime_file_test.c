@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "runtime/internal.h"
+#include "support/arena.h"
+#include "support/mem_inject.h"
 
 static char dir[] = "/tmp/axon-runtime-XXXXXX";
 

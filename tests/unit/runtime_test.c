@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/internal.h"
+#include "support/mem_inject.h"
 
 /* ---- floats of 16 bits ---- */
 

@@ -5,6 +5,9 @@
 
 #include "backend/target.h"
 #include "plan/execute.h"
+#include "support/compiler.h"
+#include "support/span.h"
+#include "support/trap.h"
 #include "tensor/scalar_ops.h"
 
 #include <malloc.h>

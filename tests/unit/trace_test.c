@@ -5,6 +5,7 @@
 #include "aot/trace.h"
 #include "plan/execute.h"
 #include "session/state.h"
+#include "support/mem.h"
 #include "tensor/internal.h"
 
 #include <setjmp.h>

@@ -3,6 +3,7 @@
 #include "tests/unit/tensors.h"
 
 #include "kernel/verify.h"
+#include "support/buffer.h"
 
 static const char *missed;
 static uint32_t kernel_count;

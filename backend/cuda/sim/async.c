@@ -1,6 +1,7 @@
 /* Asynchronous copies: cp.async and bulk copies.  The destination is NaN until
  * a copy completes. */
 #include "backend/cuda/sim/internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

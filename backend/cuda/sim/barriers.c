@@ -1,5 +1,6 @@
 /* Block barriers, cluster barriers, and mbarriers. */
 #include "backend/cuda/sim/internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

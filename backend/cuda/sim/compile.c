@@ -2,13 +2,18 @@
  * code addresses to source lines. */
 #define _GNU_SOURCE
 #include "backend/cuda/sim/internal.h"
+#include "runtime/artifact.h"
+#include "support/buffer.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +179,57 @@ static bool compile(Sim *s, const char *source, Buffer *error) {
   return good;
 }
 
+/* ---- the cache ---- */
+
+/* AXON_SIM_CACHE names a folder for compiled kernels, which processes share.
+ * The key does not contain kernel.hh: one folder is for one state of backend/.
+ * Returns NULL if there is no such folder. */
+static char *cached_path(const char *source, const char *name) {
+  const char *folder = getenv("AXON_SIM_CACHE"), *cxx = compiler();
+  char *path = NULL;
+  if (!folder || !*folder)
+    return NULL;
+  ArtifactKey key = artifact_key(
+      4, (ArtifactPart[]){{source, strlen(source)},
+                          {name, strlen(name)},
+                          {cxx, strlen(cxx)},
+                          {compiler_flags, sizeof compiler_flags}});
+  mkdir(folder, 0700);
+  if (asprintf(&path, "%s/%016llx%016llx.so", folder,
+               (unsigned long long)key.word[0],
+               (unsigned long long)key.word[1]) < 0)
+    return NULL;
+  return path;
+}
+
+/* A copy, because dlopen returns the same library for two links to one file.
+ * Each Sim has its own variables. */
+static bool copy_file(const char *from, const char *to) {
+  struct stat status;
+  bool complete = false;
+  int in = open(from, O_RDONLY | O_CLOEXEC);
+  if (in < 0)
+    return false;
+  int out = open(to, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0700);
+  if (out >= 0 && fstat(in, &status) == 0)
+    complete = sendfile(out, in, NULL, (size_t)status.st_size) ==
+               (ssize_t)status.st_size;
+  close(in);
+  if (out >= 0)
+    close(out);
+  return complete;
+}
+
+static bool compile_once(Sim *s, const char *source, Buffer *error) {
+  char *cached = cached_path(source, s->name);
+  bool good =
+      (cached && copy_file(cached, s->path)) || compile(s, source, error);
+  if (good && cached)
+    (void)!link(s->path, cached);
+  free(cached);
+  return good;
+}
+
 /* ---- shared object ---- */
 
 static int find_extent(struct dl_phdr_info *info, size_t size, void *owner) {
@@ -231,7 +287,7 @@ Sim *sim_compile(const char *source, const char *name, Buffer *error) {
   s->name = strdup(name);
   if (!(s->folder = sim_temp_dir()) ||
       asprintf(&s->path, "%s/kernel.so", s->folder) < 0 ||
-      !compile(s, source, error) || !load(s, error)) {
+      !compile_once(s, source, error) || !load(s, error)) {
     sim_free(s);
     return NULL;
   }

@@ -17,6 +17,12 @@
 #include "backend/cuda/sim/abi.h"
 #include "backend/cuda/sim/fiber.h"
 #include "backend/cuda/sim/sim.h"
+#include "support/vec.h"
+
+#include <stdio.h>
+
+typedef struct Arena Arena;
+typedef struct Buffer Buffer;
 
 enum {
   SIM_WARP_LANES = 32,

@@ -2,6 +2,9 @@
  * parser.  Mutants that do not compile are ignored. */
 #define _GNU_SOURCE
 #include "backend/cuda/sim/mutate.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/compiler.h"
 
 #include <ctype.h>
 #include <ftw.h>

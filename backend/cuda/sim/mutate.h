@@ -6,6 +6,9 @@
 #define AXON_CUDA_MUTATE_H
 
 #include "backend/cuda/sim/sim.h"
+#include "support/vec.h"
+
+typedef struct Arena Arena;
 
 typedef struct Mutant {
   uint32_t from, to; /* the replaced part of the source */

@@ -1,5 +1,6 @@
 /* Vector clocks, and the shadow state of each byte of shared memory. */
 #include "backend/cuda/sim/internal.h"
+#include "support/arena.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * complete. */
 #include "backend/cuda/sim/internal.h"
 #include "runtime/runtime.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

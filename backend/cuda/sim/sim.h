@@ -5,13 +5,17 @@
 #ifndef AXON_CUDA_SIM_H
 #define AXON_CUDA_SIM_H
 
-#include "support/support.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+typedef struct Buffer Buffer;
 typedef struct Sim Sim;
 
 /* Compiles a kernel, without the intrinsics, with the host's C++ compiler:
  * AXON_SIM_CXX, or g++, c++, clang++. NULL with a message if that fails. name:
- * for messages, "kernel.cu". */
+ * for messages, "kernel.cu".  AXON_SIM_CACHE names a folder for compiled
+ * kernels. */
 Sim *sim_compile(const char *source, const char *name, Buffer *error);
 void sim_free(Sim *s);
 /* Creates a folder for temporary files.  The caller frees the name.  NULL: see

@@ -2,6 +2,8 @@
  * function. */
 #include "backend/cuda/sim/internal.h"
 #include "backend/cuda/sim/layouts.h"
+#include "support/arena.h"
+#include "support/buffer.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * operands, are errors. */
 #include "backend/cuda/sim/internal.h"
 #include "backend/cuda/sim/layouts.h"
+#include "support/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Calls what axon build made of small.axn. */
 #include "small.h"
 
+#include <stdint.h>
 #include <stdio.h>
 
 static void show(const char *name, int code, int64_t count, const float *x) {

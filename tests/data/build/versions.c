@@ -2,6 +2,7 @@
  * whole numbers, so that every order of a sum gives the same. */
 #include "versions.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
