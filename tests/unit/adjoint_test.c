@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-enum { SIZES = 3, MAX_LEAVES = 3, MAX_ROOTS = 3, COMPILED_EVERY = 12 };
+enum { SIZES = 3, MAX_LEAVES = 3, MAX_ROOTS = 3, COMPILED_EVERY = 15 };
 
 /* ---- graphs ---- */
 
@@ -613,6 +613,6 @@ static void test_compiled_gradients(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {TEST(test_random_gradients),
                                      TEST(test_compiled_gradients)};
-  parse_seeds(argc, argv, 60);
+  parse_seeds(argc, argv, 240);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
