@@ -7,24 +7,10 @@
 
 /* ---- structures ---- */
 
-/* Replaces the tensors of a value, in order: tuples, records, lists and
- * datatypes of tensors.  Other values stay. */
-typedef struct LeafMap {
-  Eval *vm;
-  /* Returns an owned value for a tensor of floats. */
-  Value (*leaf)(struct LeafMap *map, Value v);
-  Tape *tape;    /* for new leaves */
-  Node **nodes;  /* the next leaves */
-  uint32_t next; /* number of leaves so far */
-  int64_t rank;
-} LeafMap;
-
 static bool is_float_tensor(Value v) {
   return value_is_num(v) ? dtype_is_float((Dtype)v.tag)
                          : v.tag == V_NODE && dtype_is_float(v.node->dtype);
 }
-
-static Value map_leaves(LeafMap *map, Value v);
 
 static void map_parts(LeafMap *map, const Value *from, Value *to,
                       uint32_t count) {
@@ -52,11 +38,10 @@ static Value map_list(LeafMap *map, Value v) {
   return first;
 }
 
-/* Returns an owned value. */
-static Value map_leaves(LeafMap *map, Value v) {
+Value map_leaves(LeafMap *map, Value v) {
   Eval *vm = map->vm;
   Value r;
-  if (is_float_tensor(v))
+  if (map->is_leaf ? map->is_leaf(v) : is_float_tensor(v))
     return map->leaf(map, v);
   switch ((ValueTag)v.tag) {
   case V_TUPLE:
@@ -218,11 +203,11 @@ static Value next_vector(LeafMap *map, Value v) {
   Fault fault = {0};
   if (like->rank == 1)
     return vm_value_of_node(vm, node_retain(x), &fault);
-  return vm_value_of_node(
-      vm,
-      node_reshape(&vm->graph, x, like->rank, like->extents + like->free_count,
-                   like->broadcast_mask, &fault),
-      &fault);
+  return vm_value_of_node(vm,
+                          node_reshape(&vm->graph, x, like->rank,
+                                       like->extents + like->free_count,
+                                       like->broadcast_mask, &fault),
+                          &fault);
 }
 
 /* The tensors of a list, as temporary memory. */
@@ -257,7 +242,8 @@ Value vm_sum_floats(Eval *vm, Value like, Value list) {
   Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
   Fault fault = {0};
   for (uint32_t k = 0; k < count; k++) {
-    Node *part = node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
+    Node *part =
+        node_reduce(&vm->graph, PRIM_SUM, nodes[k], 0, 1, false, &fault);
     if (!part)
       vm_fault(vm, &fault);
     vm_temp_node(vm, part);
@@ -282,8 +268,8 @@ static Value stop_leaf(LeafMap *map, Value v) {
   Fault fault = {0};
   if (v.tag != V_NODE || !v.node->tape)
     return value_retain(v);
-  return vm_value_of_node(
-      map->vm, node_stop_gradient(&map->vm->graph, v.node), &fault);
+  return vm_value_of_node(map->vm, node_stop_gradient(&map->vm->graph, v.node),
+                          &fault);
 }
 
 Value prim_stop_gradient(Eval *vm, const PrimSite *site, Value *args,

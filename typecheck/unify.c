@@ -492,13 +492,15 @@ static Type *as_tensor_element(Checker *c, Type *t) {
       retract_singleton(c, v);
     return ty_tensor(c, t->elem, t->shape, NULL);
   }
-  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
     return t;
   Type *r = ty_new(c, t->tag);
   *r = *t;
   r->args = NEW_ARRAY(c->arena, Type *, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     r->args[i] = as_tensor_element(c, t->args[i]);
+  if (t->tag == TY_RECORD && t->arg[0])
+    r->arg[0] = as_tensor_element(c, t->arg[0]);
   return r;
 }
 
@@ -511,8 +513,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_VAR:
     if (t->var->skolem)
       return t->var->is_data >= v->is_data &&
-             (!v->floats || (t->var->floats &&
-                             unify_elem(c, t->var->floats, v->floats)));
+             (!v->floats ||
+              (t->var->floats && unify_elem(c, t->var->floats, v->floats)));
     t->var->is_data |= v->is_data;
     if (v->floats && t->var->floats)
       return unify_elem(c, t->var->floats, v->floats);
@@ -525,8 +527,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_DATATYPE:
     for (uint32_t i = 0; i < t->count; i++)
       fits = fits && require_class(c, v, t->args[i]);
-    return fits &&
-           (t->tag != TY_RECORD || !t->arg[0] || require_class(c, v, t->arg[0]));
+    return fits && (t->tag != TY_RECORD || !t->arg[0] ||
+                    require_class(c, v, t->arg[0]));
   case TY_LIFT:
     return require_class(c, v, t->arg[0]);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
