@@ -7,25 +7,10 @@
 
 /* ---- structures ---- */
 
-/* Replaces the tensors of a value, in order: tuples, records, lists and
- * datatypes of tensors.  Other values stay. */
-typedef struct LeafMap {
-  Eval *vm;
-  /* Returns an owned value for a tensor of floats. */
-  Value (*leaf)(struct LeafMap *map, Value v);
-  Tape *tape;    /* for new leaves */
-  Node **nodes;  /* the next leaves */
-  uint32_t next; /* number of leaves so far */
-  int64_t rank;
-  bool keeps_temps; /* nodes of numbers live as long as the caller's temps */
-} LeafMap;
-
 static bool is_float_tensor(Value v) {
   return value_is_num(v) ? dtype_is_float((Dtype)v.tag)
                          : v.tag == V_NODE && dtype_is_float(v.node->dtype);
 }
-
-static Value map_leaves(LeafMap *map, Value v);
 
 static void map_parts(LeafMap *map, const Value *from, Value *to,
                       uint32_t count) {
@@ -54,11 +39,10 @@ static Value map_list(LeafMap *map, Value v) {
   return first;
 }
 
-/* Returns an owned value. */
-static Value map_leaves(LeafMap *map, Value v) {
+Value map_leaves(LeafMap *map, Value v) {
   Eval *vm = map->vm;
   Value r;
-  if (is_float_tensor(v))
+  if (map->is_leaf ? map->is_leaf(v) : is_float_tensor(v))
     return map->leaf(map, v);
   if (v.tag == V_TUPLE) {
     r = vm_new_tuple(vm, v.obj->len);

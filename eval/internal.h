@@ -323,6 +323,31 @@ void vm_poll_interrupt(Eval *vm);
 /* at: the left and right side, then the sides of each condition. */
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
 
+/* ---- derive.c: structures ---- */
+
+/* Replaces the leaves of a structure, in order.  A structure is a tuple, a
+ * record, a list or a datatype.  Other values stay. */
+typedef struct LeafMap {
+  Eval *vm;
+  bool (*is_leaf)(Value v); /* NULL: tensors of floats are leaves */
+  Value (*leaf)(struct LeafMap *map, Value v); /* returns an owned value */
+  Tape *tape;                                  /* for new leaves */
+  Node **nodes;                                /* the next leaves */
+  uint32_t next;                               /* number of leaves so far */
+  int64_t rank;
+  const Value *values; /* borrowed: values for the leaves */
+  bool keeps_temps; /* nodes of numbers live as long as the caller's temps */
+} LeafMap;
+Value map_leaves(LeafMap *map, Value v); /* returns an owned value */
+
+/* ---- io_prims.c ---- */
+
+/* During AOT tracing, only the definition of a top-level value may have
+ * effects: it runs now. */
+void vm_check_effect_allowed(Eval *vm, const char *what);
+void vm_check_no_nul(Eval *vm, Value path);
+NORETURN void vm_fail_file(Eval *vm, const Fault *fault);
+
 /* ---- vm_stack.c: values, frames, temporaries ---- */
 
 /* The instructions that frames return to. */
@@ -599,6 +624,9 @@ B(prim_show);
 B(prim_load);
 B(prim_save);
 B(prim_save_all);
+B(prim_save_tree);
+B(prim_load_tree);
+B(prim_file_exists);
 B(prim_args);
 B(prim_clock);
 B(prim_exit);

@@ -13,12 +13,12 @@ static const char *string_text(Value v) {
   return v.tag == V_STRING ? AS_STRING(v)->text : NULL;
 }
 
-static void check_no_nul(Eval *vm, Value v) {
+void vm_check_no_nul(Eval *vm, Value v) {
   if (v.tag == V_STRING && strlen(AS_STRING(v)->text) != v.obj->len)
     vm_fail(vm, 508, "a file name cannot contain a NUL character");
 }
 
-static NORETURN void fail_file(Eval *vm, const Fault *fault) {
+void vm_fail_file(Eval *vm, const Fault *fault) {
   /* The operation may have stopped because of an interrupt. */
   vm_poll_interrupt(vm);
   vm_fail_at(vm, (Span){0}, 508, fault->help, "%s", fault->message);
@@ -33,10 +33,10 @@ PRIM(prim_load) {
     options.name = string_text(args[0]);
     options.skip_header = args[1].tag != V_ABSENT && vm_bool(vm, args[1]);
   }
-  check_no_nul(vm, path);
+  vm_check_no_nul(vm, path);
   Tensor *t = file_load(string_text(path), &options, &fault);
   if (!t)
-    fail_file(vm, &fault);
+    vm_fail_file(vm, &fault);
   Dtype dtype = t->dtype;
   if (site->elem != DT_NONE && dtype != site->elem) {
     tensor_release(t);
@@ -55,9 +55,7 @@ static void bail_out_of_traced_loops(Eval *vm) {
       vm_bail_out(vm, NULL);
 }
 
-/* During AOT tracing, only the definition of a top-level value may have
- * effects: it runs now. */
-static void check_effect_allowed(Eval *vm, const char *what) {
+void vm_check_effect_allowed(Eval *vm, const char *what) {
   bail_out_of_traced_loops(vm);
   if (vm_is_aot_tracing(vm) && !vm->lazy_init_count)
     vm_fail(vm, 612,
@@ -67,20 +65,20 @@ static void check_effect_allowed(Eval *vm, const char *what) {
 
 PRIM(prim_save) {
   UNUSED;
-  check_effect_allowed(vm, "save");
+  vm_check_effect_allowed(vm, "save");
   Fault fault = {0};
   Value path = args[n - 2];
   const char *name = n == 3 ? string_text(args[0]) : NULL;
   Tensor *t = (Tensor *)(uintptr_t)vm_tensor(vm, args[n - 1]);
-  check_no_nul(vm, path);
+  vm_check_no_nul(vm, path);
   if (!file_save(string_text(path), 1, name ? &name : NULL, &t, &fault))
-    fail_file(vm, &fault);
+    vm_fail_file(vm, &fault);
   return value_unit();
 }
 
 PRIM(prim_save_all) {
   UNUSED;
-  check_effect_allowed(vm, "save_all");
+  vm_check_effect_allowed(vm, "save_all");
   Fault fault = {0};
   uint32_t count = 0;
   for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
@@ -94,15 +92,15 @@ PRIM(prim_save_all) {
     names[i] = string_text(pair[0]);
     tensors[i] = (Tensor *)(uintptr_t)vm_tensor(vm, pair[1]);
   }
-  check_no_nul(vm, args[0]);
+  vm_check_no_nul(vm, args[0]);
   if (!file_save(string_text(args[0]), count, names, tensors, &fault))
-    fail_file(vm, &fault);
+    vm_fail_file(vm, &fault);
   return value_unit();
 }
 
 PRIM(prim_show) {
   UNUSED;
-  check_effect_allowed(vm, "show");
+  vm_check_effect_allowed(vm, "show");
   Fault fault = {0};
   int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
   const char *file = n < 4 ? NULL : string_text(args[1]);
@@ -111,7 +109,7 @@ PRIM(prim_show) {
   if (!vm->host->show)
     return value_unit();
   if (!vm->host->show(vm->host->owner, t, kind, file, size, &fault))
-    fail_file(vm, &fault);
+    vm_fail_file(vm, &fault);
   vm_check_file(vm, t);
   return value_unit();
 }
@@ -142,14 +140,14 @@ static void write_value(Eval *vm, void (*write)(void *, const char *, size_t),
 
 PRIM(prim_print) {
   UNUSED;
-  check_effect_allowed(vm, "print");
+  vm_check_effect_allowed(vm, "print");
   write_value(vm, vm->host->write, args[0], NULL, true);
   return value_unit();
 }
 
 PRIM(prim_write) {
   UNUSED;
-  check_effect_allowed(vm, "write");
+  vm_check_effect_allowed(vm, "write");
   write_value(vm, vm->host->write, args[0], NULL, false);
   return value_unit();
 }
@@ -192,7 +190,7 @@ PRIM(prim_clock) {
 
 PRIM(prim_exit) {
   UNUSED;
-  check_effect_allowed(vm, "exit");
+  vm_check_effect_allowed(vm, "exit");
   vm->status = (int)(vm_int(vm, args[0]) & 255);
   vm->exited = true;
   trap_raise(FAIL_ERROR);

@@ -443,5 +443,7 @@ static bool tsv_save(OutputFile *out, uint32_t count, const char *const *names,
   return save_table(out, tensors[0], '\t', fault);
 }
 
-const FileFormat csv_format = {".csv", csv_header, csv_load, NULL, csv_save};
-const FileFormat tsv_format = {".tsv", tsv_header, tsv_load, NULL, tsv_save};
+const FileFormat csv_format = {".csv", csv_header, csv_load,
+                               NULL,   NULL,       csv_save};
+const FileFormat tsv_format = {".tsv", tsv_header, tsv_load,
+                               NULL,   NULL,       tsv_save};

@@ -183,6 +183,11 @@ Tensor *input_read_tensor(InputFile *in, size_t offset,
       input_no_memory(in, fault);
     return t;
   }
+  return input_copy_tensor(in, offset, header, fault);
+}
+
+Tensor *input_copy_tensor(const InputFile *in, size_t offset,
+                          const TensorHeader *header, Fault *fault) {
   Tensor *t =
       tensor_new(header->dtype, header->rank, header->shape, false, fault);
   if (t)
@@ -321,6 +326,44 @@ Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault) {
   }
   input_close(&in);
   return t;
+}
+
+static int by_name(const void *a, const void *b) {
+  const NamedTensor *x = a, *y = b;
+  return strcmp(x->name, y->name);
+}
+
+void named_tensors_free(NamedTensors *tensors) {
+  for (uint32_t i = 0; i < tensors->count; i++)
+    tensor_release(tensors->all[i].tensor);
+  mem_free(tensors->all);
+  mem_free(tensors->text);
+  *tensors = (NamedTensors){0};
+}
+
+bool file_has_structures(const char *path, Fault *fault) {
+  const FileFormat *format = format_of(path, fault);
+  if (format && format->load_all)
+    return true;
+  fault_set(fault, "\"%.400s\" cannot contain a structure", path);
+  fault_set_help(fault, "the extension must be .safetensors");
+  return false;
+}
+
+bool file_load_all(const char *path, NamedTensors *out, Fault *fault) {
+  *out = (NamedTensors){0};
+  const FileFormat *format = format_of(path, fault);
+  InputFile in;
+  if (!file_has_structures(path, fault) || !input_open(&in, path, fault))
+    return false;
+  bool ok = format->load_all(&in, out, fault);
+  ok = is_whole(&in, fault) && ok;
+  input_close(&in);
+  if (ok && out->count)
+    qsort(out->all, out->count, sizeof *out->all, by_name);
+  if (!ok)
+    named_tensors_free(out);
+  return ok;
 }
 
 static const char **copy_names(const EntryNames *names, Arena *arena,

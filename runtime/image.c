@@ -410,6 +410,9 @@ static bool ppm_save(OutputFile *out, uint32_t count, const char *const *names,
   return pnm_save(out, tensors[0], 3, fault);
 }
 
-const FileFormat png_format = {".png", png_header, png_load, NULL, png_save};
-const FileFormat pgm_format = {".pgm", pnm_header, pnm_load, NULL, pgm_save};
-const FileFormat ppm_format = {".ppm", pnm_header, pnm_load, NULL, ppm_save};
+const FileFormat png_format = {".png", png_header, png_load,
+                               NULL,   NULL,       png_save};
+const FileFormat pgm_format = {".pgm", pnm_header, pnm_load,
+                               NULL,   NULL,       pgm_save};
+const FileFormat ppm_format = {".ppm", pnm_header, pnm_load,
+                               NULL,   NULL,       ppm_save};

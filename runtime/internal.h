@@ -72,6 +72,9 @@ bool input_check_data_size(const InputFile *in, const TensorHeader *header,
  * over the mapping if the data are suitably aligned; copies otherwise. */
 Tensor *input_read_tensor(InputFile *in, size_t offset,
                           const TensorHeader *header, Fault *fault);
+/* The same, but always copies. */
+Tensor *input_copy_tensor(const InputFile *in, size_t offset,
+                          const TensorHeader *header, Fault *fault);
 /* Copies elements. `swap` reverses the bytes of each; bools become 0 or 1. */
 void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
                    bool swap);
@@ -110,6 +113,9 @@ typedef struct FileFormat {
   Tensor *(*load)(InputFile *in, const LoadOptions *options, Fault *fault);
   bool (*list_names)(InputFile *in, EntryNames *names,
                      Fault *fault); /* NULL: the format has one tensor */
+  /* Adds all tensors; the caller frees them, also after a fault.  NULL: not
+   * supported. */
+  bool (*load_all)(InputFile *in, NamedTensors *out, Fault *fault);
   bool (*save)(OutputFile *out, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault);
 } FileFormat;

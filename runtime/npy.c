@@ -317,4 +317,5 @@ static bool npy_save(OutputFile *out, uint32_t count, const char *const *names,
   return true;
 }
 
-const FileFormat npy_format = {".npy", npy_header, npy_load, NULL, npy_save};
+const FileFormat npy_format = {".npy", npy_header, npy_load,
+                               NULL,   NULL,       npy_save};

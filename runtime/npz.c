@@ -310,5 +310,5 @@ static bool npz_save(OutputFile *out, uint32_t count, const char *const *names,
   return ok;
 }
 
-const FileFormat npz_format = {".npz", npz_header, npz_load, npz_names,
-                               npz_save};
+const FileFormat npz_format = {".npz",    npz_header, npz_load,
+                               npz_names, NULL,       npz_save};

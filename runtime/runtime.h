@@ -223,6 +223,28 @@ bool file_has_known_extension(const char *path, Fault *fault);
 bool file_read_header(const char *path, const LoadOptions *options,
                       TensorHeader *out, Fault *fault);
 Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault);
+
+/* One of the tensors of a file. */
+typedef struct NamedTensor {
+  const char *name;
+  const char *dtype_name; /* spelling of the element type in the file */
+  TensorHeader header;    /* dtype DT_NONE: Axon has no such element type */
+  Tensor *tensor;         /* in memory; NULL if Axon has no such element type */
+} NamedTensor;
+
+typedef struct NamedTensors {
+  NamedTensor *all; /* sorted by name */
+  uint32_t count;
+  char *text; /* the names */
+} NamedTensors;
+
+/* True if the extension is .safetensors; otherwise sets a fault. */
+bool file_has_structures(const char *path, Fault *fault);
+/* Reads all tensors of a .safetensors file.  On success the caller frees them
+ * with named_tensors_free. */
+bool file_load_all(const char *path, NamedTensors *out, Fault *fault);
+void named_tensors_free(NamedTensors *tensors);
+
 /* Writes to a temporary file beside `path` and renames it: an interrupted write
  * keeps the old file. .npz and .safetensors accept several names; others
  * require count == 1. .png, .pgm and .ppm require u8[h, w] or u8[h, w, c]. */

@@ -242,6 +242,42 @@ static bool st_names(InputFile *in, EntryNames *names, Fault *fault) {
   return ok;
 }
 
+static bool load_entries(InputFile *in, const SafetensorsFile *file,
+                         NamedTensors *out, Fault *fault) {
+  const char *name = out->text;
+  for (size_t i = 0; i < file->count; i++, name += strlen(name) + 1) {
+    const Entry *e = &file->entries[i];
+    NamedTensor *to = &out->all[out->count++];
+    *to = (NamedTensor){.name = name, .header = e->header};
+    for (size_t k = 0; k < ARRAY_LEN(dtype_names); k++)
+      if (strcmp(dtype_names[k].name, e->dtype_name) == 0)
+        to->dtype_name = dtype_names[k].name;
+    if (!to->dtype_name)
+      to->dtype_name = "?";
+    if (!e->header.dtype)
+      continue;
+    to->tensor = input_copy_tensor(in, e->start, &e->header, fault);
+    if (!to->tensor)
+      return false;
+  }
+  return true;
+}
+
+static bool st_load_all(InputFile *in, NamedTensors *out, Fault *fault) {
+  SafetensorsFile file;
+  bool ok = file_open(in, &file, fault);
+  in->entry_name = NULL;
+  if (ok) {
+    out->all = mem_try_alloc(sizeof *out->all * (file.count + 1));
+    out->text = file.names.text;
+    file.names = (EntryNames){0};
+    ok = out->all ? load_entries(in, &file, out, fault)
+                  : input_no_memory(in, fault);
+  }
+  file_close(&file);
+  return ok;
+}
+
 /* ---- writing ---- */
 
 static size_t tensor_bytes(const Tensor *t) {
@@ -262,6 +298,27 @@ static void put_header_entry(Buffer *b, const char *name, const Tensor *t,
                 start + tensor_bytes(t));
 }
 
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool check_unique(const OutputFile *out, uint32_t count,
+                         const char *const *names, Fault *fault) {
+  const char **sorted = mem_try_alloc(sizeof *sorted * (count + 1));
+  const char *twice = NULL;
+  if (!sorted)
+    return output_fault(out, fault, "out of memory");
+  for (uint32_t i = 0; i < count; i++)
+    sorted[i] = names[i];
+  qsort(sorted, count, sizeof *sorted, by_text);
+  for (uint32_t i = 1; i < count && !twice; i++)
+    if (strcmp(sorted[i - 1], sorted[i]) == 0)
+      twice = sorted[i];
+  mem_free(sorted);
+  return !twice ||
+         output_fault(out, fault, "two tensors have the name \"%.80s\"", twice);
+}
+
 static bool check_names(const OutputFile *out, uint32_t count,
                         const char *const *names, Fault *fault) {
   for (uint32_t i = 0; i < count; i++) {
@@ -270,12 +327,8 @@ static bool check_names(const OutputFile *out, uint32_t count,
         utf8_valid_prefix(name, strlen(name)) < strlen(name))
       return output_fault(out, fault, "\"%.80s\" is not a valid tensor name",
                           name);
-    for (uint32_t k = 0; k < i; k++)
-      if (strcmp(names[k], name) == 0)
-        return output_fault(out, fault, "two tensors have the name \"%.80s\"",
-                            name);
   }
-  return true;
+  return check_unique(out, count, names, fault);
 }
 
 /* Wide elements come first, so that all are aligned to their width. */
@@ -310,5 +363,5 @@ static bool st_save(OutputFile *out, uint32_t count, const char *const *names,
   return true;
 }
 
-const FileFormat safetensors_format = {".safetensors", st_header, st_load,
-                                       st_names, st_save};
+const FileFormat safetensors_format = {".safetensors", st_header,   st_load,
+                                       st_names,       st_load_all, st_save};

@@ -60,6 +60,17 @@ static void relate_floats(Checker *c, Type *t) {
   ty_visit(&visit, t);
 }
 
+static void set_tensor_element(void *arg, TyVar *v) {
+  (void)arg;
+  v->is_tensor_element = true;
+}
+
+/* The integers of the result come from a file. */
+static void forget_integers(Checker *c, Type *t) {
+  TypeVisitor visit = {.ty = set_tensor_element, .c = c};
+  ty_visit(&visit, t);
+}
+
 static Scheme *prim_scheme(Checker *c, PrimId id) {
   const PrimInfo *info = &prim_info[id];
   Scheme *s = scheme_of_text(c, info->scheme, info->flags, info->name);
@@ -68,6 +79,8 @@ static Scheme *prim_scheme(Checker *c, PrimId id) {
   if (id == PRIM_EACH1 || id == PRIM_EACH2 || id == PRIM_EACH3 ||
       id == PRIM_TOTAL)
     relate_floats(c, s->type);
+  if (id == PRIM_LOAD_TREE)
+    forget_integers(c, s->type);
   return s;
 }
 

@@ -114,10 +114,10 @@ typedef enum TypeTag {
 typedef struct TyVar {
   uint32_t id, level;
   bool skolem;
-  bool is_tensor_element; /* element of a tensor: an integer is data without a
-                             known term */
-  bool is_data;           /* class `data`: values without functions */
-  ElemVar *floats;        /* element type of all floats in it, or NULL: any */
+  bool is_tensor_element; /* element of a tensor, or the result of load_tree: an
+                             integer is data without a known term */
+  bool is_data; /* class `data`: values without functions */
+  ElemVar *floats; /* element type of all floats in it, or NULL: any */
   Sym *name;
   Type *link;
   const char *printed_name;

@@ -494,13 +494,15 @@ static Type *as_tensor_element(Checker *c, Type *t) {
       retract_singleton(c, v);
     return ty_tensor(c, t->elem, t->shape, NULL);
   }
-  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
     return t;
   Type *r = ty_new(c, t->tag);
   *r = *t;
   r->args = NEW_ARRAY(c->arena, Type *, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     r->args[i] = as_tensor_element(c, t->args[i]);
+  if (t->tag == TY_RECORD && t->arg[0])
+    r->arg[0] = as_tensor_element(c, t->arg[0]);
   return r;
 }
 
