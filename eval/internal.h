@@ -336,7 +336,7 @@ typedef struct LeafMap {
   uint32_t next;                               /* number of leaves so far */
   int64_t rank;
   const Value *values; /* borrowed: values for the leaves */
-  bool keeps_temps; /* nodes of numbers live as long as the caller's temps */
+  bool keeps_temps;    /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
 Value map_leaves(LeafMap *map, Value v); /* returns an owned value */
 

@@ -4,6 +4,11 @@
  * and lists, and constructors, joined by dots.  A key is an i64[2], a string is
  * a u8[n].  A constructor without an argument is a u8[0]. */
 #include "eval/internal.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/diag.h"
+#include "support/intern.h"
+#include "support/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -116,8 +116,8 @@ typedef struct TyVar {
   bool skolem;
   bool is_tensor_element; /* element of a tensor, or the result of load_tree: an
                              integer is data without a known term */
-  bool is_data; /* class `data`: values without functions */
-  ElemVar *floats; /* element type of all floats in it, or NULL: any */
+  bool is_data;           /* class `data`: values without functions */
+  ElemVar *floats;        /* element type of all floats in it, or NULL: any */
   Sym *name;
   Type *link;
   const char *printed_name;
