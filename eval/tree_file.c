@@ -93,25 +93,19 @@ static void add_leaf(LeafList *list, Value v) {
 }
 
 static void collect(LeafList *list, Value v) {
-  const RecordLayout *layout;
-  switch ((ValueTag)v.tag) {
-  case V_TUPLE:
+  if (v.tag == V_TUPLE) {
     for (uint32_t i = 0; i < v.obj->len; i++)
       collect_numbered(list, i, AS_ARRAY(v)->at[i]);
-    return;
-  case V_RECORD:
-    layout = AS_RECORD(v)->layout;
+  } else if (v.tag == V_RECORD) {
+    const RecordLayout *layout = AS_RECORD(v)->layout;
     for (uint32_t i = 0; i < v.obj->len; i++)
       collect_part(list, layout->labels[i]->text, AS_RECORD(v)->at[i]);
-    return;
-  case V_CONS:
+  } else if (v.tag == V_CONS) {
     for (uint32_t i = 0; v.tag == V_CONS; v = AS_CONS(v)->tail, i++)
       collect_numbered(list, i, AS_CONS(v)->head);
-    return;
-  case V_CON:
+  } else if (v.tag == V_CON) {
     collect_part(list, AS_CON(v)->con->name->text, AS_CON(v)->arg);
-    return;
-  case V_NULLARY_CON: {
+  } else if (v.tag == V_NULLARY_CON) {
     size_t before = list->len;
     snprintf(list->name + before, sizeof list->name - before, "%s%s",
              before ? "." : "", v.con->name->text);
@@ -119,12 +113,8 @@ static void collect(LeafList *list, Value v) {
     add_leaf(list, v);
     list->len = before;
     list->name[before] = 0;
-    return;
-  }
-  default:
-    if (is_leaf(v))
-      add_leaf(list, v);
-    return;
+  } else if (is_leaf(v)) {
+    add_leaf(list, v);
   }
 }
 
