@@ -4,6 +4,7 @@
  * (tensor/gradient_tape.c). The function then runs as always.  So control flow,
  * closures and data structures need nothing of their own. */
 #include "eval/internal.h"
+#include "support/buffer.h"
 
 /* ---- structures ---- */
 
@@ -127,6 +128,40 @@ static Value next_cotangent(LeafMap *map, Value v) {
       &fault);
 }
 
+/* Fails unless two tensors have one shape. */
+static void require_same_shape(Eval *vm, const Node *x, const Node *like,
+                               const char *x_name, const char *like_name) {
+  bool same = x->rank == like->rank;
+  Fault fault = {0};
+  for (uint32_t k = 0; same && k < x->rank; k++)
+    same = node_size(x, k) == node_size(like, k);
+  if (same)
+    return;
+  Buffer found = {.arena = vm->arena}, expected = {.arena = vm->arena};
+  node_print_type(&vm->graph, &found, x);
+  node_print_type(&vm->graph, &expected, like);
+  fault_set(&fault, "%s is %s, but %s is %s", x_name, found.text, like_name,
+            expected.text);
+  if (x->rank != like->rank)
+    vm_fault(vm, &fault);
+  for (uint32_t k = 0; k < x->rank; k++)
+    if (!extent_require(&vm->graph, EXTENT_EQ, node_size(x, k),
+                        node_size(like, k), &fault))
+      vm_fault(vm, &fault);
+}
+
+/* Sizes that are unknown (`?`) can differ between structures of one type, and
+ * so can the lengths of lists. */
+static void require_same_shapes(Eval *vm, uint32_t count, Node *const *xs,
+                                uint32_t like_count, Node *const *like,
+                                const char *x_name, const char *like_name) {
+  if (count != like_count)
+    vm_fail(vm, 507, "%s has %u tensor%s of floats, but %s has %u", x_name,
+            count, count == 1 ? "" : "s", like_name, like_count);
+  for (uint32_t k = 0; k < count; k++)
+    require_same_shape(vm, xs[k], like[k], x_name, like_name);
+}
+
 Value vm_pullback(Eval *vm, const Value *args) {
   size_t mark = vm->temp_count;
   uint32_t leaf_count, output_count, cotangent_count;
@@ -134,12 +169,8 @@ Value vm_pullback(Eval *vm, const Value *args) {
   Node **leaves = leaves_of(vm, args[1], &leaf_count);
   Node **outputs = leaves_of(vm, args[2], &output_count);
   Node **cotangents = leaves_of(vm, args[3], &cotangent_count);
-  if (output_count != cotangent_count)
-    vm_fail(vm, 507, "the cotangent has %u tensors, but the result has %u",
-            cotangent_count, output_count);
-  for (uint32_t k = 0; k < output_count; k++)
-    if (outputs[k]->rank != cotangents[k]->rank)
-      vm_fail(vm, 507, "the cotangent has another shape than the result");
+  require_same_shapes(vm, cotangent_count, cotangents, output_count, outputs,
+                      "the cotangent", "the result");
   Node **out = vm_scratch(vm, (leaf_count + 1) * sizeof *out);
   Fault fault = {0};
   if (!graph_vjp(&vm->graph, AS_TAPE(args[0])->tape, output_count, outputs,
@@ -177,9 +208,9 @@ Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count) {
   vm_set_node_span(vm);
   for (uint32_t k = 0; k < count; k++) {
     leaves[k] = leaves_of(vm, values[k], k ? &other : &leaf_count);
-    if (k && other != leaf_count)
-      vm_fail(vm, 507, "the structures have %u and %u tensors of floats",
-              leaf_count, other);
+    if (k)
+      require_same_shapes(vm, other, leaves[k], leaf_count, leaves[0],
+                          "a structure", "the first one");
   }
   Value list = {.tag = V_NIL};
   for (uint32_t at = leaf_count; at-- > 0;) {

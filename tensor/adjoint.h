@@ -37,7 +37,7 @@ bool reverse_is_enclosing(const ReversePass *p, const IndexVar *v);
 /* Keeps a node until the end of the pass; takes it.  Returns it. */
 Node *reverse_own(ReversePass *p, Node *n);
 
-/* ---- adjoint_body.c ---- */
+/* ---- adjoint_comprehension.c ---- */
 
 /* Adds the contributions of a comprehension n with cotangent g. */
 bool adjoint_comprehension(ReversePass *p, Node *n, Node *g);

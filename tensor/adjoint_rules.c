@@ -9,20 +9,11 @@ static Node *opaque1(ReversePass *p, PrimId op, Node *x, int64_t axis) {
                                     (PrngKey){0}, 0, p->fault));
 }
 
-/* The spec of x, with the free indices of y too. */
-static bool spec_like(ReversePass *p, NodeSpec *spec, Node *x, Node *y) {
-  *spec = (NodeSpec){
-      .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
-  memcpy(spec->own_extents, node_own_extents(x),
-         x->rank * sizeof *spec->own_extents);
-  return node_spec_add_free_of(spec, 2, (Node *[]){x, y}, p->fault);
-}
-
 /* x.[..., index.[...], ...]: takes along an axis; index has the axes of x. */
 static Node *take_along_axis(ReversePass *p, Node *x, Node *index,
                              int64_t axis) {
-  NodeSpec spec;
-  if (!spec_like(p, &spec, x, index))
+  NodeSpec spec = node_spec_like(x);
+  if (!node_spec_add_free_of(&spec, 1, &index, p->fault))
     return NULL;
   BodyBuilder b;
   body_init(&b, p->graph, &spec);
@@ -62,8 +53,8 @@ static bool adjoint_TOPK(ReversePass *p, Node *n, Node *g) {
   Node *index =
       reverse_own(p, node_opaque(p->graph, PRIM_TOPK, 1, &x, n->params,
                                  (PrngKey){0}, 1, p->fault));
-  NodeSpec spec;
-  if (!index || !spec_like(p, &spec, x, g))
+  NodeSpec spec = node_spec_like(x);
+  if (!index || !node_spec_add_free_of(&spec, 1, &g, p->fault))
     return false;
   spec.reduce = PRIM_SUM;
   spec.reduce_count = 1;
@@ -82,13 +73,6 @@ static bool adjoint_TOPK(ReversePass *p, Node *n, Node *g) {
   return reverse_contribute(p, x, body_finish(&b, p->graph, p->fault));
 }
 
-static bool has_free(const Node *x, const IndexVar *v) {
-  for (uint32_t k = 0; k < x->free_count; k++)
-    if (x->free_vars[k] == v)
-      return true;
-  return false;
-}
-
 /* The sum of a contribution to input x of n, over the free indices of n that x
  * does not have.  Takes the contribution. */
 static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
@@ -96,9 +80,9 @@ static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
   IndexVar *vars[MAX_RANK];
   uint32_t count = 0;
   for (uint32_t k = 0; k < n->free_count; k++)
-    if (!has_free(x, n->free_vars[k]) &&
+    if (!node_has_free(x, n->free_vars[k]) &&
         !reverse_is_enclosing(p, n->free_vars[k]) && contribution &&
-        has_free(contribution, n->free_vars[k]))
+        node_has_free(contribution, n->free_vars[k]))
       vars[count++] = n->free_vars[k];
   if (!count)
     return contribution;

@@ -15,17 +15,6 @@ static bool check_axis_number(const Graph *g, const Node *x, uint32_t axis,
   return false;
 }
 
-/* The node spec of x itself. */
-static NodeSpec spec_like(Node *x) {
-  NodeSpec spec = {
-      .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
-  memcpy(spec.own_extents, node_own_extents(x),
-         x->rank * sizeof spec.own_extents[0]);
-  for (uint32_t k = 0; k < x->free_count; k++)
-    node_spec_add_free(&spec, x->free_vars[k]);
-  return spec;
-}
-
 static void own_axis_indices(BodyBuilder *b, uint32_t count, uint32_t *own) {
   for (uint32_t k = 0; k < count; k++)
     own[k] = body_own_axis(b, k);
@@ -181,7 +170,7 @@ Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
     fault_set(fault, "more than %d axes", MAX_RANK);
     return NULL;
   }
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   spec.rank = rank;
   spec.broadcast_mask = broadcast_mask;
   memcpy(spec.own_extents, shape, rank * sizeof *shape);
@@ -203,7 +192,7 @@ Node *node_reshape(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
 /* ---- other shapes ---- */
 
 Node *node_permute(Graph *g, Node *x, const uint32_t *order, Fault *fault) {
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   uint32_t seen = 0;
   spec.broadcast_mask = 0;
   for (uint32_t k = 0; k < x->rank; k++) {
@@ -256,7 +245,7 @@ Node *node_broadcast(Graph *g, Node *x, uint32_t rank, const int64_t *shape,
   }
   if (!check_broadcast(g, x, rank, shape, broadcast_mask, fault))
     return NULL;
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   spec.rank = rank;
   spec.broadcast_mask = broadcast_mask;
   memcpy(spec.own_extents, shape, rank * sizeof *shape);
@@ -283,7 +272,7 @@ Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
       if (!extent_require(g, EXTENT_EQ, node_own_extents(x)[k], 1, fault))
         return NULL;
     }
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   spec.rank = 0;
   spec.broadcast_mask = 0;
   for (uint32_t k = 0; k < x->rank; k++) {
@@ -308,7 +297,7 @@ Node *node_squeeze(Graph *g, Node *x, uint32_t first, uint32_t count,
 Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault) {
   if (!check_axis_number(g, x, axis, "reverse", fault))
     return NULL;
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   BodyBuilder b;
   body_init(&b, g, &spec);
   uint32_t own[MAX_RANK];
@@ -322,7 +311,7 @@ Node *node_reverse(Graph *g, Node *x, uint32_t axis, Fault *fault) {
 Node *node_roll(Graph *g, Node *x, uint32_t axis, int64_t by, Fault *fault) {
   if (!check_axis_number(g, x, axis, "roll", fault))
     return NULL;
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   int64_t n = spec.own_extents[axis];
   BodyBuilder b;
   body_init(&b, g, &spec);
@@ -343,7 +332,7 @@ Node *node_tile(Graph *g, Node *x, uint32_t axis, int64_t repeats,
   if (!check_axis_number(g, x, axis, repeat_elements ? "repeat" : "tile",
                          fault))
     return NULL;
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   int64_t n = spec.own_extents[axis], size;
   bool fits_i64 = extent_mul(g, n, repeats, &size);
   if (!fits_i64 || !extent_holds_trivially(g, EXTENT_LE, 0, repeats)) {
@@ -386,7 +375,7 @@ Node *node_pad(Graph *g, Node *x, uint32_t axis, int64_t before, int64_t after,
                Scalar value, Fault *fault) {
   if (!check_axis_number(g, x, axis, "pad", fault))
     return NULL;
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   int64_t n = spec.own_extents[axis], end, size;
   bool fits = value.dtype == x->dtype && extent_add(g, n, before, &end) &&
               extent_add(g, end, after, &size);
@@ -415,7 +404,7 @@ Node *node_triangle(Graph *g, Node *x, bool lower, Fault *fault) {
               node_type_text(g, x).text);
     return NULL;
   }
-  NodeSpec spec = spec_like(x);
+  NodeSpec spec = node_spec_like(x);
   BodyBuilder b;
   body_init(&b, g, &spec);
   uint32_t own[MAX_RANK];
@@ -514,7 +503,7 @@ Node *node_concat(Graph *g, uint32_t axis, uint32_t count, Node *const *xs,
     return NULL;
   if (count == 1)
     return node_retain(xs[0]);
-  NodeSpec spec = spec_like(xs[0]);
+  NodeSpec spec = node_spec_like(xs[0]);
   spec.broadcast_mask &= common_broadcast_mask(count, xs);
   resize_axis(&spec, axis, 0);
   if (!node_spec_add_free_of(&spec, count, xs, fault))

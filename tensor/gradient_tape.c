@@ -80,12 +80,7 @@ void node_settle(Node *n) {
 
 /* A node that reads x at its own indices. */
 static Node *identity_node(Graph *g, Node *x) {
-  NodeSpec spec = {
-      .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
-  memcpy(spec.own_extents, node_own_extents(x),
-         x->rank * sizeof spec.own_extents[0]);
-  for (uint32_t k = 0; k < x->free_count; k++)
-    node_spec_add_free(&spec, x->free_vars[k]);
+  NodeSpec spec = node_spec_like(x);
   BodyBuilder b;
   body_init(&b, g, &spec);
   uint32_t own[MAX_RANK];

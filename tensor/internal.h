@@ -19,6 +19,8 @@ typedef struct NodeSpec {
   int64_t own_extents[MAX_RANK], reduced_extents[MAX_RANK];
 } NodeSpec;
 
+/* The axes and the element type of x, without a reduction. */
+NodeSpec node_spec_like(const Node *x);
 /* Sets the free indices to the union of those of the nodes, ascending. */
 bool node_spec_add_free_of(NodeSpec *spec, uint32_t count, Node *const *nodes,
                            Fault *fault);
@@ -26,6 +28,8 @@ void node_spec_add_free(NodeSpec *spec, IndexVar *v);
 /* The axis number of a free index in the spec; UINT32_MAX if it has none. */
 uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v);
 
+/* True if v is a free index of x. */
+bool node_has_free(const Node *x, const IndexVar *v);
 Node *node_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec);
 void node_add_pending(Graph *g, const Node *n);

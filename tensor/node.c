@@ -29,6 +29,16 @@ void index_var_release(IndexVar *v) {
 
 /* ---- node specs ---- */
 
+NodeSpec node_spec_like(const Node *x) {
+  NodeSpec spec = {
+      .dtype = x->dtype, .rank = x->rank, .broadcast_mask = x->broadcast_mask};
+  memcpy(spec.own_extents, node_own_extents(x),
+         x->rank * sizeof spec.own_extents[0]);
+  for (uint32_t k = 0; k < x->free_count; k++)
+    node_spec_add_free(&spec, x->free_vars[k]);
+  return spec;
+}
+
 void node_spec_add_free(NodeSpec *spec, IndexVar *v) {
   uint32_t at = 0;
   while (at < spec->free_count && spec->free_vars[at]->id < v->id)
@@ -58,6 +68,13 @@ uint32_t node_spec_free_axis(const NodeSpec *spec, const IndexVar *v) {
     if (spec->free_vars[k] == v)
       return k;
   return UINT32_MAX;
+}
+
+bool node_has_free(const Node *x, const IndexVar *v) {
+  for (uint32_t k = 0; k < x->free_count; k++)
+    if (x->free_vars[k] == v)
+      return true;
+  return false;
 }
 
 /* ---- nodes ---- */

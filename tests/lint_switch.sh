@@ -57,6 +57,7 @@ sums+='|plan/fusion.c|kernel/match_contraction.c|kernel/online_reduction.c'
 sums+='|kernel/trim_no_ops.c|kernel/match_attention.c|tensor/build_compute.c'
 sums+='|tensor/moments.c|tensor/build_contraction.c|tensor/contraction_order.c'
 # Adjoints sum over what a read leaves out.
-sums+='|tensor/adjoint_body.c|tensor/adjoint_rules.c|eval/derive.c'
+sums+='|tensor/adjoint_body.c|tensor/adjoint_comprehension.c'
+sums+='|tensor/adjoint_rules.c|eval/derive.c'
 complain 'a sum by name' 'PRIM_SUM\b' "$sums"
 exit $bad
