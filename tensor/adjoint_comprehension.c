@@ -535,6 +535,8 @@ bool adjoint_comprehension(ReversePass *p, Node *n, Node *g) {
   AdjointBody body, *a = &body;
   a->pass = p, a->n = n, a->g = g;
   a->count = a->product = NULL;
+  a->condition = NO_OP;
+  a->guards_all = a->has_guarded = false;
   a->copies = NEW_ARRAY(p->arena, uint32_t, ops);
   a->adjoints = NEW_ARRAY(p->arena, uint32_t, ops);
   a->on_path = NEW_ARRAY(p->arena, uint8_t, ops);
