@@ -103,7 +103,6 @@ static void drop_children(Heap *heap, Obj *obj) {
     break;
   case V_TAPE:
     tape_close(((TapeObj *)(void *)obj)->tape);
-    tape_release(((TapeObj *)(void *)obj)->tape);
     break;
   case V_STRING:
   case V_PRIM:

@@ -27,6 +27,15 @@ void tape_stop_recording(Tape *t) {
   t->recording = false;
 }
 
+void tape_release(Tape *t) {
+  if (!t || --t->refs)
+    return;
+  for (uint32_t k = 0; k < t->enclosing_count; k++)
+    index_var_release(t->enclosing[k]);
+  mem_free(t->enclosing);
+  mem_free(t);
+}
+
 void tape_close(Tape *t) {
   Node **settled = t->settled;
   uint32_t count = t->settled_count;
@@ -39,16 +48,7 @@ void tape_close(Tape *t) {
     node_release(settled[k]);
   }
   mem_free(settled);
-}
-
-void tape_release(Tape *t) {
-  if (t && --t->refs == 0) {
-    tape_close(t);
-    for (uint32_t k = 0; k < t->enclosing_count; k++)
-      index_var_release(t->enclosing[k]);
-    mem_free(t->enclosing);
-    mem_free(t);
-  }
+  tape_release(t);
 }
 
 void node_set_tape(Node *n, Tape *tape) {

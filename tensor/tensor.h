@@ -398,9 +398,10 @@ struct Tape {
 Tape *tape_new(Graph *g); /* recording and open */
 void tape_set_enclosing(Tape *tape, uint32_t count, IndexVar *const *indices);
 void tape_stop_recording(Tape *tape);
-/* Its nodes that ran release their operands. */
+/* Its nodes that ran release their operands.  Takes the reference of
+ * tape_new. */
 void tape_close(Tape *tape);
-void tape_release(Tape *tape);
+void tape_release(Tape *tape); /* the reference of a node; may be NULL */
 
 /* A leaf of the tape, equal to x. */
 Node *node_leaf(Graph *g, Node *x, Tape *tape);

@@ -407,7 +407,7 @@ static double slope_at(uint64_t seed, uint64_t sizes, double step) {
   gradient(tape, y, p.leaf_count, p.leaves, grad);
   double r = forced(along(&p, grad, u));
   end_graph();
-  tape_release(tape);
+  tape_close(tape);
   return r;
 }
 
@@ -432,8 +432,8 @@ static Derivatives derivatives_of(uint64_t seed, uint64_t sizes) {
   d.magnitude = magnitude_of(&p, grad);
   d.second = forced(along(&p, second, u));
   end_graph();
-  tape_release(tape);
-  tape_release(outer);
+  tape_close(tape);
+  tape_close(outer);
   return d;
 }
 
@@ -464,8 +464,8 @@ static double forward_of(uint64_t seed, uint64_t sizes) {
       sum = add(sum, dot_product(forward[k], v[k]));
   double r = forced(sum);
   end_graph();
-  tape_release(tape);
-  tape_release(linear);
+  tape_close(tape);
+  tape_close(linear);
   return r;
 }
 
@@ -573,8 +573,8 @@ static size_t gradient_elements(uint64_t seed, uint64_t sizes, double *out,
     for (int64_t j = 0; j < nodes[k]->data->count && used < max; j++)
       out[used++] = element_at(nodes[k], j);
   end_graph();
-  tape_release(tape);
-  tape_release(outer);
+  tape_close(tape);
+  tape_close(outer);
   return used;
 }
 
