@@ -23,7 +23,8 @@ int verb_dump(int argc, char **argv) {
   bool ok = read_program_argument(o.args[0], &text, &program) &&
             session_dump(session, &text, stage, o.entry_count, o.entries,
                          &out) == SESSION_OK;
-  fwrite(out.text, 1, out.len, stdout);
+  if (out.len > 0)
+    fwrite(out.text, 1, out.len, stdout);
   terminal_report(session, false);
   session_close(session);
   buffer_free(&program);

@@ -14,6 +14,12 @@ enum {
   KERNEL_STEP_BYTES = 256,   /* bytes per step of a kernel */
   HUGE_PAGE_BYTES = 2 << 20, /* bytes of a huge page */
 };
+/* The rates of a build without optimization are not those of the machine. */
+#ifdef __OPTIMIZE__
+#define IS_OPTIMIZED true
+#else
+#define IS_OPTIMIZED false
+#endif
 static const double trial_seconds = 2e-3; /* seconds of one measurement */
 
 typedef struct Benchmark {
@@ -182,7 +188,8 @@ static double measure_fork_join(Benchmark *j) {
 }
 
 bool machine_measure_peak_rates(PeakRates *out) {
-#ifdef __OPTIMIZE__
+  if (!IS_OPTIMIZED)
+    return false;
   size_t bytes = choose_buffer_bytes() / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
   char *memory = mem_try_alloc(bytes + HUGE_PAGE_BYTES);
   if (!memory)
@@ -200,8 +207,4 @@ bool machine_measure_peak_rates(PeakRates *out) {
   out->fork_join_seconds = measure_fork_join(&j);
   mem_free(memory);
   return true;
-#else
-  (void)out;
-  return false;
-#endif
 }

@@ -12,4 +12,6 @@ export XDG_CACHE_HOME
 XDG_CACHE_HOME=$(mktemp -d)
 trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
+# a test stops a worker by SIGSEGV, which must end the process
+export ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0"
 python3 "$here/tests/lsp/run.py" "$@"
