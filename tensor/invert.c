@@ -83,13 +83,13 @@ static Range combine_ranges(PrimId op, Range x, Range y) {
   bool is_constant = y.low == y.high && y.low > 0;
   bool overflow = false;
   if (op == PRIM_ADD) {
-    overflow = __builtin_add_overflow(x.low, y.low, &r.low) |
+    overflow = __builtin_add_overflow(x.low, y.low, &r.low) ||
                __builtin_add_overflow(x.high, y.high, &r.high);
   } else if (op == PRIM_SUB) {
-    overflow = __builtin_sub_overflow(x.low, y.high, &r.low) |
+    overflow = __builtin_sub_overflow(x.low, y.high, &r.low) ||
                __builtin_sub_overflow(x.high, y.low, &r.high);
   } else if (op == PRIM_MUL && is_constant) {
-    overflow = __builtin_mul_overflow(x.low, y.low, &r.low) |
+    overflow = __builtin_mul_overflow(x.low, y.low, &r.low) ||
                __builtin_mul_overflow(x.high, y.low, &r.high);
   } else if (op == PRIM_DIV && is_constant) {
     r.low = int_floor_div(x.low, y.low);
