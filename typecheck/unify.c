@@ -513,14 +513,15 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   bool fits = true;
   switch (t->tag) {
   case TY_VAR:
-    if (t->var->skolem)
-      return t->var->is_data >= v->is_data &&
-             (!v->floats ||
-              (t->var->floats && unify_elem(c, t->var->floats, v->floats)));
+    if (t->var->skolem && t->var->is_data < (v->is_data || v->floats))
+      return false;
     t->var->is_data |= v->is_data;
     if (v->floats && t->var->floats)
       return unify_elem(c, t->var->floats, v->floats);
-    t->var->floats = t->var->floats ? t->var->floats : v->floats;
+    if (v->floats) { /* the parameters of a function may get it, too */
+      t->var->floats = v->floats;
+      adjust_elem_level(&t->var->level, elem_root(v->floats));
+    }
     return true;
   case TY_FUN:
     return !v->is_data;
