@@ -151,7 +151,7 @@ static void add_counterexample(Checker *c, Diag *d, Constraint *k) {
     return;
   Buffer text = {.arena = c->arena};
   assumption_load(c, k->assumptions);
-  if (dim_counterexample(c->solver, x, k->kind == CN_DIM_EQ, &text))
+  if (dim_counterexample(c->facts.loaded, x, k->kind == CN_DIM_EQ, &text))
     d->counterexample = arena_printf(c->arena, "fails at %s", text.text);
 }
 
@@ -169,7 +169,7 @@ static void collect_skolem(void *arg, DimVar *v) {
 
 /* Labels a value of the same name: expressions refer to that value. */
 static void label_shadowing_value(Checker *c, Diag *d, const DimVar *v) {
-  for (const Scope *s = c->scope; s; s = s->outer)
+  for (const Scope *s = c->names.scope; s; s = s->outer)
     if (s->name == v->name && s->dim) {
       return;
     } else if (s->name == v->name && s->binding &&

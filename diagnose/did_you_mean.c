@@ -103,16 +103,16 @@ static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
 
 void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
-  if (name == c->val_name) {
+  if (name == c->inference.val_name) {
     d->help = "a recursive function needs `fun`";
     return;
   }
-  for (Scope *scope = c->scope; scope; scope = scope->outer)
+  for (Scope *scope = c->names.scope; scope; scope = scope->outer)
     if (scope->binding || scope->dim)
       consider(&s, scope->name->text);
-  for (uint32_t i = 0; i < c->module->bindings.len; i++) {
-    Sym *other = c->module->bindings.at[i]->name;
-    if (map_get(&c->module->names, other))
+  for (uint32_t i = 0; i < c->names.module->bindings.len; i++) {
+    Sym *other = c->names.module->bindings.at[i]->name;
+    if (map_get(&c->names.module->names, other))
       consider(&s, other->text);
   }
   if (!s.best && name->len > 1 && suggest_qualified(c, d, span, name))
@@ -144,9 +144,9 @@ void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
   consider(&s, "Some");
   consider(&s, "None");
-  for (uint32_t i = 0; i < c->module->bindings.len; i++)
-    if (c->module->bindings.at[i]->kind == BK_CON)
-      consider(&s, c->module->bindings.at[i]->name->text);
+  for (uint32_t i = 0; i < c->names.module->bindings.len; i++)
+    if (c->names.module->bindings.at[i]->kind == BK_CON)
+      consider(&s, c->names.module->bindings.at[i]->name->text);
   attach_suggestion(&s, d, span);
   if (!s.best)
     d->help = "constructors begin with a capital letter; values and functions "
@@ -197,7 +197,7 @@ void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
 
 void suggest_type(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
-  const Map *types = &c->module->types;
+  const Map *types = &c->names.module->types;
   for (uint32_t i = 0; i < types->cap; i++) {
     const Sym *other = types->slots[i].key;
     if (other && types->slots[i].value)

@@ -121,6 +121,6 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
   ty_visit(&visit, b->unpacked_type ? b->unpacked_type : s->type);
   for (i = 0; i < s->given_count; i++)
     explain_given(&w, s, s->given[i]);
-  c->message_names = names;
+  c->notes.message_names = names;
   return d;
 }

@@ -3,7 +3,7 @@
 #include "diagnose/internal.h"
 
 static bool is_list(Checker *c, Type *t) {
-  return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;
+  return t->tag == TY_DATATYPE && t->datatype == c->builtins.list_datatype;
 }
 
 /* A tuple is passed to a function of several arguments. */
@@ -87,7 +87,7 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
   if (actual->tag == TY_FUN && expected->tag != TY_FUN)
     d->help = "an argument may be missing";
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
-           actual->datatype == c->string_datatype)
+           actual->datatype == c->builtins.string_datatype)
     d->help = "to join strings, use `^`";
   else if (o->prim == PRIM_APPEND && error_is_tensor(actual) &&
            o->number == 2) {

@@ -17,8 +17,9 @@ static bool is_within_arg(const Origin *call, Span span) {
 static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
   const Origin *o = k->origin;
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
-  for (uint32_t i = 0; o->kind == ORIGIN_ARG && i < c->reported.len; i++) {
-    const Origin *other = c->reported.at[i];
+  for (uint32_t i = 0; o->kind == ORIGIN_ARG && i < c->solver.contradicted.len;
+       i++) {
+    const Origin *other = c->solver.contradicted.at[i];
     Dim *const *met = other->sizes;
     if (other != o && met[0] && met[1] && is_within_arg(o, other->span) &&
         dim_equal(met[0], y) && dim_equal(met[1], x))
@@ -156,7 +157,7 @@ static void reserve_names(Checker *c, const Constraint *k) {
 void diagnose_constraint(Checker *c, Constraint *k) {
   if (is_consequence_of_reported(c, k))
     return;
-  VEC_PUSH(c->arena, c->reported, k->origin);
+  VEC_PUSH(c->arena, c->solver.contradicted, k->origin);
   VarNames *names = var_names_share(c);
   reserve_names(c, k);
   if (k->origin->body_origin)
@@ -164,5 +165,5 @@ void diagnose_constraint(Checker *c, Constraint *k) {
   else
     report_by_kind(c, k);
   hint_divisibility(c, k);
-  c->message_names = names;
+  c->notes.message_names = names;
 }

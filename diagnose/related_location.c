@@ -11,8 +11,8 @@
    not a number may be intended. */
 void error_blame_reshape_hole(Checker *c, Diag *d, const Constraint *k) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
-  for (uint32_t i = c->reshape_holes.len; i-- > 0;) {
-    ReshapeHole *h = &c->reshape_holes.at[i];
+  for (uint32_t i = c->solver.reshape_holes.len; i-- > 0;) {
+    ReshapeHole *h = &c->solver.reshape_holes.at[i];
     Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
     bool left = dim_equal(value, x);
     if (dim_is_const(value) || (!left && !dim_equal(value, y)))

@@ -57,7 +57,7 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
 
 void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   Diag *d;
-  VEC_PUSH(c->arena, c->reported, o);
+  VEC_PUSH(c->arena, c->solver.contradicted, o);
   if (recursive_call_error(c, o, &d)) {
     error_add_provenance(c, d, o);
     return;

@@ -102,7 +102,7 @@ static bool components_differ(DiffSearch *s, const char *path, Type *actual,
     if (find_diff(s, nested_path(s, path, part), actual->args[i],
                   expected->args[i]))
       return (actual->tag == TY_TUPLE ||
-              actual->datatype == s->c->list_datatype) ||
+              actual->datatype == s->c->builtins.list_datatype) ||
              record_diff(s, path, actual,
                          expected); /* for a datatype, all of it */
   }

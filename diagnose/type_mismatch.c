@@ -196,9 +196,10 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
    help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
-  for (uint32_t i = 0; o->kind == ORIGIN_ARG && o->args && i < c->reported.len;
+  for (uint32_t i = 0;
+       o->kind == ORIGIN_ARG && o->args && i < c->solver.contradicted.len;
        i++) {
-    const Origin *other = c->reported.at[i];
+    const Origin *other = c->solver.contradicted.at[i];
     if (other->args != o->args || other->kind != ORIGIN_ARG || !other->number ||
         !o->number || !other->actual || !other->expected ||
         ty_root(other->actual)->tag != expected->tag ||
@@ -219,7 +220,7 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
-  VEC_PUSH(c->arena, c->reported, o);
+  VEC_PUSH(c->arena, c->solver.contradicted, o);
   if (!o->actual)
     o->actual = actual, o->expected = expected;
   if (swapped)

@@ -291,7 +291,7 @@ static const char *defaulted_type_text(Checker *c, Scheme *s) {
 bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
                    Diags *diags, EntryPoint *out) {
   c->diags = diags;
-  c->work = 0;
+  c->inference.work = 0;
   Scheme *s = binding_scheme(c, b);
   if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
     error_at(c, 610, b->span, "the program has no function %s", name);

@@ -399,7 +399,7 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
     return false;
   }
   queue_arg(k, a, t->arg[0], ++*number);
-  effect_subsume(c, t->effect, c->effect, k->fn->span, k->name);
+  effect_subsume(c, t->effect, c->inference.effect, k->fn->span, k->name);
   k->remaining_type = t->arg[1];
   *next = p.last + 1;
   return true;
@@ -475,7 +475,7 @@ static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
 
 static Core *infer_call(Application *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0, reported = c->reported.len;
+  uint32_t next = 0, number = 0, reported = c->solver.contradicted.len;
   Type *before = k->fun_type = k->remaining_type;
   while (next < k->count && !k->is_partial) {
     before = k->remaining_type;
@@ -486,7 +486,7 @@ static Core *infer_call(Application *k, Type **type) {
     }
   }
   check_queued_args(k);
-  if (c->progress && c->pending.len)
+  if (c->solver.progress && c->solver.pending.len)
     solve_pending(c);
   note_lifted_results_agree(c, k->fun_type, k->e->span);
   if (prim_is_arg_reduction(k->prim))
@@ -572,7 +572,7 @@ static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
 
 static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   Type *t;
-  Scope *saved = c->scope;
+  Scope *saved = c->names.scope;
   Expr *left = e->arg[0];
   bool chain = left->kind == EX_BIN && left->op == BIN_PIPE;
   Core *value = chain ? infer_pipe(c, left, &t) : infer(c, left, &t);
@@ -588,7 +588,7 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   e->desugared = app;
   Core *core = infer_app(c, app, type);
   app->inferred_type = *type;
-  c->scope = saved;
+  c->names.scope = saved;
   return core_let(c, ref->var, value, core);
 }
 
@@ -623,7 +623,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
     refs_add_binding(c, s.head->span, b, NULL);
   if (b && b->kind == BK_PRIM && (prim_info[b->prim].flags & PRIM_SPECIAL)) {
-    uint32_t reported = c->reported.len;
+    uint32_t reported = c->solver.contradicted.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
     if (core && arg_error_reported(c, reported, e, &s))
       *type = ty_meta(c);
@@ -642,9 +642,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     if (literal)
       return literal;
   }
-  c->head = s.head;
-  c->head_args = k.args;
-  c->head_arg_count = k.count;
+  c->inference.head = (ApplicationHead){s.head, k.args, k.count};
   if (s.head->kind == EX_FN)
     record_bound_values(s.head->clauses, k.args, k.count);
   k.fn = infer(c, s.head, &k.remaining_type);
@@ -654,7 +652,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
 Core *infer_app(Checker *c, Expr *e, Type **type) {
   if (e->kind == EX_BIN)
     return infer_pipe(c, e, type);
-  uint32_t mark = c->serial;
+  uint32_t mark = c->solver.serial;
   Core *core = infer_spine(c, e, type);
   runtime_checks_claim(c, core, mark, false);
   return core;

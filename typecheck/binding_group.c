@@ -14,8 +14,9 @@ static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
 /* The parameters of t with a new result type. */
 static Type *params_with_fresh_result(Checker *c, const FunDef *f, Type *t) {
   uint32_t n = f->clauses[0].param_count;
-  return map_get(&c->retracted_singletons, f) ? fun_with_fresh_result(c, t, n)
-                                              : t;
+  return map_get(&c->inference.retracted_singletons, f)
+             ? fun_with_fresh_result(c, t, n)
+             : t;
 }
 
 /* If each call of a recursive function decides sizes of its result, recursive
@@ -25,14 +26,15 @@ static void note_varying_result(Checker *c, const FunDef *f, Type *t,
                                 uint32_t mark) {
   for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
     t = ty_norm(c, t)->arg[1];
-  if (!result_size_varies(c, t, mark) || map_get(&c->retracted_singletons, f))
+  if (!result_size_varies(c, t, mark) ||
+      map_get(&c->inference.retracted_singletons, f))
     return;
-  map_put(&c->retracted_singletons, f, t);
-  c->needs_recheck = true;
+  map_put(&c->inference.retracted_singletons, f, t);
+  c->inference.needs_recheck = true;
 }
 
 static Type *result_of_last_pass(Checker *c, const FunDef *f) {
-  Type *t = map_get(&c->retracted_singletons, f);
+  Type *t = map_get(&c->inference.retracted_singletons, f);
   return t ? result_fresh_copy(c, t) : ty_meta(c);
 }
 
@@ -129,10 +131,10 @@ static void group_annotated(Checker *c, Dec *dec, Binding **bindings,
 static Core *infer_group_member(Checker *c, const FunDef *f, const Binding *b,
                                 Type **type, uint32_t mark) {
   Type *t;
-  Scope *inner = c->scope;
+  Scope *inner = c->names.scope;
   Core *core = infer_clauses(c, f->clauses, f->clause_count, f->name_span,
                              params_with_fresh_result(c, f, *type), NULL, &t);
-  c->scope = inner;
+  c->names.scope = inner;
   Origin *o = origin_new(c, ORIGIN_RESULT, f->name_span);
   if (!unify(c, *type, t, o))
     report_type_mismatch(c, t, *type, o);
@@ -164,15 +166,15 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
     items[i] = abstract_implicits(c, schemes[i], items[i]);
     bindings[i]->recursive = false;
     bindings[i]->group = NULL;
-    if (top && c->pattern_bindings)
-      VEC_PUSH(c->arena, *c->pattern_bindings, bindings[i]);
+    if (top && c->inference.pattern_bindings)
+      VEC_PUSH(c->arena, *c->inference.pattern_bindings, bindings[i]);
   }
 }
 
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
-  uint32_t n = dec->fun_count, pending = c->pending.len;
+  uint32_t n = dec->fun_count, pending = c->solver.pending.len;
   uint32_t mark = c->dims->next_id;
-  BindingGroup group = {.outer = c->binding_group};
+  BindingGroup group = {.outer = c->inference.binding_group};
   Binding **bindings = NEW_ARRAY(c->arena, Binding *, n);
   Type **types = NEW_ARRAY(c->arena, Type *, n);
   CoreDec *d = NEW(c->arena, CoreDec);
@@ -182,11 +184,11 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   d->items = NEW_ARRAY(c->arena, Core *, n);
   d->var_count = n;
   check_unique_funs(c, dec);
-  c->level++;
-  c->binding_group = &group;
-  Effect *outer = c->effect;
-  Assumption *assumptions = c->assumptions;
-  Scope *saved = c->scope;
+  c->inference.level++;
+  c->inference.binding_group = &group;
+  Effect *outer = c->inference.effect;
+  Assumption *assumptions = c->facts.assumptions;
+  Scope *saved = c->names.scope;
   bind_group(c, dec, &group, top, bindings, types);
   group_annotated(c, dec, bindings, types);
   for (uint32_t i = 0; i < n; i++) {
@@ -195,12 +197,12 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
         infer_group_member(c, &dec->funs[i], bindings[i], &types[i], mark);
   }
   solve_pending(c);
-  c->level--;
-  c->effect = outer;
-  c->assumptions = assumptions;
+  c->inference.level--;
+  c->inference.effect = outer;
+  c->facts.assumptions = assumptions;
   generalize_group(c, dec, &group, bindings, types, d->items, pending);
-  c->binding_group = group.outer;
+  c->inference.binding_group = group.outer;
   if (top)
-    c->scope = saved;
+    c->names.scope = saved;
   return d;
 }

@@ -521,7 +521,7 @@ static void head_shape(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
 static void head_list(ExhaustivenessCheck *m, HeadConstructor *head, Type *t) {
   head->count = 2;
   head->types = NEW_ARRAY(m->arena, Type *, 2);
-  if (t && t->tag == TY_DATATYPE && t->datatype == m->c->list_datatype)
+  if (t && t->tag == TY_DATATYPE && t->datatype == m->c->builtins.list_datatype)
     head->types[0] = t->args[0];
   head->types[1] = t;
 }

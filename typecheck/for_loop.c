@@ -137,7 +137,7 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
   p = dim_resolve(c->dims, p);
   if (!unranged(c, p).count)
     return false;
-  bool guarded = c->index_condition_depth > 0;
+  bool guarded = c->loops.index_condition_depth > 0;
   /* number of the axis, which is already consumed */
   uint32_t last = x->axes_taken - 1;
   IndexAccess a = {.axis_size = size,
@@ -145,11 +145,11 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
                    .span = span,
                    .conditional = guarded,
                    .guarded = guarded,
-                   .assumptions = c->assumptions,
+                   .assumptions = c->facts.assumptions,
                    .side = side,
                    .expr = x->expr};
   a.axis_number = (int32_t)last - (x->rest ? (int32_t)x->axes_to_take : 0);
-  VEC_PUSH(c->arena, c->accesses, a);
+  VEC_PUSH(c->arena, c->loops.accesses, a);
   return true;
 }
 
@@ -340,16 +340,16 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
   if (!dim_split_linear(c->dims, p, v, &slope, &rest) ||
       mentions_index(c, slope))
     return NULL;
-  assumption_load(c, c->assumptions);
+  assumption_load(c, c->facts.assumptions);
   Dim *one = dim_int(c->dims, 1);
   Dim *end;
-  if (dim_entailed(c->solver, dim_sub(c->dims, slope, one), false) ||
+  if (dim_entailed(c->facts.loaded, dim_sub(c->dims, slope, one), false) ||
       (dim_as_var(slope) && !dim_is_const(slope))) {
     if (!dim_is_const(slope))
       add_size_le(c, one, slope, o);
     if (!index_bound(c, rest, true, &end, o))
       return NULL;
-    c->range_shortened |= !dim_is_const(end) || dim_sign(end) > 0;
+    c->loops.range_shortened |= !dim_is_const(end) || dim_sign(end) > 0;
     Dim *slack = dim_sub(c->dims, dim_sub(c->dims, a->axis_size, one), end);
     Dim *low;
     if (!a->side && index_bound(c, rest, false, &low, o))
@@ -357,7 +357,7 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
     return dim_add(c->dims, dim_div(c->dims, slack, slope), one);
   }
   Dim *down = dim_neg(c->dims, slope);
-  if (!dim_entailed(c->solver, dim_sub(c->dims, down, one), false))
+  if (!dim_entailed(c->facts.loaded, dim_sub(c->dims, down, one), false))
     return NULL;
   if (!index_bound(c, rest, false, &end, o))
     return NULL;
@@ -366,7 +366,8 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
     Dim *max = dim_resolve(c->dims, dim_add(c->dims, high, one));
     if (!a->side)
       add_size_le(c, max, a->axis_size, o);
-    c->range_shortened |= !dim_equal(max, dim_resolve(c->dims, a->axis_size));
+    c->loops.range_shortened |=
+        !dim_equal(max, dim_resolve(c->dims, a->axis_size));
   }
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
 }
@@ -393,7 +394,7 @@ static Dim *smaller_range(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *one = dim_int(c->dims, 1); /* the smaller one must be 1 */
   add_size_le(c, one, a, o);
   add_size_le(c, one, b, o);
-  return c->range_min = dim_min(c->dims, a, b);
+  return c->loops.range_min = dim_min(c->dims, a, b);
 }
 
 /* Removes from f the assumptions that the loops up to `until` are not empty. */
@@ -412,22 +413,22 @@ static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
 
 /* Two ranges must agree even if the loops are inside an empty loop. */
 static void require_same_range(Checker *c, Dim *a, Dim *b, Origin *o) {
-  Assumption *assumptions = c->assumptions;
-  const ForScope *outermost = c->for_scope;
+  Assumption *assumptions = c->facts.assumptions;
+  const ForScope *outermost = c->loops.innermost;
   while (outermost->outer)
     outermost = outermost->outer;
   if (!mentions_index(c, a) && !mentions_index(c, b))
-    c->assumptions =
+    c->facts.assumptions =
         drop_range_assumptions(c, assumptions, outermost->assumptions);
   add_size_eq(c, a, b, o);
-  c->assumptions = assumptions;
+  c->facts.assumptions = assumptions;
 }
 
 /* Rules 1 and 2 for index v.  Returns NULL if no axis permits a range. */
 static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess *a = &c->accesses.at[i];
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess *a = &c->loops.accesses.at[i];
     if (!a->axis_size || !is_sole_index(c, a, v))
       continue;
     Origin *o = origin_new(c, ORIGIN_RANGE, a->span);
@@ -435,8 +436,8 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
     if (!r)
       continue;
     /* the tightest of the accesses along this axis */
-    for (uint32_t j = i + 1; j < c->accesses.len; j++) {
-      IndexAccess *b = &c->accesses.at[j];
+    for (uint32_t j = i + 1; j < c->loops.accesses.len; j++) {
+      IndexAccess *b = &c->loops.accesses.at[j];
       if (!b->axis_size ||
           !dim_equal(dim_resolve(c->dims, a->axis_size),
                      dim_resolve(c->dims, b->axis_size)) ||
@@ -459,8 +460,8 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
 /* Rule 3. */
 static Dim *range_from_last_index(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess *a = &c->accesses.at[i];
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess *a = &c->loops.accesses.at[i];
     if (!a->axis_size || a->conditional)
       continue;
     UnrangedIndices u = unranged(c, a->index_expr);
@@ -484,7 +485,7 @@ static void assume_index_range(Checker *c, DimVar *v, Dim *range) {
   assumption_add(
       c, dim_sub(c->dims, dim_sub(c->dims, range, i), dim_int(c->dims, 1)),
       false);
-  c->assumptions->is_index_range = true;
+  c->facts.assumptions->is_index_range = true;
 }
 
 static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
@@ -493,8 +494,8 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
       for (uint32_t i = 0; i < l->count; i++) {
         if (l->ranges[i])
           continue;
-        c->range_shortened = false;
-        c->range_min = NULL;
+        c->loops.range_shortened = false;
+        c->loops.range_min = NULL;
         Dim *r = rule == 1 ? range_from_sole_index(c, l->indices[i], from)
                            : range_from_last_index(c, l->indices[i], from);
         if (!r)
@@ -502,7 +503,7 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
         l->ranges[i] = l->indices[i]->user_data = dim_resolve(c->dims, r);
         Origin *o = origin_new(c, ORIGIN_RANGE, e->binders[i].span);
         o->subject = e->binders[i].id->text;
-        if (c->range_shortened && r != c->range_min)
+        if (c->loops.range_shortened && r != c->loops.range_min)
           add_size_le(c, dim_int(c->dims, 1), r, o);
         else if (dim_is_const(r))
           add_size_le(c, dim_int(c->dims, 0), r, o);
@@ -511,9 +512,10 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
   for (uint32_t i = 0; i < l->count; i++) {
     if (l->ranges[i])
       continue;
-    for (uint32_t k = from; k < c->accesses.len; k++)
-      if (dim_mentions(c->dims, c->accesses.at[k].index_expr, l->indices[i]))
-        c->accesses.at[k].axis_size =
+    for (uint32_t k = from; k < c->loops.accesses.len; k++)
+      if (dim_mentions(c->dims, c->loops.accesses.at[k].index_expr,
+                       l->indices[i]))
+        c->loops.accesses.at[k].axis_size =
             NULL; /* its violation is not reported too */
     l->ranges[i] = l->indices[i]->user_data =
         meta_dim(c, NULL, e->binders[i].span);
@@ -523,21 +525,21 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
 /* Adds constraints for accesses whose indices all have ranges now. */
 static void check_accesses(Checker *c, uint32_t from) {
   uint32_t kept = from;
-  Assumption *assumptions = c->assumptions;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess a = c->accesses.at[i];
+  Assumption *assumptions = c->facts.assumptions;
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess a = c->loops.accesses.at[i];
     if (!a.axis_size)
       continue;
     if (unranged(c, a.index_expr).count) {
-      c->accesses.at[kept++] = a;
+      c->loops.accesses.at[kept++] = a;
       continue;
     }
-    c->assumptions = a.assumptions;
+    c->facts.assumptions = a.assumptions;
     require_in_bounds(c, a.index_expr, a.axis_size, a.side,
                       origin_new(c, ORIGIN_INDEX, a.span));
   }
-  c->assumptions = assumptions;
-  c->accesses.len = kept;
+  c->facts.assumptions = assumptions;
+  c->loops.accesses.len = kept;
 }
 
 typedef struct Escape {
@@ -581,7 +583,7 @@ static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
     if (b->range)
       loop->ranges[i] = written_range(c, b, &core->ranges[i].expr);
     DimVar *v = dim_new_var(c->dims, DV_INDEX, b->id, b->span);
-    v->level = c->level;
+    v->level = c->inference.level;
     v->user_data = loop->ranges[i];
     loop->indices[i] = v;
     if (b->range)
@@ -639,9 +641,10 @@ static void error_index_escape(Checker *c, ForScope *loop, Expr *e,
 }
 
 Core *infer_for(Checker *c, Expr *e, Type **type) {
-  uint32_t n = e->binder_count, from = c->accesses.len;
-  ForScope loop = {
-      .outer = c->for_scope, .count = n, .assumptions = c->assumptions};
+  uint32_t n = e->binder_count, from = c->loops.accesses.len;
+  ForScope loop = {.outer = c->loops.innermost,
+                   .count = n,
+                   .assumptions = c->facts.assumptions};
   if (nests_too_deep(c, &loop, e->span) ||
       !check_unique_binders(c, e->binders, n)) {
     *type = ty_meta(c);
@@ -654,30 +657,30 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   core->params = NEW_ARRAY(c->arena, CoreParam, n);
   core->ranges = NEW_ARRAY(c->arena, CoreRange, n);
   core->param_count = n;
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
-  Effect *effect = c->effect;
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
+  Effect *effect = c->inference.effect;
   Type *body;
-  c->for_scope = &loop;
+  c->loops.innermost = &loop;
   begin_indices(c, &loop, e, core);
-  Assumption *written = c->assumptions;
+  Assumption *written = c->facts.assumptions;
   assume_range_metas(c, &loop);
-  c->effect = effect_pure(c);
+  c->inference.effect = effect_pure(c);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
   uint32_t mark = c->dims->next_id, part = control_region_begin(c);
   core->items[0] = infer(c, e->arg[0], &body);
-  c->effect = effect;
+  c->inference.effect = effect;
   solve_pending(c);
   control_region_end(c, part);
-  c->assumptions = written;
+  c->facts.assumptions = written;
   end_indices(c, &loop, e, core, from);
   body =
       for_body_widen(c, ty_forget_singletons(c, body), mark, e->arg[0]->span);
   error_index_escape(c, &loop, e, body);
-  c->for_scope = loop.outer;
-  c->scope = saved;
-  c->assumptions = assumptions;
+  c->loops.innermost = loop.outer;
+  c->names.scope = saved;
+  c->facts.assumptions = assumptions;
   index_report_out_of_bounds(c);
   for (uint32_t i = n; i-- > 0;)
     body = ty_lift(c, loop.ranges[i], body);

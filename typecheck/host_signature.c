@@ -38,7 +38,7 @@ bool binding_signature(Checker *c, Binding *b, Signature *out) {
   Diags ignored, *diags = c->diags;
   diags_init(&ignored, c->arena);
   c->diags = &ignored;
-  c->work = 0;
+  c->inference.work = 0;
   Type *t = ty_norm(c, s->type);
   for (; t->tag == TY_FUN; t = ty_norm(c, t->arg[1])) {
     ParamInfo one = param_info(c, s, t->arg[0]);
@@ -54,13 +54,13 @@ bool binding_signature(Checker *c, Binding *b, Signature *out) {
 
 bool checker_dec_isolated(Checker *c, Module *m, Dec *dec, Diags *diags,
                           Checked *out) {
-  CheckStats stats = c->stats;
+  CheckStats stats = c->notes.stats;
   uint32_t names = m->bindings.len;
-  __typeof__(c->unproved) unproved = c->unproved;
+  __typeof__(c->notes.unproved) unproved = c->notes.unproved;
   bool ok = checker_dec(c, m, dec, diags, out);
   module_undo(m);
   m->bindings.len = names;
-  c->stats = stats;
-  c->unproved = unproved;
+  c->notes.stats = stats;
+  c->notes.unproved = unproved;
   return ok;
 }

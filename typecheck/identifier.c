@@ -49,12 +49,12 @@ static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
   if (b->needs_no_unpack)
     return core;
   if (!b->unpacked_type) {
-    uint32_t level = c->level;
-    c->level = b->level;
+    uint32_t level = c->inference.level;
+    c->inference.level = b->level;
     Core *unpack = core;
     b->unpacked_type = ty_unpack(c, *type, &unpack);
     b->unpack_core = unpack != core ? unpack : NULL;
-    c->level = level;
+    c->inference.level = level;
     if (!b->unpack_core) {
       b->unpacked_type = NULL;
       b->needs_no_unpack = ty_is_ground(c, *type);
@@ -63,7 +63,7 @@ static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
   if (!b->unpacked_type)
     return core;
   if (b->var->global)
-    VEC_PUSH(c->arena, c->size_bindings, b);
+    VEC_PUSH(c->arena, c->sizes.bindings, b);
   Core *unpack = core_new(c, CORE_UNPACK, core->span);
   *unpack = *b->unpack_core;
   unpack->items = NEW(c->arena, Core *);
@@ -192,15 +192,15 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
 Origin *use_origin(Checker *c, Expr *e, const char *what) {
   Origin *o = origin_new(c, ORIGIN_ARG, e->span);
   o->subject = what;
-  if (e != c->head)
+  if (e != c->inference.head.expr)
     return o;
-  o->args = c->head_args;
-  o->arg_count = c->head_arg_count;
+  o->args = c->inference.head.args;
+  o->arg_count = c->inference.head.arg_count;
   return o;
 }
 
 Core *infer_id(Checker *c, Expr *e, Type **type) {
-  for (Scope *s = scope_find(c->scope, e->id); s;
+  for (Scope *s = scope_find(c->names.scope, e->id); s;
        s = scope_find(s->outer, e->id))
     if (s->binding || s->dim || s->shape) {
       if (s->binding)
@@ -257,10 +257,10 @@ void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
 }
 
 Core *infer_con(Checker *c, Expr *e, Type **type) {
-  if (e->id == c->sym_true || e->id == c->sym_false) {
+  if (e->id == c->builtins.sym_true || e->id == c->builtins.sym_false) {
     *type = ty_scalar(c, DT_BOOL, NULL);
     Core *core = core_new(c, CORE_BOOL, e->span);
-    core->flag = e->id == c->sym_true;
+    core->flag = e->id == c->builtins.sym_true;
     return core;
   }
   Binding *b = lookup(c, NULL, e->id);

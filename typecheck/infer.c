@@ -74,13 +74,13 @@ static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
 
 static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
                        Origin *o) {
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
     dec_infer(c, e->decs[i], false, &decs[i]);
-    scopes[i] = c->scope;
+    scopes[i] = c->names.scope;
   }
   Core *core =
       infer_seq(c, e->items, e->item_count, e->span, expected, type, o);
@@ -111,16 +111,16 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
       core = rec;
     }
   }
-  c->scope = saved;
+  c->names.scope = saved;
   if (!e->dec_count)
-    c->assumptions = assumptions;
+    c->facts.assumptions = assumptions;
   return core;
 }
 
 /* ---- ascription ---- */
 
 static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
-  Scope *mark = c->scope;
+  Scope *mark = c->names.scope;
   Type *expected = annot_type(c, e->type, ANNOT_VAL);
   Origin *o = origin_new(c, ORIGIN_ANNOTATION, e->arg[0]->span);
   o->other_span = e->type->span;
@@ -273,7 +273,7 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
 }
 
 static bool too_deep(Checker *c, Span span) {
-  if (c->depth < MAX_DEPTH)
+  if (c->inference.depth < MAX_DEPTH)
     return false;
   error_at(c, 315, span, "this expression is nested too deeply")->help =
       "give names to its parts with `val`";
@@ -283,12 +283,12 @@ static bool too_deep(Checker *c, Span span) {
 Core *infer(Checker *c, Expr *e, Type **type) {
   if (too_deep(c, e->span))
     return core_error(c, e->span, type);
-  c->depth++;
-  uint32_t mark = c->serial;
+  c->inference.depth++;
+  uint32_t mark = c->solver.serial;
   Core *core = infer_by_kind(c, e, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
-  c->depth--;
+  c->inference.depth--;
   return core;
 }
 
@@ -304,7 +304,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
       fun_takes_unknown_sizes(c, w))
     e = eta_expand(c, e, w);
   Core *core;
-  uint32_t mark = c->serial, errors = c->diags->errors;
+  uint32_t mark = c->solver.serial, errors = c->diags->errors;
   Type *branch_type = type_has_unsolved_shape(c, w) ? NULL : w;
   switch (e->kind) {
   case EX_FN:
@@ -343,7 +343,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   runtime_checks_claim(c, core, mark, false);
   if (t == expected || ty_root(t) == w || c->diags->errors > errors)
     return core; /* report one mistake only once */
-  mark = c->serial;
+  mark = c->solver.serial;
   core = subsume(c, core, t, w, o);
   if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);
@@ -353,10 +353,10 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
 Core *check(Checker *c, Expr *e, Type *expected, Origin *o) {
   if (too_deep(c, e->span))
     return core_new(c, CORE_ERROR, e->span);
-  c->depth++;
+  c->inference.depth++;
   if (!o->expr)
     o->expr = e;
   Core *core = check_by_kind(c, e, expected, o);
-  c->depth--;
+  c->inference.depth--;
   return core;
 }

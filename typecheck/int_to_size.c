@@ -21,7 +21,7 @@ static Dim *name_to_size(Checker *c, Expr *e) {
     b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
   b->size_var->is_integer = true;
   if (b->var->global)
-    VEC_PUSH(c->arena, c->size_bindings, b);
+    VEC_PUSH(c->arena, c->sizes.bindings, b);
   return dim_of_var(c->dims, b->size_var);
 }
 
@@ -60,7 +60,7 @@ Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
     if (!b->size_var)
       b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
     if (b->var->global)
-      VEC_PUSH(c->arena, c->size_bindings, b);
+      VEC_PUSH(c->arena, c->sizes.bindings, b);
     v = b->size_var;
   } else {
     v = dim_as_var(existential_dim(c, NULL, e ? e->span : (Span){0}));

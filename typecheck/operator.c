@@ -62,7 +62,7 @@ static void note_compared_sizes(Checker *c, Expr *e, Type *a, Type *b) {
     return;
   ComparedSizes *t = NEW(c->arena, ComparedSizes);
   *t = (ComparedSizes){x, y};
-  map_put(&c->compared_sizes, e, t);
+  map_put(&c->facts.compared_sizes, e, t);
 }
 
 static Origin *operand_origin(Checker *c, Expr *e, PrimId id, uint32_t number) {
@@ -111,7 +111,7 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
   Origin *o = operand_origin(c, e->arg[0], PRIM_NONE, 1);
   o->subject = "::";
   head = ty_forget_singletons(c, head);
-  if (tail->tag == TY_DATATYPE && tail->datatype == c->list_datatype) {
+  if (tail->tag == TY_DATATYPE && tail->datatype == c->builtins.list_datatype) {
     Type *item = ty_norm(c, tail->args[0]);
     h = subsume(c, h, head, item, o);
     *type = tail;
@@ -126,7 +126,7 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
 
 static bool is_string(Checker *c, Type *t) {
   t = ty_norm(c, t);
-  return t->tag == TY_DATATYPE && t->datatype == c->string_datatype;
+  return t->tag == TY_DATATYPE && t->datatype == c->builtins.string_datatype;
 }
 
 static Core *string_compare(Checker *c, Expr *e, Core *a, Core *b, Type *ta,
@@ -157,16 +157,16 @@ static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
   args[0] = infer(c, e->arg[0], &types[0]);
   bool cond = e->op == BIN_AND || e->op == BIN_OR;
   bool on_index = cond && condition_on_index(c, e->arg[0]);
-  Assumption *assumptions = c->assumptions;
-  uint32_t part = cond ? control_region_begin(c) : c->control_region;
+  Assumption *assumptions = c->facts.assumptions;
+  uint32_t part = cond ? control_region_begin(c) : c->facts.control_region;
   if (cond)
     condition_assume(c, e->arg[0], args[0], e->op == BIN_AND);
-  c->index_condition_depth += on_index;
+  c->loops.index_condition_depth += on_index;
   args[1] = infer(c, e->arg[1], &types[1]);
-  c->index_condition_depth -= on_index;
+  c->loops.index_condition_depth -= on_index;
   control_region_end(c, part);
   if (cond)
-    c->assumptions = assumptions;
+    c->facts.assumptions = assumptions;
 }
 
 /* == and != on values that are not tensors: strings and ().  Otherwise NULL. */
@@ -229,17 +229,17 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),
                                 o[0], NULL);
   Type *rest = ty_norm(c, ft->arg[1]), *r = rest->arg[1];
-  uint32_t reported = c->reported.len;
+  uint32_t reported = c->solver.contradicted.len;
   if (id == PRIM_MATMUL)
     mark_matmul_inner(c, ft->arg[0]);
   args[0] = subsume(c, args[0], types[0], ft->arg[0], o[1]);
-  if (reported == c->reported.len)
+  if (reported == c->solver.contradicted.len)
     args[1] = subsume(c, args[1], types[1], rest->arg[0], o[2]);
   if (id == PRIM_DIV || id == PRIM_MOD)
     track_division(c, id, types[0], types[1], ty_root(r), o[0]);
   if (e->op >= BIN_EQ && e->op <= BIN_GE)
     note_compared_sizes(c, e, types[0], types[1]);
-  if (c->progress && c->pending.len)
+  if (c->solver.progress && c->solver.pending.len)
     solve_pending(c);
   *type = error_reported_at(c, reported, o[0]->span, NULL) ? ty_meta(c) : r;
   Type *rn = ty_norm(c, r);

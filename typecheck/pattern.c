@@ -18,8 +18,8 @@ static Var *bind_name(Checker *c, Sym *name, Span span, Type *type, bool top) {
   b->var = var_new(c, name, span, top);
   scope_push(c, name, b);
   refs_add_binding(c, span, b, type);
-  if (top && c->pattern_bindings)
-    VEC_PUSH(c->arena, *c->pattern_bindings, b);
+  if (top && c->inference.pattern_bindings)
+    VEC_PUSH(c->arena, *c->inference.pattern_bindings, b);
   return b->var;
 }
 
@@ -68,11 +68,11 @@ static CorePat *pat_list(Checker *c, Pat *p, Type *type, bool top) {
 }
 
 static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
-  if (!p->name.module &&
-      (p->name.id == c->sym_true || p->name.id == c->sym_false)) {
+  if (!p->name.module && (p->name.id == c->builtins.sym_true ||
+                          p->name.id == c->builtins.sym_false)) {
     unify_pattern(c, p, type, ty_scalar(c, DT_BOOL, NULL));
     CorePat *cp = corepat_new(c, CP_BOOL, p->span);
-    cp->flag = p->name.id == c->sym_true;
+    cp->flag = p->name.id == c->builtins.sym_true;
     return cp;
   }
   Binding *b = lookup(c, p->name.module, p->name.id);
@@ -195,7 +195,7 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
     s = shape_concat(c, s, parts[i]);
   }
   Type *value = ty_norm(c, type);
-  if (value->tag == TY_DATATYPE && value->datatype == c->list_datatype)
+  if (value->tag == TY_DATATYPE && value->datatype == c->builtins.list_datatype)
     error_at(c, 305, p->span, "this pattern matches a shape, not a list")
         ->help = "to match a list, write `list [a, b]` or `x :: rest`";
   else
@@ -244,7 +244,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_VAR:
     cp = corepat_new(c, CP_VAR, p->span);
     cp->var = bind_name(c, p->id, p->span, type, top);
-    c->scope->binding->value = p->value;
+    c->names.scope->binding->value = p->value;
     return cp;
   case PAT_NUM:
     return pat_num(c, p, type);
@@ -279,7 +279,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
     p->args[0]->value = p->value;
     cp = infer_pattern(c, p->args[0], expected, top);
     if (p->args[0]->kind == PAT_VAR)
-      c->scope->binding->annotation_span = p->span;
+      c->names.scope->binding->annotation_span = p->span;
     return cp;
   }
   case PAT_SPLICE:

@@ -415,9 +415,9 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Core *cores[2];
-  c->axis_may_be_star = true; /* the axis of squeeze may be a * */
+  c->inference.axis_may_be_star = true; /* the axis of squeeze may be a * */
   cores[0] = check_axis_arg(c, axis, &split, "squeeze");
-  c->axis_may_be_star = false;
+  c->inference.axis_may_be_star = false;
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
   o->subject = "squeeze";
   o->prim = PRIM_SQUEEZE;
@@ -556,8 +556,9 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
                  (!header || header->expr->kind == EX_CON);
   TensorHeader h;
   LoadOptions options = {.name = name && literal ? name->expr->text : NULL,
-                         .skip_header = header && literal &&
-                                        header->expr->id == c->sym_true};
+                         .skip_header =
+                             header && literal &&
+                             header->expr->id == c->builtins.sym_true};
   Fault fault = {0};
   if (literal && c->host->read_header(c->host->owner, pos[0]->text, &options,
                                       &h, &fault)) {
@@ -576,7 +577,7 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
   Core *app = prim_application(c, PRIM_LOAD, e, 3, cores);
   app->items[0]->elem.var = elem;
   app->items[0]->checker_data = shape; /* core_finish sets the expected shape */
-  effect_subsume(c, effect_impure(c), c->effect, e->span, "load");
+  effect_subsume(c, effect_impure(c), c->inference.effect, e->span, "load");
   return app;
 }
 
@@ -600,7 +601,7 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
   o->subject = "show";
   cores[3] = check(c, pos[0], expected, o);
-  effect_subsume(c, effect_impure(c), c->effect, e->span, "show");
+  effect_subsume(c, effect_impure(c), c->inference.effect, e->span, "show");
   *type = ty_unit(c);
   return prim_application(c, PRIM_SHOW, e, 4, cores);
 }

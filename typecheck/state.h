@@ -443,94 +443,127 @@ typedef struct ParamType {
       first_body_size; /* sizes from this id on belong to the function's body */
 } ParamType;
 
+/* ---- the checker, by role ---- */
+
+typedef struct Builtins { /* names and types that the checker itself uses */
+  Datatype *list_datatype, *string_datatype;
+  ElemVar *fixed_elems[DT_COUNT];
+  Sym *sym_all, *sym_true, *sym_false;
+} Builtins;
+
+typedef struct Names { /* environment: modules and local scopes */
+  Module *prelude;
+  Map library_modules; /* Sym -> Module */
+  Module *module;      /* module of the current declaration */
+  Scope *scope;
+  Sym *alias_name; /* alias being read, or NULL */
+  /* given constraints of the scheme being read, or NULL */
+  Constraints *collected_givens;
+} Names;
+
+typedef struct Facts { /* assumptions that hold at the current expression */
+  Assumption *assumptions;
+  Assumptions *loaded; /* decides entailment; has the assumptions of a goal */
+  uint32_t control_region;       /* current control region */
+  uint32_t control_region_count; /* number of control regions so far */
+  Map compared_sizes; /* maps a comparison Expr to ComparedSizes: the known
+                         sizes of its sides */
+} Facts;
+
+typedef struct Solver { /* constraints that are not decided yet */
+  Constraints pending;
+  bool progress;             /* a variable was solved: retry the constraints */
+  bool has_awake;            /* some pending constraint is not suspended */
+  uint32_t solution_changes; /* number of solutions found or forgotten */
+  uint32_t next_order;       /* next number of a pending constraint */
+  uint32_t serial;           /* serial of the newest constraint */
+  uint32_t max_unclaimed; /* upper bound of the number of constraints without a
+                             site */
+  Constraint *current_constraint; /* derived constraints get the same site as
+                                     this one */
+  /* constraints undecided at the end of a declaration */
+  VEC(Constraint *) residual;
+  /* origins of contradicted constraints, in order */
+  VEC(Origin *) contradicted;
+  VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
+  Map in_unproved_equations; /* DimVars in an equation that stays undecided */
+} Solver;
+
+typedef struct ApplicationHead { /* head of the current application */
+  Expr *expr;
+  Arg *args;
+  uint32_t arg_count;
+} ApplicationHead;
+
+typedef struct Inference { /* inference of the current declaration */
+  Span dec_span;           /* span of this declaration */
+  uint32_t level;
+  uint32_t depth; /* nesting depth of expressions and aliases */
+  uint32_t work;  /* type-walk steps of this declaration (charge_work) */
+  Effect *effect; /* of the body being checked */
+  ApplicationHead head;
+  BindingGroup *binding_group;
+  VEC(ParamType) params; /* parameters of the functions being checked */
+  VEC(SchemeInstance *) instances;
+  /* variables bound by the global pattern, or NULL */
+  Bindings *pattern_bindings;
+  Sym *val_name;            /* val whose value is being inferred, or NULL */
+  bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
+  Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
+                               there, from the first pass */
+  bool needs_recheck;       /* retracted_singletons grew: check once more */
+} Inference;
+
+typedef struct Loops { /* the `for`s around the current expression */
+  ForScope *innermost;
+  VEC(IndexAccess) accesses;
+  uint32_t index_condition_depth; /* nesting depth of `if` on indices */
+  bool range_shortened; /* the range inferred last is shorter than its axis */
+  Dim *range_min;       /* or its minimum, known to be at least 1; or NULL */
+} Loops;
+
+typedef struct RuntimeSizes {   /* sizes that only running code knows */
+  uint32_t last_existential_id; /* id of the newest existential size */
+  /* assumptions about existential sizes of calls */
+  VEC(Assumption *) existential_assumptions;
+  VEC(Binding *) bindings;  /* global integers that are used as sizes */
+  VEC(DimVar *) discovered; /* sizes that this declaration reads off a value */
+  Map defined;              /* option -D: maps Sym to Dim */
+  Map used;                 /* those that were used: maps Sym to Dim */
+  VEC(UnsizedValue) unsized_values;
+  VEC(UndeterminedSize) undetermined;
+} RuntimeSizes;
+
+typedef struct Notes {     /* results for messages, statistics and editors */
+  VarNames *message_names; /* variable names of the current message, or NULL */
+  VEC(TypedHole) typed_holes; /* the _ of annotations */
+  SymbolRefs *recorded_refs;  /* recorded symbol references; NULL: off */
+  /* the same while recording is enabled, otherwise NULL */
+  SymbolRefs *active_refs;
+  CheckStats stats;
+  VEC(UnprovedConstraint) unproved;
+  VEC(DeferredConstraint) deferred;
+} Notes;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
   Interner *interner;
   DimCtx *dims;
+  Diags *diags; /* of the current declaration */
   const CheckHost *host;
   /* Checks the definition of a library name.  A callback (nested_check.c),
      since name lookup is in a lower layer than checking of declarations. */
   void (*check_library)(Checker *c, Module *m, Dec *dec);
-  Assumptions *solver;
   uint32_t next_id;
-  Module *prelude;
-  Map library_modules; /* Sym -> Module */
-  Datatype *list_datatype, *string_datatype;
-  ElemVar *fixed_elems[DT_COUNT];
-
-  /* of the current declaration */
-  Diags *diags;
-  Module *module;
-  Scope *scope;
-  uint32_t level;
-  Effect *effect; /* of the body being checked */
-  Constraints pending;
-  bool progress;
-  bool has_awake;            /* some pending constraint is not suspended */
-  uint32_t solution_changes; /* number of solutions found or forgotten */
-  uint32_t next_order;       /* next number of a pending constraint */
-  Assumption *assumptions;
-  uint32_t control_region,
-      control_region_count; /* current control region, and number of regions */
-  Expr *head;               /* callee of the current application */
-  Arg *head_args;           /* its arguments */
-  uint32_t head_arg_count;
-  VarNames *message_names; /* variable names of the current message, or NULL */
-  VEC(Origin *) reported;  /* origins of contradicted constraints, in order */
-  VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
-  VEC(TypedHole) typed_holes;     /* the _ of annotations */
-  ForScope *for_scope;
-  VEC(IndexAccess) accesses;
-  uint32_t index_condition_depth; /* nesting depth of `if` on indices */
-  BindingGroup *binding_group;
-  Map compared_sizes;    /* maps a comparison Expr to ComparedSizes: the known
-                            sizes of its sides */
-  VEC(ParamType) params; /* parameters of the functions being checked */
-  uint32_t last_existential_id; /* id of the newest existential size */
-  VEC(Assumption *)
-  existential_assumptions; /* assumptions about existential sizes of calls */
-  VEC(Binding *) size_bindings; /* global integers that are used as sizes */
-  VEC(DimVar *)
-  discovered_sizes; /* sizes that this declaration reads off a value */
-  /* variables bound by the global pattern, or NULL */
-  Bindings *pattern_bindings;
-  Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
-                               there, from the first pass */
-  bool needs_recheck;       /* retracted_singletons grew: check once more */
-  VEC(SchemeInstance *) instances;
-  uint32_t depth;
-  uint32_t work;   /* type-walk steps of this declaration (charge_work) */
-  Span dec_span;   /* span of this declaration */
-  Sym *val_name;   /* val whose value is being inferred, or NULL */
-  Sym *alias_name; /* alias being read, or NULL */
-  /* constraints undecided at the end of a declaration */
-  VEC(Constraint *) residual;
-  uint32_t serial;        /* serial of the newest constraint */
-  uint32_t max_unclaimed; /* upper bound of the number of constraints without a
-                             site */
-  Constraint *current_constraint; /* derived constraints get the same site as
-                                     this one */
-  bool range_shortened;  /* the range inferred last is shorter than its axis */
-  Dim *range_min;        /* or its minimum, known to be at least 1; or NULL */
-  bool axis_may_be_star; /* an axis of a literal may turn out to be a * */
-
-  Constraints
-      *collected_givens; /* given constraints of the scheme being read */
-
-  SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
-  /* the same while recording is enabled, otherwise NULL */
-  SymbolRefs *active_refs;
-
-  CheckStats stats;
-  VEC(UnprovedConstraint) unproved;
-  VEC(DeferredConstraint) deferred;
-  Map defined_sizes; /* option -D: maps Sym to Dim */
-  Map used_sizes;    /* those that were used: maps Sym to Dim */
-  VEC(UnsizedValue) unsized_values;
-  Map in_unproved_equations; /* DimVars in an equation that stays undecided */
-  VEC(UndeterminedSize) undetermined_sizes;
-  Sym *sym_all, *sym_true, *sym_false;
+  Builtins builtins;
+  Names names;
+  Facts facts;
+  Solver solver;
+  Inference inference;
+  Loops loops;
+  RuntimeSizes sizes;
+  Notes notes;
 };
 
 #endif

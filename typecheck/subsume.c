@@ -25,7 +25,7 @@ static Type *ty_make_retractable(Checker *c, Type *t, Expr *site) {
       return t->singleton && dim_has_unknown(dim_resolve(c->dims, t->singleton))
                  ? ty_tensor(c, t->elem, t->shape, NULL)
                  : t;
-    if (site && map_get(&c->retracted_singletons, site))
+    if (site && map_get(&c->inference.retracted_singletons, site))
       return ty_tensor(c, t->elem, t->shape, NULL);
     return ty_tensor(c, t->elem, t->shape,
                      retractable_singleton(c, t->singleton, site));
@@ -79,7 +79,8 @@ static bool subsume_singleton(Checker *c, Core **core, Type *actual,
                !dim_has_unknown(dim_resolve(c->dims, actual->singleton));
   DimVar *v = unsolved_singleton(d);
   bool free = v && v->is_integer && !v->solution;
-  if (known && free && o->expr && map_get(&c->retracted_singletons, o->expr))
+  if (known && free && o->expr &&
+      map_get(&c->inference.retracted_singletons, o->expr))
     known = false;
   if (known && free &&
       !dim_mentions(c->dims, dim_resolve(c->dims, actual->singleton), v)) {

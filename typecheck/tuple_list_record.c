@@ -28,7 +28,7 @@ Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type) {
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
   core->item_count = e->item_count;
   Type *item = expected && expected->tag == TY_DATATYPE &&
-                       expected->datatype == c->list_datatype
+                       expected->datatype == c->builtins.list_datatype
                    ? ty_norm(c, expected->args[0])
                    : NULL;
   bool given = item && item->tag != TY_VAR && !type_has_unsolved_shape(c, item);

@@ -7,19 +7,19 @@
 ElemVar *elem_meta(Checker *c, uint32_t classes) {
   ElemVar *e = NEW(c->arena, ElemVar);
   e->classes = classes;
-  e->level = c->level;
+  e->level = c->inference.level;
   e->id = ++c->next_id;
   return e;
 }
 
 ElemVar *elem_fixed(Checker *c, Dtype t) {
-  if (!c->fixed_elems[t]) {
+  if (!c->builtins.fixed_elems[t]) {
     ElemVar *e = NEW(c->arena, ElemVar);
     e->dtype = t;
     e->classes = 1u << t;
-    c->fixed_elems[t] = e;
+    c->builtins.fixed_elems[t] = e;
   }
-  return c->fixed_elems[t];
+  return c->builtins.fixed_elems[t];
 }
 
 ElemVar *elem_root(ElemVar *e) {
@@ -44,7 +44,7 @@ Dtype elem_default_dtype(const ElemVar *e) {
 ShapeVar *shape_var_new(Checker *c, int fixed) {
   ShapeVar *v = NEW(c->arena, ShapeVar);
   v->id = ++c->next_id;
-  v->level = c->level;
+  v->level = c->inference.level;
   v->fixed_rank = fixed;
   return v;
 }
@@ -209,7 +209,7 @@ bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
 static Dim *new_var_dim(Checker *c, DimVarKind kind, Sym *name, Span origin,
                         bool value) {
   DimVar *v = dim_new_var(c->dims, kind, name, origin);
-  v->level = c->level;
+  v->level = c->inference.level;
   v->is_integer = value;
   return dim_of_var(c->dims, v);
 }
@@ -224,7 +224,7 @@ Dim *meta_integer(Checker *c, Span origin) {
 
 Dim *existential_dim(Checker *c, Sym *name, Span origin) {
   Dim *d = new_var_dim(c, DV_EXISTENTIAL, name, origin, false);
-  c->last_existential_id = dim_as_var(d)->id;
+  c->sizes.last_existential_id = dim_as_var(d)->id;
   return d;
 }
 
@@ -240,7 +240,7 @@ Type *ty_meta(Checker *c) {
   Type *t = ty_new(c, TY_VAR);
   t->var = NEW(c->arena, TyVar);
   t->var->id = ++c->next_id;
-  t->var->level = c->level;
+  t->var->level = c->inference.level;
   return t;
 }
 
@@ -285,11 +285,11 @@ Type *ty_datatype(Checker *c, Datatype *d, uint32_t n, Type *const *args) {
 }
 
 Type *ty_list(Checker *c, Type *item) {
-  return ty_datatype(c, c->list_datatype, 1, &item);
+  return ty_datatype(c, c->builtins.list_datatype, 1, &item);
 }
 
 Type *ty_string(Checker *c) {
-  return ty_datatype(c, c->string_datatype, 0, NULL);
+  return ty_datatype(c, c->builtins.string_datatype, 0, NULL);
 }
 
 Type *ty_unit(Checker *c) {
@@ -359,7 +359,7 @@ Type *ty_norm(Checker *c, Type *t) {
 Effect *effect_var(Checker *c) {
   Effect *e = NEW(c->arena, Effect);
   e->tag = EF_VAR;
-  e->level = c->level;
+  e->level = c->inference.level;
   return e;
 }
 
@@ -480,11 +480,12 @@ static void visit_elem(TypeVisitor *v, ElemVar *e) {
 enum { MAX_WORK = 50 * 1000 * 1000 };
 
 void charge_work(Checker *c, uint32_t steps) {
-  c->work += steps;
-  if (c->work < MAX_WORK)
+  c->inference.work += steps;
+  if (c->inference.work < MAX_WORK)
     return;
-  c->work = 0;
-  error_at(c, 324, c->dec_span, "the types in this declaration are too large")
+  c->inference.work = 0;
+  error_at(c, 324, c->inference.dec_span,
+           "the types in this declaration are too large")
       ->help = "give names to parts of the type, or use fewer fields";
   trap_raise(FAIL_LIMIT);
 }

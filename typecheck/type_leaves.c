@@ -102,6 +102,6 @@ bool checker_expr_leaves(Checker *c, Module *module, Expr *expr, Diags *diags,
 
 bool binding_leaves(Checker *c, Binding *b, Diags *diags, TypeLeaves *out) {
   c->diags = diags;
-  c->work = 0;
+  c->inference.work = 0;
   return leaves_of(c, binding_scheme(c, b), out);
 }

@@ -663,7 +663,7 @@ static TypePrinter printer_with_own_names(Checker *c) {
 /* For a part of a message, in which each variable has one name. */
 static TypePrinter printer_with_shared_names(Checker *c) {
   TypePrinter p = {.c = c, .out.arena = c->arena};
-  p.names = c->message_names ? c->message_names : names_new(c);
+  p.names = c->notes.message_names ? c->notes.message_names : names_new(c);
   return p;
 }
 
@@ -677,9 +677,9 @@ static void reserve_user_names(TypePrinter *p, Type *t) {
 }
 
 VarNames *var_names_share(Checker *c) {
-  VarNames *before = c->message_names;
+  VarNames *before = c->notes.message_names;
   if (!before)
-    c->message_names = names_new(c);
+    c->notes.message_names = names_new(c);
   return before;
 }
 

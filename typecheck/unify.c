@@ -41,7 +41,7 @@ static TypeVisitor level_adjuster(Checker *c, uint32_t *level) {
 }
 
 void ty_adjust_levels(Checker *c, Type *t) {
-  TypeVisitor adjuster = level_adjuster(c, &c->level);
+  TypeVisitor adjuster = level_adjuster(c, &c->inference.level);
   ty_visit(&adjuster, t);
 }
 
@@ -56,7 +56,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   dim_visit(&adjuster, d);
   v->solution = d;
   c->dims->solution_count++;
-  c->progress = true;
+  c->solver.progress = true;
   wakeup_dim_solved(c, v);
 }
 
@@ -65,7 +65,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   shape_visit(&adjuster, s);
   v->solution = s;
   c->dims->solution_count++;
-  c->progress = true;
+  c->solver.progress = true;
   wakeup_shape_solved(c, v, s);
 }
 
@@ -92,7 +92,7 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   if (b->dtype == DT_NONE && b->level > a->level)
     b->level = a->level;
   a->link = b;
-  c->progress = true;
+  c->solver.progress = true;
   return true;
 }
 
@@ -376,9 +376,9 @@ static bool has_splice(const Shape *s) {
 
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   bool splice = has_splice(a) || has_splice(b);
-  uint32_t waiting = c->pending.len;
+  uint32_t waiting = c->solver.pending.len;
   bool fits = unify_ends(c, a, b, o);
-  if (splice && c->pending.len == waiting)
+  if (splice && c->solver.pending.len == waiting)
     return stats_count_decided(c, CONSTRAINT_SHAPE_EQ, fits);
   return fits;
 }
@@ -392,16 +392,16 @@ DimVar *unsolved_singleton(Dim *d) {
 
 void retract_singleton(Checker *c, DimVar *v) {
   dim_set_unknown(c->dims, v);
-  c->progress = true;
+  c->solver.progress = true;
   if (v->solution)
     wakeup_all(c);
   else
     wakeup_dim_solved(c, v);
   /* retractable: proofs that used it are void */
   if (v->solution && v->user_data) {
-    if (!map_get(&c->retracted_singletons, v->user_data)) {
-      map_put(&c->retracted_singletons, v->user_data, v);
-      c->needs_recheck = true;
+    if (!map_get(&c->inference.retracted_singletons, v->user_data)) {
+      map_put(&c->inference.retracted_singletons, v->user_data, v);
+      c->inference.needs_recheck = true;
     }
   }
 }
@@ -509,7 +509,7 @@ static bool ty_bind(Checker *c, TyVar *v, Type *t) {
   TypeVisitor adjuster = level_adjuster(c, &v->level);
   ty_visit(&adjuster, t);
   v->link = v->is_tensor_element ? as_tensor_element(c, t) : t;
-  c->progress = true;
+  c->solver.progress = true;
   return true;
 }
 

@@ -304,7 +304,7 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
   Map fresh;
   map_init(&copy.map, c->arena);
   map_init(&fresh, c->arena);
-  Assumption *assumptions = c->assumptions;
+  Assumption *assumptions = c->facts.assumptions;
   for (uint32_t i = 0; i < o.vars.len; i++) {
     Dim *d = existential_dim(c, o.vars.at[i]->name, (*core)->span);
     map_put(&copy.map, o.vars.at[i], d);
@@ -320,7 +320,8 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
       Dim *d = dim_copy(&copy, f->dim);
       if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
         assumption_add_unconditional(c, d, f->eq);
-        VEC_PUSH(c->arena, c->existential_assumptions, c->assumptions);
+        VEC_PUSH(c->arena, c->sizes.existential_assumptions,
+                 c->facts.assumptions);
       }
     }
   }
