@@ -124,7 +124,7 @@ bool error_is_tensor(Type *t) {
 
 Shape *error_shape(Checker *c, Type *t) {
   t = t ? ty_norm(c, t) : NULL;
-  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
 }
 
 void error_note_callee(Checker *c, Diag *d, const Origin *o) {

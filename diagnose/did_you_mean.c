@@ -159,7 +159,7 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
                    Sym *name) {
   NameSearch s = name_search_new(c, name);
   for (uint32_t i = 0; i < record->count; i++)
-    consider(&s, record->labels[i]->text);
+    consider(&s, record->record.labels[i]->text);
   attach_suggestion(&s, d, span);
 }
 
@@ -175,13 +175,16 @@ static const struct {
 /* If the label is shorthand (`~axis`), the value keeps its name. */
 void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
   NameSearch s = name_search_new(c, a->label);
-  for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
-    if (t->label)
-      consider(&s, t->label->text);
+  for (Type *t = ty_norm(c, fun); t->tag == TY_FUN;
+       t = ty_norm(c, t->fun.result))
+    if (t->fun.label)
+      consider(&s, t->fun.label->text);
   for (size_t i = 0; i < ARRAY_LEN(foreign_labels) && !s.best; i++)
-    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
-      if (strcmp(a->label->text, foreign_labels[i].theirs) == 0 && t->label &&
-          strcmp(t->label->text, foreign_labels[i].ours) == 0)
+    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN;
+         t = ty_norm(c, t->fun.result))
+      if (strcmp(a->label->text, foreign_labels[i].theirs) == 0 &&
+          t->fun.label &&
+          strcmp(t->fun.label->text, foreign_labels[i].ours) == 0)
         s.best = foreign_labels[i].ours;
   if (!s.best || !a->label_span.file)
     return;

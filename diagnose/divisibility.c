@@ -201,7 +201,7 @@ static bool find_inexact_operands(Checker *c, const Origin *o,
   for (int i = 0; i < 2; i++) {
     if (types[i]->tag != TY_TENSOR)
       return false;
-    provenance_axes(types[i]->shape, items[i], &count[i]);
+    provenance_axes(types[i]->tensor.shape, items[i], &count[i]);
   }
   for (uint32_t i = 1; i <= count[0] && i <= count[1]; i++) {
     ShapeAxis *x = items[0][count[0] - i], *y = items[1][count[1] - i];

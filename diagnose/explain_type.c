@@ -40,12 +40,13 @@ static void explain_axis(Explanation *w, DimVar *v, uint32_t axis,
 static void explain_param_type(Explanation *w, Type *t, const char *of) {
   Checker *c = w->c;
   t = ty_norm(c, t);
-  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->shape->len; i++)
-    if (t->shape->axes[i].tag == SHAPE_DIM)
-      explain_axis(w, dim_as_var(t->shape->axes[i].dim), i, of);
+  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->tensor.shape->len; i++)
+    if (t->tensor.shape->axes[i].tag == SHAPE_DIM)
+      explain_axis(w, dim_as_var(t->tensor.shape->axes[i].dim), i, of);
   for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
-    explain_param_type(w, t->args[i],
-                       arena_printf(c->arena, "%s.%s", of, t->labels[i]->text));
+    explain_param_type(
+        w, t->args[i],
+        arena_printf(c->arena, "%s.%s", of, t->record.labels[i]->text));
 }
 
 static const char *param_name(Checker *c, const Binding *b, uint32_t i) {
@@ -113,8 +114,8 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
     provenance_add_all(c, d, e, w.library);
   uint32_t i = 0;
   for (Type *t = ty_norm(c, s->type); t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1]), i++)
-    explain_param_type(&w, t->arg[0], param_name(c, b, i));
+       t = ty_norm(c, t->fun.result), i++)
+    explain_param_type(&w, t->fun.param, param_name(c, b, i));
   ExistentialSearch unknown = {.w = &w};
   map_init(&unknown.met, c->arena);
   TypeVisitor visit = {.dim = explain_existential, .arg = &unknown, .c = c};

@@ -123,8 +123,8 @@ static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
   }
   Type *fun = o->fun_type ? ty_root(o->fun_type) : NULL;
   if (o->kind != ORIGIN_ARG || o->prim != PRIM_NONE || have->len != 1 || !fun ||
-      !o->head || o->arg_count != 1 || fun->tag != TY_FUN || fun->label ||
-      ty_root(fun->arg[1])->tag == TY_FUN)
+      !o->head || o->arg_count != 1 || fun->tag != TY_FUN || fun->fun.label ||
+      ty_root(fun->fun.result)->tag == TY_FUN)
     return false;
   const char *name = o->subject ? o->subject : "f";
   d->help = arena_printf(c->arena,
@@ -453,7 +453,7 @@ void hint_record_field(Checker *c, Diag *d, const Origin *o,
     return;
   record = row_flat(c, record);
   for (uint32_t i = 0; i < record->count; i++)
-    if (hint_transposed_matrix(c, d, o, record->labels[i]->text, NULL,
+    if (hint_transposed_matrix(c, d, o, record->record.labels[i]->text, NULL,
                                record->args[i], have, expected))
       return;
 }

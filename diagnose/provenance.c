@@ -144,8 +144,8 @@ static const char *relevant_arithmetic(const ProvenanceTrace *x, Type *t,
   Checker *c = x->c;
   ShapeAxis *items[MAX_RANK], *others[MAX_RANK] = {NULL};
   uint32_t count = 0, other_count = 0;
-  provenance_axes(t->shape, items, &count);
-  provenance_axes(plain->shape, others, &other_count);
+  provenance_axes(t->tensor.shape, items, &count);
+  provenance_axes(plain->tensor.shape, others, &other_count);
   bool same = count == other_count;
   const char *text, *last = NULL;
   for (uint32_t i = count; i-- > 0;) {
@@ -176,7 +176,7 @@ static void match_sought_size(ProvenanceTrace *x, Type *found) {
   uint32_t count = 0;
   if (!t || t->tag != TY_TENSOR)
     return;
-  provenance_axes(t->shape, items, &count);
+  provenance_axes(t->tensor.shape, items, &count);
   for (uint32_t i = 0; i < count && !x->computed; i++) {
     Dim *d = items[i]->tag == SHAPE_DIM ? items[i]->dim : NULL;
     int64_t n;
@@ -199,7 +199,7 @@ static void add_step(ProvenanceTrace *x, Span span, const char *name,
   Type *t = ty_norm(c, call_substitute_type(c, x->substitution, found));
   if (t->tag != TY_TENSOR || ty_norm(c, found)->tag != TY_TENSOR)
     return;
-  Shape *s = shape_norm(c, t->shape);
+  Shape *s = shape_norm(c, t->tensor.shape);
   if (!s->len || (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE))
     return;
   const char *shape = ty_text(c, ty_forget_singletons(c, t));
@@ -277,7 +277,7 @@ static void follow_name(ProvenanceTrace *x, const Expr *e) {
 
 static bool has_axes(Checker *c, Type *t) {
   t = t ? ty_norm(c, t) : NULL;
-  return t && t->tag == TY_TENSOR && shape_norm(c, t->shape)->len;
+  return t && t->tag == TY_TENSOR && shape_norm(c, t->tensor.shape)->len;
 }
 
 /* The data is the last argument. */
@@ -327,8 +327,8 @@ static void follow_operand(ProvenanceTrace *x, const Expr *e) {
     Type *t = e->arg[i]->inferred_type;
     t = t ? ty_norm(x->c, t) : NULL;
     if (t && t->tag == TY_TENSOR &&
-        shape_equal(x->c, shape_norm(x->c, t->shape),
-                    shape_norm(x->c, whole->shape))) {
+        shape_equal(x->c, shape_norm(x->c, t->tensor.shape),
+                    shape_norm(x->c, whole->tensor.shape))) {
       follow(x, e->arg[i]);
       return;
     }
@@ -446,7 +446,7 @@ static void add_trace(Checker *c, Diag *d, const Origin *o, Expr *e) {
   Type *found = o->actual ? ty_norm(c, o->actual) : NULL;
   if (found && found->tag == TY_TENSOR && d->axis >= 0) {
     x.axis = (uint32_t)d->axis;
-    x.rank = shape_norm(c, found->shape)->len;
+    x.rank = shape_norm(c, found->tensor.shape)->len;
   }
   if (e)
     follow(&x, e);

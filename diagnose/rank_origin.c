@@ -64,7 +64,7 @@ static bool has_rank(Checker *c, Type *t, uint32_t rank) {
   t = ty_root(t);
   if (t->tag != TY_TENSOR)
     return false;
-  Shape *shape = shape_norm(c, t->shape);
+  Shape *shape = shape_norm(c, t->tensor.shape);
   return shape_has_known_rank(shape) && shape->len == rank;
 }
 
@@ -91,13 +91,13 @@ static Type *search_args(RankSearch *s, const Expr *e) {
   for (uint32_t i = 0; i < e->arg_count && t && !s->found; i++) {
     if (e->args[i].label)
       continue;
-    while (t->tag == TY_FUN && t->label)
-      t = ty_root(t->arg[1]);
+    while (t->tag == TY_FUN && t->fun.label)
+      t = ty_root(t->fun.result);
     if (t->tag != TY_FUN)
       return NULL;
-    if (is_param(s, e->args[i].expr) && has_rank(s->c, t->arg[0], s->rank))
+    if (is_param(s, e->args[i].expr) && has_rank(s->c, t->fun.param, s->rank))
       record_found(s, e->args[i].expr, callee_expects_text(s, e));
-    t = ty_root(t->arg[1]);
+    t = ty_root(t->fun.result);
   }
   return t;
 }

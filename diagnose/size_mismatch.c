@@ -14,13 +14,13 @@ static const char *annotated_signature(Checker *c, const Binding *b) {
   if (!t)
     return NULL;
   buffer_printf(&text, "fun %s", b->name->text);
-  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->arg[1])) {
+  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->fun.result)) {
     const Param *p = &k->params[i];
     if (p->label || p->default_value || p->pat->kind != PAT_VAR ||
         t->tag != TY_FUN)
       return NULL;
     buffer_printf(&text, " (%s : %s)", p->pat->id->text,
-                  ty_text_within(c, b->scheme, t->arg[0]));
+                  ty_text_within(c, b->scheme, t->fun.param));
   }
   buffer_printf(&text, " : %s", ty_text_within(c, b->scheme, t));
   return text.text;
@@ -92,7 +92,8 @@ static void inner_error(Checker *c, Constraint *k) {
   Type *a = ty_norm(c, o->actual), *b = ty_norm(c, o->expected);
   Dim *x = NULL, *y = NULL;
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
-    Shape *s = shape_norm(c, a->shape), *t = shape_norm(c, b->shape);
+    Shape *s = shape_norm(c, a->tensor.shape),
+          *t = shape_norm(c, b->tensor.shape);
     if (s->len && t->len > 1 && s->axes[s->len - 1].tag == SHAPE_DIM &&
         t->axes[t->len - 2].tag == SHAPE_DIM) {
       x = s->axes[s->len - 1].dim;

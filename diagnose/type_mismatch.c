@@ -17,7 +17,8 @@ static const char *elem_text(ElemVar *e) {
 }
 
 static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
-  ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
+  ElemVar *g = elem_root(actual->tensor.elem),
+          *w = elem_root(expected->tensor.elem);
   Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
                      error_subject(c, o), elem_text(g), elem_text(w));
   d->primary_label = ty_text(c, actual);
@@ -62,7 +63,7 @@ static const char *ranks_text(Checker *c, const Shape *have,
 }
 
 static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
-  Shape *have = shape_norm(c, actual->shape);
+  Shape *have = shape_norm(c, actual->tensor.shape);
   Expr *axis = axis_of_call(o);
   if (axis && shape_has_known_rank(have)) {
     error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
@@ -70,8 +71,9 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         ->help = "axes count from 0, or from the end: -1, -2, ...";
     return;
   }
-  Diag *d = error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
-                     ranks_text(c, have, shape_norm(c, expected->shape)));
+  Diag *d =
+      error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
+               ranks_text(c, have, shape_norm(c, expected->tensor.shape)));
   if (o->prim == PRIM_MATMUL) {
     d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
     d->help = "a matrix product needs rank 2 or more on both sides; for a "
@@ -89,9 +91,10 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
 
 static bool effects_differ(Type *actual, Type *expected) {
   for (; actual->tag == TY_FUN && expected->tag == TY_FUN;
-       actual = ty_root(actual->arg[1]), expected = ty_root(expected->arg[1]))
-    if (effect_root(actual->effect)->tag == EF_IMPURE &&
-        effect_root(expected->effect)->tag == EF_PURE)
+       actual = ty_root(actual->fun.result),
+       expected = ty_root(expected->fun.result))
+    if (effect_root(actual->fun.effect)->tag == EF_IMPURE &&
+        effect_root(expected->fun.effect)->tag == EF_PURE)
       return true;
   return false;
 }
@@ -102,13 +105,18 @@ static Datatype *datatype_of_same_name(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag != b->tag)
     return NULL;
-  if (a->tag == TY_DATATYPE && a->datatype != b->datatype)
-    return a->datatype->name == b->datatype->name ? a->datatype : NULL;
+  if (a->tag == TY_DATATYPE && a->data.type != b->data.type)
+    return a->data.type->name == b->data.type->name ? a->data.type : NULL;
   Datatype *found = NULL;
+  if (a->tag == TY_FUN) {
+    found = datatype_of_same_name(c, a->fun.param, b->fun.param);
+    return found ? found
+                 : datatype_of_same_name(c, a->fun.result, b->fun.result);
+  }
+  if (!ty_has_args(a))
+    return NULL;
   for (uint32_t i = 0; i < a->count && i < b->count && !found; i++)
     found = datatype_of_same_name(c, a->args[i], b->args[i]);
-  for (int i = 0; a->tag == TY_FUN && i < 2 && !found; i++)
-    found = datatype_of_same_name(c, a->arg[i], b->arg[i]);
   return found;
 }
 
@@ -124,8 +132,8 @@ static const char *diff_subject(Checker *c, const TypeDiff *part,
 static const char *fields_text(Checker *c, const Type *record) {
   Buffer text = {.arena = c->arena};
   for (uint32_t i = 0; i < record->count; i++)
-    buffer_printf(&text, "%s%s", i ? ", " : "", record->labels[i]->text);
-  if (record->arg[0] || !record->count)
+    buffer_printf(&text, "%s%s", i ? ", " : "", record->record.labels[i]->text);
+  if (record->record.rest || !record->count)
     buffer_printf(&text, record->count ? ", ..." : "none");
   return text.text;
 }
@@ -226,7 +234,7 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   if (swapped)
     return;
   if (error_is_tensor(actual) && error_is_tensor(expected)) {
-    if (elems_differ(actual->elem, expected->elem))
+    if (elems_differ(actual->tensor.elem, expected->tensor.elem))
       elem_error(c, actual, expected, o);
     else
       rank_error(c, actual, expected, o);

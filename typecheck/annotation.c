@@ -40,8 +40,9 @@ static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
 static bool may_be_size(Checker *c, Type *t) {
   if (t->tag == TY_VAR)
     return !t->var->skolem;
-  return t->tag == TY_TENSOR && elem_root(t->elem)->classes & CLASS_INT &&
-         !shape_min_rank(shape_norm(c, t->shape));
+  return t->tag == TY_TENSOR &&
+         elem_root(t->tensor.elem)->classes & CLASS_INT &&
+         !shape_min_rank(shape_norm(c, t->tensor.shape));
 }
 
 /* Reports a name that denotes a value of another kind, for example a parameter
@@ -68,7 +69,7 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
   Type *t = b->scheme ? ty_norm(c, b->scheme->type) : NULL;
   Dim *singleton = t ? ty_singleton(c, t) : NULL;
   if (singleton)
-    return t->singleton;
+    return t->tensor.singleton;
   if (t && !may_be_size(c, t)) {
     error_not_a_size(c, b, t, span);
     return meta_dim(c, NULL, span);
@@ -555,11 +556,11 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
     args[i] = annot_arg(c, d->dec, i, t->args[i], mode);
   Type *r = ty_datatype(c, d, d->arity, args);
   if (d->dim_arity) {
-    r->dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
+    r->data.dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
     for (uint32_t i = 0; i < d->dim_arity; i++)
-      r->dims[i] = t->axes.at[i].kind == AXIS_DIM
-                       ? annot_dim(c, t->axes.at[i].dim, mode)
-                       : meta_dim(c, NULL, t->span);
+      r->data.dims[i] = t->axes.at[i].kind == AXIS_DIM
+                            ? annot_dim(c, t->axes.at[i].dim, mode)
+                            : meta_dim(c, NULL, t->span);
   }
   return r;
 }
@@ -636,17 +637,17 @@ static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
 
 static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *f = ty_new(c, TY_FUN);
-  f->label = t->label;
-  f->optional = t->is_optional;
+  f->fun.label = t->label;
+  f->fun.optional = t->is_optional;
   for (TypeExpr *u = t->arg[1]; t->label && u->kind == TX_FUN && u->label;
        u = u->arg[1])
     if (u->label == t->label)
       error_at(c, 343, u->span, "duplicate label `%s`", u->label->text);
-  f->arg[0] = annot_type(c, t->arg[0], mode);
-  f->arg[1] = annot_type(c, t->arg[1], mode);
-  f->effect = effect_pure(c);
+  f->fun.param = annot_type(c, t->arg[0], mode);
+  f->fun.result = annot_type(c, t->arg[1], mode);
+  f->fun.effect = effect_pure(c);
   if (t->has_effect)
-    f->effect->tag = EF_IMPURE;
+    f->fun.effect->tag = EF_IMPURE;
   return f;
 }
 
@@ -654,19 +655,19 @@ static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *r = ty_new(c, TY_RECORD);
   r->count = t->field_count;
   r->args = NEW_ARRAY(c->arena, Type *, r->count);
-  r->labels = NEW_ARRAY(c->arena, Sym *, r->count);
+  r->record.labels = NEW_ARRAY(c->arena, Sym *, r->count);
   for (uint32_t i = 0; i < r->count; i++) {
-    r->labels[i] = t->fields[i].id;
+    r->record.labels[i] = t->fields[i].id;
     r->args[i] = annot_type(c, t->fields[i].type, mode);
-    refs_add_name(c, REF_FIELD, t->fields[i].span, r->labels[i], (Span){0},
-                  r->args[i]);
+    refs_add_name(c, REF_FIELD, t->fields[i].span, r->record.labels[i],
+                  (Span){0}, r->args[i]);
     for (uint32_t k = 0; k < i; k++)
-      if (r->labels[k] == r->labels[i])
+      if (r->record.labels[k] == r->record.labels[i])
         error_at(c, 343, t->fields[i].span, "duplicate field `%s`",
-                 r->labels[i]->text);
+                 r->record.labels[i]->text);
   }
   if (t->is_open)
-    r->arg[0] = ty_meta(c);
+    r->record.rest = ty_meta(c);
   return r;
 }
 
@@ -937,7 +938,7 @@ void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
 
 /* Sets the default of an omitted optional argument of a primitive. */
 static void set_default_type(Checker *c, Type *fun, bool whole) {
-  Type *p = fun->arg[0];
+  Type *p = fun->fun.param;
   if (p->tag == TY_AXIS) {
     Shape *none = shape_new(c, 0), *any[2];
     for (int i = 0; i < 2; i++) {
@@ -946,28 +947,28 @@ static void set_default_type(Checker *c, Type *fun, bool whole) {
       v->skolem = true;
       any[i] = shape_of_var(c, v);
     }
-    fun->default_type =
+    fun->fun.default_type =
         ty_axis(c, whole ? none : any[0], whole ? any[1] : p->axis[1], none);
   } else if (p->tag == TY_KEEP) {
-    fun->default_type = ty_new(c, TY_KEEP);
-    fun->default_type->axis[0] = shape_new(c, 0);
-    fun->default_type->axis[1] = p->axis[1];
-  } else if (p->tag == TY_TENSOR && p->singleton) {
-    fun->default_type = ty_int(c, dim_int(c->dims, 0));
+    fun->fun.default_type = ty_new(c, TY_KEEP);
+    fun->fun.default_type->axis[0] = shape_new(c, 0);
+    fun->fun.default_type->axis[1] = p->axis[1];
+  } else if (p->tag == TY_TENSOR && p->tensor.singleton) {
+    fun->fun.default_type = ty_int(c, dim_int(c->dims, 0));
   }
 }
 
 static void link_callback_effect(Checker *c, Type *t) {
   Effect *e = effect_var(c);
   e->level = LEVEL_GENERIC;
-  for (;; t = t->arg[1]) {
-    for (Type *p = t->arg[0]; p->tag == TY_FUN; p = p->arg[1])
-      if (p->arg[1]->tag != TY_FUN)
-        p->effect = e;
-    if (t->arg[1]->tag != TY_FUN)
+  for (;; t = t->fun.result) {
+    for (Type *p = t->fun.param; p->tag == TY_FUN; p = p->fun.result)
+      if (p->fun.result->tag != TY_FUN)
+        p->fun.effect = e;
+    if (t->fun.result->tag != TY_FUN)
       break;
   }
-  t->effect = e;
+  t->fun.effect = e;
 }
 
 Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
@@ -991,8 +992,8 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
   bool whole = strcmp(name, "argmax") != 0 && strcmp(name, "argmin") != 0 &&
                strcmp(name, "sort") != 0 && strcmp(name, "argsort") != 0 &&
                strcmp(name, "cumsum") != 0;
-  for (Type *t = s->type; t->tag == TY_FUN; t = t->arg[1])
-    if (t->optional)
+  for (Type *t = s->type; t->tag == TY_FUN; t = t->fun.result)
+    if (t->fun.optional)
       set_default_type(c, t, whole);
   if (flags & PRIM_EFFECT_OF_ARG)
     link_callback_effect(c, s->type);
@@ -1018,11 +1019,12 @@ Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
     }
   Type *result = ty_datatype(c, data, dec->tyvar_count, args);
   if (data->dim_arity) {
-    result->dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
+    result->data.dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
     for (uint32_t i = 0; i < data->dim_arity; i++)
-      result->dims[i] = dec->axes.at[i].kind == AXIS_DIM
-                            ? annot_dim(c, dec->axes.at[i].dim, ANNOT_SCHEME)
-                            : meta_dim(c, NULL, dec->span);
+      result->data.dims[i] =
+          dec->axes.at[i].kind == AXIS_DIM
+              ? annot_dim(c, dec->axes.at[i].dim, ANNOT_SCHEME)
+              : meta_dim(c, NULL, dec->span);
   }
   Scheme *s = NEW(c->arena, Scheme);
   s->is_polymorphic = true;

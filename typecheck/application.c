@@ -48,8 +48,8 @@ static bool states_existential(const Expr *e) {
 }
 
 static bool takes_datatype(Checker *c, Type *fun) {
-  for (; fun->tag == TY_FUN; fun = ty_root(fun->arg[1]))
-    if (ty_norm(c, fun->arg[0])->tag == TY_DATATYPE)
+  for (; fun->tag == TY_FUN; fun = ty_root(fun->fun.result))
+    if (ty_norm(c, fun->fun.param)->tag == TY_DATATYPE)
       return true;
   return false;
 }
@@ -82,12 +82,12 @@ static bool is_loop_state(Application *k, Type *expected) {
   if (expected->tag != TY_VAR || expected->var->skolem)
     return false;
   for (Type *t = ty_root(k->fun_type); t->tag == TY_FUN;
-       t = ty_root(t->arg[1])) {
-    Type *p = ty_root(t->arg[0]);
+       t = ty_root(t->fun.result)) {
+    Type *p = ty_root(t->fun.param);
     if (p->tag != TY_FUN)
       continue;
     while (p->tag == TY_FUN)
-      p = ty_root(p->arg[1]);
+      p = ty_root(p->fun.result);
     if (mentions_ty_var(p, expected->var))
       return true;
   }
@@ -178,8 +178,8 @@ static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; i++) {
     bool found = false;
     for (Type *u = ty_norm(k->c, k->remaining_type);
-         u->tag == TY_FUN && u->label; u = ty_norm(k->c, u->arg[1]))
-      found |= u->label == k->args[i].label;
+         u->tag == TY_FUN && u->fun.label; u = ty_norm(k->c, u->fun.result))
+      found |= u->fun.label == k->args[i].label;
     if (!found) {
       error_unknown_label(k, &k->args[i]);
       return true;
@@ -241,7 +241,7 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
     f = ty_fun(c, ty_meta(c), r, effect_var(c));
   for (uint32_t i = p.last; i-- > p.first;) {
     f = ty_fun(c, ty_meta(c), f ? f : r, effect_var(c));
-    f->label = k->args[i].label;
+    f->fun.label = k->args[i].label;
   }
   unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span));
   return f;
@@ -251,8 +251,9 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
 static bool error_expects_tuple(Application *k) {
   Checker *c = k->c;
   Type *fun_type = ty_norm(c, k->fun_type);
-  Type *param = fun_type->tag == TY_FUN ? ty_norm(c, fun_type->arg[0]) : NULL;
-  if (!param || fun_type->label || param->tag != TY_TUPLE ||
+  Type *param =
+      fun_type->tag == TY_FUN ? ty_norm(c, fun_type->fun.param) : NULL;
+  if (!param || fun_type->fun.label || param->tag != TY_TUPLE ||
       param->count != k->count)
     return false;
   for (uint32_t i = 0; i < k->count; i++)
@@ -276,8 +277,8 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
   uint32_t known = 0;
   for (uint32_t i = first; i < k->count; i++)
     for (Type *t = ty_norm(c, k->fun_type); t->tag == TY_FUN;
-         t = ty_norm(c, t->arg[1]))
-      known += t->label && t->label == k->args[i].label;
+         t = ty_norm(c, t->fun.result))
+      known += t->fun.label && t->fun.label == k->args[i].label;
   if (known != k->count - first)
     return false;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
@@ -314,8 +315,8 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
   Checker *c = k->c;
   Diag *d = error_at(c, 323, k->fn->span, "the argument ~%s is missing",
-                     t->label->text);
-  if (find_labelled_arg(k, last, k->count, t->label))
+                     t->fun.label->text);
+  if (find_labelled_arg(k, last, k->count, t->fun.label))
     d->help = "labelled arguments come before the others";
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, k->remaining_type));
@@ -331,11 +332,11 @@ static void push_item(Application *k, Core *core) {
 /* Adds the default of a parameter. */
 static void push_default(Application *k, Type *t) {
   Checker *c = k->c;
-  if (t->default_type) {
+  if (t->fun.default_type) {
     Origin *o = origin_new(c, ORIGIN_DEFAULT, k->fn->span);
     o->subject = k->name;
-    if (!unify(c, t->arg[0], t->default_type, o))
-      report_type_mismatch(c, t->default_type, t->arg[0], o);
+    if (!unify(c, t->fun.param, t->fun.default_type, o))
+      report_type_mismatch(c, t->fun.default_type, t->fun.param, o);
   }
   push_item(k, core_new(c, CORE_ABSENT, k->fn->span));
 }
@@ -346,16 +347,16 @@ static bool call_labels(Application *k, ArgGroup p, Type **type) {
   Checker *c = k->c;
   Type *t = *type;
   uint32_t used = 0;
-  for (; t->tag == TY_FUN && t->label; t = ty_norm(c, t->arg[1])) {
-    Arg *a = find_labelled_arg(k, p.first, p.last, t->label);
+  for (; t->tag == TY_FUN && t->fun.label; t = ty_norm(c, t->fun.result)) {
+    Arg *a = find_labelled_arg(k, p.first, p.last, t->fun.label);
     if (a) {
-      queue_arg(k, a, t->arg[0], 0);
+      queue_arg(k, a, t->fun.param, 0);
       used++;
     } else if (!p.positional) {
-      CoreParam param = {.var = var_new(c, t->label, k->e->span, false)};
+      CoreParam param = {.var = var_new(c, t->fun.label, k->e->span, false)};
       VEC_PUSH(c->arena, k->unapplied_params, param);
       push_item(k, core_var(c, param.var, k->e->span));
-    } else if (t->optional) {
+    } else if (t->fun.optional) {
       push_default(k, t);
     } else {
       if (!has_unknown_label(k, p.first, p.last))
@@ -398,9 +399,9 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
              k->name ? k->name : "this function");
     return false;
   }
-  queue_arg(k, a, t->arg[0], ++*number);
-  effect_subsume(c, t->effect, c->inference.effect, k->fn->span, k->name);
-  k->remaining_type = t->arg[1];
+  queue_arg(k, a, t->fun.param, ++*number);
+  effect_subsume(c, t->fun.effect, c->inference.effect, k->fn->span, k->name);
+  k->remaining_type = t->fun.result;
   *next = p.last + 1;
   return true;
 }
@@ -425,18 +426,18 @@ static Type *partial_application_type(Application *k, Type *before) {
   Type *t = k->remaining_type;
   Type *labels[64];
   uint32_t n = 0;
-  for (Type *u = ty_norm(c, before); u->tag == TY_FUN && u->label && n < 64;
-       u = ty_norm(c, u->arg[1])) {
+  for (Type *u = ty_norm(c, before); u->tag == TY_FUN && u->fun.label && n < 64;
+       u = ty_norm(c, u->fun.result)) {
     bool given = false;
     for (uint32_t i = 0; i < k->count; i++)
-      given |= k->args[i].label == u->label;
+      given |= k->args[i].label == u->fun.label;
     if (!given)
       labels[n++] = u;
   }
   while (n--) {
     Type *f = ty_new(c, TY_FUN);
     *f = *labels[n];
-    f->arg[1] = t;
+    f->fun.result = t;
     t = f;
   }
   return t;
@@ -459,8 +460,8 @@ static Core *call_core(Application *k) {
    0, so probably the axes were confused. */
 static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
   for (Type *t = ty_norm(c, before); t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1])) {
-    Type *a = ty_norm(c, t->arg[0]);
+       t = ty_norm(c, t->fun.result)) {
+    Type *a = ty_norm(c, t->fun.param);
     int64_t n;
     if (a->tag != TY_AXIS)
       continue;
@@ -598,7 +599,7 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
       (e->is_float && !dtype_is_float(dtype)))
     return NULL;
   Core *core = infer(c, e, type);
-  unify_elem(c, ty_root(*type)->elem, elem_fixed(c, dtype));
+  unify_elem(c, ty_root(*type)->tensor.elem, elem_fixed(c, dtype));
   return core;
 }
 

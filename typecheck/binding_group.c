@@ -5,8 +5,8 @@
 static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
   for (uint32_t i = k->param_count; i-- > 0;) {
     t = ty_fun(c, ty_meta(c), t, effect_var(c));
-    t->label = k->params[i].label;
-    t->optional = k->params[i].default_value != NULL;
+    t->fun.label = k->params[i].label;
+    t->fun.optional = k->params[i].default_value != NULL;
   }
   return t;
 }
@@ -25,7 +25,7 @@ static Type *params_with_fresh_result(Checker *c, const FunDef *f, Type *t) {
 static void note_varying_result(Checker *c, const FunDef *f, Type *t,
                                 uint32_t mark) {
   for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
-    t = ty_norm(c, t)->arg[1];
+    t = ty_norm(c, t)->fun.result;
   if (!result_size_varies(c, t, mark) ||
       map_get(&c->inference.retracted_singletons, f))
     return;

@@ -150,7 +150,7 @@ void binding_fields(Checker *c, Binding *b, void (*f)(void *, const char *),
   if (b->kind != BK_VALUE || !b->scheme)
     return;
   for (Type *t = ty_norm(c, b->scheme->type); t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
-      f(arg, t->labels[i]->text);
+      f(arg, t->record.labels[i]->text);
 }

@@ -20,7 +20,7 @@ static void collect_unsolved_axes(Checker *c, Type *t, Map *fresh) {
   charge_work(c, 1);
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR) {
-    Shape *s = shape_norm(c, t->shape);
+    Shape *s = shape_norm(c, t->tensor.shape);
     for (uint32_t i = 0; i < s->len; i++)
       if (s->axes[i].tag == SHAPE_DIM)
         become_existential(c, dim_as_var(s->axes[i].dim), fresh);

@@ -187,21 +187,22 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   }
   Origin *o = index_origin(c, s->span, x->axes_taken, x->base);
   o->expr = s->from;
-  if (n->tag != TY_TENSOR || !(elem_root(n->elem)->classes & CLASS_INT)) {
+  if (n->tag != TY_TENSOR ||
+      !(elem_root(n->tensor.elem)->classes & CLASS_INT)) {
     report_type_mismatch(c, n, ty_int(c, NULL), o);
     take_base_axis(x, axis);
     return;
   }
-  ElemVar *e = elem_root(n->elem);
-  if (e->dtype == DT_NONE && !e->skolem && n->singleton)
+  ElemVar *e = elem_root(n->tensor.elem);
+  if (e->dtype == DT_NONE && !e->skolem && n->tensor.singleton)
     unify_elem(c, e, elem_fixed(c, DT_I64));
-  unify_elem(c, n->elem, elem_meta(c, CLASS_INT));
+  unify_elem(c, n->tensor.elem, elem_meta(c, CLASS_INT));
   take_base_axis(x, axis);
-  Shape *shape = shape_norm(c, n->shape);
+  Shape *shape = shape_norm(c, n->tensor.shape);
   if (shape->len == 1 && shape->axes[0].tag == SHAPE_SPLICE &&
       !shape->axes[0].var->skolem) { /* unknown rank: treat as a scalar */
     shape_bind(c, shape->axes[0].var, shape_new(c, 0));
-    shape = shape_norm(c, n->shape);
+    shape = shape_norm(c, n->tensor.shape);
   }
   Dim *singleton = ty_singleton(c, n);
   if (!singleton) { /* data: a gather, checked at run time */
@@ -281,7 +282,7 @@ static void infer_index_item(Indexing *x, Slice *s, CoreSlice *out) {
 static void error_index_count(Indexing *x, Expr *e, Type *expected, Origin *o) {
   Checker *c = x->c;
   Type *t = x->base;
-  Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
   if (!have || !shape_has_known_rank(have)) {
     report_type_mismatch(c, t, expected, o);
     return;
@@ -305,7 +306,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   Type *t = ty_norm(c, base);
   Indexing x = {.c = c, .expr = e, .base = t};
   if (t->tag == TY_TENSOR)
-    x.known = shape_norm(c, t->shape);
+    x.known = shape_norm(c, t->tensor.shape);
   x.before = x.after = x.result[0] = x.result[1] = shape_new(c, 0);
   for (uint32_t i = 0; i < e->slice_count; i++)
     x.axes_to_take +=
@@ -316,13 +317,14 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
     infer_index_item(&x, &e->slices[i], &core->slices[i]);
   Shape *rest = x.rest ? shape_meta(c) : shape_new(c, 0);
   Shape *whole = shape_concat(c, shape_concat(c, x.before, rest), x.after);
-  ElemVar *elem = t->tag == TY_TENSOR ? t->elem : elem_meta(c, CLASS_ANY);
+  ElemVar *elem =
+      t->tag == TY_TENSOR ? t->tensor.elem : elem_meta(c, CLASS_ANY);
   Type *expected = ty_tensor(c, elem, whole, NULL);
   Origin *o = origin_new(c, ORIGIN_INDEX, e->span);
   o->actual = base;
   o->number = x.axes_taken;
   o->expr = e;
-  bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->shape, whole, o)
+  bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->tensor.shape, whole, o)
                                 : unify(c, t, expected, o);
   if (!ok)
     error_index_count(&x, e, expected, o);

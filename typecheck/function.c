@@ -32,8 +32,8 @@ static Type *default_expected_type(Checker *c, Type *t) {
     any[i] = shape_meta(c);
   switch (t->tag) {
   case TY_TENSOR:
-    return ty_tensor(c, t->elem, t->shape,
-                     t->singleton ? meta_integer(c, (Span){0}) : NULL);
+    return ty_tensor(c, t->tensor.elem, t->tensor.shape,
+                     t->tensor.singleton ? meta_integer(c, (Span){0}) : NULL);
   case TY_AXIS: {
     Shape *r = shape_norm(c, t->axis[1]);
     return ty_axis(c, any[0], shape_has_known_rank(r) ? r : any[1], any[2]);
@@ -68,9 +68,9 @@ static void name_singleton(Checker *c, Pat *p, Type *t) {
   while (p->kind == PAT_ASCRIBE)
     p = p->args[0];
   t = ty_norm(c, t);
-  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->singleton)
+  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->tensor.singleton)
     return;
-  DimVar *v = dim_as_var(dim_resolve(c->dims, t->singleton));
+  DimVar *v = dim_as_var(dim_resolve(c->dims, t->tensor.singleton));
   if (v && v->kind == DV_META && !v->name && !v->unknown)
     v->name = p->id;
 }
@@ -101,10 +101,10 @@ static void make_params(Checker *c, Function *f, Type *expected,
   f->params = NEW_ARRAY(c->arena, FunParam, f->arity);
   for (uint32_t i = 0; i < f->arity; i++) {
     Param *p = &f->clauses[0].params[i];
-    bool fit = w && w->tag == TY_FUN && w->label == p->label;
-    f->params[i].type = fit ? w->arg[0] : ty_meta(c);
+    bool fit = w && w->tag == TY_FUN && w->fun.label == p->label;
+    f->params[i].type = fit ? w->fun.param : ty_meta(c);
     f->params[i].var = var_new(c, NULL, p->span, false);
-    w = fit ? ty_norm(c, w->arg[1]) : NULL;
+    w = fit ? ty_norm(c, w->fun.result) : NULL;
   }
   f->result = expected_result ? expected_result : w ? w : ty_meta(c);
   f->result_open = !expected_result && ty_norm(c, f->result)->tag == TY_VAR;
@@ -209,7 +209,8 @@ static void infer_clause(Checker *c, Function *f, uint32_t i) {
 static bool shapes_differ(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   return a->tag == TY_TENSOR && b->tag == TY_TENSOR &&
-         !shape_equal(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
+         !shape_equal(c, shape_norm(c, a->tensor.shape),
+                      shape_norm(c, b->tensor.shape));
 }
 
 /* The origin of the result type.  The body may have another result than its
@@ -270,9 +271,9 @@ static Type *function_type(Checker *c, const Function *f, Effect *effect) {
     Param *p = &f->clauses[0].params[i];
     t = ty_fun(c, f->params[i].type, t,
                i + 1 == f->arity ? effect : effect_var(c));
-    t->label = p->label;
-    t->optional = p->default_value != NULL;
-    t->default_type = f->params[i].default_type;
+    t->fun.label = p->label;
+    t->fun.optional = p->default_value != NULL;
+    t->fun.default_type = f->params[i].default_type;
   }
   return t;
 }

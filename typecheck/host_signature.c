@@ -19,9 +19,9 @@ static ParamInfo param_info(Checker *c, Scheme *s, Type *t) {
   t = ty_norm(c, t);
   if (t->tag != TY_TENSOR)
     return out;
-  out.dtype = elem_root(t->elem)->dtype;
+  out.dtype = elem_root(t->tensor.elem)->dtype;
   out.rank = 0;
-  const Shape *shape = shape_norm(c, t->shape);
+  const Shape *shape = shape_norm(c, t->tensor.shape);
   for (uint32_t i = 0; i < shape->len; i++)
     if (shape->axes[i].tag == SHAPE_SPLICE)
       out.rank = -1;
@@ -40,11 +40,11 @@ bool binding_signature(Checker *c, Binding *b, Signature *out) {
   c->diags = &ignored;
   c->inference.work = 0;
   Type *t = ty_norm(c, s->type);
-  for (; t->tag == TY_FUN; t = ty_norm(c, t->arg[1])) {
-    ParamInfo one = param_info(c, s, t->arg[0]);
+  for (; t->tag == TY_FUN; t = ty_norm(c, t->fun.result)) {
+    ParamInfo one = param_info(c, s, t->fun.param);
     one.name = param_name(b, all.len);
-    one.label = t->label ? t->label->text : NULL;
-    one.optional = t->optional;
+    one.label = t->fun.label ? t->fun.label->text : NULL;
+    one.optional = t->fun.optional;
     VEC_PUSH(c->arena, all, one);
   }
   *out = (Signature){all.at, all.len, param_info(c, s, t)};

@@ -6,16 +6,16 @@
 
 /* Element type of the final result of a primitive. */
 static ElemVar *result_elem(Checker *c, Type *t) {
-  for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+  for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     ;
   if (t->tag == TY_TUPLE && t->count)
     t = ty_norm(c, t->args[0]);
-  return t->tag == TY_TENSOR ? t->elem : NULL;
+  return t->tag == TY_TENSOR ? t->tensor.elem : NULL;
 }
 
 static uint32_t arity_of(Type *t) {
   uint32_t n = 0;
-  for (t = ty_root(t); t->tag == TY_FUN; t = ty_root(t->arg[1]))
+  for (t = ty_root(t); t->tag == TY_FUN; t = ty_root(t->fun.result))
     n++;
   return n;
 }

@@ -118,7 +118,7 @@ static Shape *logic_op_shape(Checker *c, const Core *core) {
       (core->items[0]->prim != PRIM_AND && core->items[0]->prim != PRIM_OR))
     return NULL;
   Type *t = ty_norm(c, core->checker_data);
-  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
 }
 
 bool prim_is_map_like(PrimId id) {
@@ -399,9 +399,9 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
     Core *prim = core_new(c, CORE_PRIM, span);
     prim->prim = PRIM_ZEROS;
     prim->arity = 1;
-    prim->elem = elem_ref(c, t->elem);
+    prim->elem = elem_ref(c, t->tensor.elem);
     Core *shape = core_new(c, CORE_SHAPE_VALUE, span);
-    shape->shape = shape_ref(c, t->shape);
+    shape->shape = shape_ref(c, t->tensor.shape);
     shape->flag = true;
     return core_items(c, CORE_APP, span, 2, prim, shape);
   }
@@ -409,7 +409,8 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
     return NULL;
   Core *all = core_new(c, t->tag == TY_TUPLE ? CORE_TUPLE : CORE_RECORD, span);
   all->items = NEW_ARRAY(c->arena, Core *, t->count);
-  all->labels = t->labels;
+  if (t->tag == TY_RECORD)
+    all->labels = t->record.labels;
   for (uint32_t i = 0; i < t->count; i++)
     if (!(all->items[all->item_count++] =
               empty_result_core(c, t->args[i], span)))

@@ -41,7 +41,7 @@ static void note_meta(void *arg, DimVar *v) {
 bool type_has_unsolved_shape(Checker *c, Type *w) {
   if (w->tag != TY_TENSOR)
     return false;
-  Shape *s = shape_norm(c, w->shape);
+  Shape *s = shape_norm(c, w->tensor.shape);
   bool unsolved = false;
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
@@ -127,7 +127,7 @@ static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
   o->expr = e->arg[0];
   Type *w = ty_norm(c, expected);
   Core *core;
-  if (w->tag == TY_TENSOR && !w->singleton) {
+  if (w->tag == TY_TENSOR && !w->tensor.singleton) {
     Type *actual;
     uint32_t errors = c->diags->errors;
     core = e->arg[0]->kind == EX_FN || e->arg[0]->kind == EX_BRACKET
@@ -137,8 +137,9 @@ static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
         errors == c->diags->errors) {
       core = subsume(c, core, actual, w, o);
       actual = ty_norm(c, actual);
-      if (actual->tag == TY_TENSOR && actual->singleton)
-        expected = ty_tensor(c, w->elem, w->shape, actual->singleton);
+      if (actual->tag == TY_TENSOR && actual->tensor.singleton)
+        expected = ty_tensor(c, w->tensor.elem, w->tensor.shape,
+                             actual->tensor.singleton);
     }
   } else {
     core = check(c, e->arg[0], expected, o);
@@ -186,7 +187,7 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
    anew. */
 static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
-  for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+  for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     n++;
   Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};

@@ -3,8 +3,8 @@
 
 static bool is_integer_scalar(Checker *c, Type *t) {
   t = ty_norm(c, t);
-  return t->tag == TY_TENSOR && elem_root(t->elem)->dtype == DT_I64 &&
-         shape_norm(c, t->shape)->len == 0;
+  return t->tag == TY_TENSOR && elem_root(t->tensor.elem)->dtype == DT_I64 &&
+         shape_norm(c, t->tensor.shape)->len == 0;
 }
 
 /* The known term of an integer variable, or a size variable for its value.
@@ -50,7 +50,7 @@ static Dim *arithmetic_to_size(Checker *c, Expr *e) {
 Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   Dim *known = ty_singleton(c, t);
   if (known)
-    return t->singleton ? ty_root(t)->singleton : known;
+    return t->tag == TY_TENSOR ? t->tensor.singleton : known;
   Dim *sum = e && e->kind == EX_BIN ? arithmetic_to_size(c, e) : NULL;
   if (sum)
     return sum;

@@ -98,16 +98,16 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
     unify_pattern(c, p, type, t);
     return cp;
   }
-  unify_pattern(c, p, type, t->arg[1]);
+  unify_pattern(c, p, type, t->fun.result);
   cp->args = NEW(c->arena, CorePat *);
   cp->arg_count = 1;
-  cp->args[0] = infer_pattern(c, p->args[0], t->arg[0], top);
+  cp->args[0] = infer_pattern(c, p->args[0], t->fun.param, top);
   return cp;
 }
 
 static bool has_label(const Type *t, const Sym *label) {
   for (uint32_t i = 0; i < t->count; i++)
-    if (t->labels[i] == label)
+    if (t->record.labels[i] == label)
       return true;
   return false;
 }
@@ -117,19 +117,19 @@ static bool has_label(const Type *t, const Sym *label) {
 static bool check_record_labels(Checker *c, Pat *p, Type *type,
                                 Type *expected) {
   Type *t = ty_norm(c, type);
-  if (t->tag != TY_RECORD || t->arg[0])
+  if (t->tag != TY_RECORD || t->record.rest)
     return true;
   for (uint32_t i = 0; i < expected->count; i++)
-    if (!has_label(t, expected->labels[i])) {
+    if (!has_label(t, expected->record.labels[i])) {
       error_at(c, 305, p->fields[i].span, "there is no field `%s` in %s",
-               expected->labels[i]->text,
+               expected->record.labels[i]->text,
                ty_text(c, ty_forget_singletons(c, t)));
       return false;
     }
   for (uint32_t i = 0; i < t->count && !p->is_open; i++)
-    if (!has_label(expected, t->labels[i])) {
+    if (!has_label(expected, t->record.labels[i])) {
       error_at(c, 305, p->span, "this pattern omits the field `%s`",
-               t->labels[i]->text)
+               t->record.labels[i]->text)
           ->help = "to ignore other fields, end the pattern with `...`";
       return false;
     }
@@ -140,16 +140,16 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   uint32_t n = p->field_count;
   Type *expected = ty_new(c, TY_RECORD);
   expected->count = n;
-  expected->labels = NEW_ARRAY(c->arena, Sym *, n);
+  expected->record.labels = NEW_ARRAY(c->arena, Sym *, n);
   expected->args = NEW_ARRAY(c->arena, Type *, n);
   if (p->is_open)
-    expected->arg[0] = ty_meta(c);
+    expected->record.rest = ty_meta(c);
   for (uint32_t i = 0; i < n; i++) {
-    expected->labels[i] = p->fields[i].id;
+    expected->record.labels[i] = p->fields[i].id;
     for (uint32_t k = 0; k < i; k++)
-      if (expected->labels[k] == expected->labels[i])
+      if (expected->record.labels[k] == expected->record.labels[i])
         error_at(c, 343, p->fields[i].span, "duplicate field `%s`",
-                 expected->labels[i]->text);
+                 expected->record.labels[i]->text);
     expected->args[i] =
         p->fields[i].type
             ? annot_type(c, p->fields[i].type, top ? ANNOT_VAL : ANNOT_PARAM)
@@ -158,7 +158,7 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   if (check_record_labels(c, p, type, expected))
     unify_pattern(c, p, type, expected);
   CorePat *cp = corepat_new(c, CP_RECORD, p->span);
-  cp->labels = expected->labels;
+  cp->labels = expected->record.labels;
   cp->arg_count = n;
   cp->args = NEW_ARRAY(c->arena, CorePat *, n);
   for (uint32_t i = 0; i < n; i++) {
@@ -195,7 +195,8 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
     s = shape_concat(c, s, parts[i]);
   }
   Type *value = ty_norm(c, type);
-  if (value->tag == TY_DATATYPE && value->datatype == c->builtins.list_datatype)
+  if (value->tag == TY_DATATYPE &&
+      value->data.type == c->builtins.list_datatype)
     error_at(c, 305, p->span, "this pattern matches a shape, not a list")
         ->help = "to match a list, write `list [a, b]` or `x :: rest`";
   else
@@ -223,8 +224,8 @@ static CorePat *pat_num(Checker *c, Pat *p, Type *type) {
   Type *t = ty_norm(c, type);
   Type *expected = ty_tensor(c, e, shape_new(c, 0), NULL);
   if (t->tag == TY_TENSOR) {
-    if (!unify_elem(c, t->elem, e) ||
-        !unify_shape(c, t->shape, expected->shape,
+    if (!unify_elem(c, t->tensor.elem, e) ||
+        !unify_shape(c, t->tensor.shape, expected->tensor.shape,
                      origin_new(c, ORIGIN_PATTERN, p->span)))
       pat_mismatch(c, p, t, expected);
   } else {

@@ -87,12 +87,12 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
     make_generic(c, s);
   Type *arrow = skeleton;
   Effect *effect = NULL;
-  for (uint32_t i = 0; i < n; i++, arrow = ty_norm(c, arrow->arg[1]))
-    effect = arrow->effect;
+  for (uint32_t i = 0; i < n; i++, arrow = ty_norm(c, arrow->fun.result))
+    effect = arrow->fun.effect;
   for (uint32_t i = n; i-- > 0;) {
     t = ty_fun(c, params[i], t, i + 1 == n ? effect : effect_pure(c));
-    t->label = k->params[i].label;
-    t->optional = k->params[i].default_value != NULL;
+    t->fun.label = k->params[i].label;
+    t->fun.optional = k->params[i].default_value != NULL;
   }
   UnsolvedVars holes = {.c = c};
   TypeVisitor v = {.ty = note_unsolved_ty,

@@ -121,16 +121,18 @@ void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o) {
 
 Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o) {
   VarSearch owner = {.ty = v};
-  if (t->tag != TY_TENSOR || shape_mentions_no_body_size(c, t->shape))
+  if (t->tag != TY_TENSOR || shape_mentions_no_body_size(c, t->tensor.shape))
     return t;
   uint32_t from = first_body_size_of(c, &owner);
-  Shape *replaced =
-      from == UINT32_MAX ? t->shape : replace_body_sizes(c, from, t->shape, o);
-  return replaced == t->shape ? t
-                              : ty_tensor(c, t->elem, replaced, t->singleton);
+  Shape *replaced = from == UINT32_MAX
+                        ? t->tensor.shape
+                        : replace_body_sizes(c, from, t->tensor.shape, o);
+  return replaced == t->tensor.shape
+             ? t
+             : ty_tensor(c, t->tensor.elem, replaced, t->tensor.singleton);
 }
 
 void skolem_require_same(Checker *c, Type *replaced, Type *t, Origin *o) {
   if (replaced != t)
-    require_same_axes(c, replaced->shape, t->shape, o);
+    require_same_axes(c, replaced->tensor.shape, t->tensor.shape, o);
 }

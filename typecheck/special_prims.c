@@ -442,7 +442,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   Type *t;
   Core *x = infer(c, pos[0], &t);
   t = ty_norm(c, t);
-  Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
   if (!s || !shape_has_known_rank(s)) {
     error_at(c, 364, pos[0]->span, "forget needs a tensor of known rank")
         ->help = "annotate the tensor, as in (x : f32[n, m])";
@@ -455,7 +455,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
       s->axes[i].dim = meta_dim(c, NULL, e->span);
       dim_as_var(s->axes[i].dim)->unknown = true;
     }
-  t = ty_tensor(c, t->elem, s, NULL);
+  t = ty_tensor(c, t->tensor.elem, s, NULL);
   Core *app = prim_application(c, PRIM_FORGET, e, 1, &x);
   *type = ty_unpack(c, t, &app);
   for (uint32_t i = 0; i < app->size_path_count; i++)

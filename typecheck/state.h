@@ -90,16 +90,16 @@ struct Effect { /* effect of an arrow: one bit, or a variable */
 };
 
 typedef enum TypeTag {
-  TY_VAR,    /* var */
-  TY_TENSOR, /* elem, shape, term */
-  TY_FUN,    /* label, optional, preset; arg[0] -> arg[1]; effect */
-  TY_TUPLE,  /* args */
-  TY_RECORD, /* labels (sorted), args; arg[0] the row's rest (TY_VAR) or NULL */
-  TY_DATATYPE, /* data, args, dims */
-  TY_SHAPE,    /* shape */
-  TY_AXIS,     /* axis: s, r, t */
-  TY_KEEP,     /* axis[0] u, axis[1] r */
-  TY_LIFT,     /* dim, arg[0] */
+  TY_VAR,
+  TY_TENSOR,
+  TY_FUN,
+  TY_TUPLE,
+  TY_RECORD,
+  TY_DATATYPE,
+  TY_SHAPE,
+  TY_AXIS,
+  TY_KEEP,
+  TY_LIFT, /* type with a leading axis on all components */
 } TypeTag;
 
 typedef struct TyVar {
@@ -127,28 +127,55 @@ typedef struct Datatype { /* datatype; list, string and key are datatypes too */
 
 struct Type {
   TypeTag tag;
-  Span span; /* span of the annotation that created it, or none */
-  TyVar *var;
-  ElemVar *elem;
-  Shape *shape;
-  Dim *singleton; /* TY_TENSOR: size that the integer equals, or NULL */
-  Sym *label;
-  bool optional;
-  Type
-      *default_type; /* type of the default of an optional parameter, or NULL */
-  Effect *effect;
-  Type *arg[2];
-  Type **args;
-  Sym **labels;
-  uint32_t count;
-  Datatype *datatype;
-  Dim **dims;
-  Shape *axis[3];
-  Dim *dim;
+  uint32_t alias_count;
+  Span span;        /* span of the annotation that created it, or none */
   Sym *alias;       /* alias that the user wrote, for printing */
   Dim **alias_dims; /* sizes of the alias */
-  uint32_t alias_count;
+  union {
+    TyVar *var; /* TY_VAR */
+    struct {    /* TY_TENSOR */
+      ElemVar *elem;
+      Shape *shape;
+      Dim *singleton; /* size that the integer equals, or NULL */
+    } tensor;
+    struct { /* TY_FUN */
+      Type *param, *result;
+      Sym *label;
+      bool optional;
+      Type *default_type; /* type of the default of an optional parameter, or
+                             NULL */
+      Effect *effect;
+    } fun;
+    struct { /* TY_TUPLE, TY_RECORD, TY_DATATYPE */
+      Type **args;
+      uint32_t count; /* number of args */
+      union {
+        struct {        /* TY_RECORD */
+          Sym **labels; /* labels of the args */
+          Type *rest;   /* the row's rest (TY_VAR or TY_RECORD), or NULL */
+        } record;
+        struct { /* TY_DATATYPE */
+          Datatype *type;
+          Dim **dims; /* NULL if dim_arity == 0 */
+        } data;
+      };
+    };
+    Shape *shape;   /* TY_SHAPE */
+    Shape *axis[3]; /* TY_AXIS: s, r, t; TY_KEEP: u, r */
+    struct {        /* TY_LIFT */
+      Dim *dim;
+      Type *type;
+    } lift;
+  };
 };
+
+static inline bool ty_has_args(const Type *t) {
+  return t->tag == TY_TUPLE || t->tag == TY_RECORD || t->tag == TY_DATATYPE;
+}
+
+static inline bool ty_has_axes(const Type *t) {
+  return t->tag == TY_AXIS || t->tag == TY_KEEP;
+}
 
 /* ---- facts: a persistent list, innermost first ---- */
 

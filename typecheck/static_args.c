@@ -159,12 +159,12 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
     } else {
       core->items[i] = infer(c, item, &t);
       Type *n = ty_norm(c, t);
-      if (n->tag == TY_TENSOR && n->singleton &&
-          !(elem_root(n->elem)->classes & CLASS_INT))
-        n->singleton = NULL;
+      if (n->tag == TY_TENSOR && n->tensor.singleton &&
+          !(elem_root(n->tensor.elem)->classes & CLASS_INT))
+        n->tensor.singleton = NULL;
       Type *want_int = ty_int(c, meta_integer(c, item->span));
       core->items[i] = subsume(c, core->items[i], t, want_int, oi);
-      Dim *d = dim_resolve(c->dims, want_int->singleton);
+      Dim *d = dim_resolve(c->dims, want_int->tensor.singleton);
       if (dim_has_unknown(d))
         d = int_to_size(c, item, &core->items[i], ty_int(c, NULL));
       add_size_le(c, dim_int(c->dims, 0), d, oi);

@@ -300,9 +300,10 @@ void ref_fields(Checker *c, const SymbolRef *p,
   QuietDiags q;
   quiet_begin(c, &q);
   for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
-      f(arg, t->labels[i], ty_text_within(c, enclosing_scheme(p), t->args[i]));
+      f(arg, t->record.labels[i],
+        ty_text_within(c, enclosing_scheme(p), t->args[i]));
   c->diags = q.diags;
 }
 
@@ -313,9 +314,9 @@ void ref_labels(Checker *c, const SymbolRef *p,
   quiet_begin(c, &q);
   Scheme *s = p->callee ? p->callee->scheme : enclosing_scheme(p);
   for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1]))
-    if (t->label)
-      f(arg, t->label, t->optional, ty_text_within(c, s, t->arg[0]));
+       t = ty_norm(c, t->fun.result))
+    if (t->fun.label)
+      f(arg, t->fun.label, t->fun.optional, ty_text_within(c, s, t->fun.param));
   c->diags = q.diags;
 }
 

@@ -63,12 +63,13 @@ static bool mentions_fun(FunctionSearch *f, Type *t, int depth) {
   for (uint32_t i = 0; i < t->count; i++)
     if (mentions_fun(f, t->args[i], depth + 1))
       return true;
-  if (!data || map_get(&f->seen, t->datatype))
+  if (!data || map_get(&f->seen, t->data.type))
     return false;
-  map_put(&f->seen, t->datatype, t);
-  for (uint32_t i = 0; i < t->datatype->con_count; i++) {
-    const struct DataCon *k = &t->datatype->cons[i];
-    if (k->con.has_arg && mentions_fun(f, k->scheme->type->arg[0], depth + 1))
+  map_put(&f->seen, t->data.type, t);
+  for (uint32_t i = 0; i < t->data.type->con_count; i++) {
+    const struct DataCon *k = &t->data.type->cons[i];
+    if (k->con.has_arg &&
+        mentions_fun(f, k->scheme->type->fun.param, depth + 1))
       return true;
   }
   return false;
@@ -155,8 +156,9 @@ static Core *check_val(Checker *c, Dec *dec, Type *expected, Type **t) {
   Core *core = infer(c, dec->expr, &actual);
   core = subsume(c, core, actual, w, o);
   actual = ty_norm(c, actual);
-  if (actual->tag == TY_TENSOR && actual->singleton)
-    *t = ty_tensor(c, w->elem, w->shape, actual->singleton);
+  if (actual->tag == TY_TENSOR && actual->tensor.singleton)
+    *t =
+        ty_tensor(c, w->tensor.elem, w->tensor.shape, actual->tensor.singleton);
   return core;
 }
 
