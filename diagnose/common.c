@@ -83,8 +83,8 @@ const char *error_subject(Checker *c, const Origin *o) {
 
 const Expr *error_brought(const Expr *e) {
   while (e && e->kind == EX_ID && is_pipe_name(e->id) && e->binding &&
-         e->binding->value)
-    e = e->binding->value;
+         binding_expr(e->binding))
+    e = e->binding->value.expr;
   return e;
 }
 

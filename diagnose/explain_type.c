@@ -50,8 +50,8 @@ static void explain_param_type(Explanation *w, Type *t, const char *of) {
 }
 
 static const char *param_name(Checker *c, const Binding *b, uint32_t i) {
-  const Pat *p =
-      b->clause && i < b->clause->param_count ? b->clause->params[i].pat : NULL;
+  const Clause *k = binding_clause(b);
+  const Pat *p = k && i < k->param_count ? k->params[i].pat : NULL;
   while (p && p->kind == PAT_ASCRIBE)
     p = p->args[0];
   return p && p->kind == PAT_VAR ? p->id->text
@@ -109,7 +109,8 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
   Diag *d = diag_note(diags, b->span, "%s : %s", b->name->text,
                       given || s->is_polymorphic ? scheme_text(c, s) : type);
   Explanation w = {c, d, source && source->is_library};
-  Expr *e = b->value ? b->value : b->clause ? b->clause->body : NULL;
+  const Clause *k = binding_clause(b);
+  Expr *e = binding_expr(b) ? binding_expr(b) : k ? k->body : NULL;
   if (e)
     provenance_add_all(c, d, e, w.library);
   uint32_t i = 0;
@@ -119,7 +120,8 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
   ExistentialSearch unknown = {.w = &w};
   map_init(&unknown.met, c->arena);
   TypeVisitor visit = {.dim = explain_existential, .arg = &unknown, .c = c};
-  ty_visit(&visit, b->unpacked_type ? b->unpacked_type : s->type);
+  bool unpacked = b->kind == BK_VALUE && b->value.unpacked_type;
+  ty_visit(&visit, unpacked ? b->value.unpacked_type : s->type);
   for (i = 0; i < s->given_count; i++)
     explain_given(&w, s, s->given[i]);
   c->notes.message_names = names;

@@ -247,9 +247,10 @@ static Expr *arg_of_binding(const InlinedBody *body, const Binding *b) {
 static void follow_param(ProvenanceTrace *x, const Expr *e, const Binding *b) {
   InlinedBody *body = x->body;
   if (!body) {
+    bool annotated = b->kind == BK_VALUE && b->value.annotation_span.file;
     if (x->substitution)
-      add_step(x, b->annotation_span.file ? b->annotation_span : b->span,
-               b->name->text, e->inferred_type);
+      add_step(x, annotated ? b->value.annotation_span : b->span, b->name->text,
+               e->inferred_type);
     else if (!x->depth)
       add_step(x, e->span, NULL, e->inferred_type);
     return;
@@ -269,8 +270,8 @@ static void follow_name(ProvenanceTrace *x, const Expr *e) {
   const Binding *b = e->binding;
   if (!b || !b->scheme)
     return;
-  if (b->value)
-    follow(x, b->value);
+  if (binding_expr(b))
+    follow(x, b->value.expr);
   else
     follow_param(x, e, b);
 }
@@ -299,16 +300,16 @@ static bool follow_body(ProvenanceTrace *x, const Expr *e) {
   while (head->kind == EX_APP)
     head = head->arg[0];
   const Binding *b = head->kind == EX_ID ? head->binding : NULL;
-  if (!b || !b->clause || !is_shown(x, b->clause->span) || x->complete ||
-      x->depth == MAX_INLINED_BODIES)
+  if (!b || !binding_clause(b) || !is_shown(x, b->value.clause->span) ||
+      x->complete || x->depth == MAX_INLINED_BODIES)
     return false;
-  InlinedBody body = {x->body, b->clause, e, x->substitution};
+  InlinedBody body = {x->body, b->value.clause, e, x->substitution};
   if (head->instance)
     x->substitution = substitution_push(x->c, &head->instance->substitution,
                                         body.substitution);
   x->body = &body;
   x->depth++;
-  follow(x, b->clause->body);
+  follow(x, b->value.clause->body);
   x->depth--;
   x->body = body.outer;
   x->substitution = body.substitution;

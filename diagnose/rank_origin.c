@@ -26,8 +26,9 @@ static bool drop_name(const char *path, size_t *len, const Sym *id) {
 
 static bool is_param(const RankSearch *s, const Expr *e) {
   size_t len = strlen(s->path);
-  while (e->kind == EX_ID && e->binding && e->binding->value)
-    e = e->binding->value; /* another name for it, or the input of a pipe */
+  while (e->kind == EX_ID && e->binding && binding_expr(e->binding))
+    e = e->binding->value
+            .expr; /* another name for it, or the input of a pipe */
   for (; e->kind == EX_FIELD && e->arg[0]; e = e->arg[0])
     if (!drop_name(s->path, &len, e->id))
       return false;
@@ -85,7 +86,8 @@ static Type *search_args(RankSearch *s, const Expr *e) {
   if (head->kind == EX_APP)
     t = search_args(s, head);
   else
-    t = head->binding && head->binding->scheme && !head->binding->recursive
+    t = head->binding && head->binding->scheme &&
+                !binding_is_recursive(head->binding)
             ? ty_root(head->binding->scheme->type)
             : NULL;
   for (uint32_t i = 0; i < e->arg_count && t && !s->found; i++) {
@@ -136,9 +138,9 @@ void error_mark_rank_origin(Checker *c, Diag *d, const Origin *o,
     head = head->arg[0];
   Shape *shape = error_shape(c, expected);
   if (o->kind != ORIGIN_ARG || !head || !head->binding ||
-      !head->binding->clause || !shape || !shape_has_known_rank(shape))
+      !binding_clause(head->binding) || !shape || !shape_has_known_rank(shape))
     return;
-  const Clause *k = head->binding->clause;
+  const Clause *k = head->binding->value.clause;
   const Pat *param = param_of(k, o);
   if (!param || !error_source_text(c, param->span))
     return;

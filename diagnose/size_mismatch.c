@@ -8,7 +8,7 @@
 
 /* The annotation that permits it: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
 static const char *annotated_signature(Checker *c, const Binding *b) {
-  const Clause *k = b->clause;
+  const Clause *k = binding_clause(b);
   Buffer text = {.arena = c->arena};
   Type *t = b->scheme->is_polymorphic && k ? ty_norm(c, b->scheme->type) : NULL;
   if (!t)
@@ -46,8 +46,8 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
   d->primary_label = error_two_types(c, "found %s, the parameter is %s",
                                      o->actual, o->expected);
   const char *as = annotated_signature(c, o->recursive_callee);
-  if (!o->recursive_callee->clause ||
-      !clause_is_annotated(o->recursive_callee->clause))
+  const Clause *k = binding_clause(o->recursive_callee);
+  if (!k || !clause_is_annotated(k))
     d->help = arena_printf(
         c->arena, "annotate the parameters and the result to allow this%s",
         as ? arena_printf(c->arena, ": %s", as)

@@ -74,22 +74,22 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
     error_not_a_size(c, b, t, span);
     return meta_dim(c, NULL, span);
   }
-  if (!b->size_var) {
+  if (!b->value.size_var) {
     Dim *d = existential_dim(c, b->name, span);
-    b->size_var = dim_as_var(d);
-    b->size_var->level = c->inference.level;
-    b->size_var->is_integer = true;
+    b->value.size_var = dim_as_var(d);
+    b->value.size_var->level = c->inference.level;
+    b->value.size_var->is_integer = true;
     if (t && t->tag == TY_VAR && !t->var->skolem) {
       Dim *meta = meta_integer(c, span);
       Type *i = ty_int(c, meta);
       unify(c, t, i, origin_new(c, ORIGIN_ANNOTATION, span));
-      b->size_var = NULL;
+      b->value.size_var = NULL;
       return meta;
     }
   }
-  if (b->var && b->var->global)
+  if (b->value.var && b->value.var->global)
     VEC_PUSH(c->arena, c->sizes.bindings, b);
-  return dim_of_var(c->dims, b->size_var);
+  return dim_of_var(c->dims, b->value.size_var);
 }
 
 static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);

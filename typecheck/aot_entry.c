@@ -141,9 +141,10 @@ static const char *pat_name(const Pat *pat) {
 }
 
 static const char *binding_param_name(const Binding *b, uint32_t n) {
-  for (uint32_t i = 0; b->clause && i < b->clause->param_count; i++)
-    if (!b->clause->params[i].label && n-- == 0)
-      return pat_name(b->clause->params[i].pat);
+  const Clause *k = binding_clause(b);
+  for (uint32_t i = 0; k && i < k->param_count; i++)
+    if (!k->params[i].label && n-- == 0)
+      return pat_name(k->params[i].pat);
   return NULL;
 }
 
@@ -295,7 +296,8 @@ bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
   c->diags = diags;
   c->inference.work = 0;
   Scheme *s = binding_scheme(c, b);
-  if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
+  if (!s || b->kind != BK_VALUE || !b->value.var ||
+      ty_norm(c, s->type)->tag != TY_FUN) {
     error_at(c, 610, b->span, "the program has no function %s", name);
     return false;
   }
@@ -303,7 +305,8 @@ bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
                    .printer = printer_new(c, s, false),
                    .path = "",
                    .lifted_axes = shape_new(c, 0)};
-  *out = (EntryPoint){.name = of->name->text, .span = of->span, .var = b->var};
+  *out = (EntryPoint){
+      .name = of->name->text, .span = of->span, .var = b->value.var};
   out->doc = binding_doc(of);
   out->type = scheme_text(c, s);
   if (!read_params(&r, of, s->type, out)) {

@@ -109,9 +109,10 @@ Span arg_span(const Expr *e, const Expr *arg) {
 /* The callee, if it is being defined and is monomorphic there. */
 static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
   Binding *b = k->head->kind == EX_ID ? k->head->binding : NULL;
-  if (!b || !b->recursive || b->annotation_scheme || !b->group)
+  if (!b || !binding_is_recursive(b) || b->value.annotation_scheme ||
+      !b->value.group)
     return NULL;
-  VEC_PUSH(c->arena, b->group->calls, o);
+  VEC_PUSH(c->arena, b->value.group->calls, o);
   return b;
 }
 
@@ -560,10 +561,10 @@ static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
   Binding *b =
       binding_new(c, BK_VALUE, intern_string(c->interner, pipe_name), span);
   b->scheme = scheme_mono(c, t);
-  b->var = var_new(c, NULL, span, false);
-  b->value = value;
+  b->value.var = var_new(c, NULL, span, false);
+  b->value.expr = value;
   scope_push(c, b->name, b);
-  *core = core_var(c, b->var, span);
+  *core = core_var(c, b->value.var, span);
   Expr *e = NEW(c->arena, Expr);
   e->kind = EX_ID;
   e->span = span;

@@ -103,11 +103,11 @@ static void bind_group(Checker *c, Dec *dec, BindingGroup *g, bool top,
     Binding *b = bindings[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
     types[i] = fun_skeleton(c, &f->clauses[0], result_of_last_pass(c, f));
     b->scheme = scheme_mono(c, types[i]);
-    b->var = var_new(c, f->name, f->name_span, top);
-    b->recursive = true;
-    b->group = g;
+    b->value.var = var_new(c, f->name, f->name_span, top);
+    b->value.recursive = true;
+    b->value.group = g;
     b->doc = dec->doc;
-    b->clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
+    b->value.clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
     scope_push(c, f->name, b);
     for (uint32_t k = 0; k < f->clause_count; k++)
       refs_add_binding(c, f->clauses[k].name_span, b, NULL);
@@ -120,12 +120,12 @@ static void group_annotated(Checker *c, Dec *dec, Binding **bindings,
                             Type *const *types) {
   bool all = true;
   for (uint32_t i = 0; i < dec->fun_count; i++) {
-    bindings[i]->annotation_scheme =
+    bindings[i]->value.annotation_scheme =
         annotated_scheme(c, dec->funs[i].clauses, types[i]);
-    all &= bindings[i]->annotation_scheme != NULL;
+    all &= bindings[i]->value.annotation_scheme != NULL;
   }
   for (uint32_t i = 0; i < dec->fun_count && !all; i++)
-    bindings[i]->annotation_scheme = NULL;
+    bindings[i]->value.annotation_scheme = NULL;
 }
 
 static Core *infer_group_member(Checker *c, const FunDef *f, const Binding *b,
@@ -139,7 +139,7 @@ static Core *infer_group_member(Checker *c, const FunDef *f, const Binding *b,
   if (!unify(c, *type, t, o))
     report_type_mismatch(c, t, *type, o);
   *type = t;
-  if (b->used_recursively)
+  if (b->value.used_recursively)
     note_varying_result(c, f, t, mark);
   return core;
 }
@@ -149,8 +149,8 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
                              Binding **bindings, Type **types, Core **items,
                              uint32_t pending) {
   uint32_t n = dec->fun_count;
-  bool annotated = bindings[0]->annotation_scheme != NULL,
-       top = bindings[0]->var->global;
+  bool annotated = bindings[0]->value.annotation_scheme != NULL,
+       top = bindings[0]->value.var->global;
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalize(c, n, types, schemes, pending);
   runtime_checks_insert(c);
@@ -164,8 +164,8 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
     collect_shared_implicits(c, g, n, schemes, items);
   for (uint32_t i = 0; i < n; i++) {
     items[i] = abstract_implicits(c, schemes[i], items[i]);
-    bindings[i]->recursive = false;
-    bindings[i]->group = NULL;
+    bindings[i]->value.recursive = false;
+    bindings[i]->value.group = NULL;
     if (top && c->inference.pattern_bindings)
       VEC_PUSH(c->arena, *c->inference.pattern_bindings, bindings[i]);
   }
@@ -192,7 +192,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   bind_group(c, dec, &group, top, bindings, types);
   group_annotated(c, dec, bindings, types);
   for (uint32_t i = 0; i < n; i++) {
-    d->vars[i] = bindings[i]->var;
+    d->vars[i] = bindings[i]->value.var;
     d->items[i] =
         infer_group_member(c, &dec->funs[i], bindings[i], &types[i], mark);
   }

@@ -109,7 +109,7 @@ const char *binding_doc(const Binding *b) {
   return b->doc;
 }
 const Var *binding_var(const Binding *b) {
-  return b->var;
+  return b->kind == BK_VALUE ? b->value.var : NULL;
 }
 
 const char *binding_type(Checker *c, Binding *b) {

@@ -94,7 +94,6 @@ static void define_datatype(Checker *c, Dec *dec) {
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
     b->con = k;
-    b->data = d;
     b->scheme = k->scheme;
     b->doc = dec->doc;
     refs_add_binding(c, k->span, b, NULL);

@@ -594,8 +594,8 @@ static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
       loop->range_metas[i] = dim_as_var(meta_integer(c, b->span));
     Binding *x = binding_new(c, BK_VALUE, b->id, b->span);
     x->scheme = scheme_mono(c, ty_int(c, dim_of_var(c->dims, v)));
-    x->var = var_new(c, b->id, b->span, false);
-    core->params[i].var = x->var;
+    x->value.var = var_new(c, b->id, b->span, false);
+    core->params[i].var = x->value.var;
     scope_push(c, b->id, x);
     refs_add_binding(c, b->span, x, x->scheme->type);
   }

@@ -5,7 +5,7 @@
 /* The parameter name in the first clause; NULL if the parameter is not a plain
    name. */
 static const char *param_name(const Binding *b, uint32_t i) {
-  const Clause *k = b->clause;
+  const Clause *k = binding_clause(b);
   if (!k || i >= k->param_count)
     return NULL;
   const Pat *pat = k->params[i].pat;

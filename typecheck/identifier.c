@@ -46,42 +46,43 @@ static Core *instantiate_con(Checker *c, Binding *b, Span span, Type **type,
 /* Names the unknown sizes (`?`) in a variable's type.  All its uses share these
    names. */
 static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
-  if (b->needs_no_unpack)
+  if (b->value.needs_no_unpack)
     return core;
-  if (!b->unpacked_type) {
+  if (!b->value.unpacked_type) {
     uint32_t level = c->inference.level;
     c->inference.level = b->level;
     Core *unpack = core;
-    b->unpacked_type = ty_unpack(c, *type, &unpack);
-    b->unpack_core = unpack != core ? unpack : NULL;
+    b->value.unpacked_type = ty_unpack(c, *type, &unpack);
+    b->value.unpack_core = unpack != core ? unpack : NULL;
     c->inference.level = level;
-    if (!b->unpack_core) {
-      b->unpacked_type = NULL;
-      b->needs_no_unpack = ty_is_ground(c, *type);
+    if (!b->value.unpack_core) {
+      b->value.unpacked_type = NULL;
+      b->value.needs_no_unpack = ty_is_ground(c, *type);
     }
   }
-  if (!b->unpacked_type)
+  if (!b->value.unpacked_type)
     return core;
-  if (b->var->global)
+  if (b->value.var->global)
     VEC_PUSH(c->arena, c->sizes.bindings, b);
   Core *unpack = core_new(c, CORE_UNPACK, core->span);
-  *unpack = *b->unpack_core;
+  *unpack = *b->value.unpack_core;
   unpack->items = NEW(c->arena, Core *);
   unpack->items[0] = core;
-  *type = b->unpacked_type;
+  *type = b->value.unpacked_type;
   return unpack;
 }
 
 /* Wraps body so that the unpacked sizes of a variable are read first. */
 Core *unpack_binding(Checker *c, const Binding *b, Core *body) {
-  Core *value = core_var(c, b->var, b->span);
+  Core *value = core_var(c, b->value.var, b->span);
   Core *unpack = core_items(c, CORE_UNPACK, b->span, 1, value);
-  if (b->unpack_core) {
-    unpack->size_paths = b->unpack_core->size_paths;
-    unpack->size_path_count = b->unpack_core->size_path_count;
+  if (b->value.unpack_core) {
+    unpack->size_paths = b->value.unpack_core->size_paths;
+    unpack->size_path_count = b->value.unpack_core->size_path_count;
   } else {
     unpack->size_paths = NEW(c->arena, SizePath);
-    unpack->size_paths[0] = (SizePath){.var = b->size_var, .is_value = true};
+    unpack->size_paths[0] =
+        (SizePath){.var = b->value.size_var, .is_value = true};
     unpack->size_path_count = 1;
   }
   return core_items(c, CORE_SEQ, body->span, 2, unpack, body);
@@ -93,7 +94,8 @@ Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
                    Core *body) {
   for (const Scope *s = from; s && s != until; s = s->outer) {
     const Binding *b = s->binding;
-    if (b && b->kind == BK_VALUE && b->var && (b->unpack_core || b->size_var))
+    if (b && b->kind == BK_VALUE && b->value.var &&
+        (b->value.unpack_core || b->value.size_var))
       body = unpack_binding(c, b, body);
   }
   return body;
@@ -135,18 +137,18 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
         ->help = "only functions can be recursive: define it with `fun`";
     return core_error(c, span, type);
   }
-  Core *core = core_var(c, b->var, span);
-  if (b->recursive && b->annotation_scheme) {
+  Core *core = core_var(c, b->value.var, span);
+  if (b->value.recursive && b->value.annotation_scheme) {
     polyrec_use(c, b, core, type, o);
     return core;
   }
   SchemeInstance *instance;
   *type = scheme_instantiate(c, s, o, &instance);
-  if (!s->is_polymorphic && !b->recursive)
+  if (!s->is_polymorphic && !b->value.recursive)
     core = unpack_variable(c, b, core, type);
-  if (b->recursive) {
-    b->used_recursively = true;
-    VEC_PUSH(c->arena, b->group->occurrences, core);
+  if (b->value.recursive) {
+    b->value.used_recursively = true;
+    VEC_PUSH(c->arena, b->value.group->occurrences, core);
   } else if (instance) {
     instance->core = core;
     core->checker_data = instance;

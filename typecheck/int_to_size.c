@@ -12,17 +12,17 @@ static bool is_integer_scalar(Checker *c, Type *t) {
 static Dim *name_to_size(Checker *c, Expr *e) {
   Binding *b = lookup(c, NULL, e->id);
   if (!b || b->kind != BK_VALUE || !b->scheme || b->scheme->is_polymorphic ||
-      b->recursive || !is_integer_scalar(c, b->scheme->type))
+      b->value.recursive || !is_integer_scalar(c, b->scheme->type))
     return NULL;
   Dim *known = ty_singleton(c, b->scheme->type);
   if (known)
     return known;
-  if (!b->size_var)
-    b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
-  b->size_var->is_integer = true;
-  if (b->var->global)
+  if (!b->value.size_var)
+    b->value.size_var = dim_as_var(existential_dim(c, b->name, e->span));
+  b->value.size_var->is_integer = true;
+  if (b->value.var->global)
     VEC_PUSH(c->arena, c->sizes.bindings, b);
-  return dim_of_var(c->dims, b->size_var);
+  return dim_of_var(c->dims, b->value.size_var);
 }
 
 /* The term of sums and products of integer variables and literals; otherwise
@@ -57,11 +57,11 @@ Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   DimVar *v = NULL;
   Binding *b = e && e->kind == EX_ID ? lookup(c, NULL, e->id) : NULL;
   if (b && b->kind == BK_VALUE) {
-    if (!b->size_var)
-      b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
-    if (b->var->global)
+    if (!b->value.size_var)
+      b->value.size_var = dim_as_var(existential_dim(c, b->name, e->span));
+    if (b->value.var->global)
       VEC_PUSH(c->arena, c->sizes.bindings, b);
-    v = b->size_var;
+    v = b->value.size_var;
   } else {
     v = dim_as_var(existential_dim(c, NULL, e ? e->span : (Span){0}));
   }

@@ -53,8 +53,8 @@ void assumption_add_comparison(Checker *c, BinOp op, Dim *a, Dim *b,
 
 /* Replaces the name of a condition by its bound expression. */
 static Expr *resolve_condition(Expr *cond) {
-  while (cond->kind == EX_ID && cond->binding && cond->binding->value)
-    cond = cond->binding->value;
+  while (cond->kind == EX_ID && cond->binding && binding_expr(cond->binding))
+    cond = cond->binding->value.expr;
   return cond;
 }
 

@@ -15,12 +15,12 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span) {
 static Var *bind_name(Checker *c, Sym *name, Span span, Type *type, bool top) {
   Binding *b = binding_new(c, BK_VALUE, name, span);
   b->scheme = scheme_mono(c, type);
-  b->var = var_new(c, name, span, top);
+  b->value.var = var_new(c, name, span, top);
   scope_push(c, name, b);
   refs_add_binding(c, span, b, type);
   if (top && c->inference.pattern_bindings)
     VEC_PUSH(c->arena, *c->inference.pattern_bindings, b);
-  return b->var;
+  return b->value.var;
 }
 
 static void pat_mismatch(Checker *c, Pat *p, Type *actual, Type *expected) {
@@ -245,7 +245,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_VAR:
     cp = corepat_new(c, CP_VAR, p->span);
     cp->var = bind_name(c, p->id, p->span, type, top);
-    c->names.scope->binding->value = p->value;
+    c->names.scope->binding->value.expr = p->value;
     return cp;
   case PAT_NUM:
     return pat_num(c, p, type);
@@ -280,7 +280,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
     p->args[0]->value = p->value;
     cp = infer_pattern(c, p->args[0], expected, top);
     if (p->args[0]->kind == PAT_VAR)
-      c->names.scope->binding->annotation_span = p->span;
+      c->names.scope->binding->value.annotation_span = p->span;
     return cp;
   }
   case PAT_SPLICE:

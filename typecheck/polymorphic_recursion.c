@@ -116,11 +116,11 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
 
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o) {
   SchemeInstance *instance;
-  *type = scheme_instantiate(c, b->annotation_scheme, o, &instance);
+  *type = scheme_instantiate(c, b->value.annotation_scheme, o, &instance);
   PolyrecUse *use = NEW(c->arena, PolyrecUse);
   *use = (PolyrecUse){b, core, {0}, c->facts.assumptions, o};
   use->substitution = instance->substitution;
-  VEC_PUSH(c->arena, b->group->polyrec_uses, use);
+  VEC_PUSH(c->arena, b->value.group->polyrec_uses, use);
 }
 
 /* ---- matching variables of the annotation and the scheme ---- */
@@ -180,7 +180,7 @@ static bool pair_all(Checker *c, Scheme *own, const PolyrecUse *use, Map *map) {
                      .shape = kind == 2 ? pair_shape : NULL,
                      .arg = &p,
                      .c = c};
-    ty_visit(&v, use->binding->annotation_scheme->type);
+    ty_visit(&v, use->binding->value.annotation_scheme->type);
     p.map = map;
     ty_visit(&v, own->type);
     fits &= !p.class_mismatch;

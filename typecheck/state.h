@@ -317,34 +317,51 @@ typedef enum BindingKind {
 
 struct Binding {
   BindingKind kind;
+  uint32_t level; /* level at which it was bound */
   Sym *name;
   Module *module;
   Span span;
   const char *doc;
   Scheme *scheme;
-  Var *var;
-  PrimId prim;
-  Dtype dtype;
-  struct DataCon *con;
-  Datatype *data;
-  Module *imported;      /* BK_MODULE */
-  Dim *dim;              /* BK_SIZE */
-  uint32_t level;        /* level at which it was bound */
-  Type *unpacked_type;   /* its type with names for its unknown sizes (`?`) */
-  Core *unpack_core;     /* core that reads these sizes off its value */
-  bool needs_no_unpack;  /* its type has neither unknown sizes nor variables */
-  DimVar *size_var;      /* size variable for an integer without a known term */
-  bool used_recursively; /* used inside its own definition */
-  bool recursive;        /* inside its own definition: monomorphic, unless */
-  /* its annotation gives the complete type; or NULL */
-  Scheme *annotation_scheme;
-  struct BindingGroup *group;
-  bool has_error; /* its definition had an error: suppress further errors */
   const char *type_text; /* cached text of the type */
-  Expr *value;           /* bound expression, for messages; or NULL */
-  Clause *clause;        /* clause of a function with one clause, or NULL */
-  Span annotation_span;  /* span of its annotation, if it is a parameter */
+  bool has_error; /* its definition had an error: suppress further errors */
+  union {
+    struct { /* BK_VALUE */
+      Var *var;
+      Expr *expr;           /* bound expression, for messages; or NULL */
+      Clause *clause;       /* clause of a function with one clause, or NULL */
+      Span annotation_span; /* span of its annotation, if it is a parameter */
+      Type *unpacked_type; /* its type with names for its unknown sizes (`?`) */
+      Core *unpack_core;   /* core that reads these sizes off its value */
+      DimVar *size_var; /* size variable for an integer without a known term */
+      struct BindingGroup *group;
+      /* its annotation, if that gives the complete type; or NULL */
+      Scheme *annotation_scheme;
+      bool needs_no_unpack;  /* its type has neither unknown sizes nor
+                                variables */
+      bool used_recursively; /* used inside its own definition */
+      bool recursive; /* inside its own definition: monomorphic, unless it has
+                         an annotation_scheme */
+    } value;
+    PrimId prim;         /* BK_PRIM */
+    Dtype dtype;         /* BK_DTYPE */
+    struct DataCon *con; /* BK_CON */
+    Module *imported;    /* BK_MODULE */
+    Dim *dim;            /* BK_SIZE */
+  };
 };
+
+static inline bool binding_is_recursive(const Binding *b) {
+  return b->kind == BK_VALUE && b->value.recursive;
+}
+
+static inline Expr *binding_expr(const Binding *b) {
+  return b->kind == BK_VALUE ? b->value.expr : NULL;
+}
+
+static inline Clause *binding_clause(const Binding *b) {
+  return b->kind == BK_VALUE ? b->value.clause : NULL;
+}
 
 /* A type name: a datatype or an alias. */
 typedef struct TypeName {

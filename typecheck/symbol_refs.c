@@ -165,9 +165,10 @@ void refs_add_size(Checker *c, Span span, Sym *name, bool shape) {
 }
 
 static Span label_definition(const Binding *b, const Sym *label) {
-  for (uint32_t i = 0; b && b->clause && i < b->clause->param_count; i++)
-    if (b->clause->params[i].label == label)
-      return b->clause->params[i].span;
+  const Clause *k = b ? binding_clause(b) : NULL;
+  for (uint32_t i = 0; k && i < k->param_count; i++)
+    if (k->params[i].label == label)
+      return k->params[i].span;
   return (Span){0};
 }
 
