@@ -42,8 +42,8 @@ const char *error_subject(Checker *c, const Origin *o) {
   case ORIGIN_ARG:
     if (o->subject && strcmp(o->subject, "if") == 0)
       return "this condition";
-    if (o->label)
-      return arena_printf(c->arena, "~%s of %s", o->label->text,
+    if (o->arg.label)
+      return arena_printf(c->arena, "~%s of %s", o->arg.label->text,
                           o->subject ? o->subject : "this function");
     return o->number ? arena_printf(c->arena, "argument %u of %s", o->number,
                                     o->subject ? o->subject : "this function")
@@ -129,7 +129,8 @@ Shape *error_shape(Checker *c, Type *t) {
 
 void error_note_callee(Checker *c, Diag *d, const Origin *o) {
   enum { MAX_QUOTED_BYTES = 200 };
-  const Binding *b = o->kind == ORIGIN_ARG && o->head ? o->head->binding : NULL;
+  const Binding *b =
+      o->kind == ORIGIN_ARG && o->arg.callee ? o->arg.callee->binding : NULL;
   if (!b || !b->scheme || !b->scheme->is_polymorphic || !o->subject || d->note)
     return;
   const char *type = scheme_text(c, b->scheme);

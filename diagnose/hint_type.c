@@ -10,11 +10,11 @@ static bool is_list(Checker *c, Type *t) {
 static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
                                 const Origin *o) {
   const Expr *e = error_brought(o->expr);
-  if (actual->tag != TY_TUPLE || o->kind != ORIGIN_ARG || !o->fun_type || !e ||
-      e->kind != EX_TUPLE || o->number != 1)
+  if (actual->tag != TY_TUPLE || o->kind != ORIGIN_ARG || !o->arg.fun_type ||
+      !e || e->kind != EX_TUPLE || o->number != 1)
     return false;
   uint32_t count = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN;
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
        t = ty_root(t->fun.result))
     count += !t->fun.label;
   if (count != e->item_count)
@@ -26,7 +26,7 @@ static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
       return false;
     buffer_printf(&text, "%s%s", i ? " " : "", item);
   }
-  bool apart = o->head && o->head->span.end < e->span.start;
+  bool apart = o->arg.callee && o->arg.callee->span.end < e->span.start;
   d->help = arena_printf(c->arena, "write arguments separated by spaces: %s %s",
                          o->subject ? o->subject : "f", text.text);
   if (e == o->expr)
@@ -138,7 +138,7 @@ static bool is_class(const ElemVar *e, uint32_t classes) {
 /* x / 255.0: with a float literal, suggests converting the integer operand. */
 static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
-  const Expr *other = o->number == 2 ? o->left : NULL;
+  const Expr *other = o->number == 2 ? origin_left(o) : NULL;
   if (o->kind != ORIGIN_OPERATOR || !other ||
       !is_class(elem_root(actual->tensor.elem), CLASS_FLOAT) ||
       !is_class(elem_root(expected->tensor.elem), CLASS_INT))

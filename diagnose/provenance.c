@@ -474,15 +474,16 @@ Dim *provenance_computed_dim(Checker *c, Expr *e, int64_t n) {
 }
 
 void provenance_add(Checker *c, Diag *d, const Origin *o) {
-  if (o->left) {
-    add_trace(c, d, o, o->left);
-    add_trace(c, d, o, o->right);
+  if (origin_left(o)) {
+    add_trace(c, d, o, o->operands.left);
+    add_trace(c, d, o, o->operands.right);
   } else if (o->expr) {
     add_trace(c, d, o, o->expr);
   } else {
-    for (uint32_t i = 0; i < o->arg_count; i++)
-      if (!o->args[i].label && has_axes(c, o->args[i].expr->inferred_type))
-        add_trace(c, d, o, o->args[i].expr);
+    for (uint32_t i = 0; i < origin_arg_count(o); i++)
+      if (!o->arg.args[i].label &&
+          has_axes(c, o->arg.args[i].expr->inferred_type))
+        add_trace(c, d, o, o->arg.args[i].expr);
   }
 }
 

@@ -124,8 +124,8 @@ static const Pat *param_of(const Clause *k, const Origin *o) {
   uint32_t number = 0;
   for (uint32_t i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
-    bool it = p->label ? o->label == p->label : ++number == o->number;
-    if (it && (!p->label || o->label))
+    bool it = p->label ? o->arg.label == p->label : ++number == o->number;
+    if (it && (!p->label || o->arg.label))
       return p->pat && p->pat->kind == PAT_VAR ? p->pat : NULL;
   }
   return NULL;
@@ -133,12 +133,12 @@ static const Pat *param_of(const Clause *k, const Origin *o) {
 
 void error_mark_rank_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, Type *expected) {
-  const Expr *head = o->head;
+  const Expr *head = o->kind == ORIGIN_ARG ? o->arg.callee : NULL;
   while (head && head->kind == EX_APP)
     head = head->arg[0];
   Shape *shape = error_shape(c, expected);
-  if (o->kind != ORIGIN_ARG || !head || !head->binding ||
-      !binding_clause(head->binding) || !shape || !shape_has_known_rank(shape))
+  if (!head || !head->binding || !binding_clause(head->binding) || !shape ||
+      !shape_has_known_rank(shape))
     return;
   const Clause *k = head->binding->value.clause;
   const Pat *param = param_of(k, o);

@@ -4,8 +4,8 @@
 #include "diagnose/internal.h"
 
 static bool is_within_arg(const Origin *call, Span span) {
-  for (uint32_t i = 0; i < call->arg_count; i++) {
-    Span arg = call->args[i].expr->span;
+  for (uint32_t i = 0; i < call->arg.arg_count; i++) {
+    Span arg = call->arg.args[i].expr->span;
     if (span.file == arg.file && span.start >= arg.start && span.end <= arg.end)
       return true;
   }
@@ -34,8 +34,8 @@ static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
 static bool is_consequence_of_reported(Checker *c, const Constraint *k) {
   int64_t n;
   const Origin *o = k->origin;
-  if (c->diags->errors && o->scheme && o->args &&
-      error_reported_at(c, 0, o->span, o->args))
+  if (c->diags->errors && o->scheme && o->kind == ORIGIN_ARG && o->arg.args &&
+      error_reported_at(c, 0, o->span, o->arg.args))
     return true;
   if (c->diags->errors && k->kind == CN_DIM_EQ && sizes_reported_swapped(c, k))
     return true;
@@ -76,10 +76,13 @@ static Origin *origin_in_call(Checker *c, Origin *call) {
   CallSubstitution *as = o->call_substitution = call_substitution_of(c, call);
   o->actual = call_substitute_type(c, as, in->actual);
   o->expected = call_substitute_type(c, as, in->expected);
-  o->fun_type = call_substitute_type(c, as, in->fun_type);
-  o->from = call_substitute_dim(c, as, in->from);
-  o->to = call_substitute_dim(c, as, in->to);
-  o->axis = call_substitute_dim(c, as, in->axis);
+  if (o->kind == ORIGIN_ARG)
+    o->arg.fun_type = call_substitute_type(c, as, in->arg.fun_type);
+  if (o->kind == ORIGIN_INDEX) {
+    o->index.from = call_substitute_dim(c, as, in->index.from);
+    o->index.to = call_substitute_dim(c, as, in->index.to);
+    o->index.axis = call_substitute_dim(c, as, in->index.axis);
+  }
   return o;
 }
 
@@ -135,7 +138,7 @@ static void report_in_call(Checker *c, const Constraint *k) {
               : body->primary_label ? body->primary_label
                                     : "here");
   error_note_scheme(c, d, call);
-  if (inner->recursive_callee)
+  if (origin_recursive_callee(inner))
     d->help = body->help; /* the body can be improved */
 }
 

@@ -71,19 +71,19 @@ static Type *find_component_with(Checker *c, Type *t, const DimVar *v,
 /* The argument for the next parameter of a call. *next counts positional
    arguments. */
 static Arg *arg_of_param(const Origin *o, const Type *param, uint32_t *next) {
-  for (uint32_t i = param->fun.label ? 0 : *next; i < o->arg_count; i++) {
-    if (o->args[i].label != param->fun.label)
+  for (uint32_t i = param->fun.label ? 0 : *next; i < o->arg.arg_count; i++) {
+    if (o->arg.args[i].label != param->fun.label)
       continue;
     if (!param->fun.label)
       *next = i + 1;
-    return &o->args[i];
+    return &o->arg.args[i];
   }
   return NULL;
 }
 
 static Type *param_type_of(const Origin *o) {
   uint32_t next = 0;
-  for (Type *t = o->fun_type ? ty_root(o->fun_type) : NULL;
+  for (Type *t = o->arg.fun_type ? ty_root(o->arg.fun_type) : NULL;
        t && t->tag == TY_FUN; t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     if (a && a->expr == o->expr)
@@ -95,7 +95,7 @@ static Type *param_type_of(const Origin *o) {
 static bool find_related_argument(Checker *c, const Origin *o, const DimVar *v,
                                   RelatedArgument *out) {
   uint32_t next = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN;
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
        t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     const char *base =
@@ -185,7 +185,7 @@ static const char *layers_of(Checker *c, const Origin *o,
   Buffer names = {.arena = c->arena};
   OccurrenceCount u = {.of = v};
   uint32_t next = 0, layers = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN;
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
        t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     const char *path = a ? error_expr_path(c, a->expr) : NULL;
@@ -205,7 +205,7 @@ static bool outputs_fit(Checker *c, const Origin *o,
                                                     : NULL};
   uint32_t next = 0;
   const char *name = "";
-  for (Type *t = ty_root(o->fun_type); u.of && t->tag == TY_FUN;
+  for (Type *t = ty_root(o->arg.fun_type); u.of && t->tag == TY_FUN;
        t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     if (a && a->expr == related->expr) {

@@ -30,8 +30,8 @@ static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
 
 /* The literal axis in the call. */
 static Expr *axis_of_call(const Origin *o) {
-  for (uint32_t i = 0; i < o->arg_count; i++) {
-    Arg *a = &o->args[i];
+  for (uint32_t i = 0; i < origin_arg_count(o); i++) {
+    Arg *a = &o->arg.args[i];
     bool axis = a->label ? strcmp(a->label->text, "axis") == 0
                          : i == 0 && o->prim == PRIM_DIM;
     if (axis && a->expr->kind == EX_NUM)
@@ -205,11 +205,11 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
   for (uint32_t i = 0;
-       o->kind == ORIGIN_ARG && o->args && i < c->solver.contradicted.len;
+       o->kind == ORIGIN_ARG && o->arg.args && i < c->solver.contradicted.len;
        i++) {
     const Origin *other = c->solver.contradicted.at[i];
-    if (other->args != o->args || other->kind != ORIGIN_ARG || !other->number ||
-        !o->number || !other->actual || !other->expected ||
+    if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
+        !other->number || !o->number || !other->actual || !other->expected ||
         ty_root(other->actual)->tag != expected->tag ||
         ty_root(other->expected)->tag != actual->tag ||
         actual->tag == expected->tag)

@@ -122,14 +122,14 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->subject = k->name;
   o->prim = k->prim;
   o->number = g->number;
-  o->label = g->arg->label;
+  o->arg.label = g->arg->label;
   o->expr = g->arg->expr;
-  o->head = k->head;
-  o->fun_type = k->fun_type;
-  o->args = k->args;
-  o->arg_count = k->count;
-  o->is_loop_state = is_loop_state(k, g->expected);
-  o->recursive_callee = recursive_callee(c, k, o);
+  o->arg.callee = k->head;
+  o->arg.fun_type = k->fun_type;
+  o->arg.args = k->args;
+  o->arg.arg_count = k->count;
+  o->arg.is_loop_state = is_loop_state(k, g->expected);
+  o->arg.recursive_callee = recursive_callee(c, k, o);
   *g->slot = check(c, g->arg->expr, g->expected, o);
 }
 

@@ -58,8 +58,8 @@ static UnrangedIndices unranged(Checker *c, Dim *d) {
    (-1). */
 static void require_in_bounds(Checker *c, Dim *p, Dim *axis, int side,
                               Origin *o) {
-  o->from = p;
-  o->axis = axis;
+  o->index.from = p;
+  o->index.axis = axis;
   Dim *one = dim_int(c->dims, 1);
   if (side <= 0)
     add_size_le(c, dim_int(c->dims, 0), p, o);
@@ -161,7 +161,7 @@ static void require_slice_in_bounds(Indexing *x, Dim *from, Dim *to, Dim *size,
   Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
   Dim *last = dim_resolve(c->dims, dim_sub(c->dims, to, one)), *slope, *rest;
   UnrangedIndices u = unranged(c, last);
-  o->from = from, o->to = to, o->axis = size;
+  o->index.from = from, o->index.to = to, o->index.axis = size;
   bool down = u.count == 1 &&
               dim_split_linear(c->dims, last, u.one, &slope, &rest) &&
               dim_is_const(slope) && dim_sign(slope) < 0;

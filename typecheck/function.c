@@ -224,7 +224,7 @@ static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
       c->inference.binding_group ? c->inference.binding_group->calls.len : 0;
   for (uint32_t i = count > LARGE_GROUP_CALLS ? own : 0; i < count; i++) {
     const Origin *call = c->inference.binding_group->calls.at[i];
-    Span name = call->recursive_callee->span;
+    Span name = call->arg.recursive_callee->span;
     if (name.file != f->span.file || name.start != f->span.start ||
         !call->actual || !call->expected ||
         !shapes_differ(c, call->actual, call->expected))

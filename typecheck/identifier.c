@@ -196,8 +196,8 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
   o->subject = what;
   if (e != c->inference.head.expr)
     return o;
-  o->args = c->inference.head.args;
-  o->arg_count = c->inference.head.arg_count;
+  o->arg.args = c->inference.head.args;
+  o->arg.arg_count = c->inference.head.arg_count;
   return o;
 }
 

@@ -196,8 +196,8 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
   o->other_span = e->span;
   Origin *oa = operand_origin(c, e->arg[0], id, 1);
   Origin *ob = operand_origin(c, e->arg[1], id, 2);
-  o->left = oa->left = ob->left = e->arg[0];
-  o->right = oa->right = ob->right = e->arg[1];
+  o->operands.left = oa->operands.left = ob->operands.left = e->arg[0];
+  o->operands.right = oa->operands.right = ob->operands.right = e->arg[1];
   oa->other_span = e->arg[1]->span;
   ob->other_span = e->arg[0]->span;
   if (id == PRIM_MATMUL) {

@@ -14,7 +14,7 @@ bool error_reported_at(const Checker *c, uint32_t mark, Span place,
                        const Arg *args) {
   for (uint32_t i = mark; i < c->solver.contradicted.len; i++) {
     const Origin *o = c->solver.contradicted.at[i];
-    if ((args && o->args == args) ||
+    if ((args && o->kind == ORIGIN_ARG && o->arg.args == args) ||
         (o->span.file == place.file && o->span.start == place.start &&
          o->span.end == place.end))
       return true;

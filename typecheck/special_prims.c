@@ -345,9 +345,9 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
     Origin *o = origin_new(c, ORIGIN_ELEMENT, tuple->items[i]->span);
     o->subject = "concat";
     o->number = i;
-    o->head = axis->expr;
+    o->operands.axis = axis->expr;
     if (i) {
-      o->left = tuple->items[0], o->right = tuple->items[i];
+      o->operands.left = tuple->items[0], o->operands.right = tuple->items[i];
       o->other_span = tuple->items[0]->span;
     }
     items->items[i] = check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);

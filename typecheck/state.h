@@ -211,33 +211,60 @@ typedef enum OriginKind {
 
 typedef struct Origin { /* source of a constraint, for messages */
   OriginKind kind;
+  PrimId prim;
   Span span;           /* primary span */
   Span other_span;     /* related span, or none */
-  Expr *left, *right;  /* ORIGIN_OPERATOR: the operands; for concat the unified
-                          tensors */
   const char *subject; /* "softmax", "op @" */
-  uint32_t number;     /* argument number, axis */
-  PrimId prim;
   Expr *expr;
-  Type *actual, *expected; /* the complete types */
-  Sym *label;              /* ORIGIN_ARG: label of the argument */
-  Scheme *scheme;          /* scheme whose given constraint this is */
-  Expr *head;     /* ORIGIN_FIELD: the record; concat: the axis; ORIGIN_ARG: the
-                     callee */
-  Type *fun_type; /* type of the callee */
-  Arg *args;      /* all arguments of the call */
-  uint32_t arg_count;
-  /* ORIGIN_INDEX: position or range, and size of the axis */
-  Dim *from, *to, *axis;
+  Type *actual, *expected;    /* the complete types */
+  uint32_t number;            /* argument number, axis */
+  Scheme *scheme;             /* scheme whose given constraint this is */
   struct Origin *body_origin; /* given constraint: its origin in the body */
   Map *substitution; /* given constraint: what its variables are at this call */
   struct CallSubstitution *call_substitution; /* for messages about a body:
                                                  substitution of one call */
-  Dim *sizes[2];                    /* for messages: the sizes that differ */
-  struct Binding *recursive_callee; /* recursive call: the callee */
-  bool is_loop_state; /* ORIGIN_ARG: initial state of a loop; a callback returns
-                         the next */
+  Dim *sizes[2]; /* for messages: the sizes that differ */
+  union {
+    struct { /* ORIGIN_ARG */
+      Expr *callee;
+      Type *fun_type; /* type of the callee */
+      Sym *label;     /* label of the argument */
+      Arg *args;      /* all arguments of the call */
+      uint32_t arg_count;
+      bool is_loop_state; /* initial state of a loop; a callback returns the
+                             next */
+      struct Binding *recursive_callee; /* recursive call: the callee */
+    } arg;
+    struct { /* ORIGIN_OPERATOR: operands; ORIGIN_ELEMENT: of concat */
+      Expr *left, *right; /* concat: the unified tensors */
+      Expr *axis;         /* concat: the axis */
+    } operands;
+    struct {                 /* ORIGIN_INDEX */
+      Dim *from, *to, *axis; /* position or range, and size of the axis */
+    } index;
+    Expr *record; /* ORIGIN_FIELD */
+  };
 } Origin;
+
+static inline uint32_t origin_arg_count(const Origin *o) {
+  return o->kind == ORIGIN_ARG ? o->arg.arg_count : 0;
+}
+
+static inline struct Binding *origin_recursive_callee(const Origin *o) {
+  return o->kind == ORIGIN_ARG ? o->arg.recursive_callee : NULL;
+}
+
+static inline bool origin_has_operands(const Origin *o) {
+  return o->kind == ORIGIN_OPERATOR || o->kind == ORIGIN_ELEMENT;
+}
+
+static inline Expr *origin_left(const Origin *o) {
+  return origin_has_operands(o) ? o->operands.left : NULL;
+}
+
+static inline Expr *origin_right(const Origin *o) {
+  return origin_has_operands(o) ? o->operands.right : NULL;
+}
 
 typedef enum ConstraintKind {
   CN_DIM_EQ,

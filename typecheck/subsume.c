@@ -122,7 +122,7 @@ Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
                          meta_integer(c, (Span){0})),
                o);
   } else if (expected->tag == TY_VAR && !expected->var->skolem) {
-    if (o->is_loop_state)
+    if (o->kind == ORIGIN_ARG && o->arg.is_loop_state)
       actual = ty_forget_local_sizes(c, actual, 0, FORGET_FROM_UNKNOWN);
     ok = unify(c, ty_make_retractable(c, actual, o->expr), expected, o);
   } else if (actual->tag == TY_TENSOR && expected->tag == TY_TENSOR) {

@@ -79,7 +79,7 @@ Core *infer_record(Checker *c, Expr *e, Type *expected, Type **type) {
       Origin *o = origin_new(c, ORIGIN_FIELD, f->expr->span);
       o->subject = f->id->text;
       o->expr = f->expr;
-      o->head = e;
+      o->record = e;
       core->items[i] = check(c, f->expr, w, o);
       r->args[i] = w;
     } else {
