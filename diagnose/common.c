@@ -47,8 +47,8 @@ const char *error_subject(Checker *c, const Origin *o) {
   case ORIGIN_ARG:
     if (o->subject && strcmp(o->subject, "if") == 0)
       return "this condition";
-    if (o->label)
-      return arena_printf(c->arena, "~%s of %s", o->label->text,
+    if (o->arg.label)
+      return arena_printf(c->arena, "~%s of %s", o->arg.label->text,
                           o->subject ? o->subject : "this function");
     return o->number ? arena_printf(c->arena, "argument %u of %s", o->number,
                                     o->subject ? o->subject : "this function")
@@ -88,8 +88,8 @@ const char *error_subject(Checker *c, const Origin *o) {
 
 const Expr *error_brought(const Expr *e) {
   while (e && e->kind == EX_ID && is_pipe_name(e->id) && e->binding &&
-         e->binding->value)
-    e = e->binding->value;
+         binding_expr(e->binding))
+    e = e->binding->value.expr;
   return e;
 }
 
@@ -129,12 +129,13 @@ bool error_is_tensor(Type *t) {
 
 Shape *error_shape(Checker *c, Type *t) {
   t = t ? ty_norm(c, t) : NULL;
-  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
 }
 
 void error_note_callee(Checker *c, Diag *d, const Origin *o) {
   enum { MAX_QUOTED_BYTES = 200 };
-  const Binding *b = o->kind == ORIGIN_ARG && o->head ? o->head->binding : NULL;
+  const Binding *b =
+      o->kind == ORIGIN_ARG && o->arg.callee ? o->arg.callee->binding : NULL;
   if (!b || !b->scheme || !b->scheme->is_polymorphic || !o->subject || d->note)
     return;
   const char *type = scheme_text(c, b->scheme);
@@ -156,7 +157,7 @@ static void add_counterexample(Checker *c, Diag *d, Constraint *k) {
     return;
   Buffer text = {.arena = c->arena};
   assumption_load(c, k->assumptions);
-  if (dim_counterexample(c->solver, x, k->kind == CN_DIM_EQ, &text))
+  if (dim_counterexample(c->facts.loaded, x, k->kind == CN_DIM_EQ, &text))
     d->counterexample = arena_printf(c->arena, "fails at %s", text.text);
 }
 
@@ -174,7 +175,7 @@ static void collect_skolem(void *arg, DimVar *v) {
 
 /* Labels a value of the same name: expressions refer to that value. */
 static void label_shadowing_value(Checker *c, Diag *d, const DimVar *v) {
-  for (const Scope *s = c->scope; s; s = s->outer)
+  for (const Scope *s = c->names.scope; s; s = s->outer)
     if (s->name == v->name && s->dim) {
       return;
     } else if (s->name == v->name && s->binding &&

@@ -106,16 +106,16 @@ static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
 
 void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
-  if (name == c->val_name) {
+  if (name == c->inference.val_name) {
     d->help = "a recursive function needs `fun`";
     return;
   }
-  for (Scope *scope = c->scope; scope; scope = scope->outer)
+  for (Scope *scope = c->names.scope; scope; scope = scope->outer)
     if (scope->binding || scope->dim)
       consider(&s, scope->name->text);
-  for (uint32_t i = 0; i < c->module->bindings.len; i++) {
-    Sym *other = c->module->bindings.at[i]->name;
-    if (map_get(&c->module->names, other))
+  for (uint32_t i = 0; i < c->names.module->bindings.len; i++) {
+    Sym *other = c->names.module->bindings.at[i]->name;
+    if (map_get(&c->names.module->names, other))
       consider(&s, other->text);
   }
   if (!s.best && name->len > 1 && suggest_qualified(c, d, span, name))
@@ -147,9 +147,9 @@ void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
   consider(&s, "Some");
   consider(&s, "None");
-  for (uint32_t i = 0; i < c->module->bindings.len; i++)
-    if (c->module->bindings.at[i]->kind == BK_CON)
-      consider(&s, c->module->bindings.at[i]->name->text);
+  for (uint32_t i = 0; i < c->names.module->bindings.len; i++)
+    if (c->names.module->bindings.at[i]->kind == BK_CON)
+      consider(&s, c->names.module->bindings.at[i]->name->text);
   attach_suggestion(&s, d, span);
   if (!s.best)
     d->help = "constructors begin with a capital letter; values and functions "
@@ -162,7 +162,7 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
                    Sym *name) {
   NameSearch s = name_search_new(c, name);
   for (uint32_t i = 0; i < record->count; i++)
-    consider(&s, record->labels[i]->text);
+    consider(&s, record->record.labels[i]->text);
   attach_suggestion(&s, d, span);
 }
 
@@ -178,13 +178,16 @@ static const struct {
 /* If the label is shorthand (`~axis`), the value keeps its name. */
 void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
   NameSearch s = name_search_new(c, a->label);
-  for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
-    if (t->label)
-      consider(&s, t->label->text);
+  for (Type *t = ty_norm(c, fun); t->tag == TY_FUN;
+       t = ty_norm(c, t->fun.result))
+    if (t->fun.label)
+      consider(&s, t->fun.label->text);
   for (size_t i = 0; i < ARRAY_LEN(foreign_labels) && !s.best; i++)
-    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
-      if (strcmp(a->label->text, foreign_labels[i].theirs) == 0 && t->label &&
-          strcmp(t->label->text, foreign_labels[i].ours) == 0)
+    for (Type *t = ty_norm(c, fun); t->tag == TY_FUN;
+         t = ty_norm(c, t->fun.result))
+      if (strcmp(a->label->text, foreign_labels[i].theirs) == 0 &&
+          t->fun.label &&
+          strcmp(t->fun.label->text, foreign_labels[i].ours) == 0)
         s.best = foreign_labels[i].ours;
   if (!s.best || !a->label_span.file)
     return;
@@ -200,7 +203,7 @@ void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
 
 void suggest_type(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = name_search_new(c, name);
-  const Map *types = &c->module->types;
+  const Map *types = &c->names.module->types;
   for (uint32_t i = 0; i < types->cap; i++) {
     const Sym *other = types->slots[i].key;
     if (other && types->slots[i].value)

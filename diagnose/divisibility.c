@@ -203,17 +203,17 @@ static bool find_inexact_operands(Checker *c, const Origin *o,
   for (int i = 0; i < 2; i++) {
     if (types[i]->tag != TY_TENSOR)
       return false;
-    provenance_axes(types[i]->shape, items[i], &count[i]);
+    provenance_axes(types[i]->tensor.shape, items[i], &count[i]);
   }
   for (uint32_t i = 1; i <= count[0] && i <= count[1]; i++) {
     ShapeAxis *x = items[0][count[0] - i], *y = items[1][count[1] - i];
     if (x->tag == SHAPE_DIM && y->tag == SHAPE_DIM &&
         !dim_equal(dim_resolve(c->dims, x->dim), dim_resolve(c->dims, y->dim)))
       return o->kind == ORIGIN_ELEMENT /* report the first one */
-                 ? find_inexact_division(c, x->dim, o->right, y->dim, o->left,
-                                         out)
-                 : find_inexact_division(c, x->dim, o->left, y->dim, o->right,
-                                         out);
+                 ? find_inexact_division(c, x->dim, o->operands.right, y->dim,
+                                         o->operands.left, out)
+                 : find_inexact_division(c, x->dim, o->operands.left, y->dim,
+                                         o->operands.right, out);
   }
   return false;
 }
@@ -226,8 +226,8 @@ static bool is_number(const Expr *e, int64_t n) {
 
 /* True if n is an argument, or an element of one, as of a shape. */
 static bool is_argument(const Origin *o, int64_t n) {
-  for (uint32_t i = 0; i < o->arg_count; i++) {
-    const Expr *e = o->args[i].expr;
+  for (uint32_t i = 0; i < origin_arg_count(o); i++) {
+    const Expr *e = o->arg.args[i].expr;
     if (is_number(e, n))
       return true;
     for (uint32_t k = 0; e->kind == EX_BRACKET && k < e->item_count; k++)

@@ -44,17 +44,18 @@ static void explain_axis(Explanation *w, DimVar *v, uint32_t axis,
 static void explain_param_type(Explanation *w, Type *t, const char *of) {
   Checker *c = w->c;
   t = ty_norm(c, t);
-  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->shape->len; i++)
-    if (t->shape->axes[i].tag == SHAPE_DIM)
-      explain_axis(w, dim_as_var(t->shape->axes[i].dim), i, of);
+  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->tensor.shape->len; i++)
+    if (t->tensor.shape->axes[i].tag == SHAPE_DIM)
+      explain_axis(w, dim_as_var(t->tensor.shape->axes[i].dim), i, of);
   for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
-    explain_param_type(w, t->args[i],
-                       arena_printf(c->arena, "%s.%s", of, t->labels[i]->text));
+    explain_param_type(
+        w, t->args[i],
+        arena_printf(c->arena, "%s.%s", of, t->record.labels[i]->text));
 }
 
 static const char *param_name(Checker *c, const Binding *b, uint32_t i) {
-  const Pat *p =
-      b->clause && i < b->clause->param_count ? b->clause->params[i].pat : NULL;
+  const Clause *k = binding_clause(b);
+  const Pat *p = k && i < k->param_count ? k->params[i].pat : NULL;
   while (p && p->kind == PAT_ASCRIBE)
     p = p->args[0];
   return p && p->kind == PAT_VAR ? p->id->text
@@ -112,19 +113,21 @@ const Diag *checker_explain_type(Checker *c, Binding *b, Diags *diags) {
   Diag *d = diag_note(diags, b->span, "%s : %s", b->name->text,
                       given || s->is_polymorphic ? scheme_text(c, s) : type);
   Explanation w = {c, d, source && source->is_library};
-  Expr *e = b->value ? b->value : b->clause ? b->clause->body : NULL;
+  const Clause *k = binding_clause(b);
+  Expr *e = binding_expr(b) ? binding_expr(b) : k ? k->body : NULL;
   if (e)
     provenance_add_all(c, d, e, w.library);
   uint32_t i = 0;
   for (Type *t = ty_norm(c, s->type); t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1]), i++)
-    explain_param_type(&w, t->arg[0], param_name(c, b, i));
+       t = ty_norm(c, t->fun.result), i++)
+    explain_param_type(&w, t->fun.param, param_name(c, b, i));
   ExistentialSearch unknown = {.w = &w};
   map_init(&unknown.met, c->arena);
   TypeVisitor visit = {.dim = explain_existential, .arg = &unknown, .c = c};
-  ty_visit(&visit, b->unpacked_type ? b->unpacked_type : s->type);
+  bool unpacked = b->kind == BK_VALUE && b->value.unpacked_type;
+  ty_visit(&visit, unpacked ? b->value.unpacked_type : s->type);
   for (i = 0; i < s->given_count; i++)
     explain_given(&w, s, s->given[i]);
-  c->message_names = names;
+  c->notes.message_names = names;
   return d;
 }

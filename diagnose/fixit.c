@@ -145,7 +145,7 @@ void fixit_labels(Checker *c, Diag *d, const Arg *args, uint32_t count,
 }
 
 void fixit_wrap_callee(Checker *c, Diag *d, const Origin *o, const char *fun) {
-  Span at = o->head->span;
+  Span at = o->arg.callee->span;
   at.end = at.start;
   if (own_source(c, at))
     diag_add_fixit(c->arena, d, at, arena_printf(c->arena, "%s ", fun),

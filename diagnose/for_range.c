@@ -89,8 +89,8 @@ static IndexRangeFailure index_failure_of(const RangeDiagnostic *u, DimVar *v) {
   Checker *c = u->c;
   IndexRangeFailure why = {RANGE_NO_ACCESS, NULL, NULL};
   const IndexAccess *told = NULL; /* the access whose axis is the range */
-  for (uint32_t i = u->first_access; i < c->accesses.len; i++) {
-    const IndexAccess *a = &c->accesses.at[i];
+  for (uint32_t i = u->first_access; i < c->loops.accesses.len; i++) {
+    const IndexAccess *a = &c->loops.accesses.at[i];
     Dim *index_expr = dim_resolve(c->dims, a->index_expr);
     if (!a->axis_size || !dim_mentions(c->dims, index_expr, v))
       continue;

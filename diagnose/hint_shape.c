@@ -125,10 +125,12 @@ static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
     d->help = "for a choice per element, write select c x y";
     return true;
   }
-  Type *fun = o->fun_type ? ty_root(o->fun_type) : NULL;
-  if (o->kind != ORIGIN_ARG || o->prim != PRIM_NONE || have->len != 1 || !fun ||
-      !o->head || o->arg_count != 1 || fun->tag != TY_FUN || fun->label ||
-      ty_root(fun->arg[1])->tag == TY_FUN)
+  if (o->kind != ORIGIN_ARG)
+    return false;
+  Type *fun = o->arg.fun_type ? ty_root(o->arg.fun_type) : NULL;
+  if (o->prim != PRIM_NONE || have->len != 1 || !fun || !o->arg.callee ||
+      o->arg.arg_count != 1 || fun->tag != TY_FUN || fun->fun.label ||
+      ty_root(fun->fun.result)->tag == TY_FUN)
     return false;
   const char *name = o->subject ? o->subject : "f";
   d->help = arena_printf(c->arena,
@@ -354,12 +356,12 @@ void hint_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k) {
 }
 
 bool hint_concat_axis(Checker *c, Diag *d, const Origin *o) {
-  const Expr *axis = o->kind == ORIGIN_ELEMENT ? o->head : NULL;
+  const Expr *axis = o->kind == ORIGIN_ELEMENT ? o->operands.axis : NULL;
   uint32_t i, j;
-  if (!axis || axis->kind != EX_NUM || !o->left)
+  if (!axis || axis->kind != EX_NUM || !o->operands.left)
     return false;
-  Shape *a = error_shape(c, o->left->inferred_type);
-  Shape *b = error_shape(c, o->right->inferred_type);
+  Shape *a = error_shape(c, o->operands.left->inferred_type);
+  Shape *b = error_shape(c, o->operands.right->inferred_type);
   if (!a || !b || a->len != b->len || !error_find_one_axis(a, b, &i, &j))
     return false;
   const char *other = axis->num[0] == '-'
@@ -377,18 +379,19 @@ void hint_matmul_inner(Checker *c, Diag *d, const Origin *o, Dim *x, Dim *y) {
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
   if (!a || !b || !shape_has_known_rank(a) || !shape_has_known_rank(b))
     return;
+  Expr *left = origin_left(o), *right = origin_right(o);
   const ShapeAxis *rows = a->len > 1 ? &a->axes[a->len - 2] : NULL;
   const ShapeAxis *columns = b->len > 1 ? &b->axes[b->len - 1] : NULL;
   if (columns && columns->tag == SHAPE_DIM && dim_equal(columns->dim, x)) {
     d->help = "the right side may be transposed: write transpose";
-    if (o->right)
-      fixit_apply(c, d, o, o->right, "transpose");
-  } else if (hint_flatten(c, d, o, o->left, o->actual, y)) {
+    if (right)
+      fixit_apply(c, d, o, right, "transpose");
+  } else if (hint_flatten(c, d, o, left, o->actual, y)) {
     return;
   } else if (rows && rows->tag == SHAPE_DIM && dim_equal(rows->dim, y) &&
-             o->left && error_expr_path(c, o->left)) {
+             left && error_expr_path(c, left)) {
     d->help = "the left side may be transposed: write transpose";
-    fixit_apply(c, d, o, o->left, "transpose");
+    fixit_apply(c, d, o, left, "transpose");
   }
 }
 
@@ -431,7 +434,7 @@ static bool has_size(Checker *c, Type *t, Dim *d) {
 /* The field may be written in a literal {w = ..., b = ...}. */
 static void hint_record_literal(Checker *c, Diag *d, const Origin *o, Dim *have,
                                 Dim *expected) {
-  const Expr *record = o->head;
+  const Expr *record = o->record;
   for (uint32_t i = 0; i < record->field_count; i++) {
     FieldExpr *f = &record->fields[i];
     Type *t = f->expr->inferred_type;
@@ -448,7 +451,7 @@ void hint_record_field(Checker *c, Diag *d, const Origin *o,
   Dim *have, *expected;
   if (!differing_sizes(c, part->actual, part->expected, &have, &expected))
     return;
-  if (o->kind == ORIGIN_FIELD && o->head && o->head->kind == EX_RECORD) {
+  if (o->kind == ORIGIN_FIELD && o->record && o->record->kind == EX_RECORD) {
     hint_record_literal(c, d, o, have, expected);
     return;
   }
@@ -457,7 +460,7 @@ void hint_record_field(Checker *c, Diag *d, const Origin *o,
     return;
   record = row_flat(c, record);
   for (uint32_t i = 0; i < record->count; i++)
-    if (hint_transposed_matrix(c, d, o, record->labels[i]->text, NULL,
+    if (hint_transposed_matrix(c, d, o, record->record.labels[i]->text, NULL,
                                record->args[i], have, expected))
       return;
 }
@@ -566,7 +569,7 @@ static bool hint_ones_to_stars(Checker *c, Diag *d, const Origin *o,
               "and add a broadcast axis, as in x.[:, *]";
     return true;
   }
-  Expr *e = ones[0] ? o->left : o->right;
+  Expr *e = ones[0] ? origin_left(o) : origin_right(o);
   d->help = arena_printf(c->arena,
                          "an axis of size 1 does not broadcast: to make it a "
                          "broadcast axis, write %s.[%s]",
@@ -586,7 +589,7 @@ static bool hint_slice_longer(Checker *c, Diag *d, const Origin *o,
       !dim_is_int(dim_sub(c->dims, x->axes[i].dim, y->axes[j].dim), &more))
     return false;
   const Shape *longer = more > 0 ? x : y;
-  Expr *e = more > 0 ? o->left : o->right;
+  Expr *e = more > 0 ? origin_left(o) : origin_right(o);
   uint32_t at = more > 0 ? i : j, by = (uint32_t)(more > 0 ? more : -more);
   if (more > MAX_LENGTH_DIFFERENCE || more < -MAX_LENGTH_DIFFERENCE)
     return false;
@@ -612,11 +615,12 @@ void hint_broadcast(Checker *c, Diag *d, const Origin *o) {
   if (!a || !b || !shape_has_known_rank(a) || !shape_has_known_rank(b))
     return;
   bool shorter = a->len < b->len;
-  Operands x = {shorter ? a : b, shorter ? b : a, shorter ? o->left : o->right,
-                shorter ? o->right : o->left};
+  Expr *left = origin_left(o), *right = origin_right(o);
+  Operands x = {shorter ? a : b, shorter ? b : a, shorter ? left : right,
+                shorter ? right : left};
   if (hint_drop_last_one(c, d, o, &x) || hint_add_stars(c, d, o, &x) ||
       hint_slice_longer(c, d, o, a, b))
     return;
   if (a->len == b->len && !hint_ones_to_stars(c, d, o, a, b))
-    hint_axis_order(c, d, o, o->right, o->expected, o->actual);
+    hint_axis_order(c, d, o, right, o->expected, o->actual);
 }

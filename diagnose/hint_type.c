@@ -6,19 +6,20 @@
 #include "support/diag.h"
 
 static bool is_list(Checker *c, Type *t) {
-  return t->tag == TY_DATATYPE && t->datatype == c->list_datatype;
+  return t->tag == TY_DATATYPE && t->data.type == c->builtins.list_datatype;
 }
 
 /* A tuple is passed to a function of several arguments. */
 static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
                                 const Origin *o) {
   const Expr *e = error_brought(o->expr);
-  if (actual->tag != TY_TUPLE || o->kind != ORIGIN_ARG || !o->fun_type || !e ||
-      e->kind != EX_TUPLE || o->number != 1)
+  if (actual->tag != TY_TUPLE || o->kind != ORIGIN_ARG || !o->arg.fun_type ||
+      !e || e->kind != EX_TUPLE || o->number != 1)
     return false;
   uint32_t count = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN; t = ty_root(t->arg[1]))
-    count += !t->label;
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
+       t = ty_root(t->fun.result))
+    count += !t->fun.label;
   if (count != e->item_count)
     return false;
   Buffer text = {.arena = c->arena};
@@ -28,7 +29,7 @@ static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
       return false;
     buffer_printf(&text, "%s%s", i ? " " : "", item);
   }
-  bool apart = o->head && o->head->span.end < e->span.start;
+  bool apart = o->arg.callee && o->arg.callee->span.end < e->span.start;
   d->help = arena_printf(c->arena, "write arguments separated by spaces: %s %s",
                          o->subject ? o->subject : "f", text.text);
   if (e == o->expr)
@@ -40,7 +41,7 @@ static bool hint_tuple_argument(Checker *c, Diag *d, Type *actual,
 /* True for a number that is or may become an integer. */
 static bool is_size(Checker *c, Type *t) {
   Shape *s = error_shape(c, t);
-  const ElemVar *e = s ? elem_root(ty_norm(c, t)->elem) : NULL;
+  const ElemVar *e = s ? elem_root(ty_norm(c, t)->tensor.elem) : NULL;
   return s && s->len == 0 && !e->skolem && (e->classes & CLASS_INT);
 }
 
@@ -90,7 +91,7 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
   if (actual->tag == TY_FUN && expected->tag != TY_FUN)
     d->help = "an argument may be missing";
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
-           actual->datatype == c->string_datatype)
+           actual->data.type == c->builtins.string_datatype)
     d->help = "to join strings, use `^`";
   else if (o->prim == PRIM_APPEND && error_is_tensor(actual) &&
            o->number == 2) {
@@ -121,10 +122,12 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
 /* Class labels are expected, but a row of probabilities is found. */
 static bool hint_class_labels(Checker *c, Diag *d, Type *actual, Type *expected,
                               const Origin *o) {
-  Shape *a = shape_norm(c, actual->shape), *b = shape_norm(c, expected->shape);
+  Shape *a = shape_norm(c, actual->tensor.shape),
+        *b = shape_norm(c, expected->tensor.shape);
   if (!shape_has_known_rank(a) || !shape_has_known_rank(b) ||
       a->len != b->len + 1 ||
-      elem_root(expected->elem)->classes & ~(uint32_t)CLASS_INT || !o->expr)
+      elem_root(expected->tensor.elem)->classes & ~(uint32_t)CLASS_INT ||
+      !o->expr)
     return false;
   d->help = "for the index of the largest element of each row, write argmax x";
   fixit_apply(c, d, o, o->expr, "argmax");
@@ -138,10 +141,10 @@ static bool is_class(const ElemVar *e, uint32_t classes) {
 /* x / 255.0: with a float literal, suggests converting the integer operand. */
 static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
-  const Expr *other = o->number == 2 ? o->left : NULL;
+  const Expr *other = o->number == 2 ? origin_left(o) : NULL;
   if (o->kind != ORIGIN_OPERATOR || !other ||
-      !is_class(elem_root(actual->elem), CLASS_FLOAT) ||
-      !is_class(elem_root(expected->elem), CLASS_INT))
+      !is_class(elem_root(actual->tensor.elem), CLASS_FLOAT) ||
+      !is_class(elem_root(expected->tensor.elem), CLASS_INT))
     return false;
   d->help = "no implicit conversion: to convert the left side, write `float x`";
   fixit_apply(c, d, o, other, "float");
@@ -150,7 +153,8 @@ static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
 
 void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
-  ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
+  ElemVar *g = elem_root(actual->tensor.elem),
+          *w = elem_root(expected->tensor.elem);
   if (hint_class_labels(c, d, actual, expected, o) ||
       hint_convert_operand(c, d, actual, expected, o))
     return;

@@ -149,8 +149,8 @@ static const char *relevant_arithmetic(const ProvenanceTrace *x, Type *t,
   Checker *c = x->c;
   ShapeAxis *items[MAX_RANK], *others[MAX_RANK] = {NULL};
   uint32_t count = 0, other_count = 0;
-  provenance_axes(t->shape, items, &count);
-  provenance_axes(plain->shape, others, &other_count);
+  provenance_axes(t->tensor.shape, items, &count);
+  provenance_axes(plain->tensor.shape, others, &other_count);
   bool same = count == other_count;
   const char *text, *last = NULL;
   for (uint32_t i = count; i-- > 0;) {
@@ -181,7 +181,7 @@ static void match_sought_size(ProvenanceTrace *x, Type *found) {
   uint32_t count = 0;
   if (!t || t->tag != TY_TENSOR)
     return;
-  provenance_axes(t->shape, items, &count);
+  provenance_axes(t->tensor.shape, items, &count);
   for (uint32_t i = 0; i < count && !x->computed; i++) {
     Dim *d = items[i]->tag == SHAPE_DIM ? items[i]->dim : NULL;
     int64_t n;
@@ -204,7 +204,7 @@ static void add_step(ProvenanceTrace *x, Span span, const char *name,
   Type *t = ty_norm(c, call_substitute_type(c, x->substitution, found));
   if (t->tag != TY_TENSOR || ty_norm(c, found)->tag != TY_TENSOR)
     return;
-  Shape *s = shape_norm(c, t->shape);
+  Shape *s = shape_norm(c, t->tensor.shape);
   if (!s->len || (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE))
     return;
   const char *shape = ty_text(c, ty_forget_singletons(c, t));
@@ -252,9 +252,10 @@ static Expr *arg_of_binding(const InlinedBody *body, const Binding *b) {
 static void follow_param(ProvenanceTrace *x, const Expr *e, const Binding *b) {
   InlinedBody *body = x->body;
   if (!body) {
+    bool annotated = b->kind == BK_VALUE && b->value.annotation_span.file;
     if (x->substitution)
-      add_step(x, b->annotation_span.file ? b->annotation_span : b->span,
-               b->name->text, e->inferred_type);
+      add_step(x, annotated ? b->value.annotation_span : b->span, b->name->text,
+               e->inferred_type);
     else if (!x->depth)
       add_step(x, e->span, NULL, e->inferred_type);
     return;
@@ -274,15 +275,15 @@ static void follow_name(ProvenanceTrace *x, const Expr *e) {
   const Binding *b = e->binding;
   if (!b || !b->scheme)
     return;
-  if (b->value)
-    follow(x, b->value);
+  if (binding_expr(b))
+    follow(x, b->value.expr);
   else
     follow_param(x, e, b);
 }
 
 static bool has_axes(Checker *c, Type *t) {
   t = t ? ty_norm(c, t) : NULL;
-  return t && t->tag == TY_TENSOR && shape_norm(c, t->shape)->len;
+  return t && t->tag == TY_TENSOR && shape_norm(c, t->tensor.shape)->len;
 }
 
 /* The data is the last argument. */
@@ -304,16 +305,16 @@ static bool follow_body(ProvenanceTrace *x, const Expr *e) {
   while (head->kind == EX_APP)
     head = head->arg[0];
   const Binding *b = head->kind == EX_ID ? head->binding : NULL;
-  if (!b || !b->clause || !is_shown(x, b->clause->span) || x->complete ||
-      x->depth == MAX_INLINED_BODIES)
+  if (!b || !binding_clause(b) || !is_shown(x, b->value.clause->span) ||
+      x->complete || x->depth == MAX_INLINED_BODIES)
     return false;
-  InlinedBody body = {x->body, b->clause, e, x->substitution};
+  InlinedBody body = {x->body, b->value.clause, e, x->substitution};
   if (head->instance)
     x->substitution = substitution_push(x->c, &head->instance->substitution,
                                         body.substitution);
   x->body = &body;
   x->depth++;
-  follow(x, b->clause->body);
+  follow(x, b->value.clause->body);
   x->depth--;
   x->body = body.outer;
   x->substitution = body.substitution;
@@ -332,8 +333,8 @@ static void follow_operand(ProvenanceTrace *x, const Expr *e) {
     Type *t = e->arg[i]->inferred_type;
     t = t ? ty_norm(x->c, t) : NULL;
     if (t && t->tag == TY_TENSOR &&
-        shape_equal(x->c, shape_norm(x->c, t->shape),
-                    shape_norm(x->c, whole->shape))) {
+        shape_equal(x->c, shape_norm(x->c, t->tensor.shape),
+                    shape_norm(x->c, whole->tensor.shape))) {
       follow(x, e->arg[i]);
       return;
     }
@@ -451,7 +452,7 @@ static void add_trace(Checker *c, Diag *d, const Origin *o, Expr *e) {
   Type *found = o->actual ? ty_norm(c, o->actual) : NULL;
   if (found && found->tag == TY_TENSOR && d->axis >= 0) {
     x.axis = (uint32_t)d->axis;
-    x.rank = shape_norm(c, found->shape)->len;
+    x.rank = shape_norm(c, found->tensor.shape)->len;
   }
   if (e)
     follow(&x, e);
@@ -478,15 +479,16 @@ Dim *provenance_computed_dim(Checker *c, Expr *e, int64_t n) {
 }
 
 void provenance_add(Checker *c, Diag *d, const Origin *o) {
-  if (o->left) {
-    add_trace(c, d, o, o->left);
-    add_trace(c, d, o, o->right);
+  if (origin_left(o)) {
+    add_trace(c, d, o, o->operands.left);
+    add_trace(c, d, o, o->operands.right);
   } else if (o->expr) {
     add_trace(c, d, o, o->expr);
   } else {
-    for (uint32_t i = 0; i < o->arg_count; i++)
-      if (!o->args[i].label && has_axes(c, o->args[i].expr->inferred_type))
-        add_trace(c, d, o, o->args[i].expr);
+    for (uint32_t i = 0; i < origin_arg_count(o); i++)
+      if (!o->arg.args[i].label &&
+          has_axes(c, o->arg.args[i].expr->inferred_type))
+        add_trace(c, d, o, o->arg.args[i].expr);
   }
 }
 

@@ -29,8 +29,9 @@ static bool drop_name(const char *path, size_t *len, const Sym *id) {
 
 static bool is_param(const RankSearch *s, const Expr *e) {
   size_t len = strlen(s->path);
-  while (e->kind == EX_ID && e->binding && e->binding->value)
-    e = e->binding->value; /* another name for it, or the input of a pipe */
+  while (e->kind == EX_ID && e->binding && binding_expr(e->binding))
+    e = e->binding->value
+            .expr; /* another name for it, or the input of a pipe */
   for (; e->kind == EX_FIELD && e->arg[0]; e = e->arg[0])
     if (!drop_name(s->path, &len, e->id))
       return false;
@@ -67,7 +68,7 @@ static bool has_rank(Checker *c, Type *t, uint32_t rank) {
   t = ty_root(t);
   if (t->tag != TY_TENSOR)
     return false;
-  Shape *shape = shape_norm(c, t->shape);
+  Shape *shape = shape_norm(c, t->tensor.shape);
   return shape_has_known_rank(shape) && shape->len == rank;
 }
 
@@ -88,19 +89,20 @@ static Type *search_args(RankSearch *s, const Expr *e) {
   if (head->kind == EX_APP)
     t = search_args(s, head);
   else
-    t = head->binding && head->binding->scheme && !head->binding->recursive
+    t = head->binding && head->binding->scheme &&
+                !binding_is_recursive(head->binding)
             ? ty_root(head->binding->scheme->type)
             : NULL;
   for (uint32_t i = 0; i < e->arg_count && t && !s->found; i++) {
     if (e->args[i].label)
       continue;
-    while (t->tag == TY_FUN && t->label)
-      t = ty_root(t->arg[1]);
+    while (t->tag == TY_FUN && t->fun.label)
+      t = ty_root(t->fun.result);
     if (t->tag != TY_FUN)
       return NULL;
-    if (is_param(s, e->args[i].expr) && has_rank(s->c, t->arg[0], s->rank))
+    if (is_param(s, e->args[i].expr) && has_rank(s->c, t->fun.param, s->rank))
       record_found(s, e->args[i].expr, callee_expects_text(s, e));
-    t = ty_root(t->arg[1]);
+    t = ty_root(t->fun.result);
   }
   return t;
 }
@@ -125,8 +127,8 @@ static const Pat *param_of(const Clause *k, const Origin *o) {
   uint32_t number = 0;
   for (uint32_t i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
-    bool it = p->label ? o->label == p->label : ++number == o->number;
-    if (it && (!p->label || o->label))
+    bool it = p->label ? o->arg.label == p->label : ++number == o->number;
+    if (it && (!p->label || o->arg.label))
       return p->pat && p->pat->kind == PAT_VAR ? p->pat : NULL;
   }
   return NULL;
@@ -134,14 +136,14 @@ static const Pat *param_of(const Clause *k, const Origin *o) {
 
 void error_mark_rank_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, Type *expected) {
-  const Expr *head = o->head;
+  const Expr *head = o->kind == ORIGIN_ARG ? o->arg.callee : NULL;
   while (head && head->kind == EX_APP)
     head = head->arg[0];
   Shape *shape = error_shape(c, expected);
-  if (o->kind != ORIGIN_ARG || !head || !head->binding ||
-      !head->binding->clause || !shape || !shape_has_known_rank(shape))
+  if (!head || !head->binding || !binding_clause(head->binding) || !shape ||
+      !shape_has_known_rank(shape))
     return;
-  const Clause *k = head->binding->clause;
+  const Clause *k = head->binding->value.clause;
   const Pat *param = param_of(k, o);
   if (!param || !error_source_text(c, param->span))
     return;

@@ -7,8 +7,8 @@
 #include "support/diag.h"
 
 static bool is_within_arg(const Origin *call, Span span) {
-  for (uint32_t i = 0; i < call->arg_count; i++) {
-    Span arg = call->args[i].expr->span;
+  for (uint32_t i = 0; i < call->arg.arg_count; i++) {
+    Span arg = call->arg.args[i].expr->span;
     if (span.file == arg.file && span.start >= arg.start && span.end <= arg.end)
       return true;
   }
@@ -20,8 +20,9 @@ static bool is_within_arg(const Origin *call, Span span) {
 static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
   const Origin *o = k->origin;
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
-  for (uint32_t i = 0; o->kind == ORIGIN_ARG && i < c->reported.len; i++) {
-    const Origin *other = c->reported.at[i];
+  for (uint32_t i = 0; o->kind == ORIGIN_ARG && i < c->solver.contradicted.len;
+       i++) {
+    const Origin *other = c->solver.contradicted.at[i];
     Dim *const *met = other->sizes;
     if (other != o && met[0] && met[1] && is_within_arg(o, other->span) &&
         dim_equal(met[0], y) && dim_equal(met[1], x))
@@ -36,8 +37,8 @@ static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
 static bool is_consequence_of_reported(Checker *c, const Constraint *k) {
   int64_t n;
   const Origin *o = k->origin;
-  if (c->diags->errors && o->scheme && o->args &&
-      error_reported_at(c, 0, o->span, o->args))
+  if (c->diags->errors && o->scheme && o->kind == ORIGIN_ARG && o->arg.args &&
+      error_reported_at(c, 0, o->span, o->arg.args))
     return true;
   if (c->diags->errors && k->kind == CN_DIM_EQ && sizes_reported_swapped(c, k))
     return true;
@@ -78,10 +79,13 @@ static Origin *origin_in_call(Checker *c, Origin *call) {
   CallSubstitution *as = o->call_substitution = call_substitution_of(c, call);
   o->actual = call_substitute_type(c, as, in->actual);
   o->expected = call_substitute_type(c, as, in->expected);
-  o->fun_type = call_substitute_type(c, as, in->fun_type);
-  o->from = call_substitute_dim(c, as, in->from);
-  o->to = call_substitute_dim(c, as, in->to);
-  o->axis = call_substitute_dim(c, as, in->axis);
+  if (o->kind == ORIGIN_ARG)
+    o->arg.fun_type = call_substitute_type(c, as, in->arg.fun_type);
+  if (o->kind == ORIGIN_INDEX) {
+    o->index.from = call_substitute_dim(c, as, in->index.from);
+    o->index.to = call_substitute_dim(c, as, in->index.to);
+    o->index.axis = call_substitute_dim(c, as, in->index.axis);
+  }
   return o;
 }
 
@@ -137,7 +141,7 @@ static void report_in_call(Checker *c, const Constraint *k) {
               : body->primary_label ? body->primary_label
                                     : "here");
   error_note_scheme(c, d, call);
-  if (inner->recursive_callee)
+  if (origin_recursive_callee(inner))
     d->help = body->help; /* the body can be improved */
 }
 
@@ -159,7 +163,7 @@ static void reserve_names(Checker *c, const Constraint *k) {
 void diagnose_constraint(Checker *c, Constraint *k) {
   if (is_consequence_of_reported(c, k))
     return;
-  VEC_PUSH(c->arena, c->reported, k->origin);
+  VEC_PUSH(c->arena, c->solver.contradicted, k->origin);
   VarNames *names = var_names_share(c);
   reserve_names(c, k);
   if (k->origin->body_origin)
@@ -167,5 +171,5 @@ void diagnose_constraint(Checker *c, Constraint *k) {
   else
     report_by_kind(c, k);
   hint_divisibility(c, k);
-  c->message_names = names;
+  c->notes.message_names = names;
 }

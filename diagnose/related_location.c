@@ -15,8 +15,8 @@
    not a number may be intended. */
 void error_blame_reshape_hole(Checker *c, Diag *d, const Constraint *k) {
   Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
-  for (uint32_t i = c->reshape_holes.len; i-- > 0;) {
-    ReshapeHole *h = &c->reshape_holes.at[i];
+  for (uint32_t i = c->solver.reshape_holes.len; i-- > 0;) {
+    ReshapeHole *h = &c->solver.reshape_holes.at[i];
     Dim *value = dim_resolve(c->dims, dim_of_var(c->dims, h->var));
     bool left = dim_equal(value, x);
     if (dim_is_const(value) || (!left && !dim_equal(value, y)))
@@ -52,16 +52,16 @@ static Type *find_component_with(Checker *c, Type *t, const DimVar *v,
                                  const char **name) {
   t = ty_root(t);
   if (t->tag == TY_TENSOR) {
-    for (uint32_t i = 0; i < t->shape->len; i++)
-      if (t->shape->axes[i].tag == SHAPE_DIM &&
-          dim_as_var(t->shape->axes[i].dim) == v)
+    for (uint32_t i = 0; i < t->tensor.shape->len; i++)
+      if (t->tensor.shape->axes[i].tag == SHAPE_DIM &&
+          dim_as_var(t->tensor.shape->axes[i].dim) == v)
         return t;
   } else if (t->tag == TY_RECORD || t->tag == TY_TUPLE) {
     for (uint32_t i = 0; i < t->count; i++) {
-      const char *path =
-          t->tag == TY_TUPLE
-              ? *name
-              : arena_printf(c->arena, "%s.%s", *name, t->labels[i]->text);
+      const char *path = t->tag == TY_TUPLE
+                             ? *name
+                             : arena_printf(c->arena, "%s.%s", *name,
+                                            t->record.labels[i]->text);
       Type *found = find_component_with(c, t->args[i], v, &path);
       if (!found)
         continue;
@@ -75,23 +75,23 @@ static Type *find_component_with(Checker *c, Type *t, const DimVar *v,
 /* The argument for the next parameter of a call. *next counts positional
    arguments. */
 static Arg *arg_of_param(const Origin *o, const Type *param, uint32_t *next) {
-  for (uint32_t i = param->label ? 0 : *next; i < o->arg_count; i++) {
-    if (o->args[i].label != param->label)
+  for (uint32_t i = param->fun.label ? 0 : *next; i < o->arg.arg_count; i++) {
+    if (o->arg.args[i].label != param->fun.label)
       continue;
-    if (!param->label)
+    if (!param->fun.label)
       *next = i + 1;
-    return &o->args[i];
+    return &o->arg.args[i];
   }
   return NULL;
 }
 
 static Type *param_type_of(const Origin *o) {
   uint32_t next = 0;
-  for (Type *t = o->fun_type ? ty_root(o->fun_type) : NULL;
-       t && t->tag == TY_FUN; t = ty_root(t->arg[1])) {
+  for (Type *t = o->arg.fun_type ? ty_root(o->arg.fun_type) : NULL;
+       t && t->tag == TY_FUN; t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     if (a && a->expr == o->expr)
-      return ty_root(t->arg[0]);
+      return ty_root(t->fun.param);
   }
   return NULL;
 }
@@ -99,8 +99,8 @@ static Type *param_type_of(const Origin *o) {
 static bool find_related_argument(Checker *c, const Origin *o, const DimVar *v,
                                   RelatedArgument *out) {
   uint32_t next = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN;
-       t = ty_root(t->arg[1])) {
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
+       t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     const char *base =
         a && a->expr != o->expr ? error_expr_path(c, a->expr) : NULL;
@@ -108,7 +108,7 @@ static bool find_related_argument(Checker *c, const Origin *o, const DimVar *v,
       continue;
     out->expr = a->expr;
     out->name = base;
-    out->type = find_component_with(c, t->arg[0], v, &out->name);
+    out->type = find_component_with(c, t->fun.param, v, &out->name);
     if (!out->type)
       continue;
     const char *dot = strrchr(out->name, '.');
@@ -128,7 +128,7 @@ static DimVar *differing_axis(Checker *c, const Origin *o, uint32_t *axis) {
        *actual = o->actual ? ty_norm(c, o->actual) : NULL;
   if (!param || !actual || param->tag != TY_TENSOR || actual->tag != TY_TENSOR)
     return NULL;
-  Shape *s = shape_norm(c, actual->shape), *p = param->shape;
+  Shape *s = shape_norm(c, actual->tensor.shape), *p = param->tensor.shape;
   for (uint32_t i = 1; i <= s->len && i <= p->len; i++) {
     ShapeAxis *have = &s->axes[s->len - i], *expected = &p->axes[p->len - i];
     if (have->tag != SHAPE_DIM || expected->tag != SHAPE_DIM)
@@ -153,9 +153,9 @@ static void count_occurrence(void *arg, DimVar *v) {
 
 static void count_occurrences(OccurrenceCount *u, Type *t) {
   t = ty_root(t);
-  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->shape->len; i++)
-    if (t->shape->axes[i].tag == SHAPE_DIM)
-      dim_each_var(t->shape->axes[i].dim, count_occurrence, NULL, u);
+  for (uint32_t i = 0; t->tag == TY_TENSOR && i < t->tensor.shape->len; i++)
+    if (t->tensor.shape->axes[i].tag == SHAPE_DIM)
+      dim_each_var(t->tensor.shape->axes[i].dim, count_occurrence, NULL, u);
   if (t->tag == TY_RECORD || t->tag == TY_TUPLE)
     for (uint32_t i = 0; i < t->count; i++)
       count_occurrences(u, t->args[i]);
@@ -166,9 +166,9 @@ static uint32_t count_layers_with(Checker *c, Type *t, const DimVar *v,
                                   const char *path, Buffer *names) {
   t = ty_root(t);
   uint32_t found = 0;
-  if (t->tag == TY_TENSOR && t->shape->len == 2 &&
-      t->shape->axes[1].tag == SHAPE_DIM &&
-      dim_as_var(t->shape->axes[1].dim) == v) {
+  if (t->tag == TY_TENSOR && t->tensor.shape->len == 2 &&
+      t->tensor.shape->axes[1].tag == SHAPE_DIM &&
+      dim_as_var(t->tensor.shape->axes[1].dim) == v) {
     const char *dot = strrchr(path, '.');
     size_t len = dot ? (size_t)(dot - path) : strlen(path);
     buffer_printf(names, "%s%.*s", names->len ? " and " : "", (int)len, path);
@@ -177,7 +177,8 @@ static uint32_t count_layers_with(Checker *c, Type *t, const DimVar *v,
   for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
     found += count_layers_with(
         c, t->args[i], v,
-        arena_printf(c->arena, "%s.%s", path, t->labels[i]->text), names);
+        arena_printf(c->arena, "%s.%s", path, t->record.labels[i]->text),
+        names);
   return found;
 }
 
@@ -188,13 +189,13 @@ static const char *layers_of(Checker *c, const Origin *o,
   Buffer names = {.arena = c->arena};
   OccurrenceCount u = {.of = v};
   uint32_t next = 0, layers = 0;
-  for (Type *t = ty_root(o->fun_type); t->tag == TY_FUN;
-       t = ty_root(t->arg[1])) {
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
+       t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     const char *path = a ? error_expr_path(c, a->expr) : NULL;
-    count_occurrences(&u, t->arg[0]);
+    count_occurrences(&u, t->fun.param);
     if (path && a->expr == related->expr)
-      layers = count_layers_with(c, t->arg[0], v, path, &names);
+      layers = count_layers_with(c, t->fun.param, v, path, &names);
   }
   return layers && u.count == layers + 1 ? names.text : NULL;
 }
@@ -203,21 +204,21 @@ static const char *layers_of(Checker *c, const Origin *o,
    its bias. */
 static bool outputs_fit(Checker *c, const Origin *o,
                         const RelatedArgument *related) {
-  const ShapeAxis *rows = &ty_root(related->type)->shape->axes[0];
+  const ShapeAxis *rows = &ty_root(related->type)->tensor.shape->axes[0];
   OccurrenceCount u = {.of = rows->tag == SHAPE_DIM ? dim_as_var(rows->dim)
                                                     : NULL};
   uint32_t next = 0;
   const char *name = "";
-  for (Type *t = ty_root(o->fun_type); u.of && t->tag == TY_FUN;
-       t = ty_root(t->arg[1])) {
+  for (Type *t = ty_root(o->arg.fun_type); u.of && t->tag == TY_FUN;
+       t = ty_root(t->fun.result)) {
     Arg *a = arg_of_param(o, t, &next);
     if (a && a->expr == related->expr) {
       u.count = 0;
-      count_occurrences(&u, t->arg[0]);
+      count_occurrences(&u, t->fun.param);
       if (u.count > 1)
         return true;
     } else if (a && a->expr != o->expr &&
-               find_component_with(c, t->arg[0], u.of, &name)) {
+               find_component_with(c, t->fun.param, u.of, &name)) {
       return !error_reported_at(c, 0, a->expr->span, NULL);
     }
   }
@@ -229,7 +230,7 @@ static void hint_layer_inputs(Checker *c, Diag *d, const Origin *o, DimVar *v,
                               const RelatedArgument *related) {
   enum { IMAGE_BATCH_RANK = 4 }; /* axes */
   Dim *wanted = dim_of_var(c->dims, v);
-  Shape *s = shape_norm(c, ty_norm(c, o->actual)->shape);
+  Shape *s = shape_norm(c, ty_norm(c, o->actual)->tensor.shape);
   if (hint_flatten(c, d, o, o->expr, o->actual, wanted) || s->len < 2)
     return;
   Dim *columns = s->axes[s->len - 1].dim, *row = columns;
@@ -270,7 +271,7 @@ bool error_related_argument(Checker *c, Constraint *k) {
     return false;
   if (error_reported_at(c, 0, related.expr->span, NULL))
     return true; /* the related argument is wrong itself */
-  Shape *s = shape_norm(c, ty_norm(c, o->actual)->shape);
+  Shape *s = shape_norm(c, ty_norm(c, o->actual)->tensor.shape);
   const char *actual, *expected;
   dims_text(c, s->axes[s->len - axis].dim, dim_of_var(c->dims, v), &actual,
             &expected);

@@ -12,19 +12,19 @@
 
 /* The annotation that permits it: "fun haar (x : 'a[n]) : 'a[n]"; or NULL. */
 static const char *annotated_signature(Checker *c, const Binding *b) {
-  const Clause *k = b->clause;
+  const Clause *k = binding_clause(b);
   Buffer text = {.arena = c->arena};
   Type *t = b->scheme->is_polymorphic && k ? ty_norm(c, b->scheme->type) : NULL;
   if (!t)
     return NULL;
   buffer_printf(&text, "fun %s", b->name->text);
-  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->arg[1])) {
+  for (uint32_t i = 0; i < k->param_count; i++, t = ty_norm(c, t->fun.result)) {
     const Param *p = &k->params[i];
     if (p->label || p->default_value || p->pat->kind != PAT_VAR ||
         t->tag != TY_FUN)
       return NULL;
     buffer_printf(&text, " (%s : %s)", p->pat->id->text,
-                  ty_text_within(c, b->scheme, t->arg[0]));
+                  ty_text_within(c, b->scheme, t->fun.param));
   }
   buffer_printf(&text, " : %s", ty_text_within(c, b->scheme, t));
   return text.text;
@@ -32,11 +32,11 @@ static const char *annotated_signature(Checker *c, const Binding *b) {
 
 /* Without an annotation, a function is monomorphic inside its definition. */
 static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
-  if (!o->recursive_callee || !o->actual || !o->expected ||
+  if (!origin_recursive_callee(o) || !o->actual || !o->expected ||
       error_prints_alike(c, o->actual, o->expected))
     return false;
   const Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
-  const char *x, *y, *name = o->recursive_callee->name->text;
+  const char *x, *y, *name = o->arg.recursive_callee->name->text;
   uint32_t i, j;
   bool size = error_find_one_axis(a, b, &i, &j);
   if (size)
@@ -49,9 +49,9 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
                name, size ? "size" : "shape", x, y);
   d->primary_label = error_two_types(c, "found %s, the parameter is %s",
                                      o->actual, o->expected);
-  const char *as = annotated_signature(c, o->recursive_callee);
-  if (!o->recursive_callee->clause ||
-      !clause_is_annotated(o->recursive_callee->clause))
+  const char *as = annotated_signature(c, o->arg.recursive_callee);
+  const Clause *k = binding_clause(o->arg.recursive_callee);
+  if (!k || !clause_is_annotated(k))
     d->help = arena_printf(
         c->arena, "annotate the parameters and the result to allow this%s",
         as ? arena_printf(c->arena, ": %s", as)
@@ -61,7 +61,7 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
 
 void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   Diag *d;
-  VEC_PUSH(c->arena, c->reported, o);
+  VEC_PUSH(c->arena, c->solver.contradicted, o);
   if (recursive_call_error(c, o, &d)) {
     error_add_provenance(c, d, o);
     return;
@@ -96,7 +96,8 @@ static void inner_error(Checker *c, Constraint *k) {
   Type *a = ty_norm(c, o->actual), *b = ty_norm(c, o->expected);
   Dim *x = NULL, *y = NULL;
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
-    Shape *s = shape_norm(c, a->shape), *t = shape_norm(c, b->shape);
+    Shape *s = shape_norm(c, a->tensor.shape),
+          *t = shape_norm(c, b->tensor.shape);
     if (s->len && t->len > 1 && s->axes[s->len - 1].tag == SHAPE_DIM &&
         t->axes[t->len - 2].tag == SHAPE_DIM) {
       x = s->axes[s->len - 1].dim;
@@ -212,16 +213,18 @@ static Diag *reshape_error(Checker *c, Constraint *k, const char *x,
   Diag *d = error_at(c, 302, o->span,
                      "reshape changes the number of elements: %s and %s differ",
                      x, y);
-  Type *data = o->arg_count == 2 ? o->args[1].expr->inferred_type : NULL;
-  const char *shape = data ? error_source_text(c, o->args[0].expr->span) : NULL;
+  Type *data =
+      origin_arg_count(o) == 2 ? o->arg.args[1].expr->inferred_type : NULL;
+  const char *shape =
+      data ? error_source_text(c, o->arg.args[0].expr->span) : NULL;
   if (shape)
     d->primary_label = arena_printf(
         c->arena, "from %s to %s",
         ty_text(
             c, ty_norm(c, call_substitute_type(c, o->call_substitution, data))),
         shape);
-  if (o->arg_count)
-    hint_reshape(c, d, o->args[0].expr, k);
+  if (origin_arg_count(o))
+    hint_reshape(c, d, o->arg.args[0].expr, k);
   return d;
 }
 
@@ -290,28 +293,29 @@ void size_error_eq(Checker *c, Constraint *k) {
 
 static void index_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  const char *from = o->expr && o->expr->kind == EX_NUM && !o->to
+  const char *from = o->expr && o->expr->kind == EX_NUM && !o->index.to
                          ? o->expr->num
-                         : dim_to_text(c, o->from);
-  const char *size = dim_to_text(c, o->axis);
+                         : dim_to_text(c, o->index.from);
+  const char *size = dim_to_text(c, o->index.axis);
   Diag *d;
-  if (!o->to)
+  if (!o->index.to)
     d = error_at(c, 307, o->span,
                  "index %s is out of bounds for axis %u of size %s", from,
                  o->number, size);
   else
     d = error_at(c, 307, o->span,
                  "slice %s:%s is out of bounds for axis %u of size %s", from,
-                 dim_to_text(c, o->to), o->number, size);
+                 dim_to_text(c, o->index.to), o->number, size);
   if (o->actual)
     d->primary_label = arena_printf(c->arena, "of %s", ty_text(c, o->actual));
   int64_t first, end;
-  bool reversed = o->to && dim_is_int(dim_resolve(c->dims, o->from), &first) &&
-                  dim_is_int(dim_resolve(c->dims, o->to), &end) && end < first;
+  bool reversed =
+      o->index.to && dim_is_int(dim_resolve(c->dims, o->index.from), &first) &&
+      dim_is_int(dim_resolve(c->dims, o->index.to), &end) && end < first;
   d->help =
       reversed ? "the end of a slice is at or after its start; to reverse an "
                  "axis, use reverse"
-      : o->to
+      : o->index.to
           ? "slices are not truncated: for the rest of an axis, omit the end, "
             "as in x.[2:]"
           : "indices are from 0 to size - 1; a literal -k counts from the end";
@@ -320,7 +324,7 @@ static void index_error(Checker *c, Constraint *k) {
 
 void size_error_le(Checker *c, Constraint *k) {
   Origin *o = k->origin;
-  if (o->kind == ORIGIN_INDEX && o->axis) {
+  if (o->kind == ORIGIN_INDEX && o->index.axis) {
     index_error(c, k);
     return;
   }

@@ -54,12 +54,12 @@ static bool axes_differ(DiffSearch *s, const Shape *a, const Shape *b,
 }
 
 static bool tensors_differ(DiffSearch *s, Type *actual, Type *expected) {
-  Shape *a = shape_norm(s->c, actual->shape),
-        *b = shape_norm(s->c, expected->shape);
+  Shape *a = shape_norm(s->c, actual->tensor.shape),
+        *b = shape_norm(s->c, expected->tensor.shape);
   bool ranks =
       shape_has_known_rank(a) && shape_has_known_rank(b) && a->len != b->len;
   if (!s->sizes)
-    return elems_differ(actual->elem, expected->elem) || ranks;
+    return elems_differ(actual->tensor.elem, expected->tensor.elem) || ranks;
   return !ranks && (axes_differ(s, a, b, false) || axes_differ(s, a, b, true));
 }
 
@@ -75,18 +75,19 @@ static bool records_differ(DiffSearch *s, const char *path, Type *actual,
                            Type *expected) {
   actual = row_flat(s->c, actual), expected = row_flat(s->c, expected);
   for (uint32_t i = 0; i < actual->count; i++) {
-    Type *other = row_field(expected, actual->labels[i]);
-    if (other && find_diff(s, nested_path(s, path, actual->labels[i]->text),
-                           actual->args[i], other))
+    Type *other = row_field(expected, actual->record.labels[i]);
+    if (other &&
+        find_diff(s, nested_path(s, path, actual->record.labels[i]->text),
+                  actual->args[i], other))
       return true;
   }
   for (int extra = 0; extra < 2 && !s->sizes; extra++) {
     const Type *has = extra ? actual : expected;
     Type *lacks = extra ? expected : actual;
-    for (uint32_t i = 0; !lacks->arg[0] && i < has->count; i++)
-      if (!row_field(lacks, has->labels[i])) {
+    for (uint32_t i = 0; !lacks->record.rest && i < has->count; i++)
+      if (!row_field(lacks, has->record.labels[i])) {
         record_diff(s, path, actual, expected);
-        s->out->field = has->labels[i];
+        s->out->field = has->record.labels[i];
         s->out->extra = extra;
         return true;
       }
@@ -105,7 +106,7 @@ static bool components_differ(DiffSearch *s, const char *path, Type *actual,
     if (find_diff(s, nested_path(s, path, part), actual->args[i],
                   expected->args[i]))
       return (actual->tag == TY_TUPLE ||
-              actual->datatype == s->c->list_datatype) ||
+              actual->data.type == s->c->builtins.list_datatype) ||
              record_diff(s, path, actual,
                          expected); /* for a datatype, all of it */
   }
@@ -116,14 +117,14 @@ static bool components_differ(DiffSearch *s, const char *path, Type *actual,
    unchanged. */
 static Type *distribute_lift(DiffSearch *s, Type *t) {
   t = ty_norm(s->c, t);
-  Type *inner = t->tag == TY_LIFT ? ty_norm(s->c, t->arg[0]) : t;
+  Type *inner = t->tag == TY_LIFT ? ty_norm(s->c, t->lift.type) : t;
   if (inner == t || inner->tag != TY_RECORD)
     return t;
   Type *r = ty_new(s->c, TY_RECORD);
   *r = *row_flat(s->c, inner);
   Type **fields = NEW_ARRAY(s->c->arena, Type *, r->count);
   for (uint32_t i = 0; i < r->count; i++)
-    fields[i] = ty_lift(s->c, t->dim, r->args[i]);
+    fields[i] = ty_lift(s->c, t->lift.dim, r->args[i]);
   r->args = fields;
   return r;
 }
@@ -137,7 +138,7 @@ static bool find_diff(DiffSearch *s, const char *path, Type *actual,
       (expected->tag == TY_VAR && !expected->var->skolem))
     return false;
   if (actual->tag != expected->tag ||
-      (actual->tag == TY_DATATYPE && actual->datatype != expected->datatype))
+      (actual->tag == TY_DATATYPE && actual->data.type != expected->data.type))
     return !s->sizes && record_diff(s, path, actual, expected);
   switch (actual->tag) {
   case TY_TENSOR:
@@ -149,8 +150,8 @@ static bool find_diff(DiffSearch *s, const char *path, Type *actual,
   case TY_DATATYPE:
     return components_differ(s, path, actual, expected);
   case TY_FUN:
-    return (find_diff(s, path, actual->arg[0], expected->arg[0]) ||
-            find_diff(s, path, actual->arg[1], expected->arg[1])) &&
+    return (find_diff(s, path, actual->fun.param, expected->fun.param) ||
+            find_diff(s, path, actual->fun.result, expected->fun.result)) &&
            record_diff(s, path, actual, expected);
   case TY_VAR:
     return !s->sizes && actual->var != expected->var &&

@@ -21,7 +21,8 @@ static const char *elem_text(ElemVar *e) {
 }
 
 static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
-  ElemVar *g = elem_root(actual->elem), *w = elem_root(expected->elem);
+  ElemVar *g = elem_root(actual->tensor.elem),
+          *w = elem_root(expected->tensor.elem);
   Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
                      error_subject(c, o), elem_text(g), elem_text(w));
   d->primary_label = ty_text(c, actual);
@@ -33,8 +34,8 @@ static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
 
 /* The literal axis in the call. */
 static Expr *axis_of_call(const Origin *o) {
-  for (uint32_t i = 0; i < o->arg_count; i++) {
-    Arg *a = &o->args[i];
+  for (uint32_t i = 0; i < origin_arg_count(o); i++) {
+    Arg *a = &o->arg.args[i];
     bool axis = a->label ? strcmp(a->label->text, "axis") == 0
                          : i == 0 && o->prim == PRIM_DIM;
     if (axis && a->expr->kind == EX_NUM)
@@ -66,7 +67,7 @@ static const char *ranks_text(Checker *c, const Shape *have,
 }
 
 static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
-  Shape *have = shape_norm(c, actual->shape);
+  Shape *have = shape_norm(c, actual->tensor.shape);
   Expr *axis = axis_of_call(o);
   if (axis && shape_has_known_rank(have)) {
     error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
@@ -74,8 +75,9 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         ->help = "axes count from 0, or from the end: -1, -2, ...";
     return;
   }
-  Diag *d = error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
-                     ranks_text(c, have, shape_norm(c, expected->shape)));
+  Diag *d =
+      error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
+               ranks_text(c, have, shape_norm(c, expected->tensor.shape)));
   if (o->prim == PRIM_MATMUL) {
     d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
     d->help = "a matrix product needs rank 2 or more on both sides; for a "
@@ -93,9 +95,10 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
 
 static bool effects_differ(Type *actual, Type *expected) {
   for (; actual->tag == TY_FUN && expected->tag == TY_FUN;
-       actual = ty_root(actual->arg[1]), expected = ty_root(expected->arg[1]))
-    if (effect_root(actual->effect)->tag == EF_IMPURE &&
-        effect_root(expected->effect)->tag == EF_PURE)
+       actual = ty_root(actual->fun.result),
+       expected = ty_root(expected->fun.result))
+    if (effect_root(actual->fun.effect)->tag == EF_IMPURE &&
+        effect_root(expected->fun.effect)->tag == EF_PURE)
       return true;
   return false;
 }
@@ -106,13 +109,18 @@ static Datatype *datatype_of_same_name(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   if (a->tag != b->tag)
     return NULL;
-  if (a->tag == TY_DATATYPE && a->datatype != b->datatype)
-    return a->datatype->name == b->datatype->name ? a->datatype : NULL;
+  if (a->tag == TY_DATATYPE && a->data.type != b->data.type)
+    return a->data.type->name == b->data.type->name ? a->data.type : NULL;
   Datatype *found = NULL;
+  if (a->tag == TY_FUN) {
+    found = datatype_of_same_name(c, a->fun.param, b->fun.param);
+    return found ? found
+                 : datatype_of_same_name(c, a->fun.result, b->fun.result);
+  }
+  if (!ty_has_args(a))
+    return NULL;
   for (uint32_t i = 0; i < a->count && i < b->count && !found; i++)
     found = datatype_of_same_name(c, a->args[i], b->args[i]);
-  for (int i = 0; a->tag == TY_FUN && i < 2 && !found; i++)
-    found = datatype_of_same_name(c, a->arg[i], b->arg[i]);
   return found;
 }
 
@@ -128,8 +136,8 @@ static const char *diff_subject(Checker *c, const TypeDiff *part,
 static const char *fields_text(Checker *c, const Type *record) {
   Buffer text = {.arena = c->arena};
   for (uint32_t i = 0; i < record->count; i++)
-    buffer_printf(&text, "%s%s", i ? ", " : "", record->labels[i]->text);
-  if (record->arg[0] || !record->count)
+    buffer_printf(&text, "%s%s", i ? ", " : "", record->record.labels[i]->text);
+  if (record->record.rest || !record->count)
     buffer_printf(&text, record->count ? ", ..." : "none");
   return text.text;
 }
@@ -200,11 +208,12 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
    help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
-  for (uint32_t i = 0; o->kind == ORIGIN_ARG && o->args && i < c->reported.len;
+  for (uint32_t i = 0;
+       o->kind == ORIGIN_ARG && o->arg.args && i < c->solver.contradicted.len;
        i++) {
-    const Origin *other = c->reported.at[i];
-    if (other->args != o->args || other->kind != ORIGIN_ARG || !other->number ||
-        !o->number || !other->actual || !other->expected ||
+    const Origin *other = c->solver.contradicted.at[i];
+    if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
+        !other->number || !o->number || !other->actual || !other->expected ||
         ty_root(other->actual)->tag != expected->tag ||
         ty_root(other->expected)->tag != actual->tag ||
         actual->tag == expected->tag)
@@ -225,14 +234,14 @@ static Type *find_function(Checker *c, Type *t, const char **path) {
   t = ty_norm(c, t);
   if (t->tag == TY_FUN)
     return t;
-  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
+  if (!ty_has_args(t))
     return NULL;
   for (uint32_t i = 0; i < t->count; i++) {
     const char *inner = "";
     Type *found = find_function(c, t->args[i], &inner);
     if (!found)
       continue;
-    const char *name = t->tag == TY_RECORD ? t->labels[i]->text
+    const char *name = t->tag == TY_RECORD ? t->record.labels[i]->text
                        : t->tag == TY_TUPLE
                            ? arena_printf(c->arena, "component %u", i + 1)
                            : "an element";
@@ -242,21 +251,27 @@ static Type *find_function(Checker *c, Type *t, const char **path) {
   return NULL;
 }
 
+/* Do both belong to arguments of one call? */
+static bool same_call(const Origin *a, const Origin *b) {
+  return a != b && origin_arg_count(a) && origin_arg_count(b) &&
+         a->arg.args == b->arg.args;
+}
+
 /* Data is expected, but the type contains a function. */
 static bool function_in_data(Checker *c, Type *actual, Type *expected,
                              Origin *o) {
   const char *path = "";
   bool takes = actual->tag == TY_FUN && expected->tag == TY_FUN;
   if (takes) /* a function whose parameter contains one */
-    actual = ty_norm(c, actual->arg[0]),
-    expected = ty_norm(c, expected->arg[0]);
+    actual = ty_norm(c, actual->fun.param),
+    expected = ty_norm(c, expected->fun.param);
   Type *function = expected->tag == TY_VAR && expected->var->is_data
                        ? find_function(c, actual, &path)
                        : NULL;
   if (!function)
     return false;
-  for (uint32_t i = 0; o->args && i < c->reported.len; i++)
-    if (c->reported.at[i] != o && c->reported.at[i]->args == o->args)
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
+    if (same_call(c->solver.contradicted.at[i], o))
       return true; /* the same mistake */
   Diag *d = error_at(
       c, 377, o->span, "%s %s a function%s%s%s %s", error_subject(c, o),
@@ -273,13 +288,13 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
-  VEC_PUSH(c->arena, c->reported, o);
+  VEC_PUSH(c->arena, c->solver.contradicted, o);
   if (!o->actual)
     o->actual = actual, o->expected = expected;
   if (swapped)
     return;
   if (error_is_tensor(actual) && error_is_tensor(expected)) {
-    if (elems_differ(actual->elem, expected->elem))
+    if (elems_differ(actual->tensor.elem, expected->tensor.elem))
       elem_error(c, actual, expected, o);
     else
       rank_error(c, actual, expected, o);

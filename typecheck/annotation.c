@@ -11,7 +11,8 @@
 #include <string.h>
 
 static Scope *find_annotated_name(Checker *c, Sym *name, bool shape) {
-  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->names.scope, name); s;
+       s = scope_find(s->outer, name))
     if (shape ? s->shape != NULL : s->dim || s->binding)
       return s;
   return NULL;
@@ -26,8 +27,8 @@ static Scope *push_name(Checker *c, Sym *name) {
 /* Records a _.  Its size or type is reported at the end. */
 static void note_typed_hole(Checker *c, Span span, Dim *dim, Type *type) {
   TypedHole hole = {span, dim, type};
-  if (!c->module->library)
-    VEC_PUSH(c->arena, c->typed_holes, hole);
+  if (!c->names.module->library)
+    VEC_PUSH(c->arena, c->notes.typed_holes, hole);
 }
 
 static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
@@ -45,8 +46,9 @@ static Dim *new_size(Checker *c, Sym *name, Span span, AnnotMode mode) {
 static bool may_be_size(Checker *c, Type *t) {
   if (t->tag == TY_VAR)
     return !t->var->skolem;
-  return t->tag == TY_TENSOR && elem_root(t->elem)->classes & CLASS_INT &&
-         !shape_min_rank(shape_norm(c, t->shape));
+  return t->tag == TY_TENSOR &&
+         elem_root(t->tensor.elem)->classes & CLASS_INT &&
+         !shape_min_rank(shape_norm(c, t->tensor.shape));
 }
 
 /* Reports a name that denotes a value of another kind, for example a parameter
@@ -55,7 +57,7 @@ static void error_not_a_size(Checker *c, const Binding *b, Type *t, Span span) {
   Diag *d = error_at(c, 374, span, "`%s` is not a size here: it is %s",
                      b->name->text, ty_text(c, t));
   diag_add_label(c->arena, d, b->span, "the value");
-  for (Scope *s = c->scope; s; s = s->outer)
+  for (Scope *s = c->names.scope; s; s = s->outer)
     if (s->name == b->name && s->dim) {
       if (dim_as_var(s->dim))
         diag_add_label(c->arena, d, dim_as_var(s->dim)->origin,
@@ -73,27 +75,27 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
   Type *t = b->scheme ? ty_norm(c, b->scheme->type) : NULL;
   Dim *singleton = t ? ty_singleton(c, t) : NULL;
   if (singleton)
-    return t->singleton;
+    return t->tensor.singleton;
   if (t && !may_be_size(c, t)) {
     error_not_a_size(c, b, t, span);
     return meta_dim(c, NULL, span);
   }
-  if (!b->size_var) {
+  if (!b->value.size_var) {
     Dim *d = existential_dim(c, b->name, span);
-    b->size_var = dim_as_var(d);
-    b->size_var->level = c->level;
-    b->size_var->is_integer = true;
+    b->value.size_var = dim_as_var(d);
+    b->value.size_var->level = c->inference.level;
+    b->value.size_var->is_integer = true;
     if (t && t->tag == TY_VAR && !t->var->skolem) {
       Dim *meta = meta_integer(c, span);
       Type *i = ty_int(c, meta);
       unify(c, t, i, origin_new(c, ORIGIN_ANNOTATION, span));
-      b->size_var = NULL;
+      b->value.size_var = NULL;
       return meta;
     }
   }
-  if (b->var && b->var->global)
-    VEC_PUSH(c->arena, c->size_bindings, b);
-  return dim_of_var(c->dims, b->size_var);
+  if (b->value.var && b->value.var->global)
+    VEC_PUSH(c->arena, c->sizes.bindings, b);
+  return dim_of_var(c->dims, b->value.size_var);
 }
 
 static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);
@@ -132,15 +134,15 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
   if (s)
     return size_of_binding(c, s->binding, d->span);
   if (mode == ANNOT_VAL) { /* in other modes it is a new name */
-    Binding *b = c->module ? lookup_in(c, c->module, d->id) : NULL;
+    Binding *b = c->names.module ? lookup_in(c, c->names.module, d->id) : NULL;
     if (b && b->kind == BK_SIZE)
       return b->dim;
     if (b && b->kind == BK_VALUE && b->scheme && !b->module->library &&
         ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
       return size_of_binding(c, b, d->span);
-    Dim *fixed = map_get(&c->defined_sizes, d->id);
+    Dim *fixed = map_get(&c->sizes.defined, d->id);
     if (fixed) {
-      map_put(&c->used_sizes, d->id, fixed);
+      map_put(&c->sizes.used, d->id, fixed);
       push_name(c, d->id)->dim = fixed;
       return fixed;
     }
@@ -153,7 +155,8 @@ static Dim *annot_existential_size(Checker *c, DimExpr *d, AnnotMode mode) {
   if (s && s->dim)
     return s->dim;
   Dim *r;
-  if (mode == ANNOT_SCHEME && c->collected_givens) { /* not for constructors */
+  if (mode == ANNOT_SCHEME &&
+      c->names.collected_givens) { /* not for constructors */
     r = existential_dim(c, d->id, d->span);
     dim_as_var(r)->level = LEVEL_GENERIC;
   } else if (mode == ANNOT_PARAM && d->id) {
@@ -247,10 +250,10 @@ static Shape *annot_broadcast(Checker *c, Axes axes, Span span, Shape *result,
                   .broadcast_args = args,
                   .broadcast_arg_count = axes.len,
                   .origin = origin_new(c, ORIGIN_ANNOTATION, span)};
-  if (c->collected_givens) {
+  if (c->names.collected_givens) {
     Constraint *copy = NEW(c->arena, Constraint);
     *copy = k;
-    VEC_PUSH(c->arena, *c->collected_givens, copy);
+    VEC_PUSH(c->arena, *c->names.collected_givens, copy);
   } else {
     add_constraint(c, k);
   }
@@ -264,7 +267,8 @@ static Shape *annot_splice(Checker *c, AxisExpr *a, AnnotMode mode) {
   if (s)
     return s->shape;
   if (a->id) {
-    for (s = scope_find(c->scope, a->id); s; s = scope_find(s->outer, a->id))
+    for (s = scope_find(c->names.scope, a->id); s;
+         s = scope_find(s->outer, a->id))
       if (s->binding && s->binding->scheme) {
         Type *t = ty_norm(c, s->binding->scheme->type);
         if (t->tag == TY_SHAPE)
@@ -338,7 +342,8 @@ static Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
 /* ---- element types ---- */
 
 static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->names.scope, name); s;
+       s = scope_find(s->outer, name))
     if (s->elem)
       return s->elem;
   ElemVar *e = elem_meta(c, CLASS_ANY);
@@ -352,7 +357,8 @@ static ElemVar *elem_param(Checker *c, Sym *name, AnnotMode mode) {
 }
 
 static Type *ty_param(Checker *c, Sym *name, AnnotMode mode) {
-  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->names.scope, name); s;
+       s = scope_find(s->outer, name))
     if (s->tyvar) {
       Type *t = ty_new(c, TY_VAR);
       t->var = s->tyvar;
@@ -415,7 +421,7 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
   for (size_t i = 0; i < ARRAY_LEN(foreign_type_names); i++)
     if (!t->name.module && strcmp(foreign_type_names[i].name, name) == 0)
       d->help = foreign_type_names[i].help;
-  if (!d->help && c->alias_name == t->name.id)
+  if (!d->help && c->names.alias_name == t->name.id)
     d->help = "a type abbreviation cannot contain itself; a `datatype` can";
   if (!d->help && !t->name.module)
     suggest(c, d,
@@ -449,9 +455,9 @@ static const char *declared_form(Checker *c, const Dec *dec) {
 }
 
 bool annot_size_in_scope(Checker *c, Sym *name) {
-  if (find_annotated_name(c, name, false) || map_get(&c->defined_sizes, name))
+  if (find_annotated_name(c, name, false) || map_get(&c->sizes.defined, name))
     return true;
-  Binding *b = c->module ? lookup_in(c, c->module, name) : NULL;
+  Binding *b = c->names.module ? lookup_in(c, c->names.module, name) : NULL;
   return b && (b->kind == BK_SIZE || b->kind == BK_VALUE);
 }
 
@@ -483,26 +489,26 @@ static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
 static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
                               Dim **sizes, AnnotMode mode) {
   Dec *dec = n->dec;
-  if (c->depth > 200)
+  if (c->inference.depth > 200)
     return error_bad_type(c, t,
                           "these type abbreviations are nested too deeply");
-  c->depth++;
-  Scope *saved = c->scope;
-  Module *module = c->module;
-  c->scope = NULL;
-  c->module = n->module;
+  c->inference.depth++;
+  Scope *saved = c->names.scope;
+  Module *module = c->names.module;
+  c->names.scope = NULL;
+  c->names.module = n->module;
   for (uint32_t i = 0; i < t->arg_count; i++)
     annot_bind_param(c, dec, i, args[i], t->args[i]->span);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
       push_name(c, dec->axes.at[i].dim->id)->dim = sizes[i];
-  SymbolRefs *refs = c->active_refs;
-  c->active_refs = NULL; /* references were recorded at its declaration */
+  SymbolRefs *refs = c->notes.active_refs;
+  c->notes.active_refs = NULL; /* references were recorded at its declaration */
   Type *r = annot_type(c, dec->type, mode);
-  c->active_refs = refs;
-  c->scope = saved;
-  c->module = module;
-  c->depth--;
+  c->notes.active_refs = refs;
+  c->names.scope = saved;
+  c->names.module = module;
+  c->inference.depth--;
   return r;
 }
 
@@ -556,11 +562,11 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
     args[i] = annot_arg(c, d->dec, i, t->args[i], mode);
   Type *r = ty_datatype(c, d, d->arity, args);
   if (d->dim_arity) {
-    r->dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
+    r->data.dims = NEW_ARRAY(c->arena, Dim *, d->dim_arity);
     for (uint32_t i = 0; i < d->dim_arity; i++)
-      r->dims[i] = t->axes.at[i].kind == AXIS_DIM
-                       ? annot_dim(c, t->axes.at[i].dim, mode)
-                       : meta_dim(c, NULL, t->span);
+      r->data.dims[i] = t->axes.at[i].kind == AXIS_DIM
+                            ? annot_dim(c, t->axes.at[i].dim, mode)
+                            : meta_dim(c, NULL, t->span);
   }
   return r;
 }
@@ -637,17 +643,17 @@ static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
 
 static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *f = ty_new(c, TY_FUN);
-  f->label = t->label;
-  f->optional = t->is_optional;
+  f->fun.label = t->label;
+  f->fun.optional = t->is_optional;
   for (TypeExpr *u = t->arg[1]; t->label && u->kind == TX_FUN && u->label;
        u = u->arg[1])
     if (u->label == t->label)
       error_at(c, 343, u->span, "duplicate label `%s`", u->label->text);
-  f->arg[0] = annot_type(c, t->arg[0], mode);
-  f->arg[1] = annot_type(c, t->arg[1], mode);
-  f->effect = effect_pure(c);
+  f->fun.param = annot_type(c, t->arg[0], mode);
+  f->fun.result = annot_type(c, t->arg[1], mode);
+  f->fun.effect = effect_pure(c);
   if (t->has_effect)
-    f->effect->tag = EF_IMPURE;
+    f->fun.effect->tag = EF_IMPURE;
   return f;
 }
 
@@ -655,19 +661,19 @@ static Type *annot_record(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *r = ty_new(c, TY_RECORD);
   r->count = t->field_count;
   r->args = NEW_ARRAY(c->arena, Type *, r->count);
-  r->labels = NEW_ARRAY(c->arena, Sym *, r->count);
+  r->record.labels = NEW_ARRAY(c->arena, Sym *, r->count);
   for (uint32_t i = 0; i < r->count; i++) {
-    r->labels[i] = t->fields[i].id;
+    r->record.labels[i] = t->fields[i].id;
     r->args[i] = annot_type(c, t->fields[i].type, mode);
-    refs_add_name(c, REF_FIELD, t->fields[i].span, r->labels[i], (Span){0},
-                  r->args[i]);
+    refs_add_name(c, REF_FIELD, t->fields[i].span, r->record.labels[i],
+                  (Span){0}, r->args[i]);
     for (uint32_t k = 0; k < i; k++)
-      if (r->labels[k] == r->labels[i])
+      if (r->record.labels[k] == r->record.labels[i])
         error_at(c, 343, t->fields[i].span, "duplicate field `%s`",
-                 r->labels[i]->text);
+                 r->record.labels[i]->text);
   }
   if (t->is_open)
-    r->arg[0] = ty_meta(c);
+    r->record.rest = ty_meta(c);
   return r;
 }
 
@@ -763,10 +769,10 @@ static Shape *annot_shape_expr(Checker *c, DimExpr *d, AnnotMode mode) {
 
 /* A given constraint of a function is assumed.  At a value, it must hold. */
 static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
-  if (c->collected_givens) {
+  if (c->names.collected_givens) {
     Constraint *copy = NEW(c->arena, Constraint);
     *copy = k;
-    VEC_PUSH(c->arena, *c->collected_givens, copy);
+    VEC_PUSH(c->arena, *c->names.collected_givens, copy);
     return;
   }
   if (!assume && mode == ANNOT_VAL)
@@ -777,7 +783,7 @@ static void add_given(Checker *c, Constraint k, AnnotMode mode, bool assume) {
   Constraint *given_constraint = NEW(c->arena, Constraint);
   *given_constraint = k;
   given_constraint->is_given = true;
-  given_constraint->level = c->level;
+  given_constraint->level = c->inference.level;
   pending_add(c, given_constraint);
   if (k.kind == CN_DIM_EQ && !k.assumptions)
     assumption_add_unconditional(c, dim_sub(c->dims, k.right, k.left), true);
@@ -853,7 +859,7 @@ static void annot_given(Checker *c, GivenExpr *f, AnnotMode mode, bool assume) {
     return;
   }
   Dim *a = annot_dim(c, f->left, mode), *b = annot_dim(c, f->right, mode);
-  if (f->op == REL_NE && dim_equal(a, b) && !c->collected_givens) {
+  if (f->op == REL_NE && dim_equal(a, b) && !c->names.collected_givens) {
     error_at(c, 372, f->span, "no sizes satisfy this condition");
     return;
   }
@@ -920,17 +926,18 @@ static void check_given(Checker *c, const GivenExpr *f) {
 void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
   if (!givens.len)
     return;
-  bool unreachable = assumption_inconsistent(c, c->assumptions);
+  bool unreachable = assumption_inconsistent(c, c->facts.assumptions);
   uint32_t errors = c->diags->errors;
   if (mode == ANNOT_PARAM) /* introduces no names; global sizes are meant */
     mode = ANNOT_VAL;
   for (uint32_t i = 0; i < givens.len; i++) {
-    if (!c->collected_givens)
+    if (!c->names.collected_givens)
       check_given(c, &givens.at[i]);
     if (c->diags->errors > errors)
       return;
     annot_given(c, &givens.at[i], mode, assume);
-    if (!assume || unreachable || !assumption_inconsistent(c, c->assumptions))
+    if (!assume || unreachable ||
+        !assumption_inconsistent(c, c->facts.assumptions))
       continue;
     error_at(c, 372, givens.at[i].span, "no sizes satisfy this condition")
         ->help = i ? "it contradicts the other conditions after `given`"
@@ -943,7 +950,7 @@ void annot_givens(Checker *c, Givens givens, AnnotMode mode, bool assume) {
 
 /* Sets the default of an omitted optional argument of a primitive. */
 static void set_default_type(Checker *c, Type *fun, bool whole) {
-  Type *p = fun->arg[0];
+  Type *p = fun->fun.param;
   if (p->tag == TY_AXIS) {
     Shape *none = shape_new(c, 0), *any[2];
     for (int i = 0; i < 2; i++) {
@@ -952,28 +959,28 @@ static void set_default_type(Checker *c, Type *fun, bool whole) {
       v->skolem = true;
       any[i] = shape_of_var(c, v);
     }
-    fun->default_type =
+    fun->fun.default_type =
         ty_axis(c, whole ? none : any[0], whole ? any[1] : p->axis[1], none);
   } else if (p->tag == TY_KEEP) {
-    fun->default_type = ty_new(c, TY_KEEP);
-    fun->default_type->axis[0] = shape_new(c, 0);
-    fun->default_type->axis[1] = p->axis[1];
-  } else if (p->tag == TY_TENSOR && p->singleton) {
-    fun->default_type = ty_int(c, dim_int(c->dims, 0));
+    fun->fun.default_type = ty_new(c, TY_KEEP);
+    fun->fun.default_type->axis[0] = shape_new(c, 0);
+    fun->fun.default_type->axis[1] = p->axis[1];
+  } else if (p->tag == TY_TENSOR && p->tensor.singleton) {
+    fun->fun.default_type = ty_int(c, dim_int(c->dims, 0));
   }
 }
 
 static void link_callback_effect(Checker *c, Type *t) {
   Effect *e = effect_var(c);
   e->level = LEVEL_GENERIC;
-  for (;; t = t->arg[1]) {
-    for (Type *p = t->arg[0]; p->tag == TY_FUN; p = p->arg[1])
-      if (p->arg[1]->tag != TY_FUN)
-        p->effect = e;
-    if (t->arg[1]->tag != TY_FUN)
+  for (;; t = t->fun.result) {
+    for (Type *p = t->fun.param; p->tag == TY_FUN; p = p->fun.result)
+      if (p->fun.result->tag != TY_FUN)
+        p->fun.effect = e;
+    if (t->fun.result->tag != TY_FUN)
       break;
   }
-  t->effect = e;
+  t->fun.effect = e;
 }
 
 Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
@@ -982,23 +989,23 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
   Givens given = {0};
   TypeExpr *x =
       parse_type(c->sources, file, 0, &given, c->interner, c->arena, c->diags);
-  Scope *saved = c->scope;
-  Module *module = c->module;
-  Constraints all = {0}, *outer = c->collected_givens;
-  c->scope = NULL;
-  c->module = c->prelude;
-  c->collected_givens = &all;
+  Scope *saved = c->names.scope;
+  Module *module = c->names.module;
+  Constraints all = {0}, *outer = c->names.collected_givens;
+  c->names.scope = NULL;
+  c->names.module = c->names.prelude;
+  c->names.collected_givens = &all;
   Scheme *s = NEW(c->arena, Scheme);
   s->type = x ? annot_type(c, x, ANNOT_SCHEME) : ty_meta(c);
   annot_givens(c, given, ANNOT_SCHEME, false);
-  c->collected_givens = outer;
-  c->scope = saved;
-  c->module = module;
+  c->names.collected_givens = outer;
+  c->names.scope = saved;
+  c->names.module = module;
   bool whole = strcmp(name, "argmax") != 0 && strcmp(name, "argmin") != 0 &&
                strcmp(name, "sort") != 0 && strcmp(name, "argsort") != 0 &&
                strcmp(name, "cumsum") != 0;
-  for (Type *t = s->type; t->tag == TY_FUN; t = t->arg[1])
-    if (t->optional)
+  for (Type *t = s->type; t->tag == TY_FUN; t = t->fun.result)
+    if (t->fun.optional)
       set_default_type(c, t, whole);
   if (flags & PRIM_EFFECT_OF_ARG)
     link_callback_effect(c, s->type);
@@ -1010,25 +1017,26 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
 
 /* The scheme of a constructor: a function from its argument to the datatype. */
 Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
-  Scope *saved = c->scope;
-  c->scope = NULL;
+  Scope *saved = c->names.scope;
+  c->names.scope = NULL;
   Type **args = NEW_ARRAY(c->arena, Type *, dec->tyvar_count);
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     if (param_is_elem(dec, i)) {
       args[i] = ty_tensor(c, elem_param(c, dec->tyvars[i], ANNOT_SCHEME),
                           shape_new(c, 0), NULL);
-      c->scope->tyvar = ty_meta(c)->var;
-      c->scope->tyvar->link = args[i];
+      c->names.scope->tyvar = ty_meta(c)->var;
+      c->names.scope->tyvar->link = args[i];
     } else {
       args[i] = ty_param(c, dec->tyvars[i], ANNOT_SCHEME);
     }
   Type *result = ty_datatype(c, data, dec->tyvar_count, args);
   if (data->dim_arity) {
-    result->dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
+    result->data.dims = NEW_ARRAY(c->arena, Dim *, data->dim_arity);
     for (uint32_t i = 0; i < data->dim_arity; i++)
-      result->dims[i] = dec->axes.at[i].kind == AXIS_DIM
-                            ? annot_dim(c, dec->axes.at[i].dim, ANNOT_SCHEME)
-                            : meta_dim(c, NULL, dec->span);
+      result->data.dims[i] =
+          dec->axes.at[i].kind == AXIS_DIM
+              ? annot_dim(c, dec->axes.at[i].dim, ANNOT_SCHEME)
+              : meta_dim(c, NULL, dec->span);
   }
   Scheme *s = NEW(c->arena, Scheme);
   s->is_polymorphic = true;
@@ -1036,6 +1044,6 @@ Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
   if (arg)
     s->type =
         ty_fun(c, annot_type(c, arg, ANNOT_SCHEME), result, effect_pure(c));
-  c->scope = saved;
+  c->names.scope = saved;
   return s;
 }

@@ -52,10 +52,11 @@ static EntryType read_record(EntryReader *r, Type *t) {
   VEC(EntryType) parts = {0};
   VEC(Sym *) labels = {0};
   for (; t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(r->c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(r->c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++) {
-      VEC_PUSH(arena, parts, read_component(r, t->labels[i]->text, t->args[i]));
-      VEC_PUSH(arena, labels, t->labels[i]);
+      VEC_PUSH(arena, parts,
+               read_component(r, t->record.labels[i]->text, t->args[i]));
+      VEC_PUSH(arena, labels, t->record.labels[i]);
     }
   return (EntryType){.kind = ENTRY_RECORD,
                      .parts = parts.at,
@@ -83,18 +84,18 @@ static void read_shape(EntryReader *r, EntryType *part, Type *t,
 
 static EntryType read_tensor(EntryReader *r, Type *t) {
   EntryType part = {.kind = ENTRY_TENSOR, .singleton = ty_singleton(r->c, t)};
-  part.dtype = elem_root(t->elem)->dtype;
+  part.dtype = elem_root(t->tensor.elem)->dtype;
   if (part.dtype == DT_NONE)
     reject(r, t, true, "its element type is not known");
-  read_shape(r, &part, t, shape_concat(r->c, r->lifted_axes, t->shape));
+  read_shape(r, &part, t, shape_concat(r->c, r->lifted_axes, t->tensor.shape));
   return part;
 }
 
 static EntryType read_lift(EntryReader *r, Type *t) {
   Shape *lifted_axes = r->lifted_axes;
   r->lifted_axes =
-      shape_concat(r->c, lifted_axes, shape_of_dims(r->c, 1, &t->dim));
-  EntryType part = read_type(r, t->arg[0]);
+      shape_concat(r->c, lifted_axes, shape_of_dims(r->c, 1, &t->lift.dim));
+  EntryType part = read_type(r, t->lift.type);
   r->lifted_axes = lifted_axes;
   return part;
 }
@@ -144,17 +145,18 @@ static const char *pat_name(const Pat *pat) {
 }
 
 static const char *binding_param_name(const Binding *b, uint32_t n) {
-  for (uint32_t i = 0; b->clause && i < b->clause->param_count; i++)
-    if (!b->clause->params[i].label && n-- == 0)
-      return pat_name(b->clause->params[i].pat);
+  const Clause *k = binding_clause(b);
+  for (uint32_t i = 0; k && i < k->param_count; i++)
+    if (!k->params[i].label && n-- == 0)
+      return pat_name(k->params[i].pat);
   return NULL;
 }
 
 /* *bare counts parameters without a label. */
 static const char *param_name(Checker *c, const Binding *b, const Type *t,
                               uint32_t *positional) {
-  if (t->label)
-    return t->label->text;
+  if (t->fun.label)
+    return t->fun.label->text;
   const char *name = binding_param_name(b, (*positional)++);
   return name ? name : arena_printf(c->arena, "arg%u", *positional);
 }
@@ -230,14 +232,14 @@ static bool read_params(EntryReader *r, const Binding *b, Type *t,
   VEC(const char *) names = {0};
   VEC(bool) labelled = {0};
   for (uint32_t positional = 0; (t = ty_norm(r->c, t))->tag == TY_FUN;
-       t = t->arg[1]) {
+       t = t->fun.result) {
     r->path = param_name(r->c, b, t, &positional);
     EntryType part = {.kind = ENTRY_ABSENT};
-    if (!t->optional)
-      part = read_type(r, t->arg[0]);
+    if (!t->fun.optional)
+      part = read_type(r, t->fun.param);
     VEC_PUSH(r->c->arena, params, part);
     VEC_PUSH(r->c->arena, names, r->path);
-    VEC_PUSH(r->c->arena, labelled, t->label != NULL);
+    VEC_PUSH(r->c->arena, labelled, t->fun.label != NULL);
   }
   out->params = params.at;
   out->names = names.at;
@@ -254,13 +256,14 @@ static bool is_tensor_tree(Checker *c, Type *t) {
   case TY_TENSOR:
     return true;
   case TY_LIFT:
-    return is_tensor_tree(c, t->arg[0]);
+    return is_tensor_tree(c, t->lift.type);
   case TY_TUPLE:
   case TY_RECORD:
     for (uint32_t i = 0; i < t->count; i++)
       if (!is_tensor_tree(c, t->args[i]))
         return false;
-    return t->tag == TY_TUPLE || !t->arg[0] || is_tensor_tree(c, t->arg[0]);
+    return t->tag == TY_TUPLE || !t->record.rest ||
+           is_tensor_tree(c, t->record.rest);
   case TY_SHAPE:
   case TY_FUN:
   case TY_VAR:
@@ -274,8 +277,8 @@ static bool is_tensor_tree(Checker *c, Type *t) {
 
 /* The result after all arguments. */
 static bool is_pure_tensor_result(Checker *c, Type *t) {
-  for (; (t = ty_norm(c, t))->tag == TY_FUN; t = t->arg[1])
-    if (effect_root(t->effect)->tag == EF_IMPURE)
+  for (; (t = ty_norm(c, t))->tag == TY_FUN; t = t->fun.result)
+    if (effect_root(t->fun.effect)->tag == EF_IMPURE)
       return false;
   return is_tensor_tree(c, t);
 }
@@ -295,9 +298,10 @@ static const char *defaulted_type_text(Checker *c, Scheme *s) {
 bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
                    Diags *diags, EntryPoint *out) {
   c->diags = diags;
-  c->work = 0;
+  c->inference.work = 0;
   Scheme *s = binding_scheme(c, b);
-  if (!s || !b->var || ty_norm(c, s->type)->tag != TY_FUN) {
+  if (!s || b->kind != BK_VALUE || !b->value.var ||
+      ty_norm(c, s->type)->tag != TY_FUN) {
     error_at(c, 610, b->span, "the program has no function %s", name);
     return false;
   }
@@ -305,7 +309,8 @@ bool checker_entry(Checker *c, Binding *b, const Binding *of, const char *name,
                    .printer = printer_new(c, s, false),
                    .path = "",
                    .lifted_axes = shape_new(c, 0)};
-  *out = (EntryPoint){.name = of->name->text, .span = of->span, .var = b->var};
+  *out = (EntryPoint){
+      .name = of->name->text, .span = of->span, .var = b->value.var};
   out->doc = binding_doc(of);
   out->type = scheme_text(c, s);
   if (!read_params(&r, of, s->type, out)) {

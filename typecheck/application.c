@@ -52,8 +52,8 @@ static bool states_existential(const Expr *e) {
 }
 
 static bool takes_datatype(Checker *c, Type *fun) {
-  for (; fun->tag == TY_FUN; fun = ty_root(fun->arg[1]))
-    if (ty_norm(c, fun->arg[0])->tag == TY_DATATYPE)
+  for (; fun->tag == TY_FUN; fun = ty_root(fun->fun.result))
+    if (ty_norm(c, fun->fun.param)->tag == TY_DATATYPE)
       return true;
   return false;
 }
@@ -86,12 +86,12 @@ static bool is_loop_state(Application *k, Type *expected) {
   if (expected->tag != TY_VAR || expected->var->skolem)
     return false;
   for (Type *t = ty_root(k->fun_type); t->tag == TY_FUN;
-       t = ty_root(t->arg[1])) {
-    Type *p = ty_root(t->arg[0]);
+       t = ty_root(t->fun.result)) {
+    Type *p = ty_root(t->fun.param);
     if (p->tag != TY_FUN)
       continue;
     while (p->tag == TY_FUN)
-      p = ty_root(p->arg[1]);
+      p = ty_root(p->fun.result);
     if (mentions_ty_var(p, expected->var))
       return true;
   }
@@ -113,9 +113,10 @@ Span arg_span(const Expr *e, const Expr *arg) {
 /* The callee, if it is being defined and is monomorphic there. */
 static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
   Binding *b = k->head->kind == EX_ID ? k->head->binding : NULL;
-  if (!b || !b->recursive || b->annotation_scheme || !b->group)
+  if (!b || !binding_is_recursive(b) || b->value.annotation_scheme ||
+      !b->value.group)
     return NULL;
-  VEC_PUSH(c->arena, b->group->calls, o);
+  VEC_PUSH(c->arena, b->value.group->calls, o);
   return b;
 }
 
@@ -125,14 +126,14 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->subject = k->name;
   o->prim = k->prim;
   o->number = g->number;
-  o->label = g->arg->label;
+  o->arg.label = g->arg->label;
   o->expr = g->arg->expr;
-  o->head = k->head;
-  o->fun_type = k->fun_type;
-  o->args = k->args;
-  o->arg_count = k->count;
-  o->is_loop_state = is_loop_state(k, g->expected);
-  o->recursive_callee = recursive_callee(c, k, o);
+  o->arg.callee = k->head;
+  o->arg.fun_type = k->fun_type;
+  o->arg.args = k->args;
+  o->arg.arg_count = k->count;
+  o->arg.is_loop_state = is_loop_state(k, g->expected);
+  o->arg.recursive_callee = recursive_callee(c, k, o);
   *g->slot = check(c, g->arg->expr, g->expected, o);
 }
 
@@ -182,8 +183,8 @@ static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
   for (uint32_t i = first; i < last; i++) {
     bool found = false;
     for (Type *u = ty_norm(k->c, k->remaining_type);
-         u->tag == TY_FUN && u->label; u = ty_norm(k->c, u->arg[1]))
-      found |= u->label == k->args[i].label;
+         u->tag == TY_FUN && u->fun.label; u = ty_norm(k->c, u->fun.result))
+      found |= u->fun.label == k->args[i].label;
     if (!found) {
       error_unknown_label(k, &k->args[i]);
       return true;
@@ -245,7 +246,7 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
     f = ty_fun(c, ty_meta(c), r, effect_var(c));
   for (uint32_t i = p.last; i-- > p.first;) {
     f = ty_fun(c, ty_meta(c), f ? f : r, effect_var(c));
-    f->label = k->args[i].label;
+    f->fun.label = k->args[i].label;
   }
   unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span));
   return f;
@@ -255,8 +256,9 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
 static bool error_expects_tuple(Application *k) {
   Checker *c = k->c;
   Type *fun_type = ty_norm(c, k->fun_type);
-  Type *param = fun_type->tag == TY_FUN ? ty_norm(c, fun_type->arg[0]) : NULL;
-  if (!param || fun_type->label || param->tag != TY_TUPLE ||
+  Type *param =
+      fun_type->tag == TY_FUN ? ty_norm(c, fun_type->fun.param) : NULL;
+  if (!param || fun_type->fun.label || param->tag != TY_TUPLE ||
       param->count != k->count)
     return false;
   for (uint32_t i = 0; i < k->count; i++)
@@ -280,8 +282,8 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
   uint32_t known = 0;
   for (uint32_t i = first; i < k->count; i++)
     for (Type *t = ty_norm(c, k->fun_type); t->tag == TY_FUN;
-         t = ty_norm(c, t->arg[1]))
-      known += t->label && t->label == k->args[i].label;
+         t = ty_norm(c, t->fun.result))
+      known += t->fun.label && t->fun.label == k->args[i].label;
   if (known != k->count - first)
     return false;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
@@ -318,8 +320,8 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
   Checker *c = k->c;
   Diag *d = error_at(c, 323, k->fn->span, "the argument ~%s is missing",
-                     t->label->text);
-  if (find_labelled_arg(k, last, k->count, t->label))
+                     t->fun.label->text);
+  if (find_labelled_arg(k, last, k->count, t->fun.label))
     d->help = "labelled arguments come before the others";
   d->note = arena_printf(c->arena, "%s : %s", k->name ? k->name : "its type",
                          ty_text(c, k->remaining_type));
@@ -335,11 +337,11 @@ static void push_item(Application *k, Core *core) {
 /* Adds the default of a parameter. */
 static void push_default(Application *k, Type *t) {
   Checker *c = k->c;
-  if (t->default_type) {
+  if (t->fun.default_type) {
     Origin *o = origin_new(c, ORIGIN_DEFAULT, k->fn->span);
     o->subject = k->name;
-    if (!unify(c, t->arg[0], t->default_type, o))
-      report_type_mismatch(c, t->default_type, t->arg[0], o);
+    if (!unify(c, t->fun.param, t->fun.default_type, o))
+      report_type_mismatch(c, t->fun.default_type, t->fun.param, o);
   }
   push_item(k, core_new(c, CORE_ABSENT, k->fn->span));
 }
@@ -350,16 +352,16 @@ static bool call_labels(Application *k, ArgGroup p, Type **type) {
   Checker *c = k->c;
   Type *t = *type;
   uint32_t used = 0;
-  for (; t->tag == TY_FUN && t->label; t = ty_norm(c, t->arg[1])) {
-    Arg *a = find_labelled_arg(k, p.first, p.last, t->label);
+  for (; t->tag == TY_FUN && t->fun.label; t = ty_norm(c, t->fun.result)) {
+    Arg *a = find_labelled_arg(k, p.first, p.last, t->fun.label);
     if (a) {
-      queue_arg(k, a, t->arg[0], 0);
+      queue_arg(k, a, t->fun.param, 0);
       used++;
     } else if (!p.positional) {
-      CoreParam param = {.var = var_new(c, t->label, k->e->span, false)};
+      CoreParam param = {.var = var_new(c, t->fun.label, k->e->span, false)};
       VEC_PUSH(c->arena, k->unapplied_params, param);
       push_item(k, core_var(c, param.var, k->e->span));
-    } else if (t->optional) {
+    } else if (t->fun.optional) {
       push_default(k, t);
     } else {
       if (!has_unknown_label(k, p.first, p.last))
@@ -402,9 +404,9 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
              k->name ? k->name : "this function");
     return false;
   }
-  queue_arg(k, a, t->arg[0], ++*number);
-  effect_subsume(c, t->effect, c->effect, k->fn->span, k->name);
-  k->remaining_type = t->arg[1];
+  queue_arg(k, a, t->fun.param, ++*number);
+  effect_subsume(c, t->fun.effect, c->inference.effect, k->fn->span, k->name);
+  k->remaining_type = t->fun.result;
   *next = p.last + 1;
   return true;
 }
@@ -429,18 +431,18 @@ static Type *partial_application_type(Application *k, Type *before) {
   Type *t = k->remaining_type;
   Type *labels[64];
   uint32_t n = 0;
-  for (Type *u = ty_norm(c, before); u->tag == TY_FUN && u->label && n < 64;
-       u = ty_norm(c, u->arg[1])) {
+  for (Type *u = ty_norm(c, before); u->tag == TY_FUN && u->fun.label && n < 64;
+       u = ty_norm(c, u->fun.result)) {
     bool given = false;
     for (uint32_t i = 0; i < k->count; i++)
-      given |= k->args[i].label == u->label;
+      given |= k->args[i].label == u->fun.label;
     if (!given)
       labels[n++] = u;
   }
   while (n--) {
     Type *f = ty_new(c, TY_FUN);
     *f = *labels[n];
-    f->arg[1] = t;
+    f->fun.result = t;
     t = f;
   }
   return t;
@@ -463,8 +465,8 @@ static Core *call_core(Application *k) {
    0, so probably the axes were confused. */
 static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
   for (Type *t = ty_norm(c, before); t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1])) {
-    Type *a = ty_norm(c, t->arg[0]);
+       t = ty_norm(c, t->fun.result)) {
+    Type *a = ty_norm(c, t->fun.param);
     int64_t n;
     if (a->tag != TY_AXIS)
       continue;
@@ -479,7 +481,7 @@ static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
 
 static Core *infer_call(Application *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0, reported = c->reported.len;
+  uint32_t next = 0, number = 0, reported = c->solver.contradicted.len;
   Type *before = k->fun_type = k->remaining_type;
   while (next < k->count && !k->is_partial) {
     before = k->remaining_type;
@@ -490,7 +492,7 @@ static Core *infer_call(Application *k, Type **type) {
     }
   }
   check_queued_args(k);
-  if (c->progress && c->pending.len)
+  if (c->solver.progress && c->solver.pending.len)
     solve_pending(c);
   note_lifted_results_agree(c, k->fun_type, k->e->span);
   if (prim_is_arg_reduction(k->prim))
@@ -563,10 +565,10 @@ static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
   Binding *b =
       binding_new(c, BK_VALUE, intern_string(c->interner, pipe_name), span);
   b->scheme = scheme_mono(c, t);
-  b->var = var_new(c, NULL, span, false);
-  b->value = value;
+  b->value.var = var_new(c, NULL, span, false);
+  b->value.expr = value;
   scope_push(c, b->name, b);
-  *core = core_var(c, b->var, span);
+  *core = core_var(c, b->value.var, span);
   Expr *e = NEW(c->arena, Expr);
   e->kind = EX_ID;
   e->span = span;
@@ -576,7 +578,7 @@ static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
 
 static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   Type *t;
-  Scope *saved = c->scope;
+  Scope *saved = c->names.scope;
   Expr *left = e->arg[0];
   bool chain = left->kind == EX_BIN && left->op == BIN_PIPE;
   Core *value = chain ? infer_pipe(c, left, &t) : infer(c, left, &t);
@@ -592,7 +594,7 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   e->desugared = app;
   Core *core = infer_app(c, app, type);
   app->inferred_type = *type;
-  c->scope = saved;
+  c->names.scope = saved;
   return core_let(c, ref->var, value, core);
 }
 
@@ -602,7 +604,7 @@ static Core *typed_literal(Checker *c, Dtype dtype, Expr *e, Type **type) {
       (e->is_float && !dtype_is_float(dtype)))
     return NULL;
   Core *core = infer(c, e, type);
-  unify_elem(c, ty_root(*type)->elem, elem_fixed(c, dtype));
+  unify_elem(c, ty_root(*type)->tensor.elem, elem_fixed(c, dtype));
   return core;
 }
 
@@ -627,7 +629,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
     refs_add_binding(c, s.head->span, b, NULL);
   if (b && b->kind == BK_PRIM && (prim_info[b->prim].flags & PRIM_SPECIAL)) {
-    uint32_t reported = c->reported.len;
+    uint32_t reported = c->solver.contradicted.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);
     if (core && arg_error_reported(c, reported, e, &s))
       *type = ty_meta(c);
@@ -646,9 +648,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
     if (literal)
       return literal;
   }
-  c->head = s.head;
-  c->head_args = k.args;
-  c->head_arg_count = k.count;
+  c->inference.head = (ApplicationHead){s.head, k.args, k.count};
   if (s.head->kind == EX_FN)
     record_bound_values(s.head->clauses, k.args, k.count);
   k.fn = infer(c, s.head, &k.remaining_type);
@@ -658,7 +658,7 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
 Core *infer_app(Checker *c, Expr *e, Type **type) {
   if (e->kind == EX_BIN)
     return infer_pipe(c, e, type);
-  uint32_t mark = c->serial;
+  uint32_t mark = c->solver.serial;
   Core *core = infer_spine(c, e, type);
   runtime_checks_claim(c, core, mark, false);
   return core;

@@ -4,16 +4,16 @@
 #include "support/arena.h"
 
 static void load_chain(Checker *c, const Assumption *f, const Dim *divisor) {
-  assumptions_backtrack(c->solver, 0);
+  assumptions_backtrack(c->facts.loaded, 0);
   for (; f; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
     if (f->ne || dim_has_unknown(d) || dim_has_unguarded_div(d) ||
         (divisor && dim_has_divisor(d, divisor)))
       continue;
     if (f->eq)
-      assumptions_add_eq(c->solver, d);
+      assumptions_add_eq(c->facts.loaded, d);
     else
-      assumptions_add_ge(c->solver, d);
+      assumptions_add_ge(c->facts.loaded, d);
   }
 }
 
@@ -30,10 +30,10 @@ void assumption_load_for(Checker *c, const Assumption *f, Dim *d) {
 
 void assumption_add(Checker *c, Dim *d, bool eq) {
   Assumption *f = NEW(c->arena, Assumption);
-  f->outer = c->assumptions;
+  f->outer = c->facts.assumptions;
   f->eq = eq;
   f->dim = d;
-  c->assumptions = f;
+  c->facts.assumptions = f;
 }
 
 /* True if d is a product of non-negative factors. */
@@ -43,24 +43,24 @@ static bool factors_nonneg(Checker *c, Dim *d) {
   Dim *factors[DIM_MAX_FACTORS];
   uint32_t count = dim_factor(c->dims, d, factors);
   for (uint32_t i = 0; count > 1 && i < count; i++)
-    if (!dim_entailed(c->solver, factors[i], false))
+    if (!dim_entailed(c->facts.loaded, factors[i], false))
       return false;
   return count > 1;
 }
 
 /* Decides d >= 0 under the assumptions loaded last. */
 Verdict assumption_loaded_check_ge0(Checker *c, Dim *d, bool at_least_one) {
-  Verdict v = dim_check_ge0(c->solver, d, at_least_one);
+  Verdict v = dim_check_ge0(c->facts.loaded, d, at_least_one);
   return v == UNDECIDED && factors_nonneg(c, d) ? ENTAILED : v;
 }
 
 bool assumption_loaded_entails(Checker *c, Dim *d, bool eq) {
-  return dim_entailed(c->solver, d, eq) || (!eq && factors_nonneg(c, d));
+  return dim_entailed(c->facts.loaded, d, eq) || (!eq && factors_nonneg(c, d));
 }
 
 /* Decides a <= b under the current assumptions. */
 Verdict assumption_check_le(Checker *c, Dim *a, Dim *b) {
-  assumption_load(c, c->assumptions);
+  assumption_load(c, c->facts.assumptions);
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, b, a));
   return dim_has_unknown(d) ? UNDECIDED
                             : assumption_loaded_check_ge0(c, d, false);
@@ -69,17 +69,17 @@ Verdict assumption_check_le(Checker *c, Dim *a, Dim *b) {
 /* Adds an assumption that holds from here on; it is not a branch condition. */
 void assumption_add_unconditional(Checker *c, Dim *d, bool eq) {
   assumption_add(c, d, eq);
-  c->assumptions->unconditional = true;
+  c->facts.assumptions->unconditional = true;
 }
 
 uint32_t control_region_begin(Checker *c) {
-  uint32_t outer = c->control_region;
-  c->control_region = ++c->control_region_count;
+  uint32_t outer = c->facts.control_region;
+  c->facts.control_region = ++c->facts.control_region_count;
   return outer;
 }
 
 void control_region_end(Checker *c, uint32_t outer) {
-  c->control_region = outer;
+  c->facts.control_region = outer;
 }
 
 bool assumption_is_condition(const Assumption *f) {
@@ -105,10 +105,10 @@ bool assumption_inconsistent(Checker *c, const Assumption *assumptions) {
   assumption_load(c, assumptions);
   for (const Assumption *f = assumptions; f; f = f->outer) {
     Dim *d = f->ne ? dim_resolve(c->dims, f->dim) : NULL;
-    if (d && !dim_has_unknown(d) && dim_entailed(c->solver, d, true))
+    if (d && !dim_has_unknown(d) && dim_entailed(c->facts.loaded, d, true))
       return true;
   }
-  return assumptions_inconsistent(c->solver);
+  return assumptions_inconsistent(c->facts.loaded);
 }
 
 /* True if the conditions of the constraint cannot hold. */
@@ -123,9 +123,9 @@ bool constraint_may_be_vacuous(Checker *c, const Constraint *k) {
   for (const Assumption *f = k->assumptions;
        k->is_implication && f && f != k->site_assumptions; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    Verdict v = f->eq   ? dim_check_eq0(c->solver, d, true)
+    Verdict v = f->eq   ? dim_check_eq0(c->facts.loaded, d, true)
                 : f->ne ? dim_is_const(d) && dim_sign(d) ? ENTAILED : UNDECIDED
-                        : dim_check_ge0(c->solver, d, true);
+                        : dim_check_ge0(c->facts.loaded, d, true);
     if (v != ENTAILED)
       return true;
   }

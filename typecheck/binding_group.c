@@ -6,8 +6,8 @@
 static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
   for (uint32_t i = k->param_count; i-- > 0;) {
     t = ty_fun(c, ty_meta(c), t, effect_var(c));
-    t->label = k->params[i].label;
-    t->optional = k->params[i].default_value != NULL;
+    t->fun.label = k->params[i].label;
+    t->fun.optional = k->params[i].default_value != NULL;
   }
   return t;
 }
@@ -15,8 +15,9 @@ static Type *fun_skeleton(Checker *c, Clause *k, Type *t) {
 /* The parameters of t with a new result type. */
 static Type *params_with_fresh_result(Checker *c, const FunDef *f, Type *t) {
   uint32_t n = f->clauses[0].param_count;
-  return map_get(&c->retracted_singletons, f) ? fun_with_fresh_result(c, t, n)
-                                              : t;
+  return map_get(&c->inference.retracted_singletons, f)
+             ? fun_with_fresh_result(c, t, n)
+             : t;
 }
 
 /* If each call of a recursive function decides sizes of its result, recursive
@@ -25,15 +26,16 @@ static Type *params_with_fresh_result(Checker *c, const FunDef *f, Type *t) {
 static void note_varying_result(Checker *c, const FunDef *f, Type *t,
                                 uint32_t mark) {
   for (uint32_t i = 0; i < f->clauses[0].param_count; i++)
-    t = ty_norm(c, t)->arg[1];
-  if (!result_size_varies(c, t, mark) || map_get(&c->retracted_singletons, f))
+    t = ty_norm(c, t)->fun.result;
+  if (!result_size_varies(c, t, mark) ||
+      map_get(&c->inference.retracted_singletons, f))
     return;
-  map_put(&c->retracted_singletons, f, t);
-  c->needs_recheck = true;
+  map_put(&c->inference.retracted_singletons, f, t);
+  c->inference.needs_recheck = true;
 }
 
 static Type *result_of_last_pass(Checker *c, const FunDef *f) {
-  Type *t = map_get(&c->retracted_singletons, f);
+  Type *t = map_get(&c->inference.retracted_singletons, f);
   return t ? result_fresh_copy(c, t) : ty_meta(c);
 }
 
@@ -102,11 +104,11 @@ static void bind_group(Checker *c, Dec *dec, BindingGroup *g, bool top,
     Binding *b = bindings[i] = binding_new(c, BK_VALUE, f->name, f->name_span);
     types[i] = fun_skeleton(c, &f->clauses[0], result_of_last_pass(c, f));
     b->scheme = scheme_mono(c, types[i]);
-    b->var = var_new(c, f->name, f->name_span, top);
-    b->recursive = true;
-    b->group = g;
+    b->value.var = var_new(c, f->name, f->name_span, top);
+    b->value.recursive = true;
+    b->value.group = g;
     b->doc = dec->doc;
-    b->clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
+    b->value.clause = f->clause_count == 1 ? &f->clauses[0] : NULL;
     scope_push(c, f->name, b);
     for (uint32_t k = 0; k < f->clause_count; k++)
       refs_add_binding(c, f->clauses[k].name_span, b, NULL);
@@ -119,26 +121,26 @@ static void group_annotated(Checker *c, Dec *dec, Binding **bindings,
                             Type *const *types) {
   bool all = true;
   for (uint32_t i = 0; i < dec->fun_count; i++) {
-    bindings[i]->annotation_scheme =
+    bindings[i]->value.annotation_scheme =
         annotated_scheme(c, dec->funs[i].clauses, types[i]);
-    all &= bindings[i]->annotation_scheme != NULL;
+    all &= bindings[i]->value.annotation_scheme != NULL;
   }
   for (uint32_t i = 0; i < dec->fun_count && !all; i++)
-    bindings[i]->annotation_scheme = NULL;
+    bindings[i]->value.annotation_scheme = NULL;
 }
 
 static Core *infer_group_member(Checker *c, const FunDef *f, const Binding *b,
                                 Type **type, uint32_t mark) {
   Type *t;
-  Scope *inner = c->scope;
+  Scope *inner = c->names.scope;
   Core *core = infer_clauses(c, f->clauses, f->clause_count, f->name_span,
                              params_with_fresh_result(c, f, *type), NULL, &t);
-  c->scope = inner;
+  c->names.scope = inner;
   Origin *o = origin_new(c, ORIGIN_RESULT, f->name_span);
   if (!unify(c, *type, t, o))
     report_type_mismatch(c, t, *type, o);
   *type = t;
-  if (b->used_recursively)
+  if (b->value.used_recursively)
     note_varying_result(c, f, t, mark);
   return core;
 }
@@ -148,8 +150,8 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
                              Binding **bindings, Type **types, Core **items,
                              uint32_t pending) {
   uint32_t n = dec->fun_count;
-  bool annotated = bindings[0]->annotation_scheme != NULL,
-       top = bindings[0]->var->global;
+  bool annotated = bindings[0]->value.annotation_scheme != NULL,
+       top = bindings[0]->value.var->global;
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalize(c, n, types, schemes, pending);
   runtime_checks_insert(c);
@@ -163,17 +165,17 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
     collect_shared_implicits(c, g, n, schemes, items);
   for (uint32_t i = 0; i < n; i++) {
     items[i] = abstract_implicits(c, schemes[i], items[i]);
-    bindings[i]->recursive = false;
-    bindings[i]->group = NULL;
-    if (top && c->pattern_bindings)
-      VEC_PUSH(c->arena, *c->pattern_bindings, bindings[i]);
+    bindings[i]->value.recursive = false;
+    bindings[i]->value.group = NULL;
+    if (top && c->inference.pattern_bindings)
+      VEC_PUSH(c->arena, *c->inference.pattern_bindings, bindings[i]);
   }
 }
 
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
-  uint32_t n = dec->fun_count, pending = c->pending.len;
+  uint32_t n = dec->fun_count, pending = c->solver.pending.len;
   uint32_t mark = c->dims->next_id;
-  BindingGroup group = {.outer = c->binding_group};
+  BindingGroup group = {.outer = c->inference.binding_group};
   Binding **bindings = NEW_ARRAY(c->arena, Binding *, n);
   Type **types = NEW_ARRAY(c->arena, Type *, n);
   CoreDec *d = NEW(c->arena, CoreDec);
@@ -183,25 +185,25 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   d->items = NEW_ARRAY(c->arena, Core *, n);
   d->var_count = n;
   check_unique_funs(c, dec);
-  c->level++;
-  c->binding_group = &group;
-  Effect *outer = c->effect;
-  Assumption *assumptions = c->assumptions;
-  Scope *saved = c->scope;
+  c->inference.level++;
+  c->inference.binding_group = &group;
+  Effect *outer = c->inference.effect;
+  Assumption *assumptions = c->facts.assumptions;
+  Scope *saved = c->names.scope;
   bind_group(c, dec, &group, top, bindings, types);
   group_annotated(c, dec, bindings, types);
   for (uint32_t i = 0; i < n; i++) {
-    d->vars[i] = bindings[i]->var;
+    d->vars[i] = bindings[i]->value.var;
     d->items[i] =
         infer_group_member(c, &dec->funs[i], bindings[i], &types[i], mark);
   }
   solve_pending(c);
-  c->level--;
-  c->effect = outer;
-  c->assumptions = assumptions;
+  c->inference.level--;
+  c->inference.effect = outer;
+  c->facts.assumptions = assumptions;
   generalize_group(c, dec, &group, bindings, types, d->items, pending);
-  c->binding_group = group.outer;
+  c->inference.binding_group = group.outer;
   if (top)
-    c->scope = saved;
+    c->names.scope = saved;
   return d;
 }

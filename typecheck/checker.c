@@ -15,7 +15,7 @@ static Datatype *builtin_data(Checker *c, const char *name, uint32_t arity) {
   TypeName *t = NEW(c->arena, TypeName);
   t->name = d->name;
   t->data = d;
-  map_put(&c->prelude->types, d->name, t);
+  map_put(&c->names.prelude->types, d->name, t);
   return d;
 }
 
@@ -37,7 +37,8 @@ static void error_size_limit(void *owner) {
   Checker *c = owner;
   if (!c->diags)
     return;
-  error_at(c, 324, c->dec_span, "a size in this declaration is too large")
+  error_at(c, 324, c->inference.dec_span,
+           "a size in this declaration is too large")
       ->help = "give names to its parts";
 }
 
@@ -55,45 +56,45 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   dims->shape_id = shape_var_id;
   dims->owner = c;
   dims->limit_exceeded = error_size_limit;
-  c->solver = assumptions_new(dims);
-  c->prelude = module_new(c, NULL);
-  c->prelude->library = true;
-  map_init(&c->library_modules, session);
-  map_init(&c->retracted_singletons, session);
-  map_init(&c->defined_sizes, session);
-  map_init(&c->used_sizes, session);
-  map_init(&c->compared_sizes, session);
+  c->facts.loaded = assumptions_new(dims);
+  c->names.prelude = module_new(c, NULL);
+  c->names.prelude->library = true;
+  map_init(&c->names.library_modules, session);
+  map_init(&c->inference.retracted_singletons, session);
+  map_init(&c->sizes.defined, session);
+  map_init(&c->sizes.used, session);
+  map_init(&c->facts.compared_sizes, session);
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++)
     elem_fixed(c, t);
-  c->list_datatype = builtin_data(c, "list", 1);
-  c->string_datatype = builtin_data(c, "string", 0);
+  c->builtins.list_datatype = builtin_data(c, "list", 1);
+  c->builtins.string_datatype = builtin_data(c, "string", 0);
   builtin_data(c, "key", 0);
-  c->sym_all = intern_string(interner, "all");
-  c->sym_true = intern_string(interner, "true");
-  c->sym_false = intern_string(interner, "false");
+  c->builtins.sym_all = intern_string(interner, "all");
+  c->builtins.sym_true = intern_string(interner, "true");
+  c->builtins.sym_false = intern_string(interner, "false");
   return c;
 }
 
 void checker_define_size(Checker *c, Sym *name, int64_t value) {
-  map_put(&c->defined_sizes, name, dim_int(c->dims, value));
+  map_put(&c->sizes.defined, name, dim_int(c->dims, value));
 }
 
 bool checker_used_size(const Checker *c, Sym *name) {
-  return map_get(&c->used_sizes, name) != NULL;
+  return map_get(&c->sizes.used, name) != NULL;
 }
 
 CheckStats checker_stats(const Checker *c) {
-  return c->stats;
+  return c->notes.stats;
 }
 
 const UnprovedConstraint *checker_unproved(Checker *c, uint32_t *count) {
-  uint32_t n = c->unproved.len;
+  uint32_t n = c->notes.unproved.len;
   UnprovedConstraint *all =
-      NEW_ARRAY(c->arena, UnprovedConstraint, n + c->deferred.len);
+      NEW_ARRAY(c->arena, UnprovedConstraint, n + c->notes.deferred.len);
   for (uint32_t i = 0; i < n; i++)
-    all[i] = c->unproved.at[i];
-  for (uint32_t i = 0; i < c->deferred.len; i++) {
-    DeferredConstraint *k = &c->deferred.at[i];
+    all[i] = c->notes.unproved.at[i];
+  for (uint32_t i = 0; i < c->notes.deferred.len; i++) {
+    DeferredConstraint *k = &c->notes.deferred.at[i];
     all[n++] = (UnprovedConstraint){.span = k->given->origin->span,
                                     .text = given_text(c, k->scheme, k->given),
                                     .name = k->name->text};
@@ -111,7 +112,7 @@ const char *binding_doc(const Binding *b) {
   return b->doc;
 }
 const Var *binding_var(const Binding *b) {
-  return b->var;
+  return b->kind == BK_VALUE ? b->value.var : NULL;
 }
 
 const char *binding_type(Checker *c, Binding *b) {
@@ -119,7 +120,7 @@ const char *binding_type(Checker *c, Binding *b) {
     if (b->kind == BK_MODULE)
       return "module";
     Diags ignored;
-    c->work = 0;
+    c->inference.work = 0;
     diags_init(&ignored, c->arena);
     Diags *saved = c->diags;
     c->diags = &ignored;
@@ -134,8 +135,8 @@ Binding *checker_find(Checker *c, Module *m, const char *name) {
   Diags ignored;
   diags_init(&ignored, c->arena);
   c->diags = &ignored;
-  c->module = m;
-  c->scope = NULL;
+  c->names.module = m;
+  c->names.scope = NULL;
   const char *dot = strchr(name, '.');
   Sym *module = dot ? intern(c->interner, name, (size_t)(dot - name)) : NULL;
   return lookup(c, module, intern_string(c->interner, dot ? dot + 1 : name));
@@ -152,7 +153,7 @@ void binding_fields(Checker *c, Binding *b, void (*f)(void *, const char *),
   if (b->kind != BK_VALUE || !b->scheme)
     return;
   for (Type *t = ty_norm(c, b->scheme->type); t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
-      f(arg, t->labels[i]->text);
+      f(arg, t->record.labels[i]->text);
 }

@@ -7,9 +7,9 @@
 
 void note_runtime_check(Checker *c, Span span, const char *text,
                         const char *reason) {
-  c->stats.runtime++;
+  c->notes.stats.runtime++;
   UnprovedConstraint o = {span, text, reason, NULL};
-  VEC_PUSH(c->arena, c->unproved, o);
+  VEC_PUSH(c->arena, c->notes.unproved, o);
 }
 
 static void note_product(void *arg, ShapeVar *v) {
@@ -55,8 +55,8 @@ ConstraintClass constraint_class(const Constraint *k) {
 }
 
 void stats_count_proved(Checker *c, const Constraint *k) {
-  c->stats.proved++;
-  c->stats.by_class[constraint_class(k)].proved++;
+  c->notes.stats.proved++;
+  c->notes.stats.by_class[constraint_class(k)].proved++;
 }
 
 static const char *unproved_reason(Checker *c, Constraint *k) {
@@ -77,7 +77,7 @@ static const char *unproved_reason(Checker *c, Constraint *k) {
 }
 
 void stats_count_unproved(Checker *c, Constraint *k) {
-  c->stats.by_class[constraint_class(k)].runtime++;
+  c->notes.stats.by_class[constraint_class(k)].runtime++;
   const char *text = "shapes that broadcast";
   if (constraint_is_size(k)) {
     const char *x, *y;
@@ -96,8 +96,8 @@ void note_deferred(Checker *c, Scheme *s, Sym *name) {
   for (uint32_t i = 0; i < s->given_count; i++)
     if (s->given[i]->origin) {
       DeferredConstraint k = {s, s->given[i], name};
-      VEC_PUSH(c->arena, c->deferred, k);
-      c->stats.deferred++;
-      c->stats.by_class[constraint_class(k.given)].deferred++;
+      VEC_PUSH(c->arena, c->notes.deferred, k);
+      c->notes.stats.deferred++;
+      c->notes.stats.by_class[constraint_class(k.given)].deferred++;
     }
 }

@@ -24,7 +24,7 @@ static void collect_unsolved_axes(Checker *c, Type *t, Map *fresh) {
   charge_work(c, 1);
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR) {
-    Shape *s = shape_norm(c, t->shape);
+    Shape *s = shape_norm(c, t->tensor.shape);
     for (uint32_t i = 0; i < s->len; i++)
       if (s->axes[i].tag == SHAPE_DIM)
         become_existential(c, dim_as_var(s->axes[i].dim), fresh);
@@ -37,7 +37,7 @@ static void collect_unsolved_axes(Checker *c, Type *t, Map *fresh) {
 /* ---- types ---- */
 
 static void define_type_name(Checker *c, TypeName *t) {
-  map_put(&c->module->types, t->name, t);
+  map_put(&c->names.module->types, t->name, t);
 }
 
 static Dim *define_size(Checker *c, const DimExpr *d) {
@@ -52,20 +52,20 @@ static void define_type(Checker *c, Dec *dec) {
   TypeName *t = NEW(c->arena, TypeName);
   t->name = dec->name;
   t->dec = dec;
-  t->module = c->module;
+  t->module = c->names.module;
   check_unique_type(c, dec);
   /* read the definition once with free parameters, to report its errors */
-  Scope *saved = c->scope;
+  Scope *saved = c->names.scope;
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     annot_bind_param(c, dec, i, ty_meta(c), dec->span);
   Dim **sizes = NEW_ARRAY(c->arena, Dim *, dec->axes.len);
   for (uint32_t i = 0; dec->has_axes && i < dec->axes.len; i++)
     if (dec->axes.at[i].kind == AXIS_DIM && dec->axes.at[i].dim->kind == DX_ID)
       sizes[i] = define_size(c, dec->axes.at[i].dim);
-  c->alias_name = dec->name;
+  c->names.alias_name = dec->name;
   Type *is = annot_type(c, dec->type, ANNOT_VAL);
-  c->alias_name = NULL;
-  c->scope = saved;
+  c->names.alias_name = NULL;
+  c->names.scope = saved;
   t->has_error = c->diags->errors > errors;
   alias_save_expansion(c, t, is, sizes);
   define_type_name(c, t);
@@ -77,14 +77,14 @@ static void define_datatype(Checker *c, Dec *dec) {
   Datatype *d = NEW(c->arena, Datatype);
   d->name = dec->name;
   d->dec = dec;
-  d->module = c->module->library ? c->module->name : NULL;
+  d->module = c->names.module->library ? c->names.module->name : NULL;
   d->span = dec->span;
   d->arity = dec->tyvar_count;
   d->dim_arity = dec->has_axes ? dec->axes.len : 0;
   TypeName *t = NEW(c->arena, TypeName);
   t->name = dec->name;
   t->data = d;
-  t->module = c->module;
+  t->module = c->names.module;
   define_type_name(c, t);
   refs_add_type(c, dec->name_span, t);
   d->con_count = dec->con_count;
@@ -98,12 +98,11 @@ static void define_datatype(Checker *c, Dec *dec) {
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
     b->con = k;
-    b->data = d;
     b->scheme = k->scheme;
     b->doc = dec->doc;
     refs_add_binding(c, k->span, b, NULL);
     module_define(c, k->con.name, b);
-    VEC_PUSH(c->arena, c->module->bindings, b);
+    VEC_PUSH(c->arena, c->names.module->bindings, b);
   }
 }
 
@@ -140,20 +139,20 @@ static void open_module(Checker *c, Dec *dec) {
     return;
   }
   refs_add_import(c, dec, dec->id, b);
-  VEC_PUSH(c->arena, c->module->opened, b->imported);
+  VEC_PUSH(c->arena, c->names.module->opened, b->imported);
 }
 
 /* ---- expressions ---- */
 
 static void infer_do(Checker *c, Dec *dec, CoreDec **out, Type **type) {
-  Effect *outer = c->effect;
+  Effect *outer = c->inference.effect;
   if (!outer)
-    c->effect = effect_var(c);
+    c->inference.effect = effect_var(c);
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_EXPR;
   d->span = dec->span;
   d->expr = infer(c, dec->expr, type);
-  c->effect = outer;
+  c->inference.effect = outer;
   *out = d;
 }
 
@@ -197,17 +196,17 @@ static Core **evaluated_part(Core **at) {
 
 /* Reads sizes that are global names first. */
 static void unpack_size_bindings(Checker *c, CoreDec *d) {
-  for (uint32_t i = 0; i < c->size_bindings.len; i++) {
+  for (uint32_t i = 0; i < c->sizes.bindings.len; i++) {
     bool already = false;
     for (uint32_t k = 0; k < i; k++)
-      already |= c->size_bindings.at[k] == c->size_bindings.at[i];
+      already |= c->sizes.bindings.at[k] == c->sizes.bindings.at[i];
     for (uint32_t k = 0; k < d->var_count && !already; k++) {
       Core **at = evaluated_part(&d->items[k]);
-      *at = unpack_binding(c, c->size_bindings.at[i], *at);
+      *at = unpack_binding(c, c->sizes.bindings.at[i], *at);
     }
     if (d->kind != CD_FUNS && !already) {
       Core **at = evaluated_part(&d->expr);
-      *at = unpack_binding(c, c->size_bindings.at[i], *at);
+      *at = unpack_binding(c, c->sizes.bindings.at[i], *at);
     }
   }
 }
@@ -222,30 +221,33 @@ static void finish_dec(Checker *c, CoreDec *d) {
 
 static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->diags = diags;
-  c->module = module;
-  c->active_refs = module->library ? NULL : c->recorded_refs;
-  c->scope = NULL;
-  c->level = 0;
-  c->effect = NULL;
+  c->names.module = module;
+  c->notes.active_refs = module->library ? NULL : c->notes.recorded_refs;
+  c->names.scope = NULL;
+  c->inference.level = 0;
+  c->inference.effect = NULL;
   pending_clear(c);
-  c->accesses.len = c->instances.len = c->residual.len = 0;
-  c->discovered_sizes.len = c->existential_assumptions.len = c->params.len =
-      c->size_bindings.len = 0;
-  c->typed_holes.len = c->reported.len = c->reshape_holes.len = 0;
-  c->head = NULL;
-  c->message_names = NULL; /* a limit may have aborted the code that set it */
-  c->alias_name = NULL;
-  c->axis_may_be_star = false;
-  c->for_scope = NULL;
-  c->index_condition_depth = 0;
-  c->control_region = 0;
-  c->depth = c->work = 0;
-  assumptions_renew_effort(c->solver);
-  c->binding_group = NULL;
-  c->needs_recheck = false;
-  c->serial = c->max_unclaimed = 0;
-  c->current_constraint = NULL;
-  map_init(&c->in_unproved_equations, c->arena);
+  c->loops.accesses.len = c->solver.residual.len = 0;
+  c->inference.instances.len = c->inference.params.len = 0;
+  c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
+  c->sizes.bindings.len = 0;
+  c->notes.typed_holes.len = c->solver.contradicted.len =
+      c->solver.reshape_holes.len = 0;
+  c->inference.head.expr = NULL;
+  /* a limit may have aborted the code that set it */
+  c->notes.message_names = NULL;
+  c->names.alias_name = NULL;
+  c->inference.axis_may_be_star = false;
+  c->loops.innermost = NULL;
+  c->loops.index_condition_depth = 0;
+  c->facts.control_region = 0;
+  c->inference.depth = c->inference.work = 0;
+  assumptions_renew_effort(c->facts.loaded);
+  c->inference.binding_group = NULL;
+  c->inference.needs_recheck = false;
+  c->solver.serial = c->solver.max_unclaimed = 0;
+  c->solver.current_constraint = NULL;
+  map_init(&c->solver.in_unproved_equations, c->arena);
 }
 
 static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
@@ -253,7 +255,7 @@ static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
   b->doc = dec->doc;
   b->has_error = failed;
   module_define(c, b->name, b);
-  VEC_PUSH(c->arena, c->module->bindings, b);
+  VEC_PUSH(c->arena, c->names.module->bindings, b);
   if (failed)
     return;
   out->bindings[out->binding_count++] = b;
@@ -288,8 +290,8 @@ static void define_failed_dec(Checker *c, Dec *dec) {
 /* Reports each _ of an annotation with the inferred size or type, in the names
    of the surrounding type. */
 static void report_typed_holes(Checker *c, const Bindings *bound) {
-  for (uint32_t i = 0; i < c->typed_holes.len; i++) {
-    const TypedHole *h = &c->typed_holes.at[i];
+  for (uint32_t i = 0; i < c->notes.typed_holes.len; i++) {
+    const TypedHole *h = &c->notes.typed_holes.at[i];
     Scheme *around = NULL;
     for (uint32_t j = 0; j < bound->len; j++)
       if (!around || bound->at[j]->span.start <= h->span.start)
@@ -321,29 +323,29 @@ static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
            dim_var_name(c->dims, v), u->used_name ? u->used_name->text : "this")
       ->help =
       "its constraints have no solution, several solutions, or are too complex";
-  c->module = u->module;
+  c->names.module = u->module;
   define_failed_dec(c, u->dec);
   return true;
 }
 
 void checker_default_sizes(Checker *c) {
-  for (uint32_t i = 0; i < c->unsized_values.len; i++) {
-    UnsizedValue *at = &c->unsized_values.at[i];
+  for (uint32_t i = 0; i < c->sizes.unsized_values.len; i++) {
+    UnsizedValue *at = &c->sizes.unsized_values.at[i];
     Map fresh;
     map_init(&fresh, c->arena);
-    c->work = 0;
+    c->inference.work = 0;
     collect_unsolved_axes(c, at->type, &fresh);
     if (fresh.len)
       unpack_sizes(c, at->type, at->core, &fresh);
   }
-  c->unsized_values.len = 0;
+  c->sizes.unsized_values.len = 0;
   const Dec *told = NULL;
-  for (uint32_t i = 0; i < c->undetermined_sizes.len; i++) {
-    const UndeterminedSize *u = &c->undetermined_sizes.at[i];
+  for (uint32_t i = 0; i < c->sizes.undetermined.len; i++) {
+    const UndeterminedSize *u = &c->sizes.undetermined.at[i];
     if (u->dec != told && report_undetermined(c, u))
       told = u->dec;
   }
-  c->undetermined_sizes.len = 0;
+  c->sizes.undetermined.len = 0;
 }
 
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
@@ -351,35 +353,36 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   begin_dec(c, module, diags);
   module->journal.len = 0;
   Bindings bound = {0};
-  c->pattern_bindings = &bound;
-  uint32_t errors = diags->errors, undetermined = c->undetermined_sizes.len;
+  c->inference.pattern_bindings = &bound;
+  uint32_t errors = diags->errors, undetermined = c->sizes.undetermined.len;
   *out = (Checked){0};
   CoreDec *d = NULL;
   Type *type = NULL;
-  Assumption *assumptions = c->assumptions;
+  Assumption *assumptions = c->facts.assumptions;
   if (dec->kind == DEC_EXPR || dec->kind == DEC_DO)
     infer_do(c, dec, &d, &type);
   else
     dec_infer(c, dec, true, &d);
-  c->progress = true;
+  c->solver.progress = true;
   solve_pending(c);
-  if (c->needs_recheck)
+  if (c->inference.needs_recheck)
     return false;
   if (diags->errors == errors)
     solve_residual(c);
   /* the equations are wrong, so ignore what they determined */
   if (diags->errors > errors) {
     define_failed_dec(c, dec);
-    c->assumptions = assumptions;
+    c->facts.assumptions = assumptions;
     pending_clear(c);
-    c->residual.len = c->instances.len = 0;
+    c->solver.residual.len = c->inference.instances.len = 0;
     return false;
   }
-  for (Assumption *f = c->assumptions; f && f != assumptions; f = f->outer)
+  for (Assumption *f = c->facts.assumptions; f && f != assumptions;
+       f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
   instances_finish(c);
-  for (uint32_t i = undetermined; i < c->undetermined_sizes.len; i++)
-    c->undetermined_sizes.at[i].dec = dec;
+  for (uint32_t i = undetermined; i < c->sizes.undetermined.len; i++)
+    c->sizes.undetermined.at[i].dec = dec;
   if (d) {
     unpack_size_bindings(c, d);
     finish_dec(c, d);
@@ -401,19 +404,19 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
 /* If a limit is exceeded, only this declaration is in error. */
 static bool check_within_limits(Checker *c, Module *module, Dec *dec,
                                 Diags *diags, Checked *out) {
-  Assumption *assumptions = c->assumptions;
+  Assumption *assumptions = c->facts.assumptions;
   Trap trap;
-  c->dec_span = dec->span;
+  c->inference.dec_span = dec->span;
   if (TRAP_SET(trap) == FAIL_NONE) {
     bool ok = check_once(c, module, dec, diags, out);
     trap_end(&trap);
     return ok;
   }
-  c->collected_givens = NULL;
+  c->names.collected_givens = NULL;
   if (trap.kind != FAIL_LIMIT)
     trap_raise(trap.kind);
   begin_dec(c, module, diags);
-  c->assumptions = assumptions;
+  c->facts.assumptions = assumptions;
   define_failed_dec(c, dec);
   *out = (Checked){0};
   return false;
@@ -421,18 +424,18 @@ static bool check_within_limits(Checker *c, Module *module, Dec *dec,
 
 bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
                  Checked *out) {
-  Assumption *assumptions = c->assumptions;
+  Assumption *assumptions = c->facts.assumptions;
   uint32_t refs = refs_mark(c);
-  map_init(&c->retracted_singletons, c->arena);
+  map_init(&c->inference.retracted_singletons, c->arena);
   for (int round = 0;; round++) {
     uint32_t errors = diags->errors, warnings = diags->warnings;
     uint32_t kept = diags->all.len;
-    CheckStats stats = c->stats;
-    uint32_t unproved = c->unproved.len, deferred = c->deferred.len;
-    uint32_t unsized = c->unsized_values.len,
-             undetermined = c->undetermined_sizes.len;
+    CheckStats stats = c->notes.stats;
+    uint32_t unproved = c->notes.unproved.len, deferred = c->notes.deferred.len;
+    uint32_t unsized = c->sizes.unsized_values.len,
+             undetermined = c->sizes.undetermined.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
-    if (!c->needs_recheck || round == 8) {
+    if (!c->inference.needs_recheck || round == 8) {
       refs_finish(c, refs, module, dec);
       return ok;
     }
@@ -440,32 +443,32 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     diags->errors = errors; /* second pass, with some singletons retracted */
     diags->warnings = warnings;
     diags->all.len = kept;
-    c->stats = stats;
-    c->unproved.len = unproved;
-    c->deferred.len = deferred;
-    c->unsized_values.len = unsized;
-    c->undetermined_sizes.len = undetermined;
-    c->assumptions = assumptions;
+    c->notes.stats = stats;
+    c->notes.unproved.len = unproved;
+    c->notes.deferred.len = deferred;
+    c->sizes.unsized_values.len = unsized;
+    c->sizes.undetermined.len = undetermined;
+    c->facts.assumptions = assumptions;
   }
 }
 
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin_dec(c, module, diags);
-  map_init(&c->retracted_singletons, c->arena);
+  map_init(&c->inference.retracted_singletons, c->arena);
   uint32_t errors = diags->errors;
-  c->effect = effect_var(c);
-  c->level = 1;
+  c->inference.effect = effect_var(c);
+  c->inference.level = 1;
   Type *t;
   infer(c, expr, &t);
-  c->progress = true;
+  c->solver.progress = true;
   solve_pending(c);
   if (diags->errors > errors)
     return NULL;
-  c->level = 0;
+  c->inference.level = 0;
   Scheme *s[1] = {NULL};
   scheme_generalize(c, 1, &t, s, 0);
   pending_clear(c);
-  c->residual.len = c->instances.len = 0;
+  c->solver.residual.len = c->inference.instances.len = 0;
   return s[0];
 }
 

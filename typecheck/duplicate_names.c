@@ -291,7 +291,7 @@ void check_unique_type(Checker *c, const Dec *dec) {
   for (uint32_t i = 0; i < dec->con_count; i++) {
     const ConDef *k = &dec->cons[i];
     see_name(&cons, k->name, k->span);
-    if (k->name == c->sym_true || k->name == c->sym_false)
+    if (k->name == c->builtins.sym_true || k->name == c->builtins.sym_false)
       error_at(c, 370, k->span, "cannot redefine `%s`", k->name->text)->help =
           "constructors begin with a capital letter";
     if (k->type && sound)

@@ -6,11 +6,11 @@
 #include <string.h>
 
 static Module *library_module(Checker *c, Sym *name) {
-  Module *m = map_get(&c->library_modules, name);
+  Module *m = map_get(&c->names.library_modules, name);
   if (!m && c->host->library_module(c->host->owner, name)) {
     m = module_new(c, name);
     m->library = true;
-    map_put(&c->library_modules, name, m);
+    map_put(&c->names.library_modules, name, m);
   }
   return m;
 }
@@ -19,13 +19,13 @@ static Module *library_module(Checker *c, Sym *name) {
 
 Binding *binding_of_prim(Checker *c, PrimId id) {
   Sym *name = intern_string(c->interner, prim_info[id].name);
-  Binding *b = map_get(&c->prelude->names, name);
+  Binding *b = map_get(&c->names.prelude->names, name);
   if (!b) {
     b = binding_new(c, BK_PRIM, name, (Span){0});
-    b->module = c->prelude;
+    b->module = c->names.prelude;
     b->prim = id;
     b->doc = prim_info[id].doc;
-    map_put(&c->prelude->names, name, b);
+    map_put(&c->names.prelude->names, name, b);
   }
   return b;
 }
@@ -43,10 +43,10 @@ static Binding *builtin(Checker *c, Sym *module, Sym *name) {
   if (t == DT_NONE)
     return NULL;
   Binding *b = binding_new(c, BK_DTYPE, name, (Span){0});
-  b->module = c->prelude;
+  b->module = c->names.prelude;
   b->dtype = t;
   b->doc = "convert to this element type";
-  map_put(&c->prelude->names, name, b);
+  map_put(&c->names.prelude->names, name, b);
   return b;
 }
 
@@ -89,7 +89,7 @@ Binding *lookup_in(Checker *c, Module *m, Sym *name) {
 }
 
 static Module *module_named(Checker *c, Sym *name) {
-  Binding *b = map_get(&c->module->names, name);
+  Binding *b = map_get(&c->names.module->names, name);
   if (b && b->kind == BK_MODULE)
     return b->imported;
   return library_module(c, name);
@@ -100,12 +100,13 @@ Binding *lookup(Checker *c, Sym *module, Sym *name) {
     Module *m = module_named(c, module);
     return m ? lookup_in(c, m, name) : NULL;
   }
-  for (Scope *s = scope_find(c->scope, name); s; s = scope_find(s->outer, name))
+  for (Scope *s = scope_find(c->names.scope, name); s;
+       s = scope_find(s->outer, name))
     if (s->binding)
       return s->binding;
-  Binding *b = lookup_in(c, c->module, name);
-  if (!b && c->module != c->prelude)
-    b = lookup_in(c, c->prelude, name);
+  Binding *b = lookup_in(c, c->names.module, name);
+  if (!b && c->names.module != c->names.prelude)
+    b = lookup_in(c, c->names.prelude, name);
   if (!b) {
     Module *m = library_module(c, name);
     if (m) {
@@ -130,8 +131,8 @@ TypeName *lookup_type(Checker *c, Sym *module, Sym *name) {
     Module *m = module_named(c, module);
     return m ? type_in(c, m, name) : NULL;
   }
-  TypeName *t = type_in(c, c->module, name);
-  if (!t && c->module != c->prelude)
-    t = library_type(c, c->prelude, name);
+  TypeName *t = type_in(c, c->names.module, name);
+  if (!t && c->names.module != c->names.prelude)
+    t = library_type(c, c->names.prelude, name);
   return t;
 }

@@ -316,7 +316,7 @@ static bool column_is_float(const Column *column,
                             const ColumnConstructor *entries, uint32_t count) {
   Type *t = column->type;
   if (t && t->tag == TY_TENSOR &&
-      !(elem_root(t->elem)->classes & ~(uint32_t)CLASS_FLOAT))
+      !(elem_root(t->tensor.elem)->classes & ~(uint32_t)CLASS_FLOAT))
     return true;
   for (uint32_t i = 0; i < count; i++)
     if (entries[i].cell.pat->is_float)
@@ -408,7 +408,7 @@ static Type *con_arg_type(ExhaustivenessCheck *m, Type *t,
                           const struct DataCon *con) {
   Type **types = map_get(&m->con_types, t);
   if (!types) {
-    types = NEW_ARRAY(m->arena, Type *, t->datatype->con_count);
+    types = NEW_ARRAY(m->arena, Type *, t->data.type->con_count);
     map_put(&m->con_types, t, types);
   }
   Type *fun = con->scheme->type;
@@ -416,24 +416,24 @@ static Type *con_arg_type(ExhaustivenessCheck *m, Type *t,
   if (!types[tag] && fun->tag == TY_FUN) {
     TypeMapper copy = {.c = m->c, .ty = substitute_param};
     map_init(&copy.map, m->arena);
-    Type *result = fun->arg[1];
+    Type *result = fun->fun.result;
     for (uint32_t i = 0; i < result->count && i < t->count; i++) {
       Type *param = ty_root(result->args[i]);
       if (param->tag == TY_VAR)
         map_put(&copy.map, param->var, t->args[i]);
     }
-    types[tag] = ty_copy(&copy, fun->arg[0]);
+    types[tag] = ty_copy(&copy, fun->fun.param);
   }
   return types[tag];
 }
 
 static void head_con(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
                      uint32_t tag) {
-  if (!t || t->tag != TY_DATATYPE || tag >= t->datatype->con_count) {
+  if (!t || t->tag != TY_DATATYPE || tag >= t->data.type->con_count) {
     m->gave_up = true;
     return;
   }
-  const struct DataCon *con = &t->datatype->cons[tag];
+  const struct DataCon *con = &t->data.type->cons[tag];
   head->count = con->con.has_arg;
   head->types = NEW(m->arena, Type *);
   if (con->con.has_arg)
@@ -450,13 +450,13 @@ static void head_tuple(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
 }
 
 static Type *row_rest(ExhaustivenessCheck *m, Type *t) {
-  return t->arg[0] ? ty_norm(m->c, t->arg[0]) : NULL;
+  return t->record.rest ? ty_norm(m->c, t->record.rest) : NULL;
 }
 
 static Type *field_type(ExhaustivenessCheck *m, Type *t, const Sym *label) {
   for (; t && t->tag == TY_RECORD; t = row_rest(m, t))
     for (uint32_t i = 0; i < t->count; i++)
-      if (t->labels[i] == label)
+      if (t->record.labels[i] == label)
         return t->args[i];
   return NULL;
 }
@@ -466,7 +466,7 @@ static bool has_fields(ExhaustivenessCheck *m, Type *t, uint32_t count) {
   uint32_t fields = 0;
   for (; t && t->tag == TY_RECORD; t = row_rest(m, t)) {
     fields += t->count;
-    if (!t->arg[0])
+    if (!t->record.rest)
       return fields == count;
   }
   return false;
@@ -529,7 +529,8 @@ static void head_shape(ExhaustivenessCheck *m, HeadConstructor *head, Type *t,
 static void head_list(ExhaustivenessCheck *m, HeadConstructor *head, Type *t) {
   head->count = 2;
   head->types = NEW_ARRAY(m->arena, Type *, 2);
-  if (t && t->tag == TY_DATATYPE && t->datatype == m->c->list_datatype)
+  if (t && t->tag == TY_DATATYPE &&
+      t->data.type == m->c->builtins.list_datatype)
     head->types[0] = t->args[0];
   head->types[1] = t;
 }
@@ -740,9 +741,9 @@ static bool missing_con(ExhaustivenessCheck *m, const ColumnSplit *s,
   uint32_t tag = 0;
   for (uint32_t i = 0; i < s->entry_count; i++)
     tag += s->entries[i].key == tag;
-  if (tag >= t->datatype->con_count)
+  if (tag >= t->data.type->con_count)
     return false;
-  const Con *con = &t->datatype->cons[tag].con;
+  const Con *con = &t->data.type->cons[tag].con;
   HeadConstructor head = {.kind = CP_CON, .count = con->has_arg};
   fill_witness(m, witness, &head);
   witness->text = con->name->text;
@@ -766,7 +767,8 @@ static bool missing_number(ExhaustivenessCheck *m, const ColumnSplit *s,
   if (column_is_float(column, s->entries, s->entry_count))
     return missing_float(m, s, witness);
   Type *t = column->type;
-  Dtype dtype = t && t->tag == TY_TENSOR ? elem_root(t->elem)->dtype : DT_NONE;
+  Dtype dtype =
+      t && t->tag == TY_TENSOR ? elem_root(t->tensor.elem)->dtype : DT_NONE;
   int64_t max = dtype == DT_U8 ? 255 : dtype == DT_I8 ? 127 : INT64_MAX;
   int64_t n = 0;
   for (uint32_t i = 0; i < s->entry_count; i++)

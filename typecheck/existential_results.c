@@ -50,7 +50,8 @@ static bool has_varying_or_unknown_size(Checker *c, Type *t, uint32_t mark) {
    then becomes an existential size: later uses cannot choose it. */
 static bool must_be_one_shape(Checker *c, Type *actual, Type *expected,
                               Span span) {
-  Shape *g = shape_norm(c, actual->shape), *w = shape_norm(c, expected->shape);
+  Shape *g = shape_norm(c, actual->tensor.shape),
+        *w = shape_norm(c, expected->tensor.shape);
   bool differ = false;
   for (uint32_t i = 0; i < g->len; i++) {
     VaryingSizes p = {.mark = NO_MARK};
@@ -78,11 +79,11 @@ static bool must_be_one_shape(Checker *c, Type *actual, Type *expected,
 /* ---- functions that have a type already ---- */
 
 static Type *with_result(Checker *c, Type *fun, Type *result) {
-  if (result == fun->arg[1])
+  if (result == fun->fun.result)
     return fun;
   Type *r = ty_new(c, TY_FUN);
   *r = *fun;
-  r->arg[1] = result;
+  r->fun.result = result;
   return r;
 }
 
@@ -96,8 +97,9 @@ static Type *widen_components(Checker *c, Type *actual, Type *expected,
   for (uint32_t i = 0; i < actual->count; i++) {
     Type *w = NULL;
     for (uint32_t k = 0; k < expected->count; k++)
-      if (actual->tag == TY_RECORD ? expected->labels[k] == actual->labels[i]
-                                   : k == i)
+      if (actual->tag == TY_RECORD
+              ? expected->record.labels[k] == actual->record.labels[i]
+              : k == i)
         w = expected->args[k];
     r->args[i] =
         w ? widen_result(c, actual->args[i], w, span) : actual->args[i];
@@ -115,8 +117,9 @@ static Type *widen_result(Checker *c, Type *actual, Type *expected, Span span) {
     return actual;
   switch (actual->tag) {
   case TY_FUN:
-    return with_result(c, actual,
-                       widen_result(c, actual->arg[1], expected->arg[1], span));
+    return with_result(
+        c, actual,
+        widen_result(c, actual->fun.result, expected->fun.result, span));
   case TY_TUPLE:
   case TY_RECORD:
   case TY_DATATYPE:
@@ -178,7 +181,7 @@ void lambda_widen_results(Checker *c, Type *expected, uint32_t arity,
                           uint32_t mark, Span span) {
   expected = ty_root(expected);
   for (; arity && expected->tag == TY_FUN; arity--)
-    expected = expected->arg[1]; /* its variables are wanted unchanged */
+    expected = expected->fun.result; /* its variables are wanted unchanged */
   if (!arity)
     forget_result_sizes(c, expected, mark, span);
 }
@@ -195,10 +198,11 @@ static void note_lifted(Lifted *l, Type *t, int depth) {
   if (depth > 16)
     return;
   if (t->tag == TY_LIFT)
-    l->differ |= has_varying_or_unknown_size(l->c, t->arg[0], NO_MARK);
-  for (int i = 0; i < 2; i++)
-    if (t->tag == TY_FUN)
-      note_lifted(l, t->arg[i], depth + 1);
+    l->differ |= has_varying_or_unknown_size(l->c, t->lift.type, NO_MARK);
+  if (t->tag == TY_FUN) {
+    note_lifted(l, t->fun.param, depth + 1);
+    note_lifted(l, t->fun.result, depth + 1);
+  }
   if (t->tag == TY_TUPLE || t->tag == TY_RECORD)
     for (uint32_t i = 0; i < t->count; i++)
       note_lifted(l, t->args[i], depth + 1);
@@ -226,9 +230,8 @@ static bool items_must_be_one_shape(Checker *c, Type *actual, Type *expected,
   if (actual->tag == TY_TENSOR && expected->tag == TY_TENSOR)
     return must_be_one_shape(c, actual, expected, span);
   bool differ = false;
-  if (actual->tag == expected->tag && actual->count == expected->count &&
-      (actual->tag == TY_TUPLE || actual->tag == TY_RECORD ||
-       actual->tag == TY_DATATYPE))
+  if (actual->tag == expected->tag && ty_has_args(actual) &&
+      actual->count == expected->count)
     for (uint32_t i = 0; i < actual->count; i++)
       differ |=
           items_must_be_one_shape(c, actual->args[i], expected->args[i], span);
@@ -238,7 +241,7 @@ static bool items_must_be_one_shape(Checker *c, Type *actual, Type *expected,
 void note_list_items_agree(Checker *c, Type *actual, Type *expected,
                            Span span) {
   if (actual->tag == TY_DATATYPE && expected->tag == TY_DATATYPE &&
-      actual->datatype == expected->datatype &&
+      actual->data.type == expected->data.type &&
       items_must_be_one_shape(c, actual, expected, span))
     note_runtime_check(c, span, "the sizes of the items agree",
                        "the size is unknown");
@@ -254,10 +257,10 @@ bool fun_takes_unknown_sizes(Checker *c, Type *fun) {
   bool found = false;
   TypeVisitor visit = {.dim = note_unknown, .arg = &found, .c = c};
   for (fun = ty_norm(c, fun); fun->tag == TY_FUN;
-       fun = ty_norm(c, fun->arg[1])) {
-    if (fun->label)
+       fun = ty_norm(c, fun->fun.result)) {
+    if (fun->fun.label)
       return false;
-    Type *p = ty_norm(c, fun->arg[0]);
+    Type *p = ty_norm(c, fun->fun.param);
     if (p->tag == TY_TENSOR || p->tag == TY_TUPLE || p->tag == TY_RECORD)
       ty_visit(&visit, p);
   }
@@ -304,5 +307,6 @@ Type *fun_with_fresh_result(Checker *c, Type *fun, uint32_t arity) {
   if (!arity)
     return ty_meta(c);
   fun = ty_norm(c, fun);
-  return with_result(c, fun, fun_with_fresh_result(c, fun->arg[1], arity - 1));
+  return with_result(c, fun,
+                     fun_with_fresh_result(c, fun->fun.result, arity - 1));
 }

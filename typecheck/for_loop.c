@@ -62,8 +62,8 @@ static UnrangedIndices unranged(Checker *c, Dim *d) {
    (-1). */
 static void require_in_bounds(Checker *c, Dim *p, Dim *axis, int side,
                               Origin *o) {
-  o->from = p;
-  o->axis = axis;
+  o->index.from = p;
+  o->index.axis = axis;
   Dim *one = dim_int(c->dims, 1);
   if (side <= 0)
     add_size_le(c, dim_int(c->dims, 0), p, o);
@@ -141,7 +141,7 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
   p = dim_resolve(c->dims, p);
   if (!unranged(c, p).count)
     return false;
-  bool guarded = c->index_condition_depth > 0;
+  bool guarded = c->loops.index_condition_depth > 0;
   /* number of the axis, which is already consumed */
   uint32_t last = x->axes_taken - 1;
   IndexAccess a = {.axis_size = size,
@@ -149,11 +149,11 @@ static bool defer_access(Indexing *x, Dim *p, Dim *size, Span span, int side) {
                    .span = span,
                    .conditional = guarded,
                    .guarded = guarded,
-                   .assumptions = c->assumptions,
+                   .assumptions = c->facts.assumptions,
                    .side = side,
                    .expr = x->expr};
   a.axis_number = (int32_t)last - (x->rest ? (int32_t)x->axes_to_take : 0);
-  VEC_PUSH(c->arena, c->accesses, a);
+  VEC_PUSH(c->arena, c->loops.accesses, a);
   return true;
 }
 
@@ -165,7 +165,7 @@ static void require_slice_in_bounds(Indexing *x, Dim *from, Dim *to, Dim *size,
   Dim *zero = dim_int(c->dims, 0), *one = dim_int(c->dims, 1);
   Dim *last = dim_resolve(c->dims, dim_sub(c->dims, to, one)), *slope, *rest;
   UnrangedIndices u = unranged(c, last);
-  o->from = from, o->to = to, o->axis = size;
+  o->index.from = from, o->index.to = to, o->index.axis = size;
   bool down = u.count == 1 &&
               dim_split_linear(c->dims, last, u.one, &slope, &rest) &&
               dim_is_const(slope) && dim_sign(slope) < 0;
@@ -191,21 +191,22 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   }
   Origin *o = index_origin(c, s->span, x->axes_taken, x->base);
   o->expr = s->from;
-  if (n->tag != TY_TENSOR || !(elem_root(n->elem)->classes & CLASS_INT)) {
+  if (n->tag != TY_TENSOR ||
+      !(elem_root(n->tensor.elem)->classes & CLASS_INT)) {
     report_type_mismatch(c, n, ty_int(c, NULL), o);
     take_base_axis(x, axis);
     return;
   }
-  ElemVar *e = elem_root(n->elem);
-  if (e->dtype == DT_NONE && !e->skolem && n->singleton)
+  ElemVar *e = elem_root(n->tensor.elem);
+  if (e->dtype == DT_NONE && !e->skolem && n->tensor.singleton)
     unify_elem(c, e, elem_fixed(c, DT_I64));
-  unify_elem(c, n->elem, elem_meta(c, CLASS_INT));
+  unify_elem(c, n->tensor.elem, elem_meta(c, CLASS_INT));
   take_base_axis(x, axis);
-  Shape *shape = shape_norm(c, n->shape);
+  Shape *shape = shape_norm(c, n->tensor.shape);
   if (shape->len == 1 && shape->axes[0].tag == SHAPE_SPLICE &&
       !shape->axes[0].var->skolem) { /* unknown rank: treat as a scalar */
     shape_bind(c, shape->axes[0].var, shape_new(c, 0));
-    shape = shape_norm(c, n->shape);
+    shape = shape_norm(c, n->tensor.shape);
   }
   Dim *singleton = ty_singleton(c, n);
   if (!singleton) { /* data: a gather, checked at run time */
@@ -285,7 +286,7 @@ static void infer_index_item(Indexing *x, Slice *s, CoreSlice *out) {
 static void error_index_count(Indexing *x, Expr *e, Type *expected, Origin *o) {
   Checker *c = x->c;
   Type *t = x->base;
-  Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  Shape *have = t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
   if (!have || !shape_has_known_rank(have)) {
     report_type_mismatch(c, t, expected, o);
     return;
@@ -309,7 +310,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   Type *t = ty_norm(c, base);
   Indexing x = {.c = c, .expr = e, .base = t};
   if (t->tag == TY_TENSOR)
-    x.known = shape_norm(c, t->shape);
+    x.known = shape_norm(c, t->tensor.shape);
   x.before = x.after = x.result[0] = x.result[1] = shape_new(c, 0);
   for (uint32_t i = 0; i < e->slice_count; i++)
     x.axes_to_take +=
@@ -320,13 +321,14 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
     infer_index_item(&x, &e->slices[i], &core->slices[i]);
   Shape *rest = x.rest ? shape_meta(c) : shape_new(c, 0);
   Shape *whole = shape_concat(c, shape_concat(c, x.before, rest), x.after);
-  ElemVar *elem = t->tag == TY_TENSOR ? t->elem : elem_meta(c, CLASS_ANY);
+  ElemVar *elem =
+      t->tag == TY_TENSOR ? t->tensor.elem : elem_meta(c, CLASS_ANY);
   Type *expected = ty_tensor(c, elem, whole, NULL);
   Origin *o = origin_new(c, ORIGIN_INDEX, e->span);
   o->actual = base;
   o->number = x.axes_taken;
   o->expr = e;
-  bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->shape, whole, o)
+  bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->tensor.shape, whole, o)
                                 : unify(c, t, expected, o);
   if (!ok)
     error_index_count(&x, e, expected, o);
@@ -344,16 +346,16 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
   if (!dim_split_linear(c->dims, p, v, &slope, &rest) ||
       mentions_index(c, slope))
     return NULL;
-  assumption_load(c, c->assumptions);
+  assumption_load(c, c->facts.assumptions);
   Dim *one = dim_int(c->dims, 1);
   Dim *end;
-  if (dim_entailed(c->solver, dim_sub(c->dims, slope, one), false) ||
+  if (dim_entailed(c->facts.loaded, dim_sub(c->dims, slope, one), false) ||
       (dim_as_var(slope) && !dim_is_const(slope))) {
     if (!dim_is_const(slope))
       add_size_le(c, one, slope, o);
     if (!index_bound(c, rest, true, &end, o))
       return NULL;
-    c->range_shortened |= !dim_is_const(end) || dim_sign(end) > 0;
+    c->loops.range_shortened |= !dim_is_const(end) || dim_sign(end) > 0;
     Dim *slack = dim_sub(c->dims, dim_sub(c->dims, a->axis_size, one), end);
     Dim *low;
     if (!a->side && index_bound(c, rest, false, &low, o))
@@ -361,7 +363,7 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
     return dim_add(c->dims, dim_div(c->dims, slack, slope), one);
   }
   Dim *down = dim_neg(c->dims, slope);
-  if (!dim_entailed(c->solver, dim_sub(c->dims, down, one), false))
+  if (!dim_entailed(c->facts.loaded, dim_sub(c->dims, down, one), false))
     return NULL;
   if (!index_bound(c, rest, false, &end, o))
     return NULL;
@@ -370,7 +372,8 @@ static Dim *permitted_range(Checker *c, IndexAccess *a, DimVar *v, Origin *o) {
     Dim *max = dim_resolve(c->dims, dim_add(c->dims, high, one));
     if (!a->side)
       add_size_le(c, max, a->axis_size, o);
-    c->range_shortened |= !dim_equal(max, dim_resolve(c->dims, a->axis_size));
+    c->loops.range_shortened |=
+        !dim_equal(max, dim_resolve(c->dims, a->axis_size));
   }
   return dim_add(c->dims, dim_div(c->dims, end, down), one);
 }
@@ -397,7 +400,7 @@ static Dim *smaller_range(Checker *c, Dim *a, Dim *b, Origin *o) {
   Dim *one = dim_int(c->dims, 1); /* the smaller one must be 1 */
   add_size_le(c, one, a, o);
   add_size_le(c, one, b, o);
-  return c->range_min = dim_min(c->dims, a, b);
+  return c->loops.range_min = dim_min(c->dims, a, b);
 }
 
 /* Removes from f the assumptions that the loops up to `until` are not empty. */
@@ -416,22 +419,22 @@ static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
 
 /* Two ranges must agree even if the loops are inside an empty loop. */
 static void require_same_range(Checker *c, Dim *a, Dim *b, Origin *o) {
-  Assumption *assumptions = c->assumptions;
-  const ForScope *outermost = c->for_scope;
+  Assumption *assumptions = c->facts.assumptions;
+  const ForScope *outermost = c->loops.innermost;
   while (outermost->outer)
     outermost = outermost->outer;
   if (!mentions_index(c, a) && !mentions_index(c, b))
-    c->assumptions =
+    c->facts.assumptions =
         drop_range_assumptions(c, assumptions, outermost->assumptions);
   add_size_eq(c, a, b, o);
-  c->assumptions = assumptions;
+  c->facts.assumptions = assumptions;
 }
 
 /* Rules 1 and 2 for index v.  Returns NULL if no axis permits a range. */
 static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess *a = &c->accesses.at[i];
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess *a = &c->loops.accesses.at[i];
     if (!a->axis_size || !is_sole_index(c, a, v))
       continue;
     Origin *o = origin_new(c, ORIGIN_RANGE, a->span);
@@ -439,8 +442,8 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
     if (!r)
       continue;
     /* the tightest of the accesses along this axis */
-    for (uint32_t j = i + 1; j < c->accesses.len; j++) {
-      IndexAccess *b = &c->accesses.at[j];
+    for (uint32_t j = i + 1; j < c->loops.accesses.len; j++) {
+      IndexAccess *b = &c->loops.accesses.at[j];
       if (!b->axis_size ||
           !dim_equal(dim_resolve(c->dims, a->axis_size),
                      dim_resolve(c->dims, b->axis_size)) ||
@@ -463,8 +466,8 @@ static Dim *range_from_sole_index(Checker *c, DimVar *v, uint32_t from) {
 /* Rule 3. */
 static Dim *range_from_last_index(Checker *c, DimVar *v, uint32_t from) {
   Dim *range = NULL;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess *a = &c->accesses.at[i];
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess *a = &c->loops.accesses.at[i];
     if (!a->axis_size || a->conditional)
       continue;
     UnrangedIndices u = unranged(c, a->index_expr);
@@ -488,7 +491,7 @@ static void assume_index_range(Checker *c, DimVar *v, Dim *range) {
   assumption_add(
       c, dim_sub(c->dims, dim_sub(c->dims, range, i), dim_int(c->dims, 1)),
       false);
-  c->assumptions->is_index_range = true;
+  c->facts.assumptions->is_index_range = true;
 }
 
 static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
@@ -497,8 +500,8 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
       for (uint32_t i = 0; i < l->count; i++) {
         if (l->ranges[i])
           continue;
-        c->range_shortened = false;
-        c->range_min = NULL;
+        c->loops.range_shortened = false;
+        c->loops.range_min = NULL;
         Dim *r = rule == 1 ? range_from_sole_index(c, l->indices[i], from)
                            : range_from_last_index(c, l->indices[i], from);
         if (!r)
@@ -506,7 +509,7 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
         l->ranges[i] = l->indices[i]->user_data = dim_resolve(c->dims, r);
         Origin *o = origin_new(c, ORIGIN_RANGE, e->binders[i].span);
         o->subject = e->binders[i].id->text;
-        if (c->range_shortened && r != c->range_min)
+        if (c->loops.range_shortened && r != c->loops.range_min)
           add_size_le(c, dim_int(c->dims, 1), r, o);
         else if (dim_is_const(r))
           add_size_le(c, dim_int(c->dims, 0), r, o);
@@ -515,9 +518,10 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
   for (uint32_t i = 0; i < l->count; i++) {
     if (l->ranges[i])
       continue;
-    for (uint32_t k = from; k < c->accesses.len; k++)
-      if (dim_mentions(c->dims, c->accesses.at[k].index_expr, l->indices[i]))
-        c->accesses.at[k].axis_size =
+    for (uint32_t k = from; k < c->loops.accesses.len; k++)
+      if (dim_mentions(c->dims, c->loops.accesses.at[k].index_expr,
+                       l->indices[i]))
+        c->loops.accesses.at[k].axis_size =
             NULL; /* its violation is not reported too */
     l->ranges[i] = l->indices[i]->user_data =
         meta_dim(c, NULL, e->binders[i].span);
@@ -527,21 +531,21 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
 /* Adds constraints for accesses whose indices all have ranges now. */
 static void check_accesses(Checker *c, uint32_t from) {
   uint32_t kept = from;
-  Assumption *assumptions = c->assumptions;
-  for (uint32_t i = from; i < c->accesses.len; i++) {
-    IndexAccess a = c->accesses.at[i];
+  Assumption *assumptions = c->facts.assumptions;
+  for (uint32_t i = from; i < c->loops.accesses.len; i++) {
+    IndexAccess a = c->loops.accesses.at[i];
     if (!a.axis_size)
       continue;
     if (unranged(c, a.index_expr).count) {
-      c->accesses.at[kept++] = a;
+      c->loops.accesses.at[kept++] = a;
       continue;
     }
-    c->assumptions = a.assumptions;
+    c->facts.assumptions = a.assumptions;
     require_in_bounds(c, a.index_expr, a.axis_size, a.side,
                       origin_new(c, ORIGIN_INDEX, a.span));
   }
-  c->assumptions = assumptions;
-  c->accesses.len = kept;
+  c->facts.assumptions = assumptions;
+  c->loops.accesses.len = kept;
 }
 
 typedef struct Escape {
@@ -585,7 +589,7 @@ static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
     if (b->range)
       loop->ranges[i] = written_range(c, b, &core->ranges[i].expr);
     DimVar *v = dim_new_var(c->dims, DV_INDEX, b->id, b->span);
-    v->level = c->level;
+    v->level = c->inference.level;
     v->user_data = loop->ranges[i];
     loop->indices[i] = v;
     if (b->range)
@@ -594,8 +598,8 @@ static void begin_indices(Checker *c, ForScope *loop, Expr *e, Core *core) {
       loop->range_metas[i] = dim_as_var(meta_integer(c, b->span));
     Binding *x = binding_new(c, BK_VALUE, b->id, b->span);
     x->scheme = scheme_mono(c, ty_int(c, dim_of_var(c->dims, v)));
-    x->var = var_new(c, b->id, b->span, false);
-    core->params[i].var = x->var;
+    x->value.var = var_new(c, b->id, b->span, false);
+    core->params[i].var = x->value.var;
     scope_push(c, b->id, x);
     refs_add_binding(c, b->span, x, x->scheme->type);
   }
@@ -643,9 +647,10 @@ static void error_index_escape(Checker *c, ForScope *loop, Expr *e,
 }
 
 Core *infer_for(Checker *c, Expr *e, Type **type) {
-  uint32_t n = e->binder_count, from = c->accesses.len;
-  ForScope loop = {
-      .outer = c->for_scope, .count = n, .assumptions = c->assumptions};
+  uint32_t n = e->binder_count, from = c->loops.accesses.len;
+  ForScope loop = {.outer = c->loops.innermost,
+                   .count = n,
+                   .assumptions = c->facts.assumptions};
   if (nests_too_deep(c, &loop, e->span) ||
       !check_unique_binders(c, e->binders, n)) {
     *type = ty_meta(c);
@@ -658,30 +663,30 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   core->params = NEW_ARRAY(c->arena, CoreParam, n);
   core->ranges = NEW_ARRAY(c->arena, CoreRange, n);
   core->param_count = n;
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
-  Effect *effect = c->effect;
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
+  Effect *effect = c->inference.effect;
   Type *body;
-  c->for_scope = &loop;
+  c->loops.innermost = &loop;
   begin_indices(c, &loop, e, core);
-  Assumption *written = c->assumptions;
+  Assumption *written = c->facts.assumptions;
   assume_range_metas(c, &loop);
-  c->effect = effect_pure(c);
+  c->inference.effect = effect_pure(c);
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
   uint32_t mark = c->dims->next_id, part = control_region_begin(c);
   core->items[0] = infer(c, e->arg[0], &body);
-  c->effect = effect;
+  c->inference.effect = effect;
   solve_pending(c);
   control_region_end(c, part);
-  c->assumptions = written;
+  c->facts.assumptions = written;
   end_indices(c, &loop, e, core, from);
   body =
       for_body_widen(c, ty_forget_singletons(c, body), mark, e->arg[0]->span);
   error_index_escape(c, &loop, e, body);
-  c->for_scope = loop.outer;
-  c->scope = saved;
-  c->assumptions = assumptions;
+  c->loops.innermost = loop.outer;
+  c->names.scope = saved;
+  c->facts.assumptions = assumptions;
   index_report_out_of_bounds(c);
   for (uint32_t i = n; i-- > 0;)
     body = ty_lift(c, loop.ranges[i], body);

@@ -35,8 +35,8 @@ static Type *default_expected_type(Checker *c, Type *t) {
     any[i] = shape_meta(c);
   switch (t->tag) {
   case TY_TENSOR:
-    return ty_tensor(c, t->elem, t->shape,
-                     t->singleton ? meta_integer(c, (Span){0}) : NULL);
+    return ty_tensor(c, t->tensor.elem, t->tensor.shape,
+                     t->tensor.singleton ? meta_integer(c, (Span){0}) : NULL);
   case TY_AXIS: {
     Shape *r = shape_norm(c, t->axis[1]);
     return ty_axis(c, any[0], shape_has_known_rank(r) ? r : any[1], any[2]);
@@ -71,16 +71,16 @@ static void name_singleton(Checker *c, Pat *p, Type *t) {
   while (p->kind == PAT_ASCRIBE)
     p = p->args[0];
   t = ty_norm(c, t);
-  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->singleton)
+  if (p->kind != PAT_VAR || t->tag != TY_TENSOR || !t->tensor.singleton)
     return;
-  DimVar *v = dim_as_var(dim_resolve(c->dims, t->singleton));
+  DimVar *v = dim_as_var(dim_resolve(c->dims, t->tensor.singleton));
   if (v && v->kind == DV_META && !v->name && !v->unknown)
     v->name = p->id;
 }
 
 static void infer_default(Checker *c, Param *p, FunParam *f) {
-  Scope *saved = c->scope;
-  c->scope = f->scope;
+  Scope *saved = c->names.scope;
+  c->names.scope = f->scope;
   f->default_type = default_expected_type(c, f->type);
   Origin *o = origin_new(c, ORIGIN_DEFAULT, p->default_value->span);
   o->subject = p->label ? p->label->text : NULL;
@@ -94,7 +94,7 @@ static void infer_default(Checker *c, Param *p, FunParam *f) {
   } else {
     f->default_core = check(c, p->default_value, f->default_type, o);
   }
-  c->scope = saved;
+  c->names.scope = saved;
 }
 
 /* Takes parameter types from the expected type, as far as it is a function. */
@@ -104,10 +104,10 @@ static void make_params(Checker *c, Function *f, Type *expected,
   f->params = NEW_ARRAY(c->arena, FunParam, f->arity);
   for (uint32_t i = 0; i < f->arity; i++) {
     Param *p = &f->clauses[0].params[i];
-    bool fit = w && w->tag == TY_FUN && w->label == p->label;
-    f->params[i].type = fit ? w->arg[0] : ty_meta(c);
+    bool fit = w && w->tag == TY_FUN && w->fun.label == p->label;
+    f->params[i].type = fit ? w->fun.param : ty_meta(c);
     f->params[i].var = var_new(c, NULL, p->span, false);
-    w = fit ? ty_norm(c, w->arg[1]) : NULL;
+    w = fit ? ty_norm(c, w->fun.result) : NULL;
   }
   f->result = expected_result ? expected_result : w ? w : ty_meta(c);
   f->result_open = !expected_result && ty_norm(c, f->result)->tag == TY_VAR;
@@ -139,7 +139,7 @@ static CorePat *clause_params(Checker *c, const Function *f, Clause *k) {
     Param *p = &k->params[i];
     Type *type = f->params[i].type;
     if (k == f->clauses)
-      f->params[i].scope = c->scope;
+      f->params[i].scope = c->names.scope;
     if (p->label)
       refs_add_name(c, REF_LABEL, p->span, p->label,
                     f->clauses[0].params[i].span, type);
@@ -159,7 +159,7 @@ static void check_param_sizes_determined(Checker *c, const Function *f,
   Type **types = NEW_ARRAY(c->arena, Type *, f->arity);
   for (uint32_t i = 0; i < f->arity; i++)
     types[i] = f->params[i].type;
-  check_sizes_determined(c, f->arity, types, c->scope, outer);
+  check_sizes_determined(c, f->arity, types, c->names.scope, outer);
 }
 
 /* *type: what this clause says about the result, or NULL. */
@@ -184,9 +184,9 @@ static Core *clause_body(Checker *c, const Function *f, Clause *k,
 
 static void infer_clause(Checker *c, Function *f, uint32_t i) {
   Clause *k = &f->clauses[i];
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
-  uint32_t serial = c->serial, part = control_region_begin(c);
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
+  uint32_t serial = c->solver.serial, part = control_region_begin(c);
   Type *type;
   check_unique_params(c, k);
   f->pats[i] = clause_params(c, f, k);
@@ -200,19 +200,20 @@ static void infer_clause(Checker *c, Function *f, uint32_t i) {
     f->joined_result =
         f->joined_result ? ty_join(c, f->joined_result, type, o) : type;
   }
-  body = unpack_scope(c, c->scope, saved, body);
+  body = unpack_scope(c, c->names.scope, saved, body);
   runtime_checks_claim(c, body, serial, false);
   f->rules[i].pat = f->pats[i];
   f->rules[i].body = body;
-  c->scope = saved;
-  c->assumptions = assumptions;
+  c->names.scope = saved;
+  c->facts.assumptions = assumptions;
   control_region_end(c, part);
 }
 
 static bool shapes_differ(Checker *c, Type *a, Type *b) {
   a = ty_norm(c, a), b = ty_norm(c, b);
   return a->tag == TY_TENSOR && b->tag == TY_TENSOR &&
-         !shape_equal(c, shape_norm(c, a->shape), shape_norm(c, b->shape));
+         !shape_equal(c, shape_norm(c, a->tensor.shape),
+                      shape_norm(c, b->tensor.shape));
 }
 
 /* The origin of the result type.  The body may have another result than its
@@ -222,10 +223,11 @@ static bool shapes_differ(Checker *c, Type *a, Type *b) {
 static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
   enum { LARGE_GROUP_CALLS = 256 };
   Origin *o = origin_new(c, ORIGIN_RESULT, f->span);
-  uint32_t count = c->binding_group ? c->binding_group->calls.len : 0;
+  uint32_t count =
+      c->inference.binding_group ? c->inference.binding_group->calls.len : 0;
   for (uint32_t i = count > LARGE_GROUP_CALLS ? own : 0; i < count; i++) {
-    const Origin *call = c->binding_group->calls.at[i];
-    Span name = call->recursive_callee->span;
+    const Origin *call = c->inference.binding_group->calls.at[i];
+    Span name = call->arg.recursive_callee->span;
     if (name.file != f->span.file || name.start != f->span.start ||
         !call->actual || !call->expected ||
         !shapes_differ(c, call->actual, call->expected))
@@ -238,13 +240,14 @@ static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
 
 /* Infers in the scope of the function.  Returns the effect of its bodies. */
 static Effect *infer_all_clauses(Checker *c, Function *f) {
-  uint32_t outer_params = c->params.len;
-  uint32_t calls = c->binding_group ? c->binding_group->calls.len : 0;
+  uint32_t outer_params = c->inference.params.len;
+  uint32_t calls =
+      c->inference.binding_group ? c->inference.binding_group->calls.len : 0;
   for (uint32_t i = 0; i < f->arity; i++)
-    VEC_PUSH(c->arena, c->params,
+    VEC_PUSH(c->arena, c->inference.params,
              ((ParamType){f->params[i].type, c->dims->next_id}));
-  Effect *outer = c->effect, *effect = effect_var(c);
-  c->effect = effect;
+  Effect *outer = c->inference.effect, *effect = effect_var(c);
+  c->inference.effect = effect;
   for (uint32_t i = 0; i < f->count; i++)
     if (check_like_first_clause(c, f, i))
       infer_clause(c, f, i);
@@ -259,8 +262,8 @@ static Effect *infer_all_clauses(Checker *c, Function *f) {
       infer_default(c, p, &f->params[i]);
     name_singleton(c, p->pat, f->params[i].type);
   }
-  c->params.len = outer_params;
-  c->effect = outer;
+  c->inference.params.len = outer_params;
+  c->inference.effect = outer;
   return effect_close(c, effect);
 }
 
@@ -271,9 +274,9 @@ static Type *function_type(Checker *c, const Function *f, Effect *effect) {
     Param *p = &f->clauses[0].params[i];
     t = ty_fun(c, f->params[i].type, t,
                i + 1 == f->arity ? effect : effect_var(c));
-    t->label = p->label;
-    t->optional = p->default_value != NULL;
-    t->default_type = f->params[i].default_type;
+    t->fun.label = p->label;
+    t->fun.optional = p->default_value != NULL;
+    t->fun.default_type = f->params[i].default_type;
   }
   return t;
 }

@@ -10,16 +10,16 @@
 
 /* Element type of the final result of a primitive. */
 static ElemVar *result_elem(Checker *c, Type *t) {
-  for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+  for (t = ty_norm(c, t); t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     ;
   if (t->tag == TY_TUPLE && t->count)
     t = ty_norm(c, t->args[0]);
-  return t->tag == TY_TENSOR ? t->elem : NULL;
+  return t->tag == TY_TENSOR ? t->tensor.elem : NULL;
 }
 
 static uint32_t arity_of(Type *t) {
   uint32_t n = 0;
-  for (t = ty_root(t); t->tag == TY_FUN; t = ty_root(t->arg[1]))
+  for (t = ty_root(t); t->tag == TY_FUN; t = ty_root(t->fun.result))
     n++;
   return n;
 }
@@ -50,42 +50,43 @@ static Core *instantiate_con(Checker *c, Binding *b, Span span, Type **type,
 /* Names the unknown sizes (`?`) in a variable's type.  All its uses share these
    names. */
 static Core *unpack_variable(Checker *c, Binding *b, Core *core, Type **type) {
-  if (b->needs_no_unpack)
+  if (b->value.needs_no_unpack)
     return core;
-  if (!b->unpacked_type) {
-    uint32_t level = c->level;
-    c->level = b->level;
+  if (!b->value.unpacked_type) {
+    uint32_t level = c->inference.level;
+    c->inference.level = b->level;
     Core *unpack = core;
-    b->unpacked_type = ty_unpack(c, *type, &unpack);
-    b->unpack_core = unpack != core ? unpack : NULL;
-    c->level = level;
-    if (!b->unpack_core) {
-      b->unpacked_type = NULL;
-      b->needs_no_unpack = ty_is_ground(c, *type);
+    b->value.unpacked_type = ty_unpack(c, *type, &unpack);
+    b->value.unpack_core = unpack != core ? unpack : NULL;
+    c->inference.level = level;
+    if (!b->value.unpack_core) {
+      b->value.unpacked_type = NULL;
+      b->value.needs_no_unpack = ty_is_ground(c, *type);
     }
   }
-  if (!b->unpacked_type)
+  if (!b->value.unpacked_type)
     return core;
-  if (b->var->global)
-    VEC_PUSH(c->arena, c->size_bindings, b);
+  if (b->value.var->global)
+    VEC_PUSH(c->arena, c->sizes.bindings, b);
   Core *unpack = core_new(c, CORE_UNPACK, core->span);
-  *unpack = *b->unpack_core;
+  *unpack = *b->value.unpack_core;
   unpack->items = NEW(c->arena, Core *);
   unpack->items[0] = core;
-  *type = b->unpacked_type;
+  *type = b->value.unpacked_type;
   return unpack;
 }
 
 /* Wraps body so that the unpacked sizes of a variable are read first. */
 Core *unpack_binding(Checker *c, const Binding *b, Core *body) {
-  Core *value = core_var(c, b->var, b->span);
+  Core *value = core_var(c, b->value.var, b->span);
   Core *unpack = core_items(c, CORE_UNPACK, b->span, 1, value);
-  if (b->unpack_core) {
-    unpack->size_paths = b->unpack_core->size_paths;
-    unpack->size_path_count = b->unpack_core->size_path_count;
+  if (b->value.unpack_core) {
+    unpack->size_paths = b->value.unpack_core->size_paths;
+    unpack->size_path_count = b->value.unpack_core->size_path_count;
   } else {
     unpack->size_paths = NEW(c->arena, SizePath);
-    unpack->size_paths[0] = (SizePath){.var = b->size_var, .is_value = true};
+    unpack->size_paths[0] =
+        (SizePath){.var = b->value.size_var, .is_value = true};
     unpack->size_path_count = 1;
   }
   return core_items(c, CORE_SEQ, body->span, 2, unpack, body);
@@ -97,7 +98,8 @@ Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
                    Core *body) {
   for (const Scope *s = from; s && s != until; s = s->outer) {
     const Binding *b = s->binding;
-    if (b && b->kind == BK_VALUE && b->var && (b->unpack_core || b->size_var))
+    if (b && b->kind == BK_VALUE && b->value.var &&
+        (b->value.unpack_core || b->value.size_var))
       body = unpack_binding(c, b, body);
   }
   return body;
@@ -139,18 +141,18 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
         ->help = "only functions can be recursive: define it with `fun`";
     return core_error(c, span, type);
   }
-  Core *core = core_var(c, b->var, span);
-  if (b->recursive && b->annotation_scheme) {
+  Core *core = core_var(c, b->value.var, span);
+  if (b->value.recursive && b->value.annotation_scheme) {
     polyrec_use(c, b, core, type, o);
     return core;
   }
   SchemeInstance *instance;
   *type = scheme_instantiate(c, s, o, &instance);
-  if (!s->is_polymorphic && !b->recursive)
+  if (!s->is_polymorphic && !b->value.recursive)
     core = unpack_variable(c, b, core, type);
-  if (b->recursive) {
-    b->used_recursively = true;
-    VEC_PUSH(c->arena, b->group->occurrences, core);
+  if (b->value.recursive) {
+    b->value.used_recursively = true;
+    VEC_PUSH(c->arena, b->value.group->occurrences, core);
   } else if (instance) {
     instance->core = core;
     core->checker_data = instance;
@@ -196,15 +198,15 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
 Origin *use_origin(Checker *c, Expr *e, const char *what) {
   Origin *o = origin_new(c, ORIGIN_ARG, e->span);
   o->subject = what;
-  if (e != c->head)
+  if (e != c->inference.head.expr)
     return o;
-  o->args = c->head_args;
-  o->arg_count = c->head_arg_count;
+  o->arg.args = c->inference.head.args;
+  o->arg.arg_count = c->inference.head.arg_count;
   return o;
 }
 
 Core *infer_id(Checker *c, Expr *e, Type **type) {
-  for (Scope *s = scope_find(c->scope, e->id); s;
+  for (Scope *s = scope_find(c->names.scope, e->id); s;
        s = scope_find(s->outer, e->id))
     if (s->binding || s->dim || s->shape) {
       if (s->binding)
@@ -261,10 +263,10 @@ void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span) {
 }
 
 Core *infer_con(Checker *c, Expr *e, Type **type) {
-  if (e->id == c->sym_true || e->id == c->sym_false) {
+  if (e->id == c->builtins.sym_true || e->id == c->builtins.sym_false) {
     *type = ty_scalar(c, DT_BOOL, NULL);
     Core *core = core_new(c, CORE_BOOL, e->span);
-    core->flag = e->id == c->sym_true;
+    core->flag = e->id == c->builtins.sym_true;
     return core;
   }
   Binding *b = lookup(c, NULL, e->id);

@@ -11,11 +11,12 @@ typedef struct Branch {
 } Branch;
 
 static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
-  Branch b = {.assumptions = c->assumptions,
-              .unreachable = assumption_inconsistent(c, c->assumptions)};
+  Branch b = {.assumptions = c->facts.assumptions,
+              .unreachable = assumption_inconsistent(c, c->facts.assumptions)};
   uint32_t mark = c->dims->next_id;
   uint32_t errors = c->diags->errors, kept = c->diags->all.len;
-  uint32_t unproved_count = c->unproved.len, part = control_region_begin(c);
+  uint32_t unproved_count = c->notes.unproved.len,
+           part = control_region_begin(c);
   if (expected && expected->tag != TY_VAR && !b.unreachable) {
     b.core = check(c, e, expected, o);
     b.type = expected;
@@ -27,8 +28,8 @@ static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
   if (b.unreachable) { /* contradictory assumptions: it never runs */
     c->diags->errors = errors;
     c->diags->all.len = kept;
-    c->stats.runtime -= c->unproved.len - unproved_count;
-    c->unproved.len = unproved_count;
+    c->notes.stats.runtime -= c->notes.unproved.len - unproved_count;
+    c->notes.unproved.len = unproved_count;
   }
   return b;
 }
@@ -39,14 +40,14 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   oc->expr = e->arg[0];
   Core *cond = check(c, e->arg[0], ty_scalar(c, DT_BOOL, NULL), oc);
   bool on_index = condition_on_index(c, e->arg[0]);
-  c->index_condition_depth += on_index;
-  Assumption *saved = c->assumptions;
+  c->loops.index_condition_depth += on_index;
+  Assumption *saved = c->facts.assumptions;
   condition_assume(c, e->arg[0], cond, true);
   Branch yes = infer_branch(c, e->arg[1], expected, o);
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   condition_assume(c, e->arg[0], cond, false);
   Branch no = infer_branch(c, e->arg[2], expected, o);
-  c->index_condition_depth -= on_index;
+  c->loops.index_condition_depth -= on_index;
   if (yes.unreachable || no.unreachable) {
     *type = yes.unreachable ? no.type : yes.type;
   } else if (expected && expected->tag != TY_VAR) {
@@ -57,11 +58,11 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
     oj->expr = e->arg[2];
     bool equation =
         yes.assumptions != saved && yes.assumptions && yes.assumptions->eq;
-    c->assumptions = equation ? yes.assumptions : no.assumptions;
+    c->facts.assumptions = equation ? yes.assumptions : no.assumptions;
     *type = equation ? ty_join(c, no.type, yes.type, oj)
                      : ty_join(c, yes.type, no.type, oj);
   }
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   Core *core = core_items(c, CORE_IF, e->span, 3, cond, yes.core, no.core);
   if (!expected || expected->tag == TY_VAR)
     *type = ty_unpack(c, *type, &core);
@@ -101,8 +102,9 @@ static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
     VEC_PUSH(c->arena, out->equal,
              ((ComparedSizes){singleton, dim_parse(c->dims, p->num)}));
   else if (p->kind == PAT_CON && !p->name.module &&
-           (p->name.id == c->sym_true || p->name.id == c->sym_false))
-    out->is_condition = true, out->holds = p->name.id == c->sym_true;
+           (p->name.id == c->builtins.sym_true ||
+            p->name.id == c->builtins.sym_false))
+    out->is_condition = true, out->holds = p->name.id == c->builtins.sym_true;
   else if (p->kind == PAT_AS || p->kind == PAT_ASCRIBE)
     pattern_assumptions(c, p->args[0], t, out);
   else if (p->kind == PAT_SHAPE)
@@ -133,17 +135,17 @@ static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
                          Type *subject, Type *expected, Origin *o) {
   Clause *rule = &e->clauses[i];
   CoreRule *out = &core->rules[i];
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
   PatternAssumptions says = {0};
   check_unique_pattern(c, rule->params[0].pat);
   out->pat = infer_pattern(c, rule->params[0].pat, subject, false);
   pattern_assumptions(c, rule->params[0].pat, subject, &says);
   assume_pattern(c, &says, e->arg[0], core->items[0], true);
   Branch b = infer_branch(c, rule->body, expected, o);
-  out->body = unpack_scope(c, c->scope, saved, b.core);
-  c->scope = saved;
-  c->assumptions = assumptions;
+  out->body = unpack_scope(c, c->names.scope, saved, b.core);
+  c->names.scope = saved;
+  c->facts.assumptions = assumptions;
   assume_pattern(c, &says, e->arg[0], core->items[0], false);
   return b;
 }
@@ -167,7 +169,7 @@ static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
     Origin *o = origin_new(c, ORIGIN_BRANCH, e->clauses[i].body->span);
     o->other_span = e->clauses[base - at].body->span;
     o->expr = e->clauses[i].body;
-    c->assumptions = at[i].assumptions;
+    c->facts.assumptions = at[i].assumptions;
     t = ty_join(c, t, at[i].type, o);
   }
   return t;
@@ -183,7 +185,7 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   core->rules = NEW_ARRAY(c->arena, CoreRule, n);
   core->rule_count = n;
   Branch *branches = NEW_ARRAY(c->arena, Branch, n);
-  Assumption *saved = c->assumptions;
+  Assumption *saved = c->facts.assumptions;
   for (uint32_t i = 0; i < n; i++)
     branches[i] = infer_rule(c, e, i, core, subject, expected, o);
   CorePat **pats = NEW_ARRAY(c->arena, CorePat *, n);
@@ -192,7 +194,7 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   check_exhaustiveness(c, n, pats, subject, e->span);
   bool given = expected && expected->tag != TY_VAR;
   *type = given ? expected : join_branches(c, branches, e);
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   if (!given)
     *type = ty_unpack(c, *type, &core);
   return core;

@@ -54,7 +54,8 @@ static void collect_elem(void *arg, ElemVar *e) {
   if (e->dtype == DT_NONE && e->level == LEVEL_GENERIC && mark_needed(n, e)) {
     ImplicitArg h = {.kind = IMPLICIT_ELEM, .elem = {DT_NONE, e}};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
-  } else if (e->dtype == DT_NONE && !e->skolem && e->level > n->c->level) {
+  } else if (e->dtype == DT_NONE && !e->skolem &&
+             e->level > n->c->inference.level) {
     apply_elem_default(n->c, e); /* undetermined, and not in the type */
   }
 }
@@ -121,7 +122,7 @@ static Shape *logic_op_shape(Checker *c, const Core *core) {
       (core->items[0]->prim != PRIM_AND && core->items[0]->prim != PRIM_OR))
     return NULL;
   Type *t = ty_norm(c, core->checker_data);
-  return t && t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  return t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
 }
 
 bool prim_is_map_like(PrimId id) {
@@ -257,7 +258,7 @@ typedef struct UnprovedEquationSearch {
 
 static void note_in_unproved_equation(void *arg, DimVar *v) {
   UnprovedEquationSearch *t = arg;
-  t->found |= map_get(&t->c->in_unproved_equations, v) != NULL;
+  t->found |= map_get(&t->c->solver.in_unproved_equations, v) != NULL;
 }
 
 /* Records a size to be checked later: only at the end of the text it is known
@@ -270,8 +271,8 @@ static void note_undetermined(Checker *c, Dim *d, const Core *use) {
   UndeterminedSize u = {.dim = d,
                         .used_name = use->var ? use->var->name : NULL,
                         .use_span = use->span,
-                        .module = c->module};
-  VEC_PUSH(c->arena, c->undetermined_sizes, u);
+                        .module = c->names.module};
+  VEC_PUSH(c->arena, c->sizes.undetermined, u);
 }
 
 /* True if running code reads the size itself when its caller does not know
@@ -331,9 +332,9 @@ static void instance_finish(Checker *c, SchemeInstance *instance) {
 }
 
 void instances_finish(Checker *c) {
-  for (uint32_t i = 0; i < c->instances.len; i++)
-    instance_finish(c, c->instances.at[i]);
-  c->instances.len = 0;
+  for (uint32_t i = 0; i < c->inference.instances.len; i++)
+    instance_finish(c, c->inference.instances.at[i]);
+  c->inference.instances.len = 0;
 }
 
 static void finish_pat(Checker *c, CorePat *p) {
@@ -356,8 +357,8 @@ static void finish_load(Checker *c, Core *core) {
     CoreAxis *it = &core->shape.axes[i];
     DimVar *v = it->dim ? dim_as_var(it->dim) : NULL;
     bool own = v && v->kind == DV_META;
-    for (uint32_t k = 0; v && k < c->discovered_sizes.len; k++)
-      own |= c->discovered_sizes.at[k] == v;
+    for (uint32_t k = 0; v && k < c->sizes.discovered.len; k++)
+      own |= c->sizes.discovered.at[k] == v;
     if (own || (it->dim && dim_has_unknown(it->dim)))
       it->dim = NULL;
   }
@@ -402,9 +403,9 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
     Core *prim = core_new(c, CORE_PRIM, span);
     prim->prim = PRIM_ZEROS;
     prim->arity = 1;
-    prim->elem = elem_ref(c, t->elem);
+    prim->elem = elem_ref(c, t->tensor.elem);
     Core *shape = core_new(c, CORE_SHAPE_VALUE, span);
-    shape->shape = shape_ref(c, t->shape);
+    shape->shape = shape_ref(c, t->tensor.shape);
     shape->flag = true;
     return core_items(c, CORE_APP, span, 2, prim, shape);
   }
@@ -412,7 +413,8 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
     return NULL;
   Core *all = core_new(c, t->tag == TY_TUPLE ? CORE_TUPLE : CORE_RECORD, span);
   all->items = NEW_ARRAY(c->arena, Core *, t->count);
-  all->labels = t->labels;
+  if (t->tag == TY_RECORD)
+    all->labels = t->record.labels;
   for (uint32_t i = 0; i < t->count; i++)
     if (!(all->items[all->item_count++] =
               empty_result_core(c, t->args[i], span)))

@@ -69,14 +69,14 @@ static void find_paths_in_shape(PathSearch *s, const Shape *s0) {
 static void find_paths_in_type(PathSearch *s, Type *t) {
   t = ty_norm(s->c, t);
   if (t->tag == TY_TENSOR)
-    find_paths_in_shape(s, t->shape);
+    find_paths_in_shape(s, t->tensor.shape);
   if ((t->tag != TY_TUPLE && t->tag != TY_RECORD) ||
       s->step_count == MAX_PATH_STEPS)
     return;
   charge_work(s->c, t->count);
   for (uint32_t i = 0; i < t->count; i++) {
-    s->steps[s->step_count++] =
-        (struct SizePathStep){t->tag == TY_RECORD ? t->labels[i] : NULL, i};
+    s->steps[s->step_count++] = (struct SizePathStep){
+        t->tag == TY_RECORD ? t->record.labels[i] : NULL, i};
     find_paths_in_type(s, t->args[i]);
     s->step_count--;
   }
@@ -87,9 +87,9 @@ void implicit_find_paths(Checker *c, Core *type_lambda, Type *t) {
   PathSearch s = {.c = c, .type_lambda = type_lambda};
   t = ty_norm(c, t);
   for (; fn->kind == CORE_LAM && s.param < fn->param_count && t->tag == TY_FUN;
-       s.param++, t = ty_norm(c, t->arg[1]))
+       s.param++, t = ty_norm(c, t->fun.result))
     if (!fn->params[s.param].default_value)
-      find_paths_in_type(&s, t->arg[0]);
+      find_paths_in_type(&s, t->fun.param);
   type_lambda->size_paths = s.paths.at;
   type_lambda->size_path_count = s.paths.len;
 }

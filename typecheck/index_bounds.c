@@ -51,7 +51,7 @@ typedef struct IndexBound {
 } IndexBound;
 
 static bool is_nonneg(Checker *c, Dim *d) {
-  assumption_load(c, c->assumptions);
+  assumption_load(c, c->facts.assumptions);
   return assumption_loaded_entails(c, dim_resolve(c->dims, d), false);
 }
 
@@ -268,17 +268,17 @@ static Assumption *add_range_condition(IndexBound *x, DimVar *v, Dim *low,
   bool inner = mentions_index(c, more);
   assumption_load(c,
                   inner ? assumptions_outside_loop(c, x->assumed, v) : outer);
-  bool always = dim_entailed(c->solver, more, false);
+  bool always = dim_entailed(c->facts.loaded, more, false);
   x->exact &= always || !inner;
   x->empty |= dim_is_const(more) && dim_sign(more) < 0;
   if (inner || always)
     return outer;
   Dim *less = dim_neg(c->dims, dim_add(c->dims, more, dim_int(c->dims, 1)));
-  assumptions_add_ge(c->solver, less);
+  assumptions_add_ge(c->facts.loaded, less);
   /* divides by a size that is then at least 1, so never by 0 */
   bool divides = false;
   dim_each_divisor(c->dims, d, false, note_divisor, &divides);
-  if (!divides && dim_entailed(c->solver, d, false))
+  if (!divides && dim_entailed(c->facts.loaded, d, false))
     return outer;
   Assumption *f = NEW(c->arena, Assumption);
   *f = (Assumption){.outer = outer, .dim = dim_simplify_ge(c->dims, more)};
@@ -392,13 +392,14 @@ bool index_assume_loops_run(Checker *c, Constraint *k) {
   if (!constraint_is_size(k) && !has_index_condition(c, k))
     return true;
   bool all;
-  Assumption *kept = drop_index_conditions(c, k, &all), *saved = c->assumptions;
+  Assumption *kept = drop_index_conditions(c, k, &all),
+             *saved = c->facts.assumptions;
   IndexBound x = {.c = c, .exact = true, .assumed = k->assumptions};
   if (k->kind == CN_DIM_LE && k->origin->kind == ORIGIN_INDEX)
     kept = add_loops_run_conditions(&x, k, slack(c, k), kept);
   else
     kept = add_reached_conditions(&x, kept);
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   k->sufficient_only |= constraint_is_size(k) && (!all || !x.exact);
   k->assumptions = kept;
   return !x.empty ||
@@ -409,12 +410,12 @@ bool eliminate_indices(Checker *c, const Constraint *k, Constraint *eliminated,
                        bool *exact) {
   if (k->kind != CN_DIM_LE)
     return false;
-  Assumption *saved = c->assumptions;
+  Assumption *saved = c->facts.assumptions;
   IndexBound x = {.c = c, .exact = true, .assumed = k->assumptions};
   Dim *d;
-  c->assumptions = k->assumptions;
+  c->facts.assumptions = k->assumptions;
   bool found = bound_term(&x, dim_sub(c->dims, k->right, k->left), &d);
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   if (!found)
     return false;
   *eliminated = *k;
@@ -425,7 +426,7 @@ bool eliminate_indices(Checker *c, const Constraint *k, Constraint *eliminated,
     kept = add_nonempty_conditions(&x, x.eliminated[i], slack(c, eliminated),
                                    kept);
   kept = add_loops_run_conditions(&x, k, slack(c, eliminated), kept);
-  c->assumptions = saved;
+  c->facts.assumptions = saved;
   eliminated->assumptions = kept;
   *exact = x.exact && all;
   if (x.empty)
@@ -460,11 +461,11 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
   if (!has_index_condition(c, k) &&
       eliminate_indices(c, k, &eliminated, &exact) && exact) {
     assumption_load(c, eliminated.assumptions);
-    if (dim_check_ge0(c->solver, dim_resolve(c->dims, eliminated.right),
+    if (dim_check_ge0(c->facts.loaded, dim_resolve(c->dims, eliminated.right),
                       true) != CONTRADICTED)
       return false;
     assumption_load(c, k->assumptions);
-    return !assumptions_inconsistent(c->solver);
+    return !assumptions_inconsistent(c->facts.loaded);
   }
   for (const Assumption *f = k->assumptions; f && !sizes; f = f->outer)
     sizes |= f->ne || f->inexpressible ||
@@ -473,14 +474,15 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return false;
   Buffer ignored = {0};
   assumption_load(c, k->assumptions);
-  bool found = dim_counterexample(c->solver, d, k->kind == CN_DIM_EQ, &ignored);
+  bool found =
+      dim_counterexample(c->facts.loaded, d, k->kind == CN_DIM_EQ, &ignored);
   buffer_free(&ignored);
   return found;
 }
 
 void index_report_out_of_bounds(Checker *c) {
-  for (uint32_t i = 0; !c->for_scope && i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
+  for (uint32_t i = 0; !c->loops.innermost && i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
     if (k->solved || k->is_given || !fails_somewhere(c, k))
       continue;
     k->solved = true;

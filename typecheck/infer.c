@@ -45,7 +45,7 @@ static void note_meta(void *arg, DimVar *v) {
 bool type_has_unsolved_shape(Checker *c, Type *w) {
   if (w->tag != TY_TENSOR)
     return false;
-  Shape *s = shape_norm(c, w->shape);
+  Shape *s = shape_norm(c, w->tensor.shape);
   bool unsolved = false;
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
@@ -78,13 +78,13 @@ static Core *infer_seq(Checker *c, Expr **items, uint32_t n, Span span,
 
 static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
                        Origin *o) {
-  Scope *saved = c->scope;
-  Assumption *assumptions = c->assumptions;
+  Scope *saved = c->names.scope;
+  Assumption *assumptions = c->facts.assumptions;
   CoreDec **decs = NEW_ARRAY(c->arena, CoreDec *, e->dec_count);
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
     dec_infer(c, e->decs[i], false, &decs[i]);
-    scopes[i] = c->scope;
+    scopes[i] = c->names.scope;
   }
   Core *core =
       infer_seq(c, e->items, e->item_count, e->span, expected, type, o);
@@ -115,23 +115,23 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
       core = rec;
     }
   }
-  c->scope = saved;
+  c->names.scope = saved;
   if (!e->dec_count)
-    c->assumptions = assumptions;
+    c->facts.assumptions = assumptions;
   return core;
 }
 
 /* ---- ascription ---- */
 
 static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
-  Scope *mark = c->scope;
+  Scope *mark = c->names.scope;
   Type *expected = annot_type(c, e->type, ANNOT_VAL);
   Origin *o = origin_new(c, ORIGIN_ANNOTATION, e->arg[0]->span);
   o->other_span = e->type->span;
   o->expr = e->arg[0];
   Type *w = ty_norm(c, expected);
   Core *core;
-  if (w->tag == TY_TENSOR && !w->singleton) {
+  if (w->tag == TY_TENSOR && !w->tensor.singleton) {
     Type *actual;
     uint32_t errors = c->diags->errors;
     core = e->arg[0]->kind == EX_FN || e->arg[0]->kind == EX_BRACKET
@@ -141,8 +141,9 @@ static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
         errors == c->diags->errors) {
       core = subsume(c, core, actual, w, o);
       actual = ty_norm(c, actual);
-      if (actual->tag == TY_TENSOR && actual->singleton)
-        expected = ty_tensor(c, w->elem, w->shape, actual->singleton);
+      if (actual->tag == TY_TENSOR && actual->tensor.singleton)
+        expected = ty_tensor(c, w->tensor.elem, w->tensor.shape,
+                             actual->tensor.singleton);
     }
   } else {
     core = check(c, e->arg[0], expected, o);
@@ -190,7 +191,7 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
    anew. */
 static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
-  for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->arg[1]))
+  for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     n++;
   Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
@@ -277,7 +278,7 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
 }
 
 static bool too_deep(Checker *c, Span span) {
-  if (c->depth < MAX_DEPTH)
+  if (c->inference.depth < MAX_DEPTH)
     return false;
   error_at(c, 315, span, "this expression is nested too deeply")->help =
       "give names to its parts with `val`";
@@ -287,12 +288,12 @@ static bool too_deep(Checker *c, Span span) {
 Core *infer(Checker *c, Expr *e, Type **type) {
   if (too_deep(c, e->span))
     return core_error(c, e->span, type);
-  c->depth++;
-  uint32_t mark = c->serial;
+  c->inference.depth++;
+  uint32_t mark = c->solver.serial;
   Core *core = infer_by_kind(c, e, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
-  c->depth--;
+  c->inference.depth--;
   return core;
 }
 
@@ -308,7 +309,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
       fun_takes_unknown_sizes(c, w))
     e = eta_expand(c, e, w);
   Core *core;
-  uint32_t mark = c->serial, errors = c->diags->errors;
+  uint32_t mark = c->solver.serial, errors = c->diags->errors;
   Type *branch_type = type_has_unsolved_shape(c, w) ? NULL : w;
   switch (e->kind) {
   case EX_FN:
@@ -347,7 +348,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   runtime_checks_claim(c, core, mark, false);
   if (t == expected || ty_root(t) == w || c->diags->errors > errors)
     return core; /* report one mistake only once */
-  mark = c->serial;
+  mark = c->solver.serial;
   core = subsume(c, core, t, w, o);
   if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);
@@ -357,10 +358,10 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
 Core *check(Checker *c, Expr *e, Type *expected, Origin *o) {
   if (too_deep(c, e->span))
     return core_new(c, CORE_ERROR, e->span);
-  c->depth++;
+  c->inference.depth++;
   if (!o->expr)
     o->expr = e;
   Core *core = check_by_kind(c, e, expected, o);
-  c->depth--;
+  c->inference.depth--;
   return core;
 }

@@ -4,8 +4,8 @@
 
 static bool is_integer_scalar(Checker *c, Type *t) {
   t = ty_norm(c, t);
-  return t->tag == TY_TENSOR && elem_root(t->elem)->dtype == DT_I64 &&
-         shape_norm(c, t->shape)->len == 0;
+  return t->tag == TY_TENSOR && elem_root(t->tensor.elem)->dtype == DT_I64 &&
+         shape_norm(c, t->tensor.shape)->len == 0;
 }
 
 /* The known term of an integer variable, or a size variable for its value.
@@ -13,17 +13,17 @@ static bool is_integer_scalar(Checker *c, Type *t) {
 static Dim *name_to_size(Checker *c, Expr *e) {
   Binding *b = lookup(c, NULL, e->id);
   if (!b || b->kind != BK_VALUE || !b->scheme || b->scheme->is_polymorphic ||
-      b->recursive || !is_integer_scalar(c, b->scheme->type))
+      b->value.recursive || !is_integer_scalar(c, b->scheme->type))
     return NULL;
   Dim *known = ty_singleton(c, b->scheme->type);
   if (known)
     return known;
-  if (!b->size_var)
-    b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
-  b->size_var->is_integer = true;
-  if (b->var->global)
-    VEC_PUSH(c->arena, c->size_bindings, b);
-  return dim_of_var(c->dims, b->size_var);
+  if (!b->value.size_var)
+    b->value.size_var = dim_as_var(existential_dim(c, b->name, e->span));
+  b->value.size_var->is_integer = true;
+  if (b->value.var->global)
+    VEC_PUSH(c->arena, c->sizes.bindings, b);
+  return dim_of_var(c->dims, b->value.size_var);
 }
 
 /* The term of sums and products of integer variables and literals; otherwise
@@ -51,18 +51,18 @@ static Dim *arithmetic_to_size(Checker *c, Expr *e) {
 Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   Dim *known = ty_singleton(c, t);
   if (known)
-    return t->singleton ? ty_root(t)->singleton : known;
+    return t->tag == TY_TENSOR ? t->tensor.singleton : known;
   Dim *sum = e && e->kind == EX_BIN ? arithmetic_to_size(c, e) : NULL;
   if (sum)
     return sum;
   DimVar *v = NULL;
   Binding *b = e && e->kind == EX_ID ? lookup(c, NULL, e->id) : NULL;
   if (b && b->kind == BK_VALUE) {
-    if (!b->size_var)
-      b->size_var = dim_as_var(existential_dim(c, b->name, e->span));
-    if (b->var->global)
-      VEC_PUSH(c->arena, c->size_bindings, b);
-    v = b->size_var;
+    if (!b->value.size_var)
+      b->value.size_var = dim_as_var(existential_dim(c, b->name, e->span));
+    if (b->value.var->global)
+      VEC_PUSH(c->arena, c->sizes.bindings, b);
+    v = b->value.size_var;
   } else {
     v = dim_as_var(existential_dim(c, NULL, e ? e->span : (Span){0}));
   }

@@ -8,41 +8,42 @@
 /* Saves the state that a nested check must not disturb.  What it adds to the
    session stays. */
 static void begin_nested_check(Checker *c) {
-  c->scope = NULL;
-  c->level = 0;
-  c->assumptions = NULL;
-  c->control_region = 0;
-  c->head = NULL;
-  c->for_scope = NULL;
-  c->binding_group = NULL;
-  c->collected_givens = NULL;
-  memset(&c->pending, 0, sizeof c->pending);
-  memset(&c->accesses, 0, sizeof c->accesses);
-  memset(&c->instances, 0, sizeof c->instances);
-  memset(&c->residual, 0, sizeof c->residual);
-  memset(&c->discovered_sizes, 0, sizeof c->discovered_sizes);
-  memset(&c->existential_assumptions, 0, sizeof c->existential_assumptions);
-  memset(&c->params, 0, sizeof c->params);
-  memset(&c->size_bindings, 0, sizeof c->size_bindings);
-  memset(&c->typed_holes, 0, sizeof c->typed_holes);
-  memset(&c->reported, 0, sizeof c->reported);
-  memset(&c->reshape_holes, 0, sizeof c->reshape_holes);
-  map_init(&c->compared_sizes, c->arena);
-  c->index_condition_depth = 0;
+  c->names.scope = NULL;
+  c->inference.level = 0;
+  c->facts.assumptions = NULL;
+  c->facts.control_region = 0;
+  c->inference.head.expr = NULL;
+  c->loops.innermost = NULL;
+  c->inference.binding_group = NULL;
+  c->names.collected_givens = NULL;
+  memset(&c->solver.pending, 0, sizeof c->solver.pending);
+  memset(&c->loops.accesses, 0, sizeof c->loops.accesses);
+  memset(&c->inference.instances, 0, sizeof c->inference.instances);
+  memset(&c->solver.residual, 0, sizeof c->solver.residual);
+  memset(&c->sizes.discovered, 0, sizeof c->sizes.discovered);
+  memset(&c->sizes.existential_assumptions, 0,
+         sizeof c->sizes.existential_assumptions);
+  memset(&c->inference.params, 0, sizeof c->inference.params);
+  memset(&c->sizes.bindings, 0, sizeof c->sizes.bindings);
+  memset(&c->notes.typed_holes, 0, sizeof c->notes.typed_holes);
+  memset(&c->solver.contradicted, 0, sizeof c->solver.contradicted);
+  memset(&c->solver.reshape_holes, 0, sizeof c->solver.reshape_holes);
+  map_init(&c->facts.compared_sizes, c->arena);
+  c->loops.index_condition_depth = 0;
 }
 
 static void end_nested_check(Checker *c, const Checker *saved) {
-  CheckStats stats = c->stats;
+  CheckStats stats = c->notes.stats;
   uint32_t next = c->next_id;
-  Map library_modules = c->library_modules;
-  __typeof__(c->unproved) unproved = c->unproved;
+  Map library_modules = c->names.library_modules;
+  __typeof__(c->notes.unproved) unproved = c->notes.unproved;
   *c = *saved;
-  c->stats.runtime = stats.runtime;
+  c->notes.stats.runtime = stats.runtime;
   for (ConstraintClass row = 0; row < CONSTRAINT_CLASS_COUNT; row++)
-    c->stats.by_class[row].runtime = stats.by_class[row].runtime;
+    c->notes.stats.by_class[row].runtime = stats.by_class[row].runtime;
   c->next_id = next;
-  c->library_modules = library_modules;
-  c->unproved = unproved;
+  c->names.library_modules = library_modules;
+  c->notes.unproved = unproved;
 }
 
 void check_library_dec(Checker *c, Module *m, Dec *dec) {
@@ -64,8 +65,8 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   bool ok = true;
   diags_init(&ignored, c->arena);
   begin_nested_check(c);
-  c->assumptions = saved.assumptions;
-  c->recorded_refs = NULL;
+  c->facts.assumptions = saved.facts.assumptions;
+  c->notes.recorded_refs = NULL;
   for (uint32_t i = 0; ok && i < count; i++) {
     ok = checker_dec(c, m, decs[i], &ignored, &out) && !ignored.errors;
     for (uint32_t k = 0; k < m->journal.len; k++)
@@ -78,8 +79,8 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   m->bindings.len = names;
   m->journal.len = 0;
   end_nested_check(c, &saved);
-  c->stats = saved.stats;
-  c->unproved = saved.unproved;
+  c->notes.stats = saved.notes.stats;
+  c->notes.unproved = saved.notes.unproved;
   return ok;
 }
 

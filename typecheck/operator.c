@@ -20,7 +20,7 @@ static Core *prim_core(Checker *c, PrimId id, uint32_t n, Core **args,
 static bool is_int_type(Checker *c, Type *t) {
   t = ty_norm(c, t);
   return t->tag == TY_TENSOR &&
-         !(elem_root(t->elem)->classes & ~(uint32_t)CLASS_INT);
+         !(elem_root(t->tensor.elem)->classes & ~(uint32_t)CLASS_INT);
 }
 
 static void note_size(void *arg, DimVar *v) {
@@ -54,7 +54,7 @@ static void track_division(Checker *c, PrimId id, Type *a, Type *b, Type *r,
       unguarded ? dim_div_unguarded(c->dims, x, y) : dim_div(c->dims, x, y);
   if (id == PRIM_MOD)
     q = dim_sub(c->dims, x, dim_mul(c->dims, y, q));
-  r->singleton = q;
+  r->tensor.singleton = q;
 }
 
 static void note_compared_sizes(Checker *c, Expr *e, Type *a, Type *b) {
@@ -63,7 +63,7 @@ static void note_compared_sizes(Checker *c, Expr *e, Type *a, Type *b) {
     return;
   ComparedSizes *t = NEW(c->arena, ComparedSizes);
   *t = (ComparedSizes){x, y};
-  map_put(&c->compared_sizes, e, t);
+  map_put(&c->facts.compared_sizes, e, t);
 }
 
 static Origin *operand_origin(Checker *c, Expr *e, PrimId id, uint32_t number) {
@@ -112,7 +112,8 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
   Origin *o = operand_origin(c, e->arg[0], PRIM_NONE, 1);
   o->subject = "::";
   head = ty_forget_singletons(c, head);
-  if (tail->tag == TY_DATATYPE && tail->datatype == c->list_datatype) {
+  if (tail->tag == TY_DATATYPE &&
+      tail->data.type == c->builtins.list_datatype) {
     Type *item = ty_norm(c, tail->args[0]);
     h = subsume(c, h, head, item, o);
     *type = tail;
@@ -127,7 +128,7 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
 
 static bool is_string(Checker *c, Type *t) {
   t = ty_norm(c, t);
-  return t->tag == TY_DATATYPE && t->datatype == c->string_datatype;
+  return t->tag == TY_DATATYPE && t->data.type == c->builtins.string_datatype;
 }
 
 static Core *string_compare(Checker *c, Expr *e, Core *a, Core *b, Type *ta,
@@ -158,16 +159,16 @@ static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
   args[0] = infer(c, e->arg[0], &types[0]);
   bool cond = e->op == BIN_AND || e->op == BIN_OR;
   bool on_index = cond && condition_on_index(c, e->arg[0]);
-  Assumption *assumptions = c->assumptions;
-  uint32_t part = cond ? control_region_begin(c) : c->control_region;
+  Assumption *assumptions = c->facts.assumptions;
+  uint32_t part = cond ? control_region_begin(c) : c->facts.control_region;
   if (cond)
     condition_assume(c, e->arg[0], args[0], e->op == BIN_AND);
-  c->index_condition_depth += on_index;
+  c->loops.index_condition_depth += on_index;
   args[1] = infer(c, e->arg[1], &types[1]);
-  c->index_condition_depth -= on_index;
+  c->loops.index_condition_depth -= on_index;
   control_region_end(c, part);
   if (cond)
-    c->assumptions = assumptions;
+    c->facts.assumptions = assumptions;
 }
 
 /* == and != on values that are not tensors: strings and ().  Otherwise NULL. */
@@ -196,8 +197,8 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
   o->other_span = e->span;
   Origin *oa = operand_origin(c, e->arg[0], id, 1);
   Origin *ob = operand_origin(c, e->arg[1], id, 2);
-  o->left = oa->left = ob->left = e->arg[0];
-  o->right = oa->right = ob->right = e->arg[1];
+  o->operands.left = oa->operands.left = ob->operands.left = e->arg[0];
+  o->operands.right = oa->operands.right = ob->operands.right = e->arg[1];
   oa->other_span = e->arg[1]->span;
   ob->other_span = e->arg[0]->span;
   if (id == PRIM_MATMUL) {
@@ -211,7 +212,7 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
 /* Marks the inner dimension, for messages about calls of functions that contain
    the product. */
 static void mark_matmul_inner(Checker *c, Type *left) {
-  const Shape *s = shape_norm(c, ty_norm(c, left)->shape);
+  const Shape *s = shape_norm(c, ty_norm(c, left)->tensor.shape);
   DimVar *v = dim_as_var(s->axes[s->len - 1].dim);
   if (v)
     v->matmul_inner = true;
@@ -229,23 +230,23 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   binary_origins(c, e, id, types, o);
   Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),
                                 o[0], NULL);
-  Type *rest = ty_norm(c, ft->arg[1]), *r = rest->arg[1];
-  uint32_t reported = c->reported.len;
+  Type *rest = ty_norm(c, ft->fun.result), *r = rest->fun.result;
+  uint32_t reported = c->solver.contradicted.len;
   if (id == PRIM_MATMUL)
-    mark_matmul_inner(c, ft->arg[0]);
-  args[0] = subsume(c, args[0], types[0], ft->arg[0], o[1]);
-  if (reported == c->reported.len)
-    args[1] = subsume(c, args[1], types[1], rest->arg[0], o[2]);
+    mark_matmul_inner(c, ft->fun.param);
+  args[0] = subsume(c, args[0], types[0], ft->fun.param, o[1]);
+  if (reported == c->solver.contradicted.len)
+    args[1] = subsume(c, args[1], types[1], rest->fun.param, o[2]);
   if (id == PRIM_DIV || id == PRIM_MOD)
     track_division(c, id, types[0], types[1], ty_root(r), o[0]);
   if (e->op >= BIN_EQ && e->op <= BIN_GE)
     note_compared_sizes(c, e, types[0], types[1]);
-  if (c->progress && c->pending.len)
+  if (c->solver.progress && c->solver.pending.len)
     solve_pending(c);
   *type = error_reported_at(c, reported, o[0]->span, NULL) ? ty_meta(c) : r;
   Type *rn = ty_norm(c, r);
-  Core *app = prim_core(c, id, 2, args, rn->tag == TY_TENSOR ? rn->elem : NULL,
-                        e->span);
+  Core *app = prim_core(c, id, 2, args,
+                        rn->tag == TY_TENSOR ? rn->tensor.elem : NULL, e->span);
   if (id == PRIM_AND || id == PRIM_OR)
     app->checker_data =
         types[1]; /* only known later whether the right side always runs */
@@ -258,10 +259,11 @@ static Core *infer_negate(Checker *c, Expr *e, Type **type) {
   Type *ft =
       scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, PRIM_NEG)),
                          origin_new(c, ORIGIN_OPERATOR, e->span), NULL);
-  arg =
-      subsume(c, arg, t, ft->arg[0], operand_origin(c, e->arg[0], PRIM_NEG, 1));
-  *type = ft->arg[1];
-  return prim_core(c, PRIM_NEG, 1, &arg, ty_root(ft->arg[1])->elem, e->span);
+  arg = subsume(c, arg, t, ft->fun.param,
+                operand_origin(c, e->arg[0], PRIM_NEG, 1));
+  *type = ft->fun.result;
+  return prim_core(c, PRIM_NEG, 1, &arg, ty_root(ft->fun.result)->tensor.elem,
+                   e->span);
 }
 
 Core *infer_operator(Checker *c, Expr *e, Type **type) {

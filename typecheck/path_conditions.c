@@ -14,7 +14,7 @@ static void assume_ne(Checker *c, Dim *d) {
     assumption_add(c, dim_neg(c->dims, dim_add(c->dims, d, one)), false);
   } else {
     assumption_add(c, d, false);
-    c->assumptions->ne = true;
+    c->facts.assumptions->ne = true;
   }
 }
 
@@ -54,8 +54,8 @@ void assumption_add_comparison(Checker *c, BinOp op, Dim *a, Dim *b,
 
 /* Replaces the name of a condition by its bound expression. */
 static Expr *resolve_condition(Expr *cond) {
-  while (cond->kind == EX_ID && cond->binding && cond->binding->value)
-    cond = cond->binding->value;
+  while (cond->kind == EX_ID && cond->binding && binding_expr(cond->binding))
+    cond = cond->binding->value.expr;
   return cond;
 }
 
@@ -69,12 +69,12 @@ static bool condition_on_sizes(Checker *c, Expr *cond) {
   if (cond->op == BIN_AND || cond->op == BIN_OR)
     return condition_on_sizes(c, cond->arg[0]) ||
            condition_on_sizes(c, cond->arg[1]);
-  return map_get(&c->compared_sizes, cond) != NULL;
+  return map_get(&c->facts.compared_sizes, cond) != NULL;
 }
 
 void assumption_add_inexpressible(Checker *c) {
   assumption_add(c, dim_int(c->dims, 0), true);
-  c->assumptions->inexpressible = true;
+  c->facts.assumptions->inexpressible = true;
 }
 
 static void assume_inexpressible(Checker *c, Expr *cond) {
@@ -84,17 +84,17 @@ static void assume_inexpressible(Checker *c, Expr *cond) {
 
 /* Assumes a disjunction: if one side is impossible, the other is assumed. */
 static void assume_either(Checker *c, Expr *cond, Core *core, bool holds) {
-  Assumption *saved = c->assumptions;
+  Assumption *saved = c->facts.assumptions;
   condition_assume(c, cond->arg[0], core, holds);
-  bool first = !assumption_inconsistent(c, c->assumptions);
-  Assumption *known = c->assumptions;
-  c->assumptions = saved;
+  bool first = !assumption_inconsistent(c, c->facts.assumptions);
+  Assumption *known = c->facts.assumptions;
+  c->facts.assumptions = saved;
   condition_assume(c, cond->arg[1], core, holds);
-  bool second = !assumption_inconsistent(c, c->assumptions);
+  bool second = !assumption_inconsistent(c, c->facts.assumptions);
   if (second && first)
-    c->assumptions = saved;
+    c->facts.assumptions = saved;
   else if (first)
-    c->assumptions = known;
+    c->facts.assumptions = known;
   if (second && first)
     assume_inexpressible(c, cond);
 }
@@ -116,7 +116,7 @@ void condition_assume(Checker *c, Expr *cond, Core *core, bool holds) {
   }
   if (cond->op == BIN_AND || cond->op == BIN_OR)
     assume_either(c, cond, core, holds);
-  ComparedSizes *t = map_get(&c->compared_sizes, cond);
+  ComparedSizes *t = map_get(&c->facts.compared_sizes, cond);
   if (t)
     assumption_add_comparison(c, cond->op, t->left, t->right, holds);
 }
@@ -130,6 +130,6 @@ bool condition_on_index(Checker *c, Expr *cond) {
   if (cond->op == BIN_AND || cond->op == BIN_OR)
     return condition_on_index(c, cond->arg[0]) ||
            condition_on_index(c, cond->arg[1]);
-  ComparedSizes *t = map_get(&c->compared_sizes, cond);
+  ComparedSizes *t = map_get(&c->facts.compared_sizes, cond);
   return t && (mentions_index(c, t->left) || mentions_index(c, t->right));
 }

@@ -19,12 +19,12 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span) {
 static Var *bind_name(Checker *c, Sym *name, Span span, Type *type, bool top) {
   Binding *b = binding_new(c, BK_VALUE, name, span);
   b->scheme = scheme_mono(c, type);
-  b->var = var_new(c, name, span, top);
+  b->value.var = var_new(c, name, span, top);
   scope_push(c, name, b);
   refs_add_binding(c, span, b, type);
-  if (top && c->pattern_bindings)
-    VEC_PUSH(c->arena, *c->pattern_bindings, b);
-  return b->var;
+  if (top && c->inference.pattern_bindings)
+    VEC_PUSH(c->arena, *c->inference.pattern_bindings, b);
+  return b->value.var;
 }
 
 static void pat_mismatch(Checker *c, Pat *p, Type *actual, Type *expected) {
@@ -72,11 +72,11 @@ static CorePat *pat_list(Checker *c, Pat *p, Type *type, bool top) {
 }
 
 static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
-  if (!p->name.module &&
-      (p->name.id == c->sym_true || p->name.id == c->sym_false)) {
+  if (!p->name.module && (p->name.id == c->builtins.sym_true ||
+                          p->name.id == c->builtins.sym_false)) {
     unify_pattern(c, p, type, ty_scalar(c, DT_BOOL, NULL));
     CorePat *cp = corepat_new(c, CP_BOOL, p->span);
-    cp->flag = p->name.id == c->sym_true;
+    cp->flag = p->name.id == c->builtins.sym_true;
     return cp;
   }
   Binding *b = lookup(c, p->name.module, p->name.id);
@@ -102,16 +102,16 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
     unify_pattern(c, p, type, t);
     return cp;
   }
-  unify_pattern(c, p, type, t->arg[1]);
+  unify_pattern(c, p, type, t->fun.result);
   cp->args = NEW(c->arena, CorePat *);
   cp->arg_count = 1;
-  cp->args[0] = infer_pattern(c, p->args[0], t->arg[0], top);
+  cp->args[0] = infer_pattern(c, p->args[0], t->fun.param, top);
   return cp;
 }
 
 static bool has_label(const Type *t, const Sym *label) {
   for (uint32_t i = 0; i < t->count; i++)
-    if (t->labels[i] == label)
+    if (t->record.labels[i] == label)
       return true;
   return false;
 }
@@ -121,19 +121,19 @@ static bool has_label(const Type *t, const Sym *label) {
 static bool check_record_labels(Checker *c, Pat *p, Type *type,
                                 Type *expected) {
   Type *t = ty_norm(c, type);
-  if (t->tag != TY_RECORD || t->arg[0])
+  if (t->tag != TY_RECORD || t->record.rest)
     return true;
   for (uint32_t i = 0; i < expected->count; i++)
-    if (!has_label(t, expected->labels[i])) {
+    if (!has_label(t, expected->record.labels[i])) {
       error_at(c, 305, p->fields[i].span, "there is no field `%s` in %s",
-               expected->labels[i]->text,
+               expected->record.labels[i]->text,
                ty_text(c, ty_forget_singletons(c, t)));
       return false;
     }
   for (uint32_t i = 0; i < t->count && !p->is_open; i++)
-    if (!has_label(expected, t->labels[i])) {
+    if (!has_label(expected, t->record.labels[i])) {
       error_at(c, 305, p->span, "this pattern omits the field `%s`",
-               t->labels[i]->text)
+               t->record.labels[i]->text)
           ->help = "to ignore other fields, end the pattern with `...`";
       return false;
     }
@@ -144,16 +144,16 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   uint32_t n = p->field_count;
   Type *expected = ty_new(c, TY_RECORD);
   expected->count = n;
-  expected->labels = NEW_ARRAY(c->arena, Sym *, n);
+  expected->record.labels = NEW_ARRAY(c->arena, Sym *, n);
   expected->args = NEW_ARRAY(c->arena, Type *, n);
   if (p->is_open)
-    expected->arg[0] = ty_meta(c);
+    expected->record.rest = ty_meta(c);
   for (uint32_t i = 0; i < n; i++) {
-    expected->labels[i] = p->fields[i].id;
+    expected->record.labels[i] = p->fields[i].id;
     for (uint32_t k = 0; k < i; k++)
-      if (expected->labels[k] == expected->labels[i])
+      if (expected->record.labels[k] == expected->record.labels[i])
         error_at(c, 343, p->fields[i].span, "duplicate field `%s`",
-                 expected->labels[i]->text);
+                 expected->record.labels[i]->text);
     expected->args[i] =
         p->fields[i].type
             ? annot_type(c, p->fields[i].type, top ? ANNOT_VAL : ANNOT_PARAM)
@@ -162,7 +162,7 @@ static CorePat *pat_record(Checker *c, Pat *p, Type *type, bool top) {
   if (check_record_labels(c, p, type, expected))
     unify_pattern(c, p, type, expected);
   CorePat *cp = corepat_new(c, CP_RECORD, p->span);
-  cp->labels = expected->labels;
+  cp->labels = expected->record.labels;
   cp->arg_count = n;
   cp->args = NEW_ARRAY(c->arena, CorePat *, n);
   for (uint32_t i = 0; i < n; i++) {
@@ -199,7 +199,8 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
     s = shape_concat(c, s, parts[i]);
   }
   Type *value = ty_norm(c, type);
-  if (value->tag == TY_DATATYPE && value->datatype == c->list_datatype)
+  if (value->tag == TY_DATATYPE &&
+      value->data.type == c->builtins.list_datatype)
     error_at(c, 305, p->span, "this pattern matches a shape, not a list")
         ->help = "to match a list, write `list [a, b]` or `x :: rest`";
   else
@@ -227,8 +228,8 @@ static CorePat *pat_num(Checker *c, Pat *p, Type *type) {
   Type *t = ty_norm(c, type);
   Type *expected = ty_tensor(c, e, shape_new(c, 0), NULL);
   if (t->tag == TY_TENSOR) {
-    if (!unify_elem(c, t->elem, e) ||
-        !unify_shape(c, t->shape, expected->shape,
+    if (!unify_elem(c, t->tensor.elem, e) ||
+        !unify_shape(c, t->tensor.shape, expected->tensor.shape,
                      origin_new(c, ORIGIN_PATTERN, p->span)))
       pat_mismatch(c, p, t, expected);
   } else {
@@ -248,7 +249,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
   case PAT_VAR:
     cp = corepat_new(c, CP_VAR, p->span);
     cp->var = bind_name(c, p->id, p->span, type, top);
-    c->scope->binding->value = p->value;
+    c->names.scope->binding->value.expr = p->value;
     return cp;
   case PAT_NUM:
     return pat_num(c, p, type);
@@ -283,7 +284,7 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top) {
     p->args[0]->value = p->value;
     cp = infer_pattern(c, p->args[0], expected, top);
     if (p->args[0]->kind == PAT_VAR)
-      c->scope->binding->annotation_span = p->span;
+      c->names.scope->binding->value.annotation_span = p->span;
     return cp;
   }
   case PAT_SPLICE:

@@ -30,7 +30,7 @@ bool clause_is_annotated(const Clause *k) {
 /* Variables that an annotation has just named belong to its scheme. */
 static void make_generic(Checker *c, Scope *s) {
   DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
-  if (v && v->level >= c->level)
+  if (v && v->level >= c->inference.level)
     v->level = LEVEL_GENERIC;
   if (s->shape && s->shape->len == 1 && s->shape->axes[0].tag == SHAPE_SPLICE)
     s->shape->axes[0].var->level = LEVEL_GENERIC;
@@ -48,54 +48,55 @@ typedef struct UnsolvedVars { /* variables of the type that are neither named
 
 static void note_unsolved_ty(void *arg, TyVar *v) {
   UnsolvedVars *h = arg;
-  h->any |= v->level != LEVEL_GENERIC && v->level >= h->c->level;
+  h->any |= v->level != LEVEL_GENERIC && v->level >= h->c->inference.level;
 }
 static void note_unsolved_elem(void *arg, ElemVar *v) {
   UnsolvedVars *h = arg;
   h->any |= v->dtype == DT_NONE && v->level != LEVEL_GENERIC &&
-            v->level >= h->c->level;
+            v->level >= h->c->inference.level;
 }
 static void note_unsolved_dim(void *arg, DimVar *v) {
   UnsolvedVars *h = arg;
-  h->any |= !v->unknown && v->level != LEVEL_GENERIC && v->level >= h->c->level;
+  h->any |= !v->unknown && v->level != LEVEL_GENERIC &&
+            v->level >= h->c->inference.level;
 }
 static void note_unsolved_shape(void *arg, ShapeVar *v) {
   UnsolvedVars *h = arg;
-  h->any |= v->level != LEVEL_GENERIC && v->level >= h->c->level;
+  h->any |= v->level != LEVEL_GENERIC && v->level >= h->c->inference.level;
 }
 
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   if (!clause_is_annotated(k))
     return NULL;
-  Scope *mark = c->scope;
+  Scope *mark = c->names.scope;
   uint32_t errors = c->diags->errors, n = k->param_count;
-  uint32_t holes_before = c->typed_holes.len;
-  Constraints given = {0}, *outer = c->collected_givens;
-  c->collected_givens = &given;
+  uint32_t holes_before = c->notes.typed_holes.len;
+  Constraints given = {0}, *outer = c->names.collected_givens;
+  c->names.collected_givens = &given;
   Type **params = NEW_ARRAY(c->arena, Type *, n);
   for (uint32_t i = 0; i < n; i++)
     params[i] = annot_type(
         c, k->params[i].type ? k->params[i].type : k->params[i].pat->type,
         ANNOT_PARAM);
   annot_givens(c, k->given, ANNOT_PARAM, false);
-  Scope *named = c->scope;
+  Scope *named = c->names.scope;
   Type *t = annot_type(c, k->result, ANNOT_RESULT);
-  c->typed_holes.len = holes_before; /* they are read and solved again */
-  bool closed = c->scope == named;   /* the result introduces no size */
-  c->collected_givens = outer;
-  c->scope = mark;
+  c->notes.typed_holes.len = holes_before; /* they are read and solved again */
+  bool closed = c->names.scope == named;   /* the result introduces no size */
+  c->names.collected_givens = outer;
+  c->names.scope = mark;
   if (c->diags->errors > errors || !closed || named == mark)
     return NULL;
   for (Scope *s = named; s != mark; s = s->outer)
     make_generic(c, s);
   Type *arrow = skeleton;
   Effect *effect = NULL;
-  for (uint32_t i = 0; i < n; i++, arrow = ty_norm(c, arrow->arg[1]))
-    effect = arrow->effect;
+  for (uint32_t i = 0; i < n; i++, arrow = ty_norm(c, arrow->fun.result))
+    effect = arrow->fun.effect;
   for (uint32_t i = n; i-- > 0;) {
     t = ty_fun(c, params[i], t, i + 1 == n ? effect : effect_pure(c));
-    t->label = k->params[i].label;
-    t->optional = k->params[i].default_value != NULL;
+    t->fun.label = k->params[i].label;
+    t->fun.optional = k->params[i].default_value != NULL;
   }
   UnsolvedVars holes = {.c = c};
   TypeVisitor v = {.ty = note_unsolved_ty,
@@ -119,11 +120,11 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
 
 void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o) {
   SchemeInstance *instance;
-  *type = scheme_instantiate(c, b->annotation_scheme, o, &instance);
+  *type = scheme_instantiate(c, b->value.annotation_scheme, o, &instance);
   PolyrecUse *use = NEW(c->arena, PolyrecUse);
-  *use = (PolyrecUse){b, core, {0}, c->assumptions, o};
+  *use = (PolyrecUse){b, core, {0}, c->facts.assumptions, o};
   use->substitution = instance->substitution;
-  VEC_PUSH(c->arena, b->group->polyrec_uses, use);
+  VEC_PUSH(c->arena, b->value.group->polyrec_uses, use);
 }
 
 /* ---- matching variables of the annotation and the scheme ---- */
@@ -183,7 +184,7 @@ static bool pair_all(Checker *c, Scheme *own, const PolyrecUse *use, Map *map) {
                      .shape = kind == 2 ? pair_shape : NULL,
                      .arg = &p,
                      .c = c};
-    ty_visit(&v, use->binding->annotation_scheme->type);
+    ty_visit(&v, use->binding->value.annotation_scheme->type);
     p.map = map;
     ty_visit(&v, own->type);
     fits &= !p.class_mismatch;
@@ -203,9 +204,9 @@ static void assume_givens(Checker *c, const Scheme *s) {
 
 static void finish_use(Checker *c, PolyrecUse *use) {
   Scheme *own = use->binding->scheme;
-  uint32_t errors = c->diags->errors, pending = c->pending.len;
-  Assumption *assumptions = c->assumptions;
-  c->assumptions = use->facts;
+  uint32_t errors = c->diags->errors, pending = c->solver.pending.len;
+  Assumption *assumptions = c->facts.assumptions;
+  c->facts.assumptions = use->facts;
   assume_givens(c, own);
   Map map;
   map_init(&map, c->arena);
@@ -213,11 +214,11 @@ static void finish_use(Checker *c, PolyrecUse *use) {
   SchemeInstance *instance = scheme_instance_of(c, own, map, use->origin);
   instance->core = use->core;
   use->core->checker_data = instance;
-  c->assumptions = assumptions;
+  c->facts.assumptions = assumptions;
   bool undischarged = !fits;
-  for (uint32_t i = pending; i < c->pending.len; i++)
-    undischarged |= !c->pending.at[i]->solved;
-  c->pending.len = pending;
+  for (uint32_t i = pending; i < c->solver.pending.len; i++)
+    undischarged |= !c->solver.pending.at[i]->solved;
+  c->solver.pending.len = pending;
   if (!undischarged || c->diags->errors > errors)
     return;
   Diag *d = error_at(c, 306, use->core->span,

@@ -10,32 +10,32 @@ static void track_singletons(Checker *c, PrimId id, Type *t) {
   Dim *x[2] = {NULL, NULL};
   int n = 0;
   Type *r = t;
-  for (; r->tag == TY_FUN && n < 2; r = r->arg[1]) {
+  for (; r->tag == TY_FUN && n < 2; r = r->fun.result) {
     DimVar *v = dim_new_var(c->dims, DV_SKOLEM, NULL, (Span){0});
     v->is_integer = true;
     v->level = LEVEL_GENERIC;
     Dim *d = dim_of_var(c->dims, v);
-    r->arg[0]->singleton = d;
+    r->fun.param->tensor.singleton = d;
     x[n++] = d;
   }
   switch (id) {
   case PRIM_ADD:
-    r->singleton = dim_add(c->dims, x[0], x[1]);
+    r->tensor.singleton = dim_add(c->dims, x[0], x[1]);
     break;
   case PRIM_SUB:
-    r->singleton = dim_sub(c->dims, x[0], x[1]);
+    r->tensor.singleton = dim_sub(c->dims, x[0], x[1]);
     break;
   case PRIM_MUL:
-    r->singleton = dim_mul(c->dims, x[0], x[1]);
+    r->tensor.singleton = dim_mul(c->dims, x[0], x[1]);
     break;
   case PRIM_NEG:
-    r->singleton = dim_neg(c->dims, x[0]);
+    r->tensor.singleton = dim_neg(c->dims, x[0]);
     break;
   case PRIM_MAXIMUM:
-    r->singleton = dim_max(c->dims, x[0], x[1]);
+    r->tensor.singleton = dim_max(c->dims, x[0], x[1]);
     break;
   case PRIM_MINIMUM:
-    r->singleton = dim_min(c->dims, x[0], x[1]);
+    r->tensor.singleton = dim_min(c->dims, x[0], x[1]);
     break;
   default:
     break; /* DIV, MOD: parameters only */
@@ -55,8 +55,9 @@ static void set_floats(void *arg, TyVar *v) {
 /* The parameters after the function have floats of the function's element
    type. */
 static void relate_floats(Checker *c, Type *t) {
-  Type *of = t->arg[0]->arg[0];
-  TypeVisitor visit = {.ty = set_floats, .arg = elem_root(of->elem), .c = c};
+  Type *of = t->fun.param->fun.param;
+  TypeVisitor visit = {
+      .ty = set_floats, .arg = elem_root(of->tensor.elem), .c = c};
   ty_visit(&visit, t);
 }
 

@@ -60,21 +60,23 @@ static uint32_t claim_constraints(Checker *c, Constraint *const *at, uint32_t n,
     k->check_after_site = after;
     k->site_assumptions = k->assumptions;
     while (k->site_assumptions &&
-           !is_in_chain(c->assumptions, k->site_assumptions))
+           !is_in_chain(c->facts.assumptions, k->site_assumptions))
       k->site_assumptions = k->site_assumptions->outer;
   }
   return left;
 }
 
 void runtime_checks_claim(Checker *c, Core *core, uint32_t mark, bool after) {
-  if (!c->max_unclaimed || !can_claim(core))
+  if (!c->solver.max_unclaimed || !can_claim(core))
     return;
   Core *site = after ? core : strip_unpacks(core);
   if (!after && !has_operands(site))
     site = core, after = true;
-  c->max_unclaimed =
-      claim_constraints(c, c->pending.at, c->pending.len, site, mark, after) +
-      claim_constraints(c, c->residual.at, c->residual.len, site, mark, after);
+  c->solver.max_unclaimed =
+      claim_constraints(c, c->solver.pending.at, c->solver.pending.len, site,
+                        mark, after) +
+      claim_constraints(c, c->solver.residual.at, c->solver.residual.len, site,
+                        mark, after);
 }
 
 /* ---- putting them in ---- */
@@ -140,10 +142,10 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
 
 static Core *build_check(Checker *c, Core *site, bool after, uint32_t from) {
   Core *check = core_new(c, CORE_CHECK, site->span);
-  uint32_t n = c->residual.len;
+  uint32_t n = c->solver.residual.len;
   check->checks = NEW_ARRAY(c->arena, CoreCheck, n - from);
   for (uint32_t i = from; i < n; i++) {
-    Constraint *k = c->residual.at[i];
+    Constraint *k = c->solver.residual.at[i];
     if (k->site == site && k->check_after_site == after && !k->check_inserted)
       add_check(c, check, k);
   }
@@ -208,8 +210,8 @@ static void insert_checks_at(Checker *c, Core *site, uint32_t from) {
 }
 
 void runtime_checks_insert(Checker *c) {
-  for (uint32_t i = 0; i < c->residual.len; i++) {
-    Constraint *k = c->residual.at[i];
+  for (uint32_t i = 0; i < c->solver.residual.len; i++) {
+    Constraint *k = c->solver.residual.at[i];
     if (k->site && !k->check_inserted)
       insert_checks_at(c, k->site, i);
   }

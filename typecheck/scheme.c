@@ -112,7 +112,7 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
                                    k->kind == CN_DIM_EQ);
       continue;
     }
-    Assumption *saved = c->assumptions;
+    Assumption *saved = c->facts.assumptions;
     if (k->assumptions) { /* an implication: its conditions come first */
       k->is_implication = true;
       k->site_assumptions = saved;
@@ -120,17 +120,18 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
       for (; f; f = f->outer) {
         Assumption *g = NEW(c->arena, Assumption);
         *g = *f;
-        g->outer = c->assumptions;
-        c->assumptions = g;
+        g->outer = c->facts.assumptions;
+        c->facts.assumptions = g;
       }
     }
     if (k->kind == CN_SHAPE_EQ) {
       if (!unify_shape(c, k->a, k->b, o))
         report_shapes(c, k->a, k->b, o);
-    } else if (!k->assumptions || !assumption_inconsistent(c, c->assumptions)) {
+    } else if (!k->assumptions ||
+               !assumption_inconsistent(c, c->facts.assumptions)) {
       add_constraint(c, *k);
     }
-    c->assumptions = saved;
+    c->facts.assumptions = saved;
   }
 }
 
@@ -138,7 +139,7 @@ static SchemeInstance *instance_new(Checker *c, Scheme *s, Map map) {
   SchemeInstance *instance = NEW(c->arena, SchemeInstance);
   instance->scheme = s;
   instance->substitution = map;
-  VEC_PUSH(c->arena, c->instances, instance);
+  VEC_PUSH(c->arena, c->inference.instances, instance);
   return instance;
 }
 
@@ -196,7 +197,7 @@ static void quantify_ty(void *arg, TyVar *v) {
   Generalizer *g = arg;
   if (v->floats)
     quantify_elem(g, elem_root(v->floats));
-  if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
+  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
     v->skolem = true;
   }
@@ -205,7 +206,7 @@ static void quantify_ty(void *arg, TyVar *v) {
 
 static void quantify_elem(void *arg, ElemVar *v) {
   Generalizer *g = arg;
-  if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
+  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
     v->skolem = true;
   }
@@ -216,7 +217,7 @@ static void quantify_dim(void *arg, DimVar *v) {
   Generalizer *g = arg;
   if (v->unknown)
     return;
-  if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
+  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
     if (v->kind == DV_INDEX) {
       g->index = true;
       return;
@@ -230,7 +231,7 @@ static void quantify_dim(void *arg, DimVar *v) {
 
 static void quantify_shape(void *arg, ShapeVar *v) {
   Generalizer *g = arg;
-  if (v->level > g->c->level && v->level != LEVEL_GENERIC) {
+  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
     v->level = LEVEL_GENERIC;
     v->skolem = true;
   }
@@ -239,7 +240,7 @@ static void quantify_shape(void *arg, ShapeVar *v) {
 
 static void quantify_effect(void *arg, Effect *e) {
   Generalizer *g = arg;
-  if (e->level > g->c->level)
+  if (e->level > g->c->inference.level)
     e->level = LEVEL_GENERIC;
   g->quantified |= e->level == LEVEL_GENERIC;
 }
@@ -248,7 +249,7 @@ static void classify_dim(void *arg, DimVar *v) {
   Generalizer *g = arg;
   if (v->unknown)
     return;
-  bool above = v->level > g->c->level;
+  bool above = v->level > g->c->inference.level;
   g->local |= above;
   g->index |= v->kind == DV_INDEX;
   g->existential |= v->kind == DV_EXISTENTIAL && above;
@@ -256,7 +257,7 @@ static void classify_dim(void *arg, DimVar *v) {
 
 static void classify_shape(void *arg, ShapeVar *v) {
   Generalizer *g = arg;
-  g->local |= v->level > g->c->level;
+  g->local |= v->level > g->c->inference.level;
 }
 
 /* Eliminates `for` indices.  Returns false if that is impossible, or if no
@@ -267,8 +268,9 @@ static bool eliminate_for_indices(Checker *c, Constraint *k) {
   if (!eliminate_indices(c, k, &eliminated, &exact))
     return false;
   assumption_load(c, eliminated.assumptions);
-  if (!exact && dim_check_ge0(c->solver, dim_resolve(c->dims, eliminated.right),
-                              true) == CONTRADICTED)
+  if (!exact &&
+      dim_check_ge0(c->facts.loaded, dim_resolve(c->dims, eliminated.right),
+                    true) == CONTRADICTED)
     return false;
   *k = eliminated;
   k->sufficient_only |= !exact;
@@ -295,7 +297,7 @@ static void note_divisor_positive(void *arg, Dim *divisor) {
   Checker *c = g->c;
   g->any = true;
   g->all = g->all &&
-           dim_entailed(c->solver,
+           dim_entailed(c->facts.loaded,
                         dim_sub(c->dims, divisor, dim_int(c->dims, 1)), false);
 }
 
@@ -335,9 +337,9 @@ static void add_slacks(Checker *c, Constraint *const *others,
     if (g.any != dividing || !g.all)
       continue;
     if (o->kind == CN_DIM_EQ)
-      assumptions_add_eq(c->solver, slacks[i]);
+      assumptions_add_eq(c->facts.loaded, slacks[i]);
     else
-      assumptions_add_ge(c->solver, slacks[i]);
+      assumptions_add_ge(c->facts.loaded, slacks[i]);
   }
 }
 
@@ -389,7 +391,7 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
                          uint32_t count) {
   uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
   bool plain = true;
-  assumptions_backtrack(c->solver, 0);
+  assumptions_backtrack(c->facts.loaded, 0);
   for (uint32_t i = 0; i < count && plain; i++) {
     at[i] = UINT32_MAX;
     Constraint *k = all[i];
@@ -400,11 +402,12 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
       continue;
     at[i] = loaded++;
     if (k->kind == CN_DIM_EQ)
-      assumptions_add_eq(c->solver, slacks[i]);
+      assumptions_add_eq(c->facts.loaded, slacks[i]);
     else
-      assumptions_add_ge(c->solver, slacks[i]);
+      assumptions_add_ge(c->facts.loaded, slacks[i]);
   }
-  assumptions_set_low_effort(c->solver, count > MAX_FULL_EFFORT_CONSTRAINTS);
+  assumptions_set_low_effort(c->facts.loaded,
+                             count > MAX_FULL_EFFORT_CONSTRAINTS);
   for (uint32_t i = count; i-- > 0;) {
     Constraint *k = all[i];
     if (!k || (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->is_given)
@@ -412,21 +415,21 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
     bool found;
     if (plain) {
       if (at[i] != UINT32_MAX)
-        assumptions_set_disabled(c->solver, at[i], true);
+        assumptions_set_disabled(c->facts.loaded, at[i], true);
       found = is_entailed(c, k, slacks[i]);
       if (at[i] != UINT32_MAX)
-        assumptions_set_disabled(c->solver, at[i], found);
+        assumptions_set_disabled(c->facts.loaded, at[i], found);
     } else {
       found = is_duplicate(k, all, slacks, i) ||
               is_implied_by_others(c, k, all, slacks, count, i);
     }
     if (found) {
       all[i] = NULL;
-      c->stats.proved++;
-      c->stats.by_class[constraint_class(k)].proved++;
+      c->notes.stats.proved++;
+      c->notes.stats.by_class[constraint_class(k)].proved++;
     }
   }
-  assumptions_set_low_effort(c->solver, false);
+  assumptions_set_low_effort(c->facts.loaded, false);
 }
 
 static void classify_constraint(Checker *c, Constraint *k, Generalizer *g) {
@@ -563,7 +566,7 @@ static void drop_keeps(Checker *c, Constraint **all, uint32_t count,
 
 static void note_local(void *arg, DimVar *v) {
   Generalizer *g = arg;
-  g->local |= v->level > g->c->level;
+  g->local |= v->level > g->c->inference.level;
 }
 
 /* True if the other conditions imply f. */
@@ -571,13 +574,13 @@ static bool is_redundant_condition(Checker *c, const Assumption *all,
                                    const Assumption *f) {
   if (f->eq || f->ne)
     return false;
-  assumptions_backtrack(c->solver, 0);
+  assumptions_backtrack(c->facts.loaded, 0);
   for (; all; all = all->outer)
     if (all != f && all->eq)
-      assumptions_add_eq(c->solver, all->dim);
+      assumptions_add_eq(c->facts.loaded, all->dim);
     else if (all != f && !all->ne)
-      assumptions_add_ge(c->solver, all->dim);
-  return dim_entailed(c->solver, dim_resolve(c->dims, f->dim), false);
+      assumptions_add_ge(c->facts.loaded, all->dim);
+  return dim_entailed(c->facts.loaded, dim_resolve(c->dims, f->dim), false);
 }
 
 /* Keeps only the conditions of its own branch, each once. */
@@ -597,13 +600,14 @@ static void simplify_conditions(Checker *c, Constraint *k) {
   uint32_t count = 0;
   for (const Assumption *f = kept; f; f = f->outer)
     count++;
-  assumptions_set_low_effort(c->solver, count > MAX_FULL_EFFORT_CONSTRAINTS);
+  assumptions_set_low_effort(c->facts.loaded,
+                             count > MAX_FULL_EFFORT_CONSTRAINTS);
   for (Assumption **f = &kept; *f;)
     if (is_redundant_condition(c, kept, *f))
       *f = (*f)->outer;
     else
       f = &(*f)->outer;
-  assumptions_set_low_effort(c->solver, false);
+  assumptions_set_low_effort(c->facts.loaded, false);
   k->assumptions = kept;
 }
 
@@ -631,8 +635,8 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
                                         Type *const *types) {
   Constraints taken = {0};
   uint32_t kept = mark;
-  for (uint32_t i = mark; i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
+  for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
     if (k->solved || constraint_is_vacuous(c, k))
       continue;
     Generalizer g;
@@ -641,10 +645,10 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
       classify_constraint(c, k, &g);
     k->in_queue = !g.local;
     if (!g.local) {
-      c->pending.at[kept++] = k;
+      c->solver.pending.at[kept++] = k;
     } else if (g.existential || g.index || mentions_unknown(c, k)) {
       k->solved = true;
-      VEC_PUSH(c->arena, c->residual, k);
+      VEC_PUSH(c->arena, c->solver.residual, k);
     } else {
       if (k->is_given || index_assume_loops_run(c, k))
         VEC_PUSH(c->arena, taken, k);
@@ -652,7 +656,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
         k->solved = true;
     }
   }
-  c->pending.len = kept;
+  c->solver.pending.len = kept;
   for (uint32_t i = 0; i < taken.len; i++)
     simplify_conditions(c, taken.at[i]);
   givens_simplify(c, &taken);
@@ -680,7 +684,8 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
 /* A shape variable of rank 1 becomes a size. */
 static void solve_single_axis(void *arg, ShapeVar *v) {
   Checker *c = arg;
-  if (v->fixed_rank != 1 || v->skolem || v->solution || v->level <= c->level)
+  if (v->fixed_rank != 1 || v->skolem || v->solution ||
+      v->level <= c->inference.level)
     return;
   Dim *d = meta_dim(c, NULL, (Span){0});
   dim_as_var(d)->level = v->level;
@@ -695,8 +700,8 @@ static void note_generic_existential(void *arg, DimVar *v) {
 /* Adds the assumptions about existential sizes of each call. */
 static void extract_existential_assumptions(Checker *c, Constraint ***given,
                                             uint32_t *count) {
-  for (uint32_t i = 0; i < c->existential_assumptions.len; i++) {
-    Assumption *f = c->existential_assumptions.at[i];
+  for (uint32_t i = 0; i < c->sizes.existential_assumptions.len; i++) {
+    Assumption *f = c->sizes.existential_assumptions.at[i];
     Dim *d = dim_resolve(c->dims, f->dim), *pos, *neg;
     bool generic = false;
     dim_each_var(d, note_generic_existential, NULL, &generic);
@@ -754,7 +759,7 @@ static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
     if (d)
       dim_split_signs(c->dims, d, &k->right, &k->left);
     if (d && k->kind == CN_DIM_EQ && dim_is_const(d) && !dim_sign(d))
-      c->stats.proved++;
+      c->notes.stats.proved++;
     else
       given->at[kept++] = k;
   }
@@ -763,13 +768,13 @@ static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
 
 void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                        uint32_t mark) {
-  c->progress = true;
+  c->solver.progress = true;
   solve_pending(c);
   TypeVisitor single = {.shape = solve_single_axis, .arg = c, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
-  for (uint32_t i = mark; i < c->pending.len; i++)
-    constraint_visit(&single, c->pending.at[i]);
+  for (uint32_t i = mark; i < c->solver.pending.len; i++)
+    constraint_visit(&single, c->solver.pending.at[i]);
   solve_pending(c);
   solve_equation_systems(c, mark, false);
   solve_reshape_holes(c, mark);

@@ -7,8 +7,8 @@ Binding *binding_new(Checker *c, BindingKind kind, Sym *name, Span span) {
   b->kind = kind;
   b->name = name;
   b->span = span;
-  b->module = c->module;
-  b->level = c->level;
+  b->module = c->names.module;
+  b->level = c->inference.level;
   return b;
 }
 
@@ -29,14 +29,14 @@ static void end_scope_block(Checker *c, Scope *last) {
    blocks, so that lookup skips most of them. */
 Scope *scope_push(Checker *c, Sym *name, Binding *b) {
   Scope *s = NEW(c->arena, Scope);
-  s->outer = c->scope;
+  s->outer = c->names.scope;
   s->name = name;
   s->binding = b;
   s->block_length =
       s->outer && !s->outer->block_names ? s->outer->block_length + 1 : 1;
   if (s->block_length == SCOPE_BLOCK_NAMES)
     end_scope_block(c, s);
-  c->scope = s;
+  c->names.scope = s;
   return s;
 }
 
@@ -60,7 +60,7 @@ Module *module_new(Checker *c, Sym *name) {
 
 /* Defines a name in the current module; module_undo reverts it. */
 void module_define(Checker *c, Sym *name, Binding *b) {
-  Module *m = c->module;
+  Module *m = c->names.module;
   VEC_PUSH(c->arena, m->journal,
            ((NameChange){name, map_get(&m->names, name)}));
   map_put(&m->names, name, b);

@@ -23,22 +23,31 @@ static void collect_shape_axes(KnownSizes *f, const Shape *s0) {
 static void collect_axes(KnownSizes *f, Type *t) {
   t = ty_norm(f->c, t);
   charge_work(f->c, 1);
-  if (t->shape)
+  if (t->tag == TY_TENSOR)
+    collect_shape_axes(f, t->tensor.shape);
+  if (t->tag == TY_SHAPE)
     collect_shape_axes(f, t->shape);
-  if (t->tag == TY_TENSOR && t->singleton)
-    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->singleton));
+  if (t->tag == TY_TENSOR && t->tensor.singleton)
+    VEC_PUSH(f->c->arena, f->axes,
+             dim_resolve(f->c->dims, t->tensor.singleton));
   if (t->tag == TY_LIFT)
-    VEC_PUSH(f->c->arena, f->axes, t->dim);
-  for (uint32_t i = 0; t->tag == TY_DATATYPE && i < t->datatype->dim_arity; i++)
-    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->dims[i]));
-  for (uint32_t i = 0; (t->tag == TY_AXIS || t->tag == TY_KEEP) && i < 3; i++)
+    VEC_PUSH(f->c->arena, f->axes, t->lift.dim);
+  for (uint32_t i = 0; t->tag == TY_DATATYPE && i < t->data.type->dim_arity;
+       i++)
+    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->data.dims[i]));
+  for (uint32_t i = 0; ty_has_axes(t) && i < 3; i++)
     if (t->axis[i])
       collect_shape_axes(f, t->axis[i]);
-  for (uint32_t i = 0; i < t->count; i++)
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
     collect_axes(f, t->args[i]);
-  for (uint32_t i = 0; i < 2; i++)
-    if (t->arg[i])
-      collect_axes(f, t->arg[i]);
+  if (t->tag == TY_RECORD && t->record.rest)
+    collect_axes(f, t->record.rest);
+  if (t->tag == TY_LIFT)
+    collect_axes(f, t->lift.type);
+  if (t->tag == TY_FUN) {
+    collect_axes(f, t->fun.param);
+    collect_axes(f, t->fun.result);
+  }
 }
 
 static void note_unknown_size(void *arg, DimVar *v) {

@@ -31,10 +31,10 @@ static void match_dim(void *arg, DimVar *v) {
 static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
   TypeVisitor visit = {
       .ty = match_ty, .shape = match_shape, .dim = match_dim, .arg = o, .c = c};
-  for (uint32_t i = 0; i < c->params.len; i++) {
-    ty_visit(&visit, c->params.at[i].type);
+  for (uint32_t i = 0; i < c->inference.params.len; i++) {
+    ty_visit(&visit, c->inference.params.at[i].type);
     if (o->found)
-      return c->params.at[i].first_body_size;
+      return c->inference.params.at[i].first_body_size;
   }
   return UINT32_MAX;
 }
@@ -63,14 +63,15 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
 
 /* Quick test without the parameters: true if no size is from a body. */
 static bool mentions_no_body_size(Checker *c, Dim *d) {
-  return !c->params.len ||
-         c->last_existential_id < c->params.at[0].first_body_size ||
-         !mentions_body_size(c, c->params.at[0].first_body_size, d);
+  return !c->inference.params.len ||
+         c->sizes.last_existential_id <
+             c->inference.params.at[0].first_body_size ||
+         !mentions_body_size(c, c->inference.params.at[0].first_body_size, d);
 }
 
 static bool shape_mentions_no_body_size(Checker *c, Shape *s0) {
-  if (!c->params.len ||
-      c->last_existential_id < c->params.at[0].first_body_size)
+  if (!c->inference.params.len ||
+      c->sizes.last_existential_id < c->inference.params.at[0].first_body_size)
     return true;
   Shape *s = shape_norm(c, s0);
   for (uint32_t i = 0; i < s->len; i++)
@@ -120,16 +121,18 @@ void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o) {
 
 Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o) {
   VarSearch owner = {.ty = v};
-  if (t->tag != TY_TENSOR || shape_mentions_no_body_size(c, t->shape))
+  if (t->tag != TY_TENSOR || shape_mentions_no_body_size(c, t->tensor.shape))
     return t;
   uint32_t from = first_body_size_of(c, &owner);
-  Shape *replaced =
-      from == UINT32_MAX ? t->shape : replace_body_sizes(c, from, t->shape, o);
-  return replaced == t->shape ? t
-                              : ty_tensor(c, t->elem, replaced, t->singleton);
+  Shape *replaced = from == UINT32_MAX
+                        ? t->tensor.shape
+                        : replace_body_sizes(c, from, t->tensor.shape, o);
+  return replaced == t->tensor.shape
+             ? t
+             : ty_tensor(c, t->tensor.elem, replaced, t->tensor.singleton);
 }
 
 void skolem_require_same(Checker *c, Type *replaced, Type *t, Origin *o) {
   if (replaced != t)
-    require_same_axes(c, replaced->shape, t->shape, o);
+    require_same_axes(c, replaced->tensor.shape, t->tensor.shape, o);
 }

@@ -14,9 +14,9 @@ Origin *origin_new(Checker *c, OriginKind kind, Span span) {
 
 bool error_reported_at(const Checker *c, uint32_t mark, Span place,
                        const Arg *args) {
-  for (uint32_t i = mark; i < c->reported.len; i++) {
-    const Origin *o = c->reported.at[i];
-    if ((args && o->args == args) ||
+  for (uint32_t i = mark; i < c->solver.contradicted.len; i++) {
+    const Origin *o = c->solver.contradicted.at[i];
+    if ((args && o->kind == ORIGIN_ARG && o->arg.args == args) ||
         (o->span.file == place.file && o->span.start == place.start &&
          o->span.end == place.end))
       return true;
@@ -54,13 +54,13 @@ static bool has_no_metas(Checker *c, Constraint *k) {
    assumption after it. */
 static void defer_to_run_time(Checker *c, Constraint *k) {
   k->solved = true;
-  VEC_PUSH(c->arena, c->residual, k);
+  VEC_PUSH(c->arena, c->solver.residual, k);
   if (!constraint_is_size(k))
     return; /* shapes: the operation checks them itself */
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||
-      k->control_region != c->control_region ||
-      !assumption_in_scope(c->assumptions, k->assumptions))
+      k->control_region != c->facts.control_region ||
+      !assumption_in_scope(c->facts.assumptions, k->assumptions))
     return; /* no check will have established it */
   if (k->kind == CN_DIM_EQ)
     assumption_add_unconditional(c, dim_sub(c->dims, k->left, k->right), true);
@@ -86,8 +86,8 @@ static void finalize_constraint(Checker *c, Constraint *k) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
     Buffer ignored = {.arena = c->arena};
     assumption_load(c, k->assumptions);
-    bool counterexample =
-        dim_counterexample(c->solver, dim_resolve(c->dims, d), true, &ignored);
+    bool counterexample = dim_counterexample(
+        c->facts.loaded, dim_resolve(c->dims, d), true, &ignored);
     if (counterexample) { /* an annotation promises all sizes */
       k->solved = true;
       report_constraint(c, k);
@@ -112,8 +112,8 @@ static bool is_unreachable(Checker *c, const Constraint *k) {
   if (!assumption_has_condition(k->assumptions))
     return false;
   assumption_load(c, k->assumptions);
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    const Constraint *o = c->pending.at[i];
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    const Constraint *o = c->solver.pending.at[i];
     if (o == k || o->solved || o->sufficient_only || o->at_run_time ||
         (k->in_queue && o->queue_order > k->queue_order) ||
         !assumption_in_scope(k->assumptions, o->assumptions) ||
@@ -123,11 +123,11 @@ static bool is_unreachable(Checker *c, const Constraint *k) {
     if (dim_has_unknown(d) || dim_has_unguarded_div(d))
       continue;
     if (o->kind == CN_DIM_EQ)
-      assumptions_add_eq(c->solver, d);
+      assumptions_add_eq(c->facts.loaded, d);
     else
-      assumptions_add_ge(c->solver, d);
+      assumptions_add_ge(c->facts.loaded, d);
   }
-  return assumptions_inconsistent(c->solver);
+  return assumptions_inconsistent(c->facts.loaded);
 }
 
 static void try_constraint(Checker *c, Constraint *k) {
@@ -135,20 +135,21 @@ static void try_constraint(Checker *c, Constraint *k) {
     wakeup_suspend(c, k);
     return;
   }
-  Constraint *outer = c->current_constraint;
-  uint32_t changes = c->solution_changes;
-  Assumption *assumptions = c->assumptions;
-  uint32_t level = c->level;
-  c->current_constraint = k;
-  c->assumptions = k->assumptions;
-  c->level = k->level; /* derived constraints belong to the same level */
+  Constraint *outer = c->solver.current_constraint;
+  uint32_t changes = c->solver.solution_changes;
+  Assumption *assumptions = c->facts.assumptions;
+  uint32_t level = c->inference.level;
+  c->solver.current_constraint = k;
+  c->facts.assumptions = k->assumptions;
+  c->inference.level =
+      k->level; /* derived constraints belong to the same level */
   Verdict v =
       is_vacuous_shape_constraint(c, k) ? ENTAILED : solve_constraint(c, k);
   if (assumptions !=
       k->assumptions) /* otherwise assume what will have been checked */
-    c->assumptions = assumptions;
-  c->level = level;
-  c->current_constraint = outer;
+    c->facts.assumptions = assumptions;
+  c->inference.level = level;
+  c->solver.current_constraint = outer;
   if (v == ENTAILED) {
     k->solved = true;
     stats_count_proved(c, k);
@@ -163,32 +164,32 @@ static void try_constraint(Checker *c, Constraint *k) {
     report_constraint(c, k);
   } else {
     wakeup_suspend(c, k);
-    k->suspended = c->solution_changes == changes;
-    c->has_awake |= !k->suspended;
+    k->suspended = c->solver.solution_changes == changes;
+    c->solver.has_awake |= !k->suspended;
   }
 }
 
 static void init_constraint_site(Checker *c, Constraint *k) {
-  const Constraint *of = c->current_constraint;
-  k->serial = of ? of->serial : ++c->serial;
-  k->control_region = of ? of->control_region : c->control_region;
+  const Constraint *of = c->solver.current_constraint;
+  k->serial = of ? of->serial : ++c->solver.serial;
+  k->control_region = of ? of->control_region : c->facts.control_region;
   k->site = of ? of->site : NULL;
   k->check_after_site = of && of->check_after_site;
   if (!k->is_implication)
     k->site_assumptions = of ? of->site_assumptions : NULL;
   k->check_inserted = false;
   k->from_broadcast = of && of->kind == CN_BROADCAST;
-  c->max_unclaimed += !k->site;
+  c->solver.max_unclaimed += !k->site;
 }
 
 /* If pending constraints define the same shape, unifies their other sides: all
    leading axes of one shape are one size.  The result is not compared with the
    same constraint again: x == y and x == z give y == z only once. */
 static bool unify_with_pending(Checker *c, Constraint *k) {
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    Constraint *o = c->pending.at[i];
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    Constraint *o = c->solver.pending.at[i];
     if (o->kind != CN_SHAPE_EQ || o->solved || o->being_compared ||
-        o == c->current_constraint ||
+        o == c->solver.current_constraint ||
         !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
     Shape *x, *y; /* the sides that are not shared */
@@ -223,8 +224,8 @@ static bool unify_with_pending(Checker *c, Constraint *k) {
 void add_constraint(Checker *c, Constraint k0) {
   Constraint *k = NEW(c->arena, Constraint);
   *k = k0;
-  k->assumptions = c->assumptions;
-  k->level = c->level;
+  k->assumptions = c->facts.assumptions;
+  k->level = c->inference.level;
   init_constraint_site(c, k);
   if (k->kind == CN_SHAPE_EQ && unify_with_pending(c, k))
     return;
@@ -259,14 +260,14 @@ void add_broadcast(Checker *c, Shape *result, uint32_t n, Shape **args,
 }
 
 void solve_pending(Checker *c) {
-  for (int round = 0; c->progress && round < 100; round++) {
-    c->progress = false;
-    if (!c->has_awake)
+  for (int round = 0; c->solver.progress && round < 100; round++) {
+    c->solver.progress = false;
+    if (!c->solver.has_awake)
       return;
-    c->has_awake = false;
-    uint32_t n = c->pending.len, kept = 0;
+    c->solver.has_awake = false;
+    uint32_t n = c->solver.pending.len, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-      Constraint *k = c->pending.at[i];
+      Constraint *k = c->solver.pending.at[i];
       if (k->suspended)
         continue;
       try_constraint(c, k);
@@ -274,10 +275,10 @@ void solve_pending(Checker *c) {
           k->kind == CN_DIM_EQ)
         finalize_constraint(c, k);
     }
-    for (uint32_t i = 0; i < c->pending.len; i++)
-      if (!c->pending.at[i]->solved)
-        c->pending.at[kept++] = c->pending.at[i];
-    c->pending.len = kept;
+    for (uint32_t i = 0; i < c->solver.pending.len; i++)
+      if (!c->solver.pending.at[i]->solved)
+        c->solver.pending.at[kept++] = c->solver.pending.at[i];
+    c->solver.pending.len = kept;
   }
 }
 
@@ -286,29 +287,29 @@ void solve_pending(Checker *c) {
 static void note_in_unproved_equation(void *arg, DimVar *v) {
   Checker *c = arg;
   if (v->kind == DV_META && !v->solution && !v->unknown)
-    map_put(&c->in_unproved_equations, v, v);
+    map_put(&c->solver.in_unproved_equations, v, v);
 }
 
 void solve_residual(Checker *c) {
-  c->progress = true;
+  c->solver.progress = true;
   solve_pending(c);
   solve_reshape_holes(c, 0);
   solve_equation_systems(c, 0, true);
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
-    if (!k->solved && !k->is_given && c->residual.len)
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (!k->solved && !k->is_given && c->solver.residual.len)
       try_constraint(c, k); /* assume what will have been checked */
     if (!k->solved && !k->is_given)
       defer_to_run_time(c, k);
   }
-  c->pending.len = 0;
+  c->solver.pending.len = 0;
   runtime_checks_insert(c);
-  for (uint32_t i = 0; i < c->residual.len; i++) {
-    Constraint *k = c->residual.at[i];
+  for (uint32_t i = 0; i < c->solver.residual.len; i++) {
+    Constraint *k = c->solver.residual.at[i];
     stats_count_unproved(c, k);
     if (k->kind == CN_DIM_EQ)
       dim_each_var(dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right)),
                    note_in_unproved_equation, NULL, c);
   }
-  c->residual.len = 0;
+  c->solver.residual.len = 0;
 }

@@ -207,8 +207,8 @@ static bool broadcasts_same_args(Checker *c, const Constraint *k,
 
 /* Two broadcasts of the same shapes have the same result. */
 static bool broadcast_unify_duplicate(Checker *c, Constraint *k) {
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    Constraint *o = c->pending.at[i];
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    Constraint *o = c->solver.pending.at[i];
     if (o == k || (k->in_queue && o->queue_order > k->queue_order) ||
         !assumption_in_scope(k->assumptions, o->assumptions) ||
         !broadcasts_same_args(c, k, o))
@@ -271,18 +271,18 @@ Verdict solve_keep(Checker *c, Constraint *k) {
 }
 
 Verdict solve_shape_eq(Checker *c, Constraint *k) {
-  uint32_t before = c->pending.len;
+  uint32_t before = c->solver.pending.len;
   if (!unify_shape(c, k->a, k->b, k->origin)) {
     report_shapes(c, k->a, k->b, k->origin);
     return ENTAILED;
   }
   /* it created an equal constraint: keep this one */
-  if (c->pending.len > before) {
-    Constraint *again = c->pending.at[c->pending.len - 1];
+  if (c->solver.pending.len > before) {
+    Constraint *again = c->solver.pending.at[c->solver.pending.len - 1];
     if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
       k->a = again->a, k->b = again->b;
       again->in_queue = false;
-      c->pending.len--;
+      c->solver.pending.len--;
       return UNDECIDED;
     }
   }

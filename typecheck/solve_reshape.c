@@ -117,19 +117,19 @@ static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
 static bool may_be_one(Checker *c, const Constraint *k, DimVar *v) {
   Dim *less = dim_sub(c->dims, dim_of_var(c->dims, v), dim_int(c->dims, 1));
   assumption_load(c, k->assumptions);
-  return dim_check_ge0(c->solver, less, false) != CONTRADICTED;
+  return dim_check_ge0(c->facts.loaded, less, false) != CONTRADICTED;
 }
 
 /* Called when no more constraints follow: an equation must not be satisfied
    merely by an empty shape. */
 static void refute_zero_only(Checker *c, uint32_t mark) {
-  for (uint32_t i = mark; i < c->pending.len; i++) {
-    Constraint *k = c->pending.at[i];
+  for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
     if (k->kind != CN_DIM_EQ || k->solved || k->is_given)
       continue;
     DimVar *v = forced_zero_size(c, dim_resolve(c->dims, k->left),
                                  dim_resolve(c->dims, k->right));
-    if (!v || (c->level && v->level <= c->level) ||
+    if (!v || (c->inference.level && v->level <= c->inference.level) ||
         constraint_may_be_vacuous(c, k) || !may_be_one(c, k, v))
       continue;
     k->solved = true;
@@ -143,8 +143,8 @@ void solve_reshape_holes(Checker *c, uint32_t mark) {
   for (uint32_t max_holes = 1; max_holes <= 2; max_holes++)
     for (bool any = true; any;) {
       any = false;
-      for (uint32_t i = mark; i < c->pending.len; i++)
-        any |= solve_reshape_hole(c, c->pending.at[i], max_holes);
+      for (uint32_t i = mark; i < c->solver.pending.len; i++)
+        any |= solve_reshape_hole(c, c->solver.pending.at[i], max_holes);
     }
   solve_pending(c);
 }

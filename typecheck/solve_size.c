@@ -91,8 +91,8 @@ static void guard_divisor(void *arg, Dim *divisor) {
   Dim *one = dim_int(c->dims, 1);
   if (assumption_check_le(c, one, divisor) == ENTAILED)
     return;
-  for (uint32_t i = 0; i < c->pending.len; i++) {
-    const Constraint *o = c->pending.at[i];
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    const Constraint *o = c->solver.pending.at[i];
     if (o->kind == CN_DIM_LE && !o->solved &&
         o->assumptions == h->k->assumptions && dim_equal(o->left, one) &&
         dim_equal(dim_resolve(c->dims, o->right), divisor))
@@ -136,7 +136,7 @@ DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b) {
 static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
                                       DimVar *v) {
   const Origin *o = k->origin;
-  if (c->module->library || o->kind != ORIGIN_OPERATOR || o->body_origin)
+  if (c->names.module->library || o->kind != ORIGIN_OPERATOR || o->body_origin)
     return; /* in a call, the arguments may still determine its sizes */
   Diag *d =
       warning_at(c, 404, o->span,
@@ -215,7 +215,7 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
   guard_divisors(c, k, d);
   if (assumption_has_condition(k->assumptions)) {
     assumption_load(c, k->assumptions);
-    if (dim_check_eq0(c->solver, d, false) == ENTAILED)
+    if (dim_check_eq0(c->facts.loaded, d, false) == ENTAILED)
       return ENTAILED;
   }
   if (solves_hole_by_division(c, k->assumptions, d) ||
@@ -226,7 +226,7 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
     return undecided_if_vanishing(c, a, b, bind_solution(c, k, v, value));
   assumption_load(c, k->assumptions);
   return undecided_if_vanishing(
-      c, a, b, dim_check_eq0(c->solver, d, has_no_metas(c, k)));
+      c, a, b, dim_check_eq0(c->facts.loaded, d, has_no_metas(c, k)));
 }
 
 Verdict solve_size_le(Checker *c, Constraint *k) {

@@ -55,7 +55,7 @@ static void report_inconsistent_system(Checker *c, const UnsolvedEquations *all,
     diag_add_label(c->arena, c->diags->all.at[before], k->origin->span,
                    arena_printf(c->arena, "where %s == %s", x, y));
   }
-  c->message_names = names;
+  c->notes.message_names = names;
 }
 
 /* False for a solution of a single equation: that equation waits for another
@@ -160,12 +160,14 @@ static bool solve_by_substitution(Checker *c, const UnsolvedEquations *all) {
 
 static bool at_most(Checker *c, DimVar *v, int64_t n) {
   Dim *d = dim_sub(c->dims, dim_int(c->dims, n), dim_of_var(c->dims, v));
-  return dim_check_ge0(c->solver, dim_resolve(c->dims, d), false) == ENTAILED;
+  return dim_check_ge0(c->facts.loaded, dim_resolve(c->dims, d), false) ==
+         ENTAILED;
 }
 
 static bool below(Checker *c, DimVar *v, int64_t n) {
   Dim *d = dim_sub(c->dims, dim_of_var(c->dims, v), dim_int(c->dims, n));
-  return dim_check_ge0(c->solver, dim_resolve(c->dims, d), false) != ENTAILED;
+  return dim_check_ge0(c->facts.loaded, dim_resolve(c->dims, d), false) !=
+         ENTAILED;
 }
 
 /* The smallest number from 0 to n for which `holds` is true.  It must be true
@@ -207,11 +209,11 @@ static bool satisfies(Checker *c, const UnsolvedEquations *all, DimVar *v,
 
 static bool bind_only_solution(Checker *c, const UnsolvedEquations *all,
                                DimVar *v) {
-  assumption_load(c, c->assumptions);
+  assumption_load(c, c->facts.assumptions);
   for (uint32_t i = 0; i < all->len; i++)
-    assumptions_add_eq(c->solver, difference(c, all->at[i]));
+    assumptions_add_eq(c->facts.loaded, difference(c, all->at[i]));
   if (v->is_integer || !at_most(c, v, MAX_BISECTED_SIZE) ||
-      assumptions_inconsistent(c->solver))
+      assumptions_inconsistent(c->facts.loaded))
     return false;
   int64_t high = bisect_min(c, v, MAX_BISECTED_SIZE, at_most);
   int64_t low = bisect_min(c, v, high + 1, below) - 1, found = -1;
@@ -253,8 +255,9 @@ static bool bind_any_only_solution(Checker *c, const UnsolvedEquations *all) {
 
 static UnsolvedEquations unsolved_equations(Checker *c, uint32_t mark) {
   UnsolvedEquations all = {0};
-  for (uint32_t i = mark; i < c->pending.len && all.len < MAX_EQUATIONS; i++) {
-    Constraint *k = c->pending.at[i];
+  for (uint32_t i = mark; i < c->solver.pending.len && all.len < MAX_EQUATIONS;
+       i++) {
+    Constraint *k = c->solver.pending.at[i];
     if (is_unconditional_eq(k) && !dim_has_unknown(difference(c, k)) &&
         unsolved_in(c, k) &&
         !forced_zero_size(c, dim_resolve(c->dims, k->left),
@@ -271,7 +274,7 @@ void solve_equation_systems(Checker *c, uint32_t mark, bool last) {
             (solve_linear_system(c, &all) || solve_by_substitution(c, &all))) ||
            (last && all.len && bind_any_only_solution(c, &all));
     if (more) {
-      c->progress = true;
+      c->solver.progress = true;
       solve_pending(c);
       if (last)
         solve_reshape_holes(c, mark);

@@ -126,8 +126,8 @@ void givens_simplify(Checker *c, Constraints *all);
 void given_normalize(Checker *c, Constraint *k);
 
 /* ---- runtime_checks.c ---- */
-/* Assigns the constraints since `mark` (value of c->serial) without a site to
-   this expression. */
+/* Assigns the constraints since `mark` (value of c->solver.serial) without a
+   site to this expression. */
 void runtime_checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
 void runtime_checks_insert(
     Checker *c); /* inserts the run-time checks of stuck constraints */
@@ -140,7 +140,7 @@ void stats_count_unproved(Checker *c, Constraint *k);
 /* Counts a constraint that is decided immediately: proved, or an error. */
 static inline bool stats_count_decided(Checker *c, ConstraintClass row,
                                        bool holds) {
-  c->stats.by_class[row].proved += holds;
+  c->notes.stats.by_class[row].proved += holds;
   return holds;
 }
 /* Records another run-time check that is not a constraint. */

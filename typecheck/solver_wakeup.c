@@ -46,7 +46,7 @@ static void wake(Checker *c, Constraint *k) {
   if (!k->suspended)
     return;
   k->suspended = false;
-  c->has_awake = true;
+  c->solver.has_awake = true;
   ShapeVar *v = defined_shape_var(c, k);
   if (v)
     wake_all(c, &v->watchers);
@@ -104,22 +104,22 @@ void wakeup_suspend(Checker *c, Constraint *k) {
 }
 
 void wakeup_dim_solved(Checker *c, DimVar *v) {
-  c->solution_changes++;
+  c->solver.solution_changes++;
   wake_all(c, &v->watchers);
 }
 
 /* A solution was forgotten.  Its users are unknown, so all constraints are
    retried. */
 void wakeup_all(Checker *c) {
-  c->solution_changes++;
-  c->has_awake = true;
-  for (uint32_t i = 0; i < c->pending.len; i++)
-    c->pending.at[i]->suspended = false;
+  c->solver.solution_changes++;
+  c->solver.has_awake = true;
+  for (uint32_t i = 0; i < c->solver.pending.len; i++)
+    c->solver.pending.at[i]->suspended = false;
 }
 
 /* v was solved as s. */
 void wakeup_shape_solved(Checker *c, ShapeVar *v, const Shape *s) {
-  c->solution_changes++;
+  c->solver.solution_changes++;
   wake_all(c, &v->watchers);
   if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE)
     for (DefiningConstraint *d = v->definers; d; d = d->next)
@@ -155,16 +155,16 @@ Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind) {
 
 void pending_add(Checker *c, Constraint *k) {
   k->in_queue = true;
-  k->queue_order = ++c->next_order;
+  k->queue_order = ++c->solver.next_order;
   if (k->is_given)
     wakeup_suspend(c, k);
   if (!k->suspended)
-    c->has_awake = true;
-  VEC_PUSH(c->arena, c->pending, k);
+    c->solver.has_awake = true;
+  VEC_PUSH(c->arena, c->solver.pending, k);
 }
 
 void pending_clear(Checker *c) {
-  for (uint32_t i = 0; i < c->pending.len; i++)
-    c->pending.at[i]->in_queue = false;
-  c->pending.len = 0;
+  for (uint32_t i = 0; i < c->solver.pending.len; i++)
+    c->solver.pending.at[i]->in_queue = false;
+  c->solver.pending.len = 0;
 }

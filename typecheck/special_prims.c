@@ -350,9 +350,9 @@ static Core *infer_concat(Checker *c, Expr *e, Arg *args, uint32_t n,
     Origin *o = origin_new(c, ORIGIN_ELEMENT, tuple->items[i]->span);
     o->subject = "concat";
     o->number = i;
-    o->head = axis->expr;
+    o->operands.axis = axis->expr;
     if (i) {
-      o->left = tuple->items[0], o->right = tuple->items[i];
+      o->operands.left = tuple->items[0], o->operands.right = tuple->items[i];
       o->other_span = tuple->items[0]->span;
     }
     items->items[i] = check(c, tuple->items[i], ty_tensor(c, elem, s, NULL), o);
@@ -420,9 +420,9 @@ static Core *infer_squeeze(Checker *c, Expr *e, Arg *args, uint32_t n,
   ElemVar *elem = elem_meta(c, CLASS_ANY);
   Shape *whole = shape_concat(c, shape_concat(c, split.s, split.r), split.t);
   Core *cores[2];
-  c->axis_may_be_star = true; /* the axis of squeeze may be a * */
+  c->inference.axis_may_be_star = true; /* the axis of squeeze may be a * */
   cores[0] = check_axis_arg(c, axis, &split, "squeeze");
-  c->axis_may_be_star = false;
+  c->inference.axis_may_be_star = false;
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
   o->subject = "squeeze";
   o->prim = PRIM_SQUEEZE;
@@ -447,7 +447,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   Type *t;
   Core *x = infer(c, pos[0], &t);
   t = ty_norm(c, t);
-  Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->shape) : NULL;
+  Shape *s = t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
   if (!s || !shape_has_known_rank(s)) {
     error_at(c, 364, pos[0]->span, "forget needs a tensor of known rank")
         ->help = "annotate the tensor, as in (x : f32[n, m])";
@@ -460,7 +460,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
       s->axes[i].dim = meta_dim(c, NULL, e->span);
       dim_as_var(s->axes[i].dim)->unknown = true;
     }
-  t = ty_tensor(c, t->elem, s, NULL);
+  t = ty_tensor(c, t->tensor.elem, s, NULL);
   Core *app = prim_application(c, PRIM_FORGET, e, 1, &x);
   *type = ty_unpack(c, t, &app);
   for (uint32_t i = 0; i < app->size_path_count; i++)
@@ -561,8 +561,9 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
                  (!header || header->expr->kind == EX_CON);
   TensorHeader h;
   LoadOptions options = {.name = name && literal ? name->expr->text : NULL,
-                         .skip_header = header && literal &&
-                                        header->expr->id == c->sym_true};
+                         .skip_header =
+                             header && literal &&
+                             header->expr->id == c->builtins.sym_true};
   Fault fault = {0};
   if (literal && c->host->read_header(c->host->owner, pos[0]->text, &options,
                                       &h, &fault)) {
@@ -581,7 +582,7 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
   Core *app = prim_application(c, PRIM_LOAD, e, 3, cores);
   app->items[0]->elem.var = elem;
   app->items[0]->checker_data = shape; /* core_finish sets the expected shape */
-  effect_subsume(c, effect_impure(c), c->effect, e->span, "load");
+  effect_subsume(c, effect_impure(c), c->inference.effect, e->span, "load");
   return app;
 }
 
@@ -605,7 +606,7 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
   o->subject = "show";
   cores[3] = check(c, pos[0], expected, o);
-  effect_subsume(c, effect_impure(c), c->effect, e->span, "show");
+  effect_subsume(c, effect_impure(c), c->inference.effect, e->span, "show");
   *type = ty_unit(c);
   return prim_application(c, PRIM_SHOW, e, 4, cores);
 }

@@ -99,16 +99,16 @@ struct Effect { /* effect of an arrow: one bit, or a variable */
 };
 
 typedef enum TypeTag {
-  TY_VAR,    /* var */
-  TY_TENSOR, /* elem, shape, term */
-  TY_FUN,    /* label, optional, preset; arg[0] -> arg[1]; effect */
-  TY_TUPLE,  /* args */
-  TY_RECORD, /* labels (sorted), args; arg[0] the row's rest (TY_VAR) or NULL */
-  TY_DATATYPE, /* data, args, dims */
-  TY_SHAPE,    /* shape */
-  TY_AXIS,     /* axis: s, r, t */
-  TY_KEEP,     /* axis[0] u, axis[1] r */
-  TY_LIFT,     /* dim, arg[0] */
+  TY_VAR,
+  TY_TENSOR,
+  TY_FUN,
+  TY_TUPLE,
+  TY_RECORD,
+  TY_DATATYPE,
+  TY_SHAPE,
+  TY_AXIS,
+  TY_KEEP,
+  TY_LIFT, /* type with a leading axis on all components */
 } TypeTag;
 
 typedef struct TyVar {
@@ -138,28 +138,55 @@ typedef struct Datatype { /* datatype; list, string and key are datatypes too */
 
 struct Type {
   TypeTag tag;
-  Span span; /* span of the annotation that created it, or none */
-  TyVar *var;
-  ElemVar *elem;
-  Shape *shape;
-  Dim *singleton; /* TY_TENSOR: size that the integer equals, or NULL */
-  Sym *label;
-  bool optional;
-  Type
-      *default_type; /* type of the default of an optional parameter, or NULL */
-  Effect *effect;
-  Type *arg[2];
-  Type **args;
-  Sym **labels;
-  uint32_t count;
-  Datatype *datatype;
-  Dim **dims;
-  Shape *axis[3];
-  Dim *dim;
+  uint32_t alias_count;
+  Span span;        /* span of the annotation that created it, or none */
   Sym *alias;       /* alias that the user wrote, for printing */
   Dim **alias_dims; /* sizes of the alias */
-  uint32_t alias_count;
+  union {
+    TyVar *var; /* TY_VAR */
+    struct {    /* TY_TENSOR */
+      ElemVar *elem;
+      Shape *shape;
+      Dim *singleton; /* size that the integer equals, or NULL */
+    } tensor;
+    struct { /* TY_FUN */
+      Type *param, *result;
+      Sym *label;
+      bool optional;
+      Type *default_type; /* type of the default of an optional parameter, or
+                             NULL */
+      Effect *effect;
+    } fun;
+    struct { /* TY_TUPLE, TY_RECORD, TY_DATATYPE */
+      Type **args;
+      uint32_t count; /* number of args */
+      union {
+        struct {        /* TY_RECORD */
+          Sym **labels; /* labels of the args */
+          Type *rest;   /* the row's rest (TY_VAR or TY_RECORD), or NULL */
+        } record;
+        struct { /* TY_DATATYPE */
+          Datatype *type;
+          Dim **dims; /* NULL if dim_arity == 0 */
+        } data;
+      };
+    };
+    Shape *shape;   /* TY_SHAPE */
+    Shape *axis[3]; /* TY_AXIS: s, r, t; TY_KEEP: u, r */
+    struct {        /* TY_LIFT */
+      Dim *dim;
+      Type *type;
+    } lift;
+  };
 };
+
+static inline bool ty_has_args(const Type *t) {
+  return t->tag == TY_TUPLE || t->tag == TY_RECORD || t->tag == TY_DATATYPE;
+}
+
+static inline bool ty_has_axes(const Type *t) {
+  return t->tag == TY_AXIS || t->tag == TY_KEEP;
+}
 
 /* ---- facts: a persistent list, innermost first ---- */
 
@@ -195,33 +222,60 @@ typedef enum OriginKind {
 
 typedef struct Origin { /* source of a constraint, for messages */
   OriginKind kind;
+  PrimId prim;
   Span span;           /* primary span */
   Span other_span;     /* related span, or none */
-  Expr *left, *right;  /* ORIGIN_OPERATOR: the operands; for concat the unified
-                          tensors */
   const char *subject; /* "softmax", "op @" */
-  uint32_t number;     /* argument number, axis */
-  PrimId prim;
   Expr *expr;
-  Type *actual, *expected; /* the complete types */
-  Sym *label;              /* ORIGIN_ARG: label of the argument */
-  Scheme *scheme;          /* scheme whose given constraint this is */
-  Expr *head;     /* ORIGIN_FIELD: the record; concat: the axis; ORIGIN_ARG: the
-                     callee */
-  Type *fun_type; /* type of the callee */
-  Arg *args;      /* all arguments of the call */
-  uint32_t arg_count;
-  /* ORIGIN_INDEX: position or range, and size of the axis */
-  Dim *from, *to, *axis;
+  Type *actual, *expected;    /* the complete types */
+  uint32_t number;            /* argument number, axis */
+  Scheme *scheme;             /* scheme whose given constraint this is */
   struct Origin *body_origin; /* given constraint: its origin in the body */
   Map *substitution; /* given constraint: what its variables are at this call */
   struct CallSubstitution *call_substitution; /* for messages about a body:
                                                  substitution of one call */
-  Dim *sizes[2];                    /* for messages: the sizes that differ */
-  struct Binding *recursive_callee; /* recursive call: the callee */
-  bool is_loop_state; /* ORIGIN_ARG: initial state of a loop; a callback returns
-                         the next */
+  Dim *sizes[2]; /* for messages: the sizes that differ */
+  union {
+    struct { /* ORIGIN_ARG */
+      Expr *callee;
+      Type *fun_type; /* type of the callee */
+      Sym *label;     /* label of the argument */
+      Arg *args;      /* all arguments of the call */
+      uint32_t arg_count;
+      bool is_loop_state; /* initial state of a loop; a callback returns the
+                             next */
+      struct Binding *recursive_callee; /* recursive call: the callee */
+    } arg;
+    struct { /* ORIGIN_OPERATOR: operands; ORIGIN_ELEMENT: of concat */
+      Expr *left, *right; /* concat: the unified tensors */
+      Expr *axis;         /* concat: the axis */
+    } operands;
+    struct {                 /* ORIGIN_INDEX */
+      Dim *from, *to, *axis; /* position or range, and size of the axis */
+    } index;
+    Expr *record; /* ORIGIN_FIELD */
+  };
 } Origin;
+
+static inline uint32_t origin_arg_count(const Origin *o) {
+  return o->kind == ORIGIN_ARG ? o->arg.arg_count : 0;
+}
+
+static inline struct Binding *origin_recursive_callee(const Origin *o) {
+  return o->kind == ORIGIN_ARG ? o->arg.recursive_callee : NULL;
+}
+
+static inline bool origin_has_operands(const Origin *o) {
+  return o->kind == ORIGIN_OPERATOR || o->kind == ORIGIN_ELEMENT;
+}
+
+static inline Expr *origin_left(const Origin *o) {
+  return origin_has_operands(o) ? o->operands.left : NULL;
+}
+
+static inline Expr *origin_right(const Origin *o) {
+  return origin_has_operands(o) ? o->operands.right : NULL;
+}
 
 typedef enum ConstraintKind {
   CN_DIM_EQ,
@@ -301,34 +355,51 @@ typedef enum BindingKind {
 
 struct Binding {
   BindingKind kind;
+  uint32_t level; /* level at which it was bound */
   Sym *name;
   Module *module;
   Span span;
   const char *doc;
   Scheme *scheme;
-  Var *var;
-  PrimId prim;
-  Dtype dtype;
-  struct DataCon *con;
-  Datatype *data;
-  Module *imported;      /* BK_MODULE */
-  Dim *dim;              /* BK_SIZE */
-  uint32_t level;        /* level at which it was bound */
-  Type *unpacked_type;   /* its type with names for its unknown sizes (`?`) */
-  Core *unpack_core;     /* core that reads these sizes off its value */
-  bool needs_no_unpack;  /* its type has neither unknown sizes nor variables */
-  DimVar *size_var;      /* size variable for an integer without a known term */
-  bool used_recursively; /* used inside its own definition */
-  bool recursive;        /* inside its own definition: monomorphic, unless */
-  /* its annotation gives the complete type; or NULL */
-  Scheme *annotation_scheme;
-  struct BindingGroup *group;
-  bool has_error; /* its definition had an error: suppress further errors */
   const char *type_text; /* cached text of the type */
-  Expr *value;           /* bound expression, for messages; or NULL */
-  Clause *clause;        /* clause of a function with one clause, or NULL */
-  Span annotation_span;  /* span of its annotation, if it is a parameter */
+  bool has_error; /* its definition had an error: suppress further errors */
+  union {
+    struct { /* BK_VALUE */
+      Var *var;
+      Expr *expr;           /* bound expression, for messages; or NULL */
+      Clause *clause;       /* clause of a function with one clause, or NULL */
+      Span annotation_span; /* span of its annotation, if it is a parameter */
+      Type *unpacked_type; /* its type with names for its unknown sizes (`?`) */
+      Core *unpack_core;   /* core that reads these sizes off its value */
+      DimVar *size_var; /* size variable for an integer without a known term */
+      struct BindingGroup *group;
+      /* its annotation, if that gives the complete type; or NULL */
+      Scheme *annotation_scheme;
+      bool needs_no_unpack;  /* its type has neither unknown sizes nor
+                                variables */
+      bool used_recursively; /* used inside its own definition */
+      bool recursive; /* inside its own definition: monomorphic, unless it has
+                         an annotation_scheme */
+    } value;
+    PrimId prim;         /* BK_PRIM */
+    Dtype dtype;         /* BK_DTYPE */
+    struct DataCon *con; /* BK_CON */
+    Module *imported;    /* BK_MODULE */
+    Dim *dim;            /* BK_SIZE */
+  };
 };
+
+static inline bool binding_is_recursive(const Binding *b) {
+  return b->kind == BK_VALUE && b->value.recursive;
+}
+
+static inline Expr *binding_expr(const Binding *b) {
+  return b->kind == BK_VALUE ? b->value.expr : NULL;
+}
+
+static inline Clause *binding_clause(const Binding *b) {
+  return b->kind == BK_VALUE ? b->value.clause : NULL;
+}
 
 /* A type name: a datatype or an alias. */
 typedef struct TypeName {
@@ -454,94 +525,127 @@ typedef struct ParamType {
       first_body_size; /* sizes from this id on belong to the function's body */
 } ParamType;
 
+/* ---- the checker, by role ---- */
+
+typedef struct Builtins { /* names and types that the checker itself uses */
+  Datatype *list_datatype, *string_datatype;
+  ElemVar *fixed_elems[DT_COUNT];
+  Sym *sym_all, *sym_true, *sym_false;
+} Builtins;
+
+typedef struct Names { /* environment: modules and local scopes */
+  Module *prelude;
+  Map library_modules; /* Sym -> Module */
+  Module *module;      /* module of the current declaration */
+  Scope *scope;
+  Sym *alias_name; /* alias being read, or NULL */
+  /* given constraints of the scheme being read, or NULL */
+  Constraints *collected_givens;
+} Names;
+
+typedef struct Facts { /* assumptions that hold at the current expression */
+  Assumption *assumptions;
+  Assumptions *loaded; /* decides entailment; has the assumptions of a goal */
+  uint32_t control_region;       /* current control region */
+  uint32_t control_region_count; /* number of control regions so far */
+  Map compared_sizes; /* maps a comparison Expr to ComparedSizes: the known
+                         sizes of its sides */
+} Facts;
+
+typedef struct Solver { /* constraints that are not decided yet */
+  Constraints pending;
+  bool progress;             /* a variable was solved: retry the constraints */
+  bool has_awake;            /* some pending constraint is not suspended */
+  uint32_t solution_changes; /* number of solutions found or forgotten */
+  uint32_t next_order;       /* next number of a pending constraint */
+  uint32_t serial;           /* serial of the newest constraint */
+  uint32_t max_unclaimed; /* upper bound of the number of constraints without a
+                             site */
+  Constraint *current_constraint; /* derived constraints get the same site as
+                                     this one */
+  /* constraints undecided at the end of a declaration */
+  VEC(Constraint *) residual;
+  /* origins of contradicted constraints, in order */
+  VEC(Origin *) contradicted;
+  VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
+  Map in_unproved_equations; /* DimVars in an equation that stays undecided */
+} Solver;
+
+typedef struct ApplicationHead { /* head of the current application */
+  Expr *expr;
+  Arg *args;
+  uint32_t arg_count;
+} ApplicationHead;
+
+typedef struct Inference { /* inference of the current declaration */
+  Span dec_span;           /* span of this declaration */
+  uint32_t level;
+  uint32_t depth; /* nesting depth of expressions and aliases */
+  uint32_t work;  /* type-walk steps of this declaration (charge_work) */
+  Effect *effect; /* of the body being checked */
+  ApplicationHead head;
+  BindingGroup *binding_group;
+  VEC(ParamType) params; /* parameters of the functions being checked */
+  VEC(SchemeInstance *) instances;
+  /* variables bound by the global pattern, or NULL */
+  Bindings *pattern_bindings;
+  Sym *val_name;            /* val whose value is being inferred, or NULL */
+  bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
+  Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
+                               there, from the first pass */
+  bool needs_recheck;       /* retracted_singletons grew: check once more */
+} Inference;
+
+typedef struct Loops { /* the `for`s around the current expression */
+  ForScope *innermost;
+  VEC(IndexAccess) accesses;
+  uint32_t index_condition_depth; /* nesting depth of `if` on indices */
+  bool range_shortened; /* the range inferred last is shorter than its axis */
+  Dim *range_min;       /* or its minimum, known to be at least 1; or NULL */
+} Loops;
+
+typedef struct RuntimeSizes {   /* sizes that only running code knows */
+  uint32_t last_existential_id; /* id of the newest existential size */
+  /* assumptions about existential sizes of calls */
+  VEC(Assumption *) existential_assumptions;
+  VEC(Binding *) bindings;  /* global integers that are used as sizes */
+  VEC(DimVar *) discovered; /* sizes that this declaration reads off a value */
+  Map defined;              /* option -D: maps Sym to Dim */
+  Map used;                 /* those that were used: maps Sym to Dim */
+  VEC(UnsizedValue) unsized_values;
+  VEC(UndeterminedSize) undetermined;
+} RuntimeSizes;
+
+typedef struct Notes {     /* results for messages, statistics and editors */
+  VarNames *message_names; /* variable names of the current message, or NULL */
+  VEC(TypedHole) typed_holes; /* the _ of annotations */
+  SymbolRefs *recorded_refs;  /* recorded symbol references; NULL: off */
+  /* the same while recording is enabled, otherwise NULL */
+  SymbolRefs *active_refs;
+  CheckStats stats;
+  VEC(UnprovedConstraint) unproved;
+  VEC(DeferredConstraint) deferred;
+} Notes;
+
 struct Checker {
   Arena *arena;
   Sources *sources;
   Interner *interner;
   DimCtx *dims;
+  Diags *diags; /* of the current declaration */
   const CheckHost *host;
   /* Checks the definition of a library name.  A callback (nested_check.c),
      since name lookup is in a lower layer than checking of declarations. */
   void (*check_library)(Checker *c, Module *m, Dec *dec);
-  Assumptions *solver;
   uint32_t next_id;
-  Module *prelude;
-  Map library_modules; /* Sym -> Module */
-  Datatype *list_datatype, *string_datatype;
-  ElemVar *fixed_elems[DT_COUNT];
-
-  /* of the current declaration */
-  Diags *diags;
-  Module *module;
-  Scope *scope;
-  uint32_t level;
-  Effect *effect; /* of the body being checked */
-  Constraints pending;
-  bool progress;
-  bool has_awake;            /* some pending constraint is not suspended */
-  uint32_t solution_changes; /* number of solutions found or forgotten */
-  uint32_t next_order;       /* next number of a pending constraint */
-  Assumption *assumptions;
-  uint32_t control_region,
-      control_region_count; /* current control region, and number of regions */
-  Expr *head;               /* callee of the current application */
-  Arg *head_args;           /* its arguments */
-  uint32_t head_arg_count;
-  VarNames *message_names; /* variable names of the current message, or NULL */
-  VEC(Origin *) reported;  /* origins of contradicted constraints, in order */
-  VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
-  VEC(TypedHole) typed_holes;     /* the _ of annotations */
-  ForScope *for_scope;
-  VEC(IndexAccess) accesses;
-  uint32_t index_condition_depth; /* nesting depth of `if` on indices */
-  BindingGroup *binding_group;
-  Map compared_sizes;    /* maps a comparison Expr to ComparedSizes: the known
-                            sizes of its sides */
-  VEC(ParamType) params; /* parameters of the functions being checked */
-  uint32_t last_existential_id; /* id of the newest existential size */
-  VEC(Assumption *)
-  existential_assumptions; /* assumptions about existential sizes of calls */
-  VEC(Binding *) size_bindings; /* global integers that are used as sizes */
-  VEC(DimVar *)
-  discovered_sizes; /* sizes that this declaration reads off a value */
-  /* variables bound by the global pattern, or NULL */
-  Bindings *pattern_bindings;
-  Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
-                               there, from the first pass */
-  bool needs_recheck;       /* retracted_singletons grew: check once more */
-  VEC(SchemeInstance *) instances;
-  uint32_t depth;
-  uint32_t work;   /* type-walk steps of this declaration (charge_work) */
-  Span dec_span;   /* span of this declaration */
-  Sym *val_name;   /* val whose value is being inferred, or NULL */
-  Sym *alias_name; /* alias being read, or NULL */
-  /* constraints undecided at the end of a declaration */
-  VEC(Constraint *) residual;
-  uint32_t serial;        /* serial of the newest constraint */
-  uint32_t max_unclaimed; /* upper bound of the number of constraints without a
-                             site */
-  Constraint *current_constraint; /* derived constraints get the same site as
-                                     this one */
-  bool range_shortened;  /* the range inferred last is shorter than its axis */
-  Dim *range_min;        /* or its minimum, known to be at least 1; or NULL */
-  bool axis_may_be_star; /* an axis of a literal may turn out to be a * */
-
-  Constraints
-      *collected_givens; /* given constraints of the scheme being read */
-
-  SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
-  /* the same while recording is enabled, otherwise NULL */
-  SymbolRefs *active_refs;
-
-  CheckStats stats;
-  VEC(UnprovedConstraint) unproved;
-  VEC(DeferredConstraint) deferred;
-  Map defined_sizes; /* option -D: maps Sym to Dim */
-  Map used_sizes;    /* those that were used: maps Sym to Dim */
-  VEC(UnsizedValue) unsized_values;
-  Map in_unproved_equations; /* DimVars in an equation that stays undecided */
-  VEC(UndeterminedSize) undetermined_sizes;
-  Sym *sym_all, *sym_true, *sym_false;
+  Builtins builtins;
+  Names names;
+  Facts facts;
+  Solver solver;
+  Inference inference;
+  Loops loops;
+  RuntimeSizes sizes;
+  Notes notes;
 };
 
 #endif

@@ -35,7 +35,7 @@ static void unify_literal_axes(Checker *c, Type *expected, long first,
                                long count, Origin *o) {
   Shape *s = first >= 0 ? single_axis_metas(c, first) : shape_meta(c);
   Shape *r = single_axis_metas(c, count);
-  for (long i = 0; i < count && !c->axis_may_be_star; i++)
+  for (long i = 0; i < count && !c->inference.axis_may_be_star; i++)
     r->axes[i] = shape_literal_axis(c, o->span);
   Shape *t = first >= 0 ? shape_meta(c) : single_axis_metas(c, -first - count);
   if (!stats_count_decided(c, CONSTRAINT_AXIS,
@@ -76,7 +76,7 @@ Core *check_axis(Checker *c, Expr *e, Type *expected, Origin *o) {
     Type *ignored;
     return infer(c, e, &ignored);
   }
-  if (e->kind == EX_ID && e->id == c->sym_all) {
+  if (e->kind == EX_ID && e->id == c->builtins.sym_all) {
     Binding *b = lookup(c, NULL, e->id);
     if (!b || b->kind == BK_PRIM) {
       Shape *none = shape_new(c, 0);
@@ -105,8 +105,9 @@ Core *check_axis(Checker *c, Expr *e, Type *expected, Origin *o) {
 }
 
 Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o) {
-  if (e->kind == EX_CON && (e->id == c->sym_true || e->id == c->sym_false)) {
-    if (e->id == c->sym_true)
+  if (e->kind == EX_CON &&
+      (e->id == c->builtins.sym_true || e->id == c->builtins.sym_false)) {
+    if (e->id == c->builtins.sym_true)
       add_constraint(c, (Constraint){.kind = CN_KEEP,
                                      .origin = o,
                                      .a = expected->axis[0],
@@ -148,7 +149,7 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
       one->axes[0].dim = meta_dim(c, NULL, item->span);
       dim_as_var(one->axes[0].dim)->reshape_hole = true;
       ReshapeHole hole = {dim_as_var(one->axes[0].dim), e->span};
-      VEC_PUSH(c->arena, c->reshape_holes, hole);
+      VEC_PUSH(c->arena, c->solver.reshape_holes, hole);
       core->items[i] = core_new(c, CORE_DIM, item->span);
       core->items[i]->dim = one->axes[0].dim;
       core->items[i]->flag = true;
@@ -161,12 +162,12 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
     } else {
       core->items[i] = infer(c, item, &t);
       Type *n = ty_norm(c, t);
-      if (n->tag == TY_TENSOR && n->singleton &&
-          !(elem_root(n->elem)->classes & CLASS_INT))
-        n->singleton = NULL;
+      if (n->tag == TY_TENSOR && n->tensor.singleton &&
+          !(elem_root(n->tensor.elem)->classes & CLASS_INT))
+        n->tensor.singleton = NULL;
       Type *want_int = ty_int(c, meta_integer(c, item->span));
       core->items[i] = subsume(c, core->items[i], t, want_int, oi);
-      Dim *d = dim_resolve(c->dims, want_int->singleton);
+      Dim *d = dim_resolve(c->dims, want_int->tensor.singleton);
       if (dim_has_unknown(d))
         d = int_to_size(c, item, &core->items[i], ty_int(c, NULL));
       add_size_le(c, dim_int(c->dims, 0), d, oi);

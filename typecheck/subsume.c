@@ -20,16 +20,17 @@ static Dim *retractable_singleton(Checker *c, Dim *singleton, Expr *site) {
 static Type *ty_make_retractable(Checker *c, Type *t, Expr *site) {
   t = ty_norm(c, t);
   charge_work(c, COPY_WORK);
-  if (t->tag == TY_TENSOR && t->singleton) {
+  if (t->tag == TY_TENSOR && t->tensor.singleton) {
     Dim *singleton = ty_singleton(c, t);
     if (!singleton)
-      return t->singleton && dim_has_unknown(dim_resolve(c->dims, t->singleton))
-                 ? ty_tensor(c, t->elem, t->shape, NULL)
+      return t->tensor.singleton &&
+                     dim_has_unknown(dim_resolve(c->dims, t->tensor.singleton))
+                 ? ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL)
                  : t;
-    if (site && map_get(&c->retracted_singletons, site))
-      return ty_tensor(c, t->elem, t->shape, NULL);
-    return ty_tensor(c, t->elem, t->shape,
-                     retractable_singleton(c, t->singleton, site));
+    if (site && map_get(&c->inference.retracted_singletons, site))
+      return ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL);
+    return ty_tensor(c, t->tensor.elem, t->tensor.shape,
+                     retractable_singleton(c, t->tensor.singleton, site));
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
     return t;
@@ -47,11 +48,11 @@ static Type *apply_optional_defaults(Checker *c, Type *actual, Type *expected,
                                      Core **core, Origin *o) {
   uint32_t n = 0;
   Type *t = ty_norm(c, actual);
-  while (t->tag == TY_FUN && t->optional &&
-         !(expected->tag == TY_FUN && expected->label == t->label)) {
-    if (t->default_type)
-      unify(c, t->arg[0], t->default_type, o);
-    t = ty_norm(c, t->arg[1]);
+  while (t->tag == TY_FUN && t->fun.optional &&
+         !(expected->tag == TY_FUN && expected->fun.label == t->fun.label)) {
+    if (t->fun.default_type)
+      unify(c, t->fun.param, t->fun.default_type, o);
+    t = ty_norm(c, t->fun.result);
     n++;
   }
   if (!n || !*core)
@@ -67,28 +68,32 @@ static Type *apply_optional_defaults(Checker *c, Type *actual, Type *expected,
 
 static bool subsume_singleton(Checker *c, Core **core, Type *actual,
                               Type *expected, Origin *o) {
-  if (!expected->singleton || !(elem_root(expected->elem)->classes & CLASS_INT))
+  if (!expected->tensor.singleton ||
+      !(elem_root(expected->tensor.elem)->classes & CLASS_INT))
     return true;
-  Shape *s = shape_norm(c, expected->shape);
+  Shape *s = shape_norm(c, expected->tensor.shape);
   if (s->len && shape_has_known_rank(s)) {
     return true;
   }
-  Dim *d = dim_resolve(c->dims, expected->singleton);
+  Dim *d = dim_resolve(c->dims, expected->tensor.singleton);
   if (dim_has_unknown(d))
     return true;
-  bool known = actual->singleton &&
-               !dim_has_unknown(dim_resolve(c->dims, actual->singleton));
+  bool known = actual->tensor.singleton &&
+               !dim_has_unknown(dim_resolve(c->dims, actual->tensor.singleton));
   DimVar *v = unsolved_singleton(d);
   bool free = v && v->is_integer && !v->solution;
-  if (known && free && o->expr && map_get(&c->retracted_singletons, o->expr))
+  if (known && free && o->expr &&
+      map_get(&c->inference.retracted_singletons, o->expr))
     known = false;
   if (known && free &&
-      !dim_mentions(c->dims, dim_resolve(c->dims, actual->singleton), v)) {
-    dim_bind(c, v, retractable_singleton(c, actual->singleton, o->expr));
+      !dim_mentions(c->dims, dim_resolve(c->dims, actual->tensor.singleton),
+                    v)) {
+    dim_bind(c, v, retractable_singleton(c, actual->tensor.singleton, o->expr));
     return true;
   }
   if (known)
-    return unify_singleton(c, actual->singleton, expected->singleton, o);
+    return unify_singleton(c, actual->tensor.singleton,
+                           expected->tensor.singleton, o);
   if (free) {
     retract_singleton(c, v);
     return true;
@@ -96,12 +101,12 @@ static bool subsume_singleton(Checker *c, Core **core, Type *actual,
   if (s->len) /* may not be a scalar */
     return true;
   Dim *size = int_to_size(c, o->expr, core, actual);
-  return unify_singleton(c, size, expected->singleton, o);
+  return unify_singleton(c, size, expected->tensor.singleton, o);
 }
 
 Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
-  if (actual->tag == TY_FUN && actual->optional)
+  if (actual->tag == TY_FUN && actual->fun.optional)
     actual = apply_optional_defaults(c, actual, expected, &core, o);
   if (!o->actual)
     o->actual = actual, o->expected = expected;
@@ -110,20 +115,20 @@ Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
   note_list_items_agree(c, actual, expected, o->span);
   bool ok;
   if (actual->tag == TY_VAR && !actual->var->skolem &&
-      expected->tag == TY_TENSOR && !expected->singleton &&
-      (elem_root(expected->elem)->classes & CLASS_INT)) {
+      expected->tag == TY_TENSOR && !expected->tensor.singleton &&
+      (elem_root(expected->tensor.elem)->classes & CLASS_INT)) {
     /* the unknown value may be an integer: keep its singleton */
     ok = unify(c, actual,
-               ty_tensor(c, expected->elem, expected->shape,
+               ty_tensor(c, expected->tensor.elem, expected->tensor.shape,
                          meta_integer(c, (Span){0})),
                o);
   } else if (expected->tag == TY_VAR && !expected->var->skolem) {
-    if (o->is_loop_state)
+    if (o->kind == ORIGIN_ARG && o->arg.is_loop_state)
       actual = ty_forget_local_sizes(c, actual, 0, FORGET_FROM_UNKNOWN);
     ok = unify(c, ty_make_retractable(c, actual, o->expr), expected, o);
   } else if (actual->tag == TY_TENSOR && expected->tag == TY_TENSOR) {
-    ok = unify_elem(c, actual->elem, expected->elem) &&
-         unify_shape(c, actual->shape, expected->shape, o) &&
+    ok = unify_elem(c, actual->tensor.elem, expected->tensor.elem) &&
+         unify_shape(c, actual->tensor.shape, expected->tensor.shape, o) &&
          subsume_singleton(c, &core, actual, expected, o);
   } else if (actual->tag == TY_TUPLE && expected->tag == TY_TUPLE &&
              actual->count == expected->count) {
@@ -132,16 +137,16 @@ Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
       Type *g = ty_norm(c, actual->args[i]), *w = ty_norm(c, expected->args[i]);
       if (w->tag == TY_VAR)
         g = ty_make_retractable(c, g, o->expr);
-      if (w->tag == TY_TENSOR && g->tag == TY_TENSOR && !w->singleton)
+      if (w->tag == TY_TENSOR && g->tag == TY_TENSOR && !w->tensor.singleton)
         g = ty_forget_singletons(c, g);
       ok = ok && unify(c, g, w, o);
     }
   } else if (actual->tag == TY_FUN && expected->tag == TY_FUN &&
-             effect_root(actual->effect)->tag == EF_PURE &&
-             effect_root(expected->effect)->tag == EF_IMPURE) {
-    ok = actual->label == expected->label &&
-         unify(c, actual->arg[0], expected->arg[0], o) &&
-         unify(c, actual->arg[1], expected->arg[1], o);
+             effect_root(actual->fun.effect)->tag == EF_PURE &&
+             effect_root(expected->fun.effect)->tag == EF_IMPURE) {
+    ok = actual->fun.label == expected->fun.label &&
+         unify(c, actual->fun.param, expected->fun.param, o) &&
+         unify(c, actual->fun.result, expected->fun.result, o);
   } else {
     ok = unify(c, actual, expected, o);
   }
@@ -171,12 +176,12 @@ Type *ty_join(Checker *c, Type *a, Type *b, Origin *o) {
   if (a->tag == TY_TENSOR && b->tag == TY_TENSOR) {
     Dim *x = ty_singleton(c, a), *y = ty_singleton(c, b);
     Dim *singleton = x && y && dim_equal(x, y) ? x : NULL;
-    Shape *shape = with_unknown_axes(c, a->shape, b->shape);
-    Type *ta = ty_tensor(c, a->elem, shape, NULL);
-    Type *tb = ty_tensor(c, b->elem, b->shape, NULL);
+    Shape *shape = with_unknown_axes(c, a->tensor.shape, b->tensor.shape);
+    Type *ta = ty_tensor(c, a->tensor.elem, shape, NULL);
+    Type *tb = ty_tensor(c, b->tensor.elem, b->tensor.shape, NULL);
     if (!unify(c, ta, tb, o))
       report_type_mismatch(c, b, a, o);
-    ta->singleton = singleton;
+    ta->tensor.singleton = singleton;
     return ta;
   }
   if (a->tag == TY_TUPLE && b->tag == TY_TUPLE && a->count == b->count) {

@@ -16,8 +16,8 @@ struct SymbolRefs {
 };
 
 SymbolRefs *checker_swap_refs(Checker *c, SymbolRefs *refs) {
-  SymbolRefs *before = c->recorded_refs;
-  c->recorded_refs = c->active_refs = refs;
+  SymbolRefs *before = c->notes.recorded_refs;
+  c->notes.recorded_refs = c->notes.active_refs = refs;
   return before;
 }
 
@@ -26,31 +26,31 @@ void checker_record_refs(Checker *c, bool keep) {
 }
 
 const SymbolRef *checker_refs(const Checker *c, uint32_t *count) {
-  *count = c->recorded_refs ? c->recorded_refs->all.len : 0;
-  return c->recorded_refs ? c->recorded_refs->all.at : NULL;
+  *count = c->notes.recorded_refs ? c->notes.recorded_refs->all.len : 0;
+  return c->notes.recorded_refs ? c->notes.recorded_refs->all.at : NULL;
 }
 
 uint32_t refs_mark(const Checker *c) {
-  return c->recorded_refs ? c->recorded_refs->all.len : 0;
+  return c->notes.recorded_refs ? c->notes.recorded_refs->all.len : 0;
 }
 
 /* The declaration is checked again: discards references of the first pass. */
 void refs_truncate(Checker *c, uint32_t mark) {
-  if (c->recorded_refs)
-    c->recorded_refs->all.len = mark;
+  if (c->notes.recorded_refs)
+    c->notes.recorded_refs->all.len = mark;
 }
 
 /* ---- what is noted ---- */
 
 static SymbolRef *add_ref(Checker *c, SymbolRefKind kind, Span span) {
-  SymbolRef p = {.kind = kind, .span = span, .scope = c->scope};
-  VEC_PUSH(c->arena, c->active_refs->all, p);
-  return &c->active_refs->all.at[c->active_refs->all.len - 1];
+  SymbolRef p = {.kind = kind, .span = span, .scope = c->names.scope};
+  VEC_PUSH(c->arena, c->notes.active_refs->all, p);
+  return &c->notes.active_refs->all.at[c->notes.active_refs->all.len - 1];
 }
 
 /* True for a text that a user can open. */
 static bool is_user_text(const Checker *c, Span span) {
-  if (!c->active_refs || !span.file)
+  if (!c->notes.active_refs || !span.file)
     return false;
   const Source *source = sources_get(c->sources, span.file);
   return source && !source->is_library;
@@ -86,7 +86,7 @@ static Span name_span(const Checker *c, Span span, const Sym *name) {
 
 static SymbolRef *add_name(Checker *c, SymbolRefKind kind, Span span, Sym *name,
                            Span def) {
-  if (!c->active_refs || !name || !is_user_text(c, span))
+  if (!c->notes.active_refs || !name || !is_user_text(c, span))
     return NULL;
   span = name_span(c, span, name);
   if (!span.file)
@@ -132,7 +132,7 @@ void refs_add_import(Checker *c, const Dec *dec, Sym *name, Binding *b) {
   Span last = {dec->span.file, dec->span.end - name->len, dec->span.end};
   if (source && dec->span.end >= name->len && is_name(source, last, name))
     refs_add_module(c, last, name, b);
-  else if (c->active_refs && is_user_text(c, dec->span))
+  else if (c->notes.active_refs && is_user_text(c, dec->span))
     add_ref(c, REF_MODULE, dec->span)->binding = b;
 }
 
@@ -146,7 +146,8 @@ void refs_add_type(Checker *c, Span span, const TypeName *t) {
 
 /* The first occurrence of a name in an annotation is its definition. */
 void refs_add_size(Checker *c, Span span, Sym *name, bool shape) {
-  for (Scope *s = c->scope; c->active_refs && name && s; s = s->outer) {
+  for (Scope *s = c->names.scope; c->notes.active_refs && name && s;
+       s = s->outer) {
     if (s->name != name)
       continue;
     if (s->binding) {
@@ -161,15 +162,17 @@ void refs_add_size(Checker *c, Span span, Sym *name, bool shape) {
     refs_add_name(c, REF_SIZE, span, name, s->span, NULL);
     return;
   }
-  Binding *b = c->active_refs && name ? lookup_in(c, c->module, name) : NULL;
+  Binding *b =
+      c->notes.active_refs && name ? lookup_in(c, c->names.module, name) : NULL;
   if (b)
     refs_add_binding(c, span, b, NULL);
 }
 
 static Span label_definition(const Binding *b, const Sym *label) {
-  for (uint32_t i = 0; b && b->clause && i < b->clause->param_count; i++)
-    if (b->clause->params[i].label == label)
-      return b->clause->params[i].span;
+  const Clause *k = b ? binding_clause(b) : NULL;
+  for (uint32_t i = 0; k && i < k->param_count; i++)
+    if (k->params[i].label == label)
+      return k->params[i].span;
   return (Span){0};
 }
 
@@ -180,7 +183,7 @@ static Type *type_of(Checker *c, Binding *b) {
 }
 
 void refs_add_labels(Checker *c, const Arg *args, uint32_t count, Binding *b) {
-  for (uint32_t i = 0; c->active_refs && i < count; i++) {
+  for (uint32_t i = 0; c->notes.active_refs && i < count; i++) {
     Sym *label = args[i].label;
     SymbolRef *p = label ? add_name(c, REF_LABEL, args[i].label_span, label,
                                     label_definition(b, label))
@@ -210,9 +213,9 @@ static Binding *enclosing_binding(const Module *m, const Dec *dec, Span span) {
 }
 
 void refs_finish(Checker *c, uint32_t mark, Module *module, const Dec *dec) {
-  for (uint32_t i = mark; c->recorded_refs && i < c->recorded_refs->all.len;
-       i++) {
-    SymbolRef *p = &c->recorded_refs->all.at[i];
+  for (uint32_t i = mark;
+       c->notes.recorded_refs && i < c->notes.recorded_refs->all.len; i++) {
+    SymbolRef *p = &c->notes.recorded_refs->all.at[i];
     if (span_contains(p->span, dec->span))
       p->enclosing = enclosing_binding(module, dec, p->span);
   }
@@ -235,7 +238,7 @@ static void quiet_begin(Checker *c, QuietDiags *q) {
   diags_init(&q->ignored, c->arena);
   q->diags = c->diags;
   c->diags = &q->ignored;
-  c->work = 0;
+  c->inference.work = 0;
 }
 
 static Scheme *enclosing_scheme(const SymbolRef *p) {
@@ -302,9 +305,10 @@ void ref_fields(Checker *c, const SymbolRef *p,
   QuietDiags q;
   quiet_begin(c, &q);
   for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
-      f(arg, t->labels[i], ty_text_within(c, enclosing_scheme(p), t->args[i]));
+      f(arg, t->record.labels[i],
+        ty_text_within(c, enclosing_scheme(p), t->args[i]));
   c->diags = q.diags;
 }
 
@@ -315,9 +319,9 @@ void ref_labels(Checker *c, const SymbolRef *p,
   quiet_begin(c, &q);
   Scheme *s = p->callee ? p->callee->scheme : enclosing_scheme(p);
   for (Type *t = p->type ? ty_norm(c, p->type) : NULL; t && t->tag == TY_FUN;
-       t = ty_norm(c, t->arg[1]))
-    if (t->label)
-      f(arg, t->label, t->optional, ty_text_within(c, s, t->arg[0]));
+       t = ty_norm(c, t->fun.result))
+    if (t->fun.label)
+      f(arg, t->fun.label, t->fun.optional, ty_text_within(c, s, t->fun.param));
   c->diags = q.diags;
 }
 

@@ -32,7 +32,7 @@ Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type) {
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
   core->item_count = e->item_count;
   Type *item = expected && expected->tag == TY_DATATYPE &&
-                       expected->datatype == c->list_datatype
+                       expected->data.type == c->builtins.list_datatype
                    ? ty_norm(c, expected->args[0])
                    : NULL;
   bool given = item && item->tag != TY_VAR && !type_has_unsolved_shape(c, item);
@@ -68,22 +68,22 @@ Core *infer_record(Checker *c, Expr *e, Type *expected, Type **type) {
   core->item_count = core->label_count = n;
   Type *r = ty_new(c, TY_RECORD);
   r->args = NEW_ARRAY(c->arena, Type *, n);
-  r->labels = NEW_ARRAY(c->arena, Sym *, n);
+  r->record.labels = NEW_ARRAY(c->arena, Sym *, n);
   r->count = n;
   check_unique_fields(c, e->fields, n);
   for (uint32_t i = 0; i < n; i++) {
     FieldExpr *f = &e->fields[i];
-    core->labels[i] = r->labels[i] = f->id;
+    core->labels[i] = r->record.labels[i] = f->id;
     Type *w = NULL;
     for (uint32_t k = 0;
          expected && expected->tag == TY_RECORD && k < expected->count; k++)
-      if (expected->labels[k] == f->id)
+      if (expected->record.labels[k] == f->id)
         w = ty_norm(c, expected->args[k]);
     if (w && w->tag != TY_VAR) {
       Origin *o = origin_new(c, ORIGIN_FIELD, f->expr->span);
       o->subject = f->id->text;
       o->expr = f->expr;
-      o->head = e;
+      o->record = e;
       core->items[i] = check(c, f->expr, w, o);
       r->args[i] = w;
     } else {
@@ -106,10 +106,10 @@ static void hint_method(Checker *c, Diag *d, Sym *name) {
 
 /* Returns false after an error: a value of this type has no such field. */
 static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
-  if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->arg[0]))
+  if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->record.rest))
     return true;
   for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
-    if (t->labels[i] == name)
+    if (t->record.labels[i] == name)
       return true;
   const char *shown = ty_text(c, ty_forget_singletons(c, t));
   Diag *d;
@@ -133,11 +133,11 @@ static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
 static Type *record_with_row(Checker *c, Sym **labels, uint32_t n, Type *rest) {
   Type *r = ty_new(c, TY_RECORD);
   r->count = n;
-  r->labels = labels;
+  r->record.labels = labels;
   r->args = NEW_ARRAY(c->arena, Type *, n);
   for (uint32_t i = 0; i < n; i++)
     r->args[i] = ty_meta(c);
-  r->arg[0] = rest;
+  r->record.rest = rest;
   return r;
 }
 
@@ -208,9 +208,9 @@ Core *infer_field(Checker *c, Expr *e, Type **type) {
   core->items[0] = infer(c, base, &t);
   t = ty_norm(c, t);
   for (Type *r = t; r && r->tag == TY_RECORD;
-       r = r->arg[0] ? ty_norm(c, r->arg[0]) : NULL)
+       r = r->record.rest ? ty_norm(c, r->record.rest) : NULL)
     for (uint32_t i = 0; i < r->count; i++)
-      if (r->labels[i] == e->id) {
+      if (r->record.labels[i] == e->id) {
         *type = r->args[i];
         refs_add_name(c, REF_FIELD, e->op_span, e->id, (Span){0}, *type);
         return core;

@@ -10,19 +10,19 @@
 ElemVar *elem_meta(Checker *c, uint32_t classes) {
   ElemVar *e = NEW(c->arena, ElemVar);
   e->classes = classes;
-  e->level = c->level;
+  e->level = c->inference.level;
   e->id = ++c->next_id;
   return e;
 }
 
 ElemVar *elem_fixed(Checker *c, Dtype t) {
-  if (!c->fixed_elems[t]) {
+  if (!c->builtins.fixed_elems[t]) {
     ElemVar *e = NEW(c->arena, ElemVar);
     e->dtype = t;
     e->classes = 1u << t;
-    c->fixed_elems[t] = e;
+    c->builtins.fixed_elems[t] = e;
   }
-  return c->fixed_elems[t];
+  return c->builtins.fixed_elems[t];
 }
 
 ElemVar *elem_root(ElemVar *e) {
@@ -47,7 +47,7 @@ Dtype elem_default_dtype(const ElemVar *e) {
 ShapeVar *shape_var_new(Checker *c, int fixed) {
   ShapeVar *v = NEW(c->arena, ShapeVar);
   v->id = ++c->next_id;
-  v->level = c->level;
+  v->level = c->inference.level;
   v->fixed_rank = fixed;
   return v;
 }
@@ -212,7 +212,7 @@ bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
 static Dim *new_var_dim(Checker *c, DimVarKind kind, Sym *name, Span origin,
                         bool value) {
   DimVar *v = dim_new_var(c->dims, kind, name, origin);
-  v->level = c->level;
+  v->level = c->inference.level;
   v->is_integer = value;
   return dim_of_var(c->dims, v);
 }
@@ -227,7 +227,7 @@ Dim *meta_integer(Checker *c, Span origin) {
 
 Dim *existential_dim(Checker *c, Sym *name, Span origin) {
   Dim *d = new_var_dim(c, DV_EXISTENTIAL, name, origin, false);
-  c->last_existential_id = dim_as_var(d)->id;
+  c->sizes.last_existential_id = dim_as_var(d)->id;
   return d;
 }
 
@@ -243,15 +243,15 @@ Type *ty_meta(Checker *c) {
   Type *t = ty_new(c, TY_VAR);
   t->var = NEW(c->arena, TyVar);
   t->var->id = ++c->next_id;
-  t->var->level = c->level;
+  t->var->level = c->inference.level;
   return t;
 }
 
 Type *ty_tensor(Checker *c, ElemVar *e, Shape *s, Dim *singleton) {
   Type *t = ty_new(c, TY_TENSOR);
-  t->elem = e;
-  t->shape = s;
-  t->singleton = singleton;
+  t->tensor.elem = e;
+  t->tensor.shape = s;
+  t->tensor.singleton = singleton;
   return t;
 }
 
@@ -265,9 +265,9 @@ Type *ty_int(Checker *c, Dim *singleton) {
 
 Type *ty_fun(Checker *c, Type *param, Type *result, Effect *e) {
   Type *t = ty_new(c, TY_FUN);
-  t->arg[0] = param;
-  t->arg[1] = result;
-  t->effect = e;
+  t->fun.param = param;
+  t->fun.result = result;
+  t->fun.effect = e;
   return t;
 }
 
@@ -283,16 +283,16 @@ Type *ty_tuple(Checker *c, uint32_t n, Type *const *args) {
 Type *ty_datatype(Checker *c, Datatype *d, uint32_t n, Type *const *args) {
   Type *t = ty_tuple(c, n, args);
   t->tag = TY_DATATYPE;
-  t->datatype = d;
+  t->data.type = d;
   return t;
 }
 
 Type *ty_list(Checker *c, Type *item) {
-  return ty_datatype(c, c->list_datatype, 1, &item);
+  return ty_datatype(c, c->builtins.list_datatype, 1, &item);
 }
 
 Type *ty_string(Checker *c) {
-  return ty_datatype(c, c->string_datatype, 0, NULL);
+  return ty_datatype(c, c->builtins.string_datatype, 0, NULL);
 }
 
 Type *ty_unit(Checker *c) {
@@ -334,15 +334,16 @@ static Type *lift_components(Checker *c, Dim *n, Type *t) {
 Type *ty_lift(Checker *c, Dim *n, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR)
-    return ty_tensor(c, t->elem,
-                     shape_concat(c, shape_of_dims(c, 1, &n), t->shape), NULL);
-  if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->arg[0]))
+    return ty_tensor(c, t->tensor.elem,
+                     shape_concat(c, shape_of_dims(c, 1, &n), t->tensor.shape),
+                     NULL);
+  if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->record.rest))
     return lift_components(c, n, t);
   if (t->tag == TY_VAR)
     t->var->is_tensor_element = true;
   Type *lift = ty_new(c, TY_LIFT);
-  lift->dim = n;
-  lift->arg[0] = t;
+  lift->lift.dim = n;
+  lift->lift.type = t;
   return lift;
 }
 
@@ -350,10 +351,10 @@ Type *ty_norm(Checker *c, Type *t) {
   t = ty_root(t);
   if (t->tag != TY_LIFT)
     return t;
-  Type *inner = ty_norm(c, t->arg[0]);
+  Type *inner = ty_norm(c, t->lift.type);
   if (inner->tag == TY_TENSOR || inner->tag == TY_TUPLE ||
-      (inner->tag == TY_RECORD && !inner->arg[0]))
-    return ty_lift(c, t->dim, inner);
+      (inner->tag == TY_RECORD && !inner->record.rest))
+    return ty_lift(c, t->lift.dim, inner);
   return t;
 }
 
@@ -362,7 +363,7 @@ Type *ty_norm(Checker *c, Type *t) {
 Effect *effect_var(Checker *c) {
   Effect *e = NEW(c->arena, Effect);
   e->tag = EF_VAR;
-  e->level = c->level;
+  e->level = c->inference.level;
   return e;
 }
 
@@ -431,15 +432,15 @@ void effect_subsume(Checker *c, Effect *from, Effect *into, Span span,
 
 Dim *ty_singleton(Checker *c, Type *t) {
   t = ty_root(t);
-  if (t->tag != TY_TENSOR || !t->singleton)
+  if (t->tag != TY_TENSOR || !t->tensor.singleton)
     return NULL;
-  Dim *d = dim_resolve(c->dims, t->singleton);
+  Dim *d = dim_resolve(c->dims, t->tensor.singleton);
   if (dim_has_unknown(d))
     return NULL;
-  ElemVar *e = elem_root(t->elem);
+  ElemVar *e = elem_root(t->tensor.elem);
   if (!(e->classes & CLASS_INT))
     return NULL;
-  Shape *s = shape_norm(c, t->shape);
+  Shape *s = shape_norm(c, t->tensor.shape);
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag != SHAPE_SPLICE || s->axes[i].var->fixed_rank == 1)
       return NULL;
@@ -483,11 +484,12 @@ static void visit_elem(TypeVisitor *v, ElemVar *e) {
 enum { MAX_WORK = 50 * 1000 * 1000 };
 
 void charge_work(Checker *c, uint32_t steps) {
-  c->work += steps;
-  if (c->work < MAX_WORK)
+  c->inference.work += steps;
+  if (c->inference.work < MAX_WORK)
     return;
-  c->work = 0;
-  error_at(c, 324, c->dec_span, "the types in this declaration are too large")
+  c->inference.work = 0;
+  error_at(c, 324, c->inference.dec_span,
+           "the types in this declaration are too large")
       ->help = "give names to parts of the type, or use fewer fields";
   trap_raise(FAIL_LIMIT);
 }
@@ -502,32 +504,32 @@ void ty_visit(TypeVisitor *v, Type *t) {
       v->ty(v->arg, t->var);
     return;
   case TY_TENSOR:
-    visit_elem(v, t->elem);
-    shape_visit(v, t->shape);
-    if (t->singleton && !v->shapes_only)
-      dim_visit(v, t->singleton);
+    visit_elem(v, t->tensor.elem);
+    shape_visit(v, t->tensor.shape);
+    if (t->tensor.singleton && !v->shapes_only)
+      dim_visit(v, t->tensor.singleton);
     return;
   case TY_FUN: {
-    Effect *e = effect_root(t->effect);
+    Effect *e = effect_root(t->fun.effect);
     if (e->tag == EF_VAR && v->effect)
       v->effect(v->arg, e);
-    if (t->default_type)
-      ty_visit(v, t->default_type);
-    ty_visit(v, t->arg[0]);
-    ty_visit(v, t->arg[1]);
+    if (t->fun.default_type)
+      ty_visit(v, t->fun.default_type);
+    ty_visit(v, t->fun.param);
+    ty_visit(v, t->fun.result);
     return;
   }
   case TY_DATATYPE:
-    if (t->dims)
-      for (uint32_t i = 0; i < t->datatype->dim_arity; i++)
-        dim_visit(v, t->dims[i]);
+    if (t->data.dims)
+      for (uint32_t i = 0; i < t->data.type->dim_arity; i++)
+        dim_visit(v, t->data.dims[i]);
     __attribute__((fallthrough));
   case TY_TUPLE:
   case TY_RECORD:
     for (uint32_t i = 0; i < t->count; i++)
       ty_visit(v, t->args[i]);
-    if (t->tag == TY_RECORD && t->arg[0])
-      ty_visit(v, t->arg[0]);
+    if (t->tag == TY_RECORD && t->record.rest)
+      ty_visit(v, t->record.rest);
     return;
   case TY_SHAPE:
     shape_visit(v, t->shape);
@@ -541,8 +543,8 @@ void ty_visit(TypeVisitor *v, Type *t) {
     shape_visit(v, t->axis[1]);
     return;
   case TY_LIFT:
-    dim_visit(v, t->dim);
-    ty_visit(v, t->arg[0]);
+    dim_visit(v, t->lift.dim);
+    ty_visit(v, t->lift.type);
     return;
   }
 }
@@ -653,6 +655,32 @@ static void copy_alias(TypeMapper *copy, const Type *t, Type *r) {
     r->alias_dims[i] = dim_copy(copy, t->alias_dims[i]);
 }
 
+static void copy_args(TypeMapper *copy, const Type *t, Type *r) {
+  if (!t->count)
+    return;
+  r->args = NEW_ARRAY(copy->c->arena, Type *, t->count);
+  for (uint32_t i = 0; i < t->count; i++)
+    r->args[i] = ty_copy(copy, t->args[i]);
+}
+
+static void copy_fun(TypeMapper *copy, const Type *t, Type *r) {
+  r->fun.param = ty_copy(copy, t->fun.param);
+  r->fun.result = ty_copy(copy, t->fun.result);
+  if (t->fun.default_type)
+    r->fun.default_type = ty_copy(copy, t->fun.default_type);
+  if (t->fun.effect)
+    r->fun.effect = effect_copy(copy, t->fun.effect);
+}
+
+static void copy_datatype(TypeMapper *copy, const Type *t, Type *r) {
+  copy_args(copy, t, r);
+  if (!t->data.dims)
+    return;
+  r->data.dims = NEW_ARRAY(copy->c->arena, Dim *, t->data.type->dim_arity);
+  for (uint32_t i = 0; i < t->data.type->dim_arity; i++)
+    r->data.dims[i] = dim_copy(copy, t->data.dims[i]);
+}
+
 static Type *copy_type(TypeMapper *copy, Type *t) {
   charge_work(copy->c, COPY_WORK);
   Type *r;
@@ -661,17 +689,18 @@ static Type *copy_type(TypeMapper *copy, Type *t) {
     r = copy->ty ? copy->ty(copy, t->var) : NULL;
     return r ? r : t;
   case TY_TENSOR:
-    r = ty_tensor(copy->c, elem_copy(copy, t->elem), shape_copy(copy, t->shape),
-                  NULL);
-    if (t->singleton && !copy->drop_singletons)
-      r->singleton = dim_copy(copy, t->singleton);
+    r = ty_tensor(copy->c, elem_copy(copy, t->tensor.elem),
+                  shape_copy(copy, t->tensor.shape), NULL);
+    if (t->tensor.singleton && !copy->drop_singletons)
+      r->tensor.singleton = dim_copy(copy, t->tensor.singleton);
     r->span = t->span;
     copy_alias(copy, t, r);
     return r;
   case TY_SHAPE:
     return ty_shape(copy->c, shape_copy(copy, t->shape));
   case TY_LIFT:
-    return ty_lift(copy->c, dim_copy(copy, t->dim), ty_copy(copy, t->arg[0]));
+    return ty_lift(copy->c, dim_copy(copy, t->lift.dim),
+                   ty_copy(copy, t->lift.type));
   case TY_FUN:
   case TY_TUPLE:
   case TY_RECORD:
@@ -683,24 +712,15 @@ static Type *copy_type(TypeMapper *copy, Type *t) {
   r = ty_new(copy->c, t->tag);
   *r = *t;
   copy_alias(copy, t, r);
-  for (int i = 0; i < 2; i++)
-    if (t->arg[i])
-      r->arg[i] = ty_copy(copy, t->arg[i]);
-  if (t->default_type)
-    r->default_type = ty_copy(copy, t->default_type);
-  if (t->effect)
-    r->effect = effect_copy(copy, t->effect);
-  if (t->count) {
-    r->args = NEW_ARRAY(copy->c->arena, Type *, t->count);
-    for (uint32_t i = 0; i < t->count; i++)
-      r->args[i] = ty_copy(copy, t->args[i]);
-  }
-  if (t->dims) {
-    r->dims = NEW_ARRAY(copy->c->arena, Dim *, t->datatype->dim_arity);
-    for (uint32_t i = 0; i < t->datatype->dim_arity; i++)
-      r->dims[i] = dim_copy(copy, t->dims[i]);
-  }
-  for (int i = 0; i < 3; i++)
+  if (t->tag == TY_FUN)
+    copy_fun(copy, t, r);
+  if (t->tag == TY_RECORD && t->record.rest)
+    r->record.rest = ty_copy(copy, t->record.rest);
+  if (t->tag == TY_TUPLE || t->tag == TY_RECORD)
+    copy_args(copy, t, r);
+  if (t->tag == TY_DATATYPE)
+    copy_datatype(copy, t, r);
+  for (int i = 0; ty_has_axes(t) && i < 3; i++)
     if (t->axis[i])
       r->axis[i] = shape_copy(copy, t->axis[i]);
   return r;
@@ -757,7 +777,9 @@ Constraint *constraint_copy(TypeMapper *copy, Constraint *k) {
 Type *ty_forget_singletons(Checker *c, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR)
-    return t->singleton ? ty_tensor(c, t->elem, t->shape, NULL) : t;
+    return t->tensor.singleton
+               ? ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL)
+               : t;
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
     return t;
   Type *r = ty_new(c, t->tag);

@@ -24,16 +24,16 @@ static void walk_component(LeafWalk *w, const char *name, Type *t) {
 
 static void walk_fields(LeafWalk *w, Type *t) {
   for (; t && t->tag == TY_RECORD;
-       t = t->arg[0] ? ty_norm(w->c, t->arg[0]) : NULL)
+       t = t->record.rest ? ty_norm(w->c, t->record.rest) : NULL)
     for (uint32_t i = 0; i < t->count; i++)
-      walk_component(w, t->labels[i]->text, t->args[i]);
+      walk_component(w, t->record.labels[i]->text, t->args[i]);
 }
 
 static void walk_lift(LeafWalk *w, Type *t) {
   Shape *lifted_axes = w->lifted_axes;
   w->lifted_axes =
-      shape_concat(w->c, lifted_axes, shape_of_dims(w->c, 1, &t->dim));
-  walk_type(w, t->arg[0]);
+      shape_concat(w->c, lifted_axes, shape_of_dims(w->c, 1, &t->lift.dim));
+  walk_type(w, t->lift.type);
   w->lifted_axes = lifted_axes;
 }
 
@@ -45,9 +45,10 @@ static void add_leaf(LeafWalk *w, Type *t, const char *count) {
 static void add_tensor_leaf(LeafWalk *w, Type *t) {
   Type *whole = t;
   if (w->lifted_axes->len)
-    whole = ty_tensor(w->c, t->elem,
-                      shape_concat(w->c, w->lifted_axes, t->shape), NULL);
-  Dim *count = shape_product(w->c, whole->shape);
+    whole =
+        ty_tensor(w->c, t->tensor.elem,
+                  shape_concat(w->c, w->lifted_axes, t->tensor.shape), NULL);
+  Dim *count = shape_product(w->c, whole->tensor.shape);
   w->total = dim_add(w->c->dims, w->total, count);
   add_leaf(w, whole, printer_dim(w->printer, count));
 }
@@ -85,7 +86,7 @@ static bool leaves_of(Checker *c, Scheme *s, TypeLeaves *out) {
     return false;
   Type *t = ty_norm(c, s->type);
   while (t->tag == TY_FUN)
-    t = ty_norm(c, t->arg[1]);
+    t = ty_norm(c, t->fun.result);
   LeafWalk w = {.c = c,
                 .printer = printer_new(c, s, true),
                 .path = "",
@@ -104,6 +105,6 @@ bool checker_expr_leaves(Checker *c, Module *module, Expr *expr, Diags *diags,
 
 bool binding_leaves(Checker *c, Binding *b, Diags *diags, TypeLeaves *out) {
   c->diags = diags;
-  c->work = 0;
+  c->inference.work = 0;
   return leaves_of(c, binding_scheme(c, b), out);
 }

@@ -276,8 +276,8 @@ static void put_elem(TypePrinter *p, ElemVar *e) {
 }
 
 static void put_tensor(TypePrinter *p, Type *t) {
-  Shape *s = shape_norm(p->c, t->shape);
-  ElemVar *e = elem_root(t->elem);
+  Shape *s = shape_norm(p->c, t->tensor.shape);
+  ElemVar *e = elem_root(t->tensor.elem);
   if (!s->len && printed_dtype(p, e) == DT_I64) {
     Dim *d = ty_singleton(p->c, t);
     if (!d) {
@@ -300,12 +300,13 @@ static void put_tensor(TypePrinter *p, Type *t) {
 static void put_fun(TypePrinter *p, Type *t, int prec) {
   if (prec > PREC_FUN)
     buffer_putc(&p->out, '(');
-  if (t->label)
-    buffer_printf(&p->out, "%c%s:", t->optional ? '?' : '~', t->label->text);
-  put_type(p, t->arg[0], PREC_TUPLE);
+  if (t->fun.label)
+    buffer_printf(&p->out, "%c%s:", t->fun.optional ? '?' : '~',
+                  t->fun.label->text);
+  put_type(p, t->fun.param, PREC_TUPLE);
   buffer_puts(&p->out,
-              effect_root(t->effect)->tag == EF_IMPURE ? " ->! " : " -> ");
-  put_type(p, t->arg[1], PREC_FUN);
+              effect_root(t->fun.effect)->tag == EF_IMPURE ? " ->! " : " -> ");
+  put_type(p, t->fun.result, PREC_FUN);
   if (prec > PREC_FUN)
     buffer_putc(&p->out, ')');
 }
@@ -315,11 +316,12 @@ static void put_record(TypePrinter *p, Type *t) {
   bool first = true;
   while (t && t->tag == TY_RECORD) {
     for (uint32_t i = 0; i < t->count; i++) {
-      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ", t->labels[i]->text);
+      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ",
+                    t->record.labels[i]->text);
       put_type(p, t->args[i], PREC_FUN);
       first = false;
     }
-    t = t->arg[0] ? ty_root(t->arg[0]) : NULL;
+    t = t->record.rest ? ty_root(t->record.rest) : NULL;
   }
   if (t)
     buffer_puts(&p->out, first ? "..." : ", ...");
@@ -339,15 +341,15 @@ static void put_datatype(TypePrinter *p, Type *t) {
     }
     buffer_puts(&p->out, ") ");
   }
-  if (t->datatype->module && t->datatype->module->len)
-    buffer_printf(&p->out, "%s.", t->datatype->module->text);
-  buffer_puts(&p->out, t->datatype->name->text);
-  if (t->datatype->dim_arity) {
+  if (t->data.type->module && t->data.type->module->len)
+    buffer_printf(&p->out, "%s.", t->data.type->module->text);
+  buffer_puts(&p->out, t->data.type->name->text);
+  if (t->data.type->dim_arity) {
     buffer_putc(&p->out, '[');
-    for (uint32_t i = 0; i < t->datatype->dim_arity; i++) {
+    for (uint32_t i = 0; i < t->data.type->dim_arity; i++) {
       if (i)
         buffer_puts(&p->out, ", ");
-      put_dim(p, t->dims[i]);
+      put_dim(p, t->data.dims[i]);
     }
     buffer_putc(&p->out, ']');
   }
@@ -423,9 +425,9 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
     return;
   case TY_LIFT:
     buffer_puts(&p->out, "lift(");
-    put_dim(p, t->dim);
+    put_dim(p, t->lift.dim);
     buffer_puts(&p->out, ", ");
-    put_type(p, t->arg[0], PREC_FUN);
+    put_type(p, t->lift.type, PREC_FUN);
     buffer_putc(&p->out, ')');
     return;
   }
@@ -685,7 +687,7 @@ static TypePrinter printer_with_own_names(Checker *c) {
 /* For a part of a message, in which each variable has one name. */
 static TypePrinter printer_with_shared_names(Checker *c) {
   TypePrinter p = {.c = c, .out.arena = c->arena};
-  p.names = c->message_names ? c->message_names : names_new(c);
+  p.names = c->notes.message_names ? c->notes.message_names : names_new(c);
   return p;
 }
 
@@ -699,9 +701,9 @@ static void reserve_user_names(TypePrinter *p, Type *t) {
 }
 
 VarNames *var_names_share(Checker *c) {
-  VarNames *before = c->message_names;
+  VarNames *before = c->notes.message_names;
   if (!before)
-    c->message_names = names_new(c);
+    c->notes.message_names = names_new(c);
   return before;
 }
 

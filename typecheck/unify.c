@@ -47,7 +47,7 @@ static TypeVisitor level_adjuster(Checker *c, uint32_t *level) {
 }
 
 void ty_adjust_levels(Checker *c, Type *t) {
-  TypeVisitor adjuster = level_adjuster(c, &c->level);
+  TypeVisitor adjuster = level_adjuster(c, &c->inference.level);
   ty_visit(&adjuster, t);
 }
 
@@ -62,7 +62,7 @@ void dim_bind(Checker *c, DimVar *v, Dim *d) {
   dim_visit(&adjuster, d);
   v->solution = d;
   c->dims->solution_count++;
-  c->progress = true;
+  c->solver.progress = true;
   wakeup_dim_solved(c, v);
 }
 
@@ -71,7 +71,7 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
   shape_visit(&adjuster, s);
   v->solution = s;
   c->dims->solution_count++;
-  c->progress = true;
+  c->solver.progress = true;
   wakeup_shape_solved(c, v, s);
 }
 
@@ -98,7 +98,7 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   if (b->dtype == DT_NONE && b->level > a->level)
     b->level = a->level;
   a->link = b;
-  c->progress = true;
+  c->solver.progress = true;
   return true;
 }
 
@@ -382,9 +382,9 @@ static bool has_splice(const Shape *s) {
 
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   bool splice = has_splice(a) || has_splice(b);
-  uint32_t waiting = c->pending.len;
+  uint32_t waiting = c->solver.pending.len;
   bool fits = unify_ends(c, a, b, o);
-  if (splice && c->pending.len == waiting)
+  if (splice && c->solver.pending.len == waiting)
     return stats_count_decided(c, CONSTRAINT_SHAPE_EQ, fits);
   return fits;
 }
@@ -398,16 +398,16 @@ DimVar *unsolved_singleton(Dim *d) {
 
 void retract_singleton(Checker *c, DimVar *v) {
   dim_set_unknown(c->dims, v);
-  c->progress = true;
+  c->solver.progress = true;
   if (v->solution)
     wakeup_all(c);
   else
     wakeup_dim_solved(c, v);
   /* retractable: proofs that used it are void */
   if (v->solution && v->user_data) {
-    if (!map_get(&c->retracted_singletons, v->user_data)) {
-      map_put(&c->retracted_singletons, v->user_data, v);
-      c->needs_recheck = true;
+    if (!map_get(&c->inference.retracted_singletons, v->user_data)) {
+      map_put(&c->inference.retracted_singletons, v->user_data, v);
+      c->inference.needs_recheck = true;
     }
   }
 }
@@ -488,21 +488,21 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_VAR)
     t->var->is_tensor_element = true;
-  if (t->tag == TY_TENSOR && t->singleton) {
-    DimVar *v = unsolved_singleton(dim_resolve(c->dims, t->singleton));
+  if (t->tag == TY_TENSOR && t->tensor.singleton) {
+    DimVar *v = unsolved_singleton(dim_resolve(c->dims, t->tensor.singleton));
     if (v && v->is_integer && !v->solution)
       retract_singleton(c, v);
-    return ty_tensor(c, t->elem, t->shape, NULL);
+    return ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL);
   }
-  if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
+  if (!ty_has_args(t))
     return t;
   Type *r = ty_new(c, t->tag);
   *r = *t;
   r->args = NEW_ARRAY(c->arena, Type *, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     r->args[i] = as_tensor_element(c, t->args[i]);
-  if (t->tag == TY_RECORD && t->arg[0])
-    r->arg[0] = as_tensor_element(c, t->arg[0]);
+  if (t->tag == TY_RECORD && t->record.rest)
+    r->record.rest = as_tensor_element(c, t->record.rest);
   return r;
 }
 
@@ -530,13 +530,13 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_DATATYPE:
     for (uint32_t i = 0; i < t->count; i++)
       fits = fits && require_class(c, v, t->args[i]);
-    return fits && (t->tag != TY_RECORD || !t->arg[0] ||
-                    require_class(c, v, t->arg[0]));
+    return fits && (t->tag != TY_RECORD || !t->record.rest ||
+                    require_class(c, v, t->record.rest));
   case TY_LIFT:
-    return require_class(c, v, t->arg[0]);
+    return require_class(c, v, t->lift.type);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
-    return !v->floats || !(elem_root(t->elem)->classes & CLASS_FLOAT) ||
-           unify_elem(c, t->elem, v->floats);
+    return !v->floats || !(elem_root(t->tensor.elem)->classes & CLASS_FLOAT) ||
+           unify_elem(c, t->tensor.elem, v->floats);
   case TY_SHAPE:
   case TY_AXIS:
   case TY_KEEP:
@@ -556,28 +556,30 @@ static bool ty_bind(Checker *c, TyVar *v, Type *t) {
   TypeVisitor adjuster = level_adjuster(c, &v->level);
   ty_visit(&adjuster, t);
   v->link = v->is_tensor_element ? as_tensor_element(c, t) : t;
-  c->progress = true;
+  c->solver.progress = true;
   return true;
 }
 
 static bool unify_tensor_singletons(Checker *c, Type *a, Type *b, Origin *o) {
-  if (!a->singleton && !b->singleton)
+  if (!a->tensor.singleton && !b->tensor.singleton)
     return true;
-  if (!(elem_root(a->elem)->classes & CLASS_INT))
+  if (!(elem_root(a->tensor.elem)->classes & CLASS_INT))
     return true;
-  Shape *s = shape_norm(c, a->shape);
+  Shape *s = shape_norm(c, a->tensor.shape);
   if (s->len && shape_has_known_rank(s))
     return true; /* not a scalar, so no singleton */
-  if (a->singleton && b->singleton)
-    return unify_singleton(c, a->singleton, b->singleton, o);
-  Dim *d = dim_resolve(c->dims, a->singleton ? a->singleton : b->singleton);
+  if (a->tensor.singleton && b->tensor.singleton)
+    return unify_singleton(c, a->tensor.singleton, b->tensor.singleton, o);
+  Dim *d = dim_resolve(c->dims, a->tensor.singleton ? a->tensor.singleton
+                                                    : b->tensor.singleton);
   DimVar *v = unsolved_singleton(d);
   if (v && !v->solution) {
     retract_singleton(c, v);
   } else {
     Retraction soft = {c, false};
-    dim_each_var(a->singleton ? a->singleton : b->singleton, retract_each, NULL,
-                 &soft);
+    dim_each_var(a->tensor.singleton ? a->tensor.singleton
+                                     : b->tensor.singleton,
+                 retract_each, NULL, &soft);
   }
   return true;
 }
@@ -600,14 +602,14 @@ static bool unify_effect(Effect *a, Effect *b) {
 
 Type *row_field(Type *t, Sym *label) {
   for (uint32_t i = 0; i < t->count; i++)
-    if (t->labels[i] == label)
+    if (t->record.labels[i] == label)
       return t->args[i];
   return NULL;
 }
 
 /* The record that is the solution of t's row variable, or NULL. */
 static Type *row_rest(Type *t) {
-  Type *rest = t->arg[0] ? ty_root(t->arg[0]) : NULL;
+  Type *rest = t->record.rest ? ty_root(t->record.rest) : NULL;
   return rest && rest->tag == TY_RECORD ? rest : NULL;
 }
 
@@ -619,14 +621,14 @@ Type *row_flat(Checker *c, Type *t) {
   uint32_t count = 0;
   for (Type *part = t; part; part = row_rest(part)) {
     count += part->count;
-    r->arg[0] = part->arg[0];
+    r->record.rest = part->record.rest;
   }
   r->args = NEW_ARRAY(c->arena, Type *, count);
-  r->labels = NEW_ARRAY(c->arena, Sym *, count);
+  r->record.labels = NEW_ARRAY(c->arena, Sym *, count);
   for (Type *part = t; part; part = row_rest(part))
     for (uint32_t i = 0; i < part->count; i++) {
       r->args[r->count] = part->args[i];
-      r->labels[r->count++] = part->labels[i];
+      r->record.labels[r->count++] = part->record.labels[i];
     }
   r->alias = t->alias;
   return r;
@@ -636,12 +638,12 @@ Type *row_flat(Checker *c, Type *t) {
 static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   Type *r = ty_new(c, TY_RECORD);
   r->args = NEW_ARRAY(c->arena, Type *, a->count);
-  r->labels = NEW_ARRAY(c->arena, Sym *, a->count);
-  r->arg[0] = rest;
+  r->record.labels = NEW_ARRAY(c->arena, Sym *, a->count);
+  r->record.rest = rest;
   for (uint32_t i = 0; i < a->count; i++)
-    if (!row_field(b, a->labels[i])) {
+    if (!row_field(b, a->record.labels[i])) {
       r->args[r->count] = a->args[i];
-      r->labels[r->count++] = a->labels[i];
+      r->record.labels[r->count++] = a->record.labels[i];
     }
   return r;
 }
@@ -649,27 +651,28 @@ static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
 static bool unify_rows(Checker *c, Type *a, Type *b, Origin *o) {
   a = row_flat(c, a), b = row_flat(c, b);
   for (uint32_t i = 0; i < a->count; i++) {
-    Type *other = row_field(b, a->labels[i]);
+    Type *other = row_field(b, a->record.labels[i]);
     if (other && !unify(c, a->args[i], other, o))
       return false;
   }
   Type *more_a = row_missing(c, a, b, NULL); /* fields missing in b */
   Type *more_b = row_missing(c, b, a, NULL);
-  if (!a->arg[0] && !b->arg[0])
+  if (!a->record.rest && !b->record.rest)
     return more_a->count == 0 && more_b->count == 0;
-  if (a->arg[0] && b->arg[0]) {
-    if (ty_root(a->arg[0]) == ty_root(b->arg[0]))
+  if (a->record.rest && b->record.rest) {
+    if (ty_root(a->record.rest) == ty_root(b->record.rest))
       return more_a->count == 0 && more_b->count == 0;
     Type *rest = ty_meta(c);
-    more_a->arg[0] = more_b->arg[0] = rest;
-    return unify(c, a->arg[0], more_b, o) && unify(c, b->arg[0], more_a, o);
+    more_a->record.rest = more_b->record.rest = rest;
+    return unify(c, a->record.rest, more_b, o) &&
+           unify(c, b->record.rest, more_a, o);
   }
-  Type *open = a->arg[0] ? a : b;
-  Type *missing = a->arg[0] ? more_b : more_a;
-  Type *excess = a->arg[0] ? more_a : more_b;
+  Type *open = a->record.rest ? a : b;
+  Type *missing = a->record.rest ? more_b : more_a;
+  Type *excess = a->record.rest ? more_a : more_b;
   if (excess->count)
     return false;
-  return unify(c, open->arg[0], missing, o);
+  return unify(c, open->record.rest, missing, o);
 }
 
 static bool unify_record(Checker *c, Type *a, Type *b, Origin *o) {
@@ -679,15 +682,16 @@ static bool unify_record(Checker *c, Type *a, Type *b, Origin *o) {
 static bool unify_lifted_components(Checker *c, Type *lift, Type *t,
                                     Origin *o) {
   if (t->tag == TY_LIFT) {
-    add_size_eq(c, lift->dim, t->dim, o);
-    return unify(c, lift->arg[0], t->arg[0], o);
+    add_size_eq(c, lift->lift.dim, t->lift.dim, o);
+    return unify(c, lift->lift.type, t->lift.type, o);
   }
   if (t->tag == TY_TENSOR) {
     Shape *rest = shape_meta(c);
-    Shape *whole = shape_concat(c, shape_of_dims(c, 1, &lift->dim), rest);
-    if (!unify_shape(c, t->shape, whole, o))
+    Shape *whole = shape_concat(c, shape_of_dims(c, 1, &lift->lift.dim), rest);
+    if (!unify_shape(c, t->tensor.shape, whole, o))
       return false;
-    return unify(c, lift->arg[0], ty_tensor(c, t->elem, rest, NULL), o);
+    return unify(c, lift->lift.type, ty_tensor(c, t->tensor.elem, rest, NULL),
+                 o);
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
     return false;
@@ -696,11 +700,11 @@ static bool unify_lifted_components(Checker *c, Type *lift, Type *t,
   inner->args = NEW_ARRAY(c->arena, Type *, t->count);
   for (uint32_t i = 0; i < t->count; i++) {
     inner->args[i] = ty_meta(c);
-    Type *part = ty_lift(c, lift->dim, inner->args[i]);
+    Type *part = ty_lift(c, lift->lift.dim, inner->args[i]);
     if (!unify(c, part, t->args[i], o))
       return false;
   }
-  return unify(c, lift->arg[0], inner, o);
+  return unify(c, lift->lift.type, inner, o);
 }
 
 static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
@@ -715,13 +719,14 @@ static void retract_item_singletons(Checker *c, Type *t) {
     Type *item = ty_norm(c, t->args[i]);
     if (item->tag == TY_TUPLE || item->tag == TY_RECORD)
       retract_item_singletons(c, item);
-    if (item->tag != TY_TENSOR || !item->singleton)
+    if (item->tag != TY_TENSOR || !item->tensor.singleton)
       continue;
-    DimVar *v = unsolved_singleton(dim_resolve(c->dims, item->singleton));
+    DimVar *v =
+        unsolved_singleton(dim_resolve(c->dims, item->tensor.singleton));
     if (v && v->is_integer && !v->solution)
       retract_singleton(c, v);
     else
-      item->singleton = NULL;
+      item->tensor.singleton = NULL;
   }
 }
 
@@ -764,26 +769,26 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   case TY_LIFT:
     return false;
   case TY_TENSOR:
-    return unify_elem(c, a->elem, b->elem) &&
-           unify_shape(c, a->shape, b->shape, o) &&
+    return unify_elem(c, a->tensor.elem, b->tensor.elem) &&
+           unify_shape(c, a->tensor.shape, b->tensor.shape, o) &&
            unify_tensor_singletons(c, a, b, o);
   case TY_FUN:
-    if (a->label != b->label || a->optional != b->optional)
+    if (a->fun.label != b->fun.label || a->fun.optional != b->fun.optional)
       return false;
-    return unify(c, a->arg[0], b->arg[0], o) &&
-           unify(c, a->arg[1], b->arg[1], o) &&
-           unify_effect(a->effect, b->effect);
+    return unify(c, a->fun.param, b->fun.param, o) &&
+           unify(c, a->fun.result, b->fun.result, o) &&
+           unify_effect(a->fun.effect, b->fun.effect);
   case TY_TUPLE:
     return unify_parts(c, a, b, o);
   case TY_RECORD:
     return unify_record(c, a, b, o);
   case TY_DATATYPE:
-    if (a->datatype != b->datatype)
+    if (a->data.type != b->data.type)
       return false;
     retract_item_singletons(c, a);
     retract_item_singletons(c, b);
-    for (uint32_t i = 0; i < a->datatype->dim_arity; i++)
-      add_size_eq(c, a->dims[i], b->dims[i], o);
+    for (uint32_t i = 0; i < a->data.type->dim_arity; i++)
+      add_size_eq(c, a->data.dims[i], b->data.dims[i], o);
     return unify_parts(c, a, b, o);
   case TY_SHAPE:
     return unify_shape(c, a->shape, b->shape, o);

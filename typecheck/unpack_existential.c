@@ -96,9 +96,10 @@ static void add_type_paths(Checker *c, Core *unpack, Type *t, ValuePath *path,
                            Map *fresh) {
   t = ty_norm(c, t);
   if (t->tag == TY_TENSOR) {
-    add_shape_paths(c, unpack, t->shape, path, fresh, false);
-    DimVar *v =
-        t->singleton ? dim_as_var(dim_resolve(c->dims, t->singleton)) : NULL;
+    add_shape_paths(c, unpack, t->tensor.shape, path, fresh, false);
+    DimVar *v = t->tensor.singleton
+                    ? dim_as_var(dim_resolve(c->dims, t->tensor.singleton))
+                    : NULL;
     if (v && v->kind == DV_EXISTENTIAL && map_get(fresh, v)) {
       add_size_path(c, unpack, v, path, true, 0);
       map_delete(fresh, v);
@@ -107,8 +108,8 @@ static void add_type_paths(Checker *c, Core *unpack, Type *t, ValuePath *path,
     add_shape_paths(c, unpack, t->shape, path, fresh, true);
   } else if ((t->tag == TY_TUPLE || t->tag == TY_RECORD) && path->len < 8) {
     for (uint32_t i = 0; i < t->count; i++) {
-      path->steps[path->len++] =
-          (struct SizePathStep){t->tag == TY_RECORD ? t->labels[i] : NULL, i};
+      path->steps[path->len++] = (struct SizePathStep){
+          t->tag == TY_RECORD ? t->record.labels[i] : NULL, i};
       add_type_paths(c, unpack, t->args[i], path, fresh);
       path->len--;
     }
@@ -189,7 +190,7 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
   t = ty_norm(c, t);
   bool any = false;
   if (t->tag == TY_TENSOR) {
-    Shape *s = name_unknown_axes(c, t->shape, span, &any);
+    Shape *s = name_unknown_axes(c, t->tensor.shape, span, &any);
     if (!any)
       return t;
     for (uint32_t i = 0; i < s->len; i++) {
@@ -198,7 +199,7 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
       if (v && v->kind == DV_EXISTENTIAL)
         map_put(fresh, v, v);
     }
-    return ty_tensor(c, t->elem, s, t->singleton);
+    return ty_tensor(c, t->tensor.elem, s, t->tensor.singleton);
   }
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
     return t;
@@ -265,8 +266,9 @@ static Shape *derived_shape(DerivedSizes *o, const Shape *s0, bool item) {
 static Type *derived_sizes(DerivedSizes *o, Type *t, bool item) {
   t = ty_norm(o->c, t);
   if (t->tag == TY_TENSOR)
-    return ty_tensor(o->c, t->elem, derived_shape(o, t->shape, item),
-                     t->singleton && item ? NULL : t->singleton);
+    return ty_tensor(o->c, t->tensor.elem,
+                     derived_shape(o, t->tensor.shape, item),
+                     t->tensor.singleton && item ? NULL : t->tensor.singleton);
   if (t->tag == TY_SHAPE)
     return ty_shape(o->c, derived_shape(o, t->shape, item));
   if (t->tag != TY_TUPLE && t->tag != TY_RECORD && t->tag != TY_DATATYPE)
@@ -305,7 +307,7 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
   Map fresh;
   map_init(&copy.map, c->arena);
   map_init(&fresh, c->arena);
-  Assumption *assumptions = c->assumptions;
+  Assumption *assumptions = c->facts.assumptions;
   for (uint32_t i = 0; i < o.vars.len; i++) {
     Dim *d = existential_dim(c, o.vars.at[i]->name, (*core)->span);
     map_put(&copy.map, o.vars.at[i], d);
@@ -321,7 +323,8 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
       Dim *d = dim_copy(&copy, f->dim);
       if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
         assumption_add_unconditional(c, d, f->eq);
-        VEC_PUSH(c->arena, c->existential_assumptions, c->assumptions);
+        VEC_PUSH(c->arena, c->sizes.existential_assumptions,
+                 c->facts.assumptions);
       }
     }
   }

@@ -64,12 +64,13 @@ static bool mentions_fun(FunctionSearch *f, Type *t, int depth) {
   for (uint32_t i = 0; i < t->count; i++)
     if (mentions_fun(f, t->args[i], depth + 1))
       return true;
-  if (!data || map_get(&f->seen, t->datatype))
+  if (!data || map_get(&f->seen, t->data.type))
     return false;
-  map_put(&f->seen, t->datatype, t);
-  for (uint32_t i = 0; i < t->datatype->con_count; i++) {
-    const struct DataCon *k = &t->datatype->cons[i];
-    if (k->con.has_arg && mentions_fun(f, k->scheme->type->arg[0], depth + 1))
+  map_put(&f->seen, t->data.type, t);
+  for (uint32_t i = 0; i < t->data.type->con_count; i++) {
+    const struct DataCon *k = &t->data.type->cons[i];
+    if (k->con.has_arg &&
+        mentions_fun(f, k->scheme->type->fun.param, depth + 1))
       return true;
   }
   return false;
@@ -90,7 +91,7 @@ static bool is_generalizable(Checker *c, const Expr *e, Type *t) {
    value. */
 void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   VEC(DimVar *) found = {0};
-  for (Scope *s = c->scope; s && s != mark; s = s->outer) {
+  for (Scope *s = c->names.scope; s && s != mark; s = s->outer) {
     DimVar *v = s->dim ? dim_as_var(dim_resolve(c->dims, s->dim)) : NULL;
     if (v && v->kind == DV_META && !v->solution && !v->unknown &&
         v->name == s->name && !dim_var_in_parameter(c, v))
@@ -103,9 +104,9 @@ void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
   for (uint32_t i = 0; i < found.len; i++) {
     found.at[i]->kind = DV_EXISTENTIAL;
     wakeup_dim_solved(c, found.at[i]);
-    found.at[i]->level = c->level;
+    found.at[i]->level = c->inference.level;
     map_put(&fresh, found.at[i], found.at[i]);
-    VEC_PUSH(c->arena, c->discovered_sizes, found.at[i]);
+    VEC_PUSH(c->arena, c->sizes.discovered, found.at[i]);
   }
   unpack_sizes(c, t, core, &fresh);
 }
@@ -133,7 +134,7 @@ static Type *val_annotation(Checker *c, Dec *dec) {
 static void define_named_sizes(Checker *c, Scope *mark, bool top) {
   if (!top)
     return;
-  for (Scope *s = c->scope; s && s != mark; s = s->outer)
+  for (Scope *s = c->names.scope; s && s != mark; s = s->outer)
     if (s->dim && s->name) {
       Binding *b = binding_new(c, BK_SIZE, s->name, s->span);
       b->dim = s->dim;
@@ -156,15 +157,16 @@ static Core *check_val(Checker *c, Dec *dec, Type *expected, Type **t) {
   Core *core = infer(c, dec->expr, &actual);
   core = subsume(c, core, actual, w, o);
   actual = ty_norm(c, actual);
-  if (actual->tag == TY_TENSOR && actual->singleton)
-    *t = ty_tensor(c, w->elem, w->shape, actual->singleton);
+  if (actual->tag == TY_TENSOR && actual->tensor.singleton)
+    *t =
+        ty_tensor(c, w->tensor.elem, w->tensor.shape, actual->tensor.singleton);
   return core;
 }
 
 /* Infers the value and checks its annotation.  Given constraints of a function
    are assumed; those of other values must hold. */
 static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
-  uint32_t serial = c->serial;
+  uint32_t serial = c->solver.serial;
   Type *expected = val_annotation(c, dec);
   bool fn = dec->expr->kind == EX_FN;
   if (fn)
@@ -174,7 +176,7 @@ static Core *infer_value(Checker *c, Dec *dec, Scope *mark, Type **t) {
   Core *core = check_val(c, dec, expected, t);
   solve_pending(c);
   if (!fn) {
-    uint32_t before = c->serial;
+    uint32_t before = c->solver.serial;
     annot_givens(c, dec->given, ANNOT_VAL, false);
     runtime_checks_claim(c, core, before, true);
   }
@@ -210,20 +212,20 @@ static Scheme *generalize_val(Checker *c, Sym *name, Type *t, Core **core,
 
 static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
                         ValParts *parts) {
-  Scope *mark = c->scope;
-  uint32_t pending = c->pending.len;
-  Effect *outer = c->effect, *effect = effect_var(c);
-  c->effect = effect;
-  c->level++;
+  Scope *mark = c->names.scope;
+  uint32_t pending = c->solver.pending.len;
+  Effect *outer = c->inference.effect, *effect = effect_var(c);
+  c->inference.effect = effect;
+  c->inference.level++;
   Type *t;
-  Sym *outer_name = c->val_name;
+  Sym *outer_name = c->inference.val_name;
   if (dec->pat->kind == PAT_VAR)
-    c->val_name = dec->pat->id;
+    c->inference.val_name = dec->pat->id;
   *out = infer_value(c, dec, mark, &t);
-  c->val_name = outer_name;
+  c->inference.val_name = outer_name;
   solve_pending(c);
-  c->level--;
-  c->effect = outer;
+  c->inference.level--;
+  c->inference.effect = outer;
   effect = effect_close(c, effect);
   if (outer)
     effect_subsume(c, effect, outer, dec->expr->span, NULL);
@@ -281,12 +283,12 @@ static CorePat *bind_val_parts(Checker *c, Pat *p, bool top,
   ++*part;
   cp = infer_pattern(c, at->pat, at->type, top);
   if (at->scheme)
-    c->scope->binding->scheme = at->scheme;
+    c->names.scope->binding->scheme = at->scheme;
   return cp;
 }
 
 CoreDec *infer_val(Checker *c, Dec *dec, bool top) {
-  Scope *mark = c->scope;
+  Scope *mark = c->names.scope;
   ValParts parts = {0};
   CoreDec *d = NEW(c->arena, CoreDec);
   d->kind = CD_BIND;
@@ -300,7 +302,7 @@ CoreDec *infer_val(Checker *c, Dec *dec, bool top) {
   define_named_sizes(c, mark, top);
   for (uint32_t i = 0; top && i < parts.len; i++)
     if (!parts.at[i].scheme)
-      VEC_PUSH(c->arena, c->unsized_values,
+      VEC_PUSH(c->arena, c->sizes.unsized_values,
                ((UnsizedValue){parts.at[i].type, parts.at[i].core}));
   return d;
 }

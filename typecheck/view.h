@@ -63,9 +63,9 @@ Type *ty_copy(TypeMapper *copy, Type *t);
 Dim *dim_copy(TypeMapper *copy, Dim *d);
 
 /* ---- Texts: type_print.c ---- */
-/* Gives each variable one name in all texts, until c->message_names is reset to
-   the returned value.  Names from the program in reserved types are taken
-   before other names are chosen. */
+/* Gives each variable one name in all texts, until c->notes.message_names is
+   reset to the returned value.  Names from the program in reserved types are
+   taken before other names are chosen. */
 VarNames *var_names_share(Checker *c);
 void var_names_reserve(Checker *c, Type *t);
 void var_names_reserve_dim(Checker *c, Dim *d);
