@@ -821,8 +821,9 @@ static Assumption *given_conditions(Checker *c, const GivenExpr *f,
   Dim *d = dim_sub(c->dims, annot_dim(c, f->right, mode),
                    annot_dim(c, f->left, mode));
   Assumption *cond = NEW(c->arena, Assumption);
-  *cond = (Assumption){.eq = f->op == REL_EQ,
-                       .ne = f->op == REL_NE,
+  *cond = (Assumption){.relation = f->op == REL_EQ   ? ASSUME_EQ
+                                   : f->op == REL_NE ? ASSUME_NE
+                                                     : ASSUME_GE,
                        .outer = given_conditions(c, f->condition, mode)};
   switch (f->op) {
   case REL_EQ:

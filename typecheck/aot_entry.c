@@ -185,13 +185,13 @@ static bool add_conditions(Checker *c, const Constraint *k,
   Dim *zero = dim_int(c->dims, 0);
   for (const Assumption *f = k->assumptions; f; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    if (f->is_index_range || f->unconditional)
+    if (!assumption_is_condition(f))
       continue;
-    if (f->inexpressible || !is_caller_size(d))
+    if (f->role == ROLE_INEXPRESSIBLE || !is_caller_size(d))
       return false;
-    CoreCondition cond = {f->ne   ? CHECK_NE
-                          : f->eq ? CHECK_EQ
-                                  : CHECK_LE,
+    CoreCondition cond = {f->relation == ASSUME_NE   ? CHECK_NE
+                          : f->relation == ASSUME_EQ ? CHECK_EQ
+                                                     : CHECK_LE,
                           zero, d};
     VEC_PUSH(c->arena, conds, cond);
   }

@@ -7,10 +7,10 @@ static void load_chain(Checker *c, const Assumption *f, const Dim *divisor) {
   assumptions_backtrack(c->facts.loaded, 0);
   for (; f; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    if (f->ne || dim_has_unknown(d) || dim_has_unguarded_div(d) ||
-        (divisor && dim_has_divisor(d, divisor)))
+    if (f->relation == ASSUME_NE || dim_has_unknown(d) ||
+        dim_has_unguarded_div(d) || (divisor && dim_has_divisor(d, divisor)))
       continue;
-    if (f->eq)
+    if (f->relation == ASSUME_EQ)
       assumptions_add_eq(c->facts.loaded, d);
     else
       assumptions_add_ge(c->facts.loaded, d);
@@ -31,7 +31,7 @@ void assumption_load_for(Checker *c, const Assumption *f, Dim *d) {
 void assumption_add(Checker *c, Dim *d, bool eq) {
   Assumption *f = NEW(c->arena, Assumption);
   f->outer = c->facts.assumptions;
-  f->eq = eq;
+  f->relation = eq ? ASSUME_EQ : ASSUME_GE;
   f->dim = d;
   c->facts.assumptions = f;
 }
@@ -69,7 +69,7 @@ Verdict assumption_check_le(Checker *c, Dim *a, Dim *b) {
 /* Adds an assumption that holds from here on; it is not a branch condition. */
 void assumption_add_unconditional(Checker *c, Dim *d, bool eq) {
   assumption_add(c, d, eq);
-  c->facts.assumptions->unconditional = true;
+  c->facts.assumptions->role = ROLE_UNCONDITIONAL;
 }
 
 uint32_t control_region_begin(Checker *c) {
@@ -83,7 +83,7 @@ void control_region_end(Checker *c, uint32_t outer) {
 }
 
 bool assumption_is_condition(const Assumption *f) {
-  return !f->unconditional && !f->is_index_range;
+  return f->role != ROLE_UNCONDITIONAL && f->role != ROLE_INDEX_RANGE;
 }
 
 bool assumption_has_condition(const Assumption *f) {
@@ -104,7 +104,7 @@ bool assumption_inconsistent(Checker *c, const Assumption *assumptions) {
     return false;
   assumption_load(c, assumptions);
   for (const Assumption *f = assumptions; f; f = f->outer) {
-    Dim *d = f->ne ? dim_resolve(c->dims, f->dim) : NULL;
+    Dim *d = f->relation == ASSUME_NE ? dim_resolve(c->dims, f->dim) : NULL;
     if (d && !dim_has_unknown(d) && dim_entailed(c->facts.loaded, d, true))
       return true;
   }
@@ -123,9 +123,11 @@ bool constraint_may_be_vacuous(Checker *c, const Constraint *k) {
   for (const Assumption *f = k->assumptions;
        k->is_implication && f && f != k->site_assumptions; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
-    Verdict v = f->eq   ? dim_check_eq0(c->facts.loaded, d, true)
-                : f->ne ? dim_is_const(d) && dim_sign(d) ? ENTAILED : UNDECIDED
-                        : dim_check_ge0(c->facts.loaded, d, true);
+    Verdict v = f->relation == ASSUME_EQ
+                    ? dim_check_eq0(c->facts.loaded, d, true)
+                : f->relation == ASSUME_NE
+                    ? dim_is_const(d) && dim_sign(d) ? ENTAILED : UNDECIDED
+                    : dim_check_ge0(c->facts.loaded, d, true);
     if (v != ENTAILED)
       return true;
   }

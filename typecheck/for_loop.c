@@ -409,8 +409,8 @@ static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
   if (!f || f == until)
     return f;
   Assumption *outer = drop_range_assumptions(c, f->outer, until);
-  if (f->is_index_range || outer == f->outer)
-    return f->is_index_range ? outer : f;
+  if (f->role == ROLE_INDEX_RANGE || outer == f->outer)
+    return f->role == ROLE_INDEX_RANGE ? outer : f;
   Assumption *copy = NEW(c->arena, Assumption);
   *copy = *f;
   copy->outer = outer;
@@ -491,7 +491,7 @@ static void assume_index_range(Checker *c, DimVar *v, Dim *range) {
   assumption_add(
       c, dim_sub(c->dims, dim_sub(c->dims, range, i), dim_int(c->dims, 1)),
       false);
-  c->facts.assumptions->is_index_range = true;
+  c->facts.assumptions->role = ROLE_INDEX_RANGE;
 }
 
 static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {

@@ -56,8 +56,8 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
     Origin *oj = origin_new(c, ORIGIN_BRANCH, e->arg[2]->span);
     oj->other_span = e->arg[1]->span;
     oj->expr = e->arg[2];
-    bool equation =
-        yes.assumptions != saved && yes.assumptions && yes.assumptions->eq;
+    bool equation = yes.assumptions != saved && yes.assumptions &&
+                    yes.assumptions->relation == ASSUME_EQ;
     c->facts.assumptions = equation ? yes.assumptions : no.assumptions;
     *type = equation ? ty_join(c, no.type, yes.type, oj)
                      : ty_join(c, yes.type, no.type, oj);
@@ -157,8 +157,9 @@ static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
   const Branch *base = NULL;
   for (uint32_t i = 0; i < e->clause_count; i++)
     if (!at[i].unreachable &&
-        (!base || (base->assumptions && base->assumptions->eq &&
-                   at[i].assumptions && !at[i].assumptions->eq)))
+        (!base ||
+         (base->assumptions && base->assumptions->relation == ASSUME_EQ &&
+          at[i].assumptions && at[i].assumptions->relation != ASSUME_EQ)))
       base = &at[i];
   if (!base)
     return ty_meta(c);

@@ -60,9 +60,10 @@ static bool bound_from_assumption(Checker *c, const Assumption *f, DimVar *v,
                                   bool upper, Dim **bound) {
   int64_t slope;
   Dim *d = dim_resolve(c->dims, f->dim), *by, *rest;
-  if (f->is_index_range || f->ne || dim_has_unknown(d) ||
-      !dim_split_linear(c->dims, d, v, &by, &rest) || !dim_is_int(by, &slope) ||
-      (slope != 1 && slope != -1) || (!f->eq && (slope < 0) != upper))
+  if (f->role == ROLE_INDEX_RANGE || f->relation == ASSUME_NE ||
+      dim_has_unknown(d) || !dim_split_linear(c->dims, d, v, &by, &rest) ||
+      !dim_is_int(by, &slope) || (slope != 1 && slope != -1) ||
+      (f->relation != ASSUME_EQ && (slope < 0) != upper))
     return false;
   *bound = slope < 0 ? rest : dim_neg(c->dims, rest);
   return true;
@@ -125,7 +126,7 @@ static bool bound_term(IndexBound *x, Dim *d, Dim **out);
 static bool has_condition_on(IndexBound *x, DimVar *v) {
   bool found = false;
   for (const Assumption *f = x->assumed; f && !found; f = f->outer)
-    found = !f->is_index_range &&
+    found = f->role != ROLE_INDEX_RANGE &&
             dim_mentions(x->c->dims, dim_resolve(x->c->dims, f->dim), v);
   return found;
 }
@@ -323,9 +324,10 @@ static Assumption *drop_index_conditions(Checker *c, const Constraint *k,
   Assumption *kept = NULL;
   *all = true;
   for (Assumption *f = k->assumptions; f; f = f->outer) {
-    if (f->is_index_range)
+    if (f->role == ROLE_INDEX_RANGE)
       continue;
-    if (f->inexpressible) { /* from slices and similar: checked separately */
+    if (f->role == ROLE_INEXPRESSIBLE) {
+      /* from slices and similar: checked separately */
       *all &= k->kind != CN_DIM_LE || k->origin->kind != ORIGIN_INDEX;
       continue;
     }
@@ -352,7 +354,7 @@ static Assumption *add_loops_run_conditions(IndexBound *x, const Constraint *k,
                                             Dim *d, Assumption *kept) {
   for (const Assumption *f = k->assumptions; f; f = f->outer) {
     DimVar *v = NULL;
-    if (f->is_index_range && k->kind == CN_DIM_LE &&
+    if (f->role == ROLE_INDEX_RANGE && k->kind == CN_DIM_LE &&
         k->origin->kind == ORIGIN_INDEX)
       dim_each_var(f->dim, innermost_index, NULL, &v);
     if (v && index_range_of(v))
@@ -364,7 +366,7 @@ static Assumption *add_loops_run_conditions(IndexBound *x, const Constraint *k,
 /* True if a condition on indices may exclude the sizes that violate k. */
 static bool has_index_condition(Checker *c, const Constraint *k) {
   for (const Assumption *f = k->assumptions; f; f = f->outer)
-    if (!f->is_index_range && mentions_index(c, f->dim))
+    if (f->role != ROLE_INDEX_RANGE && mentions_index(c, f->dim))
       return true;
   return false;
 }
@@ -377,7 +379,7 @@ static Assumption *add_reached_conditions(IndexBound *x, Assumption *kept) {
   for (const Assumption *f = x->assumed; f; f = f->outer) {
     DimVar *v = NULL;
     dim_each_var(dim_resolve(c->dims, f->dim), innermost_index, NULL, &v);
-    if (!v || !f->eq || !index_range_of(v) ||
+    if (!v || f->relation != ASSUME_EQ || !index_range_of(v) ||
         !bound_from_assumption(c, f, v, true, &at) || mentions_index(c, at) ||
         mentions_index(c, index_range_of(v)))
       continue;
@@ -468,7 +470,7 @@ static bool fails_somewhere(Checker *c, const Constraint *k) {
     return !assumptions_inconsistent(c->facts.loaded);
   }
   for (const Assumption *f = k->assumptions; f && !sizes; f = f->outer)
-    sizes |= f->ne || f->inexpressible ||
+    sizes |= f->relation == ASSUME_NE || f->role == ROLE_INEXPRESSIBLE ||
              (mentions_index(c, f->dim) && has_size(c, f->dim));
   if (sizes)
     return false;

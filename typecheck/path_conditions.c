@@ -14,7 +14,7 @@ static void assume_ne(Checker *c, Dim *d) {
     assumption_add(c, dim_neg(c->dims, dim_add(c->dims, d, one)), false);
   } else {
     assumption_add(c, d, false);
-    c->facts.assumptions->ne = true;
+    c->facts.assumptions->relation = ASSUME_NE;
   }
 }
 
@@ -74,7 +74,7 @@ static bool condition_on_sizes(Checker *c, Expr *cond) {
 
 void assumption_add_inexpressible(Checker *c) {
   assumption_add(c, dim_int(c->dims, 0), true);
-  c->facts.assumptions->inexpressible = true;
+  c->facts.assumptions->role = ROLE_INEXPRESSIBLE;
 }
 
 static void assume_inexpressible(Checker *c, Expr *cond) {

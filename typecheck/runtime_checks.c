@@ -110,9 +110,9 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
   for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
        f = f->outer)
     check->conditions[check->condition_count++] =
-        (CoreCondition){.kind = f->eq   ? CHECK_EQ
-                                : f->ne ? CHECK_NE
-                                        : CHECK_LE,
+        (CoreCondition){.kind = f->relation == ASSUME_EQ   ? CHECK_EQ
+                                : f->relation == ASSUME_NE ? CHECK_NE
+                                                           : CHECK_LE,
                         .left = dim_int(c->dims, 0),
                         .right = dim_resolve(c->dims, f->dim)};
 }

@@ -305,7 +305,7 @@ static bool has_assumption(Checker *c, const Assumption *assumptions,
                            const Assumption *f) {
   Dim *d = dim_resolve(c->dims, f->dim);
   for (; assumptions; assumptions = assumptions->outer)
-    if (assumptions->eq == f->eq && assumptions->ne == f->ne &&
+    if (assumptions->relation == f->relation &&
         dim_equal(dim_resolve(c->dims, assumptions->dim), d))
       return true;
   return false;
@@ -315,8 +315,7 @@ static bool has_assumption(Checker *c, const Assumption *assumptions,
 static bool applies_where(Checker *c, const Constraint *o,
                           const Constraint *k) {
   for (const Assumption *f = o->assumptions; f; f = f->outer)
-    if (!f->is_index_range && !f->unconditional &&
-        !has_assumption(c, k->assumptions, f))
+    if (assumption_is_condition(f) && !has_assumption(c, k->assumptions, f))
       return false;
   return true;
 }
@@ -572,13 +571,13 @@ static void note_local(void *arg, DimVar *v) {
 /* True if the other conditions imply f. */
 static bool is_redundant_condition(Checker *c, const Assumption *all,
                                    const Assumption *f) {
-  if (f->eq || f->ne)
+  if (f->relation != ASSUME_GE)
     return false;
   assumptions_backtrack(c->facts.loaded, 0);
   for (; all; all = all->outer)
-    if (all != f && all->eq)
+    if (all != f && all->relation == ASSUME_EQ)
       assumptions_add_eq(c->facts.loaded, all->dim);
-    else if (all != f && !all->ne)
+    else if (all != f && all->relation != ASSUME_NE)
       assumptions_add_ge(c->facts.loaded, all->dim);
   return dim_entailed(c->facts.loaded, dim_resolve(c->dims, f->dim), false);
 }
@@ -589,8 +588,7 @@ static void simplify_conditions(Checker *c, Constraint *k) {
   for (Assumption *f = k->assumptions; f; f = f->outer) {
     Generalizer g = {.c = c};
     dim_each_var(dim_resolve(c->dims, f->dim), note_local, classify_shape, &g);
-    if (f->is_index_range || f->unconditional || !g.local ||
-        has_assumption(c, kept, f))
+    if (!assumption_is_condition(f) || !g.local || has_assumption(c, kept, f))
       continue;
     Assumption *copy = NEW(c->arena, Assumption);
     *copy = *f;
@@ -707,8 +705,8 @@ static void extract_existential_assumptions(Checker *c, Constraint ***given,
     dim_each_var(d, note_generic_existential, NULL, &generic);
     dim_split_signs(c->dims, d, &pos, &neg);
     DimVar *v = dim_as_var(neg);
-    if (!generic || f->eq || !v || v->kind != DV_EXISTENTIAL ||
-        v->level != LEVEL_GENERIC)
+    if (!generic || f->relation == ASSUME_EQ || !v ||
+        v->kind != DV_EXISTENTIAL || v->level != LEVEL_GENERIC)
       continue;
     Constraint *k = NEW(c->arena, Constraint);
     *k = (Constraint){.kind = CN_DIM_LE, .left = neg, .right = pos};

@@ -190,16 +190,25 @@ static inline bool ty_has_axes(const Type *t) {
 
 /* ---- facts: a persistent list, innermost first ---- */
 
+typedef enum AssumptionRelation {
+  ASSUME_GE, /* dim >= 0 */
+  ASSUME_EQ, /* dim == 0 */
+  ASSUME_NE, /* dim != 0 */
+} AssumptionRelation;
+
+typedef enum AssumptionRole {
+  ROLE_CONDITION,     /* condition of an implication */
+  ROLE_INDEX_RANGE,   /* range of a `for` index; not a condition */
+  ROLE_UNCONDITIONAL, /* always holds; not a condition */
+  ROLE_INEXPRESSIBLE, /* 0 == 0: stands for a condition that no assumption can
+                         express */
+} AssumptionRole;
+
 typedef struct Assumption {
   struct Assumption *outer;
-  bool eq; /* dim == 0; otherwise dim >= 0 */
-  bool ne; /* dim != 0 */
+  AssumptionRelation relation;
+  AssumptionRole role;
   Dim *dim;
-  bool is_index_range; /* range of a `for` index: not a condition of an
-                          implication */
-  bool unconditional;  /* always holds: not a condition of an implication */
-  bool inexpressible;  /* 0 == 0: stands for a condition that no assumption can
-                          express */
 } Assumption;
 
 /* ---- constraints ---- */

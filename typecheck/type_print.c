@@ -537,7 +537,8 @@ static void note_unnamed(void *arg, DimVar *v) {
 static bool is_visible_condition(TypePrinter *p, const Assumption *f) {
   UnnamedSearch u = {p, false};
   dim_each_var(dim_resolve(p->c->dims, f->dim), note_unnamed, NULL, &u);
-  return !f->is_index_range && !f->unconditional && !u.found;
+  return f->role != ROLE_INDEX_RANGE && f->role != ROLE_UNCONDITIONAL &&
+         !u.found;
 }
 
 static void put_constraint(TypePrinter *p, Constraint *k) {
@@ -575,10 +576,10 @@ static void put_constraint(TypePrinter *p, Constraint *k) {
     buffer_puts(&p->out, first ? " if " : " && ");
     first = false;
     Dim *zero = dim_int(p->c->dims, 0);
-    if (f->eq || f->ne) {
+    if (f->relation != ASSUME_GE) {
       Dim *pos, *neg;
       dim_split_signs(p->c->dims, dim_resolve(p->c->dims, f->dim), &pos, &neg);
-      put_relation(p, pos, f->eq ? "==" : "!=", neg);
+      put_relation(p, pos, f->relation == ASSUME_EQ ? "==" : "!=", neg);
     } else {
       put_le(p, zero, f->dim);
     }

@@ -322,7 +322,7 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
         continue;
       Dim *d = dim_copy(&copy, f->dim);
       if (!dim_equal(d, dim_resolve(c->dims, f->dim))) {
-        assumption_add_unconditional(c, d, f->eq);
+        assumption_add_unconditional(c, d, f->relation == ASSUME_EQ);
         VEC_PUSH(c->arena, c->sizes.existential_assumptions,
                  c->facts.assumptions);
       }
