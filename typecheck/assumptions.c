@@ -119,9 +119,9 @@ bool constraint_is_vacuous(Checker *c, Constraint *k) {
 
 /* True if the conditions of the constraint may be false. */
 bool constraint_may_be_vacuous(Checker *c, const Constraint *k) {
-  assumption_load(c, k->site_assumptions);
+  assumption_load(c, k->check.assumptions);
   for (const Assumption *f = k->assumptions;
-       k->is_implication && f && f != k->site_assumptions; f = f->outer) {
+       k->is_implication && f && f != k->check.assumptions; f = f->outer) {
     Dim *d = dim_resolve(c->dims, f->dim);
     Verdict v = f->relation == ASSUME_EQ
                     ? dim_check_eq0(c->facts.loaded, d, true)

@@ -50,18 +50,18 @@ static uint32_t claim_constraints(Checker *c, Constraint *const *at, uint32_t n,
   uint32_t left = 0;
   for (uint32_t i = 0; i < n; i++) {
     Constraint *k = at[i];
-    if (k->site)
+    if (k->check.site)
       continue;
     if (k->serial <= mark) {
       left++;
       continue;
     }
-    k->site = site;
-    k->check_after_site = after;
-    k->site_assumptions = k->assumptions;
-    while (k->site_assumptions &&
-           !is_in_chain(c->facts.assumptions, k->site_assumptions))
-      k->site_assumptions = k->site_assumptions->outer;
+    k->check.site = site;
+    k->check.after_site = after;
+    k->check.assumptions = k->assumptions;
+    while (k->check.assumptions &&
+           !is_in_chain(c->facts.assumptions, k->check.assumptions))
+      k->check.assumptions = k->check.assumptions->outer;
   }
   return left;
 }
@@ -103,11 +103,11 @@ static CheckKind check_kind_of(ConstraintKind kind) {
    hold. */
 static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
   uint32_t n = 0;
-  for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
+  for (const Assumption *f = k->assumptions; f && f != k->check.assumptions;
        f = f->outer)
     n++;
   check->conditions = NEW_ARRAY(c->arena, CoreCondition, n);
-  for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
+  for (const Assumption *f = k->assumptions; f && f != k->check.assumptions;
        f = f->outer)
     check->conditions[check->condition_count++] =
         (CoreCondition){.kind = f->relation == ASSUME_EQ   ? CHECK_EQ
@@ -118,14 +118,14 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
 }
 
 static bool add_check(Checker *c, Core *to, Constraint *k) {
-  k->check_inserted = true;
+  k->check.inserted = true;
   if (k->sufficient_only)
     return false; /* accesses are checked when they run */
   if (!constraint_is_size(k))
     return false; /* the operation checks it itself */
   if (has_unknown(c, k->left) || has_unknown(c, k->right))
     return false;
-  for (const Assumption *f = k->assumptions; f && f != k->site_assumptions;
+  for (const Assumption *f = k->assumptions; f && f != k->check.assumptions;
        f = f->outer)
     if (has_unknown(c, f->dim))
       return false;
@@ -146,7 +146,8 @@ static Core *build_check(Checker *c, Core *site, bool after, uint32_t from) {
   check->checks = NEW_ARRAY(c->arena, CoreCheck, n - from);
   for (uint32_t i = from; i < n; i++) {
     Constraint *k = c->solver.residual.at[i];
-    if (k->site == site && k->check_after_site == after && !k->check_inserted)
+    if (k->check.site == site && k->check.after_site == after &&
+        !k->check.inserted)
       add_check(c, check, k);
   }
   check->items = NEW(c->arena, Core *);
@@ -212,7 +213,7 @@ static void insert_checks_at(Checker *c, Core *site, uint32_t from) {
 void runtime_checks_insert(Checker *c) {
   for (uint32_t i = 0; i < c->solver.residual.len; i++) {
     Constraint *k = c->solver.residual.at[i];
-    if (k->site && !k->check_inserted)
-      insert_checks_at(c, k->site, i);
+    if (k->check.site && !k->check.inserted)
+      insert_checks_at(c, k->check.site, i);
   }
 }

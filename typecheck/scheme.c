@@ -115,7 +115,7 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
     Assumption *saved = c->facts.assumptions;
     if (k->assumptions) { /* an implication: its conditions come first */
       k->is_implication = true;
-      k->site_assumptions = saved;
+      k->check.assumptions = saved;
       Assumption *f = k->assumptions;
       for (; f; f = f->outer) {
         Assumption *g = NEW(c->arena, Assumption);
@@ -641,7 +641,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
     classify_constraint(c, k, &g);
     if (g.index && eliminate_for_indices(c, k))
       classify_constraint(c, k, &g);
-    k->in_queue = !g.local;
+    k->queue.active = !g.local;
     if (!g.local) {
       c->solver.pending.at[kept++] = k;
     } else if (g.existential || g.index || mentions_unknown(c, k)) {

@@ -115,7 +115,7 @@ static bool is_unreachable(Checker *c, const Constraint *k) {
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     const Constraint *o = c->solver.pending.at[i];
     if (o == k || o->solved || o->sufficient_only || o->at_run_time ||
-        (k->in_queue && o->queue_order > k->queue_order) ||
+        (k->queue.active && o->queue.order > k->queue.order) ||
         !assumption_in_scope(k->assumptions, o->assumptions) ||
         (o->kind != CN_DIM_LE && o->kind != CN_DIM_EQ))
       continue;
@@ -164,8 +164,8 @@ static void try_constraint(Checker *c, Constraint *k) {
     report_constraint(c, k);
   } else {
     wakeup_suspend(c, k);
-    k->suspended = c->solver.solution_changes == changes;
-    c->solver.has_awake |= !k->suspended;
+    k->queue.suspended = c->solver.solution_changes == changes;
+    c->solver.has_awake |= !k->queue.suspended;
   }
 }
 
@@ -173,13 +173,13 @@ static void init_constraint_site(Checker *c, Constraint *k) {
   const Constraint *of = c->solver.current_constraint;
   k->serial = of ? of->serial : ++c->solver.serial;
   k->control_region = of ? of->control_region : c->facts.control_region;
-  k->site = of ? of->site : NULL;
-  k->check_after_site = of && of->check_after_site;
+  k->check.site = of ? of->check.site : NULL;
+  k->check.after_site = of && of->check.after_site;
   if (!k->is_implication)
-    k->site_assumptions = of ? of->site_assumptions : NULL;
-  k->check_inserted = false;
+    k->check.assumptions = of ? of->check.assumptions : NULL;
+  k->check.inserted = false;
   k->from_broadcast = of && of->kind == CN_BROADCAST;
-  c->solver.max_unclaimed += !k->site;
+  c->solver.max_unclaimed += !k->check.site;
 }
 
 /* If pending constraints define the same shape, unifies their other sides: all
@@ -188,7 +188,7 @@ static void init_constraint_site(Checker *c, Constraint *k) {
 static bool unify_with_pending(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *o = c->solver.pending.at[i];
-    if (o->kind != CN_SHAPE_EQ || o->solved || o->being_compared ||
+    if (o->kind != CN_SHAPE_EQ || o->solved || o->queue.being_compared ||
         o == c->solver.current_constraint ||
         !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
@@ -212,10 +212,10 @@ static bool unify_with_pending(Checker *c, Constraint *k) {
             (y->axes[y->len - 1].tag != SHAPE_SPLICE);
     if (!alike)
       continue; /* nothing follows before the rank is known */
-    o->being_compared = true;
+    o->queue.being_compared = true;
     if (!unify_shape(c, x, y, k->origin))
       report_shapes(c, k->a, k->b, k->origin);
-    o->being_compared = false;
+    o->queue.being_compared = false;
     return true;
   }
   return false;
@@ -268,7 +268,7 @@ void solve_pending(Checker *c) {
     uint32_t n = c->solver.pending.len, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
       Constraint *k = c->solver.pending.at[i];
-      if (k->suspended)
+      if (k->queue.suspended)
         continue;
       try_constraint(c, k);
       if (!k->solved && !k->is_given && has_no_metas(c, k) &&

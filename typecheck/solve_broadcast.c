@@ -209,7 +209,7 @@ static bool broadcasts_same_args(Checker *c, const Constraint *k,
 static bool broadcast_unify_duplicate(Checker *c, Constraint *k) {
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *o = c->solver.pending.at[i];
-    if (o == k || (k->in_queue && o->queue_order > k->queue_order) ||
+    if (o == k || (k->queue.active && o->queue.order > k->queue.order) ||
         !assumption_in_scope(k->assumptions, o->assumptions) ||
         !broadcasts_same_args(c, k, o))
       continue;
@@ -281,7 +281,7 @@ Verdict solve_shape_eq(Checker *c, Constraint *k) {
     Constraint *again = c->solver.pending.at[c->solver.pending.len - 1];
     if (again->kind == CN_SHAPE_EQ && again->origin == k->origin) {
       k->a = again->a, k->b = again->b;
-      again->in_queue = false;
+      again->queue.active = false;
       c->solver.pending.len--;
       return UNDECIDED;
     }

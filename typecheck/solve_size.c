@@ -43,7 +43,7 @@ VarKinds condition_var_kinds(Checker *c, const Constraint *k) {
   TypeVisitor v = {
       .dim = note_dim_kind, .shape = note_shape_kind, .arg = &n, .c = c};
   for (const Assumption *f = k->assumptions;
-       k->is_implication && f && f != k->site_assumptions; f = f->outer)
+       k->is_implication && f && f != k->check.assumptions; f = f->outer)
     dim_visit(&v, f->dim);
   return n;
 }

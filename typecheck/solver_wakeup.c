@@ -29,7 +29,7 @@ static void wake_all(Checker *c, Watcher **list) {
   Watcher *w = *list;
   *list = NULL;
   for (; w; w = w->next)
-    if (w->watch_generation == w->k->watch_generation)
+    if (w->watch_generation == w->k->queue.watch_generation)
       wake(c, w->k);
 }
 
@@ -43,9 +43,9 @@ static ShapeVar *defined_shape_var(Checker *c, const Constraint *k) {
 
 /* Wakes k, and the constraints that depend on the variable that it defines. */
 static void wake(Checker *c, Constraint *k) {
-  if (!k->suspended)
+  if (!k->queue.suspended)
     return;
-  k->suspended = false;
+  k->queue.suspended = false;
   c->solver.has_awake = true;
   ShapeVar *v = defined_shape_var(c, k);
   if (v)
@@ -61,10 +61,10 @@ typedef struct WatchContext {
 
 static Watcher *watcher_add(WatchContext *w, Watcher *next) {
   if (next && next->k == w->k &&
-      next->watch_generation == w->k->watch_generation)
+      next->watch_generation == w->k->queue.watch_generation)
     return next;
   Watcher *one = NEW(w->c->arena, Watcher);
-  *one = (Watcher){w->k, w->k->watch_generation, next};
+  *one = (Watcher){w->k, w->k->queue.watch_generation, next};
   return one;
 }
 
@@ -89,7 +89,7 @@ static void add_definer(Checker *c, ShapeVar *v, Constraint *k) {
 }
 
 void wakeup_suspend(Checker *c, Constraint *k) {
-  k->watch_generation++;
+  k->queue.watch_generation++;
   ShapeVar *defined = defined_shape_var(c, k);
   if (defined)
     add_definer(c, defined,
@@ -100,7 +100,7 @@ void wakeup_suspend(Checker *c, Constraint *k) {
   for (Assumption *f = k->assumptions; f; f = f->outer)
     if (dim_has_metas(f->dim))
       dim_visit(&v, f->dim);
-  k->suspended = true;
+  k->queue.suspended = true;
 }
 
 void wakeup_dim_solved(Checker *c, DimVar *v) {
@@ -114,7 +114,7 @@ void wakeup_all(Checker *c) {
   c->solver.solution_changes++;
   c->solver.has_awake = true;
   for (uint32_t i = 0; i < c->solver.pending.len; i++)
-    c->solver.pending.at[i]->suspended = false;
+    c->solver.pending.at[i]->queue.suspended = false;
 }
 
 /* v was solved as s. */
@@ -142,8 +142,8 @@ Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind) {
       *at = (*at)->next;
       continue;
     }
-    if (k->kind == kind && k->in_queue &&
-        (!first || k->queue_order < first->queue_order) &&
+    if (k->kind == kind && k->queue.active &&
+        (!first || k->queue.order < first->queue.order) &&
         (kind != CN_KEEP || is_keep_of_one_var(c, k)))
       first = k;
     at = &(*at)->next;
@@ -154,17 +154,17 @@ Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind) {
 /* ---- the list ---- */
 
 void pending_add(Checker *c, Constraint *k) {
-  k->in_queue = true;
-  k->queue_order = ++c->solver.next_order;
+  k->queue.active = true;
+  k->queue.order = ++c->solver.next_order;
   if (k->is_given)
     wakeup_suspend(c, k);
-  if (!k->suspended)
+  if (!k->queue.suspended)
     c->solver.has_awake = true;
   VEC_PUSH(c->arena, c->solver.pending, k);
 }
 
 void pending_clear(Checker *c) {
   for (uint32_t i = 0; i < c->solver.pending.len; i++)
-    c->solver.pending.at[i]->in_queue = false;
+    c->solver.pending.at[i]->queue.active = false;
   c->solver.pending.len = 0;
 }

@@ -311,28 +311,29 @@ struct Constraint {
   };
   Assumption *assumptions; /* assumptions in whose scope it is */
   uint32_t level;
-  bool solved;
-  bool at_run_time;  /* only checkable at run time */
-  bool divisibility; /* states that a division is exact; callers have to ensure
-                        it */
-  bool from_broadcast;  /* derived from a broadcast */
-  bool sufficient_only; /* implies the wanted condition, but not conversely */
-  bool is_given;        /* written by the user: assumed here, not proved */
-  bool in_queue, suspended; /* in the pending list, and unchanged since the last
-                               attempt (solver_wakeup.c) */
-  bool being_compared; /* being compared with another constraint (solve.c) */
-  uint32_t queue_order, watch_generation;
   uint32_t serial;         /* number in order of creation */
   uint32_t control_region; /* control region in which it arose
                               (control_region_begin) */
-  Core *site;              /* expression that its run-time check belongs to
-                              (runtime_checks.c), or NULL */
-  bool check_after_site;   /* the check comes after the value of the site */
-  bool check_inserted;     /* the check was inserted */
-  bool is_implication; /* constraint of a call that holds under conditions that
-                          may be false */
-  /* those of the assumptions that hold at the site */
-  Assumption *site_assumptions;
+  bool solved;
+  bool at_run_time;     /* only checkable at run time */
+  bool divisibility;    /* a division is exact; callers have to ensure it */
+  bool from_broadcast;  /* derived from a broadcast */
+  bool sufficient_only; /* implies the wanted condition, but not conversely */
+  bool is_given;        /* written by the user: assumed here, not proved */
+  bool is_implication;  /* constraint of a call that holds under conditions that
+                           may be false */
+  struct {              /* place in the solver's queue (solver_wakeup.c) */
+    bool active;        /* in the pending list */
+    bool suspended;     /* unchanged since the last attempt */
+    bool being_compared; /* being compared with another constraint (solve.c) */
+    uint32_t order, watch_generation;
+  } queue;
+  struct {                   /* its check at run time (runtime_checks.c) */
+    Core *site;              /* expression that the check belongs to, or NULL */
+    bool after_site;         /* the check comes after the value of the site */
+    bool inserted;           /* the check was inserted */
+    Assumption *assumptions; /* assumptions that hold at the site */
+  } check;
 };
 
 static inline bool constraint_is_size(const Constraint *k) {
