@@ -242,9 +242,9 @@ void emit_batched_gemm_call(Emitter *e, Buffer *out) {
     at[j] = s ? format(e, "p%u + %s + lo * %s", s->input, offset, stride[j])
               : format(e, "o0 + %s + lo * %s", offset, stride[j]);
   }
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
   buffer_puts(out, "{\n");
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   buffer_printf(out, "members%s(%s, %s,\n%s, %s,\n%s, %s, hi - lo", e->suffix,
                 at[0], stride[0], at[1], stride[1], at[2], stride[2]);
   if (p->nr_vectors) {

@@ -108,7 +108,7 @@ static void emit_full_block(Emitter *e, Buffer *out, uint32_t vectors,
                 "#pragma GCC unroll %u\nfor (int a = 0; a < %u; a++) {\n"
                 "const int64_t j = start + a * W;\n(void)j;\n%s",
                 vectors, vectors, full_vector_macros);
-  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->levels.code[e->levels.vector]);
   emit_append(out, &e->check_code);
   emit_append(out, code);
   buffer_printf(out, "%s}\n", undef_macros);
@@ -119,16 +119,16 @@ static void emit_full_block(Emitter *e, Buffer *out, uint32_t vectors,
 static void emit_unrolled_terms(Emitter *e, LoopWriter *n,
                                 const ColumnReduction *c, const char *from,
                                 const char *to) {
-  uint32_t v = e->loop_order[n->open_loops];
+  uint32_t v = e->levels.order[n->open_loops];
   int terms = (int)e->cpu->schedule->reduction_unroll;
-  Buffer vector_block = e->level_code[e->vector_level],
+  Buffer vector_block = e->levels.code[e->levels.vector],
          body = {.arena = e->arena};
   Buffer full = body, tail = body;
   buffer_printf(&body,
                 "#pragma GCC unroll %d\nfor (int t = 0; t < %d; t++) {\n"
                 "const int64_t i%u = term + t;\n",
                 terms, terms, v);
-  emit_append(&body, &e->level_code[e->level_of[v]]);
+  emit_append(&body, &e->levels.code[e->levels.of[v]]);
   emit_append(&body, &vector_block);
   emit_append(&full, &c->full_code);
   emit_append(&tail, &c->tail_code);
@@ -138,9 +138,9 @@ static void emit_unrolled_terms(Emitter *e, LoopWriter *n,
                 "int64_t term = %s;\nfor (; term + %d <= %s; term += %d) {\n"
                 "int64_t j = start, a = 0;\n",
                 from, terms, to, terms);
-  e->level_code[e->vector_level] = body;
+  e->levels.code[e->levels.vector] = body;
   emit_vector_loop(e, n->out, ", a++", &full, &tail);
-  e->level_code[e->vector_level] = vector_block;
+  e->levels.code[e->levels.vector] = vector_block;
   buffer_puts(n->out, "}\n");
 }
 
@@ -152,11 +152,11 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
       declare_accumulators(e, out, &n->accumulators[j], c->vectors,
                            c->widens_to_f64);
   bool terms = e->cpu->schedule->reduction_unroll > 1 && !c->is_full_block;
-  loop_writer_open(e, n, e->loop_count - (c->widens_to_f64 || terms));
+  loop_writer_open(e, n, e->levels.count - (c->widens_to_f64 || terms));
   const char *from = NULL, *to = NULL;
-  if (n->open_loops < e->loop_count) {
-    from = emit_axis_begin(e, e->loop_order[n->open_loops]);
-    to = emit_axis_end(e, e->loop_order[n->open_loops]);
+  if (n->open_loops < e->levels.count) {
+    from = emit_axis_begin(e, e->levels.order[n->open_loops]);
+    to = emit_axis_end(e, e->levels.order[n->open_loops]);
   }
   if (c->widens_to_f64) {
     open_f32_runs(n, from, to);
@@ -166,7 +166,7 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
     emit_unrolled_terms(e, n, c, from, to);
     from = "term";
   }
-  if (n->open_loops < e->loop_count)
+  if (n->open_loops < e->levels.count)
     loop_writer_open_one(e, n, from, to);
   if (c->is_full_block) {
     emit_full_block(e, out, c->vectors, &c->full_code);
@@ -174,7 +174,7 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
     buffer_puts(out, "int64_t j = start, a = 0;\n(void)a;\n");
     emit_vector_loop(e, out, ", a++", &c->full_code, &c->tail_code);
   }
-  loop_writer_close(n, e->loop_count - (c->widens_to_f64 || terms));
+  loop_writer_close(n, e->levels.count - (c->widens_to_f64 || terms));
   if (c->widens_to_f64)
     close_f32_runs(n, c->vectors);
   loop_writer_close(n, n->spatial_loops);

@@ -153,13 +153,13 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   for (uint32_t v = loop->spatial_axes; v + 1 < last; v++) {
     buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
                   emit_int(e, loop->extents[v]), v);
-    emit_append(out, &e->level_code[2 + v - loop->spatial_axes]);
+    emit_append(out, &e->levels.code[2 + v - loop->spatial_axes]);
   }
   buffer_printf(out,
                 "for (int64_t line = 0; line < height; line++) {\n"
                 "const int64_t i%u = line;\n",
                 last - 1);
-  emit_append(out, &e->level_code[e->vector_level - 1]);
+  emit_append(out, &e->levels.code[e->levels.vector - 1]);
   emit_image_row_pointer(e, out, t, w);
   buffer_puts(out,
               "const int64_t end = width;\nint64_t j = 0, a = 0;\n(void)a;\n");
@@ -472,7 +472,7 @@ static void emit_conv_products(Emitter *e, const GemmTiling *t,
                                uint32_t loop_index, Buffer *task_code,
                                const Buffer *epilogue, Buffer *out) {
   const ConvWindow *w = t->window;
-  const LocalBuffer *l = &e->locals[loop_index][0];
+  const LocalBuffer *l = &e->function.locals[loop_index][0];
   buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                 l->row_elements, gemm_element_type(t->accumulator_dtype),
                 l->id);
@@ -494,7 +494,7 @@ void emit_conv_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   const ConvWindow *w = t->window;
   Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
   uint32_t last = w->copy_loop->spatial_axes - 1;
-  emit_tap_offsets(e, &e->function_head, w, t->depth);
+  emit_tap_offsets(e, &e->function.head, w, t->depth);
   emit_scratch_buffers(e, t, &body);
   if (!w->vectorize_channels)
     gemm_left_operand(e, t, &task_code, &body, &inner);

@@ -370,8 +370,8 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   AffineExpr base = *q;
   base.coef[t->m_axis] = base.coef[t->n_axis] = 0;
   const char *offset = emit_affine(e, &base);
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
   if (r->global_index) {
     VEC_PUSH(e->arena, e->emitted->call.outputs,
              &e->kernel->loops.at[loop_index]->outputs.at[0]);
@@ -384,7 +384,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                   e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
-  const LocalBuffer *l = &e->locals[loop_index][0];
+  const LocalBuffer *l = &e->function.locals[loop_index][0];
   if (e->cpu->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
     buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                   l->row_elements, type, l->id);
@@ -693,7 +693,7 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
                   t->n_axis, t->n_axis, n_axis, t->n_axis);
   else
     gemm_open_term_loops(e, &body, loop, "0", depth);
-  gemm_append_levels(e, &body, 2, e->vector_level);
+  gemm_append_levels(e, &body, 2, e->levels.vector);
   buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
                 transposed ? depth : n_axis);
   emit_vector_loop(e, &body, "", &test, &test);

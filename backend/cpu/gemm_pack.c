@@ -51,7 +51,7 @@ void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
 
 void gemm_append_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
   for (uint32_t l = from; l < to; l++)
-    emit_append(out, &e->level_code[l]);
+    emit_append(out, &e->levels.code[l]);
 }
 
 const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
@@ -62,8 +62,8 @@ const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
   Dtype t = loop->outputs.at[0].dtype;
   const char *value =
       emit_vector(e, loop->outputs.at[0].value_op, value_class(t));
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
   return value;
 }
 
@@ -96,7 +96,7 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
                   "%s *const to = a + (i%u - x0) * %d;\n",
                   t->m_axis, t->m_axis, t->m_axis,
                   gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
-    gemm_append_levels(e, out, 2, e->vector_level);
+    gemm_append_levels(e, out, 2, e->levels.vector);
     buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
     emit_vector_loop(e, out, "", &store, &store);
     buffer_puts(out, "}\n");
@@ -110,7 +110,7 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
   gemm_open_term_loops(e, out, loop, "k0", "k1");
   buffer_printf(out, "%s *const to = a + (k - k0) * %d;\n",
                 gemm_element_type(t->element_dtype), LDA_COLUMNS);
-  gemm_append_levels(e, out, 2, e->vector_level);
+  gemm_append_levels(e, out, 2, e->levels.vector);
   buffer_puts(out, "const int64_t end = x1;\nint64_t j = x0;\n");
   emit_vector_loop(e, out, "", &store, &store);
   gemm_close_term_loops(e, out, loop);
@@ -129,10 +129,10 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
   buffer_printf(
       out, "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n", unroll,
       n_axis, is_full ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
-  gemm_append_levels(e, out, 2, e->vector_level);
+  gemm_append_levels(e, out, 2, e->levels.vector);
   buffer_printf(out, "const int64_t j = k;\n%s",
                 is_full ? full_vector_macros : tail_macros);
-  gemm_append_levels(e, out, e->vector_level, e->vector_level + 1);
+  gemm_append_levels(e, out, e->levels.vector, e->levels.vector + 1);
   emit_append(out, &e->check_code);
   emit_append(out, store_code);
   buffer_printf(out,
@@ -189,7 +189,7 @@ void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
     gemm_open_term_loops(e, out, loop, "from", "to");
     buffer_printf(out, "%s *const row = panel + (k - from) * NR%s;\n", type,
                   id);
-    gemm_append_levels(e, out, 2, e->vector_level);
+    gemm_append_levels(e, out, 2, e->levels.vector);
     buffer_puts(out, "const int64_t end = right;\nint64_t j = y;\n");
     emit_vector_loop(e, out, "", &store, &store);
     gemm_close_term_loops(e, out, loop);
@@ -218,15 +218,16 @@ void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
                   emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs)),
                   type, name, type, s->input, emit_affine(e, &base));
   } else {
-    const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+    const LocalBuffer *l =
+        &e->function.locals[s->source_loop][s->source_output];
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
                   "const %s *const %s = l%u + %s - lo * ld%s;\n",
                   name, l->point_elements, type, name, l->id,
                   emit_affine(e, &base), name);
   }
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(task_code, &e->level_code[OUTER_LEVEL]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
 }
 
 void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,

@@ -45,10 +45,10 @@ static int64_t task_points(Emitter *e) {
 static void emit_local_buffers(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
     const LoopNest *loop = e->kernel->loops.at[j];
-    e->locals[j] = NEW_ARRAY(e->arena, LocalBuffer, loop->outputs.len);
+    e->function.locals[j] = NEW_ARRAY(e->arena, LocalBuffer, loop->outputs.len);
     for (uint32_t i = 0; i < loop->outputs.len; i++) {
       const LoopOutput *r = &loop->outputs.at[i];
-      LocalBuffer *l = &e->locals[j][i];
+      LocalBuffer *l = &e->function.locals[j][i];
       if (!r->local_index || e->cpu->epilogue[j])
         continue;
       l->id = e->next_id++;
@@ -351,8 +351,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   e->cpu = NEW(k->arena, CpuEmitter);
   e->dialect = &c_dialect;
   e->width = s->width;
-  e->locals_by_point = s->shape == TASK_ROWS;
-  e->has_lane_begin = !s->gemm_tilings;
+  e->function.locals_by_point = s->shape == TASK_ROWS;
+  e->function.has_lane_begin = !s->gemm_tilings;
   e->arena = k->arena;
   e->kernel = k;
   e->cpu->schedule = s;
@@ -361,9 +361,9 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   e->suffix = suffix;
   e->cpu->out = result;
   e->emitted = &result->code;
-  e->function_head = e->cpu->pack_functions = (Buffer){.arena = k->arena};
-  Buffer rows = e->function_head, body = e->function_head,
-         locals = e->function_head;
+  e->function.head = e->cpu->pack_functions = (Buffer){.arena = k->arena};
+  Buffer rows = e->function.head, body = e->function.head,
+         locals = e->function.head;
   Buffer *out = &result->code.source;
   if (!*suffix)
     buffer_printf(out, "#define W %u\n", s->width);
@@ -390,7 +390,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   emit_pointers(e, out);
   emit_append(out, &locals);
   emit_check_masks(e, out);
-  emit_append(out, &e->function_head);
+  emit_append(out, &e->function.head);
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
   emit_append(out, &rows);
   emit_append(out, &body);

@@ -10,7 +10,7 @@ static bool is_task_axis(const Emitter *e, const LoopNest *loop, uint32_t v) {
 }
 
 static void emit_scalar_nest(Emitter *e, LoopWriter *n) {
-  loop_writer_open(e, n, e->loop_count);
+  loop_writer_open(e, n, e->levels.count);
   buffer_puts(n->out, "#define LIVE ALL\n");
   emit_append(n->out, &e->check_code);
   buffer_puts(n->out, "#undef LIVE\n");
@@ -68,7 +68,7 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
   emit_begin_loop(e, loop, vector_axis, loops, order);
   e->loop_index = at;
   e->reads_past_tail = false;
-  e->transpose_axis = choose_transpose_axis(e, loop, order);
+  e->transpose.axis = choose_transpose_axis(e, loop, order);
   e->prefetch_axis = choose_prefetch_axis(e, loop);
   e->cpu->jammed_rows = unroll_and_jam_points(e->kernel, e->cpu->schedule, at);
   emit_ops(e);
@@ -90,13 +90,13 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at,
   }
   if (e->failed)
     return;
-  for (uint32_t j = 0; j < e->loop_count; j++)
+  for (uint32_t j = 0; j < e->levels.count; j++)
     n.spatial_loops +=
-        e->loop_order[j] < (reduces ? loop->spatial_axes : loop->axis_count);
+        e->levels.order[j] < (reduces ? loop->spatial_axes : loop->axis_count);
   buffer_puts(out, "{\n");
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
   if (!e->cpu->jammed_rows)
-    emit_append(out, &e->level_code[OUTER_LEVEL]);
+    emit_append(out, &e->levels.code[OUTER_LEVEL]);
   if (e->cpu->jammed_rows)
     emit_jammed_nest(e, &n);
   else if (vector_axis == NO_AXIS)

@@ -105,7 +105,7 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
 void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
                                Accumulator *f) {
   LoopOutput *r = &e->loop->outputs.at[at];
-  const LocalBuffer *l = &e->locals[loop][at];
+  const LocalBuffer *l = &e->function.locals[loop][at];
   if (r->local_index)
     f->local_address =
         format(e, "l%u + %s", l->id, emit_local_offset(e, l, r->local_index));
@@ -153,7 +153,7 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
 static void emit_vector_loop_to(Emitter *e, Buffer *out, const char *to,
                                 const char *step, const Buffer *full,
                                 const Buffer *tail) {
-  const Buffer *body = &e->level_code[e->vector_level];
+  const Buffer *body = &e->levels.code[e->levels.vector];
   buffer_printf(out, "for (; j + W <= %s; j += W%s) {\n%s", to, step,
                 full_vector_macros);
   emit_append(out, body);
@@ -190,10 +190,10 @@ void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
 
 void loop_writer_open_one(Emitter *e, LoopWriter *n, const char *from,
                           const char *to) {
-  uint32_t v = e->loop_order[n->open_loops++];
+  uint32_t v = e->levels.order[n->open_loops++];
   buffer_printf(n->out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v, from,
                 v, to, v);
-  emit_append(n->out, &e->level_code[e->level_of[v]]);
+  emit_append(n->out, &e->levels.code[e->levels.of[v]]);
 }
 
 static bool is_split_reduction(const Emitter *e, uint32_t v) {
@@ -224,7 +224,7 @@ const char *emit_axis_end(Emitter *e, uint32_t v) {
 
 void loop_writer_open(Emitter *e, LoopWriter *n, uint32_t to) {
   while (n->open_loops < to) {
-    uint32_t v = e->loop_order[n->open_loops];
+    uint32_t v = e->levels.order[n->open_loops];
     loop_writer_open_one(e, n, emit_axis_begin(e, v), emit_axis_end(e, v));
   }
 }

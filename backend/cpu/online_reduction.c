@@ -43,7 +43,7 @@ static void emit_scale_output(Emitter *e, Buffer *out, uint32_t loop,
   const LoopOutput *r = output_of(e, loop, output_index),
                    *extreme_output =
                        output_of(e, r->rescale_loop, r->rescale_output);
-  const LocalBuffer *l = &e->locals[loop][output_index];
+  const LocalBuffer *l = &e->function.locals[loop][output_index];
   const char *type = c_type_of(r), *name = dtype_info[r->dtype].name;
   char class = value_class(extreme_output->dtype);
   VEC_PUSH(e->arena, e->emitted->call.floats, r->slope);
@@ -52,8 +52,8 @@ static void emit_scale_output(Emitter *e, Buffer *out, uint32_t loop,
                 "- m[0]))));\n"
                 "%s *const x = l%u + (i%u - lo) * %s;\n",
                 type, type, class, class, class, c_type_of(extreme_output),
-                e->emitted->call.floats.len - 1 - e->first_float, type, l->id,
-                e->kernel->parallel_axes - 1, l->point_elements);
+                e->emitted->call.floats.len - 1 - e->function.first_float, type,
+                l->id, e->kernel->parallel_axes - 1, l->point_elements);
   if (r->local_elements == 1) {
     buffer_puts(out, "*x *= f; }\n");
     return;
@@ -71,7 +71,7 @@ static void emit_rescale_dependents(Emitter *e, Buffer *out, uint32_t loop,
                                     uint32_t output_index, bool is_final) {
   const Kernel *k = e->kernel;
   const LoopOutput *r = output_of(e, loop, output_index);
-  const LocalBuffer *l = &e->locals[loop][output_index];
+  const LocalBuffer *l = &e->function.locals[loop][output_index];
   const char *new_extreme =
       emit_combine(e, r->reduce, value_class(r->dtype), false, "m[0]", "m[1]");
   buffer_printf(out,
@@ -121,7 +121,7 @@ static void emit_inits(Emitter *e, Buffer *out) {
   for (uint32_t j = e->kernel->strip_begin; j < e->kernel->strip_end; j++)
     for (uint32_t i = 0; i < e->kernel->loops.at[j]->outputs.len; i++)
       if (output_of(e, j, i)->loop_carried)
-        emit_init(out, output_of(e, j, i), &e->locals[j][i]);
+        emit_init(out, output_of(e, j, i), &e->function.locals[j][i]);
 }
 
 static void emit_final_rescales(Emitter *e, Buffer *out) {
@@ -140,7 +140,7 @@ static void emit_finite_check(Emitter *e, Buffer *out) {
   buffer_puts(out, "int odd_sums = 0;\n");
   for (uint32_t j = e->kernel->strip_begin; j < e->kernel->strip_end; j++)
     for (uint32_t i = 0; i < e->kernel->loops.at[j]->outputs.len; i++) {
-      const LocalBuffer *l = &e->locals[j][i];
+      const LocalBuffer *l = &e->function.locals[j][i];
       if (output_of(e, j, i)->rescaled)
         buffer_printf(out,
                       "for (int64_t x = 0; x < (hi - lo) * %s; x++)\n"
@@ -162,7 +162,7 @@ static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t loop_index,
                 loop_index, loop_index, loop_index, loop_index, loop_index,
                 size, loop_index, size);
   for (uint32_t i = 0; i < loop->outputs.len; i++) {
-    const LocalBuffer *l = &e->locals[loop_index][i];
+    const LocalBuffer *l = &e->function.locals[loop_index][i];
     if (l->strip_mined)
       buffer_printf(out, "%s *const l%u = r%u - at;\n",
                     memory_type(loop->outputs.at[i].dtype), l->id, l->id);

@@ -35,7 +35,7 @@ static uint32_t next_axis(const Emitter *e, const KernelOp *index) {
   uint32_t found = NO_AXIS;
   for (uint32_t v = 0; v < e->loop->axis_count; v++)
     if (index->address->coef[v] &&
-        (found == NO_AXIS || e->level_of[v] >= e->level_of[found]))
+        (found == NO_AXIS || e->levels.of[v] >= e->levels.of[found]))
       found = v;
   return found;
 }
@@ -44,7 +44,7 @@ static double row_bytes(const Emitter *e, const KernelOp *s, uint32_t axis) {
   double bytes = dtype_info[s->dtype].bytes;
   for (uint32_t v = 0; v < e->loop->axis_count; v++)
     if (s->address->coef[v] &&
-        (v == e->vector_axis || e->level_of[v] > e->level_of[axis]))
+        (v == e->vector_axis || e->levels.of[v] > e->levels.of[axis]))
       bytes *= (double)loop_extent_hint(e->loop, v);
   return bytes;
 }
@@ -71,7 +71,7 @@ static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
     count = emit_extent_mul(e, count, s->node->extents[k]);
   const char *at = emit_affine(e, s->address), *ahead = emit_int(e, distance);
   uint32_t name = e->next_id++;
-  buffer_printf(&e->level_code[e->op_levels[r->index_op]],
+  buffer_printf(&e->levels.code[e->ops.levels[r->index_op]],
                 "const int64_t f%u = p%u[%s + %s < %s ? %s + %s : %s];\n", name,
                 s->input, at, ahead, emit_int(e, count), at, ahead, at);
   return format(e, "%s * ((uint64_t)f%u < (uint64_t)%s ? f%u : 0)",
@@ -159,7 +159,7 @@ const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
     return NULL;
   const char *base = emit_affine(e, s->address);
   uint32_t name = e->next_id++;
-  buffer_printf(&e->level_code[OUTER_LEVEL],
+  buffer_printf(&e->levels.code[OUTER_LEVEL],
                 "const int64_t f%u = i%u + 1 < %s ? %s : 0;\n", name, last,
                 emit_int(e, e->loop->extents[last]),
                 emit_int(e, s->address->coef[last]));

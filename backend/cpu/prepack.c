@@ -82,10 +82,10 @@ static ArtifactKey prepacked_layout_key(Emitter *e, const GemmTiling *t,
 static void emit_pack_function(Emitter *e, const GemmTiling *t,
                                const Operand *o, uint32_t n_axis,
                                uint32_t loop_index, uint32_t prepacked_index) {
-  Buffer saved_head = e->function_head, task_code = {.arena = e->arena},
+  Buffer saved_head = e->function.head, task_code = {.arena = e->arena},
          body = task_code;
   uint32_t input = the_load(o->loop)->input;
-  e->function_head = task_code;
+  e->function.head = task_code;
   gemm_pack_b(e, t, o, n_axis, loop_index, &task_code, &body);
   buffer_printf(&e->cpu->pack_functions,
                 "static __attribute__((noinline)) void\n"
@@ -95,11 +95,11 @@ static void emit_pack_function(Emitter *e, const GemmTiling *t,
                 prepacked_index,
                 memory_type(e->kernel->inputs.at[input]->dtype), input,
                 gemm_element_type(t->element_dtype));
-  emit_append(&e->cpu->pack_functions, &e->function_head);
+  emit_append(&e->cpu->pack_functions, &e->function.head);
   emit_append(&e->cpu->pack_functions, &task_code);
   emit_append(&e->cpu->pack_functions, &body);
   buffer_puts(&e->cpu->pack_functions, "}\n");
-  e->function_head = saved_head;
+  e->function.head = saved_head;
 }
 
 bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,

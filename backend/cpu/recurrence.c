@@ -173,7 +173,7 @@ static void bind_states(Recurrence *o) {
     if (s->kind == KOP_LOAD && s->input < o->state_count)
       precomputed[k] = state_name(o, s->input);
   }
-  e->precomputed = precomputed;
+  e->ops.precomputed = precomputed;
 }
 
 static const char *vector_offset(Recurrence *o, const char *base) {
@@ -267,10 +267,10 @@ static void close_iterations(const Recurrence *o, Buffer *out) {
 static void emit_iterations(Recurrence *o, Buffer *out, uint32_t interleave,
                             bool full) {
   Emitter *e = o->e;
-  uint32_t inner = o->is_vectorized ? e->vector_level
+  uint32_t inner = o->is_vectorized ? e->levels.vector
                    : o->element_axis != NO_AXIS
-                       ? e->level_of[o->element_axis]
-                       : e->level_of[o->iteration_axis];
+                       ? e->levels.of[o->element_axis]
+                       : e->levels.of[o->iteration_axis];
   for (uint32_t k = 0; k < o->state_count; k++) {
     char class = value_class(o->node->inputs[k]->dtype);
     if (o->is_vectorized)
@@ -286,10 +286,10 @@ static void emit_iterations(Recurrence *o, Buffer *out, uint32_t interleave,
     buffer_printf(out, "%s = %s;\n", state_name(o, k), initial_state(o, k));
   buffer_puts(out, "}\n");
   open_iterations(o, out);
-  if (inner != e->level_of[o->iteration_axis])
-    emit_append(out, &e->level_code[e->level_of[o->iteration_axis]]);
+  if (inner != e->levels.of[o->iteration_axis])
+    emit_append(out, &e->levels.code[e->levels.of[o->iteration_axis]]);
   open_interleaved(o, out, interleave);
-  emit_append(out, &e->level_code[inner]);
+  emit_append(out, &e->levels.code[inner]);
   emit_append(out, full ? &o->full_code : &o->tail_code);
   buffer_puts(out, "}\n");
   close_iterations(o, out);
@@ -404,7 +404,7 @@ static bool emit_recurrence(Recurrence *o, int64_t *tasks) {
   bind_states(o);
   *tasks = emit_task_range(o, &rows);
   emit_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   find_offsets(o);
   emit_iteration_end(o);
   emit_elements(o, &body);
@@ -414,10 +414,10 @@ static bool emit_recurrence(Recurrence *o, int64_t *tasks) {
                 "(void)p, (void)n, (void)c, (void)room;\n",
                 e->width);
   emit_pointers(o, out);
-  emit_append(out, &e->level_code[0]);
+  emit_append(out, &e->levels.code[0]);
   buffer_puts(out, "for (int64_t u = begin; u < end; u++) {\n");
   emit_append(out, &rows);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   emit_append(out, &body);
   buffer_puts(out, "}\nreturn 0;\n}\n");
   return !e->failed && !e->check_code.len && !e->emitted->call.scratch_bytes &&
@@ -445,7 +445,7 @@ static Emitter *emitter_of(LibraryOp *r) {
   Emitter *e = NEW(arena, Emitter);
   e->cpu = NEW(arena, CpuEmitter);
   e->dialect = &c_dialect;
-  e->has_lane_begin = true;
+  e->function.has_lane_begin = true;
   k->arena = arena;
   k->graph = r->graph;
   s->vector_bytes = cpu_vector_bytes();
@@ -456,7 +456,7 @@ static Emitter *emitter_of(LibraryOp *r) {
   e->prefetch_axis = NO_AXIS;
   e->emitted = NEW(arena, EmittedKernel);
   e->emitted->source = (Buffer){.arena = arena};
-  e->function_head = e->cpu->pack_functions = e->emitted->source;
+  e->function.head = e->cpu->pack_functions = e->emitted->source;
   return e;
 }
 

@@ -64,7 +64,7 @@ static uint32_t choose_interleave(const Emitter *e, const LoopWriter *n) {
     if (n->accumulators[j].op == PRIM_NONE)
       return 1;
   for (uint32_t j = 0; j < e->loop->ops.len; j++)
-    ops += e->varies[j];
+    ops += e->ops.varies[j];
   return ops <= MAX_INTERLEAVED_OPS ? INTERLEAVE_COUNT : 1;
 }
 
@@ -170,7 +170,7 @@ static void emit_interleaved_loop(Emitter *e, Buffer *out,
                 "const int64_t j = first + q * W;\n(void)j;\n",
                 INTERLEAVE_COUNT, INTERLEAVE_COUNT, full_vector_macros,
                 INTERLEAVE_COUNT, INTERLEAVE_COUNT);
-  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->levels.code[e->levels.vector]);
   emit_append(out, &e->check_code);
   for (uint32_t j = 0; j < n->count; j++) {
     const Accumulator *f = &n->accumulators[j];
@@ -251,7 +251,7 @@ void emit_row_nest(Emitter *e, LoopWriter *n) {
   uint32_t interleave = choose_interleave(e, n);
   const char *first = interleave > 1 ? "[0]" : "";
   loop_writer_open(
-      e, n, e->transpose_loads.len ? n->spatial_loops - 1 : n->spatial_loops);
+      e, n, e->transpose.loads.len ? n->spatial_loops - 1 : n->spatial_loops);
   for (uint32_t j = 0; j < n->count; j++) {
     const Accumulator *f = &n->accumulators[j];
     if (f->op == PRIM_NONE) {
@@ -265,14 +265,14 @@ void emit_row_nest(Emitter *e, LoopWriter *n) {
     emit_accumulate(e, &full, f, first, false);
     emit_accumulate(e, &tail, f, first, true);
   }
-  if (e->transpose_loads.len) {
+  if (e->transpose.loads.len) {
     emit_vector_range(e, out, true);
-    emit_transposed_tiles(e, out, emit_axis_begin(e, e->transpose_axis),
-                          emit_axis_end(e, e->transpose_axis), &full, &tail);
+    emit_transposed_tiles(e, out, emit_axis_begin(e, e->transpose.axis),
+                          emit_axis_end(e, e->transpose.axis), &full, &tail);
     loop_writer_close(n, 0);
     return;
   }
-  loop_writer_open(e, n, e->loop_count);
+  loop_writer_open(e, n, e->levels.count);
   emit_reduction_loop(e, n, interleave, &full, &tail);
   loop_writer_close(n, n->spatial_loops);
   for (uint32_t j = 0; j < n->count; j++)
@@ -284,7 +284,7 @@ void emit_row_nest(Emitter *e, LoopWriter *n) {
 void emit_jammed_nest(Emitter *e, const LoopWriter *n) {
   Buffer jammed_block = {.arena = e->arena}, full = jammed_block,
          tail = jammed_block;
-  Buffer *block = &e->level_code[e->vector_level];
+  Buffer *block = &e->levels.code[e->levels.vector];
   uint32_t interleave = choose_interleave(e, n);
   unroll_and_jam_begin(e, n->out);
   for (uint32_t j = 0; j < n->count; j++) {

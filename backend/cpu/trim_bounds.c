@@ -83,9 +83,9 @@ void emit_trim_check(Emitter *e, Buffer *out) {
   const LoopNest *guard = e->kernel->trim_check;
   emit_begin_loop(e, guard, NO_AXIS, 0, NULL);
   emit_ops(e);
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
   buffer_puts(out, "{\n");
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   for (uint32_t j = 0; j < guard->outputs.len; j++)
     buffer_printf(out, "missed |= %s;\n",
                   emit_scalar(e, guard->outputs.at[j].value_op));

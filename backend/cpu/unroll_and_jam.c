@@ -76,7 +76,7 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
 void unroll_and_jam_begin(Emitter *e, Buffer *out) {
   uint32_t v = e->loop->parallel_axes - 1;
   const char *n = emit_int(e, e->loop->extents[v]);
-  buffer_printf(&e->function_head,
+  buffer_printf(&e->function.head,
                 "int64_t from%u = begin, ready%u = begin;\n(void)from%u;\n",
                 e->loop_index, e->loop_index, e->loop_index);
   buffer_printf(out,
@@ -103,12 +103,12 @@ void unroll_and_jam_each_point(Emitter *e, Buffer *out, bool with_invariants) {
     return;
   buffer_printf(
       out, "const int64_t i%u = top + y < bottom ? top + y : bottom - 1;\n", v);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
 }
 
 void unroll_and_jam_bind_locals(Emitter *e, Buffer *out, bool in_jammed_loop) {
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
-    const LocalBuffer *l = &e->locals[e->loop_index][j];
+    const LocalBuffer *l = &e->function.locals[e->loop_index][j];
     const char *type = memory_type(e->loop->outputs.at[j].dtype);
     uint32_t v = e->loop->parallel_axes - 1;
     if (!l->jammed)

@@ -327,7 +327,7 @@ static int64_t first_input_row(const UnrolledReduction *f,
 static void append_level(const UnrolledReduction *f, Buffer *out,
                          uint32_t level) {
   emit_append(out, &f->shared_load_levels[level]);
-  emit_append(out, &f->e->level_code[level]);
+  emit_append(out, &f->e->levels.code[level]);
 }
 
 static void emit_unroll_pragma(Buffer *out, long long times) {
@@ -346,7 +346,7 @@ static void open_term_loop(const UnrolledReduction *f, Buffer *out,
                 is_constant ? format(e, "%lld", (long long)extent)
                             : emit_int(e, extent),
                 v);
-  append_level(f, out, f->e->level_of[v]);
+  append_level(f, out, f->e->levels.of[v]);
 }
 
 /* Opens the loop over the input rows of `rows` rows. */
@@ -359,7 +359,7 @@ static void open_input_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
                 input_rows, input_rows, f->input_row_axis,
                 (long long)f->row_stride, (long long)low, f->input_row_axis);
-  append_level(f, out, e->level_of[f->input_row_axis]);
+  append_level(f, out, e->levels.of[f->input_row_axis]);
 }
 
 static void open_output_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
@@ -377,8 +377,8 @@ static void open_output_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
       rows, rows, low, (long long)f->row_stride, term_stride, term_stride,
       term_stride, terms, f->row_axis, f->term_axis, term_stride, f->row_axis,
       f->term_axis);
-  emit_append(out, &e->level_code[e->level_of[f->row_axis]]);
-  emit_append(out, &e->level_code[e->level_of[f->term_axis]]);
+  emit_append(out, &e->levels.code[e->levels.of[f->row_axis]]);
+  emit_append(out, &e->levels.code[e->levels.of[f->term_axis]]);
 }
 
 /* Returns true if masked loads are correct for vectors without valid lanes. */
@@ -389,7 +389,8 @@ static bool loads_are_maskable(const UnrolledReduction *f) {
     bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
     bool is_available =
         (f->precomputed && f->precomputed[j]) || !emit_is_demanded(e, j);
-    if (reads && e->varies[j] && !is_available && !emit_is_vector_load(e, s))
+    if (reads && e->ops.varies[j] && !is_available &&
+        !emit_is_vector_load(e, s))
       return false;
   }
   return true;
@@ -417,7 +418,7 @@ static void emit_vector_block(UnrolledReduction *f, Buffer *out,
                   tail_macros);
   else
     buffer_puts(out, full_vector_macros);
-  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->levels.code[e->levels.vector]);
   emit_append(out, &e->check_code);
   emit_append(out, code);
   buffer_printf(out, "%s}\n%s", undef_macros,
@@ -430,8 +431,8 @@ static void emit_vector_block(UnrolledReduction *f, Buffer *out,
 static bool is_vector_load(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   return emit_is_masked_load(e, at) ||
-         ((s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL) && e->varies[at] &&
-          emit_is_vector_load(e, s));
+         ((s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL) &&
+          e->ops.varies[at] && emit_is_vector_load(e, s));
 }
 
 /* Returns true if the operation is the result, or an operand of an operation
@@ -470,7 +471,7 @@ static void emit_shared_loads(UnrolledReduction *f) {
   Buffer *out = &f->shared_load_code, copies = {.arena = e->arena};
   for (uint32_t j = 0; j < f->shared_load_count; j++) {
     uint32_t name = e->next_id++, at = f->shared_loads[j];
-    char class = e->classes[at];
+    char class = e->ops.classes[at];
     buffer_printf(out, "v%c in%u[%u];\n", vector_type_letter(class), name,
                   f->vectors);
     f->precomputed[at] = format(e, "in%u[a]", name);
@@ -479,7 +480,7 @@ static void emit_shared_loads(UnrolledReduction *f) {
   }
   open_vectors(out, f->vectors);
   buffer_printf(out, "%s(void)rest;\n%s", tail_lanes_code, tail_macros);
-  emit_append(out, &e->level_code[e->vector_level]);
+  emit_append(out, &e->levels.code[e->levels.vector]);
   emit_append(out, &e->check_code);
   emit_append(out, &copies);
   buffer_printf(out, "%s}\n", undef_macros);
@@ -520,8 +521,8 @@ static void begin_shared_loads(UnrolledReduction *f, const LoopNest *lines,
   emit_demanded_ops(e);
   e->hoisted_masks = NULL;
   emit_shared_loads(f);
-  memcpy(f->shared_load_levels, e->level_code, sizeof f->shared_load_levels);
-  f->input_row_level = e->level_of[f->input_row_axis];
+  memcpy(f->shared_load_levels, e->levels.code, sizeof f->shared_load_levels);
+  f->input_row_level = e->levels.of[f->input_row_axis];
 }
 
 /* ---- hoisted broadcasts ---- */
@@ -534,12 +535,12 @@ static bool is_broadcast_operand(const UnrolledReduction *f,
   const Emitter *e = f->e;
   uint64_t terms = (uint64_t)0 - ((uint64_t)1 << loop->spatial_axes);
   uint64_t rows = (uint64_t)1 << f->row_axis | (uint64_t)1 << f->input_row_axis;
-  if (e->varies[at] || !is_float_class(e->classes[at]) ||
+  if (e->ops.varies[at] || !is_float_class(e->ops.classes[at]) ||
       !(depends[at] & terms & ~rows) || depends[at] & rows)
     return false;
   for (uint32_t j = at + 1; j < loop->ops.len; j++)
     for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
-      if (loop->ops.at[j].args[a] == at && !e->varies[j])
+      if (loop->ops.at[j].args[a] == at && !e->ops.varies[j])
         return false;
   return true;
 }
@@ -551,15 +552,15 @@ static void emit_hoisted_broadcasts(UnrolledReduction *f, const uint32_t *which,
   Buffer *out = &f->broadcast_code, body = {.arena = e->arena};
   const char *at = "0";
   long long all = 1;
-  for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
-    uint32_t v = e->loop_order[j];
+  for (uint32_t j = f->outer_loops; j < e->levels.count; j++) {
+    uint32_t v = e->levels.order[j];
     long long extent = loop->extents[v];
     at = format(e, "(%s) * %lld + i%u", at, extent, v);
     all *= extent;
     open_term_loop(f, &body, v);
   }
   for (uint32_t j = 0; j < count; j++) {
-    char class = e->classes[which[j]];
+    char class = e->ops.classes[which[j]];
     const char *name = format(e, "w%u", e->next_id++);
     buffer_printf(out, "v%c %s[%lld];\n", vector_type_letter(class), name, all);
     f->precomputed[which[j]] = format(e, "%s[%s]", name, at);
@@ -567,7 +568,7 @@ static void emit_hoisted_broadcasts(UnrolledReduction *f, const uint32_t *which,
                   emit_vector(e, which[j], class));
   }
   emit_append(out, &body);
-  for (uint32_t j = f->outer_loops; j < e->loop_count; j++)
+  for (uint32_t j = f->outer_loops; j < e->levels.count; j++)
     buffer_puts(out, "}\n");
 }
 
@@ -601,7 +602,7 @@ static void begin_hoisted_broadcasts(UnrolledReduction *f,
   if (e->check_code.len) /* checks need lanes */
     return;
   emit_hoisted_broadcasts(f, which, found);
-  memcpy(f->broadcast_levels, e->level_code, sizeof f->broadcast_levels);
+  memcpy(f->broadcast_levels, e->levels.code, sizeof f->broadcast_levels);
 }
 
 /* Subscript of a vector's accumulator. */
@@ -628,11 +629,11 @@ static bool contracts_to_fma(const LoopNest *loop) {
 static void accumulate(UnrolledReduction *f, Buffer *out,
                        const Accumulator *accumulator) {
   Emitter *e = f->e;
-  if (e->contracted_op == NO_KERNEL_OP) {
+  if (e->ops.contracted == NO_KERNEL_OP) {
     emit_accumulate(e, out, accumulator, accumulator_subscript(f), false);
     return;
   }
-  const KernelOp *s = &e->loop->ops.at[e->contracted_op];
+  const KernelOp *s = &e->loop->ops.at[e->ops.contracted];
   const char *acc =
       format(e, "acc%u%s", accumulator->id, accumulator_subscript(f));
   buffer_printf(out, "%s = fused_%c(%s, %s, %s);\n", acc, accumulator->class,
@@ -653,8 +654,8 @@ static void emit_accumulators(UnrolledReduction *f,
                 accumulator_count, accumulator_count, accumulator_count,
                 accumulator->id, accumulator->class, accumulator->identity);
   accumulate(f, &code, accumulator);
-  for (uint32_t j = f->outer_loops; j < e->loop_count; j++) {
-    uint32_t v = e->loop_order[j];
+  for (uint32_t j = f->outer_loops; j < e->levels.count; j++) {
+    uint32_t v = e->levels.order[j];
     if (v < e->loop->spatial_axes || v == f->term_axis)
       continue;
     open_loops++;
@@ -683,14 +684,14 @@ static void emit_vector_epilogue(UnrolledReduction *f,
   Emitter *e = f->e;
   const char *x = format(e, "acc%u%s", sum->id, accumulator_subscript(f));
   buffer_puts(out, has_full ? full_vector_macros : tail_macros);
-  if (e->precomputed) {
-    emit_append(out, &e->level_code[e->vector_level]);
+  if (e->ops.precomputed) {
+    emit_append(out, &e->levels.code[e->levels.vector]);
     emit_append(out, &e->check_code);
   }
   for (uint32_t j = 0; j < count; j++) {
     const Accumulator *g = &accumulators[j];
     char class = value_class(g->output->dtype);
-    if (e->precomputed)
+    if (e->ops.precomputed)
       x = emit_vector(e, g->output->value_op, class);
     else if (class != sum->class)
       x = format(e, "CONVERT(%s, v%c)", x, class);
@@ -708,7 +709,7 @@ static void emit_epilogue(UnrolledReduction *f, const Accumulator *accumulators,
                   "#pragma GCC unroll %u\nfor (int r = 0; r < %u; r++) {\n"
                   "const int64_t i%u = row + r;\n(void)i%u;\n",
                   rows, rows, f->row_axis, f->row_axis);
-    emit_append(out, &e->level_code[e->level_of[f->row_axis]]);
+    emit_append(out, &e->levels.code[e->levels.of[f->row_axis]]);
   }
   open_vectors(out, f->vectors);
   if (is_tail)
@@ -743,7 +744,7 @@ static uint32_t begin_epilogue(UnrolledReduction *f, LoopNest *epilogue,
         precomputed[j] =
             format(e, "acc%u%s", sum->id, accumulator_subscript(f));
     }
-    e->precomputed = precomputed;
+    e->ops.precomputed = precomputed;
     emit_ops(e);
   }
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
@@ -956,16 +957,16 @@ static void begin_reduction(UnrolledReduction *f, uint32_t loops,
   e->reads_past_tail = true;
   e->loop_index = f->loop_index;
   if (contracts_to_fma(e->loop))
-    e->contracted_op = e->loop->outputs.at[0].value_op;
-  e->precomputed = f->precomputed;
+    e->ops.contracted = e->loop->outputs.at[0].value_op;
+  e->ops.precomputed = f->precomputed;
   emit_place_ops(e);
   for (uint32_t j = 0; f->precomputed && j < e->loop->ops.len; j++)
     if (f->precomputed[j]) {
-      e->varies[j] = true;
-      e->op_levels[j] = e->vector_level;
+      e->ops.varies[j] = true;
+      e->ops.levels[j] = e->levels.vector;
     }
   emit_demanded_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
 }
 
 void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
@@ -997,29 +998,29 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
     emit_accumulators(f, &sum, j / 2 ? f->rows : 1, j % 2,
                       &f->accumulate_code[j / 2][j % 2]);
   }
-  memcpy(f->level_code, e->level_code, sizeof f->level_code);
+  memcpy(f->level_code, e->levels.code, sizeof f->level_code);
   uint32_t count = begin_epilogue(f, e->cpu->epilogue[at], &sum, accumulators);
   for (uint32_t j = 0; j < 4; j++)
     emit_epilogue(f, accumulators, count, &sum, j / 2 ? f->rows : 1, j % 2,
                   &f->finish_code[j / 2][j % 2]);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   buffer_puts(out, "{\n");
-  emit_append(&e->function_head, &f->broadcast_levels[0]);
-  emit_append(&e->function_head, &f->shared_load_levels[0]);
-  emit_append(&e->function_head, &f->level_code[0]);
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &f->broadcast_levels[0]);
+  emit_append(&e->function.head, &f->shared_load_levels[0]);
+  emit_append(&e->function.head, &f->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
   emit_append(out, &f->broadcast_levels[OUTER_LEVEL]);
   emit_append(out, &f->shared_load_levels[OUTER_LEVEL]);
   emit_append(out, &f->level_code[OUTER_LEVEL]);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   for (uint32_t j = 0; j < f->outer_loops; j++) {
     uint32_t v = f->loop_order[j];
     buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v,
                   emit_axis_begin(e, v), v, emit_axis_end(e, v), v);
-    emit_append(out, &f->broadcast_levels[e->level_of[v]]);
-    emit_append(out, &f->shared_load_levels[e->level_of[v]]);
-    emit_append(out, &f->level_code[e->level_of[v]]);
-    emit_append(out, &e->level_code[e->level_of[v]]);
+    emit_append(out, &f->broadcast_levels[e->levels.of[v]]);
+    emit_append(out, &f->shared_load_levels[e->levels.of[v]]);
+    emit_append(out, &f->level_code[e->levels.of[v]]);
+    emit_append(out, &e->levels.code[e->levels.of[v]]);
   }
   emit_append(out, &f->broadcast_code);
   if (f->shared_load_code.len)

@@ -102,9 +102,9 @@ static void put_loop(CudaWriter *w, ElementwiseBody *p, uint32_t at) {
   emit_begin_loop(e, loop, NO_AXIS, w->s->vector_width > 1, &p->last_axis);
   put_vector_loads(w, p, loop, precomputed);
   bind_locals(w, loop, precomputed);
-  e->precomputed = precomputed;
+  e->ops.precomputed = precomputed;
   emit_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   Buffer results = {.arena = e->arena}, before = p->body;
   p->body = results;
   for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
@@ -112,10 +112,10 @@ static void put_loop(CudaWriter *w, ElementwiseBody *p, uint32_t at) {
                &w->locals[w->pass->first_loop + at][j]);
   results = p->body;
   p->body = before;
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(&p->invariants, &e->level_code[OUTER_LEVEL]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(&p->invariants, &e->levels.code[OUTER_LEVEL]);
   if (w->s->vector_width > 1)
-    emit_append(&p->body, &e->level_code[OUTER_LEVEL + 1]);
+    emit_append(&p->body, &e->levels.code[OUTER_LEVEL + 1]);
   else
     emit_append(&p->body, &p->invariants);
   if (w->s->vector_width == 1)
@@ -255,7 +255,7 @@ static void put_transpose_loop(CudaWriter *w, ElementwiseBody *p, uint32_t at,
   const char **precomputed = NEW_ARRAY(e->arena, const char *, loop->ops.len);
   uint32_t order[] = {w->s->transposed_axis, p->last_axis};
   emit_begin_loop(e, loop, NO_AXIS, 2, order);
-  e->level_of[p->last_axis] = e->level_of[w->s->transposed_axis];
+  e->levels.of[p->last_axis] = e->levels.of[w->s->transposed_axis];
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
     if (!reads_transposed(w, loop, s, p->last_axis))
@@ -270,9 +270,9 @@ static void put_transpose_loop(CudaWriter *w, ElementwiseBody *p, uint32_t at,
                           format(e, "along * %u + r", tile_pitch(w, s->dtype)));
   }
   bind_locals(w, loop, precomputed);
-  e->precomputed = precomputed;
+  e->ops.precomputed = precomputed;
   emit_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   Buffer before = p->body;
   p->body = (Buffer){.arena = e->arena};
   for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
@@ -280,9 +280,9 @@ static void put_transpose_loop(CudaWriter *w, ElementwiseBody *p, uint32_t at,
                &w->locals[w->pass->first_loop + at][j]);
   Buffer results = p->body;
   p->body = before;
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(&p->invariants, &e->level_code[OUTER_LEVEL]);
-  emit_append(&p->body, &e->level_code[OUTER_LEVEL + 1]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(&p->invariants, &e->levels.code[OUTER_LEVEL]);
+  emit_append(&p->body, &e->levels.code[OUTER_LEVEL + 1]);
   emit_append(&p->body, &e->check_code);
   emit_append(&p->body, &results);
 }

@@ -144,7 +144,7 @@ static void put_pass(CudaWriter *w, const Kernel *original) {
   put_param_names(w, out);
   emit_append(out, &head);
   emit_append(out, &w->head);
-  emit_append(out, &w->e.function_head);
+  emit_append(out, &w->e.function.head);
   emit_append(out, &w->body);
   emit_append(out, &end);
   buffer_puts(out, "}\n");
@@ -237,7 +237,7 @@ static void begin_pass(CudaWriter *w, CudaPass *p) {
   w->k = p->k;
   w->e.kernel = p->k;
   w->e.emitted = &p->emitted;
-  w->e.function_head = w->body = w->head = (Buffer){.arena = arena};
+  w->e.function.head = w->body = w->head = (Buffer){.arena = arena};
   w->point_count = 1;
   for (uint32_t v = 0; v < p->k->parallel_axes; v++)
     w->point_count =
@@ -356,12 +356,12 @@ static void find_locals(CudaWriter *w, const Kernel *k, uint32_t j,
   for (uint32_t v = 0; v < k->parallel_axes; v++)
     points = emit_extent_mul(&w->e, points, loop->extents[v]);
   w->locals[j] = NEW_ARRAY(k->arena, CudaLocal, loop->outputs.len);
-  w->e.locals[j] = NEW_ARRAY(k->arena, LocalBuffer, loop->outputs.len);
+  w->e.function.locals[j] = NEW_ARRAY(k->arena, LocalBuffer, loop->outputs.len);
   for (uint32_t i = 0; i < loop->outputs.len; i++) {
     const LoopOutput *r = &loop->outputs.at[i];
     CudaLocal *l = &w->locals[j][i];
-    l->name = w->e.locals[j][i].id = w->e.next_id++;
-    w->e.locals[j][i].is_row_sum = r->reduce == PRIM_SUM;
+    l->name = w->e.function.locals[j][i].id = w->e.next_id++;
+    w->e.function.locals[j][i].is_row_sum = r->reduce == PRIM_SUM;
     if (!r->local_index || !fissioned)
       continue;
     l->storage = STORAGE_POINT_SCRATCH;

@@ -79,9 +79,9 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
   if (x)
     memset(&loop->ops, 0, sizeof loop->ops);
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
-  e->precomputed = precomputed;
+  e->ops.precomputed = precomputed;
   emit_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   for (uint32_t i = 0; i < loop->outputs.len && !e->failed; i++) {
     const LoopOutput *r = &w->k->loops.at[at]->outputs.at[i];
     if (at && is_row_reduced(w, r)) {
@@ -97,8 +97,8 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
                x ? x : emit_scalar(e, r->value_op),
                x ? x : emit_store_value(e, r->value_op, r->dtype), to);
   }
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   emit_append(out, &e->check_code);
   emit_append(out, &results);
 }

@@ -95,7 +95,7 @@ static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
   o->block_sum = o->running_sum = n.accumulators[o->pattern.sum_output];
   o->running_sum.name = e->next_id++;
   cuda_accumulator_update(t->w, &o->block_sum, &update);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   cuda_accumulator_declare(&o->block_sum, out);
   row_loop_put_for(t, &n, out, &update, "run", "stop");
   const char *rescale =
@@ -142,7 +142,7 @@ void online_put_rescale(ThreadGroup *t, uint32_t at) {
   thread_group_put_reduction(t, &o->running_sum, &results);
   thread_group_put_scalar(t, &n, o->pattern.sum_output,
                           cuda_accumulator_value(e, &o->running_sum), &results);
-  emit_append(&t->body, &e->level_code[OUTER_LEVEL]);
+  emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
   emit_append(&t->body, &results);
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
 }

@@ -98,11 +98,11 @@ void cuda_put_ops(CudaWriter *w, Buffer *out, const LoopNest *loop,
                   const char **precomputed) {
   Emitter *e = &w->e;
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
-  e->precomputed = precomputed;
+  e->ops.precomputed = precomputed;
   emit_ops(e);
-  e->precomputed = NULL;
-  emit_append(&e->function_head, &e->level_code[0]);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  e->ops.precomputed = NULL;
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   emit_append(out, &e->check_code);
 }
 

@@ -192,7 +192,7 @@ static void put_scalar(ThreadGroup *t, RowLoop *n) {
     if (is_output_used(&n->loop->outputs.at[j]))
       thread_group_put_scalar(
           t, n, j, emit_scalar(e, n->loop->outputs.at[j].value_op), &results);
-  emit_append(&t->body, &e->level_code[OUTER_LEVEL]);
+  emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
   emit_append(&t->body, &e->check_code);
   emit_append(&t->body, &results);
 }
@@ -210,7 +210,7 @@ static void put_map(ThreadGroup *t, RowLoop *n) {
   Buffer results = {.arena = e->arena}, *out = &t->body;
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     put_element(t, n, j, &results);
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   row_open(w, n, out,
            n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
                                : "lane",
@@ -240,7 +240,7 @@ static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
     thread_group_put_scalar(
         t, n, j, cuda_accumulator_value(e, &n->accumulators[j]), &finish);
   }
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     if (row_output_is_reduction(&n->loop->outputs.at[j]))
       declare_accumulator(&n->accumulators[j], out);
@@ -289,7 +289,7 @@ static void put_serial_loops(CudaWriter *w, const RowLoop *n,
       buffer_printf(out, "#pragma unroll %d\n", VECTOR_UNROLL);
     buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v, from,
                   v, to, v);
-    emit_append(out, &e->level_code[e->level_of[v]]);
+    emit_append(out, &e->levels.code[e->levels.of[v]]);
   }
   emit_append(out, &e->check_code);
   emit_append(out, update);
@@ -316,7 +316,7 @@ static void put_partial_reduce(ThreadGroup *t, RowLoop *n) {
     store_element(t, n, j, cuda_accumulator_value(e, &n->accumulators[j]),
                   &finish);
   }
-  emit_append(out, &e->level_code[OUTER_LEVEL]);
+  emit_append(out, &e->levels.code[OUTER_LEVEL]);
   row_open(w, n, out, "lane", emit_int(e, n->row_length));
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     if (row_output_is_reduction(&n->loop->outputs.at[j]))
@@ -363,7 +363,7 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
   case ROW_LOOP_KINDS:
     break;
   }
-  emit_append(&e->function_head, &e->level_code[0]);
+  emit_append(&e->function.head, &e->levels.code[0]);
   if (writes_memory(t, &n))
     put_barrier(t, &t->body);
 }

@@ -244,13 +244,13 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
     order[loops++] = v;
   emit_begin_loop(e, loop, NO_AXIS, loops, order);
   for (uint32_t k = 0; k < n->distributed_count; k++)
-    e->level_of[n->distributed_axes[k]] = level;
+    e->levels.of[n->distributed_axes[k]] = level;
   if (n->vector_width > 1)
-    e->level_of[n->distributed_axes[n->distributed_count - 1]] = ++level;
+    e->levels.of[n->distributed_axes[n->distributed_count - 1]] = ++level;
   if (n->kind == ROW_PARTIAL_REDUCE)
     for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-      e->level_of[v] = ++level;
-  e->vector_level = level;
+      e->levels.of[v] = ++level;
+  e->levels.vector = level;
 }
 
 /* True if all elements are in bounds, so that no bounds test is needed. */
@@ -294,7 +294,7 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
     cuda_put_unravel(w, out, n->loop, n->distributed_count - 1,
                      n->distributed_axes, "group");
   }
-  emit_append(out, &e->level_code[DISTRIBUTED_LEVEL]);
+  emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL]);
 }
 
 static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
@@ -322,7 +322,7 @@ void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
                   "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
                   "const %s i%u = first + v;\n",
                   n->vector_width, w->dialect.index_type, last);
-    emit_append(out, &e->level_code[DISTRIBUTED_LEVEL + 1]);
+    emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL + 1]);
   }
 }
 
@@ -410,14 +410,14 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
     n->vectors_in_registers = w->s->vectors_in_registers;
   }
   begin_row_loop(w, n);
-  e->precomputed = bind_all(t, n);
+  e->ops.precomputed = bind_all(t, n);
   if (first)
-    e->precomputed[0] = first;
+    e->ops.precomputed[0] = first;
   emit_ops(e);
-  e->precomputed = NULL;
+  e->ops.precomputed = NULL;
   for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
     if (row_output_is_reduction(&loop->outputs.at[j]))
       begin_accumulator(t, n, j);
-  emit_append(&e->function_head, &e->level_code[0]);
-  e->level_code[0].len = 0;
+  emit_append(&e->function.head, &e->levels.code[0]);
+  e->levels.code[0].len = 0;
 }

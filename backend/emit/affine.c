@@ -6,7 +6,7 @@
 #define format emit_format
 
 Buffer *emit_block_at(Emitter *e, uint32_t level) {
-  return &e->level_code[level];
+  return &e->levels.code[level];
 }
 
 const char *emit_index_type(const Emitter *e) {
@@ -26,15 +26,15 @@ bool emit_fits_i32(const KernelOp *s) {
 uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q) {
   uint32_t level = 0;
   for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++)
-    if (q->coef[v] && e->level_of[v] > level)
-      level = e->level_of[v];
+    if (q->coef[v] && e->levels.of[v] > level)
+      level = e->levels.of[v];
   return level;
 }
 
 /* Returns true if the variable differs between lanes. */
 static bool var_varies_by_lane(const Emitter *e, uint32_t v) {
   return v == e->vector_axis ||
-         (v >= MAX_KERNEL_AXES && e->floor_div_varies[v - MAX_KERNEL_AXES]);
+         (v >= MAX_KERNEL_AXES && e->floor_divs.varies[v - MAX_KERNEL_AXES]);
 }
 
 bool emit_affine_varies(const Emitter *e, const AffineExpr *q) {
@@ -59,15 +59,16 @@ const char *emit_const_qualifier(const Emitter *e) {
  * loop-invariant. */
 const char *emit_affine(Emitter *e, const AffineExpr *q) {
   const char *sum = q->constant ? emit_int(e, q->constant) : NULL;
-  for (uint32_t level = 0; level <= e->vector_level; level++) {
+  for (uint32_t level = 0; level <= e->levels.vector; level++) {
     uint32_t terms = 0;
     for (uint32_t v = 0; v < MAX_KERNEL_VARS; v++) {
-      if (!q->coef[v] || var_varies_by_lane(e, v) || e->level_of[v] != level)
+      if (!q->coef[v] || var_varies_by_lane(e, v) || e->levels.of[v] != level)
         continue;
       const char *name =
           v < MAX_KERNEL_AXES
               ? format(e, "i%u", v)
-              : format(e, "q%u", e->first_floor_div + v - MAX_KERNEL_AXES);
+              : format(e, "q%u",
+                       e->floor_divs.first_name + v - MAX_KERNEL_AXES);
       const char *t = emit_affine_term(e, q->coef[v], name);
       sum = sum ? format(e, "%s + %s", sum, t) : t;
       terms++;
@@ -121,7 +122,7 @@ const char *emit_varying_terms(Emitter *e, const AffineExpr *q, char class) {
     if (v != e->vector_axis) {
       bool fits_i32 =
           floor_div_fits_i32(&e->loop->floor_divs[v - MAX_KERNEL_AXES]);
-      x = format(e, "q%u", e->first_floor_div + v - MAX_KERNEL_AXES);
+      x = format(e, "q%u", e->floor_divs.first_name + v - MAX_KERNEL_AXES);
       if (fits_i32 != (class == 'i'))
         x = format(e, "%s(%s)", fits_i32 ? "wide" : "narrow", x);
     }
@@ -176,8 +177,8 @@ static void emit_varying_floor_div(Emitter *e, uint32_t j) {
   if (!value)
     value = format(e, "div_%c(%s, splat_%c(%s%s))", class, dividend, class,
                    cast, emit_divisor(e, q->divisor));
-  buffer_printf(emit_block_at(e, e->vector_level), "const v%c q%u = %s;\n",
-                class, e->first_floor_div + j, value);
+  buffer_printf(emit_block_at(e, e->levels.vector), "const v%c q%u = %s;\n",
+                class, e->floor_divs.first_name + j, value);
 }
 
 void emit_floor_divs(Emitter *e) {
@@ -187,17 +188,17 @@ void emit_floor_divs(Emitter *e) {
     const FloorDiv *q = &e->loop->floor_divs[j];
     if (!used[j])
       continue;
-    uint32_t level = e->level_of[MAX_KERNEL_AXES + j] =
+    uint32_t level = e->levels.of[MAX_KERNEL_AXES + j] =
         emit_affine_level(e, &q->dividend);
-    e->floor_div_varies[j] = emit_affine_varies(e, &q->dividend);
-    if (e->floor_div_varies[j]) {
+    e->floor_divs.varies[j] = emit_affine_varies(e, &q->dividend);
+    if (e->floor_divs.varies[j]) {
       emit_varying_floor_div(e, j);
       continue;
     }
     const char *dividend = emit_affine(e, &q->dividend);
     buffer_printf(emit_block_at(e, level),
                   "const %s q%u = floor_div(%s, %s);\n", emit_index_type(e),
-                  e->first_floor_div + j, dividend,
+                  e->floor_divs.first_name + j, dividend,
                   emit_divisor(e, q->divisor));
   }
 }

@@ -104,6 +104,54 @@ typedef struct Dialect {
 
 /* State of an emitted function: one for the kernel's loops, and one for each
  * loop that packs an operand. */
+typedef struct FunctionState {
+  uint32_t first_int, first_float; /* first argument in the call */
+  bool locals_by_point; /* a task has several iterations, one after the other,
+                           whose local values are strided (TASK_ROWS) */
+  bool has_lane_begin;  /* the vectors along the last parallel axis begin at
+                           `lo` */
+  LocalBuffer *locals[MAX_KERNEL_LOOPS]; /* by loop and output */
+  Buffer head;                           /* code at the beginning */
+  char transpose_classes[8]; /* classes of vectors that are transposed */
+} FunctionState;
+
+/* The loops around the operations of the current loop nest.  Level OUTER_LEVEL
+ * is outside of all of them. */
+typedef struct LoopLevels {
+  uint32_t count;                  /* loops around the vectors */
+  uint32_t order[MAX_KERNEL_AXES]; /* their variables, outermost first */
+  uint32_t of[MAX_KERNEL_VARS];    /* by variable: level of its loop */
+  uint32_t vector;                 /* level of the loop over vectors */
+  Buffer code[MAX_LEVELS];
+} LoopLevels;
+
+/* The operations of the current loop nest.  The arrays are indexed by
+ * operation. */
+typedef struct OpStates {
+  uint32_t first_name; /* number of the first operation's name */
+  uint32_t *levels;    /* loop level */
+  bool *varies;        /* differs between lanes */
+  bool *has_unrounded; /* the unrounded value is also available */
+  char *classes;       /* class of the vector: f, d, i, l, b */
+  const char **demanded_lanes;
+  const char **precomputed; /* a value that exists already, or NULL; the array
+                               is NULL if there are none */
+  uint32_t contracted; /* an operation that its only user contains, without a
+                          name; NO_KERNEL_OP: none */
+} OpStates;
+
+/* The quotients of indices in the current loop nest. */
+typedef struct FloorDivStates {
+  uint32_t first_name;         /* number of the first quotient's name */
+  bool varies[MAX_FLOOR_DIVS]; /* differs between lanes */
+} FloorDivStates;
+
+/* Vectors that are loaded along one axis and then transposed in registers. */
+typedef struct VectorTranspose {
+  uint32_t axis; /* NO_AXIS: none */
+  Buffer loads, decls;
+} VectorTranspose;
+
 struct Emitter {
   Arena *arena;
   const Kernel *kernel;
@@ -112,49 +160,24 @@ struct Emitter {
   const Dialect *dialect;
   struct CpuEmitter *cpu; /* state of backend/cpu; NULL: the dialect is CUDA */
   EmittedKernel *emitted;
-  uint32_t width;       /* lanes of a vector */
-  bool locals_by_point; /* a task has several iterations, one after the other,
-                           whose local values are strided (TASK_ROWS) */
-  bool has_lane_begin; /* the vectors along the last parallel axis begin at `lo`
-                        */
+  uint32_t width; /* lanes of a vector */
   uint32_t next_id;
-  uint32_t first_int,
-      first_float; /* first argument of this function in the call */
-  LocalBuffer *locals[MAX_KERNEL_LOOPS]; /* by loop and output */
-  Buffer function_head; /* code at the beginning of the function */
   bool failed;
-  char transpose_classes[8]; /* classes of vectors that are transposed */
+  FunctionState function;
 
-  /* State of the current loop: */
+  /* The current loop nest: */
   const LoopNest *loop;
-  uint32_t loop_index;      /* index of the loop */
-  uint32_t vector_axis;     /* axis of the vectors */
-  uint32_t first_op;        /* number of its first operation's name */
-  uint32_t first_floor_div; /* number of its first quotient's name */
-  uint32_t loop_order[MAX_KERNEL_AXES],
-      level_of[MAX_KERNEL_VARS]; /* by variable: level of its loop */
-  uint32_t loop_count, vector_level;
-  bool
-      floor_div_varies[MAX_FLOOR_DIVS]; /* the quotient differs between lanes */
-  Buffer level_code[MAX_LEVELS];
+  uint32_t loop_index;  /* its index in the kernel */
+  uint32_t vector_axis; /* axis of the vectors */
+  LoopLevels levels;
+  OpStates ops;
+  FloorDivStates floor_divs;
+  VectorTranspose transpose;
   Buffer check_code;
-  uint32_t transpose_axis; /* axis along which vectors are loaded and then
-                              transposed; NO_AXIS: none */
-  Buffer transpose_loads, transpose_decls; /* code that loads and transposes
-                                              them; their declarations */
+  HoistedMasks *hoisted_masks; /* NULL: each load computes its mask */
   uint32_t prefetch_axis; /* axis along which masked loads prefetch their next
                              iteration, or NO_AXIS */
-  uint32_t *op_levels;    /* loop level of each operation */
-  bool *varies;           /* operations that differ between lanes */
-  bool *has_unrounded;  /* operations whose unrounded value is also available */
   bool reads_past_tail; /* the terms are unrolled, and loads ignore the tail */
-  char *classes;        /* class of each operation's vector: f, d, i, l, b */
-  const char **demanded_lanes;
-  uint32_t contracted_op; /* an operation that its only user contains, without a
-                             name; NO_KERNEL_OP: none */
-  HoistedMasks *hoisted_masks; /* NULL: each load computes its mask */
-  const char **precomputed;    /* by operation: a value that exists already, or
-                                  NULL; NULL: there are none */
 };
 
 /* ---- emitter.c ---- */

@@ -11,34 +11,34 @@ void emit_append(Buffer *out, const Buffer *code) {
 
 void emit_begin_loop(Emitter *e, const LoopNest *loop, uint32_t vector_axis,
                      uint32_t loops, const uint32_t *order) {
-  e->first_op += e->loop ? e->loop->ops.len : 0;
-  e->first_floor_div += e->loop ? e->loop->floor_div_count : 0;
+  e->ops.first_name += e->loop ? e->loop->ops.len : 0;
+  e->floor_divs.first_name += e->loop ? e->loop->floor_div_count : 0;
   e->loop = loop;
   e->vector_axis = vector_axis;
-  e->loop_count = loops;
+  e->levels.count = loops;
   uint32_t level = OUTER_LEVEL, count = loop->ops.len;
   for (uint32_t v = 0; v < loop->axis_count; v++)
-    e->level_of[v] = OUTER_LEVEL;
+    e->levels.of[v] = OUTER_LEVEL;
   for (uint32_t j = 0; j < loops; j++) {
-    e->loop_order[j] = order[j];
-    e->level_of[order[j]] = ++level;
+    e->levels.order[j] = order[j];
+    e->levels.of[order[j]] = ++level;
   }
-  e->vector_level = vector_axis == NO_AXIS ? level : level + 1;
-  e->level_of[NO_AXIS] = 0;
-  memset(e->floor_div_varies, 0, sizeof e->floor_div_varies);
+  e->levels.vector = vector_axis == NO_AXIS ? level : level + 1;
+  e->levels.of[NO_AXIS] = 0;
+  memset(e->floor_divs.varies, 0, sizeof e->floor_divs.varies);
   if (vector_axis != NO_AXIS)
-    e->level_of[vector_axis] = e->vector_level;
+    e->levels.of[vector_axis] = e->levels.vector;
   for (uint32_t j = 0; j < MAX_LEVELS; j++)
-    e->level_code[j] = (Buffer){.arena = e->arena};
+    e->levels.code[j] = (Buffer){.arena = e->arena};
   e->check_code = (Buffer){.arena = e->arena};
-  e->transpose_loads = e->transpose_decls = e->check_code;
-  e->transpose_axis = NO_AXIS;
-  e->contracted_op = NO_KERNEL_OP;
-  e->op_levels = NEW_ARRAY(e->arena, uint32_t, count);
-  e->varies = NEW_ARRAY(e->arena, bool, count);
-  e->has_unrounded = NEW_ARRAY(e->arena, bool, count);
-  e->classes = NEW_ARRAY(e->arena, char, count);
-  e->demanded_lanes = NEW_ARRAY(e->arena, const char *, count);
+  e->transpose.loads = e->transpose.decls = e->check_code;
+  e->transpose.axis = NO_AXIS;
+  e->ops.contracted = NO_KERNEL_OP;
+  e->ops.levels = NEW_ARRAY(e->arena, uint32_t, count);
+  e->ops.varies = NEW_ARRAY(e->arena, bool, count);
+  e->ops.has_unrounded = NEW_ARRAY(e->arena, bool, count);
+  e->ops.classes = NEW_ARRAY(e->arena, char, count);
+  e->ops.demanded_lanes = NEW_ARRAY(e->arena, const char *, count);
 }
 
 const char full_vector_macros[] =

@@ -7,7 +7,7 @@
 
 bool emit_load_varies(const Emitter *e, const KernelOp *s) {
   for (uint32_t j = 0; j < s->checked_index_count; j++)
-    if (e->varies[s->checked_indices[j].index_op])
+    if (e->ops.varies[s->checked_indices[j].index_op])
       return true;
   return emit_affine_varies(e, s->address);
 }
@@ -27,9 +27,9 @@ static const char *add_uniform_index(Emitter *e, uint32_t op_index,
                                      const char *address) {
   const char *index = emit_operand(e, r->index_op, 'l', false);
   const char *extent = emit_int(e, r->extent),
-             *demanded = e->demanded_lanes[op_index];
+             *demanded = e->ops.demanded_lanes[op_index];
   uint32_t name = e->next_id++;
-  Buffer *b = emit_block_at(e, e->op_levels[r->index_op]);
+  Buffer *b = emit_block_at(e, e->ops.levels[r->index_op]);
   buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
                 index, extent);
   buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", emit_index_type(e), name,
@@ -50,7 +50,7 @@ static const char *add_varying_index(Emitter *e, uint32_t op_index,
   const char *index = emit_vector(e, r->index_op, 'l');
   const char *extent = emit_int(e, r->extent);
   uint32_t name = e->next_id++;
-  Buffer *b = emit_block_at(e, e->op_levels[op_index]);
+  Buffer *b = emit_block_at(e, e->ops.levels[op_index]);
   buffer_printf(b, "const vl y%u = %s;\n", name, index);
   buffer_printf(b, "const vi w%u = test_l((vw)y%u >= (uint64_t)%s);\n", name,
                 name, extent);
@@ -63,7 +63,7 @@ static const char *add_varying_index(Emitter *e, uint32_t op_index,
 /* Returns true if no floor division in the expression differs between lanes. */
 static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
   for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_div_varies[j])
+    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_divs.varies[j])
       return false;
   return true;
 }
@@ -80,7 +80,7 @@ static const CheckedIndex *unit_stride_index(const Emitter *e,
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const CheckedIndex *r = &s->checked_indices[j];
     const KernelOp *index = &e->loop->ops.at[r->index_op];
-    if (!e->varies[r->index_op])
+    if (!e->ops.varies[r->index_op])
       continue;
     if (found || index->kind != KOP_AFFINE ||
         !quotients_are_uniform(e, index->affine) ||
@@ -101,14 +101,14 @@ static void emit_checked_vector_load(Emitter *e, uint32_t op_index,
                                      const char *base) {
   const AffineExpr *q = e->loop->ops.at[r->index_op].affine;
   const char *name = dtype_info[s->dtype].name;
-  const char *index = emit_vector(e, r->index_op, e->classes[r->index_op]);
+  const char *index = emit_vector(e, r->index_op, e->ops.classes[r->index_op]);
   const char *extent = emit_int(e, r->extent);
   const char *from = format(
       e, "p%u + %s + %s + j", s->input, base,
       emit_affine_term(e, r->stride, format(e, "(%s)", emit_affine(e, q))));
   uint32_t w = e->next_id++;
-  Buffer *b = emit_block_at(e, e->op_levels[op_index]);
-  if (e->classes[r->index_op] == 'i')
+  Buffer *b = emit_block_at(e, e->ops.levels[op_index]);
+  if (e->ops.classes[r->index_op] == 'i')
     buffer_printf(b, "const vi w%u = test_i((vu)%s >= (uint32_t)%s);\n", w,
                   index, extent);
   else
@@ -142,12 +142,12 @@ static const char *emit_uniform_quotient_test(Emitter *e, const AffineExpr *q,
   const char *all_equal = NULL, *sum = NULL;
   for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++) {
     int64_t coef = q->coef[MAX_KERNEL_AXES + j];
-    if (!coef || !e->floor_div_varies[j])
+    if (!coef || !e->floor_divs.varies[j])
       continue;
     if (!quotients_are_uniform(e, &e->loop->floor_divs[j].dividend))
       return NULL;
     char c = floor_div_fits_i32(&e->loop->floor_divs[j]) ? 'i' : 'l';
-    uint32_t name = e->first_floor_div + j;
+    uint32_t name = e->floor_divs.first_name + j;
     const char *first = format(e, "first_%c(q%u)", c, name);
     const char *test = format(e, "%s == lane_%c(q%u, W - 1)", first, c, name);
     all_equal = all_equal ? format(e, "%s && %s", all_equal, test) : test;
@@ -165,10 +165,10 @@ static const char *emit_row_pointer(Emitter *e, const KernelOp *s,
   q->coef[e->vector_axis] = 0;
   uint32_t level = emit_affine_level(e, q), name = e->next_id++;
   for (uint32_t j = 0; j < s->checked_index_count; j++)
-    if (e->op_levels[s->checked_indices[j].index_op] > level)
-      level = e->op_levels[s->checked_indices[j].index_op];
+    if (e->ops.levels[s->checked_indices[j].index_op] > level)
+      level = e->ops.levels[s->checked_indices[j].index_op];
   bool is_outer = e->vector_axis + 1 == e->loop->parallel_axes &&
-                  e->has_lane_begin &&
+                  e->function.has_lane_begin &&
                   level >= OUTER_LEVEL; /* lo is known there */
   buffer_printf(emit_block_at(e, level),
                 "const %s *r%u = p%u + %s%s;\nAPART(r%u);\n",
@@ -197,9 +197,9 @@ static const char *emit_strided_load(Emitter *e, const KernelOp *s,
 bool emit_is_vector_load(const Emitter *e, const KernelOp *s) {
   int64_t stride = s->address->coef[e->vector_axis];
   if (s->kind == KOP_LOAD_LOCAL && e->vector_axis == e->loop->parallel_axes - 1)
-    return !e->locals_by_point && !emit_affine_varies(e, s->address);
+    return !e->function.locals_by_point && !emit_affine_varies(e, s->address);
   for (uint32_t j = 0; s->kind == KOP_LOAD && j < s->checked_index_count; j++)
-    if (e->varies[s->checked_indices[j].index_op])
+    if (e->ops.varies[s->checked_indices[j].index_op])
       return false;
   return quotients_are_uniform(e, s->address) &&
          !emit_is_transposed_read(e, s) && stride >= 1 &&
@@ -223,7 +223,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   bool has_varying_index = false;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const CheckedIndex *r = &s->checked_indices[j];
-    if (e->varies[r->index_op])
+    if (e->ops.varies[r->index_op])
       has_varying_index = true;
     else
       base = add_uniform_index(e, op_index, r, base);
@@ -233,7 +233,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                 emit_pair_load(e, s, format(e, "p%u + %s", s->input, base)));
     return;
   }
-  if (!e->varies[op_index]) {
+  if (!e->ops.varies[op_index]) {
     emit_define(
         e, op_index,
         emit_element_load(e, s->dtype, format(e, "p%u", s->input), base));
@@ -243,7 +243,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
       stride != 1 && emit_is_transposed_read(e, s)) {
     emit_define_loaded(
         e, op_index,
-        emit_transposed_read(e, s->dtype, e->classes[op_index],
+        emit_transposed_read(e, s->dtype, e->ops.classes[op_index],
                              format(e, "p%u + %s", s->input, base),
                              emit_int(e, stride)));
     return;
@@ -255,12 +255,12 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                                     lane_offset(e, stride));
     const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
     if (prefetched)
-      buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+      buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                     "__builtin_prefetch(%s);\n",
                     emit_row_pointer(e, s, prefetched));
     const char *next = row ? NULL : emit_next_row_prefetch(e, s);
     if (next)
-      buffer_puts(emit_block_at(e, e->op_levels[op_index]), next);
+      buffer_puts(emit_block_at(e, e->ops.levels[op_index]), next);
     emit_define_loaded(e, op_index,
                        stride == 1 ? format(e, "LOAD(%s, %s)", name, from)
                                    : emit_strided_load(e, s, from, stride));
@@ -273,7 +273,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   }
   const char *index = emit_varying_terms(e, s->address, 'l'), *rest;
   for (uint32_t j = 0; j < s->checked_index_count; j++)
-    if (e->varies[s->checked_indices[j].index_op])
+    if (e->ops.varies[s->checked_indices[j].index_op])
       index = add_varying_index(e, op_index, &s->checked_indices[j], index);
   const char *gather =
       format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
@@ -297,7 +297,7 @@ const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
 /* Lanes along the rows of a task, as in packing. */
 static void emit_local_row_gather(Emitter *e, uint32_t op_index,
                                   const KernelOp *s) {
-  const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+  const LocalBuffer *l = &e->function.locals[s->source_loop][s->source_output];
   const char *inner = emit_affine(e, s->address);
   emit_define_loaded(e, op_index,
                      format(e, "lds_%s(l%u + %s + (j - lo) * %s, %s, REST)",
@@ -314,18 +314,19 @@ static void emit_staged_load(Emitter *e, uint32_t op_index, const KernelOp *s,
   const char *stride =
       format(e, "%s * %s", emit_int(e, s->address->coef[e->vector_axis]),
              l->row_elements);
-  emit_define(
-      e, op_index,
-      emit_transposed_read(e, s->dtype, e->classes[op_index], from, stride));
+  emit_define(e, op_index,
+              emit_transposed_read(e, s->dtype, e->ops.classes[op_index], from,
+                                   stride));
 }
 
 void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  const LocalBuffer *l = &e->locals[s->source_loop][s->source_output];
+  const LocalBuffer *l = &e->function.locals[s->source_loop][s->source_output];
   if (e->loop->staging == STAGE_OUT) {
     emit_staged_load(e, op_index, s, l);
     return;
   }
-  if (e->locals_by_point && e->vector_axis == e->loop->parallel_axes - 1) {
+  if (e->function.locals_by_point &&
+      e->vector_axis == e->loop->parallel_axes - 1) {
     emit_local_row_gather(e, op_index, s);
     return;
   }
@@ -336,7 +337,7 @@ void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                 emit_pair_load(e, s, format(e, "l%u + %s", l->id, to)));
     return;
   }
-  if (!e->varies[op_index]) {
+  if (!e->ops.varies[op_index]) {
     emit_define(e, op_index,
                 emit_element_load(e, s->dtype, format(e, "l%u", l->id), to));
     return;

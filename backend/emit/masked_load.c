@@ -68,7 +68,7 @@ static void narrow_by_condition(const LoopNest *loop, uint32_t condition,
 
 static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
   for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_div_varies[j])
+    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_divs.varies[j])
       return false;
   return true;
 }
@@ -114,7 +114,7 @@ static bool has_one_use(const LoopNest *loop, uint32_t at) {
 
 bool emit_is_masked_load(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
-  if (s->kind != KOP_SELECT || !e->varies[at])
+  if (s->kind != KOP_SELECT || !e->ops.varies[at])
     return false;
   const KernelOp *read = &e->loop->ops.at[s->args[1]];
   return read->kind == KOP_LOAD && !read->packed_pairs &&
@@ -159,7 +159,7 @@ static int compared_lane_step(const Emitter *e, const KernelOp *c) {
 /* Returns true if the condition holds for an interval of lanes. */
 static bool is_lane_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
-  if (!e->varies[condition])
+  if (!e->ops.varies[condition])
     return true;
   if (c->kind != KOP_OP || c->arg_count != 2)
     return false;
@@ -230,9 +230,9 @@ static void add_bound(Emitter *e, const KernelOp *c, LaneInterval *r) {
 static void find_lane_interval(Emitter *e, uint32_t condition,
                                LaneInterval *r) {
   const KernelOp *c = &e->loop->ops.at[condition];
-  if (!e->varies[condition]) {
+  if (!e->ops.varies[condition]) {
     const char *x = emit_scalar(e, condition);
-    uint32_t level = e->op_levels[condition];
+    uint32_t level = e->ops.levels[condition];
     r->level = level > r->level ? level : r->level;
     r->uniform_condition = r->uniform_condition
                                ? format(e, "%s && %s", r->uniform_condition, x)
@@ -248,7 +248,7 @@ static void find_lane_interval(Emitter *e, uint32_t condition,
 /* Declares the bounds, first%u and last%u, at the level at which they are
  * known. */
 static uint32_t emit_interval_bounds(Emitter *e, const LaneInterval *r) {
-  Buffer *b = &e->level_code[r->level];
+  Buffer *b = &e->levels.code[r->level];
   uint32_t name = e->next_id++;
   if (r->from)
     buffer_printf(b, "const int64_t first%u = %s;\n", name, r->from);
@@ -263,7 +263,7 @@ static uint32_t emit_interval_bounds(Emitter *e, const LaneInterval *r) {
 void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
                                  EmitOpVisitor *visit, void *context) {
   const KernelOp *c = &e->loop->ops.at[condition];
-  if (!e->varies[condition])
+  if (!e->ops.varies[condition])
     visit(context, condition);
   else if (c->op == PRIM_AND)
     for (uint32_t j = 0; j < 2; j++)
@@ -274,7 +274,7 @@ void emit_each_uniform_condition(const Emitter *e, uint32_t condition,
 static uint64_t variables_of(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   uint64_t all = 0;
-  if (!e->varies[condition])
+  if (!e->ops.varies[condition])
     return 0;
   if (c->op == PRIM_AND)
     return variables_of(e, c->args[0]) | variables_of(e, c->args[1]);
@@ -316,7 +316,7 @@ static bool is_affine_in_line(const Emitter *e, uint32_t at) {
 /* Returns true if the condition holds for an interval of lines. */
 static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
-  if (e->varies[condition] && c->op != PRIM_AND)
+  if (e->ops.varies[condition] && c->op != PRIM_AND)
     return true;
   if (c->kind != KOP_OP || c->arg_count != 2)
     return false;
@@ -325,7 +325,8 @@ static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
            line_condition_is_interval(e, c->args[1]);
   return (c->op == PRIM_GE || c->op == PRIM_GT || c->op == PRIM_LE ||
           c->op == PRIM_LT) &&
-         e->op_levels[condition] <= e->level_of[e->hoisted_masks->line_axis] &&
+         e->ops.levels[condition] <=
+             e->levels.of[e->hoisted_masks->line_axis] &&
          is_affine_in_line(e, c->args[0]) && is_affine_in_line(e, c->args[1]);
 }
 
@@ -376,7 +377,7 @@ static const char *emit_interval_load(Emitter *e, uint32_t at,
                                       const char *subscript) {
   const KernelOp *s = &e->loop->ops.at[at];
   Dtype t = e->loop->ops.at[s->args[1]].dtype;
-  char class = e->classes[at];
+  char class = e->ops.classes[at];
   bool narrows_to_i32 = class == 'i' && t == DT_I64;
   const char *name = dtype_info[t].name, *x;
   const char *other =
@@ -403,7 +404,7 @@ static const char *emit_interval_load(Emitter *e, uint32_t at,
 static void emit_next_point_prefetch(Emitter *e, uint32_t input,
                                      const AffineExpr *q,
                                      const char *subscript) {
-  Buffer *b = &e->level_code[e->vector_level];
+  Buffer *b = &e->levels.code[e->levels.vector];
   int64_t distance = q->coef[e->prefetch_axis];
   if (distance)
     buffer_printf(b, "__builtin_prefetch(p%u + %s + j + %s);\n", input,
@@ -429,7 +430,7 @@ const char *emit_masked_load(Emitter *e, uint32_t at) {
   const char *x =
       format(e, "ldw_%s(p%u + %s + j, ~%s, REST)", dtype_info[read->dtype].name,
              read->input, subscript, mask);
-  char class = e->classes[at];
+  char class = e->ops.classes[at];
   if (class == 'i' && read->dtype == DT_I64)
     x = format(e, "narrow(%s)", x);
   if (!emit_has_passthru(e, at))

@@ -15,7 +15,8 @@ const char *emit_format(Emitter *e, const char *template, ...) {
 
 const char *emit_int(Emitter *e, int64_t x) {
   VEC_PUSH(e->arena, e->emitted->call.ints, x);
-  return format(e, "n[%u]", e->emitted->call.ints.len - 1 - e->first_int);
+  return format(e, "n[%u]",
+                e->emitted->call.ints.len - 1 - e->function.first_int);
 }
 
 int64_t emit_extent_mul(Emitter *e, int64_t x, int64_t y) {
@@ -71,7 +72,8 @@ const char *emit_key(Emitter *e, PrngKey key, uint32_t word) {
 
 const char *emit_float(Emitter *e, double x) {
   VEC_PUSH(e->arena, e->emitted->call.floats, x);
-  return format(e, "c[%u]", e->emitted->call.floats.len - 1 - e->first_float);
+  return format(e, "c[%u]",
+                e->emitted->call.floats.len - 1 - e->function.first_float);
 }
 
 /* ---- classes of values ---- */

@@ -41,31 +41,31 @@ void emit_transpose_function(Emitter *e, Buffer *out, char v) {
 
 void emit_transpose_functions(Emitter *e, Buffer *out) {
   for (const char *c = "fdil"; *c; c++)
-    if (strchr(e->transpose_classes, *c))
+    if (strchr(e->function.transpose_classes, *c))
       emit_transpose_function(e, out, *c);
 }
 
 /* Returns true if a load is strided along the vectors, but contiguous along the
  * rows. */
 bool emit_is_transposed_read(const Emitter *e, const KernelOp *s) {
-  return e->transpose_axis != NO_AXIS &&
+  return e->transpose.axis != NO_AXIS &&
          loop_load_is_contiguous(e->loop, loop_op_vars(e->arena, e->loop), s,
-                                 e->transpose_axis);
+                                 e->transpose.axis);
 }
 
 const char *emit_transposed_read(Emitter *e, Dtype t, char class,
                                  const char *from, const char *stride) {
   uint32_t name = e->next_id++;
   char v = vector_type_letter(class);
-  if (!strchr(e->transpose_classes, v))
-    e->transpose_classes[strlen(e->transpose_classes)] = v;
-  buffer_printf(&e->transpose_loads,
+  if (!strchr(e->function.transpose_classes, v))
+    e->function.transpose_classes[strlen(e->function.transpose_classes)] = v;
+  buffer_printf(&e->transpose.loads,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
                 "turned%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
                 "turn%s_%c(turned%u);\n",
                 e->width, name, v, dtype_info[t].name, from, stride, e->suffix,
                 v, name);
-  buffer_printf(&e->transpose_decls, "v%c turned%u[W];\n", v, name);
+  buffer_printf(&e->transpose.decls, "v%c turned%u[W];\n", v, name);
   return emit_format(e, "turned%u[q]", name);
 }
 
@@ -87,15 +87,15 @@ static void append_used_block(Buffer *out, const Buffer *block) {
 
 static void emit_transposed_rows(Emitter *e, Buffer *out, const char *count,
                                  const char *macros, const Buffer *body) {
-  uint32_t y = e->transpose_axis;
+  uint32_t y = e->transpose.axis;
   if (e->loop->ops.len <= MAX_UNROLLED_ROW_OPS)
     buffer_printf(out, "#pragma GCC unroll %u\n", e->width);
   buffer_printf(out,
                 "for (int q = 0; q < %s; q++) {\n"
                 "const int64_t i%u = band + q;\n%s",
                 count, y, macros);
-  append_used_block(out, &e->level_code[e->level_of[y]]);
-  emit_append(out, &e->level_code[e->vector_level]);
+  append_used_block(out, &e->levels.code[e->levels.of[y]]);
+  emit_append(out, &e->levels.code[e->levels.vector]);
   emit_append(out, &e->check_code);
   emit_append(out, body);
   buffer_printf(out, "%s}\n", undef_macros);
@@ -105,11 +105,11 @@ static void emit_transposed_rows(Emitter *e, Buffer *out, const char *count,
 static void emit_transposed_tile(Emitter *e, Buffer *out, const char *count,
                                  const char *load, const char *macros,
                                  const Buffer *body) {
-  emit_append(out, &e->transpose_decls);
-  buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->transpose_axis);
-  append_used_block(out, &e->level_code[e->level_of[e->transpose_axis]]);
+  emit_append(out, &e->transpose.decls);
+  buffer_printf(out, "{\nconst int64_t i%u = band;\n", e->transpose.axis);
+  append_used_block(out, &e->levels.code[e->levels.of[e->transpose.axis]]);
   buffer_printf(out, "#define LOAD(V, T, p) %s\n", load);
-  emit_append(out, &e->transpose_loads);
+  emit_append(out, &e->transpose.loads);
   buffer_puts(out, "#undef LOAD\n}\n");
   emit_transposed_rows(e, out, count, macros, body);
 }

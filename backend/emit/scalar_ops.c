@@ -14,20 +14,21 @@ enum { MAX_DEMAND_CHARS = 600 };
 
 /* The value of an operation as a vector of a class. */
 const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
-  char from = e->classes[op_index];
-  if (!e->varies[op_index]) {
+  char from = e->ops.classes[op_index];
+  if (!e->ops.varies[op_index]) {
     const char *cast =
         class == 'b' || from == class ? ""
                                       : format(e, "(%s)", scalar_type(class));
-    return format(e, "splat_%c(%ss%u)", class, cast, op_index + e->first_op);
+    return format(e, "splat_%c(%ss%u)", class, cast,
+                  op_index + e->ops.first_name);
   }
   if (from == class)
-    return format(e, "v%u", op_index + e->first_op);
+    return format(e, "v%u", op_index + e->ops.first_name);
   if (from == 'b')
-    return class == 'i' ? format(e, "(v%u & 1)", op_index + e->first_op)
+    return class == 'i' ? format(e, "(v%u & 1)", op_index + e->ops.first_name)
                         : format(e, "CONVERT(v%u & 1, v%c)",
-                                 op_index + e->first_op, class);
-  return format(e, "CONVERT(v%u, v%c)", op_index + e->first_op, class);
+                                 op_index + e->ops.first_name, class);
+  return format(e, "CONVERT(v%u, v%c)", op_index + e->ops.first_name, class);
 }
 
 /* An operand of a vector operation, which may stay a scalar. */
@@ -35,27 +36,29 @@ const char *emit_operand(Emitter *e, uint32_t op_index, char class,
                          bool is_vector) {
   if (is_vector)
     return emit_vector(e, op_index, class);
-  return e->classes[op_index] == class ? format(e, "s%u",
-                                                op_index + e->first_op)
-                                       : format(e, "(%s)s%u",
-                                                scalar_type(class),
-                                                op_index + e->first_op);
+  return e->ops.classes[op_index] == class ? format(e, "s%u",
+                                                    op_index +
+                                                        e->ops.first_name)
+                                           : format(e, "(%s)s%u",
+                                                    scalar_type(class),
+                                                    op_index +
+                                                        e->ops.first_name);
 }
 
 const char *emit_scalar(Emitter *e, uint32_t op_index) {
-  return format(e, "s%u", op_index + e->first_op);
+  return format(e, "s%u", op_index + e->ops.first_name);
 }
 
 void emit_define(Emitter *e, uint32_t op_index, const char *value) {
-  char class = e->classes[op_index];
-  if (e->varies[op_index])
-    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+  char class = e->ops.classes[op_index];
+  if (e->ops.varies[op_index])
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                   "const v%c v%u = %s;\n", vector_type_letter(class),
-                  op_index + e->first_op, value);
+                  op_index + e->ops.first_name, value);
   else
-    buffer_printf(emit_block_at(e, e->op_levels[op_index]), "%s %s s%u = %s;\n",
-                  emit_const_qualifier(e), scalar_type(class),
-                  op_index + e->first_op, value);
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
+                  "%s %s s%u = %s;\n", emit_const_qualifier(e),
+                  scalar_type(class), op_index + e->ops.first_name, value);
 }
 
 /* An operation with more precision than its type keeps its unrounded value,
@@ -63,25 +66,25 @@ void emit_define(Emitter *e, uint32_t op_index, const char *value) {
 static void emit_define_rounded(Emitter *e, uint32_t op_index,
                                 const char *value) {
   const char *type = dtype_info[e->loop->ops.at[op_index].dtype].name;
-  const char *wide = format(e, "wide%u", op_index + e->first_op);
-  Buffer *to = emit_block_at(e, e->op_levels[op_index]);
+  const char *wide = format(e, "wide%u", op_index + e->ops.first_name);
+  Buffer *to = emit_block_at(e, e->ops.levels[op_index]);
   buffer_printf(to, "const vf %s = %s;\n", wide, value);
   buffer_puts(to, "__attribute__((unused)) ");
   emit_define(e, op_index, format(e, "round_%s(%s)", type, wide));
-  e->has_unrounded[op_index] = true;
+  e->ops.has_unrounded[op_index] = true;
 }
 
 const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
-  if (e->has_unrounded[op_index] && e->loop->ops.at[op_index].dtype == t)
-    return format(e, "wide%u", op_index + e->first_op);
+  if (e->ops.has_unrounded[op_index] && e->loop->ops.at[op_index].dtype == t)
+    return format(e, "wide%u", op_index + e->ops.first_name);
   return e->dialect->scalars_only ? emit_scalar(e, op_index)
                                   : emit_vector(e, op_index, value_class(t));
 }
 
 /* A vector from memory. */
 void emit_define_loaded(Emitter *e, uint32_t op_index, const char *value) {
-  bool narrow =
-      e->classes[op_index] == 'i' && e->loop->ops.at[op_index].dtype == DT_I64;
+  bool narrow = e->ops.classes[op_index] == 'i' &&
+                e->loop->ops.at[op_index].dtype == DT_I64;
   emit_define(e, op_index, narrow ? format(e, "narrow(%s)", value) : value);
 }
 
@@ -101,7 +104,7 @@ uint32_t emit_check_index(Emitter *e, uint32_t op_index) {
 
 void emit_check(Emitter *e, uint32_t op_index, bool is_vector,
                 const char *is_invalid) {
-  const char *demand = e->demanded_lanes[op_index];
+  const char *demand = e->ops.demanded_lanes[op_index];
   if (e->loop->ops.at[op_index].proved_safe)
     return;
   if (!demand)
@@ -121,14 +124,14 @@ static const char *mask_and(Emitter *e, const char *x, const char *y) {
 }
 
 static void add_demand(Emitter *e, uint32_t op_index, const char *extra) {
-  const char *previous = e->demanded_lanes[op_index];
+  const char *previous = e->ops.demanded_lanes[op_index];
   bool first = previous == (const char *)e; /* not visited yet */
   if (!extra || !previous)
-    e->demanded_lanes[op_index] = NULL;
+    e->ops.demanded_lanes[op_index] = NULL;
   else if (first || !strcmp(extra, "ALL"))
-    e->demanded_lanes[op_index] = extra;
+    e->ops.demanded_lanes[op_index] = extra;
   else if (strcmp(previous, "ALL") && strcmp(previous, extra))
-    e->demanded_lanes[op_index] =
+    e->ops.demanded_lanes[op_index] =
         strlen(previous) + strlen(extra) > MAX_DEMAND_CHARS
             ? NULL
             : format(e, "(%s | %s)", previous, extra);
@@ -149,19 +152,20 @@ static void add_uniform_demand(void *context, uint32_t op_index) {
 static void find_demanded_lanes(Emitter *e) {
   uint32_t count = e->loop->ops.len;
   for (uint32_t j = 0; j < count; j++)
-    e->demanded_lanes[j] = (const char *)e;
+    e->ops.demanded_lanes[j] = (const char *)e;
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
     const LoopOutput *r = &e->loop->outputs.at[j];
     bool read = r->global_index || r->local_index ||
                 e->loop->outputs.len == 1 || e->loop == e->kernel->trim_check;
     if (read && r->value_op < count) /* other outputs are used in this loop
                                         only, or computed elsewhere */
-      e->demanded_lanes[r->value_op] = "ALL";
+      e->ops.demanded_lanes[r->value_op] = "ALL";
   }
   for (uint32_t j = count; j-- > 0;) {
     const KernelOp *s = &e->loop->ops.at[j];
-    const char *demand = e->demanded_lanes[j];
-    if (demand == (const char *)e || (e->precomputed && e->precomputed[j]))
+    const char *demand = e->ops.demanded_lanes[j];
+    if (demand == (const char *)e ||
+        (e->ops.precomputed && e->ops.precomputed[j]))
       continue;
     bool has_interval_mask =
         s->kind == KOP_SELECT && emit_has_interval_mask(e, j);
@@ -201,22 +205,24 @@ bool is_float_class(char class) {
  * its numeric result. */
 static char working_class(const Emitter *e, uint32_t op_index,
                           const KernelOp *s) {
-  bool narrows_to_i32 = s->dtype == DT_BOOL || e->classes[op_index] == 'i';
+  bool narrows_to_i32 = s->dtype == DT_BOOL || e->ops.classes[op_index] == 'i';
   char class = 'b';
   for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
     const KernelOp *x = &e->loop->ops.at[s->args[j]];
-    char of = e->classes[s->args[j]];
-    bool fits_i32 = of == 'l' && narrows_to_i32 && e->varies[op_index] &&
-                    !e->varies[s->args[j]] && range_fits_i32(x->low, x->high);
+    char of = e->ops.classes[s->args[j]];
+    bool fits_i32 = of == 'l' && narrows_to_i32 && e->ops.varies[op_index] &&
+                    !e->ops.varies[s->args[j]] &&
+                    range_fits_i32(x->low, x->high);
     class = wider_class(class, fits_i32 ? 'i' : of);
   }
-  return s->dtype == DT_BOOL ? class : wider_class(class, e->classes[op_index]);
+  return s->dtype == DT_BOOL ? class
+                             : wider_class(class, e->ops.classes[op_index]);
 }
 
 /* 8-bit integers are computed in 32 bits, and so are 16-bit floats. */
 static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
-  bool is_vector = e->varies[op_index],
+  bool is_vector = e->ops.varies[op_index],
        half = s->dtype == DT_F16 || s->dtype == DT_BF16;
   if (half && (is_vector || e->dialect->scalars_only)) {
     emit_define_rounded(e, op_index, x);
@@ -296,7 +302,7 @@ const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
 static bool has_uniform_argument(const Emitter *e, const KernelOp *s,
                                  char class) {
   return map_info[s->op].uniform.scalar && is_float_class(class) &&
-         !e->varies[s->args[1]];
+         !e->ops.varies[s->args[1]];
 }
 
 /* select(condition, x, y) for vectors or scalars of a class */
@@ -317,11 +323,11 @@ static const char *emit_named(Emitter *e, uint32_t op_index, char class,
                               bool is_vector, const char *value) {
   uint32_t name = e->next_id++;
   if (is_vector)
-    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                   "const v%c t%u = %s;\n", vector_type_letter(class), name,
                   value);
   else
-    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                   "const %s t%u = %s;\n", scalar_type(class), name, value);
   return format(e, "t%u", name);
 }
@@ -331,7 +337,8 @@ static bool divides_by_constant(const Emitter *e, uint32_t op_index,
                                 const KernelOp *s, char class) {
   const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
   return (s->op == PRIM_DIV || s->op == PRIM_MOD) && class == 'i' &&
-         e->varies[op_index] && e->width > 1 && divisor->kind == KOP_CONST &&
+         e->ops.varies[op_index] && e->width > 1 &&
+         divisor->kind == KOP_CONST &&
          extent_is_static(e->kernel->graph, divisor->value.i) &&
          divisor->value.i >= 1 && divisor->value.i <= INT32_MAX;
 }
@@ -357,10 +364,10 @@ static const char *emit_fallible(Emitter *e, uint32_t op_index,
                   (is_power && divisor->low >= 0);
   char class = working_class(e, op_index, s);
   const char *x[] = {args[0], args[1], NULL};
-  if (!is_valid || (e->varies[s->args[1]] && !is_power)) {
+  if (!is_valid || (e->ops.varies[s->args[1]] && !is_power)) {
     const char *is_invalid = format(e, is_power ? "%s < 0" : "%s == 0", x[1]);
     uint32_t name = e->next_id++;
-    buffer_printf(emit_block_at(e, e->op_levels[op_index]),
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                   "const %s w%u = %s;\n", is_vector ? "vi" : "int", name,
                   emit_compare(e, class, is_vector, is_invalid));
     if (!is_valid) /* otherwise only lanes of a tail are invalid */
@@ -376,7 +383,7 @@ static const char *emit_fallible(Emitter *e, uint32_t op_index,
 /* Returns true for the sum of an earlier loop. */
 static bool is_row_sum(const Emitter *e, const KernelOp *s) {
   return s->kind == KOP_LOAD_LOCAL &&
-         e->locals[s->source_loop][s->source_output].is_row_sum;
+         e->function.locals[s->source_loop][s->source_output].is_row_sum;
 }
 
 /* Computes the reciprocal next to the sum, before the loop.  In an unrolled
@@ -384,7 +391,7 @@ static bool is_row_sum(const Emitter *e, const KernelOp *s) {
 static const char *emit_row_sum_division(Emitter *e, const KernelOp *s,
                                          const char *const *a) {
   uint32_t name = e->next_id++;
-  buffer_printf(emit_block_at(e, e->op_levels[s->args[1]]),
+  buffer_printf(emit_block_at(e, e->ops.levels[s->args[1]]),
                 "const ax_inverse d%u = ax_invert(%s);\n", name, a[1]);
   return format(e, "%s(%s, d%u)", e->dialect->divide_by_row_sum, a[0], name);
 }
@@ -405,8 +412,8 @@ static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
 }
 
 static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  char class = working_class(e, op_index, s), result = e->classes[op_index];
-  bool is_vector = e->varies[op_index], is_select = s->op == PRIM_SELECT;
+  char class = working_class(e, op_index, s), result = e->ops.classes[op_index];
+  bool is_vector = e->ops.varies[op_index], is_select = s->op == PRIM_SELECT;
   const char *args[3] = {NULL, NULL, NULL};
   if (divides_by_constant(e, op_index, s, class)) {
     emit_define_wrapped(e, op_index, emit_constant_division(e, op_index, s));
@@ -433,8 +440,8 @@ static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
 }
 
 static void emit_select_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  char class = e->classes[op_index];
-  bool is_vector = e->varies[op_index];
+  char class = e->ops.classes[op_index];
+  bool is_vector = e->ops.varies[op_index];
   if (emit_is_masked_load(e, op_index)) {
     emit_define(e, op_index, emit_masked_load(e, op_index));
     return;
@@ -453,13 +460,13 @@ static void emit_select_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
 static bool rounds_twice(const Emitter *e, uint32_t op_index,
                          const KernelOp *s) {
   Dtype from = e->loop->ops.at[s->args[0]].dtype;
-  return e->classes[op_index] == 'f' && s->dtype != DT_F32 &&
+  return e->ops.classes[op_index] == 'f' && s->dtype != DT_F32 &&
          (from == DT_F64 || from == DT_I64 || from == DT_I32);
 }
 
 static void emit_convert_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  char from = e->classes[s->args[0]], to = e->classes[op_index];
-  bool is_vector = e->varies[op_index];
+  char from = e->ops.classes[s->args[0]], to = e->ops.classes[op_index];
+  bool is_vector = e->ops.varies[op_index];
   const char *v = emit_operand(e, s->args[0], from, is_vector);
   if (s->dtype == DT_BOOL) {
     emit_define(e, op_index,
@@ -496,11 +503,11 @@ static const char *emit_constant(Emitter *e, const KernelOp *s) {
 
 static void emit_affine_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   const char *base = emit_affine(e, s->affine);
-  if (!e->varies[op_index]) {
+  if (!e->ops.varies[op_index]) {
     emit_define(e, op_index, base);
     return;
   }
-  char class = e->classes[op_index];
+  char class = e->ops.classes[op_index];
   emit_define(e, op_index,
               format(e, "%s%s + %s", class == 'i' ? "(int32_t)" : "",
                      strcmp(base, "0") ? format(e, "(%s)", base) : "0",
@@ -509,9 +516,9 @@ static void emit_affine_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
 
 /* Element args[0] of the random sequence of a key. */
 static void emit_random_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  bool is_vector = e->varies[op_index],
+  bool is_vector = e->ops.varies[op_index],
        narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
-  char class = e->classes[op_index];
+  char class = e->ops.classes[op_index];
   const char *type = dtype_info[s->dtype].name;
   const char *number = emit_vector(e, s->args[0], 'l');
   const char *key[2];
@@ -533,15 +540,15 @@ static void emit_pack_bf16x2(Emitter *e, uint32_t op_index, const KernelOp *s) {
       format(e, "pair_bf16(%s, %s)", emit_vector(e, s->args[0], 'f'),
              emit_vector(e, s->args[1], 'f'));
   emit_define(e, op_index,
-              e->varies[op_index] ? x : format(e, "first_i(%s)", x));
+              e->ops.varies[op_index] ? x : format(e, "first_i(%s)", x));
 }
 
 /* ---- operations of a loop ---- */
 
 static void emit_op(Emitter *e, uint32_t op_index) {
   const KernelOp *s = &e->loop->ops.at[op_index];
-  if (e->precomputed && e->precomputed[op_index]) {
-    emit_define(e, op_index, e->precomputed[op_index]);
+  if (e->ops.precomputed && e->ops.precomputed[op_index]) {
+    emit_define(e, op_index, e->ops.precomputed[op_index]);
     return;
   }
   switch (s->kind) {
@@ -586,33 +593,33 @@ static void place_op(Emitter *e, uint32_t op_index) {
     level = emit_affine_level(e, s->address);
     varies = emit_load_varies(e, s);
     for (uint32_t j = 0; j < s->checked_index_count; j++)
-      if (e->op_levels[s->checked_indices[j].index_op] > level)
-        level = e->op_levels[s->checked_indices[j].index_op];
+      if (e->ops.levels[s->checked_indices[j].index_op] > level)
+        level = e->ops.levels[s->checked_indices[j].index_op];
   }
   if (s->kind == KOP_LOAD_LOCAL) {
     level = emit_affine_level(e, s->address);
     uint32_t last = e->loop->parallel_axes - 1;
     for (uint32_t v = e->loop->parallel_axes; v-- > 0;)
-      if (e->level_of[v] > level)
-        level = e->level_of[v];
+      if (e->levels.of[v] > level)
+        level = e->levels.of[v];
     varies = emit_affine_varies(e, s->address) || e->vector_axis == last;
   }
   for (uint32_t j = 0; j < s->arg_count; j++) {
-    varies |= e->varies[s->args[j]];
-    if (e->op_levels[s->args[j]] > level)
-      level = e->op_levels[s->args[j]];
+    varies |= e->ops.varies[s->args[j]];
+    if (e->ops.levels[s->args[j]] > level)
+      level = e->ops.levels[s->args[j]];
   }
   char class = value_class(s->dtype);
   bool narrow = varies || e->dialect->narrow_ints;
   if (narrow && emit_fits_i32(s))
     class = 'i';
-  e->op_levels[op_index] = level;
-  e->varies[op_index] = varies;
-  e->classes[op_index] = class;
+  e->ops.levels[op_index] = level;
+  e->ops.varies[op_index] = varies;
+  e->ops.classes[op_index] = class;
 }
 
 bool emit_is_demanded(const Emitter *e, uint32_t op_index) {
-  return e->demanded_lanes[op_index] !=
+  return e->ops.demanded_lanes[op_index] !=
          (const char *)e; /* some operations are unused after fusion */
 }
 
@@ -625,7 +632,7 @@ void emit_place_ops(Emitter *e) {
 void emit_demanded_ops(Emitter *e) {
   find_demanded_lanes(e);
   for (uint32_t j = 0; j < e->loop->ops.len && !e->failed; j++)
-    if (emit_is_demanded(e, j) && j != e->contracted_op)
+    if (emit_is_demanded(e, j) && j != e->ops.contracted)
       emit_op(e, j);
 }
 
