@@ -68,27 +68,6 @@ enum { FM_HASH_SLOTS = 1024 };
 _Static_assert((int)FM_HASH_SLOTS > (int)MAX_ELIMINATION_ROWS,
                "the table never fills up");
 
-static uint64_t magnitude(int64_t n) {
-  return n < 0 ? -(uint64_t)n : (uint64_t)n;
-}
-
-static uint64_t gcd64(uint64_t a, uint64_t b) {
-  while (b) {
-    uint64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
-static uint64_t row_gcd(const int64_t *row, uint32_t columns) {
-  uint64_t g = 0;
-  for (uint32_t i = 0; i < columns && g != 1; i++)
-    if (row[i])
-      g = gcd64(magnitude(row[i]), g);
-  return g;
-}
-
 static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
@@ -192,19 +171,8 @@ static void densify(int64_t *out, const SparseRow *row, uint32_t columns) {
   out[columns] = row->constant;
 }
 
-/* Divides an equation by the gcd of its coefficients.  Returns false if there
-   is no solution. */
-static bool normalize_eq(int64_t *eq, uint32_t columns) {
-  uint64_t g = row_gcd(eq, columns);
-  if (!g)
-    return eq[columns] == 0;
-  if (g > INT64_MAX)
-    return true;
-  if (eq[columns] % (int64_t)g)
-    return false;
-  for (uint32_t i = 0; g > 1 && i <= columns; i++)
-    eq[i] /= (int64_t)g;
-  return true;
+static void row_clear(int64_t *row, uint32_t columns) {
+  memset(row, 0, sizeof *row * (columns + 1));
 }
 
 static uint32_t unit_pivot(const int64_t *eq, uint32_t columns) {
@@ -214,27 +182,8 @@ static uint32_t unit_pivot(const int64_t *eq, uint32_t columns) {
   return UINT32_MAX;
 }
 
-/* Eliminates the column of a row by means of an equation.  On overflow the row
-   becomes empty, so that it is left out. */
-static void substitute_eq(int64_t *row, const int64_t *eq, uint32_t column,
-                          uint32_t columns) {
-  int64_t times = row[column];
-  if (!times)
-    return;
-  if (eq[column] > 0)
-    times = -times;
-  for (uint32_t i = 0; i <= columns; i++) {
-    int64_t x;
-    if (__builtin_mul_overflow(times, eq[i], &x) ||
-        __builtin_add_overflow(row[i], x, &row[i]) || row[i] == INT64_MIN) {
-      memset(row, 0, sizeof *row * (columns + 1));
-      return;
-    }
-  }
-}
-
 /* Eliminates the equations among rows[0..count).  The remaining ones become two
-   inequalities each. */
+   inequalities each.  A row that overflows is left out. */
 static bool eliminate_equations(const FourierMotzkin *fm, int64_t **rows,
                                 bool *eqs, uint32_t count) {
   uint32_t columns = fm->columns;
@@ -243,17 +192,17 @@ static bool eliminate_equations(const FourierMotzkin *fm, int64_t **rows,
     for (uint32_t i = 0; i < count; i++) {
       if (!eqs[i])
         continue;
-      if (!normalize_eq(rows[i], columns))
+      if (!row_normalize_equation(rows[i], columns))
         return false;
       uint32_t column = unit_pivot(rows[i], columns);
       if (column == UINT32_MAX)
         continue;
       scratch_spend_effort(fm->scratch, count * 4);
       for (uint32_t j = 0; j < count; j++)
-        if (j != i)
-          substitute_eq(rows[j], rows[i], column, columns);
+        if (j != i && !row_eliminate(rows[j], rows[i], column, columns))
+          row_clear(rows[j], columns);
       eqs[i] = false;
-      memset(rows[i], 0, sizeof **rows * (columns + 1));
+      row_clear(rows[i], columns);
       again = true;
     }
   }

@@ -14,7 +14,7 @@
  * Treating nonlinear monomials as unknowns can only add solutions, never remove
  * one.  An equation whose coefficients overflow, or for which there is no
  * space, is left out. */
-#include "internal.h"
+#include "solver.h"
 #include "support/arena.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ enum { MAX_UNKNOWNS = 96, MAX_SOLUTION_TERMS = 16, MAX_SYSTEM_COEF = 1 << 30 };
 
 typedef struct SolvedUnknown { /* an unknown in terms of other columns */
   uint32_t column;
-  int64_t *coefs;     /* the last one is the constant */
+  int64_t *equation;  /* row that is 0; the coefficient of column is -1 */
   uint64_t equations; /* bits of the equations it was derived from */
 } SolvedUnknown;
 
@@ -78,22 +78,14 @@ static bool row_of_poly(DimSystem *s, const Dim *d, int64_t *row) {
   return true;
 }
 
-/* row += times*by.  Returns false if a coefficient is too large. */
-static bool row_add_multiple(int64_t *row, int64_t times, const int64_t *by) {
-  for (uint32_t i = 0; i <= MAX_UNKNOWNS; i++) {
-    if (by[i] && !fits(times))
-      return false;
-    row[i] += times * by[i];
+/* Returns false if a coefficient becomes too large. */
+static bool row_substitute(int64_t *row, const SolvedUnknown *one) {
+  if (!row_eliminate(row, one->equation, one->column, MAX_UNKNOWNS))
+    return false;
+  for (uint32_t i = 0; i <= MAX_UNKNOWNS; i++)
     if (!fits(row[i]))
       return false;
-  }
   return true;
-}
-
-static bool row_substitute(int64_t *row, const SolvedUnknown *one) {
-  int64_t times = row[one->column];
-  row[one->column] = 0;
-  return !times || row_add_multiple(row, times, one->coefs);
 }
 
 static int64_t magnitude(int64_t n) {
@@ -102,16 +94,6 @@ static int64_t magnitude(int64_t n) {
 
 static int64_t floor_div(int64_t a, int64_t b) { /* b > 0 */
   return a / b - (a % b < 0);
-}
-
-static int64_t row_gcd(const int64_t *row) {
-  int64_t g = 0;
-  for (uint32_t i = 0; i < MAX_UNKNOWNS; i++)
-    for (int64_t a = magnitude(row[i]); a;) {
-      int64_t rest = g % a;
-      g = a, a = rest;
-    }
-  return g;
 }
 
 /* ---- which unknown an equation is solved for ---- */
@@ -156,16 +138,16 @@ static int64_t *row_new(DimSystem *s) {
   return NEW_ARRAY(s->cx->arena, int64_t, MAX_UNKNOWNS + 1);
 }
 
-/* Solves the unknown of a column as `at`, and substitutes it into all earlier
-   solutions. */
-static bool add_solution(DimSystem *s, uint32_t column, int64_t *at,
+/* Solves the unknown of a column by an equation, and substitutes it into all
+   earlier solutions. */
+static bool add_solution(DimSystem *s, uint32_t column, int64_t *equation,
                          uint64_t from) {
-  SolvedUnknown one = {column, at, from};
+  SolvedUnknown one = {column, equation, from};
   for (uint32_t i = 0; i < s->solved_count; i++) {
     SolvedUnknown *old = &s->solved[i];
-    if (old->coefs[column])
+    if (old->equation[column])
       old->equations |= from;
-    if (!row_substitute(old->coefs, &one))
+    if (!row_substitute(old->equation, &one))
       return false;
   }
   s->solved[s->solved_count++] = one;
@@ -182,7 +164,6 @@ static bool solve_by_unit_pivot(DimSystem *s, int64_t *row, uint32_t column,
                                 uint64_t from) {
   if (row[column] > 0)
     row_negate(row);
-  row[column] = 0;
   return add_solution(s, column, row, from);
 }
 
@@ -200,8 +181,9 @@ static bool introduce_parameter(DimSystem *s, int64_t *row, uint32_t column) {
     at[i] = -floor_div(row[i], by);
     row[i] += by * at[i];
   }
-  at[column] = row[column] = 0;
+  at[column] = -1;
   at[t] = 1;
+  row[column] = 0;
   row[t] = by;
   return add_solution(s, column, at, 0);
 }
@@ -227,19 +209,16 @@ bool dim_system_add(DimSystem *s, Dim *d) {
       return true;
   }
   for (;;) {
-    int64_t g = row_gcd(row);
-    if (g ? row[MAX_UNKNOWNS] % g : row[MAX_UNKNOWNS]) {
+    if (!row_normalize_equation(row, MAX_UNKNOWNS)) {
       s->unsat_core = from;
       return false;
     }
-    for (uint32_t i = 0; g && i <= MAX_UNKNOWNS; i++)
-      row[i] /= g;
-    uint32_t unit = unit_pivot(s, row);
-    if (!g)
-      return true;
+    uint32_t unit = unit_pivot(s, row), smallest = smallest_coef_pivot(s, row);
+    if (smallest == UINT32_MAX)
+      return true; /* 0 == 0 */
     if (unit != UINT32_MAX)
       return solve_by_unit_pivot(s, row, unit, from) ? true : discard_system(s);
-    if (!introduce_parameter(s, row, smallest_coef_pivot(s, row)))
+    if (!introduce_parameter(s, row, smallest))
       return discard_system(s);
   }
 }
@@ -252,13 +231,14 @@ static Dim *solution_value(const DimSystem *s, const SolvedUnknown *one) {
   DimCtx *cx = s->cx;
   uint32_t terms = 0;
   for (uint32_t i = 0; i < s->column_count; i++)
-    if (one->coefs[i] && (!s->columns[i] || ++terms > MAX_SOLUTION_TERMS))
+    if (i != one->column && one->equation[i] &&
+        (!s->columns[i] || ++terms > MAX_SOLUTION_TERMS))
       return NULL;
-  Dim *sum = dim_int(cx, one->coefs[MAX_UNKNOWNS]);
+  Dim *sum = dim_int(cx, one->equation[MAX_UNKNOWNS]);
   for (uint32_t i = 0; i < s->column_count; i++)
-    if (one->coefs[i])
-      sum = dim_add(cx, sum,
-                    dim_of_term(cx, bigint_of(one->coefs[i]), s->columns[i]));
+    if (i != one->column && one->equation[i])
+      sum = dim_add(
+          cx, sum, dim_of_term(cx, bigint_of(one->equation[i]), s->columns[i]));
   return sum;
 }
 

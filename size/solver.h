@@ -66,6 +66,19 @@ static inline bool scratch_spend_effort(Scratch *scratch, uint32_t by) {
 ScratchMark scratch_mark(Scratch *scratch);
 void scratch_release(Scratch *scratch, ScratchMark mark);
 
+/* ---- linear_equation.c: rows of coefficients, then the constant ---- */
+
+uint64_t gcd64(uint64_t a, uint64_t b);
+/* The gcd of the coefficients; 0 if all are 0. */
+uint64_t row_gcd(const int64_t *row, uint32_t columns);
+/* Divides an equation by the gcd of its coefficients.  Returns false if it has
+   no integer solution. */
+bool row_normalize_equation(int64_t *eq, uint32_t columns);
+/* Eliminates a column of the row by means of an equation, whose coefficient
+   there is 1 or -1.  Returns false on overflow; then the row is undefined. */
+bool row_eliminate(int64_t *row, const int64_t *eq, uint32_t column,
+                   uint32_t columns);
+
 /* ---- fourier_motzkin.c ---- */
 
 typedef struct RowEntry {
