@@ -13,22 +13,16 @@
 enum {
   MAX_SEARCH_VARIABLES = 16,
   MAX_CANDIDATES = 96,
-  MAX_STACK = 128,
   MAX_ORDERED_TUPLES = 14000, /* tuples tried in order; later ones are random */
   MAX_RANDOM_TUPLES = 6000,
 };
-
-typedef struct PostfixProgram { /* postfix form; num: slot of a variable */
-  DimOp *ops;
-  uint32_t count;
-} PostfixProgram;
 
 typedef struct SearchVariable {
   Atom *atom;
   bool defined;
   uint32_t candidate_count;
   int64_t candidates[MAX_CANDIDATES];
-  int64_t value;
+  int64_t saved_model_value; /* Atom.model_value before the search */
 } SearchVariable;
 
 typedef struct Search {
@@ -39,9 +33,9 @@ typedef struct Search {
       shown_count; /* number of variables of the claim; they come first */
   uint32_t free[MAX_SEARCH_VARIABLES], free_count;
   bool overflow, eq;
-  PostfixProgram goal;
-  PostfixProgram *polys, *defs;
-  uint32_t *def_variables;
+  Evaluation evaluation;
+  Dim *goal;
+  Atom **def_atoms; /* by definition: the atom of its variable */
 } Search;
 
 /* ---- evaluation ---- */
@@ -55,94 +49,46 @@ static void add_variable(void *arg, Atom *atom) {
     search->overflow = true;
     return;
   }
-  search->variables[search->variable_count++] = (SearchVariable){.atom = atom};
+  search->variables[search->variable_count++] =
+      (SearchVariable){.atom = atom, .saved_model_value = atom->model_value};
 }
 
 static void add_variables_of(Search *search, const Dim *d) {
   dim_each_leaf(d, dim_next_visit_epoch(search->cx), add_variable, search);
 }
 
-static uint32_t find_variable(const Search *search, const DimVar *var,
-                              const ShapeVar *shape) {
-  for (uint32_t i = 0; i < search->variable_count; i++)
-    if (search->variables[i].atom->var == var &&
-        search->variables[i].atom->shape == shape)
-      return i;
-  return 0; /* unreachable: every leaf has a slot */
+static SearchVariable *find_variable(Search *search, const DimVar *var) {
+  uint32_t i = 0;
+  while (search->variables[i].atom->var != var)
+    i++;
+  return &search->variables[i];
 }
 
-static bool compile(Search *search, const Dim *d, PostfixProgram *program) {
-  program->ops = dim_postfix(search->cx, d, &program->count);
-  if (!program->ops)
-    return false;
-  for (uint32_t i = 0; i < program->count; i++) {
-    DimOp *op = &program->ops[i];
-    if (op->kind == DOP_VAR || op->kind == DOP_PROD)
-      op->num = find_variable(search, op->var, op->shape);
-  }
-  return true;
-}
-
-static bool apply_op(DimOpKind kind, int64_t a, int64_t b, int64_t *out) {
-  switch (kind) {
-  case DOP_ADD:
-    return !__builtin_add_overflow(a, b, out);
-  case DOP_SUB:
-    return !__builtin_sub_overflow(a, b, out);
-  case DOP_MUL:
-    return !__builtin_mul_overflow(a, b, out);
-  case DOP_DIV:
-    if (b < 1)
-      return false;
-    *out = a / b - (a % b < 0);
-    return true;
-  case DOP_MIN:
-    *out = a < b ? a : b;
-    return true;
-  default:
-    *out = a > b ? a : b;
-    return true;
-  }
-}
-
-/* Returns false on overflow, or if a divisor is less than 1. */
-static bool evaluate(const Search *search, const PostfixProgram *program,
-                     int64_t *value) {
-  int64_t stack[MAX_STACK];
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < program->count; i++) {
-    const DimOp *op = &program->ops[i];
-    if (op->kind == DOP_INT || op->kind == DOP_VAR || op->kind == DOP_PROD) {
-      if (n == MAX_STACK)
-        return false;
-      stack[n++] =
-          op->kind == DOP_INT ? op->num : search->variables[op->num].value;
-      continue;
-    }
-    n--;
-    if (!apply_op(op->kind, stack[n - 1], stack[n], &stack[n - 1]))
-      return false;
-  }
-  *value = stack[0];
-  return true;
+/* The leaves have changed. */
+static void start_evaluation(Search *search) {
+  search->evaluation =
+      (Evaluation){dim_next_visit_epoch(search->cx), UINT32_MAX};
 }
 
 /* True if the values of the free slots satisfy the assumptions and falsify the
    claim. */
 static bool falsifies(Search *search) {
   const Query *query = &search->query;
+  Evaluation *e = &search->evaluation;
   int64_t value;
   for (uint32_t i = query->def_count; i-- > 0;) {
-    if (!evaluate(search, &search->defs[i], &value) ||
+    start_evaluation(search);
+    if (!dim_evaluate(e, query->defs[i].value, &value) ||
         (value < 0 && !query->defs[i].var->is_integer))
       return false;
-    search->variables[search->def_variables[i]].value = value;
+    search->def_atoms[i]->model_value = value;
   }
-  if (!evaluate(search, &search->goal, &value) ||
+  start_evaluation(search);
+  if (!dim_evaluate(e, search->goal, &value) ||
       (search->eq ? value == 0 : value >= 0))
     return false;
   for (uint32_t i = 0; i < query->poly_count; i++)
-    if (!evaluate(search, &search->polys[i], &value) || value < 0 ||
+    if (!dim_evaluate(e, query->polys[i].d, &value) || value < 0 ||
         (query->polys[i].eq && value))
       return false;
   return true;
@@ -205,7 +151,7 @@ static uint32_t assign_candidate(Search *search, uint32_t i, uint32_t index) {
   SearchVariable *variable = &search->variables[search->free[i]];
   if (index >= variable->candidate_count)
     index = variable->candidate_count - 1;
-  variable->value = variable->candidates[index];
+  variable->atom->model_value = variable->candidates[index];
   return index;
 }
 
@@ -261,12 +207,11 @@ static bool search_run(Search *search) {
 
 /* ---- setting up and showing ---- */
 
-static bool search_compile(Search *search, const Dim *d) {
+static bool search_collect(Search *search, Dim *d) {
   DimCtx *cx = search->cx;
   Query *query = &search->query;
-  search->polys = NEW_ARRAY(cx->arena, PostfixProgram, query->poly_count + 1);
-  search->defs = NEW_ARRAY(cx->arena, PostfixProgram, query->def_count + 1);
-  search->def_variables = NEW_ARRAY(cx->arena, uint32_t, query->def_count + 1);
+  search->goal = d;
+  search->def_atoms = NEW_ARRAY(cx->arena, Atom *, query->def_count + 1);
   add_variables_of(search, d);
   search->shown_count = search->variable_count;
   for (uint32_t i = 0; i < query->poly_count; i++)
@@ -275,19 +220,21 @@ static bool search_compile(Search *search, const Dim *d) {
     add_variables_of(search, query->defs[i].value);
     add_variables_of(search, dim_of_var(cx, query->defs[i].var));
   }
-  if (search->overflow || !compile(search, d, &search->goal))
+  if (search->overflow)
     return false;
-  for (uint32_t i = 0; i < query->poly_count; i++)
-    if (!compile(search, query->polys[i].d, &search->polys[i]))
-      return false;
   for (uint32_t i = 0; i < query->def_count; i++) {
-    uint32_t variable = find_variable(search, query->defs[i].var, NULL);
-    search->def_variables[i] = variable;
-    search->variables[variable].defined = true;
-    if (!compile(search, query->defs[i].value, &search->defs[i]))
-      return false;
+    SearchVariable *defined = find_variable(search, query->defs[i].var);
+    defined->defined = true;
+    search->def_atoms[i] = defined->atom;
   }
   return true;
+}
+
+/* The model search begins with the last model (model_search.c). */
+static void restore_model_values(Search *search) {
+  for (uint32_t i = 0; i < search->variable_count; i++)
+    search->variables[i].atom->model_value =
+        search->variables[i].saved_model_value;
 }
 
 static int variable_cmp(const void *a, const void *b) {
@@ -300,7 +247,7 @@ static int variable_cmp(const void *a, const void *b) {
    since a reader would not expect that. */
 static void print_assignment(Search *search, Buffer *out) {
   for (uint32_t i = search->shown_count; i < search->variable_count; i++)
-    if (!search->variables[i].value) {
+    if (!search->variables[i].atom->model_value) {
       SearchVariable other = search->variables[i];
       search->variables[i] = search->variables[search->shown_count];
       search->variables[search->shown_count++] = other;
@@ -310,7 +257,8 @@ static void print_assignment(Search *search, Buffer *out) {
   for (uint32_t i = 0; i < search->shown_count; i++) {
     buffer_puts(out, i ? ", " : "");
     dim_print(search->cx, out, search->variables[i].atom->dim);
-    buffer_printf(out, " = %lld", (long long)search->variables[i].value);
+    buffer_printf(out, " = %lld",
+                  (long long)search->variables[i].atom->model_value);
   }
 }
 
@@ -353,7 +301,7 @@ bool dim_counterexample(Assumptions *assumptions, Dim *d, bool eq,
   query_init(&search->query, assumptions, d, UINT32_MAX);
   bool found = !search->query.contradiction && !search->query.incomplete &&
                search->query.poly_count < MAX_RELEVANT_ASSUMPTIONS &&
-               search_compile(search, d) && search->shown_count;
+               search_collect(search, d) && search->shown_count;
   for (uint32_t i = 0; found && i < search->variable_count; i++)
     if (!search->variables[i].defined) {
       collect_candidates(search, &search->variables[i]);
@@ -361,9 +309,10 @@ bool dim_counterexample(Assumptions *assumptions, Dim *d, bool eq,
     }
   found = found && search_run(search);
   scratch_release(assumptions_scratch(assumptions), mark);
-  if (found) {
+  if (found)
     print_assignment(search, out);
+  restore_model_values(search);
+  if (found)
     print_forced_zeros(search, assumptions, out);
-  }
   return found;
 }

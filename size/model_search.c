@@ -18,7 +18,8 @@ enum {
 typedef struct LocalSearch {
   DimCtx *cx;
   const PolyConstraint *constraints;
-  uint32_t count, effort;
+  uint32_t count;
+  Evaluation evaluation;
   bool at_least_one;
   Atom *variables[MAX_MODEL_VARIABLES];
   uint32_t variable_count;
@@ -29,72 +30,19 @@ typedef struct LocalSearch {
   uint32_t *violations;     /* per condition: degree of violation */
   uint32_t *weights;        /* per condition: grows while it stays violated */
   uint32_t cost;            /* weighted sum of all violations */
-  uint64_t epoch;           /* epoch of the cached values of compound atoms */
 } LocalSearch;
 
 /* ---- evaluation ---- */
 
 static void spend_effort(LocalSearch *p, uint32_t effort) {
-  p->effort -= effort < p->effort ? effort : p->effort;
-}
-
-static bool evaluate(LocalSearch *p, const Dim *d, int64_t *value);
-
-static bool evaluate_compound(LocalSearch *p, Atom *atom, int64_t *value) {
-  if (atom->visit_epoch == p->epoch) {
-    *value = atom->model_value;
-    return true;
-  }
-  int64_t best = 0;
-  for (uint32_t i = 0; i < atom->arg_count; i++) {
-    int64_t x;
-    if (!evaluate(p, atom->args[i], &x))
-      return false;
-    if (!i)
-      best = x;
-    else if (atom->kind == ATOM_DIV && x < 1)
-      return false;
-    else if (atom->kind == ATOM_DIV)
-      best = best / x - (best % x < 0);
-    else if (atom->kind == ATOM_MIN ? x < best : x > best)
-      best = x;
-  }
-  atom->visit_epoch = p->epoch;
-  *value = atom->model_value = best;
-  return true;
-}
-
-/* Returns false on overflow, if a divisor is less than 1, or if the effort is
-   used up. */
-static bool evaluate(LocalSearch *p, const Dim *d, int64_t *value) {
-  *value = 0;
-  for (uint32_t i = 0; i < d->term_count; i++) {
-    if (!p->effort-- || d->terms[i].coef.limbs) {
-      p->effort = 0;
-      return false;
-    }
-    const Monomial *mono = d->terms[i].mono;
-    int64_t x, term = d->terms[i].coef.small;
-    for (uint32_t j = 0; j < mono->power_count; j++) {
-      Atom *atom = mono->powers[j].atom;
-      if (!atom->arg_count)
-        x = atom->model_value;
-      else if (!evaluate_compound(p, atom, &x))
-        return false;
-      for (uint32_t k = 0; k < mono->powers[j].exp; k++)
-        if (__builtin_mul_overflow(term, x, &term))
-          return false;
-    }
-    if (__builtin_add_overflow(*value, term, value))
-      return false;
-  }
-  return true;
+  uint32_t *left = &p->evaluation.effort;
+  *left -= effort < *left ? effort : *left;
 }
 
 /* Degree of violation, by order of magnitude.  0 if the condition holds. */
 static uint32_t violation(LocalSearch *p, const PolyConstraint *condition) {
   int64_t x;
-  if (!evaluate(p, condition->d, &x))
+  if (!dim_evaluate(&p->evaluation, condition->d, &x))
     return 64;
   if (x == 0 || (x > 0 && !condition->eq))
     return 0;
@@ -105,7 +53,7 @@ static uint32_t violation(LocalSearch *p, const PolyConstraint *condition) {
 static uint32_t cost_after_move(LocalSearch *p, uint32_t i, bool commit) {
   uint64_t bit = (uint64_t)1 << i;
   uint32_t sum = p->cost;
-  p->epoch = dim_next_visit_epoch(p->cx);
+  p->evaluation.epoch = dim_next_visit_epoch(p->cx);
   spend_effort(p, p->count / 8);
   for (uint32_t c = 0; c < p->count; c++) {
     if (!(p->variable_masks[c] & bit))
@@ -158,15 +106,15 @@ static void collect_variable(void *arg, Atom *atom) {
 static bool repair_value(LocalSearch *p, const PolyConstraint *condition,
                          Atom *leaf, int64_t *to) {
   int64_t from = leaf->model_value, here, there = 0;
-  p->epoch = dim_next_visit_epoch(p->cx);
-  if (!evaluate(p, condition->d, &here)) {
+  p->evaluation.epoch = dim_next_visit_epoch(p->cx);
+  if (!dim_evaluate(&p->evaluation, condition->d, &here)) {
     *to = from == 1 ? INITIAL_VALUE : 1;
     return true;
   }
   for (int64_t step = 1; step <= 64; step *= 8) {
     leaf->model_value = from + step;
-    p->epoch = dim_next_visit_epoch(p->cx);
-    bool known = evaluate(p, condition->d, &there);
+    p->evaluation.epoch = dim_next_visit_epoch(p->cx);
+    bool known = dim_evaluate(&p->evaluation, condition->d, &there);
     leaf->model_value = from;
     if (!known || there == here)
       continue;
@@ -215,7 +163,7 @@ static void make_best_move(LocalSearch *p, uint32_t which, Move *last) {
       break;
   }
   if (best == UINT32_MAX) {
-    best = (which + p->effort) % p->variable_count;
+    best = (which + p->evaluation.effort) % p->variable_count;
     best_to =
         p->variables[best]->model_value == INITIAL_VALUE ? 2 : INITIAL_VALUE;
   }
@@ -229,7 +177,7 @@ static void make_best_move(LocalSearch *p, uint32_t which, Move *last) {
 static bool repair(LocalSearch *p) {
   Move last = {0};
   uint32_t which = 0;
-  for (uint32_t n = 0; n < MAX_MOVES && p->effort; n++) {
+  for (uint32_t n = 0; n < MAX_MOVES && p->evaluation.effort; n++) {
     if (!p->cost)
       return true;
     which = next_violated(p, which);
@@ -345,7 +293,7 @@ bool model_exists(DimCtx *cx, Scratch *scratch, const PolyConstraint *at,
                    .constraints = at,
                    .count = count,
                    .at_least_one = at_least_one,
-                   .effort = effort};
+                   .evaluation.effort = effort};
   search_collect(&p, scratch);
   if (p.overflow || !p.variable_count)
     return false;
@@ -353,14 +301,14 @@ bool model_exists(DimCtx *cx, Scratch *scratch, const PolyConstraint *at,
   search_start(&p);
   start_at_lower_bounds(&p);
   p.count--;
-  p.epoch = dim_next_visit_epoch(cx);
+  p.evaluation.epoch = dim_next_visit_epoch(cx);
   for (uint32_t i = 0; i < p.count; i++)
     p.cost += p.violations[i] = violation(&p, &at[i]);
   if (!repair(&p))
     return false;
   assignment_save(&p, start);
   p.count++;
-  p.epoch = dim_next_visit_epoch(cx);
+  p.evaluation.epoch = dim_next_visit_epoch(cx);
   p.cost = p.violations[count - 1] = violation(&p, &at[count - 1]);
   bool found = repair(&p);
   assignment_restore(&p, start);

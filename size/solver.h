@@ -121,6 +121,18 @@ bool linearization_refutes(Linearization *lin, Dim *d, bool eq,
 /* Registers d >= 0 as true under at_least_one. */
 void linearization_add_at_least_one(Linearization *lin, Dim *d);
 
+/* ---- evaluate.c ---- */
+
+typedef struct Evaluation {
+  uint64_t epoch;  /* epoch of the cached values of compound atoms: a new one
+                      (dim_next_visit_epoch) after each change of a leaf */
+  uint32_t effort; /* number of terms that may still be evaluated */
+} Evaluation;
+
+/* Evaluates d; the leaves have the values Atom.model_value.  Returns false on
+   overflow, if a divisor is less than 1, or if the effort is used up. */
+bool dim_evaluate(Evaluation *e, const Dim *d, int64_t *value);
+
 /* ---- model_search.c ---- */
 
 /* True if a model was found: integers that satisfy all conditions, with sizes

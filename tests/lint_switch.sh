@@ -38,7 +38,7 @@ tokens='parser/bracket_recovery.c|parser/syntax_errors.c'
 tokens+='|backend/emit/params.c'
 rest='backend/cuda/sim/warp_collectives.c'
 rest+='|typecheck/path_conditions.c|typecheck/infer.c|typecheck/annotation.c'
-rest+='|typecheck/prim_scheme.c|size/counterexample.c|eval/aot_trace.c'
+rest+='|typecheck/prim_scheme.c|eval/aot_trace.c'
 rest+='|eval/host_call.c|eval/higher_order_prims.c|eval/force.c'
 rest+='|eval/pointwise_prims.c'
 complain 'a default' '^ *default:' "$tokens|$rest"
