@@ -15,15 +15,18 @@ make() { # make: big.npy, f32[17825792], all zero and no blocks on the disk
   truncate -s $((128 + 4 * 17825792)) big.npy
 }
 
-# One that reads again and again, cut when it has said that it begins.
+# Truncates the file of a program that reads it again and again, after the first
+# iteration.
 during() { # during NAME EXPRESSION TARGET
   make
+  rm -f begun.npy
   printf 'val x = (load "big.npy" : f32[17825792])\ndo print (sum x)\n%s\n' \
-    "do while (fn i => i >= 0) (fn i => (print ($2); i + 1)) 0 |> print" >p.axn
+    "fun next i = (print ($2); save \"begun.npy\" [1]; i + 1)
+do while (fn i => i >= 0) next 0 |> print" >p.axn
   AXON_TARGET=$3 timeout 60 "$AXON" run p.axn >out 2>err &
   pid=$!
   for _ in $(seq 300); do
-    [ -s out ] && break
+    [ -e begun.npy ] && break
     sleep 0.1
   done
   sleep 0.3
