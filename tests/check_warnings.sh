@@ -3,7 +3,7 @@
 #
 #     tests/check_warnings.sh [COUNT [SEED]]
 #
-# tests the kernels of kernels_test, for COUNT random graphs.
+# Compiles the kernels that kernels_test generates for COUNT random graphs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 test=${BUILD:-.}/tests/unit/kernels_test
@@ -20,16 +20,16 @@ for arg in "$@"; do
   esac
 done
 for cc in gcc clang; do
-  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/said" 2>&1
-  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/said" >>"$WARNINGS"
+  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/output" 2>&1
+  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/output" >>"$WARNINGS"
 done
 exec cc "$@"
 END
 chmod +x "$work/cc"
 : >"$work/warnings"
 WARNINGS=$work/warnings AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
-  "$test" "${2:-1}" "${1:-12}" >"$work/said" 2>&1 ||
-  { cat "$work/said" && exit 1; }
+  "$test" "${2:-1}" "${1:-12}" >"$work/output" 2>&1 ||
+  { cat "$work/output" && exit 1; }
 [ -s "$work/warnings" ] || exit 0
 grep -E 'warning|error' "$work/warnings" | sed 's/[0-9][0-9]*/N/g' | sort |
   uniq -c | sort -rn | head -n 20
