@@ -61,7 +61,8 @@ report() {
   took=$(typical 3 bash -c '"$0" check -q "$1"; true' "$AXON" "$2")
   memory=$(peak timeout 60 "$AXON" check -q "$2")
   errors=$("$AXON" check -q "$2" 2>&1 |
-    sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' | sort | uniq -c | awk '{ printf " %s times %s", $1, $2 }')
+    sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' | sort | uniq -c |
+    awk '{ printf " %s times %s", $1, $2 }')
   printf '%-24s %8.3f s %6s MiB%s\n' "$1" "$took" "$memory" "$errors"
 }
 

@@ -10,7 +10,7 @@ modules='support primitives runtime machine lexer parser size typecheck
   diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 
-rank() { # rank ROOM: its position in the order
+rank() { # rank MODULE: its position in the order
   n=0
   for module in $modules; do
     n=$((n + 1))
