@@ -195,11 +195,11 @@ done
 # Name clashes: functions have the names of generated declarations.
 for name in f_call f f_strided f_strided_call f_rows message; do
   echo "fun $name (x : f32[n, m]) = x + 1.0"
-done >"$work/clash.axn"
-"$AXON" build -o "$work/clash.c" "$work/clash.axn" ||
-  fail 'cannot build clash.c'
+done >"$work/same_names.axn"
+"$AXON" build -o "$work/same_names.c" "$work/same_names.axn" ||
+  fail 'cannot build same_names.c'
 # shellcheck disable=SC2086
-cc $strict -fsyntax-only -I "$work" "$work/clash.c" ||
+cc $strict -fsyntax-only -I "$work" "$work/same_names.c" ||
   fail 'function names clash with generated declarations'
 
 # Parameter names that are keywords or macros of C and C++.

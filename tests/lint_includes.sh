@@ -50,8 +50,9 @@ while IFS=: read -r file line text; do
     status=1
   fi
 done < <(for module in $modules; do
-  [ -d "$module" ] && grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$module" \
-    --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
-    --exclude=stdlib_data.c
+  [ -d "$module" ] &&
+    grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$module" \
+      --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
+      --exclude=stdlib_data.c
 done)
 exit "$status"

@@ -106,8 +106,8 @@ END {
       biggest[module] = size[group[v]]
   }
   for (k = 1; k <= module_count; k++)
-    printf "%-18s %3d files, largest group %d\n", modules[k], members[modules[k]],
-      biggest[modules[k]]
+    printf "%-18s %3d files, largest group %d\n", modules[k],
+      members[modules[k]], biggest[modules[k]]
   for (g = 1; g <= groups; g++) {
     if (size[g] == 1)
       continue

@@ -26,7 +26,7 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-/* The gaps between blocks are large, so that an access far out of bounds hits no
+/* The gaps between blocks are so large that an access far out of bounds hits no
  * other block. */
 enum { FAKE_BLOCKS = 4096, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
 
