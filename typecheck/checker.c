@@ -68,7 +68,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
     elem_fixed(c, t);
   c->builtins.list_datatype = builtin_data(c, "list", 1);
   c->builtins.string_datatype = builtin_data(c, "string", 0);
-  builtin_data(c, "key", 0);
+  c->builtins.key_datatype = builtin_data(c, "key", 0);
   c->builtins.sym_all = intern_string(interner, "all");
   c->builtins.sym_true = intern_string(interner, "true");
   c->builtins.sym_false = intern_string(interner, "false");

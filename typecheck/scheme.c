@@ -16,6 +16,7 @@ static Type *fresh_ty(TypeMapper *copy, TyVar *v) {
     map_put(&copy->map, v, t = ty_meta(copy->c));
   if (t->tag == TY_VAR) {
     t->var->is_data |= v->is_data;
+    t->var->is_stackable |= v->is_stackable;
     t->var->is_tensor_element |= v->is_tensor_element;
     ElemVar *floats = v->floats ? elem_root(v->floats) : NULL;
     ElemVar *fresh = floats ? fresh_elem(copy, floats) : NULL;

@@ -117,6 +117,7 @@ typedef struct TyVar {
   bool is_tensor_element; /* element of a tensor, or the result of load_tree: an
                              integer is data without a known term */
   bool is_data;           /* class `data`: values without functions */
+  bool is_stackable;      /* class `tensors`: a loop can stack the values */
   ElemVar *floats;        /* element type of all floats in it, or NULL: any */
   Sym *name;
   Type *link;
@@ -538,7 +539,7 @@ typedef struct ParamType {
 /* ---- the checker, by role ---- */
 
 typedef struct Builtins { /* names and types that the checker itself uses */
-  Datatype *list_datatype, *string_datatype;
+  Datatype *list_datatype, *string_datatype, *key_datatype;
   ElemVar *fixed_elems[DT_COUNT];
   Sym *sym_all, *sym_true, *sym_false;
 } Builtins;
