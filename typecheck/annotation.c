@@ -755,10 +755,9 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
   }
   error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help =
-      "the classes of element types are num, int and float; `data` is "
-      "the class of types without functions; `tensors` is the class of "
-      "tensors, keys, and tuples and records of them";
+      ->help = "the classes of element types are num, int and float.  The "
+               "classes of types are data (no functions) and tensors (tensors, "
+               "keys, and tuples and records of them)";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {
