@@ -141,7 +141,7 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
         ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
       return size_of_binding(c, b, d->span);
     Dim *fixed = map_get(&c->sizes.defined, d->id);
-    if (fixed) {
+    if (fixed && !c->inference.params.len) { /* not inside a function */
       map_put(&c->sizes.used, d->id, fixed);
       push_name(c, d->id)->dim = fixed;
       return fixed;

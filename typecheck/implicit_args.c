@@ -286,9 +286,12 @@ static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
                              void *to, const Core *use) {
   bool found = is_read_at_run_time(s, h);
   switch (h->kind) {
-  case IMPLICIT_ELEM:
+  case IMPLICIT_ELEM: {
+    const ElemVar *generic = h->elem.var;
     h->elem = elem_ref(c, to ? to : h->elem.var);
+    literal_check_use(c, generic, h->elem.dtype, use);
     return;
+  }
   case IMPLICIT_DIM:
     h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
     check_accessible(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
@@ -340,6 +343,8 @@ void instances_finish(Checker *c) {
 static void finish_pat(Checker *c, CorePat *p) {
   if (p->elem.var)
     p->elem = elem_ref(c, p->elem.var);
+  if (p->kind == CP_NUM)
+    literal_check(c, p->num, p->is_float, p->elem.dtype, p->span);
   for (uint32_t i = 0; i < p->arg_count; i++)
     finish_pat(c, p->args[i]);
 }
@@ -362,20 +367,6 @@ static void finish_load(Checker *c, Core *core) {
     if (own || (it->dim && dim_has_unknown(it->dim)))
       it->dim = NULL;
   }
-}
-
-static void check_literal_range(Checker *c, const char *num, Dtype t,
-                                Span span) {
-  if (t == DT_NONE || !dtype_is_int(t))
-    return;
-  int bits = dtype_info[t].bytes * 8 - (dtype_info[t].class == 'i');
-  int64_t n, max = bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
-  int64_t min = dtype_info[t].class == 'i' ? -max - 1 : 0;
-  if (dim_is_int(dim_parse(c->dims, num), &n) && n >= min && n <= max)
-    return;
-  error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name)
-      ->help = arena_printf(c->arena, "its range is %lld to %lld",
-                            (long long)min, (long long)max);
 }
 
 static void find_unsolved(void *arg, DimVar *v) {
@@ -500,7 +491,7 @@ void core_finish(Checker *c, Core *core) {
       core->shape.len = 0;
   }
   if (core->kind == CORE_NUM)
-    check_literal_range(c, core->num, core->elem.dtype, core->span);
+    literal_check(c, core->num, core->is_float, core->elem.dtype, core->span);
   if (core->dim)
     core->dim = dim_resolve(c->dims, core->dim);
   if (core->kind == CORE_FOR)

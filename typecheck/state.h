@@ -45,6 +45,14 @@ enum { /* element classes: sets of dtypes, one bit each */
        CLASS_NUM = CLASS_INT | CLASS_FLOAT,
 };
 
+/* A number of a program, and the element types that it does not fit: a set of
+   bits (literal_range.c). */
+typedef struct UnfitNumber {
+  const struct UnfitNumber *next;
+  const char *num;
+  uint32_t dtypes;
+} UnfitNumber;
+
 struct ElemVar { /* element type: fixed (dtype), or a variable */
   Dtype dtype;
   uint32_t classes; /* classes that it may still become */
@@ -53,6 +61,8 @@ struct ElemVar { /* element type: fixed (dtype), or a variable */
   Sym *name;
   ElemVar *link; /* solution of a meta */
   const char *printed_name;
+  const UnfitNumber *unfit;   /* numbers of this element type that some element
+                                 types do not fit */
   uint8_t default_preference; /* if undetermined: 1 int, 2 f32, 0 no preference
                                  (f32) */
 };

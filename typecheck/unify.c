@@ -94,6 +94,7 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
     b->default_preference = b->default_preference > a->default_preference
                                 ? b->default_preference
                                 : a->default_preference;
+    literal_merge(c, b, a->unfit);
   }
   if (b->dtype == DT_NONE && b->level > a->level)
     b->level = a->level;
