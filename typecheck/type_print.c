@@ -280,7 +280,7 @@ static void put_tensor(TypePrinter *p, Type *t) {
   ElemVar *e = elem_root(t->tensor.elem);
   if (!s->len && printed_dtype(p, e) == DT_I64) {
     Dim *d = ty_singleton(p->c, t);
-    if (!d) {
+    if (!d || dim_divides_by_zero(p->c->dims, d)) {
       buffer_puts(&p->out, "int");
       return;
     }
