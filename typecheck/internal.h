@@ -38,6 +38,13 @@ void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
 void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
                        const Core *use);
 
+/* ---- required_sizes.c ---- */
+/* Marks the implicit sizes of the scheme that each run of its definition
+   needs. */
+void required_sizes_mark(Checker *c, Scheme *s, Core *definition);
+/* True if each evaluation of core needs the size v. */
+bool requires_size(Checker *c, Core *core, const DimVar *v);
+
 /* ---- implicit_args.c ---- */
 /* True for map, map2, map3 and scan: the type alone determines their result
    without iterations. */

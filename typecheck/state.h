@@ -517,13 +517,16 @@ typedef struct DeferredConstraint {
 typedef struct UnsizedValue {
   Type *type;
   Core **core;
+  const Dec *dec;
 } UnsizedValue;
 
-/* A size that running code needs.  Suspended equations mention it but do not
-   determine it. */
+/* A size that running code needs.  Nothing has determined it so far. */
 typedef struct UndeterminedSize {
   Dim *dim;
-  Sym *used_name; /* name of the used value */
+  const char *name; /* of the size */
+  bool required;    /* each run needs it; otherwise, suspended equations mention
+                       it but do not determine it */
+  Sym *used_name;   /* name of the used value, or NULL */
   Span use_span;
   Module *module;
   Dec *dec;
