@@ -155,17 +155,25 @@ static DimVar *maybe_star_var(Checker *c, const ShapeAxis *it) {
 /* The size of a literal axis or an index may be a *, which counts as 1.  A size
    of a parameter may not: no size name denotes a *.  Neither may a variable
    that was already unified with a sized axis. */
-static bool unify_with_star(Checker *c, const ShapeAxis *it) {
+bool axis_may_be_star(Checker *c, const ShapeAxis *it) {
   DimVar *v = maybe_star_var(c, it);
-  if (v && !dim_var_in_parameter(c, v)) {
-    v->is_star = true;
-    dim_bind(c, v, dim_int(c->dims, 1));
+  if (v && !dim_var_in_parameter(c, v))
     return true;
-  }
   const DimVar *named = dim_as_var(it->dim);
   int64_t n;
   return (named ? named->maybe_star && !named->never_star : it->maybe_star) &&
          dim_is_int(dim_resolve(c->dims, it->dim), &n) && n == 1;
+}
+
+static bool unify_with_star(Checker *c, const ShapeAxis *it) {
+  DimVar *v = maybe_star_var(c, it);
+  if (!axis_may_be_star(c, it))
+    return false;
+  if (v) {
+    v->is_star = true;
+    dim_bind(c, v, dim_int(c->dims, 1));
+  }
+  return true;
 }
 
 static void unify_sizes(Checker *c, const ShapeAxis *a, const ShapeAxis *b,
