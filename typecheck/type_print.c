@@ -804,13 +804,14 @@ const char *printer_dim(TypePrinter *p, Dim *d) {
   return arena_strndup(p->c->arena, p->out.text, p->out.len);
 }
 
+const char *printer_given(TypePrinter *p, Constraint *given) {
+  p->out.len = 0;
+  put_constraint(p, given);
+  return arena_strndup(p->c->arena, p->out.text, p->out.len);
+}
+
 const char *given_text(Checker *c, Scheme *s, Constraint *given) {
-  TypePrinter p = printer_with_own_names(c);
-  p.scheme = s;
-  put_type(&p, s->type, PREC_FUN);
-  size_t start = p.out.len;
-  put_constraint(&p, given);
-  return arena_strndup(c->arena, p.out.text + start, p.out.len - start);
+  return printer_given(printer_new(c, s, false), given);
 }
 
 const char *shape_text(Checker *c, const Shape *s) {
