@@ -47,7 +47,7 @@ below() { # below COUNT TEXT: as many, # being the number before
 # Strict checks of the models need little memory: no text is printed for each
 # constraint.  The largest took 400 MB, of which 380 MB were such texts.
 for model in examples/models/*.axn; do
-  (ulimit -S -v 80000 && "$AXON" check -q --strict "$model") ||
+  (ulimit -S -v "${MEMORY:-80000}" && "$AXON" check -q --strict "$model") ||
     { echo "$model: needs more than 80 MB of address space" && failed=1; }
 done
 exit $failed
