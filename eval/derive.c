@@ -45,8 +45,9 @@ Value map_leaves(LeafMap *map, Value v) {
   Value r;
   if (map->is_leaf ? map->is_leaf(v) : is_float_tensor(v))
     return map->leaf(map, v);
-  if (v.tag == V_TUPLE) {
-    r = vm_new_tuple(vm, v.obj->len);
+  if (v.tag == V_TUPLE || v.tag == V_KEYS) {
+    r = v.tag == V_TUPLE ? vm_new_tuple(vm, v.obj->len)
+                         : vm_new_keys(vm, v.obj->len);
     map_parts(map, AS_ARRAY(v)->at, AS_ARRAY(r)->at, v.obj->len);
     return value_retain(r);
   }

@@ -310,10 +310,11 @@ Code *for_code(Eval *vm, uint32_t indices) {
 
 /* ---- slices of the inputs of map and fold ---- */
 
+/* The first part of x that has axes: a tensor or keys. */
 static bool first_leaf(Value x, Value *leaf) {
   uint32_t n = 0;
   const Value *at = NULL;
-  if (x.tag == V_NODE) {
+  if (x.tag == V_NODE || x.tag == V_KEYS) {
     *leaf = x;
     return true;
   }
@@ -329,7 +330,10 @@ static bool first_leaf(Value x, Value *leaf) {
 
 int64_t vm_leading_size(Eval *vm, Value x) {
   Value leaf;
-  if (!first_leaf(x, &leaf) || !leaf.node->rank)
+  bool found = first_leaf(x, &leaf);
+  if (found && leaf.tag == V_KEYS)
+    return leaf.obj->len;
+  if (!found || !leaf.node->rank)
     vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
   if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
@@ -353,6 +357,8 @@ bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind) {
     int64_t n = 1;
     if (kind == LOOP_FOR)
       n = vm_size(vm, v);
+    else if (first_leaf(v, &leaf) && leaf.tag == V_KEYS)
+      n = leaf.obj->len;
     else if (first_leaf(v, &leaf) && leaf.node->rank)
       n = node_size(leaf.node, 0);
     if (n < 0 || (n && kind != LOOP_FOR) || !extent_is_static(&vm->graph, n))
@@ -394,6 +400,8 @@ static Value slice_value(Eval *vm, Value x, Value i) {
   switch ((ValueTag)x.tag) {
   case V_NODE:
     return slice_node(vm, x.node, i);
+  case V_KEYS: /* needs the value of the index: keys are constants */
+    return value_retain(AS_ARRAY(x)->at[vm_int(vm, i)]);
   case V_TUPLE:
     r = vm_new_tuple(vm, x.obj->len);
     for (uint32_t k = 0; k < x.obj->len; k++)
@@ -495,6 +503,18 @@ const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
   return next;
 }
 
+/* The same key for each index. */
+static Value repeat_key(Eval *vm, Value x, uint32_t count,
+                        IndexVar *const *vars) {
+  for (uint32_t i = count; i-- > 0;) {
+    Value r = vm_new_keys(vm, vm_static_trip_count(vm, vars[i]->extent));
+    for (uint32_t k = 0; k < r.obj->len; k++)
+      AS_ARRAY(r)->at[k] = value_retain(x);
+    x = r;
+  }
+  return value_retain(x);
+}
+
 static Value close_value(Eval *vm, Value x, uint32_t count,
                          IndexVar *const *vars) {
   Value r;
@@ -517,6 +537,9 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
     return value_retain(r);
   case V_UNIT:
     return x;
+  case V_KEY:
+  case V_KEYS:
+    return repeat_key(vm, x, count, vars);
   default: /* the type checker admits nothing else */
     vm_fail(vm, 599,
             "internal error in eval: the result of `for` is not a tensor");
@@ -711,6 +734,21 @@ static Value stack_column(Eval *vm, const Stacking *s, const Value *at,
   return stack_values(vm, s, AS_ARRAY(column)->at);
 }
 
+/* The keys at[0], at[1], ..., in row-major order. */
+static Value stack_keys(Eval *vm, uint32_t rank, const int64_t *shape,
+                        const Value *at) {
+  if (!rank)
+    return value_retain(at[0]);
+  int64_t stride = 1;
+  for (uint32_t k = 1; k < rank; k++)
+    stride *= shape[k];
+  Value r = vm_new_keys(vm, shape[0]);
+  for (uint32_t i = 0; i < r.obj->len; i++)
+    AS_ARRAY(r)->at[i] =
+        stack_keys(vm, rank - 1, shape + 1, at + (int64_t)i * stride);
+  return value_retain(r);
+}
+
 static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
   Value first = at[0], r;
   if (all_scalars(vm, s, at))
@@ -732,6 +770,9 @@ static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
     return value_retain(r);
   case V_UNIT:
     return first;
+  case V_KEY:
+  case V_KEYS:
+    return stack_keys(vm, s->rank, s->shape, at);
   default: /* the type checker admits nothing else */
     vm_fail(vm, 599, "internal error in eval: a stacked value is not a tensor");
   }

@@ -365,6 +365,7 @@ static inline Node *vm_temp_node(Eval *vm, Node *n) {
 void vm_drop_temps(Eval *vm, size_t mark);
 /* Returns a temporary whose parts are unit.  The caller sets them. */
 Value vm_new_tuple(Eval *vm, uint32_t len);
+Value vm_new_keys(Eval *vm, int64_t len);
 Value vm_new_record(Eval *vm, const RecordLayout *layout);
 void *vm_scratch(Eval *vm, size_t size); /* a temporary */
 

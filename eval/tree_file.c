@@ -93,7 +93,7 @@ static void add_leaf(LeafList *list, Value v) {
 }
 
 static void collect(LeafList *list, Value v) {
-  if (v.tag == V_TUPLE) {
+  if (v.tag == V_TUPLE || v.tag == V_KEYS) {
     for (uint32_t i = 0; i < v.obj->len; i++)
       collect_numbered(list, i, AS_ARRAY(v)->at[i]);
   } else if (v.tag == V_RECORD) {

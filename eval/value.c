@@ -61,6 +61,7 @@ static void enqueue_release(Heap *heap, Value v) {
   case V_PRIM:
   case V_SHAPE:
   case V_KEY:
+  case V_KEYS:
   case V_ENV:
   case V_TAPE:
     break;
@@ -84,6 +85,7 @@ static void drop_refs(Heap *heap, const Value *at, uint32_t len) {
 static void drop_children(Heap *heap, Obj *obj) {
   switch ((ValueTag)obj->tag) {
   case V_TUPLE:
+  case V_KEYS:
   case V_ENV:
     drop_refs(heap, ((ValueArray *)(void *)obj)->at, obj->len);
     break;

@@ -34,6 +34,7 @@ typedef enum ValueTag {
   V_PRIM,
   V_SHAPE,
   V_KEY,
+  V_KEYS, /* keys with a leading axis: an array of keys, or of V_KEYS */
   V_ENV,
   V_TAPE,  /* the record of a differentiated call; in environments only */
   V_NODE,  /* node: a tensor, or a scalar that is not known yet */
@@ -68,7 +69,7 @@ struct Obj {
   uint32_t len;
 };
 
-typedef struct ValueArray { /* for V_TUPLE and V_ENV */
+typedef struct ValueArray { /* for V_TUPLE, V_KEYS and V_ENV */
   Obj obj;
   Value at[];
 } ValueArray;

@@ -44,4 +44,13 @@ chain() { # chain COUNT TEXT
   checks abbreviations
 { echo 'type a0[n] = f32[n]' && chain 17 'type a%[n] = a#[n] * a#[n]' &&
   echo 'fun f (x : a17[3]) = x'; } | checks doubling
+{ echo 'fun layer p x = concat ~axis:-1 (x, tanh (x @ transpose p.w + p.b))' &&
+  echo 'fun net p x = x' && many 100 '  |> layer p.l%'; } | checks concat
+
+# Strict checks of the models need little memory: no text is printed for each
+# constraint.  The largest took 400 MB, of which 380 MB were such texts.
+for model in examples/models/*.axn; do
+  (ulimit -S -v "${MEMORY:-80000}" && "$AXON" check -q --strict "$model") ||
+    { echo "$model: needs more than 80 MB of address space" && failed=1; }
+done
 exit $failed

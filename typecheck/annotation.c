@@ -141,7 +141,7 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
         ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
       return size_of_binding(c, b, d->span);
     Dim *fixed = map_get(&c->sizes.defined, d->id);
-    if (fixed) {
+    if (fixed && !c->inference.params.len) { /* not inside a function */
       map_put(&c->sizes.used, d->id, fixed);
       push_name(c, d->id)->dim = fixed;
       return fixed;
@@ -711,7 +711,11 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
     break;
   case TX_LIFT: {
     Dim *n = annot_dim(c, t->dim, mode);
-    r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
+    Type *item = annot_type(c, t->arg[0], mode);
+    if (!require_stackable(c, item,
+                           origin_new(c, ORIGIN_ANNOTATION, t->arg[0]->span)))
+      return ty_meta(c);
+    r = ty_lift(c, n, item);
     break;
   }
   case TX_HOLE:
@@ -739,15 +743,21 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
       refs_add_size(c, f->span, f->tyvar, false);
       return;
     }
-  if (strcmp(f->id->text, "data") == 0) {
-    ty_param(c, f->tyvar, mode)->var->is_data = true;
+  bool is_data = strcmp(f->id->text, "data") == 0;
+  if (is_data || strcmp(f->id->text, "tensors") == 0) {
+    TyVar *v = ty_param(c, f->tyvar, mode)->var;
+    if (is_data)
+      v->is_data = true;
+    else
+      v->is_stackable = v->is_tensor_element = true;
     refs_add_size(c, f->span, f->tyvar, false);
     return;
   }
   error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help = "the classes of element types are num, int and float; `data` is "
-               "the class of types without functions";
+      ->help = "the classes of element types are num, int and float.  The "
+               "classes of types are data (no functions) and tensors (tensors, "
+               "keys, and tuples and records of them)";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {
