@@ -134,6 +134,25 @@ static void build_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
   TAKE(1), TAKE(5), I(STACK_LIST, 0, 0), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
+/* ---- derivatives ---- */
+
+/* Locals: tape, argument, result, cotangent | pass.  A rule runs between two
+ * steps of the pass. */
+static Code *pullback_code(Eval *vm) {
+  if (vm->pullback_code)
+    return vm->pullback_code;
+  BytecodeEmitter inner, *e = &inner;
+  begin_builtin(e, vm, 4);
+  I(PULLBACK_BEGIN, 0, 0);
+  uint32_t loop = e->instrs.len, out = I(PULLBACK_STEP, 0, 4);
+  I(CALL_VALUE, 2, 0), I(PULLBACK_CONTRIBUTE, 0, 4);
+  jump_back(e, loop);
+  emit_patch_jump(e, out);
+  I(PULLBACK_END, 0, 4), I(RETURN, 0, 0);
+  e->max_stack_depth += MAX_RANK;
+  return vm->pullback_code = finish_builtin(e, 4, "pullback");
+}
+
 /* The result, and a function from its cotangent to that of x. */
 static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
   BytecodeEmitter inner;
@@ -141,7 +160,7 @@ static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
   for (int32_t k = 0; k < 3; k++)
     emit(&inner, OP_LOAD_CAPTURE, 0, 0, k, 0);
   emit(&inner, OP_LOAD_LOCAL, 0, 0, 0, 0);
-  emit(&inner, OP_PULLBACK, 0, 0, 0, 0);
+  emit_ptr(&inner, OP_CALL_CODE, 4, 0, 0, 0, pullback_code(e->vm));
   emit(&inner, OP_RETURN, 0, 0, 0, 0);
   Code *pullback = finish_builtin(&inner, 1, "pullback");
   I(VJP_BEGIN, 0, 1);
@@ -150,6 +169,54 @@ static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
   LOC(4), LOC(2), LOC(3), LOC(4);
   emit_ptr(e, OP_MAKE_CLOSURE, 0, 3, 0, 0, pullback);
   I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
+}
+
+static void build_checkpoint(BytecodeEmitter *e) { /* locals: f x */
+  I(RULE_BEGIN, RULE_CHECKPOINT, 0), I(CALL_VALUE, 1, 0);
+  I(RULE_END, RULE_CHECKPOINT, 0), I(RETURN, 0, 0);
+}
+
+static void build_custom_vjp(BytecodeEmitter *e) { /* locals: f g x */
+  I(RULE_BEGIN, RULE_CUSTOM, 0), I(CALL_VALUE, 1, 0);
+  I(RULE_END, RULE_CUSTOM, 0), I(RETURN, 0, 0);
+}
+
+/* Runs the function of a checkpoint again, and its reverse pass.  Locals: rule,
+ * cotangents | tape leaves f x. */
+static Code *replay_code(Eval *vm) {
+  if (vm->replay_code)
+    return vm->replay_code;
+  BytecodeEmitter inner, *e = &inner;
+  begin_builtin(e, vm, 2);
+  I(REPLAY_BEGIN, 0, 0);
+  LOC(2), LOC(3), LOC(4), TAKE(5), I(CALL_VALUE, 1, 0), I(VJP_END, 0, 2);
+  LOC(1), emit_ptr(e, OP_CALL_CODE, 4, 0, 0, 0, pullback_code(vm));
+  I(RETURN, 0, 0);
+  return vm->replay_code = finish_builtin(e, 2, "checkpoint");
+}
+
+/* Runs the pullback of a custom_vjp.  Locals: rule, cotangents | residual. */
+static Code *custom_code(Eval *vm) {
+  if (vm->custom_code)
+    return vm->custom_code;
+  BytecodeEmitter inner, *e = &inner;
+  begin_builtin(e, vm, 2);
+  uint32_t kept = I(CUSTOM_RESIDUAL, 0, 0);
+  I(CALL_VALUE, 1, 0), I(TUPLE_GET, 0, 1);
+  emit_patch_jump(e, kept);
+  I(CUSTOM_PULLBACK, 0, 0), I(CALL_VALUE, 2, 0), I(CUSTOM_END, 0, 0);
+  I(RETURN, 0, 0);
+  return vm->custom_code = finish_builtin(e, 2, "custom_vjp");
+}
+
+Code *rule_code(Eval *vm, RuleKind kind) {
+  switch (kind) {
+  case RULE_CHECKPOINT:
+    return replay_code(vm);
+  case RULE_CUSTOM:
+    return custom_code(vm);
+  }
+  return NULL;
 }
 
 /* Maps f over the elements of each tensor.  Locals: f, then k structures.  Then

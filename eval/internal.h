@@ -183,6 +183,8 @@ struct Eval {
   Code *higher_order_codes[PRIM_COUNT];
   Code *for_codes[MAX_RANK + 1];
   Code *apply_rest_code; /* applies a result to the remaining arguments */
+  Code *pullback_code;   /* tape, argument, result, cotangent */
+  Code *replay_code, *custom_code; /* rule, cotangents */
   Value *temps;
   size_t temp_count, temp_cap;
   Value *constants; /* constants of all codes */
@@ -285,7 +287,14 @@ void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
 void vm_VJP_BEGIN(Eval *vm);
 void vm_VJP_END(Eval *vm);
-void vm_PULLBACK(Eval *vm);
+void vm_PULLBACK_BEGIN(Eval *vm);
+void vm_PULLBACK_CONTRIBUTE(Eval *vm);
+void vm_PULLBACK_END(Eval *vm);
+void vm_RULE_BEGIN(Eval *vm);
+void vm_RULE_END(Eval *vm);
+void vm_REPLAY_BEGIN(Eval *vm);
+void vm_CUSTOM_PULLBACK(Eval *vm);
+void vm_CUSTOM_END(Eval *vm);
 void vm_EACH_BEGIN(Eval *vm);
 void vm_EACH_END(Eval *vm);
 
@@ -329,16 +338,29 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
  * record, a list or a datatype.  Other values stay. */
 typedef struct LeafMap {
   Eval *vm;
-  bool (*is_leaf)(Value v); /* NULL: tensors of floats are leaves */
+  /* NULL: tensors of floats are leaves. */
+  bool (*is_leaf)(const struct LeafMap *map, Value v);
   Value (*leaf)(struct LeafMap *map, Value v); /* returns an owned value */
-  Tape *tape;                                  /* for new leaves */
-  Node **nodes;                                /* the next leaves */
-  uint32_t next;                               /* number of leaves so far */
+  bool in_functions; /* what functions have captured counts as a part of them */
+  Tape *tape;        /* for new leaves */
+  Node **nodes;      /* the next leaves */
+  uint32_t next;     /* number of leaves so far */
   int64_t rank;
+  VjpRule *rule;       /* for its outputs */
   const Value *values; /* borrowed: values for the leaves */
   bool keeps_temps;    /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
 Value map_leaves(LeafMap *map, Value v); /* returns an owned value */
+bool value_is_float_tensor(Value v);
+/* The tensors of floats of a value, in memory of the machine's scratch. */
+Node **vm_float_tensors(Eval *vm, Value v, uint32_t *count);
+/* Fails at `span` unless both lists of tensors have equal shapes.  (Sizes that
+ * are unknown (`?`) can differ between structures of one type, and so can the
+ * lengths of lists.) */
+void vm_require_same_shapes(Eval *vm, Span span, uint32_t count,
+                            Node *const *xs, uint32_t like_count,
+                            Node *const *like, const char *x_name,
+                            const char *like_name);
 
 /* ---- io_prims.c ---- */
 
@@ -447,6 +469,8 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
+typedef enum RuleKind { RULE_CHECKPOINT, RULE_CUSTOM } RuleKind;
+
 typedef enum TracedLoopKind {
   TRACED_LOOP_ITERATE,
   TRACED_LOOP_FOLD,
@@ -491,6 +515,8 @@ Value vm_traced_loop_end(Eval *vm, TracedLoopKind kind, Value result);
 /* ---- higher_order_prims.c ---- */
 
 /* NULL if prim is not of class CONTROL. */
+/* What a rule contributes: a function of a rule and a tuple of cotangents. */
+Code *rule_code(Eval *vm, RuleKind kind);
 Code *higher_order_code(Eval *vm, PrimId prim);
 Code *for_code(Eval *vm, uint32_t indices);
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
@@ -546,8 +572,35 @@ void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
 /* Pushes a tape, and a copy of v in which every tensor of floats is a leaf. */
 void vm_vjp_begin(Eval *vm, Value v);
 /* args: tape, argument with leaves, result, cotangent of the result.  Returns
- * the cotangent of the argument. */
-Value vm_pullback(Eval *vm, const Value *args);
+ * a reverse pass. */
+Value vm_pullback_begin(Eval *vm, const Value *args);
+/* The cotangent of the argument, at the end of the pass. */
+Value vm_pullback_end(Eval *vm, Value pass, Value argument);
+
+/* ---- vjp_rule.c: checkpoint and custom_vjp ---- */
+
+/* Pushes a rule, and the function and its argument without recorded tensors.
+ * Without derivatives, the rule is unit.  at: the arguments of the
+ * primitive. */
+void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at);
+/* Returns the result of the primitive for the result of the function. */
+Value vm_rule_end(Eval *vm, Value rule, RuleKind kind, Value result);
+/* Runs the pass up to its end or up to the next rule.  Then pushes a function
+ * and its arguments, whose result is for vm_pullback_contribute. */
+const Instr *vm_pullback_step(Eval *vm, Value pass, const Instr *next,
+                              const Instr *done);
+void vm_pullback_contribute(Eval *vm, Value pass);
+/* checkpoint: pushes a tape, a tuple of its leaves, and the function and the
+ * argument with these leaves. */
+void vm_replay_begin(Eval *vm, Value rule);
+/* custom_vjp: pushes what the function kept for its pullback.  If that is to be
+ * differentiated, pushes the function and the argument. */
+const Instr *vm_custom_residual(Eval *vm, Value rule, const Instr *next,
+                                const Instr *kept);
+/* Pushes the pullback, the residual, and the cotangent of the result. */
+void vm_custom_pullback(Eval *vm, Value rule, Value residual, Value cotangents);
+/* Returns a tuple of contributions for the result of the pullback. */
+Value vm_custom_end(Eval *vm, Value rule, Value result);
 
 /* The floats of `count` values of one structure: a list of tuples of vectors,
  * one tuple per tensor. */

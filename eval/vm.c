@@ -936,7 +936,14 @@ do_SHAPE_SLICE : {
   OUT_OF_LINE(FILTER, NEXT);
   OUT_OF_LINE(VJP_BEGIN, NEXT);
   OUT_OF_LINE(VJP_END, NEXT);
-  OUT_OF_LINE(PULLBACK, NEXT);
+  OUT_OF_LINE(PULLBACK_BEGIN, NEXT);
+  OUT_OF_LINE(PULLBACK_CONTRIBUTE, NEXT);
+  OUT_OF_LINE(PULLBACK_END, NEXT);
+  OUT_OF_LINE(RULE_BEGIN, NEXT);
+  OUT_OF_LINE(RULE_END, NEXT);
+  OUT_OF_LINE(REPLAY_BEGIN, NEXT);
+  OUT_OF_LINE(CUSTOM_PULLBACK, NEXT);
+  OUT_OF_LINE(CUSTOM_END, NEXT);
   OUT_OF_LINE(EACH_BEGIN, NEXT);
   OUT_OF_LINE(EACH_END, NEXT);
 
@@ -970,6 +977,10 @@ do_JUMP_IF_SYMBOLIC:
 do_TRACED_LOOP_BEGIN:
   CONTINUE_AT(
       vm_traced_loop_begin(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
+do_PULLBACK_STEP:
+  CONTINUE_AT(vm_pullback_step(vm, bp[pc->b], pc + 1, pc + pc->c));
+do_CUSTOM_RESIDUAL:
+  CONTINUE_AT(vm_custom_residual(vm, bp[0], pc + 1, pc + pc->c));
 do_UNPAIR : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_ARRAY(pair)->at[0]);

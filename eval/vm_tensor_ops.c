@@ -173,8 +173,39 @@ void vm_VJP_END(Eval *vm) {
   tape_stop_recording(AS_TAPE(*local_at(vm, vm->pc->b))->tape);
 }
 
-void vm_PULLBACK(Eval *vm) {
-  replace_top(vm, 4, vm_pullback(vm, vm->sp - 4));
+void vm_PULLBACK_BEGIN(Eval *vm) {
+  Value pass = vm_pullback_begin(vm, local_at(vm, 0));
+  *vm->sp++ = pass;
+}
+
+void vm_PULLBACK_CONTRIBUTE(Eval *vm) {
+  vm_pullback_contribute(vm, *local_at(vm, vm->pc->b));
+}
+
+void vm_PULLBACK_END(Eval *vm) {
+  Value r = vm_pullback_end(vm, *local_at(vm, vm->pc->b), *local_at(vm, 1));
+  *vm->sp++ = r;
+}
+
+void vm_RULE_BEGIN(Eval *vm) {
+  vm_rule_begin(vm, (RuleKind)vm->pc->a, local_at(vm, 0));
+}
+
+void vm_RULE_END(Eval *vm) {
+  replace_top(vm, 2,
+              vm_rule_end(vm, vm->sp[-2], (RuleKind)vm->pc->a, vm->sp[-1]));
+}
+
+void vm_REPLAY_BEGIN(Eval *vm) {
+  vm_replay_begin(vm, *local_at(vm, 0));
+}
+
+void vm_CUSTOM_PULLBACK(Eval *vm) {
+  vm_custom_pullback(vm, *local_at(vm, 0), *local_at(vm, 2), *local_at(vm, 1));
+}
+
+void vm_CUSTOM_END(Eval *vm) {
+  replace_top(vm, 1, vm_custom_end(vm, *local_at(vm, 0), vm->sp[-1]));
 }
 
 void vm_EACH_BEGIN(Eval *vm) {
