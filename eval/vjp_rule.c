@@ -239,6 +239,15 @@ static Value zeros_like(Eval *vm, Value result, uint32_t *count) {
   return value_retain(zeros);
 }
 
+/* The pullback of a custom_vjp runs for each index on which anything
+ * depends. */
+static void set_indices(Eval *vm, CallRule *r, Value y) {
+  TensorVisit t = {.vm = vm, .visit = visit_indices, .rule = &r->base};
+  visit_tensors(&t, y);
+  visit_tensors(&t, r->argument);
+  visit_tensors(&t, r->residual);
+}
+
 Value vm_rule_end(Eval *vm, Value rule, RuleKind kind, Value result) {
   size_t mark = vm->temp_count;
   bool custom = kind == RULE_CUSTOM;
@@ -249,12 +258,8 @@ Value vm_rule_end(Eval *vm, Value rule, RuleKind kind, Value result) {
   vm_set_node_span(vm);
   if (custom)
     r->residual = value_retain(AS_ARRAY(result)->at[1]);
-  TensorVisit t = {.vm = vm, .visit = visit_indices, .rule = &r->base};
-  visit_tensors(&t, y);
-  if (custom) { /* each index has a cotangent of its own, as the user expects */
-    visit_tensors(&t, r->argument);
-    visit_tensors(&t, r->residual);
-  }
+  if (custom)
+    set_indices(vm, r, y);
   r->zeros = zeros_like(vm, y, &r->base.output_count);
   LeafMap numbers = {.vm = vm, .leaf = output_number};
   r->result = map_leaves(&numbers, y);

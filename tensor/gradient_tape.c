@@ -118,7 +118,7 @@ Node *node_stop_gradient(Graph *g, Node *x) {
 }
 
 Node *node_with_rule(Graph *g, Node *y, VjpRule *rule, uint32_t output_index) {
-  Node *n = y->data && !rule->index_count
+  Node *n = y->data && !y->free_count && !rule->index_count
                 ? node_data(g, y->data)
                 : identity_node(g, y, rule->index_count, rule->indices);
   for (uint32_t k = 0; k < rule->input_count; k++)

@@ -424,8 +424,8 @@ struct VjpRule {
   uint32_t refs;
   uint32_t input_count, output_count;
   Node **inputs; /* counted */
-  /* The outputs have these indices.  A contribution to an input that does not
-   * have them is summed over them.  Counted. */
+  /* The outputs get these free indices.  A contribution to an input that does
+   * not have them is summed over them.  Counted. */
   uint32_t index_count;
   IndexVar *indices[MAX_RANK];
   void (*release)(VjpRule *rule); /* frees it, but not what is named above */
