@@ -102,18 +102,22 @@ static Value new_leaf(LeafMap *map, Value v) {
   return value_node(node_leaf(&map->vm->graph, x, map->tape));
 }
 
-void vm_vjp_begin(Eval *vm, Value v) {
-  size_t mark = vm->temp_count;
-  vm_set_node_span(vm);
+Tape *vm_push_tape(Eval *vm) {
   TapeObj *obj = obj_new(&vm->heap, V_TAPE, sizeof *obj, 0);
   obj->tape = tape_new(&vm->graph);
   IndexVar *enclosing[MAX_RANK];
   uint32_t count;
+  *vm->sp++ = value_obj(V_TAPE, obj);
   if (!vm_enclosing_indices(vm, enclosing, &count))
     vm_bail_out(vm, NULL);
   tape_set_enclosing(obj->tape, count, enclosing);
-  *vm->sp++ = value_obj(V_TAPE, obj);
-  LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = obj->tape};
+  return obj->tape;
+}
+
+void vm_vjp_begin(Eval *vm, Value v) {
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = vm_push_tape(vm)};
   Value leaves = map_leaves(&map, v);
   *vm->sp++ = leaves;
   vm_drop_temps(vm, mark);

@@ -159,6 +159,26 @@ enum {
 };
 #define MAX_STACK_VALUES ((size_t)40 << 20) /* 640 MiB */
 
+/* Codes of derivatives that several builtins call (derivative_prims.c). */
+typedef enum DerivativeCode {
+  CODE_PULLBACK,      /* tape, argument, result, cotangent: a reverse pass */
+  CODE_REPLAY,        /* rule, cotangents: what a checkpoint contributes */
+  CODE_CUSTOM,        /* the same of a custom_vjp */
+  CODE_SCAN_RULE,     /* the same of a scan */
+  CODE_SCAN,          /* f c x: a scan that is being differentiated */
+  CODE_STATES,        /* f c x: a traced scan; unit if it cannot be traced */
+  CODE_SEGMENTS,      /* f c x: a scan in segments, each one a checkpoint */
+  CODE_HOST_SCAN,     /* f c x: a scan, one iteration after the other */
+  CODE_SCAN_PAIR,     /* f (c, x) */
+  CODE_SCAN_STEP,     /* f c x, for a scan f: outputs include the state */
+  CODE_FOLD_STEP,     /* f c x, for a fold f: outputs unit */
+  CODE_REPEAT_STEP,   /* f c x: f c, for an iterate f: outputs unit */
+  CODE_ADJOINT_STEP,  /* one iteration of the reverse pass of a scan */
+  CODE_BOUNDED_WHILE, /* p f x: a part of a `while` */
+  CODE_WHILE,         /* p f x: a `while` that is being differentiated */
+  DERIVATIVE_CODE_COUNT
+} DerivativeCode;
+
 struct Eval {
   Heap heap;
   /* sp, fp and pc are those of the last instruction that may unwind.  They are
@@ -183,8 +203,7 @@ struct Eval {
   Code *higher_order_codes[PRIM_COUNT];
   Code *for_codes[MAX_RANK + 1];
   Code *apply_rest_code; /* applies a result to the remaining arguments */
-  Code *pullback_code;   /* tape, argument, result, cotangent */
-  Code *replay_code, *custom_code; /* rule, cotangents */
+  Code *derivative_codes[DERIVATIVE_CODE_COUNT]; /* created at first use */
   Value *temps;
   size_t temp_count, temp_cap;
   Value *constants; /* constants of all codes */
@@ -295,6 +314,15 @@ void vm_RULE_END(Eval *vm);
 void vm_REPLAY_BEGIN(Eval *vm);
 void vm_CUSTOM_PULLBACK(Eval *vm);
 void vm_CUSTOM_END(Eval *vm);
+void vm_PUSH_SCAN(Eval *vm);
+void vm_WHILE_SEGMENT(Eval *vm);
+void vm_SEGMENT(Eval *vm);
+void vm_SEGMENTS_END(Eval *vm);
+void vm_SCAN_ADJOINT(Eval *vm);
+void vm_SCAN_CONTRIBUTIONS(Eval *vm);
+void vm_ADJOINT_STEP_BEGIN(Eval *vm);
+void vm_ADJOINT_STEP_COTANGENT(Eval *vm);
+void vm_ADJOINT_STEP_END(Eval *vm);
 void vm_EACH_BEGIN(Eval *vm);
 void vm_EACH_END(Eval *vm);
 
@@ -345,8 +373,10 @@ typedef struct LeafMap {
   Tape *tape;        /* for new leaves */
   Node **nodes;      /* the next leaves */
   uint32_t next;     /* number of leaves so far */
-  int64_t rank;
+  int64_t rank, start, stop;
+  uint32_t count, segments;
   VjpRule *rule;       /* for its outputs */
+  uint32_t id;         /* of the holes of an open function */
   const Value *values; /* borrowed: values for the leaves */
   bool keeps_temps;    /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
@@ -469,7 +499,7 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
-typedef enum RuleKind { RULE_CHECKPOINT, RULE_CUSTOM } RuleKind;
+typedef enum RuleKind { RULE_CHECKPOINT, RULE_CUSTOM, RULE_SCAN } RuleKind;
 
 typedef enum TracedLoopKind {
   TRACED_LOOP_ITERATE,
@@ -515,8 +545,7 @@ Value vm_traced_loop_end(Eval *vm, TracedLoopKind kind, Value result);
 /* ---- higher_order_prims.c ---- */
 
 /* NULL if prim is not of class CONTROL. */
-/* What a rule contributes: a function of a rule and a tuple of cotangents. */
-Code *rule_code(Eval *vm, RuleKind kind);
+Code *derivative_code(Eval *vm, DerivativeCode which);
 Code *higher_order_code(Eval *vm, PrimId prim);
 Code *for_code(Eval *vm, uint32_t indices);
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
@@ -571,6 +600,9 @@ void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
 
 /* Pushes a tape, and a copy of v in which every tensor of floats is a leaf. */
 void vm_vjp_begin(Eval *vm, Value v);
+/* Pushes a tape whose leaves are those of the current iterations of all
+ * comprehensions. */
+Tape *vm_push_tape(Eval *vm);
 /* args: tape, argument with leaves, result, cotangent of the result.  Returns
  * a reverse pass. */
 Value vm_pullback_begin(Eval *vm, const Value *args);
@@ -593,14 +625,70 @@ void vm_pullback_contribute(Eval *vm, Value pass);
 /* checkpoint: pushes a tape, a tuple of its leaves, and the function and the
  * argument with these leaves. */
 void vm_replay_begin(Eval *vm, Value rule);
-/* custom_vjp: pushes what the function kept for its pullback.  If that is to be
- * differentiated, pushes the function and the argument. */
-const Instr *vm_custom_residual(Eval *vm, Value rule, const Instr *next,
-                                const Instr *kept);
+/* Pushes what the call kept for its pullback, and jumps.  If that is to be
+ * differentiated, pushes a function and its arguments instead. */
+const Instr *vm_rule_residual(Eval *vm, Value rule, const Instr *next,
+                              const Instr *kept);
 /* Pushes the pullback, the residual, and the cotangent of the result. */
 void vm_custom_pullback(Eval *vm, Value rule, Value residual, Value cotangents);
 /* Returns a tuple of contributions for the result of the pullback. */
 Value vm_custom_end(Eval *vm, Value rule, Value result);
+/* Number of floats that are being differentiated, in a value and in what its
+ * functions captured.  Sets *has_tape if a function is a pullback. */
+uint32_t vm_recorded_count(Eval *vm, Value v, bool *has_tape);
+/* A new function: code applied to `count` arguments.  A temporary. */
+Value vm_partial(Eval *vm, Code *code, uint32_t count, const Value *args);
+
+/* A call whose derivative is not that of its operations. */
+typedef struct CallRule {
+  VjpRule base;
+  Heap *heap;
+  RuleKind kind;
+  uint32_t id; /* unique */
+  Span span;   /* of the call */
+  /* The argument of a scan: the initial state and the elements. */
+  Value function, argument;
+  Value pullback; /* of a custom_vjp */
+  Value residual; /* of a scan: the states before each iteration, stacked */
+  Value result;   /* with V_RAW, the number of the output, at floats */
+  Value zeros;    /* a tuple of cotangents of the outputs */
+  /* of a scan: number of inputs that the function captured; the elements are
+   * inputs too */
+  uint32_t captured_count;
+  bool has_element_inputs;
+  Node *guard; /* the condition under which it was called; or NULL */
+  /* The indices of the comprehensions in whose bodies it was called;
+   * counted. */
+  uint32_t enclosing_count;
+  IndexVar *enclosing[MAX_RANK];
+} CallRule;
+static inline CallRule *rule_of(Value rule) {
+  return (CallRule *)AS_RULE(rule)->rule;
+}
+
+/* ---- loop_rule.c: loops that are being differentiated ---- */
+
+/* Pushes f, c and x of an equivalent scan (while: nothing).  Jumps if the loop
+ * is not being differentiated, or is short. */
+const Instr *vm_recorded_loop(Eval *vm, TracedLoopKind kind, const Instr *next,
+                              const Instr *skip);
+/* True if an argument of the loop in the current frame is being
+ * differentiated. */
+bool vm_is_recorded_loop(Eval *vm);
+/* Jumps if the states of a scan, c and x on the stack, are too large or no
+ * tensors. */
+const Instr *vm_states_fit(Eval *vm, const Instr *next, const Instr *no);
+/* Locals: f c x.  Pushes counter, end, length of a segment and the outputs so
+ * far, or jumps if the loop is short. */
+const Instr *vm_segments_begin(Eval *vm, const Instr *next, const Instr *few);
+/* Pushes a function and its argument, for the next segment. */
+void vm_segment(Eval *vm);
+/* The outputs of all segments, from a reversed list. */
+Value vm_segments_end(Eval *vm, Value outputs);
+void vm_scan_adjoint(Eval *vm, Value rule, Value states, Value cotangents);
+Value vm_scan_contributions(Eval *vm, Value result);
+void vm_adjoint_step_begin(Eval *vm, const Value *at);
+Value vm_adjoint_step_end(Eval *vm, const Value *at, Value gradients);
 
 /* The floats of `count` values of one structure: a list of tuples of vectors,
  * one tuple per tensor. */

@@ -108,7 +108,7 @@ static void begin_iteration(Eval *vm, TracedLoopKind kind, int64_t trip_count,
 
 const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
                                  const Instr *next, const Instr *fallback) {
-  if (kind == TRACED_LOOP_WHILE || vm->graph.recording_count)
+  if (kind == TRACED_LOOP_WHILE || vm_is_recorded_loop(vm))
     return fallback;
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
   int64_t trip_count = loop_trip_count(vm, kind);

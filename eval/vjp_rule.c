@@ -1,35 +1,16 @@
-/* Calls whose derivative is not that of their operations: checkpoint and
- * custom_vjp.
+/* Calls whose derivative is not that of their operations: checkpoint,
+ * custom_vjp, and scans of many iterations.
  *
  * The function runs without the tape, so that its nodes are freed as always.
  * Its results get a rule (VjpRule).  When a reverse pass reaches them, it
  * stops, and bytecode computes what the rule contributes: checkpoint runs the
- * function again, on a tape of its own; custom_vjp runs the user's pullback. */
+ * function again, on a tape of its own; custom_vjp runs the user's pullback; a
+ * scan runs backwards over its states (loop_rule.c). */
 #include "eval/internal.h"
 #include "support/buffer.h"
 #include "support/mem.h"
 
 #include <string.h>
-
-typedef struct CallRule {
-  VjpRule base;
-  Heap *heap;
-  RuleKind kind;
-  Span span; /* of the call */
-  Value function, argument;
-  Value pullback, residual; /* of custom_vjp */
-  Value result; /* with V_RAW, the number of the output, at floats */
-  Value zeros;  /* a tuple of cotangents of the outputs */
-  Node *guard;  /* the condition under which it was called; or NULL */
-  /* The indices of the comprehensions in whose bodies it was called; counted.
-   */
-  uint32_t enclosing_count;
-  IndexVar *enclosing[MAX_RANK];
-} CallRule;
-
-static CallRule *rule_of(Value rule) {
-  return (CallRule *)AS_RULE(rule)->rule;
-}
 
 static void release_rule(VjpRule *base) {
   CallRule *r = (CallRule *)base;
@@ -100,7 +81,7 @@ static void visit_recorded(TensorVisit *t, Value v) {
   t->count++;
 }
 
-static uint32_t recorded_count(Eval *vm, Value v, bool *has_tape) {
+uint32_t vm_recorded_count(Eval *vm, Value v, bool *has_tape) {
   TensorVisit t = {.vm = vm, .visit = visit_recorded};
   visit_tensors(&t, v);
   *has_tape |= t.has_tape;
@@ -129,7 +110,8 @@ static void visit_indices(TensorVisit *t, Value v) {
 
 /* ---- the call ---- */
 
-static CallRule *push_rule(Eval *vm, RuleKind kind, const Value *at) {
+static CallRule *push_rule(Eval *vm, RuleKind kind) {
+  static uint32_t last_id; /* shared by all graphs: ids only have to differ */
   RuleObj *obj = obj_new(&vm->heap, V_RULE, sizeof *obj, 0);
   obj->rule = NULL;
   obj->tape = NULL;
@@ -138,12 +120,9 @@ static CallRule *push_rule(Eval *vm, RuleKind kind, const Value *at) {
   *r = (CallRule){.base = {.refs = 1, .release = release_rule},
                   .heap = &vm->heap,
                   .kind = kind,
-                  .span = vm->graph.span,
-                  .function = value_retain(at[0])};
+                  .id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED),
+                  .span = vm->graph.span};
   obj->rule = &r->base;
-  if (kind == RULE_CUSTOM)
-    r->pullback = value_retain(at[1]);
-  r->argument = value_retain(at[kind == RULE_CUSTOM ? 2 : 1]);
   r->guard = vm->graph.guard ? node_retain(vm->graph.guard) : NULL;
   IndexVar *enclosing[MAX_RANK];
   uint32_t count;
@@ -154,18 +133,31 @@ static CallRule *push_rule(Eval *vm, RuleKind kind, const Value *at) {
   return r;
 }
 
+/* Inputs of a checkpoint: what is recorded.  Of a custom_vjp: each float of its
+ * argument.  Of a scan: what the function captured and is recorded; each float
+ * of the state; and of the elements, if some is recorded. */
+static void visit_inputs(TensorVisit *t, CallRule *r) {
+  t->count = 0;
+  t->visit = visit_recorded;
+  if (r->kind != RULE_CUSTOM)
+    visit_tensors(t, r->function);
+  r->captured_count = t->count;
+  if (r->kind != RULE_CHECKPOINT)
+    t->visit = visit_float;
+  if (r->kind != RULE_SCAN) {
+    visit_tensors(t, r->argument);
+    return;
+  }
+  visit_tensors(t, AS_ARRAY(r->argument)->at[0]);
+  if (r->has_element_inputs)
+    visit_tensors(t, AS_ARRAY(r->argument)->at[1]);
+}
+
 static void set_inputs(Eval *vm, CallRule *r) {
   TensorVisit t = {.vm = vm};
-  bool custom = r->kind == RULE_CUSTOM;
-  t.visit = custom ? visit_float : visit_recorded;
-  for (int pass = 0; pass < 2; pass++) {
-    t.count = 0;
-    if (!custom)
-      visit_tensors(&t, r->function);
-    visit_tensors(&t, r->argument);
-    if (pass == 0)
-      r->base.inputs = t.nodes = mem_alloc((t.count + 1) * sizeof *t.nodes);
-  }
+  visit_inputs(&t, r);
+  r->base.inputs = t.nodes = mem_alloc((t.count + 1) * sizeof *t.nodes);
+  visit_inputs(&t, r);
   r->base.input_count = t.count;
 }
 
@@ -182,32 +174,75 @@ static Value detached(LeafMap *map, Value v) {
   return vm_value_of_node(map->vm, node_stop_gradient(g, v.node), &fault);
 }
 
-void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at) {
+Value vm_partial(Eval *vm, Code *code, uint32_t count, const Value *args) {
+  Partial *p =
+      obj_new(&vm->heap, V_PARTIAL, sizeof *p + count * sizeof(Value), count);
+  p->fn = (Value){.tag = V_FN, .code = code};
+  for (uint32_t k = 0; k < count; k++)
+    p->args[k] = value_retain(args[k]);
+  vm_push_temp(vm, value_obj(V_PARTIAL, p));
+  return value_obj(V_PARTIAL, p);
+}
+
+/* Pushes the function and its arguments.  The function of a scan also outputs
+ * its state. */
+static void push_call(Eval *vm, RuleKind kind, Value f, Value x) {
   size_t mark = vm->temp_count;
-  Value f = at[0], x = at[kind == RULE_CUSTOM ? 2 : 1];
-  bool has_tape = false, custom = kind == RULE_CUSTOM;
-  vm_set_node_span(vm);
-  uint32_t captured = recorded_count(vm, f, &has_tape);
-  if (custom && captured)
-    vm_fail_at(vm, vm->graph.span, 522, "make it a part of the argument",
-               "the function of `custom_vjp` captures a tensor that is being "
-               "differentiated");
-  if (recorded_count(vm, x, &has_tape) + captured == 0 || has_tape) {
-    *vm->sp++ = value_unit();
+  if (kind != RULE_SCAN) {
     *vm->sp++ = value_retain(f);
     *vm->sp++ = value_retain(x);
     return;
   }
-  CallRule *r = push_rule(vm, kind, at);
+  f = vm_partial(vm, derivative_code(vm, CODE_SCAN_STEP), 1, &f);
+  *vm->sp++ = value_retain(f);
+  *vm->sp++ = value_retain(AS_ARRAY(x)->at[0]);
+  *vm->sp++ = value_retain(AS_ARRAY(x)->at[1]);
+  vm_drop_temps(vm, mark);
+}
+
+/* The argument of the function, as one value. */
+static Value argument_of(Eval *vm, RuleKind kind, const Value *at) {
+  if (kind != RULE_SCAN)
+    return at[kind == RULE_CUSTOM ? 2 : 1];
+  Value pair = vm_new_tuple(vm, 2);
+  AS_ARRAY(pair)->at[0] = value_retain(at[1]);
+  AS_ARRAY(pair)->at[1] = value_retain(at[2]);
+  return pair;
+}
+
+void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at) {
+  size_t mark = vm->temp_count;
+  bool has_tape = false;
+  vm_set_node_span(vm);
+  Value f = at[0], x = argument_of(vm, kind, at);
+  uint32_t captured = vm_recorded_count(vm, f, &has_tape);
+  if (kind == RULE_CUSTOM && captured)
+    vm_fail_at(vm, vm->graph.span, 522, "make it a part of the argument",
+               "the function of `custom_vjp` captures a tensor that is being "
+               "differentiated");
+  if (vm_recorded_count(vm, x, &has_tape) + captured == 0 || has_tape) {
+    *vm->sp++ = value_unit();
+    push_call(vm, kind, f, x);
+    vm_drop_temps(vm, mark);
+    return;
+  }
+  CallRule *r = push_rule(vm, kind);
+  r->function = value_retain(f);
+  r->argument = value_retain(x);
+  if (kind == RULE_CUSTOM)
+    r->pullback = value_retain(at[1]);
+  if (kind == RULE_SCAN)
+    r->has_element_inputs = vm_recorded_count(vm, at[2], &has_tape) > 0;
   set_inputs(vm, r);
   LeafMap map = {.vm = vm,
                  .is_leaf = is_recorded_leaf,
                  .leaf = detached,
                  .in_functions = true};
   f = map_leaves(&map, f);
-  *vm->sp++ = f;
+  vm_push_temp(vm, f);
   x = map_leaves(&map, x);
-  *vm->sp++ = x;
+  vm_push_temp(vm, x);
+  push_call(vm, kind, f, x);
   vm_drop_temps(vm, mark);
 }
 
@@ -248,26 +283,45 @@ static void set_indices(Eval *vm, CallRule *r, Value y) {
   visit_tensors(&t, r->residual);
 }
 
+/* The result of the primitive, for the result of the function.  The residual
+ * becomes a part of the rule, unless that is NULL. */
+static Value split_result(Eval *vm, RuleKind kind, CallRule *r, Value result) {
+  Value residual, y;
+  if (kind == RULE_CHECKPOINT)
+    return result;
+  if (kind == RULE_CUSTOM) {
+    y = AS_ARRAY(result)->at[0];
+    residual = AS_ARRAY(result)->at[1];
+  } else { /* the last state, the states before each iteration and the outputs
+            */
+    const Value *outputs = AS_ARRAY(AS_ARRAY(result)->at[1])->at;
+    y = vm_new_tuple(vm, 2);
+    AS_ARRAY(y)->at[0] = value_retain(AS_ARRAY(result)->at[0]);
+    AS_ARRAY(y)->at[1] = value_retain(outputs[1]);
+    residual = outputs[0];
+  }
+  if (r)
+    r->residual = value_retain(residual);
+  return y;
+}
+
 Value vm_rule_end(Eval *vm, Value rule, RuleKind kind, Value result) {
   size_t mark = vm->temp_count;
-  bool custom = kind == RULE_CUSTOM;
-  Value y = custom ? AS_ARRAY(result)->at[0] : result;
-  if (rule.tag == V_UNIT)
-    return value_retain(y);
-  CallRule *r = rule_of(rule);
+  CallRule *r = rule.tag == V_UNIT ? NULL : rule_of(rule);
   vm_set_node_span(vm);
-  if (custom)
-    r->residual = value_retain(AS_ARRAY(result)->at[1]);
-  if (custom)
-    set_indices(vm, r, y);
-  r->zeros = zeros_like(vm, y, &r->base.output_count);
-  LeafMap numbers = {.vm = vm, .leaf = output_number};
-  r->result = map_leaves(&numbers, y);
-  LeafMap map = {.vm = vm, .leaf = output_with_rule, .rule = &r->base};
-  y = map_leaves(&map, y);
-  vm_push_temp(vm, y);
-  if (!custom && !vm_must_defer(vm))
-    vm_force_value(vm, y); /* so that the intermediate values are freed now */
+  Value y = split_result(vm, kind, r, result);
+  if (r) {
+    if (kind != RULE_CHECKPOINT)
+      set_indices(vm, r, y);
+    r->zeros = zeros_like(vm, y, &r->base.output_count);
+    LeafMap numbers = {.vm = vm, .leaf = output_number};
+    r->result = map_leaves(&numbers, y);
+    LeafMap map = {.vm = vm, .leaf = output_with_rule, .rule = &r->base};
+    y = map_leaves(&map, y);
+    vm_push_temp(vm, y);
+    if (kind == RULE_CHECKPOINT && !vm_must_defer(vm))
+      vm_force_value(vm, y); /* so that intermediate values are freed now */
+  }
   value_retain(y);
   vm_drop_temps(vm, mark);
   return y;
@@ -317,6 +371,11 @@ static void leave_call(Eval *vm) {
   value_release(&vm->heap, *vm->sp);
 }
 
+/* What computes the contributions of a rule. */
+static const DerivativeCode codes[] = {[RULE_CHECKPOINT] = CODE_REPLAY,
+                                       [RULE_CUSTOM] = CODE_CUSTOM,
+                                       [RULE_SCAN] = CODE_SCAN_RULE};
+
 const Instr *vm_pullback_step(Eval *vm, Value pass, const Instr *next,
                               const Instr *done) {
   VjpRule *rule;
@@ -341,7 +400,7 @@ const Instr *vm_pullback_step(Eval *vm, Value pass, const Instr *next,
   obj->tape = tape_retain(AS_PASS(pass)->tape);
   vm_push_temp(vm, value_obj(V_RULE, obj));
   enter_call(vm, r);
-  *vm->sp++ = (Value){.tag = V_FN, .code = rule_code(vm, r->kind)};
+  *vm->sp++ = (Value){.tag = V_FN, .code = derivative_code(vm, codes[r->kind])};
   *vm->sp++ = value_retain(value_obj(V_RULE, obj));
   *vm->sp++ = value_retain(parts);
   vm_drop_temps(vm, mark);
@@ -408,8 +467,8 @@ void vm_replay_begin(Eval *vm, Value rule) {
 
 /* ---- custom_vjp ---- */
 
-const Instr *vm_custom_residual(Eval *vm, Value rule, const Instr *next,
-                                const Instr *kept) {
+const Instr *vm_rule_residual(Eval *vm, Value rule, const Instr *next,
+                              const Instr *kept) {
   const CallRule *r = rule_of(rule);
   bool recorded = false;
   for (uint32_t k = 0; k < r->base.input_count; k++)
@@ -418,8 +477,9 @@ const Instr *vm_custom_residual(Eval *vm, Value rule, const Instr *next,
     *vm->sp++ = value_retain(r->residual);
     return kept;
   }
-  *vm->sp++ = value_retain(r->function);
-  *vm->sp++ = value_retain(r->argument);
+  if (r->kind == RULE_SCAN)
+    vm_PUSH_SCAN(vm);
+  push_call(vm, r->kind, r->function, r->argument);
   return next;
 }
 

@@ -944,6 +944,15 @@ do_SHAPE_SLICE : {
   OUT_OF_LINE(REPLAY_BEGIN, NEXT);
   OUT_OF_LINE(CUSTOM_PULLBACK, NEXT);
   OUT_OF_LINE(CUSTOM_END, NEXT);
+  OUT_OF_LINE(PUSH_SCAN, NEXT);
+  OUT_OF_LINE(WHILE_SEGMENT, NEXT);
+  OUT_OF_LINE(SEGMENT, NEXT);
+  OUT_OF_LINE(SEGMENTS_END, NEXT);
+  OUT_OF_LINE(SCAN_ADJOINT, NEXT);
+  OUT_OF_LINE(SCAN_CONTRIBUTIONS, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_BEGIN, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_COTANGENT, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_END, NEXT);
   OUT_OF_LINE(EACH_BEGIN, NEXT);
   OUT_OF_LINE(EACH_END, NEXT);
 
@@ -980,7 +989,21 @@ do_TRACED_LOOP_BEGIN:
 do_PULLBACK_STEP:
   CONTINUE_AT(vm_pullback_step(vm, bp[pc->b], pc + 1, pc + pc->c));
 do_CUSTOM_RESIDUAL:
-  CONTINUE_AT(vm_custom_residual(vm, bp[0], pc + 1, pc + pc->c));
+do_SCAN_RESIDUAL:
+  CONTINUE_AT(vm_rule_residual(vm, bp[0], pc + 1, pc + pc->c));
+do_RECORDED_LOOP:
+  if (LIKELY(!vm->graph.recording_count))
+    JUMP;
+  CONTINUE_AT(vm_recorded_loop(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
+do_STATES_FIT:
+  CONTINUE_AT(vm_states_fit(vm, pc + 1, pc + pc->c));
+do_SEGMENTS_BEGIN:
+  CONTINUE_AT(vm_segments_begin(vm, pc + 1, pc + pc->c));
+do_JUMP_IF_UNIT:
+  if (sp[-1].tag != V_UNIT)
+    NEXT;
+  sp--;
+  JUMP;
 do_UNPAIR : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_ARRAY(pair)->at[0]);

@@ -434,8 +434,8 @@ struct VjpRule {
 Node *node_with_rule(Graph *g, Node *y, VjpRule *rule, uint32_t output_index);
 void vjp_rule_release(VjpRule *rule);
 
-/* A vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs to
- * outputs[k] and has its shape.  NULL: zero.  Nodes without floats have no
+/* A vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs
+ * to outputs[k] and has its shape.  NULL: zero.  Nodes without floats have no
  * cotangents.  The pass borrows the tape, the outputs and the leaves. */
 typedef struct ReversePass ReversePass;
 ReversePass *reverse_pass_new(Graph *g, const Tape *tape, uint32_t output_count,
