@@ -59,7 +59,7 @@ void build_custom_vjp(BytecodeEmitter *e) { /* locals: f g x */
 static void build_replay(BytecodeEmitter *e) {
   I(REPLAY_BEGIN, 0, 0);
   LOC(2), LOC(3), TAKE(4), TAKE(5), I(CALL_VALUE, 1, 0), I(VJP_END, 0, 2);
-  TAKE(1), CALL(4, PULLBACK), I(RETURN, 0, 0);
+  TAKE(1), CALL(4, PULLBACK), I(REPLAY_END, 0, 0), I(RETURN, 0, 0);
 }
 
 /* Runs the pullback of a custom_vjp.  Locals: rule, cotangents | residual. */

@@ -134,6 +134,7 @@ typedef struct SymbolicRun {
   uint32_t assumption_mark; /* mark of the assumptions on sizes, during AOT
                                tracing */
   uint32_t loop_depth; /* depth of loops at its start, during AOT tracing */
+  uint32_t replay_depth;
   bool can_bail_out;   /* the host can run the loop instead, index by index */
   bool is_traced_loop; /* the loop is a fold, scan, iterate or while */
   Code *body;          /* may be NULL */
@@ -218,6 +219,8 @@ struct Eval {
   bool is_branch_failing; /* one side of a symbolic branch failed, during AOT
                              tracing */
   size_t failed_branch_temps;
+  uint32_t replay_depth; /* calls that run again for their derivatives: they
+                            write nothing */
   bool is_running;
   bool is_forcing; /* true while deferred tensors run: errors are theirs */
   uint32_t last_forced_node; /* next_node_id at the last force */
@@ -312,6 +315,7 @@ void vm_PULLBACK_END(Eval *vm);
 void vm_RULE_BEGIN(Eval *vm);
 void vm_RULE_END(Eval *vm);
 void vm_REPLAY_BEGIN(Eval *vm);
+void vm_REPLAY_END(Eval *vm);
 void vm_CUSTOM_PULLBACK(Eval *vm);
 void vm_CUSTOM_END(Eval *vm);
 void vm_PUSH_SCAN(Eval *vm);
@@ -397,6 +401,9 @@ void vm_require_same_shapes(Eval *vm, Span span, uint32_t count,
 /* During AOT tracing, only the definition of a top-level value may have
  * effects: it runs now. */
 void vm_check_effect_allowed(Eval *vm, const char *what);
+/* The same.  Returns false if the code runs again, for derivatives: then it has
+ * written already. */
+bool vm_may_write(Eval *vm, const char *what);
 void vm_check_no_nul(Eval *vm, Value path);
 NORETURN void vm_fail_file(Eval *vm, const Fault *fault);
 
@@ -625,6 +632,7 @@ void vm_pullback_contribute(Eval *vm, Value pass);
 /* checkpoint: pushes a tape, a tuple of its leaves, and the function and the
  * argument with these leaves. */
 void vm_replay_begin(Eval *vm, Value rule);
+void vm_replay_end(Eval *vm, Value contributions);
 /* Pushes what the call kept for its pullback, and jumps.  If that is to be
  * differentiated, pushes a function and its arguments instead. */
 const Instr *vm_rule_residual(Eval *vm, Value rule, const Instr *next,

@@ -319,6 +319,7 @@ Value vm_scan_contributions(Eval *vm, Value result) {
   append(r, &count, carry[1]);
   append(r, &count, carry[0]);
   append(r, &count, elements);
+  vm_replay_end(vm, r);
   value_retain(r);
   vm_drop_temps(vm, mark);
   return r;

@@ -356,10 +356,12 @@ static void enter_call(Eval *vm, const CallRule *r) {
     vm_symbolic_run_begin(vm, height, NULL, NULL, first, last, false);
   if (r->guard)
     vm->graph.guard = r->guard;
+  vm->replay_depth++;
 }
 
 /* Drops what enter_call has pushed. */
 static void leave_call(Eval *vm) {
+  vm->replay_depth--;
   if (vm->sp[-1].tag == V_INDEX)
     vm_symbolic_run_end(vm);
   for (; vm->sp[-1].tag == V_INDEX; vm->sp--)
@@ -463,6 +465,11 @@ void vm_replay_begin(Eval *vm, Value rule) {
   Value x = map_leaves(&map, r->argument);
   *vm->sp++ = x;
   vm_drop_temps(vm, mark);
+}
+
+void vm_replay_end(Eval *vm, Value contributions) {
+  if (!vm_must_defer(vm)) /* so that what the tape recorded is freed now */
+    vm_force_value(vm, contributions);
 }
 
 /* ---- custom_vjp ---- */

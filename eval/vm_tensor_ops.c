@@ -200,6 +200,10 @@ void vm_REPLAY_BEGIN(Eval *vm) {
   vm_replay_begin(vm, *local_at(vm, 0));
 }
 
+void vm_REPLAY_END(Eval *vm) {
+  vm_replay_end(vm, vm->sp[-1]);
+}
+
 void vm_CUSTOM_PULLBACK(Eval *vm) {
   vm_custom_pullback(vm, *local_at(vm, 0), *local_at(vm, 2), *local_at(vm, 1));
 }
