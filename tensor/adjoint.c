@@ -178,14 +178,7 @@ static Node *summed_for(ReversePass *p, const Node *x, Node *contribution) {
     if (!node_has_free(x, p->rule->indices[k]) &&
         !reverse_is_enclosing(p, p->rule->indices[k]))
       vars[count++] = p->rule->indices[k];
-  if (!count)
-    return contribution;
-  reverse_own(p, contribution);
-  Node *closed =
-      reverse_own(p, node_close(p->graph, contribution, count, vars, p->fault));
-  return closed ? node_reduce(p->graph, PRIM_SUM, closed, 0, count, false,
-                              p->fault)
-                : NULL;
+  return reverse_sum_over(p, contribution, count, vars);
 }
 
 bool reverse_pass_contribute(ReversePass *p, Node *const *contributions,

@@ -48,6 +48,11 @@ bool adjoint_comprehension(ReversePass *p, Node *n, Node *g);
 
 /* ---- adjoint_rules.c ---- */
 
+/* The sum of a contribution over free indices; it is repeated along those that
+ * it does not have.  Takes the contribution, which may be NULL. */
+Node *reverse_sum_over(ReversePass *p, Node *contribution, uint32_t count,
+                       IndexVar *const *vars);
+
 /* Adds the contributions of an opaque node n with cotangent g. */
 bool adjoint_opaque(ReversePass *p, Node *n, Node *g);
 
