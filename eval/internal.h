@@ -64,6 +64,7 @@ struct Code {
   bool needs_carry_value; /* a loop body that needs the value of its carry: only
                              the host runs it */
   bool is_builtin;        /* the code of a higher-order primitive */
+  bool is_user;           /* not of the library */
 };
 
 typedef enum GlobalState {
@@ -122,6 +123,10 @@ typedef struct Frame {
   Obj *env;          /* owned; or NULL */
   const Instr *join; /* end of one side of a symbolic branch; or NULL */
   size_t base;
+  /* The last tail call by code of the user that replaced this frame, for
+   * messages; or NULL. */
+  const Code *tail_caller;
+  const Instr *tail_call;
 } Frame;
 
 /* One symbolic run of the body of a `for`, map or traced loop. */
@@ -335,6 +340,8 @@ void vm_EACH_END(Eval *vm);
 /* Returns the source span of an instruction of `code`.  File 0: pc does not
  * belong to `code`. */
 Span vm_span_of_instr(const Code *code, const Instr *pc);
+/* True for spans of the library, and for no span. */
+bool vm_is_library_span(const Eval *vm, Span span);
 /* Returns the innermost span outside the library.  *library_function gets the
  * name of the library function that is called there, or NULL. */
 Span vm_user_span(Eval *vm, const char **library_function);

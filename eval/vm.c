@@ -321,6 +321,7 @@ enter: /* calls code with the top n values and env (owned); returns to ret */
   fp->code = code;
   fp->env = env;
   fp->join = NULL;
+  fp->tail_caller = NULL;
   fp->base = (size_t)(bp - vm->stack);
   if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
     SAVE;
@@ -380,6 +381,10 @@ do_TAIL_CALL_GLOBAL : {
 }
 enter_tail:
   POLL_CALL;
+  if (fp->code->is_user) {
+    fp->tail_caller = fp->code;
+    fp->tail_call = pc;
+  }
   {
     Value *args = sp - n;
     for (Value *at = bp; at < args; at++)
