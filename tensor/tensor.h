@@ -371,6 +371,9 @@ typedef struct FoldIteration {
    * count. */
   Node *condition;
   bool associative; /* the function is associative */
+  /* Terms that iterations add to a value of the carry may be added in another
+   * order. */
+  bool reorders_sums;
 } FoldIteration;
 /* Builds output `output_index`: a final value of the carry, or a stacked output
  * with a leading axis.  Returns NULL, perhaps without a fault, if the iteration
