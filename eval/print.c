@@ -212,6 +212,8 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_RAW:
   case V_ENV:
   case V_TAPE:
+  case V_PASS:
+  case V_RULE:
   case V_INDEX:
     buffer_puts(out, "<internal>");
     return;

@@ -385,6 +385,46 @@ refused 'no data-dependent size at top level has the name `q`' -D q=3 \
   -o "$work/m.c" "$data/small.axn"
 refused 'expected one file' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
+cat >"$work/loops.axn" <<'END'
+fun f w xs = sum (square (fold (fn h x => tanh (dot w h + x)) (0.0 * xs.[0, :]) xs))
+fun gradient (w : f64[m, m]) (xs : f64[n, m]) = grad (fn w => f w xs) w
+fun second (w : f64[m, m]) (xs : f64[n, m]) = hvp (fn w => f w xs) w w
+fun again (w : f64[m, m]) (n : int) =
+  grad (fn w => sum (iterate n (checkpoint (dot w)) (ones [m]))) w
+fun hand (w : f64[m, m]) (n : int) =
+  grad (custom_vjp (fn w => (sum (w @ w), w)) (fn w ct => ct * float n * w)) w
+fun halve (x : f64[]) = grad (while (fn y => y > 1.0) (fn y => 0.5 * y)) x
+END
+cat >"$work/compare.axn" <<'END'
+import "loops" as l
+val w : f64[3, 3] = 0.3 * (for i < 3, j < 3 => sin (float (i + 2 * j)))
+val xs : f64[40, 3] = for i < 40, j < 3 => cos (float (i * j))
+fun same (built : string) x =
+  if file_exists built
+  then (if allclose ~atol:1e-12 (load built) x then () else print (built, x))
+  else save built x
+do save "w.npy" w
+do save "xs.npy" xs
+do save "x1.npy" xs.[:1, :]
+do same "gradient.xs.npy" (l.gradient w xs)
+do same "gradient.x1.npy" (l.gradient w xs.[:1, :])
+do same "second.xs.npy" (l.second w xs)
+do same "again.30.npy" (l.again w 30)
+do same "hand.2.npy" (l.hand w 2)
+END
+(cd "$work" && "$AXON" run compare.axn && rm -f gradient.* second.* again.* \
+  hand.* && for call in gradient/xs.npy gradient/x1.npy second/xs.npy \
+  again/30 hand/2; do
+  name=${call%/*} argument=${call#*/}
+  "$AXON" build --entry "$name" -o "$name" loops.axn &&
+    "./$name" -o "$name.${argument%.npy}.npy" w.npy "$argument" ||
+    echo "no $call"
+done && "$AXON" run compare.axn) >"$work/out" 2>&1
+[ -s "$work/out" ] && cat "$work/out" &&
+  fail 'gradients of loops with a symbolic trip count'
+refused 'loops.axn:8:25' --entry halve -o "$work/m.c" "$work/loops.axn"
+refused 'no derivative of a `while`' --entry halve -o "$work/m.c" \
+  "$work/loops.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
   x + uniform (key s) [n]

@@ -290,13 +290,21 @@ def cell(kind, wx, wh, bx, bh, x, state):
 
 def recurrent():
     section("recurrent layers")
-    for t in (1, 4):
+
+    def jax_rnn(wx, wh, b, x):
+        def step(h, x):
+            h = jnp.tanh(x @ wx.T + h @ wh.T + b)
+            return h, h
+
+        return jax.lax.scan(step, jnp.array(noise(9, (2, 3))), x)[1]
+
+    for t in (1, 4, 100):
         case(f"rnn {t}",
              "fn wx wh b x => snd (nn.rnn {wx, wh, b} (p.noise 9 [2, 3]) x)",
              [(3, 2), (3, 3), (3,), (t, 2, 2)],
              lambda wx, wh, b, x: cell(
                  "RNN", wx, wh, b, 0 * b, x,
-                 torch.tensor(noise(9, (1, 2, 3))))[0])
+                 torch.tensor(noise(9, (1, 2, 3))))[0], jax_rnn)
         case(f"lstm {t}",
              "fn wx wh b x => snd (nn.lstm {wx, wh, b} (p.noise 9 [2, 3], "
              "p.noise 8 [2, 3]) x)",
