@@ -5,6 +5,7 @@
  * closures and data structures need nothing of their own. */
 #include "eval/internal.h"
 #include "support/buffer.h"
+#include "support/diag.h"
 
 /* ---- structures ---- */
 
@@ -162,6 +163,31 @@ static void require_same_shapes(Eval *vm, uint32_t count, Node *const *xs,
     require_same_shape(vm, xs[k], like[k], x_name, like_name);
 }
 
+static bool has_no_elements(const Node *n) {
+  for (uint32_t k = 0; k < n->rank; k++)
+    if (node_size(n, k) == 0)
+      return true;
+  return false;
+}
+
+/* Warns, once at each place, that no output depends on a leaf. */
+static void warn_independent(Eval *vm, const Tape *tape) {
+  const char *library_function;
+  Span span = vm_user_span(vm, &library_function);
+  if (tape->may_be_zero)
+    return;
+  for (uint32_t k = 0; k < vm->diags->all.len; k++) {
+    const Diag *d = vm->diags->all.at[k];
+    if (d->code == 406 && d->span.file == span.file &&
+        d->span.start == span.start)
+      return;
+  }
+  diag_warning(vm->diags, 406, span,
+               "the result does not depend on the argument: the gradient is 0")
+      ->help = "integers, comparisons, floor, round, sign and stop_gradient "
+               "have derivative 0";
+}
+
 Value vm_pullback(Eval *vm, const Value *args) {
   size_t mark = vm->temp_count;
   uint32_t leaf_count, output_count, cotangent_count;
@@ -176,9 +202,17 @@ Value vm_pullback(Eval *vm, const Value *args) {
   if (!graph_vjp(&vm->graph, AS_TAPE(args[0])->tape, output_count, outputs,
                  cotangents, leaf_count, leaves, out, &fault))
     vm_fault(vm, &fault);
+  bool is_independent = false;
   for (uint32_t k = 0; k < leaf_count; k++)
     if (out[k])
       vm_temp_node(vm, out[k]);
+    else
+      is_independent |= !has_no_elements(leaves[k]);
+  for (uint32_t k = 0; k < leaf_count; k++)
+    is_independent &= !out[k];
+  vm->graph.zero_reason_count++;
+  if (is_independent)
+    warn_independent(vm, AS_TAPE(args[0])->tape);
   LeafMap map = {.vm = vm, .leaf = next_cotangent, .nodes = out};
   Value r = map_leaves(&map, args[1]);
   vm_drop_temps(vm, mark);

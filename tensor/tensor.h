@@ -204,6 +204,9 @@ typedef struct Graph { /* the deferred work of a session */
                           overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
   uint32_t recording_count; /* number of tapes that record */
+  /* Number of derivatives, and of branches on recorded values, so far.  If one
+     is in a differentiated function, a gradient of 0 needs no warning. */
+  uint32_t zero_reason_count;
   /* Set during AOT tracing; NULL: all extents are numbers. */
   ExtentTable *extent_table;
   /* Number of nodes that ran; for tests and `axon plan`. */
@@ -385,8 +388,11 @@ Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
 struct Tape {
   Graph *graph;
   uint32_t refs;
-  uint32_t id;    /* ascends in order of creation */
-  bool recording; /* the differentiated function runs */
+  uint32_t id;                /* ascends in order of creation */
+  uint32_t zero_reason_count; /* of the graph, when this tape began */
+  bool recording;             /* the differentiated function runs */
+  /* the gradient may be 0 by intent: see zero_reason_count */
+  bool may_be_zero;
   bool open;      /* its operands are still needed */
   Node **settled; /* nodes that ran and kept their operands; counted */
   uint32_t settled_count, settled_capacity;
