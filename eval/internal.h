@@ -633,6 +633,7 @@ B(prim_exit);
 B(prim_fail);
 B(prim_assert);
 B(prim_trace);
+B(prim_force);
 B(prim_stop_gradient);
 B(prim_by_rank);
 #undef B

@@ -198,6 +198,9 @@ typedef struct Graph { /* the deferred work of a session */
   Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
   /* Private to plan/plan_cache.c. */
   struct PlanCache *plan_cache;
+  bool compiles_all;   /* no kernel runs in the interpreter, however little
+                          its work is: the results do not depend on the number
+                          of earlier runs */
   bool hot;            /* the plans run often, so that even little work is worth
                           compilation */
   bool keeps_inputs;   /* a run may be undone later, so no input may be
