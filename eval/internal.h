@@ -616,6 +616,8 @@ B(prim_str_length);
 B(prim_str_compare);
 B(prim_str_split);
 B(prim_str_join);
+B(prim_str_bytes);
+B(prim_str_of_bytes);
 B(prim_to_string);
 B(prim_parse);
 B(prim_print);
