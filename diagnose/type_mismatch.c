@@ -339,6 +339,36 @@ static Type *find_not_stackable(Checker *c, Type *actual, Type *expected) {
   return part;
 }
 
+/* The result of a function that is differentiated is not one float. */
+static void loss_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  const char *callee = o->subject ? o->subject : "this function";
+  bool has_more = expected->tag == TY_TUPLE; /* other results of the function */
+  bool is_pair = actual->tag == TY_TUPLE && actual->count == 2;
+  Type *value = has_more && is_pair ? ty_norm(c, actual->args[0]) : actual;
+  const char *what = value == actual ? "result" : "first result";
+  ElemVar *elem =
+      value->tag == TY_TENSOR ? elem_root(value->tensor.elem) : NULL;
+  if (elem && !(elem->classes & CLASS_FLOAT)) {
+    error_at(c, 376, o->span, "the %s is %s: %s have no derivative", what,
+             ty_text(c, value),
+             elem->classes & CLASS_BOOL ? "booleans" : "integers")
+        ->help = arena_printf(c->arena,
+                              "%s needs a loss of a float type, such as "
+                              "nn.cross_entropy; an accuracy has no derivative",
+                              callee);
+    return;
+  }
+  Diag *d = error_at(c, 375, o->span,
+                     "%s needs a function to one float%s; the %s is "
+                     "%s",
+                     callee, has_more ? " and other results" : "", what,
+                     ty_text(c, value));
+  if (elem && (!has_more || value != actual))
+    d->help = "return its mean or its sum; vjp accepts results of any shape";
+  else if (!has_more && is_pair)
+    d->help = "value_and_grad_aux accepts a pair of a float and other results";
+}
+
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
@@ -347,6 +377,10 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     o->actual = actual, o->expected = expected;
   if (swapped)
     return;
+  if (o->kind == ORIGIN_ARG && o->arg.is_loss) {
+    loss_error(c, actual, expected, o);
+    return;
+  }
   if (error_is_tensor(actual) && error_is_tensor(expected)) {
     if (elems_differ(actual->tensor.elem, expected->tensor.elem))
       elem_error(c, actual, expected, o);

@@ -5,6 +5,7 @@
  * closures and data structures need nothing of their own. */
 #include "eval/internal.h"
 #include "support/buffer.h"
+#include "support/diag.h"
 
 /* ---- structures ---- */
 
@@ -199,6 +200,43 @@ static Span current_span(Eval *vm) {
   return vm_span_of_instr(vm->fp->code, vm->pc);
 }
 
+static bool has_no_elements(const Node *n) {
+  for (uint32_t k = 0; k < n->rank; k++)
+    if (node_size(n, k) == 0)
+      return true;
+  return false;
+}
+
+/* No output depends on a leaf. */
+static bool is_independent(uint32_t count, Node *const *leaves,
+                           Node *const *cotangents) {
+  bool has_elements = false;
+  for (uint32_t k = 0; k < count; k++) {
+    if (cotangents[k])
+      return false;
+    has_elements |= !has_no_elements(leaves[k]);
+  }
+  return has_elements;
+}
+
+/* Warns, once at each place, that no output depends on a leaf. */
+static void warn_independent(Eval *vm, const Tape *tape) {
+  const char *library_function;
+  Span span = vm_user_span(vm, &library_function);
+  if (tape->may_be_zero)
+    return;
+  for (uint32_t k = 0; k < vm->diags->all.len; k++) {
+    const Diag *d = vm->diags->all.at[k];
+    if (d->code == 406 && d->span.file == span.file &&
+        d->span.start == span.start)
+      return;
+  }
+  diag_warning(vm->diags, 406, span,
+               "the result does not depend on the argument: the gradient is 0")
+      ->help = "integers, comparisons, floor, round, sign and stop_gradient "
+               "have derivative 0";
+}
+
 Value vm_pullback_begin(Eval *vm, const Value *args) {
   size_t mark = vm->temp_count;
   uint32_t leaf_count, output_count, cotangent_count;
@@ -223,10 +261,13 @@ Value vm_pullback_end(Eval *vm, Value pass, Value argument) {
   size_t mark = vm->temp_count;
   uint32_t leaf_count;
   vm_set_node_span(vm);
-  vm_float_tensors(vm, argument, &leaf_count);
+  Node **leaves = vm_float_tensors(vm, argument, &leaf_count);
   Node **out = vm_scratch(vm, (leaf_count + 1) * sizeof *out);
   for (uint32_t k = 0; k < leaf_count; k++)
     out[k] = reverse_pass_cotangent(AS_PASS(pass)->pass, k);
+  vm->graph.zero_reason_count++;
+  if (is_independent(leaf_count, leaves, out))
+    warn_independent(vm, AS_PASS(pass)->tape);
   LeafMap map = {.vm = vm, .leaf = next_cotangent, .nodes = out};
   Value r = map_leaves(&map, argument);
   vm_drop_temps(vm, mark);

@@ -773,6 +773,8 @@ B(prim_str_length);
 B(prim_str_compare);
 B(prim_str_split);
 B(prim_str_join);
+B(prim_str_bytes);
+B(prim_str_of_bytes);
 B(prim_to_string);
 B(prim_parse);
 B(prim_print);
@@ -790,6 +792,7 @@ B(prim_exit);
 B(prim_fail);
 B(prim_assert);
 B(prim_trace);
+B(prim_force);
 B(prim_stop_gradient);
 B(prim_by_rank);
 #undef B

@@ -173,6 +173,25 @@ PRIM(prim_trace) {
   return value_retain(args[1]);
 }
 
+/* In a symbolic run and during AOT tracing, nothing may run. */
+PRIM(prim_force) {
+  UNUSED;
+  Value v = args[0];
+  if (vm_must_defer(vm) || vm_is_aot_tracing(vm))
+    return value_retain(v);
+  Trap trap;
+  vm->graph.compiles_all = true;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    vm_force_value(vm, v);
+    trap_end(&trap);
+  }
+  vm->graph.compiles_all = false;
+  if (trap.kind != FAIL_NONE)
+    trap_raise(trap.kind);
+  vm->last_forced_node = vm->graph.next_node_id;
+  return value_retain(v);
+}
+
 PRIM(prim_args) {
   UNUSED;
   (void)args;

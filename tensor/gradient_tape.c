@@ -10,6 +10,7 @@ Tape *tape_new(Graph *g) {
   Tape *t = mem_alloc(sizeof *t);
   *t = (Tape){.graph = g, .refs = 1, .recording = true, .open = true};
   g->recording_count++;
+  t->zero_reason_count = ++g->zero_reason_count;
   t->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   return t;
 }
@@ -24,6 +25,8 @@ void tape_set_enclosing(Tape *t, uint32_t count, IndexVar *const *indices) {
 }
 
 void tape_stop_recording(Tape *t) {
+  if (t->recording)
+    t->may_be_zero = t->graph->zero_reason_count != t->zero_reason_count;
   t->graph->recording_count -= t->recording;
   t->recording = false;
 }

@@ -202,12 +202,18 @@ typedef struct Graph { /* the deferred work of a session */
   Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
   /* Private to plan/plan_cache.c. */
   struct PlanCache *plan_cache;
+  bool compiles_all;   /* no kernel runs in the interpreter, however little
+                          its work is: the results do not depend on the number
+                          of earlier runs */
   bool hot;            /* the plans run often, so that even little work is worth
                           compilation */
   bool keeps_inputs;   /* a run may be undone later, so no input may be
                           overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
   uint32_t recording_count; /* number of tapes that record */
+  /* Number of derivatives, and of branches on recorded values, so far.  If one
+     is in a differentiated function, a gradient of 0 needs no warning. */
+  uint32_t zero_reason_count;
   /* Set during AOT tracing; NULL: all extents are numbers. */
   ExtentTable *extent_table;
   /* Number of nodes that ran; for tests and `axon plan`. */
@@ -392,8 +398,11 @@ Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
 struct Tape {
   Graph *graph;
   uint32_t refs;
-  uint32_t id;    /* ascends in order of creation */
-  bool recording; /* the differentiated function runs */
+  uint32_t id;                /* ascends in order of creation */
+  uint32_t zero_reason_count; /* of the graph, when this tape began */
+  bool recording;             /* the differentiated function runs */
+  /* the gradient may be 0 by intent: see zero_reason_count */
+  bool may_be_zero;
   bool open;      /* its operands are still needed */
   Node **settled; /* nodes that ran and kept their operands; counted */
   uint32_t settled_count, settled_capacity;

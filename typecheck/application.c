@@ -12,6 +12,7 @@ typedef struct QueuedArg { /* an argument, and where to store its core */
   Type *expected;
   Core **slot;
   uint32_t number;
+  bool is_loss; /* a function to one float of data, such as that of grad */
 } QueuedArg;
 
 typedef struct Application {
@@ -58,12 +59,40 @@ static bool takes_datatype(Checker *c, Type *fun) {
   return false;
 }
 
+/* One float, or a tuple that begins with one. */
+static bool is_loss_result(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TUPLE && t->count)
+    t = ty_norm(c, t->args[0]);
+  if (t->tag != TY_TENSOR)
+    return false;
+  Shape *s = shape_norm(c, t->tensor.shape);
+  return !s->len && !(elem_root(t->tensor.elem)->classes & ~CLASS_FLOAT);
+}
+
+/* True for a function whose last parameter is data of any type, and whose
+   result is one float: the function that grad differentiates.  Only before
+   other arguments determine the data. */
+static bool is_loss_type(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_FUN)
+    return false;
+  while (ty_norm(c, t->fun.result)->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  Type *param = ty_norm(c, t->fun.param);
+  return param->tag == TY_VAR && param->var->is_data &&
+         is_loss_result(c, t->fun.result);
+}
+
 /* True for arguments that are checked after the others, since those determine
-   their parameter types: functions, and a name if items have unknown sizes. */
+   their parameter types: functions, a name if items have unknown sizes, and
+   what is differentiated. */
 static bool is_checked_last(const Application *k, const QueuedArg *g) {
   Expr *e = g->arg->expr;
   if (e->kind == EX_FN)
     return !states_existential(e);
+  if (g->is_loss)
+    return true;
   return (e->kind == EX_ID || e->kind == EX_FIELD) &&
          ty_root(g->expected)->tag == TY_FUN &&
          takes_datatype(k->c, ty_root(k->fun_type));
@@ -120,6 +149,105 @@ static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
   return b;
 }
 
+/* The function type t, with another result. */
+static Type *with_result(Checker *c, Type *t, Type *result) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_FUN)
+    return result;
+  Type *r = ty_new(c, TY_FUN);
+  *r = *t;
+  r->fun.result = with_result(c, t->fun.result, result);
+  return r;
+}
+
+static Type *last_result(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  while (t->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  return t;
+}
+
+/* Checks a function that is differentiated.  Its result is compared at the end,
+   when its type is known. */
+static Core *check_loss(Checker *c, const QueuedArg *g, Origin *o) {
+  Expr *e = g->arg->expr;
+  Type *result = ty_meta(c), *expected = last_result(c, g->expected);
+  uint32_t reported = c->solver.contradicted.len;
+  Core *core = check(c, e, with_result(c, g->expected, result), o);
+  if (c->solver.contradicted.len > reported)
+    return core;
+  Origin *at = NEW(c->arena, Origin);
+  *at = *o;
+  at->actual = at->expected = NULL;
+  at->arg.is_loss = true;
+  if (e->kind == EX_FN && e->clause_count == 1)
+    at->span = e->clauses[0].body->span;
+  if (!unify(c, result, expected, at))
+    report_type_mismatch(c, result, expected, at);
+  return core;
+}
+
+/* Notes the type of the data that this function is differentiated by, for
+   report_no_floats. */
+static void note_differentiated(Application *k, const QueuedArg *g) {
+  Checker *c = k->c;
+  Type *t = ty_norm(c, g->expected);
+  if (!g->is_loss && !(k->prim == PRIM_VJP && g->number == 1))
+    return;
+  while (t->tag == TY_FUN && ty_norm(c, t->fun.result)->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  if (t->tag != TY_FUN)
+    return;
+  Differentiated d = {t->fun.param, k->head->span, k->name};
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (ty_root(k->queue.at[i].expected) == ty_root(t->fun.param))
+      d.span = arg_span(k->e, k->queue.at[i].arg->expr);
+  VEC_PUSH(c->arena, c->notes.differentiated, d);
+}
+
+/* False if no value of this type contains a float. */
+static bool may_have_floats(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  switch (t->tag) {
+  case TY_VAR:
+    return true;
+  case TY_TENSOR:
+    return elem_root(t->tensor.elem)->classes & CLASS_FLOAT;
+  case TY_LIFT:
+    return may_have_floats(c, t->lift.type);
+  case TY_DATATYPE:
+    if (t->data.type->con_count)
+      return true; /* of the program: its constructors may have some */
+    break;
+  case TY_TUPLE:
+  case TY_RECORD:
+    break;
+  case TY_FUN:
+  case TY_SHAPE:
+  case TY_AXIS:
+  case TY_KEEP:
+    return false;
+  }
+  for (uint32_t i = 0; i < t->count; i++)
+    if (may_have_floats(c, t->args[i]))
+      return true;
+  return t->tag == TY_RECORD && t->record.rest &&
+         may_have_floats(c, t->record.rest);
+}
+
+void report_no_floats(Checker *c) {
+  for (uint32_t i = 0; i < c->notes.differentiated.len; i++) {
+    const Differentiated *d = &c->notes.differentiated.at[i];
+    if (may_have_floats(c, d->type))
+      continue;
+    Diag *w = warning_at(c, 405, d->span,
+                         "nothing in the argument of %s is a float: the "
+                         "gradient is the argument itself",
+                         d->callee ? d->callee : "this function");
+    w->primary_label = ty_text(c, d->type);
+  }
+}
+
 static void check_arg(Application *k, QueuedArg *g) {
   Checker *c = k->c;
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(k->e, g->arg->expr));
@@ -134,12 +262,15 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->arg.arg_count = k->count;
   o->arg.is_loop_state = is_loop_state(k, g->expected);
   o->arg.recursive_callee = recursive_callee(c, k, o);
-  *g->slot = check(c, g->arg->expr, g->expected, o);
+  *g->slot =
+      g->is_loss ? check_loss(c, g, o) : check(c, g->arg->expr, g->expected, o);
 }
 
 /* Checks queued arguments.  Functions come last, when their parameter types are
    known. */
 static void check_queued_args(Application *k) {
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    note_differentiated(k, &k->queue.at[i]);
   for (uint32_t i = 0; i < k->queue.len; i++)
     if (!is_checked_last(k, &k->queue.at[i]))
       check_arg(k, &k->queue.at[i]);
@@ -153,7 +284,7 @@ static void queue_arg(Application *k, Arg *a, Type *expected, uint32_t number) {
   Core **slot = NEW(k->c->arena, Core *);
   *slot = NULL;
   VEC_PUSH(k->c->arena, k->items, (Core *)slot);
-  QueuedArg g = {a, expected, slot, number};
+  QueuedArg g = {a, expected, slot, number, is_loss_type(k->c, expected)};
   VEC_PUSH(k->c->arena, k->queue, g);
 }
 

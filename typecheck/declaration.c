@@ -231,8 +231,8 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
   c->sizes.bindings.len = 0;
-  c->notes.typed_holes.len = c->solver.contradicted.len =
-      c->solver.reshape_holes.len = 0;
+  c->notes.typed_holes.len = c->notes.differentiated.len = 0;
+  c->solver.contradicted.len = c->solver.reshape_holes.len = 0;
   c->inference.head.expr = NULL;
   /* a limit may have aborted the code that set it */
   c->notes.message_names = NULL;
@@ -414,6 +414,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     out->decs[out->dec_count++] = d;
   }
   report_typed_holes(c, &bound);
+  report_no_floats(c);
   if (diags->errors > errors) { /* or a literal that does not fit */
     define_failed_dec(c, dec);
     *out = (Checked){0};

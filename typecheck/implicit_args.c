@@ -397,7 +397,7 @@ static void find_unsolved(void *arg, DimVar *v) {
 static void finish_holes(Checker *c, Core *core) {
   for (uint32_t i = 0; i < core->item_count; i++) {
     bool unsolved = false;
-    if (core->items[i]->kind == CORE_DIM)
+    if (core->items[i]->kind == CORE_DIM && core->items[i]->flag)
       dim_each_var(dim_resolve(c->dims, core->items[i]->dim), find_unsolved,
                    NULL, &unsolved);
     if (unsolved)

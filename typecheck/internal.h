@@ -200,6 +200,9 @@ Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o);
 
 /* ---- application.c ---- */
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* Warns about calls of this declaration that differentiate by data without
+   floats. */
+void report_no_floats(Checker *c);
 /* The span to blame if an argument of call e does not fit: the argument, or the
    pipe that supplies it. */
 Span arg_span(const Expr *e, const Expr *arg);

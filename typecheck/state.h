@@ -264,6 +264,7 @@ typedef struct Origin { /* source of a constraint, for messages */
       uint32_t arg_count;
       bool is_loop_state; /* initial state of a loop; a callback returns the
                              next */
+      bool is_loss;       /* the result of a function that is differentiated */
       struct Binding *recursive_callee; /* recursive call: the callee */
     } arg;
     struct { /* ORIGIN_OPERATOR: operands; ORIGIN_ELEMENT: of concat */
@@ -640,10 +641,17 @@ typedef struct RuntimeSizes {   /* sizes that only running code knows */
   VEC(UndeterminedSize) undetermined;
 } RuntimeSizes;
 
+typedef struct Differentiated { /* data by which a call differentiates */
+  Type *type;
+  Span span;
+  const char *callee; /* such as "grad", or NULL */
+} Differentiated;
+
 typedef struct Notes {     /* results for messages, statistics and editors */
   VarNames *message_names; /* variable names of the current message, or NULL */
   VEC(TypedHole) typed_holes; /* the _ of annotations */
-  SymbolRefs *recorded_refs;  /* recorded symbol references; NULL: off */
+  VEC(Differentiated) differentiated;
+  SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
   /* the same while recording is enabled, otherwise NULL */
   SymbolRefs *active_refs;
   CheckStats stats;
