@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Makes tests/ops/*.axn and *.out, and the data of tests/run/files,
+"""Generates tests/ops/*.axn and *.out, and the data of tests/run/files,
 tests/shape/files and tests/error/files, with NumPy:
 
-    /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24 made ours)
+    /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24)
 
-What a program must print is computed here, by NumPy and `math`, never by Axon.
+NumPy and `math` compute the expected output of the programs, never Axon.
 """
 import math
 import os
@@ -20,7 +20,7 @@ TYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64",
          "int32": "i32", "int8": "i8", "uint8": "u8", "bool": "bool"}
 
 
-# ---- Axon's way of writing values ----
+# ---- values as Axon prints them ----
 
 def literal(x):
     """An array as source text."""
@@ -76,7 +76,7 @@ def printed(x):
 # ---- tests ----
 
 def write(name, comment, program, *results):
-    """A test: its program prints these results."""
+    """Writes a test whose program prints these results."""
     with open(os.path.join(OPS, name + ".axn"), "w") as f:
         f.write(f"(* {comment}; by NumPy: tests/data/ops/make.py *)\n")
         f.write(program)
@@ -86,7 +86,7 @@ def write(name, comment, program, *results):
 
 
 def exact(name, comment, inputs, *cases):
-    """Prints expressions, each with its exact value."""
+    """Writes a test of expressions with exact values."""
     program = "".join(typed(k, np.asarray(v)) for k, v in inputs.items())
     for text, _ in cases:
         program += f"do print ({text})\n"
@@ -230,8 +230,8 @@ def reductions():
 
 
 def shared_rows():
-    """Rows of their own and one that all share, which running sums have put
-    into memory; whole numbers, whose sums are exact in any order."""
+    """Separate rows and one shared row, which prefix sums materialize.  The
+    elements are integers, whose sums are exact in any order."""
     def ours(name, t, n, m, seed):
         i, j = np.arange(n)[:, None], np.arange(m)
         x = np.cumsum((i * 7 + j * 3 + seed) % 5 - 2, 1).astype(t)
@@ -407,7 +407,7 @@ def making():
 # ---- files to load ----
 
 def png(path, x):
-    """An 8-bit PNG without NumPy's help: gray, RGB."""
+    """An 8-bit PNG, gray or RGB, without NumPy."""
     h, w, c = x.shape
     raw = b"".join(b"\0" + row.tobytes() for row in x)
 
