@@ -13,6 +13,9 @@ typedef struct QueuedArg { /* an argument, and where to store its core */
   Core **slot;
   uint32_t number;
   bool is_loss; /* a function to one float of data, such as that of grad */
+  /* of a loss that was checked: its result, and where it comes from */
+  Type *result;
+  Origin *origin;
 } QueuedArg;
 
 typedef struct Application {
@@ -85,14 +88,11 @@ static bool is_loss_type(Checker *c, Type *t) {
 }
 
 /* True for arguments that are checked after the others, since those determine
-   their parameter types: functions, a name if items have unknown sizes, and
-   what is differentiated. */
+   their parameter types: functions, and a name if items have unknown sizes. */
 static bool is_checked_last(const Application *k, const QueuedArg *g) {
   Expr *e = g->arg->expr;
   if (e->kind == EX_FN)
     return !states_existential(e);
-  if (g->is_loss)
-    return true;
   return (e->kind == EX_ID || e->kind == EX_FIELD) &&
          ty_root(g->expected)->tag == TY_FUN &&
          takes_datatype(k->c, ty_root(k->fun_type));
@@ -167,24 +167,29 @@ static Type *last_result(Checker *c, Type *t) {
   return t;
 }
 
-/* Checks a function that is differentiated.  Its result is compared at the end,
-   when its type is known. */
-static Core *check_loss(Checker *c, const QueuedArg *g, Origin *o) {
-  Expr *e = g->arg->expr;
-  Type *result = ty_meta(c), *expected = last_result(c, g->expected);
+/* Checks a function that is differentiated, with any result. */
+static Core *check_loss(Checker *c, QueuedArg *g, Origin *o) {
   uint32_t reported = c->solver.contradicted.len;
-  Core *core = check(c, e, with_result(c, g->expected, result), o);
-  if (c->solver.contradicted.len > reported)
-    return core;
-  Origin *at = NEW(c->arena, Origin);
-  *at = *o;
-  at->actual = at->expected = NULL;
-  at->arg.is_loss = true;
-  if (e->kind == EX_FN && e->clause_count == 1)
-    at->span = e->clauses[0].body->span;
-  if (!unify(c, result, expected, at))
-    report_type_mismatch(c, result, expected, at);
+  Type *result = ty_meta(c);
+  Core *core = check(c, g->arg->expr, with_result(c, g->expected, result), o);
+  if (c->solver.contradicted.len == reported)
+    g->result = result, g->origin = o;
   return core;
+}
+
+/* Compares the result of a function that is differentiated, when all arguments
+   are known. */
+static void check_loss_result(Checker *c, const QueuedArg *g) {
+  Expr *e = g->arg->expr;
+  Type *expected = last_result(c, g->expected);
+  Origin *o = NEW(c->arena, Origin);
+  *o = *g->origin;
+  o->actual = o->expected = NULL;
+  o->arg.is_loss = true;
+  if (e->kind == EX_FN && e->clause_count == 1)
+    o->span = e->clauses[0].body->span;
+  if (!unify(c, g->result, expected, o))
+    report_type_mismatch(c, g->result, expected, o);
 }
 
 /* Notes the type of the data that this function is differentiated by, for
@@ -277,6 +282,9 @@ static void check_queued_args(Application *k) {
   for (uint32_t i = 0; i < k->queue.len; i++)
     if (is_checked_last(k, &k->queue.at[i]))
       check_arg(k, &k->queue.at[i]);
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (k->queue.at[i].result)
+      check_loss_result(k->c, &k->queue.at[i]);
   k->queue.len = 0;
 }
 
@@ -284,7 +292,11 @@ static void queue_arg(Application *k, Arg *a, Type *expected, uint32_t number) {
   Core **slot = NEW(k->c->arena, Core *);
   *slot = NULL;
   VEC_PUSH(k->c->arena, k->items, (Core *)slot);
-  QueuedArg g = {a, expected, slot, number, is_loss_type(k->c, expected)};
+  QueuedArg g = {.arg = a,
+                 .expected = expected,
+                 .slot = slot,
+                 .number = number,
+                 .is_loss = is_loss_type(k->c, expected)};
   VEC_PUSH(k->c->arena, k->queue, g);
 }
 

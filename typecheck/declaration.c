@@ -109,12 +109,7 @@ static void define_datatype(Checker *c, Dec *dec) {
 /* ---- modules ---- */
 
 static void import_module(Checker *c, Dec *dec) {
-  Module *m = NULL;
-  if (dec->id) {
-    Binding *b = lookup(c, NULL, dec->id);
-    if (b && b->kind == BK_MODULE)
-      m = b->imported;
-  }
+  Module *m = dec->id ? module_named(c, dec->id) : NULL;
   if (!m)
     m = checker_import(c, dec);
   if (!m)

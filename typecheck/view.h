@@ -94,6 +94,9 @@ void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
 
 /* ---- Bindings: environment.c, application.c, polymorphic_recursion.c ---- */
 Binding *lookup(Checker *c, Sym *module, Sym *name);
+/* The module of this name, imported or of the library, even if a value has the
+   same name; NULL if there is none. */
+Module *module_named(Checker *c, Sym *name);
 Scheme *binding_scheme(Checker *c, Binding *b);
 /* True for the name of a pipe's argument. */
 bool is_pipe_name(const Sym *id);
