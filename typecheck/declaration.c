@@ -414,6 +414,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     out->decs[out->dec_count++] = d;
   }
   report_typed_holes(c, &bound);
+  check_sizes_fit(c, dec);
   if (diags->errors > errors) { /* or a literal that does not fit */
     define_failed_dec(c, dec);
     *out = (Checked){0};
