@@ -435,8 +435,8 @@ Dim *ty_singleton(Checker *c, Type *t) {
   if (t->tag != TY_TENSOR || !t->tensor.singleton)
     return NULL;
   Dim *d = dim_resolve(c->dims, t->tensor.singleton);
-  if (dim_has_unknown(d) || (dim_is_const(d) && !dim_is_int(d, NULL)))
-    return NULL; /* the running program's integers have 64 bits */
+  if (dim_has_unknown(d))
+    return NULL;
   ElemVar *e = elem_root(t->tensor.elem);
   if (!(e->classes & CLASS_INT))
     return NULL;
