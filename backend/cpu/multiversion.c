@@ -7,6 +7,7 @@
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
 #include "machine/limits/planner.h"
+#include "support/buffer.h"
 
 #include <math.h>
 #include <string.h>
@@ -333,10 +334,6 @@ static double tile_work(const KernelVersion *x) {
   return work;
 }
 
-static bool same_text(const Buffer *x, const Buffer *y) {
-  return x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
-}
-
 /* Returns true for a convolution window. */
 static bool has_window(const KernelVersion *x, bool *vectorize_channels) {
   const GemmTilings *t = x->schedule.gemm_tilings;
@@ -380,7 +377,7 @@ static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
 static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
                           const KernelVersion *fallback) {
   const Schedule *s = &x->schedule, *t = &fallback->schedule;
-  if (same_text(&x->emitted.code.source, &fallback->emitted.code.source))
+  if (buffer_equal(&x->emitted.code.source, &fallback->emitted.code.source))
     return false;
   if (!s->gemm_tilings && !t->gemm_tilings)
     return !has_same_strategy(x, fallback);

@@ -1,6 +1,7 @@
 /* Tensor maps of matmul operands: tiled mode for dense operands, im2col mode
  * for convolutions. */
 #include "backend/cuda/gemm_pass.h"
+#include "support/int_math.h"
 
 enum {
   MAX_IM2COL_OFFSET = 31 /* limit of im2col offsets, valid for every rank */
@@ -142,20 +143,11 @@ static bool operand_tensor_map(const GemmPass *t, const LoopNest *loop, bool b,
 
 /* ---- im2col mode ---- */
 
-static int64_t gcd(int64_t x, int64_t y) {
-  while (y) {
-    int64_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return x;
-}
-
 /* A common divisor; of static sizes, the greatest one. */
 static int64_t common_divisor(const LoopNest *loop, int64_t x, int64_t y) {
   const Graph *g = loop->graph;
   if (extent_is_static(g, x) && extent_is_static(g, y))
-    return gcd(x, y);
+    return int_gcd(x, y);
   return !y || exact_quotient(loop, y, x) ? x
          : exact_quotient(loop, x, y)     ? y
                                           : 1;
@@ -300,7 +292,7 @@ static int64_t conv_channels(const LoopNest *loop, const KernelOp *s) {
       !extent_is_static(loop->graph, extent))
     return 0;
   for (uint32_t v = 0; v < loop->spatial_axes; v++) {
-    int64_t step = s->address->coef[v], channels = gcd(extent, step);
+    int64_t step = s->address->coef[v], channels = int_gcd(extent, step);
     if (step > 1 && step < extent && channels < extent &&
         channels * dtype_info[s->dtype].bytes % TENSOR_MAP_ALIGN_BYTES == 0)
       return channels;
