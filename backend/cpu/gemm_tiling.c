@@ -182,7 +182,7 @@ static void choose_packing(GemmTiling *t, const LoopNest *loop,
       strided_accesses(t->a.loop, k) <= strided_accesses(t->a.loop, t->m_axis))
     t->a.packing = OPERAND_PACK_A_ROWS;
   if (a && a->address->coef[k] == 1 &&
-      (a->kind == KOP_LOAD || s->shape == TASK_ROWS))
+      (a->kind == KOP_LOAD || s->task_kind == TASK_ROWS))
     t->a.packing = OPERAND_UNPACKED;
   t->b.packing = OPERAND_PACK_B;
   if (single_b &&
@@ -199,7 +199,7 @@ static bool may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
                                 const Schedule *s) {
   int64_t m = loop->extents[t->m_axis];
   const KernelOp *b = unpacked_load(t->b.loop, t->accumulator_dtype);
-  return s->shape == TASK_TILE && t->b.packing == OPERAND_PACK_B &&
+  return s->task_kind == TASK_TILE && t->b.packing == OPERAND_PACK_B &&
          t->element_dtype == t->accumulator_dtype &&
          extent_is_static(loop->graph, m) && m <= MAX_MC && b &&
          b->kind == KOP_LOAD && b->address->coef[t->n_axis] == 1;
@@ -386,7 +386,7 @@ static bool choose_tile_tasks(GemmChooser *c) {
   }
   kernel_move_axis_last(c->k, m);
   kernel_move_axis_last(c->k, n - (n > m));
-  c->s->shape = TASK_TILE;
+  c->s->task_kind = TASK_TILE;
   return true;
 }
 
@@ -407,7 +407,7 @@ static bool choose_row_tasks(GemmChooser *c) {
     m = of;
   }
   kernel_move_axis_last(c->k, m);
-  c->s->shape = TASK_ROWS;
+  c->s->task_kind = TASK_ROWS;
   return true;
 }
 
@@ -491,10 +491,10 @@ static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
   } else {
     gemm_partition_choose(&g, t, loop->graph->extent_table != NULL);
   }
-  t->nc = c->s->task_columns = g.task_columns;
+  t->nc = c->s->last_axis_block = g.task_columns;
   t->mc = balanced_block(g.task_height, MAX_MC, t->mr);
   c->s->task_height = g.task_height;
-  c->s->row_tasks =
+  c->s->row_task_count =
       symbolic_row_tasks(loop, t, ceil_div(g.m, g.task_height), g.task_height);
   t->epilogue_per_block = !loop->outputs.at[0].global_index &&
                           extent_is_static(loop->graph, t->depth) &&
@@ -525,7 +525,7 @@ static double local_bytes(const GemmChooser *c) {
  * register tile. */
 static void choose_strip_mining(GemmChooser *c) {
   double local_bytes_per_row = kernel_local_bytes(c->k, false);
-  if (c->s->shape == TASK_ROWS &&
+  if (c->s->task_kind == TASK_ROWS &&
       local_bytes_per_row * MIN_STRIP_MINED_ROWS > MAX_TASK_LOCAL_BYTES &&
       kernel_strip_mine(c->k))
     c->s->strip_length = STRIP_ELEMENTS;
@@ -548,8 +548,8 @@ static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
   while (span > rows &&
          points * (double)ceil_div(extent, span) < GEMM_MIN_TASKS)
     span = ceil_div(span, 2);
-  c->s->task_columns = rows < extent ? rows : extent;
-  c->s->task_rows = round_up(span, c->s->task_columns);
+  c->s->last_axis_block = rows < extent ? rows : extent;
+  c->s->last_axis_span = round_up(span, c->s->last_axis_block);
 }
 
 /* ---- convolutions ---- */
@@ -744,7 +744,7 @@ static void choose_conv_sizes(GemmChooser *c, GemmTiling *t) {
                              &positions))
     w->plane_elements = positions = INT64_MAX;
   c->s->task_height = u->task_height;
-  c->s->task_columns = u->task_columns;
+  c->s->last_axis_block = u->task_columns;
   c->s->task_image_rows = c->s->task_image_rows ? u->task_image_rows : 0;
   c->s->row_pitch = w->row_pitch;
   c->s->task_positions = extent_round_up_or_max(g, positions, t->nc);
@@ -802,9 +802,9 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
   contraction_match(c->arena, loop, p); /* axes have moved */
   uint32_t with_n, outer = c->k->parallel_axes;
   t->is_gemm = true;
-  t->n_axis = c->s->shape == TASK_ROWS ? loop->spatial_axes - 1 : outer - 1;
+  t->n_axis = c->s->task_kind == TASK_ROWS ? loop->spatial_axes - 1 : outer - 1;
   contraction_operand_sides(loop, p, t->n_axis, &t->m_axis, &with_n);
-  t->m_axis = c->s->shape == TASK_TILE ? outer - 2 : outer - 1;
+  t->m_axis = c->s->task_kind == TASK_TILE ? outer - 2 : outer - 1;
   t->accumulator_dtype = accumulator_type(loop);
   t->a.loop = operand_loop(c->arena, loop, p, ~with_n, t->accumulator_dtype);
   t->b.loop = operand_loop(c->arena, loop, p, with_n, t->accumulator_dtype);
@@ -850,7 +850,7 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
   int64_t columns = 4 * (int64_t)t->nr_vectors * c->s->width;
   int64_t max = MAX_PACKED_BYTES / (columns * bytes) / t->kc * t->kc;
   t->pack_kc = stores_directly ? t->kc : depth < max ? depth : max;
-  t->hoists_packing = c->s->shape == TASK_ROWS &&
+  t->hoists_packing = c->s->task_kind == TASK_ROWS &&
                       t->b.packing != OPERAND_UNPACKED &&
                       loop->spatial_axes == loop->parallel_axes + 1 &&
                       (double)depth * (double)n * (double)bytes <=
@@ -898,8 +898,8 @@ static void split_off_stores(GemmChooser *c) {
     if (!contraction_match(c->arena, loop, &p))
       continue;
     const LoopOutput *r = &loop->outputs.at[0];
-    uint32_t n = c->s->shape == TASK_ROWS ? loop->spatial_axes - 1
-                                          : c->k->parallel_axes - 1;
+    uint32_t n = c->s->task_kind == TASK_ROWS ? loop->spatial_axes - 1
+                                              : c->k->parallel_axes - 1;
     bool plain = r->global_index && !r->local_index &&
                  r->global_index->coef[n] == 1 && !c->through_window;
     if ((r->global_index && !plain) || r->dtype != accumulator_type(loop))
@@ -925,10 +925,10 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
     t->prefetch_a &= o->may_prepack;
   if (!o->may_prepack)
     return;
-  double rows = (double)(vectorize_channels         ? c->s->task_positions
-                         : c->s->shape == TASK_TILE ? c->s->task_height
-                         : t->hoists_packing        ? c->s->task_rows
-                                                    : c->s->task_columns);
+  double rows = (double)(vectorize_channels             ? c->s->task_positions
+                         : c->s->task_kind == TASK_TILE ? c->s->task_height
+                         : t->hoists_packing            ? c->s->last_axis_span
+                                             : c->s->last_axis_block);
   double per_tile = o->packing == OPERAND_PACK_B_TRANSPOSED
                         ? TRANSPOSE_COST_ROWS
                         : PACK_COST_ROWS;
@@ -954,7 +954,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   if (!c->count || !(choose_tile_tasks(c) || choose_row_tasks(c)))
     return false;
   split_off_stores(c);
-  if (s->shape == TASK_ROWS)
+  if (s->task_kind == TASK_ROWS)
     kernel_trim(k, true);
   choose_strip_mining(c);
   s->gemm_tilings = NEW(k->arena, GemmTilings);
@@ -973,7 +973,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   }
   if (s->strip_length) /* whole panels of the first matmul */
     s->strip_length -= s->strip_length % panel_columns(c, k->strip_begin);
-  if (s->shape == TASK_TILE)
+  if (s->task_kind == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);
   else
     choose_row_sizes(c, rows);

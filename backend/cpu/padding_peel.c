@@ -59,7 +59,7 @@ static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
                                SlidingAccess *r) {
   const KernelOp *s = &loop->ops.at[op_index];
   AffineExpr forms[2];
-  if (s->kind == KOP_OP && s->op == PRIM_AND) {
+  if (s->kind == KOP_MAP && s->op == PRIM_AND) {
     bound_by_condition(loop, s->args[0], axis, copy_axis, r);
     bound_by_condition(loop, s->args[1], axis, copy_axis, r);
     return;

@@ -56,7 +56,7 @@ typedef struct UnrolledReduction {
 
 bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
                                 uint32_t vector_axis) {
-  if (vector_axis + 1 == loop->parallel_axes && s->shape != TASK_TILE)
+  if (vector_axis + 1 == loop->parallel_axes && s->task_kind != TASK_TILE)
     return false;
   if (loop->outputs.len != 1 || !short_reduction_applies(loop) ||
       vector_axis >= loop->spatial_axes)
@@ -129,7 +129,7 @@ static uint32_t choose_jammed_rows(const UnrolledReduction *f,
                                    const LoopNest *loop, uint32_t max) {
   const Schedule *s = f->e->cpu->schedule;
   bool is_task_axis = f->row_axis < loop->parallel_axes &&
-                      s->shape == TASK_TILE && !s->gemm_tilings;
+                      s->task_kind == TASK_TILE && !s->gemm_tilings;
   int64_t row_count = is_task_axis ? s->task_height
                                    : loop_extent_hint(loop, f->row_axis),
           min_input_rows = INT64_MAX;
@@ -217,7 +217,7 @@ static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
                                      uint32_t vector_axis) {
   bool outer = vector_axis + 1 == loop->parallel_axes;
   int64_t max =
-      outer ? e->cpu->schedule->task_columns : loop->extents[vector_axis];
+      outer ? e->cpu->schedule->last_axis_block : loop->extents[vector_axis];
   uint32_t best = MAX_ROW_BLOCK_VECTORS;
   if (!extent_is_static(e->kernel->graph, max))
     return best;
@@ -289,8 +289,8 @@ LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
                                       Arena *arena, uint32_t at) {
   const LoopNest *sums = k->loops.at[at];
   const LoopOutput *r = &sums->outputs.at[0];
-  bool tile = s->shape == TASK_TILE && !s->gemm_tilings;
-  if ((s->shape != TASK_POINT && !tile) || at + 1 == k->loops.len ||
+  bool tile = s->task_kind == TASK_TILE && !s->gemm_tilings;
+  if ((s->task_kind != TASK_POINT && !tile) || at + 1 == k->loops.len ||
       !unrolled_reduction_applies(s, sums, s->vector_axes[at]) ||
       r->global_index || !r->local_index || !stores_computed_dtype(sums, r) ||
       s->reduction_chunk || s->strip_length)
@@ -490,7 +490,7 @@ static void emit_shared_loads(UnrolledReduction *f) {
 static bool may_hoist_masks(UnrolledReduction *f, const LoopNest *loop) {
   const Schedule *s = f->e->cpu->schedule;
   bool outer = f->vector_axis + 1 == loop->parallel_axes;
-  int64_t row = outer ? s->task_columns : loop->extents[f->vector_axis];
+  int64_t row = outer ? s->last_axis_block : loop->extents[f->vector_axis];
   int64_t vectors = extent_is_static(loop->graph, row) ? ceil_div(row, s->width)
                                                        : MAX_ROW_MASKS + 1;
   f->hoisted_masks.vector_count = (uint32_t)vectors;
@@ -616,7 +616,7 @@ static const char *accumulator_subscript(const UnrolledReduction *f) {
 static bool contracts_to_fma(const LoopNest *loop) {
   const LoopOutput *r = &loop->outputs.at[0];
   const KernelOp *s = &loop->ops.at[r->value_op];
-  if (r->reduce != PRIM_SUM || s->kind != KOP_OP || s->op != PRIM_MUL ||
+  if (r->reduce != PRIM_SUM || s->kind != KOP_MAP || s->op != PRIM_MUL ||
       (s->dtype != DT_F32 && s->dtype != DT_F64))
     return false;
   for (uint32_t j = 0; j < loop->ops.len; j++)
@@ -984,7 +984,7 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
   begin_reduction(f, loops, order);
   int64_t extent = loop->extents[vector_axis];
   int64_t task_extent = vector_axis + 1 == loop->parallel_axes
-                            ? e->cpu->schedule->task_columns
+                            ? e->cpu->schedule->last_axis_block
                             : extent;
   int64_t block = (int64_t)f->vectors * e->width;
   bool is_constant = extent_is_static(e->kernel->graph, extent);
