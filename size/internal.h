@@ -1,4 +1,4 @@
-/* Representation of Dim, shared by the files of this room.
+/* Representation of Dim, shared by the files of this module.
  *
  * Atoms are interned per DimCtx: two atoms are equal iff their pointers are.
  * So comparing and hashing a Dim never descends into operands.  A monomial is a

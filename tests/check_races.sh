@@ -28,8 +28,8 @@ $cc -include setjmp.h -include stdarg.h -include stddef.h \
   "$work/has.c" 2>/dev/null || exit 0
 setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
 
-rooms='support runtime machine tensor kernel plan eval session aot editor'
-rooms="$rooms backend backend/reference backend/cpu"
+modules='support runtime machine tensor kernel plan eval session aot editor'
+modules="$modules backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
 # Who shares something says so, or asks those who do.
@@ -37,12 +37,13 @@ shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
 shares="$shares|memo_|interrupt"
 if [ "${1:-}" = all ]; then
   tests="$tests api routines mapped replace"
-  rooms="$rooms lexer parser primitives size typecheck diagnose backend/cuda"
+  modules="$modules lexer parser primitives size typecheck diagnose"
+  modules="$modules backend/cuda"
   kernels='1 40' shares=.
 fi
-sources=$(for room in $rooms; do ls "$room"/*.c; done 2>/dev/null | sort -u |
-  xargs grep -lE "$shares")
-# What other rooms have may be of another sanitizer: then only these.
+sources=$(for module in $modules; do ls "$module"/*.c; done 2>/dev/null |
+  sort -u | xargs grep -lE "$shares")
+# What other modules have may be of another sanitizer: then only these.
 rest=$BUILD/.libs/libcore.a
 if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
   rest='' tests='pool block'

@@ -1,19 +1,20 @@
 #!/bin/bash
-# A room includes only rooms before it, and itself.  runtime/ reads the tables
-# of primitives/; the lexer reads the grammar's token numbers.  The backends do
-# not see each other: cpu/ and cuda/ stand on emit/ and library_ops.h.  target.c
-# knows all of them, and target.h declares the struct that each of them is.
+# A module includes only modules before it, and itself.  runtime/ reads the
+# tables of primitives/; the lexer reads the grammar's token numbers.  The
+# backends do not see each other: cpu/ and cuda/ stand on emit/ and
+# library_ops.h.  target.c knows all of them, and target.h declares the struct
+# that each of them is.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-rooms='support primitives runtime machine lexer parser size typecheck
+modules='support primitives runtime machine lexer parser size typecheck
   diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 
 rank() { # its place in the order
   n=0
-  for room in $rooms; do
+  for module in $modules; do
     n=$((n + 1))
-    [ "$room" = "$1" ] && echo "$n"
+    [ "$module" = "$1" ] && echo "$n"
   done
 }
 
@@ -35,7 +36,7 @@ while IFS=: read -r file line text; do
   [ "$path" = "$to" ] && continue # of the same folder
   [ "$from $path" = 'lexer parser/parse.h' ] && continue
   if [ -z "$(rank "$to")" ]; then
-    echo "$file:$line: there is no room $to"
+    echo "$file:$line: there is no module $to"
     status=1
   elif [ "$(rank "$to")" -gt "$(rank "$from")" ]; then
     echo "$file:$line: $from/ must not include $path"
@@ -48,8 +49,9 @@ while IFS=: read -r file line text; do
     echo "$file:$line: $path is private to $to/"
     status=1
   fi
-done < <(for room in $rooms; do
-  [ -d "$room" ] && grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$room" \
+done < <(for module in $modules; do
+  [ -d "$module" ] &&
+    grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$module" \
     --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
     --exclude=stdlib_data.c
 done)

@@ -4,10 +4,10 @@
 #
 # A file depends on another one if it uses a function or a variable that the
 # other one defines.  A group is a strongly connected component of this graph
-# (Tarjan, "Depth-first search and linear graph algorithms", 1972).  Each room,
-# its number of files and its largest group come first.  The exit status is 1 if
-# a group spans two rooms or has more than 15 files.  With --edges, each group
-# is followed by its edges and the symbols that make them.
+# (Tarjan, "Depth-first search and linear graph algorithms", 1972).  Each
+# module, its number of files and its largest group come first.  The exit status
+# is 1 if a group spans two modules or has more than 15 files.  With --edges,
+# each group is followed by its edges and the symbols that make them.
 set -eu
 edges=0
 if [ "${1-}" = --edges ]; then
@@ -18,12 +18,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "${1:-$root}"
 
 has_source() { # not what is left of a file that was renamed or removed
-  room=${1%/*}
-  room=${room%/.libs}
+  module=${1%/*}
+  module=${module%/.libs}
   base=${1##*/}
   base=${base#libsim_la-}
   base=${base%.o}
-  [ -e "$room/$base.c" ] || [ -e "$root/$room/$base.c" ]
+  [ -e "$module/$base.c" ] || [ -e "$root/$module/$base.c" ]
 }
 objects=$(find . -name '*.o' ! -path './tests/*' ! -path './tools/*' | sort |
   while read -r object; do
@@ -35,11 +35,11 @@ if [ -z "$objects" ]; then
 fi
 # shellcheck disable=SC2086
 nm -A -g $objects 2>/dev/null | awk -v edges="$edges" -v largest=15 '
-function room_of(file,  part, n) {
+function module_of(file,  part, n) {
   n = split(file, part, "/")
   return n > 2 && part[1] == "backend" ? part[1] "/" part[2] : part[1]
 }
-{ # ./room/.libs/file.o:0000 T name
+{ # ./module/.libs/file.o:0000 T name
   colon = index($0, ":")
   file = substr($0, 3, colon - 3)
   sub(/\.libs\//, "", file)
@@ -97,29 +97,29 @@ END {
     if (!(v in order))
       connect(v)
   for (v = 1; v <= files; v++) {
-    room = room_of(name_of[v])
-    if (!(room in members))
-      rooms[++room_count] = room
-    members[room]++
-    if (size[group[v]] > biggest[room])
-      biggest[room] = size[group[v]]
+    module = module_of(name_of[v])
+    if (!(module in members))
+      modules[++module_count] = module
+    members[module]++
+    if (size[group[v]] > biggest[module])
+      biggest[module] = size[group[v]]
   }
-  for (k = 1; k <= room_count; k++)
-    printf "%-18s %3d files, largest group %d\n", rooms[k], members[rooms[k]],
-      biggest[rooms[k]]
+  for (k = 1; k <= module_count; k++)
+    printf "%-18s %3d files, largest group %d\n", modules[k],
+      members[modules[k]], biggest[modules[k]]
   for (g = 1; g <= groups; g++) {
     if (size[g] == 1)
       continue
     text = ""
     spans = 0
-    room = ""
+    module = ""
     for (v = 1; v <= files; v++)
       if (group[v] == g) {
         text = text " " name_of[v]
-        spans = spans || (room != "" && room != room_of(name_of[v]))
-        room = room_of(name_of[v])
+        spans = spans || (module != "" && module != module_of(name_of[v]))
+        module = module_of(name_of[v])
       }
-    bad = spans ? " (spans rooms)" : size[g] > largest ? " (too many)" : ""
+    bad = spans ? " (spans modules)" : size[g] > largest ? " (too many)" : ""
     failed = failed || bad != ""
     printf "group of %d%s:%s\n", size[g], bad, text
     for (v = 1; v <= files && edges; v++)

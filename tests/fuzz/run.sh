@@ -41,7 +41,7 @@ fi
 objects=$build/objects
 mkdir -p "$objects"
 
-sources() { # those of all rooms but cli/, the generated ones included
+sources() { # those of all modules but cli/, the generated ones included
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime machine lexer parser \
       size typecheck diagnose tensor kernel plan backend eval session aot \
