@@ -57,12 +57,13 @@ peak() {
 
 # report NAME FILE: a line for one program.
 report() {
-  local took memory said
+  local took memory errors
   took=$(typical 3 bash -c '"$0" check -q "$1"; true' "$AXON" "$2")
   memory=$(peak timeout 60 "$AXON" check -q "$2")
-  said=$("$AXON" check -q "$2" 2>&1 | sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' |
-    sort | uniq -c | awk '{ printf " %s times %s", $1, $2 }')
-  printf '%-24s %8.3f s %6s MiB%s\n' "$1" "$took" "$memory" "$said"
+  errors=$("$AXON" check -q "$2" 2>&1 |
+    sed -n 's/^error\[\(E[0-9]*\)\].*/\1/p' | sort | uniq -c |
+    awk '{ printf " %s times %s", $1, $2 }')
+  printf '%-24s %8.3f s %6s MiB%s\n' "$1" "$took" "$memory" "$errors"
 }
 
 # ---- models ----
@@ -74,7 +75,7 @@ done
 
 # ---- hard programs ----
 
-# a thousand layers of one record of parameters
+# 1,000 layers with parameters in one record
 deep_network() {
   echo "fun net p h0 = let"
   for k in {1..1000}; do
@@ -83,7 +84,7 @@ deep_network() {
   echo "  in h1000 end"
 }
 
-# a thousand windows, each of the result of the previous one
+# 1,000 windows, each over the result of the previous one
 windows() {
   echo "fun net h0 = let"
   for k in {1..1000}; do
@@ -160,7 +161,7 @@ names() {
   echo "  in a1 end"
 }
 
-# a pair of itself, thirty times
+# a pair of a pair ..., nested 30 times
 pairs() {
   echo "fun d x = (x, x)"
   printf 'val x = %s1%s\n' "$(printf 'd (%.0s' {1..30})" \
@@ -179,7 +180,7 @@ quotients() {
   }'
 }
 
-# thousands of mistakes
+# 4,000 type errors
 mistakes() {
   for k in {1..4000}; do echo "val a$k = zeros [3] + zeros [$((k + 3))]"; done
 }

@@ -1,4 +1,3 @@
-# What the benchmarks share.  Times are those of the processor (user and
 # Common functions of the benchmarks.  Times are CPU times (user and system),
 # which other processes disturb least.  Each is the median of several runs.
 export LC_ALL=C.UTF-8

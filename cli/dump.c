@@ -23,9 +23,11 @@ int verb_dump(int argc, char **argv) {
   bool ok = read_program_argument(o.args[0], &text, &program) &&
             session_dump(session, &text, stage, o.entry_count, o.entries,
                          &out) == SESSION_OK;
+  terminal_match_defines(session, &o);
   if (out.len > 0)
     fwrite(out.text, 1, out.len, stdout);
   terminal_report(session, false);
+  ok = ok && terminal_defines_matched(&o);
   session_close(session);
   buffer_free(&program);
   buffer_free(&out);

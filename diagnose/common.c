@@ -156,6 +156,7 @@ static void add_counterexample(Checker *c, Diag *d, Constraint *k) {
   if (dim_is_const(x) || dim_has_unknown(x))
     return;
   Buffer text = {.arena = c->arena};
+  dim_to_text(c, x); /* names its variables */
   assumption_load(c, k->assumptions);
   if (dim_counterexample(c->facts.loaded, x, k->kind == CN_DIM_EQ, &text))
     d->counterexample = arena_printf(c->arena, "fails at %s", text.text);

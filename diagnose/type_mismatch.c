@@ -183,6 +183,10 @@ static void no_leading_axis_error(Checker *c, Type *actual, Origin *o) {
   error_add_provenance(c, d, o);
 }
 
+static bool is_list(Checker *c, const Type *t) {
+  return t->tag == TY_DATATYPE && t->data.type == c->builtins.list_datatype;
+}
+
 /* Reports types of different kinds, by their texts or by the reason why they
    differ. */
 static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
@@ -229,16 +233,27 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
   return false;
 }
 
-/* The first function in a type, and its path, such as "layer.f". */
-static Type *find_function(Checker *c, Type *t, const char **path) {
+static bool is_function(Checker *c, Type *t) {
+  (void)c;
+  return t->tag == TY_FUN;
+}
+
+static bool is_not_stackable(Checker *c, Type *t) {
+  return t->tag != TY_TUPLE && t->tag != TY_RECORD && !ty_stackable(c, t);
+}
+
+/* The first part of a type that `wanted` accepts, and its path, such as
+   "layer.f". */
+static Type *find_part(Checker *c, Type *t, bool (*wanted)(Checker *c, Type *t),
+                       const char **path) {
   t = ty_norm(c, t);
-  if (t->tag == TY_FUN)
+  if (wanted(c, t))
     return t;
   if (!ty_has_args(t))
     return NULL;
   for (uint32_t i = 0; i < t->count; i++) {
     const char *inner = "";
-    Type *found = find_function(c, t->args[i], &inner);
+    Type *found = find_part(c, t->args[i], wanted, &inner);
     if (!found)
       continue;
     const char *name = t->tag == TY_RECORD ? t->record.labels[i]->text
@@ -266,7 +281,7 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
     actual = ty_norm(c, actual->fun.param),
     expected = ty_norm(c, expected->fun.param);
   Type *function = expected->tag == TY_VAR && expected->var->is_data
-                       ? find_function(c, actual, &path)
+                       ? find_part(c, actual, is_function, &path)
                        : NULL;
   if (!function)
     return false;
@@ -285,6 +300,75 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
   return true;
 }
 
+static void diagnose_not_stackable(Checker *c, Type *t, Origin *o) {
+  const char *path = "";
+  Type *part = find_part(c, t, is_not_stackable, &path);
+  Diag *d = error_at(c, 378, o->span, "values of type %s do not form a tensor",
+                     ty_text(c, part ? part : t));
+  if (*path)
+    d->note = arena_printf(c->arena, "it is %s of %s", path, ty_text(c, t));
+  d->help = o->kind == ORIGIN_RANGE
+                ? "to collect them in a list, use lists.tabulate, as in "
+                  "`lists.tabulate 3 (fn i => ...)`, or lists.map"
+                : "to collect them in a list, use lists.map, as in `lists.map "
+                  "f (unstack x)`";
+  error_note_callee(c, d, o);
+}
+
+/* The part of `actual` whose counterpart is a variable of class `tensors`, but
+   which is not in this class; or NULL. */
+static Type *find_not_stackable(Checker *c, Type *actual, Type *expected) {
+  actual = ty_norm(c, actual), expected = ty_norm(c, expected);
+  if (expected->tag == TY_VAR)
+    return expected->var->is_stackable && !ty_stackable(c, actual) ? actual
+                                                                   : NULL;
+  if (actual->tag != expected->tag)
+    return NULL;
+  if (actual->tag == TY_FUN) {
+    Type *part = find_not_stackable(c, actual->fun.param, expected->fun.param);
+    return part ? part
+                : find_not_stackable(c, actual->fun.result,
+                                     expected->fun.result);
+  }
+  Type *part = NULL;
+  if (actual->tag == TY_RECORD && expected->record.rest)
+    return find_not_stackable(c, actual, expected->record.rest);
+  if (ty_has_args(actual) && actual->count == expected->count)
+    for (uint32_t i = 0; i < actual->count && !part; i++)
+      part = find_not_stackable(c, actual->args[i], expected->args[i]);
+  return part;
+}
+
+/* The result of a function that is differentiated is not one float. */
+static void loss_error(Checker *c, Type *actual, Type *expected, Origin *o) {
+  const char *callee = o->subject ? o->subject : "this function";
+  bool has_more = expected->tag == TY_TUPLE; /* other results of the function */
+  bool is_pair = actual->tag == TY_TUPLE && actual->count == 2;
+  Type *value = has_more && is_pair ? ty_norm(c, actual->args[0]) : actual;
+  const char *what = value == actual ? "result" : "first result";
+  ElemVar *elem =
+      value->tag == TY_TENSOR ? elem_root(value->tensor.elem) : NULL;
+  if (elem && !(elem->classes & CLASS_FLOAT)) {
+    error_at(c, 376, o->span, "the %s is %s: %s have no derivative", what,
+             ty_text(c, value),
+             elem->classes & CLASS_BOOL ? "booleans" : "integers")
+        ->help = arena_printf(c->arena,
+                              "%s needs a loss of a float type, such as "
+                              "nn.cross_entropy; an accuracy has no derivative",
+                              callee);
+    return;
+  }
+  Diag *d = error_at(c, 375, o->span,
+                     "%s needs a function to one float%s; the %s is "
+                     "%s",
+                     callee, has_more ? " and other results" : "", what,
+                     ty_text(c, value));
+  if (elem && (!has_more || value != actual))
+    d->help = "return its mean or its sum; vjp accepts results of any shape";
+  else if (!has_more && is_pair)
+    d->help = "value_and_grad_aux accepts a pair of a float and other results";
+}
+
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
@@ -293,6 +377,10 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     o->actual = actual, o->expected = expected;
   if (swapped)
     return;
+  if (o->kind == ORIGIN_ARG && o->arg.is_loss) {
+    loss_error(c, actual, expected, o);
+    return;
+  }
   if (error_is_tensor(actual) && error_is_tensor(expected)) {
     if (elems_differ(actual->tensor.elem, expected->tensor.elem))
       elem_error(c, actual, expected, o);
@@ -307,12 +395,19 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   }
   if (function_in_data(c, actual, expected, o))
     return;
+  Type *not_stackable = find_not_stackable(c, actual, expected);
+  if (not_stackable) {
+    diagnose_not_stackable(c, not_stackable, o);
+    return;
+  }
   if (expected->tag == TY_LIFT && actual->tag == TY_TENSOR) {
     no_leading_axis_error(c, actual, o);
     return;
   }
   Diag *d = kind_error(c, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
+  if (expected->tag == TY_LIFT && is_list(c, actual))
+    d->help = "for lists, use lists.map, lists.fold and lists.iter";
   if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->subject,
                            ty_text(c, actual));

@@ -76,4 +76,6 @@ void emit_finish(BytecodeEmitter *e, Code *code) {
   code->joins = e->joins.at;
   code->join_count = e->joins.len;
   code->constants = e->constants.at;
+  for (uint32_t k = 0; k < e->spans.len && !code->is_user; k++)
+    code->is_user = !vm_is_library_span(e->vm, e->spans.at[k]);
 }

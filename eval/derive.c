@@ -5,10 +5,11 @@
  * closures and data structures need nothing of their own. */
 #include "eval/internal.h"
 #include "support/buffer.h"
+#include "support/diag.h"
 
 /* ---- structures ---- */
 
-static bool is_float_tensor(Value v) {
+bool value_is_float_tensor(Value v) {
   return value_is_num(v) ? dtype_is_float((Dtype)v.tag)
                          : v.tag == V_NODE && dtype_is_float(v.node->dtype);
 }
@@ -40,13 +41,42 @@ static Value map_list(LeafMap *map, Value v) {
   return first;
 }
 
+static Value map_function(LeafMap *map, Value v) {
+  Eval *vm = map->vm;
+  if (v.tag == V_PARTIAL) {
+    uint32_t len = v.obj->len;
+    Value fn = map_leaves(map, AS_PARTIAL(v)->fn);
+    vm_push_temp(vm, fn);
+    Partial *p =
+        obj_new(&vm->heap, V_PARTIAL, sizeof *p + len * sizeof(Value), len);
+    p->fn = value_retain(fn);
+    for (uint32_t k = 0; k < len; k++)
+      p->args[k] = value_unit();
+    vm_push_temp(vm, value_obj(V_PARTIAL, p));
+    map_parts(map, AS_PARTIAL(v)->args, p->args, len);
+    return value_retain(value_obj(V_PARTIAL, p));
+  }
+  uint32_t len = v.obj->len;
+  ValueArray *env =
+      obj_new(&vm->heap, V_ENV, sizeof *env + len * sizeof(Value), len);
+  for (uint32_t k = 0; k < len; k++)
+    env->at[k] = value_unit();
+  vm_push_temp(vm, value_obj(V_ENV, env));
+  map_parts(map, AS_ARRAY(v)->at, env->at, len);
+  v.obj = &env->obj;
+  return value_retain(v);
+}
+
 Value map_leaves(LeafMap *map, Value v) {
   Eval *vm = map->vm;
   Value r;
-  if (map->is_leaf ? map->is_leaf(v) : is_float_tensor(v))
+  if (map->is_leaf ? map->is_leaf(map, v) : value_is_float_tensor(v))
     return map->leaf(map, v);
-  if (v.tag == V_TUPLE) {
-    r = vm_new_tuple(vm, v.obj->len);
+  if (v.tag == V_CLOSURE || v.tag == V_PARTIAL || v.tag == V_ENV)
+    return map->in_functions ? map_function(map, v) : value_retain(v);
+  if (v.tag == V_TUPLE || v.tag == V_KEYS) {
+    r = v.tag == V_TUPLE ? vm_new_tuple(vm, v.obj->len)
+                         : vm_new_keys(vm, v.obj->len);
     map_parts(map, AS_ARRAY(v)->at, AS_ARRAY(r)->at, v.obj->len);
     return value_retain(r);
   }
@@ -74,18 +104,22 @@ static Value new_leaf(LeafMap *map, Value v) {
   return value_node(node_leaf(&map->vm->graph, x, map->tape));
 }
 
-void vm_vjp_begin(Eval *vm, Value v) {
-  size_t mark = vm->temp_count;
-  vm_set_node_span(vm);
+Tape *vm_push_tape(Eval *vm) {
   TapeObj *obj = obj_new(&vm->heap, V_TAPE, sizeof *obj, 0);
   obj->tape = tape_new(&vm->graph);
   IndexVar *enclosing[MAX_RANK];
   uint32_t count;
+  *vm->sp++ = value_obj(V_TAPE, obj);
   if (!vm_enclosing_indices(vm, enclosing, &count))
     vm_bail_out(vm, NULL);
   tape_set_enclosing(obj->tape, count, enclosing);
-  *vm->sp++ = value_obj(V_TAPE, obj);
-  LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = obj->tape};
+  return obj->tape;
+}
+
+void vm_vjp_begin(Eval *vm, Value v) {
+  size_t mark = vm->temp_count;
+  vm_set_node_span(vm);
+  LeafMap map = {.vm = vm, .leaf = new_leaf, .tape = vm_push_tape(vm)};
   Value leaves = map_leaves(&map, v);
   *vm->sp++ = leaves;
   vm_drop_temps(vm, mark);
@@ -101,8 +135,7 @@ static Value collect_leaf(LeafMap *map, Value v) {
   return value_retain(v);
 }
 
-/* The tensors of floats of a value, in memory of the machine's scratch. */
-static Node **leaves_of(Eval *vm, Value v, uint32_t *count) {
+Node **vm_float_tensors(Eval *vm, Value v, uint32_t *count) {
   LeafMap map = {.vm = vm, .leaf = count_leaf};
   vm_push_temp(vm, map_leaves(&map, v));
   map.nodes = vm_scratch(vm, (map.next + 1) * sizeof *map.nodes);
@@ -128,9 +161,10 @@ static Value next_cotangent(LeafMap *map, Value v) {
       &fault);
 }
 
-/* Fails unless two tensors have one shape. */
-static void require_same_shape(Eval *vm, const Node *x, const Node *like,
-                               const char *x_name, const char *like_name) {
+/* Fails at `span` unless two tensors have one shape. */
+static void require_same_shape(Eval *vm, Span span, const Node *x,
+                               const Node *like, const char *x_name,
+                               const char *like_name) {
   bool same = x->rank == like->rank;
   Fault fault = {0};
   for (uint32_t k = 0; same && k < x->rank; k++)
@@ -143,44 +177,99 @@ static void require_same_shape(Eval *vm, const Node *x, const Node *like,
   fault_set(&fault, "%s is %s, but %s is %s", x_name, found.text, like_name,
             expected.text);
   if (x->rank != like->rank)
-    vm_fault(vm, &fault);
+    vm_fault_at(vm, span, &fault);
   for (uint32_t k = 0; k < x->rank; k++)
     if (!extent_require(&vm->graph, EXTENT_EQ, node_size(x, k),
                         node_size(like, k), &fault))
-      vm_fault(vm, &fault);
+      vm_fault_at(vm, span, &fault);
 }
 
-/* Sizes that are unknown (`?`) can differ between structures of one type, and
- * so can the lengths of lists. */
-static void require_same_shapes(Eval *vm, uint32_t count, Node *const *xs,
-                                uint32_t like_count, Node *const *like,
-                                const char *x_name, const char *like_name) {
+void vm_require_same_shapes(Eval *vm, Span span, uint32_t count,
+                            Node *const *xs, uint32_t like_count,
+                            Node *const *like, const char *x_name,
+                            const char *like_name) {
   if (count != like_count)
-    vm_fail(vm, 507, "%s has %u tensor%s of floats, but %s has %u", x_name,
-            count, count == 1 ? "" : "s", like_name, like_count);
+    vm_fail_at(vm, span, 507, NULL,
+               "%s has %u tensor%s of floats, but %s has %u", x_name, count,
+               count == 1 ? "" : "s", like_name, like_count);
   for (uint32_t k = 0; k < count; k++)
-    require_same_shape(vm, xs[k], like[k], x_name, like_name);
+    require_same_shape(vm, span, xs[k], like[k], x_name, like_name);
 }
 
-Value vm_pullback(Eval *vm, const Value *args) {
+static Span current_span(Eval *vm) {
+  return vm_span_of_instr(vm->fp->code, vm->pc);
+}
+
+static bool has_no_elements(const Node *n) {
+  for (uint32_t k = 0; k < n->rank; k++)
+    if (node_size(n, k) == 0)
+      return true;
+  return false;
+}
+
+/* No output depends on a leaf. */
+static bool is_independent(uint32_t count, Node *const *leaves,
+                           Node *const *cotangents) {
+  bool has_elements = false;
+  for (uint32_t k = 0; k < count; k++) {
+    if (cotangents[k])
+      return false;
+    has_elements |= !has_no_elements(leaves[k]);
+  }
+  return has_elements;
+}
+
+/* Warns, once at each place, that no output depends on a leaf. */
+static void warn_independent(Eval *vm, const Tape *tape) {
+  const char *library_function;
+  Span span = vm_user_span(vm, &library_function);
+  if (tape->may_be_zero)
+    return;
+  for (uint32_t k = 0; k < vm->diags->all.len; k++) {
+    const Diag *d = vm->diags->all.at[k];
+    if (d->code == 406 && d->span.file == span.file &&
+        d->span.start == span.start)
+      return;
+  }
+  diag_warning(vm->diags, 406, span,
+               "the result does not depend on the argument: the gradient is 0")
+      ->help = "integers, comparisons, floor, round, sign and stop_gradient "
+               "have derivative 0";
+}
+
+Value vm_pullback_begin(Eval *vm, const Value *args) {
   size_t mark = vm->temp_count;
   uint32_t leaf_count, output_count, cotangent_count;
   vm_set_node_span(vm);
-  Node **leaves = leaves_of(vm, args[1], &leaf_count);
-  Node **outputs = leaves_of(vm, args[2], &output_count);
-  Node **cotangents = leaves_of(vm, args[3], &cotangent_count);
-  require_same_shapes(vm, cotangent_count, cotangents, output_count, outputs,
-                      "the cotangent", "the result");
+  Node **leaves = vm_float_tensors(vm, args[1], &leaf_count);
+  Node **outputs = vm_float_tensors(vm, args[2], &output_count);
+  Node **cotangents = vm_float_tensors(vm, args[3], &cotangent_count);
+  vm_require_same_shapes(vm, current_span(vm), cotangent_count, cotangents,
+                         output_count, outputs, "the cotangent", "the result");
+  PassObj *obj = obj_new(&vm->heap, V_PASS, sizeof *obj, 0);
+  obj->pass = NULL;
+  obj->tape = tape_retain(AS_TAPE(args[0])->tape);
+  vm_push_temp(vm, value_obj(V_PASS, obj));
+  obj->pass = reverse_pass_new(&vm->graph, obj->tape, output_count, outputs,
+                               cotangents, leaf_count, leaves);
+  value_retain(value_obj(V_PASS, obj));
+  vm_drop_temps(vm, mark);
+  return value_obj(V_PASS, obj);
+}
+
+Value vm_pullback_end(Eval *vm, Value pass, Value argument) {
+  size_t mark = vm->temp_count;
+  uint32_t leaf_count;
+  vm_set_node_span(vm);
+  Node **leaves = vm_float_tensors(vm, argument, &leaf_count);
   Node **out = vm_scratch(vm, (leaf_count + 1) * sizeof *out);
-  Fault fault = {0};
-  if (!graph_vjp(&vm->graph, AS_TAPE(args[0])->tape, output_count, outputs,
-                 cotangents, leaf_count, leaves, out, &fault))
-    vm_fault(vm, &fault);
   for (uint32_t k = 0; k < leaf_count; k++)
-    if (out[k])
-      vm_temp_node(vm, out[k]);
+    out[k] = reverse_pass_cotangent(AS_PASS(pass)->pass, k);
+  vm->graph.zero_reason_count++;
+  if (is_independent(leaf_count, leaves, out))
+    warn_independent(vm, AS_PASS(pass)->tape);
   LeafMap map = {.vm = vm, .leaf = next_cotangent, .nodes = out};
-  Value r = map_leaves(&map, args[1]);
+  Value r = map_leaves(&map, argument);
   vm_drop_temps(vm, mark);
   return r;
 }
@@ -207,10 +296,10 @@ Value vm_collect_floats(Eval *vm, const Value *values, uint32_t count) {
   Node **leaves[3];
   vm_set_node_span(vm);
   for (uint32_t k = 0; k < count; k++) {
-    leaves[k] = leaves_of(vm, values[k], k ? &other : &leaf_count);
+    leaves[k] = vm_float_tensors(vm, values[k], k ? &other : &leaf_count);
     if (k)
-      require_same_shapes(vm, other, leaves[k], leaf_count, leaves[0],
-                          "a structure", "the first one");
+      vm_require_same_shapes(vm, current_span(vm), other, leaves[k], leaf_count,
+                             leaves[0], "a structure", "the first one");
   }
   Value list = {.tag = V_NIL};
   for (uint32_t at = leaf_count; at-- > 0;) {
@@ -274,7 +363,7 @@ Value vm_sum_floats(Eval *vm, Value like, Value list) {
   size_t mark = vm->temp_count;
   uint32_t count, leaf_count;
   vm_set_node_span(vm);
-  Node **leaves = leaves_of(vm, like, &leaf_count);
+  Node **leaves = vm_float_tensors(vm, like, &leaf_count);
   Node **nodes = nodes_of_list(vm, list, &count), *sum = NULL;
   Fault fault = {0};
   for (uint32_t k = 0; k < count; k++) {

@@ -153,6 +153,8 @@ int64_t vm_size(Eval *vm, Value v) {
 }
 
 bool vm_bool(Eval *vm, Value v) {
+  if (v.tag == V_NODE && node_is_recorded(v.node))
+    vm->graph.zero_reason_count++;
   return vm_concrete_scalar(vm, v).i != 0;
 }
 

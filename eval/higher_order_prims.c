@@ -1,23 +1,26 @@
 /* Primitives that take functions, written as bytecode.  A loop keeps its state
  * on the stack of the machine.  So deep recursion, an interrupt, or a bailout
  * of the body is no special case. */
-#include "eval/internal.h"
+#include "eval/builtin_code.h"
 
 #include <string.h>
 
 /* ---- bytecode of primitives ---- */
 
-static void begin_builtin(BytecodeEmitter *e, Eval *vm, uint32_t arity) {
+void builtin_begin(BytecodeEmitter *e, Eval *vm, uint32_t arity) {
   *e = (BytecodeEmitter){
       .vm = vm, .stack_depth = arity, .max_stack_depth = arity + 40};
 }
 
-static void jump_back(BytecodeEmitter *e, uint32_t to) {
+void emit_jump_back(BytecodeEmitter *e, uint32_t to) {
   emit(e, OP_JUMP_BACK, 0, 0, (int32_t)to - (int32_t)e->instrs.len, 0);
 }
 
-static Code *finish_builtin(BytecodeEmitter *e, uint32_t arity,
-                            const char *name) {
+void emit_call_code(BytecodeEmitter *e, uint32_t n, const Code *code) {
+  emit_ptr(e, OP_CALL_CODE, n, 0, 0, 0, code);
+}
+
+Code *builtin_finish(BytecodeEmitter *e, uint32_t arity, const char *name) {
   Code *code = code_new(e->vm, arity, name);
   code->is_builtin = true;
   emit_finish(e, code);
@@ -31,13 +34,6 @@ enum {
   WHILE_RETRACE_AFTER_ITERATIONS = 1 << 20
 };
 
-#define I(op, a, b) emit(e, OP_##op, (a), (b), 0, 0)
-#define LOC(k) I(LOAD_LOCAL, 0, k)
-#define TAKE(k) I(MOVE_LOCAL, 0, k)
-#define SET(k) I(STORE_LOCAL, 0, k)
-/* Leaves the loop unless local i < local n. */
-#define EXIT_UNLESS_LESS(i, n) emit_ptr(e, OP_JLT_LL, 0, (i), (n), 0, NULL)
-
 /* During tracing, one iteration of the loop may become a graph. */
 static void build_traced_loop(BytecodeEmitter *e, TracedLoopKind kind) {
   uint32_t start = I(TRACED_LOOP_BEGIN, kind, 0);
@@ -47,13 +43,14 @@ static void build_traced_loop(BytecodeEmitter *e, TracedLoopKind kind) {
 }
 
 static void build_iterate(BytecodeEmitter *e) { /* locals: n f x | i */
+  build_recorded_loop(e, TRACED_LOOP_ITERATE);
   build_traced_loop(e, TRACED_LOOP_ITERATE);
   I(FORCE_INT, 0, 0);
   I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 0);
   LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
   I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   TAKE(2), I(RETURN, 0, 0);
 }
@@ -68,6 +65,7 @@ static void build_bottom_tested_loop(BytecodeEmitter *e) { /* locals: p f x */
 }
 
 static void build_while(BytecodeEmitter *e) { /* locals: p f x | iterations */
+  build_recorded_while(e);
   I(LOAD_INT, 0, 0);
   uint32_t loop = e->instrs.len;
   LOC(0), LOC(2), I(CALL_VALUE, 1, 0);
@@ -77,14 +75,14 @@ static void build_while(BytecodeEmitter *e) { /* locals: p f x | iterations */
       emit_ptr(e, OP_JLT_LK, 0, 3, WHILE_TRACE_AFTER_ITERATIONS, 0, NULL);
   LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
   I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, many);
   I(POP, 0, 0);
   build_bottom_tested_loop(e);
   emit(e, OP_LOAD_INT, 0, 0, -WHILE_RETRACE_AFTER_ITERATIONS, 0);
   LOC(1), TAKE(2), I(CALL_VALUE, 1, 0), SET(2);
   I(FORCE_IF_PENDING, 0, 2);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   TAKE(2), I(RETURN, 0, 0);
   emit_patch_jump(e, symbolic);
@@ -96,12 +94,13 @@ static void build_while(BytecodeEmitter *e) { /* locals: p f x | iterations */
 
 /* Locals: f c x | i n. */
 static void build_fold_loop(BytecodeEmitter *e, TracedLoopKind kind) {
+  build_recorded_loop(e, kind);
   build_traced_loop(e, kind);
   I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);
   LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALL_VALUE, 2, 0), SET(1);
   I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 1);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   TAKE(1), I(RETURN, 0, 0);
 }
@@ -115,16 +114,15 @@ static void build_reduce(BytecodeEmitter *e) {
 
 /* If there are no iterations, a map over no element determines the types of the
  * outputs. */
-static void build_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
+void build_host_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
   Code *map = higher_order_code(e->vm, PRIM_MAP1);
-  build_traced_loop(e, TRACED_LOOP_SCAN);
   I(LOAD_INT, 0, 0), I(LEADING_SIZE, 0, 2);
   emit_push_constant(e, (Value){.tag = V_NIL});
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 4);
   LOC(0), TAKE(1), I(SLICE, 3, 2), I(CALL_VALUE, 2, 0), I(UNPAIR, 0, 0);
   TAKE(5), I(MAKE_CONS, 0, 0), SET(5), SET(1);
   I(INC, 0, 3), I(FORCE_IF_PENDING, 5, 1);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   uint32_t some = emit_ptr(e, OP_JLT_LK, 0, 4, 1, 0, NULL);
   LOC(1), LOC(0), LOC(1), I(CALL_VALUE, 1, 0), LOC(2);
@@ -134,57 +132,10 @@ static void build_scan(BytecodeEmitter *e) { /* locals: f c x | i n outputs */
   TAKE(1), TAKE(5), I(STACK_LIST, 0, 0), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
-/* The result, and a function from its cotangent to that of x. */
-static void build_vjp(BytecodeEmitter *e) { /* locals: f x | tape leaves y */
-  BytecodeEmitter inner;
-  begin_builtin(&inner, e->vm, 1);
-  for (int32_t k = 0; k < 3; k++)
-    emit(&inner, OP_LOAD_CAPTURE, 0, 0, k, 0);
-  emit(&inner, OP_LOAD_LOCAL, 0, 0, 0, 0);
-  emit(&inner, OP_PULLBACK, 0, 0, 0, 0);
-  emit(&inner, OP_RETURN, 0, 0, 0, 0);
-  Code *pullback = finish_builtin(&inner, 1, "pullback");
-  I(VJP_BEGIN, 0, 1);
-  LOC(0), LOC(3), I(CALL_VALUE, 1, 0);
-  I(VJP_END, 0, 2);
-  LOC(4), LOC(2), LOC(3), LOC(4);
-  emit_ptr(e, OP_MAKE_CLOSURE, 0, 3, 0, 0, pullback);
-  I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
-}
-
-/* Maps f over the elements of each tensor.  Locals: f, then k structures.  Then
- * the tensors, the results, and the current tensors. */
-static void build_each(BytecodeEmitter *e, uint32_t k, bool sums) {
-  static const PrimId maps[] = {PRIM_MAP1, PRIM_MAP2, PRIM_MAP3};
-  Code *map = higher_order_code(e->vm, maps[k - 1]);
-  uint32_t rest = k + 1, results = k + 2, current = k + 3;
-  I(EACH_BEGIN, k, 0);
-  emit_push_constant(e, (Value){.tag = V_NIL});
-  emit_push_constant(e, value_unit());
-  uint32_t loop = e->instrs.len;
-  uint32_t out = I(LIST_NEXT, 0, rest);
-  SET(current), LOC(0);
-  for (uint32_t i = 0; i < k; i++)
-    LOC(current), I(TUPLE_GET, 0, i);
-  emit_ptr(e, OP_CALL_CODE, k + 1, 0, 0, 0, map);
-  TAKE(results), I(MAKE_CONS, 0, 0), SET(results);
-  jump_back(e, loop);
-  emit_patch_jump(e, out);
-  TAKE(results), I(LIST_REVERSE, 0, 0);
-  I(EACH_END, k, sums), I(RETURN, 0, 0);
-}
-
-static void build_each1(BytecodeEmitter *e) {
-  build_each(e, 1, false);
-}
-static void build_each2(BytecodeEmitter *e) {
-  build_each(e, 2, false);
-}
-static void build_each3(BytecodeEmitter *e) {
-  build_each(e, 3, false);
-}
-static void build_total(BytecodeEmitter *e) {
-  build_each(e, 1, true);
+static void build_scan(BytecodeEmitter *e) {
+  build_recorded_loop(e, TRACED_LOOP_SCAN);
+  build_traced_loop(e, TRACED_LOOP_SCAN);
+  build_host_scan(e);
 }
 
 static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
@@ -193,7 +144,7 @@ static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(3, 0);
   LOC(1), LOC(3), TAKE(2), I(CALL_VALUE, 2, 0), SET(2);
   I(INC, 0, 3), I(FORCE_IF_PENDING, 0, 2), I(PROGRESS, 3, 0);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   TAKE(2), I(RETURN, 0, 0);
 }
@@ -204,7 +155,7 @@ static void build_list_map(BytecodeEmitter *e) { /* locals: f xs | ys */
   LOC(0);
   uint32_t out = I(LIST_NEXT, 0, 1);
   I(CALL_VALUE, 1, 0), TAKE(2), I(MAKE_CONS, 0, 0), SET(2);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   I(POP, 0, 0), TAKE(2), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
@@ -214,7 +165,7 @@ static void build_list_fold(BytecodeEmitter *e) { /* locals: f c xs */
   LOC(0), TAKE(1);
   uint32_t out = I(LIST_NEXT, 0, 2);
   I(CALL_VALUE, 2, 0), SET(1), I(FORCE_IF_PENDING, 0, 1);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   I(RETURN, 0, 0);
 }
@@ -226,7 +177,7 @@ static void build_tabulate(BytecodeEmitter *e) { /* locals: n f | i ys */
   uint32_t loop = e->instrs.len, out = EXIT_UNLESS_LESS(2, 0);
   LOC(1), LOC(2), I(CALL_VALUE, 1, 0), TAKE(3), I(MAKE_CONS, 0, 0), SET(3);
   I(INC, 0, 2);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   TAKE(3), I(LIST_REVERSE, 0, 0), I(RETURN, 0, 0);
 }
@@ -248,7 +199,7 @@ static void build_for(BytecodeEmitter *e, uint32_t k, bool map) {
   uint32_t out = I(HOST_LOOP_STEP, k, map);
   I(CALL_VALUE, k, 0), TAKE(k + 3), I(MAKE_CONS, 0, 0), SET(k + 3);
   I(INC, 0, k + 1);
-  jump_back(e, loop);
+  emit_jump_back(e, loop);
   emit_patch_jump(e, out);
   I(HOST_LOOP_END, k, map), I(RETURN, 0, 0);
 }
@@ -287,10 +238,10 @@ Code *higher_order_code(Eval *vm, PrimId prim) {
   const HigherOrderPrim *c = &higher_order_prims[prim];
   if (c->build && !vm->higher_order_codes[prim]) {
     BytecodeEmitter e;
-    begin_builtin(&e, vm, c->arity);
+    builtin_begin(&e, vm, c->arity);
     c->build(&e);
     vm->higher_order_codes[prim] =
-        finish_builtin(&e, c->arity, prim_info[prim].name);
+        builtin_finish(&e, c->arity, prim_info[prim].name);
   }
   return vm->higher_order_codes[prim];
 }
@@ -300,20 +251,21 @@ Code *for_code(Eval *vm, uint32_t indices) {
     vm_fail(vm, 511, "`for` with more than %d indices", MAX_RANK);
   if (!vm->for_codes[indices]) {
     BytecodeEmitter e;
-    begin_builtin(&e, vm, indices + 1);
+    builtin_begin(&e, vm, indices + 1);
     e.max_stack_depth += 3 * indices;
     build_for(&e, indices, false);
-    vm->for_codes[indices] = finish_builtin(&e, indices + 1, NULL);
+    vm->for_codes[indices] = builtin_finish(&e, indices + 1, NULL);
   }
   return vm->for_codes[indices];
 }
 
 /* ---- slices of the inputs of map and fold ---- */
 
+/* The first part of x that has axes: a tensor or keys. */
 static bool first_leaf(Value x, Value *leaf) {
   uint32_t n = 0;
   const Value *at = NULL;
-  if (x.tag == V_NODE) {
+  if (x.tag == V_NODE || x.tag == V_KEYS) {
     *leaf = x;
     return true;
   }
@@ -329,7 +281,10 @@ static bool first_leaf(Value x, Value *leaf) {
 
 int64_t vm_leading_size(Eval *vm, Value x) {
   Value leaf;
-  if (!first_leaf(x, &leaf) || !leaf.node->rank)
+  bool found = first_leaf(x, &leaf);
+  if (found && leaf.tag == V_KEYS)
+    return leaf.obj->len;
+  if (!found || !leaf.node->rank)
     vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
   if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
@@ -353,6 +308,8 @@ bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind) {
     int64_t n = 1;
     if (kind == LOOP_FOR)
       n = vm_size(vm, v);
+    else if (first_leaf(v, &leaf) && leaf.tag == V_KEYS)
+      n = leaf.obj->len;
     else if (first_leaf(v, &leaf) && leaf.node->rank)
       n = node_size(leaf.node, 0);
     if (n < 0 || (n && kind != LOOP_FOR) || !extent_is_static(&vm->graph, n))
@@ -394,6 +351,8 @@ static Value slice_value(Eval *vm, Value x, Value i) {
   switch ((ValueTag)x.tag) {
   case V_NODE:
     return slice_node(vm, x.node, i);
+  case V_KEYS: /* needs the value of the index: keys are constants */
+    return value_retain(AS_ARRAY(x)->at[vm_int(vm, i)]);
   case V_TUPLE:
     r = vm_new_tuple(vm, x.obj->len);
     for (uint32_t k = 0; k < x.obj->len; k++)
@@ -420,8 +379,10 @@ Value vm_slice(Eval *vm, Value x, Value i) {
 /* ---- for and map: one symbolic run with indices that have no value ---- */
 
 Code *vm_body_code(Eval *vm, Value f) {
-  while (f.tag == V_PARTIAL)
-    f = AS_PARTIAL(f)->fn;
+  while (f.tag == V_PARTIAL) {
+    Value fn = AS_PARTIAL(f)->fn;
+    f = fn.tag == V_FN && fn.code->is_builtin ? AS_PARTIAL(f)->args[0] : fn;
+  }
   return f.tag == V_FN ? f.code : f.tag == V_CLOSURE ? vm->codes[f.aux] : NULL;
 }
 
@@ -495,6 +456,18 @@ const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
   return next;
 }
 
+/* The same key for each index. */
+static Value repeat_key(Eval *vm, Value x, uint32_t count,
+                        IndexVar *const *vars) {
+  for (uint32_t i = count; i-- > 0;) {
+    Value r = vm_new_keys(vm, vm_static_trip_count(vm, vars[i]->extent));
+    for (uint32_t k = 0; k < r.obj->len; k++)
+      AS_ARRAY(r)->at[k] = value_retain(x);
+    x = r;
+  }
+  return value_retain(x);
+}
+
 static Value close_value(Eval *vm, Value x, uint32_t count,
                          IndexVar *const *vars) {
   Value r;
@@ -517,6 +490,9 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
     return value_retain(r);
   case V_UNIT:
     return x;
+  case V_KEY:
+  case V_KEYS:
+    return repeat_key(vm, x, count, vars);
   default: /* the type checker admits nothing else */
     vm_fail(vm, 599,
             "internal error in eval: the result of `for` is not a tensor");
@@ -711,6 +687,21 @@ static Value stack_column(Eval *vm, const Stacking *s, const Value *at,
   return stack_values(vm, s, AS_ARRAY(column)->at);
 }
 
+/* The keys at[0], at[1], ..., in row-major order. */
+static Value stack_keys(Eval *vm, uint32_t rank, const int64_t *shape,
+                        const Value *at) {
+  if (!rank)
+    return value_retain(at[0]);
+  int64_t stride = 1;
+  for (uint32_t k = 1; k < rank; k++)
+    stride *= shape[k];
+  Value r = vm_new_keys(vm, shape[0]);
+  for (uint32_t i = 0; i < r.obj->len; i++)
+    AS_ARRAY(r)->at[i] =
+        stack_keys(vm, rank - 1, shape + 1, at + (int64_t)i * stride);
+  return value_retain(r);
+}
+
 static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
   Value first = at[0], r;
   if (all_scalars(vm, s, at))
@@ -732,6 +723,9 @@ static Value stack_values(Eval *vm, const Stacking *s, const Value *at) {
     return value_retain(r);
   case V_UNIT:
     return first;
+  case V_KEY:
+  case V_KEYS:
+    return stack_keys(vm, s->rank, s->shape, at);
   default: /* the type checker admits nothing else */
     vm_fail(vm, 599, "internal error in eval: a stacked value is not a tensor");
   }

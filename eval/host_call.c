@@ -259,6 +259,7 @@ static void to_host(HostCall *call, HostValue **at, Value v, uint32_t depth) {
                     NULL);
     return;
   case V_TUPLE:
+  case V_KEYS:
     items_to_host(
         call, make_host_value(at, HOST_VALUE_TUPLE, v.obj->len, NULL, 0, NULL),
         AS_ARRAY(v)->at, depth);

@@ -64,6 +64,7 @@ struct Code {
   bool needs_carry_value; /* a loop body that needs the value of its carry: only
                              the host runs it */
   bool is_builtin;        /* the code of a higher-order primitive */
+  bool is_user;           /* not of the library */
 };
 
 typedef enum GlobalState {
@@ -122,6 +123,10 @@ typedef struct Frame {
   Obj *env;          /* owned; or NULL */
   const Instr *join; /* end of one side of a symbolic branch; or NULL */
   size_t base;
+  /* The last tail call by code of the user that replaced this frame, for
+   * messages; or NULL. */
+  const Code *tail_caller;
+  const Instr *tail_call;
 } Frame;
 
 /* One symbolic run of the body of a `for`, map or traced loop. */
@@ -134,6 +139,7 @@ typedef struct SymbolicRun {
   uint32_t assumption_mark; /* mark of the assumptions on sizes, during AOT
                                tracing */
   uint32_t loop_depth; /* depth of loops at its start, during AOT tracing */
+  uint32_t replay_depth;
   bool can_bail_out;   /* the host can run the loop instead, index by index */
   bool is_traced_loop; /* the loop is a fold, scan, iterate or while */
   Code *body;          /* may be NULL */
@@ -159,6 +165,26 @@ enum {
 };
 #define MAX_STACK_VALUES ((size_t)40 << 20) /* 640 MiB */
 
+/* Codes of derivatives that several builtins call (derivative_prims.c). */
+typedef enum DerivativeCode {
+  CODE_PULLBACK,      /* tape, argument, result, cotangent: a reverse pass */
+  CODE_REPLAY,        /* rule, cotangents: what a checkpoint contributes */
+  CODE_CUSTOM,        /* the same of a custom_vjp */
+  CODE_SCAN_RULE,     /* the same of a scan */
+  CODE_SCAN,          /* f c x: a scan that is being differentiated */
+  CODE_STATES,        /* f c x: a traced scan; unit if it cannot be traced */
+  CODE_SEGMENTS,      /* f c x: a scan in segments, each one a checkpoint */
+  CODE_HOST_SCAN,     /* f c x: a scan, one iteration after the other */
+  CODE_SCAN_PAIR,     /* f (c, x) */
+  CODE_SCAN_STEP,     /* f c x, for a scan f: outputs include the state */
+  CODE_FOLD_STEP,     /* f c x, for a fold f: outputs unit */
+  CODE_REPEAT_STEP,   /* f c x: f c, for an iterate f: outputs unit */
+  CODE_ADJOINT_STEP,  /* one iteration of the reverse pass of a scan */
+  CODE_BOUNDED_WHILE, /* p f x: a part of a `while` */
+  CODE_WHILE,         /* p f x: a `while` that is being differentiated */
+  DERIVATIVE_CODE_COUNT
+} DerivativeCode;
+
 struct Eval {
   Heap heap;
   /* sp, fp and pc are those of the last instruction that may unwind.  They are
@@ -183,6 +209,7 @@ struct Eval {
   Code *higher_order_codes[PRIM_COUNT];
   Code *for_codes[MAX_RANK + 1];
   Code *apply_rest_code; /* applies a result to the remaining arguments */
+  Code *derivative_codes[DERIVATIVE_CODE_COUNT]; /* created at first use */
   Value *temps;
   size_t temp_count, temp_cap;
   Value *constants; /* constants of all codes */
@@ -197,6 +224,8 @@ struct Eval {
   bool is_branch_failing; /* one side of a symbolic branch failed, during AOT
                              tracing */
   size_t failed_branch_temps;
+  uint32_t replay_depth; /* calls that run again for their derivatives: they
+                            write nothing */
   bool is_running;
   bool is_forcing; /* true while deferred tensors run: errors are theirs */
   uint32_t last_forced_node; /* next_node_id at the last force */
@@ -285,7 +314,24 @@ void vm_PROGRESS(Eval *vm);
 void vm_FILTER(Eval *vm);
 void vm_VJP_BEGIN(Eval *vm);
 void vm_VJP_END(Eval *vm);
-void vm_PULLBACK(Eval *vm);
+void vm_PULLBACK_BEGIN(Eval *vm);
+void vm_PULLBACK_CONTRIBUTE(Eval *vm);
+void vm_PULLBACK_END(Eval *vm);
+void vm_RULE_BEGIN(Eval *vm);
+void vm_RULE_END(Eval *vm);
+void vm_REPLAY_BEGIN(Eval *vm);
+void vm_REPLAY_END(Eval *vm);
+void vm_CUSTOM_PULLBACK(Eval *vm);
+void vm_CUSTOM_END(Eval *vm);
+void vm_PUSH_SCAN(Eval *vm);
+void vm_WHILE_SEGMENT(Eval *vm);
+void vm_SEGMENT(Eval *vm);
+void vm_SEGMENTS_END(Eval *vm);
+void vm_SCAN_ADJOINT(Eval *vm);
+void vm_SCAN_CONTRIBUTIONS(Eval *vm);
+void vm_ADJOINT_STEP_BEGIN(Eval *vm);
+void vm_ADJOINT_STEP_COTANGENT(Eval *vm);
+void vm_ADJOINT_STEP_END(Eval *vm);
 void vm_EACH_BEGIN(Eval *vm);
 void vm_EACH_END(Eval *vm);
 
@@ -294,6 +340,8 @@ void vm_EACH_END(Eval *vm);
 /* Returns the source span of an instruction of `code`.  File 0: pc does not
  * belong to `code`. */
 Span vm_span_of_instr(const Code *code, const Instr *pc);
+/* True for spans of the library, and for no span. */
+bool vm_is_library_span(const Eval *vm, Span span);
 /* Returns the innermost span outside the library.  *library_function gets the
  * name of the library function that is called there, or NULL. */
 Span vm_user_span(Eval *vm, const char **library_function);
@@ -329,22 +377,40 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at);
  * record, a list or a datatype.  Other values stay. */
 typedef struct LeafMap {
   Eval *vm;
-  bool (*is_leaf)(Value v); /* NULL: tensors of floats are leaves */
+  /* NULL: tensors of floats are leaves. */
+  bool (*is_leaf)(const struct LeafMap *map, Value v);
   Value (*leaf)(struct LeafMap *map, Value v); /* returns an owned value */
-  Tape *tape;                                  /* for new leaves */
-  Node **nodes;                                /* the next leaves */
-  uint32_t next;                               /* number of leaves so far */
-  int64_t rank;
+  bool in_functions; /* what functions have captured counts as a part of them */
+  Tape *tape;        /* for new leaves */
+  Node **nodes;      /* the next leaves */
+  uint32_t next;     /* number of leaves so far */
+  int64_t rank, start, stop;
+  uint32_t count, segments;
+  VjpRule *rule;       /* for its outputs */
+  uint32_t id;         /* of the holes of an open function */
   const Value *values; /* borrowed: values for the leaves */
   bool keeps_temps;    /* nodes of numbers live as long as the caller's temps */
 } LeafMap;
 Value map_leaves(LeafMap *map, Value v); /* returns an owned value */
+bool value_is_float_tensor(Value v);
+/* The tensors of floats of a value, in memory of the machine's scratch. */
+Node **vm_float_tensors(Eval *vm, Value v, uint32_t *count);
+/* Fails at `span` unless both lists of tensors have equal shapes.  (Sizes that
+ * are unknown (`?`) can differ between structures of one type, and so can the
+ * lengths of lists.) */
+void vm_require_same_shapes(Eval *vm, Span span, uint32_t count,
+                            Node *const *xs, uint32_t like_count,
+                            Node *const *like, const char *x_name,
+                            const char *like_name);
 
 /* ---- io_prims.c ---- */
 
 /* During AOT tracing, only the definition of a top-level value may have
  * effects: it runs now. */
 void vm_check_effect_allowed(Eval *vm, const char *what);
+/* The same.  Returns false if the code runs again, for derivatives: then it has
+ * written already. */
+bool vm_may_write(Eval *vm, const char *what);
 void vm_check_no_nul(Eval *vm, Value path);
 NORETURN void vm_fail_file(Eval *vm, const Fault *fault);
 
@@ -365,6 +431,7 @@ static inline Node *vm_temp_node(Eval *vm, Node *n) {
 void vm_drop_temps(Eval *vm, size_t mark);
 /* Returns a temporary whose parts are unit.  The caller sets them. */
 Value vm_new_tuple(Eval *vm, uint32_t len);
+Value vm_new_keys(Eval *vm, int64_t len);
 Value vm_new_record(Eval *vm, const RecordLayout *layout);
 void *vm_scratch(Eval *vm, size_t size); /* a temporary */
 
@@ -447,6 +514,8 @@ static inline int64_t node_size(const Node *n, uint32_t axis) {
 }
 bool value_is_tensor(Value v);
 
+typedef enum RuleKind { RULE_CHECKPOINT, RULE_CUSTOM, RULE_SCAN } RuleKind;
+
 typedef enum TracedLoopKind {
   TRACED_LOOP_ITERATE,
   TRACED_LOOP_FOLD,
@@ -491,6 +560,7 @@ Value vm_traced_loop_end(Eval *vm, TracedLoopKind kind, Value result);
 /* ---- higher_order_prims.c ---- */
 
 /* NULL if prim is not of class CONTROL. */
+Code *derivative_code(Eval *vm, DerivativeCode which);
 Code *higher_order_code(Eval *vm, PrimId prim);
 Code *for_code(Eval *vm, uint32_t indices);
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
@@ -545,9 +615,96 @@ void vm_axis_range(Eval *vm, Value axis, uint32_t rank, uint32_t *first,
 
 /* Pushes a tape, and a copy of v in which every tensor of floats is a leaf. */
 void vm_vjp_begin(Eval *vm, Value v);
+/* Pushes a tape whose leaves are those of the current iterations of all
+ * comprehensions. */
+Tape *vm_push_tape(Eval *vm);
 /* args: tape, argument with leaves, result, cotangent of the result.  Returns
- * the cotangent of the argument. */
-Value vm_pullback(Eval *vm, const Value *args);
+ * a reverse pass. */
+Value vm_pullback_begin(Eval *vm, const Value *args);
+/* The cotangent of the argument, at the end of the pass. */
+Value vm_pullback_end(Eval *vm, Value pass, Value argument);
+
+/* ---- vjp_rule.c: checkpoint and custom_vjp ---- */
+
+/* Pushes a rule, and the function and its argument without recorded tensors.
+ * Without derivatives, the rule is unit.  at: the arguments of the
+ * primitive. */
+void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at);
+/* Returns the result of the primitive for the result of the function. */
+Value vm_rule_end(Eval *vm, Value rule, RuleKind kind, Value result);
+/* Runs the pass up to its end or up to the next rule.  Then pushes a function
+ * and its arguments, whose result is for vm_pullback_contribute. */
+const Instr *vm_pullback_step(Eval *vm, Value pass, const Instr *next,
+                              const Instr *done);
+void vm_pullback_contribute(Eval *vm, Value pass);
+/* checkpoint: pushes a tape, a tuple of its leaves, and the function and the
+ * argument with these leaves. */
+void vm_replay_begin(Eval *vm, Value rule);
+void vm_replay_end(Eval *vm, Value contributions);
+/* Pushes what the call kept for its pullback, and jumps.  If that is to be
+ * differentiated, pushes a function and its arguments instead. */
+const Instr *vm_rule_residual(Eval *vm, Value rule, const Instr *next,
+                              const Instr *kept);
+/* Pushes the pullback, the residual, and the cotangent of the result. */
+void vm_custom_pullback(Eval *vm, Value rule, Value residual, Value cotangents);
+/* Returns a tuple of contributions for the result of the pullback. */
+Value vm_custom_end(Eval *vm, Value rule, Value result);
+/* Number of floats that are being differentiated, in a value and in what its
+ * functions captured.  Sets *has_tape if a function is a pullback. */
+uint32_t vm_recorded_count(Eval *vm, Value v, bool *has_tape);
+/* A new function: code applied to `count` arguments.  A temporary. */
+Value vm_partial(Eval *vm, Code *code, uint32_t count, const Value *args);
+
+/* A call whose derivative is not that of its operations. */
+typedef struct CallRule {
+  VjpRule base;
+  Heap *heap;
+  RuleKind kind;
+  uint32_t id; /* unique */
+  Span span;   /* of the call */
+  /* The argument of a scan: the initial state and the elements. */
+  Value function, argument;
+  Value pullback; /* of a custom_vjp */
+  Value residual; /* of a scan: the states before each iteration, stacked */
+  Value result;   /* with V_RAW, the number of the output, at floats */
+  Value zeros;    /* a tuple of cotangents of the outputs */
+  /* of a scan: number of inputs that the function captured; the elements are
+   * inputs too */
+  uint32_t captured_count;
+  bool has_element_inputs;
+  Node *guard; /* the condition under which it was called; or NULL */
+  /* The indices of the comprehensions in whose bodies it was called;
+   * counted. */
+  uint32_t enclosing_count;
+  IndexVar *enclosing[MAX_RANK];
+} CallRule;
+static inline CallRule *rule_of(Value rule) {
+  return (CallRule *)AS_RULE(rule)->rule;
+}
+
+/* ---- loop_rule.c: loops that are being differentiated ---- */
+
+/* Pushes f, c and x of an equivalent scan (while: nothing).  Jumps if the loop
+ * is not being differentiated, or is short. */
+const Instr *vm_recorded_loop(Eval *vm, TracedLoopKind kind, const Instr *next,
+                              const Instr *skip);
+/* True if an argument of the loop in the current frame is being
+ * differentiated. */
+bool vm_is_recorded_loop(Eval *vm);
+/* Jumps if the states of a scan, c and x on the stack, are too large or no
+ * tensors. */
+const Instr *vm_states_fit(Eval *vm, const Instr *next, const Instr *no);
+/* Locals: f c x.  Pushes counter, end, length of a segment and the outputs so
+ * far, or jumps if the loop is short. */
+const Instr *vm_segments_begin(Eval *vm, const Instr *next, const Instr *few);
+/* Pushes a function and its argument, for the next segment. */
+void vm_segment(Eval *vm);
+/* The outputs of all segments, from a reversed list. */
+Value vm_segments_end(Eval *vm, Value outputs);
+void vm_scan_adjoint(Eval *vm, Value rule, Value states, Value cotangents);
+Value vm_scan_contributions(Eval *vm, Value result);
+void vm_adjoint_step_begin(Eval *vm, const Value *at);
+Value vm_adjoint_step_end(Eval *vm, const Value *at, Value gradients);
 
 /* The floats of `count` values of one structure: a list of tuples of vectors,
  * one tuple per tensor. */
@@ -616,6 +773,8 @@ B(prim_str_length);
 B(prim_str_compare);
 B(prim_str_split);
 B(prim_str_join);
+B(prim_str_bytes);
+B(prim_str_of_bytes);
 B(prim_to_string);
 B(prim_parse);
 B(prim_print);
@@ -633,6 +792,7 @@ B(prim_exit);
 B(prim_fail);
 B(prim_assert);
 B(prim_trace);
+B(prim_force);
 B(prim_stop_gradient);
 B(prim_by_rank);
 #undef B

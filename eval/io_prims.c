@@ -63,9 +63,15 @@ void vm_check_effect_allowed(Eval *vm, const char *what) {
             what);
 }
 
+bool vm_may_write(Eval *vm, const char *what) {
+  vm_check_effect_allowed(vm, what);
+  return !vm->replay_depth;
+}
+
 PRIM(prim_save) {
   UNUSED;
-  vm_check_effect_allowed(vm, "save");
+  if (!vm_may_write(vm, "save"))
+    return value_unit();
   Fault fault = {0};
   Value path = args[n - 2];
   const char *name = n == 3 ? string_text(args[0]) : NULL;
@@ -78,7 +84,8 @@ PRIM(prim_save) {
 
 PRIM(prim_save_all) {
   UNUSED;
-  vm_check_effect_allowed(vm, "save_all");
+  if (!vm_may_write(vm, "save_all"))
+    return value_unit();
   Fault fault = {0};
   uint32_t count = 0;
   for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
@@ -100,7 +107,8 @@ PRIM(prim_save_all) {
 
 PRIM(prim_show) {
   UNUSED;
-  vm_check_effect_allowed(vm, "show");
+  if (!vm_may_write(vm, "show"))
+    return value_unit();
   Fault fault = {0};
   int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
   const char *file = n < 4 ? NULL : string_text(args[1]);
@@ -140,14 +148,16 @@ static void write_value(Eval *vm, void (*write)(void *, const char *, size_t),
 
 PRIM(prim_print) {
   UNUSED;
-  vm_check_effect_allowed(vm, "print");
+  if (!vm_may_write(vm, "print"))
+    return value_unit();
   write_value(vm, vm->host->write, args[0], NULL, true);
   return value_unit();
 }
 
 PRIM(prim_write) {
   UNUSED;
-  vm_check_effect_allowed(vm, "write");
+  if (!vm_may_write(vm, "write"))
+    return value_unit();
   write_value(vm, vm->host->write, args[0], NULL, false);
   return value_unit();
 }
@@ -158,8 +168,28 @@ PRIM(prim_trace) {
   if (args[1].tag == V_NODE && args[1].node->free_count)
     vm_bail_out(vm, args[1].node);
   bail_out_of_traced_loops(vm);
-  write_value(vm, vm->host->trace, args[1], string_text(args[0]), true);
+  if (!vm->replay_depth)
+    write_value(vm, vm->host->trace, args[1], string_text(args[0]), true);
   return value_retain(args[1]);
+}
+
+/* In a symbolic run and during AOT tracing, nothing may run. */
+PRIM(prim_force) {
+  UNUSED;
+  Value v = args[0];
+  if (vm_must_defer(vm) || vm_is_aot_tracing(vm))
+    return value_retain(v);
+  Trap trap;
+  vm->graph.compiles_all = true;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    vm_force_value(vm, v);
+    trap_end(&trap);
+  }
+  vm->graph.compiles_all = false;
+  if (trap.kind != FAIL_NONE)
+    trap_raise(trap.kind);
+  vm->last_forced_node = vm->graph.next_node_id;
+  return value_retain(v);
 }
 
 PRIM(prim_args) {

@@ -37,6 +37,7 @@ bool values_equal(Value a, Value b) {
            !memcmp(AS_SHAPE(a)->extents, AS_SHAPE(b)->extents,
                    a.obj->len * sizeof(int64_t));
   case V_TUPLE:
+  case V_KEYS:
     return a.obj->len == b.obj->len &&
            all_equal(AS_ARRAY(a)->at, AS_ARRAY(b)->at, a.obj->len);
   case V_RECORD:

@@ -186,6 +186,14 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
                   (unsigned long long)AS_KEY(v)->key.word[0],
                   (unsigned long long)AS_KEY(v)->key.word[1]);
     return;
+  case V_KEYS:
+    buffer_putc(out, '[');
+    for (uint32_t i = 0; i < v.obj->len; i++) {
+      buffer_puts(out, i ? ", " : "");
+      print_value(vm, out, AS_ARRAY(v)->at[i], true, depth);
+    }
+    buffer_putc(out, ']');
+    return;
   case V_NODE:
     print_node(vm, out, v);
     return;
@@ -204,6 +212,8 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_RAW:
   case V_ENV:
   case V_TAPE:
+  case V_PASS:
+  case V_RULE:
   case V_INDEX:
     buffer_puts(out, "<internal>");
     return;

@@ -140,6 +140,29 @@ PRIM(prim_str_join) {
   return value_obj(V_STRING, s);
 }
 
+PRIM(prim_str_bytes) {
+  UNUSED;
+  const String *s = AS_STRING(args[0]);
+  int64_t len = s->obj.len;
+  Fault fault = {0};
+  Tensor *t = tensor_new(DT_U8, 1, &len, false, &fault);
+  if (t)
+    memcpy(t->data, s->text, (size_t)len);
+  return vm_value_of_tensor(vm, t, &fault);
+}
+
+PRIM(prim_str_of_bytes) {
+  UNUSED;
+  const Tensor *t = vm_tensor(vm, args[0]);
+  vm_check_file(vm, t);
+  const char *text = t->data;
+  size_t valid = utf8_valid_prefix(text, (size_t)t->count);
+  if (valid < (size_t)t->count)
+    vm_fail(vm, 509, "byte %zu of %lld, which is 0x%02x, is not UTF-8 text",
+            valid, (long long)t->count, (unsigned char)text[valid]);
+  return value_string(&vm->heap, text, valid);
+}
+
 PRIM(prim_to_string) {
   UNUSED;
   Buffer text = {0};

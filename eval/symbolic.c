@@ -35,6 +35,7 @@ void vm_symbolic_run_begin(Eval *vm, size_t height, const Instr *fallback,
       .assumption_mark =
           vm_is_aot_tracing(vm) ? extent_table_mark(&vm->graph) : 0,
       .loop_depth = vm->graph.loop_depth,
+      .replay_depth = vm->replay_depth,
       .can_bail_out = can_bail_out,
       .body = body};
   vm->branch_count = 0;
@@ -53,6 +54,7 @@ void vm_resume_after_bailout(Eval *vm) {
   vm->branch_depth = a.branch_depth;
   vm->branch_count = a.branch_count;
   vm->graph.loop_depth = a.loop_depth;
+  vm->replay_depth = a.replay_depth;
   if (vm_is_aot_tracing(vm))
     extent_table_rollback(&vm->graph, a.assumption_mark);
   vm_unwind(vm, a.frame, a.stack_height, a.temp_count);

@@ -105,7 +105,12 @@ const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
                                   const Instr *next, const Instr *fallback) {
   if (!vm_is_aot_tracing(vm))
     return vm_eager_loop_begin(vm, kind, next, fallback);
-  if (kind == TRACED_LOOP_BOTTOM_TESTED || vm->graph.recording_count)
+  if (kind == TRACED_LOOP_WHILE && vm_is_recorded_loop(vm))
+    vm_fail_at(vm, (Span){0}, 612,
+               "use `iterate`, or differentiate outside the compiled function",
+               "a compiled function has no derivative of a `while` whose "
+               "condition is known only at run time");
+  if (kind == TRACED_LOOP_BOTTOM_TESTED || vm_is_recorded_loop(vm))
     return fallback;
   int64_t count = loop_trip_count(vm, kind);
   if (kind != TRACED_LOOP_WHILE && extent_is_static(&vm->graph, count) &&

@@ -108,7 +108,7 @@ static void begin_iteration(Eval *vm, TracedLoopKind kind, int64_t trip_count,
 
 const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
                                  const Instr *next, const Instr *fallback) {
-  if (kind == TRACED_LOOP_WHILE || vm->graph.recording_count)
+  if (kind == TRACED_LOOP_WHILE || vm_is_recorded_loop(vm))
     return fallback;
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
   int64_t trip_count = loop_trip_count(vm, kind);
@@ -200,6 +200,14 @@ static Value loop_result(Eval *vm, TracedLoopKind kind, Node *const *out,
   return value_retain(pair);
 }
 
+/* True for the loop of a reverse pass: its sums are contributions, which have
+ * no order. */
+static bool is_reverse_pass(Eval *vm, TracedLoopKind kind) {
+  Value f = *loop_function(vm, kind);
+  return f.tag == V_PARTIAL && AS_PARTIAL(f)->fn.tag == V_FN &&
+         AS_PARTIAL(f)->fn.code == vm->derivative_codes[CODE_ADJOINT_STEP];
+}
+
 Value vm_eager_loop_end(Eval *vm, TracedLoopKind kind, Value result) {
   Value *bp = frame_locals(vm), next = result, stacked = value_unit();
   size_t mark = vm->temp_count;
@@ -226,7 +234,8 @@ Value vm_eager_loop_end(Eval *vm, TracedLoopKind kind, Value result) {
                              .condition = kind == TRACED_LOOP_BOTTOM_TESTED
                                               ? vm_to_node(vm, result)
                                               : NULL,
-                             .associative = kind == TRACED_LOOP_REDUCE};
+                             .associative = kind == TRACED_LOOP_REDUCE,
+                             .reorders_sums = is_reverse_pass(vm, kind)};
   Node *out[2 * MAX_LEAVES];
   if (!carry_types_match(&iteration) ||
       (!make_recurrence(vm, kind, &iteration, out) &&

@@ -61,8 +61,11 @@ static void enqueue_release(Heap *heap, Value v) {
   case V_PRIM:
   case V_SHAPE:
   case V_KEY:
+  case V_KEYS:
   case V_ENV:
   case V_TAPE:
+  case V_PASS:
+  case V_RULE:
     break;
   }
   v.obj->next = heap->release_queue;
@@ -84,6 +87,7 @@ static void drop_refs(Heap *heap, const Value *at, uint32_t len) {
 static void drop_children(Heap *heap, Obj *obj) {
   switch ((ValueTag)obj->tag) {
   case V_TUPLE:
+  case V_KEYS:
   case V_ENV:
     drop_refs(heap, ((ValueArray *)(void *)obj)->at, obj->len);
     break;
@@ -103,6 +107,15 @@ static void drop_children(Heap *heap, Obj *obj) {
     break;
   case V_TAPE:
     tape_close(((TapeObj *)(void *)obj)->tape);
+    break;
+  case V_PASS:
+    if (((PassObj *)(void *)obj)->pass)
+      reverse_pass_free(((PassObj *)(void *)obj)->pass);
+    tape_release(((PassObj *)(void *)obj)->tape);
+    break;
+  case V_RULE:
+    vjp_rule_release(((RuleObj *)(void *)obj)->rule);
+    tape_release(((RuleObj *)(void *)obj)->tape);
     break;
   case V_STRING:
   case V_PRIM:

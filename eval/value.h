@@ -34,8 +34,11 @@ typedef enum ValueTag {
   V_PRIM,
   V_SHAPE,
   V_KEY,
+  V_KEYS, /* keys with a leading axis: an array of keys, or of V_KEYS */
   V_ENV,
   V_TAPE,  /* the record of a differentiated call; in environments only */
+  V_PASS,  /* a reverse pass; on the machine's stack only */
+  V_RULE,  /* a rule for derivatives; on the machine's stack only */
   V_NODE,  /* node: a tensor, or a scalar that is not known yet */
   V_INDEX, /* index: an index of a `for` in a symbolic run */
 } ValueTag;
@@ -68,7 +71,7 @@ struct Obj {
   uint32_t len;
 };
 
-typedef struct ValueArray { /* for V_TUPLE and V_ENV */
+typedef struct ValueArray { /* for V_TUPLE, V_KEYS and V_ENV */
   Obj obj;
   Value at[];
 } ValueArray;
@@ -117,6 +120,18 @@ typedef struct TapeObj {
   Obj obj;
   Tape *tape; /* closed when the object is released */
 } TapeObj;
+
+typedef struct PassObj {
+  Obj obj;
+  ReversePass *pass; /* freed when the object is released */
+  Tape *tape;        /* counted */
+} PassObj;
+
+typedef struct RuleObj {
+  Obj obj;
+  VjpRule *rule; /* counted */
+  Tape *tape;    /* of the pass that has reached the rule; counted; or NULL */
+} RuleObj;
 
 /* a function with len arguments, which waits for more. */
 typedef struct Partial {
@@ -268,6 +283,8 @@ Value value_key(Heap *heap, PrngKey key);
 #define AS_SHAPE(v) ((ShapeObj *)(void *)(v).obj)
 #define AS_KEY(v) ((KeyObj *)(void *)(v).obj)
 #define AS_TAPE(v) ((TapeObj *)(void *)(v).obj)
+#define AS_PASS(v) ((PassObj *)(void *)(v).obj)
+#define AS_RULE(v) ((RuleObj *)(void *)(v).obj)
 #define AS_PARTIAL(v) ((Partial *)(void *)(v).obj)
 #define AS_PRIM(v) ((PrimObj *)(void *)(v).obj)
 

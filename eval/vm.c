@@ -321,6 +321,7 @@ enter: /* calls code with the top n values and env (owned); returns to ret */
   fp->code = code;
   fp->env = env;
   fp->join = NULL;
+  fp->tail_caller = NULL;
   fp->base = (size_t)(bp - vm->stack);
   if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
     SAVE;
@@ -380,6 +381,10 @@ do_TAIL_CALL_GLOBAL : {
 }
 enter_tail:
   POLL_CALL;
+  if (fp->code->is_user) {
+    fp->tail_caller = fp->code;
+    fp->tail_call = pc;
+  }
   {
     Value *args = sp - n;
     for (Value *at = bp; at < args; at++)
@@ -936,7 +941,24 @@ do_SHAPE_SLICE : {
   OUT_OF_LINE(FILTER, NEXT);
   OUT_OF_LINE(VJP_BEGIN, NEXT);
   OUT_OF_LINE(VJP_END, NEXT);
-  OUT_OF_LINE(PULLBACK, NEXT);
+  OUT_OF_LINE(PULLBACK_BEGIN, NEXT);
+  OUT_OF_LINE(PULLBACK_CONTRIBUTE, NEXT);
+  OUT_OF_LINE(PULLBACK_END, NEXT);
+  OUT_OF_LINE(RULE_BEGIN, NEXT);
+  OUT_OF_LINE(RULE_END, NEXT);
+  OUT_OF_LINE(REPLAY_BEGIN, NEXT);
+  OUT_OF_LINE(REPLAY_END, NEXT);
+  OUT_OF_LINE(CUSTOM_PULLBACK, NEXT);
+  OUT_OF_LINE(CUSTOM_END, NEXT);
+  OUT_OF_LINE(PUSH_SCAN, NEXT);
+  OUT_OF_LINE(WHILE_SEGMENT, NEXT);
+  OUT_OF_LINE(SEGMENT, NEXT);
+  OUT_OF_LINE(SEGMENTS_END, NEXT);
+  OUT_OF_LINE(SCAN_ADJOINT, NEXT);
+  OUT_OF_LINE(SCAN_CONTRIBUTIONS, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_BEGIN, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_COTANGENT, NEXT);
+  OUT_OF_LINE(ADJOINT_STEP_END, NEXT);
   OUT_OF_LINE(EACH_BEGIN, NEXT);
   OUT_OF_LINE(EACH_END, NEXT);
 
@@ -970,6 +992,24 @@ do_JUMP_IF_SYMBOLIC:
 do_TRACED_LOOP_BEGIN:
   CONTINUE_AT(
       vm_traced_loop_begin(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
+do_PULLBACK_STEP:
+  CONTINUE_AT(vm_pullback_step(vm, bp[pc->b], pc + 1, pc + pc->c));
+do_CUSTOM_RESIDUAL:
+do_SCAN_RESIDUAL:
+  CONTINUE_AT(vm_rule_residual(vm, bp[0], pc + 1, pc + pc->c));
+do_RECORDED_LOOP:
+  if (LIKELY(!vm->graph.recording_count))
+    JUMP;
+  CONTINUE_AT(vm_recorded_loop(vm, (TracedLoopKind)pc->a, pc + 1, pc + pc->c));
+do_STATES_FIT:
+  CONTINUE_AT(vm_states_fit(vm, pc + 1, pc + pc->c));
+do_SEGMENTS_BEGIN:
+  CONTINUE_AT(vm_segments_begin(vm, pc + 1, pc + pc->c));
+do_JUMP_IF_UNIT:
+  if (sp[-1].tag != V_UNIT)
+    NEXT;
+  sp--;
+  JUMP;
 do_UNPAIR : {
   Value pair = *--sp;
   *sp++ = value_retain(AS_ARRAY(pair)->at[0]);

@@ -13,7 +13,7 @@ enum { MAX_BACKTRACE_CALLS = 4 };
 
 /* ---- source spans ---- */
 
-static bool is_library_span(const Eval *vm, Span span) {
+bool vm_is_library_span(const Eval *vm, Span span) {
   if (!span.file)
     return true;
   if (!vm->sources)
@@ -36,12 +36,14 @@ Span vm_user_span(Eval *vm, const char **library_function) {
   Span best = {0};
   for (Frame *f = vm->fp; f > vm->frames; f--) {
     Span span = vm_span_of_instr(f->code, pc);
-    if (!is_library_span(vm, span))
+    if (!vm_is_library_span(vm, span))
       return span;
     if (span.file && !best.file)
       best = span;
     if (span.file && f->code->name)
       *library_function = f->code->name;
+    if (f->tail_caller)
+      return vm_span_of_instr(f->tail_caller, f->tail_call);
     pc = f->ret - 1;
   }
   return best;
@@ -49,7 +51,7 @@ Span vm_user_span(Eval *vm, const char **library_function) {
 
 void vm_set_node_span(Eval *vm) {
   Span span = vm_span_of_instr(vm->fp->code, vm->pc);
-  if (is_library_span(vm, span)) {
+  if (vm_is_library_span(vm, span)) {
     const char *library_function;
     span = vm_user_span(vm, &library_function);
   }
@@ -85,7 +87,7 @@ static void add_backtrace(Eval *vm, Diag *diag) {
        f > vm->frames && diag->label_count < MAX_BACKTRACE_CALLS; f--) {
     Span span = vm_span_of_instr(f->code, pc);
     pc = f->ret - 1;
-    if (is_library_span(vm, span))
+    if (vm_is_library_span(vm, span))
       continue;
     if (!is_line_labelled(vm, diag, span))
       diag_add_label(vm->diags->arena, diag, span, text);
@@ -97,7 +99,7 @@ static void add_backtrace(Eval *vm, Diag *diag) {
 
 Diag *vm_report_error(Eval *vm, Span span, uint16_t code, const char *message) {
   const char *library_function = NULL;
-  if (is_library_span(vm, span)) {
+  if (vm_is_library_span(vm, span)) {
     Span user = vm_user_span(vm, &library_function);
     if (user.file)
       span = user;

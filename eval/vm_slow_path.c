@@ -57,6 +57,10 @@ Value vm_run(Eval *vm, const Code *code, uint32_t count, const Value *args) {
 /* Replaces the current frame by a frame of `code` with the top n values. */
 static void replace_frame(Eval *vm, const Code *code, uint32_t n, Obj *env) {
   Frame *f = vm->fp;
+  if (f->code->is_user) {
+    f->tail_caller = f->code;
+    f->tail_call = vm->pc;
+  }
   Value *bp = vm->stack + f->base, *args = vm->sp - n;
   for (Value *at = bp; at < args; at++)
     value_release(&vm->heap, *at);

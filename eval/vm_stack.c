@@ -37,14 +37,23 @@ void vm_drop_temps(Eval *vm, size_t mark) {
     value_release(&vm->heap, vm->temps[--vm->temp_count]);
 }
 
-Value vm_new_tuple(Eval *vm, uint32_t len) {
-  ValueArray *t =
-      obj_new(&vm->heap, V_TUPLE, sizeof *t + len * sizeof(Value), len);
+static Value new_array(Eval *vm, ValueTag tag, uint32_t len) {
+  ValueArray *t = obj_new(&vm->heap, tag, sizeof *t + len * sizeof(Value), len);
   for (uint32_t i = 0; i < len; i++)
     t->at[i] = value_unit();
-  Value v = value_obj(V_TUPLE, t);
+  Value v = value_obj(tag, t);
   vm_push_temp(vm, v);
   return v;
+}
+
+Value vm_new_tuple(Eval *vm, uint32_t len) {
+  return new_array(vm, V_TUPLE, len);
+}
+
+Value vm_new_keys(Eval *vm, int64_t len) {
+  if (len > UINT32_MAX)
+    vm_fail(vm, 511, "%lld keys: too many", (long long)len);
+  return new_array(vm, V_KEYS, (uint32_t)len);
 }
 
 Value vm_new_record(Eval *vm, const RecordLayout *layout) {

@@ -173,8 +173,89 @@ void vm_VJP_END(Eval *vm) {
   tape_stop_recording(AS_TAPE(*local_at(vm, vm->pc->b))->tape);
 }
 
-void vm_PULLBACK(Eval *vm) {
-  replace_top(vm, 4, vm_pullback(vm, vm->sp - 4));
+void vm_PULLBACK_BEGIN(Eval *vm) {
+  Value pass = vm_pullback_begin(vm, local_at(vm, 0));
+  *vm->sp++ = pass;
+}
+
+void vm_PULLBACK_CONTRIBUTE(Eval *vm) {
+  vm_pullback_contribute(vm, *local_at(vm, vm->pc->b));
+}
+
+void vm_PULLBACK_END(Eval *vm) {
+  Value r = vm_pullback_end(vm, *local_at(vm, vm->pc->b), *local_at(vm, 1));
+  *vm->sp++ = r;
+}
+
+void vm_RULE_BEGIN(Eval *vm) {
+  vm_rule_begin(vm, (RuleKind)vm->pc->a, local_at(vm, 0));
+}
+
+void vm_RULE_END(Eval *vm) {
+  replace_top(vm, 2,
+              vm_rule_end(vm, vm->sp[-2], (RuleKind)vm->pc->a, vm->sp[-1]));
+}
+
+void vm_REPLAY_BEGIN(Eval *vm) {
+  vm_replay_begin(vm, *local_at(vm, 0));
+}
+
+void vm_REPLAY_END(Eval *vm) {
+  vm_replay_end(vm, vm->sp[-1]);
+}
+
+void vm_CUSTOM_PULLBACK(Eval *vm) {
+  vm_custom_pullback(vm, *local_at(vm, 0), *local_at(vm, 2), *local_at(vm, 1));
+}
+
+void vm_CUSTOM_END(Eval *vm) {
+  replace_top(vm, 1, vm_custom_end(vm, *local_at(vm, 0), vm->sp[-1]));
+}
+
+void vm_PUSH_SCAN(Eval *vm) {
+  *vm->sp++ = (Value){.tag = V_FN, .code = higher_order_code(vm, PRIM_SCAN)};
+}
+
+void vm_WHILE_SEGMENT(Eval *vm) {
+  size_t mark = vm->temp_count;
+  Value part = vm_partial(vm, derivative_code(vm, CODE_BOUNDED_WHILE), 2,
+                          local_at(vm, 0));
+  *vm->sp++ = value_retain(part);
+  vm_drop_temps(vm, mark);
+}
+
+void vm_SEGMENT(Eval *vm) {
+  vm_segment(vm);
+}
+
+void vm_SEGMENTS_END(Eval *vm) {
+  replace_top(vm, 1, vm_segments_end(vm, vm->sp[-1]));
+}
+
+void vm_SCAN_ADJOINT(Eval *vm) {
+  vm_scan_adjoint(vm, *local_at(vm, 0), *local_at(vm, 2), *local_at(vm, 1));
+}
+
+void vm_SCAN_CONTRIBUTIONS(Eval *vm) {
+  replace_top(vm, 1, vm_scan_contributions(vm, vm->sp[-1]));
+}
+
+void vm_ADJOINT_STEP_BEGIN(Eval *vm) {
+  vm_adjoint_step_begin(vm, local_at(vm, 0));
+}
+
+void vm_ADJOINT_STEP_COTANGENT(Eval *vm) {
+  size_t mark = vm->temp_count;
+  Value ct = vm_new_tuple(vm, 2), carry = *local_at(vm, 4),
+        row = *local_at(vm, 5);
+  AS_ARRAY(ct)->at[0] = value_retain(AS_ARRAY(carry)->at[0]);
+  AS_ARRAY(ct)->at[1] = value_retain(AS_ARRAY(row)->at[2]);
+  *vm->sp++ = value_retain(ct);
+  vm_drop_temps(vm, mark);
+}
+
+void vm_ADJOINT_STEP_END(Eval *vm) {
+  replace_top(vm, 1, vm_adjoint_step_end(vm, local_at(vm, 0), vm->sp[-1]));
 }
 
 void vm_EACH_BEGIN(Eval *vm) {

@@ -227,11 +227,11 @@ bool plan_is_hot(const Graph *g, double work, double times) {
   return times > 1 && work * times > (double)g->jit_threshold * JIT_PAYOFF_RUNS;
 }
 
-bool cached_plan_count_run(CachedPlan *r, double times) {
+bool cached_plan_count_run(CachedPlan *r, double times, bool compiles_all) {
   r->run_count += times;
   r->odd_run = !r->odd_run;
   return r->interpreted_work > 0 &&
-         r->interpreted_work * r->run_count > r->jit_work;
+         (compiles_all || r->interpreted_work * r->run_count > r->jit_work);
 }
 
 /* ---- from a cached plan to groups ---- */

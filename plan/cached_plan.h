@@ -93,8 +93,9 @@ void cached_plan_touched_nodes(Arena *arena, const CachedPlan *r,
                                const PlanKey *o, TouchedNodes *out);
 /* Counts a run.  Returns true if the graph should be planned again, because
  * code that was below the compilation threshold has run often enough to be
- * compiled. */
-bool cached_plan_count_run(CachedPlan *r, double expected_runs);
+ * compiled, or has to be compiled. */
+bool cached_plan_count_run(CachedPlan *r, double expected_runs,
+                           bool compiles_all);
 /* True if that is so from the start, for this work and this number of runs. */
 bool plan_is_hot(const Graph *g, double work, double expected_runs);
 

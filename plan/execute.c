@@ -191,7 +191,7 @@ static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
   }
   work += expected_runs > 1 ? INTERPRETER_NODE_OVERHEAD * plan->materialized.len
                             : 0;
-  g->hot |= plan_is_hot(g, work, expected_runs);
+  g->hot |= g->compiles_all || plan_is_hot(g, work, expected_runs);
   return g->hot || work >= (double)g->jit_threshold;
 }
 
@@ -273,8 +273,9 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
   Graph *g = run->graph;
   plan_key_build(&run->key, g, count, roots);
   CachedPlan *cached_plan = plan_cache_find(g, &run->key);
-  g->hot =
-      cached_plan && cached_plan_count_run(cached_plan, run->expected_runs);
+  g->hot = cached_plan ? cached_plan_count_run(cached_plan, run->expected_runs,
+                                               g->compiles_all)
+                       : g->compiles_all;
   bool cache_hit = cached_plan && !g->hot;
   if (!cache_hit && !make_cached_plan(run, count, roots, &cached_plan, fault))
     return false;

@@ -9,6 +9,7 @@
  *
  * The main entry point is graph_execute_loop. */
 #include "machine/limits/planner.h"
+#include "machine/machine.h"
 #include "plan/backend.h"
 #include "plan/execute.h"
 #include "plan/observer.h"
@@ -16,6 +17,7 @@
 #include "support/arena.h"
 #include "support/map.h"
 #include "support/trap.h"
+#include "tensor/loop_sums.h"
 #include "tensor/node.h"
 
 #include <string.h>
@@ -578,7 +580,7 @@ static bool can_run(const Graph *g) {
          !g->guard && !g->extent_table;
 }
 
-bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out) {
+static bool run_loop(Graph *g, const FoldIteration *iteration, Node **out) {
   LoopExecution l = {.graph = g,
                      .iteration = iteration,
                      .trip_count = iteration->index->extent};
@@ -596,5 +598,43 @@ bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out) {
   bool ok = can_run(g) && execute_loop(&l, out);
   trap_end(&trap);
   release(&l);
+  return ok;
+}
+
+/* Runs the loop without its sums over iterations, which follow it. */
+static bool run_split(LoopSums *s, Node **out) {
+  const FoldIteration *whole = s->whole;
+  uint32_t count = s->rest.carry_count + s->rest.stacked_count;
+  Node **rest = NEW_ARRAY(s->arena, Node *, count + 1);
+  for (uint32_t k = 0; k < whole->carry_count; k++)
+    if (s->sums[k])
+      node_release(whole->carry_in[k]);
+  if (!run_loop(s->graph, &s->rest, rest))
+    return false;
+  bool ok = loop_sums_join(s, rest, out);
+  for (uint32_t k = 0; k < count; k++)
+    node_release(rest[k]);
+  return ok;
+}
+
+bool graph_execute_loop(Graph *g, const FoldIteration *iteration, Node **out) {
+  Fault ignored_fault = {0};
+  LoopSums s = {.graph = g,
+                .arena = arena_new(),
+                .whole = iteration,
+                .fault = &ignored_fault};
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    loop_sums_release(&s);
+    arena_free(s.arena);
+    trap_raise(trap.kind);
+  }
+  double max_bytes = (double)machine()->memory_bytes / KEPT_STATES_MEMORY_PART;
+  bool ok = can_run(g) && loop_sums_split(&s, max_bytes)
+                ? run_split(&s, out)
+                : run_loop(g, iteration, out);
+  trap_end(&trap);
+  loop_sums_release(&s);
+  arena_free(s.arena);
   return ok;
 }

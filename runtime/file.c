@@ -22,8 +22,8 @@
 enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
 
 static const FileFormat *const formats[] = {
-    &npy_format, &npz_format, &safetensors_format, &csv_format,
-    &tsv_format, &png_format, &pgm_format,         &ppm_format};
+    &npy_format, &npz_format, &safetensors_format, &csv_format, &tsv_format,
+    &txt_format, &bin_format, &png_format,         &pgm_format, &ppm_format};
 
 static const FileFormat *format_of(const char *path, Fault *fault) {
   const char *slash = strrchr(path, '/');
@@ -33,7 +33,7 @@ static const FileFormat *format_of(const char *path, Fault *fault) {
       return formats[i];
   fault_set(fault, "\"%.400s\" has no known file extension", path);
   fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, .csv, "
-                        ".tsv, .png, .pgm or .ppm");
+                        ".tsv, .txt, .bin, .png, .pgm or .ppm");
   return NULL;
 }
 

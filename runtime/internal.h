@@ -120,7 +120,7 @@ typedef struct FileFormat {
                Tensor *const *tensors, Fault *fault);
 } FileFormat;
 extern const FileFormat npy_format, npz_format, safetensors_format, csv_format,
-    tsv_format, png_format, pgm_format, ppm_format;
+    tsv_format, txt_format, bin_format, png_format, pgm_format, ppm_format;
 
 /* ---- decompression_limit.c: bombs ---- */
 

@@ -178,13 +178,12 @@ const UnprovedConstraint *session_unproved_constraints(Session *s,
 
 void session_reject_unproved(Session *s) {
   uint32_t count;
-  const UnprovedConstraint *open = session_unproved_constraints(s, &count);
-  for (uint32_t i = 0; i < count; i++)
-    if (!open[i].name) {
-      Diag *diag = session_error(s, 362, open[i].span,
-                                 "checked at run time: %s", open[i].text);
-      diag->primary_label = open[i].reason;
-    }
+  const UnprovedConstraint *open = checker_run_time_checks(s->checker, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    Diag *diag = session_error(s, 362, open[i].span, "checked at run time: %s",
+                               open[i].text);
+    diag->primary_label = open[i].reason;
+  }
 }
 
 /* ---- examples ---- */

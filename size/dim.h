@@ -105,10 +105,12 @@ Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b);
    condition. */
 Dim *dim_div_unguarded(DimCtx *cx, Dim *a, Dim *b);
 bool dim_has_unguarded_div(const Dim *d);
-/* Calls f for each non-constant divisor in d; if `unguarded`, only for divisors
-   of unguarded divisions. */
+/* Calls f for each divisor in d that is not a positive number; if `unguarded`,
+   only for divisors of unguarded divisions. */
 void dim_each_divisor(DimCtx *cx, const Dim *d, bool unguarded,
                       void (*f)(void *, Dim *), void *arg);
+/* True if d contains a division by 0 or a negative number. */
+bool dim_divides_by_zero(DimCtx *cx, const Dim *d);
 /* flattens, sorts, and folds constants and operands with a known difference */
 Dim *dim_min(DimCtx *cx, Dim *a, Dim *b);
 Dim *dim_max(DimCtx *cx, Dim *a, Dim *b);

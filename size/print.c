@@ -38,7 +38,7 @@ typedef struct PrintTerms {
 } PrintTerms;
 
 const char *dim_var_name(DimCtx *cx, const DimVar *var) {
-  if (var->printed_name)
+  if (var->printed_name && *var->printed_name)
     return var->printed_name;
   return var->name ? var->name->text : arena_printf(cx->arena, "n%u", var->id);
 }

@@ -343,6 +343,10 @@ typedef struct DivisorWalk {
   VEC(Dim *) all; /* collected first, since f may start another walk */
 } DivisorWalk;
 
+static bool is_positive_const(const Dim *d) {
+  return dim_is_const(d) && dim_sign(d) > 0;
+}
+
 static void collect_divisors(DivisorWalk *s, const Dim *d) {
   for (uint32_t i = 0; (d->has_unguarded || !s->unguarded) && i < d->term_count;
        i++)
@@ -352,8 +356,9 @@ static void collect_divisors(DivisorWalk *s, const Dim *d) {
         continue;
       atom->visit_epoch = s->epoch;
       atom->visit_result = atom->dim;
-      if (s->unguarded ? atom->unguarded
-                       : atom->kind == ATOM_DIV && !dim_is_const(atom->args[1]))
+      if (s->unguarded
+              ? atom->unguarded
+              : atom->kind == ATOM_DIV && !is_positive_const(atom->args[1]))
         VEC_PUSH(s->cx->arena, s->all, atom->args[1]);
       for (uint32_t k = 0; k < atom->arg_count; k++)
         collect_divisors(s, atom->args[k]);
@@ -367,6 +372,16 @@ void dim_each_divisor(DimCtx *cx, const Dim *d, bool unguarded,
   collect_divisors(&s, d);
   for (uint32_t i = 0; i < s.all.len; i++)
     f(arg, s.all.at[i]);
+}
+
+static void note_undefined(void *arg, Dim *divisor) {
+  *(bool *)arg |= dim_is_const(divisor);
+}
+
+bool dim_divides_by_zero(DimCtx *cx, const Dim *d) {
+  bool undefined = false;
+  dim_each_divisor(cx, d, false, note_undefined, &undefined);
+  return undefined;
 }
 
 /* ---- postfix ---- */

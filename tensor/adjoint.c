@@ -46,6 +46,15 @@ bool reverse_contribute(ReversePass *p, Node *x, Node *contribution) {
 
 /* ---- the nodes between leaves and outputs ---- */
 
+/* Operand k of n in the derivative; NULL for some k. */
+static uint32_t operand_count(const Node *n) {
+  return n->rule ? n->rule->input_count : node_operand_count(n);
+}
+
+static Node *operand(const Node *n, uint32_t k) {
+  return n->rule ? n->rule->inputs[k] : node_operand(n, k);
+}
+
 static Dependent *find_or_add(ReversePass *p, Node *n) {
   Dependent *d = map_get(&p->dependents, n);
   if (d)
@@ -66,8 +75,8 @@ static void collect_nodes(ReversePass *p, uint32_t count,
   for (uint32_t at = 0; at < p->order.len; at++) {
     Node *n = p->order.at[at]->node;
     node_restore_own_body(n);
-    for (uint32_t k = 0; k < node_operand_count(n); k++) {
-      Node *x = node_operand(n, k);
+    for (uint32_t k = 0; k < operand_count(n); k++) {
+      Node *x = operand(n, k);
       if (x && x->tape)
         find_or_add(p, x);
     }
@@ -90,8 +99,8 @@ static void mark_dependents(ReversePass *p, uint32_t leaf_count,
   }
   for (uint32_t at = 0; at < p->order.len; at++) {
     Dependent *d = p->order.at[at];
-    for (uint32_t k = 0; !d->depends && k < node_operand_count(d->node); k++) {
-      Node *x = node_operand(d->node, k);
+    for (uint32_t k = 0; !d->depends && k < operand_count(d->node); k++) {
+      Node *x = operand(d->node, k);
       d->depends = x && dtype_is_float(x->dtype) && reverse_depends(p, x);
     }
   }
@@ -118,51 +127,115 @@ static bool adjoint_of_node(ReversePass *p, Node *n, Node *g) {
   return true;
 }
 
-static bool run_pass(ReversePass *p, uint32_t output_count,
-                     Node *const *outputs, Node *const *cotangents,
-                     uint32_t leaf_count, Node *const *leaves) {
-  collect_nodes(p, output_count, outputs);
-  mark_dependents(p, leaf_count, leaves);
-  for (uint32_t k = 0; k < output_count; k++)
-    if (cotangents[k] && dtype_is_float(outputs[k]->dtype) &&
-        !reverse_contribute(p, outputs[k], node_retain(cotangents[k])))
-      return false;
-  for (uint32_t at = p->order.len; at-- > 0;) {
-    Dependent *d = p->order.at[at];
-    if (d->depends && d->cotangent && !d->is_leaf &&
-        !adjoint_of_node(p, d->node, d->cotangent))
+/* The cotangents of the outputs of the rule of d, the last entry that was
+ * visited.  Its other outputs are visited with it. */
+static Node *const *rule_cotangents(ReversePass *p, const Dependent *d) {
+  const VjpRule *rule = d->node->rule;
+  Node **cotangents = NEW_ARRAY(p->arena, Node *, rule->output_count);
+  cotangents[d->node->output_index] = d->cotangent;
+  for (; p->left && p->order.at[p->left - 1]->node->rule == rule; p->left--) {
+    const Dependent *other = p->order.at[p->left - 1];
+    cotangents[other->node->output_index] = other->cotangent;
+  }
+  return cotangents;
+}
+
+static bool has_any(uint32_t count, Node *const *nodes) {
+  for (uint32_t k = 0; k < count; k++)
+    if (nodes[k])
+      return true;
+  return false;
+}
+
+ReverseStatus reverse_pass_run(ReversePass *p, VjpRule **rule,
+                               Node *const **cotangents, Fault *fault) {
+  Span span = p->graph->span;
+  ReverseStatus status = REVERSE_DONE;
+  p->fault = fault;
+  while (p->left && status == REVERSE_DONE) {
+    Dependent *d = p->order.at[--p->left];
+    if (d->is_leaf || !d->depends)
+      continue;
+    if (d->node->rule) {
+      *rule = p->rule = d->node->rule;
+      *cotangents = rule_cotangents(p, d);
+      if (has_any(p->rule->output_count, *cotangents))
+        status = REVERSE_AT_RULE;
+    } else if (d->cotangent && !adjoint_of_node(p, d->node, d->cotangent)) {
+      status = REVERSE_FAILED;
+    }
+  }
+  p->graph->span = span;
+  return status;
+}
+
+/* The sum of a contribution to x over the indices of the rule that x does not
+ * have.  Takes the contribution. */
+static Node *summed_for(ReversePass *p, const Node *x, Node *contribution) {
+  IndexVar *vars[MAX_RANK];
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < p->rule->index_count; k++)
+    if (!node_has_free(x, p->rule->indices[k]) &&
+        !reverse_is_enclosing(p, p->rule->indices[k]))
+      vars[count++] = p->rule->indices[k];
+  return reverse_sum_over(p, contribution, count, vars);
+}
+
+bool reverse_pass_contribute(ReversePass *p, Node *const *contributions,
+                             Fault *fault) {
+  p->fault = fault;
+  for (uint32_t k = 0; k < p->rule->input_count; k++) {
+    Node *x = p->rule->inputs[k];
+    if (contributions[k] && reverse_depends(p, x) &&
+        !reverse_contribute(p, x,
+                            summed_for(p, x, node_retain(contributions[k]))))
       return false;
   }
   return true;
 }
 
-static void pass_end(ReversePass *p) {
+Node *reverse_pass_cotangent(const ReversePass *p, uint32_t leaf) {
+  return p->leaves[leaf] ? p->leaves[leaf]->cotangent : NULL;
+}
+
+void reverse_pass_free(ReversePass *p) {
   for (uint32_t k = 0; k < p->owned.len; k++)
     node_release(p->owned.at[k]);
   arena_free(p->arena);
 }
 
-bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count,
-               Node *const *outputs, Node *const *cotangents,
-               uint32_t leaf_count, Node *const *leaves, Node **out,
-               Fault *fault) {
-  ReversePass p = {
-      .graph = g, .tape = tape, .arena = arena_new(), .fault = fault};
-  Span span = g->span;
-  map_init(&p.dependents, p.arena);
+static void begin_pass(ReversePass *p, uint32_t output_count,
+                       Node *const *outputs, Node *const *cotangents,
+                       uint32_t leaf_count, Node *const *leaves) {
+  map_init(&p->dependents, p->arena);
+  collect_nodes(p, output_count, outputs);
+  mark_dependents(p, leaf_count, leaves);
+  p->left = p->order.len;
+  p->leaf_count = leaf_count;
+  p->leaves = NEW_ARRAY(p->arena, Dependent *, leaf_count + 1);
+  for (uint32_t k = 0; k < leaf_count; k++)
+    p->leaves[k] = map_get(&p->dependents, leaves[k]);
+  for (uint32_t k = 0; k < output_count; k++)
+    if (cotangents[k] && dtype_is_float(outputs[k]->dtype))
+      reverse_contribute(p, outputs[k], node_retain(cotangents[k]));
+}
+
+ReversePass *reverse_pass_new(Graph *g, const Tape *tape, uint32_t output_count,
+                              Node *const *outputs, Node *const *cotangents,
+                              uint32_t leaf_count, Node *const *leaves) {
+  Arena *arena = arena_new();
+  ReversePass *volatile p = NULL;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
-    g->span = span;
-    pass_end(&p);
+    if (p)
+      reverse_pass_free(p);
+    else
+      arena_free(arena);
     trap_raise(trap.kind);
   }
-  bool ok = run_pass(&p, output_count, outputs, cotangents, leaf_count, leaves);
-  for (uint32_t k = 0; k < leaf_count; k++) {
-    const Dependent *d = ok ? map_get(&p.dependents, leaves[k]) : NULL;
-    out[k] = d && d->cotangent ? node_retain(d->cotangent) : NULL;
-  }
+  p = NEW(arena, ReversePass);
+  *p = (ReversePass){.graph = g, .tape = tape, .arena = arena};
+  begin_pass(p, output_count, outputs, cotangents, leaf_count, leaves);
   trap_end(&trap);
-  g->span = span;
-  pass_end(&p);
-  return ok;
+  return p;
 }

@@ -9,15 +9,19 @@
 typedef struct Arena Arena;
 
 /* One reverse pass. */
-typedef struct ReversePass {
+struct ReversePass {
   Graph *graph;
   const Tape *tape; /* of the leaves */
   Arena *arena;
   Map dependents; /* nodes on the way from a leaf to an output -> Dependent */
   VEC(struct Dependent *) order; /* ascending ids */
   VEC(Node *) owned;             /* nodes that the pass made; counted */
-  Fault *fault;
-} ReversePass;
+  uint32_t left;                 /* number of entries of `order` to visit */
+  uint32_t leaf_count;
+  struct Dependent **leaves; /* NULL: no output depends on the leaf */
+  VjpRule *rule; /* the rule that waits for its contributions; or NULL */
+  Fault *fault;  /* of the current call */
+};
 
 typedef struct Dependent {
   Node *node;
@@ -43,6 +47,11 @@ Node *reverse_own(ReversePass *p, Node *n);
 bool adjoint_comprehension(ReversePass *p, Node *n, Node *g);
 
 /* ---- adjoint_rules.c ---- */
+
+/* The sum of a contribution over free indices; it is repeated along those that
+ * it does not have.  Takes the contribution, which may be NULL. */
+Node *reverse_sum_over(ReversePass *p, Node *contribution, uint32_t count,
+                       IndexVar *const *vars);
 
 /* Adds the contributions of an opaque node n with cotangent g. */
 bool adjoint_opaque(ReversePass *p, Node *n, Node *g);

@@ -73,6 +73,18 @@ static bool adjoint_TOPK(ReversePass *p, Node *n, Node *g) {
   return reverse_contribute(p, x, body_finish(&b, p->graph, p->fault));
 }
 
+Node *reverse_sum_over(ReversePass *p, Node *contribution, uint32_t count,
+                       IndexVar *const *vars) {
+  if (!count || !contribution)
+    return contribution;
+  reverse_own(p, contribution);
+  Node *closed =
+      reverse_own(p, node_close(p->graph, contribution, count, vars, p->fault));
+  return closed ? node_reduce(p->graph, PRIM_SUM, closed, 0, count, false,
+                              p->fault)
+                : NULL;
+}
+
 /* The sum of a contribution to input x of n, over the free indices of n that x
  * does not have.  Takes the contribution. */
 static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
@@ -84,14 +96,7 @@ static Node *summed_like(ReversePass *p, const Node *n, const Node *x,
         !reverse_is_enclosing(p, n->free_vars[k]) && contribution &&
         node_has_free(contribution, n->free_vars[k]))
       vars[count++] = n->free_vars[k];
-  if (!count)
-    return contribution;
-  reverse_own(p, contribution);
-  Node *closed =
-      reverse_own(p, node_close(p->graph, contribution, count, vars, p->fault));
-  return closed ? node_reduce(p->graph, PRIM_SUM, closed, 0, count, false,
-                              p->fault)
-                : NULL;
+  return reverse_sum_over(p, contribution, count, vars);
 }
 
 static bool adjoint_SCATTER(ReversePass *p, Node *n, Node *g) {

@@ -1,6 +1,7 @@
 /* Tapes: which nodes depend on the leaves of a differentiated call. */
 #include "tensor/internal.h"
 #include "support/mem.h"
+#include "support/trap.h"
 
 #include <string.h>
 
@@ -9,6 +10,7 @@ Tape *tape_new(Graph *g) {
   Tape *t = mem_alloc(sizeof *t);
   *t = (Tape){.graph = g, .refs = 1, .recording = true, .open = true};
   g->recording_count++;
+  t->zero_reason_count = ++g->zero_reason_count;
   t->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   return t;
 }
@@ -23,8 +25,15 @@ void tape_set_enclosing(Tape *t, uint32_t count, IndexVar *const *indices) {
 }
 
 void tape_stop_recording(Tape *t) {
+  if (t->recording)
+    t->may_be_zero = t->graph->zero_reason_count != t->zero_reason_count;
   t->graph->recording_count -= t->recording;
   t->recording = false;
+}
+
+Tape *tape_retain(Tape *t) {
+  t->refs++;
+  return t;
 }
 
 void tape_release(Tape *t) {
@@ -44,7 +53,10 @@ void tape_close(Tape *t) {
   t->settled = NULL;
   t->settled_count = t->settled_capacity = 0;
   for (uint32_t k = 0; k < count; k++) {
-    node_drop_references(settled[k]);
+    vjp_rule_release(settled[k]->rule);
+    settled[k]->rule = NULL;
+    if (settled[k]->data)
+      node_drop_references(settled[k]);
     node_release(settled[k]);
   }
   mem_free(settled);
@@ -59,16 +71,7 @@ void node_set_tape(Node *n, Tape *tape) {
   n->tape = tape;
 }
 
-void node_settle(Node *n) {
-  Tape *t = n->tape;
-  if (!t || !t->open) {
-    if (n->data)
-      node_drop_references(n);
-    return;
-  }
-  node_restore_own_body(n);
-  if (!n->data)
-    return;
+static void add_settled(Tape *t, Node *n) {
   if (t->settled_count == t->settled_capacity) {
     uint32_t capacity = t->settled_capacity ? 2 * t->settled_capacity : 16;
     t->settled = mem_realloc(t->settled, t->settled_capacity * sizeof(Node *),
@@ -78,9 +81,24 @@ void node_settle(Node *n) {
   t->settled[t->settled_count++] = node_retain(n);
 }
 
-/* A node that reads x at its own indices. */
-static Node *identity_node(Graph *g, Node *x) {
+void node_settle(Node *n) {
+  Tape *t = n->tape;
+  if (!t || !t->open || n->rule) {
+    if (n->data)
+      node_drop_references(n);
+    return;
+  }
+  node_restore_own_body(n);
+  if (n->data)
+    add_settled(t, n);
+}
+
+/* A node that reads x at its own indices, with more free indices. */
+static Node *identity_node(Graph *g, Node *x, uint32_t index_count,
+                           IndexVar *const *indices) {
   NodeSpec spec = node_spec_like(x);
+  for (uint32_t k = 0; k < index_count; k++)
+    node_spec_add_free(&spec, indices[k]);
   BodyBuilder b;
   body_init(&b, g, &spec);
   uint32_t own[MAX_RANK];
@@ -90,14 +108,34 @@ static Node *identity_node(Graph *g, Node *x) {
 }
 
 Node *node_leaf(Graph *g, Node *x, Tape *tape) {
-  Node *leaf = identity_node(g, x);
+  Node *leaf = identity_node(g, x, 0, NULL);
   node_set_tape(leaf, tape);
   return leaf;
 }
 
 Node *node_stop_gradient(Graph *g, Node *x) {
-  Node *n = identity_node(g, x);
+  Node *n = identity_node(g, x, 0, NULL);
   tape_release(n->tape);
   n->tape = NULL;
+  return n;
+}
+
+Node *node_with_rule(Graph *g, Node *y, VjpRule *rule, uint32_t output_index) {
+  Node *n = y->data && !y->free_count && !rule->index_count
+                ? node_data(g, y->data)
+                : identity_node(g, y, rule->index_count, rule->indices);
+  for (uint32_t k = 0; k < rule->input_count; k++)
+    if (node_is_recorded(rule->inputs[k]))
+      node_set_tape(n, rule->inputs[k]->tape);
+  n->rule = rule;
+  rule->refs++;
+  n->output_index = output_index;
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE) {
+    node_release(n);
+    trap_raise(trap.kind);
+  }
+  add_settled(n->tape, n); /* its rule is released when the tape is closed */
+  trap_end(&trap);
   return n;
 }

@@ -244,11 +244,23 @@ static void release_inputs(Node *n, Node **dead) {
   n->body_op_count = n->input_count = 0;
 }
 
+static void release_rule(VjpRule *rule, Node **dead) {
+  if (!rule || --rule->refs)
+    return;
+  for (uint32_t k = 0; k < rule->input_count; k++)
+    release_to_list(rule->inputs[k], dead);
+  for (uint32_t k = 0; k < rule->index_count; k++)
+    index_var_release(rule->indices[k]);
+  mem_free(rule->inputs);
+  rule->release(rule);
+}
+
 static void free_dead_nodes(Node *dead) {
   while (dead) {
     Node *n = dead;
     dead = n->backend_data;
     release_inputs(n, &dead);
+    release_rule(n->rule, &dead);
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free_vars[k]);
     tensor_release(n->data);
@@ -263,6 +275,12 @@ static void free_dead_nodes(Node *dead) {
 void node_release(Node *n) {
   Node *dead = NULL;
   release_to_list(n, &dead);
+  free_dead_nodes(dead);
+}
+
+void vjp_rule_release(VjpRule *rule) {
+  Node *dead = NULL;
+  release_rule(rule, &dead);
   free_dead_nodes(dead);
 }
 
@@ -292,7 +310,7 @@ void node_drop_references(Node *n) {
 void node_replace_body(Node *n, BodyOp *ops, uint32_t count, PrimId reduce,
                        uint32_t reduce_count, int64_t *extents) {
   Node *dead = NULL;
-  bool keeps = n->tape && n->tape->open && !n->own_body;
+  bool keeps = n->tape && n->tape->open && !n->rule && !n->own_body;
   OwnBody *own = keeps ? mem_alloc(sizeof *own) : NULL;
   if (keeps) {
     *own = (OwnBody){n->body_ops, n->body_op_count, n->reduce_count, n->reduce,

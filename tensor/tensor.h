@@ -32,6 +32,7 @@ typedef struct Arena Arena;
 typedef struct Buffer Buffer;
 typedef struct Node Node;
 typedef struct Tape Tape;               /* gradient_tape.c */
+typedef struct VjpRule VjpRule;         /* gradient_tape.c */
 typedef struct ExtentTable ExtentTable; /* extent.h */
 
 /* An index of a `for` or `map` in a symbolic run. */
@@ -153,6 +154,9 @@ struct Node {
   /* The outermost recording tape on whose leaves it depends; counted; or
    * NULL. */
   Tape *tape;
+  /* Derivatives of the node follow this rule instead of its operands; counted;
+   * or NULL.  `output_index` is its number among the outputs of the rule. */
+  VjpRule *rule;
   /* Its own body, while the planner has replaced it and the tape still needs
    * it; NULL: the body above. */
   struct OwnBody *own_body;
@@ -198,12 +202,18 @@ typedef struct Graph { /* the deferred work of a session */
   Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
   /* Private to plan/plan_cache.c. */
   struct PlanCache *plan_cache;
+  bool compiles_all;   /* no kernel runs in the interpreter, however little
+                          its work is: the results do not depend on the number
+                          of earlier runs */
   bool hot;            /* the plans run often, so that even little work is worth
                           compilation */
   bool keeps_inputs;   /* a run may be undone later, so no input may be
                           overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
   uint32_t recording_count; /* number of tapes that record */
+  /* Number of derivatives, and of branches on recorded values, so far.  If one
+     is in a differentiated function, a gradient of 0 needs no warning. */
+  uint32_t zero_reason_count;
   /* Set during AOT tracing; NULL: all extents are numbers. */
   ExtentTable *extent_table;
   /* Number of nodes that ran; for tests and `axon plan`. */
@@ -367,6 +377,9 @@ typedef struct FoldIteration {
    * count. */
   Node *condition;
   bool associative; /* the function is associative */
+  /* Terms that iterations add to a value of the carry may be added in another
+   * order. */
+  bool reorders_sums;
 } FoldIteration;
 /* Builds output `output_index`: a final value of the carry, or a stacked output
  * with a leading axis.  Returns NULL, perhaps without a fault, if the iteration
@@ -385,8 +398,11 @@ Node *node_fold(Graph *g, const FoldIteration *iteration, uint32_t output_index,
 struct Tape {
   Graph *graph;
   uint32_t refs;
-  uint32_t id;    /* ascends in order of creation */
-  bool recording; /* the differentiated function runs */
+  uint32_t id;                /* ascends in order of creation */
+  uint32_t zero_reason_count; /* of the graph, when this tape began */
+  bool recording;             /* the differentiated function runs */
+  /* the gradient may be 0 by intent: see zero_reason_count */
+  bool may_be_zero;
   bool open;      /* its operands are still needed */
   Node **settled; /* nodes that ran and kept their operands; counted */
   uint32_t settled_count, settled_capacity;
@@ -401,6 +417,7 @@ void tape_stop_recording(Tape *tape);
 /* Its nodes that ran release their operands.  Takes the reference of
  * tape_new. */
 void tape_close(Tape *tape);
+Tape *tape_retain(Tape *tape);
 void tape_release(Tape *tape); /* the reference of a node; may be NULL */
 
 /* A leaf of the tape, equal to x. */
@@ -412,14 +429,47 @@ static inline bool node_is_recorded(const Node *n) {
   return n->tape && n->tape->recording;
 }
 
-/* Vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs to
- * outputs[k] and has its shape; out[k] gets the cotangent of leaves[k], with
- * its type.  NULL: zero. Nodes without floats have no cotangents.  Returns
- * false with a fault. */
-bool graph_vjp(Graph *g, const Tape *tape, uint32_t output_count,
-               Node *const *outputs, Node *const *cotangents,
-               uint32_t leaf_count, Node *const *leaves, Node **out,
-               Fault *fault);
+/* The derivative of a function call, as the evaluator defines it: the reverse
+ * pass does not look at the nodes between the inputs and the outputs.  The ids
+ * of the outputs follow each other. */
+struct VjpRule {
+  uint32_t refs;
+  uint32_t input_count, output_count;
+  Node **inputs; /* counted */
+  /* The outputs get these free indices.  A contribution to an input that does
+   * not have them is summed over them.  Counted. */
+  uint32_t index_count;
+  IndexVar *indices[MAX_RANK];
+  void (*release)(VjpRule *rule); /* frees it, but not what is named above */
+};
+/* Equal to y, with the rule.  Each recorded input passes its tape on. */
+Node *node_with_rule(Graph *g, Node *y, VjpRule *rule, uint32_t output_index);
+void vjp_rule_release(VjpRule *rule);
+
+/* A vector-Jacobian product, for the leaves of a tape.  cotangents[k] belongs
+ * to outputs[k] and has its shape.  NULL: zero.  Nodes without floats have no
+ * cotangents.  The pass borrows the tape, the outputs and the leaves. */
+typedef struct ReversePass ReversePass;
+ReversePass *reverse_pass_new(Graph *g, const Tape *tape, uint32_t output_count,
+                              Node *const *outputs, Node *const *cotangents,
+                              uint32_t leaf_count, Node *const *leaves);
+typedef enum ReverseStatus {
+  REVERSE_DONE,
+  /* The caller computes what a rule contributes, and calls
+   * reverse_pass_contribute. */
+  REVERSE_AT_RULE,
+  REVERSE_FAILED, /* with a fault */
+} ReverseStatus;
+/* Runs the pass up to the next rule.  *rule is borrowed.  *cotangents has one
+ * borrowed node, or NULL, per output of the rule. */
+ReverseStatus reverse_pass_run(ReversePass *p, VjpRule **rule,
+                               Node *const **cotangents, Fault *fault);
+/* contributions: one node, or NULL, per input of the rule. */
+bool reverse_pass_contribute(ReversePass *p, Node *const *contributions,
+                             Fault *fault);
+/* The cotangent of a leaf, with its type; borrowed.  NULL: zero. */
+Node *reverse_pass_cotangent(const ReversePass *p, uint32_t leaf);
+void reverse_pass_free(ReversePass *p);
 
 /* ---- inspection ---- */
 

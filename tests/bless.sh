@@ -2,21 +2,21 @@
 # Writes golden files from the current output of the program:
 #   tests/bless.sh [FILTER]
 # Read the diff before you commit it.  A new test starts with an empty golden
-# file.  The script refuses a .out file that would contain an error, and
-# crashes.
+# file.  The script refuses to write a .out file that contains an error, and any
+# file if the program crashed.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
-export AXON_TARGET=reference # which computes by the definition
+export AXON_TARGET=reference # the backend that defines the results
 refused=0
 
-keep() { # keep MADE GOLDEN
+update() { # update OUTPUT GOLDEN
   if [ "${2##*.}" = out ] && grep -q -e '^error' -e 'error\[' "$1"; then
-    echo "refused: $2 would hold an error" >&2
+    echo "refused: $2 would contain an error" >&2
     return 1
   fi
   if grep -q 'internal error' "$1"; then
-    echo "refused: $2 would hold an internal error" >&2
+    echo "refused: $2 would contain an internal error" >&2
     return 1
   fi
   cmp -s "$1" "$2" || {
@@ -25,30 +25,30 @@ keep() { # keep MADE GOLDEN
   }
 }
 
-bless() ( # bless KIND PATH, in a subshell: it changes directory
+bless() ( # bless KIND PATH: runs in a subshell, since it changes the directory
   name=${2##*/}
   enter "$here/${2%/*}" "$name"
   produce "$1" "$name"
   golden=$here/$2
   if [ "$(cat "$work/status")" -ge 124 ]; then
-    echo "refused: $2 crashed, ran too long, or did not start" >&2
+    echo "refused: $2 crashed, timed out, or did not start" >&2
     exit 1
   fi
   case $1 in
   run)
     [ -e "$golden.out" ] || [ ! -s "$work/out" ] || : >"$golden.out"
-    [ ! -e "$golden.out" ] || keep "$work/out" "$golden.out" || exit 1
+    [ ! -e "$golden.out" ] || update "$work/out" "$golden.out" || exit 1
     [ -e "$golden.err" ] || [ ! -s "$work/err" ] || {
-      echo "refused: $2 has errors, and no .err" >&2
+      echo "refused: $2 has errors, but no .err file" >&2
       exit 1
     }
-    [ ! -e "$golden.err" ] || keep "$work/err" "$golden.err"
+    [ ! -e "$golden.err" ] || update "$work/err" "$golden.err"
     ;;
-  *) keep "$work/out" "$golden.$1" ;;
+  *) update "$work/out" "$golden.$1" ;;
   esac
 )
 
-bless_model() ( # bless_model PATH: only where there is no error
+bless_model() ( # bless_model PATH: refused if the model has errors
   name=${1##*/}
   enter "$here/examples/models" "$name"
   model "$name" || {
@@ -56,7 +56,7 @@ bless_model() ( # bless_model PATH: only where there is no error
     exit 1
   }
   for golden in types expected params; do
-    keep "$work/$golden" "$here/$1.$golden"
+    update "$work/$golden" "$here/$1.$golden"
   done
 )
 

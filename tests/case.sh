@@ -6,19 +6,20 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 kind=$1 path=$2
-# A program that grows without end must not take the machine with it.  The limit
-# is soft: a script whose programs reserve more than they use may raise it.
+# Limits the memory of a test program, so that a runaway program cannot exhaust
+# the machine.  The limit is soft: a script may raise it for programs that
+# reserve more memory than they use.
 ulimit -S -v "${MEMORY:-8000000}"
 cd "$here" || exit 1
 
-compare() { # compare WANTED GOT
-  diff -u --label wanted --label got "$1" "$2"
+compare() { # compare EXPECTED ACTUAL
+  diff -u --label expected --label actual "$1" "$2"
 }
 
-# The same of what a program computed.  The golden file is the reference
-# backend's, to the last digit; other backends' is the same but for that
-# (tests/close.awk).
-compare_numbers() {
+# Compares computed results.  The golden file has the output of the reference
+# backend.  The output of other backends may differ in the last digits of
+# fractions (tests/close.awk).
+compare_numbers() { # compare_numbers EXPECTED ACTUAL
   cmp -s "$1" "$2" && return
   if [ "${AXON_TARGET-}" != reference ] &&
     why=$(awk -f "$here/tests/close.awk" "$1" "$2"); then
@@ -29,13 +30,13 @@ compare_numbers() {
   return 1
 }
 
-exited() { # exited WANTED
+check_status() { # check_status EXPECTED
   got=$(cat "$work/status")
   [ "$got" = "$1" ] && return
   if [ "$got" = 124 ]; then
-    echo "it ran for more than $limit s"
+    echo "timeout: it ran for more than $limit s"
   else
-    echo "exit status $got, wanted $1"
+    echo "exit status $got, expected $1"
   fi
   [ -s "$work/err" ] && head -n 20 "$work/err"
   return 1
@@ -44,20 +45,21 @@ exited() { # exited WANTED
 or_empty() { if [ -e "$1" ]; then echo "$1"; else echo /dev/null; fi; }
 
 golden_run() {
-  wanted=0
-  [ -e "$name.err" ] && grep -q '^error' "$name.err" && wanted=1
-  [ -e "$name.status" ] && wanted=$(cat "$name.status")
-  exited "$wanted" && compare_numbers "$(or_empty "$name.out")" "$work/out" &&
+  expected=0
+  [ -e "$name.err" ] && grep -q '^error' "$name.err" && expected=1
+  [ -e "$name.status" ] && expected=$(cat "$name.status")
+  check_status "$expected" &&
+    compare_numbers "$(or_empty "$name.out")" "$work/out" &&
     compare "$(or_empty "$name.err")" "$work/err"
 }
 
 golden_fmt() {
-  exited 0 && compare "$name.fmt" "$work/out" || return 1
+  check_status 0 && compare "$name.fmt" "$work/out" || return 1
   "$AXON" fmt - <"$name.fmt" >"$work/again" 2>&1
   compare "$name.fmt" "$work/again"
 }
 
-# Each pass is followed by a check of the graph or of the kernel.
+# The compiler verifies the graph or the kernel after each pass.
 case $path in tests/ops/* | tests/plan/*) export AXON_VERIFY=1 ;; esac
 
 case $kind in
@@ -68,21 +70,21 @@ run | type | strict | plan | bug | fmt | repl)
   case $kind in
   run) golden_run ;;
   fmt) golden_fmt ;;
-  type) # errors are part of what is expected
+  type) # the golden file may contain errors
     compare "$name.type" "$work/out" ;;
-  plan) exited 0 && compare "$name.plan" "$work/out" ;;
-  strict) exited 0 && compare "$name.strict" "$work/out" ;;
+  plan) check_status 0 && compare "$name.plan" "$work/out" ;;
+  strict) check_status 0 && compare "$name.strict" "$work/out" ;;
   bug)
     "$here/tests/marks.sh" "$name.axn" "$work/json" &&
       compare "$name.bug" "$work/out"
     ;;
-  repl) exited 0 && compare_numbers "$name.repl" "$work/out" ;;
+  repl) check_status 0 && compare_numbers "$name.repl" "$work/out" ;;
   esac
   ;;
 unit)
   enter "$here/tests"
   cd "$here" || exit 1
-  case ${path##*/} in # these compile many kernels
+  case ${path##*/} in # tests that compile many kernels
   kernels_test | primitives_test)
     export AXON_CC="${AXON_CC:-$here/tests/sampled_cc}"
     ;;
@@ -93,18 +95,18 @@ unit)
     exit 1
   }
   ;;
-example) # from a directory like the root, where it may write files
+example) # runs in a copy of the root directory, where it may write files
   enter "$here/tests/data"
   ln -s "$here/examples" examples
-  wanted=$here/${path%.axn}.expected
+  expected=$here/${path%.axn}.expected
   limit=600
   timeout "$limit" "$AXON" run "$path" >"$work/out" 2>&1
   echo $? >"$work/status"
   sed -i 's|examples/||' "$work/out"
   status=0
-  [ -e "$wanted" ] && grep -q '^error' "$wanted" && status=1
-  exited "$status" || { head -n 40 "$work/out" && exit 1; }
-  [ ! -e "$wanted" ] || compare_numbers "$wanted" "$work/out"
+  [ -e "$expected" ] && grep -q '^error' "$expected" && status=1
+  check_status "$status" || { head -n 40 "$work/out" && exit 1; }
+  [ ! -e "$expected" ] || compare_numbers "$expected" "$work/out"
   ;;
 model)
   name=${path##*/}
@@ -127,7 +129,7 @@ script)
   timeout 1500 "$path" 2>&1
   ;;
 *)
-  echo "no such kind of test: $kind"
+  echo "unknown kind of test: $kind"
   exit 1
   ;;
 esac

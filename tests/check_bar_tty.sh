@@ -1,6 +1,7 @@
 #!/bin/bash
-# Output during a progress bar: each line stands alone, and no bar remains.
-# tmux is the terminal; without it the test is skipped.
+# Output while a progress bar is shown: each line is printed alone, and no part
+# of the bar remains.  tmux provides the terminal; without it the test is
+# skipped.
 set -u
 command -v tmux >/dev/null || exit 0
 . "$(dirname "$0")/lib.sh"

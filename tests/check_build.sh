@@ -1,24 +1,22 @@
 #!/bin/bash
-# `axon build`: the C source compiles without a warning in every compiler, and C
-# programs can call it.  Functions that cannot be built are reported.
+# `axon build`: gcc and clang compile the generated C source without warnings,
+# and C programs can call it.  Functions that cannot be built are reported.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 data=$here/tests/data/build
-status=0
-
-fail() { echo "$1" && status=1; }
 
 build() { # build OUTPUT
   "$AXON" build --entry forward --entry scale --entry pick \
     --entry over --entry steps --entry four --entry area \
     --entry 'tail : f32[n] -> dim(k) -> _' -o "$work/$1" "$data/small.axn" ||
-    fail "no $1"
+    fail "cannot build $1"
 }
 
-program() { # program NAME COMPILER...: it prints what is expected
+# Compiles and runs a program, and compares its output with small.expected.
+program() { # program NAME COMPILER...
   name=$1
   shift
   if ! "$@" -I "$work" -o "$work/program" -lm -pthread ||
@@ -34,12 +32,13 @@ strict='-std=c11 -pedantic -Wall -Wextra -Werror -Wno-psabi'
 build small.c
 cp "$work/small.c" "$work/first.c"
 build small.c
-cmp "$work/small.c" "$work/first.c" || fail 'another text'
-grep -q -e "$work" -e "$data" "$work/small.c" && fail 'it names a folder'
+cmp "$work/small.c" "$work/first.c" || fail 'the source is not reproducible'
+grep -q -e "$work" -e "$data" "$work/small.c" &&
+  fail 'the source contains a path of this machine'
 for cc in gcc clang; do
   command -v "$cc" >/dev/null || continue
   # shellcheck disable=SC2086
-  program text "$cc" $strict -O3 "$data/small.c" "$work/small.c"
+  program source "$cc" $strict -O3 "$data/small.c" "$work/small.c"
   # shellcheck disable=SC2086
   program portable "$cc" $strict -O1 -DAXON_PORTABLE "$data/small.c" \
     "$work/small.c"
@@ -48,37 +47,38 @@ done
 program sanitized cc $strict -g -fsanitize="$sanitize" \
   -fno-sanitize-recover "$data/small.c" "$work/small.c"
 grep -q '^  /\* line 5: x \* by : f32\[n\]' "$work/small.c" ||
-  fail 'no line of the program'
+  fail 'no comment with a line of the program'
 grep -q '^  for (int64_t u = begin; u < end; u++) {$' "$work/small.c" ||
-  fail 'kernels are not laid out'
+  fail 'kernels are not indented'
 cc -ffast-math -fsyntax-only "$work/small.c" 2>/dev/null &&
-  fail '-ffast-math is taken'
+  fail '-ffast-math is accepted'
 for kind in o a so; do
   build "small.$kind"
   program "$kind" cc "$data/small.c" "$work/small.$kind" -Wl,-rpath,"$work"
 done
 libc='malloc|calloc|free|memcpy|memset|[a-z0-9]+f?'
-crew='pthread_[a-z_]+|sched_get(affinity|cpu)|clock_gettime'
-crew="$crew|_?_?[a-z0-9_]*(strtol|fscanf)"
-beyond() { # beyond NAMES NM-ARGUMENT...: what else it needs
+pool='pthread_[a-z_]+|sched_get(affinity|cpu)|clock_gettime'
+pool="$pool|_?_?[a-z0-9_]*(strtol|fscanf)"
+# Prints the undefined symbols that the pattern NAMES does not match.
+extra_symbols() { # extra_symbols NAMES NM-ARGUMENT...
   names=$1
   shift
   nm "$@" | awk '{print $NF}' |
     grep -vE '^(_ITM_.*|__gmon_start__|__cxa_finalize)(@.*)?$' |
     grep -vE "^($names)(@.*)?\$"
 }
-beyond "$libc|$crew|__sched_cpucount" -D --undefined-only "$work/small.so" &&
-  fail 'it needs more than libc and libm'
+extra_symbols "$libc|$pool|__sched_cpucount" -D --undefined-only \
+  "$work/small.so" && fail 'the library needs more than libc and libm'
 cc -Wno-psabi -c -I "$work" -o "$work/alone.o" "$work/small.c"
-beyond "$libc|_GLOBAL_OFFSET_TABLE_" --undefined-only "$work/alone.o" &&
-  fail 'the text needs more than libc and libm'
+extra_symbols "$libc|_GLOBAL_OFFSET_TABLE_" --undefined-only "$work/alone.o" &&
+  fail 'the source needs more than libc and libm'
 if command -v c++ >/dev/null; then
   echo '#include "small.h"' >"$work/header.cc"
   c++ -Wall -Wextra -Werror -pedantic -I "$work" -fsyntax-only \
-    "$work/header.cc" || fail 'the header in C++'
+    "$work/header.cc" || fail 'the header does not compile in C++'
 fi
 if command -v python3 >/dev/null; then
-  python3 - "$work/small.json" <<'END' || fail 'the manifest'
+  python3 - "$work/small.json" <<'END' || fail 'the manifest is wrong'
 import json, sys
 m = json.load(open(sys.argv[1]))
 assert m["module"] == "small"
@@ -93,9 +93,12 @@ assert "an index is out of bounds" in " ".join(m["codes"])
 END
 fi
 
-# by several threads: the same, to the bit
+# With several threads, results are bit-identical to those of one thread.
+# --wrap=pthread_create makes the program count the threads that it starts.
 wrap=-Wl,--wrap=pthread_create
-crew() { # crew NAME MODE THREADS: how many were started, in $started
+# Compares the results of one run with $work/bits, and sets $started to the
+# number of started threads.
+run_threads() { # run_threads NAME MODE THREADS
   AXON_THREADS=$3 "$work/$1" "$2" >"$work/out" 2>"$work/started" ||
     fail "$1 $2, $3 threads: $(head -20 "$work/started")"
   started=$(cat "$work/started")
@@ -103,45 +106,50 @@ crew() { # crew NAME MODE THREADS: how many were started, in $started
     cat "$work/bits" "$work/bits" "$work/bits" | cmp -s - "$work/out"
   else
     cmp -s "$work/bits" "$work/out"
-  fi || fail "$1 $2, $3 threads: other results"
+  fi || fail "$1 $2, $3 threads: different results"
 }
-crews() { # crews NAME: what threads.c says that it prints
-  crew "$1" '' 1
-  [ "$started" = 0 ] || fail "$1: $started threads beside the one"
-  crew "$1" '' 3
+check_threads() { # check_threads NAME: runs all modes of threads.c
+  run_threads "$1" '' 1
+  [ "$started" = 0 ] || fail "$1: $started threads, although one is requested"
+  run_threads "$1" '' 3
   [ "$started" -gt 0 ] || fail "$1: no thread was started"
-  crew "$1" fail 3
-  crew "$1" hosts 3
+  run_threads "$1" fail 3
+  run_threads "$1" hosts 3
 }
-"$AXON" build -o "$work/threads.c" "$data/threads.axn" || fail 'no threads.c'
-"$AXON" build -o "$work/threads.a" "$data/threads.axn" || fail 'no threads.a'
-threads() { # threads NAME COMPILER...
+"$AXON" build -o "$work/threads.c" "$data/threads.axn" ||
+  fail 'cannot build threads.c'
+"$AXON" build -o "$work/threads.a" "$data/threads.axn" ||
+  fail 'cannot build threads.a'
+compile_threads() { # compile_threads NAME COMPILER...
   name=$1
   shift
   # shellcheck disable=SC2086
   "$@" $strict "$wrap" -pthread -I "$work" -o "$work/$name" \
-    "$data/threads.c" "$work/threads.${text:-c}" -lm || fail "$name: $*"
+    "$data/threads.c" "$work/threads.$kind" -lm || fail "$name: $*"
 }
-threads alone cc -O2
-"$work/alone" >"$work/bits" 2>"$work/started" || fail 'threads, alone'
-[ "$(cat "$work/started")" = 0 ] || fail 'threads that nobody asked for'
-threads crew cc -O2 -DAXON_PTHREADS
-crews crew
-text=a threads archive cc
+kind=c compile_threads serial cc -O2
+"$work/serial" >"$work/bits" 2>"$work/started" ||
+  fail 'the program without threads fails'
+[ "$(cat "$work/started")" = 0 ] || fail 'threads without AXON_PTHREADS'
+kind=c compile_threads pool cc -O2 -DAXON_PTHREADS
+check_threads pool
+kind=a compile_threads archive cc
 AXON_THREADS=1 "$work/archive" >"$work/bits" 2>/dev/null
-crews archive
+check_threads archive
 echo 'int main(void) { return 0; }' >"$work/nothing.c"
 for cc in gcc clang; do
   [ "$(ulimit -v)" = unlimited ] && command -v "$cc" >/dev/null &&
     "$cc" -fsanitize=thread -o "$work/nothing" "$work/nothing.c" 2>/dev/null &&
     "$work/nothing" 2>/dev/null || continue
-  threads "races.$cc" "$cc" -O1 -g -fsanitize=thread -DAXON_PTHREADS
+  kind=c compile_threads "races.$cc" "$cc" -O1 -g -fsanitize=thread \
+    -DAXON_PTHREADS
   AXON_THREADS=1 "$work/races.$cc" >"$work/bits" 2>/dev/null
-  crews "races.$cc"
+  check_threads "races.$cc"
 done
 
-# at sizes for which kernels have versions of their own
-"$AXON" build -o "$work/versions.c" "$data/versions.axn" || fail 'no versions'
+# Sizes that select different specializations of a kernel (multiversioning).
+"$AXON" build -o "$work/versions.c" "$data/versions.axn" ||
+  fail 'cannot build versions.c'
 for flags in "-O1 -fsanitize=$sanitize -fno-sanitize-recover" \
   '-O2 -march=native' '-O1 -DAXON_PORTABLE'; do
   # shellcheck disable=SC2086
@@ -149,10 +157,11 @@ for flags in "-O1 -fsanitize=$sanitize -fno-sanitize-recover" \
     "$data/versions.c" "$work/versions.c" -lm && "$work/program" ||
     fail "versions: $flags"
 done
-# through windows, in pairs, in one pass, at sizes that nobody expects
+# Convolution windows, bf16 dot products and one-pass reductions, at unusual
+# sizes.
 for kind in c so; do
   "$AXON" build -o "$work/windows.$kind" "$data/windows.axn" ||
-    fail "no windows.$kind"
+    fail "cannot build windows.$kind"
 done
 for flags in '-O1 -march=native' '-O1 -DAXON_PORTABLE'; do
   # shellcheck disable=SC2086
@@ -161,49 +170,53 @@ for flags in '-O1 -march=native' '-O1 -DAXON_PORTABLE'; do
     fail "windows: $flags"
 done
 cc -O2 -I "$work" -o "$work/program" "$data/windows.c" "$work/windows.so" \
-  -Wl,-rpath,"$work" && "$work/program" || fail 'windows: so'
+  -Wl,-rpath,"$work" && "$work/program" || fail 'windows.so fails'
 grep -q 'a window that a cache holds' "$work/windows.json" ||
   fail 'no windows in the manifest'
 grep -q '"versions":"n <= 1; ' "$work/versions.json" ||
   fail 'no versions in the manifest'
 
-# a module whose name is one of the text's own
+# Name clashes: the module has the name of an identifier of the generated code.
 echo 'fun div (x : f32[n]) = x / 2.0' >"$work/size.axn"
-"$AXON" build -o "$work/size.c" "$work/size.axn" || fail 'no size.c'
+"$AXON" build -o "$work/size.c" "$work/size.axn" || fail 'cannot build size.c'
 # shellcheck disable=SC2086
-cc $strict -fsyntax-only -I "$work" "$work/size.c" || fail 'a name of the text'
+cc $strict -fsyntax-only -I "$work" "$work/size.c" ||
+  fail 'the module name clashes with the generated code'
 echo 'fun x (x : f32[n]) (k : f32[n]) = x + k
 fun out (x : f32[n]) = {rows = x + 1.0, most = x * 2.0}
 fun n (k : dim(k)) (x : f32[k, m]) = sum ~axis:0 x' >"$work/own.axn"
 for name in n o p s; do
-  "$AXON" build -o "$work/$name.c" "$work/own.axn" || fail "no $name.c"
+  "$AXON" build -o "$work/$name.c" "$work/own.axn" ||
+    fail "cannot build $name.c"
   # shellcheck disable=SC2086
   cc $strict -fsyntax-only -I "$work" "$work/$name.c" ||
-    fail "a module $name, whose parameters have its functions' names"
+    fail "module $name: parameter names clash with function names"
 done
-# functions whose names are those of what is declared beside others
+# Name clashes: functions have the names of generated declarations.
 for name in f_call f f_strided f_strided_call f_rows message; do
   echo "fun $name (x : f32[n, m]) = x + 1.0"
-done >"$work/beside.axn"
-"$AXON" build -o "$work/beside.c" "$work/beside.axn" || fail 'no beside.c'
+done >"$work/same_names.axn"
+"$AXON" build -o "$work/same_names.c" "$work/same_names.axn" ||
+  fail 'cannot build same_names.c'
 # shellcheck disable=SC2086
-cc $strict -fsyntax-only -I "$work" "$work/beside.c" ||
-  fail 'names that are beside others'
+cc $strict -fsyntax-only -I "$work" "$work/same_names.c" ||
+  fail 'function names clash with generated declarations'
 
-# parameters that have words of other languages for names
+# Parameter names that are keywords or macros of C and C++.
 for word in int64_t typeof linux errno complex compl requires nullptr \
   static_cast char8_t and_eq; do
   echo "fun of_$word ($word : f32[n]) = $word * 2.0"
 done >"$work/words.axn"
-"$AXON" build -o "$work/words.c" "$work/words.axn" || fail 'no words.c'
+"$AXON" build -o "$work/words.c" "$work/words.axn" ||
+  fail 'cannot build words.c'
 for language in '-x c -std=gnu11' '-x c++ -std=gnu++20'; do
   head='#include <errno.h>\n#include <complex.h>\n#include "words.h"\n'
   # shellcheck disable=SC2086,SC2059
   printf "$head" | cc $language -I "$work" -fsyntax-only - ||
-    fail "words as names: $language"
+    fail "keywords as parameter names: $language"
 done
 
-# found by pkg-config, wherever it was moved to
+# pkg-config finds the package after it was moved.
 if command -v pkg-config >/dev/null; then
   for made in small.so small.a libsmall.so; do
     module=${made%.*}
@@ -212,7 +225,7 @@ if command -v pkg-config >/dev/null; then
     mv "$work/$module."{h,pc} "$work/$made" "$work/moved/"
     sed "s/small\([_.][a-z]\)/$module\1/g" "$data/small.c" >"$work/call.c"
     flags=$(PKG_CONFIG_PATH=$work/moved pkg-config --cflags --libs "$module") ||
-      fail "no package of $made"
+      fail "pkg-config does not find $made"
     # shellcheck disable=SC2086
     cc -Wno-psabi -o "$work/program" "$work/call.c" $flags &&
       LD_LIBRARY_PATH=$work/moved "$work/program" >"$work/out" &&
@@ -221,35 +234,37 @@ if command -v pkg-config >/dev/null; then
   done
 fi
 
-# whole models: as they are when run
-"$AXON" build -o "$work/models.c" "$data/models.axn" || fail 'no models'
+# Models: the built functions give the results of `axon run`.
+"$AXON" build -o "$work/models.c" "$data/models.axn" ||
+  fail 'cannot build models.c'
 # shellcheck disable=SC2086
 if cc $strict -fsanitize="$sanitize" \
   -fno-sanitize-recover -DAXON_PTHREADS -pthread -I "$work" \
   -o "$work/program" "$data/models.c" "$work/models.c" -lm; then
-  "$work/program" >"$work/built" || fail 'models, sanitized'
+  "$work/program" >"$work/built" || fail 'models fail with sanitizers'
   "$AXON" run "$data/models_run.axn" | tail -54 >"$work/run"
   paste "$work/run" "$work/built" | awk '
     { d = $1 - $2; size = $1 < 0 ? -$1 : $1 }
     NF != 2 || d * d > 1e-8 * (1 + size) * (1 + size) { print; bad = 1 }
-    END { exit bad || NR != 54 }' || fail 'models, from another'
+    END { exit bad || NR != 54 }' || fail 'models: axon run differs'
 else
-  fail 'models'
+  fail 'models.c does not compile'
 fi
 
-# programs: they say what they take, read it, and print or save what they give
+# Programs: --help lists the arguments.  They read the arguments, and print or
+# save the results.
 entries=(--entry forward --entry scale --entry pick --entry over --entry
   halves --entry 'tail : f32[n] -> dim(k) -> _')
 "$AXON" build "${entries[@]}" -o "$work/small" "$data/small.axn" ||
-  fail 'no program'
+  fail 'cannot build a program'
 "$AXON" build --entry double -o "$work/double" "$data/small.axn" ||
-  fail 'no program of one function'
+  fail 'cannot build a program of one function'
 [ -e "$work/double.h" ] && fail 'a program has no header'
 stdio='f(open|read|write|close|error|flush|printf|put[cs])|put[cs]|remove|exit'
 stdio="$stdio|_?_?(v?f?|sn?)printf(_chk)?|std(out|err)|str[a-z]+|__errno_.*"
 stdio="$stdio|l?stat|realpath|rename|fdopen|access|f?ch(mod|own)|getpid|free"
 stdio="$stdio|__libc_start_main|__isoc23_.*|mem.*|__(f|v|s).*_chk|__stack_.*"
-beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
+extra_symbols "$libc|$pool|__sched_cpucount|$stdio" -D --undefined-only \
   "$work/small" && fail 'the program needs more than libc and libm'
 (
   cd "$work" || exit 1
@@ -279,9 +294,9 @@ beyond "$libc|$crew|__sched_cpucount|$stdio" -D --undefined-only \
     done
   } >out
   sed 's/ *$//' out | diff -u "$data/program.expected" -
-) || fail 'programs'
+) || fail 'the output of programs differs'
 [ -c /dev/full ] || fail 'a device was replaced by a file'
-if command -v python3 >/dev/null; then # the other orders of files
+if command -v python3 >/dev/null; then # big-endian and Fortran-order files
   (cd "$work" && python3 - <<'END' && ./double turned.npy >out &&
 import struct
 def save(name, type, order, shape, data):
@@ -299,17 +314,18 @@ END
   [ "$(cat out)" = '[2.0, 4.0, 6.0]' ] &&
     [ "$(./small forward two.npy b.npy x.npy | tr -d ' \n')" = \
       '[[21.0,58.0],[24.0,70.0],[27.0,82.0],[30.0,94.0]]' ]) ||
-    fail 'files in other orders'
+    fail 'big-endian or Fortran-order files are read wrongly'
   (cd "$work" && ./double huge.npy 2>&1) |
     grep -q 'huge.npy is truncated: expected f32\[1099511627776\]' ||
-    fail 'a file that says it is huge'
+    fail 'a file with a huge shape in its header is not rejected'
 fi
 
-refused() { # refused TEXT ARGUMENT...: with a message that has this
-  want=$1
+refused() { # refused PATTERN ARGUMENT...: the error matches the pattern
+  pattern=$1
   shift
-  "$AXON" build "$@" >"$work/out" 2>&1 && fail "built: $*"
-  grep -q -- "$want" "$work/out" || { fail "$*:"; cat "$work/out"; }
+  "$AXON" build "$@" >"$work/out" 2>&1 && fail "not refused: $*"
+  grep -q -- "$pattern" "$work/out" ||
+    { fail "no '$pattern' in the error of $*:"; cat "$work/out"; }
 }
 echo 'fun id x = x' >"$work/open.axn"
 cat >"$work/kinds.axn" <<'END'
@@ -335,7 +351,7 @@ echo 'fun main () = print 1' >"$work/prints.axn"
 refused '`print` is not possible' -o "$work/m" "$work/prints.axn"
 echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
 "$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
-  fail 'the main of a program'
+  fail 'a program with a function main fails'
 refused 'no function to build' -o "$work/open.c" "$work/open.axn"
 refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
 refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"
@@ -353,11 +369,12 @@ refused "note: pair : .* list" --entry pair -o "$work/m.c" "$work/kinds.axn"
 refused "'three : unit -> f32'" --entry three -o "$work/m.c" "$work/kinds.axn"
 "$AXON" build --entry 'nn.relu : f32[n] -> _' -o "$work/m.c" \
   "$work/open.axn" && grep -q '^int m_relu(' "$work/m.h" ||
-  fail 'a function of a module'
+  fail 'a function of a library module is not built'
 "$AXON" build -o "$work/m.c" "$work/kinds.axn" &&
   grep -q '^ \* Twice, \* / with / \* in it\.$' "$work/m.h" &&
   [ "$(grep -cE '^ \*   (pair|says|three) : ' "$work/m.h")" = 3 ] &&
-  cc $strict -fsyntax-only "$work/m.c" || fail 'comments in the header'
+  cc $strict -fsyntax-only "$work/m.c" ||
+  fail 'doc comments in the header are wrong'
 for kind in c so; do
   refused "cannot write $work/none/m.$kind: No such" -o "$work/none/m.$kind" \
     "$data/small.axn"
@@ -368,6 +385,46 @@ refused 'no data-dependent size at top level has the name `q`' -D q=3 \
   -o "$work/m.c" "$data/small.axn"
 refused 'expected one file' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
+cat >"$work/loops.axn" <<'END'
+fun f w xs = sum (square (fold (fn h x => tanh (dot w h + x)) (0.0 * xs.[0, :]) xs))
+fun gradient (w : f64[m, m]) (xs : f64[n, m]) = grad (fn w => f w xs) w
+fun second (w : f64[m, m]) (xs : f64[n, m]) = hvp (fn w => f w xs) w w
+fun again (w : f64[m, m]) (n : int) =
+  grad (fn w => sum (iterate n (checkpoint (dot w)) (ones [m]))) w
+fun hand (w : f64[m, m]) (n : int) =
+  grad (custom_vjp (fn w => (sum (w @ w), w)) (fn w ct => ct * float n * w)) w
+fun halve (x : f64[]) = grad (while (fn y => y > 1.0) (fn y => 0.5 * y)) x
+END
+cat >"$work/compare.axn" <<'END'
+import "loops" as l
+val w : f64[3, 3] = 0.3 * (for i < 3, j < 3 => sin (float (i + 2 * j)))
+val xs : f64[40, 3] = for i < 40, j < 3 => cos (float (i * j))
+fun same (built : string) x =
+  if file_exists built
+  then (if allclose ~atol:1e-12 (load built) x then () else print (built, x))
+  else save built x
+do save "w.npy" w
+do save "xs.npy" xs
+do save "x1.npy" xs.[:1, :]
+do same "gradient.xs.npy" (l.gradient w xs)
+do same "gradient.x1.npy" (l.gradient w xs.[:1, :])
+do same "second.xs.npy" (l.second w xs)
+do same "again.30.npy" (l.again w 30)
+do same "hand.2.npy" (l.hand w 2)
+END
+(cd "$work" && "$AXON" run compare.axn && rm -f gradient.* second.* again.* \
+  hand.* && for call in gradient/xs.npy gradient/x1.npy second/xs.npy \
+  again/30 hand/2; do
+  name=${call%/*} argument=${call#*/}
+  "$AXON" build --entry "$name" -o "$name" loops.axn &&
+    "./$name" -o "$name.${argument%.npy}.npy" w.npy "$argument" ||
+    echo "no $call"
+done && "$AXON" run compare.axn) >"$work/out" 2>&1
+[ -s "$work/out" ] && cat "$work/out" &&
+  fail 'gradients of loops with a symbolic trip count'
+refused 'loops.axn:8:25' --entry halve -o "$work/m.c" "$work/loops.axn"
+refused 'no derivative of a `while`' --entry halve -o "$work/m.c" \
+  "$work/loops.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
   x + uniform (key s) [n]
@@ -379,5 +436,5 @@ AXON_CC=/nonexistent refused 'no C compiler' -o "$work/m.so" \
   "$data/small.axn"
 AXON_CC=true refused 'true succeeded, but wrote no file' -o "$work/no.so" \
   "$data/small.axn"
-ls "$work"/no.* >"$work/out" 2>&1 && fail 'files of what was not made'
-exit "$status"
+ls "$work"/no.* >"$work/out" 2>&1 && fail 'files remain after a failed build'
+exit "$bad"

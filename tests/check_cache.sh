@@ -1,6 +1,6 @@
 #!/bin/bash
-# The cache of compiled kernels, as a user sees it: list, verify, clear; twenty
-# processes at once; no home directory, no compiler, invalid settings.
+# The kernel cache: list, verify and clear; 20 concurrent processes; no home
+# directory, no compiler, invalid settings; caches of other users.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -11,75 +11,81 @@ cat >"$work/a.axn" <<'END'
 do print (sum (for i < 3000 => f32 i * 0.5))
 do print (max (for i < 3000 => i * 7 % 1000))
 END
-wanted='2249250.0
+expected='2249250.0
 999'
 
-runs() { # runs WHAT: the program gives what it is to give; $said is the rest
-  out=$("$AXON" run "$work/a.axn" 2>"$work/said") || wrong "$1: status $?"
-  [ "$out" = "$wanted" ] || wrong "$1: $out"
-  said=$(cat "$work/said")
+# Runs the program and checks its results.  $messages is its stderr.
+runs() { # runs CASE
+  out=$("$AXON" run "$work/a.axn" 2>"$work/messages") ||
+    fail "$1: status $?"
+  [ "$out" = "$expected" ] || fail "$1: $out"
+  messages=$(cat "$work/messages")
 }
 
-quiet() { [ -z "$said" ] || wrong "$1: $said"; }
+no_message() { [ -z "$messages" ] || fail "$1: $messages"; } # no_message CASE
 
-shows() { # shows WHAT PATTERN: axon cache $3
+# Checks that the output of `axon cache VERB` matches the pattern.
+shows() { # shows CASE PATTERN [VERB]
   # shellcheck disable=SC2086
   "$AXON" cache ${3-} >"$work/out" 2>&1
   grep -qE "$2" "$work/out" || {
-    wrong "$1: no $2 in axon cache ${3-}"
+    fail "$1: no $2 in the output of axon cache ${3-}"
     cat "$work/out"
   }
 }
 
-# Twenty at once, of which none is to see half of a kernel.
+# Of 20 concurrent processes, none loads an incomplete kernel.
 for n in $(seq 20); do
   "$AXON" run "$work/a.axn" >"$work/out$n" 2>&1 &
 done
 wait
 for n in $(seq 20); do
-  [ "$(cat "$work/out$n")" = "$wanted" ] || wrong "one of twenty: $n"
+  [ "$(cat "$work/out$n")" = "$expected" ] || fail "concurrent process $n"
 done
 kernels=$(find "$XDG_CACHE_HOME/axon" -name '*.so' | wc -l)
-[ "$kernels" -gt 0 ] || wrong 'nothing was kept'
-shows kept "^$kernels kernels?, .*; limit 512.0 MiB$"
-shows whole "^$kernels kernels?, .*: no damaged entries$" verify
+[ "$kernels" -gt 0 ] || fail 'the cache is empty'
+shows list "^$kernels kernels?, .*; limit 512.0 MiB$"
+shows intact "^$kernels kernels?, .*: no damaged entries$" verify
 mode=$(stat -c %a "$XDG_CACHE_HOME/axon")
-[ "$mode" = 700 ] || wrong "the folder has mode $mode"
+[ "$mode" = 700 ] || fail "the folder has mode $mode"
 
-# Found again; and damaged.
+# A second run uses the cached kernels.  Damaged entries are detected.
 before=$(find "$XDG_CACHE_HOME/axon" -name '*.so' -printf '%i %n\n' | sort)
-runs again
-quiet again
+runs 'a second run'
+no_message 'a second run'
 after=$(find "$XDG_CACHE_HOME/axon" -name '*.so' -printf '%i %n\n' | sort)
-[ "$before" = "$after" ] || wrong 'kernels were compiled again'
+[ "$before" = "$after" ] || fail 'kernels were compiled again'
 for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do truncate -s 4000 "$file"; done
 shows damaged ": $kernels damaged, removed$" verify
 runs 'after damage'
-quiet 'after damage'
+no_message 'after damage'
 for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do truncate -s 4000 "$file"; done
 runs 'with damage'
-quiet 'with damage'
+no_message 'with damage'
 shows cleared "^$kernels kernels?, .* removed$" clear
 shows empty '^0 kernels, 0 bytes'
 
-# Bounded.
-AXON_CACHE_LIMIT=0 runs 'without room'
-quiet 'without room'
+# The limit bounds the size of the cache.
+AXON_CACHE_LIMIT=0 runs 'limit 0'
+no_message 'limit 0'
 shows empty '^0 kernels'
 
-# Without a home, and with one that cannot be written.
-XDG_CACHE_HOME= HOME= runs 'without a home'
-quiet 'without a home'
-XDG_CACHE_HOME=/proc/none runs 'where nothing can be written'
-quiet 'where nothing can be written'
-XDG_CACHE_HOME= HOME=/nowhere shows 'no home' '^the cache is disabled: .*HOME'
+# No home directory, and one that is not writable.
+XDG_CACHE_HOME= HOME= runs 'no home directory'
+no_message 'no home directory'
+XDG_CACHE_HOME=/proc/none runs 'read-only cache directory'
+no_message 'read-only cache directory'
+XDG_CACHE_HOME= HOME=/nowhere shows 'no home directory' \
+  '^the cache is disabled: .*HOME'
 
-# Without a compiler: said once, and all is computed.
-AXON_CC=/no/compiler runs 'without a compiler'
-[ "$(grep -c 'W0512' <<<"$said")" = 1 ] || wrong "without a compiler: $said"
-AXON_CC=false runs 'with a compiler that fails'
-[ "$(grep -c 'W0513' <<<"$said")" = 1 ] || wrong "one that fails: $said"
-grep -q '\]: a kernel was not compiled' <<<"$said" || wrong "whose bug: $said"
+# Without a working compiler there is one warning, and the results are correct.
+AXON_CC=/no/compiler runs 'no compiler'
+[ "$(grep -c 'W0512' <<<"$messages")" = 1 ] || fail "no compiler: $messages"
+AXON_CC=false runs 'the compiler fails'
+[ "$(grep -c 'W0513' <<<"$messages")" = 1 ] ||
+  fail "the compiler fails: $messages"
+grep -q '\]: a kernel was not compiled' <<<"$messages" ||
+  fail "the compiler fails, wrong message: $messages"
 cat >"$work/hangs" <<'end'
 #!/bin/sh
 exec sleep 300
@@ -91,15 +97,17 @@ echo "$at:3:1: error: unknown type name" >&2
 exit 1
 end
 chmod +x "$work/hangs" "$work/strict"
-AXON_CC="$work/hangs" AXON_CC_SECONDS=1 runs 'with a compiler that hangs'
-grep -q 'stopped after 1 s' <<<"$said" || wrong "one that hangs: $said"
-AXON_CC="$work/strict" runs 'with a compiler that does not take the text'
-grep -q 'internal error: a kernel' <<<"$said" || wrong "a refused text: $said"
-for one in hangs strict false; do
-  [ "$one" = false ] || one=$work/$one
-  AXON_CC=$one AXON_CC_SECONDS=1 "$AXON" doctor >"$work/out" 2>&1
+AXON_CC="$work/hangs" AXON_CC_SECONDS=1 runs 'the compiler hangs'
+grep -q 'stopped after 1 s' <<<"$messages" ||
+  fail "the compiler hangs: $messages"
+AXON_CC="$work/strict" runs 'the compiler rejects the source'
+grep -q 'internal error: a kernel' <<<"$messages" ||
+  fail "the compiler rejects the source: $messages"
+for compiler in hangs strict false; do
+  [ "$compiler" = false ] || compiler=$work/$compiler
+  AXON_CC=$compiler AXON_CC_SECONDS=1 "$AXON" doctor >"$work/out" 2>&1
   [ $? = 1 ] && grep -A1 '^compiler' "$work/out" | grep -q '! ' ||
-    wrong "the doctor says nothing of $one"
+    fail "axon doctor does not report the compiler $compiler"
 done
 mkdir "$work/kept"
 cat >"$work/full" <<'end'
@@ -108,23 +116,26 @@ echo "ld: final link failed: No space left on device" >&2
 exit 1
 end
 chmod +x "$work/full"
-AXON_CC="$work/full" runs 'where the disk is full'
-grep -q '\]: a kernel was not compiled' <<<"$said" || wrong "full: $said"
-grep -q TMPDIR <<<"$said" || wrong "a full disk: $said"
-AXON_CC=false AXON_CC_DEBUG="$work/kept" runs 'with what it was given kept'
-grep -q "kept in $work/kept/axon-" <<<"$said" || wrong "not kept: $said"
-ls "$work"/kept/*/kernel.c >/dev/null || wrong 'no source was kept'
+AXON_CC="$work/full" runs 'disk full'
+grep -q '\]: a kernel was not compiled' <<<"$messages" ||
+  fail "disk full, wrong message: $messages"
+grep -q TMPDIR <<<"$messages" || fail "disk full, no hint: $messages"
+AXON_CC=false AXON_CC_DEBUG="$work/kept" runs 'AXON_CC_DEBUG'
+grep -q "kept in $work/kept/axon-" <<<"$messages" ||
+  fail "AXON_CC_DEBUG: $messages"
+ls "$work"/kept/*/kernel.c >/dev/null || fail 'AXON_CC_DEBUG: no source'
 
-# Settings that are none.
+# Invalid settings.
 for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
   AXON_KEEP=all AXON_POOL=none AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
   AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
   AXON_CC_SECONDS=soon AXON_FILE_LIMIT=little; do
   env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
-  [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" || wrong "$setting is taken"
+  [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" ||
+    fail "$setting is accepted"
 done
 
-# Ctrl-C while a compiler works; and nothing stays of it.
+# Ctrl-C while a compiler runs ends the program and removes its files.
 printf '#!/bin/sh\nsleep 5\nexec cc "$@"\n' >"$work/slow"
 chmod +x "$work/slow"
 trap : INT
@@ -137,58 +148,63 @@ before=$(date +%s%N)
 wait "$pid"
 status=$? took=$((($(date +%s%N) - before) / 1000000))
 [ "$status" = 130 ] && [ "$took" -lt 1500 ] ||
-  wrong "interrupted: status $status after $took ms"
+  fail "interrupted: status $status after $took ms"
 left=$(find "$work" -maxdepth 1 -name 'axon-*')
-[ -z "$left" ] || wrong "left behind: $left"
+[ -z "$left" ] || fail "files remain after Ctrl-C: $left"
 
-# What is being compiled at the end of a small program is finished without it,
-# and nobody waits for that: the next one finds it.
+# A small program ends while a kernel is still being compiled.  The compilation
+# continues in the background, and the next program finds the kernel.
 printf '#!/bin/sh\nsleep 1\nexec cc "$@"\n' >"$work/slow"
 "$AXON" cache clear >"$work/out"
-said=$(unset AXON_TINY && AXON_CC="$work/slow" "$AXON" -e \
+out=$(unset AXON_TINY && AXON_CC="$work/slow" "$AXON" -e \
   'max (for i < 100000 => i * 7 % 1000)')
-[ "$said" = 999 ] || wrong "a small program: $said"
-shows 'not waited for' '^0 kernels'
+[ "$out" = 999 ] || fail "a small program: $out"
+shows 'background compilation, running' '^0 kernels'
 for _ in $(seq 100); do
   find "$XDG_CACHE_HOME/axon" -name '*.so' | grep -q . && break
   sleep 0.1
 done
-shows 'finished alone' '^1 kernel,'
+shows 'background compilation, finished' '^1 kernel,'
 left=$(find "$work" -maxdepth 1 -name 'axon-*')
-[ -z "$left" ] || wrong "left behind by what finishes: $left"
-shows 'counted' '^0 times found, 1 time compiled'
+[ -z "$left" ] || fail "files remain after background compilation: $left"
+shows statistics '^0 times found, 1 time compiled'
 
-# A cache that others can change is not used, which is said once, and is not
-# changed; the results are the same.
-refused() { # refused WHAT FOLDER WHY
+# A cache that other users can change is neither used nor changed.  There is one
+# warning, and the results are correct.
+refused() { # refused CASE FOLDER REASON
   runs "$1"
-  [ "$(grep -c W0515 <<<"$said")" = 1 ] && grep -qF "$2: $3" <<<"$said" &&
-    grep -q XDG_CACHE_HOME <<<"$said" || wrong "$1: $said"
+  [ "$(grep -c W0515 <<<"$messages")" = 1 ] &&
+    grep -qF "$2: $3" <<<"$messages" &&
+    grep -q XDG_CACHE_HOME <<<"$messages" || fail "$1: $messages"
 }
 export XDG_CACHE_HOME="$work/shared"
 mkdir "$XDG_CACHE_HOME"
 chmod 1777 "$XDG_CACHE_HOME"
-runs 'in a folder as /tmp is'
-quiet 'in a folder as /tmp is'
-shows 'in a folder as /tmp is' '^[1-9][0-9]* kernels?, '
+runs 'sticky parent folder'
+no_message 'sticky parent folder'
+shows 'sticky parent folder' '^[1-9][0-9]* kernels?, '
 chmod 0777 "$XDG_CACHE_HOME"
-refused 'below a folder of all' "$XDG_CACHE_HOME" 'other users can write to it'
-shows 'below a folder of all' "^the cache is disabled: $XDG_CACHE_HOME: other"
+refused 'world-writable parent folder' "$XDG_CACHE_HOME" \
+  'other users can write to it'
+shows 'world-writable parent folder' \
+  "^the cache is disabled: $XDG_CACHE_HOME: other"
 "$AXON" doctor >"$work/out" 2>&1
-grep -q "$XDG_CACHE_HOME: other" "$work/out" || wrong 'the doctor: a cache'
+grep -q "$XDG_CACHE_HOME: other" "$work/out" ||
+  fail 'axon doctor does not report the world-writable folder'
 chmod 1777 "$XDG_CACHE_HOME"
 chmod 0777 "$XDG_CACHE_HOME/axon"
-refused 'open to all' "$XDG_CACHE_HOME/axon" 'other users can write to it'
+refused 'world-writable folder' "$XDG_CACHE_HOME/axon" \
+  'other users can write to it'
 chmod 0700 "$XDG_CACHE_HOME/axon"
 mkdir "$work/own"
 chmod 0755 "$work/own"
 ln -s "$work/own" "$XDG_CACHE_HOME/link"
-XDG_CACHE_HOME="$XDG_CACHE_HOME/link" runs 'by a link of its own'
-quiet 'by a link of its own'
-[ -d "$work/own/axon/cpu" ] || wrong 'nothing was kept behind a link'
+XDG_CACHE_HOME="$XDG_CACHE_HOME/link" runs "the user's own link"
+no_message "the user's own link"
+[ -d "$work/own/axon/cpu" ] || fail 'the cache does not follow a link'
 
-# What another user (65534) put there.  Its library would say that it was run:
-# each is under the name of one of ours.
+# Another user (65534) places libraries with the names of our kernels into the
+# cache.  They would create the file "stolen" if they were loaded.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   chmod 711 "$work"
   cat >"$work/evil.c" <<end
@@ -208,46 +224,48 @@ end
   chmod 0755 "$work/ours"
   ln -s "$work/ours" "$XDG_CACHE_HOME/axon"
   chown -h 65534:65534 "$XDG_CACHE_HOME/axon"
-  refused "by another's link" "$XDG_CACHE_HOME/axon" 'it belongs to another'
+  refused "another user's link" "$XDG_CACHE_HOME/axon" 'it belongs to another'
   rm "$XDG_CACHE_HOME/axon"
   cp -R "$work/theirs" "$XDG_CACHE_HOME/axon"
   chown 65534:65534 "$XDG_CACHE_HOME/axon"
-  refused "another's folder" "$XDG_CACHE_HOME/axon" 'it belongs to another'
+  refused "another user's folder" "$XDG_CACHE_HOME/axon" \
+    'it belongs to another'
   chown 0:0 "$XDG_CACHE_HOME/axon"
   chown -R 65534:65534 "$XDG_CACHE_HOME/axon/cpu"
-  refused "another's kernels" "$XDG_CACHE_HOME/axon/cpu" \
+  refused "another user's kernels" "$XDG_CACHE_HOME/axon/cpu" \
     'it belongs to another'
   rm -r "$XDG_CACHE_HOME/axon"
-  # The link turns from our folder to theirs and back while programs start.
+  # While programs start, the link alternates between our folder and theirs.
   chmod 0777 "$XDG_CACHE_HOME"
   setpriv --reuid 65534 --regid 65534 --clear-groups bash -c '
     while :; do
       ln -sfn "$1" "$3/next" && mv -T "$3/next" "$3/axon"
       ln -sfn "$2" "$3/next" && mv -T "$3/next" "$3/axon"
-    done' turn "$work/ours" "$work/theirs" "$XDG_CACHE_HOME" 2>/dev/null &
+    done' swap "$work/ours" "$work/theirs" "$XDG_CACHE_HOME" 2>/dev/null &
   pid=$!
   for _ in $(seq 40); do
-    [ "$("$AXON" run "$work/a.axn" 2>/dev/null)" = "$wanted" ] ||
-      wrong 'while a link turns'
+    [ "$("$AXON" run "$work/a.axn" 2>/dev/null)" = "$expected" ] ||
+      fail 'wrong results while a link changes'
   done
   kill "$pid"
   wait "$pid" 2>/dev/null
-  [ ! -e "$work/stolen" ] || wrong "another user's library was run"
+  [ ! -e "$work/stolen" ] || fail "another user's library was loaded"
   mode=$(stat -c %a "$work/ours")
-  [ "$mode" = 755 ] || wrong "a folder behind a link has mode $mode now"
+  [ "$mode" = 755 ] || fail "the target of a link has mode $mode now"
 fi
 
-# Folders for temporary files: not where others could exchange them.
+# A world-writable folder for temporary files is refused.
 export XDG_CACHE_HOME="$work/none"
 mkdir "$work/tmp"
 chmod 0777 "$work/tmp"
-TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs 'with temporary files of all'
-grep -qF "$work/tmp: other users can write to it" <<<"$said" ||
-  wrong "temporary files of all: $said"
+TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs 'world-writable TMPDIR'
+grep -qF "$work/tmp: other users can write to it" <<<"$messages" ||
+  fail "world-writable TMPDIR: $messages"
 chmod 0700 "$work/tmp"
 
-# One that was left by a process that was killed goes with the next one there;
-# what is in use, new, kept, no folder or named otherwise stays.
+# The next compilation removes the temporary folders of killed processes.  It
+# keeps folders that are in use, recent, or for AXON_CC_DEBUG, and files with
+# other types or names.
 printf '#!/bin/sh\nexec sleep 60\n' >"$work/slow"
 TMPDIR="$work/tmp" AXON_CC="$work/slow" "$AXON" run "$work/a.axn" \
   >/dev/null 2>&1 &
@@ -257,7 +275,7 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 used=$(cd "$work/tmp" && echo axon-job-*)
-there() { (cd "$work/tmp" && echo *); }
+remaining() { (cd "$work/tmp" && echo *); }
 compile() { TMPDIR="$work/tmp" AXON_CACHE_LIMIT=0 runs "$1"; }
 mkdir "$work/far" "$work/tmp/axon-job-abcde" "$work/tmp/axon-job-123456" \
   "$work/tmp/axon-kept-123456" "$work/tmp/axon-other-123456" \
@@ -268,17 +286,17 @@ ln -s "$work/far" "$work/tmp/axon-job-linked"
 mkdir "$work/tmp/axon-job-ABCDEF"
 stay='axon-job-ABCDEF axon-job-abcde axon-job-linked axon-kept-123456'
 stay+=' axon-other-123456'
-compile 'beside another'
+compile 'concurrent compilation'
 for folder in $used $stay; do
-  [ -e "$work/tmp/$folder" ] || wrong "a sweep removed $folder of $used"
+  [ -e "$work/tmp/$folder" ] || fail "cleanup removed $folder of $used"
 done
 for folder in axon-build-a1b2c3 axon-job-123456; do
-  [ ! -e "$work/tmp/$folder" ] || wrong "not swept: $folder"
+  [ ! -e "$work/tmp/$folder" ] || fail "cleanup did not remove $folder"
 done
 disown "$pid"
 kill -KILL "$pid"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
 compile 'after a process was killed'
-[ "$(there)" = "$stay" ] || wrong "after a sweep: $(there)"
-[ -e "$work/far/file" ] || wrong 'a sweep followed a link'
+[ "$(remaining)" = "$stay" ] || fail "after cleanup: $(remaining)"
+[ -e "$work/far/file" ] || fail 'cleanup followed a link'
 exit "$bad"

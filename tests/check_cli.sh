@@ -1,23 +1,23 @@
 #!/bin/bash
-# The command line: exit statuses, messages, output streams.  Output of this
-# script is an error.
+# The command line: exit statuses, messages, output streams.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 bad=0
 
-# expect STATUS PATTERN COMMAND...: the status, and a pattern in all it writes.
-expect() {
-  wanted=$1 pattern=$2
+# Checks the exit status of a command, and that its output (stdout and stderr)
+# contains a pattern.
+expect() { # expect STATUS PATTERN COMMAND...
+  expected=$1 pattern=$2
   shift 2
   got=0
-  text=$("$@" 2>&1 </dev/null) || got=$?
-  if [ "$got" != "$wanted" ]; then
-    echo "status $got, wanted $wanted: $*" && bad=1
-    printf '%s\n' "$text" | head -n 5
-  elif ! grep -q -e "$pattern" <<<"$text"; then
-    echo "no '$pattern' in what this writes: $*" && bad=1
-    printf '%s\n' "$text" | head -n 5
+  output=$("$@" 2>&1 </dev/null) || got=$?
+  if [ "$got" != "$expected" ]; then
+    echo "status $got, expected $expected: $*" && bad=1
+    printf '%s\n' "$output" | head -n 5
+  elif ! grep -q -e "$pattern" <<<"$output"; then
+    echo "no '$pattern' in the output of $*" && bad=1
+    printf '%s\n' "$output" | head -n 5
   fi
 }
 
@@ -65,7 +65,7 @@ expect 1 'error\[E0312\]' "$AXON" shapes params.axn nothing
 expect 1 'error\[E0605\]' "$AXON" shapes params.axn 'val x = 1'
 expect 1 'bad.axn:' "$AXON" shapes bad.axn
 "$AXON" shapes params.axn part 'part 7' whole wild >shapes.out
-cat >shapes.want <<'END'
+cat >shapes.expected <<'END'
 part
   w      f32[n, 3]      3*n
   at     i64[2]           2
@@ -86,7 +86,7 @@ wild
   1      'b -> 'b  -
   total            0
 END
-diff -u shapes.want shapes.out || bad=1
+diff -u shapes.expected shapes.out || bad=1
 expect 0 '^2$' "$AXON" run good.axn
 expect 0 '^2$' "$AXON" good.axn
 expect 0 '^3$' "$AXON" -e '1 + 2'
@@ -110,7 +110,7 @@ expect 0 '^val x = 1$' cat ugly.axn
 expect 1 'bad.axn' "$AXON" fmt bad.axn
 expect 0 '^val x = 1 +$' cat bad.axn
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >/dev/full"
-# A device is written to, and nothing put in its place.
+# A device is never replaced by a file.
 ln -s /dev/full full.c; echo 'fun two (x : f32[3]) = x + x' >two.axn
 expect 2 'full.c is not a regular file' "$AXON" build -o full.c two.axn
 expect 0 '' test -c /dev/full
@@ -119,7 +119,7 @@ expect 0 '^42$' sh -c "printf 'val x = 2\nx * 21\n' | '$AXON'"
 expect 0 '^2$' sh -c "'$AXON' run - <good.axn"
 expect 0 '^val x = 1$' sh -c "echo 'val x=1' | '$AXON' fmt -"
 
-# For tools.
+# Diagnostics as JSON and SARIF.
 expect 2 'text, json or sarif' "$AXON" check --diagnostics xml good.axn
 cat >tool.axn <<'END'
 val a = ("é", x)
@@ -144,17 +144,17 @@ assert (region["startLine"], region["startColumn"]) == (1, 15), region
 END
 fi
 
-# A stream that is closed is an error where it is used, and no file takes its
-# place.
+# A closed stream is an error when it is used.  A file that is opened later does
+# not get its descriptor.
 expect 1 'cannot write the output' sh -c "'$AXON' -e 1 >&-"
 expect 1 'cannot read the standard input' sh -c "'$AXON' run - <&-"
 echo 'do save "saved.npy" [1.0] do print "into the file"' >save.axn
 "$AXON" run save.axn >&- 2>&-
 expect 0 '^\[1.0\]$' "$AXON" -e '(load "saved.npy" : f32[1])'
 
-# A reader that has enough ends it without a word.
+# SIGPIPE ends the program without a message.
 "$AXON" -e 'iterate 100000 (fn i => (print i; i + 1)) 0' 2>err | head -n 1 >out
-[ -s err ] && echo 'a broken pipe is told' && bad=1
+[ -s err ] && echo 'a broken pipe is reported' && bad=1
 
 # Messages go to stderr, values to stdout.
 "$AXON" -e '1 +' >out 2>err
@@ -162,7 +162,7 @@ expect 0 '^\[1.0\]$' "$AXON" -e '(load "saved.npy" : f32[1])'
 grep -q error err || { echo 'no diagnostic on stderr' && bad=1; }
 "$AXON" --color=always -e 1 >out 2>&1
 "$AXON" run --color=always bad.axn 2>err
-grep -q "$(printf '\033')" err || { echo 'no colour when asked' && bad=1; }
+grep -q "$(printf '\033')" err || { echo 'no color with --color' && bad=1; }
 
 # Examples in doc comments.
 cat >doc.axn <<'END'
@@ -186,5 +186,5 @@ expect 1 'cannot read none.axn' "$AXON" test none.axn
 echo 'do print (while (fn x => x >= 0) (fn x => (x + 1) % 1000) 0)' >loop.axn
 env --default-signal=INT timeout -k 5 -s INT 1 "$AXON" run loop.axn >out 2>&1
 [ $? = 124 ] || { echo 'Ctrl-C did not end a loop' && bad=1; }
-grep -q interrupted out || { echo 'no word of the interrupt' && bad=1; }
+grep -q interrupted out || { echo 'Ctrl-C: no message' && bad=1; }
 exit "$bad"

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 status=0
 pages=$(grep -oE '^E\([0-9]+' support/catalog.def | tr -dc '0-9\n' | sort -n)
 twice=$(uniq -d <<<"$pages")
-[ -z "$twice" ] || { echo "explained twice: $twice" && status=1; }
+[ -z "$twice" ] || { echo "two pages explain $twice" && status=1; }
 used=$(cat lexer/*.[chl] parser/*.[chy] typecheck/*.c diagnose/*.c \
   tensor/*.c kernel/*.c plan/*.c eval/*.c session/*.c aot/*.c editor/*.c \
   cli/*.c 2>/dev/null | tr '\n' ' ' |

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Plans of attention for GPUs, in all forms, with the sizes of models: one
-# kernel, and no scores in memory, whatever their number.
+# GPU plans of attention, in many variants, with the sizes of models.  Each is
+# one fused kernel, and the scores are never stored.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -13,11 +13,11 @@ fun scores (q : bf16[b, h, n, d]) (k : bf16[b, h, m, d]) =
   einsum "b h i d, b h j d -> b h i j" (f32 q) (f32 k) / sqrt (float (dim -1 q))
 fun weigh e (v : bf16[b, h, m, c]) =
   einsum "b h i j, b h j d -> b h i d" (f32 (bf16 e)) (f32 v)
-(* divided by the sum behind the product *)
+(* the division by the sum follows the matmul *)
 fun soft s v =
   let val e = exp (s - max ~axis:3 ~keep:true s)
   in bf16 (weigh e v / sum ~axis:3 ~keep:true e) end
-(* 16 bits all along *)
+(* softcapping, a distance bias and a mask, in bf16 *)
 val seen = for i < 100, j < 100 => i * j % 3 != 0
 fun far s =
   let val by = for i < dim -2 s, j < dim -1 s => bf16 (abs (i - j)) * 0.0625
@@ -26,14 +26,15 @@ fun row s = (iota (dim -2 s)).[:, *]
 fun column s = (iota (dim -1 s)).[*, :]
 END
 
-tensor() { # tensor NAME EXTENTS: of numbers, four axes
+tensor() { # tensor NAME EXTENTS: the definition of a tensor with four axes
   read -r b h n d <<<"$2"
   echo "val $1 = for b < $b, h < $h, i < $n, j < $d =>"
   echo "  bf16 ((b + h + i + j) % 7)"
 }
 
-# form NAME Q K V EXPRESSION: by which way it multiplies on both architectures
-form() {
+# Plans an expression for both architectures.  The kernel must use wgmma on
+# sm_90a and mma on sm_80, or WAY if it is given.
+form() { # form NAME Q K V EXPRESSION [WAY]
   {
     echo 'import "forms" as it'
     echo 'open it'
@@ -44,25 +45,20 @@ form() {
   } >"$1.axn"
   for of in sm_90a:wgmma sm_80:mma; do
     mkdir -p "$work/${of%:*}"
-    said=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
+    output=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
       --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
-    grep -q "fused attention,.*way=${6:-${of#*:}}" <<<"$said" ||
-      wrong "$1 on ${of%:*}: no fused attention"
+    grep -q "fused attention,.*way=${6:-${of#*:}}" <<<"$output" ||
+      fail "$1 on ${of%:*}: no fused attention"
     grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
-      <<<"$said" && wrong "$1 on ${of%:*}: scores are stored"
+      <<<"$output" && fail "$1 on ${of%:*}: scores are stored"
   done
 }
 
-wrong() {
-  echo "$1"
-  bad=1
-}
-
 long='1 32 16384 128'
-# of which no memory has the scores, 4 TiB: nor are they taken for a plan
+# The scores take 4 TiB, which no GPU has.  axon plan must not allocate them.
 vast='1 1 1048576 64'
 form vast "$vast" "$vast" "$vast" 'soft (nn.causal_mask (scores q k)) v'
-grep -q 'error' <<<"$said" && wrong "vast: $said"
+grep -q 'error' <<<"$output" && fail "vast: $output"
 form long "$long" "$long" "$long" 'soft (nn.causal_mask (scores q k)) v'
 form narrow '2 16 8192 64' '2 16 8192 64' '2 16 8192 64' 'soft (scores q k) v'
 form sigmoid "$long" "$long" "$long" \
@@ -76,7 +72,7 @@ form alibi '4 16 4096 128' '4 16 4096 128' '4 16 4096 128' 'let
     val slope = exp (-5.545177444 * float (iota 16 + 1) / 16.0)
     val far = float (row s - column s)
   in soft (nn.causal_mask (s - slope.[:, *, *] * far)) v end'
-# tiles that are as large as registers allow, of scores that take many
+# The scores need many registers, which limits the tile size.
 form far '2 2 100 16' '2 2 100 16' '2 2 100 32' 'soft (far (scores q k)) v' mma
 form grouped '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
   'nn.grouped_attention ~causal:true q k v'
@@ -85,15 +81,15 @@ form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
 form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
   'nn.grouped_attention q k v' '[a-z]*'
 
-# Those for sm_90a through NVRTC where it is: no spills, and no products that
-# wait for each other.
+# NVRTC, if installed, compiles the kernels for sm_90a without register spills,
+# and without serialized wgmma instructions.
 unset AXON_NVRTC
 texts=${BUILD:-$here}/tests/unit/cudatexts_test
 if [ -x "$texts" ]; then
-  timeout 1500 "$texts" "$work/sm_90a" >"$work/said" 2>&1 || {
-    wrong 'kernels through NVRTC'
-    head -n 40 "$work/said"
+  timeout 1500 "$texts" "$work/sm_90a" >"$work/output" 2>&1 || {
+    fail 'kernels through NVRTC'
+    head -n 40 "$work/output"
   }
-  grep '^skipped' "$work/said"
+  grep '^skipped' "$work/output"
 fi
 exit "$bad"

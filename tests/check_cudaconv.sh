@@ -1,7 +1,7 @@
 #!/bin/bash
-# Convolutions on the target cuda with a fake driver (tests/cuda_fakes.sh).  TMA
-# loads pixels of images with contiguous channels; other images use predicated
-# loads.  Schedules are the default ones, and those of a schedule file.
+# Convolutions on the target cuda with a fake driver (tests/cuda_fakes.sh).  If
+# the channels of an image are contiguous, TMA loads it in im2col mode; other
+# images use predicated loads.  Tests the default schedules and a schedule file.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -9,9 +9,9 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 
 . "$here/tests/cuda_fakes.sh"
 
-# Padding that is no tensor; channels last and first, strides, dilation, groups;
-# of f32, f16, bf16; a sum over two axes that are not one; and rows that are
-# several axes, with taps along some of them or none.
+# Fused padding; channels last and first; strides, dilation, groups; f32, f16
+# and bf16; a contraction over two axes that cannot be collapsed; rows that
+# consist of several axes, with filter taps along all, some or none of them.
 cat >convs.axn <<'END'
 open nn
 fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
@@ -62,7 +62,7 @@ do print (halved x w)
 do print (tall x v)
 do print (flat x v)
 END
-# Images without rows: all that is read of them is their border.
+# Images without elements: only their padding is read.
 cat >none.axn <<'END'
 fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
 fun bordered x =
@@ -82,12 +82,14 @@ same convs
 same none
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
   'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
-mkdir "$work/texts"
-AXON_CC_DEBUG="$work/texts" AXON_SCHEDULES=schedules same convs
+mkdir "$work/sources"
+AXON_CC_DEBUG="$work/sources" AXON_SCHEDULES=schedules same convs
 AXON_SCHEDULES=schedules same none
-AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >said 2>&1
-[ "$(tr -s ' \n' ' ' <said | grep -o 'tile for sm_90a: way=wgmma' |
-  wc -l)" = 8 ] || wrong 'products by wgmma are not those that were'
-grep -q 'ax_tma_pixels_4d' "$work"/texts/*.cu || wrong 'no pixels'
-grep -q 'ax_tma_pixels_3d' "$work"/texts/*.cu || wrong 'no pixels of lines'
+AXON_SCHEDULES=schedules on_gpu "$AXON" plan convs.axn >output 2>&1
+[ "$(tr -s ' \n' ' ' <output | grep -o 'tile for sm_90a: way=wgmma' |
+  wc -l)" = 8 ] || fail 'the number of wgmma kernels is not 8'
+grep -q 'ax_tma_pixels_4d' "$work"/sources/*.cu ||
+  fail 'no im2col copy of images'
+grep -q 'ax_tma_pixels_3d' "$work"/sources/*.cu ||
+  fail 'no im2col copy of lines'
 exit "$bad"

@@ -12,13 +12,14 @@ for folder in "${CUDA_HOME-}/include" /usr/local/cuda/include /usr/include; do
     headers=$folder
 done
 if [ -z "$headers" ] || ! command -v cc >/dev/null; then
-  echo 'no cuda.h and nvrtc.h: our numbers beside theirs are skipped'
+  echo 'no cuda.h and nvrtc.h: skipped'
   exit 0
 fi
 cuda=$here/backend/cuda host=$here/aot/cuda_runtime.inc
 
-# Of our names in this file, each beside theirs: theirs, and our number.
-of() {
+# Reads pairs of our name in FILE and NVIDIA's name.  Prints NVIDIA's name and
+# our number.
+numbers_of() { # numbers_of FILE
   while read -r ours theirs; do
     number=$(sed -n "s/.*\\<$ours = \([0-9]*\)[, ].*/\1/p" "$here/$1")
     echo "$theirs ${number:-is_not_in_$1}"
@@ -28,14 +29,16 @@ rows() {
   sed -n 's/^E(\([0-9]*\), \([A-Z_]*\),.*/CUDA_ERROR_\2 \1/p' "$cuda/errors.def"
   sed -n 's/^ *A(\([0-9]*\), \([A-Z0-9_]*\),.*/CU_DEVICE_ATTRIBUTE_\2 \1/p' \
     "$cuda/driver.c"
-  of backend/cuda/driver.h <<<'CU_OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY'
-  of backend/cuda/context.c <<'END'
+  theirs=CUDA_ERROR_OUT_OF_MEMORY
+  numbers_of backend/cuda/driver.h <<<"CU_OUT_OF_MEMORY $theirs"
+  numbers_of backend/cuda/context.c <<'END'
 STREAM_NON_BLOCKING CU_STREAM_NON_BLOCKING
 EVENT_DEFAULT CU_EVENT_DEFAULT
 END
   theirs=CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-  of backend/cuda/context.c <<<"FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED $theirs"
-  of backend/cuda/tensor_map.c <<'END'
+  numbers_of backend/cuda/context.c \
+    <<<"FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED $theirs"
+  numbers_of backend/cuda/tensor_map.c <<'END'
 DATA_TYPE_UINT16 CU_TENSOR_MAP_DATA_TYPE_UINT16
 DATA_TYPE_UINT32 CU_TENSOR_MAP_DATA_TYPE_UINT32
 DATA_TYPE_TFLOAT32 CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
@@ -43,12 +46,12 @@ INTERLEAVE_NONE CU_TENSOR_MAP_INTERLEAVE_NONE
 L2_PROMOTION_256B CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 OOB_FILL_ZERO CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 END
-  of backend/cuda/nvrtc.c <<'END'
+  numbers_of backend/cuda/nvrtc.c <<'END'
 NVRTC_INVALID_OPTION NVRTC_ERROR_INVALID_OPTION
 NVRTC_COMPILATION NVRTC_ERROR_COMPILATION
 NVRTC_BUILTINS NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 END
-  of aot/cuda_runtime.inc <<'END'
+  numbers_of aot/cuda_runtime.inc <<'END'
 OUT_OF_MEMORY CUDA_ERROR_OUT_OF_MEMORY
 NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED
 CAPABILITY_MAJOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -57,13 +60,13 @@ PROCESSORS CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 DYNAMIC_SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 NEAR_256 CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 END
-  # 4 less the number that a descriptor has (tensor_map.c)
+  # A matrix descriptor contains 4 minus this number (tensor_map.c).
   echo 'CU_TENSOR_MAP_SWIZZLE_NONE 0
 CU_TENSOR_MAP_SWIZZLE_32B 4-3
 CU_TENSOR_MAP_SWIZZLE_64B 4-2
 CU_TENSOR_MAP_SWIZZLE_128B 4-1'
 }
-[ "$(rows | wc -l)" -gt 60 ] || wrong "only $(rows | wc -l) numbers"
+[ "$(rows | wc -l)" -gt 60 ] || fail "only $(rows | wc -l) constants"
 {
   echo '#include <cuda.h>
 #include <nvrtc.h>
@@ -83,14 +86,14 @@ CU_TENSOR_MAP_SWIZZLE_128B 4-1'
   echo '_Static_assert(TENSOR_MAP_BYTES == sizeof(CUtensorMap), "a map");'
 } >numbers.c
 cc -std=gnu11 -fsyntax-only -I"$headers" -I"$here" numbers.c ||
-  wrong "our numbers are not those of $headers"
+  fail "our constants differ from those in $headers"
 
-# Functions: those of the tables, and of modules that are built.
+# Functions of driver.def and nvrtc.def, and of the runtime of built modules.
 if ! command -v c++ >/dev/null; then
-  echo 'no C++ compiler: functions beside those of the headers are skipped'
+  echo 'no C++ compiler: the comparison of functions is skipped'
   exit "$bad"
 fi
-table() { # table HEAD END: these lines of what modules have
+table() { # table FIRST LAST: prints these lines of the runtime of modules
   sed -n "/^$1/,/^$2/p" "$host"
 }
 {
@@ -107,8 +110,8 @@ table() { # table HEAD END: these lines of what modules have
 table 'static struct {' '} driver;' |
   sed 's/static struct/struct Module/; s/} driver;/};/' >module.inc
 [ "$(grep -c 'Module::.*, cu' functions.inc)" -gt 20 ] &&
-  [ "$(wc -l <functions.inc)" -gt 75 ] || wrong "$(cat functions.inc)"
+  [ "$(wc -l <functions.inc)" -gt 75 ] || fail "$(cat functions.inc)"
 c++ -std=c++17 -fsyntax-only -I"$headers" -I"$here" -I. \
   "$here/tests/cuda_headers.cc" ||
-  wrong "our functions are not those of $headers"
+  fail "our functions differ from those in $headers"
 exit "$bad"

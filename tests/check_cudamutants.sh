@@ -1,44 +1,46 @@
 #!/bin/bash
-# Mutants of kernels that programs launch (tests/unit/cuda_mutants.h).  The GPU
-# simulator detects an error in each, or memory differs afterwards.  Exceptions
-# are in tests/cuda/FAMILY.survivors, with the reason why they are correct.
+# Mutation tests of kernels that programs launch (tests/unit/cuda_mutants.h).
+# Each mutant is killed: the GPU simulator detects an error, or memory differs
+# afterwards.  Surviving mutants are listed in tests/cuda/FAMILY.survivors, with
+# the reason why they are correct.
 #
 #     tests/check_cudamutants.sh [FAMILY...]
 #
 # By default, a few mutants of some families run.  The other modes run all
-# families whose survivors were judged, or the named ones: MUTANTS=all runs all
-# mutants, MUTANTS=9 one in nine, MUTANTS=calls those of calls and conditions.
-# MUTANTS=listed runs the listed survivors, and reports those that are detected
-# now.
+# families with a reviewed list of survivors, or the named ones.  MUTANTS=all
+# runs all mutants, MUTANTS=9 one in nine, and MUTANTS=calls those of calls and
+# conditions.  MUTANTS=listed runs the listed survivors, and reports those that
+# are killed now.
 set -u
 . "$(dirname "$0")/lib.sh"
-wanted=" $* "
+selected=" $* "
 enter "$here/tests/data"
 unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 . "$here/tests/cuda_fakes.sh"
-judged=" points points_line turned rows rows_long columns scatter_begin \
-scatter_added reduced_parts "
-each=37 some=" points rows columns scatter_added "
-[ "${MUTANTS:-}" = all ] && each=1 some=$judged
-[ "${MUTANTS:-}" = calls ] && each=0 some=$judged
-[ "${MUTANTS:-}" = listed ] && each=1 some=$judged
-[[ "${MUTANTS:-}" =~ ^[0-9]+$ ]] && each=$MUTANTS some=$judged
-[ "$wanted" = "  " ] && wanted=$some
-bad=0
-export FAKE_MUTANTS FAKE_MUTANTS_FILE="$work/said" TMPDIR="$work/tmp"
+reviewed=" elementwise elementwise_line transpose rows rows_long columns \
+scatter_begin scatter_added reduced_parts "
+each=37 default=" elementwise rows columns scatter_added "
+[ "${MUTANTS:-}" = all ] && each=1 default=$reviewed
+[ "${MUTANTS:-}" = calls ] && each=0 default=$reviewed
+[ "${MUTANTS:-}" = listed ] && each=1 default=$reviewed
+[[ "${MUTANTS:-}" =~ ^[0-9]+$ ]] && each=$MUTANTS default=$reviewed
+[ "$selected" = "  " ] && selected=$default
+export FAKE_MUTANTS FAKE_MUTANTS_FILE="$work/output" TMPDIR="$work/tmp"
 mkdir "$TMPDIR"
 
-family() { # family NAME SCHEDULE [PROCESSORS]: of the program that is given
+# Runs mutants of the first kernel with this schedule (see cuda_mutants.h) of
+# the program on stdin.
+family() { # family NAME SCHEDULE [PROCESSORS]
   name=$1 processors=${3:-4} FAKE_MUTANTS="$each $2"
-  [ "$wanted" = "  " ] || [[ $wanted == *" $name "* ]] || return 0
+  [[ $selected == *" $name "* ]] || return 0
   cat >"$name.axn"
-  rm -f "$work/said"
+  rm -f "$work/output"
   list=$here/tests/cuda/${name%_*}.survivors
   [ "${MUTANTS:-}" = listed ] && export FAKE_MUTANTS_LIST=$list
   on_gpu timeout 3000 "$AXON" run "$name.axn" >"$work/printed" 2>&1 ||
     { echo "$name: status $?"; tail -n 3 "$work/printed"; bad=1; }
-  grep -q ' starts$' "$work/said" 2>/dev/null ||
-    { echo "$name: there is no kernel: $2"; bad=1; return; }
+  grep -q ' starts$' "$work/output" 2>/dev/null ||
+    { echo "$name: no kernel with the schedule $2"; bad=1; return; }
   while IFS= read -r mutant; do
     case $mutant in
     *' found, in '*' starts') [ "$each" -gt 1 ] || echo "$name: $mutant" ;;
@@ -48,28 +50,28 @@ family() { # family NAME SCHEDULE [PROCESSORS]: of the program that is given
         { echo "$name survives: $mutant"; bad=1; }
       ;;
     esac
-  done <"$work/said"
+  done <"$work/output"
   rm -rf "${TMPDIR:?}"/*
 }
 
-# Each of some sizes: what is alike in one is not in another.
-# What is read is in memory, and not dense.
+# Each program runs at several sizes, since some mutants are equivalent at one
+# size only.  The operands are materialized and not contiguous.
 start='fun ones n = f32 (iota n * 7919 % 10007) / 4000.0 - 1.0
 fun some m n =
   (sort ~axis:0 (reshape [m + 2, n + 4] (ones ((m + 2) * (n + 4))))).[2:, 4:]
 fun line n = (sort (ones (n + 4))).[4:]'
 
-family points 'points, blocks of 128, 2|fabs' 1 <<END
+family elementwise 'points, blocks of 128, 2|fabs' 1 <<END
 $start
 do print (abs (some 37 62) * 0.5 + line 62)
 do print (abs (some 41 66) * 0.5 + line 66)
 END
-family points_line 'points, blocks of 128, 2|fabs' 1 <<END
+family elementwise_line 'points, blocks of 128, 2|fabs' 1 <<END
 $start
 do print (abs (line 4095) * 0.5)
 do print (abs (line 3001) * 0.5)
 END
-family turned 'squares' 1 <<END
+family transpose 'transposed tiles' 1 <<END
 $start
 do print (some 37 70 + transpose (some 70 37))
 do print (some 70 37 + transpose (some 37 70))
@@ -100,11 +102,12 @@ family chunks 'thread groups of|parts4[part' 64 <<<"$start
 $summed"
 family chunks_added 'thread groups of|= (const float *)(scratch' 64 <<<"$start
 $summed"
-# Rows see some terms up to their own.  First few, where most are found; a batch
-# of these has what is not finite behind all limits, so that it does its rows
-# without any.  Then limits that are next to where a tile begins, of the last
-# row and of the first; terms that end within a tile, and tiles of which each
-# row sees all; and rows, and blocks, that see none of the terms that there are.
+# Attention with a sliding window: a query attends to a number of keys up to its
+# own.  The first sizes are small and kill most mutants.  In one batch, keys
+# beyond all windows are not finite, so that the kernel repeats its rows without
+# trimming.  The other sizes have windows that end next to the start of a key
+# tile (for the last and for the first query), keys that end within a tile,
+# tiles without a mask, and queries and thread blocks that attend to no key.
 attended='fun m n s by far =
   sort ~axis:0 (for b < 2, h < 2, i < n, j < 40 =>
     bf16 (by * float ((b * 911 + h * 313 + i * s + j * 5) * 7919 % 1009 % 13) -
@@ -134,13 +137,13 @@ do print (f 141 141 0.0625 141 1 33 25)'
 export AXON_SCHEDULES="$work/schedules"
 echo 'rows * * *x*x*: way=mma copy=async m=64 warps_m=4 n=32 stages=2' \
   >"$work/schedules"
-family attention_mma 'rows between' 16 <<<"$attended"
+family attention_mma 'fused attention' 16 <<<"$attended"
 echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32 stages=2' \
   >"$work/schedules"
-family attention_wgmma 'rows between' 16 <<<"$attended"
+family attention_wgmma 'fused attention' 16 <<<"$attended"
 echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
   'persistent=1 store=engine waiting=2' >"$work/schedules"
-family pixels 'tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
+family conv 'tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
 fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
 fun few n by = sort (bf16 (for i < n =>
   if i == n - 300 then inf else float (i * by % 13) - 6.0))
@@ -158,9 +161,9 @@ do print (conv (bordered (reshape [3, 9, 8, 128] (few 27648 7)))
   (reshape [100, 3, 3, 128] (some 115200 5)))
 do print (conv (bordered (reshape [27, 9, 8, 64] (some 124416 7))) w)
 END
-# Rows of products that come to numbers.  Each row and column is another; what
-# is beyond the last row or column, or masked, would be told from what is there;
-# some rows begin with what is infinite, or are so altogether, both ways.
+# Matmuls with fused row reductions.  All rows and columns differ, and elements
+# beyond the last row or column, or masked ones, would change the result.  Some
+# rows begin with an infinity of either sign, or consist of it.
 reduced='val inf = 1.0 / 0.0
 fun made m k s =
   sort ~axis:0 (for b < 2, i < m, j < k =>

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Matrix products with row reductions on the target cuda with a fake driver
-# (tests/cuda_fakes.sh): sum, maximum, argmax, logsumexp, for all kinds of
-# tiles.  Schedules are the default ones, and those of a schedule file.  Nothing
-# as large as the product is stored.
+# Matmuls with fused row reductions on the target cuda with a fake driver
+# (tests/cuda_fakes.sh): sum, maximum, argmax and logsumexp, with all matmul
+# instructions.  Tests the default schedules and schedule files.  The matmul
+# itself is never stored.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -22,12 +22,12 @@ fun look (a, b) =
       any ~axis:1 (y > 2.0),
       floor (logsumexp ~axis:1 y * 1000.0 + 0.5))
   end
-(* elements that are wanted, too, and that several read *)
+(* the elements of the matmul are results, too, and have several readers *)
 fun both x = print (sum ~axis:1 x, max ~axis:1 (x * x), i32 x, x > 2.0)
 fun capped x =
   let val y = tanh (x * 0.03125) * 3.0
   in floor (logsumexp ~axis:1 y * 1000.0 + 0.5) end
-(* what is relative to the largest of a part, where that is none *)
+(* partial maxima that are not finite *)
 val inf = 1.0 / 0.0
 fun odd a b =
   let
@@ -66,12 +66,12 @@ val y = for i < 7, j < 100 =>
   if j == 5 then inf else (ones 3 7 19 @ ones 5 19 100).[i, j]
 val v = minimum (max ~axis:1 ~keep:true y) 200.0
 do print (sum ~axis:1 (exp (y - v)))
-(* a chain of steps that are read twice each *)
+(* a chain of operations, each result of which is used twice *)
 fun sq z = z * z - 0.5 * z
 fun deep z = sq (sq (sq (sq (sq (sq (sq (sq z)))))))
 val z = logsumexp ~axis:1 (deep (deep (ones 3 37 19 @ ones 5 19 50 * 0.01)))
 do print (floor (z * 1000.0 + 0.5))
-(* a row of which loops run apart, divided by a sum *)
+(* the loops over a row are split among blocks; the row is divided by a sum *)
 fun parts x =
   let val c = x - mean ~axis:1 ~keep:true x
   in max ~axis:1 (c * c / sum ~axis:1 ~keep:true (c * c)) end
@@ -89,39 +89,42 @@ do both (f32 (bf16 (ones 3 72 64) @ bf16 (ones 5 64 72)))
 END
 } >group.axn
 
-# In each the product's pass leaves parts of rows, by these ways.
-by() { # by NAME CAPABILITY WAYS [SCHEDULE]
+# Compares a program with the reference backend.  For each matmul instruction in
+# MMA_KINDS, a matmul kernel must write partial row reductions.
+check_tiles() { # check_tiles NAME CAPABILITY MMA_KINDS [SCHEDULE]
   export FAKE_CAPABILITY=$2
-  mkdir "$work/texts"
+  mkdir "$work/sources"
   unset AXON_SCHEDULES
   if [ -n "${4:-}" ]; then
     printf '%s\n' "$4" >"$work/schedules"
     export AXON_SCHEDULES="$work/schedules"
   fi
-  AXON_CC_DEBUG="$work/texts" same "$1"
-  for way in $3; do
-    tiles=$(grep -l "tile for.* way=$way " "$work"/texts/*.cu)
+  AXON_CC_DEBUG="$work/sources" same "$1"
+  for mma_kind in $3; do
+    tiles=$(grep -l "tile for.* way=$mma_kind " "$work"/sources/*.cu)
     # shellcheck disable=SC2086
     [ -n "$tiles" ] && grep -q 'parts[0-9]*\[part \* ' $tiles ||
-      wrong "$1, sm_$2: no rows of tiles by $way ${4:-}"
+      fail "$1, sm_$2: no partial row reductions with $mma_kind ${4:-}"
   done
-  rm -rf "$work/texts"
+  rm -rf "$work/sources"
 }
-by any 80 'mma fma'
-by any 75 fma
+check_tiles any 80 'mma fma'
+check_tiles any 75 fma
 any='* * *x*x*: way'
-by group 90 wgmma "$any=wgmma m=64 warps_m=1 n=32 pingpong=0 cluster_n=2"
-by group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
-by group 90 wgmma "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
-by group 80 mma "$any=mma split=3"
+wgmma="$any=wgmma m=64 warps_m=1 n=32 pingpong=0"
+check_tiles group 90 wgmma "$wgmma cluster_n=2"
+check_tiles group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
+check_tiles group 90 wgmma \
+  "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
+check_tiles group 80 mma "$any=mma split=3"
 
-# Random ones.
+# Random graphs.
 test=$build/tests/unit/reduced_test
 random() { # random CAPABILITY SEED COUNT
   export FAKE_CAPABILITY=$1
-  on_gpu timeout 1000 "$test" "$2" "$3" >"$work/said" 2>&1 || {
-    wrong "reduced_test on sm_$1, $2 $3: status $?"
-    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  on_gpu timeout 1000 "$test" "$2" "$3" >"$work/output" 2>&1 || {
+    fail "reduced_test on sm_$1, $2 $3: status $?"
+    grep -v 'RUN\|OK' "$work/output" | head -n 40
   }
 }
 unset AXON_SCHEDULES
@@ -129,7 +132,7 @@ if [ -x "$test" ]; then
   random 80 100 3
   random 75 300 1
   random 120 800 1
-  echo "$any=wgmma m=64 warps_m=1 n=32 pingpong=0" >"$work/schedules"
+  echo "$wgmma" >"$work/schedules"
   export AXON_SCHEDULES="$work/schedules"
   random 90 400 2
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Opaque operations on the target cuda, with a fake driver and a fake compiler,
-# as in check_cudarun.sh.
+# Library operations (sort, scan, scatter, ...) on the target cuda with a fake
+# driver and a fake NVRTC, as in check_cudarun.sh.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -10,13 +10,13 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 
 test=$build/tests/unit/routines_test
 if [ -x "$test" ]; then
-  on_gpu timeout 1000 "$test" >"$work/said" 2>&1 || {
-    wrong "routines_test on the target cuda: status $?"
-    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  on_gpu timeout 1000 "$test" >"$work/output" 2>&1 || {
+    fail "routines_test on the target cuda: status $?"
+    grep -v 'RUN\|OK' "$work/output" | head -n 40
   }
 fi
 
-# Keys that differ; and what stays on the host.
+# Random keys that differ between calls, and operations that run on the host.
 cat >routines.axn <<'END'
 val x = reshape [70, 90] (f32 ((iota 6300 * 7) % 61)) - 30.0
 do print (sum (transpose (bf16 x) * transpose (bf16 x)))
@@ -33,20 +33,21 @@ END
 cat >added.axn <<'END'
 do print (scatter (zeros [10]) (iota 6000 % 11) (f32 (iota 6000)))
 END
-export AXON_CC_DEBUG="$work/texts"
-mkdir "$work/texts"
+export AXON_CC_DEBUG="$work/sources"
+mkdir "$work/sources"
 same routines
 same added 1
 unset AXON_CC_DEBUG
 
-texts=$build/tests/unit/cudatexts_test
-if [ -x "$texts" ]; then
-  timeout 1000 "$texts" "$work/texts" >"$work/said" 2>&1 || {
-    wrong 'routines through NVRTC'
-    head -n 40 "$work/said"
+test=$build/tests/unit/cudatexts_test
+if [ -x "$test" ]; then
+  timeout 1000 "$test" "$work/sources" >"$work/output" 2>&1 || {
+    fail 'NVRTC compiles the library operations with messages or spills'
+    head -n 40 "$work/output"
   }
 fi
 
-said=$(on_gpu "$AXON" plan routines.axn 2>&1)
-grep -q 'lines sorted in shared memory' <<<"$said" || wrong "routines: $said"
+output=$(on_gpu "$AXON" plan routines.axn 2>&1)
+grep -q 'lines sorted in shared memory' <<<"$output" ||
+  fail "axon plan: no sort in shared memory: $output"
 exit "$bad"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Programs on the target cuda from end to end, with a fake driver and a fake
-# compiler (tests/unit/cuda_fake.h, nvrtc_fake.h).  The GPU simulator runs the
-# kernels.  Random graphs and some programs give the results and the errors of
-# the reference backend.
+# End-to-end tests of the target cuda with a fake driver and a fake NVRTC
+# (tests/unit/cuda_fake.h, nvrtc_fake.h).  The GPU simulator runs the kernels.
+# Random graphs and some programs give the results and the errors of the
+# reference backend.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -10,50 +10,50 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 
 . "$here/tests/cuda_fakes.sh"
 
-# Random graphs (make check-gpu has more of them), and single operations.
+# Random graphs (make check-gpu runs more of them), and single operations.
 test=$build/tests/unit/kernels_test
 if [ -x "$test" ]; then
-  mkdir "$work/texts"
-  AXON_CC_DEBUG="$work/texts" on_gpu timeout 1500 "$test" 1 1 >"$work/said" \
-    2>&1 || {
-    wrong "kernels_test on the target cuda: status $?"
-    grep -v 'RUN\|OK' "$work/said" | head -n 40
+  mkdir "$work/sources"
+  AXON_CC_DEBUG="$work/sources" on_gpu timeout 1500 "$test" 1 1 \
+    >"$work/output" 2>&1 || {
+    fail "kernels_test on the target cuda: status $?"
+    grep -v 'RUN\|OK' "$work/output" | head -n 40
   }
 fi
 
-# Two products with rows between them: one kernel, by mma, and by warpgroups as
-# a file of schedules has it.  Of their texts a few go through NVRTC.
-rows=$build/tests/unit/between_test
-if [ -x "$rows" ]; then
-  mkdir -p "$work/texts" "$work/rows"
+# Random attention graphs: one fused kernel, with mma by default, and with wgmma
+# if a schedule file selects it.  NVRTC compiles one source of each kind.
+test=$build/tests/unit/between_test
+if [ -x "$test" ]; then
+  mkdir -p "$work/sources" "$work/attention"
   echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' \
     >"$work/schedules"
   for seeds in '100 6' '750 5'; do
     # shellcheck disable=SC2086
-    AXON_CC_DEBUG="$work/rows" on_gpu timeout 1500 "$rows" $seeds \
-      >"$work/said" 2>&1 || {
-      wrong "between_test on the target cuda, $seeds: status $?"
-      grep -v 'RUN\|OK' "$work/said" | head -n 40
+    AXON_CC_DEBUG="$work/attention" on_gpu timeout 1500 "$test" $seeds \
+      >"$work/output" 2>&1 || {
+      fail "between_test on the target cuda, $seeds: status $?"
+      grep -v 'RUN\|OK' "$work/output" | head -n 40
     }
     export AXON_SCHEDULES="$work/schedules"
   done
   unset AXON_SCHEDULES
-  for way in mma wgmma; do
-    text=$(grep -l "fused attention, .* way=$way" "$work"/rows/*.cu |
-      head -n 1)
-    [ -n "$text" ] || wrong "no fused attention by $way"
-    [ -z "$text" ] || cp "$text" "$work/texts"
+  for mma_kind in mma wgmma; do
+    source=$(grep -l "fused attention, .* way=$mma_kind" \
+      "$work"/attention/*.cu | head -n 1)
+    [ -n "$source" ] || fail "no fused attention with $mma_kind"
+    [ -z "$source" ] || cp "$source" "$work/sources"
   done
 fi
 
-# Their texts, through NVRTC where it is: no warnings, no spills.
-texts=$build/tests/unit/cudatexts_test
-if [ -x "$texts" ] && [ -d "$work/texts" ]; then
-  timeout 1500 "$texts" "$work/texts" >"$work/said" 2>&1 || {
-    wrong 'kernels through NVRTC'
-    head -n 40 "$work/said"
+# NVRTC, if installed, compiles the sources without messages and spills.
+test=$build/tests/unit/cudatexts_test
+if [ -x "$test" ] && [ -d "$work/sources" ]; then
+  timeout 1500 "$test" "$work/sources" >"$work/output" 2>&1 || {
+    fail 'NVRTC compiles kernels with messages or spills'
+    head -n 40 "$work/output"
   }
-  grep '^skipped' "$work/said"
+  grep '^skipped' "$work/output"
 fi
 
 cat >rows.axn <<'END'
@@ -75,7 +75,7 @@ cat >zero.axn <<'END'
 val x = iota 3000
 do print ((x + 1) / (x - 2999))
 END
-# products: of f32, bf16 and f64, of batches, and a convolution
+# Contractions of f32, bf16 and f64, batched ones, and a convolution.
 cat >products.axn <<'END'
 open nn
 val x = reshape [40, 70] (f32 ((iota 2800 * 7) % 13)) - 6.0
@@ -93,15 +93,15 @@ val i = reshape [2, 8, 12, 12] (f32 ((iota 2304 * 3) % 7)) - 3.0
 val f = reshape [16, 8, 3, 3] (f32 ((iota 1152 * 5) % 9)) - 4.0
 do print (sum ~axis:0 (conv2d ~padding:1 {w = f, b = f32 (iota 16)} i))
 END
-# numbers of another key in each turn: of a plan that is kept
+# A cached plan draws numbers of another random key in each iteration.
 cat >keys.axn <<'END'
-fun turn (k : i64) = sum (uniform (key k) [3000] : f32[3000])
-do print (map turn (iota 4))
-do print (turn 5, turn 6, turn 7)
+fun draw (k : i64) = sum (uniform (key k) [3000] : f32[3000])
+do print (map draw (iota 4))
+do print (draw 5, draw 6, draw 7)
 do print (normal (key 8) [90], (normal (key 9) [30] : f64[30]))
 END
-# contractions that TMA copies, of even and of awkward sizes, with what is done
-# to their sums
+# Contractions whose operands TMA copies, at aligned and unaligned sizes, with
+# and without epilogues.
 cat >groups.axn <<'END'
 open nn
 fun number ~by:k n = f32 ((iota n * k) % 13) - 6.0
@@ -120,7 +120,8 @@ do print (sum ~axis:3 (f32 (einsum "a b i k, a b j k -> a b i j" q k)))
 val long = bf16 (reshape [16, 4096] (number ~by:3 65536))
 do print (long @ transpose long)
 END
-# arguments that the driver would not take: they go through memory
+# The arguments exceed the parameter limit of the driver.  They are passed in
+# global memory.
 {
   echo 'val x = cumsum ~axis:0 (reshape [20, 20, 20] (f32 (iota 8000 % 61)))'
   printf 'do print ((0.0'
@@ -131,7 +132,7 @@ END
   done
   echo ').[:, 3, :])'
 } >far.axn
-# where the largest of a long row is: in parts
+# argmax and argmin of long rows: two-pass reductions.
 cat >places.axn <<'END'
 val x = cumsum ~axis:0 (for i < 70001, j < 2 => f32 ((i * 7 + j) % 61 - 30))
 do print (argmax ~axis:0 x, argmin ~axis:0 x)
@@ -145,10 +146,10 @@ for name in rows zero products keys groups far places; do
 done
 same outside 1
 
-# f32 on tensor cores where that is asked for, and not otherwise: these numbers
-# are exact in tf32.
+# Tensor cores multiply f32 as tf32 only with AXON_TF32=1.  The numbers here are
+# exact in tf32.
 grep -q tf32 <<<"$(on_gpu "$AXON" plan products.axn 2>&1)" &&
-  wrong 'tf32 that nobody asked for'
+  fail 'tf32 without AXON_TF32=1'
 export AXON_TF32=1
 same products
 cat >wide.axn <<'END'
@@ -164,16 +165,17 @@ END
 echo '* f32 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
 export AXON_SCHEDULES=schedules
 same wide
-said=$(on_gpu "$AXON" plan wide.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'way=wgmma.*rounded to tf32' <<<"$said" || wrong "no wgmma: $said"
+output=$(on_gpu "$AXON" plan wide.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'way=wgmma.*rounded to tf32' <<<"$output" || fail "no wgmma: $output"
 unset AXON_SCHEDULES
-said=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'rounded to tf32' <<<"$said" || wrong "no tf32: $said"
+output=$(on_gpu "$AXON" plan products.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'rounded to tf32' <<<"$output" || fail "no tf32: $output"
 unset AXON_TF32
 
-# What wgmma takes is computed on its way, by the threads that have TMA copy
-# the other side: read along rows or along terms, packed, beside what is summed
-# apart (a convolution's taps).
+# Computed operands of wgmma: the producer warps, which start the TMA copies of
+# the other operand, compute the elements and store them to shared memory.  The
+# operand is K-major, MN-major, packed (two 4-bit numbers per byte), or has
+# filter taps that are a separate reduction axis (convolution).
 cat >computed.axn <<'END'
 val x = bf16 (reshape [70, 200] (f32 ((iota 14000 * 7) % 13))) - bf16 6.0
 val w = i8 ((iota 14400 * 5) % 11) - i8 5
@@ -210,63 +212,66 @@ END
 echo '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
 export AXON_SCHEDULES=schedules
 same computed
-said=$(on_gpu "$AXON" plan computed.axn 2>&1 | tr -s ' \n' ' ')
-[ "$(grep -o 'way=wgmma [^:]* copy_[ab]=16 width' <<<"$said" | wc -l)" = 5 ] ||
-  wrong "computed, and not by wgmma: $said"
+output=$(on_gpu "$AXON" plan computed.axn 2>&1 | tr -s ' \n' ' ')
+count=$(grep -o 'way=wgmma [^:]* copy_[ab]=16 width' <<<"$output" | wc -l)
+[ "$count" = 5 ] ||
+  fail "a computed operand, but not wgmma: $output"
 unset AXON_SCHEDULES
 FAKE_CAPABILITY=80 same computed
 
-# Schedules of a file: used, or said to be wrong.
+# Schedule files: used, or rejected with an error.
 cat >one.axn <<'END'
 val x = bf16 (reshape [130, 200] (f32 ((iota 26000 * 7) % 13))) - bf16 6.0
 val w = bf16 (reshape [200, 72] (f32 ((iota 14400 * 5) % 11))) - bf16 5.0
 do print (x @ w)
 END
 export AXON_SCHEDULES=schedules
-for how in 'n=64 stages=2 flight=1 # plain' 'n=96 persistent=0 m=64 warps_m=1' \
-  'n=96 stream=1 m=64 warps_m=1' 'n=96 pingpong=1 m=64 stages=4' \
+for fields in 'n=64 stages=2 flight=1 # plain' \
+  'n=96 persistent=0 m=64 warps_m=1' 'n=96 stream=1 m=64 warps_m=1' \
+  'n=96 pingpong=1 m=64 stages=4' \
   'n=64 store=engine waiting=1 persistent=0 cluster_n=2' \
   'n=32 store=engine waiting=3 cluster_m=2 m=64 warps_m=1 stream=1'; do
-  printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$how" >schedules
+  printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$fields" >schedules
   same one
 done
 echo '* bf16 *x*x*: way=mma m=32 n=32 k=32 split=4' >schedules
 same one
-said=$(on_gpu "$AXON" plan one.axn 2>&1)
-grep -q 'split=4' <<<"$said" || wrong "a schedule of a file: $said"
+output=$(on_gpu "$AXON" plan one.axn 2>&1)
+grep -q 'split=4' <<<"$output" || fail "the schedule file is not used: $output"
 cat >many.axn <<'END'
 val x = bf16 (reshape [4096, 64] (f32 (iota 262144 % 13)))
 do print (x @ transpose x)
 END
 echo '* * *x*x*: way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2' >schedules
-said=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'not used: too many tiles for the counters' <<<"$said" ||
-  wrong "a schedule with more tiles than counters: $said"
+output=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'not used: too many tiles for the counters' <<<"$output" ||
+  fail "a schedule with more tiles than counters: $output"
 echo '* bf16 *x*x*: way=wgmma n=100' >schedules
-said=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'schedules:1 is not used: n must be a multiple of 32' <<<"$said" ||
-  wrong "a schedule that there is none of: $said"
+output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
+grep -q 'schedules:1 is not used: n must be a multiple of 32' <<<"$output" ||
+  fail "an invalid tile size: $output"
 printf '\n* bf16: n=100\n' >schedules
-said=$(on_gpu "$AXON" run one.axn 2>&1) && wrong 'a wrong file is right'
-grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$said" ||
-  wrong "a wrong line: $said"
-for path in "$work/none" "$work"; do # a folder, too
-  said=$(AXON_SCHEDULES=$path on_gpu "$AXON" run one.axn 2>&1) &&
-    wrong "a file of schedules that cannot be read: $path"
-  grep -q 'cannot read AXON_SCHEDULES=' <<<"$said" || wrong "$said"
+output=$(on_gpu "$AXON" run one.axn 2>&1) &&
+  fail 'an invalid schedule file is accepted'
+grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$output" ||
+  fail "an invalid line of a schedule file: $output"
+for path in "$work/none" "$work"; do # no such file; a folder
+  output=$(AXON_SCHEDULES=$path on_gpu "$AXON" run one.axn 2>&1) &&
+    fail "an unreadable schedule file is accepted: $path"
+  grep -q 'cannot read AXON_SCHEDULES=' <<<"$output" || fail "$output"
 done
 unset AXON_SCHEDULES
 
-# Memory that is full is told, with what it was for; and before that what the
-# host has, too, makes room.
+# If GPU memory is full, tensors that also exist in host memory are evicted.  If
+# that does not suffice, the error names the operation.
 cat >large.axn <<'END'
 val x = f32 (iota 200000)
 do print (sum (x + 1.0))
 val y = outer (x + 1.0) (x.[0:200])
 do print (sum y)
 END
-said=$(memory=40 pool= on_gpu "$AXON" run large.axn 2>&1)
-grep -q "of the GPU's memory" <<<"$said" || wrong "memory that is full: $said"
+output=$(memory=40 pool= on_gpu "$AXON" run large.axn 2>&1)
+grep -q "of the GPU's memory" <<<"$output" || fail "out of memory: $output"
 cat >many.axn <<'END'
 fun f (k : f32) = f32 (iota 300000) * k
 val (a, b, c, d) = (f 1.0, f 2.0, f 4.0, f 8.0)
@@ -275,27 +280,28 @@ do print (a + 1.0, b + 1.0, c + 1.0, d + 1.0)
 END
 memory=8 pool= same many
 
-# What is computed again is a graph of the driver's, changed where tensors are.
+# A plan that runs again becomes a captured launch (CUDA graph).  Later runs
+# update its tensor addresses.
 cat >again.axn <<'END'
 val w = reshape [40, 40] (f32 ((iota 1600 * 5) % 11)) - 5.0
 fun net (x : f32[n, 40]) = nn.softmax (nn.relu (x @ w) @ w) @ w
 fun input k = reshape [30, 40] (f32 ((iota 1200 * 7 + k) % 13)) - 6.0
-fun turn k = print (abs (sum (abs (net (input k))) - 3269.5) < 3.0)
-do turn 1
-do turn 2
-do turn 3
-do turn 4
+fun step k = print (abs (sum (abs (net (input k))) - 3269.5) < 3.0)
+do step 1
+do step 2
+do step 3
+do step 4
 END
 pool= same again
-said=$(pool= on_gpu env FAKE_TELL=1 "$AXON" run again.axn 2>&1)
-[ "$(grep -c "a graph of [5-9] kernels" <<<"$said")" = 2 ] ||
-  wrong "no graphs: $said"
+output=$(pool= on_gpu env FAKE_LOG=1 "$AXON" run again.axn 2>&1)
+[ "$(grep -c "a graph of [5-9] kernels" <<<"$output")" = 2 ] ||
+  fail "no CUDA graphs: $output"
 
-# axon plan says how.
-said=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
+# axon plan prints the schedules.
+output=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
 for word in 'thread groups of' 'rows in registers' \
   'sm_90a, indices of 32 bits' \
   '__launch_bounds__'; do
-  grep -q "$word" <<<"$said" || wrong "axon plan: no $word: $said"
+  grep -q "$word" <<<"$output" || fail "axon plan: no $word: $output"
 done
 exit "$bad"

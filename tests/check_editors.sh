@@ -1,6 +1,6 @@
 #!/bin/bash
-# The contents of editors/: grammars, and Neovim with the server, without a
-# display.
+# The contents of editors/: the grammars, and Neovim (headless) with the
+# language server.
 set -u
 . "$(dirname "$0")/lib.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -20,7 +20,7 @@ KEYWORDS=$(sed -n 's/^KEYWORD([A-Z]*, "\([a-z]*\)".*/\1/p' \
   "$here/lexer/keywords.def" | tr '\n' ' ')
 export KEYWORDS=${KEYWORDS% }
 cat >"$work/model.axn" <<'END'
-(** The part of each in the whole. *)
+(** The exponentials of x, divided by their sum. *)
 fun softmax x =
   let val e = exp (x - max ~axis:-1 ~keep:true x)
   in e / sum ~axis:-1 ~keep:true e end
@@ -36,7 +36,7 @@ timeout 300 nvim --headless -u NONE -i NONE -n \
   exit 1
 }
 [ -e "$RESULT" ] || {
-  echo 'nvim did not get to the end:'
+  echo 'nvim ended early:'
   cat "$work/log"
   exit 1
 }

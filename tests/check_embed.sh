@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
 
-same() { # same NAME COMMAND...: prints what is expected
+same() { # same NAME COMMAND...: the output is examples/embed/expected
   name=$1
   shift
   if ! "$@" "$root/examples/embed/model.axn" >"$work/out" 2>&1 ||
@@ -24,7 +24,7 @@ same() { # same NAME COMMAND...: prints what is expected
   fi
 }
 
-programs() { # programs WHERE FLAGS...: in C and C++
+programs() { # programs WHERE FLAGS...: compiles and runs the C and C++ programs
   where=$1
   shift
   strict='-Wall -Wextra -Werror -pedantic'
@@ -45,19 +45,19 @@ programs() { # programs WHERE FLAGS...: in C and C++
   fi
 }
 
-# As built.  The headers have a folder of their own, as others stand beside
-# them in the sources.
+# The library in the build folder.  The headers are copied, since their source
+# folder also contains private headers.
 mkdir "$work/include"
 cp session/axon.h session/axon_dlpack.h "$work/include"
 export LD_LIBRARY_PATH="$BUILD/.libs"
 programs built -I"$work/include" -L"$BUILD/.libs" -laxon
 
-# Calls keep no memory.  (A sanitizer has an allocator of its own.)
+# Calls leak no memory.  (Sanitizers replace the allocator.)
 if [ -x "$BUILD/tests/embed/cost" ] && [ -z "$sanitizers" ]; then
   "$BUILD/tests/embed/cost" >"$work/out" || { cat "$work/out" && status=1; }
 fi
 
-# As installed, found by pkg-config.
+# The installed library, found by pkg-config.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 if make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1; then
   prefix=$(setting prefix)
@@ -67,18 +67,22 @@ if make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1; then
   LD_LIBRARY_PATH="$work/root$prefix/lib"
   # shellcheck disable=SC2086
   programs installed $flags
-  want=$(setting VERSION)
-  have=$(pkg-config --modversion axon)
-  [ "$have" = "$want" ] || { echo "axon.pc: $have, not $want" && status=1; }
+  expected=$(setting VERSION)
+  found=$(pkg-config --modversion axon)
+  [ "$found" = "$expected" ] || {
+    echo "axon.pc: version $found, expected $expected"
+    status=1
+  }
 else
   cat "$work/log"
   status=1
 fi
 
-# What axon build makes of the same functions, in C and C++; Python is below.
+# The same functions, built by `axon build` and called from C and C++ (from
+# Python below).
 AXON=${AXON:-$BUILD/axon}
 mkdir "$work/made"
-built() { # built NAME COMMAND...: prints what is expected of it
+built() { # built NAME COMMAND...: the output is built.expected
   "${@:2}" >"$work/out" 2>&1 &&
     diff -u "$root/examples/embed/built.expected" "$work/out" || {
     echo "built, $1: $(head -20 "$work/out")"
@@ -102,14 +106,14 @@ else
   status=1
 fi
 
-# Python: one that has NumPy, if there is one.
+# Python, preferably one with NumPy.
 python=
-for one in python3 /usr/bin/python3; do
-  command -v "$one" >/dev/null || continue
-  python=${python:-$one}
-  "$one" -c 'import numpy' 2>/dev/null && python=$one && break
+for candidate in python3 /usr/bin/python3; do
+  command -v "$candidate" >/dev/null || continue
+  python=${python:-$candidate}
+  "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break
 done
-# The sanitizer's own library, clang's or gcc's: it comes before all others.
+# The runtime library of the sanitizer (clang's or gcc's) must be preloaded.
 case $sanitizers in
 *address*)
   for runtime in "libclang_rt.asan-$(uname -m).so" libasan.so none; do
@@ -118,7 +122,7 @@ case $sanitizers in
   done
   case $runtime in
   /*) ;;
-  *) echo "the sanitizer cannot be loaded: Python is skipped" >&2 && python= ;;
+  *) echo "no sanitizer runtime: Python is skipped" >&2 && python= ;;
   esac
   ;;
 esac
@@ -135,7 +139,7 @@ if [ -n "$python" ]; then
       same 'Python, installed' "$python" examples/embed/embed.py
     built Python "$python" examples/embed/built.py "$work/made/model.so"
   else
-    echo "no NumPy: its part is skipped" >&2
+    echo "no NumPy: the tests that need it are skipped" >&2
   fi
   if "$python" -c 'import numpy' 2>/dev/null; then
     (cd examples/embed && AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
@@ -151,6 +155,6 @@ if [ -n "$python" ]; then
     tests/embed/python_test.py >"$work/out" 2>&1 ||
     { cat "$work/out" && status=1; }
 else
-  echo "no python3: skipped" >&2
+  echo "no python3: the Python tests are skipped" >&2
 fi
 exit "$status"

@@ -1,17 +1,17 @@
 #!/bin/bash
-# The pages of `axon explain`: the first program of a page gets its code.  The
-# second program, which fixes it, gets no error, or at least not that code.
-# Codes without a program are listed here, each with its reason.
+# The pages of `axon explain`: the first program of a page causes its error.
+# The second program, which fixes it, causes no error and no diagnostic with
+# that code.  Codes without a program are listed here, with the reason.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
-without='107 108 111 119 120' # encodings, sizes of files, faults
-without+=' 311 314 315 324'   # what the parser or another code meets first
-without+=' 505 510 511 599'   # memory and faults
-without+=' 520 521'           # calls from a host
-without+=' 602 603 605'       # several files, the prompt
-without+=' 610 611 612 613 614'   # options
-without+=' 512 513 514 515'   # the machine, and faults
+without='107 108 111 119 120'   # encodings, file sizes, internal errors
+without+=' 311 314 315 324'     # another error is reported first
+without+=' 505 510 511 599'     # out of memory, internal errors
+without+=' 520 521'             # calls from a host program
+without+=' 602 603 605'         # several files, the REPL
+without+=' 610 611 612 613 614' # command-line options
+without+=' 512 513 514 515'     # the machine, internal errors
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -23,8 +23,9 @@ fail() {
   status=1
 }
 
-# The programs of a page, as 1.axn and 2.axn: blocks indented by four blanks.
-programs() {
+# Writes the programs of a page (blocks indented by four blanks) to 1.axn and
+# 2.axn.
+programs() { # programs PAGE
   rm -f ./*.axn
   awk '/^    / { if (!open) { n++; open = 1 }
                  print substr($0, 5) > (n ".axn"); next }
@@ -38,17 +39,18 @@ while read -r title; do
     grep -qw "${code#?0}" <<<"$without" || fail "$code: no example"
     continue
   fi
-  grep -qw "${code#?0}" <<<"$without" && fail "$code has an example after all"
+  grep -qw "${code#?0}" <<<"$without" &&
+    fail "$code has an example: remove it from the list"
   verb=run
   [ "$code" = E0362 ] && verb='check --strict'
   # shellcheck disable=SC2086
-  said=$(timeout 100 "$AXON" $verb 1.axn 2>&1 >/dev/null)
-  grep -q "\[$code\]" <<<"$said" ||
-    fail "$code: its first example does not get it: $said"
+  output=$(timeout 100 "$AXON" $verb 1.axn 2>&1 >/dev/null)
+  grep -q "\[$code\]" <<<"$output" ||
+    fail "$code: the first example does not cause it: $output"
   [ -e 2.axn ] || continue
   # shellcheck disable=SC2086
-  said=$(timeout 100 "$AXON" $verb 2.axn 2>&1 >/dev/null)
-  grep -q "^error\|\[$code\]" <<<"$said" &&
-    fail "$code: its second example is not right: $said"
+  output=$(timeout 100 "$AXON" $verb 2.axn 2>&1 >/dev/null)
+  grep -q "^error\|\[$code\]" <<<"$output" &&
+    fail "$code: the second example causes an error: $output"
 done < <("$AXON" explain)
 exit "$status"

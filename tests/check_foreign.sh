@@ -1,7 +1,8 @@
 #!/bin/bash
-# The words of lexer/foreign.def.  If the library or a primitive defines such a
-# word, its help would never appear for the name.  Such a word is allowed only
-# for constructs of other languages (`var x = 1`), with a token to blame.
+# The words of lexer/foreign.def are undefined names.  If the library or a
+# primitive defined such a word, its help would never appear.  Defined words are
+# allowed only for constructs of other languages (`var x = 1`), whose rows name
+# a token to blame.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
@@ -11,11 +12,11 @@ export HOME="$work" NO_COLOR=1
 status=0 count=0
 while IFS=$'\t' read -r kind word blame; do
   count=$((count + 1))
-  said=$(echo "val q = $word" | "$AXON" check - 2>&1)
-  grep -q "not defined\|there is no" <<<"$said" &&
+  output=$(echo "val q = $word" | "$AXON" check - 2>&1)
+  grep -q "not defined\|there is no" <<<"$output" &&
     continue
   [ "$kind" = FOREIGN ] && [ "$blame" != NONE ] && continue
-  echo "$word is defined: its row in lexer/foreign.def is dead"
+  echo "$word is defined: its row in lexer/foreign.def has no effect"
   status=1
 done < <(sed -nE 's/^(FOREIGN|RENAMED)\("([^"]+)", *"?([^",]*).*/\1\t\2\t\3/p' \
   "$here/lexer/foreign.def")

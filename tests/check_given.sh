@@ -1,6 +1,6 @@
 #!/bin/bash
-# A condition in a printed type (`given ... if ...`) mentions only sizes of that
-# type.  No golden file has another name there, such as that of an index.
+# In each golden file, a condition of a printed type (`given ... if ...`)
+# mentions only sizes of that type, never the index of a loop.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1

@@ -1,38 +1,37 @@
 #!/bin/bash
-# Hostile programs: deeply nested, endless in other ways, or not text at all.
-# Each ends in reasonable time with status 0 or 1, whatever `ulimit -s` is.
-# Output of this script is an error.
+# Hostile programs and data files: deep nesting, huge inputs, binary data.  Each
+# ends in reasonable time with status 0 or 1, for any `ulimit -s`.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/fuzz/seeds/csv"
 ulimit -c 0
 bad=0
 
-rep() { # rep N TEXT: the text N times
+rep() { # rep N TEXT: prints the text N times
   [ "$1" -gt 0 ] || return 0
   printf "%$1s" '' | sed "s/ /$2/g"
 }
 
-# ends WANTED VERB: runs `axon VERB p.axn`.  WANTED is `error`, `fine`, or
-# `any`, which is either.
-ends() {
+# Runs `axon VERB p.axn`.  EXPECTED is `error` (status 1), `fine` (status 0) or
+# `any` (either).
+ends() { # ends EXPECTED VERB
   got=0
   timeout 300 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
   case $got in
   0) [ "$1" != error ] && return ;;
   1) [ "$1" != fine ] && grep -q '^error' err && return ;;
   esac
-  echo "status $got, wanted $1: axon $2 of $name" && bad=1
+  echo "status $got, expected $1: axon $2 of $name" && bad=1
   head -c 300 err
 }
 
-# nest NAME BEFORE OPEN MIDDLE CLOSE AFTER: far too deep is an error, and as
-# deep as is allowed is something to be checked and run.
-nest() {
+# Repeats OPEN and CLOSE around MIDDLE.  Nesting far beyond the limit is an
+# error.  Nesting below the limit is checked, formatted and run.
+nest() { # nest NAME BEFORE OPEN MIDDLE CLOSE AFTER
   for depth in ${depths:-200000 1990 900}; do
     name="$1, $depth times"
-    wanted=any
-    [ "$depth" = 200000 ] && wanted=error
+    expected=any
+    [ "$depth" = 200000 ] && expected=error
     {
       printf '%s' "$2"
       rep "$depth" "$3"
@@ -40,7 +39,7 @@ nest() {
       rep "$depth" "$5"
       printf '%s\n' "$6"
     } >p.axn
-    ends "$wanted" check
+    ends "$expected" check
     [ "$depth" = 900 ] && ends any run
     [ "$depth" = 1990 ] && ends any fmt
   done
@@ -114,8 +113,8 @@ nest 'remainder' 'fun f (x : f32[n' ' % m' '' '' ']) = x'
 nest 'constructor of type' 'datatype t = A of ' '(' i64 ')' ''
 nest 'minus signs' 'val x = ' '- ' 1 '' ''
 
-# many NAME BEFORE PART AFTER: side by side, which is no nesting.
-many() {
+# Repeats PART 700 times without nesting.
+many() { # many NAME BEFORE PART AFTER
   name="many $1"
   { printf '%s' "$2" && rep 700 "$3" && printf '%s\n' "$4"; } >p.axn
   ends any check
@@ -132,7 +131,7 @@ many 'axes' 'fun f (x : f32[n' ', n' ']) = x'
 many 'facts' 'fun f (x : f32[n]) given 1 <= n' ', 1 <= n' ' = x'
 many 'fields' 'val x = {a = 1' ', a = 1' '}'
 
-# Comments nest, and many of anything is no nesting.
+# Nested comments, unbalanced brackets, and long inputs without nesting.
 name=comments
 { rep 200000 '(\* ' && rep 200000 ' \*)' && echo 'val x = 1'; } >p.axn
 ends any check
@@ -170,7 +169,7 @@ name='a text without end'
 { echo -n 'val x = "' && rep 200000 'a'; } >p.axn
 ends error check
 
-# Types grow where the text does not.
+# Small programs with large types.
 name='pairs of pairs'
 {
   echo 'val x0 = 1'
@@ -184,7 +183,7 @@ name='pairs doubled'
 } >p.axn
 ends any check
 
-# What is no text.
+# Invalid UTF-8 and control characters.
 name='no UTF-8'
 for bytes in '\xff' '\xc0\x80' '\xed\xa0\x80' '\xf5\x80\x80\x80' '\xe2\x82' \
   '\x80' '\0' '\x01' '\x7f' '\xef\xbf\xbe'; do
@@ -209,7 +208,7 @@ name='nothing'
 : >p.axn
 ends fine run
 
-# What is no file, or one without end.
+# Devices, folders and missing files as programs.
 for verb in check run fmt test; do
   for file in /dev/zero /dev/null . nothing.axn /proc/self/mem; do
     got=0
@@ -224,11 +223,11 @@ mkfifo pipe.npy
 ln -s /dev/zero zero.npy
 mkdir folder.npy
 
-# Data that claims to be more than it is, and data cut short: an error or a
-# tensor, within little memory.  (The stack, 512 MB, is only reserved.)
+# The programs below must run within little memory.  (The 512 MB of the stack
+# are only reserved.)
 ulimit -S -v "${MEMORY:-1500000}"
 
-# Many equations, and types that double, within little memory too.
+# Many equations between sizes, and types that double.
 for last in 5 200; do
   awk -v last="$last" 'BEGIN {
     printf "fun f"
@@ -249,9 +248,10 @@ name='types that double'
 ends error check
 grep -q E0324 err || { echo "no limit named: $name" && bad=1; }
 
-# Bombs: little on the disk, much in memory.  What is refused says how it can
-# be loaded all the same, and that is so; what is packed as usual is loaded.
-python3 - <<'end' || { echo 'no bombs were made' && bad=1; }
+# Decompression bombs: small files that are large in memory.  The error names
+# the limit and the setting that raises it.  Raising it helps.  Files with a
+# usual compression ratio are loaded.
+python3 - <<'end' || { echo 'cannot write the bombs' && bad=1; }
 import json, os, struct, zlib
 
 def deflate(data, flush=zlib.Z_FULL_FLUSH):
@@ -259,7 +259,7 @@ def deflate(data, flush=zlib.Z_FULL_FLUSH):
     return z.compress(data) + z.flush(flush)
 
 def npz(path, megabytes, body=None, crc=None):
-    """So many bytes of u8: zeros, or the body again and again."""
+    """Writes a tensor of u8: zeros, or the body (1 MiB) repeated."""
     mega = bytes(1 << 20) if body is None else body
     size = megabytes << 20
     head = "{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % size
@@ -305,14 +305,14 @@ text = json.dumps(dict(names, x={"dtype": "U8", "shape": [1],
                                  "data_offsets": [0, 1]})).encode()
 open("bomb.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + b"1")
 end
-bomb() { # bomb WANTED FILE RANK [LIMIT]
-  name="$2, limit ${4:-as it is}"
+bomb() { # bomb EXPECTED FILE RANK [LIMIT]
+  name="$2, limit ${4:-default}"
   echo "do print (sum (load \"$2\" : u8[${3}]))" >p.axn
   AXON_FILE_LIMIT=${4-} ends "$1" run
   [ "$1" = fine ] || grep -q "\"$2\": .* limit of " err ||
     { echo "no limit named: $name" && bad=1; }
   [ "$1" = fine ] || grep -q 'AXON_FILE_LIMIT=[0-9]*[MG] ' err ||
-    { echo "no way out: $name" && bad=1; }
+    { echo "no hint in the error: $name" && bad=1; }
 }
 for file in bomb.npz bomb.png small.npz small.png bomb.safetensors; do
   [ "$(stat -c %s $file)" -lt 6000000 ] || { echo "$file is large" && bad=1; }
@@ -331,6 +331,8 @@ bomb error bomb.safetensors n 4M
 bomb fine bomb.safetensors n 128M
 rm -f ./*.npz ./*.png ./*.safetensors
 
+# Fuzzer seeds, special files and truncated files as data: the result is an
+# error or a tensor.
 name='hostile data'
 rm -f -- *.csv
 for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors} \

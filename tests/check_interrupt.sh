@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ctrl-C soon ends long operations.
+# Ctrl-C ends long operations within 1.5 seconds.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -7,13 +7,14 @@ pid=
 trap 'kill -KILL $pid 2>/dev/null; rm -rf "$work"' EXIT
 bad=0
 
-stops() { # stops NAME: the program on stdin, interrupted after half a second
+stops() { # stops NAME: interrupts the program on stdin
   cat >"$work/$1.axn"
   interrupted "$1" run "$work/$1.axn"
 }
 
-interrupted() { # interrupted NAME ARGUMENT...: of axon
-  # What a shell starts behind it ignores the signal, and axon goes on so.
+# Runs axon, sends SIGINT after half a second, and expects status 130.
+interrupted() { # interrupted NAME ARGUMENT...
+  # Background processes of a shell ignore SIGINT by default.
   env --default-signal=INT setsid "$AXON" "${@:2}" >"$work/out" 2>&1 &
   pid=$!
   sleep 0.5
@@ -27,7 +28,7 @@ interrupted() { # interrupted NAME ARGUMENT...: of axon
   fi
 }
 
-# A shell that is not interactive has its children ignore Ctrl-C.
+# Without a trap, children of a non-interactive shell ignore SIGINT.
 trap : INT
 stops sort <<'END'
 do print (sum (sort (uniform (key 1) [40000000] : f32[40000000])))
@@ -52,7 +53,8 @@ do print (fold (fn s x => f (f (s * 0.5 + x))) 0.0 xs)
 END
 [ -e big.csv ] && echo "big.csv was written" && bad=1
 
-# A compiler of axon build ends with all that it has started; nothing is left.
+# `axon build` ends its compiler with all child processes, and removes its
+# temporary files.
 cat >"$work/slow" <<'END'
 #!/bin/sh
 sleep 77.123
@@ -63,6 +65,7 @@ mkdir "$work/tmp" "$work/made"
 AXON_CC=$work/slow TMPDIR=$work/tmp interrupted build \
   build -o "$work/made/f.so" "$work/f.axn"
 [ -z "$(ls -A "$work/tmp" "$work/made" | grep -v :)" ] ||
-  { echo 'left by axon build:' && ls -AR "$work/tmp" "$work/made" && bad=1; }
-pgrep -f 'sleep 77.123' >/dev/null && echo 'its compiler goes on' && bad=1
+  { echo 'axon build leaves files:' && ls -AR "$work"/{tmp,made} && bad=1; }
+pgrep -f 'sleep 77.123' >/dev/null &&
+  echo 'the compiler of axon build still runs' && bad=1
 exit $bad

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The language server, tested by a client that speaks the whole protocol over
-# stdio.  Arguments are parts of test names: tests/check_lsp.sh rename
+# Tests the language server with a client over stdio.  Arguments select tests by
+# parts of their names: tests/check_lsp.sh rename
 set -u
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || {
@@ -12,6 +12,6 @@ export XDG_CACHE_HOME
 XDG_CACHE_HOME=$(mktemp -d)
 trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
-# a test stops a worker by SIGSEGV, which must end the process
+# A test sends SIGSEGV to a worker.  It must end the process.
 export ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0"
 python3 "$here/tests/lsp/run.py" "$@"

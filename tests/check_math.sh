@@ -1,12 +1,12 @@
 #!/bin/bash
-# Samples of the math functions of generated kernels: for this machine, for
-# older ones, and for other vector widths, if this machine can run them.
-# tests/math.sh 1 tests every float.
+# Tests the math functions of generated kernels at sampled floats, for the
+# native architecture, older ones, and several vector widths, if this machine
+# supports them.  tests/math.sh 1 tests every float.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 command -v cc >/dev/null || { echo "no C compiler: skipped" >&2; exit 0; }
 if nm "${BUILD:-.}/.libs/libcore.a" 2>/dev/null | grep -q __asan_; then
-  echo "built with a sanitizer, which kernels are not: skipped" >&2
+  echo "a build with a sanitizer: skipped" >&2
   exit 0
 fi
 status=0
@@ -25,7 +25,7 @@ if [ "$(uname -m)" = x86_64 ]; then
   fi
 fi
 
-# kernels of one lane: plain C
+# Scalar kernels: plain C, one lane.
 work=$(mktemp -d)
 trap 'rm -rf "$out" "$work"' EXIT
 {

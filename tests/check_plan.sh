@@ -1,20 +1,20 @@
 #!/bin/bash
-# axon plan, beyond its golden files: JSON output is valid, comments are not
-# compiled, lines are short, and its statements are true.
+# `axon plan`, beyond its golden files: the JSON output is valid, printing code
+# compiles nothing, lines are short, and kernels have the expected form.
 set -u
 AXON=$(realpath "${AXON:-$(dirname "$0")/../axon}")
 cd "$(dirname "$0")/plan" || exit 1
 XDG_CACHE_HOME=$(mktemp -d)
 export XDG_CACHE_HOME LC_ALL=C.UTF-8 TMPDIR=$XDG_CACHE_HOME/tmp
-export AXON_TINY=100 # so that the kernels of small programs are compiled
+export AXON_TINY=100 # a low threshold: kernels of small programs are compiled
 folder=$XDG_CACHE_HOME
 mkdir "$TMPDIR"
 trap 'rm -rf "$folder"' EXIT
 bad=0
-wrong() { echo "$*" && bad=1; }
+fail() { echo "$*" && bad=1; }
 
-# Once nothing is compiled any more: what a program leaves is finished alone.
-made() {
+# Prints the number of cached kernels, after all background compilations ended.
+kernel_count() {
   for _ in $(seq 400); do
     find "$TMPDIR" -mindepth 1 | grep -q . || break
     sleep 0.05
@@ -23,17 +23,17 @@ made() {
 }
 
 for f in *.axn; do
-  before=$(made)
-  "$AXON" plan --dry "$f" >/dev/null && [ "$(made)" = "$before" ] ||
-    wrong "$f: --dry compiles something"
-  "$AXON" plan "$f" >"$folder/text" || wrong "$f: exit status $?"
-  grep -nE '^.{101,}' "$folder/text" && wrong "$f: over 100 columns"
-  before=$(made)
+  before=$(kernel_count)
+  "$AXON" plan --dry "$f" >/dev/null && [ "$(kernel_count)" = "$before" ] ||
+    fail "$f: --dry compiles a kernel"
+  "$AXON" plan "$f" >"$folder/text" || fail "$f: exit status $?"
+  grep -nE '^.{101,}' "$folder/text" && fail "$f: over 100 columns"
+  before=$(kernel_count)
   "$AXON" plan --code --json "$f" | python3 -c '
 import json, sys
 plan = json.load(sys.stdin)
 kernels = [k for run in plan["runs"] for k in run["kernels"]]
-assert plan["runs"] and kernels, "nothing"
+assert plan["runs"] and kernels, "no kernels"
 assert [k["number"] for k in kernels] == list(range(1, len(kernels) + 1))
 for k in kernels:
     assert k["shared"] or k["values"], "no values"
@@ -43,8 +43,9 @@ for k in kernels:
     assert k["seconds"] > 0 and k["lanes"] > 0 and k["bytes_written"] > 0
     place = "%s:%d: " % (k["file"], k["loops"][-1]["line"])
     assert place in k["code"], "no comment " + place
-' || wrong "$f: its JSON is wrong"
-  [ "$before" = "$(made)" ] || wrong "$f: comments were compiled"
+' || fail "$f: the JSON output is wrong"
+  [ "$before" = "$(kernel_count)" ] ||
+    fail "$f: code with comments was compiled"
 done
 
 "$AXON" plan --dry --json products.axn | python3 -c '
@@ -52,31 +53,31 @@ import json, sys
 k = json.load(sys.stdin)["runs"][0]["kernels"][2]
 m, n, depth = 1024, 768, 512
 assert k["operations_of_products"] == 2 * m * n * depth, "operations"
-assert k["operations"] == k["operations_of_products"], "other operations"
+assert k["operations"] == k["operations_of_products"], "elementwise operations"
 assert k["bytes_read"] == 4 * depth * (m + n), "bytes read"
 assert k["bytes_written"] == 4 * m * n, "bytes written"
-' || wrong 'the cost of a product is wrong'
+' || fail 'the cost of a matmul is wrong'
 "$AXON" plan --dry --json masked.axn | python3 -c '
 import json, sys
 kernels = [k for r in json.load(sys.stdin)["runs"] for k in r["kernels"]]
 causal, near = [w for w in (k["operations_of_products"] for k in kernels) if w]
 whole = 2 * 2 * 24 * 512 * 512 * 64
-assert 0.5 * whole <= causal <= 0.55 * whole, "a triangle"
-assert 0.1 * whole <= near <= 0.2 * whole, "a band"
-' || wrong 'what a mask hides is computed'
+assert 0.5 * whole <= causal <= 0.55 * whole, "a causal mask"
+assert 0.1 * whole <= near <= 0.2 * whole, "a sliding window"
+' || fail 'masked scores are computed'
 "$AXON" plan --dry --json long.axn | python3 -c '
 import json, sys
 run = json.load(sys.stdin)["runs"][0]
 scores = 4 * 8 * 1024 * 12288
 assert run["bytes_peak"] < scores / 16, "scores in memory"
 assert all(k["scratch"] < 4 << 20 for k in run["kernels"]), "rows in scratch"
-' || wrong 'long rows of scores are stored'
+' || fail 'the attention scores are materialized'
 XDG_CACHE_HOME=$XDG_CACHE_HOME/other
 "$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
-before=$(made)
+before=$(kernel_count)
 "$AXON" plan products.axn -e 'layer x' >/dev/null
-[ "$before" -gt 0 ] && [ "$(made)" = "$before" ] ||
-  wrong 'what is described is not what is run'
+[ "$before" -gt 0 ] && [ "$(kernel_count)" = "$before" ] ||
+  fail 'axon plan and axon bench use different kernels'
 cat >"$folder/moved.axn" <<'END'
 val x : f32[300, 500] = for i < 300, j < 500 => sin (float (i + j))
 val at : i64[40] = for i < 40 => i * 7
@@ -85,11 +86,12 @@ do print (transpose x)
 do print (gather x at)
 END
 code=$(AXON_TINY=0 AXON_STREAM=0 "$AXON" plan --code --dry "$folder/moved.axn")
-grep -q 'turn_f(turned' <<<"$code" || wrong 'a transpose is not turned'
-grep -q 'nt_f32(' <<<"$code" || wrong 'nothing is stored past the caches'
-grep -q 'non-temporal stores' <<<"$code" || wrong 'nor does it say so'
+grep -q 'turn_f(turned' <<<"$code" || fail 'no transpose in registers'
+grep -q 'nt_f32(' <<<"$code" || fail 'no non-temporal stores'
+grep -q 'non-temporal stores' <<<"$code" ||
+  fail 'the plan does not report the non-temporal stores'
 grep -q 'bad[0-9]* |= .* & LIVE' <<<"$code" &&
-  wrong 'an index is tested in each lane'
+  fail 'the index check is not reduced to one test per vector'
 cat >"$folder/far.axn" <<'END'
 val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
 val little : f32[100, 64] = for i < 100, j < 64 => cos (float (i + j))
@@ -99,7 +101,7 @@ do print (gather little (bags % 100))
 END
 code=$("$AXON" plan --code --dry "$folder/far.axn")
 [ "$(grep -c '__builtin_prefetch(' <<<"$code")" = 2 ] ||
-  wrong 'rows are not asked for ahead, or such that a cache has'
+  fail 'rows of a large table are not prefetched, or rows of a small one are'
 cat >"$folder/shared.axn" <<'END'
 fun rows n m = cumsum ~axis:1 (for i < n, j < m => sin (float (i + j)))
 val v = cumsum (for j < 500 => cos (float j))
@@ -108,7 +110,7 @@ do print (max (dot (rows 90000 500) v))
 END
 code=$(AXON_TINY=0 "$AXON" plan --code --dry "$folder/shared.axn")
 [ "$(grep -c 'if (u >= ready' <<<"$code")" = 1 ] ||
-  wrong 'a shared row is loaded for each, or rows that are far go together'
+  fail 'unroll-and-jam: not for a shared row, or for rows that are far apart'
 cat >"$folder/bags.axn" <<'END'
 val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
 val bags = argsort (for b < 500, i < 20 => sin (float (b + 3 * i)))
@@ -116,7 +118,7 @@ do print (sum ~axis:1 (gather table bags))
 END
 code=$("$AXON" plan --code --dry "$folder/bags.axn")
 grep -q '#pragma GCC unroll 20' <<<"$code" &&
-  wrong 'rows that data name are written out as those of windows are'
+  fail 'a reduction over gathered rows is fully unrolled'
 cat >"$folder/channels.axn" <<'END'
 val x = for n < 2, c < 5, y < 21, z < 40 => sin (float (n + c + y * z))
 val w = for c < 5, i < 3, j < 3 => cos (float (c + i + 2 * j))
@@ -125,15 +127,15 @@ do print (nn.depthwise_conv2d ~padding:1 {w, b} x)
 END
 code=$(AXON_TINY=0 "$AXON" plan --code --dry "$folder/channels.axn")
 grep -q 'const int far = ' <<<"$code" ||
-  wrong 'rows of a window that overlap do not go together'
-grep -q 'fused_f(' <<<"$code" || wrong 'terms of a short sum are rounded'
+  fail 'overlapping rows of a window are not jammed'
+grep -q 'fused_f(' <<<"$code" || fail 'a short sum does not use FMA'
 grep -q '\*restrict const l[0-9]* = ' <<<"$code" &&
-  wrong 'padding is stored before windows, or sums before what finishes them'
+  fail 'padding or the sums before the epilogue are materialized'
 [ "$(grep -c 'span_of(' <<<"$code")" = 1 ] ||
-  wrong 'the lanes inside an image are not found out once for all rows'
-grep -q '^ *vf w[0-9]*\[9\];' <<<"$code" || wrong 'weights are read row by row'
+  fail 'the lane masks of the border are not hoisted'
+grep -q '^ *vf w[0-9]*\[9\];' <<<"$code" || fail 'weights are not hoisted'
 [ "$(grep -c 'ldw_' <<<"$code")" = 0 ] ||
-  wrong 'zeros around an image are compared for, lane by lane'
+  fail 'padding is tested in each lane'
 cat >"$folder/narrow.axn" <<'END'
 val x = for i < 320, k < 100 => sin (float (i + k))
 val y = for k < 100, j < 49 => cos (float (2 * k + j))
@@ -141,7 +143,7 @@ do print (x @ y)
 END
 AXON_TINY=0 "$AXON" plan --dry "$folder/narrow.axn" |
   grep -q 'left a convolution window' ||
-  wrong 'few columns leave lanes idle'
+  fail 'a matmul with few columns does not use a convolution window'
 cat >"$folder/moments.axn" <<'END'
 val x = for i < 1000003 => sin (float i)
 do print (sum x)
@@ -151,10 +153,10 @@ END
 import json, sys
 kernels = json.load(sys.stdin)["runs"][1]["kernels"]
 assert sum(k["bytes_read"] for k in kernels) < 1.1 * 4e6, "two passes"
-assert "LOAD(f32" in kernels[0]["code"], "no vectors"
-assert "ldw_" not in kernels[0]["code"], "masks where a limit says enough"
-assert "__builtin_prefetch(" in kernels[0]["code"], "it waits for parts"
-' || wrong 'a variance is wrong'
+assert "LOAD(f32" in kernels[0]["code"], "not vectorized"
+assert "ldw_" not in kernels[0]["code"], "masked loads inside the bounds"
+assert "__builtin_prefetch(" in kernels[0]["code"], "no prefetch"
+' || fail 'the kernel of a variance is wrong'
 cat >"$folder/small.axn" <<'END'
 val x = for b < 900, i < 5, j < 3 => sin (float (b + i + j))
 val y = for b < 900, i < 3, j < 4 => sin (float (b + i + 2 * j))
@@ -163,9 +165,9 @@ do print (max (x @ y), max (transpose x @ z))
 END
 plan=$(AXON_TINY=0 "$AXON" plan "$folder/small.axn")
 grep -q '5 × 4 by 3 terms' <<<"$plan" ||
-  wrong 'small products are not whole in registers'
+  fail 'a small matmul is not computed in registers'
 grep -q '3 × 32 in registers, all unpacked' <<<"$plan" ||
-  wrong 'small products are copied'
+  fail 'the operands of a small matmul are packed'
 cat >"$folder/chain.axn" <<'END'
 val a = for i < 300 => sin (float i)
 val b = for j < 400 => cos (float j)
@@ -181,9 +183,9 @@ do print counts
 END
 "$AXON" plan --code --dry "$folder/chain.axn" >"$folder/text"
 grep -q 'reference backend: no C code' "$folder/text" &&
-  wrong 'a kernel has more loops than backends take'
+  fail 'a kernel exceeds the loop limit of the backend'
 [ "$(grep -c '^ *for (; j + W <= end' "$folder/text")" -lt 20 ] ||
-  wrong 'loops over the same points do not become one'
+  fail 'loops over the same iterations are not fused'
 cat >"$folder/around.axn" <<'END'
 val x = for i < 300, j < 1000 => sin (float (i + j))
 do print (for i < 300, j < 1000 =>
@@ -193,7 +195,7 @@ do print (max (nn.groupnorm ~groups:4 {w = ones [12], b = zeros [12]} y))
 END
 AXON_TINY=0 "$AXON" plan --code --dry "$folder/around.axn" >"$folder/text"
 grep -q 'div_i(' "$folder/text" &&
-  wrong 'a quotient of few values, or of none, is divided for in each lane'
+  fail 'an index quotient with few values is divided in each lane'
 cat >"$folder/kept.axn" <<'END'
 val x = for i < 160, j < 300 => sin (float (i + j))
 val w = for i < 300, j < 200 => sin (float (i + 2 * j))
@@ -203,20 +205,20 @@ do print (max (x.[0:60, ...] @ w))
 END
 "$AXON" plan --dry "$folder/kept.axn" | tr -s ' \n' ' ' >"$folder/text"
 grep -q 'right prepacked panels' "$folder/text" ||
-  wrong 'weights are copied in each call'
+  fail 'weights are not prepacked'
 grep -q 'right unpacked, then prepacked' "$folder/text" ||
-  wrong 'weights are copied for a few rows'
+  fail 'weights are packed for a few rows'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
-  wrong 'equal runs are not told once'
+  fail 'identical runs are not shown once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |
   grep -q 'reference backend: the reference backend was requested' ||
-  wrong 'it does not say that the reference backend was requested'
+  fail 'the plan does not name the requested reference backend'
 "$AXON" plan -e '1 + 1' | grep -qx 'the program computes no tensors' ||
-  wrong 'it plans what is no tensor'
+  fail 'a program without tensors is planned'
 "$AXON" plan rows.axn --kernel 99 2>"$folder/err"
 [ $? = 2 ] && grep -q 'there is no kernel 99' "$folder/err" ||
-  wrong 'it finds kernel 99'
+  fail 'kernel 99 is not reported as missing'
 "$AXON" plan -e 'let val x = for i < 9 => i in x.[i64 (sum x)]' >/dev/null \
   2>"$folder/err"
-[ $? = 1 ] || wrong 'errors of the program are none of the plan'
+[ $? = 1 ] || fail 'a run-time error does not fail axon plan'
 exit "$bad"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# The types of the library and of the models are principal.  Annotations with
-# the inferred types change nothing (principal.py).  Existing annotations
-# restrict a type only if that is intended (stripped.py).
+# The types of the library and of the models are principal: annotations with the
+# inferred types change nothing (principal.py).  Existing annotations restrict a
+# type only if tests/narrowed gives a reason (stripped.py).
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
 command -v python3 >/dev/null || {
-  echo 'skipped: there is no python3'
+  echo 'skipped: python3 is not installed'
   exit 0
 }
 export PYTHONDONTWRITEBYTECODE=1

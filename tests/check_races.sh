@@ -1,13 +1,14 @@
 #!/bin/bash
-# Threads under the thread sanitizer: the thread pool, memory of tensors,
-# caches, compilers, sessions in several threads that are interrupted, and
-# generated kernels.
+# Tests under the thread sanitizer: the thread pool, tensor memory, caches,
+# compiler processes, interrupted sessions in several threads, and generated
+# kernels.
 #
-#     tests/check_races.sh            # about a minute, a part of all tests
-#     tests/check_races.sh all        # more tests and graphs; compiles all
+#     tests/check_races.sh            # about a minute
+#     tests/check_races.sh all        # more tests and graphs, all files
 #
-# Only files that share data with other threads are compiled with the sanitizer.
-# Other files are taken from this build, unless it has another sanitizer.
+# By default, only files that share data with other threads are compiled with
+# the sanitizer.  The other object files come from this build, unless it uses
+# another sanitizer.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -19,7 +20,7 @@ flags='-std=gnu11 -g1 -O1 -fsanitize=thread -ffp-contract=off'
 echo 'int main(void) { return 0; }' >"$work/none.c"
 # shellcheck disable=SC2086
 $cc $flags "$work/none.c" -o "$work/none" 2>/dev/null && "$work/none" || {
-  echo 'no thread sanitizer here: skipped' >&2
+  echo 'the thread sanitizer does not work: skipped' >&2
   exit 0
 }
 echo '#include <cmocka.h>' >"$work/has.c"
@@ -32,7 +33,7 @@ modules='support runtime machine tensor kernel plan eval session aot editor'
 modules="$modules backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
-# Who shares something says so, or asks those who do.
+# Words that occur in files that share data with other threads.
 shares='_Atomic|atomic_|pthread_|flag_|_Thread_local|pool_|kept_'
 shares="$shares|memo_|interrupt"
 if [ "${1:-}" = all ]; then
@@ -43,7 +44,8 @@ if [ "${1:-}" = all ]; then
 fi
 sources=$(for module in $modules; do ls "$module"/*.c; done 2>/dev/null |
   sort -u | xargs grep -lE "$shares")
-# What other modules have may be of another sanitizer: then only these.
+# If the build uses another sanitizer, its object files cannot be linked.  Then
+# only the tests of these files run.
 rest=$BUILD/.libs/libcore.a
 if [ -n "$(setting AXON_LDFLAGS)" ] || [ ! -e "$rest" ]; then
   rest='' tests='pool block'
@@ -62,32 +64,33 @@ export -f compile
 export cc flags BUILD root work
 # shellcheck disable=SC2086
 printf '%s\n' $sources | xargs -P "${JOBS:-2}" -I{} bash -c 'compile {}' \
-  >"$work/said" 2>&1 || {
-  head -n 40 "$work/said"
+  >"$work/output" 2>&1 || {
+  head -n 40 "$work/output"
   exit 1
 }
 objects=("$work"/*.o)
 
-# Kernels carry it, too; their compiler is no part of the test.
+# Kernels are compiled with the sanitizer.  The compiler itself runs without it.
 cat >"$work/cc" <<END
 #!/bin/bash
 TSAN_OPTIONS= exec $cc "\$@" -O1 -g -fsanitize=thread
 END
 chmod +x "$work/cc"
 export AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache AXON_THREADS=3
-# Children of fork start threads, which this sanitizer forbids by default.
+# Child processes start threads after fork; the sanitizer forbids this by
+# default.
 export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:exitcode=66"
 bad=0
 
-check() { # check NAME ARGUMENT...: of tests/unit/NAME_test.c
+check() { # check NAME ARGUMENT...: builds and runs tests/unit/NAME_test.c
   compile "tests/unit/$1_test.c" &&
     # shellcheck disable=SC2046,SC2086
     $cc $flags "$work/tests_unit_$1_test.c.o" "${objects[@]}" $rest \
       $(setting CMOCKA_LIBS) -lcmocka $(setting LIBS) -lpthread -ldl -lm \
       -o "$work/$1" || exit 1
-  timeout 600 "$work/$1" "${@:2}" >"$work/said" 2>&1 || {
+  timeout 600 "$work/$1" "${@:2}" >"$work/output" 2>&1 || {
     echo "$1_test: status $?"
-    grep -v 'RUN\|OK' "$work/said" | head -n 60
+    grep -v 'RUN\|OK' "$work/output" | head -n 60
     bad=1
   }
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Some fixed random programs, compared with NumPy (tests/random/run.py generates
-# others, in any number).  They run on the reference backend, compiled with one
-# and two threads, and some with `axon build`.  Others run with an empty and
-# with a full kernel cache, and must give the same bits.
+# Compares random programs with fixed seeds with NumPy (tests/random/run.py runs
+# any number of others).  The programs run on the reference backend, compiled
+# with one and two threads, and some built with `axon build`.  Other programs
+# run with a cold and with a warm kernel cache; results must be bit-identical.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -11,15 +11,15 @@ for python in python3 /usr/bin/python3 none; do
   "$python" -c 'import numpy' 2>/dev/null && break
 done
 if [ "$python" = none ]; then
-  echo 'skipped: there is no NumPy'
+  echo 'skipped: NumPy is not installed'
   exit 0
 fi
-said=$("$python" tests/random/run.py --axon "$AXON" --built 2 1-16 2>&1) ||
-  { printf '%s\n' "$said" && exit 1; }
-# not all were refused: of eight, some could be built
-case $said in
+output=$("$python" tests/random/run.py --axon "$AXON" --built 2 1-16 2>&1) ||
+  { printf '%s\n' "$output" && exit 1; }
+# `axon build` accepts at least three of the eight programs that it tries.
+case $output in
 '16 programs, '[3-8]' of them built, 0 wrong') ;;
-*) printf '%s\n' "$said" && exit 1 ;;
+*) printf '%s\n' "$output" && exit 1 ;;
 esac
-said=$("$python" tests/random/run.py --axon "$AXON" --cold 201-212 2>&1) ||
-  { printf '%s\n' "$said" && exit 1; }
+output=$("$python" tests/random/run.py --axon "$AXON" --cold 201-212 2>&1) ||
+  { printf '%s\n' "$output" && exit 1; }

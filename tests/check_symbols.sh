@@ -1,6 +1,6 @@
 #!/bin/bash
-# No two files define the same name, even if each compiles alone.  The shared
-# library exports axn_ names only.
+# Each global symbol has one definition.  The shared library exports only axn_
+# names.
 set -u
 cd "${BUILD:-$(dirname "$0")/..}" || exit 1
 status=0
@@ -12,10 +12,10 @@ for name in $twice; do
     sed 's/^/  /'
   status=1
 done
-strangers=$(nm -D --defined-only .libs/libaxon.so 2>/dev/null |
+unprefixed=$(nm -D --defined-only .libs/libaxon.so 2>/dev/null |
   awk '{ print $NF }' | grep -v '^axn_')
-if [ -n "$strangers" ]; then
-  echo "libaxon.so exports $strangers"
+if [ -n "$unprefixed" ]; then
+  echo "libaxon.so exports $unprefixed"
   status=1
 fi
 exit "$status"

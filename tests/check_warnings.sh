@@ -3,8 +3,8 @@
 #
 #     tests/check_warnings.sh [COUNT [SEED]]
 #
-# tests the kernels of kernels_test, for COUNT random graphs.  The checksum of its
-# source selects one kernel in SAMPLE (4).
+# Compiles the kernels that kernels_test generates for COUNT random graphs.  The
+# checksum of its source selects one kernel in SAMPLE (4).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 test=${BUILD:-.}/tests/unit/kernels_test
@@ -26,8 +26,8 @@ for arg in "$@"; do
 done
 [ $((${sum%% *} % SAMPLE)) = 0 ] || exec cc "$@" -O0
 for cc in gcc clang; do
-  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/said" 2>&1
-  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/said" >>"$WARNINGS"
+  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/output" 2>&1
+  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/output" >>"$WARNINGS"
 done
 exec cc "$@"
 END
@@ -35,8 +35,8 @@ chmod +x "$work/cc"
 : >"$work/warnings"
 export SAMPLE=${SAMPLE:-4}
 WARNINGS=$work/warnings AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
-  "$test" "${2:-1}" "${1:-12}" >"$work/said" 2>&1 ||
-  { cat "$work/said" && exit 1; }
+  "$test" "${2:-1}" "${1:-12}" >"$work/output" 2>&1 ||
+  { cat "$work/output" && exit 1; }
 [ -s "$work/warnings" ] || exit 0
 grep -E 'warning|error' "$work/warnings" | sed 's/[0-9][0-9]*/N/g' | sort |
   uniq -c | sort -rn | head -n 20

@@ -1,20 +1,20 @@
-# Is what was written what is wanted, but for the last digits of fractions?
+# Compares two outputs, with a tolerance for fractions.
 #
-#     awk -f tests/close.awk WANTED GOT
+#     awk -f tests/close.awk EXPECTED ACTUAL
 #
-# Backends add up in different orders, so that numbers with a point or an
-# exponent may differ, by
+# Backends add in different orders.  So numbers with a point or an exponent may
+# differ.  The tolerance is the sum of
 #
-#     1e-5 of the largest such number between the same outermost brackets
-#     (of itself, outside of brackets)
-#     + one unit of the last digit, of numbers shown with four or more.
+#     1e-5 times the largest such number in the same outermost brackets
+#     (outside of brackets: the number itself), and
+#     one unit of the last digit, if the number has at least four digits.
 #
-# All other text is to be the same: whole numbers, words, nan and inf; a run of
-# blanks is as one blank.  Status 1, and the first place, where it is not so.
+# All other text must be equal: integers, words, nan and inf.  A sequence of
+# blanks equals one blank.  Prints the first difference; the status is then 1.
 
-# Cuts a file into texts and numbers: text[0] number[1] text[1] ...; number k
-# stands in line[k], and belongs to group[k].  Returns how many there are.
-function cut(file, text, number, line, group,    s, n, gap, word, at, more) {
+# Splits a file into text and numbers: text[0] number[1] text[1] ...  Number k
+# is in line line[k] and in group group[k].  Returns the number of numbers.
+function split_file(file, text, number, line, group,    s, n, gap, word, at, more) {
   n = depth = groups = at = 0
   text[0] = ""
   while ((more = (getline s < file)) > 0) {
@@ -50,7 +50,7 @@ function cut(file, text, number, line, group,    s, n, gap, word, at, more) {
   return n
 }
 
-# Each outermost pair is a group.
+# Each outermost pair of brackets is a group.
 function brackets(s,    opens) {
   while (match(s, /[][]/)) {
     opens = substr(s, RSTART, 1) == "["
@@ -68,11 +68,11 @@ function fail(message) {
   exit 1
 }
 
-function size(x) {
+function absolute(x) {
   return x < 0 ? -x : x
 }
 
-# One unit of it; 0: there are too few.
+# One unit of the last digit of x; 0 if x has less than four digits.
 function last_digit(x,    mantissa, power, point) {
   mantissa = x
   power = 0
@@ -89,28 +89,30 @@ function last_digit(x,    mantissa, power, point) {
   return exp(power * log(10))
 }
 
-function least(x, y) {
+function min(x, y) {
   return x < y ? x : y
 }
 
 BEGIN {
-  n = cut(ARGV[1], want_text, want, want_line, want_group)
-  m = cut(ARGV[2], got_text, got, got_line, got_group)
+  n = split_file(ARGV[1], expected_text, expected, expected_line,
+                 expected_group)
+  m = split_file(ARGV[2], got_text, got, got_line, got_group)
   for (k = 1; k <= n; k++)
-    if (size(want[k] + 0) > largest[want_group[k]])
-      largest[want_group[k]] = size(want[k] + 0)
+    if (absolute(expected[k] + 0) > largest[expected_group[k]])
+      largest[expected_group[k]] = absolute(expected[k] + 0)
   for (k = 0; k <= n && k <= m; k++) {
-    if (want_text[k] != got_text[k])
-      fail("after line " (k ? want_line[k] : 1) ": the text differs")
+    if (expected_text[k] != got_text[k])
+      fail("after line " (k ? expected_line[k] : 1) ": the text differs")
     if (k == n || k == m)
       break
-    most = 1e-5 * largest[want_group[k + 1]] + \
-           1.001 * least(last_digit(want[k + 1]), last_digit(got[k + 1]))
-    if (size(want[k + 1] - got[k + 1]) > most)
-      fail("line " want_line[k + 1] ": " got[k + 1] " is too far from " \
-           want[k + 1])
+    tolerance = 1e-5 * largest[expected_group[k + 1]] + \
+                1.001 * min(last_digit(expected[k + 1]), \
+                            last_digit(got[k + 1]))
+    if (absolute(expected[k + 1] - got[k + 1]) > tolerance)
+      fail("line " expected_line[k + 1] ": " got[k + 1] " is too far from " \
+           expected[k + 1])
   }
   if (n != m)
-    fail(m " fractions, wanted " n)
+    fail(m " fractions, expected " n)
   exit failed
 }

@@ -1,6 +1,6 @@
-# Runs programs for GPUs without a GPU: builds a fake driver and a fake NVRTC in
-# $work.  The GPU simulator runs the kernels (tests/unit/cuda_fake.h,
-# nvrtc_fake.h).  If they cannot be built, the test is skipped.
+# Runs programs on the target cuda without a GPU: builds a fake driver and a
+# fake NVRTC in $work (tests/unit/cuda_fake.h, nvrtc_fake.h).  The GPU simulator
+# runs the kernels.  If the fakes cannot be built, the test is skipped.
 build=${BUILD:-$here}
 libraries="$build/.libs/libsim.a $build/.libs/libcore.a $build/.libs/libfront.a"
 
@@ -20,30 +20,34 @@ fake_library() { # fake_library NAME HEADER FLAGS...
   shift 2
   cc -shared -fPIC -w -O1 -std=gnu11 -I"$here" -I"$build" -x c \
     "$here/tests/unit/$header" -x none "$@" -o "$work/$name" \
-    -Wl,-Bsymbolic -Wl,--exclude-libs,ALL >"$work/said" 2>&1 ||
-    { cat "$work/said"; skipped "$name cannot be made"; }
+    -Wl,-Bsymbolic -Wl,--exclude-libs,ALL >"$work/output" 2>&1 ||
+    { cat "$work/output"; skipped "$name cannot be built"; }
 }
 # shellcheck disable=SC2086
 fake_library libcuda.so.1 cuda_fake.h -DFAKE_RUNS $libraries -lgmp -lm -ldl \
   -lpthread
 fake_library libnvrtc.so.13 nvrtc_fake.h
 
-# Memory is as large as tensors are, so that what is read beyond them is seen,
-# but for those who say what $pool is kept.
-on_gpu() {
+# Runs a command on the fake GPU.  By default the memory pool is disabled
+# ($pool: AXON_POOL), so that the simulator detects accesses beyond a tensor.
+# $memory is the size of GPU memory in MiB, $processors the number of SMs.
+on_gpu() { # on_gpu COMMAND...
   env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
     AXON_TARGET=cuda AXON_TINY=0 AXON_POOL="${pool-0}" \
     FAKE_MEMORY="${memory:-2000}" FAKE_PROCESSORS="${processors:-4}" \
     AXON_SOURCE="$here" "$@"
 }
 
-same() { # same NAME [STATUS]: the program there says the same on both
+# NAME.axn has the same output and exit status on the fake GPU and on the
+# reference backend.
+same() { # same NAME [STATUS]
   on_gpu timeout 200 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
   got=$?
   AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
-  want=$?
-  [ "$want $got" = "${2:-0} ${2:-0}" ] && cmp -s "$work/gpu" "$work/host" || {
-    wrong "$1: status $got, and of the reference backend $want"
+  expected=$?
+  [ "$expected $got" = "${2:-0} ${2:-0}" ] &&
+    cmp -s "$work/gpu" "$work/host" || {
+    fail "$1: status $got, on the reference backend $expected"
     diff "$work/host" "$work/gpu" | head -n 20
   }
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Collects kernel sources for GPUs in a folder, for cudatexts_test: those of the
+# Collects GPU kernel sources in a folder, for cudatexts_test: those of the
 # programs, examples and random graphs of the test suite, and of bench/gpu.sh:
 #
 #     tests/cudatexts.sh FOLDER [CAPABILITY...]      creates FOLDER
@@ -13,7 +13,7 @@ set -u
 folder=${1:?a folder}
 shift
 case "$*" in
-*[!0-9\ ]*) echo "capabilities are numbers, as 86: $*" >&2; exit 2 ;;
+*[!0-9\ ]*) echo "capabilities are numbers such as 86: $*" >&2; exit 2 ;;
 esac
 [ $# -gt 0 ] || set -- 75 80 86 89 90 100 120
 mkdir -p "$folder"
@@ -45,8 +45,8 @@ for capability in "$@"; do
     idle "$build/tests/unit/between_test" "$((seed + 750))" 1
   done
   idle "$build/tests/unit/routines_test"
-  echo "$capability: $(find "$folder" -name '*.cu' | wc -l) texts"
+  echo "$capability: $(find "$folder" -name '*.cu' | wc -l) sources"
 done 2>/dev/null
-# What is timed on GPUs, as it is planned at its sizes: most is for warpgroups.
+# The plans of the GPU benchmark, at full size.
 AXON_NVRTC=/no/such/file "$here/bench/gpu.sh" --dry --axon "$AXON" >/dev/null
-echo "bench/gpu.sh: $(find "$folder" -name '*.cu' | wc -l) texts"
+echo "bench/gpu.sh: $(find "$folder" -name '*.cu' | wc -l) sources"

@@ -1,15 +1,15 @@
-"""Diagnostics for tools, over programs with mistakes:
+"""Checks diagnostics for tools, over programs with errors:
 
-    diagnostics.py json DOC     JSON lines on stdin have what the tables of
-                                doc/diagnostics.md say
-    diagnostics.py sarif FILE   a document has the properties that SARIF 2.1.0
-                                demands, and only such as it knows
+    diagnostics.py json DOC     JSON lines on stdin have the fields that the
+                                tables of doc/diagnostics.md list
+    diagnostics.py sarif FILE   the document has the required properties of
+                                SARIF 2.1.0, and no unknown ones
     diagnostics.py schema SCHEMA FILE
-                                a document against a JSON schema, by the
-                                package jsonschema (doc/diagnostics.md)
-    diagnostics.py fix AXON DIR each first fix makes its message go away
+                                validates a document against a JSON schema,
+                                with the package jsonschema (doc/diagnostics.md)
+    diagnostics.py fix AXON DIR the first fix of each diagnostic removes it
 
-All but `schema` is of the standard library only."""
+All but `schema` use only the standard library."""
 
 import json
 import os
@@ -26,7 +26,8 @@ def fail(text):
 # ---- JSON ----
 
 def tables(doc):
-    """{'': fields, 'place': fields, ...}; a field: name -> (type, always)."""
+    """Reads {'': fields, 'place': fields, ...}.  `fields` maps each name to
+    (type, True if the field is always present)."""
     found, name = {}, None
     for line in open(doc, encoding="utf-8"):
         head = re.match(r"An? \*(\w+)\*", line)
@@ -45,13 +46,13 @@ def check_type(value, kind, all_tables, where):
     plain = {"string": str, "integer": int, "boolean": bool}
     if kind.startswith("array of "):
         if not isinstance(value, list):
-            fail(f"{where} is no array")
+            fail(f"{where} is not an array")
         for i, item in enumerate(value):
             check_type(item, kind[len("array of "):], all_tables,
                        f"{where}[{i}]")
     elif kind in plain:
         if type(value) is not plain[kind]:
-            fail(f"{where} is no {kind}: {value!r}")
+            fail(f"{where} is not of type {kind}: {value!r}")
     else:
         check_object(value, kind, all_tables, where)
 
@@ -59,10 +60,10 @@ def check_type(value, kind, all_tables, where):
 def check_object(value, table, all_tables, where):
     fields = all_tables[table]
     if not isinstance(value, dict):
-        fail(f"{where} is no object")
+        fail(f"{where} is not an object")
     for name in value:
         if name not in fields:
-            fail(f"{where}.{name} is not in the document")
+            fail(f"{where}.{name} is not documented")
     for name, (kind, always) in fields.items():
         if name in value:
             check_type(value[name], kind, all_tables, f"{where}.{name}")
@@ -83,19 +84,19 @@ def check_json(doc):
         value = json.loads(line)
         check_object(value, "", all_tables, "")
         if value["schema"] != 1:
-            fail("doc/diagnostics.md speaks of schema 1")
+            fail("doc/diagnostics.md documents schema 1")
         for fix in value["fixes"]:
             ends = [(e["place"]["start"], e["place"]["end"])
                     for e in fix["edits"]]
             if not ends or any(a[1] > b[0] for a, b in zip(ends, ends[1:])):
-                fail(f"edits overlap or are none: {fix}")
+                fail(f"edits overlap or are missing: {fix}")
         count += 1
-    never = {(t, f) for t in all_tables for f in all_tables[t]} - seen
-    if count < 100 or never - {("place", "library")}:
-        fail(f"{count} objects, and none has {never}")
+    unseen = {(t, f) for t in all_tables for f in all_tables[t]} - seen
+    if count < 100 or unseen - {("place", "library")}:
+        fail(f"{count} objects, and none has {unseen}")
 
 
-# ---- SARIF: what is demanded, then what else is known ----
+# ---- SARIF: required properties, optional properties ----
 
 SARIF = {
     "log": ({"runs": ["run"], "version": str}, {"$schema": str}),
@@ -128,7 +129,7 @@ SARIF = {
 def check_sarif(value, kind, where):
     if isinstance(kind, list):
         if not isinstance(value, list):
-            fail(f"{where} is no array")
+            fail(f"{where} is not an array")
         for i, item in enumerate(value):
             check_sarif(item, kind[0], f"{where}[{i}]")
         return
@@ -136,14 +137,14 @@ def check_sarif(value, kind, where):
         if type(value) is not kind:
             fail(f"{where} is {value!r}")
         return
-    demanded, known = SARIF[kind]
-    for name in demanded:
+    required, optional = SARIF[kind]
+    for name in required:
         if name not in value:
             fail(f"{where}.{name} is missing")
     for name, part in value.items():
-        if name not in demanded and name not in known:
-            fail(f"{where}.{name} is not known")
-        check_sarif(part, demanded.get(name, known.get(name)),
+        if name not in required and name not in optional:
+            fail(f"{where}.{name} is unknown")
+        check_sarif(part, required.get(name, optional.get(name)),
                     f"{where}.{name}")
     seen.add(kind)
     if kind == "region":
@@ -165,22 +166,22 @@ def check_document(path):
     for run in log["runs"]:
         rules = run["tool"]["driver"]["rules"]
         if len({r["id"] for r in rules}) != len(rules):
-            fail("a rule stands twice")
+            fail("duplicate rule")
         for result in run["results"]:
             if rules[result["ruleIndex"]]["id"] != result["ruleId"]:
                 fail(f"ruleIndex of {result}")
             if result["level"] not in ("error", "warning", "note"):
                 fail(f"level of {result}")
     if set(SARIF) - seen:
-        fail(f"nothing has {set(SARIF) - seen}")
+        fail(f"no object of type {set(SARIF) - seen}")
 
 
 def check_schema(schema, path):
     import jsonschema
     rules = json.load(open(schema, encoding="utf-8"))
-    judge = jsonschema.validators.validator_for(rules)(rules)
+    validator = jsonschema.validators.validator_for(rules)(rules)
     log = json.load(open(path, encoding="utf-8"))
-    for error in judge.iter_errors(log):
+    for error in validator.iter_errors(log):
         print(f"{error.json_path}: {error.message[:200]}")
         seen.add("wrong")
     results = sum(len(run["results"]) for run in log["runs"])
@@ -192,10 +193,10 @@ def check_schema(schema, path):
 # ---- fixes ----
 
 def diagnostics(axon, path):
-    said = subprocess.run([axon, "check", "--diagnostics", "json", path],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          timeout=20, check=False).stderr
-    lines = said.decode("utf-8", "replace").splitlines()
+    errors = subprocess.run([axon, "check", "--diagnostics", "json", path],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            timeout=20, check=False).stderr
+    lines = errors.decode("utf-8", "replace").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
@@ -223,16 +224,16 @@ def check_fixes(axon, folder):
             open(copy, "wb").write(fixed)
             left = diagnostics(axon, copy)
             os.remove(copy)
-            was = messages(found).count((diag["code"], diag["message"]))
-            now = messages(left).count((diag["code"], diag["message"]))
-            if now >= was:
-                print(f"{name}: after `{diag['fixes'][0]['title']}` still "
-                      f"{diag['code']}: {diag['message']}")
+            before = messages(found).count((diag["code"], diag["message"]))
+            after = messages(left).count((diag["code"], diag["message"]))
+            if after >= before:
+                print(f"{name}: the fix `{diag['fixes'][0]['title']}` does not "
+                      f"remove {diag['code']}: {diag['message']}")
                 print(fixed.decode("utf-8", "replace"))
                 seen.add("wrong")
             tried += 1
     if tried < 30:
-        fail(f"only {tried} fixes")
+        fail(f"only {tried} fixes were found")
     if "wrong" in seen:
         sys.exit(1)
 

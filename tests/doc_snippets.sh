@@ -5,8 +5,8 @@
 # - A block ```axon before a block ```types is checked.  Types may be wrapped.
 # - A block ```axon before a block ```plan is planned (`axon plan --stable
 #   --dry`).
-# - "```axon more" continues the block before it, so that a text can build a
-#   program step by step.  Its output is the last part.
+# - "```axon more" continues the block before it, so that a document can build a
+#   program step by step.  Its output block shows only the last part.
 # - A block ```repl is a session, as in NAME.repl.
 # - The blocks ```primitives must contain all rows of primitives.def.
 #
@@ -21,7 +21,7 @@ blocks=$work/blocks
 mkdir "$blocks"
 
 awk -v dir="$blocks" '
-  function keep(ending, text) {
+  function write_block(ending, text) {
     printf "%s", text >(dir "/" at ending); close(dir "/" at ending)
   }
   /^```/ && fence == "" {
@@ -35,9 +35,9 @@ awk -v dir="$blocks" '
       program = word[2] == "more" ? program text : text
       at = line; have = 1
     } else if (word[1] ~ /^(output|types|plan)$/ && have) {
-      keep(".axn", program); keep("." word[1], text)
+      write_block(".axn", program); write_block("." word[1], text)
     } else if (word[1] == "repl" || word[1] == "primitives") {
-      at = line; keep("." word[1], text)
+      at = line; write_block("." word[1], text)
       have = 0
     }
     fence = ""
@@ -47,7 +47,7 @@ awk -v dir="$blocks" '
 ' "$doc"
 
 failed=0
-tell() { # tell LINE WANTED GOT
+differs() { # differs LINE EXPECTED ACTUAL
   echo "$(basename "$doc"):$1:"
   diff -u --label 'in the document' --label 'from axon' "$2" "$3"
   failed=1
@@ -55,41 +55,43 @@ tell() { # tell LINE WANTED GOT
 
 words_of() { tr -s ' \n' ' ' <"$1"; }
 
-# A block that goes on with another shows only its own, last, lines.
-for want in "$blocks"/*.output; do
-  [ -e "$want" ] || continue
-  base=${want%.output}
+# The output block of a continued program has only the last lines.
+for expected in "$blocks"/*.output; do
+  [ -e "$expected" ] || continue
+  base=${expected%.output}
   timeout "$limit" "$AXON" run - <"$base.axn" >"$base.got" 2>&1
-  tail -n "$(wc -l <"$want")" "$base.got" >"$base.tail"
-  cmp -s "$want" "$base.tail" || tell "${base##*/}" "$want" "$base.got"
+  tail -n "$(wc -l <"$expected")" "$base.got" >"$base.tail"
+  cmp -s "$expected" "$base.tail" ||
+    differs "${base##*/}" "$expected" "$base.got"
 done
 
-# Types are long: a document may break them into lines.
-for want in "$blocks"/*.types; do
-  [ -e "$want" ] || continue
-  base=${want%.types}
+# A document may break long types into lines.
+for expected in "$blocks"/*.types; do
+  [ -e "$expected" ] || continue
+  base=${expected%.types}
   timeout "$limit" "$AXON" check - <"$base.axn" >"$base.got" 2>&1
-  [ "$(words_of "$want")" = "$(words_of "$base.got")" ] ||
-    tell "${base##*/}" "$want" "$base.got"
+  [ "$(words_of "$expected")" = "$(words_of "$base.got")" ] ||
+    differs "${base##*/}" "$expected" "$base.got"
 done
 
-for want in "$blocks"/*.plan; do
-  [ -e "$want" ] || continue
-  base=${want%.plan}
+for expected in "$blocks"/*.plan; do
+  [ -e "$expected" ] || continue
+  base=${expected%.plan}
   timeout "$limit" "$AXON" plan --stable --dry - <"$base.axn" \
     >"$base.got" 2>&1
-  cmp -s "$want" "$base.got" || tell "${base##*/}" "$want" "$base.got"
+  cmp -s "$expected" "$base.got" ||
+    differs "${base##*/}" "$expected" "$base.got"
 done
 
-for want in "$blocks"/*.repl; do
-  [ -e "$want" ] || continue
-  sed -n 's/^[>|] \{0,1\}//p' "$want" | timeout "$limit" "$AXON" repl --plain \
-    >"$want.got" 2>&1
-  cmp -s "$want" "$want.got" ||
-    tell "$(basename "${want%.repl}")" "$want" "$want.got"
+for expected in "$blocks"/*.repl; do
+  [ -e "$expected" ] || continue
+  sed -n 's/^[>|] \{0,1\}//p' "$expected" |
+    timeout "$limit" "$AXON" repl --plain >"$expected.got" 2>&1
+  cmp -s "$expected" "$expected.got" ||
+    differs "$(basename "${expected%.repl}")" "$expected" "$expected.got"
 done
 
-# The rows of primitives.def as `name : type -- what it does`.
+# Prints the rows of primitives.def as `name : type -- description`.
 rows() {
   sed 's/\\"/\x01/g' "$here/primitives/primitives.def" |
     awk -F '"' '/^P\(/ {

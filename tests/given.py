@@ -1,5 +1,5 @@
-"""Of lines with a printed type, `name : type given what if conditions`: names
-in the conditions that are none of the type."""
+"""Checks lines with printed types, `name : type given constraint if conditions`.
+The conditions may use only names of the type."""
 import re
 import sys
 
@@ -8,8 +8,7 @@ CALLS = {"prod", "min", "max"}
 
 
 def conditions(given):
-    """What stands between each ` if ` and the next comma that is outside of
-    brackets."""
+    """The text between each ` if ` and the next comma outside of brackets."""
     depth, start = 0, 0
     for i, char in enumerate(given + ","):
         depth += (char in "([") - (char in ")]")
@@ -19,7 +18,7 @@ def conditions(given):
 
 
 def unknown(line):
-    """The names that the type lacks."""
+    """The names in the conditions that do not occur in the type."""
     head, given = line.split(" given ", 1)
     kind = set(NAME.findall(head.split(" : ", 1)[1]))
     return set(NAME.findall(" ".join(conditions(given)))) - kind - CALLS
@@ -27,7 +26,7 @@ def unknown(line):
 
 def main():
     lines = [line.rstrip("\n") for line in sys.stdin]
-    # It finds what it is to find, and there is something to look at.
+    # Checks that the function works, and that there is enough input.
     sample = "f : 'a[n, ...s] given join(s, [3]) if 2 == i, 1 <= n"
     bad = [] if unknown(sample) == {"i"} else ["a name is not found"]
     bad += [] if len(lines) > 10 else [f"only {len(lines)} lines"]

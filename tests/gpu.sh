@@ -7,11 +7,12 @@
 #
 # Families are in the order of the GPU features that they use, from elementwise
 # kernels to clusters of thread blocks: the first failure is the most useful.
-# Each has a time limit of 25 seconds (GPU_SECONDS).  A family that fails runs
-# once more: if it then passes, the cause is a race.  If compute-sanitizer is
-# installed, families and some graphs also run under it (GPU_TOOLS: memcheck
-# racecheck synccheck).  After GPU_MINUTES (9) no family starts, and the script
-# lists the remaining ones.  Files about failures are in check-gpu/.
+# GPU_FAMILY is a pattern that selects families.  Each has a time limit of 25
+# seconds (GPU_SECONDS).  A family that fails runs once more: if it then passes,
+# the cause is a race.  If compute-sanitizer is installed, families and some
+# graphs also run under it (GPU_TOOLS: memcheck racecheck synccheck).  After
+# GPU_MINUTES (9) no family starts, and the script lists the remaining ones.
+# The folder check-gpu (GPU_KEPT) has files about failures.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
@@ -21,102 +22,112 @@ seed=${1:-1} count=${2:-200} batch=10 left=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME="$work/cache" AXON_TINY=0
-kept=${GPU_KEPT:-$PWD/check-gpu}
+failures=${GPU_KEPT:-$PWD/check-gpu}
 good=0 bad=0
 limit=${GPU_SECONDS:-25}
-most=$(awk -v m="${GPU_MINUTES:-9}" 'BEGIN { print int(60 * m) }')
+max_seconds=$(awk -v m="${GPU_MINUTES:-9}" 'BEGIN { print int(60 * m) }')
 
-late() { # late WHAT: is there no time for it?
-  [ "$SECONDS" -ge "$most" ] || return 1
+# True if the time is over.  The test is then listed as not run.
+out_of_time() { # out_of_time NAME
+  [ "$SECONDS" -ge "$max_seconds" ] || return 1
   left="$left, $1"
 }
 passed() {
   printf 'ok    %s\n' "$1"
   good=$((good + 1))
 }
-failed() { # failed WHAT COMMAND: with what it said in $work/said
-  printf 'FAIL  %s\n      again: %s\n' "$1" "$2"
-  mkdir -p "$kept"
-  { echo "$2"; cat "$work/said" "${@:3}"; } >"$kept/${1//[^a-zA-Z0-9]/-}.txt"
-  head -n 8 "$work/said" | sed 's/^/      /'
+# Reports a failure with the command that reproduces it.  $work/output describes
+# the failure; the failure file also contains FILEs.
+failed() { # failed NAME COMMAND [FILE...]
+  printf 'FAIL  %s\n      reproduce: %s\n' "$1" "$2"
+  mkdir -p "$failures"
+  { echo "$2"; cat "$work/output" "${@:3}"; } \
+    >"$failures/${1//[^a-zA-Z0-9]/-}.txt"
+  head -n 8 "$work/output" | sed 's/^/      /'
   bad=$((bad + 1))
 }
 
-AXON_TARGET=cuda "$axon" -e 1 >"$work/said" 2>&1 || {
-  cat "$work/said"
+AXON_TARGET=cuda "$axon" -e 1 >"$work/output" 2>&1 || {
+  cat "$work/output"
   exit 1
 }
 AXON_TARGET=cuda "$axon" doctor 2>/dev/null | grep -E '^(gpu|driver|nvrtc) '
 
-# Each family: a program, whose first line has what a text of it is to say.
-# Others like it that begin so are schedules, or say what it is run with.
-settings() { # settings FILE: in `with`
+# A family is a program.  The comment in its first line is a pattern for the
+# schedule of a kernel that must run.  The second line may be a comment with an
+# entry of a schedule file.  A comment `AXON_TF32=1` is an environment setting.
+settings() { # settings FILE: sets `with` to the environment of the program
   with=(AXON_TARGET=cuda)
   grep -q '^(\* AXON_TF32=1 \*)$' "$1" && with+=(AXON_TF32=1)
   sed -n '2s/^(\* \(.*: way=.*\) \*)$/\1/p' "$1" >"$work/schedules"
   [ ! -s "$work/schedules" ] || with+=("AXON_SCHEDULES=$work/schedules")
 }
-again() { # again FILE: what it is run with, to be typed
+print_settings() { # print_settings FILE: prints the environment for a shell
   sed -n '2s/^(\* \(.*: way=.*\) \*)$/AXON_SCHEDULES=<(echo "\1")/p' "$1" |
     tr '\n' ' '
   grep -o '^(\* AXON_TF32=1' "$1" | tr -d '(*\n'
   printf ' AXON_TINY=0'
 }
-ran() { # ran FILE: by the GPU, in $work/gpu; its status
-  rm -rf "$work/texts"
-  mkdir "$work/texts"
-  AXON_CC_DEBUG=$work/texts env "${with[@]}" timeout -k 5 "$limit" \
+run_on_gpu() { # run_on_gpu FILE: writes $work/gpu and $work/sources
+  rm -rf "$work/sources"
+  mkdir "$work/sources"
+  AXON_CC_DEBUG=$work/sources env "${with[@]}" timeout -k 5 "$limit" \
     "$axon" run "$1" >"$work/gpu" 2>&1
 }
-agrees() { # does $work/gpu agree with the reference?  $work/said: where not
-  awk -f "$here/tests/close.awk" "$work/host" "$work/gpu" >"$work/said"
+# True if $work/gpu agrees with the reference.  Writes the first difference to
+# $work/output.
+agrees() {
+  awk -f "$here/tests/close.awk" "$work/host" "$work/gpu" >"$work/output"
 }
-once_more() { # once_more FILE: what a second run says, behind $work/said
-  late "$name once more" && return
-  cp "$work/said" "$work/first"
-  ran "$1"
-  if agrees; then echo 'a second run is right'; else
-    echo "a second run: $(head -n 1 "$work/said")"
+# Runs a family a second time, and appends the result to $work/output.
+run_again() { # run_again FILE
+  out_of_time "$name, second run" && return
+  cp "$work/output" "$work/first"
+  run_on_gpu "$1"
+  if agrees; then echo 'the second run passes'; else
+    echo "the second run fails: $(head -n 1 "$work/output")"
   fi >>"$work/first"
-  mv "$work/first" "$work/said"
+  mv "$work/first" "$work/output"
 }
 family() { # family FILE
   name=$(basename "$1" .axn)
-  late "family $name" && return
+  out_of_time "family $name" && return
   settings "$1"
-  want=$(sed -n '1s/^(\* \(.*\) \*)$/\1/p' "$1")
+  pattern=$(sed -n '1s/^(\* \(.*\) \*)$/\1/p' "$1")
   AXON_TARGET=reference timeout -k 5 "$((8 * limit))" "$axon" run "$1" \
     >"$work/host" 2>&1
-  ran "$1"
+  run_on_gpu "$1"
   status=$?
   if [ "$status" = 124 ] || [ "$status" = 137 ]; then
-    { echo "no end after $limit s"; tail -n 5 "$work/gpu"; } >"$work/said"
+    { echo "timeout after $limit s"; tail -n 5 "$work/gpu"; } >"$work/output"
   elif agrees; then
-    if ! grep -q "^/\* .*$want" "$work"/texts/*.cu; then
-      grep -h "^/\* .*blocks" "$work"/texts/*.cu >"$work/said"
-      failed "family $name (no kernel of it says \`$want\`)" \
-        "$(again "$1") $axon plan --target cuda $1"
+    if ! grep -q "^/\* .*$pattern" "$work"/sources/*.cu; then
+      grep -h "^/\* .*blocks" "$work"/sources/*.cu >"$work/output"
+      failed "family $name (no kernel has the schedule \`$pattern\`)" \
+        "$(print_settings "$1") $axon plan --target cuda $1"
     else
       passed "family $name"
     fi
     return
   else
     { head -n 5 "$work/gpu"; echo 'the reference backend:'
-      head -n 5 "$work/host"; } | cut -c 1-400 >>"$work/said"
-    once_more "$1"
+      head -n 5 "$work/host"; } | cut -c 1-400 >>"$work/output"
+    run_again "$1"
   fi
-  failed "family $name" "$(again "$1") $axon run --target cuda $1" \
+  failed "family $name" "$(print_settings "$1") $axon run --target cuda $1" \
     "$work/gpu" "$work/host"
 }
-ladder=(points turned chunks columns rows long_rows online routines checks
-  few_rows tiles tensor_cores reduced convolution attention group_tf32
-  group_computed group_wide group_turns group_clusters group_stream
-  group_shares group_usual group_pixels group_attention group_weights)
-for file in "$here"/tests/gpu/*.axn; do # what the ladder forgets
+families=(elementwise transpose split_reduction columns rows long_rows
+  online_softmax library_ops index_checks few_rows gemm gemm_mma
+  gemm_row_reduction convolution attention wgmma_tf32 wgmma_computed_operand
+  wgmma_wide_tile wgmma_pingpong wgmma_clusters wgmma_stream_k
+  wgmma_stream_k_pingpong wgmma_default wgmma_convolution wgmma_attention
+  wgmma_attention_weights)
+for file in "$here"/tests/gpu/*.axn; do # families that are not listed above
   name=$(basename "$file" .axn)
-  [[ " ${ladder[*]} " == *" $name "* ]] || ladder+=("$name")
+  [[ " ${families[*]} " == *" $name "* ]] || families+=("$name")
 done
-for name in "${ladder[@]}"; do # GPU_FAMILY: only those of such names
+for name in "${families[@]}"; do
   # shellcheck disable=SC2053
   [[ $name == ${GPU_FAMILY:-*} ]] && family "$here/tests/gpu/$name.axn"
 done
@@ -126,11 +137,11 @@ examples=("$here"/examples/*.axn)
 for file in "${examples[@]}"; do
   name=$(basename "$file" .axn)
   [ -e "${file%.axn}.expected" ] && [ "$name" != lenet_broken ] || continue
-  late "example $name" && continue
+  out_of_time "example $name" && continue
   (cd "$here" && AXON_TARGET=cuda timeout -k 5 "$limit" "$axon" run \
     "examples/$name.axn") >"$work/gpu" 2>&1
   if awk -f "$here/tests/close.awk" "${file%.axn}.expected" "$work/gpu" \
-    >"$work/said"; then
+    >"$work/output"; then
     passed "example $name"
   else
     failed "example $name" \
@@ -138,59 +149,63 @@ for file in "${examples[@]}"; do
   fi
 done
 
-# Random graphs: some at a time, at as many times as there are processors that
-# compile them; of those that fail, which one it was.
+# Random graphs run in batches, in as many processes as there are CPUs.  The
+# graphs of a failed batch run again one by one.
 graphs() { # graphs NAME FROM COUNT FILE
   AXON_TARGET=cuda timeout -k 5 "$((limit + limit * $3 / 5))" \
     "$build/tests/unit/$1" "$2" "$3" >"$4" 2>&1
 }
-batches() { # batches NAME: a file of each that is good, or what it said
+# Each batch leaves a file NAME.FROM.good if it passes, otherwise
+# NAME.FROM.output.
+batches() { # batches NAME
   for ((from = seed; from < seed + count; from += batch)); do
-    many=$((seed + count - from < batch ? seed + count - from : batch))
+    size=$((seed + count - from < batch ? seed + count - from : batch))
     while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do wait -n; done
-    late "$1 $from to $((from + many - 1))" && continue
-    { graphs "$1" "$from" "$many" "$work/$1.$from.said" &&
-      mv "$work/$1.$from.said" "$work/$1.$from.good"; } &
+    out_of_time "$1 $from to $((from + size - 1))" && continue
+    { graphs "$1" "$from" "$size" "$work/$1.$from.output" &&
+      mv "$work/$1.$from.output" "$work/$1.$from.good"; } &
   done
   wait
 }
-judge() { # judge NAME
-  again="AXON_TARGET=cuda AXON_TINY=0 $build/tests/unit/$1"
+report_batches() { # report_batches NAME
+  command="AXON_TARGET=cuda AXON_TINY=0 $build/tests/unit/$1"
   for ((from = seed; from < seed + count; from += batch)); do
-    many=$((seed + count - from < batch ? seed + count - from : batch))
+    size=$((seed + count - from < batch ? seed + count - from : batch))
     [ ! -e "$work/$1.$from.good" ] ||
-      passed "$1 $from to $((from + many - 1))"
-    [ -e "$work/$1.$from.said" ] || continue
+      passed "$1 $from to $((from + size - 1))"
+    [ -e "$work/$1.$from.output" ] || continue
     before=$bad
-    cp "$work/$1.$from.said" "$work/said"
-    for ((one = from; one < from + many; one++)); do
-      late "$1 $one by itself" && break
-      [ "$bad" -lt "$((before + 2))" ] || break # more of them say no more
-      graphs "$1" "$one" 1 "$work/said" || failed "$1 $one" "$again $one 1"
+    cp "$work/$1.$from.output" "$work/output"
+    for ((graph = from; graph < from + size; graph++)); do
+      out_of_time "$1 $graph alone" && break
+      [ "$bad" -lt "$((before + 2))" ] || break # two failures suffice
+      graphs "$1" "$graph" 1 "$work/output" ||
+        failed "$1 $graph" "$command $graph 1"
     done
-    [ "$bad" != "$before" ] || # only together
-      failed "$1 $from to $((from + many - 1))" "$again $from $many"
+    [ "$bad" != "$before" ] || # no graph fails alone
+      failed "$1 $from to $((from + size - 1))" "$command $from $size"
   done
 }
 for name in kernels_test between_test reduced_test; do
   [ -x "$build/tests/unit/$name" ] || continue
   batches "$name"
-  judge "$name"
+  report_batches "$name"
 done
 test=$build/tests/unit/kernels_test
 
-# Under compute-sanitizer.
+# Runs under compute-sanitizer.
 sanitizer=$(command -v compute-sanitizer ||
   ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
-sane() { # sane TOOL WHAT COMMAND...
+sanitize() { # sanitize TOOL NAME COMMAND...
   tool=$1 what=$2
   shift 2
-  late "$what under $tool" && return
+  out_of_time "$what under $tool" && return
   AXON_TARGET=cuda AXON_POOL=0 timeout -k 5 "$((2 * limit))" "$sanitizer" \
     --tool "$tool" --error-exitcode 9 --target-processes all "$@" \
-    >"$work/said" 2>&1
-  # 1: the program tells of an error, which the family's own run compares
-  if [ $? -le 1 ] && grep -q 'SUMMARY: 0 ' "$work/said"; then
+    >"$work/output" 2>&1
+  # Status 1: the program reports an error, which the run of the family compares
+  # with the reference.
+  if [ $? -le 1 ] && grep -q 'SUMMARY: 0 ' "$work/output"; then
     passed "$what under $tool"
   else
     failed "$what under $tool" \
@@ -203,14 +218,14 @@ elif [ "$sanitizer" ]; then
   for tool in ${GPU_TOOLS:-memcheck racecheck synccheck}; do
     for file in "$here"/tests/gpu/${GPU_FAMILY:-*}.axn; do
       settings "$file"
-      sane "$tool" "family $(basename "$file" .axn)" env "${with[@]}" "$axon" \
-        run "$file"
+      sanitize "$tool" "family $(basename "$file" .axn)" env "${with[@]}" \
+        "$axon" run "$file"
     done
   done
-  sane memcheck "random graphs $seed to $((seed + 2))" "$test" "$seed" 3
+  sanitize memcheck "random graphs $seed to $((seed + 2))" "$test" "$seed" 3
 else
   echo 'no compute-sanitizer: skipped'
 fi
-[ -z "$left" ] || echo "no time was left for${left#,}"
+[ -z "$left" ] || echo "not run:${left#,}"
 echo "$good ok, $bad failed"
 [ "$bad" = 0 ]

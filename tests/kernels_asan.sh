@@ -1,11 +1,11 @@
 #!/bin/bash
-# Runs a command with generated kernels that have the address sanitizer and the
-# undefined-behaviour sanitizer:
+# Runs a command whose generated kernels are compiled with the address sanitizer
+# and the undefined-behavior sanitizer:
 #
 #     tests/kernels_asan.sh tests/unit/kernels_test 1 500
 #     tests/kernels_asan.sh tests/check_cpu.sh
 #
-# An access outside of a tensor ends the program.
+# An out-of-bounds access ends the program with an error.
 set -u
 cc=${CC:-gcc}
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-# Common parts of tests/case.sh and tests/bless.sh: how golden files are made.
+# Common functions of tests/*.sh: golden files and test directories.
 #
 #   NAME.axn with NAME.out    output of `axon run` (and NAME.err: stderr)
 #            with NAME.err    diagnostics of `axon run`; exit status 1
@@ -22,18 +22,18 @@
 export LC_ALL=C.UTF-8 TERM=dumb NO_COLOR=1 COLORTERM=truecolor
 here=$(cd "$(dirname "$0")/.." && pwd)
 AXON=$(realpath "${AXON:-$here/axon}")
-limit=${LIMIT:-100} # seconds: only a program that hangs reaches it
+limit=${LIMIT:-100} # timeout in seconds, for programs that hang
 
 bad=0
-wrong() { # a check failed: prints the message, and the test continues
+fail() { # fail MESSAGE: reports a failed check; the test continues
   echo "$*"
   bad=1
 }
 
-# Enters a fresh directory with links to the files of directory $1 that test $2
-# may read; without $2, to all files.  ../../examples are the examples, as in a
+# Enters a fresh directory with links to the files of DIRECTORY that the test
+# NAME may read (default: all files).  ../../examples are the examples, as in a
 # folder of tests/.
-enter() {
+enter() { # enter DIRECTORY [NAME]
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   export HOME="$work/.home" XDG_STATE_HOME="$work/.state"
@@ -60,20 +60,20 @@ enter() {
   ln -s "${files[@]}" .
 }
 
-words() { # the words of a file that may be missing
+words() { # words FILE: prints the file if it exists
   [ -e "$1" ] && cat "$1"
 }
 
-# Creates the data files for comments `(* file NAME.npy TYPE[SIZES] *)` of the
-# program $1.  They are all zero, and sparse, so that they may have any size.
-make_files() {
+# Creates the data files for comments `(* file NAME.npy TYPE[SIZES] *)` of a
+# program.  They are all zero and sparse, so that they may be large.
+make_files() { # make_files PROGRAM
   sed -n 's/^(\* file \([^ ]*\) \([a-z0-9]*\)\[\(.*\)\] \*)$/\1 \2 \3/p' "$1" |
     while read -r file type sizes; do
       case $type in
       f32) code='<f4' bytes=4 ;;
       i64) code='<i8' bytes=8 ;;
       u8) code='|u1' bytes=1 ;;
-      *) echo "$1: no such type: $type" && return 1 ;;
+      *) echo "$1: unknown type: $type" && return 1 ;;
       esac
       printf "\x93NUMPY\x01\x00v\x00%-117s\n" \
         "{'descr': '$code', 'fortran_order': False, 'shape': ($sizes,), }" \
@@ -106,7 +106,7 @@ produce() {
       >"$work/out" 2>&1 || status=$?
     ;;
   plan)
-    # plans are always those of the CPU backend
+    # Golden plans are those of the CPU backend.
     env AXON_TINY=100 AXON_TARGET=cpu \
       timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
       >"$work/out" 2>&1 || status=$?
@@ -162,7 +162,7 @@ golden_cases() {
   esac
 }
 
-list_goldens() { # all golden cases below tests/, paths from the root
+list_goldens() { # prints all golden cases of tests/, with paths from the root
   find tests -type f \( -name '*.out' -o -name '*.err' -o -name '*.type' \
     -o -name '*.fmt' -o -name '*.strict' -o -name '*.plan' -o -name '*.bug' \
     -o -name '*.repl' \) \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# eval/ has no tensor arithmetic: no loop reads elements of a tensor, and no
-# code uses the data of a tensor as a C array of numbers.
+# eval/ contains no tensor arithmetic: no loop reads elements of a tensor, and
+# no code accesses the data of a tensor as a C array of numbers.
 cd "$(dirname "$0")/.." || exit 1
 awk '
   FNR == 1 { loop = 0 }

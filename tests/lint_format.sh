@@ -3,7 +3,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if ! command -v clang-format >/dev/null || ! git ls-files >/dev/null 2>&1; then
-  echo 'skipped: this needs clang-format and a checkout'
+  echo 'skipped: requires clang-format and a git checkout'
   exit 0
 fi
 bad=$(git ls-files '*.c' '*.h' | xargs clang-format --dry-run 2>&1 |

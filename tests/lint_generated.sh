@@ -1,18 +1,19 @@
 #!/bin/bash
-# In a clean tree, without lists of dependencies, every file that includes a
-# generated header waits for it.  The test uses make's own rules.  Each other
-# generated file names its sources.
+# Makefile.am: in a clean tree, without dependency files, each object whose
+# source includes a generated header depends on the header (order-only).  Each
+# other generated file has prerequisites.  The test reads the rules of make.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "${BUILD:-$here}" || exit 1
-[ -f Makefile ] || { echo 'not configured here: skipped' >&2; exit 0; }
+[ -f Makefile ] || { echo 'not configured: skipped' >&2; exit 0; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
 sed '/am--include-marker/d' Makefile >"$work/rules"
 make -f "$work/rules" -pnq axon >"$work/all" 2>/dev/null
 
-readers() { # of files: they themselves, and what includes them
+# Prints the C files that include one of the files, directly or indirectly.
+includers() { # includers FILE...
   local names more name
   names=$(printf '%s\n' "$@")
   while :; do
@@ -32,10 +33,10 @@ readers() { # of files: they themselves, and what includes them
 }
 
 for header in $(sed -n 's/^BUILT_SOURCES = //p' Makefile); do
-  for source in $(cd "$here" && readers "$header"); do
+  for source in $(cd "$here" && includers "$header"); do
     object=${source%.*}.lo
     grep -q "^$object:.*| .*$header" "$work/all" || {
-      echo "Makefile.am: $object does not wait for $header"
+      echo "Makefile.am: $object does not depend on $header"
       status=1
     }
   done
@@ -43,7 +44,7 @@ done
 for file in $(sed -n '/^CLEANFILES = /,/[^\\]$/p' Makefile |
   sed -e 's/^CLEANFILES =//' -e 's/\\$//'); do
   grep -q "^$file: ." "$work/all" || {
-    echo "Makefile.am: $file does not say what it is made of"
+    echo "Makefile.am: $file has no prerequisites"
     status=1
   }
 done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every header of a module compiles alone.
+# Every header of a module (source folder) compiles alone.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0

@@ -1,16 +1,16 @@
 #!/bin/bash
-# A module includes only modules before it, and itself.  runtime/ reads the
-# tables of primitives/; the lexer reads the grammar's token numbers.  The
-# backends do not see each other: cpu/ and cuda/ stand on emit/ and
-# library_ops.h.  target.c knows all of them, and target.h declares the struct
-# that each of them is.
+# Layering: a module (source folder) includes only headers of itself and of
+# modules before it.  The lexer also includes the token numbers of the parser.
+# In backend/, cpu/ and cuda/ are independent: each includes only its own
+# headers, emit/, library_ops.h and target.h, which declares the interface of a
+# backend.  target.c includes all backends.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 modules='support primitives runtime machine lexer parser size typecheck
   diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 
-rank() { # its place in the order
+rank() { # rank MODULE: its position in the order
   n=0
   for module in $modules; do
     n=$((n + 1))
@@ -18,7 +18,7 @@ rank() { # its place in the order
   done
 }
 
-may_include_backend() { # FILE PATH: both in backend/
+may_include_backend() { # may_include_backend FILE PATH: both in backend/
   local file=$1 path=$2 folder
   folder=$(echo "$file" | cut -d/ -f1-2)
   [[ $path = "$folder"/* || $path = backend/target.h ||
@@ -33,10 +33,10 @@ may_include_backend() { # FILE PATH: both in backend/
 
 while IFS=: read -r file line text; do
   from=${file%%/*} path=${text#*\"} path=${path%%\"*} to=${path%%/*}
-  [ "$path" = "$to" ] && continue # of the same folder
+  [ "$path" = "$to" ] && continue # in the same folder
   [ "$from $path" = 'lexer parser/parse.h' ] && continue
   if [ -z "$(rank "$to")" ]; then
-    echo "$file:$line: there is no module $to"
+    echo "$file:$line: unknown module $to"
     status=1
   elif [ "$(rank "$to")" -gt "$(rank "$from")" ]; then
     echo "$file:$line: $from/ must not include $path"
@@ -52,7 +52,7 @@ while IFS=: read -r file line text; do
 done < <(for module in $modules; do
   [ -d "$module" ] &&
     grep -rnE '^[[:space:]]*#[[:space:]]*include "' "$module" \
-    --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
-    --exclude=stdlib_data.c
+      --include='*.[chyl]' --exclude=parse.c --exclude=scan.c \
+      --exclude=stdlib_data.c
 done)
 exit "$status"

@@ -1,15 +1,14 @@
 #!/bin/bash
 # Limits recompilation.  Computes from the #include graph how many C files
-# outside of tests/ include each header of support/, directly or through other
-# headers.  Fails if a header has 178 or more of them, or if support/support.h
-# is back.  Prints the counts.  `tests/lint_recompile.sh all` prints those of
-# all headers of the project.
+# outside of tests/ include each header of support/, directly or indirectly.
+# Fails if 178 or more files include a header, or if support/support.h exists.
+# Prints the counts; `tests/lint_recompile.sh all` prints those of all headers.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 limit=178
 
-# Exceptions: small headers that hardly change, since other headers need their
-# types by value.
+# Exceptions: small headers that rarely change, and whose types other headers
+# need by value.
 #   compiler.h  three macros
 #   span.h      one struct, in all syntax trees
 #   vec.h       two macros, in structs with arrays

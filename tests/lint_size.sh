@@ -1,6 +1,6 @@
 #!/bin/bash
-# Lines have at most 80 columns (except for strings that stand alone), files at
-# most 1,200 lines.  There are no tabs, and no blanks at ends of lines.
+# Lines have at most 80 columns (except lines that are one string), files at
+# most 1,200 lines.  There are no tabs and no trailing blanks.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8

@@ -4,19 +4,19 @@
 # Prints nothing if they agree.  JSON is the output of `axon check --diagnostics
 # json`.
 #
-# A mark is a comment on a line of its own.  Its carets are under the wrong
-# expression of the line before.  On their right or left is the expected
+# A mark is a comment that fills a line.  Its carets are below the wrong
+# expression of the previous line.  On their right or left is the expected
 # message:
 #
 #     |> linear fc1
 #   (*   ^^^^^^^^^^ E0301 5408 9216 *)
 #
-# There are as many diagnostics as runs of carets, in the same order.  The
-# primary span of each begins on the marked line and overlaps the carets.  First
-# comes the code, then words that must occur in message, label, steps or
-# counterexample, or after `help:` in the help.  These are numbers, names, and
-# terms and shapes without blanks, such as [b,6,10].  `|` separates
-# alternatives.
+# Each run of carets corresponds to one diagnostic, in the same order.  The
+# primary span of the diagnostic begins on the marked line and overlaps the
+# carets.  The first word of the expected message is the code.  The other words
+# must occur in the message, label, steps or counterexample, or, after `help:`,
+# in the help.  They are numbers, names, and terms and shapes without blanks,
+# such as [b,6,10].  `|` separates alternatives.
 set -u
 program=$1
 mapfile -t found <"$2"
@@ -27,8 +27,8 @@ complain() {
   status=1
 }
 
-# says TEXT WORD: is the number, name or term in the text?
-says() {
+# True if the text contains the number, name or term.
+contains() { # contains TEXT WORD
   case $2 in
   *[!A-Za-z0-9_]*)
     grep -qF -e "$2" <<<"${1// /}"
@@ -39,21 +39,21 @@ says() {
   esac
 }
 
-says_one_of() { # says_one_of TEXT WORD|WORD|...
+contains_one_of() { # contains_one_of TEXT WORD|WORD|...
   local words word
   IFS='|' read -ra words <<<"$2"
   for word in "${words[@]}"; do
-    says "$1" "$word" && return
+    contains "$1" "$word" && return
   done
   return 1
 }
 
-field() { # field NAME DIAGNOSTIC: its first field of that name
-  local wanted="\"$1\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
-  [[ $2 =~ $wanted ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
+field() { # field NAME DIAGNOSTIC: prints the first field with this name
+  local pattern="\"$1\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
+  [[ $2 =~ $pattern ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
 }
 
-# A line each: line, first and last column of the carets, code, words.
+# For each mark: line, first and last column of the carets, code, words.
 mapfile -t marks < <(awk '
   /^\(\*.*\^.*\*\)$/ {
     words = $0
@@ -70,38 +70,41 @@ for i in "${!marks[@]}"; do
   line=$1 first=$2 last=$3 codes=$4
   shift 4
   if [ "$i" -ge "${#found[@]}" ]; then
-    complain "nothing is said of it"
+    complain "no diagnostic"
     continue
   fi
-  said=${found[i]}
-  code=$(field code "$said")
-  at=$(field line "$said") end=$(field end_line "$said")
-  from=$(field column "$said") to=$(field end_column "$said")
+  diagnostic=${found[i]}
+  code=$(field code "$diagnostic")
+  at=$(field line "$diagnostic") end=$(field end_line "$diagnostic")
+  from=$(field column "$diagnostic") to=$(field end_column "$diagnostic")
   if [ "$at" != "$line" ]; then
-    complain "said of line $at"
+    complain "the diagnostic is at line $at"
   elif [ "$from" -gt "$last" ] ||
     { [ "$end" = "$at" ] && [ "$to" -le "$first" ]; }; then
-    complain "said of columns $from to $((to - 1)), not of $first to $last"
+    complain "the diagnostic is at columns $from to $((to - 1))," \
+      "expected $first to $last"
   fi
-  [[ "|$codes|" = *"|$code|"* ]] || complain "$code, not $codes"
+  [[ "|$codes|" = *"|$code|"* ]] || complain "$code, expected $codes"
   help=
-  said=${said%%,\"fixes\":*}
-  [[ $said = *',"help":'* ]] && help=${said##*,\"help\":}
-  said=${said%%,\"note\":*}
-  said=${said%%,\"help\":*}
-  said=$(sed -E 's/"(file|code|expression|found|expected)":"([^"\\]|\\.)*"//g
-    s/"(schema|axis|start|end|(end_)?(line|column))":[0-9]+//g' <<<"$said")
+  diagnostic=${diagnostic%%,\"fixes\":*}
+  [[ $diagnostic = *',"help":'* ]] && help=${diagnostic##*,\"help\":}
+  diagnostic=${diagnostic%%,\"note\":*}
+  diagnostic=${diagnostic%%,\"help\":*}
+  strings='file|code|expression|found|expected'
+  numbers='schema|axis|start|end|(end_)?(line|column)'
+  diagnostic=$(sed -E "s/\"($strings)\":\"([^\"\\\\]|\\\\.)*\"//g
+    s/\"($numbers)\":[0-9]+//g" <<<"$diagnostic")
   for words; do
     case $words in
-    help:*) says "$help" "${words#help:}" ;;
-    *) says_one_of "$said" "$words" ;;
-    esac || complain "does not say $words"
+    help:*) contains "$help" "${words#help:}" ;;
+    *) contains_one_of "$diagnostic" "$words" ;;
+    esac || complain "the diagnostic does not contain $words"
   done
 done
 
 for ((i = ${#marks[@]}; i < ${#found[@]}; i++)); do
   line=$(field line "${found[i]}")
-  complain "not marked: $(field code "${found[i]}"):" \
+  complain "a diagnostic without a mark: $(field code "${found[i]}"):" \
     "$(field message "${found[i]}")"
 done
 exit "$status"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # Compares the math functions of generated kernels (backend/cpu/prelude/) with
-# libm in a wider type, for every STEP-th float (1: all, some minutes).  Flags
-# and lanes are as given, or those of this machine:
+# libm in a wider type:
 #   tests/math.sh [STEP [LANES [FLAG...]]]
-# ONLY names one function (exp, or exp_d for doubles).  RUN runs the program (an
-# emulator).  Prints the largest error of each function in units in the last
-# place, and fails if it exceeds the documented bound.
+# Tests every STEP-th float (default 1009; 1 tests all, in some minutes), with
+# LANES lanes (default 16) and compiler flags (default -march=native).  ONLY
+# names one function (exp, or exp_d for doubles).  RUN is a command that runs
+# the program, such as an emulator.  Prints the largest error of each function
+# in ulp, and fails if it exceeds the documented bound.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
@@ -20,12 +21,7 @@ step=${1:-1009} lanes=${2:-16}
   done
   echo "#include \"$here/tests/math.c\""
 } >"$work/math.c"
-# random numbers against the library's, where it was built for these flags
-library=${BUILD:-$here}/.libs/libcore.a reference=()
-if [ -z "${RUN-}" ] && [ -e "$library" ]; then
-  reference=(-DREFERENCE -I"$here" -I"${BUILD:-$here}" "$library" -lgmp)
-fi
-# random numbers against the library's, where it was built for these flags
+# Random numbers are compared with those of the library, if it was built.
 library=${BUILD:-$here}/.libs/libcore.a reference=()
 if [ -z "${RUN-}" ] && [ -e "$library" ]; then
   reference=(-DREFERENCE -I"$here" -I"${BUILD:-$here}" "$library" -lgmp)

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Lack of memory, at each allocation in turn:  tests/oom.sh [MOST]
+# Injects allocation failures:  tests/oom.sh [MAX]
 #
-# Needs a program that was configured with --enable-failing-alloc (AXON;
-# default: ./axon), best with --enable-asan.  Runs each small program below with
-# the n-th allocation failing, alone or with all later ones: for all n up to
-# MOST (default: 300), then for some n, until there are fewer than n
-# allocations.  The program must end as usual, or with status 1 and a
-# diagnostic.  tests/unit/memory_test.c, in such a build, tests a session, for
+# AXON (default: ./axon) must be configured with --enable-failing-alloc, and
+# should be with --enable-asan.  Runs each small program below with the n-th
+# allocation failing, alone or with all later ones: for all n up to MAX
+# (default: 300), then for some n, until the program makes fewer than n
+# allocations.  The program must end as without failures, or with status 1 and a
+# diagnostic.  In such a build, tests/unit/memory_test.c tests a session for
 # every n.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/fuzz/seeds"
 ulimit -c 0
-most=${1:-300} bad=0
-# What a program that ends leaves behind is no leak that matters here.
+max=${1:-300}
+# Leaks are not detected: the program may end without freeing its memory.
 options=exitcode=99:allocator_may_return_null=1:detect_leaks=0
 ASAN_OPTIONS=$options${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export ASAN_OPTIONS
@@ -25,32 +25,33 @@ fi
 
 : >input
 
-each() { # each NAME STATUS ARGUMENT...: runs axon with them
-  failing AXON_FAIL_AFTER "$@"
-  failing AXON_FAIL_FROM "$@"
+# Runs axon with single failures, and with failures from some allocation on.
+each() { # each NAME STATUS ARGUMENT...
+  inject AXON_FAIL_AFTER "$@"
+  inject AXON_FAIL_FROM "$@"
 }
 
-failing() { # failing HOW NAME STATUS ARGUMENT...
-  how=$1 name="$2 ($1)" calm=0 n=1 wanted=$3 got=0
+inject() { # inject VARIABLE NAME STATUS ARGUMENT...
+  variable=$1 name="$2 ($1)" unaffected=0 n=1 expected=$3 got=0
   shift 3
-  timeout 60 "$AXON" "$@" >wanted.out 2>wanted.err <input || got=$?
-  if [ "$got" != "$wanted" ]; then
-    echo "$name: status $got without any failure" && bad=1
-    head -n 20 wanted.err
+  timeout 60 "$AXON" "$@" >expected.out 2>expected.err <input || got=$?
+  if [ "$got" != "$expected" ]; then
+    echo "$name: status $got without failures" && bad=1
+    head -n 20 expected.err
     return
   fi
-  while [ "$calm" -lt 12 ]; do
+  while [ "$unaffected" -lt 12 ]; do
     got=0
-    env "$how=$n" timeout 60 "$AXON" "$@" >out 2>err <input || got=$?
-    if [ "$got" = "$wanted" ] && cmp -s wanted.out out; then
-      cmp -s wanted.err err && calm=$((calm + 1))
+    env "$variable=$n" timeout 60 "$AXON" "$@" >out 2>err <input || got=$?
+    if [ "$got" = "$expected" ] && cmp -s expected.out out; then
+      cmp -s expected.err err && unaffected=$((unaffected + 1))
     elif [ "$got" = 1 ] && [ -s err ]; then
-      calm=0
+      unaffected=0
     else
       echo "$name: status $got when allocation $n fails" && bad=1
       head -n 20 err
     fi
-    n=$((n + (n < most ? 1 : 1 + n / 40)))
+    n=$((n + (n < max ? 1 : 1 + n / 40)))
   done
   echo "$name: $n"
 }

@@ -1,13 +1,13 @@
-"""Inferred types are principal:  principal.py AXON OPEN FILE...
+"""Checks that inferred types are principal:  principal.py AXON OPEN FILE...
 
-Of each function f of a file that prints as f : A -> B given G there is one more,
+For each function f with the printed type f : A -> B given G, checks the program
 
     fun again_f (x0 : A) : B given G = f x0
 
-which has to be accepted, so that A -> B is no more than what f has, and whose
-inferred type has to be the same, so that it is no less.  What differs is
-printed, and at the end how many functions there were; the exit status is 1 if
-anything differs that OPEN does not list (as `FILE: NAME`, or `FILE: *`)."""
+If it is accepted, the printed type is not more general than that of f.  If its
+inferred type is the same, the printed type is not less general.  Prints the
+differences and the number of functions.  The exit status is 1 if there is a
+difference that OPEN does not list (as `FILE: NAME`, or `FILE: *`)."""
 
 import collections
 import pathlib
@@ -18,7 +18,7 @@ import tempfile
 
 
 def parts_of(text, separator):
-    """The parts of a text between separators that stand in no bracket."""
+    """Splits a text at the separators outside of brackets."""
     depth, parts, start = 0, [], 0
     for m in re.finditer(rf"[(\[{{]|[)\]}}]|{separator}", text):
         if m[0] in "([{":
@@ -32,7 +32,7 @@ def parts_of(text, separator):
 
 
 def again(name, shown):
-    """The definition of another that is annotated; None if it is not a function."""
+    """The definition of an annotated copy; None if the type is no function."""
     plain, *given = parts_of(shown, " given ")
     *params, result = parts_of(plain, " ->!? ")
     if not params:
@@ -53,7 +53,7 @@ def again(name, shown):
 
 
 def types_of(axon, text, folder):
-    """The types that `axon check` prints, and what it says beside."""
+    """The types that `axon check` prints, and its error output."""
     file = folder / "again.axn"
     file.write_text(text)
     run = subprocess.run([axon, "check", file], capture_output=True, text=True)
@@ -62,15 +62,15 @@ def types_of(axon, text, folder):
 
 
 def words(shown):
-    """What a type says, whatever the order of its terms and conditions; with a
-    label that optional as one that may not."""
+    """The tokens of a type, as a multiset: ignores the order of terms and
+    conditions.  Optional labels count as required ones."""
     return collections.Counter(re.findall(r"[\w'.]+|[^\w\s]",
                                           shown.replace("?", "~")))
 
 
 def differing(axon, path, folder):
-    """How many functions there are; then those whose annotated copies are
-    refused or of another type."""
+    """Yields the number of functions, then those whose annotated copies are
+    rejected or have another type."""
     text = pathlib.Path(path).read_text()
     types, _ = types_of(axon, text, folder)
     copies = {name: again(name, shown) for name, shown in types.items()}
@@ -90,27 +90,27 @@ def differing(axon, path, folder):
 def main():
     axon, known, *files = sys.argv[1:]
     known = set(pathlib.Path(known).read_text().splitlines())
-    functions = faults = 0
-    mended = set()
+    functions = differences = 0
+    unused = set()
     with tempfile.TemporaryDirectory() as folder:
         for file in files:
             if f"{file}: *" in known:
                 continue
             found = differing(axon, file, pathlib.Path(folder))
             functions += next(found)
-            mended |= {line for line in known if line.startswith(f"{file}: ")}
-            for name, want, got, errors in found:
-                mended.discard(f"{file}: {name}")
+            unused |= {line for line in known if line.startswith(f"{file}: ")}
+            for name, expected, got, errors in found:
+                unused.discard(f"{file}: {name}")
                 if f"{file}: {name}" in known:
                     continue
-                faults += 1
-                print(f"{file}: {name} : {want}\n    again : {got}")
+                differences += 1
+                print(f"{file}: {name} : {expected}\n    again : {got}")
                 print("".join(f"    {line}\n"
                               for line in errors.splitlines()[:6]), end="")
-    for line in sorted(mended):
+    for line in sorted(unused):
         print(f"no longer differs: {line}")
-    print(f"{functions} functions, {faults} differ")
-    return 1 if faults or not functions else 0
+    print(f"{functions} functions, {differences} differ")
+    return 1 if differences or not functions else 0
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Runs the tests in parallel:  tests/run.sh [FILTER]
 #
-# FILTER selects tests whose `kind path` contains it.  It may have several
-# lines; one match suffices.  AXON is the program to test, BUILD the folder of
-# the unit tests (default of both: this folder).  TIMES=FILE stores the CPU
-# seconds of each test, slowest first.  Prints failures, then the statistics of
-# constraints in library and examples (check_open.sh), and a last line: N
-# passed, N failed.  A program with sanitizers needs MEMORY=unlimited.
+# FILTER selects tests whose `kind path` contains one of its lines.  AXON is the
+# program to test, BUILD the folder of the unit tests (default of both: this
+# folder).  TIMES=FILE stores the CPU seconds of each test, slowest first.
+# Prints failures, the statistics of constraints in the library and the examples
+# (check_open.sh), and a last line: N passed, N failed.  A program with
+# sanitizers needs MEMORY=unlimited.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -32,27 +32,27 @@ list() {
   list_goldens
 }
 
-one() { # one KIND PATH: leaves its verdict in a file of its own
+run_test() { # run_test KIND PATH: writes its result to a separate file
   key=$(printf '%s %s' "$1" "$2" | tr '/ ' '__')
-  if text=$(tests/case.sh "$1" "$2" 2>&1); then
+  if output=$(tests/case.sh "$1" "$2" 2>&1); then
     echo "$1 $2" >"$results/$key.pass"
   else
     printf 'FAIL %s %s\n%s\n' "$1" "${2#"$BUILD"/}" \
-      "$(head -n 60 <<<"$text" | sed 's/^/    /')"
+      "$(head -n 60 <<<"$output" | sed 's/^/    /')"
   fi
   { echo "$1 ${2#"$BUILD"/}" && times; } >"$results/$key.time"
 }
-slowest() { # tests with their seconds of CPU: of children, as `times` says
+slowest() { # prints the CPU seconds of each test, from the output of `times`
   awk 'FNR == 1 { test = $0 }
     FNR == 3 {
       split($1 "m" $2, part, /[ms]+/)
       printf "%7.1f %s\n", 60 * (part[1] + part[3]) + part[2] + part[4], test
     }' "$results"/*.time | sort -rn
 }
-export -f one
+export -f run_test
 
 list | grep -F -e "$filter" >"$results/list"
-xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ <"$results/list"
+xargs -P "$(nproc)" -L 1 bash -c 'run_test "$@"' _ <"$results/list"
 
 [ -z "${TIMES-}" ] || slowest >"$TIMES"
 [ ! -e "$results/constraints" ] || cat "$results/constraints"

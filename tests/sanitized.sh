@@ -4,8 +4,8 @@
 #
 #     tests/sanitized.sh [FOLDER]
 #
-# FOLDER keeps the build (default: a temporary folder).  The source tree must not
-# be configured.  clang without optimization builds in half a minute.
+# FOLDER keeps the build (default: a temporary folder).  The source tree must
+# not be configured.  clang without optimization builds in half a minute.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1-}
@@ -27,15 +27,7 @@ units=$(printf 'tests/unit/%s_test ' api artifact cuda diag dim dimfacts \
 # shellcheck disable=SC2086
 make -s -j"$(nproc)" axon $units
 
-filter='unit 
-fmt 
-repl 
-plan 
-bug 
-type 
-strict 
-run tests/grad
-run tests/ops
-script tests/check_dump'
+filter=$(printf '%s \n' unit fmt repl plan bug type strict
+  printf '%s\n' 'run tests/grad' 'run tests/ops' 'script tests/check_dump')
 # A sanitizer reserves terabytes of addresses.
 MEMORY=unlimited BUILD=$folder AXON=$folder/axon "$here/tests/run.sh" "$filter"

@@ -1,12 +1,12 @@
-"""What annotations do:  stripped.py AXON NARROWED FILE...
+"""Checks the effect of annotations:  stripped.py AXON NARROWED FILE...
 
-Of each function of a file that has annotations, on its parameters or its
-result, there is a copy without them.  Its inferred type has to be at least as
-general: what was annotated holds of it.  Where it is more general, that is, its
-own type does not hold of the annotated one, NARROWED has to say why the author
-narrows it, in a line `FILE: NAME: reason`.  Sizes that the body has from an
-annotation are taken from the shape of the argument instead; where that is no
-plain name, NARROWED says so too.  Exit status 1 for anything else."""
+For each function with annotations on its parameters or its result, checks a
+copy without them.  The inferred type of the copy must be at least as general as
+the annotated type.  If it is more general, NARROWED must give the reason for
+the annotation, in a line `FILE: NAME: reason`.  If the body uses sizes that an
+annotation names, the copy binds them from the shape of the argument.  If that
+is impossible because the parameter is not a name, NARROWED must list the
+function too.  The exit status is 1 if there is any other difference."""
 
 import pathlib
 import re
@@ -21,7 +21,7 @@ TOKEN = re.compile(r"""\(\*|"(?:\\.|[^"\\])*"|[~?][a-z]\w*:|==|!=|<=|>=|=>|->!?
 
 
 def tokens(text):
-    """(token, start, end) of all but blanks and comments."""
+    """(token, start, end) of all tokens except blanks and comments."""
     at, out = 0, []
     while at < len(text):
         m = TOKEN.match(text, at)
@@ -38,8 +38,8 @@ def tokens(text):
 
 
 def annotations(toks, i):
-    """Those of the parameters from token i on, as (pattern, first, last token)
-    of each, and the token `=` behind the result."""
+    """The annotations of the parameters that begin at token i, each as
+    (pattern, first token, last token), and the index of the `=` after them."""
     found, open_ones = [], []
     while toks[i][0] != "=" or open_ones:
         token = toks[i][0]
@@ -64,7 +64,8 @@ def annotations(toks, i):
 
 
 def named_axes(toks, first, last):
-    """The axes of 'a[n, _, ...s], each a name, a splice or _, and the names."""
+    """The axes of a type such as 'a[n, _, ...s] (each a name, a splice or _),
+    and the names."""
     inner = [t[0] for t in toks[first + 3:last - 1]]
     if toks[first + 2][0] != "[" or toks[last - 1][0] != "]" or \
             not inner or "]" in inner or not toks[first - 1][0].isidentifier():
@@ -84,8 +85,9 @@ def named_axes(toks, first, last):
 
 
 def without(text, toks, i):
-    """The text without the annotations of the function whose parameters begin
-    at token i; None if it has none."""
+    """Two versions of the program without the annotations of the function whose
+    parameters begin at token i; the second one binds the named sizes.  None if
+    there are no annotations."""
     found, equals = annotations(toks, i)
     if not found:
         return None
@@ -114,7 +116,7 @@ def without(text, toks, i):
 
 
 def holds(axon, text, name, shown, folder):
-    """Is the function of that name of the type that is shown?"""
+    """True if the function has the printed type."""
     copy = again(name, shown)
     types, errors = types_of(axon, text + "\n" + copy, folder)
     got = types.get(f"again_{name}", "")
@@ -122,7 +124,7 @@ def holds(axon, text, name, shown, folder):
 
 
 def verdict(axon, text, name, shown, copies, folder):
-    """equal, narrowed, named (the body needs the names), or what is wrong."""
+    """equal, narrowed, named (the body needs the size names), or an error."""
     for copy in copies:
         types, errors = types_of(axon, copy, folder)
         if name not in types:
@@ -139,7 +141,7 @@ def main():
     lines = pathlib.Path(listed).read_text().splitlines()
     reasons = {line.rsplit(": ", 1)[0] for line in lines
                if line and line[0] != "#"}
-    count, faults = 0, 0
+    count, unexpected = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in files:
@@ -154,18 +156,18 @@ def main():
                     continue
                 types = types or types_of(axon, text, folder)[0]
                 name = toks[i + 1][0]
-                said = verdict(axon, text, name, types[name], copies, folder)
+                result = verdict(axon, text, name, types[name], copies, folder)
                 count += 1
                 reason = f"{file}: {name}" in reasons
                 reasons.discard(f"{file}: {name}")
-                if reason != (said in ("narrowed", "named")) or \
-                        not reason and said != "equal":
-                    faults += 1
-                    print(f"{file}: {name}: {said}")
+                if reason != (result in ("narrowed", "named")) or \
+                        not reason and result != "equal":
+                    unexpected += 1
+                    print(f"{file}: {name}: {result}")
     for line in sorted(reasons):
-        print(f"not so: {line}")
-    print(f"{count} annotated functions, {faults} unexpected")
-    return 1 if faults or reasons or not count else 0
+        print(f"unused reason: {line}")
+    print(f"{count} annotated functions, {unexpected} unexpected")
+    return 1 if unexpected or reasons or not count else 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Packs a build for a machine without our libraries, such as one with a GPU:
-# axon and the test programs for GPUs, linked with libc and libm only, and the
-# files that `make check-gpu` and bench/gpu.sh need.
+# Packs a build for a machine that lacks our libraries, such as one with a GPU:
+# axon and the GPU test programs, linked with libc and libm only, and the files
+# that `make check-gpu` and bench/gpu.sh need.
 #
 #     tools/carry.sh OUT.tar.xz
 #
 # On that machine: `tar xf OUT.tar.xz`, `cd axon-carried`, `tools/first_gpu.sh`.
-# Its libc must be at least as new as the one here; the last line of output
-# names the version.
+# Its libc must be at least as new as that of this machine; the last line of
+# output names the version.
 set -eu
 [ $# = 1 ] && [ "${1#-}" = "$1" ] || {
   sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'
@@ -19,7 +19,7 @@ source=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A copy of the tracked files, so that no other build is changed.
+# Builds in a copy of the tracked files, so that this build stays unchanged.
 git ls-files -z | tar c --null -T - | tar x -C "$work"
 cd "$work"
 ./bootstrap >/dev/null 2>&1
@@ -44,7 +44,7 @@ for file in "${programs[@]}"; do
     exit 1
   }
 done
-# Includes the library of the tests.
+# The test programs need cmocka.
 cp "$(ldd tests/unit/kernels_test | awk '/libcmocka/ {print $3}')" "$to/lib"
 cp -r examples "$to"
 cp -r tests/gpu.sh tests/gpu tests/close.awk "$to/tests"
@@ -54,4 +54,4 @@ git -C "$source" describe --always --dirty >"$to/COMMIT"
 tar cJf "$out" -C "$work" axon-carried
 libc=$(objdump -T "$to/axon" "$to/tests/unit/kernels_test" |
   grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
-echo "$out: $(du -h "$out" | cut -f 1), wants ${libc/_/ }"
+echo "$out: $(du -h "$out" | cut -f 1), requires ${libc/_/ }"

@@ -4,10 +4,11 @@
 #
 # A file depends on another one if it uses a function or a variable that the
 # other one defines.  A group is a strongly connected component of this graph
-# (Tarjan, "Depth-first search and linear graph algorithms", 1972).  Each
-# module, its number of files and its largest group come first.  The exit status
-# is 1 if a group spans two modules or has more than 15 files.  With --edges,
-# each group is followed by its edges and the symbols that make them.
+# (Tarjan, "Depth-first search and linear graph algorithms", 1972).  First
+# prints each module (source folder), its number of files and the size of its
+# largest group.  The exit status is 1 if a group spans two modules or has more
+# than 15 files.  With --edges, prints the edges of each group and the symbols
+# that cause them.
 set -eu
 edges=0
 if [ "${1-}" = --edges ]; then
@@ -17,7 +18,7 @@ fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "${1:-$root}"
 
-has_source() { # not what is left of a file that was renamed or removed
+has_source() { # has_source OBJECT: false if its source was renamed or removed
   module=${1%/*}
   module=${module%/.libs}
   base=${1##*/}

@@ -138,7 +138,7 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
         ty_norm(c, b->scheme->type)->tag == TY_TENSOR)
       return size_of_binding(c, b, d->span);
     Dim *fixed = map_get(&c->sizes.defined, d->id);
-    if (fixed) {
+    if (fixed && !c->inference.params.len) { /* not inside a function */
       map_put(&c->sizes.used, d->id, fixed);
       push_name(c, d->id)->dim = fixed;
       return fixed;
@@ -708,7 +708,11 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
     break;
   case TX_LIFT: {
     Dim *n = annot_dim(c, t->dim, mode);
-    r = ty_lift(c, n, annot_type(c, t->arg[0], mode));
+    Type *item = annot_type(c, t->arg[0], mode);
+    if (!require_stackable(c, item,
+                           origin_new(c, ORIGIN_ANNOTATION, t->arg[0]->span)))
+      return ty_meta(c);
+    r = ty_lift(c, n, item);
     break;
   }
   case TX_HOLE:

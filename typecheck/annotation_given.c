@@ -17,15 +17,21 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
       refs_add_size(c, f->span, f->tyvar, false);
       return;
     }
-  if (strcmp(f->id->text, "data") == 0) {
-    annot_ty_param(c, f->tyvar, mode)->var->is_data = true;
+  bool is_data = strcmp(f->id->text, "data") == 0;
+  if (is_data || strcmp(f->id->text, "tensors") == 0) {
+    TyVar *v = annot_ty_param(c, f->tyvar, mode)->var;
+    if (is_data)
+      v->is_data = true;
+    else
+      v->is_stackable = v->is_tensor_element = true;
     refs_add_size(c, f->span, f->tyvar, false);
     return;
   }
   error_at(c, 344, f->span, "there is no class of element types `%s`",
            f->id->text)
-      ->help = "the classes of element types are num, int and float; `data` is "
-               "the class of types without functions";
+      ->help = "the classes of element types are num, int and float.  The "
+               "classes of types are data (no functions) and tensors (tensors, "
+               "keys, and tuples and records of them)";
 }
 
 static bool is_broadcast_expr(const DimExpr *d) {

@@ -204,6 +204,7 @@ static bool add_conditions(Checker *c, const Constraint *k,
    operations check them. */
 static void read_preconditions(Checker *c, Scheme *s, EntryPoint *out) {
   VEC(EntryPrecondition) givens = {0};
+  TypePrinter *printer = s->given_count ? printer_new(c, s, false) : NULL;
   for (uint32_t i = 0; i < s->given_count; i++) {
     Constraint *k = s->given[i];
     EntryPrecondition g = {0};
@@ -217,7 +218,7 @@ static void read_preconditions(Checker *c, Scheme *s, EntryPoint *out) {
     if (!is_caller_size(g.left) || !is_caller_size(g.right) ||
         !add_conditions(c, k, &g))
       continue;
-    g.text = given_text(c, s, k);
+    g.text = printer_given(printer, k);
     VEC_PUSH(c->arena, givens, g);
   }
   out->preconditions = givens.at;

@@ -12,6 +12,10 @@ typedef struct QueuedArg { /* an argument, and where to store its core */
   Type *expected;
   Core **slot;
   uint32_t number;
+  bool is_loss; /* a function to one float of data, such as that of grad */
+  /* of a loss that was checked: its result, and where it comes from */
+  Type *result;
+  Origin *origin;
 } QueuedArg;
 
 typedef struct Application {
@@ -56,6 +60,31 @@ static bool takes_datatype(Checker *c, Type *fun) {
     if (ty_norm(c, fun->fun.param)->tag == TY_DATATYPE)
       return true;
   return false;
+}
+
+/* One float, or a tuple that begins with one. */
+static bool is_loss_result(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_TUPLE && t->count)
+    t = ty_norm(c, t->args[0]);
+  if (t->tag != TY_TENSOR)
+    return false;
+  Shape *s = shape_norm(c, t->tensor.shape);
+  return !s->len && !(elem_root(t->tensor.elem)->classes & ~CLASS_FLOAT);
+}
+
+/* True for a function whose last parameter is data of any type, and whose
+   result is one float: the function that grad differentiates.  Only before
+   other arguments determine the data. */
+static bool is_loss_type(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_FUN)
+    return false;
+  while (ty_norm(c, t->fun.result)->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  Type *param = ty_norm(c, t->fun.param);
+  return param->tag == TY_VAR && param->var->is_data &&
+         is_loss_result(c, t->fun.result);
 }
 
 /* True for arguments that are checked after the others, since those determine
@@ -120,6 +149,110 @@ static Binding *recursive_callee(Checker *c, const Application *k, Origin *o) {
   return b;
 }
 
+/* The function type t, with another result. */
+static Type *with_result(Checker *c, Type *t, Type *result) {
+  t = ty_norm(c, t);
+  if (t->tag != TY_FUN)
+    return result;
+  Type *r = ty_new(c, TY_FUN);
+  *r = *t;
+  r->fun.result = with_result(c, t->fun.result, result);
+  return r;
+}
+
+static Type *last_result(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  while (t->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  return t;
+}
+
+/* Checks a function that is differentiated, with any result. */
+static Core *check_loss(Checker *c, QueuedArg *g, Origin *o) {
+  uint32_t reported = c->solver.contradicted.len;
+  Type *result = ty_meta(c);
+  Core *core = check(c, g->arg->expr, with_result(c, g->expected, result), o);
+  if (c->solver.contradicted.len == reported)
+    g->result = result, g->origin = o;
+  return core;
+}
+
+/* Compares the result of a function that is differentiated, when all arguments
+   are known. */
+static void check_loss_result(Checker *c, const QueuedArg *g) {
+  Expr *e = g->arg->expr;
+  Type *expected = last_result(c, g->expected);
+  Origin *o = NEW(c->arena, Origin);
+  *o = *g->origin;
+  o->actual = o->expected = NULL;
+  o->arg.is_loss = true;
+  if (e->kind == EX_FN && e->clause_count == 1)
+    o->span = e->clauses[0].body->span;
+  if (!unify(c, g->result, expected, o))
+    report_type_mismatch(c, g->result, expected, o);
+}
+
+/* Notes the type of the data that this function is differentiated by, for
+   report_no_floats. */
+static void note_differentiated(Application *k, const QueuedArg *g) {
+  Checker *c = k->c;
+  Type *t = ty_norm(c, g->expected);
+  if (!g->is_loss && !(k->prim == PRIM_VJP && g->number == 1))
+    return;
+  while (t->tag == TY_FUN && ty_norm(c, t->fun.result)->tag == TY_FUN)
+    t = ty_norm(c, t->fun.result);
+  if (t->tag != TY_FUN)
+    return;
+  Differentiated d = {t->fun.param, k->head->span, k->name};
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (ty_root(k->queue.at[i].expected) == ty_root(t->fun.param))
+      d.span = arg_span(k->e, k->queue.at[i].arg->expr);
+  VEC_PUSH(c->arena, c->notes.differentiated, d);
+}
+
+/* False if no value of this type contains a float. */
+static bool may_have_floats(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  switch (t->tag) {
+  case TY_VAR:
+    return true;
+  case TY_TENSOR:
+    return elem_root(t->tensor.elem)->classes & CLASS_FLOAT;
+  case TY_LIFT:
+    return may_have_floats(c, t->lift.type);
+  case TY_DATATYPE:
+    if (t->data.type->con_count)
+      return true; /* of the program: its constructors may have some */
+    break;
+  case TY_TUPLE:
+  case TY_RECORD:
+    break;
+  case TY_FUN:
+  case TY_SHAPE:
+  case TY_AXIS:
+  case TY_KEEP:
+    return false;
+  }
+  for (uint32_t i = 0; i < t->count; i++)
+    if (may_have_floats(c, t->args[i]))
+      return true;
+  return t->tag == TY_RECORD && t->record.rest &&
+         may_have_floats(c, t->record.rest);
+}
+
+void report_no_floats(Checker *c) {
+  for (uint32_t i = 0; i < c->notes.differentiated.len; i++) {
+    const Differentiated *d = &c->notes.differentiated.at[i];
+    if (may_have_floats(c, d->type))
+      continue;
+    Diag *w = warning_at(c, 405, d->span,
+                         "nothing in the argument of %s is a float: the "
+                         "gradient is the argument itself",
+                         d->callee ? d->callee : "this function");
+    w->primary_label = ty_text(c, d->type);
+  }
+}
+
 static void check_arg(Application *k, QueuedArg *g) {
   Checker *c = k->c;
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(k->e, g->arg->expr));
@@ -134,18 +267,24 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->arg.arg_count = k->count;
   o->arg.is_loop_state = is_loop_state(k, g->expected);
   o->arg.recursive_callee = recursive_callee(c, k, o);
-  *g->slot = check(c, g->arg->expr, g->expected, o);
+  *g->slot =
+      g->is_loss ? check_loss(c, g, o) : check(c, g->arg->expr, g->expected, o);
 }
 
 /* Checks queued arguments.  Functions come last, when their parameter types are
    known. */
 static void check_queued_args(Application *k) {
   for (uint32_t i = 0; i < k->queue.len; i++)
+    note_differentiated(k, &k->queue.at[i]);
+  for (uint32_t i = 0; i < k->queue.len; i++)
     if (!is_checked_last(k, &k->queue.at[i]))
       check_arg(k, &k->queue.at[i]);
   for (uint32_t i = 0; i < k->queue.len; i++)
     if (is_checked_last(k, &k->queue.at[i]))
       check_arg(k, &k->queue.at[i]);
+  for (uint32_t i = 0; i < k->queue.len; i++)
+    if (k->queue.at[i].result)
+      check_loss_result(k->c, &k->queue.at[i]);
   k->queue.len = 0;
 }
 
@@ -153,7 +292,11 @@ static void queue_arg(Application *k, Arg *a, Type *expected, uint32_t number) {
   Core **slot = NEW(k->c->arena, Core *);
   *slot = NULL;
   VEC_PUSH(k->c->arena, k->items, (Core *)slot);
-  QueuedArg g = {a, expected, slot, number};
+  QueuedArg g = {.arg = a,
+                 .expected = expected,
+                 .slot = slot,
+                 .number = number,
+                 .is_loss = is_loss_type(k->c, expected)};
   VEC_PUSH(k->c->arena, k->queue, g);
 }
 

@@ -75,6 +75,8 @@ static void collect_shared_implicits(Checker *c, BindingGroup *g, uint32_t n,
       schemes[i]->implicits.len = 0;
     implicit_collect(c, schemes[0], items[i]);
   }
+  if (n == 1)
+    required_sizes_mark(c, schemes[0], items[0]);
   pass_implicits_to_occurrences(c, g, schemes[0]);
   for (uint32_t i = 1; i < n; i++)
     schemes[i]->implicits = schemes[0]->implicits;
@@ -93,6 +95,8 @@ static void collect_own_implicits(Checker *c, BindingGroup *g, uint32_t n,
       more |= schemes[i]->implicits.len > before;
     }
   }
+  for (uint32_t i = 0; i < n; i++)
+    required_sizes_mark(c, schemes[i], items[i]);
 }
 
 /* Binds the names of the group to function types with the right number of

@@ -68,7 +68,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
     elem_fixed(c, t);
   c->builtins.list_datatype = builtin_data(c, "list", 1);
   c->builtins.string_datatype = builtin_data(c, "string", 0);
-  builtin_data(c, "key", 0);
+  c->builtins.key_datatype = builtin_data(c, "key", 0);
   c->builtins.sym_all = intern_string(interner, "all");
   c->builtins.sym_true = intern_string(interner, "true");
   c->builtins.sym_false = intern_string(interner, "false");
@@ -93,14 +93,23 @@ const UnprovedConstraint *checker_unproved(Checker *c, uint32_t *count) {
       NEW_ARRAY(c->arena, UnprovedConstraint, n + c->notes.deferred.len);
   for (uint32_t i = 0; i < n; i++)
     all[i] = c->notes.unproved.at[i];
+  TypePrinter *printer = NULL;
   for (uint32_t i = 0; i < c->notes.deferred.len; i++) {
     DeferredConstraint *k = &c->notes.deferred.at[i];
+    if (!i || k->scheme != k[-1].scheme)
+      printer = printer_new(c, k->scheme, false);
     all[n++] = (UnprovedConstraint){.span = k->given->origin->span,
-                                    .text = given_text(c, k->scheme, k->given),
+                                    .text = printer_given(printer, k->given),
                                     .name = k->name->text};
   }
   *count = n;
   return all;
+}
+
+const UnprovedConstraint *checker_run_time_checks(const Checker *c,
+                                                  uint32_t *count) {
+  *count = c->notes.unproved.len;
+  return c->notes.unproved.at;
 }
 
 /* ---- what is known about names ---- */

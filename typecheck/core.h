@@ -77,6 +77,7 @@ typedef struct ImplicitArg {
   ShapeVar *shape_var; /* IMPLICIT_SHAPE, parameter */
   CoreShape shape;     /* IMPLICIT_SHAPE, argument */
   bool unknown;        /* IMPLICIT_SHAPE, argument: undetermined */
+  bool required;       /* IMPLICIT_DIM, parameter: every run needs it */
 } ImplicitArg;
 
 typedef enum CoreKind {

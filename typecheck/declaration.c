@@ -109,12 +109,7 @@ static void define_datatype(Checker *c, Dec *dec) {
 /* ---- modules ---- */
 
 static void import_module(Checker *c, Dec *dec) {
-  Module *m = NULL;
-  if (dec->id) {
-    Binding *b = lookup(c, NULL, dec->id);
-    if (b && b->kind == BK_MODULE)
-      m = b->imported;
-  }
+  Module *m = dec->id ? module_named(c, dec->id) : NULL;
   if (!m)
     m = checker_import(c, dec);
   if (!m)
@@ -231,8 +226,8 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
   c->sizes.bindings.len = 0;
-  c->notes.typed_holes.len = c->solver.contradicted.len =
-      c->solver.reshape_holes.len = 0;
+  c->notes.typed_holes.len = c->notes.differentiated.len = 0;
+  c->solver.contradicted.len = c->solver.reshape_holes.len = 0;
   c->inference.head.expr = NULL;
   /* a limit may have aborted the code that set it */
   c->notes.message_names = NULL;
@@ -319,18 +314,41 @@ static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
   if (!v)
     return false;
-  error_at(c, 363, u->use_span, "cannot determine the size `%s` of %s here",
-           dim_var_name(c->dims, v), u->used_name ? u->used_name->text : "this")
-      ->help =
-      "its constraints have no solution, several solutions, or are too complex";
+  const char *name = u->name ? u->name : dim_var_name(c->dims, v);
+  Diag *d = u->used_name ? error_at(c, 363, u->use_span,
+                                    "cannot determine the size `%s` of %s",
+                                    name, u->used_name->text)
+                         : error_at(c, 363, u->use_span,
+                                    "cannot determine the size `%s`", name);
+  d->help = u->required
+                ? "nothing gives it a value: annotate a result, as in `(x : "
+                  "f32[3])`, or assume one with -D"
+                : "its constraints have no solution, several solutions, or are "
+                  "too complex";
   c->names.module = u->module;
   define_failed_dec(c, u->dec);
   return true;
 }
 
+/* Reports sizes that a declaration needs to compute the value from which they
+   would be read. */
+static bool report_sizes_of_itself(Checker *c, const Dec *dec) {
+  for (uint32_t i = 0; i < c->sizes.undetermined.len; i++) {
+    const UndeterminedSize *u = &c->sizes.undetermined.at[i];
+    if (u->dec == dec && u->required && report_undetermined(c, u))
+      return true;
+  }
+  return false;
+}
+
 void checker_default_sizes(Checker *c) {
+  const Dec *told = NULL;
   for (uint32_t i = 0; i < c->sizes.unsized_values.len; i++) {
     UnsizedValue *at = &c->sizes.unsized_values.at[i];
+    if (at->dec == told || report_sizes_of_itself(c, at->dec)) {
+      told = at->dec;
+      continue;
+    }
     Map fresh;
     map_init(&fresh, c->arena);
     c->inference.work = 0;
@@ -339,7 +357,6 @@ void checker_default_sizes(Checker *c) {
       unpack_sizes(c, at->type, at->core, &fresh);
   }
   c->sizes.unsized_values.len = 0;
-  const Dec *told = NULL;
   for (uint32_t i = 0; i < c->sizes.undetermined.len; i++) {
     const UndeterminedSize *u = &c->sizes.undetermined.at[i];
     if (u->dec != told && report_undetermined(c, u))
@@ -381,15 +398,18 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
        f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
   instances_finish(c);
-  for (uint32_t i = undetermined; i < c->sizes.undetermined.len; i++)
-    c->sizes.undetermined.at[i].dec = dec;
   if (d) {
     unpack_size_bindings(c, d);
     finish_dec(c, d);
+  }
+  for (uint32_t i = undetermined; i < c->sizes.undetermined.len; i++)
+    c->sizes.undetermined.at[i].dec = dec;
+  if (d) {
     out->decs = NEW(c->arena, CoreDec *);
     out->decs[out->dec_count++] = d;
   }
   report_typed_holes(c, &bound);
+  report_no_floats(c);
   if (diags->errors > errors) { /* or a literal that does not fit */
     define_failed_dec(c, dec);
     *out = (Checked){0};

@@ -88,7 +88,7 @@ Binding *lookup_in(Checker *c, Module *m, Sym *name) {
   return b;
 }
 
-static Module *module_named(Checker *c, Sym *name) {
+Module *module_named(Checker *c, Sym *name) {
   Binding *b = map_get(&c->names.module->names, name);
   if (b && b->kind == BK_MODULE)
     return b->imported;

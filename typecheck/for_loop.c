@@ -683,7 +683,10 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   end_indices(c, &loop, e, core, from);
   body =
       for_body_widen(c, ty_forget_singletons(c, body), mark, e->arg[0]->span);
-  error_index_escape(c, &loop, e, body);
+  if (require_stackable(c, body, origin_new(c, ORIGIN_RANGE, e->arg[0]->span)))
+    error_index_escape(c, &loop, e, body);
+  else
+    body = ty_meta(c);
   c->loops.innermost = loop.outer;
   c->names.scope = saved;
   c->facts.assumptions = assumptions;

@@ -10,6 +10,15 @@ typedef struct Branch {
   bool unreachable;
 } Branch;
 
+/* True if an equation of sizes holds in the branch, but not around it.  The
+   type of the other branch is then the more general one. */
+static bool has_equation(const Branch *b, const Assumption *around) {
+  for (const Assumption *f = b->assumptions; f && f != around; f = f->outer)
+    if (f->relation == ASSUME_EQ && f->role == ROLE_CONDITION)
+      return true;
+  return false;
+}
+
 static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
   Branch b = {.assumptions = c->facts.assumptions,
               .unreachable = assumption_inconsistent(c, c->facts.assumptions)};
@@ -56,8 +65,7 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
     Origin *oj = origin_new(c, ORIGIN_BRANCH, e->arg[2]->span);
     oj->other_span = e->arg[1]->span;
     oj->expr = e->arg[2];
-    bool equation = yes.assumptions != saved && yes.assumptions &&
-                    yes.assumptions->relation == ASSUME_EQ;
+    bool equation = has_equation(&yes, saved);
     c->facts.assumptions = equation ? yes.assumptions : no.assumptions;
     *type = equation ? ty_join(c, no.type, yes.type, oj)
                      : ty_join(c, yes.type, no.type, oj);
@@ -153,13 +161,12 @@ static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
 /* The common type of all branches: each agrees with it under its own
    assumptions.  Starts with a branch that no equation narrows, if there is
    one. */
-static Type *join_branches(Checker *c, const Branch *at, const Expr *e) {
+static Type *join_branches(Checker *c, const Branch *at, const Expr *e,
+                           const Assumption *around) {
   const Branch *base = NULL;
   for (uint32_t i = 0; i < e->clause_count; i++)
-    if (!at[i].unreachable &&
-        (!base ||
-         (base->assumptions && base->assumptions->relation == ASSUME_EQ &&
-          at[i].assumptions && at[i].assumptions->relation != ASSUME_EQ)))
+    if (!at[i].unreachable && (!base || (has_equation(base, around) &&
+                                         !has_equation(&at[i], around))))
       base = &at[i];
   if (!base)
     return ty_meta(c);
@@ -194,7 +201,7 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
     pats[i] = core->rules[i].pat;
   check_exhaustiveness(c, n, pats, subject, e->span);
   bool given = expected && expected->tag != TY_VAR;
-  *type = given ? expected : join_branches(c, branches, e);
+  *type = given ? expected : join_branches(c, branches, e, saved);
   c->facts.assumptions = saved;
   if (!given)
     *type = ty_unpack(c, *type, &core);

@@ -263,12 +263,15 @@ static void note_in_unproved_equation(void *arg, DimVar *v) {
 
 /* Records a size to be checked later: only at the end of the text it is known
    whether something determines it. */
-static void note_undetermined(Checker *c, Dim *d, const Core *use) {
+static void note_undetermined(Checker *c, Dim *d, const char *name,
+                              bool required, const Core *use) {
   UnprovedEquationSearch t = {c, false};
   dim_each_var(d, note_in_unproved_equation, NULL, &t);
-  if (!t.found)
+  if (!t.found && !required)
     return;
   UndeterminedSize u = {.dim = d,
+                        .name = name,
+                        .required = !t.found,
                         .used_name = use->var ? use->var->name : NULL,
                         .use_span = use->span,
                         .module = c->names.module};
@@ -286,14 +289,18 @@ static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
                              void *to, const Core *use) {
   bool found = is_read_at_run_time(s, h);
   switch (h->kind) {
-  case IMPLICIT_ELEM:
+  case IMPLICIT_ELEM: {
+    const ElemVar *generic = h->elem.var;
     h->elem = elem_ref(c, to ? to : h->elem.var);
+    literal_check_use(c, generic, h->elem.dtype, use);
     return;
+  }
   case IMPLICIT_DIM:
     h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
     check_accessible(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
     if (!found)
-      note_undetermined(c, h->dim, use);
+      note_undetermined(c, h->dim, dim_var_name(c->dims, h->dim_var),
+                        h->required, use);
     return;
   case IMPLICIT_SHAPE:
     h->unknown = !is_determined(c, to ? to : shape_of_var(c, h->shape_var));
@@ -304,7 +311,7 @@ static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
             c, c->dims->shape_name(c->dims->owner, h->shape_var), use);
     for (uint32_t i = 0; i < h->shape.len && !found; i++)
       if (h->shape.axes[i].dim)
-        note_undetermined(c, h->shape.axes[i].dim, use);
+        note_undetermined(c, h->shape.axes[i].dim, NULL, false, use);
     return;
   }
 }
@@ -340,6 +347,8 @@ void instances_finish(Checker *c) {
 static void finish_pat(Checker *c, CorePat *p) {
   if (p->elem.var)
     p->elem = elem_ref(c, p->elem.var);
+  if (p->kind == CP_NUM)
+    literal_check(c, p->num, p->is_float, p->elem.dtype, p->span);
   for (uint32_t i = 0; i < p->arg_count; i++)
     finish_pat(c, p->args[i]);
 }
@@ -364,18 +373,18 @@ static void finish_load(Checker *c, Core *core) {
   }
 }
 
-static void check_literal_range(Checker *c, const char *num, Dtype t,
-                                Span span) {
-  if (t == DT_NONE || !dtype_is_int(t))
-    return;
-  int bits = dtype_info[t].bytes * 8 - (dtype_info[t].class == 'i');
-  int64_t n, max = bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
-  int64_t min = dtype_info[t].class == 'i' ? -max - 1 : 0;
-  if (dim_is_int(dim_parse(c->dims, num), &n) && n >= min && n <= max)
-    return;
-  error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name)
-      ->help = arena_printf(c->arena, "its range is %lld to %lld",
-                            (long long)min, (long long)max);
+static void find_unsolved_name(void *arg, DimVar *v) {
+  DimVar **out = arg;
+  if (v->kind == DV_META && !v->solution && !v->unknown && !v->reshape_hole)
+    *out = v;
+}
+
+/* Notes a size in the code itself that nothing has determined so far. */
+static void note_own_size(Checker *c, Dim *d, const Core *core) {
+  DimVar *v = NULL;
+  dim_each_var(d, find_unsolved_name, NULL, &v);
+  if (v)
+    note_undetermined(c, d, v->name ? v->name->text : NULL, true, core);
 }
 
 static void find_unsolved(void *arg, DimVar *v) {
@@ -388,7 +397,7 @@ static void find_unsolved(void *arg, DimVar *v) {
 static void finish_holes(Checker *c, Core *core) {
   for (uint32_t i = 0; i < core->item_count; i++) {
     bool unsolved = false;
-    if (core->items[i]->kind == CORE_DIM)
+    if (core->items[i]->kind == CORE_DIM && core->items[i]->flag)
       dim_each_var(dim_resolve(c->dims, core->items[i]->dim), find_unsolved,
                    NULL, &unsolved);
     if (unsolved)
@@ -489,6 +498,9 @@ void core_finish(Checker *c, Core *core) {
   if (core->kind == CORE_SHAPE_VALUE && core->checker_data) {
     core->shape = shape_ref(c, core->checker_data);
     core->checker_data = NULL;
+    for (uint32_t i = 0; i < core->shape.len && !core->flag; i++)
+      if (core->shape.axes[i].dim)
+        note_own_size(c, core->shape.axes[i].dim, core);
   }
   if (core->elem.var)
     core->elem = elem_ref(c, core->elem.var);
@@ -500,9 +512,11 @@ void core_finish(Checker *c, Core *core) {
       core->shape.len = 0;
   }
   if (core->kind == CORE_NUM)
-    check_literal_range(c, core->num, core->elem.dtype, core->span);
+    literal_check(c, core->num, core->is_float, core->elem.dtype, core->span);
   if (core->dim)
     core->dim = dim_resolve(c->dims, core->dim);
+  if (core->kind == CORE_DIM && !core->flag)
+    note_own_size(c, core->dim, core);
   if (core->kind == CORE_FOR)
     for (uint32_t i = 0; i < core->param_count; i++)
       if (core->ranges[i].dim)

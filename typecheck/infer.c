@@ -13,6 +13,7 @@ enum { MAX_DEPTH = 2500 };
 Core *infer_num(Checker *c, Expr *e, Type **type) {
   ElemVar *elem = elem_meta(c, e->is_float ? CLASS_FLOAT : CLASS_NUM);
   elem->default_preference = e->is_float ? 2 : 1;
+  literal_note(c, elem, e->num, e->is_float);
   Dim *singleton = NULL;
   if (!e->is_float) {
     singleton = meta_integer(c, e->span);
@@ -43,10 +44,13 @@ static void note_meta(void *arg, DimVar *v) {
 /* True if the type has an unsolved shape.  A branch or an element must not
    determine the shape of the others. */
 bool type_has_unsolved_shape(Checker *c, Type *w) {
-  if (w->tag != TY_TENSOR)
-    return false;
-  Shape *s = shape_norm(c, w->tensor.shape);
+  w = ty_norm(c, w);
   bool unsolved = false;
+  for (uint32_t i = 0; ty_has_args(w) && i < w->count && !unsolved; i++)
+    unsolved = type_has_unsolved_shape(c, w->args[i]);
+  if (w->tag != TY_TENSOR)
+    return unsolved;
+  Shape *s = shape_norm(c, w->tensor.shape);
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
       dim_each_var(s->axes[i].dim, note_meta, NULL, &unsolved);

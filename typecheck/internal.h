@@ -27,6 +27,24 @@ Scheme *scheme_mono(Checker *c, Type *t);
 void implicit_find_paths(Checker *c, Core *type_lambda, Type *t);
 bool implicit_has_path(const Scheme *s, const void *var);
 
+/* ---- literal_range.c ---- */
+/* Notes that the number num has the element type of e. */
+void literal_note(Checker *c, ElemVar *e, const char *num, bool is_float);
+/* Reports a number that does not fit its element type. */
+void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
+                   Span span);
+/* Reports a use, with element type t, of a generic function that contains a
+   number which does not fit t. */
+void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
+                       const Core *use);
+
+/* ---- required_sizes.c ---- */
+/* Marks the implicit sizes of the scheme that each run of its definition
+   needs. */
+void required_sizes_mark(Checker *c, Scheme *s, Core *definition);
+/* True if each evaluation of core needs the size v. */
+bool requires_size(Checker *c, Core *core, const DimVar *v);
+
 /* ---- implicit_args.c ---- */
 /* True for map, map2, map3 and scan: the type alone determines their result
    without iterations. */
@@ -182,6 +200,9 @@ Core *check_keep(Checker *c, Expr *e, Type *expected, Origin *o);
 
 /* ---- application.c ---- */
 Core *infer_app(Checker *c, Expr *e, Type **type);
+/* Warns about calls of this declaration that differentiate by data without
+   floats. */
+void report_no_floats(Checker *c);
 /* The span to blame if an argument of call e does not fit: the argument, or the
    pipe that supplies it. */
 Span arg_span(const Expr *e, const Expr *arg);

@@ -16,6 +16,7 @@ static Type *fresh_ty(TypeMapper *copy, TyVar *v) {
     map_put(&copy->map, v, t = ty_meta(copy->c));
   if (t->tag == TY_VAR) {
     t->var->is_data |= v->is_data;
+    t->var->is_stackable |= v->is_stackable;
     t->var->is_tensor_element |= v->is_tensor_element;
     ElemVar *floats = v->floats ? elem_root(v->floats) : NULL;
     ElemVar *fresh = floats ? fresh_elem(copy, floats) : NULL;
@@ -32,6 +33,7 @@ static ElemVar *fresh_elem(TypeMapper *copy, ElemVar *v) {
   if (!e) {
     e = elem_meta(copy->c, v->classes);
     e->default_preference = v->default_preference;
+    e->unfit = v->unfit;
     map_put(&copy->map, v, e);
   }
   return e;

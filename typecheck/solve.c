@@ -122,6 +122,15 @@ static bool is_unreachable(Checker *c, const Constraint *k) {
   return assumptions_inconsistent(c->facts.loaded);
 }
 
+/* True if a size divides by zero.  Another constraint requires that divisors
+   are at least 1; its message is clearer. */
+static bool is_undefined(Checker *c, const Constraint *k) {
+  return constraint_is_size(k) &&
+         dim_divides_by_zero(
+             c->dims,
+             dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
+}
+
 static void try_constraint(Checker *c, Constraint *k) {
   if (k->is_given) {
     wakeup_suspend(c, k);
@@ -137,6 +146,8 @@ static void try_constraint(Checker *c, Constraint *k) {
       k->level; /* derived constraints belong to the same level */
   Verdict v =
       is_vacuous_shape_constraint(c, k) ? ENTAILED : solve_constraint(c, k);
+  if (v == CONTRADICTED && is_undefined(c, k))
+    v = UNDECIDED;
   if (assumptions !=
       k->assumptions) /* otherwise assume what will have been checked */
     c->facts.assumptions = assumptions;

@@ -132,28 +132,37 @@ static void broadcast_expand(Checker *c, Constraint *k) {
   }
 }
 
-/* Compares known last axes, counted from the right, whatever is left of them.
-   Finds differing sizes even if the broadcast itself is undetermined. */
+/* Axis `at` of s, counted from the right; NULL if it is not known. */
+static const ShapeAxis *known_last_axis(const Shape *s, uint32_t at) {
+  if (at >= s->len)
+    return NULL;
+  for (uint32_t j = 0; j <= at; j++) {
+    const ShapeAxis *it = &s->axes[s->len - 1 - j];
+    if (it->tag == SHAPE_SPLICE && it->var->fixed_rank != 1)
+      return NULL;
+  }
+  return &s->axes[s->len - 1 - at];
+}
+
+/* Equates known last axes of the arguments and of the result, counted from the
+   right, whatever is left of them: also if the broadcast itself is
+   undetermined. */
 static void broadcast_check_known_axes(Checker *c, Constraint *whole) {
   Constraint flat = *whole, *k = &flat;
   broadcast_expand(c, k);
   for (uint32_t at = 0;; at++) {
     Dim *first = NULL;
     bool any = false;
-    for (uint32_t i = 0; i < k->broadcast_arg_count; i++) {
-      Shape *s = shape_norm(c, k->broadcast_args[i]);
-      if (at >= s->len)
+    for (uint32_t i = 0; i <= k->broadcast_arg_count; i++) {
+      bool is_result = i == k->broadcast_arg_count;
+      const ShapeAxis *it = known_last_axis(
+          shape_norm(c, is_result ? k->a : k->broadcast_args[i]), at);
+      any |= it && !is_result;
+      if (!it || it->tag != SHAPE_DIM ||
+          (!is_result && axis_may_be_star(c, it)))
         continue;
-      bool reached = true;
-      for (uint32_t j = 0; j <= at; j++)
-        reached &= s->axes[s->len - 1 - j].tag != SHAPE_SPLICE ||
-                   s->axes[s->len - 1 - j].var->fixed_rank == 1;
-      ShapeAxis *it = &s->axes[s->len - 1 - at];
-      any |= reached;
-      if (!reached || it->tag != SHAPE_DIM)
-        continue;
-      if (first &&
-          dim_is_const(dim_resolve(c->dims, dim_sub(c->dims, first, it->dim))))
+      if (first && !dim_equal(dim_resolve(c->dims, first),
+                              dim_resolve(c->dims, it->dim)))
         add_size_eq(c, first, it->dim, k->origin);
       first = first ? first : it->dim;
     }
@@ -174,12 +183,16 @@ static bool broadcast_is_scalar(Checker *c, Constraint *k) {
 }
 
 /* An argument has at most as many axes as the result.  If it has as many
-   without its splices, these are empty. */
-static void join_ranks(Checker *c, const Constraint *k) {
+   without its splices, these are empty.  Returns false after an error. */
+static bool join_ranks(Checker *c, Constraint *k) {
   const Shape *whole = shape_norm(c, k->a);
   for (uint32_t i = 0;
        shape_has_known_rank(whole) && i < k->broadcast_arg_count; i++) {
     const Shape *s = shape_norm(c, k->broadcast_args[i]);
+    if (shape_min_rank(s) > whole->len) {
+      report_shapes(c, k->broadcast_args[i], k->a, k->origin);
+      return false;
+    }
     bool full = shape_min_rank(s) == whole->len;
     for (uint32_t at = 0; full && at < s->len; at++) {
       const ShapeAxis *it = &s->axes[at];
@@ -188,6 +201,7 @@ static void join_ranks(Checker *c, const Constraint *k) {
         shape_bind(c, it->var, shape_new(c, 0));
     }
   }
+  return true;
 }
 
 static bool broadcasts_same_args(Checker *c, const Constraint *k,
@@ -223,7 +237,8 @@ static bool broadcast_unify_duplicate(Checker *c, Constraint *k) {
 Verdict solve_broadcast(Checker *c, Constraint *k) {
   if (broadcast_is_scalar(c, k))
     return ENTAILED;
-  join_ranks(c, k);
+  if (!join_ranks(c, k))
+    return ENTAILED;
   broadcast_check_known_axes(c, k);
   BroadcastState j = {.count = k->broadcast_arg_count,
                       .suffix = shape_new(c, 0)};

@@ -56,6 +56,13 @@ bool constraint_may_be_vacuous(Checker *c, const Constraint *k);
 /* Returns false after a mismatch, which the caller reports
    (report_type_mismatch). */
 bool unify(Checker *c, Type *a, Type *b, Origin *o);
+/* Requires that a loop can stack the values of t; otherwise reports an error
+   and returns false. */
+bool require_stackable(Checker *c, Type *t, Origin *o);
+/* Adds numbers that have the element type of e. */
+void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list);
+/* True if the size of a literal axis or an index may turn out to be a *. */
+bool axis_may_be_star(Checker *c, const ShapeAxis *it);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
 /* The variable that d consists of, if it is an integer or a size that is

@@ -45,6 +45,14 @@ enum { /* element classes: sets of dtypes, one bit each */
        CLASS_NUM = CLASS_INT | CLASS_FLOAT,
 };
 
+/* A number of a program, and the element types that it does not fit: a set of
+   bits (literal_range.c). */
+typedef struct UnfitNumber {
+  const struct UnfitNumber *next;
+  const char *num;
+  uint32_t dtypes;
+} UnfitNumber;
+
 struct ElemVar { /* element type: fixed (dtype), or a variable */
   Dtype dtype;
   uint32_t classes; /* classes that it may still become */
@@ -53,6 +61,8 @@ struct ElemVar { /* element type: fixed (dtype), or a variable */
   Sym *name;
   ElemVar *link; /* solution of a meta */
   const char *printed_name;
+  const UnfitNumber *unfit;   /* numbers of this element type that some element
+                                 types do not fit */
   uint8_t default_preference; /* if undetermined: 1 int, 2 f32, 0 no preference
                                  (f32) */
 };
@@ -117,6 +127,7 @@ typedef struct TyVar {
   bool is_tensor_element; /* element of a tensor, or the result of load_tree: an
                              integer is data without a known term */
   bool is_data;           /* class `data`: values without functions */
+  bool is_stackable;      /* class `tensors`: a loop can stack the values */
   ElemVar *floats;        /* element type of all floats in it, or NULL: any */
   Sym *name;
   Type *link;
@@ -253,6 +264,7 @@ typedef struct Origin { /* source of a constraint, for messages */
       uint32_t arg_count;
       bool is_loop_state; /* initial state of a loop; a callback returns the
                              next */
+      bool is_loss;       /* the result of a function that is differentiated */
       struct Binding *recursive_callee; /* recursive call: the callee */
     } arg;
     struct { /* ORIGIN_OPERATOR: operands; ORIGIN_ELEMENT: of concat */
@@ -506,13 +518,16 @@ typedef struct DeferredConstraint {
 typedef struct UnsizedValue {
   Type *type;
   Core **core;
+  const Dec *dec;
 } UnsizedValue;
 
-/* A size that running code needs.  Suspended equations mention it but do not
-   determine it. */
+/* A size that running code needs.  Nothing has determined it so far. */
 typedef struct UndeterminedSize {
   Dim *dim;
-  Sym *used_name; /* name of the used value */
+  const char *name; /* of the size */
+  bool required;    /* each run needs it; otherwise, suspended equations mention
+                       it but do not determine it */
+  Sym *used_name;   /* name of the used value, or NULL */
   Span use_span;
   Module *module;
   Dec *dec;
@@ -538,7 +553,7 @@ typedef struct ParamType {
 /* ---- the checker, by role ---- */
 
 typedef struct Builtins { /* names and types that the checker itself uses */
-  Datatype *list_datatype, *string_datatype;
+  Datatype *list_datatype, *string_datatype, *key_datatype;
   ElemVar *fixed_elems[DT_COUNT];
   Sym *sym_all, *sym_true, *sym_false;
 } Builtins;
@@ -626,10 +641,17 @@ typedef struct RuntimeSizes {   /* sizes that only running code knows */
   VEC(UndeterminedSize) undetermined;
 } RuntimeSizes;
 
+typedef struct Differentiated { /* data by which a call differentiates */
+  Type *type;
+  Span span;
+  const char *callee; /* such as "grad", or NULL */
+} Differentiated;
+
 typedef struct Notes {     /* results for messages, statistics and editors */
   VarNames *message_names; /* variable names of the current message, or NULL */
   VEC(TypedHole) typed_holes; /* the _ of annotations */
-  SymbolRefs *recorded_refs;  /* recorded symbol references; NULL: off */
+  VEC(Differentiated) differentiated;
+  SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
   /* the same while recording is enabled, otherwise NULL */
   SymbolRefs *active_refs;
   CheckStats stats;

@@ -340,7 +340,7 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
   if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->record.rest))
     return lift_components(c, n, t);
   if (t->tag == TY_VAR)
-    t->var->is_tensor_element = true;
+    t->var->is_tensor_element = t->var->is_stackable = true;
   Type *lift = ty_new(c, TY_LIFT);
   lift->lift.dim = n;
   lift->lift.type = t;

@@ -280,7 +280,7 @@ static void put_tensor(TypePrinter *p, Type *t) {
   ElemVar *e = elem_root(t->tensor.elem);
   if (!s->len && printed_dtype(p, e) == DT_I64) {
     Dim *d = ty_singleton(p->c, t);
-    if (!d) {
+    if (!d || dim_divides_by_zero(p->c->dims, d)) {
       buffer_puts(&p->out, "int");
       return;
     }
@@ -591,16 +591,43 @@ typedef struct PrintedVars {
   VEC(ElemVar *) elems;
   ShapeVar *sought;
   bool found;
-  VEC(TyVar *) data; /* variables of class `data` */
+  VEC(TyVar *) types; /* variables of class `data` or `tensors` */
 } PrintedVars;
 
-static void collect_data(void *arg, TyVar *v) {
+static void collect_type(void *arg, TyVar *v) {
   PrintedVars *r = arg;
-  for (uint32_t i = 0; i < r->data.len; i++)
-    if (r->data.at[i] == v)
+  for (uint32_t i = 0; i < r->types.len; i++)
+    if (r->types.at[i] == v)
       return;
-  if (v->is_data && v->level == LEVEL_GENERIC)
-    VEC_PUSH(r->p->c->arena, r->data, v);
+  if ((v->is_data || v->is_stackable) && v->level == LEVEL_GENERIC)
+    VEC_PUSH(r->p->c->arena, r->types, v);
+}
+
+/* True if t contains lift(n, v): then v is of class `tensors`. */
+static bool contains_lift_of(Checker *c, Type *t, const TyVar *v) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_LIFT) {
+    Type *inner = ty_norm(c, t->lift.type);
+    return (inner->tag == TY_VAR && inner->var == v) ||
+           contains_lift_of(c, inner, v);
+  }
+  if (t->tag == TY_FUN)
+    return contains_lift_of(c, t->fun.param, v) ||
+           contains_lift_of(c, t->fun.result, v);
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
+    if (contains_lift_of(c, t->args[i], v))
+      return true;
+  return t->tag == TY_RECORD && t->record.rest &&
+         contains_lift_of(c, t->record.rest, v);
+}
+
+/* The class of v to print in a scheme of type t, or NULL. */
+static const char *printed_class(TypePrinter *p, const TyVar *v, Type *t) {
+  if (!v->printed_name) /* the other fields of a record, printed as `...` */
+    return NULL;
+  if (!v->is_stackable)
+    return "data";
+  return contains_lift_of(p->c, t, v) ? NULL : "tensors";
 }
 
 static void collect_elem(void *arg, ElemVar *e) {
@@ -641,7 +668,7 @@ static void put_given(TypePrinter *p, Type *t) {
   bool any = false;
   PrintedVars r = {.p = p};
   TypeVisitor v = {
-      .ty = collect_data, .elem = collect_elem, .arg = &r, .c = p->c};
+      .ty = collect_type, .elem = collect_elem, .arg = &r, .c = p->c};
   ty_visit(&v, t);
   Scheme *s = p->scheme;
   for (uint32_t i = 0; s && i < s->given_count; i++) {
@@ -661,11 +688,12 @@ static void put_given(TypePrinter *p, Type *t) {
                   r.elems.at[i]->printed_name, name);
     any = true;
   }
-  for (uint32_t i = 0; i < r.data.len; i++) {
-    if (!r.data.at[i]->printed_name)
-      continue; /* the other fields of a record, printed as `...` */
-    buffer_printf(&p->out, "%s%s : data", any ? ", " : " given ",
-                  r.data.at[i]->printed_name);
+  for (uint32_t i = 0; i < r.types.len; i++) {
+    const char *name = printed_class(p, r.types.at[i], t);
+    if (!name)
+      continue;
+    buffer_printf(&p->out, "%s%s : %s", any ? ", " : " given ",
+                  r.types.at[i]->printed_name, name);
     any = true;
   }
 }
@@ -776,13 +804,14 @@ const char *printer_dim(TypePrinter *p, Dim *d) {
   return arena_strndup(p->c->arena, p->out.text, p->out.len);
 }
 
+const char *printer_given(TypePrinter *p, Constraint *given) {
+  p->out.len = 0;
+  put_constraint(p, given);
+  return arena_strndup(p->c->arena, p->out.text, p->out.len);
+}
+
 const char *given_text(Checker *c, Scheme *s, Constraint *given) {
-  TypePrinter p = printer_with_own_names(c);
-  p.scheme = s;
-  put_type(&p, s->type, PREC_FUN);
-  size_t start = p.out.len;
-  put_constraint(&p, given);
-  return arena_strndup(c->arena, p.out.text + start, p.out.len - start);
+  return printer_given(printer_new(c, s, false), given);
 }
 
 const char *shape_text(Checker *c, const Shape *s) {

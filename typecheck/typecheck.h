@@ -305,6 +305,9 @@ typedef struct UnprovedConstraint {
   const char *name;   /* deferred: name whose type contains it */
 } UnprovedConstraint;
 const UnprovedConstraint *checker_unproved(Checker *checker, uint32_t *count);
+/* Only those that became run-time checks. */
+const UnprovedConstraint *checker_run_time_checks(const Checker *checker,
+                                                  uint32_t *count);
 /* Option -D n=64: sets an existential size of that name at top level. */
 void checker_define_size(Checker *checker, Sym *name, int64_t value);
 /* True if a size of that name was found that would otherwise be existential. */

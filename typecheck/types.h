@@ -79,6 +79,7 @@ typedef struct TypePrinter TypePrinter;
 TypePrinter *printer_new(Checker *c, Scheme *s, bool apply_defaults);
 const char *printer_type(TypePrinter *p, Type *t);
 const char *printer_dim(TypePrinter *p, Dim *d);
+const char *printer_given(TypePrinter *p, Constraint *given);
 
 /* ---- core_build.c ---- */
 Core *core_new(Checker *c, CoreKind kind, Span span);

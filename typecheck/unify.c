@@ -94,6 +94,7 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
     b->default_preference = b->default_preference > a->default_preference
                                 ? b->default_preference
                                 : a->default_preference;
+    literal_merge(c, b, a->unfit);
   }
   if (b->dtype == DT_NONE && b->level > a->level)
     b->level = a->level;
@@ -154,17 +155,25 @@ static DimVar *maybe_star_var(Checker *c, const ShapeAxis *it) {
 /* The size of a literal axis or an index may be a *, which counts as 1.  A size
    of a parameter may not: no size name denotes a *.  Neither may a variable
    that was already unified with a sized axis. */
-static bool unify_with_star(Checker *c, const ShapeAxis *it) {
+bool axis_may_be_star(Checker *c, const ShapeAxis *it) {
   DimVar *v = maybe_star_var(c, it);
-  if (v && !dim_var_in_parameter(c, v)) {
-    v->is_star = true;
-    dim_bind(c, v, dim_int(c->dims, 1));
+  if (v && !dim_var_in_parameter(c, v))
     return true;
-  }
   const DimVar *named = dim_as_var(it->dim);
   int64_t n;
   return (named ? named->maybe_star && !named->never_star : it->maybe_star) &&
          dim_is_int(dim_resolve(c->dims, it->dim), &n) && n == 1;
+}
+
+static bool unify_with_star(Checker *c, const ShapeAxis *it) {
+  DimVar *v = maybe_star_var(c, it);
+  if (!axis_may_be_star(c, it))
+    return false;
+  if (v) {
+    v->is_star = true;
+    dim_bind(c, v, dim_int(c->dims, 1));
+  }
+  return true;
 }
 
 static void unify_sizes(Checker *c, const ShapeAxis *a, const ShapeAxis *b,
@@ -506,16 +515,19 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   return r;
 }
 
-/* Puts t into the class of v: data without functions, and the element type of
- * its floats.  Returns false if t is not in the class. */
+/* Puts t into the class of v: data without functions, values that a loop can
+ * stack, and the element type of its floats.  Returns false if t is not in the
+ * class. */
 static bool require_class(Checker *c, const TyVar *v, Type *t) {
   t = ty_norm(c, t);
   bool fits = true;
   switch (t->tag) {
   case TY_VAR:
-    if (t->var->skolem && t->var->is_data < (v->is_data || v->floats))
+    if (t->var->skolem && !t->var->is_data && !t->var->is_stackable &&
+        (v->is_data || v->floats))
       return false;
     t->var->is_data |= v->is_data;
+    t->var->is_stackable |= v->is_stackable;
     if (v->floats && t->var->floats)
       return unify_elem(c, t->var->floats, v->floats);
     if (v->floats) { /* the parameters of a function may get it, too */
@@ -524,10 +536,13 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
     }
     return true;
   case TY_FUN:
-    return !v->is_data;
+    return !v->is_data && !v->is_stackable;
+  case TY_DATATYPE:
+    if (v->is_stackable && t->data.type != c->builtins.key_datatype)
+      return false;
+    __attribute__((fallthrough));
   case TY_TUPLE:
   case TY_RECORD:
-  case TY_DATATYPE:
     for (uint32_t i = 0; i < t->count; i++)
       fits = fits && require_class(c, v, t->args[i]);
     return fits && (t->tag != TY_RECORD || !t->record.rest ||
@@ -540,13 +555,27 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_SHAPE:
   case TY_AXIS:
   case TY_KEEP:
-    return true;
+    return !v->is_stackable;
   }
   return true;
 }
 
+bool ty_stackable(Checker *c, Type *t) {
+  TyVar stackable = {.is_stackable = true};
+  return require_class(c, &stackable, t);
+}
+
+bool require_stackable(Checker *c, Type *t, Origin *o) {
+  if (ty_stackable(c, t))
+    return true;
+  Type *expected = ty_meta(c);
+  expected->var->is_stackable = true;
+  report_type_mismatch(c, t, expected, o);
+  return false;
+}
+
 static bool ty_bind(Checker *c, TyVar *v, Type *t) {
-  if ((v->is_data || v->floats) && !require_class(c, v, t))
+  if ((v->is_data || v->is_stackable || v->floats) && !require_class(c, v, t))
     return false;
   OccursCheck o = {v, false};
   TypeVisitor visit = {.ty = occurs_ty, .arg = &o, .c = c};

@@ -1,6 +1,8 @@
 /* Value declarations: their types, and which variables are generalized. */
 #include "typecheck/internal.h"
 #include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 /* ---- what generalises ---- */
 
@@ -87,6 +89,15 @@ static bool is_generalizable(Checker *c, const Expr *e, Type *t) {
 
 /* ---- sizes and annotations ---- */
 
+static void error_size_of_itself(Checker *c, const DimVar *v) {
+  const char *name = dim_var_name(c->dims, v);
+  error_at(c, 363, v->origin, "cannot determine the size `%s`", name)->help =
+      arena_printf(c->arena,
+                   "the value needs it: define it before, as in `val %s = 3`, "
+                   "or assume it with -D %s=3",
+                   name, name);
+}
+
 /* Sizes that an annotation names and nothing has solved are read off the
    value. */
 void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
@@ -101,6 +112,11 @@ void bind_discovered_sizes(Checker *c, Scope *mark, Type *t, Core **core) {
     return;
   Map fresh;
   map_init(&fresh, c->arena);
+  for (uint32_t i = 0; i < found.len; i++)
+    if (requires_size(c, *core, found.at[i])) {
+      error_size_of_itself(c, found.at[i]);
+      return;
+    }
   for (uint32_t i = 0; i < found.len; i++) {
     found.at[i]->kind = DV_EXISTENTIAL;
     wakeup_dim_solved(c, found.at[i]);
@@ -206,6 +222,7 @@ static Scheme *generalize_val(Checker *c, Sym *name, Type *t, Core **core,
   if (top)
     note_deferred(c, s, name);
   implicit_collect(c, s, *core);
+  required_sizes_mark(c, s, *core);
   *core = abstract_implicits(c, s, *core);
   return s;
 }
@@ -303,6 +320,6 @@ CoreDec *infer_val(Checker *c, Dec *dec, bool top) {
   for (uint32_t i = 0; top && i < parts.len; i++)
     if (!parts.at[i].scheme)
       VEC_PUSH(c->arena, c->sizes.unsized_values,
-               ((UnsizedValue){parts.at[i].type, parts.at[i].core}));
+               ((UnsizedValue){parts.at[i].type, parts.at[i].core, dec}));
   return d;
 }

@@ -25,7 +25,10 @@ ElemVar *elem_root(ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
-Type *ty_root(Type *t);                     /* follows links only */
+/* Puts the variables of t into the class of values that a loop can stack.
+   Returns false if other values occur in t. */
+bool ty_stackable(Checker *c, Type *t);
+Type *ty_root(Type *t); /* follows links only */
 /* resolves the root, and pushes lifts inwards */
 Type *ty_norm(Checker *c, Type *t);
 /* A field of a record, or NULL; the record with its row resolved. */
@@ -91,6 +94,9 @@ void inequality_text(Checker *c, Dim *a, Dim *b, const char **x,
 
 /* ---- Bindings: environment.c, application.c, polymorphic_recursion.c ---- */
 Binding *lookup(Checker *c, Sym *module, Sym *name);
+/* The module of this name, imported or of the library, even if a value has the
+   same name; NULL if there is none. */
+Module *module_named(Checker *c, Sym *name);
 Scheme *binding_scheme(Checker *c, Binding *b);
 /* True for the name of a pipe's argument. */
 bool is_pipe_name(const Sym *id);

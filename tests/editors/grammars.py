@@ -1,6 +1,6 @@
-"""The grammars of the editors: that they are well formed, colour what they
-should, and name exactly the words that the lexer and the table of element
-types have."""
+"""Checks the grammars of the editors: they are well formed, highlight sample
+programs correctly, and contain exactly the keywords of the lexer and the names
+of the element types."""
 import json
 import os
 import re
@@ -27,7 +27,7 @@ DTYPES = set(re.findall(r'^D\(\w+, "(\w+)"', read(
     "primitives", "dtypes.def"), re.M))
 assert len(KEYWORDS) > 20 and len(DTYPES) > 5
 
-# ---- an engine for TextMate grammars, as far as ours goes ----
+# ---- an engine for the used subset of TextMate grammars ----
 
 GRAMMAR = json.loads(read("editors", "vscode", "syntaxes",
                           "axon.tmLanguage.json"))
@@ -69,7 +69,7 @@ def expand(patterns):
 
 
 def tokens(text):
-    """(text, scope) of each part that has one, line by line as editors do."""
+    """(text, scope) of each part with a scope, line by line, as in editors."""
     out = []
     stack = [(None, expand(GRAMMAR["patterns"]))]
     first = True
@@ -169,7 +169,7 @@ def test_textmate():
     for text in ("(* let (* val *) fun *)", '"let val (* "', "(** do *)"):
         got = {s for t, s in tokens(text)}
         check(not any(s.startswith("keyword") for s in got), text, got)
-    # whole programs: nothing is left open, nothing is illegal
+    # Whole programs: no scope stays open, and nothing is illegal.
     folder = os.path.join(root, "examples")
     for name in sorted(os.listdir(folder)):
         if name.endswith(".axn"):

@@ -120,7 +120,7 @@ local function run()
   end)
   check(hover:find("softmax : 'a[...s, n] -> 'a[...s, n]", 1, true),
     "hover", hover)
-  check(hover:find("part of each", 1, true), "doc in hover", hover)
+  check(hover:find("exponentials of x", 1, true), "doc in hover", hover)
 
   -- definition
   vim.api.nvim_win_set_cursor(0, { 6, 8 })

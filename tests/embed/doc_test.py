@@ -1,4 +1,4 @@
-"""Runs the blocks of Python in a document, one after the other:
+"""Runs the Python blocks of a document in sequence:
 doc_test.py doc/embedding.md"""
 import re
 import sys

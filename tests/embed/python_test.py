@@ -1,4 +1,4 @@
-"""The Python module: what goes in, what comes out, and what is told."""
+"""Tests the Python module: arguments, results and errors."""
 import array
 import ctypes
 import gc
@@ -46,7 +46,7 @@ fun step (lr : f32) (n : int) x = (x * lr, n)
 
 
 class Given:
-    """Hands a tensor on as libraries did before version 1 of DLPack."""
+    """Exports a tensor like libraries before version 1 of DLPack."""
 
     def __init__(self, tensor, device=(1, 0)):
         self.tensor, self.device = tensor, device
@@ -255,7 +255,7 @@ class Plain(unittest.TestCase):
         self.assertEqual(self.m.double(1), 2)
 
     def test_cut_short(self):
-        """A large file that is cut short is an error, and the host lives."""
+        """A truncated large file is an error, and the host continues."""
         count = 17 << 20
         shape = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }"
         with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
-"""Writes files that claim more than they hold, or are damaged otherwise:
+"""Writes files whose headers claim too much data, and otherwise damaged files:
 
     python3 tests/fuzz/hostile.py
 
-They are seeds of the fuzzers of the readers, and tests/check_hostile.sh loads
-them: each gives an error or a tensor, and takes little memory.
+They are seeds of the fuzz targets of file formats.  tests/check_hostile.sh
+loads them: each must give an error or a tensor, within little memory.
 """
 import io
 import os

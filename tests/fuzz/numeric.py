@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Random programs of tensor operations, compared with NumPy:
+"""Compares random programs of tensor operations with NumPy:
 
     /usr/bin/python3 tests/fuzz/numeric.py [--seed S] [--count N] [--axon ./axon]
 
 Each program is a chain of operations on arrays that are read from files.  It
-is run in one of several ways that must not matter: as it stands, in a
-function, with unknown sizes, at top level, or under a `for` over a batch.  Integers must be
-equal; floats too where NumPy's result is exact or rounded once, else they may
-differ by a few roundings.  Programs share one session of the REPL, so that one
-that fails does not end the others.  What differs is printed with its program
-and kept in the directory --keep.
+runs in one of several equivalent forms: at top level, in a function, with
+unknown sizes, or under a `for` over a batch.  Integers must be equal.  Floats
+must be equal if the result of NumPy is exact or rounded once; otherwise they
+may differ by a few rounding errors.  All programs run in one session of the
+REPL, so that a failing program does not end the others.  Differences are
+printed with the program, and stored in the directory --keep.
 """
 import argparse
 import json
@@ -76,7 +76,7 @@ def generate(rng):
 
 
 def source(p, d, k):
-    """The text of one program, on one line, and its inputs as files."""
+    """The source of one program, on one line, and its inputs as files."""
     lines = []
     used = {a for s in p.steps for a in s[3]}
     p.inputs = [x for x in p.inputs if x[0] in used]
@@ -148,7 +148,7 @@ def run(args):
             last = [x for x in p.values if x.name == p.steps[-1][0]][0]
             said = out.split(f"\n@{k}\n")[-1].split("\n> write ")[0]
             if not os.path.exists(path) and "fails at ?" in said:
-                why = None          # the checker takes ?m == 0 for refuted
+                why = None          # the type checker rejects ?m == 0
             elif not os.path.exists(path):
                 why = "no result"
             else:

@@ -1,4 +1,4 @@
-"""The operations of random programs: each adds a step to one."""
+"""The operations of random programs: each adds a step to a program."""
 import math
 
 import numpy as np
@@ -18,7 +18,7 @@ def op(weight=1):
 
 
 def arith(dt, f):
-    """A pointwise function computed as the type is, and rounded."""
+    """An elementwise function, computed in the compute type and rounded."""
     return lambda *xs: fit(dt, f(*[wide(dt, np.asarray(x)) for x in xs]))
 
 
@@ -82,7 +82,7 @@ def op_minmax(p):
     a = p.pick(num)
     b = partner(p, a)
     name, f = p.rng.choice([("maximum", np.maximum), ("minimum", np.minimum)])
-    # which zero of two is taken is left open: + 0 makes them one
+    # either zero may be the result: + 0 removes the sign
     z = "0.0" if is_float(a.dt) else "0"
     p.add(f"{name} {a.name} {b.name} + {z}",
           lambda x, y: f(x, y) + np.zeros((), x.dtype), a.dt, [a, b],
@@ -163,7 +163,7 @@ def op_convert(p):
 
 
 def axis_choice(p, a, many=True):
-    """An axis or several adjacent: text and tuple."""
+    """One axis or several adjacent ones: source and tuple."""
     n = a.arr.ndim
     r = p.rng
     if n == 0:
@@ -319,7 +319,7 @@ def op_einsum(p):
     used = sorted({c for row in labels for c in row})
     out = r.sample(used, r.randint(0, len(used)))
     text = ", ".join(" ".join(row) for row in labels) + " -> " + " ".join(out)
-    p.zeros = False             # NumPy's sums begin with 0.0
+    p.zeros = False             # sums of NumPy begin with 0.0
     spec = ",".join("".join(row) for row in labels) + "->" + "".join(out)
     p.add(f'einsum "{text.strip()}" ' + " ".join(v.name for v in args),
           product(a.dt, lambda *xs: np.einsum(spec, *xs)), a.dt, args)
@@ -575,7 +575,7 @@ def op_order(p):
         if a.dt in ("f16", "bf16", "f32"):
             p.loose += 2 * a.shape[k]
         acc = np.float64 if is_float(a.dt) else NP[a.dt]
-        p.zeros = False         # ours begin with 0.0
+        p.zeros = False         # sums of Axon begin with 0.0
         p.add(f"cumsum ~axis:{text} {a.name}",
               lambda x: fit(a.dt, np.cumsum(x.astype(acc), k, dtype=acc)),
               a.dt, [a], exact=a.dt not in ("f16", "bf16"))

@@ -1,15 +1,18 @@
 #!/bin/bash
-# Fuzzes:  tests/fuzz/run.sh [SECONDS [NAME...]]   e.g. run.sh 600 check
+# Runs fuzz tests:  tests/fuzz/run.sh [SECONDS [NAME...]]
 #
-# Builds the fuzzers with clang, its sanitizers and libFuzzer, in $FUZZ_BUILD
-# (a folder that lasts saves the second build; unless given, one that does not),
-# and runs each from its seeds for SECONDS, unless given 5.  What they find
-# stays in the folder FUZZ_FOUND (unless given, the current one) and its path
-# is shown.  With FUZZ_COUNT each runs, in place of so long, its seeds and so
-# many changes of them, always the same ones; of the checker's seeds it takes
-# one in five, and of files, which take less time, twenty times as many changes.
-# FUZZ_OPT=-O0 builds faster.  BUILD is the folder in which Axon was
-# made, for the generated sources.  Status 77: there is no libFuzzer here.
+# Builds the fuzz targets with clang, its sanitizers and libFuzzer in the folder
+# FUZZ_BUILD (default: a temporary one), and runs each from its seeds for
+# SECONDS (default: 5).  Inputs that fail are stored in FUZZ_FOUND (default: the
+# current folder), and their paths are printed.
+#
+# With FUZZ_COUNT, each target runs its seeds and FUZZ_COUNT mutations of them
+# instead, with a fixed random seed.  The target check then uses one in five of
+# its seeds.  Targets of file formats, which are faster, run 20 times as many
+# mutations.
+#
+# FUZZ_OPT=-O0 builds faster.  BUILD is the build folder of Axon, for the
+# generated sources.  Status 77: libFuzzer is missing.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
@@ -41,7 +44,7 @@ fi
 objects=$build/objects
 mkdir -p "$objects"
 
-sources() { # those of all modules but cli/, the generated ones included
+sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime machine lexer parser \
       size typecheck diagnose tensor kernel plan backend eval session aot \
@@ -49,7 +52,7 @@ sources() { # those of all modules but cli/, the generated ones included
   done | sort -u
 }
 
-compile() { # compile FILE: into the objects, if it or a header is newer
+compile() { # compile FILE: if it or a header is newer than its object
   object=$objects/$(tr '/' '_' <<<"${1%.c}").o
   file=$made/$1
   [ -e "$file" ] || file=$root/$1
@@ -70,14 +73,14 @@ export build
 sources | xargs -P "$(nproc)" -I{} bash -c '. "$build/flags" && compile {}' ||
   exit 1
 
-# Not what is left of files that are no more.
+# Links only objects of existing sources.
 mapfile -t linked < <(sources | sed "s/\\.c\$/.o/; y|/|_|; s|^|$objects/|")
 
-seeds() { # the folder with the seeds of a fuzzer
+seeds() { # seeds NAME: prints the folder with the seeds of a target
   if [ "$1" = check ]; then
     rm -rf "$build/seeds"
     mkdir -p "$build/seeds"
-    # counted: some of them; tests/fuzz/changes has all
+    # With FUZZ_COUNT one in five; tests/fuzz/changes uses all programs.
     (cd "$root" && find tests examples -name '*.axn' -size -3k) |
       LC_ALL=C sort | awk -v n="${FUZZ_COUNT:+5}" 'NR % (n + !n) == 0' |
       while read -r file; do
@@ -89,19 +92,19 @@ seeds() { # the folder with the seeds of a fuzzer
   fi
 }
 
-limit() { # NAME: how long it runs, or how much
+limit() { # limit NAME: prints the libFuzzer options that limit a run
   if [ -z "${FUZZ_COUNT-}" ]; then
     echo "-max_total_time=$seconds"
     return
   fi
-  local count=$FUZZ_COUNT there
-  there=$(find "$(seeds "$1")" -type f | wc -l)
+  local count=$FUZZ_COUNT seed_count
+  seed_count=$(find "$(seeds "$1")" -type f | wc -l)
   [ "$1" = check ] || [ "$1" = parse ] || count=$((20 * count))
-  echo "-runs=$((there + count)) -seed=1"
+  echo "-runs=$((seed_count + count)) -seed=1"
 }
 
 bad=0
-ulimit -S -s 524288 2>/dev/null # as large as the program's own
+ulimit -S -s 524288 2>/dev/null # KiB: the stack size of axon
 for name in $names; do
   main=("$root/tests/fuzz/fuzz_$name.c")
   [ "$name" = check ] || [ "$name" = parse ] &&
@@ -117,18 +120,18 @@ for name in $names; do
   [ -z "${FUZZ_COUNT-}" ] || rm -rf "$corpus"
   mkdir -p "$corpus"
   read -ra limits <<<"$(limit "$name")"
-  # The limit of time is for a busy machine; the check itself has none.
   length=()
   [ -d "$root/tests/fuzz/seeds/$name" ] || length=(-max_len=1200)
-  # In a folder that programs may load from.  Entropic scheduling would take
-  # most of the time: what is fuzzed is fast.
+  # Runs in a folder with files that programs may load.  Entropic scheduling is
+  # disabled, since it would take most of the time: the targets are fast.  The
+  # timeout of 25 s per input is only for a busy machine.
   (cd "$root/tests/fuzz/seeds/npy" &&
     exec "$build/fuzz_$name" "${limits[@]}" "${length[@]}" \
       -timeout=25 -rss_limit_mb=2000 -detect_leaks=1 -print_final_stats=1 \
       -entropic=0 -artifact_prefix="$found/fuzz_$name-" \
       "$corpus" "$(seeds "$name")") >"$build/$name.log" 2>&1 || {
     bad=1
-    echo "fuzz_$name found something:"
+    echo "fuzz_$name failed:"
     tail -n 60 "$build/$name.log"
     continue
   }

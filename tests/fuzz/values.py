@@ -1,5 +1,5 @@
-"""Arrays of random programs: element types, and programs that are being
-written, with what NumPy makes of each value."""
+"""Random programs under construction: element types, and values with their
+NumPy arrays."""
 import math
 
 import numpy as np
@@ -33,14 +33,14 @@ def is_float(dt):
 
 
 def fit(dt, x):
-    """Rounds what was computed in a wider type."""
+    """Rounds a value of a wider type."""
     if dt == "bf16":
         return bf16(x)
     return np.asarray(x).astype(NP[dt])
 
 
 def wide(dt, x):
-    """The type that elements are computed in."""
+    """The type in which elements are computed."""
     return x.astype(np.float32) if dt in ("f16", "bf16") else x
 
 
@@ -63,8 +63,8 @@ def convert(x, a, b):
 # ---- values of a program ----
 
 class Value:
-    """A name, its element type, which axes stretch, whether it is exact, and
-    its array for the first of the batch."""
+    """A name, its element type, its broadcast axes, whether it is exact, and
+    its array for the first element of the batch."""
 
     def __init__(self, name, dt, arr, stars=None, exact=True):
         self.name, self.dt, self.arr, self.exact = name, dt, arr, exact
@@ -88,7 +88,7 @@ class Program:
         self.inputs = []        # (name, dt, [arrays])
         self.steps = []         # (name, text, function of env, value)
         self.values = []
-        self.loose = 1          # how many roundings the result may be off
+        self.loose = 1          # allowed rounding errors of the result
         self.zeros = True       # whether signs of zeros are compared
 
     # -- inputs --
@@ -131,12 +131,12 @@ class Program:
         rank = r.choice([0, 1, 1, 2, 2, 3]) if rank is None else rank
         if rank == 1 and r.random() < 0.1:
             return (r.randint(6, 700),)
-        # the checker does not take an unknown size for 0
+        # the type checker does not assume that an unknown size is 0
         few = [1, 2] if self.mode == "forget" else [0, 1, 2]
         return tuple(r.choice(few + [3, 3, 4, 5]) for _ in range(rank))
 
     def pick(self, want=lambda v: True, dts=None, rank=None):
-        """A value that fits, else a new input."""
+        """A suitable value, or a new input."""
         r = self.rng
         fits = [v for v in self.values if want(v)
                 and (dts is None or v.dt in dts)
@@ -153,7 +153,7 @@ class Program:
         raise Skip
 
     def add(self, text, fn, dt, args, stars=None, exact=True):
-        """A step: fn takes the arrays of args."""
+        """Adds a step; fn computes its arrays from those of args."""
         name = f"t{len(self.steps)}"
         arr = np.asarray(fn(*[a.arr for a in args]))
         if arr.size > 4000:
@@ -197,7 +197,7 @@ def small(p, dt):
 
 
 def joined(a, b):
-    """The stars of a join, or None where the shapes do not fit."""
+    """The broadcast axes of a join, or None if the shapes do not broadcast."""
     n = max(a.arr.ndim, b.arr.ndim)
     out = []
     for i in range(-n, 0):
@@ -210,7 +210,7 @@ def joined(a, b):
 
 
 def partner(p, a, dt=None):
-    """A second operand that joins with a."""
+    """A second operand that broadcasts with a."""
     r, dt = p.rng, dt or a.dt
     fits = [v for v in p.values if v.dt == dt and joined(a, v) is not None]
     if fits and r.random() < 0.6:

@@ -1,5 +1,5 @@
-"""A client of the editor protocol for tests: starts `axon lsp` and speaks with
-it as an editor would.  Standard library only."""
+"""A language client for tests: starts `axon lsp` and exchanges messages with it
+like an editor.  Uses only the standard library."""
 import json
 import os
 import queue
@@ -8,11 +8,11 @@ import threading
 import urllib.parse
 
 AXON = os.environ.get("AXON", "axon")
-WAIT = 20  # seconds for an answer: a slow machine needs some
+WAIT = 20  # timeout of a response in seconds, for slow machines
 
 
 class Failed(Exception):
-    """The server refused a request: .code and the message."""
+    """The error response to a request: .code and the message."""
 
     def __init__(self, error):
         super().__init__(error["message"])
@@ -31,7 +31,7 @@ class Client:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if complains else None)
         self.incoming = queue.Queue()
-        self.notes = []          # notifications that nobody has asked for yet
+        self.notes = []          # received notifications that were not read yet
         self.answers = {}
         self.last = 0
         self.versions = {}
@@ -49,7 +49,7 @@ class Client:
                     }}})["capabilities"]
             self.tell("initialized", {})
 
-    # ---- the wire ----
+    # ---- transport ----
 
     def _read(self):
         out = self.process.stdout
@@ -112,7 +112,7 @@ class Client:
             message["params"] = params
         self.send(message)
 
-    # ---- texts ----
+    # ---- documents ----
 
     def open(self, uri, text):
         self.versions[uri] = 1
@@ -120,7 +120,7 @@ class Client:
             "uri": uri, "languageId": "axon", "version": 1, "text": text}})
 
     def change(self, uri, *changes):
-        """Each a whole text, or (range, text)."""
+        """Each change is a full text, or (range, text)."""
         self.versions[uri] += 1
         self.tell("textDocument/didChange", {
             "textDocument": {"uri": uri, "version": self.versions[uri]},
@@ -132,7 +132,7 @@ class Client:
         self.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
 
     def diagnostics(self, uri, version=None):
-        """Those published for this version, the newest by default."""
+        """The diagnostics of this version (default: the newest)."""
         if version is None:
             version = self.versions.get(uri)
         while True:
@@ -171,7 +171,7 @@ class Client:
         return self.ask("textDocument/" + method,
                         {"textDocument": {"uri": uri}, **more})
 
-    # ---- the end ----
+    # ---- shutdown ----
 
     def end(self):
         self.ask("shutdown")
@@ -179,7 +179,7 @@ class Client:
         return self.process.wait(timeout=WAIT)
 
 
-# ---- positions, counted as UTF-16 does ----
+# ---- positions in UTF-16 code units ----
 
 def units(text, utf8=False):
     return len(text.encode()) if utf8 else len(text.encode("utf-16-le")) // 2
@@ -193,7 +193,7 @@ def position(text, offset, utf8=False):
 
 
 def find(text, what, nth=0, utf8=False, inside=0):
-    """The position of the nth place of a part of the text."""
+    """The position of the nth occurrence of a part of the text."""
     at = -1
     for _ in range(nth + 1):
         at = text.index(what, at + 1)
@@ -213,8 +213,8 @@ def offset(text, place, utf8=False):
 
 
 def apply(text, edits, utf8=False):
-    """Text edits as an editor applies them: all speak of the old text, and
-    inserts at one place keep their order."""
+    """Applies text edits like an editor: all ranges refer to the old text, and
+    inserts at one position keep their order."""
     placed = [(offset(text, e["range"]["start"], utf8),
                offset(text, e["range"]["end"], utf8), i, e["newText"])
               for i, e in enumerate(edits)]

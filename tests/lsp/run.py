@@ -1,5 +1,5 @@
-"""Runs the tests of the editor server: all, or those with a word in their
-name.  Each is a function of test_*.py."""
+"""Runs the tests of the language server: all, or those whose names contain an
+argument.  Each test is a function of test_*.py."""
 import faulthandler
 import glob
 import importlib

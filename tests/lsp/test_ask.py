@@ -1,5 +1,4 @@
-"""What an editor asks of a text: each answer is compared with what a reader of
-the text would say."""
+"""Requests about a document, compared with expected responses."""
 import os
 import re
 import subprocess
@@ -42,7 +41,7 @@ def begin(text=MODEL, name="model.axn", **more):
 
 
 def code(hover):
-    """The first line of what a hover shows as code."""
+    """The first line of the code in a hover."""
     return hover["contents"]["value"].split("\n")[1]
 
 
@@ -99,7 +98,7 @@ def test_hover_after_an_error():
     assert c.end() == 0
 
 
-# ---- definitions and uses ----
+# ---- definitions and references ----
 
 def target(c, u, place):
     d = c.at("definition", u, place)
@@ -187,19 +186,19 @@ def test_symbols():
 
 # ---- renaming ----
 
-# The place is marked by @ in front of the name; what comes out, or a word of
-# why not.
+# @ before a name marks the position.  Each row has the renamed program, or a
+# word of the error.
 RENAMES = (
     ("val @x = 1\nval y = x + x\n", "z", "val z = 1\nval y = z + z\n"),
     ("val x = 1\nval y = @x + x\n", "z", "val z = 1\nval y = z + z\n"),
-    # shadowing: the inner x is another
+    # shadowing: the inner x is a different variable
     ("val @x = 1\nfun f x = x\nval y = f x\n", "z",
      "val z = 1\nfun f x = x\nval y = f z\n"),
     ("val x = 1\nfun f @x = x\nval y = f x\n", "z",
      "val x = 1\nfun f z = z\nval y = f x\n"),
     ("val x = 1\nval @x = x + 1\nval y = x\n", "z",
      "val x = 1\nval z = x + 1\nval y = z\n"),
-    # capture is refused, in both directions
+    # variable capture is an error, in both directions
     ("val @x = 1\nfun f y = x + y\n", "y", "change the meaning"),
     ("val x = 1\nfun f @y = x + y\n", "x", "change the meaning"),
     ("val @x = 1\nval y = 2\nval z = x + y\n", "y", "change the meaning"),
@@ -253,7 +252,7 @@ RENAMES = (
     ("fun @f 0 = 1\n  | f n = n * f (n - 1)\n", "g",
      "fun g 0 = 1\n  | g n = n * g (n - 1)\n"),
     ("val a as_ = 1\n", None, None),
-    # what cannot be
+    # invalid renamings
     ("val x = @sum [1, 2]\n", "add", "built in"),
     ("import nn\nval x = nn.@relu 1.0\n", "r", "library"),
     ("import nn\nval x = @nn.relu 1.0\n", "n", "module"),
@@ -290,7 +289,7 @@ def test_rename():
 
 
 def test_renaming_changes_nothing():
-    """Every name of a program is renamed, and the types stay as they were."""
+    """Renames every name of a program; the types stay the same."""
     c, u = begin()
     before = types_of(c, u)
     names = sorted({(s, i) for i, s in
@@ -332,7 +331,7 @@ def write(name, text):
 
 
 def until(c, u, codes):
-    """Diagnostics are published anew until they are these."""
+    """Waits until these diagnostics are published."""
     while [d["code"] for d in c.diagnostics(u)] != codes:
         pass
 
@@ -354,7 +353,7 @@ def test_imports():
              c.at("references", m, find(MAIN, "double"),
                   context={"includeDeclaration": True})}
     assert where == {(m, 1), (l, 1), (o, 2)}
-    # from where it is defined, too
+    # also at its definition
     c.open(l, LIB)
     for name in ("double", "by", "limit"):
         file, text = (m, MAIN) if name == "by" else (l, LIB)
@@ -369,7 +368,7 @@ def test_imports():
                                l: LIB.replace("~by", "~zz:by")}[uri]
             else:
                 assert new == text.replace(name, "zz")
-    # a text that is not saved counts as the editor has it
+    # an unsaved document has the content of the editor
     c.change(l, LIB.replace("limit", "bound"))
     until(c, m, ["E0312"])
     c.close(l)
@@ -377,15 +376,15 @@ def test_imports():
     assert c.end() == 0
 
 
-# Files of a folder, of which the first is open; @ stands in it.
+# Files of a folder.  The first one is open; @ marks the position in it.
 ELSEWHERE = (
-    # what another file means by its names stays as it is
+    # the bindings of names in other files do not change
     (("val @limit = 10\n",
       'import "./f0"\nopen f0\nval bound = 3\nval b = limit + bound\n'),
      "bound", None),
     (('import "./f1"\nval b = f1.@limit\n',
       "val limit = 10\nfun f bound = limit + bound\n"), "bound", None),
-    # its own name of that kind, and one behind the module's, do no harm
+    # a local name, and a qualified one, do not conflict
     (("val @limit = 10\n",
       'import "./f0"\nopen f0\nval limit = 3\nval b = limit\n'), "bound",
      ("val bound = 10\n",
@@ -400,7 +399,7 @@ ELSEWHERE = (
       'import "./f0"\nopen f0\nval r = {w}\nval z = sum ~axis:w [r]\n'), "v",
      ("val v = 1\n",
       'import "./f0"\nopen f0\nval r = {w = v}\nval z = sum ~axis:v [r]\n')),
-    # a file between
+    # an indirect import
     (('import "./f1"\nval m = f1.@limit\n', "val limit = 10\n",
       'import "./f0"\nimport "./f1"\nval t = f0.m + f1.limit\n'), "bound",
      ('import "./f1"\nval m = f1.bound\n', "val bound = 10\n",
@@ -449,9 +448,9 @@ def test_errors_of_imports():
     assert c.end() == 0
 
 
-# ---- while one writes ----
+# ---- completion and signature help ----
 
-# ? is the cursor; names that must be offered, and must not.
+# ? is the cursor; names that must be completed, and names that must not.
 OFFERS = (
     ("val y = nn.re?", "relu relu6?", "sum y"),
     ("val y = ?", "softmax sum nn lists let if", "y"),
@@ -509,7 +508,7 @@ def test_completion():
         if i["label"] == "softmax"]
     assert item["detail"].startswith("'a[...s, n] -> ")
     assert "The part of each" in item["documentation"]["value"]
-    # the answer did not disturb what is known of the text
+    # the request does not change the state of the document
     assert code(c.at("hover", u, find(MODEL, "y ="))) == "y : f32[2, 3]"
     assert c.end() == 0
 
@@ -541,7 +540,7 @@ def test_signature():
     assert c.end() == 0
 
 
-# ---- hints ----
+# ---- inlay hints ----
 
 def test_hints():
     c, u = begin()
@@ -562,7 +561,7 @@ def test_hints():
             ("val y", ": f32[2, 3]"),
             ("val q", ": int")):
         assert label in got.get(before, []), (before, got.get(before))
-    assert "val p" not in got  # its type is written
+    assert "val p" not in got  # its type is annotated
     some = c.of("inlayHint", u, range={"start": {"line": 20, "character": 0},
                                        "end": {"line": 21, "character": 99}})
     assert {h["position"]["line"] for h in some} == {20} or \
@@ -571,7 +570,7 @@ def test_hints():
 
 
 def test_hints_can_be_written():
-    """Each hint that can be inserted is: the program checks as before."""
+    """Inserts each hint that can be inserted; the types stay the same."""
     root = os.environ["EXAMPLES"]
     c = Client()
     written = 0
@@ -600,7 +599,7 @@ def test_hints_can_be_written():
     assert c.end() == 0
 
 
-# ---- actions ----
+# ---- code actions ----
 
 def actions(c, u, text, what, only=None, inside=0):
     line, character = find(text, what, inside=inside)
@@ -645,7 +644,7 @@ def test_write_the_type():
 
 
 def test_write_types_of_all():
-    """Of a whole text some are offered: each costs a check of its users."""
+    """For a whole document there are few actions: each one checks its users."""
     path = os.path.join(os.environ["EXAMPLES"], "models", "resnet.axn")
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -659,7 +658,7 @@ def test_write_types_of_all():
     assert c.end() == 0
 
 
-# ---- layout ----
+# ---- formatting ----
 
 def test_formatting():
     text = "val  x=1\n\n\n\nfun f   x=x+1   (* why *)\nval y = [1,2]\n"
@@ -677,7 +676,7 @@ def test_formatting():
         raise AssertionError("a text with errors was laid out")
     except Failed as failed:
         assert "it is not formatted" in str(failed)
-    # only lines that change are touched
+    # edits contain only lines that change
     many = "".join(f"val x{i} = {i}\n" for i in range(100))
     odd = many.replace("val x50 = 50", "val  x50=50")
     c.change(u, odd)
@@ -688,7 +687,7 @@ def test_formatting():
     assert c.end() == 0
 
 
-# ---- related places ----
+# ---- related locations ----
 
 def test_related():
     text = ("fun linear {w : f32[m, n], b : f32[m]} x = x @ transpose w + b\n"

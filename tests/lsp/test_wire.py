@@ -1,4 +1,5 @@
-"""The protocol itself: begin and end, malformed messages, texts that change."""
+"""The protocol: initialization and shutdown, malformed messages, changes of
+documents."""
 import json
 import os
 import random
@@ -25,12 +26,12 @@ def refused(code, f, *args):
     raise AssertionError("it was not refused")
 
 
-# ---- begin and end ----
+# ---- initialization and shutdown ----
 
 def test_order_of_life():
     c = Client(initialize=False)
     refused(-32002, c.ask, "textDocument/hover", {})
-    c.tell("textDocument/didOpen", {})  # ignored, as the protocol says
+    c.tell("textDocument/didOpen", {})  # ignored, as the protocol requires
     answer = c.ask("initialize", {"capabilities": {}})
     assert answer["serverInfo"]["name"] == "axon"
     assert answer["capabilities"]["positionEncoding"] == "utf-16"
@@ -106,9 +107,9 @@ def test_no_json():
         assert raw_error(c, framed(body)) == -32700, body
     for body in (b"1", b"[]", b'"x"', b"{}", b'{"method": 1, "id": null}',
                  b"null"):
-        # jansson takes a bare value for no JSON: both answers are right
+        # jansson rejects a bare value: both responses are correct
         assert raw_error(c, framed(body)) in (-32600, -32700), body
-    # an answer to what nobody asked is ignored
+    # a response without a request is ignored
     c.raw(framed(b'{"jsonrpc": "2.0", "id": 7, "result": 1}'))
     assert raw_error(c, b"Content-Type: x\r\n\r\n") == -32700
     c.open(uri_of("a.axn"), GOOD)
@@ -184,7 +185,7 @@ def test_strange_params():
     assert c.end() == 0
 
 
-# ---- requests under way ----
+# ---- pending requests ----
 
 def test_cancel():
     c = Client()
@@ -213,7 +214,7 @@ def slow_text(n):
 
 
 def test_newer_text():
-    """Checking stops for a newer text, and what was asked is answered."""
+    """A newer text stops the check; pending requests are answered."""
     c = Client()
     u = uri_of("a.axn")
     text = slow_text(20000)
@@ -247,7 +248,7 @@ def children(pid):
 
 
 def test_checker_dies():
-    """A text whose checking ends unexpectedly takes nothing with it."""
+    """If the checking process of a document crashes, the server continues."""
     c = Client()
     u = uri_of("a.axn")
     c.open(u, GOOD)
@@ -272,8 +273,8 @@ def test_checker_dies():
 
 
 def test_checker_dies_early():
-    """Before it has published anything, and twice: the user is shown it once,
-    and it is logged each time."""
+    """A worker crashes twice before it publishes anything: the user sees one
+    message, and both crashes are logged."""
     c = Client()
     u = uri_of("b.axn")
     slow = "val x = 1\n" + "fun f x = (x @ x) @ (x @ x)\n" * 3000
@@ -295,7 +296,7 @@ def test_checker_dies_early():
     assert c.end() == 0
 
 
-# ---- texts ----
+# ---- documents ----
 
 def test_diagnostics_come_and_go():
     c = Client()
@@ -358,7 +359,7 @@ def test_utf16():
         target = c.at("definition", u, at)["range"]["start"]
         assert (target["line"], target["character"]) == \
             find(ASTRAL, "b", 0, utf8)
-        # edits behind and between astral characters
+        # edits after and between astral characters
         text = ASTRAL
         for what, new in (("true", "2"), ("1", "\U0001F600"), ("\u4e2d", "x"),
                           ("\U0001F600 \u00e9", "\U0001F680"),
@@ -376,7 +377,7 @@ def test_utf16():
 
 
 def test_half_characters():
-    """An editor may send one half of a pair, and the other one later."""
+    """An editor may send one half of a surrogate pair, and the other later."""
     c = Client()
     u = uri_of("half.axn")
     c.open(u, "val a = \"\U0001F600\"\nval b = \"\"\n")
@@ -428,7 +429,7 @@ def random_edit(rng, text):
 
 
 def test_random_edits():
-    """After 200 edits, sent as edits, all is as if the text were new."""
+    """After 200 incremental edits, the state is that of a new document."""
     example = os.environ["EXAMPLES"] + "/tour.axn"
     with open(example, encoding="utf-8") as f:
         begin = f.read()
@@ -468,7 +469,7 @@ def test_random_edits():
 
 
 def test_as_the_command_line():
-    """What is told is what `axon check` tells."""
+    """The diagnostics are those of `axon check`."""
     root = os.environ["ERRORS"]
     files = sorted(n for n in os.listdir(root) if n.endswith(".axn"))[::7]
     c = Client()

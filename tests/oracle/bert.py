@@ -1,4 +1,4 @@
-"""BERT in transformers, for bert.axn; hugging.py says how to run it."""
+"""BERT in transformers, for bert.axn; see hugging.py."""
 
 from hugging import LENGTH, VOCABULARY, dense, shake, tokens, write
 from transformers import BertConfig, BertModel

@@ -1,4 +1,4 @@
-"""LSTM layers of PyTorch, for char_rnn.axn; hugging.py says how to run it."""
+"""LSTM layers of PyTorch, for char_rnn.axn; see hugging.py."""
 
 import torch
 from hugging import LENGTH, VOCABULARY, shake, tokens, write

@@ -1,5 +1,5 @@
-"""The U-Net of denoising diffusion, of PyTorch's layers, after its authors'
-description, for ddpm.axn; hugging.py says how to run it."""
+"""The U-Net of denoising diffusion models in PyTorch, after the paper, for
+ddpm.axn; see hugging.py."""
 
 import math
 
@@ -49,8 +49,8 @@ class Attend(nn.Module):
 
 
 class UNet(nn.Module):
-    """Levels of these widths, two blocks on the way down and three on the way
-    up; pixels look at one another on the second."""
+    """Levels with these widths, two blocks on the way down and three on the way
+    up; self-attention on the second level."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,4 @@
-"""DenseNet of PyTorch's layers, for densenet.axn; hugging.py says how to run
-it."""
+"""DenseNet in PyTorch, for densenet.axn; see hugging.py."""
 
 import torch
 from images import Names, shake, write_images
@@ -57,8 +56,8 @@ class DenseNet(nn.Module):
 
 
 def places(count):
-    """Where our blocks of two, four and eight have the layers of one of
-    PyTorch's: a.a.a, a.a.b, ..."""
+    """The path of a layer of a PyTorch block in our blocks of two, four and
+    eight layers: a.a.a, a.a.b, ..."""
     parts = {6: [4, 2], 12: [8, 4], 24: [8, 8, 8], 16: [8, 8]}[count]
     for part, size in zip("abc", parts):
         for i in range(size):

@@ -1,4 +1,4 @@
-"""GPT-2 in transformers, for gpt2.axn; hugging.py says how to run it."""
+"""GPT-2 in transformers, for gpt2.axn; see hugging.py."""
 
 from hugging import LENGTH, VOCABULARY, shake, stacked, write_logits
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -10,7 +10,7 @@ model = shake(GPT2LMHeadModel(GPT2Config(
     n_head=3)))
 w = model.state_dict()
 
-# The library keeps dense weights as [inputs, outputs].
+# The library stores dense weights as [inputs, outputs].
 tensors = {
     "tokens.w": w["transformer.wte.weight"],
     "places": w["transformer.wpe.weight"],

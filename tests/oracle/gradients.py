@@ -1,11 +1,11 @@
-"""Makes tests/grad/peers.axn: gradients in float64 by PyTorch, and by JAX if
-it has the function.
+"""Generates tests/grad/peers.axn: gradients in float64 of PyTorch, and of JAX
+if it has the function.
 
-    python3 tests/oracle/gradients.py    (torch 2.15 and jax 0.10 made ours)
+    python3 tests/oracle/gradients.py    (ours: torch 2.15 and jax 0.10)
 
-It needs the packages torch, numpy and jax.  If both compute a gradient, they
-must agree.  A gradient is kept as two weighted sums and the sum of its squares
-(tests/grad/peer.axn); those at kinks are kept element by element.
+Requires the packages torch, numpy and jax.  If both compute a gradient, they
+must agree.  The file contains two weighted sums and the sum of squares of each
+gradient (tests/grad/peer.axn), and all elements of gradients at kinks.
 """
 import os
 
@@ -77,7 +77,7 @@ def agree(name, a, b):
 
 
 def case(name, ours, shapes, peer, other=None, first=1):
-    """ours: a function in Axon; shapes: of its arguments."""
+    """ours: the Axon function; shapes: those of its arguments."""
     inputs = [noise(first + k, s) for k, s in enumerate(shapes)]
     got = torch_gradients(peer, inputs)
     if other:
@@ -290,13 +290,21 @@ def cell(kind, wx, wh, bx, bh, x, state):
 
 def recurrent():
     section("recurrent layers")
-    for t in (1, 4):
+
+    def jax_rnn(wx, wh, b, x):
+        def step(h, x):
+            h = jnp.tanh(x @ wx.T + h @ wh.T + b)
+            return h, h
+
+        return jax.lax.scan(step, jnp.array(noise(9, (2, 3))), x)[1]
+
+    for t in (1, 4, 100):
         case(f"rnn {t}",
              "fn wx wh b x => snd (nn.rnn {wx, wh, b} (p.noise 9 [2, 3]) x)",
              [(3, 2), (3, 3), (3,), (t, 2, 2)],
              lambda wx, wh, b, x: cell(
                  "RNN", wx, wh, b, 0 * b, x,
-                 torch.tensor(noise(9, (1, 2, 3))))[0])
+                 torch.tensor(noise(9, (1, 2, 3))))[0], jax_rnn)
         case(f"lstm {t}",
              "fn wx wh b x => snd (nn.lstm {wx, wh, b} (p.noise 9 [2, 3], "
              "p.noise 8 [2, 3]) x)",

@@ -1,12 +1,13 @@
-"""What the scripts beside this share: a small model of the library transformers
-with random weights, what it makes of random tokens, and both in one file.
+"""Common functions of the scripts in this folder: a small model of the library
+transformers with random weights and its output for random tokens, in one file.
 
     python3 -m venv DIR
     DIR/bin/pip install torch transformers safetensors
     DIR/bin/python tests/oracle/gpt2.py     (writes gpt2.safetensors)
 
-made with torch 2.15 and transformers 5.23, whose models are independent of
-examples/models/: they load the weights that the papers' authors published."""
+The files were made with torch 2.15 and transformers 5.23, whose models are
+independent of examples/models/: they load the weights that the authors of the
+papers published."""
 
 import pathlib
 
@@ -17,7 +18,7 @@ VOCABULARY, BATCH, LENGTH = 40, 2, 7
 
 
 def shake(model):
-    """Random values for all parameters, also for those that begin as 0 or 1."""
+    """Random values for all parameters, instead of initial zeros and ones."""
     torch.manual_seed(1)
     model.eval()
     with torch.no_grad():
@@ -29,19 +30,19 @@ def shake(model):
 
 
 def stacked(weights, name, count, change=lambda w: w):
-    """The tensor `name` of each of the layers, along a leading axis."""
+    """The tensors `name` of all layers, stacked along a leading axis."""
     return torch.stack([change(weights[name % i]) for i in range(count)])
 
 
 def pairs(heads):
-    """The library turns column i of a head with column i + half of it; the
-    paper on rotary embeddings turns neighbours."""
+    """The library rotates columns i and i + half of a head together; the paper
+    on rotary embeddings rotates adjacent columns."""
     return lambda x: (x.reshape(heads, 2, -1, x.shape[1]).transpose(1, 2)
                       .reshape(x.shape))
 
 
 def write(script, tensors, got, **inputs):
-    """All tensors, the inputs, and `output`: what the model made of them."""
+    """All tensors, the inputs, and `output`, the result of the model."""
     tensors |= inputs | {"output": got}
     save_file({name: t.detach().contiguous() for name, t in tensors.items()},
               pathlib.Path(script).with_suffix(".safetensors"))
@@ -52,12 +53,12 @@ def tokens(length=LENGTH, most=VOCABULARY):
 
 
 def write_logits(script, tensors, model):
-    """As most models here: logits of tokens."""
+    """Most models here return logits of tokens."""
     text = tokens()
     write(script, tensors, model(text).logits, input=text)
 
 
 def dense(weights, ours, theirs, count):
-    """Weights and biases of a dense layer in each of the layers."""
+    """Weights and biases of a dense layer of all layers."""
     return {f"{ours}.{part}": stacked(weights, f"{theirs}.{end}", count)
             for part, end in [("w", "weight"), ("b", "bias")]}

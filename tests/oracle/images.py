@@ -1,13 +1,13 @@
-"""What the scripts of models of images share: as hugging.py, which says how to
-run them, but with convolutions, and norms that keep statistics."""
+"""Common functions of the scripts for image models, like hugging.py (which
+describes how to run them), but with convolutions and batch norms."""
 
 import torch
 from hugging import write
 
 
 def shake(model):
-    """Random values for all parameters and statistics, so that what goes
-    through many layers neither vanishes nor grows."""
+    """Random values for all parameters and statistics, scaled so that
+    activations neither vanish nor explode."""
     torch.manual_seed(1)
     model.eval()
     with torch.no_grad():
@@ -26,12 +26,12 @@ def shake(model):
 
 
 def each(names, end):
-    """A longer name; or several."""
+    """A longer name, or several ones."""
     return names + end if isinstance(names, str) else [n + end for n in names]
 
 
 class Names:
-    """Tensors of a model under our names, those of several layers stacked;
+    """Tensors of a model with our names; those of several layers are stacked.
     p. are parameters, s. statistics."""
 
     def __init__(self, model):

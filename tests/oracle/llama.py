@@ -1,4 +1,4 @@
-"""Llama 3 in transformers, for llama.axn; hugging.py says how to run it."""
+"""Llama 3 in transformers, for llama.axn; see hugging.py."""
 
 from hugging import VOCABULARY, pairs, shake, stacked, write_logits
 from transformers import LlamaConfig, LlamaForCausalLM

@@ -1,4 +1,4 @@
-"""Mamba in transformers, for mamba.axn; hugging.py says how to run it."""
+"""Mamba in transformers, for mamba.axn; see hugging.py."""
 
 from hugging import VOCABULARY, shake, stacked, write_logits
 from transformers import MambaConfig, MambaForCausalLM

@@ -1,5 +1,4 @@
-"""MobileNetV2 in transformers, for mobilenet.axn; hugging.py says how to run
-it."""
+"""MobileNetV2 in transformers, for mobilenet.axn; see hugging.py."""
 
 from images import Names, each, shake, write_images
 from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
@@ -23,7 +22,7 @@ def inverted(ours, theirs):
 
 def separable(ours, theirs):
     conv_norm(f"{ours}.depth", each(theirs, ".conv_3x3"))
-    depth = f"p.{ours}.depth.conv"  # a channel each: of one channel
+    depth = f"p.{ours}.depth.conv"  # depthwise: one input channel
     names.tensors[depth] = names.tensors[depth].squeeze(-3)
     conv_norm(f"{ours}.project", each(theirs, ".reduce_1x1"))
 

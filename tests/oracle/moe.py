@@ -1,4 +1,4 @@
-"""Mixtral in transformers, for moe.axn; hugging.py says how to run it."""
+"""Mixtral in transformers, for moe.axn; see hugging.py."""
 
 from hugging import VOCABULARY, pairs, shake, stacked, write_logits
 from transformers import MixtralConfig, MixtralForCausalLM

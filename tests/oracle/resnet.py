@@ -1,5 +1,5 @@
 """ResNet in transformers, with basic blocks and with bottlenecks, for
-resnet18.axn and resnet50.axn; hugging.py says how to run it."""
+resnet18.axn and resnet50.axn; see hugging.py."""
 
 import pathlib
 

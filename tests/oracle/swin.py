@@ -1,4 +1,4 @@
-"""Swin in transformers, for swin.axn; hugging.py says how to run it."""
+"""Swin in transformers, for swin.axn; see hugging.py."""
 
 import torch
 from hugging import BATCH, shake, write

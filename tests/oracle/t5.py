@@ -1,11 +1,11 @@
-"""T5 in transformers, for t5.axn; hugging.py says how to run it."""
+"""T5 in transformers, for t5.axn; see hugging.py."""
 
 from hugging import VOCABULARY, shake, stacked, tokens, write
 from transformers import T5Config, T5ForConditionalGeneration
 
 LAYERS = 2
 
-# Texts are long enough for all of the classes of distance.
+# The texts are long enough for all distance buckets.
 model = shake(T5ForConditionalGeneration(T5Config(
     vocab_size=VOCABULARY, d_model=12, d_kv=4, d_ff=20, num_layers=LAYERS,
     num_heads=3, relative_attention_num_buckets=8,

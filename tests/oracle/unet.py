@@ -1,4 +1,4 @@
-"""U-Net of PyTorch's layers, for unet.axn; hugging.py says how to run it."""
+"""U-Net in PyTorch, for unet.axn; see hugging.py."""
 
 import torch
 from images import Names, shake, write_images

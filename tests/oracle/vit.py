@@ -1,4 +1,4 @@
-"""ViT in transformers, for vit.axn; hugging.py says how to run it."""
+"""ViT in transformers, for vit.axn; see hugging.py."""
 
 import torch
 from hugging import BATCH, dense, shake, write

@@ -1,4 +1,4 @@
-"""Forms that reduce, normalise, sort, or run along an axis."""
+"""Forms that reduce, normalize, sort, scan or fold along an axis."""
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def normalised(twin, shape, depth):
 
 @form()
 def run_along(twin, shape, depth):
-    """Running sums, and elements in order."""
+    """Prefix sums, and sorted elements."""
     if not shape:
         return None
     axis, written = twin.axis(shape)
@@ -130,8 +130,8 @@ def iterated(twin, shape, depth):
 
 @form()
 def turned(twin, shape, depth):
-    """Turns that are no formula: of a state and what it was before, with what
-    all turns read, in as many that they are run at once."""
+    """A loop whose body is not elementwise: it has two states and reads loop
+    invariants.  The trip count is high enough that the loop is planned."""
     if not shape or not twin.is_float or 0 in shape:
         return None
     (a, v), (b, w) = twin.term(shape, depth), twin.term(shape, depth)
@@ -148,7 +148,7 @@ def turned(twin, shape, depth):
 
 
 def step(twin, p, q):
-    """What a fold does with its state and an element."""
+    """The function of a fold."""
     if twin.is_float:
         return f"0.5 * {p} + sin {q}", lambda v, w: .5 * v + np.sin(w)
     return f"{p} * 3 - {q}", lambda v, w: twin.value(v * 3 - w)
@@ -185,7 +185,7 @@ def scanned(twin, shape, depth):
 
 @form()
 def reduced_by(twin, shape, depth):
-    """By a function of two arguments."""
+    """A reduction with a function of two arguments."""
     n = twin.pick(0, 1, 2, 5, 17)
     if not twin.fits((n, ), shape):
         return None

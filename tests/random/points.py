@@ -1,4 +1,4 @@
-"""Forms that work point by point, choose, move elements, or bind names."""
+"""Forms that are elementwise, select, move elements, or bind names."""
 
 import math
 
@@ -35,7 +35,7 @@ BODIES = [
 @form(2)
 def one(twin, shape, depth):
     text, v = twin.term(shape, depth)
-    if twin.is_float:  # erf of nothing has no type for vectorize
+    if twin.is_float:  # vectorize cannot infer the type of an empty result
         pattern, function = twin.pick(*FLOATS)
         return f"({pattern % text})", function(v) if v.size else v
     pattern, function = twin.pick(*INTEGERS)
@@ -44,7 +44,7 @@ def one(twin, shape, depth):
 
 @form(4)
 def two(twin, shape, depth):
-    """Operands of one shape, of the last axes, or made to stretch."""
+    """Operands with the same shape, with the last axes, or broadcast ones."""
     a, v = twin.term(shape, depth)
     kind = twin.random.random()
     if kind < .4 or not shape:
@@ -65,7 +65,7 @@ def two(twin, shape, depth):
 
 
 def condition(twin, shape):
-    """Of booleans, of comparisons of integers, or of indices."""
+    """A condition: booleans, or comparisons of integers or of indices."""
     if not shape:
         return twin.pick(("true", np.array(True)), ("false", np.array(False)))
     if twin.chance(.4):
@@ -168,7 +168,7 @@ def sliced(twin, shape, depth):
 
 
 def with_axis(shape, axis, *n):
-    """The shape with other sizes in place of that of an axis."""
+    """The shape, with the size of an axis replaced by other sizes."""
     return shape[:axis] + n + shape[axis + 1:]
 
 
@@ -214,7 +214,7 @@ def padded(twin, shape, depth):
 
 @form(2)
 def moved(twin, shape, depth):
-    """Turned, rolled, or told several times, along an axis."""
+    """Reversed, rolled or repeated along an axis."""
     if not shape:
         return None
     axis, written = twin.axis(shape)
@@ -238,7 +238,7 @@ def moved(twin, shape, depth):
 
 @form()
 def gathered(twin, shape, depth):
-    """Rows that an integer tensor names."""
+    """A gather of rows."""
     if not shape:
         return None
     rank = twin.random.randint(1, min(2, len(shape)))
@@ -254,7 +254,7 @@ def gathered(twin, shape, depth):
 
 @form()
 def taken(twin, shape, depth):
-    """Places of an inner axis that an integer tensor names."""
+    """A gather along an inner axis."""
     if len(shape) < 2:
         return None
     n, axis = twin.pick(1, 3, 17, 40), twin.random.randrange(1, len(shape))

@@ -1,4 +1,4 @@
-"""Forms that sum products: by `@`, `einsum`, and `for` with any indices."""
+"""Contractions: `@`, `einsum`, and `for` with index arithmetic."""
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Indices:
         return self.twin.pick(*self.extent)
 
     def place(self):
-        """Arithmetic of indices: its text, values, and a bound of them."""
+        """Index arithmetic: its source, its values, and their bound."""
         twin, a = self.twin, self.any()
         x, n = self.at[a], self.extent[a]
         more = twin.random.randint(0, 2)
@@ -138,7 +138,7 @@ class Indices:
 
 @form(3)
 def comprehension(twin, shape, depth):
-    """A `for`, with a sum or a maximum inside, of a triangle perhaps."""
+    """A `for` with a sum or a maximum inside, possibly over a triangle."""
     if len(shape) > 3 or 0 in shape:
         return None
     indices = Indices(twin, shape, depth)

@@ -1,16 +1,16 @@
-"""Runs random programs beside their NumPy twins; tests/check_random.sh does
-so with a few:
+"""Compares random programs with their NumPy twins; tests/check_random.sh runs
+a few of them:
 
     python3 tests/random/run.py [--axon PROGRAM] [--large] [--built N] SEEDS...
     python3 tests/random/run.py --cold [--large] SEEDS...
 
-SEEDS are numbers or ranges (7 100-199).  Each program runs on the reference,
-and compiled with one thread and with two, which must agree to the bit; each
-Nth is also a function of its files that `axon build` makes a program of, for
-sizes left open.  With --cold, each program runs with the default settings
-instead: with an empty kernel cache on one thread and on two, then with the
-kernels that these runs left in the cache.  All results must have the same
-bits.  Wrong programs are reported, and kept in --keep.
+SEEDS are numbers or ranges (7 100-199).  Each program runs on the reference
+backend, and compiled with one and with two threads, which must give
+bit-identical results.  `axon build` also builds each Nth program as a function
+of its files, for symbolic sizes.  With --cold, each program runs with the
+default settings instead: with a cold kernel cache on one and on two threads,
+then with the kernels of these runs.  All results must be bit-identical.
+Failing programs are reported, and stored in --keep.
 """
 
 import argparse
@@ -38,9 +38,9 @@ MODES = {
     "cpu, one thread": COMPILED | {"AXON_THREADS": "1"},
     "cpu, two threads": COMPILED | {"AXON_THREADS": "2"},
 }
-# As by default, where small kernels may be interpreted while the compiler runs,
-# but with a threshold that small programs reach.  The last mode leaves the
-# process one core, which the planner takes into account.
+# As by default: small kernels may be interpreted while the compiler runs.  The
+# compilation threshold is so low that small programs reach it.  The last mode
+# restricts the process to one core, which the planner takes into account.
 ONE_CORE = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
 COLD_MODES = {
     "cold, two threads": ("first", "2", []),
@@ -49,16 +49,16 @@ COLD_MODES = {
     "warm, two threads": ("second", "2", []),
     "warm, one core": ("first", "2", ONE_CORE),
 }
-# Of the largest element: rounding goes through some ten forms, each of which
-# may multiply what was lost before.
+# Tolerance relative to the largest element: about ten forms are nested, each of
+# which may multiply the rounding error.
 TOLERANCE = {"f32": 2e-3, "f64": 1e-7, "f16": .08, "bf16": .3}
-LIMIT = 100  # seconds for a program
+LIMIT = 100  # timeout of a program in seconds
 FILES = {"|b1": "bool", "|u1": "u8", "<i4": "i32", "<i8": "i64",
          "<f4": "f32", "<f8": "f64"}
 
 
 class Wrong(Exception):
-    """A program does not what it should."""
+    """A program fails or gives wrong results."""
 
 
 def run(command, folder, settings=None):
@@ -90,7 +90,7 @@ def must(command, folder, settings):
 
 
 def difference(got, want, tolerance):
-    """Why they are not the same, if they are not."""
+    """Describes the difference; empty if there is none."""
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
     if want.dtype.kind != "f":
@@ -111,7 +111,7 @@ def difference(got, want, tolerance):
 
 
 class Case:
-    """A program in a folder of its own."""
+    """A program in a separate folder."""
 
     def __init__(self, options, seed):
         with np.errstate(all="ignore"):
@@ -123,7 +123,7 @@ class Case:
         (self.folder / "program.axn").write_text(self.twin.source())
 
     def results(self, bits):
-        """Compares what was saved with the twin, and with what was before."""
+        """Compares saved results with the twin, and with previous results."""
         tolerance = TOLERANCE.get(self.twin.element, 0)
         for name, want in self.twin.results.items():
             path = self.folder / f"{name}.npy"
@@ -149,7 +149,7 @@ class Case:
                 raise Wrong(f"{mode}: {wrong}") from None
 
     def cold(self):
-        """Runs with empty caches and with full ones: the bits must agree."""
+        """Runs with cold and with warm caches; results must be bit-identical."""
         bits = {}
         for mode, (cache, threads, prefix) in COLD_MODES.items():
             settings = {"AXON_TARGET": "cpu", "AXON_TINY": "2",
@@ -164,7 +164,7 @@ class Case:
                 raise Wrong(f"{mode}: {wrong}") from None
 
     def function(self):
-        """The program as a function of its files, whose sizes are holes."""
+        """The program as a function of its files with symbolic sizes."""
         twin = self.twin
         holes = {name: ", ".join("_" * v.ndim)
                  for name, v in twin.files.items()}
@@ -176,7 +176,7 @@ class Case:
                          [f"in ({', '.join(twin.results)}) end"])
 
     def built(self):
-        """The same by `axon build`; whether there was something to build."""
+        """Compares a built program; returns whether it could be built."""
         twin = self.twin
         if not twin.files or twin.element in ("f16", "bf16"):
             return False
@@ -192,7 +192,7 @@ class Case:
             if not errors or any(one["code"] == "E0599" for one in errors):
                 raise Wrong(f"axon build, exit status {status}: {said}")
             if any(one["code"] != "E0330" for one in errors):
-                return False  # the sizes are not for any program to know
+                return False  # the size is unknown at compile time
             for one in sorted(errors, key=lambda one: -one["place"]["start"]):
                 at = one["place"]["start"]
                 size = one["message"].rpartition("it is ")[2]

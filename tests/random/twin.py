@@ -1,9 +1,9 @@
-"""A random well-typed program, and what NumPy says that it computes.
+"""A random well-typed program, and its results computed with NumPy.
 
-A term is a pair: its text, which is a name or stands in parentheses, and its
-value, which is kept in f64 where the program has a smaller float.  A form makes
-a term of a given shape from smaller ones, or None where it has none of that
-shape; `form` enters it, so that Twin.term may choose it.
+A term is a pair of its source (a name or a parenthesized expression) and its
+value (f64 if the program has a smaller float type).  A form makes a term of a
+given shape from smaller terms, or returns None if that is impossible.  The
+decorator `form` registers it, so that Twin.term may choose it.
 """
 
 import random
@@ -22,7 +22,7 @@ FORMS = []
 
 
 def form(weight=1):
-    """Enters a form as one of those that are chosen among."""
+    """Registers a form, so that Twin.term may choose it."""
 
     def enter(function):
         FORMS.extend([function] * weight)
@@ -68,7 +68,7 @@ class Twin:
         return count(*shapes) <= self.most
 
     def axis(self, shape):
-        """An axis, and how it is written: from the front or from the back."""
+        """An axis and its source: counted from the front or from the back."""
         axis = self.random.randrange(len(shape))
         return axis, axis if self.chance(.5) else axis - len(shape)
 
@@ -77,7 +77,7 @@ class Twin:
         return f"{letter}{self.made}"
 
     def value(self, v):
-        """An array as the program has it: integers wrap, floats are f64."""
+        """An array with the types of the twin: integers wrap, floats are f64."""
         return np.asarray(v).astype("f8" if self.is_float else
                                     ELEMENTS[self.element])
 
@@ -85,7 +85,7 @@ class Twin:
         return repr(float(number)) if self.is_float else str(number)
 
     def load(self, letter, v):
-        """A name for what stands in a file."""
+        """A name for the array in a file."""
         name = self.fresh(letter)
         self.files[name] = v
         text = f'load "{name}.npy"'
@@ -138,7 +138,7 @@ class Twin:
         return self.input(shape)
 
     def tame(self, text, v):
-        """The term, or a smaller one where floats have grown large."""
+        """The term, or a scaled one if its floats are large."""
         largest = np.abs(v).max(initial=0)
         if not self.is_float or not largest > 30:
             return text, v
@@ -148,7 +148,7 @@ class Twin:
         return f"({text} / {divisor!r})", v / divisor
 
     def term(self, shape, depth):
-        """A term of that shape, of forms nested as deep as that."""
+        """A term with this shape and this nesting depth of forms."""
         shape = tuple(shape)
         for _ in range(20 if depth > 0 else 0):
             make = self.random.choice(FORMS)
@@ -161,7 +161,7 @@ class Twin:
         return self.leaf(shape)
 
     def program(self):
-        """Some results: declarations and values by name."""
+        """Several results: declarations and values by name."""
         for i in range(self.random.randint(1, 3)):
             rank = self.pick(0, 1, 1, 2, 2, 2, 3, 3, 4)
             shape = [self.size() for _ in range(rank)]

@@ -1,4 +1,4 @@
-/* Tests reverse-mode derivatives (graph_vjp) with random graphs in f64.
+/* Tests reverse-mode derivatives (reverse_pass_run) with random graphs in f64.
  *
  *   tests/unit/adjoint_test [SEED [COUNT]]
  *
@@ -330,15 +330,29 @@ static Node *along(const Program *p, Node *const *x, Node *const *u) {
   return sum;
 }
 
+/* out[k]: the cotangent of leaves[k], kept; NULL: zero. */
+static void pull_back(const Tape *tape, uint32_t output_count,
+                      Node *const *outputs, Node *const *cotangents,
+                      uint32_t leaf_count, Node *const *leaves, Node **out) {
+  ReversePass *pass = reverse_pass_new(&g, tape, output_count, outputs,
+                                       cotangents, leaf_count, leaves);
+  VjpRule *rule;
+  Node *const *at_rule;
+  if (reverse_pass_run(pass, &rule, &at_rule, &fault) != REVERSE_DONE)
+    fail_msg("graph %d, sizes %d: fault: %s", (int)seed_now, (int)sizes_now,
+             fault.message);
+  for (uint32_t k = 0; k < leaf_count; k++) {
+    out[k] = reverse_pass_cotangent(pass, k);
+    if (out[k])
+      keep(node_retain(out[k]));
+  }
+  reverse_pass_free(pass);
+}
+
 static void gradient(const Tape *tape, Node *y, uint32_t count,
                      Node *const *leaves, Node **out) {
   Node *one = constant(DT_F64, 1);
-  if (!graph_vjp(&g, tape, 1, &y, &one, count, leaves, out, &fault))
-    fail_msg("graph %d, sizes %d: fault: %s", (int)seed_now, (int)sizes_now,
-             fault.message);
-  for (uint32_t k = 0; k < count; k++)
-    if (out[k])
-      keep(out[k]);
+  pull_back(tape, 1, &y, &one, count, leaves, out);
 }
 
 static void tape_leaves(Program *p, Tape *tape) {
@@ -448,13 +462,7 @@ static double forward_of(uint64_t seed, uint64_t sizes) {
   Tape *linear = tape_new(&g);
   for (uint32_t k = 0; k < p.root_count; k++)
     v[k] = keep(node_leaf(&g, noise_like(p.roots[k], seed + k), linear));
-  if (!graph_vjp(&g, tape, p.root_count, p.roots, v, p.leaf_count, p.leaves,
-                 back, &fault))
-    fail_msg("graph %d, sizes %d: fault: %s", (int)seed_now, (int)sizes_now,
-             fault.message);
-  for (uint32_t k = 0; k < p.leaf_count; k++)
-    if (back[k])
-      keep(back[k]);
+  pull_back(tape, p.root_count, p.roots, v, p.leaf_count, p.leaves, back);
   Node *y = along(&p, back, u);
   tape_stop_recording(linear);
   gradient(linear, y, p.root_count, v, forward);

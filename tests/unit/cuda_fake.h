@@ -26,8 +26,8 @@
 #include "backend/cuda/driver.def"
 #undef CU
 
-/* Blocks are far apart, so that an access far out of bounds hits no other
- * block. */
+/* The gaps between blocks are so large that an access far out of bounds hits no
+ * other block. */
 enum { FAKE_BLOCKS = 4096, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
 
 typedef struct FakeBlock {
@@ -38,7 +38,7 @@ typedef struct FakeBlock {
 static struct {
   char fails[32]; /* name of the function that fails */
   CuResult result;
-  int after;      /* number of its calls that succeed before */
+  int after;      /* number of calls that succeed before the failure */
   int capability; /* such as 90 */
   int devices;
   int processors; /* 0: a number that depends on the attribute */
@@ -374,8 +374,9 @@ CuResult fake_memset(CuDevicePtr at, unsigned char value, size_t bytes,
 
 /* ---- tensor maps ---- */
 
-static void fake_tell(const char *what) {
-  if (getenv("FAKE_TELL"))
+/* With FAKE_LOG, logs a call to stderr. */
+static void fake_log(const char *what) {
+  if (getenv("FAKE_LOG"))
     fprintf(stderr, "%s\n", what);
 }
 
@@ -389,7 +390,7 @@ CuResult fake_tensor_map_encode_tiled(void *to, int type, unsigned rank,
                                       int swizzle, int promotion, int fill) {
   WITH_FAKE_LOCK;
   RETURN_INJECTED_FAILURE(tensor_map);
-  fake_tell("a tensor map of boxes");
+  fake_log("a tiled tensor map");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
@@ -435,7 +436,7 @@ CuResult fake_tensor_map_encode_im2col(void *to, int type, unsigned rank,
                                        int swizzle, int promotion, int fill) {
   WITH_FAKE_LOCK;
   RETURN_INJECTED_FAILURE(tensor_pixels);
-  fake_tell("a tensor map of pixels");
+  fake_log("an im2col tensor map");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
   uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
@@ -516,7 +517,7 @@ CuResult fake_module_load(CuModule *out, const void *image) {
 }
 
 CuResult fake_module_unload(CuModule module) {
-  fake_tell("a module goes");
+  fake_log("a module is unloaded");
   if (module->sim)
     sim_free(module->sim);
   free(module->text);
@@ -572,7 +573,7 @@ CuResult fake_launch(CuFunction function, unsigned grid_x, unsigned grid_y,
                             .seed = ++seed};
   if (extra)
     return 1;
-  fake_tell(function->name);
+  fake_log(function->name);
   if (!function->sim)
     return fake_stream(stream);
   if (!mutants_launch(function->sim, function->text, &launch, &error)) {
@@ -700,7 +701,7 @@ CuResult fake_graph_exec_set_params(CuGraphExec exec, CuGraphNode node,
 CuResult fake_graph_launch(CuGraphExec exec, CuStream stream) {
   RETURN_INJECTED_FAILURE(graph_start);
 #ifdef FAKE_RUNS
-  if (getenv("FAKE_TELL"))
+  if (getenv("FAKE_LOG"))
     fprintf(stderr, "a graph of %d kernels\n", exec->graph.count);
   for (int k = 0; k < exec->graph.count; k++) {
     FakeNode *n = &exec->graph.nodes[k];

@@ -20,7 +20,7 @@ static const char gemm_arguments[] =
 
 typedef struct GemmCase {
   Dtype in, sum, out;
-  bool a_turned, b_turned; /* rows are contiguous */
+  bool a_turned, b_turned; /* the operand is stored MN-major */
   bool computed;           /* the left side is scaled when it is loaded */
   bool bias, shift;
   bool tf32;

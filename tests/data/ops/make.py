@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Makes tests/ops/*.axn and *.out, and the data of tests/run/files,
+"""Generates tests/ops/*.axn and *.out, and the data of tests/run/files,
 tests/shape/files and tests/error/files, with NumPy:
 
-    /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24 made ours)
+    /usr/bin/python3 tests/data/ops/make.py       (from the root; NumPy 1.24)
 
-What a program must print is computed here, by NumPy and `math`, never by Axon.
+NumPy and `math` compute the expected output of the programs, never Axon.
 """
 import math
 import os
@@ -20,7 +20,7 @@ TYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64",
          "int32": "i32", "int8": "i8", "uint8": "u8", "bool": "bool"}
 
 
-# ---- Axon's way of writing values ----
+# ---- values as Axon prints them ----
 
 def literal(x):
     """An array as source text."""
@@ -76,7 +76,7 @@ def printed(x):
 # ---- tests ----
 
 def write(name, comment, program, *results):
-    """A test: its program prints these results."""
+    """Writes a test whose program prints these results."""
     with open(os.path.join(OPS, name + ".axn"), "w") as f:
         f.write(f"(* {comment}; by NumPy: tests/data/ops/make.py *)\n")
         f.write(program)
@@ -86,7 +86,7 @@ def write(name, comment, program, *results):
 
 
 def exact(name, comment, inputs, *cases):
-    """Prints expressions, each with its exact value."""
+    """Writes a test of expressions with exact values."""
     program = "".join(typed(k, np.asarray(v)) for k, v in inputs.items())
     for text, _ in cases:
         program += f"do print ({text})\n"
@@ -158,7 +158,7 @@ def pointwise():
     exact("pow_int", "pow of integers", {"a": np.array([2, 3, -2])},
           ("pow a [10, 3, 3]", np.power([2, 3, -2], [10, 3, 3])))
     s, t = np.float32([1.0, np.nan, 3.0]), np.float32([2.0, 0.0, np.nan])
-    exact("maximum", "maximum and minimum, where NaN wins", {"a": s, "b": t},
+    exact("maximum", "maximum and minimum; NaN propagates", {"a": s, "b": t},
           ("maximum a b", np.maximum(s, t)), ("minimum a b", np.minimum(s, t)))
     w, z = np.array([1, 2, 3]), np.array([3, 2, 1])
     exact("compare", "comparisons", {"a": w, "b": z},
@@ -194,7 +194,7 @@ def reductions():
               (f"{name} ~axis:1 ~keep:true x", f(y, axis=1, keepdims=True)),
               (f"{name} ~keep:true x", f(y, keepdims=True)))
     for name, f in (("argmax", np.argmax), ("argmin", np.argmin)):
-        exact(name, f"{name}: the first of equals; the last axis by default",
+        exact(name, f"{name}: the first of equal elements; the last axis by default",
               {"x": x},
               (f"{name} x", f(x, axis=-1)),
               (f"{name} ~axis:0 x", f(x, axis=0)),
@@ -210,7 +210,7 @@ def reductions():
          lambda v: np.concatenate([v.mean(0), v.var(1), v.std(0)]))
     exact("sum_bool_count", "count", {"b": b},
           ("count b", b.sum()), ("count ~axis:0 b", b.sum(axis=0)))
-    exact("cumsum", "running sums along axes", {"x": x[0]},
+    exact("cumsum", "prefix sums along axes", {"x": x[0]},
           ("cumsum x", np.cumsum(x[0], axis=-1)),
           ("cumsum ~axis:0 x", np.cumsum(x[0], axis=0)))
     exact("sum_u8", "a sum has the type of its elements, and wraps",
@@ -230,8 +230,8 @@ def reductions():
 
 
 def shared_rows():
-    """Rows of their own and one that all share, which running sums have put
-    into memory; whole numbers, whose sums are exact in any order."""
+    """Separate rows and one shared row, which prefix sums materialize.  The
+    elements are integers, whose sums are exact in any order."""
     def ours(name, t, n, m, seed):
         i, j = np.arange(n)[:, None], np.arange(m)
         x = np.cumsum((i * 7 + j * 3 + seed) % 5 - 2, 1).astype(t)
@@ -261,7 +261,7 @@ def shared_rows():
                  if t == "float64" else f"{a} @ transpose {name}",
                  np.stack([(x * y[0]).sum(1), 2 * (x * y[0]).sum(1)])
                  if t == "float64" else x @ y.T)
-    write("shared_rows", "sums that share a row", program, *results)
+    write("shared_rows", "reductions that share a row", program, *results)
 
 
 def products():
@@ -274,7 +274,7 @@ def products():
     d = np.arange(24).reshape(2, 3, 4) % 7
     exact("matmul_batches", "two batches of matrices", {"c": c, "d": d},
           ("c @ d", c @ d))
-    exact("matmul_empty", "an inner axis of nothing gives zeros",
+    exact("matmul_empty", "an empty inner axis gives zeros",
           {"x": np.zeros((2, 3), dtype="int64")},
           ("x.[:, :0] @ zeros [0, 2]", np.zeros((2, 2), dtype="int64")))
     v, w = np.array([1, 2, 3]), np.array([4, 5, 6])
@@ -322,7 +322,7 @@ def moves():
            np.concatenate([x, x[:, :1], x], axis=1)))
     exact("stack", "stack of a list", {"x": x},
           ("stack (list [x, x + 10])", np.stack([x, x + 10])))
-    write("split", "split into pieces of given sizes, one of them _; by NumPy",
+    write("split", "split into pieces of given sizes, one of them _",
           "val x = [0, 1, 2, 3, 4, 5]\n"
           "val (a, b, c) = split ~axis:0 [1, _, 2] x\ndo print a\ndo print b\n"
           "do print c\n", np.arange(1), np.arange(1, 4), np.arange(4, 6))
@@ -332,11 +332,11 @@ def moves():
            np.pad(x, [(0, 0), (1, 2)], constant_values=9)))
     exact("reverse", "reverse along axes", {"x": x},
           ("reverse ~axis:0 x", x[::-1]), ("reverse ~axis:-1 x", x[:, ::-1]))
-    exact("roll", "roll forwards, backwards, further than the axis is long",
+    exact("roll", "roll forwards, backwards, by more than the axis size",
           {"x": x}, ("roll ~axis:1 1 x", np.roll(x, 1, axis=1)),
           ("roll ~axis:1 (-1) x", np.roll(x, -1, axis=1)),
           ("roll ~axis:0 5 x", np.roll(x, 5, axis=0)))
-    exact("tile_repeat", "tile repeats the whole, repeat each element",
+    exact("tile_repeat", "tile repeats the tensor, repeat each element",
           {"x": x}, ("tile ~axis:1 2 x", np.tile(x, (1, 2))),
           ("repeat ~axis:0 2 x", np.repeat(x, 2, axis=0)))
     exact("squeeze", "squeeze removes axes of one",
@@ -351,7 +351,7 @@ def moves():
           ("gather x i", g[i]))
     s = np.zeros(4, dtype="int64")
     np.add.at(s, [1, 3, 1], [10, 20, 30])
-    exact("scatter", "scatter adds, also several to one place",
+    exact("scatter", "scatter adds, also several elements at one index",
           {"x": np.zeros(4, dtype="int64")},
           ("scatter x [1, 3, 1] [10, 20, 30]", s))
     exact("one_hot", "one_hot of a matrix", {"i": np.array([[0, 2], [1, 0]])},
@@ -362,7 +362,7 @@ def moves():
           ("argsort x", np.argsort(u, kind="stable")))
     n = np.float32([2.0, np.nan, -1.0, np.inf])
     exact("sort_nan", "NaN comes last", {"x": n}, ("sort x", np.sort(n)))
-    write("topk", "topk: the largest first, and where they stand; by NumPy",
+    write("topk", "topk: the largest elements first, and their indices",
           "val (v, i) = topk 2 [[3, 1, 2], [7, 9, 8]]\ndo print v\n"
           "do print i\n", np.array([[3, 2], [9, 8]]), np.array([[0, 2], [1, 2]]))
     q = np.arange(1, 10).reshape(3, 3)
@@ -407,7 +407,7 @@ def making():
 # ---- files to load ----
 
 def png(path, x):
-    """An 8-bit PNG without NumPy's help: gray, RGB."""
+    """An 8-bit PNG, gray or RGB, without NumPy."""
     h, w, c = x.shape
     raw = b"".join(b"\0" + row.tobytes() for row in x)
 

@@ -1,0 +1,49 @@
+#!/bin/bash
+# Peak memory of gradients of long loops and of checkpoints.  The limits are
+# about twice the measured peaks; without kept states or segments, each program
+# would need several times its limit.
+set -u
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || exit 0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+peak() { # peak NAME LIMIT-IN-MB, the program on standard input
+  cat >"$work/program.axn"
+  mb=$(python3 - "$AXON" run "$work/program.axn" <<'END'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+END
+) || { echo "$1 failed" && status=1; }
+  [ "${mb:-0}" -le "$2" ] || { echo "$1: $mb MB, limit $2" && status=1; }
+  [ -z "${GRADMEMORY_SHOW-}" ] || echo "$1: $mb MB"
+}
+
+# 100,000 states of 256 bytes: 26 MB.
+peak 'iterate 100000' 170 <<'END'
+val w : f32[64, 64] = 0.05 * normal (key 1) [64, 64]
+fun run w = sum (iterate 100000 (fn h => tanh (dot w h + 1.0)) (zeros [64]))
+do print (sum (grad run w))
+END
+
+# The state decides what is computed: the host runs each iteration.
+peak 'iterate 20000 on the host' 120 <<'END'
+fun step s (y, k) = (if y > 2.0 then y * 0.5 else y * s, fold_key k 1)
+do print (grad (fn s => fst (iterate 20000 (step s) (1.0, key 1))) 1.1)
+END
+
+peak 'while, 7000 iterations' 60 <<'END'
+do print (grad (fn x => while (fn y => y < 1e4) (fn y => y * 1.0001 + x) x) 1.0)
+END
+
+# 12 states of 2 MB; all values of all layers are 200 MB.
+peak 'checkpoint' 130 <<'END'
+fun layer w x = x + tanh (x @ w)
+fun block w x = x |> layer w |> layer w |> layer w |> layer w
+val w : f32[128, 128] = 0.05 * normal (key 1) [128, 128]
+val x : f32[4096, 128] = normal (key 2) [4096, 128]
+do print (sum (grad (fn w => sum (iterate 12 (checkpoint (block w)) x)) w))
+END
+exit "$status"
