@@ -1,11 +1,7 @@
 /* Derivatives, as bytecode: vjp, the primitives with rules, loops that are
  * being differentiated, each. */
 #include "eval/builtin_code.h"
-
-enum {
-  /* Iterations of a `while` that are differentiated together. */
-  MAX_WHILE_SEGMENT = 512
-};
+#include "machine/limits/planner.h"
 
 #define CALL(n, which) \
   emit_call_code(e, (n), derivative_code(e->vm, CODE_##which))

@@ -701,9 +701,14 @@ const Instr *vm_segments_begin(Eval *vm, const Instr *next, const Instr *few);
 void vm_segment(Eval *vm);
 /* The outputs of all segments, from a reversed list. */
 Value vm_segments_end(Eval *vm, Value outputs);
+/* Pushes `scan` and its arguments: the reverse pass over the states. */
 void vm_scan_adjoint(Eval *vm, Value rule, Value states, Value cotangents);
+/* A tuple of contributions, from the result of that. */
 Value vm_scan_contributions(Eval *vm, Value result);
+/* One iteration of it.  at: the locals of CODE_ADJOINT_STEP.  Pushes a tape, a
+ * tuple of its leaves, and the function with its arguments. */
 void vm_adjoint_step_begin(Eval *vm, const Value *at);
+/* The result of the iteration.  gradients: a tuple with one part per leaf. */
 Value vm_adjoint_step_end(Eval *vm, const Value *at, Value gradients);
 
 /* The floats of `count` values of one structure: a list of tuples of vectors,

@@ -218,8 +218,9 @@ static Value parts_of(Eval *vm, Value tuple, uint32_t first, uint32_t count) {
   return r;
 }
 
-/* Makes the inputs that a function captured holes, with the numbers of the
- * inputs. */
+/* ---- open functions: what they captured and is an input becomes a hole, with
+ * the number of the input ---- */
+
 static bool is_captured_input(const LeafMap *map, Value v) {
   return v.tag == V_NODE && map->next < map->count &&
          v.node == map->rule->inputs[map->next];
@@ -336,7 +337,7 @@ enum { /* locals of CODE_ADJOINT_STEP */
        STEP_ROW
 };
 
-/* A leaf, also appended to map->values... as a node of map->nodes. */
+/* A leaf, which is also the next one of map->nodes. */
 static Value step_leaf(LeafMap *map, Value v) {
   Eval *vm = map->vm;
   Node *leaf = node_leaf(&vm->graph, vm_to_node(vm, v), map->tape);

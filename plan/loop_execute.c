@@ -27,6 +27,7 @@ typedef struct ScannedInput {
   Node *leaf;
   /* The node with all rows; NULL: the leaf itself, before the loop. */
   Node *stacked_node;
+  bool reversed;   /* the first iteration reads the last row */
   Tensor *stacked; /* counted reference */
 } ScannedInput;
 
@@ -164,14 +165,41 @@ static void note_carry(LoopExecution *l, const Node *n) {
     l->carry_in[k] = l->iteration->carry_in[k];
 }
 
+/* If n is a tensor with its rows in reverse order, returns that tensor; else
+ * NULL. */
+static Node *reversed_rows_of(const Node *n) {
+  const BodyOp *ops = n->body_ops, *c = &ops[n->body_op_count - 1];
+  if (n->data || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
+      n->free_count || c->kind != BODY_READ || c->arg_count != n->rank ||
+      c->node->broadcast_mask != n->broadcast_mask)
+    return NULL;
+  for (uint32_t k = 0; k < n->rank; k++) {
+    const BodyOp *index = &ops[c->args[k]];
+    if (k == 0) { /* last - axis */
+      if (index->kind != BODY_OP || index->op != PRIM_SUB ||
+          ops[index->args[0]].kind != BODY_CONST ||
+          ops[index->args[0]].value.i != n->extents[0] - 1)
+        return NULL;
+      index = &ops[index->args[1]];
+    }
+    if (index->kind != BODY_AXIS || index->axis != k ||
+        c->node->extents[k] != n->extents[k])
+      return NULL;
+  }
+  return c->node;
+}
+
 /* All rows of n are available before the loop. */
 static void add_scanned_input(LoopExecution *l, Node *n, Node *all) {
+  Node *source = all ? reversed_rows_of(all) : NULL;
   int64_t count = node_element_count(n), bytes = dtype_info[n->dtype].bytes;
   bool is_made = !all && !n->data;
   VEC_PUSH(l->arena, l->scanned,
-           ((ScannedInput){.leaf = n, .stacked_node = all}));
+           ((ScannedInput){.leaf = n,
+                           .stacked_node = source ? source : all,
+                           .reversed = source != NULL}));
   if (all)
-    hoist_node(l, all);
+    hoist_node(l, source ? source : all);
   else if (is_made)
     VEC_PUSH(l->arena, l->hoisted_nodes, n);
   l->failed |=
@@ -289,8 +317,13 @@ static void make_leaf(LoopExecution *l, Node *n) {
   drop_iteration_axis(l, n);
 }
 
+static int64_t row_of_iteration(const ScannedInput *r, int64_t iteration) {
+  return r->reversed ? r->stacked->shape[0] - 1 - iteration : iteration;
+}
+
 static Tensor *row_view(const ScannedInput *r, int64_t iteration) {
-  Tensor *t = alloc_checked(tensor_row_view(r->stacked, iteration, 1));
+  int64_t row = row_of_iteration(r, iteration);
+  Tensor *t = alloc_checked(tensor_row_view(r->stacked, row, 1));
   t->rank--;
   memmove(t->shape, t->shape + 1, t->rank * sizeof *t->shape);
   return t;
@@ -326,7 +359,7 @@ static void make_body(LoopExecution *l) {
 static void advance_row(ScannedInput *r, int64_t iteration) {
   Tensor *t = r->leaf->data;
   if (t && t->refs == 1 && !t->derived) {
-    t->data = tensor_at(r->stacked, iteration * t->count);
+    t->data = tensor_at(r->stacked, row_of_iteration(r, iteration) * t->count);
     return;
   }
   tensor_release(t);

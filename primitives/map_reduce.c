@@ -80,9 +80,14 @@ enum {
 };
 #undef P
 
-#define M(id, ...) _Static_assert(MAP_OF_##id >= 0, #id);
+#define M(id, arity, cost, ...)          \
+  _Static_assert(MAP_OF_##id >= 0, #id); \
+  _Static_assert((cost) >= 1, "cost of " #id);
 #include "primitives/map.def"
 #undef M
-#define R(id, ...) _Static_assert(REDUCE_OF_##id >= 0, #id);
+#define R(id, state, combine, of_bool, of_int, of_float, accumulator, order, \
+          cost, ...)                                                         \
+  _Static_assert(REDUCE_OF_##id >= 0, #id);                                  \
+  _Static_assert((cost) >= 1, "cost of " #id);
 #include "primitives/reduce.def"
 #undef R

@@ -35,6 +35,7 @@ static void magnitude_of(Magnitude *v, BigInt a) {
 static mp_limb_t *limbs_new(DimCtx *cx, mp_size_t len) {
   if (len > DIM_MAX_LIMBS)
     dim_limit_exceeded(cx);
+  cx->has_wide_numbers = true;
   return NEW_ARRAY(cx->arena, mp_limb_t, len ? len : 1);
 }
 

@@ -79,6 +79,7 @@ typedef struct DimCtx { /* one per session */
   void (*limit_exceeded)(void *owner);
   /* Counts solved metas and shape variables that terms already mentioned when
      they were solved.  The owner increments it. */
+  bool has_wide_numbers; /* some number did not fit in 64 bits */
   uint64_t solution_count;
   struct DimAtomTable *atom_table; /* owned by polynomial.c; initially NULL */
 } DimCtx;

@@ -90,55 +90,7 @@ static inline Scalar scalar_from_reg(Dtype dtype, Reg r) {
   }
 #define WRAP2(op) ((int64_t)((uint64_t)x op(uint64_t) y))
 
-REF_NUM(ADD, WRAP2(+), x + y, x + y)
-REF_NUM(SUB, WRAP2(-), x - y, x - y)
-REF_NUM(MUL, WRAP2(*), x *y, x *y)
-REF_NUM(MUL_NO_NAN, y ? WRAP2(*) : 0, y == 0 ? 0 : x * y, y == 0 ? 0 : x * y)
-REF_NUM(NEG, (int64_t) - (uint64_t)x, -x, -x)
-REF_NUM(MAXIMUM, x > y ? x : y, x > y || x != x ? x : y,
-        x > y || x != x ? x : y)
-REF_NUM(MINIMUM, x < y ? x : y, x < y || x != x ? x : y,
-        x < y || x != x ? x : y)
-REF_NUM(ABS, x < 0 ? (int64_t) - (uint64_t)x : x, fabsf(x), fabs(x))
-REF_NUM(SIGN, (x > 0) - (x < 0),
-        x > 0    ? 1
-        : x < 0  ? -1
-        : x == 0 ? 0
-                 : x,
-        x > 0    ? 1
-        : x < 0  ? -1
-        : x == 0 ? 0
-                 : x)
-REF_FLOAT(FLOOR, floor)
-REF_FLOAT(CEIL, ceil)
-REF_FLOAT(ROUND, nearbyint) /* rounds ties to even, since the rounding mode is
-                               never changed */
-REF_FLOAT(TRUNC, trunc)
-REF_FLOAT(SQRT, sqrt)
-REF_NUM(RSQRT, x, 1.0f / sqrtf(x), 1.0 / sqrt(x))
-REF_FLOAT(EXP, exp)
-REF_FLOAT(EXPM1, expm1)
-REF_FLOAT(LOG, log)
-REF_FLOAT(LOG1P, log1p)
-REF_FLOAT(SIN, sin)
-REF_FLOAT(COS, cos)
-REF_FLOAT(TAN, tan)
-REF_NUM(ATAN2, x, atan2f(x, y), atan2(x, y))
-REF_FLOAT(SINH, sinh)
-REF_FLOAT(COSH, cosh)
-REF_FLOAT(TANH, tanh)
-REF_FLOAT(ERF, erf)
-REF_NUM(SOFTSIGN, x, x / (1 + fabsf(x)), x / (1 + fabs(x)))
-REF_TO(ISNAN, 0, x != x, x != x, i, i, i)
-REF_TEST(EQ, ==)
-REF_TEST(NE, !=)
-REF_TEST(LT, <)
-REF_TEST(LE, <=)
-REF_TEST(GT, >)
-REF_TEST(GE, >=)
-REF_BOOL(AND, x &&y)
-REF_BOOL(OR, x || y)
-REF_BOOL(NOT, !x)
+#include "primitives/map.def"
 
 REF_FN(SELECT) { /* a is bool; b and c have the kind */
   (void)kind;

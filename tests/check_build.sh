@@ -386,7 +386,8 @@ refused 'no data-dependent size at top level has the name `q`' -D q=3 \
 refused 'expected one file' -o "$work/m.c" "$data/small.axn" other.axn
 refused 'cannot be built' --entry g -o "$work/m.c" "$work/while.axn"
 cat >"$work/loops.axn" <<'END'
-fun f w xs = sum (square (fold (fn h x => tanh (dot w h + x)) (0.0 * xs.[0, :]) xs))
+fun step w h x = tanh (dot w h + x)
+fun f w xs = sum (square (fold (step w) (0.0 * xs.[0, :]) xs))
 fun gradient (w : f64[m, m]) (xs : f64[n, m]) = grad (fn w => f w xs) w
 fun second (w : f64[m, m]) (xs : f64[n, m]) = hvp (fn w => f w xs) w w
 fun again (w : f64[m, m]) (n : int) =
@@ -422,7 +423,7 @@ END
 done && "$AXON" run compare.axn) >"$work/out" 2>&1
 [ -s "$work/out" ] && cat "$work/out" &&
   fail 'gradients of loops with a symbolic trip count'
-refused 'loops.axn:8:25' --entry halve -o "$work/m.c" "$work/loops.axn"
+refused 'loops.axn:9:25' --entry halve -o "$work/m.c" "$work/loops.axn"
 refused 'no derivative of a `while`' --entry halve -o "$work/m.c" \
   "$work/loops.axn"
 cat >"$work/seed.axn" <<'END'

@@ -23,7 +23,7 @@ do save_tree "trained.safetensors" trained
 E2
 train() { timeout "$limit" "$AXON" run train.axn >out 2>err; }
 
-train || wrong "the undisturbed run fails: $(head -n 3 err)"
+train || fail "the undisturbed run fails: $(head -n 3 err)"
 mv run.safetensors whole.safetensors
 mv trained.safetensors wanted.safetensors
 
@@ -52,12 +52,12 @@ for signal in KILL KILL KILL KILL KILL KILL INT; do
   kill -s $signal $pid 2>/dev/null && resumed=$((resumed + 1))
   wait $pid 2>/dev/null
   [ ! -e run.safetensors ] || is_whole run.safetensors ||
-    wrong "SIG$signal leaves a damaged checkpoint"
+    fail "SIG$signal leaves a damaged checkpoint"
 done
-[ $resumed -ge 2 ] || wrong "only $resumed runs were interrupted"
-train || wrong "the resumed run fails: $(head -n 3 err)"
+[ $resumed -ge 2 ] || fail "only $resumed runs were interrupted"
+train || fail "the resumed run fails: $(head -n 3 err)"
 cmp trained.safetensors wanted.safetensors ||
-  wrong 'other parameters after interruptions'
+  fail 'other parameters after interruptions'
 cmp run.safetensors whole.safetensors ||
-  wrong 'another checkpoint after interruptions'
+  fail 'another checkpoint after interruptions'
 exit $bad

@@ -8,13 +8,13 @@ cd "$work" || exit 1
 
 trains() { # trains NAME STEPS
   timeout "$limit" "$AXON" run "examples/train/$1.axn" "$2" >out 2>err || {
-    wrong "$1 fails: $(head -n 3 err)"
+    fail "$1 fails: $(head -n 3 err)"
     return
   }
-  [ -s err ] && wrong "$1 warns: $(head -n 3 err)"
+  [ -s err ] && fail "$1 warns: $(head -n 3 err)"
   awk '$1 == "step" { if (!n++) first = $4; last = $4 }
     END { exit !(n >= 2 && last + 0 < first + 0) }' out ||
-    wrong "$1: the loss does not fall: $(cat out)"
+    fail "$1: the loss does not fall: $(cat out)"
 }
 
 trains mlp 200

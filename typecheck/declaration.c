@@ -410,6 +410,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   }
   report_typed_holes(c, &bound);
   report_no_floats(c);
+  check_sizes_fit(c, dec);
   if (diags->errors > errors) { /* or a literal that does not fit */
     define_failed_dec(c, dec);
     *out = (Checked){0};

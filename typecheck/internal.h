@@ -38,6 +38,10 @@ void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
 void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
                        const Core *use);
 
+/* ---- wide_sizes.c ---- */
+/* Reports sizes that do not fit in 64 bits. */
+void check_sizes_fit(Checker *c, const Dec *dec);
+
 /* ---- required_sizes.c ---- */
 /* Marks the implicit sizes of the scheme that each run of its definition
    needs. */

@@ -613,12 +613,23 @@ static bool is_unknown(Checker *c, Dim *d) {
 static bool mentions_unknown(Checker *c, const Constraint *k) {
   if (!constraint_is_size(k))
     return false;
-  if (is_unknown(c, k->left) || is_unknown(c, k->right))
-    return true;
-  for (const Assumption *f = k->assumptions; f; f = f->outer)
-    if (is_unknown(c, f->dim))
-      return true;
-  return false;
+  return is_unknown(c, k->left) || is_unknown(c, k->right);
+}
+
+/* Drops conditions on integers without a known term: as conditions on other
+   data, they do not limit what callers have to ensure. */
+static Assumption *drop_unknown_conditions(Checker *c, Assumption *f) {
+  if (!f)
+    return NULL;
+  Assumption *outer = drop_unknown_conditions(c, f->outer);
+  if (assumption_is_condition(f) && is_unknown(c, f->dim))
+    return outer;
+  if (outer == f->outer)
+    return f;
+  Assumption *copy = NEW(c->arena, Assumption);
+  *copy = *f;
+  copy->outer = outer;
+  return copy;
 }
 
 /* Removes the constraints from pending that mention a variable above the
@@ -632,6 +643,8 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
     Constraint *k = c->solver.pending.at[i];
     if (k->solved || constraint_is_vacuous(c, k))
       continue;
+    if (constraint_is_size(k))
+      k->assumptions = drop_unknown_conditions(c, k->assumptions);
     Generalizer g;
     classify_constraint(c, k, &g);
     if (g.index && eliminate_for_indices(c, k))

@@ -148,6 +148,14 @@ static void check_map_element(const MapCase *c, Layout layout, int64_t i,
              map_info[c->op].arity > 1 ? value_of(x[1]) : 0, got, y);
 }
 
+/* Compiled code has a text for each element type that the scheme accepts. */
+static void check_text(PrimId op, Dtype t) {
+  const MapInfo *m = &map_info[op];
+  const PrimText *text = dtype_is_float(t) ? &m->f32 : &m->integer;
+  if (op != PRIM_CONVERT && !text->scalar)
+    fail_msg("%s has no C text for %s", prim_info[op].name, dtype_info[t].name);
+}
+
 /* All rows for one element type and one layout, in one call of the backend. */
 static uint32_t collect_maps(Dtype t, Layout layout, MapCase *cases,
                              Node **nodes) {
@@ -165,6 +173,7 @@ static uint32_t collect_maps(Dtype t, Layout layout, MapCase *cases,
       Node *n = node_map(&g, op, arity, args, to, &fault);
       if (!n) /* the scheme does not take the type */
         continue;
+      check_text(op, t);
       nodes[count] = keep(n);
       cases[count++] = (MapCase){op, t, n->dtype};
     }
