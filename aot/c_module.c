@@ -3,6 +3,7 @@
 #include "aot/host_code.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
+#include "support/c_identifier.h"
 #include "support/code_indent.h"
 #include "support/intern.h"
 #include "support/json_writer.h"
@@ -172,17 +173,12 @@ static const char *unique_c_name(Session *s, Map *reserved, const char *name) {
   return unique_c_name_with_suffixes(s, reserved, name, 1);
 }
 
-static bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c >= '0' && c <= '9');
-}
-
 /* Reserves the identifiers of the runtime sources: a module may be called
  * `size`. */
 static void reserve_names_of(Session *s, Map *reserved, const char *text) {
   while (*text) {
     size_t len = 0;
-    while (is_name_char(text[len]))
+    while (is_c_identifier_char(text[len]))
       len++;
     if (len)
       map_put(reserved, intern(s->interner, text, len), s);
@@ -317,7 +313,8 @@ static void emit_size_checks(HostEmitter *e) {
 static bool mentions(const char *text, const char *name) {
   size_t len = strlen(name);
   for (const char *p = text; (p = strstr(p, name)); p += len)
-    if (!is_name_char(p[len]) && (p == text || !is_name_char(p[-1])))
+    if (!is_c_identifier_char(p[len]) &&
+        (p == text || !is_c_identifier_char(p[-1])))
       return true;
   return false;
 }

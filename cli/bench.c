@@ -7,6 +7,7 @@
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
+#include "support/clock.h"
 #include "support/intern.h"
 #include "support/json_writer.h"
 #include "support/utf8.h"
@@ -15,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/thread_pool.h"
 
@@ -67,12 +67,6 @@ typedef struct BenchRun {
 
 /* ---- timing ---- */
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Time of one run by the GPU's clock. */
 static double time_on_gpu(BenchRun *b, Benchmark *repeated) {
   double seconds = 0;
@@ -92,13 +86,13 @@ static double time_on_gpu(BenchRun *b, Benchmark *repeated) {
 static double time_runs(BenchRun *b, Benchmark *repeated, int64_t count) {
   if (b->gpu_clock && b->is_warm)
     return time_on_gpu(b, repeated);
-  double start = now();
+  double start = clock_seconds();
   for (int64_t i = 0; i < count; i++) {
     b->status = session_benchmark_run(b->session, repeated);
     if (b->status != SESSION_OK)
       return -1;
   }
-  return (now() - start) / (double)count;
+  return (clock_seconds() - start) / (double)count;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -149,11 +143,11 @@ static bool take_samples(BenchRun *b, Benchmark *repeated, Timing *t) {
         1 + (int64_t)(min_sample_seconds / (fabs(run_seconds) + 1e-9));
   }
   size_t count = 0;
-  double start = now();
+  double start = clock_seconds();
   for (int k = 0; b->gpu_clock && k < WARMUP_RUNS; k++)
     time_runs(b, repeated, 1);
   while (count == 0 ||
-         !has_enough_samples(b, t, samples, count, now() - start)) {
+         !has_enough_samples(b, t, samples, count, clock_seconds() - start)) {
     samples[count] = time_runs(b, repeated, runs_per_sample);
     if (samples[count++] < 0)
       return false;

@@ -24,10 +24,6 @@ static bool read_file(const char *path, Buffer *text) {
   return ok;
 }
 
-static bool same_text(const Buffer *a, const Buffer *b) {
-  return a->len == b->len && (!a->len || memcmp(a->text, b->text, a->len) == 0);
-}
-
 /* Formats stdin to stdout. */
 static bool format_stdin(const Options *o, Session *session) {
   Buffer text = {0}, out = {0};
@@ -37,7 +33,7 @@ static bool format_stdin(const Options *o, Session *session) {
   ok = ok && session_format(session, &source, &out);
   terminal_report(session, true);
   if (ok && o->check) {
-    ok = same_text(&text, &out);
+    ok = buffer_equal(&text, &out);
     if (!ok)
       puts("stdin");
   } else if (ok)
@@ -56,7 +52,7 @@ static bool format_file(const Options *o, Session *session, const char *path) {
     ok = session_format(session, &source, &out);
     terminal_report(session, true);
   }
-  if (ok && !same_text(&text, &out)) {
+  if (ok && !buffer_equal(&text, &out)) {
     if (o->check) {
       printf("%s\n", path);
       ok = false;

@@ -1,5 +1,5 @@
 /* Line editing on a terminal: libedit (or readline, as configured), loaded on
-   demand.  This room handles pasting and Ctrl-C itself. */
+   demand.  The module handles pasting and Ctrl-C itself. */
 #ifndef AXON_CLI_LINE_EDITOR_H
 #define AXON_CLI_LINE_EDITOR_H
 

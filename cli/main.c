@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "backend/cpu/jit.h"
+#include "support/edit_distance.h"
 #include "support/mem_inject.h"
 #include "support/trap.h"
 
@@ -43,34 +44,13 @@ static int verb_help(int argc, char **argv) {
   return terminal_flush(EXIT_OK);
 }
 
-/* Levenshtein distance of short words. */
-static size_t edit_distance(const char *a, const char *b) {
-  size_t row[32], n = strlen(b);
-  if (n >= ARRAY_LEN(row) || strlen(a) >= ARRAY_LEN(row))
-    return SIZE_MAX;
-  for (size_t j = 0; j <= n; j++)
-    row[j] = j;
-  for (size_t i = 1; a[i - 1]; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= n; j++) {
-      size_t best = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      if (row[j] + 1 < best)
-        best = row[j] + 1;
-      if (row[j - 1] + 1 < best)
-        best = row[j - 1] + 1;
-      row[j] = best;
-    }
-  }
-  return row[n];
-}
+enum { MAX_VERB_DISTANCE = 2 }; /* edit distance of a suggested verb */
 
 static int unknown_verb(const char *name) {
   const char *nearest = NULL;
-  size_t best = 3;
+  int best = MAX_VERB_DISTANCE + 1;
   for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-    size_t d = edit_distance(name, verbs[i].name);
+    int d = edit_distance(name, verbs[i].name, MAX_VERB_DISTANCE);
     if (d < best)
       best = d, nearest = verbs[i].name;
   }

@@ -82,7 +82,7 @@ static void put_operations(Buffer *out, const LoopNest *loop) {
   uint32_t count = 0;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
-    bool named = s->kind == KOP_OP || s->kind == KOP_RANDOM;
+    bool named = s->kind == KOP_MAP || s->kind == KOP_RANDOM;
     if (s->kind == KOP_SELECT && !seen[PRIM_SELECT])
       buffer_printf(out, "%sif", count++ ? ", " : "");
     seen[PRIM_SELECT] |= s->kind == KOP_SELECT;

@@ -4,12 +4,12 @@
 #include "cli/repl.h"
 
 #include "cli/line_editor.h"
+#include "support/clock.h"
 #include "support/intern.h"
 #include "support/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- showing ---- */
@@ -82,12 +82,6 @@ static void report(const Repl *repl) {
 
 /* ---- running ---- */
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void finish_input(Repl *repl, SessionStatus status) {
   report(repl);
   if (status == SESSION_INTERRUPTED)
@@ -100,7 +94,7 @@ bool repl_run(Repl *repl, const char *text, bool final) {
   SourceInput source = {.name = "input", .text = text, .len = strlen(text)};
   source.allow_bare_expressions = true;
   source.is_complete = final;
-  double start = now();
+  double start = clock_seconds();
   SessionStatus status = session_input(repl->session, &source);
   if (status == SESSION_INCOMPLETE)
     return false;
@@ -110,7 +104,7 @@ bool repl_run(Repl *repl, const char *text, bool final) {
     printf("%u declaration%s after it %s not run\n", rest, rest == 1 ? "" : "s",
            rest == 1 ? "was" : "were");
   if (repl->show_time)
-    printf("%.3f s\n", now() - start);
+    printf("%.3f s\n", clock_seconds() - start);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "support/buffer.h"
+#include "support/clock.h"
 #include "support/utf8.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- colour and width ---- */
@@ -111,12 +111,6 @@ static void write_trace(void *owner, const char *text, size_t len) {
   fwrite(text, 1, len, stderr);
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 enum { BAR_COLUMNS = 30 };
 
 static void draw_bar(int64_t done, int64_t total, double elapsed) {
@@ -139,7 +133,7 @@ static void progress(void *owner, int64_t done, int64_t total) {
   (void)owner;
   if (!isatty(STDERR_FILENO))
     return;
-  double t = now();
+  double t = clock_seconds();
   if (done == 0)
     progress_bar.start = progress_bar.last = t;
   if (done >= total) {
@@ -188,7 +182,7 @@ static bool second_interrupt_ends; /* a second Ctrl-C ends the program */
    and its process group. */
 static void on_interrupt(int number) {
   static double first;
-  double t = now();
+  double t = clock_seconds();
   if (second_interrupt_ends && first > 0 && t - first > 0.2) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);

@@ -1,6 +1,6 @@
 /* diagnose: messages about contradicted constraints and type errors, with
    labels, notes and fix-its.  Main entry point: diagnose_refuted.  The checker
-   calls this room through its CheckHost.  Functions here read the checker's
+   calls this module through its CheckHost.  Functions here read the checker's
    state (typecheck/view.h) and add to its diagnostics. */
 #ifndef AXON_DIAGNOSE_H
 #define AXON_DIAGNOSE_H

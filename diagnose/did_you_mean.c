@@ -3,33 +3,10 @@
 #include "diagnose/internal.h"
 #include "support/arena_text.h"
 #include "support/diag.h"
+#include "support/edit_distance.h"
 #include "support/intern.h"
 
 #include <string.h>
-
-/* Edit distance (Levenshtein 1966) of two short names; max + 1 if it is
-   larger. */
-static int edit_distance(const char *a, const char *b, int max) {
-  enum { MAX_NAME_BYTES = 32 };
-  size_t n = strlen(a), m = strlen(b);
-  if (n >= MAX_NAME_BYTES || m >= MAX_NAME_BYTES)
-    return max + 1;
-  int row[MAX_NAME_BYTES], diagonal, up;
-  for (size_t j = 0; j <= m; j++)
-    row[j] = (int)j;
-  for (size_t i = 1; i <= n; i++) {
-    diagonal = row[0];
-    row[0] = (int)i;
-    for (size_t j = 1; j <= m; j++) {
-      up = row[j];
-      int min = diagonal + (a[i - 1] != b[j - 1]);
-      min = up + 1 < min ? up + 1 : min;
-      row[j] = row[j - 1] + 1 < min ? row[j - 1] + 1 : min;
-      diagonal = up;
-    }
-  }
-  return row[m] <= max ? row[m] : max + 1;
-}
 
 /* A search for the nearest name.  Of equally near names, the first wins. */
 typedef struct NameSearch {

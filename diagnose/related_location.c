@@ -286,13 +286,13 @@ bool error_related_argument(Checker *c, Constraint *k) {
       arena_printf(c->arena, "%s %s, %s needs %s", actual,
                    v->matmul_inner && axis == 1 ? "columns found" : "found",
                    related.name, expected);
-  Dim *arrived = s->axes[s->len - axis].dim;
+  Dim *actual_size = s->axes[s->len - axis].dim;
   bool direct = strcmp(related.name, related.holder) == 0;
   if (v->matmul_inner && axis == 1)
     hint_layer_inputs(c, d, o, v, &related);
   else if (direct)
     hint_transposed_matrix(c, d, o, related.name, related.expr, related.type,
-                           arrived,
+                           actual_size,
                            dim_resolve(c->dims, dim_of_var(c->dims, v)));
   error_add_details(c, d, k);
   diag_add_step(

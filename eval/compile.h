@@ -1,5 +1,5 @@
 /* Declarations shared by the files that compile the typed tree to bytecode:
- * compile.c, compile_match.c and compile_tensor.c. */
+ * compile.c, compile_prim.c, compile_match.c and compile_tensor.c. */
 #ifndef AXON_EVAL_COMPILE_H
 #define AXON_EVAL_COMPILE_H
 
@@ -40,8 +40,18 @@ bool fn_emit_load(FunctionState *fn, const void *key);
 bool fn_knows(const FunctionState *fn, const void *key);
 bool fn_slot(const FunctionState *fn, const void *key, uint32_t *slot);
 void fn_bind(FunctionState *fn, const void *key, uint32_t slot);
+
+/* ---- compile_prim.c ---- */
+
 NumLiteral *num_literal(Eval *vm, const char *text);
 Dtype num_dtype(const Core *c);
+void compile_num(FunctionState *fn, const Core *c);
+/* Compiles a primitive as a value. */
+void compile_prim(FunctionState *fn, const Core *c);
+void compile_prim_call(FunctionState *fn, const Core *prim, Core *const *args,
+                       uint32_t n, const Core *app);
+/* Compiles a condition and a jump that is taken if it is false. */
+void compile_cond(FunctionState *fn, const Core *cond, JumpPatch *out);
 
 /* ---- compile_match.c ---- */
 

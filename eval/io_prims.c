@@ -1,9 +1,9 @@
 /* Primitives with effects: files, the screen, the clock, exit. */
 #include "eval/internal.h"
 #include "support/buffer.h"
+#include "support/clock.h"
 
 #include <string.h>
-#include <time.h>
 
 #define PRIM(name) \
   Value name(Eval *vm, const PrimSite *site, Value *args, uint32_t n)
@@ -212,10 +212,7 @@ PRIM(prim_clock) {
   UNUSED;
   (void)args;
   bail_out_of_traced_loops(vm);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return value_scalar(
-      (Scalar){DT_F64, {.f = (double)now.tv_sec + (double)now.tv_nsec * 1e-9}});
+  return value_scalar((Scalar){DT_F64, {.f = clock_seconds()}});
 }
 
 PRIM(prim_exit) {

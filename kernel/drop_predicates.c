@@ -88,7 +88,7 @@ static bool holds_in_bounds(const TrimmedLoop *w,
  * The planner limits the depth of the recursion: it is the depth of a body. */
 static bool condition_is_known(const TrimmedLoop *w, uint32_t at, bool truth) {
   const KernelOp *s = &w->loop->ops.at[at];
-  if (s->kind != KOP_OP)
+  if (s->kind != KOP_MAP)
     return false;
   if (s->op == PRIM_NOT)
     return condition_is_known(w, s->args[0], !truth);
@@ -149,7 +149,7 @@ void loop_drop_predicates(const Kernel *k, LoopNest *loop) {
   const TrimmedLoop w = {k, loop};
   for (uint32_t i = 0; i < loop->ops.len; i++) {
     KernelOp *s = &loop->ops.at[i];
-    if (s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT))
+    if (s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT))
       resolve_select(&w, s);
     else if (s->kind == KOP_LOAD && s->checked_index_count)
       simplify_load(&w, s);

@@ -363,7 +363,7 @@ static bool ops_equal(const KernelOp *x, const KernelOp *y) {
            affine_equal(x->address, y->address);
   case KOP_RANDOM:
     return memcmp(&x->key, &y->key, sizeof x->key) == 0;
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:

@@ -25,7 +25,7 @@ static uint32_t abs_inequalities(const LoopNest *loop, const KernelOp *s,
                                  PrimId op, AffineExpr *out) {
   const KernelOp *x = &loop->ops.at[s->args[0]];
   AffineExpr of, max;
-  if (x->kind != KOP_OP || x->op != PRIM_ABS ||
+  if (x->kind != KOP_MAP || x->op != PRIM_ABS ||
       (op != PRIM_LT && op != PRIM_LE) ||
       !op_as_affine(loop, x->args[0], &of) ||
       !op_as_affine(loop, s->args[1], &max) ||
@@ -41,7 +41,7 @@ static uint32_t abs_inequalities(const LoopNest *loop, const KernelOp *s,
 uint32_t comparison_inequalities(const LoopNest *loop, const KernelOp *s,
                                  bool truth, AffineExpr *out) {
   AffineExpr x, y;
-  if (s->kind != KOP_OP || s->arg_count != 2 || !prim_is_comparison(s->op))
+  if (s->kind != KOP_MAP || s->arg_count != 2 || !prim_is_comparison(s->op))
     return 0;
   PrimId op = truth ? s->op : map_info[s->op].inverse;
   if (!op_as_affine(loop, s->args[0], &x) ||
@@ -76,7 +76,7 @@ static const KernelOp *converted_index(const LoopNest *loop, uint32_t at) {
 
 static bool compares_converted_indices(const LoopNest *loop,
                                        const KernelOp *s) {
-  return s->kind == KOP_OP && s->arg_count == 2 && prim_is_comparison(s->op) &&
+  return s->kind == KOP_MAP && s->arg_count == 2 && prim_is_comparison(s->op) &&
          converted_index(loop, s->args[0]) && converted_index(loop, s->args[1]);
 }
 

@@ -88,7 +88,7 @@ typedef enum KernelOpKind {
   KOP_LOAD,       /* inputs[input] at address, plus the checked indices */
   KOP_LOAD_LOCAL, /* output source_output of loop source_loop in this iteration
                      of the parallel axes, at address among its local values */
-  KOP_OP,         /* op of args */
+  KOP_MAP,        /* op of args */
   KOP_SELECT,  /* args[0] ? args[1] : args[2]; the loads of the other side may
                   be out of bounds */
   KOP_CONVERT, /* args[0] to dtype */
@@ -186,7 +186,7 @@ typedef struct LoopNest {
   uint32_t trimmed_axis; /* the axis that is trimmed or strip-mined */
   /* Set of bounds of the kernel that trim this axis; 0: it is not trimmed. */
   uint32_t trim_bounds;
-  /* Average part of the extent that a trimmed axis runs. */
+  /* Average fraction of the iterations of the trimmed axis that run. */
   double trip_fraction;
   /* A contraction that is trimmed only if its operand with the columns is
    * finite. */

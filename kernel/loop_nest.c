@@ -28,7 +28,7 @@ bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y) {
   case KOP_LOAD_LOCAL:
     return x->source_loop == y->source_loop &&
            x->source_output == y->source_output;
-  case KOP_OP:
+  case KOP_MAP:
     return x->op == y->op;
   case KOP_SELECT:
   case KOP_CONVERT:

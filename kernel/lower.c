@@ -447,7 +447,7 @@ static KernelOp lower_op(Lowerer *b, uint32_t at) {
     s.key = expr->key;
     break;
   case BODY_OP:
-    s.kind = KOP_OP;
+    s.kind = KOP_MAP;
     break;
   case BODY_SELECT:
     s.kind = KOP_SELECT;

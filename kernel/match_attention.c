@@ -222,10 +222,10 @@ static bool is_row_max(const AttentionMatcher *w, const KernelOp *s,
 /* Returns op x if op `at` is exp (x - row maximum of x), otherwise NO_OP. */
 static uint32_t match_shifted_exp(AttentionMatcher *w, uint32_t at) {
   const KernelOp *s = row_op_at(w, at);
-  if (s->kind != KOP_OP || s->op != PRIM_EXP)
+  if (s->kind != KOP_MAP || s->op != PRIM_EXP)
     return NO_OP;
   s = row_op_at(w, strip_widening(w, s->args[0]));
-  if (s->kind != KOP_OP || s->op != PRIM_SUB)
+  if (s->kind != KOP_MAP || s->op != PRIM_SUB)
     return NO_OP;
   uint32_t x = strip_widening(w, s->args[0]), y = strip_widening(w, s->args[1]);
   return is_row_max(w, row_op_at(w, y), x) ? s->args[0] : NO_OP;
@@ -245,7 +245,7 @@ static uint32_t strip_row_factors(AttentionMatcher *w, uint32_t at) {
   for (;;) {
     at = strip_casts(w, at);
     const KernelOp *s = row_op_at(w, at);
-    if (s->kind != KOP_OP || (s->op != PRIM_MUL && s->op != PRIM_DIV) ||
+    if (s->kind != KOP_MAP || (s->op != PRIM_MUL && s->op != PRIM_DIV) ||
         !dtype_is_float(s->dtype))
       return at;
     bool other = s->op == PRIM_MUL && !varies_along_row(w, s->args[0]);
@@ -373,8 +373,8 @@ static bool match_pv(const Kernel *k, const LoopNest *loop,
 }
 
 /* True if the loop is a pointwise epilogue of the second contraction. */
-static bool is_epilogue(const Kernel *k, const LoopNest *loop,
-                        const AttentionPattern *b) {
+static bool is_pointwise_epilogue(const Kernel *k, const LoopNest *loop,
+                                  const AttentionPattern *b) {
   const LoopNest *second = k->loops.at[b->pv_loop];
   if (loop->axis_count != second->spatial_axes ||
       loop->spatial_axes != loop->axis_count)
@@ -398,7 +398,7 @@ static bool match_loops(const Kernel *k, AttentionPattern *b) {
         !is_row_loop(k, k->loops.at[b->pv_loop]))
       return false;
   for (uint32_t j = b->pv_loop + 1; j < k->loops.len; j++)
-    if (!is_epilogue(k, k->loops.at[j], b))
+    if (!is_pointwise_epilogue(k, k->loops.at[j], b))
       return false;
   return true;
 }

@@ -83,10 +83,10 @@ static bool collect_factors(const LoopNest *loop, ContractionPattern *p,
   uint64_t reduced = reduced_axes(loop);
   if (!(p->op_vars[at] & reduced))
     return add_hoisted(p, at, false);
-  if (s->kind == KOP_OP && s->op == PRIM_MUL)
+  if (s->kind == KOP_MAP && s->op == PRIM_MUL)
     return collect_factors(loop, p, s->args[0]) &&
            collect_factors(loop, p, s->args[1]);
-  if (s->kind == KOP_OP && s->op == PRIM_DIV && dtype_is_float(s->dtype) &&
+  if (s->kind == KOP_MAP && s->op == PRIM_DIV && dtype_is_float(s->dtype) &&
       !(p->op_vars[s->args[1]] & reduced))
     return collect_factors(loop, p, s->args[0]) &&
            add_hoisted(p, s->args[1], true);
@@ -231,7 +231,7 @@ uint32_t loop_clone_op(Arena *arena, const LoopNest *from, LoopNest *to,
 
 static uint32_t append_binary_op(Arena *arena, LoopNest *loop, PrimId op,
                                  Dtype t, uint32_t x, uint32_t y) {
-  KernelOp s = {.kind = KOP_OP, .op = op, .dtype = t, .arg_count = 2};
+  KernelOp s = {.kind = KOP_MAP, .op = op, .dtype = t, .arg_count = 2};
   s.args[0] = x;
   s.args[1] = y;
   s.low = INT64_MIN;

@@ -157,9 +157,9 @@ static ExtremeDependence dependence_of_op(const LoopNest *loop,
     return independent;
   if (s->kind == KOP_CONVERT)
     return dtype_is_float(s->dtype) ? args[0] : other_dependence;
-  if (s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT))
+  if (s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT))
     return dependence_of_select(loop, s, args);
-  if (s->kind != KOP_OP)
+  if (s->kind != KOP_MAP)
     return other_dependence;
   switch ((int)s->op) {
   case PRIM_ADD:

@@ -47,7 +47,7 @@ static void print_op(Buffer *out, const LoopNest *loop, uint32_t at) {
     print_affine(out, s->address);
     buffer_puts(out, "]");
     break;
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_RANDOM:
     buffer_puts(out, prim_info[s->op].name);
     break;

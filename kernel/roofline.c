@@ -19,7 +19,7 @@ static double iterations_along(const LoopNest *loop, uint64_t axes) {
 
 static double op_cost(const KernelOp *s) {
   switch (s->kind) {
-  case KOP_OP:
+  case KOP_MAP:
     return map_info[s->op].cost;
   case KOP_SELECT:
   case KOP_CONVERT:

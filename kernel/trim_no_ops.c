@@ -75,7 +75,7 @@ static bool implies_bound(const Trimmer *l, uint32_t loop_index, uint32_t at,
                           bool truth) {
   const LoopNest *loop = l->k->loops.at[loop_index];
   const KernelOp *s = &loop->ops.at[at];
-  if (s->kind != KOP_OP)
+  if (s->kind != KOP_MAP)
     return false;
   if (s->op == PRIM_NOT)
     return implies_bound(l, loop_index, s->args[0], !truth);
@@ -155,7 +155,7 @@ static uint32_t outside_value_of_load(Trimmer *l, uint32_t loop_index,
 }
 
 static bool is_select(const KernelOp *s) {
-  return s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT);
+  return s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT);
 }
 
 static uint32_t outside_value_of_op(Trimmer *l, uint32_t loop_index,
@@ -191,7 +191,7 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
     return uses_only_parallel_axes(l, s->address)
                ? add_check_op(l, s)
                : outside_value_of_load(l, loop_index, s);
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_SELECT:
   case KOP_CONVERT:
     return outside_value_of_op(l, loop_index, s);
@@ -218,7 +218,7 @@ static uint32_t outside_value(Trimmer *l, uint32_t loop_index, uint32_t at) {
 
 static uint32_t add_check_binary(Trimmer *l, PrimId op, Dtype t, uint32_t count,
                                  uint32_t x, uint32_t y) {
-  KernelOp s = {.kind = KOP_OP, .op = op, .dtype = t, .arg_count = count};
+  KernelOp s = {.kind = KOP_MAP, .op = op, .dtype = t, .arg_count = count};
   s.args[0] = x;
   s.args[1] = y;
   s.low = INT64_MIN;

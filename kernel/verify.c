@@ -106,7 +106,7 @@ static bool arg_count_fits(const KernelOp *op) {
   case KOP_LOAD:
   case KOP_LOAD_LOCAL:
     return op->arg_count == 0;
-  case KOP_OP:
+  case KOP_MAP:
     return op->arg_count >= 1 && op->arg_count <= 3;
   case KOP_SELECT:
     return op->arg_count == 3;
@@ -167,7 +167,7 @@ static bool check_op(const Verifier *v, uint32_t at) {
   case KOP_LOAD_LOCAL:
     return check_load_local(v, op, at);
   case KOP_CONST:
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_RANDOM:

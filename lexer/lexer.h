@@ -2,7 +2,7 @@
  *
  * Ownership: a Lexer and all its results live in the arena passed to it.
  * The grammar (parser/parse.y) defines the numbers and values of tokens.  Its
- * generated header is the only file of a later room that scan.l includes. */
+ * generated header is the only file of a later module that scan.l includes. */
 #ifndef AXON_LEXER_H
 #define AXON_LEXER_H
 

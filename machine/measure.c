@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "machine/internal.h"
 #include "runtime/thread_pool.h"
+#include "support/clock.h"
 #include "support/mem.h"
 
 enum {
@@ -38,12 +38,6 @@ typedef struct Benchmark {
   int64_t rounds;          /* passes over the buffer, or rounds of multiply */
   volatile float sink;
 } Benchmark;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Runs the part of one thread. */
 static void run_one_thread(Benchmark *j, int64_t thread) {
@@ -84,9 +78,9 @@ static int run_threads(void *context, int64_t begin, int64_t end) {
 }
 
 static double time_run(Benchmark *j, int threads) {
-  double start = now();
+  double start = clock_seconds();
   thread_pool_parallel_for(threads, 1, run_threads, j, NULL);
-  return now() - start;
+  return clock_seconds() - start;
 }
 
 /* Finds the number of rounds that one thread completes in one measurement. */
@@ -177,10 +171,10 @@ static size_t choose_buffer_bytes(void) {
 static double measure_fork_join(Benchmark *j) {
   int threads = thread_pool_size();
   j->kind = BENCH_FORK_JOIN;
-  double best = 1, start = now(), last = start;
+  double best = 1, start = clock_seconds(), last = start;
   for (int k = 0; k < FORK_TRIALS && last - start < 4 * trial_seconds; k++) {
     thread_pool_parallel_for(threads, 1, run_threads, j, NULL);
-    double end = now();
+    double end = clock_seconds();
     best = end - last < best ? end - last : best;
     last = end;
   }

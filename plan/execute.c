@@ -7,11 +7,11 @@
 #include "plan/plan_execution.h"
 #include "support/arena.h"
 #include "support/buffer.h"
+#include "support/clock.h"
 #include "support/trap.h"
 #include "tensor/node.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* Bytes that the arena of a run keeps.  0 under the address sanitizer, so that
  * it finds uses after a run. */
@@ -58,12 +58,6 @@ static const Node *alias_source(const Node *n) {
 
 /* ---- observed runs ---- */
 
-static double monotonic_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void release_data(const FusionGroup *group) {
   for (uint32_t k = 0; k < group->nodes.len; k++) {
     tensor_release(group->nodes.at[k]->data);
@@ -96,11 +90,11 @@ static bool execute_observed(Graph *g, const Backend *backend,
   if (g->observer->dry_run)
     return execute_dry(g, group, fault);
   for (;;) {
-    double start = monotonic_seconds();
+    double start = clock_seconds();
     if (!backend->run(g, group, where, fault))
       return false;
     if (!g->observer->group_executed(g->observer->owner, at,
-                                     monotonic_seconds() - start))
+                                     clock_seconds() - start))
       return true;
     release_data(group);
   }

@@ -392,7 +392,7 @@ static bool is_read_in_bounds(const PlanNode *p) {
  * such as bias and activation after a matmul.  Then p is stored instead of the
  * operand, which takes no more memory, and the kernel of the operand computes
  * p. */
-static bool is_epilogue(const Plan *plan, const PlanNode *p) {
+static bool is_epilogue_of_stored_operand(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
   if (p->recompute_cost <= MAX_FACTOR_COST || body_cost(n) == 0)
     return false;
@@ -551,7 +551,7 @@ static bool is_cheap_to_recompute(const Plan *plan, const PlanNode *p) {
   double cost = body_cost(p->node),
          ratio = recomputation_ratio(plan, p, &only_factor);
   if (only_factor)
-    return !is_epilogue(plan, p);
+    return !is_epilogue_of_stored_operand(plan, p);
   if ((p->only_indices && p->pointwise_cost <= MAX_INDEX_COST) ||
       is_window_padding(plan, p) || is_streamed(plan, p) ||
       is_cheap_per_row(plan, p) || is_widening_conversion(p))

@@ -50,7 +50,7 @@ static void hash_op(Buffer *b, const KernelOp *s) {
   case KOP_RANDOM:
     buffer_add(b, (const char *)&s->key, sizeof s->key);
     break;
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:

@@ -1,4 +1,4 @@
-/* primitives: tables of all primitives, read by later rooms. */
+/* primitives: tables of all primitives, read by later modules. */
 #ifndef AXON_PRIMITIVES_H
 #define AXON_PRIMITIVES_H
 

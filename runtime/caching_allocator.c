@@ -13,12 +13,12 @@
  * memory. */
 #define _GNU_SOURCE
 #include "runtime/derived_cache.h"
+#include "runtime/fork_lock.h"
 #include "runtime/internal.h"
 #include "runtime/size_class.h"
 #include "support/mem.h"
 #include "support/mem_inject.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -52,13 +52,13 @@ typedef struct FreeBlock {         /* header of a free block */
 } FreeBlock;
 
 static struct {
-  pthread_once_t once;
-  pthread_mutex_t lock;
   FreeBlock *classes[SIZE_CLASS_COUNT];
   FreeBlock *newest, *oldest;
   uint64_t kept, live, peak; /* bytes; peak: of live blocks */
   uint64_t fresh, reused;    /* numbers of blocks */
-} allocator = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+} allocator;
+
+DEFINE_FORK_LOCK()
 
 /* ---- sizes ---- */
 
@@ -109,27 +109,6 @@ static void free_to_system(void *at, size_t size) {
 }
 
 /* ---- free lists; the caller holds the lock ---- */
-
-static void before_fork(void) {
-  pthread_mutex_lock(&allocator.lock);
-}
-
-static void after_fork(void) {
-  pthread_mutex_unlock(&allocator.lock);
-}
-
-static void set_up(void) {
-  pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-static void lock(void) {
-  pthread_once(&allocator.once, set_up);
-  pthread_mutex_lock(&allocator.lock);
-}
-
-static void unlock(void) {
-  pthread_mutex_unlock(&allocator.lock);
-}
 
 static void unlink_block(FreeBlock *f) {
   *(f->prev ? &f->prev->next : &allocator.classes[class_of(f->size)]) = f->next;

@@ -1,10 +1,10 @@
 /* The cache of derived data.  Derived data hang on their tensors, and are in
  * one list, ordered by their last use. */
 #include "runtime/derived_cache.h"
+#include "runtime/fork_lock.h"
 #include "runtime/internal.h"
 #include "support/mem.h"
 
-#include <pthread.h>
 #include <string.h>
 
 struct DerivedData {
@@ -19,38 +19,14 @@ struct DerivedData {
 };
 
 static struct {
-  pthread_once_t once;
-  pthread_mutex_t lock;
   DerivedData *newest, *oldest;
   uint64_t limit, now;
   bool at_once;
   DerivedCacheStats counts;
-} cache = {.once = PTHREAD_ONCE_INIT,
-           .lock = PTHREAD_MUTEX_INITIALIZER,
-           .limit = UINT64_MAX};
+} cache = {.limit = UINT64_MAX};
 
-/* ---- the lock; no other lock is taken under it ---- */
-
-static void before_fork(void) {
-  pthread_mutex_lock(&cache.lock);
-}
-
-static void after_fork(void) {
-  pthread_mutex_unlock(&cache.lock);
-}
-
-static void set_up(void) {
-  pthread_atfork(before_fork, after_fork, after_fork);
-}
-
-static void lock(void) {
-  pthread_once(&cache.once, set_up);
-  pthread_mutex_lock(&cache.lock);
-}
-
-static void unlock(void) {
-  pthread_mutex_unlock(&cache.lock);
-}
+/* No other lock is taken under it. */
+DEFINE_FORK_LOCK()
 
 /* ---- the list; the caller holds the lock ---- */
 

@@ -8,6 +8,7 @@
  * The handler reads a list that only grows; its entries are reused.  A signal
  * at any other address goes to the previous handler. */
 #define _GNU_SOURCE
+#include "runtime/fork_lock.h"
 #include "runtime/internal.h"
 #include "support/mem.h"
 
@@ -34,11 +35,12 @@ struct Mapped {
 
 static Mapped *_Atomic all;
 static _Atomic uint32_t live;
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards changes of `all` */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static uintptr_t page;
+
+/* Guards changes of `all`. */
+DEFINE_FORK_LOCK()
 
 /* ---- the signal ---- */
 
@@ -80,17 +82,9 @@ static void handle(int number, siginfo_t *info, void *context) {
   errno = error;
 }
 
-static void before_fork(void) {
-  pthread_mutex_lock(&lock);
-}
-static void after_fork(void) {
-  pthread_mutex_unlock(&lock);
-}
-
-static void set_up(void) {
+static void install_handler(void) {
   struct sigaction now = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
   page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  pthread_atfork(before_fork, after_fork, after_fork);
   sigaction(SIGBUS, NULL, &before);
   now.sa_sigaction = handle;
   sigemptyset(&now.sa_mask);
@@ -129,9 +123,9 @@ static bool fill(Mapped *m, int fd, const char *path) {
 }
 
 Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
-  pthread_once(&once, set_up);
+  pthread_once(&once, install_handler);
   errno = ENOMEM;
-  pthread_mutex_lock(&lock);
+  lock();
   Mapped *m = take_entry();
   /* private and writable: a tensor may be written, the file never is */
   *at = m && fill(m, fd, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -149,18 +143,18 @@ Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
     atomic_store(&m->end, (uintptr_t)*at + (size + page - 1) / page * page);
     atomic_fetch_add(&live, 1);
   }
-  pthread_mutex_unlock(&lock);
+  unlock();
   return m;
 }
 
 void mapped_close(Mapped *m) {
-  pthread_mutex_lock(&lock);
+  lock();
   uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
   atomic_store(&m->end, 0); /* other files may be mapped there from now on */
   munmap((void *)begin, end - begin);
   let_go(m);
   atomic_fetch_sub(&live, 1);
-  pthread_mutex_unlock(&lock);
+  unlock();
 }
 
 /* ---- queries ---- */
@@ -219,9 +213,9 @@ bool files_check(Fault *fault) {
   bool good = true;
   if (!mapped_any())
     return true;
-  pthread_mutex_lock(&lock);
+  lock();
   for (Mapped *m = atomic_load(&all); m && good; m = m->next)
     good = !m->path || mapped_check(m, fault);
-  pthread_mutex_unlock(&lock);
+  unlock();
   return good;
 }

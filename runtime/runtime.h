@@ -1,8 +1,8 @@
 /* runtime: tensors in memory, element types, file formats, random numbers.
  *
- * This room does not depend on the language.  Ownership: a Tensor is reference
- * counted.  A function that returns one gives the caller a reference; a
- * function that takes one only borrows it.  Errors: a function that can fail
+ * This module does not depend on the language.  Ownership: a Tensor is
+ * reference counted.  A function that returns one gives the caller a reference;
+ * a function that takes one only borrows it.  Errors: a function that can fail
  * takes a Fault, fills it in, and returns NULL or false.  It never prints or
  * exits. */
 #ifndef AXON_RUNTIME_H

@@ -60,7 +60,7 @@ struct DimVar {
   uint64_t resolved_solution_count; /* DimCtx.solution_count at that time */
 };
 
-/* A shape variable.  This room only knows its product. */
+/* A shape variable.  This module only knows its product. */
 typedef struct ShapeVar ShapeVar;
 
 typedef struct DimCtx { /* one per session */
@@ -150,7 +150,7 @@ void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `unknown` of a meta */
 
 /* ---- evaluation and printing ---- */
 
-/* Postfix form for other rooms: how to compute d from its variables.  DOP_INT
+/* Postfix form for other modules: how to compute d from its variables.  DOP_INT
    pushes num, DOP_VAR pushes var, DOP_PROD pushes the product of shape.  Each
    other operation pops two values and pushes one. */
 typedef enum DimOpKind {

@@ -9,6 +9,7 @@
  * here.  A row whose coefficients overflow is left out. */
 #include "solver.h"
 #include "support/arena.h"
+#include "support/int_math.h"
 
 #include <string.h>
 
@@ -68,10 +69,6 @@ enum { FM_HASH_SLOTS = 1024 };
 _Static_assert((int)FM_HASH_SLOTS > (int)MAX_ELIMINATION_ROWS,
                "the table never fills up");
 
-static int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - (a % b < 0);
-}
-
 /* A linear hash, so that the opposite row has the opposite hash. */
 static uint64_t row_hash(const int64_t *row, uint32_t columns) {
   uint64_t h = 0, factor = 1;
@@ -118,7 +115,7 @@ static void row_add(FourierMotzkin *fm) {
     return;
   if (g > 1)
     for (uint32_t i = 0; i <= columns; i++)
-      row[i] = floor_div(row[i], (int64_t)g);
+      row[i] = int_floor_div(row[i], (int64_t)g);
   for (uint32_t i = 0; i <= columns; i++)
     if (row[i] == INT64_MIN)
       return; /* a change of sign must not overflow */
@@ -239,7 +236,7 @@ static void fm_clear(FourierMotzkin *fm) {
 static void eliminate_pair(FourierMotzkin *fm, const int64_t *below,
                            const int64_t *above, uint32_t column) {
   int64_t p = -above[column], q = below[column];
-  int64_t g = (int64_t)gcd64((uint64_t)p, (uint64_t)q);
+  int64_t g = int_gcd(p, q);
   if (!scratch_spend_effort(fm->scratch, fm->columns + 10))
     fm->gave_up = true;
   else if (combine_rows(fm->spare_row, p / g, below, q / g, above, fm->columns))

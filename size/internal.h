@@ -1,4 +1,4 @@
-/* Representation of Dim, shared by the files of this room.
+/* Representation of Dim, shared by the files of this module.
  *
  * Atoms are interned per DimCtx: two atoms are equal iff their pointers are.
  * So comparing and hashing a Dim never descends into operands.  A monomial is a
@@ -150,6 +150,15 @@ int dim_monomial_cmp(const Monomial *a,
 uint32_t dim_monomial_hash(const Monomial *mono);
 BigInt dim_coef_of(const Dim *d, const Monomial *mono); /* 0 if absent */
 BigInt dim_constant_term(const Dim *d);
+/* The unique atom equal to key. */
+Dim *dim_atom_intern(DimCtx *cx, Atom *key);
+/* A total order, for sorted lists of operands. */
+int dim_canonical_cmp(const Dim *a, const Dim *b);
+/* The gcd of g and of the coefficients, including constant terms if asked. */
+BigInt dim_coefficient_gcd(DimCtx *cx, const Dim *d, BigInt g, bool constants);
+/* Divides each coefficient by `by`, rounding down (only a constant term can be
+   inexact), and each monomial by mono, exactly. */
+Dim *dim_divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono);
 /* True if the value is never negative for sizes.  A structural test that uses
    no assumptions. */
 bool dim_atom_nonneg(const Atom *atom);

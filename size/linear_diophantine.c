@@ -16,6 +16,7 @@
  * space, is left out. */
 #include "solver.h"
 #include "support/arena.h"
+#include "support/int_math.h"
 
 #include <string.h>
 
@@ -88,14 +89,6 @@ static bool row_substitute(int64_t *row, const SolvedUnknown *one) {
   return true;
 }
 
-static int64_t magnitude(int64_t n) {
-  return n < 0 ? -n : n;
-}
-
-static int64_t floor_div(int64_t a, int64_t b) { /* b > 0 */
-  return a / b - (a % b < 0);
-}
-
 /* ---- which unknown an equation is solved for ---- */
 
 static const DimVar *unsolved_meta(const Monomial *mono) {
@@ -117,7 +110,7 @@ static uint64_t pivot_priority(const DimSystem *s, uint32_t column) {
 static uint32_t unit_pivot(const DimSystem *s, const int64_t *row) {
   uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < s->column_count; i++)
-    if (magnitude(row[i]) == 1 &&
+    if (int_magnitude(row[i]) == 1 &&
         (best == UINT32_MAX || pivot_priority(s, i) > pivot_priority(s, best)))
       best = i;
   return best;
@@ -126,8 +119,8 @@ static uint32_t unit_pivot(const DimSystem *s, const int64_t *row) {
 static uint32_t smallest_coef_pivot(const DimSystem *s, const int64_t *row) {
   uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < s->column_count; i++)
-    if (row[i] &&
-        (best == UINT32_MAX || magnitude(row[i]) < magnitude(row[best])))
+    if (row[i] && (best == UINT32_MAX ||
+                   int_magnitude(row[i]) < int_magnitude(row[best])))
       best = i;
   return best;
 }
@@ -178,7 +171,7 @@ static bool introduce_parameter(DimSystem *s, int64_t *row, uint32_t column) {
     row_negate(row);
   int64_t by = row[column];
   for (uint32_t i = 0; i <= MAX_UNKNOWNS; i++) {
-    at[i] = -floor_div(row[i], by);
+    at[i] = -int_floor_div(row[i], by);
     row[i] += by * at[i];
   }
   at[column] = -1;

@@ -3,25 +3,13 @@
  * (fourier_motzkin.c) and systems of equations (linear_diophantine.c) use it.
  */
 #include "solver.h"
-
-static uint64_t magnitude(int64_t n) {
-  return n < 0 ? -(uint64_t)n : (uint64_t)n;
-}
-
-uint64_t gcd64(uint64_t a, uint64_t b) {
-  while (b) {
-    uint64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
+#include "support/int_math.h"
 
 uint64_t row_gcd(const int64_t *row, uint32_t columns) {
   uint64_t g = 0;
   for (uint32_t i = 0; i < columns && g != 1; i++)
     if (row[i])
-      g = gcd64(magnitude(row[i]), g);
+      g = uint_gcd(int_magnitude(row[i]), g);
   return g;
 }
 

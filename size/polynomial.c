@@ -1,5 +1,5 @@
-/* Sizes as canonical polynomials: constructors, arithmetic, floor division,
- * minimum and maximum. substitute.c holds walks over them.
+/* Sizes as canonical polynomials: constructors, arithmetic and floor division.
+ * min_max.c contains minimum and maximum, substitute.c walks over sizes.
  *
  * Two Dims are equal iff their term lists are: terms are sorted, atoms are
  * interned, and every operation below produces the same normal form.  The
@@ -19,7 +19,6 @@ enum {
   MIN_CACHED_INT = -16,
   MAX_CACHED_INT = 255,
   MAX_STACK_TERMS = 12,
-  MAX_FLATTENED_ARGS = 16
 };
 
 void dim_limit_exceeded(DimCtx *cx) {
@@ -291,8 +290,7 @@ static bool args_make_nonneg(const Atom *atom) {
   return atom->kind == ATOM_MAX ? count > 0 : count == atom->arg_count;
 }
 
-/* The unique atom equal to key. */
-static Dim *atom_intern(DimCtx *cx, Atom *key) {
+Dim *dim_atom_intern(DimCtx *cx, Atom *key) {
   struct DimAtomTable *atoms = dim_atom_table(cx);
   key->hash = hash_mix((uint32_t)key->kind + 7, 0);
   if (key->shape)
@@ -338,7 +336,7 @@ Dim *dim_of_var(DimCtx *cx, DimVar *var) {
 
 Dim *dim_of_prod(DimCtx *cx, ShapeVar *var) {
   Atom key = {.kind = ATOM_PROD, .shape = var, .has_meta = true};
-  return atom_intern(cx, &key);
+  return dim_atom_intern(cx, &key);
 }
 
 bool dim_atom_nonneg(const Atom *atom) {
@@ -374,8 +372,7 @@ bool dim_equal(const Dim *a, const Dim *b) {
   return true;
 }
 
-/* A total order, for sorted lists of operands. */
-static int canonical_cmp(const Dim *a, const Dim *b) {
+int dim_canonical_cmp(const Dim *a, const Dim *b) {
   for (uint32_t i = 0; i < a->term_count && i < b->term_count; i++) {
     int order = dim_monomial_cmp(a->terms[i].mono, b->terms[i].mono);
     if (!order)
@@ -621,8 +618,7 @@ Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b) {
 
 /* ---- floor division ---- */
 
-/* The gcd of the coefficients, including constant terms if asked. */
-static BigInt content(DimCtx *cx, const Dim *d, BigInt g, bool constants) {
+BigInt dim_coefficient_gcd(DimCtx *cx, const Dim *d, BigInt g, bool constants) {
   for (uint32_t i = 0; i < d->term_count && !bigint_is(g, 1); i++)
     if (constants || d->terms[i].mono->power_count)
       g = bigint_gcd(cx, g, d->terms[i].coef);
@@ -648,9 +644,7 @@ static const Monomial *size_factors(DimCtx *cx, const Monomial *mono) {
   return out;
 }
 
-/* Divides each coefficient by `by`, rounding down (only a constant term can be
-   inexact), and each monomial by mono, exactly. */
-static Dim *divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono) {
+Dim *dim_divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono) {
   Term *out = NEW_ARRAY(cx->arena, Term, d->term_count);
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
@@ -700,7 +694,7 @@ Dim *dim_exact_quotient(DimCtx *cx, Dim *a, Dim *b) {
 static Dim *div_atom(DimCtx *cx, Dim *a, Dim *b) {
   Dim *args[2] = {a, b};
   Atom key = {.kind = ATOM_DIV, .arg_count = 2, .args = args};
-  return atom_intern(cx, &key);
+  return dim_atom_intern(cx, &key);
 }
 
 /* The only division in d, if d is linear in it with coefficient 1 and its
@@ -736,13 +730,14 @@ static Dim *divide(DimCtx *cx, Dim *a, Dim *b, bool unguarded);
 /* r/b, where r is already reduced. */
 static Dim *div_reduced(DimCtx *cx, Dim *r, Dim *b, bool unguarded) {
   const Monomial *unit = dim_atom_table(cx)->unit_monomial;
-  BigInt by = content(cx, b, content(cx, r, bigint_of(0), false), true);
+  BigInt by = dim_coefficient_gcd(
+      cx, b, dim_coefficient_gcd(cx, r, bigint_of(0), false), true);
   const Monomial *mono =
       size_factors(cx, common_monomial(cx, b, common_monomial(cx, r, NULL)));
   if (!bigint_is(by, 1) || mono->power_count) {
     /* floor((g*x + c)/(g*y)) = floor((x + floor(c/g))/y) */
-    r = divide_out(cx, r, by, mono);
-    return divide(cx, r, divide_out(cx, b, by, mono), unguarded);
+    r = dim_divide_out(cx, r, by, mono);
+    return divide(cx, r, dim_divide_out(cx, b, by, mono), unguarded);
   }
   Atom *inner = dim_is_const(b) ? sole_division(r) : NULL;
   if (inner) {
@@ -786,143 +781,6 @@ Dim *dim_mod(DimCtx *cx, Dim *a, Dim *b) {
   return dim_sub(cx, a, dim_mul(cx, b, dim_div(cx, a, b)));
 }
 
-/* ---- minimum and maximum ---- */
-
-typedef struct MinMaxArgs {
-  AtomKind kind;
-  uint32_t count;
-  Dim *at[DIM_MAX_ARGS];
-} MinMaxArgs;
-
-/* Adds d unless an existing argument makes it redundant.  Drops arguments that
-   d makes redundant. */
-static void min_max_add(DimCtx *cx, MinMaxArgs *args, Dim *d) {
-  bool min = args->kind == ATOM_MIN;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < args->count; i++) {
-    Dim *above = dim_sub(cx, args->at[i], d); /* old - new */
-    if (!min)
-      above = dim_neg(cx, above);
-    if (dim_obviously_nonneg(above) && above->term_count)
-      continue; /* the new argument is at least as strong */
-    if (dim_obviously_nonneg(dim_neg(cx, above)))
-      return; /* nothing was dropped, since the comparison is transitive */
-    args->at[n++] = args->at[i];
-  }
-  args->count = n;
-  if (n == DIM_MAX_ARGS)
-    dim_limit_exceeded(cx);
-  args->at[args->count++] = d;
-}
-
-/* A term of d that is an atom of this kind times a positive constant. */
-static const Term *nested_min_max(const Dim *d, AtomKind kind) {
-  for (uint32_t i = 0; i < d->term_count; i++) {
-    const Monomial *mono = d->terms[i].mono;
-    if (mono->degree == 1 && mono->powers[0].atom->kind == kind &&
-        bigint_sign(d->terms[i].coef) > 0)
-      return &d->terms[i];
-  }
-  return NULL;
-}
-
-/* Distributes addition and scaling: min(n, m) + 1 becomes min(n + 1, m + 1),
-   and 2*min(n, m) becomes min(2*n, 2*m).  Adds the resulting arguments; with
-   several such atoms one argument per combination, up to a limit. */
-static void min_max_flatten(DimCtx *cx, MinMaxArgs *args, Dim *d) {
-  const Term *found = nested_min_max(d, args->kind);
-  if (!found || args->count > MAX_FLATTENED_ARGS) {
-    min_max_add(cx, args, d);
-    return;
-  }
-  Dim *rest = dim_sub(cx, d, dim_of_term(cx, found->coef, found->mono));
-  const Atom *atom = found->mono->powers[0].atom;
-  for (uint32_t i = 0; i < atom->arg_count; i++)
-    min_max_flatten(
-        cx, args, dim_add(cx, dim_scale(cx, atom->args[i], found->coef), rest));
-}
-
-/* For each monomial the smaller coefficient; an absent one is 0. */
-static Dim *coefwise_min(DimCtx *cx, const Dim *a, const Dim *b) {
-  Term *out = NEW_ARRAY(cx->arena, Term, a->term_count + b->term_count);
-  uint32_t n = 0, i = 0, j = 0;
-  while (i < a->term_count || j < b->term_count) {
-    int order = i == a->term_count ? 1
-                : j == b->term_count
-                    ? -1
-                    : dim_monomial_cmp(a->terms[i].mono, b->terms[j].mono);
-    Term x = order <= 0 ? a->terms[i] : (Term){bigint_of(0), b->terms[j].mono};
-    BigInt y = order >= 0 ? b->terms[j].coef : bigint_of(0);
-    if (bigint_cmp(y, x.coef) < 0)
-      x.coef = y;
-    if (bigint_sign(x.coef))
-      out[n++] = x;
-    i += order <= 0;
-    j += order >= 0;
-  }
-  return dim_of_terms(cx, out, n);
-}
-
-static int arg_cmp(const void *a, const void *b) {
-  return canonical_cmp(*(Dim *const *)a, *(Dim *const *)b);
-}
-
-/* Extracts what all arguments have in common: an added term and a positive
-   constant factor. */
-static void min_max_extract_common(DimCtx *cx, MinMaxArgs *args, Dim **shift,
-                                   BigInt *by) {
-  *shift = args->at[0];
-  for (uint32_t i = 1; i < args->count; i++)
-    *shift = coefwise_min(cx, *shift, args->at[i]);
-  *by = bigint_of(0);
-  for (uint32_t i = 0; i < args->count; i++) {
-    args->at[i] = dim_sub(cx, args->at[i], *shift);
-    *by = content(cx, args->at[i], *by, true);
-  }
-  for (uint32_t i = 0; i < args->count; i++)
-    args->at[i] =
-        divide_out(cx, args->at[i], *by, dim_atom_table(cx)->unit_monomial);
-}
-
-static Dim *min_max_of(DimCtx *cx, AtomKind kind, Dim *const *at,
-                       uint32_t count) {
-  MinMaxArgs *args = NEW(cx->arena, MinMaxArgs);
-  args->kind = kind;
-  for (uint32_t i = 0; i < count; i++)
-    min_max_flatten(cx, args, at[i]);
-  if (args->count == 1)
-    return args->at[0];
-  Dim *shift, *d;
-  BigInt by;
-  min_max_extract_common(cx, args, &shift, &by);
-  /* A shift by a subtracted minimum or maximum adds it to the other arguments.
-     Afterwards nothing is subtracted, so this happens once. */
-  bool nested = false;
-  for (uint32_t i = 0; i < args->count; i++)
-    nested |=
-        args->count <= MAX_FLATTENED_ARGS && nested_min_max(args->at[i], kind);
-  if (nested) {
-    d = min_max_of(cx, kind, args->at, args->count);
-  } else {
-    qsort(args->at, args->count, sizeof *args->at, arg_cmp);
-    Atom key = {.kind = kind, .arg_count = args->count, .args = args->at};
-    d = atom_intern(cx, &key);
-  }
-  return dim_add(cx, dim_scale(cx, d, by), shift);
-}
-
-static Dim *min_max(DimCtx *cx, AtomKind kind, Dim *a, Dim *b) {
-  Dim *both[2] = {a, b};
-  return dim_equal(a, b) ? a : min_max_of(cx, kind, both, 2);
-}
-
-Dim *dim_min(DimCtx *cx, Dim *a, Dim *b) {
-  return min_max(cx, ATOM_MIN, a, b);
-}
-Dim *dim_max(DimCtx *cx, Dim *a, Dim *b) {
-  return min_max(cx, ATOM_MAX, a, b);
-}
-
 /* ---- equations ---- */
 
 Dim *dim_common_factor(DimCtx *cx, Dim *d) {
@@ -931,7 +789,7 @@ Dim *dim_common_factor(DimCtx *cx, Dim *d) {
   const Monomial *mono = dim_atom_table(cx)->unit_monomial;
   if (d->term_count > 1) /* n*m == 0 is not a contradiction */
     mono = size_factors(cx, common_monomial(cx, d, NULL));
-  return dim_of_term(cx, content(cx, d, bigint_of(0), true), mono);
+  return dim_of_term(cx, dim_coefficient_gcd(cx, d, bigint_of(0), true), mono);
 }
 
 Dim *dim_cancel_common_factor(DimCtx *cx, Dim *d) {
@@ -939,7 +797,7 @@ Dim *dim_cancel_common_factor(DimCtx *cx, Dim *d) {
   const Term *term = &by->terms[0];
   return bigint_is(term->coef, 1) && !term->mono->power_count
              ? d
-             : divide_out(cx, d, term->coef, term->mono);
+             : dim_divide_out(cx, d, term->coef, term->mono);
 }
 
 bool dim_common_factor_may_vanish(DimCtx *cx, Dim *d) {

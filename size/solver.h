@@ -68,7 +68,6 @@ void scratch_release(Scratch *scratch, ScratchMark mark);
 
 /* ---- linear_equation.c: rows of coefficients, then the constant ---- */
 
-uint64_t gcd64(uint64_t a, uint64_t b);
 /* The gcd of the coefficients; 0 if all are 0. */
 uint64_t row_gcd(const int64_t *row, uint32_t columns);
 /* Divides an equation by the gcd of its coefficients.  Returns false if it has

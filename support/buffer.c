@@ -63,6 +63,10 @@ int buffer_column(const Buffer *b) {
   return column;
 }
 
+bool buffer_equal(const Buffer *x, const Buffer *y) {
+  return x->len == y->len && (!x->len || memcmp(x->text, y->text, x->len) == 0);
+}
+
 void buffer_free(Buffer *b) {
   if (!b->arena)
     mem_free(b->text);

@@ -5,6 +5,8 @@
 #include "support/compiler.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 typedef struct Arena Arena;
 
@@ -23,6 +25,7 @@ void buffer_printf(Buffer *b, const char *format, ...) PRINTF_LIKE(2, 3);
 void buffer_vprintf(Buffer *b, const char *format, va_list args);
 /* Number of characters since the last newline. */
 int buffer_column(const Buffer *b);
+bool buffer_equal(const Buffer *x, const Buffer *y);
 void buffer_free(Buffer *b);
 
 #endif

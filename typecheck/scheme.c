@@ -193,26 +193,24 @@ typedef struct Generalizer {
   bool local; /* mentions a variable above the level */
 } Generalizer;
 
-static void quantify_elem(void *arg, ElemVar *v);
+/* Makes a variable of an inner level generic. */
+static void quantify(Generalizer *g, uint32_t *level, bool *skolem) {
+  if (*level > g->c->inference.level && *level != LEVEL_GENERIC) {
+    *level = LEVEL_GENERIC;
+    *skolem = true;
+  }
+  g->quantified |= *level == LEVEL_GENERIC;
+}
+
+static void quantify_elem(void *arg, ElemVar *v) {
+  quantify(arg, &v->level, &v->skolem);
+}
 
 static void quantify_ty(void *arg, TyVar *v) {
   Generalizer *g = arg;
   if (v->floats)
     quantify_elem(g, elem_root(v->floats));
-  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
-    v->level = LEVEL_GENERIC;
-    v->skolem = true;
-  }
-  g->quantified |= v->level == LEVEL_GENERIC;
-}
-
-static void quantify_elem(void *arg, ElemVar *v) {
-  Generalizer *g = arg;
-  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
-    v->level = LEVEL_GENERIC;
-    v->skolem = true;
-  }
-  g->quantified |= v->level == LEVEL_GENERIC;
+  quantify(g, &v->level, &v->skolem);
 }
 
 static void quantify_dim(void *arg, DimVar *v) {
@@ -232,12 +230,7 @@ static void quantify_dim(void *arg, DimVar *v) {
 }
 
 static void quantify_shape(void *arg, ShapeVar *v) {
-  Generalizer *g = arg;
-  if (v->level > g->c->inference.level && v->level != LEVEL_GENERIC) {
-    v->level = LEVEL_GENERIC;
-    v->skolem = true;
-  }
-  g->quantified |= v->level == LEVEL_GENERIC;
+  quantify(arg, &v->level, &v->skolem);
 }
 
 static void quantify_effect(void *arg, Effect *e) {

@@ -3,6 +3,7 @@
    to be exact.  Main entry point: givens_simplify. */
 #include "typecheck/solver.h"
 #include "support/arena.h"
+#include "support/int_math.h"
 
 static Dim *slack(Checker *c, const Constraint *k) {
   return dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
@@ -92,10 +93,6 @@ static bool as_divisibility_fact(Checker *c, const Constraint *k,
   return out->by > 0 && out->over > 0;
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  return b ? gcd(b, a % b) : a;
-}
-
 /* Merges q % p == 0 and (q/r) % s == 0 to q % lcm(p, r*s) == 0.  This is
    correct if r divides p, since q/r is then exact.  It is also correct if p
    divides s and p is at least r: the remainder of q by r*s is then less than r
@@ -108,7 +105,7 @@ static bool merge_divisibility_facts(Checker *c, Constraint *k,
       (r == 1 && a->by % b->by) || __builtin_mul_overflow(r, b->by, &s) ||
       s > INT32_MAX || (a->by % r && (b->by % a->by || r > a->by)))
     return false;
-  int64_t all = a->by / gcd(a->by, s);
+  int64_t all = a->by / int_gcd(a->by, s);
   if (__builtin_mul_overflow(all, s, &all))
     return false;
   set_division(c, k, dim_resolve(c->dims, k->left), dim_int(c->dims, all));

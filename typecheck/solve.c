@@ -42,14 +42,6 @@ static Verdict solve_constraint(Checker *c, Constraint *k) {
   return UNDECIDED;
 }
 
-/* True for an equation of sizes without unsolved variables. */
-static bool has_no_metas(Checker *c, Constraint *k) {
-  if (!constraint_is_size(k))
-    return false;
-  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
-  return !l.meta && !r.meta;
-}
-
 /* An equation between existential sizes becomes a run-time check, and an
    assumption after it. */
 static void defer_to_run_time(Checker *c, Constraint *k) {
@@ -245,7 +237,7 @@ void add_constraint(Checker *c, Constraint k0) {
     return;
   }
   try_constraint(c, k);
-  if (!k->solved && has_no_metas(c, k))
+  if (!k->solved && constraint_is_size(k) && constraint_has_final_sizes(c, k))
     finalize_constraint(c, k);
   if (!k->solved)
     pending_add(c, k);
@@ -282,8 +274,8 @@ void solve_pending(Checker *c) {
       if (k->queue.suspended)
         continue;
       try_constraint(c, k);
-      if (!k->solved && !k->is_given && has_no_metas(c, k) &&
-          k->kind == CN_DIM_EQ)
+      if (!k->solved && !k->is_given && k->kind == CN_DIM_EQ &&
+          constraint_has_final_sizes(c, k))
         finalize_constraint(c, k);
     }
     for (uint32_t i = 0; i < c->solver.pending.len; i++)

@@ -55,7 +55,8 @@ typedef struct SolveContext {
   const Constraint *k;
 } SolveContext;
 
-/* A branch does not determine the variables of its own condition. */
+/* True if the condition of an enclosing branch mentions the variable.  The
+   constraints of the branch then do not solve it. */
 static bool occurs_in_condition(Checker *c, const Constraint *k, DimVar *v) {
   for (const Assumption *f = k->assumptions; f; f = f->outer)
     if (assumption_is_condition(f) &&
@@ -74,9 +75,7 @@ static bool may_solve_hole(void *arg, DimVar *v) {
   return v->reshape_hole && may_solve(arg, v);
 }
 
-/* True if its sizes are final.  Then an equation that only holds for sizes of 0
-   is contradicted. */
-static bool has_no_metas(Checker *c, const Constraint *k) {
+bool constraint_has_final_sizes(Checker *c, const Constraint *k) {
   return !dim_var_kinds(c, k->left).meta && !dim_var_kinds(c, k->right).meta;
 }
 
@@ -226,7 +225,8 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
     return undecided_if_vanishing(c, a, b, bind_solution(c, k, v, value));
   assumption_load(c, k->assumptions);
   return undecided_if_vanishing(
-      c, a, b, dim_check_eq0(c->facts.loaded, d, has_no_metas(c, k)));
+      c, a, b,
+      dim_check_eq0(c->facts.loaded, d, constraint_has_final_sizes(c, k)));
 }
 
 Verdict solve_size_le(Checker *c, Constraint *k) {
@@ -238,7 +238,7 @@ Verdict solve_size_le(Checker *c, Constraint *k) {
   if (dim_is_const(d))
     return dim_sign(d) >= 0 ? ENTAILED : CONTRADICTED;
   assumption_load_for(c, k->assumptions, d);
-  return assumption_loaded_check_ge0(c, d, has_no_metas(c, k));
+  return assumption_loaded_check_ge0(c, d, constraint_has_final_sizes(c, k));
 }
 
 Verdict solve_size_ne(Checker *c, Constraint *k) {

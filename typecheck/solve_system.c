@@ -99,7 +99,7 @@ static bool solve_linear_system(Checker *c, const UnsolvedEquations *all) {
   return any;
 }
 
-/* ---- one by another ---- */
+/* ---- one equation simplified by another one ---- */
 
 static bool is_bindable(void *arg, DimVar *v) {
   (void)arg;
@@ -156,7 +156,7 @@ static bool solve_by_substitution(Checker *c, const UnsolvedEquations *all) {
   return false;
 }
 
-/* ---- the only number that satisfies all of them ---- */
+/* ---- the only number that satisfies all equations ---- */
 
 static bool at_most(Checker *c, DimVar *v, int64_t n) {
   Dim *d = dim_sub(c->dims, dim_int(c->dims, n), dim_of_var(c->dims, v));

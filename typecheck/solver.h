@@ -86,6 +86,9 @@ VarKinds dim_var_kinds(Checker *c, Dim *d);
 VarKinds condition_var_kinds(Checker *c, const Constraint *k);
 /* Solves v as the constraint k requires. */
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value);
+/* True if the two sizes have no unsolved variables.  Then an equation that only
+   holds for sizes of 0 is contradicted. */
+bool constraint_has_final_sizes(Checker *c, const Constraint *k);
 Verdict solve_size_eq(Checker *c, Constraint *k);
 Verdict solve_size_le(Checker *c, Constraint *k);
 Verdict solve_size_ne(Checker *c, Constraint *k);

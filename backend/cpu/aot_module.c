@@ -2,6 +2,7 @@
 #include "backend/cpu/aot_module.h"
 #include "backend/cpu/multiversion.h"
 #include "support/arena_text.h"
+#include "support/buffer.h"
 
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/emit/prelude.h"
@@ -391,16 +392,12 @@ static bool add_for_isa(AotModule *m, const Kernel *k, const AotCaller *caller,
   return !writer.failed;
 }
 
-static bool same_text(const Buffer *x, const Buffer *y) {
-  return x->len == y->len && (!x->len || memcmp(x->text, y->text, x->len) == 0);
-}
-
 /* Returns the number of the entry. */
 static uint32_t add_entry(AotModule *m, const AotEntry *run) {
   for (uint32_t k = 0; k < m->entries.len; k++) {
     bool same = true;
     for (uint32_t t = 0; t < AOT_ISA_COUNT; t++)
-      same &= same_text(&m->entries.at[k].by_isa[t], &run->by_isa[t]);
+      same &= buffer_equal(&m->entries.at[k].by_isa[t], &run->by_isa[t]);
     if (same)
       return k + 1;
   }

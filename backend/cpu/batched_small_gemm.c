@@ -253,8 +253,8 @@ bool batched_gemm_choose(Kernel *k, Schedule *s) {
                       ? SYMBOLIC_TASK_MATMULS
                       : BATCHED_TASK_OPS / (p->rows * p->columns * p->depth);
   s->batched_gemm = p;
-  s->shape = TASK_BATCHED_GEMM;
-  s->task_columns =
+  s->task_kind = TASK_BATCHED_GEMM;
+  s->last_axis_block =
       ceil_div(block > 0 ? block : 1, p->per_register) * p->per_register;
   return true;
 }

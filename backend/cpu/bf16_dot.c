@@ -107,7 +107,7 @@ static uint32_t select_in_range(Arena *arena, LoopNest *to, uint32_t k,
   KernelOp zero = {.kind = KOP_CONST, .dtype = DT_F32};
   zero.value = (Scalar){.dtype = DT_F32};
   KernelOp in_range = {
-      .kind = KOP_OP, .op = PRIM_LT, .dtype = DT_BOOL, .arg_count = 2};
+      .kind = KOP_MAP, .op = PRIM_LT, .dtype = DT_BOOL, .arg_count = 2};
   in_range.args[0] = add_op(arena, to, index);
   in_range.args[1] = add_op(arena, to, end);
   KernelOp chosen = {.kind = KOP_SELECT, .dtype = DT_F32, .arg_count = 3};

@@ -186,7 +186,7 @@ static void emit_reduction_loops(Emitter *e, LoopWriter *n,
 /* Number of vectors of a block. */
 static uint32_t block_vectors(const Emitter *e) {
   int64_t max_columns = emit_vector_axis_is_outer(e)
-                            ? e->cpu->schedule->task_columns
+                            ? e->cpu->schedule->last_axis_block
                             : e->loop->extents[e->vector_axis];
   if (!extent_is_static(e->kernel->graph, max_columns))
     return MAX_COLUMN_BLOCK_VECTORS;

@@ -6,18 +6,10 @@
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
+#include "support/int_math.h"
 
 #include <math.h>
 #include <string.h>
-
-static int64_t gcd(int64_t x, int64_t y) {
-  while (y) {
-    int64_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return x < 0 ? -x : x;
-}
 
 /* ---- affine expressions ---- */
 
@@ -45,7 +37,7 @@ bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
                        int64_t *y_ratio) {
   *x_ratio = *y_ratio = 1;
   if (extent_is_static(g, x) && extent_is_static(g, y)) {
-    int64_t by = gcd(x, y);
+    int64_t by = int_gcd(x, y);
     *x_ratio = x / by;
     *y_ratio = y / by;
     return true;
@@ -143,8 +135,8 @@ bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r) {
         !windows_overlap(b, axis, k, steps[k], k_ratio))
       continue;
     r->dilation[k] = k_ratio;
-    if (__builtin_mul_overflow(r->stride / gcd(r->stride, steps[k]), steps[k],
-                               &r->stride))
+    if (__builtin_mul_overflow(r->stride / int_gcd(r->stride, steps[k]),
+                               steps[k], &r->stride))
       return false;
   }
   for (uint32_t k = b->spatial_axes; k < b->axis_count; k++) {

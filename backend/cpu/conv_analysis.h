@@ -88,8 +88,9 @@ typedef struct ConvProblem { /* size of the whole convolution */
 
 typedef struct ConvTask {
   MicroTile tile;
-  bool vectorize_channels;                            /* as in ConvWindow */
-  int64_t task_height, task_image_rows, task_columns; /* as in Schedule */
+  bool vectorize_channels; /* as in ConvWindow */
+  /* task_height, task_image_rows and last_axis_block of Schedule */
+  int64_t task_height, task_image_rows, task_columns;
 } ConvTask;
 
 /* Estimated cycles of all tasks of this size; HUGE_VAL: the task is too

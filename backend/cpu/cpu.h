@@ -19,7 +19,7 @@ static inline int64_t round_up(int64_t x, int64_t to) {
 }
 
 /* The part of a kernel that one task computes. */
-typedef enum TaskShape {
+typedef enum TaskKind {
   TASK_POINT, /* one iteration of the parallel axes; vectors along inner axes */
   TASK_ROWS,  /* several iterations of the last parallel axis, lo .. hi at a
                  time; vectors along inner axes */
@@ -29,22 +29,27 @@ typedef enum TaskShape {
                 before that */
   TASK_BATCHED_GEMM, /* lo .. hi of the last parallel axis, the batch; vectors
                         along both axes before it */
-} TaskShape;
+} TaskKind;
 
 /* The schedule of a kernel, chosen from its sizes and this machine.  Rounding
  * of reductions depends on the schedule, and so on the sizes, but never on the
  * number of threads. */
 typedef struct Schedule {
   uint32_t vector_bytes; /* bytes of a vector register */
-  TaskShape shape;
+  TaskKind task_kind;
   uint32_t width;        /* lanes of a vector */
   uint32_t *vector_axes; /* vectorized axis of each loop */
-  int64_t task_columns;  /* iterations of the last parallel axis in a task;
-                            TASK_ROWS: at a time */
-  int64_t task_rows;     /* TASK_ROWS: rows of a task */
-  int64_t task_height;   /* TASK_TILE: iterations of the axis before the last */
-  int64_t row_tasks; /* TASK_TILE: number of tasks of symbolic rows, an extent
-                        (tensor/extent.h); 0: each task has task_height rows */
+  /* Iterations lo .. hi of the last parallel axis.  These are all iterations of
+   * a task, except for TASK_ROWS. */
+  int64_t last_axis_block;
+  /* TASK_ROWS: iterations first .. last of the last parallel axis in a task,
+   * which computes them block by block. */
+  int64_t last_axis_span;
+  int64_t task_height; /* TASK_TILE: iterations of the axis before the last */
+  /* TASK_TILE: number of tasks along the axis before the last, if that is
+   * symbolic, an extent (tensor/extent.h); 0: each task has task_height
+   * iterations. */
+  int64_t row_task_count;
   int64_t task_image_rows; /* convolutions: iterations of the image row axis,
                               whose positions are between those of the last
                               axis; 0: no such axis */

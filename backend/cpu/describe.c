@@ -7,17 +7,17 @@
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
                                   Arena *arena) {
-  long long block = s->task_columns, height = s->task_height;
-  switch (s->shape) {
+  long long block = s->last_axis_block, height = s->task_height;
+  switch (s->task_kind) {
   case TASK_POINT:
     break;
   case TASK_ROWS:
     if (s->strip_length)
       return arena_printf(arena, "%lld rows, %lld at a time, strips of %lld",
-                          (long long)s->task_rows, block,
+                          (long long)s->last_axis_span, block,
                           (long long)s->strip_length);
     return arena_printf(arena, "%lld rows, %lld at a time",
-                        (long long)s->task_rows, block);
+                        (long long)s->last_axis_span, block);
   case TASK_COLUMNS:
     return arena_printf(arena, "%lld columns", block);
   case TASK_TILE:
@@ -107,9 +107,9 @@ static const char *describe_vectors(const Kernel *k, const Schedule *s,
                                     Arena *arena) {
   const char *nontemporal =
       has_nontemporal_store(k, s) ? ", non-temporal stores" : "";
-  if (s->shape == TASK_COLUMNS && has_reduction(k))
+  if (s->task_kind == TASK_COLUMNS && has_reduction(k))
     return arena_printf(arena, "%u lanes, sums of at most %lld columns%s",
-                        s->width, (long long)s->task_columns, nontemporal);
+                        s->width, (long long)s->last_axis_block, nontemporal);
   return arena_printf(arena, "%u lanes%s", s->width, nontemporal);
 }
 

@@ -10,14 +10,14 @@ static const char *local_offset(Emitter *e, const LocalBuffer *l,
   const Schedule *s = e->cpu->schedule;
   uint32_t last = e->loop->parallel_axes - 1;
   const char *top = gemm_tiling_epilogue_per_block(s) ? "y0" : "top";
-  if (s->shape == TASK_POINT)
+  if (s->task_kind == TASK_POINT)
     return inner;
-  if (s->shape == TASK_ROWS)
+  if (s->task_kind == TASK_ROWS)
     return format(e, "(i%u - lo) * %s + %s", last, l->point_elements, inner);
-  if (s->shape == TASK_TILE && s->task_image_rows)
+  if (s->task_kind == TASK_TILE && s->task_image_rows)
     return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
                   l->row_elements, last - 2, emit_int(e, s->row_pitch));
-  if (s->shape == TASK_TILE)
+  if (s->task_kind == TASK_TILE)
     return format(e, "(i%u - %s) * %s", last - 1, top, l->row_elements);
   return format(e, "(%s) * %s", inner, l->row_elements);
 }

@@ -385,7 +385,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     return;
   }
   const LocalBuffer *l = &e->function.locals[loop_index][0];
-  if (e->cpu->schedule->shape == TASK_TILE) /* m0 is top, and n0 is lo */
+  if (e->cpu->schedule->task_kind == TASK_TILE) /* m0 is top, and n0 is lo */
     buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
                   l->row_elements, type, l->id);
   else
@@ -418,7 +418,7 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *n_axis = emit_int(e, loop->extents[t->n_axis]),
              *id = gemm_suffix(e, loop_index);
-  bool tile = e->cpu->schedule->shape == TASK_TILE,
+  bool tile = e->cpu->schedule->task_kind == TASK_TILE,
        is_trimmed = loop_is_trimmed(loop, t->n_axis);
   buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                 tile ? "bottom" : "hi");

@@ -3,7 +3,7 @@
 
 static bool can_fail(const KernelOp *s) {
   return (s->kind == KOP_LOAD && s->checked_index_count > 0) ||
-         (s->kind == KOP_OP && !dtype_is_float(s->dtype) &&
+         (s->kind == KOP_MAP && !dtype_is_float(s->dtype) &&
           map_info[s->op].fault != ARITH_OK);
 }
 

@@ -13,6 +13,7 @@
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
+#include "support/clock.h"
 #include "support/interrupt.h"
 #include "support/mem.h"
 #include "support/trap.h"
@@ -29,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HASH_BUCKETS = 1024 };
@@ -186,12 +186,6 @@ static bool load_artifact(JitObject *o) {
 
 /* ---- compile processes ---- */
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void finish_object(JitObject *o, JitState state) {
   list_remove(o);
   o->state = state;
@@ -201,7 +195,7 @@ static void finish_object(JitObject *o, JitState state) {
 
 static void start_compile(JitObject *o) {
   const char *reason = NULL;
-  o->seconds = now();
+  o->seconds = clock_seconds();
   o->process =
       compile_process_start(toolchain(), o->source, o->source_len, &reason);
   if (o->process) {
@@ -233,7 +227,7 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
     warn_compile_failed(reason, o->process);
   compile_process_free(o->process);
   o->process = NULL;
-  o->seconds = now() - o->seconds;
+  o->seconds = clock_seconds() - o->seconds;
   finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
 }
 
@@ -266,7 +260,7 @@ static void reap_and_start(void) {
     if (o->state == JIT_RUNNING && compile_process_has_exited(o->process))
       collect_compile(o);
     else if (o->state == JIT_RUNNING &&
-             now() - o->seconds > toolchain()->timeout_seconds)
+             clock_seconds() - o->seconds > toolchain()->timeout_seconds)
       time_out_compile(o);
   }
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {

@@ -28,7 +28,7 @@ static struct {
 
 /* Returns true if several row tasks of one matmul pack the same operand. */
 static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
-  return s->shape == TASK_TILE && s->gemm_tilings &&
+  return s->task_kind == TASK_TILE && s->gemm_tilings &&
          k->loops.at[0]->extents[k->parallel_axes - 2] > s->task_height;
 }
 

@@ -18,17 +18,17 @@ enum { OVERREAD_ELEMENTS = 320 };
 
 static int64_t task_row_elements(const Schedule *s) {
   return s->task_positions ? s->task_positions
-                           : ceil_div(s->task_columns, s->width) * s->width;
+                           : ceil_div(s->last_axis_block, s->width) * s->width;
 }
 
 static int64_t task_points(Emitter *e) {
   const Schedule *s = e->cpu->schedule;
-  int64_t block = ceil_div(s->task_columns, s->width) * s->width;
-  switch (s->shape) {
+  int64_t block = ceil_div(s->last_axis_block, s->width) * s->width;
+  switch (s->task_kind) {
   case TASK_POINT:
     return 1;
   case TASK_ROWS:
-    return s->task_columns;
+    return s->last_axis_block;
   case TASK_COLUMNS:
     return block;
   case TASK_BATCHED_GEMM:
@@ -61,7 +61,7 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       if (r->loop_carried && prim_is_extreme(r->reduce))
         size = 2; /* online_reduction.c */
       /* pads rows, so that they map to different cache sets */
-      if (e->cpu->schedule->shape == TASK_ROWS &&
+      if (e->cpu->schedule->task_kind == TASK_ROWS &&
           extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW)
         size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
       l->point_elements = emit_int(e, size);
@@ -100,7 +100,7 @@ static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
 /* Divides symbolic rows into equal tasks of whole tiles. */
 static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
   const char *n = emit_int(e, extent),
-             *row_tasks = emit_int(e, e->cpu->schedule->row_tasks);
+             *tasks = emit_int(e, e->cpu->schedule->row_task_count);
   uint32_t rows = e->cpu->schedule->gemm_tilings->by_loop[0].mr;
   buffer_printf(out,
                 "const int64_t bands = %s, height = ((%s + bands - 1) / bands "
@@ -108,8 +108,8 @@ static int64_t emit_row_task_range(Emitter *e, Buffer *out, int64_t extent) {
                 "const int64_t top = row %% bands * height;\n"
                 "const int64_t bottom = top + height < %s ? top + height : "
                 "%s;\nrow /= bands;\n",
-                row_tasks, n, rows - 1, rows, rows, n, n);
-  return e->cpu->schedule->row_tasks;
+                tasks, n, rows - 1, rows, rows, n, n);
+  return e->cpu->schedule->row_task_count;
 }
 
 static bool is_arg_reduction(const LoopNest *loop) {
@@ -125,23 +125,23 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
   uint32_t points = loop->parallel_axes;
   int64_t tasks = 1;
   buffer_puts(out, "int64_t row = u;\n");
-  if (s->shape == TASK_ROWS)
+  if (s->task_kind == TASK_ROWS)
     tasks = emit_task_range(e, out, "first", "last", "spans",
-                            loop->extents[--points], s->task_rows, 0);
-  else if (s->shape != TASK_POINT)
+                            loop->extents[--points], s->last_axis_span, 0);
+  else if (s->task_kind != TASK_POINT)
     tasks = emit_task_range(e, out, "lo", "hi", "blocks",
-                            loop->extents[--points], s->task_columns, 0);
-  if (s->shape == TASK_TILE && s->row_tasks)
+                            loop->extents[--points], s->last_axis_block, 0);
+  if (s->task_kind == TASK_TILE && s->row_task_count)
     tasks = emit_extent_mul(
         e, tasks, emit_row_task_range(e, out, loop->extents[--points]));
-  else if (s->shape == TASK_TILE)
+  else if (s->task_kind == TASK_TILE)
     tasks = emit_extent_mul(e, tasks,
                             emit_task_range(e, out, "top", "bottom", "bands",
                                             loop->extents[--points],
                                             s->task_height, 0));
-  if (s->shape == TASK_BATCHED_GEMM)
+  if (s->task_kind == TASK_BATCHED_GEMM)
     points -= 2;
-  if (s->shape == TASK_TILE && !s->gemm_tilings)
+  if (s->task_kind == TASK_TILE && !s->gemm_tilings)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->task_image_rows)
     tasks = emit_extent_mul(e, tasks,
@@ -149,7 +149,7 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
                                             loop->extents[--points],
                                             s->task_image_rows, 0));
   if (s->reduction_chunk) {
-    bool is_tile = s->shape == TASK_TILE;
+    bool is_tile = s->task_kind == TASK_TILE;
     int64_t extent = is_tile ? s->gemm_tilings->by_loop[0].depth
                              : loop->extents[loop->spatial_axes];
     e->cpu->out->reduction_chunks = emit_task_range(
@@ -209,12 +209,12 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
       if (i == 0 || !e->cpu->epilogue[i - 1])
         emit_loop_nest(e, &epilogue, i, e->cpu->schedule->vector_axes[i]);
     }
-    bool is_tile = is_gemm(e, j) && e->cpu->schedule->shape == TASK_TILE;
+    bool is_tile = is_gemm(e, j) && e->cpu->schedule->task_kind == TASK_TILE;
     if (is_gemm(e, j)) {
       emit_comment(e, out, j);
       emit_gemm(e, out, j, is_tile ? &epilogue : NULL);
     }
-    if (e->cpu->schedule->shape == TASK_ROWS && epilogue.len) {
+    if (e->cpu->schedule->task_kind == TASK_ROWS && epilogue.len) {
       uint32_t v = e->kernel->parallel_axes - 1;
       buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
                     v);
@@ -231,7 +231,7 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
 static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   const Kernel *k = e->kernel;
   const char *has_nonfinite =
-      e->cpu->schedule->shape == TASK_ROWS ? "odd" : "0";
+      e->cpu->schedule->task_kind == TASK_ROWS ? "odd" : "0";
   if (k->trim_check)
     buffer_printf(out,
                   "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
@@ -247,7 +247,7 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   if (!k->trim_check)
     return;
   uint32_t v = k->parallel_axes - 1;
-  if (e->cpu->schedule->shape == TASK_ROWS)
+  if (e->cpu->schedule->task_kind == TASK_ROWS)
     buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
   emit_trim_check(e, out);
   buffer_puts(out, "missed &= !whole;\n}\n");
@@ -260,7 +260,7 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
       emit_hoisted_packing(e, out, j);
   if (kernel_may_run_untrimmed(e->kernel))
     emit_nonfinite_check(e, out);
-  const char *block = emit_int(e, e->cpu->schedule->task_columns);
+  const char *block = emit_int(e, e->cpu->schedule->last_axis_block);
   buffer_printf(out,
                 "for (int64_t lo = first; lo < last; lo += %s) {\n"
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
@@ -351,7 +351,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   e->cpu = NEW(k->arena, CpuEmitter);
   e->dialect = &c_dialect;
   e->width = s->width;
-  e->function.locals_by_point = s->shape == TASK_ROWS;
+  e->function.locals_by_point = s->task_kind == TASK_ROWS;
   e->function.has_lane_begin = !s->gemm_tilings;
   e->arena = k->arena;
   e->kernel = k;
@@ -376,7 +376,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
       e->cpu->epilogue[j] = unrolled_reduction_epilogue(k, s, k->arena, j);
   emit_task_ranges(e, &rows);
   emit_local_buffers(e, &locals);
-  if (s->shape == TASK_ROWS)
+  if (s->task_kind == TASK_ROWS)
     emit_row_blocks(e, &body);
   else
     emit_trimmed_loops(e, &body);

@@ -5,7 +5,7 @@
 static bool is_task_axis(const Emitter *e, const LoopNest *loop, uint32_t v) {
   uint32_t outer = loop->parallel_axes;
   return v < outer && !(loop->staging == STAGE_OUT && v + 1 == outer) &&
-         !(e->cpu->schedule->shape == TASK_TILE && v + 2 == outer) &&
+         !(e->cpu->schedule->task_kind == TASK_TILE && v + 2 == outer) &&
          !(e->cpu->schedule->task_image_rows && v + 3 == outer);
 }
 
@@ -39,7 +39,7 @@ static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
  * those of the next task. */
 static uint32_t choose_prefetch_axis(const Emitter *e, const LoopNest *loop) {
   bool copies =
-      e->cpu->schedule->shape == TASK_POINT && loop->parallel_axes > 0 &&
+      e->cpu->schedule->task_kind == TASK_POINT && loop->parallel_axes > 0 &&
       loop->axis_count == loop->spatial_axes && e->kernel->loops.len > 1;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     copies &= loop->outputs.at[j].local_index != NULL;

@@ -7,6 +7,7 @@
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
 #include "machine/limits/planner.h"
+#include "support/buffer.h"
 
 #include <math.h>
 #include <string.h>
@@ -333,10 +334,6 @@ static double tile_work(const KernelVersion *x) {
   return work;
 }
 
-static bool same_text(const Buffer *x, const Buffer *y) {
-  return x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
-}
-
 /* Returns true for a convolution window. */
 static bool has_window(const KernelVersion *x, bool *vectorize_channels) {
   const GemmTilings *t = x->schedule.gemm_tilings;
@@ -355,14 +352,14 @@ static bool window_is_worthwhile(const KernelVersion *x,
 
 /* Returns true if the accumulators of a task fit in registers. */
 static bool fits_registers(const Schedule *s) {
-  return s->task_columns <=
+  return s->last_axis_block <=
          (int64_t)schedule_max_accumulators(s->vector_bytes) * s->width;
 }
 
 /* For loops without register tiles: returns true if only block sizes differ. */
 static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
   const Schedule *s = &x->schedule, *t = &y->schedule;
-  bool same = s->shape == t->shape && s->width == t->width &&
+  bool same = s->task_kind == t->task_kind && s->width == t->width &&
               s->transpose == t->transpose &&
               s->reduction_unroll == t->reduction_unroll &&
               s->strip_length == t->strip_length &&
@@ -380,11 +377,11 @@ static bool has_same_strategy(const KernelVersion *x, const KernelVersion *y) {
 static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
                           const KernelVersion *fallback) {
   const Schedule *s = &x->schedule, *t = &fallback->schedule;
-  if (same_text(&x->emitted.code.source, &fallback->emitted.code.source))
+  if (buffer_equal(&x->emitted.code.source, &fallback->emitted.code.source))
     return false;
   if (!s->gemm_tilings && !t->gemm_tilings)
     return !has_same_strategy(x, fallback);
-  if (!s->gemm_tilings || !t->gemm_tilings || s->shape != t->shape ||
+  if (!s->gemm_tilings || !t->gemm_tilings || s->task_kind != t->task_kind ||
       s->strip_length != t->strip_length)
     return true;
   set_assumed_values(v, x->kernel, x, true);

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/trim_no_ops.h"
+#include "support/int_math.h"
 
 /* ---- valid range ---- */
 
@@ -30,10 +31,6 @@ static bool padding_condition(const LoopNest *loop, uint32_t op_index,
                                        : other->value.i == 0);
 }
 
-static int64_t floor_div(int64_t x, int64_t by) {
-  return x / by - (x % by < 0);
-}
-
 /* Narrows the valid range by `form >= 0`, if the form is a coordinate: the
  * parallel axis plus the axis of the copy. */
 static void bound_coordinate(const AffineExpr *form, uint32_t axis,
@@ -47,8 +44,8 @@ static void bound_coordinate(const AffineExpr *form, uint32_t axis,
       __builtin_mul_overflow(step, r->stride, &product) ||
       form->coef[axis] != product)
     return;
-  int64_t from = -floor_div(form->constant, step > 0 ? step : -step);
-  int64_t to = step > 0 ? 0 : floor_div(form->constant, -step) + 1;
+  int64_t from = -int_floor_div(form->constant, step > 0 ? step : -step);
+  int64_t to = step > 0 ? 0 : int_floor_div(form->constant, -step) + 1;
   if (step > 0 && from > r->valid_begin)
     r->valid_begin = from;
   if (step < 0 && to < r->valid_end)
@@ -62,7 +59,7 @@ static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
                                SlidingAccess *r) {
   const KernelOp *s = &loop->ops.at[op_index];
   AffineExpr forms[2];
-  if (s->kind == KOP_OP && s->op == PRIM_AND) {
+  if (s->kind == KOP_MAP && s->op == PRIM_AND) {
     bound_by_condition(loop, s->args[0], axis, copy_axis, r);
     bound_by_condition(loop, s->args[1], axis, copy_axis, r);
     return;
@@ -112,8 +109,10 @@ static void points_inside(const SlidingAccess *r, int64_t k, int64_t point,
                           int64_t count, int64_t *from, int64_t *to) {
   int64_t coordinate =
       r->stride * point + r->dilation[r->filter_axis] * k - r->low;
-  *from = clamp(-floor_div(coordinate - r->valid_begin, r->stride), 0, count);
-  *to = clamp(-floor_div(coordinate - r->valid_end, r->stride), *from, count);
+  *from =
+      clamp(-int_floor_div(coordinate - r->valid_begin, r->stride), 0, count);
+  *to =
+      clamp(-int_floor_div(coordinate - r->valid_end, r->stride), *from, count);
 }
 
 /* Part of all terms of the coordinate that is in the valid range. */

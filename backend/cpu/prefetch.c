@@ -139,7 +139,7 @@ static bool is_row_of_point(const Emitter *e, const KernelOp *s) {
   for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
     if (s->address->coef[v])
       return false;
-  return e->cpu->schedule->shape == TASK_POINT && e->width > 1 &&
+  return e->cpu->schedule->task_kind == TASK_POINT && e->width > 1 &&
          !e->cpu->schedule->reduction_chunk && outer > 0 &&
          e->kernel->loops.at[e->loop_index] == e->loop &&
          e->vector_axis >= outer && s->address->coef[e->vector_axis] == 1 &&

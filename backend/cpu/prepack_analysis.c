@@ -24,7 +24,7 @@ static bool is_call_invariant(const LoopNest *loop, const KernelOp *s,
   case KOP_LOAD:
     return s->checked_index_count == 0 &&
            uses_only_axis(loop, s->address, n_axis);
-  case KOP_OP:
+  case KOP_MAP:
     return !is_int_division(s);
   case KOP_SELECT:
   case KOP_CONVERT:

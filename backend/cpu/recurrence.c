@@ -130,7 +130,7 @@ static void add_ops(Recurrence *o) {
     else if (c->kind == BODY_CONST)
       s.kind = KOP_CONST, s.value = c->value;
     else
-      s.kind = c->kind == BODY_OP       ? KOP_OP
+      s.kind = c->kind == BODY_OP       ? KOP_MAP
                : c->kind == BODY_SELECT ? KOP_SELECT
                                         : KOP_CONVERT;
     o->op_of_body_op[k] = o->loop->ops.len;

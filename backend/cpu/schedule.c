@@ -96,17 +96,17 @@ static void choose_reduction_chunk(const Kernel *k, Schedule *s) {
   if (!can_split_reduction(k))
     return;
   double tasks = outer_points(k), iterations = loop_iterations(loop);
-  if (s->shape == TASK_COLUMNS)
-    tasks /= (double)s->task_columns;
+  if (s->task_kind == TASK_COLUMNS)
+    tasks /= (double)s->last_axis_block;
   if (tasks >= MIN_UNSPLIT_TASKS || iterations < MIN_SPLIT_OPS)
     return;
   int64_t extent = loop_extent_hint(loop, loop->spatial_axes);
   double ops_per_term = iterations / outer_points(k) / (double)extent;
-  if (s->shape == TASK_COLUMNS)
-    ops_per_term *= (double)s->task_columns;
+  if (s->task_kind == TASK_COLUMNS)
+    ops_per_term *= (double)s->last_axis_block;
   int64_t chunk = (int64_t)(MIN_CHUNK_TERMS / ops_per_term) + 1;
   int64_t min = ceil_div(extent, MAX_REDUCTION_CHUNKS);
-  if (s->shape == TASK_COLUMNS && min < MIN_CHUNK_ROWS)
+  if (s->task_kind == TASK_COLUMNS && min < MIN_CHUNK_ROWS)
     min = MIN_CHUNK_ROWS;
   chunk = chunk > min ? chunk : min;
   int64_t max = (int64_t)(MAX_TASK_TERMS / ops_per_term) + 1;
@@ -217,8 +217,8 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   if (transpose_axis != NO_AXIS) { /* tiles whose lines stay in the cache */
     kernel_move_axis_last(k, transpose_axis);
     kernel_move_axis_last(k, vector_axis - (vector_axis > transpose_axis));
-    s->shape = TASK_TILE;
-    s->task_columns = TRANSPOSE_TILE_SIDE;
+    s->task_kind = TASK_TILE;
+    s->last_axis_block = TRANSPOSE_TILE_SIDE;
     s->task_height = TRANSPOSE_TILE_SIDE;
     s->transpose = true;
   } else if (vector_axis != NO_AXIS) {
@@ -226,12 +226,12 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
     if (!vector_axis_staging_pays(k, k->parallel_axes - 1, s->width) &&
         short_reduction_choose(k, s))
       return;
-    s->shape = TASK_COLUMNS;
-    s->task_columns = choose_task_columns(k, s);
+    s->task_kind = TASK_COLUMNS;
+    s->last_axis_block = choose_task_columns(k, s);
     s->reduction_unroll = terms_span_pages(k) ? PAGE_STRIDE_UNROLL : 1;
   }
   choose_reduction_chunk(k, s);
-  if (s->shape != TASK_POINT || s->reduction_chunk)
+  if (s->task_kind != TASK_POINT || s->reduction_chunk)
     return;
   reorder_for_reuse(k);
   kernel_trim(k, false);
@@ -242,7 +242,7 @@ static uint32_t vector_axis_of(const Kernel *k, const LoopNest *loop,
   double cost;
   if (loop->staging == STAGE_OUT)
     return loop->contiguous_axis;
-  return s->shape == TASK_COLUMNS || s->shape == TASK_TILE
+  return s->task_kind == TASK_COLUMNS || s->task_kind == TASK_TILE
              ? k->parallel_axes - 1
              : vector_axis_best_inner(k->arena, loop, s->width, &cost);
 }
@@ -255,8 +255,8 @@ static void choose_vector_axes(const Kernel *k, Schedule *s) {
 
 static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
                              uint32_t width) {
-  *s =
-      (Schedule){.vector_bytes = bytes, .shape = TASK_POINT, .task_columns = 1};
+  *s = (Schedule){
+      .vector_bytes = bytes, .task_kind = TASK_POINT, .last_axis_block = 1};
   s->width = width ? width : 1;
   s->task_height = 1;
   s->nontemporal_bytes = choose_nontemporal_bytes(k);
@@ -270,11 +270,12 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
 
 /* Stages strided accesses. */
 static void choose_staging(Kernel *k, Schedule *s) {
-  if (s->shape != TASK_COLUMNS || s->reduction_chunk || k->vectorize_outer ||
+  if (s->task_kind != TASK_COLUMNS || s->reduction_chunk ||
+      k->vectorize_outer ||
       !vector_axis_staging_pays(k, k->parallel_axes - 1, s->width))
     return;
   kernel_stage_strided(k, k->parallel_axes - 1);
-  s->task_columns = choose_task_columns(k, s);
+  s->last_axis_block = choose_task_columns(k, s);
   s->reduction_unroll = 1;
   s->nontemporal_bytes = choose_nontemporal_bytes(k);
   choose_vector_axes(k, s);

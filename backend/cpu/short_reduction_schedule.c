@@ -90,8 +90,8 @@ bool short_reduction_choose(const Kernel *k, Schedule *s) {
               SHORT_REDUCTION_MIN_TASKS ||
           local * (double)task_height > SHORT_REDUCTION_MAX_LOCAL_BYTES))
     task_height = ceil_div(task_height, 2);
-  s->shape = TASK_TILE;
-  s->task_columns = task_columns;
+  s->task_kind = TASK_TILE;
+  s->last_axis_block = task_columns;
   s->task_height = task_height;
   return true;
 }

@@ -17,7 +17,7 @@ static const char *trim_bound_expr(Emitter *e, const TrimBound *bound) {
     if (!t)
       continue;
     buffer_printf(&b, " + %s * ", emit_int(e, t));
-    if (v + 1 < outer || e->cpu->schedule->shape == TASK_POINT)
+    if (v + 1 < outer || e->cpu->schedule->task_kind == TASK_POINT)
       buffer_printf(&b, "i%u", v);
     else
       buffer_puts(&b, (t > 0) == bound->is_lower ? "lo" : "(hi - 1)");

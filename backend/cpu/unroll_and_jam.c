@@ -51,7 +51,7 @@ static bool has_only_sums(const LoopNest *loop) {
 uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
                                uint32_t loop_index) {
   const LoopNest *loop = k->loops.at[loop_index];
-  bool is_candidate = s->shape == TASK_POINT && !s->reduction_chunk &&
+  bool is_candidate = s->task_kind == TASK_POINT && !s->reduction_chunk &&
                       s->width > 1 && !k->trim_check &&
                       !kernel_may_run_untrimmed(k) && !loop->trim_bounds &&
                       loop->staging == STAGE_NONE && !loop->strip_mined;

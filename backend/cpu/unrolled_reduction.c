@@ -12,8 +12,7 @@
  * masks of the vectors are computed once for all input rows
  * (backend/emit/masked_load.c).  The loop after the reduction is fused as its
  * epilogue if possible. */
-#include "backend/cpu/conv_analysis.h"
-#include "backend/cpu/loop_writer.h"
+#include "backend/cpu/unrolled_reduction.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
 
@@ -22,297 +21,6 @@
 enum { CACHE_LINE_BYTES = 64 };
 
 #define format emit_format
-
-typedef struct UnrolledReduction {
-  Emitter *e;
-  uint32_t loop_index, vector_axis;
-  uint32_t outer_loops, row_axis; /* loops around the rows, in order; row_axis:
-                                     NO_AXIS if there is none */
-  uint32_t loop_order[MAX_KERNEL_AXES];
-  uint32_t rows, vectors; /* rows and vectors of a block */
-  /* input row = row_stride * row + term_stride * term + constant */
-  uint32_t term_axis, input_row_axis; /* NO_AXIS: rows are not jammed */
-  int64_t row_stride, term_stride;
-  bool partially_unrolled;    /* terms are in loops, around the loop over input
-                                 rows */
-  bool has_padding;           /* input rows end in padding */
-  uint32_t *shared_loads;     /* loads that all rows share for one input row */
-  uint32_t shared_load_count; /* number of shared_loads */
-  const char *
-      *precomputed; /* by operation: the variable that has its value, or NULL */
-  Buffer shared_load_code;               /* loop of the shared loads */
-  Buffer shared_load_levels[MAX_LEVELS]; /* code that this loop needs, by loop
-                                            level */
-  uint32_t input_row_level;
-  Buffer broadcast_code;               /* loops of the hoisted broadcasts */
-  Buffer broadcast_levels[MAX_LEVELS]; /* code that these loops need, by loop
-                                          level */
-  HoistedMasks hoisted_masks;
-  Buffer accumulate_code[2][2],
-      finish_code[2][2]; /* [1][.]: jammed rows, [0][.]: one row; [.][1]: with a
-                            tail, [.][0]: full vectors */
-  Buffer level_code[MAX_LEVELS]; /* loop-invariant code by loop level */
-} UnrolledReduction;
-
-bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
-                                uint32_t vector_axis) {
-  if (vector_axis + 1 == loop->parallel_axes && s->shape != TASK_TILE)
-    return false;
-  if (loop->outputs.len != 1 || !short_reduction_applies(loop) ||
-      vector_axis >= loop->spatial_axes)
-    return false;
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-    if (loop_is_trimmed(loop, v) ||
-        (s->reduction_chunk && v == loop->spatial_axes))
-      return false;
-  return true;
-}
-
-/* ---- unroll-and-jam ---- */
-
-static AffineExpr *affine_of(const KernelOp *s) {
-  return s->kind == KOP_AFFINE                              ? s->affine
-         : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL ? s->address
-                                                            : NULL;
-}
-
-/* Returns true if all affine expressions contain row and term only as a
- * multiple of one input row.  The windows of neighbouring rows must overlap. */
-static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
-                         uint32_t term_axis) {
-  int64_t row_stride = 0, term_stride = 0;
-  for (uint32_t j = 0; j < loop->floor_div_count; j++)
-    if (loop->floor_divs[j].dividend.coef[f->row_axis] ||
-        loop->floor_divs[j].dividend.coef[term_axis])
-      return false;
-  for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const AffineExpr *q = affine_of(&loop->ops.at[j]);
-    if (!q || !q->coef[f->row_axis] || !q->coef[term_axis])
-      continue;
-    int64_t x = q->coef[f->row_axis], y = q->coef[term_axis];
-    if (row_stride
-            ? !conv_has_stride_ratio(loop->graph, x, y, row_stride, term_stride)
-            : !conv_stride_ratio(loop->graph, x, y, &row_stride, &term_stride))
-      return false;
-  }
-  if (row_stride < 0) { /* the row has a positive coefficient */
-    row_stride = -row_stride;
-    term_stride = -term_stride;
-  }
-  int64_t reach = (term_stride < 0 ? -term_stride : term_stride) *
-                  (loop->extents[term_axis] - 1);
-  if (!row_stride || reach < row_stride)
-    return false;
-  f->row_stride = row_stride;
-  f->term_stride = term_stride;
-  f->term_axis = term_axis;
-  return true;
-}
-
-/* Number of input rows that `rows` rows read. */
-static int64_t input_rows_of(const UnrolledReduction *f, const LoopNest *loop,
-                             uint32_t rows) {
-  int64_t term_stride = f->term_stride < 0 ? -f->term_stride : f->term_stride;
-  return f->row_stride * (rows - 1) +
-         term_stride * (loop->extents[f->term_axis] - 1) + 1;
-}
-
-/* Returns true if jamming saves at least a quarter of the loads. */
-static bool saves_loads(const UnrolledReduction *f, const LoopNest *loop,
-                        uint32_t rows) {
-  return 4 * input_rows_of(f, loop, rows) <=
-         3 * rows * loop->extents[f->term_axis];
-}
-
-/* The number of jammed rows for which a task reads the fewest input rows. */
-static uint32_t choose_jammed_rows(const UnrolledReduction *f,
-                                   const LoopNest *loop, uint32_t max) {
-  const Schedule *s = f->e->cpu->schedule;
-  bool is_task_axis = f->row_axis < loop->parallel_axes &&
-                      s->shape == TASK_TILE && !s->gemm_tilings;
-  int64_t row_count = is_task_axis ? s->task_height
-                                   : loop_extent_hint(loop, f->row_axis),
-          min_input_rows = INT64_MAX;
-  uint32_t best = max;
-  for (uint32_t rows = max; rows > 1; rows--) {
-    int64_t input_rows = row_count / rows * input_rows_of(f, loop, rows) +
-                         row_count % rows * input_rows_of(f, loop, 1);
-    if (input_rows < min_input_rows && saves_loads(f, loop, rows)) {
-      min_input_rows = input_rows;
-      best = rows;
-    }
-  }
-  return best;
-}
-
-/* Returns true if the number of terms is constant. */
-static bool reduces_constant_extents(const LoopNest *loop) {
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
-    if (!extent_is_static(loop->graph, loop->extents[v]))
-      return false;
-  return true;
-}
-
-static void choose_unroll_and_jam(const LoopNest *loop, UnrolledReduction *f) {
-  double terms =
-      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
-  f->rows = 1;
-  f->term_axis = NO_AXIS;
-  f->partially_unrolled =
-      !reduces_constant_extents(loop) ||
-      terms * MAX_ROW_BLOCK_VECTORS > 2 * MAX_UNROLLED_TERMS;
-  if (f->row_axis == NO_AXIS || loop->axis_count == MAX_KERNEL_AXES)
-    return;
-  int64_t extent = loop_extent_hint(loop, f->row_axis);
-  uint32_t max = MAX_ACCUMULATORS / f->vectors;
-  max = extent < max ? (uint32_t)extent : max;
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count && max > 1; v++) {
-    if (!extent_is_static(loop->graph, loop->extents[v]) ||
-        !rows_overlap(loop, f, v))
-      continue;
-    bool partially_unrolled =
-        !reduces_constant_extents(loop) ||
-        (terms > FULL_UNROLL_TERMS && terms > (double)loop->extents[v]);
-    double rows = MAX_UNROLLED_TERMS /
-                  (partially_unrolled ? (double)loop->extents[v] : terms);
-    rows = rows < max ? rows : max;
-    if (rows < 2 || !saves_loads(f, loop, (uint32_t)rows))
-      continue;
-    f->input_row_axis = loop->axis_count;
-    f->partially_unrolled = partially_unrolled;
-    f->rows = choose_jammed_rows(f, loop, (uint32_t)rows);
-    return;
-  }
-  f->term_axis = NO_AXIS;
-}
-
-/* The coefficient of the input row in an expression of row and term. */
-static int64_t input_row_coef(const LoopNest *loop, const UnrolledReduction *f,
-                              const AffineExpr *q) {
-  int64_t x = q->coef[f->row_axis], y = q->coef[f->term_axis], line = INT64_MAX;
-  if (extent_is_static(loop->graph, x) && extent_is_static(loop->graph, y))
-    return x / f->row_stride;
-  if (f->row_stride == 1) /* otherwise term_stride is 1 or -1 */
-    return x;
-  return extent_mul(loop->graph, y, f->term_stride, &line) ? line : INT64_MAX;
-}
-
-/* The loop with the axis of input rows in place of rows and terms. */
-static LoopNest *index_by_input_rows(Arena *arena, const LoopNest *from,
-                                     const UnrolledReduction *f) {
-  LoopNest *loop = loop_clone(arena, from);
-  loop->extents[loop->axis_count++] = 1;
-  for (uint32_t j = 0; j < loop->ops.len; j++) {
-    AffineExpr *q = affine_of(&loop->ops.at[j]);
-    if (!q || !q->coef[f->row_axis] || !q->coef[f->term_axis])
-      continue;
-    q->coef[f->input_row_axis] = input_row_coef(loop, f, q);
-    q->coef[f->row_axis] = q->coef[f->term_axis] = 0;
-  }
-  return loop;
-}
-
-/* Vectors of a block, such that no vector of the last block is idle. */
-static uint32_t choose_block_vectors(const Emitter *e, const LoopNest *loop,
-                                     uint32_t vector_axis) {
-  bool outer = vector_axis + 1 == loop->parallel_axes;
-  int64_t max =
-      outer ? e->cpu->schedule->task_columns : loop->extents[vector_axis];
-  uint32_t best = MAX_ROW_BLOCK_VECTORS;
-  if (!extent_is_static(e->kernel->graph, max))
-    return best;
-  int64_t vectors = (max + e->width - 1) / e->width;
-  if (vectors <= best)
-    return (uint32_t)vectors;
-  for (uint32_t v = best; v > 1; v--)
-    if ((vectors + v - 1) / v * v < (vectors + best - 1) / best * best)
-      best = v;
-  return best;
-}
-
-/* ---- epilogue ---- */
-
-static bool reads_loop(const LoopNest *loop, uint32_t at) {
-  for (uint32_t j = 0; j < loop->ops.len; j++)
-    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL &&
-        loop->ops.at[j].source_loop == at)
-      return true;
-  return false;
-}
-
-/* Replaces the only inner axis by the inner axes of the reduction, which it
- * collapses.  Returns false on overflow. */
-static bool split_axis_form(const LoopNest *sums, AffineExpr *q) {
-  int64_t times = q ? q->coef[sums->parallel_axes] : 0;
-  for (uint32_t v = sums->spatial_axes; q && v-- > sums->parallel_axes;) {
-    q->coef[v] = times;
-    if (!extent_mul(sums->graph, times, sums->extents[v], &times))
-      return false;
-  }
-  return true;
-}
-
-/* A copy of the loop over the axes of the reduction; NULL: it iterates over
- * other axes. */
-static LoopNest *retarget_axes(Arena *arena, const LoopNest *sums,
-                               const LoopNest *from) {
-  uint32_t outer = sums->parallel_axes, inner = sums->spatial_axes - outer;
-  bool same = from->axis_count == sums->spatial_axes, succeeded = true;
-  int64_t all;
-  for (uint32_t v = outer; same && v < sums->spatial_axes; v++)
-    same = from->extents[v] == sums->extents[v];
-  if (same)
-    return loop_clone(arena, from);
-  if (inner < 2 || from->axis_count != outer + 1 || from->floor_div_count ||
-      !extent_product(sums->graph, inner, sums->extents + outer, &all) ||
-      all != from->extents[outer])
-    return NULL;
-  LoopNest *loop = loop_clone(arena, from);
-  loop->axis_count = loop->spatial_axes = sums->spatial_axes;
-  for (uint32_t v = outer; v < sums->spatial_axes; v++)
-    loop->extents[v] = sums->extents[v];
-  for (uint32_t j = 0; j < loop->ops.len; j++)
-    succeeded &= split_axis_form(sums, affine_of(&loop->ops.at[j]));
-  for (uint32_t j = 0; j < loop->outputs.len; j++)
-    succeeded &= split_axis_form(sums, loop->outputs.at[j].global_index) &&
-                 split_axis_form(sums, loop->outputs.at[j].local_index);
-  return succeeded ? loop : NULL;
-}
-
-/* Returns true if the stored type is the computed type. */
-static bool stores_computed_dtype(const LoopNest *loop, const LoopOutput *r) {
-  Dtype t = loop->ops.at[r->value_op].dtype;
-  return r->dtype == t && (t == DT_F32 || t == DT_F64);
-}
-
-LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
-                                      Arena *arena, uint32_t at) {
-  const LoopNest *sums = k->loops.at[at];
-  const LoopOutput *r = &sums->outputs.at[0];
-  bool tile = s->shape == TASK_TILE && !s->gemm_tilings;
-  if ((s->shape != TASK_POINT && !tile) || at + 1 == k->loops.len ||
-      !unrolled_reduction_applies(s, sums, s->vector_axes[at]) ||
-      r->global_index || !r->local_index || !stores_computed_dtype(sums, r) ||
-      s->reduction_chunk || s->strip_length)
-    return NULL;
-  const LoopNest *next = k->loops.at[at + 1];
-  if (next->axis_count != next->spatial_axes || next->staging != STAGE_NONE ||
-      next->trim_bounds || next->strip_mined ||
-      next->outputs.len > MAX_LOOP_OUTPUTS)
-    return NULL;
-  for (uint32_t j = at + 2; j < k->loops.len; j++)
-    if (reads_loop(k->loops.at[j], at))
-      return NULL;
-  LoopNest *loop =
-      reads_loop(next, at) ? retarget_axes(arena, sums, next) : NULL;
-  for (uint32_t j = 0; loop && j < loop->ops.len; j++) {
-    const KernelOp *x = &loop->ops.at[j];
-    if (x->kind == KOP_LOAD_LOCAL && x->source_loop == at &&
-        !affine_equal(x->address, r->local_index))
-      return NULL;
-  }
-  return loop;
-}
 
 /* ---- the reduction ---- */
 
@@ -353,7 +61,7 @@ static void open_term_loop(const UnrolledReduction *f, Buffer *out,
 static void open_input_rows(UnrolledReduction *f, Buffer *out, uint32_t rows) {
   Emitter *e = f->e;
   int64_t low = first_input_row(f, e->loop);
-  long long input_rows = input_rows_of(f, e->loop, rows);
+  long long input_rows = unrolled_reduction_input_rows(f, e->loop, rows);
   buffer_printf(out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = row * %lld + (q + %lld);\n(void)i%u;\n",
@@ -490,7 +198,7 @@ static void emit_shared_loads(UnrolledReduction *f) {
 static bool may_hoist_masks(UnrolledReduction *f, const LoopNest *loop) {
   const Schedule *s = f->e->cpu->schedule;
   bool outer = f->vector_axis + 1 == loop->parallel_axes;
-  int64_t row = outer ? s->task_columns : loop->extents[f->vector_axis];
+  int64_t row = outer ? s->last_axis_block : loop->extents[f->vector_axis];
   int64_t vectors = extent_is_static(loop->graph, row) ? ceil_div(row, s->width)
                                                        : MAX_ROW_MASKS + 1;
   f->hoisted_masks.vector_count = (uint32_t)vectors;
@@ -590,7 +298,7 @@ static void begin_hoisted_broadcasts(UnrolledReduction *f,
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (is_broadcast_operand(f, loop, depends, j))
       which[found++] = j;
-  if (!found || !reduces_constant_extents(lines))
+  if (!found || !unrolled_reduction_has_constant_terms(lines))
     return;
   memset(&loop->outputs, 0, sizeof loop->outputs);
   for (uint32_t j = 0; j < found; j++) {
@@ -616,7 +324,7 @@ static const char *accumulator_subscript(const UnrolledReduction *f) {
 static bool contracts_to_fma(const LoopNest *loop) {
   const LoopOutput *r = &loop->outputs.at[0];
   const KernelOp *s = &loop->ops.at[r->value_op];
-  if (r->reduce != PRIM_SUM || s->kind != KOP_OP || s->op != PRIM_MUL ||
+  if (r->reduce != PRIM_SUM || s->kind != KOP_MAP || s->op != PRIM_MUL ||
       (s->dtype != DT_F32 && s->dtype != DT_F64))
     return false;
   for (uint32_t j = 0; j < loop->ops.len; j++)
@@ -846,7 +554,7 @@ static void emit_jammed_strips(UnrolledReduction *f, Buffer *out,
   Emitter *e = f->e;
   const LoopNest *loop = e->kernel->loops.at[f->loop_index];
   int64_t first_row = first_input_row(f, loop),
-          last_row = input_rows_of(f, loop, f->rows) - 1;
+          last_row = unrolled_reduction_input_rows(f, loop, f->rows) - 1;
   if (!f->hoisted_masks.line_condition ||
       !f->hoisted_masks.condition_is_interval) {
     emit_masked_strips(f, out, true, is_tail, 0);
@@ -929,9 +637,10 @@ static void begin_reduction(UnrolledReduction *f, uint32_t loops,
   f->row_axis = spatial_loops ? order[spatial_loops - 1] : NO_AXIS;
   f->has_padding = reads_padding(loop);
   f->vectors = f->has_padding ? 1 : vectors_per_cache_line(e, loop);
-  choose_unroll_and_jam(loop, f);
+  unrolled_reduction_choose_jam(loop, f);
   if (f->term_axis == NO_AXIS)
-    f->vectors = choose_block_vectors(e, loop, f->vector_axis);
+    f->vectors =
+        unrolled_reduction_choose_block_vectors(e, loop, f->vector_axis);
   f->outer_loops = spatial_loops - (f->term_axis != NO_AXIS);
   if (f->term_axis == NO_AXIS) {
     emit_begin_loop(e, loop, f->vector_axis, loops, order);
@@ -945,7 +654,7 @@ static void begin_reduction(UnrolledReduction *f, uint32_t loops,
         nest[count++] = order[j];
     if (f->partially_unrolled)
       nest[count++] = f->input_row_axis;
-    LoopNest *lines = index_by_input_rows(e->arena, loop, f);
+    LoopNest *lines = unrolled_reduction_index_by_input_rows(e->arena, loop, f);
     f->precomputed = NEW_ARRAY(e->arena, const char *, lines->ops.len);
     begin_hoisted_broadcasts(f, lines, count, nest);
     if (f->has_padding)
@@ -984,7 +693,7 @@ void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t at,
   begin_reduction(f, loops, order);
   int64_t extent = loop->extents[vector_axis];
   int64_t task_extent = vector_axis + 1 == loop->parallel_axes
-                            ? e->cpu->schedule->task_columns
+                            ? e->cpu->schedule->last_axis_block
                             : extent;
   int64_t block = (int64_t)f->vectors * e->width;
   bool is_constant = extent_is_static(e->kernel->graph, extent);

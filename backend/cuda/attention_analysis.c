@@ -135,7 +135,7 @@ static LoopNest *nonfinite_loop(const AttentionPass *t, const Kernel *k) {
   uint64_t depends =
       operand_depends(&t->pattern.pv, t->pattern.pv_column_factors);
   Dtype type = loop->ops.at[r->value_op].dtype;
-  KernelOp difference = {.kind = KOP_OP,
+  KernelOp difference = {.kind = KOP_MAP,
                          .op = PRIM_SUB,
                          .dtype = type,
                          .arg_count = 2,
@@ -235,7 +235,7 @@ static bool trim_is_proved(const Kernel *k) {
               : FACT_POSITIVE;
     else if (s->kind == KOP_CONVERT && dtype_is_float(s->dtype))
       facts[j] = x == FACT_NEG_INFINITY || x == FACT_ZERO ? x : FACT_UNKNOWN;
-    else if (s->kind == KOP_OP)
+    else if (s->kind == KOP_MAP)
       facts[j] = fact_of_op(s->op, x, y);
   }
   for (uint32_t j = 0; check && j < check->outputs.len; j++)
@@ -254,7 +254,7 @@ static uint32_t add_step(const Kernel *k, LoopNest *to, KernelOp s) {
 }
 
 static bool divides_by_number(const LoopNest *loop, const KernelOp *s) {
-  return s->kind == KOP_OP && s->op == PRIM_DIV && s->dtype == DT_F32 &&
+  return s->kind == KOP_MAP && s->op == PRIM_DIV && s->dtype == DT_F32 &&
          loop->ops.at[s->args[1]].kind == KOP_CONST;
 }
 
@@ -269,7 +269,7 @@ static uint32_t add_op(const Kernel *k, LoopNest *to, PrimId op, uint32_t x,
                        uint32_t y, uint32_t z) {
   bool test = op == PRIM_LT || op == PRIM_GT;
   return add_step(k, to,
-                  (KernelOp){.kind = KOP_OP,
+                  (KernelOp){.kind = KOP_MAP,
                              .dtype = test ? DT_BOOL : DT_F32,
                              .op = op,
                              .arg_count = op == PRIM_ABS      ? 1
@@ -334,14 +334,14 @@ static void find_score_scale(AttentionPass *t, const Kernel *k) {
     return;
   while (s->kind == KOP_CONVERT && s->dtype == DT_F32)
     s = &unmasked->ops.at[s->args[0]];
-  if (s->kind != KOP_OP || s->op != PRIM_MUL || s->dtype != DT_F32)
+  if (s->kind != KOP_MAP || s->op != PRIM_MUL || s->dtype != DT_F32)
     return;
   const KernelOp *x = &unmasked->ops.at[s->args[0]];
   const KernelOp *by = &unmasked->ops.at[s->args[1]];
   while (x->kind == KOP_CONVERT && x->dtype == DT_F32)
     x = &unmasked->ops.at[x->args[0]];
   bool number = by->kind == KOP_CONST ||
-                (by->kind == KOP_OP && by->op == PRIM_DIV &&
+                (by->kind == KOP_MAP && by->op == PRIM_DIV &&
                  unmasked->ops.at[by->args[0]].kind == KOP_CONST &&
                  unmasked->ops.at[by->args[1]].kind == KOP_CONST);
   if (number && x->kind == KOP_LOAD_LOCAL && x->source_loop == 0 &&
@@ -448,7 +448,7 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
     const KernelOp *step = &t->score->ops.at[j];
     s->score_loads += step->kind == KOP_LOAD;
     s->score_converts_64_bits |= converts_through_64_bits(t->score, step);
-    s->score_ops += step->kind == KOP_OP ? map_info[step->op].cost : 1;
+    s->score_ops += step->kind == KOP_MAP ? map_info[step->op].cost : 1;
   }
   s->store_align_bytes = cuda_store_alignment(k, t->e[t->e_count - 1]);
   s->head_dim = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);

@@ -135,7 +135,7 @@ void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
     }
     for (uint32_t i = 0; j && i < loop->ops.len; i++) {
       const KernelOp *step = &loop->ops.at[i];
-      s->epilogue_ops += step->kind == KOP_OP     ? map_info[step->op].cost
+      s->epilogue_ops += step->kind == KOP_MAP    ? map_info[step->op].cost
                          : step->kind == KOP_LOAD ? 2
                                                   : 0.5;
     }
@@ -151,7 +151,7 @@ bool cuda_is_speculatable(const KernelOp *s) {
   case KOP_SELECT:
   case KOP_CONVERT:
     return true;
-  case KOP_OP: /* an integer division by 0 may fault */
+  case KOP_MAP: /* an integer division by 0 may fault */
     return dtype_is_float(s->dtype) || s->dtype == DT_BOOL;
   case KOP_LOAD:
   case KOP_RANDOM:

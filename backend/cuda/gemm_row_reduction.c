@@ -382,7 +382,7 @@ static uint32_t add_op(Arena *arena, LoopNest *loop, KernelOp s) {
 static uint32_t add_binary_op(Arena *arena, LoopNest *loop, PrimId op,
                               uint32_t x, uint32_t y) {
   return add_op(arena, loop,
-                (KernelOp){.kind = KOP_OP,
+                (KernelOp){.kind = KOP_MAP,
                            .dtype = DT_F32,
                            .op = op,
                            .arg_count = op == PRIM_EXP ? 1 : 2,

@@ -5,6 +5,7 @@
 #include "backend/emit/prelude.h"
 #include "support/arena.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 #include "support/compiler.h"
 #include "support/trap.h"
 
@@ -20,11 +21,6 @@ typedef struct WgmmaIntrinsic {
 } WgmmaIntrinsic;
 
 static const char prefix[] = "ax_wgmma_m64n";
-
-static bool is_identifier_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c >= '0' && c <= '9');
-}
 
 /* Parses the name of a wgmma function.  False if it is none. */
 static bool parse_wgmma_name(const char *name, size_t len,
@@ -109,7 +105,7 @@ static void write_wgmma(Buffer *out, const WgmmaIntrinsic *p) {
 
 static bool seen_before(const char *source, const char *at, size_t len) {
   for (const char *p = source; (p = strstr(p, prefix)) && p < at; p++)
-    if (strncmp(p, at, len) == 0 && !is_identifier_char(p[len]))
+    if (strncmp(p, at, len) == 0 && !is_c_identifier_char(p[len]))
       return true;
   return false;
 }
@@ -118,7 +114,7 @@ static void write_wgmmas(Buffer *out, const char *source) {
   for (const char *at = source; (at = strstr(at, prefix));) {
     size_t len = 0;
     WgmmaIntrinsic p;
-    while (is_identifier_char(at[len]))
+    while (is_c_identifier_char(at[len]))
       len++;
     if (parse_wgmma_name(at, len, &p) && !seen_before(source, at, len))
       write_wgmma(out, &p);

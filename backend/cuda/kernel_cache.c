@@ -8,10 +8,10 @@
 #include "machine/limits/cuda.h"
 #include "plan/kernel_key.h"
 #include "support/arena.h"
+#include "support/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct CacheEntry {
   struct CacheEntry *next;
@@ -157,13 +157,10 @@ bool cached_kernel_compile(CachedKernel *p, Device *d, CompiledCode *out,
   const KernelSource source = {
       .source = p->source, .name = "kernel.cu", .arch = d->context.info.arch};
   bool found;
-  struct timespec from, to;
-  clock_gettime(CLOCK_MONOTONIC, &from);
+  double start = clock_seconds();
   bool good = code_cache_compile(d->nvrtc, &source, out, &found, fault);
-  clock_gettime(CLOCK_MONOTONIC, &to);
   if (good && !found)
-    p->compile_seconds = (double)(to.tv_sec - from.tv_sec) +
-                         1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    p->compile_seconds = clock_seconds() - start;
   return good;
 }
 

@@ -23,7 +23,7 @@ static bool is_comparable(const KernelOp *s) {
   case KOP_LOAD_LOCAL:
     return cuda_is_affine(s->address);
   case KOP_CONST:
-  case KOP_OP:
+  case KOP_MAP:
   case KOP_SELECT:
   case KOP_CONVERT:
     return true;
@@ -71,7 +71,7 @@ static bool same_value(LoopComparison *p, uint32_t at, bool in_b,
 }
 
 static bool is_f32(const KernelOp *s, PrimId op) {
-  return s->kind == KOP_OP && s->op == op && s->dtype == DT_F32;
+  return s->kind == KOP_MAP && s->op == op && s->dtype == DT_F32;
 }
 
 static bool is_used(const LoopOutput *r) {

@@ -52,7 +52,7 @@ static bool add_condition(const LoopNest *loop, uint32_t at,
                           NonNegativeForms *f) {
   const KernelOp *s = &loop->ops.at[at];
   AffineExpr forms[2];
-  if (s->kind == KOP_OP && s->op == PRIM_AND)
+  if (s->kind == KOP_MAP && s->op == PRIM_AND)
     return add_condition(loop, s->args[0], f) &&
            add_condition(loop, s->args[1], f);
   uint32_t count = comparison_inequalities(loop, s, true, forms);
@@ -178,7 +178,7 @@ const KernelOp *cuda_predicated_load(Arena *arena, const LoopNest *side,
   if (!s)
     s = &side->ops.at[side->outputs.at[0].value_op];
   bool choice =
-      s->kind == KOP_SELECT || (s->kind == KOP_OP && s->op == PRIM_SELECT);
+      s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT);
   if (choice && (!is_zero(&side->ops.at[s->args[2]]) ||
                  !add_condition(side, s->args[0], &forms) ||
                  !pair_predicates(side, &forms, to)))

@@ -23,7 +23,7 @@ static bool has_same_axes(const LoopNest *x, const LoopNest *y) {
  * the limit if the value is not an affine function of axes and loads. */
 static double op_cost(const LoopNest *loop, uint32_t at) {
   const KernelOp *s = &loop->ops.at[at];
-  double cost = s->kind == KOP_OP ? map_info[s->op].cost : 0.5;
+  double cost = s->kind == KOP_MAP ? map_info[s->op].cost : 0.5;
   bool is_not_pure =
       (s->kind == KOP_LOAD &&
        (s->checked_index_count > 0 || !cuda_is_affine(s->address))) ||

@@ -1,6 +1,7 @@
 /* Tensor maps of matmul operands: tiled mode for dense operands, im2col mode
  * for convolutions. */
 #include "backend/cuda/gemm_pass.h"
+#include "support/int_math.h"
 
 enum {
   MAX_IM2COL_OFFSET = 31 /* limit of im2col offsets, valid for every rank */
@@ -120,7 +121,8 @@ bool gemm_pass_output_map(const GemmPass *t, const LoopNest *loop,
   return tensor_map_at(loop, r->global_index, r->dtype, axes, to);
 }
 
-/* taps: the last axis of k is the k axis of the tensor map; the others become
+/* The tensor map of A, or of B.  Its k axis consists of all k axes, or with
+ * `taps` only of the last one: those before it are filter taps, and become
  * batch axes. */
 static bool operand_tensor_map(const GemmPass *t, const LoopNest *loop, bool b,
                                bool taps, TensorMap *to) {
@@ -142,20 +144,11 @@ static bool operand_tensor_map(const GemmPass *t, const LoopNest *loop, bool b,
 
 /* ---- im2col mode ---- */
 
-static int64_t gcd(int64_t x, int64_t y) {
-  while (y) {
-    int64_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return x;
-}
-
 /* A common divisor; of static sizes, the greatest one. */
 static int64_t common_divisor(const LoopNest *loop, int64_t x, int64_t y) {
   const Graph *g = loop->graph;
   if (extent_is_static(g, x) && extent_is_static(g, y))
-    return gcd(x, y);
+    return int_gcd(x, y);
   return !y || exact_quotient(loop, y, x) ? x
          : exact_quotient(loop, x, y)     ? y
                                           : 1;
@@ -242,13 +235,15 @@ static bool add_spatial_axis(const GemmPass *t, const LoopNest *loop,
          (!extent_is_static(loop->graph, *extent) || *extent < INT32_MAX);
 }
 
-/* The same, with tap axis *taps - 1 if that matches, otherwise without a tap
- * axis. */
+/* The same, with the last unmatched tap axis if that matches, otherwise without
+ * a tap axis.  *unmatched_taps: number of tap axes that no spatial axis has. */
 static bool match_spatial_axis(const GemmPass *t, const LoopNest *loop,
-                               uint32_t m, uint32_t *taps, Im2colOperand *to) {
+                               uint32_t m, uint32_t *unmatched_taps,
+                               Im2colOperand *to) {
   Im2colOperand before = *to;
-  if (*taps && add_spatial_axis(t, loop, m, t->k[*taps - 1], to)) {
-    --*taps;
+  if (*unmatched_taps &&
+      add_spatial_axis(t, loop, m, t->k[*unmatched_taps - 1], to)) {
+    --*unmatched_taps;
     return true;
   }
   *to = before;
@@ -262,7 +257,7 @@ static bool match_im2col(GemmPass *t, const LoopNest *loop) {
   Im2colOperand *p = &t->im2col;
   const KernelOp *read = t->load_a;
   int64_t stride, extent;
-  uint32_t taps = t->k_count - 1,
+  uint32_t taps = t->k_count - 1, unmatched_taps = taps,
            count = taps == t->m_count ? taps : t->m_count - 1;
   *p = (Im2colOperand){0};
   if (!read || t->shape.a.mn_major || t->batch_count || !count ||
@@ -274,7 +269,8 @@ static bool match_im2col(GemmPass *t, const LoopNest *loop) {
   map->stride[0] = dtype_info[read->dtype].bytes;
   map->extent[0] = loop->extents[t->k[taps]];
   for (uint32_t j = 0; j < count; j++)
-    if (!match_spatial_axis(t, loop, t->m[t->m_count - 1 - j], &taps, p))
+    if (!match_spatial_axis(t, loop, t->m[t->m_count - 1 - j], &unmatched_taps,
+                            p))
       return false;
   p->is_batched = t->m_count > count;
   stride = p->is_batched ? read->address->coef[t->m[0]] : 0;
@@ -286,7 +282,7 @@ static bool match_im2col(GemmPass *t, const LoopNest *loop) {
   map->box[0] = TENSOR_MAP_ALIGN_BYTES / dtype_info[read->dtype].bytes;
   for (uint32_t j = 1; j < map->rank; j++)
     map->box[j] = 1;
-  return !taps && p->predicate_count == t->predicates_a.count &&
+  return !unmatched_taps && p->predicate_count == t->predicates_a.count &&
          map->offset_bytes >= 0 && may_be_encodable(loop, *map);
 }
 
@@ -300,7 +296,7 @@ static int64_t conv_channels(const LoopNest *loop, const KernelOp *s) {
       !extent_is_static(loop->graph, extent))
     return 0;
   for (uint32_t v = 0; v < loop->spatial_axes; v++) {
-    int64_t step = s->address->coef[v], channels = gcd(extent, step);
+    int64_t step = s->address->coef[v], channels = int_gcd(extent, step);
     if (step > 1 && step < extent && channels < extent &&
         channels * dtype_info[s->dtype].bytes % TENSOR_MAP_ALIGN_BYTES == 0)
       return channels;

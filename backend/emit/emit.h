@@ -133,6 +133,8 @@ typedef struct OpStates {
   bool *varies;        /* differs between lanes */
   bool *has_unrounded; /* the unrounded value is also available */
   char *classes;       /* class of the vector: f, d, i, l, b */
+  /* The lanes in which the value is used, a C expression; NULL: the expression
+   * is too long; not_demanded in scalar_ops.c: the value is unused. */
   const char **demanded_lanes;
   const char **precomputed; /* a value that exists already, or NULL; the array
                                is NULL if there are none */

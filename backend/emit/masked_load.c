@@ -56,7 +56,7 @@ static void narrow_by_comparison(const LoopNest *loop, const KernelOp *c,
 static void narrow_by_condition(const LoopNest *loop, uint32_t condition,
                                 IndexRange *r) {
   const KernelOp *c = &loop->ops.at[condition];
-  if (c->kind != KOP_OP || c->arg_count != 2)
+  if (c->kind != KOP_MAP || c->arg_count != 2)
     return;
   if (c->op == PRIM_AND) {
     narrow_by_condition(loop, c->args[0], r);
@@ -161,7 +161,7 @@ static bool is_lane_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   if (!e->ops.varies[condition])
     return true;
-  if (c->kind != KOP_OP || c->arg_count != 2)
+  if (c->kind != KOP_MAP || c->arg_count != 2)
     return false;
   if (c->op == PRIM_AND)
     return is_lane_interval(e, c->args[0]) && is_lane_interval(e, c->args[1]);
@@ -318,7 +318,7 @@ static bool line_condition_is_interval(const Emitter *e, uint32_t condition) {
   const KernelOp *c = &e->loop->ops.at[condition];
   if (e->ops.varies[condition] && c->op != PRIM_AND)
     return true;
-  if (c->kind != KOP_OP || c->arg_count != 2)
+  if (c->kind != KOP_MAP || c->arg_count != 2)
     return false;
   if (c->op == PRIM_AND)
     return line_condition_is_interval(e, c->args[0]) &&

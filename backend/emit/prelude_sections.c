@@ -7,6 +7,7 @@
  * time. */
 #include "backend/emit/prelude.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 #include "support/intern.h"
 #include "support/map.h"
 #include "support/vec.h"
@@ -29,13 +30,6 @@ typedef struct SectionTable {
                        earlier one defines its names */
 } SectionTable;
 
-static bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static bool is_name_char(char c) {
-  return is_letter(c) || (c >= '0' && c <= '9');
-}
-
 /* Skips a comment, a number with its suffixes, or one character. */
 static const char *skip_token(const char *p, const char *end) {
   if (p + 1 < end && p[0] == '/' && p[1] == '*') {
@@ -43,9 +37,9 @@ static const char *skip_token(const char *p, const char *end) {
       ;
     return p + 1 < end ? p + 2 : end;
   }
-  if (!is_name_char(*p))
+  if (!is_c_identifier_char(*p))
     return p + 1;
-  while (p < end && (is_name_char(*p) || *p == '.'))
+  while (p < end && (is_c_identifier_char(*p) || *p == '.'))
     p++;
   return p;
 }
@@ -53,10 +47,10 @@ static const char *skip_token(const char *p, const char *end) {
 /* The next name at or after *at; NULL: there is none. */
 static const Sym *next_name(SectionTable *s, const char **at, const char *end) {
   const char *p = *at;
-  while (p < end && !is_letter(*p))
+  while (p < end && !is_c_identifier_start(*p))
     p = skip_token(p, end);
   const char *from = p;
-  while (p < end && is_name_char(*p))
+  while (p < end && is_c_identifier_char(*p))
     p++;
   *at = p;
   return p > from ? intern(s->interner, from, (size_t)(p - from)) : NULL;
@@ -122,7 +116,7 @@ static bool defines_macro(const Section *s, const Sym *name) {
   for (const char *p = s->source;
        (p = strstr(p, define)) && (p += strlen(define)) < s->end;)
     if (strncmp(p, name->text, strlen(name->text)) == 0 &&
-        !is_name_char(p[strlen(name->text)]))
+        !is_c_identifier_char(p[strlen(name->text)]))
       return true;
   return false;
 }

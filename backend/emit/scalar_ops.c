@@ -102,6 +102,10 @@ uint32_t emit_check_index(Emitter *e, uint32_t op_index) {
   return call->checks.len - 1;
 }
 
+/* A mark in demanded_lanes, compared by address: the value is unused.  Fusion
+ * leaves such operations. */
+static const char not_demanded[] = "";
+
 void emit_check(Emitter *e, uint32_t op_index, bool is_vector,
                 const char *is_invalid) {
   const char *demand = e->ops.demanded_lanes[op_index];
@@ -125,7 +129,7 @@ static const char *mask_and(Emitter *e, const char *x, const char *y) {
 
 static void add_demand(Emitter *e, uint32_t op_index, const char *extra) {
   const char *previous = e->ops.demanded_lanes[op_index];
-  bool first = previous == (const char *)e; /* not visited yet */
+  bool first = previous == not_demanded;
   if (!extra || !previous)
     e->ops.demanded_lanes[op_index] = NULL;
   else if (first || !strcmp(extra, "ALL"))
@@ -147,12 +151,11 @@ static void add_uniform_demand(void *context, uint32_t op_index) {
   add_demand(n->e, op_index, n->lanes);
 }
 
-/* Finds the lanes in which each operation's value is used; NULL: the expression
- * is too long. */
+/* Finds the lanes in which each operation's value is used. */
 static void find_demanded_lanes(Emitter *e) {
   uint32_t count = e->loop->ops.len;
   for (uint32_t j = 0; j < count; j++)
-    e->ops.demanded_lanes[j] = (const char *)e;
+    e->ops.demanded_lanes[j] = not_demanded;
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
     const LoopOutput *r = &e->loop->outputs.at[j];
     bool read = r->global_index || r->local_index ||
@@ -164,8 +167,7 @@ static void find_demanded_lanes(Emitter *e) {
   for (uint32_t j = count; j-- > 0;) {
     const KernelOp *s = &e->loop->ops.at[j];
     const char *demand = e->ops.demanded_lanes[j];
-    if (demand == (const char *)e ||
-        (e->ops.precomputed && e->ops.precomputed[j]))
+    if (demand == not_demanded || (e->ops.precomputed && e->ops.precomputed[j]))
       continue;
     bool has_interval_mask =
         s->kind == KOP_SELECT && emit_has_interval_mask(e, j);
@@ -564,7 +566,7 @@ static void emit_op(Emitter *e, uint32_t op_index) {
   case KOP_LOAD_LOCAL:
     emit_local_load_op(e, op_index, s);
     break;
-  case KOP_OP:
+  case KOP_MAP:
     emit_primitive(e, op_index, s);
     break;
   case KOP_SELECT:
@@ -619,8 +621,7 @@ static void place_op(Emitter *e, uint32_t op_index) {
 }
 
 bool emit_is_demanded(const Emitter *e, uint32_t op_index) {
-  return e->ops.demanded_lanes[op_index] !=
-         (const char *)e; /* some operations are unused after fusion */
+  return e->ops.demanded_lanes[op_index] != not_demanded;
 }
 
 void emit_place_ops(Emitter *e) {

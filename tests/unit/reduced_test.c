@@ -26,29 +26,31 @@ typedef enum Link { /* an op before the reduction */
                     LINKS,
 } Link;
 
-typedef enum Come { /* the reduction of a row */
-                    SUM,
-                    MAX,
-                    MIN,
-                    PROD, /* of values near 1 */
-                    ARGMAX,
-                    ARGMIN,
-                    ANY,
-                    ALL,
-                    COUNT,
-                    SQUARES,
-                    MEAN,
-                    LOGSUMEXP,
-                    /* Relative to the row maximum, which may be infinite. */
-                    EXPONENTS,
-                    EXPONENTS_WEIGHTED,
-                    EXPONENTS_DATA, /* relative to a stored value */
-                    LOSS,           /* logarithms of row sums, over all rows */
-                    VARIANCE,
-                    SOFTMAX,
-                    ELEMENTS,
-                    KINDS,
-} Come;
+typedef enum RowReductionKind { /* the reduction of a row */
+                                SUM,
+                                MAX,
+                                MIN,
+                                PROD, /* of values near 1 */
+                                ARGMAX,
+                                ARGMIN,
+                                ANY,
+                                ALL,
+                                COUNT,
+                                SQUARES,
+                                MEAN,
+                                LOGSUMEXP,
+                                /* Relative to the row maximum, which may be
+                                   infinite. */
+                                EXPONENTS,
+                                EXPONENTS_WEIGHTED,
+                                EXPONENTS_DATA, /* relative to a stored value */
+                                LOSS, /* logarithms of row sums, over all rows
+                                       */
+                                VARIANCE,
+                                SOFTMAX,
+                                ELEMENTS,
+                                KINDS,
+} RowReductionKind;
 
 enum { MOST = 4, AXES = 2 };
 
@@ -59,7 +61,7 @@ typedef struct Case {
   int64_t b, m[AXES], n[AXES], k;
   bool middle, turned_a, turned_b, post;
   Link chain[MOST];
-  Come kinds[MOST];
+  RowReductionKind kinds[MOST];
   uint32_t links, count;
   double hidden;
   int odd; /* 1, 2: one element of a, of a bias is not finite; 0: none */
@@ -111,7 +113,7 @@ static Case drawn(uint64_t seed) {
   /* Reductions that read elements twice prevent a fused kernel: they are rare.
    */
   for (uint32_t j = 0; j < c.count; j++)
-    c.kinds[j] = (Come)draw(&c, draw(&c, 6) ? VARIANCE : KINDS);
+    c.kinds[j] = (RowReductionKind)draw(&c, draw(&c, 6) ? VARIANCE : KINDS);
   c.hidden = hides[draw(&c, ARRAY_LEN(hides))];
   c.odd = draw(&c, 4) ? 0 : 1 + (int)draw(&c, 2);
   return c;
@@ -295,7 +297,8 @@ static Node *logsumexp(const Case *c, const Layout *l, Node *x) {
 
 static const double limit = 2.7109375;
 
-static Node *reduced(Case *c, const Layout *l, bool wide, Come kind, Node *x) {
+static Node *reduced(Case *c, const Layout *l, bool wide, RowReductionKind kind,
+                     Node *x) {
   Dtype t = x->dtype;
   Node *d;
   switch (kind) {
@@ -360,7 +363,7 @@ static Node *reduced(Case *c, const Layout *l, bool wide, Come kind, Node *x) {
   return x;
 }
 
-static bool is_number(Come kind) {
+static bool is_number(RowReductionKind kind) {
   return kind == SUM || kind == MAX || kind == MIN || kind == SQUARES ||
          kind == MEAN || kind == LOGSUMEXP;
 }
@@ -449,8 +452,8 @@ static double value_at(const Layout *l, const Node *x, int64_t row,
 }
 
 /* Tolerance of a result; off: that of the elements. */
-static double far(const Case *c, Come kind, double off, const Row *r,
-                  double want) {
+static double far(const Case *c, RowReductionKind kind, double off,
+                  const Row *r, double want) {
   double n = (double)(c->n[0] * c->n[1]), unit = unit_of(c->e);
   double sum = fmin(unit, 0x1p-23) * n, last = unit * (fabs(want) + 4) * 4;
   switch (kind) {
@@ -517,7 +520,7 @@ typedef struct Checked {
 } Checked;
 
 static double off_of(const Checked *k, uint32_t j, int64_t i, double want) {
-  Come kind = k->c->kinds[j];
+  RowReductionKind kind = k->c->kinds[j];
   int64_t place;
   double all = 0;
   if (kind == SOFTMAX || kind == ELEMENTS)

@@ -36,7 +36,7 @@ static KernelOp *find_op(LoopNest *loop, KernelOpKind kind) {
 }
 
 static void break_ops(const Kernel *k, LoopNest *last) {
-  KernelOp *op = find_op(last, KOP_OP), *local = find_op(last, KOP_LOAD_LOCAL),
+  KernelOp *op = find_op(last, KOP_MAP), *local = find_op(last, KOP_LOAD_LOCAL),
            *load = find_op(k->loops.at[0], KOP_LOAD);
   uint32_t at = (uint32_t)(op - last->ops.at),
            read = (uint32_t)(local - last->ops.at),

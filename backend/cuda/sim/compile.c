@@ -4,6 +4,7 @@
 #include "backend/cuda/sim/internal.h"
 #include "runtime/artifact.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -59,11 +60,6 @@ static const char *source_root(void) {
   return set ? set : SIM_SOURCE;
 }
 
-static bool is_identifier_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c >= '0' && c <= '9');
-}
-
 /* Skips to the end of the parenthesis that opens at p. */
 static const char *skip_parenthesis(const char *p) {
   int depth = 0;
@@ -78,9 +74,9 @@ static const char *skip_parenthesis(const char *p) {
 /* The name of the function that begins at p; *len is 0 if there is none. */
 static const char *function_name(const char *p, size_t *len) {
   for (*len = 0; *p; p += *len) {
-    while (*p && !is_identifier_char(*p))
+    while (*p && !is_c_identifier_char(*p))
       p = *p == '(' ? skip_parenthesis(p) : p + 1;
-    for (*len = 0; is_identifier_char(p[*len]);)
+    for (*len = 0; is_c_identifier_char(p[*len]);)
       ++*len;
     size_t after = *len + strspn(p + *len, " \n");
     if (p[after] == '(' && strncmp(p, "__", 2) != 0)

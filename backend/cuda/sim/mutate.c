@@ -4,6 +4,7 @@
 #include "backend/cuda/sim/mutate.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 #include "support/compiler.h"
 
 #include <ctype.h>
@@ -27,10 +28,6 @@ static void add(MutantFinder *f, const char *from, const char *to,
   Mutant m = {(uint32_t)(from - f->source), (uint32_t)(to - f->source), with,
               f->line};
   VEC_PUSH(f->arena, f->out->all, m);
-}
-
-static bool is_identifier_char(char c) {
-  return isalnum((unsigned char)c) || c == '_';
 }
 
 /* Skips to the end of the bracket that opens at p. */
@@ -124,7 +121,7 @@ static bool declares_array(const MutantFinder *f, const char *p) {
  * Sizes of declared arrays are not changed. */
 static const char *find_number(MutantFinder *f, const char *p) {
   const char *end = p;
-  while (is_identifier_char(*end) || *end == '.')
+  while (is_c_identifier_char(*end) || *end == '.')
     end++;
   bool is_integer = strspn(p, "0123456789") == (size_t)(end - p);
   long value = strtol(p, NULL, 10);
@@ -153,7 +150,7 @@ static const char *skip_comment(MutantFinder *f, const char *p) {
  * meaningless. */
 static const char *find_name(MutantFinder *f, const char *p) {
   const char *end = p;
-  while (is_identifier_char(*end))
+  while (is_c_identifier_char(*end))
     end++;
   size_t len = (size_t)(end - p);
   if (strncmp(p, "__launch_bounds__", len) == 0 && *end == '(')
@@ -174,7 +171,7 @@ void mutants_find(Arena *arena, const char *source, Mutants *out) {
       p = after;
     else if (isdigit((unsigned char)*p))
       p = find_number(&f, p);
-    else if (is_identifier_char(*p))
+    else if (is_c_identifier_char(*p))
       p = find_name(&f, p);
     else {
       find_operator(&f, p);

@@ -1,0 +1,114 @@
+/* The operands of a matmul: their loops, and whether they are packed. */
+#include "backend/cpu/gemm_chooser.h"
+
+/* Replaces the reduction axes by one axis if all addresses of the operand step
+ * over them as over one axis.  The order of the terms stays the same. */
+static void collapse_reduction_axes(LoopNest *loop) {
+  uint32_t k = loop->spatial_axes, last = loop->axis_count - 1;
+  int64_t terms;
+  if (!extent_product(loop->graph, last - k + 1, loop->extents + k, &terms))
+    return;
+  for (uint32_t j = 0; j < loop->floor_div_count; j++)
+    for (uint32_t v = k; v <= last; v++)
+      if (loop->floor_divs[j].dividend.coef[v])
+        return;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    const AffineExpr *q = s->kind == KOP_AFFINE ? s->affine
+                          : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL
+                              ? s->address
+                              : NULL;
+    int64_t step;
+    for (uint32_t v = k; q && v < last; v++)
+      if (!extent_mul(loop->graph, q->coef[v + 1], loop->extents[v + 1],
+                      &step) ||
+          q->coef[v] != step)
+        return;
+  }
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    KernelOp *s = &loop->ops.at[j];
+    AffineExpr *q = s->kind == KOP_AFFINE ? s->affine
+                    : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL
+                        ? s->address
+                        : NULL;
+    if (!q)
+      continue;
+    q->coef[k] = q->coef[last];
+    for (uint32_t v = k + 1; v <= last; v++)
+      q->coef[v] = 0;
+  }
+  loop->extents[k] = terms;
+  loop->axis_count = k + 1;
+}
+
+LoopNest *gemm_operand_loop(Arena *arena, const LoopNest *loop,
+                            const ContractionPattern *p, uint32_t which,
+                            Dtype t) {
+  LoopNest *to = contraction_operand_loop(arena, loop, p, which, t);
+  collapse_reduction_axes(to);
+  return to;
+}
+
+uint32_t gemm_operand_strided_accesses(const LoopNest *loop, uint32_t v) {
+  uint32_t strided = 0;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const KernelOp *s = &loop->ops.at[j];
+    if (s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL)
+      strided += s->address->coef[v] != 0 && s->address->coef[v] != 1;
+    for (uint32_t a = 0; s->kind == KOP_LOAD && a < s->checked_index_count; a++)
+      strided += loop->ops.at[s->checked_indices[a].index_op].kind == KOP_AFFINE
+                     ? 1
+                     : 4;
+  }
+  for (uint32_t j = 0; j < loop->floor_div_count; j++)
+    strided += loop->floor_divs[j].dividend.coef[v] != 0 ? 16 : 0;
+  return strided;
+}
+
+const KernelOp *gemm_operand_unpacked_load(const LoopNest *loop, Dtype t) {
+  const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
+  bool read = s->kind == KOP_LOAD && s->checked_index_count == 0;
+  if ((!read && s->kind != KOP_LOAD_LOCAL) || s->dtype != t ||
+      loop->axis_count != loop->spatial_axes + 1)
+    return NULL;
+  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
+    if (s->address->coef[v])
+      return NULL;
+  return s;
+}
+
+void gemm_operand_choose_packing(GemmTiling *t, const LoopNest *loop,
+                                 const Schedule *s) {
+  uint32_t k = loop->spatial_axes;
+  bool single_a = t->a.loop->axis_count == k + 1,
+       single_b = t->b.loop->axis_count == k + 1;
+  const KernelOp *a =
+      gemm_operand_unpacked_load(t->a.loop, t->accumulator_dtype);
+  const KernelOp *b =
+      gemm_operand_unpacked_load(t->b.loop, t->accumulator_dtype);
+  t->a.packing = OPERAND_PACK_A_COLUMNS;
+  if (single_a && gemm_operand_strided_accesses(t->a.loop, k) <=
+                      gemm_operand_strided_accesses(t->a.loop, t->m_axis))
+    t->a.packing = OPERAND_PACK_A_ROWS;
+  if (a && a->address->coef[k] == 1 &&
+      (a->kind == KOP_LOAD || s->task_kind == TASK_ROWS))
+    t->a.packing = OPERAND_UNPACKED;
+  t->b.packing = OPERAND_PACK_B;
+  if (single_b && gemm_operand_strided_accesses(t->b.loop, k) <
+                      gemm_operand_strided_accesses(t->b.loop, t->n_axis))
+    t->b.packing = OPERAND_PACK_B_TRANSPOSED;
+  if (b && b->kind == KOP_LOAD && b->address->coef[t->n_axis] == 1 &&
+      b->address->coef[k] <= MAX_UNPACKED_STRIDE)
+    t->b.packing = OPERAND_UNPACKED;
+}
+
+bool gemm_operand_may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
+                                      const Schedule *s) {
+  int64_t m = loop->extents[t->m_axis];
+  const KernelOp *b =
+      gemm_operand_unpacked_load(t->b.loop, t->accumulator_dtype);
+  return s->task_kind == TASK_TILE && t->b.packing == OPERAND_PACK_B &&
+         t->element_dtype == t->accumulator_dtype &&
+         extent_is_static(loop->graph, m) && m <= MAX_MC && b &&
+         b->kind == KOP_LOAD && b->address->coef[t->n_axis] == 1;
+}
