@@ -168,9 +168,11 @@ static void note_carry(LoopExecution *l, const Node *n) {
 /* If n is a tensor with its rows in reverse order, returns that tensor; else
  * NULL. */
 static Node *reversed_rows_of(const Node *n) {
-  const BodyOp *ops = n->body_ops, *c = &ops[n->body_op_count - 1];
   if (n->data || n->kind != NODE_COMP || n->reduce != PRIM_NONE || n->guard ||
-      n->free_count || c->kind != BODY_READ || c->arg_count != n->rank ||
+      n->free_count)
+    return NULL;
+  const BodyOp *ops = n->body_ops, *c = &ops[n->body_op_count - 1];
+  if (c->kind != BODY_READ || c->arg_count != n->rank ||
       c->node->broadcast_mask != n->broadcast_mask)
     return NULL;
   for (uint32_t k = 0; k < n->rank; k++) {
