@@ -22,8 +22,9 @@ list() {
   for file in "$BUILD"/tests/unit/*_test; do
     [ -x "$file" ] && [ -f "$file" ] && echo "unit $file"
   done
-  for file in examples/*.axn examples/train/*.axn; do
-    [ -e "$file" ] && echo "example $file"
+  for file in examples/*.axn; do [ -e "$file" ] && echo "example $file"; done
+  for file in examples/train/*.expected; do # others: check_trainexamples.sh
+    [ -e "$file" ] && echo "example ${file%.expected}.axn"
   done
   for file in examples/models/*.axn; do echo "model $file"; done
   for file in stdlib/*.axn; do [ -e "$file" ] && echo "library $file"; done
