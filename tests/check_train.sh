@@ -48,13 +48,13 @@ for signal in KILL KILL KILL KILL KILL KILL INT; do
     [ "$(stat -c %i run.safetensors 2>/dev/null)" != "$before" ] && break
     sleep 0.01
   done
-  sleep "0.0$((RANDOM % 10))"
+  sleep "0.00$((RANDOM % 10))"
   kill -s $signal $pid 2>/dev/null && resumed=$((resumed + 1))
   wait $pid 2>/dev/null
   [ ! -e run.safetensors ] || is_whole run.safetensors ||
     fail "SIG$signal leaves a damaged checkpoint"
 done
-[ $resumed -ge 2 ] || fail "only $resumed runs were interrupted"
+[ $resumed -ge 1 ] || fail "no run was interrupted"
 train || fail "the resumed run fails: $(head -n 3 err)"
 cmp trained.safetensors wanted.safetensors ||
   fail 'other parameters after interruptions'
