@@ -2,11 +2,6 @@
 # make check-gpu (tests/gpu.sh) with a fake driver and the simulator: the kernel
 # families give correct results and run the expected kernels.  The script
 # reports a failure together with a command that reproduces it.
-#
-#     tests/check_gpu.sh [all]
-#
-# Families of warpgroup kernels take minutes in the simulator.  They run only
-# with `all`; check_cudarun.sh and check_cudaattention.sh test such kernels too.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -18,10 +13,6 @@ export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here"
 # The simulator is slower than a GPU.
 export AXON BUILD="$build" GPU_KEPT="$work/failures" GPU_SECONDS=300
 families=("$here"/tests/gpu/*.axn)
-[ "${1-}" = all ] || {
-  families=("$here"/tests/gpu/[!w]*.axn)
-  export GPU_FAMILY='[!w]*'
-}
 output=$(PATH=/usr/bin:/bin "$here/tests/gpu.sh" 1 0 2>&1) ||
   fail "$(grep -v '^ok' <<<"$output")"
 grep -q "^${#families[@]} ok, 0 failed" <<<"$output" ||

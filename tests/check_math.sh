@@ -11,17 +11,19 @@ if nm "${BUILD:-.}/.libs/libcore.a" 2>/dev/null | grep -q __asan_; then
 fi
 status=0
 try() {
-  tests/math.sh 50021 "$@" >"$out" 2>&1 || { cat "$out"; status=1; }
+  tests/math.sh 200003 "$@" >"$out" 2>&1 || { cat "$out"; status=1; }
 }
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 try 16 -march=native
 try 8 -march=native
+try 4 -march=native
 if [ "$(uname -m)" = x86_64 ]; then
   try 4 -march=x86-64
   try 2 -march=x86-64
   if grep -q avx2 /proc/cpuinfo; then
     try 8 -march=x86-64-v3
+    try 4 -march=x86-64-v3
   fi
 fi
 

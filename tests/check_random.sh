@@ -21,5 +21,5 @@ case $output in
 '16 programs, '[3-8]' of them built, 0 wrong') ;;
 *) printf '%s\n' "$output" && exit 1 ;;
 esac
-output=$("$python" tests/random/run.py --axon "$AXON" --cold 201-212 2>&1) ||
+output=$("$python" tests/random/run.py --axon "$AXON" --cold 201-224 2>&1) ||
   { printf '%s\n' "$output" && exit 1; }

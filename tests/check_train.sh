@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kills a training run at several moments.  Each time, no checkpoint or a whole
-# one is there.  The resumed run ends with the same bits as an undisturbed one,
+# Kills a training run at 20 moments.  Each time, no checkpoint or a whole one is
+# there.  The resumed run ends with the same bits as an undisturbed one,
 # also after Ctrl-C.
 set -u
 . "$(dirname "$0")/lib.sh"
@@ -16,9 +16,9 @@ val start =
   let val (k, l) = split_key (key 1)
   in {a = nn.layer k [16, 64], b = nn.layer l [10, 16]} end
 val trained =
-  train.run ~steps:300 ~batch:32 ~rows:(dim 0 x) ~validate:(Some score)
+  train.run ~steps:3000 ~batch:32 ~rows:(dim 0 x) ~validate:(Some score)
     ~checkpoint:"run.safetensors" ~every:10
-    (train.adamw (optim.warmup 10 (optim.cosine ~steps:290 0.01))) loss start
+    (train.adamw (optim.warmup 10 (optim.cosine ~steps:2990 0.01))) loss start
 do save_tree "trained.safetensors" trained
 E2
 train() { timeout "$limit" "$AXON" run train.axn >out 2>err; }
@@ -38,9 +38,11 @@ is_whole() {
   [ "$(stat -c %s "$1")" = $((8 + header + end)) ]
 }
 
-resumed=0
-for signal in KILL KILL KILL KILL KILL KILL INT; do
-  # Waits for another checkpoint, then for a part of a step.
+interrupted=0
+for moment in $(seq 21); do
+  signal=KILL
+  [ "$moment" = 21 ] && signal=INT
+  # Waits for another checkpoint, then for some steps.
   before=$(stat -c %i run.safetensors 2>/dev/null)
   "$AXON" run train.axn >out 2>err &
   pid=$!
@@ -49,12 +51,12 @@ for signal in KILL KILL KILL KILL KILL KILL INT; do
     sleep 0.01
   done
   sleep "0.00$((RANDOM % 10))"
-  kill -s $signal $pid 2>/dev/null && resumed=$((resumed + 1))
+  kill -s $signal $pid 2>/dev/null && interrupted=$((interrupted + 1))
   wait $pid 2>/dev/null
   [ ! -e run.safetensors ] || is_whole run.safetensors ||
     fail "SIG$signal leaves a damaged checkpoint"
 done
-[ $resumed -ge 1 ] || fail "no run was interrupted"
+[ $interrupted = 21 ] || fail "only $interrupted runs were interrupted"
 train || fail "the resumed run fails: $(head -n 3 err)"
 cmp trained.safetensors wanted.safetensors ||
   fail 'other parameters after interruptions'
