@@ -401,7 +401,7 @@ static void emit_carry_init(HostEmitter *e, LoopCode *t) {
     host_emit_copy(e, state, t->carry[k],
                    host_emit_dense_pointer(e, t->outputs.at[0]->inputs[k]));
   }
-  t->iteration = host_emit_fresh_name(e, "turn");
+  t->iteration = host_emit_fresh_name(e, "iteration");
   VEC_PUSH(e->arena, e->declarations,
            host_emit_format(e, "int64_t %s[1] = {0};", t->iteration));
   if (e->is_cuda) /* also in device memory, for kernels */

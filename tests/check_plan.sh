@@ -86,7 +86,7 @@ do print (transpose x)
 do print (gather x at)
 END
 code=$(AXON_TINY=0 AXON_STREAM=0 "$AXON" plan --code --dry "$folder/moved.axn")
-grep -q 'turn_f(turned' <<<"$code" || fail 'no transpose in registers'
+grep -q 'transpose_f(transposed' <<<"$code" || fail 'no transpose in registers'
 grep -q 'nt_f32(' <<<"$code" || fail 'no non-temporal stores'
 grep -q 'non-temporal stores' <<<"$code" ||
   fail 'the plan does not report the non-temporal stores'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Kills a training run at 20 moments.  Each time, no checkpoint or a whole one is
-# there.  The resumed run ends with the same bits as an undisturbed one,
-# also after Ctrl-C.
+# Kills a training run at 20 moments.  Each time, no checkpoint or a whole one
+# is there.  The resumed run ends with the same bits as an undisturbed one, also
+# after Ctrl-C.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"

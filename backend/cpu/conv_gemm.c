@@ -238,7 +238,7 @@ static void emit_transpose_and_epilogue(Emitter *e, const GemmTiling *t,
       "for (int64_t g = first; g < next; g += W) {\nv%c x[W];\n"
       "for (int l = 0; l < W; l++)\n"
       "x[l] = *(const v%c_u *)(sums + (p + l) * NR%s + (g - first));\n"
-      "turn%s_%c(x);\n"
+      "transpose%s_%c(x);\n"
       "for (int l = 0; l < W && g + l < next; l++)\n"
       "*(v%c_u *)(c + (g - first + l) * ldc + p) = x[l];\n}\n"
       "const int64_t y0 = first, y1 = next;\n(void)y0, (void)y1;\n",

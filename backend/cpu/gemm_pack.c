@@ -136,7 +136,7 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
   emit_append(out, &e->check_code);
   emit_append(out, store_code);
   buffer_printf(out,
-                "%s}\nturn%s_%c(x);\n%s"
+                "%s}\ntranspose%s_%c(x);\n%s"
                 "for (int l = 0; l < %s; l++)\n"
                 "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n",
                 undef_macros, e->suffix, v, unroll, is_full ? "W" : "rest", v,

@@ -12,7 +12,7 @@
  * i. */
 void emit_transpose_function(Emitter *e, Buffer *out, char v) {
   uint32_t width = e->width;
-  buffer_printf(out, "INLINE void turn%s_%c(v%c *x) {\n", e->suffix, v, v);
+  buffer_printf(out, "INLINE void transpose%s_%c(v%c *x) {\n", e->suffix, v, v);
   if (width == 1) {
     buffer_puts(out, "(void)x;\n}\n");
     return;
@@ -61,12 +61,12 @@ const char *emit_transposed_read(Emitter *e, Dtype t, char class,
     e->function.transpose_classes[strlen(e->function.transpose_classes)] = v;
   buffer_printf(&e->transpose.loads,
                 "#pragma GCC unroll %u\nfor (int l = 0; l < W; l++)\n"
-                "turned%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
-                "turn%s_%c(turned%u);\n",
+                "transposed%u[l] = LOAD(v%c, %s, %s + %s * (j + l));\n"
+                "transpose%s_%c(transposed%u);\n",
                 e->width, name, v, dtype_info[t].name, from, stride, e->suffix,
                 v, name);
-  buffer_printf(&e->transpose.decls, "v%c turned%u[W];\n", v, name);
-  return emit_format(e, "turned%u[q]", name);
+  buffer_printf(&e->transpose.decls, "v%c transposed%u[W];\n", v, name);
+  return emit_format(e, "transposed%u[q]", name);
 }
 
 /* Appends the code of the rows.  Loads need one part of it, and results another

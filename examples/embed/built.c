@@ -39,10 +39,11 @@ int main(void) {
   print("mean", mean, 2);
   print("deviation", deviation, 2);
 
-  /* Columns as rows: where elements lie is told by strides. */
-  int64_t turned[] = {1, 2};
+  /* The transpose of x, by its strides. */
+  int64_t transposed[] = {1, 2};
   float of_rows[4], spread[4];
-  code = model_describe_strided(2, 4, x, turned, of_rows, NULL, spread, NULL);
+  code =
+      model_describe_strided(2, 4, x, transposed, of_rows, NULL, spread, NULL);
   if (code)
     return failed(code);
   print("mean of rows", of_rows, 4);

@@ -444,7 +444,7 @@ static void test_foreign_kind(void **state) {
 
 /* In a world-writable folder, a link of another user switches between our
  * folder and theirs while we check it. */
-static void turn(const char *theirs) {
+static void alternate(const char *theirs) {
   char next[400];
   snprintf(next, sizeof next, "%s.next", way);
   for (int k = 0;; k++) {
@@ -473,7 +473,7 @@ static void test_turning(void **state) {
   pid_t child = fork();
   if (child == 0) {
     if (setgid(OTHER) == 0 && setuid(OTHER) == 0)
-      turn(theirs);
+      alternate(theirs);
     _exit(1);
   }
   int found = 0;

@@ -39,7 +39,7 @@ typedef struct Case {
   int64_t by;    /* width of the mask */
   double hidden; /* value of hidden scores */
   bool negated;  /* the mask selects hidden scores */
-  bool cap, bias, distance, turned, apart, gate, over;
+  bool cap, bias, distance, transposed, apart, gate, over;
   int odd; /* 1, 2: one element of v, of q is not finite; 0: none */
   double scale;
 } Case;
@@ -79,7 +79,7 @@ static Case drawn(uint64_t seed) {
   c.cap = draw(&c, 4) == 0;
   c.bias = draw(&c, 4) == 0;
   c.distance = draw(&c, 4) == 0;
-  c.turned = draw(&c, 4) == 0;
+  c.transposed = draw(&c, 4) == 0;
   c.apart = draw(&c, 2);
   c.gate = draw(&c, 4) == 0;
   c.over = draw(&c, 2);
@@ -203,20 +203,20 @@ static Node *weights_of(Case *c, Node *s) {
 /* size: the sum of the absolute terms, in f64. */
 static Node *made(Case c, bool wide, bool sizes) {
   int64_t q[] = {c.b, c.h, c.r, c.n, c.d}, far[] = {c.b, c.n, c.h, c.r, c.d};
-  int64_t k[] = {c.b, c.h, c.m, c.d}, k_turned[] = {c.b, c.h, c.d, c.m};
+  int64_t k[] = {c.b, c.h, c.m, c.d}, k_transposed[] = {c.b, c.h, c.d, c.m};
   int64_t k_far[] = {c.b, c.m, c.h, c.d};
   int64_t v[] = {c.b, c.h, c.m, c.e}, v_far[] = {c.b, c.m, c.h, c.e};
   Node *a = fresh(&c, wide, 5, c.apart ? far : q, c.odd == 2);
   Node *b = fresh(&c, wide, 4,
-                  c.turned  ? k_turned
-                  : c.apart ? k_far
-                            : k,
+                  c.transposed ? k_transposed
+                  : c.apart    ? k_far
+                               : k,
                   false);
   Node *w = fresh(&c, wide, 4, c.apart ? v_far : v, c.odd == 1);
   Node *s = einsum2(c.apart ? "bnhrd" : "bhrnd",
-                    c.turned  ? "bhdm"
-                    : c.apart ? "bmhd"
-                              : "bhmd",
+                    c.transposed ? "bhdm"
+                    : c.apart    ? "bmhd"
+                                 : "bhmd",
                     "bhrnm", a, b);
   Node *p = weights_of(&c, scores_of(&c, s));
   if (sizes) {
@@ -244,13 +244,14 @@ static double part_of(const Case *c) {
 }
 
 static void show(const Case *c, uint64_t seed) {
-  print_error("seed %d: %s b %d h %d r %d n %d m %d d %d e %d weight %d mask "
-              "%d by %d hidden %g negated %d cap %d bias %d distance %d turned "
-              "%d apart %d gate %d over %d odd %d\n",
-              (int)seed, dtype_info[c->t].name, (int)c->b, (int)c->h, (int)c->r,
-              (int)c->n, (int)c->m, (int)c->d, (int)c->e, (int)c->weight,
-              (int)c->mask, (int)c->by, c->hidden, c->negated, c->cap, c->bias,
-              c->distance, c->turned, c->apart, c->gate, c->over, c->odd);
+  print_error(
+      "seed %d: %s b %d h %d r %d n %d m %d d %d e %d weight %d mask "
+      "%d by %d hidden %g negated %d cap %d bias %d distance %d transposed "
+      "%d apart %d gate %d over %d odd %d\n",
+      (int)seed, dtype_info[c->t].name, (int)c->b, (int)c->h, (int)c->r,
+      (int)c->n, (int)c->m, (int)c->d, (int)c->e, (int)c->weight, (int)c->mask,
+      (int)c->by, c->hidden, c->negated, c->cap, c->bias, c->distance,
+      c->transposed, c->apart, c->gate, c->over, c->odd);
 }
 
 static bool check(uint64_t seed) {

@@ -368,9 +368,9 @@ static void test_free_sort(void **state) {
   (void)state;
   IndexVar *i = var(3);
   Node *x = numbers(SHAPE(4));
-  Node *turned = op2(PRIM_MOD, add(x, index_of(i)), integer(4));
-  Node *sorted = opaque1(PRIM_SORT, turned, 0, 0);
-  Node *order = opaque1(PRIM_ARGSORT, turned, 0, 0);
+  Node *transposed = op2(PRIM_MOD, add(x, index_of(i)), integer(4));
+  Node *sorted = opaque1(PRIM_SORT, transposed, 0, 0);
+  Node *order = opaque1(PRIM_ARGSORT, transposed, 0, 0);
   CHECK_EACH(close1(sorted, i), SHAPE(3, 4), j, j[1]);
   CHECK_EACH(close1(order, i), SHAPE(3, 4), j, int_floor_mod(j[1] - j[0], 4));
 }

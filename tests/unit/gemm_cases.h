@@ -20,8 +20,8 @@ static const char gemm_arguments[] =
 
 typedef struct GemmCase {
   Dtype in, sum, out;
-  bool a_turned, b_turned; /* the operand is stored MN-major */
-  bool computed;           /* the left side is scaled when it is loaded */
+  bool a_transposed, b_transposed; /* the operand is stored MN-major */
+  bool computed; /* the left side is scaled when it is loaded */
   bool bias, shift;
   bool tf32;
   uint32_t align;
@@ -65,8 +65,8 @@ static GemmShape gemm_case_shape(const GemmCase *c, double m, double n,
       .dtype = c->in, .align_bytes = c->align, .tma_copyable = c->align >= 16};
   GemmShape s = {
       .a = side, .b = side, .accumulator_dtype = c->sum, .allow_tf32 = c->tf32};
-  s.a.mn_major = c->a_turned;
-  s.b.mn_major = c->b_turned;
+  s.a.mn_major = c->a_transposed;
+  s.b.mn_major = c->b_transposed;
   s.a.computed = c->computed;
   s.m = m;
   s.n = n;
@@ -95,10 +95,10 @@ static void gemm_case_text(const GemmCase *c, const GemmShape *shape,
                       .counters = "args.counters",
                       .output_count = 1};
   t.batch = gemm_one("iz", "args.batch", "args.a_batch", "args.b_batch");
-  t.m = gemm_one("im", "args.m", c->a_turned ? "1" : "args.a_m", NULL);
-  t.n = gemm_one("in", "args.n", NULL, c->b_turned ? "1" : "args.b_n");
-  t.k = gemm_one("ik", "args.k", c->a_turned ? "args.a_k" : "1",
-                 c->b_turned ? "args.b_k" : "1");
+  t.m = gemm_one("im", "args.m", c->a_transposed ? "1" : "args.a_m", NULL);
+  t.n = gemm_one("in", "args.n", NULL, c->b_transposed ? "1" : "args.b_n");
+  t.k = gemm_one("ik", "args.k", c->a_transposed ? "args.a_k" : "1",
+                 c->b_transposed ? "args.b_k" : "1");
   t.a = (GemmOperand){.pointer = "args.a",
                       .tensor_map = "&args.map_a",
                       .put_value = c->computed ? gemm_case_value : NULL};

@@ -140,7 +140,7 @@ static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
   uint32_t box[2], number;
   Buffer error = {0};
   gemm_tma_box(&m->shape, &m->s, b, box, &number);
-  bool turned = b ? m->shape.b.mn_major : m->shape.a.mn_major;
+  bool transposed = b ? m->shape.b.mn_major : m->shape.a.mn_major;
   int64_t rows = b ? g->n : g->m, of_row = b ? g->b_n : g->a_m;
   int64_t of_term = b ? g->b_k : g->a_k;
   uint32_t bytes = dtype_info[m->shape.a.dtype].bytes;
@@ -148,11 +148,11 @@ static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
                       .element_bytes = bytes,
                       .address = b ? g->b : g->a,
                       .round_tf32 = bytes == 4};
-  map.extent[0] = (uint64_t)(turned ? rows : g->k);
-  map.extent[1] = (uint64_t)(turned ? g->k : rows);
+  map.extent[0] = (uint64_t)(transposed ? rows : g->k);
+  map.extent[1] = (uint64_t)(transposed ? g->k : rows);
   map.extent[2] = (uint64_t)g->batch;
   map.stride[0] = bytes;
-  map.stride[1] = bytes * (uint64_t)(turned ? of_term : of_row);
+  map.stride[1] = bytes * (uint64_t)(transposed ? of_term : of_row);
   map.stride[2] = bytes * (uint64_t)(b ? g->b_batch : g->a_batch);
   for (int j = 0; j < 3; j++) /* operands without elements are not read */
     map.extent[j] = map.extent[j] ? map.extent[j] : 1;
@@ -244,12 +244,12 @@ static bool run_gemm(Sim *sim, const char *name, const GemmRun *kind,
   int64_t pad = c->align / dtype_info[c->in].bytes;
   GemmArguments g = {
       .m = z.m, .n = z.n, .k = z.k, .batch = z.batch, .scale = 0.5f};
-  g.a_m = c->a_turned ? 1 : round_up_to(z.k, pad);
-  g.a_k = c->a_turned ? round_up_to(z.m, pad) : 1;
-  g.b_n = c->b_turned ? 1 : round_up_to(z.k, pad);
-  g.b_k = c->b_turned ? round_up_to(z.n, pad) : 1;
-  g.a_batch = (c->a_turned ? g.a_k * z.k : g.a_m * z.m) + pad;
-  g.b_batch = (c->b_turned ? g.b_k * z.k : g.b_n * z.n) + pad;
+  g.a_m = c->a_transposed ? 1 : round_up_to(z.k, pad);
+  g.a_k = c->a_transposed ? round_up_to(z.m, pad) : 1;
+  g.b_n = c->b_transposed ? 1 : round_up_to(z.k, pad);
+  g.b_k = c->b_transposed ? round_up_to(z.n, pad) : 1;
+  g.a_batch = (c->a_transposed ? g.a_k * z.k : g.a_m * z.m) + pad;
+  g.b_batch = (c->b_transposed ? g.b_k * z.k : g.b_n * z.n) + pad;
   g.c_m = round_up_to(z.n, 16);
   g.c_n = 1;
   g.c_batch = g.c_m * z.m;

@@ -151,8 +151,8 @@ static void test_choose(void **state) {
                       .sum = types[t][1],
                       .out = types[t][2],
                       .align = x % 2 ? 16 : 2,
-                      .a_turned = x % 3 == 0,
-                      .b_turned = x % 4 == 0};
+                      .a_transposed = x % 3 == 0,
+                      .b_transposed = x % 4 == 0};
         double m = sizes[x % 5], n = sizes[x / 5 % 5], k = sizes[x / 25];
         GemmShape shape = gemm_case_shape(&c, m, n, k, 1);
         GpuSpec gpu;
@@ -295,8 +295,8 @@ static void test_compile(void **state) {
                     .out = types[t][2],
                     .align = aligns[j % 3],
                     .bias = j % 2,
-                    .a_turned = (g + j) % 3 == 0,
-                    .b_turned = (g + j) % 5 < 2,
+                    .a_transposed = (g + j) % 3 == 0,
+                    .b_transposed = (g + j) % 5 < 2,
                     .tf32 = j == 0,
                     .computed = j == 3};
       compile(n, &c, cuda_archs[g], j == 2 ? 200 : 4096);

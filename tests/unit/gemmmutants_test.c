@@ -13,7 +13,7 @@
 
 static const GemmRun kinds[] = {
     {"sm_90a",
-     {DT_BF16, DT_F32, DT_F32, .b_turned = 1, .bias = true, .shift = true,
+     {DT_BF16, DT_F32, DT_F32, .b_transposed = 1, .bias = true, .shift = true,
       .align = 16},
      "m=128 n=64 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
      "cluster_m=2 cluster_n=1 stream=1 flight=2 raster=2",

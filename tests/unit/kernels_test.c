@@ -321,7 +321,7 @@ static void must_agree(Made *make, int64_t n) {
 static Node *moved_to(Node *x, uint32_t rank, const int64_t *shape) {
   return keep(node_reshape(&g, x, rank, shape, 0, &fault));
 }
-static Node *turned(Node *x) {
+static Node *transposed(Node *x) {
   return keep(node_permute(&g, x, (uint32_t[]){1, 0}, &fault));
 }
 
@@ -365,7 +365,7 @@ static Node *where_across(int64_t n) {
              reduce(PRIM_ARGMIN, x, 0, 1, false));
 }
 static Node *where_cut(int64_t n) {
-  Node *x = moved_to(turned(data(DT_I32, SHAPE(6, n))), 1, (int64_t[]){-1});
+  Node *x = moved_to(transposed(data(DT_I32, SHAPE(6, n))), 1, (int64_t[]){-1});
   return reduce(PRIM_ARGMAX, x, 0, 1, false);
 }
 static Node *where_cut_rows(int64_t n) {
@@ -402,7 +402,7 @@ static Node *bf16_products(int64_t n) {
 static Node *bf16_turned(int64_t n) {
   Node *x = data(DT_BF16, SHAPE(n + 34, 31)),
        *y = data(DT_BF16, SHAPE(65, n + 34));
-  return keep(node_matmul(&g, turned(x), turned(y), &fault));
+  return keep(node_matmul(&g, transposed(x), transposed(y), &fault));
 }
 static Node *bf16_parts(int64_t n) { /* rows of x have one more element */
   IndexVar *i = var(29), *j = var(n + 33);
@@ -434,7 +434,7 @@ static Node *copied_edges(int64_t n) {
 static Node *turned_edges(int64_t n) {
   Node *x = data(DT_F32, SHAPE(n + 61, 34)),
        *y = data(DT_F32, SHAPE(n + 150, 34)), *b = data(DT_F32, SHAPE(n + 150));
-  return add(keep(node_matmul(&g, op1(PRIM_NEG, x), turned(y), &fault)), b);
+  return add(keep(node_matmul(&g, op1(PRIM_NEG, x), transposed(y), &fault)), b);
 }
 
 /* Batches of small products: entirely in registers, one or several at a time,

@@ -183,26 +183,26 @@ static void test_held(void **state) {
 
 /* ldmatrix, as in the manual, with derived addresses loads what the product
  * needs. */
-static void check_loads(FragmentLayout h, uint32_t bytes, bool turned) {
+static void check_loads(FragmentLayout h, uint32_t bytes, bool transposed) {
   Layout row, column;
-  assert_true(fragment_layout_ldmatrix(&h, bytes, turned, &row, &column));
+  assert_true(fragment_layout_ldmatrix(&h, bytes, transposed, &row, &column));
   int each = (int)(4 / bytes),
       registers = (int)layout_size(&h.value_row) / each;
   for (int t = 0; t < WARP; t++)
     for (int v = 0; v < registers * each; v++) {
       /* An element of 4 bytes is two elements of the manual. */
-      FragmentCoord p =
-          fragment_coord(turned ? FRAGMENT_LDMATRIX_TRANS : FRAGMENT_LDMATRIX,
-                         t, v % each * (int)bytes / 2);
-      int matrix_row = turned ? p.column : p.row;
-      int inside = (turned ? p.row : p.column) * 2 / (int)bytes;
-      if (turned) { /* rows in memory are columns of the operand */
+      FragmentCoord p = fragment_coord(transposed ? FRAGMENT_LDMATRIX_TRANS
+                                                  : FRAGMENT_LDMATRIX,
+                                       t, v % each * (int)bytes / 2);
+      int matrix_row = transposed ? p.column : p.row;
+      int inside = (transposed ? p.row : p.column) * 2 / (int)bytes;
+      if (transposed) { /* rows in memory are columns of the operand */
         matrix_row = p.row;
         inside = p.column;
       }
       int64_t lane = v / each * 8 + matrix_row;
-      int64_t r = layout_at(&row, lane) + (turned ? inside : 0);
-      int64_t c = layout_at(&column, lane) + (turned ? 0 : inside);
+      int64_t r = layout_at(&row, lane) + (transposed ? inside : 0);
+      int64_t c = layout_at(&column, lane) + (transposed ? 0 : inside);
       assert_int_equal(r, layout_at(&h.thread_row, t) +
                               layout_at(&h.value_row, v));
       assert_int_equal(c, layout_at(&h.thread_column, t) +
@@ -212,13 +212,13 @@ static void check_loads(FragmentLayout h, uint32_t bytes, bool turned) {
 
 static void test_addresses(void **state) {
   (void)state;
-  for (int turned = 0; turned < 2; turned++) {
-    check_loads(fragment_layout_mma_a(2), 2, turned);
-    check_loads(fragment_layout_mma_b(2), 2, turned);
+  for (int transposed = 0; transposed < 2; transposed++) {
+    check_loads(fragment_layout_mma_a(2), 2, transposed);
+    check_loads(fragment_layout_mma_b(2), 2, transposed);
     check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(2), 2, 1),
-                2, turned);
+                2, transposed);
     check_loads(fragment_layout_repeat_values(fragment_layout_core(2), 4, 1), 2,
-                turned);
+                transposed);
   }
   check_loads(fragment_layout_mma_a(4), 4, false);
   check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(4), 2, 1), 4,
@@ -261,23 +261,23 @@ static void test_choose(void **state) {
   (void)state;
   static const uint32_t widths[] = {32, 64, 128};
   for (size_t j = 0; j < ARRAY_LEN(widths); j++)
-    for (int turned = 0; turned < 2; turned++)
+    for (int transposed = 0; transposed < 2; transposed++)
       for (uint32_t bytes = 2; bytes <= 4; bytes *= 2) {
         SmemTile t = {64, widths[j] / bytes, bytes, widths[j], {0}};
-        FragmentLayout h = turned ? fragment_layout_mma_a(bytes)
-                                  : fragment_layout_repeat_values(
-                                        fragment_layout_mma_b(bytes), 2, 1);
-        SmemAccess of[] = {fragment_layout_access(&h, bytes, turned),
+        FragmentLayout h = transposed ? fragment_layout_mma_a(bytes)
+                                      : fragment_layout_repeat_values(
+                                            fragment_layout_mma_b(bytes), 2, 1);
+        SmemAccess of[] = {fragment_layout_access(&h, bytes, transposed),
                            smem_tile_row_access(&t, 16)};
         smem_tile_choose_swizzle(&t, 2, of);
         assert_int_equal(smem_tile_wavefronts(&t, &of[1]), 4);
-        if (turned && bytes == 4) { /* element by element */
+        if (transposed && bytes == 4) { /* element by element */
           assert_int_equal(smem_tile_wavefronts(&t, &of[0]), 1);
           continue;
         }
         assert_int_equal(smem_tile_wavefronts(&t, &of[0]), 4);
         SwizzleInfo engine =
-            swizzle_info(smem_tile_descriptor(&t, turned).swizzle);
+            swizzle_info(smem_tile_descriptor(&t, transposed).swizzle);
         assert_int_equal(t.swizzle.bits, engine.bits);
         for (uint32_t at = 0; at < 4096; at++)
           assert_int_equal(swizzle_apply(t.swizzle, at),
@@ -307,21 +307,22 @@ static void test_tiles(void **state) {
 static void test_matrix(void **state) {
   (void)state;
   for (uint32_t width = 32; width <= 128; width *= 2)
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
       uint32_t each = width / 2;
-      SmemTile t = {turned ? 64 : 128, turned ? 256 : each, 2, width, {0}};
+      SmemTile t = {
+          transposed ? 64 : 128, transposed ? 256 : each, 2, width, {0}};
       t.swizzle = (Swizzle){width == 128 ? 3 : width == 64 ? 2 : 1, 4, 3};
-      SmemDescriptor m = smem_tile_descriptor(&t, turned);
-      SmemOperand o = {swizzle_info(m.swizzle), turned, 2, m.leading_bytes,
+      SmemDescriptor m = smem_tile_descriptor(&t, transposed);
+      SmemOperand o = {swizzle_info(m.swizzle), transposed, 2, m.leading_bytes,
                        m.stride_bytes};
-      uint32_t depth = turned ? 64 : each;
+      uint32_t depth = transposed ? 64 : each;
       for (uint32_t k = 0; k < depth; k++)
-        for (uint32_t mn = 0; mn < (turned ? 256u : 128u); mn++) {
+        for (uint32_t mn = 0; mn < (transposed ? 256u : 128u); mn++) {
           uint32_t at = swizzle_address(
               o.swizzle,
               k / 16 * m.k_step_bytes + smem_operand_offset(&o, mn, k % 16));
-          assert_int_equal(at, turned ? smem_tile_offset(&t, k, mn)
-                                      : smem_tile_offset(&t, mn, k));
+          assert_int_equal(at, transposed ? smem_tile_offset(&t, k, mn)
+                                          : smem_tile_offset(&t, mn, k));
         }
     }
 }
@@ -337,15 +338,15 @@ static void test_told(void **state) {
               {64, 2, 512, 64 * 64, 32, 16 * 64},
               {32, 3, 256, 64 * 32, 128 * 32, 16 * 32}};
   for (size_t j = 0; j < ARRAY_LEN(told); j++)
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
       SmemTile t = {
-          turned ? 64 : 128, turned ? 256 : 64, 2, told[j].width, {0}};
-      SmemDescriptor m = smem_tile_descriptor(&t, turned);
+          transposed ? 64 : 128, transposed ? 256 : 64, 2, told[j].width, {0}};
+      SmemDescriptor m = smem_tile_descriptor(&t, transposed);
       assert_int_equal(m.swizzle, told[j].number);
       assert_int_equal(m.stride_bytes, told[j].stride);
       assert_int_equal(m.k_step_bytes,
-                       turned ? told[j].step_turned : told[j].step);
-      if (turned)
+                       transposed ? told[j].step_turned : told[j].step);
+      if (transposed)
         assert_int_equal(m.leading_bytes, told[j].leading);
     }
 }

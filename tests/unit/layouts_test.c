@@ -48,7 +48,7 @@ static void test_fewer_columns(void **state) {
  * row. */
 typedef struct Told {
   Fragment fragment;
-  bool turned; /* rows of the manual are our columns */
+  bool transposed; /* rows of the manual are our columns */
   int thread[3][2], element[3][2];
 } Told;
 
@@ -92,12 +92,12 @@ static void test_told(void **state) {
   for (size_t j = 0; j < sizeof told / sizeof *told; j++) {
     const Told *t = &told[j];
     FragmentInfo info = fragment_info(t->fragment);
-    int rows = t->turned ? info.columns : info.rows;
+    int rows = t->transposed ? info.columns : info.rows;
     for (int thread = 0; thread < info.threads; thread++)
       for (int i = 0; i < info.count; i++) {
         FragmentCoord p = fragment_coord(t->fragment, thread, i);
-        int row = t->turned ? p.column : p.row;
-        int column = t->turned ? p.row : p.column;
+        int row = t->transposed ? p.column : p.row;
+        int column = t->transposed ? p.row : p.column;
         assert_int_equal(told_at(t->thread, thread) + told_at(t->element, i),
                          column * rows + row);
       }

@@ -192,13 +192,13 @@ static Shape last_two(const Layout *l) {
   return SHAPE(l->at[l->rank - 2], l->at[l->rank - 1]);
 }
 
-static Node *operand(Case *c, bool b, bool turned, char *letters) {
+static Node *operand(Case *c, bool b, bool transposed, char *letters) {
   Layout l = {0};
   put_axes(&l, BATCH, c->batches, &c->b, "b");
-  if (turned)
+  if (transposed)
     put_axes(&l, ROW, 1, &c->k, "k");
   put_axes(&l, ROW, b ? c->ns : c->ms, b ? c->n : c->m, b ? "uv" : "ij");
-  if (!turned)
+  if (!transposed)
     put_axes(&l, ROW, 1, &c->k, "k");
   memcpy(letters, l.letters, sizeof l.letters);
   Dtype e = c->e;
@@ -496,12 +496,12 @@ static double far(const Case *c, RowReductionKind kind, double off,
 }
 
 static void show(const Case *c, uint64_t seed) {
-  print_error("seed %d: %s %s b %d m %d %d n %d %d k %d middle %d turned %d "
-              "%d post %d hidden %g odd %d chain",
-              (int)seed, dtype_info[c->t].name, dtype_info[c->e].name,
-              (int)c->b, (int)c->m[0], (int)c->m[1], (int)c->n[0], (int)c->n[1],
-              (int)c->k, c->middle, c->turned_a, c->turned_b, c->post,
-              c->hidden, c->odd);
+  print_error(
+      "seed %d: %s %s b %d m %d %d n %d %d k %d middle %d transposed %d "
+      "%d post %d hidden %g odd %d chain",
+      (int)seed, dtype_info[c->t].name, dtype_info[c->e].name, (int)c->b,
+      (int)c->m[0], (int)c->m[1], (int)c->n[0], (int)c->n[1], (int)c->k,
+      c->middle, c->turned_a, c->turned_b, c->post, c->hidden, c->odd);
   for (uint32_t j = 0; j < c->links; j++)
     print_error(" %d", (int)c->chain[j]);
   print_error(" kinds");

@@ -345,12 +345,12 @@ static int element(uint32_t row, uint32_t column) {
 
 /* b: element (column, k), or (k, column). */
 static bool sums(const float *from, uint32_t rows, uint32_t columns, uint32_t k,
-                 bool turned, int more) {
+                 bool transposed, int more) {
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < columns; j++) {
       int sum = more;
       for (uint32_t l = 0; l < k; l++)
-        sum += element(i, l) * (turned ? element(l, j) : element(j, l));
+        sum += element(i, l) * (transposed ? element(l, j) : element(j, l));
       if (from[i * columns + j] != (float)sum)
         return false;
     }
