@@ -403,10 +403,7 @@ static bool merge_floor_divs(LoopNest *x, LoopNest *y) {
   }
   for (uint32_t j = 0; j < y->ops.len; j++) {
     KernelOp *s = &y->ops.at[j];
-    AffineExpr *q = s->kind == KOP_AFFINE ? s->affine
-                    : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL
-                        ? s->address
-                        : NULL;
+    AffineExpr *q = kernel_op_affine(s);
     if (!q)
       continue;
     int64_t times[MAX_FLOOR_DIVS];

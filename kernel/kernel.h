@@ -137,6 +137,14 @@ typedef struct KernelOp {
   };
 } KernelOp;
 
+/* The affine expression of an operation: its value or its address; NULL: it has
+ * none. */
+static inline AffineExpr *kernel_op_affine(const KernelOp *s) {
+  return s->kind == KOP_AFFINE                              ? s->affine
+         : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL ? s->address
+                                                            : NULL;
+}
+
 typedef struct LoopOutput {
   Node *node;
   PrimId reduce; /* PRIM_NONE: one value per iteration of all axes */

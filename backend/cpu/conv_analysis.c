@@ -13,12 +13,6 @@
 
 /* ---- affine expressions ---- */
 
-static AffineExpr *affine_of(const KernelOp *s) {
-  return s->kind == KOP_AFFINE                              ? s->affine
-         : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL ? s->address
-                                                            : NULL;
-}
-
 static bool is_in_floor_div(const LoopNest *loop, uint32_t v) {
   for (uint32_t j = 0; j < loop->floor_div_count; j++)
     if (loop->floor_divs[j].dividend.coef[v])
@@ -62,7 +56,7 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
   *v_ratio = *k_ratio = 0;
   for (uint32_t constants = 2; constants-- > 0;)
     for (uint32_t j = 0; j < loop->ops.len && !*v_ratio; j++) {
-      const AffineExpr *q = affine_of(&loop->ops.at[j]);
+      const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
       bool is_constant = q && extent_is_static(g, q->coef[v]) &&
                          extent_is_static(g, q->coef[k]);
       if (q && q->coef[v] && q->coef[k] && is_constant == (constants > 0) &&
@@ -70,7 +64,7 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
         return false;
     }
   for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const AffineExpr *q = affine_of(&loop->ops.at[j]);
+    const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
     if (!q || (!q->coef[v] && !q->coef[k]))
       continue;
     if (!q->coef[v] || !q->coef[k] ||

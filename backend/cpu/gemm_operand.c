@@ -14,10 +14,7 @@ static void collapse_reduction_axes(LoopNest *loop) {
         return;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
-    const AffineExpr *q = s->kind == KOP_AFFINE ? s->affine
-                          : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL
-                              ? s->address
-                              : NULL;
+    const AffineExpr *q = kernel_op_affine(s);
     int64_t step;
     for (uint32_t v = k; q && v < last; v++)
       if (!extent_mul(loop->graph, q->coef[v + 1], loop->extents[v + 1],
@@ -27,10 +24,7 @@ static void collapse_reduction_axes(LoopNest *loop) {
   }
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     KernelOp *s = &loop->ops.at[j];
-    AffineExpr *q = s->kind == KOP_AFFINE ? s->affine
-                    : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL
-                        ? s->address
-                        : NULL;
+    AffineExpr *q = kernel_op_affine(s);
     if (!q)
       continue;
     q->coef[k] = q->coef[last];

@@ -23,9 +23,8 @@ static bool operand_slides(const LoopNest *loop, uint32_t axis, uint32_t term) {
   int64_t stride, dilation;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
-    bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
-    const AffineExpr *q = s->kind == KOP_AFFINE ? s->affine : s->address;
-    if ((s->kind != KOP_AFFINE && !reads) || !q->coef[axis] || !q->coef[term] ||
+    const AffineExpr *q = kernel_op_affine(s);
+    if (!q || !q->coef[axis] || !q->coef[term] ||
         !conv_stride_ratio(loop->graph, q->coef[axis], q->coef[term], &stride,
                            &dilation))
       continue;

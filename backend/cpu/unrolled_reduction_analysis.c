@@ -21,12 +21,6 @@ bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
 
 /* ---- unroll-and-jam ---- */
 
-static AffineExpr *affine_of(const KernelOp *s) {
-  return s->kind == KOP_AFFINE                              ? s->affine
-         : s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL ? s->address
-                                                            : NULL;
-}
-
 /* Returns true if all affine expressions contain row and term only as a
  * multiple of one input row.  The windows of neighbouring rows must overlap. */
 static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
@@ -37,7 +31,7 @@ static bool rows_overlap(const LoopNest *loop, UnrolledReduction *f,
         loop->floor_divs[j].dividend.coef[term_axis])
       return false;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const AffineExpr *q = affine_of(&loop->ops.at[j]);
+    const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
     if (!q || !q->coef[f->row_axis] || !q->coef[term_axis])
       continue;
     int64_t x = q->coef[f->row_axis], y = q->coef[term_axis];
@@ -153,7 +147,7 @@ LoopNest *unrolled_reduction_index_by_input_rows(Arena *arena,
   LoopNest *loop = loop_clone(arena, from);
   loop->extents[loop->axis_count++] = 1;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
-    AffineExpr *q = affine_of(&loop->ops.at[j]);
+    AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
     if (!q || !q->coef[f->row_axis] || !q->coef[f->term_axis])
       continue;
     q->coef[f->input_row_axis] = input_row_coef(loop, f, q);
@@ -222,7 +216,7 @@ static LoopNest *retarget_axes(Arena *arena, const LoopNest *sums,
   for (uint32_t v = outer; v < sums->spatial_axes; v++)
     loop->extents[v] = sums->extents[v];
   for (uint32_t j = 0; j < loop->ops.len; j++)
-    succeeded &= split_axis_form(sums, affine_of(&loop->ops.at[j]));
+    succeeded &= split_axis_form(sums, kernel_op_affine(&loop->ops.at[j]));
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     succeeded &= split_axis_form(sums, loop->outputs.at[j].global_index) &&
                  split_axis_form(sums, loop->outputs.at[j].local_index);
