@@ -254,3 +254,18 @@ void error_add_details(Checker *c, Diag *d, Constraint *k) {
         arena_printf(c->arena, "only sizes of 0 satisfy %s == %s", left, right);
   }
 }
+
+/* ---- messages with more than one cause ---- */
+
+Diag *error_inner_sizes(Checker *c, Span span, const char *left,
+                        const char *right) {
+  return error_at(c, 301, span,
+                  "inner dimensions of a matrix product differ: %s and %s",
+                  left, right);
+}
+
+Diag *error_sizes_differ(Checker *c, const Origin *o, const char *found,
+                         const char *expected) {
+  return error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
+                  error_subject(c, o), found, expected);
+}

@@ -32,6 +32,10 @@ bool error_prints_alike(Checker *c, Type *a, Type *b);
 /* format has two %s.  The first type gets its variable names first, whatever
    the C evaluation order. */
 const char *error_two_types(Checker *c, const char *format, Type *a, Type *b);
+Diag *error_inner_sizes(Checker *c, Span span, const char *left,
+                        const char *right);
+Diag *error_sizes_differ(Checker *c, const Origin *o, const char *found,
+                         const char *expected);
 bool error_is_tensor(Type *t);
 /* NULL if t is not a tensor. */
 Shape *error_shape(Checker *c, Type *t);

@@ -275,13 +275,8 @@ bool error_related_argument(Checker *c, Constraint *k) {
   const char *actual, *expected;
   dims_text(c, s->axes[s->len - axis].dim, dim_of_var(c->dims, v), &actual,
             &expected);
-  Diag *d = v->matmul_inner
-                ? error_at(c, 301, o->span,
-                           "inner dimensions of a matrix product "
-                           "differ: %s and %s",
-                           actual, expected)
-                : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
-                           error_subject(c, o), actual, expected);
+  Diag *d = v->matmul_inner ? error_inner_sizes(c, o->span, actual, expected)
+                            : error_sizes_differ(c, o, actual, expected);
   d->primary_label =
       arena_printf(c->arena, "%s %s, %s needs %s", actual,
                    v->matmul_inner && axis == 1 ? "columns found" : "found",

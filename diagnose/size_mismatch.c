@@ -107,9 +107,7 @@ static void inner_error(Checker *c, Constraint *k) {
   if (!x || dim_equal(x, y))
     x = dim_resolve(c->dims, k->left), y = dim_resolve(c->dims, k->right);
   const char *left = dim_to_text(c, x), *right = dim_to_text(c, y);
-  Diag *d = error_at(c, 301, o->span,
-                     "inner dimensions of a matrix product differ: %s and %s",
-                     left, right);
+  Diag *d = error_inner_sizes(c, o->span, left, right);
   d->primary_label = error_two_types(c, "%s @ %s", a, b);
   error_add_details(c, d, k);
   hint_matmul_inner(c, d, o, x, y);
@@ -180,11 +178,9 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   Origin *o = k->origin;
   const char *x, *y;
   dims_text(c, k->left, k->right, &x, &y);
-  Diag *d = multiple
-                ? error_at(c, 302, o->span, "sizes differ in %s: %s",
-                           error_subject(c, o), multiple)
-                : error_at(c, 302, o->span, "sizes differ in %s: %s and %s",
-                           error_subject(c, o), x, y);
+  Diag *d = multiple ? error_at(c, 302, o->span, "sizes differ in %s: %s",
+                                error_subject(c, o), multiple)
+                     : error_sizes_differ(c, o, x, y);
   if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
     hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
   TypeDiff part;
