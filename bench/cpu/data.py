@@ -116,7 +116,22 @@ def gpt2(d=768, layers=12, vocabulary=50257, context=1024):
         yield f"blocks.{name}.b", normal(layers, o, scale=0.02)
 
 
-MODELS = {"resnet18": resnet18, "gpt2": gpt2}
+def char_gpt(d=128, layers=4, vocabulary=65, context=64):
+    """Parameters p, and AdamW's moments m and v."""
+    shapes = {"characters": (vocabulary, d), "places": (context, d),
+              "norm1.w": (layers, d), "norm1.b": (layers, d),
+              "qkv": (layers, 3 * d, d), "out": (layers, d, d),
+              "norm2.w": (layers, d), "norm2.b": (layers, d),
+              "up": (layers, 4 * d, d), "down": (layers, d, 4 * d),
+              "norm.w": (d,), "norm.b": (d,)}
+    for name, shape in shapes.items():
+        yield f"p.{name}", around(1.0, *shape) if name.endswith(".w") \
+            else normal(*shape, scale=0.02)
+        yield f"m.{name}", normal(*shape, scale=0.01)
+        yield f"v.{name}", positive(*shape)
+
+
+MODELS = {"resnet18": resnet18, "gpt2": gpt2, "char_gpt": char_gpt}
 
 
 # ---- files

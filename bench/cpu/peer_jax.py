@@ -4,11 +4,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+import train_jax
+
 VERSION = f"JAX {jax.__version__}"
 
 
+def supports(workload):
+    return workload.training or workload.kernel in globals()
+
+
 def prepare(workload, inputs):
-    f = jax.jit(globals()[workload.kernel])
+    f = jax.jit(getattr(train_jax, workload.kernel) if workload.training
+                else globals()[workload.kernel])
     inputs = {name: array(x, workload.inputs[name])
               for name, x in inputs.items()}
     return lambda: f(**inputs).block_until_ready()

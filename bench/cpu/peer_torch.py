@@ -7,6 +7,8 @@ import os
 import torch
 import torch.nn.functional as F
 
+import train_torch
+
 torch.set_num_threads(int(os.environ["BENCH_THREADS"]))
 torch.set_grad_enabled(False)
 VERSION = f"PyTorch {torch.__version__}"
@@ -56,7 +58,25 @@ def held(workload, inputs):
     return module, [inputs[name] for name in module.arguments]
 
 
+def supports(workload):
+    return workload.training or workload.kernel in globals()
+
+
+def prepare_training(workload, inputs):
+    import torch._inductor.config as config
+    config.freezing = False
+    config.cpp.threads = torch.get_num_threads()
+    torch._dynamo.reset()
+    f = train_torch.kernel(workload.kernel,
+                           os.environ["BENCH_PEER"] == "torch.compile")
+    inputs = {name: tensor(x, workload.inputs[name])
+              for name, x in inputs.items()}
+    return lambda: f(**inputs)
+
+
 def prepare(workload, inputs):
+    if workload.training:
+        return prepare_training(workload, inputs)
     module, arguments = held(workload, inputs)
     if os.environ["BENCH_PEER"] == "torch.compile":
         module = compiled(module)

@@ -1,6 +1,7 @@
 """The workloads: names, inputs, minimal operations and bytes, and goals.
 KERNEL.axn is the program as a user writes it in Axon.  The functions KERNEL in
-peer_numpy.py, peer_torch.py and peer_jax.py are its counterparts."""
+peer_numpy.py, peer_torch.py and peer_jax.py are its counterparts; those with
+gradients are in train_torch.py and train_jax.py."""
 
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ class Workload:
     constants: tuple = ()       # parameters of a model: prepared once
     tolerance: float = 1e-4     # relative to the largest magnitude
     peak: str = "fma"           # the limit that flops are measured against
+    training: bool = False      # gradients: in train_torch.py, train_jax.py
     other: bool = False         # additional sizes and chains without goals
 
 
@@ -158,6 +160,65 @@ def black_scholes(n, **more):
                     bytes=once(inputs, 8 * n), **more)
 
 
+# ---- gradients and training steps
+
+def conv_gradient(kernel, n, c, o, h, **more):
+    image = f32(n, c, h, h)
+    inputs = {"x": image, "w": f32(o, c, 3, 3, scale=(9 * c) ** -0.5),
+              "g": f32(n, o, h, h)}
+    return Workload(f"{kernel} {n}x{c}x{h}x{h} -> {o}, 3x3", kernel, inputs,
+                    2 * n * o * h * h * c * 9, image.bytes * 2, training=True,
+                    tolerance=1e-3, **more)
+
+
+def attention_gradient(b, h, n, d, **more):
+    inputs = {x: f32(b, h, n, d) for x in "qkvg"}
+    return Workload(f"attention_grad {b}x{h}x{n}x{d}", "attention_grad", inputs,
+                    14 * b * h * n * n * d, once(inputs, 12 * b * h * n * d),
+                    training=True, tolerance=1e-3, **more)
+
+
+def lstm_gradient(steps, n, d, m, **more):
+    inputs = {"x": f32(steps, n, d), "wx": f32(4 * m, d, scale=0.05),
+              "wh": f32(4 * m, m, scale=0.05), "b": f32(4 * m, scale=0.1)}
+    return Workload(f"lstm_grad {steps} steps, {n}x{m}", "lstm_grad", inputs,
+                    6 * steps * n * 4 * m * (d + m), training=True,
+                    tolerance=1e-3, **more)
+
+
+def mlp_step(batch, *widths, **more):
+    inputs = {"x": f32(batch, widths[0]), "y": i64(batch, most=widths[-1])}
+    flops = 0
+    for i, (n, m) in enumerate(zip(widths, widths[1:]), 1):
+        inputs |= {f"w{i}": f32(m, n, scale=n ** -0.5), f"b{i}": f32(m)}
+        flops += (4 if i == 1 else 6) * batch * n * m
+    return Workload(f"mlp_step {'-'.join(map(str, widths))} batch {batch}",
+                    "mlp_step", inputs, flops, training=True, **more)
+
+
+def cnn_epoch(images, **more):
+    """44 steps of Adam for 1408 images: errors grow with the steps."""
+    inputs = {"x": f32(images, 1, 8, 8), "y": i64(images, most=10)}
+    shapes = ((16, 1, 3, 3), (32, 16, 3, 3), (64, 32, 3, 3), (10, 64))
+    for i, shape in enumerate(shapes, 1):
+        fan = shape[1] * (9 if len(shape) == 4 else 1)
+        inputs |= {f"w{i}": f32(*shape, scale=(2 / fan) ** 0.5),
+                   f"b{i}": f32(shape[0], scale=0.1)}
+    flops = images * 2 * (64 * 16 * 9 * 2 + 64 * 32 * 16 * 9 * 3
+                          + 16 * 64 * 32 * 9 * 3)
+    return Workload(f"cnn_epoch {images} images", "cnn_epoch", inputs, flops,
+                    training=True, tolerance=2e-2, **more)
+
+
+def char_gpt_step(batch, length, **more):
+    inputs = {"x": i64(batch, length, most=65), "y": i64(batch, length, most=65),
+              "w": tensors("char_gpt")}
+    flops = 6 * batch * length * (4 * 12 * 128 * 128 + 65 * 128) \
+        + 12 * 4 * batch * length * length * 128
+    return Workload(f"char_gpt_step {batch}x{length}", "char_gpt_step", inputs,
+                    flops, training=True, tolerance=1e-3, **more)
+
+
 PRODUCT = dict(goals=[(1.0, best), (0.90, "limit")])
 M = 1 << 20
 
@@ -194,6 +255,13 @@ GOALS = [
     kmeans(M, 16, 10, goals=[(5, "numpy"), (1.0, "jax")]),
     nbody(8192, goals=[(5, "numpy"), (1.0, "jax")]),
     gpt2(1, 256, goals=[(1.2, best)]),
+    mlp_step(256, 784, 512, 512, 10, goals=[(1.2, best)]),
+    cnn_epoch(1408, goals=[(1.3, best)]),
+    char_gpt_step(12, 64, goals=[(1.3, best)]),
+    conv_gradient("conv2d_dx", 8, 64, 64, 56, goals=[(1.2, best)]),
+    conv_gradient("conv2d_dw", 8, 64, 64, 56, goals=[(1.2, best)]),
+    attention_gradient(4, 8, 1024, 64, goals=[(3.0, best)]),
+    lstm_gradient(100, 16, 128, 256, goals=[(1.2, best)]),
 ]
 
 OTHERS = [
