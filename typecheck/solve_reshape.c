@@ -80,18 +80,10 @@ static bool make_factor_nonneg(Checker *c, const Constraint *k, DimVar *v,
   return assumption_loaded_check_ge0(c, *factor, false) == ENTAILED;
 }
 
-/* An equation with a hole times a factor gives hole := rest / factor.  Requires
-   that the division is exact. */
-static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
-  if (k->kind != CN_DIM_EQ || k->solved || k->is_given)
-    return false;
+bool solve_by_division(Checker *c, Constraint *k, DimVar *v) {
   Dim *whole = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
   Dim *d = dim_cancel_common_factor(c->dims, whole), *factor, *rest, *n, *of;
-  HoleCount holes = {NULL, 0};
-  dim_each_var(d, count_hole, NULL, &holes);
-  DimVar *v = holes.one;
-  if (!v || holes.count > max_holes ||
-      !dim_split_linear(c->dims, d, v, &factor, &rest) ||
+  if (!dim_split_linear(c->dims, d, v, &factor, &rest) ||
       is_caller_size(c, k->assumptions, v))
     return false;
   if (dim_is_const(factor) && dim_split_linear(c->dims, whole, v, &n, &of) &&
@@ -112,6 +104,18 @@ static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
   if (!dim_is_const(factor))
     add_size_le(c, dim_int(c->dims, 1), factor, k->origin);
   return true;
+}
+
+static bool solve_reshape_hole(Checker *c, Constraint *k, uint32_t max_holes) {
+  if (k->kind != CN_DIM_EQ || k->solved || k->is_given)
+    return false;
+  HoleCount holes = {NULL, 0};
+  dim_each_var(
+      dim_cancel_common_factor(
+          c->dims, dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right))),
+      count_hole, NULL, &holes);
+  return holes.one && holes.count <= max_holes &&
+         solve_by_division(c, k, holes.one);
 }
 
 static bool may_be_one(Checker *c, const Constraint *k, DimVar *v) {

@@ -253,6 +253,29 @@ static bool bind_any_only_solution(Checker *c, const UnsolvedEquations *all) {
   return false;
 }
 
+/* ---- one size that sizes of data determine ---- */
+
+static void note_other_unsolved(void *arg, DimVar *v) {
+  DimVar **one = arg;
+  if (is_unsolved(v) && v != one[0])
+    one[1] = v;
+}
+
+/* n == 2*e gives e == n/2; whether 2 divides n is then checked. */
+static bool bind_any_by_division(Checker *c, const UnsolvedEquations *all) {
+  for (uint32_t i = 0; i < all->len; i++) {
+    DimVar *one[2] = {unsolved_in(c, all->at[i]), NULL};
+    dim_each_var(difference(c, all->at[i]), note_other_unsolved, NULL, one);
+    if (one[0] && !one[1] && !one[0]->is_integer &&
+        solve_by_division(c, all->at[i], one[0])) {
+      add_size_le(c, dim_int(c->dims, 0), dim_of_var(c->dims, one[0]),
+                  all->at[i]->origin);
+      return true;
+    }
+  }
+  return false;
+}
+
 static UnsolvedEquations unsolved_equations(Checker *c, uint32_t mark) {
   UnsolvedEquations all = {0};
   for (uint32_t i = mark; i < c->solver.pending.len && all.len < MAX_EQUATIONS;
@@ -272,7 +295,8 @@ void solve_equation_systems(Checker *c, uint32_t mark, bool last) {
     UnsolvedEquations all = unsolved_equations(c, mark);
     more = (all.len > 1 &&
             (solve_linear_system(c, &all) || solve_by_substitution(c, &all))) ||
-           (last && all.len && bind_any_only_solution(c, &all));
+           (last && all.len &&
+            (bind_any_only_solution(c, &all) || bind_any_by_division(c, &all)));
     if (more) {
       c->solver.progress = true;
       solve_pending(c);

@@ -122,6 +122,9 @@ uint32_t divisibility_parts(Checker *c, const Constraint *k,
 /* ---- solve_reshape.c ---- */
 bool dim_has_reshape_hole(const Dim *d);
 bool solves_hole_by_division(Checker *c, const Assumption *assumptions, Dim *d);
+/* An equation with v times a factor gives v := rest / factor.  Requires that
+ * the division is exact.  Returns false if the equation is not linear in v. */
+bool solve_by_division(Checker *c, Constraint *k, DimVar *v);
 void solve_reshape_holes(Checker *c, uint32_t mark);
 
 /* ---- solve_system.c ---- */

@@ -328,6 +328,8 @@ static Type *lift_components(Checker *c, Dim *n, Type *t) {
   copy->args = NEW_ARRAY(c->arena, Type *, t->count);
   for (uint32_t i = 0; i < t->count; i++)
     copy->args[i] = ty_lift(c, n, t->args[i]);
+  if (t->tag == TY_RECORD && t->record.rest)
+    copy->record.rest = ty_lift(c, n, t->record.rest);
   return copy;
 }
 
@@ -337,7 +339,7 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
     return ty_tensor(c, t->tensor.elem,
                      shape_concat(c, shape_of_dims(c, 1, &n), t->tensor.shape),
                      NULL);
-  if (t->tag == TY_TUPLE || (t->tag == TY_RECORD && !t->record.rest))
+  if (t->tag == TY_TUPLE || t->tag == TY_RECORD)
     return lift_components(c, n, t);
   if (t->tag == TY_VAR)
     t->var->is_tensor_element = t->var->is_stackable = true;
@@ -353,7 +355,7 @@ Type *ty_norm(Checker *c, Type *t) {
     return t;
   Type *inner = ty_norm(c, t->lift.type);
   if (inner->tag == TY_TENSOR || inner->tag == TY_TUPLE ||
-      (inner->tag == TY_RECORD && !inner->record.rest))
+      inner->tag == TY_RECORD)
     return ty_lift(c, t->lift.dim, inner);
   return t;
 }

@@ -321,7 +321,7 @@ static void put_record(TypePrinter *p, Type *t) {
       put_type(p, t->args[i], PREC_FUN);
       first = false;
     }
-    t = t->record.rest ? ty_root(t->record.rest) : NULL;
+    t = t->record.rest ? ty_norm(p->c, t->record.rest) : NULL;
   }
   if (t)
     buffer_puts(&p->out, first ? "..." : ", ...");
@@ -507,7 +507,8 @@ static void put_eq(TypePrinter *p, Dim *a, Dim *b) {
   }
   a = dim_resolve(c->dims, a), b = dim_resolve(c->dims, b);
   cancel_shared_terms(c, &a, &b);
-  put_relation(p, a, "==", b);
+  bool swap = dim_is_const(a); /* n == 4, not 4 == n */
+  put_relation(p, swap ? b : a, "==", swap ? a : b);
 }
 
 /* Prints what else is known about the result of a broadcast. */

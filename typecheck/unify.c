@@ -637,24 +637,24 @@ Type *row_field(Type *t, Sym *label) {
 }
 
 /* The record that is the solution of t's row variable, or NULL. */
-static Type *row_rest(Type *t) {
-  Type *rest = t->record.rest ? ty_root(t->record.rest) : NULL;
+static Type *row_rest(Checker *c, Type *t) {
+  Type *rest = t->record.rest ? ty_norm(c, t->record.rest) : NULL;
   return rest && rest->tag == TY_RECORD ? rest : NULL;
 }
 
 Type *row_flat(Checker *c, Type *t) {
   t = ty_root(t);
-  if (!row_rest(t))
+  if (!row_rest(c, t))
     return t;
   Type *r = ty_new(c, TY_RECORD);
   uint32_t count = 0;
-  for (Type *part = t; part; part = row_rest(part)) {
+  for (Type *part = t; part; part = row_rest(c, part)) {
     count += part->count;
     r->record.rest = part->record.rest;
   }
   r->args = NEW_ARRAY(c->arena, Type *, count);
   r->record.labels = NEW_ARRAY(c->arena, Sym *, count);
-  for (Type *part = t; part; part = row_rest(part))
+  for (Type *part = t; part; part = row_rest(c, part))
     for (uint32_t i = 0; i < part->count; i++) {
       r->args[r->count] = part->args[i];
       r->record.labels[r->count++] = part->record.labels[i];
@@ -677,6 +677,18 @@ static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   return r;
 }
 
+/* Returns true if both rows are the same variable: lift(n, r) and lift(m, r)
+ * are equal if n == m. */
+static bool is_same_row(Checker *c, Type *a, Type *b, Origin *o) {
+  a = ty_norm(c, a), b = ty_norm(c, b);
+  if (a->tag != TY_LIFT || b->tag != TY_LIFT)
+    return a == b;
+  if (!is_same_row(c, a->lift.type, b->lift.type, o))
+    return false;
+  add_size_eq(c, a->lift.dim, b->lift.dim, o);
+  return true;
+}
+
 static bool unify_rows(Checker *c, Type *a, Type *b, Origin *o) {
   a = row_flat(c, a), b = row_flat(c, b);
   for (uint32_t i = 0; i < a->count; i++) {
@@ -689,7 +701,7 @@ static bool unify_rows(Checker *c, Type *a, Type *b, Origin *o) {
   if (!a->record.rest && !b->record.rest)
     return more_a->count == 0 && more_b->count == 0;
   if (a->record.rest && b->record.rest) {
-    if (ty_root(a->record.rest) == ty_root(b->record.rest))
+    if (is_same_row(c, a->record.rest, b->record.rest, o))
       return more_a->count == 0 && more_b->count == 0;
     Type *rest = ty_meta(c);
     more_a->record.rest = more_b->record.rest = rest;
@@ -731,6 +743,12 @@ static bool unify_lifted_components(Checker *c, Type *lift, Type *t,
     inner->args[i] = ty_meta(c);
     Type *part = ty_lift(c, lift->lift.dim, inner->args[i]);
     if (!unify(c, part, t->args[i], o))
+      return false;
+  }
+  if (t->tag == TY_RECORD && t->record.rest) {
+    inner->record.rest = ty_meta(c);
+    Type *part = ty_lift(c, lift->lift.dim, inner->record.rest);
+    if (!unify(c, part, t->record.rest, o))
       return false;
   }
   return unify(c, lift->lift.type, inner, o);
