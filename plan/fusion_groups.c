@@ -405,6 +405,17 @@ static bool is_small_producer(const MergeCandidate *m) {
          iterations >= SMALL_PRODUCER_RATIO * max_iterations(m->producer);
 }
 
+/* True if a reader has axes that the matmul lacks, as the elements of a pooling
+ * window.  A tile has no such axes, so the matmul would run element by
+ * element. */
+static bool reader_adds_axes(const MergeCandidate *m) {
+  for (uint32_t k = 0; k < m->consumer->candidates.len; k++)
+    if (m->consumer->candidates.at[k]->lowered->loop->spatial_axes >
+        m->producer->parallel_axes)
+      return true;
+  return false;
+}
+
 /* Returns why a merge is not worthwhile; NULL: it is.
  *
  * If both groups are matmuls, the second one reduces over an axis of the first.
@@ -422,7 +433,7 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
     return "the long reduction is split across cores";
   if (m->producer_is_contraction && !m->consumer_is_contraction &&
       m->shares_all_axes)
-    return NULL;
+    return reader_adds_axes(m) ? "its reader has axes that a tile lacks" : NULL;
   if (prefers_own_tiles(m))
     return "tensor-core tiles do not contain whole rows";
   if (m->producer_is_contraction && m->consumer_is_contraction &&
