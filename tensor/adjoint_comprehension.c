@@ -2,7 +2,8 @@
  *
  * A read at indices that can be inverted gets a comprehension that gathers
  * (adjoint_body.c).  A strided read gets one for each residue, so that all are
- * dense.
+ * dense.  A read of an interval of an axis, such as one layer of a stack, gets
+ * one for the interval, whose sums have no condition.
  *
  * If an index depends on data at summed axes, as in the lookup of an embedding,
  * the adjoint is a deterministic scatter. */
@@ -61,35 +62,45 @@ static void require_data_indices(AdjointBody *a) {
   }
 }
 
-/* The elements of an own axis with one remainder modulo a stride. */
-typedef struct Residues {
+/* The elements of U that one part of a contribution has.  Own axis k: those
+ * with one remainder modulo a stride, or those of an interval. */
+typedef struct Part {
   int64_t strides[MAX_RANK]; /* 1: all elements */
   int64_t residues[MAX_RANK];
-} Residues;
+  bool is_interval[MAX_RANK];
+  int64_t lows[MAX_RANK], counts[MAX_RANK]; /* of an interval */
+} Part;
 
-/* The index of element q of the axis among those with its residue. */
-static uint32_t residue_target(AdjointBody *a, const Residues *r, uint32_t k) {
+/* The index in U of element q of the axis of the part; the inversion adds the
+ * begin of an interval. */
+static uint32_t part_target(AdjointBody *a, const Part *r, uint32_t k) {
   uint32_t axis = body_own_axis(&a->b, k);
   return r ? body_add_int(&a->b, body_mul_int(&a->b, axis, r->strides[k]),
                           r->residues[k])
            : axis;
 }
 
-/* Restricts the own axes to the residues. */
-static void restrict_spec(AdjointBody *a, const Residues *r) {
+/* Restricts the own axes to the part. */
+static void restrict_spec(AdjointBody *a, const Part *r) {
   Graph *g = a->pass->graph;
-  for (uint32_t k = 0; r && k < a->spec.rank; k++)
-    if (r->strides[k] > 1) {
-      int64_t *extent = &a->spec.own_extents[k];
-      int64_t rest = extent_sub_saturating(g, *extent, r->residues[k]);
-      if (!extent_ceil_div(g, rest, r->strides[k], extent))
-        *extent = INT64_MAX; /* too large: materialization will fail */
+  for (uint32_t k = 0; k < a->spec.rank; k++) {
+    int64_t *extent = &a->spec.own_extents[k];
+    a->x.offsets[k] = r && r->is_interval[k] ? r->lows[k] : 0;
+    if (!r || (r->strides[k] == 1 && !r->is_interval[k]))
+      continue;
+    if (r->is_interval[k]) {
+      *extent = r->counts[k];
+      continue;
     }
+    int64_t rest = extent_sub_saturating(g, *extent, r->residues[k]);
+    if (!extent_ceil_div(g, rest, r->strides[k], extent))
+      *extent = INT64_MAX; /* too large: materialization will fail */
+  }
 }
 
 /* Returns NULL, with *is_zero set, if there is no contribution; NULL alone if
  * the read cannot be inverted.  r: only these elements, unless it is NULL. */
-static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
+static Node *gathered(AdjointBody *a, uint32_t read, const Part *r,
                       bool *is_zero, bool *inverted) {
   const BodyOp *c = &a->n->body_ops[read];
   Graph *g = a->pass->graph;
@@ -100,7 +111,7 @@ static Node *gathered(AdjointBody *a, uint32_t read, const Residues *r,
   for (uint32_t k = 0; k < c->arg_count; k++)
     targets[k] = k < c->node->free_count
                      ? adjoint_body_free_axis(a, c->node, k)
-                     : residue_target(a, r, k - c->node->free_count);
+                     : part_target(a, r, k - c->node->free_count);
   a->x.b = &a->b, a->x.spec = &a->spec, a->x.n = a->n;
   adjoint_body_forget_copies(a);
   for (uint32_t k = 0; k < a->n->free_count; k++)
@@ -421,71 +432,102 @@ static bool prepare_reduction(AdjointBody *a) {
   return a->count && (!adjoint_reduces_product(op) || a->product);
 }
 
-/* ---- strided contributions ---- */
+/* ---- contributions in parts ---- */
+
+/* True if so few elements of the axis are read that the others should not be
+ * computed as sums of zeros. */
+static bool interval_pays(const AdjointBody *a, const Node *u, uint32_t k) {
+  Graph *g = a->pass->graph;
+  double all = (double)extent_hint(g, u->extents[u->free_count + k]),
+         some = (double)extent_hint(g, a->x.counts[k]);
+  return a->spec.reduce_count && all - some >= MIN_UNREAD_SHARE * all;
+}
 
 /* How the elements are divided; false: all are computed alike. */
-static bool find_residues(AdjointBody *a, const Node *u, Residues *r,
-                          uint32_t *count) {
+static bool find_parts(AdjointBody *a, const Node *u, Part *r,
+                       uint32_t *count) {
+  bool any = false;
   *count = 1;
+  *r = (Part){.strides = {0}};
   for (uint32_t k = 0; k < u->rank; k++) {
     int64_t stride = a->x.strides[k], extent = u->extents[u->free_count + k];
+    r->is_interval[k] = interval_pays(a, u, k);
+    r->lows[k] = a->x.lows[k], r->counts[k] = a->x.counts[k];
     bool divides =
-        stride > 1 && stride <= MAX_RESIDUES &&
+        !r->is_interval[k] && stride > 1 && stride <= MAX_RESIDUES &&
         (!extent_is_static(a->pass->graph, extent) || extent >= stride);
     r->strides[k] = divides ? stride : 1;
+    any |= divides || r->is_interval[k];
     *count *= divides ? (uint32_t)stride : 1;
     if (*count > MAX_RESIDUES)
       return false;
   }
-  return *count > 1;
+  return any;
 }
 
-static void set_residues(Residues *r, const Node *u, uint32_t number) {
+static void set_residues(Part *r, const Node *u, uint32_t number) {
   for (uint32_t k = 0; k < u->rank; k++) {
     r->residues[k] = number % r->strides[k];
     number /= (uint32_t)r->strides[k];
   }
 }
 
-/* Element j of the result is element j / stride of the part of its residue.
- * parts[k] is NULL if it is zero. */
-static Node *interleaved(AdjointBody *a, Node *u, Residues *r, uint32_t count,
-                         Node *const *parts) {
+/* Element q of the part has this index in own axis k of U: q as an op of the
+ * body of U.  Adds to *test whether the part has the element. */
+static uint32_t index_in_part(AdjointBody *a, const Node *u, const Part *r,
+                              uint32_t k, uint32_t *test) {
   BodyBuilder *b = &a->b;
-  uint32_t own[MAX_RANK], axes[MAX_RANK], value = NO_OP;
+  Graph *g = a->pass->graph;
+  uint32_t axis = body_own_axis(b, k), tests[2], count = 0, index = axis;
+  int64_t extent = u->extents[u->free_count + k], high = extent;
+  if (r->strides[k] > 1) {
+    uint32_t rest = body_floor_mod_int(b, axis, r->strides[k]);
+    uint32_t residue = body_int(b, r->residues[k]);
+    tests[count++] = body_op2(b, PRIM_EQ, DT_BOOL, rest, residue);
+    index = body_floor_div_int(b, axis, r->strides[k]);
+  } else if (r->is_interval[k]) {
+    uint32_t low = body_int(b, r->lows[k]);
+    index = body_op2(b, PRIM_SUB, DT_I64, axis, low);
+    if (r->lows[k] != 0)
+      tests[count++] = body_op2(b, PRIM_GE, DT_BOOL, axis, low);
+    if (extent_add(g, r->lows[k], r->counts[k], &high) &&
+        !extent_proved(g, EXTENT_LE, extent, high))
+      tests[count++] = body_op2(b, PRIM_LT, DT_BOOL, axis, body_int(b, high));
+  }
+  for (uint32_t j = 0; j < count; j++)
+    *test = *test == NO_OP ? tests[j]
+                           : body_op2(b, PRIM_AND, DT_BOOL, *test, tests[j]);
+  return index;
+}
+
+/* The contribution to U from its parts.  parts[k] is NULL if it is zero. */
+static Node *joined_parts(AdjointBody *a, Node *u, Part *r, uint32_t count,
+                          Node *const *parts) {
+  BodyBuilder *b = &a->b;
+  uint32_t own[MAX_RANK];
   contribution_spec(a, u);
   body_init(b, a->pass->graph, &a->spec);
-  for (uint32_t k = 0; k < u->rank; k++) {
-    axes[k] = body_own_axis(b, k);
-    own[k] = body_floor_div_int(b, axes[k], r->strides[k]);
-  }
-  value = adjoint_body_zero(a, u->dtype);
+  uint32_t value = adjoint_body_zero(a, u->dtype);
   for (uint32_t at = 0; at < count; at++) {
     if (!parts[at])
       continue;
     set_residues(r, u, at);
     uint32_t test = NO_OP;
-    for (uint32_t k = 0; k < u->rank; k++) {
-      if (r->strides[k] == 1)
-        continue;
-      uint32_t rest = body_floor_mod_int(b, axes[k], r->strides[k]);
-      uint32_t residue = body_int(b, r->residues[k]);
-      uint32_t same = body_op2(b, PRIM_EQ, DT_BOOL, rest, residue);
-      test = test == NO_OP ? same : body_op2(b, PRIM_AND, DT_BOOL, test, same);
-    }
+    for (uint32_t k = 0; k < u->rank; k++)
+      own[k] = index_in_part(a, u, r, k, &test);
     uint32_t read = body_read(b, parts[at], own);
     if (b->ops[read].kind == BODY_READ)
       b->ops[read].proved_safe = true;
-    value = body_select(b, test, read, value);
+    value = test == NO_OP ? read : body_select(b, test, read, value);
   }
   adjoint_body_set_value(a, value);
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
-/* One dense node for each residue.  A single node would multiply by zeros, or
- * read with strides. */
-static Node *gathered_by_residues(AdjointBody *a, uint32_t read, Residues *r,
-                                  uint32_t count, bool *is_zero) {
+/* One dense node for each part.  A single node would add zeros, or read with
+ * strides. */
+static Node *gathered_by_parts(AdjointBody *a, uint32_t read, Part *r,
+                               uint32_t count, bool *is_zero) {
   Node *u = a->n->body_ops[read].node, *parts[MAX_RESIDUES];
   *is_zero = true;
   for (uint32_t at = 0; at < count; at++) {
@@ -497,17 +539,17 @@ static Node *gathered_by_residues(AdjointBody *a, uint32_t read, Residues *r,
       return NULL;
     *is_zero = *is_zero && part_is_zero;
   }
-  return *is_zero ? NULL : interleaved(a, u, r, count, parts);
+  return *is_zero ? NULL : joined_parts(a, u, r, count, parts);
 }
 
 static bool contribute_read(AdjointBody *a, uint32_t read) {
   bool is_zero = false, inverted;
-  Residues r;
+  Part r;
   uint32_t count;
   Node *made = gathered(a, read, NULL, &is_zero, &inverted);
-  if (made && find_residues(a, a->n->body_ops[read].node, &r, &count)) {
+  if (made && find_parts(a, a->n->body_ops[read].node, &r, &count)) {
     node_release(made);
-    made = gathered_by_residues(a, read, &r, count, &is_zero);
+    made = gathered_by_parts(a, read, &r, count, &is_zero);
   }
   if (!inverted)
     made = scattered(a, read, &is_zero);

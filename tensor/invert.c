@@ -939,6 +939,30 @@ static bool data_index_is_summed(const Inversion *x, uint32_t op) {
   return false;
 }
 
+/* Notes the interval of the values of a form without negative factors, as an
+ * index of own axis k, and subtracts the offset of this axis. */
+static void note_interval(Solver *s, Form *f, uint32_t k, int64_t extent) {
+  Inversion *x = s->x;
+  int64_t low = f->constant, high;
+  bool all_positive = true;
+  x->lows[k] = 0, x->counts[k] = extent;
+  for (uint32_t j = 0; j < f->count; j++)
+    all_positive &= f->factors[j] > 0;
+  if (!all_positive || !form_value_count(s, f, &high))
+    return;
+  if (extent_is_static(s->g, low) && low < 0)
+    low = 0;
+  if (extent_proved(s->g, EXTENT_LE, extent, high))
+    high = extent;
+  if (extent_proved(s->g, EXTENT_LE, 0, low) &&
+      extent_proved(s->g, EXTENT_LE, low, high) &&
+      extent_proved(s->g, EXTENT_LE, high, extent) &&
+      extent_sub(s->g, high, low, &x->counts[k]))
+    x->lows[k] = low;
+  s->has_failed |= x->offsets[k] &&
+                   !extent_sub(s->g, f->constant, x->offsets[k], &f->constant);
+}
+
 bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   const Node *n = x->n;
   Solver *s = &(Solver){.x = x, .b = x->b, .g = x->b->graph};
@@ -956,8 +980,15 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   for (uint32_t k = 0; k < read->arg_count; k++) {
     Equation *e = &s->equations[s->equation_count];
     *e = (Equation){.target = targets[k]};
+    uint32_t own = k - read->node->free_count; /* or huge */
+    bool is_own = k >= read->node->free_count;
+    int64_t extent = read->node->extents[k];
+    if (is_own)
+      x->lows[own] = 0, x->counts[own] = extent;
     if (parse_op(s, &scope, read->args[k], &e->form, 0)) {
       s->equation_count++;
+      if (is_own)
+        note_interval(s, &e->form, own, extent);
     } else {
       x->data_ops[x->data_count] = read->args[k];
       x->data_targets[x->data_count++] = targets[k];

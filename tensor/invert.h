@@ -30,14 +30,20 @@ typedef struct Inversion {
   /* By own axis of the new node: a stride s if elements with different indices
    * modulo s are computed differently; otherwise 0. */
   int64_t strides[MAX_RANK];
-  /* By free axis of n: an op of the new body if the axis is an axis of it, or
-   * UINT32_MAX. */
+  /* By own axis of the node that is read: all indices are at least `low`, and
+   * less than low + count. */
+  int64_t lows[MAX_RANK], counts[MAX_RANK];
+  /* Input.  By own axis: what is added to a target. */
+  int64_t offsets[MAX_RANK];
+  /* Input.  By free axis of n: an op of the new body if the axis is an axis of
+   * it, or UINT32_MAX. */
   uint32_t kept_axes[MAX_RANK];
 } Inversion;
 
-/* Solves e(v) = target for all axes of the read: op `read` of x->n.  `targets`
- * are ops of the new body, one per free and own axis of the node that is read.
- * Every axis of x->n gets a value.  Returns false if that is not possible. */
+/* Solves e(v) = target + offset for all axes of the read: op `read` of x->n.
+ * `targets` are ops of the new body, one per free and own axis of the node that
+ * is read. Every axis of x->n gets a value.  Returns false if that is not
+ * possible. */
 bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets);
 /* Adds a condition. */
 void invert_require(Inversion *x, uint32_t condition);

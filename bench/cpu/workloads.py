@@ -211,7 +211,8 @@ def cnn_epoch(images, **more):
 
 
 def char_gpt_step(batch, length, **more):
-    inputs = {"x": i64(batch, length, most=65), "y": i64(batch, length, most=65),
+    inputs = {"x": i64(batch, length, most=65),
+              "y": i64(batch, length, most=65),
               "w": tensors("char_gpt")}
     flops = 6 * batch * length * (4 * 12 * 128 * 128 + 65 * 128) \
         + 12 * 4 * batch * length * length * 128
