@@ -453,6 +453,8 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;
   }
+  if (m->producer_is_contraction && m->shares_contiguous_axis)
+    return "its reader reduces columns, and a matmul stores rows";
   double max_unfused_bytes = contraction_depth(m->producer) <= SHALLOW_DEPTH
                                  ? MAX_SHALLOW_BYTES
                                  : MAX_CACHED_BYTES;
