@@ -330,8 +330,10 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   o->expr = e;
   bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->tensor.shape, whole, o)
                                 : unify(c, t, expected, o);
-  if (!ok)
+  if (!ok) {
     error_index_count(&x, e, expected, o);
+    return core_error(c, e->span, type);
+  }
   *type = ty_tensor(
       c, elem, shape_concat(c, shape_concat(c, x.result[0], rest), x.result[1]),
       NULL);
