@@ -122,7 +122,8 @@ static uint32_t count_unpack_slots(const Core *c) {
     n += count_unpack_slots(c->rules[i].body);
   for (uint32_t i = 0; i < c->slice_count; i++)
     n += count_unpack_slots(c->slices[i].from) +
-         count_unpack_slots(c->slices[i].to);
+         count_unpack_slots(c->slices[i].to) +
+         count_unpack_slots(c->slices[i].step);
   return n;
 }
 

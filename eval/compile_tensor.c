@@ -306,14 +306,22 @@ void compile_index(FunctionState *fn, const Core *c) {
   compile(fn, c->items[0], false);
   for (uint32_t i = 0; i < c->slice_count; i++) {
     const CoreSlice *slice = &c->slices[i];
-    site->subscripts[i] = (struct SubscriptForm){
-        slice->kind,     slice->from != NULL, slice->to != NULL,
-        slice->from_end, slice->to_end,       slice->span};
+    site->subscripts[i] =
+        (struct SubscriptForm){.kind = slice->kind,
+                               .has_start = slice->from,
+                               .has_stop = slice->to,
+                               .has_step = slice->step,
+                               .start_from_end = slice->from_end,
+                               .stop_from_end = slice->to_end,
+                               .span = slice->span};
     if (slice->from)
       compile(fn, slice->from, false);
     if (slice->to)
       compile(fn, slice->to, false);
-    site->bound_count += (slice->from != NULL) + (slice->to != NULL);
+    if (slice->step)
+      compile(fn, slice->step, false);
+    site->bound_count +=
+        (slice->from != NULL) + (slice->to != NULL) + (slice->step != NULL);
   }
   fn->emitter.span = c->span;
   emit_ptr(&fn->emitter, OP_SUBSCRIPT, 0, 0, 0, -(int)site->bound_count, site);

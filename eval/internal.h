@@ -112,7 +112,7 @@ typedef struct SubscriptSite {
   uint32_t count, bound_count;
   struct SubscriptForm {
     CoreSliceKind kind;
-    bool has_start, has_stop, start_from_end, stop_from_end;
+    bool has_start, has_stop, has_step, start_from_end, stop_from_end;
     Span span;
   } * subscripts;
 } SubscriptSite;

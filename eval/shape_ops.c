@@ -294,10 +294,13 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
         vm_fail_at(vm, item->span, 507, NULL,
                    "slice %lld:%lld is out of bounds for an axis of size %lld",
                    (long long)from, (long long)to, (long long)size);
+      int64_t step = item->has_step ? vm_size_maybe_wrapped(vm, *v++) : 1;
       items[count++] = (Subscript){.kind = SUBSCRIPT_SLICE,
                                    .start = from,
                                    .stop = to,
-                                   .sized = item->has_start || item->has_stop};
+                                   .step = step,
+                                   .sized = item->has_start || item->has_stop ||
+                                            item->has_step};
       axis++;
       break;
     }

@@ -241,6 +241,17 @@ Expr *expr_field(ParseState *ps, Expr *arg, Sym *id, Span id_span, Span span) {
   return expr_check_depth(ps, e);
 }
 
+Slice slice_range(Expr *from, Expr *to, Expr *step, Span span) {
+  return (Slice){
+      .kind = SLICE_RANGE, .span = span, .from = from, .to = to, .step = step};
+}
+
+Slice slice_of_expr(Expr *e, Span span) {
+  if (e->kind == EX_BIN && e->op == BIN_CONS && !e->parenthesized)
+    return slice_range(e->arg[0], NULL, e->arg[1], span);
+  return (Slice){.kind = SLICE_INDEX, .span = span, .from = e};
+}
+
 Expr *expr_index(ParseState *ps, Expr *arg, SliceVec *slices, Span span) {
   Expr *e = expr_new(ps, EX_INDEX, span);
   e->arg[0] = arg;
@@ -252,6 +263,8 @@ Expr *expr_index(ParseState *ps, Expr *arg, SliceVec *slices, Span span) {
       raise_depth(&e->depth, slices->at[i].from->depth);
     if (slices->at[i].to)
       raise_depth(&e->depth, slices->at[i].to->depth);
+    if (slices->at[i].step)
+      raise_depth(&e->depth, slices->at[i].step->depth);
   }
   return expr_check_depth(ps, e);
 }

@@ -401,6 +401,10 @@ static void dump_slices(Buffer *b, const Expr *e) {
     }
     if (slice->to)
       dump_expr(b, slice->to);
+    if (slice->step) {
+      buffer_putc(b, ':');
+      dump_expr(b, slice->step);
+    }
   }
   buffer_putc(b, ')');
 }

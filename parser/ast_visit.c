@@ -43,6 +43,7 @@ void expr_visit_children(const Expr *e, void (*f)(void *, Expr *), void *arg) {
   for (uint32_t i = 0; i < e->slice_count; i++) {
     visit_expr(&visitor, e->slices[i].from);
     visit_expr(&visitor, e->slices[i].to);
+    visit_expr(&visitor, e->slices[i].step);
   }
   for (uint32_t i = 0; i < e->clause_count; i++)
     visit_clause(&visitor, &e->clauses[i]);

@@ -461,8 +461,11 @@ static bool is_atom_or_absent(const Expr *e) {
 static Doc *slice_doc(Formatter *f, const Slice *slice) {
   Doc *leading = fmt_leading_comments(f, slice->span.start);
   switch (slice->kind) {
-  case SLICE_INDEX:
-    return DOC_CONCAT(f, leading, fmt_expr(f, slice->from));
+  case SLICE_INDEX: /* a list in parentheses is no slice with a step */
+    return DOC_CONCAT(f, leading,
+                      with_comments(f, slice->from,
+                                    slice->from->kind == EX_BIN &&
+                                        slice->from->op == BIN_CONS));
   case SLICE_ELLIPSIS:
     return DOC_CONCAT(f, leading, fmt_text(f, "..."));
   case SLICE_NEWAXIS:
@@ -472,12 +475,18 @@ static Doc *slice_doc(Formatter *f, const Slice *slice) {
   case SLICE_RANGE:
     break;
   }
-  bool tight = is_atom_or_absent(slice->from) && is_atom_or_absent(slice->to);
+  bool tight = is_atom_or_absent(slice->from) && is_atom_or_absent(slice->to) &&
+               is_atom_or_absent(slice->step);
   Doc *from = slice->from ? fmt_expr(f, slice->from) : NULL;
   Doc *to = slice->to ? fmt_expr(f, slice->to) : NULL;
+  Doc *step = slice->step ? fmt_expr(f, slice->step) : NULL;
   Doc *space = tight ? NULL : fmt_text(f, " ");
-  return DOC_CONCAT(f, leading, from, from ? space : NULL, fmt_text(f, ":"),
-                    to ? space : NULL, to);
+  const char *colons = step && !to ? "::" : ":";
+  Doc *rest = step ? DOC_CONCAT(f, to ? space : NULL,
+                                to ? fmt_text(f, ":") : NULL, space, step)
+                   : NULL;
+  return DOC_CONCAT(f, leading, from, from ? space : NULL, fmt_text(f, colons),
+                    to ? space : NULL, to, rest);
 }
 
 static Doc *index_doc(Formatter *f, const Expr *e) {

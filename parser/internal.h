@@ -155,6 +155,10 @@ Expr *expr_if(ParseState *ps, Expr *test, Expr *yes, Expr *no, Span span);
 Expr *expr_for(ParseState *ps, BinderVec *binders, Expr *body, Span span);
 Expr *expr_app(ParseState *ps, Expr *fn, ArgVec *args, Span span);
 Expr *expr_field(ParseState *ps, Expr *arg, Sym *id, Span id_span, Span span);
+/* from:to:step; each may be NULL. */
+Slice slice_range(Expr *from, Expr *to, Expr *step, Span span);
+/* An index; from::step is a slice. */
+Slice slice_of_expr(Expr *e, Span span);
 Expr *expr_index(ParseState *ps, Expr *arg, SliceVec *slices, Span span);
 Expr *expr_ascribe(ParseState *ps, Expr *arg, TypeExpr *type, Span span);
 

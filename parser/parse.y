@@ -663,14 +663,17 @@ slices
   ;
 
 slice
-  : expr                { $$ = (Slice){SLICE_INDEX, @$, $1, NULL}; }
-  | expr ":" expr       { $$ = (Slice){SLICE_RANGE, @$, $1, $3}; }
-  | expr ":"            { $$ = (Slice){SLICE_RANGE, @$, $1, NULL}; }
-  | ":" expr            { $$ = (Slice){SLICE_RANGE, @$, NULL, $2}; }
-  | ":"                 { $$ = (Slice){SLICE_RANGE, @$, NULL, NULL}; }
-  | "..."               { $$ = (Slice){SLICE_ELLIPSIS, @$, NULL, NULL}; }
-  | "new"               { $$ = (Slice){SLICE_NEWAXIS, @$, NULL, NULL}; }
-  | "*"                 { $$ = (Slice){SLICE_STAR, @$, NULL, NULL}; }
+  : expr                { $$ = slice_of_expr($1, @$); }
+  | expr ":" expr       { $$ = slice_range($1, $3, NULL, @$); }
+  | expr ":"            { $$ = slice_range($1, NULL, NULL, @$); }
+  | ":" expr            { $$ = slice_range(NULL, $2, NULL, @$); }
+  | ":"                 { $$ = slice_range(NULL, NULL, NULL, @$); }
+  | "::" expr           { $$ = slice_range(NULL, NULL, $2, @$); }
+  | ":" expr ":" expr   { $$ = slice_range(NULL, $2, $4, @$); }
+  | expr ":" expr ":" expr { $$ = slice_range($1, $3, $5, @$); }
+  | "..."               { $$ = (Slice){.kind = SLICE_ELLIPSIS, .span = @$}; }
+  | "new"               { $$ = (Slice){.kind = SLICE_NEWAXIS, .span = @$}; }
+  | "*"                 { $$ = (Slice){.kind = SLICE_STAR, .span = @$}; }
   ;
 
 atom

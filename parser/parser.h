@@ -272,7 +272,7 @@ typedef struct Binder {
 
 typedef enum SliceKind {
   SLICE_INDEX,    /* expr */
-  SLICE_RANGE,    /* [from] : [to]; each may be NULL */
+  SLICE_RANGE,    /* [from] : [to] [: step]; each may be NULL */
   SLICE_ELLIPSIS, /* ... */
   SLICE_NEWAXIS,  /* new: an axis of size 1 */
   SLICE_STAR,     /* *: an axis that broadcasts */
@@ -281,7 +281,7 @@ typedef enum SliceKind {
 typedef struct Slice {
   SliceKind kind;
   Span span;
-  Expr *from, *to; /* SLICE_INDEX: from */
+  Expr *from, *to, *step; /* SLICE_INDEX: from */
 } Slice;
 
 typedef struct Clause {

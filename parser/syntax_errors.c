@@ -284,8 +284,7 @@ static const char *help_in_context(int seen, int context) {
       return "to change a field, write `{r with x = e}`";
     return seen == TOK_RBRACE ? NULL : BRACES;
   case TOK_DOTBRACKET:
-    return seen == TOK_COLON ? "write a slice as `from:to`; slices have no step"
-                             : NULL;
+    return seen == TOK_COLON ? "write a slice as `from:to:step`" : NULL;
   case TOK_LBRACKET:
     return seen == TOK_COLON  ? "write a slice with a dot: `x.[from:to]`"
            : seen == TOK_SEMI ? "separate elements by commas"

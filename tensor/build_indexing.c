@@ -91,6 +91,11 @@ static bool subscript_spec(Graph *g, NodeSpec *spec, const Node *x,
         !rank_fits(spec, 1, fault))
       return false;
     int64_t size = extent_sub_saturating(g, subscript->stop, subscript->start);
+    int64_t step = subscript->step < 0 ? -subscript->step : subscript->step;
+    if (step > 1 && !extent_ceil_div(g, size, step, &size)) {
+      fault_set(fault, "a size is too large");
+      return false;
+    }
     push_axis(spec, size,
               node_is_broadcast_axis(x, *axis) && !subscript->sized);
     return true;
@@ -126,6 +131,15 @@ static bool subscripts_spec(Graph *g, NodeSpec *spec, Node *x, uint32_t count,
   return false;
 }
 
+/* The index in x of element k of the slice. */
+static uint32_t slice_index(BodyBuilder *b, uint32_t k, const Subscript *s) {
+  if (s->step >= 0)
+    return body_add_int(b, s->step > 1 ? body_mul_int(b, k, s->step) : k,
+                        s->start);
+  uint32_t last = body_add_int(b, body_int(b, s->stop), -1);
+  return body_op2(b, PRIM_SUB, DT_I64, last, body_mul_int(b, k, -s->step));
+}
+
 Node *node_subscript(Graph *g, Node *x, uint32_t count,
                      const Subscript *subscripts, Fault *fault) {
   NodeSpec spec = {.dtype = x->dtype};
@@ -137,7 +151,7 @@ Node *node_subscript(Graph *g, Node *x, uint32_t count,
   for (uint32_t k = 0; k < count; k++) {
     const Subscript *subscript = &subscripts[k];
     if (subscript->kind == SUBSCRIPT_SLICE) {
-      own[axis++] = body_add_int(&b, body_own_axis(&b, at++), subscript->start);
+      own[axis++] = slice_index(&b, body_own_axis(&b, at++), subscript);
     } else if (subscript->kind == SUBSCRIPT_INDEX) {
       uint32_t index = body_read_broadcast(&b, subscript->index, at);
       own[axis++] = body_convert(&b, index, DT_I64);

@@ -305,7 +305,7 @@ typedef enum SubscriptKind {
                       function of `for` indices is an exact index; the evaluator
                       has resolved negative constants.  Other data are a gather:
                       an index tensor of rank k contributes its k axes */
-  SUBSCRIPT_SLICE, /* from start to stop (exclusive) */
+  SUBSCRIPT_SLICE, /* from start to stop (exclusive); step 0 is 1 */
   SUBSCRIPT_NEW_AXIS,           /* a new axis of extent 1 */
   SUBSCRIPT_NEW_BROADCAST_AXIS, /* a new broadcast axis */
 } SubscriptKind;
@@ -313,6 +313,7 @@ typedef struct Subscript {
   SubscriptKind kind;
   Node *index;
   int64_t start, stop;
+  int64_t step; /* every step-th element; negative: backwards from the last */
   /* SUBSCRIPT_SLICE: a bound is written, so that a * becomes a size. */
   bool sized;
 } Subscript;

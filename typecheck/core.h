@@ -141,7 +141,7 @@ typedef struct CoreRange { /* range of a `for` index: exactly one is set */
 
 typedef enum CoreSliceKind {
   CS_AT,    /* from: an int, or a tensor of ints (gather) */
-  CS_RANGE, /* from, to: ints or NULL */
+  CS_RANGE, /* from, to, step: ints or NULL */
   CS_ELLIPSIS,
   CS_NEWAXIS,
   CS_STAR,
@@ -149,7 +149,7 @@ typedef enum CoreSliceKind {
 typedef struct CoreSlice {
   CoreSliceKind kind;
   Span span;
-  Core *from, *to;
+  Core *from, *to, *step;
   bool from_end, to_end; /* a literal -k that counts from the end */
 } CoreSlice;
 

@@ -363,6 +363,8 @@ static Sexp *slice_sexp(CorePrinter *p, const CoreSlice *slice) {
   case CS_RANGE:
     s = sexp_pair(p, "range", bound_sexp(p, slice->from, slice->from_end));
     sexp_add(p, s, bound_sexp(p, slice->to, slice->to_end));
+    if (slice->step)
+      sexp_add(p, s, core_sexp(p, slice->step));
     return s;
   case CS_ELLIPSIS:
     return sexp_atom(p, "...");

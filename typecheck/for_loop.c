@@ -219,12 +219,37 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
     require_in_bounds(c, dim_resolve(c->dims, p), size, 0, o);
 }
 
+/* The size of every step-th element of `count` elements.  A negative step is a
+   literal and reverses a whole axis. */
+static Dim *infer_slice_step(Indexing *x, Slice *s, CoreSlice *out,
+                             Dim *count) {
+  Checker *c = x->c;
+  Type *t, *expected = ty_int(c, meta_integer(c, s->step->span));
+  Core *core = infer(c, s->step, &t);
+  Origin *o = origin_new(c, ORIGIN_INDEX, s->step->span);
+  o->actual = t;
+  out->step = subsume(c, core, t, expected, o);
+  Type *known = ty_singleton(c, expected) ? expected : ty_int(c, NULL);
+  Dim *step = dim_resolve(c->dims, int_to_size(c, s->step, &out->step, known));
+  if (negative_literal(s->step)) {
+    step = dim_neg(c->dims, step);
+    if (s->from || s->to)
+      error_at(c, 307, s->span, "a slice with a negative step has no bounds")
+          ->help = "take the part first, then reverse it: x.[a:b] |> reverse "
+                   "~axis:0";
+  }
+  Dim *one = dim_int(c->dims, 1);
+  add_size_le(c, one, step, o);
+  return dim_div(c->dims, dim_sub(c->dims, dim_add(c->dims, count, step), one),
+                 step);
+}
+
 static void infer_slice_range(Indexing *x, Slice *s, CoreSlice *out) {
   Checker *c = x->c;
   out->kind = CS_RANGE;
   ShapeAxis axis = next_base_axis(x, s->span);
   take_base_axis(x, axis);
-  if (!s->from && !s->to) {
+  if (!s->from && !s->to && !s->step) {
     add_result_axis(x, axis);
     return;
   }
@@ -251,6 +276,8 @@ static void infer_slice_range(Indexing *x, Slice *s, CoreSlice *out) {
   }
   require_slice_in_bounds(x, from, to, size, o);
   ShapeAxis part = {.tag = SHAPE_DIM, .dim = dim_sub(c->dims, to, from)};
+  if (s->step)
+    part.dim = infer_slice_step(x, s, out, part.dim);
   add_result_axis(x, part);
 }
 

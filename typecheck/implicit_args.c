@@ -21,6 +21,7 @@ static void each_child(Core *core, void (*f)(void *, Core *), void *arg) {
   for (uint32_t i = 0; i < core->slice_count; i++) {
     call_if_present(f, arg, core->slices[i].from);
     call_if_present(f, arg, core->slices[i].to);
+    call_if_present(f, arg, core->slices[i].step);
   }
   for (uint32_t i = 0; i < core->rule_count; i++)
     call_if_present(f, arg, core->rules[i].body);

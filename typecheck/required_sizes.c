@@ -64,6 +64,8 @@ static void visit_core(RequiredSizes *r, Core *core) {
       visit_core(r, core->slices[i].from);
     if (core->slices[i].to)
       visit_core(r, core->slices[i].to);
+    if (core->slices[i].step)
+      visit_core(r, core->slices[i].step);
   }
 }
 

@@ -172,7 +172,7 @@ static void name_operand(Checker *c, Operands *all, Core **at) {
 }
 
 static Core *check_after_operands(Checker *c, Core *op, Core *check) {
-  uint32_t max_operands = op->item_count + 2 * op->slice_count;
+  uint32_t max_operands = op->item_count + 3 * op->slice_count;
   Operands all = {NEW_ARRAY(c->arena, Var *, max_operands),
                   NEW_ARRAY(c->arena, Core *, max_operands), 0};
   for (uint32_t i = op->kind == CORE_APP; i < op->item_count; i++)
@@ -180,6 +180,7 @@ static Core *check_after_operands(Checker *c, Core *op, Core *check) {
   for (uint32_t i = 0; i < op->slice_count; i++) {
     name_operand(c, &all, &op->slices[i].from);
     name_operand(c, &all, &op->slices[i].to);
+    name_operand(c, &all, &op->slices[i].step);
   }
   check->items[0] = op;
   Core *whole = check;
