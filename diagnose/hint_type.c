@@ -134,6 +134,16 @@ static bool hint_class_labels(Checker *c, Diag *d, Type *actual, Type *expected,
   return true;
 }
 
+/* x.[x > 1] */
+static bool hint_bool_index(Diag *d, Type *actual, const Origin *o) {
+  if (o->kind != ORIGIN_INDEX ||
+      elem_root(actual->tensor.elem)->dtype != DT_BOOL)
+    return false;
+  d->help = "for the elements that satisfy a condition, write `filter (fn x => "
+            "x > 1) x`; for a choice per element, `select c x y`";
+  return true;
+}
+
 static bool is_class(const ElemVar *e, uint32_t classes) {
   return e->classes && !(e->classes & ~classes);
 }
@@ -155,7 +165,8 @@ void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   ElemVar *g = elem_root(actual->tensor.elem),
           *w = elem_root(expected->tensor.elem);
-  if (hint_class_labels(c, d, actual, expected, o) ||
+  if (hint_bool_index(d, actual, o) ||
+      hint_class_labels(c, d, actual, expected, o) ||
       hint_convert_operand(c, d, actual, expected, o))
     return;
   if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)

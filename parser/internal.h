@@ -76,6 +76,7 @@ typedef struct ParseState {
   bool reported_depth; /* the depth limit was reported */
   uint32_t error_count, incomplete_errors; /* as in the lexer */
   uint32_t error_at;                       /* offset of the last error */
+  bool after_local_val; /* since the last word that begins a declaration */
   uint32_t after_non_dec_start; /* after the start of a word that begins no
                                    declaration */
   uint32_t ignore_decs_before;  /* ignores declarations before this offset */
@@ -155,6 +156,9 @@ Expr *expr_if(ParseState *ps, Expr *test, Expr *yes, Expr *no, Span span);
 Expr *expr_for(ParseState *ps, BinderVec *binders, Expr *body, Span span);
 Expr *expr_app(ParseState *ps, Expr *fn, ArgVec *args, Span span);
 Expr *expr_field(ParseState *ps, Expr *arg, Sym *id, Span id_span, Span span);
+/* False for `val` and `fun` where an expression was expected, and for `val` in
+ * the same body after it. */
+bool parse_begins_dec(ParseState *ps, Span word);
 /* from:to:step; each may be NULL. */
 Slice slice_range(Expr *from, Expr *to, Expr *step, Span span);
 /* An index; from::step is a slice. */

@@ -249,9 +249,12 @@ decs
   ;
 
 /* Words at which parsing resumes after an error. */
-val: "val"              { RESUME; };
+val: "val" {
+      if (parse_begins_dec(ps, @1))
+        RESUME;
+    };
 fun_word: "fun" {
-      if (@1.start + 1 != ps->after_non_dec_start)
+      if (parse_begins_dec(ps, @1))
         RESUME;
     };
 type_word: "type"       { RESUME; };
@@ -267,7 +270,9 @@ dec
       $$->pat = $2;
       $$->type = $3;
       $$->given = $4;
-      $$->expr = $6;
+      $$->expr = @1.start + 1 == ps->after_non_dec_start
+                    ? expr_new(ps, EX_ERROR, @6) /* in the body of a function */
+                    : $6;
       dec_finish(ps, $$);
     }
   | fun_word funs {

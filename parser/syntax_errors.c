@@ -258,6 +258,28 @@ static bool is_comparison(int token) {
          token == TOK_LE || token == TOK_GT || token == TOK_GE;
 }
 
+static bool is_arithmetic(int token) {
+  return token == TOK_PLUS || token == TOK_MINUS || token == TOK_STAR ||
+         token == TOK_SLASH;
+}
+
+static bool is_line_begin(const ParseState *ps, uint32_t at) {
+  return at == 0 || ps->lexer.text[at - 1] == '\n';
+}
+
+/* True for a `val` in the body of a function. */
+static bool is_local_val(const ParseState *ps, const SyntaxError *e) {
+  return e->found == TOK_VAL && !is_line_begin(ps, e->span.start);
+}
+
+bool parse_begins_dec(ParseState *ps, Span word) {
+  if (ps->after_local_val && !is_line_begin(ps, word.start))
+    ps->after_non_dec_start = word.start + 1;
+  bool begins = word.start + 1 != ps->after_non_dec_start;
+  ps->after_local_val &= !begins;
+  return begins;
+}
+
 /* True inside a declaration. */
 static bool in_dec(const SyntaxError *e) {
   for (int i = 0; i < e->stack_len; i++)
@@ -317,6 +339,9 @@ static const char *help_after_expr(const SyntaxError *e,
   case TOK_EQUAL:
     if (bare)
       return "define a value with `val x = e`, a function with `fun f x = e`";
+    if (context.token == TOK_LPAREN && stack_at(e, 1) == TOK_COMMA)
+      return "write a labelled argument as `~axis:0`, without parentheses and "
+             "commas: `sum ~axis:0 x`; to compare, write `==`";
     return stack_has(e, 1, "post") || stack_has(e, 1, "args")
                ? "write a labelled argument as `~axis:0`; to compare, write "
                  "`==`"
@@ -333,6 +358,8 @@ static const char *help_after_expr(const SyntaxError *e,
     return "write a sequence in parentheses, or between `in` and `end`";
   case TOK_BAR:
     return "for logical or, write `||`";
+  case TOK_AND:
+    return context.token ? "for logical and, write `&&`" : NULL;
   case TOK_QUESTION:
     return "write `if c then a else b`";
   case TOK_WITH:
@@ -384,6 +411,9 @@ static const char *help_after_word(const SyntaxError *e) {
     return "write an optional parameter as `~x:(x = e)`";
   if (e->found == TOK_FUN && expects(e, TOK_FN))
     return "write a function without a name as `fn x => e`";
+  if (e->found == TOK_DOT && expects(e, TOK_FN) &&
+      is_arithmetic(stack_at(e, 0)))
+    return "the operators are the same for all types of numbers: `x + 1.0`";
   return NULL;
 }
 
@@ -450,6 +480,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "to subtract, write spaces on both sides of the minus sign: `n - 1`";
   if (e->found == TOK_IN && context.token == TOK_FOR)
     return "write a range as `for i < n => e`";
+  if (expects(e, TOK_FN) && is_local_val(ps, e))
+    return "write local names as `let val x = e in e end`";
   if (e->found == TOK_TYVAR && expects(e, TOK_FN))
     return "write strings in double quotes; `'a` is a type";
   if (e->found == TOK_BAR && context.token != TOK_LBRACE)
@@ -524,8 +556,9 @@ void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
     skip_quoted(ps, e);
   if (stack_has(e, 0, "decs") && e->found == TOK_ID)
     tokens_let_failed(ps);
-  if (e->found == TOK_FUN && expects(e, TOK_FN))
+  if (expects(e, TOK_FN) && (e->found == TOK_FUN || is_local_val(ps, e)))
     ps->after_non_dec_start = e->span.start + 1;
+  ps->after_local_val |= expects(e, TOK_FN) && is_local_val(ps, e);
   if (ps->lexer.suppress_errors_until < e->span.end && e->found)
     ps->lexer.suppress_errors_until = parse_line_end(ps, e->span.start);
   if (blame_foreign(ps, e))

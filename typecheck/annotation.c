@@ -124,6 +124,26 @@ static Dim *annot_size_function(Checker *c, DimExpr *d, AnnotMode mode) {
   return meta_dim(c, NULL, d->span);
 }
 
+/* Warns if a parameter's size has the name of a number of the program. */
+static void warn_hidden_number(Checker *c, const DimExpr *d, AnnotMode mode) {
+  Binding *b = c->names.module && !c->names.module->library
+                   ? lookup_in(c, c->names.module, d->id)
+                   : NULL;
+  if (mode != ANNOT_PARAM || !b || b->kind != BK_VALUE || !b->scheme)
+    return;
+  Type *t = ty_norm(c, b->scheme->type);
+  Dim *value =
+      ty_singleton(c, t) ? dim_resolve(c->dims, t->tensor.singleton) : NULL;
+  if (!value || !dim_is_const(value))
+    return;
+  Diag *w = warning_at(c, 409, d->span,
+                       "the size `%s` of this parameter may be any size, not "
+                       "only the value %s",
+                       d->id->text, dim_to_text(c, value));
+  diag_add_label(c->arena, w, b->span, "the value");
+  w->help = "rename the size; to require the value, write its number";
+}
+
 static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
   Scope *s = find_annotated_name(c, d->id, false);
   if (s && s->dim)
@@ -144,6 +164,7 @@ static Dim *annot_size_name(Checker *c, DimExpr *d, AnnotMode mode) {
       return fixed;
     }
   }
+  warn_hidden_number(c, d, mode);
   return new_size(c, d->id, d->span, mode);
 }
 

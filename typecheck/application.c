@@ -758,10 +758,24 @@ static void record_bound_values(Clause *k, const Arg *args, uint32_t count) {
       k->params[i].pat->value = args[i].expr;
 }
 
+/* Warns about `f (x).[0]`, which indexes x.  Nobody needs these parentheses for
+   that. */
+static void warn_indexed_argument(Checker *c, const Arg *args, uint32_t n) {
+  const Expr *e = n ? args[n - 1].expr : NULL;
+  if (!e || e->kind != EX_INDEX || e->arg[0]->kind != EX_ID ||
+      !e->arg[0]->parenthesized || e->parenthesized)
+    return;
+  warning_at(c, 410, e->span,
+             "this indexes the argument, not the result of the call")
+      ->help = "for the result, write `(f x).[0]`; for the argument, "
+               "`f x.[0]`";
+}
+
 static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   Spine s = {0};
   flatten_spine(c, e, &s);
   check_unique_labels(c, s.args.at, s.args.len);
+  warn_indexed_argument(c, s.args.at, s.args.len);
   if (has_error_arg(s.args.at, s.args.len) ||
       has_foreign_word(c, s.args.at, s.args.len)) {
     *type = ty_meta(c);

@@ -227,6 +227,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
   c->sizes.bindings.len = 0;
   c->notes.typed_holes.len = c->notes.differentiated.len = 0;
+  c->notes.missing_files.len = 0;
   c->solver.contradicted.len = c->solver.reshape_holes.len = 0;
   c->inference.head.expr = NULL;
   /* a limit may have aborted the code that set it */
@@ -410,6 +411,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   }
   report_typed_holes(c, &bound);
   report_no_floats(c);
+  report_missing_files(c);
   check_sizes_fit(c, dec);
   if (diags->errors > errors) { /* or a literal that does not fit */
     define_failed_dec(c, dec);

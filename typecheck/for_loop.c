@@ -87,7 +87,9 @@ typedef struct Indexing {
   Shape *before; /* axes consumed left of `...` */
   Shape *after;  /* axes consumed right of `...` */
   Shape *result[2];
-  bool rest; /* `...` was seen */
+  bool rest;       /* `...` was seen */
+  bool has_error;  /* an item has one */
+  Shape *gathered; /* the axis of the first index tensor, or NULL */
   uint32_t axes_taken;
   /* number of items, and of those that consume an axis */
   uint32_t items, axes_to_take;
@@ -176,11 +178,33 @@ static void require_slice_in_bounds(Indexing *x, Dim *from, Dim *to, Dim *size,
     add_size_le(c, to, size, o);
 }
 
+/* Warns if two index tensors have the same axis: NumPy pairs their elements. */
+static void note_gather(Indexing *x, const Slice *s, Shape *shape) {
+  Checker *c = x->c;
+  if (shape->len != 1 || shape->axes[0].tag != SHAPE_DIM ||
+      c->names.module->library)
+    return;
+  if (!x->gathered) {
+    x->gathered = shape;
+    return;
+  }
+  Dim *size = dim_resolve(c->dims, shape->axes[0].dim);
+  if (!dim_equal(size, dim_resolve(c->dims, x->gathered->axes[0].dim)))
+    return;
+  warning_at(c, 408, s->span,
+             "two index tensors select each combination of their %s elements, "
+             "not pairs",
+             dim_to_text(c, size))
+      ->help = "for pairs, write `for i => x.[a.[i], b.[i]]`; for "
+               "combinations, index in two steps: `x.[a, :].[:, b]`";
+}
+
 static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   Checker *c = x->c;
   Type *t;
   out->kind = CS_AT;
   out->from = infer(c, s->from, &t);
+  x->has_error |= out->from->kind == CORE_ERROR;
   ShapeAxis axis = next_base_axis(x, s->span);
   Dim *size = size_of_axis(c, axis);
   Type *n = ty_norm(c, t);
@@ -209,6 +233,8 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
     shape = shape_norm(c, n->tensor.shape);
   }
   Dim *singleton = ty_singleton(c, n);
+  if (!singleton)
+    note_gather(x, s, shape);
   if (!singleton) { /* data: a gather, checked at run time */
     for (uint32_t i = 0; i < shape->len; i++)
       add_result_axis(x, shape->axes[i]);
@@ -318,11 +344,9 @@ static void error_index_count(Indexing *x, Expr *e, Type *expected, Origin *o) {
     report_type_mismatch(c, t, expected, o);
     return;
   }
-  Diag *d = error_at(c, 351, e->span,
-                     "%u index%s for %u ax%ss: indexing is "
-                     "exact",
-                     x->axes_taken, x->axes_taken == 1 ? "" : "es", have->len,
-                     have->len == 1 ? "i" : "e");
+  Diag *d = error_at(c, 351, e->span, "%u %s for %u ax%ss: indexing is exact",
+                     x->axes_taken, x->axes_taken == 1 ? "index" : "indices",
+                     have->len, have->len == 1 ? "i" : "e");
   d->note = arena_printf(c->arena, "the indexed value is %s", ty_text(c, t));
   if (x->axes_taken < have->len && !x->rest)
     d->help = "write ... to keep the other axes, as in x.[0, ...]";
@@ -357,6 +381,8 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
   o->expr = e;
   bool ok = t->tag == TY_TENSOR ? unify_shape(c, t->tensor.shape, whole, o)
                                 : unify(c, t, expected, o);
+  if (!ok && x.has_error)
+    return core_error(c, e->span, type);
   if (!ok) {
     error_index_count(&x, e, expected, o);
     return core_error(c, e->span, type);

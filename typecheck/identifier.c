@@ -205,6 +205,13 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
   return o;
 }
 
+/* The literal of a name that the program did not define; NULL: none. */
+static const char *named_constant(const char *name) {
+  if (strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0)
+    return name;
+  return strcmp(name, "pi") == 0 ? "3.14159265358979323846" : NULL;
+}
+
 Core *infer_id(Checker *c, Expr *e, Type **type) {
   for (Scope *s = scope_find(c->names.scope, e->id); s;
        s = scope_find(s->outer, e->id))
@@ -225,10 +232,10 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
       return core;
     }
   Binding *b = lookup(c, NULL, e->id);
-  if (!b &&
-      (strcmp(e->id->text, "inf") == 0 || strcmp(e->id->text, "nan") == 0)) {
+  const char *constant = b ? NULL : named_constant(e->id->text);
+  if (constant) {
     Expr num = {
-        .kind = EX_NUM, .span = e->span, .num = e->id->text, .is_float = true};
+        .kind = EX_NUM, .span = e->span, .num = constant, .is_float = true};
     return infer_num(c, &num, type);
   }
   if (!b)

@@ -207,6 +207,7 @@ Core *infer_app(Checker *c, Expr *e, Type **type);
 /* Warns about calls of this declaration that differentiate by data without
    floats. */
 void report_no_floats(Checker *c);
+void report_missing_files(Checker *c);
 /* The span to blame if an argument of call e does not fit: the argument, or the
    pipe that supplies it. */
 Span arg_span(const Expr *e, const Expr *arg);

@@ -27,6 +27,7 @@ static void begin_nested_check(Checker *c) {
   memset(&c->sizes.bindings, 0, sizeof c->sizes.bindings);
   memset(&c->notes.typed_holes, 0, sizeof c->notes.typed_holes);
   memset(&c->notes.differentiated, 0, sizeof c->notes.differentiated);
+  memset(&c->notes.missing_files, 0, sizeof c->notes.missing_files);
   memset(&c->solver.contradicted, 0, sizeof c->solver.contradicted);
   memset(&c->solver.reshape_holes, 0, sizeof c->solver.reshape_holes);
   map_init(&c->facts.compared_sizes, c->arena);

@@ -92,10 +92,11 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   if (b->con->con.has_arg != (p->arg_count == 1)) {
     error_at(c, 345, p->span, "constructor `%s` takes %s argument",
              b->name->text, b->con->con.has_arg ? "an" : "no")
-        ->help = arena_printf(c->arena,
-                              b->con->con.has_arg ? "write `%s x`, or `%s _`"
-                                                  : "write `%s` alone",
-                              b->name->text, b->name->text);
+        ->help =
+        arena_printf(c->arena,
+                     b->con->con.has_arg ? "write `(%s x)`, or `(%s _)`"
+                                         : "write `%s` alone",
+                     b->name->text, b->name->text);
     return corepat_new(c, CP_WILD, p->span);
   }
   if (!p->arg_count) {

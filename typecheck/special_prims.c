@@ -534,6 +534,16 @@ static Core *optional_arg(Checker *c, Arg *a, Type *expected,
   return check(c, a->expr, expected, o);
 }
 
+void report_missing_files(Checker *c) {
+  for (uint32_t i = 0; i < c->notes.missing_files.len; i++) {
+    const MissingFile *m = &c->notes.missing_files.at[i];
+    if (shape_has_known_rank(shape_norm(c, m->shape)))
+      continue; /* from an annotation or its uses */
+    warning_at(c, 407, m->span, "there is no file %s now", m->path)->note =
+        "the shape is unknown until the program reads the file";
+  }
+}
+
 static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
                         Type **type) {
   Expr *pos[2];
@@ -577,6 +587,9 @@ static Core *infer_load(Checker *c, Expr *e, Arg *args, uint32_t n,
     Diag *d = error_at(c, 508, e->span, "%s", fault.message);
     if (fault.help[0])
       d->help = arena_printf(c->arena, "%s", fault.help);
+  } else if (literal && !c->names.module->library) {
+    MissingFile m = {pos[0]->text, pos[0]->span, shape};
+    VEC_PUSH(c->arena, c->notes.missing_files, m);
   }
   *type = ty_tensor(c, elem, shape, NULL);
   Core *app = prim_application(c, PRIM_LOAD, e, 3, cores);

@@ -641,6 +641,12 @@ typedef struct RuntimeSizes {   /* sizes that only running code knows */
   VEC(UndeterminedSize) undetermined;
 } RuntimeSizes;
 
+typedef struct MissingFile { /* a file to load that does not exist */
+  const char *path;
+  Span span;
+  Shape *shape;
+} MissingFile;
+
 typedef struct Differentiated { /* data by which a call differentiates */
   Type *type;
   Span span;
@@ -651,6 +657,7 @@ typedef struct Notes {     /* results for messages, statistics and editors */
   VarNames *message_names; /* variable names of the current message, or NULL */
   VEC(TypedHole) typed_holes; /* the _ of annotations */
   VEC(Differentiated) differentiated;
+  VEC(MissingFile) missing_files;
   SymbolRefs *recorded_refs; /* recorded symbol references; NULL: off */
   /* the same while recording is enabled, otherwise NULL */
   SymbolRefs *active_refs;

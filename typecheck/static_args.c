@@ -5,6 +5,7 @@
 #include "support/diag.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool parse_axis(Expr *e, long *k) {
   if (e->kind != EX_NUM || e->is_float)
@@ -145,7 +146,12 @@ Core *check_shape_bracket(Checker *c, Expr *e, Type *expected, Origin *o) {
     Origin *oi = origin_new(c, ORIGIN_ELEMENT, item->span);
     oi->expr = item;
     Type *t;
-    if (item->kind == EX_HOLE) {
+    bool is_minus_one = o->prim == PRIM_RESHAPE && item->kind == EX_NUM &&
+                        strcmp(item->num, "-1") == 0;
+    if (is_minus_one)
+      error_at(c, 306, item->span, "a size is at least 0; found -1")->help =
+          "for the size that follows from the others, write `_`";
+    if (item->kind == EX_HOLE || is_minus_one) {
       one->axes[0].dim = meta_dim(c, NULL, item->span);
       dim_as_var(one->axes[0].dim)->reshape_hole = true;
       ReshapeHole hole = {dim_as_var(one->axes[0].dim), e->span};

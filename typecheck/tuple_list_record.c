@@ -183,6 +183,9 @@ static Core *infer_member(Checker *c, Expr *e, Type **type) {
     return infer_binding_use(c, member, e->span, e->op_span, type,
                              origin_new(c, ORIGIN_ARG, e->span));
   Binding *b = lookup(c, NULL, base->id);
+  if (!b && lexer_find_foreign(base->id->text) &&
+      lexer_find_foreign(e->id->text)) /* np.newaxis */
+    return error_unbound_name(c, NULL, e->id, e->span, e->op_span, type);
   if (!b || b->kind != BK_MODULE)
     return NULL;
   member = lookup(c, base->id, e->id);
