@@ -806,6 +806,7 @@ B(prim_save_tree);
 B(prim_load_tree);
 B(prim_file_exists);
 B(prim_args);
+B(prim_track);
 B(prim_clock);
 B(prim_exit);
 B(prim_fail);
