@@ -115,3 +115,17 @@ bool diagnose_differentiated(Checker *c, Type *actual, Type *expected,
               "float and other results";
   return true;
 }
+
+const char *derivative_argument_help(Checker *c, const Type *actual,
+                                     const Type *expected, const Origin *o) {
+  Type *callee = o->kind == ORIGIN_ARG && o->arg.fun_type
+                     ? ty_norm(c, o->arg.fun_type)
+                     : NULL;
+  Type *first =
+      callee && callee->tag == TY_FUN ? ty_norm(c, callee->fun.param) : NULL;
+  bool is_structure = actual->tag == TY_RECORD || actual->tag == TY_TUPLE;
+  if (!first || first->tag != TY_FUN || !first->fun.is_differentiated ||
+      o->number < 2 || expected->tag != TY_TENSOR || !is_structure)
+    return NULL;
+  return "differentiate by one tensor of it; hvp and jvp accept structures";
+}

@@ -379,6 +379,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   }
   Diag *d = kind_error(c, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
+  if (!d->help)
+    d->help = derivative_argument_help(c, actual, expected, o);
   if (expected->tag == TY_LIFT && is_list(c, actual))
     d->help = "for lists, use lists.map, lists.fold and lists.iter";
   if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)
