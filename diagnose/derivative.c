@@ -28,22 +28,39 @@ static WantedResult wanted_result(Checker *c, const Type *expected) {
                                                     : WANTED_FLOAT;
 }
 
-/* The function has several parameters, and returns a function after one
-   argument. */
+/* The number of parameters of the function that the callee expects. */
+static uint32_t wanted_parameters(Checker *c, const Origin *o) {
+  uint32_t number = 0, count = 0;
+  Type *t = ty_norm(c, o->arg.fun_type);
+  while (t->tag == TY_FUN && (t->fun.label || ++number < o->number))
+    t = ty_norm(c, t->fun.result);
+  t = t->tag == TY_FUN ? ty_norm(c, t->fun.param) : t;
+  for (; t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
+    count++;
+  return count;
+}
+
+/* The function has more parameters than the callee gives to it, so its result
+   is a function. */
 static void curried_error(Checker *c, Type *actual, WantedResult wanted,
                           const Origin *o, const char *callee) {
   const char *name = o->expr ? error_expr_path(c, o->expr) : NULL;
+  uint32_t count = wanted_parameters(c, o);
   Diag *d = error_at(c, wanted == WANTED_DATA ? 377 : 375, o->span,
-                     "%s needs a function of one argument to %s; the result "
+                     "%s needs a function of %u argument%s to %s; the result "
                      "is a function: %s",
-                     callee, wanted_text[wanted], ty_text(c, actual));
-  d->help =
-      name ? arena_printf(c->arena,
-                          "give the other arguments too, as in `%s (fn p => %s "
-                          "p x) p`, where x is constant",
-                          callee, name)
-           : "use other values directly, or differentiate by a tuple of all "
-             "parameters: `fn (a, b) => ...`";
+                     callee, count, count == 1 ? "" : "s", wanted_text[wanted],
+                     ty_text(c, actual));
+  if (count != 1)
+    d->help = "use other values directly, instead of as parameters";
+  else if (name)
+    d->help = arena_printf(c->arena,
+                           "give the other arguments too, as in `%s (fn p => "
+                           "%s p x) p`, where x is constant",
+                           callee, name);
+  else
+    d->help = "use other values directly, or differentiate by a tuple of all "
+              "parameters: `fn (a, b) => ...`";
 }
 
 static void integer_error(Checker *c, Type *value, const char *what,
