@@ -75,8 +75,19 @@ int terminal_width(void);
 /* Prints a type after `used` columns: in colour, and on several lines if the
    terminal is too narrow. */
 void terminal_put_type(const char *type, size_t used);
-/* Removes a progress bar.  Call before writing to the terminal. */
+/* ---- progress.c ---- */
+/* True if standard error is a terminal that shows progress. */
+bool progress_is_shown(void);
+/* Callbacks of EvalHost. */
+void progress_update(void *owner, int64_t done, int64_t total);
+void progress_track(void *owner, const char *name, double x, double y);
+/* Output was written, which ends at the end of a line or within one. */
+void progress_note_line(bool has_ended);
+/* Removes the progress bar and the curves.  Call before writing to the
+   terminal. */
 void terminal_hide_progress(void);
+
+/* ---- terminal.c ---- */
 /* A host whose output goes to stdout.  Borrows the program's arguments. */
 SessionHost terminal_host(int arg_count, char **args);
 /* Opens a session on the terminal.  Never returns NULL: exits with a message if

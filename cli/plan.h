@@ -4,6 +4,7 @@
 #define AXON_CLI_PLAN_H
 
 #include "cli/cli.h"
+#include "support/map.h"
 #include "support/vec.h"
 
 #include "kernel/roofline.h"
@@ -42,7 +43,23 @@ typedef struct PlanValue {
   const char *type;
   double bytes;
   const char *reason; /* why it is materialized, or NULL */
+  bool is_saved;      /* it stays in memory because a reverse pass reads it */
 } PlanValue;
+
+/* Values of one source line that are saved for a gradient. */
+typedef struct SavedLine {
+  PlanLocation place;
+  uint32_t count;
+  double bytes;
+} SavedLine;
+
+/* What is saved for the gradient of one differentiated call. */
+typedef struct SavedCall {
+  uint32_t id; /* as in SavedValue */
+  double bytes;
+  VEC(SavedLine) lines; /* largest first */
+  Map nodes;            /* 1 + the ids of the nodes that are counted */
+} SavedCall;
 
 typedef struct PlanFusionBlocker {
   uint32_t kernel; /* number of the kernel in its run */
@@ -86,6 +103,7 @@ typedef struct PlanRecorder {
   bool with_code;
   bool unused_by_program; /* current runs are not needed by the program */
   VEC(PlanRun *) runs;
+  VEC(SavedCall *) calls; /* differentiated calls, in order */
   /* The current run. */
   PlanRun *current;
   FusionGroup *const *clusters;
@@ -122,6 +140,8 @@ typedef struct PlanTotals {
   uint32_t runs, compiled, cache_hits;
 } PlanTotals;
 PlanTotals plan_totals(const PlanRecorder *recorder);
+/* The call with the most bytes; NULL: there is none. */
+const SavedCall *plan_largest_call(const PlanRecorder *recorder);
 
 /* ---- plan.c ---- */
 /* Prints the plans of everything computed during f, for the REPL. */

@@ -48,6 +48,7 @@ static void put_values(Buffer *out, const PlanKernel *k) {
     json_string_field(out, "type", v->type);
     put_number(out, "bytes", v->bytes);
     json_string_field(out, "why", v->reason);
+    put_flag(out, "saved", v->is_saved);
     put_location(out, &v->place);
     buffer_putc(out, '}');
   }
@@ -146,12 +147,32 @@ static void put_run(Buffer *out, const PlanRun *run, uint32_t first,
   buffer_puts(out, "]}");
 }
 
+/* What stays in memory for a reverse pass, by source line. */
+static void put_saved(Buffer *out, const SavedCall *call) {
+  json_open(out, "saved", '[');
+  for (uint32_t k = 0; call && k < call->lines.len; k++) {
+    const SavedLine *line = &call->lines.at[k];
+    json_open(out, NULL, '{');
+    json_int_field(out, "values", line->count);
+    put_number(out, "bytes", line->bytes);
+    json_string_field(out, "file", line->place.file);
+    if (line->place.file)
+      json_int_field(out, "line", line->place.line);
+    json_string_field(out, "text", line->place.line_text);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
 static void put_totals(Buffer *out, const PlanRecorder *recorder,
                        const PlanStyle *s) {
   PlanTotals t = plan_totals(recorder);
+  const SavedCall *saved = plan_largest_call(recorder);
   json_open(out, "total", '{');
   json_int_field(out, "runs", t.runs);
   put_number(out, "bytes_peak", t.peak_bytes);
+  put_number(out, "bytes_saved", saved ? saved->bytes : 0);
+  put_saved(out, saved);
   if (!s->stable) {
     put_number(out, "kernel_seconds", t.kernel_seconds);
     put_number(out, "reference_seconds", t.fallback_seconds);

@@ -152,15 +152,27 @@ static const char *type_text(Arena *arena, const Node *n) {
   return out.text;
 }
 
-static void add_values(const PlanRecorder *recorder, Arena *arena,
-                       PlanKernel *to, const FusionGroup *c) {
+static bool is_saved(const PlanSummary *p, const Node *n) {
+  for (uint32_t k = 0; k < p->saved.len; k++)
+    if (p->saved.at[k].node == n)
+      return true;
+  return false;
+}
+
+static double node_bytes(const Node *n) {
+  return (double)node_element_count(n) * dtype_info[n->dtype].bytes;
+}
+
+static void add_values(const PlanRecorder *recorder, const PlanSummary *p,
+                       Arena *arena, PlanKernel *to, const FusionGroup *c) {
   for (uint32_t j = 0; j < c->nodes.len; j++) {
     const Node *n = c->nodes.at[j];
     PlanValue v = {.place = location_of(recorder, arena, n->span)};
     v.storage = fusion_group_stores(c, n) ? VALUE_MATERIALIZED : VALUE_LOCAL;
     v.type = type_text(arena, n);
-    v.bytes = (double)node_element_count(n) * dtype_info[n->dtype].bytes;
+    v.bytes = node_bytes(n);
     v.reason = c->remarks->materialize_reasons.at[j];
+    v.is_saved = is_saved(p, n);
     VEC_PUSH(arena, to->values, v);
   }
   for (uint32_t j = 0; j < c->remarks->inlined_values.len; j++) {
@@ -271,7 +283,7 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   add_info(recorder, p, c, arena, &k);
   if (c->kernel)
     add_loops(recorder, arena, &k, c->kernel);
-  add_values(recorder, arena, &k, c);
+  add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {
     const FusionBlocker *from = &c->remarks->blockers.at[j];
     PlanFusionBlocker a = {index_of_cluster(p, from->producer), from->reason};
@@ -280,6 +292,63 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   if (recorder->with_code)
     add_code(p, c, arena, &k);
   return k;
+}
+
+/* ---- values saved for a gradient ---- */
+
+static bool is_same_line(const PlanLocation *a, const PlanLocation *b) {
+  return a->line == b->line &&
+         (a->file == b->file ||
+          (a->file && b->file && strcmp(a->file, b->file) == 0));
+}
+
+static void add_saved_value(const PlanRecorder *recorder, SavedCall *call,
+                            const Node *n) {
+  PlanLocation at = location_of(recorder, recorder->arena, n->span);
+  uint32_t k = 0;
+  while (k < call->lines.len && !is_same_line(&call->lines.at[k].place, &at))
+    k++;
+  if (k == call->lines.len)
+    VEC_PUSH(recorder->arena, call->lines, ((SavedLine){.place = at}));
+  SavedLine line = call->lines.at[k];
+  line.count++;
+  line.bytes += node_bytes(n);
+  call->bytes += node_bytes(n);
+  for (; k && call->lines.at[k - 1].bytes < line.bytes; k--)
+    call->lines.at[k] = call->lines.at[k - 1];
+  call->lines.at[k] = line;
+}
+
+static SavedCall *call_of(PlanRecorder *recorder, uint32_t id) {
+  for (uint32_t k = recorder->calls.len; k-- > 0;)
+    if (recorder->calls.at[k]->id == id)
+      return recorder->calls.at[k];
+  SavedCall *call = NEW(recorder->arena, SavedCall);
+  call->id = id;
+  map_init(&call->nodes, recorder->arena);
+  VEC_PUSH(recorder->arena, recorder->calls, call);
+  return call;
+}
+
+/* Several runs may read one value. */
+static void add_saved(PlanRecorder *recorder, const PlanSummary *p) {
+  for (uint32_t k = 0; k < p->saved.len; k++) {
+    const Node *n = p->saved.at[k].node;
+    SavedCall *call = call_of(recorder, p->saved.at[k].call);
+    void *key = (void *)((uintptr_t)n->id + 1);
+    if (map_get(&call->nodes, key))
+      continue;
+    map_put(&call->nodes, key, key);
+    add_saved_value(recorder, call, n);
+  }
+}
+
+const SavedCall *plan_largest_call(const PlanRecorder *recorder) {
+  const SavedCall *largest = NULL;
+  for (uint32_t k = 0; k < recorder->calls.len; k++)
+    if (!largest || recorder->calls.at[k]->bytes > largest->bytes)
+      largest = recorder->calls.at[k];
+  return largest;
 }
 
 /* ---- runs ---- */
@@ -314,6 +383,7 @@ static void on_planned(void *owner, const PlanSummary *p) {
     VEC_PUSH(recorder->arena, recorder->runs, run);
   if (recorder->first_of_equals)
     run->unused_by_program = recorder->unused_by_program;
+  add_saved(recorder, p);
   run->count++;
   recorder->current = run;
   recorder->clusters = p->groups;

@@ -248,6 +248,8 @@ static void put_materialized(Buffer *out, const PlanStyle *s,
     put_bytes(&text, v->bytes);
     if (v->reason)
       buffer_printf(&text, ": %s", v->reason);
+    if (v->is_saved)
+      buffer_puts(&text, "; saved for the gradient");
     put_line(out, s, first ? "stored" : "", text.text);
     buffer_free(&text);
     first = false;
@@ -442,14 +444,46 @@ PlanTotals plan_totals(const PlanRecorder *recorder) {
   return t;
 }
 
+/* The values that stay in memory for a reverse pass, by source line. */
+static void put_saved(Buffer *out, const SavedCall *call, bool has_others,
+                      const PlanStyle *s) {
+  enum { MAX_SAVED_LINES = 20 };
+  Buffer text = {0};
+  put_bytes(&text, call->bytes);
+  buffer_printf(&text,
+                " for the gradient%s:", has_others ? " that saves most" : "");
+  put_line(out, s, "saved", text.text);
+  for (uint32_t k = 0; k < call->lines.len && k < MAX_SAVED_LINES; k++) {
+    const SavedLine *line = &call->lines.at[k];
+    text.len = 0;
+    put_bytes(&text, line->bytes);
+    buffer_printf(&text, ", %u value%s: ", line->count,
+                  line->count == 1 ? "" : "s");
+    put_location(&text, &line->place);
+    if (line->place.line_text)
+      buffer_printf(&text, " `%s`", line->place.line_text);
+    put_line(out, s, "", text.text);
+  }
+  text.len = 0;
+  if (call->lines.len > MAX_SAVED_LINES) {
+    buffer_printf(&text, "… and %u other lines",
+                  call->lines.len - MAX_SAVED_LINES);
+    put_line(out, s, "", text.text);
+  }
+  buffer_free(&text);
+}
+
 static void put_totals(Buffer *out, const PlanRecorder *recorder,
                        const PlanStyle *s) {
   PlanTotals t = plan_totals(recorder);
+  const SavedCall *saved = plan_largest_call(recorder);
   Buffer text = {0};
   buffer_printf(out, "%stotal%s: %u run%s; peak ", ansi_style(s, BOLD),
                 ansi_style(s, PLAIN), t.runs, t.runs == 1 ? "" : "s");
   put_bytes(out, t.peak_bytes);
   buffer_puts(out, "\n");
+  if (saved)
+    put_saved(out, saved, recorder->calls.len > 1, s);
   if (s->stable)
     return;
   if (t.kernel_seconds > 0) {

@@ -17,6 +17,8 @@ bool image_save(const Image *p, const char *path, int64_t size, Fault *fault);
 
 /* ---- plot.c ---- */
 
+typedef struct Buffer Buffer;
+
 typedef enum PlotKind { PLOT_LINE, PLOT_SCATTER, PLOT_BAR } PlotKind;
 
 typedef struct Plot {
@@ -41,6 +43,10 @@ void plot_x_ticks(const Plot *plot, uint32_t max, Ticks *out);
    may be called with positions outside of the grid. */
 void plot_draw(const Plot *plot, int width, int height,
                void (*dot)(void *owner, int x, int y), void *owner);
+/* Draws curves in common axes, as lines of text.  colours: ANSI colours of the
+   curves; NULL: none. */
+void plot_render(Buffer *out, const Plot *curves, uint32_t count, int rows,
+                 int width, const int *colours);
 void plot_print(const Plot *plot, int64_t size);
 
 /* ---- plot_png.c ---- */

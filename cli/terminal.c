@@ -1,4 +1,4 @@
-/* The terminal: output, colour, Ctrl-C, progress bars, diagnostics.  Main entry
+/* The terminal: output, colour, Ctrl-C, diagnostics.  Main entry
    point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
@@ -81,27 +81,12 @@ void terminal_put_type(const char *type, size_t used) {
 
 /* ---- what a session calls ---- */
 
-static struct ProgressBar {
-  double start, last; /* seconds: start of the work, and last drawing */
-  bool is_drawn;
-  bool in_output_line; /* output has not ended its line, so a bar would
-                          overwrite it */
-} progress_bar;
-
-void terminal_hide_progress(void) {
-  if (progress_bar.is_drawn)
-    fputs("\r\033[K", stderr);
-  fflush(stderr);
-  progress_bar.is_drawn = false;
-}
-
 static void write_out(void *owner, const char *text, size_t len) {
   (void)owner;
   terminal_hide_progress();
   fwrite(text, 1, len, stdout);
   if (len)
-    progress_bar.in_output_line =
-        text[len - 1] != '\n' && isatty(STDOUT_FILENO);
+    progress_note_line(text[len - 1] == '\n');
 }
 
 static void write_trace(void *owner, const char *text, size_t len) {
@@ -111,47 +96,12 @@ static void write_trace(void *owner, const char *text, size_t len) {
   fwrite(text, 1, len, stderr);
 }
 
-enum { BAR_COLUMNS = 30 };
-
-static void draw_bar(int64_t done, int64_t total, double elapsed) {
-  double part = total > 0 ? (double)done / (double)total : 1;
-  int filled = (int)(part * BAR_COLUMNS);
-  fputs("\r", stderr);
-  for (int i = 0; i < BAR_COLUMNS; i++)
-    fputs(i < filled ? "█" : "░", stderr);
-  fprintf(stderr, " %3.0f%%  %lld/%lld", 100 * part, (long long)done,
-          (long long)total);
-  if (done > 0 && done < total)
-    fprintf(stderr, "  %.0f s left", elapsed * (1 / part - 1));
-  fputs("\033[K", stderr);
-  fflush(stderr);
-}
-
-/* Quick work shows no bar.  A bar is removed at the end, and before other
-   output. */
-static void progress(void *owner, int64_t done, int64_t total) {
-  (void)owner;
-  if (!isatty(STDERR_FILENO))
-    return;
-  double t = clock_seconds();
-  if (done == 0)
-    progress_bar.start = progress_bar.last = t;
-  if (done >= total) {
-    terminal_hide_progress();
-  } else if (t - progress_bar.start > 0.5 &&
-             (t - progress_bar.last > 0.1 || !progress_bar.is_drawn) &&
-             !progress_bar.in_output_line) {
-    fflush(stdout);
-    draw_bar(done, total, t - progress_bar.start);
-    progress_bar.is_drawn = true, progress_bar.last = t;
-  }
-}
-
 SessionHost terminal_host(int arg_count, char **args) {
   return (SessionHost){.eval = {
                            .write = write_out,
                            .trace = write_trace,
-                           .progress = progress,
+                           .progress = progress_update,
+                           .track = progress_is_shown() ? progress_track : NULL,
                            .show = show_tensor,
                            .arg_count = arg_count,
                            .args = (const char *const *)args,

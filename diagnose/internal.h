@@ -82,6 +82,16 @@ bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
                      Dim *right, TypeDiff *out);
 bool elems_differ(ElemVar *a, ElemVar *b);
 
+/* ---- derivative.c ---- */
+/* Reports a function that cannot be differentiated because of its result.
+   Returns false if the type of the result is no reason. */
+bool diagnose_differentiated(Checker *c, Type *actual, Type *expected,
+                             const Origin *o);
+/* A help for the argument of a derivative such as hessian, which must be one
+   tensor; NULL: it is something else. */
+const char *derivative_argument_help(Checker *c, const Type *actual,
+                                     const Type *expected, const Origin *o);
+
 /* ---- provenance.c ---- */
 /* Adds the provenance trace of the shapes that do not fit. */
 void provenance_add(Checker *c, Diag *d, const Origin *o);

@@ -216,9 +216,10 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
        o->kind == ORIGIN_ARG && o->arg.args && i < c->solver.contradicted.len;
        i++) {
     const Origin *other = c->solver.contradicted.at[i];
+    bool any_data = expected->tag == TY_VAR && expected->var->is_data;
     if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
         !other->number || !o->number || !other->actual || !other->expected ||
-        ty_root(other->actual)->tag != expected->tag ||
+        (!any_data && ty_root(other->actual)->tag != expected->tag) ||
         ty_root(other->expected)->tag != actual->tag ||
         actual->tag == expected->tag)
       continue;
@@ -288,14 +289,17 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
   for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
     if (same_call(c->solver.contradicted.at[i], o))
       return true; /* the same mistake */
-  Diag *d = error_at(
-      c, 377, o->span, "%s %s a function%s%s%s %s", error_subject(c, o),
-      takes   ? "takes"
-      : *path ? "contains"
-              : "is",
-      *path ? ", " : "", path, *path ? " :" : ":", ty_text(c, function));
-  d->help = "pass its parameters, which are tensors, and use the function "
-            "directly";
+  bool is_result = o->kind != ORIGIN_ARG || o->arg.is_differentiated;
+  Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
+                     is_result ? "the result" : error_subject(c, o),
+                     takes   ? "takes"
+                     : *path ? "contains"
+                             : "is",
+                     *path ? ", " : "", path, *path ? " :" : ":",
+                     ty_text(c, function));
+  d->help = is_result ? "return tensors, or structures of tensors"
+                      : "pass its parameters, which are tensors, and use the "
+                        "function directly";
   error_note_callee(c, d, o);
   return true;
 }
@@ -339,36 +343,6 @@ static Type *find_not_stackable(Checker *c, Type *actual, Type *expected) {
   return part;
 }
 
-/* The result of a function that is differentiated is not one float. */
-static void loss_error(Checker *c, Type *actual, Type *expected, Origin *o) {
-  const char *callee = o->subject ? o->subject : "this function";
-  bool has_more = expected->tag == TY_TUPLE; /* other results of the function */
-  bool is_pair = actual->tag == TY_TUPLE && actual->count == 2;
-  Type *value = has_more && is_pair ? ty_norm(c, actual->args[0]) : actual;
-  const char *what = value == actual ? "result" : "first result";
-  ElemVar *elem =
-      value->tag == TY_TENSOR ? elem_root(value->tensor.elem) : NULL;
-  if (elem && !(elem->classes & CLASS_FLOAT)) {
-    error_at(c, 376, o->span, "the %s is %s: %s have no derivative", what,
-             ty_text(c, value),
-             elem->classes & CLASS_BOOL ? "booleans" : "integers")
-        ->help = arena_printf(c->arena,
-                              "%s needs a loss of a float type, such as "
-                              "nn.cross_entropy; an accuracy has no derivative",
-                              callee);
-    return;
-  }
-  Diag *d = error_at(c, 375, o->span,
-                     "%s needs a function to one float%s; the %s is "
-                     "%s",
-                     callee, has_more ? " and other results" : "", what,
-                     ty_text(c, value));
-  if (elem && (!has_more || value != actual))
-    d->help = "return its mean or its sum; vjp accepts results of any shape";
-  else if (!has_more && is_pair)
-    d->help = "value_and_grad_aux accepts a pair of a float and other results";
-}
-
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   bool swapped = swapped_arguments(c, actual, expected, o);
@@ -377,10 +351,9 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     o->actual = actual, o->expected = expected;
   if (swapped)
     return;
-  if (o->kind == ORIGIN_ARG && o->arg.is_loss) {
-    loss_error(c, actual, expected, o);
+  if (o->kind == ORIGIN_ARG && o->arg.is_differentiated &&
+      diagnose_differentiated(c, actual, expected, o))
     return;
-  }
   if (error_is_tensor(actual) && error_is_tensor(expected)) {
     if (elems_differ(actual->tensor.elem, expected->tensor.elem))
       elem_error(c, actual, expected, o);
@@ -406,6 +379,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   }
   Diag *d = kind_error(c, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
+  if (!d->help)
+    d->help = derivative_argument_help(c, actual, expected, o);
   if (expected->tag == TY_LIFT && is_list(c, actual))
     d->help = "for lists, use lists.map, lists.fold and lists.iter";
   if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)

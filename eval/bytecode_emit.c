@@ -22,7 +22,10 @@ uint32_t emit(BytecodeEmitter *e, Op op, uint32_t a, uint32_t b, int32_t c,
                "this function is too large");
   append_instr(
       e, (Instr){.op = (uint8_t)op, .a = (uint8_t)a, .b = (uint16_t)b, .c = c});
-  e->stack_depth = (uint32_t)((int)e->stack_depth + push);
+  uint32_t depth = e->stack_depth;
+  e->stack_depth = (uint32_t)((int)depth + push);
+  VEC_PUSH(e->vm->arena, e->starts,
+           ((InstrStart){e->instrs.len - 1, depth, e->stack_depth}));
   if (e->stack_depth > e->max_stack_depth)
     e->max_stack_depth = e->stack_depth;
   return e->instrs.len - 1;
@@ -41,6 +44,7 @@ void emit_patch_jump(BytecodeEmitter *e, uint32_t at) {
     e->instrs.at[at + 1].c = (int32_t)(e->instrs.len - at);
   else
     e->instrs.at[at].c = (int32_t)(e->instrs.len - at);
+  VEC_PUSH(e->vm->arena, e->jumps, ((JumpTarget){at, e->instrs.len}));
 }
 
 uint32_t emit_add_constant(BytecodeEmitter *e, Value v) {

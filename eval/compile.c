@@ -223,6 +223,7 @@ static void compile_fn(Eval *vm, FunctionState *outer, LetrecGroup *group,
     emit_patch_jump(&fn.emitter, skip);
   }
   compile(&fn, c->items[0], true);
+  emit_last_uses(&fn.emitter);
   emit_finish(&fn.emitter, code);
 }
 
@@ -657,6 +658,7 @@ Code *compile_expr(Eval *vm, const Core *core) {
   compile(&fn, core, false);
   emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   Code *code = code_new(vm, 0, NULL);
+  emit_last_uses(&fn.emitter);
   emit_finish(&fn.emitter, code);
   return code;
 }
@@ -676,6 +678,7 @@ Code *compile_bind(Eval *vm, const CoreDec *dec, bool lazy) {
     emit(&fn.emitter, OP_RETURN, 0, 0, 0, 0);
   }
   Code *code = code_new(vm, lazy ? 1 : 0, NULL);
+  emit_last_uses(&fn.emitter);
   emit_finish(&fn.emitter, code);
   return code;
 }

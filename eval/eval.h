@@ -31,6 +31,9 @@ typedef struct EvalHost {
   void (*trace)(void *owner, const char *text, size_t len);
   /* For progress: `done` goes from 0 to `total`.  A terminal shows a bar. */
   void (*progress)(void *owner, int64_t done, int64_t total);
+  /* For track: a point of the curve of this name.  NULL: the numbers are not
+   * computed for it. */
+  void (*track)(void *owner, const char *name, double x, double y);
   /* For show: draws a tensor.  Returns false and sets a fault on failure.
    * `kind` and `file` may be NULL. */
   bool (*show)(void *owner, const Tensor *t, const char *kind, const char *file,

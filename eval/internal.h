@@ -261,11 +261,23 @@ const RecordLayout *record_layout_intern(Eval *vm, Sym *const *labels,
 
 /* ---- bytecode_emit.c ---- */
 
+typedef struct InstrStart {
+  uint32_t at; /* its first word */
+  /* Values on the stack before and after it. */
+  uint32_t depth, depth_after;
+} InstrStart;
+
+typedef struct JumpTarget {
+  uint32_t from, to;
+} JumpTarget;
+
 typedef struct BytecodeEmitter {
   Eval *vm;
   VEC(Instr) instrs;
   VEC(Span) spans;
   VEC(JoinPoint) joins;
+  VEC(InstrStart) starts; /* of the instructions, in order */
+  VEC(JumpTarget) jumps;  /* forward */
   VEC(Value) constants;
   /* Values on the stack now, and at most. */
   uint32_t stack_depth, max_stack_depth;
@@ -282,6 +294,8 @@ uint32_t emit_add_constant(BytecodeEmitter *e, Value v);
 void emit_push_constant(BytecodeEmitter *e, Value v); /* takes v; pushes it */
 Code *code_new(Eval *vm, uint32_t arity, const char *name);
 void emit_finish(BytecodeEmitter *e, Code *code); /* fills in code */
+/* last_use.c: converts loads to last uses; for code without backward jumps. */
+void emit_last_uses(BytecodeEmitter *e);
 
 /* ---- vm.c ---- */
 
@@ -792,6 +806,7 @@ B(prim_save_tree);
 B(prim_load_tree);
 B(prim_file_exists);
 B(prim_args);
+B(prim_track);
 B(prim_clock);
 B(prim_exit);
 B(prim_fail);

@@ -122,6 +122,17 @@ PRIM(prim_show) {
   return value_unit();
 }
 
+PRIM(prim_track) {
+  UNUSED;
+  if (!vm_may_write(vm, "track") || !vm->host->track)
+    return value_unit();
+  int64_t x = vm_int(vm, args[1]);
+  const Tensor *t = vm_tensor(vm, args[2]);
+  vm->host->track(vm->host->owner, string_text(args[0]), (double)x,
+                  scalar_load(t->dtype, tensor_at(t, 0)).f);
+  return value_unit();
+}
+
 static void format_value(Eval *vm, Buffer *text, Value v, const char *prefix,
                          bool newline) {
   if (prefix)

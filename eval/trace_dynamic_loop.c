@@ -107,7 +107,8 @@ const Instr *vm_traced_loop_begin(Eval *vm, TracedLoopKind kind,
     return vm_eager_loop_begin(vm, kind, next, fallback);
   if (kind == TRACED_LOOP_WHILE && vm_is_recorded_loop(vm))
     vm_fail_at(vm, (Span){0}, 612,
-               "use `iterate`, or differentiate outside the compiled function",
+               "give the number of iterations a bound: `iterate 100 (fn x => "
+               "if p x then f x else x) x` instead of `while p f x`",
                "a compiled function has no derivative of a `while` whose "
                "condition is known only at run time");
   if (kind == TRACED_LOOP_BOTTOM_TESTED || vm_is_recorded_loop(vm))

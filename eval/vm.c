@@ -126,6 +126,13 @@ do_MOVE_LOCAL:
   *sp++ = bp[pc->b];
   bp[pc->b] = value_unit();
   NEXT;
+do_LAST_LOCAL:
+  *sp++ = bp[pc->b];
+  if (UNLIKELY(vm_must_defer(vm)))
+    value_retain(sp[-1]);
+  else
+    bp[pc->b] = value_unit();
+  NEXT;
 do_STORE_LOCAL : {
   Value old = bp[pc->b];
   bp[pc->b] = *--sp;

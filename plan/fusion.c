@@ -593,7 +593,8 @@ static void note_inlined(const Plan *plan, FusedBody *body, const Node *n,
                          bool is_view) {
   if (!plan->graph->observer)
     return;
-  FusedValue v = {n->span, n->dtype, node_element_count(n), is_view};
+  FusedValue v = {n->span, n->dtype, node_element_count(n), is_view,
+                  n->reverse_of};
   VEC_PUSH(plan->arena, body->inlined_values, v);
 }
 

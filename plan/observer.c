@@ -1,5 +1,6 @@
 /* Reports a plan to the observer before it runs, with its memory use. */
 #include "plan/observer.h"
+#include "plan/fused_body.h"
 #include "plan/plan.h"
 #include "support/arena.h"
 #include "support/map.h"
@@ -57,6 +58,44 @@ static void account_group(MemoryUsage *m, const FusionGroup *c) {
   }
 }
 
+/* ---- values saved for a gradient ---- */
+
+/* The first node of the call that p differentiates, itself or by a value that
+ * is inlined into it.  0: p is no part of a reverse pass. */
+static uint32_t reverse_of(const PlanNode *p) {
+  uint32_t first = p->node->reverse_of;
+  for (uint32_t k = 0; p->body && k < p->body->inlined_values.len; k++) {
+    uint32_t other = p->body->inlined_values.at[k].reverse_of;
+    first = other && (!first || other < first) ? other : first;
+  }
+  return first;
+}
+
+static void add_saved(const MemoryUsage *m, PlanSummary *out, Map *seen,
+                      const Node *x, uint32_t first) {
+  bool is_forward = x && !x->reverse_of && x->id >= first;
+  if (!is_forward || map_get(seen, x) ||
+      !(x->data || (x->mark && m->materialized[x->mark - 1])))
+    return;
+  map_put(seen, x, (void *)(uintptr_t)1);
+  VEC_PUSH(out->arena, out->saved, ((SavedValue){x, first}));
+}
+
+static void find_saved(const MemoryUsage *m, PlanSummary *out) {
+  Map seen;
+  map_init(&seen, out->arena);
+  for (uint32_t k = 0; k < m->plan->materialized.len; k++) {
+    const PlanNode *p = m->plan->materialized.at[k];
+    const Node *n = p->node;
+    uint32_t first = reverse_of(p);
+    for (uint32_t j = 0; first && j < n->body_op_count; j++)
+      if (n->body_ops[j].kind == BODY_READ)
+        add_saved(m, out, &seen, n->body_ops[j].node, first);
+    for (uint32_t j = 0; first && j < n->input_count; j++)
+      add_saved(m, out, &seen, n->inputs[j], first);
+  }
+}
+
 void observer_notify_plan(Graph *g, const Plan *plan) {
   MemoryUsage m = {.plan = plan};
   m.readers = NEW_ARRAY(plan->arena, uint32_t, plan->nodes.len);
@@ -75,5 +114,6 @@ void observer_notify_plan(Graph *g, const Plan *plan) {
                    .peak_bytes = m.peak_bytes,
                    .group_count = plan->groups.len,
                    .groups = plan->groups.at};
+  find_saved(&m, &p);
   g->observer->planned(g->observer->owner, &p);
 }

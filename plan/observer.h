@@ -19,6 +19,7 @@ typedef struct FusedValue {
   Dtype dtype;
   int64_t element_count; /* elements of the value */
   bool is_view;          /* only moves elements, at no cost */
+  uint32_t reverse_of;   /* as Node.reverse_of */
 } FusedValue;
 
 /* A producer of a group that is in another group, and the reason. */
@@ -35,6 +36,13 @@ typedef struct FusionRemarks {
   materialize_reasons;
 } FusionRemarks;
 
+/* A value of the forward pass that stays in memory because a reverse pass reads
+ * it. */
+typedef struct SavedValue {
+  const Node *node;
+  uint32_t call; /* identifies the differentiated call; > 0 */
+} SavedValue;
+
 /* A plan that is ready to run. */
 typedef struct PlanSummary {
   Arena *arena; /* the arena of the plan */
@@ -43,6 +51,7 @@ typedef struct PlanSummary {
   FusionGroup *const *groups; /* in the order of execution */
   double input_bytes;         /* bytes of inputs that existed before */
   double peak_bytes; /* largest number of bytes alive at the same time */
+  VEC(SavedValue) saved;
 } PlanSummary;
 
 typedef struct PlanObserver {

@@ -147,6 +147,12 @@ static bool has_any(uint32_t count, Node *const *nodes) {
   return false;
 }
 
+static void end_pass(ReversePass *p) {
+  if (!p->has_ended)
+    p->graph->reverse_of = p->outer;
+  p->has_ended = true;
+}
+
 ReverseStatus reverse_pass_run(ReversePass *p, VjpRule **rule,
                                Node *const **cotangents, Fault *fault) {
   Span span = p->graph->span;
@@ -166,6 +172,8 @@ ReverseStatus reverse_pass_run(ReversePass *p, VjpRule **rule,
     }
   }
   p->graph->span = span;
+  if (status != REVERSE_AT_RULE)
+    end_pass(p);
   return status;
 }
 
@@ -199,6 +207,8 @@ Node *reverse_pass_cotangent(const ReversePass *p, uint32_t leaf) {
 }
 
 void reverse_pass_free(ReversePass *p) {
+  if (!p->has_ended) /* an error ended it, and all passes around it */
+    p->graph->reverse_of = 0;
   for (uint32_t k = 0; k < p->owned.len; k++)
     node_release(p->owned.at[k]);
   arena_free(p->arena);
@@ -234,7 +244,9 @@ ReversePass *reverse_pass_new(Graph *g, const Tape *tape, uint32_t output_count,
     trap_raise(trap.kind);
   }
   p = NEW(arena, ReversePass);
-  *p = (ReversePass){.graph = g, .tape = tape, .arena = arena};
+  *p = (ReversePass){
+      .graph = g, .tape = tape, .arena = arena, .outer = g->reverse_of};
+  g->reverse_of = tape->first_node;
   begin_pass(p, output_count, outputs, cotangents, leaf_count, leaves);
   trap_end(&trap);
   return p;

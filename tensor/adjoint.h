@@ -19,8 +19,10 @@ struct ReversePass {
   uint32_t left;                 /* number of entries of `order` to visit */
   uint32_t leaf_count;
   struct Dependent **leaves; /* NULL: no output depends on the leaf */
-  VjpRule *rule; /* the rule that waits for its contributions; or NULL */
-  Fault *fault;  /* of the current call */
+  VjpRule *rule;  /* the rule that waits for its contributions; or NULL */
+  Fault *fault;   /* of the current call */
+  uint32_t outer; /* Graph.reverse_of before the pass */
+  bool has_ended;
 };
 
 typedef struct Dependent {

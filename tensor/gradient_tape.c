@@ -11,6 +11,7 @@ Tape *tape_new(Graph *g) {
   *t = (Tape){.graph = g, .refs = 1, .recording = true, .open = true};
   g->recording_count++;
   t->zero_reason_count = ++g->zero_reason_count;
+  t->first_node = g->next_node_id ? g->next_node_id : 1;
   t->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   return t;
 }

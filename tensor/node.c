@@ -157,6 +157,7 @@ Node *node_try_alloc(Graph *g, NodeKind kind, const NodeSpec *spec) {
   n->kind = kind;
   n->refs = 1;
   n->id = g->next_node_id++;
+  n->reverse_of = g->reverse_of;
   n->dtype = spec->dtype;
   n->free_count = spec->free_count;
   n->rank = spec->rank;

@@ -115,6 +115,9 @@ struct Node {
   NodeKind kind;
   uint32_t refs;
   uint32_t id; /* ascends in order of creation */
+  /* A reverse pass made it: id of the first node of the differentiated call.
+   * 0: no reverse pass made it. */
+  uint32_t reverse_of;
   Dtype dtype;
   uint32_t free_count, rank; /* rank: number of own axes, without free ones */
   uint32_t broadcast_mask;   /* bit k: own axis k is a broadcast axis (*) */
@@ -211,6 +214,7 @@ typedef struct Graph { /* the deferred work of a session */
                           overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
   uint32_t recording_count; /* number of tapes that record */
+  uint32_t reverse_of;      /* of new nodes, while a reverse pass runs; or 0 */
   /* Number of derivatives, and of branches on recorded values, so far.  If one
      is in a differentiated function, a gradient of 0 needs no warning. */
   uint32_t zero_reason_count;
@@ -400,6 +404,7 @@ struct Tape {
   Graph *graph;
   uint32_t refs;
   uint32_t id;                /* ascends in order of creation */
+  uint32_t first_node;        /* nodes of the call have at least this id; > 0 */
   uint32_t zero_reason_count; /* of the graph, when this tape began */
   bool recording;             /* the differentiated function runs */
   /* the gradient may be 0 by intent: see zero_reason_count */

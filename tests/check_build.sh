@@ -395,6 +395,11 @@ fun again (w : f64[m, m]) (n : int) =
 fun hand (w : f64[m, m]) (n : int) =
   grad (custom_vjp (fn w => (sum (w @ w), w)) (fn w ct => ct * float n * w)) w
 fun halve (x : f64[]) = grad (while (fn y => y > 1.0) (fn y => 0.5 * y)) x
+fun bounded (w : f64[m, m]) (x : f64[k, m]) =
+  let fun next y = if sum y > 1.0 then 0.5 * y else y
+  in grad (fn w => sum (square (iterate 40 next (w + x.[0, :])))) w end
+fun read (x : f64[n]) (k : i64[m]) =
+  grad (fn x => sum (iterate k.[0] square x)) x
 END
 cat >"$work/compare.axn" <<'END'
 import "loops" as l
@@ -412,10 +417,11 @@ do same "gradient.x1.npy" (l.gradient w xs.[:1, :])
 do same "second.xs.npy" (l.second w xs)
 do same "again.30.npy" (l.again w 30)
 do same "hand.2.npy" (l.hand w 2)
+do same "bounded.xs.npy" (l.bounded w xs)
 END
 (cd "$work" && "$AXON" run compare.axn && rm -f gradient.* second.* again.* \
-  hand.* && for call in gradient/xs.npy gradient/x1.npy second/xs.npy \
-  again/30 hand/2; do
+  hand.* bounded.* && for call in gradient/xs.npy gradient/x1.npy \
+  second/xs.npy again/30 hand/2 bounded/xs.npy; do
   name=${call%/*} argument=${call#*/}
   "$AXON" build --entry "$name" -o "$name" loops.axn &&
     "./$name" -o "$name.${argument%.npy}.npy" w.npy "$argument" ||
@@ -426,6 +432,9 @@ done && "$AXON" run compare.axn) >"$work/out" 2>&1
 refused 'loops.axn:9:25' --entry halve -o "$work/m.c" "$work/loops.axn"
 refused 'no derivative of a `while`' --entry halve -o "$work/m.c" \
   "$work/loops.axn"
+# The condition may decide within a bound, as the help of this error says.
+refused 'iterate 100' --entry halve -o "$work/m.c" "$work/loops.axn"
+refused 'loops.axn:14:30' --entry read -o "$work/m.c" "$work/loops.axn"
 cat >"$work/seed.axn" <<'END'
 fun noise (s : int) (x : f32[n]) =
   x + uniform (key s) [n]

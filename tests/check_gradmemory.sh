@@ -46,4 +46,68 @@ val w : f32[128, 128] = 0.05 * normal (key 1) [128, 128]
 val x : f32[4096, 128] = normal (key 2) [4096, 128]
 do print (sum (grad (fn w => sum (iterate 12 (checkpoint (block w)) x)) w))
 END
+
+# Training stores each result of a step over a tensor that the step reads for
+# the last time.  So a run needs parameters, two moments and the gradient, 33.5
+# MB each, besides the initial parameters; and more steps need no more.
+megabytes() { # megabytes, the program on standard input: prints its peak
+  cat - >"$work/program.axn"
+  python3 - "$AXON" run "$work/program.axn" <<'END'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+END
+}
+trained() { # trained STEPS, the definition of `fit` on standard input
+  {
+    cat <<'END'
+val start =
+  {a = 0.02 * normal (key 1) [2048, 2048],
+   b = 0.02 * normal (key 2) [2048, 2048]}
+val x = normal (key 3) [64, 2048]
+fun loss rows p = mean (square (tanh (gather x rows @ p.a) @ p.b - 1.0))
+END
+    cat -
+    echo "do print (sum (force start).a, sum (fit $1 start).b)"
+  } | megabytes
+}
+copies() { # copies NAME, the definition of `fit` on standard input
+  cat >"$work/fit"
+  {
+    echo 'fun fit _ p = p' | trained 0
+    trained 4 <"$work/fit"
+    trained 24 <"$work/fit"
+  } |
+    awk -v name="$1" -v show="${GRADMEMORY_SHOW-}" '
+      { mb[NR] = $1 }
+      END {
+        copies = (mb[2] - mb[1]) / (2 * 2048 * 2048 * 4 / 1048576)
+        text = sprintf("%s: %.2f times the parameters", name, copies)
+        wrong = NR < 3 || copies > 4.6 || mb[3] > mb[2] + 8
+        if (wrong)
+          printf "%s, limit 4.6; %d MB after 4 steps, %d after 24\n", text,
+            mb[2], mb[3]
+        else if (show)
+          print text
+        exit wrong
+      }' || status=1
+}
+copies 'train.run' <<'END'
+fun fit steps start =
+  train.run ~steps ~batch:16 ~rows:64 ~report:0
+    (train.adamw (const 0.001) |> train.clip 1.0) (fn _ => loss) start
+END
+# The update is a kernel with three results, of one run.
+copies 'a loop' <<'END'
+fun step t (p, m, v) =
+  let val g = force (grad (loss (iota 16)) p)
+  in force (optim.adam (t + 1) (p, m, v) g) end
+fun fit steps start =
+  let
+    val zero = optim.zeros_like start
+    val (p, _, _) = progress steps step (start, zero, zero)
+  in
+    p
+  end
+END
 exit "$status"

@@ -72,6 +72,16 @@ scores = 4 * 8 * 1024 * 12288
 assert run["bytes_peak"] < scores / 16, "scores in memory"
 assert all(k["scratch"] < 4 << 20 for k in run["kernels"]), "rows in scratch"
 ' || fail 'the attention scores are materialized'
+"$AXON" plan --dry --json gradient.axn | python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+saved = plan["total"]["saved"]
+assert [s["line"] for s in saved] == [5, 10], "lines"
+assert all(s["bytes"] == 4 * 256 * 64 for s in saved), "bytes"
+assert plan["total"]["bytes_saved"] == sum(s["bytes"] for s in saved), "total"
+values = [v for r in plan["runs"] for k in r["kernels"] for v in k["values"]]
+assert any(v["saved"] and v["line"] == 5 for v in values), "no saved value"
+' || fail 'what is saved for a gradient is wrong'
 XDG_CACHE_HOME=$XDG_CACHE_HOME/other
 "$AXON" bench --seconds 0.01 products.axn -e 'layer x' >/dev/null
 before=$(kernel_count)

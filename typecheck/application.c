@@ -12,8 +12,9 @@ typedef struct QueuedArg { /* an argument, and where to store its core */
   Type *expected;
   Core **slot;
   uint32_t number;
-  bool is_loss; /* a function to one float of data, such as that of grad */
-  /* of a loss that was checked: its result, and where it comes from */
+  bool is_differentiated; /* a function, such as the first argument of grad */
+  /* of a differentiated function that was checked: its result, and where it
+     comes from */
   Type *result;
   Origin *origin;
 } QueuedArg;
@@ -35,6 +36,9 @@ typedef struct Application {
   unapplied_params; /* labelled parameters without argument (partial
                        application) */
   bool is_partial;
+  uint32_t reported;         /* errors before the call */
+  bool has_curried_function; /* a function that is differentiated returns a
+                                function: an error */
 } Application;
 
 static bool has_existential(const TypeExpr *t) {
@@ -73,18 +77,19 @@ static bool is_loss_result(Checker *c, Type *t) {
   return !s->len && !(elem_root(t->tensor.elem)->classes & ~CLASS_FLOAT);
 }
 
-/* True for a function whose last parameter is data of any type, and whose
-   result is one float: the function that grad differentiates.  Only before
-   other arguments determine the data. */
-static bool is_loss_type(Checker *c, Type *t) {
+/* True for a function that is passed to vjp, and for one whose last parameter
+   is data of any type and whose result is one float: a loss.  Only before other
+   arguments determine the data. */
+static bool is_differentiated(Checker *c, Type *t) {
   t = ty_norm(c, t);
   if (t->tag != TY_FUN)
     return false;
-  while (ty_norm(c, t->fun.result)->tag == TY_FUN)
+  while (!t->fun.is_differentiated && ty_norm(c, t->fun.result)->tag == TY_FUN)
     t = ty_norm(c, t->fun.result);
   Type *param = ty_norm(c, t->fun.param);
-  return param->tag == TY_VAR && param->var->is_data &&
-         is_loss_result(c, t->fun.result);
+  return t->fun.is_differentiated ||
+         (param->tag == TY_VAR && param->var->is_data &&
+          is_loss_result(c, t->fun.result));
 }
 
 /* True for arguments that are checked after the others, since those determine
@@ -167,29 +172,37 @@ static Type *last_result(Checker *c, Type *t) {
   return t;
 }
 
-/* Checks a function that is differentiated, with any result. */
-static Core *check_loss(Checker *c, QueuedArg *g, Origin *o) {
-  uint32_t reported = c->solver.contradicted.len;
-  Type *result = ty_meta(c);
-  Core *core = check(c, g->arg->expr, with_result(c, g->expected, result), o);
-  if (c->solver.contradicted.len == reported)
-    g->result = result, g->origin = o;
-  return core;
-}
-
-/* Compares the result of a function that is differentiated, when all arguments
-   are known. */
-static void check_loss_result(Checker *c, const QueuedArg *g) {
+/* Compares the result of a function that is differentiated.  This comes last,
+   since other arguments determine the element types. */
+static void check_differentiated_result(Checker *c, QueuedArg *g) {
   Expr *e = g->arg->expr;
-  Type *expected = last_result(c, g->expected);
+  Type *result = g->result, *expected = last_result(c, g->expected);
+  g->result = NULL;
   Origin *o = NEW(c->arena, Origin);
   *o = *g->origin;
   o->actual = o->expected = NULL;
-  o->arg.is_loss = true;
+  o->arg.is_differentiated = true;
   if (e->kind == EX_FN && e->clause_count == 1)
     o->span = e->clauses[0].body->span;
-  if (!unify(c, g->result, expected, o))
-    report_type_mismatch(c, g->result, expected, o);
+  if (!unify(c, result, expected, o))
+    report_type_mismatch(c, result, expected, o);
+}
+
+/* Checks a function that is differentiated, with any result.  A function as
+   result is reported at once: other arguments follow it by mistake. */
+static Core *check_differentiated(Application *k, QueuedArg *g, Origin *o) {
+  Checker *c = k->c;
+  uint32_t reported = c->solver.contradicted.len;
+  Type *result = ty_meta(c);
+  Core *core = check(c, g->arg->expr, with_result(c, g->expected, result), o);
+  if (c->solver.contradicted.len != reported)
+    return core;
+  g->result = result, g->origin = o;
+  if (ty_norm(c, result)->tag == TY_FUN) {
+    check_differentiated_result(c, g);
+    k->has_curried_function = true;
+  }
+  return core;
 }
 
 /* Notes the type of the data that this function is differentiated by, for
@@ -197,7 +210,7 @@ static void check_loss_result(Checker *c, const QueuedArg *g) {
 static void note_differentiated(Application *k, const QueuedArg *g) {
   Checker *c = k->c;
   Type *t = ty_norm(c, g->expected);
-  if (!g->is_loss && !(k->prim == PRIM_VJP && g->number == 1))
+  if (!g->is_differentiated)
     return;
   while (t->tag == TY_FUN && ty_norm(c, t->fun.result)->tag == TY_FUN)
     t = ty_norm(c, t->fun.result);
@@ -267,8 +280,14 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->arg.arg_count = k->count;
   o->arg.is_loop_state = is_loop_state(k, g->expected);
   o->arg.recursive_callee = recursive_callee(c, k, o);
-  *g->slot =
-      g->is_loss ? check_loss(c, g, o) : check(c, g->arg->expr, g->expected, o);
+  if (k->has_curried_function ||
+      (g->is_differentiated &&
+       error_reported_at(c, k->reported, k->head->span, k->args)))
+    *g->slot = check(c, g->arg->expr, ty_meta(c), o); /* the same mistake */
+  else if (g->is_differentiated)
+    *g->slot = check_differentiated(k, g, o);
+  else
+    *g->slot = check(c, g->arg->expr, g->expected, o);
 }
 
 /* Checks queued arguments.  Functions come last, when their parameter types are
@@ -284,7 +303,7 @@ static void check_queued_args(Application *k) {
       check_arg(k, &k->queue.at[i]);
   for (uint32_t i = 0; i < k->queue.len; i++)
     if (k->queue.at[i].result)
-      check_loss_result(k->c, &k->queue.at[i]);
+      check_differentiated_result(k->c, &k->queue.at[i]);
   k->queue.len = 0;
 }
 
@@ -296,7 +315,7 @@ static void queue_arg(Application *k, Arg *a, Type *expected, uint32_t number) {
                  .expected = expected,
                  .slot = slot,
                  .number = number,
-                 .is_loss = is_loss_type(k->c, expected)};
+                 .is_differentiated = is_differentiated(k->c, expected)};
   VEC_PUSH(k->c->arena, k->queue, g);
 }
 
@@ -454,10 +473,14 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
   }
   if (error_expects_tuple(k) || error_label_after_positional(k, first))
     return;
+  check_queued_args(k);
+  if (error_reported_at(c, k->reported, k->head->span, k->args))
+    return;
   Span span = span_join(k->args[first].span, k->args[k->count - 1].span);
   Diag *d = error_at(c, 322, span, "too many arguments for %s",
                      k->name ? k->name : "this function");
-  d->note = arena_printf(c->arena, "its result is %s", ty_text(c, t));
+  d->note = arena_printf(c->arena, "its result is %s",
+                         ty_text(c, ty_forget_singletons(c, t)));
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
@@ -624,7 +647,8 @@ static void warn_axis_of_one(Checker *c, Application *k, Type *before) {
 
 static Core *infer_call(Application *k, Type **type) {
   Checker *c = k->c;
-  uint32_t next = 0, number = 0, reported = c->solver.contradicted.len;
+  uint32_t next = 0, number = 0;
+  k->reported = c->solver.contradicted.len;
   Type *before = k->fun_type = k->remaining_type;
   while (next < k->count && !k->is_partial) {
     before = k->remaining_type;
@@ -643,7 +667,7 @@ static Core *infer_call(Application *k, Type **type) {
   Core *app = call_core(k);
   *type =
       k->is_partial ? partial_application_type(k, before) : k->remaining_type;
-  if (error_reported_at(c, reported, k->head->span, k->args))
+  if (error_reported_at(c, k->reported, k->head->span, k->args))
     *type = ty_meta(c); /* the result of an error has any type */
   if (k->fn->kind == CORE_PRIM && prim_is_map_like(k->prim))
     app->checker_data = k->remaining_type;

@@ -62,7 +62,10 @@ static Binding *library_name(Checker *c, Module *m, Sym *name) {
   Dec *dec = c->host->library_definition(c->host->owner, m->name, name);
   if (!dec)
     return NULL;
-  c->check_library(c, m, dec);
+  /* a type has no value of its name, and is declared once */
+  bool is_type = dec->kind == DEC_TYPE || dec->kind == DEC_DATATYPE;
+  if (!is_type || !map_get(&m->types, dec->name))
+    c->check_library(c, m, dec);
   return map_get(&m->names, name);
 }
 

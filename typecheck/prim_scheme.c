@@ -82,6 +82,8 @@ static Scheme *prim_scheme(Checker *c, PrimId id) {
     relate_floats(c, s->type);
   if (id == PRIM_LOAD_TREE)
     forget_integers(c, s->type);
+  if (id == PRIM_VJP)
+    s->type->fun.param->fun.is_differentiated = true;
   return s;
 }
 

@@ -164,6 +164,8 @@ struct Type {
       Type *param, *result;
       Sym *label;
       bool optional;
+      bool is_differentiated; /* a function that receives this function
+                                 differentiates it; for messages only */
       Type *default_type; /* type of the default of an optional parameter, or
                              NULL */
       Effect *effect;
@@ -262,9 +264,10 @@ typedef struct Origin { /* source of a constraint, for messages */
       Sym *label;     /* label of the argument */
       Arg *args;      /* all arguments of the call */
       uint32_t arg_count;
-      bool is_loop_state; /* initial state of a loop; a callback returns the
-                             next */
-      bool is_loss;       /* the result of a function that is differentiated */
+      bool is_loop_state;     /* initial state of a loop; a callback returns the
+                                 next */
+      bool is_differentiated; /* the result of a function that the callee
+                                 differentiates */
       struct Binding *recursive_callee; /* recursive call: the callee */
     } arg;
     struct { /* ORIGIN_OPERATOR: operands; ORIGIN_ELEMENT: of concat */

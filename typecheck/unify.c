@@ -822,6 +822,8 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   case TY_FUN:
     if (a->fun.label != b->fun.label || a->fun.optional != b->fun.optional)
       return false;
+    a->fun.is_differentiated |= b->fun.is_differentiated;
+    b->fun.is_differentiated |= a->fun.is_differentiated;
     return unify(c, a->fun.param, b->fun.param, o) &&
            unify(c, a->fun.result, b->fun.result, o) &&
            unify_effect(a->fun.effect, b->fun.effect);

@@ -229,14 +229,19 @@ static int run_kernel(const FusionGroup *c, const CompiledKernel *p,
   return failed;
 }
 
+/* The results of a kernel: new tensors, or those of inputs that are freed after
+ * the kernel (donors). */
 typedef struct OutputTensors {
   uint32_t count;
+  bool in_place; /* some output has a donor */
   Tensor *tensors[MAX_KERNEL_POINTERS];
+  Node *donors[MAX_KERNEL_POINTERS]; /* NULL: a new tensor */
 } OutputTensors;
 
 static void release_outputs(OutputTensors *run) {
   for (uint32_t j = 0; j < run->count; j++)
-    tensor_release(run->tensors[j]);
+    if (!run->donors[j])
+      tensor_release(run->tensors[j]);
   run->count = 0;
 }
 
@@ -246,38 +251,27 @@ static bool is_donatable(const Tensor *t) {
          !t->mapped && !t->device_copy && t->data == t->block;
 }
 
-/* An input that is freed after this kernel and may become its output.  Equal
- * kernels share one source, so that an input may have more elements than the
- * kernel reads. */
-static Node *find_donated_input(const FusionGroup *c, const CompiledKernel *p) {
-  int64_t count = p->inplace_inputs
-                      ? node_element_count(c->nodes.at[p->output_nodes[0]])
-                      : 0;
-  for (uint32_t j = 0; c->donated && p->inplace_inputs >> j; j++)
-    if (p->inplace_inputs >> j & 1 && c->donated[j] &&
-        c->kernel->inputs.at[j]->data->count == count &&
-        is_donatable(c->kernel->inputs.at[j]->data))
-      return (Node *)c->kernel->inputs.at[j];
-  return NULL;
+static bool is_donor(const OutputTensors *run, const Node *x) {
+  for (uint32_t j = 0; j < run->count; j++)
+    if (run->donors[j] && run->donors[j]->data == x->data)
+      return true;
+  return false;
 }
 
-/* A kernel that overwrites its input is not interrupted: either the input or
- * the output is complete. */
-static bool run_in_place(const FusionGroup *c, const CompiledKernel *p,
-                         Node *x) {
-  Node *n = c->nodes.at[p->output_nodes[0]];
-  if (x->data->derived)
-    derived_cache_invalidate(x->data);
-  if (run_kernel(c, p, &x->data, NULL) != 0)
-    return false;
-  n->data = x->data;
-  x->data = NULL; /* freed when n is released */
-  n->data->dtype = n->dtype;
-  n->data->rank = n->free_count + n->rank;
-  memcpy(n->data->shape, n->extents, n->data->rank * sizeof *n->extents);
-  n->data->broadcast_mask =
-      n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
-  return true;
+/* An input that is freed after this kernel and may become its next output.
+ * Equal kernels share one source, so that an input may have more elements than
+ * the kernel reads. */
+static Node *find_donor(const FusionGroup *c, const CompiledKernel *p,
+                        const OutputTensors *run, const Node *output) {
+  uint64_t inplace = p->inplace_inputs[run->count];
+  int64_t count = inplace ? node_element_count(output) : 0;
+  for (uint32_t j = 0; c->donated && inplace >> j; j++) {
+    Node *x = (Node *)c->kernel->inputs.at[j];
+    if (inplace >> j & 1 && c->donated[j] && x->data->count == count &&
+        is_donatable(x->data) && !is_donor(run, x))
+      return x;
+  }
+  return NULL;
 }
 
 static bool allocate_outputs(const Graph *g, const FusionGroup *c,
@@ -285,38 +279,66 @@ static bool allocate_outputs(const Graph *g, const FusionGroup *c,
   Fault ignored = {0};
   for (uint32_t j = 0; j < p->output_count; j++) {
     const Node *n = c->nodes.at[p->output_nodes[j]];
-    Tensor *t = node_fits_memory(g, n, &ignored)
+    Node *donor = g->keeps_inputs ? NULL : find_donor(c, p, run, n);
+    Tensor *t = donor ? donor->data
+                : node_fits_memory(g, n, &ignored)
                     ? tensor_new(n->dtype, n->free_count + n->rank, n->extents,
                                  false, &ignored)
                     : NULL;
     if (!t)
       return false;
-    t->broadcast_mask =
-        n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
+    run->in_place |= donor != NULL;
+    run->donors[run->count] = donor;
     run->tensors[run->count++] = t;
   }
   return true;
 }
 
+static void invalidate_donors(const OutputTensors *run) {
+  for (uint32_t j = 0; j < run->count; j++)
+    if (run->donors[j] && run->tensors[j]->derived)
+      derived_cache_invalidate(run->tensors[j]);
+}
+
+/* Gives the results to the nodes. */
+static void store_outputs(const FusionGroup *c, const CompiledKernel *p,
+                          OutputTensors *run) {
+  for (uint32_t j = 0; j < run->count; j++) {
+    Node *n = c->nodes.at[p->output_nodes[j]];
+    Tensor *t = n->data = run->tensors[j];
+    if (run->donors[j]) {
+      run->donors[j]->data = NULL; /* freed when n is released */
+      t->dtype = n->dtype;
+      t->rank = n->free_count + n->rank;
+      memcpy(t->shape, n->extents, t->rank * sizeof *n->extents);
+    }
+    t->broadcast_mask =
+        n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
+  }
+  run->count = 0;
+}
+
+/* A kernel that overwrites its inputs is not interrupted: either the inputs or
+ * the outputs are complete. */
 static bool run_compiled(Graph *g, FusionGroup *c) {
   const CompiledKernel *p = c->backend_data;
   OutputTensors run;
-  run.count = 0;
-  Node *x = g->keeps_inputs ? NULL : find_donated_input(c, p);
-  if (x)
-    return run_in_place(c, p, x);
+  run.count = 0, run.in_place = false;
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     release_outputs(&run);
     trap_raise(trap.kind);
   }
-  bool succeeded = allocate_outputs(g, c, p, &run) &&
-                   run_kernel(c, p, run.tensors, g->interrupt) == 0;
-  if (g->interrupt && flag_is_set(g->interrupt))
+  bool succeeded = allocate_outputs(g, c, p, &run);
+  if (succeeded && run.in_place)
+    invalidate_donors(&run);
+  succeeded = succeeded && run_kernel(c, p, run.tensors,
+                                      run.in_place ? NULL : g->interrupt) == 0;
+  if (!run.in_place && g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
   trap_end(&trap);
-  for (uint32_t j = 0; succeeded && j < p->output_count; j++)
-    c->nodes.at[p->output_nodes[j]]->data = tensor_retain(run.tensors[j]);
+  if (succeeded)
+    store_outputs(c, p, &run);
   release_outputs(&run);
   return succeeded;
 }

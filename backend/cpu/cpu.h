@@ -100,10 +100,10 @@ typedef struct CpuKernel {
 /* Bytes of a vector register of this machine, for generated code. */
 uint32_t cpu_vector_bytes(void);
 
-/* The set of inputs whose memory the kernel's only output may reuse.  Each
+/* The set of inputs whose memory the output of the kernel may reuse.  Each
  * element is read before the same element is stored, and nothing fails in
  * between. */
-uint64_t kernel_inplace_inputs(const Kernel *k);
+uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 
 /* Chooses the schedule.  May permute the parallel axes of the kernel. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);

@@ -1,4 +1,5 @@
-/* Finds the inputs whose memory the only output of a kernel may reuse. */
+/* Finds the inputs whose memory an output of a kernel may reuse.  A map loads
+ * all its operands before it stores its outputs. */
 #include "backend/cpu/cpu.h"
 
 static bool can_fail(const KernelOp *s) {
@@ -28,18 +29,16 @@ static bool reads_only_own_element(const LoopNest *loop, uint32_t input,
   return true;
 }
 
-uint64_t kernel_inplace_inputs(const Kernel *k) {
+uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output) {
   const LoopNest *loop = k->loops.at[0];
   uint64_t inplace = 0;
-  if (!is_infallible_map(k) || loop->outputs.len != 1 ||
-      !loop->outputs.at[0].global_index)
+  if (!is_infallible_map(k) || !output->global_index)
     return 0;
-  const LoopOutput *r = &loop->outputs.at[0];
   for (uint32_t j = 0; j < k->inputs.len && j < 64; j++) {
     const Node *x = k->inputs.at[j];
-    if (dtype_info[x->dtype].bytes == dtype_info[r->dtype].bytes &&
-        node_element_count(x) == node_element_count(r->node) &&
-        reads_only_own_element(loop, j, r->global_index))
+    if (dtype_info[x->dtype].bytes == dtype_info[output->dtype].bytes &&
+        node_element_count(x) == node_element_count(output->node) &&
+        reads_only_own_element(loop, j, output->global_index))
       inplace |= UINT64_C(1) << j;
   }
   return inplace;

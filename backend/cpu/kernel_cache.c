@@ -52,11 +52,12 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   p->int_count = e.code.call.ints.len;
   p->float_count = e.code.call.floats.len;
   p->output_count = e.code.call.outputs.len;
-  for (uint32_t j = 0; j < p->output_count; j++)
-    p->output_nodes[j] =
-        fusion_group_node_index(c, e.code.call.outputs.at[j]->node);
-  p->inplace_inputs =
-      e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k) : 0;
+  for (uint32_t j = 0; j < p->output_count; j++) {
+    const LoopOutput *output = e.code.call.outputs.at[j];
+    p->output_nodes[j] = fusion_group_node_index(c, output->node);
+    p->inplace_inputs[j] =
+        e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k, output) : 0;
+  }
   p->splits_reduction = s.reduction_chunk > 0;
   p->shares_packing = shares_packed_operand(k, &s);
   p->tasks = e.tasks;

@@ -17,13 +17,14 @@ typedef struct CompiledKernel {
       prepacked_count;
   uint32_t output_nodes[MAX_KERNEL_POINTERS]; /* nodes of the fusion group that
                                                  are outputs */
+  /* For each output: inputs whose memory it may reuse
+   * (kernel_inplace_inputs). */
+  uint64_t inplace_inputs[MAX_KERNEL_POINTERS];
   bool splits_reduction; /* computes partial results of chunks, which are then
                             combined */
   bool is_arg_reduction; /* argmax or argmin: partial results are positions and
                             values */
-  uint64_t inplace_inputs; /* inputs whose memory the only output may reuse
-                              (kernel_inplace_inputs) */
-  bool shares_packing;     /* consecutive tasks pack the same operand */
+  bool shares_packing;   /* consecutive tasks pack the same operand */
   int64_t tasks, reduction_chunks;
   Dtype accumulator_dtype;
   size_t scratch_bytes;

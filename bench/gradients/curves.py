@@ -118,10 +118,13 @@ class Gpt:
             self.start[name + ".b"] = torch.zeros(shape)
 
     def optimizer(self, p):
-        # Weights decay; biases and norms do not.  A stack of vectors has two
-        # axes, so Axon's adamw lets it decay too.
-        decayed = [t for t in p.values() if t.dim() >= 2]
-        others = [t for t in p.values() if t.dim() < 2]
+        # Matrices decay; biases and norms do not.  A tensor of the blocks has
+        # an additional axis.
+        def decays(name):
+            return p[name].dim() >= (3 if name.startswith("blocks.") else 2)
+
+        decayed = [t for name, t in p.items() if decays(name)]
+        others = [t for name, t in p.items() if not decays(name)]
         return torch.optim.AdamW(
             [{"params": decayed, "weight_decay": 0.1},
              {"params": others, "weight_decay": 0.0}],

@@ -87,6 +87,20 @@ def test_hover():
     assert c.end() == 0
 
 
+def test_hover_of_the_library():
+    text = "val t = train.run_with\nval u = train.run\nval v = optim.adamw\n"
+    c, u = begin(text)
+    for name, wanted in (
+            ("t =", "t : ~steps:dim(n) -> ~batch:dim(m) -> "),
+            ("run_with", "run_with : ~steps:dim(steps) -> ~batch:dim(batch)"),
+            ("u =", "u : ~steps:dim(n) -> ~batch:dim(m) -> "),
+            ("v =", "v : ?rate:'a[] -> ?beta1:'a[] -> "),
+            ("adamw", "adamw : ?rate:'a[] -> ?beta1:'a[] -> ")):
+        h = c.at("hover", u, find(text, name))
+        assert h and code(h).startswith(wanted), (name, h)
+    assert c.end() == 0
+
+
 def test_hover_after_an_error():
     text = MODEL + "val bad = y @ y\nval after = softmax y\n"
     c, u = begin(text)
