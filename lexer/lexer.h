@@ -18,7 +18,7 @@ typedef struct Sources Sources;
 
 /* Maximum bytes of a file, since offsets must fit flex's int; maximum number of
  * reported errors. */
-enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 100 };
+enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 20 };
 
 typedef struct StringLiteral { /* may contain NUL */
   const char *text;

@@ -18,7 +18,7 @@ typedef struct Sym Sym;
 
 /* Maximum number of symbols on Bison's stack, and of errors before the parser
    gives up. */
-enum { PARSE_MAX_STACK = 20000, PARSE_MAX_ERRORS = 100 };
+enum { PARSE_MAX_STACK = 20000, PARSE_MAX_ERRORS = 20 };
 
 /* Nonterminals of the grammar are numbered from here. */
 enum { PARSE_NONTERMINAL = 1000 };

@@ -2,6 +2,7 @@
    one), parse_type (a type). */
 #include "parser/internal.h"
 #include "parser/parse.h"
+#include "support/diag.h"
 #include "support/source.h"
 
 void parse_begin(ParseState *ps, Sources *sources, uint32_t file,
@@ -34,6 +35,18 @@ static Program program_of(const ParseState *ps) {
   return (Program){ps->decs.at, ps->decs.len, parse_incomplete(ps)};
 }
 
+/* Forgets the program if most of it may be no program. */
+static void stop_after_many_errors(ParseState *ps) {
+  uint32_t end = ps->lexer.end;
+  if (ps->error_count <= PARSE_MAX_ERRORS &&
+      ps->lexer.error_count <= LEXER_MAX_ERRORS)
+    return;
+  Diag *d = diag_error(ps->diags, 119, (Span){ps->file, end, end},
+                       "too many syntax errors; the others are not shown");
+  d->help = "correct the first ones, or check that this is an Axon program";
+  ps->decs.len = 0;
+}
+
 Program parse_program(Sources *sources, uint32_t file, bool allow_bare_expr,
                       Interner *interner, Arena *arena, Diags *diags) {
   ParseState ps;
@@ -41,6 +54,7 @@ Program parse_program(Sources *sources, uint32_t file, bool allow_bare_expr,
   ps.allow_bare_expr = allow_bare_expr;
   parse_run(&ps, 0, (uint32_t)sources_get(sources, file)->len,
             TOK_START_PROGRAM);
+  stop_after_many_errors(&ps);
   return program_of(&ps);
 }
 

@@ -13,12 +13,8 @@
 Diag *parse_error(ParseState *ps, uint16_t code, Span span, const char *format,
                   ...) {
   ps->error_at = span.start;
-  if (++ps->error_count > PARSE_MAX_ERRORS) {
-    if (ps->error_count == PARSE_MAX_ERRORS + 1)
-      diag_error(ps->diags, 119, span,
-                 "too many syntax errors; the others are not shown");
+  if (++ps->error_count > PARSE_MAX_ERRORS)
     return NULL;
-  }
   va_list args;
   va_start(args, format);
   const char *message = arena_vprintf(ps->arena, format, args);
