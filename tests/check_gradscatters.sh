@@ -14,7 +14,7 @@ bert|fst (bert ~heads:2 p [[3, 1], [9, 2]] [[0, 1], [0, 0]])|tiny
 char_rnn|loss p (start_states 2 4) text|tiny
 dcgan|judge small_d (generate p (normal (key 3) [2, 3]))|small_g
 dcgan|judge p faked|small_d
-ddpm|loss (unet ~groups:2 p) (key 2) (zeros [1, 1, 8, 8]) [9]|unet_params ~width:2 ~colours:1 (key 1)
+ddpm|loss (unet ~groups:2 p) (key 2) (zeros [1, 1, 8, 8]) [9]|small_unet
 densenet|densenet p (densenet_stats 1) images|small
 gcn|gcn p square (normal (key 2) [4, 3])|tiny
 gpt2|gpt2 ~heads:2 p [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]]|tiny
@@ -59,9 +59,11 @@ t5: embedding p.tokens answers
 t5: embedding p.tokens texts
 t5: gather p class'
 
+small_unet='unet_params ~width:2 ~colours:1 (key 1)'
 count=0
 while IFS='|' read -r model body parameters; do
   [ "$model" ] || continue
+  parameters=${parameters/#small_unet/$small_unet}
   count=$((count + 1))
   timeout "$limit" "$AXON" plan --dry --stable --json --quiet "$model.axn" -e \
     "grad (fn p => sum (let val y = $body in y * y end)) ($parameters)" \
