@@ -55,6 +55,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   for (uint32_t j = 0; j < p->output_count; j++)
     p->output_nodes[j] =
         fusion_group_node_index(c, e.code.call.outputs.at[j]->node);
+  p->checks = e.code.call.checks.len > 0;
   p->inplace_inputs =
       e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k) : 0;
   p->splits_reduction = s.reduction_chunk > 0;
