@@ -276,11 +276,16 @@ Value vm_pullback_end(Eval *vm, Value pass, Value argument) {
 
 /* ---- each ---- */
 
+/* A * axis has no size. */
+static bool is_sized_vector(const Node *x) {
+  return x->rank == 1 && !x->broadcast_mask;
+}
+
 /* x as a vector.  Returns a temporary. */
 static Node *flattened(Eval *vm, Node *x) {
   Fault fault = {0};
   int64_t count;
-  if (x->rank == 1)
+  if (is_sized_vector(x))
     return vm_temp_node(vm, node_retain(x));
   if (!extent_product(&vm->graph, x->rank, x->extents + x->free_count, &count))
     vm_fail(vm, 506, "a size does not fit in 64 bits");
@@ -326,7 +331,7 @@ static Value next_vector(LeafMap *map, Value v) {
   Eval *vm = map->vm;
   Node *like = vm_to_node(vm, v), *x = map->nodes[map->next++];
   Fault fault = {0};
-  if (like->rank == 1)
+  if (is_sized_vector(like))
     return vm_value_of_node(vm, node_retain(x), &fault);
   return vm_value_of_node(vm,
                           node_reshape(&vm->graph, x, like->rank,

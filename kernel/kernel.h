@@ -262,6 +262,10 @@ Kernel *kernel_copy(const Kernel *from);
 /* True if it contains symbolic sizes. */
 bool loop_is_symbolic(const LoopNest *loop);
 bool kernel_is_symbolic(const Kernel *k);
+/* True if an input has no elements.  Compiled code replaces an invalid index by
+ * 0, so that a kernel that checks indices must not run then: element 0 does not
+ * exist. */
+bool kernel_has_empty_input(const Kernel *k);
 /* Product of the hints of axes from .. to - 1. */
 double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
 int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);

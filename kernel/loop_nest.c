@@ -147,3 +147,12 @@ double kernel_operation_count(const Kernel *k) {
   }
   return work;
 }
+
+bool kernel_has_empty_input(const Kernel *k) {
+  for (uint32_t j = 0; j < k->inputs.len; j++) {
+    const Tensor *t = k->inputs.at[j]->data;
+    if (t && t->count == 0)
+      return true;
+  }
+  return false;
+}

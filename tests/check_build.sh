@@ -296,6 +296,21 @@ extra_symbols "$libc|$pool|__sched_cpucount|$stdio" -D --undefined-only \
   sed 's/ *$//' out | diff -u "$data/program.expected" -
 ) || fail 'the output of programs differs'
 [ -c /dev/full ] || fail 'a device was replaced by a file'
+# An index in a loop that does not run may be invalid.
+cat >"$work/idle.axn" <<'END'
+fun idle (x : f32[n]) (i : i64[1]) (y : f32[k]) =
+  sum (for j < k => y.[j] * x.[i.[0]])
+END
+echo 'do save "three.npy" (f32 (iota 3))
+do save "seven.npy" (iota 1 + 7)
+do save "none.npy" (f32 (iota 0))' >"$work/idle_files.axn"
+(cd "$work" && "$AXON" run idle_files.axn &&
+  "$AXON" build -o idle idle.axn &&
+  [ "$(./idle three.npy seven.npy none.npy)" = 0.0 ] &&
+  ! ./idle three.npy seven.npy three.npy >idle.out 2>&1 &&
+  grep -q 'out of bounds' idle.out) ||
+  fail 'an index in a loop that does not run'
+
 if command -v python3 >/dev/null; then # big-endian and Fortran-order files
   (cd "$work" && python3 - <<'END' && ./double turned.npy >out &&
 import struct

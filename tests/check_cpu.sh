@@ -40,6 +40,14 @@ done
 output=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
   'argmax (for i < 2200000000 => if i == 2199999990 then 1.0 else 0.0)' 2>&1)
 [ "$output" = 2199999990 ] || failures+="argmax of many: $output"
+# A tensor without elements has no element 0, so nothing is loaded.
+echo 'val x : f64[?k, 5000000] =
+  filter (fn r => r.[0] > 9.0) (for i < 1, j < 5000000 => float (i + j % 3))
+do print (sum (gather x (sort ([1, 0] : i64[2])) + 1.0))' \
+  >"$TEST_CACHE/none.axn"
+output=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" run "$TEST_CACHE/none.axn" 2>&1)
+grep -q 'E0507.*index 0 is out of bounds for axis 0 of size 0' <<<"$output" ||
+  failures+="rows of nothing: $output"
 # The compiler targets smaller vector registers than the CPU has.
 if [ "$(uname -m)" = x86_64 ]; then
   output=$(AXON_CC="$AXON_CC -mno-avx512f -mno-avx2" \

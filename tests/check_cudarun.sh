@@ -141,10 +141,22 @@ do print (argmax y, argmin y, argmax (y * 0.0))
 val z = cumsum (select (iota 70001 == 50000) (0.0 / 0.0) 1.0)
 do print (argmax z, argmin z)
 END
-for name in rows zero products keys groups far places; do
+# A tensor without elements: loops over it do not run, and it has no element 0.
+cat >none.axn <<'END'
+val b : f64[0, 3] = reshape [0, 3] (sort ([] : f64[0]))
+val g = grad (fn (a, b) => sum (sin (scatter a [] (min ~axis:1 b))))
+  ((sort [2.0, 1.0] : f64[2]), b)
+do print (total id (each2 (fn x y => x * y) g g))
+END
+cat >empty.axn <<'END'
+val x : f64[?k] = filter (fn v => v > 90.0) (sort (for i < 5 => float i))
+do print (gather x (sort ([1, 0] : i64[2])) + 1.0)
+END
+for name in rows zero products keys groups far places none; do
   same "$name"
 done
 same outside 1
+same empty 1
 
 # Tensor cores multiply f32 as tf32 only with AXON_TF32=1.  The numbers here are
 # exact in tf32.

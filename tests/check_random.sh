@@ -3,6 +3,7 @@
 # any number of others).  The programs run on the reference backend, compiled
 # with one and two threads, and some built with `axon build`.  Other programs
 # run with a cold and with a warm kernel cache; results must be bit-identical.
+# The gradients of others are compared with central differences.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -22,4 +23,8 @@ case $output in
 *) printf '%s\n' "$output" && exit 1 ;;
 esac
 output=$("$python" tests/random/run.py --axon "$AXON" --cold 201-224 2>&1) ||
+  { printf '%s\n' "$output" && exit 1; }
+output=$(AXON_CC="${AXON_CC:-$here/tests/sampled_cc}" "$python" \
+  tests/random/run.py --axon "$AXON" --grad 1-2 2>&1) &&
+  [[ $output == '2 programs, 2 of them compared with differences, 0 wrong' ]] ||
   { printf '%s\n' "$output" && exit 1; }

@@ -349,7 +349,8 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
     return true;
   if (c->library_op)
     c->fallback_reason = "an index is invalid, or out of memory";
-  if (p && !compiled_kernel_is_interpreted(g, p) && run_compiled(g, c))
+  if (p && !compiled_kernel_is_interpreted(g, p) &&
+      !(p->checks && kernel_has_empty_input(c->kernel)) && run_compiled(g, c))
     return true;
   if (p)
     c->fallback_reason =

@@ -58,6 +58,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
     p->inplace_inputs[j] =
         e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k, output) : 0;
   }
+  p->checks = e.code.call.checks.len > 0;
   p->splits_reduction = s.reduction_chunk > 0;
   p->shares_packing = shares_packed_operand(k, &s);
   p->tasks = e.tasks;

@@ -29,6 +29,7 @@ typedef struct CompiledKernel {
   Dtype accumulator_dtype;
   size_t scratch_bytes;
   double operations; /* number of scalar operations */
+  bool checks;       /* tests indices or divisors */
   bool exact;        /* the reference backend computes the same bits */
 } CompiledKernel;
 

@@ -20,6 +20,17 @@ static const char *emit_element_load(Emitter *e, Dtype t, const char *pointer,
   return format(e, "%s[%s]%s", pointer, op_index, t == DT_BOOL ? " != 0" : "");
 }
 
+/* " && n[0] > 0 ...": the loops inside of the level run.  Otherwise nothing is
+ * loaded, and an index may be anywhere. */
+static const char *emit_inner_loops_run(Emitter *e, uint32_t level) {
+  const char *condition = "";
+  for (uint32_t v = 0; v < e->loop->axis_count; v++)
+    if (e->levels.of[v] > level)
+      condition = format(e, "%s && %s > 0", condition,
+                         emit_int(e, e->loop->extents[v]));
+  return condition;
+}
+
 /* Adds checked indices that are equal in all lanes.  A load that always
  * executes tests them at the level at which they are known. */
 static const char *add_uniform_index(Emitter *e, uint32_t op_index,
@@ -28,16 +39,17 @@ static const char *add_uniform_index(Emitter *e, uint32_t op_index,
   const char *index = emit_operand(e, r->index_op, 'l', false);
   const char *extent = emit_int(e, r->extent),
              *demanded = e->ops.demanded_lanes[op_index];
-  uint32_t name = e->next_id++;
-  Buffer *b = emit_block_at(e, e->ops.levels[r->index_op]);
+  uint32_t name = e->next_id++, level = e->ops.levels[r->index_op];
+  const char *needed = emit_inner_loops_run(e, level);
+  Buffer *b = emit_block_at(e, level);
   buffer_printf(b, "const int w%u = (uint64_t)%s >= (uint64_t)%s;\n", name,
                 index, extent);
   buffer_printf(b, "const %s x%u = w%u ? 0 : %s;\n", emit_index_type(e), name,
                 name, index);
   if (demanded && !strcmp(demanded, "ALL") &&
       !e->loop->ops.at[op_index].proved_safe)
-    buffer_printf(b, "bad%u |= splat_b(w%u);\n", emit_check_index(e, op_index),
-                  name);
+    buffer_printf(b, "bad%u |= splat_b(w%u%s);\n",
+                  emit_check_index(e, op_index), name, needed);
   else
     emit_check(e, op_index, false, format(e, "w%u", name));
   const char *t = emit_affine_term(e, r->stride, format(e, "x%u", name));

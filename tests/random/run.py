@@ -3,6 +3,7 @@ a few of them:
 
     python3 tests/random/run.py [--axon PROGRAM] [--large] [--built N] SEEDS...
     python3 tests/random/run.py --cold [--large] SEEDS...
+    python3 tests/random/run.py --grad [--cuda] SEEDS...
 
 SEEDS are numbers or ranges (7 100-199).  Each program runs on the reference
 backend, and compiled with one and with two threads, which must give
@@ -10,6 +11,12 @@ bit-identical results.  `axon build` also builds each Nth program as a function
 of its files, for symbolic sizes.  With --cold, each program runs with the
 default settings instead: with a cold kernel cache on one and on two threads,
 then with the kernels of these runs.  All results must be bit-identical.
+
+With --grad, a loss is computed from the results of the program, in f64, and
+differentiated with respect to its floating-point files.  The gradient on the
+reference backend agrees with central differences, unless two step sizes of the
+differences disagree: then a kink is near.  It equals the gradient that compiled
+code computes, up to rounding; with --cuda, also that of the target cuda.
 Failing programs are reported, and stored in --keep.
 """
 
@@ -49,6 +56,7 @@ COLD_MODES = {
     "warm, two threads": ("second", "2", []),
     "warm, one core": ("first", "2", ONE_CORE),
 }
+CUDA = {"cuda": {"AXON_TARGET": "cuda", "AXON_TINY": "0"}}
 # Tolerance relative to the largest element: about ten forms are nested, each of
 # which may multiply the rounding error.
 TOLERANCE = {"f32": 2e-3, "f64": 1e-7, "f16": .08, "bf16": .3}
@@ -115,7 +123,10 @@ class Case:
 
     def __init__(self, options, seed):
         with np.errstate(all="ignore"):
-            self.twin = Twin(seed, options.large).program()
+            twin = Twin(seed, options.large)
+            if options.grad:
+                twin.element, twin.is_float = "f64", True
+            self.twin = twin.program()
         self.axon = options.axon
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="axon_random_"))
         for name, v in self.twin.files.items():
@@ -163,6 +174,67 @@ class Case:
             except Wrong as wrong:
                 raise Wrong(f"{mode}: {wrong}") from None
 
+    def body(self):
+        """The declarations that load no file."""
+        return [re.sub(r"^val ([vo]\d+) : \w+\[.*?\] =", r"val \1 =", line)
+                for line in self.twin.lines if ' = load "' not in line]
+
+    def gradient_source(self, parameters):
+        """Saves the loss, its derivative along a direction (by the gradient and
+        by differences with two step sizes), and the gradient."""
+        names = ", ".join(parameters)
+        results = "".join(f" + sum (sin (1.3 * {name}))"
+                          for name in self.twin.results)
+        loads = [line for line in self.twin.lines if ' = load "' in line]
+        return "\n".join([
+            *loads, f"fun loss ({names}) =", "let", *self.body(),
+            f"in 0.0{results} end", f"val p = ({names})",
+            "val u = each (fn v => cos (17.0 * v + 0.3)) p",
+            "fun at h = loss (each2 (fn v d => v + h * d) p u)",
+            "fun along h = (8.0 * (at h - at (-h)) - at (2.0 * h) + "
+            "at (-2.0 * h)) / (12.0 * h)",
+            "val g = grad loss p",
+            "val slope = total id (each2 (fn v d => v * d) g u)",
+            'do save "slopes.npy" [slope, along 0.0002, along 0.00005, loss p]',
+            f"val ({names}) = g",
+            *(f'do save "d{name}.npy" {name}' for name in parameters)]) + "\n"
+
+    def gradient(self, cuda):
+        """Compares gradients; returns whether differences were compared."""
+        parameters = [name for name in self.twin.files if name[0] == "x"]
+        if not parameters:
+            return False
+        (self.folder / "program.axn").write_text(
+            self.gradient_source(parameters))
+        wanted, bits = {}, {}
+        for mode, settings in (MODES | (CUDA if cuda else {})).items():
+            try:
+                said = must([self.axon, "program.axn"], self.folder, settings)
+                if "error" in said:
+                    raise Wrong(said)
+                for name in ["slopes", *("d" + x for x in parameters)]:
+                    got = np.load(self.folder / f"{name}.npy")
+                    if name == "slopes":
+                        got = got[:1]
+                    want = wanted.setdefault(name, got)
+                    why = difference(got, want, TOLERANCE["f64"])
+                    if why:
+                        raise Wrong(f"{name}: {why}")
+                    if mode.startswith("cpu") and got.tobytes() != \
+                            bits.setdefault(name, got.tobytes()):
+                        raise Wrong(f"{name}: other bits than on one thread")
+                if mode == "reference":
+                    slopes = np.load(self.folder / "slopes.npy")
+            except Wrong as wrong:
+                raise Wrong(f"{mode}: {wrong}") from None
+        slope, wide, narrow, loss = slopes
+        size = abs(wide) + abs(narrow) + 1e-2 * (1 + abs(loss))
+        if not abs(wide - narrow) <= 1e-7 * size:
+            return False
+        if not abs(slope - narrow) <= 1e-6 * size:
+            raise Wrong(f"the gradient gives {slope}, differences {narrow}")
+        return True
+
     def function(self):
         """The program as a function of its files with symbolic sizes."""
         twin = self.twin
@@ -170,9 +242,8 @@ class Case:
                  for name, v in twin.files.items()}
         parameters = [f"({name} : {FILES[v.dtype.str]}[{holes[name]}])"
                       for name, v in twin.files.items()]
-        body = [re.sub(r"^val ([vo]\d+) : \w+\[.*?\] =", r"val \1 =", line)
-                for line in twin.lines if ' = load "' not in line]
-        return "\n".join([f"fun built {' '.join(parameters)} =", "let"] + body +
+        return "\n".join([f"fun built {' '.join(parameters)} =", "let"] +
+                         self.body() +
                          [f"in ({', '.join(twin.results)}) end"])
 
     def built(self):
@@ -223,16 +294,21 @@ def main():
     parser.add_argument("--axon", default="./axon")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--grad", action="store_true")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--built", type=int, default=0)
     parser.add_argument("--keep", default="")
     parser.add_argument("seeds", nargs="+")
     options = parser.parse_args()
     options.axon = os.path.abspath(options.axon)
-    wrong = built = 0
+    wrong = built = compared = 0
     for i, seed in enumerate(seeds(options.seeds)):
         case = Case(options, seed)
         try:
-            case.cold() if options.cold else case.interpreted()
+            if options.grad:
+                compared += case.gradient(options.cuda)
+            else:
+                case.cold() if options.cold else case.interpreted()
             if options.built and i % options.built == 0:
                 built += case.built()
         except Wrong as why:
@@ -243,7 +319,11 @@ def main():
                                 dirs_exist_ok=True)
         finally:
             remove(case.folder)
-    print(f"{i + 1} programs, {built} of them built, {wrong} wrong")
+    if options.grad:
+        print(f"{i + 1} programs, {compared} of them compared with "
+              f"differences, {wrong} wrong")
+    else:
+        print(f"{i + 1} programs, {built} of them built, {wrong} wrong")
     return wrong > 0
 
 

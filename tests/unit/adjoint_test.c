@@ -1,13 +1,15 @@
 /* Tests reverse-mode derivatives (reverse_pass_run) with random graphs in f64.
  *
  *   tests/unit/adjoint_test [SEED [COUNT]]
+ *   AXON_TARGET=cuda tests/unit/adjoint_test [SEED [COUNT]]
  *
  * Each graph computes tensors y from leaves x.  For random directions u of x
  * and v of y:
  *   - <grad <v, y>, u> equals the central difference of <v, y> along u.
  *   - <J u, v> equals <u, J^T v>, to rounding.  J u is the vjp of the vjp.
  *   - the gradient of <grad <v, y>, u> along u equals its central difference.
- *   - the reference backend and the CPU backend compute equal gradients.
+ *   - the reference backend and the CPU backend compute equal gradients.  With
+ *     AXON_TARGET, only this is tested, for that backend and for all graphs.
  *
  * Axes have 0 to 7 elements.  A graph is skipped if a value is not finite, or
  * if two step sizes of the differences disagree: then a kink is near. */
@@ -543,6 +545,8 @@ static void check_graph(uint64_t seed, uint64_t sizes) {
 
 static void test_random_gradients(void **state) {
   (void)state;
+  if (getenv("AXON_TARGET"))
+    skip();
   g.fuse_mode = FUSE_NONE;
   for (uint64_t s = first_seed; s < first_seed + seed_count; s++)
     for (uint64_t sizes = 0; sizes < SIZES; sizes++) {
@@ -591,8 +595,8 @@ static void test_compiled_gradients(void **state) {
   enum { MAX = 4096 };
   static double want[MAX], got[MAX];
   uint32_t bad = 0;
-  for (uint64_t s = first_seed; s < first_seed + seed_count;
-       s += COMPILED_EVERY) {
+  uint64_t step = getenv("AXON_TARGET") ? 1 : COMPILED_EVERY;
+  for (uint64_t s = first_seed; s < first_seed + seed_count; s += step) {
     uint64_t sizes = s % SIZES;
     g.fuse_mode = FUSE_NONE;
     g.backend = &backend_reference;

@@ -28,7 +28,7 @@
 
 /* The gaps between blocks are so large that an access far out of bounds hits no
  * other block. */
-enum { FAKE_BLOCKS = 4096, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
+enum { FAKE_BLOCKS = 1 << 15, FAKE_BLOCK_GAP_BYTES = 1 << 20 };
 
 typedef struct FakeBlock {
   char *at;
