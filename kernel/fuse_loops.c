@@ -48,6 +48,14 @@ static AffineExpr *remap_vars(const KernelBuilder *a, const AffineExpr *from,
   return to;
 }
 
+/* Number of parallel axes that the node reduces; these are the last ones. */
+static uint32_t accumulated_axes(const KernelBuilder *a, const FusedNode *m) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < a->parallel_axes; j++)
+    count += m->parallel_vars[j] >= m->lowered->loop->spatial_axes;
+  return count;
+}
+
 static void assign_vars(KernelBuilder *a, const FusedNode *m, LoopNest *loop) {
   const LoopNest *from = m->lowered->loop;
   bool is_parallel[MAX_KERNEL_AXES] = {false};
@@ -56,15 +64,20 @@ static void assign_vars(KernelBuilder *a, const FusedNode *m, LoopNest *loop) {
     is_parallel[m->parallel_vars[j]] = true;
     a->var_map[m->parallel_vars[j]] = j;
   }
+  loop->spatial_axes = a->parallel_axes;
   for (uint32_t v = 0; v < from->axis_count; v++)
-    if (!is_parallel[v])
+    if (!is_parallel[v]) {
       a->var_map[v] = next++;
+      loop->spatial_axes += v < from->spatial_axes;
+    }
   for (uint32_t v = 0; v < from->axis_count; v++)
     loop->extents[a->var_map[v]] = from->extents[v];
   loop->graph = from->graph;
   loop->parallel_axes = a->parallel_axes;
-  loop->spatial_axes = from->spatial_axes;
   loop->axis_count = from->axis_count;
+  loop->accumulated_axes = accumulated_axes(a, m);
+  if (loop->accumulated_axes)
+    a->kernel->accumulated_axes = loop->accumulated_axes;
 }
 
 static uint32_t find_or_add_input(Kernel *k, const Node *x) {
@@ -257,6 +270,9 @@ static void collapse_axis(LoopNest *loop, const AffineUses *u, uint32_t v) {
     times[loop->axis_count - 1] = 0;
   }
   loop->axis_count--;
+  loop->accumulated_axes -= loop->accumulated_axes > 0 &&
+                            v < loop->parallel_axes &&
+                            v >= loop->parallel_axes - loop->accumulated_axes;
   loop->spatial_axes -= v < loop->spatial_axes;
   loop->parallel_axes -= v < loop->parallel_axes;
 }
@@ -292,13 +308,15 @@ static void collapse_parallel_axes(Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     uses[j] = collect_affine_uses(k->arena, k->loops.at[j]);
   for (uint32_t v = k->parallel_axes; v-- > 1;) {
-    bool collapses = true;
+    bool collapses = v != k->parallel_axes - k->accumulated_axes;
+    bool accumulated = v > k->parallel_axes - k->accumulated_axes;
     for (uint32_t j = 0; j < k->loops.len; j++)
       collapses = collapses && axes_are_collapsible(k->graph, &uses[j], v - 1,
                                                     k->loops.at[j]->extents[v]);
     for (uint32_t j = 0; collapses && j < k->loops.len; j++)
       collapse_axis(k->loops.at[j], &uses[j], v - 1);
     k->parallel_axes -= collapses;
+    k->accumulated_axes -= collapses && accumulated;
   }
 }
 

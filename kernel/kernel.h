@@ -7,6 +7,11 @@
  * becomes a tensor.  The smallest group is a single node.  Other examples are a
  * row softmax, a matmul with its epilogue, and attention.
  *
+ * Along the last parallel axes, the *accumulated* axes, some loops may sum
+ * their values in memory.  Then one task runs all iterations of these axes, in
+ * order. An example is the backward pass of attention: the rows of a head add
+ * to the gradients of its keys and values.
+ *
  * Each node is a *loop nest*.  Its axes are the parallel axes, the other axes
  * of its result (with the parallel axes, the *spatial* axes), and the reduced
  * axes. Loops over the same axes are fused into one loop with several outputs.
@@ -186,6 +191,9 @@ typedef struct LoopNest {
   /* Axes 0 .. parallel_axes - 1 are parallel, those before spatial_axes are
    * spatial, and the others are reduced. */
   uint32_t parallel_axes, spatial_axes, axis_count;
+  /* The last parallel axes, along which the output is summed in memory; 0:
+   * none.  Otherwise, the accumulated axes of the kernel. */
+  uint32_t accumulated_axes;
   int64_t extents[MAX_KERNEL_AXES];
   uint32_t floor_div_count; /* variable MAX_KERNEL_AXES + k is floor_divs[k] */
   FloorDiv floor_divs[MAX_FLOOR_DIVS];
@@ -208,6 +216,9 @@ typedef struct Kernel {
   Arena *arena;
   Graph *graph;
   uint32_t parallel_axes;
+  /* The last parallel axes, which one task runs in order, since some loops
+   * accumulate along them; 0: none. */
+  uint32_t accumulated_axes;
   VEC(LoopNest *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
   VEC(TrimBound) trim_bounds;
@@ -305,10 +316,12 @@ LoweredNode *lower_node(Arena *arena, Graph *g, Node *n, AxisSplits *splits);
 enum { MAX_FACTORS = 8 };
 
 /* A sum of products.  Hoisted factors do not depend on the reduced axes: they
- * multiply or divide the sum. */
+ * multiply or divide the sum.  A loop that accumulates has none: all factors
+ * are applied to the operands. */
 typedef struct ContractionPattern {
   const uint64_t *op_vars; /* for each op: the set of variables it depends on */
   uint32_t factors[MAX_FACTORS], factor_count;
+  bool factor_divides[MAX_FACTORS]; /* factors[k] divides */
   uint32_t hoisted[MAX_FACTORS], hoisted_count;
   bool hoisted_divides[MAX_FACTORS]; /* hoisted[k] divides */
 } ContractionPattern;
@@ -317,6 +330,11 @@ typedef struct ContractionPattern {
  * enough for packing to pay. */
 bool contraction_match(Arena *arena, const LoopNest *loop,
                        ContractionPattern *p);
+/* The axis of the terms of a sum with one such axis: the last accumulated axis,
+ * or the first reduced axis. */
+static inline uint32_t loop_term_axis(const LoopNest *loop) {
+  return loop->accumulated_axes ? loop->parallel_axes - 1 : loop->spatial_axes;
+}
 /* The same for all sizes. */
 bool contraction_match_any_size(Arena *arena, const LoopNest *loop,
                                 ContractionPattern *p);

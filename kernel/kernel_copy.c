@@ -10,5 +10,7 @@ Kernel *kernel_copy(const Kernel *from) {
   memset(&to->loops, 0, sizeof to->loops);
   for (uint32_t j = 0; j < from->loops.len; j++)
     VEC_PUSH(to->arena, to->loops, loop_clone(to->arena, from->loops.at[j]));
+  if (from->trim_check)
+    to->trim_check = loop_clone(to->arena, from->trim_check);
   return to;
 }

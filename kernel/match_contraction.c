@@ -62,12 +62,33 @@ bool loop_load_is_contiguous(const LoopNest *loop, const uint64_t *op_vars,
 
 /* ---- factors ---- */
 
-static uint64_t reduced_axes(const LoopNest *loop) {
-  uint64_t all = ((uint64_t)1 << loop->axis_count) - 1;
-  return all & ~(((uint64_t)1 << loop->spatial_axes) - 1);
+static uint64_t axes_before(uint32_t v) {
+  return ((uint64_t)1 << v) - 1;
 }
 
-static bool add_hoisted(ContractionPattern *p, uint32_t step, bool is_divisor) {
+static uint64_t reduced_axes(const LoopNest *loop) {
+  uint32_t outer = loop->parallel_axes;
+  return (axes_before(loop->axis_count) & ~axes_before(loop->spatial_axes)) |
+         (axes_before(outer) & ~axes_before(outer - loop->accumulated_axes));
+}
+
+/* The spatial axes that are not parallel. */
+static uint64_t inner_axes(const LoopNest *loop) {
+  return axes_before(loop->spatial_axes) & ~axes_before(loop->parallel_axes);
+}
+
+static bool add_factor(ContractionPattern *p, uint32_t step, bool is_divisor) {
+  if (p->factor_count == MAX_FACTORS)
+    return false;
+  p->factor_divides[p->factor_count] = is_divisor;
+  p->factors[p->factor_count++] = step;
+  return true;
+}
+
+static bool add_hoisted(const LoopNest *loop, ContractionPattern *p,
+                        uint32_t step, bool is_divisor) {
+  if (loop->accumulated_axes)
+    return add_factor(p, step, is_divisor);
   if (p->hoisted_count == MAX_FACTORS)
     return false;
   p->hoisted_divides[p->hoisted_count] = is_divisor;
@@ -82,18 +103,26 @@ static bool collect_factors(const LoopNest *loop, ContractionPattern *p,
   const KernelOp *s = &loop->ops.at[at];
   uint64_t reduced = reduced_axes(loop);
   if (!(p->op_vars[at] & reduced))
-    return add_hoisted(p, at, false);
+    return add_hoisted(loop, p, at, false);
   if (s->kind == KOP_MAP && s->op == PRIM_MUL)
     return collect_factors(loop, p, s->args[0]) &&
            collect_factors(loop, p, s->args[1]);
   if (s->kind == KOP_MAP && s->op == PRIM_DIV && dtype_is_float(s->dtype) &&
-      !(p->op_vars[s->args[1]] & reduced))
+      (!(p->op_vars[s->args[1]] & reduced) ||
+       (loop->accumulated_axes &&
+        !(p->op_vars[s->args[1]] & inner_axes(loop)))))
     return collect_factors(loop, p, s->args[0]) &&
-           add_hoisted(p, s->args[1], true);
-  if (p->factor_count == MAX_FACTORS)
-    return false;
-  p->factors[p->factor_count++] = at;
-  return true;
+           add_hoisted(loop, p, s->args[1], true);
+  return add_factor(p, at, false);
+}
+
+/* In a loop that accumulates, a factor of the terms or of the result multiplies
+ * the operand with axis n. */
+static bool is_on_side_of(const LoopNest *loop, const ContractionPattern *p,
+                          uint32_t factor, uint32_t n) {
+  uint64_t vars = p->op_vars[p->factors[factor]];
+  return (vars >> n & 1) ||
+         (loop->accumulated_axes && !(vars & inner_axes(loop)));
 }
 
 bool contraction_operand_sides(const LoopNest *loop,
@@ -102,13 +131,14 @@ bool contraction_operand_sides(const LoopNest *loop,
   uint64_t a = 0, b = 0;
   *n_factors = 0;
   for (uint32_t j = 0; j < p->factor_count; j++) {
-    bool has = p->op_vars[p->factors[j]] >> n & 1;
+    bool has = is_on_side_of(loop, p, j, n);
     *n_factors |= (uint32_t)has << j;
     *(has ? &b : &a) |= p->op_vars[p->factors[j]];
   }
   *m = UINT32_MAX;
   for (uint32_t v = 0; v < loop->spatial_axes; v++)
     if (v != n && (a >> v & 1) && !(b >> v & 1) &&
+        !(reduced_axes(loop) >> v & 1) &&
         (*m == UINT32_MAX || extent_hint(loop->graph, loop->extents[v]) >
                                  extent_hint(loop->graph, loop->extents[*m])))
       *m = v;
@@ -131,7 +161,9 @@ static bool is_contiguous_along(const LoopNest *loop,
 static bool is_profitable(const LoopNest *loop, const ContractionPattern *p,
                           uint32_t m, uint32_t n) {
   double depth =
-      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count) *
+      loop_iterations_hint(loop, loop->parallel_axes - loop->accumulated_axes,
+                           loop->parallel_axes);
   double x = loop_iterations_hint(loop, m, m + 1),
          y = loop_iterations_hint(loop, n, n + 1);
   double min = x < y ? x : y, most = x < y ? y : x;
@@ -150,8 +182,7 @@ static bool is_accumulator_dtype(Dtype t) {
 static bool match(Arena *arena, const LoopNest *loop, ContractionPattern *p,
                   bool any_size) {
   memset(p, 0, sizeof *p);
-  if (loop->outputs.len != 1 || loop->axis_count == loop->spatial_axes ||
-      loop->spatial_axes < 2)
+  if (loop->outputs.len != 1 || !reduced_axes(loop) || loop->spatial_axes < 2)
     return false;
   const LoopOutput *r = &loop->outputs.at[0];
   Dtype t = loop->ops.at[r->value_op].dtype;
@@ -162,7 +193,8 @@ static bool match(Arena *arena, const LoopNest *loop, ContractionPattern *p,
     return false;
   for (uint32_t n = 0; n < loop->spatial_axes; n++) {
     uint32_t m, n_factors;
-    if (contraction_operand_sides(loop, p, n, &m, &n_factors) && n_factors &&
+    if (!(reduced_axes(loop) >> n & 1) &&
+        contraction_operand_sides(loop, p, n, &m, &n_factors) && n_factors &&
         (any_size || is_profitable(loop, p, m, n)))
       return true;
   }
@@ -246,14 +278,16 @@ LoopNest *contraction_operand_loop(Arena *arena, const LoopNest *loop,
   LoopNest *to = loop_clone_empty(arena, loop);
   uint32_t *op_map = NEW_ARRAY(arena, uint32_t, loop->ops.len);
   uint32_t value = UINT32_MAX;
-  for (uint32_t j = 0; j < p->factor_count; j++) {
-    if (!(factor_set >> j & 1))
-      continue;
-    uint32_t factor = loop_clone_op(arena, loop, to, op_map, p->factors[j]);
-    value = value == UINT32_MAX
-                ? factor
-                : append_binary_op(arena, to, PRIM_MUL, t, value, factor);
-  }
+  for (uint32_t divides = 0; divides < 2; divides++)
+    for (uint32_t j = 0; j < p->factor_count; j++) {
+      if (!(factor_set >> j & 1) || p->factor_divides[j] != divides)
+        continue;
+      uint32_t factor = loop_clone_op(arena, loop, to, op_map, p->factors[j]);
+      value = value == UINT32_MAX
+                  ? factor
+                  : append_binary_op(arena, to, divides ? PRIM_DIV : PRIM_MUL,
+                                     t, value, factor);
+    }
   LoopOutput r = {.dtype = t, .value_op = value};
   VEC_PUSH(arena, to->outputs, r);
   return to;
@@ -339,6 +373,8 @@ static uint32_t select_if_nonempty(Arena *arena, const LoopNest *loop,
 LoopNest *contraction_hoist_factors(Arena *arena, LoopNest *loop,
                                     bool single_loop) {
   ContractionPattern p;
+  if (loop->accumulated_axes)
+    return NULL;
   if ((!contraction_match(arena, loop, &p) || !p.hoisted_count) &&
       (single_loop || !has_divided_terms(arena, loop, &p)))
     return NULL;

@@ -10,6 +10,8 @@
  * The condition is algebraic: each value that depends on m does so by a factor
  * exp (slope * m).  Multiples and sums of such values keep this property.
  *
+ * A loop that accumulates along the rows adds the part of a strip to memory.
+ *
  * The main entry point is kernel_strip_mine. */
 #include "kernel/verify.h"
 
@@ -35,7 +37,7 @@ typedef struct ExtremeDependence {
 } ExtremeDependence;
 
 typedef struct StripMiner {
-  const Kernel *kernel;
+  Kernel *kernel; /* a copy */
   Arena *arena;
   uint32_t first_loop, end_loop;   /* the loops first_loop .. end_loop - 1 */
   uint32_t *axes;                  /* for each of these loops: its strip axis */
@@ -231,6 +233,8 @@ static bool has_strip_shape(const LoopNest *loop, uint32_t axis, bool product) {
   uint32_t inner = loop->axis_count - loop->parallel_axes;
   if (loop->trim_bounds && loop->trimmed_axis != axis)
     return false;
+  if (loop->accumulated_axes) /* its strips are rows of a matmul's result */
+    return inner == 2 && axis == loop->parallel_axes;
   return product ? inner == 2 && loop->axis_count == loop->spatial_axes + 1
                  : inner == 1;
 }
@@ -254,8 +258,9 @@ static bool add_loop(StripMiner *p, uint32_t at, uint32_t axis) {
       NEW_ARRAY(p->arena, ExtremeDependence, loop->ops.len);
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
-    if (r->global_index || (!loop_output_has_axis(loop, r, axis) &&
-                            (!r->local_index || !is_rescalable(p, at, r))))
+    bool has_axis = loop_output_has_axis(loop, r, axis);
+    if ((r->global_index && !(has_axis && p->kernel->accumulated_axes)) ||
+        (!has_axis && (!r->local_index || !is_rescalable(p, at, r))))
       return false;
   }
   return true;
@@ -279,7 +284,158 @@ static uint32_t last_reader(const StripMiner *p) {
   return last;
 }
 
+/* ---- order of the loops of a kernel that accumulates ---- */
+
+/* Sets the strip axis of loop j to v.  Returns false if it has another one. */
+static bool set_axis(uint32_t *axes, uint32_t j, uint32_t v, bool *changed) {
+  *changed |= axes[j] == NO_AXIS && v != NO_AXIS;
+  if (axes[j] == NO_AXIS)
+    axes[j] = v;
+  return v != NO_AXIS && axes[j] == v;
+}
+
+/* Spreads the strip axis from a producer to a reader, and vice versa. */
+static bool spread_axis(const Kernel *k, uint32_t reader, const KernelOp *s,
+                        uint32_t *axes, bool *changed) {
+  const LoopNest *loop = k->loops.at[reader], *x = k->loops.at[s->source_loop];
+  const LoopOutput *r = &x->outputs.at[s->source_output];
+  uint32_t from = axes[s->source_loop];
+  if (from != NO_AXIS)
+    return !loop_output_has_axis(x, r, from) ||
+           set_axis(axes, reader,
+                    loop_matching_axis(loop, s->address, x, r, from), changed);
+  for (uint32_t v = x->parallel_axes;
+       v < x->spatial_axes && axes[reader] != NO_AXIS; v++)
+    if (loop_matching_axis(loop, s->address, x, r, v) == axes[reader])
+      return set_axis(axes, s->source_loop, v, changed);
+  return true;
+}
+
+/* Finds the strip axis of each loop; NO_AXIS: it has no strips.  Loop `first`
+ * has strips of its last spatial axis. */
+static bool find_axes(const Kernel *k, uint32_t first, uint32_t *axes) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    axes[j] = j == first ? k->loops.at[j]->spatial_axes - 1 : NO_AXIS;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t j = 0; j < k->loops.len; j++)
+      for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
+        const KernelOp *s = &k->loops.at[j]->ops.at[i];
+        if (s->kind == KOP_LOAD_LOCAL && !spread_axis(k, j, s, axes, &changed))
+          return false;
+      }
+  }
+  return true;
+}
+
+/* Where a loop runs. */
+typedef enum StripPhase { BEFORE_STRIPS, IN_STRIPS, AFTER_STRIPS } StripPhase;
+
+static bool find_phases(const Kernel *k, const uint32_t *axes,
+                        StripPhase *phases) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    bool reads_strips = false, reads_end = false;
+    for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
+      const KernelOp *s = &k->loops.at[j]->ops.at[i];
+      if (s->kind != KOP_LOAD_LOCAL)
+        continue;
+      reads_strips |= phases[s->source_loop] == IN_STRIPS;
+      reads_end |= phases[s->source_loop] == AFTER_STRIPS;
+    }
+    phases[j] = axes[j] != NO_AXIS          ? IN_STRIPS
+                : reads_strips || reads_end ? AFTER_STRIPS
+                                            : BEFORE_STRIPS;
+    if (phases[j] == IN_STRIPS && reads_end)
+      return false;
+  }
+  return true;
+}
+
+static void renumber_loads(LoopNest *loop, const uint32_t *numbers) {
+  for (uint32_t j = 0; loop && j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
+      loop->ops.at[j].source_loop = numbers[loop->ops.at[j].source_loop];
+}
+
+/* Makes the loops with strips neighbours. */
+static bool order_loops(Kernel *k, uint32_t first) {
+  uint32_t count = k->loops.len, *axes = NEW_ARRAY(k->arena, uint32_t, count),
+           *numbers = NEW_ARRAY(k->arena, uint32_t, count), next = 0;
+  StripPhase *phases = NEW_ARRAY(k->arena, StripPhase, count);
+  LoopNest **loops = NEW_ARRAY(k->arena, LoopNest *, count);
+  if (!find_axes(k, first, axes) || !find_phases(k, axes, phases))
+    return false;
+  for (int phase = BEFORE_STRIPS; phase <= AFTER_STRIPS; phase++)
+    for (uint32_t j = 0; j < count; j++)
+      if ((int)phases[j] == phase) {
+        numbers[j] = next;
+        loops[next++] = k->loops.at[j];
+      }
+  for (uint32_t j = 0; j < count; j++) {
+    k->loops.at[j] = loops[j];
+    renumber_loads(loops[j], numbers);
+  }
+  renumber_loads(k->trim_check, numbers);
+  return true;
+}
+
+/* ---- row results that are stored ---- */
+
+/* A loop that stores output `at` of loop `from` from its local values. */
+static LoopNest *store_loop_new(Kernel *k, uint32_t from, uint32_t at) {
+  LoopNest *loop = k->loops.at[from], *to = loop_clone_empty(k->arena, loop);
+  LoopOutput *r = &loop->outputs.at[at], stored = *r;
+  to->axis_count = to->spatial_axes;
+  if (!r->local_index)
+    r->local_index = loop_local_layout(k->arena, loop, &r->local_elements);
+  KernelOp read = {.kind = KOP_LOAD_LOCAL,
+                   .dtype = r->dtype,
+                   .low = INT64_MIN,
+                   .high = INT64_MAX};
+  read.source_loop = from;
+  read.source_output = at;
+  read.address = affine_copy(k->arena, r->local_index);
+  VEC_PUSH(k->arena, to->ops, read);
+  r->global_index = NULL;
+  stored.reduce = PRIM_NONE;
+  stored.value_op = 0;
+  stored.local_index = NULL;
+  VEC_PUSH(k->arena, to->outputs, stored);
+  return to;
+}
+
+/* Stores results of reductions, such as the maximum of each row, after all
+ * other loops, since they are complete after the last strip. */
+static void defer_stores(Kernel *k, uint32_t first) {
+  uint32_t count = k->loops.len;
+  for (uint32_t j = first; j < count; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->outputs.len; i++)
+      if (loop->outputs.at[i].global_index &&
+          loop->outputs.at[i].reduce != PRIM_NONE && !loop->accumulated_axes)
+        VEC_PUSH(k->arena, k->loops, store_loop_new(k, j, i));
+  }
+}
+
+/* ---- matching ---- */
+
+static bool find_strip_axes(StripMiner *p) {
+  uint32_t *axes = NEW_ARRAY(p->arena, uint32_t, p->kernel->loops.len);
+  if (!find_axes(p->kernel, p->first_loop, axes))
+    return false;
+  while (p->first_loop && axes[p->first_loop - 1] != NO_AXIS)
+    p->first_loop--;
+  p->end_loop = p->first_loop;
+  for (; p->end_loop < p->kernel->loops.len && axes[p->end_loop] != NO_AXIS;
+       p->end_loop++)
+    if (!add_loop(p, p->end_loop, axes[p->end_loop]))
+      return false;
+  return p->end_loop > p->first_loop + 1 && !p->has_extreme;
+}
+
 static bool find_strip_loops(StripMiner *p) {
+  if (p->kernel->accumulated_axes)
+    return find_strip_axes(p);
   p->end_loop = p->first_loop + 1;
   if (!add_loop(p, p->first_loop,
                 p->kernel->loops.at[p->first_loop]->spatial_axes - 1))
@@ -310,26 +466,43 @@ static bool rescaling_is_stable(const StripMiner *p) {
   return true;
 }
 
-static bool match_strip_mining(StripMiner *p, const Kernel *k) {
-  uint32_t first_loop = 0;
+static uint32_t first_strip_loop(const Kernel *k) {
+  uint32_t j = 0;
+  while (j < k->loops.len &&
+         !(loop_is_contraction(k->loops.at[j]) &&
+           k->loops.at[j]->spatial_axes > k->parallel_axes &&
+           !k->loops.at[j]->accumulated_axes))
+    j++;
+  return j;
+}
+
+/* Matches the loops of a copy of the kernel, in the order in which they run.
+ * defers: row results are stored after all other loops. */
+static bool match_copy(StripMiner *p, const Kernel *from, bool defers) {
+  Kernel *k = kernel_copy(from);
   *p = (StripMiner){.kernel = k, .arena = k->arena};
-  while (first_loop < k->loops.len &&
-         !(loop_is_contraction(k->loops.at[first_loop]) &&
-           k->loops.at[first_loop]->spatial_axes > k->parallel_axes))
-    first_loop++;
-  p->first_loop = first_loop;
-  if (first_loop == k->loops.len)
+  p->first_loop = first_strip_loop(k);
+  if (p->first_loop == k->loops.len)
     return false;
+  if (defers)
+    defer_stores(k, p->first_loop);
+  if (k->accumulated_axes && !order_loops(k, p->first_loop))
+    return false;
+  p->first_loop = first_strip_loop(k);
   p->axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   p->dependences = NEW_ARRAY(k->arena, ExtremeDependence *, k->loops.len);
   return find_strip_loops(p) && rescaling_is_stable(p);
+}
+
+static bool match_strip_mining(StripMiner *p, const Kernel *k) {
+  return match_copy(p, k, false) || match_copy(p, k, true);
 }
 
 bool kernel_can_strip_mine(const Kernel *k, int64_t *length) {
   StripMiner p;
   if (!match_strip_mining(&p, k))
     return false;
-  const LoopNest *loop = k->loops.at[p.first_loop];
+  const LoopNest *loop = p.kernel->loops.at[first_strip_loop(p.kernel)];
   if (length)
     *length = loop->extents[loop->spatial_axes - 1];
   return true;
@@ -341,6 +514,8 @@ bool kernel_strip_mine(Kernel *k) {
     return true;
   if (!match_strip_mining(&p, k))
     return false;
+  k->loops = p.kernel->loops;
+  k->trim_check = p.kernel->trim_check;
   k->strip_begin = p.first_loop;
   k->strip_end = p.end_loop;
   for (uint32_t j = p.first_loop; j < p.end_loop; j++) {

@@ -55,6 +55,9 @@ static void count_outputs(Cost *cost, const LoopNest *loop) {
   uint64_t all = ((uint64_t)1 << loop->axis_count) - 1;
   uint64_t parallel = ((uint64_t)1 << loop->parallel_axes) - 1;
   uint64_t spatial = ((uint64_t)1 << loop->spatial_axes) - 1;
+  for (uint32_t v = loop->parallel_axes - loop->accumulated_axes;
+       v < loop->parallel_axes; v++)
+    spatial &= ~((uint64_t)1 << v);
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     double bytes = dtype_info[r->dtype].bytes;

@@ -174,6 +174,12 @@ static uint32_t outside_value_of_op(Trimmer *l, uint32_t loop_index,
   return add_check_op(l, &to);
 }
 
+/* In a kernel that accumulates, the check runs before the loops, since these
+ * cannot run again.  So it reads no local values. */
+static uint32_t add_check_local(Trimmer *l, const KernelOp *s) {
+  return l->k->accumulated_axes ? NO_OUTSIDE_VALUE : add_check_op(l, s);
+}
+
 static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
                                    uint32_t at) {
   const KernelOp *s = &l->k->loops.at[loop_index]->ops.at[at];
@@ -189,7 +195,7 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
                : NO_OUTSIDE_VALUE;
   case KOP_LOAD_LOCAL:
     return uses_only_parallel_axes(l, s->address)
-               ? add_check_op(l, s)
+               ? add_check_local(l, s)
                : outside_value_of_load(l, loop_index, s);
   case KOP_MAP:
   case KOP_SELECT:
@@ -258,7 +264,8 @@ static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
   if (s->kind == KOP_CONST && dtype_is_float(s->dtype) &&
       s->value.f == (max ? -INFINITY : INFINITY))
     return true;
-  if (!r->local_index || loop->spatial_axes > loop->parallel_axes)
+  if (!r->local_index || loop->spatial_axes > loop->parallel_axes ||
+      l->k->accumulated_axes)
     return false;
   KernelOp extreme = {
       .kind = KOP_LOAD_LOCAL, .dtype = r->dtype, .source_loop = loop_index};
@@ -279,20 +286,33 @@ static bool is_tiled_contraction(const Trimmer *l, uint32_t at) {
   return l->tiled && loop_is_contraction(l->k->loops.at[at]);
 }
 
+static bool reads_local(const LoopNest *loop, uint32_t at) {
+  const KernelOp *s = &loop->ops.at[at];
+  for (uint32_t j = 0; j < s->arg_count; j++)
+    if (reads_local(loop, s->args[j]))
+      return true;
+  return s->kind == KOP_LOAD_LOCAL;
+}
+
 /* True if a contraction may skip terms: its factors that do not depend on the
  * columns must be zero.  Generated code checks that the others are finite. */
 static bool can_skip_terms(Trimmer *l, uint32_t at, uint32_t axis) {
   LoopNest *loop = l->k->loops.at[at];
   ContractionPattern p;
   uint32_t m, n_factors;
-  if (loop->axis_count != loop->spatial_axes + 1 ||
-      axis != loop->spatial_axes || !contraction_match(l->arena, loop, &p) ||
-      p.hoisted_count ||
+  bool accumulates = loop->accumulated_axes > 0;
+  if (loop->axis_count != loop->spatial_axes + !accumulates ||
+      axis != (accumulates ? loop->parallel_axes : loop->spatial_axes) ||
+      !contraction_match(l->arena, loop, &p) || p.hoisted_count ||
       !contraction_operand_sides(loop, &p, loop->spatial_axes - 1, &m,
                                  &n_factors))
     return false;
   uint32_t rest = NO_OUTSIDE_VALUE;
   for (uint32_t j = 0; j < p.factor_count; j++) {
+    /* values of the kernel are not known to be finite before it runs */
+    if (n_factors >> j & 1 ? accumulates && reads_local(loop, p.factors[j])
+                           : p.factor_divides[j])
+      return false;
     if (n_factors >> j & 1)
       continue;
     uint32_t factor = outside_value(l, at, p.factors[j]);
@@ -308,6 +328,8 @@ static bool can_skip_terms(Trimmer *l, uint32_t at, uint32_t axis) {
 
 static bool can_trim(Trimmer *l, uint32_t at, uint32_t axis) {
   const LoopNest *loop = l->k->loops.at[at];
+  if (loop->accumulated_axes) /* it adds nothing to the skipped rows */
+    return is_tiled_contraction(l, at) && can_skip_terms(l, at, axis);
   if (is_tiled_contraction(l, at))
     return axis < loop->spatial_axes ? axis == loop->spatial_axes - 1 &&
                                            !loop->outputs.at[0].global_index
@@ -402,8 +424,9 @@ static void trim_producers(Trimmer *l) {
     const LoopNest *loop = l->k->loops.at[j];
     bool has_axis = false;
     for (uint32_t i = 0; l->trimmable[j] && i < loop->outputs.len; i++)
-      has_axis |=
-          loop_output_has_axis(loop, &loop->outputs.at[i], l->trimmed_axes[j]);
+      has_axis |= loop_output_has_axis(loop, &loop->outputs.at[i],
+                                       l->trimmed_axes[j]) &&
+                  !loop->accumulated_axes;
     if (has_axis)
       l->trimmable[j] = readers_are_trimmed(l, j, l->trimmed_axes[j]);
     bool out = false;
@@ -503,7 +526,8 @@ static bool apply_bound(Trimmer *l) {
     loop->trimmed_axis = l->trimmed_axes[j];
     loop->trim_bounds |= (uint32_t)1 << l->bound_index;
     loop->requires_finite |=
-        is_tiled_contraction(l, j) && l->trimmed_axes[j] >= loop->spatial_axes;
+        is_tiled_contraction(l, j) &&
+        (l->trimmed_axes[j] >= loop->spatial_axes || loop->accumulated_axes);
   }
   if (profitable)
     add_checks(l);

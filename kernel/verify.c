@@ -74,6 +74,11 @@ static bool check_axes(const Verifier *v) {
       loop->axis_count > MAX_KERNEL_AXES)
     return fail(v, "it has %u parallel, %u spatial and %u axes",
                 loop->parallel_axes, loop->spatial_axes, loop->axis_count);
+  if (loop->accumulated_axes > loop->parallel_axes ||
+      (v->kernel && loop->accumulated_axes &&
+       loop->accumulated_axes != v->kernel->accumulated_axes))
+    return fail(v, "it accumulates along %u of %u parallel axes",
+                loop->accumulated_axes, loop->parallel_axes);
   if (v->kernel && loop->parallel_axes != v->kernel->parallel_axes)
     return fail(v, "it has %u parallel axes, and the kernel %u",
                 loop->parallel_axes, v->kernel->parallel_axes);
@@ -202,6 +207,11 @@ static bool check_place(const Verifier *v, const AffineExpr *x, int64_t count,
   for (uint32_t k = v->loop->spatial_axes; k < v->loop->axis_count; k++)
     if (r->reduce != PRIM_NONE && x->coef[k])
       return fail(v, "output %u is written along axis %u, which it reduces",
+                  output, k);
+  for (uint32_t k = v->loop->parallel_axes - v->loop->accumulated_axes;
+       k < v->loop->parallel_axes; k++)
+    if (x->coef[k])
+      return fail(v, "output %u is written along axis %u, which it accumulates",
                   output, k);
   return check_range(v, x, count, output, where);
 }

@@ -26,6 +26,10 @@ typedef struct Backend {
    * between them that stores no row (fused attention).  The planner calls this
    * before it forms groups.  NULL: it has no such kernel. */
   bool (*has_fused_attention)(const Kernel *kernel);
+  /* Returns true if the backend can run a kernel in which loops accumulate
+   * along parallel axes (Kernel.accumulated_axes).  NULL: it has no such
+   * kernels. */
+  bool (*can_accumulate)(const Kernel *kernel);
   uint32_t max_row_bytes; /* bytes of intermediates per row of a kernel; 0: the
                              default for CPUs */
   /* Called before any group runs, so that slow work, such as compilation, can

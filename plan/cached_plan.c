@@ -37,8 +37,8 @@ typedef struct CachedGroup {
 struct CachedPlan {
   uint32_t group_count;
   CachedGroup *groups;
-  /* Nodes that a kernel reads although their last consumer in the graph has
-   * released them (find_late_reads). */
+  /* Nodes that a kernel reads, or computes again, although their last consumer
+   * in the graph has released them (find_late_reads, find_copies). */
   VEC(uint32_t)
   late_reads;
   /* Interpreted operations per run, and the number that is worth
@@ -153,15 +153,34 @@ static void find_last_uses(const PlanRecorder *m, const Plan *plan,
   }
 }
 
+static void add_late_read(const PlanRecorder *m, CachedPlan *r,
+                          uint32_t number) {
+  for (uint32_t j = 0; j < r->late_reads.len; j++)
+    if (r->late_reads.at[j] == number)
+      return;
+  VEC_PUSH(m->arena, r->late_reads, number);
+}
+
 static void extend_lifetime(const PlanRecorder *m, CachedPlan *r,
                             uint32_t *last_use, uint32_t number, uint32_t at) {
   if (last_use[number] >= at)
     return;
   last_use[number] = at;
-  for (uint32_t j = 0; j < r->late_reads.len; j++)
-    if (r->late_reads.at[j] == number)
-      return;
-  VEC_PUSH(m->arena, r->late_reads, number);
+  add_late_read(m, r, number);
+}
+
+/* A node of several groups may have data after the first one, if that was
+ * interpreted.  Then its consumers may release its operands. */
+static void find_copies(const PlanRecorder *m, const Plan *plan,
+                        CachedPlan *r) {
+  bool *seen = NEW_ARRAY(plan->arena, bool, m->key->nodes.len);
+  for (uint32_t k = 0; k < r->group_count; k++)
+    for (uint32_t j = 0; j < r->groups[k].node_count; j++) {
+      uint32_t number = r->groups[k].bodies[j].node_number;
+      if (seen[number])
+        add_late_read(m, r, number);
+      seen[number] = true;
+    }
 }
 
 /* A kernel may recompute an inlined node instead of reading it, as for an
@@ -189,6 +208,7 @@ static void find_donated_inputs(const PlanRecorder *m, const Plan *plan,
       NEW_ARRAY(plan->arena, uint32_t, o->nodes.len + o->leaves.len);
   find_last_uses(m, plan, last_use);
   find_late_reads(m, r, last_use);
+  find_copies(m, plan, r);
   for (uint32_t k = 0; k < r->group_count; k++) {
     CachedGroup *c = &r->groups[k];
     c->donated = NEW_ARRAY(m->arena, bool, c->input_count);

@@ -229,6 +229,8 @@ void plan_execution_end(PlanExecution *run) {
   plan_release(&run->plan);
   if (run->cached_plan)
     cached_plan_release_inputs(run->cached_plan, &run->key);
+  for (uint32_t k = 0; k < run->copied.len; k++)
+    node_release(run->copied.at[k]);
   arena_reset(run->arena, KEPT_ARENA_BYTES);
   run->graph->plan_arena = run->arena;
   run->graph->hot = run->graph->keeps_inputs = false;
@@ -289,12 +291,25 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
   return true;
 }
 
+static void hold_copied(PlanExecution *run, uint32_t at) {
+  const FusionGroup *c = run->plan.groups.at[at];
+  for (uint32_t k = 0; k < c->nodes.len; k++)
+    for (uint32_t j = 0; j < at; j++)
+      for (uint32_t i = 0; i < run->plan.groups.at[j]->nodes.len; i++)
+        if (run->plan.groups.at[j]->nodes.at[i] == c->nodes.at[k])
+          VEC_PUSH(run->arena, run->copied, node_retain(c->nodes.at[k]));
+}
+
 /* Plans again for the observer, without the cache. */
 bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
                                      Node *const *roots, Fault *fault) {
   if (!make_plan(run, count, roots, fault))
     return false;
   observer_notify_plan(run->graph, &run->plan);
+  for (uint32_t k = 0; k < run->plan.groups.len; k++)
+    if (run->plan.groups.at[k]->kernel &&
+        run->plan.groups.at[k]->kernel->accumulated_axes)
+      hold_copied(run, k);
   run->groups = run->plan.groups.at;
   run->group_count = run->plan.groups.len;
   plan_release(&run->plan);

@@ -17,48 +17,13 @@
 #include "machine/machine.h"
 #include "plan/backend.h"
 #include "plan/fused_body.h"
+#include "plan/group_builder.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 
 #include <string.h>
 
-typedef struct Candidate {
-  PlanNode *plan_node;
-  LoweredNode *lowered; /* NULL: the node stays alone */
-  AxisSplits splits;
-  bool is_contraction;
-  bool must_fit_cache;     /* its rows must fit into a cache; it cannot be
-                              strip-mined */
-  bool attention_rejected; /* the backend has no fused-attention kernel for a
-                              group with this node */
-  double depth;            /* reduction terms */
-  struct GroupBuilder *group;
-  uint32_t parallel_vars[MAX_KERNEL_AXES];
-  uint32_t position;
-} Candidate;
-
-typedef struct GroupBuilder {  /* a fusion group under construction */
-  VEC(Candidate *) candidates; /* in the order of the plan */
-  uint32_t parallel_axes;
-  /* topological_order: larger than those of all groups that it reads. */
-  uint32_t topological_order, visit_stamp;
-  bool emitted;
-  bool needs_strip_mining; /* its rows do not fit into a cache, so the reduction
-                              must be strip-mined */
-  bool needs_fused_attention; /* valid only if the backend has a fused-attention
-                                 kernel */
-  FusionGroup *fusion_group;  /* set when the group is complete */
-} GroupBuilder;
-
-typedef struct FusionPlanner {
-  Plan *plan;
-  Arena *arena;
-  Candidate *candidates; /* one for each materialized node, in order */
-  uint32_t stamp, last_order;
-  bool build_kernels;
-} FusionPlanner;
-
-static Candidate *candidate_of(const FusionPlanner *c, const Node *n) {
+Candidate *planner_candidate_of(const FusionPlanner *c, const Node *n) {
   PlanNode *p = n->mark ? c->plan->nodes.at[n->mark - 1] : NULL;
   return p && p->materialized && p->live ? &c->candidates[p->order] : NULL;
 }
@@ -85,7 +50,8 @@ static void request_input_splits(FusionPlanner *c, const Candidate *candidate) {
   const LoopNest *loop = candidate->lowered->loop;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
-    Candidate *x = s->kind == KOP_LOAD ? candidate_of(c, s->node) : NULL;
+    Candidate *x =
+        s->kind == KOP_LOAD ? planner_candidate_of(c, s->node) : NULL;
     if (!x || s->checked_index_count)
       continue;
     for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
@@ -193,7 +159,7 @@ static void build_axis_map(FusionPlanner *c, const GroupBuilder *a,
     for (uint32_t j = 0; j < loop->ops.len && !axis_map->unmappable; j++) {
       const KernelOp *s = &loop->ops.at[j];
       const Candidate *x =
-          s->kind == KOP_LOAD ? candidate_of(c, s->node) : NULL;
+          s->kind == KOP_LOAD ? planner_candidate_of(c, s->node) : NULL;
       if (x && x->group == a)
         map_access_axes(c, x, reader, s, axis_map);
     }
@@ -541,8 +507,8 @@ static bool may_be_fused_attention(const MergeCandidate *m,
 
 /* ---- order ---- */
 
-static GroupBuilder *input_group(const FusionPlanner *c,
-                                 const Candidate *candidate, uint32_t j) {
+GroupBuilder *planner_input_group(const FusionPlanner *c,
+                                  const Candidate *candidate, uint32_t j) {
   return c->candidates[candidate->plan_node->inputs.at[j]->order].group;
 }
 
@@ -554,11 +520,11 @@ static void number_group(FusionPlanner *c, GroupBuilder *d) {
   d->visit_stamp = c->stamp;
   for (uint32_t k = 0; k < d->candidates.len; k++)
     for (uint32_t j = 0; j < d->candidates.at[k]->plan_node->inputs.len; j++)
-      number_group(c, input_group(c, d->candidates.at[k], j));
+      number_group(c, planner_input_group(c, d->candidates.at[k], j));
   d->topological_order = ++c->last_order;
 }
 
-static void number_groups(FusionPlanner *c) {
+void planner_number_groups(FusionPlanner *c) {
   c->stamp++;
   c->last_order = 0;
   for (uint32_t k = 0; k < c->plan->materialized.len; k++)
@@ -572,16 +538,21 @@ static bool depends_on(FusionPlanner *c, GroupBuilder *d, const GroupBuilder *a,
   d->visit_stamp = c->stamp;
   for (uint32_t k = 0; k < d->candidates.len; k++)
     for (uint32_t j = 0; j < d->candidates.at[k]->plan_node->inputs.len; j++) {
-      GroupBuilder *x = input_group(c, d->candidates.at[k], j);
+      GroupBuilder *x = planner_input_group(c, d->candidates.at[k], j);
       if (x == a ? directly : x != d && depends_on(c, x, a, true))
         return true;
     }
   return false;
 }
 
-/* True if b depends on a through a third group. */
-static bool would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
-                               GroupBuilder *b) {
+bool planner_depends_on(FusionPlanner *c, GroupBuilder *b,
+                        const GroupBuilder *a) {
+  c->stamp++;
+  return depends_on(c, b, a, true);
+}
+
+bool planner_would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
+                                GroupBuilder *b) {
   c->stamp++;
   return depends_on(c, b, a, false);
 }
@@ -630,6 +601,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "the other one is not a kernel";
   if (!b->candidates.at[0]->lowered)
     return "this is not a kernel";
+  if (a->accumulated_axes)
+    return "it is complete only after all rows";
   if (a->candidates.len + b->candidates.len > MAX_GROUP_NODES)
     return "too many values for one kernel";
   build_axis_map(c, a, b, axis_map);
@@ -652,10 +625,17 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
                                  !m.shares_all_axes && !tile_rows_fit_cache(&m);
   if (!axis_map->needs_fused_attention)
     reason = unprofitable_reason(&m);
+  if (!reason && c->plan->graph->backend->can_accumulate &&
+      planner_rereads_rows(c, a, b))
+    reason = "it needs results of whole rows, and the rows again";
+  if (!reason && c->plan->graph->backend->can_accumulate &&
+      planner_drops_rows(c, a, b, axis_map->reader_axis))
+    reason = "a large operand has other rows";
   if (reason)
     return reason;
-  return would_create_cycle(c, a, b) ? "fusion would create a dependency cycle"
-                                     : NULL;
+  return planner_would_create_cycle(c, a, b)
+             ? "fusion would create a dependency cycle"
+             : NULL;
 }
 
 static void try_merge(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b) {
@@ -663,16 +643,33 @@ static void try_merge(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b) {
   if (a == b || blocking_reason(c, a, b, &axis_map))
     return;
   merge_groups(c, a, b, &axis_map);
-  number_groups(c);
+  planner_number_groups(c);
 }
 
 /* ---- final groups ---- */
 
+bool group_builder_computes(const GroupBuilder *d, const PlanNode *p) {
+  for (uint32_t k = 0; k < d->candidates.len; k++)
+    if (d->candidates.at[k]->plan_node == p)
+      return true;
+  return false;
+}
+
 static bool is_live_out(const FusionPlanner *c, const Candidate *x) {
+  if (x->is_copy)
+    return false;
   for (uint32_t k = x->position + 1; k < c->plan->materialized.len; k++) {
     const PlanNode *p = c->candidates[k].plan_node;
     for (uint32_t j = 0; j < p->inputs.len; j++)
-      if (p->inputs.at[j] == x->plan_node && c->candidates[k].group != x->group)
+      if (p->inputs.at[j] == x->plan_node &&
+          !group_builder_computes(c->candidates[k].group, x->plan_node))
+        return true;
+  }
+  for (uint32_t k = 0; k < c->copies.len; k++) {
+    const Candidate *copy = c->copies.at[k];
+    for (uint32_t j = 0; j < copy->plan_node->inputs.len; j++)
+      if (copy->plan_node->inputs.at[j] == x->plan_node &&
+          !group_builder_computes(copy->group, x->plan_node))
         return true;
   }
   return false;
@@ -687,8 +684,9 @@ static Kernel *build_kernel(FusionPlanner *c, const GroupBuilder *d) {
     FusedNode *m = &nodes[k];
     m->lowered = candidate->lowered;
     m->node = candidate->plan_node->node;
-    m->live_out = candidate->plan_node->root ||
-                  candidate->plan_node->required || is_live_out(c, candidate);
+    m->live_out = !candidate->is_copy &&
+                  (candidate->plan_node->root ||
+                   candidate->plan_node->required || is_live_out(c, candidate));
     memcpy(m->parallel_vars, candidate->parallel_vars, sizeof m->parallel_vars);
   }
   return kernel_fuse_loops(c->arena, d->candidates.len, nodes,
@@ -734,8 +732,9 @@ static FusionRemarks *collect_remarks(FusionPlanner *c, GroupBuilder *d) {
       VEC_PUSH(c->arena, remarks->inlined_values,
                p->body->inlined_values.at[j]);
     for (uint32_t j = 0; j < p->inputs.len; j++)
-      if (input_group(c, d->candidates.at[k], j) != d)
-        add_blocker(c, d, remarks, input_group(c, d->candidates.at[k], j));
+      if (planner_input_group(c, d->candidates.at[k], j) != d)
+        add_blocker(c, d, remarks,
+                    planner_input_group(c, d->candidates.at[k], j));
   }
   return remarks;
 }
@@ -747,7 +746,7 @@ static void emit_group(FusionPlanner *c, GroupBuilder *d) {
   d->emitted = true;
   for (uint32_t k = 0; k < d->candidates.len; k++)
     for (uint32_t j = 0; j < d->candidates.at[k]->plan_node->inputs.len; j++)
-      emit_group(c, input_group(c, d->candidates.at[k], j));
+      emit_group(c, planner_input_group(c, d->candidates.at[k], j));
   FusionGroup *group = NEW(c->arena, FusionGroup);
   group->kernel = build_kernel(c, d);
   if (!c->build_kernels &&
@@ -765,20 +764,22 @@ static void emit_group(FusionPlanner *c, GroupBuilder *d) {
 }
 
 static void merge_all_groups(FusionPlanner *c) {
-  number_groups(c);
+  planner_number_groups(c);
   for (uint32_t k = 0; k < c->plan->materialized.len; k++)
     for (uint32_t j = 0; j < c->candidates[k].plan_node->inputs.len; j++)
-      try_merge(c, input_group(c, &c->candidates[k], j),
+      try_merge(c, planner_input_group(c, &c->candidates[k], j),
                 c->candidates[k].group);
 }
 
 static void make_groups(FusionPlanner *c) {
+  c->copies.len = 0;
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
     Candidate *candidate = &c->candidates[k];
     *candidate =
         (Candidate){.plan_node = c->plan->materialized.at[k],
                     .must_fit_cache = candidate->must_fit_cache,
-                    .attention_rejected = candidate->attention_rejected};
+                    .attention_rejected = candidate->attention_rejected,
+                    .accumulation_rejected = candidate->accumulation_rejected};
     candidate->plan_node->order = candidate->position = k;
     candidate->group = NEW(c->arena, GroupBuilder);
     VEC_PUSH(c->arena, candidate->group->candidates, candidate);
@@ -787,27 +788,48 @@ static void make_groups(FusionPlanner *c) {
     lower_candidates(c);
   if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES)
     merge_all_groups(c);
+  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&
+      c->plan->graph->backend->can_accumulate)
+    planner_accumulate(c);
+}
+
+static const Candidate *first_own_candidate(const GroupBuilder *d) {
+  uint32_t k = 0;
+  while (d->candidates.at[k]->is_copy)
+    k++;
+  return d->candidates.at[k];
+}
+
+/* True if the backend has the kernel that the group needs. */
+static bool is_fit(const FusionPlanner *c, const GroupBuilder *d,
+                   const Kernel *kernel) {
+  const Backend *b = c->plan->graph->backend;
+  return kernel &&
+         (d->accumulated_axes        ? b->can_accumulate(kernel)
+          : d->needs_fused_attention ? b->has_fused_attention(kernel)
+                                     : kernel_can_strip_mine(kernel, NULL));
+}
+
+static void reject(const GroupBuilder *d, Candidate *x) {
+  *(d->accumulated_axes        ? &x->accumulation_rejected
+    : d->needs_fused_attention ? &x->attention_rejected
+                               : &x->must_fit_cache) = true;
 }
 
 /* Marks the nodes of groups that would need strip mining but do not permit it,
- * or for which the backend has no fused-attention kernel.  Returns false if
- * there are none. */
+ * or for which the backend has no kernel.  Returns false if there are none. */
 static bool reject_unfit_groups(FusionPlanner *c) {
   bool any = false;
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
     const GroupBuilder *d = c->candidates[k].group;
-    if ((!d->needs_strip_mining && !d->needs_fused_attention) ||
-        d->candidates.at[0] != &c->candidates[k])
-      continue;
-    const Kernel *kernel = build_kernel(c, d);
-    if (kernel && (d->needs_fused_attention
-                       ? c->plan->graph->backend->has_fused_attention(kernel)
-                       : kernel_can_strip_mine(kernel, NULL)))
+    bool needs_check = d->needs_strip_mining || d->needs_fused_attention ||
+                       d->accumulated_axes > 0;
+    if (!needs_check || first_own_candidate(d) != &c->candidates[k] ||
+        is_fit(c, d, build_kernel(c, d)))
       continue;
     any = true;
     for (uint32_t j = 0; j < d->candidates.len; j++)
-      *(d->needs_fused_attention ? &d->candidates.at[j]->attention_rejected
-                                 : &d->candidates.at[j]->must_fit_cache) = true;
+      reject(d, d->candidates.at[j]);
   }
   return any;
 }

@@ -59,7 +59,7 @@ static void hash_op(Buffer *b, const KernelOp *s) {
 }
 
 static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
-  hash_number(b, loop->parallel_axes);
+  hash_number(b, (int64_t)loop->accumulated_axes << 32 | loop->parallel_axes);
   hash_number(b, (int64_t)loop->spatial_axes << 32 | loop->axis_count);
   for (uint32_t v = 0; v < loop->axis_count; v++)
     hash_number(b, loop->extents[v]);

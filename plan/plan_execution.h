@@ -17,6 +17,8 @@ typedef struct PlanExecution {
   const CachedPlan *cached_plan;
   uint32_t group_count;
   FusionGroup *const *groups;
+  /* For an observer, instead of a cached plan: nodes of several groups. */
+  VEC(Node *) copied;
   VEC(Tensor *) mapped; /* operands whose data are in mapped files */
 } PlanExecution;
 /* Set run->expected_runs first.  Call plan_execution_end in any case. */

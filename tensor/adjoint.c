@@ -35,6 +35,7 @@ bool reverse_contribute(ReversePass *p, Node *x, Node *contribution) {
     return false;
   if (!d || !d->depends)
     return true;
+  d->only_reader = NULL;
   if (d->cotangent) {
     Node *terms[2] = {d->cotangent, contribution};
     contribution = reverse_own(

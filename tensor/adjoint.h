@@ -30,6 +30,10 @@ typedef struct Dependent {
   bool depends; /* on a leaf */
   bool is_leaf;
   Node *cotangent; /* the sum so far, with the axes of the node; or NULL */
+  /* The comprehension that made the only contribution so far, its cotangent,
+   * and the op of its body that reads the node; or NULL. */
+  Node *only_reader, *reader_cotangent;
+  uint32_t only_read;
 } Dependent;
 
 /* True if x depends on a leaf of the pass. */
@@ -47,6 +51,14 @@ Node *reverse_own(ReversePass *p, Node *n);
 
 /* Adds the contributions of a comprehension n with cotangent g. */
 bool adjoint_comprehension(ReversePass *p, Node *n, Node *g);
+
+/* ---- adjoint_quotient.c ---- */
+
+/* A node y / x, where op `divisor` of n reads x, whose contribution to x is
+ * that of n.  Its cotangent is that of y, the only reader of n.  Sets *read to
+ * its op that reads x.  NULL: there is none. */
+Node *adjoint_quotient(ReversePass *p, const Node *n, uint32_t divisor,
+                       uint32_t *read);
 
 /* ---- adjoint_rules.c ---- */
 

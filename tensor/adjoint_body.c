@@ -277,7 +277,7 @@ static uint32_t partial_result(void *owner) {
   bool is_value = a->op == a->n->body_op_count - 1;
   return is_value && a->n->reduce == PRIM_NONE &&
                  a->n->body_ops[a->op].dtype == a->n->dtype
-             ? adjoint_body_read_like(a, a->n)
+             ? adjoint_body_read_like(a, a->result)
              : adjoint_body_copy(a, a->op);
 }
 

@@ -11,6 +11,7 @@
 typedef struct AdjointBody {
   ReversePass *pass;
   Node *n, *g;
+  Node *result; /* its elements are the values of n's body; usually n */
   /* MAX, MIN: the number of elements that are the extreme.  PROD: the number of
    * zeros, and the product of the others.  Otherwise NULL. */
   Node *count, *product;

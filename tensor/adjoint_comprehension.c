@@ -542,6 +542,21 @@ static Node *gathered_by_parts(AdjointBody *a, uint32_t read, Part *r,
   return *is_zero ? NULL : joined_parts(a, u, r, count, parts);
 }
 
+/* Records that n made the only contribution to x. */
+static bool contribute(AdjointBody *a, uint32_t read, Node *made) {
+  Node *x = a->n->body_ops[read].node;
+  Dependent *d = map_get(&a->pass->dependents, x);
+  bool is_first = d && !d->cotangent;
+  if (!reverse_contribute(a->pass, x, made))
+    return false;
+  if (is_first && a->result == a->n) {
+    d->only_reader = a->n;
+    d->reader_cotangent = a->g;
+    d->only_read = read;
+  }
+  return true;
+}
+
 static bool contribute_read(AdjointBody *a, uint32_t read) {
   bool is_zero = false, inverted;
   Part r;
@@ -553,8 +568,17 @@ static bool contribute_read(AdjointBody *a, uint32_t read) {
   }
   if (!inverted)
     made = scattered(a, read, &is_zero);
-  return is_zero ||
-         reverse_contribute(a->pass, a->n->body_ops[read].node, made);
+  return is_zero || contribute(a, read, made);
+}
+
+static bool contribute_body(ReversePass *p, Node *n, Node *g, Node *result,
+                            uint32_t read);
+
+static bool contribute_to_divisor(ReversePass *p, const Node *n, Node *quotient,
+                                  uint32_t read) {
+  const Dependent *d = map_get(&p->dependents, n);
+  return contribute_body(p, quotient, d->reader_cotangent, d->only_reader,
+                         read);
 }
 
 static bool contribute_reads(AdjointBody *a) {
@@ -563,19 +587,24 @@ static bool contribute_reads(AdjointBody *a) {
     return false;
   for (uint32_t k = 0; k < n->body_op_count; k++) {
     const BodyOp *c = &n->body_ops[k];
-    if (c->kind == BODY_READ && dtype_is_float(c->dtype) &&
-        reverse_depends(a->pass, c->node) && !contribute_read(a, k))
+    if (c->kind != BODY_READ || !dtype_is_float(c->dtype) ||
+        !reverse_depends(a->pass, c->node))
+      continue;
+    uint32_t read;
+    Node *quotient = adjoint_quotient(a->pass, n, k, &read);
+    if (quotient ? !contribute_to_divisor(a->pass, n, quotient, read)
+                 : !contribute_read(a, k))
       return false;
   }
   return true;
 }
 
-bool adjoint_comprehension(ReversePass *p, Node *n, Node *g) {
-  if (!dtype_is_float(n->dtype))
-    return true;
+/* The contribution of one read, or of all reads. */
+static bool contribute_body(ReversePass *p, Node *n, Node *g, Node *result,
+                            uint32_t read) {
   uint32_t ops = n->body_op_count;
   AdjointBody body, *a = &body;
-  a->pass = p, a->n = n, a->g = g;
+  a->pass = p, a->n = n, a->g = g, a->result = result;
   a->count = a->product = NULL;
   a->condition = NO_OP;
   a->guards_all = a->has_guarded = false;
@@ -588,7 +617,11 @@ bool adjoint_comprehension(ReversePass *p, Node *n, Node *g) {
     body_drop(&a->b);
     trap_raise(trap.kind);
   }
-  bool ok = contribute_reads(a);
+  bool ok = read == NO_OP ? contribute_reads(a) : contribute_read(a, read);
   trap_end(&trap);
   return ok;
+}
+
+bool adjoint_comprehension(ReversePass *p, Node *n, Node *g) {
+  return !dtype_is_float(n->dtype) || contribute_body(p, n, g, n, NO_OP);
 }

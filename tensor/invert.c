@@ -219,13 +219,14 @@ static void note_stride(Solver *s, const AxisSum *sum, int64_t n) {
   *stride = *stride > n ? *stride : n;
 }
 
-/* The quotient and the remainder of an op by n > 0. */
-static void divide_op(Solver *s, uint32_t op, int64_t n, uint32_t *quotient,
-                      uint32_t *remainder) {
+/* The quotient and the remainder of an op by n > 0.  has_stride: some
+ * remainders do not occur. */
+static void divide_op(Solver *s, uint32_t op, int64_t n, bool has_stride,
+                      uint32_t *quotient, uint32_t *remainder) {
   BodyBuilder *b = s->b;
   AxisSum sum, part = {.count = 0};
   bool is_exact = extent_is_static(s->g, n) && axis_sum_of(s, op, &sum);
-  if (is_exact)
+  if (is_exact && has_stride)
     note_stride(s, &sum, n);
   for (uint32_t k = 0; is_exact && k < sum.count; k++)
     is_exact = sum.factors[k] % n == 0;
@@ -595,7 +596,7 @@ static uint32_t exact_quotient(Solver *s, uint32_t target, int64_t divisor) {
   if (divisor == 1)
     return target;
   uint32_t quotient, remainder;
-  divide_op(s, target, divisor, &quotient, &remainder);
+  divide_op(s, target, divisor, true, &quotient, &remainder);
   const BodyOp *c = &b->ops[remainder];
   if (c->kind != BODY_CONST || c->value.i != 0) {
     uint32_t zero = body_int(b, 0);
@@ -676,6 +677,17 @@ static int64_t largest_sum(const Solver *s, const SumTerms *t, uint32_t first) {
   return sum;
 }
 
+/* True if the terms from `first` on have each value from 0 to radix - 1 once,
+ * as the digits of a number do. */
+static bool are_digits(const Solver *s, const SumTerms *t, uint32_t first) {
+  int64_t next = 1;
+  for (uint32_t k = t->count; k-- > first;)
+    if (t->factors[k] != next ||
+        !extent_mul(s->g, next, s->x->vars[t->vars[k]].extent, &next))
+      return false;
+  return next == t->factors[0];
+}
+
 /* Splits the low terms that overlap with the largest factor.  Returns false
  * if some cannot be split. */
 static bool split_low_terms(Solver *s, SumTerms *t, uint32_t high_count,
@@ -743,7 +755,7 @@ static void solve_terms(Solver *s, SumTerms *t, uint32_t target,
     memcpy(rest.vars, t->vars + high, rest.count * sizeof *rest.vars);
     memcpy(rest.factors, t->factors + high, rest.count * sizeof *rest.factors);
     uint32_t remainder;
-    divide_op(s, target, radix, &target, &remainder);
+    divide_op(s, target, radix, !are_digits(s, t, high), &target, &remainder);
     solve_terms(s, &rest, remainder, is_bounded);
     narrow_splits(s, split_count, splits);
   } else {
@@ -997,7 +1009,9 @@ bool invert_read(Inversion *x, const BodyOp *read, const uint32_t *targets) {
   while (solve_step(s))
     ;
   for (uint32_t k = 0; k < axes; k++)
-    if (!is_known(s, k))
+    if (!is_known(s, k) && n->extents[k] == 1)
+      x->vars[k].value = body_int(x->b, 0);
+    else if (!is_known(s, k))
       make_summed(s, k);
   for (uint32_t k = 0; k < x->data_count; k++)
     x->data_is_summed |= data_index_is_summed(x, x->data_ops[k]);

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Peak memory of gradients of long loops and of checkpoints.  The limits are
-# about twice the measured peaks; without kept states or segments, each program
-# would need several times its limit.
+# Peak memory of gradients of long loops, of checkpoints and of attention.  The
+# limits are about twice the measured peaks, or a little less.  Without kept
+# states, segments or recomputed scores, each program would need several times
+# its limit.
 set -u
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || exit 0
@@ -45,6 +46,16 @@ fun block w x = x |> layer w |> layer w |> layer w |> layer w
 val w : f32[128, 128] = 0.05 * normal (key 1) [128, 128]
 val x : f32[4096, 128] = normal (key 2) [4096, 128]
 do print (sum (grad (fn w => sum (iterate 12 (checkpoint (block w)) x)) w))
+END
+# Gradients of 4 MB each; the scores of all heads are 134 MB.
+peak 'attention' 100 <<'END'
+import nn
+val q : f32[8, 2048, 64] = normal (key 1) [8, 2048, 64]
+val k : f32[8, 2048, 64] = normal (key 2) [8, 2048, 64]
+val v : f32[8, 2048, 64] = normal (key 3) [8, 2048, 64]
+fun loss (q, k, v) = sum (square (nn.attention ~causal:true q k v))
+val (a, b, c) = grad loss (q, k, v)
+do print (sum (abs a) + sum (abs b) + sum (abs c))
 END
 
 # Training stores each result of a step over a tensor that the step reads for

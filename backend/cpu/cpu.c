@@ -361,6 +361,7 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
 const Backend backend_cpu = {.name = "cpu",
                              .compiles_kernels = true,
                              .supports_views = true,
+                             .can_accumulate = schedule_can_accumulate,
                              .prepare = prepare,
                              .run = run,
                              .describe = cpu_describe};

@@ -107,6 +107,8 @@ uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 
 /* Chooses the schedule.  May permute the parallel axes of the kernel. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* Returns true if there is a schedule for a kernel with accumulated axes. */
+bool schedule_can_accumulate(const Kernel *k);
 /* Returns true if the loop reduces so few terms that they are unrolled. */
 bool short_reduction_applies(const LoopNest *loop);
 /* Makes tasks of rows of short reductions.  Returns false if there are other

@@ -122,6 +122,8 @@ void emit_gemm_functions(Emitter *e, Buffer *out);
 /* Packs the operand that all rows of a task share, before the loop over
  * rows. */
 void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop);
+/* Sets the results that accumulate along the rows of a task to zero. */
+void emit_accumulator_zeros(Emitter *e, Buffer *out);
 /* Declares `odd`, which is true if a matmul would skip an inf or a NaN. */
 void emit_nonfinite_check(Emitter *e, Buffer *out);
 /* Emits the matmul of a loop. epilogue: code that runs for each finished block

@@ -40,6 +40,8 @@ static const char *describe_packing(const Operand *o) {
   switch (o->packing) {
   case OPERAND_UNPACKED:
     return o->prepack_pays ? "unpacked, then prepacked" : "unpacked";
+  case OPERAND_UNPACKED_COLUMNS:
+    return "unpacked";
   case OPERAND_PACK_A_ROWS:
     return "packed by rows";
   case OPERAND_PACK_A_COLUMNS:

@@ -71,7 +71,7 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                const TileVariant *variant, const char *offset,
                                uint32_t from, uint32_t to, Buffer *out) {
   bool is_bf16_dot = t->element_dtype == DT_I32;
-  bool a_is_row_major = !offset && t->a.packing != OPERAND_PACK_A_COLUMNS;
+  bool a_is_row_major = !offset && !gemm_rows_are_contiguous(t);
   char x = gemm_element_type(t->element_dtype)[0];
   for (uint32_t j = 0; j < variant->nr_vectors && t->prefetch_b; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
@@ -208,7 +208,7 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
  * tile. */
 static void emit_zero_padded_a(const GemmTiling *t, const char *id,
                                Buffer *out) {
-  if (t->a.packing != OPERAND_PACK_A_COLUMNS)
+  if (!gemm_rows_are_contiguous(t))
     buffer_printf(out,
                   "%s rest[MR%s * %d] __attribute__((aligned(64)));\n"
                   "if (rows < LEAST%s) {\n"
@@ -359,10 +359,18 @@ void emit_gemm_functions(Emitter *e, Buffer *out) {
 
 /* ---- the result ---- */
 
+static uint32_t find_or_add_output(Emitter *e, LoopOutput *r) {
+  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++)
+    if (e->emitted->call.outputs.at[j] == r)
+      return j;
+  VEC_PUSH(e->arena, e->emitted->call.outputs, r);
+  return e->emitted->call.outputs.len - 1;
+}
+
 /* Declares c, the address of element m0, n0, and ldc, its row stride. */
 static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            Buffer *task_code, Buffer *out) {
-  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  LoopNest *loop = e->kernel->loops.at[loop_index];
   const LoopOutput *r = &loop->outputs.at[0];
   const char *type = gemm_element_type(t->accumulator_dtype);
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
@@ -373,14 +381,13 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   emit_append(&e->function.head, &e->levels.code[0]);
   emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
   if (r->global_index) {
-    VEC_PUSH(e->arena, e->emitted->call.outputs,
-             &e->kernel->loops.at[loop_index]->outputs.at[0]);
+    uint32_t output = find_or_add_output(e, &loop->outputs.at[0]);
     const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
     e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* for split-K */
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
                   "%s *const c = o%u + %s + m0 * ldc + n0%s;\n",
-                  ldc, type, e->emitted->call.outputs.len - 1, offset,
+                  ldc, type, output, offset,
                   e->cpu->schedule->reduction_chunk ? " + share" : "");
     return;
   }
@@ -420,8 +427,15 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
              *id = gemm_suffix(e, loop_index);
   bool tile = e->cpu->schedule->task_kind == TASK_TILE,
        is_trimmed = loop_is_trimmed(loop, t->n_axis);
-  buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
-                tile ? "bottom" : "hi");
+  if (!loop->accumulated_axes)
+    buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
+                  tile ? "bottom" : "hi");
+  else if (loop_is_trimmed(loop, t->m_axis))
+    buffer_printf(out, "const int64_t m0 = from%u, m1 = to%u;\n", loop_index,
+                  loop_index);
+  else
+    buffer_printf(out, "const int64_t m0 = 0, m1 = %s;\n",
+                  emit_int(e, loop->extents[t->m_axis]));
   if (is_trimmed) /* whole panels */
     buffer_printf(out,
                   "const int64_t left = from%u / NR%s * NR%s;\n"
@@ -501,6 +515,8 @@ static TermRange term_range(Emitter *e, const GemmTiling *t,
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   if (e->cpu->schedule->reduction_chunk)
     return (TermRange){"part", "stop"};
+  if (loop->accumulated_axes)
+    return (TermRange){"lo", "hi"};
   if (loop_is_trimmed(loop, loop->spatial_axes))
     return (TermRange){format(e, "from%u", loop_index),
                        format(e, "to%u", loop_index)};
@@ -543,7 +559,7 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
              *right = trims_columns ? "right" : "n1";
   bool is_trimmed =
       t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
-  bool carried = loop->outputs.at[0].loop_carried;
+  bool carried = loop->outputs.at[0].loop_carried || loop->accumulated_axes;
   const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
   const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
   buffer_printf(out,
@@ -555,7 +571,8 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
                 is_trimmed ? depth : "to",
                 at_least_once(e, loop_index, "k0", "from"), kc, kc,
                 is_trimmed ? depth : "to", kc, is_trimmed ? depth : "to");
-  if (t->a.packing != OPERAND_UNPACKED)
+  if (t->a.packing != OPERAND_UNPACKED &&
+      t->a.packing != OPERAND_UNPACKED_COLUMNS)
     gemm_pack_a(e, t, task_code, out);
   emit_macro_kernel(e, t, loop_index, left, right, panel, accumulate, out);
   if (epilogue) {
@@ -619,7 +636,7 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
       prepack_begin(e, t, &t->b, t->n_axis, loop_index, &prepacked_index);
   gemm_left_operand(e, t, &task_code, &body, &inner);
   if (plain_b)
-    gemm_unpacked_operand(e, t, &t->b, t->b.loop->spatial_axes, &task_code,
+    gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &task_code,
                           &inner);
   else if (t->hoists_packing && may_prepack)
     buffer_printf(&body,
@@ -664,6 +681,30 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   buffer_puts(out, "}\n");
 }
 
+/* ---- results that accumulate along the rows ---- */
+
+/* Sets the results of a task to zero. */
+static void emit_zeros(Emitter *e, Buffer *out, uint32_t loop_index) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  const GemmTiling *t = tiling_of(e, loop_index);
+  Buffer task_code = {.arena = e->arena}, body = task_code;
+  emit_c_pointer(e, t, loop_index, &task_code, &body);
+  buffer_puts(out, "{\nconst int64_t m0 = 0, n0 = 0;\n");
+  emit_append(out, &task_code);
+  emit_append(out, &body);
+  buffer_printf(out,
+                "for (int64_t x = 0; x < %s; x++)\n"
+                "for (int64_t y = 0; y < %s; y++)\nc[x * ldc + y] = 0;\n}\n",
+                emit_int(e, loop->extents[t->m_axis]),
+                emit_int(e, loop->extents[t->n_axis]));
+}
+
+void emit_accumulator_zeros(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++)
+    if (e->kernel->loops.at[j]->accumulated_axes)
+      emit_zeros(e, out, j);
+}
+
 /* ---- check for inf and NaN ---- */
 
 static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
@@ -692,7 +733,8 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
     buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n",
                   t->n_axis, t->n_axis, n_axis, t->n_axis);
   else
-    gemm_open_term_loops(e, &body, loop, "0", depth);
+    gemm_open_term_loops(e, &body, loop, loop->accumulated_axes ? "first" : "0",
+                         loop->accumulated_axes ? "last" : depth);
   gemm_append_levels(e, &body, 2, e->levels.vector);
   buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
                 transposed ? depth : n_axis);

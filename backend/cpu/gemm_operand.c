@@ -6,6 +6,8 @@
 static void collapse_reduction_axes(LoopNest *loop) {
   uint32_t k = loop->spatial_axes, last = loop->axis_count - 1;
   int64_t terms;
+  if (loop->accumulated_axes)
+    return;
   if (!extent_product(loop->graph, last - k + 1, loop->extents + k, &terms))
     return;
   for (uint32_t j = 0; j < loop->floor_div_count; j++)
@@ -63,7 +65,7 @@ const KernelOp *gemm_operand_unpacked_load(const LoopNest *loop, Dtype t) {
   const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
   bool read = s->kind == KOP_LOAD && s->checked_index_count == 0;
   if ((!read && s->kind != KOP_LOAD_LOCAL) || s->dtype != t ||
-      loop->axis_count != loop->spatial_axes + 1)
+      loop->axis_count != loop->spatial_axes + !loop->accumulated_axes)
     return NULL;
   for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
     if (s->address->coef[v])
@@ -71,8 +73,33 @@ const KernelOp *gemm_operand_unpacked_load(const LoopNest *loop, Dtype t) {
   return s;
 }
 
+/* True if b can be read in place. */
+static bool is_contiguous_in_columns(const KernelOp *b, uint32_t n_axis,
+                                     uint32_t term_axis) {
+  return b && b->kind == KOP_LOAD && b->address->coef[n_axis] == 1 &&
+         b->address->coef[term_axis] <= MAX_UNPACKED_STRIDE;
+}
+
+/* The terms are the rows of a block, and a is a local value of each row. */
+static void choose_accumulated_packing(GemmTiling *t, const LoopNest *loop) {
+  const KernelOp *b =
+      gemm_operand_unpacked_load(t->b.loop, t->accumulator_dtype);
+  const KernelOp *a =
+      gemm_operand_unpacked_load(t->a.loop, t->accumulator_dtype);
+  bool in_place =
+      a && a->kind == KOP_LOAD_LOCAL && a->address->coef[t->m_axis] == 1;
+  t->a.packing = in_place ? OPERAND_UNPACKED_COLUMNS : OPERAND_PACK_A_COLUMNS;
+  t->b.packing = is_contiguous_in_columns(b, t->n_axis, loop_term_axis(loop))
+                     ? OPERAND_UNPACKED
+                     : OPERAND_PACK_B;
+}
+
 void gemm_operand_choose_packing(GemmTiling *t, const LoopNest *loop,
                                  const Schedule *s) {
+  if (loop->accumulated_axes) {
+    choose_accumulated_packing(t, loop);
+    return;
+  }
   uint32_t k = loop->spatial_axes;
   bool single_a = t->a.loop->axis_count == k + 1,
        single_b = t->b.loop->axis_count == k + 1;
@@ -91,8 +118,7 @@ void gemm_operand_choose_packing(GemmTiling *t, const LoopNest *loop,
   if (single_b && gemm_operand_strided_accesses(t->b.loop, k) <
                       gemm_operand_strided_accesses(t->b.loop, t->n_axis))
     t->b.packing = OPERAND_PACK_B_TRANSPOSED;
-  if (b && b->kind == KOP_LOAD && b->address->coef[t->n_axis] == 1 &&
-      b->address->coef[k] <= MAX_UNPACKED_STRIDE)
+  if (is_contiguous_in_columns(b, t->n_axis, k))
     t->b.packing = OPERAND_UNPACKED;
 }
 

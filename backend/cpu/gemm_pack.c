@@ -24,7 +24,8 @@ uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part) {
 
 void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
                           const char *from, const char *to) {
-  uint32_t count = loop->axis_count - loop->spatial_axes;
+  uint32_t count =
+      loop->accumulated_axes ? 1 : loop->axis_count - loop->spatial_axes;
   if (count > 1) {
     buffer_printf(out, "int64_t term = %s;\n", from);
     for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
@@ -35,7 +36,7 @@ void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
   }
   buffer_printf(out, "for (int64_t k = %s; k < %s; k++) {\n", from, to);
   if (count == 1)
-    buffer_printf(out, "const int64_t i%u = k;\n", loop->spatial_axes);
+    buffer_printf(out, "const int64_t i%u = k;\n", loop_term_axis(loop));
 }
 
 void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
@@ -69,6 +70,8 @@ const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
 
 uint32_t gemm_reduction_axes(const LoopNest *loop, uint32_t *order) {
   uint32_t count = 0;
+  if (loop->accumulated_axes)
+    order[count++] = loop_term_axis(loop);
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     order[count++] = v;
   return count;
@@ -208,7 +211,8 @@ void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
   AffineExpr base = *s->address;
   for (uint32_t v = 0; v < loop->axis_count; v++)
     if (v == rows || v >= loop->spatial_axes ||
-        (v + 1 == loop->spatial_axes && *name == 'b'))
+        (v + 1 == loop->spatial_axes && *name == 'b') ||
+        (v == t->m_axis && *name == 'a'))
       base.coef[v] = 0;
   if (s->kind == KOP_LOAD) {
     buffer_printf(out,
@@ -246,11 +250,16 @@ void gemm_left_operand(Emitter *e, const GemmTiling *t, Buffer *task_code,
     gemm_scratch_pointer(e, "a", (t->kc + 1) * LDA_COLUMNS, t->element_dtype,
                          body);
   else
-    gemm_unpacked_operand(e, t, &t->a, t->m_axis, task_code, inner);
+    gemm_unpacked_operand(e, t, &t->a,
+                          t->a.packing == OPERAND_UNPACKED_COLUMNS
+                              ? loop_term_axis(t->a.loop)
+                              : t->m_axis,
+                          task_code, inner);
 }
 
 const char *gemm_row_arguments(Emitter *e, const GemmTiling *t) {
-  return t->a.packing == OPERAND_UNPACKED ? "a + x * lda + k0, lda"
+  return t->a.packing == OPERAND_UNPACKED           ? "a + x * lda + k0, lda"
+         : t->a.packing == OPERAND_UNPACKED_COLUMNS ? "a + k0 * lda + x, lda"
          : t->a.packing == OPERAND_PACK_A_ROWS
              ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
              : format(e, "a + (x - x0), %d", LDA_COLUMNS);

@@ -188,14 +188,36 @@ static bool choose_tile_tasks(GemmChooser *c) {
   return true;
 }
 
+/* True if a loop that accumulates along rows can be tiled: it has two more
+ * axes, each with its own operand, and adds directly to the result. */
+static bool accumulates_in_tiles(const GemmChooser *c, uint32_t loop_index) {
+  const LoopNest *loop = c->k->loops.at[loop_index];
+  const ContractionPattern *p = &c->products[loop_index];
+  const LoopOutput *r = &loop->outputs.at[0];
+  uint32_t m = loop->parallel_axes, n = m + 1, of, with_n;
+  if (!c->is_product[loop_index] || loop->axis_count != loop->spatial_axes ||
+      loop->spatial_axes != n + 1 || !r->global_index || r->local_index ||
+      r->global_index->coef[n] != 1 || r->dtype != accumulator_type(loop) ||
+      !contraction_operand_sides(loop, p, n, &of, &with_n))
+    return false;
+  uint64_t vars[2] = {0, 0};
+  for (uint32_t j = 0; j < p->factor_count; j++)
+    vars[with_n >> j & 1] |= p->op_vars[p->factors[j]];
+  return (vars[0] >> m & 1) && !(vars[0] >> n & 1) && (vars[1] >> n & 1) &&
+         !(vars[1] >> m & 1);
+}
+
 /* For matmuls with spatial axes that are not parallel: tasks are rows, and
  * vectors lie along the last spatial axis. */
 static bool choose_row_tasks(GemmChooser *c) {
   uint32_t m = NO_AXIS;
+  for (uint32_t j = 0; j < c->k->loops.len; j++)
+    if (c->k->loops.at[j]->accumulated_axes && !accumulates_in_tiles(c, j))
+      return false;
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     const LoopNest *loop = c->k->loops.at[j];
     uint32_t of, with_n;
-    if (!c->is_product[j])
+    if (!c->is_product[j] || loop->accumulated_axes)
       continue;
     if (loop->spatial_axes == loop->parallel_axes ||
         !contraction_operand_sides(loop, &c->products[j],
@@ -204,6 +226,9 @@ static bool choose_row_tasks(GemmChooser *c) {
       return false;
     m = of;
   }
+  if (m == NO_AXIS || (c->k->accumulated_axes &&
+                       m < c->k->parallel_axes - c->k->accumulated_axes))
+    return false;
   kernel_move_axis_last(c->k, m);
   c->s->task_kind = TASK_ROWS;
   return true;
@@ -310,10 +335,14 @@ static double local_bytes(const GemmChooser *c) {
  * register tile. */
 static void choose_strip_mining(GemmChooser *c) {
   double local_bytes_per_row = kernel_local_bytes(c->k, false);
+  double min_rows =
+      c->k->accumulated_axes ? MIN_ACCUMULATED_ROWS : MIN_STRIP_MINED_ROWS;
   if (c->s->task_kind == TASK_ROWS &&
-      local_bytes_per_row * MIN_STRIP_MINED_ROWS > MAX_TASK_LOCAL_BYTES &&
-      kernel_strip_mine(c->k))
+      local_bytes_per_row * min_rows > MAX_TASK_LOCAL_BYTES &&
+      kernel_strip_mine(c->k)) {
     c->s->strip_length = STRIP_ELEMENTS;
+    find_products(c);
+  }
 }
 
 /* Chooses the rows that are computed together, and the rows of a task, which
@@ -331,7 +360,7 @@ static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
   while (rows > tile_rows &&
          local_bytes_per_row * (double)rows > MAX_TASK_LOCAL_BYTES)
     rows -= tile_rows;
-  while (span > rows &&
+  while (span > rows && !c->k->accumulated_axes &&
          points * (double)ceil_div(extent, span) < GEMM_MIN_TASKS)
     span = ceil_div(span, 2);
   c->s->last_axis_block = rows < extent ? rows : extent;
@@ -369,14 +398,17 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
   t->is_gemm = true;
   t->n_axis = c->s->task_kind == TASK_ROWS ? loop->spatial_axes - 1 : outer - 1;
   contraction_operand_sides(loop, p, t->n_axis, &t->m_axis, &with_n);
-  t->m_axis = c->s->task_kind == TASK_TILE ? outer - 2 : outer - 1;
+  t->m_axis = c->s->task_kind == TASK_TILE ? outer - 2
+              : loop->accumulated_axes     ? outer
+                                           : outer - 1;
   t->accumulator_dtype = accumulator_type(loop);
   t->a.loop =
       gemm_operand_loop(c->arena, loop, p, ~with_n, t->accumulator_dtype);
   t->b.loop =
       gemm_operand_loop(c->arena, loop, p, with_n, t->accumulator_dtype);
   t->element_dtype = t->accumulator_dtype;
-  t->depth = reduction_depth(loop);
+  t->depth =
+      loop->accumulated_axes ? loop->extents[outer - 1] : reduction_depth(loop);
   gemm_operand_choose_packing(t, loop, c->s);
   bool is_trimmed = (loop->trim_bounds || loop->strip_mined) &&
                     loop->trimmed_axis >= loop->spatial_axes;
@@ -384,11 +416,14 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
     uint32_t row_axis = c->s->task_image_rows ? outer - 3 : NO_AXIS;
     t->window = conv_window_new(c->arena, t->b.loop, row_axis, t->n_axis);
     t->b.packing = OPERAND_PACK_B_IM2COL;
-  } else if (!is_trimmed && (!loop_is_symbolic(loop) || c->k->native_only) &&
+  } else if (!is_trimmed && !loop->accumulated_axes &&
+             (!loop_is_symbolic(loop) || c->k->native_only) &&
              bf16_dot_applies(c->s, t)) { /* a trim bound may split a pair */
     use_bf16_dot(c, t);
   }
-  t->kc = balanced_block(extent_hint(loop->graph, t->depth), MAX_KC, 1);
+  t->kc = loop->accumulated_axes
+              ? MAX_MC /* the rows of a block */
+              : balanced_block(extent_hint(loop->graph, t->depth), MAX_KC, 1);
 }
 
 static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
@@ -417,7 +452,7 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
   int64_t columns = 4 * (int64_t)t->nr_vectors * c->s->width;
   int64_t max = MAX_PACKED_BYTES / (columns * bytes) / t->kc * t->kc;
   t->pack_kc = stores_directly ? t->kc : depth < max ? depth : max;
-  t->hoists_packing = c->s->task_kind == TASK_ROWS &&
+  t->hoists_packing = c->s->task_kind == TASK_ROWS && !loop->accumulated_axes &&
                       t->b.packing != OPERAND_UNPACKED &&
                       loop->spatial_axes == loop->parallel_axes + 1 &&
                       (double)depth * (double)n * (double)bytes <=
@@ -469,6 +504,8 @@ static void split_off_stores(GemmChooser *c) {
                                               : c->k->parallel_axes - 1;
     bool plain = r->global_index && !r->local_index &&
                  r->global_index->coef[n] == 1 && !c->through_window;
+    /* the sums of several strips are stored when they are complete */
+    plain &= !c->k->accumulated_axes || loop->accumulated_axes > 0;
     if ((r->global_index && !plain) || r->dtype != accumulator_type(loop))
       kernel_split_store_loop(c->k, j);
   }
@@ -506,7 +543,7 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
 
 static void choose_all_prepacking(const GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++)
-    if (c->is_product[j])
+    if (c->is_product[j] && !c->k->loops.at[j]->accumulated_axes)
       choose_prepacking(c, &c->s->gemm_tilings->by_loop[j]);
 }
 
@@ -532,14 +569,18 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is_product[j]) {
       choose_gemm_sizes(c, &s->gemm_tilings->by_loop[j], k->loops.at[j]);
-      rows = s->gemm_tilings->by_loop[j].mr;
+      if (!k->loops.at[j]->accumulated_axes)
+        rows = s->gemm_tilings->by_loop[j].mr;
     }
   if (c->through_window) {
     choose_all_prepacking(c);
     return true;
   }
+  uint32_t first = k->strip_begin;
+  while (s->strip_length && !c->is_product[first])
+    first++;
   if (s->strip_length) /* whole panels of the first matmul */
-    s->strip_length -= s->strip_length % panel_columns(c, k->strip_begin);
+    s->strip_length -= s->strip_length % panel_columns(c, first);
   if (s->task_kind == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);
   else

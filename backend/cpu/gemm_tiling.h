@@ -8,10 +8,12 @@
 typedef struct Arena Arena;
 
 typedef enum OperandPacking {
-  OPERAND_UNPACKED,       /* read in place. a: terms are contiguous in a row; b:
-                             columns are contiguous in a term */
-  OPERAND_PACK_A_ROWS,    /* a: packed row by row; terms are contiguous */
-  OPERAND_PACK_A_COLUMNS, /* a: packed term by term; rows are contiguous */
+  OPERAND_UNPACKED, /* read in place. a: terms are contiguous in a row; b:
+                       columns are contiguous in a term */
+  OPERAND_UNPACKED_COLUMNS, /* a: read in place; rows are contiguous in a term
+                             */
+  OPERAND_PACK_A_ROWS,      /* a: packed row by row; terms are contiguous */
+  OPERAND_PACK_A_COLUMNS,   /* a: packed term by term; rows are contiguous */
   OPERAND_PACK_B, /* b: packed into panels of NR columns, term by term */
   OPERAND_PACK_B_TRANSPOSED, /* the same, from memory in which terms are
                                 contiguous */
@@ -56,6 +58,12 @@ typedef struct GemmTiling {
   Dtype element_dtype; /* type of packed elements; DT_I32: a pair of bf16 terms,
                           for bf16 dot instructions */
 } GemmTiling;
+
+/* True if the rows of a are contiguous in each term. */
+static inline bool gemm_rows_are_contiguous(const GemmTiling *t) {
+  return t->a.packing == OPERAND_PACK_A_COLUMNS ||
+         t->a.packing == OPERAND_UNPACKED_COLUMNS;
+}
 
 typedef struct GemmTilings {
   GemmTiling by_loop[MAX_KERNEL_LOOPS];

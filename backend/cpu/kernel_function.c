@@ -167,6 +167,8 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
                     emit_int(e, emit_extent_mul(
                                     e, count, e->cpu->out->reduction_chunks)));
   }
+  uint32_t ordered = e->kernel->accumulated_axes;
+  points -= ordered ? ordered - 1 : 0; /* open_accumulated_loops */
   for (uint32_t v = points; v-- > 0;) {
     tasks = emit_extent_mul(e, tasks, loop->extents[v]);
     const char *n = v ? emit_int(e, loop->extents[v]) : NULL;
@@ -227,12 +229,25 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
   }
 }
 
-/* Runs the trimmed loops, and again untrimmed if the trim check fails. */
+static void emit_row_trim_check(Emitter *e, Buffer *out) {
+  uint32_t v = e->kernel->parallel_axes - 1;
+  if (e->cpu->schedule->task_kind == TASK_ROWS)
+    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+  emit_trim_check(e, out);
+}
+
+/* Runs the trimmed loops, and again untrimmed if the trim check fails.  If
+ * loops accumulate, they cannot run again, and the check comes first. */
 static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   const Kernel *k = e->kernel;
   const char *has_nonfinite =
       e->cpu->schedule->task_kind == TASK_ROWS ? "odd" : "0";
-  if (k->trim_check)
+  bool runs_again = k->trim_check && !k->accumulated_axes;
+  if (k->trim_check && !runs_again) {
+    buffer_puts(out, "int missed = 0;\n");
+    emit_row_trim_check(e, out);
+    buffer_printf(out, "const int whole = %s | missed;\n", has_nonfinite);
+  } else if (runs_again)
     buffer_printf(out,
                   "for (int whole = %s, missed = 1; missed; whole = 1) {\n"
                   "missed = 0;\n",
@@ -244,17 +259,31 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
     emit_online_reduction(e, out, emit_loops);
   else
     emit_loops(e, out, 0, k->loops.len);
-  if (!k->trim_check)
+  if (!runs_again)
     return;
-  uint32_t v = k->parallel_axes - 1;
-  if (e->cpu->schedule->task_kind == TASK_ROWS)
-    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
-  emit_trim_check(e, out);
+  emit_row_trim_check(e, out);
   buffer_puts(out, "missed &= !whole;\n}\n");
+}
+
+/* Opens loops over the accumulated axes but the last one, which are inside of
+ * the task.  Returns their number. */
+static uint32_t open_accumulated_loops(Emitter *e, Buffer *out) {
+  const Kernel *k = e->kernel;
+  uint32_t end = k->parallel_axes - 1, count = 0;
+  if (!k->accumulated_axes)
+    return 0;
+  emit_accumulator_zeros(e, out);
+  for (uint32_t v = k->parallel_axes - k->accumulated_axes; v < end; v++) {
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  emit_int(e, k->loops.at[0]->extents[v]), v);
+    count++;
+  }
+  return count;
 }
 
 /* Rows: packs the shared operands, then computes blocks of rows. */
 static void emit_row_blocks(Emitter *e, Buffer *out) {
+  uint32_t open = open_accumulated_loops(e, out);
   for (uint32_t j = 0; j < e->kernel->loops.len; j++)
     if (is_gemm(e, j))
       emit_hoisted_packing(e, out, j);
@@ -267,6 +296,8 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
                 block, block, block);
   emit_trimmed_loops(e, out);
   buffer_puts(out, "}\n");
+  while (open--)
+    buffer_puts(out, "}\n");
 }
 
 /* ---- combination of chunks ---- */
@@ -347,7 +378,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
                  const char *const *comments, const char *suffix,
                  CpuKernel *result) {
   *result = (CpuKernel){.code.source = {.arena = k->arena}};
-  if (k->loops.len > MAX_KERNEL_LOOPS)
+  if (k->loops.len > MAX_KERNEL_LOOPS ||
+      (k->accumulated_axes && !s->gemm_tilings))
     return false;
   Emitter *e = NEW(k->arena, Emitter);
   e->cpu = NEW(k->arena, CpuEmitter);

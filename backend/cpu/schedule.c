@@ -260,8 +260,11 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
   s->width = width ? width : 1;
   s->task_height = 1;
   s->nontemporal_bytes = choose_nontemporal_bytes(k);
-  uint32_t outer_axis = vector_axis_beats_gemm(k, s->width);
-  if (outer_axis != NO_AXIS)
+  uint32_t outer_axis =
+      k->accumulated_axes ? NO_AXIS : vector_axis_beats_gemm(k, s->width);
+  if (k->accumulated_axes) /* schedule_accumulates has verified it */
+    gemm_tiling_choose(k, s);
+  else if (outer_axis != NO_AXIS)
     choose_loops(k, s, outer_axis);
   else if (!batched_gemm_choose(k, s) && !gemm_tiling_choose(k, s))
     choose_loops(k, s, vector_axis_best_outer(k, s->width));
@@ -279,6 +282,17 @@ static void choose_staging(Kernel *k, Schedule *s) {
   s->reduction_unroll = 1;
   s->nontemporal_bytes = choose_nontemporal_bytes(k);
   choose_vector_axes(k, s);
+}
+
+bool schedule_can_accumulate(const Kernel *k) {
+  uint32_t bytes = cpu_vector_bytes();
+  Kernel *copy = kernel_copy(k);
+  Schedule s = {.vector_bytes = bytes, .task_kind = TASK_POINT};
+  s.width = bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4);
+  return !kernel_is_symbolic(k) && gemm_tiling_choose(copy, &s) &&
+         (s.strip_length || s.last_axis_block >= MIN_STRIP_MINED_ROWS ||
+          s.last_axis_block ==
+              loop_extent_hint(copy->loops.at[0], copy->parallel_axes - 1));
 }
 
 void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
