@@ -311,16 +311,21 @@ static Node *reduced_argument(Dtype t, bool special, Shape s) {
   return n;
 }
 
-/* True if the row admits the type. */
+/* True if the scheme of the reduction admits the type. */
 static bool takes_type(PrimId op, Dtype t) {
   const ReduceInfo *row = &reduce_info[op];
   if (row->state == REDUCE_NONE)
     return false;
-  if (row->state == REDUCE_PLACE)
-    return t != DT_BOOL;
-  return (t == DT_BOOL        ? row->of_bool
-          : dtype_is_float(t) ? row->of_float
-                              : row->of_int) != IDENTITY_NONE;
+  bool of_bool = strstr(prim_info[op].scheme, "-> bool[...s, ...r, ...t] ->");
+  if (of_bool != (t == DT_BOOL))
+    return false;
+  ReduceIdentity identity = t == DT_BOOL        ? row->of_bool
+                            : dtype_is_float(t) ? row->of_float
+                                                : row->of_int;
+  if (row->state == REDUCE_VALUE && identity == IDENTITY_NONE)
+    fail_msg("%s of %s has no identity", prim_info[op].name,
+             dtype_info[t].name);
+  return true;
 }
 
 /* An empty reduction gives the identity, or an error. */
