@@ -11,6 +11,7 @@
 #include "tests/unit/tested.h"
 
 #include <float.h>
+#include <string.h>
 
 enum {
   VECTOR_LENGTH = 259, /* 16 vectors of 16 elements, and a tail */
