@@ -82,10 +82,15 @@ END
 {
   cat start.axn
   cat <<'END'
-do look (bf16 (ones 3 136 200), bf16 (ones 5 200 264))
-do look (f16 (ones 3 70 64), f16 (ones 5 64 72))
-do print (odd (bf16 (ones 3 72 64)) (bf16 (ones 5 64 152)))
-do both (f32 (bf16 (ones 3 72 64) @ bf16 (ones 5 64 72)))
+(* operands in memory, as TMA needs them: top-level values stay referenced *)
+val (a, b) = (bf16 (ones 3 136 200), bf16 (ones 5 200 264))
+val (c, d) = (f16 (ones 3 70 64), f16 (ones 5 64 72))
+val (e, f) = (bf16 (ones 3 72 64), bf16 (ones 5 64 152))
+val g = bf16 (ones 5 64 72)
+do look (a, b)
+do look (c, d)
+do print (odd e f)
+do both (f32 (e @ g))
 END
 } >group.axn
 
