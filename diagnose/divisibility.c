@@ -241,10 +241,11 @@ static bool is_argument(const Origin *o, int64_t n) {
    for a size, its multiples. */
 static const char *nearest_multiples(Checker *c, const Origin *o,
                                      NonMultiple m) {
-  const int64_t max_multiple = 1 << 16;
-  int64_t low = m.den - 1, high = m.den + 1;
+  const int64_t max_divisor = 1 << 16;
+  int64_t low = m.num / m.den * m.den, high;
   if (!is_argument(o, m.den)) {
-    low = m.num / m.den * m.den, high = low + m.den;
+    if (__builtin_add_overflow(low, m.den, &high))
+      return NULL;
     return low > 0 ? arena_printf(c->arena,
                                   "the nearest multiples are %lld "
                                   "and %lld",
@@ -252,9 +253,12 @@ static const char *nearest_multiples(Checker *c, const Origin *o,
                    : arena_printf(c->arena, "the smallest multiple is %lld",
                                   (long long)high);
   }
+  if (m.den >= max_divisor)
+    return NULL;
+  low = m.den - 1, high = m.den + 1;
   while (low > 1 && m.num % low)
     low--;
-  while (high < m.num && high < max_multiple && m.num % high)
+  while (high < m.num && high < max_divisor && m.num % high)
     high++;
   return low > 1 && high < m.num && m.num % high == 0
              ? arena_printf(c->arena, "it is a multiple of %lld and of %lld",
