@@ -78,7 +78,9 @@ static Dim *size_of_binding(Checker *c, Binding *b, Span span) {
     return t->tensor.singleton;
   if (t && !may_be_size(c, t)) {
     error_not_a_size(c, b, t, span);
-    return meta_dim(c, NULL, span);
+    Dim *d = meta_dim(c, NULL, span); /* from here on it is a size: one error */
+    push_name(c, b->name)->dim = d;
+    return d;
   }
   if (!b->value.size_var) {
     Dim *d = existential_dim(c, b->name, span);
