@@ -286,12 +286,18 @@ static bool is_tiled_contraction(const Trimmer *l, uint32_t at) {
   return l->tiled && loop_is_contraction(l->k->loops.at[at]);
 }
 
-static bool reads_local(const LoopNest *loop, uint32_t at) {
-  const KernelOp *s = &loop->ops.at[at];
-  for (uint32_t j = 0; j < s->arg_count; j++)
-    if (reads_local(loop, s->args[j]))
+/* Args precede their op.  Each op is visited once, since ops are shared. */
+static bool reads_local(Arena *arena, const LoopNest *loop, uint32_t at) {
+  bool *needed = NEW_ARRAY(arena, bool, at + 1);
+  needed[at] = true;
+  for (uint32_t k = at + 1; k-- > 0;) {
+    const KernelOp *s = &loop->ops.at[k];
+    if (needed[k] && s->kind == KOP_LOAD_LOCAL)
       return true;
-  return s->kind == KOP_LOAD_LOCAL;
+    for (uint32_t j = 0; needed[k] && j < s->arg_count; j++)
+      needed[s->args[j]] = true;
+  }
+  return false;
 }
 
 /* True if a contraction may skip terms: its factors that do not depend on the
@@ -310,8 +316,9 @@ static bool can_skip_terms(Trimmer *l, uint32_t at, uint32_t axis) {
   uint32_t rest = NO_OUTSIDE_VALUE;
   for (uint32_t j = 0; j < p.factor_count; j++) {
     /* values of the kernel are not known to be finite before it runs */
-    if (n_factors >> j & 1 ? accumulates && reads_local(loop, p.factors[j])
-                           : p.factor_divides[j])
+    if (n_factors >> j & 1
+            ? accumulates && reads_local(l->arena, loop, p.factors[j])
+            : p.factor_divides[j])
       return false;
     if (n_factors >> j & 1)
       continue;

@@ -408,7 +408,7 @@ static bool agrees_with_group(const Join *j) {
   return true;
 }
 
-/* True if so many tasks occupy all cores for most of the time. */
+/* True if this number of tasks occupies all cores for most of the time. */
 static bool occupies_cores(double tasks) {
   double cores = machine()->processors;
   return tasks >= cores &&

@@ -66,6 +66,19 @@ static bool rank_fits(const NodeSpec *spec, uint32_t added, Fault *fault) {
   return false;
 }
 
+/* The step of a slice.  A step beyond the end selects one element, as the size
+ * does, and products with the size do not overflow. */
+static int64_t slice_step(Graph *g, const Subscript *s) {
+  int64_t size = extent_sub_saturating(g, s->stop, s->start);
+  if (!extent_is_static(g, size) || !extent_is_static(g, s->step))
+    return s->step ? s->step : 1;
+  size = size > 0 ? size : 1;
+  return s->step > size    ? size
+         : s->step < -size ? -size
+         : s->step         ? s->step
+                           : 1;
+}
+
 /* Appends the axes of the result for one subscript.  *axis is the next axis of
  * x; it is advanced. */
 static bool subscript_spec(Graph *g, NodeSpec *spec, const Node *x,
@@ -91,7 +104,8 @@ static bool subscript_spec(Graph *g, NodeSpec *spec, const Node *x,
         !rank_fits(spec, 1, fault))
       return false;
     int64_t size = extent_sub_saturating(g, subscript->stop, subscript->start);
-    int64_t step = subscript->step < 0 ? -subscript->step : subscript->step;
+    int64_t step = slice_step(g, subscript);
+    step = step < 0 ? -step : step;
     if (step > 1 && !extent_ceil_div(g, size, step, &size)) {
       fault_set(fault, "a size is too large");
       return false;
@@ -133,11 +147,11 @@ static bool subscripts_spec(Graph *g, NodeSpec *spec, Node *x, uint32_t count,
 
 /* The index in x of element k of the slice. */
 static uint32_t slice_index(BodyBuilder *b, uint32_t k, const Subscript *s) {
-  if (s->step >= 0)
-    return body_add_int(b, s->step > 1 ? body_mul_int(b, k, s->step) : k,
-                        s->start);
+  int64_t step = slice_step(b->graph, s);
+  if (step >= 0)
+    return body_add_int(b, step > 1 ? body_mul_int(b, k, step) : k, s->start);
   uint32_t last = body_add_int(b, body_int(b, s->stop), -1);
-  return body_op2(b, PRIM_SUB, DT_I64, last, body_mul_int(b, k, -s->step));
+  return body_op2(b, PRIM_SUB, DT_I64, last, body_mul_int(b, k, -step));
 }
 
 Node *node_subscript(Graph *g, Node *x, uint32_t count,
