@@ -619,6 +619,75 @@ static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
                 gemm_suffix(e, loop_index), prepacked_index, k->depth);
 }
 
+/* Declares b, the panels of a task or of the kernel. */
+static void emit_b_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
+                           const uint32_t *prepacked_index, Buffer *out) {
+  const char *type = gemm_element_type(t->element_dtype);
+  if (!t->hoists_packing)
+    gemm_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, out);
+  else if (prepacked_index)
+    buffer_printf(out,
+                  "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
+                  type, *prepacked_index, *prepacked_index, type,
+                  e->cpu->hoisted_panels[loop_index]);
+  else
+    buffer_printf(out, "%s *const b = (%s *)(room + %s);\n", type, type,
+                  e->cpu->hoisted_panels[loop_index]);
+}
+
+/* Opens the loop over the terms whose panels are packed together. */
+static void emit_pack_kc_loop(Emitter *e, const GemmTiling *t,
+                              uint32_t loop_index, const TermRange *terms,
+                              Buffer *out) {
+  const char *start = terms->from, *depth = terms->to;
+  if (t->hoists_packing)
+    buffer_printf(out, "{\nconst int64_t from = 0, to = %s;\n",
+                  emit_int(e, t->depth));
+  else if (t->b.packing == OPERAND_UNPACKED && !t->shares_panels)
+    buffer_printf(out, "{\nconst int64_t from = %s, to = %s;\n", start, depth);
+  else
+    buffer_printf(out,
+                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
+                  "const int64_t to = from + %s < %s ? from + %s : %s;\n",
+                  start, depth, at_least_once(e, loop_index, "from", start),
+                  emit_int(e, t->pack_kc), emit_int(e, t->pack_kc), depth,
+                  emit_int(e, t->pack_kc), depth);
+}
+
+/* The code of a matmul, from the outside in. */
+typedef struct GemmCode {
+  Buffer task;   /* what the axes outside of the matmul determine */
+  Buffer ranges; /* ranges of rows and columns */
+  Buffer panels; /* loop over packed terms, and packing of b */
+  Buffer point;  /* what the batch axes determine */
+  Buffer tiles;  /* left operand, result, loops over tiles */
+} GemmCode;
+
+/* Puts the loops over the batch axes around everything, or around what follows
+ * the packing of b. */
+static void emit_loops_around_tiles(Emitter *e, const GemmTiling *t,
+                                    uint32_t loop_index, const GemmCode *code,
+                                    Buffer *out) {
+  uint32_t batch_loops = 0;
+  buffer_puts(out, "{\n");
+  if (!t->shares_panels)
+    batch_loops = open_batch_loops(e, t, loop_index, out);
+  emit_append(out, &code->task);
+  if (!t->shares_panels)
+    emit_append(out, &code->point);
+  emit_append(out, &code->ranges);
+  emit_append(out, &code->panels);
+  if (t->shares_panels) {
+    batch_loops = open_batch_loops(e, t, loop_index, out);
+    emit_append(out, &code->point);
+  }
+  emit_append(out, &code->tiles);
+  buffer_puts(out, "}\n}\n");
+  while (batch_loops--)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}
+
 void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
                const Buffer *epilogue) {
   const GemmTiling *t = tiling_of(e, loop_index);
@@ -627,58 +696,28 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
     return;
   }
   const TermRange terms = term_range(e, t, loop_index);
-  const char *start = terms.from, *depth = terms.to;
-  const char *type = gemm_element_type(t->element_dtype);
-  Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
+  const Buffer empty = {.arena = e->arena};
+  GemmCode code = {empty, empty, empty, empty, empty};
   bool plain_b = t->b.packing == OPERAND_UNPACKED;
-  uint32_t prepacked_index;
-  bool may_prepack =
-      prepack_begin(e, t, &t->b, t->n_axis, loop_index, &prepacked_index);
-  gemm_left_operand(e, t, &task_code, &body, &inner);
+  uint32_t index;
+  const uint32_t *prepacked_index =
+      prepack_begin(e, t, &t->b, t->n_axis, loop_index, &index) ? &index : NULL;
+  gemm_left_operand(e, t, &code.point, &code.ranges, &code.tiles);
   if (plain_b)
-    gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &task_code,
-                          &inner);
-  else if (t->hoists_packing && may_prepack)
-    buffer_printf(&body,
-                  "const %s *const b = kept%u ? kept%u : (%s *)(room + %s);\n",
-                  type, prepacked_index, prepacked_index, type,
-                  e->cpu->hoisted_panels[loop_index]);
-  else if (t->hoists_packing)
-    buffer_printf(&body, "%s *const b = (%s *)(room + %s);\n", type, type,
-                  e->cpu->hoisted_panels[loop_index]);
+    gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &code.task,
+                          &code.tiles);
   else
-    gemm_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, &body);
-  emit_mn_ranges(e, t, loop_index, &body);
-  emit_c_pointer(e, t, loop_index, &task_code, &inner);
-  if (t->hoists_packing)
-    buffer_printf(&inner, "{\nconst int64_t from = 0, to = %s;\n",
-                  emit_int(e, t->depth));
-  else if (plain_b)
-    buffer_printf(&inner, "{\nconst int64_t from = %s, to = %s;\n", start,
-                  depth);
-  else
-    buffer_printf(&inner,
-                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
-                  "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, at_least_once(e, loop_index, "from", start),
-                  emit_int(e, t->pack_kc), emit_int(e, t->pack_kc), depth,
-                  emit_int(e, t->pack_kc), depth);
-  if (may_prepack && !t->hoists_packing && !plain_b)
-    emit_prepacked_panels(e, loop_index, prepacked_index, &inner);
+    emit_b_pointer(e, t, loop_index, prepacked_index, &code.ranges);
+  emit_mn_ranges(e, t, loop_index, &code.ranges);
+  emit_c_pointer(e, t, loop_index, &code.point, &code.tiles);
+  emit_pack_kc_loop(e, t, loop_index, &terms, &code.panels);
+  if (prepacked_index && !t->hoists_packing && !plain_b)
+    emit_prepacked_panels(e, loop_index, index, &code.panels);
   else if (!plain_b && !t->hoists_packing)
-    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &task_code, &inner);
-  emit_mc_kc_loops(
-      e, t, loop_index, &task_code, &inner, epilogue, &terms,
-      panel_arguments(e, t, loop_index, may_prepack ? &prepacked_index : NULL));
-  buffer_puts(out, "{\n");
-  uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
-  emit_append(out, &task_code);
-  emit_append(out, &body);
-  emit_append(out, &inner);
-  buffer_puts(out, "}\n}\n");
-  while (batch_loops--)
-    buffer_puts(out, "}\n");
-  buffer_puts(out, "}\n");
+    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &code.task, &code.panels);
+  emit_mc_kc_loops(e, t, loop_index, &code.point, &code.tiles, epilogue, &terms,
+                   panel_arguments(e, t, loop_index, prepacked_index));
+  emit_loops_around_tiles(e, t, loop_index, &code, out);
 }
 
 /* ---- results that accumulate along the rows ---- */
@@ -715,7 +754,8 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
                                    count = gemm_reduction_axes(loop, order);
   Buffer task_code = {.arena = e->arena}, body = task_code, test = task_code;
   char class = value_class(t->accumulator_dtype);
-  bool transposed = t->b.packing == OPERAND_PACK_B_TRANSPOSED;
+  bool transposed = t->b.packing == OPERAND_PACK_B_TRANSPOSED &&
+                    loop->axis_count == loop->spatial_axes + 1;
   if (transposed) {
     order[0] = t->n_axis;
     vector_axis = loop->spatial_axes;

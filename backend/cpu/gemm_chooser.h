@@ -13,6 +13,7 @@ typedef struct GemmChooser {
   ContractionPattern products[MAX_KERNEL_LOOPS];
   bool is_product[MAX_KERNEL_LOOPS];
   bool through_window; /* the only matmul is a convolution */
+  bool shares_panels;  /* GemmTiling.shares_panels */
   uint32_t count;
 } GemmChooser;
 
@@ -46,10 +47,11 @@ void register_tile_choose_edges(GemmTiling *t, const LoopNest *loop,
 
 /* ---- gemm_operand.c ---- */
 
-/* The loop that computes an operand, with one reduction axis if possible. */
+/* The loop that computes an operand, with as few reduction axes as possible.
+ * is_window: with one reduction axis, or all. */
 LoopNest *gemm_operand_loop(Arena *arena, const LoopNest *loop,
                             const ContractionPattern *p, uint32_t which,
-                            Dtype t);
+                            Dtype t, bool is_window);
 /* Cost of vectors along v: a strided access counts 1; gathers and divisions
  * count more. */
 uint32_t gemm_operand_strided_accesses(const LoopNest *loop, uint32_t v);

@@ -1,47 +1,57 @@
 /* The operands of a matmul: their loops, and whether they are packed. */
 #include "backend/cpu/gemm_chooser.h"
 
-/* Replaces the reduction axes by one axis if all addresses of the operand step
- * over them as over one axis.  The order of the terms stays the same. */
-static void collapse_reduction_axes(LoopNest *loop) {
-  uint32_t k = loop->spatial_axes, last = loop->axis_count - 1;
-  int64_t terms;
+/* Returns true if all addresses of the operand step over the reduction axes v
+ * and v + 1 as over one axis. */
+static bool axes_collapse(const LoopNest *loop, uint32_t v) {
+  for (uint32_t j = 0; j < loop->floor_div_count; j++)
+    if (loop->floor_divs[j].dividend.coef[v] ||
+        loop->floor_divs[j].dividend.coef[v + 1])
+      return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
+    int64_t step;
+    if (q && (!extent_mul(loop->graph, q->coef[v + 1], loop->extents[v + 1],
+                          &step) ||
+              q->coef[v] != step))
+      return false;
+  }
+  return true;
+}
+
+/* Replaces the last reduction axes by one axis, as many as possible.  The order
+ * of the terms stays the same. is_window: all axes or none, since the axes of a
+ * window stay apart. */
+static void collapse_reduction_axes(LoopNest *loop, bool is_window) {
+  uint32_t last = loop->axis_count - 1, first = last;
+  int64_t terms = loop->extents[last], product;
   if (loop->accumulated_axes)
     return;
-  if (!extent_product(loop->graph, last - k + 1, loop->extents + k, &terms))
-    return;
-  for (uint32_t j = 0; j < loop->floor_div_count; j++)
-    for (uint32_t v = k; v <= last; v++)
-      if (loop->floor_divs[j].dividend.coef[v])
-        return;
-  for (uint32_t j = 0; j < loop->ops.len; j++) {
-    const KernelOp *s = &loop->ops.at[j];
-    const AffineExpr *q = kernel_op_affine(s);
-    int64_t step;
-    for (uint32_t v = k; q && v < last; v++)
-      if (!extent_mul(loop->graph, q->coef[v + 1], loop->extents[v + 1],
-                      &step) ||
-          q->coef[v] != step)
-        return;
+  for (; first > loop->spatial_axes && axes_collapse(loop, first - 1);
+       first--) {
+    if (!extent_mul(loop->graph, loop->extents[first - 1], terms, &product))
+      break;
+    terms = product;
   }
+  if (is_window && first > loop->spatial_axes)
+    return;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
-    KernelOp *s = &loop->ops.at[j];
-    AffineExpr *q = kernel_op_affine(s);
+    AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
     if (!q)
       continue;
-    q->coef[k] = q->coef[last];
-    for (uint32_t v = k + 1; v <= last; v++)
+    q->coef[first] = q->coef[last];
+    for (uint32_t v = first + 1; v <= last; v++)
       q->coef[v] = 0;
   }
-  loop->extents[k] = terms;
-  loop->axis_count = k + 1;
+  loop->extents[first] = terms;
+  loop->axis_count = first + 1;
 }
 
 LoopNest *gemm_operand_loop(Arena *arena, const LoopNest *loop,
                             const ContractionPattern *p, uint32_t which,
-                            Dtype t) {
+                            Dtype t, bool is_window) {
   LoopNest *to = contraction_operand_loop(arena, loop, p, which, t);
-  collapse_reduction_axes(to);
+  collapse_reduction_axes(to, is_window);
   return to;
 }
 
@@ -94,29 +104,38 @@ static void choose_accumulated_packing(GemmTiling *t, const LoopNest *loop) {
                      : OPERAND_PACK_B;
 }
 
+/* Returns true if vectors along the terms pay: their last axis is the only one,
+ * or long enough. */
+static bool has_term_vectors(const LoopNest *loop) {
+  uint32_t last = loop->axis_count - 1;
+  return last == loop->spatial_axes ||
+         loop_extent_hint(loop, last) >= MIN_TERM_RUN;
+}
+
 void gemm_operand_choose_packing(GemmTiling *t, const LoopNest *loop,
                                  const Schedule *s) {
   if (loop->accumulated_axes) {
     choose_accumulated_packing(t, loop);
     return;
   }
-  uint32_t k = loop->spatial_axes;
-  bool single_a = t->a.loop->axis_count == k + 1,
-       single_b = t->b.loop->axis_count == k + 1;
+  uint32_t k = loop->spatial_axes, last_a = t->a.loop->axis_count - 1,
+           last_b = t->b.loop->axis_count - 1;
   const KernelOp *a =
       gemm_operand_unpacked_load(t->a.loop, t->accumulator_dtype);
   const KernelOp *b =
       gemm_operand_unpacked_load(t->b.loop, t->accumulator_dtype);
   t->a.packing = OPERAND_PACK_A_COLUMNS;
-  if (single_a && gemm_operand_strided_accesses(t->a.loop, k) <=
-                      gemm_operand_strided_accesses(t->a.loop, t->m_axis))
+  if (has_term_vectors(t->a.loop) &&
+      gemm_operand_strided_accesses(t->a.loop, last_a) <=
+          gemm_operand_strided_accesses(t->a.loop, t->m_axis))
     t->a.packing = OPERAND_PACK_A_ROWS;
   if (a && a->address->coef[k] == 1 &&
       (a->kind == KOP_LOAD || s->task_kind == TASK_ROWS))
     t->a.packing = OPERAND_UNPACKED;
   t->b.packing = OPERAND_PACK_B;
-  if (single_b && gemm_operand_strided_accesses(t->b.loop, k) <
-                      gemm_operand_strided_accesses(t->b.loop, t->n_axis))
+  if (has_term_vectors(t->b.loop) &&
+      gemm_operand_strided_accesses(t->b.loop, last_b) <
+          gemm_operand_strided_accesses(t->b.loop, t->n_axis))
     t->b.packing = OPERAND_PACK_B_TRANSPOSED;
   if (is_contiguous_in_columns(b, t->n_axis, k))
     t->b.packing = OPERAND_UNPACKED;

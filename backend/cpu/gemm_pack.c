@@ -50,6 +50,40 @@ void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
   buffer_puts(out, "}\n");
 }
 
+/* ---- runs: terms that differ only in their last axis ---- */
+
+/* Opens a loop over the runs of the terms from .. to - 1: `run` terms, from
+ * term k on.  The loop over vectors of a run has the index j. */
+static void open_run_loops(Emitter *e, Buffer *out, const LoopNest *loop,
+                           const char *from, const char *to) {
+  uint32_t last = loop->axis_count - 1;
+  buffer_printf(out, "int64_t term = %s;\n", from);
+  for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
+    const char *extent = emit_divisor(e, loop->extents[v]);
+    buffer_printf(out, "int64_t i%u = term %% %s;\nterm /= %s;\n", v, extent,
+                  extent);
+  }
+  const char *extent = emit_int(e, loop->extents[last]);
+  buffer_printf(out,
+                "for (int64_t k = %s, run; k < %s; k += run) {\n"
+                "run = %s - i%u < %s - k ? %s - i%u : %s - k;\n",
+                from, to, extent, last, to, extent, last, to);
+}
+
+static void close_run_loops(Emitter *e, Buffer *out, const LoopNest *loop) {
+  uint32_t last = loop->axis_count - 1;
+  for (uint32_t v = last + 1; v-- > loop->spatial_axes;)
+    buffer_printf(out, "if ((i%u += %s) == %s) {\ni%u = 0;\n", v,
+                  v == last ? "run" : "1", emit_int(e, loop->extents[v]), v);
+  for (uint32_t v = loop->spatial_axes; v <= last; v++)
+    buffer_puts(out, "}\n");
+  buffer_puts(out, "}\n");
+}
+
+static bool has_runs(const LoopNest *loop) {
+  return loop->axis_count > loop->spatial_axes + 1;
+}
+
 void gemm_append_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to) {
   for (uint32_t l = from; l < to; l++)
     emit_append(out, &e->levels.code[l]);
@@ -84,25 +118,49 @@ static void emit_packed_store(Emitter *e, Buffer *out, const GemmTiling *t,
   (void)e;
 }
 
+/* Packs a by rows: each row holds its terms, by vectors along the last axis of
+ * the terms. */
+static void emit_packed_rows(Emitter *e, const GemmTiling *t, Buffer *task_code,
+                             Buffer *out) {
+  const LoopNest *loop = t->a.loop;
+  uint32_t order[MAX_KERNEL_AXES] = {t->m_axis}, last = loop->axis_count - 1;
+  Buffer store = {.arena = e->arena};
+  for (uint32_t v = loop->spatial_axes; v < last; v++)
+    order[1 + v - loop->spatial_axes] = v;
+  const char *value = gemm_begin_operand(
+      e, loop, last, 1 + last - loop->spatial_axes, order, task_code);
+  emit_packed_store(e, &store, t,
+                    has_runs(loop)
+                        ? format(e, "to + (k - k0) + (j - i%u)", last)
+                        : "to + (j - k0)",
+                    value);
+  buffer_printf(out,
+                "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
+                "%s *const to = a + (i%u - x0) * %d;\n",
+                t->m_axis, t->m_axis, t->m_axis,
+                gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
+  gemm_append_levels(e, out, 2, 3);
+  if (has_runs(loop)) {
+    open_run_loops(e, out, loop, "k0", "k1");
+    gemm_append_levels(e, out, 3, e->levels.vector);
+    buffer_printf(out, "const int64_t end = i%u + run;\nint64_t j = i%u;\n",
+                  last, last);
+    emit_vector_loop(e, out, "", &store, &store);
+    close_run_loops(e, out, loop);
+  } else {
+    buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
+    emit_vector_loop(e, out, "", &store, &store);
+  }
+  buffer_puts(out, "}\n");
+}
+
 void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
                  Buffer *out) {
   const LoopNest *loop = t->a.loop;
   uint32_t order[MAX_KERNEL_AXES];
   Buffer store = {.arena = e->arena};
   if (t->a.packing == OPERAND_PACK_A_ROWS) {
-    order[0] = t->m_axis;
-    const char *value =
-        gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
-    emit_packed_store(e, &store, t, format(e, "to + (j - k0)"), value);
-    buffer_printf(out,
-                  "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
-                  "%s *const to = a + (i%u - x0) * %d;\n",
-                  t->m_axis, t->m_axis, t->m_axis,
-                  gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
-    gemm_append_levels(e, out, 2, e->levels.vector);
-    buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
-    emit_vector_loop(e, out, "", &store, &store);
-    buffer_puts(out, "}\n");
+    emit_packed_rows(e, t, task_code, out);
     return;
   }
   uint32_t count = gemm_reduction_axes(loop, order);
@@ -120,11 +178,12 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
   buffer_puts(out, "}\n");
 }
 
-/* Loads columns g .. as vectors x along the terms from k on, and stores the
- * transposed block. is_full: W columns and W terms; otherwise `rest` terms and
- * the columns before n1. */
+/* Loads columns g .. as vectors x along the terms from `term` on, and stores
+ * the transposed block. is_full: W columns and W terms; otherwise `rest` terms
+ * and the columns before n1.  index: the index of the term along its axis. */
 static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
                                   const char *id, char v, bool is_full,
+                                  const char *term, const char *index,
                                   const Buffer *store_code, Buffer *out) {
   bool unrolled = is_full && o->loop->ops.len <= MAX_UNROLLED_OPS;
   const char *unroll =
@@ -132,43 +191,67 @@ static void emit_transposed_block(Emitter *e, const Operand *o, uint32_t n_axis,
   buffer_printf(
       out, "%sfor (int l = 0; l < W; l++) {\nconst int64_t i%u = %s;\n", unroll,
       n_axis, is_full ? "g + l" : "g + l < n1 ? g + l : n1 - 1");
-  gemm_append_levels(e, out, 2, e->levels.vector);
-  buffer_printf(out, "const int64_t j = k;\n%s",
+  gemm_append_levels(e, out, e->levels.of[n_axis], e->levels.vector);
+  buffer_printf(out, "const int64_t j = %s;\n%s", index,
                 is_full ? full_vector_macros : tail_macros);
   gemm_append_levels(e, out, e->levels.vector, e->levels.vector + 1);
   emit_append(out, &e->check_code);
   emit_append(out, store_code);
-  buffer_printf(out,
-                "%s}\ntranspose%s_%c(x);\n%s"
-                "for (int l = 0; l < %s; l++)\n"
-                "*(v%c_u *)(panel + (k - from + l) * NR%s + (g - y)) = x[l];\n",
-                undef_macros, e->suffix, v, unroll, is_full ? "W" : "rest", v,
-                id);
+  buffer_printf(
+      out,
+      "%s}\ntranspose%s_%c(x);\n%s"
+      "for (int l = 0; l < %s; l++)\n"
+      "*(v%c_u *)(panel + (%s - from + l) * NR%s + (g - y)) = x[l];\n",
+      undef_macros, e->suffix, v, unroll, is_full ? "W" : "rest", v, term, id);
 }
 
-/* Packs a panel from memory in which terms are contiguous. */
+/* Packs a panel from memory in which terms are contiguous, at least along their
+ * last axis. */
 static void emit_transposed_panel(Emitter *e, const GemmTiling *t,
                                   const Operand *o, uint32_t n_axis,
                                   const char *id, Buffer *task_code,
                                   Buffer *out) {
   const LoopNest *loop = o->loop;
-  uint32_t order[MAX_KERNEL_AXES] = {n_axis};
+  uint32_t order[MAX_KERNEL_AXES], last = loop->axis_count - 1,
+                                   count = gemm_reduction_axes(loop, order);
   char v = gemm_element_type(t->element_dtype)[0];
   Buffer store_code = {.arena = e->arena};
+  const char *term = "k", *index = "k";
+  order[count - 1] = n_axis;
   const char *value =
-      gemm_begin_operand(e, loop, loop->spatial_axes, 1, order, task_code);
+      gemm_begin_operand(e, loop, last, count, order, task_code);
   buffer_printf(&store_code, "x[l] = %s;\n", value);
-  buffer_printf(out,
-                "for (int64_t g = y; g < right; g += W)\n"
-                "for (int64_t k = from; k < to; k += W) {\n"
-                "const int rest = to - k < W ? (int)(to - k) : W;\n"
-                "v%c x[W];\n"
-                "if (rest == W && g + W <= n1) {\n",
-                v);
-  emit_transposed_block(e, o, n_axis, id, v, true, &store_code, out);
+  if (has_runs(loop)) {
+    term = "(k + p)";
+    index = format(e, "i%u + p", last);
+    buffer_puts(out, "for (int64_t g = y; g < right; g += W) {\n");
+    open_run_loops(e, out, loop, "from", "to");
+    gemm_append_levels(e, out, 2, e->levels.of[n_axis]);
+    buffer_printf(out,
+                  "for (int64_t p = 0; p < run; p += W) {\n"
+                  "const int rest = run - p < W ? (int)(run - p) : W;\n"
+                  "v%c x[W];\n"
+                  "if (rest == W && g + W <= n1) {\n",
+                  v);
+  } else {
+    buffer_printf(out,
+                  "for (int64_t g = y; g < right; g += W)\n"
+                  "for (int64_t k = from; k < to; k += W) {\n"
+                  "const int rest = to - k < W ? (int)(to - k) : W;\n"
+                  "v%c x[W];\n"
+                  "if (rest == W && g + W <= n1) {\n",
+                  v);
+  }
+  emit_transposed_block(e, o, n_axis, id, v, true, term, index, &store_code,
+                        out);
   buffer_puts(out, "} else {\n");
-  emit_transposed_block(e, o, n_axis, id, v, false, &store_code, out);
+  emit_transposed_block(e, o, n_axis, id, v, false, term, index, &store_code,
+                        out);
   buffer_puts(out, "}\n}\n");
+  if (has_runs(loop)) {
+    close_run_loops(e, out, loop);
+    buffer_puts(out, "}\n");
+  }
 }
 
 void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,

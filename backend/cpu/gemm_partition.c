@@ -16,9 +16,10 @@ static double packing_cycles(OperandPacking packing) {
 
 static double estimate_cycles(const GemmPartition *g, const GemmTiling *t,
                               int64_t task_height, int64_t task_columns) {
-  double rows = (double)task_height, columns = (double)task_columns;
+  double rows = (double)task_height * g->sharing,
+         columns = (double)task_columns;
   double depth = (double)g->depth;
-  double tasks = g->batch * (double)ceil_div(g->m, task_height) *
+  double tasks = g->batch / g->sharing * (double)ceil_div(g->m, task_height) *
                  (double)ceil_div(g->n, task_columns);
   double cycles_per_task =
       TASK_CYCLES + depth * (rows * columns / (2 * g->vector_lanes) +
@@ -26,6 +27,21 @@ static double estimate_cycles(const GemmPartition *g, const GemmTiling *t,
                              rows * packing_cycles(t->a.packing));
   return ceil(tasks / g->threads) * cycles_per_task *
          (1 + SINGLE_TASK_IMBALANCE * g->threads / tasks);
+}
+
+void gemm_partition_choose_rows(GemmPartition *g, const GemmTiling *t,
+                                bool symbolic) {
+  g->threads = symbolic ? ASSUMED_THREADS : thread_pool_size();
+  g->task_columns = g->n;
+  double min_cycles = HUGE_VAL;
+  for (int64_t tasks = 1; tasks <= ceil_div(g->m, t->mr); tasks++) {
+    int64_t task_height = ceil_div(g->m, tasks);
+    double cycles = estimate_cycles(g, t, task_height, g->n);
+    if (cycles >= min_cycles)
+      continue;
+    min_cycles = cycles;
+    g->task_height = task_height;
+  }
 }
 
 void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,

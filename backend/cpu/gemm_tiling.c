@@ -127,8 +127,8 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
                                  uint32_t with_n, bool *use_window) {
   const LoopNest *loop = c->k->loops.at[0];
   const ContractionPattern *p = &c->products[0];
-  const LoopNest *b =
-      gemm_operand_loop(c->arena, loop, p, with_n, accumulator_type(loop));
+  const LoopNest *b = gemm_operand_loop(c->arena, loop, p, with_n,
+                                        accumulator_type(loop), true);
   uint64_t a_vars = 0, b_vars = 0;
   for (uint32_t j = 0; j < p->factor_count; j++)
     *(with_n >> j & 1 ? &b_vars : &a_vars) |= p->op_vars[p->factors[j]];
@@ -162,6 +162,89 @@ static uint32_t find_window_rows(const GemmChooser *c, uint32_t m, uint32_t n,
   return best;
 }
 
+/* The parallel axes of which b, the operand with axis n, is independent, except
+ * for the rows m. */
+static uint64_t batch_axes_without_b(const GemmChooser *c, uint32_t n,
+                                     uint32_t *m) {
+  const LoopNest *loop = c->k->loops.at[0];
+  const ContractionPattern *p = &c->products[0];
+  uint32_t with_n;
+  uint64_t b_vars = 0;
+  if (!contraction_operand_sides(loop, p, n, m, &with_n) || !with_n)
+    return 0;
+  for (uint32_t j = 0; j < p->factor_count; j++)
+    if (with_n >> j & 1)
+      b_vars |= p->op_vars[p->factors[j]];
+  return ~b_vars & ~((uint64_t)1 << *m) &
+         (((uint64_t)1 << c->k->parallel_axes) - 1);
+}
+
+/* Returns true if the work of packing b for each matmul of the batch is a large
+ * part of a deep product with few rows. */
+static bool shared_panels_pay(const GemmChooser *c, uint32_t m, uint32_t n,
+                              uint64_t batch) {
+  const LoopNest *loop = c->k->loops.at[0];
+  double sharing = 1, rows = (double)loop_extent_hint(loop, m),
+         depth =
+             loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  for (uint32_t v = 0; v < c->k->parallel_axes; v++)
+    if (batch >> v & 1)
+      sharing *= (double)loop_extent_hint(loop, v);
+  double row_bytes = sharing * (double)loop_extent_hint(loop, n) *
+                     dtype_info[accumulator_type(loop)].bytes;
+  double panel_rows = 2 * c->s->width * PACK_CYCLES * (1 - 1 / sharing);
+  return depth > MAX_KC && MIN_SHARED_PACKING * rows <= panel_rows &&
+         row_bytes * MIN_STRIP_MINED_ROWS <= MAX_TASK_LOCAL_BYTES;
+}
+
+/* Makes the axes of `inner` spatial axes that are not parallel, in front of
+ * axis n, which becomes the last one.  The last parallel axis becomes m. */
+static void make_inner_axes(Kernel *k, uint64_t inner, uint32_t m, uint32_t n) {
+  uint32_t order[MAX_KERNEL_AXES], count = 0, kept;
+  for (uint32_t v = 0; v < k->parallel_axes; v++)
+    if (v != m && v != n && !(inner >> v & 1))
+      order[count++] = v;
+  order[count++] = m;
+  kept = count;
+  for (uint32_t v = 0; v < k->parallel_axes; v++)
+    if (inner >> v & 1)
+      order[count++] = v;
+  order[count++] = n;
+  uint64_t moved = 0;
+  for (uint32_t j = 0; j < count; j++) {
+    uint64_t before = moved & (((uint64_t)1 << order[j]) - 1);
+    kernel_move_axis_last(k, order[j] - (uint32_t)__builtin_popcountll(before));
+    moved |= (uint64_t)1 << order[j];
+  }
+  k->parallel_axes = kept;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    k->loops.at[j]->parallel_axes = kept;
+}
+
+/* For a batch of matmuls with the same b, which is packed once for all of them,
+ * such as a weight gradient of a convolution, where each tap of the filter is a
+ * matmul: tasks are rows, and the batch axes are inner axes. */
+static bool choose_shared_panels(GemmChooser *c) {
+  const LoopNest *loop = c->k->loops.at[0];
+  uint32_t best = NO_AXIS, best_m = 0;
+  uint64_t best_batch = 0;
+  for (uint32_t n = 0; n < c->k->parallel_axes; n++) {
+    uint32_t m;
+    uint64_t batch = batch_axes_without_b(c, n, &m);
+    if (!batch || !shared_panels_pay(c, m, n, batch) ||
+        (best != NO_AXIS &&
+         loop_extent_hint(loop, n) <= loop_extent_hint(loop, best)))
+      continue;
+    best = n, best_m = m, best_batch = batch;
+  }
+  if (best == NO_AXIS)
+    return false;
+  make_inner_axes(c->k, best_batch, best_m, best);
+  find_products(c);
+  c->s->task_kind = TASK_ROWS;
+  return c->shares_panels = true;
+}
+
 /* For a kernel whose only matmul has only parallel axes: tasks are tiles of the
  * result. */
 static bool choose_tile_tasks(GemmChooser *c) {
@@ -182,6 +265,8 @@ static bool choose_tile_tasks(GemmChooser *c) {
     m -= m > row_axis;
     n -= n > row_axis;
   }
+  if (!c->through_window && c->k->loops.len == 1 && choose_shared_panels(c))
+    return true;
   kernel_move_axis_last(c->k, m);
   kernel_move_axis_last(c->k, n - (n > m));
   c->s->task_kind = TASK_TILE;
@@ -291,6 +376,7 @@ static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
                      .n = loop_extent_hint(loop, t->n_axis),
                      .depth = extent_hint(loop->graph, t->depth),
                      .batch = gemm_chooser_batch_points(c, 2),
+                     .sharing = 1,
                      .element_bytes = dtype_info[t->accumulator_dtype].bytes,
                      .vector_lanes = c->s->width};
   if (split_k_pays(c, t, &g)) {
@@ -345,6 +431,23 @@ static void choose_strip_mining(GemmChooser *c) {
   }
 }
 
+/* Chooses the rows of a task whose matmuls share panels. */
+static void choose_shared_rows(GemmChooser *c, const GemmTiling *t) {
+  const LoopNest *loop = c->k->loops.at[0];
+  double sharing =
+      loop_iterations_hint(loop, c->k->parallel_axes, loop->spatial_axes - 1);
+  GemmPartition g = {.m = loop_extent_hint(loop, t->m_axis),
+                     .n = loop_extent_hint(loop, t->n_axis),
+                     .depth = extent_hint(loop->graph, t->depth),
+                     .batch = gemm_chooser_batch_points(c, 1) * sharing,
+                     .sharing = sharing,
+                     .vector_lanes = c->s->width};
+  gemm_partition_choose_rows(&g, t, loop->graph->extent_table != NULL);
+  int64_t max = (int64_t)(MAX_TASK_LOCAL_BYTES / local_bytes(c));
+  int64_t rows = g.task_height < max ? g.task_height : max;
+  c->s->last_axis_block = c->s->last_axis_span = rows > 0 ? rows : 1;
+}
+
 /* Chooses the rows that are computed together, and the rows of a task, which
  * share packed operands. */
 static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
@@ -389,6 +492,18 @@ static void use_bf16_dot(GemmChooser *c, GemmTiling *t) {
     t->depth = INT64_MAX;
 }
 
+/* Terms of a cache block: whole runs of the last axis, if its vectors pack an
+ * operand and it is short. */
+static int64_t choose_kc(const GemmTiling *t, const LoopNest *loop) {
+  const LoopNest *a = t->a.loop;
+  int64_t run = 1, depth = extent_hint(loop->graph, t->depth);
+  if (t->a.packing == OPERAND_PACK_A_ROWS &&
+      a->axis_count > a->spatial_axes + 1 &&
+      loop_extent_hint(a, a->axis_count - 1) <= MAX_KC)
+    run = loop_extent_hint(a, a->axis_count - 1);
+  return balanced_block(depth, MAX_KC / run * run, run);
+}
+
 static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
   const LoopNest *loop = c->k->loops.at[loop_index];
   GemmTiling *t = &c->s->gemm_tilings->by_loop[loop_index];
@@ -402,10 +517,10 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
               : loop->accumulated_axes     ? outer
                                            : outer - 1;
   t->accumulator_dtype = accumulator_type(loop);
-  t->a.loop =
-      gemm_operand_loop(c->arena, loop, p, ~with_n, t->accumulator_dtype);
-  t->b.loop =
-      gemm_operand_loop(c->arena, loop, p, with_n, t->accumulator_dtype);
+  t->a.loop = gemm_operand_loop(c->arena, loop, p, ~with_n,
+                                t->accumulator_dtype, c->through_window);
+  t->b.loop = gemm_operand_loop(c->arena, loop, p, with_n, t->accumulator_dtype,
+                                c->through_window);
   t->element_dtype = t->accumulator_dtype;
   t->depth =
       loop->accumulated_axes ? loop->extents[outer - 1] : reduction_depth(loop);
@@ -421,9 +536,9 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
              bf16_dot_applies(c->s, t)) { /* a trim bound may split a pair */
     use_bf16_dot(c, t);
   }
-  t->kc = loop->accumulated_axes
-              ? MAX_MC /* the rows of a block */
-              : balanced_block(extent_hint(loop->graph, t->depth), MAX_KC, 1);
+  t->shares_panels = c->shares_panels;
+  t->kc = loop->accumulated_axes ? MAX_MC /* the rows of a block */
+                                 : choose_kc(t, loop);
 }
 
 static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
@@ -451,7 +566,9 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
   bool stores_directly = loop->outputs.at[0].global_index != NULL;
   int64_t columns = 4 * (int64_t)t->nr_vectors * c->s->width;
   int64_t max = MAX_PACKED_BYTES / (columns * bytes) / t->kc * t->kc;
-  t->pack_kc = stores_directly ? t->kc : depth < max ? depth : max;
+  t->pack_kc = stores_directly || t->shares_panels ? t->kc
+               : depth < max                       ? depth
+                                                   : max;
   t->hoists_packing = c->s->task_kind == TASK_ROWS && !loop->accumulated_axes &&
                       t->b.packing != OPERAND_UNPACKED &&
                       loop->spatial_axes == loop->parallel_axes + 1 &&
@@ -583,6 +700,8 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     s->strip_length -= s->strip_length % panel_columns(c, first);
   if (s->task_kind == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);
+  else if (c->shares_panels)
+    choose_shared_rows(c, &s->gemm_tilings->by_loop[0]);
   else
     choose_row_sizes(c, rows);
   choose_all_prepacking(c);

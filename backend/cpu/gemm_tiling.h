@@ -47,6 +47,9 @@ typedef struct GemmTiling {
                               which is the only part of the result that is
                               stored */
   bool hoists_packing; /* b is packed before the loop over the rows of a task */
+  bool shares_panels;  /* b does not depend on the batch axes: each packed block
+                          of  b serves the whole batch, and the result
+                          accumulates  in  memory */
   bool reads_b_unpacked; /* b is read in place, or prepacked, though its terms
                             are far apart in memory: it has too few rows to
                             amortize packing */
@@ -88,6 +91,7 @@ uint64_t gemm_tiling_sliding_axes(Arena *arena, const LoopNest *loop,
 typedef struct GemmPartition {
   int64_t m, n, depth; /* extents of the matmul */
   double batch;        /* number of matmuls */
+  double sharing;      /* of them, the number that share panels of b */
   int64_t element_bytes;
   double vector_lanes;
   double threads;
@@ -98,6 +102,9 @@ typedef struct GemmPartition {
  * time. */
 void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
                            bool symbolic);
+/* Chooses the rows of tasks that have all columns. */
+void gemm_partition_choose_rows(GemmPartition *g, const GemmTiling *t,
+                                bool symbolic);
 
 /* ---- bf16_dot.c ---- */
 
