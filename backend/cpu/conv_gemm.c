@@ -198,7 +198,8 @@ static void emit_panel_loops(Emitter *e, const GemmTiling *t,
                              Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
-  const char *depth = emit_int(e, t->depth), *rows = gemm_row_arguments(e, t);
+  const char *depth = emit_int(e, t->depth),
+             *rows = gemm_row_arguments(e, t, "x0");
   buffer_printf(out,
                 "for (int64_t y = 0; y < places; y += NR%s)\n"
                 "for (int64_t k0 = 0; k0 < %s || k0 == 0; k0 += %s) {\n"

@@ -377,6 +377,9 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   const AffineExpr *q = r->global_index ? r->global_index : r->local_index;
   AffineExpr base = *q;
   base.coef[t->m_axis] = base.coef[t->n_axis] = 0;
+  for (uint32_t v = loop->parallel_axes;
+       v < loop->spatial_axes && gemm_merges_batch(t); v++)
+    base.coef[v] = 0;
   const char *offset = emit_affine(e, &base);
   emit_append(&e->function.head, &e->levels.code[0]);
   emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
@@ -398,8 +401,11 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   else
     buffer_printf(out,
                   "const int64_t ldc = %s;\n"
-                  "%s *const c = l%u + (m0 - lo) * ldc + %s + n0;\n",
-                  l->point_elements, type, l->id, offset);
+                  "%s *const c = l%u + (m0 - lo) * %s + %s + n0;\n",
+                  gemm_merges_batch(t)
+                      ? emit_int(e, q->coef[loop->spatial_axes - 2])
+                      : l->point_elements,
+                  type, l->id, l->point_elements, offset);
 }
 
 /* ---- loops around the tile ---- */
@@ -523,21 +529,29 @@ static TermRange term_range(Emitter *e, const GemmTiling *t,
   return (TermRange){"0", emit_int(e, t->depth)};
 }
 
-/* Tiles of rows x0 .. x1 - 1; from row `whole` on they have one row less. */
+/* Tiles of rows x0 .. x1 - 1; from row `whole` on they have one row less.  If
+ * the batch is merged, each of these is a row for each batch element. */
 static void emit_macro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, const char *left,
                               const char *right, const char *panel,
                               const char *accumulate, Buffer *out) {
-  const char *id = gemm_suffix(e, loop_index), *rows = gemm_row_arguments(e, t);
-  const char *arguments =
-      format(e, "(%s,\n%s, k1 - k0,\nc + (x - %s) * ldc + (y - n0), ldc, %s",
-             rows, panel, t->epilogue_per_block ? "x0" : "m0", accumulate);
+  const char *id = gemm_suffix(e, loop_index),
+             *rows = gemm_row_arguments(e, t, "row0"),
+             *of_each = gemm_merges_batch(t)
+                            ? format(e, " * %s", emit_int(e, t->batch_rows))
+                            : "";
+  const char *arguments = format(
+      e, "(%s,\n%s, k1 - k0,\nc + (x - %s%s) * ldc + (y - n0), ldc, %s", rows,
+      panel, t->epilogue_per_block ? "x0" : "m0", of_each, accumulate);
+  buffer_printf(out, "const int64_t row0 = x0%s, row1 = x1%s;\n", of_each,
+                of_each);
   if (t->has_mr_minus_one)
-    buffer_printf(out, "const int64_t whole = x1 - less%s(x1 - x0);\n", id);
+    buffer_printf(out, "const int64_t whole = row1 - less%s(row1 - row0);\n",
+                  id);
   buffer_printf(out,
                 "for (int64_t y = %s; y < %s; y += NR%s)\n"
-                "for (int64_t x = x0, rows; x < x1; x += rows) {\n"
-                "rows = %sx + MR%s <= x1 ? MR%s : x1 - x;\n"
+                "for (int64_t x = row0, rows; x < row1; x += rows) {\n"
+                "rows = %sx + MR%s <= row1 ? MR%s : row1 - x;\n"
                 "if (rows == MR%s && y + NR%s <= n1)\n"
                 "tile%s%s);\nelse\n"
                 "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n}\n}\n",
@@ -677,10 +691,10 @@ static void emit_loops_around_tiles(Emitter *e, const GemmTiling *t,
     emit_append(out, &code->point);
   emit_append(out, &code->ranges);
   emit_append(out, &code->panels);
-  if (t->shares_panels) {
+  if (t->shares_panels && !gemm_merges_batch(t))
     batch_loops = open_batch_loops(e, t, loop_index, out);
+  if (t->shares_panels)
     emit_append(out, &code->point);
-  }
   emit_append(out, &code->tiles);
   buffer_puts(out, "}\n}\n");
   while (batch_loops--)

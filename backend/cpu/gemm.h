@@ -50,8 +50,10 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
 void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
                  uint32_t n_axis, uint32_t loop, Buffer *task_code,
                  Buffer *out);
-/* The address of row x of a and its row stride, as arguments of a tile. */
-const char *gemm_row_arguments(Emitter *e, const GemmTiling *t);
+/* The address of row x of a and its row stride, as arguments of a tile.  Packed
+ * rows begin with row `first`. */
+const char *gemm_row_arguments(Emitter *e, const GemmTiling *t,
+                               const char *first);
 
 /* ---- conv_gemm.c ---- */
 

@@ -14,6 +14,7 @@ typedef struct GemmChooser {
   bool is_product[MAX_KERNEL_LOOPS];
   bool through_window; /* the only matmul is a convolution */
   bool shares_panels;  /* GemmTiling.shares_panels */
+  bool any_size;       /* a matmul may have few rows */
   uint32_t count;
 } GemmChooser;
 
@@ -31,6 +32,9 @@ static inline double gemm_chooser_batch_points(const GemmChooser *c,
   return outer > last ? loop_iterations_hint(c->k->loops.at[0], 0, outer - last)
                       : 1;
 }
+
+/* Rows of all matmuls that are computed as one, an extent. */
+int64_t gemm_rows(const GemmTiling *t, const LoopNest *loop);
 
 /* ---- register_tile.c ---- */
 

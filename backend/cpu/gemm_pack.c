@@ -118,31 +118,54 @@ static void emit_packed_store(Emitter *e, Buffer *out, const GemmTiling *t,
   (void)e;
 }
 
+/* Opens loops over rows x0 .. x1 - 1, and over the batch axes whose rows belong
+ * to the same matmul: `count` axes in all.  The code of its level begins each
+ * loop. */
+static void open_row_loops(Emitter *e, const GemmTiling *t,
+                           const uint32_t *order, uint32_t count, Buffer *out) {
+  const LoopNest *loop = t->a.loop;
+  uint32_t m = t->m_axis;
+  const char *row = format(e, "(i%u - x0)", m);
+  buffer_printf(out, "for (int64_t i%u = x0; i%u < x1; i%u++) {\n", m, m, m);
+  gemm_append_levels(e, out, 2, 3);
+  for (uint32_t j = 1; j < count; j++) {
+    uint32_t v = order[j];
+    const char *extent = emit_int(e, loop->extents[v]);
+    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
+                  extent, v);
+    gemm_append_levels(e, out, 2 + j, 3 + j);
+    row = format(e, "(%s * %s + i%u)", row, extent, v);
+  }
+  buffer_printf(out, "%s *const to = a + %s * %d;\n",
+                gemm_element_type(t->element_dtype), row, LDA_ROWS);
+}
+
 /* Packs a by rows: each row holds its terms, by vectors along the last axis of
  * the terms. */
 static void emit_packed_rows(Emitter *e, const GemmTiling *t, Buffer *task_code,
                              Buffer *out) {
   const LoopNest *loop = t->a.loop;
-  uint32_t order[MAX_KERNEL_AXES] = {t->m_axis}, last = loop->axis_count - 1;
+  uint32_t order[MAX_KERNEL_AXES] = {t->m_axis}, last = loop->axis_count - 1,
+           rows = 1;
   Buffer store = {.arena = e->arena};
+  if (gemm_merges_batch(t))
+    for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++)
+      if (v != t->n_axis)
+        order[rows++] = v;
+  uint32_t levels = rows;
   for (uint32_t v = loop->spatial_axes; v < last; v++)
-    order[1 + v - loop->spatial_axes] = v;
-  const char *value = gemm_begin_operand(
-      e, loop, last, 1 + last - loop->spatial_axes, order, task_code);
+    order[levels++] = v;
+  const char *value =
+      gemm_begin_operand(e, loop, last, levels, order, task_code);
   emit_packed_store(e, &store, t,
                     has_runs(loop)
                         ? format(e, "to + (k - k0) + (j - i%u)", last)
                         : "to + (j - k0)",
                     value);
-  buffer_printf(out,
-                "for (int64_t i%u = x0; i%u < x1; i%u++) {\n"
-                "%s *const to = a + (i%u - x0) * %d;\n",
-                t->m_axis, t->m_axis, t->m_axis,
-                gemm_element_type(t->element_dtype), t->m_axis, LDA_ROWS);
-  gemm_append_levels(e, out, 2, 3);
+  open_row_loops(e, t, order, rows, out);
   if (has_runs(loop)) {
     open_run_loops(e, out, loop, "k0", "k1");
-    gemm_append_levels(e, out, 3, e->levels.vector);
+    gemm_append_levels(e, out, 2 + rows, e->levels.vector);
     buffer_printf(out, "const int64_t end = i%u + run;\nint64_t j = i%u;\n",
                   last, last);
     emit_vector_loop(e, out, "", &store, &store);
@@ -151,7 +174,8 @@ static void emit_packed_rows(Emitter *e, const GemmTiling *t, Buffer *task_code,
     buffer_puts(out, "const int64_t end = k1;\nint64_t j = k0;\n");
     emit_vector_loop(e, out, "", &store, &store);
   }
-  buffer_puts(out, "}\n");
+  while (rows--)
+    buffer_puts(out, "}\n");
 }
 
 void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
@@ -327,8 +351,15 @@ void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
 void gemm_left_operand(Emitter *e, const GemmTiling *t, Buffer *task_code,
                        Buffer *body, Buffer *inner) {
   if (t->a.packing == OPERAND_PACK_A_ROWS)
-    gemm_scratch_pointer(e, "a", LDA_ROWS * (MAX_MC + t->mr), t->element_dtype,
-                         body);
+    gemm_scratch_pointer(
+        e, "a",
+        emit_extent_mul(
+            e, LDA_ROWS,
+            gemm_merges_batch(t)
+                ? emit_extent_add(e, emit_extent_mul(e, t->mc, t->batch_rows),
+                                  t->mr)
+                : MAX_MC + t->mr),
+        t->element_dtype, body);
   else if (t->a.packing == OPERAND_PACK_A_COLUMNS)
     gemm_scratch_pointer(e, "a", (t->kc + 1) * LDA_COLUMNS, t->element_dtype,
                          body);
@@ -340,10 +371,11 @@ void gemm_left_operand(Emitter *e, const GemmTiling *t, Buffer *task_code,
                           task_code, inner);
 }
 
-const char *gemm_row_arguments(Emitter *e, const GemmTiling *t) {
+const char *gemm_row_arguments(Emitter *e, const GemmTiling *t,
+                               const char *first) {
   return t->a.packing == OPERAND_UNPACKED           ? "a + x * lda + k0, lda"
          : t->a.packing == OPERAND_UNPACKED_COLUMNS ? "a + k0 * lda + x, lda"
          : t->a.packing == OPERAND_PACK_A_ROWS
-             ? format(e, "a + (x - x0) * %d, %d", LDA_ROWS, LDA_ROWS)
-             : format(e, "a + (x - x0), %d", LDA_COLUMNS);
+             ? format(e, "a + (x - %s) * %d, %d", first, LDA_ROWS, LDA_ROWS)
+             : format(e, "a + (x - %s), %d", first, LDA_COLUMNS);
 }

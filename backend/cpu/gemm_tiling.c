@@ -9,17 +9,24 @@
 #include "backend/cpu/prepack.h"
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
+#include "machine/limits/planner.h"
 #include "support/arena.h"
 
 #include <string.h>
 
 /* ---- shape of tasks ---- */
 
+static bool match_product(const GemmChooser *c, uint32_t loop_index,
+                          ContractionPattern *p) {
+  const LoopNest *loop = c->k->loops.at[loop_index];
+  return c->any_size ? contraction_match_any_size(c->arena, loop, p)
+                     : contraction_match(c->arena, loop, p);
+}
+
 static void find_products(GemmChooser *c) {
   c->count = 0;
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
-    c->is_product[j] =
-        contraction_match(c->arena, c->k->loops.at[j], &c->products[j]);
+    c->is_product[j] = match_product(c, j, &c->products[j]);
     c->count += c->is_product[j];
   }
 }
@@ -190,10 +197,12 @@ static bool shared_panels_pay(const GemmChooser *c, uint32_t m, uint32_t n,
   for (uint32_t v = 0; v < c->k->parallel_axes; v++)
     if (batch >> v & 1)
       sharing *= (double)loop_extent_hint(loop, v);
-  double row_bytes = sharing * (double)loop_extent_hint(loop, n) *
-                     dtype_info[accumulator_type(loop)].bytes;
+  double columns = (double)loop_extent_hint(loop, n);
+  double row_bytes =
+      sharing * columns * dtype_info[accumulator_type(loop)].bytes;
   double panel_rows = 2 * c->s->width * PACK_CYCLES * (1 - 1 / sharing);
   return depth > MAX_KC && MIN_SHARED_PACKING * rows <= panel_rows &&
+         rows * sharing >= MIN_CONTRACTION_M && columns >= MIN_CONTRACTION_N &&
          row_bytes * MIN_STRIP_MINED_ROWS <= MAX_TASK_LOCAL_BYTES;
 }
 
@@ -240,9 +249,36 @@ static bool choose_shared_panels(GemmChooser *c) {
   if (best == NO_AXIS)
     return false;
   make_inner_axes(c->k, best_batch, best_m, best);
-  find_products(c);
   c->s->task_kind = TASK_ROWS;
   return c->shares_panels = true;
+}
+
+/* The same for matmuls with so few rows that each alone is none. */
+static bool choose_shared_panels_of_few_rows(GemmChooser *c) {
+  if (c->k->loops.len != 1 || c->k->accumulated_axes ||
+      c->k->loops.at[0]->spatial_axes != c->k->parallel_axes)
+    return false;
+  c->any_size = true;
+  find_products(c);
+  return c->count && choose_shared_panels(c);
+}
+
+/* Returns true if an operand is read through a window that slides along a
+ * parallel axis. */
+static bool has_sliding_window(const GemmChooser *c) {
+  const LoopNest *loop = c->k->loops.at[0];
+  const ContractionPattern *p = &c->products[0];
+  for (uint32_t v = 0; v < c->k->parallel_axes; v++) {
+    uint32_t m, with_v;
+    SlidingAccess r;
+    if (contraction_operand_sides(loop, p, v, &m, &with_v) &&
+        conv_sliding_access(gemm_operand_loop(c->arena, loop, p, with_v,
+                                              accumulator_type(loop), true),
+                            v, &r) &&
+        conv_access_slides(&r))
+      return true;
+  }
+  return false;
 }
 
 /* For a kernel whose only matmul has only parallel axes: tasks are tiles of the
@@ -259,14 +295,17 @@ static bool choose_tile_tasks(GemmChooser *c) {
     return false;
   contraction_operand_sides(c->k->loops.at[0], &c->products[0], n, &m, &with_n);
   uint32_t row_axis = find_window_rows(c, m, n, with_n, &c->through_window);
+  if (c->k->loops.len == 1 && (!c->through_window || !has_sliding_window(c)) &&
+      choose_shared_panels(c)) {
+    c->through_window = false;
+    return true;
+  }
   if (c->through_window && row_axis != NO_AXIS) {
     c->s->task_image_rows = 1;
     kernel_move_axis_last(c->k, row_axis);
     m -= m > row_axis;
     n -= n > row_axis;
   }
-  if (!c->through_window && c->k->loops.len == 1 && choose_shared_panels(c))
-    return true;
   kernel_move_axis_last(c->k, m);
   kernel_move_axis_last(c->k, n - (n > m));
   c->s->task_kind = TASK_TILE;
@@ -320,6 +359,13 @@ static bool choose_row_tasks(GemmChooser *c) {
 }
 
 /* ---- sizes ---- */
+
+int64_t gemm_rows(const GemmTiling *t, const LoopNest *loop) {
+  int64_t rows;
+  return extent_mul(loop->graph, loop->extents[t->m_axis], t->batch_rows, &rows)
+             ? rows
+             : INT64_MAX;
+}
 
 static int64_t reduction_depth(const LoopNest *loop) {
   int64_t depth;
@@ -537,6 +583,11 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
     use_bf16_dot(c, t);
   }
   t->shares_panels = c->shares_panels;
+  t->batch_rows = 1;
+  if (t->shares_panels && t->a.packing == OPERAND_PACK_A_ROWS &&
+      !extent_product(loop->graph, loop->spatial_axes - outer - 1,
+                      loop->extents + outer, &t->batch_rows))
+    t->batch_rows = 1;
   t->kc = loop->accumulated_axes ? MAX_MC /* the rows of a block */
                                  : choose_kc(t, loop);
 }
@@ -547,12 +598,11 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
     conv_tiling_choose(c, t);
     return;
   }
-  int64_t m = loop_extent_hint(loop, t->m_axis),
+  int64_t rows = gemm_rows(t, loop), m = extent_hint(loop->graph, rows),
           n = loop_extent_hint(loop, t->n_axis);
   int64_t depth = extent_hint(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->accumulator_dtype].bytes;
-  register_tile_choose(t, c->s, m, n,
-                       extent_is_static(loop->graph, loop->extents[t->m_axis]));
+  register_tile_choose(t, c->s, m, n, extent_is_static(loop->graph, rows));
   t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
   if (t->reads_b_unpacked)
     t->b.packing = OPERAND_UNPACKED;
@@ -560,7 +610,9 @@ static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
       t->reads_b_unpacked && (double)n * (double)depth * (double)bytes >
                                  (double)machine()->cache_bytes[2];
   register_tile_choose_edges(t, loop, c->s->width);
-  t->mc = balanced_block(m, MAX_MC, t->mr);
+  int64_t batch_rows = extent_hint(loop->graph, t->batch_rows);
+  t->mc = batch_rows == 1 ? balanced_block(m, MAX_MC, t->mr)
+                          : ceil_div(MAX_MC, batch_rows);
   t->nc = balanced_block(n, MAX_NC, (int64_t)t->nr_vectors * c->s->width);
   /* An epilogue that runs directly after a tile needs all terms. */
   bool stores_directly = loop->outputs.at[0].global_index != NULL;
@@ -614,13 +666,14 @@ static void split_off_stores(GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++) {
     LoopNest *loop = c->k->loops.at[j];
     ContractionPattern p;
-    if (!contraction_match(c->arena, loop, &p))
+    if (!match_product(c, j, &p))
       continue;
     const LoopOutput *r = &loop->outputs.at[0];
     uint32_t n = c->s->task_kind == TASK_ROWS ? loop->spatial_axes - 1
                                               : c->k->parallel_axes - 1;
     bool plain = r->global_index && !r->local_index &&
-                 r->global_index->coef[n] == 1 && !c->through_window;
+                 r->global_index->coef[n] == 1 && !c->through_window &&
+                 !c->shares_panels;
     /* the sums of several strips are stored when they are complete */
     plain &= !c->k->accumulated_axes || loop->accumulated_axes > 0;
     if ((r->global_index && !plain) || r->dtype != accumulator_type(loop))
@@ -672,7 +725,8 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   c->k = k;
   c->s = s;
   find_products(c);
-  if (!c->count || !(choose_tile_tasks(c) || choose_row_tasks(c)))
+  if (!(c->count ? choose_tile_tasks(c) || choose_row_tasks(c)
+                 : choose_shared_panels_of_few_rows(c)))
     return false;
   split_off_stores(c);
   if (s->task_kind == TASK_ROWS)

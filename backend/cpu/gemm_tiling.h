@@ -48,8 +48,11 @@ typedef struct GemmTiling {
                               stored */
   bool hoists_packing; /* b is packed before the loop over the rows of a task */
   bool shares_panels;  /* b does not depend on the batch axes: each packed block
-                          of  b serves the whole batch, and the result
-                          accumulates  in  memory */
+                          of b serves the whole batch, and the result accumulates
+                          in memory */
+  int64_t batch_rows;  /* shares_panels with packed rows of a: the rows of the
+                          whole batch are those of one matmul.  Their number for
+                          each m, an extent; otherwise 1 */
   bool reads_b_unpacked; /* b is read in place, or prepacked, though its terms
                             are far apart in memory: it has too few rows to
                             amortize packing */
@@ -66,6 +69,11 @@ typedef struct GemmTiling {
 static inline bool gemm_rows_are_contiguous(const GemmTiling *t) {
   return t->a.packing == OPERAND_PACK_A_COLUMNS ||
          t->a.packing == OPERAND_UNPACKED_COLUMNS;
+}
+
+/* True if the rows of the whole batch are those of one matmul. */
+static inline bool gemm_merges_batch(const GemmTiling *t) {
+  return t->batch_rows != 1;
 }
 
 typedef struct GemmTilings {

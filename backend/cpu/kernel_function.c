@@ -42,6 +42,16 @@ static int64_t task_points(Emitter *e) {
   return 1;
 }
 
+/* Returns true if rows of a local buffer are padded, so that they map to
+ * different cache sets. */
+static bool pads_rows(const Emitter *e, uint32_t loop_index, int64_t size) {
+  const GemmTilings *t = e->cpu->schedule->gemm_tilings;
+  bool merges_batch = t && t->by_loop[loop_index].is_gemm &&
+                      gemm_merges_batch(&t->by_loop[loop_index]);
+  return e->cpu->schedule->task_kind == TASK_ROWS && !merges_batch &&
+         extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW;
+}
+
 static void emit_local_buffers(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
     const LoopNest *loop = e->kernel->loops.at[j];
@@ -60,9 +70,7 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
           l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
       if (r->loop_carried && prim_is_extreme(r->reduce))
         size = 2; /* online_reduction.c */
-      /* pads rows, so that they map to different cache sets */
-      if (e->cpu->schedule->task_kind == TASK_ROWS &&
-          extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW)
+      if (pads_rows(e, j, size))
         size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
       l->point_elements = emit_int(e, size);
       l->row_elements = emit_int(e, task_row_elements(e->cpu->schedule));

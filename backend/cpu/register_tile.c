@@ -60,7 +60,7 @@ void register_tile_choose(GemmTiling *t, const Schedule *s, int64_t m,
 
 void register_tile_choose_edges(GemmTiling *t, const LoopNest *loop,
                                 uint32_t width) {
-  int64_t m = loop->extents[t->m_axis], n = loop->extents[t->n_axis];
+  int64_t m = gemm_rows(t, loop), n = loop->extents[t->n_axis];
   t->has_mr_minus_one = !extent_is_static(loop->graph, m) || m % t->mr != 0;
   t->has_mr_minus_one &= t->mr > 1;
   bool n_is_constant = extent_is_static(loop->graph, n);
