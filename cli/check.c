@@ -12,6 +12,7 @@
 typedef struct CheckRun {
   const Options *options;
   Binding *explained; /* name given to --why, or NULL */
+  bool folded;        /* a type was printed in its short form */
 } CheckRun;
 
 static void find_explained(CheckRun *check, const DeclResult *ran) {
@@ -34,7 +35,8 @@ static void print_types(void *owner, Session *session, const DeclResult *ran) {
     const char *name = binding_name(binding)->text;
     printf("%s : ", name);
     if (isatty(STDOUT_FILENO))
-      terminal_put_type(type, utf8_columns(name, strlen(name)) + 3);
+      check->folded |=
+          terminal_put_short_type(type, utf8_columns(name, strlen(name)) + 3);
     else
       fputs(type, stdout);
     putchar('\n');
@@ -103,6 +105,11 @@ static bool check_file(Options *o, const char *path) {
     list_unproved(session);
   if (o->stats)
     print_stats(session, text.name);
+  if (check.folded)
+    fprintf(stderr,
+            "long types are shortened on a terminal; for the whole: "
+            "axon check %s | less\n",
+            path);
   session_close(session);
   buffer_free(&program);
   return ok;

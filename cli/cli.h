@@ -75,6 +75,16 @@ int terminal_width(void);
 /* Prints a type after `used` columns: in colour, and on several lines if the
    terminal is too narrow. */
 void terminal_put_type(const char *type, size_t used);
+/* The same, but a long type is shortened (type_fold).  Returns true if it
+   was. */
+bool terminal_put_short_type(const char *type, size_t used);
+
+/* ---- type_fold.c ---- */
+
+/* Appends a type of about `limit` bytes at most.  Returns false if the type is
+   no longer than that; then it is appended as it is. */
+bool type_fold(const char *type, size_t limit, Buffer *out);
+
 /* ---- progress.c ---- */
 /* True if standard error is a terminal that shows progress. */
 bool progress_is_shown(void);

@@ -51,7 +51,7 @@ void repl_show(Session *session, Binding *binding, bool value) {
   bool colour = terminal_colours_stdout();
   printf("%s%s%s%s : ", keyword, colour ? "\033[1m" : "", name,
          colour ? "\033[0m" : "");
-  terminal_put_type(type, strlen(keyword) + strlen(name) + 3);
+  terminal_put_short_type(type, strlen(keyword) + strlen(name) + 3);
   if (shows_value) {
     fputs(" =", stdout);
     put_value(text.text, strlen(keyword) + strlen(name) + strlen(type) + 6);

@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+enum { SHORT_TYPE_BYTES = 200 };
+
 /* ---- colour and width ---- */
 
 static const char *colour_when = "auto";
@@ -77,6 +79,14 @@ void terminal_put_type(const char *type, size_t used) {
     p += len;
   }
   fputs(colour ? "\033[0m" : "", stdout);
+}
+
+bool terminal_put_short_type(const char *type, size_t used) {
+  Buffer text = {0};
+  bool folded = type_fold(type, SHORT_TYPE_BYTES, &text);
+  terminal_put_type(text.text, used);
+  buffer_free(&text);
+  return folded;
 }
 
 /* ---- what a session calls ---- */

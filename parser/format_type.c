@@ -119,12 +119,29 @@ static Doc *condition_doc(Formatter *f, const GivenExpr *fact, bool cond) {
   return DOC_CONCAT(f, leading, GROUP(f, ALIGN(f, body)));
 }
 
+/* True if the two facts are written as 'a, 'b : float. */
+static bool share_class(const GivenExpr *x, const GivenExpr *y) {
+  return x->kind == GIVEN_CLASS && y->kind == GIVEN_CLASS && x->id == y->id &&
+         !x->condition && !y->condition;
+}
+
+static Doc *class_variable_doc(Formatter *f, const GivenExpr *fact) {
+  return DOC_CONCAT(f, fmt_leading_comments(f, fact->span.start),
+                    fmt_sym(f, fact->tyvar));
+}
+
 Doc *fmt_given(Formatter *f, const Givens *facts) {
   if (!facts->len)
     return NULL;
   ItemVec items = {0};
-  for (uint32_t i = 0; i < facts->len; i++)
-    ADD_ITEM(f, items, condition_doc(f, &facts->at[i], false), NULL);
+  for (uint32_t i = 0; i < facts->len; i++) {
+    const GivenExpr *fact = &facts->at[i];
+    bool shares = i + 1 < facts->len && share_class(fact, fact + 1);
+    ADD_ITEM(f, items,
+             shares ? class_variable_doc(f, fact)
+                    : condition_doc(f, fact, false),
+             NULL);
+  }
   Doc *all = fmt_list(f, "", &items, "", 0, LIST_FILL);
   return GROUP(f, DOC_CONCAT(f, LINE(f), fmt_text(f, "given "), all));
 }

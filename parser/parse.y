@@ -74,6 +74,7 @@ static Span rule_span(Span all, Span part) {
 
 static void grammar_error(Span *span, ParseState *ps, const char *message);
 static Givens givens_of(const GivenVec *facts);
+static GivenExpr class_fact(Sym *tyvar, Sym *class, Span span);
 static Clause clause_of(ParamVec *params, Expr *body, Span span);
 static Clause case_rule(ParseState *ps, Pat *pat, Expr *body, Span span);
 static Param param_of(Sym *label, Pat *pat, Span span);
@@ -176,7 +177,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %type <con> con
 %type <sym> as binder
 %type <facts> given
-%type <fact_list> facts
+%type <fact_list> facts class_facts
 %type <fact> fact conditions plain_fact
 %type <relop> relop
 
@@ -396,6 +397,25 @@ given
 facts
   : fact                { $$ = FIRST(GivenVec, $1); }
   | facts "," fact      { $$ = $1; MORE($$, $3); }
+  | class_facts         { $$ = $1; }
+  | facts "," class_facts {
+      $$ = $1;
+      for (uint32_t i = 0; i < $3->len; i++)
+        MORE($$, $3->at[i]);
+    }
+  ;
+
+/* 'a, 'b : float */
+class_facts
+  : TYVAR "," TYVAR ":" ID {
+      $$ = FIRST(GivenVec, class_fact($1, $5, @1));
+      MORE($$, class_fact($3, $5, @3));
+    }
+  | TYVAR "," class_facts {
+      $$ = FIRST(GivenVec, class_fact($1, $3->at[0].id, @1));
+      for (uint32_t i = 0; i < $3->len; i++)
+        MORE($$, $3->at[i]);
+    }
   ;
 
 fact
@@ -427,7 +447,7 @@ plain_fact
                       .right = $3};
     }
   | TYVAR ":" ID {
-      $$ = (GivenExpr){.kind = GIVEN_CLASS, .span = @$, .tyvar = $1, .id = $3};
+      $$ = class_fact($1, $3, @$);
     }
   ;
 
@@ -942,6 +962,11 @@ pat_field
   ;
 
 %%
+
+static GivenExpr class_fact(Sym *tyvar, Sym *class, Span span) {
+  return (GivenExpr){
+      .kind = GIVEN_CLASS, .span = span, .tyvar = tyvar, .id = class};
+}
 
 static Givens givens_of(const GivenVec *facts) {
   return (Givens){facts->at, facts->len};

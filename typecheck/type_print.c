@@ -665,6 +665,32 @@ static const char *class_name(uint32_t classes) {
   return NULL;
 }
 
+/* The class to print of e, or NULL. */
+static const char *printed_elem_class(const ElemVar *e) {
+  return e->level == LEVEL_GENERIC ? class_name(e->classes) : NULL;
+}
+
+/* Prints "'a, 'b : float" for the class of element first and for all later
+   elements of this class. */
+static bool put_class(TypePrinter *p, const PrintedVars *r, uint32_t first,
+                      bool any) {
+  const char *name = printed_elem_class(r->elems.at[first]);
+  for (uint32_t i = 0; i < first; i++)
+    if (printed_elem_class(r->elems.at[i]) == name)
+      return any;
+  bool begun = false;
+  for (uint32_t i = first; name && i < r->elems.len; i++) {
+    if (printed_elem_class(r->elems.at[i]) != name)
+      continue;
+    buffer_printf(&p->out, "%s%s", begun || any ? ", " : " given ",
+                  r->elems.at[i]->printed_name);
+    begun = true;
+  }
+  if (begun)
+    buffer_printf(&p->out, " : %s", name);
+  return any || begun;
+}
+
 static void put_given(TypePrinter *p, Type *t) {
   bool any = false;
   PrintedVars r = {.p = p};
@@ -681,14 +707,8 @@ static void put_given(TypePrinter *p, Type *t) {
     any = true;
     put_constraint(p, k);
   }
-  for (uint32_t i = 0; i < r.elems.len; i++) {
-    const char *name = class_name(r.elems.at[i]->classes);
-    if (!name || r.elems.at[i]->level != LEVEL_GENERIC)
-      continue;
-    buffer_printf(&p->out, "%s%s : %s", any ? ", " : " given ",
-                  r.elems.at[i]->printed_name, name);
-    any = true;
-  }
+  for (uint32_t i = 0; i < r.elems.len; i++)
+    any = put_class(p, &r, i, any);
   for (uint32_t i = 0; i < r.types.len; i++) {
     const char *name = printed_class(p, r.types.at[i], t);
     if (!name)

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { MAX_HOVER_TYPE_BYTES = 400 };
+
 /* ---- hover ---- */
 
 static void put_code(Buffer *out, bool markdown, const char *text) {
@@ -67,10 +69,13 @@ static void put_value(LspRequest *request, const SymbolRef *p, Buffer *code) {
   const Var *var = p->binding ? binding_var(p->binding) : NULL;
   if (p->binding && (!var || var->global))
     type = session_binding_type(request->session, p->binding);
-  buffer_printf(code, "%s : %s", p->name->text, type ? type : "?");
+  buffer_printf(code, "%s : ", p->name->text);
+  type_fold(type ? type : "?", MAX_HOVER_TYPE_BYTES, code);
   if (!p->is_definition && here && type &&
-      strncmp(here, type, strlen(here)) != 0)
-    buffer_printf(code, "\n(* here *) %s", here);
+      strncmp(here, type, strlen(here)) != 0) {
+    buffer_puts(code, "\n(* here *) ");
+    type_fold(here, MAX_HOVER_TYPE_BYTES, code);
+  }
 }
 
 static void put_name(LspRequest *request, const SymbolRef *p, Buffer *code) {
