@@ -85,11 +85,31 @@ static bool hint_shape_literal(Checker *c, Diag *d, Type *actual,
   return true;
 }
 
+/* A function where another value is expected: tells its next parameter, and a
+ * shape if that is the last one. */
+static void hint_missing_argument(Checker *c, Diag *d, Type *function,
+                                  Type *expected, const Origin *o) {
+  Type *param = ty_norm(c, function->fun.param);
+  const char *text = o->expr ? error_source_text(c, o->expr->span) : NULL;
+  if (function->fun.label || param->tag == TY_VAR) {
+    d->help = "an argument may be missing";
+  } else if (param->tag == TY_SHAPE && expected->tag == TY_TENSOR && text &&
+             ty_norm(c, function->fun.result)->tag == TY_TENSOR) {
+    const char *shape = shape_text(c, expected->tensor.shape);
+    d->help = arena_printf(c->arena, "the shape is missing: write `%s %s`",
+                           text, shape);
+  } else {
+    d->help =
+        arena_printf(c->arena, "an argument may be missing: the next one is %s",
+                     ty_text(c, param));
+  }
+}
+
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   const Expr *e = error_brought(o->expr);
   if (actual->tag == TY_FUN && expected->tag != TY_FUN)
-    d->help = "an argument may be missing";
+    hint_missing_argument(c, d, actual, expected, o);
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
            actual->data.type == c->builtins.string_datatype)
     d->help = "to join strings, use `^`";

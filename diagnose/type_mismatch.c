@@ -66,6 +66,13 @@ static const char *ranks_text(Checker *c, const Shape *have,
                       shape_has_known_rank(expected) ? "" : " or more");
 }
 
+static bool has_star(const Shape *s) {
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_STAR)
+      return true;
+  return false;
+}
+
 static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   Shape *have = shape_norm(c, actual->tensor.shape);
   Expr *axis = axis_of_call(o);
@@ -80,8 +87,11 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
                ranks_text(c, have, shape_norm(c, expected->tensor.shape)));
   if (o->prim == PRIM_MATMUL) {
     d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
-    d->help = "a matrix product needs rank 2 or more on both sides; for a "
-              "vector, write dot m v";
+    d->help = has_star(have)
+                  ? "a product needs axes with sizes: write an axis of size 1 "
+                    "as `new`, as in x.[new, :]"
+                  : "a matrix product needs rank 2 or more on both sides; for "
+                    "a vector, write dot m v";
   } else {
     d->primary_label =
         error_two_types(c, "found %s, expected %s", actual, expected);

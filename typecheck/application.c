@@ -795,6 +795,31 @@ static void warn_indexed_argument(Checker *c, const Arg *args, uint32_t n) {
                "`f x.[0]`";
 }
 
+/* Reports `dim n` for a size n, and `dim x` without an axis; NULL for other
+   arguments. */
+static Core *infer_dim_without_axis(Checker *c, Expr *e, const Arg *args,
+                                    uint32_t count, Type **type) {
+  if (count != 1 || args[0].label || args[0].expr->kind != EX_ID ||
+      args[0].expr->id == c->builtins.sym_all)
+    return NULL;
+  uint32_t errors = c->diags->errors;
+  const char *name = args[0].expr->id->text;
+  Core *core = infer(c, args[0].expr, type);
+  Type *t = ty_norm(c, *type);
+  if (c->diags->errors != errors)
+    return core;
+  if (t->tag != TY_TENSOR)
+    return NULL;
+  bool is_size = ty_singleton(c, t) != NULL;
+  error_at(c, 317, args[0].expr->span, "the axis of `dim` is missing")->help =
+      arena_printf(c->arena,
+                   is_size ? "the size itself is `%s`" : "write `dim 0 %s`",
+                   name);
+  if (!is_size)
+    *type = ty_meta(c);
+  return is_size ? core : core_new(c, CORE_ERROR, e->span);
+}
+
 static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   Spine s = {0};
   flatten_spine(c, e, &s);
@@ -809,6 +834,11 @@ static Core *infer_spine(Checker *c, Expr *e, Type **type) {
   refs_add_labels(c, s.args.at, s.args.len, b);
   if (b && (b->kind == BK_PRIM || b->kind == BK_DTYPE))
     refs_add_binding(c, s.head->span, b, NULL);
+  if (b && b->kind == BK_PRIM && b->prim == PRIM_DIM) {
+    Core *core = infer_dim_without_axis(c, e, s.args.at, s.args.len, type);
+    if (core)
+      return core;
+  }
   if (b && b->kind == BK_PRIM && (prim_info[b->prim].flags & PRIM_SPECIAL)) {
     uint32_t reported = c->solver.contradicted.len;
     Core *core = infer_special(c, e, b->prim, s.args.at, s.args.len, type);

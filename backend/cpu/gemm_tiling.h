@@ -47,12 +47,12 @@ typedef struct GemmTiling {
                               which is the only part of the result that is
                               stored */
   bool hoists_packing; /* b is packed before the loop over the rows of a task */
-  bool shares_panels;  /* b does not depend on the batch axes: each packed block
-                          of b serves the whole batch, and the result accumulates
-                          in memory */
-  int64_t batch_rows;  /* shares_panels with packed rows of a: the rows of the
-                          whole batch are those of one matmul.  Their number for
-                          each m, an extent; otherwise 1 */
+  /* b does not depend on the batch axes: a packed block of b serves the whole
+   * batch, and the result accumulates in memory. */
+  bool shares_panels;
+  /* shares_panels with packed rows of a: the rows of the whole batch are those
+   * of one matmul.  Their number for each m, an extent; otherwise 1. */
+  int64_t batch_rows;
   bool reads_b_unpacked; /* b is read in place, or prepacked, though its terms
                             are far apart in memory: it has too few rows to
                             amortize packing */
