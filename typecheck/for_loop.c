@@ -549,6 +549,42 @@ static void assume_index_range(Checker *c, DimVar *v, Dim *range) {
   c->facts.assumptions->role = ROLE_INDEX_RANGE;
 }
 
+static void find_unsolved(void *arg, DimVar *v) {
+  bool *is_known = arg;
+  *is_known &= v->kind != DV_META;
+}
+
+/* The type that the context demands of the body of a loop with n indices, or
+   NULL. */
+static Type *expected_body(Checker *c, Type *expected, uint32_t n) {
+  Type *t = expected ? ty_norm(c, expected) : NULL;
+  Shape *s = t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
+  for (uint32_t k = 0; s && k < n; k++)
+    if (k >= s->len || s->axes[k].tag != SHAPE_DIM)
+      return NULL;
+  if (!s)
+    return NULL;
+  Shape *rest = shape_new(c, s->len - n);
+  for (uint32_t k = n; k < s->len; k++)
+    rest->axes[k - n] = s->axes[k];
+  return ty_tensor(c, t->tensor.elem, rest, NULL);
+}
+
+/* Rule 4: the size that the program demands of axis i of the result, as in
+   `val x : f32[n] = for i => 1.0`.  Returns NULL if there is none. */
+static Dim *range_from_result(Checker *c, const ForScope *l, uint32_t i) {
+  Type *t = l->expected ? ty_norm(c, l->expected) : NULL;
+  Shape *s = t && t->tag == TY_TENSOR ? shape_norm(c, t->tensor.shape) : NULL;
+  for (uint32_t k = 0; s && k <= i; k++)
+    if (k >= s->len || s->axes[k].tag != SHAPE_DIM)
+      return NULL;
+  Dim *d = s ? dim_resolve(c->dims, s->axes[i].dim) : NULL;
+  bool is_known = d && !dim_has_unknown(d) && !mentions_index(c, d);
+  if (is_known)
+    dim_each_var(d, find_unsolved, NULL, &is_known);
+  return is_known ? d : NULL;
+}
+
 static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
   for (int rule = 1; rule <= 3; rule += 2)
     for (int round = 0; round < 2; round++)
@@ -569,6 +605,9 @@ static void infer_ranges(Checker *c, ForScope *l, Expr *e, uint32_t from) {
         else if (dim_is_const(r))
           add_size_le(c, dim_int(c->dims, 0), r, o);
       }
+  for (uint32_t i = 0; i < l->count; i++)
+    if (!l->ranges[i])
+      l->ranges[i] = l->indices[i]->user_data = range_from_result(c, l, i);
   report_for_range(c, l, e, from);
   for (uint32_t i = 0; i < l->count; i++) {
     if (l->ranges[i])
@@ -701,10 +740,11 @@ static void error_index_escape(Checker *c, ForScope *loop, Expr *e,
             "axis, or collect a list with lists.tabulate";
 }
 
-Core *infer_for(Checker *c, Expr *e, Type **type) {
+Core *infer_for(Checker *c, Expr *e, Type *expected, Type **type) {
   uint32_t n = e->binder_count, from = c->loops.accesses.len;
   ForScope loop = {.outer = c->loops.innermost,
                    .count = n,
+                   .expected = expected,
                    .assumptions = c->facts.assumptions};
   if (nests_too_deep(c, &loop, e->span) ||
       !check_unique_binders(c, e->binders, n)) {
@@ -730,7 +770,8 @@ Core *infer_for(Checker *c, Expr *e, Type **type) {
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
   uint32_t mark = c->dims->next_id, part = control_region_begin(c);
-  core->items[0] = infer(c, e->arg[0], &body);
+  core->items[0] =
+      infer_expecting(c, e->arg[0], expected_body(c, expected, n), &body);
   c->inference.effect = effect;
   solve_pending(c);
   control_region_end(c, part);

@@ -225,7 +225,7 @@ static Core *infer_op(Checker *c, Expr *e, Type **type) {
                              origin_new(c, ORIGIN_OPERATOR, e->span));
 }
 
-static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
+static Core *infer_by_kind(Checker *c, Expr *e, Type *expected, Type **type) {
   switch (e->kind) {
   case EX_ID:
     return infer_id(c, e, type);
@@ -262,7 +262,7 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type **type) {
   case EX_IF:
     return infer_if(c, e, NULL, type, NULL);
   case EX_FOR:
-    return infer_for(c, e, type);
+    return infer_for(c, e, expected, type);
   case EX_BIN:
     if (e->op == BIN_PIPE)
       return infer_app(c, e, type);
@@ -290,11 +290,15 @@ static bool too_deep(Checker *c, Span span) {
 }
 
 Core *infer(Checker *c, Expr *e, Type **type) {
+  return infer_expecting(c, e, NULL, type);
+}
+
+Core *infer_expecting(Checker *c, Expr *e, Type *expected, Type **type) {
   if (too_deep(c, e->span))
     return core_error(c, e->span, type);
   c->inference.depth++;
   uint32_t mark = c->solver.serial;
-  Core *core = infer_by_kind(c, e, type);
+  Core *core = infer_by_kind(c, e, expected, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
   c->inference.depth--;
@@ -345,7 +349,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
     core = infer_typed_hole(c, e, w, &t);
     break;
   default:
-    core = infer_by_kind(c, e, &t);
+    core = infer_by_kind(c, e, w, &t);
     break;
   }
   e->inferred_type = t;

@@ -139,6 +139,9 @@ Type *alias_expansion_at(Checker *c, TypeName *n, Dim **sizes);
 
 /* ---- infer.c: the two directions ---- */
 Core *infer(Checker *c, Expr *e, Type **type);
+/* The same.  A `for` takes missing ranges from the type that the context
+   demands, which may be NULL. */
+Core *infer_expecting(Checker *c, Expr *e, Type *expected, Type **type);
 Core *check(Checker *c, Expr *e, Type *expected, Origin *o);
 Core *infer_num(Checker *c, Expr *e, Type **type);
 /* True if the type has an unsolved shape.  A branch or an element must not
@@ -215,7 +218,8 @@ Span arg_span(const Expr *e, const Expr *arg);
 /* ---- special_prims.c, for_loop.c, function.c, pattern.c ---- */
 Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args, uint32_t count,
                     Type **type);
-Core *infer_for(Checker *c, Expr *e, Type **type);
+/* expected: the type that the context demands, or NULL. */
+Core *infer_for(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,

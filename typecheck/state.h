@@ -507,6 +507,7 @@ typedef struct ForScope {
   DimVar **range_metas; /* variable for a range that is not written, or NULL */
   uint32_t count;
   Assumption *assumptions; /* assumptions at the `for` */
+  Type *expected;          /* of the result, or NULL */
 } ForScope;
 
 /* A constraint that became part of a global type.  Its text is built on

@@ -170,7 +170,7 @@ static Core *check_val(Checker *c, Dec *dec, Type *expected, Type **t) {
   if (w->tag != TY_TENSOR || dec->expr->kind == EX_FN ||
       dec->expr->kind == EX_IF || dec->expr->kind == EX_CASE)
     return check(c, dec->expr, expected, o);
-  Core *core = infer(c, dec->expr, &actual);
+  Core *core = infer_expecting(c, dec->expr, w, &actual);
   core = subsume(c, core, actual, w, o);
   actual = ty_norm(c, actual);
   if (actual->tag == TY_TENSOR && actual->tensor.singleton)
