@@ -66,6 +66,38 @@ static const char *ranks_text(Checker *c, const Shape *have,
                       shape_has_known_rank(expected) ? "" : " or more");
 }
 
+/* True for a literal that only the expected type explains. */
+static bool is_literal_of(Checker *c, const Expr *e, Type *expected) {
+  Shape *s =
+      expected->tag == TY_TENSOR ? shape_norm(c, expected->tensor.shape) : NULL;
+  return (expected->tag == TY_SHAPE && e->kind == EX_BRACKET) ||
+         (expected->tag == TY_FUN && e->kind == EX_FN) ||
+         (s && shape_has_known_rank(s) && !s->len && e->kind == EX_NUM);
+}
+
+/* An argument that any type fits is a literal of the type that is expected
+   here. */
+static void hint_swapped_literal(Checker *c, Diag *d, Type *expected,
+                                 const Origin *o) {
+  if (d->help || o->kind != ORIGIN_ARG || !o->number || !o->expr ||
+      is_literal_of(c, o->expr, expected))
+    return;
+  uint32_t number = 0;
+  for (uint32_t i = 0; i < o->arg.arg_count; i++) {
+    const Arg *a = &o->arg.args[i];
+    number += !a->label;
+    if (a->label || a->expr == o->expr || !is_literal_of(c, a->expr, expected))
+      continue;
+    d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
+                           o->number, number);
+    if (number > o->number)
+      fixit_swap(c, d, o->expr, a->expr);
+    else
+      fixit_swap(c, d, a->expr, o->expr);
+    return;
+  }
+}
+
 static bool has_star(const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_STAR)
@@ -96,6 +128,7 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     d->primary_label =
         error_two_types(c, "found %s, expected %s", actual, expected);
     hint_rank(c, d, actual, expected, o);
+    hint_swapped_literal(c, d, expected, o);
     error_mark_rank_origin(c, d, o, "", expected);
   }
   error_add_provenance(c, d, o);
@@ -218,6 +251,18 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   return d;
 }
 
+/* True if x has the kind of y, and a number of axes that y permits. */
+static bool has_kind_of(Checker *c, Type *x, Type *y) {
+  x = ty_norm(c, x), y = ty_norm(c, y);
+  if (x->tag != TY_TENSOR || y->tag != TY_TENSOR)
+    return x->tag == y->tag;
+  Shape *s = shape_norm(c, x->tensor.shape),
+        *t = shape_norm(c, y->tensor.shape);
+  if (shape_has_known_rank(t))
+    return shape_has_known_rank(s) && s->len == t->len;
+  return !shape_has_known_rank(s) || s->len >= shape_min_rank(t);
+}
+
 /* Two arguments have each other's expected kinds.  The first error gets the
    help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
@@ -229,9 +274,9 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
     bool any_data = expected->tag == TY_VAR && expected->var->is_data;
     if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
         !other->number || !o->number || !other->actual || !other->expected ||
-        (!any_data && ty_root(other->actual)->tag != expected->tag) ||
-        ty_root(other->expected)->tag != actual->tag ||
-        actual->tag == expected->tag)
+        (!any_data && !has_kind_of(c, other->actual, expected)) ||
+        !has_kind_of(c, actual, other->expected) ||
+        has_kind_of(c, actual, expected))
       continue;
     Diag *d = error_find_at(c, other->span);
     if (!d)
@@ -389,6 +434,7 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   }
   Diag *d = kind_error(c, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
+  hint_swapped_literal(c, d, expected, o);
   if (!d->help)
     d->help = derivative_argument_help(c, actual, expected, o);
   if (expected->tag == TY_LIFT && is_list(c, actual))
