@@ -122,11 +122,22 @@ def pointwise():
             ("rsqrt", p, lambda v: 1 / np.sqrt(v)),
             ("sin", x + [100.0], np.sin), ("cos", x + [100.0], np.cos),
             ("tan", x, np.tan), ("sinh", x, np.sinh), ("cosh", x, np.cosh),
-            ("tanh", x + [20.0], np.tanh), ("erf", x + [0.01], erf)):
+            ("tanh", x + [20.0], np.tanh), ("erf", x + [0.01], erf),
+            ("asin", [-1.0, -0.3, 1e-5, 0.5, 1.0], np.arcsin),
+            ("acos", [-1.0, -0.3, 1e-5, 0.5, 1.0], np.arccos),
+            ("atan", x + [1e-5, 1e8], np.arctan),
+            ("asinh", x + [1e-5, 1e8], np.arcsinh),
+            ("acosh", [1.0, 1.001, 2.0, 1e8], np.arccosh),
+            ("atanh", [-0.9, 1e-5, 0.5, 0.999], np.arctanh),
+            ("log2", p + [1.001], np.log2), ("log10", p + [1.001], np.log10),
+            ("cbrt", x + [1e-8, 1e8], np.cbrt)):
         near(name, f"{name} in f32 and f64", {"x": points}, f"{name} $x", f)
     near("atan2", "atan2 in all four quadrants",
          {"y": [1.0, 1.0, -1.0, -1.0], "x": [2.0, -2.0, 2.0, -2.0]},
          "atan2 $y $x", np.arctan2)
+    near("hypot", "hypot without overflow",
+         {"y": [3.0, -1e30, 1e-30, 0.0, 2.0],
+          "x": [4.0, 1e30, 1e-30, 0.0, -0.5]}, "hypot $x $y", np.hypot)
     near("pow", "pow of floats", {"x": p, "y": [2.0, 0.5, 7.0, -1.5, 3.0, 0.0]},
          "pow $x $y", np.power)
     h = np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4, -2.6])
@@ -140,7 +151,44 @@ def pointwise():
     exact("abs_sign_float", "abs and sign of floats", {"x": f},
           ("abs x", abs(f)), ("sign x", np.sign(f)))
     n = np.float32([1.0, np.nan, np.inf])
-    exact("isnan", "isnan", {"x": n}, ("isnan x", np.isnan(n)))
+    exact("isnan", "isnan, isinf, isfinite", {"x": n},
+          ("isnan x", np.isnan(n)), ("isinf x", np.isinf(n)),
+          ("isfinite x", np.isfinite(n)))
+    z = np.float32([-np.inf, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        exact("inverse_ends", "inverse functions at and beyond their ends",
+              {"x": z},
+              *((f"isnan ({f} x)", np.isnan(g(z))) for f, g in (
+                  ("asin", np.arcsin), ("acos", np.arccos),
+                  ("acosh", np.arccosh), ("atanh", np.arctanh),
+                  ("log2", np.log2), ("log10", np.log10))),
+              *((f"1.0 / {f} [-0.0, 0.0]", [-np.inf, np.inf]) for f in (
+                  "asin", "atan", "asinh", "atanh", "cbrt")),
+              ("log2 [0.0, 1.0, 8.0, 1024.0, inf]", [-np.inf, 0, 3, 10, np.inf]),
+              ("log10 [0.0, 1.0, 1000.0, inf]", [-np.inf, 0, 3, np.inf]),
+              ("asinh [-inf, inf]", [-np.inf, np.inf]),
+              ("acosh [1.0, inf]", [0, np.inf]),
+              ("atanh [-1.0, 1.0]", [-np.inf, np.inf]),
+              ("cbrt [-inf, -27.0, 8.0, inf]", [-np.inf, -3, 2, np.inf]),
+              ("hypot [nan, inf, -inf, nan] [inf, nan, 1.0, 1.0]",
+               np.hypot([np.nan, np.inf, -np.inf, np.nan],
+                        [np.inf, np.nan, 1, 1])))
+    for t in ("uint8", "int8", "int32", "int64"):
+        info = np.iinfo(t)
+        q = np.array([info.min, info.max, 1, 100, 37, 85, 0, 2], dtype=t)
+        r = np.array([3, 5, info.max, info.min, 12, 51, 7, 1], dtype=t)
+        k = np.array([0, 1, info.bits - 1, 2, 3, 4, 5, 6], dtype=t)
+        far = np.array([info.bits, info.bits + 1, 64, 100] * 2, dtype=t)
+        fit = {"int64": 3, "int32": 6}.get(t, 8) # in a line
+        q, r, k, far = q[:fit], r[:fit], k[:fit], far[:fit]
+        minus = [int(v < 0) * -1 for v in q]
+        exact(f"bits_{TYPES[t]}", f"bit operations of {TYPES[t]}; a count "
+              "beyond the width moves all bits out",
+              {"a": q, "b": r, "k": k, "far": far},
+              ("bit_and a b", q & r), ("bit_or a b", q | r),
+              ("bit_xor a b", q ^ r), ("bit_not a", ~q),
+              ("shift_left a k", q << k), ("shift_right a k", q >> k),
+              ("shift_left a far", q * 0), ("shift_right a far", minus))
     a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -3, 5])
     exact("arith_i64", "+ - * / % of integers", {"a": a, "b": b},
           ("a + b", a + b), ("a - b", a - b), ("a * b", a * b),
