@@ -39,6 +39,7 @@ typedef enum Derivative { /* primitives.def explains them */
                           DERIVATIVE_LINEAR,
                           DERIVATIVE_RULE,
                           DERIVATIVE_ZERO,
+                          DERIVATIVE_CUSTOM,
 } Derivative;
 
 typedef struct PrimInfo {

@@ -111,6 +111,95 @@ def near(name, comment, inputs, expr, want, rtol="1e-6"):
     write(name, comment, program, "true", "true")
 
 
+def linear_algebra():
+    r = np.random.default_rng(7)
+
+    def square(n, *batch):
+        return r.standard_normal((*batch, n, n)) + 2 * np.eye(n)
+
+    def definite(n, *batch):
+        a = r.standard_normal((*batch, n, n))
+        return a @ np.swapaxes(a, -1, -2) + np.eye(n)
+
+    def check(name, cases):
+        """Compares expressions of $a and $b in f32 and f64 with NumPy."""
+        program = ""
+        count = 0
+        for expr, want, *inputs in cases:
+            for t, tol in (("float32", "1e-4"), ("float64", "1e-11")):
+                values = [np.round(v, 3).astype(t) for v in inputs]
+                result = want(*(v.astype("float64") for v in values))
+                call = expr
+                for k, v in zip("ab", values):
+                    program += typed(f"{k}{count}", v)
+                    call = call.replace("$" + k, f"{k}{count}")
+                program += typed(f"want{count}", np.asarray(result, dtype=t))
+                program += (f"do print (allclose ~rtol:{tol} ~atol:{tol} "
+                            f"({call}) want{count})\n")
+                count += 1
+        write(name, f"{name} in f32 and f64", program, *["true"] * count)
+
+    la = np.linalg
+    tall, wide = r.standard_normal((7, 3)), r.standard_normal((2, 5))
+    low = r.integers(-5, 6, (6, 2)) @ r.integers(-3, 4, (2, 5)) + 0.0
+    check("linalg_solve", [
+        ("linalg.solve $a $b", la.solve, square(5), r.standard_normal((5, 3))),
+        ("linalg.solve $a $b", la.solve, square(1), r.standard_normal((1, 1))),
+        ("linalg.solve $a $b", la.solve, square(7), r.standard_normal(7)),
+        ("linalg.solve $a $b", la.solve, square(3, 2),
+         r.standard_normal((2, 3, 2))),
+        ("linalg.inv $a", la.inv, square(3, 2, 2)),
+        ("linalg.solve_triangular $a $b", lambda a, b: la.solve(np.triu(a), b),
+         square(5) + 2 * np.eye(5), r.standard_normal((5, 2))),
+        ("linalg.solve_triangular ~lower:true $a $b",
+         lambda a, b: la.solve(np.tril(a), b), square(5) + 2 * np.eye(5),
+         r.standard_normal(5)),
+        ("linalg.lstsq $a $b", lambda a, b: la.lstsq(a, b, rcond=None)[0],
+         tall, r.standard_normal(7)),
+        ("linalg.lstsq $a $b", lambda a, b: la.lstsq(a, b, rcond=None)[0],
+         wide, r.standard_normal((2, 3))),
+        ("linalg.pinv $a", la.pinv, tall), ("linalg.pinv $a", la.pinv, wide),
+        ("linalg.pinv $a", la.pinv, low)])
+    check("linalg_numbers", [
+        ("linalg.det $a", la.det, square(5)),
+        ("linalg.det $a", la.det, square(2, 3)),
+        ("fst (linalg.slogdet $a)", lambda a: la.slogdet(a)[0], square(4, 3)),
+        ("snd (linalg.slogdet $a)", lambda a: la.slogdet(a)[1], square(4, 3)),
+        ("snd (linalg.slogdet (sum $a * eye 400))",
+         lambda a: 400 * np.log(a.sum()), np.array([0.125])),
+        ("float (linalg.matrix_rank $a)", la.matrix_rank, low),
+        ("float (linalg.matrix_rank $a)", la.matrix_rank, tall),
+        ("linalg.trace $a", lambda a: np.trace(a, axis1=1, axis2=2),
+         square(3, 2)),
+        ("linalg.spectral_norm $a", lambda a: la.norm(a, 2), tall),
+        ("linalg.nuclear_norm $a", lambda a: la.norm(a, "nuc"), wide),
+        ("linalg.cond $a", la.cond, square(4))])
+    check("linalg_decompositions", [
+        ("linalg.cholesky $a", la.cholesky, definite(6)),
+        ("linalg.cholesky $a", la.cholesky, definite(2, 3)),
+        ("abs (fst (linalg.qr $a))", lambda a: abs(la.qr(a)[0]), tall),
+        ("abs (snd (linalg.qr $a))", lambda a: abs(la.qr(a)[1]), wide),
+        ("uncurry (op @) (linalg.qr $a)", lambda a: a, tall),
+        ("uncurry (op @) (linalg.qr $a)", lambda a: a, wide),
+        ("linalg.singular_values $a", lambda a: la.svd(a)[1], tall),
+        ("linalg.singular_values $a", lambda a: la.svd(a)[1], square(3, 2)),
+        ("(case linalg.svd $a of (u, s, vt) => u @ (s.[:, *] * vt))",
+         lambda a: a, wide),
+        ("(case linalg.svd $a of (u, _, _) => transpose u @ u)",
+         lambda a: np.eye(3), tall),
+        ("fst (linalg.eigh $a)", la.eigvalsh, definite(6)),
+        ("(case linalg.eigh $a of (w, v) => v @ (w.[:, *] * transpose v))",
+         lambda a: a, definite(5)),
+        ("sort (fst (linalg.eig_vals $a))",
+         lambda a: np.sort(la.eigvals(a).real), square(6)),
+        ("sort (snd (linalg.eig_vals $a))",
+         lambda a: np.sort(la.eigvals(a).imag), square(6)),
+        ("(case linalg.eig $a of (re, im, vre, vim) => "
+         "$a @ vre - vre * re + vim * im)", lambda a: 0 * a, square(5)),
+        ("(case linalg.eig $a of (re, im, vre, vim) => "
+         "$a @ vim - vim * re - vre * im)", lambda a: 0 * a, square(5))])
+
+
 def pointwise():
     x = [-2.5, -1.0, -0.25, 0.5, 1.0, 3.0]
     p = [0.001, 0.25, 1.0, 2.0, 10.0, 12345.0]
@@ -506,6 +595,7 @@ def files():
 os.makedirs(OPS, exist_ok=True)
 np.seterr(all="ignore")
 pointwise()
+linear_algebra()
 reductions()
 products()
 moves()
