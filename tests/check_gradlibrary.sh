@@ -1,10 +1,11 @@
 #!/bin/bash
-# tests/grad/library.axn or linalg.axn names each function of stdlib/*.axn: in a gradient
-# check, or in the list of exceptions at the top.
+# tests/grad/library.axn or linalg.axn names each function of stdlib/*.axn: in a
+# gradient check, or in the list of exceptions at the top.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
-words=$(tr -cs '[:alnum:]_' '\n' < <(cat tests/grad/{library,linalg}.axn) | sort -u)
+words=$(cat tests/grad/{library,linalg}.axn | tr -cs '[:alnum:]_' '\n' |
+  sort -u)
 while read -r name; do
   grep -qx -e "$name" <<<"$words" || {
     echo "tests/grad/ has neither a check nor an exception for $name"
