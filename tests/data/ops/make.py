@@ -111,6 +111,79 @@ def near(name, comment, inputs, expr, want, rtol="1e-6"):
     write(name, comment, program, "true", "true")
 
 
+def arrays():
+    r = np.random.default_rng(11)
+    x = r.integers(-9, 10, (2, 5, 3))
+    i = r.integers(0, 5, (2, 4, 3))
+    exact("take_along_axis", "take_along_axis", {"x": x, "i": i},
+          ("take_along_axis ~axis:1 i x", np.take_along_axis(x, i, 1)),
+          ("take_along_axis (argsort x) x", np.sort(x, axis=-1)),
+          ("take_along_axis ~axis:0 [[[1], [0]]] [[[7], [8]], [[5], [6]]]",
+           np.array([[[5], [8]]])))
+    y, z = x.copy(), x.copy()
+    y[:, 1:3, :] = 0
+    z[:, :, 2] = 50
+    w = np.array([1, 2, 3, 4])
+    w[[2, 0, 2]] = [7, 8, 9]
+    v = x[0].copy()
+    v[[4, 0]] = [[1, 2, 3], [4, 5, 6]]
+    exact("set_put", "set, set_slice, put", {"x": x},
+          ("set_slice ~axis:1 1 (zeros [2, 2, 3]) x", y),
+          ("set ~axis:2 2 (full [2, 5] 50) x", z),
+          ("set_slice ~axis:1 5 (zeros [2, 0, 3]) x", x),
+          ("put [2, 0, 2] [7, 8, 9] [1, 2, 3, 4]", w),
+          ("put [4, 0] [[1, 2, 3], [4, 5, 6]] x.[0, ...]", v),
+          ("put ([] : i64[0]) ([] : i64[0]) [1, 2]", np.array([1, 2])),
+          ("put [1, 1, 1] [true, true, false] [true, true]",
+           np.array([True, False])))
+    s = np.lib.stride_tricks.sliding_window_view
+    exact("unfold_diff", "unfold, diff", {"x": x},
+          ("unfold ~axis:1 4 x", np.moveaxis(s(x, 4, axis=1), -1, 2)),
+          ("unfold ~axis:1 ~step:2 2 x",
+           np.moveaxis(s(x, 2, axis=1), -1, 2)[:, ::2]),
+          ("unfold 3 [1, 2, 3]", np.array([[1, 2, 3]])),
+          ("dim 0 (unfold 0 [1, 2])", np.array(3)),
+          ("diff x", np.diff(x)), ("diff ~axis:1 x", np.diff(x, axis=1)),
+          ("diff [7]", np.zeros(0, int)))
+    e = np.array([-3, -1, 0, 0, 4, 8])
+    q = np.arange(-4, 10)
+    f = np.float32([0, 1, np.inf, np.nan])
+    n = np.float32([-np.inf, 0.5, 1, np.inf, np.nan])
+    exact("searchsorted", "searchsorted, bincount, histogram",
+          {"e": e, "q": q, "f": f, "n": n, "x": x},
+          ("searchsorted e q", np.searchsorted(e, q)),
+          ("searchsorted ~right:true e q", np.searchsorted(e, q, "right")),
+          ("searchsorted f n", np.searchsorted(f, n)),
+          ("searchsorted ~right:true f n", np.searchsorted(f, n, "right")),
+          ("searchsorted ([] : i64[0]) [1, 2]", np.array([0, 0])),
+          ("searchsorted [5] [[4, 5, 6]]", np.array([[0, 0, 1]])),
+          ("bincount 5 [3, 1, 3, 0]", np.bincount([3, 1, 3, 0], minlength=5)),
+          ("histogram [-9, -3, 0, 1, 7] x",
+           np.histogram(x, [-9, -3, 0, 1, 7])[0]),
+          ("histogram [0.0, 1.0, 2.0] n",
+           np.histogram([0.5, 1.0], [0, 1, 2])[0]),
+          ("histogram [1.0] n", np.zeros(0, int)))
+    u = np.round(r.standard_normal((3, 8, 2)), 2)
+    for t in (0.0, 0.1, 0.5, 0.87, 1.0):
+        near(f"quantile_{int(100 * t)}", f"quantile {t}", {"x": u},
+             f"quantile ~axis:1 {t} $x",
+             lambda v, t=t: np.quantile(v, t, axis=1))
+    near("median_axis", "median along an axis", {"x": u}, "median ~axis:0 $x",
+         lambda v: np.median(v, axis=0))
+    near("interp", "interp", {"x": [-1.0, 0.0, 0.3, 1.0, 2.9, 4.0, 9.0]},
+         "interp [0.0, 1.0, 3.0, 4.0] [2.0, -1.0, 5.0, 0.5] $x",
+         lambda v: np.interp(v, [0, 1, 3, 4], [2, -1, 5, 0.5]))
+    near("trapz", "trapz", {"x": [0.0, 0.5, 2.0], "y": u[0, :, :].T[:, :3]},
+         "trapz $x $y", lambda a, b: np.trapezoid(b, a))
+    near("cross", "cross", {"x": u.reshape(16, 3), "y": u[::-1].reshape(16, 3)},
+         "cross $x $y", np.cross, rtol="1e-4")
+    exact("quantile_ends", "quantiles of infinite elements and NaN",
+          {"x": np.float32([[1, np.nan, 2], [1, np.inf, 2], [3, 1, 2]])},
+          ("quantile 0.5 x", np.float32([np.nan, 2, 2])),
+          ("quantile 1.0 x", np.float32([np.nan, np.inf, 3])),
+          ("quantile 0.0 [5.0]", np.float32(5)))
+
+
 def linear_algebra():
     r = np.random.default_rng(7)
 
@@ -596,6 +669,7 @@ os.makedirs(OPS, exist_ok=True)
 np.seterr(all="ignore")
 pointwise()
 linear_algebra()
+arrays()
 reductions()
 products()
 moves()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Tests the distributions of stdlib/random.axn against SciPy:
 
-    PYTHON tests/oracle/random.py [SEED [COUNT]]    (from the root; needs SciPy)
+    PYTHON tests/oracle/distributions.py [SEED [COUNT]]    (from the root; needs SciPy)
 
 Prints the p-value of a Kolmogorov-Smirnov test or a chi-square test for each
 distribution, and fails if one is below 1e-4.  Also compares the distribution
