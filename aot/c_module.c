@@ -695,6 +695,9 @@ static void finish_module(CModule *m, BuildFiles *out) {
   Buffer plain = {.arena = m->session->arena};
   buffer_puts(&plain, library_ops_source);
   buffer_add(&plain, text->text, text->len);
+  if (m->has_lapack)
+    buffer_printf(&all, "#define LAPACK_LINKAGE static MAYBE_UNUSED\n%s",
+                  lapack_source);
   if (m->has_library_ops)
     aot_module_write_scalar(m->session->arena, &plain, &all);
   else
@@ -785,8 +788,8 @@ static void report_no_entries(Session *s, const EntryNames *names) {
 }
 
 static const char *const runtime_sources[] = {
-    host_runtime_source, cpu_quota_source, parallel_for_source,
-    strided_entry_source, library_ops_source};
+    host_runtime_source,  cpu_quota_source,   parallel_for_source,
+    strided_entry_source, library_ops_source, lapack_source};
 
 static SessionStatus build_module(Session *s, void *arg) {
   const BuildRequest *b = arg;

@@ -1,4 +1,5 @@
-/* Library operations in plain C: sort, prefix sums, scatter and permutations.
+/* Library operations in plain C: sort, prefix sums, scatter, permutations and
+ * linear algebra, which calls runtime/lapack.inc.
  * tensor/opaque.c defines them. */
 #include "aot/host_code.h"
 
@@ -296,6 +297,100 @@ static void emit_permutation(HostEmitter *e, const Node *n, const char *to) {
   emit_free_buffer(e, items);
 }
 
+/* ---- linear algebra ---- */
+
+static const char *emit_doubles(HostEmitter *e, const char *count) {
+  const char *x = host_emit_fresh_name(e, "matrix");
+  VEC_PUSH(e->arena, e->declarations,
+           host_emit_format(e, "double *%s = NULL;", x));
+  host_emit_line(e, "%s = allocate(%s, sizeof *%s, 0);", x, count, x);
+  host_emit_line(e, "if (!%s) %s", x,
+                 host_emit_fail(e, (Span){0}, "out of memory"));
+  return x;
+}
+
+/* The number of own elements of x behind the first own axes. */
+static const char *inner_count(HostEmitter *e, const Node *x, uint32_t first) {
+  const char *count = "1";
+  for (uint32_t k = first; k < x->rank; k++)
+    count =
+        host_emit_format(e, "mul_or_overflow(%s, %s)", count,
+                         host_emit_extent(e, x->extents[x->free_count + k]));
+  return count;
+}
+
+/* Copies one matrix, or what follows the first own axes, from x to a buffer, or
+ * back.  own_indices: of the first own axes. */
+static void emit_matrix_copy(OpLoops *o, const Node *n, const Node *x,
+                             const char *storage, uint32_t first,
+                             const char **own_indices, const char *buffer) {
+  HostEmitter *e = o->e;
+  uint32_t depth = e->depth;
+  const char *at = "0";
+  for (uint32_t k = first; k < x->rank; k++) {
+    const char *extent = host_emit_extent(e, x->extents[x->free_count + k]);
+    own_indices[k] = open_counted_loop(e, extent);
+    at = host_emit_format(e, "(%s * %s + %s)", at, extent, own_indices[k]);
+  }
+  const char *element = element_expr(o, n, x, storage, own_indices);
+  if (storage)
+    host_emit_line(
+        e, "%s = %s;", element,
+        store_expr(
+            e, x->dtype,
+            host_emit_format(e, x->dtype == DT_F64 ? "%s[%s]" : "(float)%s[%s]",
+                             buffer, at)));
+  else
+    host_emit_line(e, "%s[%s] = %s;", buffer, at,
+                   load_expr(e, x->dtype, element));
+  while (e->depth > depth)
+    host_emit_close_block(e);
+}
+
+static void emit_lapack_call(HostEmitter *e, const Node *n, LapackOp op,
+                             const char *x, const char *y, const char *out) {
+  const Node *a = n->inputs[0], *last = n->inputs[n->input_count - 1];
+  const char *status = host_emit_fresh_name(e, "status");
+  host_emit_line(
+      e, "const LapackStatus %s = lapack_run(%d, %s, %s, %s, %s, %s);", status,
+      (int)op, host_emit_extent(e, a->extents[a->free_count + a->rank - 2]),
+      host_emit_extent(e, last->extents[last->free_count + last->rank - 1]), x,
+      y, out);
+  host_emit_open_block(e, host_emit_format(e, "if (%s)", status));
+  for (LapackStatus k = LAPACK_OK + 1; k < LAPACK_STATUS_COUNT; k++)
+    host_emit_line(e, "if (%s == %d) %s", status, (int)k,
+                   host_emit_fail(e, n->span,
+                                  host_emit_format(e, "a matrix %s",
+                                                   lapack_status_text(k))));
+  host_emit_close_block(e);
+}
+
+static void emit_lapack(HostEmitter *e, const Node *n, const char *to,
+                        LapackOp op) {
+  const Node *a = n->inputs[0];
+  const Node *b = n->input_count > 1 ? n->inputs[1] : NULL;
+  const char *own_indices[MAX_RANK];
+  uint32_t batch = a->rank - 2;
+  const char *x = emit_doubles(e, inner_count(e, a, batch));
+  const char *y = b ? emit_doubles(e, inner_count(e, b, batch)) : "NULL";
+  const char *out = emit_doubles(e, inner_count(e, n, batch));
+  e->module->has_lapack = true;
+  OpLoops o = begin_loops(e);
+  open_free_loops(&o, n);
+  for (uint32_t k = 0; k < batch; k++)
+    own_indices[k] = open_axis_loop(&o, a->extents[a->free_count + k]);
+  emit_matrix_copy(&o, n, a, NULL, batch, own_indices, x);
+  if (b)
+    emit_matrix_copy(&o, n, b, NULL, batch, own_indices, y);
+  emit_lapack_call(e, n, op, x, y, out);
+  emit_matrix_copy(&o, n, n, to, batch, own_indices, out);
+  close_loops(&o);
+  emit_free_buffer(e, x);
+  if (b)
+    emit_free_buffer(e, y);
+  emit_free_buffer(e, out);
+}
+
 void host_emit_library_op(HostEmitter *e, const Node *n, const char *to) {
   e->module->has_library_ops = true;
   switch ((int)n->op) { /* see node_opaque */
@@ -316,4 +411,7 @@ void host_emit_library_op(HostEmitter *e, const Node *n, const char *to) {
     emit_permutation(e, n, to);
     break;
   }
+  LapackOp lapack = node_lapack_op(n->op, n->params);
+  if (lapack)
+    emit_lapack(e, n, to, lapack);
 }

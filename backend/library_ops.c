@@ -15,7 +15,7 @@ static bool shares_free_indices(const Node *n) {
 }
 
 bool library_op_exists(const Node *n) {
-  return n->kind == NODE_OPAQUE &&
+  return n->kind == NODE_OPAQUE && !node_lapack_op(n->op, n->params) &&
          (n->op == PRIM_FOLD || n->op == PRIM_SCAN || shares_free_indices(n));
 }
 

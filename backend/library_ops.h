@@ -19,7 +19,8 @@ static inline int64_t axis_line_start(const AxisLines *l, int64_t line) {
 
 /* The lines of the node's first input along its axis. */
 AxisLines library_op_lines(const Node *n);
-/* Is there one for the node?  False: free indices that not all inputs have. */
+/* Is there one for the node?  False: free indices that not all inputs have, or
+ * linear algebra, which the reference backend passes to LAPACK. */
 bool library_op_exists(const Node *n);
 /* Runs it on the host (backend/cpu/library_ops.c).  False: it is left to the
  * reference backend.  Raises FAIL_INTERRUPT. */

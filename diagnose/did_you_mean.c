@@ -108,6 +108,12 @@ static void consider_binding(void *arg, Binding *b) {
 void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name) {
   NameSearch s = name_search_new(c, name);
   Binding *b = lookup(c, NULL, module);
+  Binding *plain = lookup(c, NULL, name);
+  if (plain && plain->kind != BK_MODULE) {
+    d->help = arena_printf(c->arena, "`%s` needs no module name: write `%s`",
+                           name->text, name->text);
+    return;
+  }
   if (b && b->kind == BK_MODULE && b->imported)
     module_each(b->imported, consider_binding, &s);
   if (b && b->kind == BK_MODULE && b->imported && b->imported->library) {

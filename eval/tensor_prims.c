@@ -550,13 +550,24 @@ PRIM(prim_gather) {
                               vm_to_node(vm, args[1]), &fault));
 }
 
-PRIM(prim_scatter) {
+/* Implements SCATTER, and linear algebra except TRTRS: all arguments are
+ * tensors. */
+PRIM(prim_opaque) {
   DECLARE_FAULT;
   Node *nodes[3];
   int64_t params[4] = {0};
   for (uint32_t i = 0; i < n; i++)
     nodes[i] = vm_to_node(vm, args[i]);
   return VALUE_OF(node_opaque(&vm->graph, site->prim, n, nodes, params,
+                              zero_key, 0, &fault));
+}
+
+PRIM(prim_trtrs) {
+  UNUSED;
+  DECLARE_FAULT;
+  int64_t params[4] = {vm_bool(vm, args[0])};
+  Node *nodes[] = {vm_to_node(vm, args[1]), vm_to_node(vm, args[2])};
+  return VALUE_OF(node_opaque(&vm->graph, site->prim, 2, nodes, params,
                               zero_key, 0, &fault));
 }
 

@@ -39,6 +39,7 @@ typedef enum Derivative { /* primitives.def explains them */
                           DERIVATIVE_LINEAR,
                           DERIVATIVE_RULE,
                           DERIVATIVE_ZERO,
+                          DERIVATIVE_CUSTOM,
 } Derivative;
 
 typedef struct PrimInfo {
@@ -59,6 +60,7 @@ typedef enum ArithStatus {
   ARITH_OK,
   ARITH_DIVIDE_BY_ZERO, /* integer division by zero */
   ARITH_NEGATIVE_POWER, /* integer to a negative power */
+  ARITH_NEGATIVE_SHIFT, /* integer shifted by a negative count */
 } ArithStatus;
 
 typedef struct PrimText { /* C text; NULL if there is none */

@@ -257,6 +257,7 @@ static uint32_t cotangent_of_terms(AdjointBody *a) {
 
 #define RULE_PARTIALS(id) [PRIM_##id] = derive_##id,
 #define RULE_LINEAR(id)
+#define RULE_CUSTOM(id)
 #define RULE_RULE(id)
 #define RULE_ZERO(id)
 static uint32_t (*const partials[PRIM_COUNT])(const Derive *) = {

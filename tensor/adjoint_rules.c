@@ -113,6 +113,7 @@ static bool adjoint_SCATTER(ReversePass *p, Node *n, Node *g) {
 #define RULE_OPAQUE_RULE(id) [PRIM_##id] = adjoint_##id,
 #define RULE_OPAQUE_ZERO(id)
 #define RULE_OPAQUE_LINEAR(id)
+#define RULE_OPAQUE_CUSTOM(id)
 #define RULE_MAP_PARTIALS(id)
 #define RULE_MAP_LINEAR(id)
 #define RULE_MAP_ZERO(id)
@@ -138,5 +139,8 @@ bool adjoint_opaque(ReversePass *p, Node *n, Node *g) {
   if (prim_info[n->op].derivative == DERIVATIVE_ZERO)
     return true;
   fault_set(p->fault, "no derivative of %s", prim_info[n->op].name);
+  if (prim_info[n->op].derivative == DERIVATIVE_CUSTOM)
+    fault_set_help(p->fault, "linalg.eigh has all derivatives, and "
+                             "linalg.eig_vals the first one");
   return false;
 }

@@ -80,14 +80,16 @@ typedef enum SchemeFlags {
   SCHEME_GIVES_BOOL = 2,
   SCHEME_BOOLS = 4,
   SCHEME_FLOATS = 8,
-  SCHEME_NUMBERS = 16
+  SCHEME_NUMBERS = 16,
+  SCHEME_INTEGERS = 32
 } SchemeFlags;
 
 static uint8_t parse_scheme_flags(const char *scheme) {
   return SCHEME_PARSED | (strstr(scheme, "-> bool[") ? SCHEME_GIVES_BOOL : 0) |
          (strncmp(scheme, "bool[", 5) == 0 ? SCHEME_BOOLS : 0) |
          (strstr(scheme, "'a : float") ? SCHEME_FLOATS : 0) |
-         (strstr(scheme, "'a : num") ? SCHEME_NUMBERS : 0);
+         (strstr(scheme, "'a : num") ? SCHEME_NUMBERS : 0) |
+         (strstr(scheme, "'a : int") ? SCHEME_INTEGERS : 0);
 }
 
 static uint8_t scheme_flags(PrimId op) {
@@ -111,6 +113,8 @@ static bool dtype_fits_scheme(PrimId op, Dtype t) {
     return t == DT_BOOL;
   if (w & SCHEME_FLOATS)
     return dtype_is_float(t);
+  if (w & SCHEME_INTEGERS)
+    return dtype_is_int(t);
   return t != DT_BOOL || !(w & SCHEME_NUMBERS);
 }
 

@@ -5,6 +5,7 @@
  *   PERMUTATION             key                 params n
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
+ *   GETRF ... GEEV          inputs a, or a and b; params: TRTRS lower
  *   FOLD, SCAN              inputs carry, others
  *                                               params trip count, number of
  *                                               carry values, set of scanned
@@ -108,6 +109,92 @@ static bool permutation_spec(Graph *g, NodeSpec *spec, int64_t n,
   return true;
 }
 
+/* ---- linear algebra ---- */
+
+LapackOp node_lapack_op(PrimId op, const int64_t params[4]) {
+  static const LapackOp ops[PRIM_COUNT] = {
+      [PRIM_GETRF] = LAPACK_GETRF,       [PRIM_GESV] = LAPACK_GESV,
+      [PRIM_TRTRS] = LAPACK_TRTRS_UPPER, [PRIM_POTRF] = LAPACK_POTRF,
+      [PRIM_GEQRF] = LAPACK_GEQRF,       [PRIM_GESDD] = LAPACK_GESDD,
+      [PRIM_SYEVD] = LAPACK_SYEVD,       [PRIM_GEEV] = LAPACK_GEEV,
+  };
+  return op == PRIM_TRTRS && params[0] ? LAPACK_TRTRS_LOWER : ops[op];
+}
+
+/* a[..., n, n] and b[..., n, m] with equal leading axes. */
+static bool lapack_inputs_fit(Graph *g, uint32_t count, Node *const *inputs,
+                              bool is_square, Fault *fault) {
+  const Node *a = inputs[0], *b = inputs[count - 1];
+  const int64_t *rows = node_own_extents(a), *others = node_own_extents(b);
+  bool fits = dtype_is_float(a->dtype) && a->rank >= 2 && a->rank == b->rank &&
+              a->dtype == b->dtype;
+  for (uint32_t k = 0; k == 0 || (fits && k < a->rank); k++) {
+    bool is_last = fits && k == a->rank - 1u;
+    int64_t x = fits ? rows[k] : 0, y = fits ? others[k] : 0;
+    if (is_last)
+      y = is_square ? rows[k - 1] : x;
+    if (fits && x == y)
+      continue;
+    fault_set(fault, "these matrices do not fit: %s, %s",
+              node_type_text(g, a).text, node_type_text(g, b).text);
+    if (!fits || !extent_require(g, EXTENT_EQ, x, y, fault))
+      return false;
+  }
+  return true;
+}
+
+/* The number of elements of the outputs for one matrix. */
+static bool lapack_output_count(Graph *g, LapackOp op, int64_t n, int64_t m,
+                                int64_t *count) {
+  int64_t k = extent_min(g, n, m), sum, square;
+  switch (op) {
+  case LAPACK_GETRF:
+    *count = 3;
+    return true;
+  case LAPACK_GEQRF:
+    return extent_add(g, n, m, &sum) && extent_mul(g, sum, k, count);
+  case LAPACK_GESDD:
+    return extent_add(g, n, m, &sum) && extent_add(g, sum, 1, &sum) &&
+           extent_mul(g, sum, k, count);
+  case LAPACK_SYEVD:
+    return extent_mul(g, n, n, &square) && extent_add(g, square, n, count);
+  case LAPACK_GEEV:
+    return extent_mul(g, n, n, &square) && extent_mul(g, 4, square, &square) &&
+           extent_mul(g, 2, n, &sum) && extent_add(g, square, sum, count);
+  case LAPACK_GESV:
+  case LAPACK_TRTRS_UPPER:
+  case LAPACK_TRTRS_LOWER:
+  case LAPACK_POTRF:
+  case LAPACK_NONE:
+    break;
+  }
+  return false;
+}
+
+static bool lapack_spec(Graph *g, NodeSpec *spec, LapackOp op, uint32_t count,
+                        Node *const *inputs, Fault *fault) {
+  bool is_square = op != LAPACK_GEQRF && op != LAPACK_GESDD;
+  if (!lapack_inputs_fit(g, count, inputs, is_square, fault))
+    return false;
+  const Node *a = inputs[0];
+  const int64_t *axes = node_own_extents(a) + a->rank - 2;
+  if (count == 2 || op == LAPACK_POTRF) {
+    copy_shape(spec, inputs[count - 1]);
+    return true;
+  }
+  copy_shape(spec, a);
+  spec->rank -= 2;
+  spec->broadcast_mask &= ((uint32_t)1 << spec->rank) - 1;
+  if (!lapack_output_count(g, op, axes[0], axes[1],
+                           &spec->own_extents[spec->rank])) {
+    fault_set(fault, "the result of %s is too large for any memory",
+              node_type_text(g, a).text);
+    return false;
+  }
+  spec->rank++;
+  return true;
+}
+
 static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
                         Node *const *inputs, const int64_t params[4],
                         uint32_t output_index, Fault *fault) {
@@ -120,6 +207,9 @@ static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
   if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
       count == 1)
     return axis_op_spec(g, spec, op, inputs[0], params[0], fault);
+  LapackOp lapack = node_lapack_op(op, params);
+  if (lapack && (count == 1 || count == 2))
+    return lapack_spec(g, spec, lapack, count, inputs, fault);
   fault_set(fault, "%s is not an operation on %u tensors", prim_info[op].name,
             count);
   return false;

@@ -28,8 +28,9 @@ static inline ComputeKind compute_kind(Dtype t) {
 }
 
 static inline const char *arith_message(ArithStatus a) {
-  return a == ARITH_DIVIDE_BY_ZERO ? "integer division by zero"
-                                   : "an integer to a negative power";
+  return a == ARITH_DIVIDE_BY_ZERO   ? "integer division by zero"
+         : a == ARITH_NEGATIVE_POWER ? "an integer to a negative power"
+                                     : "a shift by a negative number of bits";
 }
 
 static inline Reg reg_from_scalar(Scalar x) {
@@ -180,6 +181,23 @@ REF_FN(POW) {
   } else {
     out->d = pow(a.d, b.d);
   }
+  return ARITH_OK;
+}
+
+/* Counts beyond the width move all bits out. */
+REF_FN(SHIFT_LEFT) {
+  (void)kind, (void)c;
+  if (b.i < 0)
+    return ARITH_NEGATIVE_SHIFT;
+  out->i = b.i > 63 ? 0 : (int64_t)((uint64_t)a.i << b.i);
+  return ARITH_OK;
+}
+
+REF_FN(SHIFT_RIGHT) {
+  (void)kind, (void)c;
+  if (b.i < 0)
+    return ARITH_NEGATIVE_SHIFT;
+  out->i = a.i >> (b.i > 63 ? 63 : b.i);
   return ARITH_OK;
 }
 

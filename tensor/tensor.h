@@ -24,6 +24,7 @@
 #define AXON_TENSOR_H
 
 #include "primitives/primitives.h"
+#include "runtime/lapack.h"
 #include "runtime/runtime.h"
 #include "support/flag.h"
 #include "support/span.h"
@@ -347,6 +348,8 @@ Node *node_select_lazy(Graph *g, Node *c, Node *a, Node *b, Fault *fault);
 /* SORT, ARGSORT, CUMSUM (axis), SCATTER (x, index, y), PERMUTATION (n), TOPK
  * (k; output 0 is the values, 1 the indices).  Extents are static.  With free
  * indices, each slice is processed separately. */
+/* The operation of LAPACK that an opaque node runs; LAPACK_NONE: another. */
+LapackOp node_lapack_op(PrimId op, const int64_t params[4]);
 Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault);

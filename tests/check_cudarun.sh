@@ -75,6 +75,13 @@ cat >zero.axn <<'END'
 val x = iota 3000
 do print ((x + 1) / (x - 2999))
 END
+# Linear algebra runs on the host, between kernels of the device.
+cat >linear.axn <<'END'
+val a = reshape [2, 5, 5] (f32 ((iota 50 * 7) % 11)) + 9.0 * eye 5
+val b = exp (linalg.solve (a * 0.5) (a @ a) * 0.01)
+val c = linalg.inv (transpose b @ b + eye 5)
+do print (linalg.det (b + eye 5), i64 (1000.0 * sum c))
+END
 # Contractions of f32, bf16 and f64, batched ones, and a convolution.
 cat >products.axn <<'END'
 open nn
@@ -152,7 +159,7 @@ cat >empty.axn <<'END'
 val x : f64[?k] = filter (fn v => v > 90.0) (sort (for i < 5 => float i))
 do print (gather x (sort ([1, 0] : i64[2])) + 1.0)
 END
-for name in rows zero products keys groups far places none; do
+for name in rows zero products keys groups far places none linear; do
   same "$name"
 done
 same outside 1

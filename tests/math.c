@@ -440,15 +440,19 @@ static void random_numbers(void) {
 #define OF_F(F) \
   F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(sqrt) \
   F(floor) F(ceil) F(nearbyint) F(trunc)
-#define NEAR_F(F) F(tan) F(sinh) F(cosh)
+#define NEAR_F(F) \
+  F(tan) F(sinh) F(cosh) F(asin) F(acos) F(atan) F(asinh) F(acosh) F(atanh) \
+  F(log2) F(log10) F(cbrt)
 #define OF_D(F) \
   F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) \
-  F(sinh) F(cosh) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
+  F(sinh) F(cosh) F(asin) F(acos) F(atan) F(asinh) F(acosh) F(atanh) \
+  F(log2) F(log10) F(cbrt) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
 // clang-format on
 OF_F(ONE_F)
 NEAR_F(ONE_F)
 TWO_F(pow)
 TWO_F(atan2)
+TWO_F(hypot)
 OF_D(ONE_D)
 
 static const char *only; /* NULL: all */
@@ -476,6 +480,7 @@ int main(void) {
   if (is_wanted("mod"))
     remainders();
   RUN_TWO(atan2)
+  RUN_TWO(hypot)
   OF_D(RUN_D)
   return failed;
 }

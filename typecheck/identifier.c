@@ -209,7 +209,9 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
 static const char *named_constant(const char *name) {
   if (strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0)
     return name;
-  return strcmp(name, "pi") == 0 ? "3.14159265358979323846" : NULL;
+  return strcmp(name, "pi") == 0  ? "3.14159265358979323846"
+         : strcmp(name, "e") == 0 ? "2.71828182845904523536"
+                                  : NULL;
 }
 
 Core *infer_id(Checker *c, Expr *e, Type **type) {

@@ -361,13 +361,14 @@ static const char *emit_fallible(Emitter *e, uint32_t op_index,
                                  const KernelOp *s, bool is_vector,
                                  const char *const *args) {
   const KernelOp *divisor = &e->loop->ops.at[s->args[1]];
-  bool is_power = map_info[s->op].fault == ARITH_NEGATIVE_POWER;
-  bool is_valid = divisor->low > 0 || (!is_power && divisor->high < 0) ||
-                  (is_power && divisor->low >= 0);
+  bool is_division = map_info[s->op].fault == ARITH_DIVIDE_BY_ZERO;
+  bool is_valid = divisor->low > 0 || (is_division && divisor->high < 0) ||
+                  (!is_division && divisor->low >= 0);
   char class = working_class(e, op_index, s);
   const char *x[] = {args[0], args[1], NULL};
-  if (!is_valid || (e->ops.varies[s->args[1]] && !is_power)) {
-    const char *is_invalid = format(e, is_power ? "%s < 0" : "%s == 0", x[1]);
+  if (!is_valid || (e->ops.varies[s->args[1]] && is_division)) {
+    const char *is_invalid =
+        format(e, is_division ? "%s == 0" : "%s < 0", x[1]);
     uint32_t name = e->next_id++;
     buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
                   "const %s w%u = %s;\n", is_vector ? "vi" : "int", name,

@@ -323,6 +323,63 @@ static void fold_slice(const SliceTask *task) {
   }
 }
 
+/* ---- linear algebra: one call of LAPACK for each matrix ---- */
+
+static void load_matrix(const SliceTask *task, uint32_t input, int64_t count,
+                        int64_t matrix, double *to) {
+  for (int64_t i = 0; i < count; i++)
+    to[i] = input_at(task, input, matrix * count + i).f;
+}
+
+static void set_lapack_fault(const SliceTask *task, LapackStatus status,
+                             int64_t matrices, int64_t matrix, Fault *fault) {
+  const char *text = lapack_status_text(status);
+  if (matrices > 1 || task->node->free_count)
+    fault_set(fault, "matrix %lld of the batch %s",
+              (long long)(task->slice * matrices + matrix), text);
+  else
+    fault_set(fault, "the matrix %s", text);
+  if (status == LAPACK_SINGULAR)
+    fault_set_help(fault, "linalg.lstsq takes singular matrices too");
+  if (status == LAPACK_NO_LIBRARY)
+    fault_set_help(fault, "on Debian and Ubuntu: apt install %s",
+                   "libopenblas0 (fast) or liblapack3");
+}
+
+static bool lapack_slice(const SliceTask *task, LapackOp op, Fault *fault) {
+  const Node *n = task->node, *a = n->inputs[0];
+  const Node *b = n->input_count > 1 ? n->inputs[1] : NULL;
+  const int64_t *axes = a->extents + a->free_count + a->rank - 2;
+  int64_t rows = axes[0], matrices = 1, b_count = 0;
+  for (uint32_t k = 0; k + 2 < a->rank; k++)
+    matrices *= a->extents[a->free_count + k];
+  if (!matrices)
+    return true;
+  int64_t columns = b ? b->extents[b->free_count + b->rank - 1] : axes[1];
+  int64_t a_count = rows * axes[1], out_count = slice_count(n) / matrices;
+  if (b)
+    b_count = rows * columns;
+  double *x = NEW_ARRAY(task->arena, double, a_count);
+  double *y = b ? NEW_ARRAY(task->arena, double, b_count) : NULL;
+  double *out = NEW_ARRAY(task->arena, double, out_count);
+  for (int64_t k = 0; k < matrices; k++) {
+    poll_interrupt(task->graph);
+    load_matrix(task, 0, a_count, k, x);
+    if (b)
+      load_matrix(task, 1, b_count, k, y);
+    LapackStatus status = lapack_run(op, rows, columns, x, y, out);
+    if (status) {
+      set_lapack_fault(task, status, matrices, k, fault);
+      return false;
+    }
+    for (int64_t i = 0; i < out_count; i++)
+      store_output(
+          task, k * out_count + i,
+          scalar_convert((Scalar){.dtype = DT_F64, .f = out[i]}, n->dtype));
+  }
+  return true;
+}
+
 static void begin_slice(SliceTask *task, int64_t slice) {
   const Node *n = task->node;
   task->slice = slice;
@@ -353,6 +410,9 @@ static bool run_slice(const SliceTask *task, Fault *fault) {
     fold_slice(task);
     return true;
   }
+  LapackOp lapack = node_lapack_op(task->node->op, task->node->params);
+  if (lapack)
+    return lapack_slice(task, lapack, fault);
   fault_set(fault, "internal error: no opaque operation %s",
             prim_info[task->node->op].name);
   return false;

@@ -61,7 +61,7 @@ static Scalar element_of(PrimId op, Dtype t, uint32_t arg, int64_t i) {
   double x = int_value(i);
   if (arg == 1 && map_info[op].fault == ARITH_DIVIDE_BY_ZERO && x == 0)
     x = 4;
-  if (arg == 1 && map_info[op].fault == ARITH_NEGATIVE_POWER)
+  if (arg == 1 && map_info[op].fault >= ARITH_NEGATIVE_POWER)
     x = (double)(i % 6);
   if (t == DT_U8)
     x = fabs(x);
@@ -203,10 +203,10 @@ static void check_maps(Dtype t, Layout layout) {
 static void check_faults(Dtype t) {
   for (PrimId op = 1; op < PRIM_COUNT; op++) {
     ArithStatus status = map_info[op].fault;
-    if (status == ARITH_OK || (t == DT_U8 && status == ARITH_NEGATIVE_POWER))
+    if (status == ARITH_OK || (t == DT_U8 && status != ARITH_DIVIDE_BY_ZERO))
       continue;
     Node *x = data_with(t, SHAPE(VECTOR_LENGTH), positive_values);
-    double bad = status == ARITH_NEGATIVE_POWER ? -1 : 0;
+    double bad = status == ARITH_DIVIDE_BY_ZERO ? 0 : -1;
     Tensor *y = tensor_new(t, 1, (int64_t[]){VECTOR_LENGTH}, false, &fault);
     assert_non_null(y);
     for (int64_t i = 0; i < y->count; i++)

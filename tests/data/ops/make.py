@@ -111,6 +111,168 @@ def near(name, comment, inputs, expr, want, rtol="1e-6"):
     write(name, comment, program, "true", "true")
 
 
+def arrays():
+    r = np.random.default_rng(11)
+    x = r.integers(-9, 10, (2, 5, 3))
+    i = r.integers(0, 5, (2, 4, 3))
+    exact("take_along_axis", "take_along_axis", {"x": x, "i": i},
+          ("take_along_axis ~axis:1 i x", np.take_along_axis(x, i, 1)),
+          ("take_along_axis (argsort x) x", np.sort(x, axis=-1)),
+          ("take_along_axis ~axis:0 [[[1], [0]]] [[[7], [8]], [[5], [6]]]",
+           np.array([[[5], [8]]])))
+    y, z = x.copy(), x.copy()
+    y[:, 1:3, :] = 0
+    z[:, :, 2] = 50
+    w = np.array([1, 2, 3, 4])
+    w[[2, 0, 2]] = [7, 8, 9]
+    v = x[0].copy()
+    v[[4, 0]] = [[1, 2, 3], [4, 5, 6]]
+    exact("set_put", "set, set_slice, put", {"x": x},
+          ("set_slice ~axis:1 1 (zeros [2, 2, 3]) x", y),
+          ("set ~axis:2 2 (full [2, 5] 50) x", z),
+          ("set_slice ~axis:1 5 (zeros [2, 0, 3]) x", x),
+          ("put [2, 0, 2] [7, 8, 9] [1, 2, 3, 4]", w),
+          ("put [4, 0] [[1, 2, 3], [4, 5, 6]] x.[0, ...]", v),
+          ("put ([] : i64[0]) ([] : i64[0]) [1, 2]", np.array([1, 2])),
+          ("put [1, 1, 1] [true, true, false] [true, true]",
+           np.array([True, False])))
+    s = np.lib.stride_tricks.sliding_window_view
+    exact("unfold_diff", "unfold, diff", {"x": x},
+          ("unfold ~axis:1 4 x", np.moveaxis(s(x, 4, axis=1), -1, 2)),
+          ("unfold ~axis:1 ~step:2 2 x",
+           np.moveaxis(s(x, 2, axis=1), -1, 2)[:, ::2]),
+          ("unfold 3 [1, 2, 3]", np.array([[1, 2, 3]])),
+          ("dim 0 (unfold 0 [1, 2])", np.array(3)),
+          ("diff x", np.diff(x)), ("diff ~axis:1 x", np.diff(x, axis=1)),
+          ("diff [7]", np.zeros(0, int)))
+    e = np.array([-3, -1, 0, 0, 4, 8])
+    q = np.arange(-4, 10)
+    f = np.float32([0, 1, np.inf, np.nan])
+    n = np.float32([-np.inf, 0.5, 1, np.inf, np.nan])
+    exact("searchsorted", "searchsorted, bincount, histogram",
+          {"e": e, "q": q, "f": f, "n": n, "x": x},
+          ("searchsorted e q", np.searchsorted(e, q)),
+          ("searchsorted ~right:true e q", np.searchsorted(e, q, "right")),
+          ("searchsorted f n", np.searchsorted(f, n)),
+          ("searchsorted ~right:true f n", np.searchsorted(f, n, "right")),
+          ("searchsorted ([] : i64[0]) [1, 2]", np.array([0, 0])),
+          ("searchsorted [5] [[4, 5, 6]]", np.array([[0, 0, 1]])),
+          ("bincount 5 [3, 1, 3, 0]", np.bincount([3, 1, 3, 0], minlength=5)),
+          ("histogram [-9, -3, 0, 1, 7] x",
+           np.histogram(x, [-9, -3, 0, 1, 7])[0]),
+          ("histogram [0.0, 1.0, 2.0] n",
+           np.histogram([0.5, 1.0], [0, 1, 2])[0]),
+          ("histogram [1.0] n", np.zeros(0, int)))
+    u = np.round(r.standard_normal((3, 8, 2)), 2)
+    for t in (0.0, 0.1, 0.5, 0.87, 1.0):
+        near(f"quantile_{int(100 * t)}", f"quantile {t}", {"x": u},
+             f"quantile ~axis:1 {t} $x",
+             lambda v, t=t: np.quantile(v, t, axis=1))
+    near("median_axis", "median along an axis", {"x": u}, "median ~axis:0 $x",
+         lambda v: np.median(v, axis=0))
+    near("interp", "interp", {"x": [-1.0, 0.0, 0.3, 1.0, 2.9, 4.0, 9.0]},
+         "interp [0.0, 1.0, 3.0, 4.0] [2.0, -1.0, 5.0, 0.5] $x",
+         lambda v: np.interp(v, [0, 1, 3, 4], [2, -1, 5, 0.5]))
+    near("trapz", "trapz", {"x": [0.0, 0.5, 2.0], "y": u[0, :, :].T[:, :3]},
+         "trapz $x $y", lambda a, b: np.trapezoid(b, a))
+    near("cross", "cross", {"x": u.reshape(16, 3), "y": u[::-1].reshape(16, 3)},
+         "cross $x $y", np.cross, rtol="1e-4")
+    exact("quantile_ends", "quantiles of infinite elements and NaN",
+          {"x": np.float32([[1, np.nan, 2], [1, np.inf, 2], [3, 1, 2]])},
+          ("quantile 0.5 x", np.float32([np.nan, 2, 2])),
+          ("quantile 1.0 x", np.float32([np.nan, np.inf, 3])),
+          ("quantile 0.0 [5.0]", np.float32(5)))
+
+
+def linear_algebra():
+    r = np.random.default_rng(7)
+
+    def square(n, *batch):
+        return r.standard_normal((*batch, n, n)) + 2 * np.eye(n)
+
+    def definite(n, *batch):
+        a = r.standard_normal((*batch, n, n))
+        return a @ np.swapaxes(a, -1, -2) + np.eye(n)
+
+    def check(name, cases):
+        """Compares expressions of $a and $b in f32 and f64 with NumPy."""
+        program = ""
+        count = 0
+        for expr, want, *inputs in cases:
+            for t, tol in (("float32", "1e-4"), ("float64", "1e-11")):
+                values = [np.round(v, 3).astype(t) for v in inputs]
+                result = want(*(v.astype("float64") for v in values))
+                call = expr
+                for k, v in zip("ab", values):
+                    program += typed(f"{k}{count}", v)
+                    call = call.replace("$" + k, f"{k}{count}")
+                program += typed(f"want{count}", np.asarray(result, dtype=t))
+                program += (f"do print (allclose ~rtol:{tol} ~atol:{tol} "
+                            f"({call}) want{count})\n")
+                count += 1
+        write(name, f"{name} in f32 and f64", program, *["true"] * count)
+
+    la = np.linalg
+    tall, wide = r.standard_normal((7, 3)), r.standard_normal((2, 5))
+    low = r.integers(-5, 6, (6, 2)) @ r.integers(-3, 4, (2, 5)) + 0.0
+    check("linalg_solve", [
+        ("linalg.solve $a $b", la.solve, square(5), r.standard_normal((5, 3))),
+        ("linalg.solve $a $b", la.solve, square(1), r.standard_normal((1, 1))),
+        ("linalg.solve $a $b", la.solve, square(7), r.standard_normal(7)),
+        ("linalg.solve $a $b", la.solve, square(3, 2),
+         r.standard_normal((2, 3, 2))),
+        ("linalg.inv $a", la.inv, square(3, 2, 2)),
+        ("linalg.solve_triangular $a $b", lambda a, b: la.solve(np.triu(a), b),
+         square(5) + 2 * np.eye(5), r.standard_normal((5, 2))),
+        ("linalg.solve_triangular ~lower:true $a $b",
+         lambda a, b: la.solve(np.tril(a), b), square(5) + 2 * np.eye(5),
+         r.standard_normal(5)),
+        ("linalg.lstsq $a $b", lambda a, b: la.lstsq(a, b, rcond=None)[0],
+         tall, r.standard_normal(7)),
+        ("linalg.lstsq $a $b", lambda a, b: la.lstsq(a, b, rcond=None)[0],
+         wide, r.standard_normal((2, 3))),
+        ("linalg.pinv $a", la.pinv, tall), ("linalg.pinv $a", la.pinv, wide),
+        ("linalg.pinv $a", la.pinv, low)])
+    check("linalg_numbers", [
+        ("linalg.det $a", la.det, square(5)),
+        ("linalg.det $a", la.det, square(2, 3)),
+        ("fst (linalg.slogdet $a)", lambda a: la.slogdet(a)[0], square(4, 3)),
+        ("snd (linalg.slogdet $a)", lambda a: la.slogdet(a)[1], square(4, 3)),
+        ("snd (linalg.slogdet (sum $a * eye 400))",
+         lambda a: 400 * np.log(a.sum()), np.array([0.125])),
+        ("float (linalg.matrix_rank $a)", la.matrix_rank, low),
+        ("float (linalg.matrix_rank $a)", la.matrix_rank, tall),
+        ("linalg.trace $a", lambda a: np.trace(a, axis1=1, axis2=2),
+         square(3, 2)),
+        ("linalg.spectral_norm $a", lambda a: la.norm(a, 2), tall),
+        ("linalg.nuclear_norm $a", lambda a: la.norm(a, "nuc"), wide),
+        ("linalg.cond $a", la.cond, square(4))])
+    check("linalg_decompositions", [
+        ("linalg.cholesky $a", la.cholesky, definite(6)),
+        ("linalg.cholesky $a", la.cholesky, definite(2, 3)),
+        ("abs (fst (linalg.qr $a))", lambda a: abs(la.qr(a)[0]), tall),
+        ("abs (snd (linalg.qr $a))", lambda a: abs(la.qr(a)[1]), wide),
+        ("uncurry (op @) (linalg.qr $a)", lambda a: a, tall),
+        ("uncurry (op @) (linalg.qr $a)", lambda a: a, wide),
+        ("linalg.singular_values $a", lambda a: la.svd(a)[1], tall),
+        ("linalg.singular_values $a", lambda a: la.svd(a)[1], square(3, 2)),
+        ("(case linalg.svd $a of (u, s, vt) => u @ (s.[:, *] * vt))",
+         lambda a: a, wide),
+        ("(case linalg.svd $a of (u, _, _) => transpose u @ u)",
+         lambda a: np.eye(3), tall),
+        ("fst (linalg.eigh $a)", la.eigvalsh, definite(6)),
+        ("(case linalg.eigh $a of (w, v) => v @ (w.[:, *] * transpose v))",
+         lambda a: a, definite(5)),
+        ("sort (fst (linalg.eig_vals $a))",
+         lambda a: np.sort(la.eigvals(a).real), square(6)),
+        ("sort (snd (linalg.eig_vals $a))",
+         lambda a: np.sort(la.eigvals(a).imag), square(6)),
+        ("(case linalg.eig $a of (re, im, vre, vim) => "
+         "$a @ vre - vre * re + vim * im)", lambda a: 0 * a, square(5)),
+        ("(case linalg.eig $a of (re, im, vre, vim) => "
+         "$a @ vim - vim * re - vre * im)", lambda a: 0 * a, square(5))])
+
+
 def pointwise():
     x = [-2.5, -1.0, -0.25, 0.5, 1.0, 3.0]
     p = [0.001, 0.25, 1.0, 2.0, 10.0, 12345.0]
@@ -122,11 +284,22 @@ def pointwise():
             ("rsqrt", p, lambda v: 1 / np.sqrt(v)),
             ("sin", x + [100.0], np.sin), ("cos", x + [100.0], np.cos),
             ("tan", x, np.tan), ("sinh", x, np.sinh), ("cosh", x, np.cosh),
-            ("tanh", x + [20.0], np.tanh), ("erf", x + [0.01], erf)):
+            ("tanh", x + [20.0], np.tanh), ("erf", x + [0.01], erf),
+            ("asin", [-1.0, -0.3, 1e-5, 0.5, 1.0], np.arcsin),
+            ("acos", [-1.0, -0.3, 1e-5, 0.5, 1.0], np.arccos),
+            ("atan", x + [1e-5, 1e8], np.arctan),
+            ("asinh", x + [1e-5, 1e8], np.arcsinh),
+            ("acosh", [1.0, 1.001, 2.0, 1e8], np.arccosh),
+            ("atanh", [-0.9, 1e-5, 0.5, 0.999], np.arctanh),
+            ("log2", p + [1.001], np.log2), ("log10", p + [1.001], np.log10),
+            ("cbrt", x + [1e-8, 1e8], np.cbrt)):
         near(name, f"{name} in f32 and f64", {"x": points}, f"{name} $x", f)
     near("atan2", "atan2 in all four quadrants",
          {"y": [1.0, 1.0, -1.0, -1.0], "x": [2.0, -2.0, 2.0, -2.0]},
          "atan2 $y $x", np.arctan2)
+    near("hypot", "hypot without overflow",
+         {"y": [3.0, -1e30, 1e-30, 0.0, 2.0],
+          "x": [4.0, 1e30, 1e-30, 0.0, -0.5]}, "hypot $x $y", np.hypot)
     near("pow", "pow of floats", {"x": p, "y": [2.0, 0.5, 7.0, -1.5, 3.0, 0.0]},
          "pow $x $y", np.power)
     h = np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4, -2.6])
@@ -140,7 +313,44 @@ def pointwise():
     exact("abs_sign_float", "abs and sign of floats", {"x": f},
           ("abs x", abs(f)), ("sign x", np.sign(f)))
     n = np.float32([1.0, np.nan, np.inf])
-    exact("isnan", "isnan", {"x": n}, ("isnan x", np.isnan(n)))
+    exact("isnan", "isnan, isinf, isfinite", {"x": n},
+          ("isnan x", np.isnan(n)), ("isinf x", np.isinf(n)),
+          ("isfinite x", np.isfinite(n)))
+    z = np.float32([-np.inf, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        exact("inverse_ends", "inverse functions at and beyond their ends",
+              {"x": z},
+              *((f"isnan ({f} x)", np.isnan(g(z))) for f, g in (
+                  ("asin", np.arcsin), ("acos", np.arccos),
+                  ("acosh", np.arccosh), ("atanh", np.arctanh),
+                  ("log2", np.log2), ("log10", np.log10))),
+              *((f"1.0 / {f} [-0.0, 0.0]", [-np.inf, np.inf]) for f in (
+                  "asin", "atan", "asinh", "atanh", "cbrt")),
+              ("log2 [0.0, 1.0, 8.0, 1024.0, inf]", [-np.inf, 0, 3, 10, np.inf]),
+              ("log10 [0.0, 1.0, 1000.0, inf]", [-np.inf, 0, 3, np.inf]),
+              ("asinh [-inf, inf]", [-np.inf, np.inf]),
+              ("acosh [1.0, inf]", [0, np.inf]),
+              ("atanh [-1.0, 1.0]", [-np.inf, np.inf]),
+              ("cbrt [-inf, -27.0, 8.0, inf]", [-np.inf, -3, 2, np.inf]),
+              ("hypot [nan, inf, -inf, nan] [inf, nan, 1.0, 1.0]",
+               np.hypot([np.nan, np.inf, -np.inf, np.nan],
+                        [np.inf, np.nan, 1, 1])))
+    for t in ("uint8", "int8", "int32", "int64"):
+        info = np.iinfo(t)
+        q = np.array([info.min, info.max, 1, 100, 37, 85, 0, 2], dtype=t)
+        r = np.array([3, 5, info.max, info.min, 12, 51, 7, 1], dtype=t)
+        k = np.array([0, 1, info.bits - 1, 2, 3, 4, 5, 6], dtype=t)
+        far = np.array([info.bits, info.bits + 1, 64, 100] * 2, dtype=t)
+        fit = {"int64": 3, "int32": 6}.get(t, 8) # in a line
+        q, r, k, far = q[:fit], r[:fit], k[:fit], far[:fit]
+        minus = [int(v < 0) * -1 for v in q]
+        exact(f"bits_{TYPES[t]}", f"bit operations of {TYPES[t]}; a count "
+              "beyond the width moves all bits out",
+              {"a": q, "b": r, "k": k, "far": far},
+              ("bit_and a b", q & r), ("bit_or a b", q | r),
+              ("bit_xor a b", q ^ r), ("bit_not a", ~q),
+              ("shift_left a k", q << k), ("shift_right a k", q >> k),
+              ("shift_left a far", q * 0), ("shift_right a far", minus))
     a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -3, 5])
     exact("arith_i64", "+ - * / % of integers", {"a": a, "b": b},
           ("a + b", a + b), ("a - b", a - b), ("a * b", a * b),
@@ -458,6 +668,8 @@ def files():
 os.makedirs(OPS, exist_ok=True)
 np.seterr(all="ignore")
 pointwise()
+linear_algebra()
+arrays()
 reductions()
 products()
 moves()
