@@ -5,6 +5,7 @@
  *   PERMUTATION             key                 params n
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
+ *   DFT ...                 see fourier.c
  *   FOLD, SCAN              inputs carry, others
  *                                               params trip count, number of
  *                                               carry values, set of scanned
@@ -120,6 +121,9 @@ static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
   if ((op == PRIM_SORT || op == PRIM_ARGSORT || op == PRIM_CUMSUM) &&
       count == 1)
     return axis_op_spec(g, spec, op, inputs[0], params[0], fault);
+  if (((op == PRIM_DFT || op == PRIM_INVERSE_REAL_DFT) && count == 2) ||
+      (op == PRIM_REAL_DFT && count == 1))
+    return fourier_spec(g, spec, op, count, inputs, params, fault);
   fault_set(fault, "%s is not an operation on %u tensors", prim_info[op].name,
             count);
   return false;
