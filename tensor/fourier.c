@@ -117,6 +117,8 @@ static Node *with_free_of(Graph *g, Node *x, uint32_t count,
 
 Node *node_fourier(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                    const int64_t params[4], Fault *fault) {
+  if (op == PRIM_DFT && !params[1]) /* of scalars: over no axis */
+    return node_stack(g, count, inputs, fault);
   Node *all[2] = {NULL}, *n = NULL;
   bool complete = true;
   for (uint32_t k = 0; k < count; k++) {
