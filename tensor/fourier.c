@@ -47,6 +47,12 @@ static bool half_length(Graph *g, int64_t n, int64_t *out, Fault *fault) {
 static bool set_inverse_length(Graph *g, NodeSpec *spec, const Node *x,
                                uint32_t axis, int64_t n, Fault *fault) {
   int64_t half, length = node_own_extents(x)[axis];
+  if (!extent_holds_trivially(g, EXTENT_LE, 0, n)) {
+    fault_set(fault, "a size cannot be negative; found %s",
+              extent_text(g, n).text);
+    if (!extent_require(g, EXTENT_LE, 0, n, fault))
+      return false;
+  }
   if (!half_length(g, n, &half, fault))
     return false;
   if (!extent_holds_trivially(g, EXTENT_EQ, half, length)) {
