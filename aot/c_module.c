@@ -689,6 +689,9 @@ static void finish_module(CModule *m, BuildFiles *out) {
       "%s#endif\n%s%s",
       host_runtime_source, cpu_quota_source, parallel_for_source,
       m->has_strided_entries ? strided_entry_source : "");
+  if (m->has_fourier)
+    buffer_printf(&all, "#include <dlfcn.h>\n#include <pthread.h>\n%s",
+                  fourier_source);
   Buffer kernels = {.arena = m->session->arena};
   aot_module_write(&m->kernels, &kernels);
   code_indent(kernels.text ? kernels.text : "", &all);
@@ -789,7 +792,8 @@ static void report_no_entries(Session *s, const EntryNames *names) {
 
 static const char *const runtime_sources[] = {
     host_runtime_source,  cpu_quota_source,   parallel_for_source,
-    strided_entry_source, library_ops_source, lapack_source};
+    strided_entry_source, library_ops_source, lapack_source,
+    fourier_source};
 
 static SessionStatus build_module(Session *s, void *arg) {
   const BuildRequest *b = arg;

@@ -558,8 +558,8 @@ static void emit_group(HostEmitter *e, const Region *r, uint32_t at) {
     if (e->is_cuda)
       host_emit_unsupported(e, n->span,
                             "CUDA code generation does not support sort, "
-                            "prefix sums, scatter, permutations and linear "
-                            "algebra");
+                            "prefix sums, scatter, permutations, linear "
+                            "algebra and Fourier transforms");
     host_emit_library_op(e, n, host_emit_allocate(e, n, n->guard != NULL));
   } else if (has_elements(n)) {
     emit_kernel(e, c);

@@ -90,7 +90,7 @@ typedef struct CModule {
   Buffer command_code, command_table;
   uint32_t command_count;
   /* The source needs library operations, or views. */
-  bool has_library_ops, has_strided_entries, has_lapack;
+  bool has_library_ops, has_lapack, has_fourier, has_strided_entries;
   VEC(ConstantArray) constants;
   VEC(const char *) messages; /* of error codes, from 1 */
   Map reserved_names;         /* C names; keys are Sym */
@@ -238,6 +238,7 @@ void cuda_host_finish(CModule *m, BuildFiles *out);
 extern const char host_runtime_source[], library_ops_source[];
 /* runtime_sources.c, generated from the .inc files */
 extern const char executable_source[], strided_entry_source[], lapack_source[],
-    parallel_for_source[], cpu_quota_source[], cuda_runtime_source[];
+    parallel_for_source[], cpu_quota_source[], fourier_source[],
+    cuda_runtime_source[];
 
 #endif

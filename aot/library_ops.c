@@ -1,5 +1,6 @@
-/* Library operations in plain C: sort, prefix sums, scatter, permutations and
- * linear algebra, which calls runtime/lapack.inc.
+/* Library operations in plain C: sort, prefix sums, scatter, permutations;
+ * linear algebra, which calls runtime/lapack.inc; and Fourier transforms, by
+ * runtime/fourier.inc.
  * tensor/opaque.c defines them. */
 #include "aot/host_code.h"
 
@@ -391,6 +392,86 @@ static void emit_lapack(HostEmitter *e, const Node *n, const char *to,
   emit_free_buffer(e, out);
 }
 
+/* ---- Fourier transforms ---- */
+
+static const char *axes_product(HostEmitter *e, const int64_t *extents,
+                                uint32_t from, uint32_t to) {
+  const char *product = "1";
+  for (uint32_t k = from; k < to; k++)
+    product = host_emit_format(e, "%s * %s", product,
+                               host_emit_extent(e, extents[k]));
+  return product;
+}
+
+/* The address of the first element of a slice of x; or of its second half. */
+static const char *slice_address(OpLoops *o, const Node *n, const Node *x,
+                                 const char *name, bool second_half) {
+  const char *own_indices[MAX_RANK];
+  for (uint32_t k = 0; k < x->rank; k++)
+    own_indices[k] = k == 0 && second_half ? "1" : "0";
+  return host_emit_format(o->e, "&%s",
+                          element_expr(o, n, x, name, own_indices));
+}
+
+static void emit_fourier_status(HostEmitter *e, const Node *n,
+                                const char *axis) {
+  static const char *const failures[][2] = {
+      {"FOURIER_NO_MEMORY", "out of memory"},
+      {"FOURIER_NO_LIBRARY",
+       "Fourier transforms need the library FFTW: libfftw3.so.3 and "
+       "libfftw3f.so.3 (on Debian and Ubuntu: apt install libfftw3-double3 "
+       "libfftw3-single3)"},
+      {"FOURIER_NO_PLAN", "a Fourier transform of more than 2^31 - 1 points"}};
+  const char *status = host_emit_fresh_name(e, "status");
+  host_emit_line(e, "const int %s = fourier_run_axis(&%s);", status, axis);
+  for (size_t k = 0; k < ARRAY_LEN(failures); k++)
+    host_emit_line(e, "if (%s == %s) %s", status, failures[k][0],
+                   host_emit_fail(e, n->span, failures[k][1]));
+}
+
+/* The transform along one axis; all but the first one run in place. */
+static void emit_fourier_axis(OpLoops *o, const Node *n, const char *to,
+                              uint32_t axis, bool in_place) {
+  HostEmitter *e = o->e;
+  const Node *x = n->inputs[0];
+  const int64_t *own = x->extents + x->free_count;
+  bool has_parts = n->op != PRIM_INVERSE_REAL_DFT;
+  const char *to_re = slice_address(o, n, n, to, false), *to_im = "NULL";
+  if (has_parts)
+    to_im = slice_address(o, n, n, to, true);
+  const char *re = to_re, *im = to_im;
+  if (!in_place) {
+    re = slice_address(o, n, x, NULL, false);
+    im = n->input_count > 1 ? slice_address(o, n, n->inputs[1], NULL, false)
+                            : "NULL";
+  }
+  host_emit_open_block(e, "");
+  const char *name = host_emit_fresh_name(e, "axis");
+  host_emit_line(
+      e, "const FourierAxis %s = {%s, %d, %d, %s, %s, %s, %s, %s, %s, %s};",
+      name,
+      n->op == PRIM_DFT ? "FOURIER_COMPLEX"
+      : has_parts       ? "FOURIER_REAL"
+                        : "FOURIER_INVERSE_REAL",
+      n->op == PRIM_DFT && n->params[2], x->dtype == DT_F64,
+      axes_product(e, own, 0, axis),
+      host_emit_extent(e, has_parts ? own[axis] : n->params[1]),
+      axes_product(e, own, axis + 1, x->rank), re, im, to_re, to_im);
+  emit_fourier_status(e, n, name);
+  host_emit_close_block(e);
+}
+
+static void emit_fourier(HostEmitter *e, const Node *n, const char *to) {
+  uint32_t first = (uint32_t)n->params[0];
+  uint32_t axes = n->op == PRIM_DFT ? (uint32_t)n->params[1] : 1;
+  e->module->has_fourier = true;
+  OpLoops o = begin_loops(e);
+  open_free_loops(&o, n);
+  for (uint32_t k = 0; k < axes; k++)
+    emit_fourier_axis(&o, n, to, first + k, k > 0);
+  close_loops(&o);
+}
+
 void host_emit_library_op(HostEmitter *e, const Node *n, const char *to) {
   e->module->has_library_ops = true;
   switch ((int)n->op) { /* see node_opaque */
@@ -409,6 +490,11 @@ void host_emit_library_op(HostEmitter *e, const Node *n, const char *to) {
     break;
   case PRIM_PERMUTATION:
     emit_permutation(e, n, to);
+    break;
+  case PRIM_DFT:
+  case PRIM_REAL_DFT:
+  case PRIM_INVERSE_REAL_DFT:
+    emit_fourier(e, n, to);
     break;
   }
   LapackOp lapack = node_lapack_op(n->op, n->params);

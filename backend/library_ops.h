@@ -1,5 +1,6 @@
 /* backend: operations that are no loops over indices, by functions of a library
- * instead of generated code: sort, topk, cumsum, scatter, permutation.
+ * instead of generated code: sort, topk, cumsum, scatter, permutation, Fourier
+ * transforms.
  *
  * The functions for the host are backend/cpu's; backend/cuda calls them for
  * nodes without a library kernel of its own. */

@@ -1,6 +1,7 @@
 /* Primitives that create graph nodes.  Each converts its arguments to nodes and
  * resolves axes and shapes. */
 #include "eval/internal.h"
+#include "runtime/fourier.h"
 
 #include <string.h>
 
@@ -599,6 +600,52 @@ PRIM(prim_topk) {
     AS_ARRAY(r)->at[i] = VALUE_OF(
         node_opaque(&vm->graph, PRIM_TOPK, 1, &x, params, zero_key, i, &fault));
   return value_retain(r);
+}
+
+/* ---- Fourier transforms ---- */
+
+/* A library computes them: without it, the error has the place of the call. */
+static Value fourier(Eval *vm, PrimId op, uint32_t count, Value *parts,
+                     const int64_t params[4]) {
+  DECLARE_FAULT;
+  Node *inputs[2];
+  for (uint32_t i = 0; i < count; i++)
+    inputs[i] = vm_to_node(vm, parts[i]);
+  Dtype dtype = inputs[0]->dtype;
+  Dtype wide = dtype == DT_F64 ? DT_F64 : DT_F32;
+  if (!vm_is_aot_tracing(vm) && !fourier_load_library(wide, &fault))
+    return VALUE_OF((Node *)NULL);
+  for (uint32_t i = 0; i < count && dtype != wide; i++)
+    inputs[i] = vm_to_node(vm, VALUE_OF(node_map(&vm->graph, PRIM_CONVERT, 1,
+                                                 &inputs[i], wide, &fault)));
+  Value r =
+      VALUE_OF(node_fourier(&vm->graph, op, count, inputs, params, &fault));
+  if (dtype == wide)
+    return r;
+  Node *result = vm_temp_node(vm, r.node);
+  return VALUE_OF(
+      node_map(&vm->graph, PRIM_CONVERT, 1, &result, dtype, &fault));
+}
+
+PRIM(prim_dft) {
+  UNUSED;
+  uint32_t first, count;
+  vm_axis_range(vm, args[0], vm_to_node(vm, args[2])->rank, &first, &count);
+  return fourier(vm, PRIM_DFT, 2, args + 2,
+                 (int64_t[4]){first, count, optional_bool(vm, args[1])});
+}
+
+PRIM(prim_real_dft) {
+  UNUSED;
+  uint32_t axis = axis_or_last(vm, args[0], vm_to_node(vm, args[1])->rank);
+  return fourier(vm, PRIM_REAL_DFT, 1, args + 1, (int64_t[4]){axis});
+}
+
+PRIM(prim_inverse_real_dft) {
+  UNUSED;
+  uint32_t axis = axis_or_last(vm, args[0], vm_to_node(vm, args[2])->rank);
+  return fourier(vm, PRIM_INVERSE_REAL_DFT, 2, args + 2,
+                 (int64_t[4]){axis, vm_size(vm, args[1])});
 }
 
 PRIM(prim_nonzero) {

@@ -116,7 +116,7 @@ static void record_group(const PlanRecorder *m, const FusionGroup *c,
     r->inputs[k] = node_number(m, c->kernel->inputs.at[k]);
 }
 
-static double node_work(const Node *n) {
+double plan_node_work(const Node *n) {
   uint32_t axes = n->free_count + n->rank + n->reduce_count;
   return (double)n->body_op_count *
          (double)shape_element_count(axes, n->extents);
@@ -234,7 +234,7 @@ CachedPlan *cached_plan_new(Arena *arena, const Plan *plan, const PlanKey *o) {
     for (uint32_t j = 0; !c->backend_data && !c->alias_of && j < c->nodes.len;
          j++)
       if (c->nodes.at[j]->kind == NODE_COMP)
-        r->interpreted_work += node_work(c->nodes.at[j]);
+        r->interpreted_work += plan_node_work(c->nodes.at[j]);
   }
   find_donated_inputs(&m, plan, r);
   const Graph *g = plan->graph;

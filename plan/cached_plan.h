@@ -98,6 +98,8 @@ bool cached_plan_count_run(CachedPlan *r, double expected_runs,
                            bool compiles_all);
 /* True if that is so from the start, for this work and this number of runs. */
 bool plan_is_hot(const Graph *g, double work, double expected_runs);
+/* Operations of one run of a node. */
+double plan_node_work(const Node *n);
 
 /* ---- plan_cache.c ---- */
 

@@ -183,12 +183,8 @@ static bool execute_groups(const PlanExecution *run, Span *where,
 static bool exceeds_jit_threshold(Graph *g, const Plan *plan,
                                   double expected_runs) {
   double work = 0;
-  for (uint32_t k = 0; k < plan->materialized.len; k++) {
-    const Node *n = plan->materialized.at[k]->node;
-    uint32_t axes = n->free_count + n->rank + n->reduce_count;
-    work += (double)n->body_op_count *
-            (double)shape_element_count(axes, n->extents);
-  }
+  for (uint32_t k = 0; k < plan->materialized.len; k++)
+    work += plan_node_work(plan->materialized.at[k]->node);
   work += expected_runs > 1 ? INTERPRETER_NODE_OVERHEAD * plan->materialized.len
                             : 0;
   g->hot |= g->compiles_all || plan_is_hot(g, work, expected_runs);

@@ -16,6 +16,7 @@
 #include "machine/limits/planner.h"
 #include "machine/machine.h"
 #include "plan/backend.h"
+#include "plan/cached_plan.h"
 #include "plan/fused_body.h"
 #include "plan/group_builder.h"
 #include "support/arena.h"
@@ -75,11 +76,20 @@ static bool node_is_empty(const Node *n) {
   return false;
 }
 
+/* True if the node is interpreted in any case.  In a graph with too many nodes
+ * for a search of pairs, each kernel is a single node; lowering it takes more
+ * time and memory than running it. */
+static bool is_interpreted(const FusionPlanner *c, const Node *n) {
+  const Graph *g = c->plan->graph;
+  return c->plan->materialized.len > MAX_PLAN_NODES && !g->hot &&
+         plan_node_work(n) < (double)g->jit_threshold;
+}
+
 static void lower_candidates(FusionPlanner *c) {
   for (uint32_t k = c->plan->materialized.len; k-- > 0;) {
     Candidate *candidate = &c->candidates[k];
     Node *n = candidate->plan_node->node;
-    if (n->kind != NODE_COMP || node_is_empty(n))
+    if (n->kind != NODE_COMP || node_is_empty(n) || is_interpreted(c, n))
       continue;
     candidate->lowered =
         lower_node(c->arena, c->plan->graph, n, &candidate->splits);
@@ -748,13 +758,13 @@ static void emit_group(FusionPlanner *c, GroupBuilder *d) {
     for (uint32_t j = 0; j < d->candidates.at[k]->plan_node->inputs.len; j++)
       emit_group(c, planner_input_group(c, d->candidates.at[k], j));
   FusionGroup *group = NEW(c->arena, FusionGroup);
+  const Node *first = d->candidates.at[0]->plan_node->node;
   group->kernel = build_kernel(c, d);
-  if (!c->build_kernels &&
-      d->candidates.at[0]->plan_node->node->kind == NODE_COMP)
+  if (first->kind == NODE_COMP &&
+      (!c->build_kernels || is_interpreted(c, first)))
     group->fallback_reason = "below the compilation threshold";
   else if (!group->kernel)
-    group->fallback_reason =
-        fallback_reason_of(c->arena, d->candidates.at[0]->plan_node->node);
+    group->fallback_reason = fallback_reason_of(c->arena, first);
   d->fusion_group = group;
   if (c->plan->graph->observer)
     group->remarks = collect_remarks(c, d);

@@ -140,6 +140,7 @@ bool input_check_header_size(const InputFile *in, uint64_t size, Fault *fault);
 typedef struct NpyHeader {
   TensorHeader header;
   bool fortran_order, byte_swap;
+  bool has_pairs;     /* complex elements: pairs along an added last axis */
   size_t data_offset; /* offset of the data */
 } NpyHeader;
 

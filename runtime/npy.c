@@ -29,6 +29,7 @@ static const struct {
     {'u', 2, DT_NONE, "int32"},    {'i', 2, DT_NONE, "int32"},
     {'u', 4, DT_NONE, "int64"},    {'u', 8, DT_NONE, "int64"},
     {'f', 16, DT_NONE, "float64"}, {'f', 12, DT_NONE, "float64"},
+    {'c', 8, DT_F32, NULL},        {'c', 16, DT_F64, NULL}, /* pairs */
 };
 
 /* ---- the dictionary ---- */
@@ -135,10 +136,26 @@ static bool read_descr(HeaderParser *r, const InputFile *in, NpyHeader *h,
     if (descr_table[i].kind == kind && descr_table[i].bytes == bytes) {
       h->header.dtype = descr_table[i].dtype;
       h->byte_swap = *descr == '>' && bytes > 1;
+      h->has_pairs = kind == 'c';
       return h->header.dtype ||
              unsupported_dtype_fault(in, fault, descr, descr_table[i].nearest);
     }
   return unsupported_dtype_fault(in, fault, descr, NULL);
+}
+
+/* Complex elements are pairs of floats: adds the axis of a pair. */
+static bool add_pair_axis(const InputFile *in, NpyHeader *h, Fault *fault) {
+  if (h->fortran_order && h->header.rank > 1) {
+    input_fault(in, fault, "its complex elements are in Fortran order");
+    fault_set_help(fault, "convert it with NumPy: numpy.save(\"new.npy\", "
+                          "numpy.ascontiguousarray(numpy.load(\"old.npy\")))");
+    return false;
+  }
+  if (h->header.rank == MAX_RANK)
+    return input_fault(in, fault, "its rank is more than %d", MAX_RANK - 1);
+  h->fortran_order = false;
+  h->header.shape[h->header.rank++] = 2;
+  return true;
 }
 
 static bool read_bool(HeaderParser *r, bool *out) {
@@ -173,7 +190,7 @@ static bool read_dict(HeaderParser *r, const InputFile *in, NpyHeader *h,
   skip_space(r);
   if (!descr || !shape || !fortran || r->at != r->end)
     return input_fault(in, fault, "its header is damaged");
-  return true;
+  return !h->has_pairs || add_pair_axis(in, h, fault);
 }
 
 bool npy_parse(const InputFile *in, NpyHeader *h, Fault *fault) {

@@ -70,4 +70,10 @@ Node *reverse_sum_over(ReversePass *p, Node *contribution, uint32_t count,
 /* Adds the contributions of an opaque node n with cotangent g. */
 bool adjoint_opaque(ReversePass *p, Node *n, Node *g);
 
+/* ---- adjoint_fourier.c ---- */
+
+bool adjoint_DFT(ReversePass *p, Node *n, Node *g);
+bool adjoint_REAL_DFT(ReversePass *p, Node *n, Node *g);
+bool adjoint_INVERSE_REAL_DFT(ReversePass *p, Node *n, Node *g);
+
 #endif

@@ -1,5 +1,5 @@
 /* Adjoints of opaque nodes: one function per row of class OPAQUE with RULE in
- * primitives.def. */
+ * primitives.def; those of Fourier transforms are in adjoint_fourier.c. */
 #include "tensor/adjoint.h"
 
 #include <string.h>

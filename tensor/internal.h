@@ -69,6 +69,12 @@ TypeText tensor_type_text(const Graph *g, Dtype dtype, uint32_t rank,
                           const int64_t *extents, uint32_t broadcast_mask);
 TypeText node_type_text(const Graph *g, const Node *n);
 
+/* ---- fourier.c ---- */
+
+/* The axes of a transform.  Sets all but the free indices. */
+bool fourier_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
+                  Node *const *inputs, const int64_t params[4], Fault *fault);
+
 /* ---- body_builder.c ---- */
 
 enum { INLINE_BODY_OPS = 40, INLINE_BODY_ARGS = 160 };

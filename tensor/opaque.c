@@ -6,6 +6,7 @@
  *   TOPK                    inputs x            params k; outputs values (0)
  *                                               and indices (1)
  *   GETRF ... GEEV          inputs a, or a and b; params: TRTRS lower
+ *   DFT ...                 see fourier.c
  *   FOLD, SCAN              inputs carry, others
  *                                               params trip count, number of
  *                                               carry values, set of scanned
@@ -210,6 +211,9 @@ static bool opaque_spec(Graph *g, NodeSpec *spec, PrimId op, uint32_t count,
   LapackOp lapack = node_lapack_op(op, params);
   if (lapack && (count == 1 || count == 2))
     return lapack_spec(g, spec, lapack, count, inputs, fault);
+  if (((op == PRIM_DFT || op == PRIM_INVERSE_REAL_DFT) && count == 2) ||
+      (op == PRIM_REAL_DFT && count == 1))
+    return fourier_spec(g, spec, op, count, inputs, params, fault);
   fault_set(fault, "%s is not an operation on %u tensors", prim_info[op].name,
             count);
   return false;

@@ -354,6 +354,11 @@ Node *node_opaque(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
                   const int64_t params[4], PrngKey key, uint32_t output_index,
                   Fault *fault);
 
+/* DFT, REAL_DFT and INVERSE_REAL_DFT of f32 or f64 (fourier.c).  The inputs may
+ * have different free indices. */
+Node *node_fourier(Graph *g, PrimId op, uint32_t count, Node *const *inputs,
+                   const int64_t params[4], Fault *fault);
+
 /* ---- loop_node.c: loops of compiled functions ---- */
 
 /* The carry of a loop at g->loop_depth, inside loops over these indices.  The

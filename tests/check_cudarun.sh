@@ -148,6 +148,15 @@ do print (argmax y, argmin y, argmax (y * 0.0))
 val z = cumsum (select (iota 70001 == 50000) (0.0 / 0.0) 1.0)
 do print (argmax z, argmin z)
 END
+# Fourier transforms run on the host.
+cat >fourier.axn <<'END'
+val x : f64[1200] = sin (float (iota 1200))
+val z = fft.rfft ~axis:0 (reshape [30, 40] x * 2.0)
+do print z
+do print (fft.irfft ~axis:0 30 {re = z.re * 2.0, im = z.im} + 1.0)
+do print [sum (complex.cabs (fft.fft ~axis:all z))]
+do print (grad (fn x => sum (square (fft.rfft x).im)) x.[:7])
+END
 # A tensor without elements: loops over it do not run, and it has no element 0.
 cat >none.axn <<'END'
 val b : f64[0, 3] = reshape [0, 3] (sort ([] : f64[0]))
@@ -159,7 +168,7 @@ cat >empty.axn <<'END'
 val x : f64[?k] = filter (fn v => v > 90.0) (sort (for i < 5 => float i))
 do print (gather x (sort ([1, 0] : i64[2])) + 1.0)
 END
-for name in rows zero products keys groups far places none linear; do
+for name in rows zero products keys groups far places fourier none linear; do
   same "$name"
 done
 same outside 1

@@ -84,6 +84,12 @@ TOPK|m|case topk 2 x of (v, _) => v * v
 FILTER|m|filter (fn r => sum r > 0.1) x
 UNIQUE|v|unique x
 CUMSUM|m|cumsum ~axis:0 (x * x)
+DFT|mm|dft ~axis:0 x (transpose y) * sin x
+DFT|m|dft ~axis:(0, 1) ~inverse:true x (sin x)
+REAL_DFT|v|real_dft x * real_dft x
+REAL_DFT|m|real_dft ~axis:0 (x * x)
+INVERSE_REAL_DFT|v|fft.irfft (dim 0 x) (fft.rfft (x * x))
+INVERSE_REAL_DFT|m|inverse_real_dft ~axis:1 5 x (sin x)
 TRIL|m|tril x
 TRIU|s|triu x'
 

@@ -53,4 +53,28 @@ for model in examples/models/*.axn; do
   (ulimit -S -v "${MEMORY:-80000}" && "$AXON" check -q --strict "$model") ||
     { echo "$model: needs more than 80 MB of address space" && failed=1; }
 done
+
+# A recursive transform of 4096 elements makes one graph of 41,000 small nodes,
+# which are interpreted.  It took 1.9 GB while they were lowered to kernels.
+cat >"$work/transform.axn" <<'END'
+fun transform (re : f64[n]) (im : f64[n]) : f64[n] * f64[n] =
+  if n % 2 == 0 && n > 1 then
+    let
+      val (er, ei) = transform re.[::2] im.[::2]
+      val (odd, oi) = transform re.[1::2] im.[1::2]
+      val t = f64 (iota (n / 2) : i64[n / 2]) * (-6.283185307179586 / f64 n)
+      val pr = odd * cos t - oi * sin t
+      val qr = odd * sin t + oi * cos t
+    in
+      (concat ~axis:0 (er + pr, er - pr), concat ~axis:0 (ei + qr, ei - qr))
+    end
+  else (re, im)
+val x = for i < 4096 => f64 (i * i % 1009)
+val (re, im) = transform x (0.0 * x)
+val z = fft.fft {re = x, im = 0.0 * x}
+do print (max (abs (re - z.re)) < 1e-6, max (abs (im - z.im)) < 1e-6)
+END
+out=$(ulimit -S -v "${MEMORY:-1200000}" && "$AXON" run "$work/transform.axn")
+[ "$out" = '(true, true)' ] ||
+  { echo "transform: $out, or more than 1.2 GB" && failed=1; }
 exit $failed

@@ -7,7 +7,8 @@ BUILD has the objects of the program, FOLDER is for temporary files.
 A mutant is a program with one wrong derivative: another sign, constant,
 operation or condition in
   - a row of primitives/map.def (derive_<ID>),
-  - an adjoint of an opaque node (tensor/adjoint_rules.c),
+  - an adjoint of an opaque node (tensor/adjoint_rules.c,
+    adjoint_fourier.c),
   - the adjoint of a comprehension (tensor/adjoint_body.c and
     adjoint_comprehension.c),
   - a rule of checkpoint, custom_vjp or a loop (eval/vjp_rule.c).
@@ -64,6 +65,11 @@ EDITS_OF_CODE = [(OPERATION % a, r"\1PRIM_" + b, a + " to " + b) for a, b in [
      "axis"),
     (r"\bCUMSUM, reversed", "CUMSUM, g", "not reversed"),
     (r"axis, g, inverse", "axis, g, order", "not inverse"),
+    (r"!n->params\[2\]", "n->params[2]", "not inverse"),
+    (r"length, 0\.5\b", "length, 1", "constant"),
+    (r"n->params\[1\], 2\)", "n->params[1], 1)", "constant"),
+    (r"body_mul_int\(&b, k, 2\)", "body_mul_int(&b, k, 3)", "constant"),
+    (r"body_int\(&b, part\)", "body_int(&b, 1 - part)", "part"),
     (r"take_along_axis\(p, g, inverse", "take_along_axis(p, g, order",
      "not inverse"),
     (r"j == 1 \? ct : zero, j == 1 \? zero : ct",
@@ -118,7 +124,8 @@ def all_mutants():
     path = "primitives/map.def"
     text = (SOURCE / path).read_text()
     yield from edits(path, text, EDITS_OF_ROWS, text.index("#ifdef DERIVE"))
-    for path in ("tensor/adjoint_rules.c", "tensor/adjoint_body.c",
+    for path in ("tensor/adjoint_rules.c", "tensor/adjoint_fourier.c",
+                 "tensor/adjoint_body.c",
                  "tensor/adjoint_comprehension.c"):
         text = (SOURCE / path).read_text()
         yield from edits(path, text, EDITS_OF_CODE)

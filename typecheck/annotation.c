@@ -752,10 +752,12 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
 
 /* ---- schemes from text: the table of primitives ---- */
 
-/* Sets the default of an omitted optional argument of a primitive. */
-static void set_default_type(Checker *c, Type *fun, bool whole) {
+/* Sets the default of an omitted optional argument of a primitive: of axis(s,
+ * n, t) the last axis, of axis(s, r, t) all axes. */
+static void set_default_type(Checker *c, Type *fun) {
   Type *p = fun->fun.param;
   if (p->tag == TY_AXIS) {
+    bool whole = !shape_has_known_rank(p->axis[1]);
     Shape *none = shape_new(c, 0), *any[2];
     for (int i = 0; i < 2; i++) {
       ShapeVar *v = shape_var_new(c, -1);
@@ -805,12 +807,9 @@ Scheme *scheme_of_text(Checker *c, const char *text, uint8_t flags,
   c->names.collected_givens = outer;
   c->names.scope = saved;
   c->names.module = module;
-  bool whole = strcmp(name, "argmax") != 0 && strcmp(name, "argmin") != 0 &&
-               strcmp(name, "sort") != 0 && strcmp(name, "argsort") != 0 &&
-               strcmp(name, "cumsum") != 0;
   for (Type *t = s->type; t->tag == TY_FUN; t = t->fun.result)
     if (t->fun.optional)
-      set_default_type(c, t, whole);
+      set_default_type(c, t);
   if (flags & PRIM_EFFECT_OF_ARG)
     link_callback_effect(c, s->type);
   s->given = all.at;

@@ -35,6 +35,10 @@ static bool dispatch(LibraryOp *r) {
     return library_op_cumsum(r);
   case PRIM_SCATTER:
     return library_op_scatter(r);
+  case PRIM_DFT:
+  case PRIM_REAL_DFT:
+  case PRIM_INVERSE_REAL_DFT:
+    return library_op_fourier(r);
   }
   return false;
 }

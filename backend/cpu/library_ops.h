@@ -1,5 +1,5 @@
 /* backend/cpu: operations that are library routines instead of generated loops:
- * sort, topk, cumsum, scatter, permutation.
+ * sort, topk, cumsum, scatter, permutation, Fourier transforms.
  *
  * * The reference backend executes a node if its routine does not support it
  * (free indices that not all inputs have).  It also executes nodes with an
@@ -40,6 +40,7 @@ bool library_op_topk(LibraryOp *r);
 bool library_op_permutation(LibraryOp *r);
 bool library_op_cumsum(LibraryOp *r);
 bool library_op_scatter(LibraryOp *r);
+bool library_op_fourier(LibraryOp *r);    /* DFT and its relatives */
 bool library_op_recurrence(LibraryOp *r); /* folds and scans: recurrence.c */
 
 #endif

@@ -1,5 +1,6 @@
 /* Opaque operations: sorting, top-k, cumulative sums, scatter, permutations,
- * folds and scans.  The main entry point is opaque_run. */
+ * Fourier transforms, folds and scans.  The main entry point is opaque_run. */
+#include "backend/reference/fourier.h"
 #include "backend/reference/reference.h"
 #include "support/arena.h"
 #include "support/interrupt.h"
@@ -247,6 +248,92 @@ static void permutation(const SliceTask *task) {
   }
 }
 
+/* ---- Fourier transforms ---- */
+
+static Scalar float_of(Dtype dtype, double x) {
+  return (Scalar){.dtype = dtype, .f = dtype_round(dtype, x)};
+}
+
+/* An element of the input of a transform; a real or missing half of the
+ * spectrum follows from its symmetry. */
+static Complex spectrum_at(const SliceTask *task, const AxisLines *l,
+                           int64_t line, int64_t k, int64_t points) {
+  const Node *n = task->node;
+  bool is_half = n->op == PRIM_INVERSE_REAL_DFT;
+  bool is_mirrored = is_half && k >= l->length;
+  int64_t at = line_element(l, line, is_mirrored ? points - k : k);
+  Complex x = {input_at(task, 0, at).f, 0};
+  if (n->input_count > 1 && !(is_half && (k == 0 || 2 * k == points)))
+    x.im = input_at(task, 1, at).f;
+  return is_mirrored ? (Complex){x.re, -x.im} : x;
+}
+
+typedef struct FourierBuffers {
+  FourierTransform *transform;
+  Complex *from, *to; /* one line */
+  int64_t points;
+} FourierBuffers;
+
+static FourierBuffers fourier_buffers(const SliceTask *task, int64_t points) {
+  const Node *n = task->node;
+  return (FourierBuffers){fourier_new(task->arena, points,
+                                      n->op == PRIM_INVERSE_REAL_DFT ||
+                                          (n->op == PRIM_DFT && n->params[2])),
+                          NEW_ARRAY(task->arena, Complex, points),
+                          NEW_ARRAY(task->arena, Complex, points + 1), points};
+}
+
+/* REAL_DFT and INVERSE_REAL_DFT. */
+static void real_fourier_slice(const SliceTask *task) {
+  const Node *n = task->node;
+  bool is_inverse = n->op == PRIM_INVERSE_REAL_DFT;
+  AxisLines from = axis_lines_of(n->inputs[0], (uint32_t)n->params[0]);
+  AxisLines to = from;
+  FourierBuffers b =
+      fourier_buffers(task, is_inverse ? n->params[1] : from.length);
+  to.length = is_inverse ? b.points : b.points / 2 + 1;
+  int64_t part = to.outer * to.length * to.inner;
+  b.to[0] = (Complex){0, 0}; /* the transform of nothing */
+  for (int64_t line = 0; line < from.outer * from.inner; line++) {
+    poll_interrupt(task->graph);
+    for (int64_t k = 0; k < b.points; k++)
+      b.from[k] = spectrum_at(task, &from, line, k, b.points);
+    fourier_apply(b.transform, b.from, b.to);
+    for (int64_t k = 0; k < to.length; k++) {
+      int64_t at = line_element(&to, line, k);
+      store_output(task, at, float_of(n->dtype, b.to[k].re));
+      if (!is_inverse)
+        store_output(task, at + part, float_of(n->dtype, b.to[k].im));
+    }
+  }
+}
+
+/* DFT: the transform along each axis, in double precision. */
+static void fourier_slice(const SliceTask *task) {
+  const Node *n = task->node;
+  int64_t count = slice_count(n->inputs[0]);
+  Complex *all = NEW_ARRAY(task->arena, Complex, count);
+  for (int64_t i = 0; i < count; i++)
+    all[i] = (Complex){input_at(task, 0, i).f, input_at(task, 1, i).f};
+  for (int64_t axis = n->params[0]; axis < n->params[0] + n->params[1];
+       axis++) {
+    AxisLines l = axis_lines_of(n->inputs[0], (uint32_t)axis);
+    FourierBuffers b = fourier_buffers(task, l.length);
+    for (int64_t line = 0; line < l.outer * l.inner; line++) {
+      poll_interrupt(task->graph);
+      for (int64_t k = 0; k < l.length; k++)
+        b.from[k] = all[line_element(&l, line, k)];
+      fourier_apply(b.transform, b.from, b.to);
+      for (int64_t k = 0; k < l.length; k++)
+        all[line_element(&l, line, k)] = b.to[k];
+    }
+  }
+  for (int64_t i = 0; i < count; i++) {
+    store_output(task, i, float_of(n->dtype, all[i].re));
+    store_output(task, count + i, float_of(n->dtype, all[i].im));
+  }
+}
+
 /* ---- folds and scans ---- */
 
 typedef struct FoldElement { /* the computation of one element of the carry */
@@ -404,6 +491,13 @@ static bool run_slice(const SliceTask *task, Fault *fault) {
     return scatter_slice(task, fault);
   case PRIM_PERMUTATION:
     permutation(task);
+    return true;
+  case PRIM_DFT:
+    fourier_slice(task);
+    return true;
+  case PRIM_REAL_DFT:
+  case PRIM_INVERSE_REAL_DFT:
+    real_fourier_slice(task);
     return true;
   case PRIM_FOLD:
   case PRIM_SCAN:

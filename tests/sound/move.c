@@ -446,6 +446,49 @@ static void along_axis_print(Buffer *out, const GenStep *s) {
     PUT(out, "roll ~axis:%d 2 v%d", s->axis, s->operands[0]);
 }
 
+/* rfft, or irfft to one of the two sizes that fit. */
+static bool fourier_make(Gen *g, const Env *env, GenStep *s) {
+  int axis;
+  s->variant = random_below(g, 2);
+  if (!with_axis(g, env, s) || !own_axis(env, s, &axis))
+    return false;
+  int64_t d = env->var[s->operands[0]].at[axis];
+  if (s->variant % 2 == 0)
+    return true;
+  s->sizes = 1;
+  s->size[0] = size_for(g, env, 2 * (d - 1) + random_below(g, 2));
+  return d > 0;
+}
+
+static Truth fourier_shape(const Env *env, const GenStep *s, Extents *out) {
+  int axis;
+  int64_t n;
+  *out = env->var[s->operands[0]];
+  if (!own_axis(env, s, &axis))
+    return TRUTH_WRONG;
+  int64_t *d = &out->at[axis];
+  if (s->variant % 2 == 0) {
+    *d = *d / 2 + 1;
+    return TRUTH_RIGHT;
+  }
+  if (size_value(s->size[0], env, &n) != TRUTH_RIGHT || n < 0 ||
+      n / 2 + 1 != *d)
+    return TRUTH_WRONG;
+  *d = n;
+  return TRUTH_RIGHT;
+}
+
+static void fourier_print(Buffer *out, const GenStep *s) {
+  int v = s->operands[0];
+  if (s->variant % 2 == 0) {
+    PUT(out, "(fft.rfft ~axis:%d v%d).im", s->axis, v);
+    return;
+  }
+  PUT(out, "fft.irfft ~axis:%d ", s->axis);
+  size_print(out, s->size[0]);
+  PUT(out, " {re = v%d, im = v%d}", v, v);
+}
+
 static bool squeeze_make(Gen *g, const Env *env, GenStep *s) {
   s->operands[0] = pick_var(g, env, 1, MAX_AXES, true);
   s->operand_count = 1;
@@ -591,6 +634,7 @@ const Op move_ops[] = {
     {.name = "pad", 5, pad_make, pad_shape, pad_print},
     {.name = "tile", 4, tile_make, tile_shape, tile_print},
     {.name = "turn", 4, along_axis_make, same_shape, along_axis_print},
+    {.name = "fourier", 4, fourier_make, fourier_shape, fourier_print},
     {.name = "squeeze", 5, squeeze_make, squeeze_shape, squeeze_print},
     {.name = "gather", 3, gather_make, gather_shape, gather_print},
     {.name = "broadcast", 3, broadcast_make, broadcast_shape, broadcast_print},

@@ -73,6 +73,7 @@ def make(d):
     np.save(f"{d}/empty.npy", np.zeros((0, 3), "f4"))
     np.save(f"{d}/uint16.npy", np.array([1, 2], "u2"))
     np.save(f"{d}/complex.npy", np.array([1j]))
+    np.save(f"{d}/complex_fortran.npy", np.asfortranarray(np.ones((2, 3)) * 1j))
     np.save(f"{d}/text.npy", np.array(["a", "bc"]))
     np.save(f"{d}/struct.npy", np.zeros(2, [("x", "f4"), ("y", "i4")]))
     np.save(f"{d}/object.npy", np.array([None, {}]), allow_pickle=True)

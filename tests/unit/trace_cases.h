@@ -123,6 +123,14 @@ static const Case cases[] = {
     {"fun f (x : f32[n, m]) i (y : f32[k, m]) = scatter x i y",
      "f : f32[n, m] -> i64[k] -> f32[k, m] -> _",
      {"n=2 m=3 k=5", "n=7 m=1 k=1", "n=3 m=2 k=0"}},
+    {"fun f (x : f64[n, m]) y = (dft ~axis:0 x y, dft ~axis:all ~inverse:true y"
+     " x)",
+     "f : f64[n, m] -> f64[n, m] -> _", SQUARES},
+    {"fun f (x : f32[n, m]) = (real_dft x, map (fn y => real_dft y) x)", "f",
+     SQUARES},
+    {"fun f n (x : f64[b, n/2 + 1]) y = inverse_real_dft n x y",
+     "f : dim(n) -> f64[b, n/2 + 1] -> f64[b, n/2 + 1] -> _",
+     {"b=2 n=0", "b=3 n=7", "b=1 n=8"}},
     /* networks */
     {"fun f (p : {w : f32[o, c, k, l], b : f32[o]}) (x : f32[n, c, h, v]) ="
      "  nn.conv2d ~stride:2 ~padding:1 p x",

@@ -423,6 +423,7 @@ def reductions():
     exact("cumsum", "prefix sums along axes", {"x": x[0]},
           ("cumsum x", np.cumsum(x[0], axis=-1)),
           ("cumsum ~axis:0 x", np.cumsum(x[0], axis=0)))
+    fourier()
     exact("sum_u8", "a sum has the type of its elements, and wraps",
           {"x": np.uint8([200, 100])}, ("sum x", np.uint8(44)))
     write("sum_float_accuracy", "a sum of a million f32 stays accurate",
@@ -437,6 +438,54 @@ def reductions():
          "softmax $x + softmax ~axis:0 $x",
          lambda v: np.exp(v) / np.exp(v).sum(1, keepdims=True)
          + np.exp(v) / np.exp(v).sum(0, keepdims=True))
+
+
+def fourier():
+    """Fourier transforms along each axis, and of long vectors."""
+    rng = np.random.default_rng(5)
+    program, results = "", []
+
+    def case(text, x):
+        nonlocal program
+        program += f"do print ({text})\n"
+        results.append(x)
+
+    def parts(text, z):
+        case(f"({text}).re", z.real)
+        case(f"({text}).im", z.imag)
+    for n in (1, 2, 3, 5, 7, 8):
+        x = rng.standard_normal((2, n)).round(2)
+        y = rng.standard_normal((2, n)).round(2)
+        program += typed(f"x{n}", x) + typed(f"y{n}", y)
+        z, name = x + 1j * y, f"{{re = x{n}, im = y{n}}}"
+        parts(f"fft.fft {name}", np.fft.fft(z))
+        parts(f"fft.ifft {name}", np.fft.ifft(z))
+        parts(f"fft.fft ~axis:all {name}", np.fft.fft2(z))
+        parts(f"fft.ifft ~axis:0 {name}", np.fft.ifft(z, axis=0))
+        parts(f"fft.rfft x{n}", np.fft.rfft(x))
+        parts(f"fft.rfft ~axis:0 x{n}", np.fft.rfft(x, axis=0))
+        parts(f"fft.rfft2 x{n}", np.fft.rfft2(x))
+        for m in (2 * n - 2, 2 * n - 1):
+            if 0 < m < 9:
+                case(f"fft.irfft {m} {name}", np.fft.irfft(z, m))
+                case(f"fft.irfft2 {m} {name}", np.fft.irfft2(z, (2, m)))
+        case(f"fft.freq ~step:2.0 {n}", np.fft.fftfreq(n, 2.0))
+        case(f"fft.rfreq {n}", np.fft.rfftfreq(n))
+        case(f"fft.shift x{n}", np.fft.fftshift(x, axes=-1))
+        case(f"fft.unshift x{n}", np.fft.ifftshift(x, axes=-1))
+    for n, t in ((13, "float64"), (127, "float32"), (127, "float64")):
+        x = rng.standard_normal(n).round(2).astype(t)
+        want = np.fft.rfft(x)
+        tol = "1e-4" if t == "float32" else "1e-12"
+        s = f"{n}{TYPES[t]}"
+        program += typed(f"x{s}", x)
+        for part in ("real", "imag"):
+            program += typed(f"{part}{s}", getattr(want, part).astype(t))
+        program += (
+            f"do print (allclose ~rtol:0.0 ~atol:{tol} (fft.rfft x{s}).re real{s}, "
+            f"allclose ~rtol:0.0 ~atol:{tol} (fft.rfft x{s}).im imag{s})\n")
+        results.append("(true, true)")
+    write("fourier", "Fourier transforms of lengths 1 to 127", program, *results)
 
 
 def shared_rows():
@@ -646,6 +695,7 @@ def files():
     np.save(at("doubles.npy"), np.array([0.5, 0.25]))
     np.save(at("bools.npy"), np.array([True, False]))
     np.save(at("scalar.npy"), np.float32(2.5))
+    np.save(at("complex.npy"), np.complex64([[1 + 2j, 3 - 4j]]))
     np.savez(at("two.npz"), images=np.uint8([[1, 2], [3, 4]]),
              labels=np.array([7, 9]))
     with open(at("table.csv"), "w") as f:
