@@ -31,19 +31,27 @@ Candidate *planner_candidate_of(const FusionPlanner *c, const Node *n) {
 
 /* ---- lowering ---- */
 
+/* Allocated when needed: they are large. */
+static AxisSplits *splits_of(FusionPlanner *c, Candidate *x) {
+  if (!x->splits)
+    x->splits = NEW(c->arena, AxisSplits);
+  return x->splits;
+}
+
 /* The consumer accesses an axis of x as several axes.  Requests the same split
  * of x.  Overlapping windows are no split. */
 static void request_splits(FusionPlanner *c, const LoopNest *reader,
-                           const AffineExpr *at, uint32_t axis, const Node *x,
-                           AxisSplits *splits) {
+                           const AffineExpr *at, uint32_t axis,
+                           Candidate *candidate) {
   Graph *g = reader->graph;
+  const Node *x = candidate->plan_node->node;
   for (uint32_t v = 0; v < reader->spatial_axes; v++) {
     int64_t t = at->coef[v], left;
     AffineExpr *quotient, *remainder;
     if (t != 0 && t != 1 && extent_proved(g, EXTENT_LE, 0, t) &&
         extent_floor_mod(g, x->extents[axis], t, &left) && left == 0 &&
         affine_div_rem(c->arena, at, t, reader, &quotient, &remainder))
-      axis_splits_add(g, splits, axis, t);
+      axis_splits_add(g, splits_of(c, candidate), axis, t);
   }
 }
 
@@ -56,7 +64,7 @@ static void request_input_splits(FusionPlanner *c, const Candidate *candidate) {
     if (!x || s->checked_index_count)
       continue;
     for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
-      request_splits(c, loop, s->index_exprs[k], k, s->node, &x->splits);
+      request_splits(c, loop, s->index_exprs[k], k, x);
   }
 }
 
@@ -68,7 +76,6 @@ static void note_contraction(FusionPlanner *c, Candidate *candidate) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
 }
 
-/* Consumers come before producers, so that the splits are known. */
 static bool node_is_empty(const Node *n) {
   for (uint32_t k = 0; k < n->free_count + n->rank; k++)
     if (n->extents[k] == 0)
@@ -85,6 +92,7 @@ static bool is_interpreted(const FusionPlanner *c, const Node *n) {
          plan_node_work(n) < (double)g->jit_threshold;
 }
 
+/* Consumers come before producers, so that the splits are known. */
 static void lower_candidates(FusionPlanner *c) {
   for (uint32_t k = c->plan->materialized.len; k-- > 0;) {
     Candidate *candidate = &c->candidates[k];
@@ -92,7 +100,7 @@ static void lower_candidates(FusionPlanner *c) {
     if (n->kind != NODE_COMP || node_is_empty(n) || is_interpreted(c, n))
       continue;
     candidate->lowered =
-        lower_node(c->arena, c->plan->graph, n, &candidate->splits);
+        lower_node(c->arena, c->plan->graph, n, splits_of(c, candidate));
     if (!candidate->lowered)
       continue;
     candidate->group->parallel_axes = candidate->lowered->loop->spatial_axes;

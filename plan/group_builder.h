@@ -11,7 +11,7 @@ typedef struct Arena Arena;
 typedef struct Candidate {
   PlanNode *plan_node;
   LoweredNode *lowered; /* NULL: the node stays alone */
-  AxisSplits splits;
+  AxisSplits *splits;   /* or NULL */
   bool is_contraction;
   bool must_fit_cache;        /* its rows must fit into a cache; it cannot be
                                  strip-mined */
