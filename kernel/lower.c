@@ -283,8 +283,10 @@ static IndexValue body_op_value(Lowerer *b, const BodyOp *expr) {
     return unknown_value();
   if (expr->kind == BODY_READ)
     return read_value(b, expr->node);
-  if (expr->kind == BODY_CONST)
-    return value_of_affine(b, affine_new(b->arena, expr->value.i));
+  if (expr->kind == BODY_CONST) /* a huge number is not a handle of an extent */
+    return extent_is_static(b->loop->graph, expr->value.i)
+               ? value_of_affine(b, affine_new(b->arena, expr->value.i))
+               : unknown_value();
   if (expr->kind == BODY_EXTENT)
     return value_of_affine(b, affine_new(b->arena, expr->extent));
   if (expr->kind == BODY_AXIS)

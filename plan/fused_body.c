@@ -187,8 +187,10 @@ static Interval compute_interval(const FusedBody *body, const BodyOp *c,
                                  const uint32_t *args) {
   if (c->dtype != DT_I64)
     return unbounded;
-  if (c->kind == BODY_CONST)
-    return (Interval){c->value.i, c->value.i};
+  if (c->kind == BODY_CONST) /* a huge number is not a handle of an extent */
+    return extent_is_static(body->graph, c->value.i)
+               ? (Interval){c->value.i, c->value.i}
+               : unbounded;
   if (c->kind == BODY_AXIS)
     return (Interval){
         0, extent_sub_saturating(body->graph, body->extents[c->axis], 1)};
@@ -379,8 +381,8 @@ static bool is_speculatable(const FusedBody *body, uint32_t k) {
   if (c->kind != BODY_CONST && c->kind != BODY_EXTENT && c->kind != BODY_AXIS &&
       c->kind != BODY_OP)
     return false;
-  if (c->kind == BODY_OP &&
-      (c->op == PRIM_DIV || c->op == PRIM_MOD || c->op == PRIM_POW))
+  if (c->kind == BODY_OP && prim_info[c->op].class == PC_MAP &&
+      map_info[c->op].fault != ARITH_OK)
     return false;
   for (uint32_t j = 0; j < c->arg_count; j++)
     if (!is_speculatable(body, c->args[j]))

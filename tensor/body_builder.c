@@ -214,7 +214,7 @@ uint32_t body_read_broadcast(BodyBuilder *b, Node *x, uint32_t first_axis) {
 static bool index_in_bounds(const Graph *g, const Node *n, const BodyOp *index,
                             int64_t extent) {
   if (index->kind == BODY_CONST)
-    return index->value.i >= 0 &&
+    return index->value.i >= 0 && index->value.i < FIRST_EXTENT_HANDLE &&
            (extent_is_static(g, extent)
                 ? index->value.i < extent
                 : extent_proved(g, EXTENT_LE, index->value.i + 1, extent));

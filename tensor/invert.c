@@ -540,7 +540,7 @@ static bool parse_op(Solver *s, const FormScope *scope, uint32_t op, Form *out,
   switch (c->kind) {
   case BODY_CONST:
     out->constant = c->value.i;
-    return !dtype_is_float(c->dtype);
+    return !dtype_is_float(c->dtype) && c->value.i < FIRST_EXTENT_HANDLE;
   case BODY_EXTENT:
     out->constant = c->extent;
     return true;

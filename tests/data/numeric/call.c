@@ -31,6 +31,20 @@ int main(void) {
   check("no pieces", built_pieces(0, 3, a, out), 0, out, a);
   check("slope", built_slope(2, square, out), 4, out, slope);
   check("power", built_power(2, rotation, out), 4, out, turned);
+  const int32_t numbers[3] = {-1, 7, 0};
+  const int64_t rows[2] = {2, 2}, all[1] = {-1};
+  const double replaced[3] = {9, 2, 7}, edges[3] = {0, 1, 2};
+  const double angles[2] = {1.5707963267948966, 1.5707963267948966 + 3};
+  int64_t counts[3];
+  check("replaced", built_replaced(2, 3, rows, (double[]){6, 7}, b, out), 1,
+        out, replaced);
+  check("angles", built_angles(2, (double[]){0, 1}, out), 2, out, angles);
+  if (built_ones_of(3, numbers, counts) || counts[0] != 32 || counts[1] != 3)
+    printf("ones_of: %d %d\n", (int)counts[0], (int)counts[1]);
+  if (built_huge(1, all, counts) || counts[0] != -0x3aaaaaaaaaaaaaab)
+    printf("huge: %lld\n", (long long)counts[0]);
+  if (built_bins(3, 2, edges, b, counts) || counts[0] != 0 || counts[1] != 1)
+    printf("bins: %d %d\n", (int)counts[0], (int)counts[1]);
   int code = built_inverses(1, 2, batch, inverses);
   if (code || inverses[0] != 0.5F || inverses[3] != 0.25F)
     printf("inverses: %s\n", built_message(code));

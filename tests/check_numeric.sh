@@ -1,12 +1,13 @@
 #!/bin/bash
-# Linear algebra: in modules of `axon build`, on the other backends, and without
+# Linear algebra and other numeric functions: in modules of `axon build`, on the
+# other backends, and without
 # the library LAPACK.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-data=$here/tests/data/linalg
+data=$here/tests/data/numeric
 cc=${CC:-cc}
 printf 'do print (linalg.solve [[2.0, 1.0], [1.0, 3.0]] [3.0, 5.0])\n' \
   >"$work/solve.axn"

@@ -1,4 +1,4 @@
-/* A dlopen that finds no LAPACK: tests/check_linalg.sh preloads it. */
+/* A dlopen that finds no LAPACK: tests/check_numeric.sh preloads it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
