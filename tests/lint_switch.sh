@@ -43,8 +43,8 @@ rest+='|eval/host_call.c|eval/higher_order_prims.c|eval/force.c'
 rest+='|eval/pointwise_prims.c'
 complain 'a default label' '^ *default:' "$tokens|$rest"
 
-# The row maximum in attention, conjunctions of the conditions of a `for`, and of
-# equal elements.
+# The row maximum in attention, and conjunctions: of the conditions of a `for`,
+# and of equal elements.
 complain 'a reduction by name' \
   'PRIM_(PROD|MAX|MIN|ANY|ALL|XOR|ARGMAX|ARGMIN)\b' \
   'backend/cuda/match_exp_sum.c|backend/cuda/attention_analysis.c|'\
