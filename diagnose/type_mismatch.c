@@ -344,7 +344,9 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
   for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
     if (same_call(c->solver.contradicted.at[i], o))
       return true; /* the same mistake */
-  bool is_result = o->kind != ORIGIN_ARG || o->arg.is_differentiated;
+  bool is_operand = o->kind == ORIGIN_OPERATOR;
+  bool is_result =
+      !is_operand && (o->kind != ORIGIN_ARG || o->arg.is_differentiated);
   Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
                      is_result ? "the result" : error_subject(c, o),
                      takes   ? "takes"
@@ -352,9 +354,11 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
                              : "is",
                      *path ? ", " : "", path, *path ? " :" : ":",
                      ty_text(c, function));
-  d->help = is_result ? "return tensors, or structures of tensors"
-                      : "pass its parameters, which are tensors, and use the "
-                        "function directly";
+  d->help = is_operand
+                ? "functions are not comparable: compare what they return"
+            : is_result ? "return tensors, or structures of tensors"
+                        : "pass its parameters, which are tensors, and use the "
+                          "function directly";
   error_note_callee(c, d, o);
   return true;
 }

@@ -733,6 +733,14 @@ Value vm_replace_floats(Eval *vm, Value v, Value list);
 /* The sum of the elements of a list of vectors.  like: a value with a float. */
 Value vm_sum_floats(Eval *vm, Value like, Value list);
 
+/* ---- compare_prims.c ---- */
+
+/* Parts of a node of a dictionary (stdlib/dicts.axn). */
+enum { DICT_LEFT, DICT_KEY, DICT_VALUE, DICT_RIGHT };
+/* The nodes of a dictionary in the order of its keys, in memory of the
+ * machine's scratch: each is an array of the parts above. */
+const Value *const *vm_dict_items(Eval *vm, Value dict, uint32_t *count);
+
 /* ---- print.c ---- */
 
 void vm_print(Eval *vm, Buffer *out, Value v, bool nested);
@@ -793,7 +801,23 @@ B(prim_list_reverse);
 B(prim_append);
 B(prim_format);
 B(prim_str_length);
-B(prim_str_compare);
+B(prim_regex_matches);
+B(prim_regex_split);
+B(prim_regex_replace);
+B(prim_str_slice);
+B(prim_str_chars);
+B(prim_str_codes);
+B(prim_str_of_codes);
+B(prim_str_trim);
+B(prim_str_words);
+B(prim_str_case);
+B(prim_read_text);
+B(prim_input_line);
+B(prim_write_text);
+B(prim_append_text);
+B(prim_is_number);
+B(prim_equal);
+B(prim_compare);
 B(prim_str_split);
 B(prim_str_join);
 B(prim_str_bytes);

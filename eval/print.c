@@ -97,6 +97,37 @@ static void print_list(Eval *vm, Buffer *out, Value v, uint32_t depth) {
   buffer_putc(out, ']');
 }
 
+static const Con *con_of(Value v) {
+  return v.tag == V_CON ? AS_CON(v)->con : v.con;
+}
+
+/* As the list of its items, or the set of its keys. */
+static void print_dict(Eval *vm, Buffer *out, Value v, uint32_t depth) {
+  size_t mark = vm->temp_count;
+  uint32_t count;
+  const Value *const *items = vm_dict_items(vm, v, &count);
+  bool is_set = count && items[0][DICT_VALUE].tag == V_UNIT;
+  buffer_puts(out, is_set ? "set [" : "dict [");
+  PartLayout parts = parts_begin(out);
+  for (uint32_t i = 0; i < count; i++) {
+    if (i)
+      parts_next(&parts, items[i][DICT_VALUE]);
+    if (i == MAX_PRINTED_ITEMS) {
+      buffer_puts(out, "...");
+      break;
+    }
+    buffer_puts(out, is_set ? "" : "(");
+    print_value(vm, out, items[i][DICT_KEY], true, depth);
+    if (!is_set) {
+      buffer_puts(out, ", ");
+      print_value(vm, out, items[i][DICT_VALUE], true, depth);
+      buffer_putc(out, ')');
+    }
+  }
+  buffer_putc(out, ']');
+  vm_drop_temps(vm, mark);
+}
+
 static bool is_atomic(Value v) {
   return v.tag != V_CON && !(value_is_num(v) && v.i < 0);
 }
@@ -173,10 +204,13 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
     print_list(vm, out, v, depth);
     return;
   case V_NULLARY_CON:
-    buffer_puts(out, v.con->name->text);
-    return;
   case V_CON:
-    print_con(vm, out, v, depth);
+    if (con_of(v)->is_dict)
+      print_dict(vm, out, v, depth);
+    else if (v.tag == V_CON)
+      print_con(vm, out, v, depth);
+    else
+      buffer_puts(out, v.con->name->text);
     return;
   case V_SHAPE:
     print_shape(out, AS_SHAPE(v));

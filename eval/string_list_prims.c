@@ -70,18 +70,6 @@ PRIM(prim_str_length) {
   return value_int(count);
 }
 
-/* In UTF-8, the order of bytes is the order of code points. */
-PRIM(prim_str_compare) {
-  UNUSED;
-  (void)vm;
-  const String *a = AS_STRING(args[0]), *b = AS_STRING(args[1]);
-  uint32_t len = a->obj.len < b->obj.len ? a->obj.len : b->obj.len;
-  int order = memcmp(a->text, b->text, len);
-  if (site->prim == PRIM_STR_EQ)
-    return value_bool(!order && a->obj.len == b->obj.len);
-  return value_bool(order < 0 || (!order && a->obj.len < b->obj.len));
-}
-
 static const char *find_separator(const char *text, size_t len,
                                   const String *sep) {
   for (size_t i = 0; sep->obj.len && i + sep->obj.len <= len; i++)
@@ -92,11 +80,14 @@ static const char *find_separator(const char *text, size_t len,
 
 PRIM(prim_str_split) {
   UNUSED;
-  const String *sep = AS_STRING(args[0]), *s = AS_STRING(args[1]);
+  const String *sep = AS_STRING(args[n - 2]), *s = AS_STRING(args[n - 1]);
+  bool has_limit = n == 3 && args[0].tag != V_ABSENT;
+  int64_t left = has_limit ? vm_int(vm, args[0]) : INT64_MAX;
   const char *at = s->text, *end = s->text + s->obj.len;
   Value reversed = {.tag = V_NIL};
   for (;;) {
-    const char *stop = find_separator(at, (size_t)(end - at), sep);
+    const char *stop =
+        left-- > 0 ? find_separator(at, (size_t)(end - at), sep) : NULL;
     vm_push_temp(vm, reversed);
     Value part =
         value_string(&vm->heap, at, (size_t)((stop ? stop : end) - at));
@@ -170,29 +161,46 @@ PRIM(prim_to_string) {
   return string_from_buffer(vm, &text);
 }
 
-/* Implements PARSE_INT and PARSE_FLOAT. */
-PRIM(prim_parse) {
-  UNUSED;
-  const String *s = AS_STRING(args[0]);
+static bool parse_number(bool is_integer, Dtype dtype, const String *s,
+                         Value *out) {
   const char *text = s->text;
   char *end = NULL;
-  Value r;
-  bool is_integer = site->prim == PRIM_PARSE_INT;
   errno = 0;
-  bool start = *text && !strchr(" \t\n\v\f\r", *text);
+  if (!*text || strchr(" \t\n\v\f\r", *text))
+    return false;
   if (is_integer) {
     const char *digits = text + (*text == '-' || *text == '+');
     bool hex = digits[0] == '0' && (digits[1] | 32) == 'x';
-    r = value_int(strtoll(text, &end, hex ? 16 : 10));
+    *out = value_int(strtoll(text, &end, hex ? 16 : 10));
   } else {
-    Dtype dtype = site->elem == DT_NONE ? DT_F32 : site->elem;
-    r = value_scalar((Scalar){dtype, {.f = dtype_parse(dtype, text, &end)}});
+    *out = value_scalar((Scalar){dtype, {.f = dtype_parse(dtype, text, &end)}});
     errno = 0;
   }
-  if (!start || !end || end != text + s->obj.len || errno == ERANGE)
-    vm_fail(vm, 509, "\"%.60s\" is not %s", text,
-            is_integer ? "an integer" : "a number");
+  return end && end == text + s->obj.len && errno != ERANGE;
+}
+
+/* Implements PARSE_INT and PARSE_FLOAT. */
+PRIM(prim_parse) {
+  UNUSED;
+  Value r;
+  bool is_integer = site->prim == PRIM_PARSE_INT;
+  Dtype dtype = site->elem == DT_NONE ? DT_F32 : site->elem;
+  if (!parse_number(is_integer, dtype, AS_STRING(args[0]), &r))
+    vm_fail_at(vm, (Span){0}, 509,
+               is_integer ? "`strings.to_int` returns None for such text"
+                          : "`strings.to_float` returns None for such text",
+               "\"%.60s\" is not %s", AS_STRING(args[0])->text,
+               is_integer ? "an integer" : "a number");
   return r;
+}
+
+/* Implements IS_INT and IS_FLOAT. */
+PRIM(prim_is_number) {
+  UNUSED;
+  (void)vm;
+  Value ignored;
+  return value_bool(parse_number(site->prim == PRIM_IS_INT, DT_F64,
+                                 AS_STRING(args[0]), &ignored));
 }
 
 /* ---- format ---- */

@@ -385,3 +385,14 @@ void scalar_print(Buffer *out, Scalar x) {
     }
   }
 }
+
+static int float_order(double x, double y, bool is_total) {
+  if (x != x || y != y)
+    return is_total ? (x != x) - (y != y) : 1;
+  return (x > y) - (x < y);
+}
+
+int scalar_order(Scalar x, Scalar y, bool is_total) {
+  return dtype_is_float(x.dtype) ? float_order(x.f, y.f, is_total)
+                                 : (x.i > y.i) - (x.i < y.i);
+}

@@ -37,7 +37,7 @@ bool dynlib_load(const DynLib *library, Fault *fault) {
   pthread_mutex_unlock(&lock);
   if (there)
     return true;
-  fault_set(fault, "the library %s is required, but not installed",
+  fault_set(fault, "the library %s is required here, but not installed",
             library->soname);
   fault_set_help(fault, "on Debian and Ubuntu: apt install %s",
                  library->package);

@@ -64,6 +64,10 @@ int64_t dtype_wrap(Dtype dtype, int64_t x);
 Scalar scalar_convert(Scalar x, Dtype to);
 Scalar scalar_load(Dtype dtype, const void *at);
 void scalar_store(Scalar x, void *at); /* stores as x.dtype */
+/* Returns -1, 0 or 1 as x is less than, equal to or greater than y, of the same
+ * dtype.  In the total order, NaN is the last number and equal to itself;
+ * otherwise NaN differs from all numbers, and the result is 1. */
+int scalar_order(Scalar x, Scalar y, bool is_total);
 /* Prints the shortest text that reads back as the same value. "1.0" keeps its
  * point; also "inf", "nan", "true". */
 void scalar_print(Buffer *out, Scalar x);
@@ -165,6 +169,9 @@ void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {
   return (char *)t->data + i * dtype_info[t->dtype].bytes;
 }
+/* The first difference of elements (scalar_order) of two tensors of equal dtype
+ * and shape. */
+int tensor_order(const Tensor *a, const Tensor *b, bool is_total);
 /* Bytes of memory that this process may use: those of the machine, or the limit
  * of its container. */
 uint64_t memory_limit(void);

@@ -314,3 +314,11 @@ void tensor_release(Tensor *t) {
     caching_free(t->block, t->alloc_bytes);
   mem_free(t);
 }
+
+int tensor_order(const Tensor *a, const Tensor *b, bool is_total) {
+  int order = 0;
+  for (int64_t i = 0; i < a->count && !order; i++)
+    order = scalar_order(scalar_load(a->dtype, tensor_at(a, i)),
+                         scalar_load(b->dtype, tensor_at(b, i)), is_total);
+  return order;
+}

@@ -157,6 +157,8 @@ typedef struct Con { /* a constructor of a datatype */
   Sym *name;
   uint32_t tag;
   bool has_arg;
+  bool is_dict; /* of a dictionary of the library: comparisons and `print` see
+                   its items in order, not its tree */
 } Con;
 
 typedef struct CoreRule {

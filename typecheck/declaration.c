@@ -93,7 +93,8 @@ static void define_datatype(Checker *c, Dec *dec) {
     struct DataCon *k = &d->cons[i];
     k->con = (Con){.name = dec->cons[i].name,
                    .tag = i,
-                   .has_arg = dec->cons[i].type != NULL};
+                   .has_arg = dec->cons[i].type != NULL,
+                   .is_dict = d->module && !strcmp(d->module->text, "dicts")};
     k->span = dec->cons[i].span;
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);

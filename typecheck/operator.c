@@ -126,21 +126,16 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
   return core_items(c, CORE_CONS, e->span, 2, h, t);
 }
 
-static bool is_string(Checker *c, Type *t) {
-  t = ty_norm(c, t);
-  return t->tag == TY_DATATYPE && t->data.type == c->builtins.string_datatype;
+/* A value that is compared as a whole: any value but a tensor.  A type that is
+   not known yet is that of a tensor. */
+static bool is_structure(Checker *c, Type *t) {
+  TypeTag tag = ty_norm(c, t)->tag;
+  return tag != TY_VAR && tag != TY_TENSOR && tag != TY_LIFT;
 }
 
-static Core *string_compare(Checker *c, Expr *e, Core *a, Core *b, Type *ta,
-                            Type *tb, Type **type) {
-  a = subsume(c, a, ta, ty_string(c), operand_origin(c, e->arg[0], PRIM_EQ, 1));
-  b = subsume(c, b, tb, ty_string(c), operand_origin(c, e->arg[1], PRIM_EQ, 2));
-  *type = ty_scalar(c, DT_BOOL, NULL);
-  Core *args[2] = {a, b};
-  Core *eq = prim_core(c, PRIM_STR_EQ, 2, args, NULL, e->span);
-  if (e->op == BIN_EQ)
-    return eq;
-  return prim_core(c, PRIM_NOT, 1, &eq, elem_fixed(c, DT_BOOL), e->span);
+static bool compares_structures(Checker *c, const Expr *e, Type **types) {
+  return e->op >= BIN_EQ && e->op <= BIN_GE &&
+         (is_structure(c, types[0]) || is_structure(c, types[1]));
 }
 
 static PrimId prim_of_op(BinOp op) {
@@ -171,21 +166,6 @@ static void infer_sides(Checker *c, Expr *e, Core **args, Type **types) {
     c->facts.assumptions = assumptions;
 }
 
-/* == and != on values that are not tensors: strings and ().  Otherwise NULL. */
-static Core *infer_non_tensor_equality(Checker *c, Expr *e, Core **args,
-                                       Type **types, Type **type) {
-  if (e->op != BIN_EQ && e->op != BIN_NE)
-    return NULL;
-  if (is_string(c, types[0]) || is_string(c, types[1]))
-    return string_compare(c, e, args[0], args[1], types[0], types[1], type);
-  if (!ty_is_unit(types[0]) || !ty_is_unit(types[1]))
-    return NULL;
-  Core *same = core_new(c, CORE_BOOL, e->span);
-  same->flag = e->op == BIN_EQ;
-  *type = ty_scalar(c, DT_BOOL, NULL);
-  return core_items(c, CORE_SEQ, e->span, 3, args[0], args[1], same);
-}
-
 /* The origins of the complete expression, out[0], and of both operands. */
 static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
                            Origin **out) {
@@ -209,6 +189,35 @@ static void binary_origins(Checker *c, Expr *e, PrimId id, Type **types,
   out[0] = o, out[1] = oa, out[2] = ob;
 }
 
+/* Comparisons of values that are not tensors: `equal a b`, `not (equal a b)`,
+   or `compare a b < 0` and its like. */
+static Core *infer_structure_comparison(Checker *c, Expr *e, Core **args,
+                                        Type **types, Type **type) {
+  bool is_equality = e->op == BIN_EQ || e->op == BIN_NE;
+  PrimId id = is_equality ? PRIM_EQUAL : PRIM_COMPARE;
+  Origin *o[3];
+  binary_origins(c, e, prim_of_op(e->op), types, o);
+  Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),
+                                o[0], NULL);
+  Type *rest = ty_norm(c, ft->fun.result);
+  uint32_t reported = c->solver.contradicted.len;
+  args[0] = subsume(c, args[0], types[0], ft->fun.param, o[1]);
+  if (reported == c->solver.contradicted.len)
+    args[1] = subsume(c, args[1], types[1], rest->fun.param, o[2]);
+  *type = ty_scalar(c, DT_BOOL, NULL);
+  Core *core = prim_core(c, id, 2, args, NULL, e->span);
+  if (e->op == BIN_EQ)
+    return core;
+  if (e->op == BIN_NE)
+    return prim_core(c, PRIM_NOT, 1, &core, elem_fixed(c, DT_BOOL), e->span);
+  Core *zero = core_new(c, CORE_NUM, e->span);
+  zero->num = "0";
+  zero->elem.var = elem_fixed(c, DT_I64);
+  Core *sides[2] = {core, zero};
+  return prim_core(c, prim_of_op(e->op), 2, sides, elem_fixed(c, DT_BOOL),
+                   e->span);
+}
+
 /* Marks the inner dimension, for messages about calls of functions that contain
    the product. */
 static void mark_matmul_inner(Checker *c, Type *left) {
@@ -223,9 +232,8 @@ static Core *infer_binary(Checker *c, Expr *e, Type **type) {
   Type *types[2];
   Core *args[2];
   infer_sides(c, e, args, types);
-  Core *equal = infer_non_tensor_equality(c, e, args, types, type);
-  if (equal)
-    return equal;
+  if (compares_structures(c, e, types))
+    return infer_structure_comparison(c, e, args, types, type);
   Origin *o[3];
   binary_origins(c, e, id, types, o);
   Type *ft = scheme_instantiate(c, binding_scheme(c, binding_of_prim(c, id)),

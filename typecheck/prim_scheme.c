@@ -66,7 +66,8 @@ static void set_tensor_element(void *arg, TyVar *v) {
   v->is_tensor_element = true;
 }
 
-/* The integers of the result come from a file. */
+/* The integers of a result come from a file, or differ between two compared
+   values. */
 static void forget_integers(Checker *c, Type *t) {
   TypeVisitor visit = {.ty = set_tensor_element, .c = c};
   ty_visit(&visit, t);
@@ -80,7 +81,7 @@ static Scheme *prim_scheme(Checker *c, PrimId id) {
   if (id == PRIM_EACH1 || id == PRIM_EACH2 || id == PRIM_EACH3 ||
       id == PRIM_TOTAL)
     relate_floats(c, s->type);
-  if (id == PRIM_LOAD_TREE)
+  if (id == PRIM_LOAD_TREE || id == PRIM_EQUAL || id == PRIM_COMPARE)
     forget_integers(c, s->type);
   if (id == PRIM_VJP)
     s->type->fun.param->fun.is_differentiated = true;

@@ -365,7 +365,7 @@ static void test_strings(void **state) {
   is("(strings.length \"a\303\251\")", "2");
   is("(strings.split \",\" \"a,b,,c\")", "list [\"a\", \"b\", \"\", \"c\"]");
   is("(strings.join \"-\" (list \"a\" \"b\"))", "\"a-b\"");
-  is("(strings.less \"a\" \"b\")", "true");
+  is("(less \"a\" \"b\")", "true");
   is("(string (tuple 1 2))", "\"(1, 2)\"");
 }
 
