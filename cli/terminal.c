@@ -141,15 +141,16 @@ static bool second_interrupt_ends; /* a second Ctrl-C ends the program */
 /* Two signals at the same time count as one: `timeout` signals both the program
    and its process group. */
 static void on_interrupt(int number) {
-  static double first;
-  double t = clock_seconds();
-  if (second_interrupt_ends && first > 0 && t - first > 0.2) {
+  static double last;
+  double t = clock_seconds(), before = last;
+  (void)number;
+  if (before > 0 && t - before <= 0.2)
+    return;
+  last = t;
+  if (second_interrupt_ends && before > 0) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
   }
-  if (first == 0)
-    first = t;
-  (void)number;
   Session *session = running_session;
   if (session)
     session_interrupt(session);

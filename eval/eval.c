@@ -104,6 +104,8 @@ static void reset_machine(Eval *vm) {
   vm->graph.guard = NULL;
   vm->graph.loop_depth = 0;
   vm->branch_depth = vm->branch_count = 0;
+  if (vm->host->deferral)
+    interrupt_end_deferral(vm->host->deferral);
   vm_unwind(vm, 0, 0, 0);
   shrink_stacks(vm);
 }

@@ -10,6 +10,7 @@
 #define AXON_EVAL_H
 
 #include "support/flag.h"
+#include "support/interrupt.h"
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
 
@@ -43,6 +44,7 @@ typedef struct EvalHost {
   int print_width;     /* columns of output */
   int64_t print_limit; /* elements that print shows before `...` */
   Flag *interrupt;
+  InterruptDeferral *deferral; /* of interrupts; NULL if none is set */
 } EvalHost;
 
 /* A value that a caller holds across runs.  Functions that return a handle

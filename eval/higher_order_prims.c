@@ -149,6 +149,13 @@ static void build_progress(BytecodeEmitter *e) { /* locals: n f x | i */
   TAKE(2), I(RETURN, 0, 0);
 }
 
+static void
+build_defer_interrupt(BytecodeEmitter *e) { /* locals: f x | begins */
+  I(DEFER_BEGIN, 0, 0);
+  LOC(0), TAKE(1), I(CALL_VALUE, 1, 0);
+  I(DEFER_END, 0, 2), I(RETURN, 0, 0);
+}
+
 static void build_list_map(BytecodeEmitter *e) { /* locals: f xs | ys */
   emit_push_constant(e, (Value){.tag = V_NIL});
   uint32_t loop = e->instrs.len;

@@ -325,6 +325,8 @@ void vm_SLICE(Eval *vm);
 void vm_STACK_LIST(Eval *vm);
 void vm_LIST_REVERSE(Eval *vm);
 void vm_PROGRESS(Eval *vm);
+void vm_DEFER_BEGIN(Eval *vm);
+void vm_DEFER_END(Eval *vm);
 void vm_FILTER(Eval *vm);
 void vm_VJP_BEGIN(Eval *vm);
 void vm_VJP_END(Eval *vm);
@@ -379,6 +381,8 @@ NORETURN void vm_bail_out(Eval *vm, const Node *reason);
  * run, if the host can run its loop.  The error may not occur there. */
 void vm_bail_out_if_possible(Eval *vm);
 void vm_poll_interrupt(Eval *vm);
+/* Is an interrupt deferred until the end of `defer_interrupt`? */
+bool vm_interrupt_waits(const Eval *vm);
 
 /* ---- vm_check.c ---- */
 
@@ -836,6 +840,7 @@ B(prim_file_exists);
 B(prim_args);
 B(prim_track);
 B(prim_clock);
+B(prim_is_interrupted);
 B(prim_exit);
 B(prim_fail);
 B(prim_assert);

@@ -226,6 +226,13 @@ PRIM(prim_clock) {
   return value_scalar((Scalar){DT_F64, {.f = clock_seconds()}});
 }
 
+PRIM(prim_is_interrupted) {
+  UNUSED;
+  (void)args;
+  bail_out_of_traced_loops(vm);
+  return value_bool(vm_interrupt_waits(vm));
+}
+
 PRIM(prim_exit) {
   UNUSED;
   vm_check_effect_allowed(vm, "exit");

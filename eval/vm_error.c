@@ -212,6 +212,10 @@ void vm_bail_out(Eval *vm, const Node *reason) {
   trap_raise(FAIL_LIMIT);
 }
 
+bool vm_interrupt_waits(const Eval *vm) {
+  return vm->host->deferral && interrupt_waits(vm->host->deferral);
+}
+
 void vm_poll_interrupt(Eval *vm) {
   if (flag_is_set(vm->interrupt))
     trap_raise(FAIL_INTERRUPT);

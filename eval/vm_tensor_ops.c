@@ -2,6 +2,8 @@
  * that the cost of a call does not matter.  Operands are at vm->pc and on the
  * stack. */
 #include "eval/internal.h"
+#include "support/interrupt.h"
+#include "support/trap.h"
 
 /* Replaces the top n values by r. */
 static void replace_top(Eval *vm, uint32_t n, Value r) {
@@ -155,10 +157,24 @@ void vm_LIST_REVERSE(Eval *vm) {
   replace_top(vm, 1, prim_list_reverse(vm, NULL, vm->sp - 1, 1));
 }
 
+/* After an interrupt that waits, the bar keeps its place. */
 void vm_PROGRESS(Eval *vm) {
-  if (vm->host->progress)
+  if (vm->host->progress && !vm_interrupt_waits(vm))
     vm->host->progress(vm->host->owner, local_at(vm, vm->pc->a)->i,
                        local_at(vm, vm->pc->b)->i);
+}
+
+/* A symbolic run defers nothing: it may end without DEFER_END. */
+void vm_DEFER_BEGIN(Eval *vm) {
+  InterruptDeferral *deferral = vm->host->deferral;
+  bool begins =
+      deferral && !vm_must_defer(vm) && interrupt_begin_deferral(deferral);
+  *vm->sp++ = value_int(begins);
+}
+
+void vm_DEFER_END(Eval *vm) {
+  if (local_at(vm, vm->pc->b)->i && interrupt_end_deferral(vm->host->deferral))
+    trap_raise(FAIL_INTERRUPT);
 }
 
 void vm_FILTER(Eval *vm) {

@@ -45,6 +45,7 @@ static bool read_file_header(void *owner, const char *path,
 static void session_init(Session *s, const SessionHost *host) {
   s->host = *host;
   s->host.eval.interrupt = &s->interrupt;
+  s->host.eval.deferral = &s->deferral;
   sources_init(&s->sources, s->arena);
   diags_init(&s->diags, s->arena);
   map_init(&s->stdlib_decs, s->arena);
@@ -457,7 +458,8 @@ void session_forget_imports(Session *s) {
 }
 
 void session_interrupt(Session *s) {
-  flag_set(&s->interrupt, true);
+  if (!interrupt_defer(&s->deferral))
+    flag_set(&s->interrupt, true);
 }
 
 void session_clear_interrupt(Session *s) {

@@ -7,6 +7,7 @@
 #include "support/buffer.h"
 #include "support/diag.h"
 #include "support/flag.h"
+#include "support/interrupt.h"
 #include "support/map.h"
 #include "support/source.h"
 #include "support/span.h"
@@ -67,6 +68,7 @@ struct Session {
   /* number of errors of host calls that were explained */
   uint32_t explained_errors;
   Flag interrupt;
+  InterruptDeferral deferral;
   int exit_status;
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kills a training run at 20 moments.  Each time, no checkpoint or a whole one
 # is there.  The resumed run ends with the same bits as an undisturbed one, also
-# after Ctrl-C.
+# after Ctrl-C, which saves the current step.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -38,6 +38,7 @@ is_whole() {
   [ "$(stat -c %s "$1")" = $((8 + header + end)) ]
 }
 
+set -m # otherwise a program in the background ignores SIGINT
 interrupted=0
 for moment in $(seq 21); do
   signal=KILL
@@ -62,4 +63,30 @@ cmp trained.safetensors wanted.safetensors ||
   fail 'other parameters after interruptions'
 cmp run.safetensors whole.safetensors ||
   fail 'another checkpoint after interruptions'
+
+# Ctrl-C between two periodic checkpoints saves the current step.
+rm -f run.safetensors trained.safetensors
+sed -i 's/~every:10/~every:300/' train.axn
+inode() { stat -c %i run.safetensors 2>/dev/null; }
+for moment in $(seq 6); do
+  before=$(inode)
+  "$AXON" run train.axn >out 2>err &
+  pid=$!
+  for _ in $(seq 1000); do
+    [ "$(inode)" != "$before" ] && break
+    sleep 0.01
+  done
+  sleep "0.0$((RANDOM % 3))"
+  before=$(inode)
+  kill -s INT $pid
+  wait $pid 2>/dev/null
+  status=$?
+  [ $status = 130 ] || fail "status $status after SIGINT: $(head -n 3 err)"
+  [ "$(inode)" != "$before" ] || fail "SIGINT $moment saves no checkpoint"
+  is_whole run.safetensors || fail 'SIGINT leaves a damaged checkpoint'
+done
+train || fail "the run after SIGINT fails: $(head -n 3 err)"
+cmp trained.safetensors wanted.safetensors ||
+  fail 'other parameters after SIGINT'
+cmp run.safetensors whole.safetensors || fail 'another checkpoint after SIGINT'
 exit $bad
