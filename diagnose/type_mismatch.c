@@ -75,6 +75,16 @@ static bool is_literal_of(Checker *c, const Expr *e, Type *expected) {
          (s && shape_has_known_rank(s) && !s->len && e->kind == EX_NUM);
 }
 
+/* The type of the parameter for an argument without label; NULL if there is
+   none. */
+static Type *parameter_type(Checker *c, const Origin *o, uint32_t number) {
+  uint32_t k = 0;
+  Type *t = o->arg.fun_type ? ty_norm(c, o->arg.fun_type) : NULL;
+  while (t && t->tag == TY_FUN && (t->fun.label || ++k < number))
+    t = ty_norm(c, t->fun.result);
+  return t && t->tag == TY_FUN ? ty_norm(c, t->fun.param) : NULL;
+}
+
 /* An argument that any type fits is a literal of the type that is expected
    here. */
 static void hint_swapped_literal(Checker *c, Diag *d, Type *expected,
@@ -86,7 +96,9 @@ static void hint_swapped_literal(Checker *c, Diag *d, Type *expected,
   for (uint32_t i = 0; i < o->arg.arg_count; i++) {
     const Arg *a = &o->arg.args[i];
     number += !a->label;
-    if (a->label || a->expr == o->expr || !is_literal_of(c, a->expr, expected))
+    if (a->label || a->expr == o->expr ||
+        !is_literal_of(c, a->expr, expected) ||
+        parameter_type(c, o, number) == expected) /* as compare 1 "a" */
       continue;
     d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
                            o->number, number);
@@ -289,9 +301,10 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
   return false;
 }
 
-static bool is_function(Checker *c, Type *t) {
+static bool has_function(Checker *c, Type *t) {
   (void)c;
-  return t->tag == TY_FUN;
+  return t->tag == TY_FUN ||
+         (t->tag == TY_DATATYPE && t->data.type->has_function);
 }
 
 static bool is_not_stackable(Checker *c, Type *t) {
@@ -328,6 +341,14 @@ static bool same_call(const Origin *a, const Origin *b) {
          a->arg.args == b->arg.args;
 }
 
+/* Has an argument of the same call an error?  It is the same mistake. */
+static bool has_error_in_call(const Checker *c, const Origin *o) {
+  bool found = false;
+  for (uint32_t i = 0; i < c->solver.contradicted.len && !found; i++)
+    found = same_call(c->solver.contradicted.at[i], o);
+  return found;
+}
+
 /* Data is expected, but the type contains a function. */
 static bool function_in_data(Checker *c, Type *actual, Type *expected,
                              Origin *o) {
@@ -337,21 +358,21 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
     actual = ty_norm(c, actual->fun.param),
     expected = ty_norm(c, expected->fun.param);
   Type *function = expected->tag == TY_VAR && expected->var->is_data
-                       ? find_part(c, actual, is_function, &path)
+                       ? find_part(c, actual, has_function, &path)
                        : NULL;
   if (!function)
     return false;
-  for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
-    if (same_call(c->solver.contradicted.at[i], o))
-      return true; /* the same mistake */
+  if (has_error_in_call(c, o))
+    return true;
   bool is_operand = o->kind == ORIGIN_OPERATOR;
   bool is_result =
       !is_operand && (o->kind != ORIGIN_ARG || o->arg.is_differentiated);
+  bool is_datatype = function->tag == TY_DATATYPE;
+  const char *verb = takes ? is_datatype ? "takes a value with" : "takes"
+                     : is_datatype || *path ? "contains"
+                                            : "is";
   Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
-                     is_result ? "the result" : error_subject(c, o),
-                     takes   ? "takes"
-                     : *path ? "contains"
-                             : "is",
+                     is_result ? "the result" : error_subject(c, o), verb,
                      *path ? ", " : "", path, *path ? " :" : ":",
                      ty_text(c, function));
   d->help = is_operand
@@ -359,6 +380,24 @@ static bool function_in_data(Checker *c, Type *actual, Type *expected,
             : is_result ? "return tensors, or structures of tensors"
                         : "pass its parameters, which are tensors, and use the "
                           "function directly";
+  error_note_callee(c, d, o);
+  return true;
+}
+
+/* Data is expected, but the type is a variable of an annotation that can be a
+   function. */
+static bool variable_in_data(Checker *c, Type *actual, Type *expected,
+                             Origin *o) {
+  if (actual->tag != TY_VAR || !actual->var->skolem || actual->var->is_data ||
+      expected->tag != TY_VAR || !expected->var->is_data)
+    return false;
+  if (has_error_in_call(c, o))
+    return true;
+  const char *name = ty_text(c, actual);
+  Diag *d = error_at(c, 377, o->span, "%s can be a function: its type is %s",
+                     error_subject(c, o), name);
+  d->help = arena_printf(
+      c->arena, "add `given %s : data` to the type of the function", name);
   error_note_callee(c, d, o);
   return true;
 }
@@ -425,7 +464,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     effect_error(c, actual, o);
     return;
   }
-  if (function_in_data(c, actual, expected, o))
+  if (function_in_data(c, actual, expected, o) ||
+      variable_in_data(c, actual, expected, o))
     return;
   Type *not_stackable = find_not_stackable(c, actual, expected);
   if (not_stackable) {

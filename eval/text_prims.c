@@ -3,6 +3,7 @@
 #include "eval/internal.h"
 #include "runtime/replace.h"
 #include "support/buffer.h"
+#include "support/flag.h"
 #include "support/utf8.h"
 
 #include <errno.h>
@@ -286,16 +287,33 @@ PRIM(prim_read_text) {
   return checked_text(vm, &out, path);
 }
 
+/* Reads a line of standard input.  Returns the byte behind it, or EOF. */
+static int read_line(Eval *vm, Buffer *out) {
+  for (;;) {
+    int c = getc(stdin);
+    if (c == EOF && ferror(stdin) && errno == EINTR &&
+        !flag_is_set(vm->interrupt)) /* a deferred interrupt */
+      clearerr(stdin);
+    else if (c == EOF || c == '\n')
+      return c;
+    else
+      buffer_putc(out, (char)c);
+  }
+}
+
 /* The next line of standard input, as a list; an empty list at its end. */
 PRIM(prim_input_line) {
   UNUSED;
   (void)args;
   vm_check_effect_allowed(vm, "input_line");
   Buffer out = {0};
-  int c;
-  while ((c = getc(stdin)) != EOF && c != '\n')
-    buffer_putc(&out, (char)c);
-  vm_poll_interrupt(vm);
+  int c = read_line(vm, &out), error = errno;
+  if (flag_is_set(vm->interrupt) || (c == EOF && ferror(stdin))) {
+    buffer_free(&out);
+    clearerr(stdin);
+    errno = error;
+    fail_path(vm, "standard input", "read");
+  }
   if (c == EOF && !out.len)
     return (Value){.tag = V_NIL};
   Value line = checked_text(vm, &out, "standard input");

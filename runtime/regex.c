@@ -12,17 +12,23 @@ typedef struct pcre2_real_match_context_8 PcreContext;
 enum {
   PCRE_UCP = 0x00020000,
   PCRE_UTF = 0x00080000,
+  PCRE_NEVER_BACKSLASH_C =
+      0x00100000, /* \C would match a part of a character */
   PCRE_SUBSTITUTE_GLOBAL = 0x00000100,
   PCRE_SUBSTITUTE_UNSET_EMPTY = 0x00000400,
   PCRE_SUBSTITUTE_OVERFLOW_LENGTH = 0x00001000,
   PCRE_NOTEMPTY_ATSTART = 0x00000008,
   PCRE_ERROR_NOMATCH = -1,
+  PCRE_ERROR_BADREPLACEMENT = -35,
   PCRE_ERROR_MATCHLIMIT = -47,
   PCRE_ERROR_NOMEMORY = -48,
+  PCRE_ERROR_NOSUBSTRING = -49,
   PCRE_ERROR_DEPTHLIMIT = -53,
+  PCRE_ERROR_REPMISSINGBRACE = -58,
   PCRE_ERROR_HEAPLIMIT = -63,
   PCRE_NO_UTF_CHECK = 0x40000000,
   PCRE_MESSAGE_BYTES = 256,
+  MESSAGE_PATTERN = 60, /* bytes of a pattern in a message */
   /* Limits against patterns that try exponentially many possibilities: calls of
      the matcher (about a second), and KiB of its memory. */
   MATCH_STEPS = 20000000,
@@ -84,6 +90,10 @@ static void fail(Fault *fault, int error) {
     fault_set_help(fault,
                    "the search tries too many possibilities: avoid nested "
                    "repetitions such as (a+)+, or use possessive ones: a++");
+  if (error == PCRE_ERROR_NOSUBSTRING || error == PCRE_ERROR_BADREPLACEMENT ||
+      error == PCRE_ERROR_REPMISSINGBRACE)
+    fault_set_help(fault, "in a replacement, $1 and ${name} are groups of the "
+                          "pattern, and $$ is a dollar sign");
 }
 
 Regex *regex_compile(const char *pattern, size_t len, Fault *fault) {
@@ -91,16 +101,19 @@ Regex *regex_compile(const char *pattern, size_t len, Fault *fault) {
   size_t offset;
   if (!dynlib_load(&pcre, fault))
     return NULL;
-  PcreCode *code =
-      lib.pcre2_compile_8((const uint8_t *)pattern, len, PCRE_UTF | PCRE_UCP,
-                          &error, &offset, NULL);
+  PcreCode *code = lib.pcre2_compile_8(
+      (const uint8_t *)pattern, len,
+      PCRE_UTF | PCRE_UCP | PCRE_NEVER_BACKSLASH_C, &error, &offset, NULL);
   if (!code) {
     uint8_t message[PCRE_MESSAGE_BYTES] = "";
     lib.pcre2_get_error_message_8(error, message, sizeof message);
     fault_set(fault, "the regular expression is wrong at byte %zu: %s", offset,
               message);
-    fault_set_help(fault, "the error is after \"%.*s\"",
-                   (int)(offset < 60 ? offset : 60), pattern);
+    size_t from = offset > MESSAGE_PATTERN ? offset - MESSAGE_PATTERN : 0;
+    while (from < offset && ((unsigned char)pattern[from] & 0xc0) == 0x80)
+      from++; /* to the start of a character */
+    fault_set_help(fault, "the error is after \"%.*s\"", (int)(offset - from),
+                   pattern + from);
     return NULL;
   }
   Regex *r = mem_try_alloc(sizeof *r);

@@ -76,7 +76,7 @@ static int look(const char *target, mode_t mode, struct stat *old) {
   if (stat(target, old) != 0)
     return errno == ENOENT ? 0 : -1;
   if (!S_ISREG(old->st_mode)) {
-    errno = EINVAL;
+    errno = S_ISDIR(old->st_mode) ? EISDIR : EINVAL;
     return -1;
   }
   if (mode & 0222 && faccessat(AT_FDCWD, target, W_OK, AT_EACCESS) != 0)

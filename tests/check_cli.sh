@@ -53,6 +53,10 @@ expect 2 'duplicate -D n' "$AXON" check -D n=5 -D n=6 open.axn
 for n in x -1 3.5 '' 99999999999999999999; do
   expect 2 'needs a size' "$AXON" check -D n=$n open.axn
 done
+echo 'do print (input_line ())' >line.axn
+expect 0 '^list ..$' "$AXON" run line.axn
+expect 1 'standard input cannot be read' sh -c "'$AXON' run line.axn <."
+expect 1 'standard input cannot be read' sh -c "'$AXON' run line.axn <&-"
 expect 2 'no file given' "$AXON" check
 expect 2 'no file given' "$AXON" dump
 expect 2 'tree, core or graph' "$AXON" dump --stage=leaf good.axn

@@ -72,6 +72,17 @@ static void define_type(Checker *c, Dec *dec) {
   refs_add_type(c, dec->name_span, t);
 }
 
+static bool contains_function(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  if (t->tag == TY_LIFT)
+    return contains_function(c, t->lift.type);
+  bool found =
+      t->tag == TY_FUN || (t->tag == TY_DATATYPE && t->data.type->has_function);
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count && !found; i++)
+    found = contains_function(c, t->args[i]);
+  return found;
+}
+
 static void define_datatype(Checker *c, Dec *dec) {
   check_unique_type(c, dec);
   Datatype *d = NEW(c->arena, Datatype);
@@ -97,6 +108,8 @@ static void define_datatype(Checker *c, Dec *dec) {
                    .is_dict = d->module && !strcmp(d->module->text, "dicts")};
     k->span = dec->cons[i].span;
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
+    if (k->con.has_arg && k->scheme->type->tag == TY_FUN)
+      d->has_function |= contains_function(c, k->scheme->type->fun.param);
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
     b->con = k;
     b->scheme = k->scheme;

@@ -133,9 +133,16 @@ static bool is_structure(Checker *c, Type *t) {
   return tag != TY_VAR && tag != TY_TENSOR && tag != TY_LIFT;
 }
 
+/* A value whose type is a variable of an annotation. */
+static bool is_generic(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  return t->tag == TY_VAR && t->var->skolem;
+}
+
 static bool compares_structures(Checker *c, const Expr *e, Type **types) {
   return e->op >= BIN_EQ && e->op <= BIN_GE &&
-         (is_structure(c, types[0]) || is_structure(c, types[1]));
+         (is_structure(c, types[0]) || is_structure(c, types[1]) ||
+          (is_generic(c, types[0]) && is_generic(c, types[1])));
 }
 
 static PrimId prim_of_op(BinOp op) {

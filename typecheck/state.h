@@ -144,7 +144,9 @@ typedef struct Datatype { /* datatype; list, string and key are datatypes too */
     Span span;
   } * cons;
   uint32_t con_count;
-  Dec *dec; /* NULL if built in */
+  bool has_function; /* an argument of a constructor contains a function,
+                        whatever the arguments of the datatype are */
+  Dec *dec;          /* NULL if built in */
 } Datatype;
 
 struct Type {

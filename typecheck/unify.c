@@ -540,6 +540,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_DATATYPE:
     if (v->is_stackable && t->data.type != c->builtins.key_datatype)
       return false;
+    if (v->is_data && t->data.type->has_function)
+      return false;
     __attribute__((fallthrough));
   case TY_TUPLE:
   case TY_RECORD:

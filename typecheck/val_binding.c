@@ -3,6 +3,7 @@
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/diag.h"
+#include "support/intern.h"
 
 /* ---- what generalises ---- */
 
@@ -78,10 +79,20 @@ static bool mentions_fun(FunctionSearch *f, Type *t, int depth) {
   return false;
 }
 
-/* True if a value is generalized: functions, and values that contain them.  A
-   generalized value is evaluated at each use, so a computed list is not
-   generalized. */
+/* A constructor without an argument, also of a module, or `list []`.  Labels of
+   records begin with a small letter. */
+static bool is_empty_structure(const Expr *e) {
+  return e->kind == EX_CON || (e->kind == EX_LIST && !e->item_count) ||
+         (e->kind == EX_FIELD && e->id->text[0] >= 'A' &&
+          e->id->text[0] <= 'Z');
+}
+
+/* True if a value is generalized: functions, values that contain them, and
+   empty structures.  A generalized value is evaluated at each use, so a
+   computed list is not generalized. */
 static bool is_generalizable(Checker *c, const Expr *e, Type *t) {
+  if (is_empty_structure(e))
+    return true;
   FunctionSearch f = {.c = c, .in_datatypes = is_syntactic_value(e)};
   map_init(&f.seen, c->arena);
   return mentions_fun(&f, t, 0);
