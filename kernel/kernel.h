@@ -227,6 +227,8 @@ typedef struct Kernel {
   LoopNest *trim_check;
   uint32_t strip_begin, strip_end; /* strip-mined loops: begin .. end - 1 */
   bool exceeds_caches; /* with symbolic sizes: its data exceed all caches */
+  /* The schedule made the batch axes of its only matmul inner axes. */
+  bool shares_panels;
   /* With symbolic sizes: matmul operands may be convolution windows. */
   bool allow_conv_windows;
   bool small_batched_gemm; /* with symbolic sizes: a batch of small matmuls */

@@ -146,6 +146,16 @@ grep -q '\*restrict const l[0-9]* = ' <<<"$code" &&
 grep -q '^ *vf w[0-9]*\[9\];' <<<"$code" || fail 'weights are not hoisted'
 [ "$(grep -c 'ldw_' <<<"$code")" = 0 ] ||
   fail 'padding is tested in each lane'
+cat >"$folder/taps.axn" <<'END'
+val x : f32[4, 16, 20, 20] = normal (key 1) [4, 16, 20, 20]
+val g : f32[4, 16, 20, 20] = normal (key 2) [4, 16, 20, 20]
+val w : f32[16, 16, 3, 3] = normal (key 3) [16, 16, 3, 3]
+do print (case vjp (fn w => nn.unbiased_conv2d ~padding:1 w x) w of
+  (_, pullback) => pullback g)
+END
+# The schedule moves axes; a kernel that is scheduled again has the same code.
+"$AXON" plan --code "$folder/taps.axn" | grep -q 'row0 = x0 \* ' ||
+  fail 'a weight gradient is not one matmul over all taps'
 cat >"$folder/narrow.axn" <<'END'
 val x = for i < 320, k < 100 => sin (float (i + k))
 val y = for k < 100, j < 49 => cos (float (2 * k + j))

@@ -13,7 +13,6 @@ typedef struct GemmChooser {
   ContractionPattern products[MAX_KERNEL_LOOPS];
   bool is_product[MAX_KERNEL_LOOPS];
   bool through_window; /* the only matmul is a convolution */
-  bool shares_panels;  /* GemmTiling.shares_panels */
   bool any_size;       /* a matmul may have few rows */
   uint32_t count;
 } GemmChooser;

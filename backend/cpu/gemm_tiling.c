@@ -250,7 +250,18 @@ static bool choose_shared_panels(GemmChooser *c) {
     return false;
   make_inner_axes(c->k, best_batch, best_m, best);
   c->s->task_kind = TASK_ROWS;
-  return c->shares_panels = true;
+  return c->k->shares_panels = true;
+}
+
+/* Chooses the tasks of a kernel that is scheduled again: its axes have
+ * moved. */
+static bool choose_same_shared_panels(GemmChooser *c) {
+  if (!c->k->shares_panels)
+    return false;
+  c->any_size = true;
+  find_products(c);
+  c->s->task_kind = TASK_ROWS;
+  return true;
 }
 
 /* The same for matmuls with so few rows that each alone is none. */
@@ -582,7 +593,7 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
              bf16_dot_applies(c->s, t)) { /* a trim bound may split a pair */
     use_bf16_dot(c, t);
   }
-  t->shares_panels = c->shares_panels;
+  t->shares_panels = c->k->shares_panels;
   t->batch_rows = 1;
   if (t->shares_panels && t->a.packing == OPERAND_PACK_A_ROWS &&
       !extent_product(loop->graph, loop->spatial_axes - outer - 1,
@@ -673,7 +684,7 @@ static void split_off_stores(GemmChooser *c) {
                                               : c->k->parallel_axes - 1;
     bool plain = r->global_index && !r->local_index &&
                  r->global_index->coef[n] == 1 && !c->through_window &&
-                 !c->shares_panels;
+                 !c->k->shares_panels;
     /* the sums of several strips are stored when they are complete */
     plain &= !c->k->accumulated_axes || loop->accumulated_axes > 0;
     if ((r->global_index && !plain) || r->dtype != accumulator_type(loop))
@@ -725,7 +736,8 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   c->k = k;
   c->s = s;
   find_products(c);
-  if (!(c->count ? choose_tile_tasks(c) || choose_row_tasks(c)
+  if (!choose_same_shared_panels(c) &&
+      !(c->count ? choose_tile_tasks(c) || choose_row_tasks(c)
                  : choose_shared_panels_of_few_rows(c)))
     return false;
   split_off_stores(c);
@@ -754,7 +766,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     s->strip_length -= s->strip_length % panel_columns(c, first);
   if (s->task_kind == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);
-  else if (c->shares_panels)
+  else if (c->k->shares_panels)
     choose_shared_rows(c, &s->gemm_tilings->by_loop[0]);
   else
     choose_row_sizes(c, rows);

@@ -17,7 +17,7 @@ static bool dispatch(LibraryOp *r) {
     return false;
   r->out->broadcast_mask =
       n->free_count < 32 ? n->broadcast_mask << n->free_count : 0;
-  if (r->out->count == 0)
+  if (r->out->count == 0 && n->op != PRIM_SCATTER) /* it checks indices */
     return true;
   switch ((int)n->op) { /* the operations of node_opaque */
   case PRIM_SORT:

@@ -97,6 +97,8 @@ bool library_op_scatter(LibraryOp *r) {
   if (!library_op_parallel_for(r, s.slices * s.update_rows,
                                LIBRARY_GRAIN_ELEMENTS, check_indices, &s))
     return false;
+  if (r->out->count == 0)
+    return true;
   switch (r->node->dtype) {
   case DT_F32:
     return f32_scatter(r, &s);
