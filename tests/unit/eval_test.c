@@ -363,7 +363,8 @@ static void test_strings(void **state) {
   (void)state;
   is("(^ \"a\" \"b\")", "\"ab\"");
   is("(strings.length \"a\303\251\")", "2");
-  is("(strings.split \",\" \"a,b,,c\")", "list [\"a\", \"b\", \"\", \"c\"]");
+  is("(strings.split 9 \",\" \"a,b,,c\")", "list [\"a\", \"b\", \"\", \"c\"]");
+  is("(strings.split 1 \",\" \"a,b,,c\")", "list [\"a\", \"b,,c\"]");
   is("(strings.join \"-\" (list \"a\" \"b\"))", "\"a-b\"");
   is("(less \"a\" \"b\")", "true");
   is("(string (tuple 1 2))", "\"(1, 2)\"");
