@@ -366,7 +366,7 @@ static void test_strings(void **state) {
   is("(strings.split 9 \",\" \"a,b,,c\")", "list [\"a\", \"b\", \"\", \"c\"]");
   is("(strings.split 1 \",\" \"a,b,,c\")", "list [\"a\", \"b,,c\"]");
   is("(strings.join \"-\" (list \"a\" \"b\"))", "\"a-b\"");
-  is("(less \"a\" \"b\")", "true");
+  is("(compare \"a\" \"b\")", "-1");
   is("(string (tuple 1 2))", "\"(1, 2)\"");
 }
 
