@@ -24,8 +24,8 @@ typedef struct Replacement {
 /* These functions return false with errno on failure. `mode` is the mode of a
  * new file, as for open.  If it has execute bits, a replaced file may keep its
  * own.  Refused are folders (EISDIR), other targets that are not regular files
- * (EINVAL), and files that
- * the process may not write, unless the mode says that nobody may. */
+ * (EINVAL), and files that the process may not write, unless the mode says that
+ * nobody may. */
 bool replace_begin(Replacement *r, const char *path, mode_t mode);
 bool replace_write(Replacement *r, const void *at, size_t len);
 /* On success the new file is complete, on disk and in place.  On failure
