@@ -144,7 +144,7 @@ static void on_interrupt(int number) {
   static double last;
   double t = clock_seconds(), before = last;
   (void)number;
-  if (before > 0 && t - before <= 0.2)
+  if (second_interrupt_ends && before > 0 && t - before <= 0.2)
     return;
   last = t;
   if (second_interrupt_ends && before > 0) {

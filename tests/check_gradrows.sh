@@ -44,6 +44,16 @@ COSH|a|cosh x
 TANH|a|tanh x
 ERF|a|erf x
 SOFTSIGN|a|softsign x
+CBRT|+|cbrt x
+LOG2|+|log2 x
+LOG10|+|log10 x
+ASIN|a|asin (0.9 * tanh x)
+ACOS|a|acos (0.9 * tanh x)
+ATAN|a|atan x
+HYPOT|+a|hypot x y
+ASINH|a|asinh x
+ACOSH|+|acosh (x + 1.5)
+ATANH|a|atanh (0.9 * tanh x)
 SELECT|aa|select (x > y) (x * x) (sin y)
 CONVERT|a|float x
 SUM|m|sum ~axis:0 x
