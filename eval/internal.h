@@ -430,6 +430,9 @@ void vm_check_effect_allowed(Eval *vm, const char *what);
  * written already. */
 bool vm_may_write(Eval *vm, const char *what);
 void vm_check_no_nul(Eval *vm, Value path);
+/* Returns the text of a buffer as a value.  Frees the buffer, even if it
+ * raises. */
+Value vm_string_from_buffer(Eval *vm, Buffer *text);
 NORETURN void vm_fail_file(Eval *vm, const Fault *fault);
 
 /* ---- vm_stack.c: values, frames, temporaries ---- */

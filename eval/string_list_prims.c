@@ -33,9 +33,7 @@ PRIM(prim_list_reverse) {
   return list;
 }
 
-/* Returns the text of a buffer as a value.  Frees the buffer, even if it
- * raises. */
-static Value string_from_buffer(Eval *vm, Buffer *text) {
+Value vm_string_from_buffer(Eval *vm, Buffer *text) {
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
     Value v = value_string(&vm->heap, text->text ? text->text : "", text->len);
@@ -158,7 +156,7 @@ PRIM(prim_to_string) {
   UNUSED;
   Buffer text = {0};
   vm_print(vm, &text, args[0], false);
-  return string_from_buffer(vm, &text);
+  return vm_string_from_buffer(vm, &text);
 }
 
 static bool parse_number(bool is_integer, Dtype dtype, const String *s,
@@ -244,7 +242,7 @@ static void format_directive(Eval *vm, Buffer *out, Directive *d, Value v) {
   if (d->letter == 's') {
     Buffer text = {0};
     vm_print(vm, &text, v, false);
-    vm_push_temp(vm, string_from_buffer(vm, &text));
+    vm_push_temp(vm, vm_string_from_buffer(vm, &text));
     const String *s = AS_STRING(vm->temps[vm->temp_count - 1]);
     size_t width = 0;
     const char *w = d->spec + 1;
@@ -317,7 +315,7 @@ static Value format_text(Eval *vm, const char *text, Value *args, uint32_t n) {
   if (TRAP_SET(trap) == FAIL_NONE) {
     format_all(vm, &out, text, args, n);
     trap_end(&trap);
-    return string_from_buffer(vm, &out);
+    return vm_string_from_buffer(vm, &out);
   }
   buffer_free(&out);
   trap_raise(trap.kind);

@@ -134,19 +134,6 @@ PRIM(prim_str_codes) {
   return vm_value_of_tensor(vm, t, &fault);
 }
 
-/* Returns the text of a buffer as a value.  Frees the buffer. */
-static Value take_text(Eval *vm, Buffer *text) {
-  Trap trap;
-  if (TRAP_SET(trap) == FAIL_NONE) {
-    Value v = value_string(&vm->heap, text->text ? text->text : "", text->len);
-    trap_end(&trap);
-    buffer_free(text);
-    return v;
-  }
-  buffer_free(text);
-  trap_raise(trap.kind);
-}
-
 PRIM(prim_str_of_codes) {
   UNUSED;
   const Tensor *t = vm_tensor(vm, args[0]);
@@ -159,7 +146,7 @@ PRIM(prim_str_of_codes) {
       vm_fail(vm, 509, "%lld is not the code point of a character",
               (long long)codes[i]);
     }
-  return take_text(vm, &out);
+  return vm_string_from_buffer(vm, &out);
 }
 
 /* ---- classes and cases of characters, by Unicode ---- */
@@ -226,7 +213,7 @@ PRIM(prim_str_case) {
                                ? towupper_l((wint_t)code, locale)
                                : towlower_l((wint_t)code, locale));
   }
-  return take_text(vm, &out);
+  return vm_string_from_buffer(vm, &out);
 }
 
 /* ---- text files ---- */
@@ -245,7 +232,7 @@ static Value checked_text(Eval *vm, Buffer *text, const char *path) {
   size_t len = text->len, valid = utf8_valid_prefix(text->text, len);
   unsigned char byte = valid < len ? (unsigned char)text->text[valid] : 0;
   if (valid == len && len <= UINT32_MAX - 64)
-    return take_text(vm, text);
+    return vm_string_from_buffer(vm, text);
   buffer_free(text);
   if (valid == len)
     vm_fail(vm, 508, "%s is larger than a string can be: 4 GiB", path);
@@ -264,6 +251,8 @@ static bool read_all(int fd, Buffer *out) {
     if (len <= 0)
       return len == 0;
     buffer_add(out, part, (size_t)len);
+    if (out->len > UINT32_MAX) /* longer than a string can be */
+      return true;
   }
 }
 

@@ -19,7 +19,7 @@ int main(void) {
   const double a[6] = {1, 0, 1, 1, 1, 2}, b[3] = {1, 3, 5};
   const double line[2] = {1, 2}, square[4] = {2, 1, 1, 3};
   const double rotation[4] = {0, -1, 1, 0};
-  const double turned[4] = {cos(1), -sin(1), sin(1), cos(1)};
+  const double rotated[4] = {cos(1), -sin(1), sin(1), cos(1)};
   const double slope[4] = {0.6, -0.2, -0.2, 0.4};
   const float batch[8] = {2, 0, 0, 4, 1, 2, 2, 4};
   float inverses[8];
@@ -30,7 +30,7 @@ int main(void) {
   check("pieces", built_pieces(3, 2, a, out), 6, out, a);
   check("no pieces", built_pieces(0, 3, a, out), 0, out, a);
   check("slope", built_slope(2, square, out), 4, out, slope);
-  check("power", built_power(2, rotation, out), 4, out, turned);
+  check("power", built_power(2, rotation, out), 4, out, rotated);
   const int32_t numbers[3] = {-1, 7, 0};
   const int64_t rows[2] = {2, 2}, all[1] = {-1};
   const double replaced[3] = {9, 2, 7}, edges[3] = {0, 1, 2};
