@@ -79,12 +79,6 @@ void terminal_put_type(const char *type, size_t used);
    was. */
 bool terminal_put_short_type(const char *type, size_t used);
 
-/* ---- type_fold.c ---- */
-
-/* Appends a type of about `limit` bytes at most.  Returns false if the type is
-   no longer than that; then it is appended as it is. */
-bool type_fold(const char *type, size_t limit, Buffer *out);
-
 /* ---- progress.c ---- */
 /* True if standard error is a terminal that shows progress. */
 bool progress_is_shown(void);
@@ -150,11 +144,6 @@ typedef struct ExplainPage {
   const char *title, *text;
 } ExplainPage;
 const ExplainPage *explain_page(uint16_t code); /* or NULL */
-
-/* ---- show.c, plot.c, paint.c ---- */
-
-bool show_tensor(void *owner, const Tensor *t, const char *kind,
-                 const char *file, int64_t size, Fault *fault);
 
 /* ---- verbs ---- */
 

@@ -177,7 +177,8 @@ typedef struct Candidates {
 } Candidates;
 static Candidates candidates;
 
-static void add_candidate(const char *word) {
+static void add_candidate(void *arg, const char *word) {
+  (void)arg;
   for (size_t i = 0; i < candidates.len; i++)
     if (strcmp(candidates.at[i], word) == 0)
       return;
@@ -205,7 +206,7 @@ static char *next_candidate(const char *text, int state) {
 static char **complete(const char *text, int start, int end) {
   candidates.len = 0;
   const char *line = *lib.line_buffer;
-  host.complete(host.owner, line, start, end, add_candidate);
+  host.complete(host.owner, line, start, end, add_candidate, NULL);
   size_t indent = strspn(line, " \t");
   bool command = line[indent] == ':' && (size_t)start == indent + 1;
   *lib.completion_append = command ? ' ' : 0;
@@ -358,7 +359,7 @@ void line_editor_open(const LineEditorHost *with) {
     *catch_signals = 0;
   *lib.getc = next_char;
   *lib.completer = complete;
-  *lib.word_breaks = " \t\n\"\\@><=;|&{}()+-*/%,[]:~!^";
+  *lib.word_breaks = host.word_breaks;
   history_dir_fd = open_state_dir();
   load_history();
 }

@@ -10,7 +10,8 @@ typedef struct LineEditorHost {
   /* Calls `add` for each completion of the word from `start` to `end` of the
      line. */
   void (*complete)(void *owner, const char *line, int start, int end,
-                   void (*add)(const char *word));
+                   void (*add)(void *arg, const char *word), void *arg);
+  const char *word_breaks; /* characters that end a word */
   /* true if Ctrl-C was pressed; clears that */
   bool (*interrupted)(void *owner);
 } LineEditorHost;

@@ -1,7 +1,8 @@
 /* What a terminal shows while a program works: a progress bar, and above it the
    curves of tracked numbers, such as the loss.  Main entry points:
    progress_update, progress_track and terminal_hide_progress. */
-#include "cli/show.h"
+#include "cli/cli.h"
+#include "cli/terminal_draw.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 

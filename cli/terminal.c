@@ -2,6 +2,8 @@
    point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/terminal_draw.h"
+#include "repl/type_text.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 #include "support/utf8.h"
@@ -12,8 +14,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { SHORT_TYPE_BYTES = 200 };
 
 /* ---- colour and width ---- */
 
@@ -46,39 +46,12 @@ int terminal_width(void) {
   return 80;
 }
 
-/* The number of bytes of a type before the next possible line break: after an
-   arrow, after a comma outside of shapes, or before `given`. */
-static size_t unbreakable_prefix(const char *p, int *shapes) {
-  for (size_t len = 0;; len++) {
-    if (!p[len] || (len && strncmp(p + len, "given ", 6) == 0))
-      return len;
-    *shapes += (p[len] == '[') - (p[len] == ']');
-    if (len && p[len] == ' ' && !*shapes && strchr(">!,", p[len - 1]))
-      return len + 1;
-  }
-}
-
 void terminal_put_type(const char *type, size_t used) {
-  bool colour = terminal_colours_stdout();
-  fputs(colour ? "\033[36m" : "", stdout);
-  size_t width = (size_t)terminal_width(), column = used;
-  int shapes = 0;
-  for (const char *p = type; *p;) {
-    size_t len = unbreakable_prefix(p, &shapes);
-    bool blank = len && p[len - 1] == ' '; /* no blank at the end of a line */
-    size_t wide = utf8_columns(p, len) - blank;
-    if (p > type && column + 1 + wide > width) {
-      fputs("\n    ", stdout);
-      column = 4;
-    } else if (p > type) {
-      putchar(' ');
-      column++;
-    }
-    fwrite(p, 1, len - blank, stdout);
-    column += wide;
-    p += len;
-  }
-  fputs(colour ? "\033[0m" : "", stdout);
+  Buffer text = {0};
+  type_lay_out(type, used, (size_t)terminal_width(), terminal_colours_stdout(),
+               &text);
+  fputs(text.text, stdout);
+  buffer_free(&text);
 }
 
 bool terminal_put_short_type(const char *type, size_t used) {
@@ -106,13 +79,35 @@ static void write_trace(void *owner, const char *text, size_t len) {
   fwrite(text, 1, len, stderr);
 }
 
+static bool print_image(void *owner, const Image *image, int64_t size,
+                        Fault *fault) {
+  (void)owner, (void)fault;
+  image_print(image, size);
+  return true;
+}
+
+static bool print_plot(void *owner, const Plot *plot, int64_t size,
+                       Fault *fault) {
+  (void)owner, (void)fault;
+  plot_print(plot, size);
+  return true;
+}
+
+static bool show_on_terminal(void *owner, const Tensor *t, const char *kind,
+                             const char *file, int64_t size, Fault *fault) {
+  static const ShowDisplay display = {NULL, print_image, print_plot};
+  (void)owner;
+  terminal_hide_progress();
+  return show_tensor(&display, t, kind, file, size, fault);
+}
+
 SessionHost terminal_host(int arg_count, char **args) {
   return (SessionHost){.eval = {
                            .write = write_out,
                            .trace = write_trace,
                            .progress = progress_update,
                            .track = progress_is_shown() ? progress_track : NULL,
-                           .show = show_tensor,
+                           .show = show_on_terminal,
                            .arg_count = arg_count,
                            .args = (const char *const *)args,
                            .print_width = terminal_width(),

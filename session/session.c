@@ -368,24 +368,30 @@ static bool may_continue_clauses(const Session *s, const Program *program) {
   return false;
 }
 
-/* Checks and runs declaration by declaration, for a REPL. */
-static SessionStatus run_input(Session *s, void *arg) {
-  const SourceInput *text = arg;
+static SessionStatus parse_input(Session *s, const SourceInput *text,
+                                 Program *program) {
   uint32_t file = session_add_source(s, text, (Span){0});
   if (!file)
     return SESSION_ERROR;
-  Program program =
-      parse_program(&s->sources, file, text->allow_bare_expressions,
-                    s->interner, s->arena, &s->diags);
+  *program = parse_program(&s->sources, file, text->allow_bare_expressions,
+                           s->interner, s->arena, &s->diags);
   if (!text->is_complete && !s->diags.errors &&
-      is_doc_comment_only(text, &program))
+      is_doc_comment_only(text, program))
     return SESSION_INCOMPLETE;
-  if (program.incomplete && !text->is_complete) {
+  if (program->incomplete && !text->is_complete) {
     session_clear_diags(s);
     return SESSION_INCOMPLETE;
   }
-  if (s->diags.errors)
-    return SESSION_ERROR;
+  return s->diags.errors ? SESSION_ERROR : SESSION_OK;
+}
+
+/* Checks and runs declaration by declaration, for a REPL. */
+static SessionStatus run_input(Session *s, void *arg) {
+  const SourceInput *text = arg;
+  Program program = {0};
+  SessionStatus parsed = parse_input(s, text, &program);
+  if (parsed != SESSION_OK)
+    return parsed;
   for (uint32_t i = 0; i < program.dec_count; i++) {
     s->has_unfinished_dec = true;
     s->unrun_decs = program.dec_count - i - 1;
@@ -414,6 +420,20 @@ SessionStatus session_input(Session *s, const SourceInput *text) {
   SessionStatus status = session_protected_call(s, run_input, &copy);
   if (s->has_unfinished_dec)
     module_undo(s->main_module);
+  return status;
+}
+
+static SessionStatus parse_only(Session *s, void *arg) {
+  Program program = {0};
+  diags_init(&s->diags, s->arena);
+  return parse_input(s, arg, &program);
+}
+
+SessionStatus session_input_status(Session *s, const SourceInput *text) {
+  SourceInput copy = *text;
+  Diags diags = s->diags;
+  SessionStatus status = session_protected_call(s, parse_only, &copy);
+  s->diags = diags;
   return status;
 }
 

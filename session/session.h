@@ -76,6 +76,9 @@ void session_discard_pending(Session *session);
 EvalHost *session_eval_host(Session *session);
 /* One input of the REPL: runs each declaration before checking the next. */
 SessionStatus session_input(Session *session, const SourceInput *text);
+/* SESSION_INCOMPLETE if such an input needs more lines; SESSION_ERROR after a
+   syntax error; otherwise SESSION_OK.  Runs nothing and adds no diagnostics. */
+SessionStatus session_input_status(Session *session, const SourceInput *text);
 /* Number of declarations of the last input that did not run because of an error
    or an interrupt. */
 uint32_t session_unrun_dec_count(const Session *session);

@@ -8,7 +8,7 @@ twice=$(uniq -d <<<"$pages")
 [ -z "$twice" ] || { echo "two pages explain $twice" && status=1; }
 used=$(cat lexer/*.[chl] parser/*.[chy] typecheck/*.c diagnose/*.c \
   tensor/*.c kernel/*.c plan/*.c eval/*.c session/*.c aot/*.c editor/*.c \
-  cli/*.c 2>/dev/null | tr '\n' ' ' |
+  repl/*.c cli/*.c 2>/dev/null | tr '\n' ' ' |
   grep -oE '(error|warning)(_at)?\((\*?[a-zA-Z>.&-]+, *)[0-9]{3},' |
   grep -oE '[0-9]{3},' | tr -d , | sort -nu)
 for code in $used; do

@@ -30,7 +30,7 @@ $cc -include setjmp.h -include stdarg.h -include stddef.h \
 setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
 
 modules='support runtime machine tensor kernel plan eval session aot editor'
-modules="$modules backend backend/reference backend/cpu"
+modules="$modules repl backend backend/reference backend/cpu"
 tests='pool block kept artifact compiler memo races call'
 kernels='1 1'
 # Words that occur in files that share data with other threads.

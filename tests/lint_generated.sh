@@ -21,8 +21,8 @@ includers() { # includers FILE...
       echo "$names"
       for name in $names; do
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
-          parser primitives runtime machine size typecheck diagnose tensor \
-          kernel plan backend eval session aot editor cli tools tests \
+          parser primitives runtime show machine size typecheck diagnose \
+          tensor kernel plan backend eval session aot editor repl cli tools tests \
           --exclude=parse.c --exclude=scan.c
       done
     } | sort -u)

@@ -1,6 +1,7 @@
 /* Hover, document symbols, inlay hints and formatting of the language server.
    Main entry point: lsp_hover. */
 #include "cli/lsp/lsp.h"
+#include "repl/type_text.h"
 #include "support/buffer.h"
 #include "support/intern.h"
 #include "support/json_writer.h"

@@ -46,9 +46,9 @@ mkdir -p "$objects"
 
 sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
-    (cd "$tree" && find support primitives runtime machine lexer parser \
+    (cd "$tree" && find support primitives runtime show machine lexer parser \
       size typecheck diagnose tensor kernel plan backend eval session aot \
-      editor -name '*.c' 2>/dev/null)
+      editor repl -name '*.c' 2>/dev/null)
   done | sort -u
 }
 

@@ -1,8 +1,10 @@
 /* The commands of the REPL: one table, also used by :help and completion.  Main
-   entry point: command_run. */
+   entry point: repl_run_command. */
 #define _GNU_SOURCE
-#include "cli/plan.h"
-#include "cli/repl.h"
+#include "repl/repl.h"
+
+#include "support/buffer.h"
+#include "support/diag_render.h"
 #include "support/utf8.h"
 
 #include "backend/target.h"
@@ -21,86 +23,114 @@ static void command_help(Repl *repl, const char *argument);
 
 /* ---- types and docs ---- */
 
-static void put_typed(const char *name, const char *type) {
-  printf("%s : ", name);
-  terminal_put_type(type, utf8_columns(name, strlen(name)) + 3);
-  putchar('\n');
+static void add_typed(const Repl *repl, const char *name, const char *type,
+                      Buffer *out) {
+  buffer_printf(out, "%s : ", name);
+  type_lay_out(type, utf8_columns(name, strlen(name)) + 3,
+               (size_t)repl->host.width(repl), repl->host.colours, out);
+  buffer_putc(out, '\n');
+}
+
+static void put_typed(const Repl *repl, const char *name, const char *type) {
+  Buffer line = {0};
+  add_typed(repl, name, type, &line);
+  repl->host.write(repl, line.text, line.len);
+  buffer_free(&line);
 }
 
 static void command_type(Repl *repl, const char *text) {
   const char *type = session_expr_type(repl->session, text, strlen(text));
-  terminal_report(repl->session, false);
+  repl_report(repl);
   if (type)
-    put_typed(text, type);
+    put_typed(repl, text, type);
 }
 
 /* Prints only the brackets of a tensor type. */
 static void command_shape(Repl *repl, const char *text) {
   const char *type = session_expr_type(repl->session, text, strlen(text));
-  terminal_report(repl->session, false);
+  repl_report(repl);
   if (!type)
     return;
   size_t name = strspn(type, "'abcdefghijklmnopqrstuvwxyz0123456789");
   size_t end = type[name] == '[' ? strcspn(type, "]") + 1 : 0;
   bool tensor = end && (!type[end] || strncmp(type + end, " given ", 7) == 0);
   if (tensor)
-    printf("%.*s\n", (int)(end - name), type + name);
+    repl_printf(repl, "%.*s\n", (int)(end - name), type + name);
   else
-    puts(type);
+    repl_printf(repl, "%s\n", type);
 }
 
 /* Operators and keywords have no binding. */
-static void doc_operator(const char *name) {
+static bool describe_operator(const Repl *repl, const char *name, Buffer *out) {
   Buffer full = {0};
   buffer_printf(&full, "op %s", name);
   PrimId id = prim_by_name(full.text);
   buffer_free(&full);
   if (id) {
-    put_typed(name, prim_info[id].scheme);
-    printf("  %s\n  >>> %s\n", prim_info[id].doc, prim_info[id].example);
-    return;
+    add_typed(repl, name, prim_info[id].scheme, out);
+    buffer_printf(out, "  %s\n  >>> %s\n", prim_info[id].doc,
+                  prim_info[id].example);
+    return true;
   }
   for (uint32_t i = 0; i < lexer_keyword_count; i++)
     if (strcmp(lexer_keywords[i].text, name) == 0) {
-      printf("%s is a keyword: see doc/language.md\n", name);
-      return;
+      buffer_printf(out, "%s is a keyword: see doc/language.md\n", name);
+      return true;
     }
-  printf("there is no `%s`\n", name);
+  return false;
 }
 
-static void command_doc(Repl *repl, const char *name) {
+bool repl_describe(const Repl *repl, const char *name, Buffer *out) {
   Binding *binding = session_find_binding(repl->session, name);
   if (!binding) {
-    terminal_report(repl->session, false);
-    doc_operator(name);
-    return;
+    repl_report(repl);
+    return describe_operator(repl, name, out);
   }
   const char *type = session_binding_type(repl->session, binding);
   const char *doc = binding_doc(binding);
   PrimId id = prim_by_name(name);
-  put_typed(name, type ? type : "?");
+  add_typed(repl, name, type ? type : "?", out);
   if (!doc && id)
     doc = prim_info[id].doc;
   if (doc)
-    printf("  %s\n", doc);
+    buffer_printf(out, "  %s\n", doc);
   if (id && prim_info[id].example[0] != '#')
-    printf("  >>> %s\n", prim_info[id].example);
+    buffer_printf(out, "  >>> %s\n", prim_info[id].example);
+  return true;
+}
+
+static void command_doc(Repl *repl, const char *name) {
+  Buffer text = {0};
+  if (repl_describe(repl, name, &text))
+    repl->host.write(repl, text.text, text.len);
+  else
+    repl_printf(repl, "there is no `%s`\n", name);
+  buffer_free(&text);
+}
+
+static void explain_type(const Repl *repl, Binding *binding) {
+  const Diag *why = session_explain_type(repl->session, binding);
+  Buffer text = {0};
+  if (why)
+    diag_render(&text, session_sources(repl->session), why, repl->host.colours);
+  repl_printf(repl, "%s", text.text ? text.text : "");
+  buffer_free(&text);
 }
 
 static void command_why(Repl *repl, const char *name) {
   Binding *binding = session_find_binding(repl->session, name);
-  terminal_report(repl->session, false);
+  repl_report(repl);
   if (binding)
-    report_type_provenance(repl->session, binding);
+    explain_type(repl, binding);
   else
-    printf("there is no `%s`\n", name);
+    repl_printf(repl, "there is no `%s`\n", name);
 }
 
 /* ---- browsing ---- */
 
 static void browse_own(void *arg, Binding *binding) {
   Repl *repl = arg;
-  repl_show(repl->session, binding, false);
+  repl_show(repl, binding, false);
 }
 
 typedef struct Browse {
@@ -118,7 +148,7 @@ static void browse_name(void *arg, const char *name) {
   const char *type =
       binding ? session_binding_type(b->repl->session, binding) : NULL;
   if (type)
-    put_typed(name, type);
+    put_typed(b->repl, name, type);
   b->count++;
 }
 
@@ -129,9 +159,10 @@ static void command_browse(Repl *repl, const char *module) {
   }
   Browse b = {repl, module, 0};
   session_each_name(repl->session, browse_name, &b);
-  terminal_report(repl->session, true);
+  if (repl->host.report)
+    repl->host.report(repl, true);
   if (!b.count)
-    printf("there is no module `%s` in the library\n", module);
+    repl_printf(repl, "there is no module `%s` in the library\n", module);
 }
 
 /* ---- files, time, settings ---- */
@@ -145,13 +176,13 @@ static void command_reload(Repl *repl, const char *argument) {
   if (repl->loaded_path.len)
     repl_load(repl, repl->loaded_path.text);
   else
-    puts("no file is loaded: use :load FILE");
+    repl_printf(repl, "no file is loaded: use :load FILE\n");
 }
 
 static void command_time(Repl *repl, const char *text) {
   bool before = repl->show_time;
   repl->show_time = true;
-  repl_run(repl, text, true);
+  repl_run(repl, "input", text, strlen(text), true);
   repl->show_time = before;
 }
 
@@ -162,12 +193,16 @@ typedef struct TimedInput {
 
 static void run_input(void *arg) {
   TimedInput *input = arg;
-  repl_run(input->repl, input->text, true);
+  repl_run(input->repl, "input", input->text, strlen(input->text), true);
 }
 
 static void command_plan(Repl *repl, const char *text) {
   TimedInput input = {repl, text};
-  plan_record_call(repl->session, !repl->line_editing, run_input, &input);
+  if (repl->host.plan)
+    repl->host.plan(repl, run_input, &input);
+  else
+    repl_printf(repl, ":plan needs a terminal: use `axon repl`, or `axon plan` "
+                      "for a file\n");
 }
 
 static bool parse_number(const char *text, int64_t min, int64_t *out) {
@@ -204,7 +239,7 @@ static bool set_target(Repl *repl, const char *value) {
   if (session_set_target(repl->session, value, &fault))
     return true;
   if (*fault.message)
-    printf("%s\nhelp: %s\n", fault.message, fault.help);
+    repl_printf(repl, "%s\nhelp: %s\n", fault.message, fault.help);
   return *fault.message;
 }
 
@@ -220,12 +255,13 @@ static const struct Setting {
 
 static void list_settings(const Repl *repl) {
   const EvalHost *host = session_eval_host(repl->session);
-  printf(":set limit N       elements printed before ... (now %lld)\n:set "
-         "target NAME   compute with " TARGET_NAMES
-         " (now %s)\n:set time on       print the time of each input (now "
-         "%s)\n:set width N       columns of a line (now %d)\n",
-         (long long)host->print_limit, session_target_name(repl->session),
-         repl->show_time ? "on" : "off", host->print_width);
+  repl_printf(repl,
+              ":set limit N       elements printed before ... (now %lld)\n:set "
+              "target NAME   compute with " TARGET_NAMES
+              " (now %s)\n:set time on       print the time of each input (now "
+              "%s)\n:set width N       columns of a line (now %d)\n",
+              (long long)host->print_limit, session_target_name(repl->session),
+              repl->show_time ? "on" : "off", host->print_width);
 }
 
 static void command_set(Repl *repl, const char *argument) {
@@ -240,7 +276,7 @@ static void command_set(Repl *repl, const char *argument) {
     return;
   }
   if (len)
-    printf("unknown setting `%.*s`: see :set\n", (int)len, argument);
+    repl_printf(repl, "unknown setting `%.*s`: see :set\n", (int)len, argument);
   else
     list_settings(repl);
 }
@@ -269,17 +305,19 @@ static const Command commands[] = {
 };
 
 static void command_help(Repl *repl, const char *argument) {
-  (void)repl, (void)argument;
+  (void)argument;
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-    printf("%-8s %-10s  %s\n", commands[i].name, commands[i].argument,
-           commands[i].doc);
-  puts("\nOther inputs are definitions or expressions; `it` is the last "
-       "value.\nAn incomplete input continues on the next line; an empty line "
-       "ends it.\nA line that begins with | continues the previous input, and "
-       "|> f\napplies f to `it`.  Commands can be shortened: :t is :type.");
+    repl_printf(repl, "%-8s %-10s  %s\n", commands[i].name,
+                commands[i].argument, commands[i].doc);
+  repl_printf(
+      repl,
+      "\nOther inputs are definitions or expressions; `it` is the last "
+      "value.\nAn incomplete input continues on the next line; an empty line "
+      "ends it.\nA line that begins with | continues the previous input, and "
+      "|> f\napplies f to `it`.  Commands can be shortened: :t is :type.\n");
 }
 
-void command_for_each(void (*f)(void *, const char *name), void *arg) {
+void repl_each_command(void (*f)(void *, const char *name), void *arg) {
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
     f(arg, commands[i].name);
 }
@@ -294,11 +332,11 @@ static const Command *find_command(const char *word, size_t len) {
   return len > 1 ? found : NULL;
 }
 
-void command_run(Repl *repl, const char *line) {
+void repl_run_command(Repl *repl, const char *line) {
   size_t len = strcspn(line, " \t");
   const Command *command = find_command(line, len);
   if (!command) {
-    printf("unknown command `%.*s`: see :help\n", (int)len, line);
+    repl_printf(repl, "unknown command `%.*s`: see :help\n", (int)len, line);
     return;
   }
   Buffer argument = {0};
@@ -308,7 +346,7 @@ void command_run(Repl *repl, const char *line) {
   bool wanted = command->argument[0] && command->argument[0] != '[' &&
                 command->run != command_set;
   if (wanted && !argument.len)
-    printf("usage: %s %s\n", command->name, command->argument);
+    repl_printf(repl, "usage: %s %s\n", command->name, command->argument);
   else
     command->run(repl, argument.text);
   buffer_free(&argument);

@@ -1,7 +1,7 @@
 /* Tab completion: commands, keywords, names, names of a module, fields of
    records. */
 #define _GNU_SOURCE
-#include "cli/repl.h"
+#include "repl/repl.h"
 
 #include "lexer/lexer.h"
 
@@ -15,7 +15,8 @@ typedef struct CompletionQuery {
   size_t len;
   const char *prefix; /* put in front of each completion: "r." for a field */
   size_t prefix_len;
-  void (*add)(const char *word);
+  void (*add)(void *arg, const char *word);
+  void *arg;
 } CompletionQuery;
 
 static void add_candidate(void *arg, const char *name) {
@@ -25,7 +26,7 @@ static void add_candidate(void *arg, const char *name) {
   Buffer full = {0};
   buffer_add(&full, query->prefix, query->prefix_len);
   buffer_puts(&full, name);
-  query->add(full.text);
+  query->add(query->arg, full.text);
   buffer_free(&full);
 }
 
@@ -97,15 +98,16 @@ static void add_command(void *arg, const char *name) {
   add_candidate(arg, name + 1); /* the colon is not part of the word */
 }
 
-void repl_complete_word(void *owner, const char *line, int start, int end,
-                        void (*add)(const char *word)) {
-  Repl *repl = owner;
-  CompletionQuery query = {.repl = repl, .prefix = "", .add = add};
+const char repl_word_breaks[] = " \t\n\"\\@><=;|&{}()+-*/%,[]:~!^";
+
+void repl_complete_word(Repl *repl, const char *line, int start, int end,
+                        void (*add)(void *arg, const char *word), void *arg) {
+  CompletionQuery query = {.repl = repl, .prefix = "", .add = add, .arg = arg};
   query.word = line + start, query.len = (size_t)(end - start);
   size_t indent = strspn(line, " \t");
   const char *rest = line + indent;
   if (*rest == ':' && (size_t)start == indent + 1) {
-    command_for_each(add_command, &query);
+    repl_each_command(add_command, &query);
     return;
   }
   if (strncmp(rest, ":l", 2) == 0) {

@@ -1,7 +1,7 @@
 /* Shortens the text of a type for a reader: nested records become lists of
  * their labels or {…}, and the last conditions become their number.  Main entry
  * point: type_fold. */
-#include "cli/cli.h"
+#include "repl/type_text.h"
 #include "support/buffer.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Writes a plot as a PNG file, with supersampling for smooth edges. */
-#include "cli/show.h"
+/* Draws a plot as pixels, with supersampling for smooth edges. */
+#include "show/show.h"
+#include "support/compiler.h"
 #include "support/mem.h"
 
 #include <string.h>
@@ -149,19 +150,17 @@ static void downsample(const Canvas *s, Tensor *out) {
     }
 }
 
-bool plot_save(const Plot *plot, const char *path, int64_t size, Fault *fault) {
+Tensor *plot_pixels(const Plot *plot, int64_t size, Fault *fault) {
   int width = size >= 200 && size <= 8000 ? (int)size : DEFAULT_WIDTH;
   int height = width * 5 / 8;
   int64_t shape[] = {height, width, 3};
   Tensor *out = tensor_new(DT_U8, 3, shape, false, fault);
   if (!out)
-    return false;
+    return NULL;
   Canvas s = {.width = width * SUPERSAMPLE, .height = height * SUPERSAMPLE};
   s.at = mem_alloc((size_t)s.width * (size_t)s.height * sizeof *s.at);
   draw(plot, &s);
   downsample(&s, out);
   mem_free(s.at);
-  bool ok = file_save(path, 1, NULL, &out, fault);
-  tensor_release(out);
-  return ok;
+  return out;
 }

@@ -1,6 +1,6 @@
-/* show: displays a tensor as a picture or a plot, on the terminal or in a PNG
-   file. */
-#include "cli/show.h"
+/* Chooses how to draw a tensor: as a picture or a plot, displayed or in a
+   file.  Main entry point: show_tensor. */
+#include "show/show.h"
 #include "support/buffer.h"
 #include "support/mem.h"
 
@@ -55,22 +55,28 @@ static bool is_image_shape(const Tensor *t) {
   return t->shape[2] == 1 || t->shape[2] == 3 || t->shape[2] == 4;
 }
 
-static bool show_image(const Tensor *t, const char *file, int64_t size,
-                       Fault *fault) {
+/* Takes over the pixels, which are NULL after a fault. */
+static bool save(const char *file, Tensor *pixels, Fault *fault) {
+  bool ok = pixels && file_save(file, 1, NULL, &pixels, fault);
+  if (pixels)
+    tensor_release(pixels);
+  return ok;
+}
+
+static bool show_image(const ShowDisplay *display, const Tensor *t,
+                       const char *file, int64_t size, Fault *fault) {
   Image p = image_of(t);
-  bool ok = true;
-  if (file)
-    ok = image_save(&p, file, size, fault);
-  else
-    image_print(&p, size);
+  bool ok = file ? save(file, image_pixels(&p, size, fault), fault)
+                 : display->image(display->owner, &p, size, fault);
   mem_free(p.at);
   return ok;
 }
 
 /* ---- plots ---- */
 
-static bool show_plot(const Tensor *t, PlotKind kind, const char *file,
-                      int64_t size, Fault *fault) {
+static bool show_plot(const ShowDisplay *display, const Tensor *t,
+                      PlotKind kind, const char *file, int64_t size,
+                      Fault *fault) {
   bool pairs = t->rank == 2;
   uint32_t n = (uint32_t)t->shape[0];
   double *x = mem_alloc(2 * (size_t)n * sizeof *x), *y = x + n;
@@ -80,11 +86,8 @@ static bool show_plot(const Tensor *t, PlotKind kind, const char *file,
   }
   Plot plot = {.kind = kind, .x = x, .y = y, .count = n};
   plot_fit(&plot);
-  bool ok = true;
-  if (file)
-    ok = plot_save(&plot, file, size, fault);
-  else
-    plot_print(&plot, size);
+  bool ok = file ? save(file, plot_pixels(&plot, size, fault), fault)
+                 : display->plot(display->owner, &plot, size, fault);
   mem_free(x);
   return ok;
 }
@@ -111,17 +114,20 @@ static const char *default_kind(const Tensor *t) {
   return t->rank == 2 && t->shape[1] == 2 ? "scatter" : "image";
 }
 
-bool show_tensor(void *owner, const Tensor *t, const char *kind,
+bool show_tensor(const ShowDisplay *display, const Tensor *t, const char *kind,
                  const char *file, int64_t size, Fault *fault) {
-  (void)owner;
-  terminal_hide_progress();
+  if (!display && !file) {
+    fault_set(fault, "no terminal to show this on");
+    fault_set_help(fault, "write it to a file: `show ~file:\"plot.png\"`");
+    return false;
+  }
   if (!kind)
     kind = default_kind(t);
   if (t->count == 0 || t->count > INT32_MAX)
     return refuse_shape(t, kind, "it has no elements, or too many", fault);
   if (strcmp(kind, "image") == 0)
     return is_image_shape(t)
-               ? show_image(t, file, size, fault)
+               ? show_image(display, t, file, size, fault)
                : refuse_shape(
                      t, "picture",
                      "an image needs the shape [height, width], or [height, "
@@ -130,7 +136,7 @@ bool show_tensor(void *owner, const Tensor *t, const char *kind,
   for (size_t i = 0; i < ARRAY_LEN(plot_names); i++)
     if (strcmp(kind, plot_names[i].name) == 0)
       return t->rank == 1 || (t->rank == 2 && t->shape[1] == 2)
-                 ? show_plot(t, plot_names[i].kind, file, size, fault)
+                 ? show_plot(display, t, plot_names[i].kind, file, size, fault)
                  : refuse_shape(
                        t, "plot",
                        "a plot needs the shape [n], or [n, 2] with x and y",
