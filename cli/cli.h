@@ -26,7 +26,7 @@ enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64 };
 typedef struct Options {
   const char *verb;
   bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
-      dry_run, stable;
+      dry_run, stable, install, uninstall, user;
   const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
   const char *stage;         /* or NULL */
@@ -35,6 +35,7 @@ typedef struct Options {
   const char *entries[MAX_ENTRIES]; /* functions given to --entry */
   uint32_t entry_count;
   const char *output; /* output file of build, or NULL */
+  const char *prefix; /* folder of an installation, or NULL */
   const char *target; /* target as given, or NULL */
   /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
   const char *gpu_arch;
@@ -52,7 +53,8 @@ typedef struct Options {
 /* Parses the options of a verb.  `letters` lists them: e q D (also --define) c
    (--check) s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
-   (--kernel) y (--dry) b (--stable) O (--output, -o).  All verbs take --color,
+   (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
+   u (--uninstall) U (--user) P (--prefix).  All verbs take --color,
    --diagnostics and --help.  With a + in front, the first file ends the
    options; later arguments belong to the program.  Returns -1 to continue,
    otherwise the exit status. */
@@ -158,6 +160,7 @@ int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_plan(int argc, char **argv);
+int verb_jupyter(int argc, char **argv);
 int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);
 int verb_shapes(int argc, char **argv);

@@ -28,7 +28,11 @@ enum {
   LONG_CODE,
   LONG_KERNEL,
   LONG_DRY,
-  LONG_STABLE
+  LONG_STABLE,
+  LONG_INSTALL,
+  LONG_UNINSTALL,
+  LONG_USER,
+  LONG_PREFIX
 };
 
 typedef struct OptionSpec {
@@ -58,6 +62,10 @@ static const OptionSpec option_specs[] = {
     {'k', {"kernel", required_argument, NULL, LONG_KERNEL}},
     {'y', {"dry", no_argument, NULL, LONG_DRY}},
     {'b', {"stable", no_argument, NULL, LONG_STABLE}},
+    {'i', {"install", no_argument, NULL, LONG_INSTALL}},
+    {'u', {"uninstall", no_argument, NULL, LONG_UNINSTALL}},
+    {'U', {"user", no_argument, NULL, LONG_USER}},
+    {'P', {"prefix", required_argument, NULL, LONG_PREFIX}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
 };
 
@@ -242,6 +250,18 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_STABLE:
     o->stable = true;
+    return -1;
+  case LONG_INSTALL:
+    o->install = true;
+    return -1;
+  case LONG_UNINSTALL:
+    o->uninstall = true;
+    return -1;
+  case LONG_USER:
+    o->user = true;
+    return -1;
+  case LONG_PREFIX:
+    o->prefix = optarg;
     return -1;
   case LONG_SECONDS:
     o->min_seconds = optarg;

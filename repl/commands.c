@@ -284,6 +284,7 @@ static void command_set(Repl *repl, const char *argument) {
 static void command_quit(Repl *repl, const char *argument) {
   (void)argument;
   repl->done = true;
+  repl->last_status = SESSION_EXITED;
 }
 
 /* ---- the table ---- */

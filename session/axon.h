@@ -132,6 +132,46 @@ AXN_API AxnStatus axn_session_run(AxnSession *session, const char *name,
                                   const char *text, size_t len);
 AXN_API int axn_exit_status(const AxnSession *session);
 
+/* ---- a prompt or a notebook: inputs as in `axon repl` ---- */
+
+struct AxnTensor;
+
+/* How inputs are displayed.  Functions may be NULL. */
+typedef struct AxnDisplay {
+  /* A definition or the value of a bare expression, as `axon repl` shows it:
+     "val x : i64 = 3\n".  NULL: it goes to the output. */
+  void (*result)(void *owner, const char *text, size_t len,
+                 bool is_bare_expression);
+  /* What `show` draws: u8[height, width] in grey, or u8[height, width, 3].
+     The pixels are valid during the call.  NULL: `show` needs a file. */
+  void (*picture)(void *owner, const struct AxnTensor *pixels);
+  int32_t columns; /* of a line; 0: 80 */
+  bool colours;    /* texts contain ANSI escape sequences, also axn_diag_text */
+} AxnDisplay;
+AXN_API AxnStatus axn_session_display(AxnSession *session,
+                                      const AxnDisplay *display, void *owner);
+/* Runs an input as `axon repl` does: declarations, bare expressions, and
+   commands such as ":type x" on lines that begin with a colon.  Runs each
+   declaration before it checks the next one.  After an error, what ran before
+   it stays. */
+AXN_API AxnStatus axn_session_input(AxnSession *session, const char *name,
+                                    const char *text, size_t len);
+/* AXN_INCOMPLETE if such an input needs more lines; AXN_ERROR after a syntax
+   error.  Runs nothing and keeps the diagnostics. */
+AXN_API AxnStatus axn_input_status(AxnSession *session, const char *text,
+                                   size_t len);
+/* Calls f with each completion of the word that ends at an offset of an input.
+   Returns the offset where the word begins. */
+AXN_API size_t axn_complete(AxnSession *session, const char *text, size_t len,
+                            size_t offset,
+                            void (*f)(void *owner, const char *word),
+                            void *owner);
+/* Type, documentation and example of the name at an offset of an input, as
+   ":doc NAME" shows them.  If no name is there: of the name before it in the
+   line.  NULL if nothing is known. */
+AXN_API const char *axn_describe(AxnSession *session, const char *text,
+                                 size_t len, size_t offset);
+
 /* The type of a name as printed ("'a[...s, n] -> ...").  NULL if unknown. */
 AXN_API const char *axn_session_type(AxnSession *session, const char *name);
 /* A leaf of a type: its path of fields, "conv.w"; its type, "f32[64, 3, 7, 7]";

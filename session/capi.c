@@ -2,6 +2,7 @@
 #include "session/capi.h"
 
 #include "session/state.h"
+#include "show/show.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/diag_render.h"
@@ -26,9 +27,8 @@ static void host_write(void *owner, const char *text, size_t len) {
 
 static bool host_show(void *owner, const Tensor *t, const char *kind,
                       const char *file, int64_t size, Fault *fault) {
-  (void)owner, (void)t, (void)kind, (void)file, (void)size;
-  fault_set(fault, "no terminal to show this on");
-  return false;
+  const AxnSession *a = owner;
+  return show_tensor(a->show_display, t, kind, file, size, fault);
 }
 
 static void host_progress(void *owner, int64_t done, int64_t total) {
@@ -332,11 +332,12 @@ const AxnDiag *axn_diag_get(AxnSession *a, size_t index) {
 typedef struct RenderRequest {
   Buffer *out;
   const Diag *diag;
+  bool colours;
 } RenderRequest;
 
 static SessionStatus render(Session *s, void *arg) {
   RenderRequest *r = arg;
-  diag_render(r->out, &s->sources, r->diag, false);
+  diag_render(r->out, &s->sources, r->diag, r->colours);
   return SESSION_OK;
 }
 
@@ -345,7 +346,7 @@ const char *axn_diag_text(AxnSession *a, size_t index) {
   if (index >= diags->all.len)
     return NULL;
   buffer_free(&a->text);
-  RenderRequest r = {&a->text, diags->all.at[index]};
+  RenderRequest r = {&a->text, diags->all.at[index], a->colours};
   SessionStatus status = session_protected_call(a->session, render, &r);
   return status == SESSION_OK ? a->text.text : NULL;
 }

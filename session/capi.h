@@ -22,6 +22,9 @@ struct AxnSession {
   bool record_refs; /* records symbol references */
   bool is_busy;     /* running: the output callback must not make requests */
   int signal;       /* signal that interrupts it, or 0 */
+  bool colours;     /* of the texts of diagnostics */
+  const struct ShowDisplay *show_display; /* or NULL */
+  struct InputSession *inputs; /* owned by repl/; NULL: no input so far */
 };
 
 /* ---- capi.c ---- */

@@ -21,7 +21,8 @@ options_of() { # options_of VERB: the options that --help lists
 }
 
 # shellcheck disable=SC2086
-for verb in run cache check shapes plan fmt test repl lsp dump explain; do
+for verb in run cache check shapes plan fmt test repl jupyter lsp dump \
+  explain; do
   diff -u --label "axon $verb --help" --label completions/axon \
     <({ options_of "$verb"; printf '%s\n' $common; } | sort -u) \
     <(completions_of "$AXON" "$verb" --) || bad=1

@@ -17,8 +17,9 @@ help'
 
 accepted_options() { # accepted_options VERB: options that the verb accepts
   for option in $table; do
-    timeout 60 "$AXON" "$1" "--$option" 2>&1 </dev/null |
-      grep -q 'there is no option' || echo "$option"
+    # the option after it keeps the verb from running
+    timeout 60 "$AXON" "$1" "--$option" --nothing 2>&1 </dev/null |
+      grep -q "there is no option .--$option." || echo "$option"
   done | sort
 }
 

@@ -50,7 +50,7 @@ lib = _load()
 
 # ---- what it has ----
 
-OK, _, INCOMPLETE, INTERRUPTED, EXITED, BUSY = range(6)
+OK, ERROR, INCOMPLETE, INTERRUPTED, EXITED, BUSY = range(6)
 UNIT, NUMBER, TENSOR, STRING, TUPLE, RECORD, LIST, CON, KEY, OTHER = range(
     1, 11)
 _DTYPES = ["", "bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"]
@@ -81,6 +81,14 @@ class _AxnParam(Structure):
 _WRITE = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _NAME = CFUNCTYPE(None, c_void_p, c_char_p)
 _RELEASE = CFUNCTYPE(None, c_void_p)
+_RESULT = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_bool)
+_PICTURE = CFUNCTYPE(None, c_void_p, POINTER(_AxnTensor))
+
+
+class _AxnDisplay(Structure):
+    _fields_ = [("result", _RESULT), ("picture", _PICTURE),
+                ("columns", c_int32), ("colours", c_bool)]
+
 
 
 def _declare(name, result, *arguments):
@@ -95,6 +103,11 @@ _declare("axn_session_new", _P)
 _declare("axn_session_free", None, _P)
 _declare("axn_session_output", None, _P, _WRITE, _P)
 _declare("axn_session_run", c_int, _P, c_char_p, c_char_p, c_size_t)
+_declare("axn_session_display", c_int, _P, POINTER(_AxnDisplay), _P)
+_declare("axn_session_input", c_int, _P, c_char_p, c_char_p, c_size_t)
+_declare("axn_input_status", c_int, _P, c_char_p, c_size_t)
+_declare("axn_complete", c_size_t, _P, c_char_p, c_size_t, c_size_t, _NAME, _P)
+_declare("axn_describe", c_char_p, _P, c_char_p, c_size_t, c_size_t)
 _declare("axn_exit_status", c_int, _P)
 _declare("axn_session_type", c_char_p, _P, c_char_p)
 _declare("axn_session_doc", c_char_p, _P, c_char_p)
@@ -324,11 +337,17 @@ class Session:
             string_at(at, size).decode("utf-8", "replace")))
         lib.axn_session_output(self.handle, self._write, None)
 
-    def error(self):
+    def diagnostics(self):
         count = lib.axn_diag_count(self.handle)
         told = [lib.axn_diag_text(self.handle, i) for i in range(count)]
-        return Error("".join(t.decode() for t in told if t).rstrip("\n"),
-                     json.loads(lib.axn_diag_json(self.handle) or b"[]"))
+        return [t.decode() for t in told if t]
+
+    def diagnostic_objects(self):
+        return json.loads(lib.axn_diag_json(self.handle) or b"[]")
+
+    def error(self):
+        return Error("".join(self.diagnostics()).rstrip("\n"),
+                     self.diagnostic_objects())
 
     def made(self, handle):
         if not handle:
@@ -350,6 +369,44 @@ class Session:
     def run(self, name, source):
         self._ended(lib.axn_session_run(self.handle, os.fsencode(name), source,
                                         len(source)))
+
+    # ---- inputs of a prompt or a notebook ----
+
+    def display(self, result, picture, columns=80, colours=False):
+        """result(text, is_bare_expression); picture(shape, pixels)."""
+        def take_picture(_, tensor):
+            shape = tuple(tensor[0].shape[:tensor[0].rank])
+            picture(shape, string_at(tensor[0].data, _count(shape)))
+        self._display = _AxnDisplay(
+            _RESULT(lambda _, at, size, bare: result(
+                string_at(at, size).decode("utf-8", "replace"), bare)),
+            _PICTURE(take_picture), columns, colours)
+        self._ended(lib.axn_session_display(self.handle, byref(self._display),
+                                            None))
+
+    def input(self, name, source):
+        """Returns the status; diagnostics() are errors and warnings."""
+        data = source.encode()
+        return lib.axn_session_input(self.handle, os.fsencode(name), data,
+                                     len(data))
+
+    def input_status(self, source):
+        data = source.encode()
+        return lib.axn_input_status(self.handle, data, len(data))
+
+    def complete(self, source, at):
+        """The words, and where they begin; places count characters."""
+        data, offset = source.encode(), len(source[:at].encode())
+        words = []
+        start = lib.axn_complete(
+            self.handle, data, len(data), offset,
+            _NAME(lambda _, word: words.append(word.decode())), None)
+        return sorted(set(words)), len(data[:start].decode())
+
+    def describe(self, source, at):
+        data, offset = source.encode(), len(source[:at].encode())
+        found = lib.axn_describe(self.handle, data, len(data), offset)
+        return found.decode() if found else None
 
     def interrupt(self):
         lib.axn_interrupt(self.handle)

@@ -12,6 +12,7 @@ import types
 import unittest
 
 import axon
+from axon import _lib
 
 try:
     import numpy as np
@@ -295,6 +296,88 @@ class Plain(unittest.TestCase):
 
 
 @unittest.skipUnless(np, "no NumPy")
+class Inputs(unittest.TestCase):
+    """The inputs of a prompt or a notebook."""
+
+    def setUp(self):
+        self.shown = []
+        self.s = _lib.Session()
+        self.s.output(self.shown.append)
+        self.s.display(
+            lambda text, bare: self.shown.append((text, bare)),
+            lambda shape, pixels: self.shown.append((shape, len(pixels))))
+
+    def gives(self, source, *shown, status=_lib.OK):
+        self.shown.clear()
+        self.assertEqual(self.s.input("cell 1", source), status)
+        self.assertEqual(self.shown, list(shown))
+        return "".join(self.s.diagnostics())
+
+    def test_results_in_order(self):
+        self.gives("val x = [1, 2]\nprint 5\nsum x\nfun f (y : f32[n]) = y",
+                   ("val x : i64[2] = [1, 2]\n", False), "5\n",
+                   ("it : int = 3\n", True),
+                   ("val f : f32[n] -> f32[n]\n", False))
+        self.gives("|> fn v => v * 2", ("it : int = 6\n", True))
+
+    def test_commands(self):
+        self.gives("val x = [1]\n:type x + 1\n:quit\nprint 1",
+                   ("val x : i64[1] = [1]\n", False), "x + 1 : i64[1]\n",
+                   status=_lib.EXITED)
+        self.gives("(* not a command:\n:quit\n*)\ntrue",
+                   ("it : bool = true\n", True))
+        self.assertIn("`nope` is not defined",
+                      self.gives(":type nope", status=_lib.ERROR))
+        self.gives(":plan 1", ":plan needs a terminal: use `axon repl`, or "
+                   "`axon plan` for a file\n")
+
+    def test_errors_name_the_line_and_keep_what_ran(self):
+        told = self.gives("val kept = true\n:type kept\n1 + ()\nprint 1",
+                          ("val kept : bool = true\n", False),
+                          "kept : bool\n",
+                          "1 declaration after it was not run\n",
+                          status=_lib.ERROR)
+        self.assertIn("cell 1:3:", told)
+        self.gives("kept", ("it : bool = true\n", True))
+        self.assertIn("error", self.gives("1\0 + 2", status=_lib.ERROR))
+
+    def test_pictures(self):
+        self.gives("show [1.0, 2.0]", ((500, 800, 3), 1200000))
+        self.gives("show ~kind:\"image\" (zeros [3, 5] : f32[3, 5])",
+                   ((153, 255), 153 * 255))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.ppm")
+            self.gives('show ~file:"%s" [1.0, 2.0]' % path)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(2), b"P6")
+        with self.assertRaisesRegex(axon.Error, "no terminal"):
+            axon.compile("do show [1.0, 2.0]")
+
+    def test_complete(self):
+        self.s.input("cell 1", "val point = {left = 1, top = 2}")
+        self.assertEqual(self.s.complete("poin", 4), (["point"], 0))
+        self.assertEqual(self.s.complete('"é" ^ point.l + 1', 13),
+                         (["point.left"], 6))
+        self.assertEqual(self.s.complete("1\n:ty", 5), (["type"], 3))
+        self.assertEqual(self.s.complete("", 0), ([], 0))
+
+    def test_describe(self):
+        self.s.input("cell 1", "(** Adds one. *)\nfun next x = x + 1\n1 + ()")
+        errors = self.s.diagnostics()
+        for source, at in ("next", 2), ("next", 4), ("next (", 6):
+            self.assertIn("Adds one.", self.s.describe(source, at))
+        self.assertIsNone(self.s.describe("unknown", 3))
+        self.assertIsNone(self.s.describe("", 0))
+        self.assertEqual(self.s.diagnostics(), errors)
+
+    def test_status(self):
+        for source, status in [("1 + 2", _lib.OK), ("", _lib.OK),
+                               ("fun f x =", _lib.INCOMPLETE),
+                               ("(* a", _lib.INCOMPLETE),
+                               ("1 + )", _lib.ERROR)]:
+            self.assertEqual(self.s.input_status(source), status, source)
+
+
 class Arrays(unittest.TestCase):
     def setUp(self):
         self.m = axon.compile(SOURCE)
