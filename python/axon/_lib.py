@@ -5,6 +5,7 @@ ctypes lets other threads of Python run while a function of the library does.
 """
 import ctypes
 import ctypes.util
+import glob
 import json
 import os
 import struct
@@ -17,12 +18,14 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p,
 
 
 def _places():
-    """AXON_LIBRARY alone if it is set; else beside a build of the sources,
-    where pkg-config says, and where the linker looks."""
+    """AXON_LIBRARY alone if it is set; else in this folder, as a wheel installs
+    it; in a build of the sources; where the linker looks; where pkg-config
+    says."""
     if os.environ.get("AXON_LIBRARY"):
         yield os.environ["AXON_LIBRARY"]
         return
     here = os.path.dirname(os.path.abspath(__file__))
+    yield os.path.join(here, "libaxon.so.0")
     yield os.path.join(here, "..", "..", ".libs", "libaxon.so.0")
     yield "libaxon.so.0"
     try:
@@ -37,6 +40,9 @@ def _places():
 
 def _load():
     tried = []
+    here = os.path.dirname(os.path.abspath(__file__))
+    for gmp in glob.glob(os.path.join(here, "libgmp.so.*")):
+        ctypes.CDLL(gmp)  # of the wheel: libaxon then uses it
     for place in _places():
         try:
             return ctypes.CDLL(place)
