@@ -41,7 +41,8 @@ mkdir -p "$HOME"
   --config-settings build="$BUILD" "$root/python" >"$work/log" 2>&1 ||
   fail 'pip wheel failed:' cat "$work/log"
 wheels=("$work"/wheels/*)
-[[ ${wheels[*]} == "$work/wheels/axon_tensor-$wheel_version-py3-none-linux_"* ]] ||
+name=axon_tensor-$wheel_version-py3-none-linux_
+[[ ${wheels[*]} == "$work/wheels/$name"* ]] ||
   fail "unexpected wheels: ${wheels[*]}"
 
 "$python" -m venv "$work/venv" >"$work/log" 2>&1 ||
@@ -67,7 +68,8 @@ assert m.f(array.array("f", [0.5, 1.5])) == 4.0
 assert m["nn.relu"](-1.5) == 0.0
 END
 "${clean[@]}" axon jupyter --install 2>&1 |
-  grep -q 'help: install it: .*/venv/bin/python.* ipykernel' || fail 'axon jupyter'
+  grep -q 'help: install it: .*/venv/bin/python.* ipykernel' ||
+  fail 'axon jupyter'
 "${clean[@]}" pip uninstall -q -y axon-tensor || fail 'pip uninstall'
 left=$(find "$work/venv" -iname '*axon*')
 [ -z "$left" ] || fail "pip uninstall left $left"
