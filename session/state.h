@@ -1,5 +1,5 @@
-/* The fields of a session, for session/ and the modules that extend it: aot/
-   and editor/. */
+/* The fields of a session, for session/ and the modules that extend it: aot/,
+   editor/ and repl/. */
 #ifndef AXON_SESSION_STATE_H
 #define AXON_SESSION_STATE_H
 
