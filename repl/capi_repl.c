@@ -134,7 +134,9 @@ AxnStatus axn_session_input(AxnSession *a, const char *name, const char *text,
     status = session_protected_call(a->session, run_cell, &cell);
     a->session->host.on_executed = NULL;
   }
-  return capi_end(a, status);
+  AxnStatus ended = capi_end(a, status);
+  session_clear_interrupt(a->session); /* it came too late for this input */
+  return ended;
 }
 
 AxnStatus axn_input_status(AxnSession *a, const char *text, size_t len) {
