@@ -1,7 +1,8 @@
 /* axon bench: measures the time of functions and expressions of a program.
    Main entry point: verb_bench. */
 #define _GNU_SOURCE
-#include "cli/plan.h"
+#include "cli/cli.h"
+#include "plan_report/plan_report.h"
 
 #include "backend/cuda/cuda.h"
 #include "support/arena.h"

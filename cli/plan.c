@@ -1,6 +1,7 @@
 /* axon plan: shows the kernels that compute a program's tensors.  Main entry
    point: verb_plan. */
-#include "cli/plan.h"
+#include "cli/cli.h"
+#include "plan_report/plan_report.h"
 
 #include "backend/cuda/cuda.h"
 #include "support/buffer.h"
@@ -116,8 +117,6 @@ static void put_plan(const PlanRecorder *recorder, const PlanStyle *style,
   Buffer out = {0};
   if (json)
     plan_json(&out, recorder, style);
-  else if (!recorder->runs.len)
-    buffer_puts(&out, "the program computes no tensors\n");
   else
     plan_text(&out, recorder, style);
   terminal_hide_progress();
@@ -198,16 +197,4 @@ int verb_plan(int argc, char **argv) {
   plan_recorder_free(&p.recorder);
   session_close(p.session);
   return status;
-}
-
-void plan_record_call(Session *session, bool stable, void (*f)(void *),
-                      void *arg) {
-  PlanRecorder recorder = {.with_code = false};
-  plan_recorder_init(&recorder, session, false, false);
-  session_set_observer(session, &recorder.observer);
-  f(arg);
-  session_set_observer(session, NULL);
-  PlanStyle style = {.colour = terminal_colours_stdout(), .stable = stable};
-  put_plan(&recorder, &style, false);
-  plan_recorder_free(&recorder);
 }

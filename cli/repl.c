@@ -2,7 +2,7 @@
    entry point: verb_repl. */
 #define _GNU_SOURCE
 #include "cli/line_editor.h"
-#include "cli/plan.h"
+#include "cli/cli.h"
 #include "repl/repl.h"
 
 #include <stdlib.h>
@@ -30,11 +30,6 @@ static int width(const Repl *repl) {
 
 static void report(const Repl *repl, bool errors_only) {
   terminal_report(repl->session, errors_only);
-}
-
-static void print_plan(const Repl *repl, void (*f)(void *), void *arg) {
-  const Prompt *p = repl->host.owner;
-  plan_record_call(repl->session, !p->line_editing, f, arg);
 }
 
 static void show_results(void *owner, Session *session, const DeclResult *ran) {
@@ -154,8 +149,8 @@ static ReplHost repl_host(Prompt *p) {
                     .write = write_text,
                     .width = width,
                     .report = report,
-                    .plan = print_plan,
                     .colours = terminal_colours_stdout(),
+                    .stable_plans = !p->line_editing,
                     .echoes_interrupt = p->line_editing};
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "repl/repl.h"
 
+#include "plan_report/plan_report.h"
 #include "support/buffer.h"
 #include "support/diag_render.h"
 #include "support/utf8.h"
@@ -186,23 +187,19 @@ static void command_time(Repl *repl, const char *text) {
   repl->show_time = before;
 }
 
-typedef struct TimedInput {
-  Repl *repl;
-  const char *text;
-} TimedInput;
-
-static void run_input(void *arg) {
-  TimedInput *input = arg;
-  repl_run(input->repl, "input", input->text, strlen(input->text), true);
-}
-
 static void command_plan(Repl *repl, const char *text) {
-  TimedInput input = {repl, text};
-  if (repl->host.plan)
-    repl->host.plan(repl, run_input, &input);
-  else
-    repl_printf(repl, ":plan needs a terminal: use `axon repl`, or `axon plan` "
-                      "for a file\n");
+  PlanRecorder recorder = {.with_code = false};
+  plan_recorder_init(&recorder, repl->session, false, false);
+  session_set_observer(repl->session, &recorder.observer);
+  repl_run(repl, "input", text, strlen(text), true);
+  session_set_observer(repl->session, NULL);
+  PlanStyle style = {.colour = repl->host.colours,
+                     .stable = repl->host.stable_plans};
+  Buffer out = {0};
+  plan_text(&out, &recorder, &style);
+  repl->host.write(repl, out.text, out.len);
+  buffer_free(&out);
+  plan_recorder_free(&recorder);
 }
 
 static bool parse_number(const char *text, int64_t min, int64_t *out) {

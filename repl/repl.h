@@ -23,10 +23,8 @@ typedef struct ReplHost {
      is written. */
   void (*result)(const Repl *repl, const char *text, size_t len,
                  bool is_bare_expression);
-  /* Calls f, and prints the plans of everything computed in it.  NULL: there is
-     no `:plan`. */
-  void (*plan)(const Repl *repl, void (*f)(void *), void *arg);
   bool colours;
+  bool stable_plans;     /* `:plan` omits what differs between machines */
   bool echoes_interrupt; /* the terminal shows ^C, so a new line is needed */
 } ReplHost;
 

@@ -7,7 +7,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 modules='support primitives runtime show machine lexer parser size typecheck
-  diagnose tensor kernel plan backend eval session aot editor repl cli'
+  diagnose tensor kernel plan backend eval session aot editor plan_report
+  repl cli'
 status=0
 
 rank() { # rank MODULE: its position in the order

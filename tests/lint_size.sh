@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 tab=$(printf '\t')
 files=$(find support primitives runtime show machine lexer parser size \
-  typecheck diagnose tensor kernel plan backend eval session aot editor repl \
-  cli tools tests bench -type f \( -name '*.[chyl]' -o -name '*.cc' \
-  -o -name '*.sh' \) ! -name parse.c ! -name parse.h ! -name scan.c \
+  typecheck diagnose tensor kernel plan backend eval session aot editor \
+  plan_report repl cli tools tests bench -type f \( -name '*.[chyl]' \
+  -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c ! -name parse.h ! -name scan.c \
   ! -name stdlib_data.c ! -name prelude_text.c ! -name wrappers_text.c \
   ! -name runtime_sources.c)
 for file in $files; do

@@ -36,7 +36,8 @@ write() {
   {
     list front_sources support lexer parser -- $code
     list core_sources primitives runtime show machine size typecheck diagnose \
-      tensor kernel plan backend eval session aot editor repl -- $code
+      tensor kernel plan backend eval session aot editor \
+      plan_report repl -- $code
     list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code
     list stdlib_files stdlib -- -name '*.axn'

@@ -328,8 +328,8 @@ class Inputs(unittest.TestCase):
                    ("it : bool = true\n", True))
         self.assertIn("`nope` is not defined",
                       self.gives(":type nope", status=_lib.ERROR))
-        self.gives(":plan 1", ":plan needs a terminal: use `axon repl`, or "
-                   "`axon plan` for a file\n")
+        self.assertEqual(self.s.input("cell 1", ":plan exp [1.0]"), _lib.OK)
+        self.assertIn("1 kernel", self.shown[-1])
 
     def test_errors_name_the_line_and_keep_what_ran(self):
         told = self.gives("val kept = true\n:type kept\n1 + ()\nprint 1",

@@ -48,7 +48,7 @@ sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime show machine lexer parser \
       size typecheck diagnose tensor kernel plan backend eval session aot \
-      editor repl -name '*.c' 2>/dev/null)
+      editor plan_report repl -name '*.c' 2>/dev/null)
   done | sort -u
 }
 

@@ -1,9 +1,9 @@
-/* Shared by the files of `axon plan`: records what is observed of each run of
-   the graph. */
-#ifndef AXON_CLI_PLAN_H
-#define AXON_CLI_PLAN_H
+/* plan_report: records how each run of the graph is computed, and describes it
+   as text or JSON.  Main entry points: plan_recorder_init and plan_text. */
+#ifndef AXON_PLAN_REPORT_PLAN_REPORT_H
+#define AXON_PLAN_REPORT_PLAN_REPORT_H
 
-#include "cli/cli.h"
+#include "session/session.h"
 #include "support/map.h"
 #include "support/vec.h"
 
@@ -142,10 +142,5 @@ typedef struct PlanTotals {
 PlanTotals plan_totals(const PlanRecorder *recorder);
 /* The call with the most bytes; NULL: there is none. */
 const SavedCall *plan_largest_call(const PlanRecorder *recorder);
-
-/* ---- plan.c ---- */
-/* Prints the plans of everything computed during f, for the REPL. */
-void plan_record_call(Session *session, bool stable, void (*f)(void *),
-                      void *arg);
 
 #endif

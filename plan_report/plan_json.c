@@ -1,5 +1,5 @@
 /* Writes the recorded plans as one JSON object. */
-#include "cli/plan.h"
+#include "plan_report/plan_report.h"
 #include "support/buffer.h"
 #include "support/code_indent.h"
 #include "support/json_writer.h"

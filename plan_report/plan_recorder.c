@@ -1,6 +1,6 @@
 /* Records how the graph runs: copies what is observed, with the source
    locations it comes from.  Main entry point: plan_recorder_init. */
-#include "cli/plan.h"
+#include "plan_report/plan_report.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"

@@ -1,5 +1,5 @@
 /* Prints the recorded plans as text of at most 100 columns. */
-#include "cli/plan.h"
+#include "plan_report/plan_report.h"
 #include "support/buffer.h"
 #include "support/code_indent.h"
 #include "support/utf8.h"
@@ -516,6 +516,10 @@ static void put_totals(Buffer *out, const PlanRecorder *recorder,
 
 void plan_text(Buffer *out, const PlanRecorder *recorder, const PlanStyle *s) {
   uint32_t first = 1;
+  if (!recorder->runs.len) {
+    buffer_puts(out, "the program computes no tensors\n");
+    return;
+  }
   if (s->arch && !s->only_kernel)
     buffer_printf(out, "Planned for %s.  ", s->arch);
   if (s->dry_run && !s->only_kernel)
