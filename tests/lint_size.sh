@@ -8,9 +8,9 @@ tab=$(printf '\t')
 files=$(find support primitives runtime show machine lexer parser size \
   typecheck diagnose tensor kernel plan backend eval session aot editor \
   plan_report repl cli tools tests bench -type f \( -name '*.[chyl]' \
-  -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c ! -name parse.h ! -name scan.c \
-  ! -name stdlib_data.c ! -name prelude_text.c ! -name wrappers_text.c \
-  ! -name runtime_sources.c)
+  -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c ! -name parse.h \
+  ! -name scan.c ! -name stdlib_data.c ! -name prelude_text.c \
+  ! -name wrappers_text.c ! -name runtime_sources.c)
 for file in $files; do
   grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |
     sed "s|^|over 80 columns: $file:|"
