@@ -16,12 +16,12 @@ if grep -q '^AXON_LDFLAGS = .*sanitize' "$BUILD/Makefile"; then
 fi
 python=
 for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import ensurepip, pip, venv' 2>/dev/null || continue
+  "$candidate" -c 'import ensurepip, venv' 2>/dev/null || continue
   python=$(command -v "$candidate")
   break
 done
 [ -n "$python" ] || {
-  echo 'skipped: no Python with pip and venv'
+  echo 'skipped: no Python with venv and ensurepip (python3-venv)'
   exit 0
 }
 
@@ -37,7 +37,9 @@ wheel_version=$(sed -n 's/^AC_INIT(\[Axon\], \[\([^]]*\)\].*/\1/p' \
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 export HOME="$work/home"
 mkdir -p "$HOME"
-"$python" -m pip wheel -q --no-index --wheel-dir "$work/wheels" \
+"$python" -m venv "$work/venv" >"$work/log" 2>&1 ||
+  fail 'no virtual environment:' cat "$work/log"
+"$work/venv/bin/pip" wheel -q --no-index --wheel-dir "$work/wheels" \
   --config-settings build="$BUILD" "$root/python" >"$work/log" 2>&1 ||
   fail 'pip wheel failed:' cat "$work/log"
 wheels=("$work"/wheels/*)
@@ -45,8 +47,6 @@ name=axon_tensor-$wheel_version-py3-none-linux_
 [[ ${wheels[*]} == "$work/wheels/$name"* ]] ||
   fail "unexpected wheels: ${wheels[*]}"
 
-"$python" -m venv "$work/venv" >"$work/log" 2>&1 ||
-  fail 'no virtual environment:' cat "$work/log"
 "$work/venv/bin/pip" install -q --no-index "${wheels[0]}" >"$work/log" 2>&1 ||
   fail 'pip install failed:' cat "$work/log"
 

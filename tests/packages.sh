@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the wheel and the Debian packages from a copy of the tracked files, and
-# tries them: some minutes.  Needs pip, and debhelper and dh-python; checks the
-# packages with lintian if it is installed.
+# tries them: some minutes.  Needs python3-venv, debhelper and dh-python; checks
+# the packages with lintian if it is installed.
 #
 #     tests/packages.sh [wheel] [debian]
 set -eu
@@ -24,8 +24,8 @@ try() { # try SETTING...
 }
 
 try_wheel() {
-  "$python" -m pip wheel -q --no-index --wheel-dir wheels axon/python
   "$python" -m venv venv
+  venv/bin/pip wheel -q --no-index --wheel-dir wheels axon/python
   venv/bin/pip install -q --no-index wheels/*.whl
   try PATH="$work/venv/bin:/usr/bin:/bin"
   if ldd venv/bin/axon | grep libgmp; then
