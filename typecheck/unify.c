@@ -503,6 +503,8 @@ static Type *as_tensor_element(Checker *c, Type *t) {
       retract_singleton(c, v);
     return ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL);
   }
+  if (t->tag == TY_CAST)
+    return ty_cast(c, as_tensor_element(c, t->cast.type), t->cast.elem);
   if (!ty_has_args(t))
     return t;
   Type *r = ty_new(c, t->tag);
@@ -513,6 +515,30 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   if (t->tag == TY_RECORD && t->record.rest)
     r->record.rest = as_tensor_element(c, t->record.rest);
   return r;
+}
+
+/* The only float type in the constructors of d, or NULL. */
+static ElemVar *fixed_float(Checker *c, const Datatype *d) {
+  for (int t = 0; t < DT_COUNT; t++)
+    if (d->fixed_floats == 1u << t)
+      return elem_fixed(c, (Dtype)t);
+  return NULL;
+}
+
+static bool require_fixed_floats(Checker *c, ElemVar *floats,
+                                 const Datatype *d) {
+  ElemVar *fixed = fixed_float(c, d);
+  return !d->fixed_floats || (fixed && unify_elem(c, floats, fixed));
+}
+
+static bool require_class(Checker *c, const TyVar *v, Type *t);
+
+/* All floats of a cast are cast->cast.elem. */
+static bool require_cast_class(Checker *c, const TyVar *v, Type *cast) {
+  TyVar others = *v;
+  others.floats = NULL;
+  return (!v->floats || unify_elem(c, cast->cast.elem, v->floats)) &&
+         require_class(c, &others, cast->cast.type);
 }
 
 /* Puts t into the class of v: data without functions, values that a loop can
@@ -542,6 +568,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
       return false;
     if (v->is_data && t->data.type->has_function)
       return false;
+    if (v->floats && !require_fixed_floats(c, v->floats, t->data.type))
+      return false;
     __attribute__((fallthrough));
   case TY_TUPLE:
   case TY_RECORD:
@@ -551,6 +579,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
                     require_class(c, v, t->record.rest));
   case TY_LIFT:
     return require_class(c, v, t->lift.type);
+  case TY_CAST:
+    return require_cast_class(c, v, t);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
     return !v->floats || !(elem_root(t->tensor.elem)->classes & CLASS_FLOAT) ||
            unify_elem(c, t->tensor.elem, v->floats);
@@ -574,6 +604,16 @@ bool require_stackable(Checker *c, Type *t, Origin *o) {
   expected->var->is_stackable = true;
   report_type_mismatch(c, t, expected, o);
   return false;
+}
+
+bool require_one_float_type(Checker *c, Type *t, Origin *o) {
+  Type *expected = ty_meta(c);
+  expected->var->floats = elem_meta(c, CLASS_FLOAT);
+  bool fits = ty_norm(c, t)->tag == TY_VAR /* which ty_cast restricts */
+              || require_class(c, expected->var, t);
+  if (!fits)
+    report_type_mismatch(c, t, expected, o);
+  return fits;
 }
 
 static bool ty_bind(Checker *c, TyVar *v, Type *t) {
@@ -679,10 +719,27 @@ static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   return r;
 }
 
+/* The variable that t or a cast t consists of, or NULL. */
+static TyVar *cast_var(Checker *c, Type *t) {
+  if (t->tag == TY_CAST)
+    t = ty_norm(c, t->cast.type);
+  return t->tag == TY_VAR ? t->var : NULL;
+}
+
+/* The type of the floats in a variable, of which there is a cast, or in a
+   cast. */
+static ElemVar *floats_of(const Type *t) {
+  return t->tag == TY_CAST ? t->cast.elem : t->var->floats;
+}
+
 /* Returns true if both rows are the same variable: lift(n, r) and lift(m, r)
- * are equal if n == m. */
+ * are equal if n == m, and casts of r if their floats are. */
 static bool is_same_row(Checker *c, Type *a, Type *b, Origin *o) {
   a = ty_norm(c, a), b = ty_norm(c, b);
+  if (a->tag == TY_CAST || b->tag == TY_CAST) {
+    const TyVar *v = cast_var(c, a), *w = cast_var(c, b);
+    return v && v == w && unify_elem(c, floats_of(a), floats_of(b));
+  }
   if (a->tag != TY_LIFT || b->tag != TY_LIFT)
     return a == b;
   if (!is_same_row(c, a->lift.type, b->lift.type, o))
@@ -761,6 +818,28 @@ static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
                              unify_lifted_components(c, lift, t, o));
 }
 
+/* The floats of a cast are cast.elem, and those of its argument have one type,
+   too: thus ('x, 'b) cast == t if the floats in t are 'b and 'x is t, cast back
+   to the float type of 'x. */
+static bool unify_cast(Checker *c, Type *cast, Type *t, Origin *o) {
+  Type *from = ty_norm(c, cast->cast.type);
+  if (from->tag == TY_VAR && !from->var->skolem) {
+    TyVar floats = {.floats = cast->cast.elem};
+    return require_class(c, &floats, t) &&
+           unify(c, from, ty_cast(c, t, from->var->floats), o);
+  }
+  if (t->tag == TY_CAST) {
+    Type *other = ty_norm(c, t->cast.type);
+    if (other->tag == TY_VAR && !other->var->skolem)
+      return unify_cast(c, t, cast, o);
+    return unify_elem(c, cast->cast.elem, t->cast.elem) &&
+           unify(c, from, other, o);
+  }
+  ElemVar *own =
+      from->tag == TY_VAR ? from->var->floats : fixed_float(c, from->data.type);
+  return own && unify_elem(c, cast->cast.elem, own) && unify(c, from, t, o);
+}
+
 /* The elements of a list share a type, so none of them has a known size as its
    value. */
 static void retract_item_singletons(Checker *c, Type *t) {
@@ -803,10 +882,15 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
     return true;
   if (a->tag == TY_VAR && b->tag == TY_VAR && a->var == b->var)
     return true;
-  if (a->tag == TY_VAR && !a->var->skolem)
+  bool is_cast_of_other = cast_var(c, a) && cast_var(c, a) == cast_var(c, b);
+  if (a->tag == TY_VAR && !a->var->skolem && !is_cast_of_other)
     return bind_var(c, a->var, b, o);
-  if (b->tag == TY_VAR && !b->var->skolem)
+  if (b->tag == TY_VAR && !b->var->skolem && !is_cast_of_other)
     return bind_var(c, b->var, a, o);
+  if (a->tag == TY_CAST)
+    return unify_cast(c, a, b, o);
+  if (b->tag == TY_CAST)
+    return unify_cast(c, b, a, o);
   if (a->tag == TY_LIFT)
     return unify_lift(c, a, b, o);
   if (b->tag == TY_LIFT)
@@ -816,6 +900,7 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   switch (a->tag) {
   case TY_VAR:
   case TY_LIFT:
+  case TY_CAST:
     return false;
   case TY_TENSOR:
     return unify_elem(c, a->tensor.elem, b->tensor.elem) &&

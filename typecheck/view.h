@@ -25,11 +25,14 @@ ElemVar *elem_root(ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
+/* t with elem in place of each float type; normalized where known.  All floats
+   in t have one type. */
+Type *ty_cast(Checker *c, Type *t, ElemVar *elem);
 /* Puts the variables of t into the class of values that a loop can stack.
    Returns false if other values occur in t. */
 bool ty_stackable(Checker *c, Type *t);
 Type *ty_root(Type *t); /* follows links only */
-/* resolves the root, and pushes lifts inwards */
+/* resolves the root, and pushes lifts and casts inwards */
 Type *ty_norm(Checker *c, Type *t);
 /* A field of a record, or NULL; the record with its row resolved. */
 Type *row_field(Type *t, Sym *label);
