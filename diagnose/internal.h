@@ -143,6 +143,14 @@ bool divisibility_inexact_division(Checker *c, Dim *left, Dim *right,
 /* Adds the nearest possible values to the message. */
 void hint_divisibility(Checker *c, const Constraint *k);
 
+/* ---- float_types.c ---- */
+/* Reports a structure whose floats have several types, or another one than a
+   function takes.  Returns false if that is not the cause. */
+bool diagnose_float_types(Checker *c, Type *actual, Type *expected, Origin *o);
+/* A help for functions on floats, and for casts of datatypes. */
+void hint_float_types(Checker *c, Diag *d, Type *actual, Type *expected,
+                      const Origin *o);
+
 /* ---- hint_type.c: suggestions for types that do not fit, if one is certain
    ---- */
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,

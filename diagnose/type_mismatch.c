@@ -465,7 +465,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     return;
   }
   if (function_in_data(c, actual, expected, o) ||
-      variable_in_data(c, actual, expected, o))
+      variable_in_data(c, actual, expected, o) ||
+      diagnose_float_types(c, actual, expected, o))
     return;
   Type *not_stackable = find_not_stackable(c, actual, expected);
   if (not_stackable) {
@@ -477,6 +478,7 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     return;
   }
   Diag *d = kind_error(c, actual, expected, o);
+  hint_float_types(c, d, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
   hint_swapped_literal(c, d, expected, o);
   if (!d->help)

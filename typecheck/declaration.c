@@ -85,25 +85,6 @@ static bool contains_function(Checker *c, Type *t) {
   return found;
 }
 
-/* The float types that t fixes: a bit set. */
-static uint32_t fixed_floats(Checker *c, Type *t) {
-  t = ty_norm(c, t);
-  uint32_t found = 0;
-  if (t->tag == TY_TENSOR && elem_root(t->tensor.elem)->dtype != DT_NONE)
-    found = elem_root(t->tensor.elem)->classes & CLASS_FLOAT;
-  if (t->tag == TY_LIFT)
-    found = fixed_floats(c, t->lift.type);
-  if (t->tag == TY_CAST)
-    found = elem_root(t->cast.elem)->dtype != DT_NONE
-                ? elem_root(t->cast.elem)->classes
-                : 0;
-  if (t->tag == TY_DATATYPE)
-    found = t->data.type->fixed_floats;
-  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
-    found |= fixed_floats(c, t->args[i]);
-  return found;
-}
-
 static void define_datatype(Checker *c, Dec *dec) {
   check_unique_type(c, dec);
   Datatype *d = NEW(c->arena, Datatype);
@@ -131,7 +112,7 @@ static void define_datatype(Checker *c, Dec *dec) {
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
     if (k->con.has_arg && k->scheme->type->tag == TY_FUN) {
       d->has_function |= contains_function(c, k->scheme->type->fun.param);
-      d->fixed_floats |= fixed_floats(c, k->scheme->type->fun.param);
+      d->fixed_floats |= ty_fixed_floats(c, k->scheme->type->fun.param);
     }
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
     b->con = k;

@@ -517,17 +517,9 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   return r;
 }
 
-/* The only float type in the constructors of d, or NULL. */
-static ElemVar *fixed_float(Checker *c, const Datatype *d) {
-  for (int t = 0; t < DT_COUNT; t++)
-    if (d->fixed_floats == 1u << t)
-      return elem_fixed(c, (Dtype)t);
-  return NULL;
-}
-
 static bool require_fixed_floats(Checker *c, ElemVar *floats,
                                  const Datatype *d) {
-  ElemVar *fixed = fixed_float(c, d);
+  ElemVar *fixed = datatype_fixed_float(c, d);
   return !d->fixed_floats || (fixed && unify_elem(c, floats, fixed));
 }
 
@@ -835,8 +827,8 @@ static bool unify_cast(Checker *c, Type *cast, Type *t, Origin *o) {
     return unify_elem(c, cast->cast.elem, t->cast.elem) &&
            unify(c, from, other, o);
   }
-  ElemVar *own =
-      from->tag == TY_VAR ? from->var->floats : fixed_float(c, from->data.type);
+  ElemVar *own = from->tag == TY_VAR ? from->var->floats
+                                     : datatype_fixed_float(c, from->data.type);
   return own && unify_elem(c, cast->cast.elem, own) && unify(c, from, t, o);
 }
 

@@ -28,6 +28,10 @@ Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
 /* t with elem in place of each float type; normalized where known.  All floats
    in t have one type. */
 Type *ty_cast(Checker *c, Type *t, ElemVar *elem);
+/* The float types that t fixes: a bit set. */
+uint32_t ty_fixed_floats(Checker *c, Type *t);
+/* The only float type in the constructors of d, or NULL. */
+ElemVar *datatype_fixed_float(Checker *c, const Datatype *d);
 /* Puts the variables of t into the class of values that a loop can stack.
    Returns false if other values occur in t. */
 bool ty_stackable(Checker *c, Type *t);
