@@ -542,7 +542,7 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   switch (t->tag) {
   case TY_VAR:
     if (t->var->skolem && !t->var->is_data && !t->var->is_stackable &&
-        (v->is_data || v->floats))
+        (v->is_data || (v->floats && !t->var->floats)))
       return false;
     t->var->is_data |= v->is_data;
     t->var->is_stackable |= v->is_stackable;
