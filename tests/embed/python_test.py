@@ -40,6 +40,7 @@ fun say x = print x
 datatype found = None | Some of int
 fun find x = if x > 0 then Some x else None
 fun small x = (bf16 x)
+fun small_all p = each bf16 p
 val weights = (ones [2, 3] : f32[2, 3])
 fun step (lr : f32) (n : int) x = (x * lr, n)
 """
@@ -154,6 +155,13 @@ class Plain(unittest.TestCase):
         self.assertEqual(y.dtype, "bf16")
         self.assertFalse(hasattr(y, "__array_interface__"))
         self.assertEqual(self.m.same(Versioned(y)).dtype, "bf16")
+
+    def test_float_types_of_structures(self):
+        x = array.array("f", [1.5, 2.0])
+        y = self.m.small_all({"w": x, "b": (x, True), "n": 3, "s": "a"})
+        self.assertEqual((y["w"].dtype, y["w"].tolist()), ("bf16", [1.5, 2.0]))
+        self.assertEqual((y["b"][0].dtype, y["b"][1]), ("bf16", True))
+        self.assertEqual((y["n"], y["s"]), (3, "a"))
 
     def test_keys(self):
         key = self.m["key"](4)
