@@ -24,9 +24,9 @@ static void host_write(void *owner, const char *text, size_t len) {
     a->write(a->owner, text, len);
 }
 
-static bool host_show(void *owner, const Tensor *t, const char *kind,
-                      const char *file, int64_t size, Fault *fault) {
-  (void)owner, (void)t, (void)kind, (void)file, (void)size;
+static bool host_show(void *owner, const Tensor *t, const char *file,
+                      int64_t size, Fault *fault) {
+  (void)owner, (void)t, (void)file, (void)size;
   fault_set(fault, "no terminal to show this on");
   return false;
 }
