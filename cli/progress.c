@@ -14,7 +14,7 @@
 enum {
   BAR_COLUMNS = 30,
   CURVE_ROWS = 8,
-  DRAWN_ROWS = CURVE_ROWS + 4, /* with axis, names and bar */
+  DRAWN_ROWS = CURVE_ROWS + 5, /* with axis, names and bar */
   MAX_TRACKED = 4,
   MAX_POINTS = 256, /* of a curve; must be even */
 };

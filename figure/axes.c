@@ -12,6 +12,10 @@ static const double MIN_RELATIVE_RANGE = 1e-12;
 /* Smaller ranges have no round step that is a normal number. */
 static const double MIN_RANGE = 1e-300;
 
+/* Digits after the point of a number with an exponent.  Numbers that need more
+ * have no exponent. */
+enum { MAX_EXPONENT_DIGITS = 4 };
+
 /* ---- positions ---- */
 
 static double to_axis(const Axis *axis, double value) {
@@ -165,33 +169,40 @@ static double round_step(double low, double high, uint32_t max) {
   return 50 * power;
 }
 
+/* Removes zeros at the end of the fraction: 1.50e+09 becomes 1.5e9. */
+static void shorten_exponential(char text[TICK_TEXT_BYTES]) {
+  char *e = strchr(text, 'e'), *end = e;
+  int exponent = 0;
+  sscanf(e + 1, "%d", &exponent);
+  if (memchr(text, '.', (size_t)(e - text))) {
+    while (end[-1] == '0')
+      end--;
+    if (end[-1] == '.')
+      end--;
+  }
+  snprintf(end, (size_t)(text + TICK_TEXT_BYTES - end), "e%d", exponent);
+}
+
 /* As few digits as distinguish the ticks: 0.25, 3, 1.5e9. */
 static void format_number(char text[TICK_TEXT_BYTES], double v, double step,
                           double largest) {
-  int digits = (int)fmax(0, -floor(log10(step) + 1e-9));
-  if (digits <= 5 && largest < 1e6 * (digits ? 1 : 10)) {
+  int step_exponent = (int)floor(log10(step) + 1e-9);
+  int digits = step_exponent < 0 ? -step_exponent : 0;
+  int precision = (int)floor(log10(largest) + 1e-9) - step_exponent;
+  bool is_short = digits <= 5 && largest < (digits ? 1e6 : 1e7);
+  bool is_too_precise =
+      precision > MAX_EXPONENT_DIGITS && digits <= 2 && largest < 1e15;
+  if (is_short || is_too_precise) {
     snprintf(text, TICK_TEXT_BYTES, "%.*f", digits, v);
     return;
   }
-  int precision =
-      (int)(floor(log10(fabs(v)) + 1e-9) - floor(log10(step) + 1e-9));
-  if (v == 0 || precision < 0)
-    precision = 0;
-  snprintf(text, TICK_TEXT_BYTES, "%.*e", precision > 16 ? 16 : precision, v);
-  char *e = strchr(text, 'e'), *last = e - 1;
   if (v == 0) {
     snprintf(text, TICK_TEXT_BYTES, "0");
     return;
   }
-  for (; strchr(text, '.') && (*last == '0' || *last == '.'); last--)
-    if (*last == '.') {
-      last--;
-      break;
-    }
-  int exponent = 0;
-  sscanf(e + 1, "%d", &exponent);
-  snprintf(last + 1, (size_t)(text + TICK_TEXT_BYTES - last - 1), "e%d",
-           exponent);
+  precision = precision < 0 ? 0 : precision > 16 ? 16 : precision;
+  snprintf(text, TICK_TEXT_BYTES, "%.*e", precision, v);
+  shorten_exponential(text);
 }
 
 static void add_linear_ticks(Axis *axis, double min_step, uint32_t max) {

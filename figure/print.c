@@ -23,6 +23,7 @@ typedef struct Cell {
   uint8_t dots;      /* of a braille character, numbered as in Unicode */
   uint8_t series;    /* number + 1 of the last layer drawn here; 0: none */
   char symbol;       /* of this layer */
+  bool is_above;     /* this layer is drawn above others: layer_is_above */
   bool is_filled[2]; /* has a colour in the upper and the lower half */
   double part[2];    /* colours: see colour_of_part */
 } Cell;
@@ -87,6 +88,7 @@ typedef struct Pen {
   Screen *screen;
   uint8_t series;
   char symbol;
+  bool is_above;
 } Pen;
 
 static void put_dot(const Pen *pen, int x, int y) {
@@ -96,7 +98,10 @@ static void put_dot(const Pen *pen, int x, int y) {
   if (x < 0 || y < 0 || x >= 2 * s->columns || y >= 4 * s->rows)
     return;
   Cell *c = &s->cells[(y / 4) * s->columns + x / 2];
+  if (pen->is_above && !c->is_above)
+    c->dots = 0; /* otherwise a bar would hide a line */
   c->dots |= bits[y % 4][x % 2];
+  c->is_above = pen->is_above;
   c->series = pen->series;
   c->symbol = pen->symbol;
 }
@@ -213,7 +218,7 @@ static void draw_layer(Screen *s, size_t i) {
   const FigureLayer *layer = &s->figure->layers[i];
   size_t series = series_of_layer(s->figure, i);
   Pen pen = {s, (uint8_t)(series % TERMINAL_COLOURS + 1),
-             symbol_of(layer->kind, series)};
+             symbol_of(layer->kind, series), layer_is_above(layer->kind)};
   switch (layer->kind) {
   case LAYER_LINE:
   case LAYER_STEP:
@@ -347,18 +352,24 @@ static size_t fitting_prefix(const char *text, int columns) {
   return len;
 }
 
-/* Without control characters. */
-static void put_fitted(Buffer *out, const char *text, int columns) {
+/* Puts `?` for what the terminal cannot show, and a blank for a control
+ * character. */
+static void put_fitted(const Screen *s, const char *text, int columns) {
   size_t len = fitting_prefix(text, columns);
-  for (size_t i = 0; i < len; i++)
-    buffer_putc(out, (unsigned char)text[i] < ' ' ? ' ' : text[i]);
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c < 0x80 || !s->style.is_ascii)
+      buffer_putc(s->out, c < ' ' ? ' ' : (char)c);
+    else if (c >= 0xc0)
+      buffer_putc(s->out, '?');
+  }
 }
 
 static void put_centred(const Screen *s, const char *text) {
   int used = s->margin + 2, wide = columns_of(text);
   int blanks = used + (s->columns - wide) / 2;
   buffer_printf(s->out, "%*s", blanks < 0 ? 0 : blanks, "");
-  put_fitted(s->out, text, s->style.columns);
+  put_fitted(s, text, s->style.columns);
   buffer_putc(s->out, '\n');
 }
 
@@ -392,7 +403,7 @@ static void put_legend(const Screen *s) {
     used += wide + (used ? 3 : s->margin + 2);
     put_in_colour(s, series_of_layer(f, i), sample);
     buffer_putc(s->out, ' ');
-    put_fitted(s->out, label, s->style.columns - s->margin - 6);
+    put_fitted(s, label, s->style.columns - s->margin - 6);
   }
   if (used)
     buffer_putc(s->out, '\n');
@@ -430,7 +441,7 @@ static void put_x_numbers(const Screen *s) {
     if (start < used + 1 || start + wide > s->columns)
       continue;
     buffer_printf(s->out, "%*s", used < 0 ? start : start - used, "");
-    put_fitted(s->out, text, s->columns);
+    put_fitted(s, text, s->columns);
     used = start + wide;
   }
   buffer_putc(s->out, '\n');
@@ -454,7 +465,7 @@ static void put_y_axis(const Screen *s, int row) {
   size_t len = tick ? fitting_prefix(tick, s->margin) : 0;
   int wide = tick ? (int)utf8_columns(tick, len) : 0;
   buffer_printf(s->out, "%*s", s->margin - wide, "");
-  put_fitted(s->out, tick ? tick : "", s->margin);
+  put_fitted(s, tick ? tick : "", s->margin);
   bool ascii = s->style.is_ascii;
   buffer_puts(s->out, ascii ? tick ? " +" : " |" : tick ? " ┤" : " │");
 }
@@ -543,7 +554,7 @@ void figure_print(Buffer *out, const Figure *f, const FigureStyle *style) {
     put_centred(&s, f->title);
   put_legend(&s);
   if (has_text(f->y.label)) {
-    put_fitted(out, f->y.label, style->columns);
+    put_fitted(&s, f->y.label, style->columns);
     buffer_putc(out, '\n');
   }
   for (int row = 0; row < s.rows; row++) {

@@ -143,20 +143,14 @@ static void rectangle(Canvas *c, double x, double y, double w, double h,
 /* Control characters are not permitted in XML. */
 static void put_escaped(Buffer *out, const char *text) {
   for (const char *p = text; *p; p++)
-    switch (*p) {
-    case '&':
+    if (*p == '&')
       buffer_puts(out, "&amp;");
-      break;
-    case '<':
+    else if (*p == '<')
       buffer_puts(out, "&lt;");
-      break;
-    case '>':
+    else if (*p == '>')
       buffer_puts(out, "&gt;");
-      break;
-    default:
-      buffer_putc(out, *p > 0 && *p < ' ' ? ' ' : *p);
-      break;
-    }
+    else
+      buffer_putc(out, (unsigned char)*p < ' ' ? ' ' : *p);
 }
 
 static void put_text(Canvas *c, const Text *text, Rgb colour) {
