@@ -154,7 +154,8 @@ PRIM(prim_plot_save) {
     size.height = vm_int(vm, args[1]);
   if (args[2].tag != V_ABSENT) {
     const Tensor *scale = vm_tensor(vm, args[2]);
-    size.scale = scalar_load(scale->dtype, tensor_at(scale, 0)).f;
+    Scalar x = scalar_load(scale->dtype, tensor_at(scale, 0));
+    size.scale = dtype_is_float(x.dtype) ? x.f : (double)x.i;
   }
   vm_check_no_nul(vm, args[3]);
   Figure f = figure_of(vm, args[4]);

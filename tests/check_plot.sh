@@ -46,7 +46,7 @@ env -u LC_ALL -u LANG -u LC_CTYPE "$AXON" run print.axn | grep -q '┤' ||
 cat >png.axn <<'END'
 import "./plot" as p
 do plot.save "heat.png" p.colours
-do plot.save ~width:400 ~height:300 ~scale:(f64 1.5) "scaled.png" p.waves
+do plot.save ~width:400 ~height:300 ~scale:1.5 "scaled.png" p.waves
 END
 if "$AXON" run png.axn 2>err.txt; then
   cat >pixels.axn <<'END'
@@ -84,8 +84,10 @@ rejects 'expected plot.figure' 'plot.save "x.svg" [1.0]'
 rejects 'must be .png or .svg' 'plot.save "x.pdf" (plot.line [1] [2])'
 rejects 'cannot have 10 by 500 px' \
   'plot.save ~width:10 "x.svg" (plot.line [1] [2])'
+rejects 'at the scale -1' 'plot.save ~scale:-1 "x.png" (plot.line [1] [2])'
+rejects 'at the scale nan' 'plot.save ~scale:nan "x.png" (plot.line [1] [2])'
 rejects 'at most 10000 pixels' \
-  'plot.save ~width:9000 ~scale:(f64 2) "x.png" (plot.line [1] [2])'
+  'plot.save ~width:9000 ~scale:2 "x.png" (plot.line [1] [2])'
 rejects 'limits of the y axis cannot be 1 and 1' \
   'plot.axes ~y_limits:(1, 1) (list [plot.line [1] [2]])'
 rejects 'logarithmic axis must be positive' \
