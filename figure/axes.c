@@ -3,6 +3,7 @@
 #include "figure/internal.h"
 #include "support/utf8.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
  * rounding. */
 static const double MIN_RELATIVE_RANGE = 1e-12;
 /* Smaller ranges have no round step that is a normal number. */
-static const double MIN_RANGE = 1e-300;
+static const double MIN_RANGE = 1e-300, MAX_STEP = 1e306;
 
 /* Digits after the point of a number with an exponent.  Numbers that need more
  * have no exponent. */
@@ -74,7 +75,8 @@ static void ensure_nonempty(Range *r) {
   if (range >= size * MIN_RELATIVE_RANGE && range >= MIN_RANGE)
     return;
   double half = size < MIN_RANGE ? 1 : size / 2;
-  r->low -= half, r->high += half;
+  r->low = fmax(r->low - half, -DBL_MAX);
+  r->high = fmin(r->high + half, DBL_MAX);
   r->is_low_exact = r->is_high_exact = true;
 }
 
@@ -157,10 +159,10 @@ static void add_tick(Axis *axis, double at, const char *text) {
   snprintf(t->text, sizeof t->text, "%s", text);
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that gives at most `max`
- * steps. */
+/* The smallest of 1, 2, 5 times a power of ten that gives at most `max` steps,
+ * within the range of normal numbers. */
 static double round_step(double low, double high, uint32_t max) {
-  double step = high / max - low / max;
+  double step = fmin(fmax(high / max - low / max, MIN_RANGE), MAX_STEP);
   double power = pow(10, floor(log10(step)));
   static const double factors[] = {1, 2, 5, 10, 20};
   for (size_t i = 0; i < ARRAY_LEN(factors); i++)
@@ -205,9 +207,9 @@ static void format_number(char text[TICK_TEXT_BYTES], double v, double step,
   shorten_exponential(text);
 }
 
-static void add_linear_ticks(Axis *axis, double min_step, uint32_t max) {
+static void add_linear_ticks(Axis *axis, uint32_t max) {
   double low = fmin(axis->from, axis->to), high = fmax(axis->from, axis->to);
-  double step = fmax(min_step, round_step(low, high, max));
+  double step = round_step(low, high, max);
   double largest = fmax(fabs(low), fabs(high));
   double first = ceil(low / step - 1e-9), last = floor(high / step + 1e-9);
   for (double k = first; k <= last && axis->tick_count < MAX_TICKS; k++) {
@@ -303,5 +305,5 @@ void axis_choose_ticks(Axis *axis, const FigureAxis *description, uint32_t max,
   else if (axis->is_log)
     add_log_ticks(axis, max, is_ascii);
   else
-    add_linear_ticks(axis, 0, max);
+    add_linear_ticks(axis, max);
 }

@@ -36,6 +36,7 @@ typedef struct Screen {
   Axes axes;
   Area area; /* in dots */
   int columns, rows, margin;
+  int colour_labels; /* columns of the numbers of the colour bar */
   Cell *cells;
 } Screen;
 
@@ -480,8 +481,10 @@ static void put_colour_bar(const Screen *s, int row) {
   if (s->style.colours != COLOURS_NONE)
     buffer_puts(s->out, "\033[0m");
   const char *tick = tick_in_row(s, &s->axes.colours, row);
-  if (tick)
-    buffer_printf(s->out, " %s", tick);
+  if (!tick)
+    return;
+  buffer_putc(s->out, ' ');
+  put_fitted(s, tick, s->colour_labels);
 }
 
 /* ---- layout ---- */
@@ -526,7 +529,10 @@ static void lay_out(Screen *s) {
   axis_choose_ticks(&s->axes.colours, &numbers, y_ticks, s->style.is_ascii);
   s->margin = widest_tick(&s->axes.y);
   s->margin = s->margin > width / 3 ? width / 3 : s->margin;
-  int right = s->axes.has_colours ? 5 + widest_tick(&s->axes.colours) : 0;
+  s->colour_labels = widest_tick(&s->axes.colours);
+  if (s->colour_labels > width / 4)
+    s->colour_labels = width / 4;
+  int right = s->axes.has_colours ? 5 + s->colour_labels : 0;
   s->columns = width - s->margin - 2 - right;
   if (s->columns < MIN_COLUMNS)
     s->columns = MIN_COLUMNS;
