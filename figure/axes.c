@@ -11,7 +11,7 @@
  * rounding. */
 static const double MIN_RELATIVE_RANGE = 1e-12;
 /* Smaller ranges have no round step that is a normal number. */
-static const double MIN_RANGE = 1e-300, MAX_STEP = 1e306;
+static const double MIN_RANGE = 1e-300, MAX_STEP = 1e308;
 
 /* Digits after the point of a number with an exponent.  Numbers that need more
  * have no exponent. */
