@@ -1,7 +1,6 @@
 /* The layout of a figure in a file: axes, layers, legend and colour bar, drawn
  * on a canvas.  Main entry point: figure_draw. */
 #include "figure/internal.h"
-#include "runtime/runtime.h"
 
 #include <math.h>
 #include <string.h>
@@ -206,7 +205,7 @@ static void put_bars(const Drawing *d, const FigureLayer *layer, Rgb colour) {
     Point c[2];
     if (shape_bar(&d->area, layer, i, c))
       d->canvas->functions->rectangle(d->canvas, c[0].x, c[0].y,
-                                      fmax(c[1].x - c[0].x - 0.5, 0.5),
+                                      fmax(c[1].x - c[0].x, 0.5),
                                       c[1].y - c[0].y, 0.85, colour);
   }
 }
@@ -308,38 +307,52 @@ typedef struct Legend {
   size_t count; /* of entries */
 } Legend;
 
-static double votes_of_layer(const Area *a, const FigureLayer *layer,
-                             const Legend *at) {
+static bool covers(const Legend *l, Point low, Point high) {
+  return high.x >= l->left - 4 && low.x <= l->left + l->width + 4 &&
+         high.y >= l->top - 4 && low.y <= l->top + l->height + 4;
+}
+
+/* The part of a layer that the legend would cover: of bars, or of points of
+ * lines. */
+static double covered_part(const Area *a, const FigureLayer *layer,
+                           const Legend *at) {
   size_t stride = layer->count / MAX_VOTES + 1, votes = 0;
   Point before = {NAN, NAN};
   for (size_t i = 0; i < layer->count; i += stride) {
-    Point p = area_point(a, layer->x[i], layer->y[i]);
+    Point p = area_point(a, layer->x[i], layer->y[i]), bar[2];
+    if (layer->kind == LAYER_BARS) {
+      votes +=
+          shape_bar(a, layer, i, bar) && covers(at, bar[0], bar[1]) ? 8 : 0;
+      continue;
+    }
+    bool is_alone = isnan(before.x) || layer->kind == LAYER_SCATTER;
     for (int k = 1; k <= 8; k++) {
-      double part =
-          isnan(before.x) || layer->kind == LAYER_SCATTER ? 1 : k / 8.0;
-      double x = part < 1 ? before.x + (p.x - before.x) * part : p.x;
-      double y = part < 1 ? before.y + (p.y - before.y) * part : p.y;
-      votes += x >= at->left - 4 && x <= at->left + at->width + 4 &&
-               y >= at->top - 4 && y <= at->top + at->height + 4;
+      double part = k / 8.0;
+      Point q = {before.x + (p.x - before.x) * part,
+                 before.y + (p.y - before.y) * part};
+      votes += is_alone ? covers(at, p, p) : covers(at, q, q);
     }
     before = p;
   }
   return (double)votes / (double)(layer->count / stride + 1);
 }
 
-/* Chooses the corner that covers the least part of the layers. */
+/* Chooses the place at the top or bottom that covers the least. */
 static void place_legend(const Drawing *d, Legend *l) {
+  static const struct {
+    double x, y;
+  } places[] = {{1, 0}, {0, 0}, {1, 1}, {0, 1}, {0.5, 0}, {0.5, 1}};
   const Area *a = &d->area;
   double best = INFINITY;
-  for (int corner = 0; corner < 4; corner++) {
+  for (size_t k = 0; k < ARRAY_LEN(places); k++) {
     Legend at = *l;
-    at.left = corner & 1 ? a->left + 8 : a->left + a->width - 8 - l->width;
-    at.top = corner & 2 ? a->top + a->height - 8 - l->height : a->top + 8;
-    double votes = 0;
+    at.left = a->left + 8 + places[k].x * (a->width - 16 - l->width);
+    at.top = a->top + 8 + places[k].y * (a->height - 16 - l->height);
+    double covered = 0;
     for (size_t i = 0; i < d->figure->layer_count; i++)
-      votes += votes_of_layer(a, &d->figure->layers[i], &at);
-    if (votes < best)
-      best = votes, *l = at;
+      covered += covered_part(a, &d->figure->layers[i], &at);
+    if (covered < best)
+      best = covered, *l = at;
   }
 }
 
