@@ -374,11 +374,12 @@ static void put_centred(const Screen *s, const char *text) {
   buffer_putc(s->out, '\n');
 }
 
-static const char *sample_of(const Screen *s, size_t layer) {
+/* What stands for a layer in the legend.  `symbol` has space for its symbol. */
+static const char *sample_of(const Screen *s, size_t layer, char symbol[2]) {
   LayerKind kind = s->figure->layers[layer].kind;
-  static char symbol[2];
   if (s->has_symbols) {
     symbol[0] = symbol_of(kind, series_of_layer(s->figure, layer));
+    symbol[1] = 0;
     return symbol;
   }
   return kind == LAYER_SCATTER ? "•"
@@ -394,7 +395,8 @@ static void put_legend(const Screen *s) {
     const char *label = f->layers[i].label;
     if (!has_text(label) || f->layers[i].kind == LAYER_HEATMAP)
       continue;
-    const char *sample = sample_of(s, i);
+    char symbol[2];
+    const char *sample = sample_of(s, i, symbol);
     int wide = columns_of(sample) + 1 + columns_of(label);
     if (used && used + 3 + wide > s->style.columns) {
       buffer_putc(s->out, '\n');

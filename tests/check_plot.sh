@@ -1,6 +1,8 @@
 #!/bin/bash
 # Figures: files in SVG and PNG, in ASCII, in colour, and wrong input.
+# tests/check_plot.sh --bless writes the golden files in tests/data/plot.
 set -u
+bless=${1-}
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
 cd "$work" || exit 1
@@ -11,7 +13,7 @@ check() {
   local name=$1
   shift
   "$@" >"$name" 2>&1
-  if [ -n "${BLESS-}" ]; then cp "$name" "$here/tests/data/plot/$name"; fi
+  [ "$bless" != --bless ] || cp "$name" "$here/tests/data/plot/$name"
   diff -u "$here/tests/data/plot/$name" "$name" || fail "$name differs"
 }
 
