@@ -71,6 +71,9 @@ bool help_has(const char *verb);
 void terminal_set_colour(const char *when); /* auto, always, never */
 bool terminal_colours_stdout(void);
 bool terminal_colours_stderr(void);
+ColourDepth terminal_colour_depth(int fd);
+/* True if the locale names another encoding than UTF-8. */
+bool terminal_is_ascii(void);
 int terminal_width(void);
 /* Prints a type after `used` columns: in colour, and on several lines if the
    terminal is too narrow. */
@@ -151,10 +154,10 @@ typedef struct ExplainPage {
 } ExplainPage;
 const ExplainPage *explain_page(uint16_t code); /* or NULL */
 
-/* ---- show.c, plot.c, paint.c ---- */
+/* ---- show.c ---- */
 
-bool show_tensor(void *owner, const Tensor *t, const char *kind,
-                 const char *file, int64_t size, Fault *fault);
+bool show_tensor(void *owner, const Tensor *t, const char *file, int64_t size,
+                 Fault *fault);
 
 /* ---- verbs ---- */
 

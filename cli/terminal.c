@@ -38,6 +38,27 @@ bool terminal_colours_stderr(void) {
   return is_coloured(STDERR_FILENO);
 }
 
+ColourDepth terminal_colour_depth(int fd) {
+  const char *depth = getenv("COLORTERM");
+  if (!is_coloured(fd))
+    return COLOURS_NONE;
+  return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit"))
+             ? COLOURS_RGB
+             : COLOURS_256;
+}
+
+/* As setlocale does for LC_CTYPE.  Containers often set none of the variables,
+   and have terminals for UTF-8. */
+bool terminal_is_ascii(void) {
+  static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    const char *locale = getenv(names[i]);
+    if (locale && *locale)
+      return !strcasestr(locale, "UTF-8") && !strcasestr(locale, "utf8");
+  }
+  return false;
+}
+
 int terminal_width(void) {
   struct winsize size;
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
@@ -107,17 +128,20 @@ static void write_trace(void *owner, const char *text, size_t len) {
 }
 
 SessionHost terminal_host(int arg_count, char **args) {
-  return (SessionHost){.eval = {
-                           .write = write_out,
-                           .trace = write_trace,
-                           .progress = progress_update,
-                           .track = progress_is_shown() ? progress_track : NULL,
-                           .show = show_tensor,
-                           .arg_count = arg_count,
-                           .args = (const char *const *)args,
-                           .print_width = terminal_width(),
-                           .print_limit = 1000,
-                       }};
+  return (SessionHost){
+      .eval = {
+          .write = write_out,
+          .trace = write_trace,
+          .progress = progress_update,
+          .track = progress_is_shown() ? progress_track : NULL,
+          .show = show_tensor,
+          .arg_count = arg_count,
+          .args = (const char *const *)args,
+          .print_width = terminal_width(),
+          .print_limit = 1000,
+          .figure_colours = terminal_colour_depth(STDOUT_FILENO),
+          .is_ascii = terminal_is_ascii(),
+      }};
 }
 
 Session *terminal_open_session(const SessionHost *host) {

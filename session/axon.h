@@ -149,6 +149,12 @@ AXN_API size_t axn_session_leaves(AxnSession *session, const char *expression,
                                   const char **total);
 /* The value of a global name as `print` shows it.  NULL if it has none. */
 AXN_API const char *axn_session_print(AxnSession *session, const char *name);
+/* The bytes of a PNG file, if the value of a global name is a figure of the
+   module plot; *len is set to their number.  They stay valid until the next
+   call for this session.  NULL if there is no such figure, or after an error,
+   such as a missing library: then there are diagnostics. */
+AXN_API const void *axn_session_png(AxnSession *session, const char *name,
+                                    size_t *len);
 
 /* Counts of the constraints on sizes and shapes in all texts so far. */
 typedef struct AxnCounts {

@@ -6,7 +6,7 @@
 # backend.  target.c includes all backends.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-modules='support primitives runtime machine lexer parser size typecheck
+modules='support primitives runtime figure machine lexer parser size typecheck
   diagnose tensor kernel plan backend eval session aot editor cli'
 status=0
 

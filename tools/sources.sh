@@ -35,8 +35,8 @@ write() {
   # shellcheck disable=SC2086
   {
     list front_sources support lexer parser -- $code
-    list core_sources primitives runtime machine size typecheck diagnose \
-      tensor kernel plan backend eval session aot editor -- $code
+    list core_sources primitives runtime figure machine size typecheck \
+      diagnose tensor kernel plan backend eval session aot editor -- $code
     list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code
     list stdlib_files stdlib -- -name '*.axn'

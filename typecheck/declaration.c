@@ -85,6 +85,10 @@ static bool contains_function(Checker *c, Type *t) {
   return found;
 }
 
+static bool is_of_library(const Datatype *d, const char *module) {
+  return d->module && strcmp(d->module->text, module) == 0;
+}
+
 static void define_datatype(Checker *c, Dec *dec) {
   check_unique_type(c, dec);
   Datatype *d = NEW(c->arena, Datatype);
@@ -107,7 +111,8 @@ static void define_datatype(Checker *c, Dec *dec) {
     k->con = (Con){.name = dec->cons[i].name,
                    .tag = i,
                    .has_arg = dec->cons[i].type != NULL,
-                   .is_dict = d->module && !strcmp(d->module->text, "dicts")};
+                   .is_dict = is_of_library(d, "dicts"),
+                   .is_figure = is_of_library(d, "plot")};
     k->span = dec->cons[i].span;
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
     if (k->con.has_arg && k->scheme->type->tag == TY_FUN) {
