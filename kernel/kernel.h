@@ -219,6 +219,9 @@ typedef struct Kernel {
   /* The last parallel axes, which one task runs in order, since some loops
    * accumulate along them; 0: none. */
   uint32_t accumulated_axes;
+  /* It computes the operand of a matmul again, because it is too large to be
+   * stored. */
+  bool recomputes;
   VEC(LoopNest *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
   VEC(TrimBound) trim_bounds;

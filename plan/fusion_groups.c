@@ -594,6 +594,7 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
   d->needs_fused_attention = a->needs_fused_attention ||
                              b->needs_fused_attention ||
                              axis_map->needs_fused_attention;
+  d->recomputes = a->recomputes;
   uint32_t i = 0, j = 0;
   while (i < a->candidates.len || j < b->candidates.len) {
     bool first = j == b->candidates.len ||
@@ -621,6 +622,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "this is not a kernel";
   if (a->accumulated_axes)
     return "it is complete only after all rows";
+  if (b->recomputes)
+    return "each matmul computes the large matrix that it reads again";
   if (a->candidates.len + b->candidates.len > MAX_GROUP_NODES)
     return "too many values for one kernel";
   build_axis_map(c, a, b, axis_map);
@@ -707,8 +710,11 @@ static Kernel *build_kernel(FusionPlanner *c, const GroupBuilder *d) {
                    candidate->plan_node->required || is_live_out(c, candidate));
     memcpy(m->parallel_vars, candidate->parallel_vars, sizeof m->parallel_vars);
   }
-  return kernel_fuse_loops(c->arena, d->candidates.len, nodes,
-                           d->parallel_axes);
+  Kernel *k =
+      kernel_fuse_loops(c->arena, d->candidates.len, nodes, d->parallel_axes);
+  if (k)
+    k->recomputes = d->recomputes;
+  return k;
 }
 
 /* For a single node.  NULL: it can be a kernel. */
@@ -804,6 +810,9 @@ static void make_groups(FusionPlanner *c) {
   }
   if (c->build_kernels)
     lower_candidates(c);
+  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&
+      c->plan->graph->backend->has_fused_attention)
+    planner_recompute(c);
   if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES)
     merge_all_groups(c);
   if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&

@@ -569,7 +569,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   if (target->has_tensor_maps)
     find_tensor_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
-      !is_faster_fused(t, &gpu, t->seconds))
+      (!k->recomputes && !is_faster_fused(t, &gpu, t->seconds)))
     return NULL;
   t->override_error = override_apply_attention(t->arch, &t->shape, &gpu, &t->s);
   return t;
