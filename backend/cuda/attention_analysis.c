@@ -546,13 +546,24 @@ static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
              (materializes_scores ? 3 : 1) * LAUNCH_OVERHEAD_SECONDS;
 }
 
+/* True if the kernel can store the row statistics: at affine addresses. */
+static bool can_store_statistics(const AttentionPass *t, const Kernel *k) {
+  for (uint32_t j = 0; j < t->pattern.pv_loop; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const AffineExpr *at = k->loops.at[j]->outputs.at[i].global_index;
+      if (at && !cuda_is_affine(at))
+        return false;
+    }
+  return true;
+}
+
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   AttentionPass *t = NEW(k->arena, AttentionPass);
   GpuSpec gpu;
   if (!target->arch || !gpu_spec(target->arch, &gpu) ||
       k->loops.len >= MAX_KERNEL_LOOPS ||
-      !kernel_match_attention(k, &t->pattern) || !classify_axes(t, k) ||
-      !find_operands(t, k))
+      !kernel_match_attention(k, &t->pattern) || !can_store_statistics(t, k) ||
+      !classify_axes(t, k) || !find_operands(t, k))
     return NULL;
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;

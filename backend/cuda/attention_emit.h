@@ -4,7 +4,7 @@
  * - rows, terms: sizes of m and n
  * - row0: first row of the block
  * - s: scores, then weights, in the layout of an MMA accumulator
- * - s2: the second product, in this layout
+ * - second_s: the second product, in this layout
  * - sums: accumulators of the second matmul
  * - most, total: maximum and sum of the two rows of a thread */
 #ifndef AXON_CUDA_ATTENTION_EMIT_H

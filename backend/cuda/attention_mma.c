@@ -68,7 +68,7 @@ typedef struct ProductNames {
 } ProductNames;
 
 static const ProductNames first_names = {"s", "q", "q_at", "b_at"},
-                          second_names = {"s2", "q2", "q2_at", "c_at"};
+                          second_names = {"second_s", "q2", "q2_at", "c_at"};
 
 static void put_query_fragment(Buffer *out, const ProductGemms *p,
                                const ProductNames *names, const char *array,

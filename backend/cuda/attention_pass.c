@@ -113,7 +113,7 @@ static const char *bind_local(CudaWriter *w, const KernelOp *s, const char *x,
   if (s->source_loop == b->products[0].loop)
     value = x;
   else if (b->product_count > 1 && s->source_loop == b->products[1].loop)
-    value = "x2";
+    value = "second";
   return cuda_round_to_dtype(&w->e, r->dtype, value);
 }
 
@@ -180,7 +180,7 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   w->dialect.divide_by_row_sum = NULL;
 }
 
-/* Row statistics that the kernel stores. */
+/* True for a row statistic that the kernel stores. */
 static bool is_row_output(const AttentionPass *t, const Kernel *k,
                           uint32_t loop, uint32_t output) {
   return loop < t->pattern.pv_loop &&
@@ -195,6 +195,17 @@ static bool has_row_outputs(const AttentionPass *t, const Kernel *k) {
   return false;
 }
 
+/* The address of a row statistic at the axis variables. */
+static const char *row_address(CudaWriter *w, const LoopOutput *r) {
+  Emitter *e = &w->e;
+  const char *at = format(e, "%s", emit_int(e, r->global_index->constant));
+  for (uint32_t v = 0; v < w->k->parallel_axes; v++)
+    if (r->global_index->coef[v])
+      at = format(e, "%s + i%u * (int64_t)%s", at, v,
+                  emit_int(e, r->global_index->coef[v]));
+  return at;
+}
+
 static void put_row_outputs(void *owner, Buffer *out) {
   CudaWriter *w = owner;
   const AttentionPass *t = w->s->attention;
@@ -202,7 +213,9 @@ static void put_row_outputs(void *owner, Buffer *out) {
     for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
       if (is_row_output(t, w->k, j, i)) {
         const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
-        cuda_put_store(w, out, r, r->reduce == PRIM_MAX ? "most" : "total");
+        cuda_put_store_at(
+            out, r->dtype, format(&w->e, "o%u", cuda_output_index(w, r)),
+            row_address(w, r), r->reduce == PRIM_MAX ? "most" : "total");
       }
 }
 

@@ -115,7 +115,7 @@ static void put_masked_scores(Buffer *out, const AttentionKernelSpec *t,
   put_score_coord(out, t, row, term, unmasked);
   buffer_puts(out, "float p;\n{\nconst float x = s[y * 4 + i];\n");
   if (t->shape->head_dim2)
-    buffer_puts(out, "const float x2 = s2[y * 4 + i];\n");
+    buffer_puts(out, "const float second = second_s[y * 4 + i];\n");
   gemm_put_unravel(out, &t->first.m, "r");
   gemm_put_unravel(out, &t->first.n, "j");
   t->put_score(t->owner, out, "x", "p", unmasked);
