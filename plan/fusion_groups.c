@@ -810,11 +810,10 @@ static void make_groups(FusionPlanner *c) {
   }
   if (c->build_kernels)
     lower_candidates(c);
-  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&
-      c->plan->graph->backend->has_fused_attention)
+  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES) {
     planner_recompute(c);
-  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES)
     merge_all_groups(c);
+  }
   if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&
       c->plan->graph->backend->can_accumulate)
     planner_accumulate(c);

@@ -4,8 +4,10 @@
  * weights or their derivatives, by its rows and by its columns.  No kernel
  * computes the matrix by tiles for all of them.  Each of these matmuls instead
  * gets a group of its own, which computes the matrix again from small tensors.
- * If the backend has fused-attention kernels for these groups, the matrix is
- * not stored.
+ * The matrix is then not stored.  A backend needs fused-attention kernels for
+ * these groups, or strip mining.  On a backend that accumulates
+ * (accumulation.c), which does the same with less work, only those matmuls are
+ * left that cannot join another group.
  *
  * The main entry point is planner_recompute. */
 #include "machine/limits/planner.h"
@@ -87,6 +89,12 @@ static bool has_all_axes(const Recomputation *r, const Member *m) {
 }
 
 /* ---- members ---- */
+
+/* True if the backend has no kernel for a group with this node. */
+static bool was_rejected(const FusionPlanner *c, const Candidate *x) {
+  return c->plan->graph->backend->has_fused_attention ? x->attention_rejected
+                                                      : x->must_fit_cache;
+}
 
 static Member *member_of(Recomputation *r, const Candidate *x) {
   for (uint32_t k = 0; k < r->member_count; k++)
@@ -173,7 +181,10 @@ static bool has_own_statistics(const Recomputation *r) {
 static void build_group(FusionPlanner *c, const Recomputation *r) {
   GroupBuilder *d = r->matmul->group;
   d->parallel_axes = r->parallel_axes;
-  d->needs_fused_attention = d->recomputes = true;
+  d->recomputes = true;
+  *(c->plan->graph->backend->has_fused_attention ? &d->needs_fused_attention
+                                                 : &d->needs_strip_mining) =
+      true;
   for (uint32_t a = 0; a < r->parallel_axes; a++)
     r->matmul->parallel_vars[a] = r->matmul_vars[a];
   for (uint32_t k = 0; k < r->member_count; k++) {
@@ -185,12 +196,31 @@ static void build_group(FusionPlanner *c, const Recomputation *r) {
   }
 }
 
+/* True if the matmul can join another group instead, if its backend supports
+ * that: sums of 16-bit floats are rounded once, so they are complete at the end
+ * only, and the number of tasks must be known. */
+static bool may_accumulate(const FusionPlanner *c, const Candidate *x) {
+  const Node *n = x->plan_node->node;
+  return c->plan->graph->backend->can_accumulate &&
+         dtype_info[n->dtype].bytes > 2 && !loop_is_symbolic(x->lowered->loop);
+}
+
+/* True if storing the matrix is no trouble for a backend without
+ * fused-attention kernels. */
+static bool is_small(const FusionPlanner *c, const Candidate *matrix) {
+  const Node *n = matrix->plan_node->node;
+  return !c->plan->graph->backend->has_fused_attention &&
+         !loop_is_symbolic(matrix->lowered->loop) &&
+         node_element_hint(c->plan->graph, n) * dtype_info[n->dtype].bytes <
+             MAX_SHALLOW_BYTES;
+}
+
 static void try_recompute(FusionPlanner *c, Candidate *matmul) {
   Recomputation *r = NEW(c->arena, Recomputation);
   r->planner = c;
   r->matmul = matmul;
   r->matrix = planner_largest_input(c, matmul);
-  if (r->matrix && r->matrix->lowered &&
+  if (r->matrix && r->matrix->lowered && !is_small(c, r->matrix) &&
       planner_is_much_smaller(c, matmul, r->matrix) && find_parallel_axes(r) &&
       find_members(r) && !has_own_statistics(r))
     build_group(c, r);
@@ -199,7 +229,8 @@ static void try_recompute(FusionPlanner *c, Candidate *matmul) {
 void planner_recompute(FusionPlanner *c) {
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
     Candidate *x = &c->candidates[k];
-    if (x->lowered && x->is_contraction && !x->attention_rejected)
+    if (x->lowered && x->is_contraction && !was_rejected(c, x) &&
+        !may_accumulate(c, x))
       try_recompute(c, x);
   }
   planner_drop_dead(c);
