@@ -227,6 +227,9 @@ static void try_recompute(FusionPlanner *c, Candidate *matmul) {
 }
 
 void planner_recompute(FusionPlanner *c) {
+  const Backend *b = c->plan->graph->backend;
+  if (!b->has_fused_attention && !b->can_accumulate)
+    return; /* it computes whole rows only */
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
     Candidate *x = &c->candidates[k];
     if (x->lowered && x->is_contraction && !was_rejected(c, x) &&
