@@ -577,6 +577,14 @@ bool planner_would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
 
 /* ---- merging ---- */
 
+/* Values that only a group with copies of them computes belong to it. */
+static void move_dead_candidates(FusionPlanner *c, const GroupBuilder *from,
+                                 GroupBuilder *to) {
+  for (uint32_t k = 0; from->recomputes && k < c->plan->materialized.len; k++)
+    if (c->candidates[k].is_dead && c->candidates[k].group == from)
+      c->candidates[k].group = to;
+}
+
 static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
                          const AxisMap *axis_map) {
   uint32_t outer = 0, of_a[MAX_KERNEL_AXES], of_b[MAX_KERNEL_AXES];
@@ -609,6 +617,7 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
     candidate->group = d;
     VEC_PUSH(c->arena, d->candidates, candidate);
   }
+  move_dead_candidates(c, a, d);
 }
 
 /* Returns why b, which reads a, is not merged with it; NULL: they can merge

@@ -101,7 +101,8 @@ gradient() { # gradient NAME Q K V EXPRESSION
   done
 }
 gradient plain_gradient "$long" "$long" "$long" 'nn.attention q k v'
-gradient causal_gradient "$long" "$long" "$long" 'nn.attention ~causal:true q k v'
+gradient causal_gradient "$long" "$long" "$long" \
+  'nn.attention ~causal:true q k v'
 gradient capped_gradient "$long" "$long" "$long" \
   'nn.softmax (30.0 * tanh (q @ transpose k / 240.0)) @ v'
 gradient narrow_gradient '2 16 8192 64' '2 16 4096 64' '2 16 4096 128' \

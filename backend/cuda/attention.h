@@ -74,8 +74,8 @@ typedef struct AttentionKernelSpec {
   GemmOperand value;
   uint32_t output_count;
   GemmOutput outputs[GEMM_MAX_OUTPUTS]; /* axes of batch, m, e */
-  /* Emits statements that assign to `to` the score of x, and of `second` if there
-   * is a second product, at the axis variables of batch, m and n; without
+  /* Emits statements that assign to `to` the score of x, and of `second` if
+   * there is a second product, at the axis variables of batch, m and n; without
    * subtract_max, the weight.  unmasked: for a tile without masked scores. */
   void (*put_score)(void *owner, Buffer *out, const char *x, const char *to,
                     bool unmasked);
