@@ -12,9 +12,9 @@
 # mutations.
 #
 # FUZZ_OPT=-O0 builds faster.  BUILD is the build folder of Axon, for the
-# generated sources.  FUZZ_LIBRARIES is a build folder of tests/sanitized.sh: its
-# libraries are linked, and only the targets are compiled.  Status 77: libFuzzer
-# is missing.
+# generated sources.  FUZZ_LIBRARIES is a build folder of tests/sanitized.sh.
+# Its libraries are linked, and only the targets are compiled.  Status 77:
+# libFuzzer is missing.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
