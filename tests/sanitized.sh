@@ -4,8 +4,9 @@
 #
 #     tests/sanitized.sh [FOLDER]
 #
-# FOLDER keeps the build (default: a temporary folder).  The source tree must
-# not be configured.  clang without optimization builds in half a minute.
+# FOLDER keeps the build (default: a temporary folder), for example for the
+# fuzzers (FUZZ_LIBRARIES of tests/fuzz/run.sh).  The source tree must not be
+# configured.  clang without optimization builds in half a minute.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1-}
@@ -21,7 +22,8 @@ clang -fsanitize=address,undefined -o main main.c 2>/dev/null || {
   exit 0
 }
 [ -e Makefile ] || "$here/configure" --quiet --enable-werror \
-  --enable-asan --enable-ubsan CC=clang CFLAGS='-O0 -g1'
+  --enable-asan --enable-ubsan CC=clang \
+  CFLAGS='-O0 -g1 -fsanitize=fuzzer-no-link'
 units=$(printf 'tests/unit/%s_test ' api artifact cuda diag dim dimfacts \
   dimsystem eval figure parser runtime runtime_file size tensor verify)
 # shellcheck disable=SC2086
