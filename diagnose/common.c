@@ -224,7 +224,7 @@ static void set_found_expected(Checker *c, Diag *d, const Constraint *k) {
   Origin *o = k->origin;
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
   uint32_t i, j;
-  if (constraint_is_size(k)) {
+  if (constraint_is_size(k) && !o->sizes[0]) { /* the first one is shown */
     o->sizes[0] = dim_resolve(c->dims, k->left);
     o->sizes[1] = dim_resolve(c->dims, k->right);
   }

@@ -53,9 +53,9 @@ struct TokenStream {
   Span last_span, previous_span;
   const ForeignWord *foreign; /* first foreign word of this declaration */
   Span foreign_span;
-  int foreign_context; /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
+  int foreign_context;   /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
   Span closed_outdented; /* of the `let` that the last token closed */
-  Span inner_and; /* see tokens_inner_and */
+  Span inner_and;        /* see tokens_inner_and */
 };
 
 void tokens_init(ParseState *ps) {
@@ -479,16 +479,16 @@ static void replace_keyword_name(ParseState *ps, Token *token) {
   TokenStream *t = ps->tokens;
   int word = t->last_kind;
   if ((word != TOK_FUN && word != TOK_TYPE && word != TOK_DATATYPE) ||
-      ps->panic || begins_dec(token->kind) ||
-      !lexer_is_keyword(token->kind) || begins_line(ps, token->span))
+      ps->panic || begins_dec(token->kind) || !lexer_is_keyword(token->kind) ||
+      begins_line(ps, token->span))
     return;
   const char *name = parse_symbol_name(token->kind);
-  Diag *diag = parse_error(
-      ps, 110, token->span, "expected a name after `%s`, but found `%s`",
-      parse_symbol_name(word), name);
+  Diag *diag = parse_error(ps, 110, token->span,
+                           "expected a name after `%s`, but found `%s`",
+                           parse_symbol_name(word), name);
   if (diag)
-    diag->help = arena_printf(
-        ps->arena, "`%s` is a keyword: it cannot be a name", name);
+    diag->help =
+        arena_printf(ps->arena, "`%s` is a keyword: it cannot be a name", name);
   token->kind = TOK_ID;
   token->value.sym = intern(ps->interner, name, strlen(name));
 }

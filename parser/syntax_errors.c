@@ -546,17 +546,15 @@ static bool blame_outdented(ParseState *ps, const SyntaxError *e) {
   Span at = tokens_outdented(ps), before = tokens_previous_span(ps);
   if (!at.file || (e->found != TOK_EQUAL && e->found != TOK_END))
     return false;
-  const char *name = arena_strndup(ps->arena, ps->lexer.text + at.start,
-                                   at.end - at.start);
+  const char *name =
+      arena_strndup(ps->arena, ps->lexer.text + at.start, at.end - at.start);
   Diag *diag = parse_error(
       ps, 110, at,
       "expected a declaration or `in` in this `let`, but found `%s`", name);
   if (!diag)
     return true;
   bool is_end = e->found == TOK_END;
-  const char *word = is_end                     ? "in"
-                     : before.start == at.start ? "val"
-                                                : "fun";
+  const char *word = is_end ? "in" : before.start == at.start ? "val" : "fun";
   diag->help =
       is_end ? "the result of a `let` is after `in`: `let val x = e in e end`"
              : arena_printf(ps->arena, "write `%s %s%s = ...`", word, name,
