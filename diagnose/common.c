@@ -144,9 +144,12 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o) {
 }
 
 void error_note_scheme(Checker *c, Diag *d, const Origin *o) {
-  if (o->scheme && o->subject)
-    d->note = arena_printf(c->arena, "%s : %s", o->subject,
-                           scheme_text(c, o->scheme));
+  enum { MAX_QUOTED_BYTES = 600 }; /* a longer type hides the message */
+  if (!o->scheme || !o->subject)
+    return;
+  const char *type = scheme_text(c, o->scheme);
+  if (strlen(type) <= MAX_QUOTED_BYTES)
+    d->note = arena_printf(c->arena, "%s : %s", o->subject, type);
 }
 
 /* ---- sizes for which it fails ---- */
