@@ -1,9 +1,10 @@
 /* Shared by the files that write messages: common.c (shared details),
    type_mismatch.c (types), size_mismatch.c (sizes and shapes), divisibility.c
    (divisions), related_location.c (other arguments involved),
-   parameter_origin.c (what requires the type of a parameter), hint_shape.c and hint_type.c (suggestions), fixit.c
-   (edits), refuted.c (which place a contradicted constraint is reported at).
-   Texts live in the checker's arena. */
+   parameter_origin.c (what requires the type of a parameter), hint_shape.c and
+   hint_type.c (suggestions), fixit.c (edits), refuted.c (which place a
+   contradicted constraint is reported at).  Texts live in the checker's
+   arena. */
 #ifndef AXON_DIAGNOSE_INTERNAL_H
 #define AXON_DIAGNOSE_INTERNAL_H
 

@@ -82,7 +82,12 @@ void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
     error_add_provenance(c, d, o);
     return;
   }
-  if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected)
+  if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected &&
+      error_prints_alike(c, o->actual, o->expected)) {
+    const char *expected = shape_text(c, a), *found = shape_text(c, b);
+    d = error_at(c, 304, o->span, "%s give shape %s; expected %s",
+                 error_subject(c, o), found, expected);
+  } else if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected)
     d = error_at(c, 303, o->span, "%s do not broadcast",
                  error_two_types(c, "%s and %s", o->actual, o->expected));
   else {
