@@ -819,6 +819,7 @@ B(prim_append);
 B(prim_format);
 B(prim_str_length);
 B(prim_regex_matches);
+B(prim_regex_first);
 B(prim_regex_split);
 B(prim_regex_replace);
 B(prim_str_slice);

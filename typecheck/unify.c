@@ -321,6 +321,32 @@ static bool ranks_differ(const Shape *a, const Shape *b) {
          (shape_has_known_rank(b) && shape_min_rank(a) > b->len);
 }
 
+/* [n, m, ...s] == [...v, k]: v has at least one axis, the first of which is n.
+   Solves v as [n, ...w], where w is new; likewise for the last axes.  Returns
+   false if nothing is known about v. */
+static bool solve_outer_axes(Checker *c, const Shape *all, const Shape *s,
+                             Origin *o) {
+  uint32_t times, n = 0, len = all->len;
+  ShapeVar *v = only_shape_var(s, &times);
+  bool first = s->axes[0].tag == SHAPE_SPLICE;
+  if (!v || times != 1 || (!first && s->axes[s->len - 1].tag != SHAPE_SPLICE) ||
+      shape_min_rank(all) < s->len || mentions_shape(all, v) ||
+      sizes_mention_product(c, all, v) || sizes_mention_product(c, s, v))
+    return false;
+  uint32_t known = shape_min_rank(all) - (s->len - 1);
+  while (n < known && is_single_axis(&all->axes[first ? n : len - 1 - n]))
+    n++;
+  if (!n)
+    return false;
+  Shape *rest = shape_meta(c);
+  skolem_bind_shape(
+      c, v,
+      first ? shape_concat(c, shape_slice(c, all, 0, n), rest)
+            : shape_concat(c, rest, shape_slice(c, all, len - n, len)),
+      o);
+  return true;
+}
+
 static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
                        Origin *o) {
   ShapePair r = {shape_norm(c, a0), shape_norm(c, b0)};
@@ -377,6 +403,8 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
     if (all_skolem && x_all_skolem)
       return false;
   }
+  if (solve_outer_axes(c, r.a, r.b, o) || solve_outer_axes(c, r.b, r.a, o))
+    return unify_ends(c, r.a, r.b, o);
   add_constraint(
       c, (Constraint){.kind = CN_SHAPE_EQ, .origin = o, .a = r.a, .b = r.b});
   return true;
