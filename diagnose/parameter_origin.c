@@ -86,6 +86,7 @@ static const char *requirement_text(Checker *c, Type *t) {
   case TY_AXIS:
   case TY_KEEP:
   case TY_LIFT:
+  case TY_CAST:
     break;
   }
   return ty_text(c, t);
