@@ -73,6 +73,9 @@ bool help_has(const char *verb);
 void terminal_set_colour(const char *when); /* auto, always, never */
 bool terminal_colours_stdout(void);
 bool terminal_colours_stderr(void);
+ColourDepth terminal_colour_depth(int fd);
+/* True if the locale names another encoding than UTF-8. */
+bool terminal_is_ascii(void);
 int terminal_width(void);
 /* Prints a type after `used` columns: in colour, and on several lines if the
    terminal is too narrow. */
@@ -146,6 +149,13 @@ typedef struct ExplainPage {
   const char *title, *text;
 } ExplainPage;
 const ExplainPage *explain_page(uint16_t code); /* or NULL */
+
+/* ---- terminal_image.c ---- */
+
+typedef struct Image Image;
+
+/* `size` columns wide; 0: as wide as fits. */
+void image_print(const Image *p, int64_t size);
 
 /* ---- verbs ---- */
 

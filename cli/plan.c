@@ -22,9 +22,9 @@ static void discard_output(void *owner, const char *text, size_t len) {
   (void)owner, (void)text, (void)len;
 }
 
-static bool discard_show(void *owner, const Tensor *t, const char *kind,
-                         const char *file, int64_t size, Fault *fault) {
-  (void)owner, (void)t, (void)kind, (void)file, (void)size, (void)fault;
+static bool discard_show(void *owner, const Tensor *t, const char *file,
+                         int64_t size, Fault *fault) {
+  (void)owner, (void)t, (void)file, (void)size, (void)fault;
   return true;
 }
 

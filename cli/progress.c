@@ -2,10 +2,10 @@
    curves of tracked numbers, such as the loss.  Main entry points:
    progress_update, progress_track and terminal_hide_progress. */
 #include "cli/cli.h"
-#include "cli/terminal_draw.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,7 +14,7 @@
 enum {
   BAR_COLUMNS = 30,
   CURVE_ROWS = 8,
-  DRAWN_ROWS = CURVE_ROWS + 4, /* with axis, names and bar */
+  DRAWN_ROWS = CURVE_ROWS + 5, /* with axis, names and bar */
   MAX_TRACKED = 4,
   MAX_POINTS = 256, /* of a curve; must be even */
 };
@@ -106,39 +106,35 @@ void progress_track(void *owner, const char *name, double x, double y) {
     add_mean(t);
 }
 
-static const int curve_colours[MAX_TRACKED] = {36, 33, 35, 32};
-
-static void put_names(Buffer *out, bool colour) {
-  for (uint32_t k = 0; k < shown.tracked_count; k++) {
-    buffer_puts(out, k ? "   " : "");
-    if (colour)
-      buffer_printf(out, "\033[%dm", curve_colours[k]);
-    buffer_printf(out, "%s %.4g", shown.tracked[k].name, shown.tracked[k].last);
-    if (colour)
-      buffer_puts(out, "\033[0m");
-  }
-  buffer_puts(out, "\n");
-}
-
 /* Curves need two points, and a terminal that is high enough. */
 static void put_curves(Buffer *out) {
   struct winsize size = {0};
-  bool colour = terminal_colours_stderr();
   bool has_line = false;
-  Plot curves[MAX_TRACKED];
+  FigureLayer layers[MAX_TRACKED];
+  char labels[MAX_TRACKED][48];
   for (uint32_t k = 0; k < shown.tracked_count; k++) {
     const Tracked *t = &shown.tracked[k];
-    curves[k] =
-        (Plot){.kind = PLOT_LINE, .x = t->x, .y = t->y, .count = t->count};
-    plot_fit(&curves[k]);
+    snprintf(labels[k], sizeof labels[k], "%s %.4g", t->name, t->last);
+    layers[k] = (FigureLayer){.kind = LAYER_LINE,
+                              .label = labels[k],
+                              .x = t->x,
+                              .y = t->y,
+                              .count = t->count};
     has_line |= t->count > 1;
   }
   if (!has_line || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 ||
       size.ws_row <= DRAWN_ROWS || size.ws_col < 40)
     return;
-  put_names(out, colour);
-  plot_render(out, curves, shown.tracked_count, CURVE_ROWS, size.ws_col - 1,
-              colour ? curve_colours : NULL);
+  const FigureAxis fitted = {.from = INFINITY, .to = INFINITY};
+  Figure f = {.x = fitted,
+              .y = fitted,
+              .layers = layers,
+              .layer_count = shown.tracked_count};
+  FigureStyle style = {.columns = size.ws_col - 1,
+                       .rows = CURVE_ROWS,
+                       .colours = terminal_colour_depth(STDERR_FILENO),
+                       .is_ascii = terminal_is_ascii()};
+  figure_print(out, &f, &style);
 }
 
 /* ---- the bar ---- */
@@ -146,8 +142,9 @@ static void put_curves(Buffer *out) {
 static void put_bar(Buffer *out, int64_t done, int64_t total, double elapsed) {
   double part = total > 0 ? (double)done / (double)total : 1;
   int filled = (int)(part * BAR_COLUMNS);
+  bool ascii = terminal_is_ascii();
   for (int i = 0; i < BAR_COLUMNS; i++)
-    buffer_puts(out, i < filled ? "█" : "░");
+    buffer_puts(out, i < filled ? ascii ? "#" : "█" : ascii ? "." : "░");
   buffer_printf(out, " %3.0f%%  %lld/%lld", 100 * part, (long long)done,
                 (long long)total);
   if (done > 0 && done < total)

@@ -2,8 +2,8 @@
    point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/terminal_draw.h"
 #include "repl/type_text.h"
+#include "show/show.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 #include "support/utf8.h"
@@ -36,6 +36,27 @@ bool terminal_colours_stdout(void) {
 
 bool terminal_colours_stderr(void) {
   return is_coloured(STDERR_FILENO);
+}
+
+ColourDepth terminal_colour_depth(int fd) {
+  const char *depth = getenv("COLORTERM");
+  if (!is_coloured(fd))
+    return COLOURS_NONE;
+  return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit"))
+             ? COLOURS_RGB
+             : COLOURS_256;
+}
+
+/* As setlocale does for LC_CTYPE.  Containers often set none of the variables,
+   and have terminals for UTF-8. */
+bool terminal_is_ascii(void) {
+  static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    const char *locale = getenv(names[i]);
+    if (locale && *locale)
+      return !strcasestr(locale, "UTF-8") && !strcasestr(locale, "utf8");
+  }
+  return false;
 }
 
 int terminal_width(void) {
@@ -86,33 +107,29 @@ static bool print_image(void *owner, const Image *image, int64_t size,
   return true;
 }
 
-static bool print_plot(void *owner, const Plot *plot, int64_t size,
-                       Fault *fault) {
-  (void)owner, (void)fault;
-  plot_print(plot, size);
-  return true;
-}
-
-static bool show_on_terminal(void *owner, const Tensor *t, const char *kind,
-                             const char *file, int64_t size, Fault *fault) {
-  static const ShowDisplay display = {NULL, print_image, print_plot};
+static bool show_on_terminal(void *owner, const Tensor *t, const char *file,
+                             int64_t size, Fault *fault) {
+  static const ShowDisplay display = {NULL, print_image};
   (void)owner;
   terminal_hide_progress();
-  return show_tensor(&display, t, kind, file, size, fault);
+  return show_tensor(&display, t, file, size, fault);
 }
 
 SessionHost terminal_host(int arg_count, char **args) {
-  return (SessionHost){.eval = {
-                           .write = write_out,
-                           .trace = write_trace,
-                           .progress = progress_update,
-                           .track = progress_is_shown() ? progress_track : NULL,
-                           .show = show_on_terminal,
-                           .arg_count = arg_count,
-                           .args = (const char *const *)args,
-                           .print_width = terminal_width(),
-                           .print_limit = 1000,
-                       }};
+  return (SessionHost){
+      .eval = {
+          .write = write_out,
+          .trace = write_trace,
+          .progress = progress_update,
+          .track = progress_is_shown() ? progress_track : NULL,
+          .show = show_on_terminal,
+          .arg_count = arg_count,
+          .args = (const char *const *)args,
+          .print_width = terminal_width(),
+          .print_limit = 1000,
+          .figure_colours = terminal_colour_depth(STDOUT_FILENO),
+          .is_ascii = terminal_is_ascii(),
+      }};
 }
 
 Session *terminal_open_session(const SessionHost *host) {

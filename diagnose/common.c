@@ -144,9 +144,12 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o) {
 }
 
 void error_note_scheme(Checker *c, Diag *d, const Origin *o) {
-  if (o->scheme && o->subject)
-    d->note = arena_printf(c->arena, "%s : %s", o->subject,
-                           scheme_text(c, o->scheme));
+  enum { MAX_QUOTED_BYTES = 600 }; /* a longer type hides the message */
+  if (!o->scheme || !o->subject)
+    return;
+  const char *type = scheme_text(c, o->scheme);
+  if (strlen(type) <= MAX_QUOTED_BYTES)
+    d->note = arena_printf(c->arena, "%s : %s", o->subject, type);
 }
 
 /* ---- sizes for which it fails ---- */
@@ -224,7 +227,7 @@ static void set_found_expected(Checker *c, Diag *d, const Constraint *k) {
   Origin *o = k->origin;
   Shape *a = error_shape(c, o->actual), *b = error_shape(c, o->expected);
   uint32_t i, j;
-  if (constraint_is_size(k)) {
+  if (constraint_is_size(k) && !o->sizes[0]) { /* the first one is shown */
     o->sizes[0] = dim_resolve(c->dims, k->left);
     o->sizes[1] = dim_resolve(c->dims, k->right);
   }

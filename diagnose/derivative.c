@@ -63,13 +63,55 @@ static void curried_error(Checker *c, Type *actual, WantedResult wanted,
               "parameters: `fn (a, b) => ...`";
 }
 
+static bool is_integer(Checker *c, const Expr *e) {
+  Type *t = e->inferred_type ? ty_norm(c, e->inferred_type) : NULL;
+  return t && t->tag == TY_TENSOR &&
+         !(elem_root(t->tensor.elem)->classes & ~(uint32_t)CLASS_INT);
+}
+
+typedef struct IntegerSearch {
+  Checker *c;
+  const Expr *found; /* an integer part of the expression */
+} IntegerSearch;
+
+static void search_integer(void *search, Expr *e) {
+  IntegerSearch *s = search;
+  if (!s->found && is_integer(s->c, e))
+    s->found = e;
+}
+
+/* Labels where integers come from: follows the result of the function through
+   integer parts and local names. */
+static void label_integers(Checker *c, Diag *d, const Origin *o) {
+  enum { MAX_FOLLOWED = 32 };
+  const Expr *e = o->expr;
+  const Clause *k =
+      e && e->kind == EX_ID && e->binding ? binding_clause(e->binding) : NULL;
+  e = k ? k->body : e && e->kind == EX_FN ? e->clauses[0].body : NULL;
+  for (int i = 0; e && i < MAX_FOLLOWED; i++) {
+    IntegerSearch s = {.c = c};
+    if (e->kind == EX_LET || e->kind == EX_SEQ)
+      s.found = e->items[e->item_count - 1];
+    else if (e->kind == EX_ID && e->binding && binding_expr(e->binding))
+      s.found = binding_expr(e->binding);
+    else
+      expr_visit_children((Expr *)e, search_integer, &s);
+    if (!s.found)
+      break;
+    e = s.found;
+  }
+  if (e && error_source_text(c, e->span) && is_integer(c, e))
+    diag_add_label(c->arena, d, e->span, "integers from here");
+}
+
 static void integer_error(Checker *c, Type *value, const char *what,
                           WantedResult wanted, const Origin *o,
                           const char *callee) {
   bool is_bool = elem_root(value->tensor.elem)->classes & CLASS_BOOL;
-  error_at(c, 376, o->span, "the %s is %s: %s have no derivative", what,
-           ty_text(c, value), is_bool ? "booleans" : "integers")
-      ->help = arena_printf(
+  Diag *d =
+      error_at(c, 376, o->span, "the %s is %s: %s have no derivative", what,
+               ty_text(c, value), is_bool ? "booleans" : "integers");
+  d->help = arena_printf(
       c->arena,
       wanted == WANTED_VECTOR
           ? "%s needs floats, such as probabilities; labels and counts have no "
@@ -77,6 +119,8 @@ static void integer_error(Checker *c, Type *value, const char *what,
           : "%s needs a loss of a float type, such as nn.cross_entropy; an "
             "accuracy has no derivative",
       callee);
+  if (!is_bool)
+    label_integers(c, d, o);
 }
 
 static const char *help_for_tensor(WantedResult wanted, bool is_first,

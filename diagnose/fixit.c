@@ -118,10 +118,15 @@ void fixit_replace(Checker *c, Diag *d, Span span, const char *text) {
 void fixit_tuple(Checker *c, Diag *d, const Arg *args, uint32_t count) {
   Buffer text = {.arena = c->arena};
   for (uint32_t i = 0; i < count; i++) {
-    const char *item = text_of(c, args[i].expr->span);
+    Span span = args[i].expr->span;
+    const char *item = text_of(c, span);
     if (!item || (i && args[i].span.start < args[i - 1].span.end))
       return;
-    buffer_printf(&text, "%s%s", i ? ", " : "(", item);
+    size_t len = strlen(item);
+    bool parens = args[i].expr->kind == EX_APP && len > 2 && item[0] == '(' &&
+                  item[len - 1] == ')'; /* around a call as an argument */
+    buffer_printf(&text, "%s%.*s", i ? ", " : "(", (int)len - 2 * parens,
+                  item + parens);
   }
   buffer_puts(&text, ")");
   d->help = arena_printf(c->arena, "write %s", text.text);

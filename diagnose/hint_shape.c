@@ -455,6 +455,9 @@ void hint_record_field(Checker *c, Diag *d, const Origin *o,
     hint_record_literal(c, d, o, have, expected);
     return;
   }
+  if (*part->path && hint_transposed_matrix(c, d, o, part->path, NULL,
+                                            part->actual, have, expected))
+    return;
   Type *record = ty_norm(c, o->actual);
   if (record->tag != TY_RECORD || o->kind != ORIGIN_ARG)
     return;

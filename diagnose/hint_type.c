@@ -113,6 +113,10 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
            actual->data.type == c->builtins.string_datatype)
     d->help = "to join strings, use `^`";
+  else if (o->kind == ORIGIN_OPERATOR && actual->tag == TY_DATATYPE &&
+           actual->data.type == c->builtins.key_datatype)
+    d->help = "a key is not a number: for another key, write `fold_key k 1`, "
+              "or `val (a, b) = split_key k`";
   else if (o->prim == PRIM_APPEND && error_is_tensor(actual) &&
            o->number == 2) {
     d->help = "`^` joins strings: to convert x to a string, write `string x`";

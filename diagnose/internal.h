@@ -1,9 +1,10 @@
 /* Shared by the files that write messages: common.c (shared details),
    type_mismatch.c (types), size_mismatch.c (sizes and shapes), divisibility.c
-   (divisions), related_location.c (other arguments involved), rank_origin.c
-   (what requires a rank), hint_shape.c and hint_type.c (suggestions), fixit.c
-   (edits), refuted.c (which place a contradicted constraint is reported at).
-   Texts live in the checker's arena. */
+   (divisions), related_location.c (other arguments involved),
+   parameter_origin.c (what requires the type of a parameter), hint_shape.c and
+   hint_type.c (suggestions), fixit.c (edits), refuted.c (which place a
+   contradicted constraint is reported at).  Texts live in the checker's
+   arena. */
 #ifndef AXON_DIAGNOSE_INTERNAL_H
 #define AXON_DIAGNOSE_INTERNAL_H
 
@@ -143,6 +144,14 @@ bool divisibility_inexact_division(Checker *c, Dim *left, Dim *right,
 /* Adds the nearest possible values to the message. */
 void hint_divisibility(Checker *c, const Constraint *k);
 
+/* ---- float_types.c ---- */
+/* Reports a structure whose floats have several types, or another one than a
+   function takes.  Returns false if that is not the cause. */
+bool diagnose_float_types(Checker *c, Type *actual, Type *expected, Origin *o);
+/* A help for functions on floats, and for casts of datatypes. */
+void hint_float_types(Checker *c, Diag *d, Type *actual, Type *expected,
+                      const Origin *o);
+
 /* ---- hint_type.c: suggestions for types that do not fit, if one is certain
    ---- */
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
@@ -181,11 +190,22 @@ bool hint_axis_order(Checker *c, Diag *d, const Origin *o, Expr *e,
 bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
                   Dim *wanted);
 
-/* ---- rank_origin.c ---- */
-/* Labels the place in the body of the callee that requires the rank of an
-   argument, or of its field `path`. */
-void error_mark_rank_origin(Checker *c, Diag *d, const Origin *o,
+/* ---- parameter_origin.c ---- */
+/* Labels the places in the body of the callee that require the kind or the rank
+   of an argument, or of its field `path`. */
+void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, Type *expected);
+/* For an argument that is a function: labels the places in its body that
+   require another parameter than the callee gives to it. */
+void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,
+                                Type *actual, Type *expected);
+/* True if an axis of the parameter has this size for every call. */
+bool error_parameter_has_number(Checker *c, const Origin *o, Dim *d);
+/* Labels the places in the body of the callee that determine the size of an
+   axis, counted from the right from 1, of an argument or of its field `path`;
+   or the value of an integer that is a size. */
+void error_mark_size_origin(Checker *c, Diag *d, const Origin *o,
+                            const char *path, uint32_t from_right);
 
 /* ---- fixit.c: edits; none if the text is not the user's ---- */
 /* The text as an argument, with parentheses if needed; or NULL. */

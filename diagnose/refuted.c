@@ -31,6 +31,41 @@ static bool sizes_reported_swapped(Checker *c, const Constraint *k) {
   return false;
 }
 
+/* Another argument of the same call was reported with the same two sizes, and
+   the parameters have no sizes of their own. */
+static bool sizes_reported_in_call(Checker *c, const Constraint *k) {
+  const Origin *o = k->origin;
+  Dim *x = dim_resolve(c->dims, k->left), *y = dim_resolve(c->dims, k->right);
+  if (o->kind != ORIGIN_ARG || error_parameter_has_number(c, o, x) ||
+      error_parameter_has_number(c, o, y))
+    return false;
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
+    const Origin *other = c->solver.contradicted.at[i];
+    Dim *const *met = other->sizes;
+    if (other != o && other->kind == ORIGIN_ARG && o->arg.args &&
+        other->arg.args == o->arg.args && met[0] && met[1] &&
+        ((dim_equal(met[0], x) && dim_equal(met[1], y)) ||
+         (dim_equal(met[0], y) && dim_equal(met[1], x))))
+      return true;
+  }
+  return false;
+}
+
+/* A condition of a function that is an argument, after another argument of that
+   call was reported. */
+static bool is_condition_of_wrong_call(Checker *c, const Origin *o) {
+  for (uint32_t i = 0; o->body_origin && i < c->solver.contradicted.len; i++) {
+    const Origin *other = c->solver.contradicted.at[i];
+    for (uint32_t j = 0; j < origin_arg_count(other); j++) {
+      Span arg = other->arg.args[j].expr->span;
+      if (other != o && arg.file == o->span.file &&
+          arg.start == o->span.start && arg.end == o->span.end)
+        return true;
+    }
+  }
+  return false;
+}
+
 /* True if another error explains this one: an argument of the call already does
    not fit, or a size would be negative, and the inequality that forbids it was
    reported before. */
@@ -40,7 +75,10 @@ static bool is_consequence_of_reported(Checker *c, const Constraint *k) {
   if (c->diags->errors && o->scheme && o->kind == ORIGIN_ARG && o->arg.args &&
       error_reported_at(c, 0, o->span, o->arg.args))
     return true;
-  if (c->diags->errors && k->kind == CN_DIM_EQ && sizes_reported_swapped(c, k))
+  if (c->diags->errors && k->kind == CN_DIM_EQ &&
+      (sizes_reported_swapped(c, k) || sizes_reported_in_call(c, k)))
+    return true;
+  if (c->diags->errors && is_condition_of_wrong_call(c, o))
     return true;
   return k->kind == CN_DIM_EQ && c->diags->errors &&
          ((dim_is_int(dim_resolve(c->dims, k->left), &n) && n < 0) ||
@@ -141,7 +179,7 @@ static void report_in_call(Checker *c, const Constraint *k) {
               : body->primary_label ? body->primary_label
                                     : "here");
   error_note_scheme(c, d, call);
-  if (origin_recursive_callee(inner))
+  if (origin_recursive_callee(inner) || error_source_text(c, inner->span))
     d->help = body->help; /* the body can be improved */
 }
 

@@ -59,6 +59,22 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
   return true;
 }
 
+/* "clamp low high x: x, limited to low ... high", from its documentation; NULL
+   if that does not begin with the name. */
+static const char *usage_text(Checker *c, const Origin *o) {
+  const Expr *head = o->kind == ORIGIN_ARG && !o->number ? o->arg.callee : NULL;
+  while (head && head->kind == EX_APP)
+    head = head->arg[0];
+  const char *doc = head && head->binding ? binding_doc(head->binding) : NULL;
+  if (!doc)
+    return NULL;
+  const char *name = head->binding->name->text;
+  size_t len = strlen(name);
+  if (strncmp(doc, name, len) != 0 || doc[len] != ' ')
+    return NULL;
+  return arena_strndup(c->arena, doc, strcspn(doc, "\n"));
+}
+
 void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
   Diag *d;
   VEC_PUSH(c->arena, c->solver.contradicted, o);
@@ -66,13 +82,19 @@ void size_error_shapes(Checker *c, const Shape *a, const Shape *b, Origin *o) {
     error_add_provenance(c, d, o);
     return;
   }
-  if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected)
+  if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected &&
+      error_prints_alike(c, o->actual, o->expected)) {
+    const char *expected = shape_text(c, a), *found = shape_text(c, b);
+    d = error_at(c, 304, o->span, "%s give shape %s; expected %s",
+                 error_subject(c, o), found, expected);
+  } else if (o->kind == ORIGIN_OPERATOR && o->actual && o->expected)
     d = error_at(c, 303, o->span, "%s do not broadcast",
                  error_two_types(c, "%s and %s", o->actual, o->expected));
   else {
     const char *actual = shape_text(c, a), *expected = shape_text(c, b);
     d = error_at(c, 304, o->span, "%s has shape %s; expected %s",
                  error_subject(c, o), actual, expected);
+    d->help = usage_text(c, o);
   }
   error_add_provenance(c, d, o);
 }
@@ -172,6 +194,26 @@ static Diag *operands_error(Checker *c, Constraint *k) {
   return d;
 }
 
+/* The axis of two tensors that has the two sizes of k, counted from the right
+   from 1; 0: there is none. */
+static uint32_t differing_axis(Checker *c, const TypeDiff *part,
+                               const Constraint *k) {
+  Dim *left = dim_resolve(c->dims, k->left),
+      *right = dim_resolve(c->dims, k->right);
+  const Shape *a = error_shape(c, part->actual),
+              *b = error_shape(c, part->expected);
+  for (uint32_t i = 1; a && b && i <= a->len && i <= b->len; i++) {
+    const ShapeAxis *x = &a->axes[a->len - i], *y = &b->axes[b->len - i];
+    if (x->tag == SHAPE_SPLICE || y->tag == SHAPE_SPLICE)
+      break;
+    if (x->tag == SHAPE_DIM && y->tag == SHAPE_DIM &&
+        ((dim_equal(x->dim, left) && dim_equal(y->dim, right)) ||
+         (dim_equal(x->dim, right) && dim_equal(y->dim, left))))
+      return i;
+  }
+  return 0;
+}
+
 /* A value has another size than expected.  `multiple` is a better text, if
    given. */
 static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
@@ -200,6 +242,10 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
     d->primary_label =
         error_two_types(c, "found %s, expected %s", o->actual, o->expected);
   error_note_callee(c, d, o);
+  if (found)
+    error_mark_size_origin(c, d, o, part.path, differing_axis(c, &part, k));
+  else if (o->actual)
+    error_mark_size_origin(c, d, o, "", 0); /* an integer */
   return d;
 }
 
@@ -287,6 +333,26 @@ void size_error_eq(Checker *c, Constraint *k) {
 
 /* ---- inequalities ---- */
 
+static void find_ranged_index(void *found, DimVar *v) {
+  const DimVar **index = found;
+  if (v->kind == DV_INDEX && v->name && index_range_of(v) && !*index)
+    *index = v;
+}
+
+/* The end of the written range of an index is too large: the range can be
+   inferred. */
+static const char *inferred_range_help(Checker *c, const Constraint *k) {
+  const DimVar *index = NULL;
+  int64_t n;
+  dim_each_var(k->origin->index.from, find_ranged_index, NULL, &index);
+  return index && !dim_is_int(dim_resolve(c->dims, k->left), &n)
+             ? arena_printf(c->arena,
+                            "without a written range, `for %s` takes the "
+                            "largest one in bounds",
+                            index->name->text)
+             : NULL;
+}
+
 static void index_error(Checker *c, Constraint *k) {
   Origin *o = k->origin;
   const char *from = o->expr && o->expr->kind == EX_NUM && !o->index.to
@@ -314,7 +380,10 @@ static void index_error(Checker *c, Constraint *k) {
       : o->index.to
           ? "slices are not truncated: for the rest of an axis, omit the end, "
             "as in x.[2:]"
-          : "indices are from 0 to size - 1; a literal -k counts from the end";
+          : inferred_range_help(c, k);
+  if (!d->help)
+    d->help =
+        "indices are from 0 to size - 1; a literal -k counts from the end";
   error_add_details(c, d, k);
 }
 

@@ -129,11 +129,18 @@ static Type *distribute_lift(DiffSearch *s, Type *t) {
   return r;
 }
 
+/* True for a cast of a variable that is not solved. */
+static bool is_cast_of_unknown(DiffSearch *s, Type *t) {
+  Type *from = t->tag == TY_CAST ? ty_norm(s->c, t->cast.type) : t;
+  return from != t && from->tag == TY_VAR && !from->var->skolem;
+}
+
 static bool find_diff(DiffSearch *s, const char *path, Type *actual,
                       Type *expected) {
   actual = distribute_lift(s, actual), expected = distribute_lift(s, expected);
   if (actual == expected || actual->tag == TY_LIFT ||
-      expected->tag == TY_LIFT ||
+      expected->tag == TY_LIFT || is_cast_of_unknown(s, actual) ||
+      is_cast_of_unknown(s, expected) ||
       (actual->tag == TY_VAR && !actual->var->skolem) ||
       (expected->tag == TY_VAR && !expected->var->skolem))
     return false;
@@ -157,6 +164,7 @@ static bool find_diff(DiffSearch *s, const char *path, Type *actual,
     return !s->sizes && actual->var != expected->var &&
            record_diff(s, path, actual, expected);
   case TY_LIFT:
+  case TY_CAST:
   case TY_SHAPE:
   case TY_AXIS:
   case TY_KEEP:

@@ -53,16 +53,20 @@ static const char *axes_text(Checker *c, uint32_t n) {
 static const char *ranks_text(Checker *c, const Shape *have,
                               const Shape *expected) {
   uint32_t min = shape_min_rank(expected), n = shape_min_rank(have), at;
-  if (!shape_has_known_rank(have) ||
+  if ((!shape_has_known_rank(have) &&
+       (!shape_has_known_rank(expected) || n <= min)) ||
       (!shape_has_known_rank(expected) && min <= n))
     return "the wrong number of axes";
+  const char *found = shape_has_known_rank(have)
+                          ? axes_text(c, n)
+                          : arena_printf(c->arena, "%u or more axes", n);
   if (hint_find_star(have, expected, &at))
     return "a broadcast axis; expected an axis with a size";
   if (hint_find_star(expected, have, &at))
     return "an axis with a size; expected a broadcast axis";
   if (min == 0)
-    return arena_printf(c->arena, "%s; expected none", axes_text(c, n));
-  return arena_printf(c->arena, "%s; expected %u%s", axes_text(c, n), min,
+    return arena_printf(c->arena, "%s; expected none", found);
+  return arena_printf(c->arena, "%s; expected %u%s", found, min,
                       shape_has_known_rank(expected) ? "" : " or more");
 }
 
@@ -85,6 +89,18 @@ static Type *parameter_type(Checker *c, const Origin *o, uint32_t number) {
   return t && t->tag == TY_FUN ? ty_norm(c, t->fun.param) : NULL;
 }
 
+/* True if x has the kind of y, and a number of axes that y permits. */
+static bool has_kind_of(Checker *c, Type *x, Type *y) {
+  x = ty_norm(c, x), y = ty_norm(c, y);
+  if (x->tag != TY_TENSOR || y->tag != TY_TENSOR)
+    return x->tag == y->tag;
+  Shape *s = shape_norm(c, x->tensor.shape),
+        *t = shape_norm(c, y->tensor.shape);
+  if (shape_has_known_rank(t))
+    return shape_has_known_rank(s) && s->len == t->len;
+  return !shape_has_known_rank(s) || s->len >= shape_min_rank(t);
+}
+
 /* An argument that any type fits is a literal of the type that is expected
    here. */
 static void hint_swapped_literal(Checker *c, Diag *d, Type *expected,
@@ -96,9 +112,11 @@ static void hint_swapped_literal(Checker *c, Diag *d, Type *expected,
   for (uint32_t i = 0; i < o->arg.arg_count; i++) {
     const Arg *a = &o->arg.args[i];
     number += !a->label;
-    if (a->label || a->expr == o->expr ||
-        !is_literal_of(c, a->expr, expected) ||
-        parameter_type(c, o, number) == expected) /* as compare 1 "a" */
+    if (a->label || a->expr == o->expr || !is_literal_of(c, a->expr, expected))
+      continue;
+    Type *other = parameter_type(c, o, number);
+    if (other == expected || /* as compare 1 "a" */
+        (o->actual && other && !has_kind_of(c, o->actual, other)))
       continue;
     d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
                            o->number, number);
@@ -141,7 +159,7 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         error_two_types(c, "found %s, expected %s", actual, expected);
     hint_rank(c, d, actual, expected, o);
     hint_swapped_literal(c, d, expected, o);
-    error_mark_rank_origin(c, d, o, "", expected);
+    error_mark_type_origin(c, d, o, "", expected);
   }
   error_add_provenance(c, d, o);
 }
@@ -206,7 +224,8 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     Diag *d = error_at(
         c, 305, o->span, "%s is %s", what,
         error_two_types(c, "%s; expected %s", part.actual, part.expected));
-    error_mark_rank_origin(c, d, o, part.path, part.expected);
+    error_mark_type_origin(c, d, o, part.path, part.expected);
+    error_mark_function_origin(c, d, o, actual, expected);
     return d;
   }
   Diag *d = error_at(c, 305, o->span,
@@ -261,18 +280,6 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
       "there are two datatypes %s: existing values have the earlier one",
       two->name->text);
   return d;
-}
-
-/* True if x has the kind of y, and a number of axes that y permits. */
-static bool has_kind_of(Checker *c, Type *x, Type *y) {
-  x = ty_norm(c, x), y = ty_norm(c, y);
-  if (x->tag != TY_TENSOR || y->tag != TY_TENSOR)
-    return x->tag == y->tag;
-  Shape *s = shape_norm(c, x->tensor.shape),
-        *t = shape_norm(c, y->tensor.shape);
-  if (shape_has_known_rank(t))
-    return shape_has_known_rank(s) && s->len == t->len;
-  return !shape_has_known_rank(s) || s->len >= shape_min_rank(t);
 }
 
 /* Two arguments have each other's expected kinds.  The first error gets the
@@ -465,7 +472,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     return;
   }
   if (function_in_data(c, actual, expected, o) ||
-      variable_in_data(c, actual, expected, o))
+      variable_in_data(c, actual, expected, o) ||
+      diagnose_float_types(c, actual, expected, o))
     return;
   Type *not_stackable = find_not_stackable(c, actual, expected);
   if (not_stackable) {
@@ -477,6 +485,7 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     return;
   }
   Diag *d = kind_error(c, actual, expected, o);
+  hint_float_types(c, d, actual, expected, o);
   hint_type_kind(c, d, actual, expected, o);
   hint_swapped_literal(c, d, expected, o);
   if (!d->help)

@@ -257,7 +257,7 @@ bool eval_print(Eval *vm, ValueHandle *handle, Buffer *out, Diags *diags) {
   Trap trap;
   eval_enter(vm, diags);
   if (TRAP_SET(trap) == FAIL_NONE) {
-    vm_print(vm, out, handle->value, true);
+    vm_print_or_draw(vm, out, handle->value, true);
     trap_end(&trap);
     vm_drop_temps(vm, 0);
     return true;
@@ -280,6 +280,21 @@ Tensor *eval_tensor(Eval *vm, ValueHandle *handle, Diags *diags) {
   }
   eval_recover(vm, trap.kind);
   return NULL;
+}
+
+bool eval_figure_png(Eval *vm, ValueHandle *handle, FigureSize size,
+                     void **bytes, size_t *len, Diags *diags) {
+  Trap trap;
+  bool ok = false;
+  eval_enter(vm, diags);
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    ok = vm_figure_png(vm, handle->value, size, bytes, len);
+    trap_end(&trap);
+    vm_drop_temps(vm, 0);
+    return ok;
+  }
+  eval_recover(vm, trap.kind);
+  return false;
 }
 
 bool eval_exited(const Eval *vm, int *status) {

@@ -9,6 +9,7 @@
 #ifndef AXON_EVAL_H
 #define AXON_EVAL_H
 
+#include "figure/figure.h"
 #include "support/flag.h"
 #include "support/interrupt.h"
 #include "tensor/tensor.h"
@@ -36,13 +37,15 @@ typedef struct EvalHost {
    * computed for it. */
   void (*track)(void *owner, const char *name, double x, double y);
   /* For show: draws a tensor.  Returns false and sets a fault on failure.
-   * `kind` and `file` may be NULL. */
-  bool (*show)(void *owner, const Tensor *t, const char *kind, const char *file,
-               int64_t size, Fault *fault);
+   * `file` may be NULL. */
+  bool (*show)(void *owner, const Tensor *t, const char *file, int64_t size,
+               Fault *fault);
   int arg_count; /* arguments of the program, for args () */
   const char *const *args;
-  int print_width;     /* columns of output */
-  int64_t print_limit; /* elements that print shows before `...` */
+  int print_width;            /* columns of output */
+  ColourDepth figure_colours; /* of printed figures */
+  bool is_ascii;              /* figures are printed in ASCII */
+  int64_t print_limit;        /* elements that print shows before `...` */
   Flag *interrupt;
   InterruptDeferral *deferral; /* of interrupts; NULL if none is set */
 } EvalHost;
@@ -117,6 +120,12 @@ Graph *eval_graph(Eval *eval);
  * else. */
 typedef void LeafFn(void *arg, const char *path, Node *node);
 bool eval_each_leaf(Eval *eval, ValueHandle *handle, LeafFn *f, void *arg);
+
+/* Makes the bytes of a PNG file of a figure of module plot.  On success, *bytes
+ * is to be freed by mem_free.  Returns false if the value is not a figure, or
+ * with a diagnostic if it cannot be drawn. */
+bool eval_figure_png(Eval *eval, ValueHandle *handle, FigureSize size,
+                     void **bytes, size_t *len, Diags *diags);
 
 bool eval_exited(const Eval *eval, int *status);
 

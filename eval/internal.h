@@ -751,6 +751,16 @@ const Value *const *vm_dict_items(Eval *vm, Value dict, uint32_t *count);
 /* ---- print.c ---- */
 
 void vm_print(Eval *vm, Buffer *out, Value v, bool nested);
+/* The same, but a figure is drawn for the terminal. */
+void vm_print_or_draw(Eval *vm, Buffer *out, Value v, bool nested);
+
+/* ---- figure_value.c ---- */
+
+/* Draws a figure, without a newline at the end. */
+void vm_draw_figure(Eval *vm, Buffer *out, Value v);
+/* Returns false if v is not a figure; fails if it cannot be drawn. */
+bool vm_figure_png(Eval *vm, Value v, FigureSize size, void **bytes,
+                   size_t *len);
 
 /* ---- builtins ---- */
 
@@ -809,6 +819,7 @@ B(prim_append);
 B(prim_format);
 B(prim_str_length);
 B(prim_regex_matches);
+B(prim_regex_first);
 B(prim_regex_split);
 B(prim_regex_replace);
 B(prim_str_slice);
@@ -834,6 +845,7 @@ B(prim_parse);
 B(prim_print);
 B(prim_write);
 B(prim_show);
+B(prim_plot_save);
 B(prim_load);
 B(prim_save);
 B(prim_save_all);

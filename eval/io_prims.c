@@ -110,13 +110,12 @@ PRIM(prim_show) {
   if (!vm_may_write(vm, "show"))
     return value_unit();
   Fault fault = {0};
-  int64_t size = n < 4 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
-  const char *file = n < 4 ? NULL : string_text(args[1]);
-  const char *kind = n < 4 ? NULL : string_text(args[2]);
+  int64_t size = n < 3 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
+  const char *file = n < 3 ? NULL : string_text(args[1]);
   const Tensor *t = vm_tensor(vm, args[n - 1]);
   if (!vm->host->show)
     return value_unit();
-  if (!vm->host->show(vm->host->owner, t, kind, file, size, &fault))
+  if (!vm->host->show(vm->host->owner, t, file, size, &fault))
     vm_fail_file(vm, &fault);
   vm_check_file(vm, t);
   return value_unit();
@@ -137,7 +136,7 @@ static void format_value(Eval *vm, Buffer *text, Value v, const char *prefix,
                          bool newline) {
   if (prefix)
     buffer_printf(text, "%s: ", prefix);
-  vm_print(vm, text, v, false);
+  vm_print_or_draw(vm, text, v, false);
   if (newline)
     buffer_putc(text, '\n');
 }

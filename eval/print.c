@@ -207,6 +207,8 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   case V_CON:
     if (con_of(v)->is_dict)
       print_dict(vm, out, v, depth);
+    else if (con_of(v)->is_figure)
+      buffer_puts(out, "<figure>");
     else if (v.tag == V_CON)
       print_con(vm, out, v, depth);
     else
@@ -254,14 +256,26 @@ static void print_value(Eval *vm, Buffer *out, Value v, bool nested,
   }
 }
 
-void vm_print(Eval *vm, Buffer *out, Value v, bool nested) {
+static void print_or_raise(Eval *vm, Buffer *out, Value v, bool nested,
+                           bool draws) {
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
     vm_force_value(vm, v);
-    print_value(vm, out, v, nested, 0);
+    if (draws && v.tag == V_CON && con_of(v)->is_figure)
+      vm_draw_figure(vm, out, v);
+    else
+      print_value(vm, out, v, nested, 0);
     trap_end(&trap);
     return;
   }
   buffer_free(out);
   trap_raise(trap.kind);
+}
+
+void vm_print(Eval *vm, Buffer *out, Value v, bool nested) {
+  print_or_raise(vm, out, v, nested, false);
+}
+
+void vm_print_or_draw(Eval *vm, Buffer *out, Value v, bool nested) {
+  print_or_raise(vm, out, v, nested, true);
 }

@@ -16,6 +16,12 @@ static Regex *compile(Eval *vm, Value pattern) {
   return r;
 }
 
+typedef enum SearchKind {
+  SEARCH_MATCHES,
+  SEARCH_FIRST, /* only the first match, as the list of its groups */
+  SEARCH_PARTS, /* the parts between matches */
+} SearchKind;
+
 /* One search after another over a text. */
 typedef struct Search {
   Eval *vm;
@@ -24,8 +30,8 @@ typedef struct Search {
   size_t start; /* where the next search begins */
   bool is_after_empty;
   size_t from, to; /* the match */
-  bool splits;     /* the result has the parts between matches */
-  Value list;      /* the result so far, reversed */
+  SearchKind kind;
+  Value list; /* the result so far, reversed */
 } Search;
 
 /* Returns the number of groups, or 0. */
@@ -61,43 +67,51 @@ static Value cons_part(Search *s, size_t from, size_t to, Value list) {
   return cons(s->vm, text, list);
 }
 
-static void add_groups(Search *s, int groups) {
+/* The match and its groups. */
+static Value groups_list(Search *s, int groups) {
   Value list = {.tag = V_NIL};
   for (int i = groups; i-- > 0;) {
     size_t from, to;
     bool takes_part = regex_group(s->regex, (uint32_t)i, &from, &to);
     list = cons_part(s, takes_part ? from : 0, takes_part ? to : 0, list);
   }
-  s->list = cons(s->vm, list, s->list);
+  return list;
 }
 
+/* The result is s->list. */
 static void run(Search *s) {
   size_t part = 0;
   int groups;
   while ((groups = next_match(s))) {
-    if (!s->splits) {
-      add_groups(s, groups);
+    if (s->kind == SEARCH_FIRST) {
+      s->list = groups_list(s, groups);
+      return;
+    }
+    if (s->kind == SEARCH_MATCHES) {
+      s->list = cons(s->vm, groups_list(s, groups), s->list);
     } else if (s->to > s->from) { /* an empty match separates nothing */
       s->list = cons_part(s, part, s->from, s->list);
       part = s->to;
     }
     vm_poll_interrupt(s->vm);
   }
-  if (s->splits)
+  if (s->kind == SEARCH_PARTS)
     s->list = cons_part(s, part, s->text->obj.len, s->list);
 }
 
-static Value search(Eval *vm, Value pattern, Value text, bool splits) {
+static Value search(Eval *vm, Value pattern, Value text, SearchKind kind) {
   Search s = {.vm = vm,
               .regex = compile(vm, pattern),
               .text = AS_STRING(text),
-              .splits = splits,
+              .kind = kind,
               .list = {.tag = V_NIL}};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
     run(&s);
     trap_end(&trap);
     regex_free(s.regex);
+    if (kind == SEARCH_FIRST)
+      return s.list;
     vm_push_temp(vm, s.list);
     Value r = prim_list_reverse(vm, NULL, &s.list, 1);
     vm_drop_temps(vm, vm->temp_count - 1);
@@ -109,12 +123,17 @@ static Value search(Eval *vm, Value pattern, Value text, bool splits) {
 
 PRIM(prim_regex_matches) {
   UNUSED;
-  return search(vm, args[0], args[1], false);
+  return search(vm, args[0], args[1], SEARCH_MATCHES);
+}
+
+PRIM(prim_regex_first) {
+  UNUSED;
+  return search(vm, args[0], args[1], SEARCH_FIRST);
 }
 
 PRIM(prim_regex_split) {
   UNUSED;
-  return search(vm, args[0], args[1], true);
+  return search(vm, args[0], args[1], SEARCH_PARTS);
 }
 
 PRIM(prim_regex_replace) {

@@ -219,6 +219,9 @@ typedef struct Kernel {
   /* The last parallel axes, which one task runs in order, since some loops
    * accumulate along them; 0: none. */
   uint32_t accumulated_axes;
+  /* It computes the operand of a matmul again, because it is too large to be
+   * stored. */
+  bool recomputes;
   VEC(LoopNest *) loops; /* in the order in which they run */
   VEC(const Node *) inputs;
   VEC(TrimBound) trim_bounds;
@@ -374,14 +377,25 @@ LoopNest *contraction_hoist_factors(Arena *arena, LoopNest *loop,
 
 /* ---- match_attention.c ---- */
 
+/* A contraction whose result is a row of scores. */
+typedef struct ScoreProduct {
+  uint32_t loop;
+  ContractionPattern pattern;
+  uint32_t column_factors; /* factors that depend on the row axis */
+} ScoreProduct;
+
+enum { MAX_SCORE_PRODUCTS = 2 };
+
 typedef struct AttentionPattern {
-  /* The loop of the second contraction.  The first one is loop 0. */
-  uint32_t pv_loop;
-  ContractionPattern qk, pv;
-  uint32_t qk_column_factors; /* factors of qk that depend on the row axis */
+  /* The first one is loop 0.  The gradient of attention has two: the scores,
+   * and the derivatives of the weights. */
+  ScoreProduct products[MAX_SCORE_PRODUCTS];
+  uint32_t product_count;
+  uint32_t pv_loop; /* the loop of the contraction that reads the weights */
+  ContractionPattern pv;
   uint32_t pv_column_factors; /* factors of pv that depend on its columns */
   /* The ops between the contractions, over the parallel axes and the row axis.
-   * Its local loads are scores of qk and row statistics (maximum and sum). */
+   * Its local loads are scores and row statistics (maximum and sum). */
   LoopNest *row_loop;
   uint32_t unnormalized_weight; /* op: the weight without its row factors */
   /* Op: x if the unnormalized weight is exp (x - row maximum of x); otherwise

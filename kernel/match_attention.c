@@ -3,6 +3,8 @@
  *     s[n] = sum over k of a[k] * b[n, k],
  *     c[e] = sum over n of weight (s[n]) * v[n, e].
  *
+ * The weights of a gradient depend on two such contractions.
+ *
  * Several loops may lie between the contractions.  Each weight is followed back
  * to s: the values that these loops compute along n become one expression of n,
  * in which equal ops are shared.  Factors that are constant along n are moved
@@ -30,6 +32,13 @@ typedef struct AttentionMatcher {
   uint32_t **op_map;
   uint64_t *op_vars; /* for each op of row_loop: its variables */
 } AttentionMatcher;
+
+static bool is_score_product(const AttentionPattern *b, uint32_t loop) {
+  for (uint32_t j = 0; j < b->product_count; j++)
+    if (b->products[j].loop == loop)
+      return true;
+  return false;
+}
 
 /* ---- ops of the row loop ---- */
 
@@ -127,7 +136,7 @@ static uint32_t clone_local_load(AttentionMatcher *w, uint32_t from,
     if (loop_matching_axis(loop, s->address, x, r, outer) !=
         row_axis_of(w, from))
       return NO_OP;
-    if (s->source_loop)
+    if (!is_score_product(w->pattern, s->source_loop))
       return clone_output_value(w, s->source_loop, r);
     leaf.address->coef[outer] = 1;
   }
@@ -210,7 +219,7 @@ static bool varies_along_row(const AttentionMatcher *w, uint32_t at) {
 /* True if s loads the row maximum of op `of`. */
 static bool is_row_max(const AttentionMatcher *w, const KernelOp *s,
                        uint32_t of) {
-  if (s->kind != KOP_LOAD_LOCAL || s->source_loop == 0)
+  if (s->kind != KOP_LOAD_LOCAL || is_score_product(w->pattern, s->source_loop))
     return false;
   const LoopOutput *r =
       &w->kernel->loops.at[s->source_loop]->outputs.at[s->source_output];
@@ -291,7 +300,8 @@ static bool match_row_statistics(AttentionMatcher *w) {
   AttentionPattern *b = w->pattern;
   for (uint32_t j = 1; j < b->pv_loop; j++) {
     const LoopNest *loop = w->kernel->loops.at[j];
-    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+    for (uint32_t i = 0; !is_score_product(b, j) && i < loop->outputs.len;
+         i++) {
       const LoopOutput *r = &loop->outputs.at[i];
       uint32_t of = clone_op(w, j, r->value_op);
       if (loop_output_has_axis(loop, r, w->kernel->parallel_axes))
@@ -327,27 +337,38 @@ static bool match_weight(AttentionMatcher *w, uint32_t at) {
 
 /* ---- loops ---- */
 
-static bool match_qk(const Kernel *k, AttentionPattern *b) {
-  const LoopNest *loop = k->loops.at[0];
+/* Matches a contraction that computes a row of scores. */
+static bool match_score_product(const Kernel *k, uint32_t at,
+                                AttentionPattern *b) {
+  const LoopNest *loop = k->loops.at[at];
+  ScoreProduct p = {.loop = at};
   uint32_t m;
-  if (loop->spatial_axes != k->parallel_axes + 1 ||
+  if (b->product_count == MAX_SCORE_PRODUCTS ||
+      loop->spatial_axes != k->parallel_axes + 1 ||
+      loop->extents[k->parallel_axes] !=
+          k->loops.at[0]->extents[k->parallel_axes] ||
       loop->outputs.at[0].global_index ||
-      !contraction_match(k->arena, loop, &b->qk) || b->qk.hoisted_count)
+      !contraction_match(k->arena, loop, &p.pattern) || p.pattern.hoisted_count)
     return false;
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
       return false;
-  return contraction_operand_sides(loop, &b->qk, k->parallel_axes, &m,
-                                   &b->qk_column_factors);
+  if (!contraction_operand_sides(loop, &p.pattern, k->parallel_axes, &m,
+                                 &p.column_factors))
+    return false;
+  b->products[b->product_count++] = p;
+  return true;
 }
 
-/* True if the loop runs along the row and stores nothing in memory. */
+/* True if the loop runs along the row and stores no row in memory. */
 static bool is_row_loop(const Kernel *k, const LoopNest *loop) {
   bool local = loop->axis_count == k->parallel_axes + 1 &&
                loop->extents[k->parallel_axes] ==
                    k->loops.at[0]->extents[k->parallel_axes];
   for (uint32_t j = 0; j < loop->outputs.len; j++)
-    local &= !loop->outputs.at[j].global_index;
+    local &=
+        !loop->outputs.at[j].global_index ||
+        !loop_output_has_axis(loop, &loop->outputs.at[j], k->parallel_axes);
   return local;
 }
 
@@ -391,11 +412,12 @@ static bool is_pointwise_epilogue(const Kernel *k, const LoopNest *loop,
 }
 
 static bool match_loops(const Kernel *k, AttentionPattern *b) {
-  if (k->loops.len < 2 || !k->parallel_axes || !match_qk(k, b))
+  if (k->loops.len < 2 || !k->parallel_axes || !match_score_product(k, 0, b))
     return false;
   for (b->pv_loop = 1; !match_pv(k, k->loops.at[b->pv_loop], b); b->pv_loop++)
     if (b->pv_loop + 1 == k->loops.len ||
-        !is_row_loop(k, k->loops.at[b->pv_loop]))
+        (!is_row_loop(k, k->loops.at[b->pv_loop]) &&
+         !match_score_product(k, b->pv_loop, b)))
       return false;
   for (uint32_t j = b->pv_loop + 1; j < k->loops.len; j++)
     if (!is_pointwise_epilogue(k, k->loops.at[j], b))
@@ -443,7 +465,8 @@ bool kernel_match_attention(const Kernel *k, AttentionPattern *b) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     w.op_map[j] = NEW_ARRAY(k->arena, uint32_t, k->loops.at[j]->ops.len);
   for (uint32_t j = 1; j < b->pv_loop; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
+    for (uint32_t i = 0;
+         !is_score_product(b, j) && i < k->loops.at[j]->outputs.len; i++)
       if (clone_op(&w, j, k->loops.at[j]->outputs.at[i].value_op) == NO_OP)
         return false;
   uint32_t weight = NO_OP;

@@ -284,7 +284,7 @@ static uint32_t last_reader(const StripMiner *p) {
   return last;
 }
 
-/* ---- order of the loops of a kernel that accumulates ---- */
+/* ---- order of the loops of a kernel with several producers ---- */
 
 /* Sets the strip axis of loop j to v.  Returns false if it has another one. */
 static bool set_axis(uint32_t *axes, uint32_t j, uint32_t v, bool *changed) {
@@ -381,11 +381,25 @@ static bool order_loops(Kernel *k, uint32_t first) {
 
 /* ---- row results that are stored ---- */
 
-/* A loop that stores output `at` of loop `from` from its local values. */
+static uint32_t add_conversion(Arena *arena, LoopNest *loop, Dtype to) {
+  KernelOp convert = {.kind = KOP_CONVERT,
+                      .dtype = to,
+                      .arg_count = 1,
+                      .args = {loop->ops.len - 1},
+                      .low = INT64_MIN,
+                      .high = INT64_MAX};
+  VEC_PUSH(arena, loop->ops, convert);
+  return loop->ops.len - 1;
+}
+
+/* A loop that stores output `at` of loop `from` from its local values.  The
+ * partial sums of 16-bit floats are f32, and rounded once. */
 static LoopNest *store_loop_new(Kernel *k, uint32_t from, uint32_t at) {
   LoopNest *loop = k->loops.at[from], *to = loop_clone_empty(k->arena, loop);
   LoopOutput *r = &loop->outputs.at[at], stored = *r;
   to->axis_count = to->spatial_axes;
+  if (!r->local_index && r->reduce == PRIM_SUM)
+    r->dtype = loop->ops.at[r->value_op].dtype;
   if (!r->local_index)
     r->local_index = loop_local_layout(k->arena, loop, &r->local_elements);
   KernelOp read = {.kind = KOP_LOAD_LOCAL,
@@ -398,7 +412,9 @@ static LoopNest *store_loop_new(Kernel *k, uint32_t from, uint32_t at) {
   VEC_PUSH(k->arena, to->ops, read);
   r->global_index = NULL;
   stored.reduce = PRIM_NONE;
-  stored.value_op = 0;
+  stored.value_op = read.dtype == stored.dtype
+                        ? 0
+                        : add_conversion(k->arena, to, stored.dtype);
   stored.local_index = NULL;
   VEC_PUSH(k->arena, to->outputs, stored);
   return to;
@@ -433,8 +449,14 @@ static bool find_strip_axes(StripMiner *p) {
   return p->end_loop > p->first_loop + 1 && !p->has_extreme;
 }
 
+/* True if several contractions may compute values of a strip, which then are
+ * found from their readers, too. */
+static bool has_several_producers(const Kernel *k) {
+  return k->accumulated_axes || k->recomputes;
+}
+
 static bool find_strip_loops(StripMiner *p) {
-  if (p->kernel->accumulated_axes)
+  if (has_several_producers(p->kernel))
     return find_strip_axes(p);
   p->end_loop = p->first_loop + 1;
   if (!add_loop(p, p->first_loop,
@@ -486,7 +508,7 @@ static bool match_copy(StripMiner *p, const Kernel *from, bool defers) {
     return false;
   if (defers)
     defer_stores(k, p->first_loop);
-  if (k->accumulated_axes && !order_loops(k, p->first_loop))
+  if (has_several_producers(k) && !order_loops(k, p->first_loop))
     return false;
   p->first_loop = first_strip_loop(k);
   p->axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);

@@ -116,3 +116,10 @@ uint32_t lexer_unescape(const char *text, uint32_t len, char out[4],
   *error_kind = ESCAPE_UNKNOWN;
   return len > 1 ? 2 : 1;
 }
+
+bool lexer_is_keyword(int token) {
+  for (uint32_t i = 0; i < lexer_keyword_count; i++)
+    if (lexer_keywords[i].token == token)
+      return true;
+  return false;
+}

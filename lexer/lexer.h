@@ -75,6 +75,7 @@ typedef struct Keyword {
 } Keyword;
 extern const Keyword lexer_keywords[];
 extern const uint32_t lexer_keyword_count;
+bool lexer_is_keyword(int token);
 
 /* ---- words of other languages ---- */
 

@@ -20,6 +20,8 @@ typedef struct Opener {
   bool indented; /* TOK_LET: its line is indented */
   bool failed;   /* TOK_LET: its first declaration is not one */
   Span span;
+  Span dec_word;  /* TOK_LET: the `val` or `fun` of its last declaration */
+  Span outdented; /* TOK_LET: see tokens_outdented */
 } Opener;
 
 typedef enum OpenerKind { /* kinds of counted openers */
@@ -51,7 +53,9 @@ struct TokenStream {
   Span last_span, previous_span;
   const ForeignWord *foreign; /* first foreign word of this declaration */
   Span foreign_span;
-  int foreign_context; /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
+  int foreign_context;   /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
+  Span closed_outdented; /* of the `let` that the last token closed */
+  Span inner_and;        /* see tokens_inner_and */
 };
 
 void tokens_init(ParseState *ps) {
@@ -74,6 +78,18 @@ const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
   return f && (f->error_token == t->foreign_context || f->error_token == seen)
              ? f
              : NULL;
+}
+
+Span tokens_outdented(const ParseState *ps) {
+  const TokenStream *t = ps->tokens;
+  if (t->last_kind == TOK_END)
+    return t->closed_outdented;
+  return t->openers.len ? t->openers.at[t->openers.len - 1].outdented
+                        : (Span){0};
+}
+
+Span tokens_inner_and(const ParseState *ps) {
+  return ps->tokens->inner_and;
 }
 
 void tokens_let_failed(ParseState *ps) {
@@ -154,6 +170,9 @@ static void push_opener(ParseState *ps, const Token *token) {
 }
 
 static void pop_opener(TokenStream *t) {
+  const Opener *top = top_opener(t);
+  t->closed_outdented =
+      opener_kind(top) == OPEN_LET ? top->outdented : (Span){0};
   t->count[opener_kind(top_opener(t))]--;
   t->openers.len--;
 }
@@ -407,6 +426,73 @@ static void record_foreign(ParseState *ps, const Token *token) {
                                        : 0;
 }
 
+/* True for the first token of a line. */
+static bool begins_line(const ParseState *ps, Span span) {
+  uint32_t at = line_start(ps, span.start);
+  while (at < span.start &&
+         (ps->lexer.text[at] == ' ' || ps->lexer.text[at] == '\t'))
+    at++;
+  return at == span.start;
+}
+
+/* The innermost open bracket around a token that was just read. */
+static Opener *opener_around(TokenStream *t, const Token *token) {
+  Opener *top = top_opener(t);
+  if (top && top->span.start == token->span.start)
+    return t->openers.len > 1 ? top - 1 : NULL;
+  return top;
+}
+
+/* Records lines of a `let` that are indented like a declaration but continue
+   the one before. */
+static void record_outdented(ParseState *ps, const Token *token) {
+  TokenStream *t = ps->tokens;
+  Opener *let = opener_around(t, token);
+  if (!let || opener_kind(let) != OPEN_LET)
+    return;
+  if (begins_dec(token->kind)) {
+    let->dec_word = token->span;
+    let->outdented = (Span){0};
+    return;
+  }
+  Span word = let->dec_word;
+  if (word.file && !let->outdented.file && ends_expr(t->last_kind) &&
+      begins_expr(token->kind) && begins_line(ps, token->span) &&
+      token->span.start - line_start(ps, token->span.start) <=
+          word.start - line_start(ps, word.start))
+    let->outdented = token->span;
+}
+
+static void record_and(ParseState *ps, const Token *token) {
+  TokenStream *t = ps->tokens;
+  if (begins_dec(t->last_kind) ||
+      (t->last_kind == TOK_AND && begins_line(ps, t->last_span)))
+    t->inner_and = (Span){0}; /* not yet at that word, which may be an error */
+  if (token->kind == TOK_AND && !t->inner_and.file &&
+      !begins_line(ps, token->span))
+    t->inner_and = token->span;
+}
+
+/* A keyword on the line of `fun`, `type` or `datatype`, in place of the name:
+   reports it, and continues with a name. */
+static void replace_keyword_name(ParseState *ps, Token *token) {
+  TokenStream *t = ps->tokens;
+  int word = t->last_kind;
+  if ((word != TOK_FUN && word != TOK_TYPE && word != TOK_DATATYPE) ||
+      ps->panic || begins_dec(token->kind) || !lexer_is_keyword(token->kind) ||
+      begins_line(ps, token->span))
+    return;
+  const char *name = parse_symbol_name(token->kind);
+  Diag *diag = parse_error(ps, 110, token->span,
+                           "expected a name after `%s`, but found `%s`",
+                           parse_symbol_name(word), name);
+  if (diag)
+    diag->help =
+        arena_printf(ps->arena, "`%s` is a keyword: it cannot be a name", name);
+  token->kind = TOK_ID;
+  token->value.sym = intern(ps->interner, name, strlen(name));
+}
+
 int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
   TokenStream *t = ps->tokens;
   if (!t->started) {
@@ -425,7 +511,10 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
     skip_to_depth(ps, t->openers.len - 1);
     token = next_token(ps);
   }
+  replace_keyword_name(ps, &token);
   record_foreign(ps, &token);
+  record_outdented(ps, &token);
+  record_and(ps, &token);
   t->previous_span = t->last_span;
   t->last_span = token.span;
   t->last_kind = token.kind;

@@ -110,6 +110,13 @@ Span tokens_previous_span(const ParseState *ps);
    error at a token of this kind, or NULL. */
 const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
                                          Span *span);
+/* In the declarations of the innermost `let`, or of the one that the last token
+   closed before its `in`: the first token of a line that is indented no more
+   than the `val` or `fun` before it, and continues that declaration.  Probably
+   a word is missing before it.  No file: there is none. */
+Span tokens_outdented(const ParseState *ps);
+/* The first `and` of this group of functions that does not begin a line. */
+Span tokens_inner_and(const ParseState *ps);
 /* The last `let` has a syntax error at its start: suppresses errors in its
    rest. */
 void tokens_let_failed(ParseState *ps);

@@ -242,13 +242,6 @@ static const char *found_text(ParseState *ps, const SyntaxError *e) {
 
 /* ---- what was meant ---- */
 
-static bool is_keyword(int token) {
-  for (uint32_t i = 0; i < lexer_keyword_count; i++)
-    if (lexer_keywords[i].token == token)
-      return true;
-  return false;
-}
-
 static bool is_comparison(int token) {
   return token == TOK_EQ || token == TOK_NE || token == TOK_LT ||
          token == TOK_LE || token == TOK_GT || token == TOK_GE;
@@ -355,7 +348,13 @@ static const char *help_after_expr(const SyntaxError *e,
   case TOK_BAR:
     return "for logical or, write `||`";
   case TOK_AND:
-    return context.token ? "for logical and, write `&&`" : NULL;
+    return context.token ? "for logical and, write `&&`"
+                         : "for logical and, write `&&`; each value has its "
+                           "own `val`";
+  case TOK_END:
+    return context.token == TOK_LET
+               ? "the result of a `let` is after `in`: `let val x = e in e end`"
+               : NULL;
   case TOK_QUESTION:
     return "write `if c then a else b`";
   case TOK_WITH:
@@ -450,7 +449,7 @@ static const char *help_name(ParseState *ps, const SyntaxError *e) {
     return "write the element type first: `int list`";
   if (e->found == TOK_AS && expects(e, TOK_HOLE))
     return "write `as` in parentheses: `(x as p)`";
-  if (is_keyword(e->found) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
+  if (lexer_is_keyword(e->found) && expects(e, TOK_ID) && !expects(e, TOK_FN) &&
       !expects(e, TOK_DARROW) && !expects(e, TOK_EQUAL) && same_line(ps, e))
     return arena_printf(ps->arena, "`%s` is a keyword: it cannot be a name",
                         parse_symbol_name(e->found));
@@ -496,7 +495,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
     return "to declare a function, write `fun f x = e`";
   if (e->found == TOK_EQUAL && stack_at(e, 0) == TOK_ID &&
       stack_has(e, 1, "fun_word"))
-    return "without parameters, write `val x = e`";
+    return "without parameters, write `val x = e`; a function without "
+           "arguments is `fun f () = e`";
   if (e->found == TOK_LPAREN && stack_has(e, 0, "fun_word"))
     return "write a function without a name as `fn x => e`";
   const char *name = help_name(ps, e);
@@ -540,6 +540,50 @@ static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
   return true;
 }
 
+/* In the declarations of a `let`, blames a line that continues the one before,
+   but is indented like a declaration. */
+static bool blame_outdented(ParseState *ps, const SyntaxError *e) {
+  Span at = tokens_outdented(ps), before = tokens_previous_span(ps);
+  if (!at.file || (e->found != TOK_EQUAL && e->found != TOK_END))
+    return false;
+  const char *name =
+      arena_strndup(ps->arena, ps->lexer.text + at.start, at.end - at.start);
+  Diag *diag = parse_error(
+      ps, 110, at,
+      "expected a declaration or `in` in this `let`, but found `%s`", name);
+  if (!diag)
+    return true;
+  bool is_end = e->found == TOK_END;
+  const char *word = is_end ? "in" : before.start == at.start ? "val" : "fun";
+  diag->help =
+      is_end ? "the result of a `let` is after `in`: `let val x = e in e end`"
+             : arena_printf(ps->arena, "write `%s %s%s = ...`", word, name,
+                            before.start == at.start ? "" : " ...");
+  diag_add_fixit(ps->arena, diag, (Span){at.file, at.start, at.start},
+                 arena_printf(ps->arena, "%s ", word), "insert `%s`", word);
+  return true;
+}
+
+/* Blames an `and` within a line of a function, if what follows is no
+   function. */
+static bool blame_and(ParseState *ps, const SyntaxError *e) {
+  Span at = tokens_inner_and(ps);
+  int i = 0;
+  while (i < e->stack_len && e->stack[i] != TOK_AND &&
+         e->stack[i] != TOK_EQUAL && !stack_has(e, i, "fun_word"))
+    i++;
+  if (!at.file || stack_at(e, i) != TOK_AND)
+    return false;
+  Diag *diag = parse_error(ps, 110, at,
+                           "expected a function after `and`, but found an "
+                           "expression");
+  if (!diag)
+    return true;
+  diag->help = "for logical and, write `&&`";
+  diag_add_fixit(ps->arena, diag, at, "&&", "write `&&`");
+  return true;
+}
+
 /* The grammar calls this if no rule matches. */
 void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
   bool cascading = is_cascading_error(ps, e);
@@ -557,7 +601,7 @@ void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
   ps->after_local_val |= expects(e, TOK_FN) && is_local_val(ps, e);
   if (ps->lexer.suppress_errors_until < e->span.end && e->found)
     ps->lexer.suppress_errors_until = parse_line_end(ps, e->span.start);
-  if (blame_foreign(ps, e))
+  if (blame_foreign(ps, e) || blame_outdented(ps, e) || blame_and(ps, e))
     return;
   if (follows_expr(e) && is_comparison(e->found) &&
       is_comparison(stack_at(e, 1))) {

@@ -31,9 +31,8 @@ static double candidate_bytes(const FusionPlanner *c, const Candidate *x) {
   return candidate_elements(c, x) * dtype_info[x->plan_node->node->dtype].bytes;
 }
 
-/* True if x has few elements for each element of y. */
-static bool is_much_smaller(const FusionPlanner *c, const Candidate *x,
-                            const Candidate *y) {
+bool planner_is_much_smaller(const FusionPlanner *c, const Candidate *x,
+                             const Candidate *y) {
   return MIN_SIZE_RATIO * candidate_elements(c, x) <= candidate_elements(c, y);
 }
 
@@ -42,8 +41,8 @@ static Candidate *input_of(const FusionPlanner *c, const Candidate *x,
   return &c->candidates[x->plan_node->inputs.at[j]->order];
 }
 
-static const Candidate *largest_input(const FusionPlanner *c,
-                                      const Candidate *x) {
+const Candidate *planner_largest_input(const FusionPlanner *c,
+                                       const Candidate *x) {
   const Candidate *largest = NULL;
   for (uint32_t j = 0; j < x->plan_node->inputs.len; j++) {
     const Candidate *y = input_of(c, x, j);
@@ -53,7 +52,7 @@ static const Candidate *largest_input(const FusionPlanner *c,
   return largest;
 }
 
-static bool reads(const Candidate *reader, const Candidate *x) {
+bool planner_reads(const Candidate *reader, const Candidate *x) {
   for (uint32_t j = 0; j < reader->plan_node->inputs.len; j++)
     if (reader->plan_node->inputs.at[j] == x->plan_node)
       return true;
@@ -62,7 +61,7 @@ static bool reads(const Candidate *reader, const Candidate *x) {
 
 static bool group_reads(const GroupBuilder *d, const Candidate *x) {
   for (uint32_t k = 0; k < d->candidates.len; k++)
-    if (reads(d->candidates.at[k], x))
+    if (planner_reads(d->candidates.at[k], x))
       return true;
   return false;
 }
@@ -85,7 +84,8 @@ static bool depends_on_reduced(const FusionPlanner *c, const Candidate *x,
                                const Candidate *rows, IsReduction *reduces) {
   if (x->group != rows->group || x->position <= rows->position)
     return false;
-  if (reduces(x) && reads(x, rows) && is_much_smaller(c, x, rows))
+  if (reduces(x) && planner_reads(x, rows) &&
+      planner_is_much_smaller(c, x, rows))
     return true;
   for (uint32_t j = 0; j < x->plan_node->inputs.len; j++)
     if (depends_on_reduced(c, input_of(c, x, j), rows, reduces))
@@ -113,7 +113,7 @@ static bool reads_other_rows(const FusionPlanner *c, const GroupBuilder *b,
     for (uint32_t j = 0; j < reader->plan_node->inputs.len; j++) {
       const Candidate *x = input_of(c, reader, j);
       if (x->is_contraction && x->group != rows->group &&
-          !is_much_smaller(c, x, rows))
+          !planner_is_much_smaller(c, x, rows))
         return true;
     }
   }
@@ -179,9 +179,8 @@ static bool map_read(const FusionPlanner *c, const Candidate *reader,
   return true;
 }
 
-/* The same for all reads of x by the reader, which must be equal. */
-static bool map_reads(const FusionPlanner *c, const Candidate *reader,
-                      const Candidate *x, uint32_t *vars) {
+bool planner_map_reads(const FusionPlanner *c, const Candidate *reader,
+                       const Candidate *x, uint32_t *vars) {
   const LoopNest *loop = reader->lowered->loop;
   uint32_t other[MAX_KERNEL_AXES], count = x->lowered->loop->spatial_axes;
   bool found = false;
@@ -209,9 +208,9 @@ static bool find_group_axes(const FusionPlanner *c, const GroupBuilder *d,
     axes[x->parallel_vars[a]] = a;
   for (uint32_t k = 0; x->group != d && k < d->candidates.len; k++) {
     const Candidate *reader = d->candidates.at[k];
-    if (!reads(reader, x))
+    if (!planner_reads(reader, x))
       continue;
-    if (!map_reads(c, reader, x, vars))
+    if (!planner_map_reads(c, reader, x, vars))
       return false;
     for (uint32_t v = 0; v < count; v++) {
       uint32_t a = 0;
@@ -235,7 +234,7 @@ static const Candidate *value_with_rows(const FusionPlanner *c,
     return x;
   for (uint32_t k = 0; k < x->group->candidates.len; k++) {
     const Candidate *y = x->group->candidates.at[k];
-    if (y->lowered && !is_much_smaller(c, y, x) && group_reads(d, y))
+    if (y->lowered && !planner_is_much_smaller(c, y, x) && group_reads(d, y))
       return y;
   }
   return NULL;
@@ -376,7 +375,7 @@ static bool map_sum(const FusionPlanner *c, Join *j) {
   bool used[MAX_KERNEL_AXES] = {false};
   if (!find_row_axes(c, j->group, j->x, axes) ||
       !invert_axes(j->group, count, axes, by_axis) ||
-      !map_reads(c, j->sum, j->x, vars))
+      !planner_map_reads(c, j->sum, j->x, vars))
     return false;
   uint64_t own = own_variables(c, j);
   for (uint32_t a = 0; a < j->group->parallel_axes; a++) {
@@ -449,8 +448,7 @@ static void order_axes(Join *j) {
   d->parallel_axes = count;
 }
 
-/* Inserts a candidate in the order of the plan. */
-static void insert(FusionPlanner *c, GroupBuilder *d, Candidate *x) {
+void planner_insert(FusionPlanner *c, GroupBuilder *d, Candidate *x) {
   uint32_t k = d->candidates.len;
   VEC_PUSH(c->arena, d->candidates, x);
   for (; k > 0 && d->candidates.at[k - 1]->position > x->position; k--)
@@ -468,7 +466,7 @@ static void detach(FusionPlanner *c, Candidate *sum) {
   alone->parallel_axes = sum->lowered->loop->spatial_axes;
   for (uint32_t v = 0; v < alone->parallel_axes; v++)
     sum->parallel_vars[v] = v;
-  insert(c, alone, sum);
+  planner_insert(c, alone, sum);
   planner_number_groups(c);
 }
 
@@ -488,7 +486,7 @@ static bool try_join(FusionPlanner *c, GroupBuilder *d, Candidate *sum,
   d->accumulated_axes = j.accumulated;
   d->last_sum = sum;
   memcpy(sum->parallel_vars, j.sum_vars, sizeof j.sum_vars);
-  insert(c, d, sum);
+  planner_insert(c, d, sum);
   planner_number_groups(c);
   return true;
 }
@@ -534,7 +532,7 @@ static bool find_cone(FusionPlanner *c, const Candidate *x, Cone *cone) {
       return false;
     for (uint32_t j = 0; j < at->plan_node->inputs.len; j++) {
       const Candidate *y = input_of(c, at, j);
-      if (y->group == x->group && !is_much_smaller(c, y, x) &&
+      if (y->group == x->group && !planner_is_much_smaller(c, y, x) &&
           !contains(cone, y))
         VEC_PUSH(c->arena, cone->members, y);
     }
@@ -547,10 +545,21 @@ static bool has_no_other_reader(const FusionPlanner *c, const Candidate *x,
                                 const GroupBuilder *d) {
   for (uint32_t k = x->position + 1; k < c->plan->materialized.len; k++) {
     const Candidate *reader = &c->candidates[k];
-    if (reads(reader, x) && reader->group != x->group && reader->group != d)
+    if (planner_reads(reader, x) && reader->group != x->group &&
+        reader->group != d)
       return false;
   }
   return true;
+}
+
+Candidate *planner_insert_copy(FusionPlanner *c, GroupBuilder *d,
+                               const Candidate *x) {
+  Candidate *copy = NEW(c->arena, Candidate);
+  *copy = *x;
+  copy->is_copy = true;
+  planner_insert(c, d, copy);
+  VEC_PUSH(c->arena, c->copies, copy);
+  return copy;
 }
 
 /* Computes x again in group d, which reads it. */
@@ -576,13 +585,9 @@ static void try_copy(FusionPlanner *c, GroupBuilder *d, const Candidate *x) {
     const Candidate *member = cone.members.at[k];
     if (group_builder_computes(d, member->plan_node))
       continue;
-    Candidate *copy = NEW(c->arena, Candidate);
-    *copy = *member;
-    copy->is_copy = true;
+    Candidate *copy = planner_insert_copy(c, d, member);
     for (uint32_t a = 0; a < d->parallel_axes; a++)
       copy->parallel_vars[a] = member->parallel_vars[group_axis[a]];
-    insert(c, d, copy);
-    VEC_PUSH(c->arena, c->copies, copy);
   }
 }
 
@@ -593,7 +598,8 @@ static void copy_inputs(FusionPlanner *c, GroupBuilder *d) {
     for (uint32_t j = 0; !reader->is_copy && j < reader->plan_node->inputs.len;
          j++) {
       const Candidate *x = input_of(c, reader, j);
-      if (x->group != d && x->lowered && is_much_smaller(c, d->last_sum, x) &&
+      if (x->group != d && x->lowered &&
+          planner_is_much_smaller(c, d->last_sum, x) &&
           !group_builder_computes(d, x->plan_node))
         try_copy(c, d, x);
     }
@@ -612,7 +618,7 @@ static GroupBuilder *copying_group(const FusionPlanner *c, const Candidate *x) {
 
 /* True if the reader has no copy of x in its group. */
 static bool needs(const Candidate *reader, const Candidate *x) {
-  return reads(reader, x) &&
+  return planner_reads(reader, x) &&
          (reader->group == x->group ||
           !group_builder_computes(reader->group, x->plan_node));
 }
@@ -629,8 +635,7 @@ static bool is_needed(const FusionPlanner *c, const Candidate *x) {
   return false;
 }
 
-/* Removes values that only groups with copies of them read. */
-static void drop_dead_candidates(FusionPlanner *c) {
+void planner_drop_dead(FusionPlanner *c) {
   for (uint32_t k = c->plan->materialized.len; c->copies.len && k-- > 0;) {
     Candidate *x = &c->candidates[k];
     GroupBuilder *d = x->group, *other = copying_group(c, x);
@@ -651,8 +656,8 @@ static void drop_dead_candidates(FusionPlanner *c) {
 void planner_accumulate(FusionPlanner *c) {
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
     Candidate *sum = &c->candidates[k];
-    const Candidate *x = largest_input(c, sum);
-    if (x && is_sum(c, sum) && x->lowered && is_much_smaller(c, sum, x))
+    const Candidate *x = planner_largest_input(c, sum);
+    if (x && is_sum(c, sum) && x->lowered && planner_is_much_smaller(c, sum, x))
       join_some_group(c, sum, x);
   }
   for (uint32_t k = 0; k < c->plan->materialized.len; k++) {
@@ -660,6 +665,6 @@ void planner_accumulate(FusionPlanner *c) {
     if (d->accumulated_axes && d->last_sum == &c->candidates[k])
       copy_inputs(c, d);
   }
-  drop_dead_candidates(c);
+  planner_drop_dead(c);
   planner_number_groups(c);
 }

@@ -126,8 +126,8 @@ double plan_node_work(const Node *n) {
 
 enum { NEVER = UINT32_MAX };
 
-/* Finds when each node releases its operands: after the group that stores its
- * data, or after all consumers have data; otherwise never. */
+/* Finds when each node releases its operands: after the first group that stores
+ * its data, or after all consumers have data; otherwise never. */
 static void find_last_uses(const PlanRecorder *m, const Plan *plan,
                            uint32_t *last_use) {
   const PlanKey *o = m->key;
@@ -137,6 +137,8 @@ static void find_last_uses(const PlanRecorder *m, const Plan *plan,
     const FusionGroup *c = plan->groups.at[k];
     for (uint32_t j = 0; j < c->nodes.len; j++) {
       uint32_t number = node_number(m, c->nodes.at[j]);
+      if (stored[number])
+        continue;
       times[number] = k;
       stored[number] =
           !c->backend_data || fusion_group_stores(c, c->nodes.at[j]);

@@ -287,13 +287,29 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
   return true;
 }
 
+static bool computes_earlier_node(const PlanExecution *run, uint32_t at,
+                                  const Node *n) {
+  for (uint32_t j = 0; j < at; j++)
+    for (uint32_t i = 0; i < run->plan.groups.at[j]->nodes.len; i++)
+      if (run->plan.groups.at[j]->nodes.at[i] == n)
+        return true;
+  return false;
+}
+
+/* If a group computes nodes again, the graph may release these and the inputs
+ * after an earlier group. */
 static void hold_copied(PlanExecution *run, uint32_t at) {
   const FusionGroup *c = run->plan.groups.at[at];
+  uint32_t before = run->copied.len;
   for (uint32_t k = 0; k < c->nodes.len; k++)
-    for (uint32_t j = 0; j < at; j++)
-      for (uint32_t i = 0; i < run->plan.groups.at[j]->nodes.len; i++)
-        if (run->plan.groups.at[j]->nodes.at[i] == c->nodes.at[k])
-          VEC_PUSH(run->arena, run->copied, node_retain(c->nodes.at[k]));
+    if (computes_earlier_node(run, at, c->nodes.at[k]))
+      VEC_PUSH(run->arena, run->copied, node_retain(c->nodes.at[k]));
+  if (run->copied.len == before)
+    return;
+  for (uint32_t k = 0; k < c->kernel->inputs.len; k++) {
+    Node *x = (Node *)(uintptr_t)c->kernel->inputs.at[k];
+    VEC_PUSH(run->arena, run->copied, node_retain(x));
+  }
 }
 
 /* Plans again for the observer, without the cache. */
@@ -304,7 +320,8 @@ bool plan_execution_prepare_observed(PlanExecution *run, uint32_t count,
   observer_notify_plan(run->graph, &run->plan);
   for (uint32_t k = 0; k < run->plan.groups.len; k++)
     if (run->plan.groups.at[k]->kernel &&
-        run->plan.groups.at[k]->kernel->accumulated_axes)
+        (run->plan.groups.at[k]->kernel->accumulated_axes ||
+         run->plan.groups.at[k]->kernel->recomputes))
       hold_copied(run, k);
   run->groups = run->plan.groups.at;
   run->group_count = run->plan.groups.len;

@@ -577,6 +577,14 @@ bool planner_would_create_cycle(FusionPlanner *c, const GroupBuilder *a,
 
 /* ---- merging ---- */
 
+/* Values that only a group with copies of them computes belong to it. */
+static void move_dead_candidates(FusionPlanner *c, const GroupBuilder *from,
+                                 GroupBuilder *to) {
+  for (uint32_t k = 0; from->recomputes && k < c->plan->materialized.len; k++)
+    if (c->candidates[k].is_dead && c->candidates[k].group == from)
+      c->candidates[k].group = to;
+}
+
 static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
                          const AxisMap *axis_map) {
   uint32_t outer = 0, of_a[MAX_KERNEL_AXES], of_b[MAX_KERNEL_AXES];
@@ -594,6 +602,7 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
   d->needs_fused_attention = a->needs_fused_attention ||
                              b->needs_fused_attention ||
                              axis_map->needs_fused_attention;
+  d->recomputes = a->recomputes;
   uint32_t i = 0, j = 0;
   while (i < a->candidates.len || j < b->candidates.len) {
     bool first = j == b->candidates.len ||
@@ -608,6 +617,7 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
     candidate->group = d;
     VEC_PUSH(c->arena, d->candidates, candidate);
   }
+  move_dead_candidates(c, a, d);
 }
 
 /* Returns why b, which reads a, is not merged with it; NULL: they can merge
@@ -621,6 +631,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "this is not a kernel";
   if (a->accumulated_axes)
     return "it is complete only after all rows";
+  if (b->recomputes)
+    return "each matmul computes the large matrix that it reads again";
   if (a->candidates.len + b->candidates.len > MAX_GROUP_NODES)
     return "too many values for one kernel";
   build_axis_map(c, a, b, axis_map);
@@ -707,8 +719,11 @@ static Kernel *build_kernel(FusionPlanner *c, const GroupBuilder *d) {
                    candidate->plan_node->required || is_live_out(c, candidate));
     memcpy(m->parallel_vars, candidate->parallel_vars, sizeof m->parallel_vars);
   }
-  return kernel_fuse_loops(c->arena, d->candidates.len, nodes,
-                           d->parallel_axes);
+  Kernel *k =
+      kernel_fuse_loops(c->arena, d->candidates.len, nodes, d->parallel_axes);
+  if (k)
+    k->recomputes = d->recomputes;
+  return k;
 }
 
 /* For a single node.  NULL: it can be a kernel. */
@@ -804,8 +819,10 @@ static void make_groups(FusionPlanner *c) {
   }
   if (c->build_kernels)
     lower_candidates(c);
-  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES)
+  if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES) {
+    planner_recompute(c);
     merge_all_groups(c);
+  }
   if (c->build_kernels && c->plan->materialized.len <= MAX_PLAN_NODES &&
       c->plan->graph->backend->can_accumulate)
     planner_accumulate(c);

@@ -1,5 +1,5 @@
-/* Fusion groups under construction: shared by fusion_groups.c and
- * accumulation.c. */
+/* Fusion groups under construction: shared by fusion_groups.c, accumulation.c
+ * and recomputation.c. */
 #ifndef AXON_PLAN_GROUP_BUILDER_H
 #define AXON_PLAN_GROUP_BUILDER_H
 
@@ -40,6 +40,7 @@ typedef struct GroupBuilder {  /* a fusion group under construction */
                               must be strip-mined */
   bool needs_fused_attention; /* valid only if the backend has a fused-attention
                                  kernel */
+  bool recomputes;            /* it computes the input of a matmul again */
   FusionGroup *fusion_group;  /* set when the group is complete */
 } GroupBuilder;
 
@@ -85,5 +86,32 @@ bool planner_drops_rows(const FusionPlanner *c, const GroupBuilder *a,
 /* Adds sums over rows to the groups that compute the rows, and the values that
  * the rows are computed from. */
 void planner_accumulate(FusionPlanner *c);
+
+/* True if x has few elements for each element of y. */
+bool planner_is_much_smaller(const FusionPlanner *c, const Candidate *x,
+                             const Candidate *y);
+/* The input of a candidate with the most elements; NULL: it has none. */
+const Candidate *planner_largest_input(const FusionPlanner *c,
+                                       const Candidate *x);
+/* True if the node reads x. */
+bool planner_reads(const Candidate *reader, const Candidate *x);
+/* Sets vars[v] to the variable of the reader that indexes variable v of x;
+ * UINT32_MAX: no single one.  Returns false if the reads differ, or cannot be
+ * mapped. */
+bool planner_map_reads(const FusionPlanner *c, const Candidate *reader,
+                       const Candidate *x, uint32_t *vars);
+/* Adds a candidate to a group, in the order of the plan. */
+void planner_insert(FusionPlanner *c, GroupBuilder *d, Candidate *x);
+/* Adds a copy of x to a group: the group computes it again. */
+Candidate *planner_insert_copy(FusionPlanner *c, GroupBuilder *d,
+                               const Candidate *x);
+/* Removes values that only groups with copies of them read. */
+void planner_drop_dead(FusionPlanner *c);
+
+/* ---- recomputation.c ---- */
+
+/* Gives matmuls that read the same large weights groups of their own, which
+ * compute the weights again. */
+void planner_recompute(FusionPlanner *c);
 
 #endif

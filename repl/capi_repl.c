@@ -31,10 +31,10 @@ static int width(const Repl *repl) {
   return a->inputs->display.columns;
 }
 
-static void give_result(const Repl *repl, const char *text, size_t len,
-                        bool is_bare_expression) {
+static void give_result(const Repl *repl, const char *name, const char *text,
+                        size_t len) {
   const AxnSession *a = repl->host.owner;
-  a->inputs->display.result(a->inputs->owner, text, len, is_bare_expression);
+  a->inputs->display.result(a->inputs->owner, name, text, len);
 }
 
 static void show_results(void *owner, Session *session, const DeclResult *ran) {
@@ -65,11 +65,6 @@ static bool give_image(void *owner, const Image *image, int64_t size,
   return give_pixels(owner, image_pixels(image, size, fault));
 }
 
-static bool give_plot(void *owner, const Plot *plot, int64_t size,
-                      Fault *fault) {
-  return give_pixels(owner, plot_pixels(plot, size, fault));
-}
-
 /* ---- opening ---- */
 
 static SessionStatus open_inputs(Session *s, void *arg) {
@@ -80,7 +75,7 @@ static SessionStatus open_inputs(Session *s, void *arg) {
   inputs->repl.host =
       (ReplHost){.owner = a, .write = write_text, .width = width};
   inputs->display.columns = DEFAULT_COLUMNS;
-  inputs->show = (ShowDisplay){inputs, give_image, give_plot};
+  inputs->show = (ShowDisplay){inputs, give_image};
   a->inputs = inputs;
   return SESSION_OK;
 }
@@ -104,7 +99,9 @@ AxnStatus axn_session_display(AxnSession *a, const AxnDisplay *display,
   inputs->repl.host.result = display->result ? give_result : NULL;
   inputs->repl.host.colours = a->colours = display->colours;
   a->show_display = display->picture ? &inputs->show : NULL;
-  session_eval_host(a->session)->print_width = inputs->display.columns;
+  EvalHost *host = session_eval_host(a->session);
+  host->print_width = inputs->display.columns;
+  host->figure_colours = display->colours ? COLOURS_256 : COLOURS_NONE;
   return AXN_OK;
 }
 

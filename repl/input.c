@@ -83,7 +83,7 @@ void repl_show(const Repl *repl, Binding *binding, bool value) {
               strlen(keyword) + strlen(name) + strlen(type) + 6, &out);
   buffer_putc(&out, '\n');
   if (repl->host.result && value)
-    repl->host.result(repl, out.text, out.len, is_it);
+    repl->host.result(repl, name, out.text, out.len);
   else
     repl->host.write(repl, out.text, out.len);
   buffer_free(&text);

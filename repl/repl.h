@@ -19,10 +19,10 @@ typedef struct ReplHost {
   /* Reports the diagnostics and clears them.  NULL: they stay in the session,
      for the caller of the input. */
   void (*report)(const Repl *repl, bool errors_only);
-  /* A result as text that ends with a newline: "val x : i64 = 3\n".  NULL: it
-     is written. */
-  void (*result)(const Repl *repl, const char *text, size_t len,
-                 bool is_bare_expression);
+  /* A result as text that ends with a newline: "val x : i64 = 3\n".  name:
+     "it" for a bare expression.  NULL: it is written. */
+  void (*result)(const Repl *repl, const char *name, const char *text,
+                 size_t len);
   bool colours;
   bool stable_plans;     /* `:plan` omits what differs between machines */
   bool echoes_interrupt; /* the terminal shows ^C, so a new line is needed */

@@ -102,8 +102,14 @@ static bool read_or_map(InputFile *in, int fd, Fault *fault) {
 bool input_open(InputFile *in, const char *path, Fault *fault) {
   *in = (InputFile){.path = path};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
-    return input_fault(in, fault, "%s", strerror(errno));
+  if (fd < 0) {
+    bool relative = errno == ENOENT && path[0] != '/';
+    input_fault(in, fault, "%s", strerror(errno));
+    if (relative)
+      fault_set_help(fault, "the path starts at the working directory, which "
+                            "may differ from the folder of the program");
+    return false;
+  }
   bool ok = read_or_map(in, fd, fault);
   close(fd);
   if (!ok)

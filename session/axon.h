@@ -138,10 +138,10 @@ struct AxnTensor;
 
 /* How inputs are displayed.  Functions may be NULL. */
 typedef struct AxnDisplay {
-  /* A definition or the value of a bare expression, as `axon repl` shows it:
-     "val x : i64 = 3\n".  NULL: it goes to the output. */
-  void (*result)(void *owner, const char *text, size_t len,
-                 bool is_bare_expression);
+  /* A definition or the value of a bare expression, whose name is "it", as
+     `axon repl` shows it: "val x : i64 = 3\n".  The function may call
+     axn_session_png.  NULL: the text goes to the output. */
+  void (*result)(void *owner, const char *name, const char *text, size_t len);
   /* What `show` draws: u8[height, width] in grey, or u8[height, width, 3].
      The pixels are valid during the call.  NULL: `show` needs a file. */
   void (*picture)(void *owner, const struct AxnTensor *pixels);
@@ -189,6 +189,12 @@ AXN_API size_t axn_session_leaves(AxnSession *session, const char *expression,
                                   const char **total);
 /* The value of a global name as `print` shows it.  NULL if it has none. */
 AXN_API const char *axn_session_print(AxnSession *session, const char *name);
+/* The bytes of a PNG file, if the value of a global name is a figure of the
+   module plot; *len is set to their number.  They stay valid until the next
+   call for this session.  NULL if there is no such figure, or after an error,
+   such as a missing library: then there are diagnostics. */
+AXN_API const void *axn_session_png(AxnSession *session, const char *name,
+                                    size_t *len);
 
 /* Counts of the constraints on sizes and shapes in all texts so far. */
 typedef struct AxnCounts {

@@ -25,10 +25,10 @@ static void host_write(void *owner, const char *text, size_t len) {
     a->write(a->owner, text, len);
 }
 
-static bool host_show(void *owner, const Tensor *t, const char *kind,
-                      const char *file, int64_t size, Fault *fault) {
+static bool host_show(void *owner, const Tensor *t, const char *file,
+                      int64_t size, Fault *fault) {
   const AxnSession *a = owner;
-  return show_tensor(a->show_display, t, kind, file, size, fault);
+  return show_tensor(a->show_display, t, file, size, fault);
 }
 
 static void host_progress(void *owner, int64_t done, int64_t total) {
@@ -71,6 +71,7 @@ void axn_session_free(AxnSession *a) {
   session_close(a->session);
   buffer_free(&a->text);
   buffer_free(&a->json);
+  mem_free(a->png);
   mem_free(a);
 }
 
@@ -217,6 +218,16 @@ const char *axn_session_print(AxnSession *a, const char *name) {
     session_protected_call(a->session, copy_printed, &printed);
   buffer_free(&out);
   return printed.copy;
+}
+
+const void *axn_session_png(AxnSession *a, const char *name, size_t *len) {
+  Binding *binding = session_find_binding(a->session, name);
+  mem_free(a->png);
+  a->png = NULL;
+  *len = 0;
+  if (binding)
+    session_binding_png(a->session, binding, &a->png, len);
+  return a->png;
 }
 
 /* ---- diagnostics ---- */

@@ -15,6 +15,7 @@ typedef struct Sources Sources;
 struct AxnSession {
   Session *session;
   Buffer text, json; /* texts of the diagnostics last requested */
+  void *png;         /* bytes of the figure last requested */
   Arena *arena;      /* holds the diagnostics handed out; or NULL */
   VEC(AxnDiag *) exported_diags;
   void (*write)(void *owner, const char *text, size_t len);

@@ -17,6 +17,8 @@ typedef struct Query {
   uint32_t count;
   TypeLeaves *leaves;
   const Diag *why;
+  void **png; /* the bytes of a figure */
+  size_t *png_len;
 } Query;
 
 /* Parses a text that is one expression.  NULL after an error. */
@@ -122,6 +124,24 @@ bool session_binding_text(Session *s, Binding *binding, Buffer *out) {
   if (status != SESSION_OK)
     s->print_status = status;
   return status == SESSION_OK;
+}
+
+static SessionStatus query_png(Session *s, void *arg) {
+  Query *query = arg;
+  const Var *var = binding_var(query->binding);
+  ValueHandle *held = var ? eval_global_handle(s->eval, var) : NULL;
+  if (!held)
+    return SESSION_ERROR;
+  bool ok = eval_figure_png(s->eval, held, (FigureSize){0}, query->png,
+                            query->png_len, &s->diags);
+  value_handle_free(s->eval, held);
+  return ok ? SESSION_OK : SESSION_ERROR;
+}
+
+bool session_binding_png(Session *s, Binding *binding, void **bytes,
+                         size_t *len) {
+  Query query = {.binding = binding, .png = bytes, .png_len = len};
+  return session_protected_call(s, query_png, &query) == SESSION_OK;
 }
 
 /* ---- names ---- */

@@ -108,6 +108,10 @@ const char *session_binding_type(Session *session, Binding *binding);
 const Diag *session_explain_type(Session *session, Binding *binding);
 /* Prints the value.  Returns false after an error, or if there is no value. */
 bool session_binding_text(Session *session, Binding *binding, Buffer *out);
+/* Makes the bytes of a PNG file of a figure, to be freed by mem_free.  Returns
+   false after an error, or if the value is not a figure. */
+bool session_binding_png(Session *session, Binding *binding, void **bytes,
+                         size_t *len);
 /* Calls f for every visible name: names of the program, the library and
    primitives; qualified names as "nn.linear", modules as "nn.". */
 void session_each_name(Session *session, void (*f)(void *, const char *name),

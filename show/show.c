@@ -1,5 +1,5 @@
-/* Chooses how to draw a tensor: as a picture or a plot, displayed or in a
-   file.  Main entry point: show_tensor. */
+/* Draws a tensor as a picture, displayed or in a PNG file.  Main entry point:
+   show_tensor. */
 #include "show/show.h"
 #include "support/buffer.h"
 #include "support/mem.h"
@@ -11,8 +11,6 @@ static double value(const Tensor *t, int64_t i) {
   Scalar x = scalar_load(t->dtype, tensor_at(t, i));
   return dtype_is_float(t->dtype) ? x.f : (double)x.i;
 }
-
-/* ---- pictures ---- */
 
 /* u8 ranges from 0 to 255.  Other values are used directly if all are from 0 to
    1; otherwise they are scaled to that range. */
@@ -72,76 +70,23 @@ static bool show_image(const ShowDisplay *display, const Tensor *t,
   return ok;
 }
 
-/* ---- plots ---- */
-
-static bool show_plot(const ShowDisplay *display, const Tensor *t,
-                      PlotKind kind, const char *file, int64_t size,
-                      Fault *fault) {
-  bool pairs = t->rank == 2;
-  uint32_t n = (uint32_t)t->shape[0];
-  double *x = mem_alloc(2 * (size_t)n * sizeof *x), *y = x + n;
-  for (uint32_t i = 0; i < n; i++) {
-    x[i] = pairs ? value(t, 2 * (int64_t)i) : i;
-    y[i] = pairs ? value(t, 2 * (int64_t)i + 1) : value(t, i);
-  }
-  Plot plot = {.kind = kind, .x = x, .y = y, .count = n};
-  plot_fit(&plot);
-  bool ok = file ? save(file, plot_pixels(&plot, size, fault), fault)
-                 : display->plot(display->owner, &plot, size, fault);
-  mem_free(x);
-  return ok;
-}
-
-static bool refuse_shape(const Tensor *t, const char *kind, const char *wants,
-                         Fault *fault) {
-  Buffer type = {0};
-  tensor_print_type(&type, t);
-  fault_set(fault, "show cannot draw a %s of %s", kind, type.text);
-  fault_set_help(fault, "%s", wants);
-  buffer_free(&type);
-  return false;
-}
-
-static const struct PlotName {
-  const char *name;
-  PlotKind kind;
-} plot_names[] = {
-    {"line", PLOT_LINE}, {"scatter", PLOT_SCATTER}, {"bar", PLOT_BAR}};
-
-static const char *default_kind(const Tensor *t) {
-  if (t->rank == 1)
-    return "line";
-  return t->rank == 2 && t->shape[1] == 2 ? "scatter" : "image";
-}
-
-bool show_tensor(const ShowDisplay *display, const Tensor *t, const char *kind,
-                 const char *file, int64_t size, Fault *fault) {
+bool show_tensor(const ShowDisplay *display, const Tensor *t, const char *file,
+                 int64_t size, Fault *fault) {
   if (!display && !file) {
     fault_set(fault, "no terminal to show this on");
-    fault_set_help(fault, "write it to a file: `show ~file:\"plot.png\"`");
+    fault_set_help(fault, "write it to a file: `show ~file:\"picture.png\"`");
     return false;
   }
-  if (!kind)
-    kind = default_kind(t);
-  if (t->count == 0 || t->count > INT32_MAX)
-    return refuse_shape(t, kind, "it has no elements, or too many", fault);
-  if (strcmp(kind, "image") == 0)
-    return is_image_shape(t)
-               ? show_image(display, t, file, size, fault)
-               : refuse_shape(
-                     t, "picture",
-                     "an image needs the shape [height, width], or [height, "
-                     "width, channels] with 1, 3 or 4 channels",
-                     fault);
-  for (size_t i = 0; i < ARRAY_LEN(plot_names); i++)
-    if (strcmp(kind, plot_names[i].name) == 0)
-      return t->rank == 1 || (t->rank == 2 && t->shape[1] == 2)
-                 ? show_plot(display, t, plot_names[i].kind, file, size, fault)
-                 : refuse_shape(
-                       t, "plot",
-                       "a plot needs the shape [n], or [n, 2] with x and y",
-                       fault);
-  fault_set(fault, "show has no kind \"%.40s\"", kind);
-  fault_set_help(fault, "the kinds are line, scatter, bar and image");
+  if (is_image_shape(t) && t->count > 0 && t->count <= INT32_MAX)
+    return show_image(display, t, file, size, fault);
+  Buffer type = {0};
+  tensor_print_type(&type, t);
+  fault_set(fault, "show cannot draw a picture of %s", type.text);
+  fault_set_help(
+      fault, t->rank == 1
+                 ? "for a plot of the elements, print (plot.sequence x)"
+                 : "a picture needs the shape [height, width], or [height, "
+                   "width, channels] with 1, 3 or 4 channels, and elements");
+  buffer_free(&type);
   return false;
 }

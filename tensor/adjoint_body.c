@@ -390,16 +390,6 @@ static void mark_path(AdjointBody *a, uint32_t read) {
   }
 }
 
-void adjoint_body_set_value(AdjointBody *a, uint32_t op) {
-  BodyBuilder *b = &a->b;
-  if (op == b->op_count - 1)
-    return;
-  const BodyOp *c = &b->ops[op];
-  Dtype t = c->dtype;
-  uint32_t test = body_const(b, (Scalar){.dtype = DT_BOOL, .i = 1});
-  body_op(b, PRIM_SELECT, t, 3, (uint32_t[]){test, op, op});
-}
-
 bool adjoint_body_build(AdjointBody *a, uint32_t read) {
   uint32_t last = a->n->body_op_count - 1;
   mark_path(a, read);
@@ -422,6 +412,6 @@ bool adjoint_body_build(AdjointBody *a, uint32_t read) {
   if (a->spec.reduce_count && c->kind == BODY_CONVERT &&
       (c->dtype == DT_F16 || c->dtype == DT_BF16))
     value = c->args[0];
-  adjoint_body_set_value(a, value);
+  body_set_result(&a->b, value);
   return true;
 }

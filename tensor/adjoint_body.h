@@ -38,8 +38,6 @@ uint32_t adjoint_body_read_like(AdjointBody *a, Node *x);
 uint32_t adjoint_body_free_axis(AdjointBody *a, const Node *x, uint32_t k);
 /* True for a reduction that multiplies. */
 bool adjoint_reduces_product(PrimId reduce);
-/* Makes an op the value of the body: the last op. */
-void adjoint_body_set_value(AdjointBody *a, uint32_t op);
 /* Builds the cotangent of the read.  Returns false if it is zero. */
 bool adjoint_body_build(AdjointBody *a, uint32_t read);
 

@@ -297,7 +297,7 @@ static Node *scatter_index(AdjointBody *a, const BodyOp *read,
     flat = body_int(b, 0);
   else if (reads_conditionally(a->n))
     flat = bounded_row(a, flat, row_count);
-  adjoint_body_set_value(a, flat);
+  body_set_result(&a->b, flat);
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 
@@ -520,7 +520,7 @@ static Node *joined_parts(AdjointBody *a, Node *u, Part *r, uint32_t count,
       b->ops[read].proved_safe = true;
     value = test == NO_OP ? read : body_select(b, test, read, value);
   }
-  adjoint_body_set_value(a, value);
+  body_set_result(&a->b, value);
   return body_finish(b, a->pass->graph, a->pass->fault);
 }
 

@@ -14,7 +14,12 @@
 #include "tensor/adjoint.h"
 #include "support/arena.h"
 
-/* True if y is a sum of products, one factor of which is the read. */
+static bool is_widening(const BodyOp *c) {
+  return c->kind == BODY_CONVERT && dtype_is_float(c->dtype);
+}
+
+/* True if y is a sum of products, one factor of which is the read, or a
+ * conversion of it to a wider float. */
 static bool is_linear_in(ReversePass *p, const Node *y, uint32_t read) {
   bool *on_path = NEW_ARRAY(p->arena, bool, y->body_op_count);
   if (y->kind != NODE_COMP || y->reduce != PRIM_SUM || y->guard)
@@ -25,7 +30,8 @@ static bool is_linear_in(ReversePass *p, const Node *y, uint32_t read) {
     for (uint32_t j = 0; c->kind != BODY_READ && j < c->arg_count; j++)
       count += on_path[c->args[j]];
     on_path[k] = k == read || count > 0;
-    if (count && (count > 1 || c->kind != BODY_OP || c->op != PRIM_MUL))
+    bool scales = c->kind == BODY_OP && c->op == PRIM_MUL;
+    if (count && (count > 1 || (!scales && !is_widening(c))))
       return false;
     if (c->kind == BODY_READ && k != read && c->node == y->body_ops[read].node)
       return false;
@@ -103,7 +109,7 @@ Node *adjoint_quotient(ReversePass *p, const Node *n, uint32_t divisor,
   Node *y = d->only_reader;
   if (!y || n->reduce != PRIM_NONE || n->guard || value->kind != BODY_OP ||
       value->op != PRIM_DIV || value->args[1] != divisor ||
-      value->args[0] == divisor || (n->dtype != DT_F32 && n->dtype != DT_F64) ||
+      value->args[0] == divisor || !dtype_is_float(n->dtype) ||
       y->dtype != n->dtype || n->body_ops[divisor].node->dtype != n->dtype ||
       uses_all_axes(n, &n->body_ops[divisor]) ||
       !is_linear_in(p, y, d->only_read))

@@ -168,6 +168,13 @@ uint32_t body_random(BodyBuilder *b, PrimId op, PrngKey key, Dtype dtype,
   return last_op(b);
 }
 
+void body_set_result(BodyBuilder *b, uint32_t op) {
+  b->op_count = op + 1;
+  for (uint32_t k = 0; k < ARRAY_LEN(b->axis_ops); k++)
+    if (b->axis_ops[k] > b->op_count)
+      b->axis_ops[k] = 0;
+}
+
 /* ---- reads ---- */
 
 uint32_t body_read_with_bindings(BodyBuilder *b, Node *x, const uint32_t *own,

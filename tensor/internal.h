@@ -114,6 +114,8 @@ uint32_t body_mul_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_floor_div_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_floor_mod_int(BodyBuilder *b, uint32_t x, int64_t k);
 uint32_t body_select(BodyBuilder *b, uint32_t c, uint32_t x, uint32_t y);
+/* Makes an op the value of the body, and drops the ops after it. */
+void body_set_result(BodyBuilder *b, uint32_t op);
 uint32_t body_convert(BodyBuilder *b, uint32_t x, Dtype to);
 /* Reads x at one index per own axis.  Free indices are looked up in the spec.
  * A known scalar becomes a constant. */

@@ -69,4 +69,7 @@ done < <(ls examples/models/*.axn | grep -F -e "${1-}")
 if grep -qF -e "${1-}" <<<'script tests/check_open.sh'; then
   tests/check_open.sh --bless >/dev/null && git diff --stat tests/open.golden
 fi
+if grep -qF -e "${1-}" <<<'script tests/check_plot.sh'; then
+  tests/check_plot.sh --bless && git diff --stat tests/data/plot
+fi
 exit "$refused"

@@ -81,6 +81,34 @@ form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
 form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
   'nn.grouped_attention q k v' '[a-z]*'
 
+# The gradients of attention are three more kernels that store no scores.
+gradient() { # gradient NAME Q K V EXPRESSION
+  {
+    for of in "q $2" "k $3" "v $4"; do
+      extents=${of#* }
+      echo "val ${of%% *} : bf16[${extents// /, }] ="
+      echo "  bf16 (uniform (key 1) [${extents// /, }])"
+    done
+    echo "fun f (q, k, v) = sum (f32 (square ($5)))"
+  } >"$1.axn"
+  for of in sm_90a sm_80; do
+    output=$(AXON_CC_DEBUG=$work/$of "$AXON" plan -q --target "cuda:$of" \
+      "$1.axn" -e 'grad f (q, k, v)' 2>&1 | tr -s ' \n' ' ')
+    [ "$(grep -o 'fused attention, tile' <<<"$output" | wc -l)" = 4 ] ||
+      fail "$1 on $of: not 4 kernels"
+    grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
+      <<<"$output" && fail "$1 on $of: scores are stored"
+  done
+}
+gradient plain_gradient "$long" "$long" "$long" 'nn.attention q k v'
+gradient causal_gradient "$long" "$long" "$long" \
+  'nn.attention ~causal:true q k v'
+gradient capped_gradient "$long" "$long" "$long" \
+  'nn.softmax (30.0 * tanh (q @ transpose k / 240.0)) @ v'
+gradient narrow_gradient '2 16 8192 64' '2 16 4096 64' '2 16 4096 128' \
+  'nn.softmax (q @ transpose k + for i < 8192, j < 4096 =>
+    bf16 (i - j) * -0.01) @ v'
+
 # NVRTC, if installed, compiles the kernels for sm_90a without register spills,
 # and without serialized wgmma instructions.
 unset AXON_NVRTC

@@ -42,8 +42,9 @@ wait_for() { # wait_for PATTERN: false if it does not appear on the screen
   return 1
 }
 
+names='^ *\* loss [0-9.]* *+ validation [0-9.]*$'
 begin "'$AXON' run '$work/curves.axn' 20"
-wait_for '^loss [0-9.]* *validation [0-9.]*$' || fail 'no names of the curves'
+wait_for "$names" || fail 'no names of the curves'
 screen
 grep -q '│ *[^ ]' "$work/screen" || fail 'no curve'
 grep -q '█.*/20' "$work/screen" || fail 'no bar'
@@ -52,7 +53,7 @@ grep -v '^step .* loss .* validation' "$work/screen" | grep . >"$work/lines"
 printf '%s\n' trained 'left 0' | diff - "$work/lines" ||
   fail 'the curves remain'
 begin "'$AXON' run '$work/curves.axn' 1000"
-wait_for '^loss [0-9.]* *validation [0-9.]*$' || fail 'no names before Ctrl-C'
+wait_for "$names" || fail 'no names before Ctrl-C'
 tmux -L "$server" send-keys -t t C-c
 wait_for '^left 130' || fail 'Ctrl-C does not end the run'
 grep -v '^step .* loss .* validation' "$work/screen" | grep . >"$work/lines"
@@ -62,7 +63,7 @@ begin "'$AXON' repl"
 wait_for '^>$' || fail 'no prompt'
 tmux -L "$server" send-keys -t t \
   'val t = progress 999999999 (fn i n => (track "loss" i 0.5; n)) 0' Enter
-wait_for '^loss ' || fail 'no curve in the REPL'
+wait_for '^ *── loss ' || fail 'no curve in the REPL'
 tmux -L "$server" send-keys -t t C-c
 wait_for '^>$' || fail 'no prompt after Ctrl-C'
 screen

@@ -12,18 +12,31 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/cc" <<'END'
 #!/bin/bash
-args=(-O1 -Wall -Wextra -Wno-psabi -S -o /dev/null)
+warn=(-O1 -Wall -Wextra -Wno-psabi)
 for arg in "$@"; do
   case $arg in
   -fno-use-linker-plugin) ;;
   -std=* | -m* | -f* | *.c) args+=("$arg") ;;
   esac
+  [ "$arg" = -w ] || all+=("$arg")
 done
-for cc in gcc clang; do
-  command -v "$cc" >/dev/null && "$cc" "${args[@]}" >"$TMPDIR/output" 2>&1
-  sed "s|.*/kernel.c|$cc: kernel.c|" "$TMPDIR/output" >>"$WARNINGS"
-done
-cc "$@" -O0 2>/dev/null || exec cc "$@" # kernels_test compares the results
+log=$(mktemp)
+compile() { # compile CC ARGUMENT...: keeps the warnings
+  "$@" >"$log" 2>&1
+  status=$?
+  sed "s|.*/kernel.c|$1: kernel.c|" "$log" >>"$WARNINGS"
+}
+if command -v clang >/dev/null; then
+  compile clang "${args[@]}" "${warn[@]}" -S -o /dev/null
+fi
+if command -v gcc >/dev/null; then
+  compile gcc "${all[@]}" "${warn[@]}" # kernels_test compares the results
+else
+  cc "$@"
+  status=$?
+fi
+rm "$log"
+exit "$status"
 END
 chmod +x "$work/cc"
 : >"$work/warnings"

@@ -6,9 +6,9 @@
 # backend.  target.c includes all backends.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-modules='support primitives runtime show machine lexer parser size typecheck
-  diagnose tensor kernel plan backend eval session aot editor plan_report
-  repl cli'
+modules='support primitives runtime show figure machine lexer parser size
+  typecheck diagnose tensor kernel plan backend eval session aot editor
+  plan_report repl cli'
 status=0
 
 rank() { # rank MODULE: its position in the order

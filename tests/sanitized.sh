@@ -4,8 +4,9 @@
 #
 #     tests/sanitized.sh [FOLDER]
 #
-# FOLDER keeps the build (default: a temporary folder).  The source tree must
-# not be configured.  clang without optimization builds in half a minute.
+# FOLDER keeps the build (default: a temporary folder), for example for the
+# fuzzers (FUZZ_LIBRARIES of tests/fuzz/run.sh).  The source tree must not be
+# configured.  clang without optimization builds in half a minute.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1-}
@@ -21,15 +22,19 @@ clang -fsanitize=address,undefined -o main main.c 2>/dev/null || {
   exit 0
 }
 [ -e Makefile ] || "$here/configure" --quiet --enable-werror \
-  --enable-asan --enable-ubsan CC=clang CFLAGS='-O0 -g1'
+  --enable-asan --enable-ubsan CC=clang \
+  CFLAGS='-O0 -g1 -fsanitize=fuzzer-no-link'
 units=$(printf 'tests/unit/%s_test ' api artifact cuda diag dim dimfacts \
-  dimsystem eval parser runtime runtime_file size tensor verify)
+  dimsystem eval figure parser runtime runtime_file size tensor verify)
 # shellcheck disable=SC2086
 make -s -j"$(nproc)" axon $units
 
 filter=$(printf '%s \n' unit fmt repl plan bug type strict
   printf 'run tests/grad/%s\n' control custom elementwise indices kinks
   printf '%s\n' 'run tests/ops/' 'script tests/check_dump')
+# fontconfig, which cairo uses, keeps a configuration until the end.
+echo 'leak:libfontconfig' >leaks.txt
+export LSAN_OPTIONS=suppressions=$folder/leaks.txt:print_suppressions=0
 # A sanitizer reserves terabytes of addresses, and frames are large.
 ulimit -S -s 524288 2>/dev/null || true
 MEMORY=unlimited BUILD=$folder AXON=$folder/axon "$here/tests/run.sh" "$filter"

@@ -35,8 +35,8 @@ write() {
   # shellcheck disable=SC2086
   {
     list front_sources support lexer parser -- $code
-    list core_sources primitives runtime show machine size typecheck diagnose \
-      tensor kernel plan backend eval session aot editor \
+    list core_sources primitives runtime show figure machine size typecheck \
+      diagnose tensor kernel plan backend eval session aot editor \
       plan_report repl -- $code
     list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code

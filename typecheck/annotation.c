@@ -591,6 +591,36 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
   return r;
 }
 
+/* Reads the float type of ('x, bf16) cast.  Returns NULL after an error. */
+static ElemVar *annot_cast_elem(Checker *c, TypeExpr *t, AnnotMode mode) {
+  Type *scalar = t->kind == TX_VAR && !t->has_axes
+                     ? ty_tensor(c, annot_elem_param(c, t->id, mode),
+                                 shape_new(c, 0), NULL)
+                     : ty_norm(c, annot_type(c, t, mode));
+  if (scalar->tag == TY_TENSOR && !shape_norm(c, scalar->tensor.shape)->len &&
+      elem_root(scalar->tensor.elem)->classes & CLASS_FLOAT) {
+    ElemVar *elem = elem_root(scalar->tensor.elem);
+    elem->classes &= CLASS_FLOAT;
+    return elem;
+  }
+  error_bad_type(c, t, "the second argument of `cast` is not a float type");
+  return NULL;
+}
+
+/* Reads ('x, bf16) cast. */
+static Type *annot_cast(Checker *c, TypeExpr *t, AnnotMode mode) {
+  if (t->arg_count != 2 || t->has_axes)
+    return error_bad_type(c, t,
+                          "`cast` takes a type and a float type, as in "
+                          "`('x, bf16) cast`");
+  Type *from = annot_type(c, t->args[0], mode);
+  ElemVar *elem = annot_cast_elem(c, t->args[1], mode);
+  if (!elem || !require_one_float_type(
+                   c, from, origin_new(c, ORIGIN_ANNOTATION, t->args[0]->span)))
+    return ty_meta(c);
+  return ty_cast(c, from, elem);
+}
+
 static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   const char *name = t->name.id->text;
   Dtype dtype = t->name.module ? DT_NONE : dtype_by_name(name);
@@ -606,6 +636,8 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   TypeName *n = lookup_type(c, t->name.module, t->name.id);
   if (n)
     refs_add_type(c, t->name.span, n);
+  if (!n && !t->name.module && strcmp(name, "cast") == 0)
+    return annot_cast(c, t, mode);
   if (!n)
     return error_unknown_type(c, t);
   if (n->has_error)

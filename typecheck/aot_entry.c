@@ -121,6 +121,7 @@ static EntryType read_type(EntryReader *r, Type *t) {
     reject(r, t, false, "it is a function");
     return part;
   case TY_VAR:
+  case TY_CAST:
     reject(r, t, true, "its type is not known");
     return part;
   case TY_DATATYPE:
@@ -268,6 +269,7 @@ static bool is_tensor_tree(Checker *c, Type *t) {
   case TY_SHAPE:
   case TY_FUN:
   case TY_VAR:
+  case TY_CAST:
   case TY_DATATYPE:
   case TY_AXIS:
   case TY_KEEP:

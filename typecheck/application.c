@@ -233,6 +233,8 @@ static bool may_have_floats(Checker *c, Type *t) {
     return elem_root(t->tensor.elem)->classes & CLASS_FLOAT;
   case TY_LIFT:
     return may_have_floats(c, t->lift.type);
+  case TY_CAST:
+    return may_have_floats(c, t->cast.type);
   case TY_DATATYPE:
     if (t->data.type->con_count)
       return true; /* of the program: its constructors may have some */

@@ -157,8 +157,9 @@ typedef struct Con { /* a constructor of a datatype */
   Sym *name;
   uint32_t tag;
   bool has_arg;
-  bool is_dict; /* of a dictionary of the library: comparisons and `print` see
-                   its items in order, not its tree */
+  bool is_dict;   /* of a dictionary of the library: comparisons and `print` see
+                     its items in order, not its tree */
+  bool is_figure; /* of module plot: `print` draws it */
 } Con;
 
 typedef struct CoreRule {

@@ -76,11 +76,17 @@ static bool contains_function(Checker *c, Type *t) {
   t = ty_norm(c, t);
   if (t->tag == TY_LIFT)
     return contains_function(c, t->lift.type);
+  if (t->tag == TY_CAST)
+    return contains_function(c, t->cast.type);
   bool found =
       t->tag == TY_FUN || (t->tag == TY_DATATYPE && t->data.type->has_function);
   for (uint32_t i = 0; ty_has_args(t) && i < t->count && !found; i++)
     found = contains_function(c, t->args[i]);
   return found;
+}
+
+static bool is_of_library(const Datatype *d, const char *module) {
+  return d->module && strcmp(d->module->text, module) == 0;
 }
 
 static void define_datatype(Checker *c, Dec *dec) {
@@ -105,11 +111,14 @@ static void define_datatype(Checker *c, Dec *dec) {
     k->con = (Con){.name = dec->cons[i].name,
                    .tag = i,
                    .has_arg = dec->cons[i].type != NULL,
-                   .is_dict = d->module && !strcmp(d->module->text, "dicts")};
+                   .is_dict = is_of_library(d, "dicts"),
+                   .is_figure = is_of_library(d, "plot")};
     k->span = dec->cons[i].span;
     k->scheme = annot_con(c, dec, d, dec->cons[i].type);
-    if (k->con.has_arg && k->scheme->type->tag == TY_FUN)
+    if (k->con.has_arg && k->scheme->type->tag == TY_FUN) {
       d->has_function |= contains_function(c, k->scheme->type->fun.param);
+      d->fixed_floats |= ty_fixed_floats(c, k->scheme->type->fun.param);
+    }
     Binding *b = binding_new(c, BK_CON, k->con.name, k->span);
     b->con = k;
     b->scheme = k->scheme;

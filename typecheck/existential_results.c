@@ -133,6 +133,7 @@ static Type *widen_result(Checker *c, Type *actual, Type *expected, Span span) {
   case TY_AXIS:
   case TY_KEEP:
   case TY_LIFT:
+  case TY_CAST:
     return actual;
   }
   return actual;
@@ -158,6 +159,7 @@ static void forget_result_sizes(Checker *c, Type *expected, uint32_t mark,
   case TY_RECORD:
   case TY_DATATYPE:
   case TY_LIFT:
+  case TY_CAST:
     break;
   case TY_VAR:
   case TY_FUN:
@@ -170,7 +172,7 @@ static void forget_result_sizes(Checker *c, Type *expected, uint32_t mark,
     return;
   if (v)
     v->link = ty_forget_local_sizes(c, expected, mark, FORGET_NEW);
-  else if (expected->tag == TY_TENSOR || expected->tag == TY_LIFT)
+  else if (!ty_has_args(expected))
     note_results_must_agree(c, span);
   else
     for (uint32_t i = 0; i < expected->count; i++)

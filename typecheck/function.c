@@ -55,6 +55,7 @@ static Type *default_expected_type(Checker *c, Type *t) {
   case TY_RECORD:
   case TY_DATATYPE:
   case TY_LIFT:
+  case TY_CAST:
     break;
   }
   return t;

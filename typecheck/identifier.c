@@ -200,6 +200,7 @@ Origin *use_origin(Checker *c, Expr *e, const char *what) {
   o->subject = what;
   if (e != c->inference.head.expr)
     return o;
+  o->arg.callee = e;
   o->arg.args = c->inference.head.args;
   o->arg.arg_count = c->inference.head.arg_count;
   return o;

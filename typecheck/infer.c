@@ -363,12 +363,26 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   return core;
 }
 
+/* An annotation applies to each branch of an expression and to the last part of
+   a `let`: messages blame that part. */
+static Origin *origin_of_part(Checker *c, Origin *o, Expr *e) {
+  if (!o->expr)
+    o->expr = e;
+  if (o->expr == e ||
+      (o->kind != ORIGIN_RESULT && o->kind != ORIGIN_ANNOTATION))
+    return o;
+  Origin *part = NEW(c->arena, Origin);
+  *part = *o;
+  part->expr = e;
+  part->span = e->span;
+  return part;
+}
+
 Core *check(Checker *c, Expr *e, Type *expected, Origin *o) {
   if (too_deep(c, e->span))
     return core_new(c, CORE_ERROR, e->span);
   c->inference.depth++;
-  if (!o->expr)
-    o->expr = e;
+  o = origin_of_part(c, o, e);
   Core *core = check_by_kind(c, e, expected, o);
   c->inference.depth--;
   return core;

@@ -130,7 +130,7 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
    not known yet is that of a tensor. */
 static bool is_structure(Checker *c, Type *t) {
   TypeTag tag = ty_norm(c, t)->tag;
-  return tag != TY_VAR && tag != TY_TENSOR && tag != TY_LIFT;
+  return tag != TY_VAR && tag != TY_TENSOR && tag != TY_LIFT && tag != TY_CAST;
 }
 
 /* A value whose type is a variable of an annotation. */

@@ -44,6 +44,8 @@ static void collect_axes(KnownSizes *f, Type *t) {
     collect_axes(f, t->record.rest);
   if (t->tag == TY_LIFT)
     collect_axes(f, t->lift.type);
+  if (t->tag == TY_CAST)
+    collect_axes(f, t->cast.type);
   if (t->tag == TY_FUN) {
     collect_axes(f, t->fun.param);
     collect_axes(f, t->fun.result);

@@ -59,6 +59,8 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o);
 /* Requires that a loop can stack the values of t; otherwise reports an error
    and returns false. */
 bool require_stackable(Checker *c, Type *t, Origin *o);
+/* The same for: all floats of t have one type, so that there is a cast of t. */
+bool require_one_float_type(Checker *c, Type *t, Origin *o);
 /* Adds numbers that have the element type of e. */
 void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list);
 /* True if the size of a literal axis or an index may turn out to be a *. */

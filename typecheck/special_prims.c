@@ -606,11 +606,11 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
   Expr *pos[2];
   if (collect_positional(args, n, pos, 2) != 1)
     return NULL;
-  if (!check_labels_allowed(c, args, n, "size file kind", "show"))
+  if (!check_labels_allowed(c, args, n, "size file", "show"))
     return failed(c, e, type);
-  static const char *const labels[] = {"size", "file", "kind"};
-  Core *cores[4];
-  for (int i = 0; i < 3; i++) {
+  static const char *const labels[] = {"size", "file"};
+  Core *cores[3];
+  for (int i = 0; i < 2; i++) {
     Core *core = optional_arg(c, find_labelled_arg(args, n, labels[i]),
                               i ? ty_string(c) : ty_int(c, NULL), "show");
     cores[i] = core ? core : core_new(c, CORE_ABSENT, e->span);
@@ -618,10 +618,10 @@ static Core *infer_show(Checker *c, Expr *e, Arg *args, uint32_t n,
   Type *expected = ty_tensor(c, elem_meta(c, CLASS_ANY), shape_meta(c), NULL);
   Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[0]));
   o->subject = "show";
-  cores[3] = check(c, pos[0], expected, o);
+  cores[2] = check(c, pos[0], expected, o);
   effect_subsume(c, effect_impure(c), c->inference.effect, e->span, "show");
   *type = ty_unit(c);
-  return prim_application(c, PRIM_SHOW, e, 4, cores);
+  return prim_application(c, PRIM_SHOW, e, 3, cores);
 }
 
 /* Returns NULL to treat it as an ordinary function. */

@@ -119,6 +119,7 @@ typedef enum TypeTag {
   TY_AXIS,
   TY_KEEP,
   TY_LIFT, /* type with a leading axis on all components */
+  TY_CAST, /* type with another element type in place of each float type */
 } TypeTag;
 
 typedef struct TyVar {
@@ -144,9 +145,11 @@ typedef struct Datatype { /* datatype; list, string and key are datatypes too */
     Span span;
   } * cons;
   uint32_t con_count;
-  bool has_function; /* an argument of a constructor contains a function,
-                        whatever the arguments of the datatype are */
-  Dec *dec;          /* NULL if built in */
+  bool has_function;     /* an argument of a constructor contains a function,
+                            whatever the arguments of the datatype are */
+  uint32_t fixed_floats; /* float types in arguments of constructors, whatever
+                            the arguments of the datatype are: a bit set */
+  Dec *dec;              /* NULL if built in */
 } Datatype;
 
 struct Type {
@@ -192,6 +195,10 @@ struct Type {
       Dim *dim;
       Type *type;
     } lift;
+    struct { /* TY_CAST */
+      Type *type;
+      ElemVar *elem;
+    } cast;
   };
 };
 

@@ -106,7 +106,8 @@ static void hint_method(Checker *c, Diag *d, Sym *name) {
 
 /* Returns false after an error: a value of this type has no such field. */
 static bool may_have_field(Checker *c, Type *t, Sym *name, Span span) {
-  if (t->tag == TY_VAR || (t->tag == TY_RECORD && t->record.rest))
+  const Type *from = t->tag == TY_CAST ? ty_norm(c, t->cast.type) : t;
+  if (from->tag == TY_VAR || (t->tag == TY_RECORD && t->record.rest))
     return true;
   for (uint32_t i = 0; t->tag == TY_RECORD && i < t->count; i++)
     if (t->record.labels[i] == name)

@@ -341,8 +341,9 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
                      NULL);
   if (t->tag == TY_TUPLE || t->tag == TY_RECORD)
     return lift_components(c, n, t);
-  if (t->tag == TY_VAR)
-    t->var->is_tensor_element = t->var->is_stackable = true;
+  Type *item = t->tag == TY_CAST ? ty_norm(c, t->cast.type) : t;
+  if (item->tag == TY_VAR)
+    item->var->is_tensor_element = item->var->is_stackable = true;
   Type *lift = ty_new(c, TY_LIFT);
   lift->lift.dim = n;
   lift->lift.type = t;
@@ -351,6 +352,8 @@ Type *ty_lift(Checker *c, Dim *n, Type *t) {
 
 Type *ty_norm(Checker *c, Type *t) {
   t = ty_root(t);
+  if (t->tag == TY_CAST)
+    return ty_cast_norm(c, t);
   if (t->tag != TY_LIFT)
     return t;
   Type *inner = ty_norm(c, t->lift.type);
@@ -498,6 +501,8 @@ void charge_work(Checker *c, uint32_t steps) {
 
 void ty_visit(TypeVisitor *v, Type *t) {
   t = ty_root(t);
+  if (t->tag == TY_CAST)
+    t = ty_norm(v->c, t); /* the type that it replaces may be gone */
   if (v->c)
     charge_work(v->c, 1);
   switch (t->tag) {
@@ -547,6 +552,10 @@ void ty_visit(TypeVisitor *v, Type *t) {
   case TY_LIFT:
     dim_visit(v, t->lift.dim);
     ty_visit(v, t->lift.type);
+    return;
+  case TY_CAST:
+    visit_elem(v, t->cast.elem);
+    ty_visit(v, t->cast.type);
     return;
   }
 }
@@ -703,6 +712,9 @@ static Type *copy_type(TypeMapper *copy, Type *t) {
   case TY_LIFT:
     return ty_lift(copy->c, dim_copy(copy, t->lift.dim),
                    ty_copy(copy, t->lift.type));
+  case TY_CAST:
+    return ty_cast(copy->c, ty_copy(copy, t->cast.type),
+                   elem_copy(copy, t->cast.elem));
   case TY_FUN:
   case TY_TUPLE:
   case TY_RECORD:

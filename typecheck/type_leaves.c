@@ -71,6 +71,7 @@ static void walk_type(LeafWalk *w, Type *t) {
     walk_lift(w, t);
     return;
   case TY_VAR:
+  case TY_CAST:
   case TY_FUN:
   case TY_DATATYPE:
   case TY_SHAPE:

@@ -430,6 +430,13 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
     put_type(p, t->lift.type, PREC_FUN);
     buffer_putc(&p->out, ')');
     return;
+  case TY_CAST:
+    buffer_putc(&p->out, '(');
+    put_type(p, t->cast.type, PREC_FUN);
+    buffer_puts(&p->out, ", ");
+    put_elem(p, t->cast.elem);
+    buffer_puts(&p->out, ") cast");
+    return;
   }
 }
 

@@ -72,6 +72,10 @@ void dim_visit(TypeVisitor *v, Dim *d);
 void constraint_visit(TypeVisitor *v, Constraint *k);
 Constraint *constraint_copy(TypeMapper *copy, Constraint *k);
 
+/* ---- cast.c ---- */
+/* ty_norm of a cast */
+Type *ty_cast_norm(Checker *c, Type *t);
+
 /* ---- type_print.c ---- */
 /* Prints several parts of a scheme's type with consistent variable names.
    apply_defaults: undetermined variables get their top-level defaults. */

@@ -321,6 +321,32 @@ static bool ranks_differ(const Shape *a, const Shape *b) {
          (shape_has_known_rank(b) && shape_min_rank(a) > b->len);
 }
 
+/* [n, m, ...s] == [...v, k]: v has at least one axis, the first of which is n.
+   Solves v as [n, ...w], where w is new; likewise for the last axes.  Returns
+   false if nothing is known about v. */
+static bool solve_outer_axes(Checker *c, const Shape *all, const Shape *s,
+                             Origin *o) {
+  uint32_t times, n = 0, len = all->len;
+  ShapeVar *v = only_shape_var(s, &times);
+  bool first = s->axes[0].tag == SHAPE_SPLICE;
+  if (!v || times != 1 || (!first && s->axes[s->len - 1].tag != SHAPE_SPLICE) ||
+      shape_min_rank(all) < s->len || mentions_shape(all, v) ||
+      sizes_mention_product(c, all, v) || sizes_mention_product(c, s, v))
+    return false;
+  uint32_t known = shape_min_rank(all) - (s->len - 1);
+  while (n < known && is_single_axis(&all->axes[first ? n : len - 1 - n]))
+    n++;
+  if (!n)
+    return false;
+  Shape *rest = shape_meta(c);
+  skolem_bind_shape(
+      c, v,
+      first ? shape_concat(c, shape_slice(c, all, 0, n), rest)
+            : shape_concat(c, rest, shape_slice(c, all, len - n, len)),
+      o);
+  return true;
+}
+
 static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
                        Origin *o) {
   ShapePair r = {shape_norm(c, a0), shape_norm(c, b0)};
@@ -377,6 +403,8 @@ static bool unify_ends(Checker *c, const Shape *a0, const Shape *b0,
     if (all_skolem && x_all_skolem)
       return false;
   }
+  if (solve_outer_axes(c, r.a, r.b, o) || solve_outer_axes(c, r.b, r.a, o))
+    return unify_ends(c, r.a, r.b, o);
   add_constraint(
       c, (Constraint){.kind = CN_SHAPE_EQ, .origin = o, .a = r.a, .b = r.b});
   return true;
@@ -503,6 +531,8 @@ static Type *as_tensor_element(Checker *c, Type *t) {
       retract_singleton(c, v);
     return ty_tensor(c, t->tensor.elem, t->tensor.shape, NULL);
   }
+  if (t->tag == TY_CAST)
+    return ty_cast(c, as_tensor_element(c, t->cast.type), t->cast.elem);
   if (!ty_has_args(t))
     return t;
   Type *r = ty_new(c, t->tag);
@@ -515,6 +545,22 @@ static Type *as_tensor_element(Checker *c, Type *t) {
   return r;
 }
 
+static bool require_fixed_floats(Checker *c, ElemVar *floats,
+                                 const Datatype *d) {
+  ElemVar *fixed = datatype_fixed_float(c, d);
+  return !d->fixed_floats || (fixed && unify_elem(c, floats, fixed));
+}
+
+static bool require_class(Checker *c, const TyVar *v, Type *t);
+
+/* All floats of a cast are cast->cast.elem. */
+static bool require_cast_class(Checker *c, const TyVar *v, Type *cast) {
+  TyVar others = *v;
+  others.floats = NULL;
+  return (!v->floats || unify_elem(c, cast->cast.elem, v->floats)) &&
+         require_class(c, &others, cast->cast.type);
+}
+
 /* Puts t into the class of v: data without functions, values that a loop can
  * stack, and the element type of its floats.  Returns false if t is not in the
  * class. */
@@ -524,7 +570,7 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   switch (t->tag) {
   case TY_VAR:
     if (t->var->skolem && !t->var->is_data && !t->var->is_stackable &&
-        (v->is_data || v->floats))
+        (v->is_data || (v->floats && !t->var->floats)))
       return false;
     t->var->is_data |= v->is_data;
     t->var->is_stackable |= v->is_stackable;
@@ -542,6 +588,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
       return false;
     if (v->is_data && t->data.type->has_function)
       return false;
+    if (v->floats && !require_fixed_floats(c, v->floats, t->data.type))
+      return false;
     __attribute__((fallthrough));
   case TY_TUPLE:
   case TY_RECORD:
@@ -551,6 +599,8 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
                     require_class(c, v, t->record.rest));
   case TY_LIFT:
     return require_class(c, v, t->lift.type);
+  case TY_CAST:
+    return require_cast_class(c, v, t);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
     return !v->floats || !(elem_root(t->tensor.elem)->classes & CLASS_FLOAT) ||
            unify_elem(c, t->tensor.elem, v->floats);
@@ -574,6 +624,16 @@ bool require_stackable(Checker *c, Type *t, Origin *o) {
   expected->var->is_stackable = true;
   report_type_mismatch(c, t, expected, o);
   return false;
+}
+
+bool require_one_float_type(Checker *c, Type *t, Origin *o) {
+  Type *expected = ty_meta(c);
+  expected->var->floats = elem_meta(c, CLASS_FLOAT);
+  bool fits = ty_norm(c, t)->tag == TY_VAR /* which ty_cast restricts */
+              || require_class(c, expected->var, t);
+  if (!fits)
+    report_type_mismatch(c, t, expected, o);
+  return fits;
 }
 
 static bool ty_bind(Checker *c, TyVar *v, Type *t) {
@@ -679,10 +739,27 @@ static Type *row_missing(Checker *c, Type *a, Type *b, Type *rest) {
   return r;
 }
 
+/* The variable that t or a cast t consists of, or NULL. */
+static TyVar *cast_var(Checker *c, Type *t) {
+  if (t->tag == TY_CAST)
+    t = ty_norm(c, t->cast.type);
+  return t->tag == TY_VAR ? t->var : NULL;
+}
+
+/* The type of the floats in a variable, of which there is a cast, or in a
+   cast. */
+static ElemVar *floats_of(const Type *t) {
+  return t->tag == TY_CAST ? t->cast.elem : t->var->floats;
+}
+
 /* Returns true if both rows are the same variable: lift(n, r) and lift(m, r)
- * are equal if n == m. */
+ * are equal if n == m, and casts of r if their floats are. */
 static bool is_same_row(Checker *c, Type *a, Type *b, Origin *o) {
   a = ty_norm(c, a), b = ty_norm(c, b);
+  if (a->tag == TY_CAST || b->tag == TY_CAST) {
+    const TyVar *v = cast_var(c, a), *w = cast_var(c, b);
+    return v && v == w && unify_elem(c, floats_of(a), floats_of(b));
+  }
   if (a->tag != TY_LIFT || b->tag != TY_LIFT)
     return a == b;
   if (!is_same_row(c, a->lift.type, b->lift.type, o))
@@ -761,6 +838,28 @@ static bool unify_lift(Checker *c, Type *lift, Type *t, Origin *o) {
                              unify_lifted_components(c, lift, t, o));
 }
 
+/* The floats of a cast are cast.elem, and those of its argument have one type,
+   too: thus ('x, 'b) cast == t if the floats in t are 'b and 'x is t, cast back
+   to the float type of 'x. */
+static bool unify_cast(Checker *c, Type *cast, Type *t, Origin *o) {
+  Type *from = ty_norm(c, cast->cast.type);
+  if (from->tag == TY_VAR && !from->var->skolem) {
+    TyVar floats = {.floats = cast->cast.elem};
+    return require_class(c, &floats, t) &&
+           unify(c, from, ty_cast(c, t, from->var->floats), o);
+  }
+  if (t->tag == TY_CAST) {
+    Type *other = ty_norm(c, t->cast.type);
+    if (other->tag == TY_VAR && !other->var->skolem)
+      return unify_cast(c, t, cast, o);
+    return unify_elem(c, cast->cast.elem, t->cast.elem) &&
+           unify(c, from, other, o);
+  }
+  ElemVar *own = from->tag == TY_VAR ? from->var->floats
+                                     : datatype_fixed_float(c, from->data.type);
+  return own && unify_elem(c, cast->cast.elem, own) && unify(c, from, t, o);
+}
+
 /* The elements of a list share a type, so none of them has a known size as its
    value. */
 static void retract_item_singletons(Checker *c, Type *t) {
@@ -803,10 +902,15 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
     return true;
   if (a->tag == TY_VAR && b->tag == TY_VAR && a->var == b->var)
     return true;
-  if (a->tag == TY_VAR && !a->var->skolem)
+  bool is_cast_of_other = cast_var(c, a) && cast_var(c, a) == cast_var(c, b);
+  if (a->tag == TY_VAR && !a->var->skolem && !is_cast_of_other)
     return bind_var(c, a->var, b, o);
-  if (b->tag == TY_VAR && !b->var->skolem)
+  if (b->tag == TY_VAR && !b->var->skolem && !is_cast_of_other)
     return bind_var(c, b->var, a, o);
+  if (a->tag == TY_CAST)
+    return unify_cast(c, a, b, o);
+  if (b->tag == TY_CAST)
+    return unify_cast(c, b, a, o);
   if (a->tag == TY_LIFT)
     return unify_lift(c, a, b, o);
   if (b->tag == TY_LIFT)
@@ -816,6 +920,7 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   switch (a->tag) {
   case TY_VAR:
   case TY_LIFT:
+  case TY_CAST:
     return false;
   case TY_TENSOR:
     return unify_elem(c, a->tensor.elem, b->tensor.elem) &&

@@ -25,11 +25,18 @@ ElemVar *elem_root(ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */
+/* t with elem in place of each float type; normalized where known.  All floats
+   in t have one type. */
+Type *ty_cast(Checker *c, Type *t, ElemVar *elem);
+/* The float types that t fixes: a bit set. */
+uint32_t ty_fixed_floats(Checker *c, Type *t);
+/* The only float type in the constructors of d, or NULL. */
+ElemVar *datatype_fixed_float(Checker *c, const Datatype *d);
 /* Puts the variables of t into the class of values that a loop can stack.
    Returns false if other values occur in t. */
 bool ty_stackable(Checker *c, Type *t);
 Type *ty_root(Type *t); /* follows links only */
-/* resolves the root, and pushes lifts inwards */
+/* resolves the root, and pushes lifts and casts inwards */
 Type *ty_norm(Checker *c, Type *t);
 /* A field of a record, or NULL; the record with its row resolved. */
 Type *row_field(Type *t, Sym *label);

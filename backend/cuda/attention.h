@@ -1,4 +1,4 @@
-/* backend/cuda: fused attention, two matmuls with a row-wise weighting between
+/* backend/cuda: fused attention, matmuls with a row-wise weighting between
  * them,
  *
  *     s[m, n] = score(sum over k of a[m, k] * b[n, k]),
@@ -9,7 +9,9 @@
  * (online softmax, arXiv:1805.02867; FlashAttention, arXiv:2205.14135 and
  * 2407.08608).
  *
- * Names: a is the query, b the key, v the value.
+ * Names: a is the query, b the key, v the value.  The weight may depend on a
+ * second product of this kind, with its own query and key (suffix 2), as the
+ * gradient of attention does.
  *
  * The schedule is a GemmSchedule (gemm.h): m is the rows of a block, n the
  * columns of a key/value tile, and k the head dimension. */
@@ -22,9 +24,10 @@ typedef struct Buffer Buffer;
 
 typedef struct AttentionShape {
   /* f16 or bf16; contiguous along k (query, key) or e (value), or computed */
-  GemmSide query, key, value;
+  GemmSide query, key, value, query2, key2;
   double m, n, batch; /* Sizes, or size hints if they are symbolic. */
   uint32_t head_dim, value_dim;
+  uint32_t head_dim2; /* of the second product; 0: there is none */
   /* Average part of n that trimmed bounds leave. */
   double visited_fraction;
   bool subtract_max;  /* softmax: weights are exp(score - row maximum) */
@@ -50,22 +53,30 @@ bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
 uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s);
+/* True if the threads of an mma kernel keep the query in registers. */
+bool attention_query_in_registers(const AttentionShape *shape);
 int64_t attention_blocks(const GemmSchedule *s, int64_t m, int64_t batch);
+
+/* A product that computes scores.  Axes of the query with stride_a.  Axes of
+ * key and value with stride_a (key) and stride_b (value, first product). */
+typedef struct ScoreProductSpec {
+  GemmAxisGroup batch, m, k;       /* of the query */
+  GemmAxisGroup kv_batch, n, kv_k; /* of the key */
+  GemmOperand query, key;
+} ScoreProductSpec;
 
 typedef struct AttentionKernelSpec {
   const AttentionShape *shape;
   const GemmSchedule *schedule;
   const char *name;
-  /* Axes of the query with stride_a.  Axes of key and value with stride_a
-   * (key) and stride_b (value). */
-  GemmAxisGroup batch, m, k;          /* of the query */
-  GemmAxisGroup kv_batch, n, kv_k, e; /* of key, key and value, key, value */
-  GemmOperand query, key, value;
+  ScoreProductSpec first, second; /* second: if shape->head_dim2 */
+  GemmAxisGroup e;                /* of the value */
+  GemmOperand value;
   uint32_t output_count;
   GemmOutput outputs[GEMM_MAX_OUTPUTS]; /* axes of batch, m, e */
-  /* Emits statements that assign to `to` the score of x at the axis variables
-   * of batch, m and n; without subtract_max, the weight.  unmasked: for a tile
-   * without masked scores. */
+  /* Emits statements that assign to `to` the score of x, and of `second` if
+   * there is a second product, at the axis variables of batch, m and n; without
+   * subtract_max, the weight.  unmasked: for a tile without masked scores. */
   void (*put_score)(void *owner, Buffer *out, const char *x, const char *to,
                     bool unmasked);
   bool out_of_bounds_safe; /* The score is valid for elements out of bounds. */
@@ -88,6 +99,9 @@ typedef struct AttentionKernelSpec {
    * over all of n.  NULL: they never contribute.  Only in mma kernels. */
   void (*put_trim_check)(void *owner, Buffer *out, const char *row_max,
                          const char *row_sum, const char *to);
+  /* Emits the stores of row statistics, at the axis variables of batch and m;
+   * NULL: there are none. */
+  void (*put_row_outputs)(void *owner, Buffer *out);
   /* See GemmKernelSpec; `most` and `total` are the row's maximum and sum. */
   void (*put_epilogue)(void *owner, Buffer *out, const char *x,
                        const char *const to[GEMM_MAX_OUTPUTS]);

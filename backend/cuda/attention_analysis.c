@@ -21,15 +21,35 @@ static uint64_t operand_depends(const ContractionPattern *p, uint32_t which) {
   return set;
 }
 
-/* Axes along which key or value differ are batch axes.  The longest row axis
+static const LoopNest *product_loop(const AttentionPass *t, const Kernel *k,
+                                    uint32_t product) {
+  return k->loops.at[t->pattern.products[product].loop];
+}
+
+/* The axes of the terms of a score product. */
+static AxisList term_axes(const AttentionPass *t, uint32_t product) {
+  return (AxisList){t->k_count[product], t->k[product]};
+}
+
+static bool classify_terms(AttentionPass *t, const Kernel *k,
+                           uint32_t product) {
+  const LoopNest *loop = product_loop(t, k, product);
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    t->k[product][t->k_count[product]++] = v;
+  return t->k_count[product] <= GEMM_MAX_AXES;
+}
+
+/* Axes along which keys or values differ are batch axes.  The longest row axis
  * becomes m if it fills a tile; the other row axes are then batch axes, too.
  * All rows of a tile thus have the same values of these axes, and similar
  * trimmed bounds. */
 static bool classify_axes(AttentionPass *t, const Kernel *k) {
   const AttentionPattern *b = &t->pattern;
   const LoopNest *first = k->loops.at[0], *second = k->loops.at[b->pv_loop];
-  uint64_t shared = operand_depends(&b->qk, b->qk_column_factors) |
-                    operand_depends(&b->pv, b->pv_column_factors);
+  uint64_t shared = operand_depends(&b->pv, b->pv_column_factors);
+  for (uint32_t j = 0; j < b->product_count; j++)
+    shared |=
+        operand_depends(&b->products[j].pattern, b->products[j].column_factors);
   uint32_t row_axis = NO_AXIS;
   for (uint32_t v = 0; v < k->parallel_axes; v++)
     if (!(shared >> v & 1) &&
@@ -45,46 +65,66 @@ static bool classify_axes(AttentionPass *t, const Kernel *k) {
       t->batch[t->batch_count++] = v;
     else
       t->m[t->m_count++] = v;
-  for (uint32_t v = first->spatial_axes; v < first->axis_count; v++)
-    t->k[t->k_count++] = v;
   for (uint32_t v = k->parallel_axes; v < second->spatial_axes; v++)
     t->e[t->e_count++] = v;
+  for (uint32_t j = 0; j < b->product_count; j++)
+    if (!classify_terms(t, k, j))
+      return false;
   return t->batch_count <= GEMM_MAX_AXES && t->m_count <= GEMM_MAX_AXES &&
-         t->k_count <= GEMM_MAX_AXES && t->e_count <= GEMM_MAX_AXES;
+         t->e_count <= GEMM_MAX_AXES;
+}
+
+static void find_product_operands(AttentionPass *t, const Kernel *k,
+                                  uint32_t product, uint32_t query,
+                                  uint32_t key) {
+  const ScoreProduct *p = &t->pattern.products[product];
+  const LoopNest *loop = product_loop(t, k, product);
+  uint32_t all = (1u << p->pattern.factor_count) - 1;
+  t->side[query] = contraction_operand_loop(k->arena, loop, &p->pattern,
+                                            all & ~p->column_factors, DT_F32);
+  t->side[key] = contraction_operand_loop(k->arena, loop, &p->pattern,
+                                          p->column_factors, DT_F32);
+}
+
+static bool is_f32_contraction(const LoopNest *loop) {
+  return loop->ops.at[loop->outputs.at[0].value_op].dtype == DT_F32;
 }
 
 static bool find_operands(AttentionPass *t, const Kernel *k) {
   const AttentionPattern *b = &t->pattern;
-  const LoopNest *first = k->loops.at[0], *second = k->loops.at[b->pv_loop];
-  uint32_t all = (1u << b->qk.factor_count) - 1;
+  const LoopNest *second = k->loops.at[b->pv_loop];
   Dtype dtype = DT_NONE;
-  t->side[ATTENTION_Q] = contraction_operand_loop(
-      k->arena, first, &b->qk, all & ~b->qk_column_factors, DT_F32);
-  t->side[ATTENTION_K] = contraction_operand_loop(k->arena, first, &b->qk,
-                                                  b->qk_column_factors, DT_F32);
+  find_product_operands(t, k, 0, ATTENTION_Q, ATTENTION_K);
   t->side[ATTENTION_V] = contraction_operand_loop(k->arena, second, &b->pv,
                                                   b->pv_column_factors, DT_F32);
-  for (uint32_t j = 0; j < ATTENTION_OPERANDS; j++) {
+  t->operand_count = ATTENTION_V + 1;
+  if (b->product_count > 1) {
+    find_product_operands(t, k, 1, ATTENTION_Q2, ATTENTION_K2);
+    t->operand_count = ATTENTION_K2 + 1;
+  }
+  for (uint32_t j = 0; j < t->operand_count; j++) {
     const KernelOp *narrow = cuda_widened_half(t->side[j]);
     if (!narrow || (j && narrow->dtype != dtype))
       return false;
     dtype = narrow->dtype;
     t->load[j] = cuda_plain_load(t->side[j], dtype);
   }
-  return b->weight_dtype == dtype &&
-         first->ops.at[first->outputs.at[0].value_op].dtype == DT_F32 &&
-         second->ops.at[second->outputs.at[0].value_op].dtype == DT_F32;
+  for (uint32_t j = 0; j < b->product_count; j++)
+    if (!is_f32_contraction(product_loop(t, k, j)))
+      return false;
+  return b->weight_dtype == dtype && is_f32_contraction(second);
 }
 
 static GemmSide gemm_side(const AttentionPass *t, uint32_t which) {
   const LoopNest *loop = t->side[which];
   const KernelOp *read = t->load[which];
   GemmSide side = {.dtype = cuda_widened_half(loop)->dtype};
-  bool v = which == ATTENTION_V;
+  AxisList axes = which == ATTENTION_V ? (AxisList){t->e_count, t->e}
+                                       : term_axes(t, which >= ATTENTION_Q2);
   side.align_bytes = 2;
-  side.computed = !read || !cuda_is_contiguous_group(
-                               loop, read->address, v ? t->e_count : t->k_count,
-                               v ? t->e : t->k, &side.align_bytes, 2);
+  side.computed =
+      !read || !cuda_is_contiguous_group(loop, read->address, axes.count,
+                                         axes.axes, &side.align_bytes, 2);
   return side;
 }
 
@@ -400,13 +440,15 @@ static void find_tensor_maps(AttentionPass *t, const Kernel *k) {
   const uint32_t n = k->parallel_axes,
                  last = k->loops.at[t->pattern.pv_loop]->spatial_axes;
   GemmSide *sides[] = {&t->shape.query, &t->shape.key, &t->shape.value};
-  const AxisList batch = {t->batch_count, t->batch}, terms = {t->k_count, t->k};
-  const AxisList axes[ATTENTION_OPERANDS][3] = {
+  const AxisList batch = {t->batch_count, t->batch}, terms = term_axes(t, 0);
+  const AxisList axes[][3] = {
       {terms, {t->m_count, t->m}, batch},
       {terms, {1, &n}, batch},
       {{t->e_count, t->e}, {1, &last}, batch},
   };
-  for (uint32_t j = 0; j < ATTENTION_OPERANDS; j++)
+  if (t->pattern.product_count > 1) /* only mma kernels have two products */
+    return;
+  for (uint32_t j = 0; j <= ATTENTION_V; j++)
     sides[j]->tma_copyable =
         (!t->trimmed || t->bounds_proved) && !sides[j]->computed &&
         tensor_map_of_load(t->side[j], t->load[j], axes[j], &t->tensor_map[j]);
@@ -432,7 +474,7 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
   const LoopNest *first = k->loops.at[0],
                  *second = k->loops.at[t->pattern.pv_loop];
   AttentionShape *s = &t->shape;
-  double terms = loop_axes_hint(first, t->k_count, t->k);
+  double terms = loop_axes_hint(first, t->k_count[0], t->k[0]);
   double columns = loop_axes_hint(second, t->e_count, t->e);
   s->query = gemm_side(t, ATTENTION_Q);
   s->key = gemm_side(t, ATTENTION_K);
@@ -453,8 +495,18 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
   s->store_align_bytes = cuda_store_alignment(k, t->e[t->e_count - 1]);
   s->head_dim = (uint32_t)(terms < UINT16_MAX ? terms : UINT16_MAX);
   s->value_dim = (uint32_t)(columns < UINT16_MAX ? columns : UINT16_MAX);
-  return are_static_extents(first, t->k_count, t->k) &&
-         are_static_extents(second, t->e_count, t->e) && s->m < INT32_MAX &&
+  for (uint32_t j = 0; j < t->pattern.product_count; j++)
+    if (!are_static_extents(product_loop(t, k, j), t->k_count[j], t->k[j]))
+      return false;
+  if (t->pattern.product_count > 1) {
+    double second_terms =
+        loop_axes_hint(product_loop(t, k, 1), t->k_count[1], t->k[1]);
+    s->query2 = gemm_side(t, ATTENTION_Q2);
+    s->key2 = gemm_side(t, ATTENTION_K2);
+    s->head_dim2 =
+        (uint32_t)(second_terms < UINT16_MAX ? second_terms : UINT16_MAX);
+  }
+  return are_static_extents(second, t->e_count, t->e) && s->m < INT32_MAX &&
          s->n < INT32_MAX && s->batch < INT32_MAX;
 }
 
@@ -494,13 +546,24 @@ static bool is_faster_fused(const AttentionPass *t, const GpuSpec *gpu,
              (materializes_scores ? 3 : 1) * LAUNCH_OVERHEAD_SECONDS;
 }
 
+/* True if the kernel can store the row statistics: at affine addresses. */
+static bool can_store_statistics(const AttentionPass *t, const Kernel *k) {
+  for (uint32_t j = 0; j < t->pattern.pv_loop; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const AffineExpr *at = k->loops.at[j]->outputs.at[i].global_index;
+      if (at && !cuda_is_affine(at))
+        return false;
+    }
+  return true;
+}
+
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   AttentionPass *t = NEW(k->arena, AttentionPass);
   GpuSpec gpu;
   if (!target->arch || !gpu_spec(target->arch, &gpu) ||
       k->loops.len >= MAX_KERNEL_LOOPS ||
-      !kernel_match_attention(k, &t->pattern) || !classify_axes(t, k) ||
-      !find_operands(t, k))
+      !kernel_match_attention(k, &t->pattern) || !can_store_statistics(t, k) ||
+      !classify_axes(t, k) || !find_operands(t, k))
     return NULL;
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
@@ -517,7 +580,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   if (target->has_tensor_maps)
     find_tensor_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
-      !is_faster_fused(t, &gpu, t->seconds))
+      (!k->recomputes && !is_faster_fused(t, &gpu, t->seconds)))
     return NULL;
   t->override_error = override_apply_attention(t->arch, &t->shape, &gpu, &t->s);
   return t;

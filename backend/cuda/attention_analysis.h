@@ -6,9 +6,17 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/gemm_pass.h"
 
-/* Operands of the first matmul (query, key) and the right operand of the
- * second (value). */
-enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_OPERANDS };
+/* The right operand of the matmul that reads the weights (value), and the
+ * operands of the first product that computes scores (query, key), and of the
+ * second, if there is one. */
+enum {
+  ATTENTION_Q,
+  ATTENTION_K,
+  ATTENTION_V,
+  ATTENTION_Q2,
+  ATTENTION_K2,
+  ATTENTION_OPERANDS
+};
 
 typedef struct AttentionPass {
   const char *arch; /* target architecture */
@@ -17,9 +25,10 @@ typedef struct AttentionPass {
   double seconds;             /* predicted */
   const char *override_error; /* see GemmPass */
   AttentionPattern pattern;
-  uint32_t batch[MAX_KERNEL_AXES], m[MAX_KERNEL_AXES], k[MAX_KERNEL_AXES],
-      e[MAX_KERNEL_AXES];
-  uint32_t batch_count, m_count, k_count, e_count;
+  uint32_t operand_count;
+  uint32_t batch[MAX_KERNEL_AXES], m[MAX_KERNEL_AXES],
+      k[MAX_SCORE_PRODUCTS][MAX_KERNEL_AXES], e[MAX_KERNEL_AXES];
+  uint32_t batch_count, m_count, k_count[MAX_SCORE_PRODUCTS], e_count;
   /* Loop nests whose results are the operand elements. */
   const LoopNest *side[ATTENTION_OPERANDS];
   /* The load, if the operand is nothing else; or NULL. */

@@ -17,27 +17,36 @@ static uint32_t round_up(uint32_t x, uint32_t to) {
   return (x + to - 1) / to * to;
 }
 
-void attention_gemm_schedules(const AttentionShape *shape,
-                              const GemmSchedule *s, AttentionGemms *p) {
+static void product_schedules(const AttentionShape *shape, GemmSide query,
+                              GemmSide key, uint32_t head_dim,
+                              const GemmSchedule *s, ProductGemms *p) {
   FragmentLayout a = fragment_layout_mma_a(2),
                  b = fragment_layout_repeat_values(fragment_layout_mma_b(2), 2,
                                                    1);
-  p->q_shape = (GemmShape){
-      .a = shape->query, .b = shape->query, .accumulator_dtype = DT_F32};
-  p->kv_shape = (GemmShape){.a = shape->key,
+  p->q_shape = (GemmShape){.a = query, .b = query, .accumulator_dtype = DT_F32};
+  p->kv_shape = (GemmShape){.a = key,
                             .b = shape->value,
                             .accumulator_dtype = DT_F32,
                             .epilogue_bytes = shape->epilogue_bytes,
                             .store_align_bytes = shape->store_align_bytes};
   p->kv_shape.a.mn_major = p->kv_shape.b.mn_major = true;
   p->q_schedule = p->kv_schedule = *s;
-  p->q_schedule.k = p->kv_schedule.m = round_up(shape->head_dim, 16);
+  p->q_schedule.k = p->kv_schedule.m = round_up(head_dim, 16);
   p->kv_schedule.n = round_up(shape->value_dim, 16);
   p->kv_schedule.k = s->n;
   p->q_schedule.warps_n = p->kv_schedule.warps_n = 1;
   gemm_choose_operand_layout(&p->q_shape, &p->q_schedule, false, &a, false);
   gemm_choose_operand_layout(&p->kv_shape, &p->kv_schedule, false, &b, true);
   gemm_choose_operand_layout(&p->kv_shape, &p->kv_schedule, true, &b, true);
+}
+
+void attention_gemm_schedules(const AttentionShape *shape,
+                              const GemmSchedule *s, AttentionGemms *p) {
+  product_schedules(shape, shape->query, shape->key, shape->head_dim, s,
+                    &p->first);
+  if (shape->head_dim2)
+    product_schedules(shape, shape->query2, shape->key2, shape->head_dim2, s,
+                      &p->second);
 }
 
 static uint32_t tile_bytes(const GemmShape *shape, const GemmSchedule *s,
@@ -52,12 +61,16 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
   attention_gemm_schedules(shape, s, &p);
   if (s->mma_kind == MMA_KIND_WGMMA)
     return attention_smem(&p, s).total_bytes;
-  uint32_t stage = tile_bytes(&p.kv_shape, &p.kv_schedule, false) +
-                   tile_bytes(&p.kv_shape, &p.kv_schedule, true);
-  uint32_t all =
-      s->stages * stage + tile_bytes(&p.q_shape, &p.q_schedule, false);
+  uint32_t stage = tile_bytes(&p.first.kv_shape, &p.first.kv_schedule, false) +
+                   tile_bytes(&p.first.kv_shape, &p.first.kv_schedule, true);
+  uint32_t queries = tile_bytes(&p.first.q_shape, &p.first.q_schedule, false);
+  if (shape->head_dim2) {
+    stage += tile_bytes(&p.second.kv_shape, &p.second.kv_schedule, false);
+    queries += tile_bytes(&p.second.q_shape, &p.second.q_schedule, false);
+  }
+  uint32_t all = s->stages * stage + queries;
   uint32_t sums =
-      s->m * gemm_epilogue_tile_pitch(&p.kv_schedule) * 4 + s->m * 8;
+      s->m * gemm_epilogue_tile_pitch(&p.first.kv_schedule) * 4 + s->m * 8;
   return all > sums ? all : sums;
 }
 
@@ -74,11 +87,18 @@ static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
           (via_registers ? each / 4 : 0));
 }
 
+/* Two queries would need too many registers. */
+bool attention_query_in_registers(const AttentionShape *shape) {
+  return !shape->head_dim2 &&
+         shape->head_dim <= ATTENTION_MAX_REGISTER_HEAD_DIM;
+}
+
 static uint32_t thread_registers(const AttentionShape *shape,
                                  const GemmSchedule *s) {
   uint32_t k = round_up(shape->head_dim, 16),
+           k2 = round_up(shape->head_dim2, 16),
            e = round_up(shape->value_dim, 16);
-  uint32_t query_registers = k <= ATTENTION_MAX_REGISTER_HEAD_DIM ? k / 4 : 4;
+  uint32_t query_registers = attention_query_in_registers(shape) ? k / 4 : 4;
   uint32_t all = e / 2 + s->n / 2 + shape->score_loads * s->n / 4;
   AttentionGemms p;
   /* ptxas computes 64-bit conversions before the MMAs.  In wgmma kernels the
@@ -92,9 +112,12 @@ static uint32_t thread_registers(const AttentionShape *shape,
   attention_gemm_schedules(shape, s, &p);
   all += ATTENTION_BASE_REGISTERS + (shape->may_retry ? RETRY_REGISTERS : 0) +
          (shape->score_converts_64_bits ? SCORE_64_BIT_REGISTERS : 0);
+  if (k2) /* the results, and the addresses of the key */
+    all += s->n / 2 +
+           loading_registers(s, p.second.kv_schedule.copy_a, s->n * k2 * 2);
   return all + query_registers +
-         loading_registers(s, p.kv_schedule.copy_a, s->n * k * 2) +
-         loading_registers(s, p.kv_schedule.copy_b, s->n * e * 2);
+         loading_registers(s, p.first.kv_schedule.copy_a, s->n * k * 2) +
+         loading_registers(s, p.first.kv_schedule.copy_b, s->n * e * 2);
 }
 
 static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
@@ -125,7 +148,8 @@ bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
 static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
   double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
-  double k = round_up(shape->head_dim, 16), e = round_up(shape->value_dim, 16);
+  double k = round_up(shape->head_dim, 16) + round_up(shape->head_dim2, 16),
+         e = round_up(shape->value_dim, 16);
   bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
   double math =
       2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
@@ -156,9 +180,11 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
 }
 
-/* True if TMA can load all operands. */
+/* True if TMA can load all operands.  The kernel has a single product. */
 static bool can_use_wgmma(const AttentionShape *shape, const GpuSpec *gpu) {
   const GemmSide *sides[] = {&shape->query, &shape->key, &shape->value};
+  if (shape->head_dim2)
+    return false;
   for (size_t j = 0; j < 3; j++)
     if (!sides[j]->tma_copyable || sides[j]->computed ||
         sides[j]->align_bytes < 16)
@@ -171,6 +197,7 @@ static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
   return shape->key.dtype == t && shape->value.dtype == t &&
          shape->head_dim >= 1 && shape->value_dim >= 1 &&
          shape->head_dim <= 256 && shape->value_dim <= 256 &&
+         shape->head_dim2 <= 256 &&
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
 }
 

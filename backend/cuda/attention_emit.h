@@ -4,6 +4,7 @@
  * - rows, terms: sizes of m and n
  * - row0: first row of the block
  * - s: scores, then weights, in the layout of an MMA accumulator
+ * - second_s: the second product, in this layout
  * - sums: accumulators of the second matmul
  * - most, total: maximum and sum of the two rows of a thread */
 #ifndef AXON_CUDA_ATTENTION_EMIT_H
@@ -14,12 +15,21 @@
 
 typedef struct Buffer Buffer;
 
-typedef struct AttentionGemms {
-  char name_q[48];
+/* The tiles of query and key of a score product, as operands of matmuls. */
+typedef struct ProductGemms {
+  char name[48]; /* of the query */
   GemmSchedule q_schedule, kv_schedule;
   GemmShape q_shape, kv_shape;
-  GemmKernelSpec q_spec, kv_spec, epilogue_spec;
-  GemmTiledCopy q_copy, k_copy, v_copy;
+  GemmKernelSpec q_spec, kv_spec;
+  GemmTiledCopy q_copy, k_copy;
+} ProductGemms;
+
+/* The schedule, shape and spec of the first product's key are also those of
+ * the value. */
+typedef struct AttentionGemms {
+  ProductGemms first, second;
+  GemmKernelSpec epilogue_spec;
+  GemmTiledCopy v_copy;
 } AttentionGemms;
 
 /* Schedules of the query tile, and of the key and value tiles. */
@@ -43,7 +53,9 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
 void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              uint32_t floats, const char *warp);
-const char *attention_row_prologue(const AttentionKernelSpec *t);
+/* Appends the declarations of the row's maximum and sum for the epilogue, and
+ * the stores of row statistics. */
+void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t);
 /* ---- attention_wgmma.c ---- */
 void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p);

@@ -38,13 +38,12 @@ static GemmAxisGroup axis_group(CudaWriter *w, const LoopNest *loop,
   return g;
 }
 
-/* Axis n of key and value.  Its number differs between the two loops. */
-static GemmAxisGroup kv_axis_group(CudaWriter *w, const AttentionPass *t) {
-  const LoopNest *first = w->k->loops.at[0];
+/* Axis n of a key and the value.  Its number differs between their loops. */
+static GemmAxisGroup kv_axis_group(CudaWriter *w, const AttentionPass *t,
+                                   const LoopNest *loop, uint32_t key) {
   uint32_t n = w->k->parallel_axes,
            last = w->k->loops.at[t->pattern.pv_loop]->spatial_axes;
-  GemmAxisGroup g =
-      axis_group(w, first, (AxisList){1, &n}, t->load[ATTENTION_K], NULL);
+  GemmAxisGroup g = axis_group(w, loop, (AxisList){1, &n}, t->load[key], NULL);
   g.axes[0].name = KV_INDEX;
   g.axes[0].stride_b = stride_of(w, t->load[ATTENTION_V], last);
   return g;
@@ -60,7 +59,7 @@ static void put_value(CudaWriter *w, Buffer *out, const char *to,
   const AttentionPass *t = w->s->attention;
   const LoopNest *side = t->side[which];
   buffer_puts(out, "{\n");
-  if (which == ATTENTION_K)
+  if (which == ATTENTION_K || which == ATTENTION_K2)
     put_kv_alias(w, out, w->k->parallel_axes);
   if (which == ATTENTION_V)
     put_kv_alias(w, out, side->spatial_axes);
@@ -77,6 +76,12 @@ static void put_value_b(void *owner, Buffer *out, const char *to) {
 }
 static void put_value_v(void *owner, Buffer *out, const char *to) {
   put_value(owner, out, to, ATTENTION_V);
+}
+static void put_value_a2(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, ATTENTION_Q2);
+}
+static void put_value_b2(void *owner, Buffer *out, const char *to) {
+  put_value(owner, out, to, ATTENTION_K2);
 }
 
 static GemmOperand gemm_operand(CudaWriter *w, const KernelOp *read,
@@ -99,14 +104,17 @@ static GemmOperand gemm_operand(CudaWriter *w, const KernelOp *read,
 /* The value of a local load from the row: x is the dot product. */
 static const char *bind_local(CudaWriter *w, const KernelOp *s, const char *x,
                               const char *row_max, const char *row_sum) {
+  const AttentionPattern *b = &w->s->attention->pattern;
   const LoopOutput *r =
       &w->k->loops.at[s->source_loop]->outputs.at[s->source_output];
-  if (s->source_loop >= w->s->attention->pattern.pv_loop)
+  const char *value = r->reduce == PRIM_MAX ? row_max : row_sum;
+  if (s->source_loop >= b->pv_loop)
     return NULL;
-  return cuda_round_to_dtype(&w->e, r->dtype,
-                             s->source_loop == 0     ? x
-                             : r->reduce == PRIM_MAX ? row_max
-                                                     : row_sum);
+  if (s->source_loop == b->products[0].loop)
+    value = x;
+  else if (b->product_count > 1 && s->source_loop == b->products[1].loop)
+    value = "second";
+  return cuda_round_to_dtype(&w->e, r->dtype, value);
 }
 
 static const char **bind_locals(CudaWriter *w, const LoopNest *loop,
@@ -170,6 +178,45 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   cuda_put_epilogue_loops(w, out, t->pattern.pv_loop,
                           format(&w->e, "l%u", name), to, bind_row_local);
   w->dialect.divide_by_row_sum = NULL;
+}
+
+/* True for a row statistic that the kernel stores. */
+static bool is_row_output(const AttentionPass *t, const Kernel *k,
+                          uint32_t loop, uint32_t output) {
+  return loop < t->pattern.pv_loop &&
+         k->loops.at[loop]->outputs.at[output].global_index;
+}
+
+static bool has_row_outputs(const AttentionPass *t, const Kernel *k) {
+  for (uint32_t j = 0; j < t->pattern.pv_loop; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
+      if (is_row_output(t, k, j, i))
+        return true;
+  return false;
+}
+
+/* The address of a row statistic at the axis variables. */
+static const char *row_address(CudaWriter *w, const LoopOutput *r) {
+  Emitter *e = &w->e;
+  const char *at = format(e, "%s", emit_int(e, r->global_index->constant));
+  for (uint32_t v = 0; v < w->k->parallel_axes; v++)
+    if (r->global_index->coef[v])
+      at = format(e, "%s + i%u * (int64_t)%s", at, v,
+                  emit_int(e, r->global_index->coef[v]));
+  return at;
+}
+
+static void put_row_outputs(void *owner, Buffer *out) {
+  CudaWriter *w = owner;
+  const AttentionPass *t = w->s->attention;
+  for (uint32_t j = 0; j < t->pattern.pv_loop; j++)
+    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
+      if (is_row_output(t, w->k, j, i)) {
+        const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
+        cuda_put_store_at(
+            out, r->dtype, format(&w->e, "o%u", cuda_output_index(w, r)),
+            row_address(w, r), r->reduce == PRIM_MAX ? "most" : "total");
+      }
 }
 
 /* Clears `to` unless all reciprocals are in the range of normal floats. */
@@ -344,10 +391,11 @@ static const char *operand_tensor_map(CudaWriter *w, const AttentionPass *t,
   attention_gemm_schedules(&t->shape, &t->s, &p);
   map.pointer_index = w->out->outputs.len + t->load[which]->input;
   if (which == ATTENTION_Q)
-    gemm_tma_box(&p.q_shape, &p.q_schedule, false, box, &map.swizzle);
-  else
-    gemm_tma_box(&p.kv_shape, &p.kv_schedule, which == ATTENTION_V, box,
+    gemm_tma_box(&p.first.q_shape, &p.first.q_schedule, false, box,
                  &map.swizzle);
+  else
+    gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, which == ATTENTION_V,
+                 box, &map.swizzle);
   map.box[0] = box[0];
   map.box[1] = box[1];
   return cuda_add_tensor_map(w, &map);
@@ -357,8 +405,8 @@ static void add_tensor_maps(CudaWriter *w, const AttentionPass *t,
                             AttentionKernelSpec *g) {
   if (t->s.copy != COPY_TMA)
     return;
-  g->query.tensor_map = operand_tensor_map(w, t, ATTENTION_Q);
-  g->key.tensor_map = operand_tensor_map(w, t, ATTENTION_K);
+  g->first.query.tensor_map = operand_tensor_map(w, t, ATTENTION_Q);
+  g->first.key.tensor_map = operand_tensor_map(w, t, ATTENTION_K);
   g->value.tensor_map = operand_tensor_map(w, t, ATTENTION_V);
 }
 
@@ -376,50 +424,82 @@ static void set_bounds_callbacks(CudaWriter *w, const AttentionPass *t,
     g->put_trim_check = put_trim_check;
 }
 
-void attention_pass_put(CudaWriter *w, Buffer *before) {
+typedef void PutValue(void *owner, Buffer *out, const char *to);
+
+static ScoreProductSpec product_spec(CudaWriter *w, uint32_t product,
+                                     uint32_t query, PutValue *put_query,
+                                     uint32_t key, PutValue *put_key) {
   const AttentionPass *t = w->s->attention;
-  const Kernel *k = w->k;
-  const LoopNest *first = k->loops.at[0],
-                 *last = k->loops.at[t->pattern.pv_loop];
-  const AxisList batch = {t->batch_count, t->batch}, m = {t->m_count, t->m};
-  const AxisList terms = {t->k_count, t->k}, e = {t->e_count, t->e};
-  const KernelOp *a = t->load[ATTENTION_Q], *b = t->load[ATTENTION_K];
-  const KernelOp *v = t->load[ATTENTION_V];
-  AttentionKernelSpec g = {.shape = &t->shape,
-                           .schedule = &t->s,
-                           .name = w->pass->name,
-                           .batch = axis_group(w, first, batch, a, NULL),
-                           .m = axis_group(w, first, m, a, NULL),
-                           .k = axis_group(w, first, terms, a, NULL),
-                           .kv_batch = axis_group(w, first, batch, b, v),
-                           .n = kv_axis_group(w, t),
-                           .kv_k = axis_group(w, first, terms, b, NULL),
-                           .e = axis_group(w, last, e, NULL, v),
-                           .query = gemm_operand(w, a, put_value_a),
-                           .key = gemm_operand(w, b, put_value_b),
-                           .value = gemm_operand(w, v, put_value_v),
-                           .put_score = put_score,
-                           .out_of_bounds_safe = is_bounds_safe(t),
-                           .put_epilogue = put_epilogue,
-                           .owner = w};
-  const AxisList axes[] = {batch, m, e};
-  g.put_divisor_check =
-      t->score_divisors || t->score_scale ? put_divisor_check : NULL;
-  g.put_score_scale = t->score_scale ? put_score_scale : NULL;
-  const GemmSide sides[] = {t->shape.query, t->shape.key, t->shape.value};
-  w->out->requires_align16 |=
-      cuda_requires_align16(sides, 3, t->shape.store_align_bytes);
-  g.output_count = cuda_fill_gemm_outputs(w, axes, g.outputs);
-  set_bounds_callbacks(w, t, &g);
-  add_tensor_maps(w, t, &g);
+  const LoopNest *loop = w->k->loops.at[t->pattern.products[product].loop];
+  const KernelOp *a = t->load[query], *b = t->load[key];
+  const KernelOp *v = product == 0 ? t->load[ATTENTION_V] : NULL;
+  const AxisList batch = {t->batch_count, t->batch}, m = {t->m_count, t->m},
+                 terms = {t->k_count[product], t->k[product]};
+  return (ScoreProductSpec){
+      .batch = axis_group(w, loop, batch, a, NULL),
+      .m = axis_group(w, loop, m, a, NULL),
+      .k = axis_group(w, loop, terms, a, NULL),
+      .kv_batch = axis_group(w, loop, batch, b, v),
+      .n = kv_axis_group(w, t, loop, key),
+      .kv_k = axis_group(w, loop, terms, b, NULL),
+      .query = gemm_operand(w, a, put_query),
+      .key = gemm_operand(w, b, put_key),
+  };
+}
+
+static void add_products(CudaWriter *w, AttentionKernelSpec *g) {
+  g->first =
+      product_spec(w, 0, ATTENTION_Q, put_value_a, ATTENTION_K, put_value_b);
+  if (w->s->attention->pattern.product_count > 1)
+    g->second = product_spec(w, 1, ATTENTION_Q2, put_value_a2, ATTENTION_K2,
+                             put_value_b2);
+}
+
+static void note_alignment(CudaWriter *w, const AttentionPass *t) {
+  const GemmSide sides[] = {t->shape.query, t->shape.key, t->shape.value,
+                            t->shape.query2, t->shape.key2};
+  w->out->requires_align16 |= cuda_requires_align16(sides, t->operand_count,
+                                                    t->shape.store_align_bytes);
+}
+
+static void set_grid(CudaWriter *w, const AttentionPass *t) {
   int64_t rows = axis_count(w, t->m_count, t->m);
   int64_t batches = axis_count(w, t->batch_count, t->batch);
   w->pass->grid_blocks = emit_extent_mul(
       &w->e, emit_extent_ceil_div(&w->e, rows, t->s.m), batches);
   cuda_note_int32_size(w, rows);
   cuda_note_int32_size(w, batches);
-  cuda_note_int32_size(w, first->extents[k->parallel_axes]);
+  cuda_note_int32_size(w, w->k->loops.at[0]->extents[w->k->parallel_axes]);
   cuda_note_int32_size(w, w->pass->grid_blocks);
+}
+
+void attention_pass_put(CudaWriter *w, Buffer *before) {
+  const AttentionPass *t = w->s->attention;
+  const LoopNest *last = w->k->loops.at[t->pattern.pv_loop];
+  const KernelOp *v = t->load[ATTENTION_V];
+  const AxisList axes[] = {
+      {t->batch_count, t->batch}, {t->m_count, t->m}, {t->e_count, t->e}};
+  AttentionKernelSpec g = {.shape = &t->shape,
+                           .schedule = &t->s,
+                           .name = w->pass->name,
+                           .e = axis_group(w, last, axes[2], NULL, v),
+                           .value = gemm_operand(w, v, put_value_v),
+                           .put_score = put_score,
+                           .out_of_bounds_safe = is_bounds_safe(t),
+                           .put_epilogue = put_epilogue,
+                           .owner = w};
+  add_products(w, &g);
+  if (t->score_divisors || t->score_scale)
+    g.put_divisor_check = put_divisor_check;
+  if (t->score_scale)
+    g.put_score_scale = put_score_scale;
+  if (has_row_outputs(t, w->k))
+    g.put_row_outputs = put_row_outputs;
+  note_alignment(w, t);
+  g.output_count = cuda_fill_gemm_outputs(w, axes, g.outputs);
+  set_bounds_callbacks(w, t, &g);
+  add_tensor_maps(w, t, &g);
+  set_grid(w, t);
   w->pass->shared_bytes = attention_shared_bytes(&t->shape, &t->s);
   attention_put_kernel(before, &w->body, &g);
 }

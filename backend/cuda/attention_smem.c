@@ -7,15 +7,18 @@ static uint32_t round_up_aligned(int64_t bytes) {
 }
 
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
-  SmemTile a = gemm_operand_tile(&p->q_shape, &p->q_schedule, false);
-  SmemTile b = gemm_operand_tile(&p->kv_shape, &p->kv_schedule, false);
-  SmemTile v = gemm_operand_tile(&p->kv_shape, &p->kv_schedule, true);
+  SmemTile a =
+      gemm_operand_tile(&p->first.q_shape, &p->first.q_schedule, false);
+  SmemTile b =
+      gemm_operand_tile(&p->first.kv_shape, &p->first.kv_schedule, false);
+  SmemTile v =
+      gemm_operand_tile(&p->first.kv_shape, &p->first.kv_schedule, true);
   AttentionSmem r;
   r.v_offset = round_up_aligned(smem_tile_bytes(&b));
   r.stage_bytes = r.v_offset + round_up_aligned(smem_tile_bytes(&v));
   r.query_offset = s->stages * r.stage_bytes;
   r.epilogue_offset = r.query_offset + round_up_aligned(smem_tile_bytes(&a));
-  r.row_state_floats = s->m * gemm_epilogue_tile_pitch(&p->kv_schedule);
+  r.row_state_floats = s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule);
   r.barriers_offset = r.epilogue_offset + r.row_state_floats * 4 + s->m * 8;
   r.total_bytes = r.barriers_offset + 8 * (1 + 4 * s->stages);
   return r;

@@ -44,15 +44,15 @@ static void put_range(Buffer *out, const AttentionKernelSpec *t,
 /* Emits the rows of the block and the range of n that they need. */
 void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
-  gemm_put_extent(out, &t->m, "rows");
-  gemm_put_extent(out, &t->n, "terms");
+  gemm_put_extent(out, &t->first.m, "rows");
+  gemm_put_extent(out, &t->first.n, "terms");
   buffer_printf(out,
                 "const unsigned bands = (unsigned)(rows + %u) / %uu;\n"
                 "const unsigned batch = blockIdx.x / bands;\n"
                 "const int row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
                 "%uu);\n",
                 s->m - 1, s->m, s->m);
-  gemm_put_unravel(out, &t->batch, "(int64_t)batch");
+  gemm_put_unravel(out, &t->first.batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
   if (t->put_bounds) {
     put_range(out, t, t->put_bounds);
@@ -114,8 +114,10 @@ static void put_masked_scores(Buffer *out, const AttentionKernelSpec *t,
                 t->schedule->n / 8);
   put_score_coord(out, t, row, term, unmasked);
   buffer_puts(out, "float p;\n{\nconst float x = s[y * 4 + i];\n");
-  gemm_put_unravel(out, &t->m, "r");
-  gemm_put_unravel(out, &t->n, "j");
+  if (t->shape->head_dim2)
+    buffer_puts(out, "const float second = second_s[y * 4 + i];\n");
+  gemm_put_unravel(out, &t->first.m, "r");
+  gemm_put_unravel(out, &t->first.n, "j");
   t->put_score(t->owner, out, "x", "p", unmasked);
   buffer_puts(out, "}\n");
   if (unmasked)
@@ -152,7 +154,7 @@ static bool has_row_sums(const AttentionKernelSpec *t) {
  * rows. */
 void attention_put_accumulators(Buffer *out, const AttentionKernelSpec *t,
                                 const AttentionGemms *p) {
-  buffer_printf(out, "float sums[%u];\n", p->kv_schedule.n / 2);
+  buffer_printf(out, "float sums[%u];\n", p->first.kv_schedule.n / 2);
   if (t->shape->subtract_max)
     buffer_puts(out, "float most[2];\n");
   if (has_row_sums(t))
@@ -163,7 +165,7 @@ void attention_put_init(Buffer *out, const AttentionKernelSpec *t,
                         const AttentionGemms *p) {
   buffer_printf(out,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\nsums[i] = 0;\n",
-                p->kv_schedule.n / 2);
+                p->first.kv_schedule.n / 2);
   if (t->shape->subtract_max)
     buffer_puts(out, "most[0] = most[1] = " NEG_INFINITY_TEXT ";\n");
   if (has_row_sums(t))
@@ -221,7 +223,7 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
                   "total[h] = " NAN_TEXT ";\n"
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "if (i / 2 %% 2 == h)\nsums[i] = " NAN_TEXT ";\n}\n",
-                  p->kv_schedule.n / 2);
+                  p->first.kv_schedule.n / 2);
   buffer_puts(out, "}\n");
 }
 
@@ -251,13 +253,20 @@ void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t) {
                    "const int r = row0 + (int)(warp * 16u) + h * 8 + (int)");
   layout_print(out, &h.thread_row, "lane");
   buffer_puts(out, ";\nif (r < rows) {\n");
-  gemm_put_unravel(out, &t->m, "r");
+  gemm_put_unravel(out, &t->first.m, "r");
   t->put_trim_check(t->owner, out, "most[h]", "total[h]", "wrong");
   buffer_puts(out, "}\n}\n");
 }
 
-const char *attention_row_prologue(const AttentionKernelSpec *t) {
-  return has_row_sums(t) ? "const float most = carried[slab_row].x, total = "
-                           "carried[slab_row].y;\n(void)most, (void)total;\n"
-                         : NULL;
+void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
+  if (!has_row_sums(t))
+    return;
+  buffer_puts(out, "const float most = carried[slab_row].x, total = "
+                   "carried[slab_row].y;\n(void)most, (void)total;\n");
+  if (!t->put_row_outputs)
+    return;
+  buffer_puts(out, "if (j == 0) {\n");
+  gemm_put_unravel(out, &t->first.m, "i");
+  t->put_row_outputs(t->owner, out);
+  buffer_puts(out, "}\n");
 }

@@ -17,7 +17,7 @@ enum { WGMMA_M = 64 };
 static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
                               AttentionGemms *p, const AttentionSmem *r,
                               bool v) {
-  const GemmTiledCopy *s = v ? &p->v_copy : &p->k_copy;
+  const GemmTiledCopy *s = v ? &p->v_copy : &p->first.k_copy;
   char at[60];
   snprintf(at, sizeof at, "shared + stage * %uu + %uu", r->stage_bytes,
            v ? r->v_offset : 0);
@@ -27,15 +27,15 @@ static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
                 v ? 'v' : 'b', v ? 'v' : 'b',
                 (uint32_t)smem_tile_bytes(&s->tile));
   gemm_put_tma_load(
-      out,
-      &(TmaLoad){.tile = &s->tile,
-                 .batch = &t->kv_batch,
-                 .b = v,
-                 .smem_address = at,
-                 .tensor_map = v ? t->value.tensor_map : t->key.tensor_map,
-                 .barrier = v ? "full_v + 8 * stage" : "full_b + 8 * stage",
-                 .contiguous_coord = "0",
-                 .strided_coord = "from + (int)step * stage_terms"});
+      out, &(TmaLoad){
+               .tile = &s->tile,
+               .batch = &t->first.kv_batch,
+               .b = v,
+               .smem_address = at,
+               .tensor_map = v ? t->value.tensor_map : t->first.key.tensor_map,
+               .barrier = v ? "full_v + 8 * stage" : "full_b + 8 * stage",
+               .contiguous_coord = "0",
+               .strided_coord = "from + (int)step * stage_terms"});
 }
 
 static void put_producer(Buffer *out, const AttentionKernelSpec *t,
@@ -45,15 +45,15 @@ static void put_producer(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(out,
                 "if (ax_warp() == 0 && ax_elect()) {\n"
                 "ax_mbarrier_expect(full_a, %u);\n",
-                (uint32_t)smem_tile_bytes(&p->q_copy.tile));
-  gemm_put_tma_load(out, &(TmaLoad){.tile = &p->q_copy.tile,
-                                    .batch = &t->batch,
+                (uint32_t)smem_tile_bytes(&p->first.q_copy.tile));
+  gemm_put_tma_load(out, &(TmaLoad){.tile = &p->first.q_copy.tile,
+                                    .batch = &t->first.batch,
                                     .smem_address = at,
-                                    .tensor_map = t->query.tensor_map,
+                                    .tensor_map = t->first.query.tensor_map,
                                     .barrier = "full_a",
                                     .contiguous_coord = "0",
                                     .strided_coord = "row0"});
-  gemm_put_unravel(out, &t->kv_batch, "(int64_t)batch");
+  gemm_put_unravel(out, &t->first.kv_batch, "(int64_t)batch");
   buffer_printf(
       out,
       "for (unsigned step = 0; step < steps; step++) {\n"
@@ -76,13 +76,13 @@ static void put_qk_wgmma(Buffer *out, const AttentionKernelSpec *t,
                 "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n"
                 "ax_wgmma_fence();\n",
                 step, s->stages, step, s->stages, r->stage_bytes);
-  for (uint32_t k = 0; k < p->q_schedule.k; k += 16)
+  for (uint32_t k = 0; k < p->first.q_schedule.k; k += 16)
     buffer_printf(out,
                   "ax_wgmma_m64n%uk16_%s<0, 0>(s, a_first + %u, b_stage + %u, "
                   "%s);\n",
                   s->n, dtype_info[t->shape->query.dtype].name,
-                  gemm_unswizzled_offset(&p->q_copy.tile, 0, k) >> 4,
-                  gemm_unswizzled_offset(&p->k_copy.tile, 0, k) >> 4,
+                  gemm_unswizzled_offset(&p->first.q_copy.tile, 0, k) >> 4,
+                  gemm_unswizzled_offset(&p->first.k_copy.tile, 0, k) >> 4,
                   k ? "true" : "false");
   buffer_puts(out, "ax_wgmma_commit();\n}\n");
 }
@@ -101,8 +101,9 @@ static void put_pv_wgmma(Buffer *out, const AttentionKernelSpec *t,
     buffer_printf(out,
                   "ax_wgmma_m64n%uk16_%s_ra<1>(sums, p + %u, v_stage + %u, "
                   "true);\n",
-                  p->kv_schedule.n, dtype_info[t->shape->value.dtype].name,
-                  k / 4, gemm_unswizzled_offset(&p->v_copy.tile, k, 0) >> 4);
+                  p->first.kv_schedule.n,
+                  dtype_info[t->shape->value.dtype].name, k / 4,
+                  gemm_unswizzled_offset(&p->v_copy.tile, k, 0) >> 4);
   buffer_puts(out, "ax_wgmma_commit();\n}\n");
 }
 
@@ -166,7 +167,7 @@ static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
     buffer_printf(out,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "sums[i] *= shrink[i / 2 %% 2];\n",
-                  p->kv_schedule.n / 2);
+                  p->first.kv_schedule.n / 2);
   put_pack_weights(out, t);
 }
 
@@ -187,7 +188,7 @@ static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
 static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r) {
   const GemmSchedule *s = t->schedule;
-  uint32_t pitch = gemm_epilogue_tile_pitch(&p->kv_schedule);
+  uint32_t pitch = gemm_epilogue_tile_pitch(&p->first.kv_schedule);
   char at[80];
   buffer_printf(out,
                 "const unsigned group = thread / 128u - 1, member = thread %% "
@@ -197,9 +198,10 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 "float *const slab = slabs + row / 16u * %uu;\n",
                 r->epilogue_offset, 16 * pitch);
   snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query_offset,
-           gemm_unswizzled_offset(&p->q_copy.tile, WGMMA_M, 0));
-  gemm_put_smem_descriptor(out, &p->q_copy.tile, false, "a_first", at);
-  gemm_put_smem_descriptor(out, &p->k_copy.tile, false, "b_first", "shared");
+           gemm_unswizzled_offset(&p->first.q_copy.tile, WGMMA_M, 0));
+  gemm_put_smem_descriptor(out, &p->first.q_copy.tile, false, "a_first", at);
+  gemm_put_smem_descriptor(out, &p->first.k_copy.tile, false, "b_first",
+                           "shared");
   snprintf(at, sizeof at, "shared + %uu", r->v_offset);
   gemm_put_smem_descriptor(out, &p->v_copy.tile, true, "v_first", at);
   buffer_printf(out,
@@ -215,8 +217,11 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
   gemm_put_extent(out, &t->e, "n_all");
-  p->epilogue_spec.row_prologue = attention_row_prologue(t);
+  Buffer row_prologue = {0};
+  attention_put_row_prologue(&row_prologue, t);
+  p->epilogue_spec.row_prologue = row_prologue.text;
   gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
+  buffer_free(&row_prologue);
 }
 
 /* ---- kernel ---- */

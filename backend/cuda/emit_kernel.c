@@ -475,7 +475,7 @@ static bool kernel_fits_int32(const Kernel *k) {
 static bool attention_fits_int32(const Kernel *k, const AttentionPass *t) {
   bool fits_int32 = !k->graph->extent_table && loop_fits_int32(t->score) &&
                     loop_fits_int32(t->weight_factors);
-  for (uint32_t j = 0; j < ATTENTION_OPERANDS; j++)
+  for (uint32_t j = 0; j < t->operand_count; j++)
     fits_int32 &= loop_fits_int32(t->side[j]);
   for (uint32_t j = t->pattern.pv_loop; j < k->loops.len; j++)
     fits_int32 &= loop_fits_int32(k->loops.at[j]);

@@ -1,4 +1,5 @@
 /* Epilogues of matmuls: the elementwise loops after the contraction. */
+#include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "kernel/roofline.h"
 #include "support/arena.h"
@@ -13,10 +14,12 @@ static bool is_direct_output(const LoopOutput *r) {
          cuda_is_affine(r->global_index) && !r->global_index->constant;
 }
 
-/* The index of the output among these; UINT32_MAX: it is not one of them. */
-static uint32_t direct_output_index(const Kernel *k, const LoopOutput *which) {
+/* The index of the output among these, from loop `first` on; UINT32_MAX: it is
+ * not one of them. */
+static uint32_t direct_output_from(const Kernel *k, uint32_t first,
+                                   const LoopOutput *which) {
   uint32_t count = 0;
-  for (uint32_t j = 0; j < k->loops.len; j++)
+  for (uint32_t j = first; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
       const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
       if (!is_direct_output(r) || count == GEMM_MAX_OUTPUTS)
@@ -28,11 +31,18 @@ static uint32_t direct_output_index(const Kernel *k, const LoopOutput *which) {
   return UINT32_MAX;
 }
 
+/* The loops of attention before the epilogue store row statistics. */
+static uint32_t direct_output_index(const CudaWriter *w,
+                                    const LoopOutput *which) {
+  const AttentionPass *t = w->s->attention;
+  return direct_output_from(w->k, t ? t->pattern.pv_loop : 0, which);
+}
+
 static void put_result(CudaWriter *w, Buffer *out, const LoopOutput *r,
                        const CudaLocal *l, const char *x, const char *stored,
                        const char *const to[GEMM_MAX_OUTPUTS]) {
   Emitter *e = &w->e;
-  uint32_t number = direct_output_index(w->k, r);
+  uint32_t number = direct_output_index(w, r);
   if (r->local_index && l->storage == STORAGE_POINT_SCRATCH)
     cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
                       emit_affine(e, r->local_index), x);
@@ -130,7 +140,7 @@ void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
       s->output_count++;
       s->max_output_bytes =
           bytes > s->max_output_bytes ? bytes : s->max_output_bytes;
-      s->tma_storable &= direct_output_index(k, r) != UINT32_MAX &&
+      s->tma_storable &= direct_output_from(k, 0, r) != UINT32_MAX &&
                          gemm_pass_output_map(t, loop, r, &map);
     }
     for (uint32_t i = 0; j && i < loop->ops.len; i++) {
@@ -174,7 +184,7 @@ bool cuda_epilogue_is_bounds_safe(const CudaWriter *w) {
         continue;
       if ((r->local_index && w->locals[w->pass->first_loop + j][i].storage ==
                                  STORAGE_POINT_SCRATCH) ||
-          (r->global_index && direct_output_index(k, r) == UINT32_MAX))
+          (r->global_index && direct_output_index(w, r) == UINT32_MAX))
         return false;
     }
   }
@@ -201,7 +211,7 @@ uint32_t cuda_fill_gemm_outputs(CudaWriter *w, const AxisList axes[3],
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
       const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
       uint32_t at = 0;
-      if (direct_output_index(k, r) == UINT32_MAX)
+      if (direct_output_index(w, r) == UINT32_MAX)
         continue;
       GemmOutput *output = &to[count++];
       output->pointer = format(e, "o%u", cuda_output_index(w, r));

@@ -18,7 +18,8 @@ typedef struct Buffer Buffer;
 typedef struct GemmTiledCopy {
   const GemmKernelSpec *spec;
   bool b;
-  char letter;
+  char letter;      /* of its variables */
+  char axis_letter; /* of its rows or columns: m or n */
   const GemmSide *side;
   const GemmOperand *operand;
   const GemmAxisGroup *mn_axes; /* m or n */
@@ -140,12 +141,21 @@ void gemm_put_epilogue_tma(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- gemm_mainloop.c ---- */
 
+enum { MAX_TILED_COPIES = 3 };
+
+/* The operand tiles of a stage, in their order in shared memory. */
+typedef struct StageCopies {
+  uint32_t count;
+  const GemmTiledCopy *copies[MAX_TILED_COPIES];
+} StageCopies;
+
+uint32_t gemm_stage_bytes(const StageCopies *s);
 /* Emits the MMAs of stage `read`. */
-typedef void GemmPutMma(Buffer *out, const void *owner, const GemmTiledCopy *a,
-                        const GemmTiledCopy *b);
-void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
-                       const GemmTiledCopy *a, const GemmTiledCopy *b,
-                       GemmPutMma *product, const void *owner);
+typedef void GemmPutMma(Buffer *out, const void *owner, const StageCopies *s);
+/* Emits the loop over the stages; `k` terms belong to a stage. */
+void gemm_put_mainloop(Buffer *out, const GemmSchedule *schedule, uint32_t k,
+                       const StageCopies *s, GemmPutMma *product,
+                       const void *owner);
 typedef struct FragmentLoad {
   /* Name of the array; address of the tile in shared memory. */
   const char *name, *smem_tile;

@@ -133,6 +133,7 @@ GemmTiledCopy gemm_tiled_copy(const GemmKernelSpec *t, bool b) {
   GemmTiledCopy to = {.spec = t,
                       .b = b,
                       .letter = b ? 'b' : 'a',
+                      .axis_letter = b ? 'n' : 'm',
                       .side = side,
                       .operand = b ? &t->b : &t->a,
                       .mn_axes = b ? &t->n : &t->m,
@@ -207,9 +208,9 @@ void gemm_put_copy_setup(Buffer *out, const GemmTiledCopy *s) {
   for (uint32_t g = 0; g < s->operand->predicate_count; g++)
     buffer_printf(out, "int %c_guard%u[%u];\n", c, g, s->iterations);
   put_iterations(out, s);
-  buffer_printf(out, "const int r = (int)(%c0 + %s);\n", s->b ? 'n' : 'm',
+  buffer_printf(out, "const int r = (int)(%c0 + %s);\n", s->axis_letter,
                 s->mn_major ? "column" : "row");
-  buffer_printf(out, "%c_left[p] = %c_all - r;\n", c, s->b ? 'n' : 'm');
+  buffer_printf(out, "%c_left[p] = %c_all - r;\n", c, s->axis_letter);
   gemm_put_unravel(out, s->mn_axes, "r");
   gemm_put_offset(out, s->mn_axes, "at", s->b);
   buffer_printf(out, "%c_at[p] = at + %c_batch;\n", c, c);
@@ -359,7 +360,7 @@ static void put_element_load(Buffer *out, const GemmTiledCopy *s,
 /* Computes the elements v[i] of a vector and packs them into a uint4. */
 static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
                                 const char *first_k, const char *to) {
-  char group = s->b ? 'n' : 'm';
+  char group = s->axis_letter;
   Dtype t = s->side->dtype;
   const char *type = gemm_compute_type(t);
   buffer_printf(out,

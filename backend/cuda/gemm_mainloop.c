@@ -31,102 +31,106 @@ static void put_tile_prologue(Buffer *out, const GemmKernelSpec *t) {
 
 /* ---- stages ---- */
 
-static const GemmTiledCopy *
-find_copy(const GemmTiledCopy *a, const GemmTiledCopy *b, bool via_registers) {
-  return a->via_registers == via_registers   ? a
-         : b->via_registers == via_registers ? b
-                                             : NULL;
+uint32_t gemm_stage_bytes(const StageCopies *s) {
+  uint32_t bytes = 0;
+  for (uint32_t j = 0; j < s->count; j++)
+    bytes += s->copies[j]->stage_bytes;
+  return bytes;
 }
 
-static void put_async_copies(Buffer *out, const GemmTiledCopy *a,
-                             const GemmTiledCopy *b, const char *smem_a,
-                             const char *smem_b, const char *first_k) {
-  if (!a->via_registers)
-    gemm_put_copy(out, a, smem_a, first_k);
-  if (!b->via_registers)
-    gemm_put_copy(out, b, smem_b, first_k);
+static bool has_copy(const StageCopies *s, bool via_registers) {
+  for (uint32_t j = 0; j < s->count; j++)
+    if (s->copies[j]->via_registers == via_registers)
+      return true;
+  return false;
 }
 
-static void put_register_loads(Buffer *out, const GemmTiledCopy *a,
-                               const GemmTiledCopy *b, const char *first_k) {
-  if (a->via_registers)
-    gemm_put_copy(out, a, NULL, first_k);
-  if (b->via_registers)
-    gemm_put_copy(out, b, NULL, first_k);
+/* Emits the copies of one kind; the stage begins at `into`.  The shared stores
+ * of copies through registers are emitted by put_register_stores. */
+static void put_copies(Buffer *out, const StageCopies *s, bool via_registers,
+                       const char *first_k) {
+  uint32_t offset = 0;
+  for (uint32_t j = 0; j < s->count; j++) {
+    char at[40];
+    snprintf(at, sizeof at, "into + %uu", offset);
+    if (s->copies[j]->via_registers == via_registers)
+      gemm_put_copy(out, s->copies[j], at, first_k);
+    offset += s->copies[j]->stage_bytes;
+  }
 }
 
-static void put_register_stores(Buffer *out, const GemmTiledCopy *a,
-                                const GemmTiledCopy *b, const char *smem_a,
-                                const char *smem_b) {
-  if (a->via_registers)
-    gemm_put_registers_to_shared(out, a, smem_a);
-  if (b->via_registers)
-    gemm_put_registers_to_shared(out, b, smem_b);
+static void put_register_stores(Buffer *out, const StageCopies *s) {
+  uint32_t offset = 0;
+  for (uint32_t j = 0; j < s->count; j++) {
+    char at[40];
+    snprintf(at, sizeof at, "into + %uu", offset);
+    if (s->copies[j]->via_registers)
+      gemm_put_registers_to_shared(out, s->copies[j], at);
+    offset += s->copies[j]->stage_bytes;
+  }
+}
+
+/* Emits the copies by cp.async of one stage, unless it is after the last. */
+static void put_async_stage(Buffer *out, const StageCopies *s,
+                            const char *condition, const char *place,
+                            const char *first_k) {
+  buffer_printf(out,
+                "if (%s < steps) {\n"
+                "const unsigned into = shared + %s * %uu;\n",
+                condition, place, gemm_stage_bytes(s));
+  put_copies(out, s, false, first_k);
+  buffer_puts(out, "}\nax_copy_commit();\n");
 }
 
 /* Copies by cp.async run `stages - 1` stages ahead.  Copies through registers
  * run one stage ahead: loads before the MMAs, stores after them. */
-void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
-                       const GemmTiledCopy *a, const GemmTiledCopy *b,
-                       GemmPutMma *product, const void *owner) {
-  uint32_t stages = t->schedule->stages,
-           stage_bytes = a->stage_bytes + b->stage_bytes;
-  uint32_t k = t->schedule->k;
-  bool copies = find_copy(a, b, false) != NULL,
-       via_registers = find_copy(a, b, true) != NULL;
+void gemm_put_mainloop(Buffer *out, const GemmSchedule *schedule, uint32_t k,
+                       const StageCopies *s, GemmPutMma *product,
+                       const void *owner) {
+  uint32_t stages = schedule->stages;
+  bool is_async = has_copy(s, false), via_registers = has_copy(s, true);
   buffer_printf(out,
                 "const int stage_terms = %u;\n"
                 "const int steps = (to - from + %u) / %u;\n",
                 k, k - 1, k);
-  if (copies) {
-    buffer_printf(out,
-                  "for (int s = 0; s < %u; s++) {\nif (s < steps) {\n"
-                  "const unsigned into = shared + (unsigned)s * %uu;\n",
-                  stages - 1, stage_bytes);
-    char smem_b[40];
-    snprintf(smem_b, sizeof smem_b, "into + %uu", a->stage_bytes);
-    put_async_copies(out, a, b, "into", smem_b, "from + s * stage_terms");
-    buffer_puts(out, "}\nax_copy_commit();\n}\n");
-  }
-  char registers_smem_b[40];
-  snprintf(registers_smem_b, sizeof registers_smem_b, "into + %uu",
-           a->stage_bytes);
-  if (via_registers) {
-    buffer_puts(out, "if (steps > 0) {\nconst unsigned into = 0;\n");
-    put_register_loads(out, a, b, "from");
-    put_register_stores(out, a, b, "into", registers_smem_b);
+  if (is_async) {
+    buffer_printf(out, "for (int s = 0; s < %u; s++) {\n", stages - 1);
+    put_async_stage(out, s, "s", "(unsigned)s", "from + s * stage_terms");
     buffer_puts(out, "}\n");
   }
-  buffer_printf(out, "unsigned read = 0, write = %u;\n",
-                copies ? stages - 1 : 1);
-  buffer_puts(out, "for (int step = 0; step < steps; step++) {\n");
-  if (copies)
+  if (via_registers) {
+    buffer_puts(out, "if (steps > 0) {\nconst unsigned into = 0;\n");
+    put_copies(out, s, true, "from");
+    put_register_stores(out, s);
+    buffer_puts(out, "}\n");
+  }
+  buffer_printf(out,
+                "unsigned read = 0, write = %u;\n"
+                "for (int step = 0; step < steps; step++) {\n",
+                is_async ? stages - 1 : 1);
+  if (is_async)
     buffer_printf(out, "ax_copy_wait<%u>();\n", stages - 2);
   buffer_puts(out, "ax_sync();\n");
-  if (copies) {
-    buffer_printf(out,
-                  "if (step + %u < steps) {\n"
-                  "const unsigned into = shared + write * %uu;\n",
-                  stages - 1, stage_bytes);
-    char ahead[80];
-    snprintf(ahead, sizeof ahead, "from + (step + %u) * stage_terms",
+  if (is_async) {
+    char condition[40], first_k[80];
+    snprintf(condition, sizeof condition, "step + %u", stages - 1);
+    snprintf(first_k, sizeof first_k, "from + (step + %u) * stage_terms",
              stages - 1);
-    put_async_copies(out, a, b, "into", registers_smem_b, ahead);
-    buffer_puts(out, "}\nax_copy_commit();\n");
+    put_async_stage(out, s, condition, "write", first_k);
   }
   if (via_registers) {
     buffer_puts(out, "if (step + 1 < steps) {\n");
-    put_register_loads(out, a, b, "from + (step + 1) * stage_terms");
+    put_copies(out, s, true, "from + (step + 1) * stage_terms");
     buffer_puts(out, "}\n");
   }
-  product(out, owner, a, b);
+  product(out, owner, s);
   if (via_registers) {
     buffer_printf(out,
                   "if (step + 1 < steps) {\n"
                   "const unsigned into = (read + 1 == %u ? 0 : read + 1) * "
                   "%uu;\n",
-                  stages, stage_bytes);
-    put_register_stores(out, a, b, "into", registers_smem_b);
+                  stages, gemm_stage_bytes(s));
+    put_register_stores(out, s);
     buffer_puts(out, "}\n");
   }
   buffer_printf(out,
@@ -134,7 +138,7 @@ void gemm_put_mainloop(Buffer *out, const GemmKernelSpec *t,
                 "write = write + 1 == %u ? 0 : write + 1;\n}\n",
                 stages, stages);
   buffer_puts(out,
-              copies ? "ax_copy_wait<0>();\nax_sync();\n" : "ax_sync();\n");
+              is_async ? "ax_copy_wait<0>();\nax_sync();\n" : "ax_sync();\n");
 }
 
 /* ---- mma ---- */
@@ -220,9 +224,9 @@ void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
     buffer_printf(out, "%s(%s, %s, %s);\n", mma_name(t), d, a, b);
 }
 
-static void put_mma(Buffer *out, const void *owner, const GemmTiledCopy *a,
-                    const GemmTiledCopy *b) {
+static void put_mma(Buffer *out, const void *owner, const StageCopies *stage) {
   const GemmKernelSpec *t = owner;
+  const GemmTiledCopy *a = stage->copies[0], *b = stage->copies[1];
   const GemmSchedule *s = t->schedule;
   uint32_t depth = gemm_instruction_k(t->shape, s);
   uint32_t rows = s->m / s->warps_m / 16, columns = s->n / s->warps_n / 8;
@@ -263,7 +267,7 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
                 warp_m / 16, warp_n / 2);
   gemm_put_copy_setup(out, &a);
   gemm_put_copy_setup(out, &b);
-  gemm_put_mainloop(out, t, &a, &b, put_mma, t);
+  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}}, put_mma, t);
   if (s->split > 1)
     gemm_put_split_k_fixup(out, t, warp_m / 16 * (warp_n / 2), warp_n / 2);
   buffer_printf(out, "float *const slab = (float *)memory + warp * %uu;\n",
@@ -305,9 +309,9 @@ static void put_fma_fragment_loads(Buffer *out, const GemmKernelSpec *t,
                 each, across * each, each, c, each, c);
 }
 
-static void put_fma(Buffer *out, const void *owner, const GemmTiledCopy *a,
-                    const GemmTiledCopy *b) {
+static void put_fma(Buffer *out, const void *owner, const StageCopies *stage) {
   const GemmKernelSpec *t = owner;
+  const GemmTiledCopy *a = stage->copies[0], *b = stage->copies[1];
   const GemmSchedule *s = t->schedule;
   buffer_printf(out,
                 "const unsigned a_stage = read * %uu;\n"
@@ -369,7 +373,7 @@ static void put_fma_kernel(Buffer *before, Buffer *out,
                 s->thread_m, s->thread_n, s->thread_m, s->thread_n);
   gemm_put_copy_setup(out, &a);
   gemm_put_copy_setup(out, &b);
-  gemm_put_mainloop(out, t, &a, &b, put_fma, t);
+  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}}, put_fma, t);
   if (s->split > 1)
     gemm_put_split_k_fixup(out, t, s->thread_m * s->thread_n, s->thread_n);
   put_direct_epilogue(out, t);

@@ -87,7 +87,7 @@ class _AxnParam(Structure):
 _WRITE = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _NAME = CFUNCTYPE(None, c_void_p, c_char_p)
 _RELEASE = CFUNCTYPE(None, c_void_p)
-_RESULT = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_bool)
+_RESULT = CFUNCTYPE(None, c_void_p, c_char_p, c_void_p, c_size_t)
 _PICTURE = CFUNCTYPE(None, c_void_p, POINTER(_AxnTensor))
 
 
@@ -113,6 +113,7 @@ _declare("axn_session_display", c_int, _P, POINTER(_AxnDisplay), _P)
 _declare("axn_session_input", c_int, _P, c_char_p, c_char_p, c_size_t)
 _declare("axn_input_status", c_int, _P, c_char_p, c_size_t)
 _declare("axn_complete", c_size_t, _P, c_char_p, c_size_t, c_size_t, _NAME, _P)
+_declare("axn_session_png", c_void_p, _P, c_char_p, POINTER(c_size_t))
 _declare("axn_describe", c_char_p, _P, c_char_p, c_size_t, c_size_t)
 _declare("axn_exit_status", c_int, _P)
 _declare("axn_session_type", c_char_p, _P, c_char_p)
@@ -379,16 +380,22 @@ class Session:
     # ---- inputs of a prompt or a notebook ----
 
     def display(self, result, picture, columns=80, colours=False):
-        """result(text, is_bare_expression); picture(shape, pixels)."""
+        """result(name, text); picture(shape, pixels)."""
         def take_picture(_, tensor):
             shape = tuple(tensor[0].shape[:tensor[0].rank])
             picture(shape, string_at(tensor[0].data, _count(shape)))
         self._display = _AxnDisplay(
-            _RESULT(lambda _, at, size, bare: result(
-                string_at(at, size).decode("utf-8", "replace"), bare)),
+            _RESULT(lambda _, name, at, size: result(
+                name.decode(), string_at(at, size).decode("utf-8", "replace"))),
             _PICTURE(take_picture), columns, colours)
         self._ended(lib.axn_session_display(self.handle, byref(self._display),
                                             None))
+
+    def png(self, name):
+        """A PNG file of the figure that is the value of a name, or None."""
+        size = c_size_t()
+        at = lib.axn_session_png(self.handle, name.encode(), byref(size))
+        return string_at(at, size.value) if at else None
 
     def input(self, name, source):
         """Returns the status; diagnostics() are errors and warnings."""

@@ -64,7 +64,7 @@ class AxonKernel(Kernel):
     def __init__(self, **options):
         super().__init__(**options)
         self._lock = threading.Lock()  # one thread at a time uses the session
-        self._value = None  # text of the last bare expression, not yet sent
+        self._value = None  # data of the last bare expression, not yet sent
         self._session = _lib.Session()
         self._session.output(self._write)
         self._session.display(self._result, self._picture, colours=True)
@@ -82,12 +82,15 @@ class AxonKernel(Kernel):
         self._send_value()
         getattr(sys, stream).write(text)
 
-    def _result(self, text, is_bare_expression):
+    def _result(self, name, text):
         self._send_value()
-        if is_bare_expression:
-            self._value = text.rstrip("\n")
-        else:
+        if name != "it":
             sys.stdout.write(text)
+            return
+        self._value = {"text/plain": text.rstrip("\n")}
+        image = self._session.png(name)
+        if image:
+            self._value["image/png"] = base64.b64encode(image).decode()
 
     def _picture(self, shape, pixels):
         self._send_value()
@@ -104,7 +107,7 @@ class AxonKernel(Kernel):
         """Only the last value of a cell is the result of the cell."""
         if self._value is not None:
             value, self._value = self._value, None
-            self._display({"text/plain": value}, **options)
+            self._display(value, **options)
 
     # ---- requests ----
 

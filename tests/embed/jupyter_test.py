@@ -19,10 +19,14 @@ CELLS = [
     "double ones\nprint \"printed\"\ndouble 21",
     "val two = 2\nval bad = [1.0, 2.0] + [1.0, 2.0, 3.0]\nval rest = 1",
     "two + 1",
-    "show [1.0, 4.0, 9.0]\nshow ~kind:\"image\" (zeros [2, 4] : f32[2, 4])",
+    "show (zeros [300, 400] : f32[300, 400])\n"
+    "show (zeros [2, 4] : f32[2, 4])",
     ":type double\n\n:doc sum\n1 +",
     "|> fn x => x",
     "",
+    "plot.line [1, 2] [3, 4]\n1 + 1\nplot.line [1, 2] [4, 3]",
+    "val f = plot.line [1, 2] [3, 4]\n"
+    "plot.axes ~x_limits:(1, 1) (list [f])\n1 + 1",
 ]
 
 
@@ -95,7 +99,7 @@ class Notebook(unittest.TestCase):
             data = base64.b64decode(output["data"]["image/png"])
             self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
             sizes.append(struct.unpack(">II", data[16:24]))
-        self.assertEqual(sizes, [(800, 500), (256, 128)])
+        self.assertEqual(sizes, [(400, 300), (256, 128)])
 
     def test_commands(self):
         shown, error = self.outputs[5]
@@ -108,6 +112,21 @@ class Notebook(unittest.TestCase):
 
     def test_empty_cell(self):
         self.assertEqual(self.outputs[7], [])
+
+    def test_figures(self):
+        first, number, last = self.outputs[8]
+        self.assertEqual(number["data"].keys(), {"text/plain"})
+        self.assertEqual(last["output_type"], "execute_result")
+        images = []
+        for output in first, last:
+            self.assertIn("it : plot.figure =\n", text_of(output))
+            images.append(base64.b64decode(output["data"]["image/png"]))
+            self.assertEqual(images[-1][:8], b"\x89PNG\r\n\x1a\n")
+        self.assertNotEqual(*images)
+
+    def test_figure_that_cannot_be_drawn(self):
+        text = plain(json.dumps(self.outputs[9]))
+        self.assertIn("limits of the x axis", text)
 
 
 def reply_to(client, request):

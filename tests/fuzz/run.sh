@@ -12,7 +12,9 @@
 # mutations.
 #
 # FUZZ_OPT=-O0 builds faster.  BUILD is the build folder of Axon, for the
-# generated sources.  Status 77: libFuzzer is missing.
+# generated sources.  FUZZ_LIBRARIES is a build folder of tests/sanitized.sh.
+# Its libraries are linked, and only the targets are compiled.  Status 77:
+# libFuzzer is missing.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
@@ -64,17 +66,19 @@ compile() { # compile FILE: if it or a header is newer than its object
   fi
 }
 
-newest=$(find "$root" \( -name '*.h' -o -name '*.def' \) -printf '%T@ %p\n' |
-  sort -n | tail -n 1 | cut -d' ' -f2-)
-export root made objects newest
-export -f compile
-declare -p flags >"$build/flags"
-export build
-sources | xargs -P "$(nproc)" -I{} bash -c '. "$build/flags" && compile {}' ||
-  exit 1
+compile_all() { # sets `linked` to the objects of existing sources
+  newest=$(find "$root" \( -name '*.h' -o -name '*.def' \) \
+    -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
+  export root made objects newest build
+  export -f compile
+  declare -p flags >"$build/flags"
+  sources | xargs -P "$(nproc)" -I{} \
+    bash -c '. "$build/flags" && compile {}' || return 1
+  mapfile -t linked < <(sources | sed "s/\\.c\$/.o/; y|/|_|; s|^|$objects/|")
+}
 
-# Links only objects of existing sources.
-mapfile -t linked < <(sources | sed "s/\\.c\$/.o/; y|/|_|; s|^|$objects/|")
+linked=("${FUZZ_LIBRARIES-}/.libs/libcore.a")
+[ -e "${linked[0]}" ] || compile_all || exit 1
 
 seeds() { # seeds NAME: prints the folder with the seeds of a target
   if [ "$1" = check ]; then

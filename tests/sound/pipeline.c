@@ -118,7 +118,8 @@ static Truth truth_at(void *arg, const char *witness) {
 /* ---- making one ---- */
 
 static const Op *pick_op(Gen *g) {
-  static const Op *const tables[] = {move_ops, math_ops, loop_ops, call_ops};
+  static const Op *const tables[] = {move_ops, math_ops, loop_ops, call_ops,
+                                     library_ops};
   int total = 0;
   for (int round = 0;; round++) {
     int left = round ? random_below(g, total) : 0;

@@ -138,7 +138,7 @@ struct Op {
 
 /* Definitions of the functions that the text calls. */
 void put_helpers(Buffer *out, const char *text);
-extern const Op move_ops[], math_ops[], loop_ops[], call_ops[];
+extern const Op move_ops[], math_ops[], loop_ops[], call_ops[], library_ops[];
 
 /* A variable of so many axes that no star is among; -1: there is none. */
 int pick_var(Gen *g, const Env *env, int min, int max, bool stars);

@@ -57,6 +57,25 @@ static void test_definitions_stay(void **state) {
   assert_null(axn_session_print(*state, "nothing"));
 }
 
+static void test_png(void **state) {
+  size_t len = 1;
+  assert_int_equal(run(*state, "val f = plot.line [1, 2] [3, 4]; val x = 1"),
+                   AXN_OK);
+  const unsigned char *png = axn_session_png(*state, "f", &len);
+  if (png) {
+    assert_true(len > 1000);
+    assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);
+  } else { /* there is no cairo */
+    assert_non_null(strstr(axn_diag_text(*state, 0), "libcairo2"));
+  }
+  assert_null(axn_session_png(*state, "x", &len));
+  assert_int_equal(len, 0);
+  assert_null(axn_session_png(*state, "nothing", &len));
+  run(*state, "val g = plot.axes ~x_limits:(1, 1) (list [f])");
+  assert_null(axn_session_png(*state, "g", &len));
+  assert_non_null(strstr(axn_diag_text(*state, 0), "limits of the x axis"));
+}
+
 static void test_leaves(void **state) {
   assert_int_equal(run(*state, "fun f n k = {w = normal k [n, 3], k}"), AXN_OK);
   AxnLeaf leaves[2];
@@ -229,6 +248,7 @@ int main(void) {
       TEST(test_version),
       TEST(test_output),
       TEST(test_definitions_stay),
+      TEST(test_png),
       TEST(test_leaves),
       TEST(test_diagnostics),
       TEST(test_syntax_error),

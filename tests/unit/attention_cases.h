@@ -138,24 +138,29 @@ static void attention_case_text(const AttentionCase *c,
     t.put_bounds = attention_case_limits;
     t.put_unmasked_bounds = attention_case_inside;
   }
-  t.batch.count = t.kv_batch.count = 3;
-  t.batch.axes[0] = attention_axis("iz", "args.batch", "args.a_batch", NULL);
-  t.batch.axes[1] =
+  t.first.batch.count = t.first.kv_batch.count = 3;
+  t.first.batch.axes[0] =
+      attention_axis("iz", "args.batch", "args.a_batch", NULL);
+  t.first.batch.axes[1] =
       attention_axis("ih", "args.heads", "args.a_head * args.groups", NULL);
-  t.batch.axes[2] = attention_axis("ig", "args.groups", "args.a_head", NULL);
-  t.kv_batch.axes[0] =
+  t.first.batch.axes[2] =
+      attention_axis("ig", "args.groups", "args.a_head", NULL);
+  t.first.kv_batch.axes[0] =
       attention_axis("iz", "args.batch", "args.b_batch", "args.v_batch");
-  t.kv_batch.axes[1] =
+  t.first.kv_batch.axes[1] =
       attention_axis("ih", "args.heads", "args.b_head", "args.v_head");
-  t.kv_batch.axes[2] = attention_axis("ig", "args.groups", NULL, NULL);
-  t.m = (GemmAxisGroup){1, {attention_axis("im", "args.m", "args.a_m", NULL)}};
-  t.k = (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
-  t.n = (GemmAxisGroup){
+  t.first.kv_batch.axes[2] = attention_axis("ig", "args.groups", NULL, NULL);
+  t.first.m =
+      (GemmAxisGroup){1, {attention_axis("im", "args.m", "args.a_m", NULL)}};
+  t.first.k = (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.first.n = (GemmAxisGroup){
       1, {attention_axis("in", "args.n", "args.b_n", "args.v_n")}};
-  t.kv_k = (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
+  t.first.kv_k =
+      (GemmAxisGroup){1, {attention_axis("ik", "args.k", "1", NULL)}};
   t.e = (GemmAxisGroup){1, {attention_axis("ie", "args.e", NULL, "1")}};
-  t.query = (GemmOperand){.pointer = "args.a", .tensor_map = "&args.map_a"};
-  t.key = (GemmOperand){.pointer = "args.b", .tensor_map = "&args.map_b"};
+  t.first.query =
+      (GemmOperand){.pointer = "args.a", .tensor_map = "&args.map_a"};
+  t.first.key = (GemmOperand){.pointer = "args.b", .tensor_map = "&args.map_b"};
   t.value =
       (GemmOperand){.pointer = "args.v",
                     .tensor_map = "&args.map_v",

@@ -264,15 +264,15 @@ static void map_attention(AttentionArguments *g, const AttentionMade *m) {
   AttentionGemms p;
   uint32_t box[2], number;
   attention_gemm_schedules(&m->shape, &m->s, &p);
-  gemm_tma_box(&p.q_shape, &p.q_schedule, false, box, &number);
+  gemm_tma_box(&p.first.q_shape, &p.first.q_schedule, false, box, &number);
   map_one(g->map_a, g->a, box, number, 5,
           (int64_t[]){g->k, g->m, g->groups, g->heads, g->batch},
           (int64_t[]){1, g->a_m, g->a_head, g->a_head * g->groups, g->a_batch});
-  gemm_tma_box(&p.kv_shape, &p.kv_schedule, false, box, &number);
+  gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, false, box, &number);
   map_one(g->map_b, g->b, box, number, 4,
           (int64_t[]){g->k, g->n, g->heads, g->batch},
           (int64_t[]){1, g->b_n, g->b_head, g->b_batch});
-  gemm_tma_box(&p.kv_shape, &p.kv_schedule, true, box, &number);
+  gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, true, box, &number);
   map_one(g->map_v, g->v, box, number, 4,
           (int64_t[]){g->e, g->n, g->heads, g->batch},
           (int64_t[]){1, g->v_n, g->v_head, g->v_batch});

@@ -274,6 +274,17 @@ static const Case cases[] = {
     /* element types */
     {"fun f x = (x * x + 1.0, sum x, f32 x, mean x)", "f : f16[n] -> _", ROWS},
     {"fun f x = (x / 3.0, sum x, f64 x, -x)", "f : bf16[n] -> _", ROWS},
+    {"fun half p = each bf16 p\n"
+     "fun f p = half p",
+     "f : {w : f32[n, m], b : f32 * i64[m]} -> _", SQUARES},
+    {"fun half p = each bf16 p\n"
+     "fun loss p x = sum (f32 (square (half x @ p.w + p.b)))\n"
+     "fun f (w : f32[n, m]) (b : f32[m]) (x : f32[3, n]) ="
+     "  let val p = {w, b, names = \"a\"}"
+     "      val g = grad (fn p => loss (half p) x) p"
+     "      val next = each2 (fn w d => f64 w - 0.5 * f64 d) p (half g)"
+     "  in (g.w, next.w, next.b) end",
+     "f", SQUARES},
     {"fun f x = (exp x, sum (x * x), i32 (x * 100.0), x % 0.75)",
      "f : f64[n] -> _", ROWS},
     {"fun f x = (x * 100 - 50, sum x, x / 3, (x - 1) % 5, f32 x, -x)",

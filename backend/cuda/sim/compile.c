@@ -114,8 +114,7 @@ static bool write_text(const char *path, const char *source, const char *name) {
   FILE *f = fopen(path, "w");
   if (!f)
     return false;
-  fprintf(f, "#include \"backend/cuda/sim/kernel.hh\"\n#line 1 \"%s\"\n%s\n",
-          name, source);
+  fprintf(f, "#line 1 \"%s\"\n%s\n", name, source);
   write_entries(f, source);
   return fclose(f) == 0;
 }
@@ -144,43 +143,17 @@ static const char compiler_flags[] =
  * of 8, 4 and 16 bytes; this changes each fourth byte to 255.  The pattern of
  * clang is a NaN already. */
 static const char poison_sed_script[] =
-    "-e 's/-72340172838076674\\b/-282578783371522/' "
-    "-e 's/-16843010\\b/-65794/' "
-    "-e '/\\.byte\t-2$/{N;N;N;s/^\\(\\(.*-2.\\)\\{3\\}.*\\)-2$/\\1-1/}'";
+    "s/-72340172838076674\\b/-282578783371522/\n"
+    "s/-16843010\\b/-65794/\n"
+    "/\\.byte\t-2$/{N;N;N;s/^\\(\\(.*-2.\\)\\{3\\}.*\\)-2$/\\1-1/}";
 
-/* Compiles and links separately: a direct link would add the sanitizer
- * library. */
-static bool compile(Sim *s, const char *source, Buffer *error) {
-  char log[300], source_path[300];
-  snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
-  snprintf(log, sizeof log, "%s/log", s->folder);
-  if (!write_text(source_path, source, s->name)) {
-    buffer_printf(error, "%s: %s", source_path, strerror(errno));
-    return false;
-  }
-  char *command = NULL;
-  if (asprintf(&command,
-               "cd '%s' && { %s %s -I'%s' -S -o kernel.s kernel.cc && "
-               "sed -i %s kernel.s && %s -shared -o kernel.so kernel.s -lm; } "
-               ">log 2>&1",
-               s->folder, compiler(), compiler_flags, source_root(),
-               poison_sed_script, compiler()) < 0)
-    return false;
-  bool good = system(command) == 0;
-  free(command);
-  if (!good) {
-    buffer_printf(error, "%s does not compile for the host:\n", s->name);
-    add_file(error, log);
-  }
-  return good;
-}
-
-/* ---- the cache ---- */
+/* ---- cache ---- */
 
 /* AXON_SIM_CACHE names a folder for compiled kernels, which processes share.
- * The key does not contain kernel.hh: one folder is for one state of backend/.
- * Returns NULL if there is no such folder. */
-static char *cached_path(const char *source, const char *name) {
+ * The key does not contain the files of the simulator: one folder is for one
+ * state of backend/.  Returns NULL if there is no such folder. */
+static char *cached_path(const char *source, const char *name,
+                         const char *suffix) {
   const char *folder = getenv("AXON_SIM_CACHE"), *cxx = compiler();
   char *path = NULL;
   if (!folder || !*folder)
@@ -191,9 +164,9 @@ static char *cached_path(const char *source, const char *name) {
                           {cxx, strlen(cxx)},
                           {compiler_flags, sizeof compiler_flags}});
   mkdir(folder, 0700);
-  if (asprintf(&path, "%s/%016llx%016llx.so", folder,
-               (unsigned long long)key.word[0],
-               (unsigned long long)key.word[1]) < 0)
+  if (asprintf(&path, "%s/%016llx%016llx%s", folder,
+               (unsigned long long)key.word[0], (unsigned long long)key.word[1],
+               suffix) < 0)
     return NULL;
   return path;
 }
@@ -216,13 +189,63 @@ static bool copy_file(const char *from, const char *to) {
   return complete;
 }
 
+/* ---- compilation ---- */
+
+/* The folder $runtime contains what is the same for all kernels: kernel.hh, as
+ * a precompiled header, and the object file of hooks.cc.  Without it, half of
+ * the kernels compile twice as long.  A concurrent process may create the same
+ * folder.
+ *
+ * Compilation and link of a kernel are separate: a direct link would add the
+ * sanitizer library. */
+static const char script[] =
+    "sim=$source/backend/cuda/sim\n"
+    "compile() { $cxx $flags -I\"$source\" \"$@\"; }\n"
+    "make_runtime() {\n"
+    "  ln -s \"$sim/kernel.hh\" \"$1\" &&\n"
+    "    compile -x c++-header -o \"$1/kernel.hh.gch\" \"$sim/kernel.hh\" &&\n"
+    "    compile -fno-sanitize=all -c -o \"$1/hooks.o\" \"$sim/hooks.cc\" &&\n"
+    "    { mv -T \"$1\" \"$runtime\" || rm -r \"$1\"; }\n"
+    "}\n"
+    "[ -e \"$runtime\" ] || make_runtime \"$(mktemp -d \"$runtime.XXXXXX\")\"\n"
+    "compile -include \"$runtime/kernel.hh\" -S -o kernel.s kernel.cc &&\n"
+    "  sed -i -e \"$poison\" kernel.s &&\n"
+    "  $cxx -shared -nostdlib -fno-use-linker-plugin -o kernel.so kernel.s \\\n"
+    "    \"$runtime/hooks.o\" -lm -lgcc\n";
+
+static bool compile(Sim *s, const char *source, const char *runtime,
+                    Buffer *error) {
+  char log[300], source_path[300], *command = NULL;
+  snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
+  snprintf(log, sizeof log, "%s/log", s->folder);
+  if (!write_text(source_path, source, s->name)) {
+    buffer_printf(error, "%s: %s", source_path, strerror(errno));
+    return false;
+  }
+  if (asprintf(&command,
+               "cd '%s' && exec >log 2>&1\n"
+               "runtime='%s' source='%s' cxx='%s' flags='%s' poison='%s'\n%s",
+               s->folder, runtime, source_root(), compiler(), compiler_flags,
+               poison_sed_script, script) < 0)
+    return false;
+  bool good = system(command) == 0;
+  free(command);
+  if (!good) {
+    buffer_printf(error, "%s does not compile for the host:\n", s->name);
+    add_file(error, log);
+  }
+  return good;
+}
+
 static bool compile_once(Sim *s, const char *source, Buffer *error) {
-  char *cached = cached_path(source, s->name);
-  bool good =
-      (cached && copy_file(cached, s->path)) || compile(s, source, error);
+  char *cached = cached_path(source, s->name, ".so");
+  char *runtime = cached_path("", "", ".runtime");
+  bool good = (cached && copy_file(cached, s->path)) ||
+              compile(s, source, runtime ? runtime : "runtime", error);
   if (good && cached)
     (void)!link(s->path, cached);
   free(cached);
+  free(runtime);
   return good;
 }
 
@@ -291,8 +314,14 @@ Sim *sim_compile(const char *source, const char *name, Buffer *error) {
 }
 
 void sim_free(Sim *s) {
-  static const char *const files[] = {"kernel.cc", "kernel.s", "kernel.so",
-                                      "log"};
+  static const char *const files[] = {"kernel.cc",
+                                      "kernel.s",
+                                      "kernel.so",
+                                      "log",
+                                      "runtime/kernel.hh.gch",
+                                      "runtime/kernel.hh",
+                                      "runtime/hooks.o",
+                                      "runtime"};
   if (!s)
     return;
   if (s->library)
@@ -300,7 +329,7 @@ void sim_free(Sim *s) {
   for (size_t j = 0; s->folder && j < ARRAY_LEN(files); j++) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", s->folder, files[j]);
-    unlink(path);
+    remove(path);
   }
   if (s->folder)
     rmdir(s->folder);

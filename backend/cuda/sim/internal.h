@@ -30,12 +30,14 @@ enum {
   SIM_NAMED_BARRIERS = 16, /* of a block */
   SIM_SHARED_BASE = 1024,  /* first address of dynamic shared memory */
   SIM_MAX_READERS = 3,     /* readers that a shadow cell stores */
+  SIM_CLOCK_LANES = 4,     /* agents whose times are joined at once */
   /* Larger sites are code addresses, smaller ones are lines. */
   SIM_FIRST_CODE_SITE = 1 << 24,
   SIM_TEXT_BYTES = 200, /* description of a site or an agent */
 };
 
-typedef uint32_t VectorClock; /* array, indexed by agent */
+/* Array, indexed by agent.  Elements of agents that do not exist are 0. */
+typedef uint32_t VectorClock;
 
 /* Agent << 32 | time, and flags in higher bits. */
 typedef uint64_t Epoch;
@@ -141,6 +143,8 @@ typedef struct Mbarrier {
 /* A warp or a warpgroup. */
 typedef struct Warp {
   uint32_t waiting; /* threads that are blocked in a collective operation */
+  const SimThread *waiter; /* one of them; NULL: none */
+  uint32_t ended;          /* threads that have ended */
   /* Of a warpgroup: agent of its wgmmas; committed wgmma groups. */
   uint32_t agent, committed_groups;
   uint32_t registers; /* per thread of the warpgroup; 0: initial number */
@@ -181,9 +185,10 @@ typedef struct AsyncOp {
 struct SimCluster {
   uint32_t number;
   SimBlock *blocks;
-  uint32_t live_threads;            /* threads that have not exited */
-  uint32_t agent_count, max_agents; /* agents, and capacity of clocks */
-  bool fenced;                      /* the second halves of clocks are in use */
+  uint32_t live_threads; /* threads that have not exited */
+  /* Agents, and capacity of clocks, a multiple of SIM_CLOCK_LANES. */
+  uint32_t agent_count, max_agents;
+  bool fenced; /* the second halves of clocks are in use */
   Agent *agents;
   SimBarrier barrier;
   VectorClock *scratch;

@@ -169,6 +169,12 @@ static void on_call(int op, AxCall *c) {
     fiber_pause(&t->fiber, true);
 }
 
+static void count_end(const SimThread *t) {
+  size_t number = (size_t)(t - t->block->threads);
+  t->block->warps[number / SIM_WARP_LANES].ended++;
+  t->block->warpgroups[number / SIM_WARPGROUP_THREADS].ended++;
+}
+
 static void thread_main(void) {
   SimRun *r = sim_running;
   SimThread *t = r->current;
@@ -177,6 +183,7 @@ static void thread_main(void) {
     sim_fail(r, t, (uint32_t)t->last_bulk_line,
              "stores shared memory, and the thread ends without ax_tma_wait");
   t->state = THREAD_DONE;
+  count_end(t);
   t->block->live_threads--;
   if (--t->block->cluster->live_threads == 0)
     r->cluster_ended = true;
@@ -242,6 +249,8 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
 static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
   char **stacks;
   uint32_t blocks = r->cluster_blocks, place = (uint32_t)(c - r->clusters);
+  uint32_t max_agents = blocks * (r->threads * 3 + 256);
+  max_agents += -max_agents % SIM_CLOCK_LANES;
   if (!fiber_stacks(&stacks, (size_t)r->cluster_count * blocks * r->threads))
     return false;
   *c = (SimCluster){.number = number,
@@ -249,7 +258,7 @@ static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
                     .in_use = true,
                     .agent_count = 1,
                     .live_threads = blocks * r->threads,
-                    .max_agents = blocks * (r->threads * 3 + 256)};
+                    .max_agents = max_agents};
   c->agents = arena_alloc(c->arena, c->max_agents * sizeof *c->agents);
   c->blocks = arena_alloc(c->arena, blocks * sizeof *c->blocks);
   c->barrier.clock = clock_new(c);

@@ -39,10 +39,12 @@ static bool same_call(int op, const AxCall *a, const AxCall *b) {
   return a->line == b->line;
 }
 
-bool warp_gather(SimRun *r, SimThread *t, Warp *w, SimThread *first,
-                 uint32_t count, int op, AxCall *c) {
+/* Compares the call with those of the waiting threads. */
+static bool check_gathering(SimRun *r, const SimThread *t, const Warp *w,
+                            const SimThread *first, uint32_t count, int op,
+                            const AxCall *c) {
   for (uint32_t j = 0; j < count; j++) {
-    SimThread *other = &first[j];
+    const SimThread *other = &first[j];
     if (other != t && other->gathering == w &&
         (other->op != op || !same_call(op, other->call, c)))
       return sim_fail(r, t, (uint32_t)c->line,
@@ -56,12 +58,23 @@ bool warp_gather(SimRun *r, SimThread *t, Warp *w, SimThread *first,
                       "%s, but thread %u, which must do the same, has ended",
                       sim_op_name(op), (unsigned)(other - t->block->threads));
   }
+  return true;
+}
+
+bool warp_gather(SimRun *r, SimThread *t, Warp *w, SimThread *first,
+                 uint32_t count, int op, AxCall *c) {
+  const SimThread *waiter = w->waiter; /* the others have the same call */
+  bool agrees = !waiter || (waiter->op == op && same_call(op, waiter->call, c));
+  if ((!agrees || w->ended) && !check_gathering(r, t, w, first, count, op, c))
+    return false;
   if (++w->waiting < count) {
+    w->waiter = t;
     t->gathering = w;
     sim_wait(r, t, op, c);
     return false;
   }
   w->waiting = 0;
+  w->waiter = NULL;
   for (uint32_t j = 0; j < count; j++)
     first[j].gathering = NULL;
   t->op = op;
