@@ -14,6 +14,7 @@ import numpy as np
 
 import cold
 import data
+import memory
 import peers
 import report
 import workloads
@@ -44,6 +45,8 @@ def options():
     text.add_argument("--rounds", type=int, default=5)
     text.add_argument("--seconds", type=float, default=0.2,
                       help="of each, in a round")
+    text.add_argument("--memory", action="store_true",
+                      help="compare the peak memory instead of the time")
     text.add_argument("--json", metavar="FILE", help="write all results")
     text.add_argument("--limits", metavar="FILE",
                       help="what `axon doctor --json` wrote")
@@ -194,6 +197,9 @@ def main():
     if not o.no_axon:
         program = o.axon or pathlib.Path(__file__).parents[2] / "axon"
         axon = Axon(program, o.threads, scratch, o.target)
+    if o.memory:
+        memory.run(axon, all_peers, rows, root)
+        return 0
     limits = find_limits(o, axon, quiet)
     versions = {p.name: p.version() for p in all_peers}
     about = {"date": datetime.date.today().isoformat(), "commit": commit(),

@@ -13,6 +13,7 @@ import traceback
 import numpy as np
 
 import data
+import memory
 import workloads
 
 MODULES = {"numpy": "peer_numpy", "torch": "peer_torch",
@@ -59,6 +60,14 @@ class Worker:
         first = time.perf_counter() - start
         timed(self.f, 2 if first < 1 else 0)
         return {"first": first}
+
+    def memory(self, name, folder):
+        before = memory.status_bytes("VmRSS")
+        memory.forget_peak()
+        if "absent" in self.take(name, folder):
+            return {}
+        measure(self.f, 0.1)
+        return {"bytes": memory.status_bytes("VmHWM") - before}
 
     def time(self, seconds):
         return {"samples": measure(self.f, seconds)}
