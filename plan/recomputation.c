@@ -123,6 +123,30 @@ static bool add_member(Recomputation *r, uint32_t reader, const Candidate *y) {
   return true;
 }
 
+static double elements_along(const LoopNest *loop, uint64_t vars) {
+  double elements = 1;
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if (vars >> v & 1)
+      elements *= (double)loop_extent_hint(loop, v);
+  return elements;
+}
+
+/* True if the operands of a matmul, except for the matrix, are so small that it
+ * pays to read them again. */
+static bool has_small_operands(const Recomputation *r, const Candidate *x) {
+  const LoopNest *loop = x->lowered->loop;
+  const LoopNest *matrix = r->matrix->lowered->loop;
+  const uint64_t *vars = loop_op_vars(r->planner->arena, loop);
+  uint64_t all = ((uint64_t)1 << matrix->spatial_axes) - 1;
+  for (uint32_t k = 0; k < loop->ops.len; k++)
+    if (loop->ops.at[k].kind == KOP_LOAD &&
+        loop->ops.at[k].node != r->matrix->plan_node->node &&
+        MIN_RECOMPUTED_RATIO * elements_along(loop, vars[k]) >
+            elements_along(matrix, all))
+      return false;
+  return true;
+}
+
 /* Adds what the matrix is computed from, up to the operands of contractions and
  * to values that are much smaller; these are stored. */
 static bool find_members(Recomputation *r) {
@@ -131,7 +155,7 @@ static bool find_members(Recomputation *r) {
   for (uint32_t k = 0; k < r->member_count; k++) {
     const Candidate *x = r->members[k].of;
     if (x->plan_node->root || x->plan_node->required || x->attention_rejected ||
-        (is_reduction(x) && !x->is_contraction))
+        (is_reduction(x) && (!x->is_contraction || !has_small_operands(r, x))))
       return false;
     r->contractions += x->is_contraction;
     for (uint32_t j = 0; !is_reduction(x) && j < x->plan_node->inputs.len;
