@@ -85,6 +85,7 @@ static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
 ArtifactKey kernel_key(const FusionGroup *c) {
   const Kernel *k = c->kernel;
   Buffer b = {.arena = k->arena};
+  hash_number(&b, k->recomputes); /* it may have another schedule */
   for (uint32_t j = 0; j < k->inputs.len; j++)
     hash_number(&b, k->inputs.at[j]->dtype);
   for (uint32_t j = 0; j < k->loops.len; j++)
