@@ -63,4 +63,4 @@ def run(axon, all_peers, rows, root):
         others = [v for k, v in found.items() if k != "axon"]
         if axon and others:
             line += f": {found['axon'] / min(others):.2f} of the least peer"
-        print(f"{workload.name:32}{line}", flush=True)
+        print(f"{workload.name:33} {line}", flush=True)
