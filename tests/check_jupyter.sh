@@ -8,20 +8,7 @@ BUILD=$(realpath "${BUILD:-$root}")
 enter "$here/tests/data"
 work=$PWD
 
-if grep -q '^AXON_LDFLAGS = .*sanitize' "$BUILD/Makefile"; then
-  echo 'skipped: Python cannot load a library with sanitizers'
-  exit 0
-fi
-python=
-for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import ipykernel, nbconvert' 2>/dev/null || continue
-  python=$(command -v "$candidate")
-  break
-done
-[ -n "$python" ] || {
-  echo 'skipped: no Python with ipykernel and nbconvert'
-  exit 0
-}
+find_python 'ipykernel, nbconvert' 'ipykernel and nbconvert'
 
 bad=0
 export AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" PYTHONDONTWRITEBYTECODE=1

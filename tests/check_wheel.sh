@@ -10,20 +10,7 @@ BUILD=$(realpath "${BUILD:-$root}")
 enter "$here/tests/data"
 work=$PWD
 
-if grep -q '^AXON_LDFLAGS = .*sanitize' "$BUILD/Makefile"; then
-  echo 'skipped: Python cannot load a library with sanitizers'
-  exit 0
-fi
-python=
-for candidate in python3 /usr/bin/python3; do
-  "$candidate" -c 'import ensurepip, venv' 2>/dev/null || continue
-  python=$(command -v "$candidate")
-  break
-done
-[ -n "$python" ] || {
-  echo 'skipped: no Python with venv and ensurepip (python3-venv)'
-  exit 0
-}
+find_python 'ensurepip, venv' 'venv and ensurepip (python3-venv)'
 
 fail() {
   echo "$1"

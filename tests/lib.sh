@@ -30,6 +30,22 @@ fail() { # fail MESSAGE: reports a failed check; the test continues
   bad=1
 }
 
+# Sets `python` to a Python that can import the modules.  Without one, or with
+# sanitizers, the test is skipped.  BUILD is the build folder.
+find_python() { # find_python MODULES HINT
+  if grep -q '^AXON_LDFLAGS = .*sanitize' "$BUILD/Makefile"; then
+    echo 'skipped: Python cannot load a library with sanitizers'
+    exit 0
+  fi
+  for python in python3 /usr/bin/python3; do
+    "$python" -c "import $1" 2>/dev/null || continue
+    python=$(command -v "$python")
+    return
+  done
+  echo "skipped: no Python with $2"
+  exit 0
+}
+
 # Enters a fresh directory with links to the files of DIRECTORY that the test
 # NAME may read (default: all files).  ../../examples are the examples, as in a
 # folder of tests/.
