@@ -140,7 +140,7 @@ static void eliminate_exact_division(Checker *c, Constraints *all,
     plain = k->kind == CN_DIM_EQ ? dim_cancel_common_factor(c->dims, plain)
                                  : dim_simplify_ge(c->dims, plain);
     set_slack(c, k, plain);
-    constraint_as_divisibility(c, k);
+    constraint_as_divisibility(c, k, all);
   }
 }
 
@@ -150,7 +150,7 @@ void givens_simplify(Checker *c, Constraints *all) {
       split_given(c, all, i);
   for (uint32_t i = 0; i < all->len; i++)
     if (all->at[i])
-      constraint_as_divisibility(c, all->at[i]);
+      constraint_as_divisibility(c, all->at[i], all);
   for (uint32_t i = 0; i < all->len; i++)
     if (is_exact(all->at[i]))
       eliminate_exact_division(c, all, i);
@@ -171,7 +171,7 @@ static void normalize_equation(Checker *c, Constraint *k) {
 }
 
 void given_normalize(Checker *c, Constraint *k) {
-  if (k->kind == CN_DIM_EQ && !constraint_as_divisibility(c, k))
+  if (k->kind == CN_DIM_EQ && !constraint_as_divisibility(c, k, NULL))
     normalize_equation(c, k);
   if (k->kind == CN_DIM_LE)
     set_slack(c, k, dim_simplify_ge(c->dims, slack(c, k)));

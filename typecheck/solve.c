@@ -64,7 +64,8 @@ static void defer_to_run_time(Checker *c, Constraint *k) {
    are final. */
 static void finalize_constraint(Checker *c, Constraint *k) {
   FloorDivision parts[DIM_MAX_FACTORS];
-  bool is_divisible = k->divisibility || constraint_as_divisibility(c, k) ||
+  bool is_divisible = k->divisibility ||
+                      constraint_as_divisibility(c, k, NULL) ||
                       divisibility_parts(c, k, parts);
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   VarKinds when = condition_var_kinds(c, k);

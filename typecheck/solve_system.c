@@ -143,7 +143,7 @@ static bool bind_by_product(Checker *c, Dim *d, Dim *by, Constraint *k) {
 static bool solve_by_substitution(Checker *c, const UnsolvedEquations *all) {
   Dim *at[MAX_EQUATIONS];
   for (uint32_t i = 0; i < all->len; i++) {
-    constraint_as_divisibility(c, all->at[i]);
+    constraint_as_divisibility(c, all->at[i], NULL);
     at[i] = difference(c, all->at[i]);
   }
   for (uint32_t i = 0; i < all->len; i++) {

@@ -113,9 +113,11 @@ Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
 void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
 
 /* ---- solve_divisibility.c ---- */
-/* True if the constraint only states that a division is exact.  Then rewrites
-   it to that. */
-bool constraint_as_divisibility(Checker *c, Constraint *k);
+/* True if the constraint only states that a division is exact, x == d*(x/d),
+   possibly times sizes.  Then rewrites it to that.  If `with` is not NULL, an
+   integer n is a size, too, if 0 <= n is one of these constraints. */
+bool constraint_as_divisibility(Checker *c, Constraint *k,
+                                const Constraints *with);
 /* The exact divisions that an equation such as n*m == d*(n/d) * e*(m/e) states.
    Returns their number; 0 if there are none. */
 uint32_t divisibility_parts(Checker *c, const Constraint *k,
