@@ -131,6 +131,7 @@ bool dim_is_int(const Dim *d, int64_t *value);
 bool dim_is_const(const Dim *d);
 /* true if every term is a constant times at most one atom */
 bool dim_is_linear(const Dim *d);
+int64_t dim_offset(const Dim *d); /* the constant term; 0 if it does not fit */
 /* The greatest common divisor of all coefficients except the constant term.  0
    if there are no such coefficients or it does not fit. */
 int64_t dim_content(DimCtx *cx, const Dim *d);

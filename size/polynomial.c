@@ -396,6 +396,11 @@ bool dim_is_int(const Dim *d, int64_t *value) {
   return true;
 }
 
+int64_t dim_offset(const Dim *d) {
+  BigInt constant = dim_constant_term(d);
+  return constant.limbs ? 0 : constant.small;
+}
+
 int64_t dim_content(DimCtx *cx, const Dim *d) {
   BigInt g = {0};
   for (uint32_t i = 0; i < d->term_count; i++)

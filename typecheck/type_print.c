@@ -7,6 +7,7 @@
 #include "support/buffer.h"
 #include "support/intern.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct BroadcastFrame { /* a broadcast that is being printed */
@@ -457,20 +458,33 @@ static void put_le(TypePrinter *p, Dim *a, Dim *b) {
   put_relation(p, left, "<=", right);
 }
 
-/* The parts of n/4 % 2 == 0 for n/4 == 2*(n/8). */
+/* Prints n/4 % 2 == 0 for n/4 == 2*(n/8), and n % 2 == 1 for
+   n == 2*(n/2) + 1. */
 static bool put_remainder(TypePrinter *p, Dim *d) {
   Checker *c = p->c;
   Dim *part[2];
-  if (!dim_is_remainder(c->dims, d, &part[0], &part[1]) ||
-      !dim_is_cancellable_factor(c->dims, part[1]))
+  int64_t offset = 0;
+  Dim *rest = d;
+  if (!dim_is_remainder(c->dims, d, &part[0], &part[1])) {
+    offset = dim_offset(d);
+    rest = dim_sub(c->dims, d, dim_int(c->dims, offset));
+    if (!dim_is_remainder(c->dims, rest, &part[0], &part[1]))
+      return false;
+  }
+  if (!dim_is_cancellable_factor(c->dims, part[1]))
     return false;
+  Dim *quotient = dim_div(c->dims, part[0], part[1]);
+  Dim *remainder =
+      dim_sub(c->dims, part[0], dim_mul(c->dims, part[1], quotient));
   for (int i = 0; i < 2; i++) {
     Buffer text = {.arena = c->arena};
     dim_print(c->dims, &text, part[i]);
     bool alone = !strpbrk(text.text, i ? " */" : " ");
     buffer_printf(&p->out, alone ? "%s" : "(%s)", text.text);
-    buffer_puts(&p->out, i ? " == 0" : " % ");
+    buffer_puts(&p->out, i ? " == " : " % ");
   }
+  buffer_printf(&p->out, "%" PRId64,
+                dim_equal(rest, remainder) ? -offset : offset);
   return true;
 }
 
