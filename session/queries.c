@@ -197,6 +197,8 @@ const UnprovedConstraint *session_unproved_constraints(Session *s,
 }
 
 void session_reject_unproved(Session *s) {
+  if (session_diags(s)->errors)
+    return; /* what an error left unknown would be reported again */
   uint32_t count;
   const UnprovedConstraint *open = checker_run_time_checks(s->checker, &count);
   for (uint32_t i = 0; i < count; i++) {
