@@ -73,6 +73,23 @@ static void find_exact_in_library(void *arg, const char *full) {
     s->best = arena_strndup(s->c->arena, full, strlen(full));
 }
 
+/* Names of modules need only one edit: there are many. */
+static void consider_in_module(void *arg, const char *full) {
+  NameSearch *s = arg;
+  const char *dot = strchr(full, '.');
+  int limit = s->best ? s->best_distance - 1 : s->best_distance;
+  int distance = dot ? edit_distance(s->word, dot + 1, 1) : 2;
+  if (distance > 1 || distance > limit)
+    return;
+  s->best = arena_strndup(s->c->arena, full, strlen(full));
+  s->best_distance = distance;
+}
+
+static void consider_modules(NameSearch *s) {
+  if (s->c->host->library_names && strlen(s->word) > 4)
+    s->c->host->library_names(consider_in_module, s);
+}
+
 static bool suggest_qualified(Checker *c, Diag *d, Span span, Sym *name) {
   NameSearch s = {.c = c, .word = name->text};
   if (c->host->library_names)
@@ -98,6 +115,7 @@ void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   if (!s.best && name->len > 1 && suggest_qualified(c, d, span, name))
     return;
   consider_library(&s);
+  consider_modules(&s);
   attach_suggestion(&s, d, span);
 }
 
