@@ -583,7 +583,7 @@ typedef struct Names { /* environment: modules and local scopes */
   Module *module;      /* module of the current declaration */
   Scope *scope;
   const DecInCheck *library_decs; /* innermost; on the stack of its check */
-  Sym *alias_name; /* alias being read, or NULL */
+  Sym *alias_name;                /* alias being read, or NULL */
   /* given constraints of the scheme being read, or NULL */
   Constraints *collected_givens;
 } Names;
