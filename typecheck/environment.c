@@ -2,6 +2,7 @@
    checked at their first use. */
 #include "typecheck/internal.h"
 #include "support/intern.h"
+#include "support/trap.h"
 
 #include <string.h>
 
@@ -52,6 +53,25 @@ static Binding *builtin(Checker *c, Sym *module, Sym *name) {
 
 /* ---- the library ---- */
 
+/* Checks a library declaration, unless its check needs it: its names are then
+   not defined yet, as those of an earlier declaration in a file. */
+static void check_library_once(Checker *c, Module *m, Dec *dec) {
+  for (const DecInCheck *d = c->names.library_decs; d; d = d->outer)
+    if (d->dec == dec)
+      return;
+  DecInCheck current = {dec, c->names.library_decs};
+  c->names.library_decs = &current;
+  Trap trap;
+  FailKind kind = TRAP_SET(trap);
+  if (kind == FAIL_NONE) {
+    c->check_library(c, m, dec);
+    trap_end(&trap);
+  }
+  c->names.library_decs = current.outer;
+  if (kind != FAIL_NONE)
+    trap_raise(kind);
+}
+
 static Binding *library_name(Checker *c, Module *m, Sym *name) {
   Binding *b = map_get(&m->names, name);
   if (b)
@@ -65,7 +85,7 @@ static Binding *library_name(Checker *c, Module *m, Sym *name) {
   /* a type has no value of its name, and is declared once */
   bool is_type = dec->kind == DEC_TYPE || dec->kind == DEC_DATATYPE;
   if (!is_type || !map_get(&m->types, dec->name))
-    c->check_library(c, m, dec);
+    check_library_once(c, m, dec);
   return map_get(&m->names, name);
 }
 
@@ -76,7 +96,7 @@ static TypeName *library_type(Checker *c, Module *m, Sym *name) {
   Dec *dec = c->host->library_definition(c->host->owner, m->name, name);
   if (!dec || (dec->kind != DEC_TYPE && dec->kind != DEC_DATATYPE))
     return NULL;
-  c->check_library(c, m, dec);
+  check_library_once(c, m, dec);
   return map_get(&m->types, name);
 }
 

@@ -571,12 +571,19 @@ typedef struct Builtins { /* names and types that the checker itself uses */
   Sym *sym_all, *sym_true, *sym_false;
 } Builtins;
 
+/* A library declaration whose check has begun. */
+typedef struct DecInCheck {
+  const Dec *dec;
+  const struct DecInCheck *outer; /* the check that needs it, or NULL */
+} DecInCheck;
+
 typedef struct Names { /* environment: modules and local scopes */
   Module *prelude;
   Map library_modules; /* Sym -> Module */
   Module *module;      /* module of the current declaration */
   Scope *scope;
-  Sym *alias_name; /* alias being read, or NULL */
+  const DecInCheck *library_decs; /* innermost; on the stack of its check */
+  Sym *alias_name;                /* alias being read, or NULL */
   /* given constraints of the scheme being read, or NULL */
   Constraints *collected_givens;
 } Names;
