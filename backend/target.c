@@ -68,6 +68,14 @@ bool target_check_settings(Fault *fault) {
         fault, "use 0 or more, or unset it (default: from the cache sizes)");
     return false;
   }
+  int64_t vector = env_number("AXON_VECTOR", 16);
+  if (vector != 16 && vector != 32 && vector != 64) {
+    fault_set(fault, "AXON_VECTOR=%s is not a number of bytes of a vector",
+              env_setting("AXON_VECTOR"));
+    fault_set_help(fault, "use 16, 32 or 64, or unset it (default: the widest "
+                          "vectors of this processor)");
+    return false;
+  }
   if (env_number("AXON_KEEP", 0) < 0) {
     fault_set(fault, "AXON_KEEP=%s is not a number of bytes",
               env_setting("AXON_KEEP"));

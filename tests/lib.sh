@@ -122,8 +122,9 @@ produce() {
       >"$work/out" 2>&1 || status=$?
     ;;
   plan)
-    # Golden plans are those of the CPU backend.
-    env AXON_TINY=100 AXON_TARGET=cpu \
+    # Golden plans are those of the CPU backend with vectors that each
+    # processor has.
+    env AXON_TINY=100 AXON_TARGET=cpu AXON_VECTOR=16 \
       timeout "$limit" "$AXON" plan --stable --dry "$2.axn" \
       >"$work/out" 2>&1 || status=$?
     ;;

@@ -1,7 +1,9 @@
 /* Limits of registers and caches, independent of the schedule. */
 #include "backend/cpu/cpu.h"
 
-uint32_t cpu_vector_bytes(void) {
+#include <stdlib.h>
+
+static uint32_t widest_vector_bytes(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -11,6 +13,13 @@ uint32_t cpu_vector_bytes(void) {
 #else
   return 16;
 #endif
+}
+
+uint32_t cpu_vector_bytes(void) {
+  uint32_t widest = widest_vector_bytes();
+  const char *setting = getenv("AXON_VECTOR");
+  uint32_t wanted = setting ? (uint32_t)atoi(setting) : 0;
+  return wanted && wanted < widest ? wanted : widest;
 }
 
 uint32_t schedule_max_accumulators(uint32_t vector_bytes) {
