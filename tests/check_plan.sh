@@ -161,7 +161,9 @@ val x = for i < 320, k < 100 => sin (float (i + k))
 val y = for k < 100, j < 49 => cos (float (2 * k + j))
 do print (x @ y)
 END
-AXON_TINY=0 "$AXON" plan --dry "$folder/narrow.axn" |
+# These two schedules are chosen for vectors of 64 bytes.
+has_avx512() { grep -qw avx512vl /proc/cpuinfo; }
+! has_avx512 || AXON_TINY=0 "$AXON" plan --dry "$folder/narrow.axn" |
   grep -q 'left a convolution window' ||
   fail 'a matmul with few columns does not use a convolution window'
 cat >"$folder/moments.axn" <<'END'
@@ -186,7 +188,7 @@ END
 plan=$(AXON_TINY=0 "$AXON" plan "$folder/small.axn")
 grep -q '5 × 4 by 3 terms' <<<"$plan" ||
   fail 'a small matmul is not computed in registers'
-grep -q '3 × 32 in registers, all unpacked' <<<"$plan" ||
+! has_avx512 || grep -q '3 × 32 in registers, all unpacked' <<<"$plan" ||
   fail 'the operands of a small matmul are packed'
 cat >"$folder/chain.axn" <<'END'
 val a = for i < 300 => sin (float i)
