@@ -122,7 +122,7 @@ void session_each_binding(Session *session, void (*f)(void *, Binding *),
 void session_each_field(Session *session, Binding *binding,
                         void (*f)(void *, const char *name), void *arg);
 CheckStats session_stats(const Session *session);
-/* Turns each constraint that would be checked at run time into an error, unless
+/* Reports each constraint that would be checked at run time as an error, unless
    there are errors already. */
 void session_reject_unproved(Session *session);
 /* Returns NULL and count 0 if there is no memory. */

@@ -27,7 +27,7 @@ try_wheel() {
   "$python" -m venv venv
   venv/bin/pip wheel -q --no-index --wheel-dir wheels axon/python
   venv/bin/pip install -q --no-index wheels/*.whl
-  try PATH="$work/venv/bin:/usr/bin:/bin"
+  try PATH="$work/venv/bin:$(getconf PATH)"
   if ldd venv/bin/axon | grep libgmp; then
     echo 'the program needs GMP' >&2
     return 1
@@ -40,9 +40,11 @@ try_debian() {
   for package in ./*.deb; do
     dpkg-deb -x "$package" root
   done
-  libraries=$(echo "$work"/root/usr/lib/*-*)
-  try PATH="$work/root/usr/bin:/usr/bin:/bin" LD_LIBRARY_PATH="$libraries" \
-    PYTHONPATH="$work/root/usr/lib/python3/dist-packages"
+  program=$(find "$work/root" -path '*/bin/axon')
+  libraries=$(dirname "$(find "$work/root" -name libaxon.so.0)")
+  try PATH="$(dirname "$program"):$(getconf PATH)" \
+    LD_LIBRARY_PATH="$libraries" \
+    PYTHONPATH="$(find "$work/root" -name dist-packages)"
   flags=$(PKG_CONFIG_SYSROOT_DIR="$work/root" \
     PKG_CONFIG_PATH="$libraries/pkgconfig" pkg-config --cflags --libs axon)
   # shellcheck disable=SC2086
