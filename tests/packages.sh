@@ -40,9 +40,9 @@ try_debian() {
   for package in ./*.deb; do
     dpkg-deb -x "$package" root
   done
-  program=$(find "$work/root" -path '*/bin/axon')
+  bin=$(dirname "$(find "$work/root" -path '*/bin/axon')")
   libraries=$(dirname "$(find "$work/root" -name libaxon.so.0)")
-  try PATH="$(dirname "$program"):$(getconf PATH)" \
+  try PATH="$bin:$(getconf PATH)" \
     LD_LIBRARY_PATH="$libraries" \
     PYTHONPATH="$(find "$work/root" -name dist-packages)"
   flags=$(PKG_CONFIG_SYSROOT_DIR="$work/root" \
