@@ -14,6 +14,7 @@ bert|fst (bert ~heads:2 p [[3, 1], [9, 2]] [[0, 1], [0, 0]])|tiny
 char_rnn|loss p (start_states 2 4) text|tiny
 dcgan|judge small_d (generate p (normal (key 3) [2, 3]))|small_g
 dcgan|judge p faked|small_d
+convnext|convnext p (normal (key 2) [2, 3, 16, 24])|tiny
 ddpm|loss (unet ~groups:2 p) (key 2) (zeros [1, 1, 8, 8]) [9]|small_unet
 densenet|densenet p (densenet_stats 1) images|small
 gcn|gcn p square (normal (key 2) [4, 3])|tiny
@@ -39,6 +40,7 @@ vae|loss p (key 2) (uniform (key 3) [4, 6])|small
 vgg|vgg p (normal (key 2) [2, 3, 39, 39])|small
 vit|vit ~heads:2 p (normal (key 2) [2, 3, 8, 12])|tiny
 wavenet|loss p samples|small
+whisper|whisper ~heads:2 p (normal (key 2) [2, 5, 16]) [[3, 1, 4], [9, 2, 6]]|tiny
 yolo|features p (yolo_stats 1) image|small
 '
 # The kernels that are no loop nests.  scatter and topk are operations of the
@@ -57,7 +59,8 @@ seq2seq: embedding p.target_words translations
 seq2seq: embedding p.words texts
 t5: embedding p.tokens answers
 t5: embedding p.tokens texts
-t5: gather p class'
+t5: gather p class
+whisper: embedding p.tokens texts'
 
 small_unet='unet_params ~width:2 ~colours:1 (key 1)'
 count=0
