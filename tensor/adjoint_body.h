@@ -41,4 +41,10 @@ bool adjoint_reduces_product(PrimId reduce);
 /* Builds the cotangent of the read.  Returns false if it is zero. */
 bool adjoint_body_build(AdjointBody *a, uint32_t read);
 
+/* ---- adjoint_split.c ---- */
+
+/* Finishes the body as a sum over its reduced axes: in two steps, if the first
+ * one can compute a large operand again instead of storing it. */
+Node *adjoint_finish_sum(AdjointBody *a);
+
 #endif

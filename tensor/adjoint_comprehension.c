@@ -131,8 +131,7 @@ static Node *gathered(AdjointBody *a, uint32_t read, const Part *r,
     body_drop(&a->b);
     return NULL;
   }
-  a->spec.reduce = a->spec.reduce_count ? PRIM_SUM : PRIM_NONE;
-  return body_finish(&a->b, g, a->pass->fault);
+  return adjoint_finish_sum(a);
 }
 
 /* ---- scattering contributions ---- */

@@ -49,7 +49,7 @@ form() { # form NAME Q K V EXPRESSION [WAY]
       --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
     grep -q "fused attention,.*way=${6:-${of#*:}}" <<<"$output" ||
       fail "$1 on ${of%:*}: no fused attention"
-    grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
+    grep -q 'stored [a-z0-9]*\[[0-9, ]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
       <<<"$output" && fail "$1 on ${of%:*}: scores are stored"
   done
 }
@@ -96,7 +96,7 @@ gradient() { # gradient NAME Q K V EXPRESSION
       "$1.axn" -e 'grad f (q, k, v)' 2>&1 | tr -s ' \n' ' ')
     [ "$(grep -o 'fused attention, tile' <<<"$output" | wc -l)" = 4 ] ||
       fail "$1 on $of: not 4 kernels"
-    grep -q 'stored [a-z0-9]*\[[0-9]*, [0-9]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
+    grep -q 'stored [a-z0-9]*\[[0-9, ]*, [0-9]\{3,\}, [0-9]\{4,\}\]' \
       <<<"$output" && fail "$1 on $of: scores are stored"
   done
 }
@@ -108,6 +108,9 @@ gradient capped_gradient "$long" "$long" "$long" \
 gradient narrow_gradient '2 16 8192 64' '2 16 4096 64' '2 16 4096 128' \
   'nn.softmax (q @ transpose k + for i < 8192, j < 4096 =>
     bf16 (i - j) * -0.01) @ v'
+# Each head has sums of its own, which another kernel adds.
+gradient grouped_gradient '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
+  'nn.grouped_attention ~causal:true q k v'
 
 # NVRTC, if installed, compiles the kernels for sm_90a without register spills,
 # and without serialized wgmma instructions.
