@@ -2,6 +2,8 @@
    Main entry point: verb_bench. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+
+#include "backend/cpu/jit.h"
 #include "plan_report/plan_report.h"
 
 #include "backend/cuda/cuda.h"
@@ -494,6 +496,7 @@ int verb_bench(int argc, char **argv) {
   if (o.min_seconds &&
       (status = read_seconds(o.min_seconds, &b.min_seconds)) >= 0)
     return status;
+  jit_optimize_always();
   SessionHost host = terminal_host(0, NULL);
   host.eval.write = discard_output;
   b.session = terminal_open_session(&host);

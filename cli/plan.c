@@ -1,6 +1,8 @@
 /* axon plan: shows the kernels that compute a program's tensors.  Main entry
    point: verb_plan. */
 #include "cli/cli.h"
+
+#include "backend/cpu/jit.h"
 #include "plan_report/plan_report.h"
 
 #include "backend/cuda/cuda.h"
@@ -177,6 +179,7 @@ int verb_plan(int argc, char **argv) {
     return status;
   if (!o.arg_count && !o.expr_count)
     return usage_error("plan", "no file given");
+  jit_optimize_always();
   Planner p = {.options = &o};
   if (o.kernel_number &&
       (status = read_kernel(o.kernel_number, &p.style.only_kernel)) >= 0)

@@ -130,7 +130,7 @@ for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
   AXON_VECTOR=8 AXON_VECTOR=wide AXON_KEEP=all AXON_POOL=none \
   AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
   AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
-  AXON_CC_SECONDS=soon AXON_FILE_LIMIT=little; do
+  AXON_CC_SECONDS=soon AXON_OPTIMIZE=soon AXON_FILE_LIMIT=little; do
   env "$setting" "$AXON" -e 1 >"$work/out" 2>&1
   [ $? = 2 ] && grep -q "${setting%=*}" "$work/out" ||
     fail "$setting is accepted"

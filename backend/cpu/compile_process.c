@@ -170,12 +170,14 @@ static void set_spawn_files(posix_spawn_file_actions_t *actions,
                                    O_CREAT | O_WRONLY | O_APPEND, 0600);
 }
 
-static bool spawn(const Toolchain *tools, CompileProcess *process, int end) {
+static bool spawn(const Toolchain *tools, CompileLevel level,
+                  CompileProcess *process, int end) {
   const char *argv[MAX_COMPILER_ARGS + 8];
   char folder[MAX_PATH_BYTES];
   uint32_t n = 0;
   for (; n < tools->arg_count; n++)
     argv[n] = tools->args[n];
+  argv[n++] = toolchain_level_flag(level);
   argv[n++] = "-o";
   argv[n++] = process->object;
   argv[n++] = process->source;
@@ -198,8 +200,8 @@ static bool spawn(const Toolchain *tools, CompileProcess *process, int end) {
 }
 
 CompileProcess *compile_process_start(const Toolchain *tools,
-                                      const char *source, size_t len,
-                                      const char **reason) {
+                                      CompileLevel level, const char *source,
+                                      size_t len, const char **reason) {
   int ends[2];
   CompileProcess *process = mem_try_alloc(sizeof *process);
   *reason = "out of memory";
@@ -217,7 +219,7 @@ CompileProcess *compile_process_start(const Toolchain *tools,
     return NULL;
   }
   process->exit_fd = ends[0];
-  bool succeeded = spawn(tools, process, ends[1]);
+  bool succeeded = spawn(tools, level, process, ends[1]);
   close(ends[1]);
   if (succeeded)
     return process;

@@ -9,8 +9,8 @@ typedef struct CompileProcess CompileProcess;
 /* Starts the compiler.  Returns NULL and a reason if there is no writable
  * folder, no memory or no process. */
 CompileProcess *compile_process_start(const Toolchain *tools,
-                                      const char *source, size_t len,
-                                      const char **reason);
+                                      CompileLevel level, const char *source,
+                                      size_t len, const char **reason);
 /* Returns true if the process has ended. exit_fd: a descriptor to poll for
  * that. */
 bool compile_process_has_exited(const CompileProcess *process);

@@ -202,6 +202,7 @@ static int run_kernel(const FusionGroup *c, const CompiledKernel *p,
   KernelFunction *f = jit_kernel(p->object);
   if (!f)
     return 1;
+  jit_count_run(p->object, p->operations);
   bind_float_params(c, p, floats);
   KernelLaunch launch; /* not cleared, since it has space for the maximal number
                           of pointers */

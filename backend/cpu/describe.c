@@ -186,7 +186,8 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->tiling = describe_gemm_tiles(k, &s, arena);
   count_all_accesses(k, &s, arena, about);
   JitObject *o = c->backend_data
-                     ? jit_request(e.code.source.text, e.code.source.len)
+                     ? jit_request(e.code.source.text, e.code.source.len,
+                                   kernel_operation_count(k))
                      : NULL;
   about->code_id = o;
   about->compiled = o && jit_kernel(o);

@@ -1,6 +1,6 @@
 /* JIT objects: a hash table of compiled sources, and the compile processes.
  *
- * * * Each compile process has its own folder for source, object and compiler
+ * Each compile process has its own folder for source, object and compiler
  * output.  The folder is removed at the end.  The compiler inherits the write
  * end of a pipe.  So poll can wait for its end and for an interrupt, whatever
  * the host program does with SIGCHLD.  There is no thread that watches the
@@ -35,8 +35,8 @@
 enum { HASH_BUCKETS = 1024 };
 
 typedef enum JitState {
-  JIT_NONE,
-  JIT_WAITING, /* for a free process slot */
+  JIT_DEFERRED, /* its quick object serves until the kernel is hot */
+  JIT_WAITING,  /* for a free process slot */
   JIT_RUNNING,
   JIT_READY,
   JIT_FAILED,
@@ -44,7 +44,11 @@ typedef enum JitState {
 
 struct JitObject {
   ArtifactKey key;
+  CompileLevel level;
   JitState state;
+  JitObject *quick;        /* compiled without optimization; or NULL */
+  JitObject *optimized;    /* of which this is the quick one; or NULL */
+  double quick_operations; /* that the quick object has run */
   void *dl_handle;
   void *_Atomic kernel; /* the function `kernel`, once it was looked up */
   char *source;         /* until it is compiled */
@@ -64,7 +68,8 @@ static struct {
   pthread_mutex_t lock;
   JitObject *buckets[HASH_BUCKETS];
   JitObject *pending; /* WAITING and RUNNING; the first one starts next */
-  int running;
+  int running[COMPILE_OPTIMIZED + 1]; /* by level */
+  bool optimizes_always;
   bool detached; /* a child of fork finishes them: jit_detach */
 } jit_objects = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -193,17 +198,34 @@ static void finish_object(JitObject *o, JitState state) {
   o->source = NULL;
 }
 
+/* Puts a deferred object in the list of those that wait for a process. */
+static void enqueue(JitObject *o) {
+  if (o->state != JIT_DEFERRED)
+    return;
+  o->state = JIT_WAITING;
+  list_append(o);
+}
+
+/* The optimizing compiler reports why it fails.  It may succeed where the quick
+ * one fails: gcc 12 has internal errors without optimization. */
+static void fail_object(JitObject *o, const char *reason) {
+  if (o->optimized)
+    enqueue(o->optimized);
+  else
+    warn_compile_failed(reason, o->process);
+}
+
 static void start_compile(JitObject *o) {
   const char *reason = NULL;
   o->seconds = clock_seconds();
-  o->process =
-      compile_process_start(toolchain(), o->source, o->source_len, &reason);
+  o->process = compile_process_start(toolchain(), o->level, o->source,
+                                     o->source_len, &reason);
   if (o->process) {
     o->state = JIT_RUNNING;
-    jit_objects.running++;
+    jit_objects.running[o->level]++;
     return;
   }
-  warn_compile_failed(reason, NULL);
+  fail_object(o, reason);
   finish_object(o, JIT_FAILED);
 }
 
@@ -222,9 +244,9 @@ static bool load_compiled(JitObject *o) {
 }
 
 static void end_compile(JitObject *o, bool succeeded, const char *reason) {
-  jit_objects.running--;
+  jit_objects.running[o->level]--;
   if (!succeeded)
-    warn_compile_failed(reason, o->process);
+    fail_object(o, reason);
   compile_process_free(o->process);
   o->process = NULL;
   o->seconds = clock_seconds() - o->seconds;
@@ -249,11 +271,14 @@ static void time_out_compile(JitObject *o) {
   snprintf(reason, sizeof reason,
            "the C compiler was stopped after %d s (AXON_CC_SECONDS)",
            toolchain()->timeout_seconds);
+  if (o->optimized && o->optimized->state == JIT_DEFERRED)
+    o->optimized->state = JIT_FAILED; /* it would take longer */
+  o->optimized = NULL;
   end_compile(o, false, reason);
 }
 
 /* Collects processes that have ended, kills those that take too long, and
- * starts waiting ones. */
+ * starts waiting ones.  Quick compilations do not wait for the others. */
 static void reap_and_start(void) {
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
@@ -265,9 +290,8 @@ static void reap_and_start(void) {
   }
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
-    if (jit_objects.running >= thread_pool_size())
-      return;
-    if (o->state == JIT_WAITING)
+    if (o->state == JIT_WAITING &&
+        jit_objects.running[o->level] < thread_pool_size())
       start_compile(o);
   }
 }
@@ -289,7 +313,12 @@ static void forget_processes(void) {
       o->process = NULL;
       o->state = JIT_WAITING;
     }
-  jit_objects.running = 0;
+  memset(jit_objects.running, 0, sizeof jit_objects.running);
+}
+
+static int running_count(void) {
+  return jit_objects.running[COMPILE_QUICK] +
+         jit_objects.running[COMPILE_OPTIMIZED];
 }
 
 static void unlock_in_child(void) {
@@ -313,11 +342,11 @@ static void unlock(void) {
 
 /* Waits until a compiler ends, at most JIT_POLL_MS. */
 static void poll_processes(void) {
-  struct pollfd fds[MAX_POOL_THREADS];
+  struct pollfd fds[2 * MAX_POOL_THREADS];
   nfds_t count = 0;
   lock();
   for (JitObject *r = jit_objects.pending; r; r = r->list_next)
-    if (r->state == JIT_RUNNING && count < MAX_POOL_THREADS)
+    if (r->state == JIT_RUNNING && count < ARRAY_LEN(fds))
       fds[count++] = (struct pollfd){.fd = compile_process_exit_fd(r->process),
                                      .events = POLLIN};
   unlock();
@@ -377,7 +406,7 @@ _Noreturn static void run_detached(void) {
   pthread_sigmask(SIG_SETMASK, &none, NULL);
   artifact_stats_begin();
   drop_waiting();
-  while (jit_objects.running > 0) {
+  while (running_count() > 0) {
     poll_processes();
     lock();
     reap_and_start();
@@ -389,7 +418,7 @@ _Noreturn static void run_detached(void) {
 
 void jit_detach(void) {
   lock();
-  jit_objects.detached = jit_objects.running > 0 && fork_is_cheap();
+  jit_objects.detached = running_count() > 0 && fork_is_cheap();
   bool detached = jit_objects.detached;
   unlock();
   pid_t child = detached ? fork() : -1;
@@ -418,13 +447,17 @@ __attribute__((destructor)) static void kill_processes(void) {
 
 /* ---- interface ---- */
 
-static ArtifactKey source_key(const char *source, size_t len) {
+static ArtifactKey source_key(const char *source, size_t len,
+                              CompileLevel level) {
+  const char *flag = toolchain_level_flag(level);
   const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
+                                {flag, strlen(flag)},
                                 {source, len}};
   return artifact_key(ARRAY_LEN(parts), parts);
 }
 
-static JitObject *object_new(ArtifactKey key, const char *source, size_t len) {
+static JitObject *object_new(ArtifactKey key, CompileLevel level,
+                             const char *source, size_t len) {
   JitObject *o = mem_try_alloc(sizeof *o);
   char *copy = mem_try_alloc(len + 1);
   if (!o || !copy) {
@@ -433,37 +466,67 @@ static JitObject *object_new(ArtifactKey key, const char *source, size_t len) {
     return NULL;
   }
   memcpy(copy, source, len);
-  *o = (JitObject){
-      .key = key, .source = copy, .source_len = len, .state = JIT_WAITING};
+  *o = (JitObject){.key = key,
+                   .level = level,
+                   .source = copy,
+                   .source_len = len,
+                   .state = JIT_DEFERRED};
   return o;
 }
 
-static JitObject *insert_object(ArtifactKey key, const char *source,
-                                size_t len) {
-  JitObject *o = object_new(key, source, len);
+static void start_deferred(JitObject *o) {
+  if (o->state != JIT_DEFERRED)
+    return;
+  enqueue(o);
+  reap_and_start();
+}
+
+/* Inserts the object of a level.  It is ready if there is an artifact. */
+static JitObject *insert_level(ArtifactKey key, CompileLevel level,
+                               const char *source, size_t len) {
+  JitObject *o = object_new(key, level, source, len);
   if (!o)
     return NULL;
   JitObject **bucket = bucket_of(key);
   o->bucket_next = *bucket;
   *bucket = o;
-  list_append(o);
-  if (load_artifact(o)) {
-    finish_object(o, JIT_READY);
-  } else if (!toolchain()->found) {
+  if (!load_artifact(o) && toolchain()->found)
+    return o;
+  if (!o->dl_handle)
     warn_no_compiler(toolchain());
-    finish_object(o, JIT_FAILED);
-  } else {
-    reap_and_start();
-  }
+  list_append(o);
+  finish_object(o, o->dl_handle ? JIT_READY : JIT_FAILED);
   return o;
 }
 
-JitObject *jit_request(const char *source, size_t len) {
-  ArtifactKey key = source_key(source, len);
+/* Earlier processes used a quick object that is an artifact: the kernel is
+ * optimized for later ones. */
+static void add_quick_object(JitObject *o) {
+  ArtifactKey key = source_key(o->source, o->source_len, COMPILE_QUICK);
+  JitObject *quick =
+      insert_level(key, COMPILE_QUICK, o->source, o->source_len);
+  if (quick)
+    quick->optimized = o;
+  o->quick = quick;
+  start_deferred(quick && quick->state != JIT_READY ? quick : o);
+}
+
+void jit_optimize_always(void) {
+  jit_objects.optimizes_always = true;
+}
+
+JitObject *jit_request(const char *source, size_t len, double operations) {
+  bool is_small = operations < QUICK_OPS && toolchain()->quick_at_first &&
+                  !jit_objects.optimizes_always;
+  ArtifactKey key = source_key(source, len, COMPILE_OPTIMIZED);
   lock();
   JitObject *o = find_object(key);
   if (!o)
-    o = insert_object(key, source, len);
+    o = insert_level(key, COMPILE_OPTIMIZED, source, len);
+  if (o && o->state == JIT_DEFERRED && !is_small)
+    start_deferred(o);
+  else if (o && o->state == JIT_DEFERRED && !o->quick)
+    add_quick_object(o);
   unlock();
   if (!o)
     trap_raise(FAIL_MEMORY);
@@ -474,18 +537,37 @@ static bool is_done(const JitObject *o) {
   return o->state == JIT_READY || o->state == JIT_FAILED;
 }
 
+/* The object to use: the optimized one, or the quick one until that is
+ * compiled.  NULL: neither is ready. */
+static JitObject *ready_object(JitObject *o) {
+  if (is_done(o))
+    return o;
+  return o->quick && o->quick->state == JIT_READY ? o->quick : NULL;
+}
+
 bool jit_is_ready(JitObject *o) {
   lock();
   if (!is_done(o))
     reap_and_start();
-  bool ready = is_done(o);
+  bool ready = ready_object(o);
   unlock();
   return ready;
+}
+
+void jit_count_run(JitObject *o, double operations) {
+  if (atomic_load_explicit(&o->kernel, memory_order_relaxed))
+    return; /* it is optimized */
+  lock();
+  o->quick_operations += operations;
+  if (o->quick_operations > HOT_QUICK_OPS)
+    start_deferred(o);
+  unlock();
 }
 
 /* Called with the lock, which it releases while it waits.  Some process is
  * running then: that of this object, or one that this object waits for. */
 static void wait_once(JitObject *o) {
+  start_deferred(o);
   if (o->state == JIT_WAITING) { /* the caller needs it first */
     list_remove(o);
     list_prepend(o);
@@ -506,20 +588,39 @@ double jit_compile_seconds(JitObject *o) {
   return seconds;
 }
 
+/* Called with the lock. */
+static JitObject *wait_until_ready(JitObject *o) {
+  JitObject *ready;
+  while (!(ready = ready_object(o)))
+    wait_once(o->quick && !is_done(o->quick) ? o->quick : o);
+  return ready;
+}
+
+static void *find_symbol(const JitObject *o, const char *name) {
+  return o->dl_handle ? dlsym(o->dl_handle, name) : NULL;
+}
+
+/* The optimized function needs no lock. */
 KernelFunction *jit_kernel(JitObject *o) {
   void *found = atomic_load_explicit(&o->kernel, memory_order_acquire);
+  if (found)
+    return (KernelFunction *)found;
+  lock();
+  if (!is_done(o))
+    reap_and_start();
+  JitObject *ready = wait_until_ready(o);
+  found = atomic_load_explicit(&ready->kernel, memory_order_relaxed);
   if (!found) {
-    found = jit_symbol(o, "kernel");
-    atomic_store_explicit(&o->kernel, found, memory_order_release);
+    found = find_symbol(ready, "kernel");
+    atomic_store_explicit(&ready->kernel, found, memory_order_release);
   }
+  unlock();
   return (KernelFunction *)found;
 }
 
 void *jit_symbol(JitObject *o, const char *name) {
   lock();
-  while (!is_done(o))
-    wait_once(o);
-  void *library = o->dl_handle;
+  void *found = find_symbol(wait_until_ready(o), name);
   unlock();
-  return library ? dlsym(library, name) : NULL;
+  return found;
 }

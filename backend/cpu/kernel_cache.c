@@ -66,7 +66,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   p->accumulator_dtype = e.accumulator_dtype;
   p->is_arg_reduction = e.is_arg_reduction;
   p->scratch_bytes = e.code.call.scratch_bytes;
-  p->object = jit_request(e.code.source.text, e.code.source.len);
+  p->object = jit_request(e.code.source.text, e.code.source.len, p->operations);
 }
 
 /* ---- hash table ---- */

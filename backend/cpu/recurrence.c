@@ -463,7 +463,7 @@ static Emitter *emitter_of(LibraryOp *r) {
 static bool run_kernel(LibraryOp *r, const CompiledKernel *p) {
   const Node *n = r->node;
   RecurrenceLaunch launch = {.kernel = p};
-  launch.function = (KernelFunction *)jit_symbol(p->object, "kernel");
+  launch.function = jit_kernel(p->object);
   if (!launch.function)
     return false;
   launch.pointers = NEW_ARRAY(r->arena, void *, n->input_count + 2);
@@ -471,6 +471,7 @@ static bool run_kernel(LibraryOp *r, const CompiledKernel *p) {
   for (uint32_t k = 0; k < n->input_count; k++)
     launch.pointers[k + 1] = n->inputs[k]->data->data;
   launch.pointers[n->input_count + 1] = (void *)(uintptr_t)r->graph->interrupt;
+  jit_count_run(p->object, p->operations);
   int64_t grain =
       1 + (int64_t)(MIN_GRAIN_OPS / (p->operations / (double)p->tasks));
   return library_op_parallel_for(r, p->tasks, grain, run_tasks, &launch);
@@ -539,7 +540,8 @@ static CompiledKernel compile_recurrence(LibraryOp *r) {
                  (double)state_elements(n) *
                  (double)product_of_extents(n->free_count, n->extents);
   p.exact = node_is_exact(n);
-  p.object = jit_request(e->emitted->source.text, e->emitted->source.len);
+  p.object = jit_request(e->emitted->source.text, e->emitted->source.len,
+                         p.operations);
   return p;
 }
 

@@ -16,10 +16,7 @@
 
 extern const char prelude_text[];
 
-/* -O2: kernels are already vectorized. -O3 takes 10% longer and gains nothing;
- * -O1 saves 25% and makes elementwise kernels half as fast.
- *
- * -ffp-contract=off, -fno-math-errno, -fwrapv: the semantics of Axon.
+/* -ffp-contract=off, -fno-math-errno, -fwrapv: the semantics of Axon.
  *
  * -fno-asynchronous-unwind-tables: nothing unwinds through a kernel.
  *
@@ -35,7 +32,6 @@ static const char *const flags[] = {
 #elif defined(__aarch64__)
     "-mcpu=native",
 #endif
-    "-O2",
     "-ftree-vectorize",
     "-std=gnu11",
     "-w",
@@ -49,6 +45,12 @@ static const char *const flags[] = {
     "-nostdlib",
     "-fno-use-linker-plugin",
 };
+
+/* -O2: kernels are already vectorized. -O3 takes 10% longer and gains nothing;
+ * -O1 saves 25% and makes elementwise kernels half as fast. */
+const char *toolchain_level_flag(CompileLevel level) {
+  return level == COMPILE_QUICK ? "-O0" : "-O2";
+}
 
 /* Conversions of f16 may call libgcc; powers of doubles may call libm. */
 const char *const toolchain_libraries[] = {"-lm", "-lgcc", NULL};
@@ -213,14 +215,33 @@ static int timeout_setting(void) {
                                                               : (int)seconds;
 }
 
+/* ---- when kernels are optimized ---- */
+
+/* Returns false if the setting is invalid. */
+static bool optimize_setting(bool *quick_at_first) {
+  const char *setting = getenv("AXON_OPTIMIZE");
+  *quick_at_first = !setting || strcmp(setting, "always") != 0;
+  return !setting || !*setting || !*quick_at_first ||
+         strcmp(setting, "later") == 0;
+}
+
 bool toolchain_check(Fault *fault) {
-  if (timeout_setting())
-    return true;
-  fault_set(fault, "AXON_CC_SECONDS=%s is not a number of seconds",
-            getenv("AXON_CC_SECONDS"));
-  fault_set_help(fault, "use 1 or more, or unset it (default: %d s per kernel)",
-                 DEFAULT_TIMEOUT_SECONDS);
-  return false;
+  bool quick_at_first;
+  if (!timeout_setting()) {
+    fault_set(fault, "AXON_CC_SECONDS=%s is not a number of seconds",
+              getenv("AXON_CC_SECONDS"));
+    fault_set_help(fault,
+                   "use 1 or more, or unset it (default: %d s per kernel)",
+                   DEFAULT_TIMEOUT_SECONDS);
+    return false;
+  }
+  if (!optimize_setting(&quick_at_first)) {
+    fault_set(fault, "AXON_OPTIMIZE=%s is not a time to optimize kernels",
+              getenv("AXON_OPTIMIZE"));
+    fault_set_help(fault, "use always or later, or unset it (default: later)");
+    return false;
+  }
+  return true;
 }
 
 static void detect_toolchain(void) {
@@ -228,6 +249,7 @@ static void detect_toolchain(void) {
   cached_toolchain.timeout_seconds = timeout_setting();
   if (!cached_toolchain.timeout_seconds)
     cached_toolchain.timeout_seconds = DEFAULT_TIMEOUT_SECONDS;
+  optimize_setting(&cached_toolchain.quick_at_first);
   cached_toolchain.user_arg_count = cached_toolchain.arg_count;
   for (size_t k = 0; k < ARRAY_LEN(flags); k++)
     add_arg(flags[k]);

@@ -6,24 +6,35 @@
 
 enum { MAX_COMPILER_ARGS = 40 };
 
+/* Both levels compute the same bits. */
+typedef enum CompileLevel {
+  COMPILE_QUICK, /* without optimization: several times faster to compile,
+                    and 10 to 40 times slower to run */
+  COMPILE_OPTIMIZED,
+} CompileLevel;
+
 typedef struct Toolchain {
   bool found;
   char path[ARTIFACT_PATH_BYTES]; /* of the program */
   char name[256];                 /* as the user requested it */
-  ArtifactKey key; /* hash of all that an object depends on besides its source:
-                      the compiler, its flags, the CPU, the prelude */
+  ArtifactKey key; /* hash of all that an object depends on besides its source
+                      and its level: the compiler, its flags, the CPU, the
+                      prelude */
   const char *args[MAX_COMPILER_ARGS]; /* first arguments, NULL-terminated */
   uint32_t arg_count;
   uint32_t user_arg_count; /* the program and the arguments in AXON_CC, a prefix
                               of args */
   int timeout_seconds;     /* a compilation that takes longer is killed */
+  bool quick_at_first;     /* small kernels; unset by AXON_OPTIMIZE=always */
 } Toolchain;
 
 /* Detected once: AXON_CC, perhaps with arguments, or the first of cc, gcc,
  * clang in PATH. */
 const Toolchain *toolchain(void);
-/* Checks that AXON_CC_SECONDS is a number of seconds or unset. */
+/* Checks AXON_CC_SECONDS and AXON_OPTIMIZE. */
 bool toolchain_check(Fault *fault);
+/* The argument that selects a level. */
+const char *toolchain_level_flag(CompileLevel level);
 /* Arguments after the names of the files, NULL-terminated. */
 extern const char *const toolchain_libraries[];
 

@@ -10,7 +10,8 @@ backend, and compiled with one and with two threads, which must give
 bit-identical results.  `axon build` also builds each Nth program as a function
 of its files, for symbolic sizes.  With --cold, each program runs with the
 default settings instead: with a cold kernel cache on one and on two threads,
-then with the kernels of these runs.  All results must be bit-identical.
+then with the kernels of these runs, at last with optimized kernels only.  All
+results must be bit-identical.
 
 With --grad, a loss is computed from the results of the program, in f64, and
 differentiated with respect to its floating-point files.  The gradient on the
@@ -49,12 +50,15 @@ MODES = {
 # compilation threshold is so low that small programs reach it.  The last mode
 # restricts the process to one core, which the planner takes into account.
 ONE_CORE = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+# The folder of the cache, the number of threads, when kernels are optimized, a
+# prefix of the command.
 COLD_MODES = {
-    "cold, two threads": ("first", "2", []),
-    "cold, one thread": ("second", "1", []),
-    "warm, one thread": ("first", "1", []),
-    "warm, two threads": ("second", "2", []),
-    "warm, one core": ("first", "2", ONE_CORE),
+    "cold, two threads": ("first", "2", "later", []),
+    "cold, one thread": ("second", "1", "later", []),
+    "warm, one thread": ("first", "1", "later", []),
+    "warm, two threads": ("second", "2", "later", []),
+    "warm, one core": ("first", "2", "later", ONE_CORE),
+    "optimized, two threads": ("first", "2", "always", []),
 }
 CUDA = {"cuda": {"AXON_TARGET": "cuda", "AXON_TINY": "0"}}
 # Tolerance relative to the largest element: about ten forms are nested, each of
@@ -162,9 +166,9 @@ class Case:
     def cold(self):
         """Runs with cold and with warm caches; results must be bit-identical."""
         bits = {}
-        for mode, (cache, threads, prefix) in COLD_MODES.items():
+        for mode, (cache, threads, optimize, prefix) in COLD_MODES.items():
             settings = {"AXON_TARGET": "cpu", "AXON_TINY": "2",
-                        "AXON_THREADS": threads,
+                        "AXON_THREADS": threads, "AXON_OPTIMIZE": optimize,
                         "XDG_CACHE_HOME": str(self.folder / cache)}
             try:
                 said = must([*prefix, self.axon, "program.axn"], self.folder, settings)

@@ -8,6 +8,7 @@
 #include "support/interrupt.h"
 #include "support/trap.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <pthread.h>
@@ -65,7 +66,7 @@ static JitObject *request(int n) {
   char text[200];
   int len = snprintf(text, sizeof text,
                      "#define W 16\nint answer(void) { return %d; }\n", n);
-  return jit_request(text, (size_t)len);
+  return jit_request(text, (size_t)len, INFINITY);
 }
 
 static int answer(JitObject *o) {
@@ -159,7 +160,7 @@ static void test_missing(void **state) {
 static int wrong_text(void) {
   static const char text[] = "#define W 16\nint answer(void) { return; x }\n";
   OnceWarning n;
-  JitObject *o = jit_request(text, sizeof text - 1);
+  JitObject *o = jit_request(text, sizeof text - 1, INFINITY);
   if (jit_symbol(o, "answer") || !warn_once_take(&n) || n.code != 513)
     return 1;
   if (!strstr(n.note, "error"))
@@ -374,11 +375,132 @@ static void test_many(void **state) {
   assert_int_equal(t.hits + t.misses, 80);
 }
 
+/* ---- two levels ---- */
+
+/* A kernel that returns 1 if it is optimized, otherwise 2. */
+static JitObject *request_small(void) {
+  static const char text[] = "#ifdef __OPTIMIZE__\n#define LEVEL 1\n#else\n"
+                             "#define LEVEL 2\n#endif\n"
+                             "int kernel(void) { return LEVEL; }\n";
+  return jit_request(text, sizeof text - 1, 1000);
+}
+
+static int level_of(JitObject *o) {
+  KernelFunction *f = jit_kernel(o);
+  return f ? f(NULL, NULL, NULL, 0, 0, NULL) : -1;
+}
+
+static bool becomes_optimized(JitObject *o) {
+  for (int k = 0; k < 3000; k++, usleep(10000))
+    if (level_of(o) == 1)
+      return true;
+  return false;
+}
+
+static int rarely(void) {
+  JitObject *o = request_small();
+  for (int k = 0; k < 100; k++) {
+    jit_count_run(o, 1000);
+    if (level_of(o) != 2)
+      return 1;
+  }
+  return made() == 1 ? 0 : 2;
+}
+
+static int often(void) {
+  JitObject *o = request_small();
+  if (level_of(o) != 2)
+    return 1;
+  for (int k = 0; k < 100; k++)
+    jit_count_run(o, 1e7);
+  return becomes_optimized(o) && made() == 2 ? 0 : 2;
+}
+
+static int again(void) {
+  JitObject *o = request_small();
+  return level_of(o) != 2 ? 1 : becomes_optimized(o) ? 0 : 2;
+}
+
+static int optimized(void) {
+  return level_of(request_small()) == 1 && made() == 1 ? 0 : 1;
+}
+
+static int measured(void) {
+  jit_optimize_always();
+  return optimized();
+}
+
+/* The same source, first for few operations, then for many. */
+static int larger(void) {
+  JitObject *o = request_small();
+  static const char text[] = "int kernel(void) { return 3; }\n";
+  JitObject *small = jit_request(text, sizeof text - 1, 10);
+  if (level_of(o) != 2 || level_of(small) != 3 || made() != 2)
+    return 1;
+  jit_request(text, sizeof text - 1, 1e12);
+  for (int k = 0; k < 3000 && made() < 3; k++, usleep(10000))
+    jit_is_ready(small);
+  return made() == 3 ? 0 : 2;
+}
+
+static void test_levels(void **state) {
+  (void)state;
+  assert_int_equal(in_child(rarely), 0);
+  assert_int_equal(in_child(again), 0); /* an earlier process used it */
+  shell("rm -r %s/axon");
+  assert_int_equal(in_child(often), 0);
+  shell("rm -r %s/axon");
+  assert_int_equal(in_child(larger), 0);
+  shell("rm -r %s/axon");
+  assert_int_equal(in_child(measured), 0);
+  shell("rm -r %s/axon");
+  setenv("AXON_OPTIMIZE", "always", 1);
+  assert_int_equal(in_child(optimized), 0);
+  unsetenv("AXON_OPTIMIZE");
+}
+
+/* If the quick compilation fails, the optimized one reports why. */
+static int fails(void) {
+  static const char text[] = "int kernel(void) { return 1 }\n";
+  OnceWarning n;
+  JitObject *o = jit_request(text, sizeof text - 1, 10);
+  if (jit_kernel(o) || !jit_is_ready(o) || !warn_once_take(&n))
+    return 1;
+  jit_count_run(o, 1e12);
+  return jit_kernel(o) || started() != 2 ? 2 : warn_once_take(&n) ? 3 : 0;
+}
+
+static int fails_without_optimization(void) {
+  static const char text[] = "#ifndef __OPTIMIZE__\n#error no\n#endif\n"
+                             "int kernel(void) { return 1; }\n";
+  OnceWarning n;
+  JitObject *o = jit_request(text, sizeof text - 1, 10);
+  return level_of(o) != 1 ? 1 : warn_once_take(&n) ? 2 : 0;
+}
+
+static int hangs(void) {
+  OnceWarning n;
+  JitObject *o = request_small();
+  return jit_kernel(o) || !warn_once_take(&n) ? 1 : started() != 1;
+}
+
+static void test_failing_level(void **state) {
+  (void)state;
+  assert_int_equal(in_child(fails_without_optimization), 0);
+  patient_compiler();
+  setenv("AXON_CC_SECONDS", "1", 1);
+  assert_int_equal(in_child(hangs), 0);
+  unsetenv("AXON_CC_SECONDS");
+  shell("rm %1$s/log; touch %1$s/go");
+  assert_int_equal(in_child(fails), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-      T(test_compiles), T(test_found),   T(test_missing), T(test_failing),
-      T(test_no_home),  T(test_waiting), T(test_killed),  T(test_many),
+      T(test_compiles), T(test_found),         T(test_missing), T(test_failing),
+      T(test_no_home),  T(test_waiting),       T(test_killed),  T(test_many),
+      T(test_levels),   T(test_failing_level),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
