@@ -14,8 +14,8 @@
 
 /* The axes of the sum over rows. */
 typedef struct RowSum {
-  uint32_t axes[MAX_RANK];       /* own axes of the row sum, by number */
-  uint32_t count, row;           /* the reduced axis of the row sum */
+  uint32_t axes[MAX_RANK]; /* own axes of the row sum, by number */
+  uint32_t count, row;     /* the reduced axis of the row sum */
 } RowSum;
 
 static bool is_half(Dtype t) {
@@ -135,8 +135,8 @@ static Node *finish_row_sum(AdjointBody *a, const RowSum *s) {
       c->axis = number[c->axis];
   }
   a->b.spec = &spec;
-  return reverse_own(a->pass, body_finish(&a->b, a->pass->graph,
-                                          a->pass->fault));
+  return reverse_own(a->pass,
+                     body_finish(&a->b, a->pass->graph, a->pass->fault));
 }
 
 /* The sum of the row sums, with the axes of the contribution. */

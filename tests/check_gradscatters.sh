@@ -40,7 +40,7 @@ vae|loss p (key 2) (uniform (key 3) [4, 6])|small
 vgg|vgg p (normal (key 2) [2, 3, 39, 39])|small
 vit|vit ~heads:2 p (normal (key 2) [2, 3, 8, 12])|tiny
 wavenet|loss p samples|small
-whisper|whisper ~heads:2 p (normal (key 2) [2, 5, 16]) [[3, 1, 4], [9, 2, 6]]|tiny
+whisper|whisper ~heads:2 p (normal (key 2) [2, 5, 16]) [[3, 1], [9, 2]]|tiny
 yolo|features p (yolo_stats 1) image|small
 '
 # The kernels that are no loop nests.  scatter and topk are operations of the

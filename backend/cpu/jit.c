@@ -503,8 +503,7 @@ static JitObject *insert_level(ArtifactKey key, CompileLevel level,
  * optimized for later ones. */
 static void add_quick_object(JitObject *o) {
   ArtifactKey key = source_key(o->source, o->source_len, COMPILE_QUICK);
-  JitObject *quick =
-      insert_level(key, COMPILE_QUICK, o->source, o->source_len);
+  JitObject *quick = insert_level(key, COMPILE_QUICK, o->source, o->source_len);
   if (quick)
     quick->optimized = o;
   o->quick = quick;
