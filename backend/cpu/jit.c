@@ -46,7 +46,7 @@ struct JitObject {
   ArtifactKey key;
   CompileLevel level;
   JitState state;
-  JitObject *quick;        /* compiled without optimization; or NULL */
+  JitObject *quick;        /* compiled with little optimization; or NULL */
   JitObject *optimized;    /* of which this is the quick one; or NULL */
   double quick_operations; /* that the quick object has run */
   void *dl_handle;
@@ -207,7 +207,7 @@ static void enqueue(JitObject *o) {
 }
 
 /* The optimizing compiler reports why it fails.  It may succeed where the quick
- * one fails: gcc 12 has internal errors without optimization. */
+ * one fails. */
 static void fail_object(JitObject *o, const char *reason) {
   if (o->optimized)
     enqueue(o->optimized);

@@ -7,10 +7,10 @@
  * as long as the process, and any thread may use it.  If there is no compiler,
  * or it fails, there is a warning and no function.
  *
- * A small kernel is compiled without optimization first, which takes a quarter
- * of the time.  It is compiled again, while the program continues, if it runs
- * often, or if an earlier process ran it too.  Both objects compute the same
- * bits. */
+ * A kernel that runs for a short time is compiled with little optimization
+ * first, which takes a third of the time.  It is compiled again, while the
+ * program continues, if it runs often, or if an earlier process ran it too.
+ * Both objects compute the same bits. */
 #ifndef AXON_CPU_JIT_H
 #define AXON_CPU_JIT_H
 
