@@ -6,6 +6,7 @@ set -u
 enter "$here/tests/data"
 command -v cc >/dev/null || { echo 'no C compiler: skipped' >&2; exit 0; }
 export XDG_CACHE_HOME="$work/cache" AXON_TARGET=cpu AXON_TINY=0 TMPDIR="$work"
+export AXON_OPTIMIZE=always # no kernel is compiled again later
 unset AXON_CC AXON_CC_DEBUG AXON_CACHE_LIMIT AXON_THREADS
 cat >"$work/a.axn" <<'END'
 do print (sum (for i < 3000 => f32 i * 0.5))

@@ -45,8 +45,8 @@ do save "functions.npy" (exp a * sin a + tanh a - log (abs a) + erf a)
 do save "functions64.npy" (exp line * sin line + cosh line - pow (abs line) 0.3)
 do save "random.npy" (uniform (key 11) [1000] : f64[1000])
 do save "cumsum.npy" (cumsum line)
-do save "scan.npy" (scan (fn h => fn x => let val h = 0.9 * h + tanh x in (h, h) end)
-                       (0.0 : f64) line |> snd)
+fun decay h x = let val h = 0.9 * h + tanh x in (h, h) end
+do save "scan.npy" (snd (scan decay (0.0 : f64) line))
 do save "integers.npy" (for i < 500, j < 30 => (i * 7919 % 1013) / (j + 1) + j)
 do save "gradient.npy"
      (grad (fn w => sum (square (tanh (conv2d {w, b = zeros [7]} x)))) w)
