@@ -93,10 +93,13 @@ struct Dim {
   uint16_t depth;
   bool has_meta;      /* contained an unsolved meta or a product when created */
   bool has_unguarded; /* contains an unguarded division */
-  Dim *resolved; /* cached by substitute.c: the resolved form, if it differs */
-  uint64_t resolved_generation; /* value of the counter when `resolved` was
-                                   cached; no variable has been forgotten since
-                                   if they agree */
+  Dim *resolved;      /* cached by substitute.c: the resolved form, or NULL */
+  uint64_t resolved_generation;     /* value of the counter when `resolved` was
+                                       cached; no variable has been forgotten since
+                                       if they agree */
+  uint64_t resolved_solution_count; /* DimCtx.solution_count at that time; no
+                                       variable has been solved since if they
+                                       agree */
   Term terms[];
 };
 

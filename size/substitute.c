@@ -171,17 +171,19 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
 }
 
 /* A size in a type is resolved repeatedly.  Each time continues from the last
-   result. */
+   result, which is the answer if no variable was solved or forgotten since. */
 static Dim *rewrite_cached(Rewrite *rw, Dim *d) {
   if (!rw->resolving)
     return rewrite_terms(rw, d);
   uint64_t forgotten = rw->cx->atom_table->resolved_generation;
   bool known = d->resolved && d->resolved_generation == forgotten;
-  Dim *out = known ? rewrite(rw, d->resolved) : rewrite_terms(rw, d);
-  if (out != d) {
-    d->resolved = out;
-    d->resolved_generation = forgotten;
-  }
+  if (known && d->resolved_solution_count == rw->cx->solution_count)
+    return d->resolved;
+  Dim *out = known && d->resolved != d ? rewrite(rw, d->resolved)
+                                       : rewrite_terms(rw, d);
+  d->resolved = out;
+  d->resolved_generation = forgotten;
+  d->resolved_solution_count = rw->cx->solution_count;
   return out;
 }
 
