@@ -13,6 +13,10 @@
 
 #include <string.h>
 
+typedef struct SignFilter {    /* Bloom filters of a polynomial's monomials */
+  uint64_t positive, negative; /* those with a coefficient of this sign */
+} SignFilter;
+
 typedef struct AssumptionEntry {
   Dim *d; /* resolved when it was last used */
   bool eq;
@@ -22,6 +26,7 @@ typedef struct AssumptionEntry {
   Atom **leaves;
   uint64_t leaf_filter; /* Bloom filter of the leaves */
   Dim *simplified;      /* d without divisions that stand alone, or NULL */
+  SignFilter signs;     /* of simplified */
 } AssumptionEntry;
 
 typedef struct CachedAnswer { /* says whether d is never negative */
@@ -149,25 +154,21 @@ void assumptions_add_eq(Assumptions *assumptions, Dim *d) {
 
 /* ---- the facts that a query looks at ---- */
 
-static bool entry_shares_leaf(const AssumptionEntry *entry, uint64_t epoch,
-                              uint64_t leaf_filter) {
-  if (!(entry->leaf_filter & leaf_filter))
-    return false;
-  for (uint32_t i = 0; i < entry->leaf_count; i++)
-    if (entry->leaves[i]->visit_epoch == epoch)
-      return true;
-  return false;
-}
+typedef enum Relation { UNRELATED, SHARES_LEAF, LEAVES_WITHIN } Relation;
 
-/* True if the entry mentions no other leaves. */
-static bool entry_leaves_within(const AssumptionEntry *entry, uint64_t epoch,
-                                uint64_t leaf_filter) {
-  if (entry->leaf_filter & ~leaf_filter)
-    return false;
+/* Whether the entry mentions marked leaves, or no others. */
+static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch,
+                               uint64_t leaf_filter) {
+  if (!entry->leaf_count)
+    return LEAVES_WITHIN;
+  if (!(entry->leaf_filter & leaf_filter))
+    return UNRELATED;
+  uint32_t shared = 0;
   for (uint32_t i = 0; i < entry->leaf_count; i++)
-    if (entry->leaves[i]->visit_epoch != epoch)
-      return false;
-  return true;
+    shared += entry->leaves[i]->visit_epoch == epoch;
+  return shared == entry->leaf_count ? LEAVES_WITHIN
+         : shared                    ? SHARES_LEAF
+                                     : UNRELATED;
 }
 
 typedef struct RelevantLeaves { /* leaves stamped with the epoch */
@@ -190,18 +191,25 @@ static void mark_entry_leaves(RelevantLeaves *relevant,
 static uint32_t select_relevant(Assumptions *assumptions,
                                 const RelevantLeaves *relevant,
                                 uint32_t *picked, uint32_t count) {
-  for (int within = 1; within >= 0; within--)
-    for (uint32_t i = 0;
-         i < assumptions->entries.len && count < MAX_RELEVANT_ASSUMPTIONS;
-         i++) {
-      AssumptionEntry *entry = &assumptions->entries.at[i];
-      if (entry->relevant || entry->disabled ||
-          !(within ? entry_leaves_within : entry_shares_leaf)(
-              entry, relevant->epoch, relevant->leaf_filter))
-        continue;
-      entry->relevant = true;
+  uint32_t others[MAX_RELEVANT_ASSUMPTIONS], other_count = 0;
+  for (uint32_t i = 0;
+       i < assumptions->entries.len && count < MAX_RELEVANT_ASSUMPTIONS; i++) {
+    AssumptionEntry *entry = &assumptions->entries.at[i];
+    if (entry->relevant || entry->disabled)
+      continue;
+    Relation relation =
+        entry_relation(entry, relevant->epoch, relevant->leaf_filter);
+    if (relation == LEAVES_WITHIN)
       picked[count++] = i;
-    }
+    else if (relation == SHARES_LEAF && other_count < MAX_RELEVANT_ASSUMPTIONS)
+      others[other_count++] = i;
+    entry->relevant = relation == LEAVES_WITHIN;
+  }
+  for (uint32_t i = 0; i < other_count && count < MAX_RELEVANT_ASSUMPTIONS;
+       i++) {
+    assumptions->entries.at[others[i]].relevant = true;
+    picked[count++] = others[i];
+  }
   return count;
 }
 
@@ -304,13 +312,17 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
     if (query->polys[i].eq)
       eliminate_equation(query, i);
   uint32_t kept = 0;
+  uint64_t hashes[4] = {0}; /* Bloom filter of the kept ones */
   for (uint32_t i = 0; i < query->poly_count; i++) {
     PolyConstraint poly = query->polys[i];
+    uint64_t *word = &hashes[poly.d->hash >> 30];
+    uint64_t bit = (uint64_t)1 << (poly.d->hash >> 24 & 63);
     if (dim_is_const(poly.d))
       query->contradiction |=
           poly.eq ? dim_sign(poly.d) != 0 : dim_sign(poly.d) < 0;
-    else if (!contains_poly(query->polys, kept, poly))
+    else if (!(*word & bit) || !contains_poly(query->polys, kept, poly))
       query->polys[kept++] = poly;
+    *word |= bit;
   }
   query->poly_count = kept;
 }
@@ -480,6 +492,24 @@ static Verdict syntactic_verdict(DimCtx *cx, Dim *d, bool eq) {
   return UNDECIDED;
 }
 
+static SignFilter sign_filter(const Dim *d) {
+  SignFilter out = {0};
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    uint64_t bit = (uint64_t)1 << (dim_monomial_hash(d->terms[i].mono) >> 26);
+    if (bigint_sign(d->terms[i].coef) > 0)
+      out.positive |= bit;
+    else
+      out.negative |= bit;
+  }
+  return out;
+}
+
+/* False if a certainly does not dominate b: a has all positive monomials of b,
+   and no other negative ones. */
+static bool may_dominate(SignFilter a, SignFilter b) {
+  return !(b.positive & ~a.positive) && !(a.negative & ~b.negative);
+}
+
 /* True if a >= b for all sizes, by comparison of coefficients. */
 static bool dominates(const Dim *a, const Dim *b) {
   uint32_t i = 0, j = 0;
@@ -507,13 +537,16 @@ static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
   d = dim_simplify_ge(cx, d);
   if (dim_obviously_nonneg(d))
     return true;
+  SignFilter signs = sign_filter(d);
   for (uint32_t i = 0; i < assumptions->entries.len; i++) {
     AssumptionEntry *entry = &assumptions->entries.at[i];
     if (entry->eq || entry->disabled)
       continue;
-    if (!entry->simplified)
+    if (!entry->simplified) {
       entry->simplified = dim_simplify_ge(cx, entry->d);
-    if (dominates(d, entry->simplified))
+      entry->signs = sign_filter(entry->simplified);
+    }
+    if (may_dominate(signs, entry->signs) && dominates(d, entry->simplified))
       return true;
   }
   return false;
