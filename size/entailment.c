@@ -353,6 +353,32 @@ static bool is_unconstrained(DimCtx *cx, const Dim *d) {
   return up && down && bigint_is(g, 1);
 }
 
+/* True if d is a sum of unconstrained variables and a constant, and d >= 0
+   holds for some of their values and not for others: all coefficients have one
+   sign, and d >= 0 differs between the bound of the variables and infinity. */
+static bool is_undecided_bound(const Dim *d, bool at_least_one) {
+  BigInt constant = dim_constant_term(d);
+  int64_t least = constant.small; /* value if each size is at its minimum */
+  int sign = 0;
+  if (constant.limbs)
+    return false;
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    if (!mono->power_count)
+      continue;
+    const Atom *atom = mono->powers[0].atom;
+    BigInt coef = d->terms[i].coef;
+    if (mono->degree > 1 || !atom->var || atom->var->is_integer || coef.limbs ||
+        (sign && bigint_sign(coef) != sign))
+      return false;
+    sign = bigint_sign(coef);
+    if (at_least_one && sign < 0 &&
+        __builtin_add_overflow(least, coef.small, &least))
+      return false;
+  }
+  return sign > 0 ? least < 0 : sign < 0 && least >= 0;
+}
+
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute);
 
@@ -397,8 +423,10 @@ static Linearization *query_linearize(Assumptions *assumptions, Query *query) {
 typedef struct Claim {
   Dim *d;
   bool eq, at_least_one;
-  bool satisfiable; /* a model was found */
-  bool refuted;     /* infeasibility was proved */
+  bool satisfiable;       /* a model was found */
+  bool refuted;           /* infeasibility was proved */
+  uint32_t failed_effort; /* elimination ended without a proof at this effort;
+                             0 if it was not tried, or stopped early */
 } Claim;
 
 static void claim_find_model(Assumptions *assumptions, const Query *query,
@@ -419,17 +447,27 @@ static void claim_find_model(Assumptions *assumptions, const Query *query,
                                     claim->at_least_one, effort);
 }
 
-/* Runs elimination with a part of the remaining effort. */
+/* Runs elimination with a part of the remaining effort.  An elimination that
+   ended by itself would end in the same way: only its effort is spent again. */
 static void claim_refute(Assumptions *assumptions, Linearization *lin,
                          Claim *claim, uint32_t effort) {
   if (claim->satisfiable || claim->refuted)
     return;
-  uint32_t left = assumptions->scratch.effort;
+  Scratch *scratch = &assumptions->scratch;
+  if (claim->failed_effort) {
+    scratch_spend_effort(scratch, claim->failed_effort);
+    return;
+  }
+  uint32_t left = scratch->effort;
   uint32_t granted = left < effort ? left : effort;
-  assumptions->scratch.effort = granted;
+  if (!granted)
+    return;
+  scratch->effort = granted;
   claim->refuted =
       linearization_refutes(lin, claim->d, claim->eq, claim->at_least_one);
-  assumptions->scratch.effort += left - granted;
+  if (!claim->refuted && scratch->effort)
+    claim->failed_effort = granted - scratch->effort;
+  scratch->effort += left - granted;
 }
 
 /* The second search gets more effort if the answer is important. */
@@ -552,6 +590,16 @@ static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
   return false;
 }
 
+/* True for a claim about variables of which nothing is known, that clearly
+   depends on them. */
+static bool is_trivially_undecided(const Query *query, bool eq,
+                                   bool at_least_one) {
+  return !query->poly_count &&
+         (is_unconstrained(query->cx, query->goal) ||
+          (!eq && !query->def_count &&
+           is_undecided_bound(query->goal, at_least_one)));
+}
+
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute) {
   Verdict simple = syntactic_verdict(assumptions->cx, d, eq);
@@ -568,7 +616,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
   if (query.contradiction)
     verdict = ENTAILED; /* no assumptions needed */
   else if (verdict == UNDECIDED &&
-           (query.poly_count || !is_unconstrained(assumptions->cx, query.goal)))
+           !is_trivially_undecided(&query, eq, at_least_one))
     verdict =
         decide_by_elimination(assumptions, &query, eq, at_least_one, refute);
   scratch_release(&assumptions->scratch, mark);

@@ -371,7 +371,7 @@ static void search_start(LocalSearch *p) {
     Atom *leaf = p->variables[i];
     if (!leaf->has_model_value) {
       leaf->has_model_value = true;
-      leaf->model_value = INITIAL_VALUE;
+      leaf->model_value = 1;
     }
     if (leaf->model_value < lower_bound(p, leaf))
       leaf->model_value = lower_bound(p, leaf);
