@@ -24,7 +24,7 @@ typedef struct AssumptionEntry {
   bool disabled; /* temporarily ignored */
   uint32_t leaf_count;
   Atom **leaves;
-  uint64_t leaf_filter; /* Bloom filter of the leaves */
+  uint64_t leaf_filter; /* Bloom filter of the leaves; all bits without any */
   Dim *simplified;      /* d without divisions that stand alone, or NULL */
   SignFilter signs;     /* of simplified */
 } AssumptionEntry;
@@ -121,7 +121,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
   entry->simplified = NULL;
   entry->leaves = list.all.at;
   entry->leaf_count = list.all.len;
-  entry->leaf_filter = list.leaf_filter;
+  entry->leaf_filter = list.all.len ? list.leaf_filter : UINT64_MAX;
 }
 
 /* Reuses the entry that was at this position before a backtrack: the same
@@ -157,12 +157,7 @@ void assumptions_add_eq(Assumptions *assumptions, Dim *d) {
 typedef enum Relation { UNRELATED, SHARES_LEAF, LEAVES_WITHIN } Relation;
 
 /* Whether the entry mentions marked leaves, or no others. */
-static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch,
-                               uint64_t leaf_filter) {
-  if (!entry->leaf_count)
-    return LEAVES_WITHIN;
-  if (!(entry->leaf_filter & leaf_filter))
-    return UNRELATED;
+static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch) {
   uint32_t shared = 0;
   for (uint32_t i = 0; i < entry->leaf_count; i++)
     shared += entry->leaves[i]->visit_epoch == epoch;
@@ -192,22 +187,22 @@ static uint32_t select_relevant(Assumptions *assumptions,
                                 const RelevantLeaves *relevant,
                                 uint32_t *picked, uint32_t count) {
   uint32_t others[MAX_RELEVANT_ASSUMPTIONS], other_count = 0;
+  AssumptionEntry *all = assumptions->entries.at;
   for (uint32_t i = 0;
        i < assumptions->entries.len && count < MAX_RELEVANT_ASSUMPTIONS; i++) {
-    AssumptionEntry *entry = &assumptions->entries.at[i];
-    if (entry->relevant || entry->disabled)
+    if (!(all[i].leaf_filter & relevant->leaf_filter) || all[i].relevant ||
+        all[i].disabled)
       continue;
-    Relation relation =
-        entry_relation(entry, relevant->epoch, relevant->leaf_filter);
+    Relation relation = entry_relation(&all[i], relevant->epoch);
     if (relation == LEAVES_WITHIN)
       picked[count++] = i;
     else if (relation == SHARES_LEAF && other_count < MAX_RELEVANT_ASSUMPTIONS)
       others[other_count++] = i;
-    entry->relevant = relation == LEAVES_WITHIN;
+    all[i].relevant = relation == LEAVES_WITHIN;
   }
   for (uint32_t i = 0; i < other_count && count < MAX_RELEVANT_ASSUMPTIONS;
        i++) {
-    assumptions->entries.at[others[i]].relevant = true;
+    all[others[i]].relevant = true;
     picked[count++] = others[i];
   }
   return count;

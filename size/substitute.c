@@ -115,9 +115,12 @@ static Dim *dim_power(DimCtx *cx, Dim *d, uint32_t exp) {
 }
 
 static Dim *rewrite_term(Rewrite *rw, const Term *term) {
+  const Power *first = term->mono->powers;
+  if (term->mono->degree == 1)
+    return dim_scale(rw->cx, rewrite_atom(rw, first->atom), term->coef);
   Dim *d = dim_of_bigint(rw->cx, term->coef);
   for (uint32_t i = 0; i < term->mono->power_count; i++) {
-    const Power *p = &term->mono->powers[i];
+    const Power *p = &first[i];
     Dim *by = rewrite_atom(rw, p->atom);
     d = dim_mul(rw->cx, d, p->exp == 1 ? by : dim_power(rw->cx, by, p->exp));
   }
@@ -198,6 +201,9 @@ static Dim *rewrite(Rewrite *rw, Dim *d) {
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
   if (!d->has_meta)
+    return d;
+  const DimVar *var = dim_as_var(d);
+  if (var && (!var->solution || var->unknown))
     return d;
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};

@@ -469,7 +469,12 @@ static void visit_shapevar(void *arg, ShapeVar *var) {
 }
 
 void dim_visit(TypeVisitor *v, Dim *d) {
-  dim_each_var(dim_resolve(v->c->dims, d), visit_dimvar, visit_shapevar, v);
+  d = dim_resolve(v->c->dims, d);
+  DimVar *var = dim_as_var(d);
+  if (var)
+    visit_dimvar(v, var);
+  else
+    dim_each_var(d, visit_dimvar, visit_shapevar, v);
 }
 
 void shape_visit(TypeVisitor *v, const Shape *s) {
