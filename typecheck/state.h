@@ -651,6 +651,7 @@ typedef struct Loops { /* the `for`s around the current expression */
 
 typedef struct RuntimeSizes {   /* sizes that only running code knows */
   uint32_t last_existential_id; /* id of the newest existential size */
+  bool has_packed; /* some size was packed (dim_var_set_packed), in any check */
   /* assumptions about existential sizes of calls */
   VEC(Assumption *) existential_assumptions;
   VEC(Binding *) bindings;  /* global integers that are used as sizes */

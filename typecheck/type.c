@@ -478,6 +478,8 @@ void dim_visit(TypeVisitor *v, Dim *d) {
 }
 
 void shape_visit(TypeVisitor *v, const Shape *s) {
+  if (!v->dim && !v->shape)
+    return;
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
       dim_visit(v, s->axes[i].dim);
@@ -505,6 +507,8 @@ void charge_work(Checker *c, uint32_t steps) {
 }
 
 void ty_visit(TypeVisitor *v, Type *t) {
+  if (v->done && *v->done)
+    return;
   t = ty_root(t);
   if (t->tag == TY_CAST)
     t = ty_norm(v->c, t); /* the type that it replaces may be gone */
@@ -596,6 +600,7 @@ bool ty_is_ground(Checker *c, Type *t) {
                        .dim = note_dim_meta,
                        .shape = note_shape_meta,
                        .arg = &found,
+                       .done = &found,
                        .c = c};
   ty_visit(&visit, t);
   return !found;

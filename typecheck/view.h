@@ -52,6 +52,7 @@ typedef struct TypeVisitor {
   void *arg;
   Checker *c;
   bool shapes_only; /* of tensors: ignores singletons of integers */
+  const bool *done; /* the walk may end once this is true; or NULL */
 } TypeVisitor;
 void ty_visit(TypeVisitor *v, Type *t);
 /* A copy in which functions replace variables; NULL keeps them. */
