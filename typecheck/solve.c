@@ -190,24 +190,26 @@ static void init_constraint_site(Checker *c, Constraint *k) {
    leading axes of one shape are one size.  The result is not compared with the
    same constraint again: x == y and x == z give y == z only once. */
 static bool unify_with_pending(Checker *c, Constraint *k) {
+  Shape *a = shape_norm(c, k->a), *b = shape_norm(c, k->b);
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *o = c->solver.pending.at[i];
     if (o->kind != CN_SHAPE_EQ || o->solved || o->queue.being_compared ||
         o == c->solver.current_constraint ||
         !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
+    Shape *oa = shape_norm(c, o->a), *ob = shape_norm(c, o->b);
     Shape *x, *y; /* the sides that are not shared */
-    if (shape_equal(c, o->a, k->a))
-      x = shape_norm(c, o->b), y = shape_norm(c, k->b);
-    else if (shape_equal(c, o->a, k->b))
-      x = shape_norm(c, o->b), y = shape_norm(c, k->a);
-    else if (shape_equal(c, o->b, k->a))
-      x = shape_norm(c, o->a), y = shape_norm(c, k->b);
-    else if (shape_equal(c, o->b, k->b))
-      x = shape_norm(c, o->a), y = shape_norm(c, k->a);
+    if (shape_same(oa, a))
+      x = ob, y = b;
+    else if (shape_same(oa, b))
+      x = ob, y = a;
+    else if (shape_same(ob, a))
+      x = oa, y = b;
+    else if (shape_same(ob, b))
+      x = oa, y = a;
     else
       continue;
-    if (shape_equal(c, x, y))
+    if (shape_same(x, y))
       return true;
     bool alike =
         x->len && y->len &&

@@ -197,14 +197,17 @@ static bool axis_equal(const ShapeAxis *a, const ShapeAxis *b) {
   return false;
 }
 
-bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
-  a = shape_norm(c, a), b = shape_norm(c, b);
+bool shape_same(const Shape *a, const Shape *b) {
   if (a->len != b->len)
     return false;
   for (uint32_t i = 0; i < a->len; i++)
     if (!axis_equal(&a->axes[i], &b->axes[i]))
       return false;
   return true;
+}
+
+bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
+  return shape_same(shape_norm(c, a), shape_norm(c, b));
 }
 
 /* ---- sizes ---- */
