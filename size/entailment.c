@@ -13,6 +13,10 @@
 
 #include <string.h>
 
+typedef struct SignFilter {    /* Bloom filters of a polynomial's monomials */
+  uint64_t positive, negative; /* those with a coefficient of this sign */
+} SignFilter;
+
 typedef struct AssumptionEntry {
   Dim *d; /* resolved when it was last used */
   bool eq;
@@ -20,8 +24,9 @@ typedef struct AssumptionEntry {
   bool disabled; /* temporarily ignored */
   uint32_t leaf_count;
   Atom **leaves;
-  uint64_t leaf_filter; /* Bloom filter of the leaves */
+  uint64_t leaf_filter; /* Bloom filter of the leaves; all bits without any */
   Dim *simplified;      /* d without divisions that stand alone, or NULL */
+  SignFilter signs;     /* of simplified */
 } AssumptionEntry;
 
 typedef struct CachedAnswer { /* says whether d is never negative */
@@ -116,7 +121,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
   entry->simplified = NULL;
   entry->leaves = list.all.at;
   entry->leaf_count = list.all.len;
-  entry->leaf_filter = list.leaf_filter;
+  entry->leaf_filter = list.all.len ? list.leaf_filter : UINT64_MAX;
 }
 
 /* Reuses the entry that was at this position before a backtrack: the same
@@ -149,25 +154,16 @@ void assumptions_add_eq(Assumptions *assumptions, Dim *d) {
 
 /* ---- the facts that a query looks at ---- */
 
-static bool entry_shares_leaf(const AssumptionEntry *entry, uint64_t epoch,
-                              uint64_t leaf_filter) {
-  if (!(entry->leaf_filter & leaf_filter))
-    return false;
-  for (uint32_t i = 0; i < entry->leaf_count; i++)
-    if (entry->leaves[i]->visit_epoch == epoch)
-      return true;
-  return false;
-}
+typedef enum Relation { UNRELATED, SHARES_LEAF, LEAVES_WITHIN } Relation;
 
-/* True if the entry mentions no other leaves. */
-static bool entry_leaves_within(const AssumptionEntry *entry, uint64_t epoch,
-                                uint64_t leaf_filter) {
-  if (entry->leaf_filter & ~leaf_filter)
-    return false;
+/* Whether the entry mentions marked leaves, or no others. */
+static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch) {
+  uint32_t shared = 0;
   for (uint32_t i = 0; i < entry->leaf_count; i++)
-    if (entry->leaves[i]->visit_epoch != epoch)
-      return false;
-  return true;
+    shared += entry->leaves[i]->visit_epoch == epoch;
+  return shared == entry->leaf_count ? LEAVES_WITHIN
+         : shared                    ? SHARES_LEAF
+                                     : UNRELATED;
 }
 
 typedef struct RelevantLeaves { /* leaves stamped with the epoch */
@@ -190,18 +186,25 @@ static void mark_entry_leaves(RelevantLeaves *relevant,
 static uint32_t select_relevant(Assumptions *assumptions,
                                 const RelevantLeaves *relevant,
                                 uint32_t *picked, uint32_t count) {
-  for (int within = 1; within >= 0; within--)
-    for (uint32_t i = 0;
-         i < assumptions->entries.len && count < MAX_RELEVANT_ASSUMPTIONS;
-         i++) {
-      AssumptionEntry *entry = &assumptions->entries.at[i];
-      if (entry->relevant || entry->disabled ||
-          !(within ? entry_leaves_within : entry_shares_leaf)(
-              entry, relevant->epoch, relevant->leaf_filter))
-        continue;
-      entry->relevant = true;
+  uint32_t others[MAX_RELEVANT_ASSUMPTIONS], other_count = 0;
+  AssumptionEntry *all = assumptions->entries.at;
+  for (uint32_t i = 0;
+       i < assumptions->entries.len && count < MAX_RELEVANT_ASSUMPTIONS; i++) {
+    if (!(all[i].leaf_filter & relevant->leaf_filter) || all[i].relevant ||
+        all[i].disabled)
+      continue;
+    Relation relation = entry_relation(&all[i], relevant->epoch);
+    if (relation == LEAVES_WITHIN)
       picked[count++] = i;
-    }
+    else if (relation == SHARES_LEAF && other_count < MAX_RELEVANT_ASSUMPTIONS)
+      others[other_count++] = i;
+    all[i].relevant = relation == LEAVES_WITHIN;
+  }
+  for (uint32_t i = 0; i < other_count && count < MAX_RELEVANT_ASSUMPTIONS;
+       i++) {
+    all[others[i]].relevant = true;
+    picked[count++] = others[i];
+  }
   return count;
 }
 
@@ -304,13 +307,17 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
     if (query->polys[i].eq)
       eliminate_equation(query, i);
   uint32_t kept = 0;
+  uint64_t hashes[4] = {0}; /* Bloom filter of the kept ones */
   for (uint32_t i = 0; i < query->poly_count; i++) {
     PolyConstraint poly = query->polys[i];
+    uint64_t *word = &hashes[poly.d->hash >> 30];
+    uint64_t bit = (uint64_t)1 << (poly.d->hash >> 24 & 63);
     if (dim_is_const(poly.d))
       query->contradiction |=
           poly.eq ? dim_sign(poly.d) != 0 : dim_sign(poly.d) < 0;
-    else if (!contains_poly(query->polys, kept, poly))
+    else if (!(*word & bit) || !contains_poly(query->polys, kept, poly))
       query->polys[kept++] = poly;
+    *word |= bit;
   }
   query->poly_count = kept;
 }
@@ -339,6 +346,32 @@ static bool is_unconstrained(DimCtx *cx, const Dim *d) {
     g = bigint_gcd(cx, g, d->terms[i].coef);
   }
   return up && down && bigint_is(g, 1);
+}
+
+/* True if d is a sum of unconstrained variables and a constant, and d >= 0
+   holds for some of their values and not for others: all coefficients have one
+   sign, and d >= 0 differs between the bound of the variables and infinity. */
+static bool is_undecided_bound(const Dim *d, bool at_least_one) {
+  BigInt constant = dim_constant_term(d);
+  int64_t least = constant.small; /* value if each size is at its minimum */
+  int sign = 0;
+  if (constant.limbs)
+    return false;
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    if (!mono->power_count)
+      continue;
+    const Atom *atom = mono->powers[0].atom;
+    BigInt coef = d->terms[i].coef;
+    if (mono->degree > 1 || !atom->var || atom->var->is_integer || coef.limbs ||
+        (sign && bigint_sign(coef) != sign))
+      return false;
+    sign = bigint_sign(coef);
+    if (at_least_one && sign < 0 &&
+        __builtin_add_overflow(least, coef.small, &least))
+      return false;
+  }
+  return sign > 0 ? least < 0 : sign < 0 && least >= 0;
 }
 
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
@@ -385,8 +418,10 @@ static Linearization *query_linearize(Assumptions *assumptions, Query *query) {
 typedef struct Claim {
   Dim *d;
   bool eq, at_least_one;
-  bool satisfiable; /* a model was found */
-  bool refuted;     /* infeasibility was proved */
+  bool satisfiable;       /* a model was found */
+  bool refuted;           /* infeasibility was proved */
+  uint32_t failed_effort; /* elimination ended without a proof at this effort;
+                             0 if it was not tried, or stopped early */
 } Claim;
 
 static void claim_find_model(Assumptions *assumptions, const Query *query,
@@ -407,17 +442,27 @@ static void claim_find_model(Assumptions *assumptions, const Query *query,
                                     claim->at_least_one, effort);
 }
 
-/* Runs elimination with a part of the remaining effort. */
+/* Runs elimination with a part of the remaining effort.  An elimination that
+   ended by itself would end in the same way: only its effort is spent again. */
 static void claim_refute(Assumptions *assumptions, Linearization *lin,
                          Claim *claim, uint32_t effort) {
   if (claim->satisfiable || claim->refuted)
     return;
-  uint32_t left = assumptions->scratch.effort;
+  Scratch *scratch = &assumptions->scratch;
+  if (claim->failed_effort) {
+    scratch_spend_effort(scratch, claim->failed_effort);
+    return;
+  }
+  uint32_t left = scratch->effort;
   uint32_t granted = left < effort ? left : effort;
-  assumptions->scratch.effort = granted;
+  if (!granted)
+    return;
+  scratch->effort = granted;
   claim->refuted =
       linearization_refutes(lin, claim->d, claim->eq, claim->at_least_one);
-  assumptions->scratch.effort += left - granted;
+  if (!claim->refuted && scratch->effort)
+    claim->failed_effort = granted - scratch->effort;
+  scratch->effort += left - granted;
 }
 
 /* The second search gets more effort if the answer is important. */
@@ -480,6 +525,24 @@ static Verdict syntactic_verdict(DimCtx *cx, Dim *d, bool eq) {
   return UNDECIDED;
 }
 
+static SignFilter sign_filter(const Dim *d) {
+  SignFilter out = {0};
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    uint64_t bit = (uint64_t)1 << (dim_monomial_hash(d->terms[i].mono) >> 26);
+    if (bigint_sign(d->terms[i].coef) > 0)
+      out.positive |= bit;
+    else
+      out.negative |= bit;
+  }
+  return out;
+}
+
+/* False if a certainly does not dominate b: a has all positive monomials of b,
+   and no other negative ones. */
+static bool may_dominate(SignFilter a, SignFilter b) {
+  return !(b.positive & ~a.positive) && !(a.negative & ~b.negative);
+}
+
 /* True if a >= b for all sizes, by comparison of coefficients. */
 static bool dominates(const Dim *a, const Dim *b) {
   uint32_t i = 0, j = 0;
@@ -507,16 +570,29 @@ static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
   d = dim_simplify_ge(cx, d);
   if (dim_obviously_nonneg(d))
     return true;
+  SignFilter signs = sign_filter(d);
   for (uint32_t i = 0; i < assumptions->entries.len; i++) {
     AssumptionEntry *entry = &assumptions->entries.at[i];
     if (entry->eq || entry->disabled)
       continue;
-    if (!entry->simplified)
+    if (!entry->simplified) {
       entry->simplified = dim_simplify_ge(cx, entry->d);
-    if (dominates(d, entry->simplified))
+      entry->signs = sign_filter(entry->simplified);
+    }
+    if (may_dominate(signs, entry->signs) && dominates(d, entry->simplified))
       return true;
   }
   return false;
+}
+
+/* True for a claim about variables of which nothing is known, that clearly
+   depends on them. */
+static bool is_trivially_undecided(const Query *query, bool eq,
+                                   bool at_least_one) {
+  return !query->poly_count &&
+         (is_unconstrained(query->cx, query->goal) ||
+          (!eq && !query->def_count &&
+           is_undecided_bound(query->goal, at_least_one)));
 }
 
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
@@ -535,7 +611,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
   if (query.contradiction)
     verdict = ENTAILED; /* no assumptions needed */
   else if (verdict == UNDECIDED &&
-           (query.poly_count || !is_unconstrained(assumptions->cx, query.goal)))
+           !is_trivially_undecided(&query, eq, at_least_one))
     verdict =
         decide_by_elimination(assumptions, &query, eq, at_least_one, refute);
   scratch_release(&assumptions->scratch, mark);

@@ -93,10 +93,12 @@ struct Dim {
   uint16_t depth;
   bool has_meta;      /* contained an unsolved meta or a product when created */
   bool has_unguarded; /* contains an unguarded division */
-  Dim *resolved; /* cached by substitute.c: the resolved form, if it differs */
-  uint64_t resolved_generation; /* value of the counter when `resolved` was
-                                   cached; no variable has been forgotten since
-                                   if they agree */
+  /* cached by substitute.c: the resolved form, or NULL.  It can be resolved
+     further if the generation agrees: no variable has been forgotten since.  It
+     is final if the number of solutions agrees, too. */
+  Dim *resolved;
+  uint64_t resolved_generation;
+  uint64_t resolved_solution_count; /* DimCtx.solution_count at that time */
   Term terms[];
 };
 

@@ -20,6 +20,7 @@ enum {
   MAX_RESIDUE_CASES = 8,    /* largest divisor with a case per remainder */
   MAX_MONOMIAL_POWERS = 24, /* powers of a monomial created here */
   MAX_ROW_COEF_BITS = 62,
+  COLUMN_SLOTS = 4 * MAX_QUERY_MONOMIALS,
 };
 
 /* Exhaustive cases.  For a minimum or maximum, rows[first..first + count) are
@@ -45,6 +46,8 @@ struct Linearization {
   uint32_t nonneg_atom_count, split_count, product_count, at_least_one_count;
   uint32_t rows_before_products; /* rows before any products */
   uint32_t max_product_degree;   /* largest degree of a product */
+  /* maps the hash of a monomial to 1 + its column; 0 is empty */
+  uint8_t column_slots[COLUMN_SLOTS];
   const Monomial *columns[MAX_QUERY_MONOMIALS];
   uint32_t hashes[MAX_QUERY_MONOMIALS];
   const SparseRow *rows[MAX_ROWS];
@@ -62,14 +65,17 @@ struct Linearization {
 
 /* Returns UINT32_MAX if there are too many columns. */
 static uint32_t column_of(Linearization *lin, const Monomial *mono, bool make) {
-  uint32_t hash = dim_monomial_hash(mono);
-  for (uint32_t i = 0; i < lin->column_count; i++)
+  uint32_t hash = dim_monomial_hash(mono), slot = hash % COLUMN_SLOTS;
+  for (; lin->column_slots[slot]; slot = (slot + 1) % COLUMN_SLOTS) {
+    uint32_t i = lin->column_slots[slot] - 1u;
     if (lin->hashes[i] == hash && !dim_monomial_cmp(lin->columns[i], mono))
       return i;
+  }
   if (!make || lin->column_count == MAX_QUERY_MONOMIALS)
     return UINT32_MAX;
   lin->hashes[lin->column_count] = hash;
   lin->columns[lin->column_count] = mono;
+  lin->column_slots[slot] = (uint8_t)(lin->column_count + 1);
   return lin->column_count++;
 }
 

@@ -115,9 +115,12 @@ static Dim *dim_power(DimCtx *cx, Dim *d, uint32_t exp) {
 }
 
 static Dim *rewrite_term(Rewrite *rw, const Term *term) {
+  const Power *first = term->mono->powers;
+  if (term->mono->degree == 1)
+    return dim_scale(rw->cx, rewrite_atom(rw, first->atom), term->coef);
   Dim *d = dim_of_bigint(rw->cx, term->coef);
   for (uint32_t i = 0; i < term->mono->power_count; i++) {
-    const Power *p = &term->mono->powers[i];
+    const Power *p = &first[i];
     Dim *by = rewrite_atom(rw, p->atom);
     d = dim_mul(rw->cx, d, p->exp == 1 ? by : dim_power(rw->cx, by, p->exp));
   }
@@ -171,17 +174,19 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
 }
 
 /* A size in a type is resolved repeatedly.  Each time continues from the last
-   result. */
+   result, which is the answer if no variable was solved or forgotten since. */
 static Dim *rewrite_cached(Rewrite *rw, Dim *d) {
   if (!rw->resolving)
     return rewrite_terms(rw, d);
   uint64_t forgotten = rw->cx->atom_table->resolved_generation;
   bool known = d->resolved && d->resolved_generation == forgotten;
-  Dim *out = known ? rewrite(rw, d->resolved) : rewrite_terms(rw, d);
-  if (out != d) {
-    d->resolved = out;
-    d->resolved_generation = forgotten;
-  }
+  if (known && d->resolved_solution_count == rw->cx->solution_count)
+    return d->resolved;
+  Dim *out = known && d->resolved != d ? rewrite(rw, d->resolved)
+                                       : rewrite_terms(rw, d);
+  d->resolved = out;
+  d->resolved_generation = forgotten;
+  d->resolved_solution_count = rw->cx->solution_count;
   return out;
 }
 
@@ -196,6 +201,9 @@ static Dim *rewrite(Rewrite *rw, Dim *d) {
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
   if (!d->has_meta)
+    return d;
+  const DimVar *var = dim_as_var(d);
+  if (var && (!var->solution || var->unknown))
     return d;
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};

@@ -37,6 +37,7 @@ static void begin_nested_check(Checker *c) {
 static void end_nested_check(Checker *c, const Checker *saved) {
   CheckStats stats = c->notes.stats;
   uint32_t next = c->next_id;
+  bool has_packed = c->sizes.has_packed;
   Map library_modules = c->names.library_modules;
   __typeof__(c->notes.unproved) unproved = c->notes.unproved;
   *c = *saved;
@@ -44,6 +45,7 @@ static void end_nested_check(Checker *c, const Checker *saved) {
   for (ConstraintClass row = 0; row < CONSTRAINT_CLASS_COUNT; row++)
     c->notes.stats.by_class[row].runtime = stats.by_class[row].runtime;
   c->next_id = next;
+  c->sizes.has_packed = has_packed;
   c->names.library_modules = library_modules;
   c->notes.unproved = unproved;
 }

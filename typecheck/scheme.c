@@ -48,6 +48,7 @@ static Dim *fresh_dim(TypeMapper *copy, DimVar *v) {
     if (v->kind == DV_EXISTENTIAL) {
       d = existential_dim(c, v->name, v->origin);
       dim_var_set_packed(dim_as_var(d));
+      c->sizes.has_packed = true;
     } else {
       d = v->is_integer ? meta_integer(c, v->origin)
                         : meta_dim(c, NULL, v->origin);
@@ -454,7 +455,8 @@ static bool shape_var_occurs(Checker *c, ShapeVar *v, Constraint **all,
                              uint32_t count, uint32_t self, uint32_t n_types,
                              Type *const *types) {
   ShapeVarSearch s = {v, false};
-  TypeVisitor visit = {.shape = match_shape_var, .arg = &s, .c = c};
+  TypeVisitor visit = {
+      .shape = match_shape_var, .arg = &s, .done = &s.found, .c = c};
   for (uint32_t i = 0; i < n_types; i++)
     ty_visit(&visit, types[i]);
   for (uint32_t i = 0; i < count; i++)

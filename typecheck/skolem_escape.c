@@ -29,8 +29,12 @@ static void match_dim(void *arg, DimVar *v) {
 /* Sizes from this id on were introduced in the body of the function whose
    parameter it belongs to.  UINT32_MAX if it belongs to no parameter. */
 static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
-  TypeVisitor visit = {
-      .ty = match_ty, .shape = match_shape, .dim = match_dim, .arg = o, .c = c};
+  TypeVisitor visit = {.ty = match_ty,
+                       .shape = match_shape,
+                       .dim = match_dim,
+                       .arg = o,
+                       .done = &o->found,
+                       .c = c};
   for (uint32_t i = 0; i < c->inference.params.len; i++) {
     ty_visit(&visit, c->inference.params.at[i].type);
     if (o->found)

@@ -186,36 +186,81 @@ static void init_constraint_site(Checker *c, Constraint *k) {
   c->solver.max_unclaimed += !k->check.site;
 }
 
+/* Equal shapes have equal hashes. */
+static uint32_t shape_hash(const Shape *s) {
+  uint32_t h = s->len;
+  for (uint32_t i = 0; i < s->len; i++) {
+    const ShapeAxis *it = &s->axes[i];
+    const DimVar *size = it->tag == SHAPE_DIM ? dim_as_var(it->dim) : NULL;
+    h = h * 31 + it->tag + 1;
+    h = h * 31 + (it->tag == SHAPE_SPLICE ? it->var->id : size ? size->id : 0);
+  }
+  return h;
+}
+
+static const NormalSides *normal_sides(Checker *c, Constraint *k) {
+  if (!k->normal)
+    k->normal = NEW(c->arena, NormalSides);
+  NormalSides *n = k->normal;
+  if (n->of_a == k->a && n->of_b == k->b &&
+      n->solution_changes == c->solver.solution_changes)
+    return n;
+  *n = (NormalSides){.of_a = k->a,
+                     .of_b = k->b,
+                     .solution_changes = c->solver.solution_changes,
+                     .a = shape_norm(c, k->a),
+                     .b = shape_norm(c, k->b)};
+  n->hash_a = shape_hash(n->a);
+  n->hash_b = shape_hash(n->b);
+  return n;
+}
+
+typedef struct OtherSides { /* of two equations that share a side */
+  const Shape *x, *y;
+} OtherSides;
+
+/* True if a side of o equals a side of k. */
+static bool share_side(const NormalSides *o, const NormalSides *k,
+                       OtherSides *rest) {
+  if (o->hash_a == k->hash_a && shape_same(o->a, k->a))
+    *rest = (OtherSides){o->of_b, k->of_b};
+  else if (o->hash_a == k->hash_b && shape_same(o->a, k->b))
+    *rest = (OtherSides){o->of_b, k->of_a};
+  else if (o->hash_b == k->hash_a && shape_same(o->b, k->a))
+    *rest = (OtherSides){o->of_a, k->of_b};
+  else if (o->hash_b == k->hash_b && shape_same(o->b, k->b))
+    *rest = (OtherSides){o->of_a, k->of_a};
+  else
+    return false;
+  return true;
+}
+
+/* True if unification can learn something before the ranks are known. */
+static bool have_alike_ends(const Shape *x, const Shape *y) {
+  return x->len && y->len &&
+         (x->axes[0].tag != SHAPE_SPLICE) == (y->axes[0].tag != SHAPE_SPLICE) &&
+         (x->axes[x->len - 1].tag != SHAPE_SPLICE) ==
+             (y->axes[y->len - 1].tag != SHAPE_SPLICE);
+}
+
 /* If pending constraints define the same shape, unifies their other sides: all
    leading axes of one shape are one size.  The result is not compared with the
    same constraint again: x == y and x == z give y == z only once. */
 static bool unify_with_pending(Checker *c, Constraint *k) {
+  const NormalSides *own = normal_sides(c, k);
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *o = c->solver.pending.at[i];
+    OtherSides rest;
     if (o->kind != CN_SHAPE_EQ || o->solved || o->queue.being_compared ||
         o == c->solver.current_constraint ||
+        !share_side(normal_sides(c, o), own, &rest) ||
         !assumption_in_scope(k->assumptions, o->assumptions))
       continue;
-    Shape *x, *y; /* the sides that are not shared */
-    if (shape_equal(c, o->a, k->a))
-      x = shape_norm(c, o->b), y = shape_norm(c, k->b);
-    else if (shape_equal(c, o->a, k->b))
-      x = shape_norm(c, o->b), y = shape_norm(c, k->a);
-    else if (shape_equal(c, o->b, k->a))
-      x = shape_norm(c, o->a), y = shape_norm(c, k->b);
-    else if (shape_equal(c, o->b, k->b))
-      x = shape_norm(c, o->a), y = shape_norm(c, k->a);
-    else
-      continue;
-    if (shape_equal(c, x, y))
+    Shape *x = shape_norm(c, rest.x), *y = shape_norm(c, rest.y);
+    if (shape_same(x, y))
       return true;
-    bool alike =
-        x->len && y->len &&
-        (x->axes[0].tag != SHAPE_SPLICE) == (y->axes[0].tag != SHAPE_SPLICE) &&
-        (x->axes[x->len - 1].tag != SHAPE_SPLICE) ==
-            (y->axes[y->len - 1].tag != SHAPE_SPLICE);
-    if (!alike)
-      continue; /* nothing follows before the rank is known */
+    if (!have_alike_ends(x, y))
+      continue;
     o->queue.being_compared = true;
     if (!unify_shape(c, x, y, k->origin))
       report_shapes(c, k->a, k->b, k->origin);

@@ -164,7 +164,7 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   }
   if (!v && !dim_solve_for_meta(c->dims, d, may_solve, &solver, &v, value))
     return NULL;
-  if (!v->reshape_hole && dim_var_in_parameter(c, v))
+  if (!v->reshape_hole && dim_has_reshape_hole(d) && dim_var_in_parameter(c, v))
     dim_solve_for_meta(c->dims, d, may_solve_hole, &solver, &v, value);
   *value = dim_resolve(c->dims, *value);
   return v;

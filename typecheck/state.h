@@ -319,6 +319,15 @@ typedef enum ConstraintKind {
   CN_KEEP,
 } ConstraintKind;
 
+/* The normalized sides of an equation of shapes, for comparisons with others.
+   Valid for these sides until a solution is found or forgotten. */
+typedef struct NormalSides {
+  const Shape *of_a, *of_b;
+  uint32_t solution_changes; /* Solver.solution_changes at that time */
+  uint32_t hash_a, hash_b;
+  Shape *a, *b;
+} NormalSides;
+
 struct Constraint {
   ConstraintKind kind;
   Origin *origin;
@@ -331,6 +340,7 @@ struct Constraint {
       Shape *a, *b; /* CN_SHAPE_EQ: a == b; CN_KEEP: a is what b keeps */
       Shape **broadcast_args; /* CN_BROADCAST: a is the broadcast of these */
       uint32_t broadcast_arg_count; /* 0 for other kinds */
+      NormalSides *normal; /* CN_SHAPE_EQ: cached by solve.c, or NULL */
     };
   };
   Assumption *assumptions; /* assumptions in whose scope it is */
@@ -651,6 +661,7 @@ typedef struct Loops { /* the `for`s around the current expression */
 
 typedef struct RuntimeSizes {   /* sizes that only running code knows */
   uint32_t last_existential_id; /* id of the newest existential size */
+  bool has_packed; /* some size was packed (dim_var_set_packed), in any check */
   /* assumptions about existential sizes of calls */
   VEC(Assumption *) existential_assumptions;
   VEC(Binding *) bindings;  /* global integers that are used as sizes */

@@ -197,14 +197,17 @@ static bool axis_equal(const ShapeAxis *a, const ShapeAxis *b) {
   return false;
 }
 
-bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
-  a = shape_norm(c, a), b = shape_norm(c, b);
+bool shape_same(const Shape *a, const Shape *b) {
   if (a->len != b->len)
     return false;
   for (uint32_t i = 0; i < a->len; i++)
     if (!axis_equal(&a->axes[i], &b->axes[i]))
       return false;
   return true;
+}
+
+bool shape_equal(Checker *c, const Shape *a, const Shape *b) {
+  return shape_same(shape_norm(c, a), shape_norm(c, b));
 }
 
 /* ---- sizes ---- */
@@ -469,10 +472,17 @@ static void visit_shapevar(void *arg, ShapeVar *var) {
 }
 
 void dim_visit(TypeVisitor *v, Dim *d) {
-  dim_each_var(dim_resolve(v->c->dims, d), visit_dimvar, visit_shapevar, v);
+  d = dim_resolve(v->c->dims, d);
+  DimVar *var = dim_as_var(d);
+  if (var)
+    visit_dimvar(v, var);
+  else
+    dim_each_var(d, visit_dimvar, visit_shapevar, v);
 }
 
 void shape_visit(TypeVisitor *v, const Shape *s) {
+  if (!v->dim && !v->shape)
+    return;
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
       dim_visit(v, s->axes[i].dim);
@@ -500,6 +510,8 @@ void charge_work(Checker *c, uint32_t steps) {
 }
 
 void ty_visit(TypeVisitor *v, Type *t) {
+  if (v->done && *v->done)
+    return;
   t = ty_root(t);
   if (t->tag == TY_CAST)
     t = ty_norm(v->c, t); /* the type that it replaces may be gone */
@@ -591,6 +603,7 @@ bool ty_is_ground(Checker *c, Type *t) {
                        .dim = note_dim_meta,
                        .shape = note_shape_meta,
                        .arg = &found,
+                       .done = &found,
                        .c = c};
   ty_visit(&visit, t);
   return !found;

@@ -640,7 +640,7 @@ static bool ty_bind(Checker *c, TyVar *v, Type *t) {
   if ((v->is_data || v->is_stackable || v->floats) && !require_class(c, v, t))
     return false;
   OccursCheck o = {v, false};
-  TypeVisitor visit = {.ty = occurs_ty, .arg = &o, .c = c};
+  TypeVisitor visit = {.ty = occurs_ty, .arg = &o, .done = &o.found, .c = c};
   ty_visit(&visit, t);
   if (o.found)
     return false;

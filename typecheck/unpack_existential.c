@@ -302,7 +302,8 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
     return result;
   PackedVars o = {.c = c};
   TypeVisitor visit = {.dim = collect_packed, .arg = &o, .c = c};
-  ty_visit(&visit, result);
+  if (c->sizes.has_packed)
+    ty_visit(&visit, result);
   TypeMapper copy = {.c = c, .dim = unpacked_dim};
   Map fresh;
   map_init(&copy.map, c->arena);

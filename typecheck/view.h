@@ -21,6 +21,8 @@ Shape *shape_norm(Checker *c, const Shape *s);
 bool shape_has_known_rank(const Shape *s); /* requires a normalized shape */
 uint32_t shape_min_rank(const Shape *s);
 bool shape_equal(Checker *c, const Shape *a, const Shape *b);
+/* The same for normalized shapes (shape_norm). */
+bool shape_same(const Shape *a, const Shape *b);
 ElemVar *elem_root(ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
@@ -52,6 +54,7 @@ typedef struct TypeVisitor {
   void *arg;
   Checker *c;
   bool shapes_only; /* of tensors: ignores singletons of integers */
+  const bool *done; /* the walk may end once this is true; or NULL */
 } TypeVisitor;
 void ty_visit(TypeVisitor *v, Type *t);
 /* A copy in which functions replace variables; NULL keeps them. */
