@@ -130,6 +130,8 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     d->help = "for a tensor, omit `list`: `[x, y]`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
     return;
+  else if (o->prim == PRIM_SAVE && o->number == 2)
+    d->help = "to save a structure, write save_tree \"file.safetensors\" x";
   else if (hint_tuple_argument(c, d, actual, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&
