@@ -21,8 +21,35 @@ Diag *error_find_at(Checker *c, Span span) {
 
 /* ---- the path by which it came to this ---- */
 
+static bool is_inside(Span inner, Span outer) {
+  return inner.file == outer.file && inner.start >= outer.start &&
+         inner.end <= outer.end;
+}
+
+/* The warning that `f (x).[0]` indexes x explains errors about this argument
+   and about calls of a function that contains it. */
+static void explain_by_indexed_argument(Checker *c, Diag *d, const Origin *o) {
+  const Binding *callee =
+      o->kind == ORIGIN_ARG && o->arg.callee ? o->arg.callee->binding : NULL;
+  const Clause *clause = callee ? binding_clause(callee) : NULL;
+  for (uint32_t i = 0; !d->cause && i < c->diags->all.len; i++) {
+    const Diag *w = c->diags->all.at[i];
+    bool is_here = is_inside(o->span, w->span);
+    if (w->code != 410 ||
+        (!is_here && !(clause && is_inside(w->span, clause->body->span))))
+      continue;
+    if (is_here)
+      d->note = w->message;
+    else
+      diag_add_label(c->arena, d, w->span, w->message);
+    d->help = w->help;
+    d->cause = w;
+  }
+}
+
 /* Labels the related location. */
 void error_add_labels(Checker *c, Diag *d, const Origin *o) {
+  explain_by_indexed_argument(c, d, o);
   if (o->other_span.file && o->kind == ORIGIN_ANNOTATION)
     diag_add_label(c->arena, d, o->other_span, "the annotation");
   else if (o->other_span.file &&

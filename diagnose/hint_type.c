@@ -105,6 +105,15 @@ static void hint_missing_argument(Checker *c, Diag *d, Type *function,
   }
 }
 
+static bool is_compare(const Expr *e) {
+  return e->kind == EX_ID && e->binding && e->binding->kind == BK_PRIM &&
+         e->binding->prim == PRIM_COMPARE;
+}
+
+static bool is_element_type(Checker *c, Type *t) {
+  return error_is_tensor(ty_norm(c, t));
+}
+
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   const Expr *e = error_brought(o->expr);
@@ -126,10 +135,15 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     d->help = "`^` joins strings; for a power, write `pow x y`";
   else if (is_list(c, expected) && e && e->kind == EX_BRACKET)
     d->help = "for a list, write `list [x, y]`: brackets alone make a tensor";
-  else if (is_list(c, actual) && e && e->kind == EX_LIST)
+  else if (e && is_compare(e) && expected->tag == TY_FUN)
+    d->help = "`compare` gives -1, 0 or 1; for a bool, write `less`";
+  else if (is_list(c, actual) && e && e->kind == EX_LIST &&
+           error_is_tensor(expected) && is_element_type(c, actual->args[0]))
     d->help = "for a tensor, omit `list`: `[x, y]`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
     return;
+  else if (o->prim == PRIM_SAVE && o->number == 2)
+    d->help = "to save a structure, write save_tree \"file.safetensors\" x";
   else if (hint_tuple_argument(c, d, actual, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&

@@ -214,6 +214,15 @@ static uint32_t differing_axis(Checker *c, const TypeDiff *part,
   return 0;
 }
 
+/* Elements of a list: `?` admits different sizes. */
+static void hint_list_sizes(Diag *d, const Origin *o) {
+  bool is_item = o->kind == ORIGIN_ELEMENT || o->kind == ORIGIN_OPERATOR;
+  if (is_item && !d->help && o->subject &&
+      (strcmp(o->subject, "list") == 0 || strcmp(o->subject, "::") == 0))
+    d->help = "for different sizes, write `?` in the type of the list, as in "
+              "f32[?] list, or `forget x`";
+}
+
 /* A value has another size than expected.  `multiple` is a better text, if
    given. */
 static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
@@ -225,6 +234,7 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
                      : error_sizes_differ(c, o, x, y);
   if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
     hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
+  hint_list_sizes(d, o);
   TypeDiff part;
   bool found =
       o->actual && o->expected &&

@@ -356,37 +356,79 @@ static bool has_error_in_call(const Checker *c, const Origin *o) {
   return found;
 }
 
+/* A function where data is expected. */
+typedef struct FunctionAsData {
+  Type *function; /* or a datatype with functions */
+  const char *path;
+  bool is_taken;   /* a function with a parameter that contains it */
+  bool is_refused; /* a function whose parameter must be data */
+} FunctionAsData;
+
+static bool is_data_variable(const Type *t) {
+  return t->tag == TY_VAR && t->var->is_data;
+}
+
+static bool find_function_as_data(Checker *c, Type *actual, Type *expected,
+                                  FunctionAsData *out) {
+  actual = ty_norm(c, actual), expected = ty_norm(c, expected);
+  if (is_data_variable(expected) || is_data_variable(actual)) {
+    out->is_refused = !is_data_variable(expected);
+    out->path = "";
+    out->function = find_part(c, out->is_refused ? expected : actual,
+                              has_function, &out->path);
+    return out->function != NULL;
+  }
+  if (actual->tag != expected->tag)
+    return false;
+  if (actual->tag == TY_FUN) {
+    out->is_taken = true;
+    return find_function_as_data(c, actual->fun.param, expected->fun.param,
+                                 out);
+  }
+  if (!ty_has_args(actual) || actual->count != expected->count)
+    return false;
+  for (uint32_t i = 0; i < actual->count; i++)
+    if (find_function_as_data(c, actual->args[i], expected->args[i], out))
+      return true;
+  return false;
+}
+
+static const char *function_as_data_help(const FunctionAsData *found,
+                                         const Origin *o, bool is_result) {
+  if (o->kind == ORIGIN_OPERATOR || o->prim == PRIM_EQUAL ||
+      o->prim == PRIM_COMPARE)
+    return "functions are not comparable: compare what they return";
+  if (is_result)
+    return "return tensors, or structures of tensors";
+  return found->is_refused
+             ? "functions cannot be compared, differentiated or saved: write "
+               "a function that uses the other parts, `fn x y => ...`"
+             : "pass its parameters, which are tensors, and use the function "
+               "directly";
+}
+
 /* Data is expected, but the type contains a function. */
 static bool function_in_data(Checker *c, Type *actual, Type *expected,
                              Origin *o) {
-  const char *path = "";
-  bool takes = actual->tag == TY_FUN && expected->tag == TY_FUN;
-  if (takes) /* a function whose parameter contains one */
-    actual = ty_norm(c, actual->fun.param),
-    expected = ty_norm(c, expected->fun.param);
-  Type *function = expected->tag == TY_VAR && expected->var->is_data
-                       ? find_part(c, actual, has_function, &path)
-                       : NULL;
-  if (!function)
+  FunctionAsData found = {0};
+  if (!find_function_as_data(c, actual, expected, &found))
     return false;
   if (has_error_in_call(c, o))
     return true;
-  bool is_operand = o->kind == ORIGIN_OPERATOR;
-  bool is_result =
-      !is_operand && (o->kind != ORIGIN_ARG || o->arg.is_differentiated);
-  bool is_datatype = function->tag == TY_DATATYPE;
-  const char *verb = takes ? is_datatype ? "takes a value with" : "takes"
-                     : is_datatype || *path ? "contains"
-                                            : "is";
+  bool is_result = o->kind != ORIGIN_OPERATOR &&
+                   (o->kind != ORIGIN_ARG || o->arg.is_differentiated);
+  bool is_datatype = found.function->tag == TY_DATATYPE;
+  bool is_part = is_datatype || found.function != actual;
+  const char *verb = found.is_refused ? "needs data; it does not accept"
+                     : found.is_taken
+                         ? is_datatype ? "takes a value with" : "takes"
+                     : is_part ? "contains"
+                               : "is";
   Diag *d = error_at(c, 377, o->span, "%s %s a function%s%s%s %s",
                      is_result ? "the result" : error_subject(c, o), verb,
-                     *path ? ", " : "", path, *path ? " :" : ":",
-                     ty_text(c, function));
-  d->help = is_operand
-                ? "functions are not comparable: compare what they return"
-            : is_result ? "return tensors, or structures of tensors"
-                        : "pass its parameters, which are tensors, and use the "
-                          "function directly";
+                     *found.path ? ", " : "", found.path,
+                     *found.path ? " :" : ":", ty_text(c, found.function));
+  d->help = function_as_data_help(&found, o, is_result);
   error_note_callee(c, d, o);
   return true;
 }
@@ -492,6 +534,10 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     d->help = derivative_argument_help(c, actual, expected, o);
   if (expected->tag == TY_LIFT && is_list(c, actual))
     d->help = "for lists, use lists.map, lists.fold and lists.iter";
+  if (o->prim == PRIM_SORT && is_list(c, actual) && !d->help)
+    d->help = "for a list, write `lists.sort less xs`";
+  if (expected->tag == TY_FUN && !d->help)
+    error_note_callee(c, d, o);
   if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->subject,
                            ty_text(c, actual));

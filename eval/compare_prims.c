@@ -17,8 +17,8 @@ typedef struct Comparison {
                    stack.  The next pair is at the end */
   size_t count, cap;
   bool is_order; /* a total order; else equality, as in IEEE 754 */
-  Value unknown; /* equality: the result for the tensors whose elements are not
-                    known yet, or V_NONE */
+  Value unknown; /* the result for the tensors and numbers so far whose elements
+                    are not known yet: a bool or an order; or V_NONE */
 } Comparison;
 
 static void push_pair(Comparison *c, Value a, Value b) {
@@ -48,8 +48,9 @@ static int order_of_shapes(Comparison *c, const Node *a, const Node *b) {
       continue;
     const Graph *g = &c->vm->graph;
     if (!extent_is_static(g, x) || !extent_is_static(g, y))
-      vm_fail(c->vm, 612,
-              "the sizes of compared tensors are known only at run time");
+      vm_fail_at(c->vm, (Span){0}, 612,
+                 "give both tensors the same sizes, as in f32[n]",
+                 "the sizes of compared tensors are known only at run time");
     return order_of_ints(x, y);
   }
   return 0;
@@ -78,6 +79,41 @@ static void compare_later(Comparison *c, Value a, Value b) {
   c->unknown = equal;
 }
 
+static Value temp_map(Eval *vm, PrimId op, Value a, Value b, Value x) {
+  const PrimSite site = {.prim = op};
+  Value args[3] = {a, b, x};
+  Value r = prim_map(vm, &site, args, op == PRIM_SELECT ? 3 : 2);
+  vm_push_temp(vm, r);
+  return r;
+}
+
+/* Is the number a before b?  NaN is last. */
+static Value is_before(Eval *vm, Value a, Value b) {
+  const Value none = {.tag = V_NONE};
+  Value less = temp_map(vm, PRIM_LT, a, b, none);
+  Value number = temp_map(vm, PRIM_EQ, a, a, none);
+  Value nan = temp_map(vm, PRIM_NE, b, b, none);
+  Value nan_last = temp_map(vm, PRIM_AND, number, nan, none);
+  return temp_map(vm, PRIM_OR, less, nan_last, none);
+}
+
+/* The order `first`, or `next` if it is 0. */
+static Value order_then(Eval *vm, Value first, Value next) {
+  Value same =
+      temp_map(vm, PRIM_EQ, first, value_int(0), (Value){.tag = V_NONE});
+  return temp_map(vm, PRIM_SELECT, same, next, first);
+}
+
+/* Adds the order of two numbers to the unknown part of the result. */
+static void order_later(Comparison *c, Value a, Value b) {
+  Eval *vm = c->vm;
+  Value order = temp_map(vm, PRIM_SELECT, is_before(vm, b, a), value_int(1),
+                         value_int(0));
+  order = temp_map(vm, PRIM_SELECT, is_before(vm, a, b), value_int(-1), order);
+  c->unknown =
+      c->unknown.tag == V_NONE ? order : order_then(vm, c->unknown, order);
+}
+
 static int order_of_tensors(Comparison *c, Value a, Value b) {
   if (value_is_num(a) && value_is_num(b))
     return scalar_order(value_to_scalar(a), value_to_scalar(b), c->is_order);
@@ -85,9 +121,17 @@ static int order_of_tensors(Comparison *c, Value a, Value b) {
   int order = order_of_shapes(c, x, y);
   if (order)
     return order;
-  if (!c->is_order && (is_unknown(c, x) || is_unknown(c, y))) {
-    compare_later(c, a, b);
-    return 0;
+  if (is_unknown(c, x) || is_unknown(c, y)) {
+    if (!c->is_order)
+      compare_later(c, a, b);
+    else if (!x->rank)
+      order_later(c, a, b);
+    if (!c->is_order || !x->rank)
+      return 0;
+    if (vm_is_aot_tracing(c->vm) && !c->vm->symbolic_run_count)
+      vm_fail_at(c->vm, (Span){0}, 612,
+                 "order them by a number, as in `less (sum x) (sum y)`",
+                 "the order of these tensors is known only at run time");
   }
   const Tensor *s = vm_tensor(c->vm, a), *t = vm_tensor(c->vm, b);
   order = tensor_order(s, t, c->is_order);
@@ -315,7 +359,10 @@ PRIM(prim_compare) {
   UNUSED;
   size_t mark = vm->temp_count;
   Comparison c = {.vm = vm, .is_order = true};
-  int order = compare_values(&c, args[0], args[1]);
+  Value order =
+      value_int(order_of_ints(compare_values(&c, args[0], args[1]), 0));
+  if (c.unknown.tag != V_NONE)
+    order = value_retain(order_then(vm, c.unknown, order));
   vm_drop_temps(vm, mark);
-  return value_int(order_of_ints(order, 0));
+  return order;
 }

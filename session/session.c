@@ -262,6 +262,7 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   if (!parsed_ok || s->has_missing_import)
     drop_unknown_names(s, diags_before_check);
   s->has_missing_import = outer_missing;
+  diags_drop_explained(&s->diags, diags_before_check);
   if (main)
     notify_checked(s, pending_before);
   checker_default_sizes(s->checker);

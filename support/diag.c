@@ -124,6 +124,33 @@ void diag_add_step(Arena *arena, Diag *diag, Span span, const char *shape,
   diag->steps = all;
 }
 
+static bool has_error(const Diags *diags, uint32_t from, const Diag *warning) {
+  Span span = warning->span;
+  for (uint32_t i = from; i < diags->all.len; i++) {
+    const Diag *d = diags->all.at[i];
+    if (d->severity == SEV_ERROR &&
+        (d->cause == warning ||
+         (d->span.file == span.file && d->span.start == span.start &&
+          d->span.end == span.end)))
+      return true;
+  }
+  return false;
+}
+
+void diags_drop_explained(Diags *diags, uint32_t from) {
+  VEC(Diag *) kept = {0};
+  for (uint32_t i = from; i < diags->all.len; i++) {
+    Diag *d = diags->all.at[i];
+    if (d->severity == SEV_WARNING && has_error(diags, from, d))
+      diags->warnings--;
+    else
+      VEC_PUSH(diags->arena, kept, d);
+  }
+  if (kept.len)
+    memcpy(diags->all.at + from, kept.at, kept.len * sizeof *kept.at);
+  diags->all.len = from + kept.len;
+}
+
 void diag_add_label(Arena *arena, Diag *diag, Span span, const char *label) {
   DiagLabel *all = copy_with_room_for_one(
       arena, diag->labels, diag->label_count, sizeof *diag->labels);

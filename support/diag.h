@@ -54,6 +54,7 @@ typedef struct Diag {
                    several */
   const char *note;           /* may have several lines, or NULL */
   const char *help;           /* or NULL */
+  const struct Diag *cause;   /* a warning about the same mistake; or NULL */
   const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */
   const struct Diag
       *previous_in_bucket; /* an earlier diagnostic with the same hash key */
@@ -75,6 +76,10 @@ Diag *diag_error(Diags *diags, uint16_t code, Span span, const char *format,
                  ...) PRINTF_LIKE(4, 5);
 Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
                    ...) PRINTF_LIKE(4, 5);
+
+/* Removes the warnings since `from` that are causes of errors since `from`, or
+   have the primary span of one. */
+void diags_drop_explained(Diags *diags, uint32_t from);
 
 /* Adds a note; it does not count as an error. */
 Diag *diag_note(Diags *diags, Span span, const char *format, ...)

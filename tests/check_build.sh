@@ -296,6 +296,24 @@ extra_symbols "$libc|$pool|__sched_cpucount|$stdio" -D --undefined-only \
   sed 's/ *$//' out | diff -u "$data/program.expected" -
 ) || fail 'the output of programs differs'
 [ -c /dev/full ] || fail 'a device was replaced by a file'
+# The order of numbers in structures, with NaN and of sizes.
+cat >"$work/orders.axn" <<'END'
+fun orders (x : f32[n]) (y : f32[m]) =
+  for i => for j => compare (x.[i], n, y.[j]) (y.[j], m, x.[i])
+fun of_tensors (x : f32[n]) (y : f32[n]) = less x y
+fun of_sizes (x : f32[?]) (y : f32[?]) = equal x y
+END
+cat >"$work/ordered.axn" <<'END'
+import "./orders" as m
+val (x, y) = ([1.0, 0.0 / 0.0, -0.0, 2.0], [0.0 / 0.0, 0.0, 1.0])
+do save "x.npy" x
+do save "y.npy" y
+do print (m.orders x y)
+END
+(cd "$work" && "$AXON" ordered.axn >ordered.out &&
+  "$AXON" build --entry orders -o orders orders.axn &&
+  ./orders x.npy y.npy | diff -uw ordered.out - >&2) ||
+  fail 'the order of numbers differs'
 # An index in a loop that does not run may be invalid.
 cat >"$work/idle.axn" <<'END'
 fun idle (x : f32[n]) (i : i64[1]) (y : f32[k]) =
@@ -367,6 +385,10 @@ refused '`print` is not possible' -o "$work/m" "$work/prints.axn"
 echo 'fun main () = sum (for i < 5 => f32 i)' >>"$work/does.axn"
 "$AXON" build -o "$work/m" "$work/does.axn" && [ "$("$work/m")" = 10.0 ] ||
   fail 'a program with a function main fails'
+refused 'help: order them by a number' --entry of_tensors -o "$work/m.c" \
+  "$work/orders.axn"
+refused 'help: give both tensors the same sizes' --entry of_sizes \
+  -o "$work/m.c" "$work/orders.axn"
 refused 'no function to build' -o "$work/open.c" "$work/open.axn"
 refused 'note: id : ' -o "$work/open.c" "$work/open.axn"
 refused 'no function `nothing`' --entry nothing -o "$work/m.c" "$data/small.axn"

@@ -640,6 +640,7 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
     return annot_cast(c, t, mode);
   if (!n)
     return error_unknown_type(c, t);
+  c->inference.meets_error |= n->has_error;
   if (n->has_error)
     return ty_meta(c);
   return n->data ? annot_datatype(c, t, n->data, mode)
@@ -772,9 +773,10 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   }
   case TX_HOLE:
     r = ty_meta(c);
-    /* otherwise a syntax error was reported */
     if (t->span.end - t->span.start == 1)
       note_typed_hole(c, t->span, NULL, r);
+    else /* a syntax error was reported */
+      c->inference.meets_error = true;
     return r;
   }
   if (r->tag != TY_VAR && !r->span.file)

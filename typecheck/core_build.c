@@ -45,6 +45,7 @@ Core *core_let(Checker *c, Var *v, Core *value, Core *body) {
 
 /* After an error. */
 Core *core_error(Checker *c, Span span, Type **type) {
+  c->inference.meets_error = true;
   *type = ty_meta(c);
   return core_new(c, CORE_ERROR, span);
 }

@@ -263,21 +263,40 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.depth = c->inference.work = 0;
   assumptions_renew_effort(c->facts.loaded);
   c->inference.binding_group = NULL;
-  c->inference.needs_recheck = false;
+  c->inference.needs_recheck = c->inference.meets_error = false;
   c->solver.serial = c->solver.max_unclaimed = 0;
   c->solver.current_constraint = NULL;
   map_init(&c->solver.in_unproved_equations, c->arena);
 }
 
-static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec,
-                        bool failed) {
+static void note_type_variable(void *arg, TyVar *v) {
+  *(bool *)arg |= v->link == NULL;
+}
+
+static void note_shape_variable(void *arg, ShapeVar *v) {
+  (void)v;
+  *(bool *)arg = true;
+}
+
+static bool has_variables(Checker *c, const Binding *b) {
+  bool found = false;
+  TypeVisitor visit = {.ty = note_type_variable,
+                       .shape = note_shape_variable,
+                       .arg = &found,
+                       .c = c};
+  if (b->scheme)
+    ty_visit(&visit, b->scheme->type);
+  return found;
+}
+
+static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec) {
+  bool annotated = b->kind == BK_VALUE && b->value.annotation_scheme;
   b->doc = dec->doc;
-  b->has_error = failed;
+  b->is_partial = c->inference.meets_error && !annotated && has_variables(c, b);
   module_define(c, b->name, b);
   VEC_PUSH(c->arena, c->names.module->bindings, b);
-  if (failed)
-    return;
-  out->bindings[out->binding_count++] = b;
+  if (!b->is_partial)
+    out->bindings[out->binding_count++] = b;
 }
 
 /* After an error the names get any type, so that one mistake is reported
@@ -443,7 +462,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   }
   out->bindings = NEW_ARRAY(c->arena, Binding *, bound.len);
   for (uint32_t i = 0; i < bound.len; i++)
-    add_binding(c, out, bound.at[i], dec, false);
+    add_binding(c, out, bound.at[i], dec);
   return true;
 }
 

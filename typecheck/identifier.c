@@ -109,6 +109,7 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
                           Origin *o) {
   if (b->has_error)
     return core_error(c, span, type);
+  c->inference.meets_error |= b->is_partial;
   Scheme *s = binding_scheme(c, b);
   switch (b->kind) {
   case BK_MODULE:

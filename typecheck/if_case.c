@@ -84,21 +84,46 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
 typedef struct PatternAssumptions {
   VEC(ComparedSizes) equal;
   bool is_condition, holds;
+  bool says_more; /* it can fail for another reason */
 } PatternAssumptions;
 
 static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
                                 PatternAssumptions *out);
 
+static bool may_fail(const Pat *p) {
+  if (p->kind != PAT_TUPLE && p->kind != PAT_RECORD && p->kind != PAT_AS &&
+      p->kind != PAT_ASCRIBE)
+    return p->kind != PAT_VAR && p->kind != PAT_WILD;
+  bool may = false;
+  for (uint32_t i = 0; i < p->arg_count && !may; i++)
+    may = may_fail(p->args[i]);
+  for (uint32_t i = 0; i < p->field_count && !may; i++)
+    may = p->fields[i].pat && may_fail(p->fields[i].pat);
+  return may;
+}
+
+/* The same for one component of several. */
+static void part_assumptions(Checker *c, const Pat *p, Type *t,
+                             PatternAssumptions *out) {
+  while (p->kind == PAT_AS || p->kind == PAT_ASCRIBE)
+    p = p->args[0];
+  if (p->kind == PAT_NUM)
+    pattern_assumptions(c, p, t, out);
+  else
+    out->says_more |= may_fail(p);
+}
+
 /* Reads items from the left up to a splice, and from the right. */
 static void shape_pattern_assumptions(Checker *c, const Pat *p, Type *t,
                                       PatternAssumptions *out) {
-  if (t->tag != TY_SHAPE)
-    return;
-  Shape *s = shape_norm(c, t->shape);
-  bool whole = shape_has_known_rank(s) && s->len == p->arg_count;
+  Shape *s = t->tag == TY_SHAPE ? shape_norm(c, t->shape) : NULL;
+  bool whole = s && shape_has_known_rank(s) && s->len == p->arg_count;
+  out->says_more |= !whole;
   for (uint32_t i = 0; whole && i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM)
-      pattern_assumptions(c, p->args[i], ty_int(c, s->axes[i].dim), out);
+      part_assumptions(c, p->args[i], ty_int(c, s->axes[i].dim), out);
+    else
+      out->says_more |= may_fail(p->args[i]);
 }
 
 static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
@@ -120,20 +145,23 @@ static void pattern_assumptions(Checker *c, const Pat *p, Type *t,
   else if (p->kind == PAT_TUPLE && t->tag == TY_TUPLE &&
            t->count == p->arg_count)
     for (uint32_t i = 0; i < t->count; i++)
-      if (p->args[i]->kind == PAT_NUM)
-        pattern_assumptions(c, p->args[i], t->args[i], out);
+      part_assumptions(c, p->args[i], t->args[i], out);
+  else
+    out->says_more |= may_fail(p);
 }
 
 /* Adds assumptions for a match, or for a failed match.  If a failed match
-   compares several sizes, nothing is known except that one differs. */
+   compares several sizes, or other values, nothing is known except that one
+   differs. */
 static void assume_pattern(Checker *c, const PatternAssumptions *s,
                            Expr *subject, Core *core, bool match) {
+  bool one = s->equal.len == 1 && !s->says_more;
   if (s->is_condition)
     condition_assume(c, subject, core, s->holds == match);
-  for (uint32_t i = 0; i < s->equal.len && (match || s->equal.len == 1); i++)
+  for (uint32_t i = 0; i < s->equal.len && (match || one); i++)
     assumption_add_comparison(c, BIN_EQ, s->equal.at[i].left,
                               s->equal.at[i].right, match);
-  if (!match && s->equal.len > 1)
+  if (!match && s->equal.len && !one)
     assumption_add_inexpressible(c);
 }
 

@@ -266,9 +266,9 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type *expected, Type **type) {
   case EX_BIN:
     if (e->op == BIN_PIPE)
       return infer_app(c, e, type);
-    return infer_operator(c, e, type);
+    return infer_operator(c, e, expected, type);
   case EX_NEG:
-    return infer_operator(c, e, type);
+    return infer_operator(c, e, expected, type);
   case EX_APP:
     return infer_app(c, e, type);
   case EX_FIELD:

@@ -177,6 +177,8 @@ Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t);
 /* ---- tuple_list_record.c ---- */
 Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type);
+/* The type of the items of a list of type `expected`; NULL: not known. */
+Type *ty_given_item(Checker *c, Type *expected);
 Core *infer_record(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_with(Checker *c, Expr *e, Type **type);
 Core *infer_field(Checker *c, Expr *e, Type **type);
@@ -195,7 +197,7 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
 Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
 
 /* ---- operator.c ---- */
-Core *infer_operator(Checker *c, Expr *e, Type **type);
+Core *infer_operator(Checker *c, Expr *e, Type *expected, Type **type);
 
 /* ---- static_args.c: arguments whose syntax depends on the expected type
    ---- */

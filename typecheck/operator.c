@@ -104,9 +104,25 @@ static Core *infer_compose(Checker *c, Expr *e, Type **type) {
   return core_let(c, vf, f, core_let(c, vg, g, fn));
 }
 
-static Core *infer_cons(Checker *c, Expr *e, Type **type) {
-  Type *head, *tail;
+/* x :: xs, where the type of the whole list is given. */
+static Core *check_cons(Checker *c, Expr *e, Type *item, Type *expected,
+                        Type **type) {
+  Origin *o = operand_origin(c, e->arg[0], PRIM_NONE, 1);
+  Origin *ot = operand_origin(c, e->arg[1], PRIM_NONE, 2);
+  o->subject = ot->subject = "::";
+  *type = expected;
+  Core *h = check(c, e->arg[0], item, o);
+  return core_items(c, CORE_CONS, e->span, 2, h,
+                    check(c, e->arg[1], expected, ot));
+}
+
+static Core *infer_cons(Checker *c, Expr *e, Type *expected, Type **type) {
+  Type *item = ty_given_item(c, expected), *head, *tail;
+  if (item)
+    return check_cons(c, e, item, expected, type);
+  uint32_t mark = c->dims->next_id;
   Core *h = infer(c, e->arg[0], &head);
+  head = ty_forget_local_sizes(c, head, mark, FORGET_FROM_UNKNOWN);
   Core *t = infer(c, e->arg[1], &tail);
   tail = ty_norm(c, tail);
   Origin *o = operand_origin(c, e->arg[0], PRIM_NONE, 1);
@@ -114,8 +130,7 @@ static Core *infer_cons(Checker *c, Expr *e, Type **type) {
   head = ty_forget_singletons(c, head);
   if (tail->tag == TY_DATATYPE &&
       tail->data.type == c->builtins.list_datatype) {
-    Type *item = ty_norm(c, tail->args[0]);
-    h = subsume(c, h, head, item, o);
+    h = subsume(c, h, head, ty_norm(c, tail->args[0]), o);
     *type = tail;
   } else {
     *type = ty_list(c, head);
@@ -281,12 +296,12 @@ static Core *infer_negate(Checker *c, Expr *e, Type **type) {
                    e->span);
 }
 
-Core *infer_operator(Checker *c, Expr *e, Type **type) {
+Core *infer_operator(Checker *c, Expr *e, Type *expected, Type **type) {
   if (e->kind == EX_NEG)
     return infer_negate(c, e, type);
   if (e->op == BIN_COMPOSE)
     return infer_compose(c, e, type);
   if (e->op == BIN_CONS)
-    return infer_cons(c, e, type);
+    return infer_cons(c, e, expected, type);
   return infer_binary(c, e, type);
 }

@@ -406,7 +406,8 @@ struct Binding {
   const char *doc;
   Scheme *scheme;
   const char *type_text; /* cached text of the type */
-  bool has_error; /* its definition had an error: suppress further errors */
+  bool has_error;  /* its definition had an error: suppress further errors */
+  bool is_partial; /* an error left variables in its type: it is not shown */
   union {
     struct { /* BK_VALUE */
       Var *var;
@@ -648,6 +649,8 @@ typedef struct Inference { /* inference of the current declaration */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
+  bool meets_error;         /* a part of it has an unknown type, because of an
+                               error elsewhere */
   bool needs_recheck;       /* retracted_singletons grew: check once more */
 } Inference;
 

@@ -27,20 +27,26 @@ Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
   return core;
 }
 
+Type *ty_given_item(Checker *c, Type *expected) {
+  if (!expected || expected->tag != TY_DATATYPE ||
+      expected->data.type != c->builtins.list_datatype)
+    return NULL;
+  Type *item = ty_norm(c, expected->args[0]);
+  return item->tag == TY_VAR || type_has_unsolved_shape(c, item)
+             ? NULL
+             : ty_forget_singletons(c, item);
+}
+
 Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type) {
   Core *core = core_new(c, CORE_LIST, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
   core->item_count = e->item_count;
-  Type *item = expected && expected->tag == TY_DATATYPE &&
-                       expected->data.type == c->builtins.list_datatype
-                   ? ty_norm(c, expected->args[0])
-                   : NULL;
-  bool given = item && item->tag != TY_VAR && !type_has_unsolved_shape(c, item);
-  if (given)
-    item = ty_forget_singletons(c, item);
+  Type *item = ty_given_item(c, expected);
+  bool given = item != NULL;
   for (uint32_t i = 0; i < e->item_count; i++) {
     Type *t;
     Origin *o = origin_new(c, ORIGIN_ELEMENT, e->items[i]->span);
+    o->subject = "list";
     o->number = i;
     o->expr = e->items[i];
     if (given) {
