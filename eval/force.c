@@ -14,8 +14,12 @@ bool vm_must_defer(const Eval *vm) {
   return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
 }
 
+static uint32_t recording_factor(const Eval *vm) {
+  return vm->graph.recording_count ? RECORDING_PENDING_FACTOR : 1;
+}
+
 static bool exceeds_pending_limit(const Eval *vm, uint32_t max) {
-  max *= vm->graph.recording_count ? RECORDING_PENDING_FACTOR : 1;
+  max *= recording_factor(vm);
   return vm->graph.next_node_id - vm->last_forced_node > max ||
          vm->graph.pending_elements > vm->force_threshold;
 }
@@ -30,14 +34,21 @@ static void fail_if_symbolic(Eval *vm, const Node *n) {
         "control flow depends on this value, which is known only at run time");
 }
 
+/* Returns false with a fault if a node fails. */
+static bool try_force(Eval *vm, uint32_t count, Node *const *nodes,
+                      Span *fault_span, Fault *fault) {
+  bool ok = graph_force(&vm->graph, count, nodes, fault_span, fault);
+  vm->last_forced_node = vm->graph.next_node_id;
+  vm->force_threshold = vm->graph.pending_elements + MAX_PENDING_ELEMENTS;
+  return ok;
+}
+
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes) {
   for (uint32_t k = 0; vm_is_aot_tracing(vm) && k < count; k++)
     fail_if_symbolic(vm, nodes[k]);
   Span fault_span = {0};
   Fault fault = {0};
-  bool ok = graph_force(&vm->graph, count, nodes, &fault_span, &fault);
-  vm->last_forced_node = vm->graph.next_node_id;
-  vm->force_threshold = vm->graph.pending_elements + MAX_PENDING_ELEMENTS;
+  bool ok = try_force(vm, count, nodes, &fault_span, &fault);
   vm->is_forcing = !ok;
   if (!ok)
     vm_fault_at(vm, fault_span, &fault);
@@ -179,6 +190,8 @@ typedef struct ForceWork {
   Eval *vm;
   /* Skip nodes that a kernel of their consumer has computed. */
   bool skip_inlined;
+  int64_t max_elements; /* skip larger nodes */
+  size_t max_values;    /* look at no more values */
   Node **nodes;
   size_t count, cap;
   Value *worklist; /* borrowed; a worklist, since a value can be deeper than the
@@ -209,15 +222,19 @@ static void push_values(ForceWork *work, const Value *at, uint32_t len) {
   work->worklist_count += len;
 }
 
+static bool is_wanted(const ForceWork *work, const Node *n) {
+  return !n->data && !n->free_count && !(work->skip_inlined && n->inlined) &&
+         node_element_count(n) <= work->max_elements;
+}
+
 static void collect_deferred(ForceWork *work) {
-  while (work->worklist_count) {
+  for (; work->worklist_count && work->max_values; work->max_values--) {
     Value v = work->worklist[--work->worklist_count];
     if (v.tag < V_HEAP)
       continue;
     switch ((ValueTag)v.tag) {
     case V_NODE:
-      if (!v.node->data && !v.node->free_count &&
-          !(work->skip_inlined && v.node->inlined))
+      if (is_wanted(work, v.node))
         add_node(work, v.node);
       break;
     case V_TUPLE:
@@ -241,7 +258,10 @@ static void collect_deferred(ForceWork *work) {
 }
 
 static void force_values(Eval *vm, Value a, Value b, bool skip_inlined) {
-  ForceWork work = {.vm = vm, .skip_inlined = skip_inlined};
+  ForceWork work = {.vm = vm,
+                    .skip_inlined = skip_inlined,
+                    .max_elements = INT64_MAX,
+                    .max_values = SIZE_MAX};
   Trap trap;
   if (TRAP_SET(trap) == FAIL_NONE) {
     push_values(&work, &a, 1);
@@ -275,4 +295,71 @@ void vm_force_if_pending(Eval *vm, Value state, Value condition) {
     return;
   force_values(vm, state, condition, false);
   vm->last_forced_node = vm->graph.next_node_id;
+}
+
+/* ---- recursive functions ---- */
+
+/* True if a call of the function is active in a frame that is not far from the
+ * top. */
+static bool is_active(const Eval *vm, const Code *code) {
+  const Frame *f = vm->fp;
+  for (uint32_t k = 0; k < MAX_RECURSION_PERIOD && f > vm->frames; k++, f--)
+    if (f->code == code)
+      return true;
+  return false;
+}
+
+/* Adds the deferred values on the stack, from the top.  Large values may be
+ * formulas that nobody stores: they stay deferred. */
+static void collect_stack(ForceWork *work) {
+  const Eval *vm = work->vm;
+  for (const Value *at = vm->sp; at-- > vm->stack && work->max_values;) {
+    push_values(work, at, 1);
+    collect_deferred(work);
+  }
+}
+
+/* The result alone is not enough: values of the callers, such as the halves of
+ * an array, would become a part of each piece of the graph, in another way each
+ * time.
+ *
+ * The program may never need some of the values.  So a node that fails stays
+ * deferred, without an error. */
+static void force_stack(Eval *vm) {
+  ForceWork work = {.vm = vm,
+                    .max_elements = MAX_CALLER_ELEMENTS,
+                    .max_values = MAX_CALLER_VALUES};
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    collect_stack(&work);
+    Span ignored_span = {0};
+    Fault ignored = {0};
+    if (work.count)
+      try_force(vm, (uint32_t)work.count, work.nodes, &ignored_span, &ignored);
+    trap_end(&trap);
+    mem_free(work.nodes);
+    mem_free(work.worklist);
+    return;
+  }
+  mem_free(work.nodes);
+  mem_free(work.worklist);
+  trap_raise(trap.kind);
+}
+
+/* Only nodes of this call count.  Thus the graph of a recursion is cut between
+ * equal calls, wherever they are. */
+void vm_force_after_call(Eval *vm, const Frame *ended) {
+  uint32_t made = vm->graph.next_node_id - ended->first_node;
+  if (made > MAX_PENDING_NODES_IN_LOOP * recording_factor(vm) &&
+      exceeds_pending_limit(vm, MAX_PENDING_NODES_IN_LOOP) &&
+      !vm_must_defer(vm) && is_active(vm, ended->code))
+    force_stack(vm);
+}
+
+void vm_force_after_iteration(Eval *vm) {
+  if (vm_must_defer(vm) ||
+      !exceeds_pending_limit(vm, MAX_PENDING_NODES_IN_LOOP))
+    return;
+  force_stack(vm);
+  vm->fp->first_node = vm->graph.next_node_id;
 }

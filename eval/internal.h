@@ -127,6 +127,7 @@ typedef struct Frame {
    * messages; or NULL. */
   const Code *tail_caller;
   const Instr *tail_call;
+  uint32_t first_node; /* next_node_id at its start, or at a forced tail call */
 } Frame;
 
 /* One symbolic run of the body of a `for`, map or traced loop. */
@@ -156,9 +157,15 @@ enum {
   MAX_SYMBOLIC_BRANCHES = 1024,    /* symbolic branches in one symbolic run */
   MAX_SYMBOLIC_NODES = 100 * 1000, /* nodes that one symbolic run may create */
   MAX_PENDING_NODES = 10 * 1000,
-  /* Pending nodes after an iteration of a loop; small, so that the plans of
-   * iterations fit the plan cache. */
+  /* Pending nodes after an iteration of a loop or a call of a recursive
+   * function; small, so that their plans fit the plan cache. */
   MAX_PENDING_NODES_IN_LOOP = 512,
+  /* Values of callers that are forced then: elements of one, and the number of
+   * values that are looked at. */
+  MAX_CALLER_ELEMENTS = 1 << 20,
+  MAX_CALLER_VALUES = 4096,
+  /* Frames in which a recursive call is looked for. */
+  MAX_RECURSION_PERIOD = 16,
   /* Both limits are larger while a tape records: a plan that contains the
    * reverse pass can keep in memory only what that needs. */
   RECORDING_PENDING_FACTOR = 40,
@@ -515,6 +522,11 @@ void vm_force_not_inlined(Eval *vm, Value v);
 /* True during a symbolic run of a body: nothing may run. */
 bool vm_must_defer(const Eval *vm);
 void vm_force_if_pending(Eval *vm, Value state, Value condition);
+/* Called after the end of a call, and at a function's tail call of itself, if
+ * that frame made many nodes.  Force the values on the stack if the function is
+ * recursive and many nodes are pending. */
+void vm_force_after_call(Eval *vm, const Frame *ended);
+void vm_force_after_iteration(Eval *vm);
 /* Return known scalars.  If there is none, they fail or bail out. */
 Value vm_concrete_scalar(Eval *vm, Value v); /* borrows v; returns a number */
 int64_t vm_int(Eval *vm, Value v);

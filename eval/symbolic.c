@@ -161,6 +161,7 @@ static const Instr *run_branch(Eval *vm, size_t cond_at, bool side) {
                       .code = code,
                       .env = env,
                       .join = join_point_of(code, site),
+                      .first_node = vm->graph.next_node_id,
                       .base = new_base};
   return to;
 }

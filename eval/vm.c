@@ -97,6 +97,8 @@ void vm_interpret(Eval *vm) {
     LOAD;                  \
     DISPATCH;              \
   } while (0)
+#define MADE_MANY_NODES(frame) \
+  (vm->graph.next_node_id - (frame)->first_node > MAX_PENDING_NODES_IN_LOOP)
 #define POLL                            \
   if (UNLIKELY(flag_is_set(interrupt))) \
   (SAVE, vm_poll_interrupt(vm))
@@ -329,6 +331,7 @@ enter: /* calls code with the top n values and env (owned); returns to ret */
   fp->env = env;
   fp->join = NULL;
   fp->tail_caller = NULL;
+  fp->first_node = vm->graph.next_node_id;
   fp->base = (size_t)(bp - vm->stack);
   if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
     SAVE;
@@ -386,32 +389,35 @@ do_TAIL_CALL_GLOBAL : {
     goto call_global;
   env = NULL;
 }
-enter_tail:
+enter_tail : {
   POLL_CALL;
+  bool ends_iteration = code == fp->code;
   if (fp->code->is_user) {
     fp->tail_caller = fp->code;
     fp->tail_call = pc;
   }
-  {
-    Value *args = sp - n;
-    for (Value *at = bp; at < args; at++)
-      value_release(heap, *at);
-    for (uint32_t i = 0; i < n; i++)
-      bp[i] = args[i];
-    sp = bp + n;
-    if (fp->env)
-      RELEASE(value_obj(V_ENV, fp->env));
-    fp->env = env;
-    fp->code = code;
-    if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
-      pc = code->instrs;
-      SAVE;
-      vm_grow_stack(vm, code->stack_depth);
-      LOAD;
-    }
-    pc = code->instrs;
-    DISPATCH;
+  Value *args = sp - n;
+  for (Value *at = bp; at < args; at++)
+    value_release(heap, *at);
+  for (uint32_t i = 0; i < n; i++)
+    bp[i] = args[i];
+  sp = bp + n;
+  if (fp->env)
+    RELEASE(value_obj(V_ENV, fp->env));
+  fp->env = env;
+  fp->code = code;
+  pc = code->instrs;
+  if (UNLIKELY((size_t)(vm->stack_end - bp) < code->stack_depth)) {
+    SAVE;
+    vm_grow_stack(vm, code->stack_depth);
+    LOAD;
   }
+  if (UNLIKELY(MADE_MANY_NODES(fp)) && ends_iteration) {
+    SAVE;
+    vm_force_after_iteration(vm);
+  }
+  DISPATCH;
+}
 
 do_RETURN : {
   Value result = *--sp;
@@ -425,6 +431,10 @@ do_RETURN : {
   pc = fp->ret;
   fp--;
   bp = vm->stack + fp->base;
+  if (UNLIKELY(MADE_MANY_NODES(fp + 1))) {
+    SAVE;
+    vm_force_after_call(vm, fp + 1);
+  }
   DISPATCH;
 }
 do_RETURN_LAZY_INIT : {

@@ -11,7 +11,10 @@ static void push_frame(Eval *vm, const Code *code, uint32_t n, Obj *env,
   if (vm->fp + 1 == vm->frames_end)
     vm_grow_frames(vm, env);
   Frame *f = ++vm->fp;
-  *f = (Frame){.ret = ret, .code = code, .env = env};
+  *f = (Frame){.ret = ret,
+               .code = code,
+               .env = env,
+               .first_node = vm->graph.next_node_id};
   f->base = (size_t)(vm->sp - vm->stack) - n;
   vm_grow_stack(vm, code->stack_depth);
 }

@@ -45,6 +45,7 @@ struct CachedPlan {
    * compilation. */
   double interpreted_work, jit_work;
   double run_count;
+  bool was_hot;
   bool odd_run; /* true in every second run */
 };
 
@@ -252,8 +253,9 @@ bool plan_is_hot(const Graph *g, double work, double times) {
 bool cached_plan_count_run(CachedPlan *r, double times, bool compiles_all) {
   r->run_count += times;
   r->odd_run = !r->odd_run;
-  return r->interpreted_work > 0 &&
-         (compiles_all || r->interpreted_work * r->run_count > r->jit_work);
+  bool hot = !r->was_hot && r->interpreted_work * r->run_count > r->jit_work;
+  r->was_hot |= hot;
+  return hot || (compiles_all && r->interpreted_work > 0);
 }
 
 /* ---- from a cached plan to groups ---- */

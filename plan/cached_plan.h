@@ -93,7 +93,8 @@ void cached_plan_touched_nodes(Arena *arena, const CachedPlan *r,
                                const PlanKey *o, TouchedNodes *out);
 /* Counts a run.  Returns true if the graph should be planned again, because
  * code that was below the compilation threshold has run often enough to be
- * compiled, or has to be compiled. */
+ * compiled, or has to be compiled.  The former happens once: if the new plan
+ * has more kernels than the backend can keep, this plan stays. */
 bool cached_plan_count_run(CachedPlan *r, double expected_runs,
                            bool compiles_all);
 /* True if that is so from the start, for this work and this number of runs. */

@@ -361,5 +361,6 @@ void graph_clear_caches(Graph *g) {
   guard_cache_clear(g);
   plan_cache_free(g);
   arena_free(g->plan_arena);
-  g->plan_arena = NULL;
+  arena_free(g->interpreter_arena);
+  g->plan_arena = g->interpreter_arena = NULL;
 }

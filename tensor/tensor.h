@@ -204,6 +204,7 @@ typedef struct Graph { /* the deferred work of a session */
   /* See plan/observer.h; NULL: no observer. */
   const struct PlanObserver *observer;
   Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */
+  Arena *interpreter_arena; /* private to backend/reference/reference.c */
   /* Private to plan/plan_cache.c. */
   struct PlanCache *plan_cache;
   bool compiles_all;   /* no kernel runs in the interpreter, however little

@@ -329,6 +329,24 @@ static void test_deep(void **state) {
   is("(down 10)", "10");
 }
 
+/* The graph of a recursion is cut between equal calls, and that of tail calls
+ * between equal numbers of them, so that most pieces have a cached plan. */
+static void test_recursive_graphs(void **state) {
+  (void)state;
+  funs("(tree (n x) (if (== n 0) x"
+       "  (+ (tree (- n 1) (* x 3)) (tree (- n 1) (- x 1)))))"
+       "(loop (n x) (if (== n 0) x (loop (- n 1) (- (* x 3) x))))");
+  const Graph *g = eval_graph(eval);
+  is("(tree 13 (tensor 1 2))", "[ 33558528, 100667392]");
+  uint64_t hits = g->plan_cache_hits;
+  assert_true(hits >= 20);
+  is("(tree 13 (tensor 4 7))", "[234885120, 436211712]");
+  assert_true(g->plan_cache_hits >= hits + 30);
+  hits = g->plan_cache_hits;
+  is("(loop 20000 (tensor 0 0))", "[0, 0]");
+  assert_true(g->plan_cache_hits >= hits + 70);
+}
+
 static void test_errors(void **state) {
   (void)state;
   fails("(fail \"no\")", 501, "no");
@@ -739,19 +757,33 @@ static void test_memory_fails(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(test_scalars),        T(test_functions),
-      T(test_letrec),         T(test_data),
-      T(test_case),           T(test_globals),
-      T(test_tail_calls),     T(test_deep),
-      T(test_errors),         T(test_interrupt),
-      T(test_strings),        T(test_format),
-      T(test_lists),          T(test_tensors),
-      T(test_index),          T(test_for),
-      T(test_for_on_host),    T(test_folds),
-      T(test_nothing),        T(test_long_bodies),
-      T(test_library_places), T(test_lazy_in_for),
-      T(test_laziness),       T(test_hidden),
-      T(test_open_and_check), T(test_no_leaks),
+      T(test_scalars),
+      T(test_functions),
+      T(test_letrec),
+      T(test_data),
+      T(test_case),
+      T(test_globals),
+      T(test_tail_calls),
+      T(test_deep),
+      T(test_recursive_graphs),
+      T(test_errors),
+      T(test_interrupt),
+      T(test_strings),
+      T(test_format),
+      T(test_lists),
+      T(test_tensors),
+      T(test_index),
+      T(test_for),
+      T(test_for_on_host),
+      T(test_folds),
+      T(test_nothing),
+      T(test_long_bodies),
+      T(test_library_places),
+      T(test_lazy_in_for),
+      T(test_laziness),
+      T(test_hidden),
+      T(test_open_and_check),
+      T(test_no_leaks),
       T(test_memory_fails),
   };
 #undef T

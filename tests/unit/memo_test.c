@@ -1,5 +1,6 @@
 /* Tests the plan cache (plan/plan_cache.c): a repeated graph is not planned
  * again, and results do not depend on that. */
+#include "plan/fusion_group.h"
 #include "tests/unit/tensors.h"
 
 /* (x.[k] + c) * d, and its sum */
@@ -108,21 +109,25 @@ static Node *random_of(int64_t seed) {
   return keep(n);
 }
 
-static void check_random(int64_t a, int64_t b, bool again) {
-  uint64_t before = g.plan_cache_hits;
+static void run_random(int64_t a, int64_t b) {
   g.span = (Span){0};
   Node *n = add(random_of(a), mul(random_of(b), constant(DT_F64, -1)));
   node_retain(n);
   release_kept();
   keep(n);
   must_force(n);
-  assert_int_equal(g.plan_cache_hits - before, again);
   for (int64_t i = 0; i < 6; i++) {
     double x = prng_uniform(prng_key_from_seed(a), (uint64_t)i, DT_F64);
     double y = prng_uniform(prng_key_from_seed(b), (uint64_t)i, DT_F64);
     assert_true(element_at(n, i) == x - y);
   }
   release_kept();
+}
+
+static void check_random(int64_t a, int64_t b, bool again) {
+  uint64_t before = g.plan_cache_hits;
+  run_random(a, b);
+  assert_int_equal(g.plan_cache_hits - before, again);
 }
 
 static void test_kept_keys(void **state) {
@@ -145,12 +150,39 @@ static void test_kept_fault(void **state) {
   }
 }
 
+/* A backend whose cache of kernels is full: plans of hot graphs have kernels
+ * that live only as long as the plan. */
+static uint32_t prepared, prepared_hot;
+
+static void prepare_without_cache(Graph *graph, uint32_t count,
+                                  FusionGroup *const *groups) {
+  prepared++;
+  prepared_hot += graph->hot;
+  for (uint32_t k = 0; k < count; k++)
+    groups[k]->transient = graph->hot;
+}
+
+static void test_hot_plan_is_not_kept(void **state) {
+  (void)state;
+  Backend full = backend_reference;
+  full.compiles_kernels = true;
+  full.prepare = prepare_without_cache;
+  g.backend = &full;
+  g.jit_threshold = 1;
+  for (int k = 0; k < 100; k++)
+    run_random(2 * k, 2 * k + 1);
+  assert_int_equal(prepared_hot, 1);
+  assert_int_equal(prepared, 2);
+  assert_int_equal(g.plan_cache_hits, 98);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_kept_plans),
       TEST(test_kept_rows),
       TEST(test_kept_keys),
       TEST(test_kept_fault),
+      TEST(test_hot_plan_is_not_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
