@@ -1,8 +1,9 @@
 /* Loops that are being differentiated.
  *
  * A loop of many iterations becomes a scan with a rule (vjp_rule.c).  The scan
- * keeps the state before each iteration.  The reverse pass is again a scan:
- * over the kept states, backwards.  Its state is the cotangent of the loop's
+ * keeps the state before each iteration, and values that are expensive to
+ * compute again (tensor/loop_kept.c).  The reverse pass is again a scan: over
+ * the kept states, backwards.  Its state is the cotangent of the loop's
  * state, and the sums of the gradients of all tensors that the function
  * captured.  One iteration of it differentiates one iteration of the loop.  So
  * both loops can be traced, and a symbolic number of iterations is no special
