@@ -54,7 +54,7 @@ typedef struct LoopExecution {
   int64_t hoisted_bytes;
   bool has_tensors; /* some value has axes */
   bool failed;
-  bool derives; /* it holds derived data */
+  bool derives;    /* it holds derived data */
   Node **carry_in; /* NULL: the iteration does not read it */
   /* Current and next values; counted references. */
   Tensor **carry, **next_carry;

@@ -175,7 +175,7 @@ struct Node {
   void *backend_data; /* used by the backend during a run */
   /* Memory in which a backend may store the result; borrowed; or NULL. */
   Tensor *place;
-  uint32_t mark;      /* used by the planner: its number in the plan, or 0 */
+  uint32_t mark; /* used by the planner: its number in the plan, or 0 */
 };
 
 /* How the planner decides between materializing and inlining a node. */
