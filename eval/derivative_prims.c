@@ -125,10 +125,11 @@ static void build_scan_pair(BytecodeEmitter *e) { /* locals: f (c, x) */
   I(CALL_VALUE, 3, 0), I(RETURN, 0, 0);
 }
 
-static void build_scan_step(BytecodeEmitter *e) { /* locals: f c x | c' y */
-  LOC(0), LOC(1), TAKE(2), I(CALL_VALUE, 2, 0), I(UNPAIR, 0, 0);
-  TAKE(3), TAKE(1), TAKE(4), I(MAKE_TUPLE, 0, 2), I(MAKE_TUPLE, 0, 2);
-  I(RETURN, 0, 0);
+/* Locals: f, keeps, c, x | c', y, kept values. */
+static void build_scan_step(BytecodeEmitter *e) {
+  LOC(0), LOC(2), TAKE(3), I(CALL_VALUE, 2, 0), I(UNPAIR, 0, 0);
+  I(KEPT_VALUES, 0, 0), TAKE(4), TAKE(2), TAKE(6), I(MAKE_TUPLE, 0, 2);
+  TAKE(5), I(MAKE_TUPLE, 0, 2), I(MAKE_TUPLE, 0, 2), I(RETURN, 0, 0);
 }
 
 static void build_fold_step(BytecodeEmitter *e) { /* locals: f c x */
@@ -153,9 +154,10 @@ static void build_scan_rule(BytecodeEmitter *e) {
 }
 
 /* Locals: captured, f, id, are elements differentiated, carry, row | tape,
- * leaves, y. */
+ * leaves, y, values. */
 static void build_adjoint_step(BytecodeEmitter *e) {
   I(ADJOINT_STEP_BEGIN, 0, 0), I(CALL_VALUE, 2, 0), I(VJP_END, 0, 6);
+  I(ADJOINT_STEP_VALUES, 0, 0);
   LOC(6), LOC(7), TAKE(8), I(ADJOINT_STEP_COTANGENT, 0, 0);
   CALL(4, PULLBACK), I(ADJOINT_STEP_END, 0, 0), I(RETURN, 0, 0);
 }
@@ -209,7 +211,7 @@ static const struct {
     [CODE_SEGMENTS] = {3, build_segments, "scan"},
     [CODE_HOST_SCAN] = {3, build_host_scan, "scan"},
     [CODE_SCAN_PAIR] = {2, build_scan_pair, "scan"},
-    [CODE_SCAN_STEP] = {3, build_scan_step, "scan"},
+    [CODE_SCAN_STEP] = {4, build_scan_step, "scan"},
     [CODE_FOLD_STEP] = {3, build_fold_step, "fold"},
     [CODE_REPEAT_STEP] = {3, build_repeat_step, "iterate"},
     [CODE_ADJOINT_STEP] = {6, build_adjoint_step, "scan"},

@@ -183,7 +183,8 @@ typedef enum DerivativeCode {
   CODE_SEGMENTS,      /* f c x: a scan in segments, each one a checkpoint */
   CODE_HOST_SCAN,     /* f c x: a scan, one iteration after the other */
   CODE_SCAN_PAIR,     /* f (c, x) */
-  CODE_SCAN_STEP,     /* f c x, for a scan f: outputs include the state */
+  CODE_SCAN_STEP,     /* f keeps c x, for a scan f: outputs include the state,
+                         and what else an iteration keeps if `keeps` */
   CODE_FOLD_STEP,     /* f c x, for a fold f: outputs unit */
   CODE_REPEAT_STEP,   /* f c x: f c, for an iterate f: outputs unit */
   CODE_ADJOINT_STEP,  /* one iteration of the reverse pass of a scan */
@@ -353,6 +354,8 @@ void vm_SEGMENTS_END(Eval *vm);
 void vm_SCAN_ADJOINT(Eval *vm);
 void vm_SCAN_CONTRIBUTIONS(Eval *vm);
 void vm_ADJOINT_STEP_BEGIN(Eval *vm);
+void vm_KEPT_VALUES(Eval *vm);
+void vm_ADJOINT_STEP_VALUES(Eval *vm);
 void vm_ADJOINT_STEP_COTANGENT(Eval *vm);
 void vm_ADJOINT_STEP_END(Eval *vm);
 void vm_EACH_BEGIN(Eval *vm);
@@ -698,7 +701,8 @@ typedef struct CallRule {
   /* The argument of a scan: the initial state and the elements. */
   Value function, argument;
   Value pullback; /* of a custom_vjp */
-  Value residual; /* of a scan: the states before each iteration, stacked */
+  Value residual; /* of a scan: the states before each iteration and the kept
+                     values, stacked */
   Value result;   /* with V_RAW, the number of the output, at floats */
   Value zeros;    /* a tuple of cotangents of the outputs */
   /* of a scan: number of inputs that the function captured; the elements are
@@ -741,6 +745,12 @@ Value vm_scan_contributions(Eval *vm, Value result);
 /* One iteration of it.  at: the locals of CODE_ADJOINT_STEP.  Pushes a tape, a
  * tuple of its leaves, and the function with its arguments. */
 void vm_adjoint_step_begin(Eval *vm, const Value *at);
+/* The values that an iteration keeps besides its state, or unit.  at: the
+ * locals of CODE_SCAN_STEP, to the result of f. */
+Value vm_kept_values(Eval *vm, const Value *at);
+/* The nodes that compute these values again; a tuple.  at: the locals of
+ * CODE_ADJOINT_STEP, to the result of f. */
+Value vm_adjoint_step_values(Eval *vm, const Value *at);
 /* The result of the iteration.  gradients: a tuple with one part per leaf. */
 Value vm_adjoint_step_end(Eval *vm, const Value *at, Value gradients);
 

@@ -1,8 +1,9 @@
 /* Loops that are being differentiated.
  *
  * A loop of many iterations becomes a scan with a rule (vjp_rule.c).  The scan
- * keeps the state before each iteration.  The reverse pass is again a scan:
- * over the kept states, backwards.  Its state is the cotangent of the loop's
+ * keeps the state before each iteration, and values that are expensive to
+ * compute again (tensor/loop_kept.c).  The reverse pass is again a scan: over
+ * the kept states, backwards.  Its state is the cotangent of the loop's
  * state, and the sums of the gradients of all tensors that the function
  * captured.  One iteration of it differentiates one iteration of the loop.  So
  * both loops can be traced, and a symbolic number of iterations is no special
@@ -14,6 +15,7 @@
 #include "eval/internal.h"
 #include "machine/limits/planner.h"
 #include "machine/machine.h"
+#include "tensor/loop_kept.h"
 
 #include <math.h>
 
@@ -326,6 +328,62 @@ Value vm_scan_contributions(Eval *vm, Value result) {
   return r;
 }
 
+/* ---- values that are kept besides the states ---- */
+
+/* Finds the values of an iteration from state c, whose result is y. */
+static uint32_t values_of_iteration(Eval *vm, Value c, Value y,
+                                    Node *out[MAX_KEPT_VALUES]) {
+  FlatLeaves carry = {.count = 0}, results = {.count = 0};
+  return vm_flatten(vm, c, &carry) && vm_flatten(vm, y, &results)
+             ? loop_kept_values(carry.count, carry.leaves, results.count,
+                                results.leaves, out)
+             : 0;
+}
+
+static double node_bytes(const Node *n) {
+  return (double)shape_element_count(n->rank, node_own_extents(n)) *
+         dtype_info[n->dtype].bytes;
+}
+
+/* The bytes of one iteration that may be kept besides its state c. */
+static double max_kept_bytes(Eval *vm, Value c) {
+  const SymbolicRun *run = &vm->symbolic_runs[vm->symbolic_run_count - 1];
+  double count = (double)vm->stack[run->stack_height].index->extent,
+         memory = (double)machine()->memory_bytes / KEPT_STATES_MEMORY_PART,
+         state_bytes = 0;
+  FlatLeaves state = {.count = 0};
+  vm_flatten(vm, c, &state);
+  for (uint32_t k = 0; k < state.count; k++)
+    state_bytes += node_bytes(state.leaves[k]);
+  double rest = memory / count - state_bytes;
+  return fmin(rest, MAX_KEPT_VALUES_RATIO * state_bytes);
+}
+
+Value vm_kept_values(Eval *vm, const Value *at) {
+  enum { KEEPS = 1, STATE, ELEMENT, NEW_STATE, OUTPUT };
+  size_t mark = vm->temp_count;
+  Node *values[MAX_KEPT_VALUES];
+  if (!at[KEEPS].i || vm_is_aot_tracing(vm))
+    return value_unit();
+  Value y = vm_new_tuple(vm, 2);
+  AS_ARRAY(y)->at[0] = value_retain(at[NEW_STATE]);
+  AS_ARRAY(y)->at[1] = value_retain(at[OUTPUT]);
+  uint32_t count = values_of_iteration(vm, at[STATE], y, values);
+  double bytes = 0, max = max_kept_bytes(vm, at[STATE]);
+  Value r = value_unit();
+  if (count)
+    r = vm_new_tuple(vm, count);
+  for (uint32_t k = 0; k < count; k++) {
+    bool fits = bytes + node_bytes(values[k]) <= max;
+    bytes += fits ? node_bytes(values[k]) : 0;
+    AS_ARRAY(r)->at[k] =
+        fits ? value_node(node_retain(values[k])) : value_unit();
+  }
+  value_retain(r);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
 /* ---- one iteration of the reverse pass ---- */
 
 enum { /* locals of CODE_ADJOINT_STEP */
@@ -334,8 +392,15 @@ enum { /* locals of CODE_ADJOINT_STEP */
        STEP_ID,
        STEP_HAS_ELEMENT_INPUTS,
        STEP_CARRY,
-       STEP_ROW
+       STEP_ROW,
+       STEP_RESULT = 8,
+       STEP_VALUES
 };
+
+/* The row of the iteration: what it keeps, the element, the cotangents. */
+static const Value *kept_row(const Value *at) {
+  return AS_ARRAY(AS_ARRAY(at[STEP_ROW])->at[0])->at;
+}
 
 /* A leaf, which is also the next one of map->nodes. */
 static Value step_leaf(LeafMap *map, Value v) {
@@ -348,19 +413,19 @@ static Value step_leaf(LeafMap *map, Value v) {
 void vm_adjoint_step_begin(Eval *vm, const Value *at) {
   size_t mark = vm->temp_count;
   const Value *row = AS_ARRAY(at[STEP_ROW])->at;
-  Value captured = at[STEP_CAPTURED];
+  Value captured = at[STEP_CAPTURED], state = kept_row(at)[0];
   bool has_element_inputs = at[STEP_HAS_ELEMENT_INPUTS].i;
   vm_set_node_span(vm);
   Tape *tape = vm_push_tape(vm);
   uint32_t captured_count = captured.obj->len,
-           count = captured_count + float_count(vm, row[0]) +
+           count = captured_count + float_count(vm, state) +
                    (has_element_inputs ? float_count(vm, row[1]) : 0);
   LeafMap map = {
       .vm = vm, .leaf = step_leaf, .tape = tape, .keeps_temps = true};
   map.nodes = vm_scratch(vm, (count + 1) * sizeof *map.nodes);
   Value captured_leaves = map_leaves(&map, captured);
   vm_push_temp(vm, captured_leaves);
-  Value c = map_leaves(&map, row[0]);
+  Value c = map_leaves(&map, state);
   vm_push_temp(vm, c);
   Value x =
       has_element_inputs ? map_leaves(&map, row[1]) : value_retain(row[1]);
@@ -383,8 +448,37 @@ void vm_adjoint_step_begin(Eval *vm, const Value *at) {
   vm_drop_temps(vm, mark);
 }
 
+Value vm_adjoint_step_values(Eval *vm, const Value *at) {
+  size_t mark = vm->temp_count;
+  Node *values[MAX_KEPT_VALUES];
+  uint32_t count = 0;
+  if (kept_row(at)[1].tag == V_TUPLE)
+    count = values_of_iteration(vm, kept_row(at)[0], at[STEP_RESULT], values);
+  Value r = vm_new_tuple(vm, count);
+  for (uint32_t k = 0; k < count; k++)
+    AS_ARRAY(r)->at[k] = value_node(node_retain(values[k]));
+  value_retain(r);
+  vm_drop_temps(vm, mark);
+  return r;
+}
+
+/* Makes the nodes of the iteration read the kept values.  The gradients depend
+ * on them, and do not change. */
+static void use_kept_values(Eval *vm, const Value *at) {
+  Value kept = kept_row(at)[1], values = at[STEP_VALUES];
+  if (kept.tag != V_TUPLE || kept.obj->len != values.obj->len)
+    return;
+  for (uint32_t k = 0; k < kept.obj->len; k++) {
+    Value x = AS_ARRAY(kept)->at[k];
+    Node *n = AS_ARRAY(values)->at[k].node;
+    if (x.tag == V_NODE && node_has_type_of(n, x.node))
+      node_read_instead(&vm->graph, n, x.node);
+  }
+}
+
 Value vm_adjoint_step_end(Eval *vm, const Value *at, Value gradients) {
   size_t mark = vm->temp_count;
+  use_kept_values(vm, at);
   const Value *sums = AS_ARRAY(AS_ARRAY(at[STEP_CARRY])->at[1])->at;
   uint32_t captured_count = at[STEP_CAPTURED].obj->len,
            state_count = AS_ARRAY(at[STEP_CARRY])->at[0].obj->len,

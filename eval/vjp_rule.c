@@ -185,15 +185,16 @@ Value vm_partial(Eval *vm, Code *code, uint32_t count, const Value *args) {
 }
 
 /* Pushes the function and its arguments.  The function of a scan also outputs
- * its state. */
-static void push_call(Eval *vm, RuleKind kind, Value f, Value x) {
+ * its state, and if `keeps` other values for the reverse pass. */
+static void push_call(Eval *vm, RuleKind kind, Value f, Value x, bool keeps) {
   size_t mark = vm->temp_count;
   if (kind != RULE_SCAN) {
     *vm->sp++ = value_retain(f);
     *vm->sp++ = value_retain(x);
     return;
   }
-  f = vm_partial(vm, derivative_code(vm, CODE_SCAN_STEP), 1, &f);
+  Value args[] = {f, value_bool(keeps)};
+  f = vm_partial(vm, derivative_code(vm, CODE_SCAN_STEP), 2, args);
   *vm->sp++ = value_retain(f);
   *vm->sp++ = value_retain(AS_ARRAY(x)->at[0]);
   *vm->sp++ = value_retain(AS_ARRAY(x)->at[1]);
@@ -222,7 +223,7 @@ void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at) {
                "differentiated");
   if (vm_recorded_count(vm, x, &has_tape) + captured == 0 || has_tape) {
     *vm->sp++ = value_unit();
-    push_call(vm, kind, f, x);
+    push_call(vm, kind, f, x, false);
     vm_drop_temps(vm, mark);
     return;
   }
@@ -242,7 +243,7 @@ void vm_rule_begin(Eval *vm, RuleKind kind, const Value *at) {
   vm_push_temp(vm, f);
   x = map_leaves(&map, x);
   vm_push_temp(vm, x);
-  push_call(vm, kind, f, x);
+  push_call(vm, kind, f, x, true);
   vm_drop_temps(vm, mark);
 }
 
@@ -292,8 +293,7 @@ static Value split_result(Eval *vm, RuleKind kind, CallRule *r, Value result) {
   if (kind == RULE_CUSTOM) {
     y = AS_ARRAY(result)->at[0];
     residual = AS_ARRAY(result)->at[1];
-  } else { /* the last state, the states before each iteration and the outputs
-            */
+  } else { /* the last state, what each iteration keeps, and the outputs */
     const Value *outputs = AS_ARRAY(AS_ARRAY(result)->at[1])->at;
     y = vm_new_tuple(vm, 2);
     AS_ARRAY(y)->at[0] = value_retain(AS_ARRAY(result)->at[0]);
@@ -486,7 +486,7 @@ const Instr *vm_rule_residual(Eval *vm, Value rule, const Instr *next,
   }
   if (r->kind == RULE_SCAN)
     vm_PUSH_SCAN(vm);
-  push_call(vm, r->kind, r->function, r->argument);
+  push_call(vm, r->kind, r->function, r->argument, false);
   return next;
 }
 

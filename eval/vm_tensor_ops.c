@@ -260,6 +260,16 @@ void vm_ADJOINT_STEP_BEGIN(Eval *vm) {
   vm_adjoint_step_begin(vm, local_at(vm, 0));
 }
 
+void vm_KEPT_VALUES(Eval *vm) {
+  Value kept = vm_kept_values(vm, local_at(vm, 0));
+  *vm->sp++ = kept;
+}
+
+void vm_ADJOINT_STEP_VALUES(Eval *vm) {
+  Value values = vm_adjoint_step_values(vm, local_at(vm, 0));
+  *vm->sp++ = values;
+}
+
 void vm_ADJOINT_STEP_COTANGENT(Eval *vm) {
   size_t mark = vm->temp_count;
   Value ct = vm_new_tuple(vm, 2), carry = *local_at(vm, 4),

@@ -14,6 +14,7 @@
 #include "plan/execute.h"
 #include "plan/observer.h"
 #include "plan/plan_execution.h"
+#include "runtime/derived_cache.h"
 #include "support/arena.h"
 #include "support/map.h"
 #include "support/trap.h"
@@ -34,6 +35,7 @@ typedef struct ScannedInput {
 typedef struct StackedOutput { /* what the loop keeps of each iteration */
   Tensor *tensor;
   size_t iteration_bytes; /* bytes of one iteration */
+  Tensor *row; /* where the iteration may store it; counted; or NULL */
 } StackedOutput;
 
 typedef VEC(Node *) DeadNodes; /* nodes after their last use */
@@ -52,6 +54,7 @@ typedef struct LoopExecution {
   int64_t hoisted_bytes;
   bool has_tensors; /* some value has axes */
   bool failed;
+  bool derives;    /* it holds derived data */
   Node **carry_in; /* NULL: the iteration does not read it */
   /* Current and next values; counted references. */
   Tensor **carry, **next_carry;
@@ -323,12 +326,16 @@ static int64_t row_of_iteration(const ScannedInput *r, int64_t iteration) {
   return r->reversed ? r->stacked->shape[0] - 1 - iteration : iteration;
 }
 
-static Tensor *row_view(const ScannedInput *r, int64_t iteration) {
-  int64_t row = row_of_iteration(r, iteration);
-  Tensor *t = alloc_checked(tensor_row_view(r->stacked, row, 1));
+/* A view of one row, without the axis of rows. */
+static Tensor *one_row_view(Tensor *rows, int64_t row) {
+  Tensor *t = alloc_checked(tensor_row_view(rows, row, 1));
   t->rank--;
   memmove(t->shape, t->shape + 1, t->rank * sizeof *t->shape);
   return t;
+}
+
+static Tensor *row_view(const ScannedInput *r, int64_t iteration) {
+  return one_row_view(r->stacked, row_of_iteration(r, iteration));
 }
 
 static void make_body(LoopExecution *l) {
@@ -435,15 +442,43 @@ static bool execute_iteration(LoopExecution *l, Fault *fault) {
   return true;
 }
 
+static void *stacked_row(const StackedOutput *s, int64_t iteration) {
+  return (char *)s->tensor->data + (size_t)iteration * s->iteration_bytes;
+}
+
+/* Moves the row of a stacked output.  The old one may have become a value of
+ * the carry. */
+static void move_row(StackedOutput *s, int64_t iteration) {
+  if (s->row->refs == 1) {
+    s->row->data = stacked_row(s, iteration);
+    return;
+  }
+  tensor_release(s->row);
+  s->row = NULL;
+  s->row = one_row_view(s->tensor, iteration);
+}
+
+/* Lets kernels store results in the rows of stacked outputs. */
+static void place_stacked_outputs(LoopExecution *l, int64_t iteration) {
+  Node *const *results = l->iteration->results + l->iteration->carry_count;
+  for (uint32_t k = 0; k < l->iteration->stacked_count; k++) {
+    StackedOutput *s = &l->stacked_outputs[k];
+    if (!s->row)
+      continue;
+    move_row(s, iteration);
+    results[k]->place = s->row;
+  }
+}
+
 static void store_stacked_outputs(LoopExecution *l, int64_t iteration) {
   const FoldIteration *t = l->iteration;
   for (uint32_t k = 0; k < t->stacked_count; k++) {
-    const Tensor *one = l->iteration->results[t->carry_count + k]->data;
-    StackedOutput *stacked_output = &l->stacked_outputs[k];
-    if (stacked_output->iteration_bytes)
-      memcpy((char *)stacked_output->tensor->data +
-                 (size_t)iteration * stacked_output->iteration_bytes,
-             one->data, stacked_output->iteration_bytes);
+    Node *n = t->results[t->carry_count + k];
+    const StackedOutput *s = &l->stacked_outputs[k];
+    void *row = stacked_row(s, iteration);
+    n->place = NULL;
+    if (s->iteration_bytes && n->data->data != row)
+      memcpy(row, n->data->data, s->iteration_bytes);
   }
 }
 
@@ -493,6 +528,7 @@ static bool execute_iterations(LoopExecution *l, Fault *fault) {
       trap_raise(FAIL_INTERRUPT);
     if (iteration && l->graph->observer)
       l->graph->observer->replayed(l->graph->observer->owner);
+    place_stacked_outputs(l, iteration);
     if (!execute_iteration(l, fault))
       return false;
     condition = should_continue(l, iteration);
@@ -532,6 +568,27 @@ static bool alloc_stacked_outputs(LoopExecution *l, Fault *fault) {
         dtype_info[n->dtype].bytes;
   }
   return true;
+}
+
+/* True if the iteration computes result k, and no result before it is the
+ * same node. */
+static bool is_own_result(const LoopExecution *l, uint32_t k) {
+  Node *const *results = l->iteration->results + l->iteration->carry_count;
+  for (uint32_t j = 0; j < k; j++)
+    if (results[j] == results[k])
+      return false;
+  return !results[k]->data;
+}
+
+/* Makes rows in which kernels store the results of an iteration.  Kernels may
+ * assume that results are aligned. */
+static void make_stacked_rows(LoopExecution *l) {
+  for (uint32_t k = 0; k < l->iteration->stacked_count; k++) {
+    StackedOutput *s = &l->stacked_outputs[k];
+    if (s->iteration_bytes && s->iteration_bytes % TENSOR_ALIGNMENT == 0 &&
+        is_own_result(l, k))
+      s->row = one_row_view(s->tensor, 0);
+  }
 }
 
 static Node *data_node(LoopExecution *l, Tensor *t) {
@@ -586,14 +643,19 @@ static bool execute_loop(LoopExecution *l, Node **out) {
   plan_execution_begin(l->graph, &l->run);
   if (!plan_body(l, &ignored_fault))
     return false;
+  l->derives = true;
+  derived_cache_begin_loop();
   l->dead_after = NEW_ARRAY(l->arena, DeadNodes, l->run.group_count);
   find_dead_after(l);
+  make_stacked_rows(l);
   return execute_iterations(l, &ignored_fault) && is_whole(l, &ignored_fault) &&
          make_results(l, out, &ignored_fault);
 }
 
 static void release(LoopExecution *l) {
   const FoldIteration *t = l->iteration;
+  if (l->derives)
+    derived_cache_end_loop();
   for (uint32_t k = 0; k < t->carry_count; k++)
     node_release(t->carry_in[k]);
   if (l->run.graph)
@@ -605,8 +667,11 @@ static void release(LoopExecution *l) {
     tensor_release(l->carry[k]);
     tensor_release(l->next_carry[k]);
   }
-  for (uint32_t k = 0; l->stacked_outputs && k < t->stacked_count; k++)
+  for (uint32_t k = 0; l->stacked_outputs && k < t->stacked_count; k++) {
+    t->results[t->carry_count + k]->place = NULL;
+    tensor_release(l->stacked_outputs[k].row);
     tensor_release(l->stacked_outputs[k].tensor);
+  }
   arena_free(l->arena);
 }
 

@@ -34,7 +34,7 @@
 #endif
 
 enum {
-  ALIGN = 64,
+  ALIGN = TENSOR_ALIGNMENT,
   /* Log2 of the bytes of the smallest class.  Small blocks have a class, too,
    * since aligned allocation is slow in malloc. */
   MIN_CLASS_BITS = 6,

@@ -21,6 +21,7 @@ struct DerivedData {
 static struct {
   DerivedData *newest, *oldest;
   uint64_t limit, now;
+  uint32_t loop_count; /* loops that are running */
   bool at_once;
   DerivedCacheStats counts;
 } cache = {.limit = UINT64_MAX};
@@ -122,8 +123,14 @@ static DerivedData *add_entry(Tensor *t, const ArtifactKey *key) {
   return k;
 }
 
+/* Data of all running loops together. */
+enum { MAX_LOOP_BYTES = 1 << 28 };
+
 static uint64_t effective_limit(void) {
-  return cache.limit == UINT64_MAX ? memory_limit() / 4 : cache.limit;
+  uint64_t max = memory_limit() / 4, limit = cache.limit;
+  if (cache.loop_count && limit < MAX_LOOP_BYTES)
+    limit = MAX_LOOP_BYTES < max ? MAX_LOOP_BYTES : max;
+  return limit == UINT64_MAX ? max : limit;
 }
 
 /* ---- entry points ---- */
@@ -231,7 +238,7 @@ DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
     key = &shifted_key;
     t = t->base;
   }
-  if (t->is_borrowed || !cache.limit)
+  if (t->is_borrowed)
     return NULL;
   LookupResult found = lookup(t, key, bytes, &k, &last_wanted);
   if (found == LOOKUP_BUILD)
@@ -291,6 +298,20 @@ void derived_cache_invalidate(Tensor *t) {
 void derived_cache_set_limit(uint64_t bytes) {
   lock();
   cache.limit = bytes;
+  uint64_t max_bytes = effective_limit();
+  unlock();
+  derived_cache_trim(max_bytes);
+}
+
+void derived_cache_begin_loop(void) {
+  lock();
+  cache.loop_count++;
+  unlock();
+}
+
+void derived_cache_end_loop(void) {
+  lock();
+  cache.loop_count--;
   uint64_t max_bytes = effective_limit();
   unlock();
   derived_cache_trim(max_bytes);

@@ -41,6 +41,10 @@ void derived_cache_invalidate(Tensor *t);
 /* Sets the maximum bytes of all derived data. 0: keep nothing; UINT64_MAX: a
  * quarter of the memory. */
 void derived_cache_set_limit(uint64_t bytes);
+/* While a loop runs, data may exceed a small limit: each iteration needs them.
+ * They are freed when the last loop ends. */
+void derived_cache_begin_loop(void);
+void derived_cache_end_loop(void);
 /* Frees data until at most this number of bytes is in use. */
 void derived_cache_trim(uint64_t bytes);
 /* For tests: derives from the first use on, whatever it costs. */

@@ -79,6 +79,7 @@ double dtype_parse(Dtype dtype, const char *text, char **end);
 /* ---- tensor.c ---- */
 
 enum { MAX_RANK = 32 };
+enum { TENSOR_ALIGNMENT = 64 }; /* bytes; of the elements of a new tensor */
 
 typedef struct Mapped Mapped; /* a file in memory (mapped.c) */
 
@@ -91,7 +92,7 @@ typedef struct Tensor {
   uint32_t broadcast_mask;
   int64_t shape[MAX_RANK];
   int64_t count;      /* product of the shape */
-  void *data;         /* count * bytes of the dtype, 64-byte aligned */
+  void *data;         /* count * bytes of the dtype, aligned */
   void *block;        /* of caching_allocator.c, contains the data; or NULL */
   Mapped *mapped;     /* file that contains the data; or NULL */
   bool is_borrowed;   /* the data belong to others: see tensor_borrow */

@@ -6,8 +6,9 @@
  *
  *     s = s + outer x[t] y[t]    becomes    s + transpose X @ Y
  *
- * This pays if a term has more elements than what it reads.  The sum has
- * another order, so only loops of reverse passes allow it. */
+ * This pays if a term has more elements than what it reads and the loop does
+ * not stack anyway.  The sum has another order, so only loops of reverse passes
+ * allow it. */
 #include "tensor/loop_sums.h"
 #include "machine/limits/planner.h"
 #include "support/arena.h"
@@ -79,13 +80,25 @@ static bool is_move(const LoopSums *s, const Node *n, Node **x) {
   return true;
 }
 
-/* The tensor of which x is the row of the iteration; NULL: there is none. */
-static Node *rows_of(const LoopSums *s, Node *x) {
+/* x, or the node whose elements it has in the same places. */
+static Node *without_moves(const LoopSums *s, Node *x) {
   Node *source = x;
   while (!source->data && is_move(s, source, &x) &&
          reads_own_axes(source, source->body_op_count - 1))
     source = x;
-  return node_row_source(source, s->whole->index);
+  return source;
+}
+
+static bool is_stacked(const LoopSums *s, const Node *x) {
+  for (uint32_t k = 0; k < s->operands.len; k++)
+    if (s->operands.at[k] == x)
+      return true;
+  return false;
+}
+
+/* The tensor of which x is the row of the iteration; NULL: there is none. */
+static Node *rows_of(const LoopSums *s, Node *x) {
+  return node_row_source(without_moves(s, x), s->whole->index);
 }
 
 static bool has_only_iteration_index(const LoopSums *s, const Node *n) {
@@ -99,8 +112,7 @@ static int64_t own_elements(const Node *n) {
 
 /* ---- which terms ---- */
 
-/* True if the elements that n needs from each iteration are fewer than its
- * own. */
+/* True if the elements that are stacked only for n are fewer than its own. */
 static bool is_small_product(const LoopSums *s, const Node *n) {
   int64_t read = 0;
   if (n->kind != NODE_COMP || n->guard || !has_only_iteration_index(s, n) ||
@@ -114,7 +126,8 @@ static bool is_small_product(const LoopSums *s, const Node *n) {
                                   c->node->rank + 1 >= MAX_RANK)))
       return false;
     if (c->kind == BODY_READ && !rows_of(s, c->node) &&
-        (depends_on_carry(c->node) || c->node->free_count))
+        (depends_on_carry(c->node) || c->node->free_count) &&
+        !is_stacked(s, without_moves(s, c->node)))
       read += own_elements(c->node);
   }
   return read <= own_elements(n) / LOOP_SUM_MIN_GAIN;
@@ -135,6 +148,7 @@ static bool is_term(const LoopSums *s, const Node *n, uint32_t depth) {
 
 /* A node for the stacked values of x, which the loop will compute. */
 static Node *stacked(LoopSums *s, Node *x) {
+  x = without_moves(s, x);
   for (uint32_t k = 0; k < s->operands.len; k++)
     if (s->operands.at[k] == x)
       return s->stacks.at[k];
@@ -301,13 +315,16 @@ bool loop_sums_split(LoopSums *s, double max_bytes) {
   count_reads(s);
   s->sums = NEW_ARRAY(s->arena, Node *, t->carry_count + 1);
   bool any = false;
-  for (uint32_t k = 0; k < t->carry_count; k++) {
-    Node *term = term_of_carry(s, k);
-    s->sums[k] = term ? sum_of_term(s, term) : NULL;
-    if (term && !s->sums[k])
-      return false;
-    any |= term != NULL;
-  }
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t k = 0; k < t->carry_count; k++) {
+      Node *term = s->sums[k] ? NULL : term_of_carry(s, k);
+      if (!term)
+        continue;
+      s->sums[k] = sum_of_term(s, term);
+      if (!s->sums[k])
+        return false;
+      any = true;
+    }
   if (!any || stacked_bytes(s) > max_bytes)
     return false;
   Node **carry_in = NEW_ARRAY(s->arena, Node *, t->carry_count + 1),

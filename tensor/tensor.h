@@ -173,7 +173,9 @@ struct Node {
                          indices */
   bool inlined;       /* a kernel computed it for its consumers only */
   void *backend_data; /* used by the backend during a run */
-  uint32_t mark;      /* used by the planner: its number in the plan, or 0 */
+  /* Memory in which a backend may store the result; borrowed; or NULL. */
+  Tensor *place;
+  uint32_t mark; /* used by the planner: its number in the plan, or 0 */
 };
 
 /* How the planner decides between materializing and inlining a node. */

@@ -280,8 +280,9 @@ static bool allocate_outputs(const Graph *g, const FusionGroup *c,
   Fault ignored = {0};
   for (uint32_t j = 0; j < p->output_count; j++) {
     const Node *n = c->nodes.at[p->output_nodes[j]];
-    Node *donor = g->keeps_inputs ? NULL : find_donor(c, p, run, n);
-    Tensor *t = donor ? donor->data
+    Node *donor = g->keeps_inputs || n->place ? NULL : find_donor(c, p, run, n);
+    Tensor *t = donor      ? donor->data
+                : n->place ? tensor_retain(n->place)
                 : node_fits_memory(g, n, &ignored)
                     ? tensor_new(n->dtype, n->free_count + n->rank, n->extents,
                                  false, &ignored)

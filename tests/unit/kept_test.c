@@ -121,6 +121,26 @@ static void test_limit(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
+/* A running loop has its data whatever the limit is, until it ends. */
+static void test_loop(void **state) {
+  (void)state;
+  Tensor *t = tensor_of(10);
+  derived_cache_set_limit(0);
+  derived_cache_begin_loop();
+  assert_int_equal(wanted(t, 1, 5), 0);
+  assert_int_equal(wanted(t, 1, 5), 5);
+  derived_cache_begin_loop();
+  assert_int_equal(wanted(t, 1, 6), 5);
+  derived_cache_end_loop();
+  assert_int_equal(wanted(t, 1, 6), 5);
+  derived_cache_end_loop();
+  assert_int_equal(derived_cache_stats().bytes, 0);
+  for (int k = 0; k < 3; k++)
+    assert_int_equal(wanted(t, 1, 7), 0);
+  tensor_release(t);
+  derived_cache_set_limit(UINT64_MAX);
+}
+
 /* A tensor with requests at ever new positions does not get an ever longer
  * list. */
 static void test_many_forms(void **state) {
@@ -265,6 +285,7 @@ int main(void) {
       cmocka_unit_test(test_borrowed),    cmocka_unit_test(test_limit),
       cmocka_unit_test(test_many_forms),  cmocka_unit_test(test_gone_in_use),
       cmocka_unit_test(test_threads),     cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_loop),
   };
   setenv("AXON_TINY", "0", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
