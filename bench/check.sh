@@ -185,8 +185,55 @@ mistakes() {
   for k in {1..4000}; do echo "val a$k = zeros [3] + zeros [$((k + 3))]"; done
 }
 
+# 200 layers of which each appends to its input, a tensor of unknown rank
+appended() {
+  echo "fun net p x0 = let"
+  for k in {1..200}; do
+    echo "  val x$k = concat ~axis:1"
+    echo "    (x$((k - 1)), nn.relu (nn.linear p.l$k x$((k - 1))))"
+  done
+  echo "  in x200 end"
+}
+
+# layers of images: 100 that append channels
+appended_channels() {
+  echo "fun net p x0 = let"
+  for k in {1..100}; do
+    echo "  val x$k = concat ~axis:1"
+    echo "    (x$((k - 1)), nn.conv2d ~padding:1 p.c$k x$((k - 1)))"
+  done
+  echo "  in x100 end"
+}
+
+# 200 that add a convolution to their input
+residual() {
+  echo "fun net p x0 = let"
+  for k in {1..200}; do
+    echo "  val x$k = x$((k - 1)) +"
+    echo "    (x$((k - 1)) |> nn.conv2d ~padding:1 p.c$k |> nn.relu)"
+  done
+  echo "  in x200 end"
+}
+
+# the same without the input: the kernels' sizes stay in the size of the result
+convolutions() {
+  echo "fun net p x0 = let"
+  for k in {1..200}; do
+    echo "  val x$k = x$((k - 1)) |> nn.conv2d ~padding:1 p.c$k |> nn.relu"
+  done
+  echo "  in x200 end"
+}
+
+# 2,000 small functions
+functions() {
+  for k in {1..2000}; do
+    echo "fun f$k {w, b} x = nn.relu (x @ w + b) |> sum ~axis:-1"
+  done
+}
+
 for hard in deep_network windows deep_let equations joined splices divisors \
-  recursion names pairs quotients mistakes; do
+  recursion names pairs quotients mistakes appended appended_channels \
+  residual convolutions functions; do
   $hard >"$work/$hard.axn"
   report "$hard" "$work/$hard.axn"
 done

@@ -77,9 +77,10 @@ typedef struct DimCtx { /* one per session */
      of terms).  The owner emits a diagnostic; then FAIL_LIMIT is raised.  May
      be NULL. */
   void (*limit_exceeded)(void *owner);
-  /* Counts solved metas and shape variables that terms already mentioned when
-     they were solved.  The owner increments it. */
   bool has_wide_numbers; /* some number did not fit in 64 bits */
+  /* Counts solved metas and shape variables that terms already mentioned when
+     they were solved.  The owner increments it.  dim_resolve keeps its results
+     while it stays the same. */
   uint64_t solution_count;
   struct DimAtomTable *atom_table; /* owned by polynomial.c; initially NULL */
 } DimCtx;
