@@ -47,6 +47,7 @@ typedef struct Lexer {
                                  none */
   uint32_t suppress_errors_until; /* errors before this offset are suppressed */
   bool reported_blank;            /* an invalid blank was already reported */
+  bool reported_encoding;         /* the same for a wrong encoding */
   uint32_t comment_start, comment_depth;
   void *scanner; /* state of flex */
 } Lexer;

@@ -17,7 +17,7 @@ typedef struct Machine {
   size_t cache_bytes[3];   /* bytes of data cache per level, 1 to 3, as one core
                               sees them; 0 if unknown */
   size_t cache_line_bytes; /* bytes of a cache line */
-  uint32_t vector_bytes;   /* bytes of a vector in generated code */
+  uint32_t vector_bytes;   /* bytes of the widest vector in generated code */
   char cpu_name[64];       /* processor name; "" if unknown */
 } Machine;
 

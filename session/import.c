@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "session/internal.h"
 #include "support/arena_text.h"
+#include "support/buffer.h"
 #include "support/intern.h"
 #include "support/trap.h"
 
@@ -107,9 +108,13 @@ static Import *find_or_add_import(Session *s, const char *path) {
   return &s->imports.at[s->imports.len - 1];
 }
 
-static const char *module_name(Session *s, const char *path) {
+static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
-  const char *base = slash ? slash + 1 : path;
+  return slash ? slash + 1 : path;
+}
+
+static const char *module_name(Session *s, const char *path) {
+  const char *base = base_name(path);
   const char *dot = strrchr(base, '.');
   return arena_strndup(s->arena, base,
                        dot ? (size_t)(dot - base) : strlen(base));
@@ -133,13 +138,27 @@ static Module *import_file(Session *s, uint32_t number, const char *path,
   return module;
 }
 
+/* The files of a cycle that begins with import number `first`, as a note.  The
+   imports in progress are in the order in which they began. */
+static const char *cycle_note(Session *s, uint32_t first) {
+  Buffer note = {.arena = s->arena};
+  const char *start = base_name(s->imports.at[first].path);
+  buffer_printf(&note, "%s imports ", start);
+  for (uint32_t i = first + 1; i < s->imports.len; i++)
+    if (s->imports.at[i].is_in_progress)
+      buffer_printf(&note, "%s, which imports ",
+                    base_name(s->imports.at[i].path));
+  buffer_printf(&note, "%s\n", start);
+  buffer_puts(&note, "a file is checked before the files that import it");
+  return note.text;
+}
+
 static Module *import_new(Session *s, uint32_t number, const char *path,
                           Span span) {
   Import *import = &s->imports.at[number];
   if (import->is_in_progress) {
     Diag *diag = session_error(s, 602, span, "%s imports itself", path);
-    diag->note = "imports cannot form a cycle:\na file is checked before the "
-                 "files that import it";
+    diag->note = cycle_note(s, number);
     return NULL;
   }
   if (s->import_depth >= MAX_IMPORT_DEPTH) {

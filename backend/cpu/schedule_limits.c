@@ -1,22 +1,11 @@
 /* Limits of registers and caches, independent of the schedule. */
 #include "backend/cpu/cpu.h"
+#include "machine/machine.h"
 
 #include <stdlib.h>
 
-static uint32_t widest_vector_bytes(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return 64;
-  return __builtin_cpu_supports("avx2") ? 32 : 16;
-#else
-  return 16;
-#endif
-}
-
 uint32_t cpu_vector_bytes(void) {
-  uint32_t widest = widest_vector_bytes();
+  uint32_t widest = machine()->vector_bytes;
   const char *setting = getenv("AXON_VECTOR");
   uint32_t wanted = setting ? (uint32_t)atoi(setting) : 0;
   return wanted && wanted < widest ? wanted : widest;
