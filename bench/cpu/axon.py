@@ -22,6 +22,7 @@ class Axon:
         self.program = str(pathlib.Path(program).resolve())
         self.scratch = scratch
         self.env = dict(os.environ, AXON_THREADS=str(threads),
+                        AXON_OPTIMIZE="always",
                         AXON_TARGET=target)
 
     def call(self, timeout, *arguments, cwd=None, env=None):
