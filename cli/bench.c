@@ -2,10 +2,9 @@
    Main entry point: verb_bench. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-
-#include "backend/cpu/jit.h"
 #include "plan_report/plan_report.h"
 
+#include "backend/cpu/jit.h"
 #include "backend/cuda/cuda.h"
 #include "support/arena.h"
 #include "support/arena_text.h"

@@ -1,10 +1,9 @@
 /* axon plan: shows the kernels that compute a program's tensors.  Main entry
    point: verb_plan. */
 #include "cli/cli.h"
-
-#include "backend/cpu/jit.h"
 #include "plan_report/plan_report.h"
 
+#include "backend/cpu/jit.h"
 #include "backend/cuda/cuda.h"
 #include "support/buffer.h"
 

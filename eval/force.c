@@ -257,6 +257,11 @@ static void collect_deferred(ForceWork *work) {
   }
 }
 
+static void release_work(ForceWork *work) {
+  mem_free(work->nodes);
+  mem_free(work->worklist);
+}
+
 static void force_values(Eval *vm, Value a, Value b, bool skip_inlined) {
   ForceWork work = {.vm = vm,
                     .skip_inlined = skip_inlined,
@@ -270,12 +275,10 @@ static void force_values(Eval *vm, Value a, Value b, bool skip_inlined) {
     if (work.count)
       vm_force(vm, (uint32_t)work.count, work.nodes);
     trap_end(&trap);
-    mem_free(work.nodes);
-    mem_free(work.worklist);
+    release_work(&work);
     return;
   }
-  mem_free(work.nodes);
-  mem_free(work.worklist);
+  release_work(&work);
   trap_raise(trap.kind);
 }
 
@@ -337,12 +340,10 @@ static void force_stack(Eval *vm) {
     if (work.count)
       try_force(vm, (uint32_t)work.count, work.nodes, &ignored_span, &ignored);
     trap_end(&trap);
-    mem_free(work.nodes);
-    mem_free(work.worklist);
+    release_work(&work);
     return;
   }
-  mem_free(work.nodes);
-  mem_free(work.worklist);
+  release_work(&work);
   trap_raise(trap.kind);
 }
 

@@ -207,6 +207,13 @@ static void test_no_home(void **state) {
 
 /* ---- waiting, and not ---- */
 
+/* Sets the compiler to a program in `base`. */
+static void use_compiler(const char *name) {
+  char path[100];
+  snprintf(path, sizeof path, "%s/%s", base, name);
+  setenv("AXON_CC", path, 1);
+}
+
 /* A compiler that records its start and then waits for the file `go`. */
 static void patient_compiler(void) {
   assert_int_equal(
@@ -214,9 +221,7 @@ static void patient_compiler(void) {
             "'while [ ! -e %1$s/go ]; do sleep 0.01; done' 'exec cc \"$@\"' "
             ">%1$s/patient; chmod +x %1$s/patient"),
       0);
-  char path[100];
-  snprintf(path, sizeof path, "%s/patient", base);
-  setenv("AXON_CC", path, 1);
+  use_compiler("patient");
 }
 
 static int started(void) { /* number of compilers that were started */
@@ -384,9 +389,7 @@ static void level_compiler(void) {
             "'case $* in *-O2*) level=1 ;; *) level=2 ;; esac' "
             "'exec cc -DLEVEL=$level \"$@\"' >%1$s/level; chmod +x %1$s/level"),
       0);
-  char path[100];
-  snprintf(path, sizeof path, "%s/level", base);
-  setenv("AXON_CC", path, 1);
+  use_compiler("level");
 }
 
 static JitObject *request_small(void) {
