@@ -1,6 +1,8 @@
 /* Quasi-affine expressions: sums, division, bounds. */
 #include "kernel/kernel.h"
+#include "machine/limits/planner.h"
 #include "support/arena.h"
+#include "support/int_math.h"
 
 #include <string.h>
 
@@ -106,4 +108,32 @@ bool affine_div_rem(Arena *arena, const AffineExpr *x, int64_t by,
   *remainder = low;
   return affine_bounds(loop, low, &min, &max) &&
          extent_proved(g, EXTENT_LE, 0, min) && extent_proved_less(g, max, by);
+}
+
+bool affine_has_coef_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
+                           int64_t y_ratio) {
+  int64_t one, other;
+  return extent_mul(g, y, x_ratio, &one) && extent_mul(g, x, y_ratio, &other) &&
+         one == other;
+}
+
+bool affine_coef_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
+                       int64_t *y_ratio) {
+  *x_ratio = *y_ratio = 1;
+  if (extent_is_static(g, x) && extent_is_static(g, y)) {
+    int64_t by = int_gcd(x, y);
+    *x_ratio = x / by;
+    *y_ratio = y / by;
+    return true;
+  }
+  for (int64_t n = -MAX_SYMBOLIC_STRIDE; n <= MAX_SYMBOLIC_STRIDE; n++) {
+    if (n && affine_has_coef_ratio(g, x, y, n, 1))
+      *x_ratio = n;
+    else if (n && affine_has_coef_ratio(g, x, y, 1, n))
+      *y_ratio = n;
+    else
+      continue;
+    return true;
+  }
+  return false;
 }

@@ -263,6 +263,14 @@ AffineExpr *affine_copy(Arena *arena, const AffineExpr *from);
 bool affine_bounds(const LoopNest *loop, const AffineExpr *q, int64_t *low,
                    int64_t *high);
 
+/* Finds the ratio of two coefficients of a coordinate: constants, or symbolic
+ * sizes of which one is a small multiple of the other.  Returns false if there
+ * is none. */
+bool affine_coef_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
+                       int64_t *y_ratio);
+bool affine_has_coef_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
+                           int64_t y_ratio);
+
 /* ---- loop_nest.c ---- */
 
 /* True if two ops compute the same function of their arguments.  Their loops

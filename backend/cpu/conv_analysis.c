@@ -20,34 +20,6 @@ static bool is_in_floor_div(const LoopNest *loop, uint32_t v) {
   return false;
 }
 
-bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
-                           int64_t y_ratio) {
-  int64_t one, other;
-  return extent_mul(g, y, x_ratio, &one) && extent_mul(g, x, y_ratio, &other) &&
-         one == other;
-}
-
-bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
-                       int64_t *y_ratio) {
-  *x_ratio = *y_ratio = 1;
-  if (extent_is_static(g, x) && extent_is_static(g, y)) {
-    int64_t by = int_gcd(x, y);
-    *x_ratio = x / by;
-    *y_ratio = y / by;
-    return true;
-  }
-  for (int64_t n = -MAX_SYMBOLIC_STRIDE; n <= MAX_SYMBOLIC_STRIDE; n++) {
-    if (n && conv_has_stride_ratio(g, x, y, n, 1))
-      *x_ratio = n;
-    else if (n && conv_has_stride_ratio(g, x, y, 1, n))
-      *y_ratio = n;
-    else
-      continue;
-    return true;
-  }
-  return false;
-}
-
 /* Returns true if the coefficients of v and k have the same ratio in all
  * expressions.  The ratio of constant coefficients is preferred. */
 static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
@@ -60,7 +32,7 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
       bool is_constant = q && extent_is_static(g, q->coef[v]) &&
                          extent_is_static(g, q->coef[k]);
       if (q && q->coef[v] && q->coef[k] && is_constant == (constants > 0) &&
-          !conv_stride_ratio(g, q->coef[v], q->coef[k], v_ratio, k_ratio))
+          !affine_coef_ratio(g, q->coef[v], q->coef[k], v_ratio, k_ratio))
         return false;
     }
   for (uint32_t j = 0; j < loop->ops.len; j++) {
@@ -68,7 +40,7 @@ static bool have_constant_ratio(const LoopNest *loop, uint32_t v, uint32_t k,
     if (!q || (!q->coef[v] && !q->coef[k]))
       continue;
     if (!q->coef[v] || !q->coef[k] ||
-        !conv_has_stride_ratio(g, q->coef[v], q->coef[k], *v_ratio, *k_ratio))
+        !affine_has_coef_ratio(g, q->coef[v], q->coef[k], *v_ratio, *k_ratio))
       return false;
   }
   if (*v_ratio < 0) {

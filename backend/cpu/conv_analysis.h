@@ -98,13 +98,6 @@ typedef struct ConvTask {
 double conv_task_cost(const ConvWindow *w, const ConvProblem *problem,
                       const ConvTask *task);
 
-/* Finds the ratio of two coefficients of a coordinate: constants, or symbolic
- * sizes of which one is a small multiple of the other.  Returns false if there
- * is none. */
-bool conv_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t *x_ratio,
-                       int64_t *y_ratio);
-bool conv_has_stride_ratio(Graph *g, int64_t x, int64_t y, int64_t x_ratio,
-                           int64_t y_ratio);
 /* Finds how b is read along an axis of the result.  Returns false if it is not
  * through a window. */
 bool conv_sliding_access(const LoopNest *b, uint32_t axis, SlidingAccess *r);

@@ -40,8 +40,7 @@ const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
 /* ---- loop_nest.c ---- */
 
 /* Emits one loop nest of the kernel. */
-void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop,
-                    uint32_t vector_axis);
+void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop);
 
 /* ---- loop_writer.c ---- */
 
@@ -68,12 +67,12 @@ void emit_trim_check(Emitter *e, Buffer *out);
 uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
                                uint32_t loop);
 
-/* ---- unrolled_reduction.c ---- */
+/* ---- short_reduction_nest.c ---- */
 
 /* The loop after a short reduction, if it can run as its epilogue; otherwise
  * NULL.  It must have the same axes, and no other loop may read the
  * reduction. */
-LoopNest *unrolled_reduction_epilogue(const Kernel *k, const Schedule *s,
+LoopNest *short_reduction_epilogue(const Kernel *k, const Schedule *s,
                                       Arena *arena, uint32_t at);
 
 /* ---- online_reduction.c ---- */

@@ -217,7 +217,7 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
     for (uint32_t i = j + is_gemm(e, j); i < to; i++) {
       emit_comment(e, &epilogue, i);
       if (i == 0 || !e->cpu->epilogue[i - 1])
-        emit_loop_nest(e, &epilogue, i, e->cpu->schedule->vector_axes[i]);
+        emit_loop_nest(e, &epilogue, i);
     }
     bool is_tile = is_gemm(e, j) && e->cpu->schedule->task_kind == TASK_TILE;
     if (is_gemm(e, j)) {
@@ -415,7 +415,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
     emit_batched_gemm_function(e, out);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (j == 0 || !e->cpu->epilogue[j - 1])
-      e->cpu->epilogue[j] = unrolled_reduction_epilogue(k, s, k->arena, j);
+      e->cpu->epilogue[j] = short_reduction_epilogue(k, s, k->arena, j);
   emit_task_ranges(e, &rows);
   emit_local_buffers(e, &locals);
   if (s->task_kind == TASK_ROWS)

@@ -21,21 +21,6 @@ const OrderInfo *accumulator_order(const Accumulator *f) {
   return &order_info[reduce_info[f->op].order];
 }
 
-static double reduced_points(const LoopNest *loop) {
-  return loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
-}
-
-/* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
- * vectors: as accurate as an f64 sum, and as fast as an f32 sum. */
-static bool sum_widens_to_f64(const Emitter *e, const Accumulator *f) {
-  bool row =
-      e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
-  double run = row ? (double)F32_RUN_VECTORS * e->width : F32_RUN_VECTORS;
-  return reduce_info[f->op].accumulator == ACCUMULATOR_RUNS &&
-         f->class == 'f' &&
-         (e->cpu->schedule->reduction_chunk || reduced_points(e->loop) > run);
-}
-
 char accumulator_final_class(const Accumulator *f) {
   return f->widens_to_f64 ? 'd' : f->class;
 }
@@ -92,8 +77,8 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   Dtype t = e->loop->ops.at[r->value_op].dtype;
   Accumulator f = {.output = r, .op = r->reduce, .class = value_class(t)};
   f.id = e->next_id++;
-  f.row_subscript = e->cpu->jammed_rows ? "[y]" : "";
-  f.widens_to_f64 = sum_widens_to_f64(e, &f);
+  f.widens_to_f64 =
+      reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS && f.class == 'f';
   f.tracks_nan = tracks_nan(e, &f);
   f.position =
       prim_is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
@@ -148,52 +133,22 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
 
 /* ---- loops ---- */
 
-/* The loop over vectors before `to`: full vectors with `full`, then the tail
- * with `tail`. */
-static void emit_vector_loop_to(Emitter *e, Buffer *out, const char *to,
-                                const char *step, const Buffer *full,
-                                const Buffer *tail) {
+void emit_vector_loop(Emitter *e, Buffer *out, const char *step,
+                      const Buffer *full, const Buffer *tail) {
   const Buffer *body = &e->levels.code[e->levels.vector];
-  buffer_printf(out, "for (; j + W <= %s; j += W%s) {\n%s", to, step,
+  buffer_printf(out, "for (; j + W <= end; j += W%s) {\n%s", step,
                 full_vector_macros);
   emit_append(out, body);
   emit_append(out, &e->check_code);
   emit_append(out, full);
   buffer_printf(
       out,
-      "%s}\nif (j < %s) {\nconst int rest = (int)(%s - j);\n(void)rest;\n%s",
-      undef_macros, to, to, tail_macros);
+      "%s}\nif (j < end) {\nconst int rest = (int)(end - j);\n(void)rest;\n%s",
+      undef_macros, tail_macros);
   emit_append(out, body);
   emit_append(out, &e->check_code);
   emit_append(out, tail);
   buffer_printf(out, "%s}\n", undef_macros);
-}
-
-/* for j in .. end - 1 */
-void emit_vector_loop(Emitter *e, Buffer *out, const char *step,
-                      const Buffer *full, const Buffer *tail) {
-  emit_vector_loop_to(e, out, "end", step, full, tail);
-}
-
-/* The same, but iterations before the aligned address `to` come first, so that
- * non-temporal stores are aligned. */
-void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
-                           const Buffer *full, const Buffer *tail) {
-  buffer_printf(out,
-                "for (int64_t stop = j + ahead_%s, done = 0; !done; "
-                "stop = end) {\n"
-                "done = stop >= end;\nstop = done ? end : stop;\n",
-                to);
-  emit_vector_loop_to(e, out, "stop", "", full, tail);
-  buffer_puts(out, "j = stop;\n}\n");
-}
-
-void loop_writer_open_one(Emitter *e, LoopWriter *n, const char *from,
-                          const char *to) {
-  uint32_t v = e->levels.order[n->open_loops++];
-  buffer_printf(n->out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", v, from,
-                v, to, v);
-  emit_append(n->out, &e->levels.code[e->levels.of[v]]);
 }
 
 static bool is_split_reduction(const Emitter *e, uint32_t v) {
@@ -220,30 +175,6 @@ const char *emit_axis_end(Emitter *e, uint32_t v) {
          : v < outer                   ? "y1"
          : loop_is_trimmed(e->loop, v) ? format(e, "to%u", e->loop_index)
                                        : emit_int(e, e->loop->extents[v]);
-}
-
-void loop_writer_open(Emitter *e, LoopWriter *n, uint32_t to) {
-  while (n->open_loops < to) {
-    uint32_t v = e->levels.order[n->open_loops];
-    loop_writer_open_one(e, n, emit_axis_begin(e, v), emit_axis_end(e, v));
-  }
-}
-
-void loop_writer_close(LoopWriter *n, uint32_t to) {
-  while (n->open_loops > to) {
-    buffer_puts(n->out, "}\n");
-    n->open_loops--;
-  }
-}
-
-void emit_vector_range(Emitter *e, Buffer *out, bool declare) {
-  const char *type = declare ? "const int64_t " : "";
-  if (emit_vector_axis_is_outer(e))
-    buffer_printf(out, "%sstart = lo, end = hi;\n", type);
-  else
-    buffer_printf(out, "%sstart = %s, end = %s;\n", type,
-                  emit_axis_begin(e, e->vector_axis),
-                  emit_axis_end(e, e->vector_axis));
 }
 
 /* ---- results ---- */

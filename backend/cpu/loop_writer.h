@@ -14,7 +14,6 @@ enum {
 typedef struct Accumulator { /* how an output is accumulated and stored */
   const LoopOutput *output;
   uint32_t id;               /* the accumulator is acc%u */
-  const char *row_subscript; /* subscript among jammed rows: "[y]", or "" */
   PrimId op;
   char class;           /* class of the accumulator */
   const char *position; /* argmax and argmin: index of the first lane, as a
@@ -28,14 +27,6 @@ typedef struct Accumulator { /* how an output is accumulated and stored */
   const char *local_address; /* address in the local buffer, or NULL */
 } Accumulator;
 
-typedef struct LoopWriter { /* state of a loop nest that is being written */
-  Buffer *out;
-  Accumulator accumulators[MAX_LOOP_OUTPUTS];
-  uint32_t count;
-  uint32_t spatial_loops; /* number of loops over spatial axes */
-  uint32_t open_loops;
-} LoopWriter;
-
 /* ---- loop_writer.c ---- */
 
 /* Returns true if vectors lie along the last parallel axis. */
@@ -43,14 +34,6 @@ bool emit_vector_axis_is_outer(const Emitter *e);
 /* First index of an axis, and the index after the last. */
 const char *emit_axis_begin(Emitter *e, uint32_t v);
 const char *emit_axis_end(Emitter *e, uint32_t v);
-/* Declares `start` and `end` of the vector axis. */
-void emit_vector_range(Emitter *e, Buffer *out, bool declare);
-/* Opens the next loop; opens all loops before index `to`; closes the loops from
- * index `to` on. */
-void loop_writer_open_one(Emitter *e, LoopWriter *n, const char *from,
-                          const char *to);
-void loop_writer_open(Emitter *e, LoopWriter *n, uint32_t to);
-void loop_writer_close(LoopWriter *n, uint32_t to);
 /* Adds one vector to an accumulator. */
 void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
                      const char *subscript, bool masked);
@@ -79,43 +62,14 @@ const char *accumulator_arg_function(Emitter *e, const Accumulator *f);
 /* Stores a scalar to the output. */
 void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
                         const char *x);
-/* Like emit_vector_loop, but first emits scalar iterations until `to`, the
- * address of element j, is aligned for non-temporal stores. */
-void emit_nontemporal_loop(Emitter *e, Buffer *out, const char *to,
-                           const Buffer *full, const Buffer *tail);
-
-/* ---- row_reduction.c: vectors along a reduced or stored axis ---- */
-
-void emit_row_nest(Emitter *e, LoopWriter *n);
-/* The same for several jammed iterations. */
-void emit_jammed_nest(Emitter *e, const LoopWriter *n);
 
 /* ---- unroll_and_jam.c ---- */
 
 /* Open and close a block of code that runs once for all jammed iterations. */
 void unroll_and_jam_begin(Emitter *e, Buffer *out);
 void unroll_and_jam_end(Buffer *out);
-/* Opens a loop over the jammed iterations, with or without the loop-invariant
- * code of each. */
-void unroll_and_jam_each_point(Emitter *e, Buffer *out, bool with_invariants);
 /* Declares the local buffers of the current iteration. inside: of a jammed
  * iteration; otherwise of the task. */
 void unroll_and_jam_bind_locals(Emitter *e, Buffer *out, bool inside);
-
-/* ---- unrolled_reduction.c ---- */
-
-/* Returns true if a reduction is so short that its terms are unrolled while the
- * accumulators stay in registers.  Windows that slide along the vectors are
- * such reductions. */
-bool unrolled_reduction_applies(const Schedule *s, const LoopNest *loop,
-                                uint32_t vector_axis);
-/* Emits the loop with `loops` loops around its vectors, in the given order. */
-void emit_unrolled_reduction(Emitter *e, Buffer *out, uint32_t loop_index,
-                             uint32_t vector_axis, uint32_t loops,
-                             const uint32_t *order);
-
-/* ---- column_reduction.c: vectors along a spatial axis ---- */
-
-void emit_column_reduction(Emitter *e, LoopWriter *n);
 
 #endif

@@ -25,7 +25,7 @@ static bool operand_slides(const LoopNest *loop, uint32_t axis, uint32_t term) {
     const KernelOp *s = &loop->ops.at[j];
     const AffineExpr *q = kernel_op_affine(s);
     if (!q || !q->coef[axis] || !q->coef[term] ||
-        !conv_stride_ratio(loop->graph, q->coef[axis], q->coef[term], &stride,
+        !affine_coef_ratio(loop->graph, q->coef[axis], q->coef[term], &stride,
                            &dilation))
       continue;
     stride = stride < 0 ? -stride : stride;

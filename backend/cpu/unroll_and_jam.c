@@ -7,7 +7,7 @@
  * away are read faster one after the other.  Each sum adds its terms in the
  * same order as without jamming.  So results do not depend on the assignment of
  * tasks to threads. */
-#include "backend/cpu/loop_writer.h"
+#include "backend/cpu/nest_choose.h"
 #include "machine/machine.h"
 
 /* Returns true if a load is a row along the vectors, shared by all iterations
@@ -59,7 +59,7 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
              loop->axis_count == loop->spatial_axes + 1 &&
              s->vector_axes[loop_index] == loop->spatial_axes;
   if (!is_candidate || !row ||
-      unrolled_reduction_applies(s, loop, s->vector_axes[loop_index]) ||
+      short_reduction_is_unrolled(s, loop, s->vector_axes[loop_index]) ||
       !has_only_sums(loop) || !has_shared_row(loop))
     return 0;
   uint32_t points = schedule_max_accumulators(s->vector_bytes) /
@@ -70,9 +70,7 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
 /* ---- C source ---- */
 
 /* Begins a block of iterations top .. bottom - 1, unless their sums exist.
- * from%u is the task of the first iteration, and ready%u follows the last.
- * Each loop over them contains the loop-invariant code of an iteration, even if
- * it does not use it. */
+ * from%u is the task of the first iteration, and ready%u follows the last. */
 void unroll_and_jam_begin(Emitter *e, Buffer *out) {
   uint32_t v = e->loop->parallel_axes - 1;
   const char *n = emit_int(e, e->loop->extents[v]);
@@ -93,17 +91,6 @@ void unroll_and_jam_begin(Emitter *e, Buffer *out) {
 
 void unroll_and_jam_end(Buffer *out) {
   buffer_puts(out, "}\n#pragma GCC diagnostic pop\n");
-}
-
-void unroll_and_jam_each_point(Emitter *e, Buffer *out, bool with_invariants) {
-  uint32_t v = e->loop->parallel_axes - 1;
-  buffer_printf(out, "#pragma GCC unroll %u\nfor (int y = 0; y < %u; y++) {\n",
-                e->cpu->jammed_rows, e->cpu->jammed_rows);
-  if (!with_invariants)
-    return;
-  buffer_printf(
-      out, "const int64_t i%u = top + y < bottom ? top + y : bottom - 1;\n", v);
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
 }
 
 void unroll_and_jam_bind_locals(Emitter *e, Buffer *out, bool in_jammed_loop) {

@@ -1,0 +1,288 @@
+/* Chooses how the iterations of a loop nest run within a task: the steps of its
+ * schedule. */
+#include "backend/cpu/nest_choose.h"
+#include "machine/limits/cpu.h"
+
+/* ---- sums in f32 runs ---- */
+
+static bool is_f32_sum(const LoopNest *loop, const LoopOutput *r) {
+  return reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS &&
+         value_class(loop->ops.at[r->value_op].dtype) == 'f';
+}
+
+/* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
+ * vectors: as accurate as an f64 sum, and as fast as an f32 sum. */
+static bool needs_runs(const NestChoice *c) {
+  const LoopNest *loop = c->loop;
+  bool row = c->vector_axis != NO_AXIS && c->vector_axis >= loop->spatial_axes;
+  double run = row ? (double)F32_RUN_VECTORS * c->schedule->width
+                   : F32_RUN_VECTORS;
+  bool is_sum = false;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    is_sum |= is_f32_sum(loop, &loop->outputs.at[j]);
+  return is_sum &&
+         (c->schedule->reduction_chunk ||
+          loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count) >
+              run);
+}
+
+/* ---- steps ---- */
+
+void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
+                      uint32_t piece, int64_t number, NestTail tail) {
+  NestStep s = {.kind = kind,
+                .piece_count = 1,
+                .pieces = {{axis, piece}},
+                .number = number,
+                .tail = tail};
+  if (nest_apply(c->nest, &s))
+    c->failed = true;
+}
+
+void nest_choice_flag(NestChoice *c, NestStepKind kind) {
+  NestStep s = {.kind = kind};
+  if (nest_apply(c->nest, &s))
+    c->failed = true;
+}
+
+static void add_piece(NestStep *s, uint32_t axis, uint32_t piece) {
+  s->pieces[s->piece_count++] = (NestPiece){axis, piece};
+}
+
+void nest_choice_order(NestChoice *c, const NestStep *s) {
+  if (nest_apply(c->nest, s))
+    c->failed = true;
+}
+
+/* Splits an axis into vectors and binds their lanes. */
+void nest_choice_vectors(NestChoice *c, NestTail lanes) {
+  nest_choice_step(c, STEP_TILE, c->vector_axis, 0, c->schedule->width,
+                   lanes == TAIL_MASK ? TAIL_MASK : TAIL_PEEL);
+  nest_choice_step(c, STEP_LANES, c->vector_axis, 0, 0, lanes);
+}
+
+/* ---- tasks ---- */
+
+/* Axes whose iterations lo .. hi belong to one task. */
+static int64_t task_block(const NestChoice *c, uint32_t v) {
+  const Schedule *s = c->schedule;
+  uint32_t outer = c->loop->parallel_axes;
+  bool is_block = s->task_kind == TASK_COLUMNS || s->task_kind == TASK_TILE;
+  if (v + 1 == outer && (is_block || c->loop->staging == STAGE_OUT))
+    return s->last_axis_block;
+  if (v + 2 == outer && s->task_kind == TASK_TILE)
+    return s->task_height;
+  return v + 3 == outer && s->task_image_rows ? s->task_image_rows : 0;
+}
+
+/* Other parallel axes have one iteration in a task.  Blocks whose size is not
+ * constant are tiles of an unknown number of iterations. */
+static void choose_tasks(NestChoice *c) {
+  const LoopNest *loop = c->loop;
+  for (uint32_t v = 0; v < loop->parallel_axes; v++) {
+    int64_t block = task_block(c, v);
+    bool is_constant = block && extent_is_static(loop->graph, block);
+    if (block)
+      nest_choice_step(c, STEP_TILE, v, 0, is_constant ? block : 1, TAIL_LESS);
+  }
+  NestStep order = {.kind = STEP_ORDER};
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    add_piece(&order, v, task_block(c, v) ? 1 : 0);
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    if (task_block(c, v))
+      add_piece(&order, v, 0);
+  nest_choice_order(c, &order);
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    nest_choice_step(c, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0, TAIL_LESS);
+  uint32_t first = loop->spatial_axes;
+  if (!c->schedule->reduction_chunk || loop->axis_count == first)
+    return;
+  nest_choice_step(c, STEP_TILE, first, 0, c->schedule->reduction_chunk,
+                   TAIL_LESS);
+  order = (NestStep){.kind = STEP_ORDER};
+  add_piece(&order, first, 1);
+  for (uint32_t j = loop->parallel_axes; j < c->nest->loop_count; j++)
+    if (!(c->nest->loops[j].axis == first && nest_piece(c->nest, j) == 1))
+      add_piece(&order, c->nest->loops[j].axis, nest_piece(c->nest, j));
+  nest_choice_order(c, &order);
+  nest_choice_step(c, STEP_TASKS, first, 1, 0, TAIL_LESS);
+}
+
+/* Orders the loops in a task: other axes, then the vectors. */
+static void choose_inner_order(NestChoice *c) {
+  NestStep order = {.kind = STEP_ORDER};
+  for (uint32_t j = 0; j < c->order_count; j++)
+    add_piece(&order, c->order[j], 0);
+  if (c->vector_axis != NO_AXIS)
+    add_piece(&order, c->vector_axis, 0);
+  nest_choice_order(c, &order);
+}
+
+/* ---- rows ---- */
+
+/* Number of independent accumulators; 1 if there are many other operations. */
+static uint32_t choose_interleave(const NestChoice *c) {
+  const uint64_t *depends = loop_op_vars(c->arena, c->loop);
+  uint32_t ops = 0;
+  for (uint32_t j = 0; j < c->loop->outputs.len; j++)
+    if (c->loop->outputs.at[j].reduce == PRIM_NONE)
+      return 1;
+  for (uint32_t j = 0; j < c->loop->ops.len; j++)
+    ops += depends[j] >> c->vector_axis & 1;
+  return ops <= MAX_INTERLEAVED_OPS ? INTERLEAVE_COUNT : 1;
+}
+
+/* Vectors along a reduced or stored axis. */
+static void choose_rows(NestChoice *c) {
+  uint32_t v = c->vector_axis, interleave = 1, piece = 1;
+  nest_choice_vectors(c, TAIL_PEEL);
+  if (v < c->loop->spatial_axes)
+    return;
+  interleave = choose_interleave(c);
+  if (interleave > 1) {
+    nest_choice_step(c, STEP_TILE, v, piece, interleave, TAIL_PEEL);
+    nest_choice_step(c, STEP_UNROLL, v, piece, 0, TAIL_LESS);
+    nest_choice_step(c, STEP_PARTS, v, piece++, 0, TAIL_LESS);
+  }
+  if (needs_runs(c)) {
+    nest_choice_step(c, STEP_TILE, v, piece, F32_RUN_VECTORS / interleave,
+                     TAIL_LESS);
+    nest_choice_step(c, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
+  }
+}
+
+/* ---- columns ---- */
+
+/* Number of vectors of a block. */
+static int64_t block_vectors(const NestChoice *c) {
+  const Schedule *s = c->schedule;
+  bool is_outer = c->vector_axis + 1 == c->loop->parallel_axes;
+  int64_t max_columns =
+      is_outer ? s->last_axis_block : c->loop->extents[c->vector_axis];
+  if (!extent_is_static(c->loop->graph, max_columns))
+    return MAX_COLUMN_BLOCK_VECTORS;
+  int64_t vectors = ceil_div(max_columns, s->width);
+  return is_outer || vectors <= schedule_max_accumulators(s->vector_bytes)
+             ? vectors
+             : MAX_COLUMN_BLOCK_VECTORS;
+}
+
+/* Vectors along a spatial axis, with an accumulator for each lane. */
+static void choose_columns(NestChoice *c) {
+  const LoopNest *loop = c->loop;
+  const Schedule *s = c->schedule;
+  int64_t vectors = block_vectors(c);
+  bool in_registers = vectors <= schedule_max_accumulators(s->vector_bytes);
+  uint32_t v = c->vector_axis;
+  uint32_t last = c->order_count ? c->order[c->order_count - 1] : NO_AXIS;
+  nest_choice_vectors(c, TAIL_PEEL);
+  nest_choice_step(c, STEP_TILE, v, 1, vectors ? vectors : 1,
+                   in_registers ? TAIL_IF : TAIL_LESS);
+  if (in_registers)
+    nest_choice_step(c, STEP_UNROLL, v, 1, 0, TAIL_LESS);
+  uint32_t terms = 0; /* loops of the last reduced axis around the vectors */
+  bool unrolls = s->reduction_unroll > 1 && !in_registers;
+  if (last != NO_AXIS && last >= loop->spatial_axes) {
+    if (unrolls)
+      nest_choice_step(c, STEP_TILE, last, terms++, s->reduction_unroll,
+                       TAIL_PEEL);
+    if (needs_runs(c)) {
+      nest_choice_step(c, STEP_TILE, last, terms,
+                       F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
+                       TAIL_LESS);
+      nest_choice_step(c, STEP_RUN, last, ++terms, 0, TAIL_LESS);
+    }
+  }
+  NestStep order = {.kind = STEP_ORDER};
+  for (uint32_t j = 0; j < c->order_count; j++)
+    if (c->order[j] < loop->spatial_axes)
+      add_piece(&order, c->order[j], 0);
+  add_piece(&order, v, 2);
+  for (uint32_t j = 0; j < c->order_count; j++)
+    for (uint32_t piece = c->order[j] == last ? terms + 1 : 1;
+         c->order[j] >= loop->spatial_axes && piece-- > unrolls;)
+      add_piece(&order, c->order[j], piece);
+  add_piece(&order, v, 1);
+  if (unrolls) {
+    add_piece(&order, last, 0);
+    nest_choice_order(c, &order);
+    nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
+    return;
+  }
+  nest_choice_order(c, &order);
+}
+
+/* ---- unroll-and-jam ---- */
+
+/* Several iterations of the last parallel axis share the load of a row. */
+static void choose_jam(NestChoice *c, uint32_t points) {
+  uint32_t v = c->loop->parallel_axes - 1;
+  nest_choice_step(c, STEP_TILE, v, 0, points, TAIL_CLAMP);
+  for (uint32_t j = 0; j <= v; j++)
+    nest_choice_step(c, STEP_TASKS, j, j == v, 0, TAIL_LESS);
+  nest_choice_step(c, STEP_UNROLL, v, 0, 0, TAIL_LESS);
+  choose_rows(c);
+  NestStep order = {.kind = STEP_ORDER};
+  for (uint32_t j = 0; j < c->nest->loop_count; j++)
+    if (c->nest->loops[j].axis == c->vector_axis &&
+        c->nest->loops[j].run != NEST_LANES)
+      add_piece(&order, c->vector_axis, nest_piece(c->nest, j));
+  add_piece(&order, v, 0);
+  nest_choice_order(c, &order);
+}
+
+/* ---- entry point ---- */
+
+static bool reduces(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    if ((r->global_index || r->local_index) && r->reduce != PRIM_NONE)
+      return true;
+  }
+  return false;
+}
+
+/* The axes that have loops in a task, except for the vector axis. */
+static void find_order(NestChoice *c) {
+  const LoopNest *loop = c->loop;
+  uint32_t outer = loop->parallel_axes;
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if (v != c->vector_axis && (v >= outer || task_block(c, v)) &&
+        !(loop->staging == STAGE_OUT && v < outer))
+      c->order[c->order_count++] = v;
+  if (loop->staging == STAGE_OUT)
+    c->order[c->order_count++] = outer - 1;
+  if (c->schedule->task_image_rows) { /* the image row is closer to the vectors
+                                         in memory */
+    c->order[0] = outer - 2;
+    c->order[1] = outer - 3;
+  }
+}
+
+Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
+  LoopNest *loop = k->loops.at[at];
+  uint32_t axes[MAX_KERNEL_AXES];
+  NestChoice c = {.arena = k->arena,
+                  .schedule = s,
+                  .loop = loop,
+                  .vector_axis = s->vector_axes[at]};
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    axes[v] = v;
+  c.nest = nest_new(k->arena, loop, loop->axis_count, axes);
+  find_order(&c);
+  uint32_t points = unroll_and_jam_points(k, s, at);
+  if (points) {
+    choose_jam(&c, points);
+  } else {
+    choose_tasks(&c);
+    choose_inner_order(&c);
+    if (short_reduction_is_unrolled(s, loop, c.vector_axis))
+      short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));
+    else if (c.vector_axis != NO_AXIS && reduces(loop) &&
+             c.vector_axis < loop->spatial_axes)
+      choose_columns(&c);
+    else if (c.vector_axis != NO_AXIS)
+      choose_rows(&c);
+  }
+  return c.failed ? NULL : c.nest;
+}

@@ -1,0 +1,43 @@
+/* backend/cpu: choice of the schedule of a loop nest in a task. */
+#ifndef AXON_CPU_NEST_CHOOSE_H
+#define AXON_CPU_NEST_CHOOSE_H
+
+#include "backend/cpu/loop_writer.h"
+#include "kernel/nest.h"
+
+typedef struct NestChoice {
+  Arena *arena;
+  const Schedule *schedule;
+  LoopNest *loop;
+  Nest *nest;
+  uint32_t vector_axis; /* NO_AXIS: none */
+  uint32_t order_count; /* the other axes in a task, outermost first */
+  uint32_t order[MAX_KERNEL_AXES];
+  bool failed; /* a step was refused */
+} NestChoice;
+
+/* ---- nest_choose.c ---- */
+
+/* Returns NULL if a step is refused. */
+Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t loop);
+/* Applies a step to one loop, without loops, or to all loops that it names. */
+void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
+                      uint32_t piece, int64_t number, NestTail tail);
+void nest_choice_flag(NestChoice *c, NestStepKind kind);
+void nest_choice_order(NestChoice *c, const NestStep *order);
+/* Splits the vector axis into vectors, and binds their lanes. */
+void nest_choice_vectors(NestChoice *c, NestTail lanes);
+
+/* ---- short_reduction_nest.c ---- */
+
+/* Returns true if a reduction is so short that its terms are unrolled while the
+ * accumulators stay in registers.  Windows that slide along the vectors are
+ * such reductions. */
+bool short_reduction_is_unrolled(const Schedule *s, const LoopNest *loop,
+                                 uint32_t vector_axis);
+/* The steps of such a reduction. */
+void short_reduction_nest(NestChoice *c, bool has_epilogue);
+/* The loop with the axis of input rows in place of rows and terms. */
+LoopNest *nest_index_by_input_rows(const Nest *n);
+
+#endif

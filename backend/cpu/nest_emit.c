@@ -1,0 +1,663 @@
+/* Nests as C.
+ *
+ * Each loop of a nest becomes a loop, around the code that is invariant in the
+ * loops inside of it.  An unrolled loop has a constant number of iterations and
+ * a pragma, so that the compiler keeps the accumulators, which are an array, in
+ * registers.  A loop whose iterations may not fill its tiles is written twice:
+ * for full tiles and for the rest.
+ *
+ * The variables are i%u, the index of axis %u; b%u and e%u, the range of a tile
+ * of loop %u; and n%u, the number of the iteration of loop %u, which selects an
+ * accumulator.  j is the first index of a vector. */
+#include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_writer.h"
+#include "support/arena.h"
+
+#include <string.h>
+
+#define format emit_format
+
+/* ---- invariant code ---- */
+
+void nest_capture(NestWriter *w, NestCodeKind kind) {
+  const Emitter *e = w->e;
+  NestCode *to = &w->codes[kind];
+  memcpy(to->levels, e->levels.code, sizeof to->levels);
+  memcpy(to->level_of, e->levels.of, sizeof to->level_of);
+  to->vector = e->levels.vector;
+  to->check = e->check_code;
+  to->is_used = true;
+}
+
+/* Broadcasts and shared loads have their own loops inside of the rows. */
+void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis) {
+  for (uint32_t j = 0; j < NEST_CODE_COUNT; j++) {
+    const NestCode *c = &w->codes[j];
+    bool is_active = s->is_result ? j == NEST_RESULTS
+                     : s->in_sums ? j == NEST_BODY || j == NEST_SHARED
+                                  : true;
+    if (c->is_used && is_active && c->level_of[axis] > OUTER_LEVEL)
+      emit_append(w->out, &c->levels[c->level_of[axis]]);
+  }
+}
+
+/* ---- full tiles ---- */
+
+/* The extent of an axis and of its part in a task.  Returns false if the size
+ * of a part is not known. */
+static bool constant_extents(const NestWriter *w, uint32_t axis,
+                             int64_t *extent, int64_t *task_extent) {
+  const Nest *n = w->nest;
+  const Schedule *schedule = w->e->cpu->schedule;
+  *extent = *task_extent = n->spec->extents[axis];
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].axis == axis && n->loops[j].run == NEST_TASK)
+      *task_extent = n->loops[j].step;
+  return extent_is_static(n->spec->graph, *extent) &&
+         !loop_is_trimmed(n->spec, axis) &&
+         (axis >= n->spec->parallel_axes || !schedule->gemm_tilings);
+}
+
+/* Returns true if all tiles of a loop are full. */
+static bool is_exact(const NestWriter *w, uint32_t depth) {
+  int64_t extent, task, step = w->nest->loops[depth].step;
+  return constant_extents(w, w->nest->loops[depth].axis, &extent, &task) &&
+         extent % step == 0 && task % step == 0;
+}
+
+static bool may_be_full(const NestWriter *w, uint32_t depth) {
+  int64_t extent, task, step = w->nest->loops[depth].step;
+  return !constant_extents(w, w->nest->loops[depth].axis, &extent, &task) ||
+         (extent >= step && task >= step);
+}
+
+/* ---- iterations ---- */
+
+static const char *loop_name(NestWriter *w, char letter, uint32_t depth) {
+  return format(w->e, "%c%u", letter, depth);
+}
+
+/* One iteration of a loop, whose first index is `begin`.  is_full: the loops of
+ * the other pieces run completely. */
+void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
+                const char *begin, bool is_full) {
+  NestState s = *from;
+  const NestLoop *l = &w->nest->loops[depth];
+  AxisRange *r = &s.axes[l->axis];
+  r->begin = begin;
+  r->is_full = is_full;
+  if (is_full)
+    r->end = format(w->e, "%s + %lld", begin, (long long)l->step);
+  if (nest_inner(w->nest, depth) == NO_LOOP && l->run != NEST_LANES) {
+    const char *name = format(w->e, "i%u", l->axis);
+    if (strcmp(name, begin) != 0)
+      buffer_printf(w->out, "const int64_t %s = %s;\n(void)%s;\n", name, begin,
+                    name);
+    nest_append_level(w, &s, l->axis);
+  }
+  nest_write_loops(w, depth + 1, &s);
+}
+
+/* The iterations of loop `depth` that fill no tile: a loop over its inner piece
+ * in place of both. */
+static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
+                       const NestState *from, const char *at, const char *end) {
+  const NestLoop *l = &w->nest->loops[inner];
+  NestState s = *from;
+  AxisRange *r = &s.axes[l->axis];
+  *r = (AxisRange){at, end, .single = inner};
+  if (l->run == NEST_LANES) {
+    buffer_printf(w->out, "if (%s < %s) {\n", at, end);
+    nest_write_loops(w, depth + 1, &s);
+    buffer_puts(w->out, "}\n");
+    return;
+  }
+  r->is_full = true;
+  r->end = format(w->e, "%s + %lld", at, (long long)l->step);
+  buffer_printf(w->out, "for (; %s <= %s; %s += %lld) {\n", r->end, end, at,
+                (long long)l->step);
+  if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
+    nest_write_inside(w, false);
+  nest_write_loops(w, depth + 1, &s);
+  buffer_puts(w->out, "}\n");
+  uint32_t next = nest_inner(w->nest, inner);
+  if (next != NO_LOOP && l->step > 1)
+    write_rest(w, depth, next, from, at, end);
+}
+
+/* ---- loops ---- */
+
+/* The address of the first output with non-temporal stores, as an argument;
+ * NULL: there is none. */
+static const char *nontemporal_address(NestWriter *w, const char *at) {
+  for (uint32_t j = 0; j < w->count; j++) {
+    const Accumulator *f = &w->outputs[j];
+    if (f->op == PRIM_NONE && accumulator_is_nontemporal(w->e, f))
+      return format(w->e, "%s(%s + %s)", dtype_info[f->output->dtype].name,
+                    f->out_address, at);
+  }
+  return NULL;
+}
+
+static void write_peeled_to(NestWriter *w, uint32_t depth, const NestState *s,
+                            const char *at, const char *end) {
+  const NestLoop *l = &w->nest->loops[depth];
+  uint32_t inner = nest_inner(w->nest, depth);
+  bool counts = nest_indexes_accumulators(w->nest, depth);
+  if (w->nest->loops[inner].run == NEST_LANES || may_be_full(w, depth)) {
+    buffer_printf(w->out, "for (; %s + %lld <= %s; %s += %lld%s) {\n", at,
+                  (long long)l->step, end, at, (long long)l->step,
+                  counts ? format(w->e, ", n%u++", depth) : "");
+    if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
+      nest_write_padded_rows(w, depth, s, at);
+    else
+      nest_enter(w, depth, s, at, true);
+    buffer_puts(w->out, "}\n");
+  }
+  if (w->nest->loops[inner].run == NEST_LANES || !is_exact(w, depth))
+    write_rest(w, depth, inner, s, at, end);
+}
+
+/* Full tiles, then the rest. */
+static void write_peeled(NestWriter *w, uint32_t depth, const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  const char *at = loop_name(w, 'b', depth), *aligned = NULL;
+  if (depth + 2 == w->nest->loop_count && !s->is_result && l->run != NEST_UNROLL)
+    aligned = nontemporal_address(w, at);
+  buffer_puts(w->out, "{\n");
+  if (l->axis == w->nest->stream.row_axis)
+    nest_begin_rows(w, s);
+  buffer_printf(w->out, "int64_t %s = %s;\n", at, r->begin);
+  if (nest_indexes_accumulators(w->nest, depth))
+    buffer_printf(w->out, "int n%u = 0;\n", depth);
+  if (aligned) /* the stores of full vectors are aligned */
+    buffer_printf(w->out,
+                  "for (int64_t stop = %s + ahead_%s, done = 0; !done; "
+                  "stop = %s) {\n"
+                  "done = stop >= %s;\nstop = done ? %s : stop;\n",
+                  at, aligned, r->end, r->end, r->end);
+  write_peeled_to(w, depth, s, at, aligned ? "stop" : r->end);
+  if (aligned)
+    buffer_printf(w->out, "%s = stop;\n}\n", at);
+  buffer_puts(w->out, "}\n");
+}
+
+/* One code for full tiles, and one for the last tile. */
+static void write_versions(NestWriter *w, uint32_t depth, const NestState *s,
+                           const char *at, const char *end) {
+  const NestLoop *l = &w->nest->loops[depth];
+  bool full = may_be_full(w, depth), rest = !is_exact(w, depth);
+  if (full && rest)
+    buffer_printf(w->out, "if (%s - %s == %lld) {\n", end, at,
+                  (long long)l->step);
+  if (full)
+    nest_enter(w, depth, s, at, true);
+  if (full && rest)
+    buffer_puts(w->out, "} else {\n");
+  if (rest)
+    nest_enter(w, depth, s, at, false);
+  if (full && rest)
+    buffer_puts(w->out, "}\n");
+}
+
+/* Tiles of which the last one may have fewer iterations. */
+static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
+             *last = from->axes[l->axis].end;
+  long long step = l->step;
+  NestState s = *from;
+  s.axes[l->axis].end = end;
+  buffer_printf(w->out,
+                "for (int64_t %s = %s; %s < %s; %s += %lld) {\n"
+                "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
+                "(void)%s;\n",
+                at, from->axes[l->axis].begin, at, last, at, step, end, at,
+                step, last, at, step, last, end);
+  if (w->nest->loads_masked && l->axis == w->e->vector_axis)
+    buffer_printf(w->out,
+                  "const int64_t strip = (%s - first) / W;\n(void)strip;\n",
+                  at);
+  if (l->tail == TAIL_IF)
+    write_versions(w, depth, &s, at, end);
+  else
+    nest_enter(w, depth, &s, at, w->nest->loads_masked && is_exact(w, depth));
+  if (l->is_run && !s.is_result)
+    nest_flush_run(w);
+  buffer_puts(w->out, "}\n");
+}
+
+static void write_serial(NestWriter *w, uint32_t depth, const NestState *s) {
+  const AxisRange *r = &s->axes[w->nest->loops[depth].axis];
+  const char *name = loop_name(w, 'i', w->nest->loops[depth].axis);
+  buffer_printf(w->out, "for (int64_t %s = %s; %s < %s; %s++) {\n", name,
+                r->begin, name, r->end, name);
+  nest_enter(w, depth, s, name, false);
+  buffer_puts(w->out, "}\n");
+}
+
+/* A constant number of iterations. */
+static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const char *begin = s->axes[l->axis].begin, *at;
+  bool is_inner = nest_inner(w->nest, depth) == NO_LOOP;
+  buffer_printf(
+      w->out,
+      "#pragma GCC unroll %lld\nfor (int n%u = 0; n%u < %lld; n%u++) {\n",
+      (long long)l->count, depth, depth, (long long)l->count, depth);
+  at = l->step == 1 ? format(w->e, "%s + n%u", begin, depth)
+                    : format(w->e, "%s + n%u * %lld", begin, depth,
+                             (long long)l->step);
+  if (w->clamped == depth)
+    at = format(w->e, "%s < bottom ? %s : bottom - 1", at, at);
+  if (!is_inner) {
+    buffer_printf(w->out, "const int64_t b%u = %s;\n(void)b%u;\n", depth, at,
+                  depth);
+    at = loop_name(w, 'b', depth);
+  }
+  nest_enter(w, depth, s, at, is_inner || s->axes[l->axis].is_full);
+  buffer_puts(w->out, "}\n");
+}
+
+/* ---- vectors ---- */
+
+/* Returns true if masked loads are correct for vectors without valid lanes. */
+static bool loads_are_maskable(const Emitter *e, const char **precomputed) {
+  for (uint32_t j = 0; j < e->loop->ops.len; j++) {
+    const KernelOp *s = &e->loop->ops.at[j];
+    bool reads = s->kind == KOP_LOAD || s->kind == KOP_LOAD_LOCAL;
+    bool is_available =
+        (precomputed && precomputed[j]) || !emit_is_demanded(e, j);
+    if (reads && e->ops.varies[j] && !is_available &&
+        !emit_is_vector_load(e, s))
+      return false;
+  }
+  return true;
+}
+
+/* A vector, of which the lanes behind the end are masked unless is_full. */
+static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  const NestCode *c = &w->codes[s->is_result ? NEST_RESULTS : NEST_BODY];
+  bool full = r->is_full, may_be_empty = !full && r->single != depth;
+  bool tests = may_be_empty && (s->is_result || !w->is_maskable);
+  buffer_printf(w->out, "{ const int64_t j = %s;\n(void)j;\n", r->begin);
+  if (may_be_empty)
+    buffer_printf(w->out,
+                  "const int64_t left = %s - j;\n"
+                  "const int rest = left < W ? left < 0 ? 0 : (int)left : W;\n"
+                  "(void)rest;\n%s",
+                  r->end, tests ? "if (rest > 0) {\n" : "");
+  else if (!full)
+    buffer_printf(w->out, "const int rest = (int)(%s - j);\n(void)rest;\n",
+                  r->end);
+  buffer_puts(w->out, full ? full_vector_macros : tail_macros);
+  if (c->is_used) {
+    emit_append(w->out, &c->levels[c->vector]);
+    emit_append(w->out, &c->check);
+  }
+  emit_append(w->out, &(s->is_result ? w->results : w->body)[!full]);
+  buffer_printf(w->out, "%s%s}\n", undef_macros, tests ? "}\n" : "");
+}
+
+/* ---- dispatch ---- */
+
+/* Declares the accumulators, and stores them after the loops. */
+static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
+  NestState s = *from;
+  s.in_sums = true;
+  buffer_puts(w->out, "{\n");
+  if (w->e->vector_axis != NO_AXIS)
+    buffer_printf(w->out,
+                  "const int64_t start = %s, end = %s;\n"
+                  "(void)start, (void)end;\n",
+                  s.axes[w->e->vector_axis].begin,
+                  s.axes[w->e->vector_axis].end);
+  nest_declare_sums(w);
+  nest_write_loops(w, depth, &s);
+  nest_join_parts(w);
+  emit_append(w->out, &w->partials);
+  s.is_result = true;
+  nest_write_loops(w, depth, &s);
+  buffer_puts(w->out, "}\n");
+}
+
+/* A loop that has one iteration, which an outer loop has chosen. */
+static void write_single(NestWriter *w, uint32_t depth, const NestState *s) {
+  const AxisRange *r = &s->axes[w->nest->loops[depth].axis];
+  if (nest_indexes_accumulators(w->nest, depth))
+    buffer_printf(w->out, "const int n%u = 0;\n(void)n%u;\n", depth, depth);
+  if (r->single == depth)
+    nest_enter(w, depth, s, r->begin, true);
+  else
+    nest_write_loops(w, depth + 1, s);
+}
+
+/* Vectors along one axis that are loaded along another one. */
+static void write_transposed(NestWriter *w, const NestState *s, uint32_t axis) {
+  const AxisRange *r = &s->axes[w->e->vector_axis];
+  buffer_printf(w->out, "const int64_t start = %s, end = %s;\n", r->begin,
+                r->end);
+  emit_transposed_tiles(w->e, w->out, s->axes[axis].begin, s->axes[axis].end,
+                        &w->body[0], &w->body[1]);
+}
+
+static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
+  const Nest *n = w->nest;
+  const NestLoop *l = &n->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
+  if (l->run == NEST_LANES)
+    write_vector(w, depth, s);
+  else if (l->axis == n->stream.input_axis)
+    nest_write_input_rows(w, depth, s);
+  else if (is_row && !s->is_result)
+    nest_write_output_rows(w, depth, s);
+  else if (r->single != NO_LOOP && r->single >= depth)
+    write_single(w, depth, s);
+  else if (w->e->transpose.loads.len && l->axis == w->e->transpose.axis)
+    write_transposed(w, s, l->axis);
+  else if (l->run == NEST_UNROLL &&
+           (r->is_full || nest_inner(n, depth) == NO_LOOP ||
+            n->loops[nest_lanes(n)].tail == TAIL_MASK))
+    write_unrolled(w, depth, s);
+  else if (nest_inner(n, depth) == NO_LOOP)
+    write_serial(w, depth, s);
+  else if (l->tail == TAIL_PEEL || l->run == NEST_UNROLL)
+    write_peeled(w, depth, s);
+  else
+    write_tiles(w, depth, s);
+}
+
+void nest_write_loops(NestWriter *w, uint32_t depth, const NestState *s) {
+  const Nest *n = w->nest;
+  if (depth == w->sums_depth && depth < n->loop_count && !s->in_sums) {
+    write_sums(w, depth, s);
+  } else if (depth == n->loop_count) {
+    emit_append(w->out, s->is_result ? &w->results[0] : &w->body[0]);
+  } else if (n->loops[depth].run == NEST_TASK ||
+             (s->is_result && nest_axis_is_reduced(n, n->loops[depth].axis))) {
+    nest_write_loops(w, depth + 1, s);
+  } else {
+    write_loop(w, depth, s);
+  }
+}
+
+/* ---- the code of an iteration ---- */
+
+/* The axes with loops in a task, in the order in which their indices become
+ * known, except for the vector axis. */
+static uint32_t index_order(const Nest *n, uint32_t *order) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    if (l->run == NEST_LANES || l->run == NEST_TASK ||
+        nest_inner(n, j) != NO_LOOP)
+      continue;
+    order[count++] = l->axis;
+    if (l->axis == n->stream.row_axis)
+      order[count++] = n->stream.term_axis;
+  }
+  return count;
+}
+
+/* The axis along which a loop reads contiguously, if its vectors are strided
+ * there. */
+static uint32_t choose_transpose_axis(const Emitter *e, const LoopNest *loop,
+                                      const uint32_t *order) {
+  if (e->cpu->schedule->transpose)
+    return order[0];
+  if (loop->staging == STAGE_OUT)
+    return loop->parallel_axes - 1;
+  return loop->staging == STAGE_IN &&
+                 loop_extent_hint(loop, loop->contiguous_axis) >=
+                     MIN_TRANSPOSE_ROWS
+             ? loop->contiguous_axis
+             : NO_AXIS;
+}
+
+/* Tasks follow the last parallel axis.  A loop that copies inputs prefetches
+ * those of the next task. */
+static uint32_t choose_prefetch_axis(const Emitter *e, const LoopNest *loop) {
+  bool copies =
+      e->cpu->schedule->task_kind == TASK_POINT && loop->parallel_axes > 0 &&
+      loop->axis_count == loop->spatial_axes && e->kernel->loops.len > 1;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    copies &= loop->outputs.at[j].local_index != NULL;
+  return copies ? loop->parallel_axes - 1 : NO_AXIS;
+}
+
+static bool has_runs(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].is_run)
+      return true;
+  return false;
+}
+
+/* The outputs that are stored somewhere. */
+static void add_outputs(NestWriter *w) {
+  Emitter *e = w->e;
+  for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
+    const LoopOutput *r = &e->loop->outputs.at[j];
+    if (!r->global_index && !r->local_index)
+      continue;
+    Accumulator *f = &w->outputs[w->count++];
+    *f = accumulator_new(e, j);
+    f->widens_to_f64 &= has_runs(w->nest);
+  }
+}
+
+static void set_addresses(NestWriter *w, uint32_t loop_index) {
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < w->e->loop->outputs.len; j++) {
+    const LoopOutput *r = &w->e->loop->outputs.at[j];
+    if (r->global_index || r->local_index)
+      accumulator_set_addresses(w->e, loop_index, j, &w->outputs[count++]);
+  }
+}
+
+/* Returns true if results have their own loops: then the code of their
+ * addresses must not be that of the terms. */
+static bool has_result_loops(const NestWriter *w) {
+  for (uint32_t j = w->sums_depth; j < w->nest->loop_count; j++)
+    if (w->nest->loops[j].axis != w->e->vector_axis &&
+        !nest_axis_is_reduced(w->nest, w->nest->loops[j].axis))
+      return true;
+  return w->nest->has_epilogue;
+}
+
+static void emit_body(NestWriter *w) {
+  Emitter *e = w->e;
+  if (e->vector_axis == NO_AXIS) {
+    buffer_puts(&w->body[0], "#define LIVE ALL\n");
+    emit_append(&w->body[0], &e->check_code);
+    buffer_puts(&w->body[0], "#undef LIVE\n");
+  }
+  for (uint32_t masked = 0; masked < 2; masked++)
+    for (uint32_t j = 0; j < w->count; j++) {
+      const Accumulator *f = &w->outputs[j];
+      Buffer *out = &w->body[masked];
+      if (f->op != PRIM_NONE)
+        nest_accumulate(w, out, f, masked);
+      else if (e->vector_axis == NO_AXIS)
+        emit_scalar_output(e, out, f, emit_scalar(e, f->output->value_op));
+      else
+        emit_output_store(
+            e, out, f, emit_store_value(e, f->output->value_op, f->output->dtype),
+            !masked);
+    }
+}
+
+static void begin_body(NestWriter *w) {
+  Emitter *e = w->e;
+  const Nest *n = w->nest;
+  uint32_t order[MAX_KERNEL_AXES + 1], count = index_order(n, order);
+  uint32_t lanes = nest_lanes(n);
+  LoopNest *spec = n->spec;
+  bool has_stream = n->stream.row_axis != NO_LOOP;
+  e->vector_axis = lanes == NO_LOOP ? NO_AXIS : n->loops[lanes].axis;
+  if (has_stream) {
+    spec = nest_index_by_input_rows(n);
+    nest_begin_stream(w, spec, count - 2, order);
+  }
+  emit_begin_loop(e, spec, e->vector_axis, count, order);
+  e->loop_index = w->loop_index;
+  e->reads_past_tail = lanes != NO_LOOP && n->loops[lanes].tail == TAIL_MASK;
+  if (!e->reads_past_tail) {
+    e->transpose.axis = choose_transpose_axis(e, spec, order);
+    e->prefetch_axis = choose_prefetch_axis(e, spec);
+  }
+  if (n->fuses_products)
+    e->ops.contracted = spec->outputs.at[0].value_op;
+  e->ops.precomputed = w->precomputed;
+  emit_place_ops(e);
+  for (uint32_t j = 0; w->precomputed && j < spec->ops.len; j++)
+    if (w->precomputed[j]) {
+      e->ops.varies[j] = true;
+      e->ops.levels[j] = e->levels.vector;
+    }
+  emit_demanded_ops(e);
+  e->ops.precomputed = NULL;
+  e->prefetch_axis = NO_AXIS;
+  w->is_maskable = loads_are_maskable(e, w->precomputed);
+  add_outputs(w);
+}
+
+/* ---- results ---- */
+
+static void emit_results(NestWriter *w) {
+  for (uint32_t masked = 0; masked < 2; masked++)
+    for (uint32_t j = 0; j < w->count; j++)
+      if (w->outputs[j].op != PRIM_NONE)
+        nest_store_sum(w, &w->results[masked], &w->outputs[j], !masked);
+}
+
+/* The results of the epilogue, whose operand is the finished sum. */
+static void emit_epilogue(NestWriter *w) {
+  Emitter *e = w->e;
+  Accumulator outputs[MAX_LOOP_OUTPUTS];
+  uint32_t count = 0;
+  for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
+    const LoopOutput *r = &e->loop->outputs.at[j];
+    if (!r->global_index && !r->local_index)
+      continue;
+    outputs[count] = accumulator_new(e, j);
+    accumulator_set_addresses(e, e->loop_index, j, &outputs[count++]);
+  }
+  for (uint32_t masked = 0; masked < 2; masked++)
+    for (uint32_t j = 0; j < count; j++)
+      emit_output_store(e, &w->results[masked], &outputs[j],
+                        emit_vector(e, outputs[j].output->value_op,
+                                    value_class(outputs[j].output->dtype)),
+                        !masked);
+}
+
+static void begin_epilogue(NestWriter *w, const LoopNest *epilogue) {
+  Emitter *e = w->e;
+  const char **precomputed =
+      NEW_ARRAY(e->arena, const char *, epilogue->ops.len);
+  for (uint32_t j = 0; j < epilogue->ops.len; j++) {
+    const KernelOp *s = &epilogue->ops.at[j];
+    if (s->kind == KOP_LOAD_LOCAL && s->source_loop == w->loop_index)
+      precomputed[j] = nest_sum_name(w, &w->outputs[0]);
+  }
+  e->loop_index = w->loop_index + 1;
+  e->ops.precomputed = precomputed;
+  emit_ops(e);
+  emit_epilogue(w);
+  e->ops.precomputed = NULL;
+}
+
+static void begin_results(NestWriter *w, const LoopNest *epilogue) {
+  Emitter *e = w->e;
+  const Nest *n = w->nest;
+  uint32_t order[MAX_KERNEL_AXES + 1], all = index_order(n, order), count = 0;
+  for (uint32_t j = 0; j < all; j++)
+    if (!nest_axis_is_reduced(n, order[j]))
+      order[count++] = order[j];
+  emit_begin_loop(e, epilogue ? epilogue : n->spec, e->vector_axis, count,
+                  order);
+  e->reads_past_tail = false;
+  if (epilogue) {
+    begin_epilogue(w, epilogue);
+  } else {
+    set_addresses(w, w->loop_index);
+    emit_results(w);
+  }
+  if (w->clamped != NO_LOOP)
+    unroll_and_jam_bind_locals(
+        e, &e->levels.code[e->levels.of[n->loops[w->clamped].axis]], true);
+  nest_capture(w, NEST_RESULTS);
+}
+
+/* Chunks of argmax and argmin along columns also store the values there. */
+static void emit_partials(NestWriter *w) {
+  Emitter *e = w->e;
+  for (uint32_t j = 0; j < w->count; j++) {
+    const Accumulator *f = &w->outputs[j];
+    ArgReductionPart p = {f->class, f->id, f->wide_index,
+                          "",       NULL,  f->out_address};
+    if (f->position && e->cpu->schedule->reduction_chunk &&
+        e->vector_axis < e->loop->spatial_axes)
+      emit_arg_column_partials(e, &w->partials, &p,
+                               f->output->global_index->coef[e->vector_axis]);
+  }
+}
+
+/* ---- entry point ---- */
+
+static void begin_ranges(NestWriter *w, NestState *s) {
+  const LoopNest *spec = w->nest->spec;
+  for (uint32_t v = 0; v < spec->axis_count; v++)
+    s->axes[v] = (AxisRange){emit_axis_begin(w->e, v), emit_axis_end(w->e, v),
+                             .single = NO_LOOP};
+  if (w->clamped != NO_LOOP)
+    s->axes[w->nest->loops[w->clamped].axis].begin = "top";
+}
+
+void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
+               const LoopNest *epilogue) {
+  NestWriter *w = NEW(e->arena, NestWriter);
+  NestState s = {0};
+  *w = (NestWriter){.e = e,
+                    .nest = n,
+                    .out = out,
+                    .loop_index = at,
+                    .sums_depth = nest_accumulator_depth(n),
+                    .clamped = nest_clamped(n)};
+  Buffer empty = {.arena = e->arena};
+  w->body[0] = w->body[1] = w->results[0] = w->results[1] = empty;
+  w->partials = w->broadcasts = w->shared_loads = empty;
+  nest_index_sums(w);
+  begin_body(w);
+  bool separate = has_result_loops(w);
+  if (!separate)
+    set_addresses(w, at);
+  if (e->failed)
+    return;
+  emit_body(w);
+  if (!separate) {
+    emit_results(w);
+    emit_partials(w);
+  }
+  nest_capture(w, NEST_BODY);
+  begin_ranges(w, &s);
+  uint32_t jammed = w->clamped == NO_LOOP ? NO_AXIS : n->loops[w->clamped].axis;
+  if (separate)
+    begin_results(w, epilogue);
+  buffer_puts(out, "{\n");
+  for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
+    if (w->codes[j].is_used)
+      emit_append(&e->function.head, &w->codes[j].levels[0]);
+  for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
+    if (w->codes[j].is_used)
+      emit_append(out, &w->codes[j].levels[OUTER_LEVEL]);
+  if (jammed != NO_AXIS)
+    unroll_and_jam_begin(e, out);
+  nest_write_loops(w, 0, &s);
+  if (jammed != NO_AXIS)
+    unroll_and_jam_end(out);
+  buffer_puts(out, "}\n");
+}

@@ -1,0 +1,246 @@
+/* Accumulators of a nest as C.  acc%u has a vector for each spatial iteration
+ * in the scope (a row) and each part.  Long f32 sums have a vd sum%u for each
+ * row. */
+#include "backend/cpu/nest_writer.h"
+
+#define format emit_format
+
+static bool is_horizontal(const NestWriter *w) {
+  uint32_t lanes = nest_lanes(w->nest);
+  return lanes != NO_LOOP &&
+         nest_axis_is_reduced(w->nest, w->nest->loops[lanes].axis);
+}
+
+/* ---- subscripts ---- */
+
+void nest_index_sums(NestWriter *w) {
+  const Nest *n = w->nest;
+  const char *rows = NULL, *parts = NULL;
+  w->row_count = w->part_count = 1;
+  for (uint32_t j = w->sums_depth; j < n->loop_count; j++) {
+    if (!nest_indexes_accumulators(n, j))
+      continue;
+    uint32_t count = (uint32_t)n->loops[j].count;
+    bool is_part = n->loops[j].has_accumulators;
+    const char **at = is_part ? &parts : &rows;
+    *at = *at ? format(w->e, "(%s) * %u + n%u", *at, count, j)
+              : format(w->e, "n%u", j);
+    *(is_part ? &w->part_count : &w->row_count) *= count;
+  }
+  w->row_index = rows ? rows : "0";
+  w->part_index = parts ? parts : "0";
+}
+
+static const char *subscript(NestWriter *w, const char *row, const char *part) {
+  return w->part_count == 1
+             ? format(w->e, "[%s]", row)
+             : format(w->e, "[(%s) * %u + %s]", row, w->part_count, part);
+}
+
+/* Returns true if all accumulators are indexed by unrolled loops, so that they
+ * stay in registers. */
+static bool are_in_registers(const NestWriter *w) {
+  const Nest *n = w->nest;
+  for (uint32_t j = w->sums_depth; j < n->loop_count; j++)
+    if (nest_indexes_accumulators(n, j) && n->loops[j].run != NEST_UNROLL)
+      return false;
+  return true;
+}
+
+/* Opens a loop over numbers. */
+static void open_count(const NestWriter *w, const char *name, uint32_t from,
+                       uint32_t to) {
+  if (are_in_registers(w))
+    buffer_printf(w->out, "#pragma GCC unroll %u\n", to);
+  buffer_printf(w->out, "for (int %s = %u; %s < %u; %s++) {\n", name, from,
+                name, to, name);
+}
+
+/* ---- declarations ---- */
+
+static void declare(NestWriter *w, const Accumulator *f) {
+  uint32_t all = w->row_count * w->part_count;
+  Buffer *out = w->out;
+  char at = f->wide_index ? 'l' : 'i';
+  buffer_printf(out, "v%c acc%u[%u];\n", vector_type_letter(f->class), f->id,
+                all);
+  if (f->position)
+    buffer_printf(out, "v%c at%u[%u];\n", at, f->id, all);
+  if (f->tracks_nan)
+    buffer_printf(out, "seen_f seen%u[%u];\n", f->id, all);
+  open_count(w, "a", 0, all);
+  buffer_printf(out, "acc%u[a] = splat_%c(%s);\n", f->id, f->class,
+                f->position ? "0" : f->identity);
+  if (f->position)
+    buffer_printf(out, "at%u[a] = splat_%c(-1);\n", f->id, at);
+  if (f->tracks_nan)
+    buffer_printf(out, "seen%u[a] = (seen_f)-1;\n", f->id);
+  buffer_puts(out, "}\n");
+  if (!f->widens_to_f64)
+    return;
+  buffer_printf(out, "vd sum%u[%u];\n", f->id, w->row_count);
+  open_count(w, "a", 0, w->row_count);
+  buffer_printf(out, "sum%u[a] = (vd){0};\n}\n", f->id);
+}
+
+void nest_declare_sums(NestWriter *w) {
+  for (uint32_t j = 0; j < w->count; j++)
+    if (w->outputs[j].op != PRIM_NONE)
+      declare(w, &w->outputs[j]);
+}
+
+/* ---- terms ---- */
+
+void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
+                     bool is_masked) {
+  Emitter *e = w->e;
+  const char *at = subscript(w, w->row_index, w->part_index);
+  if (e->ops.contracted == NO_KERNEL_OP) {
+    emit_accumulate(e, out, f, at, is_masked && is_horizontal(w));
+    return;
+  }
+  const KernelOp *s = &e->loop->ops.at[e->ops.contracted];
+  buffer_printf(out, "acc%u%s = fused_%c(%s, %s, acc%u%s);\n", f->id, at,
+                f->class, emit_vector(e, s->args[0], f->class),
+                emit_vector(e, s->args[1], f->class), f->id, at);
+}
+
+/* ---- parts ---- */
+
+/* Combines two accumulators; NaN is tracked separately if tracks_nan. */
+static const char *combine(Emitter *e, const Accumulator *f, char class,
+                           const char *x, const char *y) {
+  if (!f->tracks_nan)
+    return emit_combine(e, f->op, class, true, x, y);
+  return format(e, "%s_f(%s, %s)", accumulator_order(f)->join, x, y);
+}
+
+/* Adds the other parts of a row to its first part. */
+static void join_parts(NestWriter *w, const Accumulator *f) {
+  Emitter *e = w->e;
+  const char *one = subscript(w, "y", "0"), *other = subscript(w, "y", "q"),
+             *acc = format(e, "acc%u%s", f->id, one),
+             *part = format(e, "acc%u%s", f->id, other);
+  if (w->part_count == 1)
+    return;
+  open_count(w, "q", 1, w->part_count);
+  if (f->position)
+    buffer_printf(w->out, "%s = %s_of(%s, &at%u%s, %s, at%u%s);\n", acc,
+                  accumulator_arg_function(e, f), acc, f->id, one, part, f->id,
+                  other);
+  else
+    buffer_printf(w->out, "%s = %s;\n", acc,
+                  combine(e, f, f->class, acc, part));
+  if (f->tracks_nan)
+    buffer_printf(w->out, "seen%u%s &= seen%u%s;\n", f->id, one, f->id, other);
+  buffer_puts(w->out, "}\n");
+}
+
+void nest_flush_run(NestWriter *w) {
+  for (uint32_t j = 0; j < w->count; j++) {
+    const Accumulator *f = &w->outputs[j];
+    if (!f->widens_to_f64)
+      continue;
+    open_count(w, "y", 0, w->row_count);
+    join_parts(w, f);
+    buffer_printf(w->out, "sum%u[y] += CONVERT(acc%u%s, vd);\n", f->id, f->id,
+                  subscript(w, "y", "0"));
+    open_count(w, "q", 0, w->part_count);
+    buffer_printf(w->out, "acc%u%s = (vf){0};\n}\n}\n", f->id,
+                  subscript(w, "y", "q"));
+  }
+}
+
+void nest_join_parts(NestWriter *w) {
+  for (uint32_t j = 0; j < w->count && w->part_count > 1; j++) {
+    if (w->outputs[j].op == PRIM_NONE || w->outputs[j].widens_to_f64)
+      continue;
+    open_count(w, "y", 0, w->row_count);
+    join_parts(w, &w->outputs[j]);
+    buffer_puts(w->out, "}\n");
+  }
+}
+
+/* ---- results ---- */
+
+/* Vector t with its lanes half_width .. 2 * half_width - 1 first. */
+static const char *upper_half(Emitter *e, uint32_t half_width) {
+  Buffer b = {.arena = e->arena};
+  buffer_puts(&b, "__builtin_shufflevector(t, t");
+  for (uint32_t l = 0; l < e->width; l++)
+    buffer_printf(&b, ", %u", l < half_width ? l + half_width : l);
+  buffer_puts(&b, ")");
+  return b.text;
+}
+
+static void store_arg_position(NestWriter *w, Buffer *out, const Accumulator *f,
+                               const char *at) {
+  Emitter *e = w->e;
+  const char *place =
+      format(e, "%s_lane(acc%u%s, at%u%s)", accumulator_arg_function(e, f),
+             f->id, at, f->id, at);
+  ArgReductionPart p = {f->class, f->id, f->wide_index,
+                        at,       place, f->out_address};
+  if (e->cpu->schedule->reduction_chunk)
+    emit_arg_row_partial(e, out, &p);
+  else
+    emit_scalar_output(e, out, f, place);
+}
+
+/* Reduces the lanes of a sum. */
+static void store_lane_sum(NestWriter *w, Buffer *out, const Accumulator *f) {
+  Emitter *e = w->e;
+  const char *at = subscript(w, w->row_index, "0");
+  if (f->position) {
+    store_arg_position(w, out, f, at);
+    return;
+  }
+  char class = accumulator_final_class(f);
+  buffer_printf(out, "{ v%c t = %s%u%s;\n", vector_type_letter(class),
+                f->widens_to_f64 ? "sum" : "acc", f->id,
+                f->widens_to_f64 ? format(e, "[%s]", w->row_index) : at);
+  for (uint32_t half_width = e->width / 2; half_width; half_width /= 2)
+    buffer_printf(out, "t = %s;\n",
+                  combine(e, f, class, "t", upper_half(e, half_width)));
+  if (f->tracks_nan)
+    buffer_printf(out, "const float r = seen_end(first_f(t), seen%u%s);\n",
+                  f->id, at);
+  else
+    buffer_printf(out, "const %s r = first_%c(t)%s;\n", scalar_type(class),
+                  vector_type_letter(class), class == 'b' ? " & 1" : "");
+  emit_scalar_output(e, out, f, "r");
+  buffer_puts(out, "}\n");
+}
+
+/* Stores a vector of sums. */
+static void store_vector_sum(NestWriter *w, Buffer *out, const Accumulator *f,
+                             bool is_full) {
+  Emitter *e = w->e;
+  Accumulator stored = *f;
+  LoopOutput r = *f->output;
+  stored.output = &r;
+  r.dtype = accumulator_stored_dtype(e, f);
+  char class = value_class(r.dtype), from = accumulator_final_class(f);
+  const char *x =
+      f->widens_to_f64
+          ? format(e, "sum%u[%s]", f->id, w->row_index)
+          : format(e, "%s%u%s", f->position ? "at" : "acc", f->id,
+                   subscript(w, w->row_index, "0"));
+  if (f->position && !f->wide_index)
+    x = format(e, "wide(%s)", x);
+  else if (!f->position && class != from)
+    x = format(e, "CONVERT(%s, v%c)", x, class);
+  emit_output_store(e, out, &stored, x, is_full);
+}
+
+void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
+                    bool is_full) {
+  if (is_horizontal(w))
+    store_lane_sum(w, out, f);
+  else
+    store_vector_sum(w, out, f, is_full);
+}
+
+const char *nest_sum_name(NestWriter *w, const Accumulator *f) {
+  return format(w->e, "acc%u%s", f->id, subscript(w, w->row_index, "0"));
+}

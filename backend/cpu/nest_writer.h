@@ -1,0 +1,109 @@
+/* backend/cpu: nests as C (nest_emit.c). */
+#ifndef AXON_CPU_NEST_WRITER_H
+#define AXON_CPU_NEST_WRITER_H
+
+#include "backend/cpu/loop_writer.h"
+#include "kernel/nest.h"
+
+/* Loop-invariant code of one loop nest, by level. */
+typedef struct NestCode {
+  bool is_used;
+  Buffer levels[MAX_LEVELS];
+  uint32_t level_of[MAX_KERNEL_VARS]; /* by axis */
+  uint32_t vector;                    /* level of the vectors */
+  Buffer check;
+} NestCode;
+
+typedef enum NestCodeKind {
+  NEST_BROADCASTS, /* operands that are loaded before the loops */
+  NEST_SHARED,     /* vectors of an input row, which several rows share */
+  NEST_BODY,       /* the terms or the stored values */
+  NEST_RESULTS,    /* of finished accumulators, if it is not in the body */
+  NEST_CODE_COUNT
+} NestCodeKind;
+
+typedef struct NestWriter {
+  Emitter *e;
+  const Nest *nest;
+  Buffer *out;
+  uint32_t loop_index;
+  uint32_t sums_depth; /* nest_accumulator_depth */
+  uint32_t clamped;    /* the unrolled loop whose last iteration is repeated */
+  NestCode codes[NEST_CODE_COUNT];
+  Buffer body[2], results[2]; /* [1]: lanes may be masked */
+  Buffer partials;            /* chunks of argmax and argmin */
+  bool is_maskable; /* all loads of the body may mask all lanes */
+  Accumulator outputs[MAX_LOOP_OUTPUTS];
+  uint32_t count;
+  uint32_t row_count, part_count; /* accumulators: rows × parts */
+  const char *row_index, *part_index;
+  /* Streams of input rows (nest_stream.c). */
+  const char **precomputed; /* by op: the variable that has its value */
+  uint32_t outer_loops;     /* loops around the rows */
+  Buffer broadcasts;        /* loops that load them */
+  Buffer shared_loads;
+  HoistedMasks masks;
+} NestWriter;
+
+/* The indices that a loop runs over: begin .. end - 1. */
+typedef struct AxisRange {
+  const char *begin, *end;
+  bool is_full;    /* fills the tile, so that inner loops have constant counts */
+  uint32_t single; /* the loop that has one iteration here; NO_LOOP: none */
+} AxisRange;
+
+typedef struct NestState {
+  AxisRange axes[MAX_KERNEL_AXES + 1];
+  bool in_sums;   /* inside of the accumulators' scope */
+  bool is_result; /* stores finished accumulators */
+} NestState;
+
+/* ---- nest_emit.c ---- */
+
+/* Emits a nest.  epilogue: the loop nest that runs on finished sums, or NULL. */
+void emit_nest(Emitter *e, Buffer *out, uint32_t loop_index, const Nest *n,
+               const LoopNest *epilogue);
+/* Keeps the code of the current loop nest. */
+void nest_capture(NestWriter *w, NestCodeKind kind);
+/* Writes the loops from `depth` on. */
+void nest_write_loops(NestWriter *w, uint32_t depth, const NestState *s);
+/* Writes one iteration of a loop, whose first index is `begin`.  is_full: the
+ * inner pieces of its axis run completely. */
+void nest_enter(NestWriter *w, uint32_t depth, const NestState *s,
+                const char *begin, bool is_full);
+/* Appends the code that an index of the axis makes invariant. */
+void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis);
+
+/* ---- nest_sums.c ---- */
+
+/* Numbers the accumulators. */
+void nest_index_sums(NestWriter *w);
+void nest_declare_sums(NestWriter *w);
+/* At the end of a run: adds f32 sums to f64 sums. */
+void nest_flush_run(NestWriter *w);
+/* Joins the parts of each sum, unless runs did. */
+void nest_join_parts(NestWriter *w);
+/* The code that adds a vector of terms, and the code that stores the sum. */
+void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
+                     bool is_masked);
+void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
+                    bool is_full);
+/* The accumulator of the current iteration. */
+const char *nest_sum_name(NestWriter *w, const Accumulator *f);
+
+/* ---- nest_stream.c ---- */
+
+/* Loads of operands that rows share.  Call before the body. */
+void nest_begin_stream(NestWriter *w, const LoopNest *spec, uint32_t count,
+                       const uint32_t *order);
+void nest_write_input_rows(NestWriter *w, uint32_t depth, const NestState *s);
+void nest_write_output_rows(NestWriter *w, uint32_t depth, const NestState *s);
+/* Code before the loop over rows. */
+void nest_begin_rows(NestWriter *w, const NestState *s);
+/* Declares `inside`: no input row is padding. */
+void nest_write_inside(NestWriter *w, bool inside);
+/* A version for blocks of rows without padding, and one for all others. */
+void nest_write_padded_rows(NestWriter *w, uint32_t depth, const NestState *s,
+                            const char *at);
+
+#endif

@@ -1,0 +1,94 @@
+/* Loop nests as a schedule arranges them: queries. */
+#include "kernel/nest.h"
+#include "support/arena.h"
+
+Nest *nest_new(Arena *arena, LoopNest *spec, uint32_t count,
+               const uint32_t *axes) {
+  Nest *n = NEW(arena, Nest);
+  n->arena = arena;
+  n->spec = spec;
+  n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
+  n->loop_count = count;
+  for (uint32_t j = 0; j < count; j++)
+    n->loops[j] = (NestLoop){.axis = axes[j], .step = 1};
+  return n;
+}
+
+uint32_t nest_inner(const Nest *n, uint32_t at) {
+  for (uint32_t j = at + 1; j < n->loop_count; j++)
+    if (n->loops[j].axis == n->loops[at].axis)
+      return j;
+  return NO_LOOP;
+}
+
+
+uint32_t nest_piece(const Nest *n, uint32_t at) {
+  uint32_t piece = 0;
+  while ((at = nest_inner(n, at)) != NO_LOOP)
+    piece++;
+  return piece;
+}
+
+uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece) {
+  for (uint32_t j = n->loop_count; j-- > 0;)
+    if (n->loops[j].axis == axis && piece-- == 0)
+      return j;
+  return NO_LOOP;
+}
+
+uint32_t nest_lanes(const Nest *n) {
+  for (uint32_t j = n->loop_count; j-- > 0;)
+    if (n->loops[j].run == NEST_LANES)
+      return j;
+  return NO_LOOP;
+}
+
+bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {
+  return axis >= n->spec->spatial_axes;
+}
+
+static bool reduces(const LoopNest *spec) {
+  for (uint32_t j = 0; j < spec->outputs.len; j++)
+    if (spec->outputs.at[j].reduce != PRIM_NONE)
+      return true;
+  return false;
+}
+
+uint32_t nest_accumulator_depth(const Nest *n) {
+  uint32_t depth = 0;
+  if (!reduces(n->spec))
+    return n->loop_count;
+  while (depth < n->loop_count &&
+         (n->loops[depth].run == NEST_TASK ||
+          !nest_axis_is_reduced(n, n->loops[depth].axis)))
+    depth++;
+  return depth;
+}
+
+bool nest_indexes_accumulators(const Nest *n, uint32_t at) {
+  const NestLoop *l = &n->loops[at];
+  return at >= nest_accumulator_depth(n) && l->run != NEST_LANES &&
+         (l->has_accumulators || !nest_axis_is_reduced(n, l->axis));
+}
+
+int64_t nest_accumulators(const Nest *n) {
+  int64_t count = 1;
+  for (uint32_t j = nest_accumulator_depth(n); j < n->loop_count; j++)
+    if (nest_indexes_accumulators(n, j))
+      count *= n->loops[j].count;
+  return count;
+}
+
+int64_t stream_input_rows(const LoopNest *spec, const NestStream *s,
+                          int64_t rows) {
+  int64_t stride = s->term_stride < 0 ? -s->term_stride : s->term_stride;
+  return s->row_stride * (rows - 1) +
+         stride * (spec->extents[s->term_axis] - 1) + 1;
+}
+
+uint32_t nest_clamped(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].tail == TAIL_CLAMP)
+      return nest_inner(n, j);
+  return NO_LOOP;
+}

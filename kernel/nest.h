@@ -1,0 +1,157 @@
+/* Loop nests as a schedule arranges them.
+ *
+ * A LoopNest (kernel/kernel.h) says what is computed: it is a pure definition
+ * over axes.  A Nest says how its iterations run: a chain of loops, outermost
+ * first, each over a *piece* of an axis.  At first there is one serial loop for
+ * each axis.  *Steps* transform a nest.  Each step is checked, and each prefix
+ * of a schedule is a complete nest that can be verified, printed and compiled.
+ *
+ * A tile of `n` splits the innermost piece of an axis: the outer piece then
+ * advances by n iterations of the inner piece.  Piece 0 is the innermost one.
+ * In text, piece 1 of axis i3 is i3.1.
+ *
+ * Accumulators of reductions live inside of the loops that precede the first
+ * loop of a reduced axis.  Each iteration of a later loop over a spatial piece,
+ * and of a loop over parts, has its own accumulator. */
+#ifndef AXON_NEST_H
+#define AXON_NEST_H
+
+#include "kernel/kernel.h"
+#include "support/compiler.h"
+
+typedef struct Buffer Buffer;
+
+enum {
+  MAX_NEST_LOOPS = MAX_KERNEL_AXES + 8,
+  MAX_AXIS_PIECES = 6,
+  NO_LOOP = UINT32_MAX
+};
+
+typedef enum NestRun {
+  NEST_SERIAL,
+  NEST_TASK,   /* one iteration is, or is in, one task */
+  NEST_UNROLL, /* a constant number of iterations, unrolled */
+  NEST_LANES,  /* the lanes of a vector */
+} NestRun;
+
+/* What happens if the iterations do not fill the last tile. */
+typedef enum NestTail {
+  TAIL_LESS,  /* the inner loop has fewer iterations */
+  TAIL_PEEL,  /* a second loop runs the rest, one inner iteration at a time */
+  TAIL_IF,    /* each tile tests whether it is full */
+  TAIL_MASK,  /* the lanes behind the end are masked */
+  TAIL_CLAMP, /* the last iteration is repeated */
+} NestTail;
+extern const char *const nest_tail_names[TAIL_CLAMP + 1];
+
+typedef struct NestLoop {
+  uint32_t axis;
+  int64_t step;  /* indices of the axis from one iteration to the next */
+  int64_t count; /* iterations of a full inner piece; 0: of an outermost piece */
+  NestRun run;
+  NestTail tail; /* of an outer piece; of lanes: LESS or MASK */
+  bool has_accumulators; /* a reduced piece: each iteration has its own */
+  bool is_run; /* after each iteration, f32 sums are added to f64 sums */
+} NestLoop;
+
+/* Rows whose windows overlap read the same input rows.  The axis of the input
+ * rows replaces the axis of terms: input row =
+ * row_stride * row + term_stride * term.  Row and term axes are NO_LOOP if
+ * there is none. */
+typedef struct NestStream {
+  uint32_t row_axis, term_axis, input_axis;
+  int64_t row_stride, term_stride;
+} NestStream;
+
+typedef struct Nest {
+  Arena *arena;
+  LoopNest *spec;
+  uint32_t loop_count;
+  NestLoop loops[MAX_NEST_LOOPS];
+  NestStream stream;
+  bool loads_broadcasts; /* uniform operands are loaded before the loops */
+  bool loads_masked;     /* input rows are loaded once, with their masks */
+  bool fuses_products;   /* each product is fused with its addition */
+  bool has_epilogue; /* the next loop nest runs at the end of each sum */
+  VEC(struct NestStep) steps; /* the schedule */
+} Nest;
+
+/* ---- nest.c ---- */
+
+/* One serial loop for each of `count` axes, in this order.  Axes that are not
+ * among them are fixed by the task. */
+Nest *nest_new(Arena *arena, LoopNest *spec, uint32_t count,
+               const uint32_t *axes);
+/* Index of a piece of an axis, or NO_LOOP. */
+uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
+/* Number of the piece of loop `at`. */
+uint32_t nest_piece(const Nest *n, uint32_t at);
+/* The next loop of the same axis inside of loop `at`, or NO_LOOP. */
+uint32_t nest_inner(const Nest *n, uint32_t at);
+/* The unrolled loop that repeats its last iteration, or NO_LOOP. */
+uint32_t nest_clamped(const Nest *n);
+/* The loop over lanes, or NO_LOOP. */
+uint32_t nest_lanes(const Nest *n);
+bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
+/* Index of the first loop inside of the accumulators' scope; loop_count if
+ * nothing is reduced. */
+uint32_t nest_accumulator_depth(const Nest *n);
+/* Returns true if loop `at` is inside of that scope, and each of its iterations
+ * has its own accumulator. */
+bool nest_indexes_accumulators(const Nest *n, uint32_t at);
+/* Number of accumulators of an output. */
+int64_t nest_accumulators(const Nest *n);
+/* Number of input rows that `rows` rows read. */
+int64_t stream_input_rows(const LoopNest *spec, const NestStream *s,
+                          int64_t rows);
+
+/* ---- nest_steps.c ---- */
+
+typedef enum NestStepKind {
+#define STEP(name, text, help) STEP_##name,
+#include "kernel/steps.def"
+#undef STEP
+  NEST_STEP_COUNT
+} NestStepKind;
+
+typedef struct NestPiece {
+  uint32_t axis, piece;
+} NestPiece;
+
+/* One step of a schedule. */
+typedef struct NestStep {
+  NestStepKind kind;
+  uint32_t piece_count;
+  NestPiece pieces[MAX_NEST_LOOPS]; /* the loops that it names */
+  int64_t number; /* TILE, RUN: iterations; BIND: lanes */
+  NestTail tail;  /* TILE, BIND */
+} NestStep;
+
+/* Applies a step and appends it to the schedule.  Returns NULL, or the reason
+ * for which the step does not apply, in the arena of the nest; then the nest is
+ * unchanged. */
+const char *nest_apply(Nest *n, const NestStep *step);
+/* Finds how rows share input rows.  Returns false if their windows do not
+ * overlap along the terms. */
+bool nest_find_stream(const LoopNest *spec, uint32_t row_axis,
+                      uint32_t term_axis, NestStream *s);
+/* Returns true if the only output sums products that have no other use. */
+bool nest_sums_products(const LoopNest *spec);
+
+/* ---- nest_verify.c ---- */
+
+/* Returns NULL, or what is wrong with the nest.  registers: accumulators that
+ * fit, 0: any number. */
+const char *nest_verify(const Nest *n);
+
+/* ---- nest_text.c ---- */
+
+/* Prints the schedule: its steps, separated by "; ". */
+void nest_print_schedule(Buffer *out, const Nest *n);
+/* Prints the nest, a line for each loop. */
+void nest_print(Buffer *out, const Nest *n);
+/* Applies the steps of a schedule in text to a new nest.  Returns NULL, or the
+ * error; *at is then its position in the text. */
+const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at);
+
+#endif
