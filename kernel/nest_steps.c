@@ -54,7 +54,8 @@ static const char *tile(StepContext *c) {
                                   (long long)l->count, (long long)by));
   if (c->step->tail == TAIL_CLAMP && nest_axis_is_reduced(n, l->axis))
     return refuse(c, "is summed: clamp would add its last term twice");
-  NestLoop inner = {.axis = l->axis, .step = l->step, .count = by};
+  NestLoop inner = {
+      .axis = l->axis, .step = l->step, .count = by, .tail = l->tail};
   l->step *= by;
   l->count = (l->count + by - 1) / by;
   l->tail = c->step->tail;

@@ -55,7 +55,6 @@ void nest_write_input_rows(NestWriter *w, uint32_t depth, const NestState *s) {
                 rows, rows, t->input_axis, s->axes[t->row_axis].begin,
                 (long long)t->row_stride, first_input_row(w), t->input_axis);
   nest_append_level(w, s, t->input_axis);
-  emit_append(w->out, &w->shared_loads);
   nest_write_loops(w, depth + 1, s);
   buffer_puts(w->out, "}\n");
 }
@@ -64,6 +63,7 @@ void nest_write_output_rows(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestStream *t = &w->nest->stream;
   long long rows = block_rows(w, s), stride = t->term_stride,
             terms = w->nest->spec->extents[t->term_axis];
+  emit_append(w->out, &w->shared_loads);
   buffer_printf(w->out,
                 "#pragma GCC unroll %lld\n"
                 "for (int n%u = 0; n%u < %lld; n%u++) {\n"
