@@ -42,7 +42,6 @@ typedef enum NestTail {
   TAIL_MASK,  /* the lanes behind the end are masked */
   TAIL_CLAMP, /* the last iteration is repeated */
 } NestTail;
-extern const char *const nest_tail_names[TAIL_CLAMP + 1];
 
 typedef struct NestLoop {
   uint32_t axis;
@@ -140,9 +139,11 @@ bool nest_sums_products(const LoopNest *spec);
 
 /* ---- nest_verify.c ---- */
 
-/* Returns NULL, or what is wrong with the nest.  registers: accumulators that
- * fit, 0: any number. */
+/* Returns NULL, or what is wrong with the nest. */
 const char *nest_verify(const Nest *n);
+/* If AXON_VERIFY is set: aborts if a nest is wrong, or if its schedule, printed
+ * and read again, makes another nest. */
+void nest_verify_chosen(const Nest *n);
 
 /* ---- nest_text.c ---- */
 

@@ -293,7 +293,7 @@ bool kernel_verify(const Kernel *k, Buffer *message) {
 
 /* ---- after passes ---- */
 
-static bool is_asked_for(void) {
+bool kernel_verify_is_on(void) {
   const char *setting = getenv("AXON_VERIFY");
   return setting && *setting;
 }
@@ -308,13 +308,13 @@ static void abort_if_wrong(bool right, const char *pass, Buffer *message) {
 
 void loop_verify_after(const LoopNest *loop, const char *pass) {
   Buffer message = {0};
-  if (is_asked_for())
+  if (kernel_verify_is_on())
     abort_if_wrong(loop_verify(loop, &message), pass, &message);
 }
 
 void kernel_verify_after(const Kernel *k, const char *pass) {
   Buffer message = {0};
-  if (!is_asked_for())
+  if (!kernel_verify_is_on())
     return;
   bool right = kernel_verify(k, &message);
   if (!right) {

@@ -14,6 +14,8 @@ bool kernel_verify(const Kernel *k, Buffer *message);
 /* The same for one loop that is not part of a kernel yet. */
 bool loop_verify(const LoopNest *loop, Buffer *message);
 
+/* AXON_VERIFY is set. */
+bool kernel_verify_is_on(void);
 /* If AXON_VERIFY is set and the kernel is wrong: prints the kernel and the name
  * of the last pass, and aborts. */
 void kernel_verify_after(const Kernel *k, const char *pass);

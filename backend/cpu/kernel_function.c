@@ -437,7 +437,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   emit_append(out, &rows);
   emit_append(out, &body);
   emit_return(e, out);
-  if (s->reduction_chunk)
+  if (s->reduction_chunk && !e->failed)
     emit_combine_partials(e, out);
   emit_prepack_functions(e, out);
   return !e->failed;

@@ -50,16 +50,10 @@ static void add_piece(NestStep *s, uint32_t axis, uint32_t piece) {
 }
 
 void nest_choice_order(NestChoice *c, const NestStep *s) {
-  if (nest_apply(c->nest, s))
+  if (s->piece_count > 1 && nest_apply(c->nest, s))
     c->failed = true;
 }
 
-/* Splits an axis into vectors and binds their lanes. */
-void nest_choice_vectors(NestChoice *c, NestTail lanes) {
-  nest_choice_step(c, STEP_TILE, c->vector_axis, 0, c->schedule->width,
-                   lanes == TAIL_MASK ? TAIL_MASK : TAIL_PEEL);
-  nest_choice_step(c, STEP_LANES, c->vector_axis, 0, 0, lanes);
-}
 
 /* ---- tasks ---- */
 
@@ -109,7 +103,7 @@ static void choose_tasks(NestChoice *c) {
 }
 
 /* Orders the loops in a task: other axes, then the vectors. */
-static void choose_inner_order(NestChoice *c) {
+static void order_inner_loops(NestChoice *c) {
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t j = 0; j < c->order_count; j++)
     add_piece(&order, c->order[j], 0);
@@ -135,7 +129,11 @@ static uint32_t choose_interleave(const NestChoice *c) {
 /* Vectors along a reduced or stored axis. */
 static void choose_rows(NestChoice *c) {
   uint32_t v = c->vector_axis, interleave = 1, piece = 1;
-  nest_choice_vectors(c, TAIL_PEEL);
+  order_inner_loops(c);
+  if (v == NO_AXIS)
+    return;
+  nest_choice_step(c, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
+  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_PEEL);
   if (v < c->loop->spatial_axes)
     return;
   interleave = choose_interleave(c);
@@ -175,7 +173,7 @@ static void choose_columns(NestChoice *c) {
   bool in_registers = vectors <= schedule_max_accumulators(s->vector_bytes);
   uint32_t v = c->vector_axis;
   uint32_t last = c->order_count ? c->order[c->order_count - 1] : NO_AXIS;
-  nest_choice_vectors(c, TAIL_PEEL);
+  nest_choice_step(c, STEP_TILE, v, 0, s->width, TAIL_PEEL);
   nest_choice_step(c, STEP_TILE, v, 1, vectors ? vectors : 1,
                    in_registers ? TAIL_IF : TAIL_LESS);
   if (in_registers)
@@ -203,13 +201,13 @@ static void choose_columns(NestChoice *c) {
          c->order[j] >= loop->spatial_axes && piece-- > unrolls;)
       add_piece(&order, c->order[j], piece);
   add_piece(&order, v, 1);
-  if (unrolls) {
+  if (unrolls)
     add_piece(&order, last, 0);
-    nest_choice_order(c, &order);
-    nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
-    return;
-  }
+  add_piece(&order, v, 0);
   nest_choice_order(c, &order);
+  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_PEEL);
+  if (unrolls)
+    nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
 }
 
 /* ---- unroll-and-jam ---- */
@@ -275,14 +273,16 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
     choose_jam(&c, points);
   } else {
     choose_tasks(&c);
-    choose_inner_order(&c);
     if (short_reduction_is_unrolled(s, loop, c.vector_axis))
       short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));
     else if (c.vector_axis != NO_AXIS && reduces(loop) &&
              c.vector_axis < loop->spatial_axes)
       choose_columns(&c);
-    else if (c.vector_axis != NO_AXIS)
+    else
       choose_rows(&c);
   }
-  return c.failed ? NULL : c.nest;
+  if (c.failed)
+    return NULL;
+  nest_verify_chosen(c.nest);
+  return c.nest;
 }

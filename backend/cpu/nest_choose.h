@@ -25,8 +25,6 @@ void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
                       uint32_t piece, int64_t number, NestTail tail);
 void nest_choice_flag(NestChoice *c, NestStepKind kind);
 void nest_choice_order(NestChoice *c, const NestStep *order);
-/* Splits the vector axis into vectors, and binds their lanes. */
-void nest_choice_vectors(NestChoice *c, NestTail lanes);
 
 /* ---- short_reduction_nest.c ---- */
 

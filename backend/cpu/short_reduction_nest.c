@@ -207,7 +207,9 @@ static void order_loops(ShortNest *f) {
   if (f->has_stream)
     add_piece(&order, f->row_axis, 0);
   add_piece(&order, c->vector_axis, 1);
+  add_piece(&order, c->vector_axis, 0);
   nest_choice_order(c, &order);
+  nest_choice_step(c, STEP_LANES, c->vector_axis, 0, 0, TAIL_MASK);
 }
 
 void short_reduction_nest(NestChoice *c, bool has_epilogue) {
@@ -221,7 +223,8 @@ void short_reduction_nest(NestChoice *c, bool has_epilogue) {
   choose_stream(&f);
   if (!f.has_stream)
     f.vectors = choose_block_vectors(&f);
-  nest_choice_vectors(c, TAIL_MASK);
+  nest_choice_step(c, STEP_TILE, c->vector_axis, 0, c->schedule->width,
+                   TAIL_MASK);
   nest_choice_step(c, STEP_TILE, c->vector_axis, 1, f.vectors,
                    f.has_stream && f.has_padding ? TAIL_LESS : TAIL_IF);
   nest_choice_step(c, STEP_UNROLL, c->vector_axis, 1, 0, TAIL_LESS);

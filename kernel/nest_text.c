@@ -1,0 +1,231 @@
+/* Schedules and nests as text. */
+#include "kernel/nest.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const char *const step_words[NEST_STEP_COUNT] = {
+#define STEP(name, word, help) word,
+#include "kernel/steps.def"
+#undef STEP
+};
+
+static const char *const tail_words[TAIL_CLAMP + 1] = {
+    [TAIL_LESS] = "less", [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
+    [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp",
+};
+
+/* ---- schedules ---- */
+
+static void print_piece(Buffer *out, NestPiece p) {
+  buffer_printf(out, "i%u", p.axis);
+  if (p.piece)
+    buffer_printf(out, ".%u", p.piece);
+}
+
+static void print_step(Buffer *out, const NestStep *s) {
+  buffer_puts(out, step_words[s->kind]);
+  for (uint32_t j = 0; j < s->piece_count; j++) {
+    buffer_puts(out, j ? ", " : " ");
+    print_piece(out, s->pieces[j]);
+  }
+  if (s->kind == STEP_TILE)
+    buffer_printf(out, " %lld", (long long)s->number);
+  if (s->tail != TAIL_LESS)
+    buffer_printf(out, " %s", tail_words[s->tail]);
+}
+
+void nest_print_schedule(Buffer *out, const Nest *n) {
+  for (uint32_t j = 0; j < n->steps.len; j++) {
+    if (j)
+      buffer_puts(out, "; ");
+    print_step(out, &n->steps.at[j]);
+  }
+}
+
+typedef struct ScheduleParser {
+  Arena *arena;
+  const char *text;
+  uint32_t at, token; /* token: beginning of the last token */
+} ScheduleParser;
+
+static void skip_blanks(ScheduleParser *p) {
+  while (isspace((unsigned char)p->text[p->at]))
+    p->at++;
+  p->token = p->at;
+}
+
+static bool take(ScheduleParser *p, char c) {
+  skip_blanks(p);
+  if (p->text[p->at] != c)
+    return false;
+  p->at++;
+  return true;
+}
+
+/* Takes one of `count` words. */
+static bool take_word(ScheduleParser *p, const char *const *words,
+                      uint32_t count, uint32_t *found) {
+  skip_blanks(p);
+  uint32_t len = 0;
+  while (islower((unsigned char)p->text[p->at + len]))
+    len++;
+  for (uint32_t j = 0; j < count; j++)
+    if (len && strlen(words[j]) == len &&
+        memcmp(words[j], p->text + p->at, len) == 0) {
+      p->at += len;
+      *found = j;
+      return true;
+    }
+  return false;
+}
+
+static bool take_number(ScheduleParser *p, int64_t max, int64_t *number) {
+  uint32_t begin = p->at;
+  *number = 0;
+  for (; isdigit((unsigned char)p->text[p->at]); p->at++) {
+    *number = *number * 10 + (p->text[p->at] - '0');
+    if (*number > max)
+      return false;
+  }
+  return p->at > begin;
+}
+
+/* A loop, such as i3 or i3.1. */
+static bool take_piece(ScheduleParser *p, NestPiece *piece) {
+  int64_t axis, number = 0;
+  skip_blanks(p);
+  if (p->text[p->at] != 'i' || !isdigit((unsigned char)p->text[p->at + 1]))
+    return false;
+  p->at++;
+  if (!take_number(p, MAX_KERNEL_AXES, &axis))
+    return false;
+  if (p->text[p->at] == '.') {
+    p->at++;
+    if (!take_number(p, MAX_AXIS_PIECES, &number))
+      return false;
+  }
+  *piece = (NestPiece){(uint32_t)axis, (uint32_t)number};
+  return true;
+}
+
+/* The loops that a step names: 0, 1, 2, or NO_LOOP, any number. */
+static uint32_t loops_of_step(NestStepKind kind) {
+  switch (kind) {
+  case STEP_BROADCAST:
+  case STEP_MASKED:
+  case STEP_FMA:
+  case STEP_EPILOGUE:
+    return 0;
+  case STEP_STREAM:
+    return 2;
+  case STEP_ORDER:
+    return NO_LOOP;
+  case STEP_TILE:
+  case STEP_UNROLL:
+  case STEP_TASKS:
+  case STEP_LANES:
+  case STEP_PARTS:
+  case STEP_RUN:
+  case NEST_STEP_COUNT:
+    break;
+  }
+  return 1;
+}
+
+static const char *parse_step(ScheduleParser *p, NestStep *s) {
+  uint32_t kind, tail;
+  if (!take_word(p, step_words, NEST_STEP_COUNT, &kind))
+    return "expected a step: tile, order, unroll, tasks, lanes, parts, run, "
+           "stream, broadcast, masked, fma or epilogue";
+  *s = (NestStep){.kind = (NestStepKind)kind};
+  uint32_t loops = loops_of_step(s->kind);
+  while (s->piece_count < loops) {
+    if (s->piece_count == MAX_NEST_LOOPS)
+      return "too many loops";
+    if (!take_piece(p, &s->pieces[s->piece_count]))
+      return "expected a loop, such as i2 or i2.1";
+    s->piece_count++;
+    if (!take(p, ','))
+      break;
+  }
+  if (loops != NO_LOOP && s->piece_count != loops)
+    return arena_printf(p->arena, "expected %u loops", loops);
+  skip_blanks(p);
+  if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
+    return "expected the iterations of a tile, such as `tile i2 8`";
+  if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
+      take_word(p, tail_words, TAIL_CLAMP + 1, &tail))
+    s->tail = (NestTail)tail;
+  return NULL;
+}
+
+const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
+  ScheduleParser p = {.arena = n->arena, .text = text};
+  const char *error = NULL;
+  skip_blanks(&p);
+  while (!error && p.text[p.at]) {
+    NestStep s;
+    uint32_t begin = p.at;
+    error = parse_step(&p, &s);
+    if (!error && !take(&p, ';') && p.text[p.at])
+      error = "expected `;` between two steps";
+    *at = error ? p.token : begin;
+    if (!error)
+      error = nest_apply(n, &s);
+    skip_blanks(&p);
+  }
+  return error;
+}
+
+/* ---- nests ---- */
+
+static const char *run_word(const NestLoop *l) {
+  switch (l->run) {
+  case NEST_SERIAL:
+    break;
+  case NEST_TASK:
+    return " tasks";
+  case NEST_UNROLL:
+    return " unroll";
+  case NEST_LANES:
+    return " lanes";
+  }
+  return "";
+}
+
+void nest_print(Buffer *out, const Nest *n) {
+  uint32_t scope = nest_accumulator_depth(n);
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    NestPiece piece = {l->axis, nest_piece(n, j)};
+    if (j == scope)
+      buffer_printf(out, "%*ssums[%lld]\n", (int)(2 * j), "",
+                    (long long)nest_accumulators(n));
+    buffer_printf(out, "%*sfor ", (int)(2 * j), "");
+    print_piece(out, piece);
+    if (l->step > 1)
+      buffer_printf(out, " by %lld", (long long)l->step);
+    if (l->count)
+      buffer_printf(out, " times %lld", (long long)l->count);
+    buffer_puts(out, run_word(l));
+    if (l->has_accumulators)
+      buffer_puts(out, " parts");
+    if (l->is_run)
+      buffer_puts(out, " run f64");
+    if (piece.piece || l->run == NEST_LANES)
+      buffer_printf(out, " %s", tail_words[l->tail]);
+    buffer_puts(out, "\n");
+  }
+  const NestStream *t = &n->stream;
+  if (t->row_axis != NO_LOOP)
+    buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n", t->input_axis,
+                  (long long)t->row_stride, t->row_axis,
+                  (long long)t->term_stride, t->term_axis);
+  buffer_printf(out, "%s%s%s%s", n->loads_broadcasts ? "broadcast\n" : "",
+                n->loads_masked ? "masked\n" : "",
+                n->fuses_products ? "fma\n" : "",
+                n->has_epilogue ? "epilogue\n" : "");
+}

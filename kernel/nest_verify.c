@@ -1,0 +1,95 @@
+/* Checks of nests. */
+#include "kernel/nest.h"
+#include "kernel/verify.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every axis has a loop, or is the terms axis of a stream. */
+static const char *check_axes(const Nest *n) {
+  for (uint32_t v = 0; v < n->spec->axis_count; v++)
+    if (nest_find(n, v, 0) == NO_LOOP && v != n->stream.term_axis)
+      return arena_printf(n->arena, "axis i%u has no loop", v);
+  return NULL;
+}
+
+/* The pieces of an axis: each step is that of the next piece times its count,
+ * and the innermost one is 1.  The last iteration of the next piece may be
+ * partial if the outer one runs less. */
+static const char *check_pieces(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    uint32_t inner = nest_inner(n, j);
+    int64_t part = inner == NO_LOOP ? 1 : n->loops[inner].step;
+    int64_t step = inner == NO_LOOP ? 1 : part * n->loops[inner].count;
+    if (l->step > step || (l->tail == TAIL_LESS ? l->step + part <= step
+                                                : l->step != step))
+      return arena_printf(n->arena, "loop %u: step %lld, not %lld", j,
+                          (long long)l->step, (long long)step);
+  }
+  return NULL;
+}
+
+static const char *check_runs(const Nest *n) {
+  bool in_task = true;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    bool reduced = nest_axis_is_reduced(n, l->axis);
+    if (l->run == NEST_TASK && !in_task)
+      return arena_printf(n->arena, "loop %u: a task inside of a loop", j);
+    in_task &= l->run == NEST_TASK;
+    if ((l->run == NEST_UNROLL || l->run == NEST_LANES) && !l->count)
+      return arena_printf(n->arena, "loop %u: not a number of iterations", j);
+    if (l->run == NEST_LANES && j + 1 != n->loop_count)
+      return arena_printf(n->arena, "loop %u: lanes that are not innermost", j);
+    if ((l->has_accumulators || l->is_run) && !reduced)
+      return arena_printf(n->arena, "loop %u: parts of an axis that is kept",
+                          j);
+    if (nest_indexes_accumulators(n, j) && !l->count)
+      return arena_printf(n->arena,
+                          "loop %u: an unknown number of accumulators", j);
+  }
+  return NULL;
+}
+
+const char *nest_verify(const Nest *n) {
+  const char *error = check_axes(n);
+  error = error ? error : check_pieces(n);
+  return error ? error : check_runs(n);
+}
+
+/* Returns the first difference between a nest and what its schedule, printed
+ * and read again, makes. */
+static const char *read_again(const Nest *n) {
+  uint32_t axes[MAX_KERNEL_AXES], at = 0;
+  Buffer text = {.arena = n->arena};
+  for (uint32_t v = 0; v < n->spec->axis_count; v++)
+    axes[v] = v;
+  Nest *copy = nest_new(n->arena, n->spec, n->spec->axis_count, axes);
+  nest_print_schedule(&text, n);
+  const char *error = nest_parse_schedule(copy, text.len ? text.text : "", &at);
+  if (error)
+    return error;
+  Buffer one = {.arena = n->arena}, other = one;
+  nest_print(&one, n);
+  nest_print(&other, copy);
+  return strcmp(one.text, other.text) ? "its schedule, read again, differs"
+                                      : NULL;
+}
+
+void nest_verify_chosen(const Nest *n) {
+  if (!kernel_verify_is_on())
+    return;
+  const char *error = nest_verify(n);
+  error = error ? error : read_again(n);
+  if (!error)
+    return;
+  Buffer text = {.arena = n->arena};
+  nest_print(&text, n);
+  nest_print_schedule(&text, n);
+  fprintf(stderr, "nest: %s\n%s\n", error, text.text);
+  abort();
+}
