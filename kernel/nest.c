@@ -21,7 +21,6 @@ uint32_t nest_inner(const Nest *n, uint32_t at) {
   return NO_LOOP;
 }
 
-
 uint32_t nest_piece(const Nest *n, uint32_t at) {
   uint32_t piece = 0;
   while ((at = nest_inner(n, at)) != NO_LOOP)

@@ -46,9 +46,9 @@ typedef enum NestTail {
 typedef struct NestLoop {
   uint32_t axis;
   int64_t step;  /* indices of the axis from one iteration to the next */
-  int64_t count; /* iterations of a full inner piece; 0: of an outermost piece */
+  int64_t count; /* iterations of an inner piece in a full tile; 0: outermost */
   NestRun run;
-  NestTail tail; /* of an outer piece; of lanes: LESS or MASK */
+  NestTail tail;         /* of an outer piece; of lanes: LESS or MASK */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
   bool is_run; /* after each iteration, f32 sums are added to f64 sums */
 } NestLoop;
@@ -71,7 +71,7 @@ typedef struct Nest {
   bool loads_broadcasts; /* uniform operands are loaded before the loops */
   bool loads_masked;     /* input rows are loaded once, with their masks */
   bool fuses_products;   /* each product is fused with its addition */
-  bool has_epilogue; /* the next loop nest runs at the end of each sum */
+  bool has_epilogue;     /* the next loop nest runs at the end of each sum */
   VEC(struct NestStep) steps; /* the schedule */
 } Nest;
 
@@ -122,8 +122,8 @@ typedef struct NestStep {
   NestStepKind kind;
   uint32_t piece_count;
   NestPiece pieces[MAX_NEST_LOOPS]; /* the loops that it names */
-  int64_t number; /* TILE, RUN: iterations; BIND: lanes */
-  NestTail tail;  /* TILE, BIND */
+  int64_t number;                   /* TILE, RUN: iterations; BIND: lanes */
+  NestTail tail;                    /* TILE, BIND */
 } NestStep;
 
 /* Applies a step and appends it to the schedule.  Returns NULL, or the reason

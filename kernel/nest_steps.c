@@ -119,8 +119,7 @@ static const char *order(StepContext *c) {
     place[from[j]] = to[j];
   for (uint32_t x = 0; x < n->loop_count; x++)
     for (uint32_t y = x + 1; y < n->loop_count; y++) {
-      const char *reason =
-          place[x] > place[y] ? must_precede(n, x, y) : NULL;
+      const char *reason = place[x] > place[y] ? must_precede(n, x, y) : NULL;
       if (reason) {
         c->at = y;
         return refuse(c, reason);
@@ -137,10 +136,11 @@ static const char *order(StepContext *c) {
 static int64_t constant_count(const Nest *n, uint32_t at) {
   const NestLoop *l = &n->loops[at];
   int64_t extent = n->spec->extents[l->axis];
-  return l->count                                         ? l->count
+  return l->count ? l->count
          : l->step == 1 && nest_piece(n, at) == 0 &&
-               extent_is_static(n->spec->graph, extent) ? extent
-                                                          : 0;
+                 extent_is_static(n->spec->graph, extent)
+             ? extent
+             : 0;
 }
 
 static const char *unroll(StepContext *c) {
@@ -233,11 +233,10 @@ static bool find_stride_ratio(const LoopNest *spec, NestStream *s) {
     if (!q || !q->coef[s->row_axis] || !q->coef[s->term_axis])
       continue;
     int64_t x = q->coef[s->row_axis], y = q->coef[s->term_axis];
-    if (s->row_stride
-            ? !affine_has_coef_ratio(spec->graph, x, y, s->row_stride,
-                                     s->term_stride)
-            : !affine_coef_ratio(spec->graph, x, y, &s->row_stride,
-                                 &s->term_stride))
+    if (s->row_stride ? !affine_has_coef_ratio(spec->graph, x, y, s->row_stride,
+                                               s->term_stride)
+                      : !affine_coef_ratio(spec->graph, x, y, &s->row_stride,
+                                           &s->term_stride))
       return false;
   }
   if (s->row_stride < 0) { /* the row has a positive coefficient */
@@ -268,16 +267,17 @@ static const char *stream(StepContext *c) {
   if (second < c->at || rows->run != NEST_UNROLL ||
       nest_axis_is_reduced(n, rows->axis))
     return refuse(c, "must be rows that are unrolled, outside of the terms");
-  if (nest_piece(n, second) || nest_find(n, n->loops[second].axis, 1) !=
-                                   NO_LOOP)
+  if (nest_piece(n, second) ||
+      nest_find(n, n->loops[second].axis, 1) != NO_LOOP)
     return refuse(c, "needs terms that are not tiled");
   if (!nest_find_stream(n->spec, rows->axis, n->loops[second].axis, &s))
     return refuse(c, "reads no windows that overlap along the terms");
   n->stream = s;
-  n->loops[second] = (NestLoop){.axis = s.input_axis,
-                                .step = 1,
-                                .count = stream_input_rows(n->spec, &s, rows->count),
-                                .run = NEST_UNROLL};
+  n->loops[second] =
+      (NestLoop){.axis = s.input_axis,
+                 .step = 1,
+                 .count = stream_input_rows(n->spec, &s, rows->count),
+                 .run = NEST_UNROLL};
   /* The rows are inside of their input rows. */
   NestLoop moved = *rows;
   uint32_t last = second;
@@ -345,12 +345,18 @@ bool nest_sums_products(const LoopNest *spec) {
 typedef const char *StepFunction(StepContext *c);
 
 static StepFunction *const functions[NEST_STEP_COUNT] = {
-    [STEP_TILE] = tile,          [STEP_ORDER] = order,
-    [STEP_UNROLL] = unroll,      [STEP_TASKS] = tasks,
-    [STEP_LANES] = lanes,        [STEP_PARTS] = parts,
-    [STEP_RUN] = run,            [STEP_STREAM] = stream,
-    [STEP_BROADCAST] = set_flag, [STEP_MASKED] = set_flag,
-    [STEP_FMA] = set_flag,       [STEP_EPILOGUE] = set_flag,
+    [STEP_TILE] = tile,
+    [STEP_ORDER] = order,
+    [STEP_UNROLL] = unroll,
+    [STEP_TASKS] = tasks,
+    [STEP_LANES] = lanes,
+    [STEP_PARTS] = parts,
+    [STEP_RUN] = run,
+    [STEP_STREAM] = stream,
+    [STEP_BROADCAST] = set_flag,
+    [STEP_MASKED] = set_flag,
+    [STEP_FMA] = set_flag,
+    [STEP_EPILOGUE] = set_flag,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

@@ -25,8 +25,8 @@ static const char *check_pieces(const Nest *n) {
     uint32_t inner = nest_inner(n, j);
     int64_t part = inner == NO_LOOP ? 1 : n->loops[inner].step;
     int64_t step = inner == NO_LOOP ? 1 : part * n->loops[inner].count;
-    if (l->step > step || (l->tail == TAIL_LESS ? l->step + part <= step
-                                                : l->step != step))
+    if (l->step > step ||
+        (l->tail == TAIL_LESS ? l->step + part <= step : l->step != step))
       return arena_printf(n->arena, "loop %u: step %lld, not %lld", j,
                           (long long)l->step, (long long)step);
   }

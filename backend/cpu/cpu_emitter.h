@@ -73,7 +73,7 @@ uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
  * NULL.  It must have the same axes, and no other loop may read the
  * reduction. */
 LoopNest *short_reduction_epilogue(const Kernel *k, const Schedule *s,
-                                      Arena *arena, uint32_t at);
+                                   Arena *arena, uint32_t at);
 
 /* ---- online_reduction.c ---- */
 

@@ -13,7 +13,7 @@ enum {
 
 typedef struct Accumulator { /* how an output is accumulated and stored */
   const LoopOutput *output;
-  uint32_t id;               /* the accumulator is acc%u */
+  uint32_t id; /* the accumulator is acc%u */
   PrimId op;
   char class;           /* class of the accumulator */
   const char *position; /* argmax and argmin: index of the first lane, as a

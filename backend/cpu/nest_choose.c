@@ -15,15 +15,14 @@ static bool is_f32_sum(const LoopNest *loop, const LoopOutput *r) {
 static bool needs_runs(const NestChoice *c) {
   const LoopNest *loop = c->loop;
   bool row = c->vector_axis != NO_AXIS && c->vector_axis >= loop->spatial_axes;
-  double run = row ? (double)F32_RUN_VECTORS * c->schedule->width
-                   : F32_RUN_VECTORS;
+  double run =
+      row ? (double)F32_RUN_VECTORS * c->schedule->width : F32_RUN_VECTORS;
   bool is_sum = false;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     is_sum |= is_f32_sum(loop, &loop->outputs.at[j]);
-  return is_sum &&
-         (c->schedule->reduction_chunk ||
-          loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count) >
-              run);
+  return is_sum && (c->schedule->reduction_chunk ||
+                    loop_iterations_hint(loop, loop->spatial_axes,
+                                         loop->axis_count) > run);
 }
 
 /* ---- steps ---- */
@@ -53,7 +52,6 @@ void nest_choice_order(NestChoice *c, const NestStep *s) {
   if (s->piece_count > 1 && nest_apply(c->nest, s))
     c->failed = true;
 }
-
 
 /* ---- tasks ---- */
 

@@ -163,7 +163,8 @@ static void write_peeled(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
   const char *at = loop_name(w, 'b', depth), *aligned = NULL;
-  if (depth + 2 == w->nest->loop_count && !s->is_result && l->run != NEST_UNROLL)
+  if (depth + 2 == w->nest->loop_count && !s->is_result &&
+      l->run != NEST_UNROLL)
     aligned = nontemporal_address(w, at);
   buffer_puts(w->out, "{\n");
   if (l->axis == w->nest->stream.row_axis)
@@ -216,9 +217,8 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
                 at, from->axes[l->axis].begin, at, last, at, step, end, at,
                 step, last, at, step, last, end);
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
-    buffer_printf(w->out,
-                  "const int64_t strip = (%s - first) / W;\n(void)strip;\n",
-                  at);
+    buffer_printf(
+        w->out, "const int64_t strip = (%s - first) / W;\n(void)strip;\n", at);
   if (l->tail == TAIL_IF)
     write_versions(w, depth, &s, at, end);
   else
@@ -246,9 +246,9 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
       w->out,
       "#pragma GCC unroll %lld\nfor (int n%u = 0; n%u < %lld; n%u++) {\n",
       (long long)l->count, depth, depth, (long long)l->count, depth);
-  at = l->step == 1 ? format(w->e, "%s + n%u", begin, depth)
-                    : format(w->e, "%s + n%u * %lld", begin, depth,
-                             (long long)l->step);
+  at = l->step == 1
+           ? format(w->e, "%s + n%u", begin, depth)
+           : format(w->e, "%s + n%u * %lld", begin, depth, (long long)l->step);
   if (w->clamped == depth)
     at = format(w->e, "%s < bottom ? %s : bottom - 1", at, at);
   if (!is_inner) {
@@ -485,7 +485,8 @@ static void emit_body(NestWriter *w) {
         emit_scalar_output(e, out, f, emit_scalar(e, f->output->value_op));
       else
         emit_output_store(
-            e, out, f, emit_store_value(e, f->output->value_op, f->output->dtype),
+            e, out, f,
+            emit_store_value(e, f->output->value_op, f->output->dtype),
             !masked);
     }
 }

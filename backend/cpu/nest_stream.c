@@ -47,8 +47,7 @@ static int64_t block_rows(const NestWriter *w, const NestState *s) {
 
 void nest_write_input_rows(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestStream *t = &w->nest->stream;
-  long long rows =
-      stream_input_rows(w->nest->spec, t, block_rows(w, s));
+  long long rows = stream_input_rows(w->nest->spec, t, block_rows(w, s));
   buffer_printf(w->out,
                 "#pragma GCC unroll %lld\nfor (int q = 0; q < %lld; q++) {\n"
                 "const int64_t i%u = (%s) * %lld + (q + %lld);\n(void)i%u;\n",
@@ -64,18 +63,19 @@ void nest_write_output_rows(NestWriter *w, uint32_t depth, const NestState *s) {
   long long rows = block_rows(w, s), stride = t->term_stride,
             terms = w->nest->spec->extents[t->term_axis];
   emit_append(w->out, &w->shared_loads);
-  buffer_printf(w->out,
-                "#pragma GCC unroll %lld\n"
-                "for (int n%u = 0; n%u < %lld; n%u++) {\n"
-                "const int far = q + %lld - n%u * %lld;\n"
-                "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
-                "continue;\n"
-                "const int64_t i%u = %s + n%u, i%u = far / %lld;\n"
-                "(void)i%u, (void)i%u;\n",
-                rows, depth, depth, rows, depth, first_input_row(w), depth,
-                (long long)t->row_stride, stride, stride, stride, terms,
-                t->row_axis, s->axes[t->row_axis].begin, depth, t->term_axis,
-                stride, t->row_axis, t->term_axis);
+  buffer_printf(
+      w->out,
+      "#pragma GCC unroll %lld\n"
+      "for (int n%u = 0; n%u < %lld; n%u++) {\n"
+      "const int far = q + %lld - n%u * %lld;\n"
+      "if (far %% %lld != 0 || far / %lld < 0 || far / %lld >= %lld)\n"
+      "continue;\n"
+      "const int64_t i%u = %s + n%u, i%u = far / %lld;\n"
+      "(void)i%u, (void)i%u;\n",
+      rows, depth, depth, rows, depth, first_input_row(w), depth,
+      (long long)t->row_stride, stride, stride, stride, terms, t->row_axis,
+      s->axes[t->row_axis].begin, depth, t->term_axis, stride, t->row_axis,
+      t->term_axis);
   nest_append_level(w, s, t->row_axis);
   nest_append_level(w, s, t->term_axis);
   nest_write_loops(w, depth + 1, s);
@@ -301,8 +301,9 @@ void nest_begin_rows(NestWriter *w, const NestState *s) {
   emit_append(w->out, &w->broadcasts);
   if (!w->nest->loads_masked)
     return;
-  buffer_printf(w->out, "const int64_t first = %s, stop = %s;\n"
-                        "(void)first, (void)stop;\n",
+  buffer_printf(w->out,
+                "const int64_t first = %s, stop = %s;\n"
+                "(void)first, (void)stop;\n",
                 r->begin, r->end);
   if (w->masks.source.len)
     buffer_puts(w->out, "const int64_t start = first, end = stop;\n");
@@ -347,8 +348,8 @@ void nest_write_padded_rows(NestWriter *w, uint32_t depth, const NestState *s,
   }
   buffer_puts(w->out, "int all = 1;\n");
   test_input_row(w, at, 0);
-  test_input_row(
-      w, at, stream_input_rows(w->nest->spec, &w->nest->stream, rows) - 1);
+  test_input_row(w, at,
+                 stream_input_rows(w->nest->spec, &w->nest->stream, rows) - 1);
   buffer_puts(w->out, "if (all) {\n");
   nest_write_inside(w, true);
   nest_enter(w, depth, s, at, true);

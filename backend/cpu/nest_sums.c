@@ -2,6 +2,7 @@
  * in the scope (a row) and each part.  Long f32 sums have a vd sum%u for each
  * row. */
 #include "backend/cpu/nest_writer.h"
+#include "machine/limits/cpu.h"
 
 #define format emit_format
 
@@ -91,10 +92,29 @@ void nest_declare_sums(NestWriter *w) {
 
 /* ---- terms ---- */
 
+/* Returns true if the row is so long that most vectors have no better element.
+ * In shorter rows, the branch is mispredicted too often. */
+static bool skips_worse_vectors(const NestWriter *w, const Accumulator *f) {
+  const LoopNest *loop = w->nest->spec;
+  const Schedule *s = w->e->cpu->schedule;
+  uint32_t v = w->e->vector_axis;
+  int64_t terms = s->reduction_chunk && v == loop->spatial_axes
+                      ? s->reduction_chunk
+                      : loop->extents[v];
+  return f->position && w->part_count > 1 &&
+         extent_hint(loop->graph, terms) >= MIN_SEARCH_TERMS;
+}
+
 void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
                      bool is_masked) {
   Emitter *e = w->e;
   const char *at = subscript(w, w->row_index, w->part_index);
+  if (!is_masked && skips_worse_vectors(w, f))
+    /* every lane has a position after the first vectors */
+    buffer_printf(out, "if (b%u == start || may_%c_%s(acc%u%s, %s))\n",
+                  nest_find(w->nest, e->vector_axis, 2), f->class,
+                  accumulator_order(f)->accumulate, f->id, at,
+                  emit_vector(e, f->output->value_op, f->class));
   if (e->ops.contracted == NO_KERNEL_OP) {
     emit_accumulate(e, out, f, at, is_masked && is_horizontal(w));
     return;
@@ -221,11 +241,10 @@ static void store_vector_sum(NestWriter *w, Buffer *out, const Accumulator *f,
   stored.output = &r;
   r.dtype = accumulator_stored_dtype(e, f);
   char class = value_class(r.dtype), from = accumulator_final_class(f);
-  const char *x =
-      f->widens_to_f64
-          ? format(e, "sum%u[%s]", f->id, w->row_index)
-          : format(e, "%s%u%s", f->position ? "at" : "acc", f->id,
-                   subscript(w, w->row_index, "0"));
+  const char *x = f->widens_to_f64
+                      ? format(e, "sum%u[%s]", f->id, w->row_index)
+                      : format(e, "%s%u%s", f->position ? "at" : "acc", f->id,
+                               subscript(w, w->row_index, "0"));
   if (f->position && !f->wide_index)
     x = format(e, "wide(%s)", x);
   else if (!f->position && class != from)

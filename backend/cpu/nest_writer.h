@@ -32,7 +32,7 @@ typedef struct NestWriter {
   NestCode codes[NEST_CODE_COUNT];
   Buffer body[2], results[2]; /* [1]: lanes may be masked */
   Buffer partials;            /* chunks of argmax and argmin */
-  bool is_maskable; /* all loads of the body may mask all lanes */
+  bool is_maskable;           /* all loads of the body may mask all lanes */
   Accumulator outputs[MAX_LOOP_OUTPUTS];
   uint32_t count;
   uint32_t row_count, part_count; /* accumulators: rows × parts */
@@ -48,7 +48,7 @@ typedef struct NestWriter {
 /* The indices that a loop runs over: begin .. end - 1. */
 typedef struct AxisRange {
   const char *begin, *end;
-  bool is_full;    /* fills the tile, so that inner loops have constant counts */
+  bool is_full;    /* fills the tile: inner loops have constant counts */
   uint32_t single; /* the loop that has one iteration here; NO_LOOP: none */
 } AxisRange;
 
@@ -60,7 +60,8 @@ typedef struct NestState {
 
 /* ---- nest_emit.c ---- */
 
-/* Emits a nest.  epilogue: the loop nest that runs on finished sums, or NULL. */
+/* Emits a nest.  epilogue: the loop nest that runs on finished sums; NULL:
+ * none. */
 void emit_nest(Emitter *e, Buffer *out, uint32_t loop_index, const Nest *n,
                const LoopNest *epilogue);
 /* Keeps the code of the current loop nest. */

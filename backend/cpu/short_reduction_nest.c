@@ -29,7 +29,7 @@ bool short_reduction_is_unrolled(const Schedule *s, const LoopNest *loop,
 
 typedef struct ShortNest {
   NestChoice *c;
-  uint32_t row_axis; /* NO_AXIS: none */
+  uint32_t row_axis;      /* NO_AXIS: none */
   uint32_t rows, vectors; /* of a block */
   NestStream stream;
   bool has_stream;
@@ -307,7 +307,7 @@ static bool stores_computed_dtype(const LoopNest *loop, const LoopOutput *r) {
 }
 
 LoopNest *short_reduction_epilogue(const Kernel *k, const Schedule *s,
-                                      Arena *arena, uint32_t at) {
+                                   Arena *arena, uint32_t at) {
   const LoopNest *sums = k->loops.at[at];
   const LoopOutput *r = &sums->outputs.at[0];
   bool tile = s->task_kind == TASK_TILE && !s->gemm_tilings;

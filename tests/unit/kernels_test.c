@@ -162,8 +162,7 @@ static void keep_results(const Report *r) {
   FILE *file = path ? fopen(path, "ab") : NULL;
   if (!path)
     return;
-  if (!file || fwrite(r->results, 1, r->used, file) != r->used ||
-      fclose(file))
+  if (!file || fwrite(r->results, 1, r->used, file) != r->used || fclose(file))
     fail_msg("cannot write %s", path);
 }
 
