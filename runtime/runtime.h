@@ -237,7 +237,7 @@ typedef struct NamedTensor {
   const char *name;
   const char *dtype_name; /* spelling of the element type in the file */
   TensorHeader header;    /* dtype DT_NONE: Axon has no such element type */
-  Tensor *tensor;         /* in memory; NULL if Axon has no such element type */
+  Tensor *tensor;         /* NULL if Axon has no such element type */
 } NamedTensor;
 
 typedef struct NamedTensors {
