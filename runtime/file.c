@@ -22,8 +22,9 @@
 enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
 
 static const FileFormat *const formats[] = {
-    &npy_format, &npz_format, &safetensors_format, &csv_format, &tsv_format,
-    &txt_format, &bin_format, &png_format,         &pgm_format, &ppm_format};
+    &npy_format, &npz_format, &safetensors_format, &gguf_format,
+    &csv_format, &tsv_format, &txt_format,         &bin_format,
+    &png_format, &pgm_format, &ppm_format};
 
 static const FileFormat *format_of(const char *path, Fault *fault) {
   const char *slash = strrchr(path, '/');
@@ -32,8 +33,8 @@ static const FileFormat *format_of(const char *path, Fault *fault) {
     if (strcasecmp(dot, formats[i]->extension) == 0)
       return formats[i];
   fault_set(fault, "\"%.400s\" has no known file extension", path);
-  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, .csv, "
-                        ".tsv, .txt, .bin, .png, .pgm or .ppm");
+  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
+                        ".gguf, .csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
   return NULL;
 }
 
@@ -352,7 +353,7 @@ bool file_has_structures(const char *path, Fault *fault) {
   if (format && format->load_all)
     return true;
   fault_set(fault, "\"%.400s\" cannot contain a structure", path);
-  fault_set_help(fault, "the extension must be .safetensors");
+  fault_set_help(fault, "the extension must be .safetensors or .gguf");
   return false;
 }
 

@@ -68,7 +68,7 @@ bool input_no_memory(const InputFile *in, Fault *fault); /* returns false */
 /* True if `left` bytes are the data of this tensor; otherwise sets a fault. */
 bool input_check_data_size(const InputFile *in, const TensorHeader *header,
                            size_t available, Fault *fault);
-/* Makes a tensor from the data at `offset`, after input_check_data_size.  Shares
+/* Makes a tensor from the data at `offset`, after input_check_data_size. Shares
  * the mapping if the data are aligned to their elements; copies otherwise. */
 Tensor *input_read_tensor(const InputFile *in, size_t offset,
                           const TensorHeader *header, Fault *fault);
@@ -116,8 +116,9 @@ typedef struct FileFormat {
   bool (*save)(OutputFile *out, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault);
 } FileFormat;
-extern const FileFormat npy_format, npz_format, safetensors_format, csv_format,
-    tsv_format, txt_format, bin_format, png_format, pgm_format, ppm_format;
+extern const FileFormat npy_format, npz_format, safetensors_format, gguf_format,
+    csv_format, tsv_format, txt_format, bin_format, png_format, pgm_format,
+    ppm_format;
 
 /* ---- decompression_limit.c: bombs ---- */
 
