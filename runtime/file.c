@@ -22,8 +22,9 @@
 enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
 
 static const FileFormat *const formats[] = {
-    &npy_format, &npz_format, &safetensors_format, &csv_format, &tsv_format,
-    &txt_format, &bin_format, &png_format,         &pgm_format, &ppm_format};
+    &npy_format, &npz_format, &safetensors_format, &gguf_format,
+    &csv_format, &tsv_format, &txt_format,         &bin_format,
+    &png_format, &pgm_format, &ppm_format};
 
 static const FileFormat *format_of(const char *path, Fault *fault) {
   const char *slash = strrchr(path, '/');
@@ -32,8 +33,8 @@ static const FileFormat *format_of(const char *path, Fault *fault) {
     if (strcasecmp(dot, formats[i]->extension) == 0)
       return formats[i];
   fault_set(fault, "\"%.400s\" has no known file extension", path);
-  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, .csv, "
-                        ".tsv, .txt, .bin, .png, .pgm or .ppm");
+  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
+                        ".gguf, .csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
   return NULL;
 }
 
@@ -165,40 +166,40 @@ void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
 }
 
 /* Small data are copied, so that the file need not stay in memory. */
-enum { ALIGN = 64, STAYS_LEAST = 64 * 1024 };
+enum { STAYS_LEAST = 64 * 1024 };
 
+/* Kernels load vectors from addresses that are aligned to the elements, and to
+ * nothing more. */
 static bool may_stay(const InputFile *in, size_t offset,
                      const TensorHeader *header) {
   int64_t count;
   size_t bytes;
   return in->mapped && header->dtype != DT_BOOL &&
-         (uintptr_t)(in->bytes + offset) % ALIGN == 0 &&
+         (uintptr_t)(in->bytes + offset) % dtype_info[header->dtype].bytes ==
+             0 &&
          shape_count_and_bytes(header->dtype, header->rank, header->shape,
                                &count, &bytes) &&
          bytes >= STAYS_LEAST;
 }
 
-Tensor *input_read_tensor(InputFile *in, size_t offset,
-                          const TensorHeader *header, Fault *fault) {
-  if (may_stay(in, offset, header)) {
-    Tensor *t = tensor_from_mapping(
-        header, (uint8_t *)(uintptr_t)in->bytes + offset, in->mapped);
-    if (t)
-      in->mapped = NULL;
-    else
-      input_no_memory(in, fault);
-    return t;
-  }
-  return input_copy_tensor(in, offset, header, fault);
-}
-
-Tensor *input_copy_tensor(const InputFile *in, size_t offset,
-                          const TensorHeader *header, Fault *fault) {
+static Tensor *copy_tensor(const InputFile *in, size_t offset,
+                           const TensorHeader *header, Fault *fault) {
   Tensor *t =
       tensor_new(header->dtype, header->rank, header->shape, false, fault);
   if (t)
     copy_elements(t->data, in->bytes + offset, (size_t)t->count, t->dtype,
                   false);
+  return t;
+}
+
+Tensor *input_read_tensor(const InputFile *in, size_t offset,
+                          const TensorHeader *header, Fault *fault) {
+  if (!may_stay(in, offset, header))
+    return copy_tensor(in, offset, header, fault);
+  Tensor *t = tensor_from_mapping(
+      header, (uint8_t *)(uintptr_t)in->bytes + offset, in->mapped);
+  if (!t)
+    input_no_memory(in, fault);
   return t;
 }
 
@@ -352,7 +353,7 @@ bool file_has_structures(const char *path, Fault *fault) {
   if (format && format->load_all)
     return true;
   fault_set(fault, "\"%.400s\" cannot contain a structure", path);
-  fault_set_help(fault, "the extension must be .safetensors");
+  fault_set_help(fault, "the extension must be .safetensors or .gguf");
   return false;
 }
 

@@ -24,9 +24,8 @@ void format_bytes(char *out, size_t size, uint64_t bytes);
  * or if an extent is negative. */
 bool shape_count_and_bytes(Dtype dtype, uint32_t rank, const int64_t *shape,
                            int64_t *count, size_t *bytes);
-/* Makes a tensor whose data lie in a mapped file.  The tensor then owns the
- * mapping.  Returns NULL when out of memory; then the caller still owns the
- * mapping. */
+/* Makes a tensor whose data lie in a mapped file.  The tensor shares the
+ * mapping.  Returns NULL when out of memory. */
 Tensor *tensor_from_mapping(const TensorHeader *header, void *data,
                             Mapped *mapped);
 
@@ -39,10 +38,11 @@ void caching_free(void *at, size_t size);
 
 /* ---- mapped.c ---- */
 
-/* Maps the whole file.  Returns NULL with errno on failure. `path` is for
- * messages and for detecting changes. */
+/* Maps the whole file, or shares an earlier mapping of it.  Returns NULL with
+ * errno on failure. `path` is for messages and for detecting changes. */
 Mapped *mapped_open(int fd, const char *path, size_t size, void **at);
-void mapped_close(Mapped *m);
+Mapped *mapped_retain(Mapped *m);
+void mapped_close(Mapped *m); /* unmaps it after the last reference */
 /* True if the file has not changed; otherwise the fault names it. */
 bool mapped_check(Mapped *m, Fault *fault);
 
@@ -68,12 +68,9 @@ bool input_no_memory(const InputFile *in, Fault *fault); /* returns false */
 /* True if `left` bytes are the data of this tensor; otherwise sets a fault. */
 bool input_check_data_size(const InputFile *in, const TensorHeader *header,
                            size_t available, Fault *fault);
-/* Makes a tensor from the data at `offset`, after input_check_data_size.  Takes
- * over the mapping if the data are suitably aligned; copies otherwise. */
-Tensor *input_read_tensor(InputFile *in, size_t offset,
-                          const TensorHeader *header, Fault *fault);
-/* The same, but always copies. */
-Tensor *input_copy_tensor(const InputFile *in, size_t offset,
+/* Makes a tensor from the data at `offset`, after input_check_data_size. Shares
+ * the mapping if the data are aligned to their elements; copies otherwise. */
+Tensor *input_read_tensor(const InputFile *in, size_t offset,
                           const TensorHeader *header, Fault *fault);
 /* Copies elements. `swap` reverses the bytes of each; bools become 0 or 1. */
 void copy_elements(void *to, const void *from, size_t count, Dtype dtype,
@@ -119,8 +116,9 @@ typedef struct FileFormat {
   bool (*save)(OutputFile *out, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault);
 } FileFormat;
-extern const FileFormat npy_format, npz_format, safetensors_format, csv_format,
-    tsv_format, txt_format, bin_format, png_format, pgm_format, ppm_format;
+extern const FileFormat npy_format, npz_format, safetensors_format, gguf_format,
+    csv_format, tsv_format, txt_format, bin_format, png_format, pgm_format,
+    ppm_format;
 
 /* ---- decompression_limit.c: bombs ---- */
 

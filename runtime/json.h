@@ -27,7 +27,8 @@
   F(json_array_get)         \
   F(json_string_value)      \
   F(json_string_length)     \
-  F(json_integer_value)
+  F(json_integer_value)     \
+  F(json_number_value)
 
 #define JSON_POINTER(name) __typeof__(&name) name;
 typedef struct Jansson {

@@ -27,6 +27,7 @@ struct Mapped {
   /* read by the handler; the entry is unused if `end` is 0 */
   _Atomic uintptr_t begin, end;
   _Atomic bool lost; /* the content changed, or zeros replace a part of it */
+  uint32_t refs;     /* readers and tensors that share the mapping */
   Mapped *next;
   struct stat was;
   char *path; /* as the user wrote it */
@@ -113,22 +114,41 @@ static void let_go(Mapped *m) {
   m->path = m->real = NULL;
 }
 
-static bool fill(Mapped *m, int fd, const char *path) {
+static bool fill(Mapped *m, const struct stat *is, const char *path) {
   size_t len = strlen(path) + 1;
   m->path = mem_try_alloc(len);
   if (m->path)
     memcpy(m->path, path, len);
   m->real = realpath(path, NULL);
-  return m->path && fstat(fd, &m->was) == 0;
+  m->was = *is;
+  return m->path != NULL;
 }
 
-Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
-  pthread_once(&once, install_handler);
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool same_times(const struct stat *a, const struct stat *b) {
+  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The mapping of the same file under the same name, if it has not changed.
+ * Kernels never write to a mapped tensor, so all loads share one mapping. */
+static Mapped *find_same(const struct stat *is, const char *path) {
+  for (Mapped *m = atomic_load(&all); m; m = m->next)
+    if (m->path && strcmp(m->path, path) == 0 && same_file(&m->was, is) &&
+        same_times(&m->was, is) && !atomic_load(&m->lost))
+      return m;
+  return NULL;
+}
+
+static Mapped *map_new(int fd, const struct stat *is, const char *path,
+                       size_t size, void **at) {
   errno = ENOMEM;
-  lock();
   Mapped *m = take_entry();
   /* private and writable: a tensor may be written, the file never is */
-  *at = m && fill(m, fd, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
+  *at = m && fill(m, is, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_NORESERVE, fd, 0)
                                : MAP_FAILED;
   if (*at == MAP_FAILED) {
@@ -138,17 +158,45 @@ Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
     errno = error;
     m = NULL;
   } else {
+    m->refs = 1;
     atomic_store(&m->lost, false);
     atomic_store(&m->begin, (uintptr_t)*at);
     atomic_store(&m->end, (uintptr_t)*at + (size + page - 1) / page * page);
     atomic_fetch_add(&live, 1);
   }
+  return m;
+}
+
+Mapped *mapped_open(int fd, const char *path, size_t size, void **at) {
+  struct stat is;
+  pthread_once(&once, install_handler);
+  if (fstat(fd, &is) != 0)
+    return NULL;
+  lock();
+  Mapped *m = (size_t)is.st_size == size ? find_same(&is, path) : NULL;
+  if (m) {
+    m->refs++;
+    *at = (void *)atomic_load(&m->begin);
+  } else {
+    m = map_new(fd, &is, path, size, at);
+  }
+  unlock();
+  return m;
+}
+
+Mapped *mapped_retain(Mapped *m) {
+  lock();
+  m->refs++;
   unlock();
   return m;
 }
 
 void mapped_close(Mapped *m) {
   lock();
+  if (--m->refs) {
+    unlock();
+    return;
+  }
   uintptr_t begin = atomic_load(&m->begin), end = atomic_load(&m->end);
   atomic_store(&m->end, 0); /* other files may be mapped there from now on */
   munmap((void *)begin, end - begin);
@@ -163,21 +211,14 @@ bool mapped_any(void) {
   return atomic_load_explicit(&live, memory_order_relaxed) != 0;
 }
 
-static bool same_times(const struct stat *a, const struct stat *b) {
-  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 bool mapped_same(const Mapped *a, const Mapped *b) {
-  return a->was.st_dev == b->was.st_dev && a->was.st_ino == b->was.st_ino &&
-         same_times(&a->was, &b->was);
+  return same_file(&a->was, &b->was) && same_times(&a->was, &b->was);
 }
 
 /* True if the file has changed.  A renamed file is still itself. */
 static bool has_changed(const Mapped *m, bool *shorter) {
   struct stat is;
-  if (!m->real || stat(m->real, &is) != 0 || is.st_dev != m->was.st_dev ||
-      is.st_ino != m->was.st_ino)
+  if (!m->real || stat(m->real, &is) != 0 || !same_file(&is, &m->was))
     return false;
   *shorter = is.st_size < m->was.st_size;
   return !same_times(&is, &m->was);

@@ -237,7 +237,7 @@ typedef struct NamedTensor {
   const char *name;
   const char *dtype_name; /* spelling of the element type in the file */
   TensorHeader header;    /* dtype DT_NONE: Axon has no such element type */
-  Tensor *tensor;         /* in memory; NULL if Axon has no such element type */
+  Tensor *tensor;         /* NULL if Axon has no such element type */
 } NamedTensor;
 
 typedef struct NamedTensors {
@@ -246,9 +246,9 @@ typedef struct NamedTensors {
   char *text; /* the names */
 } NamedTensors;
 
-/* True if the extension is .safetensors; otherwise sets a fault. */
+/* True if the extension is .safetensors or .gguf; otherwise sets a fault. */
 bool file_has_structures(const char *path, Fault *fault);
-/* Reads all tensors of a .safetensors file.  On success the caller frees them
+/* Reads all tensors of such a file.  On success the caller frees them
  * with named_tensors_free. */
 bool file_load_all(const char *path, NamedTensors *out, Fault *fault);
 void named_tensors_free(NamedTensors *tensors);

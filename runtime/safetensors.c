@@ -256,7 +256,7 @@ static bool load_entries(InputFile *in, const SafetensorsFile *file,
       to->dtype_name = "?";
     if (!e->header.dtype)
       continue;
-    to->tensor = input_copy_tensor(in, e->start, &e->header, fault);
+    to->tensor = input_read_tensor(in, e->start, &e->header, fault);
     if (!to->tensor)
       return false;
   }

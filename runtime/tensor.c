@@ -218,7 +218,7 @@ Tensor *tensor_from_mapping(const TensorHeader *header, void *data,
   if (!t)
     return NULL;
   t->data = data;
-  t->mapped = mapped;
+  t->mapped = mapped_retain(mapped);
   return t;
 }
 

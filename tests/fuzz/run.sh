@@ -19,7 +19,7 @@ set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
 shift $(($# > 0))
-names=${*:-check parse csv npy npz png safetensors}
+names=${*:-check parse csv npy npz png safetensors gguf tokenizer}
 found=${FUZZ_FOUND:-$PWD}
 made=${BUILD:-$root}
 build=${FUZZ_BUILD:-}
@@ -48,9 +48,9 @@ mkdir -p "$objects"
 
 sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
-    (cd "$tree" && find support primitives runtime show machine lexer parser \
-      size typecheck diagnose tensor kernel plan backend eval session aot \
-      editor plan_report repl -name '*.c' 2>/dev/null)
+    (cd "$tree" && find support primitives runtime show figure machine lexer \
+      parser size typecheck diagnose tensor kernel plan backend eval session \
+      aot editor plan_report repl -name '*.c' 2>/dev/null)
   done | sort -u
 }
 

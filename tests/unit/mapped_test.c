@@ -108,6 +108,52 @@ static void test_cut(void **state) {
   }
 }
 
+/* Writes a .safetensors file with two tensors.  Its data begin at `start`. */
+static void make_pair(const char *file, int start) {
+  char head[2 * HEAD];
+  int half = COUNT / 2;
+  uint64_t size = (uint64_t)start - 8;
+  memset(head, ' ', sizeof head);
+  memcpy(head, &size, 8);
+  int len = snprintf(head + 8, sizeof head - 8,
+                     "{\"a\":{\"dtype\":\"F32\",\"shape\":[%d],"
+                     "\"data_offsets\":[0,%d]},"
+                     "\"b\":{\"dtype\":\"F32\",\"shape\":[%d],"
+                     "\"data_offsets\":[%d,%d]}}",
+                     half, 4 * half, COUNT - half, 4 * half, 4 * COUNT);
+  head[8 + len] = ' ';
+  sparse(file, head, (size_t)start);
+  assert_int_equal(truncate(file, start + 4 * (off_t)COUNT), 0);
+}
+
+/* Data need the alignment of their elements only.  All tensors of a file, and
+ * all loads of it, share one mapping. */
+static void test_shared(void **state) {
+  (void)state;
+  take_signal();
+  Fault fault = {0};
+  const LoadOptions second = {.name = "b"};
+  const int starts[] = {192 + 24, 192 + 4, 192 + 1}; /* bytes */
+  for (size_t k = 0; k < ARRAY_LEN(starts); k++) {
+    NamedTensors both;
+    bool is_aligned = starts[k] % 4 == 0;
+    make_pair(safe, starts[k]);
+    assert_true(file_load_all(safe, &both, &fault));
+    Tensor *t = file_load(safe, &second, &fault), *b = both.all[1].tensor;
+    Tensor *a = both.all[0].tensor;
+    assert_true((tensor_mapped(a) != NULL) == is_aligned);
+    assert_true(tensor_mapped(a) == tensor_mapped(b));
+    assert_true(tensor_mapped(t) == tensor_mapped(b));
+    assert_true((t->data == b->data) == is_aligned);
+    named_tensors_free(&both);
+    assert_true(((volatile float *)t->data)[t->count - 1] == 0);
+    assert_true(tensor_check(t, &fault));
+    tensor_release(t);
+    assert_false(mapped_any());
+  }
+  make(NULL);
+}
+
 /* No signal comes of these. */
 static void test_changed(void **state) {
   (void)state;
@@ -445,9 +491,9 @@ int main(int argc, char **argv) {
   sigaction(SIGBUS, NULL, &ours);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_handlers), cmocka_unit_test(test_cut),
-      cmocka_unit_test(test_changed),  cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_threads),  cmocka_unit_test(test_many),
-      cmocka_unit_test(test_saved),    cmocka_unit_test(test_session),
-      cmocka_unit_test(test_before)};
+      cmocka_unit_test(test_shared),   cmocka_unit_test(test_changed),
+      cmocka_unit_test(test_moved),    cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_many),     cmocka_unit_test(test_saved),
+      cmocka_unit_test(test_session),  cmocka_unit_test(test_before)};
   return cmocka_run_group_tests(tests, NULL, group_teardown);
 }

@@ -1,0 +1,184 @@
+/* Primitives of the modules gguf and tokenizer. */
+#include "eval/internal.h"
+#include "runtime/gguf.h"
+#include "runtime/tokenizer.h"
+#include "support/buffer.h"
+#include "support/mem.h"
+#include "support/utf8.h"
+
+#include <string.h>
+
+#define PRIM(name) \
+  Value name(Eval *vm, const PrimSite *site, Value *args, uint32_t n)
+#define UNUSED (void)site, (void)n
+
+/* ---- gguf ---- */
+
+static Gguf *open_gguf(Eval *vm, Value path) {
+  Fault fault = {0};
+  vm_check_no_nul(vm, path);
+  Gguf *file = gguf_open(AS_STRING(path)->text, &fault);
+  if (!file)
+    vm_fail_file(vm, &fault);
+  return file;
+}
+
+/* Adds an item in front of a list.  Takes both. */
+static Value cons(Eval *vm, Value item, Value list) {
+  vm_push_temp(vm, list);
+  vm_push_temp(vm, item);
+  Value cell = value_cons(&vm->heap, item, list);
+  vm->temp_count -= 2;
+  return cell;
+}
+
+static Value reversed(Eval *vm, Value list) {
+  vm_push_temp(vm, list);
+  Value r = prim_list_reverse(vm, NULL, &list, 1);
+  vm_drop_temps(vm, vm->temp_count - 1);
+  return r;
+}
+
+static Value cons_utf8(Eval *vm, GgufText text, Value list) {
+  if (utf8_valid_prefix(text.text, text.len) < text.len ||
+      text.len > UINT32_MAX - 64) {
+    vm_push_temp(vm, list);
+    vm_fail(vm, 508, "the metadata contain text that is not UTF-8");
+  }
+  vm_push_temp(vm, list);
+  Value item = value_string(&vm->heap, text.text, text.len);
+  vm->temp_count--;
+  return cons(vm, item, list);
+}
+
+static Value keys_of(Eval *vm, const Gguf *file) {
+  size_t count;
+  const GgufValue *values = gguf_values(file, &count);
+  Value list = {.tag = V_NIL};
+  for (size_t i = 0; i < count; i++)
+    list = cons_utf8(vm, values[i].key, list);
+  return reversed(vm, list);
+}
+
+static Value texts_of(Eval *vm, const GgufValue *v) {
+  Value list = {.tag = V_NIL};
+  const uint8_t *at = v->at;
+  for (uint64_t i = 0; i < v->count; i++) {
+    if (v->type == GGUF_STRING) {
+      list = cons_utf8(vm, gguf_next_text(&at), list);
+      continue;
+    }
+    Buffer number = {0};
+    vm_push_temp(vm, list);
+    scalar_print(&number, gguf_next_number(&at, v->type));
+    Value item = vm_string_from_buffer(vm, &number);
+    vm->temp_count--;
+    list = cons(vm, item, list);
+  }
+  return reversed(vm, list);
+}
+
+/* The keys of a file, or the items of one value; no item if it has no key. */
+static Value read_metadata(Eval *vm, Value path, const char *key) {
+  Gguf *file = open_gguf(vm, path);
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    const GgufValue *v = key ? gguf_find(file, key) : NULL;
+    Value r = {.tag = V_NIL};
+    if (!key)
+      r = keys_of(vm, file);
+    else if (v)
+      r = texts_of(vm, v);
+    trap_end(&trap);
+    gguf_close(file);
+    return r;
+  }
+  gguf_close(file);
+  trap_raise(trap.kind);
+}
+
+PRIM(prim_gguf_keys) {
+  UNUSED;
+  vm_check_effect_allowed(vm, "gguf.keys");
+  return read_metadata(vm, args[0], NULL);
+}
+
+PRIM(prim_gguf_values) {
+  UNUSED;
+  vm_check_effect_allowed(vm, "gguf.values");
+  return read_metadata(vm, args[0], AS_STRING(args[1])->text);
+}
+
+/* ---- tokenizer ---- */
+
+NORETURN static void fail_tokens(Eval *vm, const Fault *fault) {
+  vm_fail_at(vm, (Span){0}, 509, fault->help, "%s", fault->message);
+}
+
+PRIM(prim_tokenizer_open) {
+  UNUSED;
+  Fault fault = {0};
+  vm_check_effect_allowed(vm, "tokenizer.read");
+  vm_check_no_nul(vm, args[0]);
+  int64_t id = tokenizer_open(AS_STRING(args[0])->text, &fault);
+  if (id < 0)
+    vm_fail_file(vm, &fault);
+  return value_int(id);
+}
+
+PRIM(prim_tokenizer_ids) {
+  UNUSED;
+  Fault fault = {0};
+  TokenIds ids = {0};
+  const String *text = AS_STRING(args[2]);
+  if (!tokenizer_encode(vm_int(vm, args[0]), text->text, text->obj.len,
+                        vm_bool(vm, args[1]), &ids, &fault))
+    fail_tokens(vm, &fault);
+  int64_t count = (int64_t)ids.count;
+  Tensor *t = tensor_new(DT_I64, 1, &count, false, &fault);
+  if (t && count)
+    memcpy(t->data, ids.at, ids.count * sizeof *ids.at);
+  mem_free(ids.at);
+  return vm_value_of_tensor(vm, t, &fault);
+}
+
+PRIM(prim_tokenizer_text) {
+  UNUSED;
+  Fault fault = {0};
+  Buffer text = {0};
+  const Tensor *t = vm_tensor(vm, args[2]);
+  vm_check_file(vm, t);
+  if (!tokenizer_decode(vm_int(vm, args[0]), t->data, (size_t)t->count,
+                        vm_bool(vm, args[1]), &text, &fault))
+    fail_tokens(vm, &fault);
+  return vm_string_from_buffer(vm, &text);
+}
+
+PRIM(prim_tokenizer_token) {
+  UNUSED;
+  Fault fault = {0};
+  Buffer text = {0};
+  if (!tokenizer_token(vm_int(vm, args[0]), vm_int(vm, args[1]), &text, &fault))
+    fail_tokens(vm, &fault);
+  return vm_string_from_buffer(vm, &text);
+}
+
+PRIM(prim_tokenizer_find) {
+  UNUSED;
+  Fault fault = {0};
+  int64_t token;
+  const String *text = AS_STRING(args[1]);
+  if (!tokenizer_find(vm_int(vm, args[0]), text->text, text->obj.len, &token,
+                      &fault))
+    fail_tokens(vm, &fault);
+  return value_int(token);
+}
+
+PRIM(prim_tokenizer_count) {
+  UNUSED;
+  Fault fault = {0};
+  int64_t size;
+  if (!tokenizer_size(vm_int(vm, args[0]), &size, &fault))
+    fail_tokens(vm, &fault);
+  return value_int(size);
+}

@@ -1,0 +1,57 @@
+/* GGUF (github.com/ggml-org/ggml/blob/master/docs/gguf.md): tensors, many in
+ * blocks of few bits, and metadata such as hyperparameters and the tokenizer.
+ *
+ *   Gguf *file = gguf_open("model.gguf", &fault);
+ *   const GgufValue *layers = gguf_find(file, "llama.block_count");
+ *   gguf_close(file);
+ *
+ * The names and values point into the file. */
+#ifndef AXON_RUNTIME_GGUF_H
+#define AXON_RUNTIME_GGUF_H
+
+#include "runtime/runtime.h"
+
+/* The numbers are those of the format. */
+typedef enum GgufType {
+  GGUF_U8,
+  GGUF_I8,
+  GGUF_U16,
+  GGUF_I16,
+  GGUF_U32,
+  GGUF_I32,
+  GGUF_F32,
+  GGUF_BOOL,
+  GGUF_STRING,
+  GGUF_ARRAY,
+  GGUF_U64,
+  GGUF_I64,
+  GGUF_F64,
+  GGUF_TYPE_COUNT,
+} GgufType;
+
+typedef struct GgufText {
+  const char *text; /* not NUL-terminated */
+  size_t len;
+} GgufText;
+
+typedef struct GgufValue {
+  GgufText key;
+  GgufType type; /* of the value, or of the items of an array */
+  bool is_array;
+  uint64_t count;    /* items; 1 if it is no array */
+  const uint8_t *at; /* first item; strings follow their lengths */
+} GgufValue;
+
+typedef struct Gguf Gguf;
+
+Gguf *gguf_open(const char *path, Fault *fault);
+void gguf_close(Gguf *file);
+/* The values in the order of the file. */
+const GgufValue *gguf_values(const Gguf *file, size_t *count);
+const GgufValue *gguf_find(const Gguf *file, const char *key); /* or NULL */
+
+/* Reads the item at *at and moves to the next one. */
+GgufText gguf_next_text(const uint8_t **at);
+Scalar gguf_next_number(const uint8_t **at, GgufType type);
+
+#endif
