@@ -211,9 +211,9 @@ static bool fits_in_limit(size_t bytes, uint64_t last_wanted) {
 /* NULL: out of memory, or interrupted. */
 static void *derive_block(size_t bytes, DeriveFunction *derive, void *context,
                           size_t *alloc_bytes) {
-  void *data = caching_alloc(
-      bytes > sizeof(FreedBlock) ? bytes : sizeof(FreedBlock), false,
-      alloc_bytes);
+  void *data =
+      caching_alloc(bytes > sizeof(FreedBlock) ? bytes : sizeof(FreedBlock),
+                    false, alloc_bytes);
   if (!data || derive(context, data))
     return data;
   caching_free(data, *alloc_bytes);

@@ -181,10 +181,9 @@ static void acquire_prepacked(const FusionGroup *c, const CompiledKernel *p,
         k->layout_key, k->offset * dtype_info[x->dtype].bytes);
     prepacked[j] = NULL;
     if (k->prepack_pays || derived_cache_is_eager())
-      prepacked[j] =
-          (k->packs_once ? derived_cache_acquire_or_build
-                         : derived_cache_acquire)(
-              x->data, &form, (size_t)k->bytes, pack_operand, &request);
+      prepacked[j] = (k->packs_once ? derived_cache_acquire_or_build
+                                    : derived_cache_acquire)(
+          x->data, &form, (size_t)k->bytes, pack_operand, &request);
     launch->pointers[request.pointer_index] =
         prepacked[j] ? (void *)(uintptr_t)derived_data(prepacked[j]) : NULL;
   }

@@ -729,8 +729,8 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
   double elements = (double)t->depth * (double)o->loop->extents[n];
   o->prepack_pays = elements >= MIN_PREPACKED_ELEMENTS &&
                     per_tile * c->s->width >= MIN_PACKING_SHARE * rows;
-  o->packs_once = o->prepack_pays &&
-                  row_block_count(c, n, rows) >= MIN_PACKED_ROW_BLOCKS;
+  o->packs_once =
+      o->prepack_pays && row_block_count(c, n, rows) >= MIN_PACKED_ROW_BLOCKS;
 }
 
 static void choose_all_prepacking(const GemmChooser *c) {
