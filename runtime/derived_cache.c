@@ -16,6 +16,7 @@ struct DerivedData {
   uint64_t last_use; /* time of the last request */
   uint32_t pins;     /* current users */
   bool detached;     /* removed from its tensor; the last user frees it */
+  bool uncached;     /* never had a tensor; not in the list */
 };
 
 static struct {
@@ -61,8 +62,10 @@ static void free_blocks(FreedBlock *b) {
 static void evict_data(DerivedData *k, FreedBlock **freed) {
   if (!k->data)
     return;
-  unlink_entry(k);
-  cache.counts.bytes -= k->bytes;
+  if (!k->uncached) {
+    unlink_entry(k);
+    cache.counts.bytes -= k->bytes;
+  }
   FreedBlock *b = k->data;
   *b = (FreedBlock){*freed, k->alloc_bytes};
   *freed = b;
@@ -143,12 +146,13 @@ typedef enum LookupResult {
 
 /* Unless there is no entry, k gets one more user. */
 static LookupResult lookup(Tensor *t, const ArtifactKey *key, size_t bytes,
-                           DerivedData **k, uint64_t *last_wanted) {
+                           bool at_once, DerivedData **k,
+                           uint64_t *last_wanted) {
   LookupResult found = LOOKUP_MISS;
   lock();
   bool fits = bytes <= effective_limit();
   *k = fits ? find_entry(t, key) : NULL;
-  bool seen_before = *k != NULL || cache.at_once;
+  bool builds = *k != NULL || at_once || cache.at_once;
   if (fits && !*k)
     *k = add_entry(t, key);
   if (*k) {
@@ -160,7 +164,7 @@ static LookupResult lookup(Tensor *t, const ArtifactKey *key, size_t bytes,
     link_entry(*k);
     cache.counts.hits++;
     found = LOOKUP_HIT;
-  } else if (*k && seen_before) {
+  } else if (*k && builds) {
     found = LOOKUP_BUILD;
   }
   if (found != LOOKUP_MISS)
@@ -204,19 +208,48 @@ static bool fits_in_limit(size_t bytes, uint64_t last_wanted) {
   return free >= bytes;
 }
 
+/* NULL: out of memory, or interrupted. */
+static void *derive_block(size_t bytes, DeriveFunction *derive, void *context,
+                          size_t *alloc_bytes) {
+  void *data =
+      caching_alloc(bytes > sizeof(FreedBlock) ? bytes : sizeof(FreedBlock),
+                    false, alloc_bytes);
+  if (!data || derive(context, data))
+    return data;
+  caching_free(data, *alloc_bytes);
+  return NULL;
+}
+
 static void build_data(DerivedData *k, size_t bytes, uint64_t last_wanted,
                        DeriveFunction *derive, void *context) {
   FreedBlock *freed = NULL;
-  size_t alloc_bytes,
-      requested_bytes = bytes > sizeof(FreedBlock) ? bytes : sizeof(FreedBlock);
+  size_t alloc_bytes;
   if (!fits_in_limit(bytes, last_wanted))
     return;
-  void *data = caching_alloc(requested_bytes, false, &alloc_bytes);
-  bool good = data && derive(context, data);
-  if (!good || !insert_data(k, data, bytes, alloc_bytes, last_wanted, &freed))
-    if (data)
-      caching_free(data, alloc_bytes);
+  void *data = derive_block(bytes, derive, context, &alloc_bytes);
+  if (data && !insert_data(k, data, bytes, alloc_bytes, last_wanted, &freed))
+    caching_free(data, alloc_bytes);
   free_blocks(freed);
+}
+
+/* Data that only the caller uses. */
+static DerivedData *build_uncached(size_t bytes, DeriveFunction *derive,
+                                   void *context) {
+  DerivedData *k =
+      bytes <= memory_limit() / 4 ? mem_try_alloc(sizeof *k) : NULL;
+  if (!k)
+    return NULL;
+  *k = (DerivedData){
+      .bytes = bytes, .pins = 1, .detached = true, .uncached = true};
+  k->data = derive_block(bytes, derive, context, &k->alloc_bytes);
+  if (!k->data) {
+    mem_free(k);
+    return NULL;
+  }
+  lock();
+  cache.counts.builds++;
+  unlock();
+  return k;
 }
 
 ArtifactKey derived_cache_key_at(ArtifactKey key, int64_t from) {
@@ -226,9 +259,9 @@ ArtifactKey derived_cache_key_at(ArtifactKey key, int64_t from) {
 
 /* Derived data of a view are kept with its base, for the elements of the
  * view. */
-DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
-                                   size_t bytes, DeriveFunction *derive,
-                                   void *context) {
+static DerivedData *acquire(Tensor *t, const ArtifactKey *key, size_t bytes,
+                            bool at_once, DeriveFunction *derive,
+                            void *context) {
   DerivedData *k;
   uint64_t last_wanted;
   ArtifactKey shifted_key;
@@ -240,7 +273,7 @@ DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
   }
   if (t->is_borrowed)
     return NULL;
-  LookupResult found = lookup(t, key, bytes, &k, &last_wanted);
+  LookupResult found = lookup(t, key, bytes, at_once, &k, &last_wanted);
   if (found == LOOKUP_BUILD)
     build_data(k, bytes, last_wanted, derive, context);
   if (found == LOOKUP_MISS)
@@ -254,6 +287,20 @@ DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
     return k;
   derived_cache_release(k);
   return NULL;
+}
+
+DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
+                                   size_t bytes, DeriveFunction *derive,
+                                   void *context) {
+  return acquire(t, key, bytes, false, derive, context);
+}
+
+DerivedData *derived_cache_acquire_or_build(Tensor *t, const ArtifactKey *key,
+                                            size_t bytes,
+                                            DeriveFunction *derive,
+                                            void *context) {
+  DerivedData *k = acquire(t, key, bytes, true, derive, context);
+  return k ? k : build_uncached(bytes, derive, context);
 }
 
 const void *derived_data(const DerivedData *k) {

@@ -4,7 +4,8 @@
  * operand in panels, the weights of a convolution transposed.  If the tensor
  * lives on, as weights do, this form is computed once and attached to the
  * tensor.  Its key is a hash of everything except the elements.  It is computed
- * at the second request, so that data used once costs nothing.
+ * at the second request, so that data used once costs nothing, or at the first
+ * one if that pays by itself.
  *
  * Derived data is freed with the tensor.  It is freed earlier if all derived
  * data together would exceed its limit, least recently used first.  Data that
@@ -29,6 +30,13 @@ typedef bool DeriveFunction(void *context, void *to);
 DerivedData *derived_cache_acquire(Tensor *t, const ArtifactKey *key,
                                    size_t bytes, DeriveFunction *derive,
                                    void *context);
+/* The same for a form that is computed at the first request.  If it cannot be
+ * cached, it exists until derived_cache_release.  NULL: not enough memory, or
+ * interrupted. */
+DerivedData *derived_cache_acquire_or_build(Tensor *t, const ArtifactKey *key,
+                                            size_t bytes,
+                                            DeriveFunction *derive,
+                                            void *context);
 /* The key of the form that begins at byte `from`: a view of a tensor uses
  * derived data of the whole. */
 ArtifactKey derived_cache_key_at(ArtifactKey key, int64_t from);

@@ -230,6 +230,10 @@ grep -q 'right prepacked panels' "$folder/text" ||
   fail 'weights are not prepacked'
 grep -q 'right unpacked, then prepacked' "$folder/text" ||
   fail 'weights are packed for a few rows'
+"$AXON" plan --dry -e 'let val x = normal (key 1) [2048, 2048]
+in nn.softmax (x @ transpose x) @ x end' |
+  tr -s ' \n' ' ' | grep -q 'right transposed, panels packed once' ||
+  fail 'each block of rows of a softmax packs the operand again'
 [ "$("$AXON" plan --stable again.axn | grep -c '3 times')" = 1 ] ||
   fail 'identical runs are not shown once'
 "$AXON" plan --target reference -e 'sum (for i < 100000 => float i)' |

@@ -168,7 +168,8 @@ static bool pack_operand(void *context, void *to) {
                                   launch.stop) == 0;
 }
 
-/* Acquires operands that are cached, or packs and caches them. */
+/* Acquires operands that are cached.  Others are packed now if this run alone
+ * uses them often enough, or if they are cached for later runs. */
 static void acquire_prepacked(const FusionGroup *c, const CompiledKernel *p,
                               KernelLaunch *launch, DerivedData **prepacked) {
   for (uint32_t j = 0; j < p->prepacked_count; j++) {
@@ -180,8 +181,9 @@ static void acquire_prepacked(const FusionGroup *c, const CompiledKernel *p,
         k->layout_key, k->offset * dtype_info[x->dtype].bytes);
     prepacked[j] = NULL;
     if (k->prepack_pays || derived_cache_is_eager())
-      prepacked[j] = derived_cache_acquire(x->data, &form, (size_t)k->bytes,
-                                           pack_operand, &request);
+      prepacked[j] = (k->packs_once ? derived_cache_acquire_or_build
+                                    : derived_cache_acquire)(
+          x->data, &form, (size_t)k->bytes, pack_operand, &request);
     launch->pointers[request.pointer_index] =
         prepacked[j] ? (void *)(uintptr_t)derived_data(prepacked[j]) : NULL;
   }

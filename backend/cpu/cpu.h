@@ -76,7 +76,7 @@ typedef struct PrepackedOperand {
   ArtifactKey layout_key; /* hash of the layout, except for the tensor */
   int64_t offset; /* element of the tensor at which the operand begins */
   int64_t bytes, panel_count;
-  bool prepack_pays;
+  bool prepack_pays, packs_once;
   const char *c_type, *panel_columns, *extent, *depth; /* as C expressions */
   const char *nonfinite_flags; /* offset of the flags of the panels; NULL: there
                                   are none */

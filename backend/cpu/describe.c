@@ -47,10 +47,13 @@ static const char *describe_packing(const Operand *o) {
   case OPERAND_PACK_A_COLUMNS:
     return "packed by columns";
   case OPERAND_PACK_B:
-    return o->prepack_pays ? "prepacked panels" : "packed panels";
+    return o->packs_once     ? "panels packed once"
+           : o->prepack_pays ? "prepacked panels"
+                             : "packed panels";
   case OPERAND_PACK_B_TRANSPOSED:
-    return o->prepack_pays ? "transposed, prepacked panels"
-                           : "transposed, packed panels";
+    return o->packs_once     ? "transposed, panels packed once"
+           : o->prepack_pays ? "transposed, prepacked panels"
+                             : "transposed, packed panels";
   case OPERAND_PACK_B_IM2COL:
     return "im2col panels";
   }

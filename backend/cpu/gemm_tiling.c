@@ -698,6 +698,15 @@ static int64_t panel_columns(const GemmChooser *c, uint32_t loop_index) {
          c->s->width;
 }
 
+/* Row blocks of one run that use all of an operand with columns along axis n:
+ * blocks of `rows` rows of all matmuls. */
+static double row_block_count(const GemmChooser *c, uint32_t n, double rows) {
+  const LoopNest *loop = c->k->loops.at[0];
+  uint32_t outer = c->k->parallel_axes;
+  double points = loop_iterations_hint(loop, 0, outer);
+  return points / rows / (n < outer ? (double)loop_extent_hint(loop, n) : 1);
+}
+
 static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   uint32_t n = vectorize_channels ? t->m_axis : t->n_axis;
@@ -720,6 +729,8 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
   double elements = (double)t->depth * (double)o->loop->extents[n];
   o->prepack_pays = elements >= MIN_PREPACKED_ELEMENTS &&
                     per_tile * c->s->width >= MIN_PACKING_SHARE * rows;
+  o->packs_once =
+      o->prepack_pays && row_block_count(c, n, rows) >= MIN_PACKED_ROW_BLOCKS;
 }
 
 static void choose_all_prepacking(const GemmChooser *c) {

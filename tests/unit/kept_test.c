@@ -121,6 +121,35 @@ static void test_limit(void **state) {
   derived_cache_set_limit(UINT64_MAX);
 }
 
+/* Data that one use pays for exist from the first request on.  They are cached
+ * if that is possible without evicting others. */
+static void test_at_once(void **state) {
+  (void)state;
+  float x[4] = {0};
+  int64_t n = 4;
+  int with = 5;
+  ArtifactKey key = form_of(1);
+  Tensor *t = tensor_of(10), *other = tensor_of(10),
+         *borrowed = tensor_borrow(DT_F32, 1, &n, x);
+  Tensor *const all[] = {t, other, borrowed};
+  derived_cache_set_limit(BYTES);
+  for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+    DerivedData *d =
+        derived_cache_acquire_or_build(all[k], &key, BYTES, fill, &with);
+    assert_non_null(d);
+    assert_int_equal(*(const char *)derived_data(d), 5);
+    derived_cache_release(d);
+    assert_int_equal(derived_cache_stats().bytes, BYTES);
+  }
+  assert_int_equal(wanted(t, 1, 6), 5);
+  assert_null(
+      derived_cache_acquire_or_build(borrowed, &key, BYTES, fails, NULL));
+  for (size_t k = 0; k < ARRAY_LEN(all); k++)
+    tensor_release(all[k]);
+  assert_int_equal(derived_cache_stats().bytes, 0);
+  derived_cache_set_limit(UINT64_MAX);
+}
+
 /* A running loop has its data whatever the limit is, until it ends. */
 static void test_loop(void **state) {
   (void)state;
@@ -279,13 +308,36 @@ static void test_programs(void **state) {
   unsetenv("AXON_KEEP");
 }
 
+/* A kernel whose blocks of rows all use one operand packs it in its first run,
+ * whether it is cached or not. */
+static void test_row_blocks(void **state) {
+  (void)state;
+  static const char text[] =
+      "val x : f32[600, 64] = for i, j => sin (float (3 * i + j))\n"
+      "val w : f32[64, 4096] = for i, j => cos (float (i + 5 * j))\n"
+      "do print (sum (nn.softmax (x @ w)))\n";
+  static const char *const limits[] = {"0", "1000000000"};
+  for (size_t k = 0; k < ARRAY_LEN(limits); k++) {
+    setenv("AXON_KEEP", limits[k], 1);
+    AxnSession *s = axn_session_new();
+    uint64_t before = derived_cache_stats().builds;
+    assert_int_equal(axn_session_run(s, "once.axn", text, strlen(text)),
+                     AXN_OK);
+    assert_int_equal(derived_cache_stats().builds - before, 1);
+    axn_session_free(s);
+    assert_int_equal(derived_cache_stats().bytes, 0);
+  }
+  unsetenv("AXON_KEEP");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_second_time), cmocka_unit_test(test_failing),
       cmocka_unit_test(test_borrowed),    cmocka_unit_test(test_limit),
       cmocka_unit_test(test_many_forms),  cmocka_unit_test(test_gone_in_use),
       cmocka_unit_test(test_threads),     cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_loop),
+      cmocka_unit_test(test_loop),        cmocka_unit_test(test_at_once),
+      cmocka_unit_test(test_row_blocks),
   };
   setenv("AXON_TINY", "0", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
