@@ -30,7 +30,7 @@ static void emit_column_results(Emitter *e, Buffer *out, const Accumulator *f,
   LoopOutput r = *f->output;
   stored_output.output = &r;
   r.dtype = accumulator_stored_dtype(e, f);
-  char class = value_class(r.dtype),
+  char class = emit_class(e, r.dtype),
        from = c->widens_to_f64 ? accumulator_final_class(f) : f->class;
   const char *name = c->widens_to_f64 && f->widens_to_f64 ? "sum"
                      : f->position                        ? "at"
