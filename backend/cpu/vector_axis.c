@@ -42,33 +42,15 @@ static bool is_byte(Dtype t) {
   return t == DT_U8 || t == DT_I8 || t == DT_BOOL;
 }
 
-/* Returns true for operations that C computes on vectors of bytes. */
-static bool computes_bytes(PrimId op) {
-  switch ((int)op) {
-  case PRIM_ADD:
-  case PRIM_SUB:
-  case PRIM_MUL:
-  case PRIM_MAXIMUM:
-  case PRIM_MINIMUM:
-  case PRIM_EQ:
-  case PRIM_NE:
-  case PRIM_LT:
-  case PRIM_LE:
-  case PRIM_GT:
-  case PRIM_GE:
-  case PRIM_AND:
-  case PRIM_OR:
-  case PRIM_NOT:
-  case PRIM_BIT_AND:
-  case PRIM_BIT_OR:
-  case PRIM_BIT_XOR:
-  case PRIM_BIT_NOT:
-  case PRIM_SELECT:
-    return true;
-  default:
-    return false;
-  }
-}
+/* Operations that C computes on vectors of bytes. */
+static const bool computes_bytes[PRIM_COUNT] = {
+    [PRIM_ADD] = true,     [PRIM_SUB] = true,     [PRIM_MUL] = true,
+    [PRIM_MAXIMUM] = true, [PRIM_MINIMUM] = true, [PRIM_EQ] = true,
+    [PRIM_NE] = true,      [PRIM_LT] = true,      [PRIM_LE] = true,
+    [PRIM_GT] = true,      [PRIM_GE] = true,      [PRIM_AND] = true,
+    [PRIM_OR] = true,      [PRIM_NOT] = true,     [PRIM_BIT_AND] = true,
+    [PRIM_BIT_OR] = true,  [PRIM_BIT_XOR] = true, [PRIM_BIT_NOT] = true,
+    [PRIM_SELECT] = true};
 
 static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
   if (!is_byte(s->dtype))
@@ -81,7 +63,7 @@ static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
     return !s->checked_index_count && s->address->coef[v] >= -1 &&
            s->address->coef[v] <= 1;
   case KOP_MAP:
-    return computes_bytes(s->op);
+    return computes_bytes[s->op];
   case KOP_AFFINE:
   case KOP_LOAD_LOCAL:
   case KOP_SELECT:

@@ -11,8 +11,7 @@ typedef struct Arena Arena;
  * NULL. */
 /* Returns true if the kernel computes 8-bit integers and bool only, and its
  * vectors are contiguous and full. */
-bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s,
-                            uint32_t width);
+bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s, uint32_t width);
 bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes);
 /* Returns true for argmax and argmin. */
 bool loop_is_arg_reduction(const LoopNest *loop);

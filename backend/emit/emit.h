@@ -162,7 +162,7 @@ struct Emitter {
   const Dialect *dialect;
   struct CpuEmitter *cpu; /* state of backend/cpu; NULL: the dialect is CUDA */
   EmittedKernel *emitted;
-  uint32_t width; /* lanes of a vector */
+  uint32_t width;      /* lanes of a vector */
   bool has_byte_lanes; /* of 8 bits: schedule_has_byte_lanes */
   uint32_t next_id;
   bool failed;
