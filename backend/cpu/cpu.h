@@ -106,7 +106,10 @@ uint32_t cpu_vector_bytes(void);
 uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 
 /* Chooses the schedule.  May permute the parallel axes of the kernel. */
-void schedule_choose(Kernel *k, uint32_t vector_bytes, Schedule *s);
+/* may_use_bytes: lanes may have 8 bits. */
+void schedule_choose(Kernel *k, uint32_t vector_bytes, bool may_use_bytes,
+                     Schedule *s);
+bool schedule_has_byte_lanes(const Schedule *s);
 /* Returns true if there is a schedule for a kernel with accumulated axes. */
 bool schedule_can_accumulate(const Kernel *k);
 /* Returns true if the loop reduces so few terms that they are unrolled. */

@@ -178,7 +178,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   *about = (KernelInfo){.tasks = 1};
   if (!k || c->fallback_reason)
     return false;
-  schedule_choose(k, cpu_vector_bytes(), &s);
+  schedule_choose(k, cpu_vector_bytes(), true, &s);
   if (!emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->vector_lanes = s.width;

@@ -38,7 +38,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = fusion_group_is_exact(c);
-  schedule_choose(k, cpu_vector_bytes(), &s);
+  schedule_choose(k, cpu_vector_bytes(), true, &s);
   if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
           MAX_KERNEL_POINTERS)

@@ -393,6 +393,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   e->cpu = NEW(k->arena, CpuEmitter);
   e->dialect = &c_dialect;
   e->width = s->width;
+  e->has_byte_lanes = schedule_has_byte_lanes(s);
   e->function.locals_by_point = s->task_kind == TASK_ROWS;
   e->function.has_lane_begin = !s->gemm_tilings;
   e->arena = k->arena;

@@ -32,7 +32,9 @@ static bool tracks_nan(const Emitter *e, const Accumulator *f) {
          e->vector_axis != NO_AXIS && e->vector_axis >= e->loop->spatial_axes;
 }
 
-static Dtype accumulator_dtype(const Accumulator *f) {
+static Dtype accumulator_dtype(const Emitter *e, const Accumulator *f) {
+  if (e->has_byte_lanes)
+    return f->output->dtype;
   char class = f->position ? 'l' : accumulator_final_class(f);
   return class == 'f'   ? DT_F32
          : class == 'd' ? DT_F64
@@ -75,7 +77,7 @@ static const char *emit_reduced_position(Emitter *e) {
 Accumulator accumulator_new(Emitter *e, uint32_t at) {
   const LoopOutput *r = &e->loop->outputs.at[at];
   Dtype t = e->loop->ops.at[r->value_op].dtype;
-  Accumulator f = {.output = r, .op = r->reduce, .class = value_class(t)};
+  Accumulator f = {.output = r, .op = r->reduce, .class = emit_class(e, t)};
   f.id = e->next_id++;
   f.widens_to_f64 =
       reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS && f.class == 'f';
@@ -95,7 +97,7 @@ void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
     f->local_address =
         format(e, "l%u + %s", l->id, emit_local_offset(e, l, r->local_index));
   if (e->cpu->schedule->reduction_chunk) {
-    e->cpu->out->accumulator_dtype = accumulator_dtype(f);
+    e->cpu->out->accumulator_dtype = accumulator_dtype(e, f);
     e->cpu->out->is_arg_reduction = f->position != NULL;
   }
   if (r->global_index)
@@ -243,7 +245,7 @@ static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
 }
 
 Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f) {
-  return e->cpu->schedule->reduction_chunk ? accumulator_dtype(f)
+  return e->cpu->schedule->reduction_chunk ? accumulator_dtype(e, f)
                                            : f->output->dtype;
 }
 

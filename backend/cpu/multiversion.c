@@ -299,7 +299,7 @@ static bool emit_version(const KernelVersions *v, const Kernel *k,
   if (x->min_points > 0)
     x->min_points = min_uncached_points(x->kernel);
   x->alias_begin = extent_table_alias_count(k->graph->extent_table);
-  schedule_choose(x->kernel, bytes, &x->schedule);
+  schedule_choose(x->kernel, bytes, false, &x->schedule);
   x->unrolled_loops = 0;
   for (uint32_t j = 0; j < x->kernel->loops.len; j++)
     x->unrolled_loops += short_reduction_applies(x->kernel->loops.at[j]);

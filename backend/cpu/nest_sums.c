@@ -240,7 +240,7 @@ static void store_vector_sum(NestWriter *w, Buffer *out, const Accumulator *f,
   LoopOutput r = *f->output;
   stored.output = &r;
   r.dtype = accumulator_stored_dtype(e, f);
-  char class = value_class(r.dtype), from = accumulator_final_class(f);
+  char class = emit_class(e, r.dtype), from = accumulator_final_class(f);
   const char *x = f->widens_to_f64
                       ? format(e, "sum%u[%s]", f->id, w->row_index)
                       : format(e, "%s%u%s", f->position ? "at" : "acc", f->id,

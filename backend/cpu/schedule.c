@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { MIN_BYTE_LANES = 32 }; /* as in backend/cpu/prelude/vector_types.inc */
+
 /* ---- task sizes ---- */
 
 static double outer_points(const Kernel *k) {
@@ -295,11 +297,28 @@ bool schedule_can_accumulate(const Kernel *k) {
               loop_extent_hint(copy->loops.at[0], copy->parallel_axes - 1));
 }
 
-void schedule_choose(Kernel *k, uint32_t bytes, Schedule *s) {
+bool schedule_has_byte_lanes(const Schedule *s) {
+  return s->width >= MIN_BYTE_LANES && s->width == s->vector_bytes;
+}
+
+/* Chooses lanes of 8 bits if all vectors are contiguous then. */
+static void choose_byte_lanes(Kernel *k, uint32_t bytes, Schedule *s) {
+  if (bytes < MIN_BYTE_LANES || !vector_axis_fits_bytes(k, s, bytes))
+    return;
+  uint32_t width = s->width;
+  choose_for_width(k, bytes, s, bytes);
+  if (!vector_axis_fits_bytes(k, s, bytes))
+    choose_for_width(k, bytes, s, width);
+}
+
+void schedule_choose(Kernel *k, uint32_t bytes, bool may_use_bytes,
+                     Schedule *s) {
   bool needs_64bit = vector_axis_needs_64bit(k, NULL);
   choose_for_width(k, bytes, s, needs_64bit ? bytes / 8 : bytes / 4);
   if (!needs_64bit && !s->gemm_tilings &&
       vector_axis_needs_64bit(k, s->vector_axes))
     choose_for_width(k, bytes, s, bytes / 8);
+  if (may_use_bytes)
+    choose_byte_lanes(k, bytes, s);
   choose_staging(k, s);
 }

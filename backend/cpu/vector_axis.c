@@ -38,6 +38,70 @@ bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes) {
   return false;
 }
 
+static bool is_byte(Dtype t) {
+  return t == DT_U8 || t == DT_I8 || t == DT_BOOL;
+}
+
+/* Operations that C computes on vectors of bytes. */
+static const bool computes_bytes[PRIM_COUNT] = {
+    [PRIM_ADD] = true,     [PRIM_SUB] = true,     [PRIM_MUL] = true,
+    [PRIM_MAXIMUM] = true, [PRIM_MINIMUM] = true, [PRIM_EQ] = true,
+    [PRIM_NE] = true,      [PRIM_LT] = true,      [PRIM_LE] = true,
+    [PRIM_GT] = true,      [PRIM_GE] = true,      [PRIM_AND] = true,
+    [PRIM_OR] = true,      [PRIM_NOT] = true,     [PRIM_BIT_AND] = true,
+    [PRIM_BIT_OR] = true,  [PRIM_BIT_XOR] = true, [PRIM_BIT_NOT] = true,
+    [PRIM_SELECT] = true};
+
+static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
+  if (!is_byte(s->dtype))
+    return false;
+  switch (s->kind) {
+  case KOP_CONST:
+  case KOP_CONVERT:
+    return true;
+  case KOP_LOAD:
+    return !s->checked_index_count && s->address->coef[v] >= -1 &&
+           s->address->coef[v] <= 1;
+  case KOP_MAP:
+    return computes_bytes[s->op];
+  case KOP_AFFINE:
+  case KOP_LOAD_LOCAL:
+  case KOP_SELECT:
+  case KOP_RANDOM:
+  case KOP_PACK_BF16X2:
+    return false;
+  }
+  return false;
+}
+
+static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
+  if (v == NO_AXIS || loop->staging || loop->floor_div_count ||
+      loop_extent_hint(loop, v) < width)
+    return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (!op_fits_bytes(&loop->ops.at[j], v))
+      return false;
+  for (uint32_t j = 0; j < loop->outputs.len; j++) {
+    const LoopOutput *r = &loop->outputs.at[j];
+    bool is_stored = v < loop->spatial_axes;
+    if (!is_byte(r->dtype) || r->local_index || !r->global_index ||
+        prim_is_arg_reduction(r->reduce) ||
+        (is_stored && r->global_index->coef[v] != 1))
+      return false;
+  }
+  return true;
+}
+
+bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s,
+                            uint32_t width) {
+  if (s->gemm_tilings || s->batched_gemm || s->transpose || s->strip_length)
+    return false;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width))
+      return false;
+  return true;
+}
+
 /* ---- cost of vectors along an axis ---- */
 
 static bool has_reduction(const LoopNest *loop) {

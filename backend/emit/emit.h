@@ -162,7 +162,8 @@ struct Emitter {
   const Dialect *dialect;
   struct CpuEmitter *cpu; /* state of backend/cpu; NULL: the dialect is CUDA */
   EmittedKernel *emitted;
-  uint32_t width; /* lanes of a vector */
+  uint32_t width;      /* lanes of a vector */
+  bool has_byte_lanes; /* of 8 bits: schedule_has_byte_lanes */
   uint32_t next_id;
   bool failed;
   FunctionState function;
@@ -208,6 +209,8 @@ int64_t emit_extent_ceil_div(Emitter *e, int64_t x, int64_t y);
 /* Allocates scratch memory; returns the parameter with its offset. */
 const char *emit_scratch(Emitter *e, int64_t elements, Dtype t);
 char value_class(Dtype t);
+/* The same, but 'u' for u8 in a kernel with lanes of 8 bits. */
+char emit_class(const Emitter *e, Dtype t);
 char vector_type_letter(char class);
 const char *scalar_type(char class);
 const char *memory_type(Dtype t);

@@ -45,5 +45,5 @@ const char full_vector_macros[] =
     "#define LOAD(T, p) ld_##T(p)\n#define REST W\n#define LIVE ALL\n";
 const char tail_macros[] =
     "#define LOAD(T, p) ldp_##T(p, rest)\n#define REST rest\n"
-    "#define LIVE (lanes() < rest)\n";
+    "#define LIVE (lanes() < (lane)rest)\n";
 const char undef_macros[] = "#undef LOAD\n#undef REST\n#undef LIVE\n";

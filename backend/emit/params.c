@@ -101,6 +101,10 @@ char value_class(Dtype t) {
   return 'l';
 }
 
+char emit_class(const Emitter *e, Dtype t) {
+  return e->has_byte_lanes && t == DT_U8 ? 'u' : value_class(t);
+}
+
 const char *scalar_type(char class) {
   switch (class) {
   case 'f':
@@ -110,6 +114,7 @@ const char *scalar_type(char class) {
   case 'b':
     return "int";
   case 'i':
+  case 'u':
     return "int32_t";
   default:
     return "int64_t";

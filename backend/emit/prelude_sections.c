@@ -109,7 +109,7 @@ static void mark_names(SectionTable *s, const char *source, const char *end) {
 
 /* The names that the unnamed section defines. */
 static const char unnamed_section_names[] =
-    "vf vd vi vu vl vw v_u8 v_i8 v_u16 INLINE CONVERT";
+    "vf vd vi vu vl vw v_u8 v_i8 v_u16 lane vb INLINE CONVERT";
 
 static bool defines_macro(const Section *s, const Sym *name) {
   static const char define[] = "#define ";

@@ -78,7 +78,7 @@ const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
   if (e->ops.has_unrounded[op_index] && e->loop->ops.at[op_index].dtype == t)
     return format(e, "wide%u", op_index + e->ops.first_name);
   return e->dialect->scalars_only ? emit_scalar(e, op_index)
-                                  : emit_vector(e, op_index, value_class(t));
+                                  : emit_vector(e, op_index, emit_class(e, t));
 }
 
 /* A vector from memory. */
@@ -195,7 +195,7 @@ static void find_demanded_lanes(Emitter *e) {
 /* ---- operations ---- */
 
 static char wider_class(char x, char y) {
-  static const char ranks[] = "bilfd";
+  static const char ranks[] = "biulfd";
   return strchr(ranks, x) > strchr(ranks, y) ? x : y;
 }
 
@@ -221,13 +221,18 @@ static char working_class(const Emitter *e, uint32_t op_index,
                              : wider_class(class, e->ops.classes[op_index]);
 }
 
-/* 8-bit integers are computed in 32 bits, and so are 16-bit floats. */
+/* 8-bit integers are computed in 32 bits, unless these are the lanes, and so
+ * are 16-bit floats. */
 static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
   bool is_vector = e->ops.varies[op_index],
        half = s->dtype == DT_F16 || s->dtype == DT_BF16;
   if (half && (is_vector || e->dialect->scalars_only)) {
     emit_define_rounded(e, op_index, x);
+    return;
+  }
+  if (e->has_byte_lanes && is_vector) {
+    emit_define(e, op_index, x);
     return;
   }
   if (s->dtype == DT_U8)
@@ -612,7 +617,7 @@ static void place_op(Emitter *e, uint32_t op_index) {
     if (e->ops.levels[s->args[j]] > level)
       level = e->ops.levels[s->args[j]];
   }
-  char class = value_class(s->dtype);
+  char class = emit_class(e, s->dtype);
   bool narrow = varies || e->dialect->narrow_ints;
   if (narrow && emit_fits_i32(s))
     class = 'i';
