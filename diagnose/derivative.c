@@ -1,7 +1,6 @@
 /* Words a result that a function such as grad cannot differentiate.  Main entry
    point: diagnose_differentiated. */
 #include "diagnose/internal.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/diag.h"
 

@@ -5,7 +5,6 @@
  * threads. */
 #include "kernel/nest.h"
 #include "kernel/verify.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 
 #include <string.h>

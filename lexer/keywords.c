@@ -4,7 +4,6 @@
 
 #include "lexer/lexer.h"
 #include "parser/parse.h"
-#include "support/arena.h"
 
 const Keyword lexer_keywords[] = {
 #define KEYWORD(token, text, kind) {text, KEYWORD_##kind, TOK_##token},

@@ -1,6 +1,5 @@
 /* Decoders: tokens to text. */
 #include "runtime/tokenizer_parts.h"
-#include "support/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

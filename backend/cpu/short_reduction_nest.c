@@ -7,7 +7,6 @@
  * reduced axes are loops around the input rows. */
 #include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
-#include "support/arena.h"
 
 #include <string.h>
 
