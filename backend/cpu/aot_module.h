@@ -1,6 +1,6 @@
 /* backend/cpu: kernels as parts of a stand-alone C source (axon build).
  *
- * * The source contains each kernel once per vector ISA.  Preprocessor
+ * The source contains each kernel once per vector ISA.  Preprocessor
  * conditions select the ISA of the compiler's target.  Kernels have symbolic
  * sizes (tensor/extent.h): a function run1 of kernel 1 computes the kernel's
  * parameters from those of the function that is being built. */

@@ -1,6 +1,6 @@
 /* Argmax and argmin of long rows, split into chunks for all threads.
  *
- * * Each chunk stores its position and, behind the positions of all chunks, its
+ * Each chunk stores its position and, behind the positions of all chunks, its
  * value in eight bytes.  Chunks are combined in order: the first of equal
  * elements wins, and NaN is larger than any number. */
 #include "backend/cpu/cpu_emitter.h"

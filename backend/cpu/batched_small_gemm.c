@@ -1,12 +1,12 @@
 /* Batches of small matmuls.
  *
- * * If rows are shorter than a vector, whole matrices are in registers.  The
+ * If rows are shorter than a vector, whole matrices are in registers.  The
  * lanes of a register are the elements of the result in row-major order,
  * perhaps of several matrices.  For each term, both factors are constant
  * shuffles of operand registers.  No element is loaded twice or broadcast from
  * memory, and no register is half empty.
  *
- * * Longer rows use register tiles of several rows.  The last tile of a matrix
+ * Longer rows use register tiles of several rows.  The last tile of a matrix
  * overlaps the tile before it and computes the same results again.  Nothing is
  * packed, since B stays in the L1 cache. */
 #include "backend/cpu/batched_small_gemm.h"

@@ -14,7 +14,7 @@ typedef struct MatrixRef {
 
 /* result[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n].
  *
- * * With short rows, m, n, k and the layout are constants of the code, of which
+ * With short rows, m, n, k and the layout are constants of the code, of which
  * there are at most some hundreds of variants.  With longer rows, only the
  * shape of the tile is constant, and whether its last vector is full.  With
  * symbolic sizes, there is a tile for each number of vectors. */

@@ -1,7 +1,7 @@
 /* Matmuls of bf16 with dot products of pairs: one instruction multiplies two
  * pairs of terms and adds both products to an f32 accumulator.
  *
- * * An operand's terms become 32-bit pairs, so that packing and tiles are those
+ * An operand's terms become 32-bit pairs, so that packing and tiles are those
  * of 32-bit elements.  If the number of terms is odd or symbolic, the last pair
  * contains a zero.  The instruction flushes subnormal operands and results to
  * zero. */

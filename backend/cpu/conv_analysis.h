@@ -11,7 +11,7 @@ typedef struct Arena Arena;
 /* Access of an operand along an axis of the result.  All affine expressions
  * contain the axis and some reduction axes only as multiples of one coordinate:
  *
- * * stride * axis + sum of dilation[k] * k */
+ * stride * axis + sum of dilation[k] * k */
 typedef struct SlidingAccess {
   int64_t stride;
   int64_t dilation[MAX_KERNEL_AXES]; /* of reduction axes; 0: not in the
@@ -47,7 +47,7 @@ typedef struct PaddingPeel {
 /* The part of the operand that a task needs, copied to scratch memory (im2col).
  * Each element is computed once, also if it is padding.
  *
- * * There is one plane for each point of the free reduction axes, which do not
+ * There is one plane for each point of the free reduction axes, which do not
  * move the window, and for each phase of the strides.  In a plane, each term
  * has a constant offset from the position, and positions continue from one
  * image row to the next.  So vectors lie along all positions. */

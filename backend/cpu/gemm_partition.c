@@ -1,6 +1,6 @@
 /* Partition of a matmul among threads: the rows and columns of one task.
  *
- * * Each task packs its part of the operands.  Wide tasks pack the left operand
+ * Each task packs its part of the operands.  Wide tasks pack the left operand
  * seldom, and tall tasks the right operand.  All threads should get the same
  * work.  There should be more tasks than threads, because another process may
  * occupy a core.  The partition changes no sum. */

@@ -1,6 +1,6 @@
 /* Tiling of the matmuls of a kernel.
  *
- * * A register tile of the result accumulates all terms.  One operand is
+ * A register tile of the result accumulates all terms.  One operand is
  * broadcast.  The other operand is a vector, packed into panels that the caches
  * hold: Goto and van de Geijn, Anatomy of high-performance matrix
  * multiplication, 2008.  Each thread packs its own panels, since reading memory

@@ -1,6 +1,6 @@
 /* A kernel as C functions.
  *
- * * * `kernel` computes tasks begin .. end - 1.  A task is an iteration of the
+ * `kernel` computes tasks begin .. end - 1.  A task is an iteration of the
  * parallel axes, a block of rows or columns, or a chunk of a split reduction.
  * `fold` combines chunks.  It contains the loop nests of the kernel in order.
  * Intermediates are in scratch memory. */

@@ -1,7 +1,7 @@
 /* backend/cpu: operations that are library routines instead of generated loops:
  * sort, topk, cumsum, scatter, permutation, Fourier transforms.
  *
- * * The reference backend executes a node if its routine does not support it
+ * The reference backend executes a node if its routine does not support it
  * (free indices that not all inputs have).  It also executes nodes with an
  * invalid index, even under a false guard, and reports the error.  Results do
  * not depend on the number of threads. */

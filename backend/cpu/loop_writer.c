@@ -1,10 +1,5 @@
-/* Loop nests of a kernel as C: loops around straight-line code, and the code of
- * reductions.
- *
- * * The innermost loop iterates over vectors.  Its body is emitted twice: for
- * full vectors, and for the tail of a row.  Vectors lie along a reduction axis,
- * with a horizontal reduction at the end, or along a spatial axis, with an
- * accumulator per lane. */
+/* Outputs of a loop nest as C: accumulators, addresses, stores, and the range
+ * of each axis in a task. */
 #include "backend/cpu/loop_writer.h"
 
 #define format emit_format

@@ -1,5 +1,4 @@
-/* backend/cpu: loop nests as C. loop_nest.c selects a strategy; all strategies
- * use loop_writer.c. */
+/* backend/cpu: outputs of a loop nest as C. */
 #ifndef AXON_CPU_LOOP_WRITER_H
 #define AXON_CPU_LOOP_WRITER_H
 
@@ -18,7 +17,7 @@ typedef struct Accumulator { /* how an output is accumulated and stored */
   char class;           /* class of the accumulator */
   const char *position; /* argmax and argmin: index of the first lane, as a
                            vector; otherwise NULL */
-  bool widens_to_f64;   /* the sum continues in f64: sum_widens_to_f64 */
+  bool widens_to_f64;   /* the sum continues in f64 after each run */
   bool tracks_nan; /* NaN is recorded in a second accumulator: tracks_nan */
   bool wide_index; /* positions may exceed int32_t */
   const char

@@ -1,20 +1,20 @@
 /* backend/cpu: multiversioning of kernels with symbolic sizes.
  *
- * * A kernel is correct for all sizes, but its schedule is chosen for some.  So
+ * A kernel is correct for all sizes, but its schedule is chosen for some.  So
  * a kernel has several versions, and a run-time dispatch on the sizes selects
  * one.  The last version is scheduled for sizes of some hundreds and accepts
  * all sizes.  The versions before it are specialized:
  *
- * * - one variable is 1 or tiny (a batch of one, a few classes, 3 color
+ * - one variable is 1 or tiny (a batch of one, a few classes, 3 color
  * channels);
  *
- * * - short reductions; batches of small matmuls; all variables are small;
+ * - short reductions; batches of small matmuls; all variables are small;
  *
- * * - rows so long that they are strip-mined;
+ * - rows so long that they are strip-mined;
  *
- * * - data that exceeds the caches: split reductions, non-temporal stores.
+ * - data that exceeds the caches: split reductions, non-temporal stores.
  *
- * * All versions but the last use 32-bit index values.  A convolution has
+ * All versions but the last use 32-bit index values.  A convolution has
  * versions for small windows, with many and with few output channels, and one
  * without a window. */
 #ifndef AXON_CPU_MULTIVERSION_H

@@ -630,7 +630,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
                     .clamped = nest_clamped(n)};
   Buffer empty = {.arena = e->arena};
   w->body[0] = w->body[1] = w->results[0] = w->results[1] = empty;
-  w->partials = w->broadcasts = w->shared_loads = empty;
+  w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   nest_index_sums(w);
   begin_body(w);
   bool separate = has_result_loops(w);

@@ -1,11 +1,11 @@
 /* Strip-mined loops: the values that one strip passes to the next.
  *
- * * * * A sum continues.  A maximum or minimum has two values.  The first one
+ * A sum continues.  A maximum or minimum has two values.  The first one
  * scales the exponentials so far.  It is finite initially, so that a strip of
  * infinities yields no NaN.  The second one is the actual value, which becomes
  * the result at the end.
  *
- * * * * A term that underflows relative to the maximum of the whole row is
+ * A term that underflows relative to the maximum of the whole row is
  * zero, and zero times infinity is NaN.  Relative to the maximum of its strip,
  * the term may not underflow.  So rows with a non-finite result are computed
  * again, with the final maxima. */

@@ -1,6 +1,6 @@
 /* Skips the terms of a convolution that multiply only padding.
  *
- * * * * An image row near the top or the bottom skips the filter rows outside
+ * An image row near the top or the bottom skips the filter rows outside
  * of the image.  These are consecutive terms in each group of terms.  The first
  * and the last tile of an image row are separate functions.  They unroll the
  * filter columns.  Each column is multiplied only with the rows of the tile for

@@ -1,7 +1,7 @@
 /* Software prefetch of gathered rows, and of the next row while the rest of the
  * current row comes from a cache.
  *
- * * * The hardware prefetches what follows the current row, but not a gathered
+ * The hardware prefetches what follows the current row, but not a gathered
  * row.  So each load of a vector also prefetches the same vector of a row that
  * is gathered some indices later.  Later means along the innermost axis of the
  * indices, so that the row may belong to a later iteration.  The index is

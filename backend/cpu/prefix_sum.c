@@ -1,7 +1,7 @@
 /* Prefix sums.  Accumulators are f64, f32 for 16-bit floats, and 64-bit
  * integers.  Each result is rounded once.
  *
- * * * Four lines are interleaved, since each addition waits for the previous
+ * Four lines are interleaved, since each addition waits for the previous
  * one.  A few long lines are divided into blocks, whose size does not depend on
  * the number of threads.  The first pass computes the sums of the blocks.  The
  * second pass starts each block from the sum of the blocks before it.  If the

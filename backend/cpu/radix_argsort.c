@@ -3,7 +3,7 @@
  * halves, then by their upper halves.  In a long line, they are sorted by their
  * leading bits.  An insertion sort of equal runs follows, unless a run is long.
  *
- * * * The order is ascending, with NaN last and -0 equal to 0.  Keys are
+ * The order is ascending, with NaN last and -0 equal to 0.  Keys are
  * unsigned integers in the order of the elements. */
 #include "backend/cpu/library_ops.h"
 

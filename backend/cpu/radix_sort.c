@@ -1,7 +1,7 @@
 /* Radix sort of elements without their indices, least significant digit first.
  * Keys are unsigned integers as wide as the elements and in their order.
  *
- * * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
+ * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
  * keep their order.  NaNs share one key, and so do zeros; if there is a NaN or
  * a -0, they are restored after the sort. */
 #include "backend/cpu/library_ops.h"

@@ -1,6 +1,6 @@
 /* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
- * * * For wide rows, each thread has a range of columns and adds all rows.  For
+ * For wide rows, each thread has a range of columns and adds all rows.  For
  * many narrow rows with few results, each part of the rows has a private copy
  * of the result.  The number of parts does not depend on the number of threads.
  * The sum of the copies is the result. */

@@ -1,6 +1,6 @@
 /* Unroll-and-jam of reductions over the last parallel axis.
  *
- * * * Neighbouring iterations may each read their own row and share another
+ * Neighbouring iterations may each read their own row and share another
  * row, as in a matrix-vector product.  Then several iterations share the load
  * of that row.  A load of the shared row for each iteration would take as long
  * as the load of the other row from the L2 cache.  Rows that come from farther

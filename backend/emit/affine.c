@@ -48,7 +48,7 @@ const char *emit_affine_term(Emitter *e, int64_t coef, const char *name) {
   return coef == 1 ? name : format(e, "%s * %s", emit_int(e, coef), name);
 }
 
-/* The shared loads of backend/cpu/unrolled_reduction.c emit a level again only
+/* The shared loads of backend/cpu/nest_stream.c emit a level again only
  * for its conditions, so that some of its names are unused. */
 const char *emit_const_qualifier(const Emitter *e) {
   return e->hoisted_masks ? "__attribute__((unused)) const" : "const";

@@ -1,7 +1,7 @@
 /* The sections of a prelude that a kernel uses: those whose names it contains,
  * and those whose names these contain.
  *
- * * A section begins with a line `//@ NAME ...`, the names that it defines.  It
+ * A section begins with a line `//@ NAME ...`, the names that it defines.  It
  * refers only to earlier sections.  A section without names is always included.
  * So no list of dependencies is needed, and unused code costs no compile
  * time. */

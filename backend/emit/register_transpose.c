@@ -1,7 +1,7 @@
 /* Register transpose: loops over tiles of two axes, whose loads are contiguous
  * along one axis and whose results are contiguous along the other.
  *
- * * W vectors are loaded along the first axis and transposed in registers.  The
+ * W vectors are loaded along the first axis and transposed in registers.  The
  * lanes then lie along the second axis. */
 #include "backend/emit/emit.h"
 #include "machine/limits/cpu.h"

@@ -13,7 +13,7 @@ bool range_fits_i32(int64_t low, int64_t high);
 bool emit_affine_varies(const Emitter *e, const AffineExpr *q);
 const char *emit_affine_term(Emitter *e, int64_t coef, const char *name);
 /* A qualifier for names that may be unused: the shared loads of
- * backend/cpu/unrolled_reduction.c emit a level again only for its
+ * backend/cpu/nest_stream.c emit a level again only for its
  * conditions. */
 const char *emit_const_qualifier(const Emitter *e);
 /* Values that fit are computed in 32 bits. */
