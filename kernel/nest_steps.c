@@ -4,7 +4,6 @@
  * for an associative reduction in a way that does not depend on the number of
  * threads. */
 #include "kernel/nest.h"
-#include "kernel/verify.h"
 #include "support/arena_text.h"
 
 #include <string.h>
@@ -368,7 +367,7 @@ const char *nest_apply(Nest *n, const NestStep *step) {
   }
   Nest before = *n;
   const char *reason = functions[step->kind](&c);
-  if (!reason && kernel_verify_is_on())
+  if (!reason)
     reason = nest_verify(n);
   if (reason)
     *n = before;

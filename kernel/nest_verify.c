@@ -50,7 +50,8 @@ static const char *check_runs(const Nest *n) {
                           j);
     if (nest_indexes_accumulators(n, j) && !l->count)
       return arena_printf(n->arena,
-                          "loop %u: an unknown number of accumulators", j);
+                          "i%u would have an unknown number of sums: tile it",
+                          l->axis);
   }
   return NULL;
 }

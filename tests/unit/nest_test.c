@@ -1,0 +1,179 @@
+/* Tests schedules of nests (kernel/nest.h): what each step makes, and what is
+ * refused.  The loop nest has a parallel axis i0, a spatial axis i1 and a
+ * reduced axis i2. */
+#include "tests/unit/tensors.h"
+
+#include "kernel/nest.h"
+#include "support/arena.h"
+#include "support/buffer.h"
+
+#include <string.h>
+
+static LoopNest *new_spec(Arena *arena) {
+  LoopNest *spec = NEW(arena, LoopNest);
+  KernelOp one = {.kind = KOP_CONST, .dtype = DT_F32};
+  LoopOutput sum = {.reduce = PRIM_SUM, .dtype = DT_F32};
+  spec->graph = NEW(arena, Graph);
+  spec->parallel_axes = 1;
+  spec->spatial_axes = 2;
+  spec->axis_count = 3;
+  spec->extents[0] = 64;
+  spec->extents[1] = 100;
+  spec->extents[2] = 300;
+  VEC_PUSH(arena, spec->ops, one);
+  VEC_PUSH(arena, spec->outputs, sum);
+  return spec;
+}
+
+static Nest *new_nest(Arena *arena) {
+  return nest_new(arena, new_spec(arena), 3, (uint32_t[]){0, 1, 2});
+}
+
+typedef struct Refused {
+  const char *schedule, *error;
+} Refused;
+
+static const Refused refused[] = {
+    {"tile i9 4", "i9.0 does not exist"},
+    {"tile i0.1 4", "i0.1 does not exist"},
+    {"tile i0 0", "i0 needs a tile of at least one iteration"},
+    {"unroll i1; tile i1 4",
+     "i1 is not serial: tile it before it is bound or unrolled"},
+    {"tile i0 8 peel; tile i0 3",
+     "i0 has 8 iterations: 3 does not divide them"},
+    {"tile i2 4 clamp", "i2 is summed: clamp would add its last term twice"},
+    {"tile i1 64; tile i1 32; tile i1 16; tile i1 8; tile i1 4; tile i1 2",
+     "i1 has too many pieces already"},
+    {"order i0, i0", "i0 is named twice"},
+    {"tile i1 4; order i1, i1.1",
+     "i1 is a piece of the same axis, and must stay inside"},
+    {"order i2, i1", "i1 would have an unknown number of sums: tile it"},
+    {"tasks i0; order i1, i0", "i1 cannot move outside of tasks"},
+    {"tile i2 8 peel; lanes i2; order i2, i1",
+     "i2 are lanes, which are innermost"},
+    {"tile i1 8; unroll i1.1", "i1.1 has no constant number of iterations: "
+                               "tile it"},
+    {"unroll i1; unroll i1", "i1 is not serial"},
+    {"tasks i1", "i1 is inside of a loop that is no task"},
+    {"tasks i0; tasks i0", "i0 is not serial"},
+    {"tasks i0; tasks i1; tasks i2",
+     "i2 is summed: tasks may have parts of it, after a tile, if the reduction "
+     "is associative"},
+    {"lanes i2", "i2 has no constant number of lanes: tile it, and bind the "
+                 "innermost piece"},
+    {"tile i1 8 peel; lanes i1",
+     "i1 is not the innermost loop: order it first"},
+    {"tile i2 8; lanes i2; lanes i2.1", "i2.1 has no constant number of lanes: "
+                                        "tile it, and bind the innermost "
+                                        "piece"},
+    {"parts i1", "i1 is not summed"},
+    {"parts i2", "i2 has no constant number of iterations: tile it"},
+    {"run i1", "i1 is not summed"},
+    {"run i2",
+     "i2 is not a piece with shorter last iterations: write `tile A n "
+     "less` first"},
+    {"tile i2 8 peel; run i2.1", "i2.1 is not a piece with shorter last "
+                                 "iterations: write `tile A n less` first"},
+    {"stream i1, i2",
+     "i1 must be rows that are unrolled, outside of the terms"},
+    {"tile i1 4 peel; unroll i1; stream i1, i2",
+     "i1 reads no windows that overlap along the terms"},
+    {"tile i1 4 peel; unroll i1; tile i2 3; stream i1, i2",
+     "i1 needs terms that are not tiled"},
+    {"broadcast", "broadcast: no rows share their terms: stream comes first"},
+    {"masked", "masked: no rows share input rows: stream comes first"},
+    {"fma", "fma: the sum is no sum of products of f32 or f64"},
+    {"til i0 3", "expected a step: tile, order, unroll, tasks, lanes, parts, "
+                 "run, stream, broadcast, masked, fma or epilogue"},
+    {"tile 3", "expected a loop, such as i2 or i2.1"},
+    {"tile i99 3", "expected a loop, such as i2 or i2.1"},
+    {"tile i0, i1 3", "expected the iterations of a tile, such as `tile i2 8`"},
+    {"tile i0", "expected the iterations of a tile, such as `tile i2 8`"},
+    {"tile i0 99999999999",
+     "expected the iterations of a tile, such as `tile i2 8`"},
+    {"stream i1", "expected 2 loops"},
+    {"tile i0 4 tasks i0.1", "expected `;` between two steps"},
+};
+
+static void test_refusals(void **state) {
+  (void)state;
+  for (uint32_t k = 0; k < ARRAY_LEN(refused); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 0;
+    const char *error =
+        nest_parse_schedule(new_nest(arena), refused[k].schedule, &at);
+    if (!error || strcmp(error, refused[k].error))
+      fail_msg("%s: %s", refused[k].schedule, error ? error : "accepted");
+    arena_free(arena);
+  }
+}
+
+/* A refused step leaves the nest as it was. */
+static void test_refused_step_changes_nothing(void **state) {
+  (void)state;
+  Arena *arena = arena_new();
+  Buffer before = {.arena = arena}, after = before;
+  Nest *n = new_nest(arena);
+  uint32_t at;
+  nest_print(&before, n);
+  assert_non_null(nest_parse_schedule(n, "order i2, i1", &at));
+  nest_print(&after, n);
+  assert_string_equal(before.text, after.text);
+  assert_int_equal(n->steps.len, 0);
+  arena_free(arena);
+}
+
+static void expect(const char *schedule, const char *wanted) {
+  Arena *arena = arena_new();
+  Buffer printed = {.arena = arena}, text = printed;
+  Nest *n = new_nest(arena);
+  uint32_t at = 0;
+  const char *error = nest_parse_schedule(n, schedule, &at);
+  if (error)
+    fail_msg("%s: at %u: %s", schedule, at, error);
+  nest_print(&printed, n);
+  nest_print_schedule(&text, n);
+  assert_string_equal(printed.text, wanted);
+  assert_string_equal(text.len ? text.text : "", schedule);
+  nest_verify_chosen(n);
+  arena_free(arena);
+}
+
+static void test_nests(void **state) {
+  (void)state;
+  expect("", "for i0\n  for i1\n    sums[1]\n    for i2\n");
+  expect("tasks i0; tile i2 8 peel; lanes i2 peel; tile i2.1 4 peel; "
+         "unroll i2.1; parts i2.1; tile i2.2 32; run i2.3",
+         "for i0 tasks\n"
+         "  for i1\n"
+         "    sums[4]\n"
+         "    for i2.3 by 1024 run f64 less\n"
+         "      for i2.2 by 32 times 32 peel\n"
+         "        for i2.1 by 8 times 4 unroll parts peel\n"
+         "          for i2 times 8 lanes peel\n");
+  expect("tasks i0; tile i1 8 peel; tile i1.1 4 if; order i1.2, i2, i1.1, i1; "
+         "lanes i1; unroll i1.1",
+         "for i0 tasks\n"
+         "  for i1.2 by 32 if\n"
+         "    sums[4]\n"
+         "    for i2\n"
+         "      for i1.1 by 8 times 4 unroll peel\n"
+         "        for i1 times 8 lanes less\n");
+  expect("tile i0 4 clamp; tasks i0.1; unroll i0; tile i2 8 peel; lanes i2; "
+         "order i1, i2.1, i0",
+         "for i0.1 by 4 tasks clamp\n"
+         "  for i1\n"
+         "    sums[4]\n"
+         "    for i2.1 by 8 peel\n"
+         "      for i0 times 4 unroll\n"
+         "        for i2 times 8 lanes less\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_refused_step_changes_nothing),
+      cmocka_unit_test(test_nests),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
