@@ -9,6 +9,11 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
     e->failed = true;
     return;
   }
+  if (e->cpu->comments && n->steps.len) {
+    buffer_puts(out, "/* schedule: ");
+    nest_print_schedule(out, n);
+    buffer_puts(out, " */\n");
+  }
   uint32_t clamped = nest_clamped(n);
   e->cpu->jammed_rows =
       clamped == NO_LOOP ? 0 : (uint32_t)n->loops[clamped].count;

@@ -48,8 +48,18 @@ static void add_piece(NestStep *s, uint32_t axis, uint32_t piece) {
   s->pieces[s->piece_count++] = (NestPiece){axis, piece};
 }
 
+/* Returns true if the loops are in this order already. */
+static bool is_ordered(const Nest *n, const NestStep *s) {
+  for (uint32_t j = 1; j < s->piece_count; j++)
+    if (nest_find(n, s->pieces[j - 1].axis, s->pieces[j - 1].piece) >=
+        nest_find(n, s->pieces[j].axis, s->pieces[j].piece))
+      return false;
+  return true;
+}
+
 void nest_choice_order(NestChoice *c, const NestStep *s) {
-  if (s->piece_count > 1 && nest_apply(c->nest, s))
+  bool is_needed = s->kind != STEP_ORDER || !is_ordered(c->nest, s);
+  if (is_needed && nest_apply(c->nest, s))
     c->failed = true;
 }
 
