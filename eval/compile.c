@@ -150,7 +150,7 @@ const void *implicit_key(const ImplicitArg *h) {
   return NULL;
 }
 
-const void *size_path_key(const SizePath *b) {
+static const void *size_path_key(const SizePath *b) {
   return b->shape_var ? (const void *)b->shape_var : b->var;
 }
 

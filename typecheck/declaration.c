@@ -248,7 +248,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->loops.accesses.len = c->solver.residual.len = 0;
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
-  c->sizes.bindings.len = c->sizes.read_sites.len = c->sizes.needed.len = 0;
+  c->sizes.bindings.len = 0;
   c->notes.typed_holes.len = c->notes.differentiated.len = 0;
   c->notes.missing_files.len = 0;
   c->solver.contradicted.len = c->solver.reshape_holes.len = 0;
@@ -355,7 +355,7 @@ static void find_unsolved(void *arg, DimVar *v) {
 static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   DimVar *v = NULL;
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
-  if (!v || (u->is_checked && c->diags->errors))
+  if (!v)
     return false;
   const char *name = u->name ? u->name : dim_var_name(c->dims, v);
   Diag *d = u->used_name ? error_at(c, 363, u->use_span,
