@@ -443,6 +443,15 @@ void vm_check_no_nul(Eval *vm, Value path);
 /* Returns the text of a buffer as a value.  Frees the buffer, even if it
  * raises. */
 Value vm_string_from_buffer(Eval *vm, Buffer *text);
+
+/* ---- string_list_prims.c ---- */
+
+/* Adds an item in front of a list.  Takes both. */
+Value vm_cons(Eval *vm, Value item, Value list);
+/* The same for a text of `len` bytes. */
+Value vm_cons_text(Eval *vm, const char *text, size_t len, Value list);
+/* The list in reverse order.  Takes it. */
+Value vm_reversed(Eval *vm, Value list);
 NORETURN void vm_fail_file(Eval *vm, const Fault *fault);
 
 /* ---- vm_stack.c: values, frames, temporaries ---- */

@@ -207,13 +207,8 @@ PRIM(prim_args) {
   (void)args;
   Value list = {.tag = V_NIL};
   for (int i = vm->host->arg_count - 1; i >= 0; i--) {
-    vm_push_temp(vm, list);
     const char *text = vm->host->args[i];
-    Value arg = value_string(&vm->heap, text, strlen(text));
-    vm_push_temp(vm, arg);
-    Value cell = value_cons(&vm->heap, arg, list);
-    vm->temp_count -= 2;
-    list = cell;
+    list = vm_cons_text(vm, text, strlen(text), list);
   }
   return list;
 }

@@ -23,32 +23,13 @@ static Gguf *open_gguf(Eval *vm, Value path) {
   return file;
 }
 
-/* Adds an item in front of a list.  Takes both. */
-static Value cons(Eval *vm, Value item, Value list) {
-  vm_push_temp(vm, list);
-  vm_push_temp(vm, item);
-  Value cell = value_cons(&vm->heap, item, list);
-  vm->temp_count -= 2;
-  return cell;
-}
-
-static Value reversed(Eval *vm, Value list) {
-  vm_push_temp(vm, list);
-  Value r = prim_list_reverse(vm, NULL, &list, 1);
-  vm_drop_temps(vm, vm->temp_count - 1);
-  return r;
-}
-
 static Value cons_utf8(Eval *vm, GgufText text, Value list) {
   if (utf8_valid_prefix(text.text, text.len) < text.len ||
       text.len > UINT32_MAX - 64) {
     vm_push_temp(vm, list);
     vm_fail(vm, 508, "the metadata contain text that is not UTF-8");
   }
-  vm_push_temp(vm, list);
-  Value item = value_string(&vm->heap, text.text, text.len);
-  vm->temp_count--;
-  return cons(vm, item, list);
+  return vm_cons_text(vm, text.text, text.len, list);
 }
 
 static Value keys_of(Eval *vm, const Gguf *file) {
@@ -57,7 +38,7 @@ static Value keys_of(Eval *vm, const Gguf *file) {
   Value list = {.tag = V_NIL};
   for (size_t i = 0; i < count; i++)
     list = cons_utf8(vm, values[i].key, list);
-  return reversed(vm, list);
+  return vm_reversed(vm, list);
 }
 
 static Value texts_of(Eval *vm, const GgufValue *v) {
@@ -73,9 +54,9 @@ static Value texts_of(Eval *vm, const GgufValue *v) {
     scalar_print(&number, gguf_next_number(&at, v->type));
     Value item = vm_string_from_buffer(vm, &number);
     vm->temp_count--;
-    list = cons(vm, item, list);
+    list = vm_cons(vm, item, list);
   }
-  return reversed(vm, list);
+  return vm_reversed(vm, list);
 }
 
 /* The keys of a file, or the items of one value; no item if it has no key. */

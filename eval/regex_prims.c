@@ -51,20 +51,8 @@ static int next_match(Search *s) {
   return groups;
 }
 
-/* Adds an item, which it takes, in front of a list. */
-static Value cons(Eval *vm, Value item, Value list) {
-  vm_push_temp(vm, list);
-  vm_push_temp(vm, item);
-  Value cell = value_cons(&vm->heap, item, list);
-  vm->temp_count -= 2;
-  return cell;
-}
-
 static Value cons_part(Search *s, size_t from, size_t to, Value list) {
-  vm_push_temp(s->vm, list);
-  Value text = value_string(&s->vm->heap, s->text->text + from, to - from);
-  s->vm->temp_count--;
-  return cons(s->vm, text, list);
+  return vm_cons_text(s->vm, s->text->text + from, to - from, list);
 }
 
 /* The match and its groups. */
@@ -88,7 +76,7 @@ static void run(Search *s) {
       return;
     }
     if (s->kind == SEARCH_MATCHES) {
-      s->list = cons(s->vm, groups_list(s, groups), s->list);
+      s->list = vm_cons(s->vm, groups_list(s, groups), s->list);
     } else if (s->to > s->from) { /* an empty match separates nothing */
       s->list = cons_part(s, part, s->from, s->list);
       part = s->to;

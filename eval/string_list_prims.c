@@ -20,6 +20,28 @@ PRIM(prim_list_length) {
   return value_int(count);
 }
 
+Value vm_cons(Eval *vm, Value item, Value list) {
+  vm_push_temp(vm, list);
+  vm_push_temp(vm, item);
+  Value cell = value_cons(&vm->heap, item, list);
+  vm->temp_count -= 2;
+  return cell;
+}
+
+Value vm_cons_text(Eval *vm, const char *text, size_t len, Value list) {
+  vm_push_temp(vm, list);
+  Value item = value_string(&vm->heap, text, len);
+  vm->temp_count--;
+  return vm_cons(vm, item, list);
+}
+
+Value vm_reversed(Eval *vm, Value list) {
+  vm_push_temp(vm, list);
+  Value r = prim_list_reverse(vm, NULL, &list, 1);
+  vm_drop_temps(vm, vm->temp_count - 1);
+  return r;
+}
+
 PRIM(prim_list_reverse) {
   UNUSED;
   Value list = {.tag = V_NIL};
@@ -86,19 +108,13 @@ PRIM(prim_str_split) {
   for (;;) {
     const char *stop =
         left-- > 0 ? find_separator(at, (size_t)(end - at), sep) : NULL;
-    vm_push_temp(vm, reversed);
-    Value part =
-        value_string(&vm->heap, at, (size_t)((stop ? stop : end) - at));
-    vm_push_temp(vm, part);
-    Value cell = value_cons(&vm->heap, part, reversed);
-    vm->temp_count -= 2;
-    reversed = cell;
+    reversed =
+        vm_cons_text(vm, at, (size_t)((stop ? stop : end) - at), reversed);
     if (!stop)
       break;
     at = stop + sep->obj.len;
   }
-  vm_push_temp(vm, reversed);
-  return prim_list_reverse(vm, NULL, &reversed, 1);
+  return vm_reversed(vm, reversed);
 }
 
 PRIM(prim_str_join) {

@@ -84,32 +84,15 @@ PRIM(prim_str_slice) {
   return value_string(&vm->heap, start, (size_t)(stop - start));
 }
 
-/* Adds at..to in front of a list, which is a temporary. */
-static Value cons_text(Eval *vm, const char *at, const char *to, Value list) {
-  vm_push_temp(vm, list);
-  Value text = value_string(&vm->heap, at, (size_t)(to - at));
-  vm_push_temp(vm, text);
-  Value cell = value_cons(&vm->heap, text, list);
-  vm->temp_count -= 2;
-  return cell;
-}
-
-static Value reversed(Eval *vm, Value list) {
-  vm_push_temp(vm, list);
-  Value r = prim_list_reverse(vm, NULL, &list, 1);
-  vm_drop_temps(vm, vm->temp_count - 1);
-  return r;
-}
-
 PRIM(prim_str_chars) {
   UNUSED;
   const char *at = AS_STRING(args[0])->text, *end = end_of(AS_STRING(args[0]));
   Value list = {.tag = V_NIL};
   for (const char *next; at < end; at = next) {
     next = next_char(at, end);
-    list = cons_text(vm, at, next, list);
+    list = vm_cons_text(vm, at, (size_t)(next - at), list);
   }
-  return reversed(vm, list);
+  return vm_reversed(vm, list);
 }
 
 PRIM(prim_str_codes) {
@@ -189,12 +172,12 @@ PRIM(prim_str_words) {
     next = next_char(at, end);
     bool space = is_space(vm, at, next);
     if (space && start)
-      list = cons_text(vm, start, at, list);
+      list = vm_cons_text(vm, start, (size_t)(at - start), list);
     start = space ? NULL : start ? start : at;
   }
   if (start)
-    list = cons_text(vm, start, end, list);
-  return reversed(vm, list);
+    list = vm_cons_text(vm, start, (size_t)(end - start), list);
+  return vm_reversed(vm, list);
 }
 
 /* Implements STR_UPPER and STR_LOWER: the simple mapping of each code point. */

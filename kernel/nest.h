@@ -126,6 +126,7 @@ typedef struct NestStep {
   NestTail tail;                    /* TILE, BIND */
 } NestStep;
 
+void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece);
 /* Applies a step and appends it to the schedule.  Returns NULL, or the reason
  * for which the step does not apply, in the arena of the nest; then the nest is
  * unchanged. */

@@ -340,6 +340,10 @@ bool nest_sums_products(const LoopNest *spec) {
 
 /* ---- application ---- */
 
+void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece) {
+  s->pieces[s->piece_count++] = (NestPiece){axis, piece};
+}
+
 typedef const char *StepFunction(StepContext *c);
 
 static StepFunction *const functions[NEST_STEP_COUNT] = {

@@ -383,13 +383,41 @@ static bool encode_text(Work *w, Text text) {
   return true;
 }
 
-static bool encode(Work *w, Text text, bool add_special, TokenIds *out) {
+/* Runs `work` with a tokenizer and an arena of its own; frees the arena even if
+ * it raises. */
+static bool run_work(const Tokenizer *t, bool work(Work *w, void *context),
+                     void *context, Fault *fault) {
+  Arena *arena = arena_new();
+  Trap trap;
+  volatile bool ok = false;
+  lock();
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    Work w = {.tokenizer = t, .arena = arena, .fault = fault};
+    ok = work(&w, context);
+    trap_end(&trap);
+  }
+  unlock();
+  arena_free(arena);
+  if (trap.kind != FAIL_NONE)
+    trap_raise(trap.kind);
+  return ok;
+}
+
+typedef struct EncodeWork {
+  Text text;
+  bool add_special;
+  TokenIds *out;
+} EncodeWork;
+
+static bool encode(Work *w, void *context) {
+  const EncodeWork *e = context;
+  TokenIds *out = e->out;
   const Tokenizer *t = w->tokenizer;
-  for (uint32_t i = 0; add_special && i < t->before.len; i++)
+  for (uint32_t i = 0; e->add_special && i < t->before.len; i++)
     VEC_PUSH(w->arena, w->ids, t->before.at[i]);
-  if (!encode_text(w, text))
+  if (!encode_text(w, e->text))
     return false;
-  for (uint32_t i = 0; add_special && i < t->after.len; i++)
+  for (uint32_t i = 0; e->add_special && i < t->after.len; i++)
     VEC_PUSH(w->arena, w->ids, t->after.at[i]);
   out->count = w->ids.len;
   out->at = mem_alloc((out->count + 1) * sizeof *out->at);
@@ -409,20 +437,8 @@ bool tokenizer_encode(int64_t id, const char *text, size_t len,
                                           : "the text is not UTF-8");
     return false;
   }
-  Arena *arena = arena_new();
-  Trap trap;
-  volatile bool ok = false;
-  lock();
-  if (TRAP_SET(trap) == FAIL_NONE) {
-    Work w = {.tokenizer = t, .arena = arena, .fault = fault};
-    ok = encode(&w, (Text){text, len}, add_special, out);
-    trap_end(&trap);
-  }
-  unlock();
-  arena_free(arena);
-  if (trap.kind != FAIL_NONE)
-    trap_raise(trap.kind);
-  return ok;
+  EncodeWork e = {{text, len}, add_special, out};
+  return run_work(t, encode, &e, fault);
 }
 
 /* ---- decoding ---- */
@@ -437,22 +453,29 @@ static const Token *token_of(const Tokenizer *t, int64_t id, Fault *fault) {
   return NULL;
 }
 
-static bool decode(Work *w, const int64_t *ids, size_t count, bool skip_special,
-                   Buffer *out) {
-  Text *texts = NEW_ARRAY(w->arena, Text, count + 1);
+typedef struct DecodeWork {
+  const int64_t *ids;
+  size_t count;
+  bool skip_special;
+  Buffer *out;
+} DecodeWork;
+
+static bool decode(Work *w, void *context) {
+  const DecodeWork *d = context;
+  Text *texts = NEW_ARRAY(w->arena, Text, d->count + 1);
   Buffer b = {.arena = w->arena};
   size_t kept = 0;
-  for (size_t i = 0; i < count; i++) {
-    const Token *token = token_of(w->tokenizer, ids[i], w->fault);
+  for (size_t i = 0; i < d->count; i++) {
+    const Token *token = token_of(w->tokenizer, d->ids[i], w->fault);
     if (!token)
       return false;
-    if (!skip_special || !(token->flags & TOKEN_SPECIAL))
+    if (!d->skip_special || !(token->flags & TOKEN_SPECIAL))
       texts[kept++] = token->text;
   }
   if (!decode_tokens(w, texts, kept, &b))
     return false;
   if (b.len)
-    buffer_add(out, b.text, b.len);
+    buffer_add(d->out, b.text, b.len);
   return true;
 }
 
@@ -461,20 +484,8 @@ bool tokenizer_decode(int64_t id, const int64_t *ids, size_t count,
   const Tokenizer *t = tokenizer_of(id, fault);
   if (!t)
     return false;
-  Arena *arena = arena_new();
-  Trap trap;
-  volatile bool ok = false;
-  lock();
-  if (TRAP_SET(trap) == FAIL_NONE) {
-    Work w = {.tokenizer = t, .arena = arena, .fault = fault};
-    ok = decode(&w, ids, count, skip_special, out);
-    trap_end(&trap);
-  }
-  unlock();
-  arena_free(arena);
-  if (trap.kind != FAIL_NONE)
-    trap_raise(trap.kind);
-  return ok;
+  DecodeWork d = {ids, count, skip_special, out};
+  return run_work(t, decode, &d, fault);
 }
 
 bool tokenizer_token(int64_t id, int64_t token, Buffer *out, Fault *fault) {

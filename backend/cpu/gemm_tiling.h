@@ -27,9 +27,9 @@ typedef struct Operand {
   bool may_prepack;  /* the packed operand may be cached between calls
                         (prepack.c) */
   bool prepack_pays; /* packing takes long enough to cache its result */
-  bool packs_once;   /* so many row blocks of one run use the packed operand
-                        that it is packed before them, even if it is not
-                        cached */
+  bool packs_once;   /* at least MIN_PACKED_ROW_BLOCKS row blocks of one run use
+                        the packed operand: it is packed before them, even if it
+                        is not cached */
 } Operand;
 
 /* result[others, m, n] = sum over k of a[others, m, k] * b[others, k, n] */

@@ -44,10 +44,6 @@ void nest_choice_flag(NestChoice *c, NestStepKind kind) {
     c->failed = true;
 }
 
-static void add_piece(NestStep *s, uint32_t axis, uint32_t piece) {
-  s->pieces[s->piece_count++] = (NestPiece){axis, piece};
-}
-
 /* Returns true if the loops are in this order already. */
 static bool is_ordered(const Nest *n, const NestStep *s) {
   for (uint32_t j = 1; j < s->piece_count; j++)
@@ -89,10 +85,10 @@ static void choose_tasks(NestChoice *c) {
   }
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
-    add_piece(&order, v, task_block(c, v) ? 1 : 0);
+    nest_step_add(&order, v, task_block(c, v) ? 1 : 0);
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
     if (task_block(c, v))
-      add_piece(&order, v, 0);
+      nest_step_add(&order, v, 0);
   nest_choice_order(c, &order);
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
     nest_choice_step(c, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0, TAIL_LESS);
@@ -102,10 +98,10 @@ static void choose_tasks(NestChoice *c) {
   nest_choice_step(c, STEP_TILE, first, 0, c->schedule->reduction_chunk,
                    TAIL_LESS);
   order = (NestStep){.kind = STEP_ORDER};
-  add_piece(&order, first, 1);
+  nest_step_add(&order, first, 1);
   for (uint32_t j = loop->parallel_axes; j < c->nest->loop_count; j++)
     if (!(c->nest->loops[j].axis == first && nest_piece(c->nest, j) == 1))
-      add_piece(&order, c->nest->loops[j].axis, nest_piece(c->nest, j));
+      nest_step_add(&order, c->nest->loops[j].axis, nest_piece(c->nest, j));
   nest_choice_order(c, &order);
   nest_choice_step(c, STEP_TASKS, first, 1, 0, TAIL_LESS);
 }
@@ -114,9 +110,9 @@ static void choose_tasks(NestChoice *c) {
 static void order_inner_loops(NestChoice *c) {
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t j = 0; j < c->order_count; j++)
-    add_piece(&order, c->order[j], 0);
+    nest_step_add(&order, c->order[j], 0);
   if (c->vector_axis != NO_AXIS)
-    add_piece(&order, c->vector_axis, 0);
+    nest_step_add(&order, c->vector_axis, 0);
   nest_choice_order(c, &order);
 }
 
@@ -202,16 +198,16 @@ static void choose_columns(NestChoice *c) {
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t j = 0; j < c->order_count; j++)
     if (c->order[j] < loop->spatial_axes)
-      add_piece(&order, c->order[j], 0);
-  add_piece(&order, v, 2);
+      nest_step_add(&order, c->order[j], 0);
+  nest_step_add(&order, v, 2);
   for (uint32_t j = 0; j < c->order_count; j++)
     for (uint32_t piece = c->order[j] == last ? terms + 1 : 1;
          c->order[j] >= loop->spatial_axes && piece-- > unrolls;)
-      add_piece(&order, c->order[j], piece);
-  add_piece(&order, v, 1);
+      nest_step_add(&order, c->order[j], piece);
+  nest_step_add(&order, v, 1);
   if (unrolls)
-    add_piece(&order, last, 0);
-  add_piece(&order, v, 0);
+    nest_step_add(&order, last, 0);
+  nest_step_add(&order, v, 0);
   nest_choice_order(c, &order);
   nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_PEEL);
   if (unrolls)
@@ -232,8 +228,8 @@ static void choose_jam(NestChoice *c, uint32_t points) {
   for (uint32_t j = 0; j < c->nest->loop_count; j++)
     if (c->nest->loops[j].axis == c->vector_axis &&
         c->nest->loops[j].run != NEST_LANES)
-      add_piece(&order, c->vector_axis, nest_piece(c->nest, j));
-  add_piece(&order, v, 0);
+      nest_step_add(&order, c->vector_axis, nest_piece(c->nest, j));
+  nest_step_add(&order, v, 0);
   nest_choice_order(c, &order);
 }
 

@@ -33,6 +33,8 @@ void nest_choice_order(NestChoice *c, const NestStep *order);
  * such reductions. */
 bool short_reduction_is_unrolled(const Schedule *s, const LoopNest *loop,
                                  uint32_t vector_axis);
+/* Returns true if the number of terms is constant. */
+bool short_reduction_has_constant_terms(const LoopNest *loop);
 /* The steps of such a reduction. */
 void short_reduction_nest(NestChoice *c, bool has_epilogue);
 /* The loop with the axis of input rows in place of rows and terms. */

@@ -6,6 +6,7 @@
  * these loops.  If input rows end in padding, the vectors of an input row are
  * loaded once, and their masks are computed once for all input rows
  * (backend/emit/masked_load.c). */
+#include "backend/cpu/nest_choose.h"
 #include "backend/cpu/nest_writer.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
@@ -246,13 +247,6 @@ static void emit_broadcasts(NestWriter *w, const uint32_t *ops,
     buffer_puts(out, "}\n");
 }
 
-static bool has_constant_terms(const LoopNest *spec) {
-  for (uint32_t v = spec->spatial_axes; v < spec->axis_count; v++)
-    if (!extent_is_static(spec->graph, spec->extents[v]))
-      return false;
-  return true;
-}
-
 /* Emits the broadcasts of the first `count` loops, with terms in place of input
  * rows. */
 static void begin_broadcasts(NestWriter *w, const LoopNest *spec,
@@ -271,7 +265,7 @@ static void begin_broadcasts(NestWriter *w, const LoopNest *spec,
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (is_broadcast_operand(w, loop, depends, j))
       ops[found++] = j;
-  if (!found || !has_constant_terms(spec))
+  if (!found || !short_reduction_has_constant_terms(spec))
     return;
   set_outputs(e->arena, loop, ops, found);
   emit_demanded_ops(e);

@@ -69,7 +69,7 @@ static uint32_t choose_rows(const ShortNest *f, uint32_t max) {
   return best;
 }
 
-static bool has_constant_terms(const LoopNest *loop) {
+bool short_reduction_has_constant_terms(const LoopNest *loop) {
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     if (!extent_is_static(loop->graph, loop->extents[v]))
       return false;
@@ -82,7 +82,7 @@ static void choose_stream(ShortNest *f) {
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
   f->rows = 1;
   f->partially_unrolled =
-      !has_constant_terms(loop) ||
+      !short_reduction_has_constant_terms(loop) ||
       terms * MAX_ROW_BLOCK_VECTORS > 2 * MAX_UNROLLED_TERMS;
   if (f->row_axis == NO_AXIS)
     return;
@@ -93,7 +93,7 @@ static void choose_stream(ShortNest *f) {
     if (!nest_find_stream(loop, f->row_axis, v, &f->stream))
       continue;
     bool partially_unrolled =
-        !has_constant_terms(loop) ||
+        !short_reduction_has_constant_terms(loop) ||
         (terms > FULL_UNROLL_TERMS && terms > (double)loop->extents[v]);
     double rows = MAX_UNROLLED_TERMS /
                   (partially_unrolled ? (double)loop->extents[v] : terms);
@@ -174,23 +174,19 @@ static bool reads_padding(const LoopNest *loop) {
 
 /* ---- steps ---- */
 
-static void add_piece(NestStep *s, uint32_t axis, uint32_t piece) {
-  s->pieces[s->piece_count++] = (NestPiece){axis, piece};
-}
-
 /* The loops over terms.  The input rows come first if all terms are unrolled,
  * and last otherwise. */
 static void add_terms(const ShortNest *f, NestStep *order) {
   const NestChoice *c = f->c;
   uint32_t input = f->has_stream ? f->stream.input_axis : NO_AXIS;
   if (f->has_stream && !f->partially_unrolled)
-    add_piece(order, input, 0);
+    nest_step_add(order, input, 0);
   for (uint32_t j = 0; j < c->order_count; j++)
     if (c->order[j] >= c->loop->spatial_axes &&
         !(f->has_stream && c->order[j] == f->stream.term_axis))
-      add_piece(order, c->order[j], 0);
+      nest_step_add(order, c->order[j], 0);
   if (f->has_stream && f->partially_unrolled)
-    add_piece(order, input, 0);
+    nest_step_add(order, input, 0);
 }
 
 /* Outer axes, rows, blocks of vectors, terms, rows of a block, vectors. */
@@ -199,14 +195,14 @@ static void order_loops(ShortNest *f) {
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t j = 0; j < c->order_count; j++)
     if (c->order[j] < c->loop->spatial_axes)
-      add_piece(&order, c->order[j],
-                f->has_stream && c->order[j] == f->row_axis);
-  add_piece(&order, c->vector_axis, 2);
+      nest_step_add(&order, c->order[j],
+                    f->has_stream && c->order[j] == f->row_axis);
+  nest_step_add(&order, c->vector_axis, 2);
   add_terms(f, &order);
   if (f->has_stream)
-    add_piece(&order, f->row_axis, 0);
-  add_piece(&order, c->vector_axis, 1);
-  add_piece(&order, c->vector_axis, 0);
+    nest_step_add(&order, f->row_axis, 0);
+  nest_step_add(&order, c->vector_axis, 1);
+  nest_step_add(&order, c->vector_axis, 0);
   nest_choice_order(c, &order);
   nest_choice_step(c, STEP_LANES, c->vector_axis, 0, 0, TAIL_MASK);
 }
@@ -235,8 +231,8 @@ void short_reduction_nest(NestChoice *c, bool has_epilogue) {
     nest_choice_step(c, STEP_TILE, f.row_axis, 0, f.rows, TAIL_PEEL);
     nest_choice_step(c, STEP_UNROLL, f.row_axis, 0, 0, TAIL_LESS);
     NestStep stream = {.kind = STEP_STREAM};
-    add_piece(&stream, f.row_axis, 0);
-    add_piece(&stream, f.stream.term_axis, 0);
+    nest_step_add(&stream, f.row_axis, 0);
+    nest_step_add(&stream, f.stream.term_axis, 0);
     nest_choice_order(c, &stream);
   }
   order_loops(&f);
