@@ -14,8 +14,9 @@ rounds=2 cold='' words=()
 while [ $# -gt 0 ]; do
   case $1 in
     --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
-    --rounds) rounds=$2; shift ;;
+    --rounds) rounds=${2:?--rounds needs a number}; shift ;;
     --cold) cold=1 ;;
+    -*) echo "bench/first.sh: unknown option $1; see --help" >&2; exit 2 ;;
     *) words+=("$1") ;;
   esac
   shift

@@ -222,7 +222,7 @@ static bool read_model(Reader *r, const json_t *root) {
   if (kind == kinds && member(json, "merges"))
     kind = MODEL_BPE; /* old files have no type */
   if (kind == kinds)
-    return bad(r, "its model \"%.40s\" is not supported",
+    return bad(r, "its model \"%.40s\" is not WordPiece, BPE or Unigram",
                member_text(r, json, "type").text);
   m->kind = (ModelKind)kind;
   m->prefix = member_text(r, json, "continuing_subword_prefix");
