@@ -183,6 +183,8 @@ static const char *lanes(StepContext *c) {
   if (l->run != NEST_SERIAL || !l->count || nest_piece(n, c->at))
     return refuse(c, "has no constant number of lanes: tile it, and bind the "
                      "innermost piece");
+  if (c->step->tail != TAIL_LESS && c->step->tail != TAIL_MASK)
+    return refuse(c, "are lanes, whose tail is less or mask");
   if (nest_lanes(n) != NO_LOOP)
     return refuse(c, "cannot be lanes: another loop is");
   if (c->at + 1 != n->loop_count)

@@ -12,6 +12,12 @@ static const char *const step_words[NEST_STEP_COUNT] = {
 #undef STEP
 };
 
+static const char *const step_syntax[NEST_STEP_COUNT] = {
+#define STEP(name, word, help) help,
+#include "kernel/steps.def"
+#undef STEP
+};
+
 static const char *const tail_words[TAIL_CLAMP + 1] = {
     [TAIL_LESS] = "less", [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
     [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp",
@@ -135,31 +141,45 @@ static uint32_t loops_of_step(NestStepKind kind) {
   return 1;
 }
 
-static const char *parse_step(ScheduleParser *p, NestStep *s) {
-  uint32_t kind, tail;
-  if (!take_word(p, step_words, NEST_STEP_COUNT, &kind))
-    return "expected a step: tile, order, unroll, tasks, lanes, parts, run, "
-           "stream, broadcast, masked, fma or epilogue";
-  *s = (NestStep){.kind = (NestStepKind)kind};
-  uint32_t loops = loops_of_step(s->kind);
-  while (s->piece_count < loops) {
-    if (s->piece_count == MAX_NEST_LOOPS)
-      return "too many loops";
-    if (!take_piece(p, &s->pieces[s->piece_count]))
-      return "expected a loop, such as i2 or i2.1";
-    s->piece_count++;
-    if (!take(p, ','))
-      break;
-  }
-  if (loops != NO_LOOP && s->piece_count != loops)
-    return arena_printf(p->arena, "expected %u loops", loops);
+static const char *unknown_step(ScheduleParser *p) {
+  Buffer words = {.arena = p->arena};
+  for (uint32_t j = 0; j < NEST_STEP_COUNT; j++)
+    buffer_printf(&words, "%s%s", j ? ", " : "expected one of the steps ",
+                  step_words[j]);
+  return words.text;
+}
+
+/* The numbers and words of a step after its loops. */
+static bool parse_rest(ScheduleParser *p, NestStep *s) {
+  uint32_t tail;
   skip_blanks(p);
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
-    return "expected the iterations of a tile, such as `tile i2 8`";
+    return false;
   if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
       take_word(p, tail_words, TAIL_CLAMP + 1, &tail))
     s->tail = (NestTail)tail;
-  return NULL;
+  skip_blanks(p);
+  return !p->text[p->at] || p->text[p->at] == ';';
+}
+
+static const char *parse_step(ScheduleParser *p, NestStep *s) {
+  uint32_t kind;
+  if (!take_word(p, step_words, NEST_STEP_COUNT, &kind))
+    return unknown_step(p);
+  *s = (NestStep){.kind = (NestStepKind)kind};
+  uint32_t loops = loops_of_step(s->kind);
+  bool is_right = true;
+  while (is_right && s->piece_count < loops) {
+    is_right = s->piece_count < MAX_NEST_LOOPS &&
+               take_piece(p, &s->pieces[s->piece_count]);
+    s->piece_count += is_right;
+    if (is_right && !take(p, ','))
+      break;
+  }
+  is_right = is_right && (loops == NO_LOOP || s->piece_count == loops) &&
+             parse_rest(p, s);
+  return is_right ? NULL
+                  : arena_printf(p->arena, "expected %s", step_syntax[kind]);
 }
 
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
@@ -170,8 +190,8 @@ const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
     NestStep s;
     uint32_t begin = p.at;
     error = parse_step(&p, &s);
-    if (!error && !take(&p, ';') && p.text[p.at])
-      error = "expected `;` between two steps";
+    if (!error)
+      take(&p, ';');
     *at = error ? p.token : begin;
     if (!error)
       error = nest_apply(n, &s);

@@ -137,7 +137,7 @@ static void choose_rows(NestChoice *c) {
   if (v == NO_AXIS)
     return;
   nest_choice_step(c, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_PEEL);
+  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_LESS);
   if (v < c->loop->spatial_axes)
     return;
   interleave = choose_interleave(c);
@@ -209,7 +209,7 @@ static void choose_columns(NestChoice *c) {
     nest_step_add(&order, last, 0);
   nest_step_add(&order, v, 0);
   nest_choice_order(c, &order);
-  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_PEEL);
+  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_LESS);
   if (unrolls)
     nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
 }

@@ -66,6 +66,8 @@ static const Refused refused[] = {
     {"tile i2 8; lanes i2; lanes i2.1", "i2.1 has no constant number of lanes: "
                                         "tile it, and bind the innermost "
                                         "piece"},
+    {"tile i2 8 peel; lanes i2 peel",
+     "i2 are lanes, whose tail is less or mask"},
     {"parts i1", "i1 is not summed"},
     {"parts i2", "i2 has no constant number of iterations: tile it"},
     {"run i1", "i1 is not summed"},
@@ -83,16 +85,24 @@ static const Refused refused[] = {
     {"broadcast", "broadcast: no rows share their terms: stream comes first"},
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
-    {"til i0 3", "expected a step: tile, order, unroll, tasks, lanes, parts, "
-                 "run, stream, broadcast, masked, fma or epilogue"},
-    {"tile 3", "expected a loop, such as i2 or i2.1"},
-    {"tile i99 3", "expected a loop, such as i2 or i2.1"},
-    {"tile i0, i1 3", "expected the iterations of a tile, such as `tile i2 8`"},
-    {"tile i0", "expected the iterations of a tile, such as `tile i2 8`"},
+    {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
+                 "parts, run, stream, broadcast, masked, fma, epilogue"},
+    {"tile 3",
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"tile i99 3",
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"tile i0, i1 3",
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"tile i0",
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
     {"tile i0 99999999999",
-     "expected the iterations of a tile, such as `tile i2 8`"},
-    {"stream i1", "expected 2 loops"},
-    {"tile i0 4 tasks i0.1", "expected `;` between two steps"},
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"tile i0 4 tasks i0.1",
+     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"stream i1",
+     "expected stream A, K: rows A share the input rows of terms K"},
+    {"order", "expected order A, B, …: the loops in this order, outermost "
+              "first"},
 };
 
 static void test_refusals(void **state) {
@@ -142,7 +152,7 @@ static void expect(const char *schedule, const char *wanted) {
 static void test_nests(void **state) {
   (void)state;
   expect("", "for i0\n  for i1\n    sums[1]\n    for i2\n");
-  expect("tasks i0; tile i2 8 peel; lanes i2 peel; tile i2.1 4 peel; "
+  expect("tasks i0; tile i2 8 peel; lanes i2; tile i2.1 4 peel; "
          "unroll i2.1; parts i2.1; tile i2.2 32; run i2.3",
          "for i0 tasks\n"
          "  for i1\n"
@@ -150,7 +160,7 @@ static void test_nests(void **state) {
          "    for i2.3 by 1024 run f64 less\n"
          "      for i2.2 by 32 times 32 peel\n"
          "        for i2.1 by 8 times 4 unroll parts peel\n"
-         "          for i2 times 8 lanes peel\n");
+         "          for i2 times 8 lanes less\n");
   expect("tasks i0; tile i1 8 peel; tile i1.1 4 if; order i1.2, i2, i1.1, i1; "
          "lanes i1; unroll i1.1",
          "for i0 tasks\n"
