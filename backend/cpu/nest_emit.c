@@ -65,10 +65,12 @@ static bool is_exact(const NestWriter *w, uint32_t depth) {
          extent % step == 0 && task % step == 0;
 }
 
+/* Returns true if a tile may be full.  The loop of an empty axis is written as
+ * if it were, so that all variables have a use. */
 static bool may_be_full(const NestWriter *w, uint32_t depth) {
   int64_t extent, task, step = w->nest->loops[depth].step;
   return !constant_extents(w, w->nest->loops[depth].axis, &extent, &task) ||
-         (extent >= step && task >= step);
+         extent == 0 || (extent >= step && task >= step);
 }
 
 /* ---- iterations ---- */
