@@ -487,7 +487,7 @@ static int read_seconds(const char *text, double *out) {
 int verb_bench(int argc, char **argv) {
   Options o;
   BenchRun b = {.options = &o, .min_seconds = 0.5};
-  int status = options_parse(&o, "bench", "eqDjmt", argc, argv);
+  int status = options_parse(&o, "bench", "eqDjmtf", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)

@@ -26,7 +26,7 @@ enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64 };
 typedef struct Options {
   const char *verb;
   bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
-      dry_run, stable, install, uninstall, user;
+      show_schedule, dry_run, stable, install, uninstall, user;
   const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
   const char *stage;         /* or NULL */
@@ -54,7 +54,8 @@ typedef struct Options {
    (--check) s (--stats) o (--open) S (--strict) p (--plain) g (--stage) w
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
-   u (--uninstall) U (--user) P (--prefix).  All verbs take --color,
+   u (--uninstall) U (--user) P (--prefix) d (--schedule)
+   f (--schedules).  All verbs take --color,
    --diagnostics and --help.  With a + in front, the first file ends the
    options; later arguments belong to the program.  Returns -1 to continue,
    otherwise the exit status. */

@@ -1,5 +1,6 @@
 /* Command line options: one table for all verbs.  Main entry point:
    options_parse. */
+#include "backend/cpu/schedule_file.h"
 #include "cli/cli.h"
 
 #include "backend/cuda/cuda.h"
@@ -32,7 +33,9 @@ enum {
   LONG_INSTALL,
   LONG_UNINSTALL,
   LONG_USER,
-  LONG_PREFIX
+  LONG_PREFIX,
+  LONG_SCHEDULE,
+  LONG_SCHEDULES
 };
 
 typedef struct OptionSpec {
@@ -67,6 +70,8 @@ static const OptionSpec option_specs[] = {
     {'U', {"user", no_argument, NULL, LONG_USER}},
     {'P', {"prefix", required_argument, NULL, LONG_PREFIX}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
+    {'d', {"schedule", no_argument, NULL, LONG_SCHEDULE}},
+    {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
 };
 
 typedef struct GetoptTables {
@@ -194,6 +199,14 @@ static int set_target(Options *o, const char *name) {
                      name);
 }
 
+static int read_schedules(const Options *o, const char *path) {
+  Fault fault = {0};
+  if (schedule_file_read(path, &fault))
+    return -1;
+  fprintf(stderr, "axon %s: %s\n", o->verb ? o->verb : "run", fault.message);
+  return EXIT_DIAGNOSTICS;
+}
+
 static int apply_option(Options *o, int option) {
   switch (option) {
   case 'h':
@@ -268,6 +281,11 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_TARGET:
     return set_target(o, optarg);
+  case LONG_SCHEDULE:
+    o->show_schedule = true;
+    return -1;
+  case LONG_SCHEDULES:
+    return read_schedules(o, optarg);
   }
   return EXIT_INTERNAL;
 }

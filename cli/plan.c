@@ -118,6 +118,8 @@ static void put_plan(const PlanRecorder *recorder, const PlanStyle *style,
   Buffer out = {0};
   if (json)
     plan_json(&out, recorder, style);
+  else if (style->with_schedule)
+    plan_schedules(&out, recorder, style);
   else
     plan_text(&out, recorder, style);
   terminal_hide_progress();
@@ -173,7 +175,7 @@ static const char *absent_gpu_arch(const Options *o) {
 
 int verb_plan(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "plan", "eqDjtCkyb", argc, argv);
+  int status = options_parse(&o, "plan", "eqDjtCkybdf", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)
@@ -186,6 +188,7 @@ int verb_plan(int argc, char **argv) {
   p.style.colour = terminal_colours_stdout() && !o.json;
   p.style.stable = o.stable;
   p.style.with_code = o.show_code;
+  p.style.with_schedule = o.show_schedule;
   p.style.arch = absent_gpu_arch(&o);
   p.style.dry_run = o.dry_run || p.style.arch;
   SessionHost host = host_of(&o);

@@ -97,7 +97,7 @@ static int run_file(Options *o) {
 
 static int run(const char *verb, int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, verb, "+eqDt", argc, argv);
+  int status = options_parse(&o, verb, "+eqDtf", argc, argv);
   if (status >= 0)
     return status;
   if (o.expr_count)

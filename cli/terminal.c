@@ -1,6 +1,7 @@
 /* The terminal: output, colour, Ctrl-C, diagnostics.  Main entry
    point: terminal_open_session. */
 #define _GNU_SOURCE
+#include "backend/cpu/schedule_file.h"
 #include "cli/cli.h"
 #include "repl/type_text.h"
 #include "show/show.h"
@@ -199,12 +200,28 @@ void terminal_report(Session *session, bool errors_only) {
   session_clear_diags(session);
 }
 
+/* Tells of schedules that no kernel used, unless an error ended the program
+   before it ran all kernels. */
+static void report_unused_schedules(void) {
+  Buffer first = {0};
+  uint32_t count = schedule_file_unused(&first);
+  if (count)
+    fprintf(stderr,
+            "axon: the schedule of kernel %s%s not used: no kernel of this "
+            "run has %s number\n",
+            first.text, count > 1 ? " and others were" : " was",
+            count > 1 ? "such a" : "this");
+  buffer_free(&first);
+}
+
 int terminal_finish(Session *session, SessionStatus status, bool quiet) {
   if (status == SESSION_OK && session_diags(session)->errors)
     status = SESSION_ERROR; /* a value could not be shown */
   terminal_report(session, quiet);
   switch (status) {
   case SESSION_OK:
+    if (!quiet)
+      report_unused_schedules();
     return terminal_flush(EXIT_OK);
   case SESSION_ERROR:
   case SESSION_INCOMPLETE:

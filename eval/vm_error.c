@@ -154,7 +154,7 @@ void vm_fault_at(Eval *vm, Span span, const Fault *fault) {
       [FAULT_SHAPE] = 507,      [FAULT_BROADCAST] = 303,
       [FAULT_INNER_SIZE] = 301, [FAULT_ARITHMETIC] = 506,
       [FAULT_MEMORY] = 505,     [FAULT_TARGET_UNAVAILABLE] = 514,
-      [FAULT_FILE] = 508};
+      [FAULT_FILE] = 508,       [FAULT_SCHEDULE] = 523};
   vm_fail_at(vm, span, codes[fault->kind], fault->help, "%s", fault->message);
 }
 

@@ -646,6 +646,9 @@ static void rotate(int64_t *x, uint32_t from, uint32_t to) {
 
 void kernel_move_axis_last(Kernel *k, uint32_t v) {
   uint32_t last = k->parallel_axes - 1;
+  uint8_t name = k->axis_names[v];
+  memmove(&k->axis_names[v], &k->axis_names[v + 1], last - v);
+  k->axis_names[last] = name;
   for (uint32_t j = 0; j < k->loops.len && v != last; j++) {
     LoopNest *loop = k->loops.at[j];
     AffineUses u = collect_affine_uses(k->arena, loop);
@@ -673,6 +676,8 @@ Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
     collapse_inner_axes(arena, a.kernel->loops.at[j]);
   hoist_invariant_factors(a.kernel);
   fuse_loops(a.kernel);
+  for (uint32_t v = 0; v < a.kernel->parallel_axes; v++)
+    a.kernel->axis_names[v] = (uint8_t)v;
   kernel_verify_after(a.kernel, "fusion of loops");
   return a.kernel;
 }

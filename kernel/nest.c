@@ -2,15 +2,16 @@
 #include "kernel/nest.h"
 #include "support/arena.h"
 
-Nest *nest_new(Arena *arena, LoopNest *spec, uint32_t count,
-               const uint32_t *axes) {
+Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   Nest *n = NEW(arena, Nest);
   n->arena = arena;
   n->spec = spec;
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
-  n->loop_count = count;
-  for (uint32_t j = 0; j < count; j++)
-    n->loops[j] = (NestLoop){.axis = axes[j], .step = 1};
+  n->loop_count = spec->axis_count;
+  for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
+    n->names[v] = (uint8_t)(names && v < spec->parallel_axes ? names[v] : v);
+  for (uint32_t v = 0; v < spec->axis_count; v++)
+    n->loops[n->names[v]] = (NestLoop){.axis = v, .step = 1};
   return n;
 }
 
@@ -90,4 +91,9 @@ uint32_t nest_clamped(const Nest *n) {
     if (n->loops[j].tail == TAIL_CLAMP)
       return nest_inner(n, j);
   return NO_LOOP;
+}
+
+uint32_t nest_jammed_rows(const Nest *n) {
+  uint32_t clamped = nest_clamped(n);
+  return clamped == NO_LOOP ? 0 : (uint32_t)n->loops[clamped].count;
 }

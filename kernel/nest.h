@@ -65,6 +65,9 @@ typedef struct NestStream {
 typedef struct Nest {
   Arena *arena;
   LoopNest *spec;
+  /* The numbers of axes in text, such as 3 for i3.  Schedules reorder the
+   * parallel axes of a kernel, and their numbers stay. */
+  uint8_t names[MAX_KERNEL_AXES + 1];
   uint32_t loop_count;
   NestLoop loops[MAX_NEST_LOOPS];
   NestStream stream;
@@ -73,14 +76,15 @@ typedef struct Nest {
   bool fuses_products;   /* each product is fused with its addition */
   bool has_epilogue;     /* the next loop nest runs at the end of each sum */
   VEC(struct NestStep) steps; /* the schedule */
+  uint32_t task_steps; /* the first steps: those that the tasks of the kernel
+                          determine */
 } Nest;
 
 /* ---- nest.c ---- */
 
-/* One serial loop for each of `count` axes, in this order.  Axes that are not
- * among them are fixed by the task. */
-Nest *nest_new(Arena *arena, LoopNest *spec, uint32_t count,
-               const uint32_t *axes);
+/* One serial loop for each axis, in the order of their names.  names: those of
+ * the parallel axes; NULL: each axis has its own number. */
+Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names);
 /* Index of a piece of an axis, or NO_LOOP. */
 uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
 /* Number of the piece of loop `at`. */
@@ -89,6 +93,8 @@ uint32_t nest_piece(const Nest *n, uint32_t at);
 uint32_t nest_inner(const Nest *n, uint32_t at);
 /* The unrolled loop that repeats its last iteration, or NO_LOOP. */
 uint32_t nest_clamped(const Nest *n);
+/* Number of iterations of that loop, which share loads; 0: there is none. */
+uint32_t nest_jammed_rows(const Nest *n);
 /* The loop over lanes, or NO_LOOP. */
 uint32_t nest_lanes(const Nest *n);
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
@@ -148,12 +154,12 @@ void nest_verify_chosen(const Nest *n);
 
 /* ---- nest_text.c ---- */
 
-/* Prints the schedule: its steps, separated by "; ". */
-void nest_print_schedule(Buffer *out, const Nest *n);
+/* Prints the steps of the schedule from number `from` on, separated by "; ". */
+void nest_print_schedule(Buffer *out, const Nest *n, uint32_t from);
 /* Prints the nest, a line for each loop. */
 void nest_print(Buffer *out, const Nest *n);
-/* Applies the steps of a schedule in text to a new nest.  Returns NULL, or the
- * error; *at is then its position in the text. */
+/* Applies the steps of a schedule in text to a new nest, up to the end of the
+ * text.  Returns NULL, or the error; *at is then its position in the text. */
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at);
 
 #endif

@@ -16,8 +16,9 @@ typedef struct StepContext {
 
 static const char *piece_name(const Nest *n, uint32_t at) {
   uint32_t piece = nest_piece(n, at);
-  return piece ? arena_printf(n->arena, "i%u.%u", n->loops[at].axis, piece)
-               : arena_printf(n->arena, "i%u", n->loops[at].axis);
+  uint32_t name = n->names[n->loops[at].axis];
+  return piece ? arena_printf(n->arena, "i%u.%u", name, piece)
+               : arena_printf(n->arena, "i%u", name);
 }
 
 static const char *refuse(const StepContext *c, const char *reason) {
@@ -37,8 +38,12 @@ static const char *tile(StepContext *c) {
   Nest *n = c->n;
   NestLoop *l = &n->loops[c->at];
   int64_t by = c->step->number;
-  if (l->run != NEST_SERIAL)
+  bool is_jammed = l->run == NEST_TASK && c->step->tail == TAIL_CLAMP;
+  if (l->run != NEST_SERIAL && !is_jammed)
     return refuse(c, "is not serial: tile it before it is bound or unrolled");
+  if (is_jammed && c->at + 1 < n->loop_count &&
+      n->loops[c->at + 1].run == NEST_TASK)
+    return refuse(c, "has a task inside: only the last task can be tiled");
   if (by < 1)
     return refuse(c, "needs a tile of at least one iteration");
   if (n->loop_count == MAX_NEST_LOOPS ||
@@ -369,7 +374,8 @@ const char *nest_apply(Nest *n, const NestStep *step) {
     const NestPiece *p = &step->pieces[j];
     c.at = nest_find(n, p->axis, p->piece);
     if (c.at == NO_LOOP)
-      return arena_printf(n->arena, "i%u.%u does not exist", p->axis, p->piece);
+      return arena_printf(n->arena, "i%u.%u does not exist", n->names[p->axis],
+                          p->piece);
   }
   Nest before = *n;
   const char *reason = functions[step->kind](&c);

@@ -25,17 +25,17 @@ static const char *const tail_words[TAIL_CLAMP + 1] = {
 
 /* ---- schedules ---- */
 
-static void print_piece(Buffer *out, NestPiece p) {
-  buffer_printf(out, "i%u", p.axis);
+static void print_piece(Buffer *out, const Nest *n, NestPiece p) {
+  buffer_printf(out, "i%u", n->names[p.axis]);
   if (p.piece)
     buffer_printf(out, ".%u", p.piece);
 }
 
-static void print_step(Buffer *out, const NestStep *s) {
+static void print_step(Buffer *out, const Nest *n, const NestStep *s) {
   buffer_puts(out, step_words[s->kind]);
   for (uint32_t j = 0; j < s->piece_count; j++) {
     buffer_puts(out, j ? ", " : " ");
-    print_piece(out, s->pieces[j]);
+    print_piece(out, n, s->pieces[j]);
   }
   if (s->kind == STEP_TILE)
     buffer_printf(out, " %lld", (long long)s->number);
@@ -43,16 +43,16 @@ static void print_step(Buffer *out, const NestStep *s) {
     buffer_printf(out, " %s", tail_words[s->tail]);
 }
 
-void nest_print_schedule(Buffer *out, const Nest *n) {
-  for (uint32_t j = 0; j < n->steps.len; j++) {
-    if (j)
+void nest_print_schedule(Buffer *out, const Nest *n, uint32_t from) {
+  for (uint32_t j = from; j < n->steps.len; j++) {
+    if (j > from)
       buffer_puts(out, "; ");
-    print_step(out, &n->steps.at[j]);
+    print_step(out, n, &n->steps.at[j]);
   }
 }
 
 typedef struct ScheduleParser {
-  Arena *arena;
+  const Nest *nest;
   const char *text;
   uint32_t at, token; /* token: beginning of the last token */
 } ScheduleParser;
@@ -99,6 +99,13 @@ static bool take_number(ScheduleParser *p, int64_t max, int64_t *number) {
   return p->at > begin;
 }
 
+static uint32_t axis_of_name(const Nest *n, int64_t name) {
+  uint32_t v = 0;
+  while (v < MAX_KERNEL_AXES && n->names[v] != name)
+    v++;
+  return v;
+}
+
 /* A loop, such as i3 or i3.1. */
 static bool take_piece(ScheduleParser *p, NestPiece *piece) {
   int64_t axis, number = 0;
@@ -113,7 +120,7 @@ static bool take_piece(ScheduleParser *p, NestPiece *piece) {
     if (!take_number(p, MAX_AXIS_PIECES, &number))
       return false;
   }
-  *piece = (NestPiece){(uint32_t)axis, (uint32_t)number};
+  *piece = (NestPiece){axis_of_name(p->nest, axis), (uint32_t)number};
   return true;
 }
 
@@ -142,7 +149,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
 }
 
 static const char *unknown_step(ScheduleParser *p) {
-  Buffer words = {.arena = p->arena};
+  Buffer words = {.arena = p->nest->arena};
   for (uint32_t j = 0; j < NEST_STEP_COUNT; j++)
     buffer_printf(&words, "%s%s", j ? ", " : "expected one of the steps ",
                   step_words[j]);
@@ -179,11 +186,11 @@ static const char *parse_step(ScheduleParser *p, NestStep *s) {
   is_right = is_right && (loops == NO_LOOP || s->piece_count == loops) &&
              parse_rest(p, s);
   return is_right ? NULL
-                  : arena_printf(p->arena, "expected %s", step_syntax[kind]);
+                  : arena_printf(p->nest->arena, "expected %s", step_syntax[kind]);
 }
 
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
-  ScheduleParser p = {.arena = n->arena, .text = text};
+  ScheduleParser p = {.nest = n, .text = text};
   const char *error = NULL;
   skip_blanks(&p);
   while (!error && p.text[p.at]) {
@@ -225,7 +232,7 @@ void nest_print(Buffer *out, const Nest *n) {
       buffer_printf(out, "%*ssums[%lld]\n", (int)(2 * j), "",
                     (long long)nest_accumulators(n));
     buffer_printf(out, "%*sfor ", (int)(2 * j), "");
-    print_piece(out, piece);
+    print_piece(out, n, piece);
     if (l->step > 1)
       buffer_printf(out, " by %lld", (long long)l->step);
     if (l->count)
@@ -241,9 +248,10 @@ void nest_print(Buffer *out, const Nest *n) {
   }
   const NestStream *t = &n->stream;
   if (t->row_axis != NO_LOOP)
-    buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n", t->input_axis,
-                  (long long)t->row_stride, t->row_axis,
-                  (long long)t->term_stride, t->term_axis);
+    buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n",
+                  n->names[t->input_axis], (long long)t->row_stride,
+                  n->names[t->row_axis], (long long)t->term_stride,
+                  n->names[t->term_axis]);
   buffer_printf(out, "%s%s%s%s", n->loads_broadcasts ? "broadcast\n" : "",
                 n->loads_masked ? "masked\n" : "",
                 n->fuses_products ? "fma\n" : "",

@@ -12,7 +12,8 @@
 static const char *check_axes(const Nest *n) {
   for (uint32_t v = 0; v < n->spec->axis_count; v++)
     if (nest_find(n, v, 0) == NO_LOOP && v != n->stream.term_axis)
-      return arena_printf(n->arena, "axis i%u has no loop", v);
+      return arena_printf(n->arena, "axis i%u has no loop",
+                          n->names[v]);
   return NULL;
 }
 
@@ -51,7 +52,7 @@ static const char *check_runs(const Nest *n) {
     if (nest_indexes_accumulators(n, j) && !l->count)
       return arena_printf(n->arena,
                           "i%u would have an unknown number of sums: tile it",
-                          l->axis);
+                          n->names[l->axis]);
   }
   return NULL;
 }
@@ -65,12 +66,10 @@ const char *nest_verify(const Nest *n) {
 /* Returns the first difference between a nest and what its schedule, printed
  * and read again, makes. */
 static const char *read_again(const Nest *n) {
-  uint32_t axes[MAX_KERNEL_AXES], at = 0;
+  uint32_t at = 0;
   Buffer text = {.arena = n->arena};
-  for (uint32_t v = 0; v < n->spec->axis_count; v++)
-    axes[v] = v;
-  Nest *copy = nest_new(n->arena, n->spec, n->spec->axis_count, axes);
-  nest_print_schedule(&text, n);
+  Nest *copy = nest_new(n->arena, n->spec, n->names);
+  nest_print_schedule(&text, n, 0);
   const char *error = nest_parse_schedule(copy, text.len ? text.text : "", &at);
   if (error)
     return error;
@@ -90,7 +89,7 @@ void nest_verify_chosen(const Nest *n) {
     return;
   Buffer text = {.arena = n->arena};
   nest_print(&text, n);
-  nest_print_schedule(&text, n);
+  nest_print_schedule(&text, n, 0);
   fprintf(stderr, "nest: %s\n%s\n", error, text.text);
   abort();
 }

@@ -81,6 +81,10 @@ typedef struct KernelInfo {
   uint32_t indirect_accesses; /* gathers and scatters: loads and stores whose
                                  index is data */
   const char *source;         /* C source, if requested; or NULL */
+  const char *schedule;       /* as --schedules reads it; or NULL */
+  const struct Kernel *kernel; /* the kernel with the loops that its schedule
+                                  adds, in the arena of the plan; NULL: the
+                                  kernel of the group */
   const void *code_id;        /* equal for groups with the same code; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: the code was in the cache */

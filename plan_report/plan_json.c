@@ -130,6 +130,8 @@ static void put_kernel(Buffer *out, const PlanKernel *k, uint32_t number,
     put_execution(out, k);
   if (s->with_code)
     put_code(out, k->info.source);
+  if (s->with_schedule)
+    json_string_field(out, "schedule", k->info.schedule);
   buffer_putc(out, '}');
 }
 

@@ -241,8 +241,7 @@ static void add_code(const PlanSummary *p, const FusionGroup *c, Arena *arena,
     to->info.source = arena_strndup(arena, info.source, strlen(info.source));
 }
 
-/* Describing a kernel may change its loops, like running it.  So this is called
-   before they are examined. */
+/* Sets info.kernel, for the time in which the plan exists. */
 static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                      const FusionGroup *c, Arena *arena, PlanKernel *to) {
   bool compiled = describe(p->graph, c, arena, NULL, &to->info);
@@ -257,9 +256,14 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
   if (to->fallback_reason)
     to->fallback_reason =
         arena_strndup(arena, to->fallback_reason, strlen(to->fallback_reason));
+  if (to->info.schedule)
+    to->info.schedule =
+        arena_strndup(arena, to->info.schedule, strlen(to->info.schedule));
   if (!c->kernel)
     return;
-  to->cost = kernel_cost(c->kernel);
+  if (!to->info.kernel)
+    to->info.kernel = c->kernel;
+  to->cost = kernel_cost(to->info.kernel);
   if (compiled && to->info.has_prediction)
     to->predicted = to->info.prediction;
   else if (compiled)
@@ -282,7 +286,8 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   k.place = location_of(recorder, arena, c->nodes.at[last]->span);
   add_info(recorder, p, c, arena, &k);
   if (c->kernel)
-    add_loops(recorder, arena, &k, c->kernel);
+    add_loops(recorder, arena, &k, k.info.kernel);
+  k.info.kernel = NULL;
   add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {
     const FusionBlocker *from = &c->remarks->blockers.at[j];

@@ -122,6 +122,7 @@ typedef struct PlanStyle {
   bool colour;
   bool stable; /* omits everything that differs between machines */
   bool with_code;
+  bool with_schedule; /* JSON has schedules */
   bool dry_run;
   const char *arch; /* architecture of a GPU that is not available, or NULL */
   int64_t only_kernel; /* the only kernel to show, or 0 */
@@ -132,6 +133,9 @@ void plan_text(Buffer *out, const PlanRecorder *recorder,
                const PlanStyle *style);
 void plan_json(Buffer *out, const PlanRecorder *recorder,
                const PlanStyle *style);
+/* The schedules of all kernels, as --schedules reads them. */
+void plan_schedules(Buffer *out, const PlanRecorder *recorder,
+                    const PlanStyle *style);
 const char *plan_bound_name(RooflineBound bound);
 /* Total seconds: kernels, interpreter fallback (included in the former),
    compilers. */

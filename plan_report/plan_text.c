@@ -535,3 +535,37 @@ void plan_text(Buffer *out, const PlanRecorder *recorder, const PlanStyle *s) {
   if (!s->only_kernel)
     put_totals(out, recorder, s);
 }
+
+/* ---- schedules ---- */
+
+/* The text of a comment: neither begins nor ends one. */
+static void put_comment_text(Buffer *out, const char *text) {
+  for (const char *p = text; *p; p++) {
+    buffer_putc(out, *p);
+    if ((p[0] == '(' && p[1] == '*') || (p[0] == '*' && p[1] == ')'))
+      buffer_putc(out, ' ');
+  }
+}
+
+/* A kernel that runs again has one entry. */
+static bool is_listed(const Buffer *out, const char *schedule) {
+  return out->text && strstr(out->text, schedule);
+}
+
+void plan_schedules(Buffer *out, const PlanRecorder *recorder,
+                    const PlanStyle *style) {
+  uint32_t number = 0;
+  for (uint32_t j = 0; j < recorder->runs.len; j++)
+    for (uint32_t i = 0; i < recorder->runs.at[j]->kernels.len; i++) {
+      const PlanKernel *k = &recorder->runs.at[j]->kernels.at[i];
+      number++;
+      if (!k->info.schedule || is_listed(out, k->info.schedule) ||
+          (style->only_kernel && style->only_kernel != number))
+        continue;
+      buffer_printf(out, "%s(* %u: ", out->len ? "\n" : "", number);
+      put_comment_text(out, k->place.text ? k->place.text : "");
+      buffer_puts(out, k->place.file ? ", " : "");
+      put_location(out, &k->place);
+      buffer_printf(out, " *)\n%s", k->info.schedule);
+    }
+}

@@ -120,6 +120,7 @@ typedef enum FaultKind {
   FAULT_MEMORY,
   FAULT_TARGET_UNAVAILABLE, /* the target is not available */
   FAULT_FILE,
+  FAULT_SCHEDULE, /* a schedule that cannot be applied */
   FAULT_COUNT,
 } FaultKind;
 

@@ -3,6 +3,7 @@
  * code generation.  It also reports errors that a kernel detects. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
+#include "backend/cpu/schedule_file.h"
 #include "backend/target.h"
 #include "support/trap.h"
 
@@ -349,6 +350,8 @@ static bool run_compiled(Graph *g, FusionGroup *c) {
 
 static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   const CompiledKernel *p = c->backend_data;
+  if (schedule_file_has_failed(fault))
+    return false;
   if (c->library_op && library_op_run(g, c->nodes.at[0]))
     return true;
   if (c->library_op)

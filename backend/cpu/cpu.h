@@ -65,6 +65,7 @@ typedef struct Schedule {
       nontemporal_bytes; /* outputs with more bytes use non-temporal stores */
   int64_t strip_length;  /* TASK_ROWS: elements of a strip of strip-mined loops;
                             0: none */
+  struct Nest **nests;              /* of the other loops, by loop */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
 } Schedule;
@@ -110,6 +111,14 @@ uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 void schedule_choose(Kernel *k, uint32_t vector_bytes, bool may_use_bytes,
                      Schedule *s);
 bool schedule_has_byte_lanes(const Schedule *s);
+/* Chooses vectors for the loops of a schedule with tasks.  No loop has a nest
+ * yet. */
+void schedule_prepare_nests(Kernel *k, Schedule *s);
+/* Returns true if the reduction can be split into chunks. */
+bool schedule_can_split(const Kernel *k);
+/* The parallel axis along which a load is contiguous that is strided along the
+ * vector axis; NO_AXIS: there is none, or the kernel has reductions. */
+uint32_t schedule_transpose_axis(const Kernel *k, uint32_t vector_axis);
 /* Returns true if there is a schedule for a kernel with accumulated axes. */
 bool schedule_can_accumulate(const Kernel *k);
 /* Returns true if the loop reduces so few terms that they are unrolled. */

@@ -61,20 +61,6 @@ bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
 /* missed |= the trim check of the kernel */
 void emit_trim_check(Emitter *e, Buffer *out);
 
-/* ---- unroll_and_jam.c ---- */
-
-/* Number of iterations of a loop that are jammed; 0: none. */
-uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
-                               uint32_t loop);
-
-/* ---- short_reduction_nest.c ---- */
-
-/* The loop after a short reduction, if it can run as its epilogue; otherwise
- * NULL.  It must have the same axes, and no other loop may read the
- * reduction. */
-LoopNest *short_reduction_epilogue(const Kernel *k, const Schedule *s,
-                                   Arena *arena, uint32_t at);
-
 /* ---- online_reduction.c ---- */
 
 /* Emits loops from .. to - 1 of the kernel. */

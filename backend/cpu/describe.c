@@ -2,6 +2,8 @@
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/schedule_file.h"
+#include "plan/kernel_key.h"
 #include "plan/observer.h"
 #include "support/arena_text.h"
 
@@ -172,14 +174,14 @@ static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
  * source is equal: its object is then found, not compiled. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,
                   const char *const *comments, KernelInfo *about) {
-  Kernel *k = c->kernel;
   Schedule s;
   CpuKernel e;
   *about = (KernelInfo){.tasks = 1};
-  if (!k || c->fallback_reason)
+  if (!c->kernel || c->fallback_reason)
     return false;
-  schedule_choose(k, cpu_vector_bytes(), true, &s);
-  if (!emit_kernel(k, &s, NULL, "", &e))
+  Kernel *k = kernel_copy(c->kernel);
+  ArtifactKey key = kernel_key(c);
+  if (!schedule_make(k, key, &s) || !emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->vector_lanes = s.width;
   about->tasks = e.tasks;
@@ -187,6 +189,8 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->task_shape = describe_tasks(k, &s, arena);
   about->specialized_for = describe_vectors(k, &s, arena);
   about->tiling = describe_gemm_tiles(k, &s, arena);
+  about->kernel = k;
+  about->schedule = schedule_entry(arena, key, k, &s);
   count_all_accesses(k, &s, arena, about);
   JitObject *o = c->backend_data
                      ? jit_request(e.code.source.text, e.code.source.len,

@@ -2,6 +2,7 @@
  * as long as many kernels run.  So the result is cached, keyed by a hash of the
  * kernel with all its constants. */
 #include "backend/cpu/kernel_cache.h"
+#include "backend/cpu/schedule_file.h"
 #include "plan/kernel_key.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
@@ -32,14 +33,14 @@ static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
          k->loops.at[0]->extents[k->parallel_axes - 2] > s->task_height;
 }
 
-static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
-  Kernel *k = c->kernel;
+static void compile_kernel(const FusionGroup *c, ArtifactKey key,
+                           CompiledKernel *p) {
+  Kernel *k = kernel_copy(c->kernel);
   Schedule s;
   CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = fusion_group_is_exact(c);
-  schedule_choose(k, cpu_vector_bytes(), true, &s);
-  if (!emit_kernel(k, &s, NULL, "", &e) ||
+  if (!schedule_make(k, key, &s) || !emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
           MAX_KERNEL_POINTERS)
     return;
@@ -139,7 +140,7 @@ const CompiledKernel *kernel_cache_get(FusionGroup *c) {
   if (found)
     return found->object ? found : NULL;
   CompiledKernel *p = NEW(c->kernel->arena, CompiledKernel);
-  compile_kernel(c, p);
+  compile_kernel(c, key, p);
   const CompiledKernel *cached = kernel_cache_insert(key, p);
   c->transient = !cached;
   return p->object ? (cached ? cached : p) : NULL;

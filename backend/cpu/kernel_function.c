@@ -6,6 +6,7 @@
  * Intermediates are in scratch memory. */
 #include "backend/cpu/prepack.h"
 #include "backend/cpu/cpu_emitter.h"
+#include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
 
@@ -64,7 +65,8 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       l->id = e->next_id++;
       l->strip_mined = loop->strip_mined &&
                        loop_output_has_axis(loop, r, loop->trimmed_axis);
-      uint32_t points = unroll_and_jam_points(e->kernel, e->cpu->schedule, j);
+      const Nest *nest = e->cpu->schedule->nests[j];
+      uint32_t points = nest ? nest_jammed_rows(nest) : 0;
       l->jammed = points > 0;
       int64_t size =
           l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
@@ -415,7 +417,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   if (s->batched_gemm)
     emit_batched_gemm_function(e, out);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (j == 0 || !e->cpu->epilogue[j - 1])
+    if (s->nests[j] && s->nests[j]->has_epilogue)
       e->cpu->epilogue[j] = short_reduction_epilogue(k, s, k->arena, j);
   emit_task_ranges(e, &rows);
   emit_local_buffers(e, &locals);

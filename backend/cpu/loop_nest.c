@@ -4,19 +4,17 @@
 
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
   const LoopNest *loop = e->kernel->loops.at[at];
-  const Nest *n = nest_choose(e->kernel, e->cpu->schedule, at);
+  const Nest *n = e->cpu->schedule->nests[at];
   if (!n || loop->outputs.len > MAX_LOOP_OUTPUTS) {
     e->failed = true;
     return;
   }
-  if (e->cpu->comments && n->steps.len) {
+  if (e->cpu->comments && n->steps.len > n->task_steps) {
     buffer_puts(out, "/* schedule: ");
-    nest_print_schedule(out, n);
+    nest_print_schedule(out, n, n->task_steps);
     buffer_puts(out, " */\n");
   }
-  uint32_t clamped = nest_clamped(n);
-  e->cpu->jammed_rows =
-      clamped == NO_LOOP ? 0 : (uint32_t)n->loops[clamped].count;
+  e->cpu->jammed_rows = nest_jammed_rows(n);
   emit_nest(e, out, at, n, e->cpu->epilogue[at]);
   emit_online_rescale(e, out, at);
   if (e->cpu->jammed_rows)

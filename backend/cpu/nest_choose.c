@@ -2,6 +2,7 @@
  * schedule. */
 #include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
+#include "support/arena_text.h"
 
 /* ---- sums in f32 runs ---- */
 
@@ -12,15 +13,14 @@ static bool is_f32_sum(const LoopNest *loop, const LoopOutput *r) {
 
 /* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
  * vectors: as accurate as an f64 sum, and as fast as an f32 sum. */
-static bool needs_runs(const NestChoice *c) {
-  const LoopNest *loop = c->loop;
-  bool row = c->vector_axis != NO_AXIS && c->vector_axis >= loop->spatial_axes;
-  double run =
-      row ? (double)F32_RUN_VECTORS * c->schedule->width : F32_RUN_VECTORS;
+static bool needs_runs(const LoopNest *loop, const Schedule *s,
+                       uint32_t vector_axis) {
+  bool row = vector_axis != NO_AXIS && vector_axis >= loop->spatial_axes;
+  double run = row ? (double)F32_RUN_VECTORS * s->width : F32_RUN_VECTORS;
   bool is_sum = false;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     is_sum |= is_f32_sum(loop, &loop->outputs.at[j]);
-  return is_sum && (c->schedule->reduction_chunk ||
+  return is_sum && (s->reduction_chunk ||
                     loop_iterations_hint(loop, loop->spatial_axes,
                                          loop->axis_count) > run);
 }
@@ -73,6 +73,17 @@ static int64_t task_block(const NestChoice *c, uint32_t v) {
   return v + 3 == outer && s->task_image_rows ? s->task_image_rows : 0;
 }
 
+/* Orders parallel axes as the kernel does.  Blocks of axes are inner loops. */
+static void order_tasks(NestChoice *c) {
+  NestStep order = {.kind = STEP_ORDER};
+  for (uint32_t v = 0; v < c->loop->parallel_axes; v++)
+    nest_step_add(&order, v, task_block(c, v) ? 1 : 0);
+  for (uint32_t v = 0; v < c->loop->parallel_axes; v++)
+    if (task_block(c, v))
+      nest_step_add(&order, v, 0);
+  nest_choice_order(c, &order);
+}
+
 /* Other parallel axes have one iteration in a task.  Blocks whose size is not
  * constant are tiles of an unknown number of iterations. */
 static void choose_tasks(NestChoice *c) {
@@ -83,13 +94,7 @@ static void choose_tasks(NestChoice *c) {
     if (block)
       nest_choice_step(c, STEP_TILE, v, 0, is_constant ? block : 1, TAIL_LESS);
   }
-  NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t v = 0; v < loop->parallel_axes; v++)
-    nest_step_add(&order, v, task_block(c, v) ? 1 : 0);
-  for (uint32_t v = 0; v < loop->parallel_axes; v++)
-    if (task_block(c, v))
-      nest_step_add(&order, v, 0);
-  nest_choice_order(c, &order);
+  order_tasks(c);
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
     nest_choice_step(c, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0, TAIL_LESS);
   uint32_t first = loop->spatial_axes;
@@ -97,7 +102,7 @@ static void choose_tasks(NestChoice *c) {
     return;
   nest_choice_step(c, STEP_TILE, first, 0, c->schedule->reduction_chunk,
                    TAIL_LESS);
-  order = (NestStep){.kind = STEP_ORDER};
+  NestStep order = {.kind = STEP_ORDER};
   nest_step_add(&order, first, 1);
   for (uint32_t j = loop->parallel_axes; j < c->nest->loop_count; j++)
     if (!(c->nest->loops[j].axis == first && nest_piece(c->nest, j) == 1))
@@ -146,7 +151,7 @@ static void choose_rows(NestChoice *c) {
     nest_choice_step(c, STEP_UNROLL, v, piece, 0, TAIL_LESS);
     nest_choice_step(c, STEP_PARTS, v, piece++, 0, TAIL_LESS);
   }
-  if (needs_runs(c)) {
+  if (needs_runs(c->loop, c->schedule, v)) {
     nest_choice_step(c, STEP_TILE, v, piece, F32_RUN_VECTORS / interleave,
                      TAIL_LESS);
     nest_choice_step(c, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
@@ -188,7 +193,7 @@ static void choose_columns(NestChoice *c) {
     if (unrolls)
       nest_choice_step(c, STEP_TILE, last, terms++, s->reduction_unroll,
                        TAIL_PEEL);
-    if (needs_runs(c)) {
+    if (needs_runs(c->loop, c->schedule, v)) {
       nest_choice_step(c, STEP_TILE, last, terms,
                        F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
                        TAIL_LESS);
@@ -220,8 +225,6 @@ static void choose_columns(NestChoice *c) {
 static void choose_jam(NestChoice *c, uint32_t points) {
   uint32_t v = c->loop->parallel_axes - 1;
   nest_choice_step(c, STEP_TILE, v, 0, points, TAIL_CLAMP);
-  for (uint32_t j = 0; j <= v; j++)
-    nest_choice_step(c, STEP_TASKS, j, j == v, 0, TAIL_LESS);
   nest_choice_step(c, STEP_UNROLL, v, 0, 0, TAIL_LESS);
   choose_rows(c);
   NestStep order = {.kind = STEP_ORDER};
@@ -261,32 +264,68 @@ static void find_order(NestChoice *c) {
   }
 }
 
-Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
-  LoopNest *loop = k->loops.at[at];
-  uint32_t axes[MAX_KERNEL_AXES];
+static NestChoice begin_choice(const Kernel *k, const Schedule *s,
+                               uint32_t at) {
   NestChoice c = {.arena = k->arena,
                   .schedule = s,
-                  .loop = loop,
+                  .loop = k->loops.at[at],
                   .vector_axis = s->vector_axes[at]};
-  for (uint32_t v = 0; v < loop->axis_count; v++)
-    axes[v] = v;
-  c.nest = nest_new(k->arena, loop, loop->axis_count, axes);
-  find_order(&c);
+  c.nest = nest_new(k->arena, c.loop, k->axis_names);
+  choose_tasks(&c);
+  c.nest->task_steps = c.nest->steps.len;
+  return c;
+}
+
+Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
+  NestChoice c = begin_choice(k, s, at);
+  return c.failed ? NULL : c.nest;
+}
+
+Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
+  NestChoice c = begin_choice(k, s, at);
+  LoopNest *loop = c.loop;
   uint32_t points = unroll_and_jam_points(k, s, at);
-  if (points) {
+  find_order(&c);
+  if (points)
     choose_jam(&c, points);
-  } else {
-    choose_tasks(&c);
-    if (short_reduction_is_unrolled(s, loop, c.vector_axis))
-      short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));
-    else if (c.vector_axis != NO_AXIS && reduces(loop) &&
-             c.vector_axis < loop->spatial_axes)
-      choose_columns(&c);
-    else
-      choose_rows(&c);
-  }
+  else if (short_reduction_is_unrolled(s, loop, c.vector_axis))
+    short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));
+  else if (c.vector_axis != NO_AXIS && reduces(loop) &&
+           c.vector_axis < loop->spatial_axes)
+    choose_columns(&c);
+  else
+    choose_rows(&c);
   if (c.failed)
     return NULL;
   nest_verify_chosen(c.nest);
   return c.nest;
+}
+
+/* ---- nests of other schedules ---- */
+
+static bool has_run(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].is_run)
+      return true;
+  return false;
+}
+
+const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
+  const Nest *n = s->nests[at];
+  const LoopNest *loop = k->loops.at[at];
+  uint32_t lanes = nest_lanes(n), v = s->vector_axes[at];
+  if (lanes != NO_LOOP && n->loops[lanes].count != s->width)
+    return arena_printf(k->arena,
+                        "i%u has %lld lanes, and the vectors of this kernel %u",
+                        n->names[v], (long long)n->loops[lanes].count,
+                        s->width);
+  if (needs_runs(loop, s, v) && !has_run(n))
+    return arena_printf(k->arena,
+                        "an f32 sum of this many terms needs `run` for its "
+                        "digits: tile the terms, and run the outer piece");
+  if (nest_clamped(n) != NO_LOOP && !unroll_and_jam_is_valid(k, s, at))
+    return "clamp: iterations of this task cannot share loads";
+  if (n->has_epilogue && !short_reduction_epilogue(k, s, k->arena, at))
+    return "epilogue: the next loop nest cannot run on these sums";
+  return NULL;
 }

@@ -20,13 +20,33 @@ typedef struct NestChoice {
 
 /* Returns NULL if a step is refused. */
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t loop);
+/* The nest with the steps that the tasks determine, and no others.  Returns
+ * NULL if a step is refused. */
+Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t loop);
+/* Returns NULL, or the reason for which the CPU cannot run the nest of a
+ * loop. */
+const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop);
 /* Applies a step to one loop, without loops, or to all loops that it names. */
 void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
                       uint32_t piece, int64_t number, NestTail tail);
 void nest_choice_flag(NestChoice *c, NestStepKind kind);
 void nest_choice_order(NestChoice *c, const NestStep *order);
 
+/* ---- unroll_and_jam.c ---- */
+
+/* Returns true if iterations of the last task may run together. */
+bool unroll_and_jam_is_valid(const Kernel *k, const Schedule *s, uint32_t loop);
+/* Number of iterations for which that pays; 0: none. */
+uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
+                               uint32_t loop);
+
 /* ---- short_reduction_nest.c ---- */
+
+/* The loop after a short reduction, if it can run as its epilogue; otherwise
+ * NULL.  It must have the same axes, and no other loop may read the
+ * reduction. */
+LoopNest *short_reduction_epilogue(const Kernel *k, const Schedule *s,
+                                   Arena *arena, uint32_t at);
 
 /* Returns true if a reduction is so short that its terms are unrolled while the
  * accumulators stay in registers.  Windows that slide along the vectors are

@@ -1,6 +1,7 @@
 /* Chooses the schedule of a kernel from its access patterns. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/nest_choose.h"
 #include "backend/cpu/vector_axis.h"
 #include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
@@ -26,8 +27,7 @@ static double loop_iterations(const LoopNest *loop) {
   return loop_iterations_hint(loop, 0, loop->axis_count);
 }
 
-/* Returns true if the reduction can be split into chunks. */
-static bool can_split_reduction(const Kernel *k) {
+bool schedule_can_split(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   return k->loops.len == 1 && loop->outputs.len == 1 && has_reduction(loop) &&
          loop->spatial_axes == loop->parallel_axes &&
@@ -38,7 +38,7 @@ static bool can_split_reduction(const Kernel *k) {
  * pages. */
 static bool terms_span_pages(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
-  if (!can_split_reduction(k) || loop_iterations(loop) < MIN_SPLIT_OPS)
+  if (!schedule_can_split(k) || loop_iterations(loop) < MIN_SPLIT_OPS)
     return false;
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (loop->ops.at[j].kind == KOP_LOAD && loop->ops.at[j].checked_index_count)
@@ -95,7 +95,7 @@ static int64_t choose_task_columns(const Kernel *k, const Schedule *s) {
 
 static void choose_reduction_chunk(const Kernel *k, Schedule *s) {
   const LoopNest *loop = k->loops.at[0];
-  if (!can_split_reduction(k))
+  if (!schedule_can_split(k))
     return;
   double tasks = outer_points(k), iterations = loop_iterations(loop);
   if (s->task_kind == TASK_COLUMNS)
@@ -115,9 +115,7 @@ static void choose_reduction_chunk(const Kernel *k, Schedule *s) {
   s->reduction_chunk = chunk < max ? chunk : max;
 }
 
-/* The parallel axis along which a load is contiguous that is strided along the
- * vector axis; NO_AXIS: there is none, or the kernel has reductions. */
-static uint32_t find_transpose_axis(const Kernel *k, uint32_t vector_axis) {
+uint32_t schedule_transpose_axis(const Kernel *k, uint32_t vector_axis) {
   uint32_t found = NO_AXIS;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
@@ -215,7 +213,7 @@ static double choose_nontemporal_bytes(const Kernel *k) {
 
 static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   uint32_t transpose_axis =
-      vector_axis == NO_AXIS ? NO_AXIS : find_transpose_axis(k, vector_axis);
+      vector_axis == NO_AXIS ? NO_AXIS : schedule_transpose_axis(k, vector_axis);
   if (transpose_axis != NO_AXIS) { /* tiles whose lines stay in the cache */
     kernel_move_axis_last(k, transpose_axis);
     kernel_move_axis_last(k, vector_axis - (vector_axis > transpose_axis));
@@ -311,6 +309,19 @@ static void choose_byte_lanes(Kernel *k, uint32_t bytes, Schedule *s) {
     choose_for_width(k, bytes, s, width);
 }
 
+void schedule_prepare_nests(Kernel *k, Schedule *s) {
+  s->nests = NEW_ARRAY(k->arena, Nest *, k->loops.len);
+  choose_vector_axes(k, s);
+}
+
+/* Chooses how the loops that are no matmuls run within a task. */
+static void choose_nests(Kernel *k, Schedule *s) {
+  s->nests = NEW_ARRAY(k->arena, Nest *, k->loops.len);
+  for (uint32_t j = 0; j < k->loops.len && !s->batched_gemm; j++)
+    if (!s->gemm_tilings || !s->gemm_tilings->by_loop[j].is_gemm)
+      s->nests[j] = nest_choose(k, s, j);
+}
+
 void schedule_choose(Kernel *k, uint32_t bytes, bool may_use_bytes,
                      Schedule *s) {
   bool needs_64bit = vector_axis_needs_64bit(k, NULL);
@@ -321,4 +332,5 @@ void schedule_choose(Kernel *k, uint32_t bytes, bool may_use_bytes,
   if (may_use_bytes)
     choose_byte_lanes(k, bytes, s);
   choose_staging(k, s);
+  choose_nests(k, s);
 }

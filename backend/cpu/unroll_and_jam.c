@@ -48,19 +48,24 @@ static bool has_only_sums(const LoopNest *loop) {
   return loop->outputs.len > 0;
 }
 
-uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
-                               uint32_t loop_index) {
-  const LoopNest *loop = k->loops.at[loop_index];
+bool unroll_and_jam_is_valid(const Kernel *k, const Schedule *s, uint32_t at) {
+  const LoopNest *loop = k->loops.at[at];
   bool is_candidate = s->task_kind == TASK_POINT && !s->reduction_chunk &&
                       s->width > 1 && !k->trim_check &&
                       !kernel_may_run_untrimmed(k) && !loop->trim_bounds &&
                       loop->staging == STAGE_NONE && !loop->strip_mined;
-  bool row = loop->spatial_axes == loop->parallel_axes &&
+  bool row = loop->parallel_axes && loop->spatial_axes == loop->parallel_axes &&
              loop->axis_count == loop->spatial_axes + 1 &&
-             s->vector_axes[loop_index] == loop->spatial_axes;
-  if (!is_candidate || !row ||
-      short_reduction_is_unrolled(s, loop, s->vector_axes[loop_index]) ||
-      !has_only_sums(loop) || !has_shared_row(loop))
+             s->vector_axes[at] == loop->spatial_axes;
+  return is_candidate && row && has_only_sums(loop);
+}
+
+uint32_t unroll_and_jam_points(const Kernel *k, const Schedule *s,
+                               uint32_t at) {
+  const LoopNest *loop = k->loops.at[at];
+  if (!unroll_and_jam_is_valid(k, s, at) ||
+      short_reduction_is_unrolled(s, loop, s->vector_axes[at]) ||
+      !has_shared_row(loop))
     return 0;
   uint32_t points = schedule_max_accumulators(s->vector_bytes) /
                     INTERLEAVE_COUNT / loop->outputs.len;

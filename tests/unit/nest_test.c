@@ -26,7 +26,7 @@ static LoopNest *new_spec(Arena *arena) {
 }
 
 static Nest *new_nest(Arena *arena) {
-  return nest_new(arena, new_spec(arena), 3, (uint32_t[]){0, 1, 2});
+  return nest_new(arena, new_spec(arena), NULL);
 }
 
 typedef struct Refused {
@@ -142,7 +142,7 @@ static void expect(const char *schedule, const char *wanted) {
   if (error)
     fail_msg("%s: at %u: %s", schedule, at, error);
   nest_print(&printed, n);
-  nest_print_schedule(&text, n);
+  nest_print_schedule(&text, n, 0);
   assert_string_equal(printed.text, wanted);
   assert_string_equal(text.len ? text.text : "", schedule);
   nest_verify_chosen(n);
