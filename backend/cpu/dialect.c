@@ -4,6 +4,14 @@
 
 #define format emit_format
 
+/* The position in a block of the last parallel axis, if no lanes lie along it.
+ * Otherwise those who load and store vectors add it. */
+static const char *column_offset(Emitter *e, uint32_t last) {
+  bool has_column =
+      e->vector_axis != last && e->loop->staging != STAGE_OUT;
+  return has_column ? format(e, " + (i%u - lo)", last) : "";
+}
+
 static const char *local_offset(Emitter *e, const LocalBuffer *l,
                                 const AffineExpr *q) {
   const char *inner = emit_affine(e, q);
@@ -14,12 +22,14 @@ static const char *local_offset(Emitter *e, const LocalBuffer *l,
     return inner;
   if (s->task_kind == TASK_ROWS)
     return format(e, "(i%u - lo) * %s + %s", last, l->point_elements, inner);
+  const char *column = column_offset(e, last);
   if (s->task_kind == TASK_TILE && s->task_image_rows)
-    return format(e, "(i%u - %s) * %s + (i%u - above) * %s", last - 1, top,
-                  l->row_elements, last - 2, emit_int(e, s->row_pitch));
+    return format(e, "(i%u - %s) * %s + (i%u - above) * %s%s", last - 1, top,
+                  l->row_elements, last - 2, emit_int(e, s->row_pitch), column);
   if (s->task_kind == TASK_TILE)
-    return format(e, "(i%u - %s) * %s", last - 1, top, l->row_elements);
-  return format(e, "(%s) * %s", inner, l->row_elements);
+    return format(e, "(i%u - %s) * %s%s", last - 1, top, l->row_elements,
+                  column);
+  return format(e, "(%s) * %s%s", inner, l->row_elements, column);
 }
 
 const Dialect c_dialect = {.index_type = "int64_t",

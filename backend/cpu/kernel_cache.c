@@ -40,10 +40,14 @@ static void compile_kernel(const FusionGroup *c, ArtifactKey key,
   CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = fusion_group_is_exact(c);
-  if (!schedule_make(k, key, &s) || !emit_kernel(k, &s, NULL, "", &e) ||
-      k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
-          MAX_KERNEL_POINTERS)
+  if (!schedule_make(k, key, &s))
     return;
+  if (!emit_kernel(k, &s, NULL, "", &e) ||
+      k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
+          MAX_KERNEL_POINTERS) {
+    schedule_has_no_code(key);
+    return;
+  }
   p->ints = e.code.call.ints.at;
   p->floats = e.code.call.floats.at;
   p->key_params = e.code.call.key_params.at;

@@ -61,7 +61,7 @@ static const char *emit_reduced_position(Emitter *e) {
     stride = emit_extent_mul(e, stride, e->loop->extents[v]);
   }
   const char *base = emit_affine(e, q);
-  bool is_vector = q->coef[e->vector_axis];
+  bool is_vector = e->vector_axis != NO_AXIS && q->coef[e->vector_axis];
   if (has_wide_index(e->loop))
     return format(e, is_vector ? "%s + j + wide(lanes())" : "splat_l(%s)",
                   base);

@@ -2,7 +2,6 @@
  * schedule. */
 #include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
-#include "support/arena_text.h"
 
 /* ---- sums in f32 runs ---- */
 
@@ -11,10 +10,8 @@ static bool is_f32_sum(const LoopNest *loop, const LoopOutput *r) {
          value_class(loop->ops.at[r->value_op].dtype) == 'f';
 }
 
-/* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
- * vectors: as accurate as an f64 sum, and as fast as an f32 sum. */
-static bool needs_runs(const LoopNest *loop, const Schedule *s,
-                       uint32_t vector_axis) {
+bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
+                     uint32_t vector_axis) {
   bool row = vector_axis != NO_AXIS && vector_axis >= loop->spatial_axes;
   double run = row ? (double)F32_RUN_VECTORS * s->width : F32_RUN_VECTORS;
   bool is_sum = false;
@@ -151,7 +148,7 @@ static void choose_rows(NestChoice *c) {
     nest_choice_step(c, STEP_UNROLL, v, piece, 0, TAIL_LESS);
     nest_choice_step(c, STEP_PARTS, v, piece++, 0, TAIL_LESS);
   }
-  if (needs_runs(c->loop, c->schedule, v)) {
+  if (nest_needs_runs(c->loop, c->schedule, v)) {
     nest_choice_step(c, STEP_TILE, v, piece, F32_RUN_VECTORS / interleave,
                      TAIL_LESS);
     nest_choice_step(c, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
@@ -193,7 +190,7 @@ static void choose_columns(NestChoice *c) {
     if (unrolls)
       nest_choice_step(c, STEP_TILE, last, terms++, s->reduction_unroll,
                        TAIL_PEEL);
-    if (needs_runs(c->loop, c->schedule, v)) {
+    if (nest_needs_runs(c->loop, c->schedule, v)) {
       nest_choice_step(c, STEP_TILE, last, terms,
                        F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
                        TAIL_LESS);
@@ -299,33 +296,4 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
     return NULL;
   nest_verify_chosen(c.nest);
   return c.nest;
-}
-
-/* ---- nests of other schedules ---- */
-
-static bool has_run(const Nest *n) {
-  for (uint32_t j = 0; j < n->loop_count; j++)
-    if (n->loops[j].is_run)
-      return true;
-  return false;
-}
-
-const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
-  const Nest *n = s->nests[at];
-  const LoopNest *loop = k->loops.at[at];
-  uint32_t lanes = nest_lanes(n), v = s->vector_axes[at];
-  if (lanes != NO_LOOP && n->loops[lanes].count != s->width)
-    return arena_printf(k->arena,
-                        "i%u has %lld lanes, and the vectors of this kernel %u",
-                        n->names[v], (long long)n->loops[lanes].count,
-                        s->width);
-  if (needs_runs(loop, s, v) && !has_run(n))
-    return arena_printf(k->arena,
-                        "an f32 sum of this many terms needs `run` for its "
-                        "digits: tile the terms, and run the outer piece");
-  if (nest_clamped(n) != NO_LOOP && !unroll_and_jam_is_valid(k, s, at))
-    return "clamp: iterations of this task cannot share loads";
-  if (n->has_epilogue && !short_reduction_epilogue(k, s, k->arena, at))
-    return "epilogue: the next loop nest cannot run on these sums";
-  return NULL;
 }

@@ -23,14 +23,22 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t loop);
 /* The nest with the steps that the tasks determine, and no others.  Returns
  * NULL if a step is refused. */
 Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t loop);
-/* Returns NULL, or the reason for which the CPU cannot run the nest of a
- * loop. */
-const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop);
+/* Long f32 sums are added to an f64 accumulator after each F32_RUN_VECTORS
+ * vectors: as accurate as an f64 sum, and as fast as an f32 sum.  Returns true
+ * if the loop has such sums. */
+bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
+                     uint32_t vector_axis);
 /* Applies a step to one loop, without loops, or to all loops that it names. */
 void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
                       uint32_t piece, int64_t number, NestTail tail);
 void nest_choice_flag(NestChoice *c, NestStepKind kind);
 void nest_choice_order(NestChoice *c, const NestStep *order);
+
+/* ---- nest_refusal.c ---- */
+
+/* Returns NULL, or the reason for which the CPU cannot run the nest of a
+ * loop. */
+const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop);
 
 /* ---- unroll_and_jam.c ---- */
 

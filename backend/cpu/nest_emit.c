@@ -100,6 +100,21 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
   nest_write_loops(w, depth + 1, &s);
 }
 
+/* Returns true if a loop counts its iterations, which select accumulators. */
+static bool counts(const NestWriter *w, uint32_t depth, const NestState *s) {
+  return s->in_sums && nest_indexes_accumulators(w->nest, depth);
+}
+
+static void declare_count(NestWriter *w, uint32_t depth, const NestState *s) {
+  if (counts(w, depth, s))
+    buffer_printf(w->out, "int n%u = 0;\n", depth);
+}
+
+static const char *next_count(NestWriter *w, uint32_t depth,
+                              const NestState *s) {
+  return counts(w, depth, s) ? format(w->e, ", n%u++", depth) : "";
+}
+
 /* The iterations of loop `depth` that fill no tile: a loop over its inner piece
  * in place of both. */
 static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
@@ -107,7 +122,9 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   const NestLoop *l = &w->nest->loops[inner];
   NestState s = *from;
   AxisRange *r = &s.axes[l->axis];
-  *r = (AxisRange){at, end, .single = inner};
+  /* terms have the first part, and each row has its own sum */
+  bool is_row = !l->has_accumulators && counts(w, inner, from);
+  *r = (AxisRange){at, end, .single = inner, .is_counted = is_row};
   if (l->run == NEST_LANES) {
     buffer_printf(w->out, "if (%s < %s) {\n", at, end);
     nest_write_loops(w, depth + 1, &s);
@@ -116,8 +133,10 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   }
   r->is_full = true;
   r->end = format(w->e, "%s + %lld", at, (long long)l->step);
-  buffer_printf(w->out, "for (; %s <= %s; %s += %lld) {\n", r->end, end, at,
-                (long long)l->step);
+  if (is_row)
+    declare_count(w, inner, from);
+  buffer_printf(w->out, "for (; %s <= %s; %s += %lld%s) {\n", r->end, end, at,
+                (long long)l->step, is_row ? next_count(w, inner, from) : "");
   if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
     nest_write_inside(w, false);
   nest_write_loops(w, depth + 1, &s);
@@ -145,11 +164,10 @@ static void write_peeled_to(NestWriter *w, uint32_t depth, const NestState *s,
                             const char *at, const char *end) {
   const NestLoop *l = &w->nest->loops[depth];
   uint32_t inner = nest_inner(w->nest, depth);
-  bool counts = nest_indexes_accumulators(w->nest, depth);
   if (w->nest->loops[inner].run == NEST_LANES || may_be_full(w, depth)) {
     buffer_printf(w->out, "for (; %s + %lld <= %s; %s += %lld%s) {\n", at,
                   (long long)l->step, end, at, (long long)l->step,
-                  counts ? format(w->e, ", n%u++", depth) : "");
+                  next_count(w, depth, s));
     if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
       nest_write_padded_rows(w, depth, s, at);
     else
@@ -172,8 +190,7 @@ static void write_peeled(NestWriter *w, uint32_t depth, const NestState *s) {
   if (l->axis == w->nest->stream.row_axis)
     nest_begin_rows(w, s);
   buffer_printf(w->out, "int64_t %s = %s;\n", at, r->begin);
-  if (nest_indexes_accumulators(w->nest, depth))
-    buffer_printf(w->out, "int n%u = 0;\n", depth);
+  declare_count(w, depth, s);
   if (aligned) /* the stores of full vectors are aligned */
     buffer_printf(w->out,
                   "for (int64_t stop = %s + ahead_%s, done = 0; !done; "
@@ -212,12 +229,14 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   long long step = l->step;
   NestState s = *from;
   s.axes[l->axis].end = end;
+  declare_count(w, depth, from);
   buffer_printf(w->out,
-                "for (int64_t %s = %s; %s < %s; %s += %lld) {\n"
+                "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
                 "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
                 "(void)%s;\n",
-                at, from->axes[l->axis].begin, at, last, at, step, end, at,
-                step, last, at, step, last, end);
+                at, from->axes[l->axis].begin, at, last, at, step,
+                next_count(w, depth, from), end, at, step, last, at, step, last,
+                end);
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
     buffer_printf(
         w->out, "const int64_t strip = (%s - first) / W;\n(void)strip;\n", at);
@@ -233,21 +252,38 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
 static void write_serial(NestWriter *w, uint32_t depth, const NestState *s) {
   const AxisRange *r = &s->axes[w->nest->loops[depth].axis];
   const char *name = loop_name(w, 'i', w->nest->loops[depth].axis);
-  buffer_printf(w->out, "for (int64_t %s = %s; %s < %s; %s++) {\n", name,
-                r->begin, name, r->end, name);
+  declare_count(w, depth, s);
+  buffer_printf(w->out, "for (int64_t %s = %s; %s < %s; %s++%s) {\n", name,
+                r->begin, name, r->end, name, next_count(w, depth, s));
   nest_enter(w, depth, s, name, false);
   buffer_puts(w->out, "}\n");
 }
 
-/* A constant number of iterations. */
+/* Returns true if the lanes of an axis are masked behind its end. */
+static bool masks_lanes(const NestWriter *w, uint32_t axis) {
+  uint32_t lanes = nest_lanes(w->nest);
+  return lanes != NO_LOOP && w->nest->loops[lanes].axis == axis &&
+         w->nest->loops[lanes].tail == TAIL_MASK;
+}
+
+/* A constant number of iterations, or fewer in a tile that is not full. */
 static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
-  const char *begin = s->axes[l->axis].begin, *at;
-  bool is_inner = nest_inner(w->nest, depth) == NO_LOOP;
-  buffer_printf(
-      w->out,
-      "#pragma GCC unroll %lld\nfor (int n%u = 0; n%u < %lld; n%u++) {\n",
-      (long long)l->count, depth, depth, (long long)l->count, depth);
+  const AxisRange *r = &s->axes[l->axis];
+  const char *begin = r->begin, *at;
+  bool is_inner = nest_inner(w->nest, depth) == NO_LOOP,
+       is_tile = nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) !=
+                 NO_LOOP,
+       is_bound = is_tile && !r->is_full && !masks_lanes(w, l->axis) &&
+                  w->clamped != depth;
+  if (!is_bound)
+    buffer_printf(w->out, "#pragma GCC unroll %lld\n", (long long)l->count);
+  buffer_printf(w->out, "for (int n%u = 0; n%u < %lld%s; n%u++) {\n", depth,
+                depth, (long long)l->count,
+                is_bound ? format(w->e, " && %s + n%u * %lld < %s", begin,
+                                  depth, (long long)l->step, r->end)
+                         : "",
+                depth);
   at = l->step == 1
            ? format(w->e, "%s + n%u", begin, depth)
            : format(w->e, "%s + n%u * %lld", begin, depth, (long long)l->step);
@@ -258,7 +294,7 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
                   depth);
     at = loop_name(w, 'b', depth);
   }
-  nest_enter(w, depth, s, at, is_inner || s->axes[l->axis].is_full);
+  nest_enter(w, depth, s, at, is_inner || r->is_full);
   buffer_puts(w->out, "}\n");
 }
 
@@ -329,7 +365,7 @@ static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
 /* A loop that has one iteration, which an outer loop has chosen. */
 static void write_single(NestWriter *w, uint32_t depth, const NestState *s) {
   const AxisRange *r = &s->axes[w->nest->loops[depth].axis];
-  if (nest_indexes_accumulators(w->nest, depth))
+  if (nest_indexes_accumulators(w->nest, depth) && !r->is_counted)
     buffer_printf(w->out, "const int n%u = 0;\n(void)n%u;\n", depth, depth);
   if (r->single == depth)
     nest_enter(w, depth, s, r->begin, true);
@@ -363,7 +399,7 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
     write_transposed(w, s, l->axis);
   else if (l->run == NEST_UNROLL &&
            (r->is_full || nest_inner(n, depth) == NO_LOOP ||
-            n->loops[nest_lanes(n)].tail == TAIL_MASK))
+            masks_lanes(w, l->axis)))
     write_unrolled(w, depth, s);
   else if (nest_inner(n, depth) == NO_LOOP)
     write_serial(w, depth, s);
@@ -475,7 +511,6 @@ static void emit_body(NestWriter *w) {
   if (e->vector_axis == NO_AXIS) {
     buffer_puts(&w->body[0], "#define LIVE ALL\n");
     emit_append(&w->body[0], &e->check_code);
-    buffer_puts(&w->body[0], "#undef LIVE\n");
   }
   for (uint32_t masked = 0; masked < 2; masked++)
     for (uint32_t j = 0; j < w->count; j++) {
@@ -491,6 +526,8 @@ static void emit_body(NestWriter *w) {
             emit_store_value(e, f->output->value_op, f->output->dtype),
             !masked);
     }
+  if (e->vector_axis == NO_AXIS)
+    buffer_puts(&w->body[0], "#undef LIVE\n");
 }
 
 static void begin_body(NestWriter *w) {

@@ -6,9 +6,11 @@
 
 #define format emit_format
 
+/* Returns true if a sum is a number.  Without lanes, all lanes of its vector
+ * are equal. */
 static bool is_horizontal(const NestWriter *w) {
   uint32_t lanes = nest_lanes(w->nest);
-  return lanes != NO_LOOP &&
+  return lanes == NO_LOOP ||
          nest_axis_is_reduced(w->nest, w->nest->loops[lanes].axis);
 }
 
@@ -97,7 +99,10 @@ void nest_declare_sums(NestWriter *w) {
 static bool skips_worse_vectors(const NestWriter *w, const Accumulator *f) {
   const LoopNest *loop = w->nest->spec;
   const Schedule *s = w->e->cpu->schedule;
-  uint32_t v = w->e->vector_axis;
+  uint32_t v = w->e->vector_axis, group = nest_find(w->nest, v, 1);
+  if (nest_find(w->nest, v, 2) == NO_LOOP ||
+      w->nest->loops[group].count != w->part_count)
+    return false;
   int64_t terms = s->reduction_chunk && v == loop->spatial_axes
                       ? s->reduction_chunk
                       : loop->extents[v];
@@ -219,7 +224,9 @@ static void store_lane_sum(NestWriter *w, Buffer *out, const Accumulator *f) {
   buffer_printf(out, "{ v%c t = %s%u%s;\n", vector_type_letter(class),
                 f->widens_to_f64 ? "sum" : "acc", f->id,
                 f->widens_to_f64 ? format(e, "[%s]", w->row_index) : at);
-  for (uint32_t half_width = e->width / 2; half_width; half_width /= 2)
+  bool has_lanes = nest_lanes(w->nest) != NO_LOOP;
+  for (uint32_t half_width = has_lanes ? e->width / 2 : 0; half_width;
+       half_width /= 2)
     buffer_printf(out, "t = %s;\n",
                   combine(e, f, class, "t", upper_half(e, half_width)));
   if (f->tracks_nan)

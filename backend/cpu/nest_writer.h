@@ -50,6 +50,7 @@ typedef struct AxisRange {
   const char *begin, *end;
   bool is_full;    /* fills the tile: inner loops have constant counts */
   uint32_t single; /* the loop that has one iteration here; NO_LOOP: none */
+  bool is_counted; /* n%u is the number of this iteration */
 } AxisRange;
 
 typedef struct NestState {

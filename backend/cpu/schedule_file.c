@@ -199,6 +199,12 @@ bool schedule_make(Kernel *k, ArtifactKey key, Schedule *s) {
   return !error;
 }
 
+void schedule_has_no_code(ArtifactKey key) {
+  const FileEntry *e = find(key);
+  if (e || file.source)
+    fail(e ? e->at : 0, "there is no C code for this schedule");
+}
+
 const char *schedule_entry(Arena *arena, ArtifactKey key, const Kernel *k,
                            const Schedule *s) {
   Buffer out = {.arena = arena};

@@ -25,6 +25,8 @@ bool schedule_file_has_failed(Fault *fault);
  * chosen one.  Changes the kernel.  Returns false if the file has one that
  * cannot be applied. */
 bool schedule_make(Kernel *k, ArtifactKey key, Schedule *s);
+/* Reports that the schedule of the file has no code. */
+void schedule_has_no_code(ArtifactKey key);
 /* Tests only: schedules of all kernels, in text; NULL: the chosen one. */
 typedef const char *ScheduleSource(const Kernel *k);
 void schedule_set_source(ScheduleSource *source);

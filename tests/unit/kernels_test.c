@@ -8,13 +8,17 @@
  * The number of threads must not change a bit.  Each structure runs in three
  * sizes.
  *
+ * AXON_TEST_FILTER=NAME runs one test, such as test_random_schedules.
+ *
  * AXON_RESULTS=FILE appends the bytes of all results, so that those of two
  * builds can be compared. */
 #define _GNU_SOURCE
 #include "tests/unit/graphs.h"
 #include "support/buffer.h"
+#include "tests/unit/random_schedules.h"
 #include "tests/unit/tested.h"
 
+#include "backend/cpu/schedule_file.h"
 #include "kernel/kernel.h"
 #include "runtime/derived_cache.h"
 #include "runtime/warn_once.h"
@@ -33,6 +37,7 @@ typedef struct Report {
   uint64_t kernels;     /* groups with a kernel */
   uint64_t left;        /* groups that were not compiled */
   uint64_t planned;     /* graphs whose plan was not in the cache */
+  uint64_t scheduled; /* kernels with a random schedule */
   size_t used;
   char results[RESULTS];
 } Report;
@@ -266,11 +271,10 @@ static uint32_t compare_graph(uint64_t seed, uint64_t sizes,
   return wrong;
 }
 
-static void test_random_kernels(void **state) {
-  (void)state;
+static void check_random_kernels(void) {
   enum { BATCH = 50 };
   uint32_t wrong = 0;
-  uint64_t kernels = 0, left = 0, planned = 0;
+  uint64_t kernels = 0, left = 0, planned = 0, scheduled = 0;
   uint64_t end = first_seed + seed_count;
   for (uint64_t from = first_seed; from < end; from += BATCH) {
     uint64_t to = from + BATCH < end ? from + BATCH : end;
@@ -292,15 +296,42 @@ static void test_random_kernels(void **state) {
     kernels += one->kernels;
     left += one->left;
     planned += one->planned;
+    scheduled += one->scheduled;
     munmap(one, sizeof *one);
   }
   if (seed_count > 60)
-    print_message("%d kernels, %d left to the reference backend\n",
-                  (int)kernels, (int)left);
+    print_message("%d kernels, %d left to the reference backend, %d with "
+                  "random schedules\n",
+                  (int)kernels, (int)left, (int)scheduled);
   assert_int_equal(wrong, 0);
   assert_true(kernels > seed_count || !counting.prepare);
   /* Rounding can make two constants equal. */
   assert_true(planned <= seed_count / 10);
+}
+
+static void test_random_kernels(void **state) {
+  (void)state;
+  check_random_kernels();
+}
+
+/* ---- random schedules ---- */
+
+static const char *count_schedule(const Kernel *k) {
+  const char *text = random_schedule(k);
+  report->scheduled += text != NULL;
+  if (text && getenv("AXON_SHOW"))
+    fprintf(stderr, "schedule\n%s", text);
+  return text;
+}
+
+/* The same graphs with random schedules. */
+static void test_random_schedules(void **state) {
+  (void)state;
+  if (tested_backend() != &backend_cpu)
+    skip();
+  schedule_set_source(count_schedule);
+  check_random_kernels();
+  schedule_set_source(NULL);
 }
 
 /* ---- single features, with exact values ---- */
@@ -746,10 +777,12 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       /* Tests that fork run first: once a process has initialized a GPU driver,
        * the driver does not work in its children. */
-      TEST(test_random_kernels), TEST(test_texts),    TEST(test_single_things),
+      TEST(test_random_kernels), TEST(test_random_schedules),
+      TEST(test_texts),          TEST(test_single_things),
       TEST(test_large_things),   TEST(test_in_place),
   };
   parse_seeds(argc, argv, 60);
+  cmocka_set_test_filter(getenv("AXON_TEST_FILTER"));
   counting = counting_backend();
   if (counting.prepare)
     counting.prepare = prepare;

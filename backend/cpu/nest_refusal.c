@@ -1,0 +1,171 @@
+/* What the CPU cannot run of nests that are valid (kernel/nest_verify.c). */
+#include "backend/cpu/nest_choose.h"
+#include "machine/limits/cpu.h"
+#include "support/arena_text.h"
+
+typedef struct NestCheck {
+  const Kernel *kernel;
+  const Schedule *schedule;
+  uint32_t at; /* the loop nest */
+  const Nest *nest;
+} NestCheck;
+
+static const char *refuse(const NestCheck *c, uint32_t loop,
+                          const char *reason) {
+  const Nest *n = c->nest;
+  return arena_printf(n->arena, "i%u.%u %s", n->names[n->loops[loop].axis],
+                      nest_piece(n, loop), reason);
+}
+
+/* ---- vectors ---- */
+
+static const char *check_lanes(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n);
+  if (lanes == NO_LOOP || n->loops[lanes].count == c->schedule->width)
+    return NULL;
+  return refuse(c, lanes,
+                arena_printf(n->arena,
+                             "has %lld lanes, and the vectors of this kernel "
+                             "have %u: write `width`",
+                             (long long)n->loops[lanes].count,
+                             c->schedule->width));
+}
+
+static bool has_locals(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
+      return true;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (loop->outputs.at[j].local_index)
+      return true;
+  return false;
+}
+
+/* Local values of a block are rows along the last parallel axis. */
+static const char *check_locals(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n), outer = n->spec->parallel_axes;
+  bool has_blocks = c->schedule->task_kind == TASK_COLUMNS ||
+                    c->schedule->task_kind == TASK_TILE;
+  if (!has_blocks || !has_locals(n->spec) || n->spec->staging)
+    return NULL;
+  if (c->schedule->task_kind == TASK_TILE && n->spec->spatial_axes > outer)
+    return "tasks: a loop nest with an axis of its own, which is not summed, "
+           "keeps values for its tasks, so blocks have one axis only";
+  if (lanes != NO_LOOP && n->loops[lanes].axis != outer - 1)
+    return refuse(c, lanes, "cannot be lanes: a block keeps values in rows "
+                            "along the last parallel axis");
+  return NULL;
+}
+
+static const char *check_tails(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n), clamped = nest_clamped(n);
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    uint32_t inner = nest_inner(n, j);
+    NestTail tail = n->loops[j].tail;
+    if (inner != NO_LOOP && tail == TAIL_MASK && inner != lanes)
+      return refuse(c, j, "has tail mask, which only vectors can have: use "
+                          "less, peel or if");
+    if (inner != NO_LOOP && tail == TAIL_CLAMP &&
+        (inner != clamped || n->loops[j].run != NEST_TASK ||
+         nest_inner(n, inner) != NO_LOOP))
+      return refuse(c, j, "has tail clamp, which only the last task can have, "
+                          "with unrolled iterations that are not tiled");
+  }
+  return clamped != NO_LOOP &&
+                 !unroll_and_jam_is_valid(c->kernel, c->schedule, c->at)
+             ? "clamp: iterations of this task cannot share loads"
+             : NULL;
+}
+
+/* ---- f32 sums ---- */
+
+/* Returns the loop whose iterations are runs, or NO_LOOP. */
+static uint32_t run_loop(const Nest *n) {
+  for (uint32_t j = n->loop_count; j-- > 0;)
+    if (n->loops[j].is_run)
+      return j;
+  return NO_LOOP;
+}
+
+/* The terms that an accumulator adds in one iteration of a loop. */
+static double terms_inside(const Nest *n, uint32_t at) {
+  double terms = 1;
+  for (uint32_t j = at + 1; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    if (nest_axis_is_reduced(n, l->axis) && l->run != NEST_LANES &&
+        !l->has_accumulators)
+      terms *= l->count ? (double)l->count : loop_extent_hint(n->spec, l->axis);
+  }
+  return terms;
+}
+
+static const char *check_runs(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t run = run_loop(n);
+  if (!nest_needs_runs(n->spec, c->schedule, c->schedule->vector_axes[c->at]))
+    return NULL;
+  if (run == NO_LOOP)
+    return "an f32 sum of this many terms needs `run`, to keep its digits: "
+           "tile the terms, and run the outer piece";
+  if (terms_inside(n, run) > F32_RUN_VECTORS)
+    return refuse(c, run,
+                  arena_printf(n->arena,
+                               "adds %.0f terms in a run of f32, and at most "
+                               "%d keep their digits",
+                               terms_inside(n, run), F32_RUN_VECTORS));
+  return NULL;
+}
+
+/* ---- rows that share input rows ---- */
+
+/* Rows, then their unrolled vectors, are the innermost loops. */
+static const char *check_stream(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n), count = n->loop_count;
+  if (n->stream.row_axis == NO_LOOP)
+    return NULL;
+  bool has_vectors = lanes != NO_LOOP && count >= 4 &&
+                     n->loops[lanes].axis < n->spec->spatial_axes &&
+                     n->loops[lanes].tail == TAIL_MASK &&
+                     n->loops[count - 2].axis == n->loops[lanes].axis &&
+                     n->loops[count - 2].run == NEST_UNROLL &&
+                     nest_find(n, n->loops[lanes].axis, 2) <
+                         nest_accumulator_depth(n);
+  bool has_rows = has_vectors &&
+                  n->loops[count - 3].axis == n->stream.row_axis &&
+                  nest_piece(n, count - 3) == 0;
+  if (!has_rows)
+    return "stream: the innermost loops must be the rows, then vectors in "
+           "groups that are unrolled, with tail mask";
+  return NULL;
+}
+
+static const char *check_epilogue(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n);
+  if (!n->has_epilogue)
+    return NULL;
+  if (lanes == NO_LOOP || nest_axis_is_reduced(n, n->loops[lanes].axis) ||
+      run_loop(n) != NO_LOOP)
+    return "epilogue: needs vectors along an axis that is not summed, and no "
+           "runs";
+  return short_reduction_epilogue(c->kernel, c->schedule, c->kernel->arena,
+                                  c->at)
+             ? NULL
+             : "epilogue: the next loop nest cannot run on these sums";
+}
+
+/* ---- entry point ---- */
+
+const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
+  NestCheck c = {k, s, at, s->nests[at]};
+  const char *error = check_lanes(&c);
+  error = error ? error : check_locals(&c);
+  error = error ? error : check_tails(&c);
+  error = error ? error : check_runs(&c);
+  error = error ? error : check_stream(&c);
+  return error ? error : check_epilogue(&c);
+}

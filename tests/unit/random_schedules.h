@@ -1,0 +1,197 @@
+/* Random schedules of kernels, for tests of the steps and of generated code:
+ * random heads and steps, of which those that are refused are left out. */
+#ifndef AXON_TESTS_RANDOM_SCHEDULES_H
+#define AXON_TESTS_RANDOM_SCHEDULES_H
+
+#include "backend/cpu/nest_choose.h"
+#include "backend/cpu/schedule_text.h"
+#include "support/arena_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADS = 4, STEPS = 14 };
+
+typedef struct RandomSchedule {
+  const Kernel *kernel;
+  Arena *arena;
+  uint64_t state;
+  const char *head;
+  const char *steps[MAX_KERNEL_LOOPS]; /* of each loop nest */
+  Schedule made; /* what the text makes, if it is not refused */
+} RandomSchedule;
+
+static uint32_t below(RandomSchedule *r, uint32_t n) {
+  r->state = r->state * 6364136223846793005u + 1442695040888963407u;
+  return n ? (uint32_t)(r->state >> 33) % n : 0;
+}
+
+static const char *whole_text(const RandomSchedule *r) {
+  Buffer out = {.arena = r->arena};
+  buffer_printf(&out, "%s\n", r->head);
+  for (uint32_t j = 0; j < MAX_KERNEL_LOOPS; j++)
+    if (r->steps[j])
+      buffer_printf(&out, "%u: %s\n", j + 1, r->steps[j]);
+  return out.text;
+}
+
+static bool is_refused(RandomSchedule *r) {
+  uint32_t at;
+  Schedule s = {0};
+  bool refused = schedule_read(kernel_copy(r->kernel), cpu_vector_bytes(),
+                               whole_text(r), &at, &s) != NULL;
+  if (!refused)
+    r->made = s;
+  return refused;
+}
+
+static const char *random_head(RandomSchedule *r) {
+  Buffer out = {.arena = r->arena};
+  uint32_t count = r->kernel->parallel_axes, left = count,
+           blocks = below(r, 3);
+  bool used[MAX_KERNEL_AXES] = {0};
+  while (left) {
+    uint32_t v = below(r, count);
+    if (used[v])
+      continue;
+    used[v] = true;
+    buffer_printf(&out, "%si%u", left == count ? "tasks " : ", ", v);
+    if (left-- <= blocks)
+      buffer_printf(&out, " %u", 2 + below(r, 40));
+  }
+  static const char *const others[] = {"stage", "transpose", "nontemporal 16",
+                                       "chunk 700"};
+  if (below(r, 3) == 0)
+    buffer_printf(&out, "%s%s", out.len ? "; " : "",
+                  others[below(r, ARRAY_LEN(others))]);
+  buffer_printf(&out, "%swidth %u", out.len ? "; " : "",
+                below(r, 8) == 0 ? 1 : cpu_vector_bytes() / (4 << below(r, 2)));
+  return out.text;
+}
+
+static const char *loop_name(const Nest *n, uint32_t at, char name[32]) {
+  snprintf(name, 32, "i%u.%u", n->names[n->loops[at].axis], nest_piece(n, at));
+  return name;
+}
+
+/* Vectors along a loop: tiles it, and moves the lanes inside. */
+static void add_lanes(RandomSchedule *r, Buffer *out, const Nest *n,
+                      uint32_t at) {
+  char name[32];
+  uint32_t axis = n->names[n->loops[at].axis];
+  buffer_printf(out, "tile i%u %u %s; order ", axis, r->made.width,
+                below(r, 3) ? "peel" : "mask");
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run != NEST_TASK)
+      buffer_printf(out, "%s, ",
+                    n->loops[j].axis == n->loops[at].axis
+                        ? arena_printf(r->arena, "i%u.%u", axis,
+                                       nest_piece(n, j) + 1)
+                        : loop_name(n, j, name));
+  buffer_printf(out, "i%u; lanes i%u%s", axis, axis,
+                below(r, 3) ? "" : " mask");
+}
+
+static void add_order(RandomSchedule *r, Buffer *out, const Nest *n) {
+  bool used[MAX_NEST_LOOPS] = {0};
+  char name[32];
+  for (uint32_t left = n->loop_count; left;) {
+    uint32_t j = below(r, n->loop_count);
+    if (used[j])
+      continue;
+    used[j] = true;
+    if (n->loops[j].run != NEST_TASK && below(r, 2))
+      buffer_printf(out, "%s%s", out->len > 6 ? ", " : "order ",
+                    loop_name(n, j, name));
+    left--;
+  }
+}
+
+static const char *random_step(RandomSchedule *r, const Nest *n) {
+  static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
+  static const char *const tails[] = {"less", "peel", "if", "mask", "clamp"};
+  Buffer out = {.arena = r->arena};
+  char one[32], other[32];
+  if (!n->loop_count)
+    return "fma";
+  uint32_t at = below(r, n->loop_count);
+  loop_name(n, at, one);
+  loop_name(n, below(r, n->loop_count), other);
+  switch (below(r, 9)) {
+  case 0:
+  case 1:
+    buffer_printf(&out, "tile %s %u %s", one, 1 + below(r, 9),
+                  tails[below(r, ARRAY_LEN(tails))]);
+    break;
+  case 2:
+    add_lanes(r, &out, n, at);
+    break;
+  case 3:
+    add_order(r, &out, n);
+    break;
+  case 4:
+  case 5:
+    buffer_printf(&out, "unroll %s", one);
+    break;
+  case 6:
+    buffer_printf(&out, "%s %s", below(r, 2) ? "parts" : "run", one);
+    break;
+  case 7:
+    buffer_printf(&out, "stream %s, %s", one, other);
+    break;
+  default:
+    buffer_puts(&out, flags[below(r, ARRAY_LEN(flags))]);
+  }
+  return out.len ? out.text : "fma";
+}
+
+/* Adds a step to a loop nest, unless it is refused. */
+static void add_step(RandomSchedule *r, uint32_t loop) {
+  const char *before = r->steps[loop];
+  const Nest *n = r->made.nests[loop];
+  const char *step = random_step(r, n);
+  r->steps[loop] =
+      *before ? arena_printf(r->arena, "%s; %s", before, step) : step;
+  if (strlen(r->steps[loop]) > 1500 || is_refused(r))
+    r->steps[loop] = before;
+}
+
+/* Number of iterations of unrolled loops.  Compilers take long for many. */
+static int64_t unrolled(const Nest *n) {
+  int64_t count = 1;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_UNROLL)
+      count *= n->loops[j].count;
+  return count;
+}
+
+/* A schedule that is not refused, and that depends on the kernel only; NULL:
+ * none was found. */
+static const char *random_schedule(const Kernel *k) {
+  RandomSchedule r = {.kernel = k, .arena = k->arena};
+  Buffer text = {.arena = k->arena};
+  kernel_print(&text, k);
+  for (size_t j = 0; j < text.len; j++)
+    r.state = r.state * 31 + (unsigned char)text.text[j];
+  bool refused = true;
+  for (uint32_t j = 0; refused && j < HEADS; j++) {
+    r.head = random_head(&r);
+    refused = is_refused(&r);
+  }
+  if (refused)
+    return NULL;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    r.steps[j] = "";
+    if (is_refused(&r)) /* such as a sum that needs a run */
+      r.steps[j] = NULL;
+    for (uint32_t i = 0; r.steps[j] && i < STEPS; i++)
+      add_step(&r, j);
+  }
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (r.made.nests[j] && unrolled(r.made.nests[j]) > 64)
+      return NULL;
+  return whole_text(&r);
+}
+
+#endif
