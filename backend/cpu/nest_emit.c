@@ -60,9 +60,14 @@ static bool constant_extents(const NestWriter *w, uint32_t axis,
 
 /* Returns true if all tiles of a loop are full. */
 static bool is_exact(const NestWriter *w, uint32_t depth) {
-  int64_t extent, task, step = w->nest->loops[depth].step;
-  return constant_extents(w, w->nest->loops[depth].axis, &extent, &task) &&
-         extent % step == 0 && task % step == 0;
+  const NestLoop *l = &w->nest->loops[depth];
+  int64_t extent, task;
+  for (uint32_t j = 0; j < depth; j++)
+    if (w->nest->loops[j].axis == l->axis &&
+        w->nest->loops[j].step % l->step != 0)
+      return false;
+  return constant_extents(w, l->axis, &extent, &task) &&
+         extent % l->step == 0 && task % l->step == 0;
 }
 
 /* Returns true if a tile may be full.  The loop of an empty axis is written as
@@ -86,11 +91,15 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
   NestState s = *from;
   const NestLoop *l = &w->nest->loops[depth];
   AxisRange *r = &s.axes[l->axis];
+  uint32_t inner = nest_inner(w->nest, depth);
   r->begin = begin;
-  r->is_full = is_full;
+  r->is_full = is_full && (inner == NO_LOOP ||
+                           w->nest->loops[inner].step *
+                                   w->nest->loops[inner].count ==
+                               l->step);
   if (is_full)
     r->end = format(w->e, "%s + %lld", begin, (long long)l->step);
-  if (nest_inner(w->nest, depth) == NO_LOOP && l->run != NEST_LANES) {
+  if (inner == NO_LOOP && l->run != NEST_LANES) {
     const char *name = format(w->e, "i%u", l->axis);
     if (strcmp(name, begin) != 0)
       buffer_printf(w->out, "const int64_t %s = %s;\n(void)%s;\n", name, begin,
@@ -487,12 +496,16 @@ static void add_outputs(NestWriter *w) {
   }
 }
 
-static void set_addresses(NestWriter *w, uint32_t loop_index) {
+/* Emits the addresses of stored elements, of sums, or of both. */
+static void set_addresses(NestWriter *w, bool of_elements, bool of_sums) {
   uint32_t count = 0;
   for (uint32_t j = 0; j < w->e->loop->outputs.len; j++) {
     const LoopOutput *r = &w->e->loop->outputs.at[j];
-    if (r->global_index || r->local_index)
-      accumulator_set_addresses(w->e, loop_index, j, &w->outputs[count++]);
+    if (!r->global_index && !r->local_index)
+      continue;
+    Accumulator *f = &w->outputs[count++];
+    if (f->op == PRIM_NONE ? of_elements : of_sums)
+      accumulator_set_addresses(w->e, w->loop_index, j, f);
   }
 }
 
@@ -623,7 +636,7 @@ static void begin_results(NestWriter *w, const LoopNest *epilogue) {
   if (epilogue) {
     begin_epilogue(w, epilogue);
   } else {
-    set_addresses(w, w->loop_index);
+    set_addresses(w, false, true);
     emit_results(w);
   }
   if (w->clamped != NO_LOOP)
@@ -673,8 +686,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   nest_index_sums(w);
   begin_body(w);
   bool separate = has_result_loops(w);
-  if (!separate)
-    set_addresses(w, at);
+  set_addresses(w, true, !separate);
   if (e->failed)
     return;
   emit_body(w);

@@ -22,7 +22,13 @@ static const char *refuse(const NestCheck *c, uint32_t loop,
 static const char *check_lanes(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t lanes = nest_lanes(n);
-  if (lanes == NO_LOOP || n->loops[lanes].count == c->schedule->width)
+  if (lanes == NO_LOOP)
+    return NULL;
+  if (n->loops[lanes].tail == TAIL_MASK &&
+      !short_reduction_is_unrolled(c->schedule, n->spec, n->loops[lanes].axis))
+    return refuse(c, lanes, "cannot have tail mask: only short sums for each "
+                            "lane can: use less or peel");
+  if (n->loops[lanes].count == c->schedule->width)
     return NULL;
   return refuse(c, lanes,
                 arena_printf(n->arena,
@@ -70,6 +76,7 @@ static const char *check_tails(const NestCheck *c) {
                           "less, peel or if");
     if (inner != NO_LOOP && tail == TAIL_CLAMP &&
         (inner != clamped || n->loops[j].run != NEST_TASK ||
+         n->loops[inner].run != NEST_UNROLL ||
          nest_inner(n, inner) != NO_LOOP))
       return refuse(c, j, "has tail clamp, which only the last task can have, "
                           "with unrolled iterations that are not tiled");
@@ -158,6 +165,23 @@ static const char *check_epilogue(const NestCheck *c) {
              : "epilogue: the next loop nest cannot run on these sums";
 }
 
+/* ---- tiles that are transposed in registers ---- */
+
+/* Loops that copy strided data, or that are transposed, have one form. */
+static const char *check_transposed(const NestCheck *c) {
+  if (!c->nest->spec->staging && !c->schedule->transpose)
+    return NULL;
+  const Nest *chosen = nest_choose(c->kernel, c->schedule, c->at);
+  Buffer one = {.arena = c->kernel->arena}, other = one;
+  nest_print(&one, c->nest);
+  if (chosen)
+    nest_print(&other, chosen);
+  return buffer_equal(&one, &other)
+             ? NULL
+             : "this loop nest transposes data in registers, and its steps "
+               "cannot be changed: leave them out";
+}
+
 /* ---- entry point ---- */
 
 const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
@@ -167,5 +191,6 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   error = error ? error : check_tails(&c);
   error = error ? error : check_runs(&c);
   error = error ? error : check_stream(&c);
-  return error ? error : check_epilogue(&c);
+  error = error ? error : check_epilogue(&c);
+  return error ? error : check_transposed(&c);
 }

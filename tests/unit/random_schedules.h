@@ -90,7 +90,7 @@ static void add_lanes(RandomSchedule *r, Buffer *out, const Nest *n,
                                        nest_piece(n, j) + 1)
                         : loop_name(n, j, name));
   buffer_printf(out, "i%u; lanes i%u%s", axis, axis,
-                below(r, 3) ? "" : " mask");
+                below(r, 8) ? "" : " mask");
 }
 
 static void add_order(RandomSchedule *r, Buffer *out, const Nest *n) {
