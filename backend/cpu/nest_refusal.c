@@ -169,9 +169,15 @@ static const char *check_epilogue(const NestCheck *c) {
 
 /* Loops that copy strided data, or that are transposed, have one form. */
 static const char *check_transposed(const NestCheck *c) {
-  if (!c->nest->spec->staging && !c->schedule->transpose)
+  const LoopNest *loop = c->nest->spec;
+  uint32_t lanes = nest_lanes(c->nest);
+  uint32_t axis = loop->staging == STAGE_OUT ? loop->contiguous_axis
+                                             : loop->parallel_axes - 1;
+  if (!loop->staging && !c->schedule->transpose)
     return NULL;
-  const Nest *chosen = nest_choose(c->kernel, c->schedule, c->at);
+  const Nest *chosen = NULL;
+  if (lanes != NO_LOOP && c->nest->loops[lanes].axis == axis)
+    chosen = nest_choose(c->kernel, c->schedule, c->at);
   Buffer one = {.arena = c->kernel->arena}, other = one;
   nest_print(&one, c->nest);
   if (chosen)

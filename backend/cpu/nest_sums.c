@@ -125,9 +125,13 @@ void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
     return;
   }
   const KernelOp *s = &e->loop->ops.at[e->ops.contracted];
-  buffer_printf(out, "acc%u%s = fused_%c(%s, %s, acc%u%s);\n", f->id, at,
-                f->class, emit_vector(e, s->args[0], f->class),
-                emit_vector(e, s->args[1], f->class), f->id, at);
+  const char *acc = format(e, "acc%u%s", f->id, at),
+             *sum = format(e, "fused_%c(%s, %s, %s)", f->class,
+                           emit_vector(e, s->args[0], f->class),
+                           emit_vector(e, s->args[1], f->class), acc);
+  if (is_masked && is_horizontal(w))
+    sum = format(e, "sel_%c(LIVE, %s, %s)", f->class, sum, acc);
+  buffer_printf(out, "%s = %s;\n", acc, sum);
 }
 
 /* ---- parts ---- */

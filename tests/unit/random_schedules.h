@@ -7,6 +7,7 @@
 #include "backend/cpu/schedule_text.h"
 #include "support/arena_text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,8 @@ static const char *random_schedule(const Kernel *k) {
   Buffer text = {.arena = k->arena};
   kernel_print(&text, k);
   for (size_t j = 0; j < text.len; j++)
-    r.state = r.state * 31 + (unsigned char)text.text[j];
+    if (!isdigit((unsigned char)text.text[j])) /* nodes are numbered */
+      r.state = r.state * 31 + (unsigned char)text.text[j];
   bool refused = true;
   for (uint32_t j = 0; refused && j < HEADS; j++) {
     r.head = random_head(&r);
