@@ -248,7 +248,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->loops.accesses.len = c->solver.residual.len = 0;
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
-  c->sizes.bindings.len = 0;
+  c->sizes.bindings.len = c->sizes.read_sites.len = c->sizes.needed.len = 0;
   c->notes.typed_holes.len = c->notes.differentiated.len = 0;
   c->notes.missing_files.len = 0;
   c->solver.contradicted.len = c->solver.reshape_holes.len = 0;

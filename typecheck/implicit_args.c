@@ -63,6 +63,11 @@ static void collect_elem(void *arg, ElemVar *e) {
 
 static void collect_dim(void *arg, DimVar *v) {
   ImplicitCollector *n = arg;
+  if (v->dependent) {
+    if (!v->is_read)
+      dependent_need(n->c, v);
+    return;
+  }
   if (v->kind == DV_SKOLEM && v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_DIM, .dim_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -71,6 +76,11 @@ static void collect_dim(void *arg, DimVar *v) {
 
 static void collect_shape(void *arg, ShapeVar *v) {
   ImplicitCollector *n = arg;
+  if (v->dependent) {
+    if (!v->is_read)
+      dependent_need(n->c, v);
+    return;
+  }
   if (v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_SHAPE, .shape_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -171,6 +181,9 @@ static void collect_core(void *arg, Core *core) {
         dim_visit(v, core->ranges[i].dim);
   for (uint32_t i = 0; i < core->rule_count; i++)
     collect_pattern(n, core->rules[i].pat);
+  for (uint32_t i = 0; i < core->size_path_count; i++)
+    if (core->size_paths[i].value)
+      dim_visit(v, core->size_paths[i].value);
   each_child(core, collect_core, n);
   if (core->checker_data && core->kind == CORE_VAR)
     collect_instance(n, core->checker_data, v);
@@ -192,6 +205,11 @@ void implicit_collect(Checker *c, Scheme *s, Core *body) {
                           .arg = &n,
                           .c = c};
   call_if_present(collect_core, &n, body);
+  if (!c->sizes.needed.len)
+    return;
+  dependent_read(c);
+  call_if_present(collect_core, &n, body); /* what the paths need */
+  c->sizes.needed.len = 0;
 }
 
 /* ---- arguments of a use, once everything is solved ---- */
@@ -433,7 +451,7 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
 }
 
 static void note_existential(void *arg, DimVar *v) {
-  *(bool *)arg |= v->kind == DV_EXISTENTIAL;
+  *(bool *)arg |= v->kind == DV_EXISTENTIAL || v->dependent;
 }
 
 static bool passes_existential(const Core *use) {
@@ -445,6 +463,8 @@ static bool passes_existential(const Core *use) {
     for (uint32_t k = 0; h->kind == IMPLICIT_SHAPE && k < h->shape.len; k++)
       if (h->shape.axes[k].dim)
         dim_each_var(h->shape.axes[k].dim, note_existential, NULL, &found);
+      else if (h->shape.axes[k].kind == CORE_AXIS_SPLICE)
+        found |= h->shape.axes[k].var->dependent;
   }
   return found;
 }

@@ -301,6 +301,7 @@ Core *infer_expecting(Checker *c, Expr *e, Type *expected, Type **type) {
   Core *core = infer_by_kind(c, e, expected, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
+  dependent_note_value(c, core, *type);
   c->inference.depth--;
   return core;
 }
@@ -354,10 +355,12 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   }
   e->inferred_type = t;
   runtime_checks_claim(c, core, mark, false);
+  dependent_note_value(c, core, t);
   if (t == expected || ty_root(t) == w || c->diags->errors > errors)
     return core; /* report one mistake only once */
   mark = c->solver.serial;
   core = subsume(c, core, t, w, o);
+  dependent_note_value(c, core, w);
   if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);
   return core;

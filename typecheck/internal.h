@@ -60,6 +60,18 @@ void instances_finish(Checker *c); /* uses pass implicit arguments */
 /* writes solved types into the core */
 void core_finish(Checker *c, Core *core);
 
+/* ---- dependent_sizes.c ---- */
+/* Notes a value whose type may have dependent variables. */
+void dependent_note_value(Checker *c, Core *core, Type *t);
+/* Marks the dependent variables of the constraints since `mark`, before the
+   types are generalized. */
+void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types);
+bool constraint_is_dependent(Checker *c, Constraint *k);
+/* Records a dependent variable that code needs. */
+void dependent_need(Checker *c, void *var);
+/* Reads these variables off values. */
+void dependent_read(Checker *c);
+
 /* ---- unpack_existential.c ---- */
 void dim_var_set_packed(DimVar *v);
 bool dim_var_is_packed(const DimVar *v);

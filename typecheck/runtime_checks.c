@@ -119,6 +119,8 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
 
 static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->check.inserted = true;
+  if (k->is_dependent)
+    return false; /* the callee checks it */
   if (k->sufficient_only)
     return false; /* accesses are checked when they run */
   if (!constraint_is_size(k))

@@ -127,7 +127,7 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
         c->facts.assumptions = g;
       }
     }
-    if (k->kind == CN_SHAPE_EQ) {
+    if (k->kind == CN_SHAPE_EQ && !k->is_dependent) {
       if (!unify_shape(c, k->a, k->b, o))
         report_shapes(c, k->a, k->b, o);
     } else if (!k->assumptions ||
@@ -652,6 +652,10 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
     if (g.index && eliminate_for_indices(c, k))
       classify_constraint(c, k, &g);
     k->queue.active = !g.local;
+    if (g.local && constraint_is_dependent(c, k)) {
+      k->is_dependent |= !constraint_is_size(k);
+      g.existential = constraint_is_size(k);
+    }
     if (!g.local) {
       c->solver.pending.at[kept++] = k;
     } else if (g.existential || g.index || mentions_unknown(c, k)) {
@@ -794,6 +798,7 @@ void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                           .effect = quantify_effect,
                           .arg = &g,
                           .c = c};
+  dependent_mark(c, mark, n, types);
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
   GivenList given;

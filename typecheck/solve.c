@@ -47,7 +47,7 @@ static Verdict solve_constraint(Checker *c, Constraint *k) {
 static void defer_to_run_time(Checker *c, Constraint *k) {
   k->solved = true;
   VEC_PUSH(c->arena, c->solver.residual, k);
-  if (!constraint_is_size(k))
+  if (!constraint_is_size(k) || k->is_dependent)
     return; /* shapes: the operation checks them itself */
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||
@@ -74,7 +74,7 @@ static void finalize_constraint(Checker *c, Constraint *k) {
     return;
   if (is_divisible && (skolem || l.meta || r.meta))
     return; /* callers have to ensure that the division is exact */
-  if (skolem && !l.existential && !r.existential && !l.index && !r.index &&
+  if (skolem && !k->is_dependent && !l.existential && !r.existential && !l.index && !r.index &&
       !l.unknown && !r.unknown && k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
     Buffer ignored = {.arena = c->arena};
@@ -157,7 +157,7 @@ static void try_constraint(Checker *c, Constraint *k) {
   if (v == ENTAILED) {
     k->solved = true;
     stats_count_proved(c, k);
-  } else if (k->at_run_time || (v == CONTRADICTED && k->sufficient_only)) {
+  } else if (k->at_run_time || (v == CONTRADICTED && k->is_dependent) || (v == CONTRADICTED && k->sufficient_only)) {
     defer_to_run_time(c, k);
   } else if (v == CONTRADICTED && (assumption_inconsistent(c, k->assumptions) ||
                                    is_unreachable(c, k))) {
@@ -182,6 +182,7 @@ static void init_constraint_site(Checker *c, Constraint *k) {
   if (!k->is_implication)
     k->check.assumptions = of ? of->check.assumptions : NULL;
   k->check.inserted = false;
+  k->is_dependent |= of && of->is_dependent;
   k->from_broadcast = of && of->kind == CN_BROADCAST;
   c->solver.max_unclaimed += !k->check.site;
 }
@@ -276,7 +277,7 @@ void add_constraint(Checker *c, Constraint k0) {
   k->assumptions = c->facts.assumptions;
   k->level = c->inference.level;
   init_constraint_site(c, k);
-  if (k->kind == CN_SHAPE_EQ && unify_with_pending(c, k))
+  if (k->kind == CN_SHAPE_EQ && !k->is_dependent && unify_with_pending(c, k))
     return;
   if (k->kind == CN_SHAPE_EQ) { /* unify_shape has already tried */
     pending_add(c, k);

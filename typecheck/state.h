@@ -89,6 +89,7 @@ struct Shape {
 struct ShapeVar {
   uint32_t id, level;
   bool skolem;
+  bool dependent, is_read; /* as for DimVar */
   int fixed_rank; /* number of axes; -1: any */
   Sym *name;
   Shape *solution;
@@ -354,6 +355,8 @@ struct Constraint {
   bool from_broadcast;  /* derived from a broadcast */
   bool sufficient_only; /* implies the wanted condition, but not conversely */
   bool is_given;        /* written by the user: assumed here, not proved */
+  bool is_dependent;    /* depends on existential sizes of a call, which checks
+                           it itself when it runs */
   bool is_implication;  /* constraint of a call that holds under conditions that
                            may be false */
   struct {              /* place in the solver's queue (solver_wakeup.c) */
@@ -662,6 +665,12 @@ typedef struct Loops { /* the `for`s around the current expression */
   Dim *range_min;       /* or its minimum, known to be at least 1; or NULL */
 } Loops;
 
+/* A value whose type has sizes or shapes that running code may have to read. */
+typedef struct ReadSite {
+  Core *core;
+  Type *type;
+} ReadSite;
+
 typedef struct RuntimeSizes {   /* sizes that only running code knows */
   uint32_t last_existential_id; /* id of the newest existential size */
   bool has_packed; /* some size was packed (dim_var_set_packed), in any check */
@@ -671,6 +680,8 @@ typedef struct RuntimeSizes {   /* sizes that only running code knows */
   VEC(DimVar *) discovered; /* sizes that this declaration reads off a value */
   Map defined;              /* option -D: maps Sym to Dim */
   Map used;                 /* those that were used: maps Sym to Dim */
+  VEC(ReadSite) read_sites; /* values of this declaration */
+  VEC(void *) needed;       /* dependent variables that code needs */
   VEC(UnsizedValue) unsized_values;
   VEC(UndeterminedSize) undetermined;
 } RuntimeSizes;
