@@ -6,7 +6,7 @@
  * dependent.  Running code reads them off the values in whose types they occur:
  * arguments and results of operations.  Main entry points: dependent_mark and
  * dependent_read. */
-#include "typecheck/solver.h"
+#include "typecheck/internal.h"
 #include "support/arena.h"
 #include "support/diag.h"
 
@@ -21,9 +21,8 @@ void dependent_note_value(Checker *c, Core *core, Type *t) {
 
 typedef struct DependentSearch {
   Checker *c;
-  Map known;      /* set of the variables that callers determine */
+  Map known;      /* set of the variables in the types of parameters */
   bool dependent; /* an existential or dependent variable occurred */
-  bool unknown;   /* a variable that is not known occurred */
   bool more;      /* something was added */
 } DependentSearch;
 
@@ -34,20 +33,15 @@ static bool is_inner(const DependentSearch *s, uint32_t level) {
 static void classify_dim(void *arg, DimVar *v) {
   DependentSearch *s = arg;
   s->dependent |= v->kind == DV_EXISTENTIAL || v->dependent;
-  s->unknown |= is_inner(s, v->level) && !map_get(&s->known, v);
 }
 
 static void classify_shape(void *arg, ShapeVar *v) {
   DependentSearch *s = arg;
   s->dependent |= v->dependent;
-  s->unknown |= is_inner(s, v->level) && !map_get(&s->known, v);
 }
 
 static void add_known(DependentSearch *s, void *v) {
-  if (map_get(&s->known, v))
-    return;
   map_put(&s->known, v, v);
-  s->more = true;
 }
 
 static void add_known_dim(void *arg, DimVar *v) {
@@ -97,27 +91,6 @@ static bool mentions_dependent(DependentSearch *s, Constraint *k) {
   return s->dependent;
 }
 
-static bool side_is_known(DependentSearch *s, const Shape *side) {
-  TypeVisitor v = visitor_of(s, classify_dim, classify_shape);
-  s->unknown = false;
-  shape_visit(&v, side);
-  return !s->unknown;
-}
-
-/* A constraint with known operands determines its result. */
-static void add_known_by(DependentSearch *s, Constraint *k) {
-  bool operands = k->kind != CN_BROADCAST && side_is_known(s, k->b);
-  if (k->kind == CN_BROADCAST) {
-    operands = true;
-    for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
-      operands = operands && side_is_known(s, k->broadcast_args[i]);
-  }
-  if (!operands && (k->kind != CN_SHAPE_EQ || !side_is_known(s, k->a)))
-    return;
-  TypeVisitor known = visitor_of(s, add_known_dim, add_known_shape);
-  constraint_visit(&known, k);
-}
-
 void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types) {
   DependentSearch s = {.c = c};
   map_init(&s.known, c->arena);
@@ -130,14 +103,6 @@ void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types) {
     return;
   for (uint32_t i = 0; i < n; i++)
     add_known_params(&s, types[i]);
-  for (s.more = true; s.more;) {
-    s.more = false;
-    for (uint32_t i = mark; i < c->solver.pending.len; i++) {
-      Constraint *k = c->solver.pending.at[i];
-      if (!k->solved && !constraint_is_size(k) && !mentions_dependent(&s, k))
-        add_known_by(&s, k);
-    }
-  }
   TypeVisitor add = visitor_of(&s, add_dependent_dim, add_dependent_shape);
   for (s.more = true; s.more;) {
     s.more = false;
@@ -153,6 +118,67 @@ bool constraint_is_dependent(Checker *c, Constraint *k) {
   DependentSearch s = {.c = c};
   map_init(&s.known, c->arena);
   return mentions_dependent(&s, k);
+}
+
+/* ---- which ones differ from call to call ---- */
+
+typedef struct VaryingSearch {
+  uint32_t mark;
+  Map *out;
+  bool found, more;
+} VaryingSearch;
+
+static void find_varying_dim(void *arg, DimVar *v) {
+  VaryingSearch *s = arg;
+  s->found |= dim_var_is_packed(v) ||
+              (v->kind == DV_EXISTENTIAL && v->id >= s->mark &&
+               v->level != LEVEL_GENERIC) ||
+              map_get(s->out, v);
+}
+
+static void find_varying_shape(void *arg, ShapeVar *v) {
+  VaryingSearch *s = arg;
+  s->found |= map_get(s->out, v) != NULL;
+}
+
+static void add_varying_dim(void *arg, DimVar *v) {
+  VaryingSearch *s = arg;
+  bool inner = s->mark == PACKED_ONLY || v->id >= s->mark;
+  if (v->kind != DV_META || v->unknown || !inner || map_get(s->out, v))
+    return;
+  map_put(s->out, v, v);
+  s->more = s->mark != PACKED_ONLY;
+}
+
+static void add_varying_shape(void *arg, ShapeVar *v) {
+  VaryingSearch *s = arg;
+  if (v->first_newer_size < s->mark || map_get(s->out, v))
+    return;
+  map_put(s->out, v, v);
+  s->more = true;
+}
+
+void dependent_varying(Checker *c, uint32_t mark, Map *out) {
+  VaryingSearch s = {.mark = mark, .out = out, .more = true};
+  TypeVisitor find = {.dim = find_varying_dim,
+                      .shape = find_varying_shape,
+                      .arg = &s,
+                      .c = c};
+  TypeVisitor add = find;
+  add.dim = add_varying_dim;
+  add.shape = mark == PACKED_ONLY ? NULL : add_varying_shape;
+  while (s.more) {
+    s.more = false;
+    for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+      Constraint *k = c->solver.pending.at[i];
+      if (k->solved || constraint_is_size(k))
+        continue;
+      s.found = false;
+      constraint_visit(&find, k);
+      if (s.found)
+        constraint_visit(&add, k);
+    }
+  }
 }
 
 /* ---- where running code reads them ---- */

@@ -38,6 +38,7 @@ static void apply_elem_default(Checker *c, ElemVar *e) {
 typedef struct ImplicitCollector {
   Checker *c;
   Scheme *scheme;
+  bool is_first_pass; /* before dependent variables are read off values */
   Map seen; /* already listed, or bound by an inner CORE_TLAM */
   TypeVisitor visit;
 } ImplicitCollector;
@@ -61,13 +62,18 @@ static void collect_elem(void *arg, ElemVar *e) {
   }
 }
 
+/* True for a dependent variable, unless no value has it. */
+static bool is_read_off_values(ImplicitCollector *n, bool is_dependent,
+                               bool is_read, void *var) {
+  if (is_dependent && !is_read && n->is_first_pass)
+    dependent_need(n->c, var);
+  return is_dependent && (is_read || n->is_first_pass);
+}
+
 static void collect_dim(void *arg, DimVar *v) {
   ImplicitCollector *n = arg;
-  if (v->dependent) {
-    if (!v->is_read)
-      dependent_need(n->c, v);
+  if (is_read_off_values(n, v->dependent, v->is_read, v))
     return;
-  }
   if (v->kind == DV_SKOLEM && v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_DIM, .dim_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -76,11 +82,8 @@ static void collect_dim(void *arg, DimVar *v) {
 
 static void collect_shape(void *arg, ShapeVar *v) {
   ImplicitCollector *n = arg;
-  if (v->dependent) {
-    if (!v->is_read)
-      dependent_need(n->c, v);
+  if (is_read_off_values(n, v->dependent, v->is_read, v))
     return;
-  }
   if (v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_SHAPE, .shape_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -195,7 +198,7 @@ static void collect_core(void *arg, Core *core) {
 }
 
 void implicit_collect(Checker *c, Scheme *s, Core *body) {
-  ImplicitCollector n = {.c = c, .scheme = s};
+  ImplicitCollector n = {.c = c, .scheme = s, .is_first_pass = true};
   map_init(&n.seen, c->arena);
   for (uint32_t i = 0; i < s->implicits.len; i++)
     map_put(&n.seen, implicit_var(&s->implicits.at[i]), &n);
@@ -208,8 +211,8 @@ void implicit_collect(Checker *c, Scheme *s, Core *body) {
   if (!c->sizes.needed.len)
     return;
   dependent_read(c);
-  call_if_present(collect_core, &n, body); /* what the paths need */
-  c->sizes.needed.len = 0;
+  n.is_first_pass = false;
+  call_if_present(collect_core, &n, body);
 }
 
 /* ---- arguments of a use, once everything is solved ---- */

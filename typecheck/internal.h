@@ -67,6 +67,10 @@ void dependent_note_value(Checker *c, Core *core, Type *t);
    types are generalized. */
 void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types);
 bool constraint_is_dependent(Checker *c, Constraint *k);
+/* Adds the sizes since `mark` that depend on an existential size since `mark`:
+   each call has its own.  PACKED_ONLY: those of a packed size. */
+enum { PACKED_ONLY = UINT32_MAX };
+void dependent_varying(Checker *c, uint32_t mark, Map *out);
 /* Records a dependent variable that code needs. */
 void dependent_need(Checker *c, void *var);
 /* Reads these variables off values. */

@@ -645,14 +645,15 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
     Constraint *k = c->solver.pending.at[i];
     if (k->solved || constraint_is_vacuous(c, k))
       continue;
-    if (constraint_is_size(k))
+    bool dependent = constraint_is_dependent(c, k);
+    if (constraint_is_size(k) || dependent)
       k->assumptions = drop_unknown_conditions(c, k->assumptions);
     Generalizer g;
     classify_constraint(c, k, &g);
     if (g.index && eliminate_for_indices(c, k))
       classify_constraint(c, k, &g);
     k->queue.active = !g.local;
-    if (g.local && constraint_is_dependent(c, k)) {
+    if (g.local && dependent) {
       k->is_dependent |= !constraint_is_size(k);
       g.existential = constraint_is_size(k);
     }
