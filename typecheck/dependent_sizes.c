@@ -10,10 +10,23 @@
 #include "support/arena.h"
 #include "support/diag.h"
 
+/* The name of a function that is handed on, perhaps with its defaults, if it is
+   polymorphic; otherwise NULL. */
+static Core *handed_on(Core *core) {
+  if (core->kind == CORE_APP) {
+    for (uint32_t i = 1; i < core->item_count; i++)
+      if (core->items[i]->kind != CORE_ABSENT)
+        return NULL;
+    core = core->items[0];
+  }
+  return core->kind == CORE_VAR && core->checker_data ? core : NULL;
+}
+
 void dependent_note_value(Checker *c, Core *core, Type *t) {
   const Type *root = ty_root(t);
-  if (root->tag == TY_TENSOR || root->tag == TY_TUPLE ||
-      root->tag == TY_RECORD || root->tag == TY_VAR)
+  bool is_value = root->tag == TY_TENSOR || root->tag == TY_TUPLE ||
+                  root->tag == TY_RECORD || root->tag == TY_VAR;
+  if (is_value || (root->tag == TY_FUN && handed_on(core)))
     VEC_PUSH(c->arena, c->sizes.read_sites, ((ReadSite){core, t}));
 }
 
@@ -311,8 +324,52 @@ static void note_earlier_paths(ReadPaths *r, const Core *core) {
   }
 }
 
+static void read_at(Checker *c, const ReadSite *site, const Map *needed);
+
+/* A function that is handed on gets a lambda around it, which reads the
+   variables off its arguments. */
+static void read_at_calls(Checker *c, Core *core, Type *t, const Map *needed) {
+  Core *name = handed_on(core);
+  SchemeInstance *instance = name ? name->checker_data : NULL;
+  if (!instance || !instance->scheme->implicits.len)
+    return;
+  Core *callee = core_new(c, core->kind, core->span);
+  *callee = *core;
+  Core *app = core_items(c, CORE_APP, core->span, 1, callee);
+  Core *fn = core_items(c, CORE_LAM, core->span, 1, app);
+  VEC(CoreParam) params = {0};
+  VEC(Core *) items = {0};
+  bool any = false;
+  VEC_PUSH(c->arena, items, callee);
+  t = ty_norm(c, t);
+  for (uint32_t i = 1; i < core->item_count && t->tag == TY_FUN; i++)
+    t = ty_norm(c, t->fun.result); /* defaults */
+  for (; t->tag == TY_FUN; t = ty_norm(c, t->fun.result)) {
+    CoreParam p = {.var = var_new(c, NULL, core->span, false)};
+    Core *arg = core_var(c, p.var, core->span);
+    ReadSite site = {arg, t->fun.param};
+    read_at(c, &site, needed);
+    any |= arg->kind == CORE_UNPACK;
+    VEC_PUSH(c->arena, params, p);
+    VEC_PUSH(c->arena, items, arg);
+  }
+  if (!any)
+    return;
+  app->items = items.at;
+  app->item_count = items.len;
+  fn->params = params.at;
+  fn->param_count = params.len;
+  if (name == core)
+    instance->core = callee;
+  *core = *fn;
+}
+
 /* The expression keeps its address, since others refer to it. */
 static void read_at(Checker *c, const ReadSite *site, const Map *needed) {
+  if (ty_norm(c, site->type)->tag == TY_FUN) {
+    read_at_calls(c, site->core, site->type, needed);
+    return;
+  }
   ReadPaths r = {.c = c, .needed = needed};
   map_init(&r.here, c->arena);
   note_earlier_paths(&r, site->core);

@@ -301,7 +301,8 @@ Core *infer_expecting(Checker *c, Expr *e, Type *expected, Type **type) {
   Core *core = infer_by_kind(c, e, expected, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
-  dependent_note_value(c, core, *type);
+  if (ty_root(*type)->tag != TY_FUN) /* called, or handed on by `check` */
+    dependent_note_value(c, core, *type);
   c->inference.depth--;
   return core;
 }
@@ -355,11 +356,13 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   }
   e->inferred_type = t;
   runtime_checks_claim(c, core, mark, false);
-  dependent_note_value(c, core, t);
-  if (t == expected || ty_root(t) == w || c->diags->errors > errors)
+  if (t == expected || ty_root(t) == w || c->diags->errors > errors) {
+    dependent_note_value(c, core, t);
     return core; /* report one mistake only once */
+  }
   mark = c->solver.serial;
   core = subsume(c, core, t, w, o);
+  dependent_note_value(c, core, t);
   dependent_note_value(c, core, w);
   if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);

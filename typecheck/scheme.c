@@ -132,6 +132,8 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
         report_shapes(c, k->a, k->b, o);
     } else if (!k->assumptions ||
                !assumption_inconsistent(c, c->facts.assumptions)) {
+      k->queue.suspended = false;
+      c->solver.progress = true;
       add_constraint(c, *k);
     }
     c->facts.assumptions = saved;
