@@ -340,11 +340,27 @@ static void note_in_unproved_equation(void *arg, DimVar *v) {
     map_put(&c->solver.in_unproved_equations, v, v);
 }
 
+/* A size that divides by zero remains: the constraint that requires a positive
+   divisor was implied by others, which are undefined now.  No error explains it
+   better. */
+static void report_undefined(Checker *c) {
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (k->solved || k->is_given || k->is_dependent ||
+        assumption_has_condition(k->assumptions) || !is_undefined(c, k))
+      continue;
+    k->solved = true;
+    report_constraint(c, k);
+    return;
+  }
+}
+
 void solve_residual(Checker *c) {
   c->solver.progress = true;
   solve_pending(c);
   solve_reshape_holes(c, 0);
   solve_equation_systems(c, 0, true);
+  report_undefined(c);
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *k = c->solver.pending.at[i];
     if (!k->solved && !k->is_given && c->solver.residual.len)
