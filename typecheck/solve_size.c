@@ -71,6 +71,13 @@ static bool may_solve(void *arg, DimVar *v) {
          !occurs_in_condition(s->c, s->k, v);
 }
 
+/* A variable that stays within the function whose body computes a size. */
+static bool may_solve_in_body(void *arg, DimVar *v) {
+  SolveContext *s = arg;
+  return may_solve(arg, v) &&
+         !skolem_escapes(s->c, v, dim_sub(s->c->dims, s->k->left, s->k->right));
+}
+
 static bool may_solve_hole(void *arg, DimVar *v) {
   return v->reshape_hole && may_solve(arg, v);
 }
@@ -166,6 +173,8 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
     return NULL;
   if (!v->reshape_hole && dim_has_reshape_hole(d) && dim_var_in_parameter(c, v))
     dim_solve_for_meta(c->dims, d, may_solve_hole, &solver, &v, value);
+  if (skolem_escapes(c, v, *value))
+    dim_solve_for_meta(c->dims, d, may_solve_in_body, &solver, &v, value);
   *value = dim_resolve(c->dims, *value);
   return v;
 }
