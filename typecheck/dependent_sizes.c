@@ -36,6 +36,7 @@ typedef struct DependentSearch {
   Checker *c;
   Map known;      /* set of the variables in the types of parameters */
   bool dependent; /* an existential or dependent variable occurred */
+  bool is_known;  /* a known variable occurred */
   bool more;      /* something was added */
 } DependentSearch;
 
@@ -97,6 +98,48 @@ static void add_known_params(DependentSearch *s, Type *t) {
     add_known_params(s, t->args[i]);
 }
 
+static void note_known_dim(void *arg, DimVar *v) {
+  DependentSearch *s = arg;
+  s->is_known |= map_get(&s->known, v) != NULL;
+}
+
+static void note_known_shape(void *arg, ShapeVar *v) {
+  DependentSearch *s = arg;
+  s->is_known |= map_get(&s->known, v) != NULL;
+}
+
+/* Marks what no equation links to the type: callers cannot know it, for example
+   the rank of a file. */
+static void mark_unlinked(DependentSearch *s, uint32_t mark, uint32_t n,
+                          Type *const *types) {
+  Checker *c = s->c;
+  TypeVisitor known = visitor_of(s, add_known_dim, add_known_shape);
+  TypeVisitor note = visitor_of(s, note_known_dim, note_known_shape);
+  TypeVisitor add = visitor_of(s, add_dependent_dim, add_dependent_shape);
+  map_init(&s->known, c->arena);
+  for (uint32_t i = 0; i < n; i++)
+    ty_visit(&known, types[i]);
+  bool *linked = NEW_ARRAY(c->arena, bool, c->solver.pending.len);
+  for (s->more = true; s->more;) {
+    s->more = false;
+    for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+      Constraint *k = c->solver.pending.at[i];
+      s->is_known = false;
+      if (linked[i] || k->solved || k->kind == CN_DIM_LE ||
+          k->kind == CN_DIM_NE)
+        continue;
+      constraint_visit(&note, k);
+      if (!s->is_known)
+        continue;
+      linked[i] = s->more = true;
+      constraint_visit(&known, k);
+    }
+  }
+  for (uint32_t i = mark; i < c->solver.pending.len; i++)
+    if (!linked[i] && !c->solver.pending.at[i]->solved)
+      constraint_visit(&add, c->solver.pending.at[i]);
+}
+
 static bool mentions_dependent(DependentSearch *s, Constraint *k) {
   TypeVisitor v = visitor_of(s, classify_dim, classify_shape);
   s->dependent = false;
@@ -112,8 +155,11 @@ void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types) {
     Constraint *k = c->solver.pending.at[i];
     any = !k->solved && !constraint_is_size(k) && mentions_dependent(&s, k);
   }
+  if (c->solver.pending.len > mark)
+    mark_unlinked(&s, mark, n, types);
   if (!any)
     return;
+  map_init(&s.known, c->arena);
   for (uint32_t i = 0; i < n; i++)
     add_known_params(&s, types[i]);
   TypeVisitor add = visitor_of(&s, add_dependent_dim, add_dependent_shape);
