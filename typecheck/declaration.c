@@ -355,7 +355,7 @@ static void find_unsolved(void *arg, DimVar *v) {
 static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   DimVar *v = NULL;
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
-  if (!v)
+  if (!v || (u->is_checked && c->diags->errors))
     return false;
   const char *name = u->name ? u->name : dim_var_name(c->dims, v);
   Diag *d = u->used_name ? error_at(c, 363, u->use_span,

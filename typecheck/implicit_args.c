@@ -296,6 +296,7 @@ static void note_undetermined(Checker *c, Dim *d, const char *name,
                         .required = !t.found,
                         .used_name = use->var ? use->var->name : NULL,
                         .use_span = use->span,
+                        .is_checked = use->kind == CORE_CHECK,
                         .module = c->names.module};
   VEC_PUSH(c->arena, c->sizes.undetermined, u);
 }
@@ -507,6 +508,18 @@ static void evaluate_args_first(Checker *c, Core *core) {
 
 static void finish_child(void *c, Core *core);
 
+/* A check without conditions runs whenever its code does, so that it needs its
+   sizes. */
+static void note_checked_sizes(Checker *c, const Core *core) {
+  for (uint32_t i = 0; i < core->check_count; i++) {
+    const CoreCheck *check = &core->checks[i];
+    if (check->condition_count)
+      continue;
+    note_own_size(c, dim_resolve(c->dims, check->left), core);
+    note_own_size(c, dim_resolve(c->dims, check->right), core);
+  }
+}
+
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
@@ -541,6 +554,7 @@ void core_finish(Checker *c, Core *core) {
     core->dim = dim_resolve(c->dims, core->dim);
   if (core->kind == CORE_DIM && !core->flag)
     note_own_size(c, core->dim, core);
+  note_checked_sizes(c, core);
   if (core->kind == CORE_FOR)
     for (uint32_t i = 0; i < core->param_count; i++)
       if (core->ranges[i].dim)

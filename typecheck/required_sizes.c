@@ -53,6 +53,11 @@ static void visit_core(RequiredSizes *r, Core *core) {
     dim_visit(&r->visit, core->dim);
   if (core->kind == CORE_SHAPE_VALUE && core->checker_data && !core->flag)
     shape_visit(&r->visit, core->checker_data);
+  for (uint32_t i = 0; i < core->check_count; i++)
+    if (!core->checks[i].condition_count) {
+      dim_visit(&r->visit, core->checks[i].left);
+      dim_visit(&r->visit, core->checks[i].right);
+    }
   if (core->kind == CORE_VAR && core->checker_data)
     visit_instance(r, core->checker_data);
   uint32_t from, to = parts_that_run(core, &from);

@@ -555,6 +555,8 @@ typedef struct UndeterminedSize {
   const char *name; /* of the size */
   bool required;    /* each run needs it; otherwise, suspended equations mention
                        it but do not determine it */
+  bool is_checked;  /* a check at run time compares it; after an error it may
+                       have no value */
   Sym *used_name;   /* name of the used value, or NULL */
   Span use_span;
   Module *module;
