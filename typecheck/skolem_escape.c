@@ -2,7 +2,7 @@
    a parameter's type, since callers could not supply it.  Instead the parameter
    gets a new size, and a run-time check tests that both are equal.  Main entry
    points: skolem_escapes and skolem_bind_shape. */
-#include "typecheck/internal.h"
+#include "typecheck/solver.h"
 
 typedef struct VarSearch {
   const TyVar *ty;
@@ -168,36 +168,10 @@ static bool shape_mentions_no_body_size(Checker *c, Shape *s0) {
   return true;
 }
 
-typedef struct DependentSize {
-  Map sizes; /* those that depend on sizes of the body */
-  bool found;
-} DependentSize;
-
-static void note_dependent_size(void *arg, DimVar *v) {
-  DependentSize *s = arg;
-  s->found |= map_get(&s->sizes, v) != NULL;
-}
-
-/* True if d depends on a size of the body that is not yet part of it: the rank
-   is still unknown. */
-static bool mentions_dependent_size(Checker *c, uint32_t from, Dim *d) {
-  DependentSize s = {.found = false};
-  if (from == UINT32_MAX)
-    return false;
-  map_init(&s.sizes, c->arena);
-  dependent_varying(c, from, &s.sizes);
-  if (s.sizes.len)
-    dim_each_var(dim_resolve(c->dims, d), note_dependent_size, NULL, &s);
-  return s.found;
-}
-
 bool skolem_escapes(Checker *c, DimVar *v, Dim *d) {
   VarSearch o = {.dim = v};
-  if (!c->inference.params.len ||
-      c->sizes.last_existential_id < c->inference.params.at[0].first_body_size)
-    return false;
-  uint32_t from = first_body_size_of(c, &o);
-  return mentions_body_size(c, from, d) || mentions_dependent_size(c, from, d);
+  return !mentions_no_body_size(c, d) &&
+         mentions_body_size(c, first_body_size_of(c, &o), d);
 }
 
 static Shape *replace_body_sizes(Checker *c, uint32_t from, Shape *s0,
