@@ -192,8 +192,8 @@ typedef struct SizePath {
   uint32_t step_count;
   bool is_value; /* the size is the integer value itself, or item `axis` of a
                     shape value */
-  Dim *value;    /* or it is computed from sizes that were read before; or NULL */
-  int axis;      /* counted from the end if negative */
+  Dim *value; /* or it is computed from sizes that were read before; or NULL */
+  int axis;   /* counted from the end if negative */
   ShapeVar *shape_var; /* alternative to var: the axes from `axis` on, without
                           the last `after` */
   uint32_t axes_after;

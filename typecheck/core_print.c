@@ -414,9 +414,9 @@ static Sexp *check_sexp(CorePrinter *p, const Core *core) {
 
 /* (n .w .0 (axis 1)): the name, then the path to the size. */
 static Sexp *size_path_sexp(CorePrinter *p, const SizePath *size_path) {
-  const char *name = size_path->var
-                         ? dim_var_name(p->cx, size_path->var)
-                         : p->cx->shape_name(p->cx->owner, size_path->shape_var);
+  const char *name =
+      size_path->var ? dim_var_name(p->cx, size_path->var)
+                     : p->cx->shape_name(p->cx->owner, size_path->shape_var);
   Sexp *s = sexp_form(p, name);
   if (size_path->value) {
     sexp_add(p, s, dim_sexp(p, size_path->value));

@@ -219,10 +219,8 @@ static void add_varying_shape(void *arg, ShapeVar *v) {
 
 void dependent_varying(Checker *c, uint32_t mark, Map *out) {
   VaryingSearch s = {.mark = mark, .out = out, .more = true};
-  TypeVisitor find = {.dim = find_varying_dim,
-                      .shape = find_varying_shape,
-                      .arg = &s,
-                      .c = c};
+  TypeVisitor find = {
+      .dim = find_varying_dim, .shape = find_varying_shape, .arg = &s, .c = c};
   TypeVisitor add = find;
   add.dim = add_varying_dim;
   add.shape = mark == PACKED_ONLY ? NULL : add_varying_shape;
@@ -300,9 +298,10 @@ static void read_axis(ReadPaths *r, Dim *d, SizePath path) {
     add_path(r, path);
     rest = dim_sub(c->dims, axis, rest);
     path.var = u.var;
-    path.value = k < 0 ? dim_div(c->dims, dim_sub(c->dims, dim_int(c->dims, 0), rest),
-                                 dim_int(c->dims, -k))
-                       : dim_div(c->dims, rest, dim_int(c->dims, k));
+    path.value =
+        k < 0 ? dim_div(c->dims, dim_sub(c->dims, dim_int(c->dims, 0), rest),
+                        dim_int(c->dims, -k))
+              : dim_div(c->dims, rest, dim_int(c->dims, k));
   }
   add_path(r, path);
   map_put(&r->here, u.var, u.var);
@@ -321,8 +320,7 @@ static void read_shape(ReadPaths *r, const Shape *s0) {
     const ShapeAxis *it = &s->axes[i];
     int from_end = (int)i - (int)s->len;
     if (it->tag == SHAPE_DIM && (i < first || i > last))
-      read_axis(r, it->dim,
-                (SizePath){.axis = i < first ? (int)i : from_end});
+      read_axis(r, it->dim, (SizePath){.axis = i < first ? (int)i : from_end});
     else if (it->tag == SHAPE_SPLICE && first == last && i == first &&
              map_get(r->needed, it->var) && !map_get(&r->here, it->var)) {
       add_path(r, (SizePath){.shape_var = it->var,
@@ -419,7 +417,8 @@ static void read_at(Checker *c, const ReadSite *site, const Map *needed) {
   ReadPaths r = {.c = c, .needed = needed};
   map_init(&r.here, c->arena);
   note_earlier_paths(&r, site->core);
-  read_type(&r, site->type, site->core->kind == CORE_APP && is_call(site->core));
+  read_type(&r, site->type,
+            site->core->kind == CORE_APP && is_call(site->core));
   if (!r.paths.len)
     return;
   Core *value = core_new(c, site->core->kind, site->core->span);

@@ -22,9 +22,9 @@ typedef struct VaryingSizes {
 static void note_varying(void *arg, DimVar *v) {
   VaryingSizes *p = arg;
   p->unknown |= v->unknown;
-  p->existential |=
-      dim_var_is_packed(v) || map_get(&p->dependent, v) || (v->kind == DV_EXISTENTIAL && v->id >= p->mark &&
-                               v->level != LEVEL_GENERIC);
+  p->existential |= dim_var_is_packed(v) || map_get(&p->dependent, v) ||
+                    (v->kind == DV_EXISTENTIAL && v->id >= p->mark &&
+                     v->level != LEVEL_GENERIC);
 }
 
 /* True if a size or an integer varies from call to call. */

@@ -39,7 +39,7 @@ typedef struct ImplicitCollector {
   Checker *c;
   Scheme *scheme;
   bool is_first_pass; /* before dependent variables are read off values */
-  Map seen; /* already listed, or bound by an inner CORE_TLAM */
+  Map seen;           /* already listed, or bound by an inner CORE_TLAM */
   TypeVisitor visit;
 } ImplicitCollector;
 

@@ -74,8 +74,9 @@ static void finalize_constraint(Checker *c, Constraint *k) {
     return;
   if (is_divisible && (skolem || l.meta || r.meta))
     return; /* callers have to ensure that the division is exact */
-  if (skolem && !k->is_dependent && !l.existential && !r.existential && !l.index && !r.index &&
-      !l.unknown && !r.unknown && k->kind == CN_DIM_EQ) {
+  if (skolem && !k->is_dependent && !l.existential && !r.existential &&
+      !l.index && !r.index && !l.unknown && !r.unknown &&
+      k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
     Buffer ignored = {.arena = c->arena};
     assumption_load(c, k->assumptions);
@@ -157,7 +158,8 @@ static void try_constraint(Checker *c, Constraint *k) {
   if (v == ENTAILED) {
     k->solved = true;
     stats_count_proved(c, k);
-  } else if (k->at_run_time || (v == CONTRADICTED && k->is_dependent) || (v == CONTRADICTED && k->sufficient_only)) {
+  } else if (k->at_run_time || (v == CONTRADICTED && k->is_dependent) ||
+             (v == CONTRADICTED && k->sufficient_only)) {
     defer_to_run_time(c, k);
   } else if (v == CONTRADICTED && (assumption_inconsistent(c, k->assumptions) ||
                                    is_unreachable(c, k))) {

@@ -220,8 +220,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
        dim_equal(value, dim_resolve(c->dims, k->right))))
     warn_broadcast_forces_one(
         c, k, v); /* unified with a 1; 3 - n == 2 does not count */
-  bool is_term =
-      !v->is_integer && !dim_is_const(value) && !dim_as_var(value);
+  bool is_term = !v->is_integer && !dim_is_const(value) && !dim_as_var(value);
   Assumption *assumptions = c->facts.assumptions;
   Assumption *others =
       is_term ? without_bounds_by(c, assumptions, v) : assumptions;

@@ -89,9 +89,9 @@ struct Shape {
 struct ShapeVar {
   uint32_t id, level;
   bool skolem;
-  bool dependent, is_read; /* as for DimVar */
+  bool dependent, is_read;   /* as for DimVar */
   uint32_t first_newer_size; /* sizes from this id on are newer */
-  int fixed_rank; /* number of axes; -1: any */
+  int fixed_rank;            /* number of axes; -1: any */
   Sym *name;
   Shape *solution;
   const char *printed_name;
