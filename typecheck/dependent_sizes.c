@@ -44,9 +44,11 @@ static bool is_inner(const DependentSearch *s, uint32_t level) {
   return level > s->c->inference.level;
 }
 
+/* Callers know the existential sizes of outer values, such as a file. */
 static void classify_dim(void *arg, DimVar *v) {
   DependentSearch *s = arg;
-  s->dependent |= v->kind == DV_EXISTENTIAL || v->dependent;
+  bool of_call = v->kind == DV_EXISTENTIAL && is_inner(s, v->level);
+  s->dependent |= of_call || v->dependent;
 }
 
 static void classify_shape(void *arg, ShapeVar *v) {
