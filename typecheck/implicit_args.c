@@ -508,12 +508,10 @@ static void evaluate_args_first(Checker *c, Core *core) {
 
 static void finish_child(void *c, Core *core);
 
-/* A check without conditions runs whenever its code does, so that it needs its
-   sizes. */
 static void note_checked_sizes(Checker *c, const Core *core) {
   for (uint32_t i = 0; i < core->check_count; i++) {
     const CoreCheck *check = &core->checks[i];
-    if (check->condition_count)
+    if (!check_needs_sizes(check))
       continue;
     note_own_size(c, dim_resolve(c->dims, check->left), core);
     note_own_size(c, dim_resolve(c->dims, check->right), core);

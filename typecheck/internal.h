@@ -48,6 +48,7 @@ void check_sizes_fit(Checker *c, const Dec *dec);
 void required_sizes_mark(Checker *c, Scheme *s, Core *definition);
 /* True if each evaluation of core needs the size v. */
 bool requires_size(Checker *c, Core *core, const DimVar *v);
+bool check_needs_sizes(const CoreCheck *check);
 
 /* ---- implicit_args.c ---- */
 /* True for map, map2, map3 and scan: the type alone determines their result

@@ -133,6 +133,15 @@ static bool is_undefined(Checker *c, const Constraint *k) {
              dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
 }
 
+/* A contradiction between sizes is an error of the caller, unless data may
+   satisfy the constraint. */
+static bool is_left_to_data(Checker *c, const Constraint *k) {
+  if (!k->is_dependent || !constraint_is_size(k))
+    return k->is_dependent;
+  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
+  return l.existential || r.existential || l.unknown || r.unknown;
+}
+
 static void try_constraint(Checker *c, Constraint *k) {
   if (k->is_given) {
     wakeup_suspend(c, k);
@@ -158,7 +167,7 @@ static void try_constraint(Checker *c, Constraint *k) {
   if (v == ENTAILED) {
     k->solved = true;
     stats_count_proved(c, k);
-  } else if (k->at_run_time || (v == CONTRADICTED && k->is_dependent) ||
+  } else if (k->at_run_time || (v == CONTRADICTED && is_left_to_data(c, k)) ||
              (v == CONTRADICTED && k->sufficient_only)) {
     defer_to_run_time(c, k);
   } else if (v == CONTRADICTED && (assumption_inconsistent(c, k->assumptions) ||
