@@ -487,11 +487,20 @@ static bool check_within_limits(Checker *c, Module *module, Dec *dec,
   return false;
 }
 
+/* Each pass retracted other singletons. */
+static void fail_recheck(Checker *c, Dec *dec) {
+  error_at(c, 324, dec->span,
+           "the integers in this declaration are too difficult to follow")
+      ->help = "annotate the integers that change in its loops, as in (n : int)";
+  define_failed_dec(c, dec);
+}
+
 bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
                  Checked *out) {
   Assumption *assumptions = c->facts.assumptions;
   uint32_t refs = refs_mark(c);
   map_init(&c->inference.retracted_singletons, c->arena);
+  map_init(&c->inference.expansions, c->arena);
   for (int round = 0;; round++) {
     uint32_t errors = diags->errors, warnings = diags->warnings;
     uint32_t kept = diags->all.len;
@@ -500,7 +509,10 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t unsized = c->sizes.unsized_values.len,
              undetermined = c->sizes.undetermined.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
-    if (!c->inference.needs_recheck || round == 8) {
+    bool last = !c->inference.needs_recheck || round == 8;
+    if (c->inference.needs_recheck && last && diags->errors == errors)
+      fail_recheck(c, dec);
+    if (last) {
       refs_finish(c, refs, module, dec);
       return ok;
     }
@@ -520,6 +532,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin_dec(c, module, diags);
   map_init(&c->inference.retracted_singletons, c->arena);
+  map_init(&c->inference.expansions, c->arena);
   uint32_t errors = diags->errors;
   c->inference.effect = effect_var(c);
   c->inference.level = 1;

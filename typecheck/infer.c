@@ -191,28 +191,44 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   return x;
 }
 
+/* The expression with n parameters that an earlier pass built for e, or NULL. */
+static Expr *expansion_of_last_pass(Checker *c, const Expr *e, uint32_t n) {
+  Expr *fn = map_get(&c->inference.expansions, e);
+  return fn && fn->clauses->param_count == n ? fn : NULL;
+}
+
 /* Eta expansion of `f` to fn a b => f a b, so that each call instantiates f
    anew. */
 static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
   for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     n++;
-  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
+  Expr *fn = expansion_of_last_pass(c, e, n);
+  if (fn)
+    return fn;
+  Expr *body = NEW(c->arena, Expr);
+  fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
   body->args = NEW_ARRAY(c->arena, Arg, n);
   for (uint32_t i = 0; i < n; i++) { /* names that differ from f */
     Expr *x = synth_param(c, fn, i, arena_printf(c->arena, "%u", i));
     body->args[i] = (Arg){.span = e->span, .expr = x};
   }
+  map_put(&c->inference.expansions, e, fn);
   return fn;
 }
 
 /* (op ::) is fn a b => a :: b. */
 static Expr *operator_as_fn(Checker *c, Expr *e) {
-  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, 2, body);
+  Expr *fn = expansion_of_last_pass(c, e, 2);
+  if (fn)
+    return fn;
+  Expr *body = NEW(c->arena, Expr);
+  fn = synth_fn(c, e, 2, body);
   *body = (Expr){.kind = EX_BIN, .span = e->span, .op = e->op};
   body->arg[0] = synth_param(c, fn, 0, "a");
   body->arg[1] = synth_param(c, fn, 1, "b");
+  map_put(&c->inference.expansions, e, fn);
   return fn;
 }
 
