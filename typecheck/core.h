@@ -179,8 +179,8 @@ typedef struct CoreCheck {
   Dim *left, *right;
   CoreCondition *conditions; /* the check applies only if all of these hold */
   uint32_t condition_count;
-  bool is_repeated; /* the operation checks it itself, even if a size has no
-                       value here: that of a reshape's `_` */
+  bool is_repeated; /* the operation, a reshape or an index, checks it itself,
+                       even if a size has no value here */
   const Diag *diag; /* message of a failure */
 } CoreCheck;
 

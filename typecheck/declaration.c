@@ -491,7 +491,8 @@ static bool check_within_limits(Checker *c, Module *module, Dec *dec,
 static void fail_recheck(Checker *c, Dec *dec) {
   error_at(c, 324, dec->span,
            "the integers in this declaration are too difficult to follow")
-      ->help = "annotate the integers that change in its loops, as in (n : int)";
+      ->help =
+      "annotate the integers that change in its loops, as in (n : int)";
   define_failed_dec(c, dec);
 }
 

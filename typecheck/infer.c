@@ -191,7 +191,8 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   return x;
 }
 
-/* The expression with n parameters that an earlier pass built for e, or NULL. */
+/* The expression with n parameters that an earlier pass built for e, or NULL.
+ */
 static Expr *expansion_of_last_pass(Checker *c, const Expr *e, uint32_t n) {
   Expr *fn = map_get(&c->inference.expansions, e);
   return fn && fn->clauses->param_count == n ? fn : NULL;

@@ -117,9 +117,10 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
                         .right = dim_resolve(c->dims, f->dim)};
 }
 
-static bool is_reshape(const Core *site) {
-  return site->kind == CORE_APP && site->items[0]->kind == CORE_PRIM &&
-         site->items[0]->prim == PRIM_RESHAPE;
+static bool checks_itself(const Core *site) {
+  return site->kind == CORE_INDEX ||
+         (site->kind == CORE_APP && site->items[0]->kind == CORE_PRIM &&
+          site->items[0]->prim == PRIM_RESHAPE);
 }
 
 static bool add_check(Checker *c, Core *to, Constraint *k) {
@@ -139,7 +140,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
   CoreCheck check = {.kind = check_kind_of(k->kind),
                      .left = dim_resolve(c->dims, k->left),
                      .right = dim_resolve(c->dims, k->right),
-                     .is_repeated = is_reshape(k->check.site),
+                     .is_repeated = checks_itself(k->check.site),
                      .diag = diagnostic_for(c, k)};
   if (!check.diag)
     return false;
