@@ -408,6 +408,17 @@ void checker_default_sizes(Checker *c) {
   c->sizes.undetermined.len = 0;
 }
 
+const Assumption *checker_facts(const Checker *c) {
+  return c->facts.assumptions;
+}
+
+void checker_forget_facts(Checker *c, const Assumption *facts) {
+  Assumption *f = c->facts.assumptions;
+  while (f && f != facts)
+    f = f->outer;
+  c->facts.assumptions = f;
+}
+
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin_dec(c, module, diags);
