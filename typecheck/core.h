@@ -29,6 +29,7 @@ typedef struct Var {
   Span span;
   bool global;
   void *eval_global;
+  struct Core *value; /* of a `val` in a `let`; otherwise NULL */
 } Var;
 
 /* An element type: a fixed one, or that of an implicit parameter. */

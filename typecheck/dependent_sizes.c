@@ -435,6 +435,16 @@ static void read_at(Checker *c, const ReadSite *site, const Map *needed) {
   *site->core = *unpack;
 }
 
+/* A name has its sizes from its value on: code before this use may need them,
+   for example the range of a loop around it. */
+static void read_at_value(Checker *c, const ReadSite *site, const Map *needed) {
+  const Core *name = site->core;
+  if (name->kind != CORE_VAR || name->checker_data || !name->var->value)
+    return;
+  ReadSite value = {name->var->value, site->type};
+  read_at(c, &value, needed);
+}
+
 void dependent_need(Checker *c, void *var) {
   VEC_PUSH(c->arena, c->sizes.needed, var);
 }
@@ -447,6 +457,9 @@ void dependent_read(Checker *c) {
   for (uint32_t i = 0; i < c->sizes.needed.len; i++)
     map_put(&needed, c->sizes.needed.at[i], c);
   c->sizes.needed.len = 0;
-  for (uint32_t i = 0; i < c->sizes.read_sites.len; i++)
-    read_at(c, &c->sizes.read_sites.at[i], &needed);
+  for (uint32_t i = 0; i < c->sizes.read_sites.len; i++) {
+    const ReadSite *site = &c->sizes.read_sites.at[i];
+    read_at_value(c, site, &needed);
+    read_at(c, site, &needed);
+  }
 }

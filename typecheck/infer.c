@@ -88,6 +88,8 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
     dec_infer(c, e->decs[i], false, &decs[i]);
+    if (decs[i] && decs[i]->kind == CD_BIND && decs[i]->pat->kind == CP_VAR)
+      decs[i]->pat->var->value = decs[i]->expr;
     scopes[i] = c->names.scope;
   }
   Core *core =
