@@ -60,6 +60,7 @@ struct Code {
   const Value *constants; /* owned by the Eval */
   bool needs_index_value; /* a body of `for` or map that needs the value of its
                              index */
+  bool is_recurrence;     /* a loop body that is a recurrence formula */
   bool is_not_recurrence; /* a loop body that is no recurrence formula */
   bool needs_carry_value; /* a loop body that needs the value of its carry: only
                              the host runs it */
