@@ -78,10 +78,9 @@ static bool pays_to_trace(const Eval *vm, const FlatLeaves *carry,
 static bool may_trace(const Eval *vm, const Code *body, int64_t trip_count) {
   bool is_recurrence = trip_count >= MIN_RECURRENCE_ITERATIONS &&
                        !(body && body->is_not_recurrence);
-  bool is_planned = trip_count >= MIN_PLANNED_ITERATIONS &&
-                    is_outermost(vm, 0) &&
-                    !(body && body->is_recurrence &&
-                      trip_count < MIN_RECURRENCE_ITERATIONS);
+  bool is_planned =
+      trip_count >= MIN_PLANNED_ITERATIONS && is_outermost(vm, 0) &&
+      !(body && body->is_recurrence && trip_count < MIN_RECURRENCE_ITERATIONS);
   return (is_recurrence || is_planned) && !(body && body->needs_carry_value);
 }
 
