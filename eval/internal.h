@@ -533,7 +533,9 @@ void vm_force_value(Eval *vm, Value v); /* forces all leaves */
 /* Forces all leaves except inlined nodes. */
 void vm_force_not_inlined(Eval *vm, Value v);
 /* True during a symbolic run of a body: nothing may run. */
-bool vm_must_defer(const Eval *vm);
+static inline bool vm_must_defer(const Eval *vm) {
+  return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
+}
 void vm_force_if_pending(Eval *vm, Value state, Value condition);
 /* Called after the end of a call, and at a function's tail call of itself, if
  * that frame made many nodes.  Force the values on the stack if the function is
