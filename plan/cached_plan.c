@@ -20,7 +20,7 @@ typedef struct CachedBody { /* a materialized node with its fused body */
   int64_t *extents; /* NULL: the extents of the node itself */
   BodyOp *ops;      /* reads contain numbers instead of nodes */
   uint32_t op_count, arg_count;
-  void *kept; /* see PlannedBody */
+  void *cached; /* see PlannedBody */
 } CachedBody;
 
 typedef struct CachedGroup {
@@ -419,7 +419,7 @@ bool fusion_group_planned_body(const FusionGroup *c, uint32_t k,
   CachedBody *cached_body = &c->binding->cached_group->bodies[k];
   *out = (PlannedBody){.ops = cached_body->ops,
                        .op_count = cached_body->op_count,
-                       .kept = &cached_body->kept,
+                       .cached = &cached_body->cached,
                        .arena = c->binding->plan_arena};
   return true;
 }

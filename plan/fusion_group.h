@@ -45,8 +45,8 @@ void fusion_group_restore_body(const FusionGroup *c, uint32_t k);
 typedef struct PlannedBody {
   const BodyOp *ops; /* ask fusion_group_operand, fusion_group_constant */
   uint32_t op_count;
-  void **kept;  /* what a backend made of the body; initially NULL */
-  Arena *arena; /* lives as long as the plan */
+  void **cached; /* what a backend made of the body; initially NULL */
+  Arena *arena;  /* lives as long as the plan */
 } PlannedBody;
 /* Returns false if node k is no comprehension, or its plan is not cached. */
 bool fusion_group_planned_body(const FusionGroup *c, uint32_t k,

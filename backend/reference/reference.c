@@ -60,11 +60,12 @@ static bool run_node(Graph *g, NodeRun *run, const FusionGroup *group,
   if (run->out->count == 0)
     return true;
   poll_interrupt(g);
-  if (bytecode_run_kept(g, run->arena, group, k, run->out->data))
+  if (bytecode_run_cached(g, run->arena, group, k, run->out->data))
     return true;
   fusion_group_restore_body(group, k);
   Bytecode *p = bytecode_compile(run->arena, n);
-  bytecode_keep(group, k, p);
+  bytecode_cache(group, k, p);
+  g->compiled_bodies++;
   return bytecode_run(g, n, p, run->out->data, where, fault);
 }
 

@@ -65,15 +65,15 @@ typedef struct Bytecode {
 /* Returns bytecode in the arena.  All operands of n must have data. */
 Bytecode *bytecode_compile(Arena *arena, const Node *n);
 
-/* ---- kept.c ---- */
+/* ---- cached_bytecode.c ---- */
 
-/* Keeps the bytecode of node k of a group with its cached plan, if its operands
+/* Caches the bytecode of node k of a group with its plan, if its operands
  * and constants can be replaced. */
-void bytecode_keep(const FusionGroup *group, uint32_t k, const Bytecode *p);
-/* Runs the bytecode that was kept for node k.  Returns false if there is none,
+void bytecode_cache(const FusionGroup *group, uint32_t k, const Bytecode *p);
+/* Runs the cached bytecode of node k.  Returns false if there is none,
  * or if it fails: then the node must be compiled and run again. */
-bool bytecode_run_kept(const Graph *g, Arena *arena, const FusionGroup *group,
-                       uint32_t k, void *out);
+bool bytecode_run_cached(const Graph *g, Arena *arena, const FusionGroup *group,
+                         uint32_t k, void *out);
 
 /* ---- execute.c ---- */
 

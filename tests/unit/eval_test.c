@@ -343,6 +343,10 @@ static void test_recursive_graphs(void **state) {
   is("(tree 13 (tensor 4 7))", "[234885120, 436211712]");
   assert_true(g->plan_cache_hits >= hits + 30);
   hits = g->plan_cache_hits;
+  uint64_t compiled = g->compiled_bodies;
+  is("(tree 13 (tensor 5 8))", "[301993984, 503320576]");
+  assert_true(g->compiled_bodies <= compiled + 10);
+  hits = g->plan_cache_hits;
   is("(loop 20000 (tensor 0 0))", "[0, 0]");
   assert_true(g->plan_cache_hits >= hits + 70);
 }
