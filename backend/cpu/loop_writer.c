@@ -80,9 +80,9 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   f.widens_to_f64 =
       reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS && f.class == 'f';
   f.tracks_nan = tracks_nan(e, &f);
-  f.position =
-      prim_is_arg_reduction(r->reduce) ? emit_reduced_position(e, f.class)
-                                       : NULL;
+  f.position = prim_is_arg_reduction(r->reduce)
+                   ? emit_reduced_position(e, f.class)
+                   : NULL;
   f.wide_index = f.position && has_wide_index(e->loop, f.class);
   f.identity = emit_identity(r->reduce, t);
   return f;
