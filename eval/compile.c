@@ -150,7 +150,7 @@ const void *implicit_key(const ImplicitArg *h) {
   return NULL;
 }
 
-static const void *size_path_key(const SizePath *b) {
+const void *size_path_key(const SizePath *b) {
   return b->shape_var ? (const void *)b->shape_var : b->var;
 }
 

@@ -40,6 +40,8 @@ bool fn_emit_load(FunctionState *fn, const void *key);
 bool fn_knows(const FunctionState *fn, const void *key);
 bool fn_slot(const FunctionState *fn, const void *key, uint32_t *slot);
 void fn_bind(FunctionState *fn, const void *key, uint32_t slot);
+/* The variable that the path determines. */
+const void *size_path_key(const SizePath *b);
 
 /* ---- compile_prim.c ---- */
 

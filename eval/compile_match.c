@@ -20,6 +20,8 @@ typedef struct RuleCompiler {
   FunctionState *fn;
   JumpVec failure_jumps;  /* jumps to the next rule */
   JumpVec symbolic_tests; /* tests that may meet a symbolic number */
+  /* The variables are locals: parts may stay on the stack. */
+  bool binds_locals;
 } RuleCompiler;
 
 static void push_path(FunctionState *fn, const AccessPath *path) {
@@ -39,6 +41,23 @@ static void add_test(RuleCompiler *m, uint32_t at, bool number) {
   VEC_PUSH(arena, m->failure_jumps, at);
   if (number)
     VEC_PUSH(arena, m->symbolic_tests, at);
+}
+
+/* Emits a test of the value at a path: `test`, or `local_test` if it is in a
+ * local.  ptr: the constructor, or NULL. */
+static void emit_test(RuleCompiler *m, const AccessPath *path, Op test,
+                      Op local_test, const Con *con) {
+  BytecodeEmitter *e = &m->fn->emitter;
+  bool local = !path->outer;
+  if (!local)
+    push_path(m->fn, path);
+  Op op = local ? local_test : test;
+  uint32_t slot = local ? path->slot : 0;
+  int push = local ? 0 : -1;
+  add_test(m,
+           con ? emit_ptr(e, op, 0, slot, 0, push, con)
+               : emit(e, op, 0, slot, 0, push),
+           false);
 }
 
 static AccessPath tuple_path(const AccessPath *path, uint32_t k) {
@@ -140,15 +159,13 @@ static void emit_number_test(RuleCompiler *m, const CorePat *pat) {
 static void emit_list_test(RuleCompiler *m, const CorePat *pat,
                            const AccessPath *path) {
   BytecodeEmitter *e = &m->fn->emitter;
-  for (uint32_t i = 0; i <= pat->arg_count; i++) {
-    push_path(m->fn, path);
-    for (uint32_t k = 0; k < i; k++)
-      emit(e, OP_LIST_TAIL, 0, 0, 0, 0);
-    add_test(
-        m,
-        emit(e, i < pat->arg_count ? OP_TEST_CONS : OP_TEST_NIL, 0, 0, 0, -1),
-        false);
+  AccessPath *tails = NEW_ARRAY(e->vm->arena, AccessPath, pat->arg_count + 1);
+  tails[0] = *path;
+  for (uint32_t i = 0; i < pat->arg_count; i++) {
+    emit_test(m, &tails[i], OP_TEST_CONS, OP_TEST_LOCAL_CONS, NULL);
+    tails[i + 1] = (AccessPath){.outer = &tails[i], .op = OP_LIST_TAIL};
   }
+  emit_test(m, &tails[pat->arg_count], OP_TEST_NIL, OP_TEST_LOCAL_NIL, NULL);
 }
 
 static void emit_tests(RuleCompiler *m, const CorePat *pat,
@@ -171,15 +188,13 @@ static void emit_tests(RuleCompiler *m, const CorePat *pat,
     break;
   }
   case CP_CON:
-    push_path(m->fn, path);
-    add_test(m, emit_ptr(e, OP_TEST_CON, 0, 0, 0, -1, pat->con), false);
+    emit_test(m, path, OP_TEST_CON, OP_TEST_LOCAL_CON, pat->con);
     break;
   case CP_LIST:
     emit_list_test(m, pat, path);
     break;
   case CP_CONS:
-    push_path(m->fn, path);
-    add_test(m, emit(e, OP_TEST_CONS, 0, 0, 0, -1), false);
+    emit_test(m, path, OP_TEST_CONS, OP_TEST_LOCAL_CONS, NULL);
     break;
   case CP_SHAPE:
     push_path(m->fn, path);
@@ -198,8 +213,57 @@ static void emit_tests(RuleCompiler *m, const CorePat *pat,
   each_sub_pattern(m, pat, path, emit_tests);
 }
 
+static bool binds_variables(const CorePat *pat) {
+  bool binds = pat->kind == CP_VAR || pat->kind == CP_AS;
+  for (uint32_t i = 0; i < pat->arg_count && !binds; i++)
+    binds = binds_variables(pat->args[i]);
+  return binds;
+}
+
+enum { MAX_UNPACKED_PARTS = 31 };
+
+static bool can_unpack(const RuleCompiler *m, const CorePat *pat,
+                       const AccessPath *path) {
+  return m->binds_locals && !path->outer &&
+         pat->arg_count <= MAX_UNPACKED_PARTS &&
+         (pat->kind == CP_TUPLE || pat->kind == CP_CONS ||
+          (pat->kind == CP_CON && pat->arg_count == 1 &&
+           pat->args[0]->kind == CP_TUPLE &&
+           pat->args[0]->arg_count <= MAX_UNPACKED_PARTS));
+}
+
+static void emit_bindings(RuleCompiler *m, const CorePat *pat,
+                          const AccessPath *path);
+
+/* Pushes the parts of a local that bind variables, by one instruction. */
+static void emit_unpacking(RuleCompiler *m, const CorePat *pat, uint32_t slot) {
+  BytecodeEmitter *e = &m->fn->emitter;
+  Op op = pat->kind == CP_CON    ? OP_UNPACK_CON
+          : pat->kind == CP_CONS ? OP_UNPACK_CONS
+                                 : OP_UNPACK_TUPLE;
+  uint32_t set = 0, count = 0, first = e->stack_depth;
+  if (pat->kind == CP_CON)
+    pat = pat->args[0];
+  for (uint32_t i = 0; i < pat->arg_count; i++)
+    if (binds_variables(pat->args[i]))
+      set |= UINT32_C(1) << i, count++;
+  if (count)
+    emit(e, op, 0, slot, (int32_t)set, (int)count);
+  for (uint32_t i = 0; i < pat->arg_count; i++) {
+    AccessPath part = {.slot = first};
+    if (!(set >> i & 1))
+      continue;
+    emit_bindings(m, pat->args[i], &part);
+    first++;
+  }
+}
+
 static void emit_bindings(RuleCompiler *m, const CorePat *pat,
                           const AccessPath *path) {
+  if (can_unpack(m, pat, path)) {
+    emit_unpacking(m, pat, path->slot);
+    return;
+  }
   if (pat->kind == CP_VAR || pat->kind == CP_AS) {
     if (pat->var->global) {
       push_path(m->fn, path);
@@ -225,50 +289,72 @@ static bool all_tuple_patterns(const Core *c) {
   return true;
 }
 
-static void match_components(RuleCompiler *m, const CorePat *pat, uint32_t slot,
+static void match_components(RuleCompiler *m, const CorePat *pat,
+                             const uint32_t *slots,
                              void (*f)(RuleCompiler *, const CorePat *,
                                        const AccessPath *)) {
   for (uint32_t i = 0; i < pat->arg_count; i++) {
-    AccessPath part = {.slot = slot + i};
+    AccessPath part = {.slot = slots[i]};
     f(m, pat->args[i], &part);
   }
 }
 
-static void match_rule(RuleCompiler *m, const CorePat *pat, uint32_t slot,
-                       bool is_unboxed_tuple) {
-  AccessPath root = {.slot = slot};
+/* slots: of the value, or of the parts of an unboxed tuple. */
+static void match_rule(RuleCompiler *m, const CorePat *pat,
+                       const uint32_t *slots, bool is_unboxed_tuple) {
+  AccessPath root = {.slot = slots[0]};
   if (is_unboxed_tuple) {
-    match_components(m, pat, slot, emit_tests);
-    match_components(m, pat, slot, emit_bindings);
+    match_components(m, pat, slots, emit_tests);
+    match_components(m, pat, slots, emit_bindings);
   } else {
     emit_tests(m, pat, &root);
     emit_bindings(m, pat, &root);
   }
 }
 
+/* Compiles a value that is matched, unless it is a local already.  Returns its
+ * slot. */
+static uint32_t compile_matched(FunctionState *fn, const Core *c) {
+  uint32_t slot;
+  if (c->kind == CORE_VAR && !c->var->global && fn_slot(fn, c->var, &slot))
+    return slot;
+  slot = fn->emitter.stack_depth;
+  compile(fn, c, false);
+  return slot;
+}
+
+static void emit_no_match(BytecodeEmitter *e, const uint32_t *slots,
+                          uint32_t parts) {
+  uint32_t depth = e->stack_depth;
+  for (uint32_t i = 0; i < parts; i++)
+    emit(e, OP_LOAD_LOCAL, 0, slots[i], 0, 1);
+  if (parts)
+    emit(e, OP_MAKE_TUPLE, 0, parts, 0, 1 - (int)parts);
+  emit(e, OP_FAIL_NO_MATCH, 0, parts ? depth : slots[0], 0, 0);
+  e->stack_depth = depth;
+}
+
 void compile_case(FunctionState *fn, const Core *c, bool tail) {
   BytecodeEmitter *e = &fn->emitter;
   const Core *scrutinee = c->items[0];
-  uint32_t slot, outer_depth = e->stack_depth;
+  uint32_t outer_depth = e->stack_depth;
   bool is_unboxed_tuple = scrutinee->kind == CORE_TUPLE &&
                           scrutinee->item_count && all_tuple_patterns(c);
-  if (is_unboxed_tuple) {
-    slot = e->stack_depth;
-    for (uint32_t i = 0; i < scrutinee->item_count; i++)
-      compile(fn, scrutinee->items[i], false);
-  } else if (scrutinee->kind != CORE_VAR || scrutinee->var->global ||
-             !fn_slot(fn, scrutinee->var, &slot)) {
-    slot = e->stack_depth;
-    compile(fn, scrutinee, false);
-  }
+  uint32_t parts = is_unboxed_tuple ? scrutinee->item_count : 0;
+  uint32_t *slots = NEW_ARRAY(e->vm->arena, uint32_t, parts + 1);
+  if (!is_unboxed_tuple)
+    slots[0] = compile_matched(fn, scrutinee);
+  for (uint32_t i = 0; i < parts; i++)
+    slots[i] = compile_matched(fn, scrutinee->items[i]);
   uint32_t depth = e->stack_depth;
   JumpVec ends = {0}, symbolic_tests = {0};
   bool is_irrefutable = false;
   for (uint32_t i = 0; i < c->rule_count && !is_irrefutable; i++) {
     const CoreRule *rule = &c->rules[i];
-    RuleCompiler m = {.fn = fn, .symbolic_tests = symbolic_tests};
+    RuleCompiler m = {
+        .fn = fn, .symbolic_tests = symbolic_tests, .binds_locals = true};
     e->span = rule->pat->span;
-    match_rule(&m, rule->pat, slot, is_unboxed_tuple);
+    match_rule(&m, rule->pat, slots, is_unboxed_tuple);
     symbolic_tests = m.symbolic_tests;
     compile(fn, rule->body, tail);
     if (!tail) {
@@ -283,18 +369,8 @@ void compile_case(FunctionState *fn, const Core *c, bool tail) {
     e->stack_depth = depth;
   }
   e->span = c->span;
-  if (!is_irrefutable) {
-    if (is_unboxed_tuple) {
-      for (uint32_t i = 0; i < scrutinee->item_count; i++)
-        emit(e, OP_LOAD_LOCAL, 0, slot + i, 0, 1);
-      emit(e, OP_MAKE_TUPLE, 0, scrutinee->item_count, 0,
-           1 - (int)scrutinee->item_count);
-      emit(e, OP_FAIL_NO_MATCH, 0, depth, 0, 0);
-      e->stack_depth = depth;
-    } else {
-      emit(e, OP_FAIL_NO_MATCH, 0, slot, 0, 0);
-    }
-  }
+  if (!is_irrefutable)
+    emit_no_match(e, slots, parts);
   e->stack_depth = depth + 1;
   uint32_t join = 0;
   if (!tail) {

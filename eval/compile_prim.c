@@ -229,7 +229,8 @@ void compile_prim_call(FunctionState *fn, const Core *prim, Core *const *args,
   for (uint32_t i = 0; i < n; i++)
     compile(fn, args[i], false);
   e->span = span;
-  emit_ptr(e, OP_CALL_PRIM, n, dynamic, 0, 1 - (int)n - dynamic, site);
+  Op op = prim->prim == PRIM_COMPARE && !dynamic ? OP_COMPARE : OP_CALL_PRIM;
+  emit_ptr(e, op, n, dynamic, 0, 1 - (int)n - dynamic, site);
   if (prim->prim == PRIM_LOAD && prim->flag)
     compile_load_check(fn, &prim->shape);
 }

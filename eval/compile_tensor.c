@@ -239,15 +239,21 @@ void compile_unpack(FunctionState *fn, const Core *c) {
   for (uint32_t i = 0; i < c->size_path_count; i++) {
     SizePath *bind = NEW(e->vm->arena, SizePath);
     *bind = c->size_paths[i];
-    emit_ptr(e, OP_UNPACK_SIZE, 0, 0, 0, 1, bind);
+    const void *key = size_path_key(bind);
+    if (fn->is_top_level && bind->shape_var)
+      continue; /* shapes belong to functions */
+    if (bind->value)
+      compile_dim(fn, bind->value);
+    else
+      emit_ptr(e, OP_UNPACK_SIZE, 0, 0, 0, 1, bind);
     if (fn->is_top_level) {
       emit_ptr(e, OP_STORE_GLOBAL, 0, 0, 0, -1, size_global(e->vm, bind->var));
       continue;
     }
     uint32_t slot;
-    if (!fn_slot(fn, bind->var, &slot)) {
+    if (!fn_slot(fn, key, &slot)) {
       slot = fn->next_unpack_slot++;
-      fn_bind(fn, bind->var, slot);
+      fn_bind(fn, key, slot);
     }
     emit(e, OP_STORE_LOCAL, 0, slot, 0, -1);
   }

@@ -10,10 +10,6 @@ bool value_is_tensor(Value v) {
   return value_is_num(v) || v.tag == V_NODE;
 }
 
-bool vm_must_defer(const Eval *vm) {
-  return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
-}
-
 static uint32_t recording_factor(const Eval *vm) {
   return vm->graph.recording_count ? RECORDING_PENDING_FACTOR : 1;
 }

@@ -60,6 +60,7 @@ struct Code {
   const Value *constants; /* owned by the Eval */
   bool needs_index_value; /* a body of `for` or map that needs the value of its
                              index */
+  bool is_recurrence;     /* a loop body that is a recurrence formula */
   bool is_not_recurrence; /* a loop body that is no recurrence formula */
   bool needs_carry_value; /* a loop body that needs the value of its carry: only
                              the host runs it */
@@ -532,7 +533,9 @@ void vm_force_value(Eval *vm, Value v); /* forces all leaves */
 /* Forces all leaves except inlined nodes. */
 void vm_force_not_inlined(Eval *vm, Value v);
 /* True during a symbolic run of a body: nothing may run. */
-bool vm_must_defer(const Eval *vm);
+static inline bool vm_must_defer(const Eval *vm) {
+  return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
+}
 void vm_force_if_pending(Eval *vm, Value state, Value condition);
 /* Called after the end of a call, and at a function's tail call of itself, if
  * that frame made many nodes.  Force the values on the stack if the function is

@@ -35,13 +35,19 @@ static bool reads_two_locals(Op op) {
          op == OP_JGE_LL || op == OP_JEQ_LL || op == OP_JNE_LL;
 }
 
+static bool unpacks_local(Op op) {
+  return op == OP_UNPACK_TUPLE || op == OP_UNPACK_CONS || op == OP_UNPACK_CON;
+}
+
 static bool reads_one_local(Op op) {
-  return op == OP_LOAD_LOCAL || op == OP_MAKE_SIBLING ||
-         op == OP_JUMP_IF_PRESENT || op == OP_JUMP_IF_KNOWN ||
-         op == OP_CHECK_UNPACKED || op == OP_FAIL_NO_MATCH || op == OP_ADD_LK ||
-         op == OP_SUB_LK || op == OP_MUL_LK || op == OP_JLT_LK ||
-         op == OP_JLE_LK || op == OP_JGT_LK || op == OP_JGE_LK ||
-         op == OP_JEQ_LK || op == OP_JNE_LK;
+  return op == OP_LOAD_LOCAL || unpacks_local(op) || op == OP_TEST_LOCAL_CONS ||
+         op == OP_TEST_LOCAL_NIL || op == OP_TEST_LOCAL_CON ||
+         op == OP_MAKE_SIBLING || op == OP_JUMP_IF_PRESENT ||
+         op == OP_JUMP_IF_KNOWN || op == OP_CHECK_UNPACKED ||
+         op == OP_FAIL_NO_MATCH || op == OP_ADD_LK || op == OP_SUB_LK ||
+         op == OP_MUL_LK || op == OP_JLT_LK || op == OP_JLE_LK ||
+         op == OP_JGT_LK || op == OP_JGE_LK || op == OP_JEQ_LK ||
+         op == OP_JNE_LK;
 }
 
 /* True if the next instruction never runs after this one. */
@@ -59,10 +65,32 @@ static void visit_instr(Instr *in, const InstrStart *start, LiveLocals *live) {
     set_dead(live, in->b);
   if (op == OP_LOAD_LOCAL && !is_live(live, in->b))
     in->op = OP_LAST_LOCAL;
+  if (unpacks_local(op))
+    in->a = !is_live(live, in->b);
   if (reads_one_local(op) || reads_two_locals(op))
     set_live(live, in->b);
   if (reads_two_locals(op))
     set_live(live, (uint32_t)in->c);
+}
+
+/* Makes one instruction of the loads of neighbouring locals.  No jump may lead
+ * to a load that is skipped. */
+static void join_loads(BytecodeEmitter *e, uint64_t *const *live_at) {
+  for (uint32_t k = 0; k < e->starts.len; k++) {
+    Instr *first = &e->instrs.at[e->starts.at[k].at];
+    uint32_t n = 1;
+    if (first->op != OP_LAST_LOCAL)
+      continue;
+    while (k + n < e->starts.len && n < UINT8_MAX &&
+           !live_at[first - e->instrs.at + n] && first[n].op == OP_LAST_LOCAL &&
+           first[n].b == first->b + n)
+      n++;
+    if (n == 1)
+      continue;
+    first->op = OP_LAST_LOCALS;
+    first->a = (uint8_t)n;
+    k += n - 1;
+  }
 }
 
 void emit_last_uses(BytecodeEmitter *e) {
@@ -88,4 +116,5 @@ void emit_last_uses(BytecodeEmitter *e) {
     if (live_at[start->at])
       memcpy(live_at[start->at], live.bits, words * sizeof *live.bits);
   }
+  join_loads(e, live_at);
 }

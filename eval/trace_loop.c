@@ -14,8 +14,11 @@ enum {
   /* Iterations from which tracing pays, if the carry is all scalars: the host
    * runs such loops fast. */
   MIN_SCALAR_CARRY_ITERATIONS = 4096,
-  /* Iterations from which tracing pays, for any other carry. */
-  MIN_TRACED_ITERATIONS = 16,
+  /* Iterations from which a recurrence pays.  A shorter one is unrolled: its
+   * formula is fused with its readers. */
+  MIN_RECURRENCE_ITERATIONS = 16,
+  /* Iterations from which one plan of an iteration pays. */
+  MIN_PLANNED_ITERATIONS = 2,
   ASSUMED_WHILE_ITERATIONS = 256 /* assumed trip count of a `while` */
 };
 
@@ -61,14 +64,24 @@ static bool is_outermost(const Eval *vm, size_t run_count) {
   return vm->symbolic_run_count == run_count && !vm->graph.guard;
 }
 
-static bool pays_to_trace(Eval *vm, const FlatLeaves *carry,
+static bool pays_to_trace(const Eval *vm, const FlatLeaves *carry,
                           int64_t trip_count) {
   bool all_scalars = !vm_must_defer(vm);
   for (uint32_t k = 0; k < carry->count; k++)
     all_scalars &= carry->leaves[k]->rank == 0;
   return carry->count &&
-         trip_count >= (all_scalars ? MIN_SCALAR_CARRY_ITERATIONS
-                                    : MIN_TRACED_ITERATIONS);
+         (!all_scalars || trip_count >= MIN_SCALAR_CARRY_ITERATIONS);
+}
+
+/* True if the loop may become a recurrence or, if it is the outermost one, run
+ * by the plan of one iteration. */
+static bool may_trace(const Eval *vm, const Code *body, int64_t trip_count) {
+  bool is_recurrence = trip_count >= MIN_RECURRENCE_ITERATIONS &&
+                       !(body && body->is_not_recurrence);
+  bool is_planned =
+      trip_count >= MIN_PLANNED_ITERATIONS && is_outermost(vm, 0) &&
+      !(body && body->is_recurrence && trip_count < MIN_RECURRENCE_ITERATIONS);
+  return (is_recurrence || is_planned) && !(body && body->needs_carry_value);
 }
 
 /* Pushes the index and the carry of the iteration, then the function and its
@@ -112,10 +125,8 @@ const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
     return fallback;
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
   int64_t trip_count = loop_trip_count(vm, kind);
-  if (trip_count < MIN_TRACED_ITERATIONS ||
-      (kind == TRACED_LOOP_BOTTOM_TESTED && !is_outermost(vm, 0)) ||
-      (body && (body->needs_carry_value ||
-                (body->is_not_recurrence && !is_outermost(vm, 0)))))
+  if (!may_trace(vm, body, trip_count) ||
+      (kind == TRACED_LOOP_BOTTOM_TESTED && !is_outermost(vm, 0)))
     return fallback;
   size_t mark = vm->temp_count;
   FlatLeaves carry_init = {.count = 0};
@@ -129,7 +140,8 @@ const Instr *vm_eager_loop_begin(Eval *vm, TracedLoopKind kind,
 
 /* ---- the end of an iteration ---- */
 
-/* Undoes the traced iteration.  The host runs the loop. */
+/* Undoes the traced iteration.  The host runs the loop, and later ones of this
+ * body. */
 NORETURN static void bail_out_of_loop(Eval *vm, TracedLoopKind kind) {
   Code *body = vm_body_code(vm, *loop_function(vm, kind));
   if (body && is_outermost(vm, 1))
@@ -163,6 +175,20 @@ static bool make_recurrence(Eval *vm, TracedLoopKind kind,
     }
     vm_temp_node(vm, out[k]);
   }
+  return true;
+}
+
+/* True if the loop is a recurrence too short to be a node. */
+static bool is_short_recurrence(Eval *vm, TracedLoopKind kind,
+                                const FoldIteration *iteration, Node **out) {
+  Code *body = vm_body_code(vm, *loop_function(vm, kind));
+  size_t mark = vm->temp_count;
+  if (iteration->index->extent >= MIN_RECURRENCE_ITERATIONS ||
+      !make_recurrence(vm, kind, iteration, out))
+    return false;
+  vm_drop_temps(vm, mark);
+  if (body)
+    body->is_recurrence = true;
   return true;
 }
 
@@ -237,6 +263,9 @@ Value vm_eager_loop_end(Eval *vm, TracedLoopKind kind, Value result) {
                              .associative = kind == TRACED_LOOP_REDUCE,
                              .reorders_sums = is_reverse_pass(vm, kind)};
   Node *out[2 * MAX_LEAVES];
+  if (carry_types_match(&iteration) &&
+      is_short_recurrence(vm, kind, &iteration, out))
+    vm_bail_out(vm, NULL);
   if (!carry_types_match(&iteration) ||
       (!make_recurrence(vm, kind, &iteration, out) &&
        !execute_loop(vm, &iteration, out)))

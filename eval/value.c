@@ -143,13 +143,7 @@ static void drain_release_queue(Heap *heap, uint64_t max) {
     Obj *obj = heap->release_queue;
     heap->release_queue = obj->next;
     drop_children(heap, obj);
-    heap->live_objects--;
-    if (SANITIZED_BUILD || !obj->size_class) {
-      mem_free(obj);
-    } else {
-      obj->next = heap->free_lists[obj->size_class];
-      heap->free_lists[obj->size_class] = obj;
-    }
+    obj_free(heap, obj);
   }
   heap->is_releasing = false;
   heap->release_incrementally =

@@ -6,6 +6,7 @@
 #ifndef AXON_EVAL_VALUE_H
 #define AXON_EVAL_VALUE_H
 
+#include "support/mem.h"
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
 
@@ -228,6 +229,17 @@ static inline void value_release(Heap *heap, Value v) {
     return;
   if (v.tag >= V_NODE || --v.obj->ref_count == 0)
     heap_release(heap, v);
+}
+
+/* Frees an object that gave up its parts. */
+static inline void obj_free(Heap *heap, Obj *obj) {
+  heap->live_objects--;
+  if (SANITIZED_BUILD || !obj->size_class) {
+    mem_free(obj);
+    return;
+  }
+  obj->next = heap->free_lists[obj->size_class];
+  heap->free_lists[obj->size_class] = obj;
 }
 
 /* ---- constructors of values ---- */

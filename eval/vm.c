@@ -50,6 +50,26 @@ static const Instr *compare_slow(Eval *vm, PrimId op, OperandForm form) {
   return vm_symbolic_branch(vm, *vm->sp, pc, pc + 2, pc + pc[1].c);
 }
 
+static bool is_con(Value v, const Con *con) {
+  const Con *actual = v.tag == V_NULLARY_CON ? v.con
+                      : v.tag == V_CON       ? AS_CON(v)->con
+                                             : NULL;
+  return actual && actual->tag == con->tag;
+}
+
+/* Pushes the parts in a set of bits; returns the new top of the stack.  If
+ * `owned`, their holder gives them up. */
+static Value *push_parts(Heap *heap, Value *sp, const Value *parts, uint32_t n,
+                         uint32_t set, bool owned) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (set >> i & 1)
+      *sp++ = owned ? parts[i] : value_retain(parts[i]);
+    else if (owned)
+      value_release(heap, parts[i]);
+  }
+  return sp;
+}
+
 void vm_interpret(Eval *vm) {
   static const void *const labels[OP_COUNT] = {
 #define O(name) [OP_##name] = &&do_##name,
@@ -135,6 +155,18 @@ do_LAST_LOCAL:
   else
     bp[pc->b] = value_unit();
   NEXT;
+do_LAST_LOCALS : {
+  Value *from = bp + pc->b;
+  bool copies = vm_must_defer(vm);
+  n = pc->a;
+  for (Value *end = from + n; from < end; from++) {
+    *sp++ = copies ? value_retain(*from) : *from;
+    if (LIKELY(!copies))
+      *from = value_unit();
+  }
+  pc += n;
+  DISPATCH;
+}
 do_STORE_LOCAL : {
   Value old = bp[pc->b];
   bp[pc->b] = *--sp;
@@ -701,6 +733,15 @@ do_CALL_PRIM : {
   *sp++ = r;
   NEXT2;
 }
+do_COMPARE : {
+  const Value *x = sp - 2, *y = sp - 1;
+  if (UNLIKELY(!BOTH(DT_I64)))
+    goto do_CALL_PRIM;
+  int64_t order = (x->i > y->i) - (x->i < y->i);
+  sp--;
+  sp[-1] = value_int(order);
+  NEXT2;
+}
 do_MAKE_PRIM : {
   SAVE;
   PrimObj *p = obj_new(heap, V_PRIM, sizeof *p, 0);
@@ -830,6 +871,46 @@ do_CON_ARG : {
   sp[-1] = part;
   NEXT;
 }
+/* Unpacks local b: `parts`, `n` of them, in `inner`, an object in it or NULL.
+ */
+#define UNPACK(inner, parts, n)                                       \
+  do {                                                                \
+    Value whole_ = bp[pc->b];                                         \
+    Obj *inner_ = (inner);                                            \
+    bool last_ = pc->a && !vm_must_defer(vm);                         \
+    bool owned_ = last_ && whole_.obj->ref_count == 1 &&              \
+                  (!inner_ || inner_->ref_count == 1);                \
+    sp = push_parts(heap, sp, (parts), (n), (uint32_t)pc->c, owned_); \
+    if (last_)                                                        \
+      bp[pc->b] = value_unit();                                       \
+    if (owned_) {                                                     \
+      if (inner_)                                                     \
+        obj_free(heap, inner_);                                       \
+      obj_free(heap, whole_.obj);                                     \
+    } else if (last_) {                                               \
+      RELEASE(whole_);                                                \
+    }                                                                 \
+    NEXT;                                                             \
+  } while (0)
+do_UNPACK_TUPLE:
+  UNPACK(NULL, AS_ARRAY(whole_)->at, whole_.obj->len);
+do_UNPACK_CONS:
+  UNPACK(NULL, &AS_CONS(whole_)->head, 2);
+do_UNPACK_CON:
+  UNPACK(AS_CON(whole_)->arg.obj, AS_ARRAY(AS_CON(whole_)->arg)->at,
+         inner_->len);
+do_TEST_LOCAL_CONS:
+  if (bp[pc->b].tag == V_CONS)
+    NEXT;
+  JUMP;
+do_TEST_LOCAL_NIL:
+  if (bp[pc->b].tag == V_NIL)
+    NEXT;
+  JUMP;
+do_TEST_LOCAL_CON:
+  if (is_con(bp[pc->b], pc[1].ptr))
+    NEXT2;
+  JUMP;
 do_TEST_CONS:
   sp--;
   if (sp->tag != V_CONS)
@@ -843,13 +924,10 @@ do_TEST_NIL:
   RELEASE(*sp);
   JUMP;
 do_TEST_CON : {
-  const Con *con = pc[1].ptr;
   sp--;
-  const Con *actual = sp->tag == V_NULLARY_CON ? sp->con
-                      : sp->tag == V_CON       ? AS_CON(*sp)->con
-                                               : NULL;
+  bool same = is_con(*sp, pc[1].ptr);
   RELEASE(*sp);
-  if (actual && actual->tag == con->tag)
+  if (same)
     NEXT2;
   JUMP;
 }

@@ -20,6 +20,7 @@ typedef struct CachedBody { /* a materialized node with its fused body */
   int64_t *extents; /* NULL: the extents of the node itself */
   BodyOp *ops;      /* reads contain numbers instead of nodes */
   uint32_t op_count, arg_count;
+  void *cached; /* see PlannedBody */
 } CachedBody;
 
 typedef struct CachedGroup {
@@ -35,6 +36,7 @@ typedef struct CachedGroup {
 } CachedGroup;
 
 struct CachedPlan {
+  Arena *arena;
   uint32_t group_count;
   CachedGroup *groups;
   /* Nodes that a kernel reads, or computes again, although their last consumer
@@ -228,6 +230,7 @@ CachedPlan *cached_plan_new(Arena *arena, const Plan *plan, const PlanKey *o) {
   for (uint32_t k = 0; k < o->leaves.len; k++)
     map_put(&m.leaf_numbers, o->leaves.at[k],
             (void *)(uintptr_t)(o->nodes.len + k + 1));
+  r->arena = arena;
   r->group_count = plan->groups.len;
   r->groups = NEW_ARRAY(arena, CachedGroup, r->group_count);
   r->jit_work = (double)plan->graph->jit_threshold * JIT_PAYOFF_RUNS;
@@ -261,7 +264,8 @@ bool cached_plan_count_run(CachedPlan *r, double times, bool compiles_all) {
 /* ---- from a cached plan to groups ---- */
 
 typedef struct PlanBinding {
-  const CachedGroup *cached_group;
+  CachedGroup *cached_group;
+  Arena *plan_arena;
   Node *const *nodes; /* indexed by number */
   const double *params;
   const PrngKey *random_keys;
@@ -279,7 +283,7 @@ static bool runs_in_reverse(const CachedPlan *r, uint32_t group_index) {
   return (group_index & 1) != r->odd_run;
 }
 
-static void bind_group(Arena *arena, const CachedGroup *r, const PlanKey *o,
+static void bind_group(Arena *arena, CachedGroup *r, const PlanKey *o,
                        PlanBinding *binding, FusionGroup *c) {
   binding->cached_group = r;
   c->binding = binding;
@@ -347,6 +351,7 @@ FusionGroup **cached_plan_instantiate(Arena *arena, const CachedPlan *r,
     nodes[k] = key_node(o, k);
   for (uint32_t k = 0; k < r->group_count; k++) {
     bindings[k].nodes = nodes;
+    bindings[k].plan_arena = r->arena;
     bindings[k].params = o->params.values.at;
     bindings[k].random_keys = o->params.random_keys.at;
     bind_group(arena, &r->groups[k], o, &bindings[k], &at[k]);
@@ -399,10 +404,30 @@ static void restore_body(const PlanBinding *b, const CachedBody *cached_body,
                     cached_body->reduce_count, extents);
 }
 
-void fusion_group_restore_bodies(const FusionGroup *c) {
-  for (uint32_t k = 0; c->binding && k < c->nodes.len; k++) {
-    const CachedBody *cached_body = &c->binding->cached_group->bodies[k];
-    if (cached_body->op_count && !c->nodes.at[k]->data)
-      restore_body(c->binding, cached_body, c->nodes.at[k]);
-  }
+void fusion_group_restore_body(const FusionGroup *c, uint32_t k) {
+  if (!c->binding)
+    return;
+  const CachedBody *cached_body = &c->binding->cached_group->bodies[k];
+  if (cached_body->op_count && !c->nodes.at[k]->data)
+    restore_body(c->binding, cached_body, c->nodes.at[k]);
+}
+
+bool fusion_group_planned_body(const FusionGroup *c, uint32_t k,
+                               PlannedBody *out) {
+  if (!c->binding || !c->binding->cached_group->bodies[k].op_count)
+    return false;
+  CachedBody *cached_body = &c->binding->cached_group->bodies[k];
+  *out = (PlannedBody){.ops = cached_body->ops,
+                       .op_count = cached_body->op_count,
+                       .cached = &cached_body->cached,
+                       .arena = c->binding->plan_arena};
+  return true;
+}
+
+const Node *fusion_group_operand(const FusionGroup *c, const BodyOp *read) {
+  return c->binding->nodes[(uintptr_t)read->node];
+}
+
+Scalar fusion_group_constant(const FusionGroup *c, const BodyOp *constant) {
+  return param_resolve(constant->value, c->binding->params);
 }

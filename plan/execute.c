@@ -214,9 +214,9 @@ static bool all_have_data(uint32_t count, Node *const *nodes) {
 /* ---- one run ---- */
 
 void plan_execution_begin(Graph *g, PlanExecution *run) {
-  run->graph = g;
   run->arena = g->plan_arena ? g->plan_arena : arena_new();
   g->plan_arena = NULL;
+  run->graph = g; /* the run has begun: plan_execution_end must follow */
   run->plan.graph = g;
   run->plan.arena = run->key.arena = run->arena;
 }

@@ -38,7 +38,22 @@ bool fusion_group_is_exact(const FusionGroup *c);
 
 /* ---- cached_plan.c ---- */
 
-/* Gives the nodes their fused bodies, before they are interpreted. */
-void fusion_group_restore_bodies(const FusionGroup *c);
+/* Gives node k its fused body, before it is interpreted. */
+void fusion_group_restore_body(const FusionGroup *c, uint32_t k);
+
+/* The fused body of a node in a cached plan, for all runs of the plan. */
+typedef struct PlannedBody {
+  const BodyOp *ops; /* ask fusion_group_operand, fusion_group_constant */
+  uint32_t op_count;
+  void **cached; /* what a backend made of the body; initially NULL */
+  Arena *arena;  /* lives as long as the plan */
+} PlannedBody;
+/* Returns false if node k is no comprehension, or its plan is not cached. */
+bool fusion_group_planned_body(const FusionGroup *c, uint32_t k,
+                               PlannedBody *out);
+/* The node that a BODY_READ of such a body reads in this run. */
+const Node *fusion_group_operand(const FusionGroup *c, const BodyOp *read);
+/* The value of a BODY_CONST in this run. */
+Scalar fusion_group_constant(const FusionGroup *c, const BodyOp *constant);
 
 #endif

@@ -131,8 +131,15 @@ static void report_out_of_memory(Session *s) {
 }
 
 /* Discards pending declarations and imports. */
+/* These declarations failed, or do not run. */
+static void drop_pending(Session *s, uint32_t from) {
+  if (from < s->pending.len)
+    checker_forget_facts(s->checker, s->pending.at[from].facts);
+  s->pending.len = from;
+}
+
 static void abort_pending(Session *s) {
-  s->pending.len = 0;
+  drop_pending(s, 0);
   s->import_depth = 0;
   for (uint32_t i = 0; i < s->imports.len; i++)
     s->imports.at[i].is_in_progress = false;
@@ -209,15 +216,17 @@ static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
   uint32_t errors = s->diags.errors;
   if (dec->kind == DEC_IMPORT)
     import_eagerly(s, dec);
+  const struct Assumption *facts = checker_facts(s->checker);
   if (!checker_dec(s->checker, module, dec, &s->diags, &checked) ||
       s->diags.errors != errors)
     return false;
   DeclResult ran = {checked.bindings, checked.binding_count, bare, main};
   for (uint32_t i = 0; i + 1 < checked.dec_count; i++)
-    VEC_PUSH(s->arena, s->pending, ((PendingDecl){checked.decs[i], {0}}));
+    VEC_PUSH(s->arena, s->pending,
+             ((PendingDecl){checked.decs[i], {0}, facts}));
   uint32_t count = checked.dec_count;
   CoreDec *last = count ? checked.decs[count - 1] : NULL;
-  VEC_PUSH(s->arena, s->pending, ((PendingDecl){last, ran}));
+  VEC_PUSH(s->arena, s->pending, ((PendingDecl){last, ran, facts}));
   return true;
 }
 
@@ -268,7 +277,7 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   checker_default_sizes(s->checker);
   if (s->diags.errors == errors)
     return true;
-  s->pending.len = pending_before;
+  drop_pending(s, pending_before);
   return false;
 }
 
@@ -322,6 +331,7 @@ SessionStatus session_run_pending(Session *s) {
       return SESSION_EXITED;
     }
     if (!ok) {
+      drop_pending(s, i);
       s->pending.len = 0;
       return SESSION_ERROR;
     }
@@ -329,6 +339,7 @@ SessionStatus session_run_pending(Session *s) {
       s->print_status = SESSION_OK;
       s->host.on_executed(s->host.eval.owner, s, &pending->result);
       if (s->print_status != SESSION_OK) { /* its value could not be computed */
+        drop_pending(s, i);
         s->pending.len = 0;
         return s->print_status;
       }
@@ -401,7 +412,7 @@ static SessionStatus run_input(Session *s, void *arg) {
       return SESSION_ERROR;
     }
     if (!text->is_complete && may_continue_clauses(s, &program)) {
-      s->pending.len = 0;
+      drop_pending(s, 0);
       session_clear_diags(s);
       return SESSION_INCOMPLETE;
     }

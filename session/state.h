@@ -28,6 +28,7 @@ typedef struct PendingDecl { /* a declaration to run */
   CoreDec *core;
   DeclResult result; /* reported after the run; bindings is NULL for a part of a
                         declaration */
+  const struct Assumption *facts; /* those before it (checker_facts) */
 } PendingDecl;
 
 struct Session {

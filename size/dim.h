@@ -46,6 +46,9 @@ struct DimVar {
   bool reshape_hole; /* DV_META: the _ of a reshape; solved by division if
                         necessary */
   bool matmul_inner; /* inner dimension of some matrix product */
+  bool dependent;    /* owned by typecheck/: depends on an existential size
+                        through an equation of shapes of unknown rank */
+  bool is_read;      /* dependent: running code reads it off a value */
   bool is_integer; /* any integer, possibly negative; otherwise a size, >= 0 */
   void *user_data; /* owned by typecheck/: supplies the value at run time */
   void *solved_by; /* owned by typecheck/: the constraint that caused the

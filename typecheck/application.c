@@ -727,9 +727,19 @@ static Binding *head_binding(Checker *c, Expr *e) {
   return NULL;
 }
 
-/* A placeholder for a value that is already checked: the input of a pipe. */
-static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
-                                   Core **core) {
+static Expr *new_pipe_application(Checker *c, const Expr *e, Span input) {
+  Expr *x = NEW(c->arena, Expr), *app = NEW(c->arena, Expr);
+  *x = (Expr){.kind = EX_ID, .span = input};
+  *app = (Expr){.kind = EX_APP, .span = e->arg[1]->span};
+  app->arg[0] = e->arg[1];
+  app->args = NEW(c->arena, Arg);
+  app->args[0] = (Arg){.span = x->span, .expr = x};
+  app->arg_count = 1;
+  return app;
+}
+
+/* x names a value that is already checked: the input of a pipe. */
+static Core *bind_pipe_input(Checker *c, Type *t, Expr *value, Expr *x) {
   Span span = value->span;
   Binding *b =
       binding_new(c, BK_VALUE, intern_string(c->interner, pipe_name), span);
@@ -737,12 +747,8 @@ static Expr *placeholder_for_value(Checker *c, Type *t, Expr *value,
   b->value.var = var_new(c, NULL, span, false);
   b->value.expr = value;
   scope_push(c, b->name, b);
-  *core = core_var(c, b->value.var, span);
-  Expr *e = NEW(c->arena, Expr);
-  e->kind = EX_ID;
-  e->span = span;
-  e->id = b->name;
-  return e;
+  x->id = b->name;
+  return core_var(c, b->value.var, span);
 }
 
 static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
@@ -752,15 +758,10 @@ static Core *infer_pipe(Checker *c, Expr *e, Type **type) {
   bool chain = left->kind == EX_BIN && left->op == BIN_PIPE;
   Core *value = chain ? infer_pipe(c, left, &t) : infer(c, left, &t);
   left->inferred_type = t;
-  Core *ref;
-  Expr *x = placeholder_for_value(c, t, left, &ref);
-  Expr *app = NEW(c->arena, Expr);
-  *app = (Expr){.kind = EX_APP, .span = e->arg[1]->span};
-  app->arg[0] = e->arg[1];
-  app->args = NEW(c->arena, Arg);
-  app->args[0] = (Arg){.span = x->span, .expr = x};
-  app->arg_count = 1;
-  e->desugared = app;
+  if (!e->desugared) /* all passes use the same (retracted_singletons) */
+    e->desugared = new_pipe_application(c, e, left->span);
+  Expr *app = e->desugared;
+  Core *ref = bind_pipe_input(c, t, left, app->args[0].expr);
   Core *core = infer_app(c, app, type);
   app->inferred_type = *type;
   c->names.scope = saved;

@@ -29,6 +29,7 @@ typedef struct Var {
   Span span;
   bool global;
   void *eval_global;
+  struct Core *value; /* of a `val` in a `let`; otherwise NULL */
 } Var;
 
 /* An element type: a fixed one, or that of an implicit parameter. */
@@ -179,6 +180,8 @@ typedef struct CoreCheck {
   Dim *left, *right;
   CoreCondition *conditions; /* the check applies only if all of these hold */
   uint32_t condition_count;
+  bool is_repeated; /* the operation, a reshape or an index, checks it itself,
+                       even if a size has no value here */
   const Diag *diag; /* message of a failure */
 } CoreCheck;
 
@@ -192,7 +195,8 @@ typedef struct SizePath {
   uint32_t step_count;
   bool is_value; /* the size is the integer value itself, or item `axis` of a
                     shape value */
-  int axis;      /* counted from the end if negative */
+  Dim *value; /* or it is computed from sizes that were read before; or NULL */
+  int axis;   /* counted from the end if negative */
   ShapeVar *shape_var; /* alternative to var: the axes from `axis` on, without
                           the last `after` */
   uint32_t axes_after;

@@ -414,7 +414,14 @@ static Sexp *check_sexp(CorePrinter *p, const Core *core) {
 
 /* (n .w .0 (axis 1)): the name, then the path to the size. */
 static Sexp *size_path_sexp(CorePrinter *p, const SizePath *size_path) {
-  Sexp *s = sexp_form(p, dim_var_name(p->cx, size_path->var));
+  const char *name =
+      size_path->var ? dim_var_name(p->cx, size_path->var)
+                     : p->cx->shape_name(p->cx->owner, size_path->shape_var);
+  Sexp *s = sexp_form(p, name);
+  if (size_path->value) {
+    sexp_add(p, s, dim_sexp(p, size_path->value));
+    return s;
+  }
   for (uint32_t i = 0; i < size_path->step_count; i++) {
     const struct SizePathStep *step = &size_path->steps[i];
     sexp_add(p, s,
@@ -430,6 +437,9 @@ static Sexp *size_path_sexp(CorePrinter *p, const SizePath *size_path) {
                : sexp_pair(p, "axis",
                            sexp_atom(p, arena_printf(p->arena, "%d",
                                                      size_path->axis))));
+  if (size_path->shape_var)
+    sexp_add(p, s,
+             sexp_atom(p, arena_printf(p->arena, "%u", size_path->axes_after)));
   return s;
 }
 

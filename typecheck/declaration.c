@@ -248,7 +248,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->loops.accesses.len = c->solver.residual.len = 0;
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
-  c->sizes.bindings.len = 0;
+  c->sizes.bindings.len = c->sizes.read_sites.len = c->sizes.needed.len = 0;
   c->notes.typed_holes.len = c->notes.differentiated.len = 0;
   c->notes.missing_files.len = 0;
   c->solver.contradicted.len = c->solver.reshape_holes.len = 0;
@@ -355,7 +355,7 @@ static void find_unsolved(void *arg, DimVar *v) {
 static bool report_undetermined(Checker *c, const UndeterminedSize *u) {
   DimVar *v = NULL;
   dim_each_var(dim_resolve(c->dims, u->dim), find_unsolved, NULL, &v);
-  if (!v)
+  if (!v || (u->is_checked && c->diags->errors))
     return false;
   const char *name = u->name ? u->name : dim_var_name(c->dims, v);
   Diag *d = u->used_name ? error_at(c, 363, u->use_span,
@@ -406,6 +406,17 @@ void checker_default_sizes(Checker *c) {
       told = u->dec;
   }
   c->sizes.undetermined.len = 0;
+}
+
+const Assumption *checker_facts(const Checker *c) {
+  return c->facts.assumptions;
+}
+
+void checker_forget_facts(Checker *c, const Assumption *facts) {
+  Assumption *f = c->facts.assumptions;
+  while (f && f != facts)
+    f = f->outer;
+  c->facts.assumptions = f;
 }
 
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
@@ -487,11 +498,21 @@ static bool check_within_limits(Checker *c, Module *module, Dec *dec,
   return false;
 }
 
+/* Each pass retracted other singletons. */
+static void fail_recheck(Checker *c, Dec *dec) {
+  error_at(c, 324, dec->span,
+           "the integers in this declaration are too difficult to follow")
+      ->help =
+      "annotate the integers that change in its loops, as in (n : int)";
+  define_failed_dec(c, dec);
+}
+
 bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
                  Checked *out) {
   Assumption *assumptions = c->facts.assumptions;
   uint32_t refs = refs_mark(c);
   map_init(&c->inference.retracted_singletons, c->arena);
+  map_init(&c->inference.expansions, c->arena);
   for (int round = 0;; round++) {
     uint32_t errors = diags->errors, warnings = diags->warnings;
     uint32_t kept = diags->all.len;
@@ -500,7 +521,10 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
     uint32_t unsized = c->sizes.unsized_values.len,
              undetermined = c->sizes.undetermined.len;
     bool ok = check_within_limits(c, module, dec, diags, out);
-    if (!c->inference.needs_recheck || round == 8) {
+    bool last = !c->inference.needs_recheck || round == 8;
+    if (c->inference.needs_recheck && last && diags->errors == errors)
+      fail_recheck(c, dec);
+    if (last) {
       refs_finish(c, refs, module, dec);
       return ok;
     }
@@ -520,6 +544,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin_dec(c, module, diags);
   map_init(&c->inference.retracted_singletons, c->arena);
+  map_init(&c->inference.expansions, c->arena);
   uint32_t errors = diags->errors;
   c->inference.effect = effect_var(c);
   c->inference.level = 1;

@@ -13,24 +13,25 @@ static void note_results_must_agree(Checker *c, Span span) {
                      "each call has its own size");
 }
 
-enum { NO_MARK = UINT32_MAX };
-
 typedef struct VaryingSizes {
-  uint32_t mark; /* existential sizes from this id on vary; or NO_MARK */
+  uint32_t mark; /* existential sizes from this id on vary; or PACKED_ONLY */
+  Map dependent; /* set of the sizes that depend on these */
   bool existential, unknown;
 } VaryingSizes;
 
 static void note_varying(void *arg, DimVar *v) {
   VaryingSizes *p = arg;
   p->unknown |= v->unknown;
-  p->existential |=
-      dim_var_is_packed(v) || (v->kind == DV_EXISTENTIAL && v->id >= p->mark &&
-                               v->level != LEVEL_GENERIC);
+  p->existential |= dim_var_is_packed(v) || map_get(&p->dependent, v) ||
+                    (v->kind == DV_EXISTENTIAL && v->id >= p->mark &&
+                     v->level != LEVEL_GENERIC);
 }
 
 /* True if a size or an integer varies from call to call. */
 static bool has_varying_size(Checker *c, Type *t, uint32_t mark) {
   VaryingSizes p = {.mark = mark};
+  map_init(&p.dependent, c->arena);
+  dependent_varying(c, mark, &p.dependent);
   TypeVisitor visit = {.dim = note_varying, .arg = &p, .c = c};
   ty_visit(&visit, t);
   return p.existential;
@@ -39,6 +40,8 @@ static bool has_varying_size(Checker *c, Type *t, uint32_t mark) {
 /* True if a size of a tensor varies or is unknown. */
 static bool has_varying_or_unknown_size(Checker *c, Type *t, uint32_t mark) {
   VaryingSizes p = {.mark = mark};
+  map_init(&p.dependent, c->arena);
+  dependent_varying(c, mark, &p.dependent);
   TypeVisitor visit = {
       .dim = note_varying, .arg = &p, .c = c, .shapes_only = true};
   ty_visit(&visit, t);
@@ -54,7 +57,7 @@ static bool must_be_one_shape(Checker *c, Type *actual, Type *expected,
         *w = shape_norm(c, expected->tensor.shape);
   bool differ = false;
   for (uint32_t i = 0; i < g->len; i++) {
-    VaryingSizes p = {.mark = NO_MARK};
+    VaryingSizes p = {.mark = PACKED_ONLY};
     if (g->axes[i].tag == SHAPE_DIM)
       dim_each_var(g->axes[i].dim, note_varying, NULL, &p);
     if (!p.existential && !p.unknown)
@@ -110,7 +113,7 @@ static Type *widen_components(Checker *c, Type *actual, Type *expected,
 static Type *widen_result(Checker *c, Type *actual, Type *expected, Span span) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
   if (expected->tag == TY_VAR)
-    return has_varying_size(c, actual, NO_MARK)
+    return has_varying_size(c, actual, PACKED_ONLY)
                ? ty_forget_local_sizes(c, actual, 0, FORGET_PACKED)
                : actual;
   if (actual->tag != expected->tag)
@@ -200,7 +203,7 @@ static void note_lifted(Lifted *l, Type *t, int depth) {
   if (depth > 16)
     return;
   if (t->tag == TY_LIFT)
-    l->differ |= has_varying_or_unknown_size(l->c, t->lift.type, NO_MARK);
+    l->differ |= has_varying_or_unknown_size(l->c, t->lift.type, PACKED_ONLY);
   if (t->tag == TY_FUN) {
     note_lifted(l, t->fun.param, depth + 1);
     note_lifted(l, t->fun.result, depth + 1);

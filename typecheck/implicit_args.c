@@ -38,7 +38,8 @@ static void apply_elem_default(Checker *c, ElemVar *e) {
 typedef struct ImplicitCollector {
   Checker *c;
   Scheme *scheme;
-  Map seen; /* already listed, or bound by an inner CORE_TLAM */
+  bool is_first_pass; /* before dependent variables are read off values */
+  Map seen;           /* already listed, or bound by an inner CORE_TLAM */
   TypeVisitor visit;
 } ImplicitCollector;
 
@@ -61,8 +62,18 @@ static void collect_elem(void *arg, ElemVar *e) {
   }
 }
 
+/* True for a dependent variable, unless no value has it. */
+static bool is_read_off_values(ImplicitCollector *n, bool is_dependent,
+                               bool is_read, void *var) {
+  if (is_dependent && !is_read && n->is_first_pass)
+    dependent_need(n->c, var);
+  return is_dependent && (is_read || n->is_first_pass);
+}
+
 static void collect_dim(void *arg, DimVar *v) {
   ImplicitCollector *n = arg;
+  if (is_read_off_values(n, v->dependent, v->is_read, v))
+    return;
   if (v->kind == DV_SKOLEM && v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_DIM, .dim_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -71,6 +82,8 @@ static void collect_dim(void *arg, DimVar *v) {
 
 static void collect_shape(void *arg, ShapeVar *v) {
   ImplicitCollector *n = arg;
+  if (is_read_off_values(n, v->dependent, v->is_read, v))
+    return;
   if (v->level == LEVEL_GENERIC && mark_needed(n, v)) {
     ImplicitArg h = {.kind = IMPLICIT_SHAPE, .shape_var = v};
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
@@ -171,6 +184,9 @@ static void collect_core(void *arg, Core *core) {
         dim_visit(v, core->ranges[i].dim);
   for (uint32_t i = 0; i < core->rule_count; i++)
     collect_pattern(n, core->rules[i].pat);
+  for (uint32_t i = 0; i < core->size_path_count; i++)
+    if (core->size_paths[i].value)
+      dim_visit(v, core->size_paths[i].value);
   each_child(core, collect_core, n);
   if (core->checker_data && core->kind == CORE_VAR)
     collect_instance(n, core->checker_data, v);
@@ -182,7 +198,7 @@ static void collect_core(void *arg, Core *core) {
 }
 
 void implicit_collect(Checker *c, Scheme *s, Core *body) {
-  ImplicitCollector n = {.c = c, .scheme = s};
+  ImplicitCollector n = {.c = c, .scheme = s, .is_first_pass = true};
   map_init(&n.seen, c->arena);
   for (uint32_t i = 0; i < s->implicits.len; i++)
     map_put(&n.seen, implicit_var(&s->implicits.at[i]), &n);
@@ -191,6 +207,11 @@ void implicit_collect(Checker *c, Scheme *s, Core *body) {
                           .shape = collect_shape,
                           .arg = &n,
                           .c = c};
+  call_if_present(collect_core, &n, body);
+  if (!c->sizes.needed.len)
+    return;
+  dependent_read(c);
+  n.is_first_pass = false;
   call_if_present(collect_core, &n, body);
 }
 
@@ -275,6 +296,7 @@ static void note_undetermined(Checker *c, Dim *d, const char *name,
                         .required = !t.found,
                         .used_name = use->var ? use->var->name : NULL,
                         .use_span = use->span,
+                        .is_checked = use->kind == CORE_CHECK,
                         .module = c->names.module};
   VEC_PUSH(c->arena, c->sizes.undetermined, u);
 }
@@ -433,7 +455,7 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
 }
 
 static void note_existential(void *arg, DimVar *v) {
-  *(bool *)arg |= v->kind == DV_EXISTENTIAL;
+  *(bool *)arg |= v->kind == DV_EXISTENTIAL || v->dependent;
 }
 
 static bool passes_existential(const Core *use) {
@@ -445,6 +467,8 @@ static bool passes_existential(const Core *use) {
     for (uint32_t k = 0; h->kind == IMPLICIT_SHAPE && k < h->shape.len; k++)
       if (h->shape.axes[k].dim)
         dim_each_var(h->shape.axes[k].dim, note_existential, NULL, &found);
+      else if (h->shape.axes[k].kind == CORE_AXIS_SPLICE)
+        found |= h->shape.axes[k].var->dependent;
   }
   return found;
 }
@@ -484,6 +508,16 @@ static void evaluate_args_first(Checker *c, Core *core) {
 
 static void finish_child(void *c, Core *core);
 
+static void note_checked_sizes(Checker *c, const Core *core) {
+  for (uint32_t i = 0; i < core->check_count; i++) {
+    const CoreCheck *check = &core->checks[i];
+    if (!check_needs_sizes(check))
+      continue;
+    note_own_size(c, dim_resolve(c->dims, check->left), core);
+    note_own_size(c, dim_resolve(c->dims, check->right), core);
+  }
+}
+
 void core_finish(Checker *c, Core *core) {
   if (!core)
     return;
@@ -518,6 +552,7 @@ void core_finish(Checker *c, Core *core) {
     core->dim = dim_resolve(c->dims, core->dim);
   if (core->kind == CORE_DIM && !core->flag)
     note_own_size(c, core->dim, core);
+  note_checked_sizes(c, core);
   if (core->kind == CORE_FOR)
     for (uint32_t i = 0; i < core->param_count; i++)
       if (core->ranges[i].dim)

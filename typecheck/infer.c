@@ -88,6 +88,8 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
   Scope **scopes = NEW_ARRAY(c->arena, Scope *, e->dec_count);
   for (uint32_t i = 0; i < e->dec_count; i++) {
     dec_infer(c, e->decs[i], false, &decs[i]);
+    if (decs[i] && decs[i]->kind == CD_BIND && decs[i]->pat->kind == CP_VAR)
+      decs[i]->pat->var->value = decs[i]->expr;
     scopes[i] = c->names.scope;
   }
   Core *core =
@@ -191,28 +193,45 @@ static Expr *synth_param(Checker *c, Expr *fn, uint32_t i, const char *name) {
   return x;
 }
 
+/* The expression with n parameters that an earlier pass built for e, or NULL.
+ */
+static Expr *expansion_of_last_pass(Checker *c, const Expr *e, uint32_t n) {
+  Expr *fn = map_get(&c->inference.expansions, e);
+  return fn && fn->clauses->param_count == n ? fn : NULL;
+}
+
 /* Eta expansion of `f` to fn a b => f a b, so that each call instantiates f
    anew. */
 static Expr *eta_expand(Checker *c, Expr *e, Type *expected) {
   uint32_t n = 0;
   for (Type *t = expected; t->tag == TY_FUN; t = ty_norm(c, t->fun.result))
     n++;
-  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, n, body);
+  Expr *fn = expansion_of_last_pass(c, e, n);
+  if (fn)
+    return fn;
+  Expr *body = NEW(c->arena, Expr);
+  fn = synth_fn(c, e, n, body);
   *body = (Expr){.kind = EX_APP, .span = e->span, .arg = {e}, .arg_count = n};
   body->args = NEW_ARRAY(c->arena, Arg, n);
   for (uint32_t i = 0; i < n; i++) { /* names that differ from f */
     Expr *x = synth_param(c, fn, i, arena_printf(c->arena, "%u", i));
     body->args[i] = (Arg){.span = e->span, .expr = x};
   }
+  map_put(&c->inference.expansions, e, fn);
   return fn;
 }
 
 /* (op ::) is fn a b => a :: b. */
 static Expr *operator_as_fn(Checker *c, Expr *e) {
-  Expr *body = NEW(c->arena, Expr), *fn = synth_fn(c, e, 2, body);
+  Expr *fn = expansion_of_last_pass(c, e, 2);
+  if (fn)
+    return fn;
+  Expr *body = NEW(c->arena, Expr);
+  fn = synth_fn(c, e, 2, body);
   *body = (Expr){.kind = EX_BIN, .span = e->span, .op = e->op};
   body->arg[0] = synth_param(c, fn, 0, "a");
   body->arg[1] = synth_param(c, fn, 1, "b");
+  map_put(&c->inference.expansions, e, fn);
   return fn;
 }
 
@@ -301,6 +320,8 @@ Core *infer_expecting(Checker *c, Expr *e, Type *expected, Type **type) {
   Core *core = infer_by_kind(c, e, expected, type);
   e->inferred_type = *type;
   runtime_checks_claim(c, core, mark, false);
+  if (ty_root(*type)->tag != TY_FUN) /* called, or handed on by `check` */
+    dependent_note_value(c, core, *type);
   c->inference.depth--;
   return core;
 }
@@ -354,10 +375,14 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
   }
   e->inferred_type = t;
   runtime_checks_claim(c, core, mark, false);
-  if (t == expected || ty_root(t) == w || c->diags->errors > errors)
+  if (t == expected || ty_root(t) == w || c->diags->errors > errors) {
+    dependent_note_value(c, core, t);
     return core; /* report one mistake only once */
+  }
   mark = c->solver.serial;
   core = subsume(c, core, t, w, o);
+  dependent_note_value(c, core, t);
+  dependent_note_value(c, core, w);
   if (o->kind != ORIGIN_ARG) /* origins of arguments belong to the call */
     runtime_checks_claim(c, core, mark, true);
   return core;

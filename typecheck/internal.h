@@ -48,6 +48,7 @@ void check_sizes_fit(Checker *c, const Dec *dec);
 void required_sizes_mark(Checker *c, Scheme *s, Core *definition);
 /* True if each evaluation of core needs the size v. */
 bool requires_size(Checker *c, Core *core, const DimVar *v);
+bool check_needs_sizes(const CoreCheck *check);
 
 /* ---- implicit_args.c ---- */
 /* True for map, map2, map3 and scan: the type alone determines their result
@@ -59,6 +60,22 @@ void implicit_collect(Checker *c, Scheme *s, Core *body);
 void instances_finish(Checker *c); /* uses pass implicit arguments */
 /* writes solved types into the core */
 void core_finish(Checker *c, Core *core);
+
+/* ---- dependent_sizes.c ---- */
+/* Notes a value whose type may have dependent variables. */
+void dependent_note_value(Checker *c, Core *core, Type *t);
+/* Marks the dependent variables of the constraints since `mark`, before the
+   types are generalized. */
+void dependent_mark(Checker *c, uint32_t mark, uint32_t n, Type *const *types);
+bool constraint_is_dependent(Checker *c, Constraint *k);
+/* Adds the sizes since `mark` that depend on an existential size since `mark`:
+   each call has its own.  PACKED_ONLY: those of a packed size. */
+enum { PACKED_ONLY = UINT32_MAX };
+void dependent_varying(Checker *c, uint32_t mark, Map *out);
+/* Records a dependent variable that code needs. */
+void dependent_need(Checker *c, void *var);
+/* Reads these variables off values. */
+void dependent_read(Checker *c);
 
 /* ---- unpack_existential.c ---- */
 void dim_var_set_packed(DimVar *v);

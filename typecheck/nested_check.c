@@ -25,6 +25,8 @@ static void begin_nested_check(Checker *c) {
          sizeof c->sizes.existential_assumptions);
   memset(&c->inference.params, 0, sizeof c->inference.params);
   memset(&c->sizes.bindings, 0, sizeof c->sizes.bindings);
+  memset(&c->sizes.read_sites, 0, sizeof c->sizes.read_sites);
+  memset(&c->sizes.needed, 0, sizeof c->sizes.needed);
   memset(&c->notes.typed_holes, 0, sizeof c->notes.typed_holes);
   memset(&c->notes.differentiated, 0, sizeof c->notes.differentiated);
   memset(&c->notes.missing_files, 0, sizeof c->notes.missing_files);

@@ -85,6 +85,8 @@ static Core *infer_compose(Checker *c, Expr *e, Type **type) {
   of->subject = og->subject = ">>";
   f = subsume(c, f, tf, ty_fun(c, a, b, ef), of);
   g = subsume(c, g, tg, ty_fun(c, b, r, eg), og);
+  dependent_note_value(c, f, tf);
+  dependent_note_value(c, g, tg);
   Var *vf = var_new(c, NULL, e->arg[0]->span, false);
   Var *vg = var_new(c, NULL, e->arg[1]->span, false);
   Var *x = var_new(c, NULL, e->span, false);

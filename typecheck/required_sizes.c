@@ -48,11 +48,21 @@ static uint32_t parts_that_run(const Core *core, uint32_t *from) {
   return is_short_circuit(core) ? 2 : core->item_count;
 }
 
+/* A check without conditions runs whenever its code does. */
+bool check_needs_sizes(const CoreCheck *check) {
+  return !check->condition_count && !check->is_repeated;
+}
+
 static void visit_core(RequiredSizes *r, Core *core) {
   if (core->kind == CORE_DIM && (!core->flag || r->sought))
     dim_visit(&r->visit, core->dim);
   if (core->kind == CORE_SHAPE_VALUE && core->checker_data && !core->flag)
     shape_visit(&r->visit, core->checker_data);
+  for (uint32_t i = 0; i < core->check_count; i++)
+    if (check_needs_sizes(&core->checks[i])) {
+      dim_visit(&r->visit, core->checks[i].left);
+      dim_visit(&r->visit, core->checks[i].right);
+    }
   if (core->kind == CORE_VAR && core->checker_data)
     visit_instance(r, core->checker_data);
   uint32_t from, to = parts_that_run(core, &from);

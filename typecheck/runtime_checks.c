@@ -117,8 +117,16 @@ static void add_conditions(Checker *c, CoreCheck *check, const Constraint *k) {
                         .right = dim_resolve(c->dims, f->dim)};
 }
 
+static bool checks_itself(const Core *site) {
+  return site->kind == CORE_INDEX ||
+         (site->kind == CORE_APP && site->items[0]->kind == CORE_PRIM &&
+          site->items[0]->prim == PRIM_RESHAPE);
+}
+
 static bool add_check(Checker *c, Core *to, Constraint *k) {
   k->check.inserted = true;
+  if (k->is_dependent)
+    return false; /* the callee checks it */
   if (k->sufficient_only)
     return false; /* accesses are checked when they run */
   if (!constraint_is_size(k))
@@ -132,6 +140,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
   CoreCheck check = {.kind = check_kind_of(k->kind),
                      .left = dim_resolve(c->dims, k->left),
                      .right = dim_resolve(c->dims, k->right),
+                     .is_repeated = checks_itself(k->check.site),
                      .diag = diagnostic_for(c, k)};
   if (!check.diag)
     return false;

@@ -127,11 +127,13 @@ static void instantiate_givens(TypeMapper *copy, Scheme *s, Origin *at) {
         c->facts.assumptions = g;
       }
     }
-    if (k->kind == CN_SHAPE_EQ) {
+    if (k->kind == CN_SHAPE_EQ && !k->is_dependent) {
       if (!unify_shape(c, k->a, k->b, o))
         report_shapes(c, k->a, k->b, o);
     } else if (!k->assumptions ||
                !assumption_inconsistent(c, c->facts.assumptions)) {
+      k->queue.suspended = false;
+      c->solver.progress = true;
       add_constraint(c, *k);
     }
     c->facts.assumptions = saved;
@@ -645,13 +647,18 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
     Constraint *k = c->solver.pending.at[i];
     if (k->solved || constraint_is_vacuous(c, k))
       continue;
-    if (constraint_is_size(k))
+    bool dependent = constraint_is_dependent(c, k);
+    if (constraint_is_size(k) || dependent)
       k->assumptions = drop_unknown_conditions(c, k->assumptions);
     Generalizer g;
     classify_constraint(c, k, &g);
     if (g.index && eliminate_for_indices(c, k))
       classify_constraint(c, k, &g);
     k->queue.active = !g.local;
+    if (g.local && dependent) {
+      k->is_dependent |= !constraint_is_size(k);
+      g.existential = constraint_is_size(k);
+    }
     if (!g.local) {
       c->solver.pending.at[kept++] = k;
     } else if (g.existential || g.index || mentions_unknown(c, k)) {
@@ -794,6 +801,7 @@ void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                           .effect = quantify_effect,
                           .arg = &g,
                           .c = c};
+  dependent_mark(c, mark, n, types);
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&quantify, types[i]);
   GivenList given;

@@ -26,9 +26,83 @@ static void match_dim(void *arg, DimVar *v) {
   o->found |= v == o->dim;
 }
 
-/* Sizes from this id on were introduced in the body of the function whose
-   parameter it belongs to.  UINT32_MAX if it belongs to no parameter. */
-static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
+/* The variables that a parameter determines: those in its type, and those that
+   equations of shapes of unknown rank determine from them. */
+typedef struct Determined {
+  Checker *c;
+  uint32_t from; /* sizes from this id on are of the body */
+  Map vars;      /* set of DimVars and ShapeVars */
+  bool all;      /* all variables that occurred are in the set */
+  bool more;
+} Determined;
+
+static void test_dim(void *arg, DimVar *v) {
+  Determined *d = arg;
+  bool of_body = v->kind == DV_EXISTENTIAL && v->id >= d->from;
+  d->all &= v->kind == DV_META ? map_get(&d->vars, v) != NULL : !of_body;
+}
+
+static void test_shape(void *arg, ShapeVar *v) {
+  Determined *d = arg;
+  d->all &= v->skolem || map_get(&d->vars, v);
+}
+
+static void add_dim(void *arg, DimVar *v) {
+  Determined *d = arg;
+  if (v->kind != DV_META || map_get(&d->vars, v))
+    return;
+  map_put(&d->vars, v, v);
+  d->more = true;
+}
+
+static void add_shape(void *arg, ShapeVar *v) {
+  Determined *d = arg;
+  if (map_get(&d->vars, v))
+    return;
+  map_put(&d->vars, v, v);
+  d->more = true;
+}
+
+static bool is_determined(Determined *d, const Shape *s) {
+  TypeVisitor test = {
+      .dim = test_dim, .shape = test_shape, .arg = d, .c = d->c};
+  d->all = true;
+  shape_visit(&test, s);
+  return d->all;
+}
+
+static bool determines_rest(Determined *d, const Constraint *k) {
+  if (k->kind == CN_SHAPE_EQ && is_determined(d, k->a))
+    return true;
+  if (k->kind != CN_BROADCAST)
+    return is_determined(d, k->b);
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
+    if (!is_determined(d, k->broadcast_args[i]))
+      return false;
+  return true;
+}
+
+static bool param_determines(Checker *c, const ParamType *p,
+                             const VarSearch *o) {
+  Determined d = {.c = c, .from = p->first_body_size, .more = true};
+  TypeVisitor add = {.dim = add_dim, .shape = add_shape, .arg = &d, .c = c};
+  const void *sought = o->dim ? (const void *)o->dim : o->shape;
+  map_init(&d.vars, c->arena);
+  ty_visit(&add, p->type);
+  while (d.more) {
+    d.more = false;
+    for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+      Constraint *k = c->solver.pending.at[i];
+      if (!k->solved && !constraint_is_size(k) && determines_rest(&d, k))
+        constraint_visit(&add, k);
+    }
+  }
+  return sought && map_get(&d.vars, sought);
+}
+
+/* Sizes from this id on were introduced in the body of the function in whose
+   parameter it occurs.  UINT32_MAX if it occurs in none. */
+static uint32_t first_body_size_at(Checker *c, VarSearch *o) {
   TypeVisitor visit = {.ty = match_ty,
                        .shape = match_shape,
                        .dim = match_dim,
@@ -43,9 +117,18 @@ static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
   return UINT32_MAX;
 }
 
+/* The same for a parameter that determines it. */
+static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
+  uint32_t from = first_body_size_at(c, o);
+  for (uint32_t i = 0; from == UINT32_MAX && i < c->inference.params.len; i++)
+    if (param_determines(c, &c->inference.params.at[i], o))
+      from = c->inference.params.at[i].first_body_size;
+  return from;
+}
+
 bool dim_var_in_parameter(Checker *c, DimVar *v) {
   VarSearch o = {.dim = v};
-  return first_body_size_of(c, &o) != UINT32_MAX;
+  return first_body_size_at(c, &o) != UINT32_MAX;
 }
 
 typedef struct BodySizeSearch {

@@ -47,7 +47,7 @@ static Verdict solve_constraint(Checker *c, Constraint *k) {
 static void defer_to_run_time(Checker *c, Constraint *k) {
   k->solved = true;
   VEC_PUSH(c->arena, c->solver.residual, k);
-  if (!constraint_is_size(k))
+  if (!constraint_is_size(k) || k->is_dependent)
     return; /* shapes: the operation checks them itself */
   VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
   if (l.unknown || r.unknown || k->is_implication || k->sufficient_only ||
@@ -74,8 +74,9 @@ static void finalize_constraint(Checker *c, Constraint *k) {
     return;
   if (is_divisible && (skolem || l.meta || r.meta))
     return; /* callers have to ensure that the division is exact */
-  if (skolem && !l.existential && !r.existential && !l.index && !r.index &&
-      !l.unknown && !r.unknown && k->kind == CN_DIM_EQ) {
+  if (skolem && !k->is_dependent && !l.existential && !r.existential &&
+      !l.index && !r.index && !l.unknown && !r.unknown &&
+      k->kind == CN_DIM_EQ) {
     Dim *d = dim_sub(c->dims, k->left, k->right);
     Buffer ignored = {.arena = c->arena};
     assumption_load(c, k->assumptions);
@@ -132,6 +133,15 @@ static bool is_undefined(Checker *c, const Constraint *k) {
              dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left)));
 }
 
+/* A contradiction between sizes is an error of the caller, unless data may
+   satisfy the constraint. */
+static bool is_left_to_data(Checker *c, const Constraint *k) {
+  if (!k->is_dependent || !constraint_is_size(k))
+    return k->is_dependent;
+  VarKinds l = dim_var_kinds(c, k->left), r = dim_var_kinds(c, k->right);
+  return l.existential || r.existential || l.unknown || r.unknown;
+}
+
 static void try_constraint(Checker *c, Constraint *k) {
   if (k->is_given) {
     wakeup_suspend(c, k);
@@ -157,7 +167,8 @@ static void try_constraint(Checker *c, Constraint *k) {
   if (v == ENTAILED) {
     k->solved = true;
     stats_count_proved(c, k);
-  } else if (k->at_run_time || (v == CONTRADICTED && k->sufficient_only)) {
+  } else if (k->at_run_time || (v == CONTRADICTED && is_left_to_data(c, k)) ||
+             (v == CONTRADICTED && k->sufficient_only)) {
     defer_to_run_time(c, k);
   } else if (v == CONTRADICTED && (assumption_inconsistent(c, k->assumptions) ||
                                    is_unreachable(c, k))) {
@@ -182,6 +193,7 @@ static void init_constraint_site(Checker *c, Constraint *k) {
   if (!k->is_implication)
     k->check.assumptions = of ? of->check.assumptions : NULL;
   k->check.inserted = false;
+  k->is_dependent |= of && of->is_dependent;
   k->from_broadcast = of && of->kind == CN_BROADCAST;
   c->solver.max_unclaimed += !k->check.site;
 }
@@ -276,7 +288,7 @@ void add_constraint(Checker *c, Constraint k0) {
   k->assumptions = c->facts.assumptions;
   k->level = c->inference.level;
   init_constraint_site(c, k);
-  if (k->kind == CN_SHAPE_EQ && unify_with_pending(c, k))
+  if (k->kind == CN_SHAPE_EQ && !k->is_dependent && unify_with_pending(c, k))
     return;
   if (k->kind == CN_SHAPE_EQ) { /* unify_shape has already tried */
     pending_add(c, k);
@@ -339,11 +351,27 @@ static void note_in_unproved_equation(void *arg, DimVar *v) {
     map_put(&c->solver.in_unproved_equations, v, v);
 }
 
+/* A size that divides by zero remains: the constraint that requires a positive
+   divisor was implied by others, which are undefined now.  No error explains it
+   better. */
+static void report_undefined(Checker *c) {
+  for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (k->solved || k->is_given || k->is_dependent ||
+        assumption_has_condition(k->assumptions) || !is_undefined(c, k))
+      continue;
+    k->solved = true;
+    report_constraint(c, k);
+    return;
+  }
+}
+
 void solve_residual(Checker *c) {
   c->solver.progress = true;
   solve_pending(c);
   solve_reshape_holes(c, 0);
   solve_equation_systems(c, 0, true);
+  report_undefined(c);
   for (uint32_t i = 0; i < c->solver.pending.len; i++) {
     Constraint *k = c->solver.pending.at[i];
     if (!k->solved && !k->is_given && c->solver.residual.len)

@@ -288,6 +288,8 @@ Verdict solve_keep(Checker *c, Constraint *k) {
 Verdict solve_shape_eq(Checker *c, Constraint *k) {
   uint32_t before = c->solver.pending.len;
   if (!unify_shape(c, k->a, k->b, k->origin)) {
+    if (k->is_dependent)
+      return CONTRADICTED;
     report_shapes(c, k->a, k->b, k->origin);
     return ENTAILED;
   }

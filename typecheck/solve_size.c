@@ -1,5 +1,6 @@
 /* Solves or decides equations and inequalities between two sizes. */
 #include "typecheck/solver.h"
+#include "support/arena.h"
 #include "support/diag.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
@@ -69,6 +70,13 @@ static bool may_solve(void *arg, DimVar *v) {
   SolveContext *s = arg;
   return v->kind == DV_META && !v->solution && !v->unknown &&
          !occurs_in_condition(s->c, s->k, v);
+}
+
+/* A variable that stays within the function whose body computes a size. */
+static bool may_solve_in_body(void *arg, DimVar *v) {
+  SolveContext *s = arg;
+  return may_solve(arg, v) &&
+         !skolem_escapes(s->c, v, dim_sub(s->c->dims, s->k->left, s->k->right));
 }
 
 static bool may_solve_hole(void *arg, DimVar *v) {
@@ -166,8 +174,35 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
     return NULL;
   if (!v->reshape_hole && dim_has_reshape_hole(d) && dim_var_in_parameter(c, v))
     dim_solve_for_meta(c->dims, d, may_solve_hole, &solver, &v, value);
+  if (skolem_escapes(c, v, *value))
+    dim_solve_for_meta(c->dims, d, may_solve_in_body, &solver, &v, value);
   *value = dim_resolve(c->dims, *value);
   return v;
+}
+
+static void note_bound_existential(void *arg, DimVar *v) {
+  *(bool *)arg |= v->kind == DV_EXISTENTIAL;
+}
+
+/* Without bounds by v of existential sizes: they hold only if v is a size, and
+   so cannot prove it. */
+static Assumption *without_bounds_by(Checker *c, Assumption *f,
+                                     const DimVar *v) {
+  if (!f)
+    return NULL;
+  Assumption *outer = without_bounds_by(c, f->outer, v);
+  bool existential = false;
+  Dim *d = dim_resolve(c->dims, f->dim);
+  if (dim_mentions(c->dims, d, v))
+    dim_each_var(d, note_bound_existential, NULL, &existential);
+  if (existential)
+    return outer;
+  if (outer == f->outer)
+    return f;
+  Assumption *copy = NEW(c->arena, Assumption);
+  *copy = *f;
+  copy->outer = outer;
+  return copy;
 }
 
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
@@ -185,9 +220,17 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
        dim_equal(value, dim_resolve(c->dims, k->right))))
     warn_broadcast_forces_one(
         c, k, v); /* unified with a 1; 3 - n == 2 does not count */
+  bool is_term = !v->is_integer && !dim_is_const(value) && !dim_as_var(value);
+  Assumption *assumptions = c->facts.assumptions;
+  Assumption *others =
+      is_term ? without_bounds_by(c, assumptions, v) : assumptions;
   dim_bind(c, v, value);
-  if (!v->is_integer && !dim_is_const(value) && !dim_as_var(value))
-    add_size_le(c, dim_int(c->dims, 0), value, k->origin);
+  if (!is_term)
+    return ENTAILED;
+  c->facts.assumptions = others;
+  add_size_le(c, dim_int(c->dims, 0), value, k->origin);
+  if (others != assumptions)
+    c->facts.assumptions = assumptions;
   return ENTAILED;
 }
 

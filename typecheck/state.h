@@ -89,7 +89,9 @@ struct Shape {
 struct ShapeVar {
   uint32_t id, level;
   bool skolem;
-  int fixed_rank; /* number of axes; -1: any */
+  bool dependent, is_read;   /* as for DimVar */
+  uint32_t first_newer_size; /* sizes from this id on are newer */
+  int fixed_rank;            /* number of axes; -1: any */
   Sym *name;
   Shape *solution;
   const char *printed_name;
@@ -354,6 +356,8 @@ struct Constraint {
   bool from_broadcast;  /* derived from a broadcast */
   bool sufficient_only; /* implies the wanted condition, but not conversely */
   bool is_given;        /* written by the user: assumed here, not proved */
+  bool is_dependent;    /* depends on existential sizes of a call, which checks
+                           it itself when it runs */
   bool is_implication;  /* constraint of a call that holds under conditions that
                            may be false */
   struct {              /* place in the solver's queue (solver_wakeup.c) */
@@ -551,6 +555,8 @@ typedef struct UndeterminedSize {
   const char *name; /* of the size */
   bool required;    /* each run needs it; otherwise, suspended equations mention
                        it but do not determine it */
+  bool is_checked;  /* a check at run time compares it; after an error it may
+                       have no value */
   Sym *used_name;   /* name of the used value, or NULL */
   Span use_span;
   Module *module;
@@ -649,9 +655,11 @@ typedef struct Inference { /* inference of the current declaration */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
-  bool meets_error;         /* a part of it has an unknown type, because of an
-                               error elsewhere */
-  bool needs_recheck;       /* retracted_singletons grew: check once more */
+  Map expansions;     /* maps an Expr to the function that replaces it: all
+                         passes use the same, for retracted_singletons */
+  bool meets_error;   /* a part of it has an unknown type, because of an
+                         error elsewhere */
+  bool needs_recheck; /* retracted_singletons grew: check once more */
 } Inference;
 
 typedef struct Loops { /* the `for`s around the current expression */
@@ -662,6 +670,12 @@ typedef struct Loops { /* the `for`s around the current expression */
   Dim *range_min;       /* or its minimum, known to be at least 1; or NULL */
 } Loops;
 
+/* A value whose type has sizes or shapes that running code may have to read. */
+typedef struct ReadSite {
+  Core *core;
+  Type *type;
+} ReadSite;
+
 typedef struct RuntimeSizes {   /* sizes that only running code knows */
   uint32_t last_existential_id; /* id of the newest existential size */
   bool has_packed; /* some size was packed (dim_var_set_packed), in any check */
@@ -671,6 +685,8 @@ typedef struct RuntimeSizes {   /* sizes that only running code knows */
   VEC(DimVar *) discovered; /* sizes that this declaration reads off a value */
   Map defined;              /* option -D: maps Sym to Dim */
   Map used;                 /* those that were used: maps Sym to Dim */
+  VEC(ReadSite) read_sites; /* values of this declaration */
+  VEC(void *) needed;       /* dependent variables that code needs */
   VEC(UnsizedValue) unsized_values;
   VEC(UndeterminedSize) undetermined;
 } RuntimeSizes;

@@ -49,6 +49,7 @@ ShapeVar *shape_var_new(Checker *c, int fixed) {
   v->id = ++c->next_id;
   v->level = c->inference.level;
   v->fixed_rank = fixed;
+  v->first_newer_size = c->dims->next_id;
   return v;
 }
 

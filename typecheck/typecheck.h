@@ -77,6 +77,10 @@ bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
 /* Called after the last declaration of a text, before any is run.  Undetermined
    sizes of values become the sizes of the values at run time. */
 void checker_default_sizes(Checker *checker);
+/* What the declarations so far check when they run: later ones assume it. */
+const struct Assumption *checker_facts(const Checker *checker);
+/* Some of these declarations failed, or do not run: only `facts` hold. */
+void checker_forget_facts(Checker *checker, const struct Assumption *facts);
 /* Reverts the last declaration's changes to the module's names.  The REPL calls
    it if the declaration had an error or failed at run time. */
 void module_undo(Module *module);

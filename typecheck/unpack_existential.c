@@ -123,9 +123,12 @@ typedef struct ForgetCopy {
   TypeMapper copy;
   uint32_t mark;
   ForgetKind kind;
+  Map dependent; /* set of the sizes that depend on those to forget */
 } ForgetCopy;
 
 static bool is_to_forget(const ForgetCopy *l, const DimVar *v) {
+  if (map_get(&l->dependent, v))
+    return true;
   if (v->kind != DV_EXISTENTIAL || v->id < l->mark || v->level == LEVEL_GENERIC)
     return false;
   switch (l->kind) {
@@ -155,8 +158,12 @@ Type *ty_forget_local_sizes(Checker *c, Type *t, uint32_t mark,
   t = ty_norm(c, t);
   if (t->tag == TY_FUN || t->tag == TY_VAR)
     return t;
-  ForgetCopy l = {{.c = c, .dim = forget_size}, mark, kind};
+  ForgetCopy l = {{.c = c, .dim = forget_size}, mark, kind, {0}};
   map_init(&l.copy.map, c->arena);
+  map_init(&l.dependent, c->arena);
+  if (kind != FORGET_FROM_UNKNOWN)
+    dependent_varying(c, kind == FORGET_PACKED ? PACKED_ONLY : mark,
+                      &l.dependent);
   return ty_copy(&l.copy, t);
 }
 

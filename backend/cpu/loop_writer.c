@@ -43,8 +43,11 @@ static uint32_t add_output(Emitter *e, LoopOutput *r) {
   return e->emitted->call.outputs.len - 1;
 }
 
-/* Returns true if the number of reduced elements may exceed int32_t. */
-static bool has_wide_index(const LoopNest *loop) {
+/* Returns true if positions have 64 bits: like the elements, or since the
+ * number of reduced elements may exceed int32_t. */
+static bool has_wide_index(const LoopNest *loop, char class) {
+  if (class == 'd' || class == 'l')
+    return true;
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     if (!extent_is_static(loop->graph, loop->extents[v]))
       return true;
@@ -53,7 +56,7 @@ static bool has_wide_index(const LoopNest *loop) {
 }
 
 /* Index of the element among the reduced elements. */
-static const char *emit_reduced_position(Emitter *e) {
+static const char *emit_reduced_position(Emitter *e, char class) {
   AffineExpr *q = affine_new(e->arena, 0);
   int64_t stride = 1;
   for (uint32_t v = e->loop->axis_count; v-- > e->loop->spatial_axes;) {
@@ -62,7 +65,7 @@ static const char *emit_reduced_position(Emitter *e) {
   }
   const char *base = emit_affine(e, q);
   bool is_vector = e->vector_axis != NO_AXIS && q->coef[e->vector_axis];
-  if (has_wide_index(e->loop))
+  if (has_wide_index(e->loop, class))
     return format(e, is_vector ? "%s + j + wide(lanes())" : "splat_l(%s)",
                   base);
   return format(e, is_vector ? "(int32_t)(%s + j) + lanes()" : "splat_i(%s)",
@@ -77,9 +80,10 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   f.widens_to_f64 =
       reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS && f.class == 'f';
   f.tracks_nan = tracks_nan(e, &f);
-  f.position =
-      prim_is_arg_reduction(r->reduce) ? emit_reduced_position(e) : NULL;
-  f.wide_index = f.position && has_wide_index(e->loop);
+  f.position = prim_is_arg_reduction(r->reduce)
+                   ? emit_reduced_position(e, f.class)
+                   : NULL;
+  f.wide_index = f.position && has_wide_index(e->loop, f.class);
   f.identity = emit_identity(r->reduce, t);
   return f;
 }

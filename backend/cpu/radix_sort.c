@@ -14,10 +14,14 @@
 enum {
   DIGIT_BITS = 8, /* bits of a digit */
   BUCKETS = 1 << DIGIT_BITS,
+  LONG_DIGIT_BITS = 11, /* of wide keys that all threads sort: fewer passes */
 };
 
+/* digits that one pass over the keys of a line counts */
+#define DIGITS_AT_ONCE(KEY) (sizeof(KEY) < 4 ? sizeof(KEY) : 4)
+
 typedef struct KeyPart {
-  uint32_t counts[BUCKETS];
+  uint32_t counts[1 << LONG_DIGIT_BITS];
   uint64_t min_key, max_key;  /* range of the keys */
   bool has_nan_or_minus_zero; /* the part has a NaN or a -0 */
 } KeyPart;
@@ -29,7 +33,7 @@ typedef struct ParallelSort {
   KeyPart *parts;
   int64_t n;
   uint64_t min_key;
-  uint32_t shift;
+  uint32_t shift, digit_bits;
 } ParallelSort;
 
 /* Lines of which each thread sorts some. */
@@ -61,7 +65,7 @@ static bool counts_to_offsets(uint32_t *counts, int64_t n) {
 /* Replaces counts by offsets: for each digit, part after part. */
 static bool part_counts_to_offsets(const ParallelSort *h) {
   uint32_t sum = 0;
-  for (uint32_t d = 0; d < BUCKETS; d++) {
+  for (uint32_t d = 0; d < 1u << h->digit_bits; d++) {
     uint32_t previous = sum;
     for (uint32_t part = 0; part < SORT_PARTS; part++) {
       uint32_t count = h->parts[part].counts[d];

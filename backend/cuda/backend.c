@@ -319,7 +319,8 @@ static bool run_locked(Graph *g, FusionGroup *c, bool *done, Fault *fault) {
   }
   bool good = run_on_device(g, c, done, fault);
   if (good && !*done) {
-    fusion_group_restore_bodies(c);
+    for (uint32_t k = 0; k < c->nodes.len; k++)
+      fusion_group_restore_body(c, k);
     Device *d = device_get(fault);
     good = d && device_record_timer(d, false, fault) &&
            download_inputs(d, c, fault);

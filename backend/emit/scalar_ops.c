@@ -12,6 +12,18 @@ enum { MAX_DEMAND_CHARS = 600 };
 
 /* ---- operands ---- */
 
+/* A vector of another class. */
+static const char *emit_converted(Emitter *e, const char *x, char from,
+                                  char to) {
+  static const char *const names[] = {"il wide",     "li narrow",
+                                      "id double_i", "ld double_l",
+                                      "fd double_f", "df float_d"};
+  for (uint32_t j = 0; j < ARRAY_LEN(names); j++)
+    if (names[j][0] == from && names[j][1] == to)
+      return format(e, "%s(%s)", names[j] + 3, x);
+  return format(e, "CONVERT(%s, v%c)", x, to);
+}
+
 /* The value of an operation as a vector of a class. */
 const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
   char from = e->ops.classes[op_index];
@@ -22,13 +34,12 @@ const char *emit_vector(Emitter *e, uint32_t op_index, char class) {
     return format(e, "splat_%c(%ss%u)", class, cast,
                   op_index + e->ops.first_name);
   }
+  const char *x = format(e, "v%u", op_index + e->ops.first_name);
   if (from == class)
-    return format(e, "v%u", op_index + e->ops.first_name);
+    return x;
   if (from == 'b')
-    return class == 'i' ? format(e, "(v%u & 1)", op_index + e->ops.first_name)
-                        : format(e, "CONVERT(v%u & 1, v%c)",
-                                 op_index + e->ops.first_name, class);
-  return format(e, "CONVERT(v%u, v%c)", op_index + e->ops.first_name, class);
+    x = format(e, class == 'i' ? "(%s & 1)" : "%s & 1", x), from = 'i';
+  return from == class ? x : emit_converted(e, x, from, class);
 }
 
 /* An operand of a vector operation, which may stay a scalar. */
@@ -61,16 +72,16 @@ void emit_define(Emitter *e, uint32_t op_index, const char *value) {
                   scalar_type(class), op_index + e->ops.first_name, value);
 }
 
-/* An operation with more precision than its type keeps its unrounded value,
- * since stores round. */
-static void emit_define_rounded(Emitter *e, uint32_t op_index,
-                                const char *value) {
-  const char *type = dtype_info[e->loop->ops.at[op_index].dtype].name;
-  const char *wide = format(e, "wide%u", op_index + e->ops.first_name);
+/* An operation with more precision than its type keeps its value, since stores
+ * round or wrap.  `narrowed` is the element from `wide`, the value's name. */
+static void emit_define_narrowed(Emitter *e, uint32_t op_index,
+                                 const char *value, const char *narrowed) {
   Buffer *to = emit_block_at(e, e->ops.levels[op_index]);
-  buffer_printf(to, "const vf %s = %s;\n", wide, value);
+  uint32_t name = op_index + e->ops.first_name;
+  buffer_printf(to, "const v%c wide%u = %s;\n",
+                vector_type_letter(e->ops.classes[op_index]), name, value);
   buffer_puts(to, "__attribute__((unused)) ");
-  emit_define(e, op_index, format(e, "round_%s(%s)", type, wide));
+  emit_define(e, op_index, narrowed);
   e->ops.has_unrounded[op_index] = true;
 }
 
@@ -226,24 +237,26 @@ static char working_class(const Emitter *e, uint32_t op_index,
 static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
   bool is_vector = e->ops.varies[op_index],
-       half = s->dtype == DT_F16 || s->dtype == DT_BF16;
-  if (half && (is_vector || e->dialect->scalars_only)) {
-    emit_define_rounded(e, op_index, x);
-    return;
-  }
-  if (e->has_byte_lanes && is_vector) {
-    emit_define(e, op_index, x);
-    return;
-  }
-  if (s->dtype == DT_U8)
-    x = is_vector ? format(e, "(%s) & 255", x) : format(e, "(uint8_t)(%s)", x);
-  else if (s->dtype == DT_I8)
-    x = is_vector ? format(e, "(vi)((vu)(%s) << 24) >> 24", x)
-                  : format(e, "(int8_t)(%s)", x);
+       half = s->dtype == DT_F16 || s->dtype == DT_BF16,
+       byte = s->dtype == DT_U8 || s->dtype == DT_I8;
+  const char *type = dtype_info[s->dtype].name;
+  const char *wide = format(e, "wide%u", op_index + e->ops.first_name);
+  if (half && (is_vector || e->dialect->scalars_only))
+    emit_define_narrowed(e, op_index, x, format(e, "round_%s(%s)", type, wide));
   else if (half)
-    x = format(e, "first_f(round_%s(splat_f(%s)))", dtype_info[s->dtype].name,
-               x);
-  emit_define(e, op_index, x);
+    emit_define(e, op_index,
+                format(e, "first_f(round_%s(splat_f(%s)))", type, x));
+  else if (byte && !is_vector)
+    emit_define(
+        e, op_index,
+        format(e, "(%s_t)(%s)", s->dtype == DT_U8 ? "uint8" : "int8", x));
+  else if (byte && !e->has_byte_lanes)
+    emit_define_narrowed(
+        e, op_index, x,
+        format(e, s->dtype == DT_U8 ? "%s & 255" : "(vi)((vu)%s << 24) >> 24",
+               wide));
+  else
+    emit_define(e, op_index, x);
 }
 
 /* ---- texts of primitives/map.def and reduce.def ---- */
@@ -472,6 +485,20 @@ static bool rounds_twice(const Emitter *e, uint32_t op_index,
          (from == DT_F64 || from == DT_I64 || from == DT_I32);
 }
 
+/* A float that rounds to a 16-bit float as the value does. */
+static const char *emit_rounded_to_odd(Emitter *e, uint32_t op_index,
+                                       const KernelOp *s) {
+  bool is_i32 = e->ops.classes[s->args[0]] == 'i';
+  char from = e->ops.varies[op_index] && is_i32 ? 'i' : 'd';
+  const char *name = from == 'i'          ? "odd_i"
+                     : s->dtype == DT_F16 ? "odd_f16"
+                                          : "odd_d";
+  const char *x = emit_operand(e, s->args[0], from, e->ops.varies[op_index]);
+  return format(e,
+                e->ops.varies[op_index] ? "%s(%s)" : "first_f(%s(splat_d(%s)))",
+                name, x);
+}
+
 static void emit_convert_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   char from = e->ops.classes[s->args[0]], to = e->ops.classes[op_index];
   bool is_vector = e->ops.varies[op_index];
@@ -491,10 +518,7 @@ static void emit_convert_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
     return;
   }
   if (rounds_twice(e, op_index, s)) {
-    v = emit_operand(e, s->args[0], 'd', is_vector);
-    v = is_vector ? format(e, "odd_d(%s)", v)
-                  : format(e, "first_f(odd_d(splat_d(%s)))", v);
-    emit_define_wrapped(e, op_index, v);
+    emit_define_wrapped(e, op_index, emit_rounded_to_odd(e, op_index, s));
     return;
   }
   emit_define_wrapped(e, op_index, emit_operand(e, s->args[0], to, is_vector));

@@ -67,6 +67,7 @@ typedef struct BytecodeCompiler {
   CodeBlock *out;                 /* the block that receives code now */
   uint32_t current_op;            /* the op whose code is emitted now */
   VEC(Reg) regs;
+  VEC(ConstantReg) constants;
   VEC(HoistedAddress) hoisted_addresses;
 } BytecodeCompiler;
 
@@ -340,11 +341,15 @@ static uint32_t op_reg(BytecodeCompiler *c, uint32_t k) {
   const BodyOp *expr = &c->node->body_ops[k];
   if (expr->kind == BODY_AXIS)
     return expr->axis;
-  if (c->op_info[k].reg == 0)
-    c->op_info[k].reg =
-        1 + new_reg(c, expr->kind == BODY_CONST ? reg_from_scalar(expr->value)
-                                                : (Reg){.i = 0});
-  return c->op_info[k].reg - 1;
+  if (c->op_info[k].reg)
+    return c->op_info[k].reg - 1;
+  bool constant = expr->kind == BODY_CONST;
+  uint32_t reg =
+      new_reg(c, constant ? reg_from_scalar(expr->value) : (Reg){.i = 0});
+  if (constant)
+    VEC_PUSH(c->arena, c->constants, ((ConstantReg){reg, k}));
+  c->op_info[k].reg = 1 + reg;
+  return reg;
 }
 
 static uint32_t innermost_axis(const BytecodeCompiler *c, const int64_t *coef) {
@@ -756,6 +761,8 @@ static void emit_dot(BytecodeCompiler *c, uint32_t loop_start, uint32_t acc) {
   emit(c, (Instruction){.op = OP_JUMP});
   Instruction *i = c->out->instructions.at + loop_start;
   memmove(i + 1, i, 4 * sizeof *i);
+  uint32_t *body_op = c->out->body_ops.at + loop_start;
+  memmove(body_op + 1, body_op, 4 * sizeof *body_op);
   i[0] = (Instruction){.op = OP_DOT,
                        .d = acc,
                        .a = c->axis_count - 1,
@@ -849,7 +856,13 @@ Bytecode *bytecode_compile(Arena *arena, const Node *n) {
   c->out = code;
   emit_loops(c);
   Bytecode *p = NEW(arena, Bytecode);
-  *p = (Bytecode){code->instructions.at, code->body_ops.at,
-                  code->instructions.len, c->regs.len, c->regs.at};
+  *p = (Bytecode){.body_ops = n->body_ops,
+                  .code = code->instructions.at,
+                  .body_op_of = code->body_ops.at,
+                  .count = code->instructions.len,
+                  .reg_count = c->regs.len,
+                  .regs = c->regs.at,
+                  .constants = c->constants.at,
+                  .constant_count = c->constants.len};
   return p;
 }

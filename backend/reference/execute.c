@@ -147,7 +147,7 @@ on_JUMP_FALSE:
   HANDLER(AFFINE, D.i = A.i + ins->k * B.i)
 on_INDEX:
   if (__builtin_expect((uint64_t)B.i >= (uint64_t)ins->extent, 0)) {
-    *where = n->body_ops[p->body_op_of[ins - p->code]].span;
+    *where = p->body_ops[p->body_op_of[ins - p->code]].span;
     return report_out_of_bounds(ins, B.i, fault);
   }
   D
@@ -194,7 +194,7 @@ on_DOT:
 #undef P
 
 arithmetic:
-  *where = n->body_ops[p->body_op_of[ins - p->code]].span;
+  *where = p->body_ops[p->body_op_of[ins - p->code]].span;
   fault_set_kind(fault, FAULT_ARITHMETIC, arith_message(bad));
   return false;
 on_HALT:

@@ -47,8 +47,9 @@ static void put_arena(Graph *g, Arena *arena) {
   g->interpreter_arena = arena;
 }
 
-static bool run_node(Graph *g, NodeRun *run, Node *n, Span *where,
-                     Fault *fault) {
+static bool run_node(Graph *g, NodeRun *run, const FusionGroup *group,
+                     uint32_t k, Span *where, Fault *fault) {
+  Node *n = group->nodes.at[k];
   *where = n->span;
   run->arena = take_arena(g);
   run->out = alloc_output(n, fault);
@@ -59,7 +60,12 @@ static bool run_node(Graph *g, NodeRun *run, Node *n, Span *where,
   if (run->out->count == 0)
     return true;
   poll_interrupt(g);
+  if (bytecode_run_cached(g, run->arena, group, k, run->out->data))
+    return true;
+  fusion_group_restore_body(group, k);
   Bytecode *p = bytecode_compile(run->arena, n);
+  bytecode_cache(group, k, p);
+  g->compiled_bodies++;
   return bytecode_run(g, n, p, run->out->data, where, fault);
 }
 
@@ -69,17 +75,18 @@ static void release_run(Graph *g, NodeRun *run) {
   *run = (NodeRun){0};
 }
 
-static bool run_node_trapped(Graph *g, Node *n, Span *where, Fault *fault) {
+static bool run_node_trapped(Graph *g, const FusionGroup *group, uint32_t k,
+                             Span *where, Fault *fault) {
   NodeRun run = {0};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     release_run(g, &run);
     trap_raise(trap.kind);
   }
-  bool good = run_node(g, &run, n, where, fault);
+  bool good = run_node(g, &run, group, k, where, fault);
   trap_end(&trap);
   if (good) {
-    n->data = run.out;
+    group->nodes.at[k]->data = run.out;
     run.out = NULL;
   }
   release_run(g, &run);
@@ -87,12 +94,11 @@ static bool run_node_trapped(Graph *g, Node *n, Span *where, Fault *fault) {
 }
 
 static bool run_group(Graph *g, FusionGroup *group, Span *where, Fault *fault) {
-  fusion_group_restore_bodies(group);
   for (uint32_t k = 0; k < group->nodes.len; k++) {
     Node *n = group->nodes.at[k];
     *where = n->span;
     if (!n->data && (!node_fits_memory(g, n, fault) ||
-                     !run_node_trapped(g, n, where, fault)))
+                     !run_node_trapped(g, group, k, where, fault)))
       return false;
   }
   return true;

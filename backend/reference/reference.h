@@ -11,6 +11,7 @@
 #include "tensor/tensor.h"
 
 typedef struct Arena Arena;
+typedef struct FusionGroup FusionGroup;
 
 typedef enum OpCode {
 #define O(name) OP_##name,
@@ -43,18 +44,36 @@ typedef struct Instruction {
   };
 } Instruction;
 
+/* A register with the value of a BODY_CONST. */
+typedef struct ConstantReg {
+  uint32_t reg, body_op;
+} ConstantReg;
+
 typedef struct Bytecode {
+  const BodyOp *body_ops; /* what was compiled */
   Instruction *code;
   /* For each instruction: the body op to which it belongs. */
   uint32_t *body_op_of;
   uint32_t count, reg_count;
   Reg *regs; /* contains the constants */
+  ConstantReg *constants;
+  uint32_t constant_count;
 } Bytecode;
 
 /* ---- compile.c ---- */
 
 /* Returns bytecode in the arena.  All operands of n must have data. */
 Bytecode *bytecode_compile(Arena *arena, const Node *n);
+
+/* ---- cached_bytecode.c ---- */
+
+/* Caches the bytecode of node k of a group with its plan, if its operands
+ * and constants can be replaced. */
+void bytecode_cache(const FusionGroup *group, uint32_t k, const Bytecode *p);
+/* Runs the cached bytecode of node k.  Returns false if there is none,
+ * or if it fails: then the node must be compiled and run again. */
+bool bytecode_run_cached(const Graph *g, Arena *arena, const FusionGroup *group,
+                         uint32_t k, void *out);
 
 /* ---- execute.c ---- */
 

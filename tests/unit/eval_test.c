@@ -347,6 +347,19 @@ static void test_recursive_graphs(void **state) {
   assert_true(g->plan_cache_hits >= hits + 70);
 }
 
+/* A cached plan keeps the bytecode of small bodies for other operands and
+ * constants. */
+static void test_cached_bytecode(void **state) {
+  (void)state;
+  funs("(shift (x k) (+ (* x (tensor 3.0 4.0)) (* k 1.25)))");
+  const Graph *g = eval_graph(eval);
+  is("(shift (tensor 1.0 2.0) 3.0)", "[ 6.75, 11.75]");
+  uint64_t compiled = g->compiled_bodies, hits = g->plan_cache_hits;
+  is("(shift (tensor 5.0 7.0) 5.0)", "[21.25, 34.25]");
+  assert_true(g->plan_cache_hits > hits);
+  assert_true(g->compiled_bodies == compiled);
+}
+
 static void test_errors(void **state) {
   (void)state;
   fails("(fail \"no\")", 501, "no");
@@ -766,6 +779,7 @@ int main(void) {
       T(test_tail_calls),
       T(test_deep),
       T(test_recursive_graphs),
+      T(test_cached_bytecode),
       T(test_errors),
       T(test_interrupt),
       T(test_strings),
