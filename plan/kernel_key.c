@@ -1,6 +1,12 @@
-/* A kernel as bytes, with all its numbers, and the hash of these. */
+/* A kernel as bytes, with all its numbers or with its sizes only, and the hash
+ * of these. */
 #include "plan/kernel_key.h"
 #include "support/buffer.h"
+
+typedef enum KeyKind {
+  KEY_OF_CODE,     /* all numbers */
+  KEY_OF_SCHEDULE, /* no values of constants */
+} KeyKind;
 
 static void hash_number(Buffer *b, int64_t x) {
   buffer_add(b, (const char *)&x, sizeof x);
@@ -19,16 +25,19 @@ static void hash_affine(Buffer *b, const AffineExpr *q) {
   hash_number(b, -1);
 }
 
-static void hash_op(Buffer *b, const KernelOp *s) {
+static void hash_op(Buffer *b, const KernelOp *s, KeyKind kind) {
   hash_number(b, (int64_t)s->kind << 32 | s->dtype);
   hash_number(b, (int64_t)s->op << 32 | s->arg_count);
   for (uint32_t k = 0; k < s->arg_count; k++)
     hash_number(b, s->args[k]);
-  hash_number(b, s->low);
-  hash_number(b, s->high);
+  if (kind == KEY_OF_CODE) {
+    hash_number(b, s->low);
+    hash_number(b, s->high);
+  }
   switch (s->kind) {
   case KOP_CONST:
-    hash_number(b, s->value.i);
+    if (kind == KEY_OF_CODE)
+      hash_number(b, s->value.i);
     break;
   case KOP_AFFINE:
     hash_affine(b, s->affine);
@@ -48,7 +57,8 @@ static void hash_op(Buffer *b, const KernelOp *s) {
     hash_affine(b, s->address);
     break;
   case KOP_RANDOM:
-    buffer_add(b, (const char *)&s->key, sizeof s->key);
+    if (kind == KEY_OF_CODE)
+      buffer_add(b, (const char *)&s->key, sizeof s->key);
     break;
   case KOP_MAP:
   case KOP_SELECT:
@@ -58,7 +68,8 @@ static void hash_op(Buffer *b, const KernelOp *s) {
   }
 }
 
-static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
+static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop,
+                      KeyKind kind) {
   hash_number(b, (int64_t)loop->accumulated_axes << 32 | loop->parallel_axes);
   hash_number(b, (int64_t)loop->spatial_axes << 32 | loop->axis_count);
   for (uint32_t v = 0; v < loop->axis_count; v++)
@@ -70,7 +81,7 @@ static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
   }
   hash_number(b, loop->ops.len);
   for (uint32_t k = 0; k < loop->ops.len; k++)
-    hash_op(b, &loop->ops.at[k]);
+    hash_op(b, &loop->ops.at[k], kind);
   hash_number(b, loop->outputs.len);
   for (uint32_t k = 0; k < loop->outputs.len; k++) {
     const LoopOutput *r = &loop->outputs.at[k];
@@ -82,13 +93,21 @@ static void hash_loop(Buffer *b, const FusionGroup *c, const LoopNest *loop) {
   }
 }
 
-ArtifactKey kernel_key(const FusionGroup *c) {
+static ArtifactKey key_of(const FusionGroup *c, KeyKind kind) {
   const Kernel *k = c->kernel;
   Buffer b = {.arena = k->arena};
   hash_number(&b, k->recomputes); /* it may have another schedule */
   for (uint32_t j = 0; j < k->inputs.len; j++)
     hash_number(&b, k->inputs.at[j]->dtype);
   for (uint32_t j = 0; j < k->loops.len; j++)
-    hash_loop(&b, c, k->loops.at[j]);
+    hash_loop(&b, c, k->loops.at[j], kind);
   return artifact_key(1, &(ArtifactPart){b.text, b.len});
+}
+
+ArtifactKey kernel_key(const FusionGroup *c) {
+  return key_of(c, KEY_OF_CODE);
+}
+
+ArtifactKey kernel_schedule_key(const FusionGroup *c) {
+  return key_of(c, KEY_OF_SCHEDULE);
 }

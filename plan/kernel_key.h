@@ -7,5 +7,8 @@
 
 /* A hash of the group's kernel with all its numbers. */
 ArtifactKey kernel_key(const FusionGroup *c);
+/* A hash of its operations and sizes, without the values of constants: kernels
+ * that differ only in these have one schedule. */
+ArtifactKey kernel_schedule_key(const FusionGroup *c);
 
 #endif

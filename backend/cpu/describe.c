@@ -3,7 +3,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_file.h"
-#include "plan/kernel_key.h"
 #include "plan/observer.h"
 #include "support/arena_text.h"
 
@@ -180,8 +179,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   if (!c->kernel || c->fallback_reason)
     return false;
   Kernel *k = kernel_copy(c->kernel);
-  ArtifactKey key = kernel_key(c);
-  if (!schedule_make(k, key, &s) || !emit_kernel(k, &s, NULL, "", &e))
+  if (!schedule_make(c, k, &s) || !emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->vector_lanes = s.width;
   about->tasks = e.tasks;
@@ -190,7 +188,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->specialized_for = describe_vectors(k, &s, arena);
   about->tiling = describe_gemm_tiles(k, &s, arena);
   about->kernel = k;
-  about->schedule = schedule_entry(arena, key, k, &s);
+  about->schedule = schedule_entry(arena, c, k, &s);
   count_all_accesses(k, &s, arena, about);
   JitObject *o = c->backend_data
                      ? jit_request(e.code.source.text, e.code.source.len,

@@ -33,19 +33,18 @@ static bool shares_packed_operand(const Kernel *k, const Schedule *s) {
          k->loops.at[0]->extents[k->parallel_axes - 2] > s->task_height;
 }
 
-static void compile_kernel(const FusionGroup *c, ArtifactKey key,
-                           CompiledKernel *p) {
+static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   Kernel *k = kernel_copy(c->kernel);
   Schedule s;
   CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = fusion_group_is_exact(c);
-  if (!schedule_make(k, key, &s))
+  if (!schedule_make(c, k, &s))
     return;
   if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.code.call.outputs.len + e.prepacked.len >
           MAX_KERNEL_POINTERS) {
-    schedule_has_no_code(key);
+    schedule_has_no_code(c);
     return;
   }
   p->ints = e.code.call.ints.at;
@@ -144,7 +143,7 @@ const CompiledKernel *kernel_cache_get(FusionGroup *c) {
   if (found)
     return found->object ? found : NULL;
   CompiledKernel *p = NEW(c->kernel->arena, CompiledKernel);
-  compile_kernel(c, key, p);
+  compile_kernel(c, p);
   const CompiledKernel *cached = kernel_cache_insert(key, p);
   c->transient = !cached;
   return p->object ? (cached ? cached : p) : NULL;

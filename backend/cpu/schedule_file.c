@@ -2,7 +2,7 @@
 #include "backend/cpu/schedule_file.h"
 
 #include "backend/cpu/schedule_text.h"
-#include "support/arena.h"
+#include "plan/kernel_key.h"
 #include "support/arena_text.h"
 #include "support/mem.h"
 
@@ -168,7 +168,10 @@ void schedule_set_source(ScheduleSource *source) {
   file.source = source;
 }
 
-static FileEntry *find(ArtifactKey key) {
+static FileEntry *find(const FusionGroup *c) {
+  ArtifactKey key = {{0}};
+  if (file.count)
+    key = kernel_schedule_key(c);
   for (uint32_t j = 0; j < file.count; j++)
     if (file.entries[j].key == key.word[0])
       return &file.entries[j];
@@ -183,8 +186,8 @@ static void fail(uint32_t at, const char *error) {
   pthread_mutex_unlock(&file.lock);
 }
 
-bool schedule_make(Kernel *k, ArtifactKey key, Schedule *s) {
-  FileEntry *e = find(key);
+bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s) {
+  FileEntry *e = find(c);
   const char *text = e ? e->text : file.source ? file.source(k) : NULL;
   uint32_t at;
   if (!text) {
@@ -199,15 +202,16 @@ bool schedule_make(Kernel *k, ArtifactKey key, Schedule *s) {
   return !error;
 }
 
-void schedule_has_no_code(ArtifactKey key) {
-  const FileEntry *e = find(key);
+void schedule_has_no_code(const FusionGroup *c) {
+  const FileEntry *e = find(c);
   if (e || file.source)
     fail(e ? e->at : 0, "there is no C code for this schedule");
 }
 
-const char *schedule_entry(Arena *arena, ArtifactKey key, const Kernel *k,
+const char *schedule_entry(Arena *arena, const FusionGroup *c, const Kernel *k,
                            const Schedule *s) {
   Buffer out = {.arena = arena};
+  ArtifactKey key = kernel_schedule_key(c);
   buffer_printf(&out, "kernel %016" PRIx64 "\n", key.word[0]);
   schedule_print(&out, k, s);
   return out.text;
