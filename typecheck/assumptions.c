@@ -28,6 +28,14 @@ void assumption_load_for(Checker *c, const Assumption *f, Dim *d) {
   load_chain(c, f, dim_add(c->dims, d, dim_int(c->dims, 1)));
 }
 
+Assumption *assumption_copy(Checker *c, const Assumption *f,
+                            Assumption *outer) {
+  Assumption *copy = NEW(c->arena, Assumption);
+  *copy = *f;
+  copy->outer = outer;
+  return copy;
+}
+
 void assumption_add(Checker *c, Dim *d, bool eq) {
   Assumption *f = NEW(c->arena, Assumption);
   f->outer = c->facts.assumptions;

@@ -466,10 +466,7 @@ static Assumption *drop_range_assumptions(Checker *c, Assumption *f,
   Assumption *outer = drop_range_assumptions(c, f->outer, until);
   if (f->role == ROLE_INDEX_RANGE || outer == f->outer)
     return f->role == ROLE_INDEX_RANGE ? outer : f;
-  Assumption *copy = NEW(c->arena, Assumption);
-  *copy = *f;
-  copy->outer = outer;
-  return copy;
+  return assumption_copy(c, f, outer);
 }
 
 /* Two ranges must agree even if the loops are inside an empty loop. */

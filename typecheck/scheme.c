@@ -589,10 +589,7 @@ static void simplify_conditions(Checker *c, Constraint *k) {
     dim_each_var(dim_resolve(c->dims, f->dim), note_local, classify_shape, &g);
     if (!assumption_is_condition(f) || !g.local || has_assumption(c, kept, f))
       continue;
-    Assumption *copy = NEW(c->arena, Assumption);
-    *copy = *f;
-    copy->outer = kept;
-    kept = copy;
+    kept = assumption_copy(c, f, kept);
   }
   uint32_t count = 0;
   for (const Assumption *f = kept; f; f = f->outer)
@@ -630,10 +627,7 @@ static Assumption *drop_unknown_conditions(Checker *c, Assumption *f) {
     return outer;
   if (outer == f->outer)
     return f;
-  Assumption *copy = NEW(c->arena, Assumption);
-  *copy = *f;
-  copy->outer = outer;
-  return copy;
+  return assumption_copy(c, f, outer);
 }
 
 /* Removes the constraints from pending that mention a variable above the

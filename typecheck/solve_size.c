@@ -1,6 +1,5 @@
 /* Solves or decides equations and inequalities between two sizes. */
 #include "typecheck/solver.h"
-#include "support/arena.h"
 #include "support/diag.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
@@ -199,10 +198,7 @@ static Assumption *without_bounds_by(Checker *c, Assumption *f,
     return outer;
   if (outer == f->outer)
     return f;
-  Assumption *copy = NEW(c->arena, Assumption);
-  *copy = *f;
-  copy->outer = outer;
-  return copy;
+  return assumption_copy(c, f, outer);
 }
 
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {

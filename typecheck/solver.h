@@ -33,6 +33,8 @@ Constraint *wakeup_find_definer(Checker *c, ShapeVar *v, ConstraintKind kind);
 /* Loads the assumptions for the goal d >= 0. */
 void assumption_load_for(Checker *c, const Assumption *assumptions, Dim *d);
 void assumption_add(Checker *c, Dim *d, bool eq);
+/* A copy of an assumption inside of others. */
+Assumption *assumption_copy(Checker *c, const Assumption *f, Assumption *outer);
 void assumption_add_unconditional(Checker *c, Dim *d, bool eq);
 /* Begins a control region: a part of the program, such as a branch or the body
    of a function, that may not run although its surroundings do.  A run-time

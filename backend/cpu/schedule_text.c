@@ -339,6 +339,8 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
 static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
                                  Schedule *s) {
   Kernel *k = r->kernel;
+  skip_blanks(r);
+  uint32_t head = r->at;
   const char *error = read_head(r);
   error = error ? error : read_loops(r);
   if (error)
@@ -346,7 +348,7 @@ static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
   bool by_gemm = false;
   for (uint32_t j = 0; j < MAX_KERNEL_LOOPS; j++)
     by_gemm |= is_by_gemm(r, j);
-  r->token = 0;
+  r->token = head;
   if (by_gemm) {
     if (r->head.axis_count || r->head.width)
       return "the tasks of a kernel with `by gemm` are those of the product";
@@ -369,7 +371,7 @@ static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
     kernel_trim(k, false);
   schedule_prepare_nests(k, s);
   error = read_nests(r, s);
-  r->token = error ? r->token : 0;
+  r->token = error ? r->token : head;
   return error ? error : check_width(k, bytes, s);
 }
 

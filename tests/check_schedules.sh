@@ -1,0 +1,108 @@
+#!/bin/bash
+# Schedules of kernels: those that `axon plan --schedule` prints give the same
+# code when --schedules reads them; others give the same results; what cannot be
+# applied is an error with its place.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+command -v "${AXON_CC:-cc}" >/dev/null || {
+  echo 'skipped: no C compiler'
+  exit 0
+}
+export AXON_TARGET=cpu AXON_TINY=0
+cat >"$work/a.axn" <<'END'
+val x : f32[70, 129] = normal (key 1) [70, 129]
+val w : f32[129, 40] = normal (key 2) [129, 40]
+val image : f32[3, 40, 50] = normal (key 3) [3, 40, 50]
+val long : f64[5000] = normal (key 4) [5000]
+val bits = for i < 70, j < 129 => x.[i, j] > 0.0
+val results =
+  { softmax = nn.softmax x,
+    columns = sum ~axis:0 x,
+    turned = transpose x * 2.0,
+    best = map argmax x,
+    product = nn.gelu (x @ w),
+    vector = map (fn r => dot r w.[:, 0]) x,
+    blur = for c < 3, y < 38, z < 48 =>
+      sum (for i < 3, j < 3 => image.[c, y + i, z + j]),
+    pool = nn.maxpool (reshape [1, 3, 40, 50] image),
+    total = sum (long * long),
+    running = cumsum x,
+    any = map any bits,
+    half = map sum (f16 x) }
+END
+cp "$work/a.axn" "$work/c.axn"
+cat >>"$work/c.axn" <<'END'
+do print results
+END
+cd "$work" || exit 1
+
+code() { # code FILE [OPTION...]: the generated code, without times
+  file=$1
+  shift
+  "$AXON" plan --code --stable "$@" "$file" 2>&1
+}
+
+# ---- what is printed, read again, is the same ----
+"$AXON" plan --schedule c.axn >c.axs || fail 'no schedules'
+[ "$(grep -c '^kernel' c.axs)" -ge 8 ] || fail "too few kernels: $(cat c.axs)"
+code c.axn >chosen
+code c.axn --schedules c.axs >read
+cmp -s chosen read || fail "other code: $(diff chosen read | head -20)"
+"$AXON" plan --schedule --schedules c.axs c.axn >again
+cmp -s c.axs again || fail "other schedules: $(diff c.axs again | head -20)"
+
+# ---- another schedule of each kernel: no vectors, one task for each element ----
+"$AXON" c.axn >expected
+awk '/^kernel/ { print; print "  width 1" } /^ *[0-9]+: by/' c.axs |
+  awk '{ if (/by gemm/) sub(/.*/, "  (* by gemm *)"); print }' >plain.axs
+"$AXON" --schedules plain.axs c.axn >plain 2>errors
+python3 - expected plain <<'END' || fail 'other results without vectors'
+import re, sys
+a, b = (re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", open(f).read()) for f in sys.argv[1:])
+sys.exit(len(a) != len(b) or
+         any(abs(float(x) - float(y)) > 2e-3 * max(1, abs(float(x)))
+             for x, y in zip(a, b)))
+END
+[ -s errors ] && fail "errors: $(cat errors)"
+
+# ---- refusals ----
+cat >"$work/b.axn" <<'END'
+val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
+val y = map sum x
+do print (sum y)
+END
+kernel=$("$AXON" plan --schedule b.axn | grep -A9 'map sum x' | grep -om1 'kernel .*')
+[ -n "$kernel" ] || fail 'map sum x has no kernel'
+while IFS='|' read -r schedule message; do
+  printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
+  "$AXON" plan --schedules refused.axs b.axn >out 2>&1
+  status=$?
+  [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
+  grep -qF -- "$message" out ||
+    fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
+  grep -q 'refused.axs:[23]:' out || fail "\`$schedule\` has no place: $(head -3 out)"
+done <"$here/tests/schedules/refused"
+
+# ---- files ----
+said() { # said TEXT ARGUMENT...
+  text=$1
+  shift
+  "$AXON" "$@" >out 2>&1
+  grep -qF -- "$text" out || fail "expected \`$text\`: $(cat out)"
+}
+said 'cannot read "none.axs": No such file' --schedules none.axs b.axn
+echo '(* open' >file.axs
+said 'file.axs:1:1: this comment has no end: write *)' --schedules file.axs b.axn
+echo 'tasks i0' >file.axs
+said 'file.axs:1:1: expected `kernel`' --schedules file.axs b.axn
+echo 'kernel x' >file.axs
+said 'expected `kernel` and its number' --schedules file.axs b.axn
+printf 'kernel 1f\n 1: \nkernel 1f\n 1: \n' >file.axs
+said 'this kernel has a schedule already' --schedules file.axs b.axn
+printf 'kernel 1f (* of another (* program *) *)\n 1: \n' >file.axs
+said 'the schedule of kernel 000000000000001f was not used' \
+  --schedules file.axs b.axn
+head -c 5000000 /dev/zero | tr '\0' ' ' >file.axs
+said 'is no text, or has more than' --schedules file.axs b.axn
+[ -z "${failed-}" ] || exit 1
