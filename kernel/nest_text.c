@@ -185,8 +185,9 @@ static const char *parse_step(ScheduleParser *p, NestStep *s) {
   }
   is_right = is_right && (loops == NO_LOOP || s->piece_count == loops) &&
              parse_rest(p, s);
-  return is_right ? NULL
-                  : arena_printf(p->nest->arena, "expected %s", step_syntax[kind]);
+  return is_right
+             ? NULL
+             : arena_printf(p->nest->arena, "expected %s", step_syntax[kind]);
 }
 
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {

@@ -12,8 +12,7 @@
 static const char *check_axes(const Nest *n) {
   for (uint32_t v = 0; v < n->spec->axis_count; v++)
     if (nest_find(n, v, 0) == NO_LOOP && v != n->stream.term_axis)
-      return arena_printf(n->arena, "axis i%u has no loop",
-                          n->names[v]);
+      return arena_printf(n->arena, "axis i%u has no loop", n->names[v]);
   return NULL;
 }
 

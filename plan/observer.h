@@ -78,14 +78,14 @@ typedef struct KernelInfo {
   const char *specialized_for;
   /* Loads and stores whose lanes are not contiguous. */
   uint32_t strided_accesses;
-  uint32_t indirect_accesses; /* gathers and scatters: loads and stores whose
-                                 index is data */
-  const char *source;         /* C source, if requested; or NULL */
-  const char *schedule;       /* as --schedules reads it; or NULL */
+  uint32_t indirect_accesses;  /* gathers and scatters: loads and stores whose
+                                  index is data */
+  const char *source;          /* C source, if requested; or NULL */
+  const char *schedule;        /* as --schedules reads it; or NULL */
   const struct Kernel *kernel; /* the kernel with the loops that its schedule
                                   adds, in the arena of the plan; NULL: the
                                   kernel of the group */
-  const void *code_id;        /* equal for groups with the same code; or NULL */
+  const void *code_id; /* equal for groups with the same code; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: the code was in the cache */
   /* Resource usage reported by the compiler; or NULL. */

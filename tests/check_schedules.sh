@@ -52,14 +52,15 @@ cmp -s chosen read || fail "other code: $(diff chosen read | head -20)"
 "$AXON" plan --schedule --schedules c.axs c.axn >again
 cmp -s c.axs again || fail "other schedules: $(diff c.axs again | head -20)"
 
-# ---- another schedule of each kernel: no vectors, one task for each element ----
+# ---- another schedule of each kernel: no vectors ----
 "$AXON" c.axn >expected
 awk '/^kernel/ { print; print "  width 1" } /^ *[0-9]+: by/' c.axs |
   awk '{ if (/by gemm/) sub(/.*/, "  (* by gemm *)"); print }' >plain.axs
 "$AXON" --schedules plain.axs c.axn >plain 2>errors
 python3 - expected plain <<'END' || fail 'other results without vectors'
 import re, sys
-a, b = (re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", open(f).read()) for f in sys.argv[1:])
+number = r"-?\d+\.?\d*(?:e-?\d+)?"
+a, b = (re.findall(number, open(f).read()) for f in sys.argv[1:])
 sys.exit(len(a) != len(b) or
          any(abs(float(x) - float(y)) > 2e-3 * max(1, abs(float(x)))
              for x, y in zip(a, b)))
@@ -72,7 +73,7 @@ val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 val y = map sum x
 do print (sum y)
 END
-kernel=$("$AXON" plan --schedule b.axn | grep -A9 'map sum x' | grep -om1 'kernel .*')
+kernel=$("$AXON" plan --schedule b.axn | grep -om1 '^kernel .*')
 [ -n "$kernel" ] || fail 'map sum x has no kernel'
 while IFS='|' read -r schedule message; do
   printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
@@ -81,7 +82,8 @@ while IFS='|' read -r schedule message; do
   [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
   grep -qF -- "$message" out ||
     fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
-  grep -q 'refused.axs:[23]:' out || fail "\`$schedule\` has no place: $(head -3 out)"
+  grep -q 'refused.axs:[23]:' out ||
+    fail "\`$schedule\` has no place: $(head -3 out)"
 done <"$here/tests/schedules/refused"
 
 # ---- files ----
@@ -93,7 +95,8 @@ said() { # said TEXT ARGUMENT...
 }
 said 'cannot read "none.axs": No such file' --schedules none.axs b.axn
 echo '(* open' >file.axs
-said 'file.axs:1:1: this comment has no end: write *)' --schedules file.axs b.axn
+said 'file.axs:1:1: this comment has no end: write *)' \
+  --schedules file.axs b.axn
 echo 'tasks i0' >file.axs
 said 'file.axs:1:1: expected `kernel`' --schedules file.axs b.axn
 echo 'kernel x' >file.axs

@@ -65,7 +65,7 @@ typedef struct Schedule {
       nontemporal_bytes; /* outputs with more bytes use non-temporal stores */
   int64_t strip_length;  /* TASK_ROWS: elements of a strip of strip-mined loops;
                             0: none */
-  struct Nest **nests;              /* of the other loops, by loop */
+  struct Nest **nests;   /* of the other loops, by loop */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
 } Schedule;

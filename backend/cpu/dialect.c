@@ -7,8 +7,7 @@
 /* The position in a block of the last parallel axis, if no lanes lie along it.
  * Otherwise those who load and store vectors add it. */
 static const char *column_offset(Emitter *e, uint32_t last) {
-  bool has_column =
-      e->vector_axis != last && e->loop->staging != STAGE_OUT;
+  bool has_column = e->vector_axis != last && e->loop->staging != STAGE_OUT;
   return has_column ? format(e, " + (i%u - lo)", last) : "";
 }
 

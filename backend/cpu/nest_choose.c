@@ -17,9 +17,9 @@ bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
   bool is_sum = false;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     is_sum |= is_f32_sum(loop, &loop->outputs.at[j]);
-  return is_sum && (s->reduction_chunk ||
-                    loop_iterations_hint(loop, loop->spatial_axes,
-                                         loop->axis_count) > run);
+  return is_sum &&
+         (s->reduction_chunk || loop_iterations_hint(loop, loop->spatial_axes,
+                                                     loop->axis_count) > run);
 }
 
 /* ---- steps ---- */

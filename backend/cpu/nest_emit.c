@@ -93,10 +93,10 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
   AxisRange *r = &s.axes[l->axis];
   uint32_t inner = nest_inner(w->nest, depth);
   r->begin = begin;
-  r->is_full = is_full && (inner == NO_LOOP ||
-                           w->nest->loops[inner].step *
-                                   w->nest->loops[inner].count ==
-                               l->step);
+  r->is_full =
+      is_full &&
+      (inner == NO_LOOP ||
+       w->nest->loops[inner].step * w->nest->loops[inner].count == l->step);
   if (is_full)
     r->end = format(w->e, "%s + %lld", begin, (long long)l->step);
   if (inner == NO_LOOP && l->run != NEST_LANES) {

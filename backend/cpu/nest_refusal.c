@@ -26,8 +26,9 @@ static const char *check_lanes(const NestCheck *c) {
     return NULL;
   if (n->loops[lanes].tail == TAIL_MASK &&
       !short_reduction_is_unrolled(c->schedule, n->spec, n->loops[lanes].axis))
-    return refuse(c, lanes, "cannot have tail mask: only short sums for each "
-                            "lane can: use less or peel");
+    return refuse(c, lanes,
+                  "cannot have tail mask: only short sums for each "
+                  "lane can: use less or peel");
   if (n->loops[lanes].count == c->schedule->width)
     return NULL;
   return refuse(c, lanes,
@@ -60,8 +61,9 @@ static const char *check_locals(const NestCheck *c) {
     return "tasks: a loop nest with an axis of its own, which is not summed, "
            "keeps values for its tasks, so blocks have one axis only";
   if (lanes != NO_LOOP && n->loops[lanes].axis != outer - 1)
-    return refuse(c, lanes, "cannot be lanes: a block keeps values in rows "
-                            "along the last parallel axis");
+    return refuse(c, lanes,
+                  "cannot be lanes: a block keeps values in rows "
+                  "along the last parallel axis");
   return NULL;
 }
 
@@ -72,14 +74,15 @@ static const char *check_tails(const NestCheck *c) {
     uint32_t inner = nest_inner(n, j);
     NestTail tail = n->loops[j].tail;
     if (inner != NO_LOOP && tail == TAIL_MASK && inner != lanes)
-      return refuse(c, j, "has tail mask, which only vectors can have: use "
-                          "less, peel or if");
+      return refuse(c, j,
+                    "has tail mask, which only vectors can have: use "
+                    "less, peel or if");
     if (inner != NO_LOOP && tail == TAIL_CLAMP &&
         (inner != clamped || n->loops[j].run != NEST_TASK ||
-         n->loops[inner].run != NEST_UNROLL ||
-         nest_inner(n, inner) != NO_LOOP))
-      return refuse(c, j, "has tail clamp, which only the last task can have, "
-                          "with unrolled iterations that are not tiled");
+         n->loops[inner].run != NEST_UNROLL || nest_inner(n, inner) != NO_LOOP))
+      return refuse(c, j,
+                    "has tail clamp, which only the last task can have, "
+                    "with unrolled iterations that are not tiled");
   }
   return clamped != NO_LOOP &&
                  !unroll_and_jam_is_valid(c->kernel, c->schedule, c->at)
@@ -134,13 +137,13 @@ static const char *check_stream(const NestCheck *c) {
   uint32_t lanes = nest_lanes(n), count = n->loop_count;
   if (n->stream.row_axis == NO_LOOP)
     return NULL;
-  bool has_vectors = lanes != NO_LOOP && count >= 4 &&
-                     n->loops[lanes].axis < n->spec->spatial_axes &&
-                     n->loops[lanes].tail == TAIL_MASK &&
-                     n->loops[count - 2].axis == n->loops[lanes].axis &&
-                     n->loops[count - 2].run == NEST_UNROLL &&
-                     nest_find(n, n->loops[lanes].axis, 2) <
-                         nest_accumulator_depth(n);
+  bool has_vectors =
+      lanes != NO_LOOP && count >= 4 &&
+      n->loops[lanes].axis < n->spec->spatial_axes &&
+      n->loops[lanes].tail == TAIL_MASK &&
+      n->loops[count - 2].axis == n->loops[lanes].axis &&
+      n->loops[count - 2].run == NEST_UNROLL &&
+      nest_find(n, n->loops[lanes].axis, 2) < nest_accumulator_depth(n);
   bool has_rows = has_vectors &&
                   n->loops[count - 3].axis == n->stream.row_axis &&
                   nest_piece(n, count - 3) == 0;

@@ -212,8 +212,9 @@ static double choose_nontemporal_bytes(const Kernel *k) {
 }
 
 static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
-  uint32_t transpose_axis =
-      vector_axis == NO_AXIS ? NO_AXIS : schedule_transpose_axis(k, vector_axis);
+  uint32_t transpose_axis = vector_axis == NO_AXIS
+                                ? NO_AXIS
+                                : schedule_transpose_axis(k, vector_axis);
   if (transpose_axis != NO_AXIS) { /* tiles whose lines stay in the cache */
     kernel_move_axis_last(k, transpose_axis);
     kernel_move_axis_last(k, vector_axis - (vector_axis > transpose_axis));

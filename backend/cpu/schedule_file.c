@@ -137,7 +137,8 @@ bool schedule_file_read(const char *path, Fault *fault) {
     return false;
   }
   buffer_puts(&file.text, "");
-  if (file.text.len >= MAX_FILE_BYTES || strlen(file.text.text) < file.text.len) {
+  if (file.text.len >= MAX_FILE_BYTES ||
+      strlen(file.text.text) < file.text.len) {
     fault_set(fault, "\"%.200s\" is no text, or has more than %d bytes", path,
               MAX_FILE_BYTES);
     fault->kind = FAULT_SCHEDULE;

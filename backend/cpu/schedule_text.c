@@ -14,8 +14,8 @@
 /* ---- printing ---- */
 
 static bool is_gemm(const Schedule *s, uint32_t loop) {
-  return s->batched_gemm || (s->gemm_tilings &&
-                             s->gemm_tilings->by_loop[loop].is_gemm);
+  return s->batched_gemm ||
+         (s->gemm_tilings && s->gemm_tilings->by_loop[loop].is_gemm);
 }
 
 static bool has_gemm(const Schedule *s) {
@@ -125,8 +125,8 @@ static bool at_loop(const ScheduleReader *r, uint32_t at) {
   uint32_t end = at;
   while (isdigit((unsigned char)r->text[end]))
     end++;
-  bool is_word = at && (isalnum((unsigned char)r->text[at - 1]) ||
-                        r->text[at - 1] == '.');
+  bool is_word =
+      at && (isalnum((unsigned char)r->text[at - 1]) || r->text[at - 1] == '.');
   return end > at && !is_word && r->text[end] == ':';
 }
 
@@ -229,8 +229,9 @@ static const char *apply_tasks(ScheduleReader *r, Schedule *s) {
   uint32_t blocks = 0;
   for (uint32_t j = 0; j < h->axis_count; j++) {
     if (h->blocks[j] == 1 && blocks)
-      return arena_printf(k->arena, "i%u follows an axis with a block: tasks "
-                                    "with blocks come last",
+      return arena_printf(k->arena,
+                          "i%u follows an axis with a block: tasks "
+                          "with blocks come last",
                           h->axes[j]);
     blocks += h->blocks[j] > 1;
   }
@@ -269,8 +270,8 @@ static const char *check_head(const ScheduleReader *r, const Schedule *s) {
 /* Lanes of 32, 64 or 8 bits. */
 static const char *check_width(const Kernel *k, uint32_t bytes,
                                const Schedule *s) {
-  bool is_wide = s->width == bytes / 4 &&
-                 !vector_axis_needs_64bit(k, s->vector_axes),
+  bool is_wide =
+           s->width == bytes / 4 && !vector_axis_needs_64bit(k, s->vector_axes),
        is_byte = s->width == bytes && vector_axis_fits_bytes(k, s, bytes);
   if (s->width == 1 || s->width == bytes / 8 || is_wide || is_byte)
     return NULL;

@@ -37,7 +37,7 @@ typedef struct Report {
   uint64_t kernels;     /* groups with a kernel */
   uint64_t left;        /* groups that were not compiled */
   uint64_t planned;     /* graphs whose plan was not in the cache */
-  uint64_t scheduled; /* kernels with a random schedule */
+  uint64_t scheduled;   /* kernels with a random schedule */
   size_t used;
   char results[RESULTS];
 } Report;

@@ -49,8 +49,7 @@ static bool is_refused(RandomSchedule *r) {
 
 static const char *random_head(RandomSchedule *r) {
   Buffer out = {.arena = r->arena};
-  uint32_t count = r->kernel->parallel_axes, left = count,
-           blocks = below(r, 3);
+  uint32_t count = r->kernel->parallel_axes, left = count, blocks = below(r, 3);
   bool used[MAX_KERNEL_AXES] = {0};
   while (left) {
     uint32_t v = below(r, count);
@@ -85,11 +84,11 @@ static void add_lanes(RandomSchedule *r, Buffer *out, const Nest *n,
                 below(r, 3) ? "peel" : "mask");
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].run != NEST_TASK)
-      buffer_printf(out, "%s, ",
-                    n->loops[j].axis == n->loops[at].axis
-                        ? arena_printf(r->arena, "i%u.%u", axis,
-                                       nest_piece(n, j) + 1)
-                        : loop_name(n, j, name));
+      buffer_printf(
+          out, "%s, ",
+          n->loops[j].axis == n->loops[at].axis
+              ? arena_printf(r->arena, "i%u.%u", axis, nest_piece(n, j) + 1)
+              : loop_name(n, j, name));
   buffer_printf(out, "i%u; lanes i%u%s", axis, axis,
                 below(r, 8) ? "" : " mask");
 }
