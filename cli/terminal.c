@@ -215,9 +215,14 @@ static void report_unused_schedules(void) {
 }
 
 int terminal_finish(Session *session, SessionStatus status, bool quiet) {
+  Fault refused = {0};
   if (status == SESSION_OK && session_diags(session)->errors)
     status = SESSION_ERROR; /* a value could not be shown */
   terminal_report(session, quiet);
+  if (status == SESSION_OK && schedule_file_has_failed(&refused)) {
+    fprintf(stderr, "axon: %s\n", refused.message); /* no kernel ran */
+    status = SESSION_ERROR;
+  }
   switch (status) {
   case SESSION_OK:
     if (!quiet)

@@ -46,6 +46,8 @@ static const char *tile(StepContext *c) {
     return refuse(c, "has a task inside: only the last task can be tiled");
   if (by < 1)
     return refuse(c, "needs a tile of at least one iteration");
+  if (by > INT32_MAX / l->step)
+    return refuse(c, "would have more than 2147483647 iterations in a tile");
   if (n->loop_count == MAX_NEST_LOOPS ||
       nest_find(n, l->axis, MAX_AXIS_PIECES - 1) != NO_LOOP)
     return refuse(c, "has too many pieces already");

@@ -568,4 +568,7 @@ void plan_schedules(Buffer *out, const PlanRecorder *recorder,
       put_location(out, &k->place);
       buffer_printf(out, " *)\n%s", k->info.schedule);
     }
+  if (!out->len)
+    buffer_puts(out, "(* no kernel of the program was compiled for the CPU: "
+                     "small ones are interpreted *)\n");
 }

@@ -5,10 +5,7 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
-command -v "${AXON_CC:-cc}" >/dev/null || {
-  echo 'skipped: no C compiler'
-  exit 0
-}
+need_compiler
 export AXON_TARGET=cpu AXON_TINY=0
 cat >"$work/a.axn" <<'END'
 open nn

@@ -5,10 +5,7 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
-command -v "${AXON_CC:-cc}" >/dev/null || {
-  echo 'skipped: no C compiler'
-  exit 0
-}
+need_compiler
 export AXON_TARGET=cpu AXON_TINY=0
 cat >"$work/a.axn" <<'END'
 val x : f32[70, 129] = normal (key 1) [70, 129]
@@ -108,4 +105,11 @@ said 'the schedule of kernel 000000000000001f was not used' \
   --schedules file.axs b.axn
 head -c 5000000 /dev/zero | tr '\0' ' ' >file.axs
 said 'is no text, or has more than' --schedules file.axs b.axn
-[ -z "${failed-}" ] || exit 1
+# ---- kernels that do not run ----
+echo "$kernel 1: tile i1 0" >file.axs
+"$AXON" plan --dry --schedules file.axs b.axn >out 2>&1 &&
+  fail 'a dry run ignores a refused schedule'
+grep -q 'file.axs:1:.*at least one iteration' out || fail "dry: $(cat out)"
+said 'no kernel of the program was compiled' plan --schedule -e '1 + 1'
+said '`--schedules` was given twice' --schedules c.axs --schedules c.axs b.axn
+exit "$bad"

@@ -30,6 +30,13 @@ fail() { # fail MESSAGE: reports a failed check; the test continues
   bad=1
 }
 
+# Skips the test if kernels cannot be compiled.
+need_compiler() {
+  command -v "${AXON_CC:-cc}" >/dev/null && return
+  echo 'skipped: no C compiler'
+  exit 0
+}
+
 # Sets `python` to a Python that can import the modules.  Without one, or with
 # sanitizers, the test is skipped.  BUILD is the build folder.
 find_python() { # find_python MODULES HINT

@@ -17,6 +17,34 @@ static const char *refuse(const NestCheck *c, uint32_t loop,
                       nest_piece(n, loop), reason);
 }
 
+/* ---- size of the code ---- */
+
+enum {
+  MAX_SUMS = 1024, /* on the stack, as vectors */
+  MAX_UNROLLED = 4096,
+};
+
+static const char *check_size(const NestCheck *c) {
+  const Nest *n = c->nest;
+  double sums = 1, unrolled = 1;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    double count = (double)n->loops[j].count;
+    sums *= nest_indexes_accumulators(n, j) ? count : 1;
+    unrolled *= n->loops[j].run == NEST_UNROLL ? count : 1;
+  }
+  if (sums > MAX_SUMS)
+    return arena_printf(n->arena,
+                        "this loop nest would have %.0f sums at a time, and at "
+                        "most %d fit",
+                        sums, MAX_SUMS);
+  if (unrolled > MAX_UNROLLED)
+    return arena_printf(n->arena,
+                        "this loop nest would have %.0f unrolled iterations, "
+                        "and at most %d are",
+                        unrolled, MAX_UNROLLED);
+  return NULL;
+}
+
 /* ---- vectors ---- */
 
 static const char *check_lanes(const NestCheck *c) {
@@ -195,7 +223,8 @@ static const char *check_transposed(const NestCheck *c) {
 
 const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   NestCheck c = {k, s, at, s->nests[at]};
-  const char *error = check_lanes(&c);
+  const char *error = check_size(&c);
+  error = error ? error : check_lanes(&c);
   error = error ? error : check_locals(&c);
   error = error ? error : check_tails(&c);
   error = error ? error : check_runs(&c);

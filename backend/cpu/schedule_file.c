@@ -122,6 +122,12 @@ static bool read_entries(Fault *fault) {
 
 bool schedule_file_read(const char *path, Fault *fault) {
   char part[4096];
+  if (file.path) {
+    fault_set(fault, "`--schedules` was given twice: put the schedules into "
+                     "one file");
+    fault->kind = FAULT_SCHEDULE;
+    return false;
+  }
   file.path = path;
   errno = 0;
   FILE *f = fopen(path, "re");

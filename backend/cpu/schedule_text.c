@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- printing ---- */
@@ -46,7 +45,7 @@ static void print_head(Buffer *out, const Kernel *k, const Schedule *s) {
   if (s->transpose)
     buffer_puts(out, "transpose; ");
   if (isfinite(s->nontemporal_bytes))
-    buffer_printf(out, "nontemporal %lld; ", (long long)s->nontemporal_bytes);
+    buffer_printf(out, "nontemporal %.0f; ", s->nontemporal_bytes);
   buffer_printf(out, "width %u\n", s->width);
 }
 
@@ -120,6 +119,15 @@ static bool take_number(ScheduleReader *r, int64_t *number) {
   return r->at > begin && *number > 0 && *number <= INT32_MAX;
 }
 
+static bool take_bytes(ScheduleReader *r, double *bytes) {
+  skip_blanks(r);
+  uint32_t begin = r->at;
+  *bytes = 0;
+  while (isdigit((unsigned char)r->text[r->at]))
+    *bytes = *bytes * 10 + (r->text[r->at++] - '0');
+  return r->at > begin;
+}
+
 /* The number of a loop nest at the beginning of its steps, such as `2:`. */
 static bool at_loop(const ScheduleReader *r, uint32_t at) {
   uint32_t end = at;
@@ -161,6 +169,7 @@ static const char *read_tasks(ScheduleReader *r) {
 static const char *read_head_item(ScheduleReader *r) {
   KernelHead *h = &r->head;
   int64_t number = 0;
+  double bytes;
   skip_blanks(r);
   r->token = r->at;
   if (take_word(r, "tasks"))
@@ -173,11 +182,9 @@ static const char *read_head_item(ScheduleReader *r) {
     h->width = (uint32_t)number;
   else if (take_word(r, "chunk") && (skip_blanks(r), take_number(r, &number)))
     h->chunk = number;
-  else if (take_word(r, "nontemporal")) {
-    char *end;
-    h->nontemporal_bytes = (double)strtoll(r->text + r->at, &end, 10);
-    r->at = (uint32_t)(end - r->text);
-  } else
+  else if (take_word(r, "nontemporal") && take_bytes(r, &bytes))
+    h->nontemporal_bytes = bytes;
+  else
     return "expected tasks A [n], …, width n, chunk n, stage, transpose, "
            "nontemporal n, or a loop nest such as `1:`";
   return NULL;
@@ -215,6 +222,21 @@ static const char *read_loops(ScheduleReader *r) {
 }
 
 /* ---- tasks ---- */
+
+enum { MAX_BLOCK_ROUNDING = 64 }; /* blocks are multiples of vectors */
+
+static const char *check_blocks(const ScheduleReader *r) {
+  const KernelHead *h = &r->head;
+  const LoopNest *loop = r->kernel->loops.at[0];
+  for (uint32_t j = 0; j < h->axis_count; j++) {
+    int64_t extent = loop_extent_hint(loop, h->axes[j]);
+    if (h->blocks[j] > round_up(extent, MAX_BLOCK_ROUNDING))
+      return arena_printf(
+          r->kernel->arena, "i%u has %lld iterations, and a task of %lld",
+          h->axes[j], (long long)extent, (long long)h->blocks[j]);
+  }
+  return NULL;
+}
 
 /* Orders the parallel axes as the tasks are. */
 static const char *apply_tasks(ScheduleReader *r, Schedule *s) {
@@ -362,7 +384,8 @@ static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
                   .nontemporal_bytes = r->head.nontemporal_bytes,
                   .transpose = r->head.transposes,
                   .reduction_unroll = 1};
-  error = apply_tasks(r, s);
+  error = check_blocks(r);
+  error = error ? error : apply_tasks(r, s);
   error = error ? error : check_head(r, s);
   if (error)
     return error;

@@ -37,6 +37,8 @@ static const Refused refused[] = {
     {"tile i9 4", "i9.0 does not exist"},
     {"tile i0.1 4", "i0.1 does not exist"},
     {"tile i0 0", "i0 needs a tile of at least one iteration"},
+    {"tile i1 2147483647; tile i1.1 2",
+     "i1.1 would have more than 2147483647 iterations in a tile"},
     {"unroll i1; tile i1 4",
      "i1 is not serial: tile it before it is bound or unrolled"},
     {"tile i0 8 peel; tile i0 3",
