@@ -676,7 +676,7 @@ Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
     collapse_inner_axes(arena, a.kernel->loops.at[j]);
   hoist_invariant_factors(a.kernel);
   fuse_loops(a.kernel);
-  for (uint32_t v = 0; v < a.kernel->parallel_axes; v++)
+  for (uint32_t v = 0; v < MAX_KERNEL_AXES; v++)
     a.kernel->axis_names[v] = (uint8_t)v;
   kernel_verify_after(a.kernel, "fusion of loops");
   return a.kernel;

@@ -216,7 +216,8 @@ typedef struct Kernel {
   Arena *arena;
   Graph *graph;
   uint32_t parallel_axes;
-  /* The number that each parallel axis had before schedules reordered them. */
+  /* The number that each axis had before schedules reordered the parallel
+   * ones. */
   uint8_t axis_names[MAX_KERNEL_AXES];
   /* The last parallel axes, which one task runs in order, since some loops
    * accumulate along them; 0: none. */

@@ -9,7 +9,7 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
   n->loop_count = spec->axis_count;
   for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
-    n->names[v] = (uint8_t)(names && v < spec->parallel_axes ? names[v] : v);
+    n->names[v] = (uint8_t)(names && v < spec->axis_count ? names[v] : v);
   for (uint32_t v = 0; v < spec->axis_count; v++)
     n->loops[n->names[v]] = (NestLoop){.axis = v, .step = 1};
   return n;

@@ -82,8 +82,8 @@ typedef struct Nest {
 
 /* ---- nest.c ---- */
 
-/* One serial loop for each axis, in the order of their names.  names: those of
- * the parallel axes; NULL: each axis has its own number. */
+/* One serial loop for each axis, in the order of their names.  names: a
+ * permutation of their numbers; NULL: each axis has its own. */
 Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names);
 /* Index of a piece of an axis, or NO_LOOP. */
 uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
@@ -148,9 +148,10 @@ bool nest_sums_products(const LoopNest *spec);
 
 /* Returns NULL, or what is wrong with the nest. */
 const char *nest_verify(const Nest *n);
-/* If AXON_VERIFY is set: aborts if a nest is wrong, or if its schedule, printed
- * and read again, makes another nest. */
-void nest_verify_chosen(const Nest *n);
+/* If AXON_VERIFY is set: aborts if a step was refused, if the nest is wrong, or
+ * if its schedule, printed and read again, makes another nest.  refusal: the
+ * reason, or NULL. */
+void nest_verify_chosen(const Nest *n, const char *refusal);
 
 /* ---- nest_text.c ---- */
 

@@ -79,10 +79,10 @@ static const char *read_again(const Nest *n) {
                                       : NULL;
 }
 
-void nest_verify_chosen(const Nest *n) {
+void nest_verify_chosen(const Nest *n, const char *refusal) {
   if (!kernel_verify_is_on())
     return;
-  const char *error = nest_verify(n);
+  const char *error = refusal ? refusal : nest_verify(n);
   error = error ? error : read_again(n);
   if (!error)
     return;

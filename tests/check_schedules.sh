@@ -49,6 +49,11 @@ cmp -s chosen read || fail "other code: $(diff chosen read | head -20)"
 "$AXON" plan --schedule --schedules c.axs c.axn >again
 cmp -s c.axs again || fail "other schedules: $(diff c.axs again | head -20)"
 
+# ---- each chosen schedule has code, also if inner axes were parallel ----
+AXON_VERIFY=1 "$AXON" plan "$here/tests/ops/filter_gradient.axn" >out 2>&1 ||
+  fail "filter_gradient: $(head -5 out)"
+grep 'no C code' out && fail 'filter_gradient: a kernel has no code'
+
 # ---- another schedule of each kernel: no vectors ----
 "$AXON" c.axn >expected
 awk '/^kernel/ { print; print "  width 1" } /^ *[0-9]+: by/' c.axs |

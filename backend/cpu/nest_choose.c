@@ -24,6 +24,11 @@ bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
 
 /* ---- steps ---- */
 
+static void take_step(NestChoice *c, const NestStep *s) {
+  const char *refusal = nest_apply(c->nest, s);
+  c->refusal = c->refusal ? c->refusal : refusal;
+}
+
 void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
                       uint32_t piece, int64_t number, NestTail tail) {
   NestStep s = {.kind = kind,
@@ -31,14 +36,12 @@ void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
                 .pieces = {{axis, piece}},
                 .number = number,
                 .tail = tail};
-  if (nest_apply(c->nest, &s))
-    c->failed = true;
+  take_step(c, &s);
 }
 
 void nest_choice_flag(NestChoice *c, NestStepKind kind) {
   NestStep s = {.kind = kind};
-  if (nest_apply(c->nest, &s))
-    c->failed = true;
+  take_step(c, &s);
 }
 
 /* Returns true if the loops are in this order already. */
@@ -52,8 +55,8 @@ static bool is_ordered(const Nest *n, const NestStep *s) {
 
 void nest_choice_order(NestChoice *c, const NestStep *s) {
   bool is_needed = s->kind != STEP_ORDER || !is_ordered(c->nest, s);
-  if (is_needed && nest_apply(c->nest, s))
-    c->failed = true;
+  if (is_needed)
+    take_step(c, s);
 }
 
 /* ---- tasks ---- */
@@ -70,13 +73,13 @@ static int64_t task_block(const NestChoice *c, uint32_t v) {
   return v + 3 == outer && s->task_image_rows ? s->task_image_rows : 0;
 }
 
-/* Orders parallel axes as the kernel does.  Blocks of axes are inner loops. */
+/* Orders axes as the kernel does.  Blocks of axes are inner loops. */
 static void order_tasks(NestChoice *c) {
   NestStep order = {.kind = STEP_ORDER};
   for (uint32_t v = 0; v < c->loop->parallel_axes; v++)
     nest_step_add(&order, v, task_block(c, v) ? 1 : 0);
-  for (uint32_t v = 0; v < c->loop->parallel_axes; v++)
-    if (task_block(c, v))
+  for (uint32_t v = 0; v < c->loop->axis_count; v++)
+    if (v >= c->loop->parallel_axes || task_block(c, v))
       nest_step_add(&order, v, 0);
   nest_choice_order(c, &order);
 }
@@ -275,7 +278,7 @@ static NestChoice begin_choice(const Kernel *k, const Schedule *s,
 
 Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
   NestChoice c = begin_choice(k, s, at);
-  return c.failed ? NULL : c.nest;
+  return c.refusal ? NULL : c.nest;
 }
 
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
@@ -292,8 +295,6 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
     choose_columns(&c);
   else
     choose_rows(&c);
-  if (c.failed)
-    return NULL;
-  nest_verify_chosen(c.nest);
-  return c.nest;
+  nest_verify_chosen(c.nest, c.refusal);
+  return c.refusal ? NULL : c.nest;
 }

@@ -13,7 +13,7 @@ typedef struct NestChoice {
   uint32_t vector_axis; /* NO_AXIS: none */
   uint32_t order_count; /* the other axes in a task, outermost first */
   uint32_t order[MAX_KERNEL_AXES];
-  bool failed; /* a step was refused */
+  const char *refusal; /* of the first step that was refused; or NULL */
 } NestChoice;
 
 /* ---- nest_choose.c ---- */

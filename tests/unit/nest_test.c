@@ -147,7 +147,7 @@ static void expect(const char *schedule, const char *wanted) {
   nest_print_schedule(&text, n, 0);
   assert_string_equal(printed.text, wanted);
   assert_string_equal(text.len ? text.text : "", schedule);
-  nest_verify_chosen(n);
+  nest_verify_chosen(n, NULL);
   arena_free(arena);
 }
 
