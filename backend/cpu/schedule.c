@@ -90,7 +90,9 @@ static int64_t choose_task_columns(const Kernel *k, const Schedule *s) {
   if (k->vectorize_outer)
     min = (int64_t)vector_axis_min_task_lanes(k, k->parallel_axes - 1, width);
   block = block < min ? min : block;
-  return ceil_div(block < extent ? block : extent, width) * width;
+  block = block < extent ? block : extent;
+  max = INT32_MAX / width * width; /* tiles have no more iterations */
+  return block < max ? ceil_div(block, width) * width : max;
 }
 
 static void choose_reduction_chunk(const Kernel *k, Schedule *s) {
