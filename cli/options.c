@@ -290,8 +290,31 @@ static int apply_option(Options *o, int option) {
   return EXIT_INTERNAL;
 }
 
-static int reject_option(const Options *o, int option, char **argv) {
+static bool has_name(const struct option *long_option, const char *word) {
+  size_t len = strcspn(word + 2, "=");
+  return long_option->name && strlen(long_option->name) == len &&
+         memcmp(long_option->name, word + 2, len) == 0;
+}
+
+/* Returns true if the word is an option of other verbs, which getopt takes for
+   an abbreviation. */
+static bool is_foreign(const GetoptTables *table, const char *word) {
+  bool is_known = false;
+  if (strncmp(word, "--", 2) != 0)
+    return false;
+  for (size_t i = 0; table->longs[i].name; i++)
+    if (has_name(&table->longs[i], word))
+      return false;
+  for (size_t i = 0; i < ARRAY_LEN(option_specs); i++)
+    is_known |= has_name(&option_specs[i].option, word);
+  return is_known;
+}
+
+static int reject_option(const Options *o, const GetoptTables *table,
+                         int option, char **argv) {
   const char *word = argv[optind - 1];
+  if (is_foreign(table, word))
+    return usage_error(o->verb, "there is no option `%s`", word);
   if (option == ':')
     return usage_error(o->verb, "`%s` needs a value", word);
   if (optopt && optopt < LONG_COLOR)
@@ -309,8 +332,12 @@ int options_parse(Options *o, const char *verb, const char *letters, int argc,
   optind = 1;
   for (int option; (option = getopt_long(argc, argv, table.shorts, table.longs,
                                          NULL)) != -1;) {
-    int status = option == '?' || option == ':' ? reject_option(o, option, argv)
-                                                : apply_option(o, option);
+    const char *word = argv[optind - 1 - (optarg == argv[optind - 1])];
+    int status = option == '?' || option == ':'
+                     ? reject_option(o, &table, option, argv)
+                 : is_foreign(&table, word)
+                     ? usage_error(verb, "there is no option `%s`", word)
+                     : apply_option(o, option);
     if (status >= 0)
       return status;
   }
