@@ -98,6 +98,13 @@ Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault) {
 }
 
 Node *vm_to_node(Eval *vm, Value v) {
+  Node *n = vm_to_ragged_node(vm, v);
+  if (n->row_lengths)
+    vm_bail_out_of_rows(vm, n);
+  return n;
+}
+
+Node *vm_to_ragged_node(Eval *vm, Value v) {
   if (v.tag == V_NODE)
     return v.node;
   if (value_is_num(v))

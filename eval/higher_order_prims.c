@@ -294,6 +294,8 @@ int64_t vm_leading_size(Eval *vm, Value x) {
   if (!found || !leaf.node->rank)
     vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
+  if (node_row_length(leaf.node, 0))
+    vm_bail_out(vm, node_row_length(leaf.node, 0));
   if (!node_axis_sized(&vm->graph, leaf.node, 0, "a loop over rows", &fault))
     vm_fault(vm, &fault);
   return node_size(leaf.node, 0);
@@ -313,6 +315,8 @@ bool vm_loop_runs(Eval *vm, uint32_t k, LoopKind kind) {
   for (uint32_t i = 1; i <= k; i++) {
     Value leaf, v = vm->sp[-(int)i];
     int64_t n = 1;
+    if (kind == LOOP_FOR && vm_is_row_length(vm, v))
+      return true;
     if (kind == LOOP_FOR)
       n = vm_size(vm, v);
     else if (first_leaf(v, &leaf) && leaf.tag == V_KEYS)
@@ -349,8 +353,10 @@ static Value slice_node(Eval *vm, Node *x, Value i) {
   for (uint32_t k = 1; k < x->rank; k++)
     items[k] = (Subscript){.kind = SUBSCRIPT_SLICE, .stop = node_size(x, k)};
   Fault fault = {0};
-  return vm_value_of_node(
-      vm, node_subscript(&vm->graph, x, x->rank, items, &fault), &fault);
+  Node *row = node_subscript(&vm->graph, x, x->rank, items, &fault);
+  if (row)
+    vm_subscript_row_lengths(vm, x, x->rank, items, row);
+  return vm_value_of_node(vm, row, &fault);
 }
 
 static Value slice_value(Eval *vm, Value x, Value i) {
@@ -423,31 +429,78 @@ static void require_equal_leading_sizes(Eval *vm, int64_t x, int64_t y) {
   require_sizes(vm, EXTENT_EQ, x, y, &fault);
 }
 
+/* The range of index i of a loop: its extent and its row length, or NULL.  The
+ * row length takes the place of the range. */
+static int64_t loop_range(Eval *vm, Value *range, bool map, Node **row_length) {
+  Value leaf;
+  *row_length = map ? vm_leading_row_length(*range) : NULL;
+  if (*row_length)
+    return first_leaf(*range, &leaf) ? node_size(leaf.node, 0) : 0;
+  if (map)
+    return vm_leading_size(vm, *range);
+  if (!vm_is_row_length(vm, *range))
+    return vm_size(vm, *range);
+  int64_t longest;
+  Value length = vm_row_length(vm, *range, &longest);
+  value_release(&vm->heap, *range);
+  *range = length;
+  *row_length = length.node;
+  return longest;
+}
+
+/* Pushes the indices of a loop, and the guard of a ragged one. */
+static Value *push_indices(Eval *vm, uint32_t count, const int64_t *extents,
+                           Node *const *row_lengths) {
+  size_t height = (size_t)(vm->sp - vm->stack);
+  IndexVar *vars[MAX_RANK];
+  bool is_ragged = false;
+  for (uint32_t i = 0; i < count; i++) {
+    vars[i] = index_var_new(extents[i], row_lengths[i]);
+    *vm->sp++ = (Value){.tag = V_INDEX, .index = vars[i]};
+    is_ragged |= row_lengths[i] != NULL;
+  }
+  if (is_ragged) {
+    size_t mark = vm->temp_count;
+    Node *guard = vm_row_guard(vm, count, vars, vm->graph.guard);
+    *vm->sp++ = value_node(node_retain(guard));
+    vm_drop_temps(vm, mark);
+  }
+  return vm->stack + height;
+}
+
 const Instr *vm_for_begin(Eval *vm, uint32_t k, bool map, const Instr *next,
                           const Instr *host_loop) {
   Value *bp = locals(vm);
   Code *body = vm_body_code(vm, bp[0]);
   uint32_t indices = map ? 1 : k;
+  int64_t extents[MAX_RANK];
+  Node *row_lengths[MAX_RANK], *row_length = NULL;
   bool can_bail_out = true;
   for (uint32_t i = 1; i <= k; i++) {
-    int64_t extent = map ? vm_leading_size(vm, bp[i]) : vm_size(vm, bp[i]);
+    int64_t extent = loop_range(vm, &bp[i], map, &row_lengths[i - 1]);
+    if (map)
+      vm_require_equal_rows(vm, row_lengths[0], row_lengths[i - 1]);
+    if (row_lengths[i - 1])
+      row_length = row_lengths[i - 1];
+    extents[i - 1] = extent;
     can_bail_out = can_bail_out && extent_is_static(&vm->graph, extent);
     if (!extent_holds_trivially(&vm->graph, EXTENT_LE, 0, extent))
       require_nonneg_extent(vm, extent);
-    if (map && extent != vm_leading_size(vm, bp[1]))
-      require_equal_leading_sizes(vm, vm_leading_size(vm, bp[1]), extent);
+    if (map && extent != extents[0])
+      require_equal_leading_sizes(vm, extents[0], extent);
   }
+  if (body && body->needs_index_value && row_length)
+    vm_bail_out(vm, row_length);
   if (body && body->needs_index_value && can_bail_out)
     return host_loop;
   size_t height = (size_t)(vm->sp - vm->stack);
-  for (uint32_t i = 1; i <= indices; i++) {
-    IndexVar *v =
-        index_var_new(map ? vm_leading_size(vm, bp[i]) : vm_size(vm, bp[i]));
-    *vm->sp++ = (Value){.tag = V_INDEX, .index = v};
-  }
-  Value *vars = vm->stack + height;
+  Value *vars = push_indices(vm, indices, extents, row_lengths);
   vm_symbolic_run_begin(vm, height, host_loop, body, vars[0].index,
                         vars[indices - 1].index, can_bail_out);
+  if (row_length) {
+    vm->symbolic_runs[vm->symbolic_run_count - 1].row_length = row_length;
+    vm->graph.guard = vars[indices].node;
+  }
   vm_set_node_span(vm);
   *vm->sp++ = value_retain(bp[0]);
   for (uint32_t i = 0; i < indices && !map; i++)
@@ -481,7 +534,7 @@ static Value close_value(Eval *vm, Value x, uint32_t count,
   if (value_is_tensor(x)) {
     Fault fault = {0};
     return vm_value_of_node(
-        vm, node_close(&vm->graph, vm_to_node(vm, x), count, vars, &fault),
+        vm, vm_close_rows(vm, vm_to_ragged_node(vm, x), count, vars, &fault),
         &fault);
   }
   switch ((ValueTag)x.tag) {
@@ -514,6 +567,7 @@ Value vm_for_end(Eval *vm, uint32_t k, bool map, Value result) {
     vars[i] = bp[k + 1 + i].index;
   size_t mark = vm->temp_count;
   vm_set_node_span(vm);
+  vm->graph.guard = vm->symbolic_runs[vm->symbolic_run_count - 1].guard;
   Value r = close_value(vm, result, count, vars);
   vm_drop_temps(vm, mark);
   vm_symbolic_run_end(vm);

@@ -142,6 +142,9 @@ typedef struct SymbolicRun {
                                tracing */
   uint32_t loop_depth; /* depth of loops at its start, during AOT tracing */
   uint32_t replay_depth;
+  /* Of a ragged loop: a row length, borrowed; or NULL.  To bail out, the host
+   * runs the loop whose index it depends on. */
+  const Node *row_length;
   bool can_bail_out;   /* the host can run the loop instead, index by index */
   bool is_traced_loop; /* the loop is a fold, scan, iterate or while */
   Code *body;          /* may be NULL */
@@ -491,6 +494,8 @@ Value vm_call_prim(Eval *vm, const PrimSite *site, Value *args, uint32_t n);
 
 /* Takes the condition of a branch.  Returns the next instruction: of one side,
  * or of the first of both. */
+/* Returns outer_guard && (side == cond).  The caller owns it. */
+Node *vm_branch_guard(Eval *vm, Node *cond, Node *outer_guard, bool side);
 const Instr *vm_symbolic_branch(Eval *vm, Value cond, const Instr *site,
                                 const Instr *yes, const Instr *no);
 const Instr *vm_then_done(Eval *vm);
@@ -507,6 +512,44 @@ void vm_aot_assert(Eval *vm, Node *cond, const char *message);
 bool vm_aot_fail(Eval *vm, const char *message);
 void vm_branch_failed(Eval *vm);
 Value value_select(Eval *vm, Node *cond, Value a, Value b);
+
+/* ---- ragged.c: loops whose range depends on an outer index ---- */
+
+/* Lets the host run the loop on whose index the row lengths of x depend. */
+NORETURN void vm_bail_out_of_rows(Eval *vm, const Node *x);
+/* True if a range depends on an outer index, and its values can be computed. */
+bool vm_is_row_length(const Eval *vm, Value v);
+/* Computes these values.  Returns the row length, whose data are known; the
+ * caller owns it.  *longest: the largest of them. */
+Value vm_row_length(Eval *vm, Value v, int64_t *longest);
+/* The row length of the leading axis of a value; NULL: it is not ragged. */
+Node *vm_leading_row_length(Value x);
+/* Bails out unless two axes have equal row lengths; NULL: not ragged. */
+void vm_require_equal_rows(Eval *vm, const Node *x, const Node *y);
+static inline bool vm_is_ragged(Value v) {
+  return v.tag == V_NODE && v.node->row_lengths;
+}
+/* The number of elements along own axes first .. first + count - 1. */
+Value vm_ragged_size(Eval *vm, const Node *x, uint32_t first, uint32_t count);
+/* Gives the result of an elementwise operation the row lengths of its
+ * arguments, and returns it.  Bails out if they differ. */
+Node *vm_broadcast_row_lengths(Eval *vm, uint32_t count, Node *const *args,
+                               Node *result);
+/* Bails out if a row is empty and the reduction needs an element. */
+void vm_require_reducible_rows(Eval *vm, PrimId op, const Node *x,
+                               uint32_t first, uint32_t count);
+/* The factors of a product of matrices or vectors.  Padding is 0. */
+void vm_factors_of_product(Eval *vm, const Value *args, Node *factors[2]);
+/* Gives a part of x its row lengths. */
+void vm_subscript_row_lengths(Eval *vm, const Node *x, uint32_t count,
+                              const Subscript *items, Node *result);
+/* outer && index < row length, for each ragged index.  outer: borrowed, or
+ * NULL.  Returns `outer` or a temporary. */
+Node *vm_row_guard(Eval *vm, uint32_t count, IndexVar *const *indices,
+                   Node *outer);
+/* node_close for indices that may be ragged. */
+Node *vm_close_rows(Eval *vm, Node *x, uint32_t count, IndexVar *const *vars,
+                    Fault *fault);
 
 /* ---- pointwise_prims.c: scalars and pointwise primitives ---- */
 
@@ -527,7 +570,10 @@ static inline bool vm_is_aot_tracing(const Eval *vm) {
 Value vm_value_of_tensor(Eval *vm, Tensor *t, const Fault *fault);
 /* Takes the node.  Returns a scalar if its value is known already. */
 Value vm_value_of_node(Eval *vm, Node *node, const Fault *fault);
-Node *vm_to_node(Eval *vm, Value v); /* borrowed, or a temporary */
+/* Borrowed, or a temporary.  Bails out if the tensor is ragged. */
+Node *vm_to_node(Eval *vm, Value v);
+/* The same for operations that accept ragged tensors (ragged.c). */
+Node *vm_to_ragged_node(Eval *vm, Value v);
 void vm_force(Eval *vm, uint32_t count, Node *const *nodes);
 void vm_force_value(Eval *vm, Value v); /* forces all leaves */
 /* Forces all leaves except inlined nodes. */

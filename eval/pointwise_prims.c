@@ -67,8 +67,9 @@ static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
   Fault fault = {0};
   Node *nodes[3];
   for (uint32_t i = 0; i < n; i++)
-    nodes[i] = vm_to_node(vm, args[i]);
-  return vm_value_of_node(vm, node_map(&vm->graph, op, n, nodes, to, &fault),
+    nodes[i] = vm_to_ragged_node(vm, args[i]);
+  Node *r = node_map(&vm->graph, op, n, nodes, to, &fault);
+  return vm_value_of_node(vm, vm_broadcast_row_lengths(vm, n, nodes, r),
                           &fault);
 }
 

@@ -256,7 +256,7 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
     return x;
   }
   vm_set_node_span(vm);
-  Node *x = vm_to_node(vm, at[0]);
+  Node *x = vm_to_ragged_node(vm, at[0]);
   Subscript items[3 * MAX_RANK];
   uint32_t count = 0, axis = 0, indexed_axes = 0;
   for (uint32_t i = 0; i < site->count; i++)
@@ -275,11 +275,14 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
     switch (item->kind) {
     case CS_AT: {
       Value k = *v++;
+      if (item->start_from_end && value_is_num(k) && k.i < 0 &&
+          node_row_length(x, axis))
+        vm_bail_out(vm, node_row_length(x, axis));
       if (item->start_from_end && value_is_num(k) && k.i < 0)
         vm_push_temp(vm,
                      k = vm_value_of_size(vm, index_from_end(vm, k.i, size)));
       items[count++] =
-          (Subscript){.kind = SUBSCRIPT_INDEX, .index = vm_to_node(vm, k)};
+          (Subscript){.kind = SUBSCRIPT_INDEX, .index = vm_to_ragged_node(vm, k)};
       axis++;
       break;
     }
@@ -318,8 +321,10 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
     }
   }
   Fault fault = {0};
-  Value r = vm_value_of_node(
-      vm, node_subscript(&vm->graph, x, count, items, &fault), &fault);
+  Node *part = node_subscript(&vm->graph, x, count, items, &fault);
+  if (part)
+    vm_subscript_row_lengths(vm, x, count, items, part);
+  Value r = vm_value_of_node(vm, part, &fault);
   vm_drop_temps(vm, mark);
   return r;
 }
@@ -408,9 +413,14 @@ Value vm_unpack_size(Eval *vm, const SizePath *bind, Value v) {
   }
   uint32_t rank, broadcast_mask;
   int64_t shape[MAX_RANK];
-  vm_shape_of(vm, v, &rank, shape, &broadcast_mask);
+  if (vm_is_ragged(v))
+    rank = v.node->rank;
+  else
+    vm_shape_of(vm, v, &rank, shape, &broadcast_mask);
   int64_t at = bind->axis < 0 ? bind->axis + (int64_t)rank : bind->axis;
   if (at < 0 || at >= rank)
     vm_fail(vm, 507, "axis %d of a tensor with %u axes", bind->axis, rank);
+  if (vm_is_ragged(v))
+    return vm_ragged_size(vm, v.node, (uint32_t)at, 1);
   return vm_value_of_size(vm, shape[at]);
 }

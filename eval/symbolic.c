@@ -91,8 +91,7 @@ static const Instr *join_point_of(const Code *code, const Instr *site) {
   return NULL;
 }
 
-/* Returns outer_guard && (side == cond).  The caller owns it. */
-static Node *branch_guard(Eval *vm, Node *cond, Node *outer_guard, bool side) {
+Node *vm_branch_guard(Eval *vm, Node *cond, Node *outer_guard, bool side) {
   Graph *g = &vm->graph;
   Fault fault = {0};
   g->guard = outer_guard;
@@ -136,7 +135,7 @@ static const Instr *run_branch(Eval *vm, size_t cond_at, bool side) {
   Node *outer_guard = cond[BRANCH_OUTER_GUARD].tag == V_NODE
                           ? cond[BRANCH_OUTER_GUARD].node
                           : NULL;
-  Node *guard = branch_guard(vm, cond[BRANCH_COND].node, outer_guard, side);
+  Node *guard = vm_branch_guard(vm, cond[BRANCH_COND].node, outer_guard, side);
   value_release(&vm->heap, cond[BRANCH_GUARD]);
   cond[BRANCH_GUARD] = value_node(guard);
   vm->graph.guard = guard;
@@ -257,7 +256,7 @@ static void add_runtime_failure(Eval *vm, Node *cond, const char *message) {
   Graph *g = &vm->graph;
   Node *outer_guard = g->guard;
   if (cond) {
-    Node *guard = branch_guard(vm, cond, outer_guard, false);
+    Node *guard = vm_branch_guard(vm, cond, outer_guard, false);
     vm_temp_node(vm, guard);
     g->guard = guard;
   }
@@ -353,9 +352,10 @@ Value value_select(Eval *vm, Node *cond, Value a, Value b) {
     return value_retain(b);
   if (value_is_tensor(a) && value_is_tensor(b)) {
     Fault fault = {0};
-    Node *x = vm_to_node(vm, a), *y = vm_to_node(vm, b);
-    return vm_value_of_node(
-        vm, node_select_lazy(&vm->graph, cond, x, y, &fault), &fault);
+    Node *sides[2] = {vm_to_ragged_node(vm, a), vm_to_ragged_node(vm, b)};
+    Node *r = node_select_lazy(&vm->graph, cond, sides[0], sides[1], &fault);
+    return vm_value_of_node(vm, vm_broadcast_row_lengths(vm, 2, sides, r),
+                            &fault);
   }
   if (a.tag == V_TUPLE && b.tag == V_TUPLE && a.obj->len == b.obj->len) {
     Value r = vm_new_tuple(vm, a.obj->len);

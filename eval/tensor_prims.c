@@ -104,7 +104,7 @@ PRIM(prim_reduce) {
   bool is_arg_reduction = prim_is_arg_reduction(site->prim);
   if (value_is_num(args[2]) && !is_arg_reduction)
     return args[2];
-  Node *x = vm_to_node(vm, args[2]);
+  Node *x = vm_to_ragged_node(vm, args[2]);
   uint32_t first, count;
   if (is_arg_reduction) {
     first = axis_or_last(vm, args[0], x->rank);
@@ -114,22 +114,25 @@ PRIM(prim_reduce) {
   }
   if (!count && !is_arg_reduction)
     return value_retain(args[2]);
-  return VALUE_OF(node_reduce(&vm->graph, site->prim, x, first, count,
-                              optional_bool(vm, args[1]), &fault));
+  vm_require_reducible_rows(vm, site->prim, x, first, count);
+  return VALUE_OF(node_reduce_ragged(&vm->graph, site->prim, x, first, count,
+                                     optional_bool(vm, args[1]), &fault));
 }
 
 PRIM(prim_matmul) {
   UNUSED;
   DECLARE_FAULT;
-  return VALUE_OF(node_matmul(&vm->graph, vm_to_node(vm, args[0]),
-                              vm_to_node(vm, args[1]), &fault));
+  Node *nodes[2];
+  vm_factors_of_product(vm, args, nodes);
+  return VALUE_OF(node_matmul(&vm->graph, nodes[0], nodes[1], &fault));
 }
 
 PRIM(prim_dot) {
   UNUSED;
   DECLARE_FAULT;
-  return VALUE_OF(node_dot(&vm->graph, vm_to_node(vm, args[0]),
-                           vm_to_node(vm, args[1]), &fault));
+  Node *nodes[2];
+  vm_factors_of_product(vm, args, nodes);
+  return VALUE_OF(node_dot(&vm->graph, nodes[0], nodes[1], &fault));
 }
 
 PRIM(prim_outer) {
@@ -277,6 +280,11 @@ PRIM(prim_dim) {
   UNUSED;
   uint32_t rank, broadcast_mask, first, count;
   int64_t shape[MAX_RANK];
+  if (vm_is_ragged(args[1])) {
+    const Node *x = args[1].node;
+    vm_axis_range(vm, args[0], x->rank, &first, &count);
+    return vm_ragged_size(vm, x, first, count);
+  }
   vm_shape_of(vm, args[1], &rank, shape, &broadcast_mask);
   vm_axis_range(vm, args[0], rank, &first, &count);
   return vm_product(vm, count, shape + first);

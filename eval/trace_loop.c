@@ -91,7 +91,7 @@ static void begin_iteration(Eval *vm, TracedLoopKind kind, int64_t trip_count,
                             const FlatLeaves *carry_init, const Instr *fallback,
                             Code *body, size_t temp_mark) {
   size_t height = (size_t)(vm->sp - vm->stack);
-  IndexVar *iteration = index_var_new(trip_count), *enclosing[MAX_RANK];
+  IndexVar *iteration = index_var_new(trip_count, NULL), *enclosing[MAX_RANK];
   uint32_t count = 0;
   *vm->sp++ = (Value){.tag = V_INDEX, .index = iteration};
   vm_symbolic_run_begin(vm, height, fallback, body, iteration, iteration, true);

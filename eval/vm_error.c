@@ -182,6 +182,17 @@ NORETURN static void fail_dynamic_branch(Eval *vm) {
              "or they do not terminate");
 }
 
+/* The run, not after `last`, of the innermost index on which a node depends. */
+static size_t run_of_index(const Eval *vm, size_t last, const Node *reason) {
+  if (!reason || !reason->free_count)
+    return last;
+  uint32_t id = reason->free_vars[reason->free_count - 1]->id;
+  while (last && !(vm->symbolic_runs[last].first_index_id <= id &&
+                   id <= vm->symbolic_runs[last].last_index_id))
+    last--;
+  return last;
+}
+
 void vm_bail_out(Eval *vm, const Node *reason) {
   if (vm_is_aot_tracing(vm) && !vm->symbolic_run_count)
     fail_dynamic_branch(vm);
@@ -190,12 +201,10 @@ void vm_bail_out(Eval *vm, const Node *reason) {
                "internal error in eval: an index without a loop");
     trap_raise(FAIL_ERROR);
   }
-  size_t to = vm->symbolic_run_count - 1;
-  if (reason && reason->free_count) {
-    uint32_t id = reason->free_vars[reason->free_count - 1]->id;
-    while (to && !(vm->symbolic_runs[to].first_index_id <= id &&
-                   id <= vm->symbolic_runs[to].last_index_id))
-      to--;
+  size_t to = run_of_index(vm, vm->symbolic_run_count - 1, reason);
+  while (to && vm->symbolic_runs[to].row_length) {
+    reason = vm->symbolic_runs[to].row_length;
+    to = run_of_index(vm, to - 1, reason);
   }
   if (!vm->symbolic_runs[to].can_bail_out) {
     vm->symbolic_run_count = 0;

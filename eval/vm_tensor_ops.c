@@ -102,6 +102,8 @@ void vm_SUBSCRIPT(Eval *vm) {
 
 void vm_FORCE_INT(Eval *vm) {
   Value *at = local_at(vm, vm->pc->b);
+  if (vm->pc->a && vm_is_row_length(vm, *at))
+    return;
   int64_t i = vm_size_maybe_wrapped(vm, *at);
   if (!vm->pc->a)
     vm_static_trip_count(vm, i);

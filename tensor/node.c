@@ -8,11 +8,12 @@
 
 /* ---- indices ---- */
 
-IndexVar *index_var_new(int64_t extent) {
+IndexVar *index_var_new(int64_t extent, Node *row_length) {
   static uint32_t last; /* shared by all graphs: ids only have to ascend */
   IndexVar *v = mem_alloc(sizeof *v);
   v->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
   v->extent = extent;
+  v->row_length = row_length ? node_retain(row_length) : NULL;
   v->refs = 1;
   return v;
 }
@@ -23,8 +24,10 @@ IndexVar *index_var_retain(IndexVar *v) {
 }
 
 void index_var_release(IndexVar *v) {
-  if (v && --v->refs == 0)
-    mem_free(v);
+  if (!v || --v->refs)
+    return;
+  node_release(v->row_length);
+  mem_free(v);
 }
 
 /* ---- node specs ---- */
@@ -262,6 +265,9 @@ static void free_dead_nodes(Node *dead) {
     dead = n->backend_data;
     release_inputs(n, &dead);
     release_rule(n->rule, &dead);
+    for (uint32_t k = 0; n->row_lengths && k < n->rank; k++)
+      release_to_list(n->row_lengths[k], &dead);
+    mem_free(n->row_lengths);
     for (uint32_t k = 0; k < n->free_count; k++)
       index_var_release(n->free_vars[k]);
     tensor_release(n->data);

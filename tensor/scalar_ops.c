@@ -1,6 +1,8 @@
 /* Constant folding: applies any MAP primitive to known scalars. */
 #include "tensor/scalar_ops.h"
 
+#include <math.h>
+
 #define REF_NONE(id) case PRIM_##id:
 #define REF_MAP(id) \
   case PRIM_##id:   \
@@ -11,6 +13,45 @@
 #define REF_OPAQUE REF_NONE
 #define REF_CONTROL REF_NONE
 #define REF_HOST REF_NONE
+
+static Scalar lowest_value(Dtype t) {
+  if (dtype_is_float(t))
+    return (Scalar){.dtype = t, .f = -INFINITY};
+  int64_t x = t == DT_I64   ? INT64_MIN
+              : t == DT_I32 ? INT32_MIN
+              : t == DT_I8  ? INT8_MIN
+                            : 0;
+  return (Scalar){.dtype = t, .i = x};
+}
+
+static Scalar highest_value(Dtype t) {
+  if (dtype_is_float(t))
+    return (Scalar){.dtype = t, .f = INFINITY};
+  int64_t x = t == DT_I64   ? INT64_MAX
+              : t == DT_I32 ? INT32_MAX
+              : t == DT_I8  ? INT8_MAX
+                            : UINT8_MAX;
+  return (Scalar){.dtype = t, .i = x};
+}
+
+Scalar reduce_identity(PrimId op, Dtype of) {
+  const ReduceInfo *row = &reduce_info[op];
+  ReduceIdentity identity = of == DT_BOOL        ? row->of_bool
+                            : dtype_is_float(of) ? row->of_float
+                                                 : row->of_int;
+  switch (identity) {
+  case IDENTITY_NONE:
+  case IDENTITY_ZERO:
+    break;
+  case IDENTITY_ONE:
+    return scalar_convert((Scalar){.dtype = DT_I64, .i = 1}, of);
+  case IDENTITY_LOWEST:
+    return lowest_value(of);
+  case IDENTITY_HIGHEST:
+    return highest_value(of);
+  }
+  return (Scalar){.dtype = of};
+}
 
 static ArithStatus apply_op(PrimId op, ComputeKind kind, Reg *out,
                             const Reg r[3]) {

@@ -219,6 +219,10 @@ static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
   return r;
 }
 
+/* The result of a reduction of no elements, in the type of the elements.  A
+ * reduction that rejects no elements has zero. */
+Scalar reduce_identity(PrimId op, Dtype of);
+
 /* scalar_ops.c: applies a MAP primitive to known scalars.  CONVERT converts to
  * `result`. */
 ArithStatus scalar_apply(PrimId op, uint32_t count, const Scalar *args,

@@ -40,9 +40,13 @@ typedef struct ExtentTable ExtentTable; /* extent.h */
 typedef struct IndexVar {
   uint32_t id;    /* unique; ascends with the nesting depth */
   int64_t extent; /* 0 <= index < extent */
+  /* Of a ragged axis (ragged.c): the row length, an i64 scalar that depends on
+   * outer indices; index < row_length <= extent.  Counted; or NULL. */
+  Node *row_length;
   uint32_t refs;
 } IndexVar;
-IndexVar *index_var_new(int64_t extent);
+/* row_length: retained; NULL: none. */
+IndexVar *index_var_new(int64_t extent, Node *row_length);
 IndexVar *index_var_retain(IndexVar *v);
 void index_var_release(IndexVar *v);
 
@@ -124,6 +128,9 @@ struct Node {
   uint32_t broadcast_mask;   /* bit k: own axis k is a broadcast axis (*) */
   int64_t *extents;          /* free_count + rank + reduce_count extents */
   IndexVar **free_vars;      /* with ascending ids */
+  /* For each own axis: its row length if it is ragged (ragged.c), or NULL.
+   * NULL: no axis is ragged.  Counted references. */
+  Node **row_lengths;
   Span span;                 /* source of the node */
   /* shape: free extents, then own extents; set after the node ran. */
   Tensor *data;
@@ -277,6 +284,27 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
  * each of them becomes a *. */
 Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
                   bool keepdims, Fault *fault);
+/* ---- ragged.c: axes whose size differs from row to row ---- */
+
+/* In `for i => sum (for k < n.[i] => ...)`, the inner `for` is a node that
+ * depends on i.  Its axis is *ragged*: its extent is the largest n.[i], and its
+ * row length is n.[i].  Elements beyond the row length are padding; any
+ * reduction over the axis masks them. */
+
+/* The row length of own axis k, or NULL; borrowed. */
+static inline Node *node_row_length(const Node *n, uint32_t axis) {
+  return n->row_lengths ? n->row_lengths[axis] : NULL;
+}
+/* Makes an own axis ragged.  Retains the row length; NULL: does nothing. */
+void node_set_row_length(Node *n, uint32_t axis, Node *row_length);
+/* Replaces the padding along own axes first .. first + count - 1 by a value of
+ * the dtype of x. */
+Node *node_mask_padding(Graph *g, Node *x, uint32_t first, uint32_t count,
+                        Scalar value, Fault *fault);
+/* node_reduce for axes that may be ragged. */
+Node *node_reduce_ragged(Graph *g, PrimId op, Node *x, uint32_t first,
+                         uint32_t count, bool keepdims, Fault *fault);
+
 /* The operator @.  f16 and bf16 are accumulated in f32 and rounded once. */
 Node *node_matmul(Graph *g, Node *a, Node *b, Fault *fault);
 Node *node_dot(Graph *g, Node *a, Node *b, Fault *fault);

@@ -650,47 +650,6 @@ typedef struct Reduction { /* how a reduction accumulates */
   Dtype accumulator_dtype; /* type of the accumulator */
 } Reduction;
 
-static Reg lowest_value(Dtype t) {
-  if (dtype_is_float(t))
-    return reg_from_scalar((Scalar){.dtype = t, .f = -INFINITY});
-  int64_t x = t == DT_I64   ? INT64_MIN
-              : t == DT_I32 ? INT32_MIN
-              : t == DT_I8  ? INT8_MIN
-                            : 0;
-  return (Reg){.i = x};
-}
-
-static Reg highest_value(Dtype t) {
-  if (dtype_is_float(t))
-    return reg_from_scalar((Scalar){.dtype = t, .f = INFINITY});
-  int64_t x = t == DT_I64   ? INT64_MAX
-              : t == DT_I32 ? INT32_MAX
-              : t == DT_I8  ? INT8_MAX
-                            : UINT8_MAX;
-  return (Reg){.i = x};
-}
-
-/* The result of an empty reduction, in the type of the accumulator. */
-static Reg identity_of(PrimId op, Dtype of, Dtype accumulator_dtype) {
-  const ReduceInfo *row = &reduce_info[op];
-  ReduceIdentity identity = of == DT_BOOL        ? row->of_bool
-                            : dtype_is_float(of) ? row->of_float
-                                                 : row->of_int;
-  switch (identity) {
-  case IDENTITY_NONE:
-  case IDENTITY_ZERO:
-    break;
-  case IDENTITY_ONE:
-    return reg_from_scalar(
-        scalar_convert((Scalar){.dtype = DT_I64, .i = 1}, accumulator_dtype));
-  case IDENTITY_LOWEST:
-    return lowest_value(of);
-  case IDENTITY_HIGHEST:
-    return highest_value(of);
-  }
-  return reg_from_scalar((Scalar){.dtype = accumulator_dtype});
-}
-
 static Reduction reduction_of(const BytecodeCompiler *c) {
   Dtype body = c->node->body_ops[c->node->body_op_count - 1].dtype;
   PrimId op = c->node->reduce;
@@ -704,7 +663,8 @@ static Reduction reduction_of(const BytecodeCompiler *c) {
     f.accumulator_dtype = kind == ACC_I   ? DT_I64
                           : kind == ACC_F ? DT_F32
                                           : DT_F64;
-  f.identity = identity_of(op, body, f.accumulator_dtype);
+  f.identity = reg_from_scalar(
+      scalar_convert(reduce_identity(op, body), f.accumulator_dtype));
   return f;
 }
 

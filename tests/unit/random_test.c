@@ -147,7 +147,7 @@ static void test_random_graphs(void **state) {
   uint32_t compared = 0;
   uint64_t stored[3] = {0};
   for (uint64_t start = 1; start <= 400; start++) {
-    IndexVar *i = index_var_new(3);
+    IndexVar *i = index_var_new(3, NULL);
     Node *n[3];
     for (uint32_t mode = 0; mode < 3; mode++) {
       g.fuse_mode = (FuseMode)mode;

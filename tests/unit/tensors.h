@@ -40,7 +40,7 @@ static inline Node *keep(Node *n) {
 
 static inline IndexVar *var(int64_t extent) {
   assert_true(var_count < ARRAY_LEN(vars));
-  return vars[var_count++] = index_var_new(extent);
+  return vars[var_count++] = index_var_new(extent, NULL);
 }
 
 static inline void release_kept(void) {

@@ -61,7 +61,7 @@ static IndexVar *index_at(Concrete *c, IndexVar *v) {
       return c->to[k];
   assert_true(c->index_count < ARRAY_LEN(c->from));
   c->from[c->index_count] = v;
-  return c->to[c->index_count++] = index_var_new(number(c, v->extent));
+  return c->to[c->index_count++] = index_var_new(number(c, v->extent), NULL);
 }
 
 static Node *at_numbers(Concrete *c, Node *n);
