@@ -2,9 +2,9 @@
  * condition is known becomes one of its operands.  A checked index that is in
  * bounds becomes part of the address.
  *
- * A trimmed loop runs at least one iteration.  So its bounds imply a predicate
- * only if they leave at least one iteration at each point of the parallel
- * axes. */
+ * Unless a bound contains a load, a trimmed loop runs at least one iteration.
+ * So its bounds imply a predicate only if they leave at least one iteration at
+ * each point of the parallel axes. */
 #include "kernel/trim_no_ops.h"
 #include "support/arena.h"
 
@@ -15,6 +15,13 @@ typedef struct TrimmedLoop {
 
 static bool has_bound(const TrimmedLoop *w, uint32_t number) {
   return w->loop->trim_bounds >> number & 1;
+}
+
+bool loop_may_be_empty(const Kernel *k, const LoopNest *loop) {
+  for (uint32_t j = 0; j < k->trim_bounds.len; j++)
+    if (loop->trim_bounds >> j & 1 && k->trim_bounds.at[j].load)
+      return true;
+  return false;
 }
 
 /* True if the expression is at least 0 at all points. */
@@ -35,6 +42,8 @@ static bool is_at_most(const LoopNest *loop, const AffineExpr *x,
  * leaves at least one iteration. */
 static bool is_nonempty(const TrimmedLoop *w, const TrimBound *bound) {
   const LoopNest *loop = w->loop;
+  if (bound->load)
+    return false;
   AffineExpr end = {0};
   if (bound->is_lower &&
       (!extent_mul(loop->graph, loop->extents[loop->trimmed_axis],
@@ -55,6 +64,8 @@ static bool is_nonempty(const TrimmedLoop *w, const TrimBound *bound) {
 }
 
 static bool bounds_are_exact(const TrimmedLoop *w) {
+  if (loop_may_be_empty(w->kernel, w->loop))
+    return true;
   for (uint32_t j = 0; j < w->kernel->trim_bounds.len; j++)
     if (has_bound(w, j) && (w->kernel->trim_bounds.at[j].exact_limit ||
                             !is_nonempty(w, &w->kernel->trim_bounds.at[j])))
@@ -64,10 +75,10 @@ static bool bounds_are_exact(const TrimmedLoop *w) {
 
 /* True if the expression is at least 0 within the bounds of the loop. */
 static bool holds_in_bounds(const TrimmedLoop *w,
-                            const AffineExpr *inequality) {
+                            const Inequality *inequality) {
   TrimBound bound;
   uint32_t axis;
-  if (is_nonnegative(w->loop, inequality))
+  if (!inequality->load && is_nonnegative(w->loop, &inequality->affine))
     return true;
   if (!trim_bound_of_inequality(w->loop, inequality, &bound, &axis) ||
       axis != w->loop->trimmed_axis)
@@ -76,6 +87,8 @@ static bool holds_in_bounds(const TrimmedLoop *w,
     const TrimBound *known = &w->kernel->trim_bounds.at[j];
     if (has_bound(w, j) && known->is_lower == bound.is_lower &&
         known->divisor == bound.divisor &&
+        trim_loads_equal(known->load, known->load_coef, bound.load,
+                         bound.load_coef) &&
         (known->is_lower
              ? is_at_most(w->loop, &bound.dividend, &known->dividend)
              : is_at_most(w->loop, &known->dividend, &bound.dividend)))
@@ -97,7 +110,7 @@ static bool condition_is_known(const TrimmedLoop *w, uint32_t at, bool truth) {
          y = condition_is_known(w, s->args[1], truth);
     return (s->op == PRIM_AND) == truth ? x && y : x || y;
   }
-  AffineExpr inequalities[2];
+  Inequality inequalities[2];
   uint32_t count = comparison_inequalities(w->loop, s, truth, inequalities);
   for (uint32_t j = 0; j < count; j++)
     if (!holds_in_bounds(w, &inequalities[j]))
@@ -122,10 +135,11 @@ static bool fold_checked_index(const TrimmedLoop *w, KernelOp *s,
   const KernelOp *index = &w->loop->ops.at[r->index_op];
   if (index->kind != KOP_AFFINE)
     return false;
-  AffineExpr rest = {0}, *address;
-  if (!extent_sub(w->loop->graph, r->extent, 1, &rest.constant) ||
-      !affine_add(w->loop->graph, &rest, -1, index->affine) ||
-      !holds_in_bounds(w, index->affine) || !holds_in_bounds(w, &rest))
+  AffineExpr *address;
+  Inequality low = {.affine = *index->affine}, high = {.load = NULL};
+  if (!extent_sub(w->loop->graph, r->extent, 1, &high.affine.constant) ||
+      !affine_add(w->loop->graph, &high.affine, -1, index->affine) ||
+      !holds_in_bounds(w, &low) || !holds_in_bounds(w, &high))
     return false;
   address = affine_copy(w->kernel->arena, s->address);
   if (!affine_add(w->loop->graph, address, r->stride, index->affine))

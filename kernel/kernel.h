@@ -170,9 +170,13 @@ typedef struct LoopOutput {
 } LoopOutput;
 
 /* A bound of an inner axis: at least (is_lower) or at most
- * floor(dividend / divisor).  See trim_no_ops.c. */
+ * floor((dividend + load_coef * load) / divisor).  See trim_no_ops.c. */
 typedef struct TrimBound {
   AffineExpr dividend; /* of parallel axes */
+  /* An i64 load whose address has parallel axes only, such as the row length of
+   * a ragged axis; NULL: none. */
+  const KernelOp *load;
+  int64_t load_coef;
   int64_t divisor;
   bool is_lower;
   /* The bound is valid only if largest_index, a size, is less than exact_limit.
@@ -424,9 +428,20 @@ bool kernel_match_attention(const Kernel *k, AttentionPattern *out);
 
 /* ---- trim_no_ops.c ---- */
 
-/* Finds bounds that trim loops.  tiled: contractions run as tiles, whose
- * columns are the last spatial axis. */
-void kernel_trim(Kernel *k, bool tiled);
+typedef enum TrimMode {
+  TRIM_ROWS, /* each iteration of the parallel axes has its own bounds */
+  /* Contractions run as tiles, whose columns are the last spatial axis. */
+  TRIM_TILES,
+  /* A range of the last parallel axis has common bounds.  Only those with loads
+   * trim loops. */
+  TRIM_COLUMNS
+} TrimMode;
+/* Finds bounds that trim loops. */
+void kernel_trim(Kernel *k, TrimMode mode);
+
+/* True if a bound contains a load, so that the loop may have no iteration.
+ * Other trimmed loops run at least one. */
+bool loop_may_be_empty(const Kernel *k, const LoopNest *loop);
 
 /* True if the output has one value per index of the axis. */
 bool loop_output_has_axis(const LoopNest *loop, const LoopOutput *r,

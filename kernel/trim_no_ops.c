@@ -19,6 +19,7 @@
 #include "kernel/verify.h"
 #include "machine/limits/planner.h"
 #include "support/arena.h"
+#include "tensor/scalar_ops.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +32,7 @@ enum {
 typedef struct Trimmer {
   Arena *arena;
   Kernel *k;
-  bool tiled;
+  bool tiled, only_ragged;
   TrimBound bound; /* the bound that is being tried */
   uint32_t bound_index;
   LoopNest *check;
@@ -49,13 +50,14 @@ static bool bounds_equal(const TrimBound *x, const TrimBound *y) {
   return x->divisor == y->divisor && x->is_lower == y->is_lower &&
          x->largest_index == y->largest_index &&
          x->exact_limit == y->exact_limit &&
+         trim_loads_equal(x->load, x->load_coef, y->load, y->load_coef) &&
          affine_equal(&x->dividend, &y->dividend);
 }
 
 /* The axis on which the comparison puts the current bound, or NO_AXIS. */
 static uint32_t bounded_axis(const Trimmer *l, const LoopNest *loop,
                              uint32_t at, bool truth) {
-  AffineExpr inequalities[2];
+  Inequality inequalities[2];
   uint32_t count = condition_inequalities(loop, &loop->ops.at[at], truth,
                                           inequalities),
            axis;
@@ -93,13 +95,6 @@ static bool implies_bound(const Trimmer *l, uint32_t loop_index, uint32_t at,
 static uint32_t add_check_op(Trimmer *l, const KernelOp *s) {
   VEC_PUSH(l->arena, l->check->ops, *s);
   return l->check->ops.len - 1;
-}
-
-static bool uses_only_parallel_axes(const Trimmer *l, const AffineExpr *q) {
-  for (uint32_t v = l->k->parallel_axes; v < MAX_KERNEL_VARS; v++)
-    if (q->coef[v])
-      return false;
-  return true;
 }
 
 bool loop_output_has_axis(const LoopNest *loop, const LoopOutput *r,
@@ -187,14 +182,14 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
   case KOP_CONST:
     return add_check_op(l, s);
   case KOP_AFFINE:
-    return uses_only_parallel_axes(l, s->affine) ? add_check_op(l, s)
+    return kernel_affine_is_outer(l->check, s->affine) ? add_check_op(l, s)
                                                  : NO_OUTSIDE_VALUE;
   case KOP_LOAD:
-    return s->checked_index_count == 0 && uses_only_parallel_axes(l, s->address)
+    return s->checked_index_count == 0 && kernel_affine_is_outer(l->check, s->address)
                ? add_check_op(l, s)
                : NO_OUTSIDE_VALUE;
   case KOP_LOAD_LOCAL:
-    return uses_only_parallel_axes(l, s->address)
+    return kernel_affine_is_outer(l->check, s->address)
                ? add_check_local(l, s)
                : outside_value_of_load(l, loop_index, s);
   case KOP_MAP:
@@ -236,6 +231,17 @@ static bool is_zero(const KernelOp *s) {
   return dtype_is_float(s->dtype) ? s->value.f == 0 : s->value.i == 0;
 }
 
+/* True if an outside value is the result of the reduction of no elements. */
+static bool is_identity(const Trimmer *l, PrimId op, uint32_t rest) {
+  if (rest == NO_OUTSIDE_VALUE || prim_is_arg_reduction(op))
+    return false;
+  const KernelOp *s = &l->check->ops.at[rest];
+  Scalar identity = reduce_identity(op, s->dtype);
+  return s->kind == KOP_CONST && !scalar_is_param(s->value) &&
+         (dtype_is_float(s->dtype) ? s->value.f == identity.f
+                                   : s->value.i == identity.i);
+}
+
 /* Requires that an outside value is zero, so that a sum may skip it. */
 static bool require_zero(Trimmer *l, uint32_t rest) {
   if (rest == NO_OUTSIDE_VALUE)
@@ -260,10 +266,6 @@ static bool require_not_extreme(Trimmer *l, uint32_t loop_index, uint32_t at,
   bool max = reduce_info[r->reduce].order == ORDER_MAX;
   if (rest == NO_OUTSIDE_VALUE)
     return false;
-  const KernelOp *s = &l->check->ops.at[rest];
-  if (s->kind == KOP_CONST && dtype_is_float(s->dtype) &&
-      s->value.f == (max ? -INFINITY : INFINITY))
-    return true;
   if (!r->local_index || loop->spatial_axes > loop->parallel_axes ||
       l->k->accumulated_axes)
     return false;
@@ -344,6 +346,7 @@ static bool can_trim(Trimmer *l, uint32_t at, uint32_t axis) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     if (loop_output_has_axis(loop, r, axis) ? r->global_index != NULL
+        : is_identity(l, r->reduce, outside_value(l, at, r->value_op)) ? false
         : r->reduce == PRIM_SUM
             ? !require_zero(l, outside_value(l, at, r->value_op))
         : prim_is_extreme(r->reduce)
@@ -464,13 +467,21 @@ static double sample_bound(const LoopNest *loop, const TrimBound *bound,
   return floor(x / (double)bound->divisor);
 }
 
+/* An estimate for a bound with a load. */
+static double assumed_row_length(const LoopNest *loop, const TrimBound *bound) {
+  double extent = (double)loop_extent_hint(loop, loop->trimmed_axis);
+  return bound->is_lower ? 0 : RAGGED_TRIP_FRACTION * extent - 1;
+}
+
 static double estimate_trip_fraction(const Kernel *k, const LoopNest *loop) {
   double extent = (double)loop_extent_hint(loop, loop->trimmed_axis),
          iterations = 0;
   for (uint32_t j = 0; j < TRIP_FRACTION_SAMPLES; j++) {
     double from = 0, to = extent;
     for (uint32_t i = 0; i < k->trim_bounds.len; i++) {
-      double x = sample_bound(loop, &k->trim_bounds.at[i], j);
+      const TrimBound *bound = &k->trim_bounds.at[i];
+      double x = bound->load ? assumed_row_length(loop, bound)
+                             : sample_bound(loop, bound, j);
       if (!(loop->trim_bounds >> i & 1))
         continue;
       if (k->trim_bounds.at[i].is_lower)
@@ -522,10 +533,11 @@ static bool apply_bound(Trimmer *l) {
   find_trimmable_loops(l);
   trim_producers(l);
   bool profitable = false;
+  int64_t min = l->bound.load ? MIN_RAGGED_EXTENT : MIN_TRIMMED_EXTENT;
   for (uint32_t j = 0; j < count; j++)
-    profitable |= l->trimmable[j] &&
-                  loop_extent_hint(l->k->loops.at[j], l->trimmed_axes[j]) >=
-                      MIN_TRIMMED_EXTENT;
+    profitable |=
+        l->trimmable[j] &&
+        loop_extent_hint(l->k->loops.at[j], l->trimmed_axes[j]) >= min;
   for (uint32_t j = 0; profitable && j < count; j++) {
     LoopNest *loop = l->k->loops.at[j];
     if (!l->trimmable[j])
@@ -546,6 +558,8 @@ static void try_bound(Trimmer *l, const TrimBound *bound) {
   for (uint32_t j = 0; j < k->trim_bounds.len; j++)
     if (bounds_equal(&k->trim_bounds.at[j], bound))
       return;
+  if (bound->load ? l->tiled : l->only_ragged)
+    return;
   l->bound = *bound;
   l->bound_index = k->trim_bounds.len;
   if (l->bound_index < MAX_TRIM_BOUNDS && apply_bound(l))
@@ -554,7 +568,7 @@ static void try_bound(Trimmer *l, const TrimBound *bound) {
 
 static void try_condition(Trimmer *l, const LoopNest *loop, uint32_t at,
                           bool truth) {
-  AffineExpr inequalities[2];
+  Inequality inequalities[2];
   TrimBound bound;
   uint32_t count = condition_inequalities(loop, &loop->ops.at[at], truth,
                                           inequalities),
@@ -565,8 +579,22 @@ static void try_condition(Trimmer *l, const LoopNest *loop, uint32_t at,
       try_bound(l, &bound);
 }
 
-void kernel_trim(Kernel *k, bool tiled) {
-  Trimmer l = {.arena = k->arena, .k = k, .tiled = tiled};
+/* True if the bounds of each row are known exactly. */
+static bool bounds_each_row(const Kernel *k, TrimMode mode) {
+  for (uint32_t j = 0; j < k->trim_bounds.len; j++) {
+    const KernelOp *load = k->trim_bounds.at[j].load;
+    if (mode == TRIM_COLUMNS &&
+        (!load || load->address->coef[k->parallel_axes - 1]))
+      return false;
+  }
+  return mode != TRIM_TILES;
+}
+
+void kernel_trim(Kernel *k, TrimMode mode) {
+  Trimmer l = {.arena = k->arena,
+               .k = k,
+               .tiled = mode == TRIM_TILES,
+               .only_ragged = mode == TRIM_COLUMNS};
   if (k->trim_bounds.len)
     return;
   l.trimmed_axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
@@ -582,7 +610,7 @@ void kernel_trim(Kernel *k, bool tiled) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (k->loops.at[j]->trim_bounds)
       k->loops.at[j]->trip_fraction = estimate_trip_fraction(k, k->loops.at[j]);
-  if (!tiled) /* tiles contain several rows with different bounds */
+  if (bounds_each_row(k, mode))
     kernel_drop_predicates(k);
   kernel_verify_after(k, "trimming");
 }

@@ -7,14 +7,25 @@
 
 /* ---- inequality.c ---- */
 
-/* Expressions that are all at least 0 if and only if a comparison has the truth
- * value.  Returns their number, at most 2.  Returns 0 if s is not a comparison
- * of affine expressions. */
+/* affine + load_coef * load >= 0.  load: as in TrimBound. */
+typedef struct Inequality {
+  AffineExpr affine;
+  const KernelOp *load;
+  int64_t load_coef;
+} Inequality;
+/* Inequalities that all hold if and only if a comparison has the truth value.
+ * Returns their number, at most 2.  Returns 0 if s is not a comparison of
+ * affine expressions, of which at most one contains a load. */
 uint32_t comparison_inequalities(const LoopNest *loop, const KernelOp *s,
-                                 bool truth, AffineExpr *out);
+                                 bool truth, Inequality *out);
 /* The same, also for comparisons of indices that are converted to floats. */
 uint32_t condition_inequalities(const LoopNest *loop, const KernelOp *s,
-                                bool truth, AffineExpr *out);
+                                bool truth, Inequality *out);
+/* True if the inequalities or bounds add the same load. */
+bool trim_loads_equal(const KernelOp *x, int64_t x_coef, const KernelOp *y,
+                      int64_t y_coef);
+/* True if q has parallel axes only. */
+bool kernel_affine_is_outer(const LoopNest *loop, const AffineExpr *q);
 /* Floats compare like the integers from which they were converted if one of the
  * two conversions is exact.  Sets largest_index and exact_limit of the bound so
  * that one conversion is exact.  Returns false if none can be. */
@@ -23,7 +34,7 @@ bool trim_bound_set_exactness(const LoopNest *loop, const KernelOp *s,
 /* Solves `inequality >= 0` for its only inner axis.  Returns false if it has no
  * or several inner axes. */
 bool trim_bound_of_inequality(const LoopNest *loop,
-                              const AffineExpr *inequality, TrimBound *bound,
+                              const Inequality *inequality, TrimBound *bound,
                               uint32_t *axis);
 
 /* ---- drop_predicates.c ---- */

@@ -263,6 +263,9 @@ static bool check_trim_bounds(const Verifier *v) {
   const Kernel *k = v->kernel;
   for (uint32_t j = 0; j < k->trim_bounds.len; j++)
     if (!uses_only_axes(&k->trim_bounds.at[j].dividend, k->parallel_axes) ||
+        (k->trim_bounds.at[j].load &&
+         !uses_only_axes(k->trim_bounds.at[j].load->address,
+                         k->parallel_axes)) ||
         k->trim_bounds.at[j].divisor < 1)
       return fail(v,
                   "bound %u is not of parallel axes, or divides by less "

@@ -110,6 +110,8 @@ uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 /* may_use_bytes: lanes may have 8 bits. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, bool may_use_bytes,
                      Schedule *s);
+/* Trims loops as the tasks of the schedule allow. */
+void schedule_trim(Kernel *k, const Schedule *s);
 bool schedule_has_byte_lanes(const Schedule *s);
 /* Chooses vectors for the loops of a schedule with tasks.  No loop has a nest
  * yet. */

@@ -753,7 +753,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     return false;
   split_off_stores(c);
   if (s->task_kind == TASK_ROWS)
-    kernel_trim(k, true);
+    kernel_trim(k, TRIM_TILES);
   choose_strip_mining(c);
   s->gemm_tilings = NEW(k->arena, GemmTilings);
   for (uint32_t j = 0; j < k->loops.len; j++)

@@ -58,7 +58,7 @@ static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
                                uint32_t axis, uint32_t copy_axis,
                                SlidingAccess *r) {
   const KernelOp *s = &loop->ops.at[op_index];
-  AffineExpr forms[2];
+  Inequality forms[2];
   if (s->kind == KOP_MAP && s->op == PRIM_AND) {
     bound_by_condition(loop, s->args[0], axis, copy_axis, r);
     bound_by_condition(loop, s->args[1], axis, copy_axis, r);
@@ -66,7 +66,8 @@ static void bound_by_condition(const LoopNest *loop, uint32_t op_index,
   }
   uint32_t count = comparison_inequalities(loop, s, true, forms);
   for (uint32_t j = 0; j < count; j++)
-    bound_coordinate(&forms[j], axis, copy_axis, r);
+    if (!forms[j].load)
+      bound_coordinate(&forms[j].affine, axis, copy_axis, r);
 }
 
 /* Finds the only reduction axis that moves the coordinate, forwards.  Returns

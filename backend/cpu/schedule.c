@@ -213,6 +213,15 @@ static double choose_nontemporal_bytes(const Kernel *k) {
   return cache > 0 && exceeds_cache ? cache / 4 : INFINITY;
 }
 
+void schedule_trim(Kernel *k, const Schedule *s) {
+  if (s->reduction_chunk)
+    return;
+  if (s->task_kind == TASK_POINT)
+    kernel_trim(k, TRIM_ROWS);
+  else if (s->task_kind == TASK_COLUMNS)
+    kernel_trim(k, TRIM_COLUMNS);
+}
+
 static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   uint32_t transpose_axis = vector_axis == NO_AXIS
                                 ? NO_AXIS
@@ -234,10 +243,9 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
     s->reduction_unroll = terms_span_pages(k) ? PAGE_STRIDE_UNROLL : 1;
   }
   choose_reduction_chunk(k, s);
-  if (s->task_kind != TASK_POINT || s->reduction_chunk)
-    return;
-  reorder_for_reuse(k);
-  kernel_trim(k, false);
+  if (s->task_kind == TASK_POINT && !s->reduction_chunk)
+    reorder_for_reuse(k);
+  schedule_trim(k, s);
 }
 
 static uint32_t vector_axis_of(const Kernel *k, const LoopNest *loop,
@@ -277,7 +285,7 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
 /* Stages strided accesses. */
 static void choose_staging(Kernel *k, Schedule *s) {
   if (s->task_kind != TASK_COLUMNS || s->reduction_chunk ||
-      k->vectorize_outer ||
+      k->vectorize_outer || k->trim_bounds.len ||
       !vector_axis_staging_pays(k, k->parallel_axes - 1, s->width))
     return;
   kernel_stage_strided(k, k->parallel_axes - 1);

@@ -391,8 +391,8 @@ static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
     return error;
   if (r->head.stages)
     kernel_stage_strided(k, k->parallel_axes - 1);
-  else if (s->task_kind == TASK_POINT && !s->reduction_chunk)
-    kernel_trim(k, false);
+  else
+    schedule_trim(k, s);
   schedule_prepare_nests(k, s);
   error = read_nests(r, s);
   r->token = error ? r->token : head;

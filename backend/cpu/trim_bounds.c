@@ -7,33 +7,69 @@ bool loop_is_trimmed(const LoopNest *loop, uint32_t v) {
   return (loop->trim_bounds || loop->strip_mined) && v == loop->trimmed_axis;
 }
 
-/* The minimum or maximum of a bound among the rows of a task. */
-static const char *trim_bound_expr(Emitter *e, const TrimBound *bound) {
-  uint32_t outer = e->kernel->parallel_axes;
+/* True if the rows of a task have different indices of axis v. */
+static bool varies_in_task(const Emitter *e, uint32_t v) {
+  return v + 1 == e->kernel->parallel_axes &&
+         e->cpu->schedule->task_kind != TASK_POINT;
+}
+
+/* An expression of parallel axes.  last: the index of the last axis, if it
+ * varies in the task. */
+static const char *outer_affine(Emitter *e, const AffineExpr *q,
+                                const char *last) {
   Buffer b = {.arena = e->arena};
-  buffer_puts(&b, emit_int(e, bound->dividend.constant));
-  for (uint32_t v = 0; v < outer; v++) {
-    int64_t t = bound->dividend.coef[v];
-    if (!t)
-      continue;
-    buffer_printf(&b, " + %s * ", emit_int(e, t));
-    if (v + 1 < outer || e->cpu->schedule->task_kind == TASK_POINT)
-      buffer_printf(&b, "i%u", v);
-    else
-      buffer_puts(&b, (t > 0) == bound->is_lower ? "lo" : "(hi - 1)");
-  }
-  return bound->divisor == 1 ? b.text
-                             : format(e, "floor_div(%s, %s)", b.text,
-                                      emit_int(e, bound->divisor));
+  buffer_puts(&b, emit_int(e, q->constant));
+  for (uint32_t v = 0; v < e->kernel->parallel_axes; v++)
+    if (q->coef[v] && varies_in_task(e, v))
+      buffer_printf(&b, " + %s * %s", emit_int(e, q->coef[v]), last);
+    else if (q->coef[v])
+      buffer_printf(&b, " + %s * i%u", emit_int(e, q->coef[v]), v);
+  return b.text;
+}
+
+/* A bound at one row, or its minimum or maximum among the rows of a task. */
+static const char *trim_bound_expr(Emitter *e, const TrimBound *bound,
+                                   const char *row) {
+  int64_t t = bound->dividend.coef[e->kernel->parallel_axes - 1];
+  const char *last = row                            ? row
+                     : (t > 0) == bound->is_lower ? "lo"
+                                                    : "(hi - 1)";
+  const char *x = outer_affine(e, &bound->dividend, last);
+  if (bound->load)
+    x = format(e, "%s + %s * p%u[%s]", x, emit_int(e, bound->load_coef),
+               bound->load->input, outer_affine(e, bound->load->address, last));
+  return bound->divisor == 1
+             ? x
+             : format(e, "floor_div(%s, %s)", x, emit_int(e, bound->divisor));
+}
+
+/* Among the rows of a task, the bound that leaves most iterations. */
+static void emit_loosest_bound(Emitter *e, Buffer *out, uint32_t at,
+                               const TrimBound *bound, const char *name) {
+  bool lower = bound->is_lower;
+  buffer_printf(out,
+                "{ int64_t y = %s;\n"
+                "for (int64_t r = lo; r < hi; r++) {\n"
+                "const int64_t x = %s%s;\ny = x %s y ? x : y; }\n"
+                "if (y %s %s%u)\n%s%u = y; }\n",
+                lower ? "INT64_MAX" : "0", trim_bound_expr(e, bound, "r"),
+                lower ? "" : " + 1", lower ? "<" : ">", lower ? ">" : "<",
+                name, at, name, at);
 }
 
 static void emit_trim_bound(Emitter *e, Buffer *out, uint32_t at,
                             const TrimBound *bound, const char *name) {
+  uint32_t last = e->kernel->parallel_axes - 1;
+  if (bound->load && varies_in_task(e, last) &&
+      bound->load->address->coef[last]) {
+    emit_loosest_bound(e, out, at, bound, name);
+    return;
+  }
   if (bound->exact_limit)
     buffer_printf(out, "if (%s < %s)\n", emit_int(e, bound->largest_index),
                   emit_int(e, bound->exact_limit));
   buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
-                trim_bound_expr(e, bound), bound->is_lower ? "" : " + 1",
+                trim_bound_expr(e, bound, NULL), bound->is_lower ? "" : " + 1",
                 bound->is_lower ? ">" : "<", name, at, name, at);
 }
 
@@ -44,8 +80,7 @@ bool kernel_may_run_untrimmed(const Kernel *k) {
   return needs_fallback;
 }
 
-/* At least one element remains of a non-empty axis, so that its loops need no
- * special case. */
+/* Without loads in bounds, at least one element remains of a non-empty axis. */
 static void emit_loop_trim_bounds(Emitter *e, Buffer *out, uint32_t at,
                                   const char *from, const char *to) {
   const LoopNest *loop = e->kernel->loops.at[at];
@@ -64,11 +99,12 @@ static void emit_loop_trim_bounds(Emitter *e, Buffer *out, uint32_t at,
     if (loop->trim_bounds >> i & 1)
       emit_trim_bound(e, out, at, bound, bound->is_lower ? from : to);
   }
+  int one = !loop_may_be_empty(e->kernel, loop);
   buffer_printf(out,
-                "if (%s%u >= %s)\n%s%u = %s - 1;\n"
-                "if (%s%u <= %s%u)\n%s%u = %s%u + 1;\n}\n",
-                from, at, extent, from, at, extent, to, at, from, at, to, at,
-                from, at);
+                "if (%s%u > %s - %d)\n%s%u = %s - %d;\n"
+                "if (%s%u < %s%u + %d)\n%s%u = %s%u + %d;\n}\n",
+                from, at, extent, one, from, at, extent, one, to, at, from, at,
+                one, to, at, from, at, one);
 }
 
 void emit_trim_bounds(Emitter *e, Buffer *out) {

@@ -410,7 +410,7 @@ static void find_trim_bounds(AttentionPass *t, const Kernel *k) {
   trimmed->loops = (typeof(trimmed->loops)){0};
   for (uint32_t j = 0; j < k->loops.len; j++)
     VEC_PUSH(k->arena, trimmed->loops, loop_clone(k->arena, k->loops.at[j]));
-  kernel_trim(trimmed, true);
+  kernel_trim(trimmed, TRIM_TILES);
   t->trim_bounds = UINT32_MAX;
   for (uint32_t j = 1; j <= t->pattern.pv_loop; j++) {
     const LoopNest *loop = trimmed->loops.at[j];

@@ -51,14 +51,14 @@ static bool add_form(const LoopNest *loop, NonNegativeForms *f,
 static bool add_condition(const LoopNest *loop, uint32_t at,
                           NonNegativeForms *f) {
   const KernelOp *s = &loop->ops.at[at];
-  AffineExpr forms[2];
+  Inequality forms[2];
   if (s->kind == KOP_MAP && s->op == PRIM_AND)
     return add_condition(loop, s->args[0], f) &&
            add_condition(loop, s->args[1], f);
   uint32_t count = comparison_inequalities(loop, s, true, forms);
   bool good = count > 0;
   for (uint32_t j = 0; good && j < count; j++)
-    good = add_form(loop, f, &forms[j]);
+    good = !forms[j].load && add_form(loop, f, &forms[j].affine);
   return good;
 }
 
