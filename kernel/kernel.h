@@ -45,7 +45,8 @@ typedef struct Buffer Buffer;
 enum {
   MAX_KERNEL_VARS = 64,
   MAX_KERNEL_AXES = 40,
-  MAX_FLOOR_DIVS = MAX_KERNEL_VARS - MAX_KERNEL_AXES - 1
+  MAX_FLOOR_DIVS = MAX_KERNEL_VARS - MAX_KERNEL_AXES - 1,
+  NO_OP = UINT32_MAX
 };
 
 /* A float parameter is a NaN with its number in the low 32 bits. */
@@ -369,6 +370,10 @@ bool contraction_operand_sides(const LoopNest *loop,
                                uint32_t *m, uint32_t *n_factors);
 /* For each op: the set of variables on which it depends. */
 uint64_t *loop_op_vars(Arena *arena, const LoopNest *loop);
+/* The affine part of an index: the op itself, or an operand of a sum.  *rest is
+ * the other operand, or NO_OP.  NULL: there is no affine part. */
+const KernelOp *loop_index_affine(const LoopNest *loop, uint32_t index_op,
+                                  uint32_t *rest);
 /* True if a load has stride 1 along axis v, and v occurs in no floor division
  * or checked index of its address. */
 bool loop_load_is_contiguous(const LoopNest *loop, const uint64_t *op_vars,

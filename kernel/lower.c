@@ -6,8 +6,6 @@
 #include "kernel/verify.h"
 #include "support/arena.h"
 
-enum { NO_OP = UINT32_MAX };
-
 typedef struct IndexValue { /* the value of an i64 op of a body */
   bool is_affine;           /* `affine` is its value */
   AffineExpr *affine;

@@ -20,8 +20,6 @@
 
 #include <string.h>
 
-enum { NO_OP = UINT32_MAX };
-
 typedef struct AttentionMatcher {
   Arena *arena;
   const Kernel *kernel;

@@ -49,6 +49,20 @@ uint64_t *loop_op_vars(Arena *arena, const LoopNest *loop) {
   return op_vars;
 }
 
+const KernelOp *loop_index_affine(const LoopNest *loop, uint32_t index_op,
+                                  uint32_t *rest) {
+  const KernelOp *s = &loop->ops.at[index_op];
+  *rest = NO_OP;
+  if (s->kind == KOP_AFFINE)
+    return s;
+  for (uint32_t j = 0; s->kind == KOP_MAP && s->op == PRIM_ADD && j < 2; j++)
+    if (loop->ops.at[s->args[j]].kind == KOP_AFFINE) {
+      *rest = s->args[1 - j];
+      return &loop->ops.at[s->args[j]];
+    }
+  return NULL;
+}
+
 bool loop_load_is_contiguous(const LoopNest *loop, const uint64_t *op_vars,
                              const KernelOp *s, uint32_t v) {
   uint64_t others = 0;

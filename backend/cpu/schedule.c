@@ -214,7 +214,7 @@ static double choose_nontemporal_bytes(const Kernel *k) {
 }
 
 void schedule_trim(Kernel *k, const Schedule *s) {
-  if (s->reduction_chunk)
+  if (s->reduction_chunk || s->gemm_tilings || s->batched_gemm)
     return;
   if (s->task_kind == TASK_POINT)
     kernel_trim(k, TRIM_ROWS);
@@ -245,7 +245,6 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   choose_reduction_chunk(k, s);
   if (s->task_kind == TASK_POINT && !s->reduction_chunk)
     reorder_for_reuse(k);
-  schedule_trim(k, s);
 }
 
 static uint32_t vector_axis_of(const Kernel *k, const LoopNest *loop,
@@ -342,6 +341,7 @@ void schedule_choose(Kernel *k, uint32_t bytes, bool may_use_bytes,
     choose_for_width(k, bytes, s, bytes / 8);
   if (may_use_bytes)
     choose_byte_lanes(k, bytes, s);
+  schedule_trim(k, s);
   choose_staging(k, s);
   choose_nests(k, s);
 }

@@ -2,7 +2,9 @@
 #include "backend/cpu/vector_axis.h"
 
 #include "backend/cpu/cpu.h"
+#include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <math.h>
 
@@ -11,29 +13,59 @@ static bool is_64bit(const KernelOp *s) {
                                 s->kind != KOP_CONST && !emit_fits_i32(s));
 }
 
-/* Returns true if a load is only used as an index. */
-static bool is_only_an_index(const LoopNest *loop, uint32_t at) {
-  if (loop->ops.at[at].kind != KOP_LOAD)
-    return false;
+/* For each op: true if its value is used, and not only as an index of loads or
+ * in a condition that trims the loop (kernel/trim_no_ops.c). */
+static bool *find_values(Arena *arena, const LoopNest *loop) {
+  bool *is_value = NEW_ARRAY(arena, bool, loop->ops.len);
+  Inequality inequalities[2];
   for (uint32_t j = 0; j < loop->outputs.len; j++)
-    if (loop->outputs.at[j].value_op == at)
-      return false;
-  for (uint32_t j = at + 1; j < loop->ops.len; j++)
-    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
-      if (loop->ops.at[j].args[a] == at)
-        return false;
+    is_value[loop->outputs.at[j].value_op] = true;
+  for (uint32_t j = loop->ops.len; j-- > 0;) {
+    const KernelOp *s = &loop->ops.at[j];
+    bool trims = s->kind == KOP_MAP && prim_is_comparison(s->op) &&
+                 comparison_inequalities(loop, s, true, inequalities) &&
+                 inequalities[0].load;
+    for (uint32_t a = 0; is_value[j] && !trims && a < s->arg_count; a++)
+      is_value[s->args[a]] = true;
+  }
+  return is_value;
+}
+
+/* True if loads along v compute the index in scalars: it is a sum of an index
+ * and a number that is equal in all lanes. */
+static bool is_row_part(const LoopNest *loop, const uint64_t *depends,
+                        uint32_t index_op, uint32_t v, int64_t *stride) {
+  uint32_t start;
+  const KernelOp *index = loop_index_affine(loop, index_op, &start);
+  if (!index || start == NO_OP || depends[start] >> v & 1)
+    return false;
+  *stride = index->affine->coef[v];
   return true;
+}
+
+static bool loop_needs_64bit(Arena *arena, const LoopNest *loop,
+                             const uint64_t *depends, uint32_t v) {
+  const bool *is_value = find_values(arena, loop);
+  for (uint32_t i = 0; i < loop->ops.len; i++) {
+    int64_t stride;
+    if (is_64bit(&loop->ops.at[i]) &&
+        (depends ? depends[i] >> v & 1 &&
+                       (is_value[i] ||
+                        !is_row_part(loop, depends, i, v, &stride) ||
+                        stride != 1)
+                 : is_value[i]))
+      return true;
+  }
+  return false;
 }
 
 bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
-    const uint64_t *depends = vector_axes ? loop_op_vars(k->arena, loop) : NULL;
-    for (uint32_t i = 0; i < loop->ops.len; i++)
-      if (is_64bit(&loop->ops.at[i]) &&
-          (vector_axes ? depends[i] >> vector_axes[j] & 1
-                       : !is_only_an_index(loop, i)))
-        return true;
+    if (loop_needs_64bit(k->arena, loop,
+                         vector_axes ? loop_op_vars(k->arena, loop) : NULL,
+                         vector_axes ? vector_axes[j] : NO_AXIS))
+      return true;
   }
   return false;
 }
@@ -163,14 +195,18 @@ static double read_cost(const LoopNest *loop, const uint64_t *depends,
   if (quotients >= width)
     return quotients;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
-    const KernelOp *index = &loop->ops.at[s->checked_indices[j].index_op];
-    if (!(depends[s->checked_indices[j].index_op] >> v & 1))
-      continue;
-    if (index->kind != KOP_AFFINE)
-      return width;
+    uint32_t index_op = s->checked_indices[j].index_op;
+    const KernelOp *index = &loop->ops.at[index_op];
     int64_t index_stride;
-    if (!extent_mul(loop->graph, index->affine->coef[v],
-                    s->checked_indices[j].stride, &index_stride) ||
+    if (!(depends[index_op] >> v & 1))
+      continue;
+    if (index->kind == KOP_AFFINE)
+      index_stride = index->affine->coef[v];
+    else if (!is_row_part(loop, depends, index_op, v, &index_stride) ||
+             index_stride != 1)
+      return width;
+    if (!extent_mul(loop->graph, index_stride, s->checked_indices[j].stride,
+                    &index_stride) ||
         !extent_add(loop->graph, stride, index_stride, &stride))
       return width;
   }

@@ -91,10 +91,11 @@ static const CheckedIndex *unit_stride_index(const Emitter *e,
     return NULL;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const CheckedIndex *r = &s->checked_indices[j];
-    const KernelOp *index = &e->loop->ops.at[r->index_op];
+    uint32_t start;
+    const KernelOp *index = loop_index_affine(e->loop, r->index_op, &start);
     if (!e->ops.varies[r->index_op])
       continue;
-    if (found || index->kind != KOP_AFFINE ||
+    if (found || !index || (start != NO_OP && e->ops.varies[start]) ||
         !quotients_are_uniform(e, index->affine) ||
         !extent_mul(g, index->affine->coef[e->vector_axis], r->stride,
                     &stride) ||
@@ -129,6 +130,27 @@ static void emit_checked_vector_load(Emitter *e, uint32_t op_index,
   emit_check(e, op_index, true, format(e, "w%u", w));
   emit_define_loaded(e, op_index,
                      format(e, "ldw_%s(%s, w%u, REST)", name, from, w));
+}
+
+/* The same for a sum of `start`, which is equal in all lanes, and an index of
+ * stride 1: part of a row that begins at `start`.  Few loads are at its ends. */
+static void emit_row_part_load(Emitter *e, uint32_t op_index, const KernelOp *s,
+                               const AffineExpr *index, uint32_t start,
+                               const char *extent, const char *base) {
+  const char *name = dtype_info[s->dtype].name;
+  uint32_t id = e->next_id++;
+  Buffer *b = emit_block_at(e, e->ops.levels[op_index]);
+  buffer_printf(b,
+                "const int64_t f%u = %s + %s + j;\n"
+                "const int in%u = f%u >= 0 && f%u <= %s - REST;\n"
+                "const vi w%u = in%u ? splat_i(0) : outside_lanes(f%u, %s);\n",
+                id, emit_operand(e, start, 'l', false), emit_affine(e, index),
+                id, id, id, extent, id, id, id, extent);
+  emit_check(e, op_index, true, format(e, "w%u", id));
+  const char *from = format(e, "p%u + %s + f%u", s->input, base, id);
+  emit_define_loaded(e, op_index,
+                     format(e, "in%u ? LOAD(%s, %s) : ldw_%s(%s, w%u, REST)",
+                            id, name, from, name, from, id));
 }
 
 static const char *lane_offset(Emitter *e, int64_t coef) {
@@ -280,8 +302,16 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   }
   const CheckedIndex *unit_stride = unit_stride_index(e, s);
   if (unit_stride) {
-    emit_checked_vector_load(e, op_index, s, unit_stride, base);
-    return;
+    uint32_t start;
+    const KernelOp *index =
+        loop_index_affine(e->loop, unit_stride->index_op, &start);
+    if (start == NO_OP)
+      emit_checked_vector_load(e, op_index, s, unit_stride, base);
+    else if (unit_stride->stride == 1)
+      emit_row_part_load(e, op_index, s, index->affine, start,
+                         emit_int(e, unit_stride->extent), base);
+    if (start == NO_OP || unit_stride->stride == 1)
+      return;
   }
   const char *index = emit_varying_terms(e, s->address, 'l'), *rest;
   for (uint32_t j = 0; j < s->checked_index_count; j++)
