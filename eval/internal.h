@@ -540,6 +540,17 @@ void vm_require_reducible_rows(Eval *vm, PrimId op, const Node *x,
                                uint32_t first, uint32_t count);
 /* The factors of a product of matrices or vectors.  Padding is 0. */
 void vm_factors_of_product(Eval *vm, const Value *args, Node *factors[2]);
+/* A slice whose bounds depend on an outer index.  Temporaries hold the nodes. */
+typedef struct RaggedSlice {
+  Subscript *item; /* its subscript: the first index */
+  Node *start, *row_length;
+  int64_t longest;
+} RaggedSlice;
+/* Bails out if a slice is out of bounds, so that the host reports it. */
+RaggedSlice vm_ragged_slice(Eval *vm, Value start, Value stop, Value size);
+/* The part of x with one ragged slice; the caller owns it. */
+Node *vm_subscript_ragged(Eval *vm, Node *x, uint32_t count, Subscript *items,
+                          const RaggedSlice *slice, Fault *fault);
 /* Gives a part of x its row lengths. */
 void vm_subscript_row_lengths(Eval *vm, const Node *x, uint32_t count,
                               const Subscript *items, Node *result);

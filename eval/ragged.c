@@ -301,3 +301,74 @@ Node *vm_close_rows(Eval *vm, Node *x, uint32_t count, IndexVar *const *vars,
     node_set_row_length(r, count + k, node_row_length(x, k));
   return r;
 }
+
+/* ---- slices ---- */
+
+static Node *subtract(Eval *vm, Value x, Value y) {
+  Node *pair[2] = {vm_to_node(vm, x), vm_to_node(vm, y)};
+  Fault fault = {0};
+  Node *r = node_map(&vm->graph, PRIM_SUB, 2, pair, DT_NONE, &fault);
+  if (!r)
+    vm_fault(vm, &fault);
+  return vm_temp_node(vm, r);
+}
+
+/* Bails out if a difference is negative in some row. */
+static Value checked_difference(Eval *vm, Value x, Value y, int64_t *longest) {
+  Node *d = subtract(vm, x, y);
+  Value v = value_node(d);
+  if (vm_is_row_length(vm, v)) {
+    vm_push_temp(vm, v = vm_row_length(vm, v, longest));
+  } else {
+    *longest = vm_int(vm, v);
+    if (*longest < 0)
+      vm_bail_out_of_rows(vm, vm_to_node(vm, x));
+  }
+  return v;
+}
+
+RaggedSlice vm_ragged_slice(Eval *vm, Value start, Value stop, Value size) {
+  RaggedSlice r = {.start = vm_to_node(vm, start)};
+  int64_t ignored;
+  checked_difference(vm, start, value_int(0), &ignored);
+  checked_difference(vm, size, stop, &ignored);
+  Value length = checked_difference(vm, stop, start, &r.longest);
+  r.row_length = vm_to_node(vm, length);
+  return r;
+}
+
+/* Moves axis 0 behind the next `by` axes. */
+static Node *move_first_axis(Eval *vm, Node *x, uint32_t by, Fault *fault) {
+  uint32_t order[MAX_RANK];
+  for (uint32_t k = 0; k < x->rank; k++)
+    order[k] = k < by ? k + 1 : k == by ? 0 : k;
+  Node *r = node_permute(&vm->graph, x, order, fault);
+  for (uint32_t k = 0; r && k < x->rank; k++)
+    node_set_row_length(r, k, node_row_length(x, order[k]));
+  return r;
+}
+
+Node *vm_subscript_ragged(Eval *vm, Node *x, uint32_t count, Subscript *items,
+                          const RaggedSlice *slice, Fault *fault) {
+  Graph *g = &vm->graph;
+  Node *outer = g->guard;
+  IndexVar *row = index_var_new(slice->longest, slice->row_length);
+  Node *pair[2] = {slice->start, vm_temp_node(vm, node_index(g, row))};
+  index_var_release(row); /* the node holds it */
+  g->guard = vm_row_guard(vm, 1, &row, outer); /* a bailout restores it */
+  slice->item->index =
+      vm_temp_node(vm, node_map(g, PRIM_ADD, 2, pair, DT_NONE, fault));
+  uint32_t before = 0;
+  for (const Subscript *s = items; s < slice->item; s++)
+    before += s->kind == SUBSCRIPT_INDEX ? s->index->rank : 1;
+  Node *part = node_subscript(g, x, count, items, fault);
+  if (!part)
+    return NULL;
+  vm_temp_node(vm, part);
+  vm_subscript_row_lengths(vm, x, count, items, part);
+  g->guard = outer;
+  Node *closed = vm_close_rows(vm, part, 1, &row, fault);
+  if (!closed || !before)
+    return closed;
+  return move_first_axis(vm, vm_temp_node(vm, closed), before, fault);
+}

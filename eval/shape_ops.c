@@ -244,6 +244,27 @@ static bool flat_element_index(const SubscriptSite *site, const Node *x,
   return true;
 }
 
+/* True if a bound of a slice depends on an outer index: rows have slices of
+ * different sizes. */
+static bool is_ragged_slice(const Eval *vm, const struct SubscriptForm *item,
+                            const Value *bounds) {
+  bool start = item->has_start && vm_is_row_length(vm, bounds[0]);
+  bool stop =
+      item->has_stop && vm_is_row_length(vm, bounds[item->has_start]);
+  return (start || stop) && !item->has_step;
+}
+
+static RaggedSlice ragged_slice(Eval *vm, const struct SubscriptForm *item,
+                                Value **bounds, const Node *x, uint32_t axis) {
+  Value size = node_row_length(x, axis)
+                   ? vm_ragged_size(vm, x, axis, 1)
+                   : vm_value_of_size(vm, node_size(x, axis));
+  vm_push_temp(vm, size);
+  Value start = item->has_start ? *(*bounds)++ : value_int(0);
+  Value stop = item->has_stop ? *(*bounds)++ : size;
+  return vm_ragged_slice(vm, start, stop, size);
+}
+
 Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
   size_t mark = vm->temp_count;
   Value *v = at + 1;
@@ -263,6 +284,7 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
     indexed_axes += site->subscripts[i].kind == CS_AT ||
                     site->subscripts[i].kind == CS_RANGE;
   bool has_ellipsis = false;
+  RaggedSlice slice = {.item = NULL};
   for (uint32_t i = 0; i < site->count; i++)
     has_ellipsis = has_ellipsis || site->subscripts[i].kind == CS_ELLIPSIS;
   if (indexed_axes > x->rank || (!has_ellipsis && indexed_axes != x->rank) ||
@@ -287,6 +309,16 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
       break;
     }
     case CS_RANGE: {
+      if (is_ragged_slice(vm, item, v)) {
+        if (slice.item)
+          vm_bail_out_of_rows(vm, vm_to_ragged_node(vm, *v));
+        slice = ragged_slice(vm, item, &v, x, axis);
+        slice.item = &items[count];
+        items[count++] =
+            (Subscript){.kind = SUBSCRIPT_INDEX, .index = slice.start};
+        axis++;
+        break;
+      }
       int64_t from = item->has_start
                          ? slice_bound(vm, *v++, item->start_from_end, size)
                          : 0;
@@ -321,9 +353,14 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
     }
   }
   Fault fault = {0};
-  Node *part = node_subscript(&vm->graph, x, count, items, &fault);
-  if (part)
-    vm_subscript_row_lengths(vm, x, count, items, part);
+  Node *part;
+  if (slice.item) {
+    part = vm_subscript_ragged(vm, x, count, items, &slice, &fault);
+  } else {
+    part = node_subscript(&vm->graph, x, count, items, &fault);
+    if (part)
+      vm_subscript_row_lengths(vm, x, count, items, part);
+  }
   Value r = vm_value_of_node(vm, part, &fault);
   vm_drop_temps(vm, mark);
   return r;
