@@ -99,6 +99,7 @@ static void shrink_stacks(Eval *vm) {
 
 static void reset_machine(Eval *vm) {
   vm->symbolic_run_count = 0;
+  vm_forget_row_lengths(vm);
   vm->replay_depth = 0;
   vm->is_bailing_out = vm->is_forcing = vm->is_branch_failing = false;
   vm->graph.guard = NULL;

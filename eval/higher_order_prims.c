@@ -444,7 +444,7 @@ static int64_t loop_range(Eval *vm, Value *range, bool map, Node **row_length) {
   Value length = vm_row_length(vm, *range, &longest);
   value_release(&vm->heap, *range);
   *range = length;
-  *row_length = length.node;
+  *row_length = length.tag == V_NODE ? length.node : NULL;
   return longest;
 }
 

@@ -132,6 +132,12 @@ typedef struct Frame {
 } Frame;
 
 /* One symbolic run of the body of a `for`, map or traced loop. */
+enum { MAX_KNOWN_ROW_LENGTHS = 8 };
+
+typedef struct RowLength {
+  Node *length, *values; /* the scalar, and its values for all indices */
+} RowLength;
+
 typedef struct SymbolicRun {
   size_t frame, stack_height, temp_count;
   const Instr *fallback;
@@ -228,6 +234,9 @@ struct Eval {
   size_t constant_count, constant_cap;
   SymbolicRun *symbolic_runs;
   size_t symbolic_run_count, symbolic_run_cap;
+  /* Recent row lengths of the outermost symbolic run; counted (ragged.c). */
+  RowLength row_lengths[MAX_KNOWN_ROW_LENGTHS];
+  uint32_t next_row_length;
   LazyInit *lazy_inits;
   size_t lazy_init_count, lazy_init_cap;
   uint32_t branch_depth, branch_count; /* of symbolic branches */
@@ -519,9 +528,13 @@ Value value_select(Eval *vm, Node *cond, Value a, Value b);
 NORETURN void vm_bail_out_of_rows(Eval *vm, const Node *x);
 /* True if a range depends on an outer index, and its values can be computed. */
 bool vm_is_row_length(const Eval *vm, Value v);
-/* Computes these values.  Returns the row length, whose data are known; the
- * caller owns it.  *longest: the largest of them. */
+/* Computes these values.  Returns the row length, or a number if they are
+ * equal; the caller owns it.  *longest: the largest of them. */
 Value vm_row_length(Eval *vm, Value v, int64_t *longest);
+/* Call this when no symbolic run is active. */
+void vm_forget_row_lengths(Eval *vm);
+/* True if two integers, of which one is as above, are equal for all indices. */
+bool vm_is_equal_in_rows(Eval *vm, Value x, Value y);
 /* The row length of the leading axis of a value; NULL: it is not ragged. */
 Node *vm_leading_row_length(Value x);
 /* Bails out unless two axes have equal row lengths; NULL: not ragged. */
@@ -543,7 +556,7 @@ void vm_factors_of_product(Eval *vm, const Value *args, Node *factors[2]);
 /* A slice whose bounds depend on an outer index.  Temporaries hold the nodes. */
 typedef struct RaggedSlice {
   Subscript *item; /* its subscript: the first index */
-  Node *start, *row_length;
+  Node *start, *row_length; /* row_length: NULL if all rows have one size */
   int64_t longest;
 } RaggedSlice;
 /* Bails out if a slice is out of bounds, so that the host reports it. */

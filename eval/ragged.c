@@ -72,48 +72,83 @@ static Node *read_at_indices(Eval *vm, Node *all, IndexVar *const *indices) {
   return r;
 }
 
+/* The values of a row length that is still known, or NULL. */
+static const Tensor *row_length_data(const Eval *vm, const Node *length) {
+  for (uint32_t k = 0; k < MAX_KNOWN_ROW_LENGTHS; k++)
+    if (vm->row_lengths[k].length == length)
+      return vm->row_lengths[k].values->data;
+  return NULL;
+}
+
+static bool has_indices(const Node *x, const Node *y) {
+  return x->free_count == y->free_count &&
+         !memcmp(x->free_vars, y->free_vars,
+                 x->free_count * sizeof(IndexVar *));
+}
+
+/* The row length with these values.  Equal row lengths are one node, so that
+ * loops over them end together.  like: has the indices. */
+static Node *row_length_of(Eval *vm, Node *values, const Node *like) {
+  const Tensor *t = values->data;
+  for (uint32_t k = 0; k < MAX_KNOWN_ROW_LENGTHS; k++) {
+    const RowLength *known = &vm->row_lengths[k];
+    if (known->length && has_indices(known->length, like) &&
+        !memcmp(known->values->data->data, t->data,
+                (size_t)t->count * sizeof(int64_t)))
+      return node_retain(known->length);
+  }
+  RowLength *slot =
+      &vm->row_lengths[vm->next_row_length++ % MAX_KNOWN_ROW_LENGTHS];
+  Node *length = read_at_indices(vm, values, like->free_vars);
+  node_release(slot->length);
+  node_release(slot->values);
+  *slot = (RowLength){node_retain(length), node_retain(values)};
+  return length;
+}
+
+void vm_forget_row_lengths(Eval *vm) {
+  for (uint32_t k = 0; k < MAX_KNOWN_ROW_LENGTHS; k++) {
+    node_release(vm->row_lengths[k].length);
+    node_release(vm->row_lengths[k].values);
+    vm->row_lengths[k] = (RowLength){NULL, NULL};
+  }
+}
+
+/* The values of a scalar in all rows, for the indices of *x, which are its own
+ * and those of the guard. */
+static Node *values_in_rows(Eval *vm, Node **x) {
+  Node *guard = vm->graph.guard;
+  vm->graph.guard = NULL; /* a bailout restores it */
+  if (guard)
+    *x = zero_outside_guard(vm, *x, guard);
+  Node *all = values_for_all_indices(vm, *x);
+  vm->graph.guard = guard;
+  return all;
+}
+
 Value vm_row_length(Eval *vm, Value v, int64_t *longest) {
   size_t mark = vm->temp_count;
   Node *x = v.node, *guard = vm->graph.guard;
-  vm->graph.guard = NULL; /* a bailout restores it */
-  if (guard)
-    x = zero_outside_guard(vm, x, guard);
-  Node *all = values_for_all_indices(vm, x);
+  Node *all = values_in_rows(vm, &x);
   const int64_t *lengths = all->data->data;
+  int64_t shortest = INT64_MAX;
   *longest = 0;
   for (int64_t k = 0; k < all->data->count; k++) {
     if (lengths[k] < 0) /* on the host, the row reports the error */
       vm_bail_out(vm, v.node);
     *longest = lengths[k] > *longest ? lengths[k] : *longest;
+    shortest = lengths[k] < shortest ? lengths[k] : shortest;
   }
-  Node *r = read_at_indices(vm, all, x->free_vars);
+  vm->graph.guard = NULL;
+  Value r = shortest >= *longest ? value_int(*longest)
+                                 : value_node(row_length_of(vm, all, x));
   vm->graph.guard = guard;
   vm_drop_temps(vm, mark);
-  return value_node(r);
-}
-
-/* The data of the row lengths that read_at_indices reads. */
-static const Tensor *row_length_data(const Node *x) {
-  for (uint32_t k = 0; k < x->body_op_count; k++)
-    if (x->body_ops[k].kind == BODY_READ)
-      return x->body_ops[k].node->data;
-  return x->data;
-}
-
-static bool row_lengths_equal(const Node *x, const Node *y) {
-  if (x == y)
-    return true;
-  if (!x || !y || x->free_count != y->free_count ||
-      memcmp(x->free_vars, y->free_vars, x->free_count * sizeof(IndexVar *)))
-    return false;
-  const Tensor *a = row_length_data(x), *b = row_length_data(y);
-  return a == b ||
-         (a && b && a->count == b->count &&
-          !memcmp(a->data, b->data, (size_t)a->count * sizeof(int64_t)));
+  return r;
 }
 
 void vm_require_equal_rows(Eval *vm, const Node *x, const Node *y) {
-  if (!row_lengths_equal(x, y))
+  if (x != y)
     vm_bail_out(vm, x ? x : y);
 }
 
@@ -175,8 +210,7 @@ Node *vm_broadcast_row_lengths(Eval *vm, uint32_t count, Node *const *args,
     uint32_t offset = result->rank - x->rank;
     for (uint32_t k = 0; k < x->rank; k++)
       if (!(x->broadcast_mask >> k & 1) &&
-          !row_lengths_equal(node_row_length(x, k),
-                             node_row_length(result, offset + k))) {
+          node_row_length(x, k) != node_row_length(result, offset + k)) {
         vm_temp_node(vm, result);
         vm_bail_out_of_rows(vm, result);
       }
@@ -189,7 +223,9 @@ void vm_require_reducible_rows(Eval *vm, PrimId op, const Node *x,
   for (uint32_t k = first; prim_is_arg_reduction(op) && k < first + count;
        k++) {
     const Node *length = node_row_length(x, k);
-    const Tensor *t = length ? row_length_data(length) : NULL;
+    const Tensor *t = length ? row_length_data(vm, length) : NULL;
+    if (length && !t)
+      vm_bail_out(vm, length);
     for (int64_t i = 0; t && i < t->count; i++)
       if (((const int64_t *)t->data)[i] <= 0)
         vm_bail_out(vm, length);
@@ -263,22 +299,6 @@ Node *vm_row_guard(Eval *vm, uint32_t count, IndexVar *const *indices,
   return guard;
 }
 
-/* x where `inside` is true, elsewhere zeros. */
-static Node *pad_with_zeros(Eval *vm, Node *x, Node *inside) {
-  Graph *g = &vm->graph;
-  Fault fault = {0};
-  Node *zeros = node_full(g, (Scalar){.dtype = x->dtype}, x->rank,
-                          x->extents + x->free_count, x->broadcast_mask,
-                          &fault);
-  if (!zeros)
-    vm_fault(vm, &fault);
-  vm_temp_node(vm, zeros);
-  Node *r = node_select_lazy(g, inside, x, zeros, &fault);
-  if (!r)
-    vm_fault(vm, &fault);
-  return vm_temp_node(vm, r);
-}
-
 static bool depends_on(const Node *x, uint32_t count, IndexVar *const *vars) {
   for (uint32_t k = 0; k < x->free_count; k++)
     for (uint32_t j = 0; j < count; j++)
@@ -292,14 +312,7 @@ Node *vm_close_rows(Eval *vm, Node *x, uint32_t count, IndexVar *const *vars,
   for (uint32_t k = 0; k < x->rank; k++)
     if (node_row_length(x, k) && depends_on(node_row_length(x, k), count, vars))
       vm_bail_out(vm, node_row_length(x, k));
-  Node *inside = vm_row_guard(vm, count, vars, NULL);
-  Node *padded = inside ? pad_with_zeros(vm, x, inside) : x;
-  Node *r = node_close(&vm->graph, padded, count, vars, fault);
-  for (uint32_t k = 0; r && k < count; k++)
-    node_set_row_length(r, k, vars[k]->row_length);
-  for (uint32_t k = 0; r && k < x->rank; k++)
-    node_set_row_length(r, count + k, node_row_length(x, k));
-  return r;
+  return node_close(&vm->graph, x, count, vars, fault);
 }
 
 /* ---- slices ---- */
@@ -313,27 +326,49 @@ static Node *subtract(Eval *vm, Value x, Value y) {
   return vm_temp_node(vm, r);
 }
 
-/* Bails out if a difference is negative in some row. */
-static Value checked_difference(Eval *vm, Value x, Value y, int64_t *longest) {
+bool vm_is_equal_in_rows(Eval *vm, Value x, Value y) {
+  if (!vm_is_row_length(vm, x) && !vm_is_row_length(vm, y))
+    return false;
+  size_t mark = vm->temp_count;
   Node *d = subtract(vm, x, y);
   Value v = value_node(d);
+  bool is_equal = false;
   if (vm_is_row_length(vm, v)) {
-    vm_push_temp(vm, v = vm_row_length(vm, v, longest));
-  } else {
-    *longest = vm_int(vm, v);
-    if (*longest < 0)
-      vm_bail_out_of_rows(vm, vm_to_node(vm, x));
+    const Tensor *t = values_in_rows(vm, &d)->data;
+    is_equal = true;
+    for (int64_t k = 0; k < t->count; k++)
+      is_equal = is_equal && !((const int64_t *)t->data)[k];
   }
-  return v;
+  vm_drop_temps(vm, mark);
+  return is_equal;
+}
+
+/* Bails out unless x <= y in all rows. */
+static void require_ordered_rows(Eval *vm, Value x, Value y) {
+  Node *d = subtract(vm, y, x), *reason = d;
+  Value v = value_node(d);
+  if (!vm_is_row_length(vm, v)) {
+    if (vm_int(vm, v) < 0)
+      vm_bail_out(vm, NULL);
+    return;
+  }
+  const Tensor *t = values_in_rows(vm, &d)->data;
+  for (int64_t k = 0; k < t->count; k++)
+    if (((const int64_t *)t->data)[k] < 0)
+      vm_bail_out(vm, reason);
 }
 
 RaggedSlice vm_ragged_slice(Eval *vm, Value start, Value stop, Value size) {
   RaggedSlice r = {.start = vm_to_node(vm, start)};
-  int64_t ignored;
-  checked_difference(vm, start, value_int(0), &ignored);
-  checked_difference(vm, size, stop, &ignored);
-  Value length = checked_difference(vm, stop, start, &r.longest);
-  r.row_length = vm_to_node(vm, length);
+  require_ordered_rows(vm, value_int(0), start);
+  require_ordered_rows(vm, stop, size);
+  Value length = value_node(subtract(vm, stop, start));
+  if (vm_is_row_length(vm, length))
+    vm_push_temp(vm, length = vm_row_length(vm, length, &r.longest));
+  else
+    r.longest = vm_int(vm, length);
+  bool is_ragged = length.tag == V_NODE && length.node->free_count;
+  r.row_length = is_ragged ? length.node : NULL;
   return r;
 }
 

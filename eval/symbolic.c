@@ -44,11 +44,15 @@ void vm_symbolic_run_begin(Eval *vm, size_t height, const Instr *fallback,
 void vm_symbolic_run_end(Eval *vm) {
   SymbolicRun *a = &vm->symbolic_runs[--vm->symbolic_run_count];
   vm->branch_count += a->branch_count;
+  if (!vm->symbolic_run_count)
+    vm_forget_row_lengths(vm);
 }
 
 void vm_resume_after_bailout(Eval *vm) {
   SymbolicRun a = vm->symbolic_runs[vm->bailout_run];
   vm->symbolic_run_count = vm->bailout_run;
+  if (!vm->symbolic_run_count)
+    vm_forget_row_lengths(vm);
   vm->is_forcing = false;
   vm->graph.guard = a.guard;
   vm->branch_depth = a.branch_depth;

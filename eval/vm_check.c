@@ -138,7 +138,8 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
   CheckTruth conclusion = evaluate_check(check->kind, at[0], at[1]);
   if (conclusion == TRUTH_FALSE)
     fail_check(vm, check, at[0].i, at[1].i);
-  if (conclusion == TRUTH_SYMBOLIC && check->kind != CHECK_LE)
+  if (conclusion == TRUTH_SYMBOLIC && check->kind != CHECK_LE &&
+      !(check->kind == CHECK_EQ && vm_is_equal_in_rows(vm, at[0], at[1])))
     vm_int(vm, at[at[0].tag == DT_I64]);
   /* an inequality of indices: the kernel checks each access */
 }

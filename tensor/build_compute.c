@@ -359,6 +359,37 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
 
 /* ---- the end of a `for` ---- */
 
+/* Adds the free indices of x, except those that are closed. */
+static void add_open_indices(NodeSpec *spec, const Node *x, uint32_t count,
+                             IndexVar *const *closed) {
+  for (uint32_t k = 0; k < x->free_count; k++) {
+    bool is_closed = false;
+    for (uint32_t j = 0; j < count; j++)
+      is_closed |= closed[j] == x->free_vars[k];
+    if (!is_closed)
+      node_spec_add_free(spec, x->free_vars[k]);
+  }
+}
+
+/* Tests whether the indices are less than the row lengths.  Returns false if no
+ * axis is ragged. */
+static bool test_rows(BodyBuilder *b, uint32_t count,
+                      const IndexBinding *bindings, uint32_t *inside) {
+  bool is_ragged = false;
+  for (uint32_t k = 0; k < count; k++) {
+    Node *length = bindings[k].var->row_length;
+    if (!length)
+      continue;
+    uint32_t test =
+        body_op2(b, PRIM_LT, DT_BOOL, bindings[k].value,
+                 body_read_with_bindings(b, length, NULL, count, bindings));
+    *inside =
+        is_ragged ? body_op2(b, PRIM_AND, DT_BOOL, *inside, test) : test;
+    is_ragged = true;
+  }
+  return is_ragged;
+}
+
 Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                  Fault *fault) {
   if (count + x->rank > MAX_RANK) {
@@ -369,15 +400,12 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                    .rank = count + x->rank,
                    .broadcast_mask =
                        count < 32 ? x->broadcast_mask << count : 0};
-  for (uint32_t k = 0; k < x->free_count; k++) {
-    bool closed = false;
-    for (uint32_t j = 0; j < count; j++)
-      closed |= vars[j] == x->free_vars[k];
-    if (!closed)
-      node_spec_add_free(&spec, x->free_vars[k]);
-  }
-  for (uint32_t k = 0; k < count; k++)
+  add_open_indices(&spec, x, count, vars);
+  for (uint32_t k = 0; k < count; k++) {
     spec.own_extents[k] = vars[k]->extent;
+    if (vars[k]->row_length)
+      add_open_indices(&spec, vars[k]->row_length, count, vars);
+  }
   memcpy(spec.own_extents + count, node_own_extents(x),
          x->rank * sizeof spec.own_extents[0]);
   BodyBuilder b;
@@ -388,8 +416,18 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
     bindings[k] = (IndexBinding){vars[k], body_own_axis(&b, k)};
   for (uint32_t k = 0; k < x->rank; k++)
     own[k] = body_own_axis(&b, count + k);
-  body_read_with_bindings(&b, x, own, count, bindings);
-  return body_finish(&b, g, fault);
+  uint32_t inside;
+  bool is_ragged = test_rows(&b, count, bindings, &inside);
+  uint32_t element = body_read_with_bindings(&b, x, own, count, bindings);
+  if (is_ragged)
+    body_select(&b, inside, element,
+                body_const(&b, (Scalar){.dtype = x->dtype}));
+  Node *r = body_finish(&b, g, fault);
+  for (uint32_t k = 0; r && k < r->rank; k++)
+    node_set_row_length(r, k,
+                        k < count ? vars[k]->row_length
+                                  : node_row_length(x, k - count));
+  return r;
 }
 
 /* ---- tensors made from sizes ---- */
