@@ -553,9 +553,10 @@ void vm_require_reducible_rows(Eval *vm, PrimId op, const Node *x,
                                uint32_t first, uint32_t count);
 /* The factors of a product of matrices or vectors.  Padding is 0. */
 void vm_factors_of_product(Eval *vm, const Value *args, Node *factors[2]);
-/* A slice whose bounds depend on an outer index.  Temporaries hold the nodes. */
+/* A slice whose bounds depend on an outer index.  Temporaries hold the nodes.
+ */
 typedef struct RaggedSlice {
-  Subscript *item; /* its subscript: the first index */
+  Subscript *item;          /* its subscript: the first index */
   Node *start, *row_length; /* row_length: NULL if all rows have one size */
   int64_t longest;
 } RaggedSlice;

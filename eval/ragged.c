@@ -9,6 +9,8 @@
  * tensors.  For any other operation the host runs the enclosing loop, row by
  * row. */
 #include "eval/internal.h"
+#include "machine/limits/planner.h"
+#include "machine/machine.h"
 
 #include <string.h>
 
@@ -30,9 +32,9 @@ static bool has_traced_loop(const Eval *vm) {
 
 bool vm_is_row_length(const Eval *vm, Value v) {
   return v.tag == V_NODE && !v.node->rank && v.node->free_count &&
-         v.node->dtype == DT_I64 && !v.node->symbolic &&
-         !v.node->loop_depth && !vm_is_aot_tracing(vm) &&
-         !has_traced_loop(vm) && vm->symbolic_run_count;
+         v.node->dtype == DT_I64 && !v.node->symbolic && !v.node->loop_depth &&
+         !vm_is_aot_tracing(vm) && !has_traced_loop(vm) &&
+         vm->symbolic_run_count;
 }
 
 /* x where the current guard is true, elsewhere 0: nobody needs it there. */
@@ -49,8 +51,7 @@ static Node *zero_outside_guard(Eval *vm, Node *x, Node *guard) {
 /* The values of a scalar for all its indices, as a tensor with data. */
 static Node *values_for_all_indices(Eval *vm, Node *x) {
   Fault fault = {0};
-  Node *closed =
-      node_close(&vm->graph, x, x->free_count, x->free_vars, &fault);
+  Node *closed = node_close(&vm->graph, x, x->free_count, x->free_vars, &fault);
   if (!closed)
     vm_fault(vm, &fault);
   vm_temp_node(vm, closed);
@@ -126,6 +127,12 @@ static Node *values_in_rows(Eval *vm, Node **x) {
   return all;
 }
 
+/* Elements of a ragged tensor of which padding may be stored.  Beyond, the host
+ * runs the rows. */
+static int64_t max_padded_elements(void) {
+  return (int64_t)(machine()->memory_bytes / PADDED_MEMORY_PART);
+}
+
 Value vm_row_length(Eval *vm, Value v, int64_t *longest) {
   size_t mark = vm->temp_count;
   Node *x = v.node, *guard = vm->graph.guard;
@@ -139,6 +146,8 @@ Value vm_row_length(Eval *vm, Value v, int64_t *longest) {
     *longest = lengths[k] > *longest ? lengths[k] : *longest;
     shortest = lengths[k] < shortest ? lengths[k] : shortest;
   }
+  if (*longest && all->data->count > max_padded_elements() / *longest)
+    vm_bail_out(vm, v.node);
   vm->graph.guard = NULL;
   Value r = shortest >= *longest ? value_int(*longest)
                                  : value_node(row_length_of(vm, all, x));
@@ -389,7 +398,7 @@ Node *vm_subscript_ragged(Eval *vm, Node *x, uint32_t count, Subscript *items,
   Node *outer = g->guard;
   IndexVar *row = index_var_new(slice->longest, slice->row_length);
   Node *pair[2] = {slice->start, vm_temp_node(vm, node_index(g, row))};
-  index_var_release(row); /* the node holds it */
+  index_var_release(row);                      /* the node holds it */
   g->guard = vm_row_guard(vm, 1, &row, outer); /* a bailout restores it */
   slice->item->index =
       vm_temp_node(vm, node_map(g, PRIM_ADD, 2, pair, DT_NONE, fault));

@@ -249,8 +249,7 @@ static bool flat_element_index(const SubscriptSite *site, const Node *x,
 static bool is_ragged_slice(const Eval *vm, const struct SubscriptForm *item,
                             const Value *bounds) {
   bool start = item->has_start && vm_is_row_length(vm, bounds[0]);
-  bool stop =
-      item->has_stop && vm_is_row_length(vm, bounds[item->has_start]);
+  bool stop = item->has_stop && vm_is_row_length(vm, bounds[item->has_start]);
   return (start || stop) && !item->has_step;
 }
 
@@ -303,8 +302,8 @@ Value vm_subscript(Eval *vm, const SubscriptSite *site, Value *at) {
       if (item->start_from_end && value_is_num(k) && k.i < 0)
         vm_push_temp(vm,
                      k = vm_value_of_size(vm, index_from_end(vm, k.i, size)));
-      items[count++] =
-          (Subscript){.kind = SUBSCRIPT_INDEX, .index = vm_to_ragged_node(vm, k)};
+      items[count++] = (Subscript){.kind = SUBSCRIPT_INDEX,
+                                   .index = vm_to_ragged_node(vm, k)};
       axis++;
       break;
     }

@@ -69,8 +69,7 @@ static uint32_t abs_inequalities(const LoopNest *loop, const KernelOp *s,
   if (!count || !affine_add(loop->graph, &out[0].affine, 1, &of))
     return 0;
   count = append_inequality(loop->graph, out, 1, &max, 1, 0);
-  return count == 2 && affine_add(loop->graph, &out[1].affine, -1, &of) ? 2
-                                                                        : 0;
+  return count == 2 && affine_add(loop->graph, &out[1].affine, -1, &of) ? 2 : 0;
 }
 
 /* x -= y.  Returns false on overflow, or if both have a load. */

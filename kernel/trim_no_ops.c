@@ -183,9 +183,10 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
     return add_check_op(l, s);
   case KOP_AFFINE:
     return kernel_affine_is_outer(l->check, s->affine) ? add_check_op(l, s)
-                                                 : NO_OUTSIDE_VALUE;
+                                                       : NO_OUTSIDE_VALUE;
   case KOP_LOAD:
-    return s->checked_index_count == 0 && kernel_affine_is_outer(l->check, s->address)
+    return s->checked_index_count == 0 &&
+                   kernel_affine_is_outer(l->check, s->address)
                ? add_check_op(l, s)
                : NO_OUTSIDE_VALUE;
   case KOP_LOAD_LOCAL:
@@ -451,6 +452,22 @@ static void trim_producers(Trimmer *l) {
         l->trimmable[j] = true;
       }
   }
+}
+
+bool *loop_value_ops(Arena *arena, const LoopNest *loop) {
+  bool *is_value = NEW_ARRAY(arena, bool, loop->ops.len);
+  Inequality inequalities[2];
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    is_value[loop->outputs.at[j].value_op] = true;
+  for (uint32_t j = loop->ops.len; j-- > 0;) {
+    const KernelOp *s = &loop->ops.at[j];
+    bool trims = s->kind == KOP_MAP && prim_is_comparison(s->op) &&
+                 comparison_inequalities(loop, s, true, inequalities) &&
+                 inequalities[0].load;
+    for (uint32_t a = 0; is_value[j] && !trims && a < s->arg_count; a++)
+      is_value[s->args[a]] = true;
+  }
+  return is_value;
 }
 
 /* ---- trip fraction ---- */

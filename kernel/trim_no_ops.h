@@ -37,6 +37,12 @@ bool trim_bound_of_inequality(const LoopNest *loop,
                               const Inequality *inequality, TrimBound *bound,
                               uint32_t *axis);
 
+/* ---- trim_no_ops.c ---- */
+
+/* For each op: true if its value is used, and not only as an index of loads or
+ * in a condition that trims the loop. */
+bool *loop_value_ops(Arena *arena, const LoopNest *loop);
+
 /* ---- drop_predicates.c ---- */
 
 /* Removes predicates of a loop that runs only within its bounds. */

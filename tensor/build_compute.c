@@ -383,8 +383,7 @@ static bool test_rows(BodyBuilder *b, uint32_t count,
     uint32_t test =
         body_op2(b, PRIM_LT, DT_BOOL, bindings[k].value,
                  body_read_with_bindings(b, length, NULL, count, bindings));
-    *inside =
-        is_ragged ? body_op2(b, PRIM_AND, DT_BOOL, *inside, test) : test;
+    *inside = is_ragged ? body_op2(b, PRIM_AND, DT_BOOL, *inside, test) : test;
     is_ragged = true;
   }
   return is_ragged;
@@ -424,9 +423,8 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
                 body_const(&b, (Scalar){.dtype = x->dtype}));
   Node *r = body_finish(&b, g, fault);
   for (uint32_t k = 0; r && k < r->rank; k++)
-    node_set_row_length(r, k,
-                        k < count ? vars[k]->row_length
-                                  : node_row_length(x, k - count));
+    node_set_row_length(
+        r, k, k < count ? vars[k]->row_length : node_row_length(x, k - count));
   return r;
 }
 

@@ -44,17 +44,16 @@ Node *node_mask_padding(Graph *g, Node *x, uint32_t first, uint32_t count,
 
 /* What padding must be, so that the reduction ignores it. */
 static Scalar neutral_element(PrimId op, Dtype of) {
-  return prim_is_arg_reduction(op)
-             ? reduce_identity(op == PRIM_ARGMAX ? PRIM_MAX : PRIM_MIN, of)
-             : reduce_identity(op, of);
+  if (!prim_is_arg_reduction(op))
+    return reduce_identity(op, of);
+  return scalar_worst(reduce_info[op].order, of);
 }
 
 static void keep_row_lengths(Node *result, const Node *x, uint32_t first,
                              uint32_t count, bool keepdims) {
   for (uint32_t k = 0; k < x->rank; k++)
     if (k < first || k >= first + count)
-      node_set_row_length(result,
-                          k < first || keepdims ? k : k - count,
+      node_set_row_length(result, k < first || keepdims ? k : k - count,
                           node_row_length(x, k));
 }
 

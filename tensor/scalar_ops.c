@@ -34,6 +34,10 @@ static Scalar highest_value(Dtype t) {
   return (Scalar){.dtype = t, .i = x};
 }
 
+Scalar scalar_worst(ReduceOrder order, Dtype t) {
+  return order == ORDER_MAX ? lowest_value(t) : highest_value(t);
+}
+
 Scalar reduce_identity(PrimId op, Dtype of) {
   const ReduceInfo *row = &reduce_info[op];
   ReduceIdentity identity = of == DT_BOOL        ? row->of_bool

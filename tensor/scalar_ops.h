@@ -219,6 +219,8 @@ static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
   return r;
 }
 
+/* The value that an extreme of this order never prefers to another one. */
+Scalar scalar_worst(ReduceOrder order, Dtype t);
 /* The result of a reduction of no elements, in the type of the elements.  A
  * reduction that rejects no elements has zero. */
 Scalar reduce_identity(PrimId op, Dtype of);

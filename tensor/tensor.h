@@ -131,7 +131,7 @@ struct Node {
   /* For each own axis: its row length if it is ragged (ragged.c), or NULL.
    * NULL: no axis is ragged.  Counted references. */
   Node **row_lengths;
-  Span span;                 /* source of the node */
+  Span span; /* source of the node */
   /* shape: free extents, then own extents; set after the node ran. */
   Tensor *data;
 

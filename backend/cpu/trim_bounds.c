@@ -31,9 +31,7 @@ static const char *outer_affine(Emitter *e, const AffineExpr *q,
 static const char *trim_bound_expr(Emitter *e, const TrimBound *bound,
                                    const char *row) {
   int64_t t = bound->dividend.coef[e->kernel->parallel_axes - 1];
-  const char *last = row                            ? row
-                     : (t > 0) == bound->is_lower ? "lo"
-                                                    : "(hi - 1)";
+  const char *last = row ? row : (t > 0) == bound->is_lower ? "lo" : "(hi - 1)";
   const char *x = outer_affine(e, &bound->dividend, last);
   if (bound->load)
     x = format(e, "%s + %s * p%u[%s]", x, emit_int(e, bound->load_coef),
@@ -53,8 +51,8 @@ static void emit_loosest_bound(Emitter *e, Buffer *out, uint32_t at,
                 "const int64_t x = %s%s;\ny = x %s y ? x : y; }\n"
                 "if (y %s %s%u)\n%s%u = y; }\n",
                 lower ? "INT64_MAX" : "0", trim_bound_expr(e, bound, "r"),
-                lower ? "" : " + 1", lower ? "<" : ">", lower ? ">" : "<",
-                name, at, name, at);
+                lower ? "" : " + 1", lower ? "<" : ">", lower ? ">" : "<", name,
+                at, name, at);
 }
 
 static void emit_trim_bound(Emitter *e, Buffer *out, uint32_t at,

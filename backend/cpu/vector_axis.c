@@ -4,31 +4,12 @@
 #include "backend/cpu/cpu.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
-#include "support/arena.h"
 
 #include <math.h>
 
 static bool is_64bit(const KernelOp *s) {
   return s->dtype == DT_F64 || (s->dtype == DT_I64 && s->kind != KOP_AFFINE &&
                                 s->kind != KOP_CONST && !emit_fits_i32(s));
-}
-
-/* For each op: true if its value is used, and not only as an index of loads or
- * in a condition that trims the loop (kernel/trim_no_ops.c). */
-static bool *find_values(Arena *arena, const LoopNest *loop) {
-  bool *is_value = NEW_ARRAY(arena, bool, loop->ops.len);
-  Inequality inequalities[2];
-  for (uint32_t j = 0; j < loop->outputs.len; j++)
-    is_value[loop->outputs.at[j].value_op] = true;
-  for (uint32_t j = loop->ops.len; j-- > 0;) {
-    const KernelOp *s = &loop->ops.at[j];
-    bool trims = s->kind == KOP_MAP && prim_is_comparison(s->op) &&
-                 comparison_inequalities(loop, s, true, inequalities) &&
-                 inequalities[0].load;
-    for (uint32_t a = 0; is_value[j] && !trims && a < s->arg_count; a++)
-      is_value[s->args[a]] = true;
-  }
-  return is_value;
 }
 
 /* True if loads along v compute the index in scalars: it is a sum of an index
@@ -45,15 +26,15 @@ static bool is_row_part(const LoopNest *loop, const uint64_t *depends,
 
 static bool loop_needs_64bit(Arena *arena, const LoopNest *loop,
                              const uint64_t *depends, uint32_t v) {
-  const bool *is_value = find_values(arena, loop);
+  const bool *is_value = loop_value_ops(arena, loop);
   for (uint32_t i = 0; i < loop->ops.len; i++) {
     int64_t stride;
     if (is_64bit(&loop->ops.at[i]) &&
-        (depends ? depends[i] >> v & 1 &&
-                       (is_value[i] ||
-                        !is_row_part(loop, depends, i, v, &stride) ||
-                        stride != 1)
-                 : is_value[i]))
+        (depends
+             ? depends[i] >> v & 1 &&
+                   (is_value[i] || !is_row_part(loop, depends, i, v, &stride) ||
+                    stride != 1)
+             : is_value[i]))
       return true;
   }
   return false;

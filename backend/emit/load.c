@@ -133,7 +133,8 @@ static void emit_checked_vector_load(Emitter *e, uint32_t op_index,
 }
 
 /* The same for a sum of `start`, which is equal in all lanes, and an index of
- * stride 1: part of a row that begins at `start`.  Few loads are at its ends. */
+ * stride 1: part of a row that begins at `start`.  Few loads are at its ends.
+ */
 static void emit_row_part_load(Emitter *e, uint32_t op_index, const KernelOp *s,
                                const AffineExpr *index, uint32_t start,
                                const char *extent, const char *base) {
