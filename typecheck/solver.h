@@ -67,6 +67,7 @@ bool require_one_float_type(Checker *c, Type *t, Origin *o);
 void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list);
 /* True if the size of a literal axis or an index may turn out to be a *. */
 bool axis_may_be_star(Checker *c, const ShapeAxis *it);
+void unify_stretch(const ShapeAxis *a, const ShapeAxis *b);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
 /* The variable that d consists of, if it is an integer or a size that is

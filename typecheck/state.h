@@ -74,11 +74,26 @@ typedef enum ShapeAxisKind {
   SHAPE_STAR,
   SHAPE_SPLICE
 } ShapeAxisKind;
+
+/* Whether the axis of a literal ~axis or of an index is a *.  Its size does not
+   tell: it may be 1 in both cases. */
+typedef enum StretchState {
+  STRETCH_NONE,
+  STRETCH_OPEN,
+  STRETCH_STAR,
+  STRETCH_SIZED
+} StretchState;
+typedef struct Stretch Stretch;
+struct Stretch {
+  StretchState state;
+  Stretch *link; /* unified with that one */
+};
+
 typedef struct ShapeAxis {
   ShapeAxisKind tag;
   Dim *dim;
   ShapeVar *var;
-  bool maybe_star; /* SHAPE_DIM: axis of a literal; may be a * (size/dim.h) */
+  Stretch *stretch; /* SHAPE_DIM: axis of a literal; NULL: not a * */
 } ShapeAxis;
 
 struct Shape {
