@@ -180,7 +180,15 @@ void unify_stretch(const ShapeAxis *a, const ShapeAxis *b) {
     t->state = STRETCH_SIZED;
 }
 
+/* The axis itself if the splice of rank 1 was solved by an axis before it. */
+static ShapeAxis *axis_solution(Checker *c, ShapeAxis *it) {
+  return it->tag == SHAPE_SPLICE && it->var->solution
+             ? &shape_norm(c, shape_of_var(c, it->var))->axes[0]
+             : it;
+}
+
 static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
+  a = axis_solution(c, a), b = axis_solution(c, b);
   if (a->tag == SHAPE_SPLICE || b->tag == SHAPE_SPLICE) {
     if (a->tag == SHAPE_SPLICE && b->tag == SHAPE_SPLICE && a->var == b->var)
       return true;
