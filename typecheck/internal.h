@@ -241,6 +241,8 @@ Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args, uint32_t count,
 Core *infer_for(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type);
+/* Leaves the parameters in scope: the caller removes them once the function is
+   generalized. */
 Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
                     Type *expected, Type *expected_result, Type **type);
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);

@@ -662,11 +662,13 @@ typedef struct Inference { /* inference of the current declaration */
   Effect *effect; /* of the body being checked */
   ApplicationHead head;
   BindingGroup *binding_group;
-  VEC(ParamType) params; /* parameters of the functions being checked */
+  /* parameters of the functions being checked or generalized */
+  VEC(ParamType) params;
   VEC(SchemeInstance *) instances;
   /* variables bound by the global pattern, or NULL */
   Bindings *pattern_bindings;
   Sym *val_name;            /* val whose value is being inferred, or NULL */
+  Expr *val_function;       /* its value: the val keeps the parameters */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */

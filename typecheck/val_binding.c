@@ -242,6 +242,7 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
                         ValParts *parts) {
   Scope *mark = c->names.scope;
   uint32_t pending = c->solver.pending.len;
+  uint32_t outer_params = c->inference.params.len;
   Effect *outer = c->inference.effect, *effect = effect_var(c);
   c->inference.effect = effect;
   c->inference.level++;
@@ -249,7 +250,10 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
   Sym *outer_name = c->inference.val_name;
   if (dec->pat->kind == PAT_VAR)
     c->inference.val_name = dec->pat->id;
+  Expr *outer_function = c->inference.val_function;
+  c->inference.val_function = dec->expr;
   *out = infer_value(c, dec, mark, &t);
+  c->inference.val_function = outer_function;
   c->inference.val_name = outer_name;
   solve_pending(c);
   c->inference.level--;
@@ -266,6 +270,7 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
     part.scheme = generalize_val(c, pat->id, t, out, top, pending);
   else
     ty_adjust_levels(c, t);
+  c->inference.params.len = outer_params;
   /* uses name an integer without a known term after the variable */
   pat->value = dec->expr;
   VEC_PUSH(c->arena, *parts, part);
