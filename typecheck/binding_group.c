@@ -159,6 +159,7 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalize(c, n, types, schemes, pending);
   runtime_checks_insert(c);
+  dependent_check(c, schemes[0]);
   if (top)
     note_deferred(c, schemes[0], bindings[0]->name);
   for (uint32_t i = 0; i < n; i++)

@@ -72,6 +72,9 @@ bool constraint_is_dependent(Checker *c, Constraint *k);
    each call has its own.  PACKED_ONLY: those of a packed size. */
 enum { PACKED_ONLY = UINT32_MAX };
 void dependent_varying(Checker *c, uint32_t mark, Map *out);
+/* Inserts run-time checks of the scheme's equations with existential sizes:
+   where a value meets a size that callers pass. */
+void dependent_check(Checker *c, const Scheme *s);
 /* Records a dependent variable that code needs. */
 void dependent_need(Checker *c, void *var);
 /* Reads these variables off values. */

@@ -149,6 +149,10 @@ void given_normalize(Checker *c, Constraint *k);
 /* Assigns the constraints since `mark` (value of c->solver.serial) without a
    site to this expression. */
 void runtime_checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
+/* The message of the constraint as an error; NULL if there is none. */
+const Diag *runtime_check_diagnostic(Checker *c, Constraint *k);
+/* The CORE_CHECK, with the value that it follows. */
+Core *runtime_check_after_value(Checker *c, Core *value, Core *check);
 void runtime_checks_insert(
     Checker *c); /* inserts the run-time checks of stuck constraints */
 

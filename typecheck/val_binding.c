@@ -230,6 +230,7 @@ static Scheme *generalize_val(Checker *c, Sym *name, Type *t, Core **core,
   Scheme *s = NULL;
   scheme_generalize(c, 1, &t, &s, pending);
   runtime_checks_insert(c);
+  dependent_check(c, s);
   if (top)
     note_deferred(c, s, name);
   implicit_collect(c, s, *core);
