@@ -525,8 +525,7 @@ static void check_side(Checker *c, const Constraint *equation,
   for (uint32_t i = 0; i < count; i++) {
     const ReadSite *site = &c->sizes.read_sites.at[i];
     Type *t = ty_norm(c, site->type);
-    if (t->tag == TY_TENSOR &&
-        shape_same(shape_norm(c, t->tensor.shape), side))
+    if (t->tag == TY_TENSOR && shape_same(shape_norm(c, t->tensor.shape), side))
       check_side_at(c, equation, side, site->core);
   }
 }
