@@ -40,9 +40,6 @@ struct DimVar {
   /* DV_META: forgotten, so no term is known (typecheck/unify.c) */
   bool unknown;
   bool from_unknown; /* DV_EXISTENTIAL: names a `?` of a type */
-  bool maybe_star;   /* DV_META: axis of a literal ~axis, or an index */
-  bool is_star;      /* literal: bound to 1, so the axis is a * */
-  bool never_star;   /* literal: unified with a sized axis, so it is not a * */
   bool reshape_hole; /* DV_META: the _ of a reshape; solved by division if
                         necessary */
   bool matmul_inner; /* inner dimension of some matrix product */

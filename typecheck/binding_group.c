@@ -159,6 +159,7 @@ static void generalize_group(Checker *c, Dec *dec, BindingGroup *g,
   Scheme **schemes = NEW_ARRAY(c->arena, Scheme *, n);
   scheme_generalize(c, n, types, schemes, pending);
   runtime_checks_insert(c);
+  dependent_check(c, schemes[0]);
   if (top)
     note_deferred(c, schemes[0], bindings[0]->name);
   for (uint32_t i = 0; i < n; i++)
@@ -188,6 +189,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   d->vars = NEW_ARRAY(c->arena, Var *, n);
   d->items = NEW_ARRAY(c->arena, Core *, n);
   d->var_count = n;
+  uint32_t outer_params = c->inference.params.len;
   check_unique_funs(c, dec);
   c->inference.level++;
   c->inference.binding_group = &group;
@@ -206,6 +208,7 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
   c->inference.effect = outer;
   c->facts.assumptions = assumptions;
   generalize_group(c, dec, &group, bindings, types, d->items, pending);
+  c->inference.params.len = outer_params;
   c->inference.binding_group = group.outer;
   if (top)
     c->names.scope = saved;

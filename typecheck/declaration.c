@@ -451,7 +451,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   for (Assumption *f = c->facts.assumptions; f && f != assumptions;
        f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
-  instances_finish(c);
+  instances_finish(c); /* residual equations may give sizes to pass */
+  c->solver.residual.len = 0;
   if (d) {
     unpack_size_bindings(c, d);
     finish_dec(c, d);

@@ -445,6 +445,101 @@ static void read_at_value(Checker *c, const ReadSite *site, const Map *needed) {
   read_at(c, &value, needed);
 }
 
+/* ---- equations that only running code can check ---- */
+
+static void note_not_passed(void *arg, DimVar *v) {
+  *(bool *)arg |= v->dependent || v->kind != DV_SKOLEM;
+}
+
+static void note_shape_not_passed(void *arg, ShapeVar *v) {
+  *(bool *)arg |= v->dependent || !v->skolem;
+}
+
+/* Callers pass the size. */
+static bool is_passed(Dim *d) {
+  bool other = false;
+  dim_each_var(d, note_not_passed, note_shape_not_passed, &other);
+  return !other;
+}
+
+typedef struct SideCheck {
+  Checker *c;
+  const Constraint *equation;
+  ReadPaths read;
+  Core *check;
+} SideCheck;
+
+/* The axis of the value must have the size that callers pass. */
+static void check_axis_size(SideCheck *s, Dim *size, int axis) {
+  Checker *c = s->c;
+  Dim *actual = existential_dim(c, NULL, (Span){0});
+  Constraint k = {.kind = CN_DIM_EQ,
+                  .left = size,
+                  .right = actual,
+                  .origin = s->equation->origin};
+  CoreCheck check = {.kind = CHECK_EQ,
+                     .left = size,
+                     .right = actual,
+                     .diag = runtime_check_diagnostic(c, &k)};
+  if (!check.diag)
+    return;
+  add_path(&s->read, (SizePath){.var = dim_as_var(actual), .axis = axis});
+  s->check->checks[s->check->check_count++] = check;
+}
+
+/* The expression keeps its address, since others refer to it. */
+static void check_side_at(Checker *c, const Constraint *equation,
+                          const Shape *side, Core *site) {
+  SideCheck s = {.c = c, .equation = equation, .read = {.c = c}};
+  uint32_t first = 0, last = side->len;
+  s.check = core_new(c, CORE_CHECK, site->span);
+  s.check->checks = NEW_ARRAY(c->arena, CoreCheck, side->len);
+  s.check->items = NEW(c->arena, Core *);
+  s.check->item_count = 1;
+  while (first < side->len && side->axes[first].tag == SHAPE_DIM)
+    first++;
+  while (last > first && side->axes[last - 1].tag == SHAPE_DIM)
+    last--;
+  for (uint32_t i = 0; i < side->len; i++)
+    if ((i < first || i >= last) && is_passed(side->axes[i].dim))
+      check_axis_size(&s, side->axes[i].dim,
+                      i < first ? (int)i : (int)i - (int)side->len);
+  if (!s.check->check_count)
+    return;
+  Core *value = core_new(c, site->kind, site->span);
+  *value = *site;
+  SchemeInstance *instance =
+      value->kind == CORE_VAR ? value->checker_data : NULL;
+  if (instance)
+    instance->core = value;
+  Core *unpack = core_items(c, CORE_UNPACK, value->span, 1, value);
+  unpack->size_paths = s.read.paths.at;
+  unpack->size_path_count = s.read.paths.len;
+  *site = *runtime_check_after_value(c, unpack, s.check);
+}
+
+static void check_side(Checker *c, const Constraint *equation,
+                       const Shape *side) {
+  side = shape_norm(c, side);
+  uint32_t count = c->sizes.read_sites.len;
+  for (uint32_t i = 0; i < count; i++) {
+    const ReadSite *site = &c->sizes.read_sites.at[i];
+    Type *t = ty_norm(c, site->type);
+    if (t->tag == TY_TENSOR && shape_same(shape_norm(c, t->tensor.shape), side))
+      check_side_at(c, equation, side, site->core);
+  }
+}
+
+void dependent_check(Checker *c, const Scheme *s) {
+  for (uint32_t i = 0; i < s->given_count; i++) {
+    const Constraint *k = s->given[i];
+    if (k->kind != CN_SHAPE_EQ || !k->is_dependent || k->assumptions)
+      continue;
+    check_side(c, k, k->a);
+    check_side(c, k, k->b);
+  }
+}
+
 void dependent_need(Checker *c, void *var) {
   VEC_PUSH(c->arena, c->sizes.needed, var);
 }

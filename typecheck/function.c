@@ -241,7 +241,6 @@ static Origin *result_origin(Checker *c, const Function *f, uint32_t own) {
 
 /* Infers in the scope of the function.  Returns the effect of its bodies. */
 static Effect *infer_all_clauses(Checker *c, Function *f) {
-  uint32_t outer_params = c->inference.params.len;
   uint32_t calls =
       c->inference.binding_group ? c->inference.binding_group->calls.len : 0;
   for (uint32_t i = 0; i < f->arity; i++)
@@ -263,7 +262,6 @@ static Effect *infer_all_clauses(Checker *c, Function *f) {
       infer_default(c, p, &f->params[i]);
     name_singleton(c, p->pat, f->params[i].type);
   }
-  c->inference.params.len = outer_params;
   c->inference.effect = outer;
   return effect_close(c, effect);
 }
@@ -361,9 +359,11 @@ Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
 }
 
 Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type) {
-  uint32_t mark = c->dims->next_id;
+  uint32_t mark = c->dims->next_id, outer_params = c->inference.params.len;
   Core *core = infer_clauses(c, e->clauses, e->clause_count, e->span, expected,
                              NULL, type);
+  if (e != c->inference.val_function)
+    c->inference.params.len = outer_params;
   if (expected)
     lambda_widen_results(c, expected, e->clauses[0].param_count, mark, e->span);
   return core;

@@ -308,6 +308,69 @@ static bool is_read_at_run_time(const Scheme *s, const ImplicitArg *h) {
          (h->kind == IMPLICIT_DIM && h->dim_var->reshape_hole);
 }
 
+typedef struct CallSize { /* an existential size of a call */
+  Checker *c;
+  const SchemeInstance *call;
+  Dim *dim; /* mentions it */
+  DimVar *var;
+  Dim *value;
+} CallSize;
+
+static void note_call_size(void *arg, DimVar *generic) {
+  CallSize *s = arg;
+  Dim *to = generic->kind == DV_EXISTENTIAL
+                ? map_get(&s->call->substitution, generic)
+                : NULL;
+  DimVar *v = to ? dim_as_var(to) : NULL;
+  if (v && dim_mentions(s->c->dims, s->dim, v))
+    s->var = v;
+}
+
+/* Sets s->var if s->dim mentions such a size. */
+static void find_call_size(CallSize *s) {
+  const Scheme *scheme = s->call->scheme;
+  TypeVisitor visit = {.dim = note_call_size, .arg = s, .c = s->c};
+  s->var = NULL;
+  for (uint32_t i = 0; i < scheme->given_count; i++)
+    if (scheme->given[i]->is_dependent)
+      constraint_visit(&visit, scheme->given[i]);
+}
+
+static Dim *call_size_value(void *arg, DimVar *v) {
+  const CallSize *s = arg;
+  return v == s->var ? s->value : NULL;
+}
+
+/* d == 0 gives the value of s->var. */
+static bool solve_call_size(CallSize *s, Dim *d) {
+  DimCtx *cx = s->c->dims;
+  Dim *slope, *rest;
+  int64_t k;
+  if (!dim_mentions(cx, d, s->var) ||
+      !dim_split_linear(cx, d, s->var, &slope, &rest) ||
+      !dim_is_int(slope, &k) || (k != 1 && k != -1))
+    return false;
+  CallSize other = {.c = s->c, .call = s->call, .dim = rest};
+  find_call_size(&other);
+  s->value = k == 1 ? dim_neg(cx, rest) : rest;
+  return !other.var;
+}
+
+/* Callers do not know the existential sizes of a call.  They pass what an
+   equation gives instead; the callee checks it. */
+static Dim *without_call_sizes(Checker *c, const SchemeInstance *call, Dim *d) {
+  CallSize s = {.c = c, .call = call, .dim = d};
+  find_call_size(&s);
+  for (uint32_t i = 0; s.var && i < c->solver.residual.len; i++) {
+    const Constraint *k = c->solver.residual.at[i];
+    if (k->kind == CN_DIM_EQ && !assumption_has_condition(k->assumptions) &&
+        solve_call_size(
+            &s, dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right))))
+      return dim_subst(c->dims, d, call_size_value, NULL, &s);
+  }
+  return d;
+}
+
 static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
                              void *to, const Core *use) {
   bool found = is_read_at_run_time(s, h);
@@ -355,8 +418,10 @@ static void instance_finish(Checker *c, SchemeInstance *instance) {
   core->implicit_count = s->implicits.len;
   for (uint32_t i = 0; i < s->implicits.len; i++) {
     ImplicitArg h = s->implicits.at[i];
-    resolve_implicit(c, s, &h,
-                     map_get(&instance->substitution, implicit_var(&h)), var);
+    void *to = map_get(&instance->substitution, implicit_var(&h));
+    if (to && h.kind == IMPLICIT_DIM)
+      to = without_call_sizes(c, instance, dim_resolve(c->dims, to));
+    resolve_implicit(c, s, &h, to, var);
     core->implicits[i] = h;
   }
 }

@@ -72,6 +72,9 @@ bool constraint_is_dependent(Checker *c, Constraint *k);
    each call has its own.  PACKED_ONLY: those of a packed size. */
 enum { PACKED_ONLY = UINT32_MAX };
 void dependent_varying(Checker *c, uint32_t mark, Map *out);
+/* Inserts run-time checks of the scheme's equations with existential sizes:
+   where a value meets a size that callers pass. */
+void dependent_check(Checker *c, const Scheme *s);
 /* Records a dependent variable that code needs. */
 void dependent_need(Checker *c, void *var);
 /* Reads these variables off values. */
@@ -241,6 +244,8 @@ Core *infer_special(Checker *c, Expr *e, PrimId prim, Arg *args, uint32_t count,
 Core *infer_for(Checker *c, Expr *e, Type *expected, Type **type);
 Core *infer_index(Checker *c, Expr *e, Type **type);
 Core *infer_fn(Checker *c, Expr *e, Type *expected, Type **type);
+/* Leaves the parameters in scope: the caller removes them once the function is
+   generalized. */
 Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
                     Type *expected, Type *expected_result, Type **type);
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);

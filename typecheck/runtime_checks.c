@@ -85,8 +85,7 @@ static bool has_unknown(Checker *c, Dim *d) {
   return dim_has_unknown(dim_resolve(c->dims, d));
 }
 
-/* The message of the constraint as an error; NULL if there is none. */
-static const Diag *diagnostic_for(Checker *c, Constraint *k) {
+const Diag *runtime_check_diagnostic(Checker *c, Constraint *k) {
   Diags quiet, *saved = c->diags;
   diags_init(&quiet, c->arena);
   c->diags = &quiet;
@@ -141,7 +140,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
                      .left = dim_resolve(c->dims, k->left),
                      .right = dim_resolve(c->dims, k->right),
                      .is_repeated = checks_itself(k->check.site),
-                     .diag = diagnostic_for(c, k)};
+                     .diag = runtime_check_diagnostic(c, k)};
   if (!check.diag)
     return false;
   add_conditions(c, &check, k);
@@ -198,7 +197,7 @@ static Core *check_after_operands(Checker *c, Core *op, Core *check) {
   return whole;
 }
 
-static Core *check_after_value(Checker *c, Core *value, Core *check) {
+Core *runtime_check_after_value(Checker *c, Core *value, Core *check) {
   Var *v = var_new(c, NULL, value->span, false);
   check->items[0] = core_var(c, v, value->span);
   return core_let(c, v, value, check);
@@ -214,9 +213,9 @@ static void insert_checks_at(Checker *c, Core *site, uint32_t from) {
   *whole = *site;
   if (before)
     whole = has_operands(whole) ? check_after_operands(c, whole, before)
-                                : check_after_value(c, whole, before);
+                                : runtime_check_after_value(c, whole, before);
   if (after)
-    whole = check_after_value(c, whole, after);
+    whole = runtime_check_after_value(c, whole, after);
   *site = *whole;
 }
 

@@ -388,5 +388,4 @@ void solve_residual(Checker *c) {
       dim_each_var(dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right)),
                    note_in_unproved_equation, NULL, c);
   }
-  c->solver.residual.len = 0;
 }

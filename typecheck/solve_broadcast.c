@@ -32,6 +32,10 @@ static bool broadcast_axis(Checker *c, BroadcastState *j, ShapeAxis *result,
       return false;
     else if (it->tag == SHAPE_SPLICE && it->var != result->var)
       return false;
+    else if (open_stretch(it) && open_stretch(result))
+      unify_stretch(it, result);
+    else if (open_stretch(result)) /* the result has a size */
+      *result = *it;
   }
   if (!any)
     return false;

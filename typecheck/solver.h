@@ -67,6 +67,7 @@ bool require_one_float_type(Checker *c, Type *t, Origin *o);
 void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list);
 /* True if the size of a literal axis or an index may turn out to be a *. */
 bool axis_may_be_star(Checker *c, const ShapeAxis *it);
+void unify_stretch(const ShapeAxis *a, const ShapeAxis *b);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
 /* The variable that d consists of, if it is an integer or a size that is
@@ -148,6 +149,10 @@ void given_normalize(Checker *c, Constraint *k);
 /* Assigns the constraints since `mark` (value of c->solver.serial) without a
    site to this expression. */
 void runtime_checks_claim(Checker *c, Core *core, uint32_t mark, bool after);
+/* The message of the constraint as an error; NULL if there is none. */
+const Diag *runtime_check_diagnostic(Checker *c, Constraint *k);
+/* The CORE_CHECK, with the value that it follows. */
+Core *runtime_check_after_value(Checker *c, Core *value, Core *check);
 void runtime_checks_insert(
     Checker *c); /* inserts the run-time checks of stuck constraints */
 

@@ -74,11 +74,26 @@ typedef enum ShapeAxisKind {
   SHAPE_STAR,
   SHAPE_SPLICE
 } ShapeAxisKind;
+
+/* Whether the axis of a literal ~axis or of an index is a *.  Its size does not
+   tell: it may be 1 in both cases. */
+typedef enum StretchState {
+  STRETCH_NONE,
+  STRETCH_OPEN,
+  STRETCH_STAR,
+  STRETCH_SIZED
+} StretchState;
+typedef struct Stretch Stretch;
+struct Stretch {
+  StretchState state;
+  Stretch *link; /* unified with that one */
+};
+
 typedef struct ShapeAxis {
   ShapeAxisKind tag;
   Dim *dim;
   ShapeVar *var;
-  bool maybe_star; /* SHAPE_DIM: axis of a literal; may be a * (size/dim.h) */
+  Stretch *stretch; /* SHAPE_DIM: axis of a literal; NULL: not a * */
 } ShapeAxis;
 
 struct Shape {
@@ -647,11 +662,13 @@ typedef struct Inference { /* inference of the current declaration */
   Effect *effect; /* of the body being checked */
   ApplicationHead head;
   BindingGroup *binding_group;
-  VEC(ParamType) params; /* parameters of the functions being checked */
+  /* parameters of the functions being checked or generalized */
+  VEC(ParamType) params;
   VEC(SchemeInstance *) instances;
   /* variables bound by the global pattern, or NULL */
   Bindings *pattern_bindings;
   Sym *val_name;            /* val whose value is being inferred, or NULL */
+  Expr *val_function;       /* its value: the val keeps the parameters */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */

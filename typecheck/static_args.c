@@ -26,7 +26,8 @@ static Shape *single_axis_metas(Checker *c, long n) {
 
 ShapeAxis shape_literal_axis(Checker *c, Span span) {
   ShapeAxis it = {.tag = SHAPE_DIM, .dim = meta_dim(c, NULL, span)};
-  dim_as_var(it.dim)->maybe_star = true;
+  it.stretch = NEW(c->arena, Stretch);
+  it.stretch->state = STRETCH_OPEN;
   return it;
 }
 

@@ -123,11 +123,16 @@ static const Shape *flatten_solution(Checker *c, ShapeVar *v) {
   return out;
 }
 
+static Stretch *axis_stretch(const ShapeAxis *it) {
+  Stretch *s = it->tag == SHAPE_DIM ? it->stretch : NULL;
+  while (s && s->link)
+    s = s->link;
+  return s;
+}
+
 bool axis_is_star(const ShapeAxis *it) {
-  const DimVar *v = it->tag == SHAPE_DIM ? dim_as_var(it->dim) : NULL;
-  while (v && !v->is_star)
-    v = v->solution ? dim_as_var(v->solution) : NULL;
-  return v || it->tag == SHAPE_STAR;
+  const Stretch *s = axis_stretch(it);
+  return it->tag == SHAPE_STAR || (s && s->state == STRETCH_STAR);
 }
 
 static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
@@ -135,9 +140,6 @@ static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
     return it;
   if (axis_is_star(&it))
     return (ShapeAxis){.tag = SHAPE_STAR};
-  const DimVar *v = dim_as_var(it.dim);
-  if (v)
-    it.maybe_star = v->maybe_star && !v->never_star;
   it.dim = dim_resolve(c->dims, it.dim);
   return it;
 }
@@ -184,12 +186,18 @@ Dim *shape_product(Checker *c, const Shape *s0) {
   return d;
 }
 
+Stretch *open_stretch(const ShapeAxis *it) {
+  Stretch *s = axis_stretch(it);
+  return s && s->state == STRETCH_OPEN ? s : NULL;
+}
+
 static bool axis_equal(const ShapeAxis *a, const ShapeAxis *b) {
   if (a->tag != b->tag)
     return false;
   switch (a->tag) {
   case SHAPE_DIM:
-    return dim_equal(a->dim, b->dim) && !dim_has_unknown(a->dim);
+    return dim_equal(a->dim, b->dim) && !dim_has_unknown(a->dim) &&
+           open_stretch(a) == open_stretch(b);
   case SHAPE_STAR:
     return true;
   case SHAPE_SPLICE:
@@ -629,6 +637,17 @@ Dim *dim_copy(TypeMapper *copy, Dim *d) {
   return copy->size ? copy->size(copy, d) : d;
 }
 
+/* What is general has a size in each instance. */
+static void axis_copy(TypeMapper *copy, ShapeAxis *it) {
+  const Dim *before = it->dim;
+  Stretch *open = open_stretch(it);
+  it->dim = dim_copy(copy, it->dim);
+  if (open && dim_is_const(it->dim))
+    open->state = STRETCH_SIZED;
+  if (it->dim != before)
+    it->stretch = NULL;
+}
+
 static Shape *shape_copy(TypeMapper *copy, const Shape *s0) {
   Shape *s = shape_norm(copy->c, s0);
   Shape *out = shape_new(copy->c, s->len);
@@ -636,7 +655,7 @@ static Shape *shape_copy(TypeMapper *copy, const Shape *s0) {
   for (uint32_t i = 0; i < s->len; i++) {
     out->axes[i] = s->axes[i];
     if (s->axes[i].tag == SHAPE_DIM)
-      out->axes[i].dim = dim_copy(copy, s->axes[i].dim);
+      axis_copy(copy, &out->axes[i]);
     else if (s->axes[i].tag == SHAPE_SPLICE && copy->shape) {
       Shape *r = copy->shape(copy, s->axes[i].var);
       if (r && r->len == 1)

@@ -146,47 +146,49 @@ static bool is_single_axis(const ShapeAxis *it) {
   return it->tag != SHAPE_SPLICE || it->var->fixed_rank == 1;
 }
 
-/* The variable of a literal axis or an index that is still unsolved. */
-static DimVar *maybe_star_var(Checker *c, const ShapeAxis *it) {
-  DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
-  return v && v->kind == DV_META && v->maybe_star ? v : NULL;
-}
-
 /* The size of a literal axis or an index may be a *, which counts as 1.  A size
-   of a parameter may not: no size name denotes a *.  Neither may a variable
-   that was already unified with a sized axis. */
+   of a parameter may not: no size name denotes a *. */
 bool axis_may_be_star(Checker *c, const ShapeAxis *it) {
-  DimVar *v = maybe_star_var(c, it);
-  if (v && !dim_var_in_parameter(c, v))
-    return true;
-  const DimVar *named = dim_as_var(it->dim);
+  if (!open_stretch(it))
+    return false;
+  const Dim *d = dim_resolve(c->dims, it->dim);
+  DimVar *v = dim_as_var(d);
   int64_t n;
-  return (named ? named->maybe_star && !named->never_star : it->maybe_star) &&
-         dim_is_int(dim_resolve(c->dims, it->dim), &n) && n == 1;
+  return v ? v->kind == DV_META && !dim_var_in_parameter(c, v)
+           : dim_is_int(d, &n) && n == 1;
 }
 
 static bool unify_with_star(Checker *c, const ShapeAxis *it) {
-  DimVar *v = maybe_star_var(c, it);
   if (!axis_may_be_star(c, it))
     return false;
-  if (v) {
-    v->is_star = true;
+  DimVar *v = dim_as_var(dim_resolve(c->dims, it->dim));
+  open_stretch(it)->state = STRETCH_STAR;
+  c->solver.progress = true;
+  if (v)
     dim_bind(c, v, dim_int(c->dims, 1));
-  }
   return true;
 }
 
-static void unify_sizes(Checker *c, const ShapeAxis *a, const ShapeAxis *b,
-                        Origin *o) {
-  DimVar *v = maybe_star_var(c, a), *w = maybe_star_var(c, b);
-  if (v && !w)
-    v->never_star = true;
-  if (w && !v)
-    w->never_star = true;
-  add_size_eq(c, a->dim, b->dim, o);
+/* Both are a *, or neither is. */
+void unify_stretch(const ShapeAxis *a, const ShapeAxis *b) {
+  Stretch *s = open_stretch(a), *t = open_stretch(b);
+  if (s && t && s != t)
+    s->link = t;
+  else if (s && !t)
+    s->state = STRETCH_SIZED;
+  else if (t && !s)
+    t->state = STRETCH_SIZED;
+}
+
+/* The axis itself if the splice of rank 1 was solved by an axis before it. */
+static ShapeAxis *axis_solution(Checker *c, ShapeAxis *it) {
+  return it->tag == SHAPE_SPLICE && it->var->solution
+             ? &shape_norm(c, shape_of_var(c, it->var))->axes[0]
+             : it;
 }
 
 static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
+  a = axis_solution(c, a), b = axis_solution(c, b);
   if (a->tag == SHAPE_SPLICE || b->tag == SHAPE_SPLICE) {
     if (a->tag == SHAPE_SPLICE && b->tag == SHAPE_SPLICE && a->var == b->var)
       return true;
@@ -210,7 +212,8 @@ static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
   bool a_star = axis_is_star(a), b_star = axis_is_star(b);
   if (a_star || b_star)
     return (a_star && b_star) || unify_with_star(c, a_star ? b : a);
-  unify_sizes(c, a, b, o);
+  unify_stretch(a, b);
+  add_size_eq(c, a->dim, b->dim, o);
   return true;
 }
 
@@ -270,11 +273,11 @@ uint32_t shape_min_rank(const Shape *s) {
    axes. */
 static Shape *fresh_axes_like(Checker *c, const Shape *all) {
   Shape *s = shape_new(c, all->len);
-  for (uint32_t i = 0; i < all->len; i++)
+  for (uint32_t i = 0; i < all->len; i++) {
+    s->axes[i] = all->axes[i];
     if (all->axes[i].tag == SHAPE_DIM)
       s->axes[i].dim = meta_dim(c, NULL, (Span){0});
-    else
-      s->axes[i] = all->axes[i];
+  }
   return s;
 }
 

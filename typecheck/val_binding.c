@@ -230,6 +230,7 @@ static Scheme *generalize_val(Checker *c, Sym *name, Type *t, Core **core,
   Scheme *s = NULL;
   scheme_generalize(c, 1, &t, &s, pending);
   runtime_checks_insert(c);
+  dependent_check(c, s);
   if (top)
     note_deferred(c, s, name);
   implicit_collect(c, s, *core);
@@ -242,6 +243,7 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
                         ValParts *parts) {
   Scope *mark = c->names.scope;
   uint32_t pending = c->solver.pending.len;
+  uint32_t outer_params = c->inference.params.len;
   Effect *outer = c->inference.effect, *effect = effect_var(c);
   c->inference.effect = effect;
   c->inference.level++;
@@ -249,7 +251,10 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
   Sym *outer_name = c->inference.val_name;
   if (dec->pat->kind == PAT_VAR)
     c->inference.val_name = dec->pat->id;
+  Expr *outer_function = c->inference.val_function;
+  c->inference.val_function = dec->expr;
   *out = infer_value(c, dec, mark, &t);
+  c->inference.val_function = outer_function;
   c->inference.val_name = outer_name;
   solve_pending(c);
   c->inference.level--;
@@ -266,6 +271,7 @@ static Type *infer_part(Checker *c, Dec *dec, bool top, Core **out,
     part.scheme = generalize_val(c, pat->id, t, out, top, pending);
   else
     ty_adjust_levels(c, t);
+  c->inference.params.len = outer_params;
   /* uses name an integer without a known term after the variable */
   pat->value = dec->expr;
   VEC_PUSH(c->arena, *parts, part);
