@@ -21,12 +21,20 @@ AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c) {
   return p;
 }
 
+void async_op_set_group(AsyncOp *p, uint32_t agent, uint32_t group) {
+  p->agent = agent;
+  p->group = group;
+  p->block->cluster->agents[agent].pending++;
+}
+
 static bool finish_op(SimRun *r, SimCluster *c, uint32_t which) {
   AsyncOp *p = c->pending.at[which];
   c->pending.len--;
   memmove(&c->pending.at[which], &c->pending.at[which + 1],
           (c->pending.len - which) * sizeof *c->pending.at);
   r->pending_count--;
+  if (p->agent)
+    c->agents[p->agent].pending--;
   return p->finish(r, p);
 }
 
@@ -42,7 +50,7 @@ bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which) {
 
 bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t agent,
                             uint32_t group) {
-  for (uint32_t j = 0; j < c->pending.len;) {
+  for (uint32_t j = 0; j < c->pending.len && c->agents[agent].pending;) {
     const AsyncOp *p = c->pending.at[j];
     if (p->agent != agent || p->group > group)
       j++;
@@ -94,8 +102,7 @@ static void issue_cp_async(SimRun *r, SimThread *t, const AxCall *c) {
   AsyncOp *p = async_op_new(r, t, AX_COPY, c);
   p->n[0] = offset;
   p->finish = finish_cp_async;
-  p->agent = t->cp_async_agent;
-  p->group = t->cp_async_groups + 1;
+  async_op_set_group(p, t->cp_async_agent, t->cp_async_groups + 1);
 }
 
 /* Completes all groups except the last `pending`, and makes them visible to the
@@ -202,8 +209,7 @@ static void bulk_store(SimRun *r, SimThread *t, const AxCall *c) {
   AsyncOp *p = async_op_new(r, t, AX_BULK_STORE, c);
   p->n[0] = offset;
   p->finish = finish_bulk_store;
-  p->agent = t->bulk_agent;
-  p->group = t->bulk_groups + 1;
+  async_op_set_group(p, t->bulk_agent, t->bulk_groups + 1);
 }
 
 /* ---- fences and dispatch ---- */
