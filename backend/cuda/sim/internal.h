@@ -45,7 +45,7 @@ typedef uint64_t Epoch;
 #define EPOCH_ASYNC (1ull << 48) /* by the asynchronous proxy */
 #define EPOCH_ATOMIC (1ull << 49)
 #define EPOCH_MBARRIER (1ull << 50) /* the byte belongs to an mbarrier */
-#define EPOCH_SPLIT (1ull << 51) /* each byte of the word has its own cell */
+#define EPOCH_SPLIT (1ull << 51)    /* each byte of the word has its own cell */
 
 /* One byte of shared memory, or a word whose bytes have the same state. */
 typedef struct ShadowCell {
@@ -65,7 +65,8 @@ typedef struct Agent {
   AgentKind kind;
   /* Block in the cluster; thread, mbarrier or warpgroup in the block. */
   uint32_t rank, number;
-  uint32_t pending; /* operations of its groups that are not complete */
+  /* Operations of its groups that are not complete, in order of issue. */
+  struct AsyncOp *pending;
 } Agent;
 
 typedef struct SimBlock SimBlock;
@@ -171,8 +172,10 @@ typedef struct AsyncOp {
   SimThread *issuer;
   bool (*finish)(SimRun *r, const struct AsyncOp *p);
   int op, line;
-  uint32_t group; /* its commit group */
-  uint32_t agent; /* its agent */
+  uint32_t group;       /* its commit group */
+  uint32_t agent;       /* its agent */
+  uint32_t place;       /* in the pending operations of the cluster */
+  struct AsyncOp *next; /* of its agent */
   uint64_t n[8];
   const void *p[3];
   /* Of a box; in im2col mode, followed by the offsets. */
@@ -359,7 +362,8 @@ uint16_t sim_to_f16(float x);
 
 void op_async(SimRun *r, SimThread *t, int op, AxCall *c);
 AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c);
-/* Makes the operation a part of a group of an agent. */
+/* Makes the operation a part of a group of an agent.  Groups do not decrease.
+ */
 void async_op_set_group(AsyncOp *p, uint32_t agent, uint32_t group);
 /* Completes all operations of an agent up to this group. */
 bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t who,

@@ -8,7 +8,7 @@ uint32_t agent_new(SimCluster *c, AgentKind kind, uint32_t rank,
                    uint32_t number) {
   if (c->agent_count == c->max_agents)
     return 0;
-  c->agents[c->agent_count] = (Agent){kind, rank, number, 0};
+  c->agents[c->agent_count] = (Agent){kind, rank, number, NULL};
   return c->agent_count++;
 }
 
