@@ -16,7 +16,7 @@ rep() { # rep N TEXT: prints the text N times
 # `any` (either).
 ends() { # ends EXPECTED VERB
   got=0
-  timeout 300 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
+  timeout 60 "$AXON" "$2" p.axn >out 2>err </dev/null || got=$?
   case $got in
   0) [ "$1" != error ] && return ;;
   1) [ "$1" != fine ] && grep -q '^error' err && return ;;

@@ -53,6 +53,21 @@ find_python() { # find_python MODULES HINT
   exit 0
 }
 
+# Prints the folders in DIRECTORY, and the programs other than NAME that are no
+# tests.
+untested() { # untested DIRECTORY NAME
+  find "$1" -mindepth 1 -maxdepth 1 -printf '%Y %f\n' | awk -v folder="$1" \
+    -v own="$2.axn" '
+    /^d/ { print folder "/" substr($0, 3); next }
+    { name = stem = substr($0, 3); sub(/\.[^.]*$/, "", stem) }
+    /\.axn$/ && name != own { program[stem] }
+    /\.(out|err|type|fmt|strict|bug|plan)$/ { tested[stem] }
+    END {
+      for (stem in program)
+        if (!(stem in tested)) print folder "/" stem ".axn"
+    }'
+}
+
 # Enters a fresh directory with links to the files of DIRECTORY that the test
 # NAME may read (default: all files).  ../../examples are the examples, as in a
 # folder of tests/.
@@ -65,26 +80,13 @@ enter() { # enter DIRECTORY [NAME]
   mkdir -p "$work/tests/here" "$HOME"
   ln -s "$here/examples" "$work/examples"
   cd "$work/tests/here" || exit 1
-  files=("$1"/*)
-  if [ $# -gt 1 ]; then
+  if [ $# -eq 1 ]; then
+    files=("$1"/*)
+  else
     files=("$1/$2".*)
-    for file in "$1"/*; do
-      if [ -d "$file" ]; then
-        files+=("$file")
-      elif [ "${file%.axn}" != "$file" ] && [ "$file" != "$1/$2.axn" ]; then
-        base=${file%.axn}
-        [ -e "$base.out" ] || [ -e "$base.err" ] || [ -e "$base.type" ] ||
-          [ -e "$base.fmt" ] || [ -e "$base.strict" ] || [ -e "$base.bug" ] ||
-          [ -e "$base.plan" ] ||
-          files+=("$file")
-      fi
-    done
+    mapfile -t -O "${#files[@]}" files < <(untested "$1" "$2")
   fi
   ln -s "${files[@]}" .
-}
-
-words() { # words FILE: prints the file if it exists
-  [ -e "$1" ] && cat "$1"
 }
 
 # Creates the data files for comments `(* file NAME.npy TYPE[SIZES] *)` of a
@@ -110,7 +112,9 @@ make_files() { # make_files PROGRAM
 produce() {
   input=/dev/null
   [ -e "$2.in" ] && input=$2.in
-  opts=$(words "$2.opts") args=$(words "$2.args")
+  opts='' args=''
+  [ ! -e "$2.opts" ] || opts=$(<"$2.opts")
+  [ ! -e "$2.args" ] || args=$(<"$2.args")
   status=0
   case $1 in
   run)

@@ -193,7 +193,10 @@ static Shape *name_unknown_axes(Checker *c, Shape *s0, Span span, bool *any) {
   return s;
 }
 
-static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
+/* `plain` has the tuples and records without unknown axes that were visited: a
+ * type may share them 2^n times. */
+static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh,
+                             Map *plain) {
   t = ty_norm(c, t);
   bool any = false;
   if (t->tag == TY_TENSOR) {
@@ -208,11 +211,11 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
     }
     return ty_tensor(c, t->tensor.elem, s, t->tensor.singleton);
   }
-  if (t->tag != TY_TUPLE && t->tag != TY_RECORD)
+  if ((t->tag != TY_TUPLE && t->tag != TY_RECORD) || map_get(plain, t))
     return t;
   Type *r = t; /* copies only if something in it is unpacked */
   for (uint32_t i = 0; i < t->count; i++) {
-    Type *unpacked = unpack_unknowns(c, t->args[i], span, fresh);
+    Type *unpacked = unpack_unknowns(c, t->args[i], span, fresh, plain);
     if (unpacked == ty_root(t->args[i]))
       continue;
     if (r == t) {
@@ -223,6 +226,8 @@ static Type *unpack_unknowns(Checker *c, Type *t, Span span, Map *fresh) {
     }
     r->args[i] = unpacked;
   }
+  if (r == t)
+    map_put(plain, t, t);
   return r;
 }
 
@@ -312,9 +317,10 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
   if (c->sizes.has_packed)
     ty_visit(&visit, result);
   TypeMapper copy = {.c = c, .dim = unpacked_dim};
-  Map fresh;
+  Map fresh, plain;
   map_init(&copy.map, c->arena);
   map_init(&fresh, c->arena);
+  map_init(&plain, c->arena);
   Assumption *assumptions = c->facts.assumptions;
   for (uint32_t i = 0; i < o.vars.len; i++) {
     Dim *d = existential_dim(c, o.vars.at[i]->name, (*core)->span);
@@ -336,7 +342,7 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
       }
     }
   }
-  result = unpack_unknowns(c, result, (*core)->span, &fresh);
+  result = unpack_unknowns(c, result, (*core)->span, &fresh, &plain);
   if (fresh.len)
     unpack_sizes(c, result, core, &fresh);
   return fresh.len ? unpack_derived_sizes(c, result, core, &fresh) : result;

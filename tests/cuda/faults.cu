@@ -134,6 +134,12 @@ KERNEL(bytes) { /* neighbours, each its own byte */
   ax_sync();
   a.out[T] = s[127 - T];
 }
+KERNEL(bytes_unset) { /* one byte of a word */
+  unsigned char *s = ax_shared();
+  for (int j = 0; j < 3; j++)
+    s[4 * T + j] = (unsigned char)T;
+  a.out[T] = ((unsigned *)s)[T];
+}
 KERNEL(counts) {
   int *s = (int *)ax_shared();
   if (T == 0)

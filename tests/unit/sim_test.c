@@ -113,6 +113,7 @@ static const FaultCase faults[] = {
     {"warp_rotates_far", "nothing orders|nobody wrote", 0, 1, 1},
     {"shuffle_orders_not", "nothing orders|nobody wrote", 0, 1, 1},
     {"bytes", NULL, backwards, 1, 1},
+    {"bytes_unset", "nobody wrote", 0, 1, 1},
     {"counts", NULL, summed, 1, 1},
     {"counts_race", "nothing orders", 0, 1, 1},
     {"named", NULL, half, 1, 1},

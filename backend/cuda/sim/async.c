@@ -16,39 +16,51 @@ AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c) {
   p->line = c->line;
   memcpy(p->n, c->n, sizeof p->n);
   memcpy(p->p, c->p, sizeof p->p);
+  p->place = k->pending.len;
   VEC_PUSH(k->arena, k->pending, p);
   r->pending_count++;
   return p;
 }
 
-static bool finish_op(SimRun *r, SimCluster *c, uint32_t which) {
-  AsyncOp *p = c->pending.at[which];
-  c->pending.len--;
-  memmove(&c->pending.at[which], &c->pending.at[which + 1],
-          (c->pending.len - which) * sizeof *c->pending.at);
+/* Appends the operation to those of its agent. */
+void async_op_set_group(AsyncOp *p, uint32_t agent, uint32_t group) {
+  AsyncOp **end = &p->block->cluster->agents[agent].pending;
+  while (*end)
+    end = &(*end)->next;
+  *end = p;
+  p->agent = agent;
+  p->group = group;
+}
+
+static void leave_agent(SimCluster *c, AsyncOp *p) {
+  AsyncOp **at = &c->agents[p->agent].pending;
+  while (*at && *at != p)
+    at = &(*at)->next;
+  if (*at)
+    *at = p->next;
+}
+
+static bool finish_op(SimRun *r, SimCluster *c, AsyncOp *p) {
+  AsyncOp *last = c->pending.at[--c->pending.len];
+  c->pending.at[p->place] = last;
+  last->place = p->place;
   r->pending_count--;
+  leave_agent(c, p);
   return p->finish(r, p);
 }
 
 bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which) {
-  const AsyncOp *p = c->pending.at[which];
-  if (p->op == AX_WGMMA) /* wgmmas complete in order */
-    for (uint32_t j = 0; j < which; j++)
-      if (c->pending.at[j]->op == AX_WGMMA &&
-          c->pending.at[j]->agent == p->agent)
-        return finish_op(r, c, j);
-  return finish_op(r, c, which);
+  AsyncOp *p = c->pending.at[which];
+  bool in_order = p->op == AX_WGMMA; /* wgmmas of a warpgroup */
+  return finish_op(r, c, in_order ? c->agents[p->agent].pending : p);
 }
 
 bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t agent,
                             uint32_t group) {
-  for (uint32_t j = 0; j < c->pending.len;) {
-    const AsyncOp *p = c->pending.at[j];
-    if (p->agent != agent || p->group > group)
-      j++;
-    else if (!finish_op(r, c, j))
+  for (AsyncOp *p = c->agents[agent].pending; p && p->group <= group;
+       p = c->agents[agent].pending)
+    if (!finish_op(r, c, p))
       return false;
-  }
   return true;
 }
 
@@ -94,8 +106,7 @@ static void issue_cp_async(SimRun *r, SimThread *t, const AxCall *c) {
   AsyncOp *p = async_op_new(r, t, AX_COPY, c);
   p->n[0] = offset;
   p->finish = finish_cp_async;
-  p->agent = t->cp_async_agent;
-  p->group = t->cp_async_groups + 1;
+  async_op_set_group(p, t->cp_async_agent, t->cp_async_groups + 1);
 }
 
 /* Completes all groups except the last `pending`, and makes them visible to the
@@ -202,8 +213,7 @@ static void bulk_store(SimRun *r, SimThread *t, const AxCall *c) {
   AsyncOp *p = async_op_new(r, t, AX_BULK_STORE, c);
   p->n[0] = offset;
   p->finish = finish_bulk_store;
-  p->agent = t->bulk_agent;
-  p->group = t->bulk_groups + 1;
+  async_op_set_group(p, t->bulk_agent, t->bulk_groups + 1);
 }
 
 /* ---- fences and dispatch ---- */

@@ -30,6 +30,7 @@ enum {
   SIM_NAMED_BARRIERS = 16, /* of a block */
   SIM_SHARED_BASE = 1024,  /* first address of dynamic shared memory */
   SIM_MAX_READERS = 3,     /* readers that a shadow cell stores */
+  SIM_SHADOW_WORD = 4,     /* bytes that share a cell while it suffices */
   SIM_CLOCK_LANES = 4,     /* agents whose times are joined at once */
   /* Larger sites are code addresses, smaller ones are lines. */
   SIM_FIRST_CODE_SITE = 1 << 24,
@@ -44,8 +45,9 @@ typedef uint64_t Epoch;
 #define EPOCH_ASYNC (1ull << 48) /* by the asynchronous proxy */
 #define EPOCH_ATOMIC (1ull << 49)
 #define EPOCH_MBARRIER (1ull << 50) /* the byte belongs to an mbarrier */
+#define EPOCH_SPLIT (1ull << 51)    /* each byte of the word has its own cell */
 
-/* One byte of shared memory. */
+/* One byte of shared memory, or a word whose bytes have the same state. */
 typedef struct ShadowCell {
   Epoch write, reads[SIM_MAX_READERS];
   uint32_t write_site, read_sites[SIM_MAX_READERS];
@@ -63,6 +65,8 @@ typedef struct Agent {
   AgentKind kind;
   /* Block in the cluster; thread, mbarrier or warpgroup in the block. */
   uint32_t rank, number;
+  /* Operations of its groups that are not complete, in order of issue. */
+  struct AsyncOp *pending;
 } Agent;
 
 typedef struct SimBlock SimBlock;
@@ -156,7 +160,7 @@ struct SimBlock {
   uint32_t rank, live_threads, grid_index;
   AxIndex index;
   unsigned char *shared;
-  ShadowCell *shadow;
+  ShadowCell *shadow, *shadow_bytes; /* of words; of bytes of split words */
   SimThread *threads;
   Warp *warps, *warpgroups;
   SimBarrier block_barrier, named_barriers[SIM_NAMED_BARRIERS];
@@ -168,8 +172,10 @@ typedef struct AsyncOp {
   SimThread *issuer;
   bool (*finish)(SimRun *r, const struct AsyncOp *p);
   int op, line;
-  uint32_t group; /* its commit group */
-  uint32_t agent; /* its agent */
+  uint32_t group;       /* its commit group */
+  uint32_t agent;       /* its agent */
+  uint32_t place;       /* in the pending operations of the cluster */
+  struct AsyncOp *next; /* of its agent */
   uint64_t n[8];
   const void *p[3];
   /* Of a box; in im2col mode, followed by the offsets. */
@@ -356,6 +362,9 @@ uint16_t sim_to_f16(float x);
 
 void op_async(SimRun *r, SimThread *t, int op, AxCall *c);
 AsyncOp *async_op_new(SimRun *r, SimThread *t, int op, const AxCall *c);
+/* Makes the operation a part of a group of an agent.  Groups do not decrease.
+ */
+void async_op_set_group(AsyncOp *p, uint32_t agent, uint32_t group);
 /* Completes all operations of an agent up to this group. */
 bool async_op_finish_groups(SimRun *r, SimCluster *c, uint32_t who,
                             uint32_t group);

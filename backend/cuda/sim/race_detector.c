@@ -1,4 +1,4 @@
-/* Vector clocks, and the shadow state of each byte of shared memory. */
+/* Vector clocks, and the shadow state of shared memory. */
 #include "backend/cuda/sim/internal.h"
 #include "support/arena.h"
 
@@ -8,7 +8,7 @@ uint32_t agent_new(SimCluster *c, AgentKind kind, uint32_t rank,
                    uint32_t number) {
   if (c->agent_count == c->max_agents)
     return 0;
-  c->agents[c->agent_count] = (Agent){kind, rank, number};
+  c->agents[c->agent_count] = (Agent){kind, rank, number, NULL};
   return c->agent_count++;
 }
 
@@ -155,24 +155,61 @@ static bool check_write(SimRun *r, const ShadowAccess *t, uint32_t at,
   return true;
 }
 
+/* One byte, or a word whose bytes have the same state. */
+static bool check_cell(SimRun *r, const ShadowAccess *t, uint32_t at,
+                       ShadowCell *c) {
+  if ((c->write ^ t->epoch) & EPOCH_MBARRIER && c->write)
+    return sim_fail(r, t->thread, t->site,
+                    c->write & EPOCH_MBARRIER
+                        ? "touches shared memory at 0x%x, which is an mbarrier"
+                        : "makes an mbarrier at 0x%x, which is other memory",
+                    SIM_SHARED_BASE + at);
+  return (t->write ? check_write : check_read)(r, t, at, c);
+}
+
+/* Gives each byte of a word its own cell. */
+static void split_word(ShadowCell *whole, ShadowCell *bytes) {
+  for (uint32_t j = 0; j < SIM_SHADOW_WORD; j++)
+    bytes[j] = *whole;
+  whole->write = EPOCH_SPLIT;
+}
+
+/* Joins the cells of the bytes of a split word if they are equal. */
+static void join_word(ShadowCell *whole, const ShadowCell *bytes) {
+  for (uint32_t j = 1; j < SIM_SHADOW_WORD; j++)
+    if (memcmp(&bytes[j], bytes, sizeof *bytes) != 0)
+      return;
+  *whole = *bytes;
+}
+
+/* The cell of what begins at byte `at` of shared memory: a word, or one byte if
+ * the access does not cover the word or its bytes differ. */
+static ShadowCell *cell_at(const ShadowAccess *t, uint32_t at,
+                           uint32_t *bytes_in_cell) {
+  uint32_t byte = at % SIM_SHADOW_WORD;
+  ShadowCell *whole = &t->block->shadow[at / SIM_SHADOW_WORD];
+  ShadowCell *bytes = &t->block->shadow_bytes[at - byte];
+  bool covered = !byte && t->offset + t->bytes - at >= SIM_SHADOW_WORD;
+  bool is_split = whole->write == EPOCH_SPLIT;
+  if (covered && is_split)
+    join_word(whole, bytes);
+  else if (!covered && !is_split)
+    split_word(whole, bytes);
+  *bytes_in_cell = whole->write == EPOCH_SPLIT ? 1 : SIM_SHADOW_WORD;
+  return whole->write == EPOCH_SPLIT ? &bytes[byte] : whole;
+}
+
 bool shadow_check(SimRun *r, const ShadowAccess *t) {
   ShadowCell before = {0}, after = {0};
-  for (uint32_t j = 0; j < t->bytes; j++) {
-    uint32_t at = t->offset + j;
-    ShadowCell *c = &t->block->shadow[at];
-    if (j && memcmp(c, &before, sizeof *c) == 0) {
-      *c = after; /* same state as the previous byte */
+  uint32_t bytes, end = t->offset + t->bytes;
+  for (uint32_t at = t->offset; at < end; at += bytes) {
+    ShadowCell *c = cell_at(t, at, &bytes);
+    if (at > t->offset && memcmp(c, &before, sizeof *c) == 0) {
+      *c = after; /* same state as the previous cell */
       continue;
     }
-    if ((c->write ^ t->epoch) & EPOCH_MBARRIER && c->write)
-      return sim_fail(
-          r, t->thread, t->site,
-          c->write & EPOCH_MBARRIER
-              ? "touches shared memory at 0x%x, which is an mbarrier"
-              : "makes an mbarrier at 0x%x, which is other memory",
-          SIM_SHARED_BASE + at);
     before = *c;
-    if (!(t->write ? check_write : check_read)(r, t, at, c))
+    if (!check_cell(r, t, at, c))
       return false;
     after = *c;
   }

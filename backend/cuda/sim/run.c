@@ -218,11 +218,21 @@ static void make_thread(SimRun *r, SimBlock *b, uint32_t j, char *stack) {
   sim_wake(r, t);
 }
 
+static size_t shadow_words(size_t bytes) {
+  return (bytes + SIM_SHADOW_WORD - 1) / SIM_SHADOW_WORD;
+}
+
+/* The cells of words, and then those of their bytes. */
+static size_t shadow_size(size_t words) {
+  return words * (1 + SIM_SHADOW_WORD) * sizeof(ShadowCell);
+}
+
 static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
                        uint32_t number) {
   SimBlock *b = &c->blocks[rank];
   const uint32_t *grid = r->launch->grid;
   size_t shared = r->launch->shared_bytes, mapped_bytes = shared ? shared : 1;
+  size_t words = shadow_words(mapped_bytes);
   b->cluster = c;
   b->rank = rank;
   b->grid_index = number;
@@ -233,10 +243,11 @@ static bool make_block(SimRun *r, SimCluster *c, uint32_t rank,
    * written. */
   b->shared = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  b->shadow = mmap(NULL, mapped_bytes * sizeof(ShadowCell),
-                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  b->shadow = mmap(NULL, shadow_size(words), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (b->shared == MAP_FAILED || b->shadow == MAP_FAILED)
     return false;
+  b->shadow_bytes = b->shadow + words;
   memset(b->shared, 0xff, shared); /* NaN in all float types */
   b->threads = arena_alloc(c->arena, r->threads * sizeof *b->threads);
   b->warps = arena_alloc(c->arena, (r->threads / 32 + 1) * sizeof *b->warps);
@@ -278,7 +289,7 @@ static void free_cluster(SimRun *r, SimCluster *c) {
   size_t mapped_bytes = r->launch->shared_bytes ? r->launch->shared_bytes : 1;
   for (uint32_t b = 0; c->in_use && b < r->cluster_blocks; b++) {
     munmap(c->blocks[b].shared, mapped_bytes);
-    munmap(c->blocks[b].shadow, mapped_bytes * sizeof(ShadowCell));
+    munmap(c->blocks[b].shadow, shadow_size(shadow_words(mapped_bytes)));
   }
   if (c->in_use)
     arena_free(c->arena);

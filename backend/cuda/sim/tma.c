@@ -343,8 +343,7 @@ static void tma_store(SimRun *r, SimThread *t, const AxCall *c) {
     return;
   AsyncOp *p = begin_op(r, t, AX_TMA_STORE, c, offset);
   p->finish = finish_store;
-  p->agent = t->bulk_agent;
-  p->group = t->bulk_groups + 1;
+  async_op_set_group(p, t->bulk_agent, t->bulk_groups + 1);
 }
 
 void op_tma(SimRun *r, SimThread *t, int op, AxCall *c) {

@@ -274,8 +274,7 @@ static void begin_wgmma(SimRun *r, SimThread *first, Warp *g, const AxCall *c) {
   }
   AsyncOp *p = async_op_new(r, first, AX_WGMMA, c);
   p->finish = finish_wgmma;
-  p->agent = g->agent;
-  p->group = g->committed_groups + 1;
+  async_op_set_group(p, g->agent, g->committed_groups + 1);
   p->accumulators = d;
   p->a = a;
 }
