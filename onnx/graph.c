@@ -150,6 +150,9 @@ static void import_node(Importer *im, const Node *node) {
                 "export the model without it, or replace the node by other "
                 "operators (doc/onnx.md lists those that are supported)",
                 "this operator is not supported");
+  if (im->opset < op->since)
+    import_fail(im, "convert the model with onnx.version_converter",
+                "its meaning before opset %d is not supported", op->since);
   op->emit(im, op->how);
 }
 

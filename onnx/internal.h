@@ -122,8 +122,8 @@ uint32_t normal_axis(Importer *im, int64_t axis, uint32_t rank);
 
 /* An atomic expression. */
 const char *ref(Importer *im, Value *v);
-const char *dim_text(Importer *im, Dim *d);
-const char *dim_atom(Importer *im, Dim *d);
+const char *extent_source(Importer *im, Dim *d);
+const char *extent_atom(Importer *im, Dim *d);
 const char *sizes_text(Importer *im, const Shape *s); /* [2, n] */
 const char *float_text(Importer *im, double x);       /* atomic */
 PRINTF_LIKE(2, 3)

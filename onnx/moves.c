@@ -91,7 +91,7 @@ void onnx_squeeze(Importer *im, const char *how) {
     if (given && mask >> k & 1 && !one)
       import_fail(im, "give a size its number, as in --set n=1",
                   "axis %u has the size %s, not 1", k,
-                  dim_text(im, x->shape.dims[k]));
+                  extent_source(im, x->shape.dims[k]));
     if (given ? mask >> k & 1 : one)
       continue;
     shape.dims[shape.rank++] = x->shape.dims[k];
@@ -299,12 +299,12 @@ void onnx_range(Importer *im, const char *how) {
     define_ints(im, 0, dtype, &shape, ints);
     return;
   }
-  const char *i = text(im, "iota %s", dim_atom(im, length));
+  const char *i = text(im, "iota %s", extent_atom(im, length));
   if (step != 1)
     i = text(im, "%lld * %s", (long long)step, i);
   int64_t start;
   if (!dim_is_int(ends[0], &start) || start != 0)
-    i = text(im, "%s + %s", dim_atom(im, ends[0]), i);
+    i = text(im, "%s + %s", extent_atom(im, ends[0]), i);
   define(im, 0, dtype, &shape, dtype == DT_I64 ? "(%s : i64%s)" : "%s",
          dtype == DT_I64 ? i : text(im, "%s (%s)", dtype_info[dtype].name, i),
          sizes_text(im, &shape));
@@ -346,7 +346,8 @@ void onnx_tile(Importer *im, const char *how) {
     if (is_one(repeats[k]))
       continue;
     shape.dims[k] = dim_mul(&im->dims, shape.dims[k], repeats[k]);
-    all = text(im, "%s |> tile ~axis:%u %s", all, k, dim_atom(im, repeats[k]));
+    all =
+        text(im, "%s |> tile ~axis:%u %s", all, k, extent_atom(im, repeats[k]));
   }
   define(im, 0, x->dtype, &shape, "%s", all);
 }
@@ -447,8 +448,9 @@ void onnx_split(Importer *im, const char *how) {
     Dim *to = dim_add(&im->dims, from, sizes[i]);
     shape.dims[axis] = sizes[i];
     bool is_first = i == 0, is_last = dim_equal(to, x->shape.dims[axis]);
-    const char *item = text(im, "%s:%s", is_first ? "" : dim_text(im, from),
-                            is_last ? "" : dim_text(im, to));
+    const char *item =
+        text(im, "%s:%s", is_first ? "" : extent_source(im, from),
+             is_last ? "" : extent_source(im, to));
     define(im, i, x->dtype, &shape, "%s",
            item_at(im, ref(im, x), axis, x->shape.rank, item));
     from = to;
@@ -503,8 +505,8 @@ static const char *slice_item(Importer *im, const Range *r, Dim *size) {
     return ":0";
   if (r->step == 1) {
     bool from_start = dim_is_int(r->start, &start) && start == 0;
-    return text(im, "%s:%s", from_start ? "" : dim_text(im, r->start),
-                dim_equal(end, size) ? "" : dim_text(im, end));
+    return text(im, "%s:%s", from_start ? "" : extent_source(im, r->start),
+                dim_equal(end, size) ? "" : extent_source(im, end));
   }
   return NULL;
 }
@@ -516,13 +518,13 @@ static const char *strided_slice(Importer *im, Value *x, const Range *r,
   for (uint32_t k = 0; k < shape->rank; k++) {
     const char *i = index_name(im, text(im, "i%u", k));
     buffer_printf(&binders, "%s%s < %s", k ? ", " : "", i,
-                  dim_atom(im, shape->dims[k]));
+                  extent_atom(im, shape->dims[k]));
     if (k > 0)
       buffer_puts(&items, ", ");
     if (r[k].step == 1 && dim_sign(r[k].start) == 0)
       buffer_puts(&items, i);
     else
-      buffer_printf(&items, "%s %c %lld * %s", dim_text(im, r[k].start),
+      buffer_printf(&items, "%s %c %lld * %s", extent_source(im, r[k].start),
                     r[k].step < 0 ? '-' : '+',
                     (long long)(r[k].step < 0 ? -r[k].step : r[k].step), i);
   }
@@ -619,8 +621,8 @@ void onnx_gather(Importer *im, const char *how) {
     item = literal(im, &known, false);
   } else {
     im->helpers |= HELPER_WRAP;
-    item =
-        text(im, "wrap %s %s", dim_atom(im, x->shape.dims[axis]), ref(im, at));
+    item = text(im, "wrap %s %s", extent_atom(im, x->shape.dims[axis]),
+                ref(im, at));
   }
   define(im, 0, x->dtype, &shape, "%s",
          item_at(im, ref(im, x), axis, rank, item));
@@ -658,10 +660,11 @@ void onnx_pad(Importer *im, const char *how) {
       all = item_at(
           im, strchr(all, ' ') ? text(im, "(%s)", all) : all, k, rank,
           text(im, "%lld:%s", (long long)(before < 0 ? -before : 0),
-               after < 0 ? dim_text(im, dim_add(&im->dims, size,
-                                                num(im, before < 0 ? -before
-                                                                   : -before)))
-                         : ""));
+               after < 0
+                   ? extent_source(
+                         im, dim_add(&im->dims, size,
+                                     num(im, before < 0 ? -before : -before)))
+                   : ""));
     if (before > 0 || after > 0)
       all = text(im, "%s |> pad ~axis:%u%s%s%s", all, k,
                  before > 0 ? text(im, " ~before:%lld", (long long)before) : "",

@@ -116,7 +116,8 @@ int64_t dim_number(Importer *im, Dim *d, const char *what) {
   int64_t n;
   if (!dim_is_int(d, &n))
     import_fail(im, "give a size its number, as in --set n=16",
-                "%s depends on a size of the input: %s", what, dim_text(im, d));
+                "%s depends on a size of the input: %s", what,
+                extent_source(im, d));
   return n;
 }
 
@@ -141,14 +142,14 @@ uint32_t normal_axis(Importer *im, int64_t axis, uint32_t rank) {
 
 /* ---- text ---- */
 
-const char *dim_text(Importer *im, Dim *d) {
+const char *extent_source(Importer *im, Dim *d) {
   Buffer b = {.arena = im->arena};
   dim_print(&im->dims, &b, d);
   return b.text;
 }
 
-const char *dim_atom(Importer *im, Dim *d) {
-  const char *s = dim_text(im, d);
+const char *extent_atom(Importer *im, Dim *d) {
+  const char *s = extent_source(im, d);
   return strpbrk(s, "-+*/% (") ? text(im, "(%s)", s) : s;
 }
 

@@ -104,9 +104,10 @@ void onnx_arg(Importer *im, const char *how) {
     define(im, 0, DT_I64, &shape, "%s ~axis:%u%s %s", how, axis, keep,
            ref(im, x));
   else
-    define(
-        im, 0, DT_I64, &shape, "%s - 1 - %s ~axis:%u%s (reverse ~axis:%u %s)",
-        dim_text(im, x->shape.dims[axis]), how, axis, keep, axis, ref(im, x));
+    define(im, 0, DT_I64, &shape,
+           "%s - 1 - %s ~axis:%u%s (reverse ~axis:%u %s)",
+           extent_source(im, x->shape.dims[axis]), how, axis, keep, axis,
+           ref(im, x));
 }
 
 /* Before opset 13, all axes from `axis` on are one. */
@@ -132,7 +133,7 @@ void onnx_hardmax(Importer *im, const char *how) {
     buffer_puts(&items, ", *");
   define(im, 0, x->dtype, &x->shape,
          "%s ((iota %s).[:%s] == argmax ~axis:%u ~keep:true %s)",
-         dtype_info[x->dtype].name, dim_atom(im, x->shape.dims[axis]),
+         dtype_info[x->dtype].name, extent_atom(im, x->shape.dims[axis]),
          items.text ? items.text : "", axis, ref(im, x));
 }
 
@@ -187,7 +188,7 @@ void onnx_matmul(Importer *im, const char *how) {
     import_fail(im, NULL,
                 "inner dimensions of a matrix product differ: %s and "
                 "%s",
-                dim_text(im, x), dim_text(im, y));
+                extent_source(im, x), extent_source(im, y));
   if (b == 1) {
     Shape shape = v[0]->shape;
     shape.rank--;

@@ -53,13 +53,13 @@ static void join_axis(Importer *im, Shape *out, uint32_t k, const Shape *s,
   }
   if (dim_is_const(d) && dim_is_const(out->dims[k]))
     import_fail(im, NULL, "operands have the sizes %s and %s at axis %u",
-                dim_text(im, out->dims[k]), dim_text(im, d), k);
+                extent_source(im, out->dims[k]), extent_source(im, d), k);
   import_fail(im,
               "give a size its number, as in --set n=16, if one of them is 1; "
               "or give both the same name in the model",
               "operands have the sizes %s and %s at axis %u: they may be "
               "equal, or one may be 1 and stretch",
-              dim_text(im, out->dims[k]), dim_text(im, d), k);
+              extent_source(im, out->dims[k]), extent_source(im, d), k);
 }
 
 Shape broadcast_shapes(Importer *im, uint32_t count, const Shape *shapes) {

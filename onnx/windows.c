@@ -118,7 +118,7 @@ static Indices indices(Importer *im, const Windows *w) {
   for (uint32_t a = 0; a < w->axes; a++) {
     const char *y = index_name(im, ys[a]), *k = index_name(im, ks[a]);
     buffer_printf(&outer, a ? ", %s < %s" : "%s < %s", y,
-                  dim_atom(im, w->out[a]));
+                  extent_atom(im, w->out[a]));
     buffer_printf(&window, a ? ", %s < %lld" : "%s < %lld", k,
                   (long long)w->kernel[a]);
     buffer_puts(&at, a ? ", " : "");
@@ -178,7 +178,7 @@ void onnx_conv(Importer *im, const char *how) {
   if (has_input(im, 2))
     sum = text(im, "%s + %s.[%s]", sum, ref(im, input(im, 2)), o);
   define(im, 0, x->dtype, &shape, "for %s < %s, %s < %lld, %s => %s", b,
-         dim_atom(im, shape.dims[0]), o, (long long)outs, i.outer, sum);
+         extent_atom(im, shape.dims[0]), o, (long long)outs, i.outer, sum);
 }
 
 /* how: max, mean or norm */
@@ -227,7 +227,7 @@ void onnx_pool(Importer *im, const char *how) {
         inner.before[k] = 0;
         inner.after[k] = w.after[k] - after;
       }
-      buffer_printf(&sizes, k ? ", %s" : "1, 1, %s", dim_text(im, size));
+      buffer_printf(&sizes, k ? ", %s" : "1, 1, %s", extent_source(im, size));
     }
     const char *ones = padded(im, &inner,
                               text(im, "(ones [%s] : %s[%s])", sizes.text,
@@ -237,8 +237,8 @@ void onnx_pool(Importer *im, const char *how) {
                i.window, item, i.window, ones, i.at);
   }
   define(im, 0, x->dtype, &shape, "for %s < %s, %s < %s, %s => %s", b,
-         dim_atom(im, shape.dims[0]), c, dim_atom(im, shape.dims[1]), i.outer,
-         all);
+         extent_atom(im, shape.dims[0]), c, extent_atom(im, shape.dims[1]),
+         i.outer, all);
 }
 
 /* how: a reduction over all spatial axes */
@@ -256,4 +256,110 @@ void onnx_global_pool(Importer *im, const char *how) {
          shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
                          : "%s ~axis:(%s) ~keep:true %s",
          how, axes.text, ref(im, x));
+}
+
+/* ---- transposed convolution ---- */
+
+static void read_output_pads(Importer *im, Windows *w, const Shape *x) {
+  const int64_t *shape, *extra;
+  uint32_t n = attr_ints(im, "output_shape", &shape);
+  uint32_t m = attr_ints(im, "output_padding", &extra);
+  const char *pad = attr_string(im, "auto_pad", "NOTSET");
+  bool same = strncmp(pad, "SAME", 4) == 0;
+  if ((n && n != w->axes) || (m && m != w->axes))
+    import_fail(im, NULL, "its lists do not fit %u axes", w->axes);
+  for (uint32_t k = 0; k < w->axes; k++) {
+    int64_t more = m ? extra[k] : 0, s = w->stride[k];
+    int64_t size = dim_number(im, x->dims[k + 2], "the output");
+    int64_t window = (w->kernel[k] - 1) * w->dilation[k] + 1;
+    int64_t whole = s * (size - 1) + more + window;
+    if (n || same) {
+      int64_t total = whole - (n ? shape[k] : size * s);
+      w->before[k] =
+          strcmp(pad, "SAME_UPPER") == 0 ? total >> 1 : total - (total >> 1);
+      w->after[k] = total - w->before[k];
+    }
+    int64_t out = whole - w->before[k] - w->after[k];
+    w->out[k] = num(im, out);
+    w->before[k] = window - 1 - w->before[k];
+    w->after[k] = window - 1 - w->after[k] + more;
+    if (out < 0 || w->before[k] < 0 || w->after[k] < 0)
+      import_fail(im, NULL, "such padding is not supported");
+  }
+}
+
+/* Zeros between the elements of the spatial axes. */
+static const char *spread(Importer *im, const Windows *w, const Shape *x,
+                          const char *in) {
+  Buffer binders = {.arena = im->arena}, items = {.arena = im->arena};
+  Buffer condition = {.arena = im->arena};
+  for (uint32_t a = 0; a < x->rank; a++) {
+    int64_t s = a < 2 ? 1 : w->stride[a - 2];
+    const char *i = index_name(im, text(im, "i%u", a));
+    const char *size = extent_atom(im, x->dims[a]), *comma = a ? ", " : "";
+    if (s == 1) {
+      buffer_printf(&binders, "%s%s < %s", comma, i, size);
+      buffer_printf(&items, "%s%s", comma, i);
+      continue;
+    }
+    int64_t n = dim_number(im, x->dims[a], "a size");
+    buffer_printf(&binders, "%s%s < %lld", comma, i,
+                  (long long)(s * (n - 1) + 1));
+    buffer_printf(&items, "%s%s / %lld", comma, i, (long long)s);
+    buffer_printf(&condition, "%s%s %% %lld == 0", condition.len ? " && " : "",
+                  i, (long long)s);
+  }
+  if (!condition.len)
+    return in;
+  return local(im, "spread",
+               text(im, "for %s => if %s then %s.[%s] else 0.0", binders.text,
+                    condition.text, in, items.text));
+}
+
+/* The convolution with the reversed kernel, of the input with zeros between. */
+void onnx_conv_transpose(Importer *im, const char *how) {
+  Value *x = input(im, 0), *weight = input(im, 1);
+  Windows w = {.axes = x->shape.rank - 2};
+  Shape shape = x->shape;
+  int64_t groups = attr_int(im, "group", 1);
+  (void)how;
+  check_spatial(im, &x->shape);
+  if (weight->shape.rank != x->shape.rank || groups < 1)
+    import_fail(im, NULL, "its weight does not fit its input");
+  int64_t ins = dim_number(im, weight->shape.dims[0], "the channels");
+  int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
+  for (uint32_t k = 0; k < w.axes; k++)
+    w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
+  read_list(im, "strides", w.axes, 1, w.stride);
+  read_list(im, "dilations", w.axes, 1, w.dilation);
+  read_pads(im, &w);
+  read_output_pads(im, &w, &x->shape);
+  const char *in = padded(im, &w, spread(im, &w, &x->shape, ref(im, x)), "");
+  const char *kernel = ref(im, weight);
+  for (uint32_t k = 0; k < w.axes; k++) {
+    shape.dims[k + 2] = w.out[k];
+    kernel = text(im, "%s |> reverse ~axis:%u", kernel, k + 2);
+    w.stride[k] = 1;
+  }
+  kernel = local(im, "reversed", kernel);
+  Indices i = indices(im, &w);
+  const char *b = index_name(im, "b"), *o = index_name(im, "o'"),
+             *c = index_name(im, "c");
+  int64_t per_group = ins / groups;
+  const char *channel = c, *out = o;
+  if (groups > 1) {
+    channel = text(im, "%s / %lld * %lld + %s", o, (long long)outs,
+                   (long long)per_group, c);
+    out = text(im, "%s %% %lld", o, (long long)outs);
+  }
+  const char *sum =
+      text(im, "sum (for %s < %lld, %s => %s.[%s, %s, %s] * %s.[%s, %s, %s])",
+           c, (long long)per_group, i.window, kernel, channel, out, i.weight,
+           in, b, channel, i.at);
+  if (has_input(im, 2))
+    sum = text(im, "%s + %s.[%s]", sum, ref(im, input(im, 2)), o);
+  shape.dims[1] = num(im, outs * groups);
+  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %lld, %s => %s", b,
+         extent_atom(im, shape.dims[0]), o, (long long)(outs * groups), i.outer,
+         sum);
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# axon import: the models of tests/data/onnx (tests/oracle/onnx_models.py) compute
-# what onnx's reference evaluator computes.  Files that are damaged at any place
-# end with a message.
+# axon import: the models of tests/data/onnx compute what the reference
+# evaluator of onnx computes (tests/oracle/onnx_models.py).  Files that are
+# damaged at any place end with a message.
 set -u
 . "$(dirname "$0")/lib.sh"
 AXON=$(realpath "${AXON:-$here/axon}")
