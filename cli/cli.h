@@ -21,7 +21,7 @@ enum { INTERNAL_ERROR_CODE = 599 }; /* E0599: an internal error of Axon */
 
 /* ---- options.c ---- */
 
-enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64 };
+enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64, MAX_SETTINGS = 64 };
 
 typedef struct Options {
   const char *verb;
@@ -34,7 +34,9 @@ typedef struct Options {
   const char *kernel_number; /* number of the requested kernel, or NULL */
   const char *entries[MAX_ENTRIES]; /* functions given to --entry */
   uint32_t entry_count;
-  const char *output; /* output file of build, or NULL */
+  const char *settings[MAX_SETTINGS]; /* given to --set */
+  uint32_t setting_count;
+  const char *output; /* output of build or import, or NULL */
   const char *prefix; /* folder of an installation, or NULL */
   const char *target; /* target as given, or NULL */
   /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
@@ -55,7 +57,7 @@ typedef struct Options {
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
-   f (--schedules).  All verbs take --color,
+   f (--schedules) n (--set).  All verbs take --color,
    --diagnostics and --help.  With a + in front, the first file ends the
    options; later arguments belong to the program.  Returns -1 to continue,
    otherwise the exit status. */
@@ -171,6 +173,7 @@ int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_plan(int argc, char **argv);
+int verb_import(int argc, char **argv);
 int verb_jupyter(int argc, char **argv);
 int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);

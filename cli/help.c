@@ -23,6 +23,7 @@ static const Help helps[] = {
      "                         without an extension: an executable\n"
      "  axon bench FILE [NAME] benchmark functions\n"
      "  axon plan FILE         show kernels, fusion, memory traffic and time\n"
+     "  axon import M.onnx     write an ONNX model as a program\n"
      "  axon fmt FILE...       format source files\n"
      "  axon test FILE...      run the examples in doc comments\n"
      "  axon dump FILE         print an intermediate representation\n"
@@ -74,6 +75,25 @@ static const Help helps[] = {
      "  axon run examples/digits.axn\n"
      "  axon run train.axn --epochs 3\n"
      "  echo 'do print (iota 5 * 2)' | axon run -\n"},
+    {"import",
+     "axon import MODEL.onnx: write an ONNX model as a program.\n"
+     "\n"
+     "Writes MODEL.axn, with a function `model`, and its weights to\n"
+     "MODEL.safetensors.  Integer computations on shapes become sizes.  The\n"
+     "program loads the weights by the path that this command wrote, relative "
+     "to\n"
+     "the working directory.\n"
+     "\n"
+     "  -o, --output DIR       write to this folder, which is made if "
+     "necessary\n"
+     "      --set NAME=NUMBERS fix a size (batch=1), or make an input of "
+     "integers a\n"
+     "                         constant (steps=3, axes=[0], shape=2,3)\n"
+     "  -q, --quiet            do not print the names of the files\n"
+     "\n"
+     "Examples:\n"
+     "  axon import model.onnx -o model\n"
+     "  axon import model.onnx --set batch=1\n"},
     {"check",
      "axon check FILE...: infer types and shapes, report errors.\n"
      "\n"

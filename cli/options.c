@@ -35,7 +35,8 @@ enum {
   LONG_USER,
   LONG_PREFIX,
   LONG_SCHEDULE,
-  LONG_SCHEDULES
+  LONG_SCHEDULES,
+  LONG_SET
 };
 
 typedef struct OptionSpec {
@@ -72,6 +73,7 @@ static const OptionSpec option_specs[] = {
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
     {'d', {"schedule", no_argument, NULL, LONG_SCHEDULE}},
     {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
+    {'n', {"set", required_argument, NULL, LONG_SET}},
 };
 
 typedef struct GetoptTables {
@@ -146,6 +148,13 @@ static int add_entry(Options *o, const char *text) {
   if (o->entry_count == MAX_ENTRIES)
     return usage_error(o->verb, "at most %d --entry options", MAX_ENTRIES);
   o->entries[o->entry_count++] = text;
+  return -1;
+}
+
+static int add_setting(Options *o, const char *text) {
+  if (o->setting_count == MAX_SETTINGS)
+    return usage_error(o->verb, "at most %d --set options", MAX_SETTINGS);
+  o->settings[o->setting_count++] = text;
   return -1;
 }
 
@@ -286,6 +295,8 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_SCHEDULES:
     return read_schedules(o, optarg);
+  case LONG_SET:
+    return add_setting(o, optarg);
   }
   return EXIT_INTERNAL;
 }

@@ -2,7 +2,6 @@
    format_source.  It parses the result again to verify that the tree and the
    comments are unchanged. */
 #include "parser/format.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
@@ -279,26 +278,17 @@ static Doc *datatype_doc(Formatter *f, const Dec *dec) {
 }
 
 static Doc *quoted_doc(Formatter *f, const char *text) {
-  char *out = arena_alloc(f->arena, strlen(text) * 4 + 3);
-  size_t len = 0;
-  out[len++] = '"';
+  Buffer out = {.arena = f->arena};
+  buffer_putc(&out, '"');
   for (; *text; text++) {
     unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\') {
-      out[len++] = '\\';
-      out[len++] = (char)c;
-    } else if (c < ' ' || c >= 127) {
-      static const char hex[] = "0123456789abcdef";
-      memcpy(out + len, "\\x", 2);
-      out[len + 2] = hex[c >> 4];
-      out[len + 3] = hex[c & 15];
-      len += 4;
-    } else {
-      out[len++] = (char)c;
-    }
+    if (c == '"' || c == '\\')
+      buffer_printf(&out, "\\%c", c);
+    else
+      buffer_printf(&out, c < ' ' || c >= 127 ? "\\x%02x" : "%c", c);
   }
-  out[len++] = '"';
-  return doc_text(f->arena, out, len);
+  buffer_putc(&out, '"');
+  return doc_text(f->arena, out.text, out.len);
 }
 
 static Doc *import_doc(Formatter *f, const Dec *dec) {

@@ -22,7 +22,8 @@ includers() { # includers FILE...
       for name in $names; do
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
           parser primitives runtime show machine size typecheck diagnose \
-          tensor kernel plan backend eval session aot editor plan_report repl \
+          tensor kernel plan backend eval session aot onnx editor \
+          plan_report repl \
           cli tools tests --exclude=parse.c --exclude=scan.c
       done
     } | sort -u)

@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 tab=$(printf '\t')
 files=$(find support primitives runtime show machine lexer parser size \
-  typecheck diagnose tensor kernel plan backend eval session aot editor \
+  typecheck diagnose tensor kernel plan backend eval session aot onnx editor \
   plan_report repl cli tools tests bench -type f \( -name '*.[chyl]' \
   -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c ! -name parse.h \
-  ! -name scan.c ! -name stdlib_data.c ! -name prelude_text.c \
+  ! -name scan.c ! -name '*.pb-c.[ch]' \
+  ! -name stdlib_data.c ! -name prelude_text.c \
   ! -name wrappers_text.c ! -name runtime_sources.c)
 for file in $files; do
   grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |

@@ -21,7 +21,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
     ! -path session/stdlib_data.c ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
-    ! -path aot/runtime_sources.c ! -path "$not" \
+    ! -path aot/runtime_sources.c ! -name '*.pb-c.[ch]' ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
     sort | sed 's/^/ \\\n  /' | tr -d '\n' | sed 's/ \\/ \\\n/g'
@@ -36,7 +36,7 @@ write() {
   {
     list front_sources support lexer parser -- $code
     list core_sources primitives runtime show figure machine size typecheck \
-      diagnose tensor kernel plan backend eval session aot editor \
+      diagnose tensor kernel plan backend eval session aot onnx editor \
       plan_report repl -- $code
     list sim_sources backend/cuda/sim -- $code
     list cli_sources cli -- $code

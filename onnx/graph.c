@@ -1,0 +1,322 @@
+/* Walks the graph and puts the program together.  Main entry point:
+   onnx_import. */
+#include "onnx/ops.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_GRAPH_DEPTH = 16, MAX_NAME = 200 };
+
+void import_fail(Importer *im, const char *help, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  char *message = arena_vprintf(im->arena, format, args);
+  va_end(args);
+  const Node *node = im->node;
+  if (node) {
+    const char *name = node->name && node->name[0] ? node->name
+                       : node->n_output            ? node->output[0]
+                                                   : "";
+    fault_set(im->fault, "the node `%.120s` (%.40s): %.300s", name,
+              node->op_type ? node->op_type : "no operator", message);
+  } else
+    fault_set(im->fault, "%.480s", message);
+  if (help)
+    fault_set_help(im->fault, "%.240s", help);
+  longjmp(im->failed, 1);
+}
+
+/* ---- values ---- */
+
+Value *find_value(Importer *im, const char *name) {
+  return map_get(&im->values, intern_string(im->interner, name));
+}
+
+void bind_value(Importer *im, const char *name, Value *v) {
+  map_put(&im->values, intern_string(im->interner, name), v);
+}
+
+static ImportSetting *find_setting(Importer *im, const char *name) {
+  for (uint32_t i = 0; i < im->request->setting_count; i++)
+    if (strcmp(im->request->settings[i].name, name) == 0)
+      return &im->request->settings[i];
+  return NULL;
+}
+
+/* The size of a name in the file: a number if --set gives it. */
+static Dim *named_size(Importer *im, Map *sizes, const char *name) {
+  Sym *sym = intern_string(im->interner, name);
+  Dim *d = map_get(sizes, sym);
+  ImportSetting *setting = find_setting(im, name);
+  if (!d && setting && !setting->is_list) {
+    setting->used = true;
+    d = num(im, setting->values[0]);
+  }
+  if (!d) {
+    const char *id = make_identifier(im, name, "n", 30);
+    Sym *id_sym = intern_string(im->interner, id);
+    d = dim_of_var(&im->dims,
+                   dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
+  }
+  map_put(sizes, sym, d);
+  return d;
+}
+
+static Dim *input_size(Importer *im, Map *sizes, const char *input,
+                       uint32_t axis, const Onnx__Dimension *d) {
+  if (d->has_dim_value && d->dim_value < 0)
+    import_fail(im, NULL, "the input `%.80s` has a negative size", input);
+  if (d->has_dim_value)
+    return num(im, d->dim_value);
+  if (d->dim_param && d->dim_param[0])
+    return named_size(im, sizes, d->dim_param);
+  return named_size(im, sizes,
+                    text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+}
+
+static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
+  const char *name = info->name ? info->name : "";
+  const Onnx__TypeProtoTensor *type =
+      info->type ? info->type->tensor_type : NULL;
+  if (!type)
+    import_fail(im, NULL, "the input `%.80s` is no tensor", name);
+  Dtype dtype = dtype_of_onnx(type->elem_type);
+  if (!dtype)
+    import_fail(im, NULL,
+                "the input `%.80s` has the element type %s, which "
+                "Axon does not have",
+                name, onnx_type_name(type->elem_type));
+  if (!type->shape)
+    import_fail(im, "the model must state its rank",
+                "the input `%.80s` has no shape", name);
+  Value *v = MAKE(im->arena, Value);
+  v->onnx_name = name;
+  v->dtype = dtype;
+  if (type->shape->n_dim > MAX_RANK)
+    import_fail(im, NULL, "the input `%.80s` has too many axes", name);
+  v->shape.rank = (uint32_t)type->shape->n_dim;
+  for (uint32_t k = 0; k < v->shape.rank; k++)
+    v->shape.dims[k] = input_size(im, sizes, name, k, type->shape->dim[k]);
+  return v;
+}
+
+/* An input that --set makes a constant. */
+static Value *set_input(Importer *im, const ImportSetting *s, Value *v) {
+  if (s->is_list ? v->shape.rank != 1 : v->shape.rank > 1)
+    import_fail(im,
+                "a list such as 1,2 is for an input with one axis; "
+                "brackets make a list of one number: [1]",
+                "--set %s=... does not have the rank of this input", s->name);
+  Shape shape = {.rank = v->shape.rank};
+  int64_t sizes[1] = {s->count};
+  if (shape.rank)
+    shape.dims[0] = num(im, s->count);
+  Tensor *t = tensor_new(v->dtype, shape.rank, sizes, false, im->fault);
+  if (!t)
+    longjmp(im->failed, 1);
+  VEC_PUSH(im->arena, im->tensors, t);
+  for (uint32_t i = 0; i < s->count; i++)
+    scalar_store(
+        scalar_convert((Scalar){.dtype = DT_I64, .i = s->values[i]}, v->dtype),
+        tensor_at(t, i));
+  return constant_value(im, v->onnx_name, t);
+}
+
+/* ---- nodes ---- */
+
+static bool is_core_domain(const Node *node) {
+  return !node->domain || !node->domain[0] ||
+         strcmp(node->domain, "ai.onnx") == 0;
+}
+
+static void check_node(Importer *im, const Node *node) {
+  for (size_t i = 0; i < node->n_input; i++)
+    if (strlen(node->input[i]) > 4096)
+      import_fail(im, NULL, "a name is too long");
+  if (!node->op_type)
+    import_fail(im, NULL, "it has no operator");
+  if (!is_core_domain(node))
+    import_fail(im, NULL, "operators of the domain `%.60s` are not supported",
+                node->domain);
+}
+
+static void import_node(Importer *im, const Node *node) {
+  im->node = node;
+  check_node(im, node);
+  const Op *op = op_by_name(node->op_type);
+  if (!op)
+    import_fail(im,
+                "export the model without it, or replace the node by other "
+                "operators (doc/onnx.md lists those that are supported)",
+                "this operator is not supported");
+  if (im->opset < op->since)
+    import_fail(im, "convert the model with onnx.version_converter",
+                "its meaning before opset %d is not supported", op->since);
+  op->emit(im, op->how);
+}
+
+void import_nodes(Importer *im, const Graph *graph) {
+  const Node *outer = im->node;
+  if (++im->depth > MAX_GRAPH_DEPTH)
+    import_fail(im, NULL, "graphs are nested too deeply");
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    const TensorMessage *m = graph->initializer[i];
+    const char *name = m->name ? m->name : "";
+    bind_value(im, name, constant_value(im, name, read_tensor(im, m, name)));
+  }
+  for (size_t i = 0; i < graph->n_node; i++)
+    import_node(im, graph->node[i]);
+  im->node = outer;
+  im->depth--;
+}
+
+/* ---- the program ---- */
+
+static void put_parameter(Importer *im, Buffer *out, const Value *v) {
+  const char *type = dtype_info[v->dtype].name;
+  buffer_printf(out, " (%s : %s%s)", v->text, type,
+                v->shape.rank ? sizes_text(im, &v->shape) : "[]");
+}
+
+static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
+  Map sizes;
+  map_init(&sizes, im->arena);
+  for (size_t i = 0; i < graph->n_input; i++) {
+    const char *name = graph->input[i]->name ? graph->input[i]->name : "";
+    if (find_value(im, name))
+      continue; /* an initializer */
+    Value *v = input_value(im, &sizes, graph->input[i]);
+    ImportSetting *setting = find_setting(im, name);
+    if (setting) {
+      setting->used = true;
+      bind_value(im, name, set_input(im, setting, v));
+      continue;
+    }
+    v->text = make_identifier(im, name, "x", 30);
+    put_parameter(im, parameters, v);
+    bind_value(im, name, v);
+  }
+  if (parameters->len == 0)
+    buffer_puts(parameters, " ()");
+}
+
+static const char *result_text(Importer *im, const Graph *graph) {
+  Buffer out = {.arena = im->arena};
+  for (size_t i = 0; i < graph->n_output; i++) {
+    const char *name = graph->output[i]->name ? graph->output[i]->name : "";
+    Value *v = find_value(im, name);
+    if (!v)
+      import_fail(im, NULL, "no node computes the output `%.80s`", name);
+    if (i > 0)
+      buffer_puts(&out, ", ");
+    buffer_puts(&out, ref(im, plain(im, v)));
+  }
+  if (graph->n_output == 1)
+    return out.text;
+  return text(im, "(%s)", out.len ? out.text : "");
+}
+
+static void put_statements(Buffer *out, const Statement *at, uint32_t count,
+                           const char *indent) {
+  for (uint32_t i = 0; i < count; i++)
+    if (at[i].name)
+      buffer_printf(out, "%sval %s = %s\n", indent, at[i].name, at[i].text);
+}
+
+static const struct {
+  uint32_t helper;
+  const char *text;
+} helpers[] = {
+    {HELPER_WRAP, "(* negative indices count from the end *)\n"
+                  "fun wrap n i = select (i < 0) (i + n) i\n\n"},
+};
+
+static const char *program_text(Importer *im, const Buffer *parameters,
+                                const char *result) {
+  Buffer out = {.arena = im->arena};
+  buffer_printf(&out, "(* from %.*s, by axon import *)\n\n", MAX_NAME,
+                im->request->model_name);
+  if (im->uses_nn)
+    buffer_puts(&out, "import nn\n\n");
+  put_statements(&out, im->loads.at, im->loads.len, "");
+  if (im->loads.len)
+    buffer_putc(&out, '\n');
+  for (size_t i = 0; i < ARRAY_LEN(helpers); i++)
+    if (im->helpers & helpers[i].helper)
+      buffer_puts(&out, helpers[i].text);
+  buffer_printf(&out, "fun model%s =\n", parameters->text);
+  if (im->statements.len) {
+    buffer_puts(&out, "  let\n");
+    put_statements(&out, im->statements.at, im->statements.len, "    ");
+    buffer_printf(&out, "  in\n    %s\n  end\n", result);
+  } else
+    buffer_printf(&out, "  %s\n", result);
+  return out.text;
+}
+
+/* ---- entry ---- */
+
+static void find_opset(Importer *im, const Model *model) {
+  im->opset = 1;
+  for (size_t i = 0; i < model->n_opset_import; i++) {
+    const char *domain = model->opset_import[i]->domain;
+    if (!domain || !domain[0] || strcmp(domain, "ai.onnx") == 0)
+      im->opset = model->opset_import[i]->version;
+  }
+}
+
+static void import_model(Importer *im, const Model *model, ImportedModel *out) {
+  const Graph *graph = model->graph;
+  Buffer parameters = {.arena = im->arena};
+  find_opset(im, model);
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    const TensorMessage *m = graph->initializer[i];
+    const char *name = m->name ? m->name : "";
+    bind_value(im, name, constant_value(im, name, read_tensor(im, m, name)));
+  }
+  bind_inputs(im, graph, &parameters);
+  Graph nodes = *graph;
+  nodes.n_initializer = 0;
+  import_nodes(im, &nodes);
+  im->node = NULL;
+  const char *result = result_text(im, graph);
+  for (uint32_t i = 0; i < im->request->setting_count; i++)
+    if (!im->request->settings[i].used)
+      import_fail(im, NULL, "--set %s: the model has no such input or size",
+                  im->request->settings[i].name);
+  out->program = program_text(im, &parameters, result);
+  out->weight_names = im->weight_names.at;
+  out->weights = im->weights.at;
+  out->weight_count = im->weights.len;
+}
+
+static void release_tensors(Importer *im, const ImportedModel *kept) {
+  for (uint32_t i = 0; i < kept->weight_count; i++)
+    tensor_retain(kept->weights[i]);
+  for (uint32_t i = 0; i < im->tensors.len; i++)
+    tensor_release(im->tensors.at[i]);
+}
+
+bool onnx_import(Arena *arena, const void *bytes, size_t len,
+                 const ImportRequest *request, ImportedModel *out,
+                 Fault *fault) {
+  *out = (ImportedModel){0};
+  fault->help[0] = 0;
+  Model *model = model_read(arena, bytes, len, fault);
+  if (!model)
+    return false;
+  Importer *im = MAKE(arena, Importer);
+  im->arena = arena;
+  im->request = request;
+  im->dims.arena = arena;
+  im->interner = interner_new(arena);
+  im->fault = fault;
+  map_init(&im->values, arena);
+  map_init(&im->used_names, arena);
+  bool ok = setjmp(im->failed) == 0;
+  if (ok)
+    import_model(im, model, out);
+  release_tensors(im, out);
+  return ok;
+}

@@ -1,0 +1,40 @@
+/* The messages of an ONNX file, and the library that reads them. */
+#ifndef AXON_ONNX_MESSAGES_H
+#define AXON_ONNX_MESSAGES_H
+
+#include "runtime/runtime.h"
+
+#include "onnx/onnx.pb-c.h"
+
+#define PROTOBUF_C_FUNCTIONS(F) F(protobuf_c_message_unpack)
+
+typedef struct Arena Arena;
+
+typedef struct ProtobufC {
+  PROTOBUF_C_FUNCTIONS(DYNLIB_POINTER)
+} ProtobufC;
+extern ProtobufC protobuf_c;
+
+typedef Onnx__ModelProto Model;
+typedef Onnx__GraphProto Graph;
+typedef Onnx__NodeProto Node;
+typedef Onnx__AttributeProto Attribute;
+typedef Onnx__TensorProto TensorMessage;
+typedef Onnx__ValueInfoProto ValueInfo;
+
+/* ---- memory.c: few files need to know arenas ---- */
+
+void *import_alloc(Arena *arena, size_t size); /* zeroed */
+#define MAKE(arena, type) ((type *)import_alloc((arena), sizeof(type)))
+#define MAKE_ARRAY(arena, type, n) \
+  ((type *)import_alloc((arena), sizeof(type) * (size_t)(n)))
+
+/* ---- messages.c, model.c ---- */
+
+/* Loads the library.  Returns false with a fault that names the package. */
+bool messages_load_library(Fault *fault);
+
+/* Reads a model into the arena.  The fault does not name the file. */
+Model *model_read(Arena *arena, const void *bytes, size_t len, Fault *fault);
+
+#endif

@@ -1,0 +1,210 @@
+/* Resize: one matrix of interpolation weights for each axis that changes. */
+#include "onnx/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum Filter { NEAREST, LINEAR, CUBIC } Filter;
+
+typedef struct Resampling { /* of one axis */
+  int64_t in, out;
+  double scale;
+  Filter filter;
+  const char *coordinates, *nearest;
+  bool antialias, exclude_outside;
+  double cubic; /* its coefficient */
+} Resampling;
+
+enum { MAX_AXIS = 1 << 16 };
+static const int64_t MAX_WEIGHTS = (int64_t)1 << 26;
+
+/* The place in the input of element i of the output. */
+static double source_place(const Resampling *r, int64_t i) {
+  double x = (double)i;
+  double length = r->scale * (double)r->in;
+  if (strcmp(r->coordinates, "asymmetric") == 0)
+    return x / r->scale;
+  if (strcmp(r->coordinates, "align_corners") == 0)
+    return r->out == 1 ? 0 : x * (double)(r->in - 1) / (length - 1);
+  if (strcmp(r->coordinates, "pytorch_half_pixel") == 0)
+    return length > 1 ? (x + 0.5) / r->scale - 0.5 : 0;
+  double place = (x + 0.5) / r->scale - 0.5;
+  if (strcmp(r->coordinates, "half_pixel_symmetric") == 0)
+    place += (double)r->in / 2 * (1 - (double)r->out / length);
+  return place;
+}
+
+static int64_t nearest_index(const Resampling *r, double place) {
+  double x = round(place);
+  if (strcmp(r->nearest, "floor") == 0)
+    x = floor(place);
+  else if (strcmp(r->nearest, "ceil") == 0)
+    x = ceil(place);
+  else if (strcmp(r->nearest, "round_prefer_ceil") == 0)
+    x = floor(place + 0.5);
+  else
+    x = ceil(place - 0.5);
+  return x < 0 ? 0 : x > (double)(r->in - 1) ? r->in - 1 : (int64_t)x;
+}
+
+static double kernel(const Resampling *r, double x) {
+  double a = r->cubic;
+  x = fabs(x);
+  if (r->filter == LINEAR)
+    return x < 1 ? 1 - x : 0;
+  if (x < 1)
+    return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* A row of the matrix; elements outside are those of the border. */
+static void fill_row(const Resampling *r, int64_t i, double *row) {
+  double place = source_place(r, i);
+  memset(row, 0, sizeof *row * (size_t)r->in);
+  if (r->filter == NEAREST) {
+    row[nearest_index(r, place)] = 1;
+    return;
+  }
+  double stretch = r->antialias && r->scale < 1 ? r->scale : 1, total = 0;
+  double reach = (r->filter == LINEAR ? 1 : 2) / stretch;
+  int64_t first = (int64_t)ceil(place - reach);
+  int64_t last = (int64_t)floor(place + reach);
+  for (int64_t k = first; k <= last; k++) {
+    double w = kernel(r, (place - (double)k) * stretch);
+    bool outside = k < 0 || k >= r->in;
+    if (outside && r->exclude_outside)
+      continue;
+    row[k < 0 ? 0 : k >= r->in ? r->in - 1 : k] += w;
+    total += w;
+  }
+  for (int64_t k = 0; k < r->in && total != 0; k++)
+    row[k] /= total;
+}
+
+static Value *matrix(Importer *im, const Resampling *r, Dtype dtype,
+                     uint32_t axis) {
+  int64_t sizes[] = {r->out, r->in};
+  if (r->in < 1 || r->out < 0 || r->in > MAX_AXIS || r->out > MAX_AXIS ||
+      r->in * r->out > MAX_WEIGHTS)
+    import_fail(im, NULL, "the sizes %lld and %lld are not supported",
+                (long long)r->in, (long long)r->out);
+  Tensor *t = tensor_new(dtype, 2, sizes, false, im->fault);
+  if (!t)
+    longjmp(im->failed, 1);
+  VEC_PUSH(im->arena, im->tensors, t);
+  double *row = MAKE_ARRAY(im->arena, double, r->in);
+  for (int64_t i = 0; i < r->out; i++) {
+    fill_row(r, i, row);
+    for (int64_t k = 0; k < r->in; k++)
+      scalar_store((Scalar){.dtype = dtype, .f = dtype_round(dtype, row[k])},
+                   tensor_at(t, i * r->in + k));
+  }
+  return constant_value(im, text(im, "%s.weights%u", im->node->output[0], axis),
+                        t);
+}
+
+/* Sizes of the output and scales, of the axes that the node names. */
+static void read_scales(Importer *im, Value *x, uint32_t count,
+                        const uint32_t *axes, double *scales, int64_t *out) {
+  uint32_t sizes_input = im->opset < 11 ? 9 : 3;
+  uint32_t scales_input = im->opset < 11 ? 1 : 2;
+  const Attribute *a = find_attribute(im, "scales");
+  uint32_t n = 0;
+  if (has_input(im, sizes_input)) {
+    int64_t *sizes = const_operand(im, sizes_input, NULL, &n);
+    for (uint32_t i = 0; i < n && i < count; i++) {
+      int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
+      out[i] = sizes[i];
+      scales[i] = (double)sizes[i] / (double)in;
+    }
+  } else {
+    Value *v = a ? NULL : raw_input(im, scales_input);
+    if (v && (!v->tensor || v->dtype != DT_F32))
+      import_fail(im, NULL, "its scales must be constants");
+    n = a ? (uint32_t)a->n_floats : (uint32_t)v->tensor->count;
+    for (uint32_t i = 0; i < n && i < count; i++) {
+      int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
+      scales[i] = a ? a->floats[i] : ((float *)v->tensor->data)[i];
+      if (!(scales[i] > 0 && scales[i] < MAX_AXIS))
+        import_fail(im, NULL, "a scale is invalid");
+      out[i] = (int64_t)floor(scales[i] * (double)in);
+    }
+  }
+  if (n != count)
+    import_fail(im, NULL, "it has %u sizes for %u axes", n, count);
+}
+
+static Resampling read_mode(Importer *im) {
+  const char *mode = attr_string(im, "mode", "nearest");
+  Resampling r = {
+      .coordinates = attr_string(im, "coordinate_transformation_mode",
+                                 im->opset < 11 ? "asymmetric" : "half_pixel"),
+      .nearest = attr_string(im, "nearest_mode",
+                             im->opset < 11 ? "floor" : "round_prefer_floor"),
+      .antialias = attr_int(im, "antialias", 0),
+      .exclude_outside = attr_int(im, "exclude_outside", 0),
+      .cubic = attr_float(im, "cubic_coeff_a", -0.75f)};
+  r.filter = strcmp(mode, "nearest") == 0 ? NEAREST
+             : strcmp(mode, "cubic") == 0 ? CUBIC
+                                          : LINEAR;
+  if (strcmp(r.coordinates, "tf_crop_and_resize") == 0)
+    import_fail(im, NULL, "the mode `%s` is not supported", r.coordinates);
+  return r;
+}
+
+/* All axes keep the proportions of the input. */
+static void keep_aspect(Importer *im, Value *x, uint32_t count,
+                        const uint32_t *axes, double *scales, int64_t *out) {
+  const char *policy = attr_string(im, "keep_aspect_ratio_policy", "stretch");
+  if (strcmp(policy, "stretch") == 0 || count == 0)
+    return;
+  double scale = scales[0];
+  for (uint32_t i = 1; i < count; i++)
+    scale = strcmp(policy, "not_larger") == 0 ? fmin(scale, scales[i])
+                                              : fmax(scale, scales[i]);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
+    scales[i] = scale;
+    out[i] = (int64_t)floor(scale * (double)in + 0.5);
+  }
+}
+
+void onnx_resize(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  const int64_t *list;
+  uint32_t count = attr_ints(im, "axes", &list), axes[MAX_RANK];
+  double scales[MAX_RANK] = {0};
+  int64_t out[MAX_RANK] = {0};
+  Shape shape = x->shape;
+  Resampling r = read_mode(im);
+  bool named = count > 0;
+  (void)how;
+  if (count > shape.rank || !dtype_is_float(x->dtype) || shape.rank > 24)
+    import_fail(im, NULL, "its input is not supported");
+  count = named ? count : shape.rank;
+  for (uint32_t i = 0; i < count; i++)
+    axes[i] = named ? normal_axis(im, list[i], shape.rank) : i;
+  read_scales(im, x, count, axes, scales, out);
+  keep_aspect(im, x, count, axes, scales, out);
+  const char *all = ref(im, x);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t k = axes[i];
+    r.in = dim_number(im, shape.dims[k], "a size");
+    r.out = out[i];
+    r.scale = scales[i];
+    if (r.in == r.out && scales[i] == 1)
+      continue;
+    Buffer from = {.arena = im->arena}, to = {.arena = im->arena};
+    for (uint32_t a = 0; a < shape.rank; a++) {
+      buffer_printf(&from, "%s%c", a ? " " : "", 'a' + (int)a);
+      buffer_printf(&to, "%s%c", a ? " " : "", a == k ? 'z' : 'a' + (int)a);
+    }
+    shape.dims[k] = num(im, r.out);
+    all = local(im, "resized",
+                text(im, "einsum \"%s, z %c -> %s\" %s %s", from.text,
+                     'a' + (int)k, to.text, all,
+                     ref(im, matrix(im, &r, x->dtype, k))));
+  }
+  define(im, 0, x->dtype, &shape, "%s", all);
+}

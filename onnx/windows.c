@@ -1,0 +1,365 @@
+/* Convolution and pooling, as comprehensions. */
+#include "onnx/ops.h"
+
+#include <string.h>
+
+enum { MAX_SPATIAL = 6 };
+
+typedef struct Windows {
+  uint32_t axes; /* spatial axes */
+  int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
+  int64_t before[MAX_SPATIAL], after[MAX_SPATIAL];
+  bool ceil_mode;
+  Dim *out[MAX_SPATIAL];
+} Windows;
+
+static void read_list(Importer *im, const char *name, uint32_t axes,
+                      int64_t otherwise, int64_t *out) {
+  const int64_t *list;
+  uint32_t count = attr_ints(im, name, &list);
+  if (count && count != axes)
+    import_fail(im, NULL, "`%s` has %u numbers for %u axes", name, count, axes);
+  for (uint32_t k = 0; k < axes; k++) {
+    out[k] = count ? list[k] : otherwise;
+    if (out[k] < 1 || out[k] > INT32_MAX)
+      import_fail(im, NULL, "`%s` has the number %lld", name,
+                  (long long)out[k]);
+  }
+}
+
+static void read_pads(Importer *im, Windows *w) {
+  const int64_t *list;
+  uint32_t count = attr_ints(im, "pads", &list);
+  if (count && count != 2 * w->axes)
+    import_fail(im, NULL, "`pads` does not fit %u axes", w->axes);
+  for (uint32_t k = 0; k < w->axes; k++) {
+    w->before[k] = count ? list[k] : 0;
+    w->after[k] = count ? list[k + w->axes] : 0;
+    if (w->before[k] < 0 || w->after[k] < 0 || w->before[k] > INT32_MAX ||
+        w->after[k] > INT32_MAX)
+      import_fail(im, NULL,
+                  "`pads` has a number that is negative or too large");
+  }
+}
+
+/* auto_pad: the result has size / stride elements, rounded up. */
+static void same_pads(Importer *im, Windows *w, const Shape *x, bool lower) {
+  for (uint32_t k = 0; k < w->axes; k++) {
+    int64_t size = dim_number(im, x->dims[k + 2], "the padding");
+    int64_t out = (size + w->stride[k] - 1) / w->stride[k];
+    int64_t window = (w->kernel[k] - 1) * w->dilation[k] + 1;
+    int64_t pad = (out - 1) * w->stride[k] + window - size;
+    pad = pad < 0 ? 0 : pad;
+    w->before[k] = lower ? (pad + 1) / 2 : pad / 2;
+    w->after[k] = pad - w->before[k];
+  }
+}
+
+static void out_size(Importer *im, Windows *w, uint32_t k, Dim *size) {
+  DimCtx *cx = &im->dims;
+  int64_t window = (w->kernel[k] - 1) * w->dilation[k] + 1, n, total;
+  Dim *room = dim_add(cx, size, num(im, w->before[k] + w->after[k] - window));
+  if (w->ceil_mode) {
+    int64_t s = dim_number(im, size, "ceil_mode");
+    total = s + w->before[k] + w->after[k];
+    n = total < window ? 0 : (total - window + w->stride[k] - 1) / w->stride[k];
+    if (n * w->stride[k] >= s + w->before[k])
+      n--; /* the last window would begin in the padding */
+    w->out[k] = num(im, n + 1);
+    int64_t needed = n * w->stride[k] + window;
+    if (needed > total)
+      w->after[k] += needed - total;
+    return;
+  }
+  w->out[k] = dim_add(cx, dim_div(cx, room, num(im, w->stride[k])), num(im, 1));
+  if (dim_is_int(w->out[k], &n) && n < 1)
+    import_fail(im, NULL, "the window is larger than its input");
+}
+
+static void read_windows(Importer *im, Windows *w, const Shape *x) {
+  const char *pad = attr_string(im, "auto_pad", "NOTSET");
+  read_list(im, "strides", w->axes, 1, w->stride);
+  read_list(im, "dilations", w->axes, 1, w->dilation);
+  read_pads(im, w);
+  if (strncmp(pad, "SAME", 4) == 0)
+    same_pads(im, w, x, strcmp(pad, "SAME_LOWER") == 0);
+  for (uint32_t k = 0; k < w->axes; k++)
+    out_size(im, w, k, x->dims[k + 2]);
+}
+
+static const char *padded(Importer *im, const Windows *w, const char *x,
+                          const char *value) {
+  const char *all = x;
+  for (uint32_t k = 0; k < w->axes; k++) {
+    const char *before = "", *after = "";
+    if (w->before[k])
+      before = text(im, " ~before:%lld", (long long)w->before[k]);
+    if (w->after[k])
+      after = text(im, " ~after:%lld", (long long)w->after[k]);
+    if (w->before[k] || w->after[k])
+      all = text(im, "%s |> pad ~axis:%u%s%s%s", all, k + 2, before, after,
+                 value);
+  }
+  return strcmp(all, x) == 0 ? x : local(im, "padded", all);
+}
+
+/* The names of indices: outer ones y0 y1, and of the window k0 k1. */
+typedef struct Indices {
+  const char *outer, *window; /* bound, with ranges */
+  const char *at;             /* in the padded input: 2 * y0 + k0, y1 + k1 */
+  const char *weight;         /* k0, k1 */
+} Indices;
+
+static Indices indices(Importer *im, const Windows *w) {
+  Buffer outer = {.arena = im->arena}, window = {.arena = im->arena};
+  Buffer at = {.arena = im->arena}, weight = {.arena = im->arena};
+  static const char *const ys[] = {"y", "z", "u", "v", "p", "q"};
+  static const char *const ks[] = {"i", "j", "k", "l", "m", "o"};
+  for (uint32_t a = 0; a < w->axes; a++) {
+    const char *y = index_name(im, ys[a]), *k = index_name(im, ks[a]);
+    buffer_printf(&outer, a ? ", %s < %s" : "%s < %s", y,
+                  extent_atom(im, w->out[a]));
+    buffer_printf(&window, a ? ", %s < %lld" : "%s < %lld", k,
+                  (long long)w->kernel[a]);
+    buffer_puts(&at, a ? ", " : "");
+    if (w->stride[a] != 1)
+      buffer_printf(&at, "%lld * ", (long long)w->stride[a]);
+    buffer_printf(&at, "%s + ", y);
+    if (w->dilation[a] != 1)
+      buffer_printf(&at, "%lld * ", (long long)w->dilation[a]);
+    buffer_puts(&at, k);
+    buffer_printf(&weight, a ? ", %s" : "%s", k);
+  }
+  return (Indices){outer.text, window.text, at.text, weight.text};
+}
+
+static void check_spatial(Importer *im, const Shape *x) {
+  if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
+    import_fail(im, NULL, "its input has %u axes", x->rank);
+}
+
+void onnx_conv(Importer *im, const char *how) {
+  Value *x = input(im, 0), *weight = input(im, 1);
+  Windows w = {.axes = x->shape.rank - 2};
+  Shape shape = x->shape;
+  int64_t groups = attr_int(im, "group", 1);
+  (void)how;
+  check_spatial(im, &x->shape);
+  if (weight->shape.rank != x->shape.rank || groups < 1)
+    import_fail(im, NULL, "its weight does not fit its input");
+  for (uint32_t k = 0; k < w.axes; k++)
+    w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
+  read_windows(im, &w, &x->shape);
+  shape.dims[1] = weight->shape.dims[0];
+  for (uint32_t k = 0; k < w.axes; k++)
+    shape.dims[k + 2] = w.out[k];
+  Indices i = indices(im, &w);
+  const char *in = padded(im, &w, ref(im, x), "");
+  const char *b = index_name(im, "b"), *o = index_name(im, "o'"),
+             *c = index_name(im, "c");
+  int64_t outs = dim_number(im, shape.dims[0 + 1], "the number of channels");
+  int64_t ins = dim_number(im, weight->shape.dims[1], "the channels");
+  int64_t per_group = outs / groups;
+  const char *channel = c;
+  if (groups > 1 && ins == 1)
+    channel =
+        per_group == 1 ? o : text(im, "%s / %lld", o, (long long)per_group);
+  else if (groups > 1)
+    channel = text(im, "%s / %lld * %lld + %s", o, (long long)per_group,
+                   (long long)ins, c);
+  const char *sum =
+      ins == 1 && groups > 1
+          ? text(im, "sum (for %s => %s.[%s, 0, %s] * %s.[%s, %s, %s])",
+                 i.window, ref(im, weight), o, i.weight, in, b, channel, i.at)
+          : text(im,
+                 "sum (for %s < %lld, %s => %s.[%s, %s, %s] * %s.[%s, %s, %s])",
+                 c, (long long)ins, i.window, ref(im, weight), o, c, i.weight,
+                 in, b, channel, i.at);
+  if (has_input(im, 2))
+    sum = text(im, "%s + %s.[%s]", sum, ref(im, input(im, 2)), o);
+  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %lld, %s => %s", b,
+         extent_atom(im, shape.dims[0]), o, (long long)outs, i.outer, sum);
+}
+
+/* how: max, mean or norm */
+void onnx_pool(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  Windows w = {.axes = x->shape.rank - 2,
+               .ceil_mode = attr_int(im, "ceil_mode", 0)};
+  Shape shape = x->shape;
+  check_spatial(im, &x->shape);
+  read_list(im, "kernel_shape", w.axes, 1, w.kernel);
+  read_windows(im, &w, &x->shape);
+  for (uint32_t k = 0; k < w.axes; k++)
+    shape.dims[k + 2] = w.out[k];
+  bool is_max = strcmp(how, "max") == 0, is_mean = strcmp(how, "mean") == 0;
+  if (is_max && has_output(im, 1))
+    import_fail(im, NULL, "the indices of maxima are not supported");
+  const char *lowest = dtype_is_float(x->dtype) ? " ~value:(-inf)"
+                       : x->dtype == DT_I8      ? " ~value:(-128)"
+                                                : "";
+  Indices i = indices(im, &w);
+  const char *in = padded(im, &w, ref(im, x), is_max ? lowest : "");
+  const char *b = index_name(im, "b"), *c = index_name(im, "c");
+  const char *item = text(im, "%s.[%s, %s, %s]", in, b, c, i.at);
+  const char *all = text(im, "%s (for %s => %s)", how, i.window, item);
+  int64_t p = attr_int(im, "p", 2);
+  if (strcmp(how, "norm") == 0)
+    all = p == 1 ? text(im, "sum (for %s => abs %s)", i.window, item)
+          : p == 2
+              ? text(im, "sqrt (sum (for %s => square %s))", i.window, item)
+              : text(im,
+                     "pow (sum (for %s => pow (abs %s) %lld.0)) (1.0 / %lld.0)",
+                     i.window, item, (long long)p, (long long)p);
+  bool pads = strcmp(in, ref(im, x)) != 0;
+  if (is_mean && pads) {
+    Buffer sizes = {.arena = im->arena};
+    Windows inner = w;
+    bool counts_pads = attr_int(im, "count_include_pad", 0);
+    for (uint32_t k = 0; k < w.axes; k++) {
+      Dim *size = x->shape.dims[k + 2];
+      if (counts_pads) {
+        const int64_t *list;
+        uint32_t n = attr_ints(im, "pads", &list);
+        int64_t after = n ? list[k + w.axes] : w.after[k];
+        after = after < w.after[k] ? after : w.after[k];
+        size = dim_add(&im->dims, size, num(im, w.before[k] + after));
+        inner.before[k] = 0;
+        inner.after[k] = w.after[k] - after;
+      }
+      buffer_printf(&sizes, k ? ", %s" : "1, 1, %s", extent_source(im, size));
+    }
+    const char *ones = padded(im, &inner,
+                              text(im, "(ones [%s] : %s[%s])", sizes.text,
+                                   dtype_info[x->dtype].name, sizes.text),
+                              "");
+    all = text(im, "sum (for %s => %s) / sum (for %s => %s.[0, 0, %s])",
+               i.window, item, i.window, ones, i.at);
+  }
+  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %s, %s => %s", b,
+         extent_atom(im, shape.dims[0]), c, extent_atom(im, shape.dims[1]),
+         i.outer, all);
+}
+
+/* how: a reduction over all spatial axes */
+void onnx_global_pool(Importer *im, const char *how) {
+  Value *x = raw_input(im, 0);
+  Shape shape = x->shape;
+  Buffer axes = {.arena = im->arena};
+  check_spatial(im, &x->shape);
+  for (uint32_t k = 2; k < shape.rank; k++) {
+    shape.dims[k] = num(im, 1);
+    shape.stars |= 1u << k;
+    buffer_printf(&axes, k > 2 ? ", %u" : "%u", k);
+  }
+  define(im, 0, x->dtype, &shape,
+         shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
+                         : "%s ~axis:(%s) ~keep:true %s",
+         how, axes.text, ref(im, x));
+}
+
+/* ---- transposed convolution ---- */
+
+static void read_output_pads(Importer *im, Windows *w, const Shape *x) {
+  const int64_t *shape, *extra;
+  uint32_t n = attr_ints(im, "output_shape", &shape);
+  uint32_t m = attr_ints(im, "output_padding", &extra);
+  const char *pad = attr_string(im, "auto_pad", "NOTSET");
+  bool same = strncmp(pad, "SAME", 4) == 0;
+  if ((n && n != w->axes) || (m && m != w->axes))
+    import_fail(im, NULL, "its lists do not fit %u axes", w->axes);
+  for (uint32_t k = 0; k < w->axes; k++) {
+    int64_t more = m ? extra[k] : 0, s = w->stride[k];
+    int64_t size = dim_number(im, x->dims[k + 2], "the output");
+    int64_t window = (w->kernel[k] - 1) * w->dilation[k] + 1;
+    int64_t whole = s * (size - 1) + more + window;
+    if (n || same) {
+      int64_t total = whole - (n ? shape[k] : size * s);
+      w->before[k] =
+          strcmp(pad, "SAME_UPPER") == 0 ? total >> 1 : total - (total >> 1);
+      w->after[k] = total - w->before[k];
+    }
+    int64_t out = whole - w->before[k] - w->after[k];
+    w->out[k] = num(im, out);
+    w->before[k] = window - 1 - w->before[k];
+    w->after[k] = window - 1 - w->after[k] + more;
+    if (out < 0 || w->before[k] < 0 || w->after[k] < 0)
+      import_fail(im, NULL, "such padding is not supported");
+  }
+}
+
+/* Zeros between the elements of the spatial axes. */
+static const char *spread(Importer *im, const Windows *w, const Shape *x,
+                          const char *in) {
+  Buffer binders = {.arena = im->arena}, items = {.arena = im->arena};
+  Buffer condition = {.arena = im->arena};
+  for (uint32_t a = 0; a < x->rank; a++) {
+    int64_t s = a < 2 ? 1 : w->stride[a - 2];
+    const char *i = index_name(im, text(im, "i%u", a));
+    const char *size = extent_atom(im, x->dims[a]), *comma = a ? ", " : "";
+    if (s == 1) {
+      buffer_printf(&binders, "%s%s < %s", comma, i, size);
+      buffer_printf(&items, "%s%s", comma, i);
+      continue;
+    }
+    int64_t n = dim_number(im, x->dims[a], "a size");
+    buffer_printf(&binders, "%s%s < %lld", comma, i,
+                  (long long)(s * (n - 1) + 1));
+    buffer_printf(&items, "%s%s / %lld", comma, i, (long long)s);
+    buffer_printf(&condition, "%s%s %% %lld == 0", condition.len ? " && " : "",
+                  i, (long long)s);
+  }
+  if (!condition.len)
+    return in;
+  return local(im, "spread",
+               text(im, "for %s => if %s then %s.[%s] else 0.0", binders.text,
+                    condition.text, in, items.text));
+}
+
+/* The convolution with the reversed kernel, of the input with zeros between. */
+void onnx_conv_transpose(Importer *im, const char *how) {
+  Value *x = input(im, 0), *weight = input(im, 1);
+  Windows w = {.axes = x->shape.rank - 2};
+  Shape shape = x->shape;
+  int64_t groups = attr_int(im, "group", 1);
+  (void)how;
+  check_spatial(im, &x->shape);
+  if (weight->shape.rank != x->shape.rank || groups < 1)
+    import_fail(im, NULL, "its weight does not fit its input");
+  int64_t ins = dim_number(im, weight->shape.dims[0], "the channels");
+  int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
+  for (uint32_t k = 0; k < w.axes; k++)
+    w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
+  read_list(im, "strides", w.axes, 1, w.stride);
+  read_list(im, "dilations", w.axes, 1, w.dilation);
+  read_pads(im, &w);
+  read_output_pads(im, &w, &x->shape);
+  const char *in = padded(im, &w, spread(im, &w, &x->shape, ref(im, x)), "");
+  const char *kernel = ref(im, weight);
+  for (uint32_t k = 0; k < w.axes; k++) {
+    shape.dims[k + 2] = w.out[k];
+    kernel = text(im, "%s |> reverse ~axis:%u", kernel, k + 2);
+    w.stride[k] = 1;
+  }
+  kernel = local(im, "reversed", kernel);
+  Indices i = indices(im, &w);
+  const char *b = index_name(im, "b"), *o = index_name(im, "o'"),
+             *c = index_name(im, "c");
+  int64_t per_group = ins / groups;
+  const char *channel = c, *out = o;
+  if (groups > 1) {
+    channel = text(im, "%s / %lld * %lld + %s", o, (long long)outs,
+                   (long long)per_group, c);
+    out = text(im, "%s %% %lld", o, (long long)outs);
+  }
+  const char *sum =
+      text(im, "sum (for %s < %lld, %s => %s.[%s, %s, %s] * %s.[%s, %s, %s])",
+           c, (long long)per_group, i.window, kernel, channel, out, i.weight,
+           in, b, channel, i.at);
+  if (has_input(im, 2))
+    sum = text(im, "%s + %s.[%s]", sum, ref(im, input(im, 2)), o);
+  shape.dims[1] = num(im, outs * groups);
+  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %lld, %s => %s", b,
+         extent_atom(im, shape.dims[0]), o, (long long)(outs * groups), i.outer,
+         sum);
+}

@@ -1,0 +1,66 @@
+#!/bin/bash
+# axon import: the models of tests/data/onnx compute what the reference
+# evaluator of onnx computes (tests/oracle/onnx_models.py).  Files that are
+# damaged at any place end with a message.
+set -u
+. "$(dirname "$0")/lib.sh"
+AXON=$(realpath "${AXON:-$here/axon}")
+data=$here/tests/data/onnx
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export NO_COLOR=1
+status=0
+
+fail() {
+  echo "$1"
+  status=1
+}
+
+for model in mlp heads cnn stretch old; do
+  "$AXON" import -q "$data/$model.onnx" -o "$model" ||
+    { fail "$model is not imported" && continue; }
+  "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||
+    fail "$model: $(cat "$model.types")"
+  diff -u "$data/$model.expected" "$model/$model.axn" || status=1
+  cat >main.axn <<END
+import "./$model/$model" as m
+val wanted = load "$data/$model.out0.npy"
+do print (allclose ~rtol:1e-4 wanted (m.model (load "$data/$model.in0.npy")))
+END
+  [ "$("$AXON" run main.axn 2>&1)" = true ] ||
+    fail "$model: $("$AXON" run main.axn 2>&1)"
+done
+
+refused() { # refused MODEL TEXT OPTION...
+  local model=$1 wanted=$2 out
+  shift 2
+  out=$("$AXON" import -q "$data/$model.onnx" -o refused "$@" 2>&1)
+  [ $? = 1 ] || fail "$model: the exit status is not 1"
+  grep -qF -- "$wanted" <<<"$out" || fail "$model: $out"
+}
+refused unknown 'the node `odd` (NoSuchOp): this operator is not supported'
+refused undecided 'they may be equal, or one may be 1 and stretch'
+refused undecided 'no such input or size' --set n=1 --set typo=1
+refused shape '--set target=1,2'
+"$AXON" import -q "$data/undecided.onnx" -o set --set n=1 ||
+  fail 'undecided, with --set'
+"$AXON" import -q "$data/shape.onnx" -o set --set target=2,3 ||
+  fail 'shape, with --set'
+"$AXON" import -q "$data/shape.onnx" -o set --set target=x 2>/dev/null
+[ $? = 2 ] || fail '--set target=x'
+
+# Damaged files: cut off, and with another byte at some places.
+size=$(wc -c <"$data/cnn.onnx")
+for ((at = 0; at < size; at += 47)); do
+  head -c "$at" "$data/cnn.onnx" >cut.onnx
+  { head -c "$at" "$data/cnn.onnx" && printf '\xff' &&
+    tail -c "+$((at + 2))" "$data/cnn.onnx"; } >changed.onnx
+  for file in cut changed; do
+    (ulimit -v 4000000 && "$AXON" import -q "$file.onnx" -o damaged) \
+      >out 2>&1
+    got=$?
+    [ "$got" -le 1 ] || fail "$file at $at: status $got: $(cat out)"
+  done
+done
+exit "$status"

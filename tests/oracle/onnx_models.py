@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Makes the models of tests/data/onnx, their inputs, and the outputs that onnx's
+reference evaluator computes.
+
+  python3 -m venv V; V/bin/pip install onnx numpy
+  V/bin/python tests/oracle/onnx_models.py"""
+import os
+import numpy as np
+import onnx
+from onnx import TensorProto as T, helper as h, numpy_helper as nh
+from onnx.reference import ReferenceEvaluator
+
+here = os.path.dirname(os.path.abspath(__file__))
+folder = os.path.join(here, "..", "data", "onnx")
+rng = np.random.default_rng(7)
+
+
+def weight(name, *shape):
+    return nh.from_array(rng.normal(size=shape).astype(np.float32), name)
+
+
+def ints(name, *values):
+    return nh.from_array(np.array(values, np.int64), name)
+
+
+def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17):
+    """inputs: name -> (type, shape); arrays: name -> values"""
+    graph = h.make_graph(
+        nodes, name,
+        [h.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [h.make_tensor_value_info(n, T.FLOAT, None) for n in outputs], weights)
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
+    model.ir_version = 8
+    onnx.save(model, os.path.join(folder, name + ".onnx"))
+    if arrays is None:
+        return
+    results = ReferenceEvaluator(model).run(None, arrays)
+    for i, a in enumerate(arrays.values()):
+        np.save(os.path.join(folder, f"{name}.in{i}.npy"), a)
+    for i, a in enumerate(results):
+        np.save(os.path.join(folder, f"{name}.out{i}.npy"), a)
+
+
+def normal(*shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+
+n = h.make_node
+os.makedirs(folder, exist_ok=True)
+
+save("mlp",
+     [n("Gemm", ["x", "fc1.weight", "fc1.bias"], ["a"], "/fc1/Gemm", transB=1),
+      n("Relu", ["a"], ["b"]),
+      n("MatMul", ["b", "fc2.weight"], ["c"]),
+      n("Softmax", ["c"], ["y"], axis=-1)],
+     {"x": (T.FLOAT, ["batch", 6])},
+     [weight("fc1.weight", 8, 6), weight("fc1.bias", 8),
+      weight("fc2.weight", 8, 3)],
+     {"x": normal(4, 6)})
+
+# heads as transformers split them: the shape is computed
+save("heads",
+     [n("Shape", ["x"], ["s"]),
+      n("Gather", ["s", "zero"], ["b"]),
+      n("Gather", ["s", "one"], ["t"]),
+      n("Unsqueeze", ["b", "axis"], ["b1"]),
+      n("Unsqueeze", ["t", "axis"], ["t1"]),
+      n("Concat", ["b1", "t1", "two", "rest"], ["target"], axis=0),
+      n("Reshape", ["x", "target"], ["split"]),
+      n("Transpose", ["split"], ["q"], perm=[0, 2, 1, 3]),
+      n("Transpose", ["split"], ["k"], perm=[0, 2, 3, 1]),
+      n("MatMul", ["q", "k"], ["scores"]),
+      n("Softmax", ["scores"], ["p"], axis=-1),
+      n("ReduceMean", ["p"], ["mean"], axes=[-1], keepdims=1),
+      n("Sub", ["p", "mean"], ["y"])],
+     {"x": (T.FLOAT, ["batch", "n", 8])},
+     [nh.from_array(np.array(0), "zero"), nh.from_array(np.array(1), "one"),
+      ints("axis", 0), ints("two", 2), ints("rest", -1)],
+     {"x": normal(2, 3, 8)})
+
+save("cnn",
+     [n("Conv", ["x", "w1", "b1"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]),
+      n("BatchNormalization", ["a", "g", "b", "m", "v"], ["c"], epsilon=1e-3),
+      n("Clip", ["c", "low", "high"], ["d"]),
+      n("Conv", ["d", "w2"], ["e"], group=4, pads=[1, 1, 1, 1],
+        dilations=[1, 1]),
+      n("Add", ["d", "e"], ["f"]),
+      n("MaxPool", ["f"], ["k"], kernel_shape=[2, 2], strides=[2, 2]),
+      n("GlobalAveragePool", ["k"], ["l"]),
+      n("Flatten", ["l"], ["y"])],
+     {"x": (T.FLOAT, ["batch", 3, 9, 9])},
+     [weight("w1", 4, 3, 3, 3), weight("b1", 4), weight("w2", 4, 1, 3, 3),
+      weight("g", 4), weight("b", 4), weight("m", 4),
+      nh.from_array(np.abs(normal(4)) + 0.5, "v"),
+      nh.from_array(np.float32(0), "low"), nh.from_array(np.float32(6), "high")],
+     {"x": normal(2, 3, 9, 9)})
+
+save("stretch",
+     [n("Add", ["x", "column"], ["a"]), n("Mul", ["a", "row"], ["y"])],
+     {"x": (T.FLOAT, [3, 4])},
+     [weight("column", 3, 1), weight("row", 4)],
+     {"x": normal(3, 4)})
+
+# Squeeze took its axes as an attribute before opset 13
+save("old",
+     [n("Squeeze", ["x"], ["a"], axes=[1]),
+      n("Clip", ["a"], ["b"], min=-0.5, max=0.5),
+      n("Unsqueeze", ["b"], ["c"], axes=[0]),
+      n("Softmax", ["c"], ["y"], axis=2)],
+     {"x": (T.FLOAT, [2, 1, 3])}, [], {"x": normal(2, 1, 3)}, opset=9)
+
+# models that are errors
+save("unknown", [n("Abs", ["x"], ["a"]), n("NoSuchOp", ["a"], ["y"], "odd")],
+     {"x": (T.FLOAT, [3])}, [], None)
+save("undecided", [n("Add", ["x", "z"], ["y"], "sum")],
+     {"x": (T.FLOAT, ["n"]), "z": (T.FLOAT, [5])}, [], None)
+save("shape", [n("Reshape", ["x", "target"], ["y"], "fold")],
+     {"x": (T.FLOAT, [6]), "target": (T.INT64, [2])}, [], None)
