@@ -41,6 +41,8 @@ typedef struct Options {
   const char *target; /* target as given, or NULL */
   /* GPU architecture of plan, from `cuda:sm_90a`; or NULL */
   const char *gpu_arch;
+  /* values of options of generate, or NULL */
+  const char *max_tokens, *seed, *temperature, *top_k, *top_p, *min_p, *penalty;
   const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
@@ -57,7 +59,7 @@ typedef struct Options {
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
-   f (--schedules) n (--set).  All verbs take --color,
+   f (--schedules) n (--set) G (those of generate).  All verbs take --color,
    --diagnostics and --help.  With a + in front, the first file ends the
    options; later arguments belong to the program.  Returns -1 to continue,
    otherwise the exit status. */
@@ -171,6 +173,7 @@ int verb_check(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_generate(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_import(int argc, char **argv);

@@ -34,6 +34,13 @@ enum {
   LONG_UNINSTALL,
   LONG_USER,
   LONG_PREFIX,
+  LONG_MAX_TOKENS,
+  LONG_SEED,
+  LONG_TEMPERATURE,
+  LONG_TOP_K,
+  LONG_TOP_P,
+  LONG_MIN_P,
+  LONG_PENALTY,
   LONG_SCHEDULE,
   LONG_SCHEDULES,
   LONG_SET
@@ -70,6 +77,13 @@ static const OptionSpec option_specs[] = {
     {'u', {"uninstall", no_argument, NULL, LONG_UNINSTALL}},
     {'U', {"user", no_argument, NULL, LONG_USER}},
     {'P', {"prefix", required_argument, NULL, LONG_PREFIX}},
+    {'G', {"max", required_argument, NULL, LONG_MAX_TOKENS}},
+    {'G', {"seed", required_argument, NULL, LONG_SEED}},
+    {'G', {"temperature", required_argument, NULL, LONG_TEMPERATURE}},
+    {'G', {"topk", required_argument, NULL, LONG_TOP_K}},
+    {'G', {"topp", required_argument, NULL, LONG_TOP_P}},
+    {'G', {"minp", required_argument, NULL, LONG_MIN_P}},
+    {'G', {"penalty", required_argument, NULL, LONG_PENALTY}},
     {'t', {"target", required_argument, NULL, LONG_TARGET}},
     {'d', {"schedule", no_argument, NULL, LONG_SCHEDULE}},
     {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
@@ -281,6 +295,27 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_USER:
     o->user = true;
+    return -1;
+  case LONG_MAX_TOKENS:
+    o->max_tokens = optarg;
+    return -1;
+  case LONG_SEED:
+    o->seed = optarg;
+    return -1;
+  case LONG_TEMPERATURE:
+    o->temperature = optarg;
+    return -1;
+  case LONG_TOP_K:
+    o->top_k = optarg;
+    return -1;
+  case LONG_TOP_P:
+    o->top_p = optarg;
+    return -1;
+  case LONG_MIN_P:
+    o->min_p = optarg;
+    return -1;
+  case LONG_PENALTY:
+    o->penalty = optarg;
     return -1;
   case LONG_PREFIX:
     o->prefix = optarg;

@@ -929,6 +929,7 @@ B(prim_regex_split);
 B(prim_regex_replace);
 B(prim_gguf_keys);
 B(prim_gguf_values);
+B(prim_gguf_type);
 B(prim_tokenizer_open);
 B(prim_tokenizer_ids);
 B(prim_tokenizer_text);

@@ -90,6 +90,18 @@ PRIM(prim_gguf_values) {
   return read_metadata(vm, args[0], AS_STRING(args[1])->text);
 }
 
+PRIM(prim_gguf_type) {
+  UNUSED;
+  vm_check_effect_allowed(vm, "gguf.tensor_type");
+  Gguf *file = open_gguf(vm, args[0]);
+  /* The name is in a table, not in the file. */
+  const char *type = gguf_tensor_type(file, AS_STRING(args[1])->text);
+  gguf_close(file);
+  Buffer text = {0};
+  buffer_puts(&text, type);
+  return vm_string_from_buffer(vm, &text);
+}
+
 /* ---- tokenizer ---- */
 
 NORETURN static void fail_tokens(Eval *vm, const Fault *fault) {

@@ -254,6 +254,16 @@ static const ElementType *type_of(const Entry *e) {
   return known && element_types[e->type].name ? &element_types[e->type] : NULL;
 }
 
+const char *gguf_tensor_type(const Gguf *g, const char *name) {
+  size_t len = strlen(name);
+  for (size_t i = 0; i < g->entry_count; i++) {
+    const Entry *e = &g->entries[i];
+    if (e->name.len == len && memcmp(e->name.text, name, len) == 0)
+      return type_of(e) ? type_of(e)->name : "?";
+  }
+  return "";
+}
+
 /* The axes of a file are in the opposite order. */
 static bool entry_header(const InputFile *in, const Entry *e, TensorHeader *h,
                          Fault *fault) {

@@ -50,6 +50,10 @@ void gguf_close(Gguf *file);
 const GgufValue *gguf_values(const Gguf *file, size_t *count);
 const GgufValue *gguf_find(const Gguf *file, const char *key); /* or NULL */
 
+/* The name of the element type of a tensor, such as "Q4_1"; "" if the file has
+ * no such tensor, "?" if Axon cannot read it. */
+const char *gguf_tensor_type(const Gguf *file, const char *name);
+
 /* Reads the item at *at and moves to the next one. */
 GgufText gguf_next_text(const uint8_t **at);
 Scalar gguf_next_number(const uint8_t **at, GgufType type);
