@@ -397,8 +397,8 @@ Node *vm_subscript_ragged(Eval *vm, Node *x, uint32_t count, Subscript *items,
   Graph *g = &vm->graph;
   Node *outer = g->guard;
   IndexVar *row = index_var_new(slice->longest, slice->row_length);
+  vm_push_temp(vm, (Value){.tag = V_INDEX, .index = row});
   Node *pair[2] = {slice->start, vm_temp_node(vm, node_index(g, row))};
-  index_var_release(row);                      /* the node holds it */
   g->guard = vm_row_guard(vm, 1, &row, outer); /* a bailout restores it */
   slice->item->index =
       vm_temp_node(vm, node_map(g, PRIM_ADD, 2, pair, DT_NONE, fault));
@@ -408,8 +408,8 @@ Node *vm_subscript_ragged(Eval *vm, Node *x, uint32_t count, Subscript *items,
   Node *part = node_subscript(g, x, count, items, fault);
   if (!part)
     return NULL;
-  vm_temp_node(vm, part);
   vm_subscript_row_lengths(vm, x, count, items, part);
+  vm_temp_node(vm, part);
   g->guard = outer;
   Node *closed = vm_close_rows(vm, part, 1, &row, fault);
   if (!closed || !before)

@@ -7,7 +7,11 @@ void node_set_row_length(Node *n, uint32_t axis, Node *row_length) {
   if (!row_length)
     return;
   if (!n->row_lengths)
-    n->row_lengths = mem_alloc(n->rank * sizeof *n->row_lengths);
+    n->row_lengths = mem_try_alloc(n->rank * sizeof *n->row_lengths);
+  if (!n->row_lengths) {
+    node_release(n);
+    trap_raise(FAIL_MEMORY);
+  }
   node_release(n->row_lengths[axis]);
   n->row_lengths[axis] = node_retain(row_length);
 }
@@ -71,9 +75,9 @@ Node *node_reduce_ragged(Graph *g, PrimId op, Node *x, uint32_t first,
     trap_raise(trap.kind);
   }
   Node *result = node_reduce(g, op, masked, first, count, keepdims, fault);
-  trap_end(&trap);
   if (result)
     keep_row_lengths(result, x, first, count, keepdims);
+  trap_end(&trap);
   node_release(masked);
   return result;
 }

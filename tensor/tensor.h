@@ -295,7 +295,8 @@ Node *node_reduce(Graph *g, PrimId op, Node *x, uint32_t first, uint32_t count,
 static inline Node *node_row_length(const Node *n, uint32_t axis) {
   return n->row_lengths ? n->row_lengths[axis] : NULL;
 }
-/* Makes an own axis ragged.  Retains the row length; NULL: does nothing. */
+/* Makes an own axis of a new node ragged.  Retains the row length; NULL: does
+ * nothing.  Releases the node if it raises FAIL_MEMORY. */
 void node_set_row_length(Node *n, uint32_t axis, Node *row_length);
 /* Replaces the padding along own axes first .. first + count - 1 by a value of
  * the dtype of x. */
