@@ -598,10 +598,11 @@ static void try_condition(Trimmer *l, const LoopNest *loop, uint32_t at,
 
 /* True if the bounds of each row are known exactly. */
 static bool bounds_each_row(const Kernel *k, TrimMode mode) {
-  for (uint32_t j = 0; j < k->trim_bounds.len; j++) {
-    const KernelOp *load = k->trim_bounds.at[j].load;
-    if (mode == TRIM_COLUMNS &&
-        (!load || load->address->coef[k->parallel_axes - 1]))
+  uint32_t last = k->parallel_axes - 1;
+  for (uint32_t j = 0; mode == TRIM_COLUMNS && j < k->trim_bounds.len; j++) {
+    const TrimBound *bound = &k->trim_bounds.at[j];
+    if (!bound->load || bound->load->address->coef[last] ||
+        bound->dividend.coef[last])
       return false;
   }
   return mode != TRIM_TILES;

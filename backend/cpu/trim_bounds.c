@@ -30,7 +30,8 @@ static const char *outer_affine(Emitter *e, const AffineExpr *q,
 /* A bound at one row, or its minimum or maximum among the rows of a task. */
 static const char *trim_bound_expr(Emitter *e, const TrimBound *bound,
                                    const char *row) {
-  int64_t t = bound->dividend.coef[e->kernel->parallel_axes - 1];
+  uint32_t outer = e->kernel->parallel_axes;
+  int64_t t = outer ? bound->dividend.coef[outer - 1] : 0;
   const char *last = row ? row : (t > 0) == bound->is_lower ? "lo" : "(hi - 1)";
   const char *x = outer_affine(e, &bound->dividend, last);
   if (bound->load)
@@ -57,9 +58,9 @@ static void emit_loosest_bound(Emitter *e, Buffer *out, uint32_t at,
 
 static void emit_trim_bound(Emitter *e, Buffer *out, uint32_t at,
                             const TrimBound *bound, const char *name) {
-  uint32_t last = e->kernel->parallel_axes - 1;
-  if (bound->load && varies_in_task(e, last) &&
-      bound->load->address->coef[last]) {
+  uint32_t outer = e->kernel->parallel_axes;
+  if (bound->load && outer && varies_in_task(e, outer - 1) &&
+      bound->load->address->coef[outer - 1]) {
     emit_loosest_bound(e, out, at, bound, name);
     return;
   }
