@@ -505,6 +505,19 @@ static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
   return annot_type(c, arg, mode);
 }
 
+/* The aliases whose definitions are being read. */
+typedef struct AliasExpansion {
+  const TypeName *name;
+  const struct AliasExpansion *outer;
+} AliasExpansion;
+
+static bool is_expanding(const Checker *c, const TypeName *n) {
+  const AliasExpansion *x = c->names.expansions;
+  while (x && x->name != n)
+    x = x->outer;
+  return x != NULL;
+}
+
 /* Reads the definition of an alias with its parameters in scope. */
 static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
                               Dim **sizes, AnnotMode mode) {
@@ -512,6 +525,10 @@ static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
   if (c->inference.depth > 200)
     return error_bad_type(c, t,
                           "these type abbreviations are nested too deeply");
+  if (is_expanding(c, n))
+    return error_bad_type(c, t, "a type abbreviation cannot contain itself");
+  AliasExpansion expansion = {n, c->names.expansions};
+  c->names.expansions = &expansion;
   c->inference.depth++;
   Scope *saved = c->names.scope;
   Module *module = c->names.module;
@@ -529,6 +546,7 @@ static Type *annot_alias_body(Checker *c, TypeExpr *t, TypeName *n, Type **args,
   c->names.scope = saved;
   c->names.module = module;
   c->inference.depth--;
+  c->names.expansions = expansion.outer;
   return r;
 }
 

@@ -256,6 +256,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   /* a limit may have aborted the code that set it */
   c->notes.message_names = NULL;
   c->names.alias_name = NULL;
+  c->names.expansions = NULL;
   c->inference.axis_may_be_star = false;
   c->loops.innermost = NULL;
   c->loops.index_condition_depth = 0;

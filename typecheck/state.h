@@ -616,6 +616,7 @@ typedef struct Names { /* environment: modules and local scopes */
   Scope *scope;
   const DecInCheck *library_decs; /* innermost; on the stack of its check */
   Sym *alias_name;                /* alias being read, or NULL */
+  const struct AliasExpansion *expansions; /* annotation.c; the innermost */
   /* given constraints of the scheme being read, or NULL */
   Constraints *collected_givens;
 } Names;
