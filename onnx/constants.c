@@ -141,13 +141,19 @@ static void check_count(Importer *im, const TensorMessage *m, const char *name,
                 name);
 }
 
-Tensor *read_tensor(Importer *im, const TensorMessage *m, const char *name) {
-  Dtype dtype = dtype_of_onnx(m->data_type);
+Dtype require_dtype(Importer *im, int32_t type, const char *what,
+                    const char *name) {
+  Dtype dtype = dtype_of_onnx(type);
   if (!dtype)
     import_fail(im, NULL,
-                "the tensor `%.80s` has the element type %s, which "
-                "Axon does not have",
-                name, onnx_type_name(m->data_type));
+                "the %s `%.80s` has the element type %s, which Axon does not "
+                "have",
+                what, name, onnx_type_name(type));
+  return dtype;
+}
+
+Tensor *read_tensor(Importer *im, const TensorMessage *m, const char *name) {
+  Dtype dtype = require_dtype(im, m->data_type, "tensor", name);
   if (m->n_dims > MAX_RANK)
     import_fail(im, NULL, "the tensor `%.80s` has more than %d axes", name,
                 MAX_RANK);

@@ -81,12 +81,7 @@ static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
       info->type ? info->type->tensor_type : NULL;
   if (!type)
     import_fail(im, NULL, "the input `%.80s` is no tensor", name);
-  Dtype dtype = dtype_of_onnx(type->elem_type);
-  if (!dtype)
-    import_fail(im, NULL,
-                "the input `%.80s` has the element type %s, which "
-                "Axon does not have",
-                name, onnx_type_name(type->elem_type));
+  Dtype dtype = require_dtype(im, type->elem_type, "input", name);
   if (!type->shape)
     import_fail(im, "the model must state its rank",
                 "the input `%.80s` has no shape", name);

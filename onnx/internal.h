@@ -80,6 +80,9 @@ const char *index_name(Importer *im, const char *wish);
 
 /* DT_NONE if Axon has no such element type. */
 Dtype dtype_of_onnx(int32_t data_type);
+/* The same; fails if Axon has no such type.  what: "tensor" or "input". */
+Dtype require_dtype(Importer *im, int32_t type, const char *what,
+                    const char *name);
 const char *onnx_type_name(int32_t data_type);
 Tensor *read_tensor(Importer *im, const TensorMessage *message,
                     const char *name);

@@ -138,15 +138,21 @@ static void check_spatial(Importer *im, const Shape *x) {
     import_fail(im, NULL, "its input has %u axes", x->rank);
 }
 
+/* The number of groups of a convolution. */
+static int64_t read_groups(Importer *im, const Shape *x, const Shape *weight) {
+  int64_t groups = attr_int(im, "group", 1);
+  check_spatial(im, x);
+  if (weight->rank != x->rank || groups < 1)
+    import_fail(im, NULL, "its weight does not fit its input");
+  return groups;
+}
+
 void onnx_conv(Importer *im, const char *how) {
   Value *x = input(im, 0), *weight = input(im, 1);
   Windows w = {.axes = x->shape.rank - 2};
   Shape shape = x->shape;
-  int64_t groups = attr_int(im, "group", 1);
+  int64_t groups = read_groups(im, &x->shape, &weight->shape);
   (void)how;
-  check_spatial(im, &x->shape);
-  if (weight->shape.rank != x->shape.rank || groups < 1)
-    import_fail(im, NULL, "its weight does not fit its input");
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
   read_windows(im, &w, &x->shape);
@@ -321,11 +327,8 @@ void onnx_conv_transpose(Importer *im, const char *how) {
   Value *x = input(im, 0), *weight = input(im, 1);
   Windows w = {.axes = x->shape.rank - 2};
   Shape shape = x->shape;
-  int64_t groups = attr_int(im, "group", 1);
+  int64_t groups = read_groups(im, &x->shape, &weight->shape);
   (void)how;
-  check_spatial(im, &x->shape);
-  if (weight->shape.rank != x->shape.rank || groups < 1)
-    import_fail(im, NULL, "its weight does not fit its input");
   int64_t ins = dim_number(im, weight->shape.dims[0], "the channels");
   int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
   for (uint32_t k = 0; k < w.axes; k++)
