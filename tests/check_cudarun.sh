@@ -325,6 +325,12 @@ output=$(pool= on_gpu env FAKE_LOG=1 "$AXON" run again.axn 2>&1)
 [ "$(grep -c "a graph of [5-9] kernels" <<<"$output")" = 2 ] ||
   fail "no CUDA graphs: $output"
 
+# Ragged loops: every form that the CPU has.
+on_gpu "$AXON" run "$here/tests/run/ragged.axn" >ragged.out 2>&1 ||
+  fail "ragged.axn: status $?"
+awk -f "$here/tests/close.awk" "$here/tests/run/ragged.out" ragged.out ||
+  fail 'ragged.axn: another result'
+
 # axon plan prints the schedules.
 output=$(on_gpu "$AXON" plan --code rows.axn 2>&1)
 for word in 'thread groups of' 'rows in registers' \
