@@ -5,7 +5,7 @@
 #include "backend/cpu/toolchain.h"
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/schedule_override.h"
+#include "backend/cuda/schedule_text.h"
 #include "cli/cli.h"
 #include "runtime/temp_dir.h"
 
@@ -87,10 +87,10 @@ static int parse_archs(const char *name, BuildOutput *t) {
 /* Schedules of a file become part of the output: reports an unreadable file. */
 static int check_schedules(void) {
   Fault fault = {0};
-  if (override_check(&fault))
+  if (cuda_schedules_check(&fault))
     return -1;
-  fprintf(stderr, "axon build: %s\nhelp: %s\n", fault.message, fault.help);
-  return 1;
+  fprintf(stderr, "axon build: %s\n", fault.message);
+  return EXIT_DIAGNOSTICS;
 }
 
 /* Returns -1 if valid, otherwise the exit status. */

@@ -1,6 +1,6 @@
 /* Command line options: one table for all verbs.  Main entry point:
    options_parse. */
-#include "backend/cpu/schedule_file.h"
+#include "plan/schedule_file.h"
 #include "cli/cli.h"
 
 #include "backend/cuda/cuda.h"

@@ -1,7 +1,7 @@
 /* The terminal: output, colour, Ctrl-C, diagnostics.  Main entry
    point: terminal_open_session. */
 #define _GNU_SOURCE
-#include "backend/cpu/schedule_file.h"
+#include "plan/schedule_file.h"
 #include "cli/cli.h"
 #include "repl/type_text.h"
 #include "show/show.h"
@@ -203,15 +203,11 @@ void terminal_report(Session *session, bool errors_only) {
 /* Tells of schedules that no kernel used, unless an error ended the program
    before it ran all kernels. */
 static void report_unused_schedules(void) {
-  Buffer first = {0};
-  uint32_t count = schedule_file_unused(&first);
-  if (count)
-    fprintf(stderr,
-            "axon: the schedule of kernel %s%s not used: no kernel of this "
-            "run has %s number\n",
-            first.text, count > 1 ? " and others were" : " was",
-            count > 1 ? "such a" : "this");
-  buffer_free(&first);
+  Buffer text = {0};
+  schedule_file_put_unused(&text);
+  if (text.text)
+    fputs(text.text, stderr);
+  buffer_free(&text);
 }
 
 int terminal_finish(Session *session, SessionStatus status, bool quiet) {
@@ -219,7 +215,7 @@ int terminal_finish(Session *session, SessionStatus status, bool quiet) {
   if (status == SESSION_OK && session_diags(session)->errors)
     status = SESSION_ERROR; /* a value could not be shown */
   terminal_report(session, quiet);
-  if (status == SESSION_OK && schedule_file_has_failed(&refused)) {
+  if (status == SESSION_OK && !schedule_file_check(&refused)) {
     fprintf(stderr, "axon: %s\n", refused.message); /* no kernel ran */
     status = SESSION_ERROR;
   }

@@ -60,14 +60,14 @@ AXON_TARGET=cuda "$AXON" plan b.axn 2>&1 | grep -q 'Planned for sm_90a' ||
 # Tasks are output tiles, with stream-K too: 4096 * 2048 / (m * n).
 echo 'fun x n = bf16 (uniform (key n) [n, 8192] : f32[n, 8192])
 do print (sum (f32 (x 4096 @ transpose (x 2048))))' >d.axn
-echo 'sm_90a bf16 *x*x*: stream=1' >stream
+echo 'gemm sm_90a bf16 *x*x* {stream=1}' >stream
 output=$(AXON_SCHEDULES=stream "$AXON" plan --target cuda:sm_90a d.axn 2>&1 |
   tr -s ' \n' ' ')
 grep -qE 'in 256 tasks of a tile .* m=128 n=256 .* stream=1' <<<"$output" ||
   fail "axon plan: tasks of a stream-K schedule: $output"
-echo 'sm_90a f16 *x*x*: stages=four' >sch
+echo 'gemm sm_90a f16 *x*x* {stages=four}' >sch
 echo 'fun f (x : f16[n, k]) (w : f16[k, m]) = x @ w' >f.axn
-expect 1 'sch:1: stages=four: invalid value of stages' \
+expect 1 'sch:1:[0-9]*: stages=four: invalid value of stages' \
   env AXON_SCHEDULES=sch "$AXON" build --target cuda:sm_90a -o f.cu f.axn
 expect 0 'uses +not known: no NVRTC' env AXON_NVRTC=/no/such/file \
   "$AXON" plan --target cuda b.axn

@@ -107,7 +107,7 @@ done
 # copied is unaligned, another kernel runs.  The stream-K counters are 0 at the
 # start of each call.
 products=$here/tests/data/build/products.axn
-echo '* f16 64x64x*: way=wgmma m=64 n=32 warps_m=2 pingpong=1 stream=1' \
+echo 'gemm * f16 64x64x* {way=wgmma m=64 n=32 warps_m=2 pingpong=1 stream=1}' \
   >schedules
 AXON_SCHEDULES=schedules "$AXON" build --target cuda:sm_80,sm_90a -o tma.so \
   "$products" || fail 'cannot build tma.so'
@@ -157,7 +157,7 @@ launches_only() { # launches_only KERNEL MAX_ELEMENTS SIZES: for function $entry
   kernels=$(grep '^k[0-9]*_[0-9]*$' output | sort -u | tr '\n' ' ')
   [ "$kernels" = "$1 " ] || fail "$entry at $3 launches $kernels, not $1"
 }
-echo 'sm_90a * 4096x4096x*: stream=1 cluster_m=2' >streams
+echo 'gemm sm_90a * 4096x4096x* {stream=1 cluster_m=2}' >streams
 for entry in dense batched line prod; do
   schedules=/dev/null
   case $entry in dense | batched) schedules=streams ;; esac

@@ -80,8 +80,9 @@ do print (conv (bordered (reshape [2, 4, 5, 0] (some 0 7)))
 END
 same convs
 same none
-echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
-  'stream=1 persistent=1 cluster_m=2 store=engine waiting=2' >schedules
+echo 'gemm * * *x*x* {way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0' \
+  'flight=2 stream=1 persistent=1 cluster_m=2 store=engine waiting=2}' \
+  >schedules
 mkdir "$work/sources"
 AXON_CC_DEBUG="$work/sources" AXON_SCHEDULES=schedules same convs
 AXON_SCHEDULES=schedules same none

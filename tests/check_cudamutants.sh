@@ -135,14 +135,14 @@ do print (f 416 32 0.0625 32 260 37 29)
 do print (f 129 162 0.0625 162 95 33 25)
 do print (f 141 141 0.0625 141 1 33 25)'
 export AXON_SCHEDULES="$work/schedules"
-echo 'rows * * *x*x*: way=mma copy=async m=64 warps_m=4 n=32 stages=2' \
+echo 'attention * * *x*x* {way=mma copy=async m=64 warps_m=4 n=32 stages=2}' \
   >"$work/schedules"
 family attention_mma 'fused attention' 16 <<<"$attended"
-echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32 stages=2' \
-  >"$work/schedules"
+echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32' \
+  'stages=2}' >"$work/schedules"
 family attention_wgmma 'fused attention' 16 <<<"$attended"
-echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0 flight=2' \
-  'persistent=1 store=engine waiting=2' >"$work/schedules"
+echo 'gemm * * *x*x* {way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0' \
+  'flight=2 persistent=1 store=engine waiting=2}' >"$work/schedules"
 family conv 'tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'
 fun some n by = sort (bf16 (f32 (iota n * by % 13) - 6.0))
 fun few n by = sort (bf16 (for i < n =>
@@ -187,13 +187,13 @@ fun f m n k =
   in (argmax ~axis:2 x, near (x * 0.0625), x - 1.0) end
 do print (f 130 51 136)
 do print (f 37 150 24)"
-echo '* * *x*x*: way=mma copy=async m=64 warps_m=2 warps_n=2 n=32 k=32' \
-  'raster=2' \
+echo 'gemm * * *x*x* {way=mma copy=async m=64 warps_m=2 warps_n=2 n=32 k=32' \
+  'raster=2}' \
   >"$work/schedules"
 family reduced_mma 'tile for|parts' <<<"$exponents"
 family reduced_parts 'thread groups of|(scratch' <<<"$exponents"
-echo '* * *x*x*: way=fma m=16 n=256 k=8 thread_m=8 thread_n=4 stages=3' \
-  'raster=2' \
+echo 'gemm * * *x*x* {way=fma m=16 n=256 k=8 thread_m=8 thread_n=4 stages=3' \
+  'raster=2}' \
   >"$work/schedules"
 family reduced_fma 'tile for|parts' <<END
 fun made m k s =
@@ -207,8 +207,8 @@ fun f m n k =
 do print (f 19 290 37)
 do print (f 37 150 13)
 END
-echo '* * *x*x*: way=wgmma m=64 warps_m=1 n=32 stages=2 pingpong=0' \
-  'cluster_n=2 raster=2' \
+echo 'gemm * * *x*x* {way=wgmma m=64 warps_m=1 n=32 stages=2 pingpong=0' \
+  'cluster_n=2 raster=2}' \
   >"$work/schedules"
 family reduced_wgmma 'tile for|parts' 2 <<END
 $reduced

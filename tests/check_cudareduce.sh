@@ -115,13 +115,14 @@ check_tiles() { # check_tiles NAME CAPABILITY MMA_KINDS [SCHEDULE]
 }
 check_tiles any 80 'mma fma'
 check_tiles any 75 fma
-any='* * *x*x*: way'
+any='gemm * * *x*x* {way'
 wgmma="$any=wgmma m=64 warps_m=1 n=32 pingpong=0"
-check_tiles group 90 wgmma "$wgmma cluster_n=2"
-check_tiles group 90 wgmma "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1"
+check_tiles group 90 wgmma "$wgmma cluster_n=2}"
 check_tiles group 90 wgmma \
-  "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2"
-check_tiles group 80 mma "$any=mma split=3"
+  "$any=wgmma m=128 warps_m=2 n=64 pingpong=0 stream=1}"
+check_tiles group 90 wgmma \
+  "$any=wgmma m=64 warps_m=2 n=32 pingpong=1 cluster_m=2}"
+check_tiles group 80 mma "$any=mma split=3}"
 
 # Random graphs.
 test=$build/tests/unit/reduced_test
@@ -137,7 +138,7 @@ if [ -x "$test" ]; then
   random 80 100 3
   random 75 300 1
   random 120 800 1
-  echo "$wgmma" >"$work/schedules"
+  echo "$wgmma}" >"$work/schedules"
   export AXON_SCHEDULES="$work/schedules"
   random 90 400 2
 fi

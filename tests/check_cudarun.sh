@@ -26,7 +26,7 @@ fi
 test=$build/tests/unit/between_test
 if [ -x "$test" ]; then
   mkdir -p "$work/sources" "$work/attention"
-  echo 'rows * * *x*x*: way=wgmma copy=engine m=128 warps_m=2 n=32' \
+  echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32}' \
     >"$work/schedules"
   for seeds in '100 6' '750 5'; do
     # shellcheck disable=SC2086
@@ -190,7 +190,7 @@ val few = for i < 40, j < 48 => if j == 0 then 1.0 else 0.0
 do print (near, few)
 do print (floor (1024.0 * (near @ transpose few) - 0.5))
 END
-echo '* f32 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
+echo 'gemm * f32 *x*x* {way=wgmma m=64 warps_m=1 n=32}' >schedules
 export AXON_SCHEDULES=schedules
 same wide
 output=$(on_gpu "$AXON" plan wide.axn 2>&1 | tr -s ' \n' ' ')
@@ -237,7 +237,7 @@ fun conv x w =
       f32 x.[n, y + i, z + j, a] * f32 (bf16 w.[u, i, j, a]))
 do print (conv (bordered image) kernels)
 END
-echo '* bf16 *x*x*: way=wgmma m=64 warps_m=1 n=32' >schedules
+echo 'gemm * bf16 *x*x* {way=wgmma m=64 warps_m=1 n=32}' >schedules
 export AXON_SCHEDULES=schedules
 same computed
 output=$(on_gpu "$AXON" plan computed.axn 2>&1 | tr -s ' \n' ' ')
@@ -254,15 +254,15 @@ val w = bf16 (reshape [200, 72] (f32 ((iota 14400 * 5) % 11))) - bf16 5.0
 do print (x @ w)
 END
 export AXON_SCHEDULES=schedules
-for fields in 'n=64 stages=2 flight=1 # plain' \
+for fields in 'n=64 stages=2 flight=1 (* plain *)' \
   'n=96 persistent=0 m=64 warps_m=1' 'n=96 stream=1 m=64 warps_m=1' \
   'n=96 pingpong=1 m=64 stages=4' \
   'n=64 store=engine waiting=1 persistent=0 cluster_n=2' \
   'n=32 store=engine waiting=3 cluster_m=2 m=64 warps_m=1 stream=1'; do
-  printf '# all\n\n* bf16 *x*x*: way=wgmma %s\n' "$fields" >schedules
+  printf '(* all *)\n\ngemm * bf16 *x*x* {way=wgmma %s}\n' "$fields" >schedules
   same one
 done
-echo '* bf16 *x*x*: way=mma m=32 n=32 k=32 split=4' >schedules
+echo 'gemm * bf16 *x*x* {way=mma m=32 n=32 k=32 split=4}' >schedules
 same one
 output=$(on_gpu "$AXON" plan one.axn 2>&1)
 grep -q 'split=4' <<<"$output" || fail "the schedule file is not used: $output"
@@ -270,23 +270,26 @@ cat >many.axn <<'END'
 val x = bf16 (reshape [4096, 64] (f32 (iota 262144 % 13)))
 do print (x @ transpose x)
 END
-echo '* * *x*x*: way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2' >schedules
+echo 'gemm * * *x*x* {way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2}' \
+  >schedules
 output=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'not used: too many tiles for the counters' <<<"$output" ||
   fail "a schedule with more tiles than counters: $output"
-echo '* bf16 *x*x*: way=wgmma n=100' >schedules
+echo 'gemm * bf16 *x*x* {way=wgmma n=100}' >schedules
 output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'schedules:1 is not used: n must be a multiple of 32' <<<"$output" ||
+grep -q 'not used: n must be a multiple of 32' <<<"$output" ||
   fail "an invalid tile size: $output"
-printf '\n* bf16: n=100\n' >schedules
+grep -q 'not used: schedules:1:18: n must be a multiple' <<<"$output" ||
+  fail "an unused rule: $output"
+printf '\ngemm * bf16 {n=100}\n' >schedules
 output=$(on_gpu "$AXON" run one.axn 2>&1) &&
   fail 'an invalid schedule file is accepted'
-grep -q 'schedules:2: .* is not ROWSxCOLUMNSxTERMS' <<<"$output" ||
+grep -q 'schedules:2:1: expected ROWSxCOLUMNSxTERMS' <<<"$output" ||
   fail "an invalid line of a schedule file: $output"
 for path in "$work/none" "$work"; do # no such file; a folder
   output=$(AXON_SCHEDULES=$path on_gpu "$AXON" run one.axn 2>&1) &&
     fail "an unreadable schedule file is accepted: $path"
-  grep -q 'cannot read AXON_SCHEDULES=' <<<"$output" || fail "$output"
+  grep -q 'cannot read ' <<<"$output" || fail "$output"
 done
 unset AXON_SCHEDULES
 

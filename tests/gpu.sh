@@ -59,11 +59,11 @@ AXON_TARGET=cuda "$axon" doctor 2>/dev/null | grep -E '^(gpu|driver|nvrtc) '
 settings() { # settings FILE: sets `with` to the environment of the program
   with=(AXON_TARGET=cuda)
   grep -q '^(\* AXON_TF32=1 \*)$' "$1" && with+=(AXON_TF32=1)
-  sed -n '2s/^(\* \(.*: way=.*\) \*)$/\1/p' "$1" >"$work/schedules"
+  sed -n '2s/^(\* \(.* {way=.*\) \*)$/\1/p' "$1" >"$work/schedules"
   [ ! -s "$work/schedules" ] || with+=("AXON_SCHEDULES=$work/schedules")
 }
 print_settings() { # print_settings FILE: prints the environment for a shell
-  sed -n '2s/^(\* \(.*: way=.*\) \*)$/AXON_SCHEDULES=<(echo "\1")/p' "$1" |
+  sed -n '2s/^(\* \(.* {way=.*\) \*)$/AXON_SCHEDULES=<(echo "\1")/p' "$1" |
     tr '\n' ' '
   grep -o '^(\* AXON_TF32=1' "$1" | tr -d '(*\n'
   printf ' AXON_TINY=0'

@@ -3,11 +3,11 @@
  * code generation.  It also reports errors that a kernel detects. */
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
-#include "backend/cpu/schedule_file.h"
 #include "backend/target.h"
 #include "support/trap.h"
 
 #include "plan/observer.h"
+#include "plan/schedule_file.h"
 #include "runtime/derived_cache.h"
 #include "runtime/thread_pool.h"
 #include "tensor/node.h"
@@ -350,7 +350,7 @@ static bool run_compiled(Graph *g, FusionGroup *c) {
 
 static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   const CompiledKernel *p = c->backend_data;
-  if (schedule_file_has_failed(fault))
+  if (!schedule_file_check(fault))
     return false;
   if (c->library_op && library_op_run(g, c->nodes.at[0]))
     return true;

@@ -2,7 +2,7 @@
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/cpu/schedule_file.h"
+#include "backend/cpu/schedule_make.h"
 #include "plan/observer.h"
 #include "support/arena_text.h"
 

@@ -2,7 +2,7 @@
  * as long as many kernels run.  So the result is cached, keyed by a hash of the
  * kernel with all its constants. */
 #include "backend/cpu/kernel_cache.h"
-#include "backend/cpu/schedule_file.h"
+#include "backend/cpu/schedule_make.h"
 #include "plan/kernel_key.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"

@@ -374,7 +374,7 @@ static bool emit(const CudaAotModule *m, const Kernel *k, uint32_t arch,
                  bool maps, CudaKernel *out) {
   CudaTarget target = target_of(m, arch);
   target.has_tensor_maps = maps;
-  return cuda_emit(kernel_copy(k), &target, NULL, out) &&
+  return cuda_emit(kernel_copy(k), &target, NULL, NULL, out) &&
          is_launchable(k->graph, out);
 }
 

@@ -2,7 +2,8 @@
  * the parts of attention.h. */
 #include "backend/cuda/attention_analysis.h"
 
-#include "backend/cuda/schedule_override.h"
+#include "backend/cuda/schedule_text.h"
+#include "plan/schedule_file.h"
 #include "kernel/roofline.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cuda.h"
@@ -557,7 +558,24 @@ static bool can_store_statistics(const AttentionPass *t, const Kernel *k) {
   return true;
 }
 
-AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
+/* See apply_fields of gemm_match.c. */
+static const char *apply_fields(AttentionPass *t, Arena *arena,
+                                const GpuSpec *gpu, const char *fields) {
+  Buffer why = {.arena = arena};
+  ScheduleEntry *rule =
+      fields ? NULL
+             : schedule_file_find_rule(SCHEDULE_ATTENTION, t->arch,
+                                       t->shape.query.dtype, t->shape.m,
+                                       t->shape.n, t->shape.head_dim);
+  fields = rule ? rule_fields(rule, arena) : fields;
+  bool good =
+      !fields || attention_override(&t->shape, gpu, fields, &t->s, &why);
+  schedule_entry_report(rule, good ? NULL : why.text);
+  return good ? NULL : why.text;
+}
+
+AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
+                                    const char *fields) {
   AttentionPass *t = NEW(k->arena, AttentionPass);
   GpuSpec gpu;
   if (!target->arch || !gpu_spec(target->arch, &gpu) ||
@@ -582,13 +600,13 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target) {
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||
       (!k->recomputes && !is_faster_fused(t, &gpu, t->seconds)))
     return NULL;
-  t->override_error = override_apply_attention(t->arch, &t->shape, &gpu, &t->s);
+  t->refusal = apply_fields(t, k->arena, &gpu, fields);
   return t;
 }
 
 void attention_pass_print(Buffer *out, const AttentionPass *t) {
   buffer_printf(out, "fused attention, tile for %s: ", t->arch);
   gemm_schedule_print(out, &t->s);
-  if (t->override_error)
-    buffer_printf(out, " (%s)", t->override_error);
+  if (t->refusal)
+    buffer_printf(out, " (not used: %s)", t->refusal);
 }

@@ -22,8 +22,8 @@ typedef struct AttentionPass {
   const char *arch; /* target architecture */
   AttentionShape shape;
   GemmSchedule s;
-  double seconds;             /* predicted */
-  const char *override_error; /* see GemmPass */
+  double seconds;      /* predicted */
+  const char *refusal; /* see GemmPass */
   AttentionPattern pattern;
   uint32_t operand_count;
   uint32_t batch[MAX_KERNEL_AXES], m[MAX_KERNEL_AXES],
@@ -54,8 +54,10 @@ typedef struct AttentionPass {
   LoopNest *finite_check;
 } AttentionPass;
 
-/* NULL: not a supported attention kernel, or no schedule fits. */
-AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target);
+/* NULL: not a supported attention kernel, or no schedule fits.  fields: see
+ * gemm_pass_match. */
+AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
+                                    const char *fields);
 /* Emits the body of the pass, and the functions before it. */
 void attention_pass_put(CudaWriter *w, Buffer *before);
 

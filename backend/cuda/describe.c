@@ -4,6 +4,7 @@
 #include "backend/cuda/kernel_cache.h"
 #include "backend/cuda/library_kernels.h"
 #include "backend/cuda/ptxas_report.h"
+#include "backend/cuda/schedule_text.h"
 #include "plan/observer.h"
 #include "support/arena_text.h"
 #include "support/trap.h"
@@ -73,7 +74,11 @@ static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
   about->compiled = p && (p->module || d->is_virtual);
   about->compile_seconds = p ? p->compile_seconds : 0;
   CudaKernel noted;
-  if (notes && cuda_emit(c->kernel, &d->target, notes, &noted))
+  KernelText *text = kernel_text_find(arena, c, d->target.arch);
+  Buffer entry = {.arena = arena};
+  kernel_text_print(&entry, c, k, d->target.arch);
+  about->schedule = entry.text;
+  if (notes && cuda_emit(c->kernel, &d->target, text, notes, &noted))
     about->source = noted.source.text;
 }
 
@@ -83,7 +88,10 @@ static bool describe_locked(const FusionGroup *c, Arena *arena,
   CudaKernel k;
   Device *d = device_get(&ignored);
   CachedKernel *p = c->backend_data;
-  if (!d || !cuda_emit(c->kernel, &d->target, NULL, &k) || !k.passes.len)
+  if (!d ||
+      !cuda_emit(c->kernel, &d->target,
+                 kernel_text_find(arena, c, d->target.arch), NULL, &k) ||
+      !k.passes.len)
     return false;
   if (p && !d->is_virtual && !cached_kernel_load(p, d, &ignored))
     return false;

@@ -2,7 +2,7 @@
 
 #include "backend/cuda/arch.h"
 #include "backend/cuda/launch_graph.h"
-#include "backend/cuda/schedule_override.h"
+#include "backend/cuda/schedule_text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ bool device_is_virtual(void) {
 
 Device *device_get(Fault *fault) {
   Device *d = &state.device;
-  if (!override_check(fault))
+  if (!cuda_schedules_check(fault))
     return NULL;
   if (d->is_virtual)
     return d;

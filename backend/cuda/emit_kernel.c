@@ -2,6 +2,7 @@
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
+#include "backend/cuda/schedule_text.h"
 #include "backend/emit/prelude.h"
 #include "support/arena.h"
 #include "support/code_indent.h"
@@ -305,6 +306,35 @@ static void emit_pass(CudaWriter *w, CudaPass *p, const Kernel *original,
     put_pass(w, original);
 }
 
+/* The text of the last pass; NULL: there is none. */
+static const PassText *pass_text(const CudaWriter *w) {
+  return kernel_text_pass(w->text, w->out->passes.len - 1);
+}
+
+/* Schedules the last pass, which is no matrix product. */
+static void schedule_pass(CudaWriter *w, CudaPass *p, bool no_split) {
+  const PassText *text = pass_text(w);
+  cuda_schedule(p, w->target, no_split);
+  const char *refusal = text ? pass_text_apply(text, p, w->e.arena) : NULL;
+  if (refusal)
+    kernel_text_refuse(w->text, text, refusal);
+}
+
+/* The last pass as a matrix product; NULL: it is none, or its text says that it
+ * runs as something else. */
+static GemmPass *match_gemm_pass(CudaWriter *w, CudaPass *p) {
+  const PassText *text = pass_text(w);
+  if (text && text->kind != CUDA_GEMM)
+    return NULL;
+  GemmPass *t = gemm_pass_match(p->k, w->target, text ? text->fields : NULL);
+  const char *refusal = !text ? NULL
+                        : !t  ? "this pass is no matrix product"
+                              : t->refusal;
+  if (refusal)
+    kernel_text_refuse(w->text, text, refusal);
+  return t;
+}
+
 /* Emits a pass that reduces chunks, and a pass that combines the partial
  * results. */
 static void emit_split_reduction(CudaWriter *w, CudaPass *p,
@@ -327,7 +357,7 @@ static void emit_split_reduction(CudaWriter *w, CudaPass *p,
   CudaPass *combine = new_pass(w->out, original->arena, w->target);
   combine->k = combine_kernel(w, p->k, parts);
   combine->first_loop = p->first_loop;
-  cuda_schedule(combine, w->target, true);
+  schedule_pass(w, combine, true);
   emit_pass(w, combine, original, NULL);
   w->partials_in = NULL;
   w->partials_in_count = 0;
@@ -335,13 +365,13 @@ static void emit_split_reduction(CudaWriter *w, CudaPass *p,
 
 static void plan_pass(CudaWriter *w, CudaPass *p, const Kernel *original,
                       const char *const *notes) {
-  GemmPass *tile = gemm_pass_match(p->k, w->target);
+  GemmPass *tile = match_gemm_pass(w, p);
   if (tile)
     p->s = (CudaSchedule){.kind = CUDA_GEMM,
                           .block_threads = gemm_threads(&tile->s),
                           .gemm = tile};
   else
-    cuda_schedule(p, w->target, false);
+    schedule_pass(w, p, false);
   if (p->s.reduction_chunk)
     emit_split_reduction(w, p, original, notes);
   else
@@ -413,7 +443,7 @@ static void plan_gemm_row_reduction(CudaWriter *w, Kernel *k,
   CudaPass *rest = new_pass(w->out, k->arena, w->target);
   rest->k = gemm_row_reduction_second_pass(w, t, k);
   rest->first_loop = t->second_pass_loop;
-  cuda_schedule(rest, w->target, true);
+  schedule_pass(w, rest, true);
   emit_pass(w, rest, k, notes);
   w->partials_in = NULL;
   w->partials_in_count = 0;
@@ -509,7 +539,8 @@ typedef struct FusedPattern {
 
 static bool emit_with(Kernel *k, const CudaTarget *target,
                       const FusedPattern *found, bool fits_int32,
-                      const char *const *notes, CudaKernel *out) {
+                      KernelText *text, const char *const *notes,
+                      CudaKernel *out) {
   CudaWriter *w = NEW(k->arena, CudaWriter);
   *out =
       (CudaKernel){.source = {.arena = k->arena}, .int32_indices = fits_int32};
@@ -520,6 +551,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
                          .emit_divisor = cuda_divisor};
   w->out = out;
   w->target = target;
+  w->text = text;
   w->e = (Emitter){.arena = k->arena, .kernel = k, .width = 1, .suffix = ""};
   w->e.dialect = &w->dialect;
   EmittedKernel unused = {0};
@@ -532,7 +564,8 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
   bool fused = found->attention || found->row_reduction;
   bool fissioned =
       !fused && (cuda_needs_fission(k, target) ||
-                 (!gemm_pass_match(k, target) && gemm_pass_needs_fission(k)));
+                 (!gemm_pass_match(k, target, NULL) &&
+                  gemm_pass_needs_fission(k)));
   for (uint32_t j = 0; j < k->loops.len; j++)
     find_locals(w, k, j, fissioned);
   if (found->attention)
@@ -563,22 +596,48 @@ static bool is_emittable(const Kernel *k) {
 }
 
 bool cuda_fuses_product_rows(const Kernel *k, const CudaTarget *target) {
-  return attention_pass_match(k, target) || gemm_row_reduction_match(k, target);
+  return attention_pass_match(k, target, NULL) ||
+         gemm_row_reduction_match(k, target, NULL);
 }
 
-bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
-               CudaKernel *out) {
+/* Finds the fused pattern with its schedule. */
+static FusedPattern find_pattern(const Kernel *k, const CudaTarget *target,
+                                 KernelText *text) {
+  const PassText *fused = kernel_text_kind(text, CUDA_ATTENTION),
+                 *first = kernel_text_pass(text, 0);
+  FusedPattern found = {.attention = attention_pass_match(
+                            k, target, fused ? fused->fields : NULL)};
+  const char *refusal =
+      found.attention && fused ? found.attention->refusal : NULL;
+  if (found.attention && text && text->count && !fused) {
+    fused = first ? first : &text->passes[text->count - 1];
+    refusal = "this kernel is fused attention: write `by attention`";
+  }
+  if (!found.attention && (!first || first->kind == CUDA_GEMM)) {
+    found.row_reduction =
+        gemm_row_reduction_match(k, target, first ? first->fields : NULL);
+    fused = first;
+    refusal = found.row_reduction && first ? found.row_reduction->gemm->refusal
+                                           : NULL;
+  }
+  if (refusal)
+    kernel_text_refuse(text, fused, refusal);
+  return found;
+}
+
+bool cuda_emit(Kernel *k, const CudaTarget *target, KernelText *text,
+               const char *const *notes, CudaKernel *out) {
   if (!is_emittable(k))
     return false;
-  FusedPattern found = {.attention = attention_pass_match(k, target)};
-  if (!found.attention)
-    found.row_reduction = gemm_row_reduction_match(k, target);
+  FusedPattern found = find_pattern(k, target, text);
   bool fits_int32 = found.attention ? attention_fits_int32(k, found.attention)
                                     : kernel_fits_int32(k);
-  if (!emit_with(k, target, &found, fits_int32, notes, out))
-    return false;
-  return !fits_int32 || params_fit_int32(out) ||
-         emit_with(k, target, &found, false, notes, out);
+  bool good = emit_with(k, target, &found, fits_int32, text, notes, out) &&
+              (!fits_int32 || params_fit_int32(out) ||
+               emit_with(k, target, &found, false, text, notes, out));
+  if (good && text)
+    kernel_text_finish(text, out->passes.len);
+  return good;
 }
 
 bool cuda_full_source(const Buffer *source, Buffer *out) {

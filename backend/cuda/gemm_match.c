@@ -1,7 +1,8 @@
 /* Matches contractions among the loops of a kernel, and chooses their
  * schedules. */
 #include "backend/cuda/gemm_pass.h"
-#include "backend/cuda/schedule_override.h"
+#include "backend/cuda/schedule_text.h"
+#include "plan/schedule_file.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
@@ -213,7 +214,23 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
          t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
 }
 
-static GemmPass *match_gemm(Kernel *k, const CudaTarget *target) {
+/* Applies the fields that a user wrote for the kernel, or those of a rule.
+ * Returns NULL, or why they are not used. */
+static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
+  Buffer why = {.arena = arena};
+  ScheduleEntry *rule =
+      fields ? NULL
+             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->shape.a.dtype,
+                                       t->shape.m, t->shape.n, t->shape.k);
+  fields = rule ? rule_fields(rule, arena) : fields;
+  bool good =
+      !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
+  schedule_entry_report(rule, good ? NULL : why.text);
+  return good ? NULL : why.text;
+}
+
+static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
+                            const char *fields) {
   LoopNest *loop = k->loops.at[0];
   ContractionPattern p;
   uint32_t n_factors = 0;
@@ -248,22 +265,23 @@ static GemmPass *match_gemm(Kernel *k, const CudaTarget *target) {
     gemm_pass_find_tensor_maps(t, loop);
   if (!choose_schedule(t, k))
     return NULL;
-  t->override_error = override_apply(t->arch, &t->shape, &t->gpu, &t->s);
+  t->refusal = apply_fields(t, k->arena, fields);
   return t;
 }
 
-GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target) {
+GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
+                          const char *fields) {
   LoopNest *loop = k->loops.at[0];
   int64_t channels =
       target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
-    GemmPass *t = match_gemm(k, target);
-    if (t && t->shape.im2col && t->s.mma_kind == MMA_KIND_WGMMA)
+    GemmPass *t = match_gemm(k, target, fields);
+    if (t && !t->refusal && t->shape.im2col && t->s.mma_kind == MMA_KIND_WGMMA)
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }
-  return match_gemm(k, target);
+  return match_gemm(k, target, fields);
 }
 
 /* True if the loop has both reduction results and elementwise results: such a
@@ -295,6 +313,6 @@ void gemm_pass_print(Buffer *out, const GemmPass *t) {
   gemm_schedule_print(out, &t->s);
   if (t->shape.a.dtype == DT_F32 && t->s.mma_kind != MMA_KIND_FMA)
     buffer_puts(out, ", f32 rounded to tf32");
-  if (t->override_error)
-    buffer_printf(out, " (%s)", t->override_error);
+  if (t->refusal)
+    buffer_printf(out, " (not used: %s)", t->refusal);
 }

@@ -2,7 +2,6 @@
  * operands are computed.  The loops after the contraction become the
  * epilogue. */
 #include "backend/cuda/gemm_row_reduction.h"
-#include "backend/cuda/schedule_override.h"
 
 #define format emit_format
 

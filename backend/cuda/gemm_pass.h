@@ -45,14 +45,17 @@ typedef struct GemmPass {
   BoundsPredicates predicates_a, predicates_b;
   TensorMap tensor_map_a, tensor_map_b; /* For operands that TMA can copy. */
   Im2colOperand im2col;
-  /* Why a schedule override is not used; or NULL. */
-  const char *override_error;
+  /* Why the schedule that a user wrote is not used; or NULL. */
+  const char *refusal;
 } GemmPass;
 
 /* ---- gemm_match.c ---- */
 
-/* NULL: the first loop is not a supported contraction, or no schedule fits. */
-GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target);
+/* NULL: the first loop is not a supported contraction, or no schedule fits.
+ * fields: those that replace fields of the chosen schedule; NULL: those of a
+ * rule (plan/schedule_file.h), if there is one. */
+GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
+                          const char *fields);
 /* True if the kernel has a matmul besides other loops, and the matmul should
  * have its own pass. */
 bool gemm_pass_needs_fission(const Kernel *k);

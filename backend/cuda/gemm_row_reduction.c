@@ -218,7 +218,8 @@ static bool match_loops(GemmRowReduction *t, const Kernel *k) {
 }
 
 GemmRowReduction *gemm_row_reduction_match(const Kernel *k,
-                                           const CudaTarget *target) {
+                                           const CudaTarget *target,
+                                           const char *fields) {
   const LoopNest *product = k->loops.at[0];
   if (k->loops.len < 2 || k->loops.len >= MAX_KERNEL_LOOPS ||
       k->parallel_axes == 0 || product->spatial_axes == k->parallel_axes ||
@@ -230,7 +231,7 @@ GemmRowReduction *gemm_row_reduction_match(const Kernel *k,
   t->gemm_kernel->loops = (typeof(t->gemm_kernel->loops)){0};
   if (!match_loops(t, k))
     return NULL;
-  t->gemm = gemm_pass_match(t->gemm_kernel, target);
+  t->gemm = gemm_pass_match(t->gemm_kernel, target, fields);
   return t->gemm && gemm_can_reduce_rows(&t->gemm->s) ? t : NULL;
 }
 

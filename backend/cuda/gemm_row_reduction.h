@@ -31,9 +31,11 @@ typedef struct GemmRowReduction {
   const char *combine;
 } GemmRowReduction;
 
-/* NULL: the kernel has no such reductions, or the matmul cannot reduce rows. */
+/* NULL: the kernel has no such reductions, or the matmul cannot reduce rows.
+ * fields: see gemm_pass_match. */
 GemmRowReduction *gemm_row_reduction_match(const Kernel *k,
-                                           const CudaTarget *target);
+                                           const CudaTarget *target,
+                                           const char *fields);
 /* Allocates the partial results, at the beginning of the matmul pass. */
 void gemm_row_reduction_begin(CudaWriter *w);
 /* Fills in the callbacks of the matmul's epilogue. */

@@ -20,6 +20,8 @@
 #include "support/buffer.h"
 #include "support/vec.h"
 
+typedef struct KernelText KernelText; /* schedule_text.h */
+
 typedef enum CudaKernelKind {
   CUDA_ELEMENTWISE, /* a thread computes one vector of adjacent points */
   /* Tiles are transposed in shared memory, because some operands are contiguous
@@ -125,9 +127,10 @@ typedef struct CudaTarget {
 } CudaTarget;
 
 /* Emits the kernel.  False if it contains an operation that has no CUDA code.
- * notes: as in emit_kernel.  May permute the axes of the kernel. */
-bool cuda_emit(Kernel *k, const CudaTarget *target, const char *const *notes,
-               CudaKernel *out);
+ * text: its schedule in text; or NULL.  notes: as in emit_kernel.  May permute
+ * the axes of the kernel. */
+bool cuda_emit(Kernel *k, const CudaTarget *target, KernelText *text,
+               const char *const *notes, CudaKernel *out);
 /* True if the kernel is fused attention or a matmul with row reductions, so
  * that the rows of the matmul are never stored. */
 bool cuda_fuses_product_rows(const Kernel *k, const CudaTarget *target);
@@ -169,6 +172,9 @@ bool cuda_needs_fission(const Kernel *k, const CudaTarget *target);
 /* Chooses the schedule of a pass.  May permute its axes.  no_split: do not
  * split the reduction into chunks. */
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split);
+/* NULL, or why the pass cannot run with its schedule.  Not for matrix
+ * products. */
+const char *cuda_schedule_refusal(const CudaPass *p);
 /* The axes that are distributed over a thread group, the vector axis last.
  * Returns their number. */
 uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
@@ -230,6 +236,7 @@ typedef struct CudaWriter {
   const PartialReduction *partials_in;
   uint32_t partials_in_count;
   struct GemmRowReduction *row_reduction; /* of the current pass; or NULL */
+  KernelText *text; /* the schedule in text; or NULL */
 } CudaWriter;
 
 /* Emits the ops of a loop as statements.  The indices i%u of all axes must be

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/library_kernels.h"
+#include "backend/cuda/schedule_text.h"
 #include "machine/limits/cuda.h"
 #include "plan/kernel_key.h"
 #include "support/arena.h"
@@ -72,7 +73,8 @@ static bool emit_source(const FusionGroup *c, const Device *d, Arena *arena,
   if (c->library_op)
     return library_kernel_emit(c->nodes.at[0], &d->target, arena, out);
   p->work = kernel_operation_count(k);
-  if (!cuda_emit(k, &d->target, NULL, out) ||
+  if (!cuda_emit(k, &d->target, kernel_text_find(k->arena, c, d->target.arch),
+                 NULL, out) ||
       k->inputs.len + out->outputs.len > MAX_KERNEL_POINTERS)
     return false;
   for (uint32_t j = 0; j < out->outputs.len; j++)

@@ -226,26 +226,37 @@ static uint32_t max_element_bytes(const Kernel *k) {
   return max;
 }
 
+/* True if vectors of `vector` elements divide the axes, axes[j] of loop j. */
+static bool divides_axes(const Kernel *k, const uint32_t *axes,
+                         uint32_t vector) {
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    bool alone = k->parallel_axes == 1 && loop->axis_count == 1;
+    int64_t left = 1;
+    if (axes[j] != NO_AXIS && !alone &&
+        (!extent_floor_mod(loop->graph, loop->extents[axes[j]], vector,
+                           &left) ||
+         left != 0))
+      return false;
+  }
+  return true;
+}
+
+static uint32_t max_vector(const Kernel *k) {
+  uint32_t vector = ACCESS_BYTES / min_element_bytes(k);
+  return vector > MAX_VECTOR_WIDTH ? MAX_VECTOR_WIDTH : vector;
+}
+
 /* items: elements along the vector axis, for `threads` threads. */
 static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
                               double items, double threads) {
-  uint32_t vector = ACCESS_BYTES / min_element_bytes(k);
-  vector = vector > MAX_VECTOR_WIDTH ? MAX_VECTOR_WIDTH : vector;
-  for (; vector > 1; vector /= 2) {
+  for (uint32_t vector = max_vector(k); vector > 1; vector /= 2) {
     AccessCounts a = {0};
-    bool fits = items / vector >= threads;
-    for (uint32_t j = 0; fits && j < k->loops.len; j++) {
-      const LoopNest *loop = k->loops.at[j];
-      if (axes[j] == NO_AXIS)
-        continue;
-      int64_t left = 1;
-      bool alone = k->parallel_axes == 1 && loop->axis_count == 1;
-      fits = alone || (extent_floor_mod(loop->graph, loop->extents[axes[j]],
-                                        vector, &left) &&
-                       left == 0);
-      count_accesses(loop, axes[j], vector, &a);
-    }
-    if (fits && a.vectorized > a.scalar)
+    for (uint32_t j = 0; j < k->loops.len; j++)
+      if (axes[j] != NO_AXIS)
+        count_accesses(k->loops.at[j], axes[j], vector, &a);
+    if (items / vector >= threads && divides_axes(k, axes, vector) &&
+        a.vectorized > a.scalar)
       return vector;
   }
   return 1;
@@ -277,6 +288,12 @@ static uint32_t transposed_axis(const Kernel *k) {
   return found;
 }
 
+static void last_parallel_axes(const Kernel *k,
+                               uint32_t axes[MAX_KERNEL_LOOPS]) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    axes[j] = k->parallel_axes ? k->parallel_axes - 1 : NO_AXIS;
+}
+
 static void choose_elementwise(Kernel *k, const CudaTarget *target,
                                CudaSchedule *s) {
   s->kind = CUDA_ELEMENTWISE;
@@ -293,8 +310,7 @@ static void choose_elementwise(Kernel *k, const CudaTarget *target,
     return;
   }
   uint32_t axes[MAX_KERNEL_LOOPS];
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    axes[j] = k->parallel_axes - 1;
+  last_parallel_axes(k, axes);
   s->vector_width = choose_vector(k, axes, outer_points(k),
                                   (double)target->sm_count * MIN_SM_THREADS);
 }
@@ -463,16 +479,20 @@ static bool has_symbolic_rows(const Kernel *k) {
   return open;
 }
 
+static bool can_keep_rows(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    if (!is_simple_row(k->loops.at[j]))
+      return false;
+  return k->loops.len > 1 && !has_symbolic_rows(k);
+}
+
 /* Keeps rows in registers.  If a full block has too few registers per thread,
  * tries half the threads. */
 static void choose_register_rows(const CudaPass *p, double row,
                                  CudaSchedule *s) {
   const Kernel *k = p->k;
   CudaSchedule half = *s;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    if (!is_simple_row(k->loops.at[j]))
-      return;
-  if (k->loops.len < 2 || has_symbolic_rows(k))
+  if (!can_keep_rows(k))
     return;
   half.group_threads = half.block_threads = s->block_threads / 2;
   if (!fits_registers(p, row, s) && s->group_threads == MAX_BLOCK_THREADS &&
@@ -482,11 +502,8 @@ static void choose_register_rows(const CudaPass *p, double row,
     s->vectors_in_registers = vectors_per_thread(row, s);
 }
 
-static void choose_rows(const CudaPass *p, const CudaTarget *target,
-                        CudaSchedule *s) {
-  const Kernel *k = p->k;
-  uint32_t axes[MAX_KERNEL_LOOPS], registers = loop_registers(k);
-  double row = longest_row(k), points = outer_points(k), cost;
+static void row_vector_axes(const Kernel *k, uint32_t axes[MAX_KERNEL_LOOPS]) {
+  double cost;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
     bool is_partial_reduce = loop->spatial_axes > loop->parallel_axes &&
@@ -494,6 +511,14 @@ static void choose_rows(const CudaPass *p, const CudaTarget *target,
     axes[j] =
         is_partial_reduce ? NO_AXIS : best_inner_axis(k->arena, loop, &cost);
   }
+}
+
+static void choose_rows(const CudaPass *p, const CudaTarget *target,
+                        CudaSchedule *s) {
+  const Kernel *k = p->k;
+  uint32_t axes[MAX_KERNEL_LOOPS], registers = loop_registers(k);
+  double row = longest_row(k), points = outer_points(k);
+  row_vector_axes(k, axes);
   s->vector_width = choose_vector(k, axes, row, 1);
   double items = ceil(row / s->vector_width);
   s->group_threads = items <= WARP ? next_power_of_two(items) : WARP;
@@ -535,6 +560,81 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
   }
   if (!no_split && can_split_reduction(k))
     choose_reduction_chunk(k, target, s);
+}
+
+/* ---- schedules that a user wrote ---- */
+
+static bool is_power_of_two(uint32_t x) {
+  return x && !(x & (x - 1));
+}
+
+static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
+                                 const uint32_t *axes) {
+  if (!is_power_of_two(s->vector_width) || s->vector_width > max_vector(k))
+    return "vector must be a power of two, and a vector at most 16 bytes";
+  return s->vector_width == 1 || divides_axes(k, axes, s->vector_width)
+             ? NULL
+             : "vector must divide the contiguous axis";
+}
+
+static const char *refuse_transpose(const CudaSchedule *s) {
+  if (s->transposed_axis == NO_AXIS)
+    return "along must be an axis other than the last one";
+  if (!is_power_of_two(s->tile_side) || s->tile_side < 16 ||
+      s->tile_side > 2 * TRANSPOSE_TILE_SIDE)
+    return "tile must be 16, 32 or 64";
+  return s->block_threads % s->tile_side == 0 &&
+                 s->tile_side % (s->block_threads / s->tile_side) == 0
+             ? NULL
+             : "threads must be tile times a divisor of tile";
+}
+
+static const char *refuse_registers(const Kernel *k, const CudaSchedule *s) {
+  double kept =
+      (double)s->vectors_in_registers * s->vector_width * s->group_threads;
+  if (!s->vectors_in_registers)
+    return NULL;
+  if (s->coalesce_outer || !can_keep_rows(k))
+    return "the rows of this pass cannot be in registers: registers must be 0";
+  if (s->vectors_in_registers * s->vector_width > 2 * MAX_ROW_REGISTERS)
+    return "a thread has too few registers for this many elements";
+  return kept >= longest_row(k)
+             ? NULL
+             : "registers x vector x group must hold the whole row";
+}
+
+static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
+  uint32_t axes[MAX_KERNEL_LOOPS];
+  row_vector_axes(k, axes);
+  if (!is_power_of_two(s->group_threads) ||
+      s->block_threads % s->group_threads != 0)
+    return "group must be a power of two that divides threads";
+  if (s->coalesce_outer &&
+      (s->group_threads > WARP ||
+       s->block_threads % (s->group_threads * WARP) != 0 ||
+       s->vector_width != 1))
+    return "across=1 needs group at most 32, threads a multiple of 32 x group, "
+           "and vector=1";
+  const char *reason = refuse_vector(k, s, axes);
+  if (!reason && s->reduction_chunk &&
+      (!can_split_reduction(k) ||
+       s->reduction_chunk % (s->group_threads * s->vector_width) != 0))
+    reason = "chunk must be 0, or, for a single reduction, a multiple of group "
+             "x vector";
+  return reason ? reason : refuse_registers(k, s);
+}
+
+const char *cuda_schedule_refusal(const CudaPass *p) {
+  const CudaSchedule *s = &p->s;
+  uint32_t axes[MAX_KERNEL_LOOPS];
+  if (s->block_threads < WARP || s->block_threads > MAX_BLOCK_THREADS ||
+      s->block_threads % WARP != 0)
+    return "threads must be a multiple of 32, at most 1024";
+  last_parallel_axes(p->k, axes);
+  return s->kind == CUDA_ELEMENTWISE ? refuse_vector(p->k, s, axes)
+         : s->kind == CUDA_TRANSPOSE ? refuse_transpose(s)
+         : s->kind == CUDA_ROW       ? refuse_rows(p->k, s)
+                                     : NULL;
 }
 
 /* ---- text ---- */

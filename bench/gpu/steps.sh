@@ -5,7 +5,7 @@
 #   bench/gpu/steps.sh                   times, TFLOP/s
 #   bench/gpu/steps.sh --plan            the plans, without a GPU
 #   bench/gpu/steps.sh [--plan] M N K    another size
-# The steps are schedules (AXON_SCHEDULES, doc/performance.md).
+# The steps are schedules (doc/schedules.md).
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 axon=${AXON:-$here/axon}
@@ -22,7 +22,7 @@ END
 export AXON_SCHEDULES=$work/schedules
 
 step() { # step NAME SCHEDULE
-  echo "${2:+* f16 ${m}x${n}x$k: $2}" >"$AXON_SCHEDULES"
+  echo "${2:+gemm * f16 ${m}x${n}x$k {$2\}}" >"$AXON_SCHEDULES"
   if [ "$only_plan" ]; then
     said=$("$axon" plan -q --target cuda:sm_90a "$work/product.axn" \
       -e 'run ()' 2>&1 | tr -s ' \n' ' ')

@@ -64,12 +64,12 @@ NAMES = ["gemm 4096x4096x4096", "gemm 8192x8192x8192", "gemm 2048x4096x4096",
 
 
 def schedules(w):
-    """Name and line of AXON_SCHEDULES."""
+    """Name and rule of a schedule file (AXON_SCHEDULES)."""
     if "attention" in w.program:
-        return [(name, line and f"rows * * *x*x*: {line}")
+        return [(name, line and f"attention * * *x*x* {{{line}}}")
                 for name, line in ATTENTION]
     few = w.program == "products" and w.inputs["x"][1][0] <= 128
-    return [(name, line and f"* bf16 *x*x*: {line}")
+    return [(name, line and f"gemm * bf16 *x*x* {{{line}}}")
             for name, line in (FEW_ROWS if few else PRODUCTS)]
 
 
@@ -101,7 +101,7 @@ def main(out, minutes="8", *names):
                 path.write_text(text + "\n")
                 row = {"workload": w.name, "schedule": name, "line": text}
                 rows.append(row)
-                refused = re.search(r"is not used: ([^)]*)", " ".join(
+                refused = re.search(r"not used: ([^)]*)", " ".join(
                     (plan or "").split()))
                 if refused:     # what would be timed is the chosen one
                     row["error"] = refused.group(1)

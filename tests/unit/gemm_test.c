@@ -1,7 +1,6 @@
 /* Tests contractions on GPUs: schedules are parsed as they are printed, chosen
  * schedules fit the GPU, and their sources compile for each architecture
  * without spilling a register. */
-#include "backend/cuda/schedule_override.h"
 #include "tests/unit/gemm_cases.h"
 
 #include "tests/unit/cuda_compile.h"
@@ -100,37 +99,6 @@ static void test_change(void **state) {
   why.len = 0;
   assert_false(gemm_override(&shape, &gpu, "store=engine waiting=1", &s, &why));
   assert_string_equal(why.text, "TMA cannot store these results");
-  buffer_free(&why);
-}
-
-/* Lines of a file of schedules. */
-static void test_lines(void **state) {
-  (void)state;
-  OverrideLine l;
-  Buffer why = {0};
-  char good[] = " sm_90a  bf16 64x*x4096 : m=64 stages=4";
-  assert_true(override_read_line(good, &l, &why));
-  assert_string_equal(l.arch, "sm_90a");
-  assert_true(l.dtype == DT_BF16 && l.m == 64 && l.n == -1 && l.k == 4096);
-  assert_string_equal(l.schedule, " m=64 stages=4");
-  static const char *const wrong[][2] = {
-      {"sm_90a bf16 *x*x*", "missing `:` before the schedule"},
-      {"sm_90a bf16 *x*: m=1", "`*x*` is not ROWSxCOLUMNSxTERMS"},
-      {"sm_90a bf16 *x-1x*: m=1", "`*x-1x*` is not ROWSxCOLUMNSxTERMS"},
-      {"sm_90a bf16 1x2x3 4: m=1", "`1x2x3` is not ROWSxCOLUMNSxTERMS"},
-      {"sm_90a i32 *x*x*: m=1", "`i32` is not f16, bf16, f32, f64 or *"},
-      {"sm_1 bf16 *x*x*: m=1", "`sm_1` is not an architecture"},
-      {"sm_90 bf16 *x*x*: m=1",
-       "`sm_90` is not an architecture; did you mean `sm_90a`?"},
-      {"* * *x*x*: height=1", "height is not a field of a schedule"},
-  };
-  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
-    char text[80];
-    snprintf(text, sizeof text, "%s", wrong[j][0]);
-    why.len = 0;
-    assert_false(override_read_line(text, &l, &why));
-    assert_string_equal(why.text, wrong[j][1]);
-  }
   buffer_free(&why);
 }
 
@@ -306,9 +274,9 @@ static void test_compile(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_record),       cmocka_unit_test(test_change),
-      cmocka_unit_test(test_lines),        cmocka_unit_test(test_choose),
-      cmocka_unit_test(test_chosen),       cmocka_unit_test(test_chosen_open),
-      cmocka_unit_test(test_chosen_group), cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_choose),       cmocka_unit_test(test_chosen),
+      cmocka_unit_test(test_chosen_open),  cmocka_unit_test(test_chosen_group),
+      cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

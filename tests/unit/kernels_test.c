@@ -18,7 +18,7 @@
 #include "tests/unit/random_schedules.h"
 #include "tests/unit/tested.h"
 
-#include "backend/cpu/schedule_file.h"
+#include "backend/cpu/schedule_make.h"
 #include "kernel/kernel.h"
 #include "runtime/derived_cache.h"
 #include "runtime/warn_once.h"

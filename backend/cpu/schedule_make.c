@@ -1,0 +1,48 @@
+/* The schedule of a kernel: that of a file, or the chosen one. */
+#include "backend/cpu/schedule_make.h"
+
+#include "backend/cpu/schedule_text.h"
+#include "plan/kernel_key.h"
+#include "plan/schedule_file.h"
+#include "support/arena_text.h"
+
+#include <inttypes.h>
+
+static ScheduleSource *schedule_source;
+
+void schedule_set_source(ScheduleSource *source) {
+  schedule_source = source;
+}
+
+bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s) {
+  ScheduleEntry *e = schedule_file_find(c, NULL);
+  const char *text = e                 ? e->text
+                     : schedule_source ? schedule_source(k)
+                                       : NULL;
+  uint32_t at;
+  if (!text) {
+    schedule_choose(k, cpu_vector_bytes(), true, s);
+    return true;
+  }
+  const char *error = schedule_read(k, cpu_vector_bytes(), text, &at, s);
+  if (error)
+    schedule_entry_fail(e, at, error);
+  else
+    schedule_entry_report(e, NULL);
+  return !error;
+}
+
+void schedule_has_no_code(const FusionGroup *c) {
+  const ScheduleEntry *e = schedule_file_find(c, NULL);
+  if (e || schedule_source)
+    schedule_entry_fail(e, 0, "there is no C code for this schedule");
+}
+
+const char *schedule_entry(Arena *arena, const FusionGroup *c, const Kernel *k,
+                           const Schedule *s) {
+  Buffer out = {.arena = arena};
+  ArtifactKey key = kernel_schedule_key(c);
+  buffer_printf(&out, "kernel %016" PRIx64 "\n", key.word[0]);
+  schedule_print(&out, k, s);
+  return out.text;
+}

@@ -1,0 +1,351 @@
+/* Schedules from a file. */
+#include "plan/schedule_file.h"
+
+#include "plan/kernel_key.h"
+#include "support/buffer.h"
+#include "support/mem.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE_BYTES = 4 << 20 };
+
+static struct {
+  pthread_mutex_t lock; /* protects messages */
+  pthread_once_t once;
+  const char *path;
+  Buffer text; /* comments are blanks */
+  uint32_t count;
+  ScheduleEntry *entries;
+  bool has_failed;
+  Fault fault; /* of the first error */
+} file = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+/* ---- reading ---- */
+
+static void set_fault(Fault *fault, uint32_t at, const char *error) {
+  uint32_t line = 1, column = 1;
+  for (uint32_t j = 0; file.path && j < at; j++) {
+    column = file.text.text[j] == '\n' ? 1 : column + 1;
+    line += file.text.text[j] == '\n';
+  }
+  fault_set(fault, "%.200s:%u:%u: %.250s", file.path ? file.path : "schedule",
+            line, column, error);
+  fault->kind = FAULT_SCHEDULE;
+}
+
+/* Replaces comments by blanks.  Returns the position of one without an end, or
+ * SIZE_MAX. */
+static size_t blank_comments(char *text) {
+  size_t begin = 0;
+  uint32_t depth = 0;
+  for (char *p = text; *p; p++) {
+    bool opens = p[0] == '(' && p[1] == '*',
+         closes = depth && p[0] == '*' && p[1] == ')';
+    begin = opens && !depth ? (size_t)(p - text) : begin;
+    depth += opens;
+    if (depth && *p != '\n')
+      *p = ' ';
+    if (opens || closes)
+      *++p = ' ';
+    depth -= closes;
+  }
+  return depth ? begin : SIZE_MAX;
+}
+
+static const struct {
+  const char *word;
+  ScheduleEntryKind kind;
+} words[] = {{"kernel", SCHEDULE_KERNEL},
+             {"gemm", SCHEDULE_GEMM},
+             {"attention", SCHEDULE_ATTENTION}};
+
+/* The length of the word that begins an entry at p, or 0. */
+static size_t entry_word(const char *p, ScheduleEntryKind *kind) {
+  for (size_t j = 0; j < ARRAY_LEN(words); j++) {
+    size_t len = strlen(words[j].word);
+    if (strncmp(p, words[j].word, len) == 0 && isspace((unsigned char)p[len])) {
+      *kind = words[j].kind;
+      return len;
+    }
+  }
+  return 0;
+}
+
+/* Finds the next entry: its word is the first one of a line. */
+static char *find_entry(char *from) {
+  ScheduleEntryKind kind;
+  for (char *p = from; *p; p++) {
+    bool begins = p == file.text.text || p[-1] == '\n';
+    char *word = p + (begins ? strspn(p, " \t\r") : 0);
+    if (begins && entry_word(word, &kind))
+      return word;
+  }
+  return NULL;
+}
+
+/* Reads a word and the blanks before it. */
+static const char *next_word(char **at, char *word, size_t size) {
+  *at += strspn(*at, " \t");
+  size_t len = strcspn(*at, " \t\r\n{");
+  snprintf(word, size, "%.*s", (int)len, *at);
+  *at += len;
+  return word;
+}
+
+static const char *read_key(char **at, ScheduleEntry *e) {
+  int end = 0;
+  char word[16];
+  if (sscanf(*at, " %16" SCNx64 "%n", &e->key, &end) != 1 ||
+      !isspace((unsigned char)(*at)[end]))
+    return "expected `kernel` and its number, such as 5b1d0c2f9a3e4471; `axon "
+           "plan --schedule` prints it";
+  *at += end;
+  char *after = *at;
+  if (strncmp(next_word(&after, word, sizeof word), "sm_", 3) == 0 ||
+      strcmp(word, "*") == 0) {
+    memcpy(e->arch, word, sizeof word);
+    *at = after;
+  }
+  for (uint32_t j = 0; j < file.count; j++)
+    if (file.entries[j].kind == SCHEDULE_KERNEL &&
+        file.entries[j].key == e->key &&
+        strcmp(file.entries[j].arch, e->arch) == 0)
+      return "this kernel has a schedule already";
+  return NULL;
+}
+
+static bool read_dtype(const char *word, Dtype *to) {
+  static const Dtype types[] = {DT_F16, DT_BF16, DT_F32, DT_F64};
+  *to = DT_NONE;
+  for (size_t j = 0; j < ARRAY_LEN(types); j++)
+    if (strcmp(word, dtype_info[types[j]].name) == 0)
+      *to = types[j];
+  return *to != DT_NONE || strcmp(word, "*") == 0;
+}
+
+static bool read_sizes(const char *word, double *sizes) {
+  for (int j = 0; j < 3; j++) {
+    char *end = (char *)(uintptr_t)word + 1;
+    if (*word == '*')
+      sizes[j] = -1;
+    else if (isdigit((unsigned char)*word))
+      sizes[j] = (double)strtoll(word, &end, 10);
+    else
+      return false;
+    if (*end != (j < 2 ? 'x' : 0))
+      return false;
+    word = end + 1;
+  }
+  return true;
+}
+
+static const char *read_rule(char **at, ScheduleEntry *e) {
+  char word[64];
+  next_word(at, e->arch, sizeof e->arch);
+  if (!read_dtype(next_word(at, word, sizeof word), &e->dtype))
+    return "expected the type of the operands: f16, bf16, f32, f64 or *";
+  if (!read_sizes(next_word(at, word, sizeof word), e->sizes))
+    return "expected ROWSxCOLUMNSxTERMS, such as 4096x4096x*";
+  return NULL;
+}
+
+static const char *read_entry(char *at, ScheduleEntry *e) {
+  at += entry_word(at, &e->kind);
+  const char *error =
+      e->kind == SCHEDULE_KERNEL ? read_key(&at, e) : read_rule(&at, e);
+  e->text = at;
+  e->at = (uint32_t)(at - file.text.text);
+  return error;
+}
+
+static bool read_entries(Fault *fault) {
+  char *text = file.text.text;
+  size_t open = blank_comments(text);
+  if (open != SIZE_MAX) {
+    set_fault(fault, (uint32_t)open, "this comment has no end: write *)");
+    return false;
+  }
+  char *at = find_entry(text);
+  size_t blanks = strspn(text, " \t\r\n");
+  if (text[blanks] && text + blanks != at) {
+    set_fault(fault, (uint32_t)blanks,
+              "expected `kernel`, `gemm` or `attention`");
+    return false;
+  }
+  while (at) {
+    ScheduleEntry e = {0};
+    const char *error = read_entry(at, &e);
+    if (error) {
+      set_fault(fault, (uint32_t)(at - text), error);
+      return false;
+    }
+    file.entries = mem_realloc(file.entries, file.count * sizeof e,
+                               (file.count + 1) * sizeof e);
+    file.entries[file.count++] = e;
+    at = find_entry((char *)(uintptr_t)e.text);
+  }
+  for (uint32_t j = 1; j < file.count; j++) /* ends of the texts */
+    find_entry((char *)(uintptr_t)file.entries[j - 1].text)[0] = 0;
+  return true;
+}
+
+bool schedule_file_read(const char *path, Fault *fault) {
+  char part[4096];
+  if (file.path) {
+    fault_set(fault, "`--schedules` was given twice: put the schedules into "
+                     "one file");
+    fault->kind = FAULT_SCHEDULE;
+    return false;
+  }
+  file.path = path;
+  errno = 0;
+  FILE *f = fopen(path, "re");
+  for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0 &&
+                 file.text.len < MAX_FILE_BYTES;)
+    buffer_add(&file.text, part, n);
+  int error = !f || ferror(f) ? errno : 0;
+  if (f)
+    fclose(f);
+  if (error) {
+    fault_set(fault, "cannot read \"%.200s\": %s", path, strerror(error));
+    fault->kind = FAULT_FILE;
+    return false;
+  }
+  buffer_puts(&file.text, "");
+  if (file.text.len >= MAX_FILE_BYTES ||
+      strlen(file.text.text) < file.text.len) {
+    fault_set(fault, "\"%.200s\" is no text, or has more than %d bytes", path,
+              MAX_FILE_BYTES);
+    fault->kind = FAULT_SCHEDULE;
+    return false;
+  }
+  return read_entries(fault);
+}
+
+/* ---- errors ---- */
+
+static void read_environment(void) {
+  const char *path = getenv("AXON_SCHEDULES");
+  if (!file.path && path && *path)
+    file.has_failed = !schedule_file_read(path, &file.fault);
+}
+
+bool schedule_file_check(Fault *fault) {
+  pthread_once(&file.once, read_environment);
+  if (!__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE))
+    return true;
+  *fault = file.fault;
+  return false;
+}
+
+void schedule_entry_fault(const ScheduleEntry *e, const char *error,
+                          Fault *fault) {
+  set_fault(fault, e->at, error);
+}
+
+void schedule_entry_fail(const ScheduleEntry *e, uint32_t at,
+                         const char *error) {
+  pthread_mutex_lock(&file.lock);
+  if (!file.has_failed)
+    set_fault(&file.fault, e ? e->at + at : 0, error);
+  __atomic_store_n(&file.has_failed, true, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&file.lock);
+}
+
+void schedule_entry_report(ScheduleEntry *e, const char *refusal) {
+  if (!e)
+    return;
+  if (!refusal)
+    __atomic_store_n(&e->is_used, true, __ATOMIC_RELAXED);
+  pthread_mutex_lock(&file.lock);
+  if (refusal)
+    snprintf(e->refusal, sizeof e->refusal, "%s", refusal);
+  pthread_mutex_unlock(&file.lock);
+}
+
+static void put_unused_rule(Buffer *out, const ScheduleEntry *e) {
+  Fault where = {0};
+  set_fault(&where, e->at,
+            *e->refusal ? e->refusal
+                        : "no kernel has this architecture, type and sizes");
+  buffer_printf(out, "axon: a schedule was not used: %s\n", where.message);
+}
+
+void schedule_file_put_unused(Buffer *out) {
+  uint32_t count = 0;
+  const ScheduleEntry *first = NULL;
+  for (uint32_t j = 0; j < file.count; j++) {
+    const ScheduleEntry *e = &file.entries[j];
+    if (__atomic_load_n(&e->is_used, __ATOMIC_RELAXED))
+      continue;
+    if (e->kind != SCHEDULE_KERNEL)
+      put_unused_rule(out, e);
+    else if (count++ == 0)
+      first = e;
+  }
+  if (count)
+    buffer_printf(out,
+                  "axon: the schedule of kernel %016" PRIx64
+                  "%s not used: no kernel of this run has %s number\n",
+                  first->key, count > 1 ? " and others were" : " was",
+                  count > 1 ? "such a" : "this");
+}
+
+/* ---- use ---- */
+
+uint32_t schedule_file_count(void) {
+  return file.count;
+}
+
+const ScheduleEntry *schedule_file_entry(uint32_t at) {
+  return &file.entries[at];
+}
+
+/* arch: NULL for the CPU. */
+static bool matches_arch(const ScheduleEntry *e, const char *arch) {
+  return arch ? strcmp(e->arch, "*") == 0 || strcmp(e->arch, arch) == 0
+              : !*e->arch;
+}
+
+ScheduleEntry *schedule_file_find(const FusionGroup *c, const char *arch) {
+  ArtifactKey key = {{0}};
+  pthread_once(&file.once, read_environment);
+  if (file.count)
+    key = kernel_schedule_key(c);
+  for (uint32_t j = 0; j < file.count; j++) {
+    ScheduleEntry *e = &file.entries[j];
+    if (e->kind == SCHEDULE_KERNEL && e->key == key.word[0] &&
+        matches_arch(e, arch))
+      return e;
+  }
+  return NULL;
+}
+
+static bool matches_sizes(const ScheduleEntry *e, double m, double n,
+                          double k) {
+  const double sizes[] = {m, n, k};
+  for (int j = 0; j < 3; j++)
+    if (e->sizes[j] >= 0 && fabs(e->sizes[j] - sizes[j]) >= 0.5)
+      return false;
+  return true;
+}
+
+ScheduleEntry *schedule_file_find_rule(ScheduleEntryKind kind, const char *arch,
+                                       Dtype dtype, double m, double n,
+                                       double k) {
+  pthread_once(&file.once, read_environment);
+  for (uint32_t j = 0; j < file.count; j++) {
+    ScheduleEntry *e = &file.entries[j];
+    if (e->kind == kind && matches_arch(e, arch) &&
+        (e->dtype == DT_NONE || e->dtype == dtype) && matches_sizes(e, m, n, k))
+      return e;
+  }
+  return NULL;
+}
