@@ -1,7 +1,6 @@
 /* The terminal: output, colour, Ctrl-C, diagnostics.  Main entry
    point: terminal_open_session. */
 #define _GNU_SOURCE
-#include "plan/schedule_file.h"
 #include "cli/cli.h"
 #include "repl/type_text.h"
 #include "show/show.h"
@@ -202,27 +201,24 @@ void terminal_report(Session *session, bool errors_only) {
 
 /* Tells of schedules that no kernel used, unless an error ended the program
    before it ran all kernels. */
-static void report_unused_schedules(void) {
+static void report_unused_schedules(Session *session) {
   Buffer text = {0};
-  schedule_file_put_unused(&text);
+  session_put_unused_schedules(session, &text);
   if (text.text)
     fputs(text.text, stderr);
   buffer_free(&text);
 }
 
 int terminal_finish(Session *session, SessionStatus status, bool quiet) {
-  Fault refused = {0};
+  if (status == SESSION_OK && !session_diags(session)->errors)
+    session_check_schedules(session);
   if (status == SESSION_OK && session_diags(session)->errors)
     status = SESSION_ERROR; /* a value could not be shown */
   terminal_report(session, quiet);
-  if (status == SESSION_OK && !schedule_file_check(&refused)) {
-    fprintf(stderr, "axon: %s\n", refused.message); /* no kernel ran */
-    status = SESSION_ERROR;
-  }
   switch (status) {
   case SESSION_OK:
     if (!quiet)
-      report_unused_schedules();
+      report_unused_schedules(session);
     return terminal_flush(EXIT_OK);
   case SESSION_ERROR:
   case SESSION_INCOMPLETE:

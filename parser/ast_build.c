@@ -524,6 +524,22 @@ Dec *dec_new(ParseState *ps, DecKind kind, Span span) {
   return dec;
 }
 
+Dec *dec_schedule(ParseState *ps, StringLiteral text, Span span) {
+  Dec *dec = dec_new(ps, DEC_SCHEDULE, span);
+  const char *name = text.text + strlen("schedule");
+  name += strspn(name, " \t");
+  size_t len = strcspn(name, " \t\r=");
+  const char *body = strchr(name, '=') + 1;
+  dec->name = intern(ps->interner, name, len);
+  dec->name_span.file = dec->text_span.file = span.file;
+  dec->name_span.start = span.start + (uint32_t)(name - text.text);
+  dec->name_span.end = dec->name_span.start + (uint32_t)len;
+  dec->text = body;
+  dec->text_span.start = span.start + (uint32_t)(body - text.text);
+  dec->text_span.end = span.end;
+  return dec;
+}
+
 Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
               Span name_span, AxisParams params, Span span) {
   Dec *dec = dec_new(ps, kind, span);

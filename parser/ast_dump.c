@@ -618,6 +618,11 @@ static void dump_dec(Buffer *b, const Dec *dec) {
   case DEC_OPEN:
     buffer_printf(b, "(open %s)", dec->id->text);
     break;
+  case DEC_SCHEDULE:
+    buffer_printf(b, "(schedule %s ", dec->name->text);
+    dump_quoted(b, dec->text, (uint32_t)strlen(dec->text));
+    buffer_putc(b, ')');
+    break;
   case DEC_DO:
   case DEC_EXPR:
     buffer_puts(b, dec->kind == DEC_DO ? "(do " : "(expr ");

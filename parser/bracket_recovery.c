@@ -139,7 +139,7 @@ static bool is_closer(int token) {
 static bool begins_dec(int token) {
   return token == TOK_VAL || token == TOK_FUN || token == TOK_TYPE ||
          token == TOK_DATATYPE || token == TOK_IMPORT || token == TOK_OPEN ||
-         token == TOK_DO;
+         token == TOK_DO || token == TOK_SCHEDULE;
 }
 
 static uint32_t line_start(const ParseState *ps, uint32_t offset) {

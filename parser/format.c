@@ -315,6 +315,9 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
   case DEC_IMPORT:
   case DEC_OPEN:
     return import_doc(f, dec);
+  case DEC_SCHEDULE: /* as it is written */
+    return doc_text(f->arena, f->text + dec->span.start,
+                    dec->span.end - dec->span.start);
   case DEC_DO:
     return DOC_CONCAT(f, fmt_text(f, "do "), fmt_expr(f, dec->expr));
   case DEC_EXPR:

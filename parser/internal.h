@@ -205,6 +205,8 @@ DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span);
 AxisExpr axis_dim(DimExpr *dim);
 
 Dec *dec_new(ParseState *ps, DecKind kind, Span span);
+/* text: the declaration. */
+Dec *dec_schedule(ParseState *ps, StringLiteral text, Span span);
 Dec *dec_type(ParseState *ps, DecKind kind, SymVec *tyvars, Sym *name,
               Span name_span, AxisParams bits, Span span);
 /* Checks that all clauses have the same name. */

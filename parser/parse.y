@@ -135,7 +135,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %token <sym> OPTLABEL "an optional label" SOME "an unknown size"
 %token <num> NUM "a number" FLOAT "a decimal number"
 %token <num> NEGNUM "a negative number" NEGFLOAT "a negative decimal number"
-%token <text> STRING "a string"
+%token <text> STRING "a string" SCHEDULE "a schedule"
 
 %token AND "and" AS "as" CASE "case" DATATYPE "datatype" DO "do" ELSE "else"
 %token END "end" FN "fn" FOR "for" FUN "fun" GIVEN "given" IF "if"
@@ -308,6 +308,10 @@ dec
   | open ID {
       $$ = dec_new(ps, DEC_OPEN, @$);
       $$->id = $2;
+      dec_finish(ps, $$);
+    }
+  | SCHEDULE {
+      $$ = dec_schedule(ps, $1, @$);
       dec_finish(ps, $$);
     }
   | do expr {

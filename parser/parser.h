@@ -343,6 +343,7 @@ typedef enum DecKind {
   DEC_IMPORT,   /* path (quoted) or id; as */
   DEC_OPEN,     /* id */
   DEC_DO,       /* expr */
+  DEC_SCHEDULE, /* name, text */
   DEC_EXPR,     /* a bare expression expr; only in the REPL and with -e */
 } DecKind;
 
@@ -381,6 +382,8 @@ struct Dec {
   const char *path; /* DEC_IMPORT "path"; or NULL */
   Sym *id;          /* DEC_IMPORT id, DEC_OPEN id */
   Sym *as;          /* DEC_IMPORT; or NULL */
+  const char *text; /* DEC_SCHEDULE: the text after = */
+  Span text_span;
   uint32_t depth;
 };
 

@@ -1,6 +1,7 @@
 /* A kernel as bytes, with all its numbers or with its sizes only, and the hash
  * of these. */
 #include "plan/kernel_key.h"
+#include "plan/schedule_file.h"
 #include "support/buffer.h"
 
 typedef enum KeyKind {
@@ -97,6 +98,9 @@ static ArtifactKey key_of(const FusionGroup *c, KeyKind kind) {
   const Kernel *k = c->kernel;
   Buffer b = {.arena = k->arena};
   hash_number(&b, k->recomputes); /* it may have another schedule */
+  if (kind == KEY_OF_CODE && k->graph->schedules)
+    for (uint32_t j = 0; j < c->nodes.len; j++)
+      hash_number(&b, schedule_number(k->graph, c->nodes.at[j]));
   for (uint32_t j = 0; j < k->inputs.len; j++)
     hash_number(&b, k->inputs.at[j]->dtype);
   for (uint32_t j = 0; j < k->loops.len; j++)

@@ -3,6 +3,7 @@
  * plan_key_build. */
 #include "machine/limits/planner.h"
 #include "plan/cached_plan.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 #include "support/trap.h"
 
@@ -198,6 +199,8 @@ static void append_node(KeyBuilder *w, Node *n) {
       n->body_op_count);
   append_halves(o, n->span.start, n->span.end);
   append_halves(o, n->span.file, (uint32_t)n->reduce);
+  if (w->graph->schedules)
+    append_word(o, schedule_number(w->graph, n));
   append_extents(o, n);
   w->op_word_ends.len = 0;
   for (uint32_t k = 0; k < n->body_op_count; k++) {

@@ -1,7 +1,8 @@
-/* Schedules from a file. */
+/* Schedules from a file, and those that a program declares. */
 #include "plan/schedule_file.h"
 
 #include "plan/kernel_key.h"
+#include "support/arena.h"
 #include "support/buffer.h"
 #include "support/mem.h"
 
@@ -25,24 +26,32 @@ static struct {
   ScheduleEntry *entries;
   bool has_failed;
   Fault fault; /* of the first error */
+  bool plans_for_gpu; /* kernels for a GPU were looked up */
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 /* ---- reading ---- */
 
-static void set_fault(Fault *fault, uint32_t at, const char *error) {
-  uint32_t line = 1, column = 1;
-  for (uint32_t j = 0; file.path && j < at; j++) {
-    column = file.text.text[j] == '\n' ? 1 : column + 1;
-    line += file.text.text[j] == '\n';
+/* Advances a place by the first `len` bytes of the text. */
+static void advance(const char *text, size_t len, uint32_t *line,
+                    uint32_t *column) {
+  for (size_t j = 0; j < len; j++) {
+    *column = text[j] == '\n' ? 1 : *column + 1;
+    *line += text[j] == '\n';
   }
-  fault_set(fault, "%.200s:%u:%u: %.250s", file.path ? file.path : "schedule",
-            line, column, error);
+}
+
+/* e: NULL for a schedule without a place. */
+static void set_fault(Fault *fault, const ScheduleEntry *e, uint32_t at,
+                      const char *error) {
+  uint32_t line = e ? e->line : 1, column = e ? e->column : 1;
+  if (e)
+    advance(e->text, at, &line, &column);
+  fault_set(fault, "%.200s:%u:%u: %.250s", e ? e->path : "schedule", line,
+            column, error);
   fault->kind = FAULT_SCHEDULE;
 }
 
-/* Replaces comments by blanks.  Returns the position of one without an end, or
- * SIZE_MAX. */
-static size_t blank_comments(char *text) {
+size_t schedule_blank_comments(char *text) {
   size_t begin = 0;
   uint32_t depth = 0;
   for (char *p = text; *p; p++) {
@@ -108,9 +117,10 @@ static const char *read_key(char **at, ScheduleEntry *e) {
            "plan --schedule` prints it";
   *at += end;
   char *after = *at;
-  if (strncmp(next_word(&after, word, sizeof word), "sm_", 3) == 0 ||
-      strcmp(word, "*") == 0) {
-    memcpy(e->arch, word, sizeof word);
+  if (strcmp(next_word(&after, word, sizeof word), "on") == 0) {
+    next_word(&after, word, sizeof word);
+    snprintf(e->arch, sizeof e->arch, "%s",
+             strcmp(word, "cuda") == 0 ? "*" : word);
     *at = after;
   }
   for (uint32_t j = 0; j < file.count; j++)
@@ -161,31 +171,35 @@ static const char *read_entry(char *at, ScheduleEntry *e) {
   const char *error =
       e->kind == SCHEDULE_KERNEL ? read_key(&at, e) : read_rule(&at, e);
   e->text = at;
-  e->at = (uint32_t)(at - file.text.text);
+  e->path = file.path;
+  e->line = e->column = 1;
+  advance(file.text.text, (size_t)(at - file.text.text), &e->line, &e->column);
   return error;
+}
+
+/* An error at a position of the file. */
+static bool fail_reading(Fault *fault, size_t at, const char *error) {
+  const ScheduleEntry whole = {
+      .path = file.path, .text = file.text.text, .line = 1, .column = 1};
+  set_fault(fault, &whole, (uint32_t)at, error);
+  return false;
 }
 
 static bool read_entries(Fault *fault) {
   char *text = file.text.text;
-  size_t open = blank_comments(text);
-  if (open != SIZE_MAX) {
-    set_fault(fault, (uint32_t)open, "this comment has no end: write *)");
-    return false;
-  }
+  size_t open = schedule_blank_comments(text);
+  if (open != SIZE_MAX)
+    return fail_reading(fault, open, "this comment has no end: write *)");
   char *at = find_entry(text);
   size_t blanks = strspn(text, " \t\r\n");
-  if (text[blanks] && text + blanks != at) {
-    set_fault(fault, (uint32_t)blanks,
-              "expected `kernel`, `gemm` or `attention`");
-    return false;
-  }
+  if (text[blanks] && text + blanks != at)
+    return fail_reading(fault, blanks,
+                        "expected `kernel`, `gemm` or `attention`");
   while (at) {
     ScheduleEntry e = {0};
     const char *error = read_entry(at, &e);
-    if (error) {
-      set_fault(fault, (uint32_t)(at - text), error);
-      return false;
-    }
+    if (error)
+      return fail_reading(fault, (size_t)(at - text), error);
     file.entries = mem_realloc(file.entries, file.count * sizeof e,
                                (file.count + 1) * sizeof e);
     file.entries[file.count++] = e;
@@ -237,25 +251,39 @@ static void read_environment(void) {
     file.has_failed = !schedule_file_read(path, &file.fault);
 }
 
-bool schedule_file_check(Fault *fault) {
+bool schedule_check(const Graph *g, Span *where, Fault *fault) {
   pthread_once(&file.once, read_environment);
-  if (!__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE))
+  const ScheduleTable *t = g ? g->schedules : NULL;
+  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE))
+    *fault = file.fault;
+  else if (t && t->has_failed)
+    *fault = t->fault, *where = t->where;
+  else
     return true;
-  *fault = file.fault;
   return false;
 }
 
 void schedule_entry_fault(const ScheduleEntry *e, const char *error,
                           Fault *fault) {
-  set_fault(fault, e->at, error);
+  set_fault(fault, e, 0, error);
 }
 
-void schedule_entry_fail(const ScheduleEntry *e, uint32_t at,
-                         const char *error) {
+void schedule_entry_fail(const FusionGroup *c, const ScheduleEntry *e,
+                         uint32_t at, const char *error) {
+  bool is_declared = e && e->kind == SCHEDULE_DECLARED;
+  ScheduleTable *t = is_declared ? c->kernel->graph->schedules : NULL;
   pthread_mutex_lock(&file.lock);
-  if (!file.has_failed)
-    set_fault(&file.fault, e ? e->at + at : 0, error);
-  __atomic_store_n(&file.has_failed, true, __ATOMIC_RELEASE);
+  bool *has_failed = t ? &t->has_failed : &file.has_failed;
+  if (!*has_failed && t) {
+    uint32_t start = e->text_span.start + at;
+    t->where = (Span){e->text_span.file, start,
+                      start + (uint32_t)strcspn(e->text + at, ";\n")};
+    fault_set(&t->fault, "%.400s", error);
+    t->fault.kind = FAULT_SCHEDULE;
+  } else if (!*has_failed) {
+    set_fault(&file.fault, e, at, error);
+  }
+  __atomic_store_n(has_failed, true, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&file.lock);
 }
 
@@ -270,23 +298,34 @@ void schedule_entry_report(ScheduleEntry *e, const char *refusal) {
   pthread_mutex_unlock(&file.lock);
 }
 
-static void put_unused_rule(Buffer *out, const ScheduleEntry *e) {
+static void put_unused(Buffer *out, const ScheduleEntry *e) {
   Fault where = {0};
-  set_fault(&where, e->at,
+  set_fault(&where, e, 0,
             *e->refusal ? e->refusal
-                        : "no kernel has this architecture, type and sizes");
+            : e->kind == SCHEDULE_DECLARED
+                ? "no kernel of this run stores the value of its expression"
+                : "no kernel has this architecture, type and sizes");
   buffer_printf(out, "axon: a schedule was not used: %s\n", where.message);
 }
 
-void schedule_file_put_unused(Buffer *out) {
+/* Schedules for GPUs count only if kernels for GPUs were planned. */
+static bool is_unused(const ScheduleEntry *e) {
+  return !__atomic_load_n(&e->is_used, __ATOMIC_RELAXED) &&
+         (!*e->arch || __atomic_load_n(&file.plans_for_gpu, __ATOMIC_RELAXED));
+}
+
+void schedule_put_unused(const Graph *g, Buffer *out) {
   uint32_t count = 0;
   const ScheduleEntry *first = NULL;
+  for (uint32_t j = 0; g->schedules && j < g->schedules->entries.len; j++)
+    if (is_unused(g->schedules->entries.at[j]))
+      put_unused(out, g->schedules->entries.at[j]);
   for (uint32_t j = 0; j < file.count; j++) {
     const ScheduleEntry *e = &file.entries[j];
-    if (__atomic_load_n(&e->is_used, __ATOMIC_RELAXED))
+    if (!is_unused(e))
       continue;
     if (e->kind != SCHEDULE_KERNEL)
-      put_unused_rule(out, e);
+      put_unused(out, e);
     else if (count++ == 0)
       first = e;
   }
@@ -314,18 +353,54 @@ static bool matches_arch(const ScheduleEntry *e, const char *arch) {
               : !*e->arch;
 }
 
-ScheduleEntry *schedule_file_find(const FusionGroup *c, const char *arch) {
+static bool has_span(const Node *n, Span span) {
+  return n->span.file == span.file && n->span.start == span.start &&
+         n->span.end == span.end && !n->reverse_of;
+}
+
+void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e) {
+  if (!g->schedules) {
+    g->schedules = NEW(arena, ScheduleTable);
+    *g->schedules = (ScheduleTable){0};
+  }
+  g->schedules->has_failed = false;
+  VEC_PUSH(arena, g->schedules->entries, e);
+}
+
+uint32_t schedule_number(const Graph *g, const Node *n) {
+  for (uint32_t j = g->schedules ? g->schedules->entries.len : 0; j-- > 0;)
+    if (has_span(n, g->schedules->entries.at[j]->span))
+      return j + 1;
+  return 0;
+}
+
+static ScheduleEntry *find_declared(const FusionGroup *c, const char *arch) {
+  const ScheduleTable *t = c->kernel->graph->schedules;
+  for (uint32_t j = t ? t->entries.len : 0; j-- > 0;) {
+    ScheduleEntry *e = t->entries.at[j];
+    for (uint32_t i = 0; i < c->nodes.len; i++)
+      if (has_span(c->nodes.at[i], e->span) &&
+          fusion_group_stores(c, c->nodes.at[i]) && matches_arch(e, arch))
+        return e;
+  }
+  return NULL;
+}
+
+ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch) {
   ArtifactKey key = {{0}};
   pthread_once(&file.once, read_environment);
-  if (file.count)
+  if (arch)
+    __atomic_store_n(&file.plans_for_gpu, true, __ATOMIC_RELAXED);
+  ScheduleEntry *declared = find_declared(c, arch);
+  if (file.count && !declared)
     key = kernel_schedule_key(c);
-  for (uint32_t j = 0; j < file.count; j++) {
+  for (uint32_t j = 0; !declared && j < file.count; j++) {
     ScheduleEntry *e = &file.entries[j];
     if (e->kind == SCHEDULE_KERNEL && e->key == key.word[0] &&
         matches_arch(e, arch))
       return e;
   }
-  return NULL;
+  return declared;
 }
 
 static bool matches_sizes(const ScheduleEntry *e, double m, double n,

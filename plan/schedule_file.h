@@ -1,24 +1,29 @@
-/* plan: schedules from a file, in place of those that are chosen.
+/* plan: schedules that a user wrote, in place of those that are chosen.
  *
  *     kernel 5b1d0c2f9a3e4471          (* nn.softmax x *)
  *       tasks i0; width 8
  *       1: tile i1 8 peel; lanes i1
  *
- *     kernel 5b1d0c2f9a3e4471 sm_90a   (* the same kernel on a GPU *)
+ *     kernel 5b1d0c2f9a3e4471 on sm_90a   (* the same kernel on a GPU *)
  *       1: by rows {group=32 threads=256}
  *
  *     gemm sm_90a bf16 4096x4096x* {m=128 n=256 stages=4}
  *
- * A kernel is identified by a hash of its operations and sizes.
- * `axon plan --schedule` prints such entries.  A rule, `gemm` or `attention`,
- * is for all matrix products, or all fused attention, of an architecture, an
- * operand type and sizes; each of these may be *.  The sizes are rows x columns
- * x terms; of attention: query rows x keys x head dimension.  Backends read
- * the rest of an entry. */
+ * A file has such entries.  A kernel is identified by a hash of its operations
+ * and sizes; `axon plan --schedule` prints its entry.  A rule, `gemm` or
+ * `attention`, is for all matrix products, or all fused attention, of an
+ * architecture, an operand type and sizes; each of these may be *.  The sizes
+ * are rows x columns x terms; of attention: query rows x keys x head dimension.
+ * Backends read the rest of an entry.
+ *
+ * A program declares schedules, too (session/schedule_declaration.c).  They are
+ * in the table of its graph.  A kernel is then identified by the place of an
+ * expression whose value it stores. */
 #ifndef AXON_PLAN_SCHEDULE_FILE_H
 #define AXON_PLAN_SCHEDULE_FILE_H
 
 #include "plan/fusion_group.h"
+#include "support/span.h"
 
 typedef struct Buffer Buffer;
 
@@ -26,35 +31,55 @@ typedef enum ScheduleEntryKind {
   SCHEDULE_KERNEL,
   SCHEDULE_GEMM,
   SCHEDULE_ATTENTION,
+  SCHEDULE_DECLARED,
 } ScheduleEntryKind;
 
 typedef struct ScheduleEntry {
   ScheduleEntryKind kind;
-  uint64_t key;     /* SCHEDULE_KERNEL */
-  char arch[16];    /* "": the CPU; "*": all GPUs */
-  Dtype dtype;      /* rules; DT_NONE: any */
-  double sizes[3];  /* rules; negative: any */
-  const char *text; /* the schedule */
-  uint32_t at;      /* where it begins in the file */
+  uint64_t key;          /* SCHEDULE_KERNEL */
+  Span span;             /* SCHEDULE_DECLARED: the expression */
+  char arch[16];         /* "": the CPU; "*": all GPUs */
+  Dtype dtype;           /* rules; DT_NONE: any */
+  double sizes[3];       /* rules; negative: any */
+  const char *text;      /* the schedule */
+  const char *path;      /* of the file where the text begins */
+  uint32_t line, column; /* from 1 on */
+  Span text_span;        /* SCHEDULE_DECLARED: of the text */
   bool is_used;
   char refusal[160]; /* of a rule: why it was not used; or empty */
 } ScheduleEntry;
+
+typedef struct ScheduleTable {
+  VEC(ScheduleEntry *) entries; /* a later one replaces an earlier one */
+  bool has_failed;
+  Fault fault; /* of the first schedule that could not be applied */
+  Span where;  /* the place of the error in the program */
+} ScheduleTable;
 
 /* Reads the file.  Its schedules are used from now on.  Returns false with a
  * fault that names the position of an error.  Call it once, before kernels
  * run.  Without such a call, the file that AXON_SCHEDULES names is read. */
 bool schedule_file_read(const char *path, Fault *fault);
 /* Returns false, with a fault, if the file is invalid, or if a schedule could
- * not be applied. */
-bool schedule_file_check(Fault *fault);
-/* Appends a message about the entries that no kernel used. */
-void schedule_file_put_unused(Buffer *out);
+ * not be applied.  g: NULL, or a graph with declared schedules; `where` is then
+ * the place of a wrong one, and unchanged for a schedule in a file. */
+bool schedule_check(const Graph *g, Span *where, Fault *fault);
+/* Appends messages about the entries that no kernel used. */
+void schedule_put_unused(const Graph *g, Buffer *out);
+/* Replaces comments by blanks.  Returns the position of one without an end, or
+ * SIZE_MAX. */
+size_t schedule_blank_comments(char *text);
+/* Adds a declared schedule.  Errors of earlier ones no longer count. */
+void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e);
 
 /* The number of entries, and one of them. */
 uint32_t schedule_file_count(void);
 const ScheduleEntry *schedule_file_entry(uint32_t at);
 /* The entry of a kernel, or NULL.  arch: NULL for the CPU. */
-ScheduleEntry *schedule_file_find(const FusionGroup *c, const char *arch);
+ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch);
+/* The declared schedule of a node as a number; 0: none.  Equal plans have equal
+ * numbers. */
+uint32_t schedule_number(const Graph *g, const Node *n);
 /* The first rule for these operands, or NULL. */
 ScheduleEntry *schedule_file_find_rule(ScheduleEntryKind kind, const char *arch,
                                        Dtype dtype, double m, double n,
@@ -63,9 +88,9 @@ ScheduleEntry *schedule_file_find_rule(ScheduleEntryKind kind, const char *arch,
  * may be NULL. */
 void schedule_entry_report(ScheduleEntry *e, const char *refusal);
 /* Tells that the entry of a kernel cannot be applied: no further kernel runs.
- * at: position in its text.  NULL: a schedule without a file. */
-void schedule_entry_fail(const ScheduleEntry *e, uint32_t at,
-                         const char *error);
+ * at: position in its text.  e: NULL for a schedule without a place. */
+void schedule_entry_fail(const FusionGroup *c, const ScheduleEntry *e,
+                         uint32_t at, const char *error);
 /* An invalid entry in the file, before kernels run. */
 void schedule_entry_fault(const ScheduleEntry *e, const char *error,
                           Fault *fault);

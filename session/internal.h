@@ -12,6 +12,13 @@ typedef struct Sym Sym;
 /* Runs the pending declarations. */
 SessionStatus session_run_pending(Session *s);
 
+/* ---- schedule_declaration.c ---- */
+
+/* Adds the schedules that `dec` of the program declares to the graph.  Returns
+   false after an error. */
+bool schedule_declaration_read(Session *s, const Program *program,
+                               const Dec *dec);
+
 /* ---- stdlib_lookup.c: callbacks of the checker ---- */
 
 Dec *stdlib_find_dec(void *owner, Sym *module, Sym *name);

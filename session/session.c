@@ -266,8 +266,15 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   }
   uint32_t diags_before_check = s->diags.all.len;
   bool parsed_ok = s->diags.errors == errors;
-  for (uint32_t i = 0; i < program.dec_count; i++)
-    check_dec(s, module, program.decs[i], main);
+  for (uint32_t i = 0; i < program.dec_count; i++) {
+    Dec *dec = program.decs[i];
+    if (dec->kind == DEC_SCHEDULE)
+      schedule_declaration_read(s, &program, dec);
+    else
+      check_dec(s, module, dec, main);
+    if (main)
+      VEC_PUSH(s->arena, s->main_decs, dec);
+  }
   if (!parsed_ok || s->has_missing_import)
     drop_unknown_names(s, diags_before_check);
   s->has_missing_import = outer_missing;

@@ -219,4 +219,12 @@ bool session_format(Session *session, const SourceInput *text, Buffer *out);
 bool session_format_without_diags(Session *session, const SourceInput *text,
                                   Buffer *out);
 
+/* ---- schedule_declaration.c ---- */
+
+/* Appends messages about schedules that no kernel used. */
+void session_put_unused_schedules(Session *s, Buffer *out);
+/* Reports a schedule that could not be applied, if no kernel ran that would
+   have reported it. */
+void session_check_schedules(Session *s);
+
 #endif

@@ -50,6 +50,7 @@ struct Session {
   UnsavedFileFn *unsaved_files; /* or NULL */
   void *unsaved_files_owner;
   struct RefIndex *ref_index; /* owned by editor/; NULL if not built */
+  VEC(Dec *) main_decs; /* of the main texts so far, for their schedules */
   VEC(PendingDecl) pending;
   VEC(Import) imports;
   uint32_t import_depth;

@@ -210,6 +210,8 @@ typedef struct Graph { /* the deferred work of a session */
   /* Runs the graph; set it before the first run. */
   const struct Backend *backend;
   FuseMode fuse_mode;
+  /* Those that the program declares: plan/schedule_file.h; or NULL. */
+  struct ScheduleTable *schedules;
   /* See plan/observer.h; NULL: no observer. */
   const struct PlanObserver *observer;
   Arena *plan_arena; /* arena of the running plan; private to plan/execute.c */

@@ -40,9 +40,11 @@ on_gpu() { # on_gpu COMMAND...
 
 # NAME.axn has the same output and exit status on the fake GPU and on the
 # reference backend.
+# Rules of schedules that do not fit are messages on the GPU only.
 same() { # same NAME [STATUS]
-  on_gpu timeout 200 "$AXON" run "$1.axn" >"$work/gpu" 2>&1
+  on_gpu timeout 200 "$AXON" run "$1.axn" >"$work/said" 2>&1
   got=$?
+  grep -v '^axon: a schedule was not used' "$work/said" >"$work/gpu"
   AXON_TARGET=reference "$AXON" run "$1.axn" >"$work/host" 2>&1
   expected=$?
   [ "$expected $got" = "${2:-0} ${2:-0}" ] &&

@@ -350,7 +350,7 @@ static bool run_compiled(Graph *g, FusionGroup *c) {
 
 static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   const CompiledKernel *p = c->backend_data;
-  if (!schedule_file_check(fault))
+  if (!schedule_check(g, where, fault))
     return false;
   if (c->library_op && library_op_run(g, c->nodes.at[0]))
     return true;

@@ -15,7 +15,7 @@ void schedule_set_source(ScheduleSource *source) {
 }
 
 bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s) {
-  ScheduleEntry *e = schedule_file_find(c, NULL);
+  ScheduleEntry *e = schedule_find(c, NULL);
   const char *text = e                 ? e->text
                      : schedule_source ? schedule_source(k)
                                        : NULL;
@@ -26,16 +26,16 @@ bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s) {
   }
   const char *error = schedule_read(k, cpu_vector_bytes(), text, &at, s);
   if (error)
-    schedule_entry_fail(e, at, error);
+    schedule_entry_fail(c, e, at, error);
   else
     schedule_entry_report(e, NULL);
   return !error;
 }
 
 void schedule_has_no_code(const FusionGroup *c) {
-  const ScheduleEntry *e = schedule_file_find(c, NULL);
+  const ScheduleEntry *e = schedule_find(c, NULL);
   if (e || schedule_source)
-    schedule_entry_fail(e, 0, "there is no C code for this schedule");
+    schedule_entry_fail(c, e, 0, "there is no C code for this schedule");
 }
 
 const char *schedule_entry(Arena *arena, const FusionGroup *c, const Kernel *k,

@@ -12,6 +12,7 @@
 #include "backend/target.h"
 #include "machine/limits/cuda.h"
 #include "plan/observer.h"
+#include "plan/schedule_file.h"
 #include "support/trap.h"
 #include "tensor/node.h"
 
@@ -334,6 +335,8 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   bool done;
   if (g->interrupt && flag_is_set(g->interrupt))
     trap_raise(FAIL_INTERRUPT);
+  if (!schedule_check(g, where, fault))
+    return false;
   if (!run_locked(g, c, &done, fault))
     return false;
   return done || (c->library_op && library_op_run(g, c->nodes.at[0])) ||

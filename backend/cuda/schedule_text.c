@@ -184,7 +184,7 @@ static void print_pass(Buffer *out, const CudaPass *p, uint32_t number) {
 void kernel_text_print(Buffer *out, const FusionGroup *c, const CudaKernel *k,
                        const char *arch) {
   ArtifactKey key = kernel_schedule_key(c);
-  buffer_printf(out, "kernel %016" PRIx64 " %s\n", key.word[0], arch);
+  buffer_printf(out, "kernel %016" PRIx64 " on %s\n", key.word[0], arch);
   for (uint32_t j = 0; j < k->passes.len; j++)
     print_pass(out, k->passes.at[j], j + 1);
 }
@@ -257,16 +257,16 @@ static const char *read_pass(TextReader *r, KernelText *t) {
 
 KernelText *kernel_text_find(Arena *arena, const FusionGroup *c,
                              const char *arch) {
-  ScheduleEntry *e = arch ? schedule_file_find(c, arch) : NULL;
+  ScheduleEntry *e = arch ? schedule_find(c, arch) : NULL;
   if (!e)
     return NULL;
   KernelText *t = NEW(arena, KernelText);
-  *t = (KernelText){.arena = arena, .entry = e};
+  *t = (KernelText){.arena = arena, .group = c, .entry = e};
   TextReader r = {.arena = arena, .text = e->text, .at = e->text};
   for (skip_blanks(&r); *r.at; skip_blanks(&r)) {
     const char *error = read_pass(&r, t);
     if (error) {
-      schedule_entry_fail(e, (uint32_t)(r.token - r.text), error);
+      schedule_entry_fail(c, e, (uint32_t)(r.token - r.text), error);
       return NULL;
     }
   }
@@ -286,7 +286,7 @@ const PassText *kernel_text_kind(const KernelText *t, CudaKernelKind kind) {
 
 void kernel_text_refuse(KernelText *t, const PassText *pass,
                         const char *reason) {
-  schedule_entry_fail(t->entry, pass->at, reason);
+  schedule_entry_fail(t->group, t->entry, pass->at, reason);
   t->has_failed = true;
 }
 
@@ -329,7 +329,7 @@ static const char *check_entry(const ScheduleEntry *e, Arena *arena) {
 
 bool cuda_schedules_check(Fault *fault) {
   static bool is_checked; /* under the lock of the device */
-  if (!schedule_file_check(fault))
+  if (!schedule_check(NULL, NULL, fault))
     return false;
   if (is_checked)
     return true;

@@ -1,6 +1,6 @@
 /* backend/cuda: schedules of kernels as text (plan/schedule_file.h).
  *
- *     kernel 5b1d0c2f9a3e4471 sm_90a
+ *     kernel 5b1d0c2f9a3e4471 on sm_90a
  *       1: by gemm {way=wgmma copy=engine m=128 n=256}
  *       2: by rows {group=32 threads=256 vector=4}
  *
@@ -26,6 +26,7 @@ typedef struct PassText {
 /* The entry of a kernel. */
 struct KernelText {
   Arena *arena;
+  const FusionGroup *group;
   ScheduleEntry *entry;
   uint32_t count;
   PassText passes[MAX_PASS_TEXTS];
