@@ -708,7 +708,8 @@ static void finish_module(CModule *m, BuildFiles *out) {
   if (m->target == BUILD_EXECUTABLE)
     executable_write(m, &all);
   *out =
-      (BuildFiles){.source = all, .header = m->header, .manifest = m->manifest};
+      (BuildFiles){.source = all, .header = m->header, .manifest = m->manifest,
+                   .schedules = m->schedules};
 }
 
 typedef struct BuildRequest {
@@ -802,6 +803,7 @@ static SessionStatus build_module(Session *s, void *arg) {
   CModule m = {.session = s, .name = b->module, .target = b->target};
   aot_module_begin(&m.kernels, s->arena, b->target != BUILD_PORTABLE);
   m.source.arena = m.header.arena = m.manifest.arena = s->arena;
+  m.schedules.arena = s->arena;
   m.command_code.arena = m.command_table.arena = s->arena;
   map_init(&m.reserved_names, s->arena);
   for (size_t k = 0; k < ARRAY_LEN(runtime_sources); k++)

@@ -15,6 +15,7 @@ enum { MAX_BUILD_ARCHS = 7 };
 /* Generated texts, in the arena of the session. */
 typedef struct BuildFiles {
   Buffer source, header, manifest;
+  Buffer schedules; /* of the kernels, as --schedules reads them */
   /* BUILD_CUDA: the CUDA source per architecture, the part of the host code
    * that depends on compiled code or symbol names, and these names. */
   Buffer device_sources[MAX_BUILD_ARCHS], source_tail, symbol_table;

@@ -9,6 +9,7 @@
 
 #include "backend/target.h"
 #include "plan/region.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 #include "support/interrupt.h"
 #include "support/trap.h"
@@ -337,6 +338,20 @@ static void emit_iteration_limits(HostEmitter *e, const FusionGroup *c) {
   }
 }
 
+/* Adds the schedule of a kernel, unless an equal kernel has it. */
+static void note_schedule(HostEmitter *e, const Node *n) {
+  Buffer *out = &e->module->schedules;
+  const char *entry = e->is_cuda ? e->module->cuda.schedules.text
+                                 : e->module->kernels.schedule;
+  Span span = span_of(e, n);
+  const char *what = source_excerpt(e->arena, &e->session->sources, span);
+  if (!entry || (out->text && strstr(out->text, entry)))
+    return;
+  buffer_printf(out, "%s(* %s: ", out->len ? "\n" : "", e->name);
+  schedule_put_comment(out, what ? what : "");
+  buffer_printf(out, ", line %u *)\n%s", line_of(e, span), entry);
+}
+
 static void emit_kernel(HostEmitter *e, const FusionGroup *c) {
   const AotCaller caller = {e, host_emit_extent_var, size_display_name,
                             check_code};
@@ -345,15 +360,16 @@ static void emit_kernel(HostEmitter *e, const FusionGroup *c) {
   NodeList results;
   uint32_t number = UINT32_MAX;
   if (c->kernel && e->is_cuda) {
-    number = cuda_aot_module_add(&e->module->cuda, c->kernel, &caller, &added);
+    number = cuda_aot_module_add(&e->module->cuda, c, &caller, &added);
     results = added.outputs;
   } else if (c->kernel) {
-    number = aot_module_add(&e->module->kernels, c->kernel, &caller, &results);
+    number = aot_module_add(&e->module->kernels, c, &caller, &results);
   }
   if (number == UINT32_MAX) {
     e->needs_unfused = true;
     trap_raise(FAIL_ERROR);
   }
+  note_schedule(e, results.at[0]);
   for (uint32_t j = 0; j < results.len; j++) {
     emit_kernel_comment(e, results.at[j],
                         e->is_cuda ? NULL : e->module->kernels.version_summary);

@@ -85,7 +85,7 @@ typedef struct CModule {
   AotModule kernels;
   BuildTarget target;
   CudaAotModule cuda; /* BUILD_CUDA */
-  Buffer source, header, manifest;
+  Buffer source, header, manifest, schedules;
   /* BUILD_EXECUTABLE: a command for each function, and their table. */
   Buffer command_code, command_table;
   uint32_t command_count;

@@ -399,6 +399,7 @@ static SessionStatus trace_protected(Session *s, void *arg) {
   map_init(&t.known_vars, s->arena);
   ExtentTable *sizes = extent_table_new(&s->dims, assumptions_new(&s->dims));
   out->graph.extent_table = sizes;
+  out->graph.schedules = t.graph->schedules;
   eval_set_aot_tracing(s->eval, sizes);
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {

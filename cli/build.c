@@ -513,7 +513,7 @@ static bool write_all(const BuildOutput *t, const char *output,
 
 int verb_build(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "build", "DEOt", argc, argv);
+  int status = options_parse(&o, "build", "DEOdft", argc, argv);
   if (status >= 0)
     return status;
   if (o.arg_count != 1)
@@ -551,6 +551,12 @@ int verb_build(int argc, char **argv) {
   else if (read)
     done = build_c_module(session, &text, target.module, o.entry_count,
                           o.entries, kind, &files);
+  if (done == SESSION_OK && o.show_schedule && files.schedules.text)
+    fputs(files.schedules.text, stdout);
+  if (done == SESSION_OK)
+    session_check_schedules(session);
+  if (session_diags(session)->errors)
+    done = SESSION_ERROR;
   terminal_report(session, false);
   terminal_match_defines(session, &o);
   if (done == SESSION_OK && !terminal_defines_matched(&o))

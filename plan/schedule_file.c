@@ -68,6 +68,14 @@ size_t schedule_blank_comments(char *text) {
   return depth ? begin : SIZE_MAX;
 }
 
+void schedule_put_comment(Buffer *out, const char *text) {
+  for (const char *p = text; *p; p++) {
+    buffer_putc(out, *p);
+    if ((p[0] == '(' && p[1] == '*') || (p[0] == '*' && p[1] == ')'))
+      buffer_putc(out, ' ');
+  }
+}
+
 static const struct {
   const char *word;
   ScheduleEntryKind kind;

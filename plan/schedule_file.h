@@ -69,6 +69,8 @@ void schedule_put_unused(const Graph *g, Buffer *out);
 /* Replaces comments by blanks.  Returns the position of one without an end, or
  * SIZE_MAX. */
 size_t schedule_blank_comments(char *text);
+/* Appends text within a comment: it neither begins nor ends one. */
+void schedule_put_comment(Buffer *out, const char *text);
 /* Adds a declared schedule.  Errors of earlier ones no longer count. */
 void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e);
 

@@ -1,5 +1,6 @@
 /* Prints the recorded plans as text of at most 100 columns. */
 #include "plan_report/plan_report.h"
+#include "plan/schedule_file.h"
 #include "support/buffer.h"
 #include "support/code_indent.h"
 #include "support/utf8.h"
@@ -538,15 +539,6 @@ void plan_text(Buffer *out, const PlanRecorder *recorder, const PlanStyle *s) {
 
 /* ---- schedules ---- */
 
-/* The text of a comment: neither begins nor ends one. */
-static void put_comment_text(Buffer *out, const char *text) {
-  for (const char *p = text; *p; p++) {
-    buffer_putc(out, *p);
-    if ((p[0] == '(' && p[1] == '*') || (p[0] == '*' && p[1] == ')'))
-      buffer_putc(out, ' ');
-  }
-}
-
 /* A kernel that runs again has one entry. */
 static bool is_listed(const Buffer *out, const char *schedule) {
   return out->text && strstr(out->text, schedule);
@@ -563,7 +555,7 @@ void plan_schedules(Buffer *out, const PlanRecorder *recorder,
           (style->only_kernel && style->only_kernel != number))
         continue;
       buffer_printf(out, "%s(* %u: ", out->len ? "\n" : "", number);
-      put_comment_text(out, k->place.text ? k->place.text : "");
+      schedule_put_comment(out, k->place.text ? k->place.text : "");
       buffer_puts(out, k->place.file ? ", " : "");
       put_location(out, &k->place);
       buffer_printf(out, " *)\n%s", k->info.schedule);

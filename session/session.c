@@ -208,8 +208,13 @@ static void bind_to_it(Session *s, Dec *dec) {
   dec->pat = pat;
 }
 
-static bool check_dec(Session *s, Module *module, Dec *dec, bool main) {
+static bool check_dec(Session *s, Module *module, const Program *program,
+                      Dec *dec, bool main) {
   bool bare = dec->kind == DEC_EXPR;
+  if (main)
+    VEC_PUSH(s->arena, s->main_decs, dec);
+  if (dec->kind == DEC_SCHEDULE)
+    return schedule_declaration_read(s, program, dec);
   if (bare)
     bind_to_it(s, dec);
   Checked checked = {0};
@@ -266,15 +271,8 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   }
   uint32_t diags_before_check = s->diags.all.len;
   bool parsed_ok = s->diags.errors == errors;
-  for (uint32_t i = 0; i < program.dec_count; i++) {
-    Dec *dec = program.decs[i];
-    if (dec->kind == DEC_SCHEDULE)
-      schedule_declaration_read(s, &program, dec);
-    else
-      check_dec(s, module, dec, main);
-    if (main)
-      VEC_PUSH(s->arena, s->main_decs, dec);
-  }
+  for (uint32_t i = 0; i < program.dec_count; i++)
+    check_dec(s, module, &program, program.decs[i], main);
   if (!parsed_ok || s->has_missing_import)
     drop_unknown_names(s, diags_before_check);
   s->has_missing_import = outer_missing;
@@ -397,7 +395,11 @@ static SessionStatus parse_input(Session *s, const SourceInput *text,
   if (!text->is_complete && !s->diags.errors &&
       is_doc_comment_only(text, program))
     return SESSION_INCOMPLETE;
-  if (program->incomplete && !text->is_complete) {
+  const Dec *last =
+      program->dec_count ? program->decs[program->dec_count - 1] : NULL;
+  bool has_no_text = last && last->kind == DEC_SCHEDULE &&
+                     !last->text[strspn(last->text, " \t\r\n")];
+  if ((program->incomplete || has_no_text) && !text->is_complete) {
     session_clear_diags(s);
     return SESSION_INCOMPLETE;
   }
@@ -414,7 +416,7 @@ static SessionStatus run_input(Session *s, void *arg) {
   for (uint32_t i = 0; i < program.dec_count; i++) {
     s->has_unfinished_dec = true;
     s->unrun_decs = program.dec_count - i - 1;
-    if (!check_dec(s, s->main_module, program.decs[i], true)) {
+    if (!check_dec(s, s->main_module, &program, program.decs[i], true)) {
       s->pending.len = 0;
       return SESSION_ERROR;
     }

@@ -5,6 +5,7 @@
 #include "support/buffer.h"
 
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/schedule_make.h"
 #include "backend/emit/prelude.h"
 #include "machine/limits/cpu.h"
 
@@ -364,12 +365,14 @@ static void emit_dispatcher(EntryWriter *writer, const KernelVersions *v,
   buffer_puts(writer->out, "}\n");
 }
 
-static bool add_for_isa(AotModule *m, const Kernel *k, const AotCaller *caller,
-                        const NodeList *results, uint32_t isa, Buffer *run) {
+static bool add_for_isa(AotModule *m, const FusionGroup *c,
+                        const AotCaller *caller, const NodeList *results,
+                        uint32_t isa, Buffer *run) {
+  const Kernel *k = c->kernel;
   KernelVersions v;
   uint32_t bytes = isa_targets[isa].vector_bytes, parts[MAX_VERSIONS];
   EntryWriter writer = {.caller = caller, .graph = k->graph};
-  if (!multiversion_emit(k, bytes, m->only_isa >= 0, NUMBER_PLACEHOLDER, &v))
+  if (!multiversion_emit(c, bytes, m->only_isa >= 0, NUMBER_PLACEHOLDER, &v))
     return false;
   for (uint32_t j = 0; j < v.count; j++) {
     const KernelVersion *x = &v.versions[j];
@@ -387,6 +390,10 @@ static bool add_for_isa(AotModule *m, const Kernel *k, const AotCaller *caller,
   writer.out = run;
   if (v.count > 1)
     emit_dispatcher(&writer, &v, parts);
+  if (bytes == cpu_vector_bytes())
+    m->schedule =
+        schedule_entry(m->arena, c, v.versions[v.count - 1].kernel,
+                       &v.versions[v.count - 1].schedule);
   if (!m->version_summary)
     m->version_summary = summarize_versions(&writer, &v);
   return !writer.failed;
@@ -421,11 +428,12 @@ static bool targets_isa(const AotModule *m, uint32_t isa) {
   return m->only_isa < 0 || (uint32_t)m->only_isa == isa;
 }
 
-uint32_t aot_module_add(AotModule *m, const Kernel *k, const AotCaller *caller,
-                        NodeList *results) {
+uint32_t aot_module_add(AotModule *m, const FusionGroup *c,
+                        const AotCaller *caller, NodeList *results) {
+  const Kernel *k = c->kernel;
   AotEntry run;
   *results = (NodeList){0};
-  m->version_summary = NULL;
+  m->schedule = m->version_summary = NULL;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
       if (k->loops.at[j]->outputs.at[i].global_index)
@@ -433,7 +441,7 @@ uint32_t aot_module_add(AotModule *m, const Kernel *k, const AotCaller *caller,
   for (uint32_t t = 0; t < AOT_ISA_COUNT; t++) {
     run.by_isa[t] = (Buffer){.arena = m->arena};
     if (targets_isa(m, t) &&
-        !add_for_isa(m, k, caller, results, t, &run.by_isa[t]))
+        !add_for_isa(m, c, caller, results, t, &run.by_isa[t]))
       return UINT32_MAX;
   }
   return add_entry(m, &run);

@@ -8,6 +8,7 @@
 #define AXON_CPU_AOT_MODULE_H
 
 #include "backend/emit/aot_caller.h"
+#include "plan/fusion_group.h"
 #include "support/buffer.h"
 #include "support/vec.h"
 
@@ -26,6 +27,8 @@ typedef struct AotModule {
                                        and of 8-byte lanes */
   Buffer dispatchers[AOT_ISA_COUNT]; /* by ISA: functions run1 and so on, which
                                         select a version by sizes */
+  const char *schedule; /* of the last kernel, in text, for this machine; NULL:
+                           it is not a target */
   const char *version_summary; /* conditions of the last kernel's versions, for
                                   the widest ISA: "n <= 1; others" */
   VEC(AotKernelSource) sources;
@@ -34,12 +37,12 @@ typedef struct AotModule {
 
 /* native_only: only for this machine. */
 void aot_module_begin(AotModule *m, Arena *arena, bool native_only);
-/* Adds the kernel unless an equal one exists.  Returns its number k.  The call
+/* Adds the kernel of a group unless an equal one exists.  Returns its number k.  The call
  * `run<k>(z, p)` returns 0 or an error code. p points to the outputs in the
  * order of `results`, then to the kernel's inputs.  Returns UINT32_MAX if the
  * kernel cannot be emitted. */
-uint32_t aot_module_add(AotModule *m, const Kernel *k, const AotCaller *caller,
-                        NodeList *results);
+uint32_t aot_module_add(AotModule *m, const FusionGroup *c,
+                        const AotCaller *caller, NodeList *results);
 /* Writes all kernels. */
 void aot_module_write(const AotModule *m, Buffer *out);
 /* Writes plain C with the functions of the scalar prelude that it uses. */

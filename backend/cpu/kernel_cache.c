@@ -39,7 +39,7 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   CpuKernel e;
   p->operations = kernel_operation_count(k);
   p->exact = fusion_group_is_exact(c);
-  if (!schedule_make(c, k, &s))
+  if (!schedule_make(c, k, cpu_vector_bytes(), true, &s))
     return;
   if (!emit_kernel(k, &s, NULL, "", &e) ||
       k->inputs.len + e.code.call.outputs.len + e.prepacked.len >

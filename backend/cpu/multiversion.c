@@ -3,6 +3,7 @@
 
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/schedule_make.h"
 #include "backend/cpu/vector_axis.h"
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
@@ -299,7 +300,8 @@ static bool emit_version(const KernelVersions *v, const Kernel *k,
   if (x->min_points > 0)
     x->min_points = min_uncached_points(x->kernel);
   x->alias_begin = extent_table_alias_count(k->graph->extent_table);
-  schedule_choose(x->kernel, bytes, false, &x->schedule);
+  if (!schedule_make(v->group, x->kernel, bytes, false, &x->schedule))
+    return false;
   x->unrolled_loops = 0;
   for (uint32_t j = 0; j < x->kernel->loops.len; j++)
     x->unrolled_loops += short_reduction_applies(x->kernel->loops.at[j]);
@@ -390,10 +392,16 @@ static bool is_worthwhile(const KernelVersions *v, const KernelVersion *x,
   return fallback_work > MIN_VERSION_SPEEDUP * work;
 }
 
-bool multiversion_emit(const Kernel *k, uint32_t bytes, bool native_only,
+bool multiversion_emit(const FusionGroup *c, uint32_t bytes, bool native_only,
                        const char *suffix, KernelVersions *v) {
+  const Kernel *k = c->kernel;
   find_versions(k, bytes, v);
+  v->group = c;
   v->native_only = native_only;
+  if (schedule_is_given(c, bytes)) {
+    v->versions[0] = v->versions[v->count - 1];
+    v->count = 1;
+  }
   KernelVersion *fallback = &v->versions[v->count - 1];
   if (!emit_version(v, k, bytes, suffix, fallback))
     return false;

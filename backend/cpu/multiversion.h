@@ -48,6 +48,7 @@ typedef struct KernelVersion {
 typedef struct KernelVersions {
   const DimVar *vars[16]; /* variables of the kernel */
   uint32_t var_count, count;
+  const FusionGroup *group;
   bool native_only; /* all versions are for this machine only */
   /* bounds of index values */
   VEC(int64_t) index_minima, index_maxima;
@@ -56,10 +57,12 @@ typedef struct KernelVersions {
   KernelVersion versions[MAX_VERSIONS]; /* in the order of the dispatch */
 } KernelVersions;
 
-/* Schedules and emits the versions for vectors of `vector_bytes` bytes.  Omits
- * versions that are not faster.  Returns false if the kernel cannot be
+/* Schedules and emits the versions of the kernel of a group for vectors of
+ * `vector_bytes` bytes.  Omits versions that are not faster; a schedule that a
+ * user wrote has one version.  Returns false if the kernel cannot be
  * emitted. */
-bool multiversion_emit(const Kernel *k, uint32_t vector_bytes, bool native_only,
-                       const char *suffix, KernelVersions *out);
+bool multiversion_emit(const FusionGroup *c, uint32_t vector_bytes,
+                       bool native_only, const char *suffix,
+                       KernelVersions *out);
 
 #endif

@@ -14,17 +14,22 @@ void schedule_set_source(ScheduleSource *source) {
   schedule_source = source;
 }
 
-bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s) {
-  ScheduleEntry *e = schedule_find(c, NULL);
+bool schedule_is_given(const FusionGroup *c, uint32_t bytes) {
+  return bytes == cpu_vector_bytes() && schedule_find(c, NULL);
+}
+
+bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
+                   bool may_use_bytes, Schedule *s) {
+  ScheduleEntry *e = schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
   const char *text = e                 ? e->text
                      : schedule_source ? schedule_source(k)
                                        : NULL;
   uint32_t at;
   if (!text) {
-    schedule_choose(k, cpu_vector_bytes(), true, s);
+    schedule_choose(k, bytes, may_use_bytes, s);
     return true;
   }
-  const char *error = schedule_read(k, cpu_vector_bytes(), text, &at, s);
+  const char *error = schedule_read(k, bytes, text, &at, s);
   if (error)
     schedule_entry_fail(c, e, at, error);
   else

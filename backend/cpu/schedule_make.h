@@ -5,9 +5,13 @@
 
 #include "backend/cpu/cpu.h"
 
-/* Makes the schedule of a group.  Changes k, a copy of its kernel.  Returns
- * false if the file has a schedule that cannot be applied. */
-bool schedule_make(const FusionGroup *c, Kernel *k, Schedule *s);
+/* Makes the schedule of a group.  Changes k, a copy of its kernel.  bytes,
+ * may_use_bytes: see schedule_choose; a schedule that a user wrote is for the
+ * vectors of this machine.  Returns false if it cannot be applied. */
+bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
+                   bool may_use_bytes, Schedule *s);
+/* True if a user wrote the schedule. */
+bool schedule_is_given(const FusionGroup *c, uint32_t bytes);
 /* Reports that there is no code for the schedule, if it is that of the file. */
 void schedule_has_no_code(const FusionGroup *c);
 /* Tests only: schedules of all kernels, in text; NULL: the chosen one. */

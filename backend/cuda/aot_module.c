@@ -2,6 +2,7 @@
 
 #include "backend/cuda/arch.h"
 #include "backend/cuda/attention_analysis.h"
+#include "backend/cuda/schedule_text.h"
 #include "backend/target.h"
 #include "machine/limits/cuda.h"
 #include "support/arena_text.h"
@@ -370,11 +371,15 @@ static bool is_launchable(const Graph *g, const CudaKernel *k) {
   return true;
 }
 
-static bool emit(const CudaAotModule *m, const Kernel *k, uint32_t arch,
+/* A schedule that a user wrote is that of the variant with tensor maps. */
+static bool emit(const CudaAotModule *m, const FusionGroup *c, uint32_t arch,
                  bool maps, CudaKernel *out) {
+  Kernel *k = kernel_copy(c->kernel);
   CudaTarget target = target_of(m, arch);
   target.has_tensor_maps = maps;
-  return cuda_emit(kernel_copy(k), &target, NULL, NULL, out) &&
+  KernelText *text =
+      maps ? kernel_text_find(k->arena, c, target.arch) : NULL;
+  return cuda_emit(k, &target, text, NULL, out) &&
          is_launchable(k->graph, out);
 }
 
@@ -406,12 +411,14 @@ static const CudaPass *wgmma_pass(const CudaKernel *k) {
 
 /* A TMA variant with the schedule for large sizes.  False if it equals the
  * default. */
-static bool emit_large(const CudaAotModule *m, const Kernel *k, uint32_t arch,
-                       const CudaKernel *default_kernel, CudaKernel *out) {
+static bool emit_large(const CudaAotModule *m, const FusionGroup *c,
+                       uint32_t arch, const CudaKernel *default_kernel,
+                       CudaKernel *out) {
+  const Kernel *k = c->kernel;
   if (!wgmma_pass(default_kernel))
     return false;
   set_extent_hints(k, hint_large);
-  bool good = emit(m, k, arch, true, out) && wgmma_pass(out);
+  bool good = emit(m, c, arch, true, out) && wgmma_pass(out);
   set_extent_hints(k, hint_default);
   return good && (out->source.len != default_kernel->source.len ||
                   memcmp(out->source.text, default_kernel->source.text,
@@ -420,12 +427,13 @@ static bool emit_large(const CudaAotModule *m, const Kernel *k, uint32_t arch,
 
 /* Calls of the TMA variants: "run1_0_large(..) || run1_0_boxed(..)".  A variant
  * returns 0 if it cannot run.  NULL: there are no variants. */
-static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
+static const char *add_tma_variants(AotKernelWriter *a, const FusionGroup *c,
                                     const char *name, const CudaKernel *tma,
                                     const Codes *codes, AotKernelInfo *added) {
+  const Kernel *k = c->kernel;
   CudaKernel large = {0};
   Buffer calls = {.arena = k->arena};
-  bool has_large = emit_large(a->m, k, a->arch, tma, &large);
+  bool has_large = emit_large(a->m, c, a->arch, tma, &large);
   for (uint32_t j = has_large ? 0 : 1; j < 2; j++) {
     const CudaKernel *of = j ? tma : &large;
     const char *variant =
@@ -443,21 +451,24 @@ static const char *add_tma_variants(AotKernelWriter *a, const Kernel *k,
 
 /* Adds one source, or several variants if only the call decides whether TMA is
  * possible. */
-static bool add_for_arch(CudaAotModule *m, const Kernel *k,
+static bool add_for_arch(CudaAotModule *m, const FusionGroup *c,
                          const AotCaller *caller, uint32_t arch,
                          AotKernelInfo *added) {
+  const Kernel *k = c->kernel;
   AotKernelWriter a = {m, caller, k->graph, &m->host_code, arch, false};
   CudaKernel with_tma = {0}, without_tma = {0};
   const char *name = arena_printf(k->arena, "run%u_%u", m->kernel_count, arch);
   const char *tma = NULL;
-  bool has = emit(m, k, arch, true, &with_tma),
+  bool has = emit(m, c, arch, true, &with_tma),
        maps = has && tensor_map_count(&with_tma);
+  if (has)
+    kernel_text_print(&m->schedules, c, &with_tma, m->archs[arch]);
   without_tma = with_tma;
-  if ((!has || maps) && !emit(m, k, arch, false, &without_tma))
+  if ((!has || maps) && !emit(m, c, arch, false, &without_tma))
     return false;
   Codes codes = codes_of(&a, &without_tma);
   if (maps)
-    tma = add_tma_variants(&a, k, name, &with_tma, &codes, added);
+    tma = add_tma_variants(&a, c, name, &with_tma, &codes, added);
   put_run(&a, &without_tma, name, add_source(&a, &without_tma), tma);
   added->has_checks |= codes.len > 0;
   added->requires_align16 |= without_tma.requires_align16;
@@ -465,16 +476,18 @@ static bool add_for_arch(CudaAotModule *m, const Kernel *k,
   return !a.failed;
 }
 
-uint32_t cuda_aot_module_add(CudaAotModule *m, const Kernel *k,
+uint32_t cuda_aot_module_add(CudaAotModule *m, const FusionGroup *c,
                              const AotCaller *caller, AotKernelInfo *added) {
+  const Kernel *k = c->kernel;
   *added = (AotKernelInfo){.has_checks = false};
+  m->schedules = (Buffer){.arena = m->arena};
   m->kernel_count++;
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++)
       if (k->loops.at[j]->outputs.at[i].global_index)
         VEC_PUSH(k->arena, added->outputs, k->loops.at[j]->outputs.at[i].node);
   for (uint32_t a = 0; a < m->arch_count; a++)
-    if (!add_for_arch(m, k, caller, a, added))
+    if (!add_for_arch(m, c, caller, a, added))
       return UINT32_MAX;
   put_arch_dispatch(m, &m->host_code, added->has_checks);
   return m->kernel_count;

@@ -316,8 +316,10 @@ static void schedule_pass(CudaWriter *w, CudaPass *p, bool no_split) {
   const PassText *text = pass_text(w);
   cuda_schedule(p, w->target, no_split);
   const char *refusal = text ? pass_text_apply(text, p, w->e.arena) : NULL;
-  if (refusal)
+  if (refusal) {
     kernel_text_refuse(w->text, text, refusal);
+    cuda_schedule(p, w->target, no_split);
+  }
 }
 
 /* The last pass as a matrix product; NULL: it is none, or its text says that it

@@ -1,0 +1,178 @@
+#!/bin/bash
+# Schedules that a program declares, those of kernels for GPUs, and those of
+# `axon build`: what is printed, read again, is the same; results do not change;
+# an error has its place.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+need_compiler
+unset AXON_SCHEDULES
+export AXON_TARGET=cpu AXON_TINY=0
+cd "$work" || exit 1
+
+said() { # said TEXT ARGUMENT...
+  text=$1
+  shift
+  "$AXON" "$@" >out 2>&1
+  grep -qF -- "$text" out || fail "$*: expected \`$text\`: $(cat out)"
+}
+
+# ---- declarations ----
+cat >head.axn <<'END'
+val x : f32[70, 129] = normal (key 1) [70, 129]
+val w : f32[129, 40] = normal (key 2) [129, 40]
+fun rows x = map sum x
+fun layer x =
+  let
+    val h = x @ w
+  in
+    h |> nn.gelu |> map sum
+  end
+fun twice 0 x = x * 2.0
+  | twice n x = x * 3.0 + n
+END
+cat >body.axn <<'END'
+
+schedule layer =
+  (* the product has tiles in registers *)
+  kernel h
+    tasks i0 6, i1 16; width 4
+    1: tile i2 32; run i2.1; tile i1 4 peel; tile i1.1 2 if; unroll i1.1;
+       tile i0 6 if; unroll i0; order i0.1, i1.2, i2.1, i2, i0, i1.1, i1;
+       lanes i1
+
+schedule rows =
+  tasks i0; width 4
+  1: tile i1 8; run i1.1; tile i1 4; lanes i1
+
+do print (rows x, layer x)
+do print (sum (grad (fn x => sum (layer x)) x))
+END
+sed '/^schedule/,/^$/d' body.axn | cat head.axn - >plain.axn
+cat head.axn body.axn >program.axn
+"$AXON" plain.axn >expected || fail 'plain.axn'
+"$AXON" program.axn >got 2>errors || fail "program.axn: $(cat errors)"
+[ -s errors ] && fail "program.axn: $(cat errors)"
+awk -f "$here/tests/close.awk" expected got || fail 'other results'
+"$AXON" fmt - <program.axn >formatted
+"$AXON" fmt - <formatted | cmp - formatted || fail 'fmt twice'
+sed -n '/^schedule/,/^$/p' program.axn >declarations
+sed -n '/^schedule/,/^$/p' formatted | cmp - declarations ||
+  fail 'fmt changes the declarations'
+"$AXON" plan --schedule program.axn >printed
+for schedule in 'tasks i0 6, i1 16; width 4' 'tile i1 8; run i1.1; tile i1 4'; do
+  grep -qF "$schedule" printed || fail "not used: $schedule: $(cat printed)"
+done
+"$AXON" plan --schedule plain.axn | grep -q 'i1 16; width 4' &&
+  fail 'a schedule without a declaration'
+"$AXON" check program.axn >out 2>&1 || fail "check: $(cat out)"
+# A later declaration replaces an earlier one, also a wrong one.
+cat >session <<'END'
+fun f x = map sum x
+schedule f = tasks i0; 1: lanes i0
+f (ones [64, 300])
+schedule f =
+  tasks i0; width 1; 1: tile i1 32; run i1.1
+f (ones [64, 300])
+END
+"$AXON" repl --plain <session >out 2>&1
+[ "$(grep -c E0523 out)" = 1 ] && grep -q '300' out ||
+  fail "a second declaration: $(cat out)"
+
+# Wrong declarations: an error with its place.
+while IFS='|' read -r line message; do
+  { cat head.axn; printf '%b\n' "$line"; } >wrong.axn
+  echo 'do print (rows x, layer x)' >>wrong.axn
+  "$AXON" wrong.axn >out 2>&1 && fail "accepted: $line"
+  grep -qF -- "$message" out && grep -q 'wrong.axn:1[2-9]:' out ||
+    fail "\`$line\`: expected \`$message\`: $(head -5 out)"
+done <"$here/tests/schedules/declared"
+echo 'fun f (x : f32[n]) = let val a = x * 2.0 val b = x * 2.0 in a * b end' \
+  >two.axn
+printf 'schedule f =\n  kernel x * 2.0\n    1: lanes i0\n' >>two.axn
+said '`f` computes `x * 2.0` 2 times' two.axn
+printf 'fun f x = x * 2.0\nschedule f = tasks i0\n' >unused.axn
+said 'a schedule was not used: unused.axn:2:13: no kernel of this run' \
+  unused.axn
+printf 'fun f schedule y = schedule + y\ndo print (f 1 2)\n' >name.axn
+said 3 name.axn
+
+# ---- GPUs ----
+cat >gpu.axn <<'END'
+val x = bf16 (normal (key 1) [512, 256] : f32[512, 256])
+val w = bf16 (normal (key 2) [256, 384] : f32[256, 384])
+val q = f16 (normal (key 3) [1, 8, 256, 64] : f32[1, 8, 256, 64])
+fun attend q = nn.attention ~causal:true q q q
+fun long x = sum (f32 x)
+do print (sum (f32 (x @ w)), sum (nn.gelu (f32 (x @ w))))
+do print (map sum (f32 x), nn.softmax (f32 x), transpose (f32 x) + 1.0)
+do print (f32 x * 2.0, sum ~axis:0 (f32 x), long x, attend q)
+END
+for arch in sm_80 sm_90a; do
+  plan() { "$AXON" plan --target "cuda:$arch" "$@" gpu.axn; }
+  plan --schedule >gpu.axs
+  [ "$(grep -c "^kernel .* on $arch" gpu.axs)" -ge 9 ] ||
+    fail "$arch: too few kernels: $(cat gpu.axs)"
+  plan --schedule --schedules gpu.axs | cmp -s - gpu.axs ||
+    fail "$arch: other schedules"
+  plan --code --stable >chosen 2>&1
+  plan --code --stable --schedules gpu.axs >read 2>&1
+  cmp -s chosen read || fail "$arch: $(diff chosen read | head)"
+  for kind in rows points transpose gemm attention; do
+    grep -q "by $kind {" gpu.axs || fail "$arch: no kernel runs by $kind"
+  done
+done
+sed 's/by transpose.*/by points {}/' gpu.axs >other.axs
+"$AXON" plan --target cuda:sm_90a --code --schedules other.axs gpu.axn >out \
+  2>&1 || fail "other kinds: $(grep -m3 error out)"
+grep -q 'transposed tiles' out && fail 'there are transposed tiles'
+cat >row.axn <<'END'
+val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
+val y = map sum x
+do print (sum y)
+END
+kernel=$("$AXON" plan --target cuda:sm_90a --schedule row.axn |
+  grep -A1 'map sum x' | grep '^kernel')
+[ -n "$kernel" ] || fail 'map sum x has no kernel for a GPU'
+while IFS='|' read -r schedule message; do
+  printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
+  "$AXON" plan --target cuda:sm_90a --schedules refused.axs row.axn >out 2>&1
+  status=$?
+  [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
+  grep -qF -- "$message" out && grep -q 'refused.axs:2:' out ||
+    fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
+done <"$here/tests/schedules/refused_gpu"
+cat >declared.axn <<'END'
+val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
+fun f x = map sum x
+schedule f =
+  kernel map sum x on cuda
+    1: by rows {threads=512 group=64}
+do print (f x)
+END
+said 'thread groups of 64, blocks of 512' \
+  plan --target cuda:sm_90a --code declared.axn
+"$AXON" declared.axn >out 2>&1
+grep -q 'not used' out && fail 'a schedule for GPUs is missed on the CPU'
+
+# ---- axon build ----
+cat >build.axn <<'END'
+fun rows (x : f32[n, k]) = map sum x
+fun layer (x : f32[n, k]) (w : f32[k, m]) = nn.gelu (x @ w)
+END
+"$AXON" build --schedule -o one.c build.axn >one.axs || fail 'build --schedule'
+grep -q '^kernel' one.axs || fail "build: no schedules: $(cat one.axs)"
+sed '/parts/s/1: .*/1: tile i1 128; run i1.1; tile i1 8 peel; lanes i1/' one.axs \
+  >changed.axs
+"$AXON" build --schedule --schedules changed.axs -o two.c build.axn >two.axs ||
+  fail 'build --schedules'
+sed 's/two_/one_/' two.axs | cmp -s - changed.axs ||
+  fail "build: other schedules: $(cat two.axs)"
+cmp -s <(sed 's/two/one/g' two.c) one.c && fail 'build: the code is the same'
+sed 's/lanes i1/lanes i0/' one.axs >wrong.axs
+"$AXON" build --schedules wrong.axs -o three.c build.axn >out 2>&1 &&
+  fail 'build accepts a wrong schedule'
+grep -q 'wrong.axs:[0-9]*:[0-9]*: i0 has no constant' out ||
+  fail "build: $(cat out)"
+[ ! -e three.c ] || fail 'build writes a file after an error'
+exit "$bad"
