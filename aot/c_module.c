@@ -707,9 +707,10 @@ static void finish_module(CModule *m, BuildFiles *out) {
     buffer_add(&all, text->text, text->len);
   if (m->target == BUILD_EXECUTABLE)
     executable_write(m, &all);
-  *out =
-      (BuildFiles){.source = all, .header = m->header, .manifest = m->manifest,
-                   .schedules = m->schedules};
+  *out = (BuildFiles){.source = all,
+                      .header = m->header,
+                      .manifest = m->manifest,
+                      .schedules = m->schedules};
 }
 
 typedef struct BuildRequest {

@@ -163,8 +163,8 @@ static void write_symbol_table(const CModule *m, Buffer *out) {
 void cuda_host_finish(CModule *m, BuildFiles *out) {
   Arena *arena = m->session->arena;
   const char *at = strstr(cuda_runtime_source, template_split);
-  *out = (BuildFiles){.header = m->header, .manifest = m->manifest,
-                       .schedules = m->schedules};
+  *out = (BuildFiles){
+      .header = m->header, .manifest = m->manifest, .schedules = m->schedules};
   out->source.arena = out->source_tail.arena = out->symbol_table.arena = arena;
   buffer_printf(&out->source,
                 "/* Written by axon build: see %s.h. */\n#include \"%s.h\"\n\n",

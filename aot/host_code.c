@@ -341,8 +341,8 @@ static void emit_iteration_limits(HostEmitter *e, const FusionGroup *c) {
 /* Adds the schedule of a kernel, unless an equal kernel has it. */
 static void note_schedule(HostEmitter *e, const Node *n) {
   Buffer *out = &e->module->schedules;
-  const char *entry = e->is_cuda ? e->module->cuda.schedules.text
-                                 : e->module->kernels.schedule;
+  const char *entry =
+      e->is_cuda ? e->module->cuda.schedules.text : e->module->kernels.schedule;
   Span span = span_of(e, n);
   const char *what = source_excerpt(e->arena, &e->session->sources, span);
   if (!entry || (out->text && strstr(out->text, entry)))

@@ -199,6 +199,8 @@ static const Help helps[] = {
      "                         several GPUs: cuda:sm_80,sm_90a; they need only "
      "the\n"
      "                         NVIDIA driver; the caller passes a CUDA stream\n"
+     "      --schedule         print the schedules of the kernels\n"
+     "      --schedules FILE   build kernels with the schedules of FILE\n"
      "  -D, --define NAME=N    assume N for a data-dependent size\n"
      "      --color WHEN       auto, always, never\n"
      "\n"

@@ -25,7 +25,7 @@ static struct {
   uint32_t count;
   ScheduleEntry *entries;
   bool has_failed;
-  Fault fault; /* of the first error */
+  Fault fault;        /* of the first error */
   bool plans_for_gpu; /* kernels for a GPU were looked up */
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 

@@ -28,8 +28,8 @@
 typedef struct ScheduleReader {
   Session *session;
   const Dec *schedule, *target;
-  const char *name;   /* of the target */
-  char *text; /* comments are blanks */
+  const char *name; /* of the target */
+  char *text;       /* comments are blanks */
 } ScheduleReader;
 
 static void fail(const ScheduleReader *r, const char *at, const char *message,
@@ -118,8 +118,9 @@ static Expr *find_expression(const ScheduleReader *r, const char *at,
   if (found.count == 1)
     return found.found;
   fail(r, at,
-       arena_printf(s->arena, found.count ? "`%s` computes `%.*s` %u times"
-                                          : "`%s` does not compute `%.*s`",
+       arena_printf(s->arena,
+                    found.count ? "`%s` computes `%.*s` %u times"
+                                : "`%s` does not compute `%.*s`",
                     r->name, (int)len, at, found.count),
        found.count ? "give it a name with `val`, and write `kernel` and this "
                      "name"
@@ -232,12 +233,12 @@ static char *next_entry(char *at) {
 
 bool schedule_declaration_read(Session *s, const Program *program,
                                const Dec *dec) {
-  ScheduleReader r = {.session = s,
-                      .schedule = dec,
-                      .name = dec->name->text,
-                      .target = find_dec(s, program, dec->name),
-                      .text = arena_strndup(s->arena, dec->text,
-                                            strlen(dec->text))};
+  ScheduleReader r = {
+      .session = s,
+      .schedule = dec,
+      .name = dec->name->text,
+      .target = find_dec(s, program, dec->name),
+      .text = arena_strndup(s->arena, dec->text, strlen(dec->text))};
   size_t open = schedule_blank_comments(r.text);
   if (!r.target) {
     Diag *diag = session_error(s, 523, dec->name_span,

@@ -391,9 +391,8 @@ static bool add_for_isa(AotModule *m, const FusionGroup *c,
   if (v.count > 1)
     emit_dispatcher(&writer, &v, parts);
   if (bytes == cpu_vector_bytes())
-    m->schedule =
-        schedule_entry(m->arena, c, v.versions[v.count - 1].kernel,
-                       &v.versions[v.count - 1].schedule);
+    m->schedule = schedule_entry(m->arena, c, v.versions[v.count - 1].kernel,
+                                 &v.versions[v.count - 1].schedule);
   if (!m->version_summary)
     m->version_summary = summarize_versions(&writer, &v);
   return !writer.failed;

@@ -37,10 +37,10 @@ typedef struct AotModule {
 
 /* native_only: only for this machine. */
 void aot_module_begin(AotModule *m, Arena *arena, bool native_only);
-/* Adds the kernel of a group unless an equal one exists.  Returns its number k.  The call
- * `run<k>(z, p)` returns 0 or an error code. p points to the outputs in the
- * order of `results`, then to the kernel's inputs.  Returns UINT32_MAX if the
- * kernel cannot be emitted. */
+/* Adds the kernel of a group unless an equal one exists.  Returns its number k.
+ * The call `run<k>(z, p)` returns 0 or an error code. p points to the outputs
+ * in the order of `results`, then to the kernel's inputs.  Returns UINT32_MAX
+ * if the kernel cannot be emitted. */
 uint32_t aot_module_add(AotModule *m, const FusionGroup *c,
                         const AotCaller *caller, NodeList *results);
 /* Writes all kernels. */

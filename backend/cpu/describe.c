@@ -179,7 +179,8 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   if (!c->kernel || c->fallback_reason)
     return false;
   Kernel *k = kernel_copy(c->kernel);
-  if (!schedule_make(c, k, cpu_vector_bytes(), true, &s) || !emit_kernel(k, &s, NULL, "", &e))
+  if (!schedule_make(c, k, cpu_vector_bytes(), true, &s) ||
+      !emit_kernel(k, &s, NULL, "", &e))
     return false;
   about->vector_lanes = s.width;
   about->tasks = e.tasks;

@@ -20,10 +20,9 @@ bool schedule_is_given(const FusionGroup *c, uint32_t bytes) {
 
 bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
                    bool may_use_bytes, Schedule *s) {
-  ScheduleEntry *e = schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
-  const char *text = e                 ? e->text
-                     : schedule_source ? schedule_source(k)
-                                       : NULL;
+  ScheduleEntry *e =
+      schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
+  const char *text = e ? e->text : schedule_source ? schedule_source(k) : NULL;
   uint32_t at;
   if (!text) {
     schedule_choose(k, bytes, may_use_bytes, s);

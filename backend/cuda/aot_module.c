@@ -377,10 +377,8 @@ static bool emit(const CudaAotModule *m, const FusionGroup *c, uint32_t arch,
   Kernel *k = kernel_copy(c->kernel);
   CudaTarget target = target_of(m, arch);
   target.has_tensor_maps = maps;
-  KernelText *text =
-      maps ? kernel_text_find(k->arena, c, target.arch) : NULL;
-  return cuda_emit(k, &target, text, NULL, out) &&
-         is_launchable(k->graph, out);
+  KernelText *text = maps ? kernel_text_find(k->arena, c, target.arch) : NULL;
+  return cuda_emit(k, &target, text, NULL, out) && is_launchable(k->graph, out);
 }
 
 static void hint_large(void *sizes, DimVar *var) {

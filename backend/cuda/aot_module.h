@@ -38,7 +38,7 @@ typedef struct CudaAotModule {
   uint32_t pass_count[CUDA_AOT_MAX_ARCHS]; /* passes in each source */
   Buffer source[CUDA_AOT_MAX_ARCHS];       /* CUDA source per architecture */
   Buffer host_code;
-  Buffer schedules; /* of the last kernel, in text */
+  Buffer schedules;        /* of the last kernel, in text */
   VEC(AotPass) aot_passes; /* sorted as the passes of each source */
   VEC(AotKernelSource) sources;
   VEC(uint32_t) first_pass; /* first pass of each entry of `sources` */
@@ -53,8 +53,8 @@ typedef struct AotKernelInfo {
 
 void cuda_aot_module_begin(CudaAotModule *m, Arena *arena, uint32_t count,
                            const char *const *archs);
-/* Adds the kernel of a group and returns its index K, or UINT32_MAX if it contains an
- * operation that has no CUDA code.
+/* Adds the kernel of a group and returns its index K, or UINT32_MAX if it
+ * contains an operation that has no CUDA code.
  *
  * The host code has `runK(x, z, q, flag)`. q points to the outputs in the order
  * of `added->outputs`, followed by the inputs of the kernel.  If the kernel has

@@ -565,9 +565,9 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
   out->pointer_count = out->outputs.len + k->inputs.len + 2;
   bool fused = found->attention || found->row_reduction;
   bool fissioned =
-      !fused && (cuda_needs_fission(k, target) ||
-                 (!gemm_pass_match(k, target, NULL) &&
-                  gemm_pass_needs_fission(k)));
+      !fused &&
+      (cuda_needs_fission(k, target) ||
+       (!gemm_pass_match(k, target, NULL) && gemm_pass_needs_fission(k)));
   for (uint32_t j = 0; j < k->loops.len; j++)
     find_locals(w, k, j, fissioned);
   if (found->attention)

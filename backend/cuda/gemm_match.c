@@ -223,8 +223,7 @@ static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
              : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->shape.a.dtype,
                                        t->shape.m, t->shape.n, t->shape.k);
   fields = rule ? rule_fields(rule, arena) : fields;
-  bool good =
-      !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
+  bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
   schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }

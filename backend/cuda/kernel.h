@@ -236,7 +236,7 @@ typedef struct CudaWriter {
   const PartialReduction *partials_in;
   uint32_t partials_in_count;
   struct GemmRowReduction *row_reduction; /* of the current pass; or NULL */
-  KernelText *text; /* the schedule in text; or NULL */
+  KernelText *text;                       /* the schedule in text; or NULL */
 } CudaWriter;
 
 /* Emits the ops of a loop as statements.  The indices i%u of all axes must be

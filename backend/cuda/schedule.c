@@ -609,10 +609,9 @@ static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
   if (!is_power_of_two(s->group_threads) ||
       s->block_threads % s->group_threads != 0)
     return "group must be a power of two that divides threads";
-  if (s->coalesce_outer &&
-      (s->group_threads > WARP ||
-       s->block_threads % (s->group_threads * WARP) != 0 ||
-       s->vector_width != 1))
+  if (s->coalesce_outer && (s->group_threads > WARP ||
+                            s->block_threads % (s->group_threads * WARP) != 0 ||
+                            s->vector_width != 1))
     return "across=1 needs group at most 32, threads a multiple of 32 x group, "
            "and vector=1";
   const char *reason = refuse_vector(k, s, axes);

@@ -14,8 +14,10 @@
 #include <string.h>
 
 static const char *const kind_names[CUDA_KERNEL_KINDS] = {
-    [CUDA_ELEMENTWISE] = "points", [CUDA_TRANSPOSE] = "transpose",
-    [CUDA_ROW] = "rows",           [CUDA_GEMM] = "gemm",
+    [CUDA_ELEMENTWISE] = "points",
+    [CUDA_TRANSPOSE] = "transpose",
+    [CUDA_ROW] = "rows",
+    [CUDA_GEMM] = "gemm",
     [CUDA_ATTENTION] = "attention"};
 
 /* ---- fields of passes that are no matrix product ---- */
@@ -67,9 +69,8 @@ static void get_fields(const CudaPass *p, FieldValues values) {
   values[FIELD_REGISTERS] = s->vectors_in_registers;
   values[FIELD_CHUNK] = s->reduction_chunk;
   values[FIELD_TILE] = s->tile_side;
-  values[FIELD_ALONG] = s->transposed_axis == NO_AXIS
-                            ? -1
-                            : k->axis_names[s->transposed_axis];
+  values[FIELD_ALONG] =
+      s->transposed_axis == NO_AXIS ? -1 : k->axis_names[s->transposed_axis];
   values[FIELD_LAST] =
       k->parallel_axes > 1 ? k->axis_names[k->parallel_axes - 1] : -1;
 }
@@ -92,9 +93,8 @@ static void set_fields(CudaPass *p, const FieldValues values) {
   s->tile_side = (uint32_t)values[FIELD_TILE];
   if (values[FIELD_LAST] >= 0)
     kernel_move_axis_last(p->k, axis_named(p->k, values[FIELD_LAST]));
-  s->transposed_axis = values[FIELD_ALONG] < 0
-                           ? NO_AXIS
-                           : axis_named(p->k, values[FIELD_ALONG]);
+  s->transposed_axis =
+      values[FIELD_ALONG] < 0 ? NO_AXIS : axis_named(p->k, values[FIELD_ALONG]);
 }
 
 static void print_fields(Buffer *out, const CudaPass *p) {

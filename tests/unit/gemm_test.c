@@ -273,9 +273,9 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_record),       cmocka_unit_test(test_change),
-      cmocka_unit_test(test_choose),       cmocka_unit_test(test_chosen),
-      cmocka_unit_test(test_chosen_open),  cmocka_unit_test(test_chosen_group),
+      cmocka_unit_test(test_record),      cmocka_unit_test(test_change),
+      cmocka_unit_test(test_choose),      cmocka_unit_test(test_chosen),
+      cmocka_unit_test(test_chosen_open), cmocka_unit_test(test_chosen_group),
       cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
