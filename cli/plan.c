@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_NEST_STEPS = 1000 };
+
 typedef struct Planner {
   Options *options;
   Session *session;
@@ -118,7 +120,7 @@ static void put_plan(const PlanRecorder *recorder, const PlanStyle *style,
   Buffer out = {0};
   if (json)
     plan_json(&out, recorder, style);
-  else if (style->with_schedule)
+  else if (style->with_schedule || style->with_stage)
     plan_schedules(&out, recorder, style);
   else
     plan_text(&out, recorder, style);
@@ -135,6 +137,23 @@ static int read_kernel(const char *text, int64_t *out) {
   if (end != text && !*end && !errno && *out > 0)
     return -1;
   return usage_error("plan", "--kernel needs a number such as 2; found `%s`",
+                     text);
+}
+
+static int read_stage(const char *text, StageChoice *to) {
+  char *end = NULL;
+  unsigned long steps =
+      strncmp(text, "nest:", 5) == 0 && text[5] >= '0' && text[5] <= '9'
+          ? strtoul(text + 5, &end, 10)
+          : 0;
+  to->steps = end ? (uint32_t)steps : MAX_NEST_STEPS;
+  to->stage = strcmp(text, "specs") == 0 ? PLAN_SPECS : PLAN_NESTS;
+  if (strcmp(text, "specs") == 0 || strcmp(text, "nest") == 0 ||
+      (end && !*end && steps <= MAX_NEST_STEPS))
+    return -1;
+  return usage_error("plan",
+                     "--stage must be specs, nest or nest:K, for K steps of a "
+                     "schedule; found `%s`",
                      text);
 }
 
@@ -175,7 +194,7 @@ static const char *absent_gpu_arch(const Options *o) {
 
 int verb_plan(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "plan", "eqDjtCkybdf", argc, argv);
+  int status = options_parse(&o, "plan", "eqDjtCkybdfg", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)
@@ -185,6 +204,10 @@ int verb_plan(int argc, char **argv) {
   if (o.kernel_number &&
       (status = read_kernel(o.kernel_number, &p.style.only_kernel)) >= 0)
     return status;
+  StageChoice shown = {PLAN_NO_STAGE, 0};
+  if (o.stage && (status = read_stage(o.stage, &shown)) >= 0)
+    return status;
+  p.style.with_stage = o.stage != NULL;
   p.style.colour = terminal_colours_stdout() && !o.json;
   p.style.stable = o.stable;
   p.style.with_code = o.show_code;
@@ -196,6 +219,7 @@ int verb_plan(int argc, char **argv) {
   terminal_catch_interrupt(p.session, false);
   terminal_apply_defines(p.session, &o);
   plan_recorder_init(&p.recorder, p.session, o.show_code, p.style.dry_run);
+  p.recorder.shown = shown;
   int code = 0;
   SessionStatus ended = run_all(&p, &code);
   status = finish(&p, ended, code);

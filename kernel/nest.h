@@ -85,6 +85,9 @@ typedef struct Nest {
 /* One serial loop for each axis, in the order of their names.  names: a
  * permutation of their numbers; NULL: each axis has its own. */
 Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names);
+/* The nest after the first steps of its schedule; those that the tasks
+ * determine do not count. */
+Nest *nest_after(const Nest *n, uint32_t steps);
 /* Index of a piece of an axis, or NO_LOOP. */
 uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
 /* Number of the piece of loop `at`. */

@@ -85,7 +85,9 @@ typedef struct KernelInfo {
   const struct Kernel *kernel; /* the kernel with the loops that its schedule
                                   adds, in the arena of the plan; NULL: the
                                   kernel of the group */
-  const void *code_id; /* equal for groups with the same code; or NULL */
+  struct Nest *const *nests; /* by loop of `kernel`, as it is scheduled, in that
+                                arena; NULL in it: not a nest; or NULL */
+  const void *code_id;       /* equal for groups with the same code; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: the code was in the cache */
   /* Resource usage reported by the compiler; or NULL. */

@@ -1,6 +1,7 @@
 /* Records how the graph runs: copies what is observed, with the source
    locations it comes from.  Main entry point: plan_recorder_init. */
 #include "plan_report/plan_report.h"
+#include "kernel/nest.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
@@ -272,6 +273,28 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                                      machine_peak_rates());
 }
 
+/* The kernel as text at the recorded stage. */
+static const char *stage_text(const PlanRecorder *recorder, Arena *arena,
+                              const KernelInfo *info) {
+  const Kernel *k = info->kernel;
+  Buffer out = {.arena = arena};
+  bool has_nests = recorder->shown.stage == PLAN_NESTS && info->nests;
+  if (k && recorder->shown.stage == PLAN_SPECS)
+    kernel_print(&out, k);
+  for (uint32_t j = 0; k && has_nests && j < k->loops.len; j++) {
+    const Nest *n = info->nests[j];
+    bool is_epilogue = j && n && info->nests[j - 1]->has_epilogue;
+    buffer_printf(&out, "nest %u\n", j + 1);
+    if (is_epilogue)
+      buffer_puts(&out, "in the epilogue of the one before\n");
+    else if (n)
+      nest_print(&out, nest_after(n, recorder->shown.steps));
+    else
+      buffer_puts(&out, "by gemm\n");
+  }
+  return out.text;
+}
+
 static uint32_t index_of_cluster(const PlanSummary *p, const FusionGroup *c) {
   uint32_t k = 0;
   while (k < p->group_count && p->groups[k] != c)
@@ -287,7 +310,9 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   add_info(recorder, p, c, arena, &k);
   if (c->kernel)
     add_loops(recorder, arena, &k, k.info.kernel);
+  k.stage_text = stage_text(recorder, arena, &k.info);
   k.info.kernel = NULL;
+  k.info.nests = NULL;
   add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {
     const FusionBlocker *from = &c->remarks->blockers.at[j];

@@ -79,8 +79,9 @@ typedef struct PlanKernel {
   Cost cost;
   Prediction predicted;
   KernelInfo info;
-  bool reuses_code; /* same code as an earlier kernel */
-  uint32_t tries;   /* first of equal runs: number of tries */
+  const char *stage_text; /* see PlanStage; or NULL */
+  bool reuses_code;       /* same code as an earlier kernel */
+  uint32_t tries;         /* first of equal runs: number of tries */
   /* seconds of the best try, and of all tries */
   double best_seconds, spent_seconds;
   double total_seconds; /* sum over equal runs of one try each, in seconds */
@@ -96,11 +97,24 @@ typedef struct PlanRun {
 } PlanRun;
 
 /* An observer that records.  Zero it, then call plan_recorder_init. */
+/* What else is recorded of each kernel. */
+typedef enum PlanStage {
+  PLAN_NO_STAGE,
+  PLAN_SPECS, /* what its loop nests compute */
+  PLAN_NESTS, /* its loop nests after some steps of their schedules */
+} PlanStage;
+
+typedef struct StageChoice {
+  PlanStage stage;
+  uint32_t steps; /* PLAN_NESTS */
+} StageChoice;
+
 typedef struct PlanRecorder {
   PlanObserver observer;
   const Sources *sources;
   Arena *arena; /* holds the recorded runs */
   bool with_code;
+  StageChoice shown;
   bool unused_by_program; /* current runs are not needed by the program */
   VEC(PlanRun *) runs;
   VEC(SavedCall *) calls; /* differentiated calls, in order */
@@ -123,6 +137,7 @@ typedef struct PlanStyle {
   bool stable; /* omits everything that differs between machines */
   bool with_code;
   bool with_schedule; /* JSON has schedules */
+  bool with_stage;    /* shows only the recorded stage */
   bool dry_run;
   const char *arch; /* architecture of a GPU that is not available, or NULL */
   int64_t only_kernel; /* the only kernel to show, or 0 */
@@ -133,7 +148,8 @@ void plan_text(Buffer *out, const PlanRecorder *recorder,
                const PlanStyle *style);
 void plan_json(Buffer *out, const PlanRecorder *recorder,
                const PlanStyle *style);
-/* The schedules of all kernels, as --schedules reads them. */
+/* The schedules of all kernels, as --schedules reads them; or the recorded
+ * stage. */
 void plan_schedules(Buffer *out, const PlanRecorder *recorder,
                     const PlanStyle *style);
 const char *plan_bound_name(RooflineBound bound);

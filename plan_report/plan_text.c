@@ -550,15 +550,16 @@ void plan_schedules(Buffer *out, const PlanRecorder *recorder,
   for (uint32_t j = 0; j < recorder->runs.len; j++)
     for (uint32_t i = 0; i < recorder->runs.at[j]->kernels.len; i++) {
       const PlanKernel *k = &recorder->runs.at[j]->kernels.at[i];
+      const char *text = style->with_stage ? k->stage_text : k->info.schedule;
       number++;
-      if (!k->info.schedule || is_listed(out, k->info.schedule) ||
+      if (!text || is_listed(out, text) ||
           (style->only_kernel && style->only_kernel != number))
         continue;
       buffer_printf(out, "%s(* %u: ", out->len ? "\n" : "", number);
       schedule_put_comment(out, k->place.text ? k->place.text : "");
       buffer_puts(out, k->place.file ? ", " : "");
       put_location(out, &k->place);
-      buffer_printf(out, " *)\n%s", k->info.schedule);
+      buffer_printf(out, " *)\n%s", text);
     }
   if (!out->len)
     buffer_puts(out, "(* no kernel of the program was compiled for the CPU: "

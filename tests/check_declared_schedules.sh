@@ -155,6 +155,14 @@ said 'thread groups of 64, blocks of 512' \
 "$AXON" declared.axn >out 2>&1
 grep -q 'not used' out && fail 'a schedule for GPUs is missed on the CPU'
 
+# ---- stages of a kernel ----
+said 'out n' plan --stage specs row.axn
+said 'for i1.1 by 8 peel' plan --stage nest row.axn
+"$AXON" plan --stage nest:0 row.axn >out
+[ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
+  fail "nest:0: $(cat out)"
+said '--stage must be specs, nest or nest:K' plan --stage nest:x row.axn
+
 # ---- axon build ----
 cat >build.axn <<'END'
 fun rows (x : f32[n, k]) = map sum x

@@ -23,7 +23,8 @@ list() {
     [ -x "$file" ] && [ -f "$file" ] && echo "unit $file"
   done
   for file in examples/*.axn; do [ -e "$file" ] && echo "example $file"; done
-  for file in examples/train/*.expected; do # others: check_trainexamples.sh
+  # others: check_trainexamples.sh
+  for file in examples/train/*.expected examples/schedules/*.expected; do
     [ -e "$file" ] && echo "example ${file%.expected}.axn"
   done
   for file in examples/models/*.axn; do echo "model $file"; done

@@ -189,6 +189,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->specialized_for = describe_vectors(k, &s, arena);
   about->tiling = describe_gemm_tiles(k, &s, arena);
   about->kernel = k;
+  about->nests = s.nests;
   about->schedule = schedule_entry(arena, c, k, &s);
   count_all_accesses(k, &s, arena, about);
   JitObject *o = c->backend_data

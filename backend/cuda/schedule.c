@@ -288,6 +288,12 @@ static uint32_t transposed_axis(const Kernel *k) {
   return found;
 }
 
+/* Elements of a tile are in shared memory. */
+static uint32_t max_tile_side(const Kernel *k) {
+  return max_element_bytes(k) <= 2 ? 2 * TRANSPOSE_TILE_SIDE
+                                   : TRANSPOSE_TILE_SIDE;
+}
+
 static void last_parallel_axes(const Kernel *k,
                                uint32_t axes[MAX_KERNEL_LOOPS]) {
   for (uint32_t j = 0; j < k->loops.len; j++)
@@ -305,8 +311,7 @@ static void choose_elementwise(Kernel *k, const CudaTarget *target,
   if (s->transposed_axis != NO_AXIS) {
     s->kind = CUDA_TRANSPOSE;
     s->block_threads = 2 * DEFAULT_BLOCK_THREADS;
-    s->tile_side = max_element_bytes(k) <= 2 ? 2 * TRANSPOSE_TILE_SIDE
-                                             : TRANSPOSE_TILE_SIDE;
+    s->tile_side = max_tile_side(k);
     return;
   }
   uint32_t axes[MAX_KERNEL_LOOPS];
@@ -577,12 +582,12 @@ static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
              : "vector must divide the contiguous axis";
 }
 
-static const char *refuse_transpose(const CudaSchedule *s) {
+static const char *refuse_transpose(const Kernel *k, const CudaSchedule *s) {
   if (s->transposed_axis == NO_AXIS)
     return "along must be an axis other than the last one";
   if (!is_power_of_two(s->tile_side) || s->tile_side < 16 ||
-      s->tile_side > 2 * TRANSPOSE_TILE_SIDE)
-    return "tile must be 16, 32 or 64";
+      s->tile_side > max_tile_side(k))
+    return "tile must be 16 or 32, or 64 for elements of 2 bytes";
   return s->block_threads % s->tile_side == 0 &&
                  s->tile_side % (s->block_threads / s->tile_side) == 0
              ? NULL
@@ -607,8 +612,9 @@ static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
   uint32_t axes[MAX_KERNEL_LOOPS];
   row_vector_axes(k, axes);
   if (!is_power_of_two(s->group_threads) ||
-      s->block_threads % s->group_threads != 0)
-    return "group must be a power of two that divides threads";
+      !is_power_of_two(s->block_threads) || s->group_threads > s->block_threads)
+    return "group and threads must be powers of two, and group at most "
+           "threads";
   if (s->coalesce_outer && (s->group_threads > WARP ||
                             s->block_threads % (s->group_threads * WARP) != 0 ||
                             s->vector_width != 1))
@@ -631,7 +637,7 @@ const char *cuda_schedule_refusal(const CudaPass *p) {
     return "threads must be a multiple of 32, at most 1024";
   last_parallel_axes(p->k, axes);
   return s->kind == CUDA_ELEMENTWISE ? refuse_vector(p->k, s, axes)
-         : s->kind == CUDA_TRANSPOSE ? refuse_transpose(s)
+         : s->kind == CUDA_TRANSPOSE ? refuse_transpose(p->k, s)
          : s->kind == CUDA_ROW       ? refuse_rows(p->k, s)
                                      : NULL;
 }
