@@ -24,6 +24,7 @@ static const Help helps[] = {
      "  axon bench FILE [NAME] benchmark functions\n"
      "  axon plan FILE         show kernels, fusion, memory traffic and time\n"
      "  axon import M.onnx     write an ONNX model as a program\n"
+     "  axon export FILE       write a function as an ONNX model\n"
      "  axon fmt FILE...       format source files\n"
      "  axon test FILE...      run the examples in doc comments\n"
      "  axon dump FILE         print an intermediate representation\n"
@@ -117,6 +118,24 @@ static const Help helps[] = {
      "Examples:\n"
      "  axon import model.onnx -o model\n"
      "  axon import model.onnx --set batch=1\n"},
+    {"export",
+     "axon export FILE -o MODEL.onnx: write a function as an ONNX model.\n"
+     "\n"
+     "The graph of the function is traced, as by `axon build`, and written as\n"
+     "operators of ONNX (opset 18).  Sizes that the type leaves open are\n"
+     "symbolic in the model.  Weights are constants of the model.\n"
+     "\n"
+     "  -o, --output FILE      the model\n"
+     "      --entry NAME       the function: a name, or a name and a type, as\n"
+     "                         in 'f : f32[n, 784] -> _'; not needed if there "
+     "is\n"
+     "                         only one\n"
+     "      --external         write weights to MODEL.onnx.data, as always if\n"
+     "                         they exceed 1.5 GB\n"
+     "  -D, --define NAME=N    assume N for a data-dependent size\n"
+     "\n"
+     "Example:\n"
+     "  axon export net.axn --entry 'net : f32[n, 784] -> _' -o net.onnx\n"},
     {"check",
      "axon check FILE...: infer types and shapes, report errors.\n"
      "\n"

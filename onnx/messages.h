@@ -6,7 +6,9 @@
 
 #include "onnx/onnx.pb-c.h"
 
-#define PROTOBUF_C_FUNCTIONS(F) F(protobuf_c_message_unpack)
+#define PROTOBUF_C_FUNCTIONS(F) \
+  F(protobuf_c_message_unpack)  \
+  F(protobuf_c_message_pack_to_buffer)
 
 typedef struct Arena Arena;
 
