@@ -59,10 +59,10 @@ typedef struct Options {
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
-   f (--schedules) n (--set) x (--external) G (those of generate).  All verbs take --color,
-   --diagnostics and --help.  With a + in front, the first file ends the
-   options; later arguments belong to the program.  Returns -1 to continue,
-   otherwise the exit status. */
+   f (--schedules) n (--set) x (--external) G (those of generate).  All verbs
+   take --color, --diagnostics and --help.  With a + in front, the first file
+   ends the options; later arguments belong to the program.  Returns -1 to
+   continue, otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)

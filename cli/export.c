@@ -58,7 +58,7 @@ int verb_export(int argc, char **argv) {
     return usage_error("export",
                        o.arg_count ? "expected one file" : "no file given");
   if (!o.output)
-    return usage_error("export", "no output given; for example `-o model.onnx`");
+    return usage_error("export", "no output given; for example `-o m.onnx`");
   if (o.entry_count > 1)
     return usage_error("export", "more than one --entry given");
   out.path = o.output;
@@ -69,8 +69,7 @@ int verb_export(int argc, char **argv) {
   Session *session = terminal_open_session(&host);
   terminal_catch_interrupt(session, false);
   terminal_apply_defines(session, &o);
-  status =
-      terminal_finish(session, export_program(session, &o, &out), false);
+  status = terminal_finish(session, export_program(session, &o, &out), false);
   session_close(session);
   buffer_free(&out.model);
   buffer_free(&out.data);

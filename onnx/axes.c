@@ -1,7 +1,6 @@
 /* Values with axes: alignment, and polynomials over the axes. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/intern.h"
 
@@ -27,7 +26,8 @@ const char *unsqueeze_to(Exporter *x, Labeled v, uint32_t axes) {
   return put_op(x, "Unsqueeze", v.name, put_list(x, count, places), NULL);
 }
 
-const char *expand_to(Exporter *x, const AxisSizes *a, Labeled v, uint32_t axes) {
+const char *expand_to(Exporter *x, const AxisSizes *a, Labeled v,
+                      uint32_t axes) {
   int64_t sizes[MAX_RANK];
   uint32_t count = 0;
   bool grows = false;
@@ -42,7 +42,7 @@ const char *expand_to(Exporter *x, const AxisSizes *a, Labeled v, uint32_t axes)
 }
 
 uint32_t align_axes(Exporter *x, uint32_t count, const Labeled *v,
-               const char **names) {
+                    const char **names) {
   uint32_t axes = 0;
   for (uint32_t i = 0; i < count; i++)
     axes |= v[i].axes;
@@ -98,7 +98,7 @@ static const char *put_size_var(Exporter *x, const DimVar *var) {
     const char *v = t->args[s->arg].name;
     if (s->axis != TRACE_SCALAR_VALUE)
       v = put_op(x, "Gather", put_op(x, "Shape", v, NULL, NULL),
-               put_int(x, s->axis), NULL);
+                 put_int(x, s->axis), NULL);
     if (s->offset)
       v = put_op(x, "Sub", v, put_extent(x, s->offset), NULL);
     if (s->coef != 1)
@@ -171,7 +171,7 @@ static Labeled put_var(Exporter *x, const AxisSizes *a, const DimVar *var) {
   if (k == MAX_RANK)
     return (Labeled){put_size_var(x, var), 0};
   return (Labeled){put_op(x, "Range", put_int(x, 0),
-                        put_extent(x, a->extents[k]), put_int(x, 1)),
+                          put_extent(x, a->extents[k]), put_int(x, 1)),
                    1u << k};
 }
 
@@ -189,7 +189,7 @@ static Labeled put_postfix(Exporter *x, const AxisSizes *a, Dim *d) {
   const DimOp *ops = dim_postfix(x->dims, d, &count);
   if (!ops)
     export_fail(x, NULL, "a size exceeds 64 bits");
-  Labeled *stack = NEW_ARRAY(x->arena, Labeled, count + 1);
+  Labeled *stack = MAKE_ARRAY(x->arena, Labeled, count + 1);
   for (uint32_t k = 0; k < count; k++) {
     if (ops[k].kind == DOP_PROD)
       export_fail(x, NULL, "the rank of an argument is unknown");

@@ -1,7 +1,6 @@
 /* Sums of products: Conv, MatMul or Einsum. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 
 #include <string.h>
 
@@ -71,8 +70,7 @@ static bool find_windows(Exporter *x, uint32_t result, uint32_t weight_axes,
     uint32_t axis;
     if (!plain_axis(x, c->data->args[k], &axis)) {
       if (c->window_count == 3 ||
-          !window_of(x, c->data->args[k], result,
-                     &c->windows[c->window_count]))
+          !window_of(x, c->data->args[k], result, &c->windows[c->window_count]))
         return false;
       c->windows[c->window_count++].place = k;
       continue;
@@ -135,8 +133,8 @@ static const char *transposed(Exporter *x, const char *name, uint32_t count,
 }
 
 /* Conv may have windows behind those that are wanted. */
-static const char *cut_result(Exporter *x, const AxisSizes *a, const Convolution *c,
-                              const char *name) {
+static const char *cut_result(Exporter *x, const AxisSizes *a,
+                              const Convolution *c, const char *name) {
   AxisSizes from = node_axes(c->data->node);
   for (uint32_t k = 0; k < c->window_count; k++) {
     const Window *w = &c->windows[k];
@@ -159,7 +157,7 @@ static const char *cut_result(Exporter *x, const AxisSizes *a, const Convolution
 }
 
 static Labeled put_conv(Exporter *x, const AxisSizes *a, Convolution *c,
-                         const int64_t *weight_perm, uint32_t weight_rank) {
+                        const int64_t *weight_perm, uint32_t weight_rank) {
   int64_t perm[5] = {c->batch, c->channel}, strides[3], dilations[3], one = 1;
   uint32_t axes[5] = {0, c->out_channel}, mask = 0;
   AxisSizes from = node_axes(c->data->node);
@@ -171,13 +169,12 @@ static Labeled put_conv(Exporter *x, const AxisSizes *a, Convolution *c,
     axes[2 + k] = c->windows[k].out;
   }
   uint32_t rank = 2 + c->window_count;
-  const char *weights = transposed(x, node_whole(x, c->weights->node),
-                                   weight_rank, weight_perm);
+  const char *weights =
+      transposed(x, node_whole(x, c->weights->node), weight_rank, weight_perm);
   if (c->is_depthwise)
     weights = put_op(x, "Unsqueeze", weights, put_list(x, 1, &one), NULL);
   OpMessage *op = op_new(x, "Conv");
-  op_input(x, op,
-           transposed(x, node_whole(x, c->data->node), rank, perm));
+  op_input(x, op, transposed(x, node_whole(x, c->data->node), rank, perm));
   op_input(x, op, weights);
   op_ints(x, op, "strides", c->window_count, strides);
   op_ints(x, op, "dilations", c->window_count, dilations);
@@ -290,9 +287,8 @@ static bool lower_product(Exporter *x, const AxisSizes *a, uint32_t result,
   }
   if (inner_count < 2 || reduced != (((1u << a->count) - 1) & ~result))
     return false;
-  if (inner_count != 2 ||
-      (!lower_matmul(x, result, inner[0], inner[1], out) &&
-       !lower_matmul(x, result, inner[1], inner[0], out)))
+  if (inner_count != 2 || (!lower_matmul(x, result, inner[0], inner[1], out) &&
+                           !lower_matmul(x, result, inner[1], inner[0], out)))
     *out = lower_einsum(x, result, inner_count, inner);
   for (uint32_t i = 0; i < outer_count; i++) {
     Labeled args[] = {*out, outer[i]};
@@ -301,8 +297,12 @@ static bool lower_product(Exporter *x, const AxisSizes *a, uint32_t result,
   return true;
 }
 
-bool lower_contraction(Exporter *x, const AxisSizes *a, uint32_t result, Formula *f,
-                       Labeled *out) {
+bool is_contraction(const Node *n) {
+  return n->reduce == PRIM_SUM;
+}
+
+bool lower_contraction(Exporter *x, const AxisSizes *a, uint32_t result,
+                       Formula *f, Labeled *out) {
   Factors factors = {.count = 0};
   if (!collect_factors(f, &factors) || factors.count < 2 ||
       a->count >= MAX_RANK)

@@ -1,7 +1,6 @@
 /* Operators and constants of a model. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/intern.h"
 
@@ -18,8 +17,8 @@ void export_fail(Exporter *x, const char *help, const char *format, ...) {
   const char *message = arena_vprintf(x->arena, format, args);
   va_end(args);
   Span span = x->span.file ? x->span : x->trace->span;
-  Diag *d = session_error(x->session, 616, span,
-                          "%s cannot be exported: %s", x->trace->name, message);
+  Diag *d = session_error(x->session, 616, span, "%s cannot be exported: %s",
+                          x->trace->name, message);
   d->help = help;
   longjmp(x->failed, 1);
 }
@@ -31,14 +30,14 @@ static char *own_text(Exporter *x, const char *text) {
 /* ---- operators ---- */
 
 OpMessage *op_new(Exporter *x, const char *op_type) {
-  OpMessage *op = NEW(x->arena, OpMessage);
+  OpMessage *op = MAKE(x->arena, OpMessage);
   onnx__node_proto__init(op);
   op->op_type = own_text(x, op_type);
   return op;
 }
 
 void op_input(Exporter *x, OpMessage *op, const char *name) {
-  char **inputs = NEW_ARRAY(x->arena, char *, op->n_input + 1);
+  char **inputs = MAKE_ARRAY(x->arena, char *, op->n_input + 1);
   if (op->n_input)
     memcpy(inputs, op->input, op->n_input * sizeof *inputs);
   inputs[op->n_input++] = own_text(x, name);
@@ -47,13 +46,13 @@ void op_input(Exporter *x, OpMessage *op, const char *name) {
 
 static Onnx__AttributeProto *add_attribute(Exporter *x, OpMessage *op,
                                            const char *name, int32_t type) {
-  Onnx__AttributeProto *a = NEW(x->arena, Onnx__AttributeProto);
+  Onnx__AttributeProto *a = MAKE(x->arena, Onnx__AttributeProto);
   onnx__attribute_proto__init(a);
   a->name = own_text(x, name);
   a->has_type = true;
   a->type = type;
   Onnx__AttributeProto **all =
-      NEW_ARRAY(x->arena, Onnx__AttributeProto *, op->n_attribute + 1);
+      MAKE_ARRAY(x->arena, Onnx__AttributeProto *, op->n_attribute + 1);
   if (op->n_attribute)
     memcpy(all, op->attribute, op->n_attribute * sizeof *all);
   all[op->n_attribute++] = a;
@@ -71,7 +70,7 @@ void op_ints(Exporter *x, OpMessage *op, const char *name, uint32_t count,
              const int64_t *values) {
   Onnx__AttributeProto *a = add_attribute(x, op, name, TYPE_INTS);
   a->n_ints = count;
-  a->ints = NEW_ARRAY(x->arena, int64_t, count + 1);
+  a->ints = MAKE_ARRAY(x->arena, int64_t, count + 1);
   memcpy(a->ints, values, count * sizeof *values);
 }
 
@@ -96,7 +95,7 @@ const char *op_output(Exporter *x, OpMessage *op) {
   if (!is_placed(x, op))
     VEC_PUSH(x->arena, x->scope->graph->ops, op);
   char *name = arena_printf(x->arena, "%s_%u", op->op_type, ++x->name_count);
-  char **outputs = NEW_ARRAY(x->arena, char *, op->n_output + 1);
+  char **outputs = MAKE_ARRAY(x->arena, char *, op->n_output + 1);
   if (op->n_output)
     memcpy(outputs, op->output, op->n_output * sizeof *outputs);
   outputs[op->n_output++] = name;
@@ -107,7 +106,7 @@ const char *op_output(Exporter *x, OpMessage *op) {
 }
 
 const char *put_op(Exporter *x, const char *op_type, const char *a,
-                 const char *b, const char *c) {
+                   const char *b, const char *c) {
   OpMessage *op = op_new(x, op_type);
   if (a)
     op_input(x, op, a);
@@ -129,14 +128,14 @@ const char *put_cast(Exporter *x, const char *value, Dtype to) {
 
 int32_t onnx_type_of(Dtype dtype) {
   static const int32_t types[DT_COUNT] = {
-      [DT_F32] = 1, [DT_U8] = 2,  [DT_I8] = 3,   [DT_I32] = 6,  [DT_I64] = 7,
+      [DT_F32] = 1,  [DT_U8] = 2,   [DT_I8] = 3,   [DT_I32] = 6,   [DT_I64] = 7,
       [DT_BOOL] = 9, [DT_F16] = 10, [DT_F64] = 11, [DT_BF16] = 16,
   };
   return types[dtype];
 }
 
 const char *put_tensor(Exporter *x, Tensor *t) {
-  Onnx__TensorProto *m = NEW(x->arena, Onnx__TensorProto);
+  Onnx__TensorProto *m = MAKE(x->arena, Onnx__TensorProto);
   onnx__tensor_proto__init(m);
   m->n_dims = t->rank;
   m->dims = t->shape;
@@ -170,7 +169,7 @@ static const char **constant_slot(Exporter *x, const char *key) {
   Sym *sym = intern_string(x->interner, key);
   const char **slot = map_get(&x->constants, sym);
   if (!slot) {
-    slot = NEW(x->arena, const char *);
+    slot = MAKE(x->arena, const char *);
     map_put(&x->constants, sym, slot);
   }
   return slot;
@@ -180,9 +179,9 @@ const char *put_scalar(Exporter *x, Scalar v) {
   uint64_t bits;
   memcpy(&bits, dtype_is_float(v.dtype) ? (void *)&v.f : (void *)&v.i,
          sizeof bits);
-  const char **slot = constant_slot(
-      x, arena_printf(x->arena, "scalar %d %llx", (int)v.dtype,
-                      (unsigned long long)bits));
+  const char **slot =
+      constant_slot(x, arena_printf(x->arena, "scalar %d %llx", (int)v.dtype,
+                                    (unsigned long long)bits));
   if (!*slot)
     *slot = new_constant(x, v.dtype, 0, 1, &v);
   return *slot;
@@ -194,7 +193,7 @@ const char *put_int(Exporter *x, int64_t value) {
 
 const char *put_list(Exporter *x, uint32_t count, const int64_t *values) {
   Buffer key = {.arena = x->arena};
-  Scalar *scalars = NEW_ARRAY(x->arena, Scalar, count + 1);
+  Scalar *scalars = MAKE_ARRAY(x->arena, Scalar, count + 1);
   buffer_puts(&key, "list");
   for (uint32_t k = 0; k < count; k++) {
     buffer_printf(&key, " %lld", (long long)values[k]);
@@ -211,10 +210,10 @@ const char *put_list(Exporter *x, uint32_t count, const int64_t *values) {
 /* A symbolic size is named as Axon prints it: n, or n + 1. */
 Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
                                  uint32_t rank, const int64_t *extents) {
-  Onnx__ValueInfoProto *info = NEW(x->arena, Onnx__ValueInfoProto);
-  Onnx__TypeProto *type = NEW(x->arena, Onnx__TypeProto);
-  Onnx__TypeProtoTensor *tensor = NEW(x->arena, Onnx__TypeProtoTensor);
-  Onnx__TensorShapeProto *shape = NEW(x->arena, Onnx__TensorShapeProto);
+  Onnx__ValueInfoProto *info = MAKE(x->arena, Onnx__ValueInfoProto);
+  Onnx__TypeProto *type = MAKE(x->arena, Onnx__TypeProto);
+  Onnx__TypeProtoTensor *tensor = MAKE(x->arena, Onnx__TypeProtoTensor);
+  Onnx__TensorShapeProto *shape = MAKE(x->arena, Onnx__TensorShapeProto);
   onnx__value_info_proto__init(info);
   onnx__type_proto__init(type);
   onnx__type_proto_tensor__init(tensor);
@@ -226,9 +225,9 @@ Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
   tensor->elem_type = onnx_type_of(dtype);
   tensor->shape = shape;
   shape->n_dim = rank;
-  shape->dim = NEW_ARRAY(x->arena, Onnx__Dimension *, rank + 1);
+  shape->dim = MAKE_ARRAY(x->arena, Onnx__Dimension *, rank + 1);
   for (uint32_t k = 0; k < rank; k++) {
-    Onnx__Dimension *d = shape->dim[k] = NEW(x->arena, Onnx__Dimension);
+    Onnx__Dimension *d = shape->dim[k] = MAKE(x->arena, Onnx__Dimension);
     onnx__dimension__init(d);
     int64_t n = known_extent(x, extents[k]);
     d->has_dim_value = n >= 0;
@@ -241,7 +240,7 @@ Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
 
 Onnx__GraphProto *graph_message(Exporter *x, const ModelGraph *graph,
                                 const char *name) {
-  Onnx__GraphProto *g = NEW(x->arena, Onnx__GraphProto);
+  Onnx__GraphProto *g = MAKE(x->arena, Onnx__GraphProto);
   onnx__graph_proto__init(g);
   g->name = own_text(x, name);
   g->n_node = graph->ops.len;

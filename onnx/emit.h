@@ -12,6 +12,7 @@
 #include "support/map.h"
 #include "support/vec.h"
 
+#include "onnx/memory.h"
 #include "onnx/onnx.pb-c.h"
 
 #include <setjmp.h>
@@ -71,14 +72,13 @@ void op_input(Exporter *x, OpMessage *op, const char *name);
 void op_int(Exporter *x, OpMessage *op, const char *name, int64_t value);
 void op_ints(Exporter *x, OpMessage *op, const char *name, uint32_t count,
              const int64_t *values);
-void op_string(Exporter *x, OpMessage *op, const char *name,
-               const char *value);
+void op_string(Exporter *x, OpMessage *op, const char *name, const char *value);
 void op_graph(Exporter *x, OpMessage *op, const char *name,
               Onnx__GraphProto *graph);
 const char *op_output(Exporter *x, OpMessage *op); /* a new name */
 /* An operator with up to three inputs and one output. */
 const char *put_op(Exporter *x, const char *op_type, const char *a,
-                 const char *b, const char *c);
+                   const char *b, const char *c);
 
 int32_t onnx_type_of(Dtype dtype);
 const char *put_tensor(Exporter *x, Tensor *t); /* retains it */
@@ -94,7 +94,7 @@ Onnx__GraphProto *graph_message(Exporter *x, const ModelGraph *graph,
 
 /* ---- sizes.c ---- */
 
-int64_t known_extent(Exporter *x, int64_t extent); /* -1: symbolic */
+int64_t known_extent(Exporter *x, int64_t extent);   /* -1: symbolic */
 const char *put_extent(Exporter *x, int64_t extent); /* a scalar */
 /* A list of sizes, for Reshape and Expand. */
 const char *put_shape(Exporter *x, uint32_t count, const int64_t *extents);
@@ -113,10 +113,11 @@ uint32_t lower_axes(uint32_t axes, uint32_t k); /* number of axes below k */
  * them. */
 const char *unsqueeze_to(Exporter *x, Labeled v, uint32_t axes);
 /* The same with the sizes of the axes. */
-const char *expand_to(Exporter *x, const AxisSizes *a, Labeled v, uint32_t axes);
+const char *expand_to(Exporter *x, const AxisSizes *a, Labeled v,
+                      uint32_t axes);
 /* Names that broadcast against each other; returns the union of the axes. */
 uint32_t align_axes(Exporter *x, uint32_t count, const Labeled *v,
-               const char **names);
+                    const char **names);
 /* The polynomial over axis variables and sizes. */
 Labeled put_dim(Exporter *x, const AxisSizes *a, Dim *d);
 /* The set of axes that a polynomial mentions. */
@@ -155,6 +156,7 @@ Node *settled_node(Exporter *x, Node *n);
 Labeled lower_read(Exporter *x, const AxisSizes *a, Formula *f);
 Labeled lower_formula(Exporter *x, const AxisSizes *a, Formula *f);
 Labeled lower_select(Exporter *x, const AxisSizes *a, Formula *f);
+bool is_contraction(const Node *n); /* may be one: */
 /* A sum of products over the axes of the node behind its own; false if it is
  * none. */
 bool lower_contraction(Exporter *x, const AxisSizes *a, uint32_t result_axes,
@@ -166,6 +168,6 @@ AxisSizes node_axes(const Node *n);
 const char *node_whole(Exporter *x, Node *n); /* with all its axes */
 /* An expression of map.def. */
 Labeled put_expression(Exporter *x, const char *text, Dtype dtype,
-                        uint32_t count, const Labeled *args);
+                       uint32_t count, const Labeled *args);
 
 #endif

@@ -5,7 +5,6 @@
 #include "session/state.h"
 #include "support/arena_text.h"
 #include "support/intern.h"
-#include "support/arena.h"
 
 #include <string.h>
 
@@ -18,7 +17,8 @@ static const size_t MAX_MESSAGE_WEIGHTS = (size_t)3 << 29;
 
 static Onnx__StringStringEntryProto *entry(Exporter *x, const char *key,
                                            const char *value) {
-  Onnx__StringStringEntryProto *e = NEW(x->arena, Onnx__StringStringEntryProto);
+  Onnx__StringStringEntryProto *e =
+      MAKE(x->arena, Onnx__StringStringEntryProto);
   onnx__string_string_entry_proto__init(e);
   e->key = arena_strndup(x->arena, key, strlen(key));
   e->value = arena_strndup(x->arena, value, strlen(value));
@@ -29,7 +29,7 @@ static void move_to_file(Exporter *x, Onnx__TensorProto *t, Buffer *data) {
   while (data->len % ALIGNMENT)
     buffer_putc(data, 0);
   t->n_external_data = 3;
-  t->external_data = NEW_ARRAY(x->arena, Onnx__StringStringEntryProto *, 3);
+  t->external_data = MAKE_ARRAY(x->arena, Onnx__StringStringEntryProto *, 3);
   t->external_data[0] = entry(x, "location", x->request->data_name);
   t->external_data[1] =
       entry(x, "offset", arena_printf(x->arena, "%zu", data->len));
@@ -59,9 +59,9 @@ static void place_weights(Exporter *x, Buffer *data) {
 static Onnx__GraphProto *write_graph(Exporter *x) {
   Trace *t = x->trace;
   Onnx__ValueInfoProto **outputs =
-      NEW_ARRAY(x->arena, Onnx__ValueInfoProto *, t->result_count + 1);
+      MAKE_ARRAY(x->arena, Onnx__ValueInfoProto *, t->result_count + 1);
   Onnx__ValueInfoProto **inputs =
-      NEW_ARRAY(x->arena, Onnx__ValueInfoProto *, t->arg_count + 1);
+      MAKE_ARRAY(x->arena, Onnx__ValueInfoProto *, t->arg_count + 1);
   for (uint32_t k = 0; k < t->arg_count; k++)
     inputs[k] = value_info(x, t->args[k].name, t->args[k].dtype,
                            t->args[k].rank, t->args[k].shape);
@@ -133,7 +133,7 @@ typedef struct ExportCall {
 
 static SessionStatus write_trace(Session *s, const ExportCall *call,
                                  Trace *trace) {
-  Exporter *x = NEW(s->arena, Exporter);
+  Exporter *x = MAKE(s->arena, Exporter);
   ModelGraph graph = {0};
   x->session = s;
   x->arena = s->arena;
@@ -157,12 +157,12 @@ static SessionStatus export_entry(Session *s, const ExportCall *call) {
     Buffer list = {.arena = s->arena};
     for (uint32_t k = 0; k < names.names.len; k++)
       buffer_printf(&list, k ? ", %s" : "%s", names.names.at[k]);
-    session_error(s, 610, (Span){0}, names.names.len
-                                         ? "give the function: --entry NAME"
-                                         : "no function can be exported: give "
-                                           "one and its type with --entry")
-        ->note = list.len ? arena_printf(s->arena, "functions: %s", list.text)
-                          : NULL;
+    session_error(s, 610, (Span){0},
+                  names.names.len ? "give the function: --entry NAME"
+                                  : "no function can be exported: give "
+                                    "one and its type with --entry")
+        ->note =
+        list.len ? arena_printf(s->arena, "functions: %s", list.text) : NULL;
     return SESSION_ERROR;
   }
   Trace trace;

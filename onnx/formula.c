@@ -5,7 +5,6 @@
 #include "onnx/emit.h"
 #include "plan/execute.h"
 #include "session/state.h"
-#include "support/arena.h"
 
 #include <string.h>
 
@@ -27,8 +26,7 @@ static bool is_index(const Node *n) {
     return false;
   for (uint32_t k = 0; k < n->body_op_count; k++) {
     const BodyOp *c = &n->body_ops[k];
-    if (c->kind == BODY_RANDOM ||
-        (c->kind == BODY_READ && !is_index(c->node)))
+    if (c->kind == BODY_RANDOM || (c->kind == BODY_READ && !is_index(c->node)))
       return false;
   }
   return true;
@@ -37,8 +35,7 @@ static bool is_index(const Node *n) {
 /* Operations of indices that keep a view cheap to substitute. */
 static bool is_simple_index(const BodyOp *c) {
   return c->kind == BODY_CONST || c->kind == BODY_EXTENT ||
-         c->kind == BODY_AXIS ||
-         (c->kind == BODY_READ && is_index(c->node)) ||
+         c->kind == BODY_AXIS || (c->kind == BODY_READ && is_index(c->node)) ||
          (c->kind == BODY_OP && (c->op == PRIM_ADD || c->op == PRIM_SUB ||
                                  c->op == PRIM_MUL || c->op == PRIM_NEG));
 }
@@ -96,7 +93,7 @@ static Formula *build(Exporter *x, const Node *n, Formula *const *axes,
                       bool splits_product, uint32_t depth);
 
 static Formula *new_formula(Exporter *x, const BodyOp *c) {
-  Formula *f = NEW(x->arena, Formula);
+  Formula *f = MAKE(x->arena, Formula);
   f->kind = c->kind;
   f->dtype = c->dtype;
   f->op = c->op;
@@ -104,11 +101,21 @@ static Formula *new_formula(Exporter *x, const BodyOp *c) {
   return f;
 }
 
-static bool is_positive(const Builder *b, Dim *d) {
+static bool is_positive(const Dim *d) {
   int64_t n;
-  (void)b;
   return !dim_is_int(d, &n) || n > 0;
 }
+
+static const struct {
+  PrimId op;
+  bool divides;
+  Dim *(*make)(DimCtx *cx, Dim *l, Dim *r);
+} dim_ops[] = {
+    {PRIM_ADD, false, dim_add},     {PRIM_SUB, false, dim_sub},
+    {PRIM_MUL, false, dim_mul},     {PRIM_DIV, true, dim_div},
+    {PRIM_MOD, true, dim_mod},      {PRIM_MINIMUM, false, dim_min},
+    {PRIM_MAXIMUM, false, dim_max},
+};
 
 /* The polynomial of an operation on polynomials, or NULL. */
 static Dim *op_dim(const Builder *b, PrimId op, Formula *const *args,
@@ -117,26 +124,13 @@ static Dim *op_dim(const Builder *b, PrimId op, Formula *const *args,
   Dim *l = args[0]->dim, *r = count > 1 ? args[1]->dim : l;
   if (!l || !r || args[0]->dtype != DT_I64)
     return NULL;
-  switch ((int)op) {
-  case PRIM_ADD:
-    return dim_add(cx, l, r);
-  case PRIM_SUB:
-    return dim_sub(cx, l, r);
-  case PRIM_MUL:
-    return dim_mul(cx, l, r);
-  case PRIM_NEG:
+  if (op == PRIM_NEG)
     return dim_neg(cx, l);
-  case PRIM_DIV:
-    return is_positive(b, r) ? dim_div(cx, l, r) : NULL;
-  case PRIM_MOD:
-    return is_positive(b, r) ? dim_mod(cx, l, r) : NULL;
-  case PRIM_MINIMUM:
-    return dim_min(cx, l, r);
-  case PRIM_MAXIMUM:
-    return dim_max(cx, l, r);
-  default:
-    return NULL;
-  }
+  for (size_t k = 0; k < ARRAY_LEN(dim_ops); k++)
+    if (dim_ops[k].op == op)
+      return dim_ops[k].divides && !is_positive(r) ? NULL
+                                                   : dim_ops[k].make(cx, l, r);
+  return NULL;
 }
 
 /* A node whose elements the formula reads. */
@@ -174,7 +168,7 @@ static Formula *build_op(Builder *b, uint32_t k, bool splits) {
     return b->done[k];
   if (c->kind == BODY_AXIS)
     return b->done[k] = b->axes[c->axis];
-  Formula **args = NEW_ARRAY(b->x->arena, Formula *, c->arg_count + 1);
+  Formula **args = MAKE_ARRAY(b->x->arena, Formula *, c->arg_count + 1);
   for (uint32_t i = 0; i < c->arg_count; i++)
     args[i] = build_op(b, c->args[i],
                        splits && c->kind == BODY_OP && c->op == PRIM_MUL);
@@ -203,12 +197,12 @@ static Formula *build_op(Builder *b, uint32_t k, bool splits) {
 static Formula *build(Exporter *x, const Node *n, Formula *const *axes,
                       bool splits_product, uint32_t depth) {
   Builder b = {.x = x, .node = n, .axes = axes, .depth = depth};
-  b.done = NEW_ARRAY(x->arena, Formula *, n->body_op_count);
+  b.done = MAKE_ARRAY(x->arena, Formula *, n->body_op_count);
   return build_op(&b, n->body_op_count - 1, splits_product);
 }
 
 static Formula *axis_formula(Exporter *x, uint32_t k) {
-  Formula *f = NEW(x->arena, Formula);
+  Formula *f = MAKE(x->arena, Formula);
   f->kind = BODY_AXIS;
   f->dtype = DT_I64;
   f->dim = dim_of_var(x->dims, x->axis_vars[k]);
@@ -216,7 +210,7 @@ static Formula *axis_formula(Exporter *x, uint32_t k) {
 }
 
 static Formula **axis_formulas(Exporter *x, uint32_t count) {
-  Formula **axes = NEW_ARRAY(x->arena, Formula *, count + 1);
+  Formula **axes = MAKE_ARRAY(x->arena, Formula *, count + 1);
   for (uint32_t k = 0; k < count; k++)
     axes[k] = axis_formula(x, k);
   return axes;
@@ -235,16 +229,16 @@ Formula *input_formula(Exporter *x, Node *n) {
 
 /* Each operation of the loop, over values that are known. */
 Formula **fold_formulas(Exporter *x, const Node *n, const Labeled *inputs) {
-  Formula **axes = NEW_ARRAY(x->arena, Formula *, n->input_count + 1);
+  Formula **axes = MAKE_ARRAY(x->arena, Formula *, n->input_count + 1);
   for (uint32_t k = 0; k < n->input_count; k++) {
-    axes[k] = NEW(x->arena, Formula);
+    axes[k] = MAKE(x->arena, Formula);
     axes[k]->kind = BODY_AXIS;
     axes[k]->dtype = n->inputs[k]->dtype;
     axes[k]->has_result = true;
     axes[k]->result = inputs[k];
   }
   Builder b = {.x = x, .node = n, .axes = axes};
-  b.done = NEW_ARRAY(x->arena, Formula *, n->body_op_count);
+  b.done = MAKE_ARRAY(x->arena, Formula *, n->body_op_count);
   for (uint32_t k = 0; k < n->body_op_count; k++)
     build_op(&b, k, false);
   return b.done;

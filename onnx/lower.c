@@ -1,7 +1,6 @@
 /* Nodes as operators.  Main entry point: node_value. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 
 #include <stdlib.h>
@@ -57,7 +56,7 @@ static Labeled parse_expression(Expression *e) {
 }
 
 Labeled put_expression(Exporter *x, const char *text, Dtype dtype,
-                        uint32_t count, const Labeled *args) {
+                       uint32_t count, const Labeled *args) {
   Expression e = {x, text, dtype, args};
   (void)count;
   return parse_expression(&e);
@@ -122,8 +121,8 @@ static uint32_t axes_below(uint32_t count) {
 }
 
 static const char *put_reduction(Exporter *x, const char *op_type,
-                                  const char *name, uint32_t axes,
-                                  uint32_t reduced) {
+                                 const char *name, uint32_t axes,
+                                 uint32_t reduced) {
   int64_t places[MAX_RANK];
   uint32_t count = 0;
   for (uint32_t k = 0; k < MAX_RANK; k++)
@@ -169,8 +168,8 @@ static Labeled lower_reduction(Exporter *x, const Node *n) {
   if (!row->onnx)
     export_fail(x, NULL, "ONNX has no operator for `%s`",
                 prim_info[n->reduce].name);
-  Formula *f = node_formula(x, n, n->reduce == PRIM_SUM);
-  if (n->reduce == PRIM_SUM && lower_contraction(x, &a, own, f, &v))
+  Formula *f = node_formula(x, n, is_contraction(n));
+  if (is_contraction(n) && lower_contraction(x, &a, own, f, &v))
     return v;
   v = lower_formula(x, &a, f);
   if (prim_is_arg_reduction(n->reduce))
@@ -192,9 +191,10 @@ static Labeled lower_reduction(Exporter *x, const Node *n) {
 /* ---- nodes ---- */
 
 AxisSizes node_axes(const Node *n) {
-  AxisSizes a = {.count = n->free_count + n->rank +
+  AxisSizes a = {.count =
+                     n->free_count + n->rank +
                      (n->kind == NODE_COMP && !n->data ? n->reduce_count : 0),
-            .is_guarded = n->guard != NULL};
+                 .is_guarded = n->guard != NULL};
   memcpy(a.extents, n->extents, a.count * sizeof a.extents[0]);
   return a;
 }
@@ -250,7 +250,7 @@ Labeled node_value(Exporter *x, Node *n) {
   if (!known) {
     if (n->span.file)
       x->span = n->span;
-    known = NEW(x->arena, Labeled);
+    known = MAKE(x->arena, Labeled);
     *known = lower_node(x, n);
     map_put(&x->scope->values, n, known);
   }

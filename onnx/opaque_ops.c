@@ -1,7 +1,6 @@
 /* Nodes that are no comprehensions: sorting, scatter, folds and loops. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 #include "support/arena_text.h"
 
 #include <string.h>
@@ -49,7 +48,7 @@ static Labeled whole(const Node *n, const char *name) {
 /* ---- operators ---- */
 
 static Labeled put_topk(Exporter *x, Node *n, int64_t k, int64_t axis,
-                         bool largest, uint32_t output) {
+                        bool largest, uint32_t output) {
   OpMessage *op = op_new(x, "TopK");
   op_input(x, op, whole_operand(x, n, n->inputs[0]));
   op_input(x, op, put_shape(x, 1, &k));
@@ -61,8 +60,7 @@ static Labeled put_topk(Exporter *x, Node *n, int64_t k, int64_t axis,
 
 static Labeled lower_sort(Exporter *x, Node *n) {
   int64_t axis = n->free_count + n->params[0];
-  return put_topk(x, n, n->extents[axis], axis, false,
-                   n->op == PRIM_ARGSORT);
+  return put_topk(x, n, n->extents[axis], axis, false, n->op == PRIM_ARGSORT);
 }
 
 static Labeled lower_topk(Exporter *x, Node *n) {
@@ -71,7 +69,7 @@ static Labeled lower_topk(Exporter *x, Node *n) {
 
 static Labeled lower_cumsum(Exporter *x, Node *n) {
   return whole(n, put_op(x, "CumSum", whole_operand(x, n, n->inputs[0]),
-                       put_int(x, n->free_count + n->params[0]), NULL));
+                         put_int(x, n->free_count + n->params[0]), NULL));
 }
 
 static Labeled lower_scatter(Exporter *x, Node *n) {
@@ -83,8 +81,7 @@ static Labeled lower_scatter(Exporter *x, Node *n) {
   const char *index = whole_operand(x, n, n->inputs[1]);
   if (n->inputs[1]->dtype != DT_I64)
     index = put_cast(x, index, DT_I64);
-  op_input(x, op,
-           put_op(x, "Unsqueeze", index, put_list(x, 1, &last), NULL));
+  op_input(x, op, put_op(x, "Unsqueeze", index, put_list(x, 1, &last), NULL));
   op_input(x, op, whole_operand(x, n, n->inputs[2]));
   op_string(x, op, "reduction", "add");
   return whole(n, op_output(x, op));
@@ -200,13 +197,12 @@ static Labeled lower_fold(Exporter *x, Node *n) {
   uint32_t carry_count = (uint32_t)n->params[1];
   bool is_scan = n->op == PRIM_SCAN;
   int64_t extents[MAX_RANK];
-  Labeled *inputs = NEW_ARRAY(x->arena, Labeled, n->input_count + 1);
+  Labeled *inputs = MAKE_ARRAY(x->arena, Labeled, n->input_count + 1);
   LoopWriter w;
   carried_extents(&f, extents);
   for (uint32_t k = 0; k < n->input_count; k++) {
     bool turns = (uint64_t)n->params[2] >> k & 1;
-    inputs[k] =
-        operand_value(x, n, n->inputs[k], turns ? f.turn : f.turn + 1);
+    inputs[k] = operand_value(x, n, n->inputs[k], turns ? f.turn : f.turn + 1);
   }
   begin_loop(&w, x, x->scope->depth, put_extent(x, n->params[0]), "");
   for (uint32_t k = 0; k < carry_count; k++)
@@ -216,8 +212,7 @@ static Labeled lower_fold(Exporter *x, Node *n) {
   x->scope = &w.scope;
   for (uint32_t k = 0; k < n->input_count; k++)
     inputs[k] = k < carry_count
-                    ? (Labeled){add_loop_input(&w, "carry",
-                                               n->inputs[k]->dtype,
+                    ? (Labeled){add_loop_input(&w, "carry", n->inputs[k]->dtype,
                                                f.all.count - 1, extents),
                                 f.carried}
                     : fold_input(&w, &f, n, k, inputs[k]);
@@ -253,7 +248,7 @@ static const char *loop_condition(Exporter *x, const LoopBody *l,
     scope.parent = outer->parent;
   map_init(&scope.values, x->arena);
   map_init(&scope.loops, x->arena);
-  Labeled *bound = NEW_ARRAY(x->arena, Labeled, l->carry_count + 1);
+  Labeled *bound = MAKE_ARRAY(x->arena, Labeled, l->carry_count + 1);
   for (uint32_t k = 0; k < l->carry_count; k++) {
     bound[k] = carry[k];
     map_put(&scope.values, l->carry_in[k], &bound[k]);
@@ -271,9 +266,9 @@ static void write_loop_body(LoopWriter *w, const Node *n,
   Exporter *x = w->x;
   const LoopBody *l = n->loop_body;
   uint32_t count = l->carry_count + l->stacked_count;
-  Labeled *next = NEW_ARRAY(x->arena, Labeled, count + 1);
-  Labeled *bound = NEW_ARRAY(x->arena, Labeled, l->carry_count + 1);
-  const char **values = NEW_ARRAY(x->arena, const char *, count + 1);
+  Labeled *next = MAKE_ARRAY(x->arena, Labeled, count + 1);
+  Labeled *bound = MAKE_ARRAY(x->arena, Labeled, l->carry_count + 1);
+  const char **values = MAKE_ARRAY(x->arena, const char *, count + 1);
   for (uint32_t k = 0; k < l->carry_count; k++) {
     bound[k] = carry[k];
     map_put(&w->scope.values, l->carry_in[k], &bound[k]);
@@ -282,8 +277,8 @@ static void write_loop_body(LoopWriter *w, const Node *n,
   map_put(&w->scope.values, l->iteration, &bound[l->carry_count]);
   for (uint32_t k = 0; k < count; k++) {
     values[k] = whole_operand(x, n, l->results[k]);
-    next[k] = (Labeled){values[k], (1u << (n->free_count +
-                                           l->results[k]->rank)) - 1};
+    next[k] =
+        (Labeled){values[k], (1u << (n->free_count + l->results[k]->rank)) - 1};
   }
   const char *more = w->condition;
   if (l->condition)
@@ -304,7 +299,7 @@ static void write_loop_body(LoopWriter *w, const Node *n,
 static const char **write_loop(Exporter *x, Node *n) {
   const LoopBody *l = n->loop_body;
   uint32_t count = l->carry_count + l->stacked_count;
-  Labeled *carry = NEW_ARRAY(x->arena, Labeled, l->carry_count + 1);
+  Labeled *carry = MAKE_ARRAY(x->arena, Labeled, l->carry_count + 1);
   LoopWriter w;
   for (uint32_t k = 0; k < l->carry_count; k++) {
     const Node *c = l->carry_in[k];
@@ -330,7 +325,7 @@ static const char **write_loop(Exporter *x, Node *n) {
   write_loop_body(&w, n, carry);
   x->scope = outer;
   end_loop(&w);
-  const char **names = NEW_ARRAY(x->arena, const char *, count + 1);
+  const char **names = MAKE_ARRAY(x->arena, const char *, count + 1);
   for (uint32_t k = 0; k < count; k++)
     names[k] = op_output(x, w.op);
   return names;
@@ -363,8 +358,8 @@ static const struct {
   PrimId op;
   Labeled (*lower)(Exporter *x, Node *n);
 } rows[] = {
-    {PRIM_SORT, lower_sort},     {PRIM_ARGSORT, lower_sort},
-    {PRIM_TOPK, lower_topk},     {PRIM_CUMSUM, lower_cumsum},
+    {PRIM_SORT, lower_sort},       {PRIM_ARGSORT, lower_sort},
+    {PRIM_TOPK, lower_topk},       {PRIM_CUMSUM, lower_cumsum},
     {PRIM_SCATTER, lower_scatter}, {PRIM_FOLD, lower_fold},
     {PRIM_SCAN, lower_fold},
 };

@@ -8,7 +8,6 @@ typedef struct Buffer Buffer;
 struct Onnx__ModelProto;
 
 /* Returns false, with a fault, if protobuf-c is missing. */
-bool onnx_pack(const struct Onnx__ModelProto *model, Buffer *out,
-               Fault *fault);
+bool onnx_pack(const struct Onnx__ModelProto *model, Buffer *out, Fault *fault);
 
 #endif

@@ -2,7 +2,6 @@
  * of this axis.  This is how Axon's graph has concatenation and padding. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 
 typedef struct Range { /* from <= axis < to */
   uint32_t axis;       /* MAX_RANK: none yet */
@@ -42,20 +41,16 @@ static bool condition_range(Exporter *x, Formula *c, Range *range) {
     return false;
   Dim *less = dim_sub(x->dims, r, l), *more = dim_neg(x->dims, less);
   Dim *one = dim_int(x->dims, 1);
-  switch ((int)c->op) {
-  case PRIM_LT:
+  if (c->op == PRIM_LT)
     return restrict_range(x, dim_sub(x->dims, less, one), range);
-  case PRIM_LE:
+  if (c->op == PRIM_LE)
     return restrict_range(x, less, range);
-  case PRIM_GT:
+  if (c->op == PRIM_GT)
     return restrict_range(x, dim_sub(x->dims, more, one), range);
-  case PRIM_GE:
+  if (c->op == PRIM_GE)
     return restrict_range(x, more, range);
-  case PRIM_EQ:
-    return restrict_range(x, more, range) && restrict_range(x, less, range);
-  default:
-    return false;
-  }
+  return c->op == PRIM_EQ && restrict_range(x, more, range) &&
+         restrict_range(x, less, range);
 }
 
 static bool reads_nodes(const Formula *f) {
@@ -78,21 +73,20 @@ typedef struct Shift { /* of an axis, by an offset */
 
 static Dim *shifted_var(void *arg, DimVar *var) {
   Shift *s = arg;
-  return var == s->var
-             ? dim_add(s->x->dims, dim_of_var(s->x->dims, var), s->by)
-             : NULL;
+  return var == s->var ? dim_add(s->x->dims, dim_of_var(s->x->dims, var), s->by)
+                       : NULL;
 }
 
 static Formula *shift(Shift *s, Formula *f) {
   Formula *out = map_get(&s->done, f);
   if (out)
     return out;
-  out = NEW(s->x->arena, Formula);
+  out = MAKE(s->x->arena, Formula);
   *out = *f;
   map_put(&s->done, f, out);
   if (f->dim)
     out->dim = dim_subst(s->x->dims, f->dim, shifted_var, NULL, s);
-  out->args = NEW_ARRAY(s->x->arena, Formula *, f->arg_count + 1);
+  out->args = MAKE_ARRAY(s->x->arena, Formula *, f->arg_count + 1);
   for (uint32_t k = 0; k < f->arg_count; k++)
     out->args[k] = shift(s, f->args[k]);
   out->has_result = false;
@@ -105,10 +99,9 @@ typedef struct Piece {
 } Piece;
 
 static AxisSizes piece_axes(Exporter *x, const AxisSizes *a, uint32_t axis,
-                       const Piece *p) {
+                            const Piece *p) {
   AxisSizes out = *a;
-  out.extents[axis] =
-      extent_of_dim(x->graph, dim_sub(x->dims, p->to, p->from));
+  out.extents[axis] = extent_of_dim(x->graph, dim_sub(x->dims, p->to, p->from));
   return out;
 }
 
@@ -175,9 +168,8 @@ static bool lower_ranges(Exporter *x, const AxisSizes *a, Formula *f,
   if (!is_ordered(x, from, to) || !is_ordered(x, zero, from) ||
       !is_ordered(x, to, size))
     return false;
-  Piece all[] = {{f->args[2], zero, from},
-                 {f->args[1], from, to},
-                 {f->args[2], to, size}};
+  Piece all[] = {
+      {f->args[2], zero, from}, {f->args[1], from, to}, {f->args[2], to, size}};
   Piece pieces[3];
   uint32_t count = 0;
   for (int i = 0; i < 3; i++)
@@ -200,5 +192,8 @@ Labeled lower_select(Exporter *x, const AxisSizes *a, Formula *f) {
   args[0] = lower_formula(x, a, f->args[0]);
   args[1] = lower_formula(x, &guarded, f->args[1]);
   args[2] = lower_formula(x, &guarded, f->args[2]);
-  return put_expression(x, "Where($x, $y, $z)", f->dtype, 3, args);
+  /* ONNX Runtime has no Where of bool. */
+  const char *how = f->dtype == DT_BOOL ? "Or(And($x, $y), And(Not($x), $z))"
+                                        : map_info[PRIM_SELECT].onnx.integer;
+  return put_expression(x, how, f->dtype, 3, args);
 }

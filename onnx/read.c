@@ -3,7 +3,6 @@
  * of the operand that they index are flattened. */
 #include "onnx/emit.h"
 #include "session/state.h"
-#include "support/arena.h"
 
 #include <string.h>
 
@@ -51,7 +50,8 @@ static bool linear_bounds(Exporter *x, const AxisSizes *a, Dim *d, Dim **low,
   return true;
 }
 
-static bool is_in_bounds(Exporter *x, const AxisSizes *a, Dim *d, int64_t extent) {
+static bool is_in_bounds(Exporter *x, const AxisSizes *a, Dim *d,
+                         int64_t extent) {
   Dim *low, *high;
   return linear_bounds(x, a, d, &low, &high) &&
          extent_proved(x->graph, EXTENT_LE, 0, extent_of_dim(x->graph, low)) &&
@@ -99,7 +99,7 @@ static void remove_axis(Reader *r, uint32_t at) {
 }
 
 static const char *put_gather(Exporter *x, const char *name, const char *index,
-                               uint32_t at) {
+                              uint32_t at) {
   OpMessage *op = op_new(x, "Gather");
   op_input(x, op, name);
   op_input(x, op, index);
@@ -143,8 +143,7 @@ static void flatten_group(Reader *r, const bool *in_group) {
   for (uint32_t k = 0; k < rest; k++)
     sizes[k] = r->axes[k].extent;
   sizes[rest] = stride;
-  r->name =
-      put_op(x, "Reshape", r->name, put_shape(x, rest + 1, sizes), NULL);
+  r->name = put_op(x, "Reshape", r->name, put_shape(x, rest + 1, sizes), NULL);
   r->axes[rest] = all;
   r->rank = rest + 1;
 }
@@ -196,13 +195,13 @@ static bool slice_axis(Reader *r, uint32_t at) {
   int64_t zero;
   bool from_zero = dim_is_int(start, &zero) && zero == 0;
   if (!(step == 1 && from_zero && extent == e->extent)) {
-    Dim *end = dim_add(
-        x->dims, start,
-        dim_add(x->dims,
-                dim_mul(x->dims, slope,
-                        dim_sub(x->dims, extent_dim(x->graph, extent),
-                                dim_int(x->dims, 1))),
-                dim_int(x->dims, step < 0 ? -1 : 1)));
+    Dim *end =
+        dim_add(x->dims, start,
+                dim_add(x->dims,
+                        dim_mul(x->dims, slope,
+                                dim_sub(x->dims, extent_dim(x->graph, extent),
+                                        dim_int(x->dims, 1))),
+                        dim_int(x->dims, step < 0 ? -1 : 1)));
     int64_t before_all = INT64_MIN + 1;
     OpMessage *op = op_new(x, "Slice");
     op_input(x, op, r->name);
@@ -233,8 +232,8 @@ static void gather_axis(Reader *r, uint32_t at) {
   r->rank += count;
   for (uint32_t k = 0; k < MAX_RANK; k++)
     if (index.axes >> k & 1)
-      r->axes[at++] = (ReadAxis){
-          .is_done = true, .axis = k, .extent = r->a->extents[k]};
+      r->axes[at++] =
+          (ReadAxis){.is_done = true, .axis = k, .extent = r->a->extents[k]};
 }
 
 static Labeled in_order(Reader *r) {
@@ -259,10 +258,8 @@ static bool reshape_all(Reader *r, Labeled *out) {
     if (!r->axes[k].index)
       return false;
     axes |= r->axes[k].axes;
-    place = dim_add(x->dims, place,
-                    dim_mul(x->dims, r->axes[k].index, stride));
-    stride = dim_mul(x->dims, stride,
-                     extent_dim(x->graph, r->axes[k].extent));
+    place = dim_add(x->dims, place, dim_mul(x->dims, r->axes[k].index, stride));
+    stride = dim_mul(x->dims, stride, extent_dim(x->graph, r->axes[k].extent));
   }
   for (uint32_t k = r->a->count; k-- > 0;)
     if (axes >> k & 1) {
@@ -295,7 +292,7 @@ static bool is_plain(const Reader *r) {
 Labeled lower_read(Exporter *x, const AxisSizes *a, Formula *f) {
   Labeled source = node_value(x, f->node);
   AxisSizes from = node_axes(f->node);
-  Reader *r = NEW(x->arena, Reader);
+  Reader *r = MAKE(x->arena, Reader);
   r->x = x;
   r->a = a;
   r->name = source.name;

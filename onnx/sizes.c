@@ -1,6 +1,5 @@
 /* Sizes of axes in a model: numbers, or computed from the shapes of inputs. */
 #include "onnx/emit.h"
-#include "support/arena.h"
 
 int64_t known_extent(Exporter *x, int64_t extent) {
   return extent_is_static(x->graph, extent) ? extent : -1;
@@ -26,6 +25,6 @@ const char *put_shape(Exporter *x, uint32_t count, const int64_t *extents) {
              extent_is_static(x->graph, extents[k])
                  ? put_list(x, 1, &extents[k])
                  : put_op(x, "Unsqueeze", put_extent(x, extents[k]),
-                        put_list(x, 1, &zero), NULL));
+                          put_list(x, 1, &zero), NULL));
   return op_output(x, concat);
 }
