@@ -27,7 +27,7 @@ typedef struct Cell { /* one direction */
   Importer *im;
   uint32_t direction, activation_count;
   const char *axis_size; /* of the hidden state */
-  Value *weights, *recurrent;
+  const char *peepholes; /* or NULL */
 } Cell;
 
 typedef struct Step { /* the body of a scan */
@@ -111,11 +111,10 @@ static const char *row(Importer *im, Value *v, uint32_t k) {
 }
 
 static const char *peephole(const Cell *c, uint32_t k, const char *state) {
-  if (!has_input(c->im, 7))
+  if (!c->peepholes)
     return "";
-  return text(c->im, " + %s.[%u * %s:%u * %s] * %s",
-              row(c->im, input(c->im, 7), c->direction), k, c->axis_size, k + 1,
-              c->axis_size, state);
+  return text(c->im, " + %s.[%u * %s:%u * %s] * %s", c->peepholes, k,
+              c->axis_size, k + 1, c->axis_size, state);
 }
 
 static void lstm_step(const Cell *c, Step *s) {
@@ -239,9 +238,13 @@ static void write_direction(Importer *im, const Layer *l, uint32_t d,
   step_value(&s, "r", "%s", r);
   if (is_late)
     step_value(&s, "u", "%s",
-               has_input(im, 3) ? text(im, "%s.[5 * %s:]",
-                                       row(im, input(im, 3), d), c.axis_size)
-                                : "0.0");
+               has_input(im, 3)
+                   ? local(im, "late_bias",
+                           text(im, "%s.[5 * %s:]", row(im, input(im, 3), d),
+                                c.axis_size))
+                   : "0.0");
+  if (l->is_lstm && has_input(im, 7))
+    c.peepholes = local(im, "peepholes", row(im, input(im, 7), d));
   if (l->is_lstm)
     lstm_step(&c, &s);
   else if (is_gru)
@@ -343,7 +346,7 @@ static Layer read_layer(Importer *im, const char *how) {
     import_fail(im, NULL, "its operands must be floats with three axes");
   l.steps = x->shape.dims[l.is_batch_first];
   l.batch = x->shape.dims[!l.is_batch_first];
-  l.hidden = r->shape.dims[2];
+  l.hidden = num(im, dim_number(im, r->shape.dims[2], "the hidden size"));
   l.state = (Shape){2, 0, {l.batch, l.hidden}};
   int64_t directions = dim_number(im, r->shape.dims[0], "the directions");
   if (directions != l.directions)

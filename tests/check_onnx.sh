@@ -17,7 +17,7 @@ fail() {
   status=1
 }
 
-for model in mlp heads cnn stretch old; do
+for model in mlp heads cnn stretch old layers external; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||
