@@ -1,6 +1,7 @@
 /* Walks the graph and puts the program together.  Main entry point:
    onnx_import. */
 #include "onnx/ops.h"
+#include "support/trap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,8 +72,12 @@ static Dim *input_size(Importer *im, Map *sizes, const char *input,
     return num(im, d->dim_value);
   if (d->dim_param && d->dim_param[0])
     return named_size(im, sizes, d->dim_param);
-  return named_size(im, sizes,
-                    text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+  Dim *size = named_size(
+      im, sizes, text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+  VEC_PUSH(im->arena, im->undetermined,
+           text(im, "the input `%.80s` has no size at axis %u: %s here", input,
+                axis, extent_source(im, size)));
+  return size;
 }
 
 static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
@@ -164,6 +169,45 @@ void import_nodes(Importer *im, const Graph *graph) {
     import_node(im, graph->node[i]);
   im->node = outer;
   im->depth--;
+}
+
+/* ---- what the file says about results ---- */
+
+static void check_result(Importer *im, const ValueInfo *info) {
+  const char *name = info->name ? info->name : "";
+  const Onnx__TypeProtoTensor *type =
+      info->type ? info->type->tensor_type : NULL;
+  Value *v = find_value(im, name);
+  if (!v || !type)
+    return;
+  Dtype dtype = dtype_of_onnx(type->elem_type);
+  if (dtype && dtype != v->dtype)
+    import_fail(im, NULL, "the file says that `%.80s` is %s, but it is %s",
+                name, dtype_info[dtype].name, dtype_info[v->dtype].name);
+  if (!type->shape)
+    return;
+  if (type->shape->n_dim != v->shape.rank)
+    import_fail(im, NULL,
+                "the file says that `%.80s` has %zu axes, but it has %u", name,
+                type->shape->n_dim, v->shape.rank);
+  for (uint32_t k = 0; k < v->shape.rank; k++) {
+    const Onnx__Dimension *d = type->shape->dim[k];
+    int64_t n;
+    if (d->has_dim_value && dim_is_int(v->shape.dims[k], &n) &&
+        d->dim_value != n)
+      import_fail(
+          im, NULL,
+          "the file says that `%.80s` has the size %lld at axis %u, but "
+          "it has %lld",
+          name, (long long)d->dim_value, k, (long long)n);
+  }
+}
+
+static void check_results(Importer *im, const Graph *graph) {
+  for (size_t i = 0; i < graph->n_value_info; i++)
+    check_result(im, graph->value_info[i]);
+  for (size_t i = 0; i < graph->n_output; i++)
+    check_result(im, graph->output[i]);
 }
 
 /* ---- the program ---- */
@@ -275,6 +319,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   nodes.n_initializer = 0;
   import_nodes(im, &nodes);
   im->node = NULL;
+  if (im->request->is_check)
+    check_results(im, graph);
   const char *result = result_text(im, graph);
   for (uint32_t i = 0; i < im->request->setting_count; i++)
     if (!im->request->settings[i].used)
@@ -284,6 +330,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
   out->weight_count = im->weights.len;
+  out->undetermined = im->undetermined.at;
+  out->undetermined_count = im->undetermined.len;
 }
 
 static void release_tensors(Importer *im, const ImportedModel *kept) {
@@ -293,25 +341,55 @@ static void release_tensors(Importer *im, const ImportedModel *kept) {
     tensor_release(im->tensors.at[i]);
 }
 
+typedef struct ImportCall {
+  Arena *arena;
+  const void *bytes;
+  size_t len;
+  const ImportRequest *request;
+  ImportedModel *out;
+  Fault *fault;
+  Importer *importer; /* NULL until the model was read */
+  bool ok;
+} ImportCall;
+
+static bool run_import(ImportCall *call) {
+  Model *model = model_read(call->arena, call->bytes, call->len, call->fault);
+  if (!model)
+    return false;
+  Importer *im = MAKE(call->arena, Importer);
+  im->arena = call->arena;
+  im->request = call->request;
+  im->dims.arena = call->arena;
+  im->interner = interner_new(call->arena);
+  im->fault = call->fault;
+  map_init(&im->values, call->arena);
+  map_init(&im->used_names, call->arena);
+  call->importer = im;
+  if (setjmp(im->failed) != 0)
+    return false;
+  import_model(im, model, call->out);
+  return true;
+}
+
+/* Too long polynomials and lack of memory unwind to here. */
 bool onnx_import(Arena *arena, const void *bytes, size_t len,
                  const ImportRequest *request, ImportedModel *out,
                  Fault *fault) {
+  ImportCall call = {arena, bytes, len, request, out, fault, NULL, false};
+  Trap trap;
   *out = (ImportedModel){0};
   fault->help[0] = 0;
-  Model *model = model_read(arena, bytes, len, fault);
-  if (!model)
-    return false;
-  Importer *im = MAKE(arena, Importer);
-  im->arena = arena;
-  im->request = request;
-  im->dims.arena = arena;
-  im->interner = interner_new(arena);
-  im->fault = fault;
-  map_init(&im->values, arena);
-  map_init(&im->used_names, arena);
-  bool ok = setjmp(im->failed) == 0;
-  if (ok)
-    import_model(im, model, out);
-  release_tensors(im, out);
-  return ok;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    call.ok = run_import(&call);
+    trap_end(&trap);
+  } else {
+    fault_set(fault, trap.kind == FAIL_MEMORY
+                         ? "the model does not fit into memory"
+                         : "the sizes in the model are too complicated");
+  }
+  if (!call.ok)
+    *out = (ImportedModel){0};
+  if (call.importer)
+    release_tensors(call.importer, out);
+  return call.ok;
 }

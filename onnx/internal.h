@@ -50,7 +50,8 @@ typedef struct Importer {
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
-  uint32_t helpers;      /* set of enum Helper */
+  VEC(const char *) undetermined;
+  uint32_t helpers; /* set of enum Helper */
   bool uses_nn;
   int depth; /* of nested graphs */
   Fault *fault;

@@ -137,9 +137,34 @@ save("external",
      {"x": (T.FLOAT, [4, 6])}, [weight("w", 6, 20), weight("b", 20)],
      {"x": normal(4, 6)})
 path = os.path.join(folder, "external.onnx")
+if os.path.exists(os.path.join(folder, "external.bin")):
+    os.remove(os.path.join(folder, "external.bin")) # onnx appends to it
 onnx.save(onnx.load(path), path, save_as_external_data=True,
           location="external.bin", size_threshold=16)
 
+
+# For axon check: an inner dimension, a stated size and missing sizes.
+save("inner", [n("MatMul", ["x", "w"], ["y"], "product")],
+     {"x": (T.FLOAT, ["n", 5])}, [weight("w", 4, 3)], None)
+save("stated", [n("MatMul", ["x", "w"], ["y"], "product")],
+     {"x": (T.FLOAT, ["n", 4])}, [weight("w", 4, 3)], None)
+path = os.path.join(folder, "stated.onnx")
+model = onnx.load(path)
+model.graph.output[0].CopyFrom(
+    h.make_tensor_value_info("y", T.FLOAT, ["n", 7]))
+onnx.save(model, path)
+save("open", [n("Transpose", ["x"], ["a"]), n("MatMul", ["x", "a"], ["y"])],
+     {"x": (T.FLOAT, [None, 3])}, [], None)
+
+save("huge",
+     [n("Shape", ["x"], ["s"])]
+     + [n("Gather", ["s", f"at{k}"], [f"d{k}"]) for k in range(4)]
+     + [n("Add", ["d0", "d1"], ["e1"]), n("Add", ["e1", "d2"], ["e2"]),
+        n("Add", ["e2", "d3"], ["p0"])]
+     + [n("Mul", [f"p{k}", f"p{k}"], [f"p{k + 1}"]) for k in range(12)]
+     + [n("ConstantOfShape", ["p12"], ["y"])],
+     {"x": (T.FLOAT, ["a", "b", "c", "d"])},
+     [ints(f"at{k}", k) for k in range(4)], None)
 save("unknown", [n("Abs", ["x"], ["a"]), n("NoSuchOp", ["a"], ["y"], "odd")],
      {"x": (T.FLOAT, [3])}, [], None)
 save("undecided", [n("Add", ["x", "z"], ["y"], "sum")],
