@@ -269,6 +269,19 @@ static const struct {
 } helpers[] = {
     {HELPER_WRAP, "(* negative indices count from the end *)\n"
                   "fun wrap n i = select (i < 0) (i + n) i\n\n"},
+    {HELPER_REFLECT, "(* mirrored at both ends until it lies between them *)\n"
+                     "fun reflect low high x =\n"
+                     "  let val u = (x - low) % (2.0 * (high - low))\n"
+                     "  in low + minimum u (2.0 * (high - low) - u) end\n\n"},
+    {HELPER_CUBIC,
+     "(* cubic convolution (Keys 1981), with a = -0.75 *)\n"
+     "fun cubic_weight x =\n"
+     "  let val u = abs x\n"
+     "  in\n"
+     "    if u <= 1.0 then (1.25 * u - 2.25) * u * u + 1.0\n"
+     "    else if u < 2.0 then ((-0.75 * u + 3.75) * u - 6.0) * u + 3.0\n"
+     "    else 0.0\n"
+     "  end\n\n"},
 };
 
 static const char *program_text(Importer *im, const Buffer *parameters,

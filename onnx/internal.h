@@ -159,6 +159,6 @@ bool shapes_equal(const Shape *a, const Shape *b);
 const char *star_axes(Importer *im, const char *x, uint32_t rank, uint32_t mask,
                       const char *kind);
 
-enum Helper { HELPER_WRAP = 1 };
+enum Helper { HELPER_WRAP = 1, HELPER_REFLECT = 2, HELPER_CUBIC = 4 };
 
 #endif
