@@ -58,15 +58,18 @@ typedef struct Importer {
   jmp_buf failed;
 } Importer;
 
+/* ---- values.c ---- */
+
 /* Ends the import with an error at the present node.  `help` may be NULL. */
 NORETURN PRINTF_LIKE(3, 4) void import_fail(Importer *im, const char *help,
                                             const char *format, ...);
 
+Value *find_value(Importer *im, const char *name); /* or NULL */
+void bind_value(Importer *im, const char *name, Value *v);
+
 /* ---- graph.c ---- */
 
 void import_nodes(Importer *im, const Graph *graph);
-Value *find_value(Importer *im, const char *name); /* or NULL */
-void bind_value(Importer *im, const char *name, Value *v);
 
 /* ---- names.c ---- */
 
