@@ -1,6 +1,6 @@
 /* axon check: checks programs without running them.  Main entry point:
    verb_check. */
-#include "cli/cli.h"
+#include "cli/import.h"
 #include "support/buffer.h"
 #include "support/intern.h"
 #include "support/source.h"
@@ -72,9 +72,28 @@ static void print_stats(Session *session, const char *name) {
          (unsigned long long)stats.deferred, (unsigned long long)stats.runtime);
 }
 
+/* A program, or an ONNX model as a program in the arena. */
+static bool read_checked_file(Arena *arena, const Options *o, const char *path,
+                              SourceInput *text, Buffer *program,
+                              ImportedModel *model) {
+  if (!is_model_path(path))
+    return read_program_argument(path, text, program);
+  if (!read_model_program(arena, o, path, model))
+    return false;
+  text->name = path;
+  text->text = model->program;
+  text->len = strlen(model->program);
+  return true;
+}
+
+static void print_undetermined(const ImportedModel *model) {
+  for (uint32_t i = 0; i < model->undetermined_count; i++)
+    printf("undetermined: %s\n", model->undetermined[i]);
+}
+
 /* Each file is checked in a session of its own, so that library definitions
    used by one file do not change messages about the next. */
-static bool check_file(Options *o, const char *path) {
+static bool check_file(Arena *arena, Options *o, const char *path) {
   SessionHost host = terminal_host(0, NULL);
   CheckRun check = {.options = o};
   host.eval.owner = &check;
@@ -83,7 +102,8 @@ static bool check_file(Options *o, const char *path) {
   terminal_apply_defines(session, o);
   SourceInput text = {.is_separate_module = true};
   Buffer program = {0};
-  if (!read_program_argument(path, &text, &program)) {
+  ImportedModel model = {0};
+  if (!read_checked_file(arena, o, path, &text, &program, &model)) {
     session_close(session);
     return false;
   }
@@ -94,6 +114,7 @@ static bool check_file(Options *o, const char *path) {
     session_reject_unproved(session);
   bool ok = session_diags(session)->errors == 0;
   terminal_report(session, o->quiet);
+  print_undetermined(&model);
   if (check.explained)
     report_type_provenance(session, check.explained);
   else if (o->explain_name && ok) {
@@ -112,19 +133,22 @@ static bool check_file(Options *o, const char *path) {
             path);
   session_close(session);
   buffer_free(&program);
+  release_weights(&model);
   return ok;
 }
 
 int verb_check(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "check", "qDsoSw", argc, argv);
+  int status = options_parse(&o, "check", "qDsoSwn", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count)
     return usage_error("check", "no file given");
   bool ok = true;
+  Arena *arena = import_arena_new();
   for (int i = 0; i < o.arg_count; i++)
-    ok &= check_file(&o, o.args[i]);
+    ok &= check_file(arena, &o, o.args[i]);
+  import_arena_free(arena);
   ok = ok && terminal_defines_matched(&o);
   return terminal_flush(ok ? EXIT_OK : EXIT_DIAGNOSTICS);
 }

@@ -26,7 +26,7 @@ enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64, MAX_SETTINGS = 64 };
 typedef struct Options {
   const char *verb;
   bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
-      show_schedule, dry_run, stable, install, uninstall, user;
+      show_schedule, dry_run, stable, install, uninstall, user, external;
   const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
   const char *stage;         /* or NULL */
@@ -59,10 +59,10 @@ typedef struct Options {
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
-   f (--schedules) n (--set) G (those of generate).  All verbs take --color,
-   --diagnostics and --help.  With a + in front, the first file ends the
-   options; later arguments belong to the program.  Returns -1 to continue,
-   otherwise the exit status. */
+   f (--schedules) n (--set) x (--external) G (those of generate).  All verbs
+   take --color, --diagnostics and --help.  With a + in front, the first file
+   ends the options; later arguments belong to the program.  Returns -1 to
+   continue, otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 PRINTF_LIKE(2, 3)
@@ -176,6 +176,7 @@ int verb_explain(int argc, char **argv);
 int verb_generate(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_plan(int argc, char **argv);
+int verb_export(int argc, char **argv);
 int verb_import(int argc, char **argv);
 int verb_jupyter(int argc, char **argv);
 int verb_lsp(int argc, char **argv);

@@ -1,7 +1,6 @@
 /* axon import: writes an ONNX model as a program and its weights.  Main entry
    point: verb_import. */
-#include "cli/cli.h"
-#include "onnx/import.h"
+#include "cli/import.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
@@ -147,11 +146,45 @@ static int write_model(Arena *arena, const Options *o, const char *program_path,
   return terminal_flush(ok ? EXIT_OK : EXIT_INTERNAL);
 }
 
-static int import_file(Arena *arena, const Options *o, const char *path) {
+bool is_model_path(const char *path) {
+  size_t len = strlen(path);
+  return len > 5 && strcmp(path + len - 5, ".onnx") == 0;
+}
+
+void release_weights(ImportedModel *model) {
+  for (uint32_t i = 0; i < model->weight_count; i++)
+    tensor_release(model->weights[i]);
+}
+
+/* Returns -1, or an exit status after a message. */
+static int read_model(Arena *arena, const Options *o, const char *path,
+                      ImportRequest *request, ImportedModel *out) {
   ModelFile file = {0};
-  ImportedModel model = {0};
   Settings settings = {0};
   Fault fault = {0};
+  int status = parse_settings(arena, o, &settings, request);
+  if (status >= 0)
+    return status;
+  if (!map_file(path, &file))
+    return fail(path, strerror(errno), NULL);
+  if (!onnx_import(arena, file.bytes, file.len, request, out, &fault))
+    status = fail(path, fault.message, fault.help);
+  if (file.bytes)
+    munmap(file.bytes, file.len);
+  return status;
+}
+
+bool read_model_program(Arena *arena, const Options *o, const char *path,
+                        ImportedModel *out) {
+  ImportRequest request = {.model_name = base_name(arena, path),
+                           .weights_path = "",
+                           .source_dir = folder_of(arena, path),
+                           .is_check = true};
+  return read_model(arena, o, path, &request, out) < 0;
+}
+
+static int import_file(Arena *arena, const Options *o, const char *path) {
+  ImportedModel model = {0};
   const char *base = base_name(arena, path);
   const char *folder = o->output ? o->output : ".";
   const char *prefix =
@@ -160,19 +193,11 @@ static int import_file(Arena *arena, const Options *o, const char *path) {
                            .weights_path =
                                arena_printf(arena, "%s.safetensors", prefix),
                            .source_dir = folder_of(arena, path)};
-  int status = parse_settings(arena, o, &settings, &request);
-  if (status >= 0)
-    return status;
-  if (!map_file(path, &file))
-    return fail(path, strerror(errno), NULL);
-  bool ok = onnx_import(arena, file.bytes, file.len, &request, &model, &fault);
-  status = ok ? write_model(arena, o, arena_printf(arena, "%s.axn", prefix),
-                            &request, &model)
-              : fail(path, fault.message, fault.help);
-  for (uint32_t i = 0; i < model.weight_count; i++)
-    tensor_release(model.weights[i]);
-  if (file.bytes)
-    munmap(file.bytes, file.len);
+  int status = read_model(arena, o, path, &request, &model);
+  if (status < 0)
+    status = write_model(arena, o, arena_printf(arena, "%s.axn", prefix),
+                         &request, &model);
+  release_weights(&model);
   return status;
 }
 

@@ -43,7 +43,8 @@ enum {
   LONG_PENALTY,
   LONG_SCHEDULE,
   LONG_SCHEDULES,
-  LONG_SET
+  LONG_SET,
+  LONG_EXTERNAL
 };
 
 typedef struct OptionSpec {
@@ -88,6 +89,7 @@ static const OptionSpec option_specs[] = {
     {'d', {"schedule", no_argument, NULL, LONG_SCHEDULE}},
     {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
     {'n', {"set", required_argument, NULL, LONG_SET}},
+    {'x', {"external", no_argument, NULL, LONG_EXTERNAL}},
 };
 
 typedef struct GetoptTables {
@@ -332,6 +334,9 @@ static int apply_option(Options *o, int option) {
     return read_schedules(o, optarg);
   case LONG_SET:
     return add_setting(o, optarg);
+  case LONG_EXTERNAL:
+    o->external = true;
+    return -1;
   }
   return EXIT_INTERNAL;
 }

@@ -324,6 +324,8 @@ void onnx_if(Importer *im, const char *how) {
   if (!known)
     import_fail(im, "give the input that decides it: --set NAME=1",
                 "its condition is not known when the model is imported");
+  if (value_count(im, condition) != 1)
+    import_fail(im, NULL, "its condition is not one value");
   const char *side = is_one(known[0]) ? "then_branch" : "else_branch";
   const Attribute *a = find_attribute(im, side);
   if (!a || !a->g || a->g->n_output != im->node->n_output)

@@ -1,41 +1,12 @@
 /* Walks the graph and puts the program together.  Main entry point:
    onnx_import. */
 #include "onnx/ops.h"
+#include "support/trap.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_GRAPH_DEPTH = 16, MAX_NAME = 200 };
-
-void import_fail(Importer *im, const char *help, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  char *message = arena_vprintf(im->arena, format, args);
-  va_end(args);
-  const Node *node = im->node;
-  if (node) {
-    const char *name = node->name && node->name[0] ? node->name
-                       : node->n_output            ? node->output[0]
-                                                   : "";
-    fault_set(im->fault, "the node `%.120s` (%.40s): %.300s", name,
-              node->op_type ? node->op_type : "no operator", message);
-  } else
-    fault_set(im->fault, "%.480s", message);
-  if (help)
-    fault_set_help(im->fault, "%.240s", help);
-  longjmp(im->failed, 1);
-}
-
-/* ---- values ---- */
-
-Value *find_value(Importer *im, const char *name) {
-  return map_get(&im->values, intern_string(im->interner, name));
-}
-
-void bind_value(Importer *im, const char *name, Value *v) {
-  map_put(&im->values, intern_string(im->interner, name), v);
-}
 
 static ImportSetting *find_setting(Importer *im, const char *name) {
   for (uint32_t i = 0; i < im->request->setting_count; i++)
@@ -71,8 +42,12 @@ static Dim *input_size(Importer *im, Map *sizes, const char *input,
     return num(im, d->dim_value);
   if (d->dim_param && d->dim_param[0])
     return named_size(im, sizes, d->dim_param);
-  return named_size(im, sizes,
-                    text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+  Dim *size = named_size(
+      im, sizes, text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+  VEC_PUSH(im->arena, im->undetermined,
+           text(im, "the input `%.80s` has no size at axis %u: %s here", input,
+                axis, extent_source(im, size)));
+  return size;
 }
 
 static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
@@ -166,6 +141,45 @@ void import_nodes(Importer *im, const Graph *graph) {
   im->depth--;
 }
 
+/* ---- what the file says about results ---- */
+
+static void check_result(Importer *im, const ValueInfo *info) {
+  const char *name = info->name ? info->name : "";
+  const Onnx__TypeProtoTensor *type =
+      info->type ? info->type->tensor_type : NULL;
+  Value *v = find_value(im, name);
+  if (!v || !type)
+    return;
+  Dtype dtype = dtype_of_onnx(type->elem_type);
+  if (dtype && dtype != v->dtype)
+    import_fail(im, NULL, "the file says that `%.80s` is %s, but it is %s",
+                name, dtype_info[dtype].name, dtype_info[v->dtype].name);
+  if (!type->shape)
+    return;
+  if (type->shape->n_dim != v->shape.rank)
+    import_fail(im, NULL,
+                "the file says that `%.80s` has %zu axes, but it has %u", name,
+                type->shape->n_dim, v->shape.rank);
+  for (uint32_t k = 0; k < v->shape.rank; k++) {
+    const Onnx__Dimension *d = type->shape->dim[k];
+    int64_t n;
+    if (d->has_dim_value && dim_is_int(v->shape.dims[k], &n) &&
+        d->dim_value != n)
+      import_fail(
+          im, NULL,
+          "the file says that `%.80s` has the size %lld at axis %u, but "
+          "it has %lld",
+          name, (long long)d->dim_value, k, (long long)n);
+  }
+}
+
+static void check_results(Importer *im, const Graph *graph) {
+  for (size_t i = 0; i < graph->n_value_info; i++)
+    check_result(im, graph->value_info[i]);
+  for (size_t i = 0; i < graph->n_output; i++)
+    check_result(im, graph->output[i]);
+}
+
 /* ---- the program ---- */
 
 static void put_parameter(Importer *im, Buffer *out, const Value *v) {
@@ -225,6 +239,19 @@ static const struct {
 } helpers[] = {
     {HELPER_WRAP, "(* negative indices count from the end *)\n"
                   "fun wrap n i = select (i < 0) (i + n) i\n\n"},
+    {HELPER_REFLECT, "(* mirrored at both ends until it lies between them *)\n"
+                     "fun reflect low high x =\n"
+                     "  let val u = (x - low) % (2.0 * (high - low))\n"
+                     "  in low + minimum u (2.0 * (high - low) - u) end\n\n"},
+    {HELPER_CUBIC,
+     "(* cubic convolution (Keys 1981), with a = -0.75 *)\n"
+     "fun cubic_weight x =\n"
+     "  let val u = abs x\n"
+     "  in\n"
+     "    if u <= 1.0 then (1.25 * u - 2.25) * u * u + 1.0\n"
+     "    else if u < 2.0 then ((-0.75 * u + 3.75) * u - 6.0) * u + 3.0\n"
+     "    else 0.0\n"
+     "  end\n\n"},
 };
 
 static const char *program_text(Importer *im, const Buffer *parameters,
@@ -275,6 +302,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   nodes.n_initializer = 0;
   import_nodes(im, &nodes);
   im->node = NULL;
+  if (im->request->is_check)
+    check_results(im, graph);
   const char *result = result_text(im, graph);
   for (uint32_t i = 0; i < im->request->setting_count; i++)
     if (!im->request->settings[i].used)
@@ -284,6 +313,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
   out->weight_count = im->weights.len;
+  out->undetermined = im->undetermined.at;
+  out->undetermined_count = im->undetermined.len;
 }
 
 static void release_tensors(Importer *im, const ImportedModel *kept) {
@@ -293,25 +324,55 @@ static void release_tensors(Importer *im, const ImportedModel *kept) {
     tensor_release(im->tensors.at[i]);
 }
 
+typedef struct ImportCall {
+  Arena *arena;
+  const void *bytes;
+  size_t len;
+  const ImportRequest *request;
+  ImportedModel *out;
+  Fault *fault;
+  Importer *importer; /* NULL until the model was read */
+  bool ok;
+} ImportCall;
+
+static bool run_import(ImportCall *call) {
+  Model *model = model_read(call->arena, call->bytes, call->len, call->fault);
+  if (!model)
+    return false;
+  Importer *im = MAKE(call->arena, Importer);
+  im->arena = call->arena;
+  im->request = call->request;
+  im->dims.arena = call->arena;
+  im->interner = interner_new(call->arena);
+  im->fault = call->fault;
+  map_init(&im->values, call->arena);
+  map_init(&im->used_names, call->arena);
+  call->importer = im;
+  if (setjmp(im->failed) != 0)
+    return false;
+  import_model(im, model, call->out);
+  return true;
+}
+
+/* Too long polynomials and lack of memory unwind to here. */
 bool onnx_import(Arena *arena, const void *bytes, size_t len,
                  const ImportRequest *request, ImportedModel *out,
                  Fault *fault) {
+  ImportCall call = {arena, bytes, len, request, out, fault, NULL, false};
+  Trap trap;
   *out = (ImportedModel){0};
   fault->help[0] = 0;
-  Model *model = model_read(arena, bytes, len, fault);
-  if (!model)
-    return false;
-  Importer *im = MAKE(arena, Importer);
-  im->arena = arena;
-  im->request = request;
-  im->dims.arena = arena;
-  im->interner = interner_new(arena);
-  im->fault = fault;
-  map_init(&im->values, arena);
-  map_init(&im->used_names, arena);
-  bool ok = setjmp(im->failed) == 0;
-  if (ok)
-    import_model(im, model, out);
-  release_tensors(im, out);
-  return ok;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    call.ok = run_import(&call);
+    trap_end(&trap);
+  } else {
+    fault_set(fault, trap.kind == FAIL_MEMORY
+                         ? "the model does not fit into memory"
+                         : "the sizes in the model are too complicated");
+  }
+  if (!call.ok)
+    *out = (ImportedModel){0};
+  if (call.importer)
+    release_tensors(call.importer, out);
+  return call.ok;
 }

@@ -24,6 +24,9 @@ typedef struct ImportRequest {
   const char *model_name;   /* for the comment at the top */
   const char *weights_path; /* as `load` in the program names it */
   const char *source_dir;   /* folder of the model: external data */
+  /* For `axon check`: weights are zeros of their types, and sizes that the file
+   * states for results must be right. */
+  bool is_check;
   ImportSetting *settings;
   uint32_t setting_count;
 } ImportRequest;
@@ -33,6 +36,8 @@ typedef struct ImportedModel {
   const char *const *weight_names;
   Tensor *const *weights; /* owned by the caller: tensor_free */
   uint32_t weight_count;
+  const char *const *undetermined; /* what the file leaves open */
+  uint32_t undetermined_count;
 } ImportedModel;
 
 Arena *import_arena_new(void);

@@ -50,22 +50,26 @@ typedef struct Importer {
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
-  uint32_t helpers;      /* set of enum Helper */
+  VEC(const char *) undetermined;
+  uint32_t helpers; /* set of enum Helper */
   bool uses_nn;
   int depth; /* of nested graphs */
   Fault *fault;
   jmp_buf failed;
 } Importer;
 
+/* ---- values.c ---- */
+
 /* Ends the import with an error at the present node.  `help` may be NULL. */
 NORETURN PRINTF_LIKE(3, 4) void import_fail(Importer *im, const char *help,
                                             const char *format, ...);
 
+Value *find_value(Importer *im, const char *name); /* or NULL */
+void bind_value(Importer *im, const char *name, Value *v);
+
 /* ---- graph.c ---- */
 
 void import_nodes(Importer *im, const Graph *graph);
-Value *find_value(Importer *im, const char *name); /* or NULL */
-void bind_value(Importer *im, const char *name, Value *v);
 
 /* ---- names.c ---- */
 
@@ -158,6 +162,6 @@ bool shapes_equal(const Shape *a, const Shape *b);
 const char *star_axes(Importer *im, const char *x, uint32_t rank, uint32_t mask,
                       const char *kind);
 
-enum Helper { HELPER_WRAP = 1 };
+enum Helper { HELPER_WRAP = 1, HELPER_REFLECT = 2, HELPER_CUBIC = 4 };
 
 #endif

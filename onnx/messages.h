@@ -4,9 +4,12 @@
 
 #include "runtime/runtime.h"
 
+#include "onnx/memory.h"
 #include "onnx/onnx.pb-c.h"
 
-#define PROTOBUF_C_FUNCTIONS(F) F(protobuf_c_message_unpack)
+#define PROTOBUF_C_FUNCTIONS(F) \
+  F(protobuf_c_message_unpack)  \
+  F(protobuf_c_message_pack_to_buffer)
 
 typedef struct Arena Arena;
 
@@ -21,13 +24,6 @@ typedef Onnx__NodeProto Node;
 typedef Onnx__AttributeProto Attribute;
 typedef Onnx__TensorProto TensorMessage;
 typedef Onnx__ValueInfoProto ValueInfo;
-
-/* ---- memory.c: few files need to know arenas ---- */
-
-void *import_alloc(Arena *arena, size_t size); /* zeroed */
-#define MAKE(arena, type) ((type *)import_alloc((arena), sizeof(type)))
-#define MAKE_ARRAY(arena, type, n) \
-  ((type *)import_alloc((arena), sizeof(type) * (size_t)(n)))
 
 /* ---- messages.c, model.c ---- */
 

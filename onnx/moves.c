@@ -275,7 +275,10 @@ void onnx_range(Importer *im, const char *how) {
   Dim *ends[3];
   for (uint32_t i = 0; i < 3; i++) {
     uint32_t count;
-    ends[i] = int_operand(im, i, NULL, &count)[0];
+    Dim **end = int_operand(im, i, NULL, &count);
+    if (count != 1)
+      import_fail(im, NULL, "an operand is not one number");
+    ends[i] = end[0];
   }
   int64_t step = dim_number(im, ends[2], "the step");
   if (step == 0)

@@ -41,6 +41,8 @@ static bool is_reserved(const char *name) {
     "zeros",
     "log_softmax",
     "wrap",
+    "reflect",
+    "cubic_weight",
     "fst",
     "snd",
     "swap",

@@ -177,6 +177,17 @@ static const char *add_weight(Importer *im, Value *v) {
     if (strcmp(im->weight_names.at[i], v->onnx_name) == 0)
       return im->loads.at[i].name;
   Buffer b = {.arena = im->arena};
+  if (im->request->is_check) {
+    const char *sizes = sizes_text(im, &v->shape);
+    b.text = arena_printf(im->arena, "(broadcast %s 0 : %s%s)", sizes,
+                          dtype_info[v->dtype].name, sizes);
+    if (v->dtype == DT_BOOL)
+      b.text = arena_printf(im->arena, "(broadcast %s false)", sizes);
+    VEC_PUSH(im->arena, im->loads, ((Statement){name, b.text}));
+    VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
+    VEC_PUSH(im->arena, im->weights, v->tensor);
+    return name;
+  }
   buffer_puts(&b, "load ~name:\"");
   for (const char *c = v->onnx_name; *c; c++)
     buffer_printf(&b, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);

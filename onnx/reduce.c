@@ -330,16 +330,77 @@ void onnx_lpnorm(Importer *im, const char *how) {
          s, norm);
 }
 
+/* The letters of operand i: up to the next comma, or the arrow. */
+static size_t count_letters(const char *term) {
+  size_t n = 0;
+  for (; *term && *term != ',' && *term != '-'; term++)
+    n += *term != ' ' && *term != '.';
+  return n;
+}
+
+static const char *free_letters(Importer *im, const char *equation) {
+  Buffer b = {.arena = im->arena};
+  buffer_puts(&b, "");
+  for (char c = 'Z'; c >= 'A'; c--)
+    if (!strchr(equation, c))
+      buffer_putc(&b, c);
+  return b.text;
+}
+
+/* The letters that occur once, in order: the result without an arrow. */
+static void put_single_letters(Buffer *b, const char *equation) {
+  for (char c = 'A'; c <= 'z'; c++) {
+    const char *first = strchr(equation, c);
+    if (first && !strchr(first + 1, c))
+      buffer_putc(b, c);
+  }
+}
+
+/* The equation with an arrow, and with letters in place of dots.  Dots stand
+ * for the same axes, from the right, in each operand. */
+static const char *explicit_equation(Importer *im, const char *equation) {
+  const char *spare = free_letters(im, equation), *term = equation;
+  Buffer b = {.arena = im->arena};
+  size_t most = 0, operand = 0;
+  for (const char *c = equation; *c; c++) {
+    if (c == equation || c[-1] == ',' || c[-1] == '>')
+      term = c;
+    operand += *c == ',';
+    if (strncmp(c, "...", 3) != 0) {
+      buffer_putc(&b, *c);
+      continue;
+    }
+    bool is_output = strchr(equation, '>') && c > strchr(equation, '>');
+    size_t axes = most;
+    if (!is_output) {
+      uint32_t rank = input(im, (uint32_t)operand)->shape.rank;
+      size_t letters = count_letters(term);
+      axes = rank > letters ? rank - letters : 0;
+      most = axes > most ? axes : most;
+    }
+    if (axes > strlen(spare))
+      import_fail(im, NULL, "the equation `%.60s` has too many axes", equation);
+    for (size_t k = axes; k-- > 0;)
+      buffer_putc(&b, spare[k]);
+    c += 2;
+  }
+  if (strchr(equation, '>'))
+    return b.text ? b.text : "";
+  buffer_puts(&b, "->");
+  for (size_t k = most; k-- > 0;)
+    buffer_putc(&b, spare[k]);
+  put_single_letters(&b, equation);
+  return b.text;
+}
+
 void onnx_einsum(Importer *im, const char *how) {
-  const char *equation = attr_string(im, "equation", "");
+  const char *equation = explicit_equation(im, attr_string(im, "equation", ""));
   Buffer b = {.arena = im->arena}, args = {.arena = im->arena};
   Dim *sizes[128] = {0};
   uint32_t k = 0, i = 0;
   Shape shape = {0};
   bool is_output = false;
   (void)how;
-  if (strchr(equation, '.') || !strchr(equation, '>'))
-    import_fail(im, NULL, "the equation `%.60s` is not supported", equation);
   for (const char *c = equation; *c; c++) {
     if (*c == ',' || *c == '-') {
       is_output = *c == '-';

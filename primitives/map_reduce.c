@@ -9,6 +9,10 @@
   { NULL, NULL }
 #define SAME \
   { NULL, NULL }
+#define ONNX(text) \
+  { text, text }
+#define ONNX2(integer, floats) \
+  { integer, floats }
 
 const MapInfo map_info[PRIM_COUNT] = {
 #define M(id, arity, cost, fault, inverse, ...) \
@@ -21,7 +25,7 @@ enum { A = REDUCE_ASSOCIATIVE, C = REDUCE_COMMUTATIVE, I = REDUCE_IDEMPOTENT };
 
 const ReduceInfo reduce_info[PRIM_COUNT] = {
 #define R(id, state, combine, of_bool, of_int, of_float, accumulator, order, \
-          cost, flags, integer, floats)                                      \
+          cost, flags, integer, floats, onnx)                                \
   [PRIM_##id] = {REDUCE_##state,                                             \
                  PRIM_##combine,                                             \
                  IDENTITY_##of_bool,                                         \
@@ -32,7 +36,8 @@ const ReduceInfo reduce_info[PRIM_COUNT] = {
                  cost,                                                       \
                  flags,                                                      \
                  integer,                                                    \
-                 floats},
+                 floats,                                                     \
+                 onnx},
 #include "primitives/reduce.def"
 #undef R
 };
@@ -54,7 +59,8 @@ PrimId prim_reduction_by(PrimId combine) {
    ---- */
 
 enum {
-#define M(id, arity, cost, fault, inverse, integer, f32, f64, uniform, cuda) \
+#define M(id, arity, cost, fault, inverse, integer, f32, f64, uniform, cuda, \
+          onnx)                                                              \
   MAP_ROW_##id,
 #include "primitives/map.def"
 #undef M

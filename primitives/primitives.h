@@ -67,11 +67,16 @@ typedef struct PrimText { /* C text; NULL if there is none */
   const char *scalar, *vector;
 } PrimText;
 
+typedef struct OnnxText { /* NULL if ONNX cannot express it */
+  const char *integer, *floats;
+} OnnxText;
+
 typedef struct MapInfo {
   uint8_t arity, cost;
   ArithStatus fault; /* for integers; depends on the second argument */
   PrimId inverse;    /* of a comparison; otherwise PRIM_NONE */
   PrimText integer, f32, f64, uniform, cuda;
+  OnnxText onnx;
 } MapInfo;
 extern const MapInfo map_info[PRIM_COUNT]; /* other classes: zeros */
 
@@ -114,6 +119,7 @@ typedef struct ReduceInfo {
   ReduceOrder order;
   uint8_t cost, flags;
   PrimText integer, floats;
+  const char *onnx; /* its operator in ONNX, or NULL */
 } ReduceInfo;
 extern const ReduceInfo reduce_info[PRIM_COUNT]; /* other classes: zeros */
 

@@ -10,7 +10,7 @@ without+=' 311 314 315 324'     # another error is reported first
 without+=' 505 510 511 599'     # out of memory, internal errors
 without+=' 520 521'             # calls from a host program
 without+=' 602 603 605'         # several files, the REPL
-without+=' 610 611 612 613 614 615' # command-line options
+without+=' 610 611 612 613 614 615 616' # command-line options
 without+=' 512 513 514 515' # the machine, other files, internal errors
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

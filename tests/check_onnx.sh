@@ -17,7 +17,7 @@ fail() {
   status=1
 }
 
-for model in mlp heads cnn stretch old; do
+for model in mlp heads cnn stretch old layers external; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||
@@ -43,12 +43,29 @@ refused unknown 'the node `odd` (NoSuchOp): this operator is not supported'
 refused undecided 'they may be equal, or one may be 1 and stretch'
 refused undecided 'no such input or size' --set n=1 --set typo=1
 refused shape '--set target=1,2'
+refused huge 'too complicated'
 "$AXON" import -q "$data/undecided.onnx" -o set --set n=1 ||
   fail 'undecided, with --set'
 "$AXON" import -q "$data/shape.onnx" -o set --set target=2,3 ||
   fail 'shape, with --set'
 "$AXON" import -q "$data/shape.onnx" -o set --set target=x 2>/dev/null
 [ $? = 2 ] || fail '--set target=x'
+
+# axon check: shapes of a model, without files beside it
+checked() { # checked MODEL STATUS TEXT OPTION...
+  local model=$1 wanted=$2 text=$3 out got
+  shift 3
+  out=$("$AXON" check "$@" "$data/$model.onnx" 2>&1)
+  got=$?
+  [ "$got" = "$wanted" ] || fail "check $model: the exit status is $got"
+  grep -qF -- "$text" <<<"$out" || fail "check $model: $out"
+}
+checked cnn 0 'model : f32[batch, 3, 9, 9] -> f32[batch, 4]'
+checked cnn 0 'model : f32[2, 3, 9, 9] -> f32[2, 4]' --set batch=2
+checked inner 1 '`product` (MatMul): inner dimensions of a matrix product'
+checked stated 1 'the file says that `y` has the size 7 at axis 1, but it has 3'
+checked open 0 'undetermined: the input `x` has no size at axis 0'
+checked shape 1 '--set target=1,2'
 
 # Damaged files: cut off, and with another byte at some places.
 size=$(wc -c <"$data/cnn.onnx")

@@ -60,6 +60,6 @@ sums+='|tensor/moments.c|tensor/build_contraction.c|tensor/contraction_order.c'
 # The adjoint of a read is a sum over the axes that the read does not use.
 sums+='|tensor/adjoint_body.c|tensor/adjoint_comprehension.c'
 sums+='|tensor/adjoint_rules.c|tensor/adjoint_quotient.c|tensor/adjoint_split.c'
-sums+='|eval/derive.c|tensor/loop_sums.c|tensor/loop_kept.c'
+sums+='|eval/derive.c|tensor/loop_sums.c|tensor/loop_kept.c|onnx/contract.c'
 complain 'a sum by name' 'PRIM_SUM\b' "$sums"
 exit $bad

@@ -19,7 +19,7 @@ set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
 shift $(($# > 0))
-names=${*:-check parse csv npy npz png safetensors gguf tokenizer}
+names=${*:-check parse csv npy npz png safetensors gguf tokenizer onnx}
 found=${FUZZ_FOUND:-$PWD}
 made=${BUILD:-$root}
 build=${FUZZ_BUILD:-}
@@ -50,7 +50,7 @@ sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime show figure machine lexer \
       parser size typecheck diagnose tensor kernel plan backend eval session \
-      aot editor plan_report repl -name '*.c' 2>/dev/null)
+      aot onnx editor plan_report repl -name '*.c' 2>/dev/null)
   done | sort -u
 }
 

@@ -110,6 +110,61 @@ save("old",
      {"x": (T.FLOAT, [2, 1, 3])}, [], {"x": normal(2, 1, 3)}, opset=9)
 
 # models that are errors
+save("layers",
+     [n("LSTM", ["x", "lw", "lr", "lb"], ["a", "", ""], hidden_size=3,
+        direction="bidirectional"),
+      n("Einsum", ["a", "one"], ["b"], equation="sd...,d->s..."),
+      n("GRU", ["b", "gw", "gr", "gb"], ["c", ""], hidden_size=4,
+        direction="reverse", linear_before_reset=1),
+      n("Squeeze", ["c", "axis1"], ["d"]),
+      n("Transpose", ["d"], ["e"], perm=[1, 0, 2]),
+      n("Attention", ["e", "e", "e", "mask"], ["f"], q_num_heads=2,
+        kv_num_heads=2, is_causal=1),
+      n("ScatterND", ["f", "rows", "updates"], ["g"], reduction="add"),
+      n("ScatterElements", ["g", "columns", "values"], ["y"], axis=2)],
+     {"x": (T.FLOAT, [5, 2, 3])},
+     [weight("lw", 2, 12, 3), weight("lr", 2, 12, 3), weight("lb", 2, 24),
+      weight("one", 2), weight("gw", 1, 12, 3), weight("gr", 1, 12, 4),
+      weight("gb", 1, 24), ints("axis1", 1), weight("mask", 5, 5),
+      nh.from_array(np.array([[0, 1], [1, -1]]), "rows"),
+      weight("updates", 2, 4),
+      nh.from_array(np.array([[[3, 0]], [[1, -1]]]), "columns"),
+      weight("values", 2, 1, 2)],
+     {"x": normal(5, 2, 3)}, opset=23)
+
+save("external",
+     [n("MatMul", ["x", "w"], ["a"]), n("Add", ["a", "b"], ["y"])],
+     {"x": (T.FLOAT, [4, 6])}, [weight("w", 6, 20), weight("b", 20)],
+     {"x": normal(4, 6)})
+path = os.path.join(folder, "external.onnx")
+if os.path.exists(os.path.join(folder, "external.bin")):
+    os.remove(os.path.join(folder, "external.bin")) # onnx appends to it
+onnx.save(onnx.load(path), path, save_as_external_data=True,
+          location="external.bin", size_threshold=16)
+
+
+# For axon check: an inner dimension, a stated size and missing sizes.
+save("inner", [n("MatMul", ["x", "w"], ["y"], "product")],
+     {"x": (T.FLOAT, ["n", 5])}, [weight("w", 4, 3)], None)
+save("stated", [n("MatMul", ["x", "w"], ["y"], "product")],
+     {"x": (T.FLOAT, ["n", 4])}, [weight("w", 4, 3)], None)
+path = os.path.join(folder, "stated.onnx")
+model = onnx.load(path)
+model.graph.output[0].CopyFrom(
+    h.make_tensor_value_info("y", T.FLOAT, ["n", 7]))
+onnx.save(model, path)
+save("open", [n("Transpose", ["x"], ["a"]), n("MatMul", ["x", "a"], ["y"])],
+     {"x": (T.FLOAT, [None, 3])}, [], None)
+
+save("huge",
+     [n("Shape", ["x"], ["s"])]
+     + [n("Gather", ["s", f"at{k}"], [f"d{k}"]) for k in range(4)]
+     + [n("Add", ["d0", "d1"], ["e1"]), n("Add", ["e1", "d2"], ["e2"]),
+        n("Add", ["e2", "d3"], ["p0"])]
+     + [n("Mul", [f"p{k}", f"p{k}"], [f"p{k + 1}"]) for k in range(12)]
+     + [n("ConstantOfShape", ["p12"], ["y"])],
+     {"x": (T.FLOAT, ["a", "b", "c", "d"])},
+     [ints(f"at{k}", k) for k in range(4)], None)
 save("unknown", [n("Abs", ["x"], ["a"]), n("NoSuchOp", ["a"], ["y"], "odd")],
      {"x": (T.FLOAT, [3])}, [], None)
 save("undecided", [n("Add", ["x", "z"], ["y"], "sum")],

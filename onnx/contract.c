@@ -1,0 +1,315 @@
+/* Sums of products: Conv, MatMul or Einsum. */
+#include "onnx/emit.h"
+#include "session/state.h"
+
+#include <string.h>
+
+enum { MAX_FACTORS = 16, MAX_LETTERS = 52 };
+
+typedef struct Factors {
+  Formula *at[MAX_FACTORS];
+  uint32_t count;
+} Factors;
+
+static bool collect_factors(Formula *f, Factors *out) {
+  if (f->kind == BODY_OP && f->op == PRIM_MUL)
+    return collect_factors(f->args[0], out) && collect_factors(f->args[1], out);
+  if (out->count == MAX_FACTORS)
+    return false;
+  out->at[out->count++] = f;
+  return true;
+}
+
+/* ---- convolutions ---- */
+
+typedef struct Window { /* x[.., stride * out + dilation * in, ..] */
+  uint32_t place, out, in;
+  int64_t stride, dilation;
+} Window;
+
+typedef struct Convolution {
+  Formula *data, *weights;
+  uint32_t batch, channel; /* places of data; UINT32_MAX: none */
+  bool is_depthwise;
+  Window windows[3];
+  uint32_t window_count, out_channel; /* an axis */
+} Convolution;
+
+/* The axis, if an index is all of it. */
+static bool plain_axis(Exporter *x, Formula *index, uint32_t *axis) {
+  uint32_t axes = index->dim ? dim_axes(x, index->dim) : 0;
+  *axis = 0;
+  if (__builtin_popcount(axes) != 1)
+    return false;
+  *axis = (uint32_t)__builtin_ctz(axes);
+  return dim_as_var(index->dim) == x->axis_vars[*axis];
+}
+
+static bool window_of(Exporter *x, Formula *index, uint32_t result,
+                      Window *out) {
+  uint32_t axes = index->dim ? dim_axes(x, index->dim) : 0;
+  uint32_t outer = axes & result, inner = axes & ~result;
+  Dim *slope, *rest, *end;
+  int64_t zero;
+  if (__builtin_popcount(outer) != 1 || __builtin_popcount(inner) != 1)
+    return false;
+  out->out = (uint32_t)__builtin_ctz(outer);
+  out->in = (uint32_t)__builtin_ctz(inner);
+  return dim_split_linear(x->dims, index->dim, x->axis_vars[out->out], &slope,
+                          &rest) &&
+         dim_is_int(slope, &out->stride) && out->stride > 0 &&
+         dim_split_linear(x->dims, rest, x->axis_vars[out->in], &slope, &end) &&
+         dim_is_int(slope, &out->dilation) && out->dilation > 0 &&
+         dim_is_int(end, &zero) && zero == 0;
+}
+
+static bool find_windows(Exporter *x, uint32_t result, uint32_t weight_axes,
+                         Convolution *c) {
+  c->batch = c->channel = UINT32_MAX;
+  for (uint32_t k = 0; k < c->data->arg_count; k++) {
+    uint32_t axis;
+    if (!plain_axis(x, c->data->args[k], &axis)) {
+      if (c->window_count == 3 ||
+          !window_of(x, c->data->args[k], result, &c->windows[c->window_count]))
+        return false;
+      c->windows[c->window_count++].place = k;
+      continue;
+    }
+    uint32_t *place = weight_axes >> axis & 1 ? &c->channel : &c->batch;
+    if (*place != UINT32_MAX)
+      return false;
+    *place = k;
+    c->is_depthwise |= weight_axes >> axis & 1 && result >> axis & 1;
+  }
+  return c->window_count && c->batch != UINT32_MAX && c->channel != UINT32_MAX;
+}
+
+/* Finds the places of the weights in the order of Conv. */
+static bool weight_order(Exporter *x, const AxisSizes *a, uint32_t result,
+                         Convolution *c, int64_t *perm, uint32_t *count) {
+  uint32_t channel, places[MAX_RANK], used = 0;
+  AxisSizes w = node_axes(c->weights->node);
+  plain_axis(x, c->data->args[c->channel], &channel);
+  for (uint32_t k = 0; k < MAX_RANK; k++)
+    places[k] = UINT32_MAX;
+  for (uint32_t k = 0; k < c->weights->arg_count; k++) {
+    uint32_t axis;
+    if (!plain_axis(x, c->weights->args[k], &axis) || used >> axis & 1 ||
+        w.extents[k] != a->extents[axis])
+      return false;
+    used |= 1u << axis;
+    places[axis] = k;
+  }
+  uint32_t outs = used & result & ~(1u << channel);
+  if (c->is_depthwise ? outs != 0 : __builtin_popcount(outs) != 1)
+    return false;
+  c->out_channel = c->is_depthwise ? channel : (uint32_t)__builtin_ctz(outs);
+  *count = 0;
+  perm[(*count)++] = places[c->out_channel];
+  if (!c->is_depthwise)
+    perm[(*count)++] = places[channel];
+  used &= ~(1u << c->out_channel | 1u << channel);
+  for (uint32_t k = 0; k < c->window_count; k++) {
+    uint32_t in = c->windows[k].in;
+    if (!(used >> in & 1))
+      return false;
+    used &= ~(1u << in);
+    perm[(*count)++] = places[in];
+  }
+  return used == 0;
+}
+
+static const char *transposed(Exporter *x, const char *name, uint32_t count,
+                              const int64_t *perm) {
+  bool is_same = true;
+  for (uint32_t k = 0; k < count; k++)
+    is_same &= perm[k] == k;
+  if (is_same)
+    return name;
+  OpMessage *op = op_new(x, "Transpose");
+  op_input(x, op, name);
+  op_ints(x, op, "perm", count, perm);
+  return op_output(x, op);
+}
+
+/* Conv may have windows behind those that are wanted. */
+static const char *cut_result(Exporter *x, const AxisSizes *a,
+                              const Convolution *c, const char *name) {
+  AxisSizes from = node_axes(c->data->node);
+  for (uint32_t k = 0; k < c->window_count; k++) {
+    const Window *w = &c->windows[k];
+    int64_t window, size, place = 2 + k, zero = 0;
+    if (extent_sub(x->graph, a->extents[w->in], 1, &window) &&
+        extent_mul(x->graph, window, w->dilation, &window) &&
+        extent_sub(x->graph, from.extents[w->place], window, &size) &&
+        extent_sub(x->graph, size, 1, &size) &&
+        extent_floor_div(x->graph, size, w->stride, &size) &&
+        extent_add(x->graph, size, 1, &size) && size == a->extents[w->out])
+      continue;
+    OpMessage *op = op_new(x, "Slice");
+    op_input(x, op, name);
+    op_input(x, op, put_list(x, 1, &zero));
+    op_input(x, op, put_shape(x, 1, &a->extents[w->out]));
+    op_input(x, op, put_list(x, 1, &place));
+    name = op_output(x, op);
+  }
+  return name;
+}
+
+static Labeled put_conv(Exporter *x, const AxisSizes *a, Convolution *c,
+                        const int64_t *weight_perm, uint32_t weight_rank) {
+  int64_t perm[5] = {c->batch, c->channel}, strides[3], dilations[3], one = 1;
+  uint32_t axes[5] = {0, c->out_channel}, mask = 0;
+  AxisSizes from = node_axes(c->data->node);
+  plain_axis(x, c->data->args[c->batch], &axes[0]);
+  for (uint32_t k = 0; k < c->window_count; k++) {
+    perm[2 + k] = c->windows[k].place;
+    strides[k] = c->windows[k].stride;
+    dilations[k] = c->windows[k].dilation;
+    axes[2 + k] = c->windows[k].out;
+  }
+  uint32_t rank = 2 + c->window_count;
+  const char *weights =
+      transposed(x, node_whole(x, c->weights->node), weight_rank, weight_perm);
+  if (c->is_depthwise)
+    weights = put_op(x, "Unsqueeze", weights, put_list(x, 1, &one), NULL);
+  OpMessage *op = op_new(x, "Conv");
+  op_input(x, op, transposed(x, node_whole(x, c->data->node), rank, perm));
+  op_input(x, op, weights);
+  op_ints(x, op, "strides", c->window_count, strides);
+  op_ints(x, op, "dilations", c->window_count, dilations);
+  op_int(x, op, "group", c->is_depthwise ? from.extents[c->channel] : 1);
+  const char *name = cut_result(x, a, c, op_output(x, op));
+  for (uint32_t k = 0; k < rank; k++)
+    mask |= 1u << axes[k];
+  for (uint32_t k = 0; k < rank; k++)
+    perm[lower_axes(mask, axes[k])] = k;
+  return (Labeled){transposed(x, name, rank, perm), mask};
+}
+
+static bool lower_convolution(Exporter *x, const AxisSizes *a, uint32_t result,
+                              Formula *data, Formula *weights, Labeled *out) {
+  Convolution c = {.data = data, .weights = weights};
+  int64_t perm[MAX_RANK];
+  uint32_t weight_axes = 0, count, reduced;
+  if (data->kind != BODY_READ || weights->kind != BODY_READ ||
+      !dtype_is_float(data->dtype) || data->arg_count > 5)
+    return false;
+  for (uint32_t k = 0; k < weights->arg_count; k++)
+    if (weights->args[k]->dim)
+      weight_axes |= dim_axes(x, weights->args[k]->dim);
+  if (!find_windows(x, result, weight_axes, &c) ||
+      !weight_order(x, a, result, &c, perm, &count))
+    return false;
+  AxisSizes from = node_axes(data->node);
+  if (c.is_depthwise && known_extent(x, from.extents[c.channel]) < 0)
+    return false;
+  /* The channels and windows must be all axes of the sum. */
+  reduced = ((1u << a->count) - 1) & ~result;
+  for (uint32_t k = 0; k < c.window_count; k++)
+    reduced &= ~(1u << c.windows[k].in);
+  uint32_t channel;
+  plain_axis(x, data->args[c.channel], &channel);
+  if ((reduced & ~(1u << channel)) ||
+      from.extents[c.channel] != a->extents[channel])
+    return false;
+  *out = put_conv(x, a, &c, perm, count);
+  return true;
+}
+
+/* ---- products of matrices ---- */
+
+static bool swap_last(uint32_t axes, int64_t *perm, uint32_t *rank) {
+  *rank = (uint32_t)__builtin_popcount(axes);
+  for (uint32_t k = 0; k < *rank; k++)
+    perm[k] = k;
+  if (*rank < 2)
+    return false;
+  perm[*rank - 1] = *rank - 2;
+  perm[*rank - 2] = *rank - 1;
+  return true;
+}
+
+/* l[batch, i, r] and r[batch, j, r], or r[j, r] and any axes before r. */
+static bool lower_matmul(Exporter *x, uint32_t result, Labeled l, Labeled r,
+                         Labeled *out) {
+  uint32_t batch = l.axes & r.axes & result, reduced = l.axes & ~result;
+  uint32_t rows = l.axes & result & ~batch, columns = r.axes & result & ~batch;
+  int64_t perm[MAX_RANK];
+  uint32_t rank;
+  if (reduced != (r.axes & ~result) || __builtin_popcount(reduced) != 1 ||
+      __builtin_popcount(columns) != 1 || !rows || rows > columns ||
+      (batch && (__builtin_popcount(rows) != 1 || batch > rows)))
+    return false;
+  swap_last(r.axes, perm, &rank);
+  *out = (Labeled){
+      put_op(x, "MatMul", l.name, transposed(x, r.name, rank, perm), NULL),
+      batch | rows | columns};
+  return true;
+}
+
+static void put_letters(Buffer *out, uint32_t axes) {
+  for (uint32_t k = 0; k < MAX_RANK; k++)
+    if (axes >> k & 1)
+      buffer_putc(out, (char)(k < 26 ? 'a' + k : 'A' + (k - 26)));
+}
+
+static Labeled lower_einsum(Exporter *x, uint32_t result, uint32_t count,
+                            const Labeled *v) {
+  Buffer equation = {.arena = x->arena};
+  OpMessage *op = op_new(x, "Einsum");
+  uint32_t axes = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (i)
+      buffer_putc(&equation, ',');
+    put_letters(&equation, v[i].axes);
+    op_input(x, op, v[i].name);
+    axes |= v[i].axes;
+  }
+  axes &= result;
+  buffer_puts(&equation, "->");
+  put_letters(&equation, axes);
+  op_string(x, op, "equation", equation.text);
+  return (Labeled){op_output(x, op), axes};
+}
+
+static bool lower_product(Exporter *x, const AxisSizes *a, uint32_t result,
+                          const Factors *f, Labeled *out) {
+  Labeled inner[MAX_FACTORS], outer[MAX_FACTORS];
+  uint32_t inner_count = 0, outer_count = 0, reduced = 0;
+  for (uint32_t i = 0; i < f->count; i++) {
+    Labeled v = lower_formula(x, a, f->at[i]);
+    if (v.axes & ~result)
+      inner[inner_count++] = v;
+    else
+      outer[outer_count++] = v;
+    reduced |= v.axes & ~result;
+  }
+  if (inner_count < 2 || reduced != (((1u << a->count) - 1) & ~result))
+    return false;
+  if (inner_count != 2 || (!lower_matmul(x, result, inner[0], inner[1], out) &&
+                           !lower_matmul(x, result, inner[1], inner[0], out)))
+    *out = lower_einsum(x, result, inner_count, inner);
+  for (uint32_t i = 0; i < outer_count; i++) {
+    Labeled args[] = {*out, outer[i]};
+    *out = put_expression(x, "Mul($x, $y)", f->at[0]->dtype, 2, args);
+  }
+  return true;
+}
+
+bool is_contraction(const Node *n) {
+  return n->reduce == PRIM_SUM;
+}
+
+bool lower_contraction(Exporter *x, const AxisSizes *a, uint32_t result,
+                       Formula *f, Labeled *out) {
+  Factors factors = {.count = 0};
+  if (!collect_factors(f, &factors) || factors.count < 2 ||
+      a->count >= MAX_RANK)
+    return false;
+  if (factors.count == 2 &&
+      (lower_convolution(x, a, result, factors.at[0], factors.at[1], out) ||
+       lower_convolution(x, a, result, factors.at[1], factors.at[0], out)))
+    return true;
+  return lower_product(x, a, result, &factors, out);
+}
