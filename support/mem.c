@@ -78,7 +78,8 @@ static void free_all_blocks(void *at) {
 }
 
 static void make_key(void) {
-  has_free_blocks_key = pthread_key_create(&free_blocks_key, free_all_blocks) == 0;
+  has_free_blocks_key =
+      pthread_key_create(&free_blocks_key, free_all_blocks) == 0;
 }
 
 /* The lists of this thread, which end with it; or NULL. */

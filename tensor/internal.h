@@ -19,8 +19,8 @@ typedef struct NodeSpec {
   int64_t own_extents[MAX_RANK], reduced_extents[MAX_RANK];
 } NodeSpec;
 
-/* A scalar without free indices.  It leaves the arrays as they are: clearing them
- * takes longer than the rest of a small node. */
+/* A scalar without free indices.  It leaves the arrays as they are: clearing
+ * them takes longer than the rest of a small node. */
 static inline void node_spec_init(NodeSpec *spec, Dtype dtype) {
   spec->dtype = dtype;
   spec->free_count = spec->rank = spec->reduce_count = 0;

@@ -143,14 +143,14 @@ struct Node {
    * g->guard. */
   Node *guard;
   uint32_t input_count; /* NODE_OPAQUE */
-  uint32_t mark; /* used by the planner: its number in the plan, or 0 */
+  uint32_t mark;        /* used by the planner: its number in the plan, or 0 */
   /* Its elements are in memory when the current plan runs, but not in `data`:
    * it belongs to a compiled function, or its data change in each iteration. */
   bool materialized;
-  bool symbolic;      /* depends on arguments or symbolic sizes */
-  bool speculatable;  /* running it cannot fail, for any values of its free
-                         indices */
-  bool inlined;       /* a kernel computed it for its consumers only */
+  bool symbolic;     /* depends on arguments or symbolic sizes */
+  bool speculatable; /* running it cannot fail, for any values of its free
+                        indices */
+  bool inlined;      /* a kernel computed it for its consumers only */
 
   /* For each own axis: its row length if it is ragged (ragged.c), or NULL.
    * NULL: no axis is ragged.  Counted references. */
